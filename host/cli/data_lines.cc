@@ -24,12 +24,16 @@ std::string source_line(const std::string& name, const data::TokenSource& s) {
           ? ""
           : fmt::format(" ({} empty left out)",
                         thousands_text(static_cast<std::int64_t>(s.counts.num_empty_documents)));
+  const std::string unlearned = s.counts.num_unlearned_records == 0
+                                    ? ""
+                                    : ", " + number_of(s.counts.num_unlearned_records, "record") +
+                                          " with nothing to learn left out";
   const std::string bad =
       s.num_bad_records == 0 ? "" : ", " + number_of(s.num_bad_records, "bad record") + " left out";
-  return fmt::format("{}: {}, {}, {}{}, {}{}", name, number_of(s.num_files, "file"),
+  return fmt::format("{}: {}, {}, {}{}, {}{}{}", name, number_of(s.num_files, "file"),
                      bytes_text(static_cast<double>(s.counts.num_bytes)),
                      number_of(s.counts.num_documents, "document"), empty,
-                     number_of(s.num_tokens, "token"), bad);
+                     number_of(s.num_tokens, "token"), unlearned, bad);
 }
 
 void add_sources(std::span<const data::TokenSource> sources, std::string_view before,
@@ -64,6 +68,9 @@ std::vector<std::string> data_lines(const data::RunData& data) {
     lines.push_back(fmt::format("{} longer than a row: {} left out",
                                 number_of(counts.num_cut_documents, "document"),
                                 number_of(counts.num_cut_tokens, "token")));
+  if (counts.num_unlearned_rows > 0)
+    lines.push_back(fmt::format("{} left out: no token in it follows another in its document",
+                                number_of(counts.num_unlearned_rows, "row")));
   if (counts.num_unlearned_documents > 0)
     lines.push_back(fmt::format("{} left out: nothing in what fits into a row is learned",
                                 number_of(counts.num_unlearned_documents, "document")));

@@ -11,9 +11,21 @@
 namespace lamina::data {
 namespace {
 
-DatasetCounts count(std::uint64_t num_tokens, const PackedRows& rows, std::uint64_t row_tokens) {
+// Takes out rows that have no label.
+DatasetCounts drop_unlearned_rows(PackedRows& rows, std::uint64_t row_tokens) {
   DatasetCounts counts;
-  counts.num_tokens = num_tokens;
+  PackedRows kept;
+  for (std::size_t i = 0; i < rows.num_rows(); ++i) {
+    const std::span<const Piece> row = rows.row(i);
+    if (std::ranges::none_of(row, [](const Piece& piece) { return piece.num_tokens > 1; })) {
+      ++counts.num_unlearned_rows;
+      continue;
+    }
+    kept.pieces.insert(kept.pieces.end(), row.begin(), row.end());
+    kept.row_begin.push_back(kept.pieces.size());
+    for (const Piece& piece : row) counts.num_tokens += piece.num_tokens;
+  }
+  if (counts.num_unlearned_rows > 0) rows = std::move(kept);
   counts.padding = rows.num_rows() * row_tokens - counts.num_tokens;
   return counts;
 }
@@ -72,8 +84,20 @@ std::vector<std::uint64_t> fitting(std::span<const std::uint64_t> sizes, std::ui
   return out;
 }
 
+// Whether two documents that were both cut have the same tokens as far as one goes, or are the
+// same.
+bool same_tokens(const TokenView& tokens, const std::uint64_t* begins,
+                 std::span<const std::uint64_t> sizes, std::span<const std::uint64_t> kept) {
+  const bool both_cut = sizes[0] > kept[0] && sizes[1] > kept[1];
+  if (!both_cut && kept[0] != kept[1]) return false;
+  std::vector<std::int32_t> first(std::min(kept[0], kept[1])), second(first.size());
+  tokens.tokens.copy(begins[0], first);
+  tokens.tokens.copy(begins[1], second);
+  return first == second;
+}
+
 // The documents as far as they fit into a row, without groups that have one of which nothing is in
-// the loss.
+// the loss, and without pairs that are the same once they are cut.
 std::vector<Piece> whole_documents(const TokenView& tokens, std::uint64_t row_tokens,
                                    std::size_t group, DatasetCounts& counts) {
   std::vector<Piece> out;
@@ -85,6 +109,8 @@ std::vector<Piece> whole_documents(const TokenView& tokens, std::uint64_t row_to
     bool learned = true;
     for (std::size_t i = 0; i < group; ++i)
       learned = learned && has_labels(tokens, tokens.document_begin[d + i], kept[i]);
+    if (group == 2)
+      learned = learned && !same_tokens(tokens, &tokens.document_begin[d], sizes, kept);
     if (!learned) {
       counts.num_unlearned_documents += group;
       continue;
@@ -120,6 +146,7 @@ DatasetCounts& DatasetCounts::operator+=(const DatasetCounts& other) {
   num_cut_documents += other.num_cut_documents;
   num_cut_tokens += other.num_cut_tokens;
   num_unlearned_documents += other.num_unlearned_documents;
+  num_unlearned_rows += other.num_unlearned_rows;
   return *this;
 }
 
@@ -297,7 +324,8 @@ DatasetSplit split(TokenView tokens, double validation_fraction, const DatasetOp
   if (keeps_documents_whole(options.packing))
     return split_documents(std::move(tokens), validation_fraction, options);
   const auto row_tokens = static_cast<std::uint64_t>(options.tokens_per_row) + 1;
-  if (tokens.tokens.size() < row_tokens)
+  // Rows of single documents are padded.
+  if (options.packing == Packing::concat_then_split && tokens.tokens.size() < row_tokens)
     throw UserError(ExitCode::data,
                     {tokens.name,
                      fmt::format("all text together has {} tokens; one row needs {}",
@@ -308,10 +336,18 @@ DatasetSplit split(TokenView tokens, double validation_fraction, const DatasetOp
   const RowOrder order = document_order(tokens.num_documents(), options.seed);
   rows->packed = pack(tokens.document_begin, row_tokens, options.packing,
                       options.shuffle_documents ? &order : nullptr);
+  const DatasetCounts counts = drop_unlearned_rows(rows->packed, row_tokens);
+  if (rows->packed.num_rows() == 0)
+    throw UserError(ExitCode::data,
+                    {tokens.name,
+                     fmt::format("there is nothing to learn: no token of the {} documents follows "
+                                 "another in its document",
+                                 tokens.num_documents()),
+                     {"check data.form, data.tokenizer and data.document_separator; `lamina data "
+                      "show` prints the rows"}});
   const std::uint64_t num_rows = rows->packed.num_rows();
   const std::uint64_t kept_back = num_kept_back(validation_fraction, num_rows, "rows", tokens.name);
   const std::uint64_t first_kept = num_rows - kept_back;
-  const DatasetCounts counts = count(tokens.tokens.size(), rows->packed, row_tokens);
   std::string print = fingerprint(tokens, num_rows, first_kept, options);
   rows->tokens = std::move(tokens);
   DatasetOptions validation_options = options;

@@ -46,13 +46,16 @@ struct DatasetOptions {
 };
 
 struct DatasetCounts {
-  std::uint64_t num_tokens = 0;  // each is in one row
+  std::uint64_t num_tokens = 0;  // in rows
   std::uint64_t padding = 0;     // places in rows that hold no token
   // Of packings that keep documents whole: those that were longer than a row, and the tokens that
   // were cut off; those left out because nothing in them, as far as it fits, is in the loss.
   std::uint64_t num_cut_documents = 0;
   std::uint64_t num_cut_tokens = 0;
   std::uint64_t num_unlearned_documents = 0;
+  // Of packings that cut documents: rows left out, in which no token follows another of its
+  // document.
+  std::uint64_t num_unlearned_rows = 0;
 
   DatasetCounts& operator+=(const DatasetCounts& other);
 };

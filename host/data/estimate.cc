@@ -37,7 +37,7 @@ Amount first_part(const std::string& file, std::size_t num_bytes, const Reading&
     TokenBins bins(file, reading.tokenizer.eos_id(), num_bytes);
     if (const auto part = bins.next()) add(read_bin_part(file, *part, reading), bins.bytes_done());
   } else {
-    TextParts parts(file, Separator::line, num_bytes);
+    TextParts parts(file, Separator::line, num_bytes, reading.max_line_bytes());
     if (const auto part = parts.next())
       add(tokenize_part(file, *part, reading), parts.bytes_done());
   }

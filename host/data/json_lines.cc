@@ -12,8 +12,7 @@ constexpr std::size_t kPartBytes = std::size_t{16} << 20;
 }  // namespace
 
 std::string_view record_text(std::string_view line, const std::string& file, std::uint64_t number) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-  if (number == 1 && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
+  if (number == 1) line = without_byte_order_mark(line);
   if (number == 1 && line.starts_with('['))
     throw UserError(ExitCode::data, {file,
                                      "is one list of JSON; expected JSON objects, one per line",
@@ -24,7 +23,14 @@ std::string_view record_text(std::string_view line, const std::string& file, std
 JsonDocument parse_record(std::string_view text, const std::string& place) {
   return JsonDocument::parse(
       std::string(text), place,
-      {.code = ExitCode::data, .max_bytes = std::size_t{64} << 20, .max_depth = 64});
+      {.code = ExitCode::data, .max_bytes = kMaxRecordBytes, .max_depth = 64});
+}
+
+ErrorText too_long_record() {
+  return {"",
+          fmt::format("the line has more than {} bytes; a record may have at most that many",
+                      kMaxRecordBytes),
+          {}};
 }
 
 ErrorText at_record(const std::string& place, ErrorText text) {
@@ -37,8 +43,11 @@ ErrorText at_record(const std::string& place, ErrorText text) {
 
 void read_records(const std::string& path,
                   const std::function<void(const JsonValue&, const std::string& place)>& read) {
-  TextParts parts(path, Separator::line, kPartBytes);
-  while (const std::optional<TextPart> part = parts.next())
+  TextParts parts(path, Separator::line, kPartBytes, kMaxRecordBytes);
+  while (const std::optional<TextPart> part = parts.next()) {
+    if (part->is_too_long)
+      throw UserError(ExitCode::data,
+                      at_record(fmt::format("{}:{}", path, part->first_line), too_long_record()));
     read_lines(*part, [&](std::string_view line, std::uint64_t number) {
       const std::string place = fmt::format("{}:{}", path, number);
       const std::string_view text = record_text(line, path, number);
@@ -48,6 +57,7 @@ void read_records(const std::string& path,
         throw UserError(error.code(), at_record(place, error.text()));
       }
     });
+  }
 }
 
 }  // namespace lamina::data

@@ -10,6 +10,11 @@
 
 namespace lamina::data {
 
+// A longer line is not read to its end.
+inline constexpr std::size_t kMaxRecordBytes = std::size_t{64} << 20;
+// What is wrong with one, without its place.
+ErrorText too_long_record();
+
 // A line without the byte order mark that a file may begin with. Throws UserError (class data)
 // where the file is one list of JSON.
 std::string_view record_text(std::string_view line, const std::string& file, std::uint64_t number);

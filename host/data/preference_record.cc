@@ -80,7 +80,7 @@ std::vector<MaskedTokens> read_preference_record(const JsonValue& record, const 
   if (!record.is_object()) record.fail("must be an object, got " + record.describe());
   const JsonValue prompt = record.find("prompt"), chosen = record.at("chosen"),
                   rejected = record.at("rejected");
-  if (text_of(chosen) == text_of(rejected)) rejected.fail("is the same as 'chosen'");
+  if (text_of(chosen) == text_of(rejected)) return {};
   std::vector<MaskedTokens> out =
       chosen.is_string() ? texts(prompt, chosen.as_string(), rejected.as_string(), reading)
                          : messages(prompt, record, place, reading);
@@ -89,6 +89,7 @@ std::vector<MaskedTokens> read_preference_record(const JsonValue& record, const 
     if (out[i].ids.empty() || std::find(out[i].generated.begin() + 1, out[i].generated.end(),
                                         true) == out[i].generated.end())
       (i == 0 ? chosen : rejected).fail("has nothing that the model could learn to write");
+  if (out[0].ids == out[1].ids) return {};  // however the record spells them
   return out;
 }
 

@@ -15,8 +15,8 @@ namespace lamina::data {
 //   {"prompt": [messages], "chosen": [messages], "rejected": [messages]}
 //   {"chosen": .., "rejected": ..}    of either kind: the prompt is what both begin with
 // In the loss is what follows the prompt. Two documents, the chosen one first, each with something
-// in the loss. Errors (class data or usage): none of these; both answers are the same; what the
-// template refuses.
+// in the loss; none where both answers are the same tokens. Errors (class data or usage): none of
+// these; what the template refuses.
 std::vector<chat::MaskedTokens> read_preference_record(const JsonValue& record,
                                                        const std::string& place,
                                                        const Reading& reading);

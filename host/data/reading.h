@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "data/json_lines.h"
 #include "data/text_parts.h"
 #include "text/tokenizer.h"
 
@@ -43,6 +44,8 @@ struct Reading {
 
   // Where the documents of a file of this form end.
   Separator ends() const { return form == Form::text ? separator : Separator::line; }
+  // As TextParts takes it: records are bounded, documents of text are not.
+  std::size_t max_line_bytes() const { return form == Form::text ? 0 : kMaxRecordBytes; }
 };
 
 }  // namespace lamina::data

@@ -10,6 +10,7 @@ void write_sources(const std::vector<TokenSource>& sources, JsonWriter& json) {
     json.begin_object().key("files").value(source.num_files);
     json.key("documents").value(source.counts.num_documents);
     json.key("empty_documents").value(source.counts.num_empty_documents);
+    json.key("unlearned_records").value(source.counts.num_unlearned_records);
     json.key("bytes").value(source.counts.num_bytes).key("tokens").value(source.num_tokens);
     json.key("bad_records").value(source.num_bad_records).key("bad").begin_array();
     for (const BadRecord& record : source.bad_records)
@@ -32,6 +33,7 @@ void read_sources(const JsonValue& list, std::vector<TokenSource>& sources) {
     source->num_files = saved.at("files").as_uint64();
     source->counts.num_documents = saved.at("documents").as_uint64();
     source->counts.num_empty_documents = saved.at("empty_documents").as_uint64();
+    source->counts.num_unlearned_records = saved.at("unlearned_records").as_uint64();
     source->counts.num_bytes = saved.at("bytes").as_uint64();
     source->num_tokens = saved.at("tokens").as_uint64();
     source->num_bad_records = saved.at("bad_records").as_uint64();

@@ -30,7 +30,10 @@ class Sources {
   bool stores(std::uint64_t num_bytes) const {
     return has_stores() && num_bytes >= store_.min_bytes;
   }
-  void store_all() { store_.min_bytes = 0; }
+  void store_all() {
+    store_.min_bytes = 0;
+    store_.is_required = true;
+  }
 
   // The tokens of the files that `patterns` name. Errors: see open_or_make_store().
   StoredTokens read(const std::vector<std::string>& patterns) const;

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Raised when equal files give other tokens than before, or when the store's files change.
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 std::string hash_of(const std::string& path) {
   const io::MappedFile file(path, ExitCode::data);
@@ -37,7 +37,8 @@ std::string tokenizer_lines(const text::Tokenizer& tokenizer) {
     const std::string& folder;
     ~Remove() {
       std::error_code ignored;
-      fs::remove_all(folder, ignored);
+      // Without a descriptor to read the folder with, one that is empty can still be removed.
+      if (!fs::remove(folder, ignored)) fs::remove_all(folder, ignored);
     }
   } const remove{folder};
   std::vector<std::string> names = tokenizer.save(folder);

@@ -64,7 +64,7 @@ class Maker {
     try {
       tokenize_parts(stream, reading_, options_.workers, [&](std::size_t source, TokenPart part) {
         writer.add(part);
-        sources[source].add(std::move(part));
+        sources[source].add(part);
         const std::uint64_t done = stream.bytes_done();
         if (options_.progress) options_.progress({done, num_bytes_, first, writer.num_tokens()});
         if (done - saved < options_.save_every_bytes) return;
@@ -77,7 +77,7 @@ class Maker {
       writer.save(sources);
       throw;
     }
-    check_tokens(writer.num_tokens(), files_);
+    check_tokens(writer.num_tokens(), files_, sources, reading_.form);
     writer.finish(sources);
   }
 
@@ -121,6 +121,11 @@ StoredTokens open_or_make_store(const std::vector<std::string>& patterns, const 
   std::error_code error;
   fs::create_directories(building, error);
   if (error) {
+    if (options.is_required)
+      throw DeviceError(ExitCode::checkpoint,
+                        {building,
+                         fmt::format("cannot be made: {}", system_error_text(error.value())),
+                         {"set data.store to a folder that can be written"}});
     log::warning(
         "{}: cannot be made: {}; the tokens are held in memory. Set data.store to a folder "
         "that can be written",

@@ -29,13 +29,15 @@ struct StoreOptions {
   // Tokenized at a time, and between two times that what is done is saved.
   std::size_t part_bytes = std::size_t{1} << 20;
   std::uint64_t save_every_bytes = std::uint64_t{256} << 20;
+  bool is_required = false;  // no store is an error, and tokens are never held in memory instead
 };
 
 // The store "<folder>/<key>" of the files that `patterns` name, which is made first where there is
 // none: in "<key>.building", where a process that was stopped or killed left off. While another
 // process makes one in the folder, this one waits. Sources that are too small are tokenized in
 // memory, and so are those whose store cannot be made because the folder cannot be written, with a
-// warning. Errors: see tokenize_files(); DeviceError where the disk becomes full.
+// warning, unless it is required. Errors: see tokenize_files(); DeviceError (class checkpoint)
+// where the disk becomes full, or a required store cannot be made.
 StoredTokens open_or_make_store(const std::vector<std::string>& patterns, const Reading& reading,
                                 const StoreOptions& options);
 

@@ -25,6 +25,16 @@ void check_utf8(const std::string& path, const TextPart& part) {
                    {"convert the file, eg with `iconv -t utf-8`"}});
 }
 
+}  // namespace
+
+std::string_view without_byte_order_mark(std::string_view text) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  return text;
+}
+
+namespace {
+
 bool is_empty(std::string_view text) { return text.find_first_not_of(" \t\r\n") == text.npos; }
 
 }  // namespace
@@ -32,6 +42,7 @@ bool is_empty(std::string_view text) { return text.find_first_not_of(" \t\r\n") 
 TextFileCounts& TextFileCounts::operator+=(const TextFileCounts& other) {
   num_documents += other.num_documents;
   num_empty_documents += other.num_empty_documents;
+  num_unlearned_records += other.num_unlearned_records;
   num_bytes += other.num_bytes;
   return *this;
 }
@@ -47,9 +58,10 @@ TextFileCounts read_documents(const std::string& path, Separator separator,
 TextFileCounts read_documents(const std::string& path, const TextPart& part, Separator separator,
                               const std::function<void(std::string_view)>& document) {
   check_utf8(path, part);
-  const std::string_view text = part.text;
+  std::string_view text = part.text;
   TextFileCounts counts;
   counts.num_bytes = text.size();
+  if (part.first_byte == 0) text = without_byte_order_mark(text);
   const auto add = [&](std::string_view found) {
     if (is_empty(found)) {
       ++counts.num_empty_documents;
@@ -73,7 +85,7 @@ TextFileCounts read_documents(const std::string& path, const TextPart& part, Sep
       add(line.ends_with('\r') ? line.substr(0, line.size() - 1) : line);
     } else if (!blank) {
       if (end == begin) begin = at;
-      end = line_end;
+      end = line_end - (line.ends_with('\r') ? 1 : 0);
     } else if (end > begin) {
       add(text.substr(begin, end - begin));
       begin = end;

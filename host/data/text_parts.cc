@@ -1,6 +1,7 @@
 #include "data/text_parts.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/error.h"
 #include "io/mapped_file.h"
@@ -103,8 +104,14 @@ std::optional<Separator> parse_separator(std::string_view text) {
   return std::nullopt;
 }
 
-TextParts::TextParts(std::string path, Separator separator, std::size_t part_bytes)
-    : path_(std::move(path)), separator_(separator), part_bytes_(part_bytes) {
+TextParts::TextParts(std::string path, Separator separator, std::size_t part_bytes,
+                     std::size_t max_line_bytes)
+    : path_(std::move(path)),
+      separator_(separator),
+      part_bytes_(part_bytes),
+      max_line_bytes_(max_line_bytes) {
+  LAMINA_ASSERT(max_line_bytes == 0 ||
+                (separator == Separator::line && max_line_bytes >= part_bytes));
   if (compression_of(path_) == Compression::none)
     source_ = std::make_unique<Mapped>(path_);
   else
@@ -115,28 +122,56 @@ TextParts::~TextParts() = default;
 
 std::uint64_t TextParts::bytes_done() const { return source_->bytes_done(); }
 
-std::optional<TextPart> TextParts::next() {
-  std::size_t wanted = part_bytes_, cut = 0;
+// Of the bytes that come next: as far as a document ends after part_bytes, or the file does. 0 at
+// the end of the file, and where they begin with a line that is too long.
+std::size_t TextParts::size_of_next() const {
+  std::size_t wanted = part_bytes_;
   for (std::size_t from = part_bytes_;;) {
-    const std::string_view text = source_->look(wanted);
+    std::string_view text = source_->look(wanted);
+    std::size_t line = 0;  // where the line that is cut at part_bytes begins
+    if (max_line_bytes_ > 0 && text.size() > part_bytes_) {
+      const std::size_t before = text.substr(0, part_bytes_).rfind('\n');
+      line = before == text.npos ? 0 : before + 1;
+      text = text.substr(0, line + max_line_bytes_ + 1);  // with its line feed
+    }
     if (text.size() > from) {
-      if (const auto found = cut_after(text, from, separator_)) {
-        cut = *found;
-        break;
-      }
+      if (const auto found = cut_after(text, from, separator_)) return *found;
       from = text.size();
     }
     const std::size_t seen = text.size();
-    if (seen < wanted || source_->look(seen + 1).size() <= seen) {
-      cut = seen;
-      break;
-    }
+    const std::size_t all = source_->look(seen + 1).size();
+    if (max_line_bytes_ > 0 && seen - line > max_line_bytes_) return line;
+    if (all <= seen) return seen;
     wanted = 2 * seen;
   }
-  // An empty file is one part: its document is counted as empty.
-  if (cut == 0 && !(is_first_ && separator_ == Separator::file)) return {};
+}
+
+// Past the line feed that ends what begins here, holding little of it at a time.
+void TextParts::skip_line() {
+  constexpr std::size_t kBytesAtOnce = std::size_t{1} << 20;
+  for (bool ended = false; !ended;) {
+    const std::string_view text = source_->look(kBytesAtOnce);
+    const std::size_t line_feed = text.find('\n');
+    ended = text.empty() || line_feed != text.npos;
+    const std::size_t count = line_feed == text.npos ? text.size() : line_feed + 1;
+    first_line_ += line_feed != text.npos;
+    first_byte_ += count;
+    static_cast<void>(source_->take(count));
+  }
+}
+
+std::optional<TextPart> TextParts::next() {
+  if (std::exchange(in_long_line_, false)) skip_line();
+  const std::size_t cut = size_of_next();
+  TextPart part;
+  if (cut == 0 && !source_->look(1).empty()) {
+    part.is_too_long = in_long_line_ = true;
+  } else {
+    // An empty file is one part: its document is counted as empty.
+    if (cut == 0 && !(is_first_ && separator_ == Separator::file)) return {};
+    part = source_->take(cut);
+  }
   is_first_ = false;
-  TextPart part = source_->take(cut);
   part.first_byte = first_byte_;
   part.first_line = first_line_;
   first_byte_ += cut;

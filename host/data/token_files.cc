@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <utility>
@@ -116,7 +117,7 @@ bool TokenFilesWriter::restore(std::vector<TokenSource>& sources) {
 
 void TokenFilesWriter::add(const TokenPart& part) {
   if (shape_.is_narrow)
-    file(0).write(bytes_of(std::vector<std::uint16_t>(part.tokens.begin(), part.tokens.end())));
+    write_narrow(part.tokens);
   else
     file(0).write(bytes_of(part.tokens));
   std::vector<std::uint64_t> ends = part.document_end;
@@ -126,6 +127,15 @@ void TokenFilesWriter::add(const TokenPart& part) {
   num_tokens_ += part.tokens.size();
   num_documents_ += part.document_end.size();
   ++num_parts_;
+}
+
+// A part may be all of a large file, so not all ids are there in both widths at once.
+void TokenFilesWriter::write_narrow(std::span<const std::int32_t> ids) {
+  constexpr std::size_t kIdsAtOnce = std::size_t{1} << 18;
+  for (std::size_t at = 0; at < ids.size(); at += kIdsAtOnce) {
+    const auto some = ids.subspan(at, std::min(kIdsAtOnce, ids.size() - at));
+    file(0).write(bytes_of(std::vector<std::uint16_t>(some.begin(), some.end())));
+  }
 }
 
 void TokenFilesWriter::save(const std::vector<TokenSource>& sources) {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,7 @@ class TokenFilesWriter {
   struct File;
   bool restore(std::vector<TokenSource>& sources);
   File& file(std::size_t n);
+  void write_narrow(std::span<const std::int32_t> ids);
 
   std::string directory_;
   Shape shape_;

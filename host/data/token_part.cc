@@ -15,7 +15,9 @@ class Tokenizing {
   Tokenizing(const std::string& file, const Reading& reading) : file_(file), reading_(reading) {}
 
   TokenPart run(const TextPart& part) && {
-    if (reading_.form == Form::text) {
+    if (part.is_too_long) {
+      bad_record(fmt::format("{}:{}", file_, part.first_line), too_long_record());
+    } else if (reading_.form == Form::text) {
       out_.counts = read_documents(file_, part, reading_.separator,
                                    [this](std::string_view text) { add_text(text); });
     } else {
@@ -30,10 +32,10 @@ class Tokenizing {
     std::vector<std::int32_t> ids = reading_.tokenizer.encode(text);
     const auto eos = reading_.tokenizer.eos_id();
     if (eos && (ids.empty() || ids.back() != *eos)) ids.push_back(*eos);
-    add_document(ids);
+    add_document(std::move(ids));
   }
 
-  void add_document(std::span<const std::int32_t> ids) {
+  void add_document(std::vector<std::int32_t> ids) {
     const auto largest = std::max_element(ids.begin(), ids.end());
     if (largest != ids.end() && *largest >= reading_.vocab_size)
       throw UserError(
@@ -44,7 +46,10 @@ class Tokenizing {
                        reading_.vocab_size - 1),
            {fmt::format("use the model's own tokenizer, or set model.vocab_size to at least {}",
                         reading_.tokenizer.vocab_size())}});
-    out_.tokens.insert(out_.tokens.end(), ids.begin(), ids.end());
+    if (out_.tokens.empty())
+      out_.tokens = std::move(ids);  // a document may be all of a large file
+    else
+      out_.tokens.insert(out_.tokens.end(), ids.begin(), ids.end());
     out_.document_end.push_back(out_.tokens.size());
     if (reading_.between) reading_.between();
   }
@@ -67,8 +72,9 @@ class Tokenizing {
       return bad_record(place, error.text());
     }
     if (has_masks(reading_.form)) {
-      for (const chat::MaskedTokens& document : documents) {
-        add_document(document.ids);
+      if (documents.empty()) ++out_.counts.num_unlearned_records;
+      for (chat::MaskedTokens& document : documents) {
+        add_document(std::move(document.ids));
         out_.in_loss.insert(out_.in_loss.end(), document.generated.begin(),
                             document.generated.end());
       }

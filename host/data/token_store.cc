@@ -28,10 +28,34 @@ std::vector<TokenSource> empty_sources(const std::vector<std::string>& patterns,
   return out;
 }
 
-void check_tokens(std::uint64_t num_tokens, const std::vector<std::vector<std::string>>& files) {
+void check_tokens(std::uint64_t num_tokens, const std::vector<std::vector<std::string>>& files,
+                  const std::vector<TokenSource>& sources, Form form) {
   if (num_tokens > 0) return;
   std::size_t num_files = 0;
   for (const std::vector<std::string>& source : files) num_files += source.size();
+  TokenSource all;
+  for (const TokenSource& source : sources) {
+    all.num_bad_records += source.num_bad_records;
+    all.counts += source.counts;
+    all.bad_records.insert(all.bad_records.end(), source.bad_records.begin(),
+                           source.bad_records.end());
+  }
+  std::vector<std::string> notes;
+  for (const BadRecord& record : all.bad_records)
+    notes.push_back(fmt::format("left out {}: {}", record.where, record.what));
+  if (all.counts.num_unlearned_records > 0)
+    throw UserError(ExitCode::data,
+                    {files.front().front(),
+                     fmt::format("there is nothing to learn: {} ({})",
+                                 form == Form::preference ? "both answers are the same in each pair"
+                                                          : "no conversation has an answer",
+                                 all.counts.num_unlearned_records),
+                     std::move(notes)});
+  if (all.num_bad_records > 0)
+    throw UserError(ExitCode::data,
+                    {files.front().front(),
+                     fmt::format("all {} records were left out as bad ones", all.num_bad_records),
+                     std::move(notes)});
   throw UserError(ExitCode::data,
                   {files.front().front(),
                    num_files == 1 ? "the file holds no text"
@@ -47,12 +71,15 @@ TokenStore tokenize_files(const std::vector<std::string>& patterns, const Readin
   PartStream stream(files, reading, kPartBytes);
   tokenize_parts(stream, reading, workers, [&store](std::size_t source, TokenPart part) {
     const std::uint64_t first = store.tokens.size();
-    store.tokens.insert(store.tokens.end(), part.tokens.begin(), part.tokens.end());
+    store.sources[source].add(part);
+    if (store.tokens.empty())
+      store.tokens = std::move(part.tokens);
+    else
+      store.tokens.insert(store.tokens.end(), part.tokens.begin(), part.tokens.end());
     store.in_loss.insert(store.in_loss.end(), part.in_loss.begin(), part.in_loss.end());
     for (std::uint64_t end : part.document_end) store.document_begin.push_back(first + end);
-    store.sources[source].add(std::move(part));
   });
-  check_tokens(store.tokens.size(), files);
+  check_tokens(store.tokens.size(), files, store.sources, reading.form);
   return store;
 }
 

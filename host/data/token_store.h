@@ -34,8 +34,10 @@ TokenStore tokenize_files(const std::vector<std::string>& patterns, const Readin
 std::vector<TokenSource> empty_sources(const std::vector<std::string>& patterns,
                                        const std::vector<std::vector<std::string>>& files);
 
-// Throws the error of sources without text where there are no tokens.
-void check_tokens(std::uint64_t num_tokens, const std::vector<std::vector<std::string>>& files);
+// Throws the error of sources without text, or without anything to learn, where there are no
+// tokens.
+void check_tokens(std::uint64_t num_tokens, const std::vector<std::vector<std::string>>& files,
+                  const std::vector<TokenSource>& sources, Form form);
 
 // Of text.
 TokenStore tokenize_files(const std::vector<std::string>& patterns, Separator separator,

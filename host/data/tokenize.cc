@@ -20,12 +20,12 @@ TokenPart read_part(const PartStream::Part& part, const Reading& reading) {
 
 }  // namespace
 
-void TokenSource::add(TokenPart part) {
+void TokenSource::add(const TokenPart& part) {
   counts += part.counts;
   num_tokens += part.tokens.size();
   num_bad_records += part.num_bad_records;
-  for (BadRecord& record : part.bad_records)
-    if (bad_records.size() < kMaxBadRecords) bad_records.push_back(std::move(record));
+  for (const BadRecord& record : part.bad_records)
+    if (bad_records.size() < kMaxBadRecords) bad_records.push_back(record);
 }
 
 std::vector<std::vector<std::string>> find_sources(const std::vector<std::string>& patterns,
@@ -49,7 +49,7 @@ std::optional<std::variant<TextPart, BinPart>> PartStream::next_of(const std::st
     if (!bins_) bins_.emplace(file, reading_.tokenizer.eos_id(), part_bytes_);
     return bins_->next();
   }
-  if (!text_) text_.emplace(file, reading_.ends(), part_bytes_);
+  if (!text_) text_.emplace(file, reading_.ends(), part_bytes_, reading_.max_line_bytes());
   return text_->next();
 }
 

@@ -26,7 +26,7 @@ struct TokenSource {
   std::uint64_t num_bad_records = 0;   // left out
   std::vector<BadRecord> bad_records;  // the first few of them
 
-  void add(TokenPart part);  // what is to be counted of it
+  void add(const TokenPart& part);  // what is to be counted of it
 };
 
 // The files of each pattern; of tokens without the .idx that belong to others. Errors (class data):

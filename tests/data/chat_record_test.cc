@@ -79,6 +79,15 @@ TEST(ChatRecord, Example) {
   EXPECT_EQ(chats.rows(), Rows{"u[:][h][i][/][a][:][y][o][/]"});
 }
 
+TEST(ChatRecord, AFileWithoutAnyAnswerHasNothingToLearn) {
+  const std::string question = R"({"messages": [{"role": "user", "content": "hi"}]})";
+  EXPECT_ERROR_SAYS(Chats(question + "\n" + question).load(), ExitCode::data,
+                    "there is nothing to learn: no conversation has an answer (2)");
+  const RunData data = Chats(question + "\n" + R"({"prompt": "ab", "completion": "cd"})").load();
+  EXPECT_EQ(data.train_sources.at(0).counts.num_unlearned_records, 1u);
+  EXPECT_EQ(data.train_sources.at(0).counts.num_documents, 1u);
+}
+
 TEST(ChatRecord, EveryPublishedFormIsRead) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"conversations": [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "yo"}]})",

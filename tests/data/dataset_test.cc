@@ -198,6 +198,43 @@ TEST(Dataset, RefusesTooLittleText) {
                     "2 of 2 rows would be held out for validation");
 }
 
+TEST(Dataset, RowsOfOneDocumentMayBeLongerThanAllText) {
+  const DatasetSplit data =
+      split(counting_store({3, 4}), 0,
+            {.tokens_per_row = 63, .packing = Packing::chunk, .shuffle = false});
+  EXPECT_EQ(data.train.num_rows(), 2u);
+  EXPECT_EQ(data.train.num_labels(), 5u);
+  EXPECT_EQ(data.counts.padding, 2u * 64 - 7);
+}
+
+TEST(Dataset, RowsWithoutALabelAreLeftOutAndCounted) {
+  // Single tokens, and what is left of a document after its first row.
+  const DatasetSplit data =
+      split(counting_store({1, 5, 1, 1, 9, 1}), 0,
+            {.tokens_per_row = 3, .packing = Packing::chunk, .shuffle = false});
+  EXPECT_EQ(data.counts.num_unlearned_rows, 6u);
+  EXPECT_EQ(data.train.num_rows(), 3u);
+  EXPECT_EQ(data.counts.num_tokens, 12u);
+  EXPECT_EQ(data.counts.padding, 0u);
+  Batch batch;
+  for (std::uint64_t row = 0; row < data.train.num_rows(); ++row) {
+    data.train.read_numbered(row, 1, batch);
+    EXPECT_GT(batch.num_labels(), 0);
+  }
+  const DatasetSplit packed =
+      split(counting_store({1, 1, 1, 1, 4}), 0, {.tokens_per_row = 3, .shuffle = false});
+  EXPECT_EQ(packed.counts.num_unlearned_rows, 1u);
+  EXPECT_EQ(packed.train.num_rows(), 1u);
+}
+
+TEST(Dataset, DataWithoutALabelIsAnError) {
+  for (Packing packing : {Packing::chunk, Packing::concat_then_split})
+    EXPECT_ERROR_SAYS(
+        split(counting_store({1, 1, 1, 1}), 0, {.tokens_per_row = 3, .packing = packing}),
+        ExitCode::data,
+        "there is nothing to learn: no token of the 4 documents follows another in its document");
+}
+
 TEST(TokenStore, RefusesIdsThatTheModelLacks) {
   TempDir dir;
   const std::string path = dir.write("a.txt", "abc");

@@ -174,8 +174,35 @@ TEST(PreferenceRecord, SaysWhatIsMissing) {
 }
 
 TEST(PreferenceRecord, AnswersThatAreTheSameHaveNothingToCompare) {
-  EXPECT_ERROR_SAYS(Preferences(R"({"prompt": "x", "chosen": "y", "rejected": "y"})").load(),
-                    ExitCode::data, "is the same as 'chosen'");
+  const std::string same[] = {
+      R"({"prompt": "x", "chosen": "y", "rejected": "y"})", R"({"chosen": "xy", "rejected": "xy"})",
+      // Other members, or in another order, that the template does not see.
+      R"({"prompt": [{"role": "user", "content": "q"}], "chosen": [{"role": "assistant", "content": "y"}], "rejected": [{"content": "y", "role": "assistant", "id": 7}]})",
+      R"({"chosen": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "y"}], "rejected": [{"content": "q", "role": "user"}, {"content": "y", "role": "assistant"}]})"};
+  for (const std::string& line : same) {
+    EXPECT_ERROR_SAYS(Preferences(line).load(), ExitCode::data,
+                      "there is nothing to learn: both answers are the same in each pair (1)");
+    const RunData data =
+        Preferences(line + "\n" + R"({"prompt": "x", "chosen": "y", "rejected": "z"})").load();
+    EXPECT_EQ(data.train.num_rows(), 1u);
+    EXPECT_EQ(data.train_sources.at(0).counts.num_unlearned_records, 1u);
+    EXPECT_EQ(data.train_sources.at(0).counts.num_documents, 2u);
+  }
+}
+
+TEST(PreferenceRows, PairsThatAreTheSameOnceTheyAreCutAreLeftOut) {
+  const std::string begin(60, 'c');
+  const std::string pair =
+      R"({"prompt": "p", "chosen": ")" + begin + R"(yes", "rejected": ")" + begin + R"(no"})";
+  Preferences pairs(pair + "\n" + R"({"prompt": "x", "chosen": "y", "rejected": "z"})");
+  for (std::int64_t length : {63, 64}) {  // in a row of 65 tokens one answer has a token more
+    pairs.section().sequence_length = length;
+    const RunData data = pairs.load();
+    EXPECT_EQ(data.counts.num_unlearned_documents, 2u);
+    EXPECT_EQ(data.train.num_rows(), 1u);
+  }
+  pairs.section().sequence_length = 160;
+  EXPECT_EQ(pairs.load().counts.num_unlearned_documents, 0u);
 }
 
 }  // namespace

@@ -28,8 +28,30 @@ TEST(TextFiles, Example) {
 }
 
 TEST(TextFiles, BlankLinesMayHoldSpacesAndComeInRows) {
-  EXPECT_EQ(documents("\n \t\na\r\n\r\n\n\n  b\n ", Separator::blank_line),
-            (Strings{"a\r", "  b"}));
+  EXPECT_EQ(documents("\n \t\na\r\n\r\n\n\n  b\n ", Separator::blank_line), (Strings{"a", "  b"}));
+}
+
+TEST(TextFiles, ADocumentEndsBeforeTheCarriageReturnOfItsLastLine) {
+  EXPECT_EQ(documents("one\r\ntwo\r\n\r\nthree\r\n", Separator::blank_line),
+            (Strings{"one\r\ntwo", "three"}));
+  EXPECT_EQ(documents("one\r\n\r\nthree\r", Separator::blank_line), (Strings{"one", "three"}));
+}
+
+TEST(TextFiles, AByteOrderMarkIsNoText) {
+  for (Separator separator : {Separator::file, Separator::blank_line, Separator::line}) {
+    EXPECT_EQ(documents("\xef\xbb\xbf"
+                        "a",
+                        separator),
+              Strings{"a"});
+    EXPECT_EQ(documents("\xef\xbb\xbf", separator), Strings{});
+  }
+  // Only at the beginning.
+  EXPECT_EQ(documents("a\n\xef\xbb\xbf"
+                      "b\n",
+                      Separator::line),
+            (Strings{"a",
+                     "\xef\xbb\xbf"
+                     "b"}));
 }
 
 TEST(TextFiles, ALastLineNeedsNoLineFeed) {

@@ -1,6 +1,7 @@
 // Files cut into parts: nothing lost, no document cut; packed files read as what they hold.
 #include "data/text_parts.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "data/packed_text.h"
@@ -78,6 +79,40 @@ TEST(TextParts, TogetherAreTheWholeFile) {
     }
     EXPECT_EQ(whole, text);
   }
+}
+
+// What the parts of a file with lines of at most 100 bytes are; "too long" for a longer one.
+std::vector<std::string> bounded_parts(const std::string& path, std::size_t part_bytes) {
+  std::vector<std::string> out;
+  TextParts parts(path, Separator::line, part_bytes, 100);
+  while (const auto part = parts.next()) {
+    out.emplace_back(part->is_too_long ? "too long" : part->text);
+    EXPECT_EQ(part->is_too_long && !part->text.empty(), false);
+    if (part->is_too_long) out.back() += fmt::format(" {}:{}", part->first_line, part->first_byte);
+  }
+  return out;
+}
+
+TEST(TextParts, ALineThatIsTooLongIsPassedOver) {
+  TempDir dir;
+  const std::string most(100, 'm'), more(101, 'x'), much(5000, 'y');
+  const std::string text =
+      "a\n" + most + "\n" + more + "\nb\n" + much + "\n" + much + "\nc\n" + more;
+  for (const std::string& path : {dir.write("a.txt", text), dir.write("a.gz", gzipped(text)),
+                                  dir.write("a.zst", zstd_packed(text))})
+    for (std::size_t part_bytes : {1, 2, 3, 50, 100}) {
+      std::string lines;
+      std::vector<std::string> long_ones;
+      for (const std::string& part : bounded_parts(path, part_bytes))
+        if (part.starts_with("too long"))
+          long_ones.push_back(part);
+        else
+          lines += part;
+      EXPECT_EQ(lines, "a\n" + most + "\nb\nc\n") << path << part_bytes;
+      EXPECT_EQ(long_ones, (std::vector<std::string>{"too long 3:103", "too long 5:207",
+                                                     "too long 6:5208", "too long 8:10211"}))
+          << path << part_bytes;
+    }
 }
 
 TEST(TextParts, BytesThatAreNotUtf8AreNamedInLaterPartsToo) {

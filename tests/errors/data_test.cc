@@ -3,6 +3,7 @@
 
 #include "data/packed_text.h"
 #include "errors/workplace.h"
+#include "support/sanitizers.h"
 
 namespace lamina::testing {
 namespace {
@@ -55,6 +56,45 @@ TEST(DataFaults, ABadRecordEndsTheRunBeforeItBegins) {
   EXPECT_THAT(f.err, HasSubstr("1 bad record left out"));
   EXPECT_THAT(f.err, HasSubstr("left out "));
   EXPECT_THAT(f.err, HasSubstr("chats.jsonl:13: 'messages' must be an array, got 5"));
+}
+
+TEST(DataFaults, ALineThatIsTooLongIsNotHeld) {
+  Workplace w;
+  std::string lines;
+  for (int i = 0; i < 20; ++i) lines += "{\"text\": \"line of some words\"}\n";
+  const std::string text = lines + "{\"text\": \"" + std::string(200 << 20, 'x') + "\"}\n" + lines;
+  w.write("a.jsonl.gz", gzipped(text));
+  w.write("b.jsonl", text);
+  for (const char* file : {"a.jsonl.gz", "b.jsonl"}) {
+    const std::vector<std::string> words = {
+        "train", "run.toml",        "--set", "data.form=jsonl",
+        "--set", "data.store=none", "--set", "data.train=" + std::string(file)};
+    const Finished refused = w.lamina(words);
+    EXPECT_EQ(refused.code, 5);
+    EXPECT_THAT(refused.err, HasSubstr(std::string(file) +
+                                       ":21: the line has more than 67108864 bytes; a record may "
+                                       "have at most that many"));
+    const Finished f = w.lamina(
+        with(words, {"--out", file + std::string(".out"), "--set", "data.bad_records=skip"}));
+    EXPECT_EQ(f.code, 0) << f.err;
+    EXPECT_THAT(f.err, HasSubstr("40 documents"));
+    EXPECT_THAT(f.err, HasSubstr("1 bad record left out"));
+    if (!kSanitized && file[0] == 'a') {
+      EXPECT_LT(std::max(f.peak_bytes, refused.peak_bytes), std::size_t{300} << 20);
+    }
+  }
+}
+
+TEST(DataFaults, BuildingAStoreThatCannotBeMadeIsAnError) {
+  Workplace w;
+  w.expect({{"data", "build", "run.toml", "--set", "data.store=/proc/nosuch"},
+            4,
+            {"/proc/nosuch/", "cannot be made: no such file or directory",
+             "set data.store to a folder that can be written"}});
+  w.write("file", "");
+  w.expect({{"data", "build", "run.toml", "--set", "data.store=file/tokens", "--json"},
+            4,
+            {"file/tokens/", "cannot be made: not a directory"}});
 }
 
 TEST(DataFaults, PackedFilesThatAreDamagedAreNamed) {

@@ -64,6 +64,10 @@ TEST(TrainErrors, WhatIsWrongWithTheRunFileIsSaidBeforeAnythingIsWritten) {
        {"head_dim",
         "got 7 with hidden_size = 16 and num_attention_heads = 2; rotary positions need an even "
         "head_dim"}},
+      {{"train", "run.toml", "--set", "model.vocab_size=2147483648"},
+       2,
+       {"'model.vocab_size' must be an integer, at least 1 and at most 2147483647, got "
+        "2147483648"}},
       {{"train", "run.toml", "--set", "model.vocab_size=200"},
        2,
        {"model.vocab_size: is 200; the tokenizer has 258 ids", "raise it to at least that"}},
