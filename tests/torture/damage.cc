@@ -1,5 +1,7 @@
-// Files that shrink while they are read, and checkpoints that are not as they were written.
+// Files that shrink while they are read, checkpoints that are not as they were written, files that
+// others planted in a run directory, and lines without an end.
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -106,6 +108,56 @@ void damaged_checkpoint(Case& c) {
   if (trained.code == 0) expect_result(c, doing + ": train from an older one");
 }
 
+// A link or a FIFO in place of a file that a run writes.
+void planted_files(Case& c) {
+  static const std::vector<std::string> names = {"lock",
+                                                 "log.txt",
+                                                 "metrics.jsonl",
+                                                 "config.toml",
+                                                 "config.toml.partial",
+                                                 "metrics.superseded.jsonl"};
+  const std::string name = c.random.pick(names), planted = out_of(c) + "/" + name,
+                    theirs = c.folder + "/theirs";
+  const std::string words = "their words\n";
+  const bool is_link = c.random.chance(0.7), exists = c.random.chance(0.7);
+  if (c.random.chance(0.5)) copy_folder(half_run(c.place), out_of(c));
+  fs::create_directories(fs::path(planted).parent_path());
+  fs::remove_all(planted);
+  if (exists) write_bytes(theirs, words);
+  if (is_link)
+    fs::create_symlink(theirs, planted);
+  else if (::mkfifo(planted.c_str(), 0666) != 0)
+    throw Skipped("no FIFO can be made here");
+  const std::string doing = fmt::format("{} is {}", name, is_link ? "a link" : "a FIFO");
+  expect_end(run(train(c)), {0, 4}, doing);
+  if (read_bytes(theirs) != (exists ? words : ""))
+    throw Failure(doing + ": it was written through", theirs);
+  fs::remove_all(planted);
+  expect_unharmed(c, doing);
+}
+
+// A line beyond the limit of a record, with little memory.
+void long_line(Case& c) {
+  const bool skips = c.random.chance(0.5);
+  std::string lines;
+  for (std::size_t i = 0; i < 40; ++i) lines += fmt::format("{{\"text\": \"line {}\"}}\n", i * i);
+  const std::size_t before = c.random.below(2) * lines.size();
+  const std::string path = c.folder + "/text.jsonl";
+  write_bytes(path, lines.substr(0, before) + "{\"text\": \"" +
+                        std::string((std::size_t{64} << 20) + c.random.below(100'000'000), 'x') +
+                        (c.random.chance(0.5) ? "\"}\n" + lines : "\n" + lines));
+  Launch launch = train(c);
+  launch.words.insert(
+      launch.words.end(),
+      {"--set", "data.form=jsonl", "--set", fmt::format("data.train=[\"{}\"]", path), "--set",
+       "data.store=none", "--set", "train.steps=2", "--set",
+       skips ? "data.bad_records=skip" : "data.bad_records=stop"});
+  const std::string doing = "a line of more than 64 MiB";
+  const Ended ended = run(launch);
+  expect_end(ended, {skips ? 0 : 5}, doing);
+  if (!skips && fs::exists(out_of(c))) throw Failure(doing + ": the run began", out_of(c));
+}
+
 }  // namespace
 
 std::vector<Kind> damage_kinds() {
@@ -113,7 +165,12 @@ std::vector<Kind> damage_kinds() {
       {"shrink", "a file is cut while it is mapped or read; exit 0, 4 or 5, never SIGBUS", 0.5,
        shrink_while_read},
       {"flip", "bits, lengths and files of a checkpoint change; verify finds it, resume names it",
-       1.5, damaged_checkpoint}};
+       1.5, damaged_checkpoint},
+      {"planted-files",
+       "links and FIFOs in place of a run's files; exit 0 or 4, nothing through them", 0.5,
+       planted_files},
+      {"long-line", "a record of more than 64 MiB; left out, or exit 5 before the run begins", 0.2,
+       long_line}};
 }
 
 }  // namespace lamina::torture

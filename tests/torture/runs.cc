@@ -1,4 +1,4 @@
-// Runs that are killed, signalled, and started twice.
+// Runs that are killed, signalled, started twice, and moved.
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -143,6 +143,35 @@ void two_on_one_run(Case& c) {
   expect_unharmed(c, doing);
 }
 
+// The run of a folder goes on in it, wherever it is; another begins in a new one of its name.
+void moved_while_it_trains(Case& c) {
+  Launch launch = train(c);
+  launch.fault = {.calls = "fsync", .path = "/out/", .times = 0, .action = "delay:2"};
+  const std::string doing = "the run directory is moved while a run trains in it";
+  const std::string old = c.folder + "/old";
+  Child first(launch);
+  first.ends_within(c.random.between(0, 1.2 * c.place.run_seconds));
+  std::error_code none;  // before the run has made it
+  std::filesystem::rename(out_of(c), old, none);
+  if (none) {
+    expect_end(first.wait(), {0}, doing);
+    return expect_unharmed(c, doing);
+  }
+  if (c.random.chance(0.3)) {
+    expect_end(first.wait(), {0, 4}, doing);
+    if (std::filesystem::exists(out_of(c)))
+      throw Failure(doing + ": it made the directory anew", out_of(c));
+    return;
+  }
+  Child second(train(c));
+  expect_end(first.wait(), {0, 4}, doing + ", the first run");
+  expect_end(second.wait(), {0}, doing + ", the second run");
+  expect_result(c, doing);
+  expect_metrics(c, doing);
+  if (checkpoints(out_of(c)).size() != 3)
+    throw Failure(doing + ": checkpoints of the second run are gone or were added", old);
+}
+
 }  // namespace
 
 std::vector<Kind> run_kinds() {
@@ -155,7 +184,9 @@ std::vector<Kind> run_kinds() {
       {"signals", "TERM, INT, HUP, USR1, alone and in storms; a documented exit code, resumable",
        1.5, signals_at_random},
       {"two-runs", "two trainers on one run directory; one is refused, the other unharmed", 1,
-       two_on_one_run}};
+       two_on_one_run},
+      {"moved-run", "a run directory that is moved, and a new run of its name; neither is harmed",
+       1, moved_while_it_trains}};
 }
 
 }  // namespace lamina::torture
