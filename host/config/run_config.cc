@@ -173,6 +173,10 @@ void check_optimizer(const RunConfig& c, Problems& problems) {
   };
   refuse(o.momentum && o.name != "muon" && o.name != "sgd", "momentum", "muon and sgd");
   refuse(o.consistent_rms && o.name != "muon", "consistent_rms", "muon");
+  refuse(o.newton_schulz_steps != preset.newton_schulz_steps && o.name != "muon",
+         "newton_schulz_steps", "muon");
+  refuse(o.newton_schulz_stable_steps != preset.newton_schulz_stable_steps && o.name != "muon",
+         "newton_schulz_stable_steps", "muon");
   refuse(o.lazy_embeddings && o.name != "adamw", "lazy_embeddings", "adamw");
   refuse(o.eps_root != preset.eps_root && !adam, "eps_root", "adamw and muon");
   refuse(o.eps != preset.eps && !adam, "eps", "adamw and muon");

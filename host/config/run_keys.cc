@@ -73,6 +73,13 @@ const Fields<ParameterGroup>& detail::table_fields() {
             {.min = 0,
              .min_excluded = true,
              .doc = "The learning rate, as a multiple of the schedule's."}),
+      field("multiplier", &ParameterGroup::multiplier,
+            {.min = 0,
+             .min_excluded = true,
+             .doc = "The optimizer treats the parameter as this number times what it updates. "
+                    "Gradients are multiplied by it, also in norms, and so are updates; weight "
+                    "decay is not. eg: 8.0 where another program keeps 1/8 of the matrix and "
+                    "trains that."}),
       field("weight_decay", &ParameterGroup::weight_decay,
             {.min = 0, .doc = "In place of `weight_decay`, for norms and biases too."}),
       field("split_rows", &ParameterGroup::split_rows,
@@ -355,6 +362,16 @@ const Fields<OptimizerSection>& optimizer_fields() {
              .doc = "For \"muon\": the root mean square that updates have whatever the shape, eg: "
                     "0.2, near that of AdamW. Without it they are scaled by sqrt(max(1, rows / "
                     "columns))."}),
+      field("newton_schulz_steps", &OptimizerSection::newton_schulz_steps,
+            {.min = 1,
+             .max = 100,
+             .doc = "For \"muon\": Newton-Schulz steps with the coefficients 3.4445, -4.775 and "
+                    "2.0315, which bring singular values near 1 quickly."}),
+      field("newton_schulz_stable_steps", &OptimizerSection::newton_schulz_stable_steps,
+            {.min = 0,
+             .max = 100,
+             .doc = "For \"muon\": further steps with 2, -1.5 and 0.5, which converge to 1. eg: 2 "
+                    "after 8."}),
       field("moments", &OptimizerSection::moments,
             {.choices = {"float32", "bfloat16", "8bit"},
              .doc = "How moments are kept: 4, 2 or 1 bytes per element. \"8bit\" has a scale for "

@@ -78,7 +78,7 @@ struct TrainSection {
 struct ParameterGroup {
   std::optional<std::string> match, group, role;
   std::optional<bool> frozen;
-  std::optional<double> lr_scale, weight_decay;
+  std::optional<double> lr_scale, multiplier, weight_decay;
   std::vector<std::int64_t> split_rows;
 };
 
@@ -92,6 +92,7 @@ struct OptimizerSection {
   double weight_decay = 0.1;
   std::optional<double> momentum;  // see used_momentum()
   std::optional<double> consistent_rms;
+  std::int64_t newton_schulz_steps = 5, newton_schulz_stable_steps = 0;
   std::string moments = "float32";
   bool lazy_embeddings = false;
   bool in_backward = false;

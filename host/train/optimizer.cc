@@ -57,8 +57,10 @@ Graph spread_graph(std::int64_t rows, std::int64_t width, std::int64_t slots) {
   return graph;
 }
 
+// Relative to the rate that update() gives the rule, which contains the multiplier.
 double weight_decay(const decoder::Parameter& p, const config::OptimizerSection& config) {
-  return p.learning.weight_decay.value_or(p.decays() ? config.weight_decay : 0.0);
+  return p.learning.weight_decay.value_or(p.decays() ? config.weight_decay : 0.0) /
+         p.learning.multiplier;
 }
 
 Graph adamw_graph(std::int64_t elements, const config::OptimizerSection& config,
@@ -160,6 +162,8 @@ double Optimizer::measure(const TrainState& state, int parameter) {
   Binding in{state.gradients()[static_cast<std::size_t>(parameter)]}, out{&sum};
   run({.work = Kind::Work::norm, .rows = state.num_gradient_elements(parameter)}, {&in, 1},
       {&out, 1});
+  const double multiplier = parameters_[parameter].learning.multiplier;
+  sum *= multiplier * multiplier;
   return std::sqrt(sum);
 }
 
@@ -258,8 +262,11 @@ void Optimizer::update(const TrainState& state, int parameter, double lr, double
   const decoder::Parameter& p = parameters_[parameter];
   state.will_change(parameter);
   const UpdateRule rule = rule_of(p, config_);
-  const auto scalars =
-      update_scalars(rule, config_, lr * p.learning.lr_scale, gradient_scale, step + 1);
+  // With p = multiplier * w, dL/dw is multiplier * dL/dp, and a step of w moves p that much
+  // further.
+  const double multiplier = p.learning.multiplier;
+  const auto scalars = update_scalars(rule, config_, lr * p.learning.lr_scale * multiplier,
+                                      gradient_scale * multiplier, step + 1);
   if (is_fused(rule))
     update_adamw(state, parameter, scalars.data());
   else

@@ -29,8 +29,9 @@ class Optimizer {
   // averages() += (1 - decay) (masters() - averages()), where there are averages.
   void average(const TrainState& state, double decay);
 
-  // The L2 norm of all gradients, summed in f64 in the order of the parameters. Rows of a list are
-  // there once each. Of gradients that share memory as measure() found it since the last call.
+  // The L2 norm of all gradients, each times its group's multiplier, summed in f64 in the order of
+  // the parameters. Rows of a list are there once each. Of gradients that share memory as measure()
+  // found it since the last call.
   double gradient_norm(const TrainState& state);
   // That of one parameter's.
   double measure(const TrainState& state, int parameter);

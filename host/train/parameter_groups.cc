@@ -107,9 +107,10 @@ std::string text_of(const ParameterGroup& group) {
 std::string own_problem(const ParameterGroup& group) {
   if (!group.match && !group.group && !group.role)
     return "does not say which parameters it is for; give match, group or role";
-  const bool learns = group.lr_scale || group.weight_decay || !group.split_rows.empty();
+  const bool learns =
+      group.lr_scale || group.multiplier || group.weight_decay || !group.split_rows.empty();
   if (!group.frozen && !learns)
-    return "says nothing of its parameters; give frozen, lr_scale or weight_decay";
+    return "says nothing of its parameters; give frozen, lr_scale, multiplier or weight_decay";
   if (group.frozen.value_or(false) && learns)
     return "is frozen, so what else it says has no effect; leave that out";
   return "";
@@ -161,6 +162,7 @@ std::vector<Learning> learning_of(const decoder::ParameterTable& table,
       counts = taken[p] = true;
       out[p] = {.frozen = group.frozen.value_or(false),
                 .lr_scale = group.lr_scale.value_or(1),
+                .multiplier = group.multiplier.value_or(1),
                 .weight_decay = group.weight_decay,
                 .split_rows = group.split_rows};
       check_split(i, parameters[p]);

@@ -159,17 +159,21 @@ class Update {
 
   // Near U V^T of the singular value decomposition of each matrix, times a scale.
   Tensor orthogonal(Tensor x) {
-    constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315;
-    constexpr int kIterations = 5;
+    struct Coefficients {
+      double first, third, fifth;  // of powers of the singular values
+    };
+    constexpr Coefficients kQuick = {3.4445, -4.7750, 2.0315}, kStable = {2.0, -1.5, 0.5};
     const auto rows = static_cast<double>(x.shape()[1]), width = static_cast<double>(x.shape()[2]);
     const bool tall = rows > width;
     if (tall) x = ops::transpose(x, {0, 2, 1});
     Tensor norm = ops::sqrt(ops::reduce_sum(ops::square(x), {1, 2}, true));
     x = x / ops::shift(norm, config_.eps);
-    for (int i = 0; i < kIterations; ++i) {
+    const std::int64_t quick = config_.newton_schulz_steps;
+    for (std::int64_t i = 0; i < quick + config_.newton_schulz_stable_steps; ++i) {
+      const Coefficients& c = i < quick ? kQuick : kStable;
       Tensor a = ops::matmul(x, x, false, true);
-      Tensor b = ops::scale(a, kB) + ops::scale(ops::matmul(a, a), kC);
-      x = ops::scale(x, kA) + ops::matmul(b, x);
+      Tensor b = ops::scale(a, c.third) + ops::scale(ops::matmul(a, a), c.fifth);
+      x = ops::scale(x, c.first) + ops::matmul(b, x);
     }
     if (tall) x = ops::transpose(x, {0, 2, 1});
     const double scale = config_.consistent_rms

@@ -237,7 +237,7 @@ TEST(ParameterGroups, ThatHaveNoEffectAreRefused) {
                     "parameter counts; put the narrow ones first");
   EXPECT_USER_ERROR(set({{.match = "*"}}), 2,
                     "optimizer.groups: group 0, {match = \"*\"}, says nothing of its parameters; "
-                    "give frozen, lr_scale or weight_decay");
+                    "give frozen, lr_scale, multiplier or weight_decay");
   EXPECT_USER_ERROR(set({{.frozen = true}}), 2,
                     "optimizer.groups: group 0, {}, does not say which parameters it is for; give "
                     "match, group or "

@@ -38,7 +38,7 @@ class One {
  public:
   One(const Shape& shape, const OptimizerSection& config,
       registry::Role role = registry::Role::weight, DType compute = DType::f32,
-      std::vector<std::int64_t> split_rows = {})
+      std::vector<std::int64_t> split_rows = {}, double multiplier = 1)
       : config_(config) {
     decoder::Parameter p;
     p.name = "p";
@@ -46,6 +46,7 @@ class One {
     p.desc.role = role;
     p.desc.decay = true;
     p.learning.split_rows = std::move(split_rows);
+    p.learning.multiplier = multiplier;
     table_.add(p);
     state_.emplace(table_, compute, false, cpu::cpu_backend(), train::GradientLists{}, config_);
     optimizer_.emplace(table_, config_, cpu::cpu_backend());
@@ -60,6 +61,7 @@ class One {
     const float* p = state_->masters()[0];
     return {p, p + table_[0].num_elements()};
   }
+  double gradient_norm() { return optimizer_->gradient_norm(*state_); }
   const train::TrainState& state() const { return *state_; }
 
  private:
@@ -221,6 +223,79 @@ TEST(UpdateRules, MuonMovesMatricesByNearlyOrthogonalOnes) {
   }
 }
 
+// Singular values of an update after the steps that DeepSeek V4 takes, and after the usual five.
+TEST(UpdateRules, StableStepsOfMuonBringSingularValuesToOne) {
+  const OptimizerSection five{.name = "muon", .weight_decay = 0},
+      ten{.name = "muon",
+          .weight_decay = 0,
+          .newton_schulz_steps = 8,
+          .newton_schulz_stable_steps = 2};
+  const auto distance = [](const OptimizerSection& c) {
+    One one({3, 40}, c);
+    one.step(random_vector(120, 3), 0);
+    const Vector p = one.values();
+    double worst = 0;
+    for (std::size_t a = 0; a < 3; ++a)
+      for (std::size_t b = 0; b < 3; ++b) {
+        double dot = 0;
+        for (std::size_t k = 0; k < 40; ++k) dot += p[a * 40 + k] * p[b * 40 + k];
+        worst = std::max(worst, std::abs(dot / kUpdateRate / kUpdateRate - (a == b)));
+      }
+    return worst;
+  };
+  EXPECT_LT(distance(ten), 0.02);
+  EXPECT_GT(distance(five), 0.1);
+}
+
+// A matrix of one row has one singular value: its polynomials by hand.
+TEST(UpdateRules, NewtonSchulzStepsHaveTheirCoefficients) {
+  for (const auto& [quick, stable] : {std::pair{1, 0}, {3, 0}, {5, 0}, {2, 1}, {8, 2}}) {
+    const OptimizerSection c{.name = "muon",
+                             .weight_decay = 0,
+                             .newton_schulz_steps = quick,
+                             .newton_schulz_stable_steps = stable};
+    One one({1, 2}, c);
+    one.step({3, 4}, 0);
+    double sigma = 1;
+    for (int i = 0; i < quick + stable; ++i) {
+      const double cubed = std::pow(sigma, 3), fifth = std::pow(sigma, 5);
+      sigma = i < quick ? 3.4445 * sigma - 4.775 * cubed + 2.0315 * fifth
+                        : 2 * sigma - 1.5 * cubed + 0.5 * fifth;
+    }
+    EXPECT_NEAR(one.values()[0], -kUpdateRate * sigma * 0.6, 1e-7) << quick << ' ' << stable;
+    EXPECT_NEAR(one.values()[1], -kUpdateRate * sigma * 0.8, 1e-7) << quick << ' ' << stable;
+  }
+}
+
+// Training p = m w by a multiplier m is training w.
+TEST(UpdateRules, MultiplierTrainsTheDividedParameter) {
+  constexpr double kMultiplier = 11.5;
+  const Shape shape{4, 6};
+  for (const OptimizerSection& c :
+       {OptimizerSection{.eps = 0.3}, OptimizerSection{.eps = 0.3, .eps_root = 0.2},
+        OptimizerSection{.name = "muon", .eps = 0.3},
+        OptimizerSection{.name = "sgd", .momentum = 0.9}, OptimizerSection{.name = "lion"},
+        OptimizerSection{.name = "adafactor"}, OptimizerSection{.eps = 0.3, .moments = "8bit"}}) {
+    SCOPED_TRACE(c.name);
+    One p(shape, c, registry::Role::weight, DType::f32, {}, kMultiplier), w(shape, c);
+    Vector start = random_vector(24, 1);
+    w.set(start);
+    for (double& x : start) x *= kMultiplier;
+    p.set(start);
+    for (int s = 0; s < kUpdates; ++s) {
+      Vector g = random_vector(24, static_cast<unsigned>(s) + 2);
+      w.step(g, s);
+      const double norm = w.gradient_norm();
+      for (double& x : g) x /= kMultiplier;
+      p.step(g, s);
+      EXPECT_NEAR(p.gradient_norm(), norm, 1e-5 * norm);
+    }
+    const Vector got = p.values(), want = w.values();
+    for (std::size_t i = 0; i < got.size(); ++i)
+      EXPECT_NEAR(got[i], kMultiplier * want[i], 2e-5) << i;
+  }
+}
+
 TEST(UpdateRules, MuonTakesSplitRowsAsMatricesOfTheirOwn) {
   const OptimizerSection c{.name = "muon"};
   One joint({5, 4}, c, registry::Role::weight, DType::f32, {2, 3}), whole({5, 4}, c),
@@ -324,6 +399,11 @@ TEST(UpdateRules, KeysThatTheRuleDoesNotReadAreRefused) {
   EXPECT_USER_ERROR(load("name = \"sgd\"\nbeta1 = 0.5"), 2,
                     "run.toml:6: 'optimizer.beta1' has no effect with optimizer.name = \"sgd\"; it "
                     "is for adamw, muon and lion\n  leave it out");
+  EXPECT_ERROR_SAYS(load("newton_schulz_steps = 8"), 2,
+                    "'optimizer.newton_schulz_steps' has no effect with optimizer.name = "
+                    "\"adamw\"; it is for muon\n  leave it out");
+  EXPECT_ERROR_SAYS(load("name = \"sgd\"\nnewton_schulz_stable_steps = 2"), 2,
+                    "'optimizer.newton_schulz_stable_steps' has no effect");
   EXPECT_USER_ERROR(load("name = \"muon\"\nmoments = \"8bit\""), 2,
                     "run.toml:6: 'optimizer.moments' = \"8bit\" is for adamw, sgd and lion, not "
                     "for muon\n  use \"bfloat16\"");

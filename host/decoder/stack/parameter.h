@@ -18,6 +18,7 @@ struct Learning {
   bool frozen = false;                        // stays as it is, to the bit
   bool exact = false;                         // and has no more digits than the run computes with
   double lr_scale = 1;                        // of the run's learning rate
+  double multiplier = 1;                      // times what the optimizer updates
   std::optional<double> weight_decay;         // nothing: the run's, where it decays
   std::vector<std::int64_t> split_rows = {};  // the matrix is several ones, of so many rows
 };
