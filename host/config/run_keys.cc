@@ -58,7 +58,8 @@ const Fields<ParameterGroup>& detail::table_fields() {
   static const Fields<ParameterGroup> fields = {
       field("match", &ParameterGroup::match,
             {.doc = "A pattern of the parameter's whole name: `*` stands for any characters, `?` "
-                    "for one, `[0-9]` for one of these. `lamina plugin inspect` and checkpoints "
+                    "for one, `[0-9]` for one of these, `@(a|b)` for one of two patterns, `!(a)` "
+                    "for anything else. `lamina plugin inspect` and checkpoints "
                     "show the names."}),
       field("group", &ParameterGroup::group,
             {.doc = "The group that the family's plugin gives the parameter."}),

@@ -31,7 +31,7 @@ std::string_view role_of(const Parameter& p) {
 }
 
 bool fits(const ParameterGroup& group, const Parameter& p) {
-  return (!group.match || fnmatch(group.match->c_str(), p.name.c_str(), 0) == 0) &&
+  return (!group.match || fnmatch(group.match->c_str(), p.name.c_str(), FNM_EXTMATCH) == 0) &&
          (!group.group || *group.group == p.desc.group) &&
          (!group.role || *group.role == role_of(p));
 }
@@ -88,7 +88,7 @@ std::string suggestion(const ParameterGroup& group, const std::vector<Parameter>
   if (!group.match) return "no parameter has this group and this role; give one of them";
   const std::string near = nearest_pattern(*group.match, parameters);
   const bool any = std::ranges::any_of(parameters, [&](const Parameter& p) {
-    return fnmatch(near.c_str(), p.name.c_str(), 0) == 0;
+    return fnmatch(near.c_str(), p.name.c_str(), FNM_EXTMATCH) == 0;
   });
   if (any) return fmt::format("did you mean match = \"{}\"?", near);
   return fmt::format("a pattern must match the whole name, eg: \"{}\" or \"layers.*.{}\"",
