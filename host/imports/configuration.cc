@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -19,18 +20,22 @@ const std::string* text_of(const std::vector<Setting>& settings, std::string_vie
   return found;
 }
 
-fs::path find_base(const fs::path& file, const std::vector<Setting>& own) {
-  const fs::path folder = file.parent_path();
-  std::vector<fs::path> places;
-  if (const std::string* named = text_of(own, "base_config")) places.push_back(folder / *named);
-  places.insert(places.end(), {folder / "base.yml", folder / ".." / "base.yml"});
+constexpr int kMaxFolders = 5;  // above a file's, where a configuration below it may be
+constexpr int kMaxFiles = 8;    // each resting on the next
+
+// `name` in the folder of `file` or above it, where a repository keeps it: "base.yml",
+// "post_train/distillation.yml".
+fs::path find_upwards(const fs::path& file, const std::string& name) {
   std::vector<std::string> looked;
-  for (const fs::path& place : places) {
-    if (fs::exists(place)) return place;
-    looked.push_back("looked for " + place.lexically_normal().string());
+  fs::path folder = file.parent_path();
+  for (int up = 0; up <= kMaxFolders; ++up, folder /= "..") {
+    const fs::path place = (folder / name).lexically_normal();
+    std::error_code none;
+    if (fs::exists(place, none) && !fs::equivalent(place, file, none)) return place;
+    looked.push_back("looked for " + place.string());
   }
   looked.emplace_back("MaxText's configurations rest on it; put a copy there");
-  throw UserError(ExitCode::usage, {file.string(), "there is no base.yml", looked});
+  throw UserError(ExitCode::usage, {file.string(), "there is no " + name, looked});
 }
 
 // The file of the model that is asked for, or nothing.
@@ -49,16 +54,47 @@ void append(std::vector<Setting>& out, std::vector<Setting> more) {
   out.insert(out.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
+// The base of `file`: a file that rests on no other. Settings of files between them come to lie
+// below `own`.
+std::vector<Setting> read_layers(fs::path& file, std::vector<Setting>& own) {
+  const std::string* named = text_of(own, "base_config");
+  std::string below = named ? *named : "base.yml";
+  for (int i = 0; i < kMaxFiles; ++i) {
+    file = find_upwards(file, below);
+    std::vector<Setting> settings = read_yaml(file);
+    named = text_of(settings, "base_config");
+    if (!named || named->empty()) return settings;
+    below = *named;
+    append(settings, std::exchange(own, {}));
+    own = std::move(settings);
+  }
+  throw UserError(ExitCode::usage, {file.string(),
+                                    fmt::format("more than {} files rest on each other", kMaxFiles),
+                                    {"a 'base_config' may lead back to a file above it"}});
+}
+
+// What a run of distillation sets for its student is above all else.
+void set_student(std::vector<Setting>& own) {
+  constexpr std::string_view kStudent = "student_overrides.";
+  std::ranges::stable_partition(
+      own, [&](const Setting& setting) { return !setting.key.starts_with(kStudent); });
+  for (Setting& setting : own)
+    if (setting.key.starts_with(kStudent)) setting.key.erase(0, kStudent.size());
+}
+
 }  // namespace
 
 Configuration read_configuration(const fs::path& file, const std::vector<std::string>& settings) {
   const bool is_base = file.filename() == "base.yml";
-  const bool is_model = fs::absolute(file).parent_path().filename() == "models";
   std::vector<Setting> own = read_yaml(file);
+  const bool is_model =
+      fs::absolute(file).parent_path().filename() == "models" && !text_of(own, "model_name");
   Configuration out{.name = file.stem().string(), .base = {}, .given = {}};
-  const fs::path base = is_base ? file : find_base(file, own);
-  out.base = is_base ? std::exchange(own, {}) : read_yaml(base);
+  fs::path base = file;
+  out.base = is_base ? std::exchange(own, {}) : read_layers(base, own);
   for (const std::string& text : settings) own.push_back(parse_setting(text));
+  set_student(own);
+  std::erase_if(own, [](const Setting& setting) { return setting.key == "base_config"; });
   if (is_model)
     out.given.push_back({"model_name", config::Value(out.name), file.string()});
   else if (const fs::path model = find_model(base, own); !model.empty())

@@ -3,13 +3,40 @@
 #include <algorithm>
 #include <cctype>
 
-#include "config/raw.h"
 #include "core/json.h"
 
 namespace lamina::imports {
 namespace {
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+config::Value value_of(const JsonValue& json) {
+  switch (json.kind()) {
+    case JsonKind::boolean:
+      return json.as_bool();
+    case JsonKind::integer:
+    case JsonKind::unsigned_integer:
+      return json.as_int64();
+    case JsonKind::real:
+      return json.as_double();
+    case JsonKind::array: {
+      config::List list;
+      for (JsonValue element : json.elements())
+        if (!element.is_null()) list.push_back(value_of(element));
+      return list;
+    }
+    case JsonKind::object: {
+      config::Members members;
+      for (auto [name, member] : json.members())
+        if (!member.is_null()) members.emplace_back(std::string(name), value_of(member));
+      return members;
+    }
+    case JsonKind::string:
+    case JsonKind::null:
+      break;
+  }
+  return std::string(json.as_string());
+}
 
 }  // namespace
 
@@ -41,6 +68,16 @@ std::set<std::string> names_in(std::string_view expression) {
   return out;
 }
 
+std::string name_of_key(std::string key) {
+  if (const std::size_t dot = key.find('.'); dot != key.npos) key.replace(dot, 1, "__");
+  return key;
+}
+
+std::string key_of_name(std::string name) {
+  if (const std::size_t at = name.find("__"); at != name.npos) name.replace(at, 2, ".");
+  return name;
+}
+
 void Variables::set(const std::string& name, const config::Value& value) {
   const std::string text = "[" + config::to_toml(value) + "]";
   const JsonDocument document = JsonDocument::parse(text, name);
@@ -65,9 +102,8 @@ bool Variables::is_true(const std::string& expression, const std::string& place)
 }
 
 config::Value value_of_json(const std::string& json) {
-  config::Raw raw = config::parse_json("{\"value\": " + json + "}", "value", "");
-  LAMINA_ASSERT(raw.entries.size() == 1);
-  return std::move(raw.entries[0].value);
+  const JsonDocument document = JsonDocument::parse(json, "value");
+  return value_of(document.root());
 }
 
 }  // namespace lamina::imports

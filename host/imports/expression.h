@@ -14,6 +14,10 @@ namespace lamina::imports {
 // the language.
 std::set<std::string> names_in(std::string_view expression);
 
+// Expressions call the key "dpo.algo" dpo__algo.
+std::string name_of_key(std::string key);
+std::string key_of_name(std::string name);
+
 // Values that expressions see by name.
 class Variables {
  public:
@@ -30,7 +34,8 @@ class Variables {
   jinja::Variables values_;
 };
 
-// One JSON scalar or list as a value. REQUIRES: what Variables::json() returned, but null.
+// JSON as a value, without the nulls in lists and objects. REQUIRES: what Variables::json()
+// returned, and not null.
 config::Value value_of_json(const std::string& json);
 
 }  // namespace lamina::imports

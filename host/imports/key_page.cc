@@ -17,11 +17,15 @@ class Uses {
  public:
   explicit Uses(const KeyTable& table) : table_(table) {
     for (const auto& [key, expression] : table.run) add(expression, key);
+    for (const Rows* groups : {&table.first_groups, &table.groups})
+      for (const auto& [group, expression] : *groups) add(expression, "optimizer.groups");
     for (const std::string& tag : table.tags) uses_[tag].insert(table.tags_section + "." + tag);
     for (const auto& [name, block] : table.blocks) {
       add(block.family, "family");
-      for (const Part* part : table.parts_of(block))
+      for (const Part* part : table.parts_of(block)) {
         for (const auto& [key, expression] : part->model) add(expression, "model." + key);
+        for (const auto& [group, expression] : part->groups) add(expression, "optimizer.groups");
+      }
     }
   }
 
@@ -42,7 +46,7 @@ class Uses {
       std::string key = name;
       for (const auto& [scaled, ahead] : table_.scaled)
         if (scaled == "base_" + name) key = scaled;
-      uses_[key].insert(target);
+      uses_[key_of_name(key)].insert(target);
     }
   }
 
@@ -63,7 +67,8 @@ std::string key_tables() {
   }
   out +=
       "\n### Keys that must have one value where the block does not read them\n\n"
-      "Any other value is an error, since nothing here computes it.\n\n| key | value "
+      "Any other value is an error, which says whether MaxText's block does not read the key or "
+      "nothing here computes it.\n\n| key | value "
       "|\n|---|---|\n";
   for (const auto& [key, value] : table.kept)
     out += fmt::format("| `{}` | `{}` |\n", key, config::to_toml(value));

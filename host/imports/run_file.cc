@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "config/schema.h"
 #include "core/error.h"
 #include "core/suggest.h"
 #include "imports/expression.h"
+#include "imports/run_text.h"
 #include "imports/table.h"
 
 namespace lamina::imports {
@@ -57,10 +59,10 @@ class Importer {
 
  private:
   void set_variables() {
-    for (const auto& [key, setting] : values_) variables_.set(key, setting->value);
+    for (const auto& [key, setting] : values_) variables_.set(name_of_key(key), setting->value);
     for (const auto& [key, value] : table_.absent)
-      if (!variables_.has(key))
-        variables_.set(key, value_of_json(variables_.json(value, kTableName)));
+      if (const std::string name = name_of_key(key); !variables_.has(name))
+        variables_.set(name, value_of_json(variables_.json(value, kTableName)));
     scale_sizes();
     for (const auto& [name, expression] : table_.names) {
       const std::string json = compute(expression);
@@ -105,30 +107,44 @@ class Importer {
                                                     named ? config::to_toml(named->value) : "none"),
                                         {fmt::format("known: {}", fmt::join(known, ", "))}});
     }
+    out_.block = *name;
     parts_ = table_.parts_of(*block_);
+    read_ = keys_of(*block_);
     read(table_.refused, true);
+    read(table_.notes, true);
     read(table_.run, false);
-    note_read(table_.tags_when);
-    note_read(block_->family);
-    for (const Part* part : parts_) read(part->model, false), read(part->refused, true);
-    for (const std::string& key : block_->unread) read_.insert(key);
-    for (const auto& [key, reason] : block_->missing) read_.insert(key);
+    read(table_.first_groups, false);
+    read(table_.groups, false);
+    note_read(table_.tags_when, read_);
     for (const std::string& key : table_.tags) read_.insert(key);
     read_.insert({"model_name", "decoder_block", "global_parameter_scale"});
   }
 
-  void read(const Rows& rows, bool by_name) {
-    for (const auto& [name, expression] : rows) note_read(by_name ? name : expression);
+  void read(const Rows& rows, bool by_name) { read(rows, by_name, read_); }
+  void read(const Rows& rows, bool by_name, std::set<std::string>& out) const {
+    for (const auto& [name, expression] : rows) note_read(by_name ? name : expression, out);
+  }
+
+  // Keys that mean something in this block.
+  std::set<std::string> keys_of(const Block& block) const {
+    std::set<std::string> out(block.unread.begin(), block.unread.end());
+    note_read(block.family, out);
+    for (const Part* part : table_.parts_of(block)) {
+      read(part->model, false, out), read(part->groups, false, out);
+      read(part->refused, true, out), read(part->notes, true, out);
+    }
+    for (const auto& [key, reason] : block.missing) out.insert(key);
+    return out;
   }
 
   // Keys that an expression names, also by way of [names] and [scaled].
-  void note_read(const std::string& expression) {
+  void note_read(const std::string& expression, std::set<std::string>& out) const {
     for (const std::string& name : names_in(expression)) {
       auto derived = std::ranges::find(table_.names, name, &Rows::value_type::first);
-      if (derived != table_.names.end()) note_read(derived->second);
+      if (derived != table_.names.end()) note_read(derived->second, out);
       auto scaled = std::ranges::find_if(
           table_.scaled, [&](const auto& row) { return bare_name(row.first) == name; });
-      read_.insert(scaled == table_.scaled.end() ? name : scaled->first);
+      out.insert(scaled == table_.scaled.end() ? key_of_name(name) : scaled->first);
     }
   }
 
@@ -141,7 +157,7 @@ class Importer {
   std::string place_of(const std::string& expression) const {
     std::string place = from_.name;
     for (const std::string& name : names_in(expression))
-      for (const std::string& key : {name, "base_" + name})
+      for (const std::string& key : {key_of_name(name), "base_" + name})
         if (const Setting* setting = find(key)) place = setting->where;
     return place;
   }
@@ -150,7 +166,7 @@ class Importer {
     for (const std::string& name : names_in(expression))
       if (!variables_.has(name))
         throw UserError(ExitCode::usage, {from_.name,
-                                          fmt::format("lacks the key '{}'", name),
+                                          fmt::format("lacks the key '{}'", key_of_name(name)),
                                           {"base.yml of every version since 2025 should have it"}});
     return variables_.json(expression, fmt::format("{}: {}", kTableName, expression));
   }
@@ -185,7 +201,17 @@ class Importer {
     }
   }
 
-  // What nobody reads must be what everybody does.
+  // Why a key that the block does not read must keep its value.
+  std::string reason_to_keep(const std::string& key) const {
+    const bool elsewhere = std::ranges::any_of(
+        table_.blocks, [&](const auto& row) { return keys_of(row.second).contains(key); });
+    if (!elsewhere) return "nothing here computes anything else";
+    return std::ranges::find(table_.of_all_blocks, key) == table_.of_all_blocks.end()
+               ? "MaxText's block does not read it"
+               : "no family computes this block with it";
+  }
+
+  // Keys that the block does not read must have the values that every block has.
   void refuse_other_values() {
     for (const auto& [key, setting] : values_) {
       if (read_.contains(key)) continue;
@@ -193,13 +219,14 @@ class Importer {
       if (!right && table_.reason_to_ignore(key)) continue;
       if (right && same(*right, setting->value)) continue;
       if (right)
-        problems_.add({setting->where,
-                       fmt::format("'{}' must be {} with decoder_block = {}, got {}; nothing here "
-                                   "computes anything else",
-                                   key, config::to_toml(*right),
-                                   config::to_toml(find("decoder_block")->value),
-                                   config::to_toml(setting->value)),
-                       {}});
+        problems_.add(
+            {setting->where,
+             fmt::format("'{}' must be {} with decoder_block = {}, got {}; {}", key,
+                         config::to_toml(*right), config::to_toml(find("decoder_block")->value),
+                         config::to_toml(setting->value), reason_to_keep(key)),
+             {}});
+      else if (!is_of_base(key))
+        continue;  // refused as unknown
       else if (is_given(key))
         problems_.add({setting->where,
                        fmt::format("'{}' is not known here", key),
@@ -209,45 +236,59 @@ class Importer {
     }
   }
 
-  bool is_given(std::string_view key) const {
-    return std::ranges::any_of(from_.given, [&](const Setting& s) { return s.key == key; });
+  bool is_given(std::string_view key) const { return has(from_.given, key); }
+  bool is_of_base(std::string_view key) const { return has(from_.base, key); }
+  static bool has(const std::vector<Setting>& settings, std::string_view key) {
+    return std::ranges::any_of(settings, [&](const Setting& s) { return s.key == key; });
   }
 
-  // "section.key = value", or nothing where the expression is none.
-  void write_row(std::string_view key, const std::string& expression) {
+  // Nothing where the expression is none.
+  std::optional<Value> value_of(const std::string& expression) const {
     const std::string json = compute(expression);
-    if (json != "null")
-      out_.toml += fmt::format("{} = {}\n", key, config::to_toml(value_of_json(json)));
+    return json == "null" ? std::nullopt : std::optional(value_of_json(json));
   }
 
   void write() {
-    out_.toml = fmt::format("# {}, read by `lamina config import`.\nfamily = {}\n\n[model]\n",
-                            from_.name, compute(block_->family));
+    RunText text(fmt::format("# {}, read by `lamina config import`.\nfamily = {}\n", from_.name,
+                             compute(block_->family)));
     std::set<std::string> written;
     for (const Part* part : parts_)
       for (const auto& [key, expression] : part->model)
-        if (written.insert(key).second) write_row(key, expression);
-    std::string section;
-    for (const auto& [key, expression] : table_.run) {
-      const std::size_t dot = key.find('.');
-      if (key.substr(0, dot) != section) {
-        section = key.substr(0, dot);
-        out_.toml += fmt::format("\n[{}]\n", section);
-        if (section == "data") out_.toml += "train = [\"corpus.txt\"]\n";
+        if (written.insert(key).second)
+          if (const auto value = value_of(expression)) text.add("model", key, *value);
+    for (const auto& [key, expression] : table_.run)
+      if (const auto value = value_of(expression)) {
+        const std::size_t dot = key.find('.');
+        text.add(key.substr(0, dot), key.substr(dot + 1), *value);
       }
-      write_row(key.substr(dot + 1), expression);
-    }
+    write_tags(text);
+    write_groups(text, table_.first_groups);
+    for (const Part* part : parts_) write_groups(text, part->groups);
+    write_groups(text, table_.groups);
+    out_.toml = text.finish();
+  }
+
+  void write_tags(RunText& text) const {
     if (!is_true(table_.tags_when)) return;
-    out_.toml += fmt::format("\n[{}]\n", table_.tags_section);
     for (const std::string& tag : table_.tags)
       if (const Setting* setting = find(tag); setting && setting->value != Value("remat"))
-        out_.toml += fmt::format("{} = {}\n", tag, config::to_toml(setting->value));
+        text.add(table_.tags_section, tag, setting->value);
+  }
+
+  void write_groups(RunText& text, const Rows& groups) const {
+    for (const auto& [name, expression] : groups)
+      if (const auto group = value_of(expression))
+        text.add_table("optimizer.groups", std::get<config::Members>(group->data));
+  }
+
+  void say_notes(const Rows& notes) {
+    for (const auto& [expression, text] : notes)
+      if (is_true(expression)) out_.said.push_back(text);
   }
 
   void say() {
-    out_.said.emplace_back("data.train: name the text to train on in place of corpus.txt");
-    for (const auto& [expression, text] : block_->notes)
-      if (is_true(expression)) out_.said.push_back(text);
+    say_notes(table_.notes);
+    for (const Part* part : parts_) say_notes(part->notes);
     for (const auto& [key, reason] : block_->missing)
       if (is_given(key)) out_.said.push_back(fmt::format("{}: {}", key, reason));
     std::map<std::string, std::set<std::string>> ignored;
@@ -260,7 +301,7 @@ class Importer {
     for (const auto& [reason, keys] : ignored)
       out_.said.push_back(fmt::format("{}: not carried over: {}", fmt::join(keys, ", "), reason));
     if (!unknown_.empty())
-      out_.said.push_back(fmt::format("{}: of base.yml, not known here and left at what it does",
+      out_.said.push_back(fmt::format("{}: in base.yml, not known here and left at its value there",
                                       fmt::join(unknown_, ", ")));
   }
 

@@ -9,8 +9,9 @@
 namespace lamina::imports {
 
 struct Imported {
-  std::string toml;  // a run file; data.train is for the user to name
-  // What was not carried over, or is otherwise than somebody may expect: a line each.
+  std::string toml;   // a run file; data.train is for the user to name
+  std::string block;  // the decoder_block
+  // What was not carried over, and what differs from what the file may seem to say: a line each.
   std::vector<std::string> said;
 };
 

@@ -75,6 +75,8 @@ class Reader {
       table_.kept.emplace_back(key[1], entry.value);
     else if (section == "ignored")
       table_.ignored.push_back({key[1], texts_of(entry)});
+    else if (section == "of_all_blocks" && key[1] == "keys")
+      table_.of_all_blocks = texts_of(entry);
     else if (section == "tags")
       add_tags(entry, key[1]);
     else if (Rows* rows = rows_of(section))
@@ -88,6 +90,16 @@ class Reader {
     if (section == "names") return &table_.names;
     if (section == "run") return &table_.run;
     if (section == "refused") return &table_.refused;
+    if (section == "first_groups") return &table_.first_groups;
+    if (section == "groups") return &table_.groups;
+    if (section == "notes") return &table_.notes;
+    return nullptr;
+  }
+
+  static Rows* rows_of(Part& part, std::string_view section) {
+    if (section == "refused") return &part.refused;
+    if (section == "groups") return &part.groups;
+    if (section == "notes") return &part.notes;
     return nullptr;
   }
 
@@ -107,8 +119,8 @@ class Reader {
     Part& part = table_.parts[key[1]];
     if (key.size() == 3)
       part.model.emplace_back(key[2], text_of(entry));
-    else if (key.size() == 4 && key[2] == "refused")
-      part.refused.emplace_back(key[3], text_of(entry));
+    else if (Rows* rows = key.size() == 4 ? rows_of(part, key[2]) : nullptr)
+      rows->emplace_back(key[3], text_of(entry));
     else
       misplaced(entry);
   }
@@ -126,10 +138,8 @@ class Reader {
       block.unread = texts_of(entry);
     else if (key.size() == 4 && key[2] == "model")
       block.own.model.emplace_back(key[3], text_of(entry));
-    else if (key.size() == 4 && key[2] == "refused")
-      block.own.refused.emplace_back(key[3], text_of(entry));
-    else if (key.size() == 4 && key[2] == "notes")
-      block.notes.emplace_back(key[3], text_of(entry));
+    else if (Rows* rows = key.size() == 4 ? rows_of(block.own, key[2]) : nullptr)
+      rows->emplace_back(key[3], text_of(entry));
     else if (key.size() == 4 && key[2] == "missing")
       block.missing.emplace_back(key[3], text_of(entry));
     else

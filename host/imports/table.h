@@ -17,10 +17,12 @@ extern const char* const kTableText;
 // Names and texts in the order of the file.
 using Rows = std::vector<std::pair<std::string, std::string>>;
 
-// A part of a block, or what a block has of its own.
+// A part of a block, or a block without its parts.
 struct Part {
   Rows model;    // key of ours: expression
   Rows refused;  // expression that must be false: what is wrong
+  Rows groups;   // name for the reader: expression that gives one of [[optimizer.groups]], or none
+  Rows notes;    // expression: what is said where it is true
 };
 
 struct Block {
@@ -28,7 +30,6 @@ struct Block {
   std::vector<std::string> parts;
   Part own;
   std::vector<std::string> unread;
-  Rows notes;    // expression: what is said where it is true
   Rows missing;  // key of theirs: what is said where somebody gave it
 };
 
@@ -39,17 +40,19 @@ struct IgnoredKeys {
 
 struct KeyTable {
   std::vector<std::pair<std::string, std::int64_t>> scaled;
-  Rows absent, names, run, refused;
+  Rows absent, names, run, refused, first_groups, groups, notes;
   std::string tags_when, tags_section;
   std::vector<std::string> tags;
   std::map<std::string, Part> parts;
   std::vector<std::pair<std::string, Block>> blocks;
   std::vector<std::pair<std::string, config::Value>> kept;
+  // Keys that MaxText reads in every block, also where no family here does.
+  std::vector<std::string> of_all_blocks;
   std::vector<IgnoredKeys> ignored;
 
   // nullptr where there is none.
   const Block* find_block(std::string_view name) const;
-  // The block's parts in order, its own first. REQUIRES: a block of this table.
+  // The block's parts in order, the block itself first. REQUIRES: a block of this table.
   std::vector<const Part*> parts_of(const Block& block) const;
   // The reason why the key means nothing here, or nullptr.
   const std::string* reason_to_ignore(std::string_view key) const;

@@ -19,6 +19,7 @@ using config::Value;
 
 constexpr std::size_t kMaxFileBytes = std::size_t{1} << 20;
 constexpr int kMaxDepth = 16;
+constexpr std::size_t kMaxValues = 100'000;  // base.yml has about 2,000
 
 std::string place(const std::string& file, const YAML::Mark& mark) {
   return mark.line < 0 ? file : fmt::format("{}:{}", file, mark.line + 1);
@@ -48,21 +49,41 @@ Value plain_scalar(const std::string& text) {
   return Value(text);
 }
 
-Value to_value(const std::string& file, const YAML::Node& node, int depth) {
-  if (depth > kMaxDepth)
-    throw UserError(ExitCode::usage,
-                    {place(file, node.Mark()),
-                     fmt::format("lists are nested deeper than {} levels", kMaxDepth),
-                     {}});
-  if (node.IsNull()) return Value("None");
-  // The tag of a scalar in quotes is "!".
-  if (node.IsScalar())
-    return node.Tag() == "!" ? Value(node.Scalar()) : plain_scalar(node.Scalar());
-  if (node.IsMap()) return Value(YAML::Dump(node));
-  List list;
-  for (const YAML::Node& element : node) list.push_back(to_value(file, element, depth + 1));
-  return Value(std::move(list));
-}
+// The values of one file or setting.
+class Values {
+ public:
+  explicit Values(const std::string& file) : file_(file) {}
+
+  Value read(const YAML::Node& node, int depth = 0) {
+    count(node);
+    if (depth > kMaxDepth)
+      refuse(node, fmt::format("lists are nested deeper than {} levels", kMaxDepth));
+    if (node.IsNull()) return Value("None");
+    // The tag of a scalar in quotes is "!".
+    if (node.IsScalar())
+      return node.Tag() == "!" ? Value(node.Scalar()) : plain_scalar(node.Scalar());
+    if (node.IsMap()) return Value(YAML::Dump(node));
+    List list;
+    for (const YAML::Node& element : node) list.push_back(read(element, depth + 1));
+    return Value(std::move(list));
+  }
+
+ private:
+  // An alias costs nothing in the file, and all that it stands for here.
+  void count(const YAML::Node& node) {
+    if (++num_values_ > kMaxValues)
+      refuse(node, fmt::format("has more than {} values where aliases (*name) are replaced by "
+                               "what they stand for",
+                               kMaxValues));
+  }
+
+  [[noreturn]] void refuse(const YAML::Node& node, const std::string& what) const {
+    throw UserError(ExitCode::usage, {place(file_, node.Mark()), what, {}});
+  }
+
+  const std::string& file_;
+  std::size_t num_values_ = 0;
+};
 
 [[noreturn]] void no_yaml(const std::string& file, const YAML::Exception& error) {
   throw UserError(ExitCode::usage, {place(file, error.mark), "not YAML: " + error.msg, {}});
@@ -80,12 +101,21 @@ std::vector<Setting> read_yaml(const std::filesystem::path& path) {
     if (!root.IsMap())
       throw UserError(ExitCode::usage, {file, "is not a mapping of keys to values", {}});
     std::set<std::string> seen;
-    for (const auto& pair : root) {
-      const std::string key = pair.first.IsScalar() ? pair.first.Scalar() : YAML::Dump(pair.first);
+    Values values(file);
+    const auto add = [&](const std::string& prefix, const auto& pair) {
+      const std::string key =
+          prefix + (pair.first.IsScalar() ? pair.first.Scalar() : YAML::Dump(pair.first));
       const std::string where = place(file, pair.first.Mark());
       if (!seen.insert(key).second)
         throw UserError(ExitCode::usage, {where, fmt::format("'{}' is there twice", key), {}});
-      out.push_back({key, to_value(file, pair.second, 0), where});
+      out.push_back({key, values.read(pair.second), where});
+    };
+    for (const auto& pair : root) {
+      if (!pair.second.IsMap() || pair.second.size() == 0) {
+        add("", pair);
+        continue;
+      }
+      for (const auto& member : pair.second) add(pair.first.Scalar() + ".", member);
     }
   } catch (const YAML::Exception& error) {
     no_yaml(file, error);
@@ -98,7 +128,7 @@ Setting parse_setting(const std::string& text) {
   if (equals == text.npos || equals == 0)
     throw UserError(ExitCode::usage, {text, "is not KEY=VALUE", {"eg: base_emb_dim=512"}});
   try {
-    return {text.substr(0, equals), to_value(text, YAML::Load(text.substr(equals + 1)), 0), text};
+    return {text.substr(0, equals), Values(text).read(YAML::Load(text.substr(equals + 1))), text};
   } catch (const YAML::Exception& error) {
     no_yaml(text, error);
   }

@@ -1,21 +1,18 @@
-// Steps of training as MaxText does them, through the keys of a run file: whole steps (train_*),
-// and QK-clip by itself (optim_qk_clip_*).
+// Steps of training as MaxText does them, by the run file that `lamina config import` makes of a
+// case's settings: whole steps (train_*), and QK-clip by itself (optim_qk_clip_*).
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
 
 #include <cmath>
 #include <fstream>
-#include <set>
 
 #include "backends/cpu/backend.h"
 #include "config/run_config.h"
 #include "core/json.h"
-#include "core/json_writer.h"
 #include "io/safetensors_writer.h"
 #include "support/goldens.h"
 #include "support/maxtext_model.h"
-#include "support/maxtext_run.h"
 #include "support/models.h"
 #include "support/temp_dir.h"
 #include "train/parameter_groups.h"
@@ -31,47 +28,21 @@ JsonDocument read_json(const fs::path& path) {
   return JsonDocument::read(path.string(), {.code = ExitCode::checkpoint});
 }
 
-JsonDocument settings_of(const fs::path& golden) { return read_json(golden / "config.json"); }
-
-// A case with the keys of its model alone, and weights in a file of their own.
+// A case with weights in a file, also where they are the first of its parameters.
 class ModelFolder {
  public:
   explicit ModelFolder(const fs::path& golden) {
-    folder_.write("config.json", of_model(settings_of(golden).root()));
-    fs::copy_file(golden / "golden.safetensors", folder_ / "golden.safetensors");
-    if (fs::exists(golden / "model.safetensors")) {
+    for (const char* file : {"config.json", "golden.json", "golden.safetensors"})
+      fs::copy_file(golden / file, folder_ / file);
+    if (fs::exists(golden / "model.safetensors"))
       fs::copy_file(golden / "model.safetensors", folder_ / "model.safetensors");
-      // What its golden.json leaves out.
-      folder_.write("golden.json",
-                    R"({"resolved_differences_from_maxtext_defaults": {"decoder_block":
-                       "deepseek", "routed_bias": true, "routed_score_func": "sigmoid"}})");
-    } else {
-      constexpr const char* kResolved = "resolved_differences_from_maxtext_defaults";
-      const JsonDocument theirs = read_json(golden / "golden.json");
-      folder_.write("golden.json", fmt::format(R"({{"{}": {}}})", kResolved,
-                                               of_model(theirs.root().at(kResolved))));
+    else
       write_weights(golden);
-    }
   }
 
   std::string path() const { return folder_.path(); }
 
  private:
-  static std::string of_model(JsonValue settings) {
-    JsonWriter out;
-    out.begin_object();
-    for (auto [key, value] : settings.members())
-      if (!is_of_training(key)) out.key(key).value(value);
-    return out.end_object().text();
-  }
-
-  static bool is_of_training(std::string_view key) {
-    static const std::set<std::string_view> keys = {
-        "gradient_clipping_threshold", "qk_clip_threshold", "steps", "use_qk_clip", "opt_type"};
-    return keys.contains(key) || key.starts_with("learning_rate") || key.starts_with("warmup_") ||
-           key.starts_with("adam_") || key.starts_with("muon_");
-  }
-
   void write_weights(const fs::path& golden) {
     constexpr std::string_view prefix = "params.0.";
     const io::WeightFiles files((golden / "golden.safetensors").string());
@@ -93,21 +64,22 @@ class ModelFolder {
 // What is trained, with the state before the first step.
 class Training : public MaxTextModel {
  public:
-  Training(const ModelFolder& folder, const config::RunConfig& run, const std::string& rows)
-      : MaxTextModel(folder.path(), true, false, rows), run_(run) {
-    train::set_learning(model_, run_.optimizer, {rows_.batch, rows_.tokens});
+  Training(const ModelFolder& folder, const std::string& rows)
+      : MaxTextModel(folder.path(), true, false, rows) {
+    const config::OptimizerSection& optimizer = run().optimizer;
+    train::set_learning(model_, optimizer, {rows_.batch, rows_.tokens});
     state_.emplace(model_.parameters(), DType::f32, false, cpu::cpu_backend(),
-                   train::GradientLists{}, run_.optimizer);
+                   train::GradientLists{}, optimizer);
     for (std::size_t i = 0; i < parameters_.size(); ++i)
       std::ranges::copy(parameters_[i], state_->masters()[i]);
     decoder::GraphFeatures features = train::all_losses();
-    features.max_logits = run_.optimizer.qk_clip > 0;
+    features.max_logits = optimizer.qk_clip > 0;
     step_.emplace(model_, *state_,
                   train::TrainStepOptions{.shape = {rows_.batch, rows_.tokens},
                                           .features = features,
-                                          .z_loss = config_.z_loss,
-                                          .clip_norm = run_.train.clip_norm},
-                  run_.optimizer, cpu::cpu_backend());
+                                          .z_loss = run().train.z_loss,
+                                          .clip_norm = run().train.clip_norm},
+                  optimizer, cpu::cpu_backend());
   }
 
   train::StepResult step(const std::string& rows, double lr, std::int64_t step) {
@@ -116,6 +88,7 @@ class Training : public MaxTextModel {
     return step_->run({&batch, 1}, lr, step);
   }
 
+  const config::RunConfig& run() const { return config_.run; }
   double golden(const std::string& name) const {
     return static_cast<double>(case_.floats(name).at(0));
   }
@@ -135,19 +108,19 @@ class Training : public MaxTextModel {
     EXPECT_GT(compared, 0u);
   }
 
-  bool query_kernel_is_scaled() const { return config_.query_scaled; }
-
+  // Of what MaxText keeps.
   double parameter_norm() const {
     double sum = 0;
     for (std::size_t i = 0; i < parameters_.size(); ++i)
-      for (std::size_t k = 0; k < parameters_[i].size(); ++k)
-        sum += static_cast<double>(state_->masters()[i][k]) *
-               static_cast<double>(state_->masters()[i][k]);
+      for (std::size_t k = 0; k < parameters_[i].size(); ++k) {
+        const double theirs = static_cast<double>(state_->masters()[i][k]) /
+                              model_.parameters().all()[i].learning.multiplier;
+        sum += theirs * theirs;
+      }
     return std::sqrt(sum);
   }
 
  private:
-  config::RunConfig run_;
   std::optional<train::TrainState> state_;
   std::optional<train::TrainStep> step_;
 };
@@ -165,13 +138,8 @@ class MaxTextQkClip : public ::testing::TestWithParam<fs::path> {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(MaxTextQkClip);
 
 TEST_P(MaxTextQkClip, ScalesRowsAsTheReferenceDoes) {
-  const JsonDocument settings = settings_of(GetParam());
   const ModelFolder folder(GetParam());
-  Training training(folder,
-                    config::parse_run("family = \"any\"\n[data]\ntrain = [\"any\"]\n[optimizer]\n" +
-                                          maxtext_qk_clip(settings.root()),
-                                      "golden"),
-                    "");
+  Training training(folder, "");
   const train::StepResult result = training.step("", 0, 0);
   const double want = training.golden("max_logits_metric");
   EXPECT_NEAR(largest(result, "max_logits"), want, 1e-5 * want);
@@ -187,13 +155,9 @@ class MaxTextTraining : public ::testing::TestWithParam<fs::path> {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(MaxTextTraining);
 
 TEST_P(MaxTextTraining, StepsAsTheReferenceDoes) {
-  const JsonDocument settings = settings_of(GetParam());
-  const config::RunConfig run = maxtext_run(settings.root());
   const ModelFolder folder(GetParam());
-  Training training(folder, run, "batch.0.");
-  // The norm of its gradient is another than ours, and so is what clipping by it leaves.
-  if (training.query_kernel_is_scaled())
-    GTEST_SKIP() << "the query kernel holds 1 / sqrt(head width)";
+  Training training(folder, "batch.0.");
+  const config::RunConfig& run = training.run();
   std::int64_t t = 0;
   for (; training.has(fmt::format("metric.{}.loss", t)); ++t) {
     SCOPED_TRACE(t);

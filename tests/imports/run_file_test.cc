@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -144,12 +146,32 @@ TEST(ImportRun, TiedLogitsOfGemmaMayStayUndivided) {
   EXPECT_EQ(value(gemma.import({"normalize_embedding_logits=false"}), "model.logit_scale"), "8.0");
 }
 
-TEST(ImportRun, SinksAndPartlyRotatedHeadsAreOfTheStack) {
-  const Imported run =
-      Folder("decoder_block: llama2\nattention_sink: true\npartial_rotary_factor: 0.5\n").import();
-  EXPECT_EQ(value(run, "model.attention_sink"), "true");
-  EXPECT_EQ(value(run, "model.partial_rotary_factor"), "0.5");
-  EXPECT_EQ(value(Folder("").import(), "model.attention_sink"), "");
+TEST(ImportRun, SinksAreOfEveryBlock) {
+  for (const char* block : {"llama2", "mixtral", "qwen3"}) {
+    const Folder folder(std::string("decoder_block: ") + block + "\n");
+    EXPECT_EQ(value(folder.import({"attention_sink=true"}), "model.attention_sink"), "true");
+    EXPECT_EQ(value(folder.import(), "model.attention_sink"), "");
+  }
+}
+
+// MaxText's blocks give their rotation no part of a head, but with mrope.
+TEST(ImportRun, PartsOfHeadsAreTurnedWhereTheBlockPassesThem) {
+  for (const char* block : {"llama2", "default", "mistral", "mixtral", "qwen2", "qwen3", "envy"}) {
+    const Imported run =
+        Folder(std::string("decoder_block: ") + block + "\n").import({"partial_rotary_factor=0.5"});
+    EXPECT_EQ(value(run, "model.partial_rotary_factor"), "") << block;
+    EXPECT_THAT(run.said, Contains(HasSubstr("partial_rotary_factor: not carried over: MaxText's "
+                                             "block ")))
+        << block;
+  }
+  const Folder mrope("decoder_block: qwen3\nuse_mrope: true\npartial_rotary_factor: 0.5\n");
+  EXPECT_EQ(value(mrope.import(), "model.partial_rotary_factor"), "0.5");
+  EXPECT_ERROR_SAYS(mrope.import({"rope_type=yarn"}), ExitCode::usage,
+                    "'rope_type' must be default and 'rope_linear_scaling_factor' 1 with "
+                    "'use_mrope'");
+  const Folder hybrid("decoder_block: qwen3_next\nnum_experts: 4\nshared_experts: 1\n");
+  EXPECT_EQ(value(hybrid.import({"partial_rotary_factor=0.25"}), "model.partial_rotary_factor"),
+            "0.25");
 }
 
 TEST(ImportRun, TokensMayGoToExpertsAtRandom) {
@@ -219,26 +241,54 @@ TEST(ImportRun, ActivationsOtherThanAGateAreAListOfTheHost) {
       ExitCode::usage, "'mlp_activations' must begin with an activation");
 }
 
-TEST(ImportRun, WhatAttentionSeesIsOfEveryBlockThatDoesNotSayItByLayer) {
-  const Folder llama(""), qwen3("decoder_block: qwen3\nuse_qk_norm: true\n");
-  const Imported window = qwen3.import({"attention_type=local_sliding", "sliding_window_size=64"});
-  EXPECT_EQ(value(window, "model.attention_type"), "\"local_sliding\"");
-  EXPECT_EQ(value(window, "model.sliding_window_size"), "64");
-  for (const Folder* folder : {&llama, &qwen3}) {
-    const Imported chunk = folder->import({"attention_type=chunk", "chunk_attn_window_size=32"});
-    EXPECT_EQ(value(chunk, "model.attention_type"), "\"chunk\"");
-    EXPECT_EQ(value(chunk, "model.chunk_attn_window_size"), "32");
-    const Imported blocks = folder->import({"attention_type=block_diffusion"});
-    EXPECT_EQ(value(blocks, "model.attention_type"), "\"block_diffusion\"");
-    EXPECT_EQ(value(blocks, "model.causal_block_size"), "32");
-    const Imported moba = folder->import({"moba=true", "moba_chunk_size=16", "moba_topk=3"});
+// MaxText's blocks do not pass the file's attention_type, and its class of attention takes block
+// diffusion alone from there.
+TEST(ImportRun, AttentionSeesAllEarlierTokensWhereTheBlockPassesNoType) {
+  for (const char* block : {"llama2", "default", "mistral", "mixtral", "gemma", "qwen2", "qwen3",
+                            "qwen3_moe", "qwen3_custom_moe", "envy"}) {
+    const Folder folder(std::string("decoder_block: ") + block + "\n");
+    for (const char* type : {"local_sliding", "chunk", "full"}) {
+      const Imported run = folder.import({std::string("attention_type=") + type,
+                                          "sliding_window_size=64", "chunk_attn_window_size=32"});
+      for (const char* key :
+           {"attention_type", "sliding_window", "sliding_window_size", "chunk_attn_window_size"})
+        EXPECT_EQ(value(run, std::string("model.") + key), "")
+            << block << ' ' << type << ' ' << key;
+      EXPECT_THAT(run.said,
+                  Contains("attention_type: not carried over: MaxText's block does not pass it to "
+                           "its attention, which sees all earlier tokens"));
+      EXPECT_THAT(run.said, Contains(HasSubstr("sliding_window_size, chunk_attn_window_size: not "
+                                               "carried over")));
+    }
+    const Imported blocks = folder.import({"attention_type=block_diffusion"});
+    EXPECT_EQ(value(blocks, "model.attention_type"), "\"block_diffusion\"") << block;
+    EXPECT_EQ(value(blocks, "model.causal_block_size"), "32") << block;
+  }
+}
+
+TEST(ImportRun, MobaIsOfEveryBlock) {
+  for (const char* block : {"llama2", "qwen3"}) {
+    const Folder folder(std::string("decoder_block: ") + block + "\n");
+    const Imported moba = folder.import({"moba=true", "moba_chunk_size=16", "moba_topk=3"});
     EXPECT_EQ(value(moba, "model.moba_chunk_size"), "16");
     EXPECT_EQ(value(moba, "model.moba_topk"), "3");
-    EXPECT_EQ(value(folder->import(), "model.moba_chunk_size"), "");
+    EXPECT_EQ(value(folder.import(), "model.moba_chunk_size"), "");
   }
-  EXPECT_EQ(value(llama.import({"attention_type=local_sliding", "sliding_window_size=64"}),
-                  "model.sliding_window"),
-            "64");
+}
+
+TEST(ImportRun, ChannelsInPairsChangeNothing) {
+  const Imported run = Folder("rope_pairwise: true\n").import();
+  EXPECT_THAT(run.said, Contains("rope_pairwise: not carried over: order of the channels of "
+                                 "queries and keys alike, which changes no score"));
+}
+
+TEST(ImportRun, PoliciesWithQuantizationAreThePlainOnes) {
+  const Folder folder("");
+  EXPECT_EQ(value(folder.import({"remat_policy=minimal_with_quantization"}), "train.remat"),
+            "\"minimal\"");
+  const Imported both = folder.import({"remat_policy=minimal_with_context_and_quantization"});
+  EXPECT_EQ(value(both, "train.remat"), "\"minimal_with_context\"");
+  EXPECT_THAT(both.said, Contains(HasSubstr("remat_policy: nothing is quantised here")));
 }
 
 // Norms of Gemma's layers have the epsilon 1e-6 in MaxText, whatever the configuration says.
@@ -268,14 +318,15 @@ TEST(ImportRun, TagsOfACustomPolicyAreCarriedOver) {
 TEST(ImportRun, SaysWhatIsNotCarriedOver) {
   const Imported run =
       Folder("ici_fsdp_parallelism: 4\nenable_wandb: true\nsa_block_q: 128\n").import();
-  EXPECT_THAT(run.said,
-              ElementsAre("data.train: name the text to train on in place of corpus.txt",
-                          "enable_wandb: not carried over: a run directory holds its metrics "
-                          "and its log (docs/runs.md)",
-                          "sa_block_q: not carried over: how a kernel computes; ours are chosen "
-                          "by `lamina explain`",
-                          "ici_fsdp_parallelism: not carried over: one process, nothing is "
-                          "sharded"));
+  EXPECT_THAT(
+      run.said,
+      ElementsAre("data.train: name the files to train on in place of those that are written",
+                  "enable_wandb: not carried over: a run directory holds its metrics "
+                  "and its log (docs/runs.md)",
+                  "sa_block_q: not carried over: how a kernel computes; ours are chosen "
+                  "by `lamina explain`",
+                  "ici_fsdp_parallelism: not carried over: one process, nothing is "
+                  "sharded"));
 }
 
 TEST(ImportRun, SaysWhereMaxTextIsNotAsPublished) {
@@ -299,7 +350,10 @@ TEST(ImportRun, RefusesWhatNothingHereComputes) {
            {"quantization=int8",
             "'quantization' must be \"\" with decoder_block = \"llama2\", got "
             "\"int8\"; nothing here computes anything else"},
-           {"num_experts=8", "'num_experts' must be 1 with"},
+           {"num_experts=8",
+            "'num_experts' must be 1 with decoder_block = \"llama2\", got 8; MaxText's block does "
+            "not read it"},
+           {"use_mrope=true", "no family computes this block with it"},
            {"engram_layers=[1]", "'engram_layers' must be [] with"},
            {"dtype=float8", "'dtype' must be float32 or bfloat16"},
            {"attention_type=mla",
@@ -329,6 +383,21 @@ TEST(ImportRun, RefusesWhatIsNoConfiguration) {
     EXPECT_ERROR_SAYS(Folder(c.text).import(), ExitCode::usage, c.says);
 }
 
+// Nine lists of nine aliases of the list before: 300 bytes, and 387 million values.
+TEST(ImportRun, RefusesAliasesThatStandForTooMuch) {
+  std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 9; ++i) {
+    text += fmt::format("a{}: &a{} [", i, i);
+    for (int k = 0; k < 9; ++k) text += fmt::format("{}*a{}", k ? ", " : "", i - 1);
+    text += "]\n";
+  }
+  EXPECT_ERROR_SAYS(Folder(text).import(), ExitCode::usage,
+                    "has more than 100000 values where aliases (*name) are replaced by what they "
+                    "stand for");
+  EXPECT_ERROR_SAYS(Folder("").import({"x=&a [1, *a]"}), ExitCode::usage, "nested deeper than 16");
+  EXPECT_NO_THROW(Folder("steps: &n 5\nlog_period: *n\n").import());
+}
+
 TEST(ImportRun, NeedsABase) {
   TempDir folder;
   const std::string file = folder.write("alone/mine.yml", "base_emb_dim: 64\n");
@@ -336,6 +405,20 @@ TEST(ImportRun, NeedsABase) {
   folder.write("bases/base.yml", "decoder_block: llama2\n");
   folder.write("alone/mine.yml", "base_config: ../bases/base.yml\n");
   EXPECT_EQ(read_configuration(file, {}).base.size(), 1u);
+}
+
+TEST(ImportRun, BaseIsLookedForUpwards) {
+  const Folder folder("steps: 7\n", "gpu/a3/models/mine.yml");
+  EXPECT_EQ(value(folder.import(), "train.steps"), "7");
+}
+
+TEST(ImportRun, FilesMayRestOnOthersThanTheBase) {
+  Folder folder("base_config: post_train/lower.yml\nsteps: 7\n", "post_train/upper.yml");
+  folder.write("post_train/lower.yml", "base_config: base.yml\nsteps: 5\nlog_period: 3\n");
+  EXPECT_EQ(value(folder.import(), "train.steps"), "7");
+  EXPECT_EQ(value(folder.import(), "train.log_every_steps"), "3");
+  folder.write("post_train/lower.yml", "base_config: post_train/upper.yml\n");
+  EXPECT_ERROR_SAYS(folder.import(), ExitCode::usage, "more than 8 files rest on each other");
 }
 
 TEST(KeyTable, PatternsStandForLetters) {

@@ -42,13 +42,13 @@ class Comparison : MaxTextModel {
   std::vector<MaxTextRow> run() {
     forward();
     if (!model_.options().exports_as.empty()) compare_exports();
-    const bool sums_balance = config_.microbatches > 1 && config_.balance_weight > 0;
+    const bool sums_balance = microbatches() > 1 && config_.balance_weight > 0;
     train_step(model_, sums_balance ? "big_batch_" : "", true);
     // Gradients of sums over tokens and of each microbatch's balance loss, together divided by the
     // tokens. Ours take the balance loss as a mean over microbatches.
     if (sums_balance) {
       const double labels = static_cast<double>(case_.floats("aux.total_weights")[0]);
-      const double share = static_cast<double>(config_.microbatches) / labels;
+      const double share = static_cast<double>(microbatches()) / labels;
       train_step(with_balance_weight(config_.balance_weight * share), "", false);
     }
     return std::move(out_);
@@ -183,23 +183,21 @@ class Comparison : MaxTextModel {
 
   // Gradients, called `prefix`grad.<name>; with `values` also of the loss and what layers keep.
   void train_step(const decoder::Model& model, const std::string& prefix, bool values) {
-    train::TrainState state(model.parameters(), DType::f32, config_.microbatches > 1,
-                            cpu::cpu_backend());
+    train::TrainState state(model.parameters(), DType::f32, microbatches() > 1, cpu::cpu_backend());
     for (std::size_t i = 0; i < parameters_.size(); ++i)
       std::ranges::copy(parameters_[i], state.masters()[i]);
     state.refresh_copies();
-    std::int64_t rows = rows_.batch / config_.microbatches;
+    std::int64_t rows = rows_.batch / microbatches();
     decoder::GraphFeatures features = train::all_losses();
     features.layer_metrics = true;
     train::TrainStep step(model, state,
                           {.shape = {rows, rows_.tokens},
                            .features = features,
-                           .microbatches = config_.microbatches,
-                           .z_loss = config_.z_loss},
+                           .microbatches = microbatches(),
+                           .z_loss = config_.run.train.z_loss},
                           {}, cpu::cpu_backend());
     std::vector<program::Microbatch> batches;
-    for (std::int64_t m = 0; m < config_.microbatches; ++m)
-      batches.push_back(rows_.microbatch(m * rows));
+    for (std::int64_t m = 0; m < microbatches(); ++m) batches.push_back(rows_.microbatch(m * rows));
     train::StepResult result = step.gradients(batches, 0);
     if (values) compare_values(result);
     compare_gradients(state, prefix);
@@ -214,7 +212,7 @@ class Comparison : MaxTextModel {
       const double want = static_cast<double>(case_.floats(name)[0]);
       add(name, got, want, 1e-5 * std::abs(want));
     };
-    const double z_loss = config_.z_loss * result.z_loss;
+    const double z_loss = config_.run.train.z_loss * result.z_loss;
     const auto labels = static_cast<double>(result.num_labels);
     compare("loss", result.total);
     compare("big_batch_loss", result.total);
@@ -228,7 +226,7 @@ class Comparison : MaxTextModel {
                                 ? model_.config().values().number(kept.weight_key)
                                 : 1;
       // Theirs is the sum over microbatches.
-      const double times = weight * static_cast<double>(config_.microbatches);
+      const double times = weight * static_cast<double>(microbatches());
       if (kept.total) compare(kept.total, times * number(result, kept.ours));
       compare_kept(result, kept, weight);
     }

@@ -1,10 +1,13 @@
-// A golden case of MaxText in our keys: its config.json holds overrides of MaxText's base.yml.
+// A golden case of MaxText as `lamina config import` reads it, and how its trees are laid out. Its
+// config.json holds overrides of MaxText's base.yml.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
+
+#include "config/run_config.h"
 
 namespace lamina::testing {
 
@@ -21,10 +24,10 @@ enum class Stacking {
 };
 
 struct MaxTextConfig {
-  std::string reason;  // why nothing here computes it; empty if something does
-  std::string model;   // TOML
-  double z_loss = 0;
-  std::int64_t microbatches = 1;
+  std::string reason;                       // why nothing here computes it; empty if something does
+  std::string model;                        // TOML
+  std::string block;                        // their decoder_block
+  config::RunConfig run;                    // all of the imported file
   std::int64_t mtp_eval_target_module = 0;  // from 1: whose acceptance is reported; 0 = none
   double balance_weight = 0;                // load_balance_loss_weight, which `model` leaves out
 
@@ -45,6 +48,7 @@ struct MaxTextConfig {
   bool row_positions = false;
 };
 
+// `directory` holds config.json and golden.json.
 MaxTextConfig maxtext_config(const std::filesystem::path& directory);
 
 }  // namespace lamina::testing

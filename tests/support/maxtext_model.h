@@ -27,6 +27,10 @@ class MaxTextModel {
   // The same, with another weight of the routers' balance loss.
   decoder::Model with_balance_weight(double weight) const;
 
+  std::int64_t microbatches() const {
+    return config_.run.train.batch_size / config_.run.train.microbatch_size;
+  }
+
   std::filesystem::path directory_;
   bool scan_layers_;
   inspect::GoldenCase case_;
