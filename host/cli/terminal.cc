@@ -14,6 +14,7 @@
 #include "core/printable.h"
 #include "core/system_error.h"
 #include "core/write_all.h"
+#include "io/destination.h"
 
 namespace lamina::cli {
 namespace {
@@ -65,7 +66,7 @@ void keep_output_apart() {
   const int kept = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   if (kept < 0) return;
   if (dup2(STDERR_FILENO, STDOUT_FILENO) == STDOUT_FILENO)
-    output = kept;
+    io::move_standard_output(output = kept);
   else
     close(kept);
 }

@@ -1,6 +1,8 @@
 #include "io/durable_file.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -11,7 +13,9 @@
 #include <new>
 
 #include "core/error.h"
+#include "core/open_file.h"
 #include "core/system_error.h"
+#include "io/destination.h"
 #include "io/directories.h"
 
 namespace lamina::io {
@@ -60,8 +64,20 @@ struct DurableFile::Hash {
   ~Hash() { XXH3_freeState(state); }
 };
 
-DurableFile::DurableFile(std::string path, std::uint64_t expected_bytes)
-    : path_(std::move(path)), partial_path_(path_ + ".partial"), hash_(std::make_unique<Hash>()) {
+DurableFile::DurableFile(std::string path, std::uint64_t expected_bytes, NamedBy named_by)
+    : path_(std::move(path)), hash_(std::make_unique<Hash>()) {
+  if (named_by == NamedBy::user) {
+    const Destination destination = destination_of(path_);
+    path_ = destination.path;
+    if (destination.in_place) {
+      fd_ = open_in_place(destination);
+      return;
+    }
+  }
+  create_partial(expected_bytes, named_by);
+}
+
+void DurableFile::create_partial(std::uint64_t expected_bytes, NamedBy named_by) {
   struct statvfs disk {};
   if (expected_bytes > 0 && ::statvfs(parent_directory(path_).c_str(), &disk) == 0) {
     const std::uint64_t room = static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
@@ -72,10 +88,16 @@ DurableFile::DurableFile(std::string path, std::uint64_t expected_bytes)
            fmt::format("needs {} bytes, but the disk has room for {}", expected_bytes, room),
            {std::string(advice(ENOSPC))}});
   }
-  // A link or FIFO of that name is not written through.
-  ::unlink(partial_path_.c_str());
-  fd_ = ::open(partial_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  const std::string partial_path = path_ + ".partial";
+  // Whoever may write to the directory may have put a link or a FIFO there: a new file takes its
+  // place.
+  ::unlink(partial_path.c_str());
+  fd_ = ::open(partial_path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd_ < 0) fail("cannot be created", errno);
+  partial_path_ = partial_path;
+  struct stat status {};
+  if (named_by == NamedBy::user && ::stat(path_.c_str(), &status) == 0)
+    ::fchmod(fd_, status.st_mode & 0777);
 }
 
 DurableFile::~DurableFile() {
@@ -96,6 +118,11 @@ void DurableFile::write(std::span<const std::byte> bytes) {
     for (std::size_t done = 0; done < piece.size();) {
       const ssize_t n = ::write(fd_, piece.data() + done, piece.size() - done);
       if (n < 0 && errno == EINTR) continue;
+      if (n < 0 && errno == EAGAIN) {  // a full pipe that is not blocking
+        pollfd full{fd_, POLLOUT, 0};
+        ::poll(&full, 1, -1);
+        continue;
+      }
       if (n < 0) fail(fmt::format("cannot be written after {} bytes", num_bytes_), errno);
       done += static_cast<std::size_t>(n);
       num_bytes_ += static_cast<std::uint64_t>(n);
@@ -121,19 +148,33 @@ void DurableFile::write_part(std::string name, const std::function<void(const By
 FileDigest DurableFile::commit() {
   LAMINA_ASSERT(fd_ >= 0);
   // After a failed fsync the data may be gone although a second fsync succeeds: never retried.
-  if (::fsync(fd_) != 0) fail("cannot be synced to disk", errno);
+  // Pipes and most devices cannot be synced (EINVAL).
+  if (::fsync(fd_) != 0 && !(partial_path_.empty() && errno == EINVAL))
+    fail("cannot be synced to disk", errno);
   const int closed = ::close(fd_);
   fd_ = -1;
   if (closed != 0) fail("cannot be closed", errno);
-  if (::rename(partial_path_.c_str(), path_.c_str()) != 0) fail("cannot be renamed", errno);
-  partial_path_.clear();
-  sync_directory(parent_directory(path_));
+  if (!partial_path_.empty()) rename_partial();
   return {std::filesystem::path(path_).filename().string(), num_bytes_,
           to_hex(XXH3_128bits_digest(hash_->state)), std::move(parts_)};
 }
 
-FileDigest write_durably(const std::string& path, std::string_view text) {
-  DurableFile file(path, text.size());
+void DurableFile::rename_partial() {
+  struct stat status {};
+  // A rename as root would replace a device node for the whole machine.
+  if (::lstat(path_.c_str(), &status) == 0 && !S_ISREG(status.st_mode) &&
+      !S_ISLNK(status.st_mode) && !S_ISDIR(status.st_mode))
+    throw DeviceError(ExitCode::checkpoint,
+                      {path_,
+                       fmt::format("is {}; it is not replaced", file_kind(status.st_mode)),
+                       {"remove it, or write elsewhere"}});
+  if (::rename(partial_path_.c_str(), path_.c_str()) != 0) fail("cannot be renamed", errno);
+  partial_path_.clear();
+  sync_directory(parent_directory(path_));
+}
+
+FileDigest write_durably(const std::string& path, std::string_view text, NamedBy named_by) {
+  DurableFile file(path, text.size(), named_by);
   file.write(text);
   return file.commit();
 }

@@ -28,6 +28,10 @@ struct FileDigest {
   std::vector<PartDigest> parts;
 };
 
+// Who chose the name of a file. Of a file that the user named, links are followed, the permissions
+// are kept, and what is not a regular file is written in place: see io/destination.h.
+enum class NamedBy { program, user };
+
 // Takes bytes, one piece after the other.
 using ByteSink = std::function<void(std::span<const std::byte>)>;
 
@@ -38,9 +42,10 @@ using ByteSink = std::function<void(std::span<const std::byte>)>;
 //   file.commit();
 class DurableFile {
  public:
-  // Creates "<path>.partial". `expected_bytes` fails early if the disk has less room; 0 for
-  // unknown.
-  explicit DurableFile(std::string path, std::uint64_t expected_bytes = 0);
+  // Creates "<path>.partial", or opens what is written in place. `expected_bytes` fails early if
+  // the disk has less room; 0 for unknown. UserError (exit 2) as destination_of().
+  explicit DurableFile(std::string path, std::uint64_t expected_bytes = 0,
+                       NamedBy named_by = NamedBy::program);
   DurableFile(const DurableFile&) = delete;
   DurableFile& operator=(const DurableFile&) = delete;
   ~DurableFile();  // without commit(): removes the partial file
@@ -54,15 +59,17 @@ class DurableFile {
   std::uint64_t num_bytes() const { return num_bytes_; }
 
   // Syncs, renames over `path`, syncs the directory. The file that was there before stays intact
-  // for those who have it open or mapped.
+  // for those who have it open or mapped. Never replaces a device, a FIFO or a socket.
   FileDigest commit();
 
  private:
   struct Hash;
+  void create_partial(std::uint64_t expected_bytes, NamedBy named_by);
+  void rename_partial();
   [[noreturn]] void fail(std::string_view doing, int error_number) const;
 
   std::string path_;
-  std::string partial_path_;
+  std::string partial_path_;  // empty for what is written in place
   int fd_ = -1;
   std::uint64_t num_bytes_ = 0;
   std::unique_ptr<Hash> hash_;
@@ -70,7 +77,8 @@ class DurableFile {
 };
 
 // write + commit of a small file.
-FileDigest write_durably(const std::string& path, std::string_view text);
+FileDigest write_durably(const std::string& path, std::string_view text,
+                         NamedBy named_by = NamedBy::program);
 
 // Makes the bytes of a file that something else has written survive a power failure.
 void sync_file(const std::string& path);

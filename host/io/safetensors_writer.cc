@@ -56,7 +56,7 @@ void sort_for_file(std::vector<TensorSpec>& specs) {
 
 FileDigest write_safetensors(const std::string& path, std::vector<TensorSpec> specs,
                              const std::map<std::string, std::string>& metadata,
-                             const TensorStream& stream) {
+                             const TensorStream& stream, NamedBy named_by) {
   std::vector<std::string_view> names;
   for (const TensorSpec& spec : specs) names.push_back(spec.name);
   std::sort(names.begin(), names.end());
@@ -75,7 +75,7 @@ FileDigest write_safetensors(const std::string& path, std::vector<TensorSpec> sp
   std::uint64_t data_bytes = 0;
   for (const TensorSpec& spec : specs) data_bytes += num_bytes(spec);
 
-  DurableFile file(path, 8 + header.size() + data_bytes);
+  DurableFile file(path, 8 + header.size() + data_bytes, named_by);
   const std::uint64_t header_bytes = header.size();
   std::string start(8, '\0');
   std::memcpy(start.data(), &header_bytes, 8);
@@ -95,8 +95,8 @@ TensorStream in_one_piece(const TensorSource& source) {
 
 FileDigest write_safetensors(const std::string& path, std::vector<TensorSpec> specs,
                              const std::map<std::string, std::string>& metadata,
-                             const TensorSource& source) {
-  return write_safetensors(path, std::move(specs), metadata, in_one_piece(source));
+                             const TensorSource& source, NamedBy named_by) {
+  return write_safetensors(path, std::move(specs), metadata, in_one_piece(source), named_by);
 }
 
 }  // namespace lamina::io

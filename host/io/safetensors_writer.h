@@ -38,10 +38,10 @@ void sort_for_file(std::vector<TensorSpec>& specs);
 // "__metadata__"; a header above the format's limit; a disk without room.
 FileDigest write_safetensors(const std::string& path, std::vector<TensorSpec> specs,
                              const std::map<std::string, std::string>& metadata,
-                             const TensorStream& stream);
+                             const TensorStream& stream, NamedBy named_by = NamedBy::program);
 FileDigest write_safetensors(const std::string& path, std::vector<TensorSpec> specs,
                              const std::map<std::string, std::string>& metadata,
-                             const TensorSource& source);
+                             const TensorSource& source, NamedBy named_by = NamedBy::program);
 // Hands over each tensor of `source` in one piece. REQUIRES: `source` outlives it.
 TensorStream in_one_piece(const TensorSource& source);
 

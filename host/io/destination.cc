@@ -1,0 +1,106 @@
+#include "io/destination.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+#include <optional>
+
+#include "core/error.h"
+#include "core/open_file.h"
+#include "core/system_error.h"
+#include "io/directories.h"
+
+namespace lamina::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMaxLinks = 40;  // as the kernel follows
+
+int standard_output = STDOUT_FILENO;
+
+[[noreturn]] void refuse(const std::string& path, std::string what, std::string note) {
+  throw UserError(ExitCode::usage, {path, std::move(what), {std::move(note)}});
+}
+
+std::optional<int> number_of(const std::string& text) {
+  int out = -1;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, out);
+  if (error != std::errc() || stop != end || out < 0) return std::nullopt;
+  return out;
+}
+
+// The descriptor of this process that `path` stands for, as /dev/stdout does. Its file is not
+// opened a second time: it may have no name, and the output belongs where the descriptor is.
+std::optional<int> own_descriptor(fs::path path) {
+  const fs::path descriptors = fmt::format("/proc/{}/fd", ::getpid());
+  std::error_code error;
+  for (int i = 0; i < kMaxLinks; ++i) {
+    const fs::path folder = fs::canonical(parent_directory(path.string()), error);
+    if (error) return std::nullopt;
+    if (folder == descriptors) {
+      const std::optional<int> number = number_of(path.filename().string());
+      return number == STDOUT_FILENO ? standard_output : number;
+    }
+    const fs::path target = fs::read_symlink(path, error);
+    if (error) return std::nullopt;
+    path = folder / target;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void move_standard_output(int descriptor) noexcept { standard_output = descriptor; }
+
+Destination destination_of(const std::string& path) {
+  if (path.empty()) refuse("\"\"", "is not the name of a file", "name the file to write");
+  struct stat status {};
+  if (const std::optional<int> descriptor = own_descriptor(path)) {
+    const int flags = ::fcntl(*descriptor, F_GETFL);
+    if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
+      refuse(path, "is not open for writing", "redirect it, or name a file");
+    return {path, true, *descriptor};
+  }
+  if (::stat(path.c_str(), &status) != 0) {
+    const int error = errno;
+    if (::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode))
+      refuse(path, fmt::format("is a link that leads nowhere: {}", system_error_text(error)),
+             "remove the link, or name the file that it should lead to");
+    return {path};  // a new file; or the attempt to make it says why not
+  }
+  if (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode)) return {path, true};
+  if (!S_ISREG(status.st_mode))
+    refuse(path,
+           fmt::format("is {}; expected a regular file, a FIFO or a character device",
+                       S_ISBLK(status.st_mode) ? "a block device" : file_kind(status.st_mode)),
+           S_ISDIR(status.st_mode) ? "name a file inside it" : "choose another name");
+  if (::access(path.c_str(), W_OK) != 0)
+    refuse(path, fmt::format("may not be written: {}", system_error_text(errno)),
+           "change its permissions, or choose another name");
+  std::error_code error;
+  const fs::path real = fs::canonical(path, error);
+  return {error ? path : real.string()};
+}
+
+int open_in_place(const Destination& destination) {
+  const int fd = destination.descriptor >= 0
+                     ? ::fcntl(destination.descriptor, F_DUPFD_CLOEXEC, 0)
+                     : ::open(destination.path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+  if (fd < 0) fail_at(destination.path, "cannot be opened", errno);
+  struct stat status {};
+  const bool known = ::fstat(fd, &status) == 0;
+  if (destination.descriptor >= 0 ||
+      (known && (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode))))
+    return fd;
+  ::close(fd);  // something else got the name meanwhile
+  fail_at(destination.path, "cannot be opened", EINVAL);
+}
+
+}  // namespace lamina::io

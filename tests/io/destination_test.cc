@@ -1,0 +1,158 @@
+// Files that the user names: links are followed, devices and pipes stay what they are.
+#include "io/destination.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "io/durable_file.h"
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+
+namespace lamina::io {
+namespace {
+
+using testing::TempDir;
+namespace fs = std::filesystem;
+
+mode_t kind_of(const std::string& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 ? status.st_mode & S_IFMT : 0;
+}
+
+std::string read_pipe(int fd) {
+  std::string out(64, '\0');
+  const ssize_t n = ::read(fd, out.data(), out.size());
+  out.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  return out;
+}
+
+TEST(Destination, Example) {
+  TempDir dir;
+  const Destination destination = destination_of(dir / "new.txt");
+  EXPECT_FALSE(destination.in_place);
+  EXPECT_EQ(destination.path, dir / "new.txt");
+}
+
+TEST(Destination, ALinkIsWrittenThrough) {
+  TempDir dir;
+  dir.write("target", "before");
+  fs::create_symlink("target", dir / "link");
+  fs::create_symlink("link", dir / "second");
+  write_durably(dir / "second", "after", NamedBy::user);
+  EXPECT_EQ(dir.read("target"), "after");
+  EXPECT_TRUE(fs::is_symlink(dir / "link"));
+  EXPECT_TRUE(fs::is_symlink(dir / "second"));
+}
+
+TEST(Destination, AFifoGivesItsReaderTheBytes) {
+  TempDir dir;
+  ASSERT_EQ(::mkfifo((dir / "fifo").c_str(), 0600), 0);
+  std::string got;
+  std::thread reader([&] {
+    const int fd = ::open((dir / "fifo").c_str(), O_RDONLY);
+    got = read_pipe(fd);
+    ::close(fd);
+  });
+  write_durably(dir / "fifo", "through", NamedBy::user);
+  reader.join();
+  EXPECT_EQ(got, "through");
+  EXPECT_EQ(kind_of(dir / "fifo"), mode_t{S_IFIFO});
+}
+
+TEST(Destination, ADeviceStaysADevice) {
+  TempDir dir;
+  const std::string node = dir / "node", full = dir / "full";
+  if (::mknod(node.c_str(), S_IFCHR | 0666, ::makedev(1, 3)) != 0 ||
+      ::mknod(full.c_str(), S_IFCHR | 0666, ::makedev(1, 7)) != 0 || ::access(node.c_str(), W_OK))
+    GTEST_SKIP() << "device nodes cannot be made here";
+  fs::create_symlink("node", dir / "link");
+  for (const std::string& path : {node, dir / "link"})
+    EXPECT_EQ(write_durably(path, "text", NamedBy::user).num_bytes, 4U);
+  EXPECT_EQ(kind_of(node), mode_t{S_IFCHR});
+  EXPECT_TRUE(fs::is_symlink(dir / "link"));
+  EXPECT_ERROR_SAYS(write_durably(full, "text", NamedBy::user), ExitCode::checkpoint,
+                    "full: cannot be written after 0 bytes: no space left on device");
+  EXPECT_EQ(kind_of(full), mode_t{S_IFCHR});
+}
+
+TEST(Destination, ADescriptorOfThisProcessIsWrittenWhereItIs) {
+  TempDir dir;
+  const int fd = ::open((dir / "log").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_EQ(::write(fd, "first ", 6), 6);
+  for (const char* folder : {"/dev/fd/", "/proc/self/fd/"})
+    write_durably(folder + std::to_string(fd), "more ", NamedBy::user);
+  fs::create_symlink("/dev/fd/" + std::to_string(fd), dir / "link");
+  write_durably(dir / "link", "end", NamedBy::user);
+  EXPECT_EQ(dir.read("log"), "first more more end");
+  ::close(fd);
+  EXPECT_ERROR_SAYS(destination_of("/dev/fd/" + std::to_string(fd)), ExitCode::usage,
+                    "is not open for writing");
+}
+
+TEST(Destination, WhatCannotTakeAFileIsRefused) {
+  TempDir dir;
+  fs::create_directory(dir / "folder");
+  fs::create_symlink("nowhere", dir / "dangling");
+  fs::create_symlink("loop", dir / "loop");
+  const int server = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  (dir / "socket").copy(address.sun_path, sizeof address.sun_path - 1);
+  ASSERT_EQ(::bind(server, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  EXPECT_ERROR_SAYS(destination_of(""), ExitCode::usage, "\"\": is not the name of a file");
+  EXPECT_ERROR_SAYS(destination_of(dir / "folder"), ExitCode::usage,
+                    "folder: is a directory; expected a regular file, a FIFO or a character "
+                    "device\n  name a file inside it");
+  EXPECT_ERROR_SAYS(destination_of(dir / "socket"), ExitCode::usage,
+                    "socket: is a socket; expected");
+  EXPECT_ERROR_SAYS(destination_of(dir / "dangling"), ExitCode::usage,
+                    "dangling: is a link that leads nowhere: no such file or directory");
+  EXPECT_ERROR_SAYS(destination_of(dir / "loop"), ExitCode::usage,
+                    "loop: is a link that leads nowhere");
+  ::close(server);
+}
+
+TEST(Destination, ABlockDeviceIsRefused) {
+  TempDir dir;
+  if (::mknod((dir / "disk").c_str(), S_IFBLK | 0600, ::makedev(7, 99)) != 0)
+    GTEST_SKIP() << "device nodes cannot be made here";
+  EXPECT_ERROR_SAYS(destination_of(dir / "disk"), ExitCode::usage, "disk: is a block device");
+}
+
+TEST(Destination, PermissionsOfAReplacedFileStay) {
+  TempDir dir;
+  dir.write("secret", "before");
+  fs::permissions(dir / "secret", fs::perms::owner_read | fs::perms::owner_write);
+  write_durably(dir / "secret", "after", NamedBy::user);
+  EXPECT_EQ(dir.read("secret"), "after");
+  EXPECT_EQ(fs::status(dir / "secret").permissions(),
+            fs::perms::owner_read | fs::perms::owner_write);
+}
+
+TEST(DurableFile, NeverReplacesADeviceOrAFifo) {
+  TempDir dir;
+  ASSERT_EQ(::mkfifo((dir / "config.toml").c_str(), 0600), 0);
+  EXPECT_ERROR_SAYS(write_durably(dir / "config.toml", "x"), ExitCode::checkpoint,
+                    "config.toml: is a FIFO; it is not replaced");
+  EXPECT_EQ(kind_of(dir / "config.toml"), mode_t{S_IFIFO});
+  EXPECT_FALSE(fs::exists(dir / "config.toml.partial"));
+}
+
+TEST(DurableFile, ALinkUnderThePartialNameIsNotFollowed) {
+  TempDir dir;
+  dir.write("victim", "before");
+  fs::create_symlink("victim", dir / "out.partial");
+  EXPECT_ERROR_SAYS(write_durably(dir / "out", "x", NamedBy::user), ExitCode::checkpoint,
+                    "out: cannot be created");
+  EXPECT_EQ(dir.read("victim"), "before");
+}
+
+}  // namespace
+}  // namespace lamina::io
