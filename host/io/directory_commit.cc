@@ -1,6 +1,7 @@
 #include "io/directory_commit.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +13,8 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/log.h"
+#include "core/system_error.h"
 #include "io/directories.h"
 #include "io/durable_file.h"
 
@@ -21,11 +24,47 @@ namespace {
 
 constexpr std::string_view kPartial = ".partial-";
 constexpr std::string_view kDeleting = ".deleting";
+constexpr std::size_t kRandomDigits = 16;
 
 // Hosts and containers share directories but neither process ids nor clocks.
 std::string random_name() {
   std::random_device source;
   return fmt::format("{:08x}{:08x}", source(), source());
+}
+
+bool is_random_name(std::string_view name) {
+  return name.size() == kRandomDigits && name.find_first_not_of("0123456789abcdef") == name.npos;
+}
+
+// Opens and locks a directory. -1 where it cannot be opened; `locked` says if the lock is ours.
+int open_locked(const std::string& path, bool& locked) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  locked = fd >= 0 && ::flock(fd, LOCK_EX | LOCK_NB) == 0;
+  return fd;
+}
+
+// Removes what killed commands left of `final_path`. The lock of a process ends with it, so a
+// directory that can be locked has no owner. A lock that the file system refuses leaves it there.
+void remove_abandoned(const std::string& final_path) {
+  const std::string prefix = fs::path(final_path).filename().string() + std::string(kPartial);
+  std::error_code error;
+  for (const fs::directory_entry& entry :
+       fs::directory_iterator(parent_directory(final_path), error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(prefix) || !is_random_name(std::string_view(name).substr(prefix.size())))
+      continue;
+    bool locked = false;
+    const int fd = open_locked(entry.path().string(), locked);
+    std::error_code failed;
+    if (locked) fs::remove_all(entry.path(), failed);
+    if (locked && !failed)
+      log::info("removed {}, which a command that did not end well had left",
+                entry.path().string());
+    else if (locked)
+      log::warning("{} was left by a command that did not end well and cannot be removed: {}",
+                   entry.path().string(), system_error_text(failed.value()));
+    if (fd >= 0) ::close(fd);
+  }
 }
 
 }  // namespace
@@ -35,16 +74,34 @@ DirectoryCommit::DirectoryCommit(std::string final_path) : final_path_(std::move
   std::error_code ec;
   fs::create_directories(parent_directory(final_path_), ec);
   if (ec) fail_at(parent_directory(final_path_), "cannot be created", ec.value());
-  do {
-    partial_path_ = fmt::format("{}{}{}", final_path_, kPartial, random_name());
-    if (::mkdir(partial_path_.c_str(), 0777) == 0) return;
-  } while (errno == EEXIST);
-  fail_at(partial_path_, "cannot be created", errno);
+  remove_abandoned(final_path_);
+  while (!make_partial()) {
+  }
+}
+
+// False where the name is taken, or another command took the directory for an abandoned one in the
+// moment before it was locked.
+bool DirectoryCommit::make_partial() {
+  partial_path_ = fmt::format("{}{}{}", final_path_, kPartial, random_name());
+  if (::mkdir(partial_path_.c_str(), 0777) != 0) {
+    if (errno == EEXIST) return false;
+    fail_at(std::exchange(partial_path_, ""), "cannot be created", errno);
+  }
+  bool locked = false;
+  lock_ = open_locked(partial_path_, locked);
+  struct stat status {};
+  const bool taken = !locked && errno == EWOULDBLOCK;
+  if (lock_ >= 0 && !taken && ::fstat(lock_, &status) == 0 && status.st_nlink > 0) return true;
+  if (lock_ < 0 && errno != ENOENT) return true;  // without a lock, as on file systems without
+  if (lock_ >= 0) ::close(lock_);
+  lock_ = -1;
+  return false;
 }
 
 DirectoryCommit::~DirectoryCommit() {
   std::error_code ec;
   if (!partial_path_.empty()) fs::remove_all(partial_path_, ec);
+  if (lock_ >= 0) ::close(lock_);
 }
 
 void DirectoryCommit::commit() {

@@ -11,7 +11,9 @@ namespace lamina::io {
 //   step.commit();
 class DirectoryCommit {
  public:
-  // Makes "<final_path>.partial-<random>", and the directories above it.
+  // Makes "<final_path>.partial-<random>", and the directories above it. Locks it (flock), and
+  // removes the partial directories of the same final path that no process has locked, which
+  // commands that were killed left; each is named in the log.
   explicit DirectoryCommit(std::string final_path);
   DirectoryCommit(const DirectoryCommit&) = delete;
   DirectoryCommit& operator=(const DirectoryCommit&) = delete;
@@ -25,8 +27,11 @@ class DirectoryCommit {
   void commit();
 
  private:
+  bool make_partial();
+
   std::string final_path_;
   std::string partial_path_;
+  int lock_ = -1;  // the partial directory, open and locked where the file system has locks
 };
 
 // True for the name of a directory that remove_leftovers() removes.

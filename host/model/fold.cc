@@ -68,7 +68,7 @@ class Values {
 
 FoldedModel::FoldedModel(const OpenedModel& from, const std::string& to,
                          const registry::Catalog& plugins, const Backend& backend)
-    : scratch_(to + ".folded") {
+    : scratch_(to) {
   io::write_durably(
       directory() + "/model.toml",
       description(*from.model, registry::load_family(plugins, from.model->options().exports_as)));

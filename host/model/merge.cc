@@ -49,7 +49,7 @@ weights::Exported merge_to_hf(const std::string& path, const WeightChoice& choic
   const decoder::Model base =
       make(from.source, plugins, {.compress_tokens = decoder::uncompressed_tokens});
   weights::require_absent(to);  // before the work
-  const ScratchModel scratch(to + ".merging");
+  const ScratchModel scratch(to);
   write_merged(base, adapted, scratch, backend);
   for (const char* name : {"model.toml", "config.json"})
     if (fs::exists(fs::path(adapted.directory) / name))

@@ -1,23 +1,9 @@
 #include "model/scratch_model.h"
 
-#include <filesystem>
-
 #include "io/hf_directory.h"
 #include "io/weight_files.h"
 
 namespace lamina::model {
-
-namespace fs = std::filesystem;
-
-ScratchModel::ScratchModel(std::string directory) : directory_(std::move(directory)) {
-  fs::remove_all(directory_);
-  fs::create_directories(directory_);
-}
-
-ScratchModel::~ScratchModel() {
-  std::error_code ignored;
-  fs::remove_all(directory_, ignored);
-}
 
 void ScratchModel::write(const decoder::Model& model, const Values& values,
                          const std::string& from) const {
@@ -25,10 +11,10 @@ void ScratchModel::write(const decoder::Model& model, const Values& values,
   std::vector<io::TensorSpec> specs;
   for (const decoder::Parameter& p : parameters.all())
     specs.push_back({p.name, DType::f32, p.desc.shape});
-  io::write_weight_files(directory_, specs, [&](const io::TensorSpec& spec) {
+  io::write_weight_files(directory(), specs, [&](const io::TensorSpec& spec) {
     return std::as_bytes(values(parameters[parameters.find(spec.name)]));
   });
-  io::copy_side_files(from, directory_);
+  io::copy_side_files(from, directory());
 }
 
 }  // namespace lamina::model

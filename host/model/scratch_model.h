@@ -1,4 +1,4 @@
-// A model in lamina's own form that is needed for a moment, in a directory that is removed with it.
+// A temporary model in lamina's own form, in a directory that is removed with the object.
 #pragma once
 
 #include <functional>
@@ -6,18 +6,17 @@
 #include <string>
 
 #include "decoder/model.h"
+#include "io/directory_commit.h"
 
 namespace lamina::model {
 
 class ScratchModel {
  public:
-  // Makes the directory, empty.
-  explicit ScratchModel(std::string directory);
-  ScratchModel(const ScratchModel&) = delete;
-  ScratchModel& operator=(const ScratchModel&) = delete;
-  ~ScratchModel();
+  // Makes an empty directory beside `target`, the model that it is needed for. One that a killed
+  // process left there is removed (io/directory_commit.h).
+  explicit ScratchModel(const std::string& target) : directory_(target) {}
 
-  const std::string& directory() const { return directory_; }
+  const std::string& directory() const { return directory_.path(); }
 
   // Writes the parameters of `model` in f32, as `values` gives them (borrowed until the next call),
   // and the side files of the directory `from`. DeviceError, exit 4.
@@ -25,7 +24,7 @@ class ScratchModel {
   void write(const decoder::Model& model, const Values& values, const std::string& from) const;
 
  private:
-  std::string directory_;
+  io::DirectoryCommit directory_;  // never committed
 };
 
 }  // namespace lamina::model

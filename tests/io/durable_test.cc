@@ -119,6 +119,44 @@ TEST(DirectoryCommit, TwoOfOneNameDoNotShareADirectory) {
   EXPECT_NE(a.path(), b.path());
 }
 
+TEST(DirectoryCommit, WhatAKilledCommandLeftIsRemovedByTheNext) {
+  TempDir dir;
+  dir.write("model.partial-0123456789abcdef/a", "x");
+  dir.write("model.partial-fedcba9876543210/sub/a", "x");
+  dir.write("other.partial-0123456789abcdef/a", "x");  // of another target
+  dir.write("model.partial-mine/a", "x");              // of the user
+  DirectoryCommit running(dir / "model");
+  DirectoryCommit next(dir / "model/");
+  EXPECT_TRUE(fs::exists(running.path()));
+  EXPECT_TRUE(fs::exists(next.path()));
+  EXPECT_TRUE(fs::exists(dir / "other.partial-0123456789abcdef"));
+  EXPECT_TRUE(fs::exists(dir / "model.partial-mine"));
+  EXPECT_EQ(num_entries(dir.path()), 4);
+}
+
+TEST(DirectoryCommit, AnotherProcessThatIsStillWritingKeepsItsDirectory) {
+  TempDir dir;
+  int ready[2], go[2];
+  ASSERT_EQ(::pipe(ready) + ::pipe(go), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    DirectoryCommit commit(dir / "model");
+    char byte = 'x';
+    static_cast<void>(::write(ready[1], &byte, 1));
+    static_cast<void>(::read(go[0], &byte, 1));
+    ::_exit(0);  // as a kill: nothing is cleaned up
+  }
+  char byte;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  { DirectoryCommit meanwhile(dir / "model"); }
+  EXPECT_EQ(num_entries(dir.path()), 1);
+  ASSERT_EQ(::write(go[1], &byte, 1), 1);
+  ::waitpid(child, nullptr, 0);
+  { DirectoryCommit afterwards(dir / "model"); }
+  EXPECT_EQ(num_entries(dir.path()), 0);
+  for (const int fd : {ready[0], ready[1], go[0], go[1]}) ::close(fd);
+}
+
 TEST(DirectoryCommit, LeftoversAreRemovedWhoeverLeftThem) {
   TempDir dir;
   dir.write("step-1.partial-1-0/a", "x");
