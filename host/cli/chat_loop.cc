@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/chat_input.h"
+#include "cli/output_file.h"
 #include "cli/prompt.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
@@ -44,7 +45,8 @@ void print_answer_stats(const Answer& answer) {
 
 void save(const chat::Conversation& conversation, const std::string& path) {
   try {
-    io::write_durably(path, conversation.json());
+    check_output_file(path);
+    io::write_durably(path, conversation.json(), io::NamedBy::user);
   } catch (const DeviceError& error) {  // the session goes on, and may save elsewhere
     throw UserError(error.code(), error.text());
   }

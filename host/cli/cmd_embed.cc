@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/load_model.h"
+#include "cli/output_file.h"
 #include "cli/prompt.h"
 #include "core/error.h"
 #include "io/safetensors_writer.h"
@@ -63,6 +64,7 @@ std::map<std::string, std::optional<std::size_t>> wanted_tensors(const std::stri
 
 int run_embed(const Arguments& a, const Machine& machine) {
   check_prompt_options(a);
+  check_output_file(a.text("output"));
   const DType dtype = *parse_dtype(a.text("dtype"));
   const model::Loaded m = load_model(a.text("model"), a.globals, dtype, machine);
   const std::vector<std::int32_t> tokens =
@@ -87,12 +89,13 @@ int run_embed(const Arguments& a, const Machine& machine) {
         {name, DType::f32, streams == 1 ? Shape{length, width} : Shape{length, streams, width}});
   }
   io::sort_for_file(specs);
-  io::write_safetensors(a.text("output"), specs, {{"format", "lamina hidden states"}},
-                        [&](const io::TensorSpec& spec) {
-                          return spec.name == "ids"
-                                     ? std::as_bytes(std::span(tokens))
-                                     : std::as_bytes(std::span(values_of(wanted.at(spec.name))));
-                        });
+  io::write_safetensors(
+      a.text("output"), specs, {{"format", "lamina hidden states"}},
+      [&](const io::TensorSpec& spec) {
+        return spec.name == "ids" ? std::as_bytes(std::span(tokens))
+                                  : std::as_bytes(std::span(values_of(wanted.at(spec.name))));
+      },
+      io::NamedBy::user);
   return 0;
 }
 

@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/eval_tasks.h"
+#include "cli/output_file.h"
 #include "cli/signals.h"
 #include "cli/weight_choice.h"
 #include "core/error.h"
@@ -46,6 +47,7 @@ const EvalTask& task_of(const Arguments& a) {
 
 int run_eval(const Arguments& a, const Machine& machine) {
   const EvalTask& task = task_of(a);
+  if (a.has("logprobs")) check_output_file(a.text("logprobs"));
   machine.use_threads(a.globals.threads);
   catch_stop_signals();
   try {

@@ -3,7 +3,8 @@
 namespace lamina::cli {
 
 LogprobsFile::LogprobsFile(const Arguments& a) {
-  if (a.has("logprobs")) file_ = std::make_unique<io::DurableFile>(a.text("logprobs"));
+  if (a.has("logprobs"))
+    file_ = std::make_unique<io::DurableFile>(a.text("logprobs"), 0, io::NamedBy::user);
 }
 
 void LogprobsFile::write_line(const JsonWriter& object) { file_->write(object.text() + "\n"); }

@@ -9,6 +9,7 @@
 #include "io/hf_directory.h"
 #include "io/stored_weight.h"
 #include "model/export.h"
+#include "model/new_directory.h"
 #include "model/open.h"
 #include "weights/published_form.h"
 #include "weights/weights.h"
@@ -98,7 +99,7 @@ class Averager {
 
 weights::Exported average_models(std::span<const std::string> paths, const std::string& to,
                                  const registry::Catalog& plugins) {
-  weights::require_absent(to);
+  check_new_directory(to);
   std::vector<Input> inputs;
   for (const std::string& path : paths) inputs.push_back(open_input(path, plugins));
   const io::WeightFiles& first = *inputs[0].files;

@@ -23,6 +23,7 @@ weights::Exported export_checked(const decoder::Model& model, const std::string&
 ExportedModel export_model(const std::string& path, const std::string& to,
                            const weights::ExportOptions& options, const registry::Catalog& plugins,
                            const Backend& backend) {
+  check_new_directory(to);
   OpenedModel opened = open(path, plugins);
   if (opened.directory.empty())
     throw UserError(ExitCode::checkpoint, {path,
@@ -36,7 +37,6 @@ ExportedModel export_model(const std::string& path, const std::string& to,
                      {"`lamina ckpt merge` writes a model that has both; the adapter by itself is "
                       "adapter_model.safetensors of a checkpoint"}});
   if (options.average) use_average(opened);
-  weights::require_absent(to);  // before the work
   if (opened.model->options().exports_as.empty())
     return {opened.directory,
             export_checked(*opened.model, opened.directory, to, options, plugins)};

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "model/export.h"
+#include "model/new_directory.h"
 #include "model/scratch_model.h"
 #include "weights/peft.h"
 #include "weights/published_form.h"
@@ -41,6 +42,7 @@ void write_merged(const decoder::Model& base, const OpenedModel& adapted,
 weights::Exported merge_to_hf(const std::string& path, const WeightChoice& choice,
                               const std::string& to, std::optional<DType> dtype,
                               const registry::Catalog& plugins, const Backend& backend) {
+  check_new_directory(to);
   const OpenedModel adapted = open_weights(path, plugins, choice);
   if (!adapted.model->adapter())
     throw UserError(ExitCode::usage,
@@ -48,7 +50,6 @@ weights::Exported merge_to_hf(const std::string& path, const WeightChoice& choic
   const Description from = describe(adapted.directory, plugins, {}, {}, WeightForm::published);
   const decoder::Model base =
       make(from.source, plugins, {.compress_tokens = decoder::uncompressed_tokens});
-  weights::require_absent(to);  // before the work
   const ScratchModel scratch(to);
   write_merged(base, adapted, scratch, backend);
   for (const char* name : {"model.toml", "config.json"})

@@ -154,7 +154,21 @@ std::string fresh_config(const decoder::Model& model, const std::string& directo
 }  // namespace
 
 void require_absent(const std::string& to) {
-  if (fs::exists(to))
+  if (to.empty())
+    throw UserError(ExitCode::usage, {"--to",
+                                      "got \"\"; expected the name of a directory to be made",
+                                      {"name one that does not exist"}});
+  std::string name = to;
+  while (name.size() > 1 && name.ends_with('/')) name.pop_back();
+  std::error_code error;
+  const fs::file_status status = fs::symlink_status(name, error);
+  if (fs::is_symlink(status) && !fs::exists(name, error))
+    throw UserError(ExitCode::usage, {to,
+                                      "is a link that leads nowhere; --to names a directory to be "
+                                      "made",
+                                      {"remove the link, or name the directory that it should "
+                                       "lead to"}});
+  if (fs::exists(status))
     throw UserError(ExitCode::usage, {to,
                                       "exists already; --to names a directory to be made",
                                       {"choose another name, or remove it first"}});

@@ -16,7 +16,7 @@ struct Exported {
   std::uint64_t num_bytes = 0;  // of tensors
 };
 
-// Throws UserError (exit 2) where there is something at `to`, which --to names.
+// UserError (exit 2) where `to`, which --to names, is empty or exists, also as a link to nothing.
 void require_absent(const std::string& to);
 
 struct ExportOptions {

@@ -1,0 +1,22 @@
+#include "model/new_directory.h"
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "train/file_owner.h"
+#include "weights/hf_export.h"
+
+namespace lamina::model {
+
+void check_new_directory(const std::string& to) {
+  weights::require_absent(to);
+  const auto owner = train::file_owner(to);
+  if (owner && owner->is_closed)
+    throw UserError(ExitCode::usage,
+                    {"--to",
+                     fmt::format("'{}' would be inside {}, '{}', where only training writes", to,
+                                 owner->kind, owner->directory),
+                     {"name a directory outside of its checkpoints"}});
+}
+
+}  // namespace lamina::model

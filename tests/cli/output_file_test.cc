@@ -1,0 +1,174 @@
+// Files and directories that commands write where the user says: nothing of a run is overwritten.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "cli/trained_run.h"
+#include "train/file_owner.h"
+
+namespace lamina::cli {
+namespace {
+
+using lamina::testing::Finished;
+using lamina::testing::TempDir;
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+constexpr const char* kStep = "/checkpoints/step-00000004/";
+
+// A copy of the trained run that a command may try to damage.
+std::string run_copy(const TempDir& folder) {
+  fs::copy(trained_run(), folder / "run", fs::copy_options::recursive);
+  folder.write("template", "{% for m in messages %}{{ m.content }}{% endfor %}");
+  folder.write("text.txt", "some text to predict\n");
+  return folder / "run";
+}
+
+std::vector<Finished> write_to(const TempDir& folder, const std::string& path) {
+  const std::string run = folder / "run", program = LAMINA_BUILD_DIR "/bin/lamina";
+  return {
+      lamina_program({"embed", "-m", run, "-p", "a", "-o", path}),
+      lamina_program({"eval", "-m", run, "-d", folder / "text.txt", "--logprobs", path}),
+      lamina::testing::run_shell(fmt::format("echo '/save {}' | {} chat -m {} --chat-template {}",
+                                             path, program, run, folder / "template"))};
+}
+
+TEST(OutputFile, FilesOfARunAndItsCheckpointsAreNotOverwritten) {
+  const TempDir folder;
+  const std::string run = run_copy(folder);
+  for (const std::string& name :
+       {std::string("/metrics.jsonl"), std::string("/config.toml"), std::string("/lock"),
+        std::string("/log.txt"), kStep + std::string("model.safetensors"),
+        kStep + std::string("manifest.json")}) {
+    const std::string before = folder.read("run" + name);
+    for (const Finished& f : write_to(folder, run + name)) {
+      EXPECT_EQ(f.code, 2) << name;
+      EXPECT_THAT(f.err, HasSubstr("error: " + run + name + ": belongs to a "));
+      EXPECT_THAT(f.err, HasSubstr("and is not overwritten\n  name a file outside of that"));
+    }
+    EXPECT_EQ(folder.read("run" + name), before) << name;
+  }
+}
+
+TEST(OutputFile, ALinkIntoARunIsNoWayAround) {
+  const TempDir folder;
+  const std::string run = run_copy(folder);
+  fs::create_symlink(run + "/metrics.jsonl", folder / "link");
+  fs::create_directory_symlink(run + "/checkpoints", folder / "steps");
+  for (const std::string& path :
+       {folder / "link", folder / "steps/step-00000004/model.safetensors"})
+    for (const Finished& f : write_to(folder, path)) EXPECT_EQ(f.code, 2) << path;
+}
+
+TEST(OutputFile, NothingIsAddedToACheckpoint) {
+  const TempDir folder;
+  const std::string run = run_copy(folder);
+  for (const std::string& path : {run + kStep + "more.safetensors", run + "/checkpoints/more"})
+    for (const Finished& f : write_to(folder, path)) {
+      EXPECT_EQ(f.code, 2) << path;
+      EXPECT_THAT(f.err, HasSubstr("where only training writes"));
+    }
+  for (const Finished& f : write_to(folder, run + "/" + "more")) EXPECT_NE(f.code, 4);
+}
+
+TEST(OutputFile, FilesOfAModelAreNotOverwritten) {
+  const TempDir folder;
+  run_copy(folder);
+  ASSERT_EQ(ckpt({"export", folder / "run", "--to", folder / "model"}).code, 0);
+  const std::string before = folder.read("model/model.safetensors");
+  for (const Finished& f : write_to(folder, folder / "model/model.safetensors")) {
+    EXPECT_EQ(f.code, 2);
+    EXPECT_THAT(f.err, HasSubstr("belongs to a model directory"));
+  }
+  EXPECT_EQ(folder.read("model/model.safetensors"), before);
+}
+
+TEST(OutputFile, AFileOfTheUserIsOverwritten) {
+  const TempDir folder;
+  run_copy(folder);
+  for (std::size_t i = 0; i < 3; ++i) {
+    folder.write("mine", "before");
+    EXPECT_EQ(write_to(folder, folder / "mine")[i].code, 0);
+    EXPECT_NE(folder.read("mine"), "before");
+  }
+}
+
+TEST(OutputFile, DeviceNodesStay) {
+  const TempDir folder;
+  run_copy(folder);
+  const std::string node = folder / "node";
+  if (::mknod(node.c_str(), S_IFCHR | 0666, ::makedev(1, 3)) != 0 || ::access(node.c_str(), W_OK))
+    GTEST_SKIP() << "device nodes cannot be made here";
+  for (const Finished& f : write_to(folder, node)) EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_TRUE(fs::is_character_file(node));
+}
+
+TEST(OutputFile, OwnersAreFoundThroughDotsAndLinks) {
+  const TempDir folder;
+  const std::string run = run_copy(folder);
+  fs::create_directory(folder / "elsewhere");
+  EXPECT_EQ(train::file_owner(run + "/checkpoints/../metrics.jsonl")->directory, run);
+  EXPECT_FALSE(train::file_owner(run + "/notes")->is_closed);
+  EXPECT_TRUE(train::file_owner(run + "/checkpoints/a/b")->is_closed);
+  EXPECT_EQ(train::file_owner(run + kStep + "x")->kind, "a checkpoint");
+  EXPECT_FALSE(train::file_owner(folder / "notes").has_value());
+  EXPECT_FALSE(train::file_owner(run + "/exports/model/x").has_value());
+  // A config.json alone is that of any program.
+  folder.write("elsewhere/config.json", "{\"port\": 80}");
+  EXPECT_FALSE(train::file_owner(folder / "elsewhere/x").has_value());
+  folder.write("elsewhere/config.json", "{\"model_type\": \"llama\"}");
+  EXPECT_EQ(train::file_owner(folder / "elsewhere/x")->kind, "a model directory");
+}
+
+TEST(NewDirectory, AnEmptyNameAndALinkToNothingAreRefusedAtOnce) {
+  const TempDir folder;
+  fs::create_symlink("nowhere", folder / "dangling");
+  const std::string run = trained_run();
+  const std::vector<std::vector<std::string>> commands = {
+      {"export", run}, {"average", run, run}, {"merge", run}};
+  for (std::vector<std::string> words : commands) {
+    words.insert(words.end(), {"--to", ""});
+    Finished f = ckpt(words);
+    EXPECT_EQ(f.code, 2);
+    EXPECT_THAT(f.err, HasSubstr("--to: got \"\"; expected the name of a directory to be made"));
+    for (const std::string& path : {folder / "dangling", folder / "dangling/"}) {
+      words.back() = path;
+      f = ckpt(words);
+      EXPECT_EQ(f.code, 2);
+      EXPECT_THAT(f.err, HasSubstr("is a link that leads nowhere; --to names a directory"));
+    }
+  }
+}
+
+TEST(NewDirectory, IsNotAmongTheCheckpointsOfARun) {
+  const TempDir folder;
+  const std::string run = run_copy(folder);
+  for (const std::string& to : {run + "/checkpoints/step-00000041",
+                                run + "/checkpoints/deeper/model", run + kStep + "hf"}) {
+    const Finished f = ckpt({"export", run, "--to", to});
+    EXPECT_EQ(f.code, 2) << to;
+    EXPECT_THAT(f.err, HasSubstr("where only training writes"));
+    EXPECT_FALSE(fs::exists(to));
+  }
+  EXPECT_EQ(ckpt({"export", run, "--to", run + "/exported"}).code, 0);
+}
+
+TEST(NewDirectory, LeftoversOfAKilledExportAreNamedAndRemoved) {
+  const TempDir folder;
+  const std::string left = folder / "model.partial-00ff00ff00ff00ff";
+  folder.write("model.partial-00ff00ff00ff00ff/model.safetensors", "half");
+  folder.write("model.merging/mine", "of the user");
+  const Finished f = ckpt({"export", trained_run(), "--to", folder / "model"});
+  ASSERT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.err, HasSubstr("removed " + left + ", which a command that did not end well had"));
+  EXPECT_FALSE(fs::exists(left));
+  EXPECT_TRUE(fs::exists(folder / "model.merging/mine"));
+}
+
+}  // namespace
+}  // namespace lamina::cli
