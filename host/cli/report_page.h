@@ -1,34 +1,14 @@
-// A run as one HTML page: curves, samples, settings. Nothing is read from outside the page.
+// Runs as one HTML page: curves, samples, settings, logs. Nothing is read from outside the page.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "cli/report_metrics.h"
+
 namespace lamina::cli {
-
-struct ReportPoint {
-  double step, value;
-  std::string text;  // the value as the file has it
-};
-
-// The numbers of metrics.jsonl under one name, in the order of the steps.
-struct ReportCurve {
-  std::string name;
-  std::vector<ReportPoint> points;
-};
-
-// Numbers of each line; values that are not numbers are left out. Errors (exit 4): a damaged line.
-std::vector<ReportCurve> read_curves(const std::string& metrics_path);
-
-// What the model made of prompts, and when.
-struct ReportSamples {
-  std::string when;                                          // "Step 100"
-  std::vector<std::pair<std::string, std::string>> samples;  // prompts and what follows
-};
-
-// Those of train.sample_every_steps, in the order of the steps. Errors likewise.
-std::vector<ReportSamples> read_samples(const std::string& metrics_path);
 
 // A step that was not finite, or was left out: rows of a table, and the text that was read.
 struct ReportBadStep {
@@ -40,8 +20,8 @@ struct ReportBadStep {
 // Those of a run directory. Errors (exit 4): a damaged file.
 std::vector<ReportBadStep> read_bad_steps(const std::string& run);
 
-struct Report {
-  std::string title;
+struct ReportRun {
+  std::string name;                                        // differs from those of other runs
   std::vector<std::pair<std::string, std::string>> facts;  // rows of the table on top
   std::vector<ReportCurve> curves;
   std::vector<ReportSamples> samples;
@@ -50,6 +30,12 @@ struct Report {
   std::string log;       // log.txt
 };
 
-std::string report_page(const Report& report);
+// The beginning of every page, by which a page of ours is known.
+extern const std::string_view kReportPageStart;
+
+// `footer`: a line of text at the end. The page has at most about 300 KB: long curves are means of
+// several steps, and the middle of a long log is left out. Only settings, samples and bad steps are
+// always whole.
+std::string report_page(const std::vector<ReportRun>& runs, const std::string& footer);
 
 }  // namespace lamina::cli

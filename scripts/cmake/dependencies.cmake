@@ -15,6 +15,8 @@ add_library(lamina_random123 INTERFACE)
 target_include_directories(lamina_random123 SYSTEM INTERFACE ${RANDOM123_INCLUDE})
 
 find_package(yaml-cpp REQUIRED)                                       # `lamina config import`
+find_path(DYGRAPHS_FOLDER dygraph.min.js PATHS /usr/share/javascript/dygraphs REQUIRED)  # curves of `lamina report`
+find_file(DYGRAPHS_LICENCE copyright PATHS /usr/share/doc/libjs-dygraphs NO_DEFAULT_PATH REQUIRED)
 pkg_check_modules(libedit REQUIRED IMPORTED_TARGET libedit)          # lines typed into `lamina chat`
 
 if(LAMINA_TESTS)

@@ -1,0 +1,19 @@
+// The fixed parts of the page of `lamina report`, put into the program when it is built.
+#pragma once
+
+#include <string_view>
+
+namespace lamina::cli {
+
+struct ReportAssets {
+  std::string_view library;        // dygraphs, which draws the curves
+  std::string_view library_style;  // its CSS
+  std::string_view library_licence;
+  std::string_view script, style;  // report_assets/page.js and page.css
+  // SHA-256 in base64 of the two scripts, for the Content-Security-Policy of the page.
+  std::string_view library_sha256, script_sha256;
+};
+
+extern const ReportAssets kReportAssets;
+
+}  // namespace lamina::cli
