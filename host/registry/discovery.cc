@@ -2,7 +2,6 @@
 
 #include <fmt/ranges.h>
 #include <sys/auxv.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include "core/log.h"
 #include "core/program_path.h"
 #include "core/suggest.h"
+#include "registry/trust.h"
 
 namespace lamina::registry {
 namespace {
@@ -50,19 +50,8 @@ void add_variable_folders(const std::string& list, SearchPath& out) {
   }
 }
 
-// Why root should not run this file, or "".
-std::string writable_by_anyone(const fs::path& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) == 0 && (status.st_mode & S_IWOTH))
-    return fmt::format("'{}' may be changed by any user, and this program runs as root",
-                       path.string());
-  const fs::path folder = path.parent_path();
-  if (::stat(folder.c_str(), &status) == 0 && (status.st_mode & S_IWOTH) &&
-      !(status.st_mode & S_ISVTX))
-    return fmt::format("files of '{}' may be replaced by any user, and this program runs as root",
-                       folder.string());
-  return "";
-}
+constexpr std::string_view kTrust =
+    "take the right away (chmod o-w), or set LAMINA_TRUST_PLUGINS=1";
 
 // What `broken` says on one line.
 std::string one_line(const BrokenFile& broken) {
@@ -130,6 +119,13 @@ void Catalog::add_folder(const fs::path& folder, bool named) {
   for (const auto& item : fs::directory_iterator(folder, error))
     if (item.path().filename().string().ends_with(kPluginSuffix)) files.push_back(item.path());
   std::sort(files.begin(), files.end());
+  // The family may come from another folder instead, so this is said even where nothing fails.
+  std::set<std::string> said;
+  for (const fs::path& file : files)
+    if (search_.refuse_writable)
+      if (std::string why = writable_by_anyone(without_links(file));
+          !why.empty() && said.insert(why).second)
+        log::warning("plugins are skipped: {}; {}", why, kTrust);
   for (const fs::path& file : files) add_file(file, named, false);
 }
 
@@ -145,9 +141,7 @@ void Catalog::add_file(const fs::path& path, bool named, bool must_be_good) {
     plugin.manifest = parse_manifest(plugin.elf.manifest, real.string());
     if (search_.refuse_writable)
       if (std::string why = writable_by_anyone(real); !why.empty())
-        throw PluginError({real.string(),
-                           std::move(why),
-                           {"take the right away (chmod o-w), or set LAMINA_TRUST_PLUGINS=1"}});
+        throw PluginError({real.string(), std::move(why), {std::string(kTrust)}});
     plugins_.push_back(std::move(plugin));
   } catch (const PluginError& unusable) {
     if (must_be_good) throw;

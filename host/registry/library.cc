@@ -24,6 +24,7 @@
 #include "registry/extensions.h"
 #include "registry/known_numbers.h"
 #include "registry/plugin_call.h"
+#include "registry/trust.h"
 
 namespace lamina::registry {
 namespace {
@@ -86,7 +87,18 @@ std::string loader_text(std::string_view text) {
   return std::string(text);
 }
 
+// One other user is more likely the owner of a build folder than an attacker: a warning is enough.
+void warn_of_owner(const PluginFile& file) {
+  if (::geteuid() != 0 || SearchEnvironment::of_process().trusts_writable) return;
+  if (const std::string why = owned_by_another(file.path); !why.empty())
+    log::warning(
+        "plugin {} is loaded although {}; change its owner (chown root), or set "
+        "LAMINA_TRUST_PLUGINS=1",
+        file.manifest.id, why);
+}
+
 boost::dll::shared_library open_library(const PluginFile& file) {
+  warn_of_owner(file);
   using boost::dll::load_mode::type;
   try {
     return boost::dll::shared_library(

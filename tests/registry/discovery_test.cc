@@ -1,9 +1,11 @@
 // Finding plugins: the search order, what happens to unusable files, which file has a family.
 #include "registry/discovery.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "registry/trust.h"
 #include "registry/zoo.h"
 #include "support/expect_error.h"
 
@@ -181,6 +183,48 @@ TEST(Catalog, RootRefusesAFileThatAnyoneMayChange) {
                     "may be changed by any user, and this program runs as root");
   search.refuse_writable = false;
   EXPECT_EQ(Catalog::scan(search).find("tiny").family, "tiny");
+}
+
+TEST(Catalog, RootIsToldOfSkippedPluginsInEveryKindOfFolder) {
+  const Folder folder;
+  const fs::path file = folder.copy("tiny", "tiny.lamina.so");
+  folder.copy("tiny", "second.lamina.so");
+  const auto warnings_of = [&](SearchPath search) {
+    search.refuse_writable = true;
+    ::testing::internal::CaptureStderr();
+    Catalog::scan(search);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  const SearchPath usual = only(folder);
+  const SearchPath named{.named_folders = {folder.path()}};
+  EXPECT_EQ(warnings_of(usual), "");
+  fs::permissions(file, fs::perms::others_write, fs::perm_options::add);
+  for (const SearchPath& search : {usual, named})
+    EXPECT_THAT(warnings_of(search),
+                ::testing::HasSubstr("plugins are skipped: '" + file.string() +
+                                     "' may be changed by any user, and this program runs as "
+                                     "root; take the right away (chmod o-w)"));
+  fs::permissions(file, fs::perms::others_write, fs::perm_options::remove);
+  fs::permissions(folder.path(), fs::perms::others_write, fs::perm_options::add);
+  const std::string said = warnings_of(named);
+  const std::string why = "files of '" + fs::path(folder.path()).string() + "' may be replaced";
+  EXPECT_THAT(said, ::testing::HasSubstr(why));
+  EXPECT_EQ(said.find(why), said.rfind(why)) << "one warning for the folder";
+}
+
+TEST(Trust, AFileOfAnotherUserIsNamed) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to give files away";
+  const Folder folder;
+  const fs::path file = folder.copy("tiny", "tiny.lamina.so");
+  EXPECT_EQ(owned_by_another(file), "");
+  ASSERT_EQ(::chown(file.c_str(), 65534, 65534), 0);
+  EXPECT_EQ(owned_by_another(file),
+            "'" + file.string() +
+                "' belongs to user 65534, who may change it, and this program runs as root");
+  ASSERT_EQ(::chown(file.c_str(), 0, 0), 0);
+  ASSERT_EQ(::chown(file.parent_path().c_str(), 65534, 65534), 0);
+  EXPECT_THAT(owned_by_another(file),
+              ::testing::StartsWith("'" + file.parent_path().string() + "' belongs to user 65534"));
 }
 
 }  // namespace
