@@ -60,9 +60,11 @@ program::BoundProgram& Session::program(std::int64_t tokens) {
 }
 
 program::BoundProgram& Session::program(const Call& call) {
-  std::unique_ptr<program::BoundProgram>& program = programs_[call];
-  if (!program) {
-    program = std::make_unique<program::BoundProgram>(
+  const auto found =
+      std::ranges::find(programs_, call, [](const auto& made) { return made.first; });
+  if (found == programs_.end()) {
+    if (programs_.size() == kMaxPrograms) programs_.pop_back();
+    auto program = std::make_unique<program::BoundProgram>(
         model_.decode_graph(
             shape_of(options_, call.tokens), state_size(options_),
             {.positions_3d = call.positions_3d, .embedding_overrides = call.embedding_overrides}),
@@ -78,15 +80,19 @@ program::BoundProgram& Session::program(const Call& call) {
     program->bind(Output::logits, logits_.data());
     if (!arena_ || arena_->bytes() < program->arena_bytes())
       arena_ = backend_.allocate(program->arena_bytes());
+    programs_.emplace_front(call, std::move(program));
+  } else {
+    programs_.splice(programs_.begin(), programs_, found);
   }
+  program::BoundProgram& program = *programs_.front().second;
   if (call.embedding_overrides.count > 0) {  // of other images each time
-    program->bind(Input::embedding_overrides, override_rows_.data());
-    program->bind(Input::deepstack_features, deepstack_features_.data());
-    program->bind(Input::override_index, override_index_.data());
-    program->bind(Input::image_blocks, image_blocks_.data());
+    program.bind(Input::embedding_overrides, override_rows_.data());
+    program.bind(Input::deepstack_features, deepstack_features_.data());
+    program.bind(Input::override_index, override_index_.data());
+    program.bind(Input::image_blocks, image_blocks_.data());
   }
-  if (call.positions_3d) program->bind(Input::positions_3d, positions_3d_.data());
-  return *program;
+  if (call.positions_3d) program.bind(Input::positions_3d, positions_3d_.data());
+  return program;
 }
 
 void Session::check_capacity(std::int64_t length) const {

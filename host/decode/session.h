@@ -6,10 +6,11 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <list>
 #include <memory>
 #include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "decoder/model.h"
@@ -82,8 +83,13 @@ class Session {
   std::size_t state_bytes() const { return state_buffer_->bytes(); }
   std::size_t arena_bytes() const { return arena_ ? arena_->bytes() : 0; }
 
-  // The program for calls of `tokens` tokens, compiled on first use.
+  // Returns the program for calls of `tokens` tokens, which is compiled where the session has none.
+  // Valid until kMaxPrograms other ones have been used.
   program::BoundProgram& program(std::int64_t tokens);
+  std::size_t num_programs() const { return programs_.size(); }
+
+  // Prompts of many lengths would fill the memory of a long-lived process with programs.
+  static constexpr std::size_t kMaxPrograms = 16;
 
  private:
   // What a program is made for.
@@ -95,7 +101,7 @@ class Session {
       return std::tuple(tokens, embedding_overrides.count, embedding_overrides.layers,
                         positions_3d);
     }
-    bool operator<(const Call& other) const { return key() < other.key(); }
+    bool operator==(const Call& other) const { return key() == other.key(); }
   };
   program::BoundProgram& program(const Call& call);
   bool can_cut() const;
@@ -109,7 +115,8 @@ class Session {
   std::vector<void*> parameters_;
   SessionOptions options_;
   const Backend& backend_;
-  std::map<Call, std::unique_ptr<program::BoundProgram>> programs_;
+  // The most recently used one first.
+  std::list<std::pair<Call, std::unique_ptr<program::BoundProgram>>> programs_;
   std::unique_ptr<Buffer> state_buffer_, arena_;
   std::vector<void*> states_;
   std::vector<std::vector<std::int32_t>> history_;

@@ -80,6 +80,29 @@ TEST_P(Sequence, IsRefusedBeyondItsContextAndStaysUsable) {
             1e-4);
 }
 
+// Its prompts have more lengths than the session keeps programs; each comes twice, before and after
+// its program has made room for another.
+TEST(Session, KeepsFewProgramsForPromptsOfManyLengths) {
+  const TestModel& test = test_models().front();
+  const decoder::Model model = open_model(test.path);
+  const weights::Weights weights = load_weights(test, model);
+  const auto lengths = static_cast<std::int64_t>(decode::Session::kMaxPrograms) + 8;
+  const Rows rows = random_rows(model, 1, lengths);
+  const decode::SessionOptions options = {.capacity = lengths, .call_tokens = lengths};
+  decode::Session session(model, weights.pointers(), options, cpu::cpu_backend());
+  std::vector<std::vector<float>> first;
+  for (std::int64_t n = 1; n <= 2 * lengths; ++n) {
+    const auto length = static_cast<std::size_t>((n - 1) % lengths + 1);
+    session.reset();
+    const std::span<const float> logits = session.append(std::span(rows.ids).first(length));
+    if (n <= lengths)
+      first.emplace_back(logits.begin(), logits.end());
+    else
+      EXPECT_TRUE(std::ranges::equal(logits, first[length - 1])) << length << " tokens";
+  }
+  EXPECT_EQ(session.num_programs(), decode::Session::kMaxPrograms);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Sequence, ::testing::ValuesIn(test_models()),
                          [](const auto& test) { return test_name(test.param.name); });
 
