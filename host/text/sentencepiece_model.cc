@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/unordered/unordered_flat_map.hpp>
+#include <cmath>
 #include <limits>
 #include <unordered_map>
 
@@ -187,49 +188,39 @@ class UnigramPieces final : public Pieces {
  public:
   UnigramPieces(const SentencePieceFile& file, const std::string& path) : Pieces(file, path) {
     float worst = std::numeric_limits<float>::max();
-    float best = std::numeric_limits<float>::min();
     Tokens tokens;
     for (std::size_t i = 0; i < file.pieces.size(); ++i) {
       const auto& piece = file.pieces[i];
-      if (piece.type == Type::normal) {
-        worst = std::min(worst, piece.score);
-        best = std::max(best, piece.score);
-      }
+      if (piece.type == Type::normal) worst = std::min(worst, piece.score);
       if (is_text(piece.type) && piece.type != Type::unused)
         tokens.emplace_back(token(static_cast<TokenId>(i)), static_cast<TokenId>(i));
       scores_.push_back(piece.score);
     }
-    best_score_ = best;
     unknown_score_ = worst - kUnknownPenalty;
     trie_ = TokenTrie(std::move(tokens));
   }
 
+  // Sums and comparisons in float32 from left to right, and of equal sums the first, as in the
+  // library: other sums choose other pieces.
   void encode(std::string_view word, TokenSink& out) const override {
-    struct Cut {
-      float score = 0;
-      TokenId id = -1;
-      std::size_t begin = std::string_view::npos;  // npos: not reached
-    };
     std::vector<Cut> cuts(word.size() + 1);
+    std::size_t frontier = 0;  // the largest end that was reached
     for (std::size_t at = 0; at < word.size();) {
+      restart_sums(cuts, at, frontier);
       const float here = cuts[at].score;
       const std::size_t length = character_bytes(word[at]);
       bool has_character = false;
-      const auto consider = [&](std::size_t bytes, double score, TokenId id) {
+      const auto consider = [&](std::size_t bytes, float score, TokenId id) {
         Cut& cut = cuts[at + bytes];
-        if (cut.begin == word.npos || score > static_cast<double>(cut.score))
-          cut = {static_cast<float>(score), id, at};
+        frontier = std::max(frontier, at + bytes);
+        if (const float sum = score + here; cut.begin == word.npos || sum > cut.score)
+          cut = {sum, id, at};
       };
       trie_.prefixes(word.substr(at), [&](std::size_t bytes, TokenId id) {
-        // User-defined pieces win, the longer the more.
-        const double score =
-            type(id) == Type::user_defined
-                ? static_cast<double>(static_cast<float>(bytes) * best_score_) - 0.1
-                : static_cast<double>(scores_[static_cast<std::size_t>(id)]);
-        consider(bytes, score + static_cast<double>(here), id);
+        consider(bytes, score(id, bytes), id);
         has_character = has_character || bytes == length;
       });
-      if (!has_character) consider(length, static_cast<double>(unknown_score_ + here), unknown_);
+      if (!has_character) consider(length, unknown_score_, unknown_);
       at += length;
     }
     std::vector<std::pair<Span, TokenId>> tokens;
@@ -241,8 +232,33 @@ class UnigramPieces final : public Pieces {
   }
 
  private:
+  // The best way to cut the word up to a byte, by its last piece.
+  struct Cut {
+    float score = 0;
+    TokenId id = -1;
+    std::size_t begin = std::string_view::npos;  // npos: not reached
+  };
+
+  // Sums of long words begin again at 0 where they are past this, as in the library: a float32 has
+  // no digits left for the differences of scores there.
+  static void restart_sums(std::vector<Cut>& cuts, std::size_t at, std::size_t frontier) {
+    constexpr float kLargestSum = 100'000;
+    const float here = cuts[at].score;
+    if (std::abs(here) <= kLargestSum) return;
+    cuts[at].score = 0;
+    for (std::size_t i = at + 1; i <= frontier; ++i)
+      if (cuts[i].begin != std::string_view::npos) cuts[i].score -= here;
+  }
+
+  // User-defined pieces win, the longer the more.
+  float score(TokenId id, std::size_t num_bytes) const {
+    return type(id) == Type::user_defined
+               ? static_cast<float>(0.1 * static_cast<double>(num_bytes - 1))
+               : scores_[static_cast<std::size_t>(id)];
+  }
+
   std::vector<float> scores_;  // by id
-  float best_score_ = 0, unknown_score_ = 0;
+  float unknown_score_ = 0;
   TokenTrie trie_;
 };
 

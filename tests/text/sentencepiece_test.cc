@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <random>
 
@@ -109,6 +110,44 @@ TEST(SentencePiece, UnigramTakesTheBestSumOfScores) {
   pieces.pieces[6].score = -3;
   EXPECT_EQ(load(pieces)->encode("ab"), (Ids{7, 5}));
   EXPECT_EQ(load(pieces)->encode("axyb"), (Ids{7, 0, 5}));
+}
+
+// Only these pieces after "<unk>", and the text as it is.
+SmallSentencePiece unigram_of(const std::vector<SmallPiece>& more) {
+  SmallSentencePiece out;
+  out.pieces = {{"<unk>", 0, 2}};
+  out.model = 1;
+  out.dummy_prefix = false;
+  out.remove_extra = false;
+  return out.with(more);
+}
+
+// Ids of the library, version 0.2.3, here and in the next tests.
+TEST(SentencePiece, UnigramKeepsTheFirstOfTwoEqualSums) {
+  const auto tokenizer = load(unigram_of({{"*", -6.42323112487793F},
+                                          {"**", -7.533761024475098F},
+                                          {kSpace + "*", -5.7640461921691895F}}));
+  EXPECT_EQ(tokenizer->encode(" ***~~~***"), (Ids{3, 2, 0, 1, 2}));
+}
+
+TEST(SentencePiece, UnigramAddsScoresInFloat32) {
+  const auto tokenizer = load(unigram_of({{"b", -4.562F}, {"bb", -7.025F}, {"ba", -1.232F}}));
+  EXPECT_EQ(tokenizer->encode("ababbb"), (Ids{0, 3, 1, 2}));
+}
+
+// Past a sum of 100,000 the library begins to count anew.
+TEST(SentencePiece, UnigramCutsARunOf10000CharactersAsTheLibrary) {
+  const auto tokenizer = load(unigram_of({{"a", -12.3F}, {"aa", -24.6F}, {"aaa", -36.9F}}));
+  const Ids ids = tokenizer->encode(std::string(10'000, 'a'));
+  EXPECT_EQ(std::ranges::count(ids, 1), 3501);
+  EXPECT_EQ(std::ranges::count(ids, 2), 1718);
+  EXPECT_EQ(std::ranges::count(ids, 3), 1021);
+  EXPECT_EQ(Ids(ids.begin(), ids.begin() + 9), (Ids{2, 3, 2, 3, 3, 3, 3, 3, 1}));
+}
+
+TEST(SentencePiece, UserDefinedPiecesCountTheMoreTheLongerTheyAre) {
+  const auto tokenizer = load(unigram_of({{"a*", -0.1F, 4}, {"bb", -0.06F}, {"*a", -0.37F, 4}}));
+  EXPECT_EQ(tokenizer->encode("*a*a*~"), (Ids{0, 1, 1, 0}));
 }
 
 TEST(SentencePiece, SpansAreOfTheTextAsItWas) {
