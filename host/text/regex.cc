@@ -3,6 +3,11 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include <algorithm>
+#include <new>
+#include <optional>
+#include <vector>
+
 #include "core/error.h"
 #include "core/printable.h"
 #include "text/unicode_additions.h"
@@ -33,6 +38,9 @@ struct Set {
   bool negated;
 };
 
+// Classes nest no deeper in any pattern in use; it bounds the stack that reading takes.
+constexpr int kMaxClassDepth = 64;
+
 class PatternRewriter {
  public:
   PatternRewriter(std::string_view pattern, const std::string& where, Regex::Dialect dialect)
@@ -44,31 +52,114 @@ class PatternRewriter {
   }
 
  private:
+  // Characters between two operators of a class: those written in it, and patterns of one character
+  // that PCRE2 has no way to write inside a class.
+  struct Operand {
+    std::string inside;
+    std::vector<std::string> others;
+
+    bool empty() const { return inside.empty() && others.empty(); }
+    std::string pattern() const {
+      if (others.empty()) return fmt::format("[{}]", inside);
+      std::string out;
+      if (!inside.empty()) out = fmt::format("[{}]", inside);
+      for (const std::string& other : others) out += (out.empty() ? "" : "|") + other;
+      return fmt::format("(?:{})", out);
+    }
+  };
+
+  bool starts_with(std::string_view text) const { return in_.substr(at_).starts_with(text); }
+
   void step() {
     const char c = in_[at_];
-    if (c == '\\') return escape();
-    if (in_class_) {
-      if (c == '[' && in_.substr(at_ + 1, 1) != ":") unsupported(where_, "a class inside a class");
-      if (c == '&' && in_.substr(at_, 2) == "&&") unsupported(where_, "'&&' inside a class");
-      if (c == ']' && at_ > class_begin_) in_class_ = false;
+    if (c == '\\') {
+      if (const auto set = read_escape())
+        out_ += fmt::format("[{}{}]", set->negated ? "^" : "", set->inside);
     } else if (c == '[') {
-      in_class_ = true;
-      out_ += in_[at_++];
-      if (at_ < in_.size() && in_[at_] == '^') out_ += in_[at_++];
-      class_begin_ = at_;
-      return;
-    } else if (c == '}' && in_.substr(at_ + 1, 1) == "+" && dialect_ == Regex::Dialect::oniguruma) {
+      out_ += read_class(1);
+    } else if (starts_with("}+") && dialect_ == Regex::Dialect::oniguruma) {
       // Possessive for PCRE2, a repeated repeat for Oniguruma.
       unsupported(where_, "'}+'");
+    } else {
+      out_ += in_[at_++];
     }
-    out_ += in_[at_++];
   }
 
-  void escape() {
+  // "[...]", as PCRE2 writes it: sets of sets become groups with look-aheads, each of one
+  // character.
+  std::string read_class(int depth) {
+    if (depth > kMaxClassDepth)
+      unsupported(where_, fmt::format("a class inside more than {} others", kMaxClassDepth));
+    ++at_;
+    const bool negated = starts_with("^");
+    if (negated) ++at_;
+    const std::size_t begin = at_;
+    Operand operand;
+    std::string left;  // of the operators so far
+    std::string_view last_sign;
+    while (at_ < in_.size() && (in_[at_] != ']' || at_ == begin)) {
+      if (const std::string_view sign = class_operator(); !sign.empty()) {
+        left = join(left, last_sign, operand);
+        last_sign = sign;
+        operand = {};
+        at_ += sign.size();
+      } else {
+        read_item(operand, depth);
+      }
+    }
+    const bool closed = at_ < in_.size();
+    if (closed) ++at_;
+    if (left.empty() && operand.others.empty())
+      return fmt::format("[{}{}{}", negated ? "^" : "", operand.inside, closed ? "]" : "");
+    if (!closed) unsupported(where_, "a class without its ']'");
+    const std::string whole = join(left, last_sign, operand);
+    return negated ? fmt::format("(?:(?!{})(?s:.))", whole) : whole;
+  }
+
+  // "&&" is an intersection. "--" is a difference for the regular expressions of Rust alone.
+  std::string_view class_operator() const {
+    if (starts_with("&&")) return "&&";
+    if (dialect_ != Regex::Dialect::fancy_regex) return "";
+    if (starts_with("~~")) unsupported(where_, "'~~' inside a class");
+    return starts_with("--") ? "--" : "";
+  }
+
+  std::string join(const std::string& left, std::string_view sign, const Operand& right) const {
+    if (right.empty()) unsupported(where_, "an operator without a set on both sides in a class");
+    if (sign.empty()) return right.pattern();
+    return fmt::format("(?:({}{}){})", sign[0] == '&' ? "?=" : "?!", right.pattern(), left);
+  }
+
+  void read_item(Operand& out, int depth) {
+    if (in_[at_] == '\\') {
+      const std::size_t before = out_.size();
+      const auto set = read_escape();
+      if (!set) {  // it went to the output as it is
+        out.inside += out_.substr(before);
+        out_.resize(before);
+      } else if (set->negated) {
+        out.others.push_back(fmt::format("[^{}]", set->inside));
+      } else {
+        out.inside += set->inside;
+      }
+      return;
+    }
+    // PCRE2 has other characters in them than either reference.
+    if (starts_with("[:") && in_.find(":]", at_ + 2) != in_.npos)
+      unsupported(where_, "a class '[:name:]'");
+    if (in_[at_] == '[') {
+      out.others.push_back(read_class(depth + 1));
+    } else {
+      out.inside += in_[at_++];
+    }
+  }
+
+  // A set, or nothing for an escape that is written to the output as it is.
+  std::optional<Set> read_escape() {
     const std::string_view next = in_.substr(at_ + 1, 1);
     if (next == "s" || next == "S") {
       at_ += 2;
-      return put({std::string(kSpace), next == "S"});
+      return Set{std::string(kSpace), next == "S"};
     }
     if ((next == "p" || next == "P") && in_.substr(at_ + 2, 1) == "{") {
       const auto close = in_.find('}', at_);
@@ -81,21 +172,13 @@ class PatternRewriter {
         }
         at_ = close + 1;
         const std::string property(name == "Han" ? "sc:Han" : name);
-        return put({fmt::format("\\p{{{}}}{}", property, additions(name)), negated});
+        return Set{fmt::format("\\p{{{}}}{}", property, additions(name)), negated};
       }
     }
     if (next == "h" || next == "H") unsupported(where_, "'\\h'");
     out_ += in_.substr(at_, 2);
-    at_ += 2;
-  }
-
-  void put(const Set& set) {
-    if (!in_class_)
-      out_ += fmt::format("[{}{}]", set.negated ? "^" : "", set.inside);
-    else if (set.negated)
-      unsupported(where_, "a negated set inside a class");
-    else
-      out_ += set.inside;
+    at_ += std::min<std::size_t>(2, in_.size() - at_);
+    return std::nullopt;
   }
 
   std::string_view in_;
@@ -103,8 +186,6 @@ class PatternRewriter {
   Regex::Dialect dialect_;
   std::string out_;
   std::size_t at_ = 0;
-  std::size_t class_begin_ = 0;
-  bool in_class_ = false;
 };
 
 std::string pcre2_message(int code) {
@@ -142,6 +223,7 @@ Regex::Regex(std::string_view pattern, std::string where, Dialect dialect)
       reinterpret_cast<PCRE2_SPTR>(rewritten.data()), rewritten.size(),
       PCRE2_UTF | PCRE2_UCP | (dialect == Dialect::fancy_regex ? PCRE2_DOLLAR_ENDONLY : 0), &error,
       &error_offset, nullptr);
+  if (!compiled && error == PCRE2_ERROR_HEAP_FAILED) throw std::bad_alloc();
   if (!compiled)
     throw UserError(
         ExitCode::checkpoint,
@@ -190,7 +272,7 @@ Regex::Searcher::Searcher(const Regex& regex) : regex_(&regex) {
     return;
   }
   state_ = std::make_unique<State>();
-  LAMINA_ASSERT(state_->match && state_->context && state_->stack);
+  if (!state_->match || !state_->context || !state_->stack) throw std::bad_alloc();
   pcre2_set_match_limit(state_->context, 20'000'000);
   pcre2_set_depth_limit(state_->context, 1'000'000);
   pcre2_set_heap_limit(state_->context, 256 << 10);  // KiB
@@ -199,7 +281,11 @@ Regex::Searcher::Searcher(const Regex& regex) : regex_(&regex) {
 
 Regex::Searcher::Searcher(Searcher&&) noexcept = default;
 Regex::Searcher::~Searcher() {
-  if (state_) spare<State>().push_back(std::move(state_));
+  if (!state_) return;
+  try {
+    spare<State>().push_back(std::move(state_));
+  } catch (const std::bad_alloc&) {  // then the next searcher makes one anew
+  }
 }
 
 bool Regex::Searcher::find(std::string_view text, std::size_t start, Match& match) {
@@ -207,6 +293,7 @@ bool Regex::Searcher::find(std::string_view text, std::size_t start, Match& matc
       pcre2_match(regex_->code_->compiled, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
                   start, PCRE2_NO_UTF_CHECK, state_->match, state_->context);
   if (found == PCRE2_ERROR_NOMATCH) return false;
+  if (found == PCRE2_ERROR_NOMEMORY) throw std::bad_alloc();
   if (found < 0)
     throw UserError(ExitCode::data,
                     {regex_->where_,

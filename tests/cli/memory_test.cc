@@ -44,6 +44,12 @@ TEST(Faults, F13DecodingSaysThatMemoryIsOut) {
   sweep("$L decode -m $R --ids 1,2,3 -n 2 -t 2", 60, 8);
 }
 
+// Patterns are compiled and matched with memory of the regular expression engine.
+TEST(Faults, TokenizingSaysThatMemoryIsOut) {
+  LAMINA_SKIP_IF_SANITIZED("its shadow memory needs more addresses than any limit leaves");
+  sweep("$L tokenize -m " LAMINA_SOURCE_DIR "/tests/golden/tokenizers/llama3 -p hello", 60, 8);
+}
+
 TEST(Faults, F34ASmallStackIsNamed) {
   testing::TempDir folder;
   folder.write("run.toml", tiny_run_file("out"));
