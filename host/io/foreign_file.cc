@@ -61,8 +61,26 @@ void refuse_lfs_pointer(const std::string& path) {
                                            {"fetch the files themselves with `git lfs pull`"}});
 }
 
+std::string hub_snapshot(const std::string& directory) {
+  std::error_code ec;
+  const fs::path snapshots = fs::path(directory) / "snapshots";
+  if (!fs::is_directory(snapshots, ec)) return "";
+  std::string main;
+  std::ifstream(fs::path(directory) / "refs" / "main") >> main;
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(snapshots, ec))
+    if (entry.is_directory(ec)) names.push_back(entry.path().filename().string());
+  if (names.empty()) return "";
+  std::ranges::sort(names);
+  const auto found = std::ranges::find(names, main);
+  return (snapshots / (found == names.end() ? names.front() : *found)).string();
+}
+
 std::string what_is_there(const std::string& directory) {
   std::error_code ec;
+  if (const std::string snapshot = hub_snapshot(directory); !snapshot.empty())
+    return fmt::format("it is a folder of the Hub's cache: name the model in it, {}",
+                       printable(snapshot, 200));
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(directory, ec))
     names.push_back(entry.path().filename().string());

@@ -15,6 +15,10 @@ bool is_lfs_pointer(const std::string& path);
 // Throws a UserError (class checkpoint) if it is.
 void refuse_lfs_pointer(const std::string& path);
 
+// The snapshot in a folder of the Hub's cache ("models--org--name"): that of its branch main, else
+// the first; "" for any other directory.
+std::string hub_snapshot(const std::string& directory);
+
 // What to do about a directory that lacks files of a model, from what it holds instead: "it holds
 // ...", or what a person should fetch or convert.
 std::string what_is_there(const std::string& directory);

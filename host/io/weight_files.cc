@@ -102,10 +102,12 @@ void WeightFiles::replace(const std::string& directory, std::string_view stem) {
   for (const SafetensorsFile& file : others.files()) add_file(file.path(), true);
 }
 
-void WeightFiles::add_file(const std::string& path, bool replace) {
+void WeightFiles::add_file(const std::string& path, bool replace,
+                           const std::function<bool(std::string_view)>& is_wanted) {
   const std::size_t file_number = files_.size();
   files_.emplace_back(path);
   for (const StoredTensor& tensor : files_.back().tensors()) {
+    if (is_wanted && !is_wanted(tensor.name)) continue;
     const auto [found, added] = by_name_.emplace(tensor.name, Place{.file = file_number});
     if (!added && replace) {
       found->second = {.file = file_number};
@@ -151,21 +153,20 @@ void WeightFiles::add_index(const std::string& index_path) {
                      printable(missing.front()), missing.size() > 1 ? " and others" : ""),
          "download the missing files into the same directory");
 
-  std::unordered_map<std::string_view, std::size_t> number_of;
-  for (const std::string& file : shards) {
-    number_of.emplace(file, files_.size());
-    add_file((directory / file).string());
-  }
-  for (const auto& [tensor, file] : map.members()) {
-    const auto found = by_name_.find(tensor);
-    if (found == by_name_.end())
-      file.fail(fmt::format("is said to be in {}, but no shard holds it", file.describe()),
-                {"the checkpoint is inconsistent: download or export it again"});
-    if (found->second.file != number_of.at(file.as_string()))
-      file.fail(fmt::format("is said to be in {}, but is in '{}'", file.describe(),
-                            fs::path(files_[found->second.file].path()).filename().string()),
-                {"the checkpoint is inconsistent: download or export it again"});
-  }
+  std::unordered_map<std::string_view, std::string_view> shard_of;
+  for (const auto& [tensor, file] : map.members()) shard_of.emplace(tensor, file.as_string());
+  for (const std::string& file : shards)
+    add_file((directory / file).string(), false, [&](std::string_view tensor) {
+      const auto named = shard_of.find(tensor);
+      return named == shard_of.end() || named->second == file;
+    });
+  for (const auto& [tensor, file] : shard_of)
+    if (by_name_.count(tensor) == 0) shards_without_.emplace(tensor, (directory / file).string());
+}
+
+std::string_view WeightFiles::shard_without(std::string_view name) const {
+  const auto found = shards_without_.find(name);
+  return found == shards_without_.end() ? std::string_view() : std::string_view(found->second);
 }
 
 TensorView WeightFiles::tensor(std::string_view name) const {
@@ -177,6 +178,13 @@ TensorView WeightFiles::tensor(std::string_view name) const {
   const std::vector<std::string> names(names_.begin(), names_.end());
   ErrorText error{
       path_, fmt::format("has no tensor '{}' among its {}", printable(name), names_.size()), {}};
+  if (const std::string_view shard = shard_without(name); !shard.empty()) {
+    error.notes.push_back(
+        fmt::format("the index says that it is in '{}', which lacks it: download "
+                    "that file again",
+                    shard));
+    throw UserError(ExitCode::checkpoint, std::move(error));
+  }
   if (const std::string near = nearest_name(name, names); !near.empty())
     error.notes.push_back(fmt::format("did you mean '{}'?", near));
   throw UserError(ExitCode::checkpoint, std::move(error));

@@ -26,9 +26,10 @@ struct Compression {
 
 // Accepts a directory (model.safetensors, else model.safetensors.index.json with its shards), an
 // index file, one safetensors file, or what gguf_in() finds: its tensors have the names that
-// gguf_weights() gives them. Errors (class checkpoint): nothing of that kind there, with
-// what is there instead; a shard that is missing, or lies outside the directory; a tensor that the
-// index names but its shard lacks; a tensor in two shards; a compression that lamina does not read.
+// gguf_weights() gives them. The index decides which shard has a tensor. Errors (class
+// checkpoint): nothing of that kind there, with what is there instead; a shard that is missing or
+// outside the directory; a compression that lamina does not read. A tensor that the index names and
+// its shard lacks is an error only where it is asked for.
 //   WeightFiles weights("Llama-3.2-1B");
 //   TensorView w = weights.tensor("model.embed_tokens.weight");
 class WeightFiles {
@@ -61,6 +62,8 @@ class WeightFiles {
   std::int64_t paired_rows(std::string_view name) const;
   // The name of a tensor in its file; another than `name` in GGUF files alone.
   std::string_view stored_name(std::string_view name) const;
+  // The shard that the index names for a tensor which that shard lacks; empty for all others.
+  std::string_view shard_without(std::string_view name) const;
   // The file that holds a tensor, or the whole set's path where none has that name.
   const std::string& path_of(std::string_view name) const;
   std::uint64_t file_bytes() const;
@@ -68,7 +71,9 @@ class WeightFiles {
   const std::vector<SafetensorsFile>& files() const { return files_; }
 
  private:
-  void add_file(const std::string& path, bool replace = false);
+  // `is_wanted` says of a tensor of the file whether it is one of this set.
+  void add_file(const std::string& path, bool replace = false,
+                const std::function<bool(std::string_view)>& is_wanted = {});
   void add_index(const std::string& index_path);
   void add_gguf(const std::string& path);
   // Of a GGUF file, by its published name; null where there is none.
@@ -87,6 +92,7 @@ class WeightFiles {
   std::unique_ptr<GgufModel> gguf_;
   std::vector<GgufWeight> gguf_weights_;
   std::vector<std::string_view> names_;
+  std::map<std::string, std::string, std::less<>> shards_without_;  // by tensor
   struct Place {
     const GgufWeight* gguf = nullptr;
     std::size_t file = 0;  // of files_, else

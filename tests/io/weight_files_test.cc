@@ -137,16 +137,23 @@ TEST(WeightFiles, AnIndexMustMatchItsShards) {
   EXPECT_EQ(index_error(R"({"a":"model-00001-of-00002.safetensors","b":"gone.safetensors"})"),
             "model.safetensors.index.json: 1 of its 2 shards are missing: 'gone.safetensors'\n"
             "  download the missing files into the same directory");
-  EXPECT_EQ(index_error(R"({"c":"model-00001-of-00002.safetensors"})"),
-            "model.safetensors.index.json:1: 'weight_map.c' is said to be in "
-            "\"model-00001-of-00002.safetensors\", but no shard holds it\n"
-            "  the checkpoint is inconsistent: download or export it again");
-  EXPECT_EQ(
-      index_error(
-          R"({"b":"model-00001-of-00002.safetensors","a":"model-00002-of-00002.safetensors"})"),
-      "model.safetensors.index.json:1: 'weight_map.b' is said to be in "
-      "\"model-00001-of-00002.safetensors\", but is in 'model-00002-of-00002.safetensors'\n"
-      "  the checkpoint is inconsistent: download or export it again");
+}
+
+TEST(WeightFiles, WhatAShardLacksIsAnErrorWhereItIsAskedFor) {
+  TempDir dir;
+  write_safetensors(dir / "x.safetensors", {{"a", DType::u8, {1}}}, {}, counting);
+  write_safetensors(dir / "y.safetensors", {{"b", DType::u8, {1}}}, {}, counting);
+  dir.write("model.safetensors.index.json",
+            R"({"weight_map":{"a":"x.safetensors","b":"x.safetensors","c":"y.safetensors"}})");
+  const WeightFiles weights(dir.path());
+  EXPECT_EQ(weights.names(), std::vector<std::string_view>{"a"});
+  for (const auto& [tensor, shard] : {std::pair("b", "x"), std::pair("c", "y")}) {
+    EXPECT_EQ(weights.shard_without(tensor), dir / shard + ".safetensors");
+    EXPECT_ERROR_SAYS(static_cast<void>(weights.tensor(tensor)), ExitCode::checkpoint,
+                      fmt::format("has no tensor '{}' among its 1\n  the index says that it is in "
+                                  "'{}.safetensors', which lacks it: download that file again",
+                                  tensor, dir / shard));
+  }
 }
 
 TEST(WeightFiles, AnIndexMayNotLeaveItsDirectory) {
@@ -155,15 +162,38 @@ TEST(WeightFiles, AnIndexMayNotLeaveItsDirectory) {
                 ::testing::HasSubstr("must be the name of a file beside the index"));
 }
 
-TEST(WeightFiles, ATensorInTwoShardsIsRefused) {
+TEST(WeightFiles, TheIndexDecidesWhichShardHasATensor) {
   TempDir dir;
-  write_safetensors(dir / "x.safetensors", {{"a", DType::u8, {1}}}, {}, counting);
-  write_safetensors(dir / "y.safetensors", {{"a", DType::u8, {1}}, {"b", DType::u8, {1}}}, {},
+  write_safetensors(dir / "x.safetensors", {{"a", DType::u8, {1}}, {"b", DType::u8, {1}}}, {},
+                    counting);
+  write_safetensors(dir / "y.safetensors", {{"a", DType::u8, {2}}, {"b", DType::u8, {2}}}, {},
+                    counting);
+  dir.write("model.safetensors.index.json",
+            R"({"weight_map":{"a":"x.safetensors","b":"y.safetensors"}})");
+  const WeightFiles weights(dir.path());
+  EXPECT_EQ(weights.tensor("a").shape, Shape({1}));
+  EXPECT_EQ(weights.tensor("b").shape, Shape({2}));
+  EXPECT_EQ(weights.names().size(), 2u);
+}
+
+TEST(WeightFiles, ATensorInTwoShardsThatTheIndexDoesNotNameIsRefused) {
+  TempDir dir;
+  write_safetensors(dir / "x.safetensors", {{"a", DType::u8, {1}}, {"c", DType::u8, {1}}}, {},
+                    counting);
+  write_safetensors(dir / "y.safetensors", {{"c", DType::u8, {1}}, {"b", DType::u8, {1}}}, {},
                     counting);
   dir.write("model.safetensors.index.json",
             R"({"weight_map":{"a":"x.safetensors","b":"y.safetensors"}})");
   EXPECT_ERROR_SAYS(WeightFiles(dir.path()), ExitCode::checkpoint,
-                    "y.safetensors: tensor 'a' is in '" + dir.path() + "/x.safetensors' too");
+                    "y.safetensors: tensor 'c' is in '" + dir.path() + "/x.safetensors' too");
+}
+
+TEST(WeightFiles, AFolderOfTheHubsCacheNamesItsSnapshot) {
+  TempDir dir;
+  std::filesystem::create_directories(dir / "models--a--b/snapshots/0123");
+  EXPECT_ERROR_SAYS(WeightFiles(dir / "models--a--b"), ExitCode::checkpoint,
+                    "it is a folder of the Hub's cache: name the model in it, " + dir.path() +
+                        "/models--a--b/snapshots/0123");
 }
 
 TEST(HfDirectory, Example) {
