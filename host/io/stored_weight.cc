@@ -193,7 +193,13 @@ void StoredWeight::open_fp4_pairs() {
 
 std::vector<std::string_view> StoredWeight::names() const {
   if (is_uncompressed() || blocks_) return {data_.name};
-  return {data_.name, scales_.name};
+  std::vector<std::string_view> out{data_.name, scales_.name};
+  if (form_ != Form::f8_blocks) return out;
+  for (const publishers::ScalesName& row : publishers::kActivationScalesNames)
+    if (data_.name.ends_with(row.weight))
+      if (const std::string name = publishers::scales_name(data_.name, row); files_->contains(name))
+        out.push_back(files_->tensor(name).name);
+  return out;
 }
 
 float StoredWeight::f8_scale(std::int64_t element) const {

@@ -40,7 +40,7 @@ class StoredWeight {
   // Likewise, but perhaps with rows in another order.
   bool is_uncompressed() const { return form_ == Form::plain; }
   const TensorView& data() const { return data_; }
-  // The tensors of the files that it is made of.
+  // The tensors of the files that it is made of, and those beside it that have no effect on it.
   std::vector<std::string_view> names() const;
   // out[i] = element first + i * stride, counted row-major.
   void decode(std::int64_t first, std::int64_t stride, std::span<float> out) const;

@@ -6,6 +6,19 @@
 
 namespace lamina::publishers {
 
+std::string without_wrappers(std::string_view name) {
+  std::string out(name);
+  for (std::string_view wrapper : kWrapperNames)
+    for (std::size_t at = out.find(wrapper); at != out.npos; at = out.find(wrapper, at)) {
+      if (at == 0 || out[at - 1] == '.')
+        out.erase(at, wrapper.size());
+      else
+        at += wrapper.size();
+    }
+  while (out.starts_with(kOuterWrapperName)) out.erase(0, kOuterWrapperName.size());
+  return out;
+}
+
 std::string scales_name(std::string_view weight, const ScalesName& row) {
   LAMINA_ASSERT(weight.ends_with(row.weight));
   weight.remove_suffix(row.weight.size());

@@ -24,6 +24,15 @@ inline constexpr std::string_view kPlaceholderKeys[] = {
     "video_token_id",    "video_token_index", "audio_token_id", "audio_token_index",
 };
 
+// Modules that wrap others in PyTorch, in the names of tensors. The first may be anywhere, the last
+// only in front of a name.
+inline constexpr std::string_view kWrapperNames[] = {
+    "_orig_mod.",                   // torch.compile
+    "_fsdp_wrapped_module.",        // FullyShardedDataParallel
+    "_checkpoint_wrapped_module.",  // activation checkpointing
+};
+inline constexpr std::string_view kOuterWrapperName = "module.";  // DistributedDataParallel
+
 // Adapters of PEFT: names of tensors, and of files.
 inline constexpr std::string_view kAdapterPrefix = "base_model.model.";
 inline constexpr std::string_view kAdapterDown = ".lora_A.weight", kAdapterUp = ".lora_B.weight",
@@ -49,13 +58,24 @@ struct ScalesName {
 // Of values in f8, and of pairs of FP4 values with rows of their own. The last is the usual one.
 inline constexpr ScalesName kScalesNames[] = {
     {".weight", ".scale"},  // DeepSeek V4
+    {"", "_scale"},         // AutoFP8, compressed-tensors
     {"", "_scale_inv"},     // DeepSeek V3, and all who follow it
+};
+
+// Scales of activations, beside a weight in f8: they have no effect on its values.
+inline constexpr ScalesName kActivationScalesNames[] = {
+    {".weight", ".activation_scale"},  // transformers' FP8
+    {".weight", ".input_scale"},       // AutoFP8, compressed-tensors
+    {"", "_activation_scale"},         // of several matrices in one tensor
 };
 
 // Of values in MXFP4, both tensors in blocks of 32: gpt-oss. Transformers 5.23 also gives the first
 // name to floating-point values that it took out of blocks; then they have the form of those that
 // the family calls by the name without it.
 inline constexpr ScalesName kMxfp4Name = {"_blocks", "_scales"};
+
+// The name without wrappers.
+std::string without_wrappers(std::string_view name);
 
 // "y.scale" for "y.weight"; REQUIRES: the weight's name ends as the row says.
 std::string scales_name(std::string_view weight, const ScalesName& row);

@@ -92,7 +92,8 @@ void write_tensors(JsonWriter& json, const decoder::Model& model, const io::Weig
     if (tensor.name.starts_with(publishers::kAdapterPrefix)) continue;
     const io::StoredWeight stored(files, tensor.name);
     const DType dtype = stored.is_uncompressed() ? stored.data().dtype : DType::bf16;
-    json.key(name_of_values(model, tensor.name)).begin_object().key("dtype").value(name(dtype));
+    json.key(publishers::without_wrappers(name_of_values(model, tensor.name))).begin_object();
+    json.key("dtype").value(name(dtype));
     json.key("file").value(fs::path(files.path_of(stored.data().name)).filename().string());
     json.end_object();
   }

@@ -102,7 +102,8 @@ class Ignored {
 
   // The row that says so; null: none does.
   const registry::TensorRow* by(const std::string& name) const {
-    const std::vector<std::string> spelled = spellings(name, model_.family().tensor_prefixes());
+    const std::vector<std::string> spelled =
+        spellings(publishers::without_wrappers(name), model_.family().tensor_prefixes());
     for (const registry::TensorRow& row : model_.family().tensor_rows())
       if (std::ranges::any_of(spelled, [&](const std::string& s) { return fits_row(row, s); }))
         return &row;
@@ -157,7 +158,11 @@ class NameMatcher {
         known_(names.begin(), names.end()),
         may_lack_(may_lack),
         fills_(fills),
-        builder_(model) {}
+        builder_(model) {
+    for (std::string_view stored : names)
+      if (std::string bare = publishers::without_wrappers(stored); bare != stored)
+        wrapped_.emplace(std::move(bare), stored);
+  }
 
   // Rows may call a tensor as it is stored, too, and are preferred then: a family's row for GGUF
   // files says what differs there from what is published.
@@ -170,6 +175,11 @@ class NameMatcher {
   // Of several rows that call a tensor alike, the first whose form the files have is meant.
   void know_shapes(std::function<Shape(const std::string&)> shape_of) {
     shape_of_ = std::move(shape_of);
+  }
+
+  // Names of shards that lack what an index says that they have.
+  void know_shards(std::function<std::string(const std::string&)> shard_without) {
+    shard_without_ = std::move(shard_without);
   }
 
   // Names of values that lie under the name of their blocks (publishers/formats.h).
@@ -231,6 +241,10 @@ class NameMatcher {
   std::string spelling(const std::string& name) const {
     for (std::string& s : spellings(name, model_.family().tensor_prefixes()))
       if (known_.contains(s)) return std::move(s);
+    if (!wrapped_.empty())
+      for (const std::string& s : spellings(name, model_.family().tensor_prefixes()))
+        if (const auto found = wrapped_.find(s); found != wrapped_.end())
+          return std::string(found->second);
     if (plain_blocks_.empty()) return {};
     for (std::string& s : spellings(name, model_.family().tensor_prefixes()))
       if (plain_blocks_.contains(s += publishers::kMxfp4Name.weight)) return std::move(s);
@@ -297,6 +311,9 @@ class NameMatcher {
     const std::string wanted = likely_spelling(name);
     std::vector<std::string> notes{
         fmt::format("for parameter '{}'", model_.parameters()[parameter].name)};
+    if (const std::string shard = shard_without_ ? shard_without_(name) : ""; !shard.empty())
+      notes.push_back(fmt::format(
+          "the index says that it is in '{}', which lacks it: download that file again", shard));
     if (const std::string nearest = nearest_name(wanted, names_without_use()); !nearest.empty())
       notes.push_back(fmt::format("the nearest name there is '{}'", nearest));
     refuse(where_, fmt::format("tensor '{}' is missing", wanted), notes);
@@ -341,8 +358,10 @@ class NameMatcher {
   std::string where_;
   const std::vector<std::string_view>& names_;
   std::unordered_set<std::string_view> known_, stored_, plain_blocks_;  // stored: in GGUF files
+  std::unordered_map<std::string, std::string_view> wrapped_;           // as stored, by bare name
   MayLack may_lack_;
   std::function<Shape(const std::string&)> shape_of_;
+  std::function<std::string(const std::string&)> shard_without_;
   bool fills_;  // what is not there gets a name like the others
   MapBuilder builder_;
   std::string layers_;
@@ -459,6 +478,12 @@ TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& file
   else
     names.add_plain_blocks(files);
   names.know_shapes([&](const std::string& name) { return io::StoredWeight(files, name).shape(); });
+  names.know_shards([&](const std::string& name) {
+    for (const std::string& s : spellings(name, model.family().tensor_prefixes()))
+      if (const std::string_view shard = files.shard_without(s); !shard.empty())
+        return std::string(shard);
+    return std::string();
+  });
   // Checkpoints of training have our names, whatever they lack.
   const bool is_checkpoint = std::filesystem::exists(files.path() + "/model.toml");
   TensorMap map = names.run(names.has_own_names() || (may_lack && is_checkpoint));

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <functional>
 #include <map>
 
 #include "backends/cpu/backend.h"
@@ -85,6 +87,87 @@ TEST(Weights, MissingTensorIsNamedWithItsParameterAndTheNearestName) {
                         ": tensor 'model.layers.1.weights.weight' is missing\n"
                         "  for parameter 'layers.1.weights.weight'\n"
                         "  the nearest name there is 'model.layers.0.weights.weight'");
+}
+
+// The tensors under the names that `wrap` makes of them.
+std::map<std::string, io::TensorSpec> wrapped(
+    const std::function<std::string(const std::string&)>& wrap) {
+  std::map<std::string, io::TensorSpec> out;
+  for (const auto& [name, spec] : published())
+    out[wrap(name)] = {wrap(name), spec.dtype, spec.shape};
+  return out;
+}
+
+TEST(Weights, NamesOfWrappedModulesAreRead) {
+  for (const char* prefix : {"_orig_mod.", "module.", "module._orig_mod.", "_orig_mod.module."}) {
+    TempDir folder;
+    EXPECT_EQ(load(folder.path(), wrapped([&](const std::string& name) { return prefix + name; }))
+                  .pointers()
+                  .size(),
+              5u)
+        << prefix;
+  }
+  TempDir folder;
+  const auto by_layer = wrapped([](const std::string& name) {
+    const std::size_t at = name.find(".weights.");
+    return at == name.npos ? name : name.substr(0, at) + "._orig_mod" + name.substr(at);
+  });
+  EXPECT_EQ(load(folder.path(), by_layer).pointers().size(), 5u);
+}
+
+TEST(Weights, AMissingTensorOfAWrappedModelHasTheNameOfTheOthers) {
+  TempDir folder;
+  auto tensors = wrapped([](const std::string& name) { return "_orig_mod." + name; });
+  tensors.erase("_orig_mod.model.layers.1.weights.weight");
+  EXPECT_ERROR_SAYS(load(folder.path(), tensors), ExitCode::checkpoint,
+                    "tensor '_orig_mod.model.layers.1.weights.weight' is missing\n"
+                    "  for parameter 'layers.1.weights.weight'\n"
+                    "  the nearest name there is '_orig_mod.model.layers.0.weights.weight'");
+}
+
+TEST(Weights, ScalesOfActivationsHaveNoEffectOnAWeightInF8) {
+  TempDir folder;
+  std::map<std::string, io::TensorSpec> tensors = published();
+  const std::string module = "model.layers.0.weights.";
+  tensors[module + "weight"].dtype = DType::f8_e4m3;
+  for (const char* scale : {"weight_scale_inv", "activation_scale"})
+    tensors[module + scale] = {module + scale, DType::f32, {}};
+  EXPECT_EQ(load(folder.path(), tensors).pointers().size(), 5u);
+  // Beside a weight in another type they say that the files are of something else.
+  TempDir plain;
+  tensors[module + "weight"].dtype = DType::f32;
+  tensors.erase(module + "weight_scale_inv");
+  EXPECT_ERROR_SAYS(load(plain.path(), tensors), ExitCode::checkpoint,
+                    "1 tensor that family 'simple' has no use for, eg "
+                    "'model.layers.0.weights.activation_scale'");
+}
+
+TEST(Weights, AnIndexMayNameTensorsThatNothingNeeds) {
+  TempDir folder;
+  load(folder.path(), published());
+  std::string map;
+  for (const auto& [name, spec] : published()) map += "\"" + name + "\":\"part.safetensors\",";
+  std::filesystem::rename(folder / "model.safetensors", folder / "part.safetensors");
+  folder.write("model.safetensors.index.json",
+               "{\"weight_map\":{" + map +
+                   "\"model.layers.0.self_attn.rotary_emb.inv_freq\":\"part.safetensors\"}}");
+  Model model = testing::open_description(kModel);
+  const auto open = [&] {
+    return weights::Weights::load(model, std::make_shared<io::WeightFiles>(folder.path()),
+                                  DType::f32, cpu::cpu_backend());
+  };
+  EXPECT_EQ(open().pointers().size(), 5u);
+  std::map<std::string, io::TensorSpec> less = published();
+  less.erase("model.norm.weight");
+  TempDir other;
+  EXPECT_ERROR_SAYS(load(other.path(), less), ExitCode::checkpoint, "'model.norm.weight'");
+  std::filesystem::rename(other / "model.safetensors", folder / "part.safetensors");
+  EXPECT_ERROR_SAYS(open(), ExitCode::checkpoint,
+                    "tensor 'model.norm.weight' is missing\n"
+                    "  for parameter 'norm.weight'\n"
+                    "  the index says that it is in '" +
+                        folder.path() +
+                        "/part.safetensors', which lacks it: download that file again");
 }
 
 TEST(Weights, SurplusTensorsAreCountedAndOneIsNamed) {
