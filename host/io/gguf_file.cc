@@ -152,7 +152,9 @@ std::vector<std::string_view> GgufFile::texts(std::string_view key) const {
   const GgufValue* value = find_array(key);
   if (!value) return {};
   if (value->type != Type::string) fail(key, "is not a list of texts");
-  for (std::string_view text : value->strings) checked(key, text);
+  for (std::size_t i = 0; i < value->strings.size(); ++i)
+    if (find_invalid_utf8(value->strings[i]) != std::string_view::npos)
+      checked(fmt::format("{}[{}]", key, i), value->strings[i]);
   return value->strings;
 }
 

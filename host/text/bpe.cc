@@ -68,6 +68,14 @@ Bpe::Bpe(const JsonValue& model, Symbols symbols)
     index_characters();
 }
 
+Bpe::Bpe(Vocabulary vocabulary, MergeTable merges, bool ignore_merges)
+    : symbols_(Symbols::bytes),
+      vocabulary_(std::move(vocabulary)),
+      merges_(std::move(merges)),
+      ignore_merges_(ignore_merges) {
+  index_bytes();
+}
+
 void Bpe::read_options(const JsonValue& model) {
   if (const JsonValue dropout = model.find("dropout");
       dropout && !dropout.is_null() && dropout.as_double() != 0)

@@ -25,6 +25,8 @@ class Bpe final : public WordModel {
   // The value of the key "model". Errors (class checkpoint): a feature that lamina lacks, bad ids,
   // merges of tokens that do not exist.
   Bpe(const JsonValue& model, Symbols symbols);
+  // Over bytes. With `ignore_merges` a word that is a token is that token.
+  Bpe(Vocabulary vocabulary, MergeTable merges, bool ignore_merges);
   Bpe(const Bpe&) = delete;
   Bpe& operator=(const Bpe&) = delete;
 

@@ -3,17 +3,20 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <deque>
 #include <span>
+#include <unordered_map>
 
 #include "core/error.h"
-#include "core/json_writer.h"
 #include "core/printable.h"
 #include "io/gguf_file.h"
 #include "publishers/ggml_vocabularies.h"
+#include "text/byte_level.h"
+#include "text/byte_level_bpe.h"
+#include "text/merge_list.h"
 #include "text/sentencepiece.h"
 #include "text/sentencepiece_file.h"
 #include "text/tokenizer_files.h"
-#include "text/tokenizer_json.h"
 #include "text/vocabulary.h"
 
 namespace lamina::text {
@@ -26,6 +29,22 @@ using Type = SentencePieceFile::Type;  // GGUF has the numbers of SentencePiece
 constexpr std::string_view kModel = "tokenizer.ggml.model", kPre = "tokenizer.ggml.pre",
                            kTokens = "tokenizer.ggml.tokens", kTypes = "tokenizer.ggml.token_type",
                            kScores = "tokenizer.ggml.scores", kMerges = "tokenizer.ggml.merges";
+
+// Normalization and spelling that lamina has for other formats alone.
+constexpr std::string_view kRefusedFlags[] = {
+    "normalizer.lowercase",
+    "normalizer.strip_accents",
+    "treat_whitespace_as_suffix",
+};
+
+void refuse_flags(const io::GgufFile& file) {
+  for (std::string_view name : kRefusedFlags) {
+    const std::string key = fmt::format("tokenizer.ggml.{}", name);
+    if (file.flag(key).value_or(false))
+      file.fail(key, "is true, which lamina does not have for GGUF files",
+                "use the tokenizer files that were published with the model");
+  }
+}
 
 // The row called as the value of `key` says.
 template <typename Row>
@@ -42,25 +61,29 @@ const Row& find_row(const io::GgufFile& file, std::span<const Row> rows, std::st
 }
 
 struct TokenTable {
-  std::vector<std::string_view> tokens;
-  std::vector<std::int64_t> types;  // one per token
+  std::vector<std::string_view> tokens;  // none is empty
+  std::vector<std::int64_t> types;       // one per token
+  std::deque<std::string> made;          // names of tokens that are empty in the file
 
   Type type(std::size_t i) const { return static_cast<Type>(types[i]); }
 };
 
 TokenTable read_vocabulary(const io::GgufFile& file) {
-  TokenTable out{file.texts(kTokens), file.integers(kTypes)};
+  TokenTable out{file.texts(kTokens), file.integers(kTypes), {}};
   if (out.tokens.empty()) file.fail(kTokens, "is missing: the file has no vocabulary");
   if (static_cast<std::int64_t>(out.tokens.size()) > kMaxIds)
     file.fail(kTokens,
               fmt::format("has {} tokens; at most {} are possible", out.tokens.size(), kMaxIds));
+  for (std::size_t i = 0; i < out.tokens.size(); ++i)
+    if (out.tokens[i].empty())  // called as llama.cpp calls it
+      out.tokens[i] = out.made.emplace_back(fmt::format("[EMPTY_{}]", i));
   if (out.types.empty()) out.types.assign(out.tokens.size(), static_cast<int>(Type::normal));
   if (out.types.size() != out.tokens.size())
     file.fail(kTypes,
               fmt::format("has {} elements for {} tokens", out.types.size(), out.tokens.size()));
-  for (std::int64_t type : out.types)
-    if (type < 1 || type > 6)
-      file.fail(kTypes, fmt::format("has the type {}; 1 to 6 are known", type));
+  for (std::size_t i = 0; i < out.types.size(); ++i)
+    if (const std::int64_t type = out.types[i]; type < 1 || type > 6)
+      file.fail(fmt::format("{}[{}]", kTypes, i), fmt::format("is {}; 1 to 6 are known", type));
   return out;
 }
 
@@ -93,86 +116,100 @@ TokenNames names_of(const io::GgufFile& file, const TokenTable& vocabulary, bool
   return out;
 }
 
-void write_pre_tokenizer(JsonWriter& json, const GgmlPreTokenizer& pre) {
-  json.key("pre_tokenizer").begin_object().key("type").value("Sequence");
-  json.key("pretokenizers").begin_array();
-  if (pre.single_digits)
-    json.begin_object()
-        .key("type")
-        .value("Digits")
-        .key("individual_digits")
-        .value(true)
-        .end_object();
-  for (std::string_view pattern : pre.patterns) {
-    if (pattern.empty()) break;
-    json.begin_object().key("type").value("Split").key("behavior").value("Isolated");
-    json.key("pattern").begin_object().key("Regex").value(pattern).end_object();
-    json.key("invert").value(false).end_object();
-  }
-  json.begin_object().key("type").value("ByteLevel").key("add_prefix_space").value(false);
-  json.key("use_regex").value(pre.patterns[0].empty()).end_object();
-  json.end_array().end_object();
-}
-
-// Ids around every text.
-void write_template(JsonWriter& json, const TokenNames& names) {
-  const auto special = [&](const std::string& token) {
-    json.begin_object().key("SpecialToken").begin_object().key("id").value(token);
-    json.end_object().end_object();
-  };
-  json.key("post_processor").begin_object().key("type").value("TemplateProcessing");
-  json.key("single").begin_array();
-  if (names.add_bos) special(*names.bos);
-  json.begin_object().key("Sequence").begin_object().key("id").value("A").end_object();
-  json.end_object();
-  if (names.add_eos) special(*names.eos);
-  json.end_array();
-}
-
-// The tokenizer.json that the vocabulary was made from, as far as it decides about ids and texts.
-std::string as_tokenizer_json(const io::GgufFile& file, const TokenTable& vocabulary,
-                              const GgmlPreTokenizer& pre, const TokenNames& names) {
-  JsonWriter json;
-  json.begin_object();
-  json.key("added_tokens").begin_array();
-  for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i) {
-    const Type type = vocabulary.type(i);
-    if (type != Type::control && type != Type::user_defined) continue;
-    json.begin_object().key("id").value(i).key("content").value(vocabulary.tokens[i]);
-    json.key("special").value(type == Type::control).key("normalized").value(false).end_object();
-  }
-  json.end_array();
-  if (!pre.normalizer.empty())
-    json.key("normalizer").begin_object().key("type").value(pre.normalizer).end_object();
-  write_pre_tokenizer(json, pre);
-  write_template(json, names);
-  json.key("special_tokens").begin_object();
-  const auto special = [&](std::string_view role, const std::string& token) {
-    json.key(token).begin_object().key("ids").begin_array();
-    json.value(token_id(file, role, vocabulary.tokens.size())).end_array().end_object();
-  };
-  if (names.add_bos) special("bos", *names.bos);
-  if (names.add_eos && !(names.add_bos && names.eos == names.bos)) special("eos", *names.eos);
-  json.end_object().end_object();
-  json.key("decoder").begin_object().key("type").value("ByteLevel").end_object();
-  json.key("model").begin_object().key("type").value("BPE");
-  json.key("ignore_merges").value(pre.ignore_merges);
-  json.key("vocab").begin_object();
+// Tokens of several bytes that text should become.
+bool has_merged_tokens(const TokenTable& vocabulary) {
   for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i)
-    json.key(vocabulary.tokens[i]).value(i);
-  json.end_object();
-  json.key("merges").begin_array();
-  for (std::string_view merge : file.texts(kMerges)) json.value(merge);
-  json.end_array().end_object();
-  return json.end_object().text();
+    if (vocabulary.type(i) == Type::normal &&
+        byte_level_bytes(vocabulary.tokens[i]).value_or("").size() > 1)
+      return true;
+  return false;
+}
+
+MergeTable read_merges_of(const io::GgufFile& file, const TokenTable& table,
+                          const Vocabulary& vocabulary) {
+  const std::vector<std::string_view> merges = file.texts(kMerges);
+  if (!file.find(kMerges) || (merges.empty() && has_merged_tokens(table)))
+    file.fail(kMerges,
+              file.find(kMerges) ? "is empty: every byte of a text would be a token"
+                                 : "is missing: every byte of a text would be a token",
+              "convert the model again with a current converter, or use its safetensors files");
+  return read_merge_lines(merges, vocabulary, EqualMerges::first,
+                          [&](std::size_t place, std::string what, std::string note) {
+                            file.fail(fmt::format("{}[{}]", kMerges, place), std::move(what),
+                                      std::move(note));
+                          });
+}
+
+// Of equal tokens the last one is found in a text.
+void add_tokens(const io::GgufFile& file, const TokenTable& vocabulary, Pipeline& out) {
+  std::unordered_map<std::string_view, std::size_t> last;
+  const auto is_added = [&](std::size_t i) {
+    return vocabulary.type(i) == Type::control || vocabulary.type(i) == Type::user_defined;
+  };
+  for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i)
+    if (is_added(i)) last[vocabulary.tokens[i]] = i;
+  for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i) {
+    if (!is_added(i)) continue;
+    const std::string content(vocabulary.tokens[i]);
+    const bool special = vocabulary.type(i) == Type::control;
+    const auto id = static_cast<TokenId>(i);
+    if (last.at(content) != i)
+      out.add_other_id(id, content, special);
+    else
+      out.add_token({id, content, false, false, false, false, special}, [&](std::string what) {
+        file.fail(fmt::format("{}[{}]", kTokens, i), std::move(what));
+      });
+  }
 }
 
 std::unique_ptr<Tokenizer> make_byte_level(const io::GgufFile& file) {
   const GgmlPreTokenizer& pre = find_row(file, publishers::ggml_pre_tokenizers(), kPre);
-  const TokenTable vocabulary = read_vocabulary(file);
-  const TokenNames names = names_of(file, vocabulary, pre.add_bos);
-  return parse_tokenizer_json(as_tokenizer_json(file, vocabulary, pre, names),
-                              file.path() + ": tokenizer", file.path(), names);
+  const TokenTable table = read_vocabulary(file);
+  Vocabulary vocabulary(table.tokens, Vocabulary::Form::byte_level,
+                        fmt::format("{}: '{}'", file.path(), kTokens), Vocabulary::Equal::last);
+  MergeTable merges = read_merges_of(file, table, vocabulary);
+  auto out = make_byte_level_bpe({.source = file.path(),
+                                  .vocabulary = std::move(vocabulary),
+                                  .merges = std::move(merges),
+                                  .rules = pre});
+  add_tokens(file, table, *out);
+  const auto id = [&](std::string_view role) {
+    const std::int64_t found = token_id(file, role, table.tokens.size());
+    return found < 0 ? std::nullopt : std::optional(static_cast<TokenId>(found));
+  };
+  static_cast<void>(id("unknown"));  // checked; every byte has a token
+  const auto bos = id("bos"), eos = id("eos");
+  out->set_ids(bos, eos, id("padding"));
+  Template around;
+  if (bos && flag(file, "add_bos_token", pre.add_bos)) around.before.push_back(*bos);
+  if (eos && flag(file, "add_eos_token", false)) around.after.push_back(*eos);
+  out->set_template(std::move(around));
+  return out;
+}
+
+// The piece that stands for unknown text: the one that the file names, else the first of the type
+// unknown. -1: there is none.
+std::int64_t unknown_piece(const io::GgufFile& file, const TokenTable& vocabulary) {
+  if (const std::int64_t named = token_id(file, "unknown", vocabulary.tokens.size()); named >= 0)
+    return named;
+  const auto first = std::ranges::find(vocabulary.types, static_cast<int>(Type::unknown));
+  return first == vocabulary.types.end() ? -1 : first - vocabulary.types.begin();
+}
+
+// Files may have several pieces of the type unknown. The others have names, as control pieces have.
+std::vector<SentencePieceFile::Piece> pieces_of(const TokenTable& vocabulary,
+                                                const std::vector<float>& scores,
+                                                std::int64_t unknown) {
+  std::vector<SentencePieceFile::Piece> out;
+  for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i) {
+    Type type = vocabulary.type(i);
+    if (static_cast<std::int64_t>(i) == unknown)
+      type = Type::unknown;
+    else if (type == Type::unknown)
+      type = Type::control;
+    out.push_back({vocabulary.tokens[i], scores[i], type});
+  }
+  return out;
 }
 
 std::unique_ptr<Tokenizer> make_sentencepiece(const io::GgufFile& file,
@@ -182,10 +219,14 @@ std::unique_ptr<Tokenizer> make_sentencepiece(const io::GgufFile& file,
   if (scores.size() != vocabulary.tokens.size())
     file.fail(kScores, fmt::format("has {} elements for {} tokens", scores.size(),
                                    vocabulary.tokens.size()));
-  std::vector<SentencePieceFile::Piece> pieces;
-  for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i)
-    pieces.push_back({vocabulary.tokens[i], scores[i], vocabulary.type(i)});
-  SentencePieceFile out = make_sentencepiece_file(pieces, file.path());
+  const std::int64_t unknown = unknown_piece(file, vocabulary);
+  if (unknown < 0)
+    file.fail(kTypes, "has no token of the type unknown (2), and the file names none",
+              "'tokenizer.ggml.unknown_token_id' names the token of unknown text");
+  SentencePieceFile out = make_sentencepiece_file(
+      pieces_of(vocabulary, scores, unknown), [&](std::optional<std::size_t> i, std::string what) {
+        file.fail(i ? fmt::format("{}[{}]", kTokens, *i) : std::string(kTokens), std::move(what));
+      });
   const std::size_t count = vocabulary.tokens.size();
   out.model = kind.kind == GgmlVocabulary::Kind::sentencepiece_bpe
                   ? SentencePieceFile::Model::bpe
@@ -200,7 +241,8 @@ std::unique_ptr<Tokenizer> make_sentencepiece(const io::GgufFile& file,
               "is a character map, which lamina reads from tokenizer.model only",
               "use the safetensors files of the same model");
   TokenNames names = names_of(file, vocabulary, kind.add_bos);
-  names.add_bos = flag(file, "add_bos_token", kind.add_bos);
+  names.add_bos = flag(file, "add_bos_token", kind.add_bos);  // BOS and EOS have ids by default
+  names.add_eos = flag(file, "add_eos_token", false);
   return make_sentencepiece_tokenizer(std::move(out), file.path(), names);
 }
 
@@ -210,6 +252,7 @@ bool has_gguf_tokenizer(const std::string& path) { return io::GgufFile(path).fin
 
 std::unique_ptr<Tokenizer> load_gguf_tokenizer(const std::string& path) {
   const io::GgufFile file(path);
+  refuse_flags(file);
   const GgmlVocabulary& kind = find_row(file, publishers::ggml_vocabularies(), kModel);
   return kind.kind == GgmlVocabulary::Kind::byte_level_bpe ? make_byte_level(file)
                                                            : make_sentencepiece(file, kind);

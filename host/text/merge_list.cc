@@ -1,7 +1,9 @@
 #include "text/merge_list.h"
 
 #include <algorithm>
+#include <exception>
 #include <string>
+#include <utility>
 
 #include "core/printable.h"
 #include "text/byte_level.h"
@@ -13,12 +15,22 @@ namespace {
 // looks up is fetched before the first of it is wanted.
 class MergeReader {
  public:
-  MergeReader(const Vocabulary& vocabulary, Vocabulary::Form form, std::string_view prefix,
-              std::size_t max_merges)
-      : vocabulary_(vocabulary), form_(form), prefix_(prefix), table_(max_merges) {}
+  struct Options {
+    Vocabulary::Form form;
+    std::string_view prefix;
+    EqualMerges equal;
+    std::size_t max_merges;
+  };
+  MergeReader(const Vocabulary& vocabulary, const Options& options, RefuseMerge refuse)
+      : vocabulary_(vocabulary),
+        form_(options.form),
+        prefix_(options.prefix),
+        equal_(options.equal),
+        refuse_(std::move(refuse)),
+        table_(options.max_merges) {}
 
-  void add(const JsonValue& where, std::string_view left, std::string_view right) {
-    block_[num_].where = where;
+  void add(std::size_t place, std::string_view left, std::string_view right) {
+    block_[num_].place = place;
     block_[num_].left = left;
     block_[num_].right = right;
     if (++num_ == kBlock) flush();
@@ -26,8 +38,12 @@ class MergeReader {
   void flush() {
     spell();
     look_up();
-    for (std::size_t i = 0; i < num_; ++i)
-      table_.set(block_[i].left_id, block_[i].right_id, block_[i].merge);
+    for (std::size_t i = 0; i < num_; ++i) {
+      const Merge& m = block_[i];
+      if (equal_ == EqualMerges::last ||
+          table_.find(m.left_id, m.right_id).rank == FoundMerge::kNone)
+        table_.set(m.left_id, m.right_id, m.merge);
+    }
     num_ = 0;
   }
   MergeTable take() {
@@ -37,7 +53,7 @@ class MergeReader {
 
  private:
   struct Merge {
-    JsonValue where;
+    std::size_t place;             // in the list
     std::string_view left, right;  // in the file
     std::string_view left_bytes, right_bytes;
     std::uint64_t left_hash, right_hash;
@@ -45,10 +61,11 @@ class MergeReader {
     FoundMerge merge;
   };
 
-  [[noreturn]] static void refuse(const Merge& merge, std::string_view token) {
-    merge.where.fail(
-        fmt::format("merges '{}', which is not in the vocabulary", printable(token, 60)),
-        {"vocabulary and merges must belong together: take both from one file"});
+  [[noreturn]] void refuse(const Merge& merge, std::string_view token) const {
+    refuse_(merge.place,
+            fmt::format("merges '{}', which is not in the vocabulary", printable(token, 60)),
+            "vocabulary and merges must belong together: take both from one file");
+    std::terminate();  // RefuseMerge throws
   }
 
   // The bytes of a token of the file, at `at`; none where the vocabulary can have no such token.
@@ -110,7 +127,8 @@ class MergeReader {
              token.starts_with(m.left_bytes) && token.ends_with(added);
     };
     TokenId result = guess_;
-    if (static_cast<std::size_t>(guess_) >= vocabulary_.num_ids() ||
+    if (vocabulary_.has_equal_tokens() ||
+        static_cast<std::size_t>(guess_) >= vocabulary_.num_ids() ||
         !is_merged(vocabulary_.token(guess_))) {
       const auto found = vocabulary_.find(std::string(m.left_bytes).append(added));
       if (!found)
@@ -126,6 +144,8 @@ class MergeReader {
   const Vocabulary& vocabulary_;
   Vocabulary::Form form_;
   std::string_view prefix_;
+  EqualMerges equal_;
+  RefuseMerge refuse_;
   MergeTable table_;
   Merge block_[kBlock] = {};
   std::size_t num_ = 0;
@@ -138,7 +158,10 @@ class MergeReader {
 
 MergeTable read_merges(const JsonValue& merges, const Vocabulary& vocabulary, Vocabulary::Form form,
                        std::string_view prefix) {
-  MergeReader out(vocabulary, form, prefix, merges.size());
+  MergeReader out(vocabulary, {form, prefix, EqualMerges::last, merges.size()},
+                  [&](std::size_t place, std::string what, std::string note) {
+                    merges.element(place).fail(std::move(what), {std::move(note)});
+                  });
   // What is wrong in front of it is said first.
   const auto refuse = [&](const JsonValue& merge, std::string_view expected) {
     out.flush();
@@ -149,12 +172,14 @@ MergeTable read_merges(const JsonValue& merges, const Vocabulary& vocabulary, Vo
     return value.as_string();
   };
   bool first = true;
+  std::size_t place = 0;
   for (JsonValue merge : merges.elements()) {
+    const std::size_t here = place++;
     if (merge.is_array()) {
       if (merge.size() != 2) refuse(merge, "a pair of tokens");
       auto part = merge.elements().begin();
       const std::string_view left = text_of(*part);
-      out.add(merge, left, text_of(*++part));
+      out.add(here, left, text_of(*++part));
       first = false;
       continue;
     }
@@ -164,7 +189,25 @@ MergeTable read_merges(const JsonValue& merges, const Vocabulary& vocabulary, Vo
     const auto space = both.find(' ');
     if (space == both.npos || both.find(' ', space + 1) != both.npos)
       refuse(merge, "two tokens with a space between");
-    out.add(merge, both.substr(0, space), both.substr(space + 1));
+    out.add(here, both.substr(0, space), both.substr(space + 1));
+  }
+  return out.take();
+}
+
+MergeTable read_merge_lines(std::span<const std::string_view> merges, const Vocabulary& vocabulary,
+                            EqualMerges equal, const RefuseMerge& refuse) {
+  MergeReader out(vocabulary, {Vocabulary::Form::byte_level, "", equal, merges.size()}, refuse);
+  for (std::size_t i = 0; i < merges.size(); ++i) {
+    const auto space = merges[i].find(' ');
+    if (space == 0 || space == merges[i].npos || space + 1 == merges[i].size() ||
+        merges[i].find(' ', space + 1) != merges[i].npos) {
+      out.flush();  // what is wrong before it is reported first
+      refuse(i,
+             fmt::format("is '{}'; expected two tokens with a space between",
+                         printable(merges[i], 60)),
+             "");
+    }
+    out.add(i, merges[i].substr(0, space), merges[i].substr(space + 1));
   }
   return out.take();
 }

@@ -1,6 +1,10 @@
-// The list of merges in tokenizer.json.
+// Lists of merges: in tokenizer.json, in merges.txt and in GGUF files.
 #pragma once
 
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "core/json.h"
@@ -15,5 +19,15 @@ namespace lamina::text {
 // that is not in the vocabulary.
 MergeTable read_merges(const JsonValue& merges, const Vocabulary& vocabulary, Vocabulary::Form form,
                        std::string_view prefix);
+
+// Throws the error of merge `place` of a list: `what` is wrong with it; `note` is advice.
+using RefuseMerge = std::function<void(std::size_t place, std::string what, std::string note)>;
+
+// Which of two equal pairs counts.
+enum class EqualMerges { first, last };
+
+// Pairs of tokens of a byte-level vocabulary, both in one string with a space between.
+MergeTable read_merge_lines(std::span<const std::string_view> merges, const Vocabulary& vocabulary,
+                            EqualMerges equal, const RefuseMerge& refuse);
 
 }  // namespace lamina::text

@@ -48,13 +48,23 @@ void Pipeline::add_token(AddedToken token, const std::function<void(std::string)
   (token.normalized ? normalized_ : raw_).add(form, token);
 }
 
+void Pipeline::add_other_id(TokenId id, const std::string& content, bool special) {
+  first_added_ = std::min(first_added_, id);
+  added_[id] = {content, byte_level_bytes(content).value_or(content), special};
+}
+
+void Pipeline::set_ids(std::optional<TokenId> bos, std::optional<TokenId> eos,
+                       std::optional<TokenId> pad) {
+  bos_id_ = bos;
+  eos_id_ = eos;
+  pad_id_ = pad;
+}
+
 void Pipeline::set_names(const TokenNames& names) {
   const auto find = [this](const std::optional<std::string>& name) {
     return name ? find_token(*name) : std::nullopt;
   };
-  bos_id_ = find(names.bos);
-  eos_id_ = find(names.eos);
-  pad_id_ = find(names.pad);
+  set_ids(find(names.bos), find(names.eos), find(names.pad));
 }
 
 // One text on its way through the parts.

@@ -40,8 +40,11 @@ class Pipeline final : public Tokenizer {
   // A token may be added twice, and be in the vocabulary, too; but with one id, and that its own.
   // Calls `refuse` with what is wrong with the id otherwise.
   void add_token(AddedToken token, const std::function<void(std::string)>& refuse);
+  // One more id of a token that is added already: shown like it, and never found in a text.
+  void add_other_id(TokenId id, const std::string& content, bool special);
   void set_template(Template around) { template_ = std::move(around); }
   void set_names(const TokenNames& names);
+  void set_ids(std::optional<TokenId> bos, std::optional<TokenId> eos, std::optional<TokenId> pad);
 
   std::vector<TokenId> encode(std::string_view text, const EncodeOptions& options) const override;
   Encoding encode_with_spans(std::string_view text, const EncodeOptions& options) const override;

@@ -46,7 +46,9 @@ class SentencePieceTokenizer final : public Tokenizer {
         vocab_size_(static_cast<std::int64_t>(file_.pieces.size())) {
     for (std::size_t i = 0; i < file_.pieces.size(); ++i) {
       const auto& piece = file_.pieces[i];
-      if (piece.type == Type::control || piece.type == Type::unknown)
+      const bool has_name = piece.type == Type::control || piece.type == Type::unknown;
+      if (has_name &&
+          model_->find(piece.text) == static_cast<TokenId>(i))  // the last of equal ones
         matcher_.add(piece.text, {static_cast<TokenId>(i), std::string(piece.text), false, false,
                                   false, false, true});
     }
@@ -140,8 +142,10 @@ class SentencePieceTokenizer final : public Tokenizer {
 
   void set_names(const TokenNames& names) {
     const auto find = [this](const std::optional<std::string>& name, std::int64_t in_file) {
-      if (name) return find_token(*name);
       const auto id = static_cast<TokenId>(in_file);
+      if (name && file_.may_repeat && is_piece(id) && piece(id).text == *name)
+        return std::optional(id);
+      if (name) return find_token(*name);
       return in_file >= 0 && in_file < vocab_size_ && is_special(id) ? std::optional(id)
                                                                      : std::nullopt;
     };

@@ -196,17 +196,14 @@ bool changes_text(Fields denormalizer) {
                   {path, std::move(what), {"use the file that was published with the model"}});
 }
 
-void check_pieces(const File& file, const std::string& path) {
+void check_pieces(const File& file, const RefusePiece& refuse) {
   if (static_cast<std::int64_t>(file.pieces.size()) > kMaxIds)
-    refuse(path,
-           fmt::format("has {} pieces; at most {} are possible", file.pieces.size(), kMaxIds));
+    refuse({}, fmt::format("has {} pieces; at most {} are possible", file.pieces.size(), kMaxIds));
   std::size_t unknown = 0;
   std::set<unsigned char> bytes;
   for (std::size_t i = 0; i < file.pieces.size(); ++i) {
     const File::Piece& piece = file.pieces[i];
-    const auto refuse_piece = [&](std::string_view what) {
-      refuse(path, fmt::format("piece {} ('{}') {}", i, printable(piece.text, 40), what));
-    };
+    const auto refuse_piece = [&](std::string what) { refuse(i, std::move(what)); };
     if (piece.text.empty()) refuse_piece("is empty; pieces have at least one byte");
     if (find_invalid_utf8(piece.text) != piece.text.npos) refuse_piece("is not UTF-8");
     if (!std::isfinite(piece.score)) refuse_piece("has a score that is not a finite number");
@@ -218,10 +215,10 @@ void check_pieces(const File& file, const std::string& path) {
     bytes.insert(*byte);
   }
   if (unknown != 1)
-    refuse(path, fmt::format("has {} pieces of the type unknown; it must have one", unknown));
+    refuse({}, fmt::format("has {} pieces of the type unknown; it must have one", unknown));
   if (file.byte_fallback && bytes.size() != 256)
-    refuse(path, fmt::format("has pieces for {} bytes; with byte_fallback it must have all 256",
-                             bytes.size()));
+    refuse({}, fmt::format("has pieces for {} bytes; with byte_fallback it must have all 256",
+                           bytes.size()));
 }
 
 }  // namespace
@@ -246,13 +243,19 @@ SentencePieceFile parse_sentencepiece(std::string bytes, const std::string& path
   if (out.model != File::Model::unigram && out.model != File::Model::bpe)
     refuse(path, "is a model of words or characters; lamina has SentencePiece's BPE and Unigram");
   if (denormalizes) refuse(path, "has a denormalizer, which lamina does not have");
-  check_pieces(out, path);
+  check_pieces(out, [&](std::optional<std::size_t> piece, std::string what) {
+    if (piece)
+      what =
+          fmt::format("piece {} ('{}') {}", *piece, printable(out.pieces[*piece].text, 40), what);
+    refuse(path, std::move(what));
+  });
   return out;
 }
 
 SentencePieceFile make_sentencepiece_file(const std::vector<SentencePieceFile::Piece>& pieces,
-                                          const std::string& path) {
+                                          const RefusePiece& refuse) {
   File out;
+  out.may_repeat = true;
   out.bytes.reserve(64);  // moving a string that lies in the object itself would move its text
   for (const File::Piece& piece : pieces) {
     out.bytes += piece.text;
@@ -264,7 +267,7 @@ SentencePieceFile make_sentencepiece_file(const std::vector<SentencePieceFile::P
         {std::string_view(out.bytes).substr(at, piece.text.size()), piece.score, piece.type});
     at += piece.text.size();
   }
-  check_pieces(out, path);
+  check_pieces(out, refuse);
   return out;
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +28,7 @@ struct SentencePieceFile {
 
   std::string bytes;  // the file
   std::vector<Piece> pieces;
+  bool may_repeat = false;  // pieces may be equal; the last of them is found in a text
   Model model = Model::unigram;
   bool byte_fallback = false;
   bool treat_whitespace_as_suffix = false;
@@ -43,9 +46,12 @@ struct SentencePieceFile {
 SentencePieceFile read_sentencepiece(const std::string& path);
 SentencePieceFile parse_sentencepiece(std::string bytes, const std::string& path);
 
-// Of a vocabulary that another format holds, copied; byte_fallback is on where it has bytes. Errors
-// as above.
+// Throws the error of a piece, or of all pieces together.
+using RefusePiece = std::function<void(std::optional<std::size_t> piece, std::string what)>;
+
+// Copies a vocabulary of another format, in which pieces may be equal; byte_fallback is on where it
+// has bytes. Errors: those of pieces above, through `refuse`.
 SentencePieceFile make_sentencepiece_file(const std::vector<SentencePieceFile::Piece>& pieces,
-                                          const std::string& path);
+                                          const RefusePiece& refuse);
 
 }  // namespace lamina::text

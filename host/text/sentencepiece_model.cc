@@ -40,7 +40,6 @@ class Pieces : public WordModel {
  public:
   Pieces(const SentencePieceFile& file, const std::string& path)
       : vocabulary_(all_pieces(file, path)), byte_fallback_(file.byte_fallback) {
-    std::unordered_map<std::string_view, bool> seen[2];
     for (std::size_t i = 0; i < file.pieces.size(); ++i) {
       const auto& piece = file.pieces[i];
       const auto id = static_cast<TokenId>(i);
@@ -48,13 +47,13 @@ class Pieces : public WordModel {
       if (piece.type == Type::unknown) unknown_ = id;
       if (const auto byte = byte_of_token(piece.text); byte && piece.type == Type::byte)
         bytes_[*byte] = id;
-      if (!seen[is_text(piece.type)].emplace(token(id), true).second)
+      Ids& ids = is_text(piece.type) ? texts_ : names_;
+      if (!ids.insert_or_assign(token(id), id).second && !file.may_repeat)
         throw UserError(ExitCode::checkpoint,
                         {path,
                          fmt::format("piece {} ('{}') is there twice; each piece is there once", i,
                                      printable(piece.text, 40)),
                          {}});
-      (is_text(piece.type) ? texts_ : names_).emplace(token(id), id);
     }
   }
 

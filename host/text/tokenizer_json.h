@@ -13,9 +13,4 @@ namespace lamina::text {
 // special_tokens_map.json. tokenizer.json alone decides about ids.
 std::unique_ptr<Tokenizer> load_tokenizer_json(const std::string& directory);
 
-// From its text. Errors say that it is in `file`; `source` is what the tokenizer's files are copied
-// from.
-std::unique_ptr<Tokenizer> parse_tokenizer_json(std::string text, const std::string& file,
-                                                const std::string& source, const TokenNames& names);
-
 }  // namespace lamina::text

@@ -39,7 +39,8 @@ std::uint64_t Vocabulary::hash(std::string_view token) {
   return XXH3_64bits(token.data(), token.size());
 }
 
-Vocabulary::Vocabulary(std::span<const std::string_view> by_id, Form form, const std::string& where)
+Vocabulary::Vocabulary(std::span<const std::string_view> by_id, Form form, const std::string& where,
+                       Equal equal)
     : ids_(by_id.size()) {
   std::size_t text_bytes = 0;
   for (std::string_view token : by_id) text_bytes += token.size();
@@ -61,23 +62,33 @@ Vocabulary::Vocabulary(std::span<const std::string_view> by_id, Form form, const
     // What is not in the alphabet never comes out of bytes.
     return !as_text || form == Form::text;
   };
+  const auto add_id = [&](std::uint64_t hash_of_added, TokenId added) {
+    if (ids_.insert(hash_of_added, added, [&](TokenId id) { return token(id) == token(added); }) >=
+        0)
+      has_equal_tokens_ = true;
+  };
   // In blocks, so that slots are fetched before they are wanted.
   constexpr std::size_t kBlock = 64;
   TokenId found[kBlock];
   std::uint64_t hashes[kBlock];
+  std::vector<TokenId> backwards;  // where the last of equal tokens is the one that is found
   for (std::size_t first = 0; first < by_id.size(); first += kBlock) {
     std::size_t num_found = 0;
     for (std::size_t i = first; i < std::min(first + kBlock, by_id.size()); ++i) {
       const auto id = static_cast<TokenId>(i);
       offsets_[i + 1] = offsets_[i];
       if (by_id[i].empty() || !add_text(by_id[i], id)) continue;
+      if (equal == Equal::last) {
+        backwards.push_back(id);
+        continue;
+      }
       hashes[num_found] = hash(token(id));
       ids_.prefetch(hashes[num_found]);
       found[num_found++] = id;
     }
-    for (std::size_t i = 0; i < num_found; ++i)
-      ids_.insert(hashes[i], found[i], [&](TokenId id) { return token(id) == token(found[i]); });
+    for (std::size_t i = 0; i < num_found; ++i) add_id(hashes[i], found[i]);
   }
+  for (std::size_t i = backwards.size(); i-- > 0;) add_id(hash(token(backwards[i])), backwards[i]);
 }
 
 }  // namespace lamina::text

@@ -25,9 +25,13 @@ class Vocabulary {
     byte_level,  // in GPT-2's alphabet: kept as bytes, where all its characters are in there
   };
 
-  // `by_id`: empty where an id has no token. Of equal tokens the first keeps the text. Throws
-  // UserError (class checkpoint, at `where`) for more than 4 GiB.
-  Vocabulary(std::span<const std::string_view> by_id, Form form, const std::string& where);
+  // Which id find() gives for equal tokens.
+  enum class Equal { first, last };
+
+  // `by_id`: empty where an id has no token. Throws UserError (class checkpoint, at `where`) for
+  // more than 4 GiB.
+  Vocabulary(std::span<const std::string_view> by_id, Form form, const std::string& where,
+             Equal equal = Equal::first);
   // An object of tokens and their ids. Errors: ids out of range, or given twice; empty tokens.
   static Vocabulary read(const JsonValue& json, Form form);
 
@@ -35,6 +39,8 @@ class Vocabulary {
   Vocabulary(const Vocabulary&) = delete;
   Vocabulary& operator=(const Vocabulary&) = delete;
 
+  // Whether two ids have the same token.
+  bool has_equal_tokens() const { return has_equal_tokens_; }
   std::size_t num_ids() const { return offsets_.size() - 1; }
   std::string_view token(TokenId id) const {
     const auto i = static_cast<std::size_t>(id);
@@ -57,6 +63,7 @@ class Vocabulary {
   std::vector<char> text_;              // of all tokens, by id
   std::vector<std::uint32_t> offsets_;  // into text_; one more than ids
   HashIndex ids_;
+  bool has_equal_tokens_ = false;
 };
 
 // An id of a file, checked: from 0 to num_ids - 1.

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <tuple>
+#include <variant>
+
 #include "support/expect_error.h"
 #include "support/gguf_builder.h"
 #include "support/temp_dir.h"
@@ -13,6 +17,7 @@ namespace {
 
 using lamina::testing::GgufBuilder;
 using lamina::testing::TempDir;
+using ::testing::HasSubstr;
 using Ids = std::vector<TokenId>;
 using Texts = std::vector<std::string>;
 using Numbers = std::vector<std::uint32_t>;
@@ -121,7 +126,6 @@ TEST(GgufTokenizer, PiecesMergeByScore) {
 }
 
 TEST(GgufTokenizer, RefusalsNameTheKey) {
-  using ::testing::HasSubstr;
   EXPECT_THAT(gguf_error_of(GgufBuilder().set("tokenizer.ggml.model", "bert")),
               HasSubstr("m.gguf: 'tokenizer.ggml.model' is 'bert', which lamina does not have\n"
                         "  lamina knows gpt2, llama, t5"));
@@ -139,7 +143,165 @@ TEST(GgufTokenizer, RefusalsNameTheKey) {
                                 .set("tokenizer.ggml.model", "llama")
                                 .set("tokenizer.ggml.tokens", Texts{"a"})
                                 .set("tokenizer.ggml.token_type", Numbers{9})),
-              HasSubstr("'tokenizer.ggml.token_type' has the type 9; 1 to 6 are known"));
+              HasSubstr("'tokenizer.ggml.token_type[0]' is 9; 1 to 6 are known"));
+}
+
+TEST(GgufTokenizer, MergesMustBeThere) {
+  const auto with_merges = [](const std::optional<Texts>& merges, const char* token = "ab") {
+    Texts tokens;
+    for (int byte = 0; byte < 256; ++byte)
+      tokens.push_back(byte_level_spelling(std::string(1, static_cast<char>(byte))));
+    tokens.emplace_back(token);
+    GgufBuilder out;
+    out.set("tokenizer.ggml.model", "gpt2").set("tokenizer.ggml.pre", "qwen2");
+    out.set("tokenizer.ggml.tokens", tokens);
+    if (merges) out.set("tokenizer.ggml.merges", *merges);
+    return out;
+  };
+  EXPECT_EQ(gguf_error_of(with_merges({})),
+            "m.gguf: 'tokenizer.ggml.merges' is missing: every byte of a text would be a token\n"
+            "  convert the model again with a current converter, or use its safetensors files");
+  EXPECT_THAT(gguf_error_of(with_merges(Texts{})),
+              HasSubstr("'tokenizer.ggml.merges' is empty: every byte of a text would be a token"));
+  EXPECT_EQ(gguf_error_of(with_merges(Texts{"a b", "a x"})),
+            "m.gguf: 'tokenizer.ggml.merges[1]' merges 'ax', which is not in the vocabulary\n"
+            "  vocabulary and merges must belong together: take both from one file");
+  EXPECT_EQ(gguf_error_of(with_merges(Texts{"ab"})),
+            "m.gguf: 'tokenizer.ggml.merges[0]' is 'ab'; expected two tokens with a space between");
+}
+
+// As llama.cpp reads them: an empty token is called [EMPTY_<id>], and of equal ones the last is
+// found in a text.
+TEST(GgufTokenizer, TokensMayBeEqualOrEmpty) {
+  Texts tokens;
+  for (int byte = 0; byte < 256; ++byte)
+    tokens.push_back(byte_level_spelling(std::string(1, static_cast<char>(byte))));
+  for (const char* token : {"ab", "ab", "<dummy>", "<dummy>", ""}) tokens.emplace_back(token);
+  Numbers types(tokens.size(), 1);
+  types[258] = types[259] = 3;
+  GgufBuilder gguf;
+  gguf.set("tokenizer.ggml.model", "gpt2").set("tokenizer.ggml.pre", "gpt-2");
+  gguf.set("tokenizer.ggml.tokens", tokens).set("tokenizer.ggml.token_type", types);
+  gguf.set("tokenizer.ggml.merges", Texts{"a b"}).set("tokenizer.ggml.bos_token_id", 258u);
+  const auto tokenizer = load_gguf(gguf);
+  EXPECT_EQ(tokenizer->encode("ab<dummy>", {.parse_special = true}), (Ids{257, 259}));
+  EXPECT_EQ(tokenizer->decode(Ids{256, 257, 258, 259, 260}), "abab<dummy><dummy>[EMPTY_260]");
+  EXPECT_EQ(tokenizer->decode(Ids{258, 256}, true), "ab");
+  EXPECT_EQ(tokenizer->bos_id(), 258);
+}
+
+TEST(GgufTokenizer, PiecesMayBeEqualOrEmpty) {
+  const std::string space = "\xe2\x96\x81";
+  GgufBuilder gguf;
+  gguf.set("tokenizer.ggml.model", "llama");
+  gguf.set("tokenizer.ggml.tokens",
+           Texts{"<unk>", "<s>", "</s>", space, "a", "a", "<x>", "<x>", ""});
+  gguf.set("tokenizer.ggml.scores", std::vector<float>{0, 0, 0, -9, -8, -8, 0, 0, 0});
+  gguf.set("tokenizer.ggml.token_type", Numbers{2, 3, 3, 1, 1, 1, 3, 3, 1});
+  const auto tokenizer = load_gguf(gguf);
+  EXPECT_EQ(tokenizer->encode("a<x>", {.add_special = false, .parse_special = true}),
+            (Ids{3, 5, 7}));
+  EXPECT_EQ(tokenizer->decode(Ids{4, 5, 8}), "aa[EMPTY_8]");
+}
+
+TEST(GgufTokenizer, SeveralPiecesMayBeUnknownAndTheFileNamesTheOneOfText) {
+  const std::string space = "\xe2\x96\x81";
+  const auto with = [&](std::optional<std::uint32_t> unknown) {
+    GgufBuilder gguf;
+    gguf.set("tokenizer.ggml.model", "llama");
+    gguf.set("tokenizer.ggml.tokens", Texts{"<unk>", "<s>", "</s>", space, "a", "<|other|>"});
+    gguf.set("tokenizer.ggml.scores", std::vector<float>{0, 0, 0, -9, -8, 0});
+    gguf.set("tokenizer.ggml.token_type", Numbers{2, 3, 3, 1, 1, 2});
+    if (unknown) gguf.set("tokenizer.ggml.unknown_token_id", *unknown);
+    return load_gguf(gguf);
+  };
+  const EncodeOptions special{.add_special = false, .parse_special = true};
+  EXPECT_EQ(with({})->encode("a?<|other|>", special), (Ids{3, 4, 0, 5}));
+  EXPECT_EQ(with(5)->encode("a?", special), (Ids{3, 4, 5}));
+  EXPECT_EQ(with({})->spelling(5), "<|other|>");
+  GgufBuilder none;
+  none.set("tokenizer.ggml.model", "llama").set("tokenizer.ggml.tokens", Texts{"a"});
+  none.set("tokenizer.ggml.scores", std::vector<float>{0});
+  EXPECT_THAT(gguf_error_of(none),
+              HasSubstr("'tokenizer.ggml.token_type' has no token of the type unknown (2)"));
+}
+
+// Han is split from other letters, which llama-bpe keeps together.
+TEST(GgufTokenizer, KimisVocabularySplitsHanFromLetters) {
+  const std::string han = "\xe4\xb8\xad";
+  Texts tokens, merges;
+  for (int byte = 0; byte < 256; ++byte)
+    tokens.push_back(byte_level_spelling(std::string(1, static_cast<char>(byte))));
+  const std::string first = byte_level_spelling(han.substr(0, 1)),
+                    second = byte_level_spelling(han.substr(1, 1)),
+                    third = byte_level_spelling(han.substr(2, 1));
+  for (const std::string& token :
+       {first + second, first + second + third, first + second + third + "a", std::string("bc")})
+    tokens.push_back(token);
+  merges = {first + " " + second, first + second + " " + third, first + second + third + " a",
+            "b c"};
+  GgufBuilder gguf;
+  gguf.set("tokenizer.ggml.model", "gpt2").set("tokenizer.ggml.tokens", tokens);
+  gguf.set("tokenizer.ggml.merges", merges);
+  EXPECT_EQ(
+      load_gguf(GgufBuilder(gguf).set("tokenizer.ggml.pre", "llama-bpe"))->encode(han + "abc"),
+      (Ids{258, 259}));
+  EXPECT_EQ(load_gguf(GgufBuilder(gguf).set("tokenizer.ggml.pre", "kimi-k2"))->encode(han + "abc"),
+            (Ids{257, 'a', 259}));
+}
+
+// The tokenizer keys of llama.cpp beside the vocabulary, with a value that no file here has.
+struct TokenizerKey {
+  const char* name;
+  std::variant<std::uint32_t, bool, std::string> value;
+  enum { used, without_effect, refused } outcome;
+};
+const TokenizerKey kTokenizerKeys[] = {
+    {"ggml.token_type_count", 2u, TokenizerKey::without_effect},
+    {"ggml.bos_token_id", 2u, TokenizerKey::used},
+    {"ggml.eos_token_id", 1u, TokenizerKey::used},
+    {"ggml.padding_token_id", 2u, TokenizerKey::used},
+    {"ggml.unknown_token_id", 1u, TokenizerKey::used},
+    {"ggml.seperator_token_id", 1u, TokenizerKey::without_effect},
+    {"ggml.cls_token_id", 1u, TokenizerKey::without_effect},
+    {"ggml.mask_token_id", 1u, TokenizerKey::without_effect},
+    {"ggml.fim_pre_token_id", 1u, TokenizerKey::without_effect},
+    {"ggml.fim_suf_token_id", 1u, TokenizerKey::without_effect},
+    {"ggml.fim_mid_token_id", 1u, TokenizerKey::without_effect},
+    {"ggml.prefix_token_id", 1u, TokenizerKey::without_effect},
+    {"ggml.suffix_token_id", 1u, TokenizerKey::without_effect},
+    {"ggml.middle_token_id", 1u, TokenizerKey::without_effect},
+    {"ggml.add_bos_token", false, TokenizerKey::used},
+    {"ggml.add_eos_token", true, TokenizerKey::used},
+    {"ggml.add_sep_token", true, TokenizerKey::without_effect},
+    {"ggml.add_space_prefix", false, TokenizerKey::used},
+    {"ggml.remove_extra_whitespaces", true, TokenizerKey::used},
+    {"ggml.precompiled_charsmap", "x", TokenizerKey::refused},
+    {"ggml.normalizer.lowercase", true, TokenizerKey::refused},
+    {"ggml.normalizer.strip_accents", true, TokenizerKey::refused},
+    {"ggml.treat_whitespace_as_suffix", true, TokenizerKey::refused},
+    {"huggingface.json", "{}", TokenizerKey::without_effect},
+    {"rwkv.world", "x", TokenizerKey::without_effect},
+};
+
+TEST(GgufTokenizer, KeysAreUsedOrWithoutEffectOrRefused) {
+  const auto probe = [](const GgufBuilder& gguf) {
+    const auto tokenizer = load_gguf(gguf);
+    return std::tuple(tokenizer->encode(" ab  ab?"), tokenizer->bos_id(), tokenizer->eos_id(),
+                      tokenizer->pad_id());
+  };
+  const auto before = probe(pieces());
+  for (const TokenizerKey& key : kTokenizerKeys) {
+    SCOPED_TRACE(key.name);
+    GgufBuilder gguf = pieces();
+    const std::string name = std::string("tokenizer.") + key.name;
+    std::visit([&](const auto& value) { gguf.set(name, value); }, key.value);
+    if (key.outcome == TokenizerKey::refused) {
+      EXPECT_THAT(gguf_error_of(gguf), HasSubstr("'" + name + "' is "));
+    } else {
+      EXPECT_EQ(probe(gguf) != before, key.outcome == TokenizerKey::used);
+    }
+  }
 }
 
 TEST(GgufTokenizer, IsNotSavedApartFromItsFile) {

@@ -45,10 +45,17 @@ TEST(Tokenizer, MergesByRankNotByLength) {
 TEST(Tokenizer, IgnoreMergesTakesAWholeWord) {
   SmallTokenizer small;
   small.merges = "";
-  EXPECT_EQ(load(small)->encode("abc"), (Ids{'a', 'b', 'c'}));
   small.model_keys = R"("type":"BPE","ignore_merges":true)";
   EXPECT_EQ(load(small)->encode("abc"), Ids{257});
   EXPECT_EQ(load(small)->encode("abcb"), (Ids{'a', 'b', 'c', 'b'}));
+}
+
+TEST(Tokenizer, AVocabularyOfMergedBytesNeedsMerges) {
+  SmallTokenizer small;
+  small.merges = "";
+  EXPECT_THAT(error_of(small.json()),
+              ::testing::HasSubstr("'model.merges' is empty, but the vocabulary has tokens of "
+                                   "several bytes: every byte of a text would be a token"));
 }
 
 TEST(Tokenizer, MergesMayBePairsAndHaveAVersionLine) {
