@@ -15,11 +15,23 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::array kSideFiles = {
-    "added_tokens.json",        "chat_template.jinja",   "chat_template.json",
-    "generation_config.json",   "lamina_tokenizer.json", "merges.txt",
-    "preprocessor_config.json", "processor_config.json", "ranks.tiktoken",
-    "special_tokens_map.json",  "tiktoken.json",         "tokenizer.json",
-    "tokenizer.model",          "tokenizer_config.json", "vocab.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+    "chat_template.json",
+    "generation_config.json",
+    "lamina_tokenizer.json",
+    "merges.txt",
+    "preprocessor_config.json",
+    "processor_config.json",
+    "ranks.tiktoken",
+    "special_tokens_map.json",
+    "tekken.json",
+    "tiktoken.json",
+    "tiktoken.model",
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "vocab.json",
 };
 
 JsonDocument read_config(const std::string& path) {

@@ -1,73 +1,22 @@
 #include "text/tiktoken.h"
 
 #include <charconv>
+#include <map>
 
 #include "core/error.h"
 #include "core/json.h"
 #include "core/printable.h"
 #include "core/read_file.h"
+#include "publishers/tokenizer_classes.h"
 #include "text/base64.h"
-#include "text/bpe_merges.h"
 #include "text/pipeline.h"
+#include "text/ranked_bpe.h"
 #include "text/vocabulary.h"
 
 namespace lamina::text {
 namespace {
 
-constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
-
-// Byte-pair encoding where the rank of what two parts become is its id.
-class RankedBpe final : public WordModel {
- public:
-  RankedBpe(const std::vector<std::string_view>& tokens, const std::string& path)
-      : vocabulary_(tokens, Vocabulary::Form::text, path) {
-    for (std::string_view token : tokens) longest_ = std::max(longest_, token.size());
-    for (unsigned byte = 0; byte < 256; ++byte) {
-      const char c = static_cast<char>(byte);
-      const auto id = find({&c, 1});
-      if (!id)
-        throw UserError(
-            ExitCode::checkpoint,
-            {path,
-             fmt::format("has no token for the byte 0x{:02x}; it must have all 256", byte),
-             {"copy the file again from where it was published"}});
-      bytes_[byte] = *id;
-    }
-  }
-
-  std::size_t num_ids() const override { return vocabulary_.num_ids(); }
-  std::string_view token(TokenId id) const override { return vocabulary_.token(id); }
-  std::optional<TokenId> find(std::string_view token) const override {
-    return vocabulary_.find(token);
-  }
-
-  void encode(std::string_view word, TokenSink& out) const override {
-    if (const auto id = find(word)) return out.add(*id, 0, word.size());  // before any merge
-    if (word.size() >= FoundMerge::kNone)
-      user_error(ExitCode::data, "encoding text", "a word of {} bytes; at most 4 GiB are possible",
-                 word.size());
-    std::vector<MergePart> parts;
-    for (std::size_t i = 0; i < word.size(); ++i)
-      parts.push_back(
-          {bytes_[static_cast<unsigned char>(word[i])], static_cast<std::uint32_t>(i + 1)});
-    merge_parts(parts, [&](const MergePart&, const MergePart& right, std::uint32_t begin) {
-      // What is longer than every token is not looked up: its hash would cost its length.
-      if (right.end - begin > longest_) return FoundMerge{};
-      const auto id = find(word.substr(begin, right.end - begin));
-      return id ? FoundMerge{static_cast<std::uint32_t>(*id), *id} : FoundMerge{};
-    });
-    std::size_t begin = 0;
-    for (const MergePart& part : parts) {
-      out.add(part.id, begin, part.end);
-      begin = part.end;
-    }
-  }
-
- private:
-  Vocabulary vocabulary_;
-  TokenId bytes_[256] = {};
-  std::size_t longest_ = 0;
-};
+constexpr std::size_t kMaxRankFileBytes = std::size_t{256} << 20;
 
 // One line, "IQ== 0".
 std::pair<std::string, std::int64_t> read_line(std::string_view line, const std::string& where) {
@@ -88,7 +37,7 @@ std::pair<std::string, std::int64_t> read_line(std::string_view line, const std:
 }
 
 std::unique_ptr<RankedBpe> read_ranks(const std::string& path) {
-  const std::string file = read_file(path, ExitCode::checkpoint, kMaxFileBytes);
+  const std::string file = read_file(path, ExitCode::checkpoint, kMaxRankFileBytes);
   std::vector<std::string> tokens;
   std::size_t number = 0;
   for (std::string_view rest = file; !rest.empty();) {
@@ -131,6 +80,49 @@ std::unique_ptr<Tokenizer> load_tiktoken(const std::string& directory) {
     for (const auto& [content, id] : special.members())
       out->add_token({read_id(id, kMaxIds), std::string(content), false, false, false, false, true},
                      [&](std::string what) { id.fail(std::move(what)); });
+  out->set_names(read_token_names(directory));
+  return out;
+}
+
+std::unique_ptr<Tokenizer> load_tiktoken_model(const std::string& directory) {
+  const std::string path = directory + "/tiktoken.model";
+  const std::string name = read_tokenizer_class(directory).value_or("");
+  const publishers::TokenizerClass* known = publishers::find_tokenizer_class(name);
+  if (!known)
+    throw UserError(ExitCode::checkpoint,
+                    {path,
+                     name.empty() ? "has ranks alone, and no 'tokenizer_class' in "
+                                    "tokenizer_config.json says how a text is split"
+                                  : fmt::format("is of the class '{}', whose rules for splitting a "
+                                                "text lamina does not have",
+                                                printable(name, 60)),
+                     {"save the tokenizer as tokenizer.json, or as ranks.tiktoken with a "
+                      "tiktoken.json that has its pattern (\"pat_str\")"}});
+  std::unique_ptr<RankedBpe> model = read_ranks(path);
+  const auto first_special = static_cast<std::int64_t>(model->num_ids());
+  auto out = std::make_unique<Pipeline>(
+      directory,
+      PipelineParts{.normalizer = Normalizer(),
+                    .splitter = Splitter(publishers::splitting_rules(known->rules).patterns[0],
+                                         path, Regex::Dialect::fancy_regex),
+                    .model = std::move(model),
+                    .words_are_bytes = true,
+                    .decoder = DecoderChain::byte_level()});
+  std::map<std::int64_t, AddedToken> tokens;
+  for (int i = 0; i < publishers::kNumReservedTokens; ++i) {
+    const auto id = static_cast<TokenId>(first_special + i);
+    tokens[id] = {id,  fmt::format(publishers::kReservedTokenName, id), false, false, false, false,
+                  true};
+  }
+  for (AddedToken& token : read_added_tokens(directory)) {
+    token.normalized = false;  // the class looks for all of them in the text as it is
+    tokens.insert_or_assign(token.id, std::move(token));
+  }
+  for (const auto& [id, token] : tokens)
+    out->add_token(token, [&](std::string what) {
+      user_error(ExitCode::checkpoint, directory + "/tokenizer_config.json",
+                 "the id of the added token \"{}\" {}", printable(token.content, 40), what);
+    });
   out->set_names(read_token_names(directory));
   return out;
 }

@@ -3,15 +3,18 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "core/printable.h"
 #include "core/utf8.h"
 #include "io/foreign_file.h"
 #include "io/gguf_model.h"
 #include "text/byte_tokenizer.h"
 #include "text/gguf_tokenizer.h"
 #include "text/sentencepiece.h"
+#include "text/tekken.h"
 #include "text/tiktoken.h"
 #include "text/tokenizer_json.h"
 #include "text/utf8_stream.h"
+#include "text/vocab_merges.h"
 
 namespace lamina::text {
 namespace fs = std::filesystem;
@@ -80,8 +83,11 @@ struct Source {
 constexpr Source kSources[] = {
     {"tokenizer.json", load_tokenizer_json},
     {"tokenizer.model", load_sentencepiece},
+    {"tekken.json", load_tekken},
     {"ranks.tiktoken", load_tiktoken},
+    {"tiktoken.model", load_tiktoken_model},
     {kByteTokenizerFile, load_byte_tokenizer},
+    {"vocab.json", load_vocab_and_merges},
 };
 
 const Source* find_source(const std::string& directory) {
@@ -89,6 +95,22 @@ const Source* find_source(const std::string& directory) {
   for (const Source& source : kSources)
     if (fs::exists(directory + "/" + source.file, ec)) return &source;
   return nullptr;
+}
+
+// What to do, by the files of other tokenizers that are there.
+std::string other_tokenizer(const std::string& directory) {
+  std::error_code ec;
+  if (!io::hub_snapshot(directory).empty()) return io::what_is_there(directory);
+  for (const auto& entry : fs::directory_iterator(directory, ec)) {
+    const std::string name = entry.path().filename().string();
+    if (name == "vocab.txt" || name == "merges.txt" || name == "spiece.model" ||
+        name == "sentencepiece.bpe.model" || name.ends_with(".tiktoken"))
+      return fmt::format(
+          "it has '{}', which lamina does not read: save the tokenizer again as tokenizer.json "
+          "(transformers' AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR))",
+          printable(name, 60));
+  }
+  return "copy the tokenizer files of the model there, or give token ids";
 }
 
 }  // namespace
@@ -111,15 +133,9 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& directory) {
   if (const std::string gguf = io::gguf_in(directory); !gguf.empty())
     return load_gguf_tokenizer(gguf);
   ErrorText error{directory,
-                  "has no tokenizer.json, tokenizer.model or ranks.tiktoken; expected a model "
-                  "directory with its tokenizer",
-                  {}};
-  std::error_code ec;
-  if (fs::exists(directory + "/vocab.json", ec))
-    error.notes.emplace_back(
-        "it has vocab.json and merges.txt: save the tokenizer again as tokenizer.json");
-  else
-    error.notes.emplace_back("copy the tokenizer files of the model there, or give token ids");
+                  "has no tokenizer.json, tokenizer.model, tekken.json, tiktoken.model or "
+                  "vocab.json; expected a model directory with its tokenizer",
+                  {other_tokenizer(directory)}};
   throw UserError(ExitCode::checkpoint, std::move(error));
 }
 

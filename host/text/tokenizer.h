@@ -104,8 +104,9 @@ class Tokenizer {
   void check_ids(std::span<const TokenId> ids) const;  // the errors of decode()
 };
 
-// Of a model directory: the first of tokenizer.json, tokenizer.model (SentencePiece),
-// ranks.tiktoken, lamina_tokenizer.json (the byte tokenizer) and a GGUF file (io::gguf_in()).
+// Of a model directory: the first of tokenizer.json, tokenizer.model (SentencePiece), tekken.json,
+// ranks.tiktoken, tiktoken.model, lamina_tokenizer.json (the byte tokenizer), vocab.json with
+// merges.txt, and a GGUF file (io::gguf_in()).
 // Errors (class checkpoint): none there; damaged; a feature that lamina lacks, by name.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& directory);
 

@@ -76,6 +76,14 @@ std::vector<AddedToken> read_added_tokens(const std::string& directory) {
   return out;
 }
 
+std::optional<std::string> read_tokenizer_class(const std::string& directory) {
+  for (const auto& [file, key] : {std::pair("tokenizer_config.json", "tokenizer_class"),
+                                  std::pair("config.json", "model_type")})
+    if (const auto document = read_if_there(fmt::format("{}/{}", directory, file)))
+      if (auto name = name_in(document->root(), key)) return name;
+  return std::nullopt;
+}
+
 std::vector<std::string> copy_tokenizer_files(const std::string& from, const std::string& to) {
   if (std::error_code ec; !fs::is_directory(from, ec))
     throw UserError(
@@ -85,9 +93,10 @@ std::vector<std::string> copy_tokenizer_files(const std::string& from, const std
          "it",
          {"use the tokenizer files that were published with the model"}});
   std::vector<std::string> names;
-  for (const char* name : {"tokenizer.json", "tokenizer.model", "ranks.tiktoken", "tiktoken.json",
-                           "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-                           "chat_template.jinja"}) {
+  for (const char* name :
+       {"tokenizer.json", "tokenizer.model", "tekken.json", "ranks.tiktoken", "tiktoken.json",
+        "tiktoken.model", "vocab.json", "merges.txt", "tokenizer_config.json",
+        "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"}) {
     std::error_code ec;
     if (!fs::exists(fs::path(from) / name, ec)) continue;
     fs::copy_file(fs::path(from) / name, fs::path(to) / name, fs::copy_options::overwrite_existing,

@@ -24,6 +24,11 @@ TokenNames read_token_names(const std::string& directory);
 // directories, in order of their ids; none if both lack. Errors (class checkpoint).
 std::vector<AddedToken> read_added_tokens(const std::string& directory);
 
+// The class of the tokenizer, from tokenizer_config.json, or else the type of the model, from
+// config.json; nothing where neither says one. Errors (class checkpoint): a file is damaged, the
+// name is not a text.
+std::optional<std::string> read_tokenizer_class(const std::string& directory);
+
 // Copies the files of a tokenizer that `from` has, and returns their names. Errors (class
 // checkpoint): `from` is no directory.
 std::vector<std::string> copy_tokenizer_files(const std::string& from, const std::string& to);

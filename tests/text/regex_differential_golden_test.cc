@@ -9,6 +9,7 @@
 
 #include "core/json.h"
 #include "core/utf8.h"
+#include "publishers/tokenizer_classes.h"
 #include "support/goldens.h"
 #include "text/oniguruma.h"
 #include "text/regex.h"
@@ -89,25 +90,54 @@ class Texts {
   Oniguruma unassigned_{"\\p{Cn}"};
 };
 
+std::vector<std::string> random_texts() {
+  Texts texts;
+  std::vector<std::string> out;
+  for (int i = 0; i < 4000; ++i) out.push_back(texts.next());
+  return out;
+}
+
+void expect_same_splits(const std::string& pattern, const std::vector<std::string>& texts) {
+  const Oniguruma reference(pattern);
+  const Regex ours(pattern, "test");
+  int different = 0;
+  for (const std::string& text : texts) {
+    if (our_matches(ours, text) == reference.matches(text)) continue;
+    if (++different > 3) break;
+    ADD_FAILURE() << pattern << "\n"
+                  << ::testing::PrintToString(text) << "\nours "
+                  << ::testing::PrintToString(our_matches(ours, text)) << "\nOniguruma "
+                  << ::testing::PrintToString(reference.matches(text));
+  }
+}
+
 TEST(RegexDifferential, PublishedPatternsSplitAsOnigurumaDoes) {
   const std::set<std::string> patterns = published_patterns();
   ASSERT_FALSE(patterns.empty());
-  Texts texts;
-  std::vector<std::string> all;
-  for (int i = 0; i < 4000; ++i) all.push_back(texts.next());
-  for (const std::string& pattern : patterns) {
-    const Oniguruma reference(pattern);
-    const Regex ours(pattern, "test");
-    int different = 0;
-    for (const std::string& text : all) {
-      if (our_matches(ours, text) == reference.matches(text)) continue;
-      if (++different > 3) break;
-      ADD_FAILURE() << pattern << "\n"
-                    << ::testing::PrintToString(text) << "\nours "
-                    << ::testing::PrintToString(our_matches(ours, text)) << "\nOniguruma "
-                    << ::testing::PrintToString(reference.matches(text));
-    }
+  const std::vector<std::string> texts = random_texts();
+  for (const std::string& pattern : patterns) expect_same_splits(pattern, texts);
+}
+
+// Classes of classes: unions, intersections and complements of a few sets, to a depth of 3.
+std::string random_class(std::mt19937& random, int depth) {
+  static constexpr const char* kSets[] = {"a-z", "\\p{L}", "\\p{Han}", "\\p{N}", "\\s", "\\S",
+                                          "'",   "\\P{L}", "\\p{M}",   "\\r\\n", "e",   "1-3"};
+  std::string out = random() % 3 == 0 ? "[^" : "[";
+  for (unsigned operands = 1 + random() % 2; operands > 0; --operands) {
+    for (unsigned items = 1 + random() % 2; items > 0; --items)
+      out += depth > 0 && random() % 3 == 0 ? random_class(random, depth - 1)
+                                            : kSets[random() % std::size(kSets)];
+    if (operands > 1) out += "&&";
   }
+  return out + "]";
+}
+
+TEST(RegexDifferential, ClassesOfClassesSplitAsOnigurumaDoes) {
+  const std::vector<std::string> texts = random_texts();
+  expect_same_splits(std::string(publishers::splitting_rules("kimi-k2").patterns[0]), texts);
+  std::mt19937 random(29);
+  for (int i = 0; i < 200; ++i)
+    expect_same_splits(random_class(random, 2) + "+", {texts.begin(), texts.begin() + 200});
 }
 
 }  // namespace

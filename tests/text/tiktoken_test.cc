@@ -15,19 +15,7 @@ namespace {
 using lamina::testing::TempDir;
 using Ids = std::vector<TokenId>;
 
-std::string base64(std::string_view bytes) {
-  static constexpr std::string_view kAlphabet =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    unsigned bits = 0;
-    for (std::size_t k = 0; k < 3; ++k)
-      bits = bits << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0U);
-    for (std::size_t k = 0; k < 4; ++k)
-      out += i + k > bytes.size() ? '=' : kAlphabet[bits >> (18 - 6 * k) & 63];
-  }
-  return out;
-}
+using testing::base64;
 
 // The bytes in order, then these.
 std::string ranks(const std::vector<std::string>& more = {"ab", "abc", "bc"}) {
@@ -87,6 +75,48 @@ TEST(Tiktoken, RefusesRanksThatCannotBe) {
               ::testing::HasSubstr("tiktoken.json:1: 'pat_str': the pattern is not a regular"));
   EXPECT_THAT(error_of(ranks(), R"({"pat_str":"a","special_tokens":{"<s>":256}})"),
               ::testing::HasSubstr("is 256, which is the token \"ab\""));
+}
+
+// Moonshot's form: the rules are those of the class, special tokens those of the config.
+testing::FilesByName moonshot_files(const std::string& config) {
+  const std::string han = "\xe4\xb8\xad";
+  return {{"tiktoken.model", ranks({han.substr(0, 2), han, han + "a", "bc", "Bz", "12"})},
+          {"tokenizer_config.json", config}};
+}
+
+// Ids of tiktoken with the pattern that Moonshot published.
+TEST(Tiktoken, ModelFilesHaveTheRulesOfTheirClass) {
+  const auto tokenizer = testing::load(moonshot_files(
+      R"({"tokenizer_class":"TikTokenTokenizer","bos_token":"[BOS]","eos_token":"[EOS]",)"
+      R"("added_tokens_decoder":{"262":{"content":"[BOS]","special":true},)"
+      R"("263":{"content":"[EOS]","special":true},"264":{"content":"<|im_end|>","special":true}}})"));
+  EXPECT_EQ(tokenizer->encode("\xe4\xb8\xad"
+                              "abc 123"),
+            (Ids{257, 'a', 259, ' ', 261, '3'}));
+  EXPECT_EQ(tokenizer->encode("a<|im_end|>", {.parse_special = true}), (Ids{'a', 264}));
+  EXPECT_TRUE(tokenizer->reads_special_tokens());
+  EXPECT_EQ(tokenizer->bos_id(), 262);
+  EXPECT_EQ(tokenizer->eos_id(), 263);
+  EXPECT_EQ(tokenizer->find_token("<|reserved_token_300|>"), 300);
+  EXPECT_EQ(tokenizer->vocab_size(), 262 + 256);
+  EXPECT_EQ(tokenizer->decode(Ids{262, 257, 264}, true), "\xe4\xb8\xad");
+}
+
+TEST(Tiktoken, ModelFilesOfOtherClassesAreRefused) {
+  EXPECT_EQ(
+      testing::error_of(moonshot_files(R"({"tokenizer_class":"OtherTokenizer"})")),
+      "tiktoken.model: is of the class 'OtherTokenizer', whose rules for splitting a text "
+      "lamina does not have\n"
+      "  save the tokenizer as tokenizer.json, or as ranks.tiktoken with a tiktoken.json that "
+      "has its pattern (\"pat_str\")");
+  EXPECT_THAT(testing::error_of(moonshot_files("{}")),
+              ::testing::HasSubstr("has ranks alone, and no 'tokenizer_class' in "
+                                   "tokenizer_config.json says how a text is split"));
+  EXPECT_THAT(testing::error_of(moonshot_files(
+                  R"({"tokenizer_class":"TikTokenTokenizer",)"
+                  R"("added_tokens_decoder":{"256":{"content":"[BOS]","special":true}}})")),
+              ::testing::HasSubstr("tokenizer_config.json: the id of the added token \"[BOS]\" is "
+                                   "256, which is the token"));
 }
 
 TEST(Base64, DecodesWholeGroupsOnly) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "core/error.h"
 #include "support/temp_dir.h"
@@ -19,6 +20,20 @@ inline std::unique_ptr<Tokenizer> load(const FilesByName& files) {
   lamina::testing::TempDir dir;
   for (const auto& [name, bytes] : files) dir.write(name, bytes);
   return load_tokenizer(dir.path());
+}
+
+inline std::string base64(std::string_view bytes) {
+  static constexpr std::string_view kAlphabet =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    unsigned bits = 0;
+    for (std::size_t k = 0; k < 3; ++k)
+      bits = bits << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0U);
+    for (std::size_t k = 0; k < 4; ++k)
+      out += i + k > bytes.size() ? '=' : kAlphabet[bits >> (18 - 6 * k) & 63];
+  }
+  return out;
 }
 
 // What is said of the files, from the name of the wrong one on; "accepted" where they load.

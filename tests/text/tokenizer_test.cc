@@ -380,13 +380,14 @@ TEST(Tokenizer, SaysWhichFilesADirectoryLacks) {
   TempDir dir;
   EXPECT_USER_ERROR(load_tokenizer(dir.path()), ExitCode::checkpoint,
                     dir.path() +
-                        ": has no tokenizer.json, tokenizer.model or ranks.tiktoken; expected a "
-                        "model directory with its tokenizer\n  copy the tokenizer files of the "
+                        ": has no tokenizer.json, tokenizer.model, tekken.json, tiktoken.model or "
+                        "vocab.json; expected a model directory with its tokenizer\n  copy the "
+                        "tokenizer files of the "
                         "model there, or give token ids");
   EXPECT_FALSE(has_tokenizer(dir.path()));
   EXPECT_ERROR_SAYS(has_tokenizer(dir.path() + "/removed"), ExitCode::checkpoint,
                     "there is no such directory");
-  dir.write("vocab.json", "{}");
+  dir.write("vocab.txt", "[PAD]");
   EXPECT_ERROR_SAYS(load_tokenizer(dir.path()), ExitCode::checkpoint,
                     "save the tokenizer again as tokenizer.json");
 }

@@ -1,0 +1,108 @@
+// vocab.json with merges.txt: ids, which rules split a text, and directories that cannot be.
+#include "text/vocab_merges.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "core/json_writer.h"
+#include "support/temp_dir.h"
+#include "text/byte_level.h"
+#include "tokenizer_folder.h"
+
+namespace lamina::text {
+namespace {
+
+using testing::FilesByName;
+using ::testing::HasSubstr;
+using Ids = std::vector<TokenId>;
+
+// The bytes in order, 256 "ab", 257 "12", 258 "<|endoftext|>".
+FilesByName byte_pair_files(const std::string& tokenizer_config) {
+  std::string vocab;
+  for (int byte = 0; byte < 256; ++byte)
+    vocab += fmt::format(
+        "{}:{},", json_quote(byte_level_spelling(std::string(1, static_cast<char>(byte)))), byte);
+  return {{"vocab.json", "{" + vocab + R"("ab":256,"12":257,"<|endoftext|>":258})"},
+          {"merges.txt", "#version: 0.2\na b\n1 2\n"},
+          {"tokenizer_config.json", tokenizer_config}};
+}
+
+TEST(VocabMerges, Example) {
+  const auto tokenizer = testing::load(byte_pair_files(R"({"tokenizer_class":"GPT2Tokenizer"})"));
+  EXPECT_EQ(tokenizer->encode("ab12"), (Ids{256, 257}));
+  EXPECT_EQ(tokenizer->encode("a<|endoftext|>", {.parse_special = true}), (Ids{'a', 258}));
+  EXPECT_EQ(tokenizer->decode(Ids{256, 258}, true), "ab");
+  EXPECT_EQ(tokenizer->eos_id(), 258);
+}
+
+TEST(VocabMerges, TheClassSaysHowATextIsSplit) {
+  const auto tokenizer = testing::load(byte_pair_files(R"({"tokenizer_class":"Qwen2Tokenizer"})"));
+  EXPECT_EQ(tokenizer->encode("ab12"), (Ids{256, '1', '2'}));
+  FilesByName by_model = byte_pair_files("{}");
+  by_model["config.json"] = R"({"model_type":"qwen3"})";
+  EXPECT_EQ(testing::load(by_model)->encode("12"), (Ids{'1', '2'}));
+}
+
+TEST(VocabMerges, ConfigAddsTokensAndBos) {
+  FilesByName files = byte_pair_files(
+      R"({"tokenizer_class":"GPT2Tokenizer","add_bos_token":true,"bos_token":"<|endoftext|>",)"
+      R"("added_tokens_decoder":{"259":{"content":"<tool>","special":true}}})");
+  const auto tokenizer = testing::load(files);
+  EXPECT_EQ(tokenizer->encode("ab<tool>", {.parse_special = true}), (Ids{258, 256, 259}));
+}
+
+TEST(VocabMerges, RefusesDirectoriesThatCannotBe) {
+  EXPECT_EQ(testing::error_of(byte_pair_files(R"({"tokenizer_class":"CLIPTokenizer"})")),
+            "vocab.json: is of the class 'CLIPTokenizer', whose rules for splitting a text lamina "
+            "does not have\n"
+            "  save the tokenizer again as tokenizer.json: transformers' "
+            "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)");
+  EXPECT_THAT(testing::error_of(byte_pair_files("{}")),
+              HasSubstr("neither 'tokenizer_class' in tokenizer_config.json nor 'model_type' in "
+                        "config.json says how a text is split"));
+  FilesByName alone = byte_pair_files("{}");
+  alone.erase("merges.txt");
+  EXPECT_THAT(testing::error_of(alone), HasSubstr("vocab.json: has no merges.txt beside it"));
+  FilesByName merges = byte_pair_files(R"({"tokenizer_class":"GPT2Tokenizer"})");
+  merges["merges.txt"] = "#version: 0.2\na b\na q\n";
+  EXPECT_THAT(testing::error_of(merges),
+              HasSubstr("merges.txt:3: merges 'aq', which is not in the vocabulary"));
+  merges["merges.txt"] = "#version: 0.2\n";
+  EXPECT_THAT(testing::error_of(merges),
+              HasSubstr("merges.txt: is empty: every byte of a text would be a token"));
+}
+
+TEST(VocabMerges, OtherTokenizersAreNamed) {
+  lamina::testing::TempDir folder;
+  folder.write("vocab.txt", "[PAD]\n");
+  try {
+    load_tokenizer(folder.path());
+    ADD_FAILURE() << "accepted";
+  } catch (const UserError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("it has 'vocab.txt', which lamina does not read: save the "
+                                    "tokenizer again as tokenizer.json"));
+  }
+}
+
+TEST(VocabMerges, AFolderOfTheHubsCacheNamesItsSnapshot) {
+  lamina::testing::TempDir folder;
+  std::filesystem::create_directories(folder / "models--a--b/snapshots/0123abcd");
+  std::filesystem::create_directories(folder / "models--a--b/snapshots/4567");
+  std::filesystem::create_directories(folder / "models--a--b/refs");
+  folder.write("models--a--b/refs/main", "4567\n");
+  const std::string directory = folder / "models--a--b";
+  try {
+    load_tokenizer(directory);
+    ADD_FAILURE() << "accepted";
+  } catch (const UserError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("it is a folder of the Hub's cache: name the model in it, " +
+                                    directory + "/snapshots/4567"));
+  }
+}
+
+}  // namespace
+}  // namespace lamina::text
