@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/json_writer.h"
+#include "core/printable.h"
 #include "io/gguf_names.h"
 
 namespace lamina::io {
@@ -28,6 +29,31 @@ constexpr std::string_view kSaidByLatentAttention[] = {
 
 bool is_zero(const GgufValue& value) {
   return !value.is_array && value.type != Type::string && value.number(0) == 0;
+}
+
+// Whether all of a value is 0, false or empty: the feature is off.
+bool is_off(const GgufValue& value) {
+  for (std::size_t i = 0; i < value.size(); ++i)
+    if (value.type == Type::string ? !value.strings[i].empty() : value.number(i) != 0) return false;
+  return true;
+}
+
+// By the lists of gguf_names.h.
+bool has_no_effect(const GgufFile& file, std::string_view prefix, const GgufValue& value) {
+  const std::string_view own = value.key.substr(prefix.size());
+  if (is_off(value) || std::ranges::find(kKeysWithoutEffect, own) != std::end(kKeysWithoutEffect))
+    return true;
+  if (value.is_array || value.type == Type::string) return false;
+  for (const NeutralValue& row : kNeutralValues)
+    if (row.key == own && value.number(0) == row.value) return true;
+  for (const ConfigName& row : kSameValues) {
+    if (row.gguf != own) continue;
+    const GgufValue* other = file.find(fmt::format("{}{}", prefix, row.published));
+    if (other && !other->is_array && other->type != Type::string &&
+        other->number(0) == value.number(0))
+      return true;
+  }
+  return false;
 }
 
 void write(JsonWriter& json, const GgufValue& value, std::size_t i) {
@@ -158,7 +184,7 @@ class ConfigWriter {
         lamina::io::write(json_.key(value.key), value);
         continue;
       }
-      if (own.starts_with(kRopeScaling) ||
+      if (own.starts_with(kRopeScaling) || own == kOldRopeFactor ||
           std::ranges::find(kSaidOtherwise, own) != std::end(kSaidOtherwise))
         continue;
       if (is_latent() &&
@@ -217,7 +243,10 @@ class ConfigWriter {
           file_.fail(key, fmt::format("is {}, which is not a width", *value));
         if (value) return *value;
       }
-      file_.fail(fmt::format("{}{}", prefix_, name), "is missing", "convert the model again");
+      file_.fail(
+          fmt::format("{}{}", prefix_, name),
+          fmt::format("is missing, which latent attention ('{}{}') needs", prefix_, kLatentRank),
+          "convert the model again");
     };
     const std::int64_t rotated = width("rope.dimension_count");
     json_.key("qk_rope_head_dim").value(rotated);
@@ -241,20 +270,69 @@ class ConfigWriter {
           .value(static_cast<double>(*rotated) / static_cast<double>(head));
   }
 
+  // The factor of scaled positions; null where the file has none.
+  const GgufValue* rotary_factor() const {
+    const GgufValue* factor = find(kRopeScalingFactor);
+    if (!factor) factor = find(kOldRopeFactor);
+    if (factor && *file_.number(factor->key) < 0)
+      file_.fail(factor->key, "is negative; it must be positive");
+    return factor;
+  }
+
+  // Keys of scaling that were not written say nothing else than what was.
+  void check_other_scaling(bool is_yarn) const {
+    for (const GgufValue& value : file_.metadata()) {
+      if (!value.key.starts_with(prefix_)) continue;
+      const std::string_view own = value.key.substr(prefix_.size());
+      if (!own.starts_with(kRopeScaling) || own == kRopeScalingType || own == kRopeScalingFactor ||
+          keeps(value.key))
+        continue;
+      const std::string_view name = own.substr(kRopeScaling.size());
+      const bool is_written = name == kYarnLogMultiplier ||
+                              std::ranges::find(kRopeScalingNames, name, &ConfigName::gguf) !=
+                                  std::end(kRopeScalingNames);
+      // Without scaling only a factor of the rotated values has an effect.
+      const bool has_effect = is_yarn ? !is_written : name == "attn_factor";
+      if (has_effect && !has_no_effect(file_, prefix_, value))
+        file_.fail(value.key, "is a kind of scaled positions that lamina does not have",
+                   "use the safetensors files of the same model");
+    }
+  }
+
   void write_rotary_scaling() {
     const double theta = file_.number(prefix_ + "rope.freq_base").value_or(10000);
-    if (const GgufTensor* divisors = model_.find_tensor(kRopeFactorsTensor))
+    const GgufValue* kind = find(kRopeScalingType);
+    const std::string_view type = kind ? *file_.text(kind->key) : "linear";
+    if (type != "none" && type != "linear" && type != "yarn")
+      file_.fail(kind->key,
+                 fmt::format("is '{}'; none, linear and yarn are known", printable(type)),
+                 "use the safetensors files of the same model");
+    const GgufValue* factor = type == "none" ? nullptr : rotary_factor();
+    const bool is_yarn = type == "yarn";
+    const bool scales = is_yarn || (factor && !is_off(*factor) && *file_.number(factor->key) != 1);
+    check_other_scaling(is_yarn);
+    if (const GgufTensor* divisors = model_.find_tensor(kRopeFactorsTensor)) {
+      if (scales)
+        file_.fail(factor ? factor->key : kind->key,
+                   fmt::format("scales positions, and so does the tensor '{}'; lamina has one of "
+                               "the two",
+                               kRopeFactorsTensor));
       return write_banded_scaling(json_, file_, *divisors, theta);
-    const GgufValue* type = find("rope.scaling.type");
-    if (!type || file_.text(type->key) == "none") return;
-    json_.key("rope_scaling").begin_object();
+    }
+    if (!scales) return;
+    json_.key("rope_scaling").begin_object().key("rope_type").value(type);
+    if (factor) lamina::io::write(json_.key("factor"), *factor);
+    if (!is_yarn) {
+      json_.end_object();
+      return;
+    }
     std::set<std::string_view> written;
     for (const ConfigName& row : kRopeScalingNames)
       if (const GgufValue* value = find(fmt::format("{}{}", kRopeScaling, row.gguf));
           value && written.insert(row.published).second)
         lamina::io::write(json_.key(row.published), *value);
     // A tenth of what config.json says twice: the two give cosines and sines the factor 1.
-    const std::string tenth = fmt::format("{}{}yarn_log_multiplier", prefix_, kRopeScaling);
+    const std::string tenth = fmt::format("{}{}{}", prefix_, kRopeScaling, kYarnLogMultiplier);
     if (const auto multiplier = file_.number(tenth))
       for (const char* name : {"mscale", "mscale_all_dim"})
         json_.key(name).value(static_cast<float>(*multiplier * 10));
@@ -286,6 +364,29 @@ std::string gguf_config(const GgufModel& model, const std::string& model_type,
   return ConfigWriter(model, keeps_name).write_all(model_type, marker);
 }
 
+void refuse_unread_key(const GgufModel& model, std::string_view name, const std::string& family) {
+  const GgufFile& file = model.first();
+  const std::string prefix = gguf_architecture(model) + ".";
+  const std::string_view first = name.substr(0, name.find('.'));
+  const auto same_name = [&](const ConfigName& row) {
+    return row.published == name || row.published == first;
+  };
+  for (const GgufValue& value : file.metadata()) {
+    if (!value.key.starts_with(prefix)) continue;
+    const std::string_view own = value.key.substr(prefix.size());
+    const auto is_row = [&](const ConfigName& row) { return row.gguf == own && same_name(row); };
+    if (value.key != name && std::ranges::none_of(kConfigNames, is_row) &&
+        std::ranges::none_of(kWrittenNames, is_row))
+      continue;
+    if (!has_no_effect(file, prefix, value))
+      file.fail(value.key,
+                fmt::format("has no meaning that lamina knows for family '{}': the model could "
+                            "compute something else",
+                            family),
+                "use the safetensors files of the same model");
+  }
+}
+
 std::int64_t gguf_head_width(const GgufModel& model) {
   const std::int64_t width = ConfigWriter(model, {}).head_width();
   if (width <= 0 || width % 2 != 0)
@@ -297,7 +398,7 @@ std::int64_t gguf_head_width(const GgufModel& model) {
 std::vector<std::int64_t> gguf_end_tokens(const GgufModel& model) {
   const GgufFile& file = model.first();
   std::vector<std::int64_t> out;
-  for (const char* key : {"eos", "eot", "eom"})
+  for (const char* key : {"eos", "eot", "eom", "fim_pad", "fim_rep", "fim_sep"})
     if (const auto id = file.integer(fmt::format("tokenizer.ggml.{}_token_id", key));
         id && *id >= 0 && std::in_range<std::int32_t>(*id) &&
         std::ranges::find(out, *id) == out.end())

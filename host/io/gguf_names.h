@@ -105,15 +105,70 @@ inline constexpr std::string_view kWindowPeriodName = "sliding_window_pattern",
 inline constexpr std::string_view kScoring = "expert_gating_func", kScoringName = "scoring_func";
 inline constexpr std::string_view kScoringFunctions[] = {"", "softmax", "sigmoid"};
 
-// Of `rope.scaling.`: names in the object "rope_scaling".
+// Of `rope.scaling.`: the kind of scaling, "linear" where the file does not say; the factor, which
+// files of 2023 have under the last name; and names of others in the object "rope_scaling".
+inline constexpr std::string_view kRopeScalingType = "rope.scaling.type",
+                                  kRopeScalingFactor = "rope.scaling.factor",
+                                  kOldRopeFactor = "rope.scale_linear";
 inline constexpr ConfigName kRopeScalingNames[] = {
-    {"type", "rope_type"},
-    {"factor", "factor"},
     {"original_context_length", "original_max_position_embeddings"},
     {"attn_factor", "attention_factor"},
     {"yarn_attn_factor", "attention_factor"},
     {"yarn_beta_fast", "beta_fast"},
     {"yarn_beta_slow", "beta_slow"},
+};
+inline constexpr std::string_view kYarnLogMultiplier = "yarn_log_multiplier";
+
+// Keys of an architecture that have no effect on what is computed, whatever their value.
+inline constexpr std::string_view kKeysWithoutEffect[] = {
+    "vocab_size",               // the token table has it
+    "context_length",           // in families without a limit of positions
+    "tensor_data_layout",       // who wrote the first files
+    "pooling_type",             // of embeddings
+    "rope.dimension_sections",  // the same for all positions of a text
+    "rope.scaling.finetuned",   // how the model was trained
+};
+// Those that have none with this value. 0 and false have none for all keys: the feature is off.
+struct NeutralValue {
+  std::string_view key;
+  double value;
+};
+inline constexpr NeutralValue kNeutralValues[] = {
+    {"attention.causal", 1},
+    {"expert_gating_func", 1},
+    {"expert_weights_scale", 1},
+    {"expert_group_count", 1},
+    {"expert_group_used_count", 1},
+    {"logit_scale", 1},
+    {"residual_scale", 1},
+    {"embedding_scale", 1},
+    {"attention.output_scale", 1},
+    {"attention.value_scale", 1},
+    {"rope.scaling.attn_factor", 1},
+    {"rope.scaling.yarn_attn_factor", 1},
+    {"rope.scaling.yarn_ext_factor", 1},
+    {"rope.scaling.factor", 1},
+    {"rope.scale_linear", 1},
+};
+// Those that have none where another key has the same value.
+inline constexpr ConfigName kSameValues[] = {
+    {"embedding_length_out", "embedding_length"},
+    {"attention.key_length_swa", "attention.key_length"},
+    {"attention.value_length_swa", "attention.key_length"},
+    {"rope.dimension_count_swa", "rope.dimension_count"},
+    {"rope.freq_base_swa", "rope.freq_base"},
+};
+// Names in config.json of what several keys or other words of a file say, and the key.
+inline constexpr ConfigName kWrittenNames[] = {
+    {"expert_gating_func", "scoring_func"},
+    {"attention.sliding_window_pattern", "layer_types"},
+    {"attention.sliding_window_pattern", "sliding_window_pattern"},
+    {"rope.dimension_count", "partial_rotary_factor"},
+    {"rope.dimension_count", "qk_rope_head_dim"},
+    {"rope.dimension_count", "qk_nope_head_dim"},
+    {"rope.scaling.type", "rope_scaling"},
+    {"rope.scaling.factor", "rope_scaling"},
+    {"rope.scale_linear", "rope_scaling"},
 };
 
 }  // namespace lamina::io

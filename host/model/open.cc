@@ -65,6 +65,9 @@ std::string model_type_of(const io::GgufModel& model, const registry::Catalog& p
 config::ModelSource read_gguf(const io::GgufModel& file, const registry::Catalog& plugins,
                               const std::vector<std::string>& overrides, WeightForm form,
                               std::int64_t& paired_width) {
+  if (const auto type = file.first().text("general.type"); type && *type != "model")
+    file.first().fail("general.type", fmt::format("is '{}'; expected 'model'", printable(*type)),
+                      "give the file of the model itself");
   const std::string model_type = model_type_of(file, plugins);
   const auto parse = [&](const std::string& config) {
     return config::parse_model(config, file.path() + ": metadata",
@@ -89,11 +92,17 @@ config::ModelSource read_gguf(const io::GgufModel& file, const registry::Catalog
     paired_width = io::gguf_head_width(file);
     marker.clear();
   }
-  return parse(io::gguf_config(file, model_type, marker, [&](std::string_view key) {
-    return std::ranges::any_of(family.keys(), [&](const registry::ModelKey& known) {
-      return config::is_called(known.key, key);
-    });
-  }));
+  config::ModelSource out =
+      parse(io::gguf_config(file, model_type, marker, [&](std::string_view key) {
+        return std::ranges::any_of(family.keys(), [&](const registry::ModelKey& known) {
+          return config::is_called(known.key, key);
+        });
+      }));
+  // "name (file: metadata:12)"
+  const registry::ModelConfig config = family.configure(out.raw, out.where);
+  for (const std::string& unread : config.unread())
+    io::refuse_unread_key(file, unread.substr(0, unread.find(' ')), family.name());
+  return out;
 }
 
 bool has_adapter_config(const fs::path& directory) {

@@ -13,6 +13,7 @@
 
 /* Keys of a file have their names in config.json, where these are the same for all architectures.
  * One that means something else is a name, an alias or ignored under its own: "gemma3.block_count".
+ * A key that the family neither reads nor ignores is an error where it may have an effect.
  *
  * The files are those of the family that has their `general.architecture` among its
  * hf_model_types, whatever the marks in it (gpt-oss is gpt_oss). Where one architecture covers

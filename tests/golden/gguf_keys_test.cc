@@ -1,0 +1,221 @@
+// Every key that llama.cpp knows, for every architecture whose GGUF files are read: it changes the
+// model's config, or is known to have no effect, or is refused by name.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <set>
+#include <span>
+#include <sstream>
+#include <variant>
+
+#include "config/value.h"
+#include "io/gguf_names.h"
+#include "model/open.h"
+#include "registry/library.h"
+#include "support/expect_error.h"
+#include "support/gguf_builder.h"
+#include "support/models.h"
+#include "support/paths.h"
+#include "support/temp_dir.h"
+
+namespace lamina::testing {
+namespace {
+
+using KeyValue = std::variant<std::uint32_t, float, bool, std::string, std::vector<std::uint32_t>,
+                              std::vector<std::string>>;
+using KeyValues = std::map<std::string, KeyValue>;  // after "<architecture>."
+
+// A model of two layers, with the keys that its architecture must have.
+KeyValues keys_of(const std::string& architecture) {
+  KeyValues out{{"block_count", 2u},
+                {"embedding_length", 32u},
+                {"feed_forward_length", 64u},
+                {"context_length", 128u},
+                {"attention.head_count", 4u},
+                {"attention.head_count_kv", 2u},
+                {"attention.key_length", 8u},
+                {"attention.value_length", 8u},
+                {"attention.layer_norm_rms_epsilon", 1e-5f}};
+  const auto experts = [&] {
+    out["expert_count"] = 4u;
+    out["expert_used_count"] = 2u;
+  };
+  if (architecture == "gpt2") {
+    for (const char* key : {"attention.head_count_kv", "attention.layer_norm_rms_epsilon",
+                            "attention.key_length", "attention.value_length"})
+      out.erase(key);
+    out["attention.layer_norm_epsilon"] = 1e-5f;
+  } else if (architecture == "qwen3moe" || architecture == "llama4" || architecture == "gpt-oss") {
+    experts();
+    out["expert_feed_forward_length"] = 16u;
+  } else if (architecture == "deepseek2") {
+    experts();
+    out["expert_feed_forward_length"] = 16u;
+    out["expert_shared_count"] = 1u;
+    out["leading_dense_block_count"] = 1u;
+    out["attention.kv_lora_rank"] = 16u;
+    out["attention.key_length"] = 12u;
+    out["attention.value_length"] = 8u;
+    out["rope.dimension_count"] = 4u;
+  }
+  if (architecture == "gpt-oss" || architecture.starts_with("gemma2") ||
+      architecture.starts_with("gemma3"))
+    out["attention.sliding_window"] = 16u;
+  return out;
+}
+
+config::ModelSource source_of(const std::string& architecture, const KeyValues& keys) {
+  GgufBuilder gguf;
+  gguf.set("general.architecture", architecture);
+  for (const auto& [key, value] : keys)
+    std::visit([&](const auto& v) { gguf.set(architecture + "." + key, v); }, value);
+  gguf.tensor("token_embd.weight", {32, 3}, std::vector<float>(96));
+  TempDir dir;
+  return model::describe(dir.write("m.gguf", gguf.bytes()), built_plugins()).source;
+}
+
+// The values of the family's keys.
+std::map<std::string, std::string> values_of(const std::string& architecture,
+                                             const KeyValues& keys) {
+  const config::ModelSource source = source_of(architecture, keys);
+  const registry::ModelConfig config =
+      registry::load_family(built_plugins(), source).configure(source.raw, source.where);
+  std::map<std::string, std::string> out;
+  for (const config::Entry& entry : config.values().entries())
+    out[entry.key] = config::to_toml(entry.value);
+  return out;
+}
+
+struct KnownKey {
+  std::string name;
+  KeyValue value;  // another one than any model has
+};
+
+std::vector<KnownKey> known_keys() {
+  std::ifstream file(std::string(LAMINA_SOURCE_DIR) + "/tests/golden/gguf_architecture_keys.txt");
+  const std::map<std::string, KeyValue> values{{"n", 24u},
+                                               {"f", 0.375f},
+                                               {"b", true},
+                                               {"t", std::string("other")},
+                                               {"l", std::vector<std::uint32_t>{1, 0}},
+                                               {"s", std::vector<std::string>{"a"}}};
+  std::vector<KnownKey> out;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with('#')) continue;
+    std::istringstream words(line);
+    std::string name, kind;
+    words >> name >> kind;
+    out.push_back({name, values.at(kind)});
+  }
+  return out;
+}
+
+// Keys that may stay without an effect; gguf_names.h says why.
+const std::set<std::string> kWithoutEffect = {
+    "vocab_size",       "context_length",          "tensor_data_layout",    "pooling_type",
+    "attention.causal", "rope.dimension_sections", "rope.scaling.finetuned"};
+
+// Scaling of another kind than the file has: only its type would turn it on.
+bool waits_for_a_type(const std::string& key) {
+  return key.starts_with("rope.scaling.") && key != "rope.scaling.type" &&
+         key != "rope.scaling.factor" && key != "rope.scaling.attn_factor";
+}
+
+// Names by which an error may call a key: its own, and those of config.json.
+std::vector<std::string> names_of(const std::string& whole, const std::string& key) {
+  std::vector<std::string> out{"'" + whole + "'"};
+  for (const auto& rows : {std::span<const io::ConfigName>(io::kConfigNames),
+                           std::span<const io::ConfigName>(io::kWrittenNames)})
+    for (const io::ConfigName& row : rows)
+      if (row.gguf == key) out.emplace_back(row.published);
+  if (key.starts_with("rope.")) out.emplace_back("rope_scaling");
+  // Both widths of a head are named together.
+  if (key == "attention.key_length") out.emplace_back("attention.value_length");
+  return out;
+}
+
+// Whether the family says that the key has no effect, or latent attention does: it has as many
+// heads of keys as of queries.
+bool family_ignores(const std::string& architecture, const std::string& name) {
+  if (architecture == "deepseek2" && name == "attention.head_count_kv") return true;
+  const config::ModelSource source = source_of(architecture, keys_of(architecture));
+  const std::vector<std::string> names = names_of(architecture + "." + name, name);
+  return std::ranges::any_of(
+      registry::load_family(built_plugins(), source).keys(), [&](const registry::ModelKey& key) {
+        return key.ignored && std::ranges::any_of(names, [&](const std::string& n) {
+                 return config::is_called(key.key, n);
+               });
+      });
+}
+
+void expect_one_outcome(const std::string& architecture, const KnownKey& key,
+                        const std::map<std::string, std::string>& before) {
+  SCOPED_TRACE(fmt::format("{}.{}", architecture, key.name));
+  KeyValues keys = keys_of(architecture);
+  keys[key.name] = key.value;
+  try {
+    bool is_used = values_of(architecture, keys) != before;
+    if (!is_used && std::holds_alternative<bool>(key.value)) {  // true is the family's default
+      keys[key.name] = false;
+      is_used = values_of(architecture, keys) != before;
+    }
+    EXPECT_TRUE(is_used || kWithoutEffect.contains(key.name) || waits_for_a_type(key.name) ||
+                family_ignores(architecture, key.name))
+        << "is neither used nor refused";
+  } catch (const Error& e) {
+    const std::vector<std::string> names = names_of(architecture + "." + key.name, key.name);
+    EXPECT_TRUE(std::ranges::any_of(names, [&](const std::string& name) {
+      return std::string_view(e.what()).find(name) != std::string_view::npos;
+    })) << e.what();
+  }
+}
+
+class GgufKeys : public ::testing::TestWithParam<const char*> {};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GgufKeys);
+
+TEST_P(GgufKeys, AreUsedOrWithoutEffectOrRefused) {
+  const std::string architecture = GetParam();
+  const auto before = values_of(architecture, keys_of(architecture));
+  const std::vector<KnownKey> all = known_keys();
+  ASSERT_GT(all.size(), 100u);
+  for (const KnownKey& key : all) expect_one_outcome(architecture, key, before);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GgufKeys,
+                         ::testing::Values("llama", "llama4", "qwen2", "qwen3", "qwen3moe", "gemma",
+                                           "gemma2", "gemma3", "olmo2", "gpt-oss", "gpt2",
+                                           "deepseek2"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+TEST(GgufKeyRules, FilesOf2023HaveTheFactorOfPositionsUnderAnotherName) {
+  KeyValues old = keys_of("llama"), current = old, both = old;
+  old["rope.scale_linear"] = 4.f;
+  current["rope.scaling.type"] = std::string("linear");
+  current["rope.scaling.factor"] = 4.f;
+  both["rope.scaling.factor"] = 4.f;  // the kind is linear where the file does not say
+  both["rope.scale_linear"] = 2.f;
+  const auto want = values_of("llama", current);
+  EXPECT_EQ(want.at("rope_scaling.factor"), "4.0");
+  EXPECT_EQ(values_of("llama", old), want);
+  EXPECT_EQ(values_of("llama", both), want);
+}
+
+TEST(GgufKeyRules, KeysThatAFamilyLacksAreRefusedByName) {
+  KeyValues keys = keys_of("qwen2");
+  keys["logit_scale"] = 0.5f;
+  EXPECT_ERROR_SAYS(values_of("qwen2", keys), ExitCode::checkpoint,
+                    "'qwen2.logit_scale' has no meaning that lamina knows for family 'qwen2': the "
+                    "model could compute something else");
+  keys["logit_scale"] = 1.f;
+  EXPECT_EQ(values_of("qwen2", keys), values_of("qwen2", keys_of("qwen2")));
+}
+
+}  // namespace
+}  // namespace lamina::testing
