@@ -12,6 +12,8 @@
 #include "core/log.h"
 #include "decode/generation_config.h"
 #include "decode/generation_keys.h"
+#include "decode/gguf_sampling.h"
+#include "io/gguf_model.h"
 
 namespace lamina::cli {
 using decode::GenerateOptions;
@@ -123,7 +125,7 @@ Option option_of(const GenerationKey& key, GenerateOptions& presets) {
 
 // What differs from doing nothing, and who said so.
 void show(const Arguments& a, const GenerateOptions& options,
-          const decode::GenerationConfig& config) {
+          const decode::GenerationConfig& config, std::string_view source) {
   std::vector<std::string> lines;
   for (const GenerationKey& key : decode::generation_keys()) {
     const std::string value = decode::value_text(key, options);
@@ -132,13 +134,27 @@ void show(const Arguments& a, const GenerateOptions& options,
     if (!given && !published && value == decode::value_text(key, {})) continue;
     lines.push_back(fmt::format("{} {} ({})", *key.name ? key.name : key.config_key, value,
                                 given       ? "given"
-                                : published ? "generation_config.json"
+                                : published ? source
                                             : "default"));
   }
   log::debug("generates with {}", fmt::join(lines, ", "));
   if (!config.unused.empty())
     log::debug("generation_config.json also has {}, of which nothing is used",
                fmt::join(config.unused, ", "));
+}
+
+// The defaults of a GGUF file. A temperature of the command line is in place of all ways to sample
+// that the file asks for and lamina lacks.
+decode::GenerationConfig read_gguf_sampling(const Arguments& a, const std::string& path,
+                                            GenerateOptions& options) {
+  decode::GgufSampling out = decode::apply_gguf_sampling(io::GgufModel(path).first(), options);
+  if (!out.missing.empty() && !a.has("temp"))
+    throw UserError(ExitCode::checkpoint,
+                    {path,
+                     fmt::format("asks for a way to sample that lamina does not have: {}",
+                                 fmt::join(out.missing, ", ")),
+                     {"--temp X samples without it; --temp 0 takes the likeliest tokens"}});
+  return std::move(out.config);
 }
 
 // Those of the command line, which have been checked.
@@ -202,15 +218,20 @@ GenerateOptions read_generation_options(const Arguments& a, const model::Loaded&
   GenerateOptions out = usual_options(a.integer("max-new-tokens"));
   decode::GenerationConfig config;
   // Also of a checkpoint of training that began at a published model.
-  if (const auto file = io::read_generation_config(m.opened.directory))
+  std::string_view source = "generation_config.json";
+  if (const auto file = io::read_generation_config(m.opened.directory)) {
     config = decode::apply_generation_config(file->root(), out);
+  } else if (const std::string gguf = io::gguf_in(m.opened.directory); !gguf.empty()) {
+    config = read_gguf_sampling(a, gguf, out);
+    source = "GGUF file";
+  }
   assign_given(a, out);
   out.end_tokens = m.end_tokens();
   if (out.num_beams > 1 && a.has("temp") && out.sampler.temperature > 0)
     throw UserError(ExitCode::usage, {"--temp",
                                       "beam search draws nothing, so no temperature has an effect",
                                       {"leave it out, or search with --beams 1"}});
-  show(a, out, config);
+  show(a, out, config, source);
   return out;
 }
 

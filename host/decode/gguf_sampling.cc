@@ -1,0 +1,117 @@
+#include "decode/gguf_sampling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string_view>
+
+#include "core/error.h"
+#include "decode/generation_keys.h"
+
+namespace lamina::decode {
+namespace {
+
+constexpr std::string_view kPrefix = "general.sampling.";
+constexpr std::string_view kSuppressed = "tokenizer.ggml.suppress_tokens";
+
+// Keys after the prefix, and those of generation_config.json. llama.cpp takes what is below the
+// lowest value, and above 1 for top_p, for a sampler that is off.
+struct SamplingName {
+  std::string_view gguf, published;
+  double lowest, highest = std::numeric_limits<double>::infinity();
+};
+constexpr SamplingName kNames[] = {
+    {"temp", "temperature", 0},
+    {"top_k", "top_k", 0},
+    {"top_p", "top_p", 0, 1},
+    {"min_p", "min_p", 0},
+    {"penalty_repeat", "repetition_penalty", -std::numeric_limits<double>::infinity()},
+};
+
+class Reader {
+ public:
+  Reader(const io::GgufFile& file, GenerateOptions& options) : file_(file), options_(options) {}
+
+  GgufSampling run() {
+    for (const SamplingName& row : kNames)
+      if (const auto value = number(row.gguf))
+        assign(row, std::clamp(*value, row.lowest, row.highest));
+    read_suppressed();
+    find_missing();
+    return std::move(out_);
+  }
+
+ private:
+  static std::string whole(std::string_view key) { return std::string(kPrefix).append(key); }
+  // As it is written in decimal: 0.95 of 32 bits is 0.95.
+  std::optional<double> number(std::string_view key) const {
+    const auto value = file_.number(whole(key));
+    if (!value || file_.find(whole(key))->type != io::GgufValue::Type::f32) return value;
+    return std::stod(fmt::format("{}", static_cast<float>(*value)));
+  }
+
+  void assign(const SamplingName& row, double value) {
+    const auto key =
+        std::ranges::find(generation_keys(), row.published, &GenerationKey::config_key);
+    LAMINA_ASSERT(key != generation_keys().end());
+    if (value < key->min.value_or(value) || value > key->max.value_or(value))
+      file_.fail(whole(row.gguf),
+                 fmt::format("is {}; it must be {}{}", value,
+                             key->min ? fmt::format("at least {}", *key->min) : "",
+                             key->max ? fmt::format(" and at most {}", *key->max) : ""));
+    const Place place = key->place(options_);
+    if (auto* const* real = std::get_if<double*>(&place)) {
+      **real = value;
+    } else {
+      if (value != std::floor(value) || value > std::numeric_limits<std::int32_t>::max())
+        file_.fail(whole(row.gguf), fmt::format("is {}; expected a whole number", value));
+      *std::get<std::int64_t*>(place) = static_cast<std::int64_t>(value);
+    }
+    out_.config.used.emplace_back(row.published);
+  }
+
+  void read_suppressed() {
+    if (!file_.find(kSuppressed)) return;
+    options_.sampler.suppressed.clear();
+    for (const std::int64_t id : file_.integers(kSuppressed)) {
+      if (id < 0 || id > std::numeric_limits<std::int32_t>::max())
+        file_.fail(kSuppressed, fmt::format("has {}, which is no token id", id));
+      options_.sampler.suppressed.push_back(static_cast<std::int32_t>(id));
+    }
+    out_.config.used.emplace_back("suppress_tokens");
+  }
+
+  void miss(std::string_view key, const std::string& value) {
+    out_.missing.push_back(fmt::format("{} = {}", whole(key), value));
+  }
+
+  // Other samplers, where they are on; the penalty's window, where there is a penalty.
+  void find_missing() {
+    if (const auto order = file_.text(whole("sequence")); order && !order->empty())
+      miss("sequence", fmt::format("'{}'", *order));
+    if (const auto kind = number("mirostat"); kind && *kind != 0)
+      miss("mirostat", fmt::format("{}", *kind));
+    if (const auto chance = number("xtc_probability");
+        chance && *chance > 0 && number("xtc_threshold").value_or(0) <= 0.5)
+      miss("xtc_probability", fmt::format("{}", *chance));
+    const auto window = number("penalty_last_n");
+    if (!window || *window == -1 || options_.sampler.repetition_penalty == 1) return;
+    if (*window == 0)
+      options_.sampler.repetition_penalty = 1;
+    else
+      miss("penalty_last_n", fmt::format("{}", *window));
+  }
+
+  const io::GgufFile& file_;
+  GenerateOptions& options_;
+  GgufSampling out_;
+};
+
+}  // namespace
+
+GgufSampling apply_gguf_sampling(const io::GgufFile& file, GenerateOptions& options) {
+  return Reader(file, options).run();
+}
+
+}  // namespace lamina::decode
