@@ -1,4 +1,7 @@
 // Published config.json files to raw values.
+#include <limits>
+#include <optional>
+
 #include "config/raw.h"
 #include "core/json.h"
 
@@ -6,7 +9,20 @@ namespace lamina::config {
 namespace {
 
 constexpr JsonOptions kOptions = {.code = ExitCode::checkpoint,
-                                  .max_bytes = std::size_t{16} << 20};  // some hold label tables
+                                  .max_bytes = std::size_t{16} << 20,  // some hold label tables
+                                  .infinite_numbers = true};
+
+// {"__float__": "Infinity"}: an infinite number or NaN as transformers 5 writes it.
+std::optional<double> tagged_number(const JsonValue& json) {
+  if (!json.is_object() || json.size() != 1) return {};
+  const JsonValue tag = json.find("__float__");
+  if (!tag || !tag.is_string()) return {};
+  for (const double value :
+       {std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
+        std::numeric_limits<double>::quiet_NaN()})
+    if (tag.as_string() == infinite_number(value)) return value;
+  return {};
+}
 
 // False for nulls and objects, alone or in a list: they have no value of ours.
 bool to_value(const JsonValue& json, Value& out) {
@@ -21,8 +37,11 @@ bool to_value(const JsonValue& json, Value& out) {
     case JsonKind::string:
       return out = std::string(json.as_string()), true;
     case JsonKind::null:
-    case JsonKind::object:
       return false;
+    case JsonKind::object: {
+      const std::optional<double> number = tagged_number(json);
+      return number ? (out = *number, true) : false;
+    }
     case JsonKind::array:
       break;
   }
@@ -41,7 +60,7 @@ void flatten(const std::string& prefix, const JsonValue& object,
     entry.key = prefix + std::string(name);
     entry.folder = folder;
     entry.origin = {Origin::Kind::json, json.where()};
-    if (json.is_object()) {
+    if (json.is_object() && !tagged_number(json)) {
       out.sections.push_back({entry.key, entry.origin});
       flatten(entry.key + ".", json, folder, out);
     } else if (json.is_null()) {

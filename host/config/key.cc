@@ -110,8 +110,10 @@ std::optional<Value> accept_scalar(const Key& key, Type type, const Value& value
         number = *real;
       else
         return {};
-      if (!std::isfinite(number) || !within_limits(key, number) || !fits_float32(key, number))
-        return {};
+      if (std::isnan(number) || !within_limits(key, number)) return {};
+      // A key may be infinite where it declares an infinite limit.
+      if (std::isinf(number) && (number > 0 ? key.max : key.min) != number) return {};
+      if (std::isfinite(number) && !fits_float32(key, number)) return {};
       return Value(number == 0 ? 0.0 : number);
     }
     case Type::string: {
@@ -139,10 +141,13 @@ ErrorText refusal(const Key& key, std::string_view name, Type type, const Value&
       source.empty() || value.get_if<std::string>() ? to_toml(value) : std::string(source);
   constexpr std::size_t kMaxShown = 120;
   if (got.size() > kMaxShown) got = got.substr(0, kMaxShown) + "...";
-  ErrorText text{"", fmt::format("'{}' must be {}, got {}", name, expectation(key, type), got), {}};
+  std::string expected = expectation(key, type);
+  const double* number = value.get_if<double>();
+  if (number && !std::isfinite(*number) && expected == with_article(Type::number))
+    expected.insert(expected.find("number"), "finite ");
+  ErrorText text{"", fmt::format("'{}' must be {}, got {}", name, expected, got), {}};
   if (wrong_kind) text.what += fmt::format(" ({})", kind_of(value));
-  if (const auto* number = value.get_if<double>();
-      number && type == Type::number && std::isfinite(*number) && within_limits(key, *number))
+  if (number && type == Type::number && std::isfinite(*number) && within_limits(key, *number))
     text.what += fmt::format(", which float32 does not hold; the {} size is {:g}",
                              std::abs(*number) < 1 ? "least" : "largest",
                              std::abs(*number) < 1 ? kLeastSize : kLargestSize);

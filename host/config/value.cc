@@ -6,23 +6,29 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "core/json_writer.h"
 
 namespace lamina::config {
 namespace {
 
+constexpr std::string_view kToml = " = ", kJson = ": ";
+
 // `assign` stands between the name and the value of a member.
 std::string text_of(const Value& value, std::string_view assign) {
   if (auto* flag = value.get_if<bool>()) return *flag ? "true" : "false";
   if (auto* integer = value.get_if<std::int64_t>()) return fmt::format("{}", *integer);
-  if (auto* number = value.get_if<double>())
-    return std::isfinite(*number) ? json_number(*number) : fmt::format("{}", *number);
+  if (auto* number = value.get_if<double>()) {
+    if (std::isfinite(*number)) return json_number(*number);
+    return assign == kJson ? std::string(infinite_number(*number)) : fmt::format("{}", *number);
+  }
   if (auto* text = value.get_if<std::string>()) return toml_quote(*text);
   if (auto* members = value.get_if<Members>()) {
     std::string out = "{";
     for (const auto& [name, member] : *members)
-      out += fmt::format("{}{}{}{}", out.size() > 1 ? ", " : "",
-                         assign == ": " ? json_quote(name) : name, assign, text_of(member, assign));
+      out +=
+          fmt::format("{}{}{}{}", out.size() > 1 ? ", " : "",
+                      assign == kJson ? json_quote(name) : name, assign, text_of(member, assign));
     return out + "}";
   }
   std::string out = "[";
@@ -33,8 +39,8 @@ std::string text_of(const Value& value, std::string_view assign) {
 
 }  // namespace
 
-std::string to_toml(const Value& value) { return text_of(value, " = "); }
-std::string to_json(const Value& value) { return text_of(value, ": "); }
+std::string to_toml(const Value& value) { return text_of(value, kToml); }
+std::string to_json(const Value& value) { return text_of(value, kJson); }
 
 std::string toml_quote(std::string_view text) {
   std::string out = json_quote(text);

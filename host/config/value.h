@@ -42,7 +42,8 @@ struct Value {
 // Floating-point numbers are the shortest decimal that reads back exactly and always look like
 // one: 1.0, 1e-08.
 std::string to_toml(const Value& value);
-// The same as JSON, which differs for tables only.
+// The same as JSON, which differs for tables and, with Python's words, for numbers that are not
+// finite.
 std::string to_json(const Value& value);
 
 // "text" with quotes, backslashes and control bytes escaped; valid in TOML and JSON.

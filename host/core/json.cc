@@ -12,6 +12,11 @@ namespace lamina {
 using json_table::Node;
 using json_table::string_of;
 
+std::string_view infinite_number(double value) {
+  LAMINA_ASSERT(!std::isfinite(value));
+  return std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
+}
+
 JsonValue JsonDocument::root() const { return {data_.get(), root_}; }
 
 JsonDocument JsonDocument::part(const JsonValue& value) const {
@@ -136,6 +141,7 @@ std::string JsonValue::describe() const {
       return fmt::format("{}", as_uint64());
     case JsonKind::real: {
       const double value = as_double();
+      if (!std::isfinite(value)) return std::string(infinite_number(value));
       return value == std::floor(value) && std::abs(value) < 1e15 ? fmt::format("{:.1f}", value)
                                                                   : fmt::format("{}", value);
     }

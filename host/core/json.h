@@ -1,6 +1,6 @@
 // JSON documents: read once into a flat table, then through small handles whose errors name the
 // file, the line and the key. Strict RFC 8259, and stricter: no duplicate keys, no numbers that
-// overflow, limits on size and depth.
+// overflow, limits on size and depth. One option reads Python's infinite numbers.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,8 @@ struct JsonOptions {
   ExitCode code = ExitCode::usage;                 // of every error about this document
   std::size_t max_bytes = std::size_t{128} << 20;  // at most 512 MiB
   int max_depth = 32;
+  // Reads the bare words Infinity, -Infinity and NaN, which Python's json module writes, as reals.
+  bool infinite_numbers = false;
   // Positions in errors: "FILE:LINE", or, where the document is a part of a binary file,
   // "FILE: byte N" counted from `first_byte`.
   bool positions_are_bytes = false;
@@ -57,6 +59,9 @@ enum class JsonKind : std::uint8_t {
   array,
   object
 };
+
+// "Infinity", "-Infinity" or "NaN", as Python's json module writes them. REQUIRES: not finite.
+std::string_view infinite_number(double value);
 
 // One value of a document, or nothing (what find() returns for an absent key).
 //   JsonValue rope = config.find("rope_scaling");

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <bit>
 #include <boost/json/basic_parser_impl.hpp>
+#include <cctype>
 #include <charconv>
 #include <cmath>
+#include <limits>
+#include <map>
 
 #include "core/hash_index.h"
 #include "core/json.h"
@@ -35,6 +38,7 @@ struct Handler {
   std::uint32_t last_offset = 0;
   std::string refusal;
   std::uint32_t refusal_offset = 0;
+  std::map<std::uint32_t, double> words;  // by offset: numbers that were words in the text
 
   bool refuse(error_code& ec, std::uint32_t offset, std::string why) {
     refusal = std::move(why);
@@ -141,6 +145,11 @@ struct Handler {
 
   // Boost 1.81 rounds some decimals to a neighbour, so the text is read again.
   bool real(std::string_view text, double approximate, error_code& ec) {
+    if (const auto word = words.find(last_offset); word != words.end()) {
+      parts.clear();
+      add(JsonKind::real, std::bit_cast<std::uint64_t>(word->second));
+      return true;
+    }
     double value = 0;
     const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (status == std::errc::result_out_of_range) {
@@ -214,6 +223,45 @@ struct Handler {
   bool on_comment(boost::json::string_view, error_code&) { return true; }
 };
 
+// Whether the text from `begin` to `end` is a word by itself.
+bool stands_alone(std::string_view text, std::size_t begin, std::size_t end) {
+  const auto in_number = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '+' || c == '-';
+  };
+  return (begin == 0 || !in_number(text[begin - 1])) &&
+         (end == text.size() || !in_number(text[end]));
+}
+
+// The words for numbers outside of strings, by the offset of their values. Each is replaced by a
+// plain number of the same length, since the parser knows no such words.
+std::map<std::uint32_t, double> take_number_words(std::string& text) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr std::pair<std::string_view, double> kWords[] = {
+      {"-Infinity", -kInfinity},
+      {"Infinity", kInfinity},
+      {"NaN", std::numeric_limits<double>::quiet_NaN()},
+  };
+  std::map<std::uint32_t, double> out;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (in_string && text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      in_string = !in_string;
+    } else if (!in_string) {
+      for (const auto& [word, value] : kWords) {
+        if (text.compare(i, word.size(), word) != 0 || !stands_alone(text, i, i + word.size()))
+          continue;
+        out[static_cast<std::uint32_t>(i)] = value;
+        text.replace(i, word.size(), "0.0" + std::string(word.size() - 3, '0'));
+        i += word.size() - 1;
+        break;
+      }
+    }
+  }
+  return out;
+}
+
 // What a file that is no JSON starts with, for the last line of the error.
 std::string_view looks_like(std::string_view text) {
   if (text.starts_with("\xef\xbb\xbf")) return "it starts with a byte order mark: remove it";
@@ -245,6 +293,7 @@ JsonDocument JsonDocument::parse(std::string text, std::string file, const JsonO
   boost::json::basic_parser<Handler<Data>> parser(parse_options);
   Handler<Data>& handler = parser.handler();
   handler.data = data.get();
+  if (options.infinite_numbers) handler.words = take_number_words(data->text);
   data->nodes.reserve(data->text.size() / 8 + 4);
   error_code ec;
   const std::size_t used = parser.write_some(false, data->text.data(), data->text.size(), ec);

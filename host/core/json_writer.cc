@@ -127,8 +127,11 @@ JsonWriter& JsonWriter::value(const JsonValue& copied) {
       return value(static_cast<long long>(copied.as_int64()));
     case JsonKind::unsigned_integer:
       return value(static_cast<unsigned long long>(copied.as_uint64()));
-    case JsonKind::real:
-      return value(copied.as_double());
+    case JsonKind::real: {
+      // Only documents that were read with infinite numbers have them.
+      const double number = copied.as_double();
+      return std::isfinite(number) ? value(number) : raw(std::string(infinite_number(number)));
+    }
     case JsonKind::string:
       return value(copied.as_string());
     case JsonKind::array:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -39,7 +40,11 @@ struct Read {
                            key.min && key.max ? " and " : "",
                            key.max ? fmt::format("at most {}", *key.max) : "", value.describe()));
   }
-  void operator()(double* out) const { check(*out = value.as_double()); }
+  void operator()(double* out) const {
+    *out = value.as_double();
+    if (!std::isfinite(*out)) value.fail("must be a finite number, got " + value.describe());
+    check(*out);
+  }
   void operator()(std::int64_t* out) const { check(static_cast<double>(*out = value.as_int64())); }
   void operator()(std::uint64_t* out) const { *out = value.as_uint64(); }
   void operator()(bool* out) const { *out = value.as_bool(); }
@@ -64,7 +69,10 @@ struct Read {
       if (run.size() != 1)
         bias.fail(fmt::format("is of a run of {} tokens; only single tokens can have a bias",
                               run.size()));
-      out->emplace_back(run.front(), bias.element(1).as_double());
+      const double added = bias.element(1).as_double();
+      if (std::isnan(added))
+        bias.element(1).fail("must be a number, got " + bias.element(1).describe());
+      out->emplace_back(run.front(), added);
     }
   }
   void operator()(Texts* out) const {

@@ -121,6 +121,17 @@ TEST(GenerationOptions, AModelMayWantNoSampling) {
   EXPECT_EQ(greedy.out, PublishedModel("{}").decode({"-n", "3", "--temp", "0"}).out);
 }
 
+TEST(GenerationOptions, OfTheModelMustBeFinite) {
+  for (const char* value : {"Infinity", "NaN"}) {
+    const Finished result =
+        PublishedModel(std::string(R"({"repetition_penalty": )") + value + "}").decode({});
+    EXPECT_EQ(result.code, 4);
+    EXPECT_THAT(result.err, HasSubstr("'repetition_penalty' must be a finite number, got " +
+                                      std::string(value)));
+  }
+  EXPECT_EQ(PublishedModel(R"({"some_limit": Infinity})").decode({"-n", "1"}).code, 0);
+}
+
 TEST(GenerationOptions, OfTheModelMustBePossible) {
   const Finished result = PublishedModel(R"({"top_p": 2})").decode({});
   EXPECT_EQ(result.code, 4);

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "core/json_writer.h"
 #include "support/expect_error.h"
 
@@ -53,6 +56,34 @@ TEST(Json, RefusesDepthSizeAndNumbersBeyondTheLimits) {
   EXPECT_ERROR_SAYS(JsonDocument::parse("[1,2,3]", "c.json", {.max_bytes = 6}), ExitCode::usage,
                     "7 bytes of JSON; at most 6");
   EXPECT_ERROR_SAYS(parse("[1e400]"), ExitCode::usage, "1e400 is too large");
+}
+
+TEST(Json, ReadsPythonsInfiniteNumbersWhereTheyAreAllowed) {
+  const JsonDocument document = JsonDocument::parse(
+      R"({"a": [Infinity, -Infinity, 0.5], "b": NaN, "Infinity": "-Infinity \" NaN"})", "c.json",
+      {.infinite_numbers = true});
+  const JsonValue a = document.root().at("a");
+  EXPECT_EQ(a.element(0).as_double(), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(a.element(1).as_double(), -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(a.element(2).as_double(), 0.5);
+  EXPECT_TRUE(std::isnan(document.root().at("b").as_double()));
+  EXPECT_EQ(document.root().at("Infinity").as_string(), "-Infinity \" NaN");
+  EXPECT_EQ(a.element(1).describe(), "-Infinity");
+}
+
+TEST(Json, RefusesInfiniteNumbersElsewhere) {
+  EXPECT_ERROR_SAYS(parse("[Infinity]"), ExitCode::usage, "not valid JSON");
+  for (const char* text : {"[Infinityx]", "[+Infinity]", "[Inf]", "[nan]", "[-NaN]", "Infinity5"})
+    EXPECT_ERROR_SAYS(JsonDocument::parse(text, "c.json", {.infinite_numbers = true}),
+                      ExitCode::usage, "c.json:1");
+}
+
+TEST(JsonWriter, CopiesInfiniteNumbersAsPythonWritesThem) {
+  const JsonDocument document =
+      JsonDocument::parse("[Infinity,-Infinity,NaN]", "c.json", {.infinite_numbers = true});
+  JsonWriter json;
+  json.value(document.root());
+  EXPECT_EQ(json.text(), "[Infinity,-Infinity,NaN]");
 }
 
 TEST(Json, SaysWhereTheTextBreaksOff) {
