@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
+#include "config/published_keys.h"
 #include "core/printable.h"
 #include "core/suggest.h"
 
@@ -74,6 +76,16 @@ const Section* open_section(const Schema& schema, std::string_view dotted) {
   for (const Section& section : schema.sections)
     if (section.open && is_below(dotted, section.name)) return &section;
   return nullptr;
+}
+
+// Which of a key's names counts where a file has several: the smallest. The key's place in the
+// object of our own keys comes before all.
+std::size_t rank_of_name(const Key& key, std::string_view name) {
+  if (name.starts_with(kOwnObject)) return 0;
+  if (name == key.name) return 1;
+  const auto alias = std::ranges::find_if(
+      key.aliases, [&](const std::string& one) { return fits_alias(one, name); });
+  return 2 + static_cast<std::size_t>(alias - key.aliases.begin());
 }
 
 // How messages call a key: config.json files know no [model].
@@ -220,9 +232,10 @@ class Winners {
     const RawEntry& current = *at->second;
     bool same_kind = current.origin.kind == entry.origin.kind;
     if (same_kind && current.key != entry.key && entry.source.empty()) {
-      // Published configs repeat themselves under two names; the first name is the main one.
+      // Published configs repeat themselves under several names; the first of the key's counts.
       if (entry.origin.kind == Origin::Kind::json) {
-        if (entry.key.ends_with(key->name)) at->second = &entry;
+        if (rank_of_name(*key, shown(entry)) < rank_of_name(*key, shown(current)))
+          at->second = &entry;
         if (common_alias(*key, shown(current), shown(entry)) && !(current.value == entry.value))
           problems.add({entry.origin.text,
                         fmt::format("'{}' is {}, but '{}' is {}; only one value for all of them "
@@ -250,6 +263,14 @@ class Winners {
   std::map<const Key*, const RawEntry*> by_key_;
 };
 
+// 256.0 as 256 where the key is an integer: config.json files have such numbers.
+Value as_integer(const Key& key, const Value& value) {
+  constexpr double kExact = 9007199254740992;  // 2^53
+  const double* number = key.type == Type::integer ? value.get_if<double>() : nullptr;
+  if (!number || *number != std::floor(*number) || std::abs(*number) > kExact) return value;
+  return Value(static_cast<std::int64_t>(*number));
+}
+
 void settle(const std::string& name, const Key& key, const RawEntry* entry,
             const std::string& where, Table& out, Problems& problems) {
   if (!entry) {
@@ -259,7 +280,9 @@ void settle(const std::string& name, const Key& key, const RawEntry* entry,
       out.add({name, *key.preset, {}});
     return;
   }
-  auto checked = check_value(key, shown(*entry), entry->value, entry->source);
+  const bool json = entry->origin.kind == Origin::Kind::json;
+  auto checked = check_value(key, shown(*entry),
+                             json ? as_integer(key, entry->value) : entry->value, entry->source);
   if (auto* wrong = std::get_if<ErrorText>(&checked)) {
     wrong->where = entry->origin.text;
     problems.add(std::move(*wrong));
@@ -332,6 +355,10 @@ Resolved resolve(const Schema& schema, const Raw& raw, const std::string& where)
                     note_nearest(entry.key, schema.key_names())});
     }
   }
+  for (const RawSection& list : raw.mixed_lists)
+    if (!match(schema, list.key).key && !leads_somewhere(schema, list.key) &&
+        !open_section(schema, list.key))
+      out.unread.push_back({list.key, Value(List{}), list.origin, {}, ""});
   for (const RawSection& section : raw.sections)
     if (open_section(schema, section.key)) out.rest.sections.push_back(section);
   for (const RawSection& null : raw.nulls)

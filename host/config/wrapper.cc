@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "config/published_keys.h"
 #include "publishers/formats.h"
 
 namespace lamina::config {
@@ -20,6 +21,13 @@ bool is_lifted(std::string_view key) {
   if (!is_in_text_config(key)) return false;
   const std::string_view name = key.substr(kModel.size() + kTextConfig.size());
   return name != "model_type" && name != "architectures";
+}
+
+// Whether a key outside of text_config is about the language model, too.
+bool is_of_whole(std::string_view key) {
+  key.remove_prefix(kModel.size());
+  return key == kTied || key == "model_type" || key == "architectures" ||
+         key.starts_with(kOwnObject);
 }
 
 // "rope_scaling" of "model.rope_scaling.factor".
@@ -60,6 +68,12 @@ void lift_text_config(Raw& raw) {
   std::erase_if(raw.entries, is_replaced);
   for (std::vector<RawSection>* keys : {&raw.sections, &raw.nulls, &raw.mixed_lists})
     std::erase_if(*keys, is_replaced);
+  if (inside.empty()) return;
+  auto set_aside = [](auto& item) {
+    if (item.key.starts_with(kModel) && !is_in_text_config(item.key) && !is_of_whole(item.key))
+      item.key.insert(kModel.size(), kOutside);
+  };
+  for_each(set_aside);
   auto lift = [](auto& item) {
     if (is_lifted(item.key)) item.key.erase(kModel.size(), kTextConfig.size());
   };

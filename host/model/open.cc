@@ -1,8 +1,10 @@
 #include "model/open.h"
 
 #include <algorithm>
+#include <span>
 
 #include "config/model_text.h"
+#include "config/published_keys.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/printable.h"
@@ -98,6 +100,14 @@ config::ModelSource read_gguf(const io::GgufModel& file, const registry::Catalog
           return config::is_called(known.key, key);
         });
       }));
+  // Metadata has one meaning for all architectures, which is that of the host's keys.
+  constexpr std::string_view kModel = "model.";
+  for (config::RawEntry& entry : out.raw.entries)
+    if (const registry::ModelKey* key = entry.key.starts_with(kModel)
+                                            ? family.find_key(entry.key.substr(kModel.size()))
+                                            : nullptr;
+        key && key->host && entry.origin.kind == config::Origin::Kind::json)
+      entry.key.insert(kModel.size(), config::kOwnObject);
   // "name (file: metadata:12)"
   const registry::ModelConfig config = family.configure(out.raw, out.where);
   for (const std::string& unread : config.unread())
@@ -235,12 +245,14 @@ OpenedModel open(const std::string& path, const registry::Catalog& plugins,
   const bool written = !from.directory.empty() &&
                        fs::exists(fs::path(from.directory) / "model.toml") && !from.published &&
                        overrides.empty();
+  auto model = written ? train::as_damage(read) : read();
+  note_unread(*model);
   return {.directory = from.directory,
           .published = std::move(from.published),
           .end_tokens = std::move(from.end_tokens),
           .adapter = from.adapter,
           .paired_width = from.paired_width,
-          .model = written ? train::as_damage(read) : read()};
+          .model = std::move(model)};
 }
 
 OpenedModel open_weights(const std::string& path, const registry::Catalog& plugins,
@@ -257,6 +269,20 @@ OpenedModel open_weights(const std::string& path, const registry::Catalog& plugi
                                            {}});
   if (choice.average) use_average(out);
   return out;
+}
+
+std::string list_unread(const std::vector<std::string>& unread, std::size_t limit) {
+  const std::size_t shown = std::min(limit, unread.size());
+  const std::string more =
+      shown < unread.size() ? fmt::format(" and {} more", unread.size() - shown) : "";
+  return fmt::format("{}{}", fmt::join(std::span(unread).first(shown), ", "), more);
+}
+
+void note_unread(const decoder::Model& model) {
+  constexpr std::size_t kShown = 16;
+  const std::vector<std::string>& unread = model.config().unread();
+  if (!unread.empty())
+    log::debug("keys of the model that nothing reads: {}", list_unread(unread, kShown));
 }
 
 }  // namespace lamina::model

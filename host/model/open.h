@@ -107,4 +107,11 @@ auto while_training(const std::string& path, const Use& use) {
   }
 }
 
+// Logs them, for -v.
+void note_unread(const decoder::Model& model);
+
+// "alibi (config.json:7), bottleneck (config.json:9) and 3 more": the first `limit` of
+// ModelConfig::unread().
+std::string list_unread(const std::vector<std::string>& unread, std::size_t limit);
+
 }  // namespace lamina::model

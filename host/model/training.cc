@@ -311,6 +311,9 @@ std::unique_ptr<decoder::Model> open_trained(const config::RunConfig& run,
 Training open_training(const config::RunConfig& run, const registry::Catalog& plugins,
                        const std::string& checkpoint, const Backend& backend) {
   Training out = begin(run, plugins, checkpoint);
+  note_unread(*out.model);
+  for (const std::string& difference : out.model->config().training_differences())
+    log::warning("{}", difference);
   if (!run.distillation.teacher.empty()) {
     config::DataSection data = run.data;
     if (!out.inherited.directory.empty()) data.tokenizer = out.inherited.directory;

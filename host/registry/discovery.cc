@@ -218,6 +218,16 @@ FamilyFile Catalog::find_published(std::string_view model_type,
       if (score > best_score) best = family.name, best_score = score;
     }
   if (best_score > 0) return find(best, where);
+  // Where the type of the whole model is one that some language models are read in, that of its
+  // text_config is the reason.
+  if (!text_model_type.empty())
+    not_found(where,
+              fmt::format(
+                  "no plugin reads the language model of model_type '{}' in its text_config "
+                  "(the whole has model_type '{}' and architecture {}); families found: {}",
+                  text_model_type, model_type,
+                  architectures.empty() ? "(none)" : joined(architectures), joined(family_names())),
+              text_model_type);
   not_found(where,
             fmt::format("no plugin reads checkpoints of model_type '{}' and architecture {}; "
                         "families found: {}",

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "config/model_keys.h"
+#include "config/published_keys.h"
 #include "registry/abi_ops.h"
 #include "registry/custom_ops.h"
 #include "registry/known_numbers.h"
@@ -127,7 +128,8 @@ void add_host_keys(std::vector<ModelKey>& keys, const std::set<std::string>& dec
     ModelKey& added = keys.emplace_back();
     added.key = key;
     added.kind = kind_of(key);
-    added.hf_name = key.name;
+    added.hf_name = fmt::format("{}{}", config::kOwnObject, key.name);
+    added.key.aliases.push_back(added.hf_name);
     added.host = true;
     if (key.name != config::kEngramNormEps || !declared.contains(std::string(config::kNormEps)))
       continue;
@@ -137,12 +139,26 @@ void add_host_keys(std::vector<ModelKey>& keys, const std::set<std::string>& dec
   }
 }
 
+// Whether the name is declared for the object of our own keys, and ignored elsewhere.
+bool ignored_beside_own(const std::vector<ModelKey>& keys, const std::string& name) {
+  int own = 0, ignored = 0, all = 0;
+  for (const ModelKey& key : keys) {
+    if (key.key.name != name) continue;
+    ++all;
+    own += !key.ignored && key.hf_name.starts_with(config::kOwnObject);
+    ignored += key.ignored;
+  }
+  return all == 2 && own == 1 && ignored == 1;
+}
+
 std::vector<ModelKey> read_keys(const lamina_span_t& from) {
   std::vector<ModelKey> out;
   std::set<std::string> names;
   for (const auto& key : abi::copies<lamina_key_t>(from, "lamina_key_t")) {
     out.push_back(read_key(key));
-    if (!names.insert(out.back().key.name).second)
+    const std::string& name = out.back().key.name;
+    const bool again = !names.insert(name).second;
+    if (again && !ignored_beside_own(out, name))
       abi::refuse("the key '{}' is declared twice", out.back().key.name);
   }
   for (const ModelKey& key : out)

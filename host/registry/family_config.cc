@@ -5,6 +5,7 @@
 #include "config/schema.h"
 #include "config/wrapper.h"
 #include "registry/family.h"
+#include "registry/json_keys.h"
 #include "registry/reply.h"
 
 namespace lamina::registry {
@@ -30,16 +31,10 @@ config::Value zero_of(const ModelKey& key) {
     case LAMINA_KIND_BOOL:
       return config::Value(false);
     case LAMINA_KIND_STRING:
-      return config::Value("");
+      return config::Value(key.none_word());
     default:
       return config::Value(config::List{});
   }
-}
-
-// Whether `name` is the key or lies below it: config.json may hold an object there.
-bool covers(const ModelKey& key, std::string_view name) {
-  return name.starts_with(key.key.name) &&
-         (name.size() == key.key.name.size() || name[key.key.name.size()] == '.');
 }
 
 // What config.json calls `key` for all layers where it calls it "per_layer_config.*.head_dim" for
@@ -193,21 +188,6 @@ void check_per_layer(const std::vector<ModelKey>& keys, const config::Table& val
   }
 }
 
-// Keys of config.json that nobody knows, with their places.
-std::vector<std::string> unread_keys(const std::vector<ModelKey>& keys,
-                                     const std::vector<config::RawEntry>& unread) {
-  std::vector<std::string> out;
-  for (const config::RawEntry& entry : unread) {
-    const std::string_view name = without_section(entry.key);
-    const bool known =
-        name == "model_type" || name == "architectures" || name.starts_with(config::kTextConfig) ||
-        std::any_of(keys.begin(), keys.end(),
-                    [&](const ModelKey& key) { return key.ignored && covers(key, name); });
-    if (!known) out.push_back(fmt::format("{} ({})", name, entry.origin.text));
-  }
-  return out;
-}
-
 // Values that the family made of others: of what is out of their limits the config is the reason,
 // and the family's own words about it come first.
 void check_derived(const Family& family, const config::Table& values, const std::string& where,
@@ -230,7 +210,7 @@ config::Table in_order(const std::vector<ModelKey>& keys, const config::Table& v
   config::Table out;
   const bool engram = has_engram(values);
   for (const ModelKey& key : keys) {
-    const config::Entry* entry = values.find(key.key.name);
+    const config::Entry* entry = key.ignored ? nullptr : values.find(key.key.name);
     if (entry == nullptr) continue;
     const bool given = entry->origin.kind != config::Origin::Kind::preset;
     if (!key.host || (config::is_engram_key(entry->key) ? engram : given)) out.add(*entry);
@@ -247,8 +227,15 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
   std::vector<config::Key> declared;
   for (const ModelKey& key : keys)
     if (!key.ignored) declared.push_back(key.key);
-  config::Resolved resolved = config::resolve_model(declared, with_implied(keys, raw), where);
+  config::Raw settled = raw;
+  settle_rope_keys(keys, name(), settled, problems);
+  settle_host_keys(keys, name(), settled, problems);
+  refuse_encoders(keys, settled, problems);
+  drop_ignored(keys, settled);
+  problems.raise();
+  config::Resolved resolved = config::resolve_model(declared, with_implied(keys, settled), where);
   config::Table& values = resolved.values;
+  refuse_layer_settings(name(), resolved.unread, problems);
   check_sources(*this, values, problems);
   check_sizes(*this, values, problems);
   problems.raise();
@@ -272,8 +259,10 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
   const bool in_wrapper = std::ranges::any_of(raw.entries, [](const config::RawEntry& entry) {
     return without_section(entry.key).starts_with(config::kTextConfig);
   });
-  ModelConfig out(keys_, in_order(keys, values), unread_keys(keys, resolved.unread), where,
-                  in_wrapper);
+  ModelConfig out(keys_, in_order(keys, values),
+                  {.unknown = unknown_keys(keys, resolved.unread),
+                   .training = training_differences(keys, resolved)},
+                  where, in_wrapper);
   if (source.validate) {
     const ReplyResult reply =
         call_config_function(*this, ConfigFunction::validate, source.validate, source.user, out);

@@ -15,6 +15,21 @@ const ModelKey* find_key(const std::vector<ModelKey>& keys, std::string_view nam
   return at == keys.end() ? nullptr : &*at;
 }
 
+// The positions that rope_scaling stretches the context to; 0 = it says none. With other kinds than
+// these, max_position_embeddings is the stretched number already.
+std::int64_t stretched_positions(const config::Table& values) {
+  const config::Entry* type = values.find("rope_scaling.rope_type");
+  const config::Entry* factor = values.find("rope_scaling.factor");
+  const config::Entry* original = values.find("rope_scaling.original_max_position_embeddings");
+  if (!type || !factor || !original) return 0;
+  if (type->value != config::Value("yarn") && type->value != config::Value("dynamic")) return 0;
+  const auto* tokens = original->value.get_if<std::int64_t>();
+  const auto* times = factor->value.get_if<double>();
+  if (!tokens || !times) return 0;
+  return static_cast<std::int64_t>(
+      std::min(static_cast<double>(*tokens) * *times, static_cast<double>(kMaxSize)));
+}
+
 }  // namespace
 
 const std::int64_t* beyond_limits(const config::Value& value) {
@@ -26,15 +41,19 @@ const std::int64_t* beyond_limits(const config::Value& value) {
   return nullptr;
 }
 
+const char* ModelKey::none_word() const {
+  return std::ranges::find(key.choices, "none") == key.choices.end() ? "" : "none";
+}
+
 ModelConfig::ModelConfig(std::shared_ptr<const std::vector<ModelKey>> keys, config::Table values,
-                         std::vector<std::string> unread, std::string where, bool in_wrapper)
-    : data_(std::make_shared<Data>(Data{std::move(keys), std::move(values), std::move(unread),
+                         UnusedKeys unused, std::string where, bool in_wrapper)
+    : data_(std::make_shared<Data>(Data{std::move(keys), std::move(values), std::move(unused),
                                         std::move(where), in_wrapper})) {}
 
 std::optional<std::int64_t> ModelConfig::max_positions() const {
   const config::Entry* entry = values().find(LAMINA_CONFIG_MAX_POSITIONS);
   const auto* value = entry ? entry->value.get_if<std::int64_t>() : nullptr;
-  return value ? std::optional(*value) : std::nullopt;
+  return value ? std::optional(std::max(*value, stretched_positions(values()))) : std::nullopt;
 }
 
 bool ModelConfig::is_host_key(std::string_view name) const {

@@ -29,19 +29,30 @@ struct ModelKey {
   bool null_is_zero = false;  // null in config.json means 0, false or empty
   bool per_layer = false;     // a list with one element per layer
   bool host = false;          // the host's, of every family; see config/model_keys.h
+
+  // The value of a string that null in config.json stands for: "none" if it is a choice, else "".
+  const char* none_word() const;
+};
+
+// What a config.json says that has no effect here.
+struct UnusedKeys {
+  std::vector<std::string> unknown;   // see unknown_keys() in json_keys.h
+  std::vector<std::string> training;  // see training_differences() there
 };
 
 // Final values of the keys of one model. Cheap to copy.
 class ModelConfig {
  public:
-  // `unread` are keys of config.json that no declared key reads, with their places; `in_wrapper`
-  // says that it is one of a multimodal model.
+  // `in_wrapper` says that the config.json is one of a multimodal model.
   ModelConfig(std::shared_ptr<const std::vector<ModelKey>> keys, config::Table values,
-              std::vector<std::string> unread, std::string where, bool in_wrapper = false);
+              UnusedKeys unused, std::string where, bool in_wrapper = false);
 
   const config::Table& values() const { return data_->values; }
   const std::vector<ModelKey>& keys() const { return *data_->keys; }
-  const std::vector<std::string>& unread() const { return data_->unread; }
+  // Keys of config.json that neither the family nor the host knows, with their places, sorted.
+  const std::vector<std::string>& unread() const { return data_->unused.unknown; }
+  // Warnings for a training run: what the original did in training, and this program will not.
+  const std::vector<std::string>& training_differences() const { return data_->unused.training; }
   // The file (or run file) that the model was described in.
   const std::string& where() const { return data_->where; }
   // The model is part of a larger one, whose config.json has it as text_config: the checkpoint may
@@ -58,7 +69,8 @@ class ModelConfig {
   // The value of a key that multiplies something; 1 where `key` is "" or has no value.
   // REQUIRES: the key is a number.
   double factor(std::string_view key) const;
-  // The longest sequence that the model was made for, in tokens; nothing if it does not say.
+  // The longest sequence that the model was made for, in tokens, longer where yarn or dynamic
+  // scaling stretches it; nothing if it does not say.
   std::optional<std::int64_t> max_positions() const;
 
   // "head_dim = 128 (config.json:7)"
@@ -68,7 +80,7 @@ class ModelConfig {
   struct Data {
     std::shared_ptr<const std::vector<ModelKey>> keys;
     config::Table values;
-    std::vector<std::string> unread;
+    UnusedKeys unused;
     std::string where;
     bool in_wrapper;
   };

@@ -52,39 +52,49 @@ void attention_keys(Schema<Config>& key) {
   key("v_head_dim", &Config::v_head_dim,
       {.fallback = 128, .min = 1, .doc = "width of a value head"});
   key("split_kv_b", &Config::split_kv_b,
-      {.doc = "keys and values come from the latent by a matrix each, as in GGUF files"});
+      {.own = true,
+       .doc = "keys and values come from the latent by a matrix each, as in GGUF files"});
   rope_keys(key, &Config::rope);
   key("rope_interleave", &Config::rope_interleave,
       {.fallback = true, .doc = "RoPE rotates neighbouring dims (2i, 2i + 1), not the two halves"});
   key("latent_norm_eps", &Config::latent_norm_eps,
-      {.fallback = 1e-6, .above = 0, .doc = "added to the mean square in the norms of latents"});
+      {.fallback = 1e-6,
+       .above = 0,
+       .own = true,
+       .doc = "added to the mean square in the norms of latents"});
 }
 
 void indexer_keys(Schema<Config>& key) {
   key("index_n_heads", &Config::index_n_heads,
-      {.fallback = 0, .min = 0, .doc = "heads of the indexer that selects keys; 0 = no indexer"});
+      {.fallback = 0,
+       .min = 0,
+       .own = true,
+       .doc = "heads of the indexer that selects keys; 0 = no indexer"});
   key("index_head_dim", &Config::index_head_dim,
-      {.fallback = 128, .min = 1, .doc = "head width of the indexer"});
+      {.fallback = 128, .min = 1, .own = true, .doc = "head width of the indexer"});
   key("index_topk", &Config::index_topk,
-      {.min = 1, .doc = "keys that a query attends to; default 2048 with an indexer"});
+      {.min = 1, .own = true, .doc = "keys that a query attends to; default 2048 with an indexer"});
   key("indexer_loss_weight", &Config::indexer_loss_weight,
       {.fallback = 0.0,
        .min = 0,
+       .own = true,
        .doc = "weight of the KL divergence between the indexer's and attention's distributions; 0 "
               "= off"});
   key("indexer_sparse_training", &Config::indexer_sparse_training,
       {.fallback = true,
+       .own = true,
        .doc = "false = dense warm-up of the indexer: queries see all keys and, with "
               "indexer_loss_weight, its loss is the only one"});
   key("indexer_warm_up_chooses", &Config::indexer_warm_up_chooses,
       {.fallback = false,
+       .own = true,
        .doc = "during the warm-up attention still sees only the index_topk selected keys, as in "
               "MaxText"});
 }
 
 void expert_keys(Schema<Config>& key, const Defaults& d) {
   moe_keys(key, {.experts_key = "n_routed_experts",
-                 .experts_aliases = {"num_experts"},
+                 .experts_aliases = {"num_experts", "num_local_experts"},
                  .experts = d.experts,
                  .per_token = 8});
   key("first_k_dense_replace", &Config::first_k_dense_replace,
@@ -131,14 +141,17 @@ void expert_keys(Schema<Config>& key, const Defaults& d) {
        .doc = "multiplies the weights of experts"});
   key("biased_routing_weights", &Config::biased_routing_weights,
       {.fallback = false,
+       .own = true,
        .doc = "expert weights include the correction bias, as an option of MaxText"});
   key("learned_router_bias", &Config::learned_router_bias,
       {.fallback = false,
+       .own = true,
        .doc = "the optimizer also trains the correction bias, by the gradient of the balance loss, "
               "as in MaxText"});
   key("router_bias_update_rate", &Config::router_bias_update_rate,
       {.fallback = 0.0,
        .min = 0,
+       .own = true,
        .doc = "change of the correction bias towards equal load per step; 0 = fixed"});
   key("router_bias_counts_padding", &Config::router_bias_counts_padding,
       {.fallback = false,
@@ -153,19 +166,36 @@ void common_keys(Schema<Config>& key, const Defaults& defaults) {
   key("mhc_expansion_rate", &Config::mhc_expansion_rate,
       {.fallback = 1,
        .min = 1,
+       .own = true,
        .doc = "residual streams (hyper-connections); 1 = the ordinary residual"});
   key("sinkhorn_iterations", &Config::sinkhorn_iterations,
       {.fallback = 20,
        .min = 1,
        .max = 1000,
+       .own = true,
        .doc = "Sinkhorn iterations that normalise the mixing of streams"});
   key("mhc_permutations", &Config::mhc_permutations,
       {.fallback = false,
+       .own = true,
        .doc = "mix streams by a weighted mean of permutation matrices instead of Sinkhorn"});
-  // Sizes that follow from others; losses that published code does not compute; layouts of old
-  // files; parallelism.
-  key.ignore({"attention_dropout", "aux_loss_alpha", "ep_size", "head_dim", "layer_types",
-              "mlp_bias", "pretraining_tp", "qk_head_dim", "seq_aux", "quantization_config"});
+  key.only("mlp_bias", false, "feed-forwards have no biases here");
+  // Sizes that follow from others; losses that published code does not compute; dropout, of which
+  // the host warns in training; parallelism.
+  key.ignore({"attention_dropout", "aux_loss_alpha", "ep_size", "head_dim", "pretraining_tp",
+              "qk_head_dim", "seq_aux"});
+}
+
+// What the layers of an indexer are called: transformers has changed the word.
+constexpr std::string_view kIndexed = "indexed_attention",
+                           kIndexedBefore = "deepseek_sparse_attention";
+
+void check_layer_types(const Config& c, const Problems& problem) {
+  for (std::string_view type : c.layer_types) {
+    if ((type == kIndexed || type == kIndexedBefore) == (c.index_n_heads > 0)) continue;
+    problem("layer_types", "got ", type, " with index_n_heads = ", c.index_n_heads,
+            "; all layers have the indexer (", kIndexed, "), or none (", kFullAttention, ")");
+    return;
+  }
 }
 
 void gguf_keys(Schema<Config>& key) {
@@ -257,6 +287,7 @@ void check_indexer(const Config& c, const Problems& problem) {
 }  // namespace
 
 void v2_keys(Schema<Config>& key) {
+  full_attention_only(key);
   common_keys(key, {.experts = 64,
                     .shared_experts = 2,
                     .expert_width = 1407,
@@ -269,6 +300,10 @@ void v2_keys(Schema<Config>& key) {
 }
 
 void keys(Schema<Config>& key) {
+  key("layer_types", &Config::layer_types,
+      {.choices = {kFullAttention, kIndexed, kIndexedBefore},
+       .flags = LAMINA_KEY_HF_ONLY | LAMINA_KEY_PER_LAYER,
+       .doc = "must be what index_n_heads makes of every layer"});
   common_keys(
       key,
       {.experts = 256, .shared_experts = 1, .expert_width = 2048, .topk_group = 4, .n_group = 8});
@@ -294,6 +329,7 @@ void validate(const Config& c, const Problems& problem) {
   check_layers(c, problem);
   check_experts(c, problem);
   check_indexer(c, problem);
+  check_layer_types(c, problem);
   if (c.num_key_value_heads != c.num_attention_heads)
     problem("num_key_value_heads", "got " + text(c.num_key_value_heads) +
                                        "; keys and values are made for every head, so it must be "

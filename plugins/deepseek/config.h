@@ -27,6 +27,7 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   // Layers.
   std::int64_t first_k_dense_replace, moe_layer_freq;
   std::vector<std::string_view> mlp_layer_types;  // empty = the two above
+  std::vector<std::string_view> layer_types;      // checked alone
 
   // Experts.
   std::int64_t moe_intermediate_size, n_shared_experts;

@@ -65,17 +65,22 @@ void attention_keys(Schema<Config>& key) {
   key("indexer_loss_weight", &Config::indexer_loss_weight,
       {.fallback = 0.0,
        .min = 0,
+       .own = true,
        .doc =
            "weight of the KL divergence between the indexer's and attention's distributions over "
            "entries; 0 = off"});
   key("indexer_sparse_training", &Config::indexer_sparse_training,
       {.fallback = true,
+       .own = true,
        .doc = "false = dense warm-up of the indexer: queries see all entries and, with "
               "indexer_loss_weight, its loss is the only one"});
 }
 
 void expert_keys(Schema<Config>& key) {
-  moe_keys(key, {.experts_key = "n_routed_experts", .experts = 256, .per_token = 6});
+  moe_keys(key, {.experts_key = "n_routed_experts",
+                 .experts_aliases = {"num_local_experts"},
+                 .experts = 256,
+                 .per_token = 6});
   key("moe_intermediate_size", &Config::moe_intermediate_size,
       {.fallback = 2048, .min = 1, .doc = "width of an expert"});
   key("n_shared_experts", &Config::n_shared_experts,
@@ -107,6 +112,7 @@ void expert_keys(Schema<Config>& key) {
   key("router_bias_update_rate", &Config::router_bias_update_rate,
       {.fallback = 0.0,
        .min = 0,
+       .own = true,
        .doc = "how far the correction bias of routers moves towards an equal load after each step; "
               "0 = not. Layers whose experts a table chooses have none"});
   key("router_bias_counts_padding", &Config::router_bias_counts_padding,
@@ -114,6 +120,7 @@ void expert_keys(Schema<Config>& key) {
        .doc = "the load that moves the correction bias includes padding, as in MaxText"});
   key("limit_shared_experts", &Config::limit_shared_experts,
       {.fallback = true,
+       .own = true,
        .doc =
            "swiglu_limit also applies to shared experts, as in transformers but not in MaxText"});
 }
@@ -125,7 +132,7 @@ void keys(Schema<Config>& key) {
                       .intermediate_size = 0,
                       .num_key_value_heads = 1,
                       .head_dim = 512,
-                      .rope = {.group = "compress", .theta_group = "main"}});
+                      .rope = {.group = "compress", .flat_too = true, .theta_group = "main"}});
   attention_keys(key);
   expert_keys(key);
   key("hc_mult", &Config::hc_mult, {.fallback = 4, .min = 1, .doc = "residual streams"});
@@ -137,7 +144,8 @@ void keys(Schema<Config>& key) {
   key("hc_eps", &Config::hc_eps,
       {.fallback = 1e-6, .above = 0, .doc = "epsilon of stream weights and divisors"});
   // Files say themselves how they are stored.
-  key.ignore({"expert_dtype", "intermediate_size", "mlp_bias", "router_jitter_noise"});
+  key.ignore({"expert_dtype", "intermediate_size", "router_jitter_noise"});
+  key.only("mlp_bias", false, "feed-forwards have no biases here");
 }
 
 void derive(const Config& c, const Derived& derived) {

@@ -17,6 +17,7 @@ using namespace lamina::sdk;
 struct Defaults {
   std::int64_t vocab_size, num_attention_heads, num_key_value_heads, max_position_embeddings;
   double rope_theta;
+  std::string_view rope_group = {};  // of layers that see everything
 };
 
 void shared_keys(Schema<Config>& key, const Defaults& defaults) {
@@ -28,7 +29,7 @@ void shared_keys(Schema<Config>& key, const Defaults& defaults) {
                       .num_attention_heads = defaults.num_attention_heads,
                       .num_key_value_heads = defaults.num_key_value_heads,
                       .head_dim = 256,
-                      .rope = {.theta = defaults.rope_theta, .group = kFullAttention}});
+                      .rope = {.theta = defaults.rope_theta, .group = defaults.rope_group}});
   key("use_bidirectional_attention", &Config::use_bidirectional_attention,
       {.fallback = false,
        .flags = LAMINA_KEY_HF_ONLY,
@@ -65,6 +66,7 @@ void gemma_keys(Schema<Config>& key) {
                     .num_key_value_heads = 16,
                     .max_position_embeddings = 8192,
                     .rope_theta = 10000.0});
+  full_attention_only(key);
 }
 
 void gemma2_keys(Schema<Config>& key) {
@@ -86,7 +88,8 @@ void gemma3_keys(Schema<Config>& key) {
                     .num_attention_heads = 8,
                     .num_key_value_heads = 4,
                     .max_position_embeddings = 131072,
-                    .rope_theta = 1000000.0});
+                    .rope_theta = 1000000.0,
+                    .rope_group = kFullAttention});
   window_keys(key, 0.0);
   key("sliding_window_pattern", &Config::sliding_window_pattern,
       {.min = 1,
@@ -96,10 +99,11 @@ void gemma3_keys(Schema<Config>& key) {
        .above = 0,
        .aliases = {"rope_parameters.sliding_attention.rope_theta"},
        .doc = "base of the rotary frequencies of local layers"});
-  // Local layers are never stretched. The definition has no soft cap on scores. Transformers writes
-  // _sliding_window_pattern beside layer_types, whatever those are.
-  key.ignore({"rope_parameters.sliding_attention.rope_type", "attn_logit_softcapping",
-              "_sliding_window_pattern"});
+  key.only("rope_parameters.sliding_attention.rope_type", std::string_view("default"),
+           "local layers are never stretched");
+  // The definition has no soft cap on scores. Transformers writes _sliding_window_pattern beside
+  // layer_types, whatever those are.
+  key.ignore({"attn_logit_softcapping", "_sliding_window_pattern"});
 }
 
 // GGUF files lack query_pre_attn_scalar: it is head_dim but in the largest models, which are known
@@ -109,7 +113,7 @@ void derive(const Config& c, const Derived& derived) {
   const bool largest = std::find(std::begin(kLargest), std::end(kLargest), c.num_hidden_layers) !=
                        std::end(kLargest);
   const std::int64_t of_gguf = largest ? c.hidden_size / c.num_attention_heads : c.head_dim;
-  derived.set("query_pre_attn_scalar", c.is_gguf ? static_cast<double>(of_gguf) : 256.0);
+  derived.set("query_pre_attn_scalar", c.is_gguf ? of_gguf : std::int64_t{256});
 }
 
 std::vector<std::string_view> types_of(const Config& c, std::int64_t pattern) {

@@ -14,7 +14,7 @@ struct Config : lamina::sdk::StandardConfig {
   std::int64_t sliding_window;                // tokens that local layers see
   std::int64_t sliding_window_pattern;        // every such layer is global; 0 = not given
   std::vector<std::string_view> layer_types;  // empty = by the pattern
-  double query_pre_attn_scalar;               // scores are divided by its root; 0 = head_dim
+  std::int64_t query_pre_attn_scalar;         // scores are divided by its root; 0 = head_dim
   double attn_logit_softcapping, final_logit_softcapping;  // 0 = none
   double rope_local_base_freq;                             // of local layers
   bool use_bidirectional_attention;

@@ -29,6 +29,7 @@ void attention_keys(Schema<Config>& key) {
        .doc = "key/value heads K of global layers with attention_k_eq_v; 0 = num_key_value_heads"});
   key("global_heads_apart", &Config::global_heads_apart,
       {.fallback = false,
+       .own = true,
        .doc = "num_global_key_value_heads counts without attention_k_eq_v, too, as in MaxText"});
   key("attention_bias", &Config::attention_bias,
       {.fallback = false, .doc = "biases in the attention projections"});
@@ -39,10 +40,13 @@ void attention_keys(Schema<Config>& key) {
        .flags = LAMINA_KEY_PER_LAYER,
        .doc = "local or global, one per layer; default: every sixth is global"});
   key("full_last_layer", &Config::full_last_layer,
-      {.fallback = true, .doc = "the last layer is global, whatever layer_types says"});
+      {.fallback = true,
+       .own = true,
+       .doc = "the last layer is global, whatever layer_types says"});
   key("use_bidirectional_attention", &Config::use_bidirectional_attention,
       {.fallback = "none",
        .choices = {"none", "vision"},
+       .flags = LAMINA_KEY_NULL_IS_ZERO,
        .doc = "in local layers the tokens of an image see each other"});
   key("rope_parameters.sliding_attention.rope_type", &Config::local_rope_type,
       {.fallback = "default", .choices = {"default"}, .doc = "rotary positions of local layers"});
@@ -65,13 +69,13 @@ void sharing_keys(Schema<Config>& key) {
   key("num_kv_shared_layers", &Config::num_kv_shared_layers,
       {.fallback = 0,
        .min = 0,
-       .flags = LAMINA_KEY_NULL_IS_ZERO,
        .doc = "number of last layers that share the keys and values of the last earlier layer of "
               "their type"});
   key("use_double_wide_mlp", &Config::use_double_wide_mlp,
       {.fallback = false, .doc = "those layers have a feed-forward of twice intermediate_size"});
   key("train_layer_scalar", &Config::train_layer_scalar,
       {.fallback = false,
+       .own = true,
        .doc = "train the scale of each layer's output, as MaxText does; fixed in Transformers"});
   key("hidden_size_per_layer_input", &Config::hidden_size_per_layer_input,
       {.fallback = 256,

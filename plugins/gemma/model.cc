@@ -29,7 +29,7 @@ struct Layer {
 };
 
 Tensor attention(Scope s, const Config& c, const Layer& layer, Tensor x_BTD, const Step& step) {
-  const double scalar = c.query_pre_attn_scalar;
+  const auto scalar = static_cast<double>(c.query_pre_attn_scalar);
   SelfAttentionOptions options = c.attention_options();
   options.qk_norm = layer.qk_norm;
   options.norm = norm_options(c);

@@ -51,6 +51,7 @@ void keys(Schema<Config>& key) {
       {.fallback = 1e-5, .above = 0, .doc = "added to the variance in norms"});
   key("layer_norm_offset", &Config::layer_norm_offset,
       {.fallback = 0.0,
+       .own = true,
        .doc = "a norm's gain is its weight + this; 1 for the layout of MaxText's gpt3"});
   key("initializer_range", &Config::initializer_range,
       {.fallback = 0.02, .above = 0, .doc = "standard deviation of fresh weights"});
@@ -59,18 +60,18 @@ void keys(Schema<Config>& key) {
        .min = 0,
        .below = 1,
        .flags = LAMINA_KEY_HOT,
+       .own = true,
        .doc = "share of elements zeroed in training, after the embedding and each sub-layer"});
   key("scale_attn_weights", &Config::scale_attn_weights,
       {.fallback = true, .doc = "divide attention scores by sqrt(head_dim)"});
   key("scale_attn_by_inverse_layer_idx", &Config::scale_attn_by_inverse_layer_idx,
       {.fallback = false, .doc = "divide them also by 1 + the layer's index"});
-  key("add_cross_attention", &Config::add_cross_attention,
-      {.fallback = false, .flags = LAMINA_KEY_HF_ONLY, .doc = "must be false"});
+  full_attention_only(key);
   key("tie_word_embeddings", &Config::tie_word_embeddings,
       {.fallback = true, .doc = "the head is the token table"});
   // Published files ask for a dropout of 0.1 in three places; here it is a choice of the run
-  // (dropout_rate). The order of upcasts does not change what is computed, and the summary_* keys
-  // are about heads that a language model does not have.
+  // (dropout_rate), and the host warns of the difference. The order of upcasts does not change what
+  // is computed, and the summary_* keys are about heads that a language model does not have.
   key.ignore({"attn_pdrop", "embd_pdrop", "resid_pdrop", "reorder_and_upcast_attn",
               "summary_activation", "summary_first_dropout", "summary_proj_to_labels",
               "summary_type", "summary_use_proj", "task_specific_params", LAMINA_GGUF_KEY});

@@ -24,7 +24,6 @@ struct Config {
   double dropout_rate;
   bool scale_attn_weights;
   bool scale_attn_by_inverse_layer_idx;
-  bool add_cross_attention;
   bool tie_word_embeddings;
 };
 

@@ -15,19 +15,25 @@ void shared_keys(Schema<Config>& key) {
   key("rope_interleave", [](Config & c) -> auto& { return c.rope.options.interleaved; },
       {.fallback = false,
        .aliases = {LAMINA_GGUF_KEY},
+       .own = true,
        .doc = "RoPE rotates neighbouring dims, as in Meta's files, not the two halves of a head"});
   key("sliding_window", &Config::sliding_window,
       {.fallback = 0,
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
+       .own = true,
        .doc = "tokens a query sees, itself included; 0 = all"});
+  full_attention_only(key);
   key("mlp_bias", &Config::mlp_bias,
       {.fallback = false, .doc = "biases in the feed-forward matrices"});
 }
 
 }  // namespace
 
-void llama_keys(Schema<Config>& key) { shared_keys(key); }
+void llama_keys(Schema<Config>& key) {
+  shared_keys(key);
+  key.ignore({"sliding_window"});  // the original has no window, whatever its config.json says
+}
 
 void default_keys(Schema<Config>& key) {
   shared_keys(key);

@@ -77,7 +77,7 @@ void llama4_keys(Schema<Llama4Config>& key) {
       {.choices = {kChunkedAttention, kFullAttention},
        .flags = LAMINA_KEY_PER_LAYER,
        .doc = "what each layer sees; layers without positions see everything, the others a chunk"});
-  // router_jitter_noise is 0 in published files. The rest belongs to images.
+  // Noise is the host's to warn of. The rest belongs to images.
   key.ignore({"router_jitter_noise", "vision_config", "boi_token_index", "eoi_token_index",
               "image_token_index", "for_llm_compressor"});
 }
@@ -100,11 +100,13 @@ void validate_llama4(const Llama4Config& c, const Problems& problem) {
   check_listed_layers(c, "moe_layers", c.moe_layers, problem);
   if (listed != 0 && listed != c.num_hidden_layers) return;
   for (std::size_t i = 0; i < c.layer_types.size(); ++i) {
-    const std::string_view right =
-        is_global(c, static_cast<std::int64_t>(i)) ? kFullAttention : kChunkedAttention;
+    const bool sees_all = is_global(c, static_cast<std::int64_t>(i)) || c.attention_chunk_size == 0;
+    const std::string_view right = sees_all ? kFullAttention : kChunkedAttention;
     if (c.layer_types[i] == right) continue;
     problem("layer_types", "got ", c.layer_types[i], " for layer ", i,
-            "; by its positions (no_rope_layers, no_rope_layer_interval) it must be ", right);
+            "; by its positions (no_rope_layers, no_rope_layer_interval) and "
+            "attention_chunk_size it must be ",
+            right);
     return;
   }
 }

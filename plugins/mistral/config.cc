@@ -3,6 +3,8 @@
 
 #include "config.h"
 
+#include <algorithm>
+
 #include "lamina/ext/gguf.h"
 
 namespace mistral {
@@ -23,6 +25,17 @@ void window_key(Schema<Config>& key, std::int64_t fallback) {
 void mistral_keys(Schema<Config>& key) {
   standard_keys(key, {.max_position_embeddings = 4096 * 32, .num_key_value_heads = 8});
   window_key(key, 4096);
+  key("layer_types", &Config::layer_types,
+      {.choices = {kFullAttention, kSlidingAttention},
+       .flags = LAMINA_KEY_PER_LAYER,
+       .doc = "what each layer sees; default: all have the window"});
+}
+
+void validate_mistral(const Config& c, const Problems& problem) {
+  check_standard(c, problem);
+  if (c.sliding_window == 0 && std::find(c.layer_types.begin(), c.layer_types.end(),
+                                         kSlidingAttention) != c.layer_types.end())
+    problem("sliding_window", "got 0 with sliding_attention layers; it must be at least 1");
 }
 
 void mixtral_keys(Schema<Config>& key) {
@@ -34,17 +47,23 @@ void mixtral_keys(Schema<Config>& key) {
   key("rope_interleave", [](Config & c) -> auto& { return c.rope.options.interleaved; },
       {.fallback = false,
        .aliases = {LAMINA_GGUF_KEY},
+       .own = true,
        .doc = "RoPE rotates neighbouring dims, as in GGUF files, not the two halves of a head"});
   moe_keys(key, {.experts_key = "num_local_experts",
                  .experts_aliases = {"num_experts"},
                  .experts = 8,
                  .per_token = 2});
-  key.ignore({"router_jitter_noise"});  // 0 in every published file
+  key("layer_types", &Config::layer_types,
+      {.choices = {kFullAttention, kSlidingAttention},
+       .flags = LAMINA_KEY_HF_ONLY | LAMINA_KEY_PER_LAYER,
+       .doc = "must be what sliding_window makes of every layer"});
+  key.ignore({"router_jitter_noise"});  // of training, where the host warns of it
 }
 
 void validate_mixtral(const Config& c, const Problems& problem) {
   check_standard(c, problem);
   check_moe(c, problem, "num_local_experts");
+  check_uniform_layers(c.layer_types, c.sliding_window > 0, problem);
 }
 
 }  // namespace mistral

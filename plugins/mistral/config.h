@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "lamina/sdk.h"
@@ -9,11 +10,13 @@
 namespace mistral {
 
 struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
-  std::int64_t sliding_window;  // tokens, 0 = all
+  std::int64_t sliding_window;                // tokens; inside a block that of its layer, 0 = all
+  std::vector<std::string_view> layer_types;  // empty = all layers have the window
 };
 
 void mistral_keys(lamina::sdk::Schema<Config>& key);
 void mixtral_keys(lamina::sdk::Schema<Config>& key);
+void validate_mistral(const Config& c, const lamina::sdk::Problems& problem);
 void validate_mixtral(const Config& c, const lamina::sdk::Problems& problem);
 
 inline constexpr std::uint32_t kBlock = 1;

@@ -37,14 +37,24 @@ Tensor mixtral_block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
 std::vector<Block<Config>> mistral_blocks() { return {{kBlock, "mistral", mistral_block}}; }
 std::vector<Block<Config>> mixtral_blocks() { return {{kBlock, "mixtral", mixtral_block}}; }
 
+Plan mistral_plan(const Config& c) {
+  if (c.layer_types.empty()) return repeat(unit(kBlock)).over(c.num_hidden_layers);
+  return layers_of(c.layer_types, [](std::string_view type) {
+    return type == kFullAttention ? unit(kBlock, 1, {{"sliding_window", 0}}) : unit(kBlock);
+  });
+}
+
 constexpr Model<Config> kMistral = {
     .family = {.name = "mistral",
-               .hf_model_types = {"mistral"},
-               .hf_architectures = {"MistralForCausalLM"},
+               .hf_model_types = {"mistral", "ministral"},
+               .hf_architectures = {"MistralForCausalLM", "MinistralForCausalLM"},
                .hf_prefixes = {"model.", "language_model."},
-               .doc = "Mistral 7B and Nemo: grouped-query attention with a sliding window"},
+               .doc = "Mistral 7B, Nemo and Ministral: grouped-query attention with a sliding "
+                      "window in all layers or some"},
     .keys = mistral_keys,
+    .validate = validate_mistral,
     .blocks = mistral_blocks,
+    .plan = mistral_plan,
     .weights = mistral_weights,
 };
 

@@ -17,13 +17,17 @@ void shared_keys(Schema<Config>& key, const RopeKeys& rope) {
   key("qk_norm", &Config::qk_norm,
       {.fallback = "whole",
        .choices = {"whole", "per_head"},
+       .own = true,
        .doc = "norms of queries and keys: over all heads at once, or per head"});
   key.ignore({LAMINA_GGUF_KEY});  // GGUF files have the same rows
 }
 
 }  // namespace
 
-void olmo2_keys(Schema<Config>& key) { shared_keys(key, {}); }
+void olmo2_keys(Schema<Config>& key) {
+  shared_keys(key, {});
+  full_attention_only(key);
+}
 
 void olmo3_keys(Schema<Config>& key) {
   shared_keys(key, {.theta = 500000, .group = kFullAttention});
@@ -39,11 +43,13 @@ void olmo3_keys(Schema<Config>& key) {
       {.fallback = 500000.0,  // whatever rope_theta says, as in Transformers
        .above = 0,
        .aliases = {"rope_parameters.sliding_attention.rope_theta"},
+       .hf_name = "rope_parameters.sliding_attention.rope_theta",
        .doc = "base of the rotary frequencies in sliding layers"});
   key("sliding_rope_type", &Config::sliding_rope_type,
       {.fallback = "default",
        .choices = {"default", "linear", "dynamic", "llama3", "yarn"},
        .aliases = {"rope_parameters.sliding_attention.rope_type"},
+       .hf_name = "rope_parameters.sliding_attention.rope_type",
        .doc = "rope_scaling.rope_type of sliding layers; the other rope_scaling keys apply to both "
               "kinds"});
 }

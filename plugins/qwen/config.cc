@@ -3,6 +3,8 @@
 
 #include "config.h"
 
+#include <algorithm>
+
 #include "lamina/ext/gguf.h"
 
 namespace qwen {
@@ -51,6 +53,7 @@ void qwen3_vl_keys(Schema<Config>& key) {
                  .num_key_value_heads = 32,
                  .head_dim = 128,
                  .rope = {.theta = 5e5, .mrope_section = {24, 20, 20}, .mrope_interleaved = true}});
+  full_attention_only(key);
   // The vision encoder and its placeholder tokens; text needs neither.
   key.ignore({"vision_config", "image_token_id", "video_token_id", "vision_start_token_id",
               "vision_end_token_id"});
@@ -62,6 +65,11 @@ void validate(const Config& c, const Problems& problem) {
     problem("sliding_window",
             "got 0 with use_sliding_window = true; it must be at least 1, or use_sliding_window "
             "false");
+  if (!c.use_sliding_window && std::find(c.layer_types.begin(), c.layer_types.end(),
+                                         kSlidingAttention) != c.layer_types.end())
+    problem("layer_types",
+            "has sliding_attention layers with use_sliding_window = false; they need "
+            "use_sliding_window = true and sliding_window");
 }
 
 std::vector<std::string_view> types_of(const Config& c) {

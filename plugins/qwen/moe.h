@@ -20,6 +20,9 @@ void qwen3_moe_keys(lamina::sdk::Schema<SparseConfig>& key);
 void qwen3_vl_moe_keys(lamina::sdk::Schema<SparseConfig>& key);
 void qwen3_custom_moe_keys(lamina::sdk::Schema<SparseConfig>& key);
 void validate_moe(const SparseConfig& c, const lamina::sdk::Problems& problem);
+// Without the layer types.
+void validate_experts(const SparseConfig& c, const lamina::sdk::Problems& problem);
+void validate_vl_moe(const SparseConfig& c, const lamina::sdk::Problems& problem);
 void validate_custom_moe(const SparseConfig& c, const lamina::sdk::Problems& problem);
 void derive_custom_moe(const SparseConfig& c, const lamina::sdk::Derived& derived);
 
@@ -60,7 +63,7 @@ inline constexpr lamina::sdk::Model<SparseConfig> kQwen3VlMoe = {
                .doc = "Qwen3-VL and Qwen3-Omni 30B-A3B, the text decoder: positions of time, "
                       "height and width"},
     .keys = qwen3_vl_moe_keys,
-    .validate = validate_moe,
+    .validate = validate_vl_moe,
     .blocks = moe_blocks,
     .plan = moe_plan,
     .weights = moe_weights,

@@ -37,7 +37,11 @@ void sparse_keys(Schema<SparseConfig>& key, const StandardDefaults& defaults, bo
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
        .doc = "indices of layers without experts"});
-  key.ignore({"max_window_layers"});  // all layers are alike
+  key("layer_types", &SparseConfig::layer_types,
+      {.choices = {kFullAttention, kSlidingAttention},
+       .flags = LAMINA_KEY_HF_ONLY | LAMINA_KEY_PER_LAYER,
+       .doc = "must be what use_sliding_window makes of every layer"});
+  key.ignore({"max_window_layers"});  // all layers are alike, as in the original
 }
 
 }  // namespace
@@ -81,9 +85,20 @@ void qwen3_custom_moe_keys(Schema<SparseConfig>& key) {
 }
 
 void validate_moe(const SparseConfig& c, const Problems& problem) {
-  validate(c, problem);
+  check_uniform_layers(c.layer_types, c.use_sliding_window, problem);
+  validate_experts(c, problem);
+}
+
+void validate_experts(const SparseConfig& c, const Problems& problem) {
+  if (problem.empty()) validate(c, problem);
   check_moe(c, problem);
   check_listed_layers(c, "mlp_only_layers", c.mlp_only_layers, problem);
+}
+
+void validate_vl_moe(const SparseConfig& c, const Problems& problem) {
+  if (c.use_sliding_window)
+    problem("use_sliding_window", "got true; the attention of this family has no window");
+  validate_moe(c, problem);
 }
 
 void derive_custom_moe(const SparseConfig& c, const Derived& derived) {

@@ -72,8 +72,8 @@ inline constexpr lamina::sdk::Model<NextConfig> kQwen3Next = {
 inline constexpr lamina::sdk::Model<NextConfig> kQwen35 = {
     .family = {.name = "qwen3_5",
                .aliases = {"qwen3.5"},
-               .hf_model_types = {"qwen3_5", "qwen3_5_text"},
-               .hf_architectures = {"Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM"},
+               .hf_model_types = {"qwen3_5_text", "qwen3_5"},
+               .hf_architectures = {"Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration"},
                .hf_prefixes = {"model.language_model.", "model."},
                .doc = "Qwen 3.5, dense, the text decoder: gated delta nets and gated attention"},
     .keys = qwen3_5_keys,
@@ -89,8 +89,8 @@ inline constexpr lamina::sdk::Model<NextConfig> kQwen35 = {
 
 inline constexpr lamina::sdk::Model<NextConfig> kQwen35Moe = {
     .family = {.name = "qwen3_5_moe",
-               .hf_model_types = {"qwen3_5_moe", "qwen3_5_moe_text"},
-               .hf_architectures = {"Qwen3_5MoeForConditionalGeneration", "Qwen3_5MoeForCausalLM"},
+               .hf_model_types = {"qwen3_5_moe_text", "qwen3_5_moe"},
+               .hf_architectures = {"Qwen3_5MoeForCausalLM", "Qwen3_5MoeForConditionalGeneration"},
                .hf_prefixes = {"model.language_model.", "model."},
                .doc = "Qwen 3.5 with mixtures of experts, the text decoder: 35B-A3B, 397B-A17B"},
     .keys = qwen3_5_moe_keys,

@@ -30,6 +30,7 @@ void mixer_keys(Schema<NextConfig>& key) {
       {.fallback = 128, .min = 1, .doc = "width of its value heads"});
   key("recurrence_across_documents", &NextConfig::recurrence_across_documents,
       {.fallback = false,
+       .own = true,
        .doc = "delta nets carry their state across documents in a row, as MaxText's do"});
 }
 
@@ -60,8 +61,6 @@ void check_mixers(const NextConfig& c, const Problems& problem) {
   if (c.linear_num_value_heads % c.linear_num_key_heads != 0)
     problem("linear_num_value_heads", "got ", c.linear_num_value_heads,
             "; it must be a multiple of linear_num_key_heads = ", c.linear_num_key_heads);
-  if (c.use_sliding_window)
-    problem("use_sliding_window", "got true; the attention of this family has no window");
 }
 
 }  // namespace
@@ -81,8 +80,7 @@ void qwen3_next_keys(Schema<NextConfig>& key) {
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
        .doc = "layers without experts"});
-  key("use_sliding_window", &NextConfig::use_sliding_window,
-      {.fallback = false, .doc = "must be false: this family has no sliding windows"});
+  key.only("use_sliding_window", false, "the attention of this family has no window");
 }
 
 void qwen3_5_keys(Schema<NextConfig>& key) {
@@ -107,7 +105,7 @@ void qwen3_5_moe_keys(Schema<NextConfig>& key) {
 }
 
 void validate_next(const NextConfig& c, const Problems& problem) {
-  validate_moe(c, problem);
+  validate_experts(c, problem);
   check_mixers(c, problem);
 }
 

@@ -58,13 +58,15 @@ TEST_F(ModelFiles, KeysOfTheLanguageModelInAWrapper) {
   Resolved resolved = resolve_model(declared(), model.raw, model.where);
   EXPECT_EQ(resolved.values.integer("hidden_size"), 64);
   EXPECT_EQ(resolved.values.where("hidden_size"), (folder_ / "hub/config.json") + ":3");
-  EXPECT_EQ(resolved.values.number("rope_theta"), 5.0);           // said outside alone
+  EXPECT_EQ(resolved.values.number("rope_theta"), 10000.0);       // of no effect outside
   EXPECT_EQ(resolved.values.number("rope_scaling.factor"), 1.0);  // null inside counts
   std::vector<std::string> unread;
   for (const RawEntry& entry : resolved.unread) unread.push_back(entry.key);
-  EXPECT_EQ(unread, (std::vector<std::string>{
-                        "model.model_type", "model.architectures", "model.image_token_id",
-                        "model.text_config.model_type", "model.vision_config.hidden_size"}));
+  EXPECT_EQ(unread,
+            (std::vector<std::string>{
+                "model.model_type", "model.architectures", "model.outside_text_config.rope_theta",
+                "model.outside_text_config.image_token_id", "model.text_config.model_type",
+                "model.outside_text_config.vision_config.hidden_size"}));
 }
 
 TEST_F(ModelFiles, TheLanguageModelOfAThinker) {

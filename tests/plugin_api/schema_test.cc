@@ -73,6 +73,33 @@ TEST(SdkSchema, DeclarationsReachTheHost) {
   EXPECT_EQ(keys[5].flags, LAMINA_KEY_IGNORED);
 }
 
+TEST(SdkSchema, OwnKeysHaveAPlaceOfTheirOwnInExports) {
+  Schema<Config> key;
+  key("heads", &Config::heads, {.own = true, .doc = "heads"});
+  ASSERT_EQ(key.keys().size(), 1u);
+  EXPECT_EQ(copy(key.keys()[0].hf_name), "lamina.heads");
+  ASSERT_EQ(key.keys()[0].aliases.count, 1u);
+  EXPECT_EQ(copy(*static_cast<const lamina_str_t*>(key.keys()[0].aliases.ptr)), "lamina.heads");
+}
+
+TEST(SdkSchema, KeysWithOneValueRefuseOthers) {
+  Schema<Config> key;
+  key.only("mlp_bias", false, "there are no biases");
+  key.only("scale", 1.0, "scores are not scaled");
+  key.only("kind", std::string_view("plain"), "no other is known");
+  EXPECT_EQ(key.keys()[0].flags, LAMINA_KEY_HF_ONLY);
+  RecordingConfig config;
+  config.values = {{"mlp_bias", false}, {"scale", 1.0}, {"kind", std::monostate{}}};
+  EXPECT_TRUE(key.refusals(&config).each.empty());
+  config.values = {{"mlp_bias", true}, {"scale", 0.5}, {"kind", std::string("odd")}};
+  const auto refusals = key.refusals(&config).each;
+  ASSERT_EQ(refusals.size(), 3u);
+  EXPECT_EQ(refusals[0].key, "mlp_bias");
+  EXPECT_EQ(refusals[0].text, "got true; it must be false: there are no biases");
+  EXPECT_EQ(refusals[1].text, "got 0.5; it must be 1: scores are not scaled");
+  EXPECT_EQ(refusals[2].text, "got \"odd\"; it must be \"plain\": no other is known");
+}
+
 TEST(SdkSchema, KeysWithoutAValueLeaveTheFieldAlone) {
   RecordingConfig config;
   for (const char* name : {"heads", "rope_theta", "tied", "act", "layers"})

@@ -45,6 +45,7 @@ class FamilyTables {
   struct Values {
     Config own;
     MtpConfig mtp;
+    typename Schema<Config>::Refusals refusals;
   };
   struct BuildContext {
     const FamilyTables* tables;
@@ -52,7 +53,7 @@ class FamilyTables {
   };
 
   Values read(const lamina_config_t* config) const {
-    return {schema_.read(config), mtp_schema_.read(config)};
+    return {schema_.read(config), mtp_schema_.read(config), schema_.refusals(config)};
   }
   Embed embed(const Config& c) const { return model_.embed ? model_.embed(c) : Embed{}; }
 
@@ -61,6 +62,7 @@ class FamilyTables {
   }
   void validate(const Values& c, lamina_reply_t* reply) const {
     const Problems problem(reply);
+    for (const auto& refusal : c.refusals.each) problem(refusal.key, refusal.text);
     validate_of(model_, schema_, c.own, problem);
     if (predicts_ && problem.empty() && c.mtp.num_nextn_predict_layers > 0)
       check_mtp(c.mtp, plan_of(model_, c.own), embed(c.own), model_.mtp_layer != nullptr, problem);

@@ -73,14 +73,17 @@ void moe_keys(Schema<Config>& key, const MoeDefaults& defaults) {
   key("load_balance_loss_weight", &Config::load_balance_loss_weight,
       {.fallback = 0.0,
        .min = 0,
+       .own = true,
        .doc = "weight of the load-balancing losses averaged over layers, as in MaxText; 0 = off"});
   key("router_z_loss_coef", &Config::router_z_loss_coef,
       {.fallback = 0.0,
        .min = 0,
+       .own = true,
        .doc = "weight of the mean square of the router's log-sum-exp; 0 = off"});
   key("capacity_factor", &Config::capacity_factor,
       {.fallback = 0.0,
        .min = 0,
+       .own = true,
        .doc = "capacity factor: tokens per row that an expert accepts, relative to an equal share; "
               "0 = unlimited"});
 }

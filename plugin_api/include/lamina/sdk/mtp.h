@@ -27,26 +27,33 @@ inline constexpr std::string_view kMtpDepthKey = "num_nextn_predict_layers";
 
 inline void mtp_keys(Schema<MtpConfig>& key, MtpInputs inputs) {
   const bool published = inputs != MtpInputs::maxtext;
+  // Families that publish prediction layers have the depth in their own config.json.
   key(kMtpDepthKey, &MtpConfig::num_nextn_predict_layers,
       {.fallback = 0,
        .min = 0,
        .max = 64,
+       .aliases = {"num_mtp_layers"},
+       .own = !published,
        .doc = "multi-token prediction: additional prediction layers in training"});
   key("mtp_loss_weight", &MtpConfig::mtp_loss_weight,
-      {.fallback = 0.1, .min = 0, .doc = "weight of the multi-token prediction loss"});
+      {.fallback = 0.1, .min = 0, .own = true, .doc = "weight of the multi-token prediction loss"});
   key("mtp_normed_hidden", &MtpConfig::mtp_normed_hidden,
       {.fallback = inputs == MtpInputs::published,
+       .own = true,
        .doc = "the first prediction layer reads the hidden state after the final norm; not in "
               "MaxText"});
   key("mtp_shifted_positions", &MtpConfig::mtp_shifted_positions,
       {.fallback = published,
+       .own = true,
        .doc = "prediction layers see the positions of their input tokens; not in MaxText"});
   key("mtp_own_norm", &MtpConfig::mtp_own_norm,
       {.fallback = published,
+       .own = true,
        .doc = "prediction layers have a norm of their own before the head; MaxText uses the final "
               "one"});
   key("mtp_chained", &MtpConfig::mtp_chained,
       {.fallback = !published,
+       .own = true,
        .doc = "a target counts if it is in the same document as the token before it, as in "
               "MaxText; else "
               "if it is in the document of the query token"});

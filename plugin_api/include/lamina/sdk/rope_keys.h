@@ -1,11 +1,14 @@
 // The config keys of rotary positions, in both published layouts: `rope_theta` + `rope_scaling`,
-// and `rope_parameters`.
+// and `rope_parameters`. The host chooses between them where a config.json has several: an object
+// `rope_scaling` that is not empty, else `rope_parameters`; a key at the top counts where that
+// object lacks it.
 //
 //   rope_keys(key, &Config::rope, {.theta = 1e6});
 //   ... rope(q_BTNH, step.positions_BT, rope_options(c.rope, c.head_dim,
 //   c.max_position_embeddings))
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
@@ -27,9 +30,10 @@ struct RopeConfig {
 struct RopeKeys {
   double theta = 10000;
   // The sub-object of rope_parameters with these keys, where kinds of layers have one each, eg:
-  // "full_attention".
+  // "full_attention". rope_scaling then changes that one.
   std::string_view group = {};
-  std::string_view theta_group = {};  // the part that rope_theta is in, if another
+  bool flat_too = false;              // rope_parameters without sub-objects is of that group
+  std::string_view theta_group = {};  // the sub-object that rope_theta is in, if another
   // Families that rotate a part of each head declare partial_rotary_factor, with this default.
   std::optional<double> partial_rotary_factor = {};
   // Families with positions in three rows declare mrope_section and mrope_interleaved.
@@ -43,10 +47,11 @@ struct RopeKeys {
 // field: a pointer to the RopeConfig in Config, or a function that returns a reference to it.
 template <class Config, class Field>
 void rope_keys(Schema<Config>& key, Field field, const RopeKeys& keys = {}) {
-  // Other paths of a key: rope_parameters.x, rope_parameters.<group>.x.
+  // Other paths of a key: rope_parameters.x or rope_parameters.<group>.x.
   auto in_group = [&](std::string_view group, std::string_view name,
                       std::vector<std::string_view> more) {
-    more.push_back(key.keep_text("rope_parameters." + std::string(name)));
+    if (group.empty() || keys.flat_too)
+      more.push_back(key.keep_text("rope_parameters." + std::string(name)));
     if (!group.empty())
       more.push_back(
           key.keep_text("rope_parameters." + std::string(group) + "." + std::string(name)));
@@ -55,14 +60,25 @@ void rope_keys(Schema<Config>& key, Field field, const RopeKeys& keys = {}) {
   auto also = [&](std::string_view name, std::vector<std::string_view> more = {}) {
     return in_group(keys.group, name, std::move(more));
   };
+  std::vector<std::string_view> theta_paths;
+  if (keys.theta_group.empty())
+    theta_paths = also("rope_theta", {"rope_scaling.rope_theta"});
+  else
+    theta_paths = {
+        key.keep_text("rope_parameters." + std::string(keys.theta_group) + ".rope_theta")};
+  // Where exports have it: in the group's object, if there are groups.
+  auto path = [&](std::string_view name) -> std::string_view {
+    if (keys.group.empty() || keys.flat_too) return {};
+    return key.keep_text("rope_parameters." + std::string(keys.group) + "." + std::string(name));
+  };
   auto option = [field](auto RopeOptions::*member) {
     return [ field, member ](Config & c) -> auto& { return std::invoke(field, c).options.*member; };
   };
   key("rope_theta", option(&RopeOptions::theta),
       {.fallback = keys.theta,
        .above = 0,
-       .aliases =
-           in_group(keys.theta_group.empty() ? keys.group : keys.theta_group, "rope_theta", {}),
+       .aliases = theta_paths,
+       .hf_name = path("rope_theta"),
        .doc = "base of the rotary frequencies"});
   key("rope_scaling.rope_type", [field](Config & c) -> auto& { return std::invoke(field, c).type; },
       {.fallback = keys.scaling_is_derived ? std::optional<std::string_view>() : "default",
@@ -71,60 +87,74 @@ void rope_keys(Schema<Config>& key, Field field, const RopeKeys& keys = {}) {
                ? std::vector<std::string_view>{"default", "linear", "dynamic", "llama3", "yarn"}
                : std::vector<std::string_view>{"default", "linear", "llama3", "yarn", "mrope"},
        .aliases = also("type", also("rope_type", {"rope_scaling.type"})),
+       .hf_name = path("rope_type"),
        .doc = "how rotary frequencies are stretched for longer contexts"});
   key("rope_scaling.factor", option(&RopeOptions::factor),
       {.fallback = keys.scaling_is_derived ? std::optional<double>() : 1.0,
        .above = 0,
        .aliases = also("factor"),
+       .hf_name = path("factor"),
        .doc = "how many times longer the context becomes"});
   key("rope_scaling.original_max_position_embeddings", option(&RopeOptions::original_max_positions),
       {.same_as = keys.scaling_is_derived ? "" : "max_position_embeddings",
        .min = 1,
-       .aliases = also("original_max_position_embeddings", {"original_max_position_embeddings"}),
+       .aliases = also("original_max_position_embeddings"),
+       .hf_name = path("original_max_position_embeddings"),
        .doc = "tokens of context before stretching"});
   key("rope_scaling.low_freq_factor", option(&RopeOptions::low_freq_factor),
       {.fallback = 1.0,
        .above = 0,
        .aliases = also("low_freq_factor"),
+       .hf_name = path("low_freq_factor"),
        .doc = "scaling by bands: wavelengths above original / this are divided by factor"});
   key("rope_scaling.high_freq_factor", option(&RopeOptions::high_freq_factor),
       {.fallback = 4.0,
        .above = 0,
        .aliases = also("high_freq_factor"),
+       .hf_name = path("high_freq_factor"),
        .doc = "scaling by bands: wavelengths below original / this are kept"});
   key("rope_scaling.beta_fast", option(&RopeOptions::beta_fast),
       {.fallback = 32.0,
        .above = 0,
        .aliases = also("beta_fast"),
+       .hf_name = path("beta_fast"),
        .doc = "yarn: rotations in the original context from which frequencies are kept"});
   key("rope_scaling.beta_slow", option(&RopeOptions::beta_slow),
       {.fallback = 1.0,
        .above = 0,
        .aliases = also("beta_slow"),
+       .hf_name = path("beta_slow"),
        .doc = "yarn: rotations below which they are divided by factor"});
   key("rope_scaling.truncate", option(&RopeOptions::truncate),
       {.fallback = keys.scaling_is_derived ? std::optional<bool>() : true,
        .aliases = also("truncate"),
+       .hf_name = path("truncate"),
        .doc = "yarn: round the ends of the ramp to integer dims"});
   key("rope_scaling.attention_factor", option(&RopeOptions::attention_factor),
       {.fallback = 0.0,
        .min = 0,
        .aliases = also("attention_factor"),
+       .hf_name = path("attention_factor"),
        .doc = "yarn: multiplies cosines and sines; 0 = from mscale, else 0.1 ln(factor) + 1"});
   key("rope_scaling.mscale", option(&RopeOptions::mscale),
       {.fallback = 0.0,
        .min = 0,
        .aliases = also("mscale"),
+       .hf_name = path("mscale"),
        .doc = "yarn: with mscale_all_dim, gives attention_factor"});
   key("rope_scaling.mscale_all_dim", option(&RopeOptions::mscale_all_dim),
-      {.fallback = 0.0, .min = 0, .aliases = also("mscale_all_dim"), .doc = "yarn: see mscale"});
+      {.fallback = 0.0,
+       .min = 0,
+       .aliases = also("mscale_all_dim"),
+       .hf_name = path("mscale_all_dim"),
+       .doc = "yarn: see mscale"});
   if (keys.partial_rotary_factor)
     key("partial_rotary_factor",
         [field](Config & c) -> auto& { return std::invoke(field, c).partial_rotary_factor; },
         {.fallback = *keys.partial_rotary_factor,
          .max = 1,
          .above = 0,
-         .aliases = also("partial_rotary_factor"),
+         .aliases = also("partial_rotary_factor", {"rope_scaling.partial_rotary_factor"}),
          .doc = "fraction of head_dim to which RoPE is applied"});
   if (keys.mrope_section.empty()) return;
   key("rope_scaling.mrope_section", option(&RopeOptions::mrope_section),
@@ -138,6 +168,16 @@ void rope_keys(Schema<Config>& key, Field field, const RopeKeys& keys = {}) {
        .doc = "frequencies of time, height and width are interleaved, not in three blocks"});
 }
 
+// The sections for `pairs` frequencies. Interleaved ones give height the frequencies 1, 4, 7, ...
+// and width 2, 5, 8, ... as far as there are some, and time the rest, so that any sections fit.
+inline Dims fitting_mrope_section(const RopeOptions& o, std::int64_t pairs) {
+  const Dims& section = o.mrope_section;
+  if (!o.mrope_interleaved || section.size() != 3) return section;
+  const std::int64_t height = std::min(section[1], (pairs + 1) / 3);
+  const std::int64_t width = std::min(section[2], pairs / 3);
+  return {pairs - height - width, height, width};
+}
+
 // As the op takes them, for heads of width head_dim.
 inline RopeOptions rope_options(const RopeConfig& c, std::int64_t head_dim,
                                 std::int64_t max_positions) {
@@ -147,6 +187,7 @@ inline RopeOptions rope_options(const RopeConfig& c, std::int64_t head_dim,
   if (c.partial_rotary_factor != 1)
     o.rotary_dim =
         static_cast<std::int64_t>(static_cast<double>(head_dim) * c.partial_rotary_factor);
+  o.mrope_section = fitting_mrope_section(o, (o.rotary_dim == 0 ? head_dim : o.rotary_dim) / 2);
   return o;
 }
 
@@ -159,7 +200,7 @@ inline void check_rope(const RopeConfig& c, std::int64_t head_dim, const Problem
   else if (c.partial_rotary_factor != 1 && (rotated == 0 || rotated % 2 != 0))
     problem("partial_rotary_factor", "rotates ", rotated, " of head_dim = ", head_dim,
             " dims; it must rotate an even number above 0");
-  const Dims& section = c.options.mrope_section;
+  const Dims section = fitting_mrope_section(c.options, rotary / 2);
   std::int64_t sum = 0;
   for (std::int64_t n : section) sum += n;
   if (!section.empty() && (section.size() != 3 || sum != rotary / 2))

@@ -35,7 +35,10 @@ struct Key {
   std::vector<std::string_view> aliases = {};  // other dotted paths in config.json
   std::string_view hf_name = {};               // path in an exported config.json, if not the name
   std::uint32_t flags = 0;                     // LAMINA_KEY_*
-  std::string_view doc = {};                   // one line, with the unit
+  // No key of the original: config.json has it in the object "lamina", and only where it is not at
+  // its default.
+  bool own = false;
+  std::string_view doc = {};  // one line, with the unit
 };
 
 template <class T>
@@ -100,7 +103,8 @@ class Schema {
     });
   }
 
-  // Keys of config.json that have no effect here.
+  // Keys of config.json that cannot change what the model computes, eg: names of files, settings of
+  // the original's kernels. The host lists every key that is neither declared nor ignored.
   void ignore(const std::vector<std::string_view>& names) {
     for (std::string_view name : names) {
       lamina_key_t& out = keys_.emplace_back();
@@ -110,6 +114,46 @@ class Schema {
       out.flags = LAMINA_KEY_IGNORED;
       out.name = to_str(name);
     }
+  }
+
+  // A key of config.json that is supported with one value, which is also the default; a list must
+  // hold nothing else. Other values are errors. `why` says what another value would mean, eg:
+  // "experts have no biases here".
+  template <class T>
+  void only(std::string_view name, T value, std::string_view why) {
+    constexpr bool list = std::is_same_v<T, std::vector<std::string_view>>;
+    Key<T> key{.flags = LAMINA_KEY_HF_ONLY | (list ? LAMINA_KEY_PER_LAYER : 0u), .doc = why};
+    declare(name, key);
+    checks_.push_back([name, value, why](const lamina_config_t* config, Refusals& out) {
+      lamina_value_t given{};
+      check(config->api->get(config, to_str(name), &given));
+      if (given.type == 0) return;
+      const T got = from_value<T>(given);
+      if constexpr (list) {
+        for (std::string_view one : got)
+          if (one != value.front()) return out.add(name, shown(one), shown(value.front()), why);
+      } else if (got != value) {
+        out.add(name, shown(got), shown(value), why);
+      }
+    });
+  }
+
+  // What is wrong with the values of keys that only() declared.
+  struct Refusals {
+    struct One {
+      std::string_view key;
+      std::string text;
+    };
+    std::vector<One> each;
+    void add(std::string_view key, const std::string& got, const std::string& right,
+             std::string_view why) {
+      each.push_back({key, "got " + got + "; it must be " + right + ": " + std::string(why)});
+    }
+  };
+  Refusals refusals(const lamina_config_t* config) const {
+    Refusals out;
+    for (const auto& one : checks_) one(config, out);
+    return out;
   }
 
   // Text that was put together, to be borrowed by keys.
@@ -129,6 +173,14 @@ class Schema {
   }
 
  private:
+  static std::string shown(std::string_view text) { return "\"" + std::string(text) + "\""; }
+  static std::string shown(bool flag) { return flag ? "true" : "false"; }
+  static std::string shown(std::int64_t number) { return std::to_string(number); }
+  static std::string shown(double number) {
+    char digits[32];
+    return {digits, static_cast<std::size_t>(std::snprintf(digits, sizeof digits, "%.9g", number))};
+  }
+
   const lamina_key_t* find(std::string_view name) const {
     for (const lamina_key_t& key : keys_)
       if (to_view(key.name) == name) return &key;
@@ -146,7 +198,13 @@ class Schema {
     out.doc = to_str(key.doc);
     out.same_as = to_str(key.same_as);
     out.hf_name = to_str(key.hf_name);
-    out.aliases = to_span(strs_.emplace_back(to_strs(key.aliases)));
+    std::vector<std::string_view> aliases = key.aliases;
+    if (key.own) {
+      const std::string_view path = keep_text("lamina." + std::string(name));
+      out.hf_name = to_str(path);
+      aliases.push_back(path);
+    }
+    out.aliases = to_span(strs_.emplace_back(to_strs(aliases)));
     out.choices = to_span(strs_.emplace_back(to_strs(key.choices)));
     if (key.min) out.min = limit<T>(*key.min);
     if (key.max) out.max = limit<T>(*key.max);
@@ -182,6 +240,7 @@ class Schema {
 
   std::vector<lamina_key_t> keys_;
   std::vector<std::function<void(Config&, const lamina_config_t*)>> readers_;
+  std::vector<std::function<void(const lamina_config_t*, Refusals&)>> checks_;
   // What keys_ point to; a deque does not move its elements.
   std::deque<std::string> texts_;
   std::deque<std::vector<lamina_str_t>> strs_;

@@ -139,8 +139,16 @@ void standard_keys(Schema<Config>& key, const StandardDefaults& defaults = {}) {
   key("attention_bias", &Config::attention_bias,
       {.fallback = defaults.attention_bias, .doc = "biases in the attention projections"});
   rope_keys(key, &Config::rope, defaults.rope);
-  // attention_dropout is 0 in every published file; pretraining_tp only splits the same products.
+  // Dropout changes training alone, where the host warns of it; pretraining_tp only splits the same
+  // products.
   key.ignore({"attention_dropout", "pretraining_tp"});
+}
+
+// For families whose layers are all alike and see everything: config.json may say that they do.
+template <class Config>
+void full_attention_only(Schema<Config>& key) {
+  key.only("layer_types", std::vector<std::string_view>{kFullAttention},
+           "every layer of this family sees everything");
 }
 
 // For derive(): head_dim where the heads divide the width.
@@ -168,6 +176,19 @@ inline void check_standard(const StandardConfig& c, const Problems& problem) {
             "; rotary positions need an even head_dim");
   else if (c.head_dim != 0)
     check_rope(c.rope, c.head_dim, problem);
+}
+
+// For validate(): layer_types of config.json where every layer has the window, or none has.
+inline void check_uniform_layers(const std::vector<std::string_view>& layer_types, bool has_window,
+                                 const Problems& problem) {
+  const std::string_view right = has_window ? kSlidingAttention : kFullAttention;
+  for (std::size_t i = 0; i < layer_types.size(); ++i)
+    if (layer_types[i] != right) {
+      problem("layer_types", "got ", layer_types[i], " for layer ", i,
+              "; all layers of this model ", has_window ? "have its window" : "see everything",
+              ", so it must be ", right);
+      return;
+    }
 }
 
 // For validate(): a list of layers, from 0.

@@ -1,0 +1,121 @@
+#include "config/published_keys.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "config/model_keys.h"
+
+namespace lamina::config {
+namespace {
+
+// In order, without ids of tokens, which are read elsewhere (io/hf_directory.h). Settings of
+// generation count in generation_config.json only; encoders of images and sounds are other models.
+constexpr std::string_view kWithoutEffect[] = {
+    "_attn_implementation_autoset",
+    "_commit_hash",
+    "_name_or_path",
+    "architectures",
+    "assistant_confidence_threshold",
+    "assistant_early_exit",
+    "assistant_lookbehind",
+    "attn_implementation",
+    "audio_config",
+    "auto_map",
+    "bad_words_ids",
+    "begin_suppress_tokens",
+    "cache_config",
+    "cache_implementation",
+    "chunk_size_feed_forward",
+    "custom_pipelines",
+    "diversity_penalty",
+    "do_sample",
+    "dtype",
+    "early_stopping",
+    "encoder_no_repeat_ngram_size",
+    "encoder_repetition_penalty",
+    "epsilon_cutoff",
+    "eta_cutoff",
+    "experts_implementation",
+    "exponential_decay_length_penalty",
+    "finetuning_task",
+    "guidance_scale",
+    "id2label",
+    "label2id",
+    "length_penalty",
+    "max_length",
+    "max_new_tokens",
+    "max_time",
+    "min_length",
+    "min_new_tokens",
+    "min_p",
+    "model_type",
+    "name_or_path",
+    "no_repeat_ngram_size",
+    "num_assistant_tokens",
+    "num_assistant_tokens_schedule",
+    "num_beam_groups",
+    "num_beams",
+    "num_labels",
+    "num_return_sequences",
+    "output_attentions",
+    "output_hidden_states",
+    "output_logits",
+    "output_scores",
+    "penalty_alpha",
+    "prefix",
+    "problem_type",
+    "quantization_config",
+    "remove_invalid_values",
+    "renormalize_logits",
+    "repetition_penalty",
+    "return_dict",
+    "return_dict_in_generate",
+    "sequence_bias",
+    "stop_strings",
+    "suppress_tokens",
+    "target_lookbehind",
+    "task_specific_params",
+    "temperature",
+    "tf_legacy_loss",
+    "tie_encoder_decoder",
+    "tokenizer_class",
+    "top_k",
+    "top_p",
+    "torch_dtype",
+    "torchscript",
+    "transformers_version",
+    "typical_p",
+    "use_bfloat16",
+    "use_cache",
+    "use_return_dict",
+    "vision_config",
+};
+
+constexpr TrainingKey kTrainingKeys[] = {
+    {"attention_dropout", "dropout of attention's probabilities", kAttentionDropout},
+    {"attn_pdrop", "dropout of attention's probabilities", kAttentionDropout},
+    {"embd_pdrop", "dropout after the embedding", kDropout},
+    {"hidden_dropout", "dropout after each sub-layer", kDropout},
+    {"resid_pdrop", "dropout after each sub-layer", kDropout},
+    {"router_jitter_noise", "noise on the inputs of routers", ""},
+};
+
+constexpr std::string_view kOfEncoders[] = {"add_cross_attention", "is_encoder_decoder"};
+
+}  // namespace
+
+bool needs_an_encoder(std::string_view key) {
+  return std::ranges::find(kOfEncoders, key) != std::end(kOfEncoders);
+}
+
+bool has_no_effect(std::string_view key) {
+  return std::ranges::binary_search(kWithoutEffect, key) || key.ends_with("_token_id") ||
+         key.ends_with("_token_index");
+}
+
+const TrainingKey* find_training_key(std::string_view name) {
+  const auto* found = std::ranges::find(kTrainingKeys, name, &TrainingKey::name);
+  return found == std::end(kTrainingKeys) ? nullptr : found;
+}
+
+}  // namespace lamina::config

@@ -1,0 +1,314 @@
+#include "registry/json_keys.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "config/model_keys.h"
+#include "config/published_keys.h"
+#include "config/wrapper.h"
+
+namespace lamina::registry {
+namespace {
+
+constexpr std::string_view kModel = "model.", kScaling = "rope_scaling.",
+                           kParameters = "rope_parameters.";
+
+std::string_view without_section(std::string_view key) {
+  return key.starts_with(kModel) ? key.substr(kModel.size()) : key;
+}
+
+bool is_json(const config::Origin& origin) { return origin.kind == config::Origin::Kind::json; }
+
+// Calls `function` with each list of keys of `raw`: values, objects, nulls, lists without a type.
+template <class Function>
+void for_each_list(config::Raw& raw, const Function& function) {
+  function(raw.entries);
+  function(raw.sections);
+  function(raw.nulls);
+  function(raw.mixed_lists);
+}
+
+// Removes what config.json has under names that `fits` says.
+template <class Fits>
+void erase(config::Raw& raw, const Fits& fits) {
+  for_each_list(raw, [&](auto& list) {
+    std::erase_if(list, [&](const auto& item) {
+      return is_json(item.origin) && fits(without_section(item.key));
+    });
+  });
+}
+
+// Whether config.json has something below the object, eg: "rope_scaling.".
+bool has_below(config::Raw& raw, std::string_view object) {
+  bool found = false;
+  for_each_list(raw, [&](auto& list) {
+    found |= std::ranges::any_of(list, [&](const auto& item) {
+      return is_json(item.origin) && without_section(item.key).starts_with(object);
+    });
+  });
+  return found;
+}
+
+bool is_rope_path(std::string_view name) {
+  return name.starts_with(kScaling) || name.starts_with(kParameters);
+}
+
+// How a family's keys name rotary positions.
+struct RopeNames {
+  bool scaling = false;                                      // "rope_scaling.x"
+  bool flat = false;                                         // "rope_parameters.x"
+  std::set<std::string, std::less<>> groups;                 // g of "rope_parameters.g.x"
+  std::map<std::string, const ModelKey*, std::less<>> keys;  // by every name
+
+  explicit RopeNames(const std::vector<ModelKey>& all) {
+    for (const ModelKey& key : all) {
+      add(key.key.name, key);
+      for (const std::string& alias : key.key.aliases) add(alias, key);
+    }
+  }
+
+  bool is_group(std::string_view name) const {
+    return groups.contains(name.substr(0, name.find('.')));
+  }
+
+ private:
+  void add(const std::string& name, const ModelKey& key) {
+    keys.emplace(name, &key);
+    scaling |= name.starts_with(kScaling);
+    if (!name.starts_with(kParameters)) return;
+    const std::string below = name.substr(kParameters.size());
+    if (const std::size_t dot = below.find('.'); dot != below.npos)
+      groups.insert(below.substr(0, dot));
+    else
+      flat = true;
+  }
+};
+
+// The keys that config.json gives below the object.
+std::set<const ModelKey*> keys_below(const RopeNames& names, const config::Raw& raw,
+                                     std::string_view object) {
+  std::set<const ModelKey*> out;
+  for (const config::RawEntry& entry : raw.entries) {
+    const std::string_view name = without_section(entry.key);
+    if (!is_json(entry.origin) || !name.starts_with(object)) continue;
+    if (const auto found = names.keys.find(name); found != names.keys.end())
+      out.insert(found->second);
+  }
+  return out;
+}
+
+template <class Fits>
+void erase_keys(const RopeNames& names, const std::set<const ModelKey*>& keys, config::Raw& raw,
+                const Fits& fits) {
+  erase(raw, [&](std::string_view name) {
+    const auto found = names.keys.find(name);
+    return found != names.keys.end() && keys.contains(found->second) && fits(name);
+  });
+}
+
+void check_groups(const RopeNames& names, const std::string& family, const config::Raw& raw,
+                  config::Problems& problems) {
+  for (const config::RawSection& section : raw.sections) {
+    const std::string_view name = without_section(section.key);
+    if (!is_json(section.origin) || !is_rope_path(name)) continue;
+    const std::string_view below = name.substr(name.find('.') + 1);
+    if (name.starts_with(kParameters) && names.is_group(below)) continue;
+    std::vector<std::string> notes;
+    if (!names.groups.empty())
+      notes.push_back(fmt::format("rope_parameters may have {}", fmt::join(names.groups, ", ")));
+    problems.add({section.origin.text,
+                  fmt::format("'{}' is an object; family '{}' has no layers with rotary positions "
+                              "of that kind",
+                              name, family),
+                  std::move(notes)});
+  }
+}
+
+void choose_object(const RopeNames& names, config::Raw& raw) {
+  const bool groups_only = !names.groups.empty() && !names.flat;
+  if (has_below(raw, kScaling)) {
+    if (groups_only)  // rope_scaling changes the main group's values
+      erase_keys(names, keys_below(names, raw, kScaling), raw,
+                 [](std::string_view name) { return name.starts_with(kParameters); });
+    else
+      erase(raw, [](std::string_view name) { return name.starts_with(kParameters); });
+  }
+  if (names.groups.empty() || groups_only) return;
+  const bool nested = std::ranges::all_of(names.groups, [&](const std::string& group) {
+    return has_below(raw, fmt::format("{}{}.", kParameters, group));
+  });
+  erase(raw, [&](std::string_view name) {
+    return name.starts_with(kParameters) &&
+           names.is_group(name.substr(kParameters.size())) != nested;
+  });
+}
+
+// The value of a host key that leaves the model as it is without the key.
+bool changes_nothing(const ModelKey& key, const config::RawEntry& entry) {
+  const auto checked = config::check_value(key.key, key.key.name, entry.value, "");
+  const auto* value = std::get_if<config::Value>(&checked);
+  if (value == nullptr) return false;
+  if (key.key.preset) return *value == *key.key.preset;
+  return *value == config::Value(false);
+}
+
+// The objects that config.json has the key in: the top, and for rotary positions theirs.
+std::string_view plain_name(std::string_view name) {
+  for (std::string_view object : {kScaling, kParameters})
+    if (name.starts_with(object) && name.substr(object.size()) == config::kRotaryShare)
+      return config::kRotaryShare;
+  return name;
+}
+
+// Whether `name` is the key or lies below it: config.json may hold an object there.
+bool covers(const ModelKey& key, std::string_view name) {
+  return name.starts_with(key.key.name) &&
+         (name.size() == key.key.name.size() || name[key.key.name.size()] == '.');
+}
+
+bool is_ignored(const std::vector<ModelKey>& keys, std::string_view name) {
+  return std::ranges::any_of(keys,
+                             [&](const ModelKey& key) { return key.ignored && covers(key, name); });
+}
+
+// As the file calls a key outside of its text_config.
+std::string_view as_in_file(std::string_view name) {
+  return name.starts_with(config::kOutside) ? name.substr(config::kOutside.size()) : name;
+}
+
+std::string_view top_of(std::string_view name) { return name.substr(0, name.find('.')); }
+
+}  // namespace
+
+void settle_rope_keys(const std::vector<ModelKey>& keys, const std::string& family,
+                      config::Raw& raw, config::Problems& problems) {
+  const RopeNames names(keys);
+  if (!names.scaling && !names.flat && names.groups.empty()) return;
+  check_groups(names, family, raw, problems);
+  if (!names.scaling && has_below(raw, kScaling)) {
+    const auto place = std::ranges::find_if(raw.entries, [](const config::RawEntry& entry) {
+      return is_json(entry.origin) && without_section(entry.key).starts_with(kScaling);
+    });
+    problems.add({place == raw.entries.end() ? "config.json" : place->origin.text,
+                  fmt::format("'rope_scaling' is not read by family '{}'", family),
+                  {"its rotary positions are in 'rope_parameters'"}});
+    return;
+  }
+  choose_object(names, raw);
+  std::set<const ModelKey*> given = keys_below(names, raw, kScaling);
+  given.merge(keys_below(names, raw, kParameters));
+  erase_keys(names, given, raw, [](std::string_view name) { return !is_rope_path(name); });
+}
+
+void drop_ignored(const std::vector<ModelKey>& keys, config::Raw& raw) {
+  erase(raw, [&](std::string_view name) {
+    return std::ranges::any_of(keys, [&](const ModelKey& key) {
+      return key.ignored && key.key.name == name &&
+             std::ranges::any_of(
+                 keys, [&](const auto& other) { return !other.ignored && other.key.name == name; });
+    });
+  });
+}
+
+void refuse_encoders(const std::vector<ModelKey>& keys, config::Raw& raw,
+                     config::Problems& problems) {
+  std::erase_if(raw.entries, [&](const config::RawEntry& entry) {
+    const std::string_view name = without_section(entry.key);
+    const bool declared = std::ranges::any_of(
+        keys, [&](const ModelKey& key) { return config::is_called(key.key, name); });
+    if (!is_json(entry.origin) || !config::needs_an_encoder(name) || declared) return false;
+    if (entry.value != config::Value(false))
+      problems.add({entry.origin.text,
+                    fmt::format("'{}' is {}; it must be false: lamina runs decoders without an "
+                                "encoder",
+                                name, config::to_toml(entry.value)),
+                    {}});
+    return true;
+  });
+}
+
+void settle_host_keys(const std::vector<ModelKey>& keys, const std::string& family,
+                      config::Raw& raw, config::Problems& problems) {
+  std::erase_if(raw.entries, [&](const config::RawEntry& entry) {
+    const std::string_view name = without_section(entry.key);
+    const auto key = std::ranges::find_if(keys, [&](const ModelKey& one) {
+      return one.host && !config::is_engram_key(one.key.name) && one.key.name == plain_name(name);
+    });
+    if (!is_json(entry.origin) || key == keys.end()) return false;
+    if (!changes_nothing(*key, entry))
+      problems.add(
+          {entry.origin.text,
+           fmt::format("'{}' is {}, and family '{}' does not read it", name,
+                       config::to_toml(entry.value), family),
+           {fmt::format(
+                "a run file can set lamina's key of that name, 'model.{}'; a config.json has "
+                "it as '{}{}'",
+                key->key.name, config::kOwnObject, key->key.name),
+            "authors of plugins: declare the key, or ignore it"}});
+    return true;
+  });
+}
+
+std::vector<std::string> unknown_keys(const std::vector<ModelKey>& keys,
+                                      const std::vector<config::RawEntry>& unread) {
+  const auto reads_below = [&](std::string_view top) {
+    const auto is_below = [&](std::string_view path) {
+      return path.size() > top.size() && path.starts_with(top) && path[top.size()] == '.';
+    };
+    return std::ranges::any_of(keys, [&](const ModelKey& key) {
+      return is_below(key.key.name) || std::ranges::any_of(key.key.aliases, is_below);
+    });
+  };
+  std::map<std::string, std::string> places;  // by name
+  for (const config::RawEntry& entry : unread) {
+    const std::string_view path = without_section(entry.key), name = as_in_file(path);
+    const std::string_view top = top_of(name);
+    if (config::has_no_effect(top) || config::find_training_key(name) != nullptr ||
+        config::needs_an_encoder(name) || name.starts_with(config::kTextConfig) ||
+        is_ignored(keys, name))
+      continue;
+    const bool apart = path == name && reads_below(top);
+    places.try_emplace(std::string(apart ? name : top), entry.origin.text);
+  }
+  std::vector<std::string> out;
+  for (const auto& [name, place] : places) out.push_back(fmt::format("{} ({})", name, place));
+  return out;
+}
+
+std::vector<std::string> training_differences(const std::vector<ModelKey>& keys,
+                                              const config::Resolved& resolved) {
+  const config::Table& values = resolved.values;
+  std::vector<std::string> out;
+  for (const config::RawEntry& entry : resolved.unread) {
+    const std::string_view name = without_section(entry.key);
+    const config::TrainingKey* known = config::find_training_key(name);
+    if (known == nullptr || entry.value == config::Value(0) || entry.value == config::Value(0.0))
+      continue;
+    const config::Entry* set = values.find(known->instead);
+    if (set != nullptr && set->value != config::Value(0.0)) continue;
+    const bool can_be_set =
+        !known->instead.empty() && std::ranges::any_of(keys, [&](const ModelKey& key) {
+          return !key.ignored && key.key.name == known->instead;
+        });
+    out.push_back(
+        fmt::format("'{}' is {} ({}): the original was trained with {}; this run has none{}", name,
+                    config::to_toml(entry.value), entry.origin.text, known->effect,
+                    can_be_set ? fmt::format(" unless 'model.{}' is set", known->instead) : ""));
+  }
+  return out;
+}
+
+void refuse_layer_settings(const std::string& family, const std::vector<config::RawEntry>& unread,
+                           config::Problems& problems) {
+  for (const config::RawEntry& entry : unread)
+    if (const std::string_view name = without_section(entry.key);
+        name.starts_with("per_layer_config."))
+      problems.add({entry.origin.text,
+                    fmt::format("'{}' is {}; family '{}' has no such setting of single layers",
+                                name, config::to_toml(entry.value), family),
+                    {}});
+}
+
+}  // namespace lamina::registry
