@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "config/published_keys.h"
 #include "core/error.h"
 #include "core/json_writer.h"
 
@@ -85,10 +86,11 @@ std::string hf_config(const registry::FamilyNames& names, const registry::ModelC
                      names.hf_model_types.empty() ? "model_type" : "architecture"),
          {"keep lamina's own format, which `lamina decode -m` reads"}});
   const config::Table& values = config.values();
-  std::map<std::string, bool> is_plain;  // by object: all keys have their defaults
+  // By object at the top: all keys in it have their defaults.
+  std::map<std::string, bool, std::less<>> is_plain;
   for (const registry::ModelKey& key : config.keys()) {
     const config::Entry* entry = values.find(key.key.name);
-    std::size_t dot = path_of(key).rfind('.');
+    std::size_t dot = path_of(key).find('.');
     if (key.ignored || !entry || dot == std::string::npos) continue;
     auto [at, fresh] = is_plain.try_emplace(path_of(key).substr(0, dot), true);
     at->second = at->second && has_default(key, entry->value, values);
@@ -98,19 +100,29 @@ std::string hf_config(const registry::FamilyNames& names, const registry::ModelC
   out.add("architectures", fmt::format("[{}]", json_quote(names.hf_architectures.front())));
   out.add("model_type", json_quote(names.hf_model_types.front()));
   out.add("torch_dtype", json_quote(extras.dtype));
-  if (extras.bos_token) out.add("bos_token_id", std::to_string(*extras.bos_token));
-  if (extras.eos_token) out.add("eos_token_id", std::to_string(*extras.eos_token));
+  // A class's own default may be outside of the vocabulary, so none is left to it.
+  const auto add_token = [&](std::string_view key, std::optional<std::int64_t> id) {
+    out.add(key, id ? std::to_string(*id) : "null");
+  };
+  add_token("bos_token_id", extras.bos_token);
+  add_token("eos_token_id", extras.eos_token);
+  add_token("pad_token_id", extras.pad_token);
   for (const registry::ModelKey& key : config.keys()) {
     const config::Entry* entry = values.find(key.key.name);
     if (key.ignored || !entry || key.key.name.starts_with(kGgufPrefix)) continue;
     const std::string& path = path_of(key);
-    std::string json = config::to_toml(entry->value);  // which is JSON as well
-    if (std::size_t dot = path.rfind('.'); dot != path.npos) {
+    // A family's own key without a default is derived again where it is read, from nothing set.
+    const bool unset = !key.host && !key.key.preset && is_zero(entry->value);
+    if (path.starts_with(config::kOwnObject) && (unset || has_default(key, entry->value, values)))
+      continue;
+    std::string json = config::to_json(entry->value);
+    if (std::size_t dot = path.find('.'); dot != path.npos) {
       bool left_to_the_reader = is_number(entry->value) && is_zero(entry->value) &&
                                 has_default(key, entry->value, values);
       if (is_plain[path.substr(0, dot)] || left_to_the_reader) continue;
     }
-    if (key.null_is_zero && is_zero(entry->value)) json = "null";
+    const bool none = is_zero(entry->value) || entry->value == Value(key.none_word());
+    if (key.null_is_zero && none) json = "null";
     out.add(path, std::move(json));
   }
   JsonWriter json(2);

@@ -142,11 +142,12 @@ std::string edited_config(const JsonValue& config, DType dtype, bool compressed)
 }
 
 std::string fresh_config(const decoder::Model& model, const std::string& directory, DType dtype) {
-  HfConfigExtras extras{std::string(long_name(dtype)), {}, {}};
+  HfConfigExtras extras{.dtype = std::string(long_name(dtype))};
   if (text::has_tokenizer(directory)) {
     auto tokenizer = text::load_tokenizer(directory);
     extras.bos_token = tokenizer->bos_id();
     extras.eos_token = tokenizer->eos_id();
+    extras.pad_token = tokenizer->pad_id();
   }
   return hf_config(model.family().names(), model.config(), extras);
 }

@@ -56,6 +56,27 @@ void write_edited(JsonWriter& out, const JsonValue* object, const Edits& edits, 
   out.end_object();
 }
 
+bool has_path(JsonValue at, std::string_view path) {
+  while (at && at.is_object()) {
+    const std::size_t dot = path.find('.');
+    at = at.find(path.substr(0, dot));
+    if (dot == path.npos) return static_cast<bool>(at);
+    path.remove_prefix(dot + 1);
+  }
+  return false;
+}
+
+// The path of the key: one that `config` has, which would count before another.
+std::string path_in(const JsonValue& config, const std::string& folder,
+                    const registry::ModelKey& key) {
+  std::vector<std::string> paths = key.key.aliases;
+  paths.insert(paths.begin(), key.hf_name);
+  paths.push_back(key.key.name);
+  for (const std::string& path : paths)
+    if (has_path(config, folder + path)) return path;
+  return key.hf_name;
+}
+
 // What `model` has otherwise than `source`, by the paths of config.json.
 Edits changed_values(const decoder::Model& model, const decoder::Model& source,
                      const JsonValue& config) {
@@ -66,7 +87,7 @@ Edits changed_values(const decoder::Model& model, const decoder::Model& source,
     const config::Entry* now = model.config().values().find(key.key.name);
     const config::Entry* before = source.config().values().find(key.key.name);
     if (key.ignored || !now || (before && before->value == now->value)) continue;
-    out[folder + (key.hf_name.empty() ? key.key.name : key.hf_name)] = config::to_toml(now->value);
+    out[folder + path_in(config, folder, key)] = config::to_json(now->value);
   }
   return out;
 }
@@ -103,7 +124,8 @@ void write_tensors(JsonWriter& json, const decoder::Model& model, const io::Weig
 }  // namespace
 
 PublishedForm::PublishedForm(const std::string& path)
-    : document_(JsonDocument::read(path, {.code = ExitCode::checkpoint})) {
+    : document_(
+          JsonDocument::read(path, {.code = ExitCode::checkpoint, .infinite_numbers = true})) {
   for (const auto& [tensor, form] : document_.root().at("tensors").members()) {
     const auto dtype = parse_dtype(form.at("dtype").as_string());
     if (!dtype) form.at("dtype").fail("must be an element type, got " + form.describe());
@@ -152,7 +174,8 @@ std::string published_form(const decoder::Model& model, const decoder::Model& so
     });
   if (files.gguf() || !fs::exists(directory / "config.json")) return "";
   const JsonDocument config =
-      JsonDocument::read((directory / "config.json").string(), {.code = ExitCode::checkpoint});
+      JsonDocument::read((directory / "config.json").string(),
+                         {.code = ExitCode::checkpoint, .infinite_numbers = true});
   const bool plain = std::ranges::all_of(map.tensors(), [&](const PublishedTensor& tensor) {
     return io::StoredWeight(files, tensor.name).is_uncompressed();
   });

@@ -31,14 +31,15 @@ std::string config_of(std::vector<ModelKey> keys, std::vector<Value> values,
   for (std::size_t i = 0; i < keys.size(); ++i) table.add({keys[i].key.name, values[i], {}});
   registry::ModelConfig config(std::make_shared<const std::vector<ModelKey>>(keys), table, {},
                                "test");
-  return hf_config(names, config, {"float32", 1, 2});
+  return hf_config(names, config, {.dtype = "float32", .bos_token = 1, .eos_token = 2});
 }
 
 TEST(HfConfig, Example) {
   EXPECT_EQ(config_of({key("hidden_size", 8, "n_embd")}, {16}),
             "{\n  \"architectures\": [\"MadeUpForCausalLM\"],\n"
             "  \"model_type\": \"made_up_type\",\n  \"torch_dtype\": \"float32\",\n"
-            "  \"bos_token_id\": 1,\n  \"eos_token_id\": 2,\n  \"n_embd\": 16\n}\n");
+            "  \"bos_token_id\": 1,\n  \"eos_token_id\": 2,\n  \"pad_token_id\": null,\n"
+            "  \"n_embd\": 16\n}\n");
 }
 
 TEST(HfConfig, ObjectOfDefaultsIsLeftOut) {
@@ -63,6 +64,42 @@ TEST(HfConfig, ZeroOfAKeyThatReadsNullAsZeroIsNull) {
   const std::string none = config_of({window}, {0}), some = config_of({window}, {128});
   EXPECT_TRUE(JsonDocument::parse(none, "config.json").root().at("sliding_window").is_null());
   EXPECT_EQ(JsonDocument::parse(some, "config.json").root().at("sliding_window").as_int64(), 128);
+}
+
+TEST(HfConfig, StringThatMeansNoneIsNull) {
+  ModelKey attention = key("use_bidirectional_attention", "none");
+  attention.null_is_zero = true;
+  attention.key.choices = {"none", "vision"};
+  const std::string none = config_of({attention}, {"none"}),
+                    some = config_of({attention}, {"vision"});
+  const auto value = [](const std::string& text) {
+    return JsonDocument::parse(text, "config.json")
+        .root()
+        .at("use_bidirectional_attention")
+        .describe();
+  };
+  EXPECT_EQ(value(none), "null");
+  EXPECT_EQ(value(some), "\"vision\"");
+}
+
+TEST(HfConfig, OwnKeysAreInAnObjectUnlessTheyAreAtTheirDefaults) {
+  const ModelKey weight = key("balance_weight", 0.0, "lamina.balance_weight");
+  EXPECT_FALSE(
+      JsonDocument::parse(config_of({weight}, {0.0}), "config.json").root().find("lamina"));
+  EXPECT_EQ(JsonDocument::parse(config_of({weight}, {0.5}), "config.json")
+                .root()
+                .at("lamina")
+                .at("balance_weight")
+                .as_double(),
+            0.5);
+}
+
+TEST(HfConfig, ObjectsOfOneObjectAreWrittenTogether) {
+  const JsonDocument json = JsonDocument::parse(
+      config_of({key("rope.full.theta", 2.0), key("rope.sliding.theta", 1.0)}, {2.0, 3.0}),
+      "config.json");
+  EXPECT_EQ(json.root().at("rope").at("full").at("theta").as_double(), 2);
+  EXPECT_EQ(json.root().at("rope").at("sliding").at("theta").as_double(), 3);
 }
 
 TEST(HfConfig, FamilyWithoutAFormThereIsRefused) {

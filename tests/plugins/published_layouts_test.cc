@@ -1,0 +1,358 @@
+// What config.json files mean that have a key in two places, or layers of several kinds. The values
+// are those of transformers 5.24's configuration classes.
+#include <gtest/gtest.h>
+
+#include "plugins/small_config.h"
+#include "support/expect_error.h"
+
+namespace lamina::registry {
+namespace {
+
+using lamina::testing::configure;
+using lamina::testing::small_config;
+
+config::Table values_of(const std::string& model_type, const std::string& more) {
+  return configure(small_config(model_type, more)).values();
+}
+
+std::string refusal(const std::string& model_type, const std::string& more) {
+  try {
+    configure(small_config(model_type, more));
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(RopeLayouts, RopeParametersCountBesideAThetaAtTheTop) {
+  for (const char* type :
+       {"llama", "mistral", "mixtral", "olmo2", "qwen2", "qwen3", "qwen3_moe", "qwen3_next",
+        "gemma", "gemma2", "gpt_oss", "deepseek_v2", "deepseek_v3", "llama4_text"}) {
+    const config::Table values = values_of(type, R"(, "rope_theta": 10000.0, "rope_scaling": null,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 70.0})");
+    EXPECT_EQ(values.number("rope_theta"), 70) << type;
+  }
+}
+
+TEST(RopeLayouts, ThetaAtTheTopCountsWhereTheObjectLacksIt) {
+  const config::Table values = values_of("llama", R"(, "rope_theta": 50.0,
+      "rope_parameters": {"rope_type": "linear", "factor": 2.0})");
+  EXPECT_EQ(values.number("rope_theta"), 50);
+  EXPECT_EQ(values.number("rope_scaling.factor"), 2);
+}
+
+TEST(RopeLayouts, RopeScalingReplacesRopeParameters) {
+  const config::Table values = values_of("llama", R"(, "rope_theta": 50.0,
+      "rope_scaling": {"rope_type": "linear", "factor": 2.0},
+      "rope_parameters": {"rope_type": "yarn", "factor": 4.0, "rope_theta": 70.0,
+                          "beta_fast": 16.0})");
+  EXPECT_EQ(values.number("rope_theta"), 50);
+  EXPECT_EQ(values.string("rope_scaling.rope_type"), "linear");
+  EXPECT_EQ(values.number("rope_scaling.factor"), 2);
+  EXPECT_EQ(values.number("rope_scaling.beta_fast"), 32);
+}
+
+TEST(RopeLayouts, EmptyRopeScalingDoesNot) {
+  EXPECT_EQ(values_of("llama", R"(, "rope_scaling": {},
+      "rope_parameters": {"rope_type": "default", "rope_theta": 70.0})")
+                .number("rope_theta"),
+            70);
+}
+
+TEST(RopeLayouts, RopeScalingMayHoldTheta) {
+  EXPECT_EQ(values_of("llama", R"(, "rope_theta": 50.0,
+      "rope_scaling": {"rope_type": "default", "rope_theta": 30.0})")
+                .number("rope_theta"),
+            30);
+}
+
+TEST(RopeLayouts, RopeTypeCountsBesideType) {
+  for (const char* object : {"rope_parameters", "rope_scaling"})
+    for (const char* members :
+         {R"("rope_type": "linear", "type": "yarn")", R"("type": "yarn", "rope_type": "linear")"})
+      EXPECT_EQ(values_of("llama", fmt::format(R"(, "{}": {{{}, "factor": 2.0}})", object, members))
+                    .string("rope_scaling.rope_type"),
+                "linear");
+}
+
+TEST(RopeLayouts, OriginalContextAtTheTopHasNoEffect) {
+  const ModelConfig config =
+      configure(small_config("llama", R"(, "original_max_position_embeddings": 64,
+      "rope_parameters": {"rope_type": "yarn", "factor": 2.0})"));
+  EXPECT_EQ(config.values().integer("rope_scaling.original_max_position_embeddings"), 2048);
+  ASSERT_EQ(config.unread().size(), 1u);
+  EXPECT_TRUE(config.unread()[0].starts_with("original_max_position_embeddings ("));
+}
+
+TEST(RopeLayouts, PartialFactorOfTheObjectCounts) {
+  for (const char* type : {"qwen3_next", "qwen3_5_text"})
+    EXPECT_EQ(values_of(type, R"(, "head_dim": 32, "partial_rotary_factor": 0.5,
+        "rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.125})")
+                  .number("partial_rotary_factor"),
+              0.125)
+        << type;
+}
+
+TEST(RopeLayouts, KeysOfALayerTypeCountBesideFlatOnes) {
+  const config::Table olmo = values_of("olmo3", R"(, "rope_theta": 9.0,
+      "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 7.0,
+        "full_attention": {"rope_type": "default", "rope_theta": 70.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 60.0}})");
+  EXPECT_EQ(olmo.number("rope_theta"), 70);
+  EXPECT_EQ(olmo.string("rope_scaling.rope_type"), "default");
+  EXPECT_EQ(olmo.number("sliding_rope_theta"), 60);
+  const config::Table gemma = values_of("gemma3_text", R"(, "rope_theta": 9.0,
+      "rope_local_base_freq": 3.0,
+      "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 2.0},
+                          "sliding_attention": {"rope_theta": 4.0}})");
+  EXPECT_EQ(gemma.number("rope_theta"), 9);
+  EXPECT_EQ(gemma.number("rope_scaling.factor"), 2);
+  EXPECT_EQ(gemma.number("rope_local_base_freq"), 4);
+}
+
+TEST(RopeLayouts, FlatKeysAloneHaveNoEffectWhereLayerTypesHaveTheirs) {
+  const ModelConfig config = configure(small_config("olmo3", R"(, "rope_theta": 9.0,
+      "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 7.0})"));
+  EXPECT_EQ(config.values().number("rope_theta"), 9);
+  EXPECT_EQ(config.values().string("rope_scaling.rope_type"), "default");
+  EXPECT_EQ(config.unread().size(), 3u);
+}
+
+TEST(RopeLayouts, RopeScalingChangesTheLayersThatSeeEverything) {
+  const config::Table values = values_of("gemma3_text", R"(,
+      "rope_scaling": {"rope_type": "linear", "factor": 2.0},
+      "rope_parameters": {"full_attention": {"rope_type": "yarn", "factor": 4.0, "rope_theta": 8.0},
+                          "sliding_attention": {"rope_theta": 4.0}})");
+  EXPECT_EQ(values.string("rope_scaling.rope_type"), "linear");
+  EXPECT_EQ(values.number("rope_scaling.factor"), 2);
+  EXPECT_EQ(values.number("rope_theta"), 8);
+  EXPECT_EQ(values.number("rope_local_base_freq"), 4);
+}
+
+TEST(RopeLayouts, CompressedLayersHaveTheirOwn) {
+  const config::Table flat = values_of("deepseek_v4", R"(, "rope_theta": 5.0,
+      "compress_rope_theta": 6.0,
+      "rope_parameters": {"rope_theta": 3.0, "rope_type": "linear", "factor": 2.0})");
+  EXPECT_EQ(flat.number("rope_theta"), 5);
+  EXPECT_EQ(flat.number("compress_rope_theta"), 6);
+  EXPECT_EQ(flat.number("rope_scaling.factor"), 2);
+  const config::Table nested = values_of("deepseek_v4", R"(, "rope_theta": 5.0,
+      "compress_rope_theta": 6.0,
+      "rope_parameters": {"rope_theta": 3.0, "rope_type": "linear", "factor": 2.0,
+        "main": {"rope_type": "default", "rope_theta": 1.0},
+        "compress": {"rope_type": "default", "rope_theta": 2.0}})");
+  EXPECT_EQ(nested.number("rope_theta"), 1);
+  EXPECT_EQ(nested.number("compress_rope_theta"), 2);
+  EXPECT_EQ(nested.string("rope_scaling.rope_type"), "default");
+}
+
+TEST(RopeLayouts, ObjectsOfLayersThatAFamilyLacksAreRefused) {
+  const std::string nested =
+      R"(, "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 2.0}})";
+  for (const char* type : {"llama", "qwen3", "gemma2"})
+    EXPECT_NE(refusal(type, nested).find("'rope_parameters.full_attention' is an object"),
+              std::string::npos)
+        << type;
+  EXPECT_NE(refusal("gemma4_text", R"(, "rope_scaling": {"rope_type": "linear", "factor": 2.0})")
+                .find("'rope_scaling' is not read by family 'gemma4'"),
+            std::string::npos);
+}
+
+TEST(RopeLayouts, SectionsOfImagesFitAnyWidthOfText) {
+  for (const char* type :
+       {"qwen3_vl_text", "qwen3_vl_moe_text", "qwen3_5_text", "qwen3_5_moe_text"})
+    for (const char* more : {R"(, "head_dim": 16)", R"(, "head_dim": 64)",
+                             R"(, "head_dim": 16,
+                                 "rope_parameters": {"rope_type": "default",
+                                                     "mrope_section": [1, 1, 1],
+                                                     "mrope_interleaved": true})"})
+      EXPECT_NO_THROW(values_of(type, more)) << type << more;
+}
+
+TEST(RopeLayouts, StretchedPositionsAreTheLimit) {
+  const auto limit = [](const std::string& more) {
+    return configure(small_config("llama", R"(, "max_position_embeddings": 32)" + more))
+        .max_positions();
+  };
+  EXPECT_EQ(limit(""), 32);
+  EXPECT_EQ(limit(R"(, "rope_scaling": {"type": "yarn", "factor": 4.0})"), 128);
+  EXPECT_EQ(limit(R"(, "rope_scaling": {"type": "yarn", "factor": 4.0,
+                     "original_max_position_embeddings": 8})"),
+            32);
+  EXPECT_EQ(limit(R"(, "rope_parameters": {"rope_type": "dynamic", "factor": 2.0})"), 64);
+  EXPECT_EQ(limit(R"(, "rope_scaling": {"type": "linear", "factor": 4.0})"), 32);
+}
+
+TEST(LayerTypes, OfFamiliesWithOneKindOfLayerMustBeThatKind) {
+  const std::string full = R"(, "layer_types": ["full_attention", "full_attention",
+      "full_attention", "full_attention"])";
+  const std::string one_slides = R"(, "layer_types": ["full_attention", "sliding_attention",
+      "full_attention", "full_attention"])";
+  for (const char* type : {"llama", "olmo2", "gemma", "gpt2", "mixtral", "qwen3_moe",
+                           "qwen3_vl_text", "qwen3_vl_moe_text", "deepseek_v2", "deepseek_v3"}) {
+    EXPECT_EQ(refusal(type, full), "accepted") << type;
+    EXPECT_NE(refusal(type, one_slides).find("layer_types"), std::string::npos) << type;
+  }
+}
+
+TEST(LayerTypes, OfAModelWithAWindowMustHaveIt) {
+  const std::string slides = R"(, "layer_types": ["sliding_attention", "sliding_attention",
+      "sliding_attention", "sliding_attention"])";
+  EXPECT_EQ(refusal("mixtral", slides + R"(, "sliding_window": 8)"), "accepted");
+  EXPECT_NE(refusal("mixtral", slides).find("all layers of this model see everything"),
+            std::string::npos);
+  EXPECT_EQ(refusal("qwen3_moe", slides + R"(, "sliding_window": 8, "use_sliding_window": true)"),
+            "accepted");
+}
+
+TEST(LayerTypes, WithAWindowNeedOne) {
+  const std::string types = R"(, "layer_types": ["full_attention", "sliding_attention",
+      "full_attention", "sliding_attention"])";
+  for (const char* type : {"qwen2", "qwen3"}) {
+    EXPECT_NE(refusal(type, types).find("use_sliding_window"), std::string::npos) << type;
+    EXPECT_EQ(refusal(type, types + R"(, "use_sliding_window": true, "sliding_window": 8)"),
+              "accepted");
+  }
+  EXPECT_NE(refusal("mistral", types + R"(, "sliding_window": null)").find("sliding_window"),
+            std::string::npos);
+}
+
+TEST(LayerTypes, ChooseTheLayersOfMistralWithAWindow) {
+  const std::string config = small_config("mistral", R"(, "sliding_window": 8,
+      "layer_types": ["full_attention", "sliding_attention",
+                      "full_attention", "sliding_attention"])");
+  const lamina::testing::TempDir folder;
+  const config::ModelSource source = config::load_model(folder.write("config.json", config));
+  const Family& family = load_family(lamina::testing::shipped_plugins(), source);
+  std::vector<bool> full;
+  for (const SegmentSpec& segment : family.plan(family.configure(source.raw, "")).segments)
+    for (std::int64_t time = 0; time < segment.times; ++time)
+      for (const PositionSpec& position : segment.unit) full.push_back(!position.overrides.empty());
+  EXPECT_EQ(full, (std::vector<bool>{true, false, true, false}));
+}
+
+TEST(LayerTypes, OfSparseAttentionGoWithTheIndexer) {
+  const std::string indexed = R"(, "layer_types": ["indexed_attention", "indexed_attention",
+      "indexed_attention", "indexed_attention"])";
+  EXPECT_EQ(refusal("deepseek_v32", indexed + R"(, "index_n_heads": 2)"), "accepted");
+  EXPECT_NE(refusal("deepseek_v32", indexed).find("index_n_heads"), std::string::npos);
+}
+
+TEST(LayerTypes, WithoutChunksAllLayersSeeEverything) {
+  EXPECT_EQ(refusal("llama4_text", R"(, "attention_chunk_size": null, "layer_types":
+      ["full_attention", "full_attention", "full_attention", "full_attention"])"),
+            "accepted");
+}
+
+TEST(LayerTypes, OfSingleLayersAreRefusedWhereTheFamilyHasNone) {
+  EXPECT_NE(refusal("llama", R"(, "per_layer_config": {"1": {"intermediate_size": 8}})")
+                .find("'per_layer_config.1.intermediate_size' is 8"),
+            std::string::npos);
+}
+
+TEST(ForeignKeys, OfTheHostsNamesAreRefusedInConfigJson) {
+  for (const char* member : {R"("use_qk_norm": true)", R"("logit_scale": 0.5)",
+                             R"("final_logit_softcapping": 30.0)", R"("attention_sink": true)",
+                             R"("partial_rotary_factor": 0.5)", R"("attention_type": "global")"}) {
+    const std::string name(
+        std::string_view(member).substr(1, std::string_view(member).find('"', 1) - 1));
+    const std::string error = refusal("llama", std::string(", ") + member);
+    EXPECT_NE(error.find("'" + name + "' is "), std::string::npos) << error;
+    EXPECT_NE(error.find("family 'llama2' does not read it"), std::string::npos) << error;
+  }
+}
+
+TEST(ForeignKeys, OfTheHostsNamesWithoutEffectAreAccepted) {
+  for (const char* member :
+       {R"("use_qk_norm": false)", R"("logit_scale": 1)", R"("final_logit_softcapping": null)",
+        R"("partial_rotary_factor": 1.0)"})
+    EXPECT_EQ(refusal("llama", std::string(", ") + member), "accepted") << member;
+}
+
+TEST(ForeignKeys, AreTheHostsInItsObject) {
+  const config::Table values = values_of("llama", R"(, "lamina": {"logit_scale": 0.5})");
+  EXPECT_EQ(values.number("logit_scale"), 0.5);
+}
+
+TEST(ForeignKeys, AWindowOfAFamilyWithoutOneHasNoEffect) {
+  EXPECT_EQ(values_of("llama", R"(, "sliding_window": 8)").integer("sliding_window"), 0);
+  EXPECT_EQ(values_of("llama", R"(, "lamina": {"sliding_window": 8})").integer("sliding_window"),
+            8);
+}
+
+TEST(ForeignKeys, OfEncodersAreRefused) {
+  for (const char* key : {"is_encoder_decoder", "add_cross_attention"})
+    for (const char* type : {"llama", "gpt2"})
+      EXPECT_NE(refusal(type, fmt::format(R"(, "{}": true)", key))
+                    .find(fmt::format("'{}' is true; it must be false", key)),
+                std::string::npos);
+}
+
+TEST(ForeignKeys, ThatNobodyReadsAreListedInOrder) {
+  const ModelConfig config = configure(small_config(
+      "llama", R"(, "zebra": 1, "alibi": true, "bottleneck": {"width": 3, "depth": [1, null]},
+                   "use_cache": true, "rope_parameters": {"stretch": 2}, "blocks": [{"a": 1}])"));
+  std::vector<std::string> names;
+  for (const std::string& key : config.unread()) names.push_back(key.substr(0, key.find(' ')));
+  EXPECT_EQ(names, (std::vector<std::string>{"alibi", "blocks", "bottleneck",
+                                             "rope_parameters.stretch", "zebra"}));
+}
+
+TEST(TrainingKeys, GiveAWarningWhereTheyAreNotZero) {
+  const auto differences = [](const std::string& type, const std::string& more) {
+    return configure(small_config(type, more)).training_differences();
+  };
+  EXPECT_TRUE(
+      differences("mixtral", R"(, "attention_dropout": 0.0, "router_jitter_noise": 0)").empty());
+  const std::vector<std::string> both =
+      differences("mixtral", R"(, "attention_dropout": 0.5, "router_jitter_noise": 0.25)");
+  ASSERT_EQ(both.size(), 2u);
+  EXPECT_NE(both[0].find("'attention_dropout' is 0.5 ("), std::string::npos);
+  EXPECT_NE(both[0].find("unless 'model.attention_dropout_rate' is set"), std::string::npos);
+  EXPECT_NE(both[1].find("'router_jitter_noise' is 0.25 ("), std::string::npos);
+  EXPECT_NE(both[1].find("noise on the inputs of routers"), std::string::npos);
+  EXPECT_EQ(differences("gpt2", R"(, "attn_pdrop": 0.1, "resid_pdrop": 0.1)").size(), 2u);
+}
+
+TEST(InfiniteNumbers, AreReadInKeysThatNothingReads) {
+  for (const char* value : {"Infinity", "-Infinity", "NaN", R"({"__float__": "Infinity"})",
+                            R"([0.0, {"__float__": "NaN"}])"})
+    EXPECT_EQ(refusal("llama", fmt::format(R"(, "time_step_limit": {})", value)), "accepted");
+}
+
+TEST(InfiniteNumbers, AreRefusedByNameElsewhere) {
+  EXPECT_NE(refusal("llama", R"(, "rope_theta": Infinity)")
+                .find("'rope_theta' must be a number, greater than 0, got inf"),
+            std::string::npos);
+  EXPECT_NE(refusal("llama", R"(, "rms_norm_eps": {"__float__": "NaN"})")
+                .find("'rms_norm_eps' must be a number, greater than 0, got nan"),
+            std::string::npos);
+  EXPECT_NE(refusal("llama", R"(, "hidden_size": -Infinity)").find("'hidden_size' must be"),
+            std::string::npos);
+}
+
+TEST(WholeNumbers, MayHaveAPointInConfigJson) {
+  EXPECT_EQ(
+      values_of("gemma2", R"(, "query_pre_attn_scalar": 144.0)").integer("query_pre_attn_scalar"),
+      144);
+  EXPECT_NE(refusal("gemma2", R"(, "query_pre_attn_scalar": 144.5)").find("query_pre_attn_scalar"),
+            std::string::npos);
+}
+
+TEST(UnknownModels, AreNamedByTheirLanguageModel) {
+  const std::string error = [] {
+    try {
+      configure(R"({"model_type": "mistral3", "architectures": ["Mistral3ForConditionalGeneration"],
+                    "text_config": {"model_type": "ministral3"}})");
+    } catch (const UserError& refused) {
+      return std::string(refused.what());
+    }
+    return std::string("accepted");
+  }();
+  EXPECT_NE(error.find("the language model of model_type 'ministral3' in its text_config"),
+            std::string::npos)
+      << error;
+}
+
+}  // namespace
+}  // namespace lamina::registry
