@@ -10,12 +10,15 @@
 #include "cli/text.h"
 #include "core/json_writer.h"
 #include "inspect/verify/verify.h"
+#include "model/open.h"
 
 namespace lamina::cli {
 namespace {
 
 // Names of quantities that are not computed, without --all.
 constexpr std::size_t kShownSkipped = 3;
+// Keys of config.json that nothing reads.
+constexpr std::size_t kShownUnread = 8;
 
 std::string as_text(const inspect::VerifyReport& report, bool all) {
   std::string out = report.directory + "\n";
@@ -43,6 +46,10 @@ std::string as_text(const inspect::VerifyReport& report, bool all) {
     out += fmt::format("  not computed: {}{}; {}\n",
                        fmt::join(std::span(quantities).first(shown), ", "), more, reason);
   }
+  if (!report.unread.empty())
+    out +=
+        fmt::format("  keys that nothing reads: {}\n",
+                    model::list_unread(report.unread, all ? report.unread.size() : kShownUnread));
   return out + fmt::format("  {} of {} quantities agree\n", passed, report.rows.size());
 }
 
@@ -68,6 +75,8 @@ void write_json(JsonWriter& json, const inspect::VerifyReport& report) {
         .key("reason")
         .value(s.reason)
         .end_object();
+  json.end_array().key("unread_keys").begin_array();
+  for (const std::string& key : report.unread) json.value(key);
   json.end_array().key("first_departure").value(report.first_departure).end_object();
 }
 

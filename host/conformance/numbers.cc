@@ -95,6 +95,11 @@ void check_goldens(const FamilySubject& subject) {
         fail("{}: {}", golden.string(), refused.what());
       }
     }();
+    if (report.passed() && !report.unread.empty())
+      fail(
+          "{}: family '{}' does not read {} of config.json; declare such keys, or call ignore() "
+          "for those that cannot change what the model computes",
+          golden.string(), subject.family().name(), fmt::join(report.unread, ", "));
     if (report.passed()) continue;
     for (const inspect::VerifyRow& row : report.rows)
       if (!row.passed())

@@ -42,6 +42,7 @@ void expect_agreement(const fs::path& directory) {
     EXPECT_TRUE(row.passed()) << row.quantity << " is off by " << row.error << ", allowed "
                               << row.tolerance << " " << row.note;
   EXPECT_EQ(report.first_departure, "");
+  EXPECT_EQ(report.unread, std::vector<std::string>{});
   for (const inspect::SkippedQuantity& skipped : report.skipped)
     EXPECT_TRUE(may_be_skipped(skipped)) << skipped.quantity << " was not computed";
 }

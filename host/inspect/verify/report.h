@@ -25,7 +25,8 @@ struct VerifyReport {
   std::string directory;
   std::vector<VerifyRow> rows;
   std::vector<SkippedQuantity> skipped;
-  std::string first_departure;  // the first layer whose hidden state is off; may be empty
+  std::vector<std::string> unread;  // keys of config.json that nothing reads, see ModelConfig
+  std::string first_departure;      // the first layer whose hidden state is off; may be empty
   // Every row passed, and whatever was skipped has a reason.
   bool passed() const;
 };

@@ -1,0 +1,84 @@
+// Keys of config.json that nothing reads, and those that change training alone: what commands say.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "cli/trained_run.h"
+#include "support/goldens.h"
+#include "support/published_model.h"
+#include "support/temp_dir.h"
+
+namespace lamina::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using lamina::testing::Finished;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A golden case whose config.json has more members.
+class ForeignCase {
+ public:
+  ForeignCase() {
+    const fs::path from = lamina::testing::golden_dir() / "hf" / "llama3_gqa";
+    path_ = lamina::testing::add_published_model(folder_, from);
+    for (const char* file : {"golden.safetensors", "golden.json"})
+      fs::create_symlink(fs::absolute(from / file), fs::path(path_) / file);
+    std::ifstream in(from / "config.json");
+    std::string config{std::istreambuf_iterator<char>(in), {}};
+    const std::string zero = "\"attention_dropout\": 0.0";
+    config.replace(config.find(zero), zero.size(),
+                   R"("attention_dropout": 0.5, "zebra": 1, "alibi": {"slope": 2, "heads": 3},
+                      "time_step_limit": [0.0, Infinity])");
+    folder_.write("model/config.json", config);
+  }
+  const std::string& path() const { return path_; }
+  const lamina::testing::TempDir& folder() const { return folder_; }
+
+ private:
+  lamina::testing::TempDir folder_;
+  std::string path_;
+};
+
+TEST(UnreadKeys, AreListedWithVerbose) {
+  const ForeignCase model;
+  const std::vector<std::string> words = {"decode", "-m", model.path(), "--ids", "1,2", "-n", "1"};
+  EXPECT_THAT(lamina_program(words).err, Not(HasSubstr("alibi")));
+  std::vector<std::string> verbose = words;
+  verbose.emplace_back("-v");
+  const Finished result = lamina_program(verbose);
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("keys of the model that nothing reads: alibi ("));
+  EXPECT_THAT(result.err, HasSubstr("config.json:7), time_step_limit ("));
+  EXPECT_THAT(result.err, HasSubstr("zebra ("));
+}
+
+TEST(UnreadKeys, AreListedByVerify) {
+  const ForeignCase model;
+  const Finished result = lamina_program({"verify", model.path()});
+  EXPECT_EQ(result.code, 0) << result.out << result.err;
+  EXPECT_THAT(result.out, HasSubstr("keys that nothing reads: alibi ("));
+  EXPECT_THAT(lamina_program({"verify", model.path(), "--json"}).out,
+              HasSubstr("\"unread_keys\": ["));
+}
+
+TEST(UnreadKeys, OfTrainingGiveAWarningThere) {
+  const ForeignCase model;
+  model.folder().write("text.txt", lamina::testing::text_of_words(40));
+  const std::string run =
+      model.folder().write("run.toml",
+                           "[data]\ntrain = [\"text.txt\"]\nsequence_length = 8\n"
+                           "[train]\nfrom = \"model\"\nsteps = 1\nbatch_size = 1\n");
+  const Finished result = lamina_program({"train", run});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err,
+              HasSubstr("the original was trained with dropout of attention's probabilities; this "
+                        "run has none unless 'model.attention_dropout_rate' is set"));
+  EXPECT_THAT(lamina_program({"decode", "-m", model.path(), "--ids", "1", "-n", "1"}).err,
+              Not(HasSubstr("dropout")));
+}
+
+}  // namespace
+}  // namespace lamina::cli
