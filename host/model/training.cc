@@ -69,21 +69,41 @@ void add_adapter_file(const config::RunConfig& run, const std::string& other, Tr
 config::ModelSource with_own_keys(const Description& from, const config::RunConfig& run) {
   if (!run.model.path.empty()) return run.model;
   config::ModelSource out = from.source;
+  if (!run.model.family.empty()) out.family = run.model.family;
   config::Raw own = run.model.raw;
   out.raw.append(std::move(own));
   return out;
 }
 
-void check_family(const config::RunConfig& run, const decoder::Model& source,
-                  const registry::Catalog& plugins) {
-  if (run.model.family.empty()) return;
-  const std::string& given = registry::load_family(plugins, run.model.family).name();
-  if (given == source.family().name()) return;
+[[noreturn]] void other_family(const config::RunConfig& run, const std::string& given,
+                               const std::string& source, std::vector<std::string> notes) {
+  notes.emplace_back("leave it out: with train.from the model is the directory's");
   throw UserError(
       ExitCode::usage,
       {place_of(run, "family"),
-       fmt::format("is '{}'; {} is of family '{}'", given, run.train.from, source.family().name()),
-       {"leave it out: with train.from the model is the directory's"}});
+       fmt::format("is '{}'; {} is of family '{}'", given, run.train.from, source), notes});
+}
+
+// The model of the run file on top of the directory's description. Its family is the directory's,
+// or one that exports as that: it learns the weights of the other.
+std::unique_ptr<decoder::Model> make_own(const config::RunConfig& run, const Description& from,
+                                         const decoder::Model& source,
+                                         const registry::Catalog& plugins,
+                                         const decoder::ModelOptions& options) {
+  const auto make = [&] {
+    return make_adapted(with_own_keys(from, run), plugins, options, run, from.adapter);
+  };
+  const std::string& theirs = source.family().name();
+  const std::string given =
+      run.model.family.empty() ? theirs : registry::load_family(plugins, run.model.family).name();
+  if (given == theirs) return make();
+  try {
+    auto model = make();
+    if (model->options().exports_as == theirs) return model;
+  } catch (const UserError& error) {
+    other_family(run, given, theirs, {fmt::format("it cannot be '{}': {}", given, error.what())});
+  }
+  other_family(run, given, theirs, {});
 }
 
 // Values of [model] must be those of the directory: other ones would make another function of the
@@ -187,13 +207,12 @@ Pair make_both(const config::RunConfig& run, const Description& from,
                const registry::Catalog& plugins, const decoder::ModelOptions& options) {
   Pair out;
   out.source = make_model(from.source, plugins, options);
-  check_family(run, *out.source, plugins);
   if (!from.adapter.empty()) {
     decoder::ModelOptions adapted = options;
     adapted.adapter = adapter_of(*out.source, from.adapter);
     out.source = make_model(from.source, plugins, adapted);
   }
-  out.model = make_adapted(with_own_keys(from, run), plugins, options, run, from.adapter);
+  out.model = make_own(run, from, *out.source, plugins, options);
   check_values(run, *out.model, *out.source);
   if (out.source->adapter() && out.source->adapter() != out.model->adapter())
     throw UserError(ExitCode::usage,
@@ -212,8 +231,11 @@ std::unique_ptr<train::StartWeights> start_weights(const config::RunConfig& run,
                           .adapter = from.adapter,
                           .paired_width = from.paired_width,
                           .model = {}};
-  return std::make_unique<train::StartWeights>(model, source, files.weight_files(), from.directory,
-                                               run.train.fresh, config::place_in(run));
+  // A family that learns the weights of the directory's reads them by rows of its map.
+  const bool same = model.family().name() == source.family().name();
+  return std::make_unique<train::StartWeights>(model, same ? source : model, files.weight_files(),
+                                               from.directory, run.train.fresh,
+                                               config::place_in(run));
 }
 
 // Frozen parameters that lose nothing in the type computed with, as `is_stored_as` says, are kept

@@ -17,12 +17,14 @@ std::vector<Weight> weights() {
          };
 }
 
-// Names of our own: nobody publishes such checkpoints.
+// No such checkpoints are published. A teacher is read from a Llama 2 as well, as its attention.
 std::vector<Weight> learned_weights() {
   std::vector<Weight> rows = weights();
 #define LAMINA_LEARNED(ours, theirs)                                         \
   rows.push_back({kBlock, "attention." ours ".teacher.weight",               \
                   "model.layers.{L}.self_attn." theirs ".teacher.weight"});  \
+  rows.push_back({kBlock, "attention." ours ".teacher.weight",               \
+                  "model.layers.{L}.self_attn." theirs ".weight"});          \
   rows.push_back({kBlock, "attention." ours ".heads.weight",                 \
                   "model.layers.{L}.self_attn." theirs ".heads.weight"});    \
   rows.push_back({kBlock, "attention." ours ".channels.weight",              \

@@ -260,6 +260,38 @@ TEST(TrainFrom, StartsWhatItLacksFreshWhereThatIsNamed) {
   EXPECT_EQ(values_in(folder / "export").size(), after.size());
 }
 
+// A family that exports as the directory's begins at it: its teacher is the directory's attention.
+TEST(TrainFrom, AttentionOfALlamaIsTheTeacherOfAFamilyThatLearnsIt) {
+  const TempDir folder;
+  const std::string from = add_golden_model(folder, "llama3_gqa");
+  RunOfFile ready(write_run(
+      folder, from, "fresh = [\"*.heads.weight\", \"*.channels.weight\"]\n",
+      "family = \"llama2lti\"\n[model]\nnum_attention_heads = 6\nnum_key_value_heads = 3\n"
+      "head_dim = 8\nteacher_num_attention_heads = 4\nteacher_num_key_value_heads = 2\n"
+      "teacher_head_dim = 12\n[[optimizer.groups]]\ngroup = \"teacher\"\nfrozen = true\n"));
+  ready.train(2);
+  const decoder::Model& model = *ready.training.model;
+  EXPECT_EQ(model.family().name(), "llama2lti");
+  const decoder::Model source = open_model(from);
+  const std::vector<std::vector<float>> before = values_in(from),
+                                        after = values_in(ready.checkpoint());
+  int compared = 0;
+  for (const char* name : {"wq", "wk", "wv", "wo"}) {
+    const auto learned =
+        model.parameters().find(fmt::format("layers.1.attention.{}.teacher.weight", name));
+    const auto taught = source.parameters().find(fmt::format("layers.1.attention.{}.weight", name));
+    ASSERT_GE(learned, 0) << name;
+    EXPECT_EQ(after[static_cast<std::size_t>(learned)], before[static_cast<std::size_t>(taught)])
+        << name;
+    ++compared;
+  }
+  EXPECT_EQ(compared, 4);
+  const auto norm = [&](const decoder::Model& of, const auto& values) {
+    return values[static_cast<std::size_t>(of.parameters().find("layers.1.ffn_norm.weight"))];
+  };
+  EXPECT_NE(norm(model, after), norm(source, before)) << "all else is trained";
+}
+
 TEST(TrainFrom, BeginsNoRunWithoutWhatItLacks) {
   const TempDir folder;
   const std::string from = add_golden_model(folder, "llama3_gqa");
