@@ -9,6 +9,7 @@
 #include "inspect/plan/model_plan.h"
 #include "support/goldens.h"
 #include "support/models.h"
+#include "train/parameter_groups.h"
 
 namespace lamina::imports {
 namespace {
@@ -39,6 +40,21 @@ TEST_P(PublishedConfiguration, HasTheParametersOfItsModel) {
   const JsonValue row = expected.root().at("models").find(GetParam().stem().string());
   ASSERT_TRUE(row) << "params.json does not know it";
   EXPECT_EQ(inspect::count_parameters(model).total, row.at("total").as_int64());
+}
+
+// A group that fits no parameter, or has no effect, is an error.
+TEST_P(PublishedConfiguration, HasGroupsThatFitItsParameters) {
+  for (const char* type : {"adamw", "sgd", "muon"}) {
+    SCOPED_TRACE(type);
+    const Imported imported =
+        import_run(read_configuration(GetParam(), {std::string("opt_type=") + type}));
+    const config::RunConfig run = config::parse_run(imported.toml, "run.toml");
+    const decoder::Model model = lamina::testing::open_source(run.model);
+    const auto learning = train::learning_of(model.parameters(), run.optimizer.groups);
+    for (std::size_t i = 0; i < learning.size(); ++i)
+      if (const decoder::Parameter& p = model.parameters().all()[i]; run.optimizer.name != "sgd")
+        EXPECT_TRUE(learning[i].weight_decay) << p.name;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PublishedConfiguration, ::testing::ValuesIn(model_files()),

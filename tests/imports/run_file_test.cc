@@ -276,6 +276,27 @@ TEST(ImportRun, MobaIsOfEveryBlock) {
   }
 }
 
+TEST(ImportRun, PredictionIsCarriedOverWhereMaxTextTrainsIt) {
+  for (const char* block : {"llama2", "default", "mistral", "mixtral", "gpt3", "qwen2", "qwen3"}) {
+    const Imported run = Folder(std::string("decoder_block: ") + block +
+                                "\nmtp_num_layers: 1\nmtp_loss_scaling_factor: 0.3\n"
+                                "trainable_position_size: 64\n")
+                             .import();
+    EXPECT_EQ(value(run, "model.num_nextn_predict_layers"), "1") << block;
+    EXPECT_EQ(value(run, "model.mtp_loss_weight"), "0.3") << block;
+  }
+  struct Case {
+    const char *block, *says;
+  };
+  for (const Case& c : {Case{"envy", "with a whole cycle of layers, and a family here with one"},
+                        Case{"gemma2", "with two layers, and a family here with one"},
+                        Case{"simple", "MaxText cannot build a layer of it that predicts"},
+                        Case{"deepseek4", "MaxText cannot build a layer of it that predicts"}})
+    EXPECT_ERROR_SAYS(
+        Folder(std::string("decoder_block: ") + c.block + "\nmtp_num_layers: 1\n").import(),
+        ExitCode::usage, c.says);
+}
+
 TEST(ImportRun, ChannelsInPairsChangeNothing) {
   const Imported run = Folder("rope_pairwise: true\n").import();
   EXPECT_THAT(run.said, Contains("rope_pairwise: not carried over: order of the channels of "
