@@ -81,7 +81,7 @@ Value with_open_end(const JsonValue& text) {
 // A content with its end marked: a text, or a list of parts the last of which with a text counts.
 Value open_content(const JsonValue& content) {
   if (content.is_string()) return with_open_end(content);
-  std::vector<Value> parts;
+  jinja::Vector<Value> parts;
   std::size_t last = 0, n = 0;
   if (content.is_array())
     for (const JsonValue part : content.elements())
@@ -93,7 +93,7 @@ Value open_content(const JsonValue& content) {
       parts.push_back(jinja::from_json(part));
       continue;
     }
-    std::vector<jinja::Dict::Entry> entries;
+    jinja::Vector<jinja::Dict::Entry> entries;
     for (const auto& [key, value] : part.members())
       entries.emplace_back(jinja::given(key),
                            key == "text" ? with_open_end(value) : jinja::from_json(value));
@@ -125,7 +125,7 @@ void cut_at_open_end(jinja::Rendered& rendered) {
 }
 
 Value message_value(const JsonValue& message, bool is_open) {
-  std::vector<jinja::Dict::Entry> entries;
+  jinja::Vector<jinja::Dict::Entry> entries;
   const JsonValue reasoning = message.find("reasoning_content");
   for (const auto& [key, value] : message.members()) {
     const bool role = key == "role" && value.is_string() && is_plain_name(value.as_string());

@@ -39,7 +39,7 @@ std::optional<Value> loop_attribute(Loop& loop, std::string_view name) {
 std::optional<Value> macro_attribute(const Callable& callable, std::string_view name) {
   if (name == "name") return Value::string(callable.name);
   if (name == "arguments") {
-    std::vector<Value> names;
+    Vector<Value> names;
     for (const auto& [symbol, parameter] : callable.macro->parameters)
       names.push_back(Value::string(parameter));
     return Value::tuple(std::move(names));
@@ -71,7 +71,8 @@ std::optional<Value> plain_attribute(const Value& of, std::string_view name) {
       if (name == "used") return Value::boolean(of.as<Joiner>().used);
       return {};
     case Kind::callable:
-      return of.as<Callable>().macro ? macro_attribute(of.as<Callable>(), name) : std::nullopt;
+      return of.as<Callable>().macro ? macro_attribute(of.as<Callable>(), name)
+                                     : type_attribute(of.as<Callable>(), name);
     case Kind::tuple:
       if (of.as<List>().name == "group") {
         if (name == "grouper") return of.as<List>().items[0];

@@ -1,17 +1,21 @@
-// What one render may use, and what it has used. Templates come with models: they are programs of
-// strangers.
+// The limits of one render and its use of them. Templates come with models: they are untrusted
+// programs.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <type_traits>
+#include <vector>
 
 namespace lamina::jinja {
 
 struct Limits {
-  std::uint64_t max_steps = 20'000'000;             // evaluations, and values looked at
-  std::size_t max_output = std::size_t{16} << 20;   // characters
-  std::size_t max_memory = std::size_t{512} << 20;  // bytes of values alive at one time
-  unsigned max_depth = 1000;                        // evaluations inside each other
+  std::uint64_t max_steps = 20'000'000;            // evaluations, and values looked at
+  std::size_t max_output = std::size_t{16} << 20;  // characters
+  std::size_t max_memory = std::size_t{512}
+                           << 20;  // bytes of values and of work on them, at one time
+  unsigned max_depth = 1000;       // evaluations inside each other
 };
 
 constexpr std::size_t kMaxSource = std::size_t{4} << 20;  // characters of a template
@@ -44,6 +48,59 @@ class Budget {
   std::size_t live_bytes_ = 0;
   Budget* previous_;
   static thread_local Budget* current_;
+};
+
+// Allocates memory that counts in the budget that was current when the container was made. Every
+// string and list of a render uses it, so no product of sizes can pass the limit unseen. A Failure
+// beyond the limit, before anything is allocated.
+template <typename T>
+class Counted {
+ public:
+  using value_type = T;
+  using propagate_on_container_move_assignment = std::true_type;
+  using propagate_on_container_swap = std::true_type;
+
+  Counted() = default;
+  template <typename U>
+  Counted(const Counted<U>& other) : budget_(other.budget()) {}
+
+  T* allocate(std::size_t count) {
+    if (count > kMost) throw std::bad_array_new_length();
+    if (budget_) budget_->take(count * sizeof(T) + kBlockBytes);
+    return std::allocator<T>().allocate(count);
+  }
+  void deallocate(T* memory, std::size_t count) noexcept {
+    if (budget_) budget_->give_back(count * sizeof(T) + kBlockBytes);
+    std::allocator<T>().deallocate(memory, count);
+  }
+  Counted select_on_container_copy_construction() const { return {}; }
+  Budget* budget() const { return budget_; }
+  friend bool operator==(const Counted&, const Counted&) = default;
+
+ private:
+  static constexpr std::size_t kBlockBytes = 16;  // the heap's own, for each block
+  static constexpr std::size_t kMost = (SIZE_MAX - kBlockBytes) / sizeof(T);
+  Budget* budget_ = Budget::current();
+};
+
+template <typename T>
+using Vector = std::vector<T, Counted<T>>;
+
+// Memory of the current render that no Counted container holds, eg: of a library function.
+class Held {
+ public:
+  explicit Held(std::size_t num_bytes) : budget_(Budget::current()), num_bytes_(num_bytes) {
+    if (budget_) budget_->take(num_bytes_);
+  }
+  ~Held() {
+    if (budget_) budget_->give_back(num_bytes_);
+  }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+
+ private:
+  Budget* budget_;
+  std::size_t num_bytes_;
 };
 
 }  // namespace lamina::jinja

@@ -33,12 +33,12 @@ Value Interpreter::call(const Value& callee, const Arguments& arguments) {
 Value Interpreter::call_macro(const Callable& callable, const Arguments& arguments) {
   const Macro& macro = *callable.macro;
   const std::size_t count = macro.parameters.size();
-  std::vector<const Value*> values(count, nullptr);
+  Vector<const Value*> values(count, nullptr);
   for (std::size_t i = 0; i < std::min(count, arguments.positional.size()); ++i)
     values[i] = &arguments.positional[i];
   if (arguments.positional.size() > count && !macro.uses_varargs)
     fail("macro '{}' takes not more than {} argument(s)", macro.name, count);
-  std::vector<Dict::Entry> others;
+  Vector<Dict::Entry> others;
   Value caller = Value::undefined("no caller is defined: the macro is not called by a call block");
   for (const auto& [name, value] : arguments.named) {
     const auto parameter =

@@ -9,7 +9,7 @@ namespace {
 
 using Call = const Arguments&;
 
-Value view(const char* name, std::vector<Value> items) {
+Value view(const char* name, Vector<Value> items) {
   return Value::object(Kind::view, std::make_shared<List>(std::move(items), name));
 }
 
@@ -21,7 +21,7 @@ Value dict_get(Interpreter&, const Value& self, Call call) {
 
 Value dict_items(Interpreter&, const Value& self, Call call) {
   const Parameters p(call, "items()", {});
-  std::vector<Value> items;
+  Vector<Value> items;
   for (const auto& [key, value] : self.as<Dict>().entries())
     items.push_back(Value::tuple({key, value}));
   return view("dict_items", std::move(items));
@@ -34,7 +34,7 @@ Value dict_keys(Interpreter&, const Value& self, Call call) {
 
 Value dict_values(Interpreter&, const Value& self, Call call) {
   const Parameters p(call, "values()", {});
-  std::vector<Value> items;
+  Vector<Value> items;
   for (const auto& [key, value] : self.as<Dict>().entries()) items.push_back(value);
   return view("dict_values", std::move(items));
 }
@@ -46,14 +46,14 @@ Value copy(Interpreter&, const Value& self, Call call) {
 
 Value count(Interpreter&, const Value& self, Call call) {
   const Parameters p(call, "count()", {"value"});
-  const std::vector<Value> items = elements(self);
+  const Vector<Value> items = elements(self);
   return Value::integer(std::count_if(items.begin(), items.end(),
                                       [&](const Value& item) { return equals(item, p.need(0)); }));
 }
 
 Value index(Interpreter&, const Value& self, Call call) {
   const Parameters p(call, "index()", {"value", "start", "stop"});
-  const std::vector<Value> items = elements(self);
+  const Vector<Value> items = elements(self);
   const auto size = static_cast<std::int64_t>(items.size());
   const auto place = [&](std::size_t n, std::int64_t absent) {
     const std::int64_t at = p.integer(n, absent);

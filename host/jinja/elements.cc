@@ -66,8 +66,8 @@ bool is_iterable(const Value& value) {
   }
 }
 
-std::vector<Value> elements(const Value& value) {
-  std::vector<Value> out;
+Vector<Value> elements(const Value& value) {
+  Vector<Value> out;
   switch (value.kind()) {
     case Kind::undefined:
       break;

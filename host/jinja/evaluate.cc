@@ -160,7 +160,7 @@ Value Interpreter::evaluate_compare(const Expression& e) {
 }
 
 Value Interpreter::evaluate_concat(const Expression& e) {
-  std::vector<Value> parts;
+  Vector<Value> parts;
   bool markup = false;
   for (const ExpressionPtr& child : e.children) {
     parts.push_back(evaluate(*child));
@@ -176,13 +176,13 @@ Value Interpreter::evaluate_concat(const Expression& e) {
 }
 
 Value Interpreter::evaluate_items(const Expression& e) {
-  std::vector<Value> items;
+  Vector<Value> items;
   items.reserve(e.children.size());
   for (const ExpressionPtr& child : e.children) items.push_back(evaluate(*child));
   at_ = e.at;
   if (e.kind == ExpressionKind::list) return Value::list(std::move(items));
   if (e.kind == ExpressionKind::tuple) return Value::tuple(std::move(items));
-  std::vector<Dict::Entry> entries;
+  Vector<Dict::Entry> entries;
   for (std::size_t i = 0; i < items.size(); i += 2) entries.emplace_back(items[i], items[i + 1]);
   return make_dict(std::move(entries));
 }

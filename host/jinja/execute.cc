@@ -125,7 +125,7 @@ Interpreter::Flow Interpreter::execute_conditional(const Statement& statement) {
 
 Interpreter::Flow Interpreter::execute_block(const Statement& statement) {
   // Values of `with` do not see each other.
-  std::vector<Value> values;
+  Vector<Value> values;
   for (const auto& [target, value] : statement.variables) values.push_back(evaluate(*value));
   const bool escaped = escapes_;
   if (statement.kind == StatementKind::autoescape)
@@ -190,11 +190,10 @@ void Interpreter::assign(const Expression& target, const Value& value) {
     if (!space || !space->is(Kind::space))
       fail("'{}' is not a namespace, so its attribute '{}' cannot be set",
            tree_.symbols[static_cast<std::size_t>(target.symbol)], target.name);
-    if (target.name.starts_with('_'))
-      fail("the attribute '{}' of a namespace begins with an underscore; rename it", target.name);
+    check_attribute_name(target.name);
     space->as<Namespace>().set(target.name, value);
   } else {
-    const std::vector<Value> items = elements(value);
+    const Vector<Value> items = elements(value);
     if (items.size() > target.children.size())
       fail("too many values to unpack (expected {})", target.children.size());
     if (items.size() < target.children.size())

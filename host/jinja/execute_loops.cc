@@ -17,7 +17,7 @@ bool Loop::peek() {
 }
 
 void Loop::look_all() {
-  std::deque<Value> all;
+  std::deque<Value, Counted<Value>> all;
   while (peek()) {
     all.push_back(std::move(ahead.front()));
     ahead.pop_front();

@@ -47,12 +47,16 @@ class Formatter {
   std::optional<std::int64_t> number() {
     if (peek() == '*') {
       ++at_;
-      return std::clamp<std::int64_t>(to_index(take()), -(1 << 20), 1 << 20);
+      const std::int64_t width = to_index(take());
+      if (width > kMaxFormatWidth || width < -kMaxFormatWidth)
+        fail("a format asks for more than {} characters", kMaxFormatWidth);
+      return width;
     }
     std::optional<std::int64_t> out;
     for (; peek() >= '0' && peek() <= '9'; ++at_) {
       out = out.value_or(0) * 10 + (peek() - '0');
-      if (*out > 1 << 20) fail("a format asks for more than {} characters", 1 << 20);
+      if (*out > kMaxFormatWidth)
+        fail("a format asks for more than {} characters", kMaxFormatWidth);
     }
     return out;
   }
@@ -154,7 +158,7 @@ class Formatter {
 
   const Text& format_;
   const Value& values_;
-  std::vector<Value> rest_;
+  Vector<Value> rest_;
   std::size_t at_ = 0, next_ = 0;
   bool named_ = false;
 };

@@ -20,13 +20,12 @@ struct Spec {
   char type = 0;
 };
 
-constexpr std::int64_t kMaxWidth = 1 << 20;
-
 std::int64_t read_number(TextView text, std::size_t& at) {
   std::int64_t number = 0;
   for (; at < text.size() && code_of(text[at]) >= '0' && code_of(text[at]) <= '9'; ++at) {
     number = number * 10 + (code_of(text[at]) - '0');
-    if (number > kMaxWidth) fail("a format asks for more than {} characters", kMaxWidth);
+    if (number > kMaxFormatWidth)
+      fail("a format asks for more than {} characters", kMaxFormatWidth);
   }
   return number;
 }
@@ -118,6 +117,7 @@ std::string format_magnitude(double magnitude, const Spec& spec) {
   const char type = spec.type == '%' ? 'f' : spec.type;
   if (spec.type == '%') magnitude *= 100;
   const int precision = spec.precision.value_or(6);
+  Budget::step(static_cast<std::uint64_t>(precision) / 16);
   std::string out;
   if (!type && !spec.precision)
     out = format_real(magnitude);

@@ -25,7 +25,7 @@ Value range(Interpreter&, Call call) {
 
 // dict(a=1), dict({'a': 1}, b=2), dict([('a', 1)])
 Value dict(Interpreter&, Call call) {
-  std::vector<Dict::Entry> entries;
+  Vector<Dict::Entry> entries;
   if (call.positional.size() > 1) fail("dict() takes at most 1 positional argument");
   if (!call.positional.empty()) {
     const Value& from = call.positional[0];
@@ -33,7 +33,7 @@ Value dict(Interpreter&, Call call) {
       entries = from.as<Dict>().entries();
     } else {
       for (const Value& item : elements(from)) {
-        const std::vector<Value> pair = elements(item);
+        const Vector<Value> pair = elements(item);
         if (pair.size() != 2) fail("dict() needs pairs of a key and a value");
         entries.emplace_back(pair[0], pair[1]);
       }
@@ -47,9 +47,21 @@ Value make_namespace(Interpreter& interpreter, Call call) {
   const auto space = std::make_shared<Namespace>();
   interpreter.keep(space);
   const Value first = dict(interpreter, call);
-  for (const auto& [name, value] : first.as<Dict>().entries())
-    space->set(to_utf8(str(name)), value);
+  for (const auto& [key, value] : first.as<Dict>().entries()) {
+    std::string name = to_utf8(str(key));
+    check_attribute_name(name);
+    space->set(std::move(name), value);
+  }
   return Value::object(Kind::space, space);
+}
+
+// dict.fromkeys(['a', 'b'], 0)
+Value dict_from_keys(Interpreter&, Call call) {
+  const Parameters p(call, "dict.fromkeys()", {"iterable", "value"});
+  const Value value = p.get(1) ? *p.get(1) : Value::none();
+  Vector<Dict::Entry> entries;
+  for (Value& key : elements(p.need(0))) entries.emplace_back(std::move(key), value);
+  return make_dict(std::move(entries));
 }
 
 Value raise_exception(Interpreter&, Call call) {
@@ -78,6 +90,16 @@ Value joiner(Interpreter&, Call call) {
 Value lipsum(Interpreter&, Call) { fail("lipsum() makes random text, which lamina does not have"); }
 
 }  // namespace
+
+void check_attribute_name(std::string_view name) {
+  if (name.starts_with('_'))
+    fail("the attribute '{}' of a namespace begins with an underscore; rename it", name);
+}
+
+std::optional<Value> type_attribute(const Callable& type, std::string_view name) {
+  if (type.function != dict || name != "fromkeys") return {};
+  return Value::object(Kind::callable, std::make_shared<Callable>("dict.fromkeys", dict_from_keys));
+}
 
 std::span<const GlobalFunction> global_functions() {
   static constexpr GlobalFunction kFunctions[] = {

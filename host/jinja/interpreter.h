@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,18 +20,16 @@ namespace lamina::jinja {
 // What "loop" is. Elements are asked of the filter one by one, as late as possible: the body may
 // change what it looks at.
 struct Loop : Object {
-  Loop(std::vector<Value> items, unsigned level)
-      : Object(items.size() * sizeof(Value), deepest(items) + 1),
-        source(std::move(items)),
-        depth0(level) {}
-  std::vector<Value> source;
+  Loop(Vector<Value> items, unsigned level)
+      : Object(sizeof(Loop), deepest(items) + 1), source(std::move(items)), depth0(level) {}
+  Vector<Value> source;
   unsigned depth0;
   std::size_t next_source = 0;
   std::function<bool(const Value&)> accept;  // none: every element
-  std::deque<Value> ahead;                   // accepted, and not yet begun
+  std::deque<Value, Counted<Value>> ahead;   // accepted, and not yet begun
   std::size_t index = 0;                     // elements begun
   Value previous, current;
-  std::vector<Value> last_changed;
+  Vector<Value> last_changed;
   bool has_changed = false;
   const Statement* recursive = nullptr;
   std::shared_ptr<Scope> scope;  // around the loop, where it is recursive
@@ -54,7 +53,7 @@ class Interpreter {
   // Where in the template the last thing was done.
   Position at() const { return at_; }
   // What was written inside "generation" blocks: [begin, end) in characters of the text.
-  const std::vector<std::pair<std::size_t, std::size_t>>& generated() const { return generated_; }
+  const Vector<std::pair<std::size_t, std::size_t>>& generated() const { return generated_; }
   const std::tm& now() const { return now_; }
 
   // For filters and functions.
@@ -112,9 +111,9 @@ class Interpreter {
   Text* out_ = nullptr;
   std::size_t num_written_ = 0;  // characters in all outputs that are open
   const Text* root_ = nullptr;
-  std::vector<std::pair<std::size_t, std::size_t>> generated_;
-  std::vector<std::shared_ptr<Scope>> scopes_;
-  std::vector<std::shared_ptr<Namespace>> spaces_;
+  Vector<std::pair<std::size_t, std::size_t>> generated_;
+  Vector<std::shared_ptr<Scope>> scopes_;
+  Vector<std::shared_ptr<Namespace>> spaces_;
 };
 
 struct Interpreter::Level {
@@ -157,6 +156,10 @@ struct GlobalFunction {
   bool is_type;  // prints as "<class ...>"
 };
 std::span<const GlobalFunction> global_functions();
+// Functions that belong to one of them: dict.fromkeys.
+std::optional<Value> type_attribute(const Callable& type, std::string_view name);
+// A Failure for a name that begins with an underscore.
+void check_attribute_name(std::string_view name);
 
 // A method of a string, number, list or dict. `found` is false where there is none of that name.
 Value call_method(Interpreter& interpreter, const Value& self, std::string_view name,
@@ -164,6 +167,8 @@ Value call_method(Interpreter& interpreter, const Value& self, std::string_view 
 bool has_method(const Value& self, std::string_view name);
 // A method that would change the value, which templates may not.
 bool is_mutator(const Value& self, std::string_view name);
+
+constexpr std::int64_t kMaxFormatWidth = 1 << 20;
 
 // Operators (operators.cc).
 Value arithmetic(std::string_view op, Value a, const Value& b);

@@ -44,7 +44,7 @@ class Parameters {
  private:
   std::string_view function_;
   std::vector<std::string_view> names_;
-  std::vector<const Value*> values_;
+  Vector<const Value*> values_;
 };
 
 // An int that fits where sizes and positions are meant; a Failure for what is none.

@@ -23,7 +23,7 @@ Value items(Interpreter&, const Value& value, Call call) {
   const Parameters p(call, "items", {});
   if (value.is(Kind::undefined)) return Value::generator({});
   if (!value.is(Kind::dict)) fail("items needs a mapping, not {}", type_name(value));
-  std::vector<Value> out;
+  Vector<Value> out;
   for (const auto& [key, item] : value.as<Dict>().entries())
     out.push_back(Value::tuple({key, item}));
   return Value::generator(std::move(out));
@@ -31,14 +31,14 @@ Value items(Interpreter&, const Value& value, Call call) {
 
 Value first(Interpreter&, const Value& value, Call call) {
   const Parameters p(call, "first", {});
-  const std::vector<Value> all = elements(value);
+  const Vector<Value> all = elements(value);
   return all.empty() ? Value::undefined("No first item, sequence was empty.") : all.front();
 }
 
 Value last(Interpreter&, const Value& value, Call call) {
   const Parameters p(call, "last", {});
   if (value.is(Kind::generator)) fail("'generator' object is not reversible");
-  const std::vector<Value> all = elements(value);
+  const Vector<Value> all = elements(value);
   return all.empty() ? Value::undefined("No last item, sequence was empty.") : all.back();
 }
 
@@ -48,7 +48,7 @@ Value reverse(Interpreter&, const Value& value, Call call) {
     const Text& text = value.text();
     return Value::string(Text(text.rbegin(), text.rend()), value.is_safe());
   }
-  std::vector<Value> out = elements(value);
+  Vector<Value> out = elements(value);
   std::reverse(out.begin(), out.end());
   return value.is(Kind::generator) ? Value::list(std::move(out)) : Value::generator(std::move(out));
 }
@@ -71,7 +71,7 @@ Value join(Interpreter& interpreter, const Value& value, Call call) {
 Value batch(Interpreter&, const Value& value, Call call) {
   const Parameters p(call, "batch", {"linecount", "fill_with"});
   const std::int64_t size = to_index(p.need(0));
-  std::vector<Value> out, row;
+  Vector<Value> out, row;
   for (Value& item : elements(value)) {
     if (static_cast<std::int64_t>(row.size()) == size)
       out.push_back(Value::list(std::exchange(row, {})));
@@ -92,16 +92,16 @@ Value slice_filter(Interpreter&, const Value& value, Call call) {
   const std::int64_t slices = to_index(p.need(0));
   if (slices == 0) fail("integer division or modulo by zero");
   if (slices > kMaxRange) fail("slice: more than {} slices", kMaxRange);
-  const std::vector<Value> all = elements(value);
+  const Vector<Value> all = elements(value);
   if (slices < 0) return Value::generator({});
   const auto count = static_cast<std::size_t>(slices);
   const std::size_t each = all.size() / count, longer = all.size() % count;
-  std::vector<Value> out;
+  Vector<Value> out;
   std::size_t at = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t size = each + (i < longer ? 1 : 0);
-    std::vector<Value> part(all.begin() + static_cast<std::ptrdiff_t>(at),
-                            all.begin() + static_cast<std::ptrdiff_t>(at + size));
+    Vector<Value> part(all.begin() + static_cast<std::ptrdiff_t>(at),
+                       all.begin() + static_cast<std::ptrdiff_t>(at + size));
     at += size;
     if (p.get(1) && !p.get(1)->is(Kind::none) && i >= longer) part.push_back(*p.get(1));
     out.push_back(Value::list(std::move(part)));

@@ -19,7 +19,7 @@ Value tojson(Interpreter&, const Value& value, Call call) {
     style.item_separator = U",";
   }
   if (const Value* separators = p.get(2); separators && !separators->is(Kind::none)) {
-    const std::vector<Value> both = elements(*separators);
+    const Vector<Value> both = elements(*separators);
     if (both.size() != 2) fail("tojson: separators are two strings, eg (',', ':')");
     style.item_separator = need_text(both[0], "a separator of tojson");
     style.key_separator = need_text(both[1], "a separator of tojson");
@@ -63,7 +63,7 @@ Text quote_url(const Value& value, bool of_query) {
 Value urlencode(Interpreter&, const Value& value, Call call) {
   const Parameters p(call, "urlencode", {});
   if (value.is(Kind::string) || !is_iterable(value)) return Value::string(quote_url(value, false));
-  std::vector<Value> pairs;
+  Vector<Value> pairs;
   if (value.is(Kind::dict))
     for (const auto& [key, item] : value.as<Dict>().entries())
       pairs.push_back(Value::tuple({key, item}));
@@ -71,7 +71,7 @@ Value urlencode(Interpreter&, const Value& value, Call call) {
     pairs = elements(value);
   Text out;
   for (const Value& pair : pairs) {
-    const std::vector<Value> both = elements(pair);
+    const Vector<Value> both = elements(pair);
     if (both.size() != 2) fail("urlencode needs pairs of a name and a value");
     if (!out.empty()) out += U'&';
     out += quote_url(both[0], true) + U"=" + quote_url(both[1], true);

@@ -141,6 +141,8 @@ Value round_filter(Interpreter&, const Value& value, Call call) {
   if (std::isnan(value.real()) || std::isinf(value.real())) fail("round: the number is not finite");
   const double scale = std::pow(10.0, static_cast<double>(precision));
   const double scaled = value.real() * scale;
+  if (!std::isfinite(scaled))
+    fail("round: a precision of {} makes the number too large", precision);
   // Python goes through an int here, which has no -0.
   return Value::real(((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) + 0.0) / scale);
 }

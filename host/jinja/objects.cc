@@ -32,6 +32,7 @@ void Namespace::set(std::string name, Value value) {
       old = std::move(value);
       return;
     }
+  hold(name.size());
   attributes.emplace_back(std::move(name), std::move(value));
 }
 

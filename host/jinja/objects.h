@@ -16,8 +16,8 @@ struct Macro;  // of the syntax tree
 
 // The arguments of a call.
 struct Arguments {
-  std::vector<Value> positional = {};
-  std::vector<std::pair<std::string, Value>> named = {};
+  Vector<Value> positional = {};
+  Vector<std::pair<std::string, Value>> named = {};
 };
 
 // The variables of a block, and of the blocks around it.
@@ -27,12 +27,12 @@ struct Scope : Object {
   void set(int name, Value value);
   const Value* find(int name) const;  // here or further out
   std::shared_ptr<Scope> parent;
-  std::vector<std::pair<int, Value>> variables;
+  Vector<std::pair<int, Value>> variables;
 };
 
 struct Namespace : Object {
   Namespace() : Object(0, 1) {}
-  std::vector<std::pair<std::string, Value>> attributes;
+  Vector<std::pair<std::string, Value>> attributes;
   const Value* find(std::string_view name) const;
   void set(std::string name, Value value);
 };
@@ -41,11 +41,14 @@ struct Namespace : Object {
 struct Callable : Object {
   using Function = Value (*)(Interpreter&, const Arguments&);
   Callable(std::string called, Function of_host)
-      : Object(0, 1), name(std::move(called)), function(of_host) {}
+      : Object(sizeof(Callable), 1), name(std::move(called)), function(of_host) {}
   Callable(std::string method, Value of)
-      : Object(0, of.depth() + 1), name(std::move(method)), self(std::move(of)) {}
+      : Object(sizeof(Callable), of.depth() + 1), name(std::move(method)), self(std::move(of)) {}
   Callable(std::string called, const Macro* of_template, std::shared_ptr<Scope> in)
-      : Object(0, 1), name(std::move(called)), macro(of_template), scope(std::move(in)) {}
+      : Object(sizeof(Callable), 1),
+        name(std::move(called)),
+        macro(of_template),
+        scope(std::move(in)) {}
   std::string name;
   Function function = nullptr;
   bool is_type = false;  // prints as "<class ...>"
@@ -57,9 +60,9 @@ bool same_callable(const Value& a, const Value& b);
 
 // cycler('odd', 'even')
 struct Cycler : Object {
-  explicit Cycler(std::vector<Value> values)
-      : Object(values.size() * sizeof(Value), deepest(values) + 1), items(std::move(values)) {}
-  std::vector<Value> items;
+  explicit Cycler(Vector<Value> values)
+      : Object(0, deepest(values) + 1), items(std::move(values)) {}
+  Vector<Value> items;
   std::size_t at = 0;
 };
 

@@ -80,16 +80,19 @@ Value real_arithmetic(std::string_view sign, double a, double b) {
 Value repeat(const Value& value, Integer times) {
   const std::size_t size = length(value);
   const Integer all = times <= 0 || size == 0 ? 0 : times;
-  if (all * static_cast<Integer>(size) > (Integer{1} << 28))
+  constexpr Integer kMostElements = Integer{1} << 28;
+  if (size > 0 && all > kMostElements / static_cast<Integer>(size))
     fail("repeats a value {} times", format_integer(times));
   Budget::step(static_cast<std::uint64_t>(all) * size / 16);
   if (value.is(Kind::string)) {
     Text out;
+    out.reserve(static_cast<std::size_t>(all) * size);
     for (Integer i = 0; i < all; ++i) out += value.text();
     return Value::string(std::move(out), value.is_safe());
   }
   Budget::step(static_cast<std::uint64_t>(all) * size);
-  std::vector<Value> out;
+  Vector<Value> out;
+  out.reserve(static_cast<std::size_t>(all) * size);
   for (Integer i = 0; i < all; ++i)
     out.insert(out.end(), value.as<List>().items.begin(), value.as<List>().items.end());
   return value.is(Kind::list) ? Value::list(std::move(out)) : Value::tuple(std::move(out));
@@ -106,7 +109,7 @@ Value add_strings(Value a, const Value& b) {
 }
 
 Value add_lists(const Value& a, const Value& b) {
-  std::vector<Value> out = a.as<List>().items;
+  Vector<Value> out = a.as<List>().items;
   const auto& more = b.as<List>().items;
   Budget::step(out.size() + more.size());
   out.insert(out.end(), more.begin(), more.end());
@@ -178,7 +181,7 @@ bool contains(const Value& container, const Value& item) {
       break;
   }
   if (!is_iterable(container)) fail("argument of type '{}' is not iterable", type_name(container));
-  const std::vector<Value> items = elements(container);
+  const Vector<Value> items = elements(container);
   return std::any_of(items.begin(), items.end(),
                      [&](const Value& other) { return equals(other, item); });
 }

@@ -14,8 +14,9 @@ struct Keyed {
 };
 
 // Keeps the order of equal elements, forwards and backwards, as sorted() of Python does.
-void sort_by_key(std::vector<Keyed>& items, bool reverse) {
+void sort_by_key(Vector<Keyed>& items, bool reverse) {
   if (reverse) std::reverse(items.begin(), items.end());
+  const Held buffer(items.size() * sizeof(Keyed));  // that std::stable_sort works with
   std::stable_sort(items.begin(), items.end(),
                    [](const Keyed& a, const Keyed& b) { return less(a.key, b.key); });
   if (reverse) std::reverse(items.begin(), items.end());
@@ -32,7 +33,7 @@ Value sort_key(Interpreter& interpreter, const Value& item, const Value* attribu
                bool case_sensitive) {
   if (!attribute || !attribute->is(Kind::string))
     return key_of(look_up_attribute(interpreter, item, attribute), case_sensitive);
-  std::vector<Value> parts;
+  Vector<Value> parts;
   TextView rest = attribute->text();
   for (;;) {
     const std::size_t comma = rest.find(U',');
@@ -43,15 +44,15 @@ Value sort_key(Interpreter& interpreter, const Value& item, const Value* attribu
   }
 }
 
-std::vector<Value> values_of(std::vector<Keyed> items) {
-  std::vector<Value> out;
+Vector<Value> values_of(Vector<Keyed> items) {
+  Vector<Value> out;
   for (Keyed& item : items) out.push_back(std::move(item.value));
   return out;
 }
 
 Value sort(Interpreter& interpreter, const Value& value, Call call) {
   const Parameters p(call, "sort", {"reverse", "case_sensitive", "attribute"});
-  std::vector<Keyed> items;
+  Vector<Keyed> items;
   for (Value& item : elements(value)) {
     Value key = sort_key(interpreter, item, given(p.get(2)), p.flag(1, false));
     items.push_back({std::move(key), std::move(item)});
@@ -66,7 +67,7 @@ Value dictsort(Interpreter&, const Value& value, Call call) {
   if (by != "key" && by != "value") fail("dictsort: by is '{}'; expected key or value", by);
   if (value.is(Kind::undefined)) throw Failure(value.why_undefined());
   if (!value.is(Kind::dict)) fail("dictsort needs a mapping, not {}", type_name(value));
-  std::vector<Keyed> items;
+  Vector<Keyed> items;
   for (const auto& [key, item] : value.as<Dict>().entries())
     items.push_back(
         {key_of(by == "key" ? key : item, p.flag(0, false)), Value::tuple({key, item})});
@@ -76,8 +77,8 @@ Value dictsort(Interpreter&, const Value& value, Call call) {
 
 Value unique(Interpreter& interpreter, const Value& value, Call call) {
   const Parameters p(call, "unique", {"case_sensitive", "attribute"});
-  std::vector<Value> out;
-  std::vector<std::pair<std::uint64_t, Value>> seen;  // sorted by hash
+  Vector<Value> out;
+  Vector<std::pair<std::uint64_t, Value>> seen;  // sorted by hash
   for (Value& item : elements(value)) {
     const Value key =
         key_of(look_up_attribute(interpreter, item, given(p.get(1))), p.flag(0, false));
@@ -99,21 +100,21 @@ Value unique(Interpreter& interpreter, const Value& value, Call call) {
 Value groupby(Interpreter& interpreter, const Value& value, Call call) {
   const Parameters p(call, "groupby", {"attribute", "default", "case_sensitive"});
   const Value* absent = given(p.get(1));
-  std::vector<Keyed> items;
+  Vector<Keyed> items;
   for (Value& item : elements(value)) {
     Value key = key_of(look_up_attribute(interpreter, item, &p.need(0), absent), p.flag(2, false));
     items.push_back({std::move(key), std::move(item)});
   }
   sort_by_key(items, false);
-  std::vector<Value> groups;
+  Vector<Value> groups;
   for (std::size_t begin = 0, end; begin < items.size(); begin = end) {
-    std::vector<Value> members;
+    Vector<Value> members;
     for (end = begin; end < items.size() && equals(items[end].key, items[begin].key); ++end)
       members.push_back(items[end].value);
     Value key = look_up_attribute(interpreter, members[0], &p.need(0), absent);
     groups.push_back(Value::object(
         Kind::tuple, std::make_shared<List>(
-                         std::vector{std::move(key), Value::list(std::move(members))}, "group")));
+                         Vector<Value>{std::move(key), Value::list(std::move(members))}, "group")));
   }
   return Value::list(std::move(groups));
 }

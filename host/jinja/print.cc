@@ -62,8 +62,8 @@ std::string quote_bytes(const std::string& bytes) {
 
 Text print(const Value& value, unsigned depth);
 
-Text print_items(const std::vector<Value>& items, std::u32string_view open,
-                 std::u32string_view close, unsigned depth) {
+Text print_items(const Vector<Value>& items, std::u32string_view open, std::u32string_view close,
+                 unsigned depth) {
   Text out(open);
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (i) out += U", ";

@@ -9,8 +9,8 @@ namespace {
 using Call = const Arguments&;
 
 // These filters alone take what has no elements, if it counts as false.
-std::vector<Value> elements_if_any(const Value& value) {
-  return truth(value) ? elements(value) : std::vector<Value>();
+Vector<Value> elements_if_any(const Value& value) {
+  return truth(value) ? elements(value) : Vector<Value>();
 }
 
 Arguments without_first(Call call, std::size_t count) {
@@ -24,7 +24,7 @@ Arguments without_first(Call call, std::size_t count) {
 Value map_attribute(Interpreter& interpreter, const Value& value, Call call) {
   const Parameters p(call, "map", {"attribute", "default"});
   const Value* absent = p.get(1) && !p.get(1)->is(Kind::none) ? p.get(1) : nullptr;
-  std::vector<Value> out;
+  Vector<Value> out;
   for (const Value& item : elements_if_any(value))
     out.push_back(look_up_attribute(interpreter, item, &p.need(0), absent));
   return Value::generator(std::move(out));
@@ -40,7 +40,7 @@ Value map(Interpreter& interpreter, const Value& value, Call call) {
   const Filter* filter = find_filter(name);
   if (!filter) throw Failure(describe_unknown_filter(name));
   const Arguments arguments = without_first(call, 1);
-  std::vector<Value> out;
+  Vector<Value> out;
   for (const Value& item : elements_if_any(value)) {
     Budget::step();
     out.push_back(filter->apply(interpreter, item, arguments));
@@ -62,7 +62,7 @@ Value select(Interpreter& interpreter, const Value& value, Call call) {
     if (!test) throw Failure(describe_unknown_test(name));
     arguments = without_first(call, kFirst + 1);
   }
-  std::vector<Value> out;
+  Vector<Value> out;
   for (Value& item : elements_if_any(value)) {
     Budget::step();
     const Value looked_at = look_up_attribute(interpreter, item, attribute);

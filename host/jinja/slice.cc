@@ -6,11 +6,20 @@
 
 namespace lamina::jinja {
 
+namespace {
+
+// The nearest number that positions may be. No size of a template comes near the limits.
+std::int64_t near_index(Integer number) {
+  constexpr Integer kFar = Integer{1} << 62;
+  return static_cast<std::int64_t>(std::clamp(number, -kFar, kFar));
+}
+
+}  // namespace
+
 std::int64_t to_index(const Value& value) {
   if (value.is(Kind::undefined)) throw Failure(value.why_undefined());
   if (!value.is_whole()) fail("'{}' object cannot be interpreted as an integer", type_name(value));
-  constexpr Integer kFar = Integer{1} << 62;
-  return static_cast<std::int64_t>(std::clamp(value.whole(), -kFar, kFar));
+  return near_index(value.whole());
 }
 
 Value slice(const Value& value, const Value& begin, const Value& end, const Value& step_of) {
@@ -36,7 +45,7 @@ Value slice(const Value& value, const Value& begin, const Value& end, const Valu
   };
   const std::int64_t first = place(begin, step > 0 ? 0 : size - 1);
   const std::int64_t last = place(end, step > 0 ? size : -1);
-  std::vector<std::size_t> picked;
+  Vector<std::size_t> picked;
   if (value.is(Kind::string) && step == 1)
     return Value::string(last > first ? value.text().substr(static_cast<std::size_t>(first),
                                                             static_cast<std::size_t>(last - first))
@@ -59,12 +68,15 @@ Value slice(const Value& value, const Value& begin, const Value& end, const Valu
   }
   if (value.is(Kind::range)) {
     const auto& range = value.as<Range>();
+    const auto at = [&](std::int64_t n) {
+      return near_index(range.start + Integer{n} * range.step);
+    };
     return Value::object(
         Kind::range,
-        std::make_shared<Range>(range.start + first * range.step, range.start + last * range.step,
-                                range.step * step, static_cast<std::int64_t>(picked.size())));
+        std::make_shared<Range>(at(first), at(last), near_index(Integer{range.step} * step),
+                                static_cast<std::int64_t>(picked.size())));
   }
-  std::vector<Value> out;
+  Vector<Value> out;
   for (const std::size_t at : picked) out.push_back(value.as<List>().items[at]);
   return value.is(Kind::list) ? Value::list(std::move(out)) : Value::tuple(std::move(out));
 }

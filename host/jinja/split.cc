@@ -6,8 +6,8 @@
 
 namespace lamina::jinja {
 
-std::vector<TextView> split_words(TextView text, std::int64_t cuts) {
-  std::vector<TextView> out;
+Vector<TextView> split_words(TextView text, std::int64_t cuts) {
+  Vector<TextView> out;
   text = strip(text, Side::left);
   while (!text.empty()) {
     std::size_t end = 0;
@@ -23,8 +23,8 @@ std::vector<TextView> split_words(TextView text, std::int64_t cuts) {
   return out;
 }
 
-std::vector<TextView> split_words_right(TextView text, std::int64_t cuts) {
-  std::vector<TextView> out;
+Vector<TextView> split_words_right(TextView text, std::int64_t cuts) {
+  Vector<TextView> out;
   text = strip(text, Side::right);
   while (!text.empty()) {
     std::size_t begin = text.size();
@@ -41,8 +41,8 @@ std::vector<TextView> split_words_right(TextView text, std::int64_t cuts) {
   return out;
 }
 
-std::vector<TextView> split_at(TextView text, TextView separator, std::int64_t cuts) {
-  std::vector<TextView> out;
+Vector<TextView> split_at(TextView text, TextView separator, std::int64_t cuts) {
+  Vector<TextView> out;
   for (;;) {
     const std::size_t at = cuts == 0 ? Text::npos : find(text, separator);
     out.push_back(text.substr(0, at));
@@ -52,8 +52,8 @@ std::vector<TextView> split_at(TextView text, TextView separator, std::int64_t c
   }
 }
 
-std::vector<TextView> split_at_right(TextView text, TextView separator, std::int64_t cuts) {
-  std::vector<TextView> out;
+Vector<TextView> split_at_right(TextView text, TextView separator, std::int64_t cuts) {
+  Vector<TextView> out;
   for (std::size_t at; cuts != 0 && (at = rfind(text, separator)) != Text::npos; --cuts) {
     out.push_back(text.substr(at + separator.size()));
     text = text.substr(0, at);

@@ -10,11 +10,11 @@ namespace lamina::jinja {
 
 // At white space; a part that is no longer cut keeps what is inside and behind it (before it, from
 // the right).
-std::vector<TextView> split_words(TextView text, std::int64_t cuts);
-std::vector<TextView> split_words_right(TextView text, std::int64_t cuts);
+Vector<TextView> split_words(TextView text, std::int64_t cuts);
+Vector<TextView> split_words_right(TextView text, std::int64_t cuts);
 
 // At each separator, which is not empty.
-std::vector<TextView> split_at(TextView text, TextView separator, std::int64_t cuts);
-std::vector<TextView> split_at_right(TextView text, TextView separator, std::int64_t cuts);
+Vector<TextView> split_at(TextView text, TextView separator, std::int64_t cuts);
+Vector<TextView> split_at_right(TextView text, TextView separator, std::int64_t cuts);
 
 }  // namespace lamina::jinja

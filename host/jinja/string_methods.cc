@@ -12,8 +12,8 @@ using Call = const Arguments&;
 
 Value made(const Value& like, Text text) { return Value::string(std::move(text), like.is_safe()); }
 
-Value pieces(const Value& like, const std::vector<TextView>& parts) {
-  std::vector<Value> out;
+Value pieces(const Value& like, const Vector<TextView>& parts) {
+  Vector<Value> out;
   out.reserve(parts.size());
   for (const TextView part : parts) out.push_back(made(like, Text(part)));
   return Value::list(std::move(out));
@@ -194,7 +194,7 @@ Value remove_affix(Interpreter&, const Value& self, Call call) {
 
 Value expandtabs(Interpreter&, const Value& self, Call call) {
   const Parameters p(call, "expandtabs()", {"tabsize"});
-  const std::int64_t size = std::clamp<std::int64_t>(p.integer(0, 8), 0, 1000);
+  const std::int64_t size = std::max<std::int64_t>(p.integer(0, 8), 0);
   Text out;
   std::int64_t column = 0;
   for (const Char c : self.text()) {
@@ -203,6 +203,8 @@ Value expandtabs(Interpreter&, const Value& self, Call call) {
       column = code_of(c) == '\n' || code_of(c) == '\r' ? 0 : column + 1;
     } else if (size > 0) {
       const std::int64_t spaces = size - column % size;
+      if (spaces > static_cast<std::int64_t>(kMaxText - std::min(out.size(), kMaxText)))
+        fail("a string has more than {} characters", kMaxText);
       out.append(static_cast<std::size_t>(spaces), U' ');
       column += spaces;
       Budget::step(static_cast<std::uint64_t>(spaces));

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "core/utf8.h"
 #include "jinja/interpreter.h"
+#include "jinja/stack_space.h"
 
 namespace lamina::jinja {
 
@@ -28,9 +30,15 @@ Template Template::parse(std::string_view source, std::string name, ExitCode cod
   auto parsed = std::make_unique<Parsed>();
   parsed->name = std::move(name);
   parsed->code = code;
+  if (const std::size_t bad = find_invalid_utf8(source); bad != source.npos)
+    throw UserError(code,
+                    {parsed->name,
+                     fmt::format("is not UTF-8: byte {} is 0x{:02x}; a template must be UTF-8", bad,
+                                 static_cast<unsigned char>(source[bad])),
+                     {"convert it, eg with `iconv -t utf-8`"}});
   const Text text = to_text(source);
   try {
-    parsed->tree = jinja::parse(text);
+    with_stack_space([&] { parsed->tree = jinja::parse(text); });
   } catch (const SyntaxFailure& failure) {
     parsed->tree.source = normalize_newlines(text);
     parsed->fail_at(failure.at, failure.message);
@@ -56,10 +64,23 @@ std::size_t alike_prefix(TextView text) {
   return at;
 }
 
-// As UTF-8, with the places of what was given.
+std::size_t num_utf8_bytes(Char code) {
+  return code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+}
+
+// UTF-8, with the spans of given text.
 Rendered to_rendered(const Text& text) {
   Rendered out;
-  out.text.reserve(text.size());
+  std::size_t num_bytes = 0, num_given = 0;
+  for (TextView rest = text; !rest.empty();) {
+    const TextView alike = rest.substr(0, alike_prefix(rest));
+    num_given += (rest.front() & kGiven) != 0;
+    for (const Char c : alike) num_bytes += num_utf8_bytes(code_of(c));
+    rest.remove_prefix(alike.size());
+  }
+  const Held held(num_bytes + num_given * sizeof(Span));
+  out.text.reserve(num_bytes);
+  out.given.reserve(num_given);
   for (TextView rest = text; !rest.empty();) {
     const TextView alike = rest.substr(0, alike_prefix(rest));
     const std::size_t at = out.text.size();
@@ -73,16 +94,19 @@ Rendered to_rendered(const Text& text) {
 }  // namespace
 
 Rendered Template::render(const Variables& variables, const RenderOptions& options) const {
-  Budget budget(options.limits);
-  Interpreter interpreter(parsed_->tree, options.now);
-  try {
-    Rendered out = to_rendered(interpreter.render(variables));
+  Rendered out;
+  with_stack_space([&] {
+    Budget budget(options.limits);
+    Interpreter interpreter(parsed_->tree, options.now);
+    try {
+      out = to_rendered(interpreter.render(variables));
+    } catch (const Failure& failure) {
+      parsed_->fail_at(interpreter.at(), failure.message);
+    }
     out.own_text = parsed_->tree.own_text;
     for (const auto& [begin, end] : interpreter.generated()) out.generated.push_back({begin, end});
-    return out;
-  } catch (const Failure& failure) {
-    parsed_->fail_at(interpreter.at(), failure.message);
-  }
+  });
+  return out;
 }
 
 Value from_json(const JsonValue& json) {
@@ -100,12 +124,12 @@ Value from_json(const JsonValue& json) {
     case JsonKind::string:
       return given(json.as_string());
     case JsonKind::array: {
-      std::vector<Value> items;
+      Vector<Value> items;
       for (const JsonValue item : json.elements()) items.push_back(from_json(item));
       return Value::list(std::move(items));
     }
     case JsonKind::object: {
-      std::vector<Dict::Entry> entries;
+      Vector<Dict::Entry> entries;
       for (const auto& [key, value] : json.members())
         entries.emplace_back(given(key), from_json(value));
       return make_dict(std::move(entries));

@@ -167,8 +167,8 @@ Text pad(TextView text, std::int64_t width, int side, Char fill) {
          Text(static_cast<std::size_t>(all - left), fill);
 }
 
-std::vector<TextView> split_lines(TextView text, bool keep_ends) {
-  std::vector<TextView> lines;
+Vector<TextView> split_lines(TextView text, bool keep_ends) {
+  Vector<TextView> lines;
   while (!text.empty()) {
     std::size_t end = 0;
     while (end < text.size() && !is_line_end(text[end])) ++end;

@@ -9,10 +9,12 @@
 #include <string_view>
 #include <vector>
 
+#include "jinja/budget.h"
+
 namespace lamina::jinja {
 
 using Char = char32_t;
-using Text = std::u32string;
+using Text = std::basic_string<Char, std::char_traits<Char>, Counted<Char>>;
 using TextView = std::u32string_view;
 
 constexpr Char kGiven = Char{1} << 31;  // set in a code point that was given from outside
@@ -49,7 +51,7 @@ Text replace_all(TextView text, TextView from, TextView to, std::int64_t count =
 Text pad(TextView text, std::int64_t width, int side, Char fill);
 
 // Lines without their ends; "\r\n" is one end. Of "a\n" one line.
-std::vector<TextView> split_lines(TextView text, bool keep_ends = false);
+Vector<TextView> split_lines(TextView text, bool keep_ends = false);
 
 // Full case mappings: one code point may become three.
 Text upper(TextView text);

@@ -93,7 +93,7 @@ Value truncate(Interpreter&, const Value& value, Call call) {
   const auto ends = static_cast<std::int64_t>(end.size());
   if (length < ends) fail("truncate: expected length >= {}, got {}", ends, length);
   if (leeway < 0) fail("truncate: expected leeway >= 0, got {}", leeway);
-  if (static_cast<std::int64_t>(jinja::length(value)) <= length + leeway) return value;
+  if (static_cast<Integer>(jinja::length(value)) <= Integer{length} + leeway) return value;
   const Text& text = need_text(value, "what truncate shortens");
   TextView kept = TextView(text).substr(0, static_cast<std::size_t>(length - ends));
   if (!p.flag(1, false))
@@ -115,7 +115,7 @@ Value wordcount(Interpreter&, const Value& value, Call call) {
 }
 
 // Lines of at most `width` characters, broken at white space, or inside words that are longer.
-void wrap_line(TextView line, std::size_t width, bool break_words, std::vector<Text>& out) {
+void wrap_line(TextView line, std::size_t width, bool break_words, Vector<Text>& out) {
   Text current;
   const auto finish = [&] {
     if (const TextView kept = strip(current, Side::right); !kept.empty()) out.emplace_back(kept);
@@ -163,7 +163,7 @@ Value wordwrap(Interpreter&, const Value& value, Call call) {
   Text out;
   bool first = true;
   for (const TextView line : split_lines(text)) {
-    std::vector<Text> lines;
+    Vector<Text> lines;
     wrap_line(line, static_cast<std::size_t>(width), p.flag(1, true), lines);
     if (lines.empty()) lines.emplace_back();
     for (const Text& wrapped : lines) {
@@ -180,7 +180,7 @@ Value format(Interpreter&, const Value& value, Call call) {
     fail("format takes positional or named arguments, not both");
   if (call.named.empty())
     return made(value, format_percent(str(value), Value::tuple(call.positional)));
-  std::vector<Dict::Entry> entries;
+  Vector<Dict::Entry> entries;
   for (const auto& [name, given] : call.named) entries.emplace_back(Value::string(name), given);
   return made(value, format_percent(str(value), make_dict(std::move(entries))));
 }

@@ -58,7 +58,7 @@ class Writer {
     for (unsigned i = 0; i < depth; ++i) out += *style_.indent;
   }
 
-  void write_list(const std::vector<Value>& items, unsigned depth) {
+  void write_list(const Vector<Value>& items, unsigned depth) {
     out += U'[';
     for (std::size_t i = 0; i < items.size(); ++i) {
       if (i) out += style_.item_separator;
@@ -70,7 +70,7 @@ class Writer {
   }
 
   void write_dict(const Dict& dict, unsigned depth) {
-    std::vector<Dict::Entry> entries = dict.entries();
+    Vector<Dict::Entry> entries = dict.entries();
     if (style_.sort_keys)
       std::stable_sort(entries.begin(), entries.end(),
                        [](const auto& a, const auto& b) { return less(a.first, b.first); });

@@ -8,7 +8,9 @@
 namespace lamina::jinja {
 
 namespace {
-constexpr std::size_t kObjectBytes = 64;  // of the object itself, about
+// An object with its counter of references, on the heap: the largest kind of which a template makes
+// many, a list.
+constexpr std::size_t kObjectBytes = 128;
 }  // namespace
 
 Object::Object(std::size_t num_bytes, unsigned depth_of)
@@ -17,8 +19,17 @@ Object::Object(std::size_t num_bytes, unsigned depth_of)
   if (budget_) budget_->take(num_bytes_);
 }
 
+void Object::hold(std::size_t num_bytes) {
+  if (budget_) budget_->take(num_bytes);
+  num_bytes_ += num_bytes;
+}
+
 Object::~Object() {
   if (budget_) budget_->give_back(num_bytes_);
+}
+
+String::String(Text t, bool is_safe) : Object(0, 0), text(std::move(t)), safe(is_safe) {
+  if (text.size() > kMaxText) fail("a string has more than {} characters", kMaxText);
 }
 
 Value Value::boolean(bool flag) {
@@ -28,6 +39,9 @@ Value Value::boolean(bool flag) {
 }
 
 Value Value::integer(Integer number) {
+  // The least integer has no negative.
+  constexpr Integer kLeast = -(Integer{1} << 126) * 2;
+  if (number == kLeast) too_large();
   Value value(Kind::integer);
   value.number_.integer = number;
   return value;
@@ -47,15 +61,15 @@ Value Value::bytes(std::string bytes) {
   return object(Kind::bytes, std::make_shared<Bytes>(std::move(bytes)));
 }
 
-Value Value::list(std::vector<Value> items) {
+Value Value::list(Vector<Value> items) {
   return object(Kind::list, std::make_shared<List>(std::move(items)));
 }
 
-Value Value::tuple(std::vector<Value> items) {
+Value Value::tuple(Vector<Value> items) {
   return object(Kind::tuple, std::make_shared<List>(std::move(items)));
 }
 
-Value Value::generator(std::vector<Value> items) {
+Value Value::generator(Vector<Value> items) {
   return object(Kind::generator, std::make_shared<List>(std::move(items)));
 }
 
@@ -72,7 +86,7 @@ const std::string& Value::why_undefined() const {
   return object_ ? as<Why>().text : nothing;
 }
 
-unsigned deepest(const std::vector<Value>& items) {
+unsigned deepest(const Vector<Value>& items) {
   unsigned depth = 0;
   for (const Value& item : items) depth = std::max(depth, item.depth());
   return depth;
@@ -80,7 +94,7 @@ unsigned deepest(const std::vector<Value>& items) {
 
 namespace {
 
-unsigned deepest(const std::vector<Dict::Entry>& entries) {
+unsigned deepest(const Vector<Dict::Entry>& entries) {
   unsigned depth = 0;
   for (const auto& [key, value] : entries) depth = std::max({depth, key.depth(), value.depth()});
   return depth;
@@ -91,14 +105,13 @@ constexpr std::size_t kFewEntries = 16;
 
 }  // namespace
 
-Dict::Dict(std::vector<Entry> given)
-    : Object(given.size() * (sizeof(Entry) + sizeof(sorted_[0])), deepest(given) + 1) {
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> order;
+Dict::Dict(Vector<Entry> given) : Object(0, deepest(given) + 1) {
+  Vector<std::pair<std::uint64_t, std::uint32_t>> order;
   order.reserve(given.size());
   for (std::uint32_t i = 0; i < given.size(); ++i) order.emplace_back(hash(given[i].first), i);
   std::sort(order.begin(), order.end());
   // The last of equal keys gives its value to the first, as in Python.
-  std::vector<bool> dropped(given.size());
+  Vector<bool> dropped(given.size());
   bool duplicates = false;
   for (std::size_t i = 0; i < order.size(); ++i)
     for (std::size_t k = i + 1; k < order.size() && order[k].first == order[i].first; ++k)
@@ -146,7 +159,7 @@ const Value* Dict::find(std::string_view utf8_key) const {
   return nullptr;
 }
 
-Value make_dict(std::vector<Dict::Entry> entries) {
+Value make_dict(Vector<Dict::Entry> entries) {
   return Value::object(Kind::dict, std::make_shared<Dict>(std::move(entries)));
 }
 
@@ -210,7 +223,7 @@ bool truth(const Value& value) {
 
 namespace {
 
-bool equal_items(const std::vector<Value>& a, const std::vector<Value>& b) {
+bool equal_items(const Vector<Value>& a, const Vector<Value>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), equals);
 }
 

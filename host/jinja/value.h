@@ -41,6 +41,9 @@ struct Object {
 
   const unsigned depth;
 
+ protected:
+  void hold(std::size_t num_bytes);  // more, that no Counted container holds
+
  private:
   Budget* budget_;
   std::size_t num_bytes_;
@@ -79,9 +82,9 @@ class Value {
   static Value string(Text text, bool safe = false);  // safe: markup, which is not escaped again
   static Value string(std::string_view utf8) { return string(to_text(utf8)); }
   static Value bytes(std::string bytes);
-  static Value list(std::vector<Value> items);
-  static Value tuple(std::vector<Value> items);
-  static Value generator(std::vector<Value> items);
+  static Value list(Vector<Value> items);
+  static Value tuple(Vector<Value> items);
+  static Value generator(Vector<Value> items);
   static Value undefined(std::string why);
   template <typename T>
   static Value object(Kind kind, std::shared_ptr<T> object) {
@@ -122,8 +125,7 @@ class Value {
 };
 
 struct String : Object {
-  String(Text t, bool is_safe)
-      : Object(t.size() * sizeof(Char), 0), text(std::move(t)), safe(is_safe) {}
+  String(Text t, bool is_safe);  // a Failure for more than kMaxText characters
   Text text;
   bool safe;
 };
@@ -136,15 +138,13 @@ struct Why : Object {
   std::string text;
 };
 
-unsigned deepest(const std::vector<Value>& items);
+unsigned deepest(const Vector<Value>& items);
 
 // Lists and tuples; views and generators, too. A generator that was read is empty.
 struct List : Object {
-  explicit List(std::vector<Value> values, std::string view_name = {})
-      : Object(values.size() * sizeof(Value), deepest(values) + 1),
-        items(std::move(values)),
-        name(std::move(view_name)) {}
-  std::vector<Value> items;
+  explicit List(Vector<Value> values, std::string view_name = {})
+      : Object(0, deepest(values) + 1), items(std::move(values)), name(std::move(view_name)) {}
+  Vector<Value> items;
   std::string name;  // of a view: "dict_items"; of a tuple of groupby: "group"
 };
 
@@ -158,17 +158,17 @@ struct Range : Object {
 class Dict : public Object {
  public:
   using Entry = std::pair<Value, Value>;
-  explicit Dict(std::vector<Entry> entries);  // of equal keys the last one's value counts
-  const std::vector<Entry>& entries() const { return entries_; }
+  explicit Dict(Vector<Entry> entries);  // of equal keys the last one's value counts
+  const Vector<Entry>& entries() const { return entries_; }
   // Null if there is none; a Failure for a key that cannot be one.
   const Value* find(const Value& key) const;
   const Value* find(std::string_view utf8_key) const;
 
  private:
-  std::vector<Entry> entries_;
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> sorted_;  // by hash; empty where few
+  Vector<Entry> entries_;
+  Vector<std::pair<std::uint64_t, std::uint32_t>> sorted_;  // by hash; empty where few
 };
-Value make_dict(std::vector<Dict::Entry> entries);
+Value make_dict(Vector<Dict::Entry> entries);
 
 // A Failure for what cannot be a key of a dict.
 std::uint64_t hash(const Value& value);
@@ -188,7 +188,7 @@ Text repr(const Value& value);
 
 // The elements, characters or keys of a value: what a loop goes through. Reading a generator
 // empties it.
-std::vector<Value> elements(const Value& value);
+Vector<Value> elements(const Value& value);
 bool is_iterable(const Value& value);
 // len(); a Failure for what has none.
 std::size_t length(const Value& value);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "jinja/render.h"
+#include "support/expect_error.h"
 
 namespace lamina::jinja {
 namespace {
@@ -64,6 +65,19 @@ TEST(Jinja, GeneratorsAreReadOnceAndHaveNoLength) {
   EXPECT_EQ(render("{% set g = [1, 2] | map('string') %}{{ g | list }}{{ g | list }}"
                    "{{ 1 if g }}"),
             "['1', '2'][]1");
+}
+
+TEST(Jinja, DictsAreMadeFromKeys) {
+  EXPECT_EQ(render("{{ dict.fromkeys(['a', 'b', 'a'], 0) }}"), "{'a': 0, 'b': 0}");
+  EXPECT_EQ(render("{{ dict.fromkeys('ab') }}"), "{'a': None, 'b': None}");
+  EXPECT_EQ(render("{{ dict.other is defined }}{{ range.fromkeys is defined }}"), "FalseFalse");
+}
+
+TEST(Jinja, NamespacesRefuseNamesWithAnUnderscore) {
+  for (const char* source : {"{{ namespace(_x=1) }}", "{{ namespace({'_x': 1}) }}",
+                             "{% set n = namespace() %}{% set n._x = 1 %}"})
+    EXPECT_ERROR_SAYS(render(source), ExitCode::usage,
+                      "the attribute '_x' of a namespace begins with an underscore; rename it");
 }
 
 TEST(Jinja, MacrosSeeWhatIsDefinedWhenTheyAreCalled) {

@@ -1,4 +1,6 @@
 // Templates come with models: none may loop, fill the memory or overflow the stack.
+#include <pthread.h>
+
 #include "jinja/render.h"
 #include "support/expect_error.h"
 
@@ -39,11 +41,62 @@ TEST(JinjaLimits, MemoryEnds) {
   expect_limit("{{ 'x'.center(999999999) }}", "a string has more than");
 }
 
+// Sizes that overflow when they are multiplied.
+TEST(JinjaLimits, ProductsOfSizesAreChecked) {
+  for (const char* source :
+       {"{{ 'aaaa' * 2**126 }}", "{{ [1,2,3,4] * 2**126 }}", "{{ (1,2) * 2**125 }}",
+        "{{ 2**126 * 'aaaa' }}", "{{ 'aaaa' * (2**126 + 1) }}"})
+    expect_limit(source, "repeats a value");
+  expect_limit("{{ 'a'.expandtabs(1) }}{{ '\t'.expandtabs(2**62) }}", "a string has more than");
+  expect_limit("{{ ('\t' * 1000000).expandtabs(1000) }}", "a string has more than");
+  expect_limit("{{ '%*d' % (2000000, 1) }}", "a format asks for more than");
+  expect_limit("{{ 'x' | indent(2**62) }}", "a string has more than");
+  expect_limit("{{ ('x\n' * 1000000) | indent('y' * 1000000) }}", "for its values");
+  expect_limit("{{ [1] | tojson(indent=2**62) }}", "a string has more than");
+  expect_limit("{{ ('y' * 1000000).join('x' * 1000000) }}", "for its values");
+  expect_limit("{{ 'x'.ljust(2**62) }}", "a string has more than");
+  expect_limit("{{ 'x'.zfill(2**62) }}", "a string has more than");
+  expect_limit("{{ '{:1048577}'.format(1) }}", "a format asks for more than");
+  expect_limit("{{ 1 | round(400, 'ceil') }}", "makes the number too large");
+  expect_limit("{{ (-2)**127 }}", "an integer needs more than 127 bits");
+  expect_limit("{{ (-(2**126) - 2**126) // -1 }}", "an integer needs more than 127 bits");
+  EXPECT_EQ(render("{{ 'x' | truncate(2**62, leeway=2**62) }}"), "x");
+  EXPECT_EQ(render("{{ range(-(2**62), 2**62, 2**61)[::2**61] | list | length }}"), "1");
+  EXPECT_EQ(render("{{ '' * 2**126 }}{{ [] * 2**126 }}{{ 'a' * -(2**126) }}"), "[]");
+  EXPECT_EQ(render("{{ '\t|'.expandtabs(2000) | length }}"), "2001");
+}
+
 TEST(JinjaLimits, RecursionEnds) {
   expect_limit("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
                "evaluations are inside each other");
   expect_limit("{% for x in [[1]] recursive %}{{ loop([[1]]) }}{% endfor %}",
                "evaluations are inside each other");
+}
+
+// Runs `work` on a thread with that much stack, as all threads have after `ulimit -s`.
+void with_stack_of(std::size_t bytes, void (*work)()) {
+  pthread_attr_t attributes;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, bytes), 0);
+  pthread_t thread = {};
+  const auto run = [](void* argument) -> void* {
+    reinterpret_cast<void (*)()>(argument)();
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, &attributes, run, reinterpret_cast<void*>(work)), 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+}
+
+TEST(JinjaLimits, RecursionEndsOnASmallStackToo) {
+  with_stack_of(std::size_t{192} << 10, [] {
+    expect_limit("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+                 "evaluations are inside each other");
+    expect_limit("{% for x in [[1]] recursive %}{{ loop([[1]]) }}{% endfor %}",
+                 "evaluations are inside each other");
+    EXPECT_EQ(render("{{ " + repeated("(", 60) + "1" + repeated(")", 60) + " }}"), "1");
+    EXPECT_EQ(render("{{ " + repeated("[", 90) + repeated("]", 90) + " }}").size(), 180u);
+  });
 }
 
 TEST(JinjaLimits, DeepSourcesAreRefused) {
