@@ -14,6 +14,12 @@ std::string parent_directory(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
+void make_folder_of(const std::string& path) {
+  std::error_code ec;
+  std::filesystem::create_directory(parent_directory(path), ec);
+  if (ec) fail_at(parent_directory(path), "cannot be created", ec.value());
+}
+
 void fail_at(const std::string& path, std::string_view doing, int error_number) {
   throw DeviceError(ExitCode::checkpoint,
                     {path,

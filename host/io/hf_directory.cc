@@ -6,6 +6,8 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/log.h"
+#include "io/directories.h"
 #include "io/foreign_file.h"
 #include "io/mapped_file.h"
 #include "publishers/formats.h"
@@ -121,11 +123,43 @@ std::vector<std::int64_t> eos_token_ids(const JsonValue& config) {
   return ids(config.find("eos_token_id"), true);
 }
 
-std::vector<std::string> side_files(const std::string& directory) {
+bool belongs_to(const std::string& directory, const std::string& name) {
+  std::error_code ec;
+  const fs::path folder = fs::canonical(directory, ec);
+  const fs::path file = fs::canonical(fs::path(directory) / name, ec);
+  if (ec || file.string().starts_with(folder.string() + "/")) return true;
+  // HUB/models--OWNER--NAME/blobs/HASH
+  const fs::path blobs = file.parent_path();
+  return blobs.filename() == "blobs" &&
+         blobs.parent_path().filename().string().starts_with("models--");
+}
+
+std::vector<std::string> additional_chat_templates(const std::string& directory) {
+  constexpr const char* kFolder = "additional_chat_templates";
   std::vector<std::string> names;
+  std::error_code ec;
+  for (fs::directory_iterator entry(fs::path(directory) / kFolder, ec), end; !ec && entry != end;
+       entry.increment(ec))
+    if (entry->path().extension() == ".jinja" && entry->is_regular_file(ec))
+      names.push_back(std::string(kFolder) + "/" + entry->path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> side_files(const std::string& directory) {
+  std::vector<std::string> names = additional_chat_templates(directory);
   std::error_code ec;
   for (const char* name : kSideFiles)
     if (fs::is_regular_file(fs::path(directory) / name, ec)) names.emplace_back(name);
+  std::erase_if(names, [&](const std::string& name) {
+    const bool is_foreign = !belongs_to(directory, name);
+    if (is_foreign)
+      log::warning(
+          "{}/{} is a link to a file outside of the directory, so it is not copied; put the "
+          "file itself there",
+          directory, name);
+    return is_foreign;
+  });
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -134,9 +168,11 @@ std::vector<FileDigest> copy_side_files(const std::string& from, const std::stri
   std::vector<FileDigest> copied;
   for (const std::string& name : side_files(from)) {
     const MappedFile source(from + "/" + name);
+    make_folder_of(to + "/" + name);
     DurableFile file(to + "/" + name, source.bytes().size());
     file.write(source.bytes());
     copied.push_back(file.commit());
+    copied.back().name = name;
   }
   return copied;
 }

@@ -47,9 +47,17 @@ std::optional<JsonDocument> read_generation_config(const std::string& directory)
 // eos_token_id of a config.json or generation_config.json: one id, a list, or none.
 std::vector<std::int64_t> eos_token_ids(const JsonValue& config);
 
-// The files of `directory` that go along unchanged when a model is exported or saved: tokenizer
-// files, chat templates, generation_config.json. Sorted names.
+// True unless `name` in `directory` is a link to a file elsewhere, which is not the model's to pass
+// on. The blobs of the Hub's cache are the model's: the files of its snapshots link there.
+bool belongs_to(const std::string& directory, const std::string& name);
+
+// The files of `directory` that are copied unchanged when a model is exported or saved: tokenizer
+// files, chat templates, generation_config.json. Sorted names, those of folders with a "/". A
+// warning for each link that does not belong to the directory, which is left out.
 std::vector<std::string> side_files(const std::string& directory);
+
+// The additional chat templates of a model directory: "additional_chat_templates/NAME.jinja".
+std::vector<std::string> additional_chat_templates(const std::string& directory);
 
 // Copies side_files(from) into `to`, durably, and returns their checksums.
 std::vector<FileDigest> copy_side_files(const std::string& from, const std::string& to);

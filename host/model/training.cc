@@ -160,9 +160,12 @@ std::vector<train::SideFile> side_files(const std::string& directory,
                                         const std::string& tokenizer) {
   std::vector<train::SideFile> out;
   if (tokenizer != "byte") out = side_files(tokenizer);
-  for (const char* name : {"generation_config.json", "chat_template.jinja", "chat_template.json"})
-    if (std::ranges::find(out, name, &train::SideFile::name) == out.end() &&
-        fs::is_regular_file(fs::path(directory) / name))
+  const auto is_of_model = [](std::string_view name) {
+    return name == "generation_config.json" || name.starts_with("chat_template.") ||
+           name.starts_with("additional_chat_templates/");
+  };
+  for (const std::string& name : io::side_files(directory))
+    if (is_of_model(name) && std::ranges::find(out, name, &train::SideFile::name) == out.end())
       out.push_back(read_side_file(directory, name));
   return out;
 }

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "core/error.h"
+#include "io/directories.h"
 #include "io/directory_commit.h"
 #include "io/manifest.h"
 #include "io/stored_weight.h"
@@ -247,7 +248,10 @@ void save_checkpoint(const std::string& path, const CheckpointContents& contents
   };
   write("model.toml", contents.model_file);
   write("run.toml", contents.run_file);
-  for (const SideFile& file : contents.side_files) write(file.name, file.bytes);
+  for (const SideFile& file : contents.side_files) {
+    io::make_folder_of(directory + "/" + file.name);
+    write(file.name, file.bytes);
+  }
   if (!text::has_tokenizer(directory))
     for (const std::string& name : contents.tokenizer.save(directory)) {
       io::sync_file(directory + "/" + name);

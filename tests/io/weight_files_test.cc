@@ -229,6 +229,37 @@ TEST(HfDirectory, SideFilesAreCopiedUnchanged) {
   EXPECT_EQ(to.read("tokenizer.json"), "{\"a\": 1}\n");
 }
 
+TEST(HfDirectory, AdditionalChatTemplatesAreSideFiles) {
+  TempDir from, to;
+  from.write("additional_chat_templates/tool_use.jinja", "tools");
+  from.write("additional_chat_templates/notes.txt", "x");
+  EXPECT_EQ(side_files(from.path()),
+            std::vector<std::string>{"additional_chat_templates/tool_use.jinja"});
+  EXPECT_EQ(copy_side_files(from.path(), to.path()).at(0).name,
+            "additional_chat_templates/tool_use.jinja");
+  EXPECT_EQ(to.read("additional_chat_templates/tool_use.jinja"), "tools");
+}
+
+// A model of a stranger must not make an export give away a file of this machine.
+TEST(HfDirectory, LinksToFilesElsewhereAreNotCopied) {
+  TempDir hub;
+  const std::string secret = hub.write("secret", "key");
+  hub.write("model/tokenizer.json", "{}");
+  std::filesystem::create_symlink(secret, hub / "model/chat_template.jinja");
+  std::filesystem::create_symlink("tokenizer.json", hub / "model/vocab.json");
+  EXPECT_EQ(side_files(hub / "model"), (std::vector<std::string>{"tokenizer.json", "vocab.json"}));
+  // The cache of the Hub keeps the files of a snapshot elsewhere.
+  hub.write("models--a--b/blobs/0123", "{}");
+  std::filesystem::create_directories(hub / "models--a--b/snapshots/4567");
+  std::filesystem::create_symlink("../../blobs/0123",
+                                  hub / "models--a--b/snapshots/4567/tokenizer.json");
+  EXPECT_EQ(side_files(hub / "models--a--b/snapshots/4567"),
+            std::vector<std::string>{"tokenizer.json"});
+  // A whole directory may be a link.
+  std::filesystem::create_directory_symlink(hub / "model", hub / "linked");
+  EXPECT_EQ(side_files(hub / "linked"), (std::vector<std::string>{"tokenizer.json", "vocab.json"}));
+}
+
 TEST(HfDirectory, NamesWhatIsMissing) {
   TempDir dir;
   EXPECT_ERROR_SAYS(HfDirectory(dir / "nowhere"), ExitCode::checkpoint,
