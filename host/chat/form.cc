@@ -9,6 +9,7 @@
 #include "core/read_file.h"
 #include "core/utf8.h"
 #include "io/gguf_model.h"
+#include "io/hf_directory.h"
 
 namespace lamina::chat {
 namespace fs = std::filesystem;
@@ -17,6 +18,8 @@ namespace {
 
 constexpr const char* kDefault = "default";
 constexpr const char* kForTools = "tool_use";
+constexpr const char* kOwnTemplate = "chat_template.jinja";
+constexpr const char* kProcessorTemplate = "chat_template.json";
 
 bool exists(const std::string& path) {
   std::error_code ec;
@@ -124,20 +127,32 @@ void cut_at_open_end(jinja::Rendered& rendered) {
   cut(rendered.generated, utf8_num_characters(rendered.text));
 }
 
+// The keys that messages have reasoning under, the standard one first.
+constexpr std::string_view kReasoningKeys[] = {"reasoning_content", "thinking", "reasoning"};
+
+// As transformers has it: keys that are null are left out, and reasoning is there as "thinking" and
+// as "reasoning_content", whatever its key.
 Value message_value(const JsonValue& message, bool is_open) {
+  const auto value_of = [&](std::string_view key) {
+    const JsonValue value = message.find(key);
+    return value && value.is_null() ? JsonValue() : value;
+  };
+  JsonValue reasoning;
+  for (const std::string_view key : kReasoningKeys)
+    if (!reasoning) reasoning = value_of(key);
   jinja::Vector<jinja::Dict::Entry> entries;
-  const JsonValue reasoning = message.find("reasoning_content");
+  if (reasoning) entries.emplace_back(jinja::given("thinking"), jinja::from_json(reasoning));
   for (const auto& [key, value] : message.members()) {
+    if (value.is_null()) continue;
     const bool role = key == "role" && value.is_string() && is_plain_name(value.as_string());
     entries.emplace_back(jinja::given(key), role ? jinja::trusted(value.as_string())
                                             : is_open && key == "content"
                                                 ? open_content(value)
                                                 : jinja::from_json(value));
-    // What some servers call it.
-    if ((key == "reasoning" || key == "thinking") && !reasoning && value.is_string())
-      entries.emplace_back(jinja::given("reasoning_content"), jinja::from_json(value));
   }
-  if (is_open && !message.find("content")) message.fail("must have a text to go on with");
+  if (reasoning)
+    entries.emplace_back(jinja::given("reasoning_content"), jinja::from_json(reasoning));
+  if (is_open && !value_of("content")) message.fail("must have a text to go on with");
   return jinja::make_dict(std::move(entries));
 }
 
@@ -152,37 +167,63 @@ Form Form::load(const std::string& directory, const std::optional<std::string>& 
   if (config) add_special_tokens(config->root(), out.special_tokens_);
   if (const auto map = read_json(directory + "/special_tokens_map.json"))
     add_special_tokens(map->root(), out.special_tokens_);
-  const std::string own = directory + "/chat_template.jinja";
   if (file) {
     out.templates_.emplace_back(kDefault, parse_file(*file));
     return out;
   }
-  if (exists(own)) {
-    out.templates_.emplace_back(kDefault, parse_file(own));
-    return out;
-  }
-  const JsonValue source = config ? config->root().find("chat_template") : JsonValue();
-  if (!source || source.is_null())
+  out.add_files(directory);
+  if (out.templates_.empty() && config)
+    out.add_templates(config->root().find("chat_template"), config_path + ": chat_template");
+  const std::string of_processor = directory + "/" + kProcessorTemplate;
+  if (out.templates_.empty())
+    if (const auto json = read_json(of_processor))
+      out.add_templates(json->root().find("chat_template"), of_processor + ": chat_template");
+  if (out.templates_.empty())
     throw UserError(ExitCode::data,
                     {directory,
                      "has no chat template (chat_template.jinja, or \"chat_template\" in "
-                     "tokenizer_config.json), so it is not a model to chat with",
+                     "tokenizer_config.json or chat_template.json), so it is not a model to chat "
+                     "with",
                      {"give one with --chat-template FILE, or continue a text: decode without "
                       "--chat"}});
+  static_cast<void>(out.pick(true));  // the errors of both
+  return out;
+}
+
+std::vector<std::string> Form::files(const std::string& directory) {
+  std::vector<std::string> names = io::additional_chat_templates(directory);
+  for (const char* name :
+       {kOwnTemplate, "tokenizer_config.json", "special_tokens_map.json", kProcessorTemplate})
+    names.emplace_back(name);
+  std::vector<std::string> out;
+  for (const std::string& name : names)
+    if (exists(directory + "/" + name)) out.push_back(directory + "/" + name);
+  return out;
+}
+
+void Form::add_files(const std::string& directory) {
+  for (const std::string& name : io::additional_chat_templates(directory)) {
+    const std::string path = directory + "/" + name;
+    templates_.emplace_back(fs::path(name).stem().string(), parse_file(path));
+  }
+  const bool has_default =
+      std::ranges::any_of(templates_, [](const auto& named) { return named.first == kDefault; });
+  const std::string own = directory + "/" + kOwnTemplate;
+  if (!has_default && exists(own)) templates_.emplace_back(kDefault, parse_file(own));
+}
+
+void Form::add_templates(const JsonValue& source, const std::string& place) {
+  if (!source || source.is_null()) return;
   if (source.is_string()) {
-    out.templates_.emplace_back(
-        kDefault, jinja::Template::parse(source.as_string(), config_path + ": chat_template"));
-    return out;
+    templates_.emplace_back(kDefault, jinja::Template::parse(source.as_string(), place));
+    return;
   }
   for (const JsonValue named : source.elements()) {
     std::string name(named.at("name").as_string());
-    jinja::Template parsed =
-        jinja::Template::parse(named.at("template").as_string(),
-                               fmt::format("{}: chat_template \"{}\"", config_path, name));
-    out.templates_.emplace_back(std::move(name), std::move(parsed));
+    jinja::Template parsed = jinja::Template::parse(named.at("template").as_string(),
+                                                    fmt::format("{} \"{}\"", place, name));
+    templates_.emplace_back(std::move(name), std::move(parsed));
   }
-  static_cast<void>(out.pick(false));
-  return out;
 }
 
 Form Form::of_gguf(const std::string& path, const std::optional<std::string>& file) {
@@ -209,7 +250,7 @@ Form Form::of_gguf(const std::string& path, const std::optional<std::string>& fi
         {path,
          fmt::format("has no chat template ('{}'), so it is not a model to chat with", kKey),
          {"give one with --chat-template FILE, or continue a text: decode without --chat"}});
-  static_cast<void>(out.pick(false));
+  static_cast<void>(out.pick(true));  // the errors of both
   return out;
 }
 

@@ -40,12 +40,15 @@ class FormInputs {
 // Const and safe to share between threads.
 class Form {
  public:
-  // The template of `file`, else of the model directory: chat_template.jinja, else "chat_template"
-  // of tokenizer_config.json, which is a text or a list of named ones ("tool_use" where there are
-  // tools, else "default"); of a GGUF file "tokenizer.chat_template". Errors: class data where
-  // there is none; class checkpoint for a damaged tokenizer_config.json; class usage for what is no
-  // template, with line and column.
+  // The template of `file`, else of the model directory: chat_template.jinja and
+  // additional_chat_templates/NAME.jinja, else "chat_template" of tokenizer_config.json, else that
+  // of chat_template.json; of a GGUF file "tokenizer.chat_template". Of several named templates
+  // "tool_use" serves conversations with tools, "default" the others. Errors: class data for a
+  // model without one; class checkpoint for damaged JSON; class usage for an invalid template, with
+  // line and column.
   static Form load(const std::string& directory, const std::optional<std::string>& file = {});
+  // The files of a model directory that load() reads, as far as they are there.
+  static std::vector<std::string> files(const std::string& directory);
 
   // What the model reads, and what of it came from outside. Errors (class usage): what the
   // template raises, eg for roles that it does not know; a last message to go on with that has no
@@ -59,6 +62,9 @@ class Form {
   static Form of_gguf(const std::string& path, const std::optional<std::string>& file);
   jinja::Variables special_tokens_;
   std::vector<std::pair<std::string, jinja::Template>> templates_;  // by name
+  // A text, or a list of objects with name and template. `place`: of the value, for errors.
+  void add_templates(const JsonValue& source, const std::string& place);
+  void add_files(const std::string& directory);
   const jinja::Template& pick(bool has_tools) const;
   std::string directory_;
 };

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <filesystem>
 #include <initializer_list>
 #include <utility>
 
@@ -25,10 +24,8 @@ std::vector<std::string> template_files(const config::DataSection& section) {
   std::vector<std::string> candidates;
   if (section.chat_template) candidates.push_back(*section.chat_template);
   if (section.tokenizer != "byte")
-    for (const char* name :
-         {"chat_template.jinja", "tokenizer_config.json", "special_tokens_map.json"})
-      candidates.push_back(section.tokenizer + "/" + name);
-  std::erase_if(candidates, [](const std::string& file) { return !std::filesystem::exists(file); });
+    for (std::string& file : chat::Form::files(section.tokenizer))
+      candidates.push_back(std::move(file));
   return candidates;
 }
 

@@ -70,6 +70,88 @@ TEST(ChatForm, OfNamedTemplatesThatForToolsIsTakenWithTools) {
   EXPECT_EQ(form.render(conversation).text, "1 tools");
 }
 
+// As transformers 5 saves several templates.
+TEST(ChatForm, AdditionalTemplatesAreReadBesideTheOwnFile) {
+  TempDir model;
+  model.write("tokenizer_config.json", R"({"chat_template": "config"})");
+  model.write("chat_template.jinja", "plain");
+  model.write("additional_chat_templates/tool_use.jinja", "{{ tools | length }} tools");
+  Conversation conversation = one_message("hi");
+  EXPECT_EQ(Form::load(model.path()).render(conversation).text, "plain");
+  conversation.set_tools(JsonDocument::parse(R"([{"type": "function"}])", "tools.json"));
+  EXPECT_EQ(Form::load(model.path()).render(conversation).text, "1 tools");
+  EXPECT_THAT(Form::files(model.path()),
+              ElementsAre(model / "additional_chat_templates/tool_use.jinja",
+                          model / "chat_template.jinja", model / "tokenizer_config.json"));
+}
+
+TEST(ChatForm, ATemplateForToolsAloneServesConversationsWithTools) {
+  TempDir model;
+  model.write("additional_chat_templates/tool_use.jinja", "{{ tools | length }} tools");
+  Conversation conversation = one_message("hi");
+  EXPECT_ERROR_SAYS(Form::load(model.path()).render(conversation), ExitCode::data,
+                    "has the chat templates 'tool_use' and none is called 'default'");
+  conversation.set_tools(JsonDocument::parse(R"([{"type": "function"}])", "tools.json"));
+  EXPECT_EQ(Form::load(model.path()).render(conversation).text, "1 tools");
+}
+
+TEST(ChatForm, ATemplateOfAProcessorCountsWhereThereIsNoOther) {
+  TempDir model;
+  model.write("chat_template.json", R"({"chat_template": "processor"})");
+  EXPECT_EQ(rendered(model), "processor");
+  model.write("tokenizer_config.json", R"({"chat_template": "config"})");
+  EXPECT_EQ(rendered(model), "config");
+}
+
+TEST(ChatForm, ATemplateThatIsNotUtf8IsRefused) {
+  TempDir model;
+  const std::string file = model.write("chat_template.jinja", "caf\xe9");
+  EXPECT_USER_ERROR(Form::load(model.path()), ExitCode::usage,
+                    file +
+                        ": is not UTF-8: byte 3 is 0xe9; a template must be UTF-8\n"
+                        "  convert it, eg with `iconv -t utf-8`");
+}
+
+std::string rendered_messages(const char* source, const char* messages) {
+  TempDir model;
+  model.write("chat_template.jinja", source);
+  return Form::load(model.path()).render(Conversation::parse(messages, "m.json")).text;
+}
+
+TEST(ChatForm, KeysThatAreNullAreLeftOut) {
+  constexpr const char* kMessages =
+      R"([{"role": "user", "content": "hi"},
+          {"role": "assistant", "content": null, "tool_calls": null, "name": null}])";
+  EXPECT_EQ(rendered_messages("{% for m in messages %}{{ m.content }}{% endfor %}", kMessages),
+            "hi");
+  EXPECT_EQ(rendered_messages("{% for m in messages %}{{ m.tool_calls is defined }} "
+                              "{{ m | length }};{% endfor %}",
+                              kMessages),
+            "False 2;False 1;");
+  // Those inside of values stay.
+  EXPECT_EQ(rendered_messages("{{ messages[0].tool_calls }}",
+                              R"([{"role": "assistant", "tool_calls": [{"id": null}]}])"),
+            "[{'id': None}]");
+}
+
+TEST(ChatForm, ReasoningHasBothNamesWhicheverIsGiven) {
+  constexpr const char* kBoth =
+      "{% for m in messages %}{{ m.thinking }}/{{ m.reasoning_content }} {% endfor %}";
+  for (const char* given :
+       {R"("reasoning_content": "x")", R"("thinking": "x")", R"("reasoning": "x")",
+        R"("reasoning_content": null, "thinking": "x")", R"("thinking": null, "reasoning": "x")"})
+    EXPECT_EQ(
+        rendered_messages(
+            kBoth,
+            (R"([{"role": "assistant", )" + std::string(given) + R"(, "content": "a"}])").c_str()),
+        "x/x ")
+        << given;
+  EXPECT_EQ(rendered_messages(
+                kBoth, R"([{"role": "assistant", "thinking": "t", "reasoning_content": "r"}])"),
+            "t/r ");
+  EXPECT_EQ(rendered_messages(kBoth, R"([{"role": "assistant", "content": "a"}])"), "/ ");
+}
+
 TEST(ChatForm, AGgufFileHoldsItsTemplatesAndTokens) {
   using lamina::testing::GgufBuilder;
   GgufBuilder file;
@@ -98,7 +180,8 @@ TEST(ChatForm, AModelWithoutATemplateIsRefusedInWords) {
   EXPECT_USER_ERROR(Form::load(model.path()), ExitCode::data,
                     model.path() +
                         ": has no chat template (chat_template.jinja, or \"chat_template\" in "
-                        "tokenizer_config.json), so it is not a model to chat with\n"
+                        "tokenizer_config.json or chat_template.json), so it is not a model to "
+                        "chat with\n"
                         "  give one with --chat-template FILE, or continue a text: decode without "
                         "--chat");
   model.write("tokenizer_config.json", R"({"chat_template": [{"name": "rag", "template": ""}]})");
