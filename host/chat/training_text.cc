@@ -14,6 +14,18 @@ bool is_answer(const Conversation& conversation, std::size_t message) {
   return conversation.role(message) == "assistant";
 }
 
+// The assistant's messages that count in the loss. One that comes first answers nothing.
+std::vector<std::size_t> learned_answers(const Conversation& conversation, Learned learned) {
+  std::vector<std::size_t> answers;
+  for (std::size_t i = 1; i < conversation.size(); ++i)
+    if (is_answer(conversation, i)) answers.push_back(i);
+  if (learned == Learned::last && !answers.empty())
+    answers.erase(answers.begin(), answers.end() - 1);
+  std::erase_if(answers,
+                [&](std::size_t i) { return !is_learned(conversation.messages()[i].root()); });
+  return answers;
+}
+
 std::size_t common_prefix(std::string_view a, std::string_view b) {
   if (b.starts_with(a)) return a.size();
   return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first -
@@ -87,18 +99,70 @@ MaskedTokens encode_answers(const text::Tokenizer& tokenizer, const std::string&
   return out;
 }
 
-// With the template's own marks.
+// With the template's own marks: of these answers, the last of which ends the text.
 MaskedTokens marked(const text::Tokenizer& tokenizer, Rendering& rendering,
-                    jinja::Rendered rendered, std::size_t last_answer, Learned learned) {
+                    jinja::Rendered rendered, const Conversation& conversation,
+                    const std::vector<std::size_t>& answers, Learned learned) {
   if (learned == Learned::last) {
-    const std::size_t begin = common_prefix(rendering.first(last_answer, true).text, rendered.text);
+    const std::size_t begin =
+        common_prefix(rendering.first(answers.back(), true).text, rendered.text);
     const std::size_t first = utf8_num_characters(std::string_view(rendered.text).substr(0, begin));
     std::erase_if(rendered.generated, [first](const auto& span) { return span.end <= first; });
+    return encode_with_mask(tokenizer, rendered);
   }
+  std::vector<jinja::Span> kept = rendered.generated;
+  for (std::size_t i = answers.back(); i-- > 1;) {
+    if (!is_answer(conversation, i) || is_learned(conversation.messages()[i].root())) continue;
+    // The marks of a message come after those of the messages before it.
+    const std::size_t begin = std::min(rendering.first(i, false).generated.size(), kept.size());
+    const std::size_t end = std::min(rendering.first(i + 1, false).generated.size(), kept.size());
+    if (begin < end)
+      kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(begin),
+                 kept.begin() + static_cast<std::ptrdiff_t>(end));
+  }
+  rendered.generated = std::move(kept);
   return encode_with_mask(tokenizer, rendered);
 }
 
+// Everything but the messages that are not learned.
+MaskedTokens whole_conversation(const text::Tokenizer& tokenizer, Rendering& rendering,
+                                const Conversation& conversation) {
+  const std::string text = rendering.first(conversation.size(), false).text;
+  std::vector<jinja::Span> left_out;
+  for (std::size_t i = 0; i < conversation.size(); ++i) {
+    if (is_learned(conversation.messages()[i].root())) continue;
+    const std::string before = i == 0 ? "" : rendering.first(i, false).text;
+    const std::string with = rendering.first(i + 1, false).text;
+    if (!text.starts_with(before) || !text.starts_with(with))
+      throw UserError(ExitCode::data,
+                      {"messages",
+                       fmt::format("message {} is not to be learned, but the template writes it in "
+                                   "another way once the conversation goes on",
+                                   i + 1),
+                       {"use data.loss_on = \"assistant\""}});
+    left_out.push_back({before.size(), with.size()});
+  }
+  MaskedTokens out = encode_with_mask(tokenizer, text, left_out);
+  out.generated.flip();
+  return out;
+}
+
 }  // namespace
+
+bool is_learned(const JsonValue& message) {
+  bool out = true;
+  if (const JsonValue weight = message.find("weight"); weight && !weight.is_null()) {
+    const double value = weight.is_number() ? weight.as_double() : -1;
+    if (value != 0 && value != 1)
+      weight.fail("must be 0 (not learned) or 1, got " + weight.describe());
+    out = value == 1;
+  }
+  if (const JsonValue train = message.find("train"); train && !train.is_null()) {
+    if (!train.is_bool()) train.fail("must be true or false, got " + train.describe());
+    out = out && train.as_bool();
+  }
+  return out;
+}
 
 std::tm fixed_date() {
   std::tm out{};
@@ -113,19 +177,15 @@ std::tm fixed_date() {
 
 std::vector<MaskedTokens> training_tokens(const text::Tokenizer& tokenizer, const Form& form,
                                           const Conversation& conversation, Learned learned) {
-  std::vector<std::size_t> answers;
-  for (std::size_t i = 1; i < conversation.size(); ++i)  // nothing asks for one that comes first
-    if (is_answer(conversation, i)) answers.push_back(i);
+  for (const JsonDocument& message : conversation.messages())
+    static_cast<void>(is_learned(message.root()));  // its errors, of all roles
+  const std::vector<std::size_t> answers = learned_answers(conversation, learned);
   Rendering rendering(form, conversation);
-  if (learned == Learned::all) {
-    MaskedTokens out = encode_with_mask(tokenizer, rendering.first(conversation.size(), false));
-    out.generated.assign(out.ids.size(), true);
-    return {std::move(out)};
-  }
+  if (learned == Learned::all) return {whole_conversation(tokenizer, rendering, conversation)};
   if (answers.empty()) return {};
   jinja::Rendered whole = rendering.first(answers.back() + 1, false);
   if (!whole.generated.empty())
-    return {marked(tokenizer, rendering, std::move(whole), answers.back(), learned)};
+    return {marked(tokenizer, rendering, std::move(whole), conversation, answers, learned)};
 
   // From the last answer to the first: an answer belongs to the text that follows if that text
   // still begins with all of it.

@@ -11,12 +11,20 @@
 
 namespace lamina::chat {
 
-// What of a conversation counts in the loss.
+// The part of a conversation that counts in the loss. Messages that say so are left out of it: see
+// is_learned().
 enum class Learned {
   assistant,  // every answer
   last,       // the last answer
   all,        // everything
 };
+
+// The keys of messages that say whether they are learned.
+inline constexpr std::string_view kLearningKeys[] = {"weight", "train"};
+
+// False for a message with "weight": 0 or "train": false; 1, true and null say nothing. Errors
+// (class of the message's document): any other value.
+bool is_learned(const JsonValue& message);
 
 // 26 July 2024: what templates that print the date see wherever equal conversations are to be equal
 // tokens.

@@ -21,9 +21,15 @@ class ConversationWriter {
     json_.begin_object().key("messages").begin_array();
   }
 
-  void add(std::string_view role, std::string_view content) {
-    if (drops_thinking_ && role == kAnswerer) content = chat::split_thought(content).answer;
-    json_.begin_object().key("role").value(role).key("content").value(content).end_object();
+  // `turn`: an object with the message's "weight" or "train", if it has any.
+  void add(std::string_view role, std::string_view content, const JsonValue& turn = {}) {
+    json_.begin_object().key("role").value(role).key("content");
+    if (drops_thinking_ && role == kAnswerer)
+      json_.value(chat::split_thought(content).answer);
+    else
+      json_.value(content);
+    add_switches(turn);
+    json_.end_object();
   }
   void add(const JsonValue& message) {
     if (drops_thinking_ && is_answer(message))
@@ -33,9 +39,11 @@ class ConversationWriter {
   }
   // Calls of tools as ShareGPT has them: one, or a list, of {"name": .., "arguments": ..}.
   void add_calls(const JsonValue& turn) {
-    const JsonDocument calls =
-        JsonDocument::parse(std::string(turn.as_string()), turn.where(), {.code = ExitCode::data});
+    const JsonValue value = turn.at("value");
+    const JsonDocument calls = JsonDocument::parse(std::string(value.as_string()), value.where(),
+                                                   {.code = ExitCode::data});
     json_.begin_object().key("role").value("assistant").key("content").value("");
+    add_switches(turn);
     json_.key("tool_calls").begin_array();
     const auto call = [this](const JsonValue& function) {
       json_.begin_object().key("type").value("function").key("function").value(function);
@@ -73,6 +81,12 @@ class ConversationWriter {
   }
 
  private:
+  void add_switches(const JsonValue& turn) {
+    if (!turn) return;
+    for (const std::string_view name : chat::kLearningKeys)
+      if (const JsonValue value = turn.find(name)) json_.key(name).value(value);
+  }
+
   static constexpr std::string_view kAnswerer = "assistant";
   // Where messages have thoughts, and how templates are told that there are none.
   static constexpr std::string_view kThoughts[] = {"reasoning_content", "reasoning", "thinking"};
@@ -108,15 +122,15 @@ void add_share_gpt(const JsonValue& turns, ConversationWriter& out) {
     const JsonValue from = turn.at("from"), value = turn.at("value");
     const std::string_view name = from.as_string();
     if (name == "human" || name == "user")
-      out.add("user", value.as_string());
+      out.add("user", value.as_string(), turn);
     else if (name == "gpt" || name == "assistant")
-      out.add("assistant", value.as_string());
+      out.add("assistant", value.as_string(), turn);
     else if (name == "system")
-      out.add("system", value.as_string());
+      out.add("system", value.as_string(), turn);
     else if (name == "observation" || name == "tool")
-      out.add("tool", value.as_string());
+      out.add("tool", value.as_string(), turn);
     else if (name == "function_call")
-      out.add_calls(value);
+      out.add_calls(turn);
     else
       from.fail(
           "must be \"human\", \"gpt\", \"system\", \"observation\" or \"function_call\", got " +
@@ -192,7 +206,12 @@ MaskedTokens completion_of_messages(const std::vector<JsonValue>& prompt,
     before.add(message);
     whole.add(message);
   }
-  for (const JsonValue& message : completion) whole.add(message);
+  for (const JsonValue& message : completion) {
+    if (message.is_object() && !chat::is_learned(message))
+      message.fail("is not learned, but belongs to a completion, which is learned whole",
+                   {"put the conversation into \"messages\", which may have such answers"});
+    whole.add(message);
+  }
   return chat::completion_tokens(reading.tokenizer, template_of(reading),
                                  std::move(before).finish(record, place),
                                  std::move(whole).finish(record, place));

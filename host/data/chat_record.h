@@ -17,6 +17,7 @@ namespace lamina::data {
 //   {"instruction": "..", "input": "..", "output": "..", "system": ".."}          Alpaca
 //   {"prompt": "..", "completion": ".."}               texts, which no template sees
 //   {"prompt": [messages], "completion": [messages]}
+// A message may say that it is not learned: "weight": 0 or "train": false; see chat::is_learned().
 // "tools" (a list, or JSON in a text), "documents" and the members of "chat_template_kwargs" are
 // for the template. Errors (class data or usage): none of these; what the template refuses.
 std::vector<chat::MaskedTokens> read_chat_record(const JsonValue& record, const std::string& place,

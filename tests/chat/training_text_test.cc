@@ -106,6 +106,55 @@ TEST(TrainingText, MarksOfTheTemplateSayWhatIsLearned) {
             (Texts{"<|user|>a<|assistant|>bc<s><|user|>d<|assistant|>[e<s>]"}));
 }
 
+TEST(TrainingText, AnswersWithWeightZeroAreReadAndNotLearned) {
+  for (const char* no : {R"("weight": 0)", R"("train": false)", R"("weight": 1, "train": false)"}) {
+    const auto two_turns = [no](bool first, bool second) {
+      return R"([{"role": "user", "content": "a"}, {"role": "assistant", "content": "bc")" +
+             (first ? std::string() : std::string(", ") + no) +
+             R"(}, {"role": "user", "content": "d"}, {"role": "assistant", "content": "e")" +
+             (second ? std::string() : std::string(", ") + no) + "}]";
+    };
+    const std::string not_first = two_turns(false, true), not_last = two_turns(true, false),
+                      none = two_turns(false, false);
+    const Model plain(kPlain), marked(kMarked);
+    EXPECT_EQ(plain.learned(not_first.c_str(), Learned::assistant),
+              (Texts{"<|user|>a<|assistant|>bc<s>\n<|user|>d<|assistant|>[e<s>]\n"}));
+    EXPECT_EQ(plain.learned(not_last.c_str(), Learned::assistant),
+              (Texts{"<|user|>a<|assistant|>[bc<s>]\n"}));
+    EXPECT_EQ(plain.learned(not_first.c_str(), Learned::all),
+              (Texts{"[<|user|>a]<|assistant|>bc<s>\n[<|user|>d<|assistant|>e<s>\n]"}));
+    EXPECT_TRUE(plain.learned(not_last.c_str(), Learned::last).empty());
+    EXPECT_TRUE(plain.learned(none.c_str(), Learned::assistant).empty());
+    EXPECT_EQ(marked.learned(not_first.c_str(), Learned::assistant),
+              (Texts{"<|user|>a<|assistant|>bc<s><|user|>d<|assistant|>[e<s>]"}));
+    EXPECT_EQ(marked.learned(not_last.c_str(), Learned::assistant),
+              (Texts{"<|user|>a<|assistant|>[bc<s>]"}));
+    EXPECT_EQ(Model(kThinking).learned(not_first.c_str(), Learned::assistant),
+              (Texts{"<|user|>a<|assistant|>bc<s><|user|>d<|assistant|>[()e<s>]"}));
+  }
+}
+
+TEST(TrainingText, OtherWeightsAreRefused) {
+  const Model model(kPlain);
+  const std::pair<const char*, const char*> cases[] = {
+      {R"("weight": 0.5)", "must be 0 (not learned) or 1, got 0.5"},
+      {R"("weight": "0")", "must be 0 (not learned) or 1, got "},
+      {R"("train": 0)", "must be true or false, got "},
+  };
+  for (const auto& [key, says] : cases)
+    for (const char* role : {"user", "assistant"})
+      EXPECT_ERROR_SAYS(
+          model.learned((std::string(R"([{"role": "user", "content": "a"}, {"role": ")") + role +
+                         R"(", "content": "b", )" + key + "}]")
+                            .c_str(),
+                        Learned::assistant),
+          ExitCode::data, says);
+  EXPECT_EQ(model.learned(R"([{"role": "user", "content": "a", "weight": null},
+                              {"role": "assistant", "content": "b", "weight": 1, "train": true}])",
+                          Learned::assistant),
+            (Texts{"<|user|>a<|assistant|>[b<s>]\n"}));
+}
+
 TEST(TrainingText, WhatFollowsTheLastAnswerIsLeftOut) {
   const Model model(kPlain);
   EXPECT_EQ(model.learned(R"([{"role": "user", "content": "a"},

@@ -213,6 +213,30 @@ TEST(ChatRecord, ThoughtsAreLearnedUnlessTheyAreDropped) {
             Rows{"u:</think>q/a:<>[y][/]"});
 }
 
+TEST(ChatRecord, AnswersThatSayNoAreReadAndNotLearned) {
+  for (const char* no : {R"("weight": 0)", R"("train": false)"}) {
+    const std::string key = no;
+    EXPECT_EQ(Chats(R"({"messages": [{"role": "user", "content": "a"}, )"
+                    R"({"role": "assistant", "content": "BAD", )" +
+                    key +
+                    R"(}, {"role": "user", "content": "c"}, )"
+                    R"({"role": "assistant", "content": "d"}]})")
+                  .rows(),
+              Rows{"u:a/a:BAD/u:c/a:[d][/]"});
+    EXPECT_EQ(Chats(R"({"conversations": [{"from": "human", "value": "a"}, )"
+                    R"({"from": "gpt", "value": "BAD", )" +
+                    key + R"(}, {"from": "human", "value": "c"}, {"from": "gpt", "value": "d"}]})")
+                  .rows(),
+              Rows{"u:a/a:BAD/u:c/a:[d][/]"});
+    EXPECT_ERROR_SAYS(Chats(R"({"prompt": [{"role": "user", "content": "a"}], )"
+                            R"("completion": [{"role": "assistant", "content": "b", )" +
+                            key + "}]}")
+                          .load(),
+                      ExitCode::data,
+                      "is not learned, but belongs to a completion, which is learned whole");
+  }
+}
+
 TEST(ChatRecord, MessagesNeedATemplate) {
   Chats chats(R"({"messages": [{"role": "user", "content": "a"}]})");
   chats.section().chat_template.reset();
