@@ -161,8 +161,16 @@ Raw parse_toml(std::string_view text, const std::string& name, Origin::Kind kind
 }
 
 Raw read_toml(const std::filesystem::path& path, Origin::Kind kind) {
-  return parse_toml(read_file(path.string(), ExitCode::usage, kMaxFileBytes), path.string(), kind,
-                    path.parent_path());
+  const std::string text = read_file(path.string(), ExitCode::usage, kMaxFileBytes);
+  try {
+    return parse_toml(text, path.string(), kind, path.parent_path());
+  } catch (const UserError& error) {
+    if (path.extension() == ".toml") throw;
+    // A file that was named by mistake: its line may be a secret.
+    ErrorText shown = error.text();
+    shown.notes = {"expected a run file or a model file, whose name ends in .toml"};
+    throw UserError(error.code(), std::move(shown));
+  }
 }
 
 bool is_dotted_key(std::string_view key) {

@@ -140,6 +140,19 @@ std::vector<std::int64_t> end_tokens_of(const std::string& checkpoint) {
   return form ? io::eos_token_ids(form->config()) : out;
 }
 
+// Reads a file that has no weights, to say what is wrong with it. The notes of an error may show a
+// line of it, which may be a secret where the file is another one than was meant.
+template <typename Read>
+OpenedModel without_lines(const Read& read) {
+  try {
+    return read();
+  } catch (const UserError& error) {
+    ErrorText shown = error.text();
+    shown.notes = {"give a directory with a checkpoint"};
+    throw UserError(error.code(), std::move(shown));
+  }
+}
+
 }  // namespace
 
 decoder::CompressedTokens compressed_tokens(const text::Tokenizer& tokenizer) {
@@ -183,7 +196,8 @@ std::string base_of_adapter(const std::string& path) {
     return {};
   const std::string base = weights::read_peft_config(path).base;
   for (const fs::path& candidate : {directory / base, fs::path(base)})
-    if (!base.empty() && fs::exists(candidate)) return candidate.lexically_normal().string();
+    if (!base.empty() && (fs::is_directory(candidate) || !io::gguf_in(candidate.string()).empty()))
+      return candidate.lexically_normal().string();
   throw UserError(ExitCode::checkpoint,
                   {path,
                    fmt::format("is an adapter of '{}', which is not here", printable(base)),
@@ -257,11 +271,12 @@ OpenedModel open(const std::string& path, const registry::Catalog& plugins,
 
 OpenedModel open_weights(const std::string& path, const registry::Catalog& plugins,
                          const WeightChoice& choice) {
-  const bool describes = fs::path(path).extension() == ".toml";
+  const bool describes = fs::path(path).extension() == ".toml" && fs::is_regular_file(path);
   if (fs::is_regular_file(path) && !describes && io::gguf_in(path).empty())
     throw UserError(ExitCode::checkpoint,
                     {path, fmt::format("is a file; {}", train::kModelPlaces), {}});
-  OpenedModel out = open(path, plugins, {}, {}, choice.adapter);
+  const auto read = [&] { return open(path, plugins, {}, {}, choice.adapter); };
+  OpenedModel out = describes ? without_lines(read) : read();
   if (out.directory.empty())
     throw UserError(ExitCode::checkpoint, {path,
                                            "describes a model but has no weights; give a directory "
