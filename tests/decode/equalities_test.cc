@@ -58,6 +58,38 @@ TEST_P(Sequence, KeepingAPrefixEqualsReadingAfresh) {
   EXPECT_EQ(s.length(), static_cast<std::int64_t>(again));
 }
 
+// A new request takes the place of one that ended, beside two that go on.
+TEST_P(Sequence, ResettingOneRowOfThreeEqualsDecodingEachAlone) {
+  const decoder::Model model = open_model(GetParam().path);
+  if (!model.is_autoregressive()) GTEST_SKIP() << "it is never decoded";
+  const weights::Weights weights = load_weights(GetParam(), model);
+  const Rows rows = random_rows(model, 4, test_tokens(model));
+  const std::int64_t half = rows.tokens / 2;
+  const auto part = [&](std::int64_t row, std::int64_t begin, std::int64_t end) {
+    return std::span<const std::int32_t>(rows.ids).subspan(
+        static_cast<std::size_t>(row * rows.tokens + begin), static_cast<std::size_t>(end - begin));
+  };
+  const decode::SessionOptions alone = {.capacity = rows.tokens, .call_tokens = rows.tokens};
+  decode::SessionOptions three = alone;
+  three.batch = 3;
+  decode::Session s(model, weights.pointers(), three, cpu::cpu_backend());
+  using Parts = std::vector<std::span<const std::int32_t>>;
+  s.append(Parts{part(0, 0, half), part(1, 0, half + 1), part(2, 0, 1)});
+  s.reset(1);
+  EXPECT_EQ(s.length(0), half);
+  EXPECT_EQ(s.length(1), 0);
+  s.append(Parts{part(0, half, half), part(3, 0, half), part(2, 1, 2)});
+  const std::span<const float> got =
+      s.append(Parts{part(0, half, half + 1), part(3, half, half + 1), part(2, 2, 3)});
+  const auto vocab = static_cast<std::size_t>(model.vocab_size());
+  const Parts whole = {part(0, 0, half + 1), part(3, 0, half + 1), part(2, 0, 3)};
+  for (std::size_t row = 0; row < 3; ++row) {
+    decode::Session fresh(model, weights.pointers(), alone, cpu::cpu_backend());
+    EXPECT_LE(relative_difference(got.subspan(row * vocab, vocab), fresh.append(whole[row])), 1e-4)
+        << "row " << row;
+  }
+}
+
 TEST_P(Sequence, IsRefusedBeyondItsContextAndStaysUsable) {
   const decoder::Model model = open_model(GetParam().path);
   if (!model.is_autoregressive()) GTEST_SKIP() << "it is never decoded";
