@@ -40,7 +40,7 @@ int run_template(const Arguments& a, const Machine&) {
     std::erase_if(variables, [&name = name](const auto& known) { return known.first == name; });
     variables.emplace_back(name, jinja::from_json(value));
   }
-  print_bytes(parsed.render(variables, options).text);
+  print_model_text(parsed.render(variables, options).text, a.flag("raw"));
   return 0;
 }
 
@@ -56,7 +56,7 @@ Command template_command() {
           .details =
               "Prints what `decode --chat` would have the model read, and nothing else. The "
               "language is that of published chat templates: docs/chat.md.",
-          .options = {context},
+          .options = {context, raw_option()},
           .positionals = {{.name = "FILE.jinja", .doc = "The template."}},
           .examples = {"lamina template model/chat_template.jinja --context messages.json"},
           .run = run_template};

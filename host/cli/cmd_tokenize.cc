@@ -78,7 +78,7 @@ int run_tokenize(const Arguments& a, const Machine&) {
     if (a.flag("json"))
       print(JsonWriter().begin_object().key("text").value(text).end_object().text() + "\n");
     else
-      print_bytes(text + (describe_terminal(1).is_terminal ? "\n" : ""));
+      print_model_text(text + (describe_terminal(1).is_terminal ? "\n" : ""), a.flag("raw"));
   } else if (const std::string text = read_text(a); a.flag("count")) {
     print(fmt::format("{}\n", tokenizer->encode(text, encode_options(a, *tokenizer)).size()));
   } else {
@@ -116,7 +116,7 @@ Command tokenize_command() {
                "default what the tokenizer's own implementation does.",
                true),
            flag_option("skip-special", "Leave special tokens out of the text of --decode."),
-           flag_option("count", "Print the number of tokens only."), json_option()},
+           flag_option("count", "Print the number of tokens only."), raw_option(), json_option()},
       .examples = {"lamina tokenize -m model -p \"Hello world\"",
                    "lamina tokenize -m model --count -f book.txt",
                    "lamina tokenize -m model --decode --ids 1,15043,3186"},

@@ -92,6 +92,7 @@ struct Command {
 
 // Options that several commands share, in one wording.
 Option json_option();
+Option raw_option();  // see print_model_text()
 // --dtype float32|bfloat16, what to compute in. Without a preset `doc` says what counts then.
 Option dtype_option(std::optional<std::string> preset = "bfloat16",
                     std::string doc = "Type to compute in.");

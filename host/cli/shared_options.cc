@@ -47,6 +47,10 @@ Option json_option() {
                   .doc = "Print one JSON object on stdout instead of text."}};
 }
 
+Option raw_option() {
+  return flag_option("raw", "Print control characters to a terminal as they are.");
+}
+
 Option dtype_option(std::optional<std::string> preset, std::string doc) {
   return choice_option("dtype", "TYPE", {"float32", "bfloat16"}, std::move(preset), std::move(doc));
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <exception>
+#include <string>
 #include <string_view>
 
 namespace lamina::cli {
@@ -15,8 +16,9 @@ struct Terminal {
   int columns = 80;       // at least 20
 };
 
-// Describes a file descriptor. Colour and repainting need a terminal other than TERM=dumb and no
-// CI=...; NO_COLOR (not empty) turns colour off, CLICOLOR_FORCE (not empty) on; `mode` beats both.
+// Describes a file descriptor; of stdout, the file that print() writes to. Colour and repainting
+// need a terminal other than TERM=dumb and no CI=...; NO_COLOR (not empty) turns colour off,
+// CLICOLOR_FORCE (not empty) on; `mode` beats both.
 Terminal describe_terminal(int descriptor, ColorMode mode = ColorMode::automatic);
 
 // The reader of stdout went away (a pipe into `head`). main() ends quietly with 141.
@@ -29,8 +31,14 @@ class BrokenPipe : public std::exception {
 // JsonWriter has neither. Throws BrokenPipe; UserError (exit 4) where stdout is closed or its disk
 // is full. [any thread]
 void print(std::string_view text);
-// Likewise, byte for byte: for text that a model wrote.
+// Likewise, byte for byte.
 void print_bytes(std::string_view bytes);
+
+// Text of a model or a template for a terminal, which obeys control characters: all but line feeds
+// and tabs as \xNN, and so are the characters that reverse the direction of text.
+std::string terminal_text(std::string_view text);
+// Prints such text: as terminal_text() to a terminal, unless `raw`; else byte for byte.
+void print_model_text(std::string_view text, bool raw);
 
 // What print() writes to: stdout, or what keep_output_apart() made of it. [any thread]
 int output_descriptor() noexcept;
