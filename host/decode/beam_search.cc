@@ -197,7 +197,7 @@ Generated beam_search(Session& session, std::span<const std::int32_t> prompt,
   out.tokens = best.tokens;
   out.reason = interrupted ? StopReason::interrupted : best.reason;
   if (best.reason == StopReason::end_token) out.tokens.pop_back();
-  ShownText shown(tokenizer, options.stop, emit, out.text);
+  ShownText shown(tokenizer, options, emit, out.text);
   for (const std::int32_t token : out.tokens) shown.push(token);
   shown.finish();
   out.total_seconds = watch.seconds();

@@ -13,6 +13,8 @@ std::string_view name(StopReason reason) {
   switch (reason) {
     case StopReason::length:
       return "length";
+    case StopReason::context:
+      return "context";
     case StopReason::end_token:
       return "eos";
     case StopReason::stop_string:
@@ -23,15 +25,14 @@ std::string_view name(StopReason reason) {
   return "";
 }
 
-Generated generate(Session& session, std::span<const std::int32_t> prompt,
-                   const text::Tokenizer* tokenizer, const GenerateOptions& options,
-                   const std::function<void(std::string_view)>& emit,
-                   const std::function<bool()>& should_stop) {
-  LAMINA_ASSERT(!prompt.empty());
-  if (options.num_beams > 1)
-    return beam_search(session, prompt, tokenizer, options, emit, should_stop);
+namespace {
+
+Generated draw(Session& session, std::span<const std::int32_t> prompt,
+               const text::Tokenizer* tokenizer, const GenerateOptions& options,
+               const std::function<void(std::string_view)>& emit,
+               const std::function<bool()>& should_stop) {
   Generated out;
-  ShownText shown(tokenizer, options.stop, emit, out.text);
+  ShownText shown(tokenizer, options, emit, out.text);
   SamplerOptions sampling = options.sampler;
   sampling.end_tokens = options.end_tokens;
   sampling.max_new_tokens = options.max_new_tokens;
@@ -71,6 +72,23 @@ Generated generate(Session& session, std::span<const std::int32_t> prompt,
   shown.finish();
   if (shown.stopped()) out.reason = StopReason::stop_string;
   out.total_seconds = watch.seconds();
+  return out;
+}
+
+}  // namespace
+
+Generated generate(Session& session, std::span<const std::int32_t> prompt,
+                   const text::Tokenizer* tokenizer, const GenerateOptions& options,
+                   const std::function<void(std::string_view)>& emit,
+                   const std::function<bool()>& should_stop) {
+  LAMINA_ASSERT(!prompt.empty());
+  const bool is_cut = options.room_tokens < options.max_new_tokens;
+  GenerateOptions within = options;
+  within.max_new_tokens = std::min(options.max_new_tokens, options.room_tokens);
+  Generated out = options.num_beams > 1
+                      ? beam_search(session, prompt, tokenizer, within, emit, should_stop)
+                      : draw(session, prompt, tokenizer, within, emit, should_stop);
+  if (is_cut && out.reason == StopReason::length) out.reason = StopReason::context;
   return out;
 }
 

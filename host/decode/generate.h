@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,8 +13,9 @@
 
 namespace lamina::decode {
 
-enum class StopReason { length, end_token, stop_string, interrupted };
-std::string_view name(StopReason reason);  // "length", "eos", "stop", "interrupted"
+enum class StopReason { length, context, end_token, stop_string, interrupted };
+// "length", "context", "eos", "stop", "interrupted"
+std::string_view name(StopReason reason);
 
 // When beam search ends: once as many texts have ended as there are beams; when, besides, the best
 // one that goes on is no better than they are now; when it cannot become better.
@@ -30,6 +32,12 @@ struct GenerateOptions {
   double length_penalty = 1;                    // of beam search: more favours longer texts
   EarlyStopping early_stopping = EarlyStopping::no;
   std::int64_t num_logprobs = 0;  // likeliest tokens to report for each one
+  // Tokens that the context has room for; fewer than max_new_tokens end the text as `context`.
+  std::int64_t room_tokens = std::numeric_limits<std::int64_t>::max();
+  // Control tokens that are no part of the text, and the function that gets them in their place
+  // between the texts of `emit`.
+  std::vector<std::int32_t> control_tokens = {};
+  std::function<void(std::int32_t)> on_control = {};
 };
 
 // Of one token: log softmax of the logits as the model gave them.

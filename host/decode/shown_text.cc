@@ -2,20 +2,25 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace lamina::decode {
 
-ShownText::ShownText(const text::Tokenizer* tokenizer, const std::vector<std::string>& stop,
+ShownText::ShownText(const text::Tokenizer* tokenizer, const GenerateOptions& options,
                      const std::function<void(std::string_view)>& emit, std::string& text)
     : stream_(tokenizer ? tokenizer->stream(/*skip_special=*/true) : nullptr),
-      stop_(stop),
+      stop_(options.stop),
+      options_(options),
       emit_(emit),
       text_(text) {}
 
 void ShownText::push(std::int32_t token) {
-  if (stream_)
-    show(stop_.push(stream_->push(token)));
-  else
-    show(fmt::format("{}{}", text_.empty() ? "" : " ", token));
+  if (!stream_) return show(fmt::format("{}{}", text_.empty() ? "" : " ", token));
+  show(stop_.push(stream_->push(token)));
+  const auto& watched = options_.control_tokens;
+  if (stopped() || std::ranges::find(watched, token) == watched.end()) return;
+  show(stop_.finish());  // a stop string does not reach over it
+  options_.on_control(token);
 }
 
 void ShownText::finish() {

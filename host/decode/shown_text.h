@@ -1,12 +1,12 @@
 // Text that is safe to show, from tokens one by one: whole characters, no part of a stop string.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "decode/generate.h"
 #include "text/tokenizer.h"
 #include "text/utf8_stream.h"
 
@@ -16,7 +16,7 @@ class ShownText {
  public:
   // All are borrowed: `text` gets everything that is shown, `emit` (may be empty) as it comes.
   // Without a tokenizer the text is ids in decimal, with spaces between them.
-  ShownText(const text::Tokenizer* tokenizer, const std::vector<std::string>& stop,
+  ShownText(const text::Tokenizer* tokenizer, const GenerateOptions& options,
             const std::function<void(std::string_view)>& emit, std::string& text);
 
   void push(std::int32_t token);
@@ -28,6 +28,7 @@ class ShownText {
 
   std::unique_ptr<text::TextStream> stream_;
   text::StopMatcher stop_;
+  const GenerateOptions& options_;
   const std::function<void(std::string_view)>& emit_;
   std::string& text_;
 };

@@ -94,6 +94,17 @@ TEST(Generate, TheLimitCountsTokensAndNeverCutsACharacter) {
   EXPECT_EQ(parrot.generate({.max_new_tokens = 1}).text, "\xef\xbf\xbd");  // half a character
 }
 
+TEST(Generate, ATextThatTheContextCutsSaysSo) {
+  Parrot parrot("x\xc3\xa9 STOP");
+  const Generated cut = parrot.generate({.max_new_tokens = 50, .room_tokens = 3});
+  EXPECT_EQ(cut.tokens.size(), 3u);
+  EXPECT_EQ(cut.reason, StopReason::context);
+  EXPECT_EQ(name(cut.reason), "context");
+  EXPECT_EQ(parrot.generate({.max_new_tokens = 3, .room_tokens = 3}).reason, StopReason::length);
+  EXPECT_EQ(parrot.generate({.max_new_tokens = 50, .stop = {"\xc3\xa9 "}, .room_tokens = 3}).reason,
+            StopReason::stop_string);
+}
+
 TEST(Generate, TheEndTokenIsOneOfManyWhereItIsIgnored) {
   Parrot parrot("x!");
   const Generated out =
