@@ -57,32 +57,13 @@ JsonDocument message(std::string_view role, std::string_view content,
   return JsonDocument::parse(json.text(), "message", options());
 }
 
-std::string_view without_newlines(std::string_view text) {
-  while (!text.empty() && text.front() == '\n') text.remove_prefix(1);
-  while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
-  return text;
-}
-
 }  // namespace
 
 void Conversation::add(std::string_view role, std::string_view content) {
   messages_.push_back(message(role, content));
 }
 
-Thought split_thought(std::string_view text) {
-  constexpr std::string_view kBegin = "<think>", kEnd = "</think>";
-  const std::size_t end = text.find(kEnd);
-  if (end == text.npos) return {{}, text};
-  std::string_view reasoning = text.substr(0, end);
-  if (const std::size_t begin = reasoning.find(kBegin); begin != reasoning.npos)
-    reasoning.remove_prefix(begin + kBegin.size());
-  std::string_view content = text.substr(end + kEnd.size());
-  while (!content.empty() && content.front() == '\n') content.remove_prefix(1);
-  return {without_newlines(reasoning), content};
-}
-
-void Conversation::add_answer(std::string_view text) {
-  const Thought thought = split_thought(text);
+void Conversation::add_answer(const Thought& thought) {
   messages_.push_back(message("assistant", thought.answer, thought.reasoning));
 }
 

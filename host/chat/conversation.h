@@ -6,16 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "chat/reasoning.h"
 #include "core/json.h"
 
 namespace lamina::chat {
-
-// An answer of a model, and what it thought before: what is before "</think>", after "<think>". No
-// thought: all of the text is the answer. Borrowed from the text.
-struct Thought {
-  std::string_view reasoning, answer;
-};
-Thought split_thought(std::string_view text);
 
 // Messages in the form that published templates read: objects with a role, a content, and what
 // else a model knows (tool calls, reasoning). Objects are kept as they were given.
@@ -30,8 +24,8 @@ class Conversation {
   static Conversation parse(std::string text, const std::string& file);
 
   void add(std::string_view role, std::string_view content);
-  // An answer of the model; what is before "</think>" counts as reasoning for templates.
-  void add_answer(std::string_view text);
+  // An answer of the model: its reasoning, if there is any, as "reasoning_content".
+  void add_answer(const Thought& thought);
   // Sets the first message if that is one of the system, else puts one there. Empty: removes it.
   void set_system(std::string_view content);
   void set_tools(JsonDocument tools);

@@ -8,6 +8,8 @@
 namespace lamina::cli {
 namespace {
 
+constexpr const char* kMarkOptions[] = {"reasoning-begin", "reasoning-end"};
+
 constexpr std::size_t kMaxToolsBytes = std::size_t{16} << 20;
 
 Option thinking_option() {
@@ -25,7 +27,11 @@ std::vector<Option> conversation_options() {
           text_option("tools", 0, "FILE", "Tools that the model may call: a JSON list."),
           text_option("chat-template", 0, "FILE",
                       "Template in place of the model's own; see docs/chat.md."),
-          thinking_option()};
+          thinking_option(),
+          text_option(kMarkOptions[0], 0, "TEXT",
+                      "Text or control tokens that begin the model's reasoning; default: the "
+                      "published ones of the model."),
+          text_option(kMarkOptions[1], 0, "TEXT", "Text or control tokens that end it.")};
 }
 
 std::vector<Option> with_chat_options(std::vector<Option> options) {
@@ -45,21 +51,22 @@ std::vector<Option> with_chat_options(std::vector<Option> options) {
 
 void check_chat_options(const Arguments& a) {
   if (!a.flag("chat")) {
-    for (const char* name :
-         {"messages", "continue", "system", "tools", "chat-template", "thinking"})
+    for (const char* name : {"messages", "continue", "system", "tools", "chat-template", "thinking",
+                             kMarkOptions[0], kMarkOptions[1]})
       if (a.has(name))
         throw UserError(ExitCode::usage,
                         {fmt::format("--{}", name), "belongs to a chat; add --chat", {}});
     return;
   }
+  check_marks(a);
   if (a.flag("continue") && !a.has("messages"))
     throw UserError(ExitCode::usage,
                     {"--continue", "goes on with the last of --messages; give them, too", {}});
   for (const char* name : {"ids", "embeddings"})
     if (a.has(name))
-      throw UserError(ExitCode::usage, {fmt::format("--{}", name),
-                                        "goes into no chat form; give a text, or leave out --chat",
-                                        {}});
+      throw UserError(
+          ExitCode::usage,
+          {fmt::format("--{}", name), "cannot be combined with --chat; remove one of them", {}});
 }
 
 chat::Form load_form(const Arguments& a, const std::string& directory) {
@@ -92,9 +99,28 @@ const text::Tokenizer& need_tokenizer(const std::string& directory,
   throw UserError(ExitCode::checkpoint, {directory, "has no tokenizer, so it cannot chat", {}});
 }
 
-std::vector<std::int32_t> read_chat_prompt(const Arguments& a, const std::string& directory,
-                                           const text::Tokenizer* tokenizer,
-                                           const std::function<std::string()>& user_text) {
+void check_marks(const Arguments& a) {
+  for (const auto& [name, other] :
+       {std::pair{kMarkOptions[0], kMarkOptions[1]}, {kMarkOptions[1], kMarkOptions[0]}}) {
+    if (!a.has(name)) continue;
+    if (!a.has(other))
+      throw UserError(ExitCode::usage,
+                      {fmt::format("--{}", name), fmt::format("needs --{}, too", other), {}});
+    if (a.text(name).empty())
+      throw UserError(ExitCode::usage,
+                      {fmt::format("--{}", name), "got ''; expected at least one character", {}});
+  }
+}
+
+std::optional<chat::ReasoningMarks> given_marks(const Arguments& a,
+                                                const text::Tokenizer& tokenizer) {
+  if (!a.has(kMarkOptions[0])) return {};
+  return chat::ReasoningMarks(tokenizer, a.text(kMarkOptions[0]), a.text(kMarkOptions[1]));
+}
+
+ChatPrompt read_chat_prompt(const Arguments& a, const std::string& directory,
+                            const text::Tokenizer* tokenizer,
+                            const std::function<std::string()>& user_text) {
   const chat::Form form = load_form(a, directory);
   chat::Conversation conversation;
   if (a.has("messages"))
@@ -104,7 +130,14 @@ std::vector<std::int32_t> read_chat_prompt(const Arguments& a, const std::string
   add_options(a, conversation);
   chat::FormOptions options = form_options(a);
   options.continues_last = a.flag("continue");
-  return chat::encode(need_tokenizer(directory, tokenizer), form.render(conversation, options));
+  const text::Tokenizer& of_model = need_tokenizer(directory, tokenizer);
+  const jinja::Rendered rendered = form.render(conversation, options);
+  ChatPrompt out;
+  out.ids = chat::encode(of_model, rendered);
+  const auto given = given_marks(a, of_model);
+  out.marks = given ? *given : chat::ReasoningMarks::published(of_model, rendered);
+  out.begins_reasoning = out.marks.opened_by(rendered);
+  return out;
 }
 
 }  // namespace lamina::cli

@@ -54,19 +54,4 @@ class ChatSession {
   std::function<bool()> should_stop_;
 };
 
-// Shows text between "<think>" and "</think>" dimmed, the rest as it is.
-class ThinkingStyle {
- public:
-  // `enabled`: whether escape sequences are welcome; `inside`: whether the text begins with
-  // thought.
-  ThinkingStyle(bool enabled, bool inside);
-  std::string push(std::string_view text);
-  std::string finish();
-
- private:
-  bool enabled_, inside_;
-  bool shown_ = false;
-  std::string held_;  // what may be the beginning of a tag
-};
-
 }  // namespace lamina::cli

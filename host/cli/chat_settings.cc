@@ -40,7 +40,8 @@ void change_setting(ChatSettings& settings, std::string_view text) {
     settings.stats = read_switch(name, value, kSet);
     return;
   }
-  if (set_generation_option(name, std::string(value), kSet, settings.generate)) return;
+  if (set_generation_option(name, std::string(value), kSet, settings.vocab_size, settings.generate))
+    return;
   std::vector<std::string> names;
   for (const auto& [known, now] : all(settings)) names.push_back(known);
   const std::string nearest = nearest_name(name, names);

@@ -1,19 +1,24 @@
 // What can be set in a chat: options of the sampler and of the display.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "chat/form.h"
+#include "chat/reasoning.h"
+#include "cli/answer_display.h"
 #include "decode/generate.h"
 
 namespace lamina::cli {
 
 struct ChatSettings {
   decode::GenerateOptions generate;
+  std::int64_t vocab_size = 0;  // of the model
   chat::FormOptions form;
   bool stats = false;
-  bool dim_thinking = false;  // where the terminal has colours
+  AnswerStyle style = {};
+  std::optional<chat::ReasoningMarks> marks = {};  // absent: those of the model
 };
 
 // "temp 0.5", "thinking off". A UserError (class usage) that lists what there is, for a name or a

@@ -24,6 +24,7 @@ constexpr std::int64_t kChatAnswerTokens = 1024;
 
 int start_chat(const Arguments& a, const Machine& machine) {
   check_generation_options(a);
+  check_marks(a);
   const DType dtype = *parse_dtype(a.text("dtype"));
   const model::Loaded m = load_model(a.text("model"), a.globals, dtype, machine, weight_choice(a));
   const chat::Form form = load_form(a, m.opened.directory);
@@ -47,8 +48,11 @@ int start_chat(const Arguments& a, const Machine& machine) {
   add_options(a, session.conversation);
   session.settings.form = form_options(a);
   session.settings.stats = a.flag("stats");
-  session.settings.dim_thinking = out.color;
+  session.settings.style = {.dim_reasoning = out.color,
+                            .escape_controls = out.is_terminal && !a.flag("raw")};
+  session.settings.marks = given_marks(a, tokenizer);
   session.settings.generate = read_generation_options(a, m);
+  session.settings.vocab_size = m.model().vocab_size();
   session.settings.generate.num_beams = 1;  // answers are shown as they come
   catch_interrupts();
   if (interactive) log::info("/help lists the commands; Ctrl-D leaves");
@@ -69,6 +73,7 @@ Command chat_command() {
       {.key = {.name = "stats",
                .type = Type::boolean,
                .doc = "Print times to stderr after each answer."}},
+      raw_option(),
       weights_option()};
   for (Option& option : generation_options(kChatAnswerTokens, /*with_beams=*/false))
     options.push_back(std::move(option));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cli/answer_display.h"
 #include "cli/chat_options.h"
 #include "cli/commands.h"
 #include "cli/decode_report.h"
@@ -37,13 +38,13 @@ int run_decode(const Arguments& a, const Machine& machine) {
   const model::Loaded m = load_model(a.text("model"), a.globals, *parse_dtype(a.text("dtype")),
                                      machine, weight_choice(a));
   const text::Tokenizer* tokenizer = m.tokenizer.get();
-  const std::vector<std::int32_t> prompt = read_prompt(a, m.opened.directory, tokenizer, m.model());
+  const Prompt asked = read_prompt(a, m.opened.directory, tokenizer, m.model());
+  const std::vector<std::int32_t>& prompt = asked.ids;
   const std::optional<decode::PromptRows> rows = prompt_rows(a, m.opened, prompt);
   decode::GenerateOptions options = read_generation_options(a, m);
   const decode::SessionOptions session_of =
       session_options(a, m.model(), prompt.size(), options, rows ? &*rows : nullptr);
-  options.max_new_tokens = std::min(
-      options.max_new_tokens, session_of.capacity - static_cast<std::int64_t>(prompt.size()) + 1);
+  options.room_tokens = session_of.capacity - static_cast<std::int64_t>(prompt.size()) + 1;
   options.num_logprobs = a.has("logprobs") ? a.integer("logprobs") : 0;
   if (options.num_beams > 1)
     for (const char* name : {"logprobs", "embeddings"})
@@ -57,16 +58,32 @@ int run_decode(const Arguments& a, const Machine& machine) {
   const Timings timings{program_seconds(), watch.seconds(), prompt.size()};
 
   catch_stop_signals();
-  const bool json = a.flag("json");
-  if (!json && a.flag("echo") && tokenizer) print_bytes(tokenizer->decode(prompt, true));
+  const bool json = a.flag("json"), raw = a.flag("raw");
+  if (!json && a.flag("echo") && tokenizer) print_model_text(tokenizer->decode(prompt, true), raw);
+  const Terminal terminal = describe_terminal(1, a.globals.color);
+  const AnswerStyle style{.dim_reasoning = terminal.color,
+                          .escape_controls = terminal.is_terminal && !raw};
+  std::optional<AnswerDisplay> answer;
+  if (asked.chat) {
+    answer.emplace(asked.chat->marks, asked.chat->begins_reasoning, style,
+                   [json](std::string_view text) {
+                     if (!json) print_bytes(text);
+                   });
+    answer->watch(options);
+  }
   const auto emit = [&](std::string_view text) {
-    if (!json) print_bytes(text);
+    if (answer)
+      answer->push(text);
+    else if (!json)
+      print_model_text(text, raw);
   };
   const decode::Generated out = decode::generate(session, prompt, tokenizer, options, emit,
                                                  [] { return stop_signal() != 0; });
+  std::optional<chat::Thought> parts;
+  if (answer) parts = answer->finish();
   if (json)
-    print_json(out, timings, options.sampler);
-  else if (describe_terminal(1).is_terminal)
+    print_json(out, timings, options.sampler, parts);
+  else if (terminal.is_terminal)
     print("\n");
   const bool stats = a.has("stats") ? a.flag("stats") : describe_terminal(2).is_terminal;
   if (stats && !json) print_stats(out, timings, session, options.sampler);
@@ -104,6 +121,7 @@ Command decode_command() {
                           "Context length in tokens; default: enough for prompt and -n.", 1,
                           kMaxTokens),
            dtype_option(),
+           raw_option(),
            {.key = {.name = "echo", .type = Type::boolean, .doc = "Print the prompt first."}},
            {.key = {.name = "stats",
                     .type = Type::boolean,

@@ -68,7 +68,7 @@ int run_embed(const Arguments& a, const Machine& machine) {
   const DType dtype = *parse_dtype(a.text("dtype"));
   const model::Loaded m = load_model(a.text("model"), a.globals, dtype, machine);
   const std::vector<std::int32_t> tokens =
-      read_prompt(a, m.opened.directory, m.tokenizer.get(), m.model());
+      read_prompt(a, m.opened.directory, m.tokenizer.get(), m.model()).ids;
   m.model().check_length(static_cast<std::int64_t>(tokens.size()), "the length of the text");
   const auto wanted = wanted_tensors(a.text("layers"), m.model().config().num_layers());
   const bool layers =

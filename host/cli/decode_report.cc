@@ -27,10 +27,13 @@ void print_stats(const decode::Generated& g, const Timings& t, const decode::Ses
       decode::name(g.reason), bytes_text(static_cast<double>(session.state_bytes())), sampler.seed);
 }
 
-void print_json(const decode::Generated& g, const Timings& t,
-                const decode::SamplerOptions& sampler) {
+void print_json(const decode::Generated& g, const Timings& t, const decode::SamplerOptions& sampler,
+                const std::optional<chat::Thought>& answer) {
   JsonWriter json(2);
-  json.begin_object().key("text").value(g.text).key("ids").begin_array();
+  json.begin_object().key("text").value(g.text);
+  if (answer && !answer->reasoning.empty()) json.key("reasoning_content").value(answer->reasoning);
+  if (answer) json.key("content").value(answer->answer);
+  json.key("ids").begin_array();
   for (std::int32_t id : g.tokens) json.value(id);
   json.end_array();
   if (!g.logprobs.empty()) {

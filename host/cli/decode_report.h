@@ -1,8 +1,10 @@
-// What `lamina decode` says of what it wrote.
+// The report of `lamina decode` on its output.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
+#include "chat/reasoning.h"
 #include "decode/generate.h"
 
 namespace lamina::cli {
@@ -16,7 +18,8 @@ struct Timings {
 // To stderr, for people.
 void print_stats(const decode::Generated& g, const Timings& t, const decode::Session& session,
                  const decode::SamplerOptions& sampler);
-void print_json(const decode::Generated& g, const Timings& t,
-                const decode::SamplerOptions& sampler);
+// `answer`: of a chat; its parts are "reasoning_content", if there is any, and "content".
+void print_json(const decode::Generated& g, const Timings& t, const decode::SamplerOptions& sampler,
+                const std::optional<chat::Thought>& answer);
 
 }  // namespace lamina::cli

@@ -114,6 +114,34 @@ struct Assign {
   }
 };
 
+// Throws UserError for a token id that the model does not have: it would have no effect.
+struct CheckVocabulary {
+  std::int64_t vocab_size;
+  const std::string& where;
+
+  void operator()(const decode::Ids* ids) const {
+    for (const std::int32_t id : *ids) check(id);
+  }
+  void operator()(const decode::Words* words) const {
+    for (const decode::Ids& word : *words) (*this)(&word);
+  }
+  void operator()(const decode::Biases* biases) const {
+    for (const auto& [id, bias] : *biases) check(id);
+  }
+  template <typename Other>
+  void operator()(const Other*) const {}
+
+ private:
+  void check(std::int32_t id) const {
+    if (id < vocab_size) return;
+    throw UserError(ExitCode::usage,
+                    {where,
+                     fmt::format("id {} is outside the vocabulary of {}; use 0 to {}", id,
+                                 vocab_size, vocab_size - 1),
+                     {}});
+  }
+};
+
 Option option_of(const GenerationKey& key, GenerateOptions& presets) {
   Option out{.key = {.name = key.name, .min = key.min, .max = key.max, .doc = key.doc},
              .value = key.value};
@@ -226,6 +254,10 @@ GenerateOptions read_generation_options(const Arguments& a, const model::Loaded&
     source = "GGUF file";
   }
   assign_given(a, out);
+  for (const GenerationKey& key : decode::generation_keys())
+    if (a.has(key.name))
+      std::visit(CheckVocabulary{m.model().vocab_size(), fmt::format("--{}", key.name)},
+                 key.place(out));
   out.end_tokens = m.end_tokens();
   if (out.num_beams > 1 && a.has("temp") && out.sampler.temperature > 0)
     throw UserError(ExitCode::usage, {"--temp",
@@ -257,11 +289,15 @@ decode::SessionOptions session_options(const Arguments& a, const decoder::Model&
 }
 
 bool set_generation_option(std::string_view name, const std::string& value,
-                           const std::string& where, GenerateOptions& options) {
+                           const std::string& where, std::int64_t vocab_size,
+                           GenerateOptions& options) {
   for (const GenerationKey& key : decode::generation_keys()) {
     if (name.empty() || key.name != name || key.of_beams) continue;
     const Option option = option_of(key, options);
-    std::visit(Assign{read_values(key, option, value, where, options), where}, key.place(options));
+    GenerateOptions changed = options;
+    std::visit(Assign{read_values(key, option, value, where, options), where}, key.place(changed));
+    std::visit(CheckVocabulary{vocab_size, where}, key.place(changed));
+    options = std::move(changed);
     return true;
   }
   return false;

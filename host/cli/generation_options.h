@@ -32,9 +32,11 @@ decode::SessionOptions session_options(const Arguments& a, const decoder::Model&
                                        const decode::PromptRows* rows);
 
 // Changes the value of one option of a chat, by its name. False: it is none of these. Throws
-// UserError (exit 2) for a value that it cannot have; `where` is what was typed.
+// UserError (exit 2) for a value that it cannot have, eg: an id outside of the vocabulary; `where`
+// is what was typed.
 bool set_generation_option(std::string_view name, const std::string& value,
-                           const std::string& where, decode::GenerateOptions& options);
+                           const std::string& where, std::int64_t vocab_size,
+                           decode::GenerateOptions& options);
 // "on" or "off", as /set takes it for flags; errors likewise.
 bool read_switch(std::string_view name, std::string_view text, const std::string& where);
 // Name and value of each that a chat has: all but those of beam search.

@@ -5,7 +5,6 @@
 
 #include <charconv>
 
-#include "cli/chat_options.h"
 #include "cli/terminal.h"
 #include "core/error.h"
 #include "core/read_file.h"
@@ -17,7 +16,8 @@ namespace {
 // Far more than any context holds; what is read by mistake should not fill the memory.
 constexpr std::size_t kMaxPromptBytes = std::size_t{64} << 20;
 
-// The text of -p, of the file of -f, or of stdin (-f -, or a pipe).
+// The text of -p, of the file of -f, or of stdin (-f -, or a pipe). One line feed at the end of a
+// file is not part of it, as with llama.cpp's -f: editors and `echo` write it.
 std::string prompt_text(const Arguments& a) {
   if (a.has("prompt")) return a.text("prompt");
   const std::string path = a.has("file") ? a.text("file") : "-";
@@ -27,6 +27,7 @@ std::string prompt_text(const Arguments& a) {
   std::string text = path == "-" ? read_stdin(ExitCode::data, kMaxPromptBytes)
                                  : read_file(path, ExitCode::data, kMaxPromptBytes);
   require_utf8(text, path == "-" ? "stdin" : path);
+  if (text.ends_with('\n')) text.pop_back();
   return text;
 }
 
@@ -102,12 +103,13 @@ void check_prompt_options(const Arguments& a) {
                      {"keep one of them"}});
 }
 
-std::vector<std::int32_t> read_prompt(const Arguments& a, const std::string& directory,
-                                      const text::Tokenizer* tokenizer,
-                                      const decoder::Model& model) {
-  std::vector<std::int32_t> prompt;
+Prompt read_prompt(const Arguments& a, const std::string& directory,
+                   const text::Tokenizer* tokenizer, const decoder::Model& model) {
+  Prompt out;
+  std::vector<std::int32_t>& prompt = out.ids;
   if (a.flag("chat")) {
-    prompt = read_chat_prompt(a, directory, tokenizer, [&a] { return prompt_text(a); });
+    out.chat = read_chat_prompt(a, directory, tokenizer, [&a] { return prompt_text(a); });
+    prompt = out.chat->ids;
   } else if (a.has("ids")) {
     prompt = parse_ids(a.text("ids"));
   } else {
@@ -121,7 +123,7 @@ std::vector<std::int32_t> read_prompt(const Arguments& a, const std::string& dir
                                       "begins a text; give at least one character",
                                       {}});
   check_ids(prompt, model.vocab_size(), a.has("ids"));
-  return prompt;
+  return out;
 }
 
 std::optional<decode::PromptRows> prompt_rows(const Arguments& a, const model::OpenedModel& opened,

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/chat_options.h"
 #include "cli/command.h"
 #include "decode/prompt_rows.h"
 #include "model/open.h"
@@ -17,11 +18,15 @@ namespace lamina::cli {
 // Throws UserError (exit 2) for more than one prompt, and for what would be left unused.
 void check_prompt_options(const Arguments& a);
 
+struct Prompt {
+  std::vector<std::int32_t> ids;
+  std::optional<ChatPrompt> chat;  // with --chat
+};
+
 // The ids of --ids, or of the text of -p, -f or stdin, with --chat in the model's chat form.
 // `directory`: the model's, for messages; `tokenizer` may be null.
-std::vector<std::int32_t> read_prompt(const Arguments& a, const std::string& directory,
-                                      const text::Tokenizer* tokenizer,
-                                      const decoder::Model& model);
+Prompt read_prompt(const Arguments& a, const std::string& directory,
+                   const text::Tokenizer* tokenizer, const decoder::Model& model);
 
 // Throws UserError (exit 4) where there is none; `instead` says what would do without.
 const text::Tokenizer& tokenizer_of_texts(const std::string& directory,

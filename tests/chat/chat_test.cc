@@ -41,7 +41,7 @@ TEST(ChatForm, BeginningsOfAConversationAreAsIfThatWereAll) {
   model.write("chat_template.jinja", kTemplate);
   const Form form = Form::load(model.path());
   Conversation conversation = one_message("hi");
-  conversation.add_answer("hello");
+  conversation.add_answer({"", "hello"});
   FormInputs inputs = form.inputs(conversation);
   EXPECT_EQ(inputs.render(2, false).text, "<|user|>hi<|assistant|>hello");
   EXPECT_EQ(inputs.render(1, true).text, rendered(model));
@@ -267,8 +267,8 @@ TEST(Conversation, WhatIsNoMessageIsNamed) {
 
 TEST(Conversation, ReasoningOfAnAnswerIsKeptApart) {
   Conversation conversation;
-  conversation.add_answer("<think>\nhm\n</think>\n\nyes");
-  conversation.add_answer("no thought");
+  conversation.add_answer({"hm", "yes"});
+  conversation.add_answer({"", "no thought"});
   EXPECT_EQ(conversation.messages()[0].root().at("reasoning_content").as_string(), "hm");
   EXPECT_EQ(conversation.messages()[0].root().at("content").as_string(), "yes");
   EXPECT_FALSE(conversation.messages()[1].root().find("reasoning_content"));

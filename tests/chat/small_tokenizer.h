@@ -3,12 +3,16 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace lamina::testing {
 
-inline constexpr const char* kControlTokens[] = {"<s>", "<|user|>", "<|assistant|>", "<|system|>"};
+inline const std::vector<std::string> kControlTokens = {"<s>", "<|user|>", "<|assistant|>",
+                                                        "<|system|>"};
 
-inline std::string tokenizer_json() {
+// Control tokens have ids from `id` on.
+inline std::string tokenizer_json(const std::vector<std::string>& control_tokens = kControlTokens,
+                                  int id = 256) {
   std::string vocab, added;
   // The byte alphabet of byte-level vocabularies for the printable bytes of ASCII is itself.
   for (int byte = 33; byte < 127; ++byte) {
@@ -17,8 +21,7 @@ inline std::string tokenizer_json() {
     vocab += (vocab.empty() ? "\"" : ", \"") + key + "\": " + std::to_string(byte - 33);
   }
   vocab += ", \"\xc4\xa0\": 94, \"\xc4\x8a\": 95";  // space and line break
-  int id = 256;
-  for (const char* token : kControlTokens)
+  for (const std::string& token : control_tokens)
     added +=
         (added.empty() ? std::string() : ", ") + R"({"id": )" + std::to_string(id++) +
         R"(, "content": ")" + token +

@@ -8,7 +8,9 @@
 
 #include <cstring>
 
-#include "cli/chat_session.h"
+#include "chat/small_tokenizer.h"
+#include "cli/answer_display.h"
+#include "cli/terminal.h"
 #include "core/json_writer.h"
 #include "trained_run.h"
 
@@ -93,8 +95,7 @@ TEST_F(ChatProgram, OptionsOfAChatNeedIt) {
   const std::pair<const char*, const char*> cases[] = {
       {"--system x -p hi", "error: --system: belongs to a chat; add --chat\n"},
       {"--messages m.json", "error: --messages: belongs to a chat; add --chat\n"},
-      {"--chat --ids 1,2",
-       "error: --ids: goes into no chat form; give a text, or leave out --chat\n"},
+      {"--chat --ids 1,2", "error: --ids: cannot be combined with --chat; remove one of them\n"},
       {"--chat -p hi --messages m.json",
        "error: prompt: -p and --messages are given; each sets the prompt, and there can be only "
        "one\n  keep one of them\n"},
@@ -266,21 +267,162 @@ TEST_F(ChatProgram, AnInterruptDoesNotEndTheSession) {
   EXPECT_GE(lines, 8);  // the settings, and an answer
 }
 
-TEST(ThinkingStyle, DimsThoughtsWhereverTheTextIsCut) {
-  const std::string text = "<think>\nhm</think>\n\nyes <thin>";
-  for (std::size_t cut = 0; cut <= text.size(); ++cut) {
-    ThinkingStyle style(true, false);
-    std::string shown = style.push(text.substr(0, cut));
-    shown += style.push(text.substr(cut));
-    shown += style.finish();
-    EXPECT_EQ(shown, "\x1b[2m<think>\nhm</think>\x1b[0m\n\nyes <thin>") << cut;
+// The tiny model, published, with a vocabulary that has these control tokens from kFirstControl on.
+class SpeakingModel {
+ public:
+  static constexpr int kFirstControl = 100;
+
+  explicit SpeakingModel(std::vector<std::string> controls, const std::string& source = "q")
+      : controls_(std::move(controls)) {
+    const Finished exported = ckpt({"export", trained_run(), "--to", path()});
+    EXPECT_EQ(exported.code, 0) << exported.err;
+    folder_.write("model/tokenizer.json",
+                  lamina::testing::tokenizer_json(controls_, kFirstControl));
+    folder_.write("model/chat_template.jinja", source);
   }
-  ThinkingStyle inside(true, true);
-  EXPECT_EQ(inside.push("hm"), "\x1b[2mhm");
-  EXPECT_EQ(inside.finish(), "\x1b[0m");
-  ThinkingStyle off(false, true);
-  EXPECT_EQ(off.push(text), text);
-  EXPECT_EQ(off.finish(), "");
+
+  std::string path() const { return folder_ / "model"; }
+  // Options that make the model say `answer`, in which control tokens are written as spelt.
+  std::string saying(std::string_view answer) const {
+    std::string ids;
+    int count = 0;
+    while (!answer.empty()) {
+      int id = answer[0] == ' ' ? 94 : answer[0] == '\n' ? 95 : answer[0] - 33;
+      std::size_t length = 1;
+      for (std::size_t i = 0; i < controls_.size(); ++i)
+        if (answer.starts_with(controls_[i])) {
+          id = kFirstControl + static_cast<int>(i);
+          length = controls_[i].size();
+        }
+      answer.remove_prefix(length);
+      ids += (ids.empty() ? "" : ",") + std::to_string(id);
+      ++count;
+    }
+    return fmt::format(" -m {} --dtype float32 --force-first-ids {} -n {}", path(), ids, count);
+  }
+
+ private:
+  TempDir folder_;
+  std::vector<std::string> controls_;
+};
+
+struct Said {
+  std::vector<std::string> controls;
+  std::string answer;
+  std::string more = "";  // options
+};
+
+const Said kThoughts[] = {
+    {{"<|channel|>", "<|message|>", "<|end|>", "<|start|>"},
+     "<|channel|>analysis<|message|>Hmm 2+2.<|end|><|start|>assistant<|channel|>final<|message|>4"},
+    {{"<|channel>", "<channel|>"}, "<|channel>thought\nHmm 2+2.\n<channel|>4"},
+    {{"[THINK]", "[/THINK]"}, "[THINK]Hmm 2+2.[/THINK]4"},
+    {{"<think>", "</think>"}, "<think>Hmm 2+2.</think>4"},
+    {{"<|x|>"}, "<think>Hmm 2+2.</think>4"},
+    {{"<|x|>"}, "<|x|>Hmm 2+2.==4", " --reasoning-begin '<|x|>' --reasoning-end =="},
+};
+
+TEST(ChatReasoning, OfEveryPublishedFormIsApartInJson) {
+  for (const Said& said : kThoughts) {
+    const SpeakingModel model(said.controls);
+    const Finished result =
+        run_shell(kProgram + " decode --chat -p hi --json" + model.saying(said.answer) + said.more);
+    ASSERT_EQ(result.code, 0) << result.err;
+    const JsonDocument json = JsonDocument::parse(result.out, "stdout");
+    EXPECT_EQ(json.root().at("reasoning_content").as_string(), "Hmm 2+2.") << said.answer;
+    EXPECT_EQ(json.root().at("content").as_string(), "4") << said.answer;
+  }
+}
+
+TEST(ChatReasoning, IsApartInSavedConversations) {
+  for (const Said& said : kThoughts) {
+    const SpeakingModel model(said.controls);
+    TempDir folder;
+    const Finished result = run_shell("printf 'q\\n/save " + (folder / "s.json") + "\\n' | " +
+                                      kProgram + " chat" + model.saying(said.answer) + said.more);
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(result.out, ::testing::MatchesRegex("<think>\n?Hmm 2\\+2\\.\n?</think>4\n"));
+    const JsonDocument saved = JsonDocument::read(folder / "s.json");
+    const JsonValue answer = saved.root().at("messages").element(1);
+    EXPECT_EQ(answer.at("reasoning_content").as_string(), "Hmm 2+2.") << said.answer;
+    EXPECT_EQ(answer.at("content").as_string(), "4") << said.answer;
+  }
+}
+
+// The template of the second turn sees the first answer without its reasoning.
+TEST(ChatReasoning, ReachesTheNextPromptAsTheTemplateWants) {
+  const SpeakingModel model({"[THINK]", "[/THINK]"},
+                            "{% for m in messages %}{% if m.role == 'assistant' %}"
+                            "{{ raise_exception(m.thinking ~ '|' ~ m.content) }}{% endif %}"
+                            "{{ m.content }}{% endfor %}");
+  const Finished result =
+      run_shell("printf 'q\\nr\\n' | " + kProgram + " chat" + model.saying("[THINK]Hmm[/THINK]4"));
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("Hmm|4"));
+}
+
+TEST(ChatReasoning, MarksOfTheUserComeInPairs) {
+  for (const char* command : {"decode --chat -p hi", "chat"}) {
+    const std::string line = kProgram + " " + command + " -m x --reasoning-begin ";
+    const Finished alone = run_shell(line + "a");
+    EXPECT_EQ(alone.code, 2);
+    EXPECT_EQ(alone.err, "error: --reasoning-begin: needs --reasoning-end, too\n");
+    EXPECT_EQ(run_shell(line + "'' --reasoning-end b").err,
+              "error: --reasoning-begin: got ''; expected at least one character\n");
+  }
+}
+
+// On a terminal with 80 columns, which util-linux's script makes.
+Finished on_terminal(const std::string& line) {
+  return run_shell("TERM=dumb script -qec '" + line + "' /dev/null </dev/null");
+}
+
+TEST(ModelText, ControlCharactersAreEscapedOnATerminal) {
+  // ESC ] 0 ; p w n BEL
+  const std::string ids = "27,93,48,59,112,119,110,7";
+  const std::string decode = kProgram + " decode -q --no-stats -m " + trained_run() +
+                             " -p hi --temp 0 -n 8 --force-first-ids " + ids;
+  TempDir folder;
+  const std::string source = folder.write("t.jinja", "{{ x }}");
+  const std::string context = folder.write("c.json", R"({"x": "\u001b]0;pwn\u0007"})");
+  const std::string lines[] = {
+      decode, decode + " --chat --chat-template " + folder.write("u.jinja", "u"),
+      "echo hi | " + kProgram + " chat -q -m " + trained_run() + " --chat-template " +
+          (folder / "u.jinja") + " --temp 0 -n 8 --force-first-ids " + ids,
+      kProgram + " tokenize -m " + trained_run() + " --decode --ids " + ids,
+      kProgram + " template " + source + " --context " + context};
+  for (const std::string& line : lines) {
+    const Finished shown = on_terminal(line);
+    EXPECT_THAT(shown.out, HasSubstr("\\x1b]0;pwn\\x07")) << line << shown.err;
+    EXPECT_EQ(shown.out.find('\x1b'), std::string::npos) << line;
+    EXPECT_THAT(on_terminal(line + " --raw").out, HasSubstr("\x1b]0;pwn\x07")) << line;
+    EXPECT_THAT(run_shell(line).out, HasSubstr("\x1b]0;pwn\x07")) << line;
+  }
+}
+
+TEST(ModelText, OverridesOfDirectionAreEscapedAndTheRestIsNot) {
+  EXPECT_EQ(terminal_text("a\tb\n\xc3\xa9 \xe2\x80\xae\xe2\x81\xa6 \xe2\x80\x94\r\xc2\x9b"),
+            "a\tb\n\xc3\xa9 \\xe2\\x80\\xae\\xe2\\x81\\xa6 \xe2\x80\x94\\x0d\\xc2\\x9b");
+}
+
+TEST(AnswerDisplay, DimsReasoningWhereverTheTextIsCut) {
+  const std::string text = "<think>\nhm</think>\n\nyes <thin";
+  const chat::ReasoningMarks marks;
+  for (std::size_t cut = 0; cut <= text.size(); ++cut) {
+    std::string shown;
+    AnswerDisplay display(marks, false, {.dim_reasoning = true},
+                          [&](std::string_view piece) { shown += piece; });
+    display.push(text.substr(0, cut));
+    display.push(text.substr(cut));
+    EXPECT_EQ(display.finish().answer, "yes <thin");
+    EXPECT_EQ(shown, "\x1b[2m<think>\nhm</think>\x1b[0m\n\nyes <thin") << cut;
+  }
+  std::string shown;
+  AnswerDisplay inside(marks, true, {.dim_reasoning = true, .escape_controls = true},
+                       [&](std::string_view piece) { shown += piece; });
+  inside.push("h\x1bm");
+  inside.finish();
+  EXPECT_EQ(shown, "\x1b[2m<think>h\\x1bm</think>\x1b[0m");
 }
 
 }  // namespace

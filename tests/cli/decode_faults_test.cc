@@ -150,6 +150,44 @@ TEST(DecodeFaults, APromptThatIsNotUtf8SaysWhere) {
   EXPECT_THAT(read.err, HasSubstr("prompt.txt: is not UTF-8: byte 3 is 0xe9"));
 }
 
+TEST(DecodeFaults, OneLineFeedAtTheEndOfAFileIsNoPartOfThePrompt) {
+  TempDir folder;
+  const std::string command = kLamina + " decode -n 1 --json -m " + trained_run();
+  const auto num_tokens = [](const Finished& result) {
+    EXPECT_EQ(result.code, 0) << result.err;
+    return JsonDocument::parse(result.out, "stdout")
+        .root()
+        .at("timings")
+        .at("prompt_tokens")
+        .as_int64();
+  };
+  const std::int64_t two = num_tokens(run_shell(command + " -p hi"));
+  EXPECT_EQ(num_tokens(run_shell("echo hi | " + command)), two);
+  EXPECT_EQ(num_tokens(run_shell("echo hi | " + command + " -f -")), two);
+  EXPECT_EQ(num_tokens(run_shell("printf hi | " + command)), two);
+  EXPECT_EQ(num_tokens(run_shell("printf 'hi\\n\\n' | " + command)), two + 1);
+  EXPECT_EQ(num_tokens(run_shell(command + " -f " + folder.write("p.txt", "hi\n"))), two);
+  EXPECT_EQ(num_tokens(run_shell(command + " -p $'hi\\n'")), two + 1);
+}
+
+// Its first line could be a secret.
+TEST(DecodeFaults, AFileThatIsNoModelIsNotShown) {
+  TempDir folder;
+  folder.write("secret.toml", "root:x:0:0\n");
+  folder.write("adapter/adapter_config.json",
+               R"({"peft_type": "LORA", "base_model_name_or_path": ")" +
+                   folder.write("secret", "root:x:0:0\n") +
+                   R"(", "r": 1, "lora_alpha": 1, "target_modules": ["q_proj"]})");
+  for (const auto& [name, code] : {std::pair{"secret.toml", 2}, {"secret", 4}, {"adapter", 4}}) {
+    const Finished result = run_shell(kLamina + " decode -p x -m " + (folder / name));
+    EXPECT_EQ(result.code, code) << name;
+    EXPECT_EQ(result.err.find("root:"), std::string::npos) << result.err;
+  }
+  const Finished plan = run_shell(kLamina + " plan " + (folder / "secret"));
+  EXPECT_EQ(plan.code, 2);
+  EXPECT_EQ(plan.err.find("root:"), std::string::npos) << plan.err;
+}
+
 TEST(DecodeFaults, AReaderThatGoesAwayEndsItWithoutWords) {
   const Finished result = run_shell(kLamina + " decode -m " + long_model() +
                                     " -p a -n 100000 --ignore-eos --ctx-size 100100 2>" +

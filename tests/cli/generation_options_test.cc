@@ -69,6 +69,32 @@ TEST(GenerationOptions, RefuseWhatTheyCannotBe) {
   EXPECT_EQ(decode({"--typical-p", "1.5"}).code, 2);
 }
 
+TEST(GenerationOptions, RefuseIdsOutsideOfTheVocabulary) {
+  for (const auto& [option, value] : {std::pair{"--force-first-ids", "999"},
+                                      {"--force-last-ids", "1,999"},
+                                      {"--suppress-ids", "258,999"},
+                                      {"--suppress-first-ids", "999"},
+                                      {"--bad-ids", "1,999"},
+                                      {"--logit-bias", "999=1"}}) {
+    const Finished result = decode({option, value});
+    EXPECT_EQ(result.code, 2) << option;
+    EXPECT_EQ(result.err, std::string("error: ") + option + ": id " +
+                              (std::string(value) == "258,999" ? "258" : "999") +
+                              " is outside the vocabulary of 258; use 0 to 257\n");
+  }
+  EXPECT_EQ(decode({"--suppress-ids", "257"}).code, 0);
+}
+
+TEST(GenerationOptions, ATextThatTheContextCutsSaysSo) {
+  const auto reason = [](std::vector<std::string> words) {
+    words.insert(words.end(), {"--json", "--ignore-eos"});
+    return decode(words).out;
+  };
+  EXPECT_THAT(reason({"-n", "500"}), HasSubstr("\"finish_reason\": \"context\""));
+  EXPECT_THAT(reason({"-n", "5"}), HasSubstr("\"finish_reason\": \"length\""));
+  EXPECT_THAT(reason({"-n", "5", "--ctx-size", "4"}), HasSubstr("\"finish_reason\": \"context\""));
+}
+
 TEST(GenerationOptions, WithNothingLeftToDrawTheExitCodeIsThree) {
   std::string all = "0";
   for (int id = 1; id < 258; ++id) all += "," + std::to_string(id);

@@ -122,7 +122,7 @@ TEST(DecodeErrors, TheEndOfTheContextIsAReasonToStop) {
   Finished f = w.lamina({"decode", "-m", golden_model("gpt2_prefixed"), "--ids", ids(60), "-n",
                          "30", "--ignore-eos", "--json"});
   EXPECT_EQ(f.code, 0) << f.err;
-  EXPECT_THAT(f.out, ::testing::HasSubstr("\"finish_reason\": \"length\""));
+  EXPECT_THAT(f.out, ::testing::HasSubstr("\"finish_reason\": \"context\""));
 }
 
 TEST(DecodeErrors, SamplingOptionsHaveLimits) {

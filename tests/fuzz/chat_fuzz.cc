@@ -19,6 +19,15 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     for (std::size_t i = 0; i < conversation.size(); ++i)
       static_cast<void>(conversation.role(i).size());
     static_cast<void>(form.render(conversation));
+    // Reasoning is the same wherever the text is cut.
+    const chat::ReasoningMarks marks;
+    chat::ReasoningSplitter splitter(marks, false);
+    splitter.push(std::string_view(written).substr(0, size % (written.size() + 1)));
+    splitter.push(std::string_view(written).substr(size % (written.size() + 1)));
+    splitter.finish();
+    const chat::Thought whole = chat::split_thought(written);
+    LAMINA_ASSERT(splitter.thought().reasoning == whole.reasoning);
+    LAMINA_ASSERT(splitter.thought().answer == whole.answer);
   });
   return 0;
 }

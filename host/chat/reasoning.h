@@ -1,0 +1,92 @@
+// Separates a model's reasoning from its answer, by the marks that models put around reasoning.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "jinja/template.h"
+#include "text/tokenizer.h"
+
+namespace lamina::chat {
+
+// An answer of a model, and the reasoning before it. The reasoning has no line breaks at its ends,
+// the answer none at its beginning.
+struct Thought {
+  std::string reasoning, answer;
+};
+
+// The marks of one model. A mark may be ordinary text, control tokens, or both. Const and safe to
+// share between threads.
+class ReasoningMarks {
+ public:
+  // "<think>" and "</think>" in the text.
+  ReasoningMarks();
+  // One pair of texts, which may hold control tokens of the tokenizer. REQUIRES: neither is empty.
+  ReasoningMarks(const text::Tokenizer& tokenizer, std::string_view begin, std::string_view end);
+  // "<think>" and "</think>", and the other published marks that the tokenizer has a token for or
+  // that the template, whose rendering this is, contains.
+  static ReasoningMarks published(const text::Tokenizer& tokenizer,
+                                  const jinja::Rendered& rendered);
+
+  // Control tokens that are part of a mark: a splitter must see them.
+  const std::vector<text::TokenId>& control_tokens() const { return control_tokens_; }
+  // True if a prompt ends with the mark that begins reasoning, and maybe white space.
+  bool opened_by(const jinja::Rendered& prompt) const;
+
+ private:
+  friend class ReasoningSplitter;
+  enum class Role {
+    begin_reasoning,
+    end_reasoning,  // without a beginning: all text before it is reasoning
+    begin_answer,   // of a channel, or between messages
+  };
+  struct Mark {
+    std::string text;  // as published
+    std::string code;  // with control tokens as codes that no text contains
+    Role role;
+  };
+  ReasoningMarks(const text::Tokenizer& tokenizer, std::vector<Mark> marks);
+
+  std::vector<Mark> marks_;  // longest first
+  std::vector<text::TokenId> control_tokens_;
+};
+
+enum class AnswerPart { reasoning, answer };
+
+// Splits a text that arrives in pieces. Holds back what may become a mark.
+class ReasoningSplitter {
+ public:
+  // `marks` is borrowed. `inside`: the text begins with reasoning. `emit` gets the text without
+  // marks as soon as its part is certain.
+  using Emit = std::function<void(std::string_view text, AnswerPart part)>;
+  ReasoningSplitter(const ReasoningMarks& marks, bool inside, Emit emit = {});
+
+  void push(std::string_view text);
+  void push_control(text::TokenId id);  // one of marks.control_tokens()
+  void finish();
+
+  // All that was pushed, after finish().
+  Thought thought() const;
+  // True for text that was emitted as an answer and turned out to be reasoning.
+  bool lacked_beginning() const { return lacked_beginning_; }
+
+ private:
+  void drain(bool at_end);
+  void obey(const ReasoningMarks::Mark& mark);
+  void put(std::string_view text);
+
+  const ReasoningMarks& marks_;
+  Emit emit_;
+  AnswerPart part_;
+  std::string held_;  // in codes
+  std::string reasoning_, answer_;
+  bool has_reasoning_;  // maybe empty
+  bool lacked_beginning_ = false;
+};
+
+// Of a whole text without control tokens.
+Thought split_thought(std::string_view text);
+
+}  // namespace lamina::chat

@@ -1,0 +1,44 @@
+// Shows an answer of a chat as it comes, and separates its reasoning.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "chat/reasoning.h"
+#include "decode/generate.h"
+
+namespace lamina::cli {
+
+struct AnswerStyle {
+  bool dim_reasoning = false;    // with escape sequences
+  bool escape_controls = false;  // see terminal_text()
+};
+
+// Reasoning is shown between "<think>" and "</think>", however the model marks it.
+class AnswerDisplay {
+ public:
+  // `marks` is borrowed. `inside`: the prompt ends with the beginning of reasoning.
+  AnswerDisplay(const chat::ReasoningMarks& marks, bool inside, AnswerStyle style,
+                std::function<void(std::string_view)> emit);
+  AnswerDisplay(const AnswerDisplay&) = delete;
+  AnswerDisplay& operator=(const AnswerDisplay&) = delete;
+
+  // Makes a generation pass its control tokens on. The display must outlive it.
+  void watch(decode::GenerateOptions& options);
+  void push(std::string_view text) { splitter_.push(text); }
+  // Shows what was held back, and returns all parts.
+  chat::Thought finish();
+
+ private:
+  void show(std::string_view text, chat::AnswerPart part);
+  void change(chat::AnswerPart part);
+  void emit(std::string_view text);
+
+  const chat::ReasoningMarks& marks_;
+  AnswerStyle style_;
+  std::function<void(std::string_view)> emit_;
+  chat::AnswerPart shown_ = chat::AnswerPart::answer;
+  chat::ReasoningSplitter splitter_;
+};
+
+}  // namespace lamina::cli
