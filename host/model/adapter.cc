@@ -1,16 +1,23 @@
 #include "model/adapter.h"
 
 #include <algorithm>
+#include <deque>
+#include <map>
+#include <set>
+#include <unordered_map>
 
 #include "core/error.h"
+#include "core/log.h"
 #include "core/suggest.h"
+#include "io/weight_files.h"
 #include "publishers/formats.h"
+#include "weights/peft_names.h"
 #include "weights/tensor_map.h"
 
 namespace lamina::model {
 namespace {
 
-constexpr std::string_view kAllLinear = "all-linear";
+using weights::kAllLinear;
 
 // A matrix of the layers, by our name and by its module's.
 struct Candidate {
@@ -58,10 +65,6 @@ std::vector<Candidate> candidates_of(const decoder::Model& base) {
   return out;
 }
 
-bool is_called(const std::string& name, const std::string& target) {
-  return name == target || name.ends_with("." + target);
-}
-
 // Matrices that files hold as one called `target` ("qkv_proj"): adapters of its rows.
 std::vector<decoder::AdapterTarget> parts_called(const decoder::Model& base,
                                                  const std::vector<Candidate>& candidates,
@@ -69,7 +72,7 @@ std::vector<decoder::AdapterTarget> parts_called(const decoder::Model& base,
   const weights::TensorMap map = weights::published_tensors(base, weights::Layout::fused);
   std::vector<decoder::AdapterTarget> out;
   for (const weights::PublishedTensor& tensor : map.tensors()) {
-    if (!is_called(decoder::module_name(tensor.name), target)) continue;
+    if (!weights::is_called(decoder::module_name(tensor.name), target)) continue;
     std::vector<weights::Piece> pieces;
     for (const int piece : tensor.pieces)
       pieces.push_back(map.pieces()[static_cast<std::size_t>(piece)]);
@@ -117,7 +120,8 @@ decoder::Adapter adapter_of(const decoder::Model& base, const weights::PeftConfi
     out.all = out.all || target == kAllLinear;
     for (const Candidate& c : candidates) {
       const bool all = target == kAllLinear;
-      if (!all && !is_called(c.module, target) && !is_called(c.ours, target)) continue;
+      if (!all && !weights::is_called(c.module, target) && !weights::is_called(c.ours, target))
+        continue;
       if (!c.alone && all) continue;
       if (c.is_stack && !c.alone) {
         stack = &c;
@@ -152,9 +156,197 @@ decoder::Adapter adapter_of(const decoder::Model& base, const weights::PeftConfi
   return out;
 }
 
+namespace {
+
+const char* const kMergeIt = "merge it into its model with PEFT, and use that";
+
+// The modules of a model by every name that files may have for them.
+class ModuleTable {
+ public:
+  explicit ModuleTable(const decoder::Model& base) : base_(base) {
+    for (const weights::Layout layout : {weights::Layout::published, weights::Layout::fused}) {
+      maps_.push_back(weights::published_tensors(base, layout));
+      for (const weights::PublishedTensor& tensor : maps_.back().tensors())
+        for (const std::string& name :
+             weights::spellings(tensor.name, base.family().tensor_prefixes()))
+          places_.try_emplace(decoder::module_name(name), Place{maps_.size() - 1, &tensor});
+    }
+  }
+  ModuleTable(const ModuleTable&) = delete;
+  ModuleTable& operator=(const ModuleTable&) = delete;
+
+  // The tensor of the family's map; null: the model has no such module.
+  const weights::PublishedTensor* find(const std::string& module) const {
+    const auto found = places_.find(module);
+    return found == places_.end() ? nullptr : found->second.tensor;
+  }
+  // Its pieces in the order in which they lie there.
+  std::vector<weights::Piece> pieces_of(const std::string& module) const {
+    const Place& place = places_.at(module);
+    std::vector<weights::Piece> out;
+    for (const int piece : place.tensor->pieces)
+      out.push_back(maps_[place.map].pieces()[static_cast<std::size_t>(piece)]);
+    std::ranges::sort(out, {}, [](const weights::Piece& p) { return p.view.offset; });
+    return out;
+  }
+  // As files hold it that hold nothing together.
+  const weights::TensorMap& published() const { return maps_.front(); }
+
+ private:
+  struct Place {
+    std::size_t map;
+    const weights::PublishedTensor* tensor;
+  };
+  const decoder::Model& base_;
+  std::deque<weights::TensorMap> maps_;
+  std::unordered_map<std::string, Place> places_;
+};
+
+// Finds the matrices that the tensors of an adapter's file are for.
+class SavedAdapter {
+ public:
+  SavedAdapter(const decoder::Model& base, const std::string& directory)
+      : base_(base),
+        config_path_(fmt::format("{}/{}", directory, publishers::kAdapterConfig)),
+        path_(fmt::format("{}/{}.safetensors", directory, publishers::kAdapterStem)),
+        config_(weights::read_peft_config(directory)),
+        targets_(config_, config_path_),
+        candidates_(candidates_of(base)),
+        table_(base) {}
+
+  decoder::Adapter read() {
+    out_ = {.rank = config_.rank,
+            .scale = config_.scale(),
+            .dropout = config_.dropout,
+            .dora = config_.dora};
+    std::set<std::string> modules;
+    const io::WeightFiles files(path_);
+    for (std::string_view name : files.names()) {
+      const std::string module = weights::module_of_adapter_tensor(name);
+      if (module.empty())
+        refuse(path_, fmt::format("tensor '{}' is no part of an adapter of a matrix", name));
+      if (modules.insert(module).second) add(module);
+    }
+    if (out_.targets.empty()) refuse(path_, "has no adapter of a matrix of the layers");
+    check_outside();
+    check_whole();
+    check_lacking();
+    return std::move(out_);
+  }
+
+ private:
+  [[noreturn]] static void refuse(const std::string& where, std::string what,
+                                  const char* note = kMergeIt) {
+    throw UserError(ExitCode::checkpoint, {where, std::move(what), {note}});
+  }
+
+  void add(const std::string& module) {
+    const weights::PublishedTensor* tensor = table_.find(module);
+    if (!tensor) return outside_.push_back(module);
+    if (!targets_.contains(module))
+      refuse(path_,
+             fmt::format("has an adapter of '{}', which target_modules of {} does not name", module,
+                         publishers::kAdapterConfig),
+             "PEFT does not use it: mend one of the two files");
+    const std::vector<weights::Piece> pieces = table_.pieces_of(module);
+    const std::string& first = base_.parameters()[pieces.front().parameter].desc.name;
+    for (const weights::Piece& piece : pieces) {
+      const decoder::Parameter& p = base_.parameters()[piece.parameter];
+      if (!find(p))
+        refuse(path_, fmt::format("has an adapter of '{}'; lamina has adapters of whole matrices "
+                                  "of the layers",
+                                  module));
+      const decoder::AdapterTarget target{p.block, p.desc.name, pieces.size() > 1 ? first : ""};
+      const decoder::AdapterTarget* known = out_.find(p.block, p.desc.name);
+      if (known && *known != target)
+        refuse(path_, fmt::format("has an adapter of '{}', and one of a part of it", module));
+      if (!known) out_.targets.push_back(target);
+      there_[{p.block, p.desc.name}].emplace(piece.parameter, piece.first);
+    }
+    const std::string own = decoder::module_name(tensor->name);
+    if (prefix_.empty() && module != own && module.ends_with(own))
+      prefix_ = module.substr(0, module.size() - own.size());
+    inside_.push_back(module + ".weight");
+  }
+
+  const Candidate* find(const decoder::Parameter& p) const {
+    const auto found = std::ranges::find_if(candidates_, [&](const Candidate& c) {
+      return c.alone && c.block == p.block && c.name == p.desc.name;
+    });
+    return found == candidates_.end() ? nullptr : &*found;
+  }
+
+  // Beside the language model there may be encoders, which nothing here computes.
+  void check_outside() const {
+    if (outside_.empty()) return;
+    const std::vector<std::string_view> inside(inside_.begin(), inside_.end());
+    const auto folders = weights::layer_folders(base_, inside);
+    for (const std::string& module : outside_)
+      if (!base_.config().in_wrapper() || !folders || folders->theirs.empty() ||
+          module.starts_with(folders->theirs))
+        refuse(path_, fmt::format("has an adapter of '{}'; the model has no such module", module));
+    log::info("{}: adapters of {} modules outside the language model are not used, eg '{}'", path_,
+              outside_.size(), outside_.front());
+  }
+
+  void check_whole() const {
+    for (const auto& [matrix, there] : there_) {
+      std::int64_t all = 0;
+      std::string lacking;
+      for (std::size_t i = 0; i < base_.parameters().all().size(); ++i) {
+        const decoder::Parameter& p = base_.parameters().all()[i];
+        if (p.block != matrix.first || p.desc.name != matrix.second) continue;
+        for (const weights::Piece& piece : table_.published().pieces_of(static_cast<int>(i))) {
+          ++all;
+          if (lacking.empty() && !there.contains({static_cast<int>(i), piece.first}))
+            lacking = decoder::module_name(table_.published().tensor_of(piece).name);
+        }
+      }
+      if (!lacking.empty())
+        refuse(path_, fmt::format("has adapters for {} of {} modules like '{}'; lamina has them in "
+                                  "all layers and experts or in none",
+                                  there.size(), all, lacking));
+    }
+  }
+
+  // A matrix that target_modules names and that has no tensors: the file is not whole. PEFT has
+  // none for experts that it holds as one tensor, and chooses itself what "all-linear" means.
+  void check_lacking() const {
+    if (config_.target_modules == std::vector{std::string(kAllLinear)}) return;
+    for (const weights::PublishedTensor& tensor : table_.published().tensors()) {
+      const weights::Piece& piece =
+          table_.published().pieces()[static_cast<std::size_t>(tensor.pieces.front())];
+      const decoder::Parameter& p = base_.parameters()[piece.parameter];
+      const Candidate* matrix = find(p);
+      const std::string module = prefix_ + decoder::module_name(tensor.name);
+      if (!matrix || matrix->is_stack || out_.find(p.block, p.desc.name) ||
+          p.layer >= base_.config().num_layers() || !targets_.contains(module))
+        continue;
+      refuse(path_,
+             fmt::format("has no adapter of '{}', which target_modules of {} names", module,
+                         publishers::kAdapterConfig),
+             "copy the adapter again: a part of it is missing");
+    }
+  }
+
+  const decoder::Model& base_;
+  std::string config_path_, path_;
+  weights::PeftConfig config_;
+  weights::TargetModules targets_;
+  std::vector<Candidate> candidates_;
+  ModuleTable table_;
+  decoder::Adapter out_;
+  std::vector<std::string> inside_;   // matrices of the model that have an adapter
+  std::vector<std::string> outside_;  // modules that the model does not have
+  std::string prefix_;                // what the file puts before the names of the family's map
+  // By matrix: parameters and places of those that have an adapter.
+  std::map<std::pair<std::uint32_t, std::string>, std::set<std::pair<int, std::int64_t>>> there_;
+};
+
+}  // namespace
+
 decoder::Adapter adapter_of(const decoder::Model& base, const std::string& directory) {
-  return adapter_of(base, weights::read_peft_config(directory),
-                    fmt::format("{}/{}", directory, publishers::kAdapterConfig));
+  return SavedAdapter(base, directory).read();
 }
 
 }  // namespace lamina::model

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "decoder/model.h"
-#include "weights/peft.h"
+#include "weights/peft_config.h"
 
 namespace lamina::model {
 
@@ -13,7 +13,10 @@ namespace lamina::model {
 // another tensor, which PEFT's form has no word for.
 decoder::Adapter adapter_of(const decoder::Model& base, const weights::PeftConfig& config,
                             const std::string& where);
-// With the configuration in `directory`. Errors: also those of weights::read_peft_config().
+// The one in `directory`: of the matrices that its tensors are for. Errors: those of
+// weights::read_peft_config(); exit 4 where a tensor is for something else than a matrix of the
+// layers, where target_modules does not name its module (PEFT would not use it), and where a matrix
+// has an adapter in some of its layers or experts only.
 decoder::Adapter adapter_of(const decoder::Model& base, const std::string& directory);
 
 }  // namespace lamina::model

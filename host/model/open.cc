@@ -18,6 +18,7 @@
 #include "text/token_compression.h"
 #include "train/checkpoint.h"
 #include "train/run_directory.h"
+#include "weights/peft_config.h"
 #include "weights/published_form.h"
 #include "weights/tensor_map.h"
 #include "weights/weights.h"
@@ -195,9 +196,18 @@ std::string base_of_adapter(const std::string& path) {
       fs::exists(directory / "model.toml"))
     return {};
   const std::string base = weights::read_peft_config(path).base;
-  for (const fs::path& candidate : {directory / base, fs::path(base)})
-    if (!base.empty() && (fs::is_directory(candidate) || !io::gguf_in(candidate.string()).empty()))
+  for (const fs::path& candidate : {directory / base, fs::path(base)}) {
+    if (base.empty() || !fs::exists(candidate)) continue;
+    if (fs::is_directory(candidate) || !io::gguf_in(candidate.string()).empty())
       return candidate.lexically_normal().string();
+    throw UserError(
+        ExitCode::checkpoint,
+        {fmt::format("{}/{}", path, publishers::kAdapterConfig),
+         fmt::format("'base_model_name_or_path' must be the directory of a model or a GGUF file, "
+                     "got '{}'",
+                     printable(base)),
+         {"give its model with -m, and --adapter " + path}});
+  }
   throw UserError(ExitCode::checkpoint,
                   {path,
                    fmt::format("is an adapter of '{}', which is not here", printable(base)),

@@ -3,7 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <optional>
+#include <set>
 
 #include "core/error.h"
 #include "core/log.h"
@@ -15,6 +18,7 @@
 #include "publishers/formats.h"
 #include "registry/library.h"
 #include "text/token_difference.h"
+#include "weights/peft_names.h"
 #include "weights/published_form.h"
 
 namespace lamina::model {
@@ -56,13 +60,37 @@ std::unique_ptr<decoder::Model> make_adapted(const config::ModelSource& source,
   return make_model(source, plugins, options);
 }
 
-// The adapter's configuration as PEFT reads it beside every checkpoint.
+// The adapter's configuration as PEFT reads it beside every checkpoint, for a base that is
+// published as published.json says, one of the files that go along.
 void add_adapter_file(const config::RunConfig& run, const std::string& other, Training& out) {
   if (!out.model->adapter()) return;
-  out.inherited.files.push_back(
-      {std::string(publishers::kAdapterConfig),
-       weights::peft_config_text(run.lora.rank > 0 ? lora_of(run)
-                                                   : weights::read_peft_config(other))});
+  std::vector<train::SideFile>& files = out.inherited.files;
+  const auto text = std::ranges::find(files, weights::kPublishedFormFile, &train::SideFile::name);
+  std::optional<weights::PublishedForm> form;
+  if (text != files.end()) form = weights::PublishedForm::of_text(text->bytes);
+  const weights::PeftConfig config =
+      run.lora.rank > 0 ? lora_of(run) : weights::read_peft_config(other);
+  const weights::AdapterNames names(*out.model, form ? &*form : nullptr);
+  files.push_back({std::string(publishers::kAdapterConfig),
+                   weights::peft_config_text(names.for_peft(*out.model, config))});
+  if (const std::string module = weights::module_named_as_experts(*out.model); !module.empty())
+    log::warning(
+        "PEFT 0.21 with transformers 5 does not apply the adapters of '{}', since experts' modules "
+        "have that name, too; `lamina ckpt merge` makes a model for it",
+        module);
+}
+
+// The same matrices, and the same sums. What only training reads may differ.
+bool is_same_adapter(const decoder::Model& a, const decoder::Model& b) {
+  const auto names_in = [](const decoder::Model& model) {
+    std::set<std::string> out;
+    for (const decoder::Parameter& p : model.parameters().all())
+      if (decoder::is_adapter(p.name)) out.insert(p.name);
+    return out;
+  };
+  const decoder::Adapter &x = *a.adapter(), &y = *b.adapter();
+  const bool same_scale = std::abs(x.scale - y.scale) <= 1e-12 * std::abs(x.scale);  // a decimal
+  return x.rank == y.rank && same_scale && x.dora == y.dora && names_in(a) == names_in(b);
 }
 
 // The directory's description with what the run file says itself on top.
@@ -191,13 +219,13 @@ Training resumed(const config::RunConfig& run, const registry::Catalog& plugins,
   out.model = make_adapted(with_own_keys(from, run), plugins,
                            {.scan_layers = run.train.scan_layers, .compress_tokens = compress}, run,
                            from.adapter);
-  add_adapter_file(run, from.adapter, out);
   out.inherited.directory = from.directory;
   for (train::SideFile& file : side_files(from.directory))
     out.inherited.files.push_back(std::move(file));
   const std::string form(weights::kPublishedFormFile);
   if (fs::exists(fs::path(from.directory) / form))
     out.inherited.files.push_back(read_side_file(from.directory, form));
+  add_adapter_file(run, from.adapter, out);
   return out;
 }
 
@@ -217,7 +245,7 @@ Pair make_both(const config::RunConfig& run, const Description& from,
   }
   out.model = make_own(run, from, *out.source, plugins, options);
   check_values(run, *out.model, *out.source);
-  if (out.source->adapter() && out.source->adapter() != out.model->adapter())
+  if (out.source->adapter() && !is_same_adapter(*out.source, *out.model))
     throw UserError(ExitCode::usage,
                     {place_of(run, "lora.rank"),
                      fmt::format("[lora] differs from the adapter of {}", from.adapter),

@@ -40,6 +40,11 @@ inline constexpr std::string_view kAdapterDown = ".lora_A.weight", kAdapterUp = 
 inline constexpr std::string_view kAdapterConfig = "adapter_config.json";
 inline constexpr std::string_view kAdapterStem = "adapter_model";
 
+// Where multimodal models have the layers of their language model: in files, and in the classes of
+// transformers since 4.52. Others have the same folder in both.
+inline constexpr std::string_view kLanguageModelFolders[] = {"language_model.model.",
+                                                             "model.language_model."};
+
 // Keys of config.json that say how weights are compressed: a checkpoint that is not has none.
 inline constexpr std::string_view kCompressionKeys[] = {
     "quantization_config",

@@ -231,6 +231,14 @@ void save_checkpoint(const std::string& path, const CheckpointContents& contents
                                        {averages_of(parameters, contents.state)}, progress.step);
     files.insert(files.end(), average.begin(), average.end());
   }
+  const auto write = [&](const std::string& name, const std::string& bytes) {
+    files.push_back(io::write_durably(directory + "/" + name, bytes));
+    files.back().name = name;
+  };
+  for (const SideFile& file : contents.side_files) {
+    io::make_folder_of(directory + "/" + file.name);
+    write(file.name, file.bytes);
+  }
   if (contents.model.adapter()) {
     // From what was just written: those in memory may be a later step's by now.
     const io::WeightFiles written(directory);
@@ -239,19 +247,13 @@ void save_checkpoint(const std::string& path, const CheckpointContents& contents
           reinterpret_cast<const float*>(written.tensor(parameters[parameter].name).bytes.data()),
           static_cast<std::size_t>(parameters[parameter].num_elements()));
     };
-    const auto adapter = weights::write_adapter(contents.model, directory, values);
+    const auto form = weights::PublishedForm::beside(directory);
+    const auto adapter =
+        weights::write_adapter(contents.model, form ? &*form : nullptr, directory, values);
     files.insert(files.end(), adapter.begin(), adapter.end());
   }
-  const auto write = [&](const std::string& name, const std::string& bytes) {
-    files.push_back(io::write_durably(directory + "/" + name, bytes));
-    files.back().name = name;
-  };
   write("model.toml", contents.model_file);
   write("run.toml", contents.run_file);
-  for (const SideFile& file : contents.side_files) {
-    io::make_folder_of(directory + "/" + file.name);
-    write(file.name, file.bytes);
-  }
   if (!text::has_tokenizer(directory))
     for (const std::string& name : contents.tokenizer.save(directory)) {
       io::sync_file(directory + "/" + name);

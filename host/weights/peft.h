@@ -1,4 +1,4 @@
-// Adapters as PEFT keeps them: adapter_config.json beside adapter_model.safetensors.
+// The weights of adapters: adapter_model.safetensors, and what they add to the matrices.
 #pragma once
 
 #include <cstdint>
@@ -9,31 +9,16 @@
 
 #include "decoder/model.h"
 #include "io/durable_file.h"
+#include "weights/published_form.h"
 
 namespace lamina::weights {
 
-// What adapter_config.json says of a LoRA.
-struct PeftConfig {
-  std::int64_t rank = 0;
-  double alpha = 0;
-  double dropout = 0;
-  bool rslora = false;
-  bool dora = false;
-  std::vector<std::string> target_modules;  // or "all-linear" alone
-  std::string base;                         // base_model_name_or_path
-
-  double scale() const;
-};
-
-// Errors (class checkpoint): damaged, another kind of adapter, or a feature that lamina lacks, by
-// name.
-PeftConfig read_peft_config(const std::string& directory);
-std::string peft_config_text(const PeftConfig& config);
-
 // Writes adapter_model.safetensors of a model with an adapter, in f32, and returns its checksums.
-// `values` gives those of a parameter.
+// Tensors are called as PEFT calls them for the class that `form` was published as; null: for the
+// class of the family. `values` gives the values of a parameter.
 using ParameterValues = std::function<std::span<const float>(int parameter)>;
-std::vector<io::FileDigest> write_adapter(const decoder::Model& model, const std::string& directory,
+std::vector<io::FileDigest> write_adapter(const decoder::Model& model, const PublishedForm* form,
+                                          const std::string& directory,
                                           const ParameterValues& values);
 
 // The matrix that computes what `weight` and its adapter do, in place: weight += scale b a, and

@@ -92,6 +92,8 @@ Edits changed_values(const decoder::Model& model, const decoder::Model& source,
   return out;
 }
 
+constexpr JsonOptions kReading = {.code = ExitCode::checkpoint, .infinite_numbers = true};
+
 // What the family calls the values of a tensor: without the end that says they are in blocks, where
 // it knows that name.
 std::string_view name_of_values(const decoder::Model& model, std::string_view tensor) {
@@ -124,8 +126,14 @@ void write_tensors(JsonWriter& json, const decoder::Model& model, const io::Weig
 }  // namespace
 
 PublishedForm::PublishedForm(const std::string& path)
-    : document_(
-          JsonDocument::read(path, {.code = ExitCode::checkpoint, .infinite_numbers = true})) {
+    : PublishedForm(JsonDocument::read(path, kReading)) {}
+
+PublishedForm PublishedForm::of_text(std::string text) {
+  return PublishedForm(
+      JsonDocument::parse(std::move(text), std::string(kPublishedFormFile), kReading));
+}
+
+PublishedForm::PublishedForm(JsonDocument document) : document_(std::move(document)) {
   for (const auto& [tensor, form] : document_.root().at("tensors").members()) {
     const auto dtype = parse_dtype(form.at("dtype").as_string());
     if (!dtype) form.at("dtype").fail("must be an element type, got " + form.describe());
@@ -145,6 +153,15 @@ std::optional<PublishedForm> PublishedForm::beside(const std::string& checkpoint
 std::optional<DType> PublishedForm::dtype(std::string_view tensor) const {
   const auto found = dtypes_.find(tensor);
   return found == dtypes_.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool PublishedForm::is_wrapped() const {
+  const auto holds = [](const JsonValue& object) {
+    return object && object.is_object() && object.find("text_config");
+  };
+  return holds(config()) ||
+         std::ranges::any_of(publishers::kTextConfigHolders,
+                             [&](std::string_view holder) { return holds(config().find(holder)); });
 }
 
 DType PublishedForm::main_dtype() const {
@@ -173,9 +190,7 @@ std::string published_form(const decoder::Model& model, const decoder::Model& so
       json.end_object();
     });
   if (files.gguf() || !fs::exists(directory / "config.json")) return "";
-  const JsonDocument config =
-      JsonDocument::read((directory / "config.json").string(),
-                         {.code = ExitCode::checkpoint, .infinite_numbers = true});
+  const JsonDocument config = JsonDocument::read((directory / "config.json").string(), kReading);
   const bool plain = std::ranges::all_of(map.tensors(), [&](const PublishedTensor& tensor) {
     return io::StoredWeight(files, tensor.name).is_uncompressed();
   });

@@ -25,9 +25,13 @@ class PublishedForm {
  public:
   // Errors (class checkpoint): damaged.
   explicit PublishedForm(const std::string& path);
+  // Of the text that published_form() gives.
+  static PublishedForm of_text(std::string text);
   // That of a checkpoint, if it has one.
   static std::optional<PublishedForm> beside(const std::string& checkpoint);
 
+  // Whether the language model is a part of a larger one, which has it as text_config.
+  bool is_wrapped() const;
   JsonValue config() const { return document_.root().at("config"); }
   // Borrowed.
   const std::vector<std::string_view>& names() const { return names_; }
@@ -37,6 +41,7 @@ class PublishedForm {
   const std::map<std::string, std::string, std::less<>>& file_of() const { return file_of_; }
 
  private:
+  explicit PublishedForm(JsonDocument document);
   JsonDocument document_;
   std::vector<std::string_view> names_;
   std::map<std::string, DType, std::less<>> dtypes_;

@@ -19,23 +19,6 @@
 namespace lamina::weights {
 namespace {
 
-// `name` under every way to put on or take off one of the family's prefixes, as it is first.
-std::vector<std::string> spellings(const std::string& name,
-                                   const std::vector<std::string>& prefixes) {
-  if (const std::string_view outer = publishers::kAdapterPrefix; name.starts_with(outer)) {
-    std::vector<std::string> out = spellings(name.substr(outer.size()), prefixes);
-    for (std::string& s : out) s.insert(0, outer);
-    return out;
-  }
-  std::vector<std::string> bare{name};
-  for (const std::string& prefix : prefixes)
-    if (name.starts_with(prefix)) bare.push_back(name.substr(prefix.size()));
-  std::vector<std::string> out = bare;
-  for (const std::string& prefix : prefixes)
-    for (const std::string& b : bare) out.push_back(prefix + b);
-  return out;
-}
-
 // "h.{L}.attn.*": {L}, {P} and {E} stand for numbers, * for anything. `layer` becomes what {L}
 // stood for, or the layer that {P} counts from `num_layers` on. Only the last * can need another
 // try, so no pattern takes longer than its length times the text's.
@@ -321,23 +304,17 @@ class NameMatcher {
 
   // What the files would call a tensor that they lack: with what they put before the layers.
   std::string likely_spelling(const std::string& name) const {
-    for (const registry::TensorRow& row : model_.family().tensor_rows()) {
-      const std::size_t number = row.published.find("{L}");
-      if (row.ignore || number == row.published.npos || number == 0) continue;
-      const std::size_t own = row.published.rfind('.', number - 2) + 1;  // before "layers."
-      for (std::string_view other : names_) {
-        const std::string theirs = folder_of_layers(other, row.published);
-        std::int64_t layer = 0;
-        if (!fits(theirs + row.published.substr(own), other, layer)) continue;
-        const std::string ours = row.published.substr(0, own);
-        if (name.starts_with(ours)) return theirs + name.substr(own);
-        // "language_model." of "language_model.model.layers.0" is before the head, too.
-        const std::string outer =
-            theirs.ends_with(ours) ? theirs.substr(0, theirs.size() - own) : "";
-        return outer.ends_with('.') ? outer + name : name;
-      }
-    }
-    return name;
+    if (name.starts_with(publishers::kAdapterPrefix))
+      return std::string(publishers::kAdapterPrefix) +
+             likely_spelling(name.substr(publishers::kAdapterPrefix.size()));
+    const auto folders = layer_folders(model_, names_);
+    if (!folders) return name;
+    const auto& [ours, theirs] = *folders;
+    if (name.starts_with(ours)) return theirs + name.substr(ours.size());
+    // "language_model." of "language_model.model.layers.0" is before the head, too.
+    const std::string outer =
+        theirs.ends_with(ours) ? theirs.substr(0, theirs.size() - ours.size()) : "";
+    return outer.ends_with('.') ? outer + name : name;
   }
 
   // Those that no parameter comes from under its first name; all where there are none.
@@ -468,6 +445,38 @@ bool StridedView::is_contiguous() const {
 std::span<const Piece> TensorMap::pieces_of(int parameter) const {
   const std::size_t p = static_cast<std::size_t>(parameter);
   return std::span(pieces_).subspan(begins_[p], begins_[p + 1] - begins_[p]);
+}
+
+std::vector<std::string> spellings(const std::string& name,
+                                   const std::vector<std::string>& prefixes) {
+  if (const std::string_view outer = publishers::kAdapterPrefix; name.starts_with(outer)) {
+    std::vector<std::string> out = spellings(name.substr(outer.size()), prefixes);
+    for (std::string& s : out) s.insert(0, outer);
+    return out;
+  }
+  std::vector<std::string> bare{name};
+  for (const std::string& prefix : prefixes)
+    if (name.starts_with(prefix)) bare.push_back(name.substr(prefix.size()));
+  std::vector<std::string> out = bare;
+  for (const std::string& prefix : prefixes)
+    for (const std::string& b : bare) out.push_back(prefix + b);
+  return out;
+}
+
+std::optional<LayerFolders> layer_folders(const decoder::Model& model,
+                                          std::span<const std::string_view> names) {
+  for (const registry::TensorRow& row : model.family().tensor_rows()) {
+    const std::size_t number = row.published.find("{L}");
+    if (row.ignore || number == row.published.npos || number == 0) continue;
+    const std::size_t own = row.published.rfind('.', number - 2) + 1;  // before "layers."
+    for (std::string_view name : names) {
+      const std::string theirs = folder_of_layers(name, row.published);
+      std::int64_t layer = 0;
+      if (fits(theirs + row.published.substr(own), name, layer))
+        return LayerFolders{row.published.substr(0, own), theirs};
+    }
+  }
+  return std::nullopt;
 }
 
 TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& files,

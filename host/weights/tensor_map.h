@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -70,10 +71,24 @@ using MayLack = std::function<bool(const std::string& parameter, const std::stri
 TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& files,
                         const MayLack& may_lack = {});
 
-// Likewise where only the names of the tensors are known. A parameter that has none gets names in
-// the manner of the others.
+// As match_weights() where only the names of the tensors are known. A parameter that has none gets
+// names in the manner of the others.
 TensorMap match_names(const decoder::Model& model, const std::string& where,
                       const std::vector<std::string_view>& names);
+
+// `name` under every way to put on or take off one of the family's prefixes, as it is first. A name
+// of PEFT keeps its own prefix.
+std::vector<std::string> spellings(const std::string& name,
+                                   const std::vector<std::string>& prefixes);
+
+// What stands before "layers.0." in published names, with the last '.': in those of the family's
+// map, and in `names`, eg: "model." and "language_model.model.". Nothing where no name is of a
+// layer.
+struct LayerFolders {
+  std::string ours, theirs;
+};
+std::optional<LayerFolders> layer_folders(const decoder::Model& model,
+                                          std::span<const std::string_view> names);
 
 // How files hold matrices that are multiplied with the same input. Either is read.
 enum class Layout {

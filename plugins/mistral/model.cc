@@ -48,7 +48,7 @@ constexpr Model<Config> kMistral = {
     .family = {.name = "mistral",
                .hf_model_types = {"mistral", "ministral"},
                .hf_architectures = {"MistralForCausalLM", "MinistralForCausalLM"},
-               .hf_prefixes = {"model.", "language_model."},
+               .hf_prefixes = {"model.", "language_model.", "model.language_model."},
                .doc = "Mistral 7B, Nemo and Ministral: grouped-query attention with a sliding "
                       "window in all layers or some"},
     .keys = mistral_keys,

@@ -1,0 +1,56 @@
+// adapter_config.json: an adapter as PEFT describes it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lamina::weights {
+
+inline constexpr std::string_view kAllLinear = "all-linear";
+
+struct PeftConfig {
+  std::int64_t rank = 0;
+  double alpha = 0;
+  double dropout = 0;
+  bool rslora = false;
+  bool dora = false;
+  std::vector<std::string> target_modules;  // names, or kAllLinear alone
+  // A regular expression that PEFT matches with the whole path of a module. Not empty: it stands
+  // for target_modules.
+  std::string target_pattern = {};
+  std::vector<std::string> exclude_modules = {};
+  std::string exclude_pattern = {};
+  std::string base = {};  // base_model_name_or_path
+
+  double scale() const;
+  friend bool operator==(const PeftConfig&, const PeftConfig&) = default;
+};
+
+// Errors (class checkpoint): damaged, another kind of adapter, or a key whose value means something
+// that lamina does not compute. A key without effect is read over; a key that is not known must be
+// null, false or empty.
+PeftConfig read_peft_config(const std::string& directory);
+std::string peft_config_text(const PeftConfig& config);
+
+// The modules that a configuration means, by the rules of PEFT.
+class TargetModules {
+ public:
+  // `where` names the configuration in errors (class checkpoint): a pattern that is none.
+  TargetModules(const PeftConfig& config, const std::string& where);
+  ~TargetModules();
+  TargetModules(TargetModules&&) noexcept;
+
+  // `module` is a whole path: "model.layers.0.self_attn.q_proj".
+  bool contains(const std::string& module) const;
+
+ private:
+  struct Names;  // a list, or a pattern
+  std::vector<Names> targets_, excluded_;
+};
+
+// Whether `target`, a name of a list, means the module: it is the path, or the end of it.
+bool is_called(std::string_view module, std::string_view target);
+
+}  // namespace lamina::weights
