@@ -14,6 +14,7 @@
 #include "core/read_file.h"
 #include "data/load.h"
 #include "model/adapter.h"
+#include "model/start_keys.h"
 #include "model/teacher.h"
 #include "publishers/formats.h"
 #include "registry/library.h"
@@ -134,29 +135,19 @@ std::unique_ptr<decoder::Model> make_own(const config::RunConfig& run, const Des
   other_family(run, given, theirs, {});
 }
 
-// Values of [model] must be those of the directory: other ones would make another function of the
-// same weights, silently. What is new, says train.fresh.
-void check_values(const config::RunConfig& run, const decoder::Model& model,
-                  const decoder::Model& source) {
-  std::vector<std::string> different;
-  for (const config::Entry& now : model.config().values().entries()) {
-    const config::Entry* before = source.config().values().find(now.key);
-    if (now.origin.kind == config::Origin::Kind::preset || (before && before->value == now.value))
-      continue;
-    different.push_back(fmt::format("{} is {} at {}, and {} there", now.key,
-                                    config::to_toml(now.value), now.origin.text,
-                                    before ? config::to_toml(before->value) : "absent"));
-  }
-  if (different.empty()) return;
-  if (!run.train.fresh.empty()) {
-    for (const std::string& difference : different) log::info("model.{}", difference);
-    return;
-  }
-  different.emplace_back("leave them out; where they make new tensors, name these in train.fresh");
-  throw UserError(ExitCode::usage,
-                  {place_of(run, "train.from"),
-                   fmt::format("{} is not the model that [model] describes", run.train.from),
-                   std::move(different)});
+// An adapter learns beside weights that are there: PEFT's form has no place for new ones.
+void check_adapter_has_base(const config::RunConfig& run, const decoder::Model& model) {
+  if (!model.adapter() || run.train.fresh.empty()) return;
+  throw UserError(
+      ExitCode::usage,
+      {place_of(run, "train.fresh"),
+       fmt::format("cannot be combined with {}: '{}' would start fresh and stay as it is, since "
+                   "only the adapter learns",
+                   run.lora.rank > 0 ? "[lora]" : "an adapter in train.from",
+                   run.train.fresh.front()),
+       {"first train the new tensors without an adapter and write the model with `lamina ckpt "
+        "export`; `[[optimizer.groups]]` with frozen = true keeps the others",
+        "then train the adapter with train.from = that directory"}});
 }
 
 // Ids of the directory's tokenizer must mean the same in the one that is used.
@@ -244,7 +235,8 @@ Pair make_both(const config::RunConfig& run, const Description& from,
     out.source = make_model(from.source, plugins, adapted);
   }
   out.model = make_own(run, from, *out.source, plugins, options);
-  check_values(run, *out.model, *out.source);
+  check_start_keys(run, from, plugins, options, *out.model, *out.source);
+  check_adapter_has_base(run, *out.model);
   if (out.source->adapter() && !is_same_adapter(*out.source, *out.model))
     throw UserError(ExitCode::usage,
                     {place_of(run, "lora.rank"),

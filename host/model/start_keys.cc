@@ -1,0 +1,114 @@
+#include "model/start_keys.h"
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/model_keys.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "graph/graph.h"
+
+namespace lamina::model {
+namespace {
+
+bool has_same_parameters(const decoder::Model& a, const decoder::Model& b) {
+  return std::ranges::equal(a.parameters().all(), b.parameters().all(),
+                            [](const decoder::Parameter& x, const decoder::Parameter& y) {
+                              return x.name == y.name && x.desc.shape == y.desc.shape &&
+                                     x.desc.dtype == y.desc.dtype;
+                            });
+}
+
+bool is_same(const decoder::ModelGraph& a, const decoder::ModelGraph& b) {
+  return same_graph(a.graph, b.graph) &&
+         std::ranges::equal(
+             a.inputs, b.inputs, [](const decoder::InputRole& x, const decoder::InputRole& y) {
+               return x.role == y.role && x.members == y.members && x.values == y.values;
+             });
+}
+
+// Whether the parameters of both are the same, and so is what both compute from them outside
+// training, as their graphs of logits and of decoding show.
+bool computes_the_same(const decoder::Model& a, const decoder::Model& b) {
+  if (!has_same_parameters(a, b) || a.is_autoregressive() != b.is_autoregressive()) return false;
+  const decoder::GraphShape rows{.batch = 1, .tokens = 8};
+  const decoder::GraphFeatures features{.segments = true, .mtp = a.mtp_depth() > 0};
+  if (!is_same(a.forward_graph(rows, features), b.forward_graph(rows, features))) return false;
+  if (!a.is_autoregressive()) return true;
+  const decoder::GraphShape token{.batch = 1, .tokens = 1};
+  const decoder::StateSize state{.capacity = 8, .max_call_tokens = 1};
+  return is_same(a.decode_graph(token, state), b.decode_graph(token, state));
+}
+
+// A key of [model] that differs from the directory's.
+struct Difference {
+  const config::Entry* now;
+  std::string text;
+};
+std::vector<Difference> differences(const decoder::Model& model, const decoder::Model& source) {
+  std::vector<Difference> out;
+  for (const config::Entry& now : model.config().values().entries()) {
+    const config::Entry* before = source.config().values().find(now.key);
+    if (now.origin.kind == config::Origin::Kind::preset || (before && before->value == now.value))
+      continue;
+    out.push_back(
+        {&now, fmt::format("{} is {} at {}, and {} there", now.key, config::to_toml(now.value),
+                           now.origin.text, before ? config::to_toml(before->value) : "absent")});
+  }
+  return out;
+}
+
+// Fewer prediction layers: the others are left out, and the model predicts the same next token.
+bool drops_predictions(const Difference& difference, const decoder::Model& source) {
+  return difference.now->key == config::kPredictionLayers &&
+         *difference.now->value.get_if<std::int64_t>() < source.mtp_depth();
+}
+
+// The model of the directory with other values of some keys.
+config::ModelSource with_values(const Description& from, std::span<const Difference> changed) {
+  config::ModelSource out = from.source;
+  for (const Difference& difference : changed)
+    out.raw.entries.push_back({.key = "model." + difference.now->key,
+                               .value = difference.now->value,
+                               .origin = difference.now->origin,
+                               .folder = {},
+                               .source = {}});
+  return out;
+}
+
+}  // namespace
+
+void check_start_keys(const config::RunConfig& run, const Description& from,
+                      const registry::Catalog& plugins, const decoder::ModelOptions& options,
+                      const decoder::Model& model, const decoder::Model& source) {
+  std::vector<Difference> all = differences(model, source), changing, free;
+  if (all.empty()) return;
+  const decoder::Model plain = make(from.source, plugins, options);
+  const auto is_free = [&](std::span<const Difference> some) {
+    try {
+      return computes_the_same(plain, make(with_values(from, some), plugins, options));
+    } catch (const UserError&) {
+      return false;  // by itself the value does not fit the others
+    }
+  };
+  if (run.train.fresh.empty())
+    for (const Difference& difference : all)
+      if (!drops_predictions(difference, source))
+        (is_free({&difference, 1}) ? free : changing).push_back(difference);
+  if (changing.empty() && free.size() > 1 && !is_free(free)) changing = free;
+  if (changing.empty()) {
+    for (const Difference& difference : all) log::info("model.{}", difference.text);
+    return;
+  }
+  std::vector<std::string> notes;
+  for (const Difference& difference : changing) notes.push_back(difference.text);
+  notes.emplace_back("leave them out; where they make new tensors, name these in train.fresh");
+  throw UserError(ExitCode::usage,
+                  {config::place_in(run)("train.from"),
+                   fmt::format("{} is not the model that [model] describes", run.train.from),
+                   std::move(notes)});
+}
+
+}  // namespace lamina::model

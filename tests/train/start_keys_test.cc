@@ -1,0 +1,110 @@
+// train.from with keys of [model]: what only training reads is the run's choice, what changes the
+// model is refused, and an adapter starts nothing fresh.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "io/hf_directory.h"
+#include "support/expect_error.h"
+#include "train/lora_run.h"
+#include "weights/hf_export.h"
+
+namespace lamina::testing {
+namespace {
+
+// A run over a copied golden model without an adapter, with these keys of [model].
+RunOfFile run_with(const TempDir& folder, const std::string& golden,
+                   const std::vector<std::string>& keys) {
+  const std::string file = LoraRun::write_file(folder, golden);
+  std::vector<std::string> sets{"lora.rank=0"};
+  for (const std::string& key : keys) sets.push_back("model." + key);
+  return RunOfFile(file, sets);
+}
+
+struct KeyOfTraining {
+  const char* golden;
+  const char* key;
+  const char* value;
+};
+const KeyOfTraining kTrainingKeys[] = {
+    {"llama3_gqa", "dropout_rate", "0.1"},
+    {"llama3_gqa", "attention_dropout_rate", "0.1"},
+    {"llama3_gqa", "initializer_range", "0.5"},
+    {"gpt2_prefixed", "dropout_rate", "0.3"},
+    {"mixtral_8x", "router_aux_loss_coef", "0.5"},
+    {"qwen3_moe_norm", "router_aux_loss_coef", "0.5"},
+    {"deepseek_v3_mtp", "router_bias_update_rate", "0.01"},
+    {"deepseek_v3_mtp", "mtp_loss_weight", "0.5"},
+};
+
+TEST(KeysOfTraining, CanBeSetForAModelThatIsThere) {
+  for (const auto& [golden, key, value] : kTrainingKeys) {
+    if (!has_golden_model(golden)) continue;
+    SCOPED_TRACE(std::string(golden) + ": " + key);
+    const TempDir folder;
+    EXPECT_NO_THROW({
+      RunOfFile run = run_with(folder, golden, {std::string(key) + "=" + value});
+      EXPECT_EQ(run.training.model->config().values().number(key), std::stod(value));
+    });
+  }
+}
+
+TEST(KeysOfTraining, HaveTheirEffect) {
+  const TempDir a, b;
+  RunOfFile plain = run_with(a, "llama3_gqa", {});
+  RunOfFile dropped = run_with(b, "llama3_gqa", {"dropout_rate=0.5"});
+  EXPECT_NE(plain.steps().front().loss, dropped.steps().front().loss);
+}
+
+TEST(KeysOfTraining, AreInTheConfigOfTheExport) {
+  const TempDir folder;
+  RunOfFile run = run_with(folder, "qwen3_moe_norm", {"router_aux_loss_coef=0.5"});
+  run.train(1);
+  const model::OpenedModel opened = model::open(run.checkpoint(), built_plugins());
+  weights::export_to_hf(*opened.model, run.checkpoint(), folder / "export", {});
+  const io::HfDirectory exported(folder / "export");
+  EXPECT_EQ(exported.config().at("router_aux_loss_coef").as_double(), 0.5);
+}
+
+TEST(KeysOfTraining, CanBeSetUnderAnAdapter) {
+  const TempDir folder;
+  EXPECT_NO_THROW(LoraRun(folder, {"model.dropout_rate=0.1"}));
+}
+
+TEST(KeysOfTheModel, AreThoseOfTheDirectory) {
+  for (const char* key : {"rope_theta=1234.0", "rms_norm_eps=0.5", "num_attention_heads=2",
+                          "tie_word_embeddings=false", "hidden_size=24"}) {
+    SCOPED_TRACE(key);
+    const TempDir folder;
+    EXPECT_ERROR_SAYS(run_with(folder, "llama3_gqa", {key}), ExitCode::usage,
+                      "is not the model that [model] describes\n  " +
+                          std::string(key).substr(0, std::string_view(key).find('=')) + " is ")
+  }
+}
+
+// The message names what changes the model, and no key that may differ.
+TEST(KeysOfTheModel, AreNamedAloneWhereKeysOfTrainingDifferToo) {
+  const TempDir folder;
+  try {
+    run_with(folder, "llama3_gqa", {"dropout_rate=0.1", "rope_theta=1234.0"});
+    ADD_FAILURE() << "no error";
+  } catch (const UserError& e) {
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("rope_theta is 1234.0"));
+    EXPECT_THAT(e.what(), ::testing::Not(::testing::HasSubstr("dropout_rate")));
+  }
+}
+
+TEST(LoraWithFreshTensors, IsRefusedWithWhatToDo) {
+  const TempDir folder;
+  const std::string file = LoraRun::write_file(folder, "mistral_window");
+  EXPECT_ERROR_SAYS(
+      RunOfFile(file, {"model.vocab_size=159", "train.fresh=[\"embed.weight\", \"lm_head.*\"]"}),
+      ExitCode::usage,
+      "train.fresh: cannot be combined with [lora]: 'embed.weight' would start fresh and stay as "
+      "it is, since only the adapter learns\n"
+      "  first train the new tensors without an adapter and write the model with `lamina ckpt "
+      "export`; `[[optimizer.groups]]` with frozen = true keeps the others\n"
+      "  then train the adapter with train.from = that directory")
+}
+
+}  // namespace
+}  // namespace lamina::testing
