@@ -47,9 +47,9 @@ weights::Exported merge_to_hf(const std::string& path, const WeightChoice& choic
   if (!adapted.model->adapter())
     throw UserError(ExitCode::usage,
                     {path, "has no adapter to merge", {"name one with --adapter DIR"}});
-  const Description from = describe(adapted.directory, plugins, {}, {}, WeightForm::published);
+  Description from = describe(adapted.directory, plugins, {}, {}, WeightForm::published);
   const decoder::Model base =
-      make(from.source, plugins, {.compress_tokens = decoder::uncompressed_tokens});
+      make_of(from, plugins, {.compress_tokens = decoder::uncompressed_tokens});
   const ScratchModel scratch(to);
   write_merged(base, adapted, scratch, backend);
   for (const char* name : {"model.toml", "config.json"})

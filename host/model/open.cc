@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "config/model_keys.h"
 #include "config/model_text.h"
 #include "config/published_keys.h"
 #include "core/error.h"
@@ -255,13 +256,29 @@ Description describe(const std::string& path, const registry::Catalog& plugins,
   return out;
 }
 
+decoder::Model make_of(Description& from, const registry::Catalog& plugins,
+                       const decoder::ModelOptions& options) {
+  decoder::Model out = make(from.source, plugins, options);
+  if (from.directory.empty() || out.mtp_depth() == 0) return out;
+  const io::WeightFiles files(from.directory);
+  if (!weights::lacks_predictions(out, files)) return out;
+  log::info("{}: has no weights of its {} prediction layers, which are left out", files.path(),
+            out.mtp_depth());
+  config::RawEntry none;
+  none.key = fmt::format("model.{}", config::kPredictionLayers);
+  none.value = std::int64_t{0};
+  none.origin = {config::Origin::Kind::preset, files.path() + ": tensors"};
+  from.source.raw.entries.push_back(std::move(none));
+  return make(from.source, plugins, options);
+}
+
 OpenedModel open(const std::string& path, const registry::Catalog& plugins,
                  const decoder::ModelOptions& options, const std::vector<std::string>& overrides,
                  const std::string& adapter) {
   Description from = describe(path, plugins, overrides, adapter);
   decoder::ModelOptions with_tokens = with_tokenizer(options, from.directory);
   const auto read = [&] {
-    auto model = std::make_unique<decoder::Model>(make(from.source, plugins, with_tokens));
+    auto model = std::make_unique<decoder::Model>(make_of(from, plugins, with_tokens));
     if (from.adapter.empty()) return model;
     with_tokens.adapter = adapter_of(*model, from.adapter);
     return std::make_unique<decoder::Model>(make(from.source, plugins, with_tokens));

@@ -91,6 +91,11 @@ decoder::CompressedTokens compressed_tokens(const text::Tokenizer& tokenizer);
 decoder::Model make(const config::ModelSource& source, const registry::Catalog& plugins,
                     const decoder::ModelOptions& options = {});
 
+// As make(from.source), without prediction layers where the weights have none of them: then
+// `from` describes it so, too.
+decoder::Model make_of(Description& from, const registry::Catalog& plugins,
+                       const decoder::ModelOptions& options = {});
+
 // Calls `use`, which opens what `path` leads to, until it ends well. Training removes old
 // checkpoints while others read them: where that took away the one that a run directory led to, the
 // newest is looked for again.

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <map>
 
+#include "config/model_keys.h"
 #include "core/error.h"
+#include "core/log.h"
 #include "core/suggest.h"
 #include "weights/weights.h"
 
@@ -121,7 +123,8 @@ StartWeights::StartWeights(const decoder::Model& model, const decoder::Model& so
                                   return true;
                                 });
   Fresh patterns(model, fresh);
-  std::vector<std::string> lacking, other_shapes, extra;
+  bool lacks_predictions = false;
+  std::vector<std::string> lacking, other_shapes, extra, dropped;
   for (const decoder::Parameter& p : model.parameters().all()) {
     const auto not_there = absent.find(p.name);
     const std::string tensor = not_there == absent.end() ? "" : not_there->second;
@@ -134,6 +137,7 @@ StartWeights::StartWeights(const decoder::Model& model, const decoder::Model& so
         fresh_.push_back(p.name);
       else
         lacking.push_back(fmt::format("'{}'", p.name));
+      lacks_predictions = lacks_predictions || p.layer >= model.config().num_layers();
       continue;
     }
     if (!grows_.back()) continue;
@@ -148,8 +152,10 @@ StartWeights::StartWeights(const decoder::Model& model, const decoder::Model& so
                                     p.desc.shape[0]));
   }
   for (const decoder::Parameter& p : source.parameters().all())
-    if (model.parameters().find(p.name) < 0 && !absent.contains(p.name))
-      extra.push_back(fmt::format("'{}'", p.name));
+    if (model.parameters().find(p.name) < 0 && !absent.contains(p.name)) {
+      const bool predicts = p.layer >= source.config().num_layers();
+      (predicts ? dropped : extra).push_back(fmt::format("'{}'", p.name));
+    }
   if (!other_shapes.empty())
     refuse(place, fmt::format("{} has tensors of other shapes than the model", directory),
            other_shapes, "[model] must agree with it, except for more rows of the vocabulary");
@@ -162,7 +168,14 @@ StartWeights::StartWeights(const decoder::Model& model, const decoder::Model& so
     refuse(place,
            fmt::format("{} lacks {} tensor{} of the model", directory, lacking.size(),
                        lacking.size() == 1 ? "" : "s"),
-           lacking, "name in train.fresh those that are to start fresh");
+           lacking,
+           lacks_predictions ? fmt::format("model.{} = 0 leaves its prediction layers out; or name "
+                                           "them in train.fresh, to start fresh",
+                                           config::kPredictionLayers)
+                             : "name in train.fresh those that are to start fresh");
+  if (!dropped.empty())
+    log::info("{}: {} tensors of prediction layers are left out, since model.{} is {}", directory,
+              dropped.size(), config::kPredictionLayers, model.mtp_depth());
   patterns.check_all_used(directory, place);
 }
 

@@ -128,6 +128,13 @@ std::string folder_of_layers(std::string_view name, std::string_view row) {
   throw UserError(ExitCode::checkpoint, {where, std::move(what), std::move(notes)});
 }
 
+// Initial values that are the same for every seed.
+bool is_fixed(const registry::InitSpec& init) {
+  using Kind = registry::InitSpec::Kind;
+  return init.kind == Kind::zeros || init.kind == Kind::ones || init.kind == Kind::constant ||
+         init.kind == Kind::cycle;
+}
+
 bool is_integer(DType dtype) { return dtype == DType::i32 || dtype == DType::i64; }
 
 // The tensors behind all parameters, by the names that there are.
@@ -258,11 +265,18 @@ class NameMatcher {
       return builder_.add(parameter, expanded, names);
     }
     if (fills_ && !rows.empty()) return add_as_others(parameter);
-    if (std::ranges::any_of(rows, &registry::TensorRow::optional)) return;
     const std::string name = rows.empty()
                                  ? model_.parameters()[parameter].name
                                  : builder_.expand(parameter, *rows.front()).tensors.front().name;
+    const bool optional = std::ranges::any_of(rows, &registry::TensorRow::optional);
+    if (optional && (!may_lack_ || starts_alike(model_.parameters()[parameter]))) return;
     if (!may_lack(parameter, name)) missing(parameter, name);
+  }
+
+  // An optional tensor that starts with the same values whatever the seed. A prediction layer that
+  // is missing counts as a whole.
+  bool starts_alike(const decoder::Parameter& p) const {
+    return is_fixed(p.desc.init) && p.layer < model_.config().num_layers();
   }
 
   // Whether a later row calls the tensor alike.
@@ -498,6 +512,20 @@ TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& file
   TensorMap map = names.run(names.has_own_names() || (may_lack && is_checkpoint));
   Checker(model, files, names.layers()).run(map);
   return map;
+}
+
+bool lacks_predictions(const decoder::Model& model, const io::WeightFiles& files) {
+  if (model.mtp_depth() == 0) return false;
+  NameMatcher names(
+      model, files.path(), files.names(), [](auto&, auto&) { return true; }, false);
+  if (files.gguf()) names.add_stored_names(*files.gguf());
+  const TensorMap map = names.run(names.has_own_names());
+  const auto& parameters = model.parameters().all();
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (parameters[i].layer >= model.config().num_layers() &&
+        !map.pieces_of(static_cast<int>(i)).empty())
+      return false;
+  return true;
 }
 
 TensorMap match_names(const decoder::Model& model, const std::string& where,

@@ -71,6 +71,9 @@ using MayLack = std::function<bool(const std::string& parameter, const std::stri
 TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& files,
                         const MayLack& may_lack = {});
 
+// Whether the files have nothing of the model's prediction layers. False for a model without any.
+bool lacks_predictions(const decoder::Model& model, const io::WeightFiles& files);
+
 // As match_weights() where only the names of the tensors are known. A parameter that has none gets
 // names in the manner of the others.
 TensorMap match_names(const decoder::Model& model, const std::string& where,

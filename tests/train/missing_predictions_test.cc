@@ -1,0 +1,118 @@
+// Prediction layers that config.json has and the files lack: left out, or started fresh by name.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "model/load.h"
+#include "model/merge.h"
+#include "support/expect_error.h"
+#include "support/published_model.h"
+#include "support/run_of_file.h"
+#include "weights/hf_export.h"
+
+namespace lamina::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+const char* const kGolden = "deepseek_v3_mtp";  // two layers and a prediction layer
+
+// Without the tensors of layer 2, as transformers saves it.
+std::string add_without_predictions(const TempDir& folder) {
+  const std::string out = add_golden_model(folder, kGolden);
+  fs::rename(out + "/model.safetensors", folder / "whole.safetensors");
+  const io::WeightFiles files(folder / "whole.safetensors");
+  std::vector<io::TensorSpec> specs;
+  for (std::string_view name : files.names())
+    if (!name.starts_with("model.layers.2."))
+      specs.push_back({std::string(name), files.tensor(name).dtype, files.tensor(name).shape});
+  io::write_weight_files(out, specs,
+                         [&](const io::TensorSpec& spec) { return files.tensor(spec.name).bytes; });
+  return out;
+}
+
+std::string write_predicting_run(const TempDir& folder, const std::string& train = "",
+                                 const std::string& more = "") {
+  folder.write("text.txt", text_of_words(40));
+  return folder.write("run.toml", more + "[data]\ntrain = [\"text.txt\"]\nsequence_length = 12\n" +
+                                      "[train]\nfrom = \"model\"\nsteps = 2\nbatch_size = 2\n" +
+                                      train + "[optimizer]\nlr = 1e-2\n[run]\nout = \"out\"\n");
+}
+
+std::vector<std::string> names_in(const std::string& directory) {
+  const io::WeightFiles files(directory);
+  return {files.names().begin(), files.names().end()};
+}
+
+TEST(MissingPredictions, BeginNoRunUnlessTheyAreNamed) {
+  const TempDir folder;
+  const std::string from = add_without_predictions(folder);
+  const std::string file = write_predicting_run(folder);
+  EXPECT_ERROR_SAYS(RunOfFile{file}, ExitCode::checkpoint, "train.from: " + from + " lacks ")
+  EXPECT_ERROR_SAYS(RunOfFile{file}, ExitCode::checkpoint, "'mtp.0.")
+  EXPECT_ERROR_SAYS(RunOfFile{file}, ExitCode::checkpoint,
+                    "model.num_nextn_predict_layers = 0 leaves its prediction layers out; or name "
+                    "them in train.fresh, to start fresh")
+}
+
+TEST(MissingPredictions, StartFreshWhereTheyAreNamed) {
+  const TempDir folder;
+  add_without_predictions(folder);
+  RunOfFile run(write_predicting_run(folder, "fresh = [\"mtp.*\"]\n"));
+  EXPECT_EQ(run.training.model->mtp_depth(), 1);
+  for (const train::StepResult& step : run.steps()) EXPECT_GT(step.mtp_loss, 0.0);
+}
+
+TEST(MissingPredictions, AreLeftOutOfRunsAndTheirExports) {
+  const TempDir folder;
+  const std::string from = add_without_predictions(folder);
+  RunOfFile run(write_predicting_run(folder, "", "[model]\nnum_nextn_predict_layers = 0\n"));
+  EXPECT_EQ(run.training.model->mtp_depth(), 0);
+  run.train();
+  const model::OpenedModel opened = model::open(run.checkpoint(), built_plugins());
+  weights::export_to_hf(*opened.model, run.checkpoint(), folder / "export", {});
+  EXPECT_THAT(names_in(folder / "export"), ::testing::UnorderedElementsAreArray(names_in(from)));
+  const io::HfDirectory exported(folder / "export");
+  EXPECT_EQ(exported.config().at("num_nextn_predict_layers").as_int64(), 0);
+}
+
+TEST(MissingPredictions, ThatAreThereCanBeLeftOutToo) {
+  const TempDir folder;
+  add_golden_model(folder, kGolden);
+  RunOfFile run(write_predicting_run(folder, "", "[model]\nnum_nextn_predict_layers = 0\n"));
+  run.train();
+  for (const std::string& name : names_in(run.checkpoint() + "/model.safetensors"))
+    EXPECT_FALSE(name.starts_with("mtp.")) << name;
+}
+
+TEST(MissingPredictions, AreNoPartOfTheModelThatIsOpened) {
+  const TempDir folder;
+  const std::string from = add_without_predictions(folder);
+  EXPECT_EQ(model::open(from, built_plugins()).model->mtp_depth(), 0);
+  const model::Loaded without = model::load(from, built_plugins(), DType::f32, cpu::cpu_backend());
+  const std::string whole = (golden_dir() / "hf" / kGolden).string();
+  const model::Loaded with = model::load(whole, built_plugins(), DType::f32, cpu::cpu_backend());
+  EXPECT_EQ(with.model().mtp_depth(), 1);
+  const Rows rows = random_rows(with.model(), 2, 7);
+  EXPECT_EQ(forward(without.model(), without.weights.pointers(), rows),
+            forward(with.model(), with.weights.pointers(), rows));
+}
+
+TEST(MissingPredictions, AreNoPartOfAMergedModel) {
+  const TempDir folder;
+  const std::string from = add_without_predictions(folder);
+  RunOfFile run(write_predicting_run(folder, "",
+                                     "[model]\nnum_nextn_predict_layers = 0\n[lora]\nrank = 2\n"
+                                     "target_modules = [\"o_proj\"]\n"));
+  run.train();
+  fs::create_directories(folder / "adapter");
+  for (const char* name : {"adapter_config.json", "adapter_model.safetensors"})
+    fs::copy_file(fs::path(run.checkpoint()) / name, fs::path(folder / "adapter") / name);
+  model::merge_to_hf(from, {.adapter = folder / "adapter"}, folder / "merged", {}, built_plugins(),
+                     cpu::cpu_backend());
+  EXPECT_THAT(names_in(folder / "merged"), ::testing::UnorderedElementsAreArray(names_in(from)));
+}
+
+}  // namespace
+}  // namespace lamina::testing
