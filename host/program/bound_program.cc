@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/float16.h"
+#include "ops/op_code.h"
 #include "program/compile.h"
 
 namespace lamina::program {
@@ -42,6 +43,39 @@ std::vector<std::byte> bytes_of(const std::vector<double>& values, DType dtype) 
   return out;
 }
 
+// Only scans read and write memory in pieces (Binding::pieces): another node would take the first
+// piece for the whole.
+void check_stacked(const Graph& graph, std::span<const InputRole> inputs,
+                   std::span<const OutputRole> outputs) {
+  const auto is_scan = [](const Node& node) { return node.op->code == OpCode::scan; };
+  const auto has_several = [&](ValueId value) { return graph.type(value).dim(0) > 1; };
+  std::vector<bool> in_pieces(graph.values().size());
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].stacked && !inputs[i].members.empty() && has_several(graph.inputs()[i].value))
+      in_pieces[graph.inputs()[i].value] = true;
+  for (const Node& node : graph.nodes())
+    for (const ValueId value : node.inputs)
+      LAMINA_ASSERT(value == kNoValue || !in_pieces[value] || is_scan(node));
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const ValueId value = graph.outputs()[i].value;
+    const bool is_whole = outputs[i].role == Output::record;  // bound by bind_output()
+    if (!outputs[i].stacked || is_whole || !has_several(value)) continue;
+    const NodeId made = graph.value(value).node;
+    LAMINA_ASSERT(made != kNoNode && is_scan(graph.node(made)));
+  }
+}
+
+// Callers bind memory for the f32 elements of the parameter.
+void check_updates(const Graph& graph, std::span<const OutputRole> outputs) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].role != Output::update) continue;
+    const Type& update = graph.type(graph.outputs()[i].value);
+    const auto input = static_cast<std::size_t>(outputs[i].input);
+    LAMINA_ASSERT(update.dtype == DType::f32);
+    LAMINA_ASSERT(update.shape == graph.type(graph.inputs()[input].value).shape);
+  }
+}
+
 }  // namespace
 
 BoundProgram::BoundProgram(decoder::ModelGraph graph, const Backend& backend,
@@ -54,6 +88,8 @@ BoundProgram::BoundProgram(decoder::ModelGraph graph, const Backend& backend,
   program_ = compile(std::move(graph.graph), backend, observer);
   LAMINA_ASSERT(program_->graph().inputs().size() == input_roles_.size());
   LAMINA_ASSERT(program_->graph().outputs().size() == output_roles_.size());
+  check_stacked(program_->graph(), input_roles_, output_roles_);
+  check_updates(program_->graph(), output_roles_);
 
   inputs_.resize(input_roles_.size());
   outputs_.resize(output_roles_.size());

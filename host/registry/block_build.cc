@@ -194,6 +194,11 @@ lamina_tensor_t BlockBuild::param(const lamina_param_t* from) {
     out.decay = true;
   }
   out.dtype = abi::dtype(given.dtype, what);
+  if (out.dtype == DType::boolean)
+    throw abi::ContractError(
+        LAMINA_ERROR_DTYPE,
+        fmt::format("{} has the element type {}; parameters are f32, bf16, f16, f64, i32 or i64",
+                    what, name(*out.dtype)));
   if (out.dtype && !is_floating(*out.dtype)) out.trained = false;
   out.group = abi::text(given.group, "the group of " + what);
   const lamina_tensor_t handle = hand_out(trace_.make_param(out));

@@ -19,6 +19,7 @@ AuxValues::AuxValues(program::BoundProgram& program, const decoder::ParameterTab
   for (program::BoundProgram::NamedOutput& output : program.named_outputs())
     named_.push_back({std::move(output), {}, {}});
   for (Named& named : named_) {
+    LAMINA_ASSERT(named.output.type.dtype == DType::f32);
     named.latest.resize(static_cast<std::size_t>(named.output.type.num_elements()));
     program.bind_output(named.output.index, named.latest.data());
   }

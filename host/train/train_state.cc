@@ -149,8 +149,14 @@ void TrainState::lay_out(DType compute, bool accumulate, const config::Optimizer
       used_, [&](std::size_t i) { return copy_dtype_[i] != DType::f32; },
       [&](std::size_t i) { return value_bytes(parameters[i], copy_dtype_[i]); });
   for (std::size_t i = 0; i < used_.size(); ++i) {
-    LAMINA_ASSERT(copy_dtype_[i] == DType::f32 || copy_dtype_[i] == DType::bf16 ||
-                  !is_floating(copy_dtype_[i]));
+    if (is_floating(copy_dtype_[i]) && copy_dtype_[i] != DType::f32 &&
+        copy_dtype_[i] != DType::bf16)
+      throw PluginError(
+          {fmt::format("parameter '{}'", parameters[i].name),
+           fmt::format("is declared {}; training has parameters in f32, bf16 or integers",
+                       name(copy_dtype_[i])),
+           {"the plugin must declare it in one of these, or without a type: then it is in the "
+            "run's"}});
     if (!used_[i]) used_[i] = masters_[i];
   }
   if (average == KeptAverage::validated) {

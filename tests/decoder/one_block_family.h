@@ -57,9 +57,9 @@ inline const lamina_host_t kHost = {
     .log = nullptr,
     .capability = nullptr};
 
-// `op`: of the plugin; null: none. `keys`: of its [model].
-inline Model open_family_with(Build block, const sdk::CustomOp* op = nullptr,
-                              const config::Raw& keys = {}) {
+// `op`: of the plugin; null: none.
+inline std::shared_ptr<const registry::Family> family_with(Build block,
+                                                           const sdk::CustomOp* op = nullptr) {
   build = block;
   sdk::loading_host = &kHost;
   static std::vector<const sdk::CustomOp*> listed;
@@ -75,7 +75,13 @@ inline Model open_family_with(Build block, const sdk::CustomOp* op = nullptr,
     ops = std::make_shared<const registry::CustomOps>(registry::read_custom_ops(
         {sizeof(lamina_custom_ops_t), 0, {&source, 1, sizeof source}}, plugin));
   }
-  const auto family = std::make_shared<registry::Family>(tables.family(), plugin, ops);
+  return std::make_shared<registry::Family>(tables.family(), plugin, ops);
+}
+
+// A model of family_with(); `keys`: of its [model].
+inline Model open_family_with(Build block, const sdk::CustomOp* op = nullptr,
+                              const config::Raw& keys = {}) {
+  const auto family = family_with(block, op);
   return Model(family, family->configure(keys, "test"));
 }
 

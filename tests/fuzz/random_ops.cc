@@ -183,6 +183,7 @@ void Caller::state_of(const Op* op, const std::vector<int>& operands, std::uint3
   out.name = registry::abi::str(name);
   out.dims = span(dims);
   out.axes = span(axes);
+  if (bytes_.below(8) == 7) out.dtype = static_cast<std::uint32_t>(bytes_.below(9));
   keep(api_.state(build_, &out, nullptr, &state_));
 }
 

@@ -188,12 +188,12 @@ void Assembler::collect_aux(const BlockGraph& block, const BlockPlacement& place
           {member, update.desc.rule, parts_.config.factor(update.desc.rate_key)});
     }
     bool stacked = out_.inputs[static_cast<std::size_t>(input)].stacked;
-    collect(place, "update of " + update.desc.param,
-            results[static_cast<std::size_t>(update.output)], [this, input, stacked](Tensor t) {
-              if (!stacked) t = ops::reshape(t, t.shape().without_leading());
-              add_output("update", ops::cast(t, DType::f32),
-                         {.role = Output::update, .input = input, .stacked = stacked});
-            });
+    // In f32 inside the scan: the pieces that a stacked output is bound to are the scan's to write.
+    const Tensor value = ops::cast(results[static_cast<std::size_t>(update.output)], DType::f32);
+    collect(place, "update of " + update.desc.param, value, [this, input, stacked](Tensor t) {
+      if (!stacked) t = ops::reshape(t, t.shape().without_leading());
+      add_output("update", t, {.role = Output::update, .input = input, .stacked = stacked});
+    });
   }
 }
 
