@@ -64,7 +64,9 @@ Rows stacked(const std::vector<Rows>& parts) {
 class Measured {
  public:
   explicit Measured(const ModelCase& c)
-      : c_(c), model_(c.open(true)), weights_(c.load(model_, DType::f64)) {}
+      : c_(c), model_(c.open(true)), weights_(c.load(model_, DType::f64)) {
+    require_float64(model_);
+  }
 
   const decoder::Model& model() const { return model_; }
 

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 
+#include "conformance/check.h"
 #include "conformance/compare.h"
+#include "conformance/fingerprint.h"
+#include "core/error.h"
+#include "ops/op_code.h"
 
 namespace lamina::conformance {
 
@@ -21,6 +25,30 @@ std::unique_ptr<train::TrainState> ModelCase::load_state(const decoder::Model& m
   for (std::size_t i = 0; i < values.size(); ++i) std::ranges::copy(values[i], state->masters()[i]);
   state->refresh_copies();
   return state;
+}
+
+void require_float64(const decoder::Model& model) {
+  const decoder::GraphShape shape{2, 5, DType::f64};
+  try {
+    model.loss_graph(shape, {.training = true, .aux = true, .mtp = true});
+  } catch (const PluginError& refused) {
+    skip(
+        "its blocks do not build in float64, in which this check computes: {}; cast_like() and "
+        "widen() follow the type of a run",
+        refused.text().what);
+  }
+  const decoder::ModelGraph loss = model.loss_graph(shape, {.training = true, .mtp = true});
+  for_each_graph(loss.graph, [](const Graph& graph) {
+    for (const Node& node : graph.nodes()) {
+      if (node.op->code != OpCode::cast || graph.type(node.inputs[0]).dtype != DType::f64) continue;
+      const DType to = graph.type(node.outputs[0]).dtype;
+      if (is_floating(to) && to != DType::f64)
+        skip(
+            "its blocks round float64, in which this check computes, to {} ({}); cast_like() and "
+            "widen() follow the type of a run",
+            name(to), node.origin ? to_string(*node.origin) : "no place");
+    }
+  });
 }
 
 }  // namespace lamina::conformance

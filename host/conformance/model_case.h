@@ -40,4 +40,8 @@ struct ModelCase {
                                                 bool accumulate = false) const;
 };
 
+// Throws Skipped where the model's blocks do not build in float64, in which the kit computes
+// slopes: no run of a user does.
+void require_float64(const decoder::Model& model);
+
 }  // namespace lamina::conformance

@@ -7,10 +7,12 @@
 
 #include "conformance/check.h"
 #include "conformance/compare.h"
+#include "conformance/fingerprint.h"
 #include "conformance/rows.h"
 #include "conformance/scratch_folder.h"
 #include "inspect/verify/forward.h"
 #include "io/weight_files.h"
+#include "ops/op_code.h"
 #include "weights/published.h"
 
 namespace lamina::conformance {
@@ -146,6 +148,30 @@ void check_the_same_pass_twice(const ModelCase& c) {
   }
 }
 
+namespace {
+
+// Whether tokens choose among experts or the like.
+bool chooses(const decoder::Model& model) {
+  bool out = false;
+  for_each_graph(model.forward_graph({2, 5}).graph, [&](const Graph& graph) {
+    for (const Node& node : graph.nodes()) out = out || node.op->code == OpCode::top_k;
+  });
+  return out;
+}
+
+// The largest difference of the logits of a token, of the tokens but the worst quarter: there a
+// choice that rounding tips is another, and right.
+double difference_of_most(std::span<const float> a, std::span<const float> b, std::size_t tokens) {
+  const std::size_t width = b.size() / tokens;
+  std::vector<double> each;
+  for (std::size_t t = 0; t < tokens; ++t)
+    each.push_back(difference(a.subspan(t * width, width), b.subspan(t * width, width)));
+  std::ranges::sort(each);
+  return each[tokens - 1 - tokens / 4] / largest_magnitude(b);
+}
+
+}  // namespace
+
 void check_bfloat16_is_near(const ModelCase& c) {
   const decoder::Model model = c.open(true);
   const Rows rows = random_rows(model, 2, row_tokens(model));
@@ -162,7 +188,17 @@ void check_bfloat16_is_near(const ModelCase& c) {
   const double magnified = relative_difference(c.forward(model, pointers, rows), exact);
   const weights::Weights coarse_weights = c.load(model, DType::bf16);
   const std::vector<float> coarse = c.forward(model, coarse_weights.pointers(), rows, DType::bf16);
-  expect_near(coarse, exact, std::max(0.1, 4 * magnified), "logits in bfloat16 and in float32");
+  const double allowed = std::max(0.1, 4 * magnified);
+  if (!chooses(model)) {
+    expect_near(coarse, exact, allowed, "logits in bfloat16 and in float32");
+  } else if (const double found =
+                 difference_of_most(coarse, exact, static_cast<std::size_t>(rows.ids.size()));
+             !(found <= allowed)) {
+    fail(
+        "logits in bfloat16 and in float32 differ by {:.2g} in more than a quarter of the tokens; "
+        "{:.2g} is allowed there, whatever tokens choose (top_k)",
+        found, allowed);
+  }
   if (same_bits(coarse, exact)) fail("logits in bfloat16 are those of float32, to the bit");
 }
 

@@ -3,6 +3,7 @@
 #include <optional>
 #include <set>
 
+#include "config/model_keys.h"
 #include "conformance/check.h"
 #include "conformance/groups.h"
 #include "conformance/odd_configs.h"
@@ -47,6 +48,30 @@ void add_blocks(const FamilySubject& subject, std::set<std::string>& to) {
   }
 }
 
+// The SDK gives every family a block of this name, and refuses models with it where the last layer
+// cannot be had once more.
+constexpr std::string_view kBlockOfPrediction = "prediction";
+
+bool predicts(const FamilySubject& subject) {
+  const registry::ModelKey* depth = subject.family().find_key(config::kPredictionLayers);
+  return depth && !depth->ignored;
+}
+
+// Blocks that small models have with one prediction layer; none where the family refuses it.
+std::set<std::uint32_t> prediction_blocks(const FamilySubject& subject) {
+  std::set<std::uint32_t> out;
+  if (!predicts(subject)) return out;
+  for (const SmallModel& small : subject.models()) try {
+      SmallModel with = small;
+      with.source =
+          with_value(small.source, std::string(config::kPredictionLayers), std::int64_t{1});
+      out.insert(subject.open(with).options().mtp.block);
+    } catch (const Refused&) {  // says why it must be 0
+    }
+  out.erase(0);
+  return out;
+}
+
 }  // namespace
 
 void check_plans(const FamilySubject& subject) {
@@ -74,12 +99,22 @@ void check_blocks_are_used(const FamilySubject& subject) {
   add_blocks(subject, used);
   for (const FamilySubject* other : subject.siblings())
     if (other != &subject) add_blocks(*other, used);
-  for (const registry::Block& block : subject.family().blocks())
-    if (!used.contains(block.name))
+  const std::set<std::uint32_t> predictions = prediction_blocks(subject);
+  for (const registry::Block& block : subject.family().blocks()) {
+    if (used.contains(block.name)) continue;
+    const std::string folder = models_folder(subject.plugin().file()).filename().string();
+    if (predictions.contains(block.id))
       fail(
-          "block '{}' is in no small model, so nothing of it is checked; describe a model that "
-          "has it in {}/NAME.toml, or leave the block out",
-          block.name, models_folder(subject.plugin().file()).filename().string());
+          "block '{}' predicts further tokens and is in no small model, so nothing of it is "
+          "checked; describe a model with {} = 1 in {}/NAME.toml, or leave prediction out (in the "
+          "SDK .mtp_inputs = MtpInputs::none)",
+          block.name, config::kPredictionLayers, folder);
+    if (block.name == kBlockOfPrediction && predictions.empty() && predicts(subject)) continue;
+    fail(
+        "block '{}' is in no small model, so nothing of it is checked; describe a model that "
+        "has it in {}/NAME.toml, or leave the block out",
+        block.name, folder);
+  }
 }
 
 }  // namespace lamina::conformance

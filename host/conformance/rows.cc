@@ -45,8 +45,12 @@ program::Rows pack(const std::vector<program::Rows>& documents, std::int64_t tok
 
 std::int64_t row_tokens(const decoder::Model& model) {
   constexpr std::int64_t kTokens = 29;
-  if (model.length_dependent_from()) return kTokens;
-  return std::min(kTokens, model.config().max_positions().value_or(kTokens));
+  const registry::EmbedSpec& embed = model.options().embed;
+  const std::int64_t most = embed.positions == registry::Positions::learned
+                                ? std::min(kTokens, std::int64_t{embed.max_positions})
+                                : kTokens;
+  if (model.length_dependent_from()) return most;
+  return std::min(most, model.config().max_positions().value_or(most));
 }
 
 bool has_positions(const decoder::Model& model, std::int64_t tokens) {

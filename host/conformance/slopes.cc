@@ -27,6 +27,7 @@ class Slopes {
  public:
   explicit Slopes(const ModelCase& c)
       : c_(c), model_(c.open(true)), draws_(model_.has_dropout()), rows_(packed_rows(model_)) {
+    require_float64(model_);
     const weights::Weights weights = c.load(model_, DType::f64);
     const auto& all = model_.parameters().all();
     for (std::size_t i = 0; i < all.size(); ++i) {

@@ -84,6 +84,70 @@ TEST(RightFamily, WithKernelsPassesEveryCheck) {
   EXPECT_EQ(Tried(right).failing(right), std::set<std::string>());
 }
 
+// The last layer has the parameters of the first, so it cannot be had once more.
+TEST(RightFamily, ThatRefusesPredictionNeedsNoModelWithIt) {
+  Model model = right_family();
+  model.mtp = nullptr;
+  model.plan = [](const Config& c) -> sdk::Plan {
+    sdk::Plan out = sdk::prefix("own", sdk::unit(1), c.num_hidden_layers > 0 ? 1 : 0);
+    if (c.num_hidden_layers < 2) return out;
+    sdk::Unit again = sdk::unit(1);
+    again.front().params_of = 0;
+    out.push_back({.name = "again", .unit = again, .times = c.num_hidden_layers - 1});
+    return out;
+  };
+  const WrongFamily right{"none", {}, model, Level::quick};
+  EXPECT_EQ(Tried(right).failing(right), std::set<std::string>());
+}
+
+TEST(RightFamily, WithSixteenLearnedPositionsPassesEveryCheck) {
+  Model model = right_family();
+  model.weights = nullptr;
+  model.embed = [](const Config&) {
+    return sdk::Embed{.positions = LAMINA_POSITIONS_LEARNED, .max_positions = 16};
+  };
+  const WrongFamily right{"none", {}, model, Level::full};
+  EXPECT_EQ(Tried(right).failing(right), std::set<std::string>());
+}
+
+// Float64, in which slopes are computed and no run, is not a type that a plugin must take.
+void expect_no_slopes(const Model& model, const std::string& why) {
+  const WrongFamily right{"none", {}, model, Level::full};
+  const Tried tried(right);
+  EXPECT_EQ(tried.failing(right), std::set<std::string>());
+  const Result slopes = run_check(*find_check("GRD-1"), {&tried.subject}, false);
+  EXPECT_EQ(slopes.outcome, Outcome::skip);
+  EXPECT_NE(slopes.text.find(why), std::string::npos) << slopes.text;
+}
+
+sdk::Tensor gain_in_float32(sdk::Scope s, const Config& c) {
+  return s.param("gain", {c.hidden_size},
+                 {.axes = {sdk::axis::norm},
+                  .role = sdk::Role::norm,
+                  .init = sdk::init::ones,
+                  .dtype = LAMINA_DTYPE_F32});
+}
+
+TEST(RightFamily, WithAParameterInFloat32PassesEveryCheck) {
+  Model model = right_family();
+  model.weights = nullptr;
+  model.blocks = LAMINA_WRONG_BLOCK({
+    const sdk::Tensor gain = gain_in_float32(s, c);
+    return right_block(s, c, sdk::cast_like(sdk::widen(x) * gain, x), step);
+  });
+  expect_no_slopes(model, "its blocks do not build in float64");
+}
+
+TEST(RightFamily, ThatCastsToFloat32PassesEveryCheck) {
+  Model model = right_family();
+  model.weights = nullptr;
+  model.blocks = LAMINA_WRONG_BLOCK({
+    const sdk::Tensor gain = gain_in_float32(s, c);
+    return right_block(s, c, sdk::cast_like(sdk::cast(x, "f32") * gain, x), step);
+  });
+  expect_no_slopes(model, "its blocks round float64, in which this check computes, to f32 (");
+}
+
 class WrongNumbers : public ::testing::TestWithParam<WrongCase> {};
 
 TEST_P(WrongNumbers, AreFoundByEveryComparisonOfTheCheck) {
