@@ -8,6 +8,7 @@
 #include "cli/plugins.h"
 #include "cli/terminal.h"
 #include "cli/text.h"
+#include "conformance/descendants.h"
 #include "conformance/result_json.h"
 #include "conformance/result_text.h"
 #include "conformance/run_check.h"
@@ -61,6 +62,7 @@ PluginSubject subject_of(const Arguments& arguments, const Machine& machine) {
 }
 
 int check(const Arguments& arguments, const Machine& machine) {
+  if (arguments.flag("here")) end_forks_with_this_process();
   machine.use_threads(arguments.globals.threads);
   const PluginSubject plugin = subject_of(arguments, machine);
   require_models_of(plugin.file(), plugin.settings().models);

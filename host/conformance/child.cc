@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <chrono>
 #include <string_view>
 
+#include "conformance/descendants.h"
 #include "core/error.h"
 
 extern char** environ;
@@ -60,7 +62,6 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 // In the child; nothing but system calls until exec.
 [[noreturn]] void become(const char* program, char* const* words, char* const* variables,
                          const ChildOptions& options, int out, int err) {
-  setpgid(0, 0);
   const int nothing = open("/dev/null", O_RDWR);
   dup2(nothing, STDIN_FILENO);
   dup2(out, STDOUT_FILENO);
@@ -104,15 +105,111 @@ class Pipe {
 bool take(int descriptor, std::string& to) {
   std::array<char, 4096> bytes;
   const ssize_t count = read(descriptor, bytes.data(), bytes.size());
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return true;
   if (count <= 0) return false;
   to.append(bytes.data(), std::min(static_cast<std::size_t>(count), kMostText - to.size()));
   return true;
 }
 
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Of all its threads; 0 where the system does not say.
+double processor_seconds(pid_t process) {
+  clockid_t clock;
+  timespec used{};
+  if (clock_getcpuclockid(process, &clock) != 0 || clock_gettime(clock, &used) != 0) return 0;
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+}
+
+// Whether it waits for a disk, or a debugger has stopped it.
+bool is_held_up(pid_t process) {
+  const std::string state = state_of_process(process);
+  return !state.empty() && std::string_view("DTt").find(state[0]) != std::string_view::npos;
+}
+
+// Looks at how long a process has run.
+class Limits {
+ public:
+  Limits(pid_t process, const ChildOptions& options) : process_(process), options_(options) {}
+
+  Limit met() {
+    if (seconds_since(start_) > options_.seconds) return Limit::clock;
+    if (seconds_since(looked_) < kLookSeconds) return Limit::none;
+    looked_ = Clock::now();
+    const double used = processor_seconds(process_);
+    if (used > used_ + kIdleProcessorSeconds || is_held_up(process_)) {
+      used_ = used;
+      active_ = looked_;
+    }
+    return seconds_since(active_) > options_.idle_seconds ? Limit::idle : Limit::none;
+  }
+
+ private:
+  static constexpr double kLookSeconds = 0.2;
+  // A process that waits wakes up now and then.
+  static constexpr double kIdleProcessorSeconds = 0.02;
+  pid_t process_;
+  const ChildOptions& options_;
+  double used_ = 0;
+  Clock::time_point start_ = Clock::now(), looked_ = start_, active_ = start_;
+};
+
+// Also where it cannot be waited for.
+bool has_ended(pid_t process, int& status) {
+  const pid_t found = waitpid(process, &status, WNOHANG);
+  return found == process || (found < 0 && errno != EINTR);
+}
+
+// The output of a process as it comes.
+class Output {
+ public:
+  Output(const Pipe& out, const Pipe& err, ChildEnd& to)
+      : watched_{{{out.end(0), POLLIN, 0}, {err.end(0), POLLIN, 0}}}, texts_{&to.out, &to.err} {
+    for (const pollfd& each : watched_) fcntl(each.fd, F_SETFL, O_NONBLOCK);
+  }
+
+  // Reads for a moment; closed ends are no end of the process.
+  void read(int milliseconds) {
+    const bool open = watched_[0].fd >= 0 || watched_[1].fd >= 0;
+    if (poll(watched_.data(), watched_.size(), open ? milliseconds : 1) <= 0) return;
+    for (std::size_t i = 0; i < watched_.size(); ++i)
+      if (watched_[i].fd >= 0 && watched_[i].revents != 0 && !take(watched_[i].fd, *texts_[i]))
+        watched_[i].fd = -1;
+  }
+  // All that has been written so far.
+  void read_rest() {
+    for (std::size_t before = ~std::size_t{0}; before != num_bytes();) {
+      before = num_bytes();
+      read(0);
+    }
+  }
+
+ private:
+  std::size_t num_bytes() const { return texts_[0]->size() + texts_[1]->size(); }
+
+  std::array<pollfd, 2> watched_;
+  std::array<std::string*, 2> texts_;
+};
+
+// Ends a process that has met a limit. One that the kernel holds cannot be waited for.
+void end_process_of(pid_t child, int& status) {
+  constexpr double kPatience = 5;
+  kill(-child, SIGKILL);
+  kill(child, SIGKILL);
+  for (const auto start = Clock::now(); seconds_since(start) < kPatience;) {
+    if (has_ended(child, status)) return;
+    usleep(1000);
+  }
+}
+
 }  // namespace
 
 std::string ChildEnd::how() const {
-  if (timed_out || (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)) return "took too long";
+  if (limit != Limit::none) return "took too long";
   if (!WIFSIGNALED(status)) return fmt::format("ended with exit code {}", WEXITSTATUS(status));
   std::string name = strsignal(WTERMSIG(status));
   if (!name.empty() && name[0] >= 'A' && name[0] <= 'Z')
@@ -122,13 +219,12 @@ std::string ChildEnd::how() const {
 
 ChildEnd run_child(const std::filesystem::path& program, const std::vector<std::string>& words,
                    const ChildOptions& options) {
-  using Clock = std::chrono::steady_clock;
   std::vector<std::string> all = words;
   all.insert(all.begin(), program.string());
   const std::vector<std::string> variables = surroundings(options);
   const std::vector<char*> argv = pointers(all), envp = pointers(variables);
   Pipe out, err;
-  const pid_t child = fork();
+  const pid_t child = fork_check();
   if (child < 0)
     throw DeviceError(ExitCode::unclassified, {"plugin check", "the system gives no process", {}});
   if (child == 0)
@@ -136,30 +232,19 @@ ChildEnd run_child(const std::filesystem::path& program, const std::vector<std::
   out.close_end(1);
   err.close_end(1);
   ChildEnd end;
-  const auto deadline =
-      Clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(options.seconds * 1000));
-  std::array<pollfd, 2> watched = {{{out.end(0), POLLIN, 0}, {err.end(0), POLLIN, 0}}};
-  std::array<std::string*, 2> texts = {&end.out, &end.err};
-  int open = 2;
-  while (open > 0) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) break;
-    if (poll(watched.data(), watched.size(), static_cast<int>(left)) < 0) continue;
-    for (std::size_t i = 0; i < watched.size(); ++i)
-      if (watched[i].fd >= 0 && watched[i].revents != 0 && !take(watched[i].fd, *texts[i])) {
-        watched[i].fd = -1;
-        --open;
-      }
+  Limits limits(child, options);
+  Output output(out, err, end);
+  constexpr int kMoment = 20;
+  while (!has_ended(child, end.status)) {
+    output.read(kMoment);
+    end.limit = limits.met();
+    if (end.limit == Limit::none) continue;
+    end_process_of(child, end.status);
+    break;
   }
-  if (open > 0) {
-    end.timed_out = true;
-    kill(-child, SIGKILL);
-    kill(child, SIGKILL);
-  }
-  while (waitpid(child, &end.status, 0) < 0 && errno == EINTR) {
-  }
-  if (WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGXCPU) end.timed_out = true;
+  output.read_rest();
+  end_check(child);
+  if (WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGXCPU) end.limit = Limit::processor;
   return end;
 }
 

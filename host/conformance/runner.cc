@@ -7,9 +7,11 @@
 #include <thread>
 
 #include "conformance/child.h"
+#include "conformance/descendants.h"
 #include "conformance/result_json.h"
 #include "conformance/run_check.h"
 #include "core/error.h"
+#include "core/printable.h"
 #include "registry/elf_file.h"
 
 namespace lamina::conformance {
@@ -18,8 +20,10 @@ namespace {
 constexpr std::size_t kWorkers = 2;
 // Of processor time, for each family of the plugin.
 constexpr double kQuickSeconds = 10, kFullSeconds = 60;
-// On the clock, where other programs run too.
-constexpr double kPatience = 10;
+// On the clock, where other programs run too: of that.
+constexpr double kPatience = 4;
+// On the clock, of a process that does nothing. PluginCall says where a plugin is after 5 s.
+constexpr double kQuickIdleSeconds = 7, kFullIdleSeconds = 15;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr double kSlower = 20;
@@ -50,17 +54,37 @@ double num_families(const PluginSubject& plugin) {
   }
 }
 
+// The function of the plugin that a process was in for seconds, from what PluginCall said of it:
+// "build of block 'layer'". Empty where it said nothing.
+std::string stalled_function(const std::string& err) {
+  constexpr std::string_view kBegin = ": its ", kEnd = " has not returned for ";
+  const std::size_t end = err.rfind(kEnd);
+  if (end == err.npos) return "";
+  const std::size_t begin = err.rfind(kBegin, end);
+  if (begin == err.npos) return "";
+  const std::size_t first = begin + kBegin.size();
+  return printable(err.substr(first, end - first));
+}
+
 class Runner {
  public:
   Runner(const PluginSubject& plugin, const std::filesystem::path& program)
       : plugin_(plugin), program_(program) {
-    const double seconds = plugin.settings().level == Level::quick ? kQuickSeconds : kFullSeconds;
-    options_.processor_seconds = seconds * num_families(plugin) * kSlower;
+    const bool quick = plugin.settings().level == Level::quick;
+    options_.processor_seconds =
+        (quick ? kQuickSeconds : kFullSeconds) * num_families(plugin) * kSlower;
+    options_.idle_seconds = quick ? kQuickIdleSeconds : kFullIdleSeconds;
     options_.seconds = options_.processor_seconds * kPatience;
   }
 
-  Result run(const Check& check) const {
+  // [any thread]
+  Result run(const Check& check) {
     if (!check.cannot.empty()) return run_check(check, plugin_);
+    if (const std::string function = stalled(); check.of_family && !function.empty())
+      return {.check = &check,
+              .outcome = Outcome::skip,
+              .text = fmt::format("its {} does not return, as an earlier check says", function),
+              .blocked = true};
     Result out = run_once(check, options_);
     if (check.again == Again::no || out.outcome != Outcome::pass) return out;
     ChildOptions other = options_;
@@ -83,20 +107,40 @@ class Runner {
   }
 
  private:
-  Result run_once(const Check& check, const ChildOptions& options) const {
+  Result run_once(const Check& check, const ChildOptions& options) {
     const ChildEnd end = run_child(program_, replay_words(check, plugin_), options);
-    if (!end.timed_out)
+    if (end.limit == Limit::none)
       if (std::optional<Result> read = read_result(end.out, check)) return std::move(*read);
-    Result out{.check = &check, .outcome = end.timed_out ? Outcome::timeout : Outcome::crash};
-    out.text = end.timed_out ? fmt::format("took more than {:.0f} s", options.processor_seconds)
-                             : "the process " + end.how();
+    Result out{.check = &check,
+               .outcome = end.limit == Limit::none ? Outcome::crash : Outcome::timeout};
+    out.text = end.limit == Limit::none ? "the process " + end.how() : text_of(end.limit);
     if (const std::string words = last_words(end.err); !words.empty()) out.text += "; " + words;
+    if (end.limit != Limit::none) {
+      const std::lock_guard lock(mutex_);
+      if (stalled_.empty()) stalled_ = stalled_function(end.err);
+      // No check waits: it is the plugin, even where it has closed standard error.
+      if (stalled_.empty() && end.limit == Limit::idle) stalled_ = "code";
+    }
     return out;
+  }
+
+  std::string text_of(Limit limit) const {
+    if (limit == Limit::idle)
+      return fmt::format("waited for {:.0f} s without using the processor", options_.idle_seconds);
+    if (limit == Limit::clock) return fmt::format("took more than {:.0f} s", options_.seconds);
+    return fmt::format("took more than {:.0f} s of processor time", options_.processor_seconds);
+  }
+
+  std::string stalled() const {
+    const std::lock_guard lock(mutex_);
+    return stalled_;
   }
 
   const PluginSubject& plugin_;
   const std::filesystem::path& program_;
   ChildOptions options_;
+  mutable std::mutex mutex_;
+  std::string stalled_;  // the function that a check has waited for in vain
 };
 
 // Whether any host would load it, so that there is something to run.
@@ -112,7 +156,7 @@ bool is_loadable(const std::filesystem::path& file) {
 }
 
 // Runs `rest` by a few workers; `done` is called in order.
-void run_by_workers(const Runner& runner, std::span<const Check* const> rest, const Watcher& watch,
+void run_by_workers(Runner& runner, std::span<const Check* const> rest, const Watcher& watch,
                     std::vector<Result>& to) {
   std::mutex mutex;
   std::condition_variable ready;
@@ -196,7 +240,9 @@ std::vector<Result> run_checks(std::span<const Check* const> checks, const Plugi
   }
   if (is_loadable(plugin.file())) {
     out.reserve(checks.size());
-    run_by_workers(Runner(plugin, program), rest, watch, out);
+    const EndsChecksWithKit ends_checks;
+    Runner runner(plugin, program);
+    run_by_workers(runner, rest, watch, out);
     return out;
   }
   for (const Check* check : rest)

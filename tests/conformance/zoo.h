@@ -37,6 +37,7 @@ inline std::vector<WrongPlugin> wrong_plugins() {
       {"init takes half a second", "slow", {"LOD-1"}, "quick", "fail", {"FIL-2", "LOD-1", "LOD-3"}},
       {"init starts a thread", "thread", {"FIL-2", "LOD-1"}},
       {"init changes a signal", "signal", {"FIL-2", "LOD-1"}},
+      {"a build waits for ever", "sleeps", {"TRC-2"}, "quick", "timeout", {"ABI-1", "TRC-2"}},
       {"the first deinit ends every init", "no_nesting", {"LOD-2"}},
       {"a nearly right interface id is answered", "any_interface", {"LOD-3"}},
       {"init reads beyond the host's table",

@@ -1,8 +1,15 @@
 // `lamina plugin check` on plugins with one fault each: the check that is for it says so, the
 // others do not, the exit code is 8 and the program survives.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -41,7 +48,8 @@ class Zoo : public ::testing::TestWithParam<WrongPlugin> {};
 
 TEST_P(Zoo, IsFoundByTheChecksOfTheMatrixAndNoOther) {
   const WrongPlugin& wrong = GetParam();
-  for (const char* other : {"all_memory", "endless_plan", "leaks", "constructor"})
+  for (const char* other :
+       {"all_memory", "endless_plan", "leaks", "constructor"})
     if (wrong.file == other)
       LAMINA_SKIP_IF_SANITIZED("memory, time and what runs at load are other things there");
   std::vector<std::string> words = {"--level", std::string(wrong.level), "--json"};
@@ -83,6 +91,12 @@ TEST(PluginCheck, ARightPluginInCWithAnOpOfItsOwnConforms) {
   EXPECT_THAT(result.out, HasSubstr(" 3 skipped (EQV-6, EQV-7, NUM-3)\n"));
 }
 
+TEST(PluginCheck, ARightPluginWithConstantTablesConforms) {
+  const Finished result =
+      check(in_zoo("constant_tables"), {"--only", "LOD-2", "--only", "LIF-1", "--only", "LIF-2"});
+  EXPECT_EQ(result.code, 0) << result.out << result.err;
+}
+
 TEST(PluginCheck, ALineNamesTheRuleAndHowToSeeItAgain) {
   const Finished result = check(in_zoo("prints"), {"--seed", "7"});
   EXPECT_EQ(result.code, 8);
@@ -114,6 +128,82 @@ TEST(PluginCheck, ACrashOfAKernelNamesPluginAndOp) {
   EXPECT_THAT(result.out, HasSubstr("GRD-3  CRASH    the process ended with exit code 8; "));
   EXPECT_THAT(result.out,
               HasSubstr("its forward kernel of op 'plain.doubled' died: segmentation fault"));
+}
+
+// A plugin of the zoo at a place of its own, so that its processes are those of one test.
+class OwnPlugin {
+ public:
+  explicit OwnPlugin(const std::string& name) : path_(folder_.path() + "/" + name + ".lamina.so") {
+    std::filesystem::copy_file(in_zoo(name), path_);
+  }
+  const std::string& path() const { return path_; }
+  // What runs it: the kit, checks, and what the plugin has started.
+  std::size_t num_processes() const;
+
+ private:
+  testing::TempDir folder_;
+  std::string path_;
+};
+
+std::size_t OwnPlugin::num_processes() const {
+  std::size_t out = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    // Not by a stream, which throws where the process ends meanwhile.
+    std::FILE* const file = std::fopen((entry.path() / "cmdline").c_str(), "r");
+    if (!file) continue;
+    std::array<char, 4096> bytes;
+    const std::string_view words(bytes.data(), std::fread(bytes.data(), 1, bytes.size(), file));
+    std::fclose(file);
+    out += words.find(path_) != words.npos;
+  }
+  return out;
+}
+
+TEST(PluginCheck, ABuildThatWaitsCostsSecondsInAll) {
+  LAMINA_SKIP_IF_SANITIZED("time is another thing there");
+  for (const char* name : {"sleeps", "closes_and_sleeps"}) {
+    const OwnPlugin plugin(name);
+    const auto start = std::chrono::steady_clock::now();
+    const Finished result = check(plugin.path(), {});
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    EXPECT_EQ(result.code, 8) << result.out;
+    EXPECT_LT(took.count(), 60) << result.out;
+    EXPECT_THAT(result.out,
+                HasSubstr("LOD-1  TIMEOUT  waited for 7 s without using the processor"));
+    EXPECT_EQ(plugin.num_processes(), 0u);
+    // Where it has closed standard error, there are no words.
+    if (name != std::string("sleeps")) continue;
+    EXPECT_THAT(result.out, HasSubstr("its build of block 'layer' has not returned for 5 seconds"));
+    EXPECT_THAT(result.out, HasSubstr("(its build of block 'layer' does not return, as an earlier "
+                                      "check says)"));
+  }
+}
+
+// Of a kit that a signal ends, no process is left.
+TEST(PluginCheck, ChecksEndWithTheKit) {
+  for (const int signal : {SIGINT, SIGTERM, SIGKILL}) {
+    const OwnPlugin plugin("sleeps");
+    const pid_t kit = fork();
+    if (kit == 0) {
+      const int nothing = open("/dev/null", O_RDWR);
+      dup2(nothing, STDOUT_FILENO);
+      dup2(nothing, STDERR_FILENO);
+      std::signal(SIGINT, SIG_DFL);
+      execl(kProgram.c_str(), kProgram.c_str(), "plugin", "check", plugin.path().c_str(),
+            static_cast<char*>(nullptr));
+      _exit(127);
+    }
+    const auto wait_for = [](auto&& condition) {
+      for (int i = 0; i < 500 && !condition(); ++i) usleep(20'000);
+      return condition();
+    };
+    EXPECT_TRUE(wait_for([&] { return plugin.num_processes() >= 2; }));
+    kill(kit, signal);
+    int status = 0;
+    waitpid(kit, &status, 0);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal) << signal;
+    EXPECT_TRUE(wait_for([&] { return plugin.num_processes() == 0; })) << signal;
+  }
 }
 
 TEST(PluginCheck, AFileThatIsNoPluginIsRefused) {

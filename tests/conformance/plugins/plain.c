@@ -5,6 +5,7 @@
 #include "lamina/ext/custom_ops.h"
 #include "lamina/names.h"
 
+#include <locale.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -91,7 +92,67 @@ static lamina_status_t param(lamina_build_t *b, const char *name, uint32_t role,
   return b->api->param(b, &desc, AT, out);
 }
 
-#if defined FAULT_CUSTOM_OP || defined FAULT_KERNEL_CRASH
+#if defined FAULT_THREAD || defined FAULT_BUILD_THREAD || defined FAULT_KERNEL_THREAD
+static void *idle(void *nothing) {
+  sleep(3600);
+  return nothing;
+}
+static void start_thread(void) {
+  pthread_t thread;
+  pthread_create(&thread, 0, idle, 0);
+}
+#endif
+
+/* What a build leaves in the process, or takes from it. */
+static void spoil_process(void) {
+#ifdef FAULT_CHDIR
+  if (chdir("/") != 0) printf("no /\n");
+#endif
+#ifdef FAULT_LOCALE
+  setlocale(LC_ALL, "C.UTF-8");
+#endif
+#ifdef FAULT_ENVIRONMENT
+  setenv("PLAIN_WAS_HERE", "1", 1);
+#endif
+#if defined FAULT_ROUNDING && defined __x86_64__
+  unsigned control = 0;
+  __asm__ volatile("stmxcsr %0" : "=m"(control));
+  control |= 0xa040; /* flush to zero, take subnormals for zero, round down */
+  __asm__ volatile("ldmxcsr %0" : : "m"(control));
+#endif
+#ifdef FAULT_FORK
+  if (fork() == 0) {
+    setsid();
+    sleep(3600);
+    _exit(0);
+  }
+#endif
+#ifdef FAULT_BUILD_THREAD
+  static int started;
+  if (!started++) start_thread();
+#endif
+#ifdef FAULT_OPEN_FILE
+  if (!fopen("/dev/null", "r")) printf("no /dev/null\n");
+#endif
+#ifdef FAULT_BUILD_MEMORY
+  static void *volatile lost;
+  lost = malloc(1 << 20);
+#endif
+#ifdef FAULT_WRITES_FILE
+  FILE *file = fopen("/dev/null", "w");
+  if (file) fputs("plain is built\n", file), fclose(file);
+#endif
+#ifdef FAULT_SLEEPS
+  sleep(3600);
+#endif
+#ifdef FAULT_CLOSES_AND_SLEEPS
+  for (int descriptor = 0; descriptor < 64; ++descriptor) close(descriptor);
+  sleep(3600);
+#endif
+}
+
+#if defined FAULT_CUSTOM_OP || defined FAULT_KERNEL_CRASH || defined FAULT_KERNEL_THREAD || \
+    defined FAULT_KERNEL_MEMORY || defined FAULT_KERNEL_PRINTS || defined FAULT_KERNEL_ROUNDING
 #define HAS_CUSTOM_OP
 /* plain.doubled: 2 x, with kernels for float32. */
 static lamina_status_t doubled(void *user, lamina_build_t *b, const lamina_lowering_t *use) {
@@ -109,6 +170,22 @@ static lamina_status_t run(void *user, const lamina_kernel_call_t *call) {
   (void)user;
 #ifdef FAULT_KERNEL_CRASH
   *(volatile int *)(uintptr_t)(call->workspace_bytes) = 1;
+#endif
+#ifdef FAULT_KERNEL_THREAD
+  start_thread();
+#endif
+#ifdef FAULT_KERNEL_MEMORY
+  static void *volatile lost;
+  lost = malloc(1 << 10);
+#endif
+#ifdef FAULT_KERNEL_PRINTS
+  printf("plain runs\n");
+#endif
+#if defined FAULT_KERNEL_ROUNDING && defined __x86_64__
+  unsigned control = 0;
+  __asm__ volatile("stmxcsr %0" : "=m"(control));
+  control |= 0x8000;
+  __asm__ volatile("ldmxcsr %0" : : "m"(control));
 #endif
   double_all(call->inputs.ptr, call->outputs.ptr);
   return LAMINA_OK;
@@ -154,6 +231,7 @@ static lamina_status_t build(void *user, lamina_build_t *b, const lamina_config_
 #ifdef FAULT_NEEDS_HOME
   if (strlen(getenv("HOME")) == 0) return LAMINA_ERROR_INTERNAL;
 #endif
+  spoil_process();
   lamina_status_t status = param(b, "norm", LAMINA_ROLE_NORM, width, 0, &gain);
   if (status == LAMINA_OK) status = param(b, "matrix", LAMINA_ROLE_WEIGHT, width, width, &matrix);
   if (status == LAMINA_OK)
@@ -223,12 +301,6 @@ static unsigned uses;
 #ifdef FAULT_CONSTRUCTOR
 __attribute__((constructor)) static void prepare(void) { uses = 0; }
 #endif
-#ifdef FAULT_THREAD
-static void *idle(void *nothing) {
-  sleep(3600);
-  return nothing;
-}
-#endif
 #ifdef FAULT_SIGNAL
 static void on_signal(int number) { (void)number; }
 #endif
@@ -242,8 +314,7 @@ static lamina_status_t start(const lamina_host_t *host) {
   for (const clock_t end = clock() + CLOCKS_PER_SEC / 2; clock() < end;) {}
 #endif
 #ifdef FAULT_THREAD
-  pthread_t thread;
-  pthread_create(&thread, 0, idle, 0);
+  start_thread();
 #endif
 #ifdef FAULT_SIGNAL
   signal(SIGWINCH, on_signal);
@@ -263,7 +334,7 @@ static lamina_status_t start(const lamina_host_t *host) {
   lost = malloc(4096);
 #endif
 #ifdef FAULT_TWINS
-  setenv("PLAIN_IS_STARTED", "1", 1);
+  pthread_setname_np(pthread_self(), "plain has begun");
 #endif
   ++uses;
   return LAMINA_OK;
@@ -276,14 +347,16 @@ static void stop(void) {
   if (uses > 0) --uses;
 #endif
 #ifdef FAULT_TWINS
-  if (uses == 0) unsetenv("PLAIN_IS_STARTED");
+  if (uses == 0) pthread_setname_np(pthread_self(), "lamina");
 #endif
 }
 
 static const void *interface_of(lamina_str_t id) {
 #ifdef FAULT_TWINS
-  if (!getenv("PLAIN_IS_STARTED")) return 0;
-#else
+  char name[16];
+  if (pthread_getname_np(pthread_self(), name, sizeof name) || strcmp(name, "plain has begun"))
+    return 0;
+#elif !defined FAULT_CONSTANT_TABLES /* which is none: nobody asks before init */
   if (uses == 0) return 0;
 #endif
 #ifdef HAS_CUSTOM_OP
