@@ -5,17 +5,35 @@
 #include <utility>
 
 #include "conformance/check.h"
+#include "core/error.h"
+#include "registry/elf_file.h"
 #include "registry/library.h"
+#include "registry/manifest.h"
 
 namespace lamina::conformance {
 namespace {
 
 std::string_view view(lamina_str_t text) { return {text.ptr, text.len}; }
 
+// The plugin as its manifest names it, for the words of a crash.
+registry::PluginFunction loading_of(const std::filesystem::path& file) {
+  registry::PluginIdentity identity;
+  identity.path = file.string();
+  try {
+    const registry::ElfFile elf = registry::read_elf(file);
+    const registry::Manifest manifest = registry::parse_manifest(elf.manifest, elf.path);
+    identity.id = manifest.id;
+    identity.version = manifest.version;
+  } catch (const PluginError&) {  // the checks of the file are about it
+  }
+  return {identity, "", "loading, init, deinit or get_interface"};
+}
+
 }  // namespace
 
-RawPlugin::RawPlugin(const std::filesystem::path& file)
-    : handle_(dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+RawPlugin::RawPlugin(const std::filesystem::path& file) : function_(loading_of(file)) {
+  const registry::PluginShortCall call(function_);
+  handle_ = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle_) fail("the loader refuses it: {}", dlerror());
   entry_ = static_cast<const lamina_plugin_t*>(dlsym(handle_, LAMINA_PLUGIN_SYMBOL));
   if (!entry_ || !entry_->init || !entry_->deinit || !entry_->get_interface)
@@ -25,8 +43,18 @@ RawPlugin::RawPlugin(const std::filesystem::path& file)
 RawPlugin::~RawPlugin() { close(); }
 
 void RawPlugin::init(const lamina_host_t& host) const {
-  if (const lamina_status_t status = entry_->init(&host); status != LAMINA_OK)
-    fail("init returns {}", status);
+  const registry::PluginShortCall call(function_);
+  if (const std::string why = registry::start_plugin(*entry_, host); !why.empty()) fail("{}", why);
+}
+
+void RawPlugin::deinit() const {
+  const registry::PluginShortCall call(function_);
+  entry_->deinit();
+}
+
+const void* RawPlugin::interface(std::string_view id) const {
+  const registry::PluginShortCall call(function_);
+  return entry_->get_interface({id.data(), id.size()});
 }
 
 const lamina_families_t* RawPlugin::families() const {
@@ -45,6 +73,7 @@ const lamina_family_t* RawPlugin::family(std::string_view name) const {
 }
 
 void RawPlugin::close() {
+  const registry::PluginShortCall call(function_);
   if (handle_) dlclose(std::exchange(handle_, nullptr));
 }
 

@@ -7,6 +7,7 @@
 
 #include "lamina/abi.h"
 #include "lamina/names.h"
+#include "registry/plugin_call.h"
 
 namespace lamina::conformance {
 
@@ -21,10 +22,8 @@ class RawPlugin {
   const lamina_plugin_t& entry() const { return *entry_; }
   // Throws a Failure for another status than LAMINA_OK.
   void init(const lamina_host_t& host) const;
-  void deinit() const { entry_->deinit(); }
-  const void* interface(std::string_view id) const {
-    return entry_->get_interface({id.data(), id.size()});
-  }
+  void deinit() const;
+  const void* interface(std::string_view id) const;
   // The families, and the one that is called so (null: none). REQUIRES: it is initialised.
   const lamina_families_t* families() const;
   const lamina_family_t* family(std::string_view name) const;
@@ -34,6 +33,7 @@ class RawPlugin {
   static bool is_mapped(const std::filesystem::path& file);
 
  private:
+  registry::PluginFunction function_;  // what is said where it dies
   void* handle_ = nullptr;
   const lamina_plugin_t* entry_ = nullptr;
 };

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/stopwatch.h"
 #include "registry/library.h"
+#include "registry/plugin_call.h"
 
 namespace lamina::conformance {
 namespace {
@@ -41,7 +42,10 @@ Result guarded(const Check& check, Action&& action) {
   } catch (const Failure& found) {
     return failed(check, found.what());
   } catch (const std::bad_alloc&) {
-    return failed(check, "the memory does not suffice");
+    const std::string call = registry::last_plugin_call();
+    return failed(check, call.empty()
+                             ? "the memory does not suffice"
+                             : "the memory does not suffice; the last call before was of " + call);
   } catch (const Error& error) {
     std::string text = error.text().where + ": " + error.text().what;
     for (const std::string& note : error.text().notes) text += "; " + note;

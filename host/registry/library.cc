@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <boost/dll/shared_library.hpp>
@@ -34,6 +35,9 @@ const void* host_interface(const lamina_host_t*, lamina_str_t id) { return exten
 // Log lines that plugins may write in all: a loop must not fill the disk.
 constexpr int kMaxLogLines = 1000;
 
+// Where the errors that a plugin logs while it starts are kept; null: in the log.
+thread_local std::string* start_errors = nullptr;
+
 void host_log(const lamina_host_t*, std::int32_t severity, lamina_str_t text,
               const lamina_where_t* at) {
   static std::atomic<int> num_lines{0};
@@ -49,6 +53,10 @@ void host_log(const lamina_host_t*, std::int32_t severity, lamina_str_t text,
     std::string line = abi::text(text, "a log line");
     const abi::Where where = abi::where(at);
     if (!where.file.empty()) line += fmt::format(" ({}:{})", where.file, where.line);
+    if (start_errors && severity >= LAMINA_LOG_ERROR) {
+      if (start_errors->empty()) *start_errors = line;
+      return;
+    }
     using log::Level;
     log::write(severity <= LAMINA_LOG_DEBUG     ? Level::debug
                : severity == LAMINA_LOG_INFO    ? Level::info
@@ -160,6 +168,28 @@ std::shared_ptr<const CustomOps> read_ops(const lamina_plugin_t& entry,
   return std::make_shared<const CustomOps>(read_custom_ops(table, plugin));
 }
 
+// What the plugin registers against what its manifest lists.
+void require_families(const PluginFile& file, const std::vector<FamilyNames>& registered) {
+  const std::vector<FamilyNames>& listed = file.manifest.families;
+  if (registered == listed) return;
+  const auto names = [](const std::vector<FamilyNames>& of) {
+    std::vector<std::string> out;
+    for (const FamilyNames& family : of) out.push_back(family.name);
+    return out;
+  };
+  if (names(registered) != names(listed))
+    fail(file,
+         fmt::format("registers the families {}; its manifest lists {}",
+                     fmt::join(names(registered), ", "), fmt::join(names(listed), ", ")),
+         {"build it again"});
+  const auto differs = std::ranges::mismatch(registered, listed).in1;
+  fail(file,
+       fmt::format("registers family '{}' with another doc line, other aliases or other names of "
+                   "config.json than its manifest lists",
+                   differs->name),
+       {"build it again"});
+}
+
 std::vector<Family> read_families(const PluginFile& file, const lamina_plugin_t& entry) {
   const auto plugin = std::make_shared<const PluginIdentity>(PluginIdentity{
       file.manifest.id, file.manifest.version, file.path.string(), abi::text(entry.sdk, "its sdk"),
@@ -176,8 +206,7 @@ std::vector<Family> read_families(const PluginFile& file, const lamina_plugin_t&
     out.emplace_back(*family, plugin, ops);
   std::vector<FamilyNames> names;
   for (const Family& family : out) names.push_back(family.names());
-  if (names != file.manifest.families)
-    fail(file, "registers other families than its manifest lists", {"build it again"});
+  require_families(file, names);
   return out;
 }
 
@@ -230,11 +259,8 @@ const Loaded* load(const PluginFile& file) {
   try {
     const auto& source = out->library.get<const lamina_plugin_t>(LAMINA_PLUGIN_SYMBOL);
     const lamina_plugin_t entry = read_entry(file, source);
-    const lamina_status_t status = entry.init(&plugin_host());
-    if (status == LAMINA_ERROR_MEMORY) throw std::bad_alloc();
-    if (status != LAMINA_OK)
-      fail(file,
-           fmt::format("does not start: init returned {} ({})", status, abi::status_name(status)));
+    if (const std::string why = start_plugin(entry, plugin_host()); !why.empty())
+      fail(file, "does not start: " + why);
     if (const std::string text = output.text(); !text.empty())
       fail(file, fmt::format("writes to standard output when it is loaded: {}", text),
            {"leave that to the program, and use the host's log (C-4 of "
@@ -265,6 +291,22 @@ const lamina_host_t& plugin_host() {
                                       .log = host_log,
                                       .capability = host_capability};
   return kHost;
+}
+
+std::string start_plugin(const lamina_plugin_t& entry, const lamina_host_t& host) {
+  std::string errors;
+  lamina_status_t status = LAMINA_OK;
+  {
+    struct Kept {
+      explicit Kept(std::string& to) { start_errors = &to; }
+      ~Kept() { start_errors = nullptr; }
+    } const kept(errors);
+    status = entry.init(&host);
+  }
+  if (status == LAMINA_ERROR_MEMORY) throw std::bad_alloc();
+  if (status == LAMINA_OK) return "";
+  return fmt::format("init returned {} ({}){}", status, abi::status_name(status),
+                     errors.empty() ? "" : ": " + errors);
 }
 
 const std::vector<Family>& load_plugin(const PluginFile& file) {

@@ -11,11 +11,16 @@
 #include "registry/family.h"
 
 struct lamina_host;
+struct lamina_plugin;
 
 namespace lamina::registry {
 
 // What init() of a plugin is given. Lives as long as the process.
 const lamina_host& plugin_host();
+
+// Calls init(), with no line in the log for the reason that it gives: "init returned 9 (internal):
+// blocks are missing". Empty where it is content. [one thread at a time]
+std::string start_plugin(const lamina_plugin& entry, const lamina_host& host);
 
 // Loads the plugin (once per process) and returns its families, in the order of its manifest.
 // Throws PluginError when the loader refuses it, or when it breaks the contract. The result lives

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
+#include <optional>
 
 #include "core/end_process.h"
 #include "core/error.h"
@@ -23,6 +24,7 @@ namespace {
 constexpr int kPatienceSeconds = 5;
 
 thread_local const PluginFunction* running = nullptr;
+thread_local std::optional<PluginFunction> ended;  // the call that has ended last
 std::atomic<const PluginFunction*> latest{nullptr};  // for the alarm, which comes on any thread
 std::atomic<bool> watching{false};
 
@@ -51,6 +53,8 @@ void set_alarm(int seconds) {
 std::string_view running_plugin_call() noexcept {
   return running ? running->text() : std::string_view();
 }
+
+std::string last_plugin_call() { return ended ? std::string(ended->text()) : std::string(); }
 
 void refuse_exit(std::string_view function) noexcept {
   if (!running) return;
@@ -88,6 +92,7 @@ PluginCall::PluginCall(const PluginIdentity& plugin, std::string_view family,
 }
 
 PluginCall::~PluginCall() {
+  ended = function_;
   running = outer_;
   if (!watching) return;
   latest = outer_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 #include "registry/family.h"
@@ -52,6 +53,10 @@ class PluginShortCall {
 // "plugin 'org.example.x' 1.0, family 'x' (/path/x.lamina.so): its build of block 'layer'" where
 // this thread is inside a plugin, else "". [any thread, also in signal handlers]
 std::string_view running_plugin_call() noexcept;
+
+// The same of the call that has ended last on this thread, for an exception that left it; "" where
+// there was none. [any thread]
+std::string last_plugin_call();
 
 // Says which plugin ends the process, and ends it with exit code 8, where this thread is inside
 // one; else returns. `function`: "_exit". [any thread]

@@ -131,6 +131,13 @@ BlockResult BlockBuild::run() {
                                view_.unknown_key()),
                    {}}});
   if (failure_) raise(*failure_);
+  if (status == LAMINA_ERROR_TRACE)
+    raise(
+        {.text = {where,
+                  "its build uses a tensor, state or lamina_build_t of a build that is over; each "
+                  "is valid until the build that it was given to returns (C-6 of "
+                  "docs/plugin_requirements.md)",
+                  {}}});
   if (status != LAMINA_OK)
     raise({.text = {where,
                     fmt::format("its build fails with status {} ({}) and no message", status,

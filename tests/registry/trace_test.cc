@@ -206,7 +206,8 @@ TEST(Trace, RefusesAHandleOfAnotherTraceOrAnEarlierBlock) {
 TEST(Trace, RefusesABuildThatIsOver) {
   build("");  // the plugin keeps its lamina_build_t
   EXPECT_ERROR_SAYS(build("fault = 41\n"), ExitCode::plugin,
-                    "block 'layer': its build fails with status 12 (trace) and no message");
+                    "block 'layer': its build uses a tensor, state or lamina_build_t of a build that "
+                    "is over; each is valid until");
 }
 
 TEST(Trace, OneTraceBuildsSeveralBlocks) {

@@ -454,6 +454,10 @@ static lamina_status_t tiny_init(const lamina_host_t *host) {
 #ifdef FAULT_INIT_PRINTS
   puts("tiny is here");
 #endif
+#ifdef FAULT_INIT_SAYS
+  host->log(host, LAMINA_LOG_ERROR, (lamina_str_t)STR("blocks are missing"), 0);
+  return LAMINA_ERROR_INTERNAL;
+#endif
   const int right = host->capability(host, LAMINA_CAPABILITY_OP, 62, 1) == 1 &&
                     host->capability(host, LAMINA_CAPABILITY_OP, 62, 9) == 0 &&
                     host->capability(host, LAMINA_CAPABILITY_STATE, LAMINA_STATE_KV, 0) == 1 &&
