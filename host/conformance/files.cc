@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <vector>
 
 #include "conformance/check.h"
 #include "core/error.h"
@@ -17,11 +18,55 @@ namespace {
 // The compiler's own, which does nothing.
 constexpr int kMostConstructors = 1;
 
-// What ends the process, starts another or a thread, or takes over its signals; C-1 and C-4.
-constexpr auto kForbidden = std::to_array<std::string_view>(
-    {"abort",          "exit",      "_exit",  "_Exit", "quick_exit", "dlopen",   "dlmopen",
-     "system",         "popen",     "fork",   "vfork", "execve",     "execvp",   "posix_spawn",
-     "pthread_create", "sigaction", "signal", "raise", "longjmp",    "_longjmp", "siglongjmp"});
+// Functions of the C and C++ libraries that no plugin calls, and what it does instead; C-1, C-4 and
+// C-10. Not what the headers of C++ bring with them.
+struct Forbidden {
+  std::string_view instead;
+  std::vector<std::string_view> symbols;
+};
+
+const std::vector<Forbidden>& forbidden() {
+  static const std::vector<Forbidden> kAll = {
+      {"return a status, and leave the rest to the host",
+       {"abort", "exit", "_exit", "_Exit", "quick_exit", "longjmp", "_longjmp", "siglongjmp",
+        "__longjmp_chk", "pthread_exit", "thrd_exit", "dlopen", "dlmopen", "syscall"}},
+      {"a plugin starts no process",
+       {"fork",   "vfork",       "_Fork",        "clone",   "clone3",   "daemon", "system",
+        "popen",  "posix_spawn", "posix_spawnp", "execl",   "execlp",   "execle", "execv",
+        "execvp", "execvpe",     "execve",       "fexecve", "execveat", "wordexp"}},
+      {"a plugin starts no thread; kernels share their work with parallel_for",
+       {"pthread_create", "thrd_create", "timer_create",
+        "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE"}},
+      {"signals are the program's",
+       {"sigaction",   "signal",           "__sysv_signal", "bsd_signal",
+        "sysv_signal", "sigset",           "sigignore",     "raise",
+        "kill",        "killpg",           "tgkill",        "pthread_kill",
+        "sigqueue",    "pthread_sigqueue", "sigprocmask",   "pthread_sigmask",
+        "sigaltstack", "sigsuspend",       "alarm",         "ualarm",
+        "setitimer"}},
+      {"the working directory is the program's",
+       {"chdir", "fchdir", "chroot", "_ZNSt10filesystem12current_pathERKNS_7__cxx114pathE",
+        "_ZNSt10filesystem12current_pathERKNS_7__cxx114pathERSt10error_code"}},
+      {"the locale is the program's", {"setlocale", "uselocale", "_ZNSt6locale6globalERKS_"}},
+      {"the environment is the program's; a plugin is described by its config alone",
+       {"setenv", "unsetenv", "putenv", "clearenv"}},
+      {"rounding and exceptions of floating-point numbers are the program's",
+       {"fesetround", "fesetenv", "feupdateenv", "feholdexcept", "fesetmode", "feenableexcept",
+        "fedisableexcept"}},
+      {"limits and rights of the process are the program's",
+       {"umask", "setrlimit", "setrlimit64", "prlimit", "prlimit64", "prctl", "ptrace", "setsid",
+        "setpgid", "setpgrp", "setuid", "setgid", "nice", "setpriority", "sched_setaffinity",
+        "pthread_setaffinity_np", "mlockall", "personality"}},
+  };
+  return kAll;
+}
+
+// "" where a plugin may call it.
+std::string_view instead_of(std::string_view symbol) {
+  for (const Forbidden& group : forbidden())
+    if (std::ranges::find(group.symbols, symbol) != group.symbols.end()) return group.instead;
+  return "";
+}
 
 bool is_sanitized(const registry::ElfFile& file) {
   return std::ranges::any_of(file.imports, [](const std::string& symbol) {
@@ -29,8 +74,11 @@ bool is_sanitized(const registry::ElfFile& file) {
   });
 }
 
-// A C++ runtime that is linked into the plugin ends the process where an exception meets no catch;
-// nothing tells its call of abort from one of the plugin's own.
+// Calls of a C++ runtime that is linked into the plugin: it ends the process where an exception
+// meets no catch, and writes numbers in the locale C. Nothing tells them from the plugin's own.
+constexpr auto kOfRuntime =
+    std::to_array<std::string_view>({"abort", "uselocale", "setlocale", "syscall"});
+
 bool has_runtime_inside(const registry::ElfFile& file) {
   const auto is_shared_runtime = [](const std::string& library) {
     return library.starts_with("libstdc++.so") || library.starts_with("libc++.so");
@@ -89,11 +137,11 @@ void check_elf(const std::filesystem::path& file) {
 void check_loading(const std::filesystem::path& file) {
   const registry::ElfFile elf = registry::read_elf(file);
   std::vector<std::string> problems = registry::loading_problems(elf);
+  const bool runtime_inside = has_runtime_inside(elf);
   for (const std::string& symbol : elf.imports) {
-    if (symbol == "abort" && has_runtime_inside(elf)) continue;
-    if (std::ranges::find(kForbidden, symbol) != kForbidden.end())
-      problems.push_back(
-          fmt::format("calls '{}'; return a status, and leave the rest to the host", symbol));
+    if (runtime_inside && std::ranges::find(kOfRuntime, symbol) != kOfRuntime.end()) continue;
+    if (const std::string_view instead = instead_of(symbol); !instead.empty())
+      problems.push_back(fmt::format("calls '{}'; {}", symbol, instead));
     if (symbol.starts_with("__cxa_thread_atexit"))
       problems.push_back("has thread-local objects with destructors, which keep it mapped");
   }

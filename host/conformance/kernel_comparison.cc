@@ -6,11 +6,14 @@
 
 #include "conformance/check.h"
 #include "conformance/compare.h"
+#include "conformance/descendants.h"
+#include "conformance/used_memory.h"
 #include "core/float16.h"
 #include "graph/rewrite.h"
 #include "ops/custom.h"
 #include "ops/op_code.h"
 #include "program/compile.h"
+#include "registry/process_guard.h"
 
 namespace lamina::conformance {
 namespace {
@@ -141,6 +144,7 @@ class ComparedKernel final : public Kernel {
       operands.emplace_back(from, from + bytes_of(operand_types_[next++]));
     }
     const std::vector<Bytes> results = once(operands, 1, std::byte{0xff});
+    once(operands, 1, std::byte{0xff});
     expect_same(results, once(operands, 1, std::byte{0x11}),
                 "gives other bits when the memory that it has not written holds other bytes; it "
                 "reads beyond its inputs, or what it has not written");
@@ -181,7 +185,13 @@ class ComparedKernel final : public Kernel {
     GuardedBuffer workspace(kernel_->workspace_bytes() + 64, fill);
     const std::size_t to_align =
         (64 - reinterpret_cast<std::uintptr_t>(workspace.data()) % 64) % 64;
+    // Tasks of one thread are run by the caller, so what is new then is the kernel's.
+    const registry::ProcessCounts before;
+    const std::size_t bytes_before = used_bytes();
     kernel_->run({inputs, outputs, workspace.data() + to_align});
+    const std::size_t bytes_after = used_bytes();
+    if (threads == 1)
+      look_at_rest(before, bytes_after > bytes_before ? bytes_after - bytes_before : 0);
     std::vector<Bytes> results;
     for (std::size_t i = 0; i < out.size(); ++i) {
       if (!out[i].is_intact()) wrong("writes beyond result {}, {}", i, to_string(result_types_[i]));
@@ -200,6 +210,22 @@ class ComparedKernel final : public Kernel {
                      untouched))
       wrong("writes beyond its workspace of {} bytes", kernel_->workspace_bytes());
     return results;
+  }
+
+  // After a run by one thread, which kept `kept` bytes of the heap. The first run may prepare
+  // constants.
+  void look_at_rest(const registry::ProcessCounts& before, std::size_t kept) {
+    const registry::ProcessCounts after;
+    if (has_child_processes()) wrong("starts a process; it may start none (C-10)");
+    if (after.threads > before.threads)
+      wrong("starts {} thread(s); work is shared by parallel_for alone (C-10)",
+            after.threads - before.threads);
+    if (after.descriptors > before.descriptors)
+      wrong("leaves {} file(s) open (C-10)", after.descriptors - before.descriptors);
+    if (kept > 0 && num_runs_ > 0 && ++num_keeping_runs_ > 1)
+      wrong("keeps {} bytes of memory in each run; it must free what it takes, or use workspace",
+            kept);
+    ++num_runs_;
   }
 
   // Numbers of padding are not read by anyone.
@@ -265,7 +291,8 @@ class ComparedKernel final : public Kernel {
   std::vector<bool> is_there_;
   std::vector<Type> operand_types_, result_types_;
   std::size_t num_outputs_ = 0;
-  int count_at_ = -1;  // among the operands that are there
+  int count_at_ = -1;                        // among the operands that are there
+  int num_runs_ = 0, num_keeping_runs_ = 0;  // by one thread
 };
 
 ComparingBackend* current = nullptr;  // choices of kernels are plain functions

@@ -1,7 +1,10 @@
 // GRD-3: kernels of custom ops against their lowerings, in training and decoding of small models.
+#include <unistd.h>
+
 #include <algorithm>
 #include <set>
 
+#include "conformance/capture.h"
 #include "conformance/check.h"
 #include "conformance/fingerprint.h"
 #include "conformance/groups.h"
@@ -71,6 +74,7 @@ void check_kernels(const FamilySubject& subject) {
   for (const auto& custom : all)
     if (is_alone) want(custom->op);
   const ComparingBackend backend(subject.plugin().compute());
+  const Capture output(STDOUT_FILENO);
   for (const ModelCase& c : subject.cases()) {
     const decoder::Model model = c.open(true);
     for_each_graph(model.loss_graph({2, 5}, train::all_losses()).graph, [&](const Graph& graph) {
@@ -84,6 +88,8 @@ void check_kernels(const FamilySubject& subject) {
         fail("model '{}', {}: {}", c.name, lamina::name(dtype), found.what());
       }
   }
+  if (const std::string text = output.text(); !text.empty())
+    fail("a kernel writes \"{}\" to standard output; use the host's log (C-4)", text);
   if (wanted.empty()) skip("this family has no op with kernels");
   for (const std::string& op : wanted)
     if (!backend.ran().contains(op))

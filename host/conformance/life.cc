@@ -1,5 +1,4 @@
 // LIF, THR, PRF: loading and unloading, twins, threads, and the time that a trace takes.
-#include <malloc.h>
 #include <time.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include "conformance/raw_plugin.h"
 #include "conformance/scratch_folder.h"
 #include "conformance/subject.h"
+#include "conformance/used_memory.h"
 
 namespace lamina::conformance {
 namespace {
@@ -24,8 +24,6 @@ namespace {
 constexpr double kMostTraceSeconds = 0.1;
 // What the loader itself may keep of a hundred loads.
 constexpr std::size_t kMostKeptBytes = 64 << 10;
-
-std::size_t used_bytes() { return mallinfo2().uordblks; }
 
 double thread_seconds() {
   timespec now{};

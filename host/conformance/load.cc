@@ -1,22 +1,24 @@
 // LOD: what loading the library does to the process, and how often it may be started.
-#include <dirent.h>
 #include <link.h>
-#include <signal.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <array>
-#include <cstdio>
+#include <cstdint>
+#include <fstream>
 #include <optional>
 #include <vector>
 
+#include "conformance/capture.h"
 #include "conformance/check.h"
+#include "conformance/descendants.h"
 #include "conformance/groups.h"
 #include "conformance/raw_plugin.h"
 #include "conformance/subject.h"
+#include "conformance/used_memory.h"
 #include "core/printable.h"
 #include "registry/elf_file.h"
+#include "registry/process_guard.h"
 
 namespace lamina::conformance {
 namespace {
@@ -27,44 +29,6 @@ double seconds(clockid_t clock) {
   timespec now{};
   clock_gettime(clock, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-// Takes what is written to a standard descriptor.
-class Capture {
- public:
-  explicit Capture(int descriptor) : descriptor_(descriptor) {
-    kept_ = memfd_create("output of a plugin", MFD_CLOEXEC);
-    outside_ = dup(descriptor);
-    if (kept_ < 0 || outside_ < 0 || dup2(kept_, descriptor) < 0)
-      fail("the system gives no file for its output");
-  }
-  ~Capture() {
-    dup2(outside_, descriptor_);
-    close(outside_);
-    close(kept_);
-  }
-  Capture(const Capture&) = delete;
-  Capture& operator=(const Capture&) = delete;
-
-  std::string text() const {
-    std::fflush(nullptr);
-    std::array<char, 64> bytes{};
-    const ssize_t count = pread(kept_, bytes.data(), bytes.size(), 0);
-    return count > 0 ? printable(std::string(bytes.data(), static_cast<std::size_t>(count)), 64)
-                     : std::string();
-  }
-
- private:
-  int descriptor_, kept_, outside_;
-};
-
-int entries_of(const char* folder) {
-  int count = 0;
-  if (DIR* all = opendir(folder)) {
-    while (readdir(all)) ++count;
-    closedir(all);
-  }
-  return count;
 }
 
 std::vector<std::string> mapped_libraries() {
@@ -78,41 +42,70 @@ std::vector<std::string> mapped_libraries() {
   return out;
 }
 
-std::vector<void (*)(int)> signal_handlers() {
-  std::vector<void (*)(int)> out;
-  for (int signal = 1; signal < 32; ++signal) {
-    struct sigaction action {};
-    sigaction(signal, nullptr, &action);
-    out.push_back(action.sa_handler);
-  }
-  return out;
-}
-
 // What of the process a plugin leaves alone while it is loaded.
 struct Process {
-  int threads = entries_of("/proc/self/task");
-  int descriptors = entries_of("/proc/self/fd");
-  std::vector<void (*)(int)> handlers = signal_handlers();
+  registry::ProcessCounts counts;
   std::vector<std::string> libraries = mapped_libraries();
 };
 
-void compare(const Process& before, const Process& after, const std::filesystem::path& file) {
+// Children, threads and files that functions of the plugin have left behind; `when` ends the
+// sentence: "when it is loaded".
+void require_nothing_left(const registry::ProcessCounts& before, std::string_view when) {
+  const registry::ProcessCounts after;
+  if (has_child_processes()) fail("starts a process {}; it may start none (C-10)", when);
   if (after.threads > before.threads)
-    fail("starts {} threads when it is loaded; it may start none", after.threads - before.threads);
+    fail("starts {} thread(s) {}; it may start none (C-10)", after.threads - before.threads, when);
   if (after.descriptors > before.descriptors)
-    fail("leaves {} files open when it is loaded", after.descriptors - before.descriptors);
-  if (after.handlers != before.handlers)
-    fail("changes what the process does with a signal; signals are the host's");
+    fail("leaves {} file(s) open {} (C-10)", after.descriptors - before.descriptors, when);
+}
+
+void compare(const Process& before, const std::filesystem::path& file) {
+  require_nothing_left(before.counts, "when it is loaded");
+  const std::size_t libraries = mapped_libraries().size();
   const std::size_t allowed = 1 + registry::read_elf(file).needed.size();
-  if (after.libraries.size() > before.libraries.size() + allowed)
-    fail("loads {} libraries; it needs {}", after.libraries.size() - before.libraries.size() - 1,
-         allowed - 1);
+  if (libraries > before.libraries.size() + allowed)
+    fail("loads {} libraries; it needs {}", libraries - before.libraries.size() - 1, allowed - 1);
+}
+
+// Bytes that this process has written to files and other descriptors; nothing where the system does
+// not say.
+std::optional<std::uint64_t> written_bytes() {
+  std::ifstream in("/proc/self/io");
+  std::string name;
+  for (std::uint64_t count = 0; in >> name >> count;)
+    if (name == "wchar:") return count;
+  return std::nullopt;
+}
+
+void open_all(const FamilySubject& subject) {
+  for (const SmallModel& small : subject.models()) subject.open(small);
+}
+
+// Opens the models again: what they need once is there, and what is kept now is kept each time.
+void require_nothing_kept(const FamilySubject& subject) {
+  constexpr std::size_t kTimes = 2;
+  // Of a model: tables of the host grow by a little with every trace.
+  constexpr std::size_t kMostBytes = 64 << 10;
+  const std::size_t before = used_bytes();
+  const Capture out(STDOUT_FILENO), err(STDERR_FILENO);
+  const auto written_before = written_bytes();
+  for (std::size_t time = 0; time < kTimes; ++time) open_all(subject);
+  const std::size_t said = out.num_bytes() + err.num_bytes();
+  const auto written_after = written_bytes();
+  const std::size_t after = used_bytes(), models = kTimes * subject.models().size();
+  if (written_before && *written_after > *written_before + said)
+    fail("writes {} bytes to files when it describes a model; it may write none (C-10)",
+         (*written_after - *written_before - said) / models);
+  if (after > before + models * kMostBytes)
+    fail("keeps {} bytes each time that a model is described; it must free what it takes (C-10)",
+         (after - before) / models);
 }
 
 }  // namespace
 
 void check_load_is_quiet(const PluginSubject& plugin) {
   const Process before;
+  const registry::ProcessGuard guard;
   double processor = -seconds(CLOCK_PROCESS_CPUTIME_ID), wall = -seconds(CLOCK_MONOTONIC);
   std::optional<Capture> out(STDOUT_FILENO), err(STDERR_FILENO);
   // Never unloaded: what it started may be running.
@@ -123,8 +116,9 @@ void check_load_is_quiet(const PluginSubject& plugin) {
   const std::string text = out->text() + err->text();
   out.reset();
   err.reset();
-  const Process after;
-  compare(before, after, plugin.file());
+  if (const std::string change = guard.restore(); !change.empty())
+    fail("{} when it is loaded; {} (C-10)", change, registry::kLeaveTheProcess);
+  compare(before, plugin.file());
   if (!text.empty()) fail("writes \"{}\" when it is loaded; use the host's log", text);
   if (processor > kMostProcessorSeconds || wall > kMostSeconds)
     fail("takes {:.2f} s of processor time and {:.2f} s to load; {} s are allowed", processor, wall,
@@ -132,10 +126,15 @@ void check_load_is_quiet(const PluginSubject& plugin) {
 }
 
 void check_builds_are_quiet(const FamilySubject& subject) {
-  const Capture out(STDOUT_FILENO);
-  for (const SmallModel& small : subject.models()) subject.open(small);
-  if (const std::string text = out.text(); !text.empty())
-    fail("writes \"{}\" when it describes a model; use the host's log", text);
+  const registry::ProcessCounts before;
+  {
+    const Capture out(STDOUT_FILENO);
+    open_all(subject);
+    if (const std::string text = out.text(); !text.empty())
+      fail("writes \"{}\" when it describes a model; use the host's log", text);
+  }
+  require_nothing_left(before, "when it describes a model");
+  require_nothing_kept(subject);
 }
 
 // Between init and deinit: at no other time may the interface be asked for.

@@ -99,8 +99,11 @@ Result run(const Check& check, const PluginSubject& plugin) {
   std::unique_ptr<Loaded> loaded;
   try {
     loaded = std::make_unique<Loaded>(plugin);
-  } catch (const PluginError&) {
-    return skipped(check, "the plugin does not load; ABI-1 says why", true);
+  } catch (const PluginError& refused) {
+    const bool by_rule = Refused(refused).owner() == "LOD-1";
+    return skipped(
+        check, fmt::format("the plugin does not load; {} says why", by_rule ? "LOD-1" : "ABI-1"),
+        true);
   }
   const std::vector<const FamilySubject*>& families = loaded->families();
   return run_check(check, families, families.size() > 1);

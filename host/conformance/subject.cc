@@ -14,6 +14,7 @@ std::string_view owner_of(const ErrorText& text) {
   if (says("(M-9 of docs")) return "CKP-2";
   if (says("(M-12 of docs")) return "TRC-4";
   if (text.where.find(" kernel of op '") != text.where.npos) return "GRD-3";
+  if (says("(C-10 of docs")) return "LOD-1";
   if (says(" the state '")) return "TRC-7";
   return "TRC-2";
 }

@@ -77,10 +77,12 @@ std::vector<Tensor> BlockBuild::build_lowering(const CustomOp& custom,
   use.outputs = outputs.data();
   use.n_outputs = static_cast<std::uint32_t>(outputs.size());
   lamina_status_t status = LAMINA_OK;
+  std::string change;
   try {
     const PluginCall call(family_.plugin(), family_.name(),
                           fmt::format("lowering of op '{}'", op.name));
     status = custom.source.lower(custom.source.user, &handle_, &use);
+    change = call.change();
   } catch (const std::bad_alloc&) {
     throw;  // no fault of the plugin
   } catch (const std::exception& thrown) {
@@ -88,6 +90,7 @@ std::vector<Tensor> BlockBuild::build_lowering(const CustomOp& custom,
   } catch (...) {
     abi::refuse("its lowering threw an exception; none may leave a plugin");
   }
+  if (!change.empty()) abi::refuse("the lowering of op '{}' {}", op.name, change);
   // A call of the lowering has failed, and says why.
   if (failure_) throw abi::ContractError(failure_->status, "");
   if (status != LAMINA_OK)

@@ -112,21 +112,27 @@ struct RunningCall : lamina_kernel_call_t {
   std::string broken;  // what the kernel did that none may do
 };
 
+constexpr const char* kChangedRounding =
+    "changes how the processor rounds floating-point numbers, and with it the numbers of all that "
+    "runs later (C-10 of docs/plugin_requirements.md); put it back before the kernel returns";
+
 struct TaskContext {
   const KernelSource* source;
   void (*task)(void*, std::uint64_t);
   void* context;
-  std::atomic<bool> threw{false};
+  std::atomic<bool> threw{false}, changed_rounding{false};
 };
 
 void run_task(void* context, std::uint64_t i) {
   auto& c = *static_cast<TaskContext*>(context);
   const PluginShortCall call(c.source->running);
+  const FloatControl control;
   try {
     c.task(c.context, i);
   } catch (...) {
     c.threw = true;
   }
+  if (control.restore()) c.changed_rounding = true;
 }
 
 constexpr std::uint64_t kMostTasks = std::numeric_limits<std::int32_t>::max();
@@ -142,6 +148,7 @@ struct KernelCalls {
     }
     TaskContext c{self.source, task, context};
     self.parallel(count, run_task, &c);
+    if (c.changed_rounding) self.broken = kChangedRounding;
     if (c.threw) self.broken = "threw an exception in a task; none may leave a plugin";
   }
   static void fail(const lamina_kernel_call_t* call, lamina_str_t message) {
@@ -175,14 +182,18 @@ template <typename Function>
 void call_plugin(const RunningCall& call, const std::string& place, lamina_status_t& status,
                  Function&& function) {
   const PluginShortCall running(call.source->running);
+  const FloatControl control;
+  bool changed_rounding = false;
   try {
     status = function();
+    changed_rounding = control.restore();
   } catch (const std::exception& thrown) {
     fail(*call.source,
          fmt::format("threw an exception ({}); none may leave a plugin", thrown.what()), place);
   } catch (...) {
     fail(*call.source, "threw an exception; none may leave a plugin", place);
   }
+  if (changed_rounding) fail(*call.source, kChangedRounding, place);
   if (!call.broken.empty()) fail(*call.source, call.broken, place);
 }
 

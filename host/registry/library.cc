@@ -248,12 +248,25 @@ class OutputWatch {
   int kept_ = -1, outside_ = -1;
 };
 
+void check_counts(const PluginFile& file, const ProcessCounts& before) {
+  const ProcessCounts after;
+  const auto refuse = [&](std::string what) {
+    fail(file, "when it is loaded, it " + what + " (C-10 of docs/plugin_requirements.md)",
+         {"a plugin describes models; threads and files are the program's"});
+  };
+  if (after.threads > before.threads)
+    refuse(fmt::format("starts {} thread(s)", after.threads - before.threads));
+  if (after.descriptors > before.descriptors)
+    refuse(fmt::format("leaves {} file(s) open", after.descriptors - before.descriptors));
+}
+
 // Never unmapped, whatever happens: at exit nothing of a plugin is called, and its threads or
 // destructors may be there even after a failure. REQUIRES: one call at a time.
 const Loaded* load(const PluginFile& file) {
   static auto& all = *new std::deque<Loaded>;
   const PluginCall call({file.manifest.id, file.manifest.version, file.path.string(), "", ""}, "",
                         "code that runs when it is loaded");
+  const ProcessCounts before;
   OutputWatch output;
   Loaded* const out = &all.emplace_back(Loaded{open_library(file), {}});
   try {
@@ -266,6 +279,9 @@ const Loaded* load(const PluginFile& file) {
            {"leave that to the program, and use the host's log (C-4 of "
             "docs/plugin_requirements.md)"});
     out->families = read_families(file, entry);
+    if (const std::string change = call.change(); !change.empty())
+      fail(file, "when it is loaded, it " + change, {std::string(kLeaveTheProcess)});
+    check_counts(file, before);
     return out;
   } catch (const Error&) {
     throw;

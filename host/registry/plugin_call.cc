@@ -24,7 +24,7 @@ namespace {
 constexpr int kPatienceSeconds = 5;
 
 thread_local const PluginFunction* running = nullptr;
-thread_local std::optional<PluginFunction> ended;  // the call that has ended last
+thread_local std::optional<PluginFunction> ended;    // the call that has ended last
 std::atomic<const PluginFunction*> latest{nullptr};  // for the alarm, which comes on any thread
 std::atomic<bool> watching{false};
 
@@ -91,7 +91,15 @@ PluginCall::PluginCall(const PluginIdentity& plugin, std::string_view family,
   set_alarm(kPatienceSeconds);
 }
 
+std::string PluginCall::change() const {
+  compared_ = true;
+  std::string out = guard_.restore();
+  if (!out.empty()) out += " (C-10 of docs/plugin_requirements.md)";
+  return out;
+}
+
 PluginCall::~PluginCall() {
+  if (!compared_) (void)guard_.restore();
   ended = function_;
   running = outer_;
   if (!watching) return;

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "registry/family.h"
+#include "registry/process_guard.h"
 
 namespace lamina::registry {
 
@@ -24,17 +25,25 @@ class PluginFunction {
 
 //   const PluginCall call(family.plugin(), family.name(), "build of block 'layer'");
 //   status = block.build(...);
+//   if (const std::string change = call.change(); !change.empty()) ...
 // Objects nest on one thread like the calls.
 class PluginCall {
  public:
   PluginCall(const PluginIdentity& plugin, std::string_view family, std::string_view function);
   PluginCall(const PluginCall&) = delete;
   PluginCall& operator=(const PluginCall&) = delete;
+  // Puts back what the function has changed in the process.
   ~PluginCall();
+
+  // Likewise, and says what it was: "changes the working directory from '/a' to '/' (C-10 of
+  // docs/plugin_requirements.md)"; empty where it has changed nothing.
+  std::string change() const;
 
  private:
   const PluginFunction function_;
   const PluginFunction* outer_;
+  const ProcessGuard guard_;
+  mutable bool compared_ = false;
 };
 
 // The same for calls that are many and short, kernels: how long one takes is not watched, and the

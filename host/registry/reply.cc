@@ -361,9 +361,11 @@ ReplyResult call_config_function(const Family& family, ConfigFunction function,
     throw PluginError({origin, std::move(what), std::move(notes)});
   };
   lamina_status_t status = LAMINA_OK;
+  std::string change;
   try {
     const PluginCall call(plugin, family.name(), fmt::format("function '{}'", name));
     status = pointer(user, view.handle(), &reply);
+    change = call.change();
   } catch (const std::bad_alloc&) {
     throw;  // no fault of the plugin
   } catch (const std::exception& thrown) {
@@ -375,6 +377,8 @@ ReplyResult call_config_function(const Family& family, ConfigFunction function,
   if (status == LAMINA_ERROR_MEMORY ||
       (reply.failure && reply.failure->status == LAMINA_ERROR_MEMORY))
     throw std::bad_alloc();
+  if (!change.empty())
+    fail(fmt::format("its '{}' {}", name, change), {std::string(kLeaveTheProcess)});
   if (!view.unknown_key().empty())
     fail(fmt::format("its '{}' asks for the key '{}', which the family does not declare", name,
                      view.unknown_key()));

@@ -115,6 +115,10 @@ BlockResult BlockBuild::run() {
     const PluginCall call(family_.plugin(), family_.name(),
                           fmt::format("build of block '{}'", block_.name));
     status = block.build(block.user, &handle_, view_.handle(), &io);
+    if (const std::string change = call.change(); !change.empty())
+      fail({.text = {fmt::format("block '{}'", block_.name),
+                     "its build " + change,
+                     {std::string(kLeaveTheProcess)}}});
   } catch (const std::bad_alloc&) {
     throw;  // no fault of the plugin
   } catch (const std::exception& thrown) {

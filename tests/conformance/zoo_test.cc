@@ -49,7 +49,7 @@ class Zoo : public ::testing::TestWithParam<WrongPlugin> {};
 TEST_P(Zoo, IsFoundByTheChecksOfTheMatrixAndNoOther) {
   const WrongPlugin& wrong = GetParam();
   for (const char* other :
-       {"all_memory", "endless_plan", "leaks", "constructor"})
+       {"all_memory", "endless_plan", "leaks", "constructor", "build_memory", "kernel_memory"})
     if (wrong.file == other)
       LAMINA_SKIP_IF_SANITIZED("memory, time and what runs at load are other things there");
   std::vector<std::string> words = {"--level", std::string(wrong.level), "--json"};
@@ -103,7 +103,7 @@ TEST(PluginCheck, ALineNamesTheRuleAndHowToSeeItAgain) {
   EXPECT_THAT(
       result.out,
       HasSubstr("\nLOD-1  FAIL     writes \"plain is here\\x0a\" when it is loaded; use "
-                "the host's log  [C-4, F-6]  replay: lamina plugin check " +
+                "the host's log  [C-4, C-10, F-6]  replay: lamina plugin check " +
                 in_zoo("prints") + " --only LOD-1 --here --level quick --seed 7 --threads 1\n"));
   EXPECT_THAT(result.out, HasSubstr(", 1 failed (LOD-1), 1 skipped (EQV-7)\n"));
 }
@@ -159,6 +159,17 @@ std::size_t OwnPlugin::num_processes() const {
   return out;
 }
 
+TEST(PluginCheck, AChangeOfTheProcessIsNamed) {
+  const Finished result = check(in_zoo("chdir"), {"--only", "LOD-1", "--only", "FIL-2"});
+  EXPECT_THAT(
+      result.out,
+      HasSubstr("FIL-2  FAIL     calls 'chdir'; the working directory is the program's  ["));
+  EXPECT_THAT(result.out, HasSubstr("LOD-1  FAIL     block 'layer': its build changes the working "
+                                    "directory from '"));
+  EXPECT_THAT(result.out, HasSubstr("plugin 'org.example.plain' 1.0; these belong to the program, "
+                                    "which has put them back; the plugin must not set them"));
+}
+
 TEST(PluginCheck, ABuildThatWaitsCostsSecondsInAll) {
   LAMINA_SKIP_IF_SANITIZED("time is another thing there");
   for (const char* name : {"sleeps", "closes_and_sleeps"}) {
@@ -177,6 +188,16 @@ TEST(PluginCheck, ABuildThatWaitsCostsSecondsInAll) {
     EXPECT_THAT(result.out, HasSubstr("(its build of block 'layer' does not return, as an earlier "
                                       "check says)"));
   }
+}
+
+TEST(PluginCheck, ProcessesOfAPluginEndWithTheCheck) {
+  const OwnPlugin plugin("fork");
+  const Finished result = check(plugin.path(), {});
+  EXPECT_EQ(result.code, 8);
+  EXPECT_THAT(result.out,
+              HasSubstr("LOD-1  FAIL     starts a process when it describes a model; it "
+                        "may start none (C-10)"));
+  EXPECT_EQ(plugin.num_processes(), 0u);
 }
 
 // Of a kit that a signal ends, no process is left.

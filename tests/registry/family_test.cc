@@ -93,6 +93,13 @@ TEST(Family, PlanThatFailsIsThePluginsFault) {
                     "its 'validate' asks for the key 'undeclared', which the family does not");
 }
 
+TEST(Plan, AChangeOfTheEnvironmentIsRefusedAndPutBack) {
+  EXPECT_ERROR_SAYS(tiny().plan(configured(tiny(), "fault = 112\n")), ExitCode::plugin,
+                    "plugin 'org.example.tiny' 1.0, family 'tiny': its 'plan' changes the "
+                    "environment variable 'TINY_PLANS' (C-10 of docs/plugin_requirements.md)");
+  EXPECT_EQ(::getenv("TINY_PLANS"), nullptr);
+}
+
 TEST(Family, MisusedExtensionsAreThePluginsFault) {
   const auto plan_with = [](int fault) {
     tiny().plan(configured(tiny(), fmt::format("fault = {}\n", fault)));

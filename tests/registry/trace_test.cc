@@ -7,6 +7,7 @@
 
 #include "lamina/abi.h"
 #include "registry/model.h"
+#include "registry/process_guard.h"
 #include "support/expect_error.h"
 
 namespace lamina::registry {
@@ -161,6 +162,31 @@ TEST(Trace, RefusesWhatBreaksTheContractInWords) {
   }
 }
 
+TEST(Trace, AChangeOfTheProcessIsRefusedAndPutBack) {
+  static constexpr NumberedFault kFaults[] = {
+      {80, "block 'layer': its build changes the working directory from '"},
+      {80, "' to '/' (C-10 of docs/plugin_requirements.md)"},
+      {81, "its build changes the locale from 'C' to 'C.UTF-8' (C-10 of"},
+      {82, "its build changes the environment variable 'TINY_WAS_HERE' (C-10 of"},
+      {83, "its build changes the environment variable 'PATH' (C-10 of"},
+      {84, "its build changes what the signal SIGWINCH does (C-10 of"},
+      {85, "its build changes which signals are blocked (C-10 of"},
+#ifdef __x86_64__
+      {86, "its build changes how the processor rounds floating-point numbers (C-10 of"},
+      {87, "its build changes how the processor rounds floating-point numbers (C-10 of"},
+#endif
+      {88, "its build changes the locale of the thread (C-10 of"},
+      {80, "these belong to the program, which has put them back; the plugin must not set them"},
+  };
+  const ProcessGuard before;
+  for (const NumberedFault& fault : kFaults) {
+    SCOPED_TRACE(fault.number);
+    EXPECT_ERROR_SAYS(build(fmt::format("fault = {}\n", fault.number)), ExitCode::plugin,
+                      fault.says);
+    EXPECT_EQ(before.restore(), "");
+  }
+}
+
 TEST(Trace, WhatANewerContractAddsIsIgnoredWhereItIsNotUsed) { build("fault = 56\n"); }
 
 // Tags and axes say what may be done with a value, not what it is.
@@ -205,9 +231,10 @@ TEST(Trace, RefusesAHandleOfAnotherTraceOrAnEarlierBlock) {
 
 TEST(Trace, RefusesABuildThatIsOver) {
   build("");  // the plugin keeps its lamina_build_t
-  EXPECT_ERROR_SAYS(build("fault = 41\n"), ExitCode::plugin,
-                    "block 'layer': its build uses a tensor, state or lamina_build_t of a build that "
-                    "is over; each is valid until");
+  EXPECT_ERROR_SAYS(
+      build("fault = 41\n"), ExitCode::plugin,
+      "block 'layer': its build uses a tensor, state or lamina_build_t of a build that "
+      "is over; each is valid until");
 }
 
 TEST(Trace, OneTraceBuildsSeveralBlocks) {

@@ -1,5 +1,6 @@
 /* The smallest plugin in plain C: one family, one block, y = x + weight. FAULT_* (at build time)
  * breaks one rule of the load; the config key `fault` (at run time) one rule of the build. */
+#define _GNU_SOURCE
 #include "lamina/abi.h"
 #include "lamina/ext/auxiliary.h"
 #include "lamina/ext/export.h"
@@ -7,6 +8,7 @@
 #include "lamina/ext/mtp.h"
 #include "lamina/names.h"
 
+#include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,6 +164,7 @@ static lamina_status_t plan(void *user, const lamina_config_t *config, lamina_re
   (void)user;
   const int64_t fault = integer(config, "fault");
   if (fault == 100) return LAMINA_ERROR_INTERNAL;
+  if (fault == 112) setenv("TINY_PLANS", "1", 1);
   if (fault == 104) return LAMINA_ERROR_MEMORY;
   if (fault == 108)
     ((const lamina_layer_sharing_api_t *)extension(LAMINA_LAYER_SHARING_ID))->read_from(reply, 0, 0);
@@ -277,6 +280,35 @@ static void die(int64_t fault) {
   }
 }
 
+/* What belongs to the program. */
+static void change_process(int64_t fault) {
+  uint32_t mxcsr = 0;
+  uint16_t x87 = 0;
+  sigset_t signals;
+  switch (fault) {
+    case 80: if (chdir("/") != 0) abort(); break;
+    case 81: setlocale(LC_ALL, "C.UTF-8"); break;
+    case 82: setenv("TINY_WAS_HERE", "1", 1); break;
+    case 83: unsetenv("PATH"); break;
+    case 84: signal(SIGWINCH, SIG_IGN); break;
+    case 85: sigemptyset(&signals), sigaddset(&signals, SIGWINCH), sigprocmask(SIG_BLOCK, &signals, 0); break;
+#ifdef __x86_64__
+    case 86: /* flush to zero, and round down */
+      __asm__ volatile("stmxcsr %0" : "=m"(mxcsr));
+      mxcsr |= 0x8000 | 0x2000;
+      __asm__ volatile("ldmxcsr %0" : : "m"(mxcsr));
+      break;
+    case 87: /* double precision */
+      __asm__ volatile("fnstcw %0" : "=m"(x87));
+      x87 &= 0xfeff;
+      __asm__ volatile("fldcw %0" : : "m"(x87));
+      break;
+#endif
+    case 88: uselocale(newlocale(LC_ALL_MASK, "C.UTF-8", 0)); break;
+    default: break;
+  }
+}
+
 /* Losses and updates that are multiplied by a key that is no number. */
 static void bad_factor(lamina_build_t *b, int64_t fault, lamina_tensor_t weight) {
   const lamina_auxiliary_api_t *auxiliary = extension(LAMINA_AUXILIARY_ID);
@@ -388,7 +420,7 @@ static lamina_status_t build(void *user, lamina_build_t *b, const lamina_config_
     case 44: attr.value.v.f = 0; emit(b, 62, in, 2, &attr, 1, &out); break; /* a norm without eps */
     case 41: if (kept_build) return kept_build->api->scope(kept_build, (lamina_str_t)STR("x"), 1); break;
     case 58: emit(b, LAMINA_DRAFT_OPS, in, 2, 0, 0, &out); break;
-    default: hostile_sizes(b, fault, in[0]), bad_factor(b, fault, in[1]), die(fault); break;
+    default: hostile_sizes(b, fault, in[0]), bad_factor(b, fault, in[1]), change_process(fault), die(fault); break;
   }
   kept_build = b;
   emit(b, 1, in, 2, &attr, 0, &out);
@@ -454,9 +486,15 @@ static lamina_status_t tiny_init(const lamina_host_t *host) {
 #ifdef FAULT_INIT_PRINTS
   puts("tiny is here");
 #endif
+#ifdef FAULT_INIT_ENVIRONMENT
+  setenv("TINY_STARTED", "1", 1);
+#endif
 #ifdef FAULT_INIT_SAYS
   host->log(host, LAMINA_LOG_ERROR, (lamina_str_t)STR("blocks are missing"), 0);
   return LAMINA_ERROR_INTERNAL;
+#endif
+#ifdef FAULT_INIT_FILE
+  if (dup(2) < 0) return LAMINA_ERROR_INTERNAL;
 #endif
   const int right = host->capability(host, LAMINA_CAPABILITY_OP, 62, 1) == 1 &&
                     host->capability(host, LAMINA_CAPABILITY_OP, 62, 9) == 0 &&

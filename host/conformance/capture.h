@@ -1,0 +1,24 @@
+// What is written to a standard descriptor while one of these exists.
+#pragma once
+
+#include <string>
+
+namespace lamina::conformance {
+
+class Capture {
+ public:
+  // Throws a Failure where the system gives no file for it.
+  explicit Capture(int descriptor);
+  ~Capture();
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  // The beginning, printable.
+  std::string text() const;
+  std::size_t num_bytes() const;
+
+ private:
+  int descriptor_, kept_, outside_;
+};
+
+}  // namespace lamina::conformance

@@ -1,0 +1,16 @@
+// Memory of the C library's heap.
+#pragma once
+
+#include <malloc.h>
+
+#include <cstddef>
+
+namespace lamina::conformance {
+
+// In use, large pieces that have mappings of their own included.
+inline std::size_t used_bytes() {
+  const struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+}  // namespace lamina::conformance
