@@ -169,11 +169,14 @@ bool is_report_page(const std::string& path) {
   return file && start == kReportPageStart;
 }
 
-// Only an earlier page is overwritten, so that a mistyped name costs nothing.
+// Only an earlier page is overwritten, so that a mistyped name costs nothing; or an empty file, as
+// mktemp makes it.
 io::Destination check_page(const std::string& path) {
   io::Destination out = check_own_output_file(path);
   std::error_code error;
-  if (!out.in_place && fs::exists(out.path, error) && !is_report_page(out.path))
+  if (out.in_place || !fs::exists(out.path, error)) return out;
+  if (fs::file_size(out.path, error) == 0 && !error) return check_output_file(path);
+  if (!is_report_page(out.path))
     throw UserError(ExitCode::usage,
                     {path,
                      "exists and is not a page of `lamina report`; only such a page is overwritten",
@@ -201,9 +204,9 @@ int run_report(const Arguments& a, const Machine& machine) {
   const std::vector<std::string> names = names_of(paths);
   for (std::size_t i = 0; i < runs.size(); ++i) runs[i].name = names[i];
   io::write_durably(path,
-                    report_page(runs, fmt::format("Written by `lamina report` on {}, {}.",
+                    report_page(runs, fmt::format("Written by lamina report on {}, {}.",
                                                   processor_name(), machine_text(machine.device))),
-                    io::NamedBy::user);
+                    a.has("output") ? io::NamedBy::user : io::NamedBy::program);
   if (!in_place) print(path + "\n");  // stdout may be the page
   return 0;
 }

@@ -79,6 +79,11 @@ ShortCurve shortened(const std::vector<ReportPoint>& points, std::size_t per) {
   return out;
 }
 
+// "train/activation_mean/layer_003"
+bool is_of_a_layer(const ReportCurve& curve) {
+  return curve.name.find("/layer_") != curve.name.npos;
+}
+
 void write_grid(JsonWriter& json, const ShortCurve& curve) {
   const std::vector<double>& steps = curve.steps;
   const double by = steps.size() > 1 ? steps[1] - steps[0] : 1;
@@ -116,24 +121,28 @@ ReportMetrics read_metrics(const std::string& path) {
 std::string curves_json(const std::vector<std::string>& names,
                         const std::vector<const std::vector<ReportCurve>*>& runs,
                         std::size_t max_bytes) {
-  std::size_t num_curves = 0, longest = 0;
+  // Half of the room is for curves of single layers, of which there may be hundreds.
+  std::size_t num_layer_curves = 0, num_curves = 0, longest = 0;
   for (const auto* curves : runs)
     for (const ReportCurve& curve : *curves) {
-      ++num_curves;
+      ++(is_of_a_layer(curve) ? num_layer_curves : num_curves);
       longest = std::max(longest, curve.points.size());
     }
-  const std::size_t max_points =
-      std::max(kMinPoints, max_bytes / kBytesPerValue / std::max<std::size_t>(num_curves, 1));
-  // One number for all long curves, so that runs of other lengths have values at the same steps.
-  const std::size_t per = (longest + max_points - 1) / max_points;
+  const std::size_t share = num_layer_curves > 0 && num_curves > 0 ? max_bytes / 2 : max_bytes;
+  const auto max_points = [&](std::size_t of_curves) {
+    return std::max(kMinPoints, share / kBytesPerValue / std::max<std::size_t>(of_curves, 1));
+  };
   std::map<std::pair<std::vector<double>, std::size_t>, std::size_t> grid_of;
   JsonWriter grids, values;
   grids.begin_array();
   values.begin_array();
   for (std::size_t run = 0; run < runs.size(); ++run)
     for (const ReportCurve& curve : *runs[run]) {
-      const bool is_short = curve.points.size() <= max_points / 4;  // eg of validation
-      const ShortCurve made = shortened(curve.points, is_short ? 1 : per);
+      const std::size_t most = max_points(is_of_a_layer(curve) ? num_layer_curves : num_curves);
+      // One number for all long curves, so that runs of other lengths have values at the same
+      // steps. Those of validation are short.
+      const bool is_short = curve.points.size() <= most / 4;
+      const ShortCurve made = shortened(curve.points, is_short ? 1 : (longest + most - 1) / most);
       const auto [grid, is_new] = grid_of.try_emplace({made.steps, made.per}, grid_of.size());
       if (is_new) write_grid(grids, made);
       values.begin_object().key("run").value(run).key("name").value(curve.name);

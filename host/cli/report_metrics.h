@@ -31,7 +31,7 @@ struct ReportMetrics {
 // Errors (exit 4): a file that cannot be read, a damaged line, a line that is cut off.
 ReportMetrics read_metrics(const std::string& path);
 
-// The curves of several runs as the JSON that page.js reads, in at most about `max_bytes`:
+// The curves of several runs as the JSON that curves.js reads, in at most about `max_bytes`:
 //   {"runs":["a"],"grids":[{"first":4,"by":4,"count":25,"per":4}],
 //    "curves":[{"run":0,"name":"train/loss","grid":0,"values":[4.1,3.9]}]}
 // A grid has the steps of curves: regular ones as here, or all in "steps". A value is the mean of

@@ -383,6 +383,10 @@ TEST(Report, OverwritesOnlyItsOwnPages) {
     EXPECT_THAT(f.err, HasSubstr("error: " + (folder / name) + ": "));
     EXPECT_EQ(folder.read(name), before) << name;
   }
+  folder.write("run/empty", "");
+  folder.write("empty", "");
+  EXPECT_EQ(lamina_program({"report", folder / "run", "-o", folder / "run/empty"}).code, 2);
+  EXPECT_EQ(lamina_program({"report", folder / "run", "-o", folder / "empty"}).code, 0);
   const Finished f =
       lamina_program({"report", folder / "run", "-o", folder / (checkpoint + "new.html")});
   EXPECT_EQ(f.code, 2);

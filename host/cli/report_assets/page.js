@@ -1,75 +1,16 @@
-// The curves of a report: reads the JSON of the page and draws it with dygraphs.
-"use strict";
+// The page of a report: draws the curves of curves.js with dygraphs.
 (() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
   const root = document.documentElement;
   const palettes = {
     light: ["#2563eb", "#e8590c", "#0d9488", "#9333ea", "#dc2660", "#5c8a0c", "#0284c7", "#a16207"],
     dark: ["#60a5fa", "#fb923c", "#2dd4bf", "#c084fc", "#fb7185", "#a3e635", "#38bdf8", "#facc15"],
   };
-  const titles = {
-    loss: "Loss", ppl: "Perplexity", grad_norm: "Gradient norm", lr: "Learning rate",
-    total_loss: "Loss with auxiliary terms", aux_loss: "Auxiliary loss", mtp_loss: "Prediction-layer loss",
-    tokens: "Tokens", step_seconds: "Time per step", data_seconds: "Waiting for data",
-    tokens_per_second: "Speed", z_loss: "Z-loss", skipped_steps: "Skipped steps",
-  };
+  const hues = [217, 21, 173, 271, 340, 85, 200, 42];  // those of the palettes
   const sectionTitles = {train: "Training", perf: "Performance"};
   const maxTipRows = 10;
   const isLong = data.curves.some((curve) => curve.values.length > 300);
   const state = {smoothing: isLong ? 0.91 : 0, range: null, hidden: new Set()};
   const charts = [];
-
-  // ---- numbers
-
-  const trimmed = (x, digits) => {
-    const text = Number(x.toPrecision(digits)).toString();
-    return text.replace("e+", "e");
-  };
-  const number = (x, digits = 5) => {
-    if (x === null || Number.isNaN(x)) return "";
-    const size = Math.abs(x);
-    for (const [unit, name] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "k"]])
-      if (size >= unit) return trimmed(x / (unit === 1e4 ? 1e3 : unit), digits) + name;
-    if (size > 0 && size < 1e-3) return Number(x.toPrecision(digits)).toExponential().replace("e+", "e");
-    return trimmed(x, digits);
-  };
-  const unitOf = (name) => {
-    if (/_per_second$/.test(name)) return name.replace(/_per_second$/, "").replace(/^.*_/, "") + " / s";
-    if (/_seconds$/.test(name)) return "s";
-    if (/_bytes$/.test(name)) return "bytes";
-    if (/(^|_)loss$/.test(name)) return "nats";
-    return "";
-  };
-
-  // ---- curves into charts
-
-  const stepsOf = (grid) =>
-    grid.steps || Array.from({length: grid.count}, (_, i) => grid.first + i * grid.by);
-  const grids = data.grids.map(stepsOf);
-
-  const groupCurves = () => {
-    const found = new Map();
-    for (const curve of data.curves) {
-      const slash = curve.name.indexOf("/");
-      const prefix = slash < 0 ? "" : curve.name.slice(0, slash);
-      let name = curve.name.slice(slash + 1), part = "";
-      const layer = name.match(/^(.*)\/layer_0*(\d+)$/);
-      if (layer) name = layer[1], part = "layer " + layer[2];
-      const isEval = prefix === "eval";
-      const section = isEval ? "train" : prefix;
-      const key = section + "/" + name;
-      if (!found.has(key))
-        found.set(key, {key, section, name, title: titles[name] || name.charAt(0).toUpperCase() + name.slice(1).replace(/_/g, " "),
-                        unit: unitOf(name), curves: [], layers: 0});
-      const chart = found.get(key);
-      if (layer) chart.layers = Math.max(chart.layers, Number(layer[2]) + 1);
-      const label = [isEval ? "validation" : section === "train" && !layer ? "training" : "", part]
-        .filter(Boolean).join(" ") || chart.title.toLowerCase();
-      chart.curves.push({...curve, isEval, label, layer: layer ? Number(layer[2]) : -1,
-                         x: grids[curve.grid], per: data.grids[curve.grid].per});
-    }
-    return [...found.values()];
-  };
 
   // ---- looks
 
@@ -84,7 +25,7 @@
   const colorOf = (chart, curve) => {
     if (curve.layer >= 0) {
       const share = chart.layers > 1 ? curve.layer / (chart.layers - 1) : 0;
-      const hue = data.runs.length > 1 ? 215 + 70 * curve.run : 215 + 170 * share;
+      const hue = data.runs.length > 1 ? hues[curve.run % hues.length] : 215 + 170 * share;
       const light = isDark() ? 62 + (data.runs.length > 1 ? 22 * share - 8 : 0)
         : 46 + (data.runs.length > 1 ? 22 * share - 8 : 0);
       return `hsl(${Math.round(hue % 360)} 70% ${Math.round(light)}%)`;
@@ -114,27 +55,6 @@
     return svg;
   };
 
-  // ---- smoothing: an exponential moving average without the bias of its start
-
-  const smoothed = (values) => {
-    const keep = state.smoothing;
-    let sum = 0, weight = 0;
-    return values.map((value) => {
-      if (value === null) return null;
-      sum = keep * sum + (1 - keep) * value;
-      weight = keep * weight + (1 - keep);
-      return sum / weight;
-    });
-  };
-  // A schedule has no noise: an average would only be late.
-  const isNoisy = (values) => {
-    let path = 0, low = Infinity, high = -Infinity;
-    values.forEach((value, i) => {
-      low = Math.min(low, value), high = Math.max(high, value);
-      if (i > 0) path += Math.abs(value - values[i - 1]);
-    });
-    return path > 2.2 * (high - low);
-  };
   const isSmoothed = (curve) => state.smoothing > 0 && !curve.isEval && curve.values.length > 3 && isNoisy(curve.values);
 
   // The columns of a chart and their rows: steps of all visible curves, one after the other.
@@ -144,7 +64,7 @@
     for (const curve of chart.shown) {
       const label = `${data.runs[curve.run]} ${curve.label}`;
       const color = colorOf(chart, curve);
-      curve.smooth = isSmoothed(curve) ? smoothed(curve.values) : null;
+      curve.smooth = isSmoothed(curve) ? smoothed(curve.values, state.smoothing) : null;
       if (curve.smooth)
         columns.push({label: label + " (raw)", x: curve.x, y: curve.values, color: faint(color), width: 1});
       const few = curve.x.length < (curve.isEval ? 80 : 40);
@@ -378,8 +298,8 @@
     shownSmoothing.textContent = state.smoothing ? trimmed(state.smoothing, 3) : "0";
     redraw();
   });
-  tools.append(make("label", {title: "Weight of the past in an exponential moving average"}, "Smoothing", slider,
-                    shownSmoothing));
+  const smoothing = make("label", {title: "Weight of the past in an exponential moving average"}, "Smoothing",
+                         slider, shownSmoothing);
   const filter = make("input", {type: "search", placeholder: "Filter curves"});
   filter.setAttribute("aria-label", "Filter curves");
   filter.addEventListener("input", () => {
@@ -425,9 +345,14 @@
     sections.get(name).grid.append(cardOf(chart));
     charts.push(chart);
   }
+  if (charts.length === 0) {
+    place.append(make("p", {}, "metrics.jsonl has no numbers yet."));
+    return;
+  }
   const last = ["layers", "perf"];
   const names = [...sections.keys()].sort((a, b) => (a === "" ? -1 : last.indexOf(a)) - (b === "" ? -1 : last.indexOf(b)));
   for (const name of names) place.append(sections.get(name).section);
+  tools.append(smoothing);
   if (charts.length > 6) tools.append(filter);
   tools.append(make("span", {className: "space"}), resetButton, theme);
 
