@@ -63,10 +63,11 @@ struct Kind {
 // Every kind, in the order in which they run.
 std::vector<Kind> all_kinds();
 
-// By file: runs.cc, faults.cc, damage.cc, mutate.cc, templates.cc.
+// By file: runs.cc, faults.cc, damage.cc, outputs.cc, mutate.cc, templates.cc.
 std::vector<Kind> run_kinds();
 std::vector<Kind> fault_kinds();
 std::vector<Kind> damage_kinds();
+std::vector<Kind> output_kinds();
 std::vector<Kind> mutation_kinds();
 std::vector<Kind> template_kinds();
 
