@@ -1,5 +1,6 @@
 #include "text/tekken.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "core/error.h"
@@ -12,6 +13,9 @@
 
 namespace lamina::text {
 namespace {
+
+// Far above any in use: it bounds the names that a small file can ask for.
+constexpr std::int64_t kMaxSpecialTokens = 1 << 16;
 
 struct Sizes {
   std::int64_t ids, special;
@@ -26,7 +30,7 @@ Sizes read_sizes(const JsonValue& config) {
     return number;
   };
   const std::int64_t ids = read("default_vocab_size", 1, kMaxIds);
-  return {ids, read("default_num_special_tokens", 0, ids)};
+  return {ids, read("default_num_special_tokens", 0, std::min(ids, kMaxSpecialTokens))};
 }
 
 // The tokens of the ids after the special ones, by id.

@@ -94,6 +94,9 @@ TEST(Tekken, RefusesFilesThatCannotBe) {
   SmallTekken more;
   more.num_special = 300;
   EXPECT_THAT(more.error(), HasSubstr("'config.default_num_special_tokens' must be from 0 to 264"));
+  SmallTekken many;
+  many.vocab_size = many.num_special = 10'000'000;
+  EXPECT_THAT(many.error(), HasSubstr("must be from 0 to 65536, got 10000000"));
   std::string bytes = SmallTekken().json();
   bytes.replace(bytes.find("\"AA==\""), 6, "\"A\"");
   EXPECT_THAT(testing::error_of({{"tekken.json", bytes}}),
