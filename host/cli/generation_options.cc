@@ -171,8 +171,8 @@ void show(const Arguments& a, const GenerateOptions& options,
                fmt::join(config.unused, ", "));
 }
 
-// The defaults of a GGUF file. A temperature of the command line is in place of all ways to sample
-// that the file asks for and lamina lacks.
+// Applies the sampling defaults of a GGUF file. --temp replaces sampling methods that lamina does
+// not have; without it they are an error.
 decode::GenerationConfig read_gguf_sampling(const Arguments& a, const std::string& path,
                                             GenerateOptions& options) {
   decode::GgufSampling out = decode::apply_gguf_sampling(io::GgufModel(path).first(), options);

@@ -15,8 +15,8 @@ namespace {
 constexpr std::string_view kPrefix = "general.sampling.";
 constexpr std::string_view kSuppressed = "tokenizer.ggml.suppress_tokens";
 
-// Keys after the prefix, and those of generation_config.json. llama.cpp takes what is below the
-// lowest value, and above 1 for top_p, for a sampler that is off.
+// Keys after the prefix and their names in generation_config.json. Values are clamped: llama.cpp
+// turns a sampler off outside these limits.
 struct SamplingName {
   std::string_view gguf, published;
   double lowest, highest = std::numeric_limits<double>::infinity();
@@ -44,7 +44,7 @@ class Reader {
 
  private:
   static std::string whole(std::string_view key) { return std::string(kPrefix).append(key); }
-  // As it is written in decimal: 0.95 of 32 bits is 0.95.
+  // A float32 becomes the double with the same decimal digits: 0.95, not 0.949999988.
   std::optional<double> number(std::string_view key) const {
     const auto value = file_.number(whole(key));
     if (!value || file_.find(whole(key))->type != io::GgufValue::Type::f32) return value;
@@ -86,7 +86,7 @@ class Reader {
     out_.missing.push_back(fmt::format("{} = {}", whole(key), value));
   }
 
-  // Other samplers, where they are on; the penalty's window, where there is a penalty.
+  // Collects samplers that are on and that lamina lacks, and the window of a penalty that is on.
   void find_missing() {
     if (const auto order = file_.text(whole("sequence")); order && !order->empty())
       miss("sequence", fmt::format("'{}'", *order));

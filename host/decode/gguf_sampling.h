@@ -1,5 +1,4 @@
-// How a GGUF file would have its texts generated: general.sampling.* and
-// tokenizer.ggml.suppress_tokens.
+// Sampling defaults of GGUF files: general.sampling.* and tokenizer.ggml.suppress_tokens.
 #pragma once
 
 #include <string>
@@ -12,12 +11,12 @@ namespace lamina::decode {
 
 struct GgufSampling {
   GenerationConfig config;
-  // Keys that ask for another way to sample than lamina has, with their values: "KEY = 2".
+  // Keys of sampling methods that lamina does not have, with their values: "KEY = 2".
   std::vector<std::string> missing;
 };
 
-// Changes `options` to what the file says. Errors (class checkpoint): a value of another type, or
-// outside of its limits.
+// Sets the options that the file gives. Errors (class checkpoint): a value of another type or
+// outside its limits.
 GgufSampling apply_gguf_sampling(const io::GgufFile& file, GenerateOptions& options);
 
 }  // namespace lamina::decode

@@ -15,8 +15,8 @@ bool is_lfs_pointer(const std::string& path);
 // Throws a UserError (class checkpoint) if it is.
 void refuse_lfs_pointer(const std::string& path);
 
-// The snapshot in a folder of the Hub's cache ("models--org--name"): that of its branch main, else
-// the first; "" for any other directory.
+// Returns the snapshot inside a folder of the Hub's cache ("models--org--name"): the one of branch
+// main, else the first; "" for any other directory.
 std::string hub_snapshot(const std::string& directory);
 
 // What to do about a directory that lacks files of a model, from what it holds instead: "it holds

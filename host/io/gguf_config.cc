@@ -38,7 +38,7 @@ bool is_off(const GgufValue& value) {
   return true;
 }
 
-// By the lists of gguf_names.h.
+// Whether the value has no effect on the model, by the lists of gguf_names.h.
 bool has_no_effect(const GgufFile& file, std::string_view prefix, const GgufValue& value) {
   const std::string_view own = value.key.substr(prefix.size());
   if (is_off(value) || std::ranges::find(kKeysWithoutEffect, own) != std::end(kKeysWithoutEffect))
@@ -279,7 +279,7 @@ class ConfigWriter {
     return factor;
   }
 
-  // Keys of scaling that were not written say nothing else than what was.
+  // Refuses scaling keys that have an effect and no name in config.json.
   void check_other_scaling(bool is_yarn) const {
     for (const GgufValue& value : file_.metadata()) {
       if (!value.key.starts_with(prefix_)) continue;

@@ -22,8 +22,8 @@ std::string gguf_config(const GgufModel& model, const std::string& model_type,
                         const std::string& marker,
                         const std::function<bool(std::string_view key)>& keeps_name = {});
 
-// Checks a key of the config.json above that the family does not read: `name` is its path there.
-// Errors (class checkpoint): the key of the file that it was made from has an effect.
+// Refuses a key that the family does not read, unless it has no effect. `name` is its path in the
+// config.json above. Errors (class checkpoint): name the key of the file.
 void refuse_unread_key(const GgufModel& model, std::string_view name, const std::string& family);
 
 // Rows of one head of queries or keys. Errors (class checkpoint): the file does not say.

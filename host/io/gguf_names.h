@@ -105,8 +105,8 @@ inline constexpr std::string_view kWindowPeriodName = "sliding_window_pattern",
 inline constexpr std::string_view kScoring = "expert_gating_func", kScoringName = "scoring_func";
 inline constexpr std::string_view kScoringFunctions[] = {"", "softmax", "sigmoid"};
 
-// Of `rope.scaling.`: the kind of scaling, "linear" where the file does not say; the factor, which
-// files of 2023 have under the last name; and names of others in the object "rope_scaling".
+// Scaled positions: the kind of scaling (linear by default), the factor and its name in files of
+// 2023; then keys after "rope.scaling." and their names in the object "rope_scaling".
 inline constexpr std::string_view kRopeScalingType = "rope.scaling.type",
                                   kRopeScalingFactor = "rope.scaling.factor",
                                   kOldRopeFactor = "rope.scale_linear";
@@ -128,7 +128,7 @@ inline constexpr std::string_view kKeysWithoutEffect[] = {
     "rope.dimension_sections",  // the same for all positions of a text
     "rope.scaling.finetuned",   // how the model was trained
 };
-// Those that have none with this value. 0 and false have none for all keys: the feature is off.
+// Keys that have no effect with this value. 0 and false turn the feature off for every key.
 struct NeutralValue {
   std::string_view key;
   double value;
@@ -150,7 +150,7 @@ inline constexpr NeutralValue kNeutralValues[] = {
     {"rope.scaling.factor", 1},
     {"rope.scale_linear", 1},
 };
-// Those that have none where another key has the same value.
+// Keys that have no effect where another key has the same value.
 inline constexpr ConfigName kSameValues[] = {
     {"embedding_length_out", "embedding_length"},
     {"attention.key_length_swa", "attention.key_length"},
@@ -158,7 +158,7 @@ inline constexpr ConfigName kSameValues[] = {
     {"rope.dimension_count_swa", "rope.dimension_count"},
     {"rope.freq_base_swa", "rope.freq_base"},
 };
-// Names in config.json of what several keys or other words of a file say, and the key.
+// Keys that are written to config.json in another form, and their names there.
 inline constexpr ConfigName kWrittenNames[] = {
     {"expert_gating_func", "scoring_func"},
     {"attention.sliding_window_pattern", "layer_types"},

@@ -62,7 +62,7 @@ class WeightFiles {
   std::int64_t paired_rows(std::string_view name) const;
   // The name of a tensor in its file; another than `name` in GGUF files alone.
   std::string_view stored_name(std::string_view name) const;
-  // The shard that the index names for a tensor which that shard lacks; empty for all others.
+  // The shard that should have a tensor by the index and lacks it; empty for all other tensors.
   std::string_view shard_without(std::string_view name) const;
   // The file that holds a tensor, or the whole set's path where none has that name.
   const std::string& path_of(std::string_view name) const;
@@ -71,7 +71,7 @@ class WeightFiles {
   const std::vector<SafetensorsFile>& files() const { return files_; }
 
  private:
-  // `is_wanted` says of a tensor of the file whether it is one of this set.
+  // Adds only tensors for which `is_wanted` returns true; all of them without it.
   void add_file(const std::string& path, bool replace = false,
                 const std::function<bool(std::string_view)>& is_wanted = {});
   void add_index(const std::string& index_path);

@@ -24,8 +24,8 @@ inline constexpr std::string_view kPlaceholderKeys[] = {
     "video_token_id",    "video_token_index", "audio_token_id", "audio_token_index",
 };
 
-// Modules that wrap others in PyTorch, in the names of tensors. The first may be anywhere, the last
-// only in front of a name.
+// Names of PyTorch's wrapper modules inside names of tensors: anywhere in a name, or (the outer
+// one) only in front of it.
 inline constexpr std::string_view kWrapperNames[] = {
     "_orig_mod.",                   // torch.compile
     "_fsdp_wrapped_module.",        // FullyShardedDataParallel

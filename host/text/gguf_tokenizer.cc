@@ -30,7 +30,7 @@ constexpr std::string_view kModel = "tokenizer.ggml.model", kPre = "tokenizer.gg
                            kTokens = "tokenizer.ggml.tokens", kTypes = "tokenizer.ggml.token_type",
                            kScores = "tokenizer.ggml.scores", kMerges = "tokenizer.ggml.merges";
 
-// Normalization and spelling that lamina has for other formats alone.
+// Flags of other kinds of vocabularies. They change texts, so true is refused.
 constexpr std::string_view kRefusedFlags[] = {
     "normalizer.lowercase",
     "normalizer.strip_accents",
@@ -116,7 +116,7 @@ TokenNames names_of(const io::GgufFile& file, const TokenTable& vocabulary, bool
   return out;
 }
 
-// Tokens of several bytes that text should become.
+// Whether the vocabulary has a token that only merges can produce.
 bool has_merged_tokens(const TokenTable& vocabulary) {
   for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i)
     if (vocabulary.type(i) == Type::normal &&
@@ -196,7 +196,7 @@ std::int64_t unknown_piece(const io::GgufFile& file, const TokenTable& vocabular
   return first == vocabulary.types.end() ? -1 : first - vocabulary.types.begin();
 }
 
-// Files may have several pieces of the type unknown. The others have names, as control pieces have.
+// Pieces with their types; those of the type unknown other than `unknown` become control pieces.
 std::vector<SentencePieceFile::Piece> pieces_of(const TokenTable& vocabulary,
                                                 const std::vector<float>& scores,
                                                 std::int64_t unknown) {

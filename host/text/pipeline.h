@@ -40,7 +40,7 @@ class Pipeline final : public Tokenizer {
   // A token may be added twice, and be in the vocabulary, too; but with one id, and that its own.
   // Calls `refuse` with what is wrong with the id otherwise.
   void add_token(AddedToken token, const std::function<void(std::string)>& refuse);
-  // One more id of a token that is added already: shown like it, and never found in a text.
+  // Another id of a token that was added already: decodes like it and is never found in a text.
   void add_other_id(TokenId id, const std::string& content, bool special);
   void set_template(Template around) { template_ = std::move(around); }
   void set_names(const TokenNames& names);

@@ -38,7 +38,7 @@ struct Set {
   bool negated;
 };
 
-// Classes nest no deeper in any pattern in use; it bounds the stack that reading takes.
+// Deeper than in any pattern in use; bounds the stack that the parser needs.
 constexpr int kMaxClassDepth = 64;
 
 class PatternRewriter {
@@ -85,8 +85,7 @@ class PatternRewriter {
     }
   }
 
-  // "[...]", as PCRE2 writes it: sets of sets become groups with look-aheads, each of one
-  // character.
+  // Translates "[...]": classes of classes become groups with look-aheads that match one character.
   std::string read_class(int depth) {
     if (depth > kMaxClassDepth)
       unsupported(where_, fmt::format("a class inside more than {} others", kMaxClassDepth));

@@ -97,7 +97,7 @@ const Source* find_source(const std::string& directory) {
   return nullptr;
 }
 
-// What to do, by the files of other tokenizers that are there.
+// Advice for a directory that has files of another tokenizer.
 std::string other_tokenizer(const std::string& directory) {
   std::error_code ec;
   if (!io::hub_snapshot(directory).empty()) return io::what_is_there(directory);
