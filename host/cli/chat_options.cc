@@ -96,7 +96,9 @@ void add_options(const Arguments& a, chat::Conversation& conversation) {
 const text::Tokenizer& need_tokenizer(const std::string& directory,
                                       const text::Tokenizer* tokenizer) {
   if (tokenizer) return *tokenizer;
-  throw UserError(ExitCode::checkpoint, {directory, "has no tokenizer, so it cannot chat", {}});
+  throw UserError(
+      ExitCode::checkpoint,
+      {directory, "has no tokenizer, so it cannot chat", {text::tokenizer_advice(directory)}});
 }
 
 void check_marks(const Arguments& a) {

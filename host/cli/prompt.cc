@@ -55,9 +55,10 @@ const text::Tokenizer& tokenizer_of_texts(const std::string& directory,
                                           const text::Tokenizer* tokenizer,
                                           std::string_view instead) {
   if (tokenizer) return *tokenizer;
-  throw UserError(
-      ExitCode::checkpoint,
-      {directory, fmt::format("has no tokenizer, so it cannot read text; {}", instead), {}});
+  throw UserError(ExitCode::checkpoint,
+                  {directory,
+                   fmt::format("has no tokenizer, so it cannot read text; {}", instead),
+                   {text::tokenizer_advice(directory)}});
 }
 
 void require_utf8(std::string_view text, const std::string& place) {

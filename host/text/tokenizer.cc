@@ -7,11 +7,13 @@
 #include "core/utf8.h"
 #include "io/foreign_file.h"
 #include "io/gguf_model.h"
+#include "publishers/tokenizer_classes.h"
 #include "text/byte_tokenizer.h"
 #include "text/gguf_tokenizer.h"
 #include "text/sentencepiece.h"
 #include "text/tekken.h"
 #include "text/tiktoken.h"
+#include "text/tokenizer_files.h"
 #include "text/tokenizer_json.h"
 #include "text/utf8_stream.h"
 #include "text/vocab_merges.h"
@@ -79,15 +81,16 @@ namespace {
 struct Source {
   const char* file;
   std::unique_ptr<Tokenizer> (*load)(const std::string& directory);
+  bool needs_class = false;  // its rules for splitting a text are those of a class
 };
 constexpr Source kSources[] = {
     {"tokenizer.json", load_tokenizer_json},
     {"tokenizer.model", load_sentencepiece},
     {"tekken.json", load_tekken},
     {"ranks.tiktoken", load_tiktoken},
-    {"tiktoken.model", load_tiktoken_model},
+    {"tiktoken.model", load_tiktoken_model, true},
     {kByteTokenizerFile, load_byte_tokenizer},
-    {"vocab.json", load_vocab_and_merges},
+    {"vocab.json", load_vocab_and_merges, true},
 };
 
 const Source* find_source(const std::string& directory) {
@@ -97,26 +100,36 @@ const Source* find_source(const std::string& directory) {
   return nullptr;
 }
 
-// Advice for a directory that has files of another tokenizer.
-std::string other_tokenizer(const std::string& directory) {
+bool has_known_class(const std::string& directory) {
+  const std::optional<std::string> name = read_tokenizer_class(directory);
+  return name && publishers::find_tokenizer_class(*name);
+}
+
+}  // namespace
+
+std::string tokenizer_advice(const std::string& directory) {
+  constexpr std::string_view kSave =
+      "save the tokenizer again as tokenizer.json (transformers' "
+      "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR))";
   std::error_code ec;
+  if (const Source* source = find_source(directory))
+    return fmt::format(
+        "'{}' is there, but 'tokenizer_class' in tokenizer_config.json is none whose "
+        "rules lamina has: {}",
+        source->file, kSave);
   if (!io::hub_snapshot(directory).empty()) return io::what_is_there(directory);
   for (const auto& entry : fs::directory_iterator(directory, ec)) {
     const std::string name = entry.path().filename().string();
     if (name == "vocab.txt" || name == "merges.txt" || name == "spiece.model" ||
         name == "sentencepiece.bpe.model" || name.ends_with(".tiktoken"))
-      return fmt::format(
-          "it has '{}', which lamina does not read: save the tokenizer again as tokenizer.json "
-          "(transformers' AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR))",
-          printable(name, 60));
+      return fmt::format("it has '{}', which lamina does not read: {}", printable(name, 60), kSave);
   }
   return "copy the tokenizer files of the model there, or give token ids";
 }
 
-}  // namespace
-
 bool has_tokenizer(const std::string& directory) {
-  if (find_source(directory)) return true;
+  if (const Source* source = find_source(directory))
+    return !source->needs_class || has_known_class(directory);
   if (const std::string gguf = io::gguf_in(directory); !gguf.empty())
     return has_gguf_tokenizer(gguf);
   // Last: what training removed a moment ago had one.
@@ -135,7 +148,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& directory) {
   ErrorText error{directory,
                   "has no tokenizer.json, tokenizer.model, tekken.json, tiktoken.model or "
                   "vocab.json; expected a model directory with its tokenizer",
-                  {other_tokenizer(directory)}};
+                  {tokenizer_advice(directory)}};
   throw UserError(ExitCode::checkpoint, std::move(error));
 }
 

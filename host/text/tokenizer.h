@@ -110,9 +110,13 @@ class Tokenizer {
 // Errors (class checkpoint): none there; damaged; a feature that lamina lacks, by name.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& directory);
 
-// True if load_tokenizer() would find a file to read. Errors (class checkpoint): there is no such
+// True if load_tokenizer() would find a file that it can read: not where the rules of the file are
+// those of a class that lamina does not have. Errors (class checkpoint): there is no such
 // directory.
 bool has_tokenizer(const std::string& directory);
+
+// Returns advice for a directory without a tokenizer that lamina reads, by the files in it.
+std::string tokenizer_advice(const std::string& directory);
 
 // Ids 0..255 are the bytes, 256 begins a text (BOS), 257 ends one (EOS).
 std::unique_ptr<Tokenizer> make_byte_tokenizer();

@@ -76,6 +76,18 @@ TEST(VocabMerges, RefusesDirectoriesThatCannotBe) {
               HasSubstr("merges.txt: is empty: every byte of a text would be a token"));
 }
 
+// Then a model can be used with ids.
+TEST(VocabMerges, AnUnknownClassIsNoTokenizer) {
+  lamina::testing::TempDir folder;
+  for (const auto& [name, text] : byte_pair_files(R"({"tokenizer_class":"CLIPTokenizer"})"))
+    folder.write(name, text);
+  EXPECT_FALSE(has_tokenizer(folder.path()));
+  EXPECT_EQ(
+      tokenizer_advice(folder.path()).find("'vocab.json' is there, but 'tokenizer_class' in "), 0u);
+  folder.write("tokenizer_config.json", R"({"tokenizer_class":"GPT2Tokenizer"})");
+  EXPECT_TRUE(has_tokenizer(folder.path()));
+}
+
 TEST(VocabMerges, OtherTokenizersAreNamed) {
   lamina::testing::TempDir folder;
   folder.write("vocab.txt", "[PAD]\n");
