@@ -25,7 +25,8 @@ namespace fs = std::filesystem;
 // One tensor on its way.
 struct Transfer {
   io::TensorSpec spec;
-  int tensor = -1;  // of the map that is exported; -1: the file's own bytes
+  int tensor = -1;          // of the map that is exported; -1: the file's own bytes
+  std::string stored = {};  // its name in the files, which may have names of wrapper modules
 };
 
 struct TransferPlan {
@@ -68,14 +69,16 @@ TransferPlan plan_transfers(const decoder::Model& model, const io::WeightFiles& 
     if (!out.reassembled && target == stored) {
       for (std::string_view name : io::StoredWeight(files, to.name).names()) {
         const io::TensorView view = files.tensor(name);
-        out.transfers.push_back({{std::string(name), view.dtype, view.shape}});
+        out.transfers.push_back(
+            {{publishers::without_wrappers(name), view.dtype, view.shape}, -1, std::string(name)});
       }
       continue;
     }
     const bool as_published = form && target == stored && is_floating(target);
     if (!as_published && target != DType::bf16 && target != DType::i32 && target != DType::i64)
       target = DType::f32;
-    out.transfers.push_back({{to.name, target, to.shape}, static_cast<int>(i)});
+    out.transfers.push_back(
+        {{publishers::without_wrappers(to.name), target, to.shape}, static_cast<int>(i), to.name});
   }
   return out;
 }
@@ -88,7 +91,7 @@ class TransferReader {
 
   // Borrowed until the next call.
   std::span<const std::byte> bytes_of(const Transfer& t) {
-    if (t.tensor < 0) return files_.tensor(t.spec.name).bytes;
+    if (t.tensor < 0) return files_.tensor(t.stored).bytes;
     const std::vector<float> values = plan_.reassembled ? assembled(t) : decoded(t);
     bytes_.resize(values.size() * static_cast<std::size_t>(size_bytes(t.spec.dtype)));
     store(values, t.spec.dtype, 0, bytes_.data());
@@ -98,7 +101,7 @@ class TransferReader {
  private:
   std::vector<float> decoded(const Transfer& t) const {
     std::vector<float> values(static_cast<std::size_t>(t.spec.shape.num_elements()));
-    io::StoredWeight(files_, t.spec.name).decode(0, 1, values);
+    io::StoredWeight(files_, t.stored).decode(0, 1, values);
     return values;
   }
 

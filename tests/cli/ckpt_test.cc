@@ -141,6 +141,32 @@ TEST(CkptExport, PredictsAsTheCheckpointDoes) {
   EXPECT_EQ(loss(folder / "hf"), loss(newest()));
 }
 
+TEST(CkptExport, LeavesOutNamesOfWrapperModules) {
+  const TempDir folder;
+  const fs::path golden = LAMINA_SOURCE_DIR "/tests/golden/hf/llama3_gqa";
+  const io::WeightFiles files(golden.string());
+  const std::string prefix = "module._orig_mod.";
+  std::vector<io::TensorSpec> specs;
+  for (std::string_view name : files.names()) {
+    const io::TensorView view = files.tensor(name);
+    specs.push_back({prefix + std::string(name), view.dtype, view.shape});
+  }
+  fs::create_directories(folder / "wrapped");
+  io::write_weight_files(folder / "wrapped", specs, [&](const io::TensorSpec& spec) {
+    return files.tensor(std::string_view(spec.name).substr(prefix.size())).bytes;
+  });
+  fs::copy_file(golden / "config.json", folder / "wrapped/config.json");
+  for (const char* dtype : {"float32", "bfloat16"}) {
+    const std::string to = folder / dtype;
+    const Finished result = ckpt({"export", folder / "wrapped", "--to", to, "--dtype", dtype});
+    ASSERT_EQ(result.code, 0) << result.err;
+    const io::WeightFiles written(to);
+    EXPECT_EQ(written.names().size(), files.names().size());
+    for (std::string_view name : files.names()) EXPECT_TRUE(written.contains(name)) << name;
+  }
+  expect_same_parameters(golden.string(), folder / "float32");
+}
+
 TEST(CkptExport, ConvertsToBfloat16AndSaysSoInTheConfig) {
   const TempDir folder;
   ASSERT_EQ(ckpt({"export", trained_run(), "--to", folder / "hf", "--dtype", "bfloat16"}).code, 0);
