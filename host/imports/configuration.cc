@@ -73,7 +73,7 @@ std::vector<Setting> read_layers(fs::path& file, std::vector<Setting>& own) {
                                     {"a 'base_config' may lead back to a file above it"}});
 }
 
-// What a run of distillation sets for its student is above all else.
+// Settings for the student of a distillation are above all others.
 void set_student(std::vector<Setting>& own) {
   constexpr std::string_view kStudent = "student_overrides.";
   std::ranges::stable_partition(

@@ -108,7 +108,7 @@ class Training : public MaxTextModel {
     EXPECT_GT(compared, 0u);
   }
 
-  // Of what MaxText keeps.
+  // In the units of MaxText's parameters.
   double parameter_norm() const {
     double sum = 0;
     for (std::size_t i = 0; i < parameters_.size(); ++i)

@@ -211,8 +211,6 @@ TEST(ImportFineTuning, AdaptersAreOfTheModulesThatAreNamed) {
 
 // The student's keys are the run's; the schedule ends a step later than MaxText's others.
 TEST(ImportFineTuning, TeachersAreNamedByTheirDirectory) {
-  const TempDir folder;
-  folder.write("base.yml", "");
   const std::string text =
       "teacher_overrides: {model_name: large, load_parameters_path: models/large}\n"
       "distill_alpha: 0.7\ndistill_temperature: 2.0\nsteps: 100\nlr_schedule_type: cosine\n";

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a case sets, or base.yml.
+// The settings of a case.
 class Settings {
  public:
   explicit Settings(std::vector<JsonValue> sources) : sources_(std::move(sources)) {
