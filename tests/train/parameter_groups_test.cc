@@ -101,6 +101,15 @@ TEST(ParameterGroups, TheFirstThatFitsCounts) {
                 });
 }
 
+TEST(ParameterGroups, PatternsMayBeAlternativesAndTheirOpposite) {
+  const auto is_one = [](const std::string& name) {
+    return name.find("norm") != name.npos || name.starts_with("embed.");
+  };
+  expect_frozen(test_model("llama2_deep"), {frozen("@(*norm*|embed.*)")}, is_one);
+  expect_frozen(test_model("llama2_deep"), {frozen("!(*norm*|embed.*)")},
+                [&](const std::string& name) { return !is_one(name); });
+}
+
 // Experts have one bias each, a tensor of two dims, which decays as little as any other bias.
 TEST(WeightDecay, GoesByRole) {
   const decoder::Model model = open_model(test_model("gpt_oss_predicts").path);
