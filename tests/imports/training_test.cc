@@ -102,8 +102,8 @@ TEST(ImportOptimizer, MuonDecaysMatricesByTheirOwn) {
   EXPECT_THAT(groups_of(kDeepSeek + muon),
               ElementsAre("router decay 0.05", "weight decay 0.05", "* decay 0.1"));
   EXPECT_THAT(groups_of(kDeepSeek + muon + "mhc_expansion_rate: 4\n"),
-              ElementsAre("*mhc_*.fn.weight decay 0.05 split 4+4+16", "router decay 0.05",
-                          "weight decay 0.05", "* decay 0.1"));
+              ElementsAre("*.mhc_@(attention|ffn).fn.weight decay 0.05 split 4+4+16",
+                          "router decay 0.05", "weight decay 0.05", "* decay 0.1"));
   EXPECT_THAT(groups_of("decoder_block: qwen3\nopt_type: muon\nmuon_weight_decay: 0.1\n"),
               ElementsAre("* decay 0.1"));
 }
