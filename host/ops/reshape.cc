@@ -41,6 +41,7 @@ void tokens(TokenFlow& flow) {
     DimExtents& dim = extents[static_cast<std::size_t>(d)];
     dim.clear();
     for (std::int64_t size = out.dim(d); size > 1;) {
+      LAMINA_ASSERT(!left.empty());  // extents have the sizes of their dims
       Extent& next = left.back();
       const std::int64_t taken = std::gcd(size, next.size);
       if (taken != std::min(size, next.size) || (taken < next.size && has_tokens({next}))) {

@@ -21,7 +21,7 @@ std::string shown(const TokenFlow& flow, int input, int dim) {
 
 // Puts what is counted along one dim of several operands together.
 void join(TokenFlow& flow, DimExtents& known, const DimExtents& dim, int input, int d) {
-  if (all_same(known)) known = dim;
+  if (all_same(known) && !dim.empty()) known = dim;  // one of size 1 is repeated, and says nothing
   if (all_same(dim) || dim == known) return;
   if (has_tokens(known) || has_tokens(dim)) {
     if (flow.mixes.empty())
