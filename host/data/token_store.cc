@@ -33,34 +33,27 @@ void check_tokens(std::uint64_t num_tokens, const std::vector<std::vector<std::s
   if (num_tokens > 0) return;
   std::size_t num_files = 0;
   for (const std::vector<std::string>& source : files) num_files += source.size();
-  TokenSource all;
-  for (const TokenSource& source : sources) {
-    all.num_bad_records += source.num_bad_records;
-    all.counts += source.counts;
-    all.bad_records.insert(all.bad_records.end(), source.bad_records.begin(),
-                           source.bad_records.end());
-  }
+  std::uint64_t num_unlearned = 0;
   std::vector<std::string> notes;
-  for (const BadRecord& record : all.bad_records)
-    notes.push_back(fmt::format("left out {}: {}", record.where, record.what));
-  if (all.counts.num_unlearned_records > 0)
+  for (const TokenSource& source : sources) {
+    num_unlearned += source.counts.num_unlearned_records;
+    for (const BadRecord& record : source.bad_records)
+      notes.push_back(fmt::format("left out {}: {}", record.where, record.what));
+  }
+  if (num_unlearned > 0)
     throw UserError(ExitCode::data,
                     {files.front().front(),
                      fmt::format("there is nothing to learn: {} ({})",
                                  form == Form::preference ? "both answers are the same in each pair"
                                                           : "no conversation has an answer",
-                                 all.counts.num_unlearned_records),
+                                 num_unlearned),
                      std::move(notes)});
-  if (all.num_bad_records > 0)
-    throw UserError(ExitCode::data,
-                    {files.front().front(),
-                     fmt::format("all {} records were left out as bad ones", all.num_bad_records),
-                     std::move(notes)});
+  notes.emplace_back("give files with text in them");
   throw UserError(ExitCode::data,
                   {files.front().front(),
                    num_files == 1 ? "the file holds no text"
                                   : fmt::format("none of the {} files holds text", num_files),
-                   {"give files with text in them"}});
+                   std::move(notes)});
 }
 
 TokenStore tokenize_files(const std::vector<std::string>& patterns, const Reading& reading,

@@ -81,7 +81,7 @@ TEST(Jsonl, BadRecordsAreCountedWhereTheyAreSkipped) {
   ASSERT_EQ(store.sources[0].bad_records.size(), kMaxBadRecords);
   EXPECT_EQ(store.sources[0].bad_records[1].where, path + ":4");
   EXPECT_ERROR_SAYS(read_jsonl(dir.write("b.jsonl", "oops\n"), true), ExitCode::data,
-                    "b.jsonl: the file holds no text");
+                    "b.jsonl: the file holds no text\n  left out " + dir / "b.jsonl:1");
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ TEST(LoadData, WithoutPackingARowHoldsOneDocument) {
   section.train = {dir.write("a.txt", "one\ntwo\n")};
   section.document_separator = "line";
   section.pack = false;
-  section.sequence_length = 8;
+  section.sequence_length = 7;
   const auto tokenizer = load_tokenizer(section);
   EXPECT_EQ(load_data(section, 1, *tokenizer, 258).train.num_rows(), 2u);
   section.pack = true;

@@ -92,7 +92,7 @@ TEST(DataFaults, BuildingAStoreThatCannotBeMadeIsAnError) {
             {"/proc/nosuch/", "cannot be made: no such file or directory",
              "set data.store to a folder that can be written"}});
   w.write("file", "");
-  w.expect({{"data", "build", "run.toml", "--set", "data.store=file/tokens", "--json"},
+  w.expect({{"data", "build", "run.toml", "--set", "data.store=file/tokens"},
             4,
             {"file/tokens/", "cannot be made: not a directory"}});
 }

@@ -50,7 +50,7 @@ TEST(MovedRun, OneThatIsRemovedIsMadeAgain) {
   const Workplace w;
   const Finished f = beside_run(
       w,
-      "while ! rm -rf out; do :; done\n"
+      "kill -STOP $first; rm -rf out; kill -CONT $first\n"
       "until ls out/checkpoints/step-*/manifest.json; do sleep 0.02; done >/dev/null 2>&1\n"
       "kill -TERM $first");
   EXPECT_THAT(f.err, HasSubstr("out was removed while this run trains in it"));
@@ -113,8 +113,8 @@ TEST(OpenFiles, TooFewAreNamedAndLeaveNoFolder) {
                    .folder = w.path("").string()});
     if (f.code == 0 || f.err.empty()) continue;  // enough; or too few for the shell's exec
     EXPECT_THAT(f.err, HasSubstr("oo many open files")) << limit;
-    EXPECT_THAT(f.err, HasSubstr("raise the limit on open files (ulimit -n)")) << limit;
-    EXPECT_TRUE(f.code == 4 || f.code == 5 || f.code == 7) << limit << ": " << f.code << f.err;
+    // Of the run file, a model or disk, the text, or a plugin.
+    EXPECT_THAT(f.code, ::testing::AnyOf(2, 4, 5, 7)) << limit << f.err;
     EXPECT_TRUE(fs::is_empty(w.path("tmp"))) << limit;
     ++named;
   }

@@ -165,7 +165,7 @@ TEST(NonFiniteEnd, NumbersThatFloat32DoesNotHoldAreRefused) {
                ", which float32 does not hold; the least size is 1.18e-38"}});
   w.expect({train_with({"optimizer.lr=1e39"}),
             2,
-            {"'optimizer.lr' must be a number, greater than 0, got 1e+39, which float32 does not "
+            {"'optimizer.lr' must be a number, greater than 0, got 1e39, which float32 does not "
              "hold; the largest size is 3.4e+38"}});
   EXPECT_FALSE(w.exists("out"));
   EXPECT_EQ(w.lamina(train_with({"optimizer.eps=1.2e-38"})).code, 0);

@@ -97,18 +97,15 @@ TEST(Ema, ValidationComputesWithItWhereAsked) {
                                         dtype == "float32" ? DType::f32 : DType::bf16,
                                         cpu::cpu_backend(), {.average = true});
     const data::Dataset& rows = of_average.run->data().validation.front();
-    train::EvalStep eval(m.model(), 4, 24, dtype == "float32" ? DType::f32 : DType::bf16, true,
+    train::EvalStep eval(m.model(), 3, 24, dtype == "float32" ? DType::f32 : DType::bf16, true,
                          cpu::cpu_backend());
-    train::EvalSums sums;
-    data::DataCursor cursor;
-    data::Batch batch;
-    for (std::uint64_t row = 0; row < rows.num_rows(); row += 4) {
-      rows.next(cursor, 4, batch);
-      sums += eval.run({batch.tokens.data(), batch.labels.data(), batch.positions.data(),
-                        batch.segment_ids.data()},
-                       m.weights.pointers());
-    }
-    EXPECT_DOUBLE_EQ(sums.mean_loss(), average_loss);
+    const train::EvalSums sums = train::evaluate_rows(
+        eval,
+        {.num_rows = rows.num_rows(),
+         .read = [&](std::uint64_t first, std::int64_t count,
+                     data::Batch& batch) { rows.read_numbered(first, count, batch); }},
+        m.weights.pointers());
+    EXPECT_NEAR(sums.mean_loss(), average_loss, 1e-6);
   }
 }
 

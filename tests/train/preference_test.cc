@@ -20,12 +20,13 @@ using train::AuxScalar;
 
 constexpr std::int64_t kTokens = 64;  // room for two pairs
 
-std::string pairs_text() {
+// `rejected`: a text that the tokenizer of the run tells from the others.
+std::string pairs_text(const std::string& rejected = "no") {
   std::string out;
   for (int i = 0; i < 24; ++i) {
     const std::string n = std::to_string(i);
-    out +=
-        "{\"prompt\": \"say " + n + ": \", \"chosen\": \"yes" + n + "\", \"rejected\": \"no\"}\n";
+    out += "{\"prompt\": \"say " + n + ": \", \"chosen\": \"yes" + n + "\", \"rejected\": \"" +
+           rejected + "\"}\n";
   }
   return out;
 }
@@ -218,7 +219,7 @@ std::vector<std::string> kept_references(const TempDir& folder) {
 TEST(Preference, TheStartIsComputedOnceForRunsThatShareIt) {
   const TempDir folder;
   const std::string from = add_golden_model(folder, "llama3_gqa");
-  folder.write("pairs.jsonl", pairs_text());
+  folder.write("pairs.jsonl", pairs_text("the river"));
   const std::string file =
       folder.write("run.toml",
                    "[data]\ntrain = [\"pairs.jsonl\"]\nform = \"preference\"\n"

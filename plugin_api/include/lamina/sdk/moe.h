@@ -117,7 +117,7 @@ inline Tensor expert_counts(const Scope& s, const Step& step, const Routed& r,
                             Counted counted = Counted::tokens, At at = At::current()) {
   const Dims shape = r.ids_BTK.shape(at), flat{shape[0], shape[1] * shape[2]};
   Tensor count_BTK = moe::ones(s, shape, r.logits_BTE, at);
-  if (counted == Counted::tokens) count_BTK = count_BTK * moe::is_token(step, count_BTK, at);
+  if (counted == Counted::tokens) count_BTK = moe::is_token(step, count_BTK, at) * count_BTK;
   return scatter_along(reshape(count_BTK, flat, at), reshape(r.ids_BTK, flat, at), r.experts, at);
 }
 
