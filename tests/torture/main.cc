@@ -277,9 +277,8 @@ int main(int argc, char** argv) {
 
 std::vector<Kind> all_kinds() {
   std::vector<Kind> all;
-  for (const std::vector<Kind>& some :
-       {run_kinds(), fault_kinds(), damage_kinds(), output_kinds(), mutation_kinds(),
-        template_kinds()})
+  for (const std::vector<Kind>& some : {run_kinds(), fault_kinds(), damage_kinds(), output_kinds(),
+                                        mutation_kinds(), template_kinds()})
     all.insert(all.end(), some.begin(), some.end());
   return all;
 }
