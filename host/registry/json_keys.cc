@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::string_view kModel = "model.", kScaling = "rope_scaling.",
                            kParameters = "rope_parameters.";
+// Outside of a text_config it is about fresh weights of other parts.
+constexpr std::string_view kInitializerRange = "initializer_range";
 
 std::string_view without_section(std::string_view key) {
   return key.starts_with(kModel) ? key.substr(kModel.size()) : key;
@@ -266,8 +268,8 @@ std::vector<std::string> unknown_keys(const std::vector<ModelKey>& keys,
     const std::string_view path = without_section(entry.key), name = as_in_file(path);
     const std::string_view top = top_of(name);
     if (config::has_no_effect(top) || config::find_training_key(name) != nullptr ||
-        config::needs_an_encoder(name) || name.starts_with(config::kTextConfig) ||
-        is_ignored(keys, name))
+        config::needs_an_encoder(name) || (path != name && name == kInitializerRange) ||
+        name.starts_with(config::kTextConfig) || is_ignored(keys, name))
       continue;
     const bool apart = path == name && reads_below(top);
     places.try_emplace(std::string(apart ? name : top), entry.origin.text);
@@ -304,7 +306,7 @@ void refuse_layer_settings(const std::string& family, const std::vector<config::
                            config::Problems& problems) {
   for (const config::RawEntry& entry : unread)
     if (const std::string_view name = without_section(entry.key);
-        name.starts_with("per_layer_config."))
+        name == "per_layer_config" || name.starts_with("per_layer_config."))
       problems.add({entry.origin.text,
                     fmt::format("'{}' is {}; family '{}' has no such setting of single layers",
                                 name, config::to_toml(entry.value), family),

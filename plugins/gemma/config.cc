@@ -18,12 +18,13 @@ struct Defaults {
   std::int64_t vocab_size, num_attention_heads, num_key_value_heads, max_position_embeddings;
   double rope_theta;
   std::string_view rope_group = {};  // of layers that see everything
+  std::string_view activation_key = "hidden_activation";
 };
 
 void shared_keys(Schema<Config>& key, const Defaults& defaults) {
   standard_keys(key, {.vocab_size = defaults.vocab_size,
                       .max_position_embeddings = defaults.max_position_embeddings,
-                      .activation_key = "hidden_activation",
+                      .activation_key = defaults.activation_key,
                       .hidden_act = "gelu_pytorch_tanh",
                       .tie_word_embeddings = true,
                       .num_attention_heads = defaults.num_attention_heads,
@@ -65,7 +66,8 @@ void gemma_keys(Schema<Config>& key) {
                     .num_attention_heads = 16,
                     .num_key_value_heads = 16,
                     .max_position_embeddings = 8192,
-                    .rope_theta = 10000.0});
+                    .rope_theta = 10000.0,
+                    .activation_key = "hidden_act"});
   full_attention_only(key);
 }
 

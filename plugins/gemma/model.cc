@@ -46,7 +46,10 @@ Tensor gemma_block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   Tensor h_BTD = rms_norm(s / "attention_norm", x_BTD, norm);
   x_BTD = x_BTD + attention(s / "attention", c, {.rope = c.rope_options()}, h_BTD, step);
   h_BTD = rms_norm(s / "ffn_norm", x_BTD, norm);
-  return x_BTD + gated_mlp(s / "feed_forward", h_BTD, c.mlp_options());
+  GatedMlpOptions mlp = c.mlp_options();
+  // The first files say "gelu" and mean the approximation, as transformers reads them.
+  if (mlp.activation == "gelu") mlp.activation = "gelu_pytorch_tanh";
+  return x_BTD + gated_mlp(s / "feed_forward", h_BTD, mlp);
 }
 
 // A norm before and after each sub-layer.

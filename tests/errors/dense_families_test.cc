@@ -41,7 +41,8 @@ TEST(DenseFamilyErrors, Heads) {
 
 TEST(DenseFamilyErrors, Positions) {
   Workplace w;
-  w.expect({as("qwen3_vl", {"num_key_value_heads=2", "head_dim=16"}),
+  w.expect({as("qwen3_vl",
+               {"num_key_value_heads=2", "head_dim=16", "rope_scaling.mrope_interleaved=false"}),
             2,
             {"rope_scaling.mrope_section", "got 3 numbers with the sum 64",
              "three with the sum 8, half of the rotated dims"}});

@@ -201,7 +201,8 @@ TEST(SparseFamilyErrors, WindowsAndPositions) {
   expect_each({"llama4"}, {"attention_chunk_size=-1"}, {"at least 0, got -1"});
   expect_each({"qwen3_next", "qwen3_5"}, {"partial_rotary_factor=1.5"},
               {"greater than 0 and at most 1, got 1.5"});
-  expect_each({"qwen3_vl_moe"}, {"rope_scaling.mrope_section=[1, 2, 3]"},
+  expect_each({"qwen3_vl_moe"},
+              {"rope_scaling.mrope_section=[1, 2, 3]", "rope_scaling.mrope_interleaved=false"},
               {"got 3 numbers with the sum 6", "three with the sum 4"});
   expect_each({"gemma2"}, {"query_pre_attn_scalar=0"}, {"greater than 0, got 0"});
 }

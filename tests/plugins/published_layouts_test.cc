@@ -327,7 +327,7 @@ TEST(InfiniteNumbers, AreRefusedByNameElsewhere) {
   EXPECT_NE(refusal("llama", R"(, "rms_norm_eps": {"__float__": "NaN"})")
                 .find("'rms_norm_eps' must be a number, greater than 0, got nan"),
             std::string::npos);
-  EXPECT_NE(refusal("llama", R"(, "hidden_size": -Infinity)").find("'hidden_size' must be"),
+  EXPECT_NE(refusal("llama", R"(, "head_dim": -Infinity)").find("'head_dim' must be"),
             std::string::npos);
 }
 
@@ -339,12 +339,21 @@ TEST(WholeNumbers, MayHaveAPointInConfigJson) {
             std::string::npos);
 }
 
+TEST(Activations, OfTheFirstGemmaAreHiddenAct) {
+  EXPECT_EQ(values_of("gemma", R"(, "hidden_act": "silu", "hidden_activation": null)")
+                .string("hidden_act"),
+            "silu");
+  EXPECT_EQ(values_of("gemma2", R"(, "hidden_act": "silu", "hidden_activation": "gelu")")
+                .string("hidden_activation"),
+            "gelu");
+}
+
 TEST(UnknownModels, AreNamedByTheirLanguageModel) {
   const std::string error = [] {
     try {
       configure(R"({"model_type": "mistral3", "architectures": ["Mistral3ForConditionalGeneration"],
                     "text_config": {"model_type": "ministral3"}})");
-    } catch (const UserError& refused) {
+    } catch (const Error& refused) {
       return std::string(refused.what());
     }
     return std::string("accepted");
