@@ -104,16 +104,13 @@ bool flag(const io::GgufFile& file, std::string_view name, bool absent) {
   return file.flag(fmt::format("tokenizer.ggml.{}", name)).value_or(absent);
 }
 
-TokenNames names_of(const io::GgufFile& file, const TokenTable& vocabulary, bool add_bos) {
+TokenNames names_of(const io::GgufFile& file, const TokenTable& vocabulary) {
   const auto name = [&](std::string_view role) -> std::optional<std::string> {
     const std::int64_t id = token_id(file, role, vocabulary.tokens.size());
     if (id < 0) return std::nullopt;
     return std::string(vocabulary.tokens[static_cast<std::size_t>(id)]);
   };
-  TokenNames out{name("bos"), name("eos"), name("padding"), name("unknown")};
-  out.add_bos = flag(file, "add_bos_token", add_bos) && out.bos;
-  out.add_eos = flag(file, "add_eos_token", false) && out.eos;
-  return out;
+  return {name("bos"), name("eos"), name("padding"), name("unknown")};
 }
 
 // Whether the vocabulary has a token that only merges can produce.
@@ -240,7 +237,7 @@ std::unique_ptr<Tokenizer> make_sentencepiece(const io::GgufFile& file,
     file.fail("tokenizer.ggml.precompiled_charsmap",
               "is a character map, which lamina reads from tokenizer.model only",
               "use the safetensors files of the same model");
-  TokenNames names = names_of(file, vocabulary, kind.add_bos);
+  TokenNames names = names_of(file, vocabulary);
   names.add_bos = flag(file, "add_bos_token", kind.add_bos);  // BOS and EOS have ids by default
   names.add_eos = flag(file, "add_eos_token", false);
   return make_sentencepiece_tokenizer(std::move(out), file.path(), names);
