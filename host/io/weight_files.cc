@@ -26,7 +26,8 @@ Compression read_compression(const fs::path& directory) {
   Compression out;
   const std::string path = (directory / "config.json").string();
   if (std::error_code ec; !fs::exists(path, ec)) return out;
-  const JsonDocument config = JsonDocument::read(path, {.code = ExitCode::checkpoint});
+  const JsonDocument config =
+      JsonDocument::read(path, {.code = ExitCode::checkpoint, .infinite_numbers = true});
   if (!config.root().is_object()) return out;
   JsonValue section = config.root().find("quantization_config");
   const JsonValue text = config.root().find("text_config");

@@ -29,7 +29,7 @@ bool flag(const JsonValue& json, std::string_view key) {
 
 std::optional<JsonDocument> read_if_there(const std::string& path) {
   if (std::error_code ec; !fs::exists(path, ec)) return std::nullopt;
-  return JsonDocument::read(path, {.code = ExitCode::checkpoint});
+  return JsonDocument::read(path, {.code = ExitCode::checkpoint, .infinite_numbers = true});
 }
 
 TokenId read_key(std::string_view key, const JsonValue& value) {
