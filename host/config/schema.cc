@@ -263,7 +263,8 @@ class Winners {
   std::map<const Key*, const RawEntry*> by_key_;
 };
 
-// 256.0 as 256 where the key is an integer: config.json files have such numbers.
+// 256.0 as 256 where the key is an integer. Files that describe models have such numbers: some
+// publishers', and those of earlier versions where the key was a number.
 Value as_integer(const Key& key, const Value& value) {
   constexpr double kExact = 9007199254740992;  // 2^53
   const double* number = key.type == Type::integer ? value.get_if<double>() : nullptr;
@@ -280,9 +281,9 @@ void settle(const std::string& name, const Key& key, const RawEntry* entry,
       out.add({name, *key.preset, {}});
     return;
   }
-  const bool json = entry->origin.kind == Origin::Kind::json;
-  auto checked = check_value(key, shown(*entry),
-                             json ? as_integer(key, entry->value) : entry->value, entry->source);
+  const bool of_model = is_below(entry->key, kModel);
+  auto checked = check_value(
+      key, shown(*entry), of_model ? as_integer(key, entry->value) : entry->value, entry->source);
   if (auto* wrong = std::get_if<ErrorText>(&checked)) {
     wrong->where = entry->origin.text;
     problems.add(std::move(*wrong));
