@@ -51,7 +51,7 @@ TEST(UnreadKeys, AreListedWithVerbose) {
   const Finished result = lamina_program(verbose);
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("keys of the model that nothing reads: alibi ("));
-  EXPECT_THAT(result.err, HasSubstr("config.json:7), time_step_limit ("));
+  EXPECT_THAT(result.err, HasSubstr("config.json:6), time_step_limit ("));
   EXPECT_THAT(result.err, HasSubstr("zebra ("));
 }
 
