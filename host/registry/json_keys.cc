@@ -116,6 +116,7 @@ void check_groups(const RopeNames& names, const std::string& family, const confi
     const std::string_view name = without_section(section.key);
     if (!is_json(section.origin) || !is_rope_path(name)) continue;
     const std::string_view below = name.substr(name.find('.') + 1);
+    if (names.keys.contains(name)) continue;  // refused as a value of the wrong kind
     if (name.starts_with(kParameters) && names.is_group(below)) continue;
     std::vector<std::string> notes;
     if (!names.groups.empty())
@@ -128,7 +129,30 @@ void check_groups(const RopeNames& names, const std::string& family, const confi
   }
 }
 
-void choose_object(const RopeNames& names, config::Raw& raw) {
+// Of flat keys and keys of groups in one object the reference takes those of the groups.
+void choose_groups(const RopeNames& names, config::Raw& raw, config::Problems& problems) {
+  std::vector<std::string> lacking;
+  for (const std::string& group : names.groups)
+    if (!has_below(raw, fmt::format("{}{}.", kParameters, group))) lacking.push_back(group);
+  const bool nested = lacking.size() < names.groups.size();
+  const auto flat = std::ranges::find_if(raw.entries, [&](const config::RawEntry& entry) {
+    const std::string_view name = without_section(entry.key);
+    return is_json(entry.origin) && name.starts_with(kParameters) &&
+           !names.is_group(name.substr(kParameters.size()));
+  });
+  if (nested && !lacking.empty() && flat != raw.entries.end())
+    problems.add({flat->origin.text,
+                  fmt::format("'{}' is beside objects for some layers, and there is none for {}",
+                              without_section(flat->key), fmt::join(lacking, ", ")),
+                  {"give every kind of layers its object, or none"}});
+  erase(raw, [&](std::string_view name) {
+    if (!name.starts_with(kParameters)) return false;
+    const std::string_view below = name.substr(kParameters.size());
+    return names.is_group(below) != nested && !names.groups.contains(below);
+  });
+}
+
+void choose_object(const RopeNames& names, config::Raw& raw, config::Problems& problems) {
   const bool groups_only = !names.groups.empty() && !names.flat;
   if (has_below(raw, kScaling)) {
     if (groups_only)  // rope_scaling changes the main group's values
@@ -137,14 +161,7 @@ void choose_object(const RopeNames& names, config::Raw& raw) {
     else
       erase(raw, [](std::string_view name) { return name.starts_with(kParameters); });
   }
-  if (names.groups.empty() || groups_only) return;
-  const bool nested = std::ranges::all_of(names.groups, [&](const std::string& group) {
-    return has_below(raw, fmt::format("{}{}.", kParameters, group));
-  });
-  erase(raw, [&](std::string_view name) {
-    return name.starts_with(kParameters) &&
-           names.is_group(name.substr(kParameters.size())) != nested;
-  });
+  if (!names.groups.empty() && !groups_only) choose_groups(names, raw, problems);
 }
 
 // The value of a host key that leaves the model as it is without the key.
@@ -198,7 +215,7 @@ void settle_rope_keys(const std::vector<ModelKey>& keys, const std::string& fami
                   {"its rotary positions are in 'rope_parameters'"}});
     return;
   }
-  choose_object(names, raw);
+  choose_object(names, raw, problems);
   std::set<const ModelKey*> given = keys_below(names, raw, kScaling);
   given.merge(keys_below(names, raw, kParameters));
   erase_keys(names, given, raw, [](std::string_view name) { return !is_rope_path(name); });
