@@ -78,10 +78,7 @@ void sharing_keys(Schema<Config>& key) {
        .own = true,
        .doc = "train the scale of each layer's output, as MaxText does; fixed in Transformers"});
   key("hidden_size_per_layer_input", &Config::hidden_size_per_layer_input,
-      {.fallback = 256,
-       .min = 0,
-       .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "width of the per-layer input embeddings; 0 = none"});
+      {.fallback = 256, .min = 0, .doc = "width of the per-layer input embeddings; 0 = none"});
   key("vocab_size_per_layer_input", &Config::vocab_size_per_layer_input,
       {.fallback = 262144, .min = 1, .doc = "vocabulary size of the per-layer input embeddings"});
 }
@@ -152,8 +149,8 @@ void keys(Schema<Config>& key) {
   attention_keys(key);
   sharing_keys(key);
   expert_keys(key);
-  // attention_dropout is 0 in every published file.
-  key.ignore({"attention_dropout"});
+  // Of dropout the host warns; bases are in rope_parameters alone.
+  key.ignore({"attention_dropout", "rope_theta"});
 }
 
 void validate(const Config& c, const Problems& problem) {

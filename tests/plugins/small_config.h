@@ -17,14 +17,13 @@ inline const registry::Catalog& shipped_plugins() {
 
 // The members of a model of four layers; `more` begins with a comma or is empty.
 inline std::string small_members(const std::string& model_type, const std::string& more = "") {
-  // GPT-2 has no such key.
-  const std::string kv_heads = model_type == "gpt2" ? ""
-                               : model_type == "deepseek_v4"
+  const std::string start = R"("model_type": ")" + model_type + R"(", "vocab_size": 32)";
+  if (model_type == "gpt2") return start + R"(, "n_embd": 64, "n_layer": 4, "n_head": 4)" + more;
+  const std::string kv_heads = model_type == "deepseek_v4"
                                    ? R"(, "num_key_value_heads": 1, "o_groups": 4)"
                                    : R"(, "num_key_value_heads": 4)";
-  return R"("model_type": ")" + model_type +
-         R"(", "vocab_size": 32, "hidden_size": 64, "intermediate_size": 64,
-             "num_hidden_layers": 4, "num_attention_heads": 4)" +
+  return start + R"(, "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 4,
+                     "num_attention_heads": 4)" +
          kv_heads + more;
 }
 
