@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/printable.h"
+#include "core/read_file.h"
 #include "io/gguf_config.h"
 #include "io/gguf_names.h"
 #include "io/manifest.h"
@@ -142,15 +143,19 @@ std::vector<std::int64_t> end_tokens_of(const std::string& checkpoint) {
   return form ? io::eos_token_ids(form->config()) : out;
 }
 
-// Reads a file that has no weights, to say what is wrong with it. The notes of an error may show a
+// Reads a file that has no weights, to say what is wrong with it. An error about its syntax shows a
 // line of it, which may be a secret where the file is another one than was meant.
 template <typename Read>
-OpenedModel without_lines(const Read& read) {
+OpenedModel without_lines(const std::string& path, const Read& read) {
   try {
     return read();
   } catch (const UserError& error) {
+    const std::string text = read_file(path, ExitCode::usage);
     ErrorText shown = error.text();
-    shown.notes = {"give a directory with a checkpoint"};
+    const auto quoted = std::erase_if(shown.notes, [&](const std::string& note) {
+      return text.find(note.substr(0, note.find('\n'))) != text.npos;
+    });
+    if (quoted > 0) shown.notes = {"give a directory with a checkpoint"};
     throw UserError(error.code(), std::move(shown));
   }
 }
@@ -303,7 +308,7 @@ OpenedModel open_weights(const std::string& path, const registry::Catalog& plugi
     throw UserError(ExitCode::checkpoint,
                     {path, fmt::format("is a file; {}", train::kModelPlaces), {}});
   const auto read = [&] { return open(path, plugins, {}, {}, choice.adapter); };
-  OpenedModel out = describes ? without_lines(read) : read();
+  OpenedModel out = describes ? without_lines(path, read) : read();
   if (out.directory.empty())
     throw UserError(ExitCode::checkpoint, {path,
                                            "describes a model but has no weights; give a directory "
