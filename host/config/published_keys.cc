@@ -93,6 +93,7 @@ constexpr std::string_view kWithoutEffect[] = {
     "use_cache",
     "use_return_dict",
     "vision_config",
+    "vision_soft_tokens_per_image",
 };
 
 constexpr TrainingKey kTrainingKeys[] = {

@@ -109,7 +109,8 @@ config::ModelSource read_gguf(const io::GgufModel& file, const registry::Catalog
     if (const registry::ModelKey* key = entry.key.starts_with(kModel)
                                             ? family.find_key(entry.key.substr(kModel.size()))
                                             : nullptr;
-        key && key->host && entry.origin.kind == config::Origin::Kind::json)
+        key && key->hf_name.starts_with(config::kOwnObject) &&
+        entry.origin.kind == config::Origin::Kind::json)
       entry.key.insert(kModel.size(), config::kOwnObject);
   // "name (file: metadata:12)"
   const registry::ModelConfig config = family.configure(out.raw, out.where);

@@ -24,6 +24,8 @@ void attention_keys(Schema<Config>& key) {
       {.max = 1,
        .above = 0,
        .flags = LAMINA_KEY_HF_ONLY,
+       .aliases = {"rope_parameters.main.partial_rotary_factor",
+                   "rope_parameters.compress.partial_rotary_factor"},
        .doc = "qk_rope_head_dim as a fraction of head_dim; takes precedence"});
   key("o_groups", &Config::o_groups,
       {.fallback = 8, .min = 1, .doc = "groups of heads with an output projection of their own"});
@@ -146,6 +148,8 @@ void keys(Schema<Config>& key) {
   // Files say themselves how they are stored.
   key.ignore({"expert_dtype", "intermediate_size", "router_jitter_noise"});
   key.only("mlp_bias", false, "feed-forwards have no biases here");
+  key.only("rope_parameters.main.rope_type", std::string_view("default"),
+           "layers with a window alone are never stretched");
 }
 
 void derive(const Config& c, const Derived& derived) {

@@ -76,7 +76,7 @@ TEST(GgufFamilies, Gemma3WithStretchedPositions) {
 
 // Files of the largest models divide by the width of a head that hidden_size would give.
 TEST(GgufFamilies, TheLargestGemmasScaleScoresOtherwise) {
-  for (const auto& [layers, scalar] : {std::pair{46u, 10.0}, {62u, 10.0}, {26u, 16.0}}) {
+  for (const auto& [layers, scalar] : {std::pair{46u, std::int64_t{10}}, {62u, 10}, {26u, 16}}) {
     TempDir dir;
     GgufBuilder gguf;
     gguf.set("general.architecture", "gemma2").set("gemma2.block_count", layers);

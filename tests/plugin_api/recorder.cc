@@ -287,6 +287,7 @@ RecordingConfig configure(const lamina_family_t& family, std::map<std::string, V
   RecordingConfig config;
   const std::vector<lamina_key_t> keys = copy_list<lamina_key_t>(family.keys);
   for (const lamina_key_t& key : keys) {
+    if ((key.flags & LAMINA_KEY_IGNORED) && config.values.contains(copy(key.name))) continue;
     const auto given = values.find(copy(key.name));
     config.values[copy(key.name)] =
         given != values.end() ? given->second : copy_value(key.fallback);
