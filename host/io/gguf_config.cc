@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numbers>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "core/error.h"
@@ -364,21 +365,34 @@ std::string gguf_config(const GgufModel& model, const std::string& model_type,
   return ConfigWriter(model, keeps_name).write_all(model_type, marker);
 }
 
-void refuse_unread_key(const GgufModel& model, std::string_view name, const std::string& family) {
+void refuse_unknown_keys(const GgufModel& model, const std::string& family,
+                         const std::function<bool(std::string_view key)>& keeps_name,
+                         const std::vector<std::string>& unread) {
   const GgufFile& file = model.first();
   const std::string prefix = gguf_architecture(model) + ".";
-  const std::string_view first = name.substr(0, name.find('.'));
-  const auto same_name = [&](const ConfigName& row) {
-    return row.published == name || row.published == first;
+  const auto top_of = [](std::string_view name) { return name.substr(0, name.find('.')); };
+  const auto is_unread = [&](std::string_view published) {
+    return std::ranges::any_of(unread, [&](const std::string& name) {
+      return published == name || top_of(published) == name || published == top_of(name);
+    });
   };
   for (const GgufValue& value : file.metadata()) {
-    if (!value.key.starts_with(prefix)) continue;
+    if (!value.key.starts_with(prefix) || keeps_name(value.key)) continue;
     const std::string_view own = value.key.substr(prefix.size());
-    const auto is_row = [&](const ConfigName& row) { return row.gguf == own && same_name(row); };
-    if (value.key != name && std::ranges::none_of(kConfigNames, is_row) &&
-        std::ranges::none_of(kWrittenNames, is_row))
-      continue;
-    if (!has_no_effect(file, prefix, value))
+    bool has_name =
+        own.starts_with(kRopeScaling) || own == kOldRopeFactor ||
+        std::ranges::find(kSaidOtherwise, own) != std::end(kSaidOtherwise) ||
+        (file.find(prefix + std::string(kLatentRank)) &&
+         std::ranges::find(kSaidByLatentAttention, own) != std::end(kSaidByLatentAttention));
+    bool is_read = true;
+    for (const auto& rows :
+         {std::span<const ConfigName>(kConfigNames), std::span<const ConfigName>(kWrittenNames)})
+      for (const ConfigName& row : rows)
+        if (row.gguf == own) {
+          has_name = true;
+          is_read = is_read && !is_unread(row.published);
+        }
+    if ((!has_name || !is_read) && !has_no_effect(file, prefix, value))
       file.fail(value.key,
                 fmt::format("has no meaning that lamina knows for family '{}': the model could "
                             "compute something else",

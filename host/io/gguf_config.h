@@ -22,9 +22,12 @@ std::string gguf_config(const GgufModel& model, const std::string& model_type,
                         const std::string& marker,
                         const std::function<bool(std::string_view key)>& keeps_name = {});
 
-// Refuses a key that the family does not read, unless it has no effect. `name` is its path in the
-// config.json above. Errors (class checkpoint): name the key of the file.
-void refuse_unread_key(const GgufModel& model, std::string_view name, const std::string& family);
+// Refuses keys of the architecture that the family does not read, unless they have no effect.
+// `keeps_name` is that of gguf_config(); `unread` are names in its config.json, whole or their
+// first parts. Errors (class checkpoint): name the key of the file.
+void refuse_unknown_keys(const GgufModel& model, const std::string& family,
+                         const std::function<bool(std::string_view key)>& keeps_name,
+                         const std::vector<std::string>& unread);
 
 // Rows of one head of queries or keys. Errors (class checkpoint): the file does not say.
 std::int64_t gguf_head_width(const GgufModel& model);

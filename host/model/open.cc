@@ -97,12 +97,12 @@ config::ModelSource read_gguf(const io::GgufModel& file, const registry::Catalog
     paired_width = io::gguf_head_width(file);
     marker.clear();
   }
-  config::ModelSource out =
-      parse(io::gguf_config(file, model_type, marker, [&](std::string_view key) {
-        return std::ranges::any_of(family.keys(), [&](const registry::ModelKey& known) {
-          return config::is_called(known.key, key);
-        });
-      }));
+  const auto keeps_name = [&](std::string_view key) {
+    return std::ranges::any_of(family.keys(), [&](const registry::ModelKey& known) {
+      return config::is_called(known.key, key);
+    });
+  };
+  config::ModelSource out = parse(io::gguf_config(file, model_type, marker, keeps_name));
   // Metadata has one meaning for all architectures, which is that of the host's keys.
   constexpr std::string_view kModel = "model.";
   for (config::RawEntry& entry : out.raw.entries)
@@ -112,10 +112,9 @@ config::ModelSource read_gguf(const io::GgufModel& file, const registry::Catalog
         key && key->hf_name.starts_with(config::kOwnObject) &&
         entry.origin.kind == config::Origin::Kind::json)
       entry.key.insert(kModel.size(), config::kOwnObject);
-  // "name (file: metadata:12)"
-  const registry::ModelConfig config = family.configure(out.raw, out.where);
-  for (const std::string& unread : config.unread())
-    io::refuse_unread_key(file, unread.substr(0, unread.find(' ')), family.name());
+  std::vector<std::string> unread = family.configure(out.raw, out.where).unread();
+  for (std::string& name : unread) name = name.substr(0, name.find(" ("));  // "name (place)"
+  io::refuse_unknown_keys(file, family.name(), keeps_name, unread);
   return out;
 }
 

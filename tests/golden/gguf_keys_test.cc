@@ -115,7 +115,9 @@ std::vector<KnownKey> known_keys() {
 
 // Keys that may stay without an effect; gguf_names.h says why.
 const std::set<std::string> kWithoutEffect = {
-    "vocab_size",       "context_length",          "tensor_data_layout",    "pooling_type",
+    "vocab_size",       "context_length",          "tensor_data_layout",
+    "pooling_type",     "expert_weights_norm",  // true where the family divides by the sum
+
     "attention.causal", "rope.dimension_sections", "rope.scaling.finetuned"};
 
 // Scaling of another kind than the file has: only its type would turn it on.
