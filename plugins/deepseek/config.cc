@@ -155,6 +155,7 @@ void expert_keys(Schema<Config>& key, const Defaults& d) {
        .doc = "change of the correction bias towards equal load per step; 0 = fixed"});
   key("router_bias_counts_padding", &Config::router_bias_counts_padding,
       {.fallback = false,
+       .own = true,
        .doc = "the load that moves the correction bias includes padding, as in MaxText"});
 }
 

@@ -119,6 +119,7 @@ void expert_keys(Schema<Config>& key) {
               "0 = not. Layers whose experts a table chooses have none"});
   key("router_bias_counts_padding", &Config::router_bias_counts_padding,
       {.fallback = false,
+       .own = true,
        .doc = "the load that moves the correction bias includes padding, as in MaxText"});
   key("limit_shared_experts", &Config::limit_shared_experts,
       {.fallback = true,
