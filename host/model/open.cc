@@ -272,7 +272,7 @@ decoder::Model make_of(Description& from, const registry::Catalog& plugins,
   config::RawEntry none;
   none.key = fmt::format("model.{}", config::kPredictionLayers);
   none.value = std::int64_t{0};
-  none.origin = {config::Origin::Kind::preset, files.path() + ": tensors"};
+  none.origin = {config::Origin::Kind::json, files.path() + ": tensors"};
   from.source.raw.entries.push_back(std::move(none));
   return make(from.source, plugins, options);
 }

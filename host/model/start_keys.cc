@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "graph/graph.h"
+#include "passes/dead_code.h"
 
 namespace lamina::model {
 namespace {
@@ -22,15 +23,16 @@ bool has_same_parameters(const decoder::Model& a, const decoder::Model& b) {
 }
 
 bool is_same(const decoder::ModelGraph& a, const decoder::ModelGraph& b) {
-  return same_graph(a.graph, b.graph) &&
+  // Traces keep what only training reads, such as loads of experts.
+  return same_graph(passes::remove_dead_code(a.graph), passes::remove_dead_code(b.graph)) &&
          std::ranges::equal(
              a.inputs, b.inputs, [](const decoder::InputRole& x, const decoder::InputRole& y) {
                return x.role == y.role && x.members == y.members && x.values == y.values;
              });
 }
 
-// Whether the parameters of both are the same, and so is what both compute from them outside
-// training, as their graphs of logits and of decoding show.
+// Returns true where both models have the same parameters and the same graphs of logits and of
+// decoding. Training may differ.
 bool computes_the_same(const decoder::Model& a, const decoder::Model& b) {
   if (!has_same_parameters(a, b) || a.is_autoregressive() != b.is_autoregressive()) return false;
   const decoder::GraphShape rows{.batch = 1, .tokens = 8};

@@ -1,5 +1,5 @@
-// What PEFT calls the tensors and targets of adapters that training writes, and which of PEFT's
-// adapters are read.
+// Names of the tensors and targets of adapters that training writes, and the adapters of PEFT that
+// are read.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
