@@ -40,8 +40,8 @@ inline constexpr std::string_view kAdapterDown = ".lora_A.weight", kAdapterUp = 
 inline constexpr std::string_view kAdapterConfig = "adapter_config.json";
 inline constexpr std::string_view kAdapterStem = "adapter_model";
 
-// Where multimodal models have the layers of their language model: in files, and in the classes of
-// transformers since 4.52. Others have the same folder in both.
+// Folders of the language model's layers in multimodal models: the one in files, and the one in the
+// classes of transformers since 4.52. Models that are not listed use the same folder in both.
 inline constexpr std::string_view kLanguageModelFolders[] = {"language_model.model.",
                                                              "model.language_model."};
 

@@ -37,7 +37,7 @@ constexpr std::string_view kWithoutEffect[] = {
     "revision",
     "inference_mode",
     "runtime_config",
-    // Whether the base keeps its matrices transposed; the adapter's have one form.
+    // Tells how the base keeps its matrices; those of the adapter have one form.
     "fan_in_fan_out",
     // PEFT reads them only with megatron_config, use_qalora, modules_to_save, or at the start of
     // training.
@@ -54,7 +54,7 @@ constexpr std::string_view kWithoutEffect[] = {
 // lora_ga) PEFT changes the base when it loads the adapter.
 constexpr std::string_view kPlainStarts[] = {"gaussian", "eva", "orthogonal", "mica"};
 
-const char* const kMerge = "merge it into its model with PEFT, and use that";
+const char* const kMerge = "merge it into its model with PEFT, where PEFT can, and use that";
 
 bool is_nothing(const JsonValue& value) {
   if (!value || value.is_null()) return true;

@@ -50,7 +50,7 @@ class TargetModules {
   std::vector<Names> targets_, excluded_;
 };
 
-// Whether `target`, a name of a list, means the module: it is the path, or the end of it.
+// Returns true where `target`, a name of a list, is the path of the module or the end of it.
 bool is_called(std::string_view module, std::string_view target);
 
 }  // namespace lamina::weights

@@ -1,5 +1,5 @@
-// What PEFT calls the tensors and the modules of an adapter: by the class of transformers that the
-// base is published as.
+// PEFT's names for the tensors and modules of an adapter. They depend on the class of transformers
+// that the base is published as.
 #pragma once
 
 #include <string>

@@ -25,12 +25,12 @@ class PublishedForm {
  public:
   // Errors (class checkpoint): damaged.
   explicit PublishedForm(const std::string& path);
-  // Of the text that published_form() gives.
+  // Reads the text that published_form() gives.
   static PublishedForm of_text(std::string text);
   // That of a checkpoint, if it has one.
   static std::optional<PublishedForm> beside(const std::string& checkpoint);
 
-  // Whether the language model is a part of a larger one, which has it as text_config.
+  // Returns true where the language model is a part of a larger one, which has it as text_config.
   bool is_wrapped() const;
   JsonValue config() const { return document_.root().at("config"); }
   // Borrowed.

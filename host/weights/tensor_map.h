@@ -71,7 +71,7 @@ using MayLack = std::function<bool(const std::string& parameter, const std::stri
 TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& files,
                         const MayLack& may_lack = {});
 
-// Whether the files have nothing of the model's prediction layers. False for a model without any.
+// Returns true where the model has prediction layers and the files have no tensor of them.
 bool lacks_predictions(const decoder::Model& model, const io::WeightFiles& files);
 
 // As match_weights() where only the names of the tensors are known. A parameter that has none gets
@@ -84,9 +84,8 @@ TensorMap match_names(const decoder::Model& model, const std::string& where,
 std::vector<std::string> spellings(const std::string& name,
                                    const std::vector<std::string>& prefixes);
 
-// What stands before "layers.0." in published names, with the last '.': in those of the family's
-// map, and in `names`, eg: "model." and "language_model.model.". Nothing where no name is of a
-// layer.
+// The part of published names before "layers.0.", with the last '.': in the family's map, and in
+// `names`, eg: "model." and "language_model.model.". Returns nothing where no name is of a layer.
 struct LayerFolders {
   std::string ours, theirs;
 };
