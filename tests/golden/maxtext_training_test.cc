@@ -113,14 +113,19 @@ class Training : public MaxTextModel {
     double sum = 0;
     for (std::size_t i = 0; i < parameters_.size(); ++i)
       for (std::size_t k = 0; k < parameters_[i].size(); ++k) {
-        const double theirs = static_cast<double>(state_->masters()[i][k]) /
-                              model_.parameters().all()[i].learning.multiplier;
+        const double theirs = offset_of(i) + static_cast<double>(state_->masters()[i][k]) /
+                                                 model_.parameters().all()[i].learning.multiplier;
         sum += theirs * theirs;
       }
     return std::sqrt(sum);
   }
 
  private:
+  // Their values less ours.
+  double offset_of(std::size_t parameter) const {
+    return -static_cast<double>(names_[parameter].front().ours(0));
+  }
+
   std::optional<train::TrainState> state_;
   std::optional<train::TrainStep> step_;
 };
