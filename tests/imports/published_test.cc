@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 
 #include "core/json.h"
 #include "imports/run_file.h"
@@ -44,15 +45,16 @@ TEST_P(PublishedConfiguration, HasTheParametersOfItsModel) {
 
 // A group that fits no parameter, or has no effect, is an error.
 TEST_P(PublishedConfiguration, HasGroupsThatFitItsParameters) {
+  std::optional<decoder::Model> model;  // whatever the optimizer
   for (const char* type : {"adamw", "sgd", "muon"}) {
     SCOPED_TRACE(type);
     const Imported imported =
         import_run(read_configuration(GetParam(), {std::string("opt_type=") + type}));
     const config::RunConfig run = config::parse_run(imported.toml, "run.toml");
-    const decoder::Model model = lamina::testing::open_source(run.model);
-    const auto learning = train::learning_of(model.parameters(), run.optimizer.groups);
+    if (!model) model.emplace(lamina::testing::open_source(run.model));
+    const auto learning = train::learning_of(model->parameters(), run.optimizer.groups);
     for (std::size_t i = 0; i < learning.size(); ++i) {
-      const decoder::Parameter& p = model.parameters().all()[i];
+      const decoder::Parameter& p = model->parameters().all()[i];
       EXPECT_TRUE(run.optimizer.name == "sgd" || learning[i].weight_decay) << p.name;
     }
   }

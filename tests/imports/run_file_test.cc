@@ -137,6 +137,13 @@ TEST(ImportRun, PositionsAndLogitsOfTheStackAreOfEveryBlock) {
   }
 }
 
+TEST(ImportRun, TiedTablesOfFloat32RunsAreNamed) {
+  const auto rounds = HasSubstr("logits_via_embedding: MaxText rounds the tied table to bfloat16");
+  const Folder tied("logits_via_embedding: true\n");
+  EXPECT_THAT(tied.import({"dtype=float32"}).said, Contains(rounds));
+  EXPECT_THAT(tied.import().said, Not(Contains(rounds)));
+}
+
 // Embeddings are multiplied by what tied logits are divided by, in MaxText's table.
 TEST(ImportRun, TiedLogitsOfGemmaMayStayUndivided) {
   const Folder gemma(
