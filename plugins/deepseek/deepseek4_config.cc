@@ -23,9 +23,9 @@ void attention_keys(Schema<Config>& key) {
   key("partial_rotary_factor", &Config::partial_rotary_factor,
       {.max = 1,
        .above = 0,
-       .flags = LAMINA_KEY_HF_ONLY,
        .aliases = {"rope_parameters.main.partial_rotary_factor",
                    "rope_parameters.compress.partial_rotary_factor"},
+       .flags = LAMINA_KEY_HF_ONLY,
        .doc = "qk_rope_head_dim as a fraction of head_dim; takes precedence"});
   key("o_groups", &Config::o_groups,
       {.fallback = 8, .min = 1, .doc = "groups of heads with an output projection of their own"});
