@@ -1,8 +1,11 @@
 #include "text/tokenizer_json.h"
 
+#include <unordered_set>
+
 #include "core/error.h"
 #include "core/json.h"
 #include "text/bpe.h"
+#include "text/byte_level.h"
 #include "text/pipeline.h"
 #include "text/unigram.h"
 #include "text/word_level.h"
@@ -69,6 +72,26 @@ void add_token(const JsonValue& json, Pipeline& out) {
   out.add_token(std::move(token), [&](std::string what) { json.at("id").fail(std::move(what)); });
 }
 
+// Whether text could never become some token of the model: of bytes that no merge joins.
+bool lacks_merges(const JsonValue& root) {
+  const JsonValue model = root.at("model");
+  if (kind_of(model) != ModelKind::bpe || model.at("merges").size() > 0 ||
+      !Splitter::ends_with_byte_level(root.find("pre_tokenizer")))
+    return false;
+  const JsonValue whole_words = model.find("ignore_merges");
+  if (whole_words && !whole_words.is_null() && whole_words.as_bool()) return false;
+  std::unordered_set<std::string_view> found_otherwise;
+  if (const JsonValue added = root.find("added_tokens"); added && !added.is_null())
+    for (const JsonValue token : added.elements())
+      found_otherwise.insert(token.at("content").as_string());
+  if (const JsonValue unknown = model.find("unk_token"); unknown && !unknown.is_null())
+    found_otherwise.insert(unknown.as_string());
+  for (const auto& [token, id] : model.at("vocab").members())
+    if (byte_level_bytes(token).value_or("").size() > 1 && !found_otherwise.contains(token))
+      return true;
+  return false;
+}
+
 }  // namespace
 
 std::unique_ptr<Tokenizer> load_tokenizer_json(const std::string& directory) {
@@ -76,6 +99,11 @@ std::unique_ptr<Tokenizer> load_tokenizer_json(const std::string& directory) {
   const JsonDocument document = JsonDocument::read(file, kJsonOptions);
   const JsonValue root = document.root();
   auto out = std::make_unique<Pipeline>(directory, read_parts(root, file));
+  if (lacks_merges(root))
+    root.at("model").at("merges").fail(
+        "is empty, but the vocabulary has tokens of several bytes: every byte of a text would be a "
+        "token",
+        {"save the tokenizer again with its merges; \"ignore_merges\": true takes whole words"});
   if (const JsonValue added = root.find("added_tokens"); added && !added.is_null())
     for (JsonValue token : added.elements()) add_token(token, *out);
   out->set_template(read_post_processor(root.find("post_processor"), out->vocab_size()));

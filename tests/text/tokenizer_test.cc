@@ -50,6 +50,14 @@ TEST(Tokenizer, IgnoreMergesTakesAWholeWord) {
   EXPECT_EQ(load(small)->encode("abcb"), (Ids{'a', 'b', 'c', 'b'}));
 }
 
+TEST(Tokenizer, AVocabularyOfMergedBytesNeedsMerges) {
+  SmallTokenizer small;
+  small.merges = "";
+  EXPECT_THAT(error_of(small.json()),
+              ::testing::HasSubstr("'model.merges' is empty, but the vocabulary has tokens of "
+                                   "several bytes: every byte of a text would be a token"));
+}
+
 TEST(Tokenizer, MergesMayBePairsAndHaveAVersionLine) {
   SmallTokenizer small;
   small.merges = R"(["a","b"],["ab","c"])";
