@@ -72,7 +72,7 @@ void add_token(const JsonValue& json, Pipeline& out) {
   out.add_token(std::move(token), [&](std::string what) { json.at("id").fail(std::move(what)); });
 }
 
-// Whether text could never become some token of the model: of bytes that no merge joins.
+// Whether a vocabulary of all bytes has tokens that no merge makes: a text would be single bytes.
 bool lacks_merges(const JsonValue& root) {
   const JsonValue model = root.at("model");
   if (kind_of(model) != ModelKind::bpe || model.at("merges").size() > 0 ||
@@ -86,10 +86,14 @@ bool lacks_merges(const JsonValue& root) {
       found_otherwise.insert(token.at("content").as_string());
   if (const JsonValue unknown = model.find("unk_token"); unknown && !unknown.is_null())
     found_otherwise.insert(unknown.as_string());
-  for (const auto& [token, id] : model.at("vocab").members())
-    if (byte_level_bytes(token).value_or("").size() > 1 && !found_otherwise.contains(token))
-      return true;
-  return false;
+  std::size_t num_bytes = 0, num_merged = 0;
+  for (const auto& [token, id] : model.at("vocab").members()) {
+    if (found_otherwise.contains(token)) continue;
+    const std::size_t size = byte_level_bytes(token).value_or("").size();
+    num_bytes += size == 1;
+    num_merged += size > 1;
+  }
+  return num_bytes == 256 && num_merged > 0;
 }
 
 }  // namespace
