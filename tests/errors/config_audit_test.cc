@@ -131,7 +131,13 @@ std::set<std::string> tables_of(const registry::Family& family) {
 TEST_P(Audit, F6TablesInPlaceOfValuesAreRefused) {
   for (const registry::ModelKey& key : family().keys()) {
     if (key.ignored) continue;
+    // Publishers' key of that name has no effect; lamina's is in the object "lamina".
+    const bool is_dropped =
+        std::ranges::any_of(family().keys(), [&](const registry::ModelKey& other) {
+          return other.ignored && other.key.name == key.key.name;
+        });
     for (const char* value : {"{}", "{\"x\": 1}", "[{}]", "[null]", "[[1], {}]"}) {
+      if (is_dropped) continue;
       config::ModelSource json = source;
       json.raw.append(config::parse_json(nested(key.key.name, value), "config.json", "model."));
       EXPECT_ERROR_SAYS(family().configure(json.raw, json.where), ExitCode::usage,
