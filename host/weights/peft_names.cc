@@ -111,8 +111,9 @@ std::string module_named_as_experts(const decoder::Model& model) {
     if (!decoder::is_adapter(p.name) || p.desc.shape.ndim() == 3) continue;
     for (const registry::TensorRow& row : model.family().tensor_rows())
       if (row.block == p.block && row.param == decoder::adapted_name(p.desc.name) &&
+          row.published.find("{L}.") != row.published.npos &&
           of_experts.contains(last_part(decoder::module_name(row.published))))
-        return decoder::module_name(row.published);
+        return decoder::module_name(row.published.substr(row.published.find("{L}.") + 4));
   }
   return {};
 }

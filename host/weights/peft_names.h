@@ -34,8 +34,9 @@ class AdapterNames {
   bool wrapped_;               // beside other parts, whose modules may have the same names
 };
 
-// A module with an adapter that is no expert's, whose last part is the name of experts' modules:
-// PEFT 0.21 over transformers 5 takes that name for experts alone. "" if there is none.
+// The path in its layer of a module with an adapter that is no expert's and has the name of
+// experts' modules: PEFT 0.21 over transformers 5 takes that name for experts alone. "" if there is
+// none.
 std::string module_named_as_experts(const decoder::Model& model);
 
 // The module of a tensor of an adapter, without PEFT's prefix; "" for other names.
