@@ -71,7 +71,7 @@ TEST(UnreadKeys, OfTrainingGiveAWarningThere) {
       model.folder().write("run.toml",
                            "[data]\ntrain = [\"text.txt\"]\nsequence_length = 8\n"
                            "[train]\nfrom = \"model\"\nsteps = 1\nbatch_size = 1\n");
-  const Finished result = lamina_program({"train", run});
+  const Finished result = lamina_program({"train", run, "--out", model.folder() / "out"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.err,
               HasSubstr("the original was trained with dropout of attention's probabilities; this "
