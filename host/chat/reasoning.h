@@ -86,7 +86,7 @@ class ReasoningSplitter {
   bool lacked_beginning_ = false;
 };
 
-// Of a whole text without control tokens.
+// Separates a whole text without control tokens.
 Thought split_thought(std::string_view text);
 
 }  // namespace lamina::chat

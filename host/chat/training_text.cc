@@ -137,7 +137,7 @@ MaskedTokens whole_conversation(const text::Tokenizer& tokenizer, Rendering& ren
       throw UserError(ExitCode::data,
                       {"messages",
                        fmt::format("message {} is not to be learned, but the template writes it in "
-                                   "another way once the conversation goes on",
+                                   "another way once the conversation continues",
                                    i + 1),
                        {"use data.loss_on = \"assistant\""}});
     left_out.push_back({before.size(), with.size()});

@@ -42,7 +42,7 @@ struct ChatPrompt {
   bool begins_reasoning = false;
 };
 
-// Of --messages, or of one message of the user with the text that `user_text` gives.
+// Reads --messages, or makes one user message of the text that `user_text` gives.
 ChatPrompt read_chat_prompt(const Arguments& a, const std::string& directory,
                             const text::Tokenizer* tokenizer,
                             const std::function<std::string()>& user_text);

@@ -32,7 +32,7 @@ JsonDocument parse_metrics_line(const std::string& line, const std::string& path
         ExitCode::checkpoint,
         {where,
          fmt::format("is cut off after {} bytes; expected a whole JSON object", line.size()),
-         {"`lamina train` removes half a line when the run goes on; else remove it"}});
+         {"`lamina train` removes half a line when it resumes the run; otherwise remove it"}});
   }
 }
 

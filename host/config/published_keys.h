@@ -9,11 +9,12 @@ namespace lamina::config {
 // programs ignore it.
 inline constexpr std::string_view kOwnObject = "lamina.";
 
-// Whether the key cannot change what a decoder computes: names, types of files, ids of tokens,
-// settings of text generation. Those of transformers' base class of configurations among them.
+// Returns whether the key cannot change what a decoder computes: names, types of files, ids of
+// tokens, settings of text generation. Those of transformers' base class of configurations among
+// them.
 bool has_no_effect(std::string_view key);
 
-// Whether the key, if true, says that the model reads what an encoder made of another text.
+// Returns whether the key, if true, says that the model reads what an encoder made of another text.
 bool needs_an_encoder(std::string_view key);
 
 // A key that changes training alone, and what is here in its place.

@@ -23,7 +23,7 @@ bool is_lifted(std::string_view key) {
   return name != "model_type" && name != "architectures";
 }
 
-// Whether a key outside of text_config is about the language model, too.
+// Returns whether a key outside of text_config is about the language model, too.
 bool is_of_whole(std::string_view key) {
   key.remove_prefix(kModel.size());
   return key == kTied || key == "model_type" || key == "architectures" ||

@@ -1,4 +1,4 @@
-// What is written to a standard descriptor while one of these exists.
+// Captures the output of a standard descriptor during its lifetime.
 #pragma once
 
 #include <string>

@@ -117,7 +117,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Of all its threads; 0 where the system does not say.
+// Processor time of all its threads; 0 if the system does not report it.
 double processor_seconds(pid_t process) {
   clockid_t clock;
   timespec used{};
@@ -125,7 +125,7 @@ double processor_seconds(pid_t process) {
   return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
-// Whether it waits for a disk, or a debugger has stopped it.
+// Returns whether it waits for a disk, or a debugger has stopped it.
 bool is_held_up(pid_t process) {
   const std::string state = state_of_process(process);
   return !state.empty() && std::string_view("DTt").find(state[0]) != std::string_view::npos;

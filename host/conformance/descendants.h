@@ -25,12 +25,13 @@ pid_t fork_check();
 // have left behind. [any thread]
 void end_check(pid_t check);
 
-// What /proc says of a process behind its name: "S 4711 ..."; "" where it has ended. [any thread]
+// Returns the fields of /proc/PID/stat after the name: "S 4711 ..."; "" where it has ended. [any
+// thread]
 std::string state_of_process(pid_t process);
 
 // In the process of a check: processes that the plugin forks end with it. [before other threads]
 void end_forks_with_this_process();
-// Whether this process has child processes: those of a plugin. [the process of a check]
+// Returns whether this process has child processes: those of a plugin. [the process of a check]
 bool has_child_processes();
 
 }  // namespace lamina::conformance

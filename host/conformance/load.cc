@@ -84,7 +84,7 @@ void open_all(const FamilySubject& subject) {
 // Opens the models again: what they need once is there, and what is kept now is kept each time.
 void require_nothing_kept(const FamilySubject& subject) {
   constexpr std::size_t kTimes = 2;
-  // Of a model: tables of the host grow by a little with every trace.
+  // Allowance for a model: tables of the host grow a little with every trace.
   constexpr std::size_t kMostBytes = 64 << 10;
   const std::size_t before = used_bytes();
   const Capture out(STDOUT_FILENO), err(STDERR_FILENO);

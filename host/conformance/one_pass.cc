@@ -150,7 +150,7 @@ void check_the_same_pass_twice(const ModelCase& c) {
 
 namespace {
 
-// Whether tokens choose among experts or the like.
+// Returns whether tokens choose among experts or the like.
 bool chooses(const decoder::Model& model) {
   bool out = false;
   for_each_graph(model.forward_graph({2, 5}).graph, [&](const Graph& graph) {

@@ -223,7 +223,7 @@ struct Handler {
   bool on_comment(boost::json::string_view, error_code&) { return true; }
 };
 
-// Whether the text from `begin` to `end` is a word by itself.
+// Returns whether the text from `begin` to `end` is a word by itself.
 bool stands_alone(std::string_view text, std::size_t begin, std::size_t end) {
   const auto in_number = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '+' || c == '-';

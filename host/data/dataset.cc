@@ -84,8 +84,8 @@ std::vector<std::uint64_t> fitting(std::span<const std::uint64_t> sizes, std::ui
   return out;
 }
 
-// Whether two documents that were both cut have the same tokens as far as one goes, or are the
-// same.
+// Returns whether two documents that were both cut have the same tokens as far as one goes, or are
+// the same.
 bool same_tokens(const TokenView& tokens, const std::uint64_t* begins,
                  std::span<const std::uint64_t> sizes, std::span<const std::uint64_t> kept) {
   const bool both_cut = sizes[0] > kept[0] && sizes[1] > kept[1];

@@ -53,7 +53,7 @@ struct DatasetCounts {
   std::uint64_t num_cut_documents = 0;
   std::uint64_t num_cut_tokens = 0;
   std::uint64_t num_unlearned_documents = 0;
-  // Of packings that cut documents: rows left out, in which no token follows another of its
+  // For packings that cut documents: rows left out, in which no token follows another of its
   // document.
   std::uint64_t num_unlearned_rows = 0;
 

@@ -12,7 +12,7 @@ namespace lamina::data {
 
 // A longer line is not read to its end.
 inline constexpr std::size_t kMaxRecordBytes = std::size_t{64} << 20;
-// What is wrong with one, without its place.
+// Describes the error of a record, without its place.
 ErrorText too_long_record();
 
 // A line without the byte order mark that a file may begin with. Throws UserError (class data)

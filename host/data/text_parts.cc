@@ -122,7 +122,7 @@ TextParts::~TextParts() = default;
 
 std::uint64_t TextParts::bytes_done() const { return source_->bytes_done(); }
 
-// Of the bytes that come next: as far as a document ends after part_bytes, or the file does. 0 at
+// Number of the next bytes up to the first end of a document after part_bytes, or of the file. 0 at
 // the end of the file, and where they begin with a line that is too long.
 std::size_t TextParts::size_of_next() const {
   std::size_t wanted = part_bytes_;

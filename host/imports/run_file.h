@@ -11,7 +11,7 @@ namespace lamina::imports {
 struct Imported {
   std::string toml;   // a run file; data.train is for the user to name
   std::string block;  // the decoder_block
-  // What was not carried over, and what differs from what the file may seem to say: a line each.
+  // One line per key that was not carried over or that has another meaning here.
   std::vector<std::string> said;
 };
 

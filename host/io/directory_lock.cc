@@ -138,7 +138,7 @@ void DirectoryLock::fail_moved() const {
     text.notes.push_back(fmt::format("it is at {} now; nothing was written to {} since",
                                      printable(now.string()), directory_));
   text.notes.push_back(
-      "move it back and start the same command again, which goes on from its newest checkpoint");
+      "move it back and run the same command again to resume from its newest checkpoint");
   throw UserError(ExitCode::checkpoint, std::move(text));
 }
 

@@ -32,14 +32,14 @@ bool is_zero(const GgufValue& value) {
   return !value.is_array && value.type != Type::string && value.number(0) == 0;
 }
 
-// Whether all of a value is 0, false or empty: the feature is off.
+// Returns whether all of a value is 0, false or empty: the feature is off.
 bool is_off(const GgufValue& value) {
   for (std::size_t i = 0; i < value.size(); ++i)
     if (value.type == Type::string ? !value.strings[i].empty() : value.number(i) != 0) return false;
   return true;
 }
 
-// Whether the value has no effect on the model, by the lists of gguf_names.h.
+// Returns whether the value has no effect on the model, by the lists of gguf_names.h.
 bool has_no_effect(const GgufFile& file, std::string_view prefix, const GgufValue& value) {
   const std::string_view own = value.key.substr(prefix.size());
   if (is_off(value) || std::ranges::find(kKeysWithoutEffect, own) != std::end(kKeysWithoutEffect))

@@ -23,7 +23,7 @@ std::string gguf_config(const GgufModel& model, const std::string& model_type,
                         const std::function<bool(std::string_view key)>& keeps_name = {});
 
 // Refuses keys of the architecture that the family does not read, unless they have no effect.
-// `keeps_name` is that of gguf_config(); `unread` are names in its config.json, whole or their
+// `keeps_name`: see gguf_config(); `unread` are names in its config.json, whole or their
 // first parts. Errors (class checkpoint): name the key of the file.
 void refuse_unknown_keys(const GgufModel& model, const std::string& family,
                          const std::function<bool(std::string_view key)>& keeps_name,

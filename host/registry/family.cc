@@ -139,7 +139,7 @@ void add_host_keys(std::vector<ModelKey>& keys, const std::set<std::string>& dec
   }
 }
 
-// Whether the name is declared for the object of our own keys, and ignored elsewhere.
+// Returns whether the name is declared for the object of our own keys, and ignored elsewhere.
 bool ignored_beside_own(const std::vector<ModelKey>& keys, const std::string& name) {
   int own = 0, ignored = 0, all = 0;
   for (const ModelKey& key : keys) {

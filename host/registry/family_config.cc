@@ -129,7 +129,7 @@ void check_sources(const Family& family, const config::Table& values, config::Pr
   }
 }
 
-// What is wrong with an integer that no size of a model can be.
+// Describes an integer that is outside the range of sizes.
 std::string size_text(const ModelKey& key, const std::string& name, std::int64_t number) {
   const double least = std::max(key.key.min.value_or(-static_cast<double>(kMaxSize)),
                                 -static_cast<double>(kMaxSize));

@@ -42,7 +42,7 @@ void erase(config::Raw& raw, const Fits& fits) {
   });
 }
 
-// Whether config.json has something below the object, eg: "rope_scaling.".
+// Returns whether config.json has something below the object, eg: "rope_scaling.".
 bool has_below(config::Raw& raw, std::string_view object) {
   bool found = false;
   for_each_list(raw, [&](auto& list) {
@@ -129,7 +129,7 @@ void check_groups(const RopeNames& names, const std::string& family, const confi
   }
 }
 
-// Of flat keys and keys of groups in one object the reference takes those of the groups.
+// The reference prefers keys of groups to flat keys of the same object.
 void choose_groups(const RopeNames& names, config::Raw& raw, config::Problems& problems) {
   std::vector<std::string> lacking;
   for (const std::string& group : names.groups)
@@ -181,7 +181,7 @@ std::string_view plain_name(std::string_view name) {
   return name;
 }
 
-// Whether `name` is the key or lies below it: config.json may hold an object there.
+// Returns whether `name` is the key or lies below it: config.json may hold an object there.
 bool covers(const ModelKey& key, std::string_view name) {
   return name.starts_with(key.key.name) &&
          (name.size() == key.key.name.size() || name[key.key.name.size()] == '.');

@@ -1,4 +1,4 @@
-// What the keys of a config.json mean to a family, before they are resolved.
+// Settles the keys of a config.json for a family, before they are resolved.
 #pragma once
 
 #include <string>

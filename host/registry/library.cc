@@ -35,7 +35,7 @@ const void* host_interface(const lamina_host_t*, lamina_str_t id) { return exten
 // Log lines that plugins may write in all: a loop must not fill the disk.
 constexpr int kMaxLogLines = 1000;
 
-// Where the errors that a plugin logs while it starts are kept; null: in the log.
+// Collects the errors that a plugin logs while it starts; null: they go to the log.
 thread_local std::string* start_errors = nullptr;
 
 void host_log(const lamina_host_t*, std::int32_t severity, lamina_str_t text,
@@ -168,7 +168,7 @@ std::shared_ptr<const CustomOps> read_ops(const lamina_plugin_t& entry,
   return std::make_shared<const CustomOps>(read_custom_ops(table, plugin));
 }
 
-// What the plugin registers against what its manifest lists.
+// Compares the registered families with those of the manifest.
 void require_families(const PluginFile& file, const std::vector<FamilyNames>& registered) {
   const std::vector<FamilyNames>& listed = file.manifest.families;
   if (registered == listed) return;

@@ -34,7 +34,7 @@ struct ModelKey {
   const char* none_word() const;
 };
 
-// What a config.json says that has no effect here.
+// Keys of a config.json that have no effect here.
 struct UnusedKeys {
   std::vector<std::string> unknown;   // see unknown_keys() in json_keys.h
   std::vector<std::string> training;  // see training_differences() there

@@ -67,7 +67,7 @@ std::vector<char*> current_environment() {
   return out;
 }
 
-// Of "NAME=value", with nothing in it that a terminal obeys.
+// Returns the name in "NAME=value", safe to print.
 std::string variable_of(const char* setting) {
   const std::string_view text = setting;
   constexpr std::size_t kMostText = 64;

@@ -1,4 +1,4 @@
-// What a plugin must leave as it is in the process, compared around its calls: C-10 of
+// Compares the state of the process that a plugin must not change around its calls: C-10 of
 // docs/plugin_requirements.md.
 #pragma once
 
@@ -64,7 +64,7 @@ struct ProcessCounts {
   ProcessCounts();
 };
 
-// What a plugin's author does about it.
+// Advice for the plugin's author.
 inline constexpr std::string_view kLeaveTheProcess =
     "these belong to the program, which has put them back; the plugin must not set them";
 

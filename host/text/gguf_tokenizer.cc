@@ -113,7 +113,7 @@ TokenNames names_of(const io::GgufFile& file, const TokenTable& vocabulary) {
   return {name("bos"), name("eos"), name("padding"), name("unknown")};
 }
 
-// Whether the vocabulary has a token that only merges can produce.
+// Returns whether the vocabulary has a token that only merges can produce.
 bool has_merged_tokens(const TokenTable& vocabulary) {
   for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i)
     if (vocabulary.type(i) == Type::normal &&
@@ -137,7 +137,7 @@ MergeTable read_merges_of(const io::GgufFile& file, const TokenTable& table,
                           });
 }
 
-// Of equal tokens the last one is found in a text.
+// A text finds the last of several equal tokens.
 void add_tokens(const io::GgufFile& file, const TokenTable& vocabulary, Pipeline& out) {
   std::unordered_map<std::string_view, std::size_t> last;
   const auto is_added = [&](std::size_t i) {

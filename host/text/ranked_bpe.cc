@@ -34,7 +34,7 @@ void RankedBpe::encode(std::string_view word, TokenSink& out) const {
     parts.push_back(
         {bytes_[static_cast<unsigned char>(word[i])], static_cast<std::uint32_t>(i + 1)});
   merge_parts(parts, [&](const MergePart&, const MergePart& right, std::uint32_t begin) {
-    // What is longer than every token is not looked up: its hash would cost its length.
+    // A piece longer than every token is not looked up: its hash would cost its length.
     if (right.end - begin > longest_) return FoundMerge{};
     const auto id = find(word.substr(begin, right.end - begin));
     return id ? FoundMerge{static_cast<std::uint32_t>(*id), *id} : FoundMerge{};

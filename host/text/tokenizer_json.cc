@@ -72,7 +72,8 @@ void add_token(const JsonValue& json, Pipeline& out) {
   out.add_token(std::move(token), [&](std::string what) { json.at("id").fail(std::move(what)); });
 }
 
-// Whether a vocabulary of all bytes has tokens that no merge makes: a text would be single bytes.
+// Returns whether a vocabulary of all bytes has tokens that no merge makes: a text would be single
+// bytes.
 bool lacks_merges(const JsonValue& root) {
   const JsonValue model = root.at("model");
   if (kind_of(model) != ModelKind::bpe || model.at("merges").size() > 0 ||

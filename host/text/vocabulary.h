@@ -39,7 +39,7 @@ class Vocabulary {
   Vocabulary(const Vocabulary&) = delete;
   Vocabulary& operator=(const Vocabulary&) = delete;
 
-  // Whether two ids have the same token.
+  // Returns whether two ids have the same token.
   bool has_equal_tokens() const { return has_equal_tokens_; }
   std::size_t num_ids() const { return offsets_.size() - 1; }
   std::string_view token(TokenId id) const {

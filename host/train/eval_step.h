@@ -17,7 +17,7 @@ namespace lamina::train {
 
 // Sums over batches.
 struct EvalSums {
-  // Of the cross-entropies, in nats, summed in f64; else of what the task minimises.
+  // Sum of the cross-entropies in nats, in f64; otherwise of the task's loss.
   double loss = 0;
   std::int64_t num_labels = 0;  // what the task counts
   std::vector<AuxScalar> task_sums = {};
@@ -48,8 +48,8 @@ class EvalStep {
            bool segments, const Backend& backend, const EvalOutputs& outputs = {});
   // `used`: one pointer per parameter.
   EvalSums run(const program::Microbatch& batch, std::span<void* const> used);
-  // Of the last run, [rows * tokens]: -log p of each label; 0 where none counts. Empty where the
-  // loss of the task is none of labels.
+  // Losses of the last run, [rows * tokens]: -log p of each label; 0 for ignored ones. Empty if the
+  // loss of the task has no labels.
   std::span<const float> token_losses() const { return token_losses_; }
 
   std::size_t arena_bytes() const { return arena_->bytes(); }
@@ -66,19 +66,19 @@ class EvalStep {
   std::vector<float> task_values_;    // one each
 };
 
-// What evaluate_rows() asks of its caller.
+// Inputs of evaluate_rows().
 struct EvalRows {
   std::uint64_t num_rows = 0;
   // Writes `count` rows from `first` on; after the last row of all comes the first again.
   std::function<void(std::uint64_t first, std::int64_t count, data::Batch& batch)> read;
-  // Of each batch what Input::reference is; absent: nothing.
+  // Returns Input::reference of a batch; absent: the graph has no such input.
   std::function<const float*(const data::Batch& batch)> reference = {};
   // After each batch, of which the first `count` rows are counted. May throw to stop.
   std::function<void(std::uint64_t first, std::int64_t count, const data::Batch& batch)> done = {};
 };
 
-// The sums over rows, each of which counts once, however many the step computes together: a last
-// batch is filled up with padding. Validation and `lamina eval` are this.
+// Returns the sums over rows. Each row counts once, however many the step computes together: the
+// last batch is padded. Validation and `lamina eval` both call it.
 EvalSums evaluate_rows(EvalStep& step, const EvalRows& rows, std::span<void* const> used);
 
 }  // namespace lamina::train

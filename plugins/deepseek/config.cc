@@ -186,7 +186,7 @@ void common_keys(Schema<Config>& key, const Defaults& defaults) {
               "qk_head_dim", "seq_aux"});
 }
 
-// What the layers of an indexer are called: transformers has changed the word.
+// Names of the layers of an indexer: transformers has changed the word.
 constexpr std::string_view kIndexed = "indexed_attention",
                            kIndexedBefore = "deepseek_sparse_attention";
 

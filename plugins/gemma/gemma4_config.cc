@@ -149,7 +149,7 @@ void keys(Schema<Config>& key) {
   attention_keys(key);
   sharing_keys(key);
   expert_keys(key);
-  // Of dropout the host warns; bases are in rope_parameters alone.
+  // The host warns of dropout; bases are in rope_parameters alone.
   key.ignore({"attention_dropout", "rope_theta"});
 }
 

@@ -10,7 +10,7 @@
 namespace mistral {
 
 struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
-  std::int64_t sliding_window;                // tokens; inside a block that of its layer, 0 = all
+  std::int64_t sliding_window;                // tokens; inside a block the layer's window, 0 = all
   std::vector<std::string_view> layer_types;  // empty = all layers have the window
 };
 

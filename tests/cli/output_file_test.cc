@@ -118,7 +118,7 @@ TEST(OutputFile, OwnersAreFoundThroughDotsAndLinks) {
   EXPECT_EQ(train::file_owner(run + kStep + "x")->kind, "a checkpoint");
   EXPECT_FALSE(train::file_owner(folder / "notes").has_value());
   EXPECT_FALSE(train::file_owner(run + "/exports/model/x").has_value());
-  // A config.json alone is that of any program.
+  // Any program may have a config.json.
   folder.write("elsewhere/config.json", "{\"port\": 80}");
   EXPECT_FALSE(train::file_owner(folder / "elsewhere/x").has_value());
   folder.write("elsewhere/config.json", "{\"model_type\": \"llama\"}");

@@ -137,7 +137,7 @@ class OwnPlugin {
     std::filesystem::copy_file(in_zoo(name), path_);
   }
   const std::string& path() const { return path_; }
-  // What runs it: the kit, checks, and what the plugin has started.
+  // The processes that run it: the kit, checks, and children of the plugin.
   std::size_t num_processes() const;
 
  private:
@@ -182,7 +182,7 @@ TEST(PluginCheck, ABuildThatWaitsCostsSecondsInAll) {
     EXPECT_THAT(result.out,
                 HasSubstr("LOD-1  TIMEOUT  waited for 7 s without using the processor"));
     EXPECT_EQ(plugin.num_processes(), 0u);
-    // Where it has closed standard error, there are no words.
+    // No words if it has closed standard error.
     if (name != std::string("sleeps")) continue;
     EXPECT_THAT(result.out, HasSubstr("its build of block 'layer' has not returned for 5 seconds"));
     EXPECT_THAT(result.out, HasSubstr("(its build of block 'layer' does not return, as an earlier "
@@ -200,7 +200,7 @@ TEST(PluginCheck, ProcessesOfAPluginEndWithTheCheck) {
   EXPECT_EQ(plugin.num_processes(), 0u);
 }
 
-// Of a kit that a signal ends, no process is left.
+// A kit that a signal ends leaves no process.
 TEST(PluginCheck, ChecksEndWithTheKit) {
   for (const int signal : {SIGINT, SIGTERM, SIGKILL}) {
     const OwnPlugin plugin("sleeps");

@@ -81,7 +81,7 @@ TEST(TextParts, TogetherAreTheWholeFile) {
   }
 }
 
-// What the parts of a file with lines of at most 100 bytes are; "too long" for a longer one.
+// Returns the parts of a file with lines of at most 100 bytes; "too long" for a longer one.
 std::vector<std::string> bounded_parts(const std::string& path, std::size_t part_bytes) {
   std::vector<std::string> out;
   TextParts parts(path, Separator::line, part_bytes, 100);

@@ -114,7 +114,7 @@ TEST(OpenFiles, TooFewAreNamedAndLeaveNoFolder) {
     // Enough; or too few for the shell's exec, or for the libraries of the program.
     if (f.code == 0 || f.err.empty() || f.code == 127) continue;
     EXPECT_THAT(f.err, HasSubstr("oo many open files")) << limit;
-    // Of the run file, a model or disk, the text, or a plugin.
+    // The codes for the run file, a model or disk, the text, and a plugin.
     EXPECT_THAT(f.code, ::testing::AnyOf(2, 4, 5, 7)) << limit << f.err;
     EXPECT_TRUE(fs::is_empty(w.path("tmp"))) << limit;
     ++named;

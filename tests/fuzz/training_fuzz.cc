@@ -1,5 +1,5 @@
-// What layers give training: a model whose block has parameters, updates, metrics and losses of any
-// element type and shape, as the input's bytes say. The host refuses it in words or takes a
+// Values of layers in training: a model whose block has parameters, updates, metrics and losses of
+// any element type and shape, as the input's bytes say. The host refuses it in words or takes a
 // training step, which reads and writes no memory but its own.
 #include <algorithm>
 #include <cmath>
@@ -23,7 +23,7 @@ constexpr std::int64_t kTokens = 3;
 constexpr std::string_view kTypes[] = {"f32", "bf16", "f32",  "bf16", "f16",
                                        "f64", "i32",  "bool", "i64"};
 
-// What is left of the input for the block; each build reads it from the front.
+// Rest of the input for the block; each build reads it from the front.
 Bytes* input = nullptr;
 
 // The block of the model, built anew for each trace from the same bytes.

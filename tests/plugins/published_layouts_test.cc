@@ -1,4 +1,4 @@
-// What config.json files mean that have a key in two places, or layers of several kinds. The values
+// Meaning of config.json files with a key in two places, or layers of several kinds. The values
 // are those of transformers 5.24's configuration classes.
 #include <gtest/gtest.h>
 

@@ -356,7 +356,7 @@ static const void *interface_of(lamina_str_t id) {
   char name[16];
   if (pthread_getname_np(pthread_self(), name, sizeof name) || strcmp(name, "plain has begun"))
     return 0;
-#elif !defined FAULT_CONSTANT_TABLES /* which is none: nobody asks before init */
+#elif !defined FAULT_CONSTANT_TABLES /* which is no fault: the host does not ask before init */
   if (uses == 0) return 0;
 #endif
 #ifdef HAS_CUSTOM_OP

@@ -66,7 +66,7 @@ void rope_keys(Schema<Config>& key, Field field, const RopeKeys& keys = {}) {
   else
     theta_paths = {
         key.keep_text("rope_parameters." + std::string(keys.theta_group) + ".rope_theta")};
-  // Where exports have it: in the group's object, if there are groups.
+  // Path in exports: in the group's object, if there are groups.
   auto path = [&](std::string_view name) -> std::string_view {
     if (keys.group.empty() || keys.flat_too) return {};
     return key.keep_text("rope_parameters." + std::string(keys.group) + "." + std::string(name));

@@ -138,7 +138,7 @@ class Schema {
     });
   }
 
-  // What is wrong with the values of keys that only() declared.
+  // Returns the errors of keys that only() declared.
   struct Refusals {
     struct One {
       std::string_view key;
