@@ -11,13 +11,14 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Trains in out, in the background, runs the lines once it has checkpoints, and waits for its end.
+// Trains in out, in the background, runs the lines once it has a whole checkpoint (one
+// that is still written is called step-N.partial-*), and waits for its end.
 Finished beside_run(const Workplace& w, const std::string& lines) {
   return run_shell(
       "train() { \"$lamina\" train run.toml --quiet --set checkpoint.every_steps=1 \"$@\"; }\n"
       "train --set train.steps=1000000 --set checkpoint.keep=1 & first=$!\n"
       "trap 'kill -KILL $first 2>/dev/null' EXIT\n"
-      "until ls out/checkpoints/step-*/manifest.json; do sleep 0.02; done >/dev/null 2>&1\n" +
+      "until ls out/checkpoints | grep -qx 'step-[0-9]*'; do sleep 0.02; done 2>/dev/null\n" +
           lines + "\nwait $first; echo first $? >&2",
       {.environment = {"LAMINA_PIN=0", "lamina=" LAMINA_BUILD_DIR "/bin/lamina"},
        .folder = w.path("").string()});
@@ -34,13 +35,14 @@ TEST(MovedRun, EndsBeforeItWritesIntoTheNextRunOfThatName) {
   for (int step = 1; step <= 4; ++step)
     EXPECT_TRUE(w.exists(fmt::format("out/checkpoints/step-0000000{}/manifest.json", step)));
   EXPECT_EQ(w.lamina({"ckpt", "verify", "out"}).code, 0);
+  EXPECT_EQ(w.lamina({"ckpt", "verify", "old"}).code, 0);
 }
 
 TEST(MovedRun, MakesNoDirectoryAnew) {
   const Workplace w;
   const Finished f = beside_run(w, "mv out old");
   EXPECT_THAT(f.err, HasSubstr("out: was moved or replaced while this process used it"));
-  EXPECT_THAT(f.err, HasSubstr("move it back and start the same command again"));
+  EXPECT_THAT(f.err, HasSubstr("move it back and run the same command again to resume"));
   EXPECT_THAT(f.err, HasSubstr("first 4"));
   EXPECT_FALSE(w.exists("out"));
 }
