@@ -11,7 +11,7 @@ namespace lamina::cli {
 // file that is there and belongs to a run, a checkpoint or a model; a new file inside a checkpoint.
 io::Destination check_output_file(const std::string& path);
 
-// The same for a command that replaces only files of its own kind, which it checks itself: an
+// The same for a command that checks itself that it replaces only its kind of file: an
 // existing file directly in a run or model directory is accepted.
 io::Destination check_own_output_file(const std::string& path);
 

@@ -103,8 +103,8 @@ config::ModelSource read_gguf(const io::GgufModel& file, const registry::Catalog
     });
   };
   config::ModelSource out = parse(io::gguf_config(file, model_type, marker, keeps_name));
-  // Metadata has one meaning for all architectures: that of the host's keys, and of keys that a
-  // family reads in the object of our own alone, such as a window of attention.
+  // Metadata has one meaning for all architectures. It sets the host's keys, and keys that a family
+  // reads only in the object "lamina", such as a window of attention.
   constexpr std::string_view kModel = "model.";
   for (config::RawEntry& entry : out.raw.entries)
     if (const registry::ModelKey* key = entry.key.starts_with(kModel)

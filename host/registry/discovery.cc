@@ -218,8 +218,8 @@ FamilyFile Catalog::find_published(std::string_view model_type,
       if (score > best_score) best = family.name, best_score = score;
     }
   if (best_score > 0) return find(best, where);
-  // Where the type of the whole model is one that some language models are read in, that of its
-  // text_config is the reason.
+  // The type of the whole model is known with other language models, so the type in text_config is
+  // the reason.
   if (!text_model_type.empty())
     not_found(where,
               fmt::format(

@@ -104,10 +104,10 @@ class Tokenizer {
   void check_ids(std::span<const TokenId> ids) const;  // the errors of decode()
 };
 
-// Of a model directory: the first of tokenizer.json, tokenizer.model (SentencePiece), tekken.json,
-// ranks.tiktoken, tiktoken.model, lamina_tokenizer.json (the byte tokenizer), vocab.json with
-// merges.txt, and a GGUF file (io::gguf_in()).
-// Errors (class checkpoint): none there; damaged; a feature that lamina lacks, by name.
+// Loads the tokenizer of a model directory: the first of tokenizer.json, tokenizer.model
+// (SentencePiece), tekken.json, ranks.tiktoken, tiktoken.model, lamina_tokenizer.json (the byte
+// tokenizer), vocab.json with merges.txt, and a GGUF file (io::gguf_in()). Errors (class
+// checkpoint): none there; damaged; a feature that lamina lacks, by name.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& directory);
 
 // True if load_tokenizer() would find a file that it can read: not where the rules of the file are

@@ -100,7 +100,7 @@ std::vector<std::string> copy_tokenizer_files(const std::string& from, const std
         "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"}) {
     std::error_code ec;
     if (!fs::exists(fs::path(from) / name, ec)) continue;
-    // Of these only the template may be any text: a link could give away a secret file.
+    // Only the template may be any text: a link could copy a secret file.
     if (std::string_view(name).ends_with(".jinja") && !io::belongs_to(from, name)) continue;
     fs::copy_file(fs::path(from) / name, fs::path(to) / name, fs::copy_options::overwrite_existing,
                   ec);

@@ -9,7 +9,7 @@
 
 namespace gemma {
 
-// hidden_act is config.json's hidden_activation, but in Gemma 1; rope is that of global layers.
+// hidden_act is config.json's hidden_activation, except in Gemma 1; rope is for global layers.
 struct Config : lamina::sdk::StandardConfig {
   std::int64_t sliding_window;                // tokens that local layers see
   std::int64_t sliding_window_pattern;        // every such layer is global; 0 = not given

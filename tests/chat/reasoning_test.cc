@@ -130,7 +130,7 @@ TEST(Reasoning, MayBeginInThePrompt) {
   expect_parts(text.parts("<think>\nHmm.</think>4"), "Hmm.", "4");
   const Speaker special({"[THINK]", "[/THINK]"}, "{{ messages[0].content }}[THINK]");
   expect_parts(special.parts("Hmm.[/THINK]4"), "Hmm.", "4");
-  // What a user wrote begins nothing.
+  // A mark in the user's text begins no reasoning.
   EXPECT_FALSE(ReasoningMarks().opened_by({.text = "<think>", .given = {{0, 7}}}));
   EXPECT_TRUE(ReasoningMarks().opened_by({.text = "x<think>\n", .given = {{0, 1}}}));
 }

@@ -130,7 +130,7 @@ TEST(PluginCheck, ACrashOfAKernelNamesPluginAndOp) {
               HasSubstr("its forward kernel of op 'plain.doubled' died: segmentation fault"));
 }
 
-// A plugin of the zoo at a place of its own, so that its processes are those of one test.
+// Copies a plugin of the zoo to a folder per test, so that its processes belong to one test.
 class OwnPlugin {
  public:
   explicit OwnPlugin(const std::string& name) : path_(folder_.path() + "/" + name + ".lamina.so") {

@@ -139,8 +139,8 @@ std::vector<std::string> names_of(const std::string& whole, const std::string& k
   return out;
 }
 
-// Whether the family says that the key has no effect, or latent attention does: it has as many
-// heads of keys as of queries.
+// Returns whether the family says that the key has no effect, or latent attention does: it has as
+// many heads of keys as of queries.
 bool family_ignores(const std::string& architecture, const std::string& name) {
   if (architecture == "deepseek2" && name == "attention.head_count_kv") return true;
   const config::ModelSource source = source_of(architecture, keys_of(architecture));

@@ -35,7 +35,7 @@ std::string text_type(const std::string& model_type) {
   return whole.contains(model_type) ? model_type + "_text" : "";
 }
 
-// The object with the member `key` in place of its own, if any; "" = as it is.
+// Returns the object with the member `key` replaced; "" = unchanged.
 std::string replaced(const std::string& object, const std::string& key, const std::string& value) {
   const JsonDocument document = JsonDocument::parse(object, "small");
   JsonWriter json;
@@ -184,7 +184,7 @@ TEST(PublishedKeys, DefaultsOfTransformersAreAccepted) {
 // ---- exports
 // --------------------------------------------------------------------------------------
 
-// Whether the JSON value is one of the annotated type, as transformers checks it.
+// Returns whether the JSON value is one of the annotated type, as transformers checks it.
 bool has_type(const JsonValue& value, std::string_view type) {
   const auto has = [&](std::string_view part) { return type.find(part) != type.npos; };
   if (value.is_null()) return has("None") || has("Optional");
@@ -255,7 +255,7 @@ TEST(ExportedConfig, HasTheTypesOfTransformersClasses) {
       std::optional<JsonValue> row = row_of(published->at("keys"), key);
       if (!row) row = row_of(data().root().at("base"), key);
       EXPECT_TRUE(row || is_read_without_a_field(key))
-          << key << " is no key of " << published->at("class").as_string();
+          << key << " is not a key of " << published->at("class").as_string();
       // Older names are read with any type.
       if (!row || row->at("type").as_string() == "other name") continue;
       EXPECT_TRUE(has_type(value, row->at("type").as_string()))

@@ -84,8 +84,8 @@ void scale(const Settings& theirs, std::string_view block, MaxTextConfig& out) {
   out.norm_offset = block == "gemma4" ? 0 : 1;
 }
 
-// Whether rotations turn neighbouring channels. An imported run, which begins with new weights, is
-// the same in either order; these weights are in theirs.
+// Returns whether rotations turn neighbouring channels. An imported run, which begins with new
+// weights, is the same in either order; these weights are in theirs.
 bool turns_neighbours(const Settings& theirs, std::string_view block) {
   static constexpr std::string_view kBlocks[] = {"llama2", "default", "mistral", "mixtral"};
   if (std::ranges::find(kBlocks, block) == std::end(kBlocks)) return false;

@@ -6,8 +6,8 @@
 
 namespace lamina::testing {
 
-// Of a case's settings; those of its model may be an object "model" among them. A case of single
-// tensors is of a block that keeps its query kernel as it is.
+// Imports the settings of a case; the model's may be an object "model" among them. The block of a
+// case with single tensors keeps its query kernel unscaled.
 config::RunConfig maxtext_run(JsonValue theirs);
 
 }  // namespace lamina::testing

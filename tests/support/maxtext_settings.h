@@ -10,8 +10,8 @@
 namespace lamina::testing {
 
 // The run file of base.yml with the keys of `settings` above it, objects of keys; later ones win.
-// Where none has a decoder_block, the file of their model_name in tests/imports is below them. Keys
-// that MaxText computes from others are left out. Throws UserError as imports::import_run().
+// If none has a decoder_block, the file of their model_name in tests/imports comes before them.
+// Keys that MaxText computes from others are left out. Throws UserError as imports::import_run().
 imports::Imported import_maxtext(std::initializer_list<JsonValue> settings);
 
 // "family" and [model] of an imported run file.

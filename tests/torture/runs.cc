@@ -143,7 +143,8 @@ void two_on_one_run(Case& c) {
   expect_unharmed(c, doing);
 }
 
-// The run of a folder goes on in it, wherever it is; another begins in a new one of its name.
+// A run resumes in its folder, wherever that was moved; another one starts in a new folder of its
+// name.
 void moved_while_it_trains(Case& c) {
   Launch launch = train(c);
   launch.fault = {.calls = "fsync", .path = "/out/", .times = 0, .action = "delay:2"};
