@@ -39,7 +39,9 @@ bool is_random_name(std::string_view name) {
 // Opens and locks a directory. -1 where it cannot be opened; `locked` says if the lock is ours.
 int open_locked(const std::string& path, bool& locked) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  locked = fd >= 0 && ::flock(fd, LOCK_EX | LOCK_NB) == 0;
+  int failed = fd < 0 ? -1 : ::flock(fd, LOCK_EX | LOCK_NB);
+  while (fd >= 0 && failed != 0 && errno == EINTR) failed = ::flock(fd, LOCK_EX | LOCK_NB);
+  locked = failed == 0;
   return fd;
 }
 
@@ -90,9 +92,14 @@ bool DirectoryCommit::make_partial() {
   bool locked = false;
   lock_ = open_locked(partial_path_, locked);
   struct stat status {};
+  if (lock_ < 0 && errno != ENOENT) {
+    const int error_number = errno;
+    ::rmdir(partial_path_.c_str());
+    fail_at(std::exchange(partial_path_, ""), "cannot be opened", error_number);
+  }
+  // Without a lock where the file system has none.
   const bool taken = !locked && errno == EWOULDBLOCK;
   if (lock_ >= 0 && !taken && ::fstat(lock_, &status) == 0 && status.st_nlink > 0) return true;
-  if (lock_ < 0 && errno != ENOENT) return true;  // without a lock, as on file systems without
   if (lock_ >= 0) ::close(lock_);
   lock_ = -1;
   return false;

@@ -89,10 +89,13 @@ void DurableFile::create_partial(std::uint64_t expected_bytes, NamedBy named_by)
            {std::string(advice(ENOSPC))}});
   }
   const std::string partial_path = path_ + ".partial";
-  // Whoever may write to the directory may have put a link or a FIFO there: a new file takes its
-  // place.
-  ::unlink(partial_path.c_str());
-  fd_ = ::open(partial_path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  const auto create = [&] {
+    fd_ = ::open(partial_path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  };
+  create();
+  // What is there is left from another process, or is a link or a FIFO of whoever may write to the
+  // directory: a new file takes its place.
+  if (fd_ < 0 && errno == EEXIST && ::unlink(partial_path.c_str()) == 0) create();
   if (fd_ < 0) fail("cannot be created", errno);
   partial_path_ = partial_path;
   struct stat status {};

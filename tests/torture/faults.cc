@@ -61,7 +61,8 @@ bool is_transparent(const Fault& fault) {
 // warning and no more, except in the last save, after which nothing comes.
 bool is_part_of_save(const Ended& ended) {
   const std::string& path = ended.struck_path;
-  return path.find("/checkpoints/step-") != path.npos &&
+  // A lock that the file system refuses is done without.
+  return ended.struck_call != "flock" && path.find("/checkpoints/step-") != path.npos &&
          (path.find(".partial") != path.npos || ended.struck_call == "rename");
 }
 bool is_part_of_removal(const Ended& ended) {
