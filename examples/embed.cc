@@ -8,7 +8,7 @@
 #include "backends/cpu/backend.h"
 #include "decode/generate.h"
 #include "model/load.h"
-#include "train/run.h"
+#include "train/loop/run.h"
 
 using namespace lamina;
 

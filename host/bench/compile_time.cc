@@ -5,7 +5,7 @@
 
 #include "core/stopwatch.h"
 #include "program/bound_program.h"
-#include "train/train_step.h"
+#include "train/loop/train_step.h"
 
 namespace lamina::bench {
 namespace {

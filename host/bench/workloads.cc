@@ -10,7 +10,7 @@
 #include "decode/session.h"
 #include "inspect/cost/required_work.h"
 #include "passes/pipeline.h"
-#include "train/train_step.h"
+#include "train/loop/train_step.h"
 
 namespace lamina::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "text/added_tokens.h"
+#include "text/hf/added_tokens.h"
 
 namespace lamina::chat {
 using text::AddedTokenMatcher;

@@ -15,7 +15,7 @@
 #include "ops/custom.h"
 #include "ops/op_code.h"
 #include "registry/custom_ops.h"
-#include "train/train_step.h"
+#include "train/loop/train_step.h"
 
 namespace lamina::conformance {
 namespace {

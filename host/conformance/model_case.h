@@ -10,7 +10,7 @@
 #include "inspect/verify/forward.h"
 #include "program/rows.h"
 #include "runtime/backend.h"
-#include "train/train_state.h"
+#include "train/optimizer/train_state.h"
 #include "weights/weights.h"
 
 namespace lamina::conformance {

@@ -13,7 +13,7 @@
 #include "inspect/verify/forward.h"
 #include "io/weight_files.h"
 #include "ops/op_code.h"
-#include "weights/published.h"
+#include "weights/publish/published.h"
 
 namespace lamina::conformance {
 namespace {

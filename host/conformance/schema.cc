@@ -8,7 +8,7 @@
 #include "conformance/odd_configs.h"
 #include "conformance/subject.h"
 #include "core/error.h"
-#include "weights/hf_config.h"
+#include "weights/publish/hf_config.h"
 
 namespace lamina::conformance {
 namespace {

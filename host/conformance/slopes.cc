@@ -10,7 +10,7 @@
 #include "conformance/layer_losses.h"
 #include "conformance/rows.h"
 #include "program/bound_program.h"
-#include "train/gradients.h"
+#include "train/optimizer/gradients.h"
 
 namespace lamina::conformance {
 namespace {

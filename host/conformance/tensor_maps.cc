@@ -6,8 +6,8 @@
 #include "conformance/groups.h"
 #include "conformance/subject.h"
 #include "core/error.h"
-#include "weights/published.h"
-#include "weights/tensor_map.h"
+#include "weights/match/tensor_map.h"
+#include "weights/publish/published.h"
 
 namespace lamina::conformance {
 namespace {

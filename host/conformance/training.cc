@@ -7,7 +7,7 @@
 #include "conformance/choices.h"
 #include "conformance/compare.h"
 #include "conformance/rows.h"
-#include "train/train_step.h"
+#include "train/loop/train_step.h"
 
 namespace lamina::conformance {
 namespace {

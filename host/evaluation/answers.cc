@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "core/utf8.h"
-#include "text/normalizer.h"
+#include "text/hf/normalizer.h"
 
 namespace lamina::evaluation {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "evaluation/windows.h"
 #include "text/tokenizer.h"
-#include "train/eval_step.h"
+#include "train/loop/eval_step.h"
 
 namespace lamina::evaluation {
 

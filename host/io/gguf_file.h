@@ -12,7 +12,7 @@
 
 #include "core/dtype.h"
 #include "core/shape.h"
-#include "io/block_formats.h"
+#include "formats/block_formats.h"
 #include "io/mapped_file.h"
 
 namespace lamina::io {
@@ -20,10 +20,10 @@ namespace lamina::io {
 // A tensor of a file. All views are borrowed from the file object.
 struct GgufTensor {
   std::string_view name;
-  DType dtype = DType::f32;             // of the values, where they are stored one by one
-  const BlockFormat* format = nullptr;  // of blocks; null: the values are plain
-  Shape shape;                          // row-major: the reverse of the dims in the file
-  std::span<const std::byte> bytes;     // little-endian
+  DType dtype = DType::f32;                      // of the values, where they are stored one by one
+  const formats::BlockFormat* format = nullptr;  // of blocks; null: the values are plain
+  Shape shape;                                   // row-major: the reverse of the dims in the file
+  std::span<const std::byte> bytes;              // little-endian
 };
 
 // A value of the metadata.

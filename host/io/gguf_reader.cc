@@ -46,7 +46,8 @@ std::string type_text(std::uint32_t number) {
 
 std::string readable_types() {
   std::string out = "F32, F16, BF16";
-  for (const BlockFormat& format : block_formats()) out += fmt::format(", {}", format.name);
+  for (const formats::BlockFormat& format : formats::block_formats())
+    out += fmt::format(", {}", format.name);
   return out;
 }
 
@@ -187,7 +188,7 @@ class Reader {
   // Sets the type; the tensor's bytes follow from it.
   std::uint64_t bytes_of(GgufTensor& tensor, std::uint32_t type, std::int64_t elements) const {
     std::int64_t per_block = 1, block_bytes = 0;
-    tensor.format = find_block_format(type);
+    tensor.format = formats::find_block_format(type);
     if (tensor.format) {
       per_block = tensor.format->num_values;
       block_bytes = tensor.format->num_bytes;

@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "core/float16.h"
 #include "core/round_up.h"
-#include "io/fp4.h"
+#include "formats/fp4.h"
 #include "publishers/formats.h"
 
 namespace lamina::io {
@@ -71,7 +71,7 @@ bool gather(const TensorView& view, std::int64_t first, std::int64_t stride, std
         return to_float(float16{static_cast<std::uint16_t>(v << 8)});
       });
     case DType::f8_e8m0:
-      return as(std::uint8_t{}, e8m0);
+      return as(std::uint8_t{}, formats::e8m0);
     default:
       return false;
   }
@@ -219,9 +219,9 @@ void StoredWeight::decode_fp4(std::int64_t first, std::int64_t stride, std::span
   for (std::size_t i = 0; i < out.size();) {
     const std::int64_t row = at / columns, block = at % columns / kFp4Block;
     const std::int64_t end = row * columns + std::min(columns, (block + 1) * kFp4Block);
-    const float scale = e8m0(scales[row * blocks + block]);
+    const float scale = formats::e8m0(scales[row * blocks + block]);
     do {
-      out[i++] = kE2m1[pairs[at / 2] >> (at % 2 * 4) & 15] * scale;
+      out[i++] = formats::kE2m1[pairs[at / 2] >> (at % 2 * 4) & 15] * scale;
       at += stride;
     } while (i < out.size() && at < end);
   }
@@ -230,7 +230,7 @@ void StoredWeight::decode_fp4(std::int64_t first, std::int64_t stride, std::span
 // Rows are whole blocks, so blocks count on from row to row.
 void StoredWeight::decode_blocks(std::int64_t first, std::int64_t stride,
                                  std::span<float> out) const {
-  std::array<float, kMaxBlockValues> values;
+  std::array<float, formats::kMaxBlockValues> values;
   const std::int64_t count = blocks_->num_values;
   std::int64_t at = first;
   for (std::size_t i = 0; i < out.size();) {

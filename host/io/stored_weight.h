@@ -21,7 +21,7 @@ namespace lamina::io {
 //     [.., 32 G], E2M1 times 2^(scale - 127); Open Compute Project 2023
 //   the same values with rows of their own (kScalesNames): i8 or u8[.., N / 2], the low half of
 //     each byte first, and f8_e8m0[.., N / 32 rounded up] are [.., N]
-//   blocks of GGUF files (io/block_formats.h), which hold their scales
+//   blocks of GGUF files (formats/block_formats.h), which hold their scales
 // Rows of a head that are paired in the file come in the order of halves: row j of the first half
 // is row 2 j of the file, and of the second 2 j + 1.
 // Errors (class checkpoint): f8 or i8 without scales, scales of another shape, a type without
@@ -60,7 +60,7 @@ class StoredWeight {
   const WeightFiles* files_;
   Form form_ = Form::plain;
   TensorView data_, scales_;
-  const BlockFormat* blocks_ = nullptr;
+  const formats::BlockFormat* blocks_ = nullptr;
   std::vector<float> scale_values_;  // of f8_blocks, row-major
   std::int64_t block_rows_ = 0, block_columns_ = 0, grid_rows_ = 0, grid_columns_ = 0;
   std::int64_t head_rows_ = 0;  // WeightFiles::paired_rows()

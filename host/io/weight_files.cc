@@ -191,7 +191,7 @@ TensorView WeightFiles::tensor(std::string_view name) const {
   throw UserError(ExitCode::checkpoint, std::move(error));
 }
 
-const BlockFormat* WeightFiles::block_format(std::string_view name) const {
+const formats::BlockFormat* WeightFiles::block_format(std::string_view name) const {
   if (by_name_.count(name) > 0) {
     const GgufWeight* weight = gguf_weight(name);
     return weight ? weight->tensor.format : nullptr;

@@ -55,7 +55,7 @@ class WeightFiles {
   TensorView tensor(std::string_view name) const;
   // How the values of a tensor are stored in blocks, of which tensor() gives the bytes; null where
   // they are not, and for no tensor.
-  const BlockFormat* block_format(std::string_view name) const;
+  const formats::BlockFormat* block_format(std::string_view name) const;
   // The model in GGUF, or null. Its tensors can be had under their own names too, whole ones.
   const GgufModel* gguf() const { return gguf_.get(); }
   // Rows of a head of a tensor whose rows are read in another order than they have; else 0.

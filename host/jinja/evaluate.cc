@@ -1,6 +1,6 @@
 // Expressions.
 #include "jinja/interpreter.h"
-#include "jinja/library.h"
+#include "jinja/library/library.h"
 
 namespace lamina::jinja {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "jinja/interpreter.h"
-#include "jinja/library.h"
+#include "jinja/library/library.h"
 
 namespace lamina::jinja {
 

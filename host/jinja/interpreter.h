@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "jinja/objects.h"
-#include "jinja/syntax.h"
+#include "jinja/parse/syntax.h"
+#include "jinja/values/objects.h"
 
 namespace lamina::jinja {
 

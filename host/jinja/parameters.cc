@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "jinja/library.h"
+#include "jinja/library/library.h"
 
 namespace lamina::jinja {
 

@@ -6,7 +6,7 @@
 
 #include "core/utf8.h"
 #include "jinja/interpreter.h"
-#include "jinja/stack_space.h"
+#include "jinja/values/stack_space.h"
 
 namespace lamina::jinja {
 

@@ -15,8 +15,8 @@
 
 #include "core/error.h"
 #include "core/json.h"
-#include "jinja/budget.h"
-#include "jinja/value.h"
+#include "jinja/values/budget.h"
+#include "jinja/values/value.h"
 
 namespace lamina::jinja {
 

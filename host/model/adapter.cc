@@ -11,8 +11,8 @@
 #include "core/suggest.h"
 #include "io/weight_files.h"
 #include "publishers/formats.h"
-#include "weights/peft_names.h"
-#include "weights/tensor_map.h"
+#include "weights/match/tensor_map.h"
+#include "weights/publish/peft_names.h"
 
 namespace lamina::model {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "decoder/model.h"
-#include "weights/peft_config.h"
+#include "weights/publish/peft_config.h"
 
 namespace lamina::model {
 

@@ -11,7 +11,7 @@
 #include "model/export.h"
 #include "model/new_directory.h"
 #include "model/open.h"
-#include "weights/published_form.h"
+#include "weights/publish/published_form.h"
 #include "weights/weights.h"
 
 namespace lamina::model {

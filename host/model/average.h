@@ -5,7 +5,7 @@
 #include <string>
 
 #include "registry/discovery.h"
-#include "weights/hf_export.h"
+#include "weights/publish/hf_export.h"
 
 namespace lamina::model {
 

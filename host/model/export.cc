@@ -3,7 +3,7 @@
 #include "core/error.h"
 #include "model/fold.h"
 #include "model/open.h"
-#include "weights/tensor_map.h"
+#include "weights/match/tensor_map.h"
 
 namespace lamina::model {
 

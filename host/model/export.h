@@ -7,7 +7,7 @@
 #include "decoder/model.h"
 #include "registry/discovery.h"
 #include "runtime/backend.h"
-#include "weights/hf_export.h"
+#include "weights/publish/hf_export.h"
 
 namespace lamina::model {
 

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <future>
 
-#include "train/run_directory.h"
+#include "train/loop/run_directory.h"
 
 namespace lamina::model {
 

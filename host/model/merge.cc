@@ -6,8 +6,8 @@
 #include "model/export.h"
 #include "model/new_directory.h"
 #include "model/scratch_model.h"
-#include "weights/peft.h"
-#include "weights/published_form.h"
+#include "weights/publish/peft.h"
+#include "weights/publish/published_form.h"
 #include "weights/weights.h"
 
 namespace lamina::model {

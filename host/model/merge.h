@@ -6,7 +6,7 @@
 
 #include "model/open.h"
 #include "runtime/backend.h"
-#include "weights/hf_export.h"
+#include "weights/publish/hf_export.h"
 
 namespace lamina::model {
 

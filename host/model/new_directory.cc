@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
-#include "train/file_owner.h"
-#include "weights/hf_export.h"
+#include "train/loop/file_owner.h"
+#include "weights/publish/hf_export.h"
 
 namespace lamina::model {
 

@@ -18,11 +18,11 @@
 #include "publishers/formats.h"
 #include "registry/library.h"
 #include "text/token_compression.h"
-#include "train/checkpoint.h"
-#include "train/run_directory.h"
-#include "weights/peft_config.h"
-#include "weights/published_form.h"
-#include "weights/tensor_map.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/loop/run_directory.h"
+#include "weights/match/tensor_map.h"
+#include "weights/publish/peft_config.h"
+#include "weights/publish/published_form.h"
 #include "weights/weights.h"
 
 namespace lamina::model {

@@ -16,7 +16,7 @@
 #include "io/weight_files.h"
 #include "registry/discovery.h"
 #include "text/tokenizer.h"
-#include "train/run_directory.h"
+#include "train/loop/run_directory.h"
 
 namespace lamina::model {
 

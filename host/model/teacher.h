@@ -9,7 +9,7 @@
 #include "registry/discovery.h"
 #include "runtime/backend.h"
 #include "text/tokenizer.h"
-#include "train/teacher.h"
+#include "train/tasks/teacher.h"
 
 namespace lamina::model {
 

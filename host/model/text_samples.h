@@ -11,7 +11,7 @@
 #include "decode/session.h"
 #include "decoder/model.h"
 #include "text/tokenizer.h"
-#include "train/loop.h"
+#include "train/loop/loop.h"
 
 namespace lamina::model {
 

@@ -19,8 +19,8 @@
 #include "publishers/formats.h"
 #include "registry/library.h"
 #include "text/token_difference.h"
-#include "weights/peft_names.h"
-#include "weights/published_form.h"
+#include "weights/publish/peft_names.h"
+#include "weights/publish/published_form.h"
 
 namespace lamina::model {
 namespace {

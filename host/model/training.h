@@ -6,7 +6,7 @@
 
 #include "model/open.h"
 #include "runtime/backend.h"
-#include "train/run.h"
+#include "train/loop/run.h"
 
 namespace lamina::model {
 

@@ -1,6 +1,6 @@
 # Writes OUTPUT: what the files in FOLDERS say with LAMINA_HOST_INPUTS and LAMINA_HOST_ATTRS.
 list(TRANSFORM FOLDERS APPEND /*.cc OUTPUT_VARIABLE patterns)
-file(GLOB sources ${patterns})
+file(GLOB_RECURSE sources ${patterns})
 list(SORT sources)
 set(text "// Generated from host/ops by host_operands.cmake.\n")
 foreach(source IN LISTS sources)

@@ -5,8 +5,8 @@
 #include "core/error.h"
 #include "core/printable.h"
 #include "core/utf8.h"
-#include "text/byte_level.h"
 #include "text/characters.h"
+#include "text/hf/byte_level.h"
 #include "text/merge_list.h"
 
 namespace lamina::text {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/printable.h"
-#include "text/byte_level.h"
+#include "text/hf/byte_level.h"
 
 namespace lamina::text {
 namespace {

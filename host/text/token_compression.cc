@@ -5,7 +5,7 @@
 
 #include "core/utf8.h"
 #include "text/characters.h"
-#include "text/normalizer.h"
+#include "text/hf/normalizer.h"
 
 namespace lamina::text {
 namespace {

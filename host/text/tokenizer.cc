@@ -9,14 +9,14 @@
 #include "io/gguf_model.h"
 #include "publishers/tokenizer_classes.h"
 #include "text/byte_tokenizer.h"
-#include "text/gguf_tokenizer.h"
-#include "text/sentencepiece.h"
-#include "text/tekken.h"
-#include "text/tiktoken.h"
-#include "text/tokenizer_files.h"
-#include "text/tokenizer_json.h"
+#include "text/gguf/gguf_tokenizer.h"
+#include "text/hf/tokenizer_files.h"
+#include "text/hf/tokenizer_json.h"
+#include "text/hf/vocab_merges.h"
+#include "text/sentencepiece/sentencepiece.h"
+#include "text/tiktoken/tekken.h"
+#include "text/tiktoken/tiktoken.h"
 #include "text/utf8_stream.h"
-#include "text/vocab_merges.h"
 
 namespace lamina::text {
 namespace fs = std::filesystem;

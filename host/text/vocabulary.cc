@@ -9,7 +9,7 @@
 
 #include "core/error.h"
 #include "core/printable.h"
-#include "text/byte_level.h"
+#include "text/hf/byte_level.h"
 
 namespace lamina::text {
 

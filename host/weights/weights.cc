@@ -1,5 +1,5 @@
 #include "weights/weights.h"
-#include "weights/published.h"
+#include "weights/publish/published.h"
 
 #include <algorithm>
 #include <cmath>

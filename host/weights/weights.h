@@ -11,7 +11,7 @@
 #include "io/weight_files.h"
 #include "runtime/buffer_parts.h"
 #include "weights/initialise.h"
-#include "weights/tensor_map.h"
+#include "weights/match/tensor_map.h"
 
 namespace lamina::weights {
 

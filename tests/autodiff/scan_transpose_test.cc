@@ -6,7 +6,7 @@
 #include "graph/rewrite.h"
 #include "ops/op.h"
 #include "support/run_graph.h"
-#include "train/remat_policies.h"
+#include "train/loop/remat_policies.h"
 
 namespace lamina::testing {
 namespace {

@@ -9,8 +9,8 @@
 #include <cstring>
 
 #include "chat/small_tokenizer.h"
-#include "cli/answer_display.h"
-#include "cli/terminal.h"
+#include "cli/generate/answer_display.h"
+#include "cli/shell/terminal.h"
 #include "core/json_writer.h"
 #include "trained_run.h"
 

@@ -10,11 +10,11 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "cli/loss_curve.h"
-#include "cli/progress.h"
-#include "cli/signals.h"
-#include "cli/text.h"
-#include "cli/units.h"
+#include "cli/shell/signals.h"
+#include "cli/shell/text.h"
+#include "cli/shell/units.h"
+#include "cli/train/loss_curve.h"
+#include "cli/train/progress.h"
 #include "core/log.h"
 #include "support/sanitizers.h"
 

@@ -8,7 +8,7 @@
 #include "cli/trained_run.h"
 #include "io/safetensors.h"
 #include "io/weight_files.h"
-#include "train/run_directory.h"
+#include "train/loop/run_directory.h"
 
 namespace lamina::cli {
 namespace {

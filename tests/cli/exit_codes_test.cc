@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "cli/exit_codes.h"
+#include "cli/shell/exit_codes.h"
 #include "support/paths.h"
 #include "support/sanitizers.h"
 #include "trained_run.h"

@@ -1,5 +1,5 @@
 // The config.json of an exported model.
-#include "weights/hf_config.h"
+#include "weights/publish/hf_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,9 +7,9 @@
 #include <limits>
 #include <set>
 
-#include "cli/commands.h"
-#include "cli/exit_codes.h"
-#include "cli/parse.h"
+#include "cli/shell/commands.h"
+#include "cli/shell/exit_codes.h"
+#include "cli/shell/parse.h"
 #include "config/run_config.h"
 #include "core/error.h"
 #include "support/paths.h"

@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "cli/trained_run.h"
-#include "train/file_owner.h"
+#include "train/loop/file_owner.h"
 
 namespace lamina::cli {
 namespace {

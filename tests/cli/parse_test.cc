@@ -1,13 +1,13 @@
 // Command lines to checked values, with commands made for the purpose.
-#include "cli/parse.h"
+#include "cli/shell/parse.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "cli/commands.h"
-#include "cli/help.h"
-#include "cli/text.h"
+#include "cli/shell/commands.h"
+#include "cli/shell/help.h"
+#include "cli/shell/text.h"
 #include "support/expect_error.h"
 
 namespace lamina::cli {

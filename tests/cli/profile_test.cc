@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <set>
 
+#include "cli/train/training_profile.h"
 #include "cli/trained_run.h"
-#include "cli/training_profile.h"
 #include "core/error.h"
 #include "core/json.h"
 

@@ -12,7 +12,7 @@
 #include <fstream>
 #include <thread>
 
-#include "cli/report_page.h"
+#include "cli/train/report_page.h"
 #include "cli/trained_run.h"
 #include "core/json.h"
 #include "support/expect_error.h"

@@ -11,13 +11,13 @@
 #include <sstream>
 
 #include "backends/cpu/backend.h"
-#include "cli/units.h"
+#include "cli/shell/units.h"
 #include "inspect/plan/model_plan.h"
 #include "program/bound_program.h"
 #include "support/goldens.h"
 #include "support/models.h"
 #include "support/paths.h"
-#include "train/gradients.h"
+#include "train/optimizer/gradients.h"
 
 namespace lamina::cli {
 namespace {

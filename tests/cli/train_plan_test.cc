@@ -12,7 +12,7 @@
 #include "inspect/plan/train_plan.h"
 #include "support/models.h"
 #include "support/sanitizers.h"
-#include "train/run.h"
+#include "train/loop/run.h"
 
 namespace lamina::cli {
 namespace {

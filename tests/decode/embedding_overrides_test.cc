@@ -11,7 +11,7 @@
 #include "support/goldens.h"
 #include "support/models.h"
 #include "support/paths.h"
-#include "train/train_step.h"
+#include "train/loop/train_step.h"
 
 namespace lamina::testing {
 namespace {

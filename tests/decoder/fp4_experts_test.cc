@@ -13,7 +13,7 @@
 #include "support/goldens.h"
 #include "support/models.h"
 #include "support/temp_dir.h"
-#include "weights/published.h"
+#include "weights/publish/published.h"
 
 namespace lamina::testing {
 namespace {

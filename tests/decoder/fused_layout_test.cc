@@ -7,7 +7,7 @@
 
 #include "support/published_weights.h"
 #include "support/temp_dir.h"
-#include "weights/hf_export.h"
+#include "weights/publish/hf_export.h"
 
 namespace lamina::testing {
 namespace {

@@ -9,7 +9,7 @@
 #include "support/dense_model.h"
 #include "support/expect_error.h"
 #include "support/models.h"
-#include "weights/tensor_map.h"
+#include "weights/match/tensor_map.h"
 
 namespace lamina::testing {
 namespace {

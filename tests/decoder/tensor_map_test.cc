@@ -1,5 +1,5 @@
 // The tensor map: parameters cut, stacked and transposed out of published tensors, and put back.
-#include "weights/published.h"
+#include "weights/publish/published.h"
 
 #include <gtest/gtest.h>
 

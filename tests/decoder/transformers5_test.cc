@@ -7,7 +7,7 @@
 #include "support/paths.h"
 #include "support/published_weights.h"
 #include "support/temp_dir.h"
-#include "weights/published_form.h"
+#include "weights/publish/published_form.h"
 
 namespace lamina::testing {
 namespace {

@@ -11,7 +11,7 @@
 #include "support/goldens.h"
 #include "support/models.h"
 #include "support/temp_dir.h"
-#include "weights/tensor_map.h"
+#include "weights/match/tensor_map.h"
 
 namespace lamina::testing {
 namespace {

@@ -12,7 +12,7 @@
 #include "fuzz/choices.h"
 #include "fuzz/fuzz.h"
 #include "program/rows.h"
-#include "train/train_step.h"
+#include "train/loop/train_step.h"
 
 namespace lamina::fuzz {
 namespace {

@@ -15,9 +15,9 @@
 #include "support/maxtext_model.h"
 #include "support/models.h"
 #include "support/temp_dir.h"
-#include "train/parameter_groups.h"
-#include "train/schedule.h"
-#include "train/train_step.h"
+#include "train/loop/schedule.h"
+#include "train/loop/train_step.h"
+#include "train/optimizer/parameter_groups.h"
 
 namespace lamina::testing {
 namespace {

@@ -1,6 +1,6 @@
 // The optimizers and schedules against MaxText's: every folder of maxtext named optim_*, by the run
 // file that `lamina config import` makes of its settings.
-#include "train/optimizer.h"
+#include "train/optimizer/optimizer.h"
 
 #include <gtest/gtest.h>
 
@@ -20,9 +20,9 @@
 #include "support/maxtext_run.h"
 #include "support/models.h"
 #include "support/temp_dir.h"
-#include "train/parameter_groups.h"
-#include "train/schedule.h"
-#include "train/spikes.h"
+#include "train/loop/schedule.h"
+#include "train/loop/spikes.h"
+#include "train/optimizer/parameter_groups.h"
 
 namespace lamina::testing {
 namespace {

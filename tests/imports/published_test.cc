@@ -10,7 +10,7 @@
 #include "inspect/plan/model_plan.h"
 #include "support/goldens.h"
 #include "support/models.h"
-#include "train/parameter_groups.h"
+#include "train/optimizer/parameter_groups.h"
 
 namespace lamina::imports {
 namespace {

@@ -13,7 +13,7 @@
 #include "core/json.h"
 #include "core/json_writer.h"
 #include "plugins/small_config.h"
-#include "weights/hf_config.h"
+#include "weights/publish/hf_config.h"
 
 namespace lamina::registry {
 namespace {

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "cli/exit_codes.h"
+#include "cli/shell/exit_codes.h"
 #include "support/paths.h"
 #include "support/process.h"
 #include "support/temp_dir.h"

@@ -11,8 +11,8 @@
 #include "support/goldens.h"
 #include "support/maxtext_model.h"
 #include "support/models.h"
-#include "train/eval_step.h"
-#include "train/train_step.h"
+#include "train/loop/eval_step.h"
+#include "train/loop/train_step.h"
 
 namespace lamina::testing {
 namespace {

@@ -16,7 +16,7 @@
 #include "decoder/model.h"
 #include "inspect/verify/forward.h"
 #include "registry/discovery.h"
-#include "train/train_step.h"
+#include "train/loop/train_step.h"
 #include "weights/weights.h"
 
 namespace lamina::testing {

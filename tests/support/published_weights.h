@@ -10,8 +10,8 @@
 #include "io/weight_files.h"
 #include "support/models.h"
 #include "support/tensor_file.h"
-#include "weights/published.h"
-#include "weights/tensor_map.h"
+#include "weights/match/tensor_map.h"
+#include "weights/publish/published.h"
 
 namespace lamina::testing {
 

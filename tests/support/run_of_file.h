@@ -8,7 +8,7 @@
 #include "backends/cpu/backend.h"
 #include "model/training.h"
 #include "support/models.h"
-#include "train/run_directory.h"
+#include "train/loop/run_directory.h"
 
 namespace lamina::testing {
 

@@ -11,7 +11,7 @@
 #include "backends/cpu/backend.h"
 #include "program/bound_program.h"
 #include "support/models.h"
-#include "train/gradients.h"
+#include "train/optimizer/gradients.h"
 
 namespace lamina::testing {
 

@@ -1,5 +1,5 @@
 // Tokenizers of GGUF files: byte-level BPE and SentencePiece, and vocabularies that cannot be.
-#include "text/gguf_tokenizer.h"
+#include "text/gguf/gguf_tokenizer.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "support/expect_error.h"
 #include "support/gguf_builder.h"
 #include "support/temp_dir.h"
-#include "text/byte_level.h"
+#include "text/hf/byte_level.h"
 
 namespace lamina::text {
 namespace {

@@ -1,8 +1,8 @@
 // The work of encoding grows with the text and no faster, counted, not timed.
 #include <gtest/gtest.h>
 
-#include "text/added_tokens.h"
 #include "text/bpe_merges.h"
+#include "text/hf/added_tokens.h"
 #include "text/symbol_table.h"
 #include "text/token_trie.h"
 

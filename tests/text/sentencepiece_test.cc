@@ -1,5 +1,5 @@
 // SentencePiece models: how text becomes pieces and back, and files that cannot be.
-#include "text/sentencepiece.h"
+#include "text/sentencepiece/sentencepiece.h"
 
 #include <gtest/gtest.h>
 

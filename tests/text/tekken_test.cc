@@ -1,5 +1,5 @@
 // Mistral's tekken.json: ids, special tokens, and files that cannot be.
-#include "text/tekken.h"
+#include "text/tiktoken/tekken.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
 // Rank files of tiktoken.
-#include "text/tiktoken.h"
+#include "text/tiktoken/tiktoken.h"
 
 #include <gtest/gtest.h>
 
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
-#include "text/base64.h"
+#include "text/tiktoken/base64.h"
 #include "text/tokenizer.h"
 #include "tokenizer_folder.h"
 

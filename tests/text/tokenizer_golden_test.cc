@@ -11,7 +11,7 @@
 #include "support/goldens.h"
 #include "support/sha256.h"
 #include "support/temp_dir.h"
-#include "text/sentencepiece_file.h"
+#include "text/sentencepiece/sentencepiece_file.h"
 #include "text/tokenizer.h"
 
 namespace lamina::text {

@@ -1,5 +1,5 @@
 // vocab.json with merges.txt: ids, which rules split a text, and directories that cannot be.
-#include "text/vocab_merges.h"
+#include "text/hf/vocab_merges.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 #include "core/json_writer.h"
 #include "support/temp_dir.h"
-#include "text/byte_level.h"
+#include "text/hf/byte_level.h"
 #include "tokenizer_folder.h"
 
 namespace lamina::text {

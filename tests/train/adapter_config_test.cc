@@ -7,7 +7,7 @@
 #include "core/json_writer.h"
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
-#include "weights/peft_config.h"
+#include "weights/publish/peft_config.h"
 
 namespace lamina::testing {
 namespace {

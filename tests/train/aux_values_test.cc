@@ -1,6 +1,6 @@
 // Auxiliary losses, metrics and updates of layers in a training step, and multi-token prediction.
 // The model is features_losses.toml of the plugin `features`.
-#include "train/aux_values.h"
+#include "train/metrics/aux_values.h"
 
 #include <gtest/gtest.h>
 

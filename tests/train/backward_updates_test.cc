@@ -1,5 +1,5 @@
 // Updates in the backward pass are those after it, in less memory.
-#include "train/backward_updates.h"
+#include "train/optimizer/backward_updates.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -14,8 +14,8 @@
 #include "backends/cpu/backend.h"
 #include "support/models.h"
 #include "train/family_cases.h"
-#include "train/layer_gradients.h"
-#include "train/train_step.h"
+#include "train/loop/train_step.h"
+#include "train/optimizer/layer_gradients.h"
 
 namespace lamina::testing {
 namespace {

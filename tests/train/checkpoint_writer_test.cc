@@ -13,7 +13,7 @@
 #include "support/expect_error.h"
 #include "support/models.h"
 #include "support/temp_dir.h"
-#include "train/checkpoint_writer.h"
+#include "train/checkpoint/checkpoint_writer.h"
 
 namespace lamina::testing {
 namespace {

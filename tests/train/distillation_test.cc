@@ -15,7 +15,7 @@
 #include "support/published_model.h"
 #include "support/slope.h"
 #include "train/distillation_runs.h"
-#include "train/teacher.h"
+#include "train/tasks/teacher.h"
 
 namespace lamina::testing {
 namespace {

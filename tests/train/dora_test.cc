@@ -10,8 +10,8 @@
 #include "io/weight_files.h"
 #include "program/bound_program.h"
 #include "support/expect_error.h"
-#include "train/gradients.h"
 #include "train/lora_run.h"
+#include "train/optimizer/gradients.h"
 
 namespace lamina::testing {
 namespace {

@@ -10,7 +10,7 @@
 #include "support/expect_error.h"
 #include "support/published_model.h"
 #include "support/run_of_file.h"
-#include "weights/hf_export.h"
+#include "weights/publish/hf_export.h"
 
 namespace lamina::testing {
 namespace {

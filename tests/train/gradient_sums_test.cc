@@ -1,5 +1,5 @@
 // Gradients of microbatches are added up where they are made.
-#include "train/gradient_sums.h"
+#include "train/optimizer/gradient_sums.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@
 #include "program/bound_program.h"
 #include "support/models.h"
 #include "train/family_cases.h"
-#include "train/row_gradients.h"
-#include "train/train_step.h"
+#include "train/loop/train_step.h"
+#include "train/optimizer/row_gradients.h"
 
 namespace lamina::testing {
 namespace {

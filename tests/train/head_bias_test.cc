@@ -3,7 +3,7 @@
 
 #include "passes/pipeline.h"
 #include "support/models.h"
-#include "train/gradients.h"
+#include "train/optimizer/gradients.h"
 
 namespace lamina::testing {
 namespace {

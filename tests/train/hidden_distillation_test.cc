@@ -12,7 +12,7 @@
 #include "support/expect_error.h"
 #include "support/slope.h"
 #include "train/distillation_runs.h"
-#include "train/teacher.h"
+#include "train/tasks/teacher.h"
 
 namespace lamina::testing {
 namespace {

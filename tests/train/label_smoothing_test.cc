@@ -6,7 +6,7 @@
 
 #include "backends/cpu/backend.h"
 #include "support/models.h"
-#include "train/train_step.h"
+#include "train/loop/train_step.h"
 
 namespace lamina::testing {
 namespace {

@@ -9,7 +9,7 @@
 #include "model/merge.h"
 #include "support/expect_error.h"
 #include "train/lora_run.h"
-#include "weights/hf_export.h"
+#include "weights/publish/hf_export.h"
 
 namespace lamina::testing {
 namespace {

@@ -1,5 +1,5 @@
 // metrics.jsonl: lines are whole, in order, and each step is there once.
-#include "train/metrics_file.h"
+#include "train/metrics/metrics_file.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 // [[optimizer.groups]]: what is frozen stays to the bit and costs nothing; what is not learns as it
 // would without groups.
-#include "train/parameter_groups.h"
+#include "train/optimizer/parameter_groups.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // QK-clip: logits after a step are at the threshold, and without one nothing changes.
-#include "train/qk_clip.h"
+#include "train/optimizer/qk_clip.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 #include "support/models.h"
 #include "support/run_of_file.h"
 #include "support/temp_dir.h"
-#include "train/parameter_groups.h"
-#include "train/train_step.h"
+#include "train/loop/train_step.h"
+#include "train/optimizer/parameter_groups.h"
 
 namespace lamina::testing {
 namespace {

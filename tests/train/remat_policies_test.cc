@@ -1,5 +1,5 @@
 // The policies of rematerialisation.
-#include "train/remat_policies.h"
+#include "train/loop/remat_policies.h"
 
 #include <algorithm>
 

@@ -19,8 +19,8 @@
 #include "support/paths.h"
 #include "support/process.h"
 #include "support/temp_dir.h"
-#include "train/run.h"
-#include "train/run_directory.h"
+#include "train/loop/run.h"
+#include "train/loop/run_directory.h"
 
 namespace lamina::testing {
 namespace {

@@ -1,6 +1,6 @@
 // Gradients of tables as lists of rows: to the bit what whole gradients lead to, in less memory;
 // and updates of the listed rows alone.
-#include "train/row_gradients.h"
+#include "train/optimizer/row_gradients.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The learning rate of each step.
-#include "train/schedule.h"
+#include "train/loop/schedule.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Steps that are left out because their loss or gradient is far above those before.
-#include "train/spikes.h"
+#include "train/loop/spikes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Event files of a run: one a session, in the order of their names, late where a disk refuses.
-#include "train/tensorboard_file.h"
+#include "train/metrics/tensorboard_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

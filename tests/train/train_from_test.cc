@@ -17,8 +17,8 @@
 #include "support/models.h"
 #include "support/published_model.h"
 #include "support/run_of_file.h"
-#include "train/eval_step.h"
-#include "weights/hf_export.h"
+#include "train/loop/eval_step.h"
+#include "weights/publish/hf_export.h"
 
 namespace lamina::testing {
 namespace {

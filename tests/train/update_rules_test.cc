@@ -1,5 +1,5 @@
 // Every update rule against its equations in f64: docs/optimizers.md.
-#include "train/update_rules.h"
+#include "train/optimizer/update_rules.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include "config/run_config.h"
 #include "core/float16.h"
 #include "support/expect_error.h"
-#include "train/optimizer.h"
+#include "train/optimizer/optimizer.h"
 
 namespace lamina::testing {
 namespace {

@@ -10,7 +10,7 @@
 #include "conformance/rows.h"
 #include "decoder/one_block_family.h"
 #include "support/expect_error.h"
-#include "train/train_step.h"
+#include "train/loop/train_step.h"
 #include "weights/weights.h"
 
 namespace lamina::train {

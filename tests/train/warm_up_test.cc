@@ -10,8 +10,8 @@
 #include "support/models.h"
 #include "support/paths.h"
 #include "support/temp_dir.h"
-#include "train/eval_step.h"
-#include "train/parameter_groups.h"
+#include "train/loop/eval_step.h"
+#include "train/optimizer/parameter_groups.h"
 
 namespace lamina::testing {
 namespace {

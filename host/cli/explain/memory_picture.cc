@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "cli/units.h"
+#include "cli/shell/units.h"
 
 namespace lamina::cli {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/terminal.h"
+#include "cli/shell/terminal.h"
 
 namespace lamina::cli {
 

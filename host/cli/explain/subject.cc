@@ -4,13 +4,13 @@
 
 #include <algorithm>
 
-#include "cli/plugins.h"
-#include "cli/units.h"
+#include "cli/shell/plugins.h"
+#include "cli/shell/units.h"
 #include "model/open.h"
 #include "model/training.h"
-#include "train/gradients.h"
-#include "train/row_gradients.h"
-#include "train/run.h"
+#include "train/loop/run.h"
+#include "train/optimizer/gradients.h"
+#include "train/optimizer/row_gradients.h"
 
 namespace lamina::cli {
 namespace {

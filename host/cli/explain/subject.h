@@ -5,12 +5,12 @@
 #include <memory>
 #include <string>
 
-#include "cli/command.h"
+#include "cli/shell/command.h"
 #include "decoder/model.h"
 #include "passes/pipeline.h"
 #include "program/bound_program.h"
-#include "train/remat_policies.h"
-#include "train/task.h"
+#include "train/loop/remat_policies.h"
+#include "train/loop/task.h"
 
 namespace lamina::cli {
 

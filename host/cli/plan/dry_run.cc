@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "cli/plan/memory_rows.h"
-#include "cli/text.h"
-#include "cli/units.h"
+#include "cli/shell/text.h"
+#include "cli/shell/units.h"
 #include "core/json_writer.h"
 
 namespace lamina::cli {

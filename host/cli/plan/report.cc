@@ -8,8 +8,8 @@
 #include <cmath>
 
 #include "cli/plan/memory_rows.h"
-#include "cli/text.h"
-#include "cli/units.h"
+#include "cli/shell/text.h"
+#include "cli/shell/units.h"
 #include "core/json_writer.h"
 
 namespace lamina::cli {

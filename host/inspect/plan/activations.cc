@@ -7,9 +7,9 @@
 #include "inspect/plan/model_plan.h"
 #include "passes/pipeline.h"
 #include "program/bound_program.h"
-#include "train/gradient_sums.h"
-#include "train/gradients.h"
-#include "train/row_gradients.h"
+#include "train/optimizer/gradient_sums.h"
+#include "train/optimizer/gradients.h"
+#include "train/optimizer/row_gradients.h"
 
 namespace lamina::inspect {
 namespace {

@@ -14,10 +14,10 @@
 
 #include "decoder/model.h"
 #include "runtime/backend.h"
-#include "train/remat_policies.h"
-#include "train/task.h"
-#include "train/teacher.h"
-#include "train/train_state.h"
+#include "train/loop/remat_policies.h"
+#include "train/loop/task.h"
+#include "train/optimizer/train_state.h"
+#include "train/tasks/teacher.h"
 
 namespace lamina::inspect {
 

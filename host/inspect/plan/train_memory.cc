@@ -1,9 +1,9 @@
 // Bytes of weights, moments and gradients of a training run, and of what else it holds.
 #include "inspect/plan/model_plan.h"
-#include "train/optimizer.h"
-#include "train/row_gradients.h"
-#include "train/snapshot.h"
-#include "train/train_step.h"
+#include "train/checkpoint/snapshot.h"
+#include "train/loop/train_step.h"
+#include "train/optimizer/optimizer.h"
+#include "train/optimizer/row_gradients.h"
 
 namespace lamina::inspect {
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "program/bound_program.h"
-#include "train/eval_step.h"
-#include "train/run.h"
-#include "train/train_step.h"
+#include "train/loop/eval_step.h"
+#include "train/loop/run.h"
+#include "train/loop/train_step.h"
 
 namespace lamina::inspect {
 namespace {

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "inspect/verify/verifier.h"
-#include "train/schedule.h"
+#include "train/loop/schedule.h"
 
 namespace lamina::inspect {
 

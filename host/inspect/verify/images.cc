@@ -8,7 +8,7 @@
 #include "inspect/verify/verifier.h"
 #include "program/microbatch.h"
 #include "program/records.h"
-#include "train/gradients.h"
+#include "train/optimizer/gradients.h"
 #include "weights/weights.h"
 
 namespace lamina::inspect {

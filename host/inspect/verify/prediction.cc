@@ -8,7 +8,7 @@
 #include "inspect/verify/forward.h"
 #include "program/bound_program.h"
 #include "program/records.h"
-#include "train/gradients.h"
+#include "train/optimizer/gradients.h"
 
 namespace lamina::inspect {
 

@@ -5,7 +5,7 @@
 
 #include "decoder/model.h"
 #include "program/rows.h"
-#include "train/train_state.h"
+#include "train/optimizer/train_state.h"
 
 namespace lamina::inspect {
 

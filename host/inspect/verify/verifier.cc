@@ -11,8 +11,8 @@
 #include "model/open.h"
 #include "program/records.h"
 #include "publishers/formats.h"
-#include "train/eval_step.h"
-#include "weights/peft.h"
+#include "train/loop/eval_step.h"
+#include "weights/publish/peft.h"
 
 namespace lamina::inspect {
 namespace {

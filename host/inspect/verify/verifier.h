@@ -13,9 +13,9 @@
 #include "inspect/verify/report.h"
 #include "registry/discovery.h"
 #include "runtime/backend.h"
-#include "train/train_state.h"
-#include "train/train_step.h"
-#include "weights/published.h"
+#include "train/loop/train_step.h"
+#include "train/optimizer/train_state.h"
+#include "weights/publish/published.h"
 #include "weights/weights.h"
 
 namespace lamina::inspect {

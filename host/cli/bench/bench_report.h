@@ -1,0 +1,17 @@
+// What `lamina bench decode`, `prefill` and `train` print.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "bench/workloads.h"
+#include "cli/shell/command.h"
+
+namespace lamina::cli {
+
+std::string bench_text(const bench::BenchResult& r, const bench::Device& device);
+// With what was asked for.
+std::string bench_json(const Arguments& a, std::string_view workload, const bench::BenchResult& r,
+                       const bench::Device& device);
+
+}  // namespace lamina::cli

@@ -1,0 +1,110 @@
+// lamina bench machine | compile: what the machine can do, and how long compiling takes.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "bench/compile_time.h"
+#include "cli/bench/bench_text.h"
+#include "cli/shell/commands.h"
+#include "cli/shell/plugins.h"
+#include "cli/shell/terminal.h"
+#include "core/json_writer.h"
+#include "decoder/call_limits.h"
+#include "model/open.h"
+
+namespace lamina::cli {
+namespace {
+
+int run_machine(const Arguments& a, const Machine& machine) {
+  machine.use_threads(a.globals.threads);
+  const bench::Device& device = machine.device;
+  double read = device.read_bandwidth();
+  double f32 = device.peak_flops(DType::f32), bf16 = device.peak_flops(DType::bf16);
+  read = std::max(read, device.read_bandwidth());
+  f32 = std::max(f32, device.peak_flops(DType::f32));
+  bf16 = std::max(bf16, device.peak_flops(DType::bf16));
+  if (!a.flag("json")) {
+    print(
+        fmt::format("machine         {}\nread bandwidth  {}\npeak float32    {}\n"
+                    "peak bfloat16   {}\n",
+                    machine_text(device), bandwidth_text(read), flops_text(f32), flops_text(bf16)));
+    return 0;
+  }
+  JsonWriter json(2);
+  json.begin_object().key("workload").value("machine");
+  json.key("threads").value(device.num_threads()).key("isa").value(device.isa());
+  json.key("read_bandwidth_bytes_per_second").value(read);
+  json.key("peak_flops_per_second").begin_object();
+  json.key("float32").value(f32).key("bfloat16").value(bf16).end_object().end_object();
+  print(json.text() + "\n");
+  return 0;
+}
+
+constexpr double kMaxCompileSeconds = 0.1;  // of each phase
+
+int run_compile(const Arguments& a, const Machine& machine) {
+  machine.use_threads(a.globals.threads);
+  const bench::CompileOptions options{.dtype = *parse_dtype(a.text("dtype")),
+                                      .tokens = a.integer("tokens"),
+                                      .repeats = static_cast<int>(a.integer("repeats"))};
+  JsonWriter json(2);
+  json.begin_array();
+  if (!a.flag("json"))
+    print(fmt::format("milliseconds; ratio: {:.0f} over the longest\n{:>8} {:>8} {:>8} {:>7}\n",
+                      1e3 * kMaxCompileSeconds, "train", "prefill", "decode", "ratio"));
+  for (const std::string& path : a.positionals) {
+    require_description(path);
+    bench::CompileTimes t = bench::bench_compile(
+        [&] {
+          return std::move(model::open(path, plugin_catalog(a.globals),
+                                       {.compress_tokens = decoder::uncompressed_tokens})
+                               .model);
+        },
+        options, machine.backend);
+    double ratio = kMaxCompileSeconds / std::max({t.train, t.prefill, t.decode});
+    if (!a.flag("json")) {
+      print(fmt::format("{:8.1f} {:8.1f} {:8.1f} {:7.1f}  {}\n", 1e3 * t.train, 1e3 * t.prefill,
+                        1e3 * t.decode, ratio, path));
+      continue;
+    }
+    json.begin_object().key("model").value(path).key("train_seconds").value(t.train);
+    json.key("prefill_seconds").value(t.prefill).key("decode_seconds").value(t.decode);
+    json.key("ratio").value(ratio).end_object();
+  }
+  json.end_array();
+  if (a.flag("json")) print(json.text() + "\n");
+  return 0;
+}
+
+}  // namespace
+
+Command bench_machine_command() {
+  return {.name = "bench machine",
+          .summary = "measures the machine's limits: read bandwidth and peak products",
+          .details = "Let nothing else run meanwhile.",
+          .options = {json_option()},
+          .examples = {"lamina bench machine"},
+          .run = run_machine};
+}
+
+Command bench_compile_command() {
+  return {.name = "bench compile",
+          .summary = "measures how long a model takes to be traced and compiled",
+          .details =
+              "Prints for each model how long tracing, the passes, the choice of kernels and "
+              "the memory plan take for a training step, for reading a prompt and for "
+              "writing a token. The limit is 100 ms each. Needs no weights.",
+          .options = {dtype_option(),
+                      integer_option("tokens", 'n', 512, "Tokens per row or prompt.", 1,
+                                     decoder::kMaxTokens),
+                      integer_option("repeats", 0, 3, "Repeats; the median is reported.", 1, 1000),
+                      json_option()},
+          .positionals = {{.name = "MODEL",
+                           .doc = "Model files or directories with a model.",
+                           .repeatable = true}},
+          .examples = {"lamina bench compile configs/models/gpt2-124m.toml",
+                       "lamina bench compile configs/models/*.toml --json"},
+          .run = run_compile};
+}
+
+}  // namespace lamina::cli

@@ -1,0 +1,95 @@
+// lamina bench start: from exec to the first token, as a person waits for it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "bench/start_time.h"
+#include "cli/bench/bench_text.h"
+#include "cli/shell/commands.h"
+#include "cli/shell/terminal.h"
+#include "core/error.h"
+#include "core/json_writer.h"
+#include "core/program_path.h"
+#include "io/weight_files.h"
+#include "train/loop/run_directory.h"
+
+namespace lamina::cli {
+namespace {
+
+using bench::StartTime;
+
+std::vector<std::string> decode_command_line(const Arguments& a) {
+  std::vector<std::string> out = {program_path().string(), "decode", "-m", a.text("model"), "-p",
+                                  a.text("prompt"),        "-n",     "1",  "--no-stats"};
+  if (a.globals.threads) out.insert(out.end(), {"-t", fmt::format("{}", *a.globals.threads)});
+  for (const std::string& plugin : a.globals.plugins) out.insert(out.end(), {"--plugin", plugin});
+  for (const std::string& folder : a.globals.plugin_folders)
+    out.insert(out.end(), {"--plugin-path", folder});
+  return out;
+}
+
+int run_start(const Arguments& a, const Machine& machine) {
+  // Not pinned: what is run would inherit the one CPU.
+  machine.set_threads(a.globals.threads.value_or(0), /*pinned=*/false);
+  const auto bytes = static_cast<double>(
+      io::WeightFiles(train::resolve_model_files(a.text("model"))).file_bytes());
+  const std::vector<std::string> words = decode_command_line(a);
+  bench::time_start(words);  // so that files are in the page cache
+  std::vector<double> first, whole, bandwidths;
+  for (std::int64_t i = 0; i < a.integer("repeats"); ++i) {
+    const StartTime one = bench::time_start(words);
+    first.push_back(one.first_output);
+    whole.push_back(one.whole);
+    bandwidths.push_back(machine.device.read_bandwidth());
+  }
+  const auto median = [](std::vector<double>& values) {
+    std::ranges::sort(values);
+    return values[values.size() / 2];
+  };
+  const double seconds = median(first), end = median(whole), bandwidth = median(bandwidths);
+  const double limit = bytes / bandwidth;
+  if (!a.flag("json")) {
+    print(
+        fmt::format("machine      {}\nfirst token  {:.0f} ms, median of {} from {:.0f} to {:.0f}\n"
+                    "end          {:.0f} ms\nlimit        {:.0f} ms: {}, {:.4g} MB of weights\n"
+                    "ratio        {:.3f}\n",
+                    machine_text(machine.device), 1e3 * seconds, first.size(), 1e3 * first.front(),
+                    1e3 * first.back(), 1e3 * end, 1e3 * limit, bandwidth_text(bandwidth),
+                    1e-6 * bytes, limit / seconds));
+    return 0;
+  }
+  JsonWriter json(2);
+  json.begin_object().key("workload").value("start").key("model").value(a.text("model"));
+  json.key("threads").value(machine.device.num_threads()).key("isa").value(machine.device.isa());
+  json.key("first_token_seconds").value(seconds).key("end_seconds").value(end);
+  json.key("limit_seconds").value(limit).key("ratio").value(limit / seconds);
+  json.key("read_bandwidth_bytes_per_second").value(bandwidth).key("weight_bytes").value(bytes);
+  json.key("first_token_seconds_of_repeats").begin_array();
+  for (const double one : first) json.value(one);
+  print(json.end_array().end_object().text() + "\n");
+  return 0;
+}
+
+}  // namespace
+
+Command bench_start_command() {
+  Option model = text_option("model", 'm', "DIR", "A directory or a GGUF file with weights.");
+  model.key.required = true;
+  Option prompt = text_option("prompt", 'p', "TEXT", "What the first token follows.");
+  prompt.key.preset = Value("Hello");
+  return {.name = "bench start",
+          .summary = "measures the time from exec to the first token",
+          .details =
+              "Runs `lamina decode -n 1` again and again and waits for what it writes: linking, "
+              "plugins, vocabulary, graphs, weights, prompt and token. The limit is the time in "
+              "which the machine reads the weights once, at the bandwidth measured between the "
+              "repeats. Files are in the page cache.",
+          .options = {std::move(model), std::move(prompt),
+                      integer_option("repeats", 0, 5, "Repeats; the median is reported.", 1, 1000),
+                      json_option()},
+          .examples = {"lamina bench start -m model"},
+          .run = run_start};
+}
+
+}  // namespace lamina::cli

@@ -1,0 +1,104 @@
+// lamina bench decode | prefill | train: how much of the machine a workload gets, in one run.
+#include "bench/workloads.h"
+#include "cli/bench/bench_report.h"
+#include "cli/shell/commands.h"
+#include "cli/shell/plugins.h"
+#include "cli/shell/terminal.h"
+#include "core/log.h"
+#include "decoder/call_limits.h"
+#include "model/open.h"
+
+namespace lamina::cli {
+namespace {
+
+constexpr std::string_view kLazyEmbeddings = "lazy-embeddings";  // of bench train
+
+using Workload = bench::BenchResult (*)(const decoder::Model&, const bench::BenchOptions&,
+                                        const Backend&, const bench::Device&);
+
+int run_workload(const Arguments& a, const Machine& machine, std::string_view name,
+                 Workload workload) {
+  machine.use_threads(a.globals.threads);
+  model::OpenedModel opened =
+      model::open(a.text("model"), plugin_catalog(a.globals),
+                  {.compress_tokens = decoder::uncompressed_tokens}, a.texts("set"));
+  bench::BenchOptions options{.directory = opened.directory,
+                              .dtype = *parse_dtype(a.text("dtype")),
+                              .batch = a.integer("batch"),
+                              .tokens = a.integer("tokens"),
+                              .repeats = static_cast<int>(a.integer("repeats"))};
+  options.lazy_embeddings = workload == bench::bench_train && a.flag(std::string(kLazyEmbeddings));
+  if (a.flag("profile")) options.profile = [](const std::string& table) { log::info("{}", table); };
+  bench::BenchResult result = workload(*opened.model, options, machine.backend, machine.device);
+  print(a.flag("json") ? bench_json(a, name, result, machine.device)
+                       : bench_text(result, machine.device));
+  return 0;
+}
+
+Command workload_command(std::string name, std::string summary, std::string details,
+                         std::int64_t tokens, std::string example, Workload workload) {
+  Option model{.key = {.name = "model",
+                       .type = Type::string,
+                       .doc = "A model file, or a directory with weights; without any, random ones "
+                              "are used."},
+               .short_name = 'm',
+               .value = "FILE|DIR"};
+  model.key.required = true;
+  return {.name = "bench " + name,
+          .summary = std::move(summary),
+          .details = std::move(details),
+          .options = {model,
+                      dtype_option(),
+                      integer_option("batch", 'b', 1, "Sequences side by side.", 1,
+                                     decoder::kMaxTokens),
+                      integer_option("tokens", 'n', tokens, "Tokens per sequence.", 1,
+                                     decoder::kMaxTokens),
+                      integer_option("repeats", 0, 3, "Repeats; the median is reported.", 1, 1000),
+                      {.key = {.name = "profile",
+                               .type = Type::boolean,
+                               .doc = "Print the time of every kernel to stderr."}},
+                      set_option(),
+                      json_option()},
+          .examples = {std::move(example)},
+          .run = [name, workload](const Arguments& a, const Machine& machine) {
+            return run_workload(a, machine, name, workload);
+          }};
+}
+
+}  // namespace
+
+Command bench_decode_command() {
+  return workload_command(
+      "decode", "measures writing text against the machine's read bandwidth",
+      "The limit is the read bandwidth, measured between the tokens, over the bytes that a "
+      "token must read: every weight once for the whole batch, one row of each lookup-only "
+      "table, and the decode state.",
+      48, "lamina bench decode --model configs/models/bench-0.6b.toml --json", bench::bench_decode);
+}
+
+Command bench_prefill_command() {
+  return workload_command(
+      "prefill", "measures reading a prompt against the machine's peak",
+      "The limit is the peak of the type, measured in the same run, over the operations of the "
+      "matrix products (2 M N K each) and of attention (causal: half).",
+      512, "lamina bench prefill --model configs/models/bench-0.6b.toml --tokens 512",
+      bench::bench_prefill);
+}
+
+Command bench_train_command() {
+  Command out = workload_command(
+      "train", "measures an optimizer step against the machine's peak",
+      "The limit is the peak of the type, measured in the same run, over three times the "
+      "operations of a forward pass: products (2 M N K each, the head with them) and attention "
+      "(causal: half), plus twice that for the backward pass. Recomputation does not count. The "
+      "step is timed from tokens to updated weights, after one warm-up step.",
+      256, "lamina bench train --model configs/models/gpt2-124m.toml --tokens 256",
+      bench::bench_train);
+  out.options.push_back({.key = {.name = std::string(kLazyEmbeddings),
+                                 .type = Type::boolean,
+                                 .doc = "Update only the table rows that were looked up, as "
+                                        "optimizer.lazy_embeddings does."}});
+  return out;
+}
+
+}  // namespace lamina::cli

@@ -1,0 +1,112 @@
+// lamina ckpt diff: how the tensors of two checkpoints differ.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "cli/shell/commands.h"
+#include "cli/shell/text.h"
+#include "core/error.h"
+#include "core/json_writer.h"
+#include "train/loop/run_directory.h"
+#include "weights/check/difference.h"
+
+namespace lamina::cli {
+namespace {
+
+using weights::Differences;
+using weights::TensorDifference;
+
+std::string type_text(const io::TensorSpec& spec) {
+  return fmt::format("{}{}", name(spec.dtype), to_string(spec.shape));
+}
+
+std::string line_of(const TensorDifference& t) {
+  if (!t.b) return fmt::format("  only in A  {}  {}", t.name, type_text(*t.a));
+  if (!t.a) return fmt::format("  only in B  {}  {}", t.name, type_text(*t.b));
+  const bool same_form = type_text(*t.a) == type_text(*t.b);
+  std::string out = fmt::format("  {:<9}  {}  {}",
+                                !(t.a->shape == t.b->shape) ? "shape"
+                                : same_form                 ? "values"
+                                                            : "type",
+                                t.name, type_text(*t.a));
+  if (!same_form) out += " | " + type_text(*t.b);
+  if (t.values)
+    out += fmt::format("  {} of {} differ, max |a - b| {:.3g}, relative {:.3g}",
+                       t.values->num_different, t.a->shape.num_elements(), t.values->largest,
+                       t.values->relative);
+  return out;
+}
+
+void write_json(JsonWriter& json, const Differences& found) {
+  json.begin_object().key("identical").value(found.num_identical).key("tensors").begin_array();
+  for (const TensorDifference& t : found.tensors) {
+    json.begin_object().key("name").value(t.name);
+    json.key("a");
+    t.a ? json.value(type_text(*t.a)) : json.null();
+    json.key("b");
+    t.b ? json.value(type_text(*t.b)) : json.null();
+    if (t.values) {
+      json.key("different").value(t.values->num_different);
+      json.key("max_abs").value(t.values->largest).key("relative").value(t.values->relative);
+    }
+    json.end_object();
+  }
+  json.end_array().end_object();
+}
+
+bool has_optimizer(const std::string& directory) {
+  namespace fs = std::filesystem;
+  return fs::exists(fs::path(directory) / "optimizer.safetensors") ||
+         fs::exists(fs::path(directory) / "optimizer.safetensors.index.json");
+}
+
+int run_diff(const Arguments& a, const Machine&) {
+  if (a.positionals.size() != 2)
+    throw UserError(ExitCode::usage, {"ckpt diff", "compares two checkpoints", {"name A and B"}});
+  const std::string left = train::resolve_model_files(a.positionals[0]),
+                    right = train::resolve_model_files(a.positionals[1]);
+  std::vector<std::string> sets = {"model"};
+  if (has_optimizer(left) && has_optimizer(right)) sets.emplace_back("optimizer");
+  bool same = true;
+  JsonWriter json(2);
+  json.begin_object().key("a").value(left).key("b").value(right);
+  std::string text = fmt::format("A  {}\nB  {}\n", left, right);
+  for (const std::string& set : sets) {
+    const Differences found =
+        weights::differences(io::WeightFiles(left, set), io::WeightFiles(right, set));
+    same = same && found.tensors.empty();
+    json.key(set);
+    write_json(json, found);
+    text +=
+        fmt::format("{}: {} identical, {} not\n", set, found.num_identical, found.tensors.size());
+    for (const TensorDifference& tensor : found.tensors) text += line_of(tensor) + "\n";
+  }
+  if (has_optimizer(left) != has_optimizer(right))
+    text += fmt::format("optimizer: only in {}, not compared\n", has_optimizer(left) ? "A" : "B");
+  json.key("same").value(same).end_object();
+  print(a.flag("json") ? json.text() + "\n" : text);
+  return same ? 0 : static_cast<int>(ExitCode::numerical);
+}
+
+}  // namespace
+
+Command ckpt_diff_command() {
+  return {.name = "ckpt diff",
+          .summary = "shows how the tensors of two checkpoints differ",
+          .details =
+              "Tensors by their names in the files: missing, of another shape or type, or with "
+              "other values, with the largest difference, also relative to the largest value of A. "
+              "The state of the optimizer is compared where both have it. Exits with 0 where all "
+              "are the same, with 3 where they differ. A checkpoint and a published model have "
+              "different names: export the checkpoint first.",
+          .options = {json_option()},
+          .positionals = {{.name = "A B",
+                           .doc = "Run directories, checkpoints, Hugging Face directories or GGUF "
+                                  "files.",
+                           .repeatable = true}},
+          .examples = {"lamina ckpt diff runs/a runs/b",
+                       "lamina ckpt diff runs/a/checkpoints/best runs/a --json"},
+          .run = run_diff};
+}
+
+}  // namespace lamina::cli

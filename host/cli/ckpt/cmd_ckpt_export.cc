@@ -1,0 +1,67 @@
+// lamina ckpt export: a checkpoint as Hugging Face lays it out.
+#include <fmt/format.h>
+
+#include "cli/shell/checkpoints.h"
+#include "cli/shell/commands.h"
+#include "cli/shell/plugins.h"
+#include "cli/shell/text.h"
+#include "cli/shell/units.h"
+#include "cli/shell/weight_choice.h"
+#include "core/json_writer.h"
+#include "model/export.h"
+#include "model/open.h"
+
+namespace lamina::cli {
+namespace {
+
+std::optional<weights::Layout> layout(const Arguments& a) {
+  if (!a.has("layout")) return {};
+  return a.text("layout") == "fused" ? weights::Layout::fused : weights::Layout::published;
+}
+
+int run_export(const Arguments& a, const Machine& machine) {
+  const auto [from, out] = model::while_training(a.positionals[0], [&] {
+    return model::export_model(
+        a.positionals[0], a.text("to"),
+        {.dtype = stored_type(a), .layout = layout(a), .average = weight_choice(a).average},
+        plugin_catalog(a.globals), machine.backend);
+  });
+  if (!a.flag("json")) {
+    print(fmt::format("{}: {} tensors, {}, from {}\n", a.text("to"), out.num_tensors,
+                      bytes_text(static_cast<double>(out.num_bytes)), from));
+    return 0;
+  }
+  JsonWriter json(2);
+  json.begin_object().key("from").value(from).key("to").value(a.text("to"));
+  json.key("tensors").value(out.num_tensors).key("bytes").value(out.num_bytes).end_object();
+  print(json.text() + "\n");
+  return 0;
+}
+
+}  // namespace
+
+Command ckpt_export_command() {
+  return {
+      .name = "ckpt export",
+      .summary = "writes a model as a Hugging Face directory",
+      .details =
+          "config.json, model.safetensors under the published names, tokenizer files and "
+          "generation_config.json. For a run directory, the newest checkpoint. Checkpoints "
+          "hold float32, so an export without --dtype loads to the same bits; one of a run with "
+          "train.from has the names, types and files that it began with. What was written is "
+          "loaded before it gets its name.",
+      .options = {weights_option(), to_option(),
+                  stored_type_option("Type of the tensors; default: as they are stored."),
+                  choice_option(
+                      "layout", "LAYOUT", {"published", "fused"}, {},
+                      "fused: q_proj, k_proj and v_proj as one tensor qkv_proj, gate_proj "
+                      "and up_proj as gate_up_proj; published: apart, as the family's "
+                      "are. Default: as they are stored; either is read."),
+                  json_option()},
+      .positionals = {{.name = "DIR",
+                       .doc = "A run directory, a checkpoint or a Hugging Face directory."}},
+      .examples = {"lamina ckpt export runs/quickstart --to model --dtype bfloat16"},
+      .run = run_export};
+}
+
+}  // namespace lamina::cli

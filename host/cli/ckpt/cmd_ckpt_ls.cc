@@ -1,0 +1,133 @@
+// lamina ckpt ls: what is in checkpoints.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <optional>
+
+#include "cli/shell/checkpoints.h"
+#include "cli/shell/commands.h"
+#include "cli/shell/text.h"
+#include "cli/shell/units.h"
+#include "core/json_writer.h"
+#include "io/manifest.h"
+#include "train/checkpoint/best_checkpoint.h"
+
+namespace lamina::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Listed {
+  std::string path;
+  std::optional<std::int64_t> step;  // of one that training wrote
+  std::optional<std::uint64_t> tokens;
+  std::optional<double> validation_loss;
+  std::string family;
+  bool whole = true;            // as far as the manifest's being there tells
+  std::uint64_t num_bytes = 0;  // of all files
+  double age_seconds = 0;
+};
+
+Listed describe(const std::string& path) {
+  Listed out{.path = path};
+  fs::file_time_type newest = fs::file_time_type::min();
+  for (const fs::directory_entry& file : fs::directory_iterator(path)) {
+    if (!file.is_regular_file()) continue;
+    out.num_bytes += file.file_size();
+    newest = std::max(newest, file.last_write_time());
+  }
+  if (newest != fs::file_time_type::min())
+    out.age_seconds = std::max(
+        0.0, std::chrono::duration<double>(fs::file_time_type::clock::now() - newest).count());
+  out.whole = !lacks_manifest(path);
+  if (!fs::exists(fs::path(path) / io::kManifestName)) return out;
+  io::Manifest manifest = io::read_manifest(path);
+  JsonValue info = manifest.info();
+  if (JsonValue step = info.find("step")) out.step = step.as_int64();
+  if (JsonValue tokens = info.find("tokens")) out.tokens = tokens.as_uint64();
+  if (JsonValue loss = info.find(train::kValidationLossKey)) out.validation_loss = loss.as_double();
+  if (JsonValue family = info.find("family")) out.family = family.as_string();
+  return out;
+}
+
+std::string list_as_text(const std::vector<Listed>& listed, bool tensors) {
+  std::string out;
+  for (const Listed& c : listed) {
+    std::string progress =
+        c.step    ? fmt::format("step {:>8}  {:>7} tokens", *c.step,
+                             c.tokens ? count_text(static_cast<double>(*c.tokens)) : "?")
+        : c.whole ? "published weights"
+                  : "incomplete: no manifest";
+    const std::string validation =
+        c.validation_loss ? fmt::format("  validation loss {:.4f}", *c.validation_loss) : "";
+    out += fmt::format("{}  {:>9}  {:>7} old  {}{}\n", progress,
+                       bytes_text(static_cast<double>(c.num_bytes)), duration_text(c.age_seconds),
+                       c.path, validation);
+    if (!tensors) continue;
+    for_each_tensor(c.path, [&](const std::string& file, const io::StoredTensor& t) {
+      out += fmt::format("  {:<22} {:<5} [{}]  {}  {}\n", file, t.type, fmt::join(t.dims, ", "),
+                         bytes_text(static_cast<double>(t.bytes.size())), t.name);
+    });
+  }
+  return out;
+}
+
+std::string list_as_json(const std::vector<Listed>& listed, bool tensors) {
+  JsonWriter json(2);
+  json.begin_array();
+  for (const Listed& c : listed) {
+    json.begin_object().key("path").value(c.path).key("step");
+    c.step ? json.value(*c.step) : json.null();
+    json.key("tokens");
+    c.tokens ? json.value(*c.tokens) : json.null();
+    if (c.validation_loss) json.key("validation_loss").value(*c.validation_loss);
+    json.key("whole").value(c.whole);
+    json.key("family").value(c.family).key("bytes").value(c.num_bytes);
+    json.key("age_seconds").value(c.age_seconds);
+    if (tensors) {
+      json.key("tensors").begin_array();
+      for_each_tensor(c.path, [&](const std::string& file, const io::StoredTensor& t) {
+        json.begin_object().key("file").value(file).key("name").value(t.name);
+        json.key("type").value(t.type).key("shape").begin_array();
+        for (std::uint64_t dim : t.dims) json.value(dim);
+        json.end_array().key("bytes").value(t.bytes.size()).end_object();
+      });
+      json.end_array();
+    }
+    json.end_object();
+  }
+  return json.end_array().text() + "\n";
+}
+
+int run_ls(const Arguments& a, const Machine&) {
+  for (int attempt = 1;; ++attempt) {
+    const std::vector<std::string> paths = checkpoints_of(a.positionals[0]);
+    try {
+      std::vector<Listed> listed;
+      for (const std::string& path : paths) listed.push_back(describe(path));
+      bool tensors = a.globals.verbosity > 0;
+      print(a.flag("json") ? list_as_json(listed, tensors) : list_as_text(listed, tensors));
+      return 0;
+    } catch (const std::exception&) {
+      if (attempt == kMaxAttempts || std::ranges::none_of(paths, is_gone)) throw;
+    }
+  }
+}
+
+}  // namespace
+
+Command ckpt_ls_command() {
+  return {.name = "ckpt ls",
+          .summary = "lists checkpoints: steps, sizes, ages",
+          .details = "With -v also every tensor.",
+          .options = {json_option()},
+          .positionals = {{.name = "DIR",
+                           .doc = "A run directory, a checkpoint or a Hugging Face directory."}},
+          .examples = {"lamina ckpt ls runs/quickstart",
+                       "lamina ckpt ls -v runs/quickstart/checkpoints/step-00000100"},
+          .run = run_ls};
+}
+
+}  // namespace lamina::cli

@@ -1,0 +1,43 @@
+// lamina ckpt merge: a model with an adapter as one without.
+#include <fmt/format.h>
+
+#include "cli/shell/checkpoints.h"
+#include "cli/shell/commands.h"
+#include "cli/shell/plugins.h"
+#include "cli/shell/text.h"
+#include "cli/shell/units.h"
+#include "cli/shell/weight_choice.h"
+#include "model/merge.h"
+
+namespace lamina::cli {
+namespace {
+
+int run_merge(const Arguments& a, const Machine& machine) {
+  const weights::Exported out =
+      model::merge_to_hf(a.positionals[0], weight_choice(a), a.text("to"), stored_type(a),
+                         plugin_catalog(a.globals), machine.backend);
+  print(fmt::format("{}: {} tensors, {}\n", a.text("to"), out.num_tensors,
+                    bytes_text(static_cast<double>(out.num_bytes))));
+  return 0;
+}
+
+}  // namespace
+
+Command ckpt_merge_command() {
+  return {
+      .name = "ckpt merge",
+      .summary = "writes a model and its adapter as one Hugging Face directory",
+      .details =
+          "Each adapted matrix becomes w + scale b a, computed in float32 and rounded once to "
+          "its type. The directory has the form of the adapter's model and no trace of an adapter.",
+      .options = {adapter_option(), weights_option(), to_option(),
+                  stored_type_option("Type of the tensors; default: that of the adapter's model.")},
+      .positionals = {{.name = "DIR",
+                       .doc = "A run or checkpoint of training with [lora], an adapter as PEFT "
+                              "saves it, or with --adapter its model."}},
+      .examples = {"lamina ckpt merge runs/mine --to merged",
+                   "lamina ckpt merge model --adapter adapter --to merged"},
+      .run = run_merge};
+}
+
+}  // namespace lamina::cli

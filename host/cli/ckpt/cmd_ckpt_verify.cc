@@ -1,0 +1,96 @@
+// lamina ckpt verify: whether checkpoints are whole.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "cli/shell/checkpoints.h"
+#include "cli/shell/commands.h"
+#include "cli/shell/text.h"
+#include "cli/shell/units.h"
+#include "core/json_writer.h"
+#include "io/manifest.h"
+
+namespace lamina::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Throws at the first difference; says what was checked.
+std::string verify_one(const std::string& path) {
+  if (lacks_manifest(path))
+    throw UserError(
+        ExitCode::checkpoint,
+        {path,
+         fmt::format("has no {}, so it is not a complete checkpoint", io::kManifestName),
+         {"use an older checkpoint or another copy"}});
+  if (!fs::exists(fs::path(path) / io::kManifestName)) {
+    std::int64_t count = 0;
+    for_each_tensor(path, [&](const std::string&, const io::StoredTensor&) { ++count; });
+    if (count == 0) io::WeightFiles files(path);  // says what is there instead
+    return fmt::format("{}: {} tensors, well-formed; it has no checksums to compare with", path,
+                       count);
+  }
+  io::Manifest manifest = io::read_manifest(path);
+  if (auto difference = io::first_difference(path, manifest, io::Check::checksums))
+    throw UserError(ExitCode::checkpoint,
+                    {"", *difference, {"it is damaged; use an older checkpoint or another copy"}});
+  std::uint64_t bytes = 0;
+  for (const io::FileDigest& file : manifest.files) bytes += file.num_bytes;
+  for_each_tensor(path, [](const std::string&, const io::StoredTensor&) {});
+  return fmt::format("{}: {} files, {}, as they were written", path, manifest.files.size(),
+                     bytes_text(static_cast<double>(bytes)));
+}
+
+// Verifies all that are still there when their turn comes; returns those.
+std::vector<std::string> verify_all(const std::vector<std::string>& paths, bool json) {
+  std::vector<std::string> done;
+  for (const std::string& path : paths) {
+    std::string line;
+    try {
+      line = verify_one(path);
+    } catch (const std::exception&) {
+      if (!is_gone(path)) throw;
+      continue;
+    }
+    done.push_back(path);
+    if (!json) print(line + "\n");
+  }
+  return done;
+}
+
+int run_ckpt_verify(const Arguments& a, const Machine&) {
+  std::vector<std::string> done;
+  for (int attempt = 1; done.empty(); ++attempt) {
+    const std::vector<std::string> paths = checkpoints_of(a.positionals[0]);
+    done = verify_all(paths, a.flag("json"));
+    if (done.empty() && attempt == kMaxAttempts)
+      throw UserError(ExitCode::checkpoint,
+                      {a.positionals[0],
+                       "its checkpoints are removed faster than they can be read",
+                       {"keep more of them (checkpoint.keep), or wait until the training ends"}});
+  }
+  if (!a.flag("json")) return 0;
+  JsonWriter json(2);
+  json.begin_object().key("ok").value(true).key("verified").begin_array();
+  for (const std::string& path : done) json.value(path);
+  print(json.end_array().end_object().text() + "\n");
+  return 0;
+}
+
+}  // namespace
+
+Command ckpt_verify_command() {
+  return {.name = "ckpt verify",
+          .summary = "checks checkpoints against the checksums they were written with",
+          .details =
+              "For a run directory, every checkpoint. Names the first file and tensor that differ "
+              "and exits with 4. Directories without checksums (published models) are checked for "
+              "their form.",
+          .options = {json_option()},
+          .positionals = {{.name = "DIR",
+                           .doc = "A run directory, a checkpoint or a Hugging Face directory."}},
+          .examples = {"lamina ckpt verify runs/quickstart"},
+          .run = run_ckpt_verify};
+}
+
+}  // namespace lamina::cli

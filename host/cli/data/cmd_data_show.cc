@@ -1,0 +1,76 @@
+// lamina data show: rows as the model sees them.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/data/data_lines.h"
+#include "cli/data/data_rows.h"
+#include "cli/shell/commands.h"
+#include "cli/shell/terminal.h"
+#include "cli/shell/workers.h"
+#include "config/run_config.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "data/load.h"
+#include "train/loop/run.h"
+
+namespace lamina::cli {
+namespace {
+
+int run_show(const Arguments& a, const Machine& machine) {
+  const config::RunConfig c =
+      config::load_run(a.positionals[0], {a.texts("set"), config::process_environment()});
+  machine.use_threads(a.globals.threads ? a.globals.threads : c.run.threads);
+  const config::DataSection section = train::data_section(c);
+  const auto tokenizer = data::load_tokenizer(section);
+  const data::RunData all = data::load_data(section, c.run.seed, *tokenizer,
+                                            tokenizer->vocab_size(), {.workers = workers(machine)});
+  if (a.flag("validation") && all.validation.empty())
+    throw UserError(ExitCode::data, {c.file.string(),
+                                     "holds out nothing for validation",
+                                     {"set data.validation_fraction or data.validation"}});
+  const data::Dataset& rows = a.flag("validation") ? all.validation.front() : all.train;
+  data::Batch batch;
+  rows.read({}, a.integer("skip"),
+            std::min(a.integer("rows"), static_cast<std::int64_t>(rows.num_rows())), batch);
+  if (a.flag("json")) {
+    print(rows_json(*tokenizer, batch, rows));
+    return 0;
+  }
+  for (const std::string& line : data_lines(all)) log::info("{}", line);
+  const bool color = describe_terminal(output_descriptor(), a.globals.color).color;
+  for (std::size_t n = 0; n < static_cast<std::size_t>(batch.num_rows); ++n) {
+    const DataRow row = row_of(batch, n);
+    const auto padding = std::ranges::count(row.segments, 0);
+    print(fmt::format("row {}: {} tokens, {} in the loss, {} of padding\n",
+                      a.integer("skip") + static_cast<std::int64_t>(n),
+                      std::ssize(row.tokens) - padding, row.num_labels(), padding));
+    print_bytes(row_text(*tokenizer, row, color) + "\n\n");
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command data_show_command() {
+  return {.name = "data show",
+          .summary = "prints rows as the model sees them, with what it learns of them",
+          .details =
+              "What the model learns to write is green, the rest dim; without colour it is between "
+              "{+ and +}. Segments do not see each other. Tokens without a text are shown "
+              "as <id>. With --json: token ids, labels (-100 is not learned), segments, positions "
+              "and the text of each token.",
+          .options = {integer_option("rows", 'n', 3, "Rows to print.", 1, 1 << 20),
+                      integer_option("skip", 0, 0, "Rows to pass over, in training order.", 0),
+                      {.key = {.name = "validation",
+                               .type = Type::boolean,
+                               .doc = "Rows that are held out in place of those trained on."}},
+                      set_option(),
+                      json_option()},
+          .positionals = {{.name = "RUN.toml", .doc = "The run file."}},
+          .examples = {"lamina data show run.toml",
+                       "lamina data show run.toml -n 1 --set data.loss_on=last --json"},
+          .run = run_show};
+}
+
+}  // namespace lamina::cli

@@ -1,0 +1,65 @@
+// lamina template: renders a chat template.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "cli/shell/commands.h"
+#include "cli/shell/terminal.h"
+#include "core/error.h"
+#include "core/json.h"
+#include "core/read_file.h"
+#include "jinja/template.h"
+
+namespace lamina::cli {
+namespace {
+
+// "2025-03-04T15:09:26", local time.
+std::tm parse_time(const JsonValue& value) {
+  const std::string text(value.as_string());
+  std::tm time = {};
+  const char* end = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &time);
+  if (!end || *end != 0)
+    value.fail(fmt::format("is {}; a time such as \"2025-03-04T15:09:26\" would be right",
+                           value.describe()));
+  return time;
+}
+
+int run_template(const Arguments& a, const Machine&) {
+  const std::string& file = a.positionals[0];
+  const jinja::Template parsed = jinja::Template::parse(
+      read_file(file, ExitCode::usage, 4 * jinja::kMaxSource), file, ExitCode::usage);
+  // What transformers gives every template.
+  jinja::Variables variables = {{"tools", jinja::Value::none()},
+                                {"documents", jinja::Value::none()},
+                                {"add_generation_prompt", jinja::Value::boolean(false)}};
+  jinja::RenderOptions options{.now = jinja::local_time()};
+  const JsonDocument context = JsonDocument::read(a.text("context"));
+  for (const auto& [name, value] : context.root().members()) {
+    if (name == "now") options.now = parse_time(value);
+    std::erase_if(variables, [&name = name](const auto& known) { return known.first == name; });
+    variables.emplace_back(name, jinja::from_json(value));
+  }
+  print_model_text(parsed.render(variables, options).text, a.flag("raw"));
+  return 0;
+}
+
+}  // namespace
+
+Command template_command() {
+  Option context = text_option("context", 0, "FILE",
+                               "JSON object with the template's variables: messages, tools, "
+                               "bos_token, add_generation_prompt ...; 'now' sets the clock.");
+  context.key.required = true;
+  return {.name = "template",
+          .summary = "renders a chat template",
+          .details =
+              "Prints what `decode --chat` would have the model read, and nothing else. The "
+              "language is that of published chat templates: docs/chat.md.",
+          .options = {context, raw_option()},
+          .positionals = {{.name = "FILE.jinja", .doc = "The template."}},
+          .examples = {"lamina template model/chat_template.jinja --context messages.json"},
+          .run = run_template};
+}
+
+}  // namespace lamina::cli

@@ -1,0 +1,87 @@
+#include "cli/data/data_lines.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+
+#include "cli/shell/units.h"
+#include "core/printable.h"
+
+namespace lamina::cli {
+namespace {
+
+constexpr std::size_t kMaxSources = 6;  // with a line of their own, for each of the two keys
+
+std::string number_of(std::uint64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", thousands_text(static_cast<std::int64_t>(count)), what,
+                     count == 1 ? "" : "s");
+}
+
+std::string source_line(const std::string& name, const data::TokenSource& s) {
+  const std::string empty =
+      s.counts.num_empty_documents == 0
+          ? ""
+          : fmt::format(" ({} empty left out)",
+                        thousands_text(static_cast<std::int64_t>(s.counts.num_empty_documents)));
+  const std::string unlearned = s.counts.num_unlearned_records == 0
+                                    ? ""
+                                    : ", " + number_of(s.counts.num_unlearned_records, "record") +
+                                          " with nothing to learn left out";
+  const std::string bad =
+      s.num_bad_records == 0 ? "" : ", " + number_of(s.num_bad_records, "bad record") + " left out";
+  return fmt::format("{}: {}, {}, {}{}, {}{}{}", name, number_of(s.num_files, "file"),
+                     bytes_text(static_cast<double>(s.counts.num_bytes)),
+                     number_of(s.counts.num_documents, "document"), empty,
+                     number_of(s.num_tokens, "token"), unlearned, bad);
+}
+
+void add_sources(std::span<const data::TokenSource> sources, std::string_view before,
+                 std::vector<std::string>& lines) {
+  // A single one too many takes no more lines than the sum would.
+  const std::size_t shown = sources.size() <= kMaxSources + 1 ? sources.size() : kMaxSources;
+  for (const data::TokenSource& source : sources.first(shown)) {
+    lines.push_back(source_line(std::string(before) + printable(source.name), source));
+    for (const data::BadRecord& record : source.bad_records)
+      lines.push_back(fmt::format("left out {}: {}", record.where, record.what));
+  }
+  if (shown == sources.size()) return;
+  data::TokenSource rest;
+  for (const data::TokenSource& source : sources.subspan(shown)) {
+    rest.num_files += source.num_files;
+    rest.num_tokens += source.num_tokens;
+    rest.num_bad_records += source.num_bad_records;
+    rest.counts += source.counts;
+  }
+  lines.push_back(source_line(fmt::format("{}{} more", before, sources.size() - shown), rest));
+}
+
+}  // namespace
+
+std::vector<std::string> data_lines(const data::RunData& data) {
+  std::vector<std::string> lines{fmt::format(
+      "{} in {} of {}; {} to validate on", number_of(data.counts.num_tokens, "token"),
+      number_of(data.train.num_rows(), "row"), data.train.tokens_per_row(),
+      data.validation.empty() ? "no rows" : number_of(data.validation.front().num_rows(), "row"))};
+  const data::DatasetCounts& counts = data.counts;
+  if (counts.num_cut_documents > 0)
+    lines.push_back(fmt::format("{} longer than a row: {} left out",
+                                number_of(counts.num_cut_documents, "document"),
+                                number_of(counts.num_cut_tokens, "token")));
+  if (counts.num_unlearned_rows > 0)
+    lines.push_back(fmt::format("{} left out: no token in it follows another in its document",
+                                number_of(counts.num_unlearned_rows, "row")));
+  if (counts.num_unlearned_documents > 0)
+    lines.push_back(fmt::format("{} left out: nothing in what fits into a row is learned",
+                                number_of(counts.num_unlearned_documents, "document")));
+  add_sources(data.train_sources, "", lines);
+  for (std::size_t i = 0; i < data.mixture.size(); ++i)
+    lines.push_back(fmt::format("{}: {:.1f}% of the rows, an epoch is {}",
+                                printable(data.train_sources[i].name), 100 * data.mixture[i].first,
+                                number_of(data.mixture[i].second, "row")));
+  add_sources(data.validation_sources, "validation, ", lines);
+  for (const std::string& store : data.stores) lines.push_back(fmt::format("tokens in {}", store));
+  return lines;
+}
+
+}  // namespace lamina::cli

@@ -1,0 +1,194 @@
+// lamina eval --task choices and --task answers: how often a model is right.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "cli/eval/eval_logprobs.h"
+#include "cli/eval/eval_tasks.h"
+#include "cli/generate/chat_options.h"
+#include "cli/shell/signals.h"
+#include "cli/shell/status_line.h"
+#include "data/find_files.h"
+#include "evaluation/answers.h"
+#include "evaluation/choices.h"
+
+namespace lamina::cli {
+namespace {
+
+using evaluation::Place;
+using evaluation::Share;
+
+std::vector<std::string> files_of(const Arguments& a) {
+  std::vector<std::string> out;
+  for (const std::string& pattern : a.texts("data"))
+    for (std::string& file : data::find_files(pattern)) out.push_back(std::move(file));
+  if (out.empty())
+    throw UserError(ExitCode::usage,
+                    {"eval",
+                     fmt::format("--task {} needs its records; give them with --data FILE.jsonl",
+                                 a.text("task")),
+                     {}});
+  return out;
+}
+
+std::optional<chat::Form> chat_form(const Arguments& a, const EvalSubject& s) {
+  if (!a.flag("chat")) return {};
+  return load_form(a, s.opened.directory);
+}
+
+// What a task counts, by file and of all together.
+class Scores {
+ public:
+  Scores(std::vector<std::string> files, std::vector<std::string> names)
+      : files_(std::move(files)), names_(std::move(names)) {
+    by_file_.resize(files_.size() + 1, std::vector<Share>(names_.size()));
+  }
+
+  void add(const Place& place, std::size_t name, bool hit) {
+    by_file_[place.file][name].add(hit);
+    by_file_.back()[name].add(hit);
+  }
+
+  std::string json(const Arguments& a, const std::string& directory, DType dtype) const {
+    JsonWriter json(2);
+    json.begin_object().key("model").value(directory).key("task").value(a.text("task"));
+    add(by_file_.back(), json);
+    json.key("files").begin_array();
+    for (std::size_t file = 0; file < files_.size(); ++file) {
+      json.begin_object().key("file").value(files_[file]);
+      add(by_file_[file], json);
+      json.end_object();
+    }
+    return json.end_array().key("dtype").value(long_name(dtype)).end_object().text() + "\n";
+  }
+
+  std::string table(const std::string& directory) const {
+    std::size_t width = 4;
+    for (const std::string& file : files_) width = std::max(width, file.size());
+    std::string out = fmt::format("model  {}\n\n{:<{}}  records", directory, "file", width);
+    for (const std::string& name : names_) out += fmt::format("  {:<16}", name);
+    while (out.back() == ' ') out.pop_back();
+    out += '\n';
+    for (std::size_t file = 0; file <= files_.size(); ++file) {
+      if (file == files_.size() && files_.size() == 1) break;  // it would say the same again
+      out += fmt::format("{:<{}}  {:>7}", file < files_.size() ? files_[file] : "all", width,
+                         by_file_[file][0].total);
+      for (const Share& share : by_file_[file])
+        out += fmt::format("  {:.4f} +- {:.4f}", share.value(), share.standard_error());
+      out += '\n';
+    }
+    return out;
+  }
+
+ private:
+  void add(const std::vector<Share>& shares, JsonWriter& json) const {
+    json.key("records").value(shares[0].total);
+    for (std::size_t i = 0; i < names_.size(); ++i)
+      json.key(names_[i])
+          .value(shares[i].value())
+          .key(names_[i] + "_stderr")
+          .value(shares[i].standard_error());
+  }
+
+  std::vector<std::string> files_, names_;
+  std::vector<std::vector<Share>> by_file_;  // and one more for all
+};
+
+std::function<void(std::uint64_t, std::uint64_t)> shown_progress(StatusLine& status,
+                                                                 const char* what) {
+  return [&status, what](std::uint64_t done, std::uint64_t total) {
+    end_if_asked();
+    status.show(done == total,
+                [&](double s) { return count_line("evaluating", what, done, total, s); });
+  };
+}
+
+void write_choices(const evaluation::Question& question, const evaluation::Choice& choice,
+                   const text::Tokenizer& tokenizer, LogprobsFile& file) {
+  JsonWriter json;
+  json.begin_object().key("record").value(question.place.text);
+  json.key("answer").value(question.answer).key("likeliest").value(choice.likeliest);
+  json.key("likeliest_per_character").value(choice.likeliest_per_character);
+  json.key("choices").begin_array();
+  for (std::size_t i = 0; i < question.choices.size(); ++i) {
+    const evaluation::Continuation& c = question.continuations[i];
+    json.begin_object();
+    add_logprobs(std::span(c.tokens).subspan(c.prompt_tokens), choice.logprobs[i], tokenizer, json);
+    json.end_object();
+  }
+  file.write_line(json.end_array().end_object());
+}
+
+void write_answer(const evaluation::Exercise& exercise, const evaluation::Answer& answer,
+                  const text::Tokenizer& tokenizer, LogprobsFile& file) {
+  JsonWriter json;
+  json.begin_object().key("record").value(exercise.place.text);
+  json.key("text").value(answer.generated.text).key("matches").value(answer.matches);
+  std::vector<float> logprobs;
+  for (const decode::TokenLogprobs& token : answer.generated.logprobs)
+    logprobs.push_back(static_cast<float>(token.chosen));
+  add_logprobs(answer.generated.tokens, logprobs, tokenizer, json);
+  file.write_line(json.end_object());
+}
+
+std::string result_text(const Arguments& a, const Scores& scores, const model::Loaded& m,
+                        DType dtype) {
+  return a.flag("json") ? scores.json(a, m.opened.directory, dtype)
+                        : scores.table(m.opened.directory);
+}
+
+}  // namespace
+
+std::string evaluate_choices(const Arguments& a, const Machine& machine, EvalSubject subject) {
+  const std::vector<std::string> files = files_of(a);
+  const std::optional<chat::Form> form = chat_form(a, subject);
+  const auto questions =
+      evaluation::read_questions(files, {*subject.tokenizer, form ? &*form : nullptr},
+                                 a.text("delimiter"), *subject.opened.model);
+  const DType dtype = subject.dtype;
+  LogprobsFile file(a);
+  const model::Loaded m = std::move(subject).load(machine.backend);
+  evaluation::Scorer scorer(m.model(), m.weights.pointers(),
+                            {.dtype = dtype, .batch_rows = a.integer("batch")}, machine.backend);
+  StatusLine status(a.globals.quiet, a.globals.color);
+  const auto choices =
+      evaluation::evaluate_choices(questions, scorer, shown_progress(status, "choices"));
+  Scores scores(files, {"acc", "acc_norm"});
+  for (std::size_t i = 0; i < questions.size(); ++i) {
+    scores.add(questions[i].place, 0, choices[i].likeliest == questions[i].answer);
+    scores.add(questions[i].place, 1, choices[i].likeliest_per_character == questions[i].answer);
+    if (file.is_wanted()) write_choices(questions[i], choices[i], *m.tokenizer, file);
+  }
+  file.commit();
+  return result_text(a, scores, m, dtype);
+}
+
+std::string evaluate_answers(const Arguments& a, const Machine& machine, EvalSubject subject) {
+  const std::vector<std::string> files = files_of(a);
+  const std::optional<chat::Form> form = chat_form(a, subject);
+  const auto exercises = evaluation::read_exercises(
+      files, {*subject.tokenizer, form ? &*form : nullptr}, *subject.opened.model);
+  const DType dtype = subject.dtype;
+  LogprobsFile file(a);
+  const model::Loaded m = std::move(subject).load(machine.backend);
+  StatusLine status(a.globals.quiet, a.globals.color);
+  const auto answers = evaluation::evaluate_answers(
+      m.model(), m.weights.pointers(), exercises, *m.tokenizer,
+      {.dtype = dtype,
+       .max_new_tokens = a.integer("max-new-tokens"),
+       .stop = a.texts("stop"),
+       .end_tokens = m.end_tokens(),
+       .logprobs = file.is_wanted(),
+       .comparison = {a.flag("ignore-case"), a.flag("ignore-punctuation")}},
+      machine.backend, shown_progress(status, "answers"));
+  Scores scores(files, {"exact_match"});
+  for (std::size_t i = 0; i < exercises.size(); ++i) {
+    scores.add(exercises[i].place, 0, answers[i].matches);
+    if (file.is_wanted()) write_answer(exercises[i], answers[i], *m.tokenizer, file);
+  }
+  file.commit();
+  return result_text(a, scores, m, dtype);
+}
+
+}  // namespace lamina::cli

@@ -1,0 +1,60 @@
+#include "cli/eval/eval_subject.h"
+
+#include <filesystem>
+
+#include "cli/shell/plugins.h"
+#include "cli/shell/weight_choice.h"
+#include "core/error.h"
+#include "train/loop/resumption.h"
+
+namespace lamina::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The run file that belongs to a run directory or a checkpoint; "" if there is none.
+std::string run_file_of(const std::string& path) {
+  for (const char* name : {"config.toml", "run.toml"})
+    if (fs::is_regular_file(fs::path(path) / name)) return (fs::path(path) / name).string();
+  return "";
+}
+
+EvalSubject open_subject(const std::string& path, const model::WeightChoice& choice,
+                         const Globals& globals) {
+  EvalSubject s{model::open_weights(path, plugin_catalog(globals), choice),
+                nullptr,
+                nullptr,
+                {},
+                DType::bf16};
+  s.files = s.opened.weight_files();
+  s.tokenizer = text::load_tokenizer(s.opened.directory);
+  return s;
+}
+
+}  // namespace
+
+model::Loaded EvalSubject::load(const Backend& backend) && {
+  weights::Weights weights = weights::Weights::load(*opened.model, files, dtype, backend);
+  return {std::move(opened), std::move(weights), std::move(tokenizer)};
+}
+
+EvalSubject find_eval_subject(const Arguments& a) {
+  if (a.positionals.empty() == !a.has("model"))
+    throw UserError(ExitCode::usage,
+                    {"eval",
+                     a.has("model") ? "two models are given; keep one"
+                                    : "no model is given; use -m DIR --data FILE, or RUN_DIR",
+                     {}});
+  const std::string& path = a.has("model") ? a.text("model") : a.positionals[0];
+  const model::WeightChoice choice = weight_choice(a);
+  EvalSubject s =
+      model::while_training(path, [&] { return open_subject(path, choice, a.globals); });
+  if (const std::string run_file = run_file_of(path); !run_file.empty()) {
+    s.run = train::load_written_run(run_file);
+    if (!a.has("data")) s.dtype = s.run->train.dtype;
+  }
+  if (a.has("dtype")) s.dtype = *parse_dtype(a.text("dtype"));
+  return s;
+}
+
+}  // namespace lamina::cli

@@ -1,0 +1,28 @@
+// What `lamina eval` is to measure: a model, from its options.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "cli/shell/command.h"
+#include "config/run_config.h"
+#include "io/weight_files.h"
+#include "model/load.h"
+
+namespace lamina::cli {
+
+struct EvalSubject {
+  model::OpenedModel opened;
+  std::shared_ptr<const io::WeightFiles> files;
+  std::unique_ptr<text::Tokenizer> tokenizer;
+  std::optional<config::RunConfig> run;  // of a run directory or a checkpoint
+  DType dtype = DType::bf16;
+
+  // Reads the weights.
+  model::Loaded load(const Backend& backend) &&;
+};
+
+// Throws UserError: no model, or two (exit 2); one without weights or tokenizer (exit 4).
+EvalSubject find_eval_subject(const Arguments& a);
+
+}  // namespace lamina::cli

@@ -1,0 +1,164 @@
+// lamina eval --task text: how well a model predicts a text.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "cli/eval/eval_logprobs.h"
+#include "cli/eval/eval_tasks.h"
+#include "cli/shell/signals.h"
+#include "cli/shell/status_line.h"
+#include "cli/shell/units.h"
+#include "data/load.h"
+#include "data/text_files.h"
+#include "data/token_store.h"
+#include "evaluation/text.h"
+
+namespace lamina::cli {
+namespace {
+
+using evaluation::Rows;
+using evaluation::TextResult;
+
+// Documents of --data in windows no longer than the text needs.
+Rows rows_of_files(const Arguments& a, const EvalSubject& s) {
+  const decoder::Model& model = *s.opened.model;
+  const auto separator = *data::parse_separator(a.text("separator"));
+  auto store = std::make_shared<const data::TokenStore>(data::tokenize_files(
+      a.texts("data"), separator, *s.tokenizer, model.vocab_size(), end_if_asked));
+  std::int64_t tokens = a.integer("tokens");
+  if (auto limit = model.config().max_positions()) {
+    if (a.has("tokens") && tokens > *limit)
+      throw UserError(ExitCode::usage,
+                      {"--tokens",
+                       fmt::format("got {}; the model was made for at most {}", tokens, *limit),
+                       {}});
+    tokens = std::min(tokens, *limit);
+  }
+  const std::int64_t stride = a.has("stride") ? a.integer("stride") : tokens;
+  if (stride > tokens)
+    throw UserError(
+        ExitCode::usage,
+        {"--stride",
+         fmt::format("got {}; windows of {} tokens that begin farther apart would leave "
+                     "tokens out",
+                     stride, tokens),
+         {fmt::format("give at most {}", tokens)}});
+  Rows rows = evaluation::windows_of(data::view_of(store), tokens, stride);
+  if (rows.num_rows == 0)
+    throw UserError(ExitCode::data,
+                    {a.texts("data").front(), "no token follows another in its document", {}});
+  return rows;
+}
+
+// What the run kept back for validation.
+data::Dataset rows_of_run(const EvalSubject& s) {
+  const config::RunConfig& c = *s.run;
+  if (c.data.form == "preference")
+    throw UserError(
+        ExitCode::usage,
+        {c.file.string(),
+         "holds out pairs of answers, of which half are not to be predicted",
+         {"give text with --data; the loss of the pairs is eval/loss in metrics.jsonl"}});
+  data::RunData data =
+      data::load_data(c.data, c.run.seed, *s.tokenizer, s.opened.model->vocab_size());
+  if (data.validation.empty())
+    throw UserError(
+        ExitCode::data,
+        {c.file.string(), "holds out nothing for validation; give text with --data", {}});
+  return data.validation.front();
+}
+
+std::string as_json(const std::string& directory, DType dtype, const TextResult& e) {
+  JsonWriter json(2);
+  json.begin_object().key("model").value(directory).key("task").value("text");
+  json.key("loss").value(e.loss()).key("perplexity").value(std::exp(e.loss()));
+  json.key("bits_per_byte").value(e.bits_per_byte()).key("tokens").value(e.sums.num_labels);
+  json.key("bytes").value(e.num_bytes).key("rows").value(e.num_rows);
+  if (const std::vector<double> acceptance = e.sums.mtp_acceptance(); !acceptance.empty()) {
+    json.key("mtp_acceptance").begin_array();
+    for (double share : acceptance) json.value(share);
+    json.end_array();
+  }
+  json.key("dtype").value(long_name(dtype)).end_object();
+  return json.text() + "\n";
+}
+
+std::string as_text(const std::string& directory, std::int64_t tokens_per_row,
+                    const TextResult& e) {
+  const std::vector<double> acceptance = e.sums.mtp_acceptance();
+  return fmt::format(
+      "model          {}\nloss           {:.4f} nats per token\nperplexity     {:.3f}\n"
+      "bits per byte  {:.4f}\n{}over           {} tokens, {} bytes, {} rows of {}\n",
+      directory, e.loss(), std::exp(e.loss()), e.bits_per_byte(),
+      acceptance.empty()
+          ? ""
+          : fmt::format("mtp accepted   {} of its tokens\n", percents_text(acceptance)),
+      thousands_text(e.sums.num_labels), thousands_text(e.num_bytes),
+      thousands_text(static_cast<std::int64_t>(e.num_rows)), tokens_per_row);
+}
+
+void write_row(std::uint64_t row, const Rows& rows, std::span<const std::int32_t> labels,
+               std::span<const float> logprobs, const text::Tokenizer& tokenizer,
+               LogprobsFile& file) {
+  JsonWriter json;
+  json.begin_object().key("row").value(row);
+  if (!rows.windows.empty())
+    json.key("document")
+        .value(rows.windows[row].document)
+        .key("first_token")
+        .value(rows.windows[row].first_scored);
+  add_logprobs(labels, logprobs, tokenizer, json);
+  file.write_line(json.end_object());
+}
+
+}  // namespace
+
+std::string evaluate_text(const Arguments& a, const Machine& machine, EvalSubject subject) {
+  std::optional<data::Dataset> held_out;
+  Rows rows;
+  if (a.has("data")) {
+    rows = rows_of_files(a, subject);
+  } else if (!subject.run) {
+    throw UserError(ExitCode::usage,
+                    {a.has("model") ? a.text("model") : a.positionals[0],
+                     "is not a run directory, so it names no validation text; give text with "
+                     "--data FILE",
+                     {}});
+  } else if (a.has("stride")) {
+    throw UserError(
+        ExitCode::usage,
+        {"--stride", "is for text given with --data; a run's rows are as it has them", {}});
+  } else {
+    held_out = rows_of_run(subject);
+    rows = evaluation::rows_of(*held_out);
+  }
+  const DType dtype = subject.dtype;
+  LogprobsFile file(a);
+  const model::Loaded m = std::move(subject).load(machine.backend);
+  StatusLine status(a.globals.quiet, a.globals.color);
+  evaluation::Events events{.progress = [&](std::uint64_t done, std::uint64_t total) {
+    end_if_asked();
+    status.show(done == total,
+                [&](double s) { return count_line("evaluating", "rows", done, total, s); });
+  }};
+  if (file.is_wanted())
+    events.scored = [&](std::uint64_t row, std::span<const std::int32_t> labels,
+                        std::span<const float> logprobs) {
+      write_row(row, rows, labels, logprobs, *m.tokenizer, file);
+    };
+  const TextResult e = evaluation::evaluate_text(
+      m.model(), m.weights.pointers(), rows, *m.tokenizer,
+      {.dtype = dtype, .batch_rows = a.integer("batch")}, machine.backend, events);
+  if (!std::isfinite(e.loss()))
+    throw UserError(ExitCode::numerical,
+                    {m.opened.directory,
+                     fmt::format("the loss is {}", e.loss()),
+                     {"are the weights damaged? `lamina ckpt verify` checks"}});
+  file.commit();
+  return a.flag("json") ? as_json(m.opened.directory, dtype, e)
+                        : as_text(m.opened.directory, rows.tokens_per_row, e);
+}
+
+}  // namespace lamina::cli

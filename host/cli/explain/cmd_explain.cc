@@ -1,0 +1,66 @@
+// lamina explain: what becomes of a model: graphs, kernels, memory. Needs neither data nor weights.
+#include "cli/explain/memory_picture.h"
+#include "cli/explain/pass_printer.h"
+#include "cli/explain/subject.h"
+#include "cli/shell/commands.h"
+#include "core/log.h"
+#include "core/stopwatch.h"
+#include "decoder/call_limits.h"
+
+namespace lamina::cli {
+namespace {
+
+int run_explain(const Arguments& a, const Machine& machine) {
+  machine.use_threads(a.globals.threads);
+  Subject subject = find_subject(a);
+  const std::string& show = a.text("show");
+  const Stopwatch watch;
+  compile(subject, machine.backend, {});
+  const double seconds = watch.seconds();
+  log::debug("traced and compiled in {:.1f} ms", 1e3 * seconds);
+
+  print(headline(subject));
+  PassPrinter passes(show == "all" || show == "passes");
+  program::BoundProgram program = compile(subject, machine.backend, std::ref(passes));
+  if (show == "all" || show == "kernels")
+    print("== kernels, and why better ones were refused\n" + program.program().describe() + "\n");
+  if (show == "all" || show == "memory")
+    print("== memory plan\n" + memory_picture(program.program()));
+  return 0;
+}
+
+}  // namespace
+
+Command explain_command() {
+  return {
+      .name = "explain",
+      .summary = "shows how a model is compiled: graphs, kernels, memory",
+      .details =
+          "Prints the graph as traced and after each pass that changed it, the kernel chosen for "
+          "each node with why better ones were refused, and where temporaries are placed in memory "
+          "and "
+          "for how long. Needs neither data nor weights. With -v it says how long tracing and "
+          "compiling took.",
+      .options = {choice_option(
+                      "phase", "PHASE", {"train", "prefill", "decode"}, {},
+                      "What to compile for: default: train for run files, decode for models."),
+                  choice_option("show", "PART", {"all", "passes", "kernels", "memory"}, "all",
+                                "Print only this part."),
+                  integer_option(
+                      "tokens", 'n', {},
+                      "Tokens per row or prompt; for decode, of the decode state. Default: the run "
+                      "file's, or 512.",
+                      1, decoder::kMaxTokens),
+                  integer_option("batch", 'b', {},
+                                 "Rows. Default: the run file's microbatch, or 1.", 1,
+                                 decoder::kMaxTokens),
+                  dtype_option({}, "Type to compute in. Default: the run file's, or bfloat16."),
+                  set_option()},
+      .positionals = {{.name = "RUN.toml|MODEL",
+                       .doc = "A run file, a model file or a directory with a model."}},
+      .examples = {"lamina explain configs/train/quickstart.toml",
+                   "lamina explain configs/models/bench-0.6b.toml --phase prefill --show kernels"},
+      .run = run_explain};
+}
+
+}  // namespace lamina::cli

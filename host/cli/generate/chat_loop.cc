@@ -1,0 +1,131 @@
+#include "cli/generate/chat_loop.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/generate/chat_input.h"
+#include "cli/generate/prompt.h"
+#include "cli/shell/output_file.h"
+#include "cli/shell/signals.h"
+#include "cli/shell/terminal.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "core/printable.h"
+#include "core/suggest.h"
+#include "io/durable_file.h"
+
+namespace lamina::cli {
+namespace {
+
+constexpr const char* kHelp =
+    "  /help            this\n"
+    "  /reset           begin again; what the system says stays\n"
+    "  /system TEXT     what the system tells the model; nothing takes it away\n"
+    "  /regen           another answer to the last message\n"
+    "  /set [NAME X]    show the settings, or change one\n"
+    "  /save FILE       write the conversation as JSON\n"
+    "  /load FILE       go on with one\n"
+    "  Ctrl-C stops an answer, Ctrl-D leaves. A line that ends with \\ goes on; so do lines "
+    "between\n"
+    "  two lines of three quotes (\"\"\").\n";
+
+void print_answer_stats(const Answer& answer) {
+  const decode::Generated& g = answer.generated;
+  const double decode_seconds = g.total_seconds - g.prompt_seconds;
+  log::info("read {} of {} tokens, first token in {:.0f} ms; wrote {} tokens{}; stopped by {}",
+            answer.conversation_tokens - answer.kept_tokens, answer.conversation_tokens,
+            1e3 * g.prompt_seconds, g.tokens.size(),
+            g.tokens.size() > 1
+                ? fmt::format(" ({:.1f} tok/s)",
+                              static_cast<double>(g.tokens.size() - 1) / decode_seconds)
+                : "",
+            decode::name(g.reason));
+}
+
+void save(const chat::Conversation& conversation, const std::string& path) {
+  try {
+    check_output_file(path);
+    io::write_durably(path, conversation.json(), io::NamedBy::user);
+  } catch (const DeviceError& error) {  // the session goes on, and may save elsewhere
+    throw UserError(error.code(), error.text());
+  }
+}
+
+class Chat {
+ public:
+  Chat(ChatSession& session, bool interactive) : session_(session), interactive_(interactive) {}
+
+  void run() {
+    ChatInput input(interactive_);
+    while (const std::optional<std::string> text = input.next()) {
+      if (text->empty()) continue;
+      try {
+        static_cast<void>(take_interrupt());  // of before
+        require_utf8(*text, "what was typed");
+        if (text->front() == '/')
+          obey(*text);
+        else
+          finish(session_.say(*text));
+      } catch (const UserError& error) {
+        // A person can do something about it; a script cannot.
+        if (!interactive_) throw;
+        fmt::print(stderr, "error: {}\n", printable_lines(error.what()));
+      }
+    }
+    if (interactive_) print("\n");
+  }
+
+ private:
+  void finish(const Answer& answer) {
+    print("\n");
+    if (session_.settings.stats) print_answer_stats(answer);
+  }
+
+  // A word after "/", and the rest of the line.
+  void obey(const std::string& line) {
+    const std::size_t space = std::min(line.find(' '), line.size());
+    const std::string name = line.substr(1, space - 1);
+    std::string rest = line.substr(std::min(line.find_first_not_of(' ', space), line.size()));
+    chat::Conversation& conversation = session_.conversation;
+    if (name == "help") {
+      print(kHelp);
+    } else if (name == "reset") {
+      conversation.clear();
+    } else if (name == "system") {
+      conversation.set_system(rest);
+    } else if (name == "regen") {
+      finish(session_.regenerate());
+    } else if (name == "set") {
+      if (rest.empty())
+        print(list_settings(session_.settings));
+      else
+        change_setting(session_.settings, rest);
+    } else if (name == "save" || name == "load") {
+      if (rest.empty())
+        throw UserError(ExitCode::usage, {"/" + name, "needs the name of a file", {}});
+      if (name == "save")
+        save(conversation, rest);
+      else
+        conversation = chat::Conversation::read(rest);
+    } else {
+      static const std::vector<std::string> names = {"help", "reset", "system", "regen",
+                                                     "set",  "save",  "load"};
+      const std::string nearest = nearest_name(name, names);
+      throw UserError(
+          ExitCode::usage,
+          {"chat",
+           fmt::format("there is no command '/{}'", name),
+           {nearest.empty() ? "/help lists them" : fmt::format("did you mean '/{}'?", nearest)}});
+    }
+  }
+
+  ChatSession& session_;
+  bool interactive_;
+};
+
+}  // namespace
+
+void run_chat(ChatSession& session, bool interactive) { Chat(session, interactive).run(); }
+
+}  // namespace lamina::cli

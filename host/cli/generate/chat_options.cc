@@ -1,0 +1,145 @@
+#include "cli/generate/chat_options.h"
+
+#include <fmt/format.h>
+
+#include "chat/encode.h"
+#include "core/error.h"
+
+namespace lamina::cli {
+namespace {
+
+constexpr const char* kMarkOptions[] = {"reasoning-begin", "reasoning-end"};
+
+constexpr std::size_t kMaxToolsBytes = std::size_t{16} << 20;
+
+Option thinking_option() {
+  return {.key = {.name = "thinking",
+                  .type = Type::boolean,
+                  .doc = "Have the model think before it answers, or not, where its template lets "
+                         "one choose."},
+          .negatable = true};
+}
+
+}  // namespace
+
+std::vector<Option> conversation_options() {
+  return {text_option("system", 0, "TEXT", "What the system tells the model first."),
+          text_option("tools", 0, "FILE", "Tools that the model may call: a JSON list."),
+          text_option("chat-template", 0, "FILE",
+                      "Template in place of the model's own; see docs/chat.md."),
+          thinking_option(),
+          text_option(kMarkOptions[0], 0, "TEXT",
+                      "Text or control tokens that begin the model's reasoning; default: the "
+                      "published ones of the model."),
+          text_option(kMarkOptions[1], 0, "TEXT", "Text or control tokens that end it.")};
+}
+
+std::vector<Option> with_chat_options(std::vector<Option> options) {
+  options.push_back({.key = {.name = "chat",
+                             .type = Type::boolean,
+                             .doc = "Send the prompt to the model as a user's message, in its own "
+                                    "chat form."}});
+  options.push_back(text_option("messages", 0, "FILE",
+                                "With --chat: a conversation in place of a prompt, as JSON."));
+  options.push_back({.key = {.name = "continue",
+                             .type = Type::boolean,
+                             .doc = "Go on with the text of the last of --messages, in place of "
+                                    "answering it."}});
+  for (Option& option : conversation_options()) options.push_back(std::move(option));
+  return options;
+}
+
+void check_chat_options(const Arguments& a) {
+  if (!a.flag("chat")) {
+    for (const char* name : {"messages", "continue", "system", "tools", "chat-template", "thinking",
+                             kMarkOptions[0], kMarkOptions[1]})
+      if (a.has(name))
+        throw UserError(ExitCode::usage,
+                        {fmt::format("--{}", name), "belongs to a chat; add --chat", {}});
+    return;
+  }
+  check_marks(a);
+  if (a.flag("continue") && !a.has("messages"))
+    throw UserError(ExitCode::usage,
+                    {"--continue", "goes on with the last of --messages; give them, too", {}});
+  for (const char* name : {"ids", "embeddings"})
+    if (a.has(name))
+      throw UserError(
+          ExitCode::usage,
+          {fmt::format("--{}", name), "cannot be combined with --chat; remove one of them", {}});
+}
+
+chat::Form load_form(const Arguments& a, const std::string& directory) {
+  return chat::Form::load(
+      directory, a.has("chat-template") ? std::optional(a.text("chat-template")) : std::nullopt);
+}
+
+chat::FormOptions form_options(const Arguments& a) {
+  chat::FormOptions options;
+  if (a.has("thinking")) options.thinking = a.flag("thinking");
+  return options;
+}
+
+void add_options(const Arguments& a, chat::Conversation& conversation) {
+  if (a.has("system")) {
+    if (conversation.has_system())
+      throw UserError(
+          ExitCode::usage,
+          {"--system", "the messages begin with one of the system already; keep one", {}});
+    conversation.set_system(a.text("system"));
+  }
+  if (a.has("tools"))
+    conversation.set_tools(JsonDocument::read(
+        a.text("tools"), {.code = ExitCode::data, .max_bytes = kMaxToolsBytes, .max_depth = 64}));
+}
+
+const text::Tokenizer& need_tokenizer(const std::string& directory,
+                                      const text::Tokenizer* tokenizer) {
+  if (tokenizer) return *tokenizer;
+  throw UserError(
+      ExitCode::checkpoint,
+      {directory, "has no tokenizer, so it cannot chat", {text::tokenizer_advice(directory)}});
+}
+
+void check_marks(const Arguments& a) {
+  for (const auto& [name, other] :
+       {std::pair{kMarkOptions[0], kMarkOptions[1]}, {kMarkOptions[1], kMarkOptions[0]}}) {
+    if (!a.has(name)) continue;
+    if (!a.has(other))
+      throw UserError(ExitCode::usage,
+                      {fmt::format("--{}", name), fmt::format("needs --{}, too", other), {}});
+    if (a.text(name).empty())
+      throw UserError(ExitCode::usage,
+                      {fmt::format("--{}", name), "got ''; expected at least one character", {}});
+  }
+}
+
+std::optional<chat::ReasoningMarks> given_marks(const Arguments& a,
+                                                const text::Tokenizer& tokenizer) {
+  if (!a.has(kMarkOptions[0])) return {};
+  return chat::ReasoningMarks(tokenizer, a.text(kMarkOptions[0]), a.text(kMarkOptions[1]));
+}
+
+ChatPrompt read_chat_prompt(const Arguments& a, const std::string& directory,
+                            const text::Tokenizer* tokenizer,
+                            const std::function<std::string()>& user_text) {
+  const chat::Form form = load_form(a, directory);
+  chat::Conversation conversation;
+  if (a.has("messages"))
+    conversation = chat::Conversation::read(a.text("messages"));
+  else
+    conversation.add("user", user_text());
+  add_options(a, conversation);
+  chat::FormOptions options = form_options(a);
+  options.continues_last = a.flag("continue");
+  const text::Tokenizer& of_model = need_tokenizer(directory, tokenizer);
+  const jinja::Rendered rendered = form.render(conversation, options);
+  ChatPrompt out;
+  out.ids = chat::encode(of_model, rendered);
+  const auto given = given_marks(a, of_model);
+  out.marks = given ? *given : chat::ReasoningMarks::published(of_model, rendered);
+  out.begins_reasoning = out.marks.opened_by(rendered);
+  return out;
+}
+
+}  // namespace lamina::cli

@@ -1,0 +1,94 @@
+// lamina chat: a conversation with a model.
+#include <algorithm>
+
+#include "cli/generate/chat_loop.h"
+#include "cli/generate/chat_options.h"
+#include "cli/generate/chat_session.h"
+#include "cli/generate/generation_options.h"
+#include "cli/shell/commands.h"
+#include "cli/shell/load_model.h"
+#include "cli/shell/signals.h"
+#include "cli/shell/terminal.h"
+#include "cli/shell/weight_choice.h"
+#include "core/log.h"
+#include "decoder/call_limits.h"
+
+namespace lamina::cli {
+namespace {
+
+// Of models that do not say how long their context is, and of those that allow for more than a
+// person reads: decode state takes memory for all of it.
+constexpr std::int64_t kUsualContext = 4096;
+
+constexpr std::int64_t kChatAnswerTokens = 1024;
+
+int start_chat(const Arguments& a, const Machine& machine) {
+  check_generation_options(a);
+  check_marks(a);
+  const DType dtype = *parse_dtype(a.text("dtype"));
+  const model::Loaded m = load_model(a.text("model"), a.globals, dtype, machine, weight_choice(a));
+  const chat::Form form = load_form(a, m.opened.directory);
+  const text::Tokenizer& tokenizer = need_tokenizer(m.opened.directory, m.tokenizer.get());
+  const std::int64_t context =
+      a.has("ctx-size")
+          ? a.integer("ctx-size")
+          : std::min(kUsualContext, m.model().config().max_positions().value_or(kUsualContext));
+  m.model().check_length(context, "--ctx-size");
+  decode::Session state(
+      m.model(), m.weights.pointers(),
+      {.capacity = context,
+       .call_tokens = m.model().length_dependent_from() ? context : std::int64_t{512},
+       .dtype = dtype},
+      machine.backend);
+  const Terminal out = describe_terminal(1, a.globals.color);
+  const bool interactive = describe_terminal(0).is_terminal && out.is_terminal;
+  ChatSession session(
+      form, tokenizer, state, context, [](std::string_view text) { print_bytes(text); },
+      [] { return take_interrupt(); });
+  add_options(a, session.conversation);
+  session.settings.form = form_options(a);
+  session.settings.stats = a.flag("stats");
+  session.settings.style = {.dim_reasoning = out.color,
+                            .escape_controls = out.is_terminal && !a.flag("raw")};
+  session.settings.marks = given_marks(a, tokenizer);
+  session.settings.generate = read_generation_options(a, m);
+  session.settings.vocab_size = m.model().vocab_size();
+  session.settings.generate.num_beams = 1;  // answers are shown as they come
+  catch_interrupts();
+  if (interactive) log::info("/help lists the commands; Ctrl-D leaves");
+  run_chat(session, interactive);
+  return 0;
+}
+
+}  // namespace
+
+Command chat_command() {
+  std::vector<Option> options = {
+      required_model_option(),
+      adapter_option(),
+      integer_option("ctx-size", 0, {},
+                     "Context length in tokens; default: the model's, at most 4096.", 1,
+                     decoder::kMaxTokens),
+      dtype_option(),
+      {.key = {.name = "stats",
+               .type = Type::boolean,
+               .doc = "Print times to stderr after each answer."}},
+      raw_option(),
+      weights_option()};
+  for (Option& option : generation_options(kChatAnswerTokens, /*with_beams=*/false))
+    options.push_back(std::move(option));
+  for (Option& option : conversation_options()) options.push_back(std::move(option));
+  return {.name = "chat",
+          .summary = "talks with a model",
+          .details =
+              "Reads messages from the terminal, or one per line from a pipe, and prints the "
+              "model's answers. /help lists what else can be typed. A turn reads only its "
+              "own tokens: the state of earlier ones is kept. Options that are left out are as the "
+              "model's generation_config.json says; -v shows them.",
+          .options = std::move(options),
+          .examples = {"lamina chat -m model --system \"Answer in one sentence.\"",
+                       "printf 'hello\\nand now?\\n' | lamina chat -m model --temp 0 --stats"},
+          .run = start_chat};
+}
+
+}  // namespace lamina::cli

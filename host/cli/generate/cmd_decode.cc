@@ -1,0 +1,146 @@
+// lamina decode: continues a text.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/generate/answer_display.h"
+#include "cli/generate/chat_options.h"
+#include "cli/generate/decode_report.h"
+#include "cli/generate/generation_options.h"
+#include "cli/generate/prompt.h"
+#include "cli/shell/commands.h"
+#include "cli/shell/load_model.h"
+#include "cli/shell/program_clock.h"
+#include "cli/shell/signals.h"
+#include "cli/shell/terminal.h"
+#include "cli/shell/weight_choice.h"
+#include "core/error.h"
+#include "core/stopwatch.h"
+#include "decoder/call_limits.h"
+
+namespace lamina::cli {
+namespace {
+
+using decoder::kMaxTokens;
+
+// Far more than anyone reads, and a small part of the output of a vocabulary's size for each token.
+constexpr std::int64_t kMaxLogprobs = 1000;
+
+constexpr std::int64_t kUsualTokens = 128;
+
+int run_decode(const Arguments& a, const Machine& machine) {
+  const Stopwatch watch;
+  check_prompt_options(a);
+  check_generation_options(a);
+  if (a.has("logprobs") && !a.flag("json"))
+    throw UserError(ExitCode::usage,
+                    {"decode", "--logprobs is part of the output of --json; add --json", {}});
+  const model::Loaded m = load_model(a.text("model"), a.globals, *parse_dtype(a.text("dtype")),
+                                     machine, weight_choice(a));
+  const text::Tokenizer* tokenizer = m.tokenizer.get();
+  const Prompt asked = read_prompt(a, m.opened.directory, tokenizer, m.model());
+  const std::vector<std::int32_t>& prompt = asked.ids;
+  const std::optional<decode::PromptRows> rows = prompt_rows(a, m.opened, prompt);
+  decode::GenerateOptions options = read_generation_options(a, m);
+  const decode::SessionOptions session_of =
+      session_options(a, m.model(), prompt.size(), options, rows ? &*rows : nullptr);
+  options.room_tokens = session_of.capacity - static_cast<std::int64_t>(prompt.size()) + 1;
+  options.num_logprobs = a.has("logprobs") ? a.integer("logprobs") : 0;
+  if (options.num_beams > 1)
+    for (const char* name : {"logprobs", "embeddings"})
+      if (a.has(name))
+        throw UserError(ExitCode::usage,
+                        {fmt::format("--{}", name),
+                         fmt::format("is not there with {} beams", options.num_beams),
+                         {"add --beams 1"}});
+  if (rows) options.embedding_overrides = rows->overrides();
+  decode::Session session(m.model(), m.weights.pointers(), session_of, machine.backend);
+  const Timings timings{program_seconds(), watch.seconds(), prompt.size()};
+
+  catch_stop_signals();
+  const bool json = a.flag("json"), raw = a.flag("raw");
+  if (!json && a.flag("echo") && tokenizer) print_model_text(tokenizer->decode(prompt, true), raw);
+  const Terminal terminal = describe_terminal(1, a.globals.color);
+  const AnswerStyle style{.dim_reasoning = terminal.color,
+                          .escape_controls = terminal.is_terminal && !raw};
+  std::optional<AnswerDisplay> answer;
+  if (asked.chat) {
+    answer.emplace(asked.chat->marks, asked.chat->begins_reasoning, style,
+                   [json](std::string_view text) {
+                     if (!json) print_bytes(text);
+                   });
+    answer->watch(options);
+  }
+  const auto emit = [&](std::string_view text) {
+    if (answer)
+      answer->push(text);
+    else if (!json)
+      print_model_text(text, raw);
+  };
+  const decode::Generated out = decode::generate(session, prompt, tokenizer, options, emit,
+                                                 [] { return stop_signal() != 0; });
+  std::optional<chat::Thought> parts;
+  if (answer) parts = answer->finish();
+  if (json)
+    print_json(out, timings, options.sampler, parts);
+  else if (terminal.is_terminal)
+    print("\n");
+  const bool stats = a.has("stats") ? a.flag("stats") : describe_terminal(2).is_terminal;
+  if (stats && !json) print_stats(out, timings, session, options.sampler);
+  return out.reason == decode::StopReason::interrupted ? 128 + stop_signal() : 0;
+}
+
+}  // namespace
+
+Command decode_command() {
+  Option placeholder =
+      integer_option("placeholder", 0, {},
+                     "Placeholder token that --embeddings replaces; default: those of config.json.",
+                     0, kMaxTokens);
+  placeholder.value = "ID";
+  Command out{
+      .name = "decode",
+      .summary = "continues a text with a trained model",
+      .details =
+          "The text goes to stdout as it comes, whole characters only; figures go to stderr. "
+          "Options of sampling that are left out are as the model's generation_config.json says; "
+          "-v shows them.",
+      .options =
+          {required_model_option(),
+           adapter_option(),
+           weights_option(),
+           text_option("prompt", 'p', "TEXT", "The text to go on from."),
+           text_option("file", 'f', "FILE", "Read the prompt from a file; - is stdin."),
+           text_option("ids", 0, "1,2,3", "Token ids in place of a prompt."),
+           text_option("embeddings", 0, "FILE",
+                       "Output of a vision or audio encoder, in place of the embeddings of the "
+                       "placeholder tokens of the "
+                       "prompt: a safetensors file, see docs/images.md."),
+           placeholder,
+           integer_option("ctx-size", 0, {},
+                          "Context length in tokens; default: enough for prompt and -n.", 1,
+                          kMaxTokens),
+           dtype_option(),
+           raw_option(),
+           {.key = {.name = "echo", .type = Type::boolean, .doc = "Print the prompt first."}},
+           {.key = {.name = "stats",
+                    .type = Type::boolean,
+                    .doc = "Print times to stderr; on when stderr is a terminal."},
+            .negatable = true},
+           integer_option("logprobs", 0, {},
+                          "With --json: the log probabilities of each token and of the N "
+                          "likeliest ones.",
+                          1, kMaxLogprobs),
+           json_option()},
+      .examples = {"lamina decode -m runs/quickstart -p \"In the beginning\" -n 200",
+                   "echo \"Once upon a time\" | lamina decode -m model --temp 0",
+                   "lamina decode -m model --ids 1,15043 -n 16 --json",
+                   "lamina decode -m model --chat -p \"Who are you?\""},
+      .run = run_decode};
+  for (Option& option : generation_options(kUsualTokens, /*with_beams=*/true))
+    out.options.push_back(std::move(option));
+  out.options = with_chat_options(std::move(out.options));
+  return out;
+}
+
+}  // namespace lamina::cli

@@ -1,0 +1,128 @@
+// lamina embed: the hidden states of a text, as a safetensors file.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+#include "cli/generate/prompt.h"
+#include "cli/shell/commands.h"
+#include "cli/shell/load_model.h"
+#include "cli/shell/output_file.h"
+#include "core/error.h"
+#include "io/safetensors_writer.h"
+#include "model/hidden_states.h"
+
+namespace lamina::cli {
+namespace {
+
+// "last" is what the head gets, "embed" what enters the first layer, a number what leaves a layer.
+constexpr const char* kLast = "last";
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> out;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    out.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
+}
+
+// The number of a layer's output in HiddenStates::layers.
+std::size_t output_of(const std::string& word, std::int64_t num_layers) {
+  if (word == "embed") return 0;
+  std::int64_t layer = -1;
+  auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), layer);
+  if (error == std::errc() && end == word.data() + word.size() && layer >= 0 && layer < num_layers)
+    return static_cast<std::size_t>(layer + 1);
+  throw UserError(ExitCode::usage,
+                  {"--layers",
+                   fmt::format("got '{}'; numbers from 0 to {}, embed, last or all, with commas "
+                               "between them, would be right",
+                               word, num_layers - 1),
+                   {}});
+}
+
+// Names of tensors, and the output of layers that each is; none for the last state.
+std::map<std::string, std::optional<std::size_t>> wanted_tensors(const std::string& layers,
+                                                                 std::int64_t num_layers) {
+  std::map<std::string, std::optional<std::size_t>> out;
+  auto add = [&](std::size_t output) {
+    out[output == 0 ? "hidden.embed" : fmt::format("hidden.{}", output - 1)] = output;
+  };
+  for (const std::string& word : words_of(layers)) {
+    const bool all = word == "all";
+    if (all || word == kLast) out["last_hidden_state"] = std::nullopt;
+    if (all)
+      for (std::int64_t i = 0; i <= num_layers; ++i) add(static_cast<std::size_t>(i));
+    else if (word != kLast)
+      add(output_of(word, num_layers));
+  }
+  return out;
+}
+
+int run_embed(const Arguments& a, const Machine& machine) {
+  check_prompt_options(a);
+  check_output_file(a.text("output"));
+  const DType dtype = *parse_dtype(a.text("dtype"));
+  const model::Loaded m = load_model(a.text("model"), a.globals, dtype, machine);
+  const std::vector<std::int32_t> tokens =
+      read_prompt(a, m.opened.directory, m.tokenizer.get(), m.model()).ids;
+  m.model().check_length(static_cast<std::int64_t>(tokens.size()), "the length of the text");
+  const auto wanted = wanted_tensors(a.text("layers"), m.model().config().num_layers());
+  const bool layers =
+      std::ranges::any_of(wanted, [](const auto& w) { return w.second.has_value(); });
+  const model::HiddenStates states = model::hidden_states(
+      m.model(), m.weights.pointers(), tokens, {.dtype = dtype, .layers = layers}, machine.backend);
+
+  const auto length = static_cast<std::int64_t>(tokens.size());
+  const std::int64_t width = m.model().hidden_size();
+  auto values_of = [&](const std::optional<std::size_t>& output) -> const std::vector<float>& {
+    return output ? states.layers[*output] : states.normed;
+  };
+  std::vector<io::TensorSpec> specs = {{"ids", DType::i32, {length}}};
+  for (const auto& [name, output] : wanted) {
+    const std::int64_t streams =
+        static_cast<std::int64_t>(values_of(output).size()) / (length * width);
+    specs.push_back(
+        {name, DType::f32, streams == 1 ? Shape{length, width} : Shape{length, streams, width}});
+  }
+  io::sort_for_file(specs);
+  io::write_safetensors(
+      a.text("output"), specs, {{"format", "lamina hidden states"}},
+      [&](const io::TensorSpec& spec) {
+        return spec.name == "ids" ? std::as_bytes(std::span(tokens))
+                                  : std::as_bytes(std::span(values_of(wanted.at(spec.name))));
+      },
+      io::NamedBy::user);
+  return 0;
+}
+
+}  // namespace
+
+Command embed_command() {
+  Option output = text_option("output", 'o', "FILE", "The safetensors file to write.");
+  output.key.required = true;
+  Option layers = text_option(
+      "layers", 0, "LIST",
+      "Which states, with commas between them: last (what the head gets, after the final norm), "
+      "embed (what enters the first layer), the number of a layer (what leaves it), all.");
+  layers.key.preset = Value(kLast);
+  return {
+      .name = "embed",
+      .summary = "writes the hidden states of a text",
+      .details =
+          "The file has ids, and f32 tensors of a row per token: last_hidden_state, "
+          "hidden.embed, hidden.0 and so on. Those of layers are before the final norm; a model "
+          "with several residual streams has a row per stream.",
+      .options = {required_model_option(), output, text_option("prompt", 'p', "TEXT", "The text."),
+                  text_option("file", 'f', "FILE", "Read the text from a file; - is stdin."),
+                  text_option("ids", 0, "1,2,3", "Token ids in place of a text."), layers,
+                  dtype_option("float32")},
+      .examples = {"lamina embed -m model -p \"Who are you?\" -o states.safetensors",
+                   "lamina embed -m model --ids 1,2,3 --layers embed,0,last -o states.safetensors"},
+      .run = run_embed};
+}
+
+}  // namespace lamina::cli

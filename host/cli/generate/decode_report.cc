@@ -1,0 +1,59 @@
+#include "cli/generate/decode_report.h"
+
+#include <fmt/format.h>
+
+#include "cli/shell/terminal.h"
+#include "cli/shell/units.h"
+#include "core/json_writer.h"
+#include "core/log.h"
+
+namespace lamina::cli {
+
+void print_stats(const decode::Generated& g, const Timings& t, const decode::Session& session,
+                 const decode::SamplerOptions& sampler) {
+  double decode_seconds = g.total_seconds - g.prompt_seconds;
+  std::size_t decoded =
+      g.tokens.empty() ? 0 : g.tokens.size() - 1;  // the first came with the prompt
+  log::info(
+      "loaded in {:.0f} ms; prompt {} tokens in {:.0f} ms ({} tok/s); first token {:.0f} ms "
+      "after the start",
+      1e3 * t.load_seconds, t.prompt_tokens, 1e3 * g.prompt_seconds,
+      count_text(static_cast<double>(t.prompt_tokens) / g.prompt_seconds),
+      1e3 * (t.start_seconds + g.prompt_seconds));
+  log::info(
+      "wrote {} tokens in {:.0f} ms{}; stopped by {}; state {}, seed {}", g.tokens.size(),
+      1e3 * g.total_seconds,
+      decoded ? fmt::format(" ({:.1f} tok/s)", static_cast<double>(decoded) / decode_seconds) : "",
+      decode::name(g.reason), bytes_text(static_cast<double>(session.state_bytes())), sampler.seed);
+}
+
+void print_json(const decode::Generated& g, const Timings& t, const decode::SamplerOptions& sampler,
+                const std::optional<chat::Thought>& answer) {
+  JsonWriter json(2);
+  json.begin_object().key("text").value(g.text);
+  if (answer && !answer->reasoning.empty()) json.key("reasoning_content").value(answer->reasoning);
+  if (answer) json.key("content").value(answer->answer);
+  json.key("ids").begin_array();
+  for (std::int32_t id : g.tokens) json.value(id);
+  json.end_array();
+  if (!g.logprobs.empty()) {
+    json.key("logprobs").begin_array();
+    for (std::size_t i = 0; i < g.logprobs.size(); ++i) {
+      json.begin_object().key("id").value(g.tokens[i]);
+      json.key("logprob").value(g.logprobs[i].chosen).key("top").begin_array();
+      for (const auto& [id, logprob] : g.logprobs[i].best)
+        json.begin_object().key("id").value(id).key("logprob").value(logprob).end_object();
+      json.end_array().end_object();
+    }
+    json.end_array();
+  }
+  json.key("finish_reason").value(decode::name(g.reason));
+  json.key("seed").value(sampler.seed).key("timings").begin_object();
+  json.key("load_seconds").value(t.load_seconds).key("prompt_tokens").value(t.prompt_tokens);
+  json.key("first_token_seconds").value(t.start_seconds + g.prompt_seconds);
+  json.key("prompt_seconds").value(g.prompt_seconds).key("generated_tokens").value(g.tokens.size());
+  json.key("total_seconds").value(g.total_seconds).end_object().end_object();
+  print(json.text() + "\n");
+}
+
+}  // namespace lamina::cli

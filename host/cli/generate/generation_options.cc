@@ -1,0 +1,321 @@
+#include "cli/generate/generation_options.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "cli/generate/prompt.h"
+#include "cli/shell/arguments.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "decode/generation_config.h"
+#include "decode/generation_keys.h"
+#include "decode/gguf_sampling.h"
+#include "io/gguf_model.h"
+
+namespace lamina::cli {
+using decode::GenerateOptions;
+using decode::GenerationKey;
+using decode::Place;
+namespace {
+
+constexpr double kUsualTemperature = 0.8;
+
+// What holds where neither the command line nor the model says anything.
+GenerateOptions usual_options(std::int64_t max_new_tokens) {
+  GenerateOptions out{.max_new_tokens = max_new_tokens};
+  out.sampler.temperature = kUsualTemperature;
+  return out;
+}
+
+// "15=-2.5"
+std::pair<std::int32_t, double> read_bias(const std::string& text, const std::string& where) {
+  const char* end = text.data() + text.size();
+  std::int32_t id = -1;
+  double bias = 0;
+  const auto [equals, bad_id] = std::from_chars(text.data(), end, id);
+  if (bad_id == std::errc() && id >= 0 && equals != end && *equals == '=') {
+    const auto [stop, bad] = std::from_chars(equals + 1, end, bias);
+    if (bad == std::errc() && stop == end && bias < HUGE_VAL) return {id, bias};  // no NaN
+  }
+  throw UserError(
+      ExitCode::usage,
+      {where,
+       fmt::format("got '{}'; a token id and a number would be right, eg 15=-2.5", text),
+       {}});
+}
+
+// The type of an option by that of its place.
+struct Describe {
+  Option& option;
+  void operator()(const double* preset) const { number(Type::number, *preset); }
+  void operator()(const std::int64_t* preset) const { number(Type::integer, *preset); }
+  void operator()(const std::uint64_t*) const { number(Type::integer, std::int64_t{0}); }
+  void operator()(const bool*) const { option.key.type = Type::boolean; }
+  void operator()(const decode::EarlyStopping* preset) const {
+    option.key.type = Type::string;
+    option.key.preset = std::string(decode::name(*preset));
+    option.key.choices = {"yes", "no", "never"};
+  }
+  void operator()(const decode::Ids*) const { option.key.type = Type::string; }
+  template <typename List>
+  void operator()(const List*) const {
+    option.key.type = Type::string;
+    option.repeatable = true;
+  }
+
+ private:
+  void number(Type type, Value preset) const {
+    option.key.type = type;
+    option.key.preset = std::move(preset);
+  }
+};
+
+// Writes checked values to their place; of a list that may be given several times, all.
+struct Assign {
+  const std::vector<Value>& values;
+  const std::string& where;
+
+  void operator()(double* out) const { *out = std::get<double>(values.back().data); }
+  void operator()(std::int64_t* out) const { *out = std::get<std::int64_t>(values.back().data); }
+  void operator()(std::uint64_t* out) const {
+    *out = static_cast<std::uint64_t>(std::get<std::int64_t>(values.back().data));
+  }
+  void operator()(bool* out) const { *out = std::get<bool>(values.back().data); }
+  void operator()(decode::EarlyStopping* out) const {
+    *out = decode::parse_early_stopping(texts().back()).value_or(*out);  // one of the choices
+  }
+  void operator()(decode::Ids* out) const {
+    out->clear();
+    for (const std::string& text : texts()) *out = parse_ids(text, where);
+  }
+  void operator()(decode::Words* out) const {
+    out->clear();
+    for (const std::string& text : texts()) out->push_back(parse_ids(text, where));
+  }
+  void operator()(decode::Biases* out) const {
+    out->clear();
+    for (const std::string& text : texts()) out->push_back(read_bias(text, where));
+  }
+  void operator()(decode::Texts* out) const {
+    *out = texts();
+    for (const std::string& text : *out)
+      if (text.empty())
+        throw UserError(ExitCode::usage, {where, "got ''; expected at least one character", {}});
+  }
+
+ private:
+  std::vector<std::string> texts() const {
+    std::vector<std::string> out;
+    for (const Value& value : values) out.push_back(std::get<std::string>(value.data));
+    return out;
+  }
+};
+
+// Throws UserError for a token id that the model does not have: it would have no effect.
+struct CheckVocabulary {
+  std::int64_t vocab_size;
+  const std::string& where;
+
+  void operator()(const decode::Ids* ids) const {
+    for (const std::int32_t id : *ids) check(id);
+  }
+  void operator()(const decode::Words* words) const {
+    for (const decode::Ids& word : *words) (*this)(&word);
+  }
+  void operator()(const decode::Biases* biases) const {
+    for (const auto& [id, bias] : *biases) check(id);
+  }
+  template <typename Other>
+  void operator()(const Other*) const {}
+
+ private:
+  void check(std::int32_t id) const {
+    if (id < vocab_size) return;
+    throw UserError(ExitCode::usage,
+                    {where,
+                     fmt::format("id {} is outside the vocabulary of {}; use 0 to {}", id,
+                                 vocab_size, vocab_size - 1),
+                     {}});
+  }
+};
+
+Option option_of(const GenerationKey& key, GenerateOptions& presets) {
+  Option out{.key = {.name = key.name, .min = key.min, .max = key.max, .doc = key.doc},
+             .value = key.value};
+  std::visit(Describe{out}, key.place(presets));
+  if (out.key.name == "seed") out.short_name = 's';
+  if (out.key.name == "max-new-tokens") out.short_name = 'n';
+  return out;
+}
+
+// What differs from doing nothing, and who said so.
+void show(const Arguments& a, const GenerateOptions& options,
+          const decode::GenerationConfig& config, std::string_view source) {
+  std::vector<std::string> lines;
+  for (const GenerationKey& key : decode::generation_keys()) {
+    const std::string value = decode::value_text(key, options);
+    const bool given = a.has(key.name);
+    const bool published = std::ranges::find(config.used, key.config_key) != config.used.end();
+    if (!given && !published && value == decode::value_text(key, {})) continue;
+    lines.push_back(fmt::format("{} {} ({})", *key.name ? key.name : key.config_key, value,
+                                given       ? "given"
+                                : published ? source
+                                            : "default"));
+  }
+  log::debug("generates with {}", fmt::join(lines, ", "));
+  if (!config.unused.empty())
+    log::debug("generation_config.json also has {}, of which nothing is used",
+               fmt::join(config.unused, ", "));
+}
+
+// Applies the sampling defaults of a GGUF file. --temp replaces sampling methods that lamina does
+// not have; without it they are an error.
+decode::GenerationConfig read_gguf_sampling(const Arguments& a, const std::string& path,
+                                            GenerateOptions& options) {
+  decode::GgufSampling out = decode::apply_gguf_sampling(io::GgufModel(path).first(), options);
+  if (!out.missing.empty() && !a.has("temp"))
+    throw UserError(ExitCode::checkpoint,
+                    {path,
+                     fmt::format("asks for a way to sample that lamina does not have: {}",
+                                 fmt::join(out.missing, ", ")),
+                     {"--temp X samples without it; --temp 0 takes the likeliest tokens"}});
+  return std::move(out.config);
+}
+
+// Those of the command line, which have been checked.
+std::vector<Value> given_values(const Arguments& a, const Option& option) {
+  const std::string& name = option.key.name;
+  if (option.key.type == Type::number) return {a.number(name)};
+  if (option.key.type == Type::integer) return {a.integer(name)};
+  if (option.key.type == Type::boolean) return {a.flag(name)};
+  const std::vector<std::string> texts = a.texts(name);
+  return {texts.begin(), texts.end()};
+}
+
+void assign_given(const Arguments& a, GenerateOptions& options) {
+  for (const GenerationKey& key : decode::generation_keys()) {
+    if (!a.has(key.name)) continue;
+    std::visit(Assign{given_values(a, option_of(key, options)), fmt::format("--{}", key.name)},
+               key.place(options));
+  }
+}
+
+// One option's values as one line has them: several with spaces between them where the option may
+// come several times, but a text as it is.
+std::vector<Value> read_values(const GenerationKey& key, const Option& option,
+                               const std::string& text, const std::string& where,
+                               GenerateOptions& options) {
+  if (option.key.type == Type::boolean) return {read_switch(key.name, text, where)};
+  const bool is_text = std::holds_alternative<decode::Texts*>(key.place(options));
+  std::vector<Value> out;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const bool splits = option.key.type == Type::string && !is_text;
+    const std::size_t end = splits ? std::min(text.find(' ', begin), text.size()) : text.size();
+    const std::string part = text.substr(begin, end - begin);
+    begin = end + 1;
+    if (part.empty() && option.key.type == Type::string) continue;
+    auto checked = check_option(option, option.key.name, part);
+    if (auto* wrong = std::get_if<ErrorText>(&checked)) {
+      wrong->where = where;
+      throw UserError(ExitCode::usage, std::move(*wrong));
+    }
+    out.push_back(std::get<Value>(std::move(checked)));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Option> generation_options(std::int64_t max_new_tokens, bool with_beams) {
+  GenerateOptions presets = usual_options(max_new_tokens);
+  std::vector<Option> out;
+  for (const GenerationKey& key : decode::generation_keys())
+    if (*key.name && (with_beams || !key.of_beams)) out.push_back(option_of(key, presets));
+  return out;
+}
+
+void check_generation_options(const Arguments& a) {
+  GenerateOptions unused = usual_options(a.integer("max-new-tokens"));
+  assign_given(a, unused);
+}
+
+GenerateOptions read_generation_options(const Arguments& a, const model::Loaded& m) {
+  GenerateOptions out = usual_options(a.integer("max-new-tokens"));
+  decode::GenerationConfig config;
+  // Also of a checkpoint of training that began at a published model.
+  std::string_view source = "generation_config.json";
+  if (const auto file = io::read_generation_config(m.opened.directory)) {
+    config = decode::apply_generation_config(file->root(), out);
+  } else if (const std::string gguf = io::gguf_in(m.opened.directory); !gguf.empty()) {
+    config = read_gguf_sampling(a, gguf, out);
+    source = "GGUF file";
+  }
+  assign_given(a, out);
+  for (const GenerationKey& key : decode::generation_keys())
+    if (a.has(key.name))
+      std::visit(CheckVocabulary{m.model().vocab_size(), fmt::format("--{}", key.name)},
+                 key.place(out));
+  out.end_tokens = m.end_tokens();
+  if (out.num_beams > 1 && a.has("temp") && out.sampler.temperature > 0)
+    throw UserError(ExitCode::usage, {"--temp",
+                                      "beam search draws nothing, so no temperature has an effect",
+                                      {"leave it out, or search with --beams 1"}});
+  show(a, out, config, source);
+  return out;
+}
+
+decode::SessionOptions session_options(const Arguments& a, const decoder::Model& model,
+                                       std::size_t prompt, const decode::GenerateOptions& options,
+                                       const decode::PromptRows* rows) {
+  const std::int64_t needed = static_cast<std::int64_t>(prompt) + options.max_new_tokens;
+  const std::int64_t context =
+      a.has("ctx-size") ? a.integer("ctx-size")
+                        : std::min(needed, model.config().max_positions().value_or(needed));
+  model.check_length(context, "--ctx-size");
+  if (static_cast<std::int64_t>(prompt) > context)
+    throw UserError(ExitCode::usage,
+                    {"prompt",
+                     fmt::format("has {} tokens; the context holds {}", prompt, context),
+                     {"shorten it, or raise --ctx-size"}});
+  // Rotations that depend on the length need a prompt in one piece, and so may images.
+  const std::int64_t longest = std::max<std::int64_t>(512, rows ? rows->longest_image() : 0);
+  return {.batch = options.num_beams,
+          .capacity = context,
+          .call_tokens = model.length_dependent_from() ? context : std::min(context, longest),
+          .dtype = *parse_dtype(a.text("dtype"))};
+}
+
+bool set_generation_option(std::string_view name, const std::string& value,
+                           const std::string& where, std::int64_t vocab_size,
+                           GenerateOptions& options) {
+  for (const GenerationKey& key : decode::generation_keys()) {
+    if (name.empty() || key.name != name || key.of_beams) continue;
+    const Option option = option_of(key, options);
+    GenerateOptions changed = options;
+    std::visit(Assign{read_values(key, option, value, where, options), where}, key.place(changed));
+    std::visit(CheckVocabulary{vocab_size, where}, key.place(changed));
+    options = std::move(changed);
+    return true;
+  }
+  return false;
+}
+
+bool read_switch(std::string_view name, std::string_view text, const std::string& where) {
+  if (text != "on" && text != "off")
+    throw UserError(ExitCode::usage,
+                    {where, fmt::format("'{}' must be on or off, got '{}'", name, text), {}});
+  return text == "on";
+}
+
+std::vector<std::pair<std::string, std::string>> list_generation_options(
+    const GenerateOptions& options) {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const GenerationKey& key : decode::generation_keys())
+    if (*key.name && !key.of_beams) out.emplace_back(key.name, decode::value_text(key, options));
+  return out;
+}
+
+}  // namespace lamina::cli

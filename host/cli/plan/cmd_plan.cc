@@ -1,0 +1,89 @@
+// lamina plan: what a model costs, from its description alone: parameters, memory, arithmetic.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/plan/report.h"
+#include "cli/shell/commands.h"
+#include "cli/shell/plugins.h"
+#include "decoder/call_limits.h"
+#include "inspect/plan/train_plan.h"
+#include "model/open.h"
+#include "model/teacher.h"
+#include "model/training.h"
+
+namespace lamina::cli {
+namespace {
+
+constexpr std::int64_t kContext = 4096;
+
+struct Subject {
+  std::unique_ptr<decoder::Model> model;
+  inspect::PlanOptions options;
+};
+
+// The model and, of a run file, what the run computes with.
+Subject find_planned(const Arguments& a) {
+  const std::string& path = a.positionals[0];
+  if (!config::is_run_file(path)) {
+    require_description(path);
+    Subject out{
+        std::move(model::open(path, plugin_catalog(a.globals),
+                              {.compress_tokens = decoder::uncompressed_tokens}, a.texts("set"))
+                      .model),
+        {}};
+    out.options.tokens = kContext;
+    const registry::EmbedSpec& embed = out.model->options().embed;
+    if (embed.positions == registry::Positions::learned)
+      out.options.tokens = std::min(out.options.tokens, embed.max_positions);
+    return out;
+  }
+  config::RunConfig c = config::load_run(path, {a.texts("set"), config::process_environment()});
+  auto model = model::open_trained(c, plugin_catalog(a.globals));
+  const inspect::PlanOptions options = inspect::plan_options(
+      c, *model, model::describe_teacher(c, plugin_catalog(a.globals), *model));
+  return {std::move(model), options};
+}
+
+int run_plan(const Arguments& a, const Machine& machine) {
+  machine.use_threads(a.globals.threads);
+  auto [model, options] = find_planned(a);
+  if (a.has("batch")) options.batch = a.integer("batch");
+  if (a.has("context")) options.tokens = a.integer("context");
+  if (a.has("dtype")) options.dtype = *parse_dtype(a.text("dtype"));
+  model->check_length(options.tokens, a.has("context") ? "--context" : "data.sequence_length");
+  inspect::ModelPlan plan = inspect::plan_model(*model, options, machine.backend);
+  const std::string& name = a.positionals[0];
+  print(a.flag("json") ? plan_json(name, plan) : plan_text(name, plan));
+  return 0;
+}
+
+}  // namespace
+
+Command plan_command() {
+  return {
+      .name = "plan",
+      .summary = "shows what a model costs: parameters, memory, arithmetic",
+      .details =
+          "Prints parameters (all, and those that one token uses), a picture of the stack, bytes "
+          "of weights and decode state, operations per token, and the activations that each "
+          "rematerialisation policy of training needs, as the memory planner lays them out. Reads "
+          "a description only: no weights, no data.",
+      .options = {dtype_option({}, "Type to compute in. Default: the run file's, or bfloat16."),
+                  integer_option("batch", 'b', {},
+                                 "Rows at once. Default: the run file's microbatch, or 1.", 1,
+                                 decoder::kMaxTokens),
+                  integer_option("context", 'c', {},
+                                 "Tokens per row, and of the decode state. Default: the run file's "
+                                 "sequence length, or 4096 within the model's positions.",
+                                 1, decoder::kMaxTokens),
+                  set_option(), json_option()},
+      .positionals = {{.name = "RUN.toml|MODEL",
+                       .doc = "A run file, a model file or a directory with a model."}},
+      .examples = {"lamina plan configs/models/gpt2-124m.toml",
+                   "lamina plan configs/train/quickstart.toml --set train.microbatch_size=4",
+                   "lamina plan my-model --json"},
+      .run = run_plan};
+}
+
+}  // namespace lamina::cli

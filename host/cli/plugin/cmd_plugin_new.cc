@@ -1,0 +1,107 @@
+// lamina plugin new: a copy of the template under a name of the user's.
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "cli/plugin/plugin_sources.h"
+#include "cli/shell/commands.h"
+#include "core/system_error.h"
+
+namespace lamina::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Keywords of C++20, alternative tokens and names with a meaning in some place; then names that
+// headers, compilers or lamina have for something else.
+constexpr std::string_view kTaken =
+    " alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t "
+    "char32_t char8_t class co_await co_return co_yield compl concept const const_cast "
+    "consteval constexpr constinit continue decltype default delete do double dynamic_cast "
+    "else enum explicit export extern false final float for friend goto if import inline int "
+    "long module mutable namespace new noexcept not not_eq nullptr operator or or_eq "
+    "override private protected public register reinterpret_cast requires return short "
+    "signed sizeof static static_assert static_cast struct switch template this thread_local "
+    "throw true try typedef typeid typename union unsigned using virtual void volatile "
+    "wchar_t while xor xor_eq "
+    "assert errno lamina linux main nullptr_t sdk std stderr stdin stdout unix ";
+
+// Whether a namespace of that name may clash: with a word of C++, with a type of the C library
+// (they end in _t), or with one of its functions, such as exp or index.
+bool is_taken(const std::string& name) {
+  return kTaken.find(" " + name + " ") != kTaken.npos || name.ends_with("_t") ||
+         dlsym(RTLD_DEFAULT, name.c_str()) != nullptr;
+}
+
+// The name becomes a namespace, a target and a folder.
+void check_name(const std::string& name) {
+  const auto fail = [&](std::string what) {
+    throw UserError(
+        ExitCode::usage,
+        {"plugin new", fmt::format("'{}' {}", name, what), {"choose a name like 'my_family'"}});
+  };
+  const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+  });
+  if (name.empty() || !plain || !(name[0] >= 'a' && name[0] <= 'z') || name.size() > 64)
+    fail(
+        "is not a name for a plugin; it must be lower-case letters, digits and '_', at most 64, "
+        "beginning with a letter");
+  if (name.find("__") != name.npos) fail("has two underscores in a row; C++ reserves such names");
+  if (is_taken(name)) fail("is a name of C++, its library or lamina; it becomes a namespace");
+}
+
+int make(const Arguments& arguments, const Machine&) {
+  const std::string& name = arguments.positionals[0];
+  check_name(name);
+  const fs::path to = fs::path(arguments.text("dir")) / name;
+  std::error_code error;
+  if (fs::exists(fs::symlink_status(to, error)))
+    throw UserError(ExitCode::usage, {to.string(),
+                                      "exists already; nothing is overwritten",
+                                      {"choose another name, or another folder with --dir"}});
+  if (!fs::create_directories(to, error))
+    throw UserError(ExitCode::usage,
+                    {to.string(),
+                     fmt::format("cannot be made: {}", system_error_text(error.value())),
+                     {"choose another folder with --dir"}});
+  try {
+    copy_plugin_sources(arguments.has("from") ? arguments.text("from") : "", to, name);
+  } catch (...) {
+    fs::remove_all(to, error);
+    throw;
+  }
+  print(
+      fmt::format("{0}\n"
+                  "  model.cc holds the equations. To build, check and look at it:\n"
+                  "    cmake -S {0} -B {0}/build -DCMAKE_PREFIX_PATH=<where lamina is installed>\n"
+                  "    cmake --build {0}/build && ctest --test-dir {0}/build\n"
+                  "    lamina plugin inspect {0}/build/lib/lamina/plugins/{1}.lamina.so\n",
+                  to.string(), name));
+  return 0;
+}
+
+}  // namespace
+
+Command plugin_new_command() {
+  return {.name = "plugin new",
+          .summary = "starts a plugin from the template",
+          .details =
+              "Makes the folder DIR/NAME with a complete decoder that builds as it is, a small "
+              "model, and a test that `lamina plugin check` passes it.",
+          .options = {{.key = {.name = "dir",
+                               .type = Type::string,
+                               .preset = Value("."),
+                               .doc = "The folder to make it in."},
+                       .value = "DIR"},
+                      text_option("from", 0, "PLUGIN",
+                                  "Start from the sources of a plugin of lamina instead.")},
+          .positionals = {{.name = "NAME", .doc = "The family's name, eg: my_family."}},
+          .examples = {"lamina plugin new my_family", "lamina plugin new my_family --dir models"},
+          .run = make};
+}
+
+}  // namespace lamina::cli

@@ -1,0 +1,33 @@
+// lamina plugin ops: what blocks of a plugin may be made of.
+#include <fmt/format.h>
+
+#include "cli/shell/commands.h"
+#include "cli/shell/text.h"
+#include "ops/reference.h"
+#include "ops/registry.h"
+
+namespace lamina::cli {
+namespace {
+
+int run_ops(const Arguments& arguments, const Machine&) {
+  if (arguments.flag("markdown")) return print(ops::reference_page()), 0;
+  std::string out;
+  for (const Op& op : ops::all())
+    if (!op.host_only()) out += fmt::format("{:<22}{}\n", op.name, op.doc);
+  print(out);
+  return 0;
+}
+
+}  // namespace
+
+Command plugin_ops_command() {
+  return {.name = "plugin ops",
+          .summary = "lists the ops that blocks of a plugin are made of",
+          .details = "One line per op; docs/ops.md has their attributes, gradients and states.",
+          .options =
+              {{.key = {.name = "markdown", .type = Type::boolean, .doc = "Print docs/ops.md."}}},
+          .examples = {"lamina plugin ops"},
+          .run = run_ops};
+}
+
+}  // namespace lamina::cli

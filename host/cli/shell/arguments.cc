@@ -1,0 +1,287 @@
+#include "cli/shell/arguments.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/program_options.hpp>
+#include <charconv>
+
+#include "cli/shell/parse.h"
+#include "core/error.h"
+#include "core/printable.h"
+#include "core/suggest.h"
+
+namespace lamina::cli {
+
+namespace po = boost::program_options;
+
+void refuse_usage(std::string what, std::vector<std::string> notes) {
+  throw UserError(ExitCode::usage, {"", std::move(what), std::move(notes)});
+}
+
+bool takes_value(const Option& option) { return option.key.type != Type::boolean; }
+
+const Option* find_option(const std::vector<Option>& options, std::string_view word) {
+  if (word.starts_with("--")) {
+    std::string name(word.substr(2, word.find('=') - 2));
+    std::replace(name.begin(), name.end(), '_', '-');
+    for (const Option& option : options) {
+      if (option.key.name == name) return &option;
+      if (option.negatable && "no-" + option.key.name == name) return &option;
+      for (const std::string& alias : option.key.aliases)
+        if (alias == name) return &option;
+    }
+  } else if (word.size() >= 2 && word[0] == '-') {
+    for (const Option& option : options)
+      if (option.short_name == word[1]) return &option;
+  }
+  return nullptr;
+}
+
+namespace {
+
+std::string shown(const Option& option) { return "--" + option.key.name; }
+
+std::vector<std::string> option_words(const std::vector<Option>& options) {
+  std::vector<std::string> out;
+  for (const Option& option : options) {
+    out.push_back("--" + option.key.name);
+    for (const std::string& alias : option.key.aliases) out.push_back("--" + alias);
+    if (option.negatable) out.push_back("--no-" + option.key.name);
+  }
+  return out;
+}
+
+// A number as typed in plain decimal form, else the text itself for the error message.
+Value typed_value(const Option& option, const std::string& text) {
+  const char *first = text.data(), *last = text.data() + text.size();
+  if (option.key.type == Type::integer || option.key.type == Type::number) {
+    std::int64_t integer = 0;
+    if (auto [end, error] = std::from_chars(first, last, integer);
+        error == std::errc() && end == last)
+      return integer;
+    double number = 0;
+    if (auto [end, error] = std::from_chars(first, last, number);
+        error == std::errc() && end == last)
+      return number;
+  }
+  return text;
+}
+
+Value checked_value(const Option& option, const std::string& text) {
+  auto checked = check_option(option, shown(option), text);
+  if (auto* wrong = std::get_if<ErrorText>(&checked))
+    refuse_usage(std::move(wrong->what), std::move(wrong->notes));
+  return std::get<Value>(std::move(checked));
+}
+
+void describe(po::options_description& out, const Option& option) {
+  // Values are taken as text and checked later; composing lets us word the error about two.
+  auto add = [&](const std::string& name, bool with_value) {
+    if (with_value)
+      out.add_options()(name.c_str(), po::value<std::vector<std::string>>()->composing(), "");
+    else
+      out.add_options()(name.c_str(),
+                        po::value<std::vector<std::string>>()->composing()->zero_tokens(), "");
+  };
+  std::string name = option.key.name;
+  if (option.short_name) name += fmt::format(",{}", option.short_name);
+  add(name, takes_value(option));
+  for (const std::string& alias : option.key.aliases) add(alias, takes_value(option));
+  if (option.negatable) add("no-" + option.key.name, false);
+}
+
+}  // namespace
+
+std::variant<Value, ErrorText> check_option(const Option& option, const std::string& shown,
+                                            const std::string& text) {
+  if (option.key.type == Type::string && option.key.choices.empty()) return Value(text);
+  return config::check_value(option.key, shown, typed_value(option, text), text);
+}
+
+void refuse_option(const std::vector<Option>& options, const std::string& word) {
+  std::string typed = word.substr(0, word.find('='));
+  std::string nearest = nearest_name(typed, option_words(options));
+  refuse_usage(
+      fmt::format("unknown option '{}'", printable(typed)),
+      {nearest.empty() ? "-h lists the options" : fmt::format("did you mean '{}'?", nearest)});
+}
+
+// Builds Arguments: the only code that writes their private parts.
+class CommandLine {
+ public:
+  explicit CommandLine(const Command& command) : command_(command), options_(command.options) {
+    options_.insert(options_.end(), global_options().begin(), global_options().end());
+    for (const Option& option : options_) {
+      describe(description_, option);
+      if (option.key.preset) out_.presets_.emplace(option.key.name, *option.key.preset);
+    }
+    description_.add_options()(kPositional, po::value<std::vector<std::string>>(), "");
+  }
+
+  Arguments parse(std::vector<std::string> words) {
+    prepare(words);
+    for (const po::option& option : take_apart(words))
+      option.string_key == kPositional ? add_positional(option) : add_option(option);
+    check_options();
+    check_positionals();
+    set_globals();
+    return std::move(out_);
+  }
+
+ private:
+  static constexpr const char* kPositional = " argument";  // no user can type this name
+
+  // Spells option names with dashes. Refuses an option in the place of a value, which the library
+  // would take for the value; --stop=--loud says that it is one.
+  void prepare(std::vector<std::string>& words) const {
+    const Option* waiting = nullptr;
+    for (std::string& word : words) {
+      if (word == "--") break;
+      const Option* option = find_option(options_, word);
+      bool exact = word.starts_with("--") || word.size() == 2;
+      if (waiting && option && exact) break;
+      if (waiting || !option || !exact) {
+        waiting = nullptr;
+        continue;
+      }
+      auto name_end = std::min(word.find('='), word.size());
+      if (word.size() > 2)
+        std::replace(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(name_end), '_', '-');
+      if (takes_value(*option) && name_end == word.size()) waiting = option;
+    }
+    if (waiting) refuse_missing_value(*waiting);
+  }
+
+  [[noreturn]] static void refuse_missing_value(const Option& option) {
+    refuse_usage(fmt::format("option '{}' needs {}", shown(option),
+                             option.value.empty() ? "a value" : option.value),
+                 {});
+  }
+
+  std::vector<po::option> take_apart(const std::vector<std::string>& words) {
+    using namespace po::command_line_style;
+    po::positional_options_description positional;
+    positional.add(kPositional, -1);
+    try {
+      return po::command_line_parser(words)
+          .options(description_)
+          .positional(positional)
+          .style(allow_long | allow_short | allow_dash_for_short | long_allow_adjacent |
+                 long_allow_next | short_allow_adjacent | short_allow_next | allow_sticky)
+          .run()
+          .options;
+    } catch (const po::unknown_option& e) {
+      refuse_option(options_, e.get_option_name());
+    } catch (const po::error_with_option_name& e) {
+      const Option* option = find_option(options_, e.get_option_name());
+      if (option && !takes_value(*option))
+        refuse_usage(fmt::format("option '{}' takes no value", e.get_option_name()), {});
+      if (option) refuse_missing_value(*option);
+      refuse_usage(e.what(), {"-h shows the usage"});
+    } catch (const po::error& e) {
+      refuse_usage(e.what(), {"-h shows the usage"});
+    }
+  }
+
+  void add_positional(const po::option& option) {
+    for (const std::string& value : option.value) out_.positionals.push_back(value);
+  }
+
+  void add_option(const po::option& parsed) {
+    const Option* option = find_option(options_, "--" + parsed.string_key);
+    LAMINA_ASSERT(option != nullptr);
+    std::vector<Value>& values = out_.values_[option->key.name];
+    if (!values.empty() && !option->repeatable)
+      refuse_usage(fmt::format("option '{}' is given twice", shown(*option)), {"keep one"});
+    if (takes_value(*option))
+      values.push_back(checked_value(*option, parsed.value.at(0)));
+    else
+      values.push_back(parsed.string_key != "no-" + option->key.name);
+  }
+
+  void check_options() const {
+    for (const Option& option : options_)
+      if (option.key.required && !out_.values_.contains(option.key.name))
+        refuse_usage(fmt::format("missing option '{} {}'", shown(option), option.value),
+                     {option.key.doc, fmt::format("see `lamina {} --help`", command_.name)});
+  }
+
+  void check_positionals() {
+    std::size_t required = 0;
+    for (const Positional& positional : command_.positionals) required += positional.required;
+    std::size_t count = out_.positionals.size();
+    if (count < required) {
+      const Positional& missing = command_.positionals[count];
+      refuse_usage(fmt::format("missing {}", missing.name),
+                   {missing.doc, fmt::format("see `lamina {} --help`", command_.name)});
+    }
+    bool unlimited = !command_.positionals.empty() && command_.positionals.back().repeatable;
+    if (count > command_.positionals.size() && !unlimited)
+      refuse_usage(fmt::format("unexpected argument '{}'",
+                               printable(out_.positionals[command_.positionals.size()])),
+                   {fmt::format("see `lamina {} --help`", command_.name)});
+  }
+
+  void set_globals() {
+    Globals& globals = out_.globals;
+    globals.quiet = out_.flag("quiet");
+    if (auto found = out_.values_.find("verbose"); found != out_.values_.end())
+      globals.verbosity = static_cast<int>(found->second.size());
+    const std::string& color = out_.text("color");
+    globals.color = color == "always"  ? ColorMode::always
+                    : color == "never" ? ColorMode::never
+                                       : ColorMode::automatic;
+    if (out_.has("threads")) globals.threads = static_cast<int>(out_.integer("threads"));
+    globals.plugins = out_.texts("plugin");
+    for (std::string paths : out_.texts("plugin-path")) {
+      if (paths.empty()) refuse_usage("option '--plugin-path' must name folders, got \"\"", {});
+      for (std::size_t colon = 0; colon != paths.npos; paths.erase(0, colon + 1)) {
+        colon = paths.find(':');
+        if (std::string path = paths.substr(0, colon); !path.empty())
+          globals.plugin_folders.push_back(path);
+        if (colon == paths.npos) break;
+      }
+    }
+  }
+
+  const Command& command_;
+  std::vector<Option> options_;
+  po::options_description description_;
+  Arguments out_;
+};
+
+Arguments parse_arguments(const Command& command, std::vector<std::string> words) {
+  return CommandLine(command).parse(std::move(words));
+}
+
+const Value& Arguments::value(std::string_view name) const {
+  if (auto found = values_.find(name); found != values_.end()) return found->second.back();
+  auto preset = presets_.find(name);
+  LAMINA_ASSERT(preset != presets_.end());
+  return preset->second;
+}
+
+bool Arguments::flag(std::string_view name) const {
+  if (!has(name) && !presets_.contains(name)) return false;
+  return std::get<bool>(value(name).data);
+}
+
+std::int64_t Arguments::integer(std::string_view name) const {
+  return std::get<std::int64_t>(value(name).data);
+}
+
+double Arguments::number(std::string_view name) const { return std::get<double>(value(name).data); }
+
+const std::string& Arguments::text(std::string_view name) const {
+  return std::get<std::string>(value(name).data);
+}
+
+std::vector<std::string> Arguments::texts(std::string_view name) const {
+  std::vector<std::string> out;
+  if (auto found = values_.find(name); found != values_.end())
+    for (const Value& value : found->second) out.push_back(std::get<std::string>(value.data));
+  return out;
+}
+
+}  // namespace lamina::cli

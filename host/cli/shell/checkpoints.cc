@@ -1,0 +1,48 @@
+#include "cli/shell/checkpoints.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "io/manifest.h"
+#include "train/loop/run_directory.h"
+
+namespace lamina::cli {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> checkpoints_of(const std::string& path) {
+  if (fs::is_directory(path)) {
+    std::vector<train::CheckpointEntry> entries = train::list_checkpoints(path);
+    std::ranges::copy(train::list_incomplete(path), std::back_inserter(entries));
+    std::ranges::stable_sort(entries, {}, &train::CheckpointEntry::step);
+    std::vector<std::string> out;
+    for (const train::CheckpointEntry& entry : entries) out.push_back(entry.path);
+    if (!out.empty()) return out;
+  }
+  return {train::resolve_model_directory(path)};
+}
+
+bool is_gone(const std::string& path) {
+  std::error_code ec;
+  return !fs::exists(path, ec) && !ec;
+}
+
+bool lacks_manifest(const std::string& path) {
+  return !fs::exists(fs::path(path) / io::kManifestName) &&
+         fs::exists(fs::path(path) / "optimizer.safetensors");
+}
+
+Option to_option() {
+  Option out = text_option("to", 0, "DIR", "The directory to write; it must not exist.");
+  out.key.required = true;
+  return out;
+}
+
+Option stored_type_option(std::string doc) { return dtype_option({}, std::move(doc)); }
+
+std::optional<DType> stored_type(const Arguments& a) {
+  if (!a.has("dtype")) return std::nullopt;
+  return parse_dtype(a.text("dtype"));
+}
+
+}  // namespace lamina::cli

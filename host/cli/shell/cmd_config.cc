@@ -1,0 +1,125 @@
+// lamina config show | explain: what a run file comes to, and what its keys mean.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/shell/commands.h"
+#include "cli/shell/text.h"
+#include "config/listing.h"
+#include "config/model_keys.h"
+#include "core/json_writer.h"
+#include "core/suggest.h"
+
+namespace lamina::cli {
+namespace {
+
+int show(const Arguments& arguments, const Machine&) {
+  config::RunConfig run = config::load_run(arguments.positionals[0],
+                                           {arguments.texts("set"), config::process_environment()});
+  std::vector<config::Entry> values = config::list_values(run);
+  print(arguments.flag("json") ? config::to_json(values) : config::to_toml(values));
+  return 0;
+}
+
+// "train.steps" -> LAMINA_TRAIN__STEPS; keys at the top of the file have no variable.
+std::string variable_of(const std::string& key) {
+  std::string out = "LAMINA_";
+  for (char c : key)
+    if (c == '.')
+      out += "__";
+    else
+      out += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return out;
+}
+
+std::string explain_key(const std::string& name, const Key& key) {
+  std::vector<std::pair<std::string, std::string>> rows = {{"type", config::type_text(key)}};
+  if (!key.unit.empty()) rows.emplace_back("unit", key.unit);
+  rows.emplace_back("default", config::preset_text(key));
+  if (std::string limits = config::limits_text(key); !limits.empty())
+    rows.emplace_back("limits", limits);
+  rows.emplace_back("resume", key.hot ? "may differ when a run is resumed"
+                                      : "must stay the same when a run is resumed");
+  std::string ways = fmt::format("--set {}=...", name);
+  if (name.find('.') != name.npos) ways += " or " + variable_of(name);
+  rows.emplace_back("override", ways);
+  return fmt::format("{}\n  {}\n{}", name, wrap(key.doc, 2), two_columns(rows));
+}
+
+std::string overview(const config::Schema& schema) {
+  std::string out;
+  for (const config::Section& section : schema.sections) {
+    std::string title = section.name.empty() ? "" : fmt::format("[{}] ", section.name);
+    out += wrap(title + section.doc, 0) + "\n";
+    std::vector<std::pair<std::string, std::string>> rows;
+    for (const Key& key : section.keys)
+      rows.emplace_back(fmt::format("{} = {}", key.name, config::preset_text(key)), key.doc);
+    out += two_columns(rows) + "\n";
+  }
+  return out + "`lamina config explain KEY` says more about one.\n";
+}
+
+std::string as_json(const config::Schema& schema) {
+  JsonWriter json(2);
+  json.begin_object();
+  for (const config::Section& section : schema.sections)
+    for (const Key& key : section.keys) {
+      json.key(config::dotted_name(section, key)).begin_object();
+      json.key("type").value(config::type_text(key)).key("unit").value(key.unit);
+      json.key("default");
+      key.preset ? json.raw(config::to_toml(*key.preset)) : json.null();
+      json.key("required").value(key.required).key("limits").value(config::limits_text(key));
+      json.key("hot").value(key.hot).key("doc").value(key.doc).end_object();
+    }
+  return json.end_object().text() + "\n";
+}
+
+int explain(const Arguments& arguments, const Machine&) {
+  const config::Schema& schema = config::documented_schema();
+  if (arguments.flag("markdown")) return print(config::reference_page(schema)), 0;
+  if (arguments.flag("json")) return print(as_json(schema)), 0;
+  if (arguments.positionals.empty()) return print(overview(schema)), 0;
+  const std::string& name = arguments.positionals[0];
+  const Key* key = schema.find(name);
+  if (!key) {
+    std::string nearest = nearest_name(name, schema.key_names());
+    throw UserError(ExitCode::usage,
+                    {"",
+                     fmt::format("unknown key '{}'", name),
+                     {nearest.empty() ? "`lamina config explain` lists the keys"
+                                      : fmt::format("did you mean '{}'?", nearest)}});
+  }
+  print(explain_key(name, *key));
+  return 0;
+}
+
+}  // namespace
+
+Command config_show_command() {
+  return {.name = "config show",
+          .summary = "prints every final value of a run file and where it came from",
+          .details =
+              "The output is a run file itself. Values come from the defaults, the model that "
+              "the run file names, the run file, the environment and --set; later ones win.",
+          .options = {set_option(), json_option()},
+          .positionals = {{.name = "RUN.toml", .doc = "The run file."}},
+          .examples = {"lamina config show configs/train/quickstart.toml",
+                       "lamina config show run.toml --set optimizer.lr=1e-3 --json"},
+          .run = show};
+}
+
+Command config_explain_command() {
+  return {.name = "config explain",
+          .summary = "says what the keys of run files mean: type, unit, default, limits",
+          .options = {json_option(),
+                      {.key = {.name = "markdown",
+                               .type = Type::boolean,
+                               .doc = "Print the reference page docs/config.md."}}},
+          .positionals = {{.name = "KEY",
+                           .doc = "eg: train.steps; all keys if left out.",
+                           .required = false}},
+          .examples = {"lamina config explain", "lamina config explain train.steps"},
+          .run = explain};
+}
+
+}  // namespace lamina::cli

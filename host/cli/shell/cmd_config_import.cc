@@ -1,0 +1,47 @@
+// lamina config import: a configuration of MaxText as a run file.
+#include <fmt/format.h>
+
+#include "cli/shell/commands.h"
+#include "cli/shell/terminal.h"
+#include "core/error.h"
+#include "imports/key_page.h"
+#include "imports/run_file.h"
+
+namespace lamina::cli {
+namespace {
+
+int run_import(const Arguments& a, const Machine&) {
+  if (a.flag("markdown")) return print(imports::key_tables()), 0;
+  if (a.positionals.empty())
+    throw UserError(ExitCode::usage, {"config import", "needs FILE.yml", {}});
+  const imports::Imported imported = imports::import_run(imports::read_configuration(
+      a.positionals[0], {a.positionals.begin() + 1, a.positionals.end()}));
+  for (const std::string& line : imported.said) fmt::print(stderr, "{}\n", line);
+  print(imported.toml);
+  return 0;
+}
+
+}  // namespace
+
+Command config_import_command() {
+  return {.name = "config import",
+          .summary = "turns a configuration of MaxText into a run file",
+          .details =
+              "Prints the run file. What is not carried over, or differs from what the file seems "
+              "to say, is listed on stderr, with the reason; a value that nothing here "
+              "computes is an error. base.yml must be beside the file, a folder up, or where "
+              "`base_config` says. docs/from_maxtext.md has the table of keys.",
+          .options = {{.key = {.name = "markdown",
+                               .type = Type::boolean,
+                               .doc = "Print the tables of docs/from_maxtext.md."}}},
+          .positionals = {{.name = "FILE.yml",
+                           .doc = "The configuration: a model's, one that names a model_name, or "
+                                  "base.yml, and KEY=VALUE as MaxText's command line takes them.",
+                           .required = false,
+                           .repeatable = true}},
+          .examples = {"lamina config import maxtext/configs/models/X.yml > run.toml",
+                       "lamina config import base.yml model_name=X steps=1000"},
+          .run = run_import};
+}
+
+}  // namespace lamina::cli

@@ -1,0 +1,166 @@
+// Everything here works without memory: constant text, write(2), _exit().
+#include "cli/shell/last_words.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <charconv>
+#include <exception>
+#include <new>
+#include <string_view>
+
+#include "cli/shell/terminal.h"
+#include "core/end_process.h"
+#include "core/error.h"
+#include "core/write_all.h"
+#include "registry/plugin_call.h"
+
+namespace lamina::cli {
+namespace {
+
+constexpr std::string_view kOutOfMemory = "error: out of memory\n";
+constexpr std::string_view kOutOfMemoryJson =
+    "{\"error\":{\"code\":7,\"class\":\"memory\",\"where\":\"\",\"what\":\"out of memory\","
+    "\"notes\":[]}}\n";
+
+void say(std::initializer_list<std::string_view> parts) noexcept {
+  for (std::string_view part : parts) (void)write_all(STDERR_FILENO, part);
+}
+
+[[noreturn]] void quit(ExitCode code) noexcept { end_process(static_cast<int>(code)); }
+
+// Set once operator new has failed: where the language or a library ends the process for an
+// exception that nobody sees, it was that one.
+std::atomic<bool> ran_out{false};
+
+void on_no_memory() {
+  ran_out = true;
+  throw std::bad_alloc();
+}
+
+[[noreturn]] void on_terminate() noexcept {
+  if (!std::current_exception() && ran_out)
+    quit(static_cast<ExitCode>(report_out_of_memory(false)));
+  if (!std::current_exception()) {
+    say({"internal error: terminated; please report\n"});
+    quit(ExitCode::unclassified);
+  }
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    quit(static_cast<ExitCode>(report_out_of_memory(false)));
+  } catch (const Error& e) {
+    say({"error: ", e.what(), "\n"});
+    quit(e.code());
+  } catch (const std::exception& e) {
+    say({"internal error: ", e.what(), "; please report\n"});
+  } catch (...) {
+    say({"internal error: an exception of no known type; please report\n"});
+  }
+  quit(ExitCode::unclassified);
+}
+
+constexpr std::array<std::pair<int, std::string_view>, 5> kCrashes = {
+    {{SIGSEGV, "segmentation fault"},
+     {SIGBUS, "bus error"},
+     {SIGFPE, "arithmetic exception"},
+     {SIGILL, "illegal instruction"},
+     {SIGABRT, "aborted"}}};
+
+extern "C" void on_crash(int signal) {
+  // libstdc++ 12 destroys what was never made where copying a std::variant throws: the crash that
+  // follows is not what went wrong.
+  if (memory_ran_out()) quit(static_cast<ExitCode>(report_out_of_memory(false)));
+  const std::string_view call = registry::running_plugin_call();
+  for (const auto& [number, name] : kCrashes)
+    if (number == signal && !call.empty()) {
+      say({"\nerror: ", call, " died: ", name, "\n"});
+      quit(ExitCode::plugin);
+    } else if (number == signal)
+      say({"\ninternal error: ", name,
+           ": where memory or stack is limited (`ulimit -a`), give more; otherwise please "
+           "report\n"});
+  raise(signal);  // blocked until this returns; then SA_RESETHAND has given it back its effect
+}
+
+// A crash of the main thread may be that its stack is used up.
+alignas(64) std::array<char, 32 * 1024> crash_stack;
+
+void catch_crash(int signal) {
+  struct sigaction before {};
+  sigaction(signal, nullptr, &before);
+  if (before.sa_handler != SIG_DFL) return;  // a sanitizer's
+  struct sigaction action {};
+  action.sa_handler = on_crash;
+  action.sa_flags = SA_ONSTACK | static_cast<int>(SA_RESETHAND);
+  sigemptyset(&action.sa_mask);
+  sigaction(signal, &action, nullptr);
+}
+
+// What the deepest calls take, with room for those of libraries.
+constexpr rlim_t kStackBytes = rlim_t{1} << 20, kMinStackBytes = rlim_t{256} << 10;
+
+// In place of the C library's: a plugin that calls it would end the program without a word, and
+// with an exit code of its own.
+[[noreturn]] void end_unless_plugin(std::string_view function, int code) noexcept {
+  registry::refuse_exit(function);
+  end_process(code);
+}
+
+}  // namespace
+
+extern "C" [[gnu::visibility("default")]] void _exit(int code) { end_unless_plugin("_exit", code); }
+extern "C" [[gnu::visibility("default")]] void _Exit(int code) noexcept {
+  end_unless_plugin("_Exit", code);
+}
+
+int report_out_of_memory(bool json) noexcept {
+  say({kOutOfMemory});
+  if (json) (void)write_all(output_descriptor(), kOutOfMemoryJson);
+  return static_cast<int>(ExitCode::memory);
+}
+
+bool memory_ran_out() noexcept { return ran_out; }
+
+void install_last_words() {
+  std::set_terminate(on_terminate);
+  std::set_new_handler(on_no_memory);
+  stack_t stack{};
+  stack.ss_sp = crash_stack.data();
+  stack.ss_size = crash_stack.size();
+  sigaltstack(&stack, nullptr);
+  for (const auto& [number, name] : kCrashes) catch_crash(number);
+}
+
+void require_stack() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_STACK, &limit) != 0) return;
+  if (limit.rlim_cur < kStackBytes) {
+    // The main thread's stack grows up to the limit as it is then, not as it was at the start.
+    limit.rlim_cur = std::min(limit.rlim_max, kStackBytes);
+    setrlimit(RLIMIT_STACK, &limit);
+    getrlimit(RLIMIT_STACK, &limit);
+  }
+  if (limit.rlim_cur < kMinStackBytes) {
+    std::array<char, 24> number;
+    char* end = std::to_chars(number.begin(), number.end(), limit.rlim_cur >> 10).ptr;
+    say({"error: stack: at most ",
+         {number.data(), end},
+         " KiB are allowed; at least 256 KiB are needed\n  raise the limit: `ulimit -s 8192`\n"});
+    quit(ExitCode::memory);
+  }
+  pthread_attr_t attributes;
+  std::size_t thread_bytes = 0;
+  if (pthread_getattr_default_np(&attributes) != 0) return;
+  if (pthread_attr_getstacksize(&attributes, &thread_bytes) == 0 && thread_bytes < kStackBytes &&
+      pthread_attr_setstacksize(&attributes, kStackBytes) == 0)
+    pthread_setattr_default_np(&attributes);
+  pthread_attr_destroy(&attributes);
+}
+
+}  // namespace lamina::cli

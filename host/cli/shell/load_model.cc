@@ -1,0 +1,18 @@
+#include "cli/shell/load_model.h"
+
+#include "cli/shell/plugins.h"
+
+namespace lamina::cli {
+
+model::Loaded load_model(const std::string& path, const Globals& globals, DType dtype,
+                         const Machine& machine, const model::WeightChoice& choice) {
+  machine.set_threads(globals.threads.value_or(0), /*pinned=*/false);
+  const model::FindPlugins plugins = [&globals]() -> const registry::Catalog& {
+    return plugin_catalog(globals);
+  };
+  model::Loaded out = model::load(path, plugins, dtype, machine.backend, choice);
+  machine.use_threads(globals.threads);
+  return out;
+}
+
+}  // namespace lamina::cli

@@ -1,0 +1,148 @@
+// Dispatch, and the one place where errors become text and exit codes.
+#include "cli/shell/run.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <new>
+
+#include "cli/shell/exit_codes.h"
+#include "cli/shell/help.h"
+#include "cli/shell/last_words.h"
+#include "cli/shell/parse.h"
+#include "cli/shell/version.h"
+#include "core/error.h"
+#include "core/json_writer.h"
+#include "core/log.h"
+#include "core/printable.h"
+#include "core/write_all.h"
+
+namespace lamina::cli {
+namespace {
+
+constexpr int kBrokenPipe = 128 + 13;  // what a shell reports for death by SIGPIPE
+
+std::string json_error(ExitCode code, const ErrorText& text) {
+  JsonWriter json;
+  json.begin_object().key("error").begin_object();
+  json.key("code").value(static_cast<int>(code)).key("class").value(name_of(code));
+  json.key("where").value(text.where).key("what").value(text.what).key("notes").begin_array();
+  for (const std::string& note : text.notes) json.value(note);
+  return json.end_array().end_object().end_object().text() + "\n";
+}
+
+// Reports an error and returns its exit code. Line feeds in the error's parts come from outside.
+int report(ExitCode code, const ErrorText& text, ColorMode color, bool json,
+           bool internal = false) {
+  const auto whole = [](const std::string& part) { return printable(part, part.size()); };
+  std::string formatted =
+      text.where.empty() ? whole(text.what) : whole(text.where) + ": " + whole(text.what);
+  for (const std::string& note : text.notes) formatted += "\n  " + whole(note);
+  const char* label = internal ? "internal error:" : "error:";
+  (void)write_all(STDERR_FILENO, describe_terminal(STDERR_FILENO, color).color
+                                     ? fmt::format("\033[1;31m{}\033[0m {}\n", label, formatted)
+                                     : fmt::format("{} {}\n", label, formatted));
+  try {
+    if (json) print(json_error(code, text));
+  } catch (const std::exception&) {
+    // stdout is what failed; stderr has the words.
+  }
+  return static_cast<int>(code);
+}
+
+int report_plain(ExitCode code, std::string what, ColorMode color, bool json) {
+  ErrorText text{"", std::move(what), {}};
+  return report(code, text, color, json);
+}
+
+// Runs `action`; every way out is an exit code, or std::bad_alloc.
+template <typename Action>
+int reported(ColorMode color, bool json, Action action) {
+  try {
+    return action();
+  } catch (const BrokenPipe&) {
+    return kBrokenPipe;
+  } catch (const Error& e) {
+    if (memory_ran_out() && e.code() != ExitCode::memory) throw std::bad_alloc();
+    return report(e.code(), e.text(), color, json,
+                  dynamic_cast<const InternalError*>(&e) != nullptr);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::filesystem::filesystem_error& e) {
+    std::string path = e.path1().empty() ? "file system" : e.path1().string();
+    const bool memory = e.code() == std::errc::not_enough_memory;
+    return report_plain(memory ? ExitCode::memory : ExitCode::checkpoint,
+                        fmt::format("{}: {}", path, e.code().message()), color, json);
+  } catch (const std::exception& e) {
+    return report_plain(ExitCode::unclassified, e.what(), color, json);
+  }
+}
+
+// Likewise, also where the words of an error take more memory than is left.
+template <typename Action>
+int guarded(ColorMode color, bool json, Action action) {
+  try {
+    return reported(color, json, action);
+  } catch (const std::bad_alloc&) {
+    return report_out_of_memory(json);
+  }
+}
+
+std::string version_text(bool json) {
+  if (!json) return version_line() + "\n";
+  JsonWriter out;
+  out.begin_object().key("name").value("lamina").key("version").value(version().program);
+  return out.key("revision").value(version().revision).end_object().text() + "\n";
+}
+
+void set_log_level(const Globals& globals) {
+  if (globals.quiet) log::set_level(log::Level::warning);
+  if (globals.verbosity > 0) log::set_level(log::Level::debug);
+}
+
+int perform(const std::vector<Command>& commands, const Request& request, const Machine& machine) {
+  switch (request.kind) {
+    case Request::Kind::help:
+      print(request.command         ? command_help(*request.command)
+            : request.group.empty() ? program_help(commands)
+                                    : group_help(commands, request.group));
+      return 0;
+    case Request::Kind::version:
+      print(version_text(request.json));
+      return 0;
+    case Request::Kind::nothing:
+      (void)write_all(STDERR_FILENO, request.group.empty() ? program_help(commands)
+                                                           : group_help(commands, request.group));
+      return static_cast<int>(ExitCode::usage);
+    case Request::Kind::run:
+      set_log_level(request.arguments.globals);
+      return request.command->run(request.arguments, machine);
+  }
+  return static_cast<int>(ExitCode::unclassified);
+}
+
+bool asks_for_json(const std::vector<std::string>& words) {
+  for (const std::string& word : words)
+    if (word == "--" || word == "--json") return word == "--json";
+  return false;
+}
+
+}  // namespace
+
+int run_program(const std::vector<Command>& commands, const std::vector<std::string>& words,
+                const Machine& machine) {
+  Request request;
+  bool parsed = false;
+  int code = guarded(ColorMode::automatic, asks_for_json(words), [&] {
+    request = parse_command_line(commands, words);
+    parsed = true;
+    return 0;
+  });
+  if (!parsed) return code;
+  return guarded(request.arguments.globals.color, request.json,
+                 [&] { return perform(commands, request, machine); });
+}
+
+}  // namespace lamina::cli

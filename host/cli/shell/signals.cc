@@ -1,0 +1,88 @@
+// Signal handlers that only set flags; everything in them is async-signal-safe.
+#include "cli/shell/signals.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "core/end_process.h"
+
+namespace lamina::cli {
+namespace {
+
+std::atomic<int> stop{0};
+std::atomic<bool> save{false}, interrupt{false};
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+extern "C" void on_stop(int signal) {
+  int none = 0;
+  if (!stop.compare_exchange_strong(none, signal)) end_process(128 + signal);
+  static constexpr char kText[] = "\nstopping after this step; once more to quit at once\n";
+  [[maybe_unused]] ssize_t written = write(STDERR_FILENO, kText, sizeof kText - 1);  // never waits
+}
+
+extern "C" void on_save(int) { save = true; }
+extern "C" void on_interrupt(int) { interrupt = true; }
+
+// Of a signal that the parent ignored: not for the terminal's Ctrl-C, but for who asks by name.
+extern "C" void on_stop_sent(int signal, siginfo_t* from, void*) {
+  const bool by_process = from->si_code <= 0;  // SI_USER, SI_TKILL, SI_QUEUE
+  if (by_process) on_stop(signal);
+}
+
+bool is_ignored(int signal) {
+  struct sigaction before {};
+  sigaction(signal, nullptr, &before);
+  return before.sa_handler == SIG_IGN;
+}
+
+void install(int signal, struct sigaction action) {
+  action.sa_flags |= SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  sigaction(signal, &action, nullptr);
+  // A parent may have blocked it.
+  sigset_t one;
+  sigemptyset(&one);
+  sigaddset(&one, signal);
+  pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
+}
+
+void install(int signal, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  install(signal, action);
+}
+
+}  // namespace
+
+void catch_save_signals() {
+  for (int signal : {SIGUSR1, SIGUSR2}) install(signal, on_save);
+}
+
+void catch_stop_signals() {
+  if (is_ignored(SIGINT)) {
+    struct sigaction action {};
+    action.sa_sigaction = on_stop_sent;
+    action.sa_flags = SA_SIGINFO;
+    install(SIGINT, action);
+  } else {
+    install(SIGINT, on_stop);
+  }
+  for (int signal : {SIGTERM, SIGHUP})
+    if (!is_ignored(signal)) install(signal, on_stop);
+}
+
+void catch_interrupts() { install(SIGINT, on_interrupt); }
+
+bool take_interrupt() { return interrupt.exchange(false); }
+
+int stop_signal() { return stop; }
+
+void end_if_asked() {
+  if (stop_signal() != 0) throw StopAsked{};
+}
+
+bool take_save_request() { return save.exchange(false); }
+
+}  // namespace lamina::cli

@@ -1,0 +1,115 @@
+// Terminal properties from the descriptor and the environment; unbuffered, checked output.
+#include "cli/shell/terminal.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <string>
+
+#include "core/error.h"
+#include "core/printable.h"
+#include "core/system_error.h"
+#include "core/write_all.h"
+#include "io/destination.h"
+
+namespace lamina::cli {
+namespace {
+
+int output = STDOUT_FILENO;
+
+bool is_set(const char* name) {
+  const char* value = std::getenv(name);
+  return value && *value;
+}
+
+int columns_of(int descriptor) {
+  constexpr int kMin = 20, kUnknown = 80;
+  winsize size{};
+  if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    return std::max<int>(size.ws_col, kMin);
+  const char* text = std::getenv("COLUMNS");
+  int columns = text ? std::atoi(text) : 0;
+  return columns > 0 ? std::clamp(columns, kMin, 1000) : kUnknown;
+}
+
+}  // namespace
+
+Terminal describe_terminal(int descriptor, ColorMode mode) {
+  if (descriptor == STDOUT_FILENO) descriptor = output;
+  Terminal out;
+  out.is_terminal = isatty(descriptor) == 1;
+  const char* term = std::getenv("TERM");
+  bool dumb = !term || !*term || std::string_view(term) == "dumb";
+  out.animated = out.is_terminal && !dumb && !is_set("CI");
+  out.color = mode == ColorMode::always || (mode == ColorMode::automatic && !is_set("NO_COLOR") &&
+                                            (is_set("CLICOLOR_FORCE") || out.animated));
+  out.columns = columns_of(descriptor);
+  return out;
+}
+
+void print(std::string_view text) { print_bytes(printable_lines(text)); }
+
+void print_bytes(std::string_view text) {
+  const int failure = write_all(output, text);
+  if (failure == EPIPE) throw BrokenPipe();
+  if (failure != 0)
+    throw UserError(ExitCode::checkpoint,
+                    {"stdout", "cannot write output: " + system_error_text(failure), {}});
+}
+
+std::string terminal_text(std::string_view text) {
+  // U+202A to U+202E and U+2066 to U+2069 override the direction of text.
+  const auto reverses = [](std::string_view rest) {
+    const auto last = static_cast<unsigned char>(rest[2]);
+    return (rest.starts_with("\xe2\x80") && last >= 0xaa && last <= 0xae) ||
+           (rest.starts_with("\xe2\x81") && last >= 0xa6 && last <= 0xa9);
+  };
+  std::string out;
+  const std::string shown = printable_lines(text);
+  for (std::size_t at = 0; at < shown.size(); ++at) {
+    const std::string_view rest = std::string_view(shown).substr(at);
+    if (rest.size() < 3 || !reverses(rest)) {
+      out += shown[at];
+      continue;
+    }
+    for (const char byte : rest.substr(0, 3))
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+    at += 2;
+  }
+  return out;
+}
+
+void print_model_text(std::string_view text, bool raw) {
+  if (!raw && isatty(output) == 1)
+    print_bytes(terminal_text(text));
+  else
+    print_bytes(text);
+}
+
+int output_descriptor() noexcept { return output; }
+
+void keep_output_apart() {
+  const int kept = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  if (kept < 0) return;
+  if (dup2(STDERR_FILENO, STDOUT_FILENO) == STDOUT_FILENO)
+    io::move_standard_output(output = kept);
+  else
+    close(kept);
+}
+
+void repair_standard_descriptors() {
+  for (int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) {
+      // The wrong direction for stdin and stdout: a prompt that cannot be read, or a result that
+      // would be lost, must be an error.
+      int opened = open("/dev/null", descriptor == STDOUT_FILENO ? O_RDONLY : O_WRONLY);
+      if (opened >= 0 && opened != descriptor) dup2(opened, descriptor), close(opened);
+    }
+}
+
+}  // namespace lamina::cli

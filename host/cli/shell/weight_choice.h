@@ -1,0 +1,15 @@
+// --adapter and --weights: which weights of a directory a command computes with.
+#pragma once
+
+#include "cli/shell/command.h"
+#include "model/open.h"
+
+namespace lamina::cli {
+
+// --weights model|ema
+Option weights_option();
+
+// Of a command with weights_option(), and perhaps with adapter_option().
+model::WeightChoice weight_choice(const Arguments& a);
+
+}  // namespace lamina::cli

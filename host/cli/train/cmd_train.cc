@@ -1,0 +1,136 @@
+// lamina train: trains the model of a run file.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <optional>
+
+#include "cli/shell/commands.h"
+#include "cli/shell/plugins.h"
+#include "cli/shell/signals.h"
+#include "cli/shell/version.h"
+#include "cli/shell/workers.h"
+#include "cli/train/train_plan.h"
+#include "cli/train/training_display.h"
+#include "config/listing.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "model/training.h"
+#include "train/loop/run.h"
+#include "train/loop/run_directory.h"
+
+namespace lamina::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What there is to say, and the exit code, when the stop came before the loop.
+int stopped_early(const Arguments& arguments, const std::string& run) {
+  const std::string newest = train::newest_checkpoint(run);
+  if (newest.empty()) {
+    log::info("stopped before the first step; nothing was done yet");
+    return 128 + stop_signal();
+  }
+  log::info("stopped before the first step; `{}` goes on from {}", resume_command(arguments),
+            newest);
+  return static_cast<int>(ExitCode::resumable);
+}
+
+// Whatever could refuse this run has had its chance: only now is something changed.
+void begin(train::Run& run, const decoder::Model& model, const config::RunConfig& c) {
+  run.check_directory();
+  log::set_file(c.run.out + "/log.txt");
+  log::info("{}, plugin {} {}", version_line(), model.family().plugin().id,
+            model.family().plugin().version);
+  if (!run.lock().problem().empty()) log::warning("{}", run.lock().problem());
+  if (c.schedule.warmup_steps > c.train.steps)  // as it is meant where few steps are tried
+    log::warning(
+        "{}: 'schedule.warmup_steps' is {}, more than 'train.steps' = {}: the learning rate never "
+        "reaches its peak",
+        c.values.where("schedule.warmup_steps"), c.schedule.warmup_steps, c.train.steps);
+  for (const std::string& change : run.resumption().changes()) log::info("{}", change);
+  for (const std::string& warning : run.resumption().set_aside()) log::warning("{}", warning);
+  run.start();
+}
+
+int train_run(const Arguments& arguments, const config::RunConfig& c, const Machine& machine) {
+  std::optional<std::pair<std::int64_t, std::int64_t>> steps;
+  if (arguments.has("profile")) steps = parse_profiled_steps(arguments.text("profile"));
+  machine.use_threads(arguments.globals.threads ? arguments.globals.threads : c.run.threads);
+  const std::string& resume = arguments.text("resume");
+  model::Training training =
+      model::open_training(c, plugin_catalog(arguments.globals),
+                           train::likely_checkpoint(resume, c.run.out), machine.backend);
+  const decoder::Model& model = *training.model;
+  train::Run run(c, model, resume, machine.backend,
+                 {.between = end_if_asked, .workers = workers(machine)},
+                 std::move(training.inherited));
+  std::optional<model::TextSamples> samples;
+  if (c.train.sample_every_steps > 0)
+    samples.emplace(model::training_samples(c), model, run.tokenizer(), machine.backend);
+  begin(run, model, c);
+  print_banner(model, c, run);
+  std::optional<TrainingProfile> profile;
+  if (steps) profile.emplace(*steps, c.run.out, run.loop(), machine);
+  return run_and_show(
+      arguments, c, model, run,
+      {samples ? &*samples : nullptr, profile ? &*profile : nullptr, machine.unpin_this_thread});
+}
+
+int run_train(const Arguments& arguments, const Machine& machine) {
+  catch_stop_signals();  // before anything that takes time
+  std::vector<std::string> sets = arguments.texts("set");
+  if (arguments.has("out"))
+    sets.push_back("run.out=" + config::toml_quote(fs::absolute(arguments.text("out")).string()));
+  const config::RunConfig c =
+      config::load_run(arguments.positionals[0], {sets, config::process_environment()});
+  if (arguments.flag("fit") || arguments.flag("dry-run"))
+    return show_train_plan(arguments, c, machine);
+  try {
+    return train_run(arguments, c, machine);
+  } catch (const StopAsked&) {
+    return stopped_early(arguments, c.run.out);
+  }
+}
+
+}  // namespace
+
+Command train_command() {
+  return {
+      .name = "train",
+      .summary = "trains the model of a run file",
+      .details =
+          "Writes metrics, log and checkpoints to the run directory. SIGINT or SIGTERM saves and "
+          "exits with 75; the same command line goes on from there, to the same bits. SIGUSR1 "
+          "saves and goes on.",
+      .options = {set_option(),
+                  {.key = {.name = "out",
+                           .type = Type::string,
+                           .doc = "The run directory; overrides run.out."},
+                   .short_name = 'o',
+                   .value = "DIR"},
+                  {.key = {.name = "resume",
+                           .type = Type::string,
+                           .preset = Value("auto"),
+                           .doc = "auto: from the newest checkpoint of the run directory that is "
+                                  "not damaged, if it has any; none; or a checkpoint: newer ones "
+                                  "are then set aside."},
+                   .value = "auto|none|PATH"},
+                  text_option("profile", 0, "steps=FIRST:LAST",
+                              "Time every kernel of these steps: a table on stderr, and "
+                              "profile.json in the run directory for trace viewers."),
+                  {.key = {.name = "dry-run",
+                           .type = Type::boolean,
+                           .doc = "Print what the run will take, data, memory and disk, and end."}},
+                  {.key = {.name = "fit",
+                           .type = Type::boolean,
+                           .doc = "Print the microbatch and rematerialisation with which the run "
+                                  "fits into the memory that is available, as lines for the run "
+                                  "file, and end."}},
+                  json_option()},
+      .positionals = {{.name = "RUN.toml", .doc = "The run file."}},
+      .examples = {"lamina train configs/train/quickstart.toml",
+                   "lamina train run.toml --set train.steps=100 --out runs/short"},
+      .run = run_train};
+}
+
+}  // namespace lamina::cli

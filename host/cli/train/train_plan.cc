@@ -1,0 +1,105 @@
+#include "cli/train/train_plan.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "cli/plan/dry_run.h"
+#include "cli/shell/plugins.h"
+#include "cli/shell/text.h"
+#include "cli/shell/units.h"
+#include "core/error.h"
+#include "core/json_writer.h"
+#include "data/load.h"
+#include "decoder/call_limits.h"
+#include "inspect/plan/train_plan.h"
+#include "model/teacher.h"
+#include "model/training.h"
+#include "train/loop/run.h"
+
+namespace lamina::cli {
+namespace {
+
+// Of what is available; the rest is for the data, the program itself and others.
+constexpr double kUsableShare = 0.9;
+
+std::string bytes(std::uint64_t n) { return bytes_text(static_cast<double>(n)); }
+
+std::unique_ptr<decoder::Model> model_of(const Arguments& a, const config::RunConfig& run) {
+  auto model = model::open_trained(run, plugin_catalog(a.globals));
+  decoder::check_training_length(*model, run.data.sequence_length, "data.sequence_length");
+  return model;
+}
+
+std::string fit_text(const inspect::Fit& fit, const config::RunConfig& run,
+                     std::uint64_t available) {
+  std::string out =
+      fmt::format("# {} of {} available; {}", bytes(fit.memory_bytes), bytes(available),
+                  fit.microbatches == 1
+                      ? "one microbatch"
+                      : fmt::format("gradients of {} microbatches are added up", fit.microbatches));
+  if (fit.recomputed_flops_per_token > 0)
+    out += fmt::format("; {} operations per token are computed again",
+                       count_text(fit.recomputed_flops_per_token));
+  out += fmt::format("\n[train]\nbatch_size = {}\nmicrobatch_size = {}\nremat = \"{}\"\n",
+                     run.train.batch_size, fit.microbatch_size, fit.remat);
+  if (fit.async_checkpoints != run.checkpoint.async)
+    out += "[checkpoint]\nasync = false  # training waits while they are written\n";
+  return out;
+}
+
+std::string fit_json(const inspect::Fit& fit, std::uint64_t available) {
+  JsonWriter json(2);
+  json.begin_object().key("microbatch_size").value(fit.microbatch_size);
+  json.key("microbatches").value(fit.microbatches).key("remat").value(fit.remat);
+  json.key("async_checkpoints").value(fit.async_checkpoints);
+  json.key("memory_bytes").value(fit.memory_bytes).key("available_bytes").value(available);
+  json.key("recomputed_flops_per_token").value(fit.recomputed_flops_per_token).end_object();
+  return json.text() + "\n";
+}
+
+std::string show_fit(const Arguments& a, const decoder::Model& model, const config::RunConfig& run,
+                     const inspect::TeacherOfPlan& teacher, const Machine& machine,
+                     std::uint64_t available) {
+  const inspect::FitResult found = inspect::fit_training(
+      model, run, static_cast<std::size_t>(kUsableShare * static_cast<double>(available)),
+      machine.backend, teacher);
+  if (!found.fit)
+    throw UserError(
+        ExitCode::memory,
+        {a.positionals[0],
+         fmt::format("does not fit: it takes at least {}, and {} of {} available may be used",
+                     bytes(found.smallest_bytes),
+                     bytes_text(kUsableShare * static_cast<double>(available)), bytes(available)),
+         {"train fewer parameters ([lora]), shorter rows (data.sequence_length), or moments in "
+          "fewer bytes (optimizer.moments)"}});
+  return a.flag("json") ? fit_json(*found.fit, available) : fit_text(*found.fit, run, available);
+}
+
+}  // namespace
+
+int show_train_plan(const Arguments& a, const config::RunConfig& run, const Machine& machine) {
+  if (a.has("profile"))
+    throw UserError(ExitCode::usage, {"--profile",
+                                      "there are no steps to time with --dry-run or --fit",
+                                      {"leave one of them out"}});
+  machine.use_threads(a.globals.threads ? a.globals.threads : run.run.threads);
+  const auto model = model_of(a, run);
+  const inspect::TeacherOfPlan teacher =
+      model::describe_teacher(run, plugin_catalog(a.globals), *model);
+  const std::uint64_t available = machine.available_memory();
+  if (a.flag("fit")) {
+    print(show_fit(a, *model, run, teacher, machine, available));
+    return 0;
+  }
+  const config::DataSection section = train::data_section(run);
+  const auto tokenizer = data::load_tokenizer(section);
+  DryRun found{.plan = inspect::plan_training(*model, run, machine.backend, teacher)};
+  found.program_bytes = machine.resident_memory();  // before data are looked at
+  found.available_bytes = available;
+  found.data = data::estimate_data(section, *tokenizer, model->vocab_size());
+  print(a.flag("json") ? dry_run_json(found) : dry_run_text(found, *model, run));
+  return 0;
+}
+
+}  // namespace lamina::cli

@@ -1,0 +1,15 @@
+// What `lamina train` says of a run that it does not begin: --dry-run, --fit.
+#pragma once
+
+#include "cli/shell/command.h"
+#include "config/run_config.h"
+
+namespace lamina::cli {
+
+// Prints steps, memory and disk of the run, or with --fit the lines for the run file with which it
+// fits. Reads no weights and no data, writes nothing. Throws UserError: exit 7 where no settings
+// fit, exit 2 for options that only a run has.
+int show_train_plan(const Arguments& arguments, const config::RunConfig& run,
+                    const Machine& machine);
+
+}  // namespace lamina::cli

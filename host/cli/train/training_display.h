@@ -1,0 +1,29 @@
+// What `lamina train` shows: a banner, progress, a curve, and what to do next.
+#pragma once
+
+#include <string>
+
+#include "cli/shell/command.h"
+#include "cli/train/training_profile.h"
+#include "model/text_samples.h"
+#include "train/loop/run.h"
+
+namespace lamina::cli {
+
+// The command line that resumes this run.
+std::string resume_command(const Arguments& a);
+
+void print_banner(const decoder::Model& model, const config::RunConfig& c, train::Run& run);
+
+// What a run does beside training; null: not that.
+struct Extras {
+  model::TextSamples* samples = nullptr;
+  TrainingProfile* profile = nullptr;
+  void (*begin_writer)() = nullptr;  // called first on the thread that writes checkpoints
+};
+
+// Runs the loop and shows it; the exit code.
+int run_and_show(const Arguments& arguments, const config::RunConfig& c,
+                 const decoder::Model& model, train::Run& run, const Extras& extras);
+
+}  // namespace lamina::cli

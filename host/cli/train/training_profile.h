@@ -1,0 +1,46 @@
+// lamina train --profile: what some steps do, kernel by kernel.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/shell/machine.h"
+#include "inspect/profile/profile.h"
+#include "train/loop/loop.h"
+
+namespace lamina::cli {
+
+// First and last step of "steps=10:12". Throws UserError (exit 2) for anything else.
+std::pair<std::int64_t, std::int64_t> parse_profiled_steps(const std::string& text);
+
+// Each kernel with its calls, time, share of all, and the rate at which it computes or moves bytes
+// with the share of the machine's limit: operations for products, else bytes. "" for no kernels.
+std::string kernel_table(const std::vector<inspect::KernelTime>& kernels, double read_bandwidth,
+                         double peak_f32, double peak_bf16);
+
+// Adds itself to the events of a loop; after the last of the steps writes RUN/profile.json and
+// logs the table. [one per loop; must stay where it is]
+class TrainingProfile {
+ public:
+  TrainingProfile(std::pair<std::int64_t, std::int64_t> steps, std::string run, train::Loop& loop,
+                  const Machine& machine)
+      : steps_(steps), run_(std::move(run)), loop_(loop), machine_(machine) {}
+
+  void begin_step(std::int64_t step);
+  void end_step(std::int64_t step);
+  // Also where the run ended before the last of the steps.
+  void finish();
+
+ private:
+  std::pair<std::int64_t, std::int64_t> steps_;
+  std::string run_;
+  train::Loop& loop_;
+  const Machine& machine_;
+  Trace trace_;
+  std::vector<inspect::Phase> phases_;
+  bool is_done_ = false;
+};
+
+}  // namespace lamina::cli

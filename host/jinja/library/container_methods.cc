@@ -1,0 +1,187 @@
+// Methods of lists, tuples, dicts, numbers, bytes and loops; and which kinds have which methods.
+#include <algorithm>
+#include <cmath>
+
+#include "jinja/library/methods.h"
+
+namespace lamina::jinja {
+namespace {
+
+using Call = const Arguments&;
+
+Value view(const char* name, Vector<Value> items) {
+  return Value::object(Kind::view, std::make_shared<List>(std::move(items), name));
+}
+
+Value dict_get(Interpreter&, const Value& self, Call call) {
+  const Parameters p(call, "get()", {"key", "default"});
+  const Value* found = self.as<Dict>().find(p.need(0));
+  return found ? *found : p.get(1) ? *p.get(1) : Value::none();
+}
+
+Value dict_items(Interpreter&, const Value& self, Call call) {
+  const Parameters p(call, "items()", {});
+  Vector<Value> items;
+  for (const auto& [key, value] : self.as<Dict>().entries())
+    items.push_back(Value::tuple({key, value}));
+  return view("dict_items", std::move(items));
+}
+
+Value dict_keys(Interpreter&, const Value& self, Call call) {
+  const Parameters p(call, "keys()", {});
+  return view("dict_keys", elements(self));
+}
+
+Value dict_values(Interpreter&, const Value& self, Call call) {
+  const Parameters p(call, "values()", {});
+  Vector<Value> items;
+  for (const auto& [key, value] : self.as<Dict>().entries()) items.push_back(value);
+  return view("dict_values", std::move(items));
+}
+
+Value copy(Interpreter&, const Value& self, Call call) {
+  const Parameters p(call, "copy()", {});
+  return self;  // values do not change
+}
+
+Value count(Interpreter&, const Value& self, Call call) {
+  const Parameters p(call, "count()", {"value"});
+  const Vector<Value> items = elements(self);
+  return Value::integer(std::count_if(items.begin(), items.end(),
+                                      [&](const Value& item) { return equals(item, p.need(0)); }));
+}
+
+Value index(Interpreter&, const Value& self, Call call) {
+  const Parameters p(call, "index()", {"value", "start", "stop"});
+  const Vector<Value> items = elements(self);
+  const auto size = static_cast<std::int64_t>(items.size());
+  const auto place = [&](std::size_t n, std::int64_t absent) {
+    const std::int64_t at = p.integer(n, absent);
+    return std::clamp<std::int64_t>(at < 0 ? at + size : at, 0, size);
+  };
+  for (std::int64_t i = place(1, 0); i < place(2, size); ++i)
+    if (equals(items[static_cast<std::size_t>(i)], p.need(0))) return Value::integer(i);
+  fail("{} is not in the list", to_utf8(repr(p.need(0))));
+}
+
+Value bit_length(Interpreter&, const Value& self, Call call) {
+  const Parameters p(call, "bit_length()", {});
+  Integer bits = 0;
+  for (Integer rest = self.whole(); rest != 0; rest /= 2) ++bits;
+  return Value::integer(bits);
+}
+
+Value conjugate(Interpreter&, const Value& self, Call) { return self; }
+
+Value is_integer(Interpreter&, const Value& self, Call call) {
+  const Parameters p(call, "is_integer()", {});
+  return Value::boolean(std::isfinite(self.real()) && self.real() == std::floor(self.real()));
+}
+
+Value decode(Interpreter&, const Value& self, Call call) {
+  const Parameters p(call, "decode()", {"encoding", "errors"});
+  return Value::string(self.as<Bytes>().bytes);
+}
+
+Value cycler_next(Interpreter&, const Value& self, Call call) {
+  const Parameters p(call, "next()", {});
+  auto& cycler = self.as<Cycler>();
+  Value value = cycler.items[cycler.at];
+  cycler.at = (cycler.at + 1) % cycler.items.size();
+  return value;
+}
+
+Value cycler_reset(Interpreter&, const Value& self, Call call) {
+  const Parameters p(call, "reset()", {});
+  self.as<Cycler>().at = 0;
+  return Value::none();
+}
+
+Value loop_cycle(Interpreter&, const Value& self, Call call) {
+  if (call.positional.empty()) fail("no items for cycling given");
+  const std::size_t at = self.as<Loop>().index;
+  return call.positional[(at ? at - 1 : 0) % call.positional.size()];
+}
+
+Value loop_changed(Interpreter&, const Value& self, Call call) {
+  auto& loop = self.as<Loop>();
+  const bool same_as_before =
+      loop.has_changed && std::equal(loop.last_changed.begin(), loop.last_changed.end(),
+                                     call.positional.begin(), call.positional.end(), equals);
+  loop.has_changed = true;
+  if (!loop.over) loop.last_changed = call.positional;
+  return Value::boolean(!same_as_before);
+}
+
+constexpr Method kDict[] = {{"get", dict_get},
+                            {"items", dict_items},
+                            {"keys", dict_keys},
+                            {"values", dict_values},
+                            {"copy", copy}};
+constexpr Method kList[] = {{"count", count}, {"index", index}, {"copy", copy}};
+constexpr Method kTuple[] = {{"count", count}, {"index", index}};
+constexpr Method kInteger[] = {{"bit_length", bit_length}, {"conjugate", conjugate}};
+constexpr Method kReal[] = {{"is_integer", is_integer}, {"conjugate", conjugate}};
+constexpr Method kBytes[] = {{"decode", decode}};
+constexpr Method kCycler[] = {{"next", cycler_next}, {"reset", cycler_reset}};
+constexpr Method kLoopMethods[] = {{"cycle", loop_cycle}, {"changed", loop_changed}};
+
+const Method* find_method(const Value& self, std::string_view name) {
+  const auto search = [&](std::span<const Method> methods) -> const Method* {
+    const auto at = std::find_if(methods.begin(), methods.end(),
+                                 [&](const Method& method) { return method.name == name; });
+    return at == methods.end() ? nullptr : &*at;
+  };
+  if (!self.is(Kind::string)) return search(container_methods(self.kind()));
+  if (const Method* method = search(string_methods())) return method;
+  return search(string_properties());
+}
+
+}  // namespace
+
+std::span<const Method> container_methods(Kind kind) {
+  switch (kind) {
+    case Kind::dict:
+      return kDict;
+    case Kind::list:
+      return kList;
+    case Kind::tuple:
+    case Kind::range:
+      return kTuple;
+    case Kind::integer:
+    case Kind::boolean:
+      return kInteger;
+    case Kind::real:
+      return kReal;
+    case Kind::bytes:
+      return kBytes;
+    case Kind::cycler:
+      return kCycler;
+    case Kind::loop:
+      return kLoopMethods;
+    default:
+      return {};
+  }
+}
+
+bool has_method(const Value& self, std::string_view name) {
+  return find_method(self, name) != nullptr;
+}
+
+Value call_method(Interpreter& interpreter, const Value& self, std::string_view name,
+                  const Arguments& arguments, bool& found) {
+  const Method* method = find_method(self, name);
+  found = method != nullptr;
+  return found ? method->call(interpreter, self, arguments) : Value();
+}
+
+bool is_mutator(const Value& self, std::string_view name) {
+  const auto any = [name](std::initializer_list<std::string_view> names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  if (self.is(Kind::list))
+    return any({"append", "clear", "pop", "reverse", "insert", "sort", "extend", "remove"});
+  return self.is(Kind::dict) && any({"clear", "pop", "popitem", "setdefault", "update"});
+}
+
+}  // namespace lamina::jinja

@@ -1,0 +1,55 @@
+// The filters and tests that templates may use.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "jinja/values/objects.h"
+
+namespace lamina::jinja {
+
+// value | name(arguments)
+struct Filter {
+  std::string_view name;
+  Value (*apply)(Interpreter&, const Value&, const Arguments&);
+};
+
+// value is name(arguments)
+struct Test {
+  std::string_view name;
+  bool (*apply)(Interpreter&, const Value&, const Arguments&);
+};
+
+const Filter* find_filter(std::string_view name);
+const Test* find_test(std::string_view name);
+// With the nearest name there is.
+std::string describe_unknown_filter(std::string_view name);
+std::string describe_unknown_test(std::string_view name);
+
+// The arguments of a call by the names of its parameters. A Failure for too many, unknown ones, and
+// such as are given twice.
+class Parameters {
+ public:
+  Parameters(const Arguments& arguments, std::string_view function,
+             std::initializer_list<std::string_view> names);
+  // The n-th parameter's value; null where it is not given.
+  const Value* get(std::size_t n) const { return values_[n]; }
+  // Likewise; a Failure where it is not given.
+  const Value& need(std::size_t n) const;
+  bool flag(std::size_t n, bool absent) const;
+  std::int64_t integer(std::size_t n, std::int64_t absent) const;  // a Failure for other types
+
+ private:
+  std::string_view function_;
+  std::vector<std::string_view> names_;
+  Vector<const Value*> values_;
+};
+
+// An int that fits where sizes and positions are meant; a Failure for what is none.
+std::int64_t to_index(const Value& value);
+// A Failure for what is no string.
+const Text& need_text(const Value& value, std::string_view what);
+
+}  // namespace lamina::jinja

@@ -1,0 +1,136 @@
+// Filters that write other notations: JSON, HTML entities, URLs.
+#include "jinja/interpreter.h"
+#include "jinja/library/filters.h"
+#include "jinja/values/characters.h"
+
+namespace lamina::jinja {
+namespace {
+
+using Call = const Arguments&;
+
+// As transformers defines it for chat templates: json.dumps, without Jinja's HTML escapes.
+Value tojson(Interpreter&, const Value& value, Call call) {
+  const Parameters p(call, "tojson", {"ensure_ascii", "indent", "separators", "sort_keys"});
+  JsonStyle style;
+  style.ensure_ascii = p.flag(0, false);
+  style.sort_keys = p.flag(3, false);
+  if (const Value* indent = p.get(1); indent && !indent->is(Kind::none)) {
+    style.indent = indent->is(Kind::string) ? indent->text() : pad({}, to_index(*indent), 1, U' ');
+    style.item_separator = U",";
+  }
+  if (const Value* separators = p.get(2); separators && !separators->is(Kind::none)) {
+    const Vector<Value> both = elements(*separators);
+    if (both.size() != 2) fail("tojson: separators are two strings, eg (',', ':')");
+    style.item_separator = need_text(both[0], "a separator of tojson");
+    style.key_separator = need_text(both[1], "a separator of tojson");
+  }
+  return Value::string(to_json(value, style));
+}
+
+Value escape_filter(Interpreter&, const Value& value, Call call) {
+  const Parameters p(call, "escape", {});
+  return Value::string(escape(value), true);
+}
+
+Value forceescape(Interpreter&, const Value& value, Call call) {
+  const Parameters p(call, "forceescape", {});
+  return Value::string(escape(Value::string(str(value))), true);
+}
+
+Value safe(Interpreter&, const Value& value, Call call) {
+  const Parameters p(call, "safe", {});
+  return Value::string(str(value), true);
+}
+
+Text quote_url(const Value& value, bool of_query) {
+  Text out;
+  for (const Char c : str(value)) {
+    const Char code = code_of(c);
+    const bool plain = code < 0x80 && (is_letter(code) || is_decimal(code) ||
+                                       contains(of_query ? U"_.-~" : U"_.-~/", code));
+    if (plain) {
+      out += c;
+    } else if (of_query && code == ' ') {
+      out.push_back(Char{'+'} | (c & kGiven));
+    } else {
+      for (const char byte : to_utf8(TextView(&c, 1)))
+        out += to_text(fmt::format("%{:02X}", static_cast<unsigned char>(byte)), (c & kGiven) != 0);
+    }
+  }
+  return out;
+}
+
+Value urlencode(Interpreter&, const Value& value, Call call) {
+  const Parameters p(call, "urlencode", {});
+  if (value.is(Kind::string) || !is_iterable(value)) return Value::string(quote_url(value, false));
+  Vector<Value> pairs;
+  if (value.is(Kind::dict))
+    for (const auto& [key, item] : value.as<Dict>().entries())
+      pairs.push_back(Value::tuple({key, item}));
+  else
+    pairs = elements(value);
+  Text out;
+  for (const Value& pair : pairs) {
+    const Vector<Value> both = elements(pair);
+    if (both.size() != 2) fail("urlencode needs pairs of a name and a value");
+    if (!out.empty()) out += U'&';
+    out += quote_url(both[0], true) + U"=" + quote_url(both[1], true);
+  }
+  return Value::string(std::move(out));
+}
+
+Value xmlattr(Interpreter&, const Value& value, Call call) {
+  const Parameters p(call, "xmlattr", {"autospace"});
+  if (!value.is(Kind::dict)) fail("xmlattr needs a mapping, not {}", type_name(value));
+  Text out;
+  for (const auto& [key, item] : value.as<Dict>().entries()) {
+    if (item.is(Kind::none) || item.is(Kind::undefined)) continue;
+    for (const Char c : need_text(key, "the name of an attribute"))
+      if (is_space(c) || contains(U"/>=", c))
+        fail("the name of an attribute has the character '{}'", to_utf8(TextView(&c, 1)));
+    if (!out.empty()) out += U' ';
+    out += escape(key) + U"=\"" + escape(item) + U"\"";
+  }
+  if (p.flag(0, true) && !out.empty()) out.insert(out.begin(), U' ');
+  return Value::string(std::move(out));
+}
+
+// Without tags and comments; entities become characters; white space becomes single spaces.
+Value striptags(Interpreter&, const Value& value, Call call) {
+  const Parameters p(call, "striptags", {});
+  Text text = str(value);
+  for (const auto& [open, close] : {std::pair{U"<!--", U"-->"}, {U"<", U">"}})
+    for (std::size_t begin; (begin = find(text, open)) != Text::npos;) {
+      const std::size_t end = find(text, close, begin);
+      if (end == Text::npos) break;
+      text.erase(begin, end + TextView(close).size() - begin);
+      Budget::step(text.size() / 64);
+    }
+  for (const auto& [entity, meaning] : {std::pair{U"&lt;", U"<"},
+                                        {U"&gt;", U">"},
+                                        {U"&#34;", U"\""},
+                                        {U"&quot;", U"\""},
+                                        {U"&#39;", U"'"},
+                                        {U"&amp;", U"&"}})
+    text = replace_all(text, entity, meaning);
+  Text out;
+  bool space = false;
+  for (const Char c : strip(text, Side::both)) {
+    if (!is_space(c)) out += c;
+    if (is_space(c) && !space) out += U' ';
+    space = is_space(c);
+  }
+  return Value::string(std::move(out));
+}
+
+constexpr Filter kMarkupFilters[] = {
+    {"tojson", tojson},   {"escape", escape_filter},    {"e", escape_filter},
+    {"safe", safe},       {"forceescape", forceescape}, {"urlencode", urlencode},
+    {"xmlattr", xmlattr}, {"striptags", striptags},
+};
+
+}  // namespace
+
+std::span<const Filter> markup_filters() { return kMarkupFilters; }
+
+}  // namespace lamina::jinja

@@ -1,0 +1,21 @@
+// Methods of values, by the kind of value. Private to the library.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "jinja/interpreter.h"
+#include "jinja/library/library.h"
+
+namespace lamina::jinja {
+
+struct Method {
+  std::string_view name;
+  Value (*call)(Interpreter&, const Value& self, const Arguments&);
+};
+
+std::span<const Method> string_methods();     // string_methods.cc
+std::span<const Method> string_properties();  // string_properties.cc: isalpha(), isdigit() ...
+std::span<const Method> container_methods(Kind kind);  // container_methods.cc
+
+}  // namespace lamina::jinja

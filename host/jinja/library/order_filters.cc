@@ -1,0 +1,170 @@
+// Filters that compare elements: sort, unique, groupby, min, max.
+#include <algorithm>
+
+#include "jinja/interpreter.h"
+#include "jinja/library/filters.h"
+
+namespace lamina::jinja {
+namespace {
+
+using Call = const Arguments&;
+
+struct Keyed {
+  Value key, value;
+};
+
+// Keeps the order of equal elements, forwards and backwards, as sorted() of Python does.
+void sort_by_key(Vector<Keyed>& items, bool reverse) {
+  if (reverse) std::reverse(items.begin(), items.end());
+  const Held buffer(items.size() * sizeof(Keyed));  // that std::stable_sort works with
+  std::stable_sort(items.begin(), items.end(),
+                   [](const Keyed& a, const Keyed& b) { return less(a.key, b.key); });
+  if (reverse) std::reverse(items.begin(), items.end());
+}
+
+Value key_of(const Value& value, bool case_sensitive) {
+  return case_sensitive ? value : without_case(value);
+}
+
+const Value* given(const Value* value) { return value && !value->is(Kind::none) ? value : nullptr; }
+
+// "a,b.c" sorts by two attributes.
+Value sort_key(Interpreter& interpreter, const Value& item, const Value* attribute,
+               bool case_sensitive) {
+  if (!attribute || !attribute->is(Kind::string))
+    return key_of(look_up_attribute(interpreter, item, attribute), case_sensitive);
+  Vector<Value> parts;
+  TextView rest = attribute->text();
+  for (;;) {
+    const std::size_t comma = rest.find(U',');
+    const Value name = Value::string(Text(rest.substr(0, comma)));
+    parts.push_back(key_of(look_up_attribute(interpreter, item, &name), case_sensitive));
+    if (comma == TextView::npos) return Value::list(std::move(parts));
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+Vector<Value> values_of(Vector<Keyed> items) {
+  Vector<Value> out;
+  for (Keyed& item : items) out.push_back(std::move(item.value));
+  return out;
+}
+
+Value sort(Interpreter& interpreter, const Value& value, Call call) {
+  const Parameters p(call, "sort", {"reverse", "case_sensitive", "attribute"});
+  Vector<Keyed> items;
+  for (Value& item : elements(value)) {
+    Value key = sort_key(interpreter, item, given(p.get(2)), p.flag(1, false));
+    items.push_back({std::move(key), std::move(item)});
+  }
+  sort_by_key(items, p.flag(0, false));
+  return Value::list(values_of(std::move(items)));
+}
+
+Value dictsort(Interpreter&, const Value& value, Call call) {
+  const Parameters p(call, "dictsort", {"case_sensitive", "by", "reverse"});
+  const std::string by = p.get(1) ? to_utf8(str(*p.get(1))) : "key";
+  if (by != "key" && by != "value") fail("dictsort: by is '{}'; expected key or value", by);
+  if (value.is(Kind::undefined)) throw Failure(value.why_undefined());
+  if (!value.is(Kind::dict)) fail("dictsort needs a mapping, not {}", type_name(value));
+  Vector<Keyed> items;
+  for (const auto& [key, item] : value.as<Dict>().entries())
+    items.push_back(
+        {key_of(by == "key" ? key : item, p.flag(0, false)), Value::tuple({key, item})});
+  sort_by_key(items, p.flag(2, false));
+  return Value::list(values_of(std::move(items)));
+}
+
+Value unique(Interpreter& interpreter, const Value& value, Call call) {
+  const Parameters p(call, "unique", {"case_sensitive", "attribute"});
+  Vector<Value> out;
+  Vector<std::pair<std::uint64_t, Value>> seen;  // sorted by hash
+  for (Value& item : elements(value)) {
+    const Value key =
+        key_of(look_up_attribute(interpreter, item, given(p.get(1))), p.flag(0, false));
+    const std::uint64_t h = hash(key);
+    auto at =
+        std::lower_bound(seen.begin(), seen.end(), h,
+                         [](const auto& known, std::uint64_t to) { return known.first < to; });
+    bool known = false;
+    for (auto same_hash = at; same_hash != seen.end() && same_hash->first == h; ++same_hash)
+      known |= equals(same_hash->second, key);
+    if (known) continue;
+    Budget::step(seen.size() / 16);
+    seen.insert(at, {h, key});
+    out.push_back(std::move(item));
+  }
+  return Value::generator(std::move(out));
+}
+
+Value groupby(Interpreter& interpreter, const Value& value, Call call) {
+  const Parameters p(call, "groupby", {"attribute", "default", "case_sensitive"});
+  const Value* absent = given(p.get(1));
+  Vector<Keyed> items;
+  for (Value& item : elements(value)) {
+    Value key = key_of(look_up_attribute(interpreter, item, &p.need(0), absent), p.flag(2, false));
+    items.push_back({std::move(key), std::move(item)});
+  }
+  sort_by_key(items, false);
+  Vector<Value> groups;
+  for (std::size_t begin = 0, end; begin < items.size(); begin = end) {
+    Vector<Value> members;
+    for (end = begin; end < items.size() && equals(items[end].key, items[begin].key); ++end)
+      members.push_back(items[end].value);
+    Value key = look_up_attribute(interpreter, members[0], &p.need(0), absent);
+    groups.push_back(Value::object(
+        Kind::tuple, std::make_shared<List>(
+                         Vector<Value>{std::move(key), Value::list(std::move(members))}, "group")));
+  }
+  return Value::list(std::move(groups));
+}
+
+template <bool largest>
+Value extreme(Interpreter& interpreter, const Value& value, Call call) {
+  const Parameters p(call, largest ? "max" : "min", {"case_sensitive", "attribute"});
+  std::optional<Keyed> best;
+  for (Value& item : elements(value)) {
+    Value key = key_of(look_up_attribute(interpreter, item, given(p.get(1))), p.flag(0, false));
+    if (!best || (largest ? less(best->key, key) : less(key, best->key)))
+      best = Keyed{std::move(key), std::move(item)};
+  }
+  return best ? best->value : Value::undefined("No aggregated item, sequence was empty.");
+}
+
+constexpr Filter kOrderFilters[] = {
+    {"sort", sort},       {"dictsort", dictsort}, {"unique", unique},
+    {"groupby", groupby}, {"max", extreme<true>}, {"min", extreme<false>},
+};
+
+}  // namespace
+
+std::span<const Filter> order_filters() { return kOrderFilters; }
+
+Value without_case(const Value& value) {
+  return value.is(Kind::string) ? Value::string(lower(value.text())) : value;
+}
+
+Value look_up_attribute(Interpreter& interpreter, const Value& of, const Value* attribute,
+                        const Value* absent) {
+  if (!attribute) return of;
+  const auto step = [&](const Value& from, const Value& key) {
+    Value value = interpreter.item(from, key);
+    return value.is(Kind::undefined) && absent ? *absent : value;
+  };
+  if (!attribute->is(Kind::string)) return step(of, *attribute);
+  Value value = of;
+  TextView rest = attribute->text();
+  for (;;) {
+    const std::size_t dot = rest.find(U'.');
+    const TextView part = rest.substr(0, dot);
+    const bool number = !part.empty() && part.size() < 10 &&
+                        std::all_of(part.begin(), part.end(),
+                                    [](Char c) { return code_of(c) >= '0' && code_of(c) <= '9'; });
+    value =
+        step(value, number ? Value::integer(std::stol(to_utf8(part))) : Value::string(Text(part)));
+    if (dot == TextView::npos) return value;
+    rest.remove_prefix(dot + 1);
+  }
+}
+
+}  // namespace lamina::jinja

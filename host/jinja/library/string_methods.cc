@@ -1,0 +1,277 @@
+// Methods of strings that make other strings, or look for one.
+#include <algorithm>
+
+#include "jinja/library/methods.h"
+#include "jinja/values/characters.h"
+#include "jinja/values/split.h"
+
+namespace lamina::jinja {
+namespace {
+
+using Call = const Arguments&;
+
+Value made(const Value& like, Text text) { return Value::string(std::move(text), like.is_safe()); }
+
+Value pieces(const Value& like, const Vector<TextView>& parts) {
+  Vector<Value> out;
+  out.reserve(parts.size());
+  for (const TextView part : parts) out.push_back(made(like, Text(part)));
+  return Value::list(std::move(out));
+}
+
+// strip(), lstrip(), rstrip()
+template <Side side>
+Value strip_method(Interpreter&, const Value& self, Call call) {
+  const Parameters p(call, "strip()", {"chars"});
+  if (!p.get(0) || p.get(0)->is(Kind::none)) return made(self, Text(strip(self.text(), side)));
+  return made(self,
+              Text(strip(self.text(), side, need_text(*p.get(0), "the argument of strip()"))));
+}
+
+template <bool from_right>
+Value split_method(Interpreter&, const Value& self, Call call) {
+  const Parameters p(call, "split()", {"sep", "maxsplit"});
+  const std::int64_t cuts = p.integer(1, -1);
+  Budget::step(self.text().size() / 8);
+  if (!p.get(0) || p.get(0)->is(Kind::none))
+    return pieces(
+        self, from_right ? split_words_right(self.text(), cuts) : split_words(self.text(), cuts));
+  const Text& separator = need_text(*p.get(0), "the separator of split()");
+  if (separator.empty()) fail("the separator of split() is empty");
+  return pieces(self, from_right ? split_at_right(self.text(), separator, cuts)
+                                 : split_at(self.text(), separator, cuts));
+}
+
+Value splitlines(Interpreter&, const Value& self, Call call) {
+  const Parameters p(call, "splitlines()", {"keepends"});
+  return pieces(self, split_lines(self.text(), p.flag(0, false)));
+}
+
+template <bool from_right>
+Value partition(Interpreter&, const Value& self, Call call) {
+  const Parameters p(call, "partition()", {"sep"});
+  const Text& text = self.text();
+  const Text& separator = need_text(p.need(0), "the separator of partition()");
+  if (separator.empty()) fail("the separator of partition() is empty");
+  const std::size_t at = from_right ? rfind(text, separator) : find(text, separator);
+  if (at == Text::npos)
+    return from_right ? Value::tuple({made(self, {}), made(self, {}), self})
+                      : Value::tuple({self, made(self, {}), made(self, {})});
+  return Value::tuple({made(self, text.substr(0, at)),
+                       made(self, text.substr(at, separator.size())),
+                       made(self, text.substr(at + separator.size()))});
+}
+
+// The part of self that the optional begin and end of find(), count() ... mean, and its begin.
+struct Part {
+  TextView text;
+  std::size_t begin;
+};
+Part part_of(const Value& self, const Parameters& p) {
+  const auto size = static_cast<std::int64_t>(self.text().size());
+  const auto place = [&](std::size_t n, std::int64_t absent) {
+    if (!p.get(n) || p.get(n)->is(Kind::none)) return absent;
+    const std::int64_t at = to_index(*p.get(n));
+    return std::clamp<std::int64_t>(at < 0 ? at + size : at, 0, size);
+  };
+  const std::int64_t begin = place(1, 0), end = std::max(begin, place(2, size));
+  return {TextView(self.text())
+              .substr(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)),
+          static_cast<std::size_t>(begin)};
+}
+
+// startswith() and endswith(): of one string, or any of a tuple.
+template <bool at_end>
+Value has_affix(Interpreter&, const Value& self, Call call) {
+  const Parameters p(call, at_end ? "endswith()" : "startswith()", {"prefix", "start", "end"});
+  const TextView text = part_of(self, p).text;
+  const auto fits = [&](const Value& affix) {
+    const Text& part = need_text(affix, "what startswith() and endswith() look for");
+    return part.size() <= text.size() &&
+           equal(text.substr(at_end ? text.size() - part.size() : 0, part.size()), part);
+  };
+  const Value& affix = p.need(0);
+  if (!affix.is(Kind::tuple)) return Value::boolean(fits(affix));
+  const auto& all = affix.as<List>().items;
+  return Value::boolean(std::any_of(all.begin(), all.end(), fits));
+}
+
+template <bool from_right, bool must_be_there>
+Value find_method(Interpreter&, const Value& self, Call call) {
+  const Parameters p(call, "find()", {"sub", "start", "end"});
+  const Text& wanted = need_text(p.need(0), "what find() looks for");
+  const Part part = part_of(self, p);
+  Budget::step(part.text.size() / 8);
+  const std::size_t at = from_right ? rfind(part.text, wanted) : find(part.text, wanted);
+  if (at == Text::npos && must_be_there) fail("substring not found");
+  return Value::integer(at == Text::npos ? -1 : static_cast<Integer>(part.begin + at));
+}
+
+Value count(Interpreter&, const Value& self, Call call) {
+  const Parameters p(call, "count()", {"sub", "start", "end"});
+  const Text& wanted = need_text(p.need(0), "what count() looks for");
+  const TextView text = part_of(self, p).text;
+  if (wanted.empty()) return Value::integer(static_cast<Integer>(text.size() + 1));
+  Integer found = 0;
+  for (std::size_t at = 0; (at = find(text, wanted, at)) != Text::npos; at += wanted.size())
+    ++found;
+  return Value::integer(found);
+}
+
+Value replace(Interpreter&, const Value& self, Call call) {
+  const Parameters p(call, "replace()", {"old", "new", "count"});
+  const Text& from = need_text(p.need(0), "what replace() looks for");
+  const Text to = self.is_safe() ? escape(p.need(1)) : need_text(p.need(1), "the replacement");
+  return made(self, replace_all(self.text(), from, to, p.integer(2, -1)));
+}
+
+Value join(Interpreter&, const Value& self, Call call) {
+  const Parameters p(call, "join()", {"iterable"});
+  Text out;
+  bool first = true;
+  for (const Value& item : elements(p.need(0))) {
+    if (!std::exchange(first, false)) out += self.text();
+    out += self.is_safe() ? escape(item) : need_text(item, "an item that join() joins");
+    Budget::step(out.size() / 64);
+  }
+  return made(self, std::move(out));
+}
+
+template <Text (*map)(TextView)>
+Value mapped(Interpreter&, const Value& self, Call call) {
+  const Parameters p(call, "the method", {});
+  return made(self, map(self.text()));
+}
+
+Text swapcase(TextView text) {
+  Text out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (is_upper(text[i]))
+      append_lower(out, text, i);
+    else
+      append_upper(out, text[i]);
+  }
+  return out;
+}
+
+Text casefold(TextView text) {
+  Text out;
+  for (const Char c : text) append_folded(out, c);
+  return out;
+}
+
+// ljust(), rjust(), center()
+template <int side>
+Value justify(Interpreter&, const Value& self, Call call) {
+  const Parameters p(call, "ljust()", {"width", "fillchar"});
+  Char fill = ' ';
+  if (p.get(1)) {
+    const Text& text = need_text(*p.get(1), "the fill character");
+    if (text.size() != 1) fail("the fill character must be exactly one character long");
+    fill = text[0];
+  }
+  return made(self, pad(self.text(), to_index(p.need(0)), side, fill));
+}
+
+Value zfill(Interpreter&, const Value& self, Call call) {
+  const Parameters p(call, "zfill()", {"width"});
+  const Text& text = self.text();
+  const bool sign = !text.empty() && (code_of(text[0]) == '-' || code_of(text[0]) == '+');
+  const std::int64_t digits = to_index(p.need(0)) - (sign ? 1 : 0);
+  return made(self, text.substr(0, sign) + pad(text.substr(sign), digits, 1, '0'));
+}
+
+template <bool at_end>
+Value remove_affix(Interpreter&, const Value& self, Call call) {
+  const Parameters p(call, "removeprefix()", {"affix"});
+  const Text& affix = need_text(p.need(0), "what removeprefix() removes");
+  const Text& text = self.text();
+  if (affix.size() > text.size()) return self;
+  const std::size_t rest = text.size() - affix.size();
+  if (!equal(TextView(text).substr(at_end ? rest : 0, affix.size()), affix)) return self;
+  return made(self, text.substr(at_end ? 0 : affix.size(), rest));
+}
+
+Value expandtabs(Interpreter&, const Value& self, Call call) {
+  const Parameters p(call, "expandtabs()", {"tabsize"});
+  const std::int64_t size = std::max<std::int64_t>(p.integer(0, 8), 0);
+  Text out;
+  std::int64_t column = 0;
+  for (const Char c : self.text()) {
+    if (code_of(c) != '\t') {
+      out += c;
+      column = code_of(c) == '\n' || code_of(c) == '\r' ? 0 : column + 1;
+    } else if (size > 0) {
+      const std::int64_t spaces = size - column % size;
+      if (spaces > static_cast<std::int64_t>(kMaxText - std::min(out.size(), kMaxText)))
+        fail("a string has more than {} characters", kMaxText);
+      out.append(static_cast<std::size_t>(spaces), U' ');
+      column += spaces;
+      Budget::step(static_cast<std::uint64_t>(spaces));
+    }
+  }
+  return made(self, std::move(out));
+}
+
+Value encode(Interpreter&, const Value& self, Call call) {
+  const Parameters p(call, "encode()", {"encoding", "errors"});
+  if (p.get(0) && lower(need_text(*p.get(0), "the encoding")) != U"utf-8" &&
+      lower(p.get(0)->text()) != U"utf8")
+    fail("encode() knows utf-8 only");
+  return Value::bytes(to_utf8(self.text()));
+}
+
+Value format(Interpreter& interpreter, const Value& self, Call call) {
+  return made(self, format_braces(interpreter, self.text(), call));
+}
+
+Value format_map(Interpreter& interpreter, const Value& self, Call call) {
+  const Parameters p(call, "format_map()", {"mapping"});
+  Arguments names;
+  if (!p.need(0).is(Kind::dict)) fail("format_map() needs a mapping");
+  for (const auto& [name, value] : p.need(0).as<Dict>().entries())
+    names.named.emplace_back(to_utf8(str(name)), value);
+  return made(self, format_braces(interpreter, self.text(), names));
+}
+
+constexpr Method kStringMethods[] = {
+    {"strip", strip_method<Side::both>},
+    {"lstrip", strip_method<Side::left>},
+    {"rstrip", strip_method<Side::right>},
+    {"split", split_method<false>},
+    {"rsplit", split_method<true>},
+    {"splitlines", splitlines},
+    {"partition", partition<false>},
+    {"rpartition", partition<true>},
+    {"startswith", has_affix<false>},
+    {"endswith", has_affix<true>},
+    {"find", find_method<false, false>},
+    {"rfind", find_method<true, false>},
+    {"index", find_method<false, true>},
+    {"rindex", find_method<true, true>},
+    {"count", count},
+    {"replace", replace},
+    {"join", join},
+    {"upper", mapped<upper>},
+    {"lower", mapped<lower>},
+    {"casefold", mapped<casefold>},
+    {"title", mapped<title>},
+    {"capitalize", mapped<capitalize>},
+    {"swapcase", mapped<swapcase>},
+    {"ljust", justify<-1>},
+    {"rjust", justify<1>},
+    {"center", justify<0>},
+    {"zfill", zfill},
+    {"removeprefix", remove_affix<false>},
+    {"removesuffix", remove_affix<true>},
+    {"expandtabs", expandtabs},
+    {"encode", encode},
+    {"format", format},
+    {"format_map", format_map},
+};
+
+}  // namespace
+
+std::span<const Method> string_methods() { return kStringMethods; }
+
+}  // namespace lamina::jinja

@@ -1,0 +1,208 @@
+// Filters of strings. What is no string is printed first, as Jinja does.
+#include <algorithm>
+
+#include "jinja/interpreter.h"
+#include "jinja/library/filters.h"
+#include "jinja/values/characters.h"
+
+namespace lamina::jinja {
+namespace {
+
+using Call = const Arguments&;
+
+Value made(const Value& like, Text text) { return Value::string(std::move(text), like.is_safe()); }
+
+template <Text (*map)(TextView)>
+Value mapped(Interpreter&, const Value& value, Call call) {
+  const Parameters p(call, "the filter", {});
+  return made(value, map(str(value)));
+}
+
+// Words begin after a space, "-" or an opening bracket; unlike str.title(), not after "'".
+Text title_of_words(TextView text) {
+  Text out;
+  Text word;
+  const auto finish = [&] {
+    for (std::size_t i = 0; i < word.size(); ++i) {
+      if (i == 0)
+        append_upper(out, word[0]);
+      else
+        append_lower(out, TextView(word).substr(1), i - 1);
+    }
+    word.clear();
+  };
+  for (const Char c : text) {
+    if (is_space(c) || contains(U"-({[<", c)) {
+      // Each such character is a word of its own, or ends one.
+      finish();
+      out += c;
+    } else {
+      word += c;
+    }
+  }
+  finish();
+  return out;
+}
+
+Value string(Interpreter&, const Value& value, Call call) {
+  const Parameters p(call, "string", {});
+  return made(value, str(value));
+}
+
+Value trim(Interpreter&, const Value& value, Call call) {
+  const Parameters p(call, "trim", {"chars"});
+  const Text text = str(value);
+  if (!p.get(0) || p.get(0)->is(Kind::none)) return made(value, Text(strip(text, Side::both)));
+  return made(value, Text(strip(text, Side::both, need_text(*p.get(0), "the argument of trim"))));
+}
+
+Value replace(Interpreter&, const Value& value, Call call) {
+  const Parameters p(call, "replace", {"old", "new", "count"});
+  const std::int64_t count = p.get(2) && !p.get(2)->is(Kind::none) ? p.integer(2, -1) : -1;
+  return Value::string(replace_all(str(value), str(p.need(0)), str(p.need(1)), count));
+}
+
+Value indent(Interpreter&, const Value& value, Call call) {
+  const Parameters p(call, "indent", {"width", "first", "blank"});
+  const Text prefix =
+      p.get(0) && p.get(0)->is(Kind::string) ? p.get(0)->text() : pad({}, p.integer(0, 4), 1, U' ');
+  const Text text = need_text(value, "what indent indents") + U"\n";
+  Text out;
+  bool begins = true;
+  for (const TextView line : split_lines(text)) {
+    if (!std::exchange(begins, false)) {
+      out += U'\n';
+      if (p.flag(2, false) || !line.empty()) out += prefix;
+    }
+    out += line;
+    Budget::step(out.size() / 256);
+  }
+  return made(value, p.flag(1, false) ? prefix + out : out);
+}
+
+Value center(Interpreter&, const Value& value, Call call) {
+  const Parameters p(call, "center", {"width"});
+  return made(value, pad(str(value), p.integer(0, 80), 0, ' '));
+}
+
+Value truncate(Interpreter&, const Value& value, Call call) {
+  const Parameters p(call, "truncate", {"length", "killwords", "end", "leeway"});
+  const Text end = p.get(2) ? str(*p.get(2)) : U"...";
+  const std::int64_t length = p.integer(0, 255);
+  const std::int64_t leeway = p.get(3) && !p.get(3)->is(Kind::none) ? p.integer(3, 5) : 5;
+  const auto ends = static_cast<std::int64_t>(end.size());
+  if (length < ends) fail("truncate: expected length >= {}, got {}", ends, length);
+  if (leeway < 0) fail("truncate: expected leeway >= 0, got {}", leeway);
+  if (static_cast<Integer>(jinja::length(value)) <= Integer{length} + leeway) return value;
+  const Text& text = need_text(value, "what truncate shortens");
+  TextView kept = TextView(text).substr(0, static_cast<std::size_t>(length - ends));
+  if (!p.flag(1, false))
+    if (const std::size_t space = rfind(kept, U" "); space != TextView::npos)
+      kept = kept.substr(0, space);
+  return made(value, Text(kept) + end);
+}
+
+Value wordcount(Interpreter&, const Value& value, Call call) {
+  const Parameters p(call, "wordcount", {});
+  Integer words = 0;
+  bool inside = false;
+  for (const Char c : str(value)) {
+    const bool of_word = is_word_character(c);
+    words += of_word && !inside;
+    inside = of_word;
+  }
+  return Value::integer(words);
+}
+
+// Lines of at most `width` characters, broken at white space, or inside words that are longer.
+void wrap_line(TextView line, std::size_t width, bool break_words, Vector<Text>& out) {
+  Text current;
+  const auto finish = [&] {
+    if (const TextView kept = strip(current, Side::right); !kept.empty()) out.emplace_back(kept);
+    current.clear();
+  };
+  while (!line.empty()) {
+    std::size_t end = 0;
+    const bool space = is_space(line[0]);
+    while (end < line.size() && is_space(line[end]) == space) ++end;
+    if (!space)  // a word may be broken after its hyphens
+      for (std::size_t i = 1; i + 1 < end; ++i)
+        if (code_of(line[i]) == '-' && is_letter(line[i - 1]) && is_letter(line[i + 1])) {
+          end = i + 1;
+          break;
+        }
+    TextView chunk = line.substr(0, end);
+    line.remove_prefix(end);
+    if (current.size() + chunk.size() > width) {
+      if (space) {
+        finish();
+        continue;
+      }
+      if (!current.empty() && (chunk.size() <= width || !break_words)) {
+        finish();
+      }
+      while (break_words && current.size() + chunk.size() > width) {
+        const std::size_t room = width - current.size();
+        out.push_back(current + Text(chunk.substr(0, room)));
+        chunk.remove_prefix(room);
+        current.clear();
+      }
+    }
+    if (!space || !current.empty() || out.empty()) current += chunk;
+  }
+  finish();
+}
+
+Value wordwrap(Interpreter&, const Value& value, Call call) {
+  const Parameters p(call, "wordwrap",
+                     {"width", "break_long_words", "wrapstring", "break_on_hyphens"});
+  const std::int64_t width = p.integer(0, 79);
+  if (width <= 0) fail("wordwrap: the width must be positive, got {}", width);
+  const Text newline = p.get(2) && !p.get(2)->is(Kind::none) ? str(*p.get(2)) : U"\n";
+  const Text text = need_text(value, "what wordwrap wraps");
+  Text out;
+  bool first = true;
+  for (const TextView line : split_lines(text)) {
+    Vector<Text> lines;
+    wrap_line(line, static_cast<std::size_t>(width), p.flag(1, true), lines);
+    if (lines.empty()) lines.emplace_back();
+    for (const Text& wrapped : lines) {
+      if (!std::exchange(first, false)) out += newline;
+      out += wrapped;
+    }
+    Budget::step(out.size() / 256);
+  }
+  return made(value, std::move(out));
+}
+
+Value format(Interpreter&, const Value& value, Call call) {
+  if (!call.positional.empty() && !call.named.empty())
+    fail("format takes positional or named arguments, not both");
+  if (call.named.empty())
+    return made(value, format_percent(str(value), Value::tuple(call.positional)));
+  Vector<Dict::Entry> entries;
+  for (const auto& [name, given] : call.named) entries.emplace_back(Value::string(name), given);
+  return made(value, format_percent(str(value), make_dict(std::move(entries))));
+}
+
+constexpr Filter kTextFilters[] = {
+    {"string", string},
+    {"upper", mapped<upper>},
+    {"lower", mapped<lower>},
+    {"capitalize", mapped<capitalize>},
+    {"title", mapped<title_of_words>},
+    {"trim", trim},
+    {"replace", replace},
+    {"indent", indent},
+    {"center", center},
+    {"truncate", truncate},
+    {"wordcount", wordcount},
+    {"wordwrap", wordwrap},
+    {"format", format},
+};
+
+}  // namespace
+
+std::span<const Filter> text_filters() { return kTextFilters; }
+
+}  // namespace lamina::jinja

@@ -1,0 +1,125 @@
+// Going through values: what a loop sees of each kind, and how much there is.
+#include <algorithm>
+
+#include "jinja/values/objects.h"
+#include "jinja/values/value.h"
+
+namespace lamina::jinja {
+
+std::string_view type_name(const Value& value) {
+  switch (value.kind()) {
+    case Kind::undefined:
+      return "Undefined";
+    case Kind::none:
+      return "NoneType";
+    case Kind::boolean:
+      return "bool";
+    case Kind::integer:
+      return "int";
+    case Kind::real:
+      return "float";
+    case Kind::string:
+      return value.is_safe() ? "Markup" : "str";
+    case Kind::bytes:
+      return "bytes";
+    case Kind::list:
+      return "list";
+    case Kind::tuple:
+      return "tuple";
+    case Kind::dict:
+      return "dict";
+    case Kind::range:
+      return "range";
+    case Kind::view:
+      return value.as<List>().name;
+    case Kind::generator:
+      return "generator";
+    case Kind::space:
+      return "Namespace";
+    case Kind::callable:
+      return value.as<Callable>().macro ? "Macro" : "function";
+    case Kind::loop:
+      return "LoopContext";
+    case Kind::cycler:
+      return "Cycler";
+    case Kind::joiner:
+      return "Joiner";
+  }
+  return "";
+}
+
+bool is_iterable(const Value& value) {
+  switch (value.kind()) {
+    case Kind::undefined:
+    case Kind::string:
+    case Kind::bytes:
+    case Kind::list:
+    case Kind::tuple:
+    case Kind::dict:
+    case Kind::range:
+    case Kind::view:
+    case Kind::generator:
+    case Kind::loop:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Vector<Value> elements(const Value& value) {
+  Vector<Value> out;
+  switch (value.kind()) {
+    case Kind::undefined:
+      break;
+    case Kind::string:
+      for (const Char c : value.text()) out.push_back(Value::string(Text(1, c)));
+      break;
+    case Kind::bytes:
+      for (const char c : value.as<Bytes>().bytes)
+        out.push_back(Value::integer(static_cast<unsigned char>(c)));
+      break;
+    case Kind::list:
+    case Kind::tuple:
+    case Kind::view:
+      return value.as<List>().items;
+    case Kind::generator:
+      std::swap(out, value.as<List>().items);
+      break;
+    case Kind::dict:
+      for (const auto& [key, item] : value.as<Dict>().entries()) out.push_back(key);
+      break;
+    case Kind::range: {
+      const auto& range = value.as<Range>();
+      out.reserve(static_cast<std::size_t>(range.size));
+      for (std::int64_t i = 0; i < range.size; ++i)
+        out.push_back(Value::integer(range.start + i * range.step));
+      break;
+    }
+    default:
+      fail("'{}' object is not iterable", type_name(value));
+  }
+  return out;
+}
+
+std::size_t length(const Value& value) {
+  switch (value.kind()) {
+    case Kind::undefined:
+      return 0;
+    case Kind::string:
+      return value.text().size();
+    case Kind::bytes:
+      return value.as<Bytes>().bytes.size();
+    case Kind::list:
+    case Kind::tuple:
+    case Kind::view:
+      return value.as<List>().items.size();
+    case Kind::dict:
+      return value.as<Dict>().entries().size();
+    case Kind::range:
+      return static_cast<std::size_t>(value.as<Range>().size);
+    default:
+      fail("object of type '{}' has no len()", type_name(value));
+  }
+}
+
+}  // namespace lamina::jinja

@@ -1,0 +1,76 @@
+// The values that refer to a render in progress: macros, functions, namespaces, loops.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "jinja/values/value.h"
+
+namespace lamina::jinja {
+
+class Interpreter;
+struct Macro;  // of the syntax tree
+
+// The arguments of a call.
+struct Arguments {
+  Vector<Value> positional = {};
+  Vector<std::pair<std::string, Value>> named = {};
+};
+
+// The variables of a block, and of the blocks around it.
+struct Scope : Object {
+  explicit Scope(std::shared_ptr<Scope> around)
+      : Object(sizeof(Scope), 0), parent(std::move(around)) {}
+  void set(int name, Value value);
+  const Value* find(int name) const;  // here or further out
+  std::shared_ptr<Scope> parent;
+  Vector<std::pair<int, Value>> variables;
+};
+
+struct Namespace : Object {
+  Namespace() : Object(0, 1) {}
+  Vector<std::pair<std::string, Value>> attributes;
+  const Value* find(std::string_view name) const;
+  void set(std::string name, Value value);
+};
+
+// A function of the host, a method of a value, or a macro of the template.
+struct Callable : Object {
+  using Function = Value (*)(Interpreter&, const Arguments&);
+  Callable(std::string called, Function of_host)
+      : Object(sizeof(Callable), 1), name(std::move(called)), function(of_host) {}
+  Callable(std::string method, Value of)
+      : Object(sizeof(Callable), of.depth() + 1), name(std::move(method)), self(std::move(of)) {}
+  Callable(std::string called, const Macro* of_template, std::shared_ptr<Scope> in)
+      : Object(sizeof(Callable), 1),
+        name(std::move(called)),
+        macro(of_template),
+        scope(std::move(in)) {}
+  std::string name;
+  Function function = nullptr;
+  bool is_type = false;  // prints as "<class ...>"
+  Value self;            // of a method
+  const Macro* macro = nullptr;
+  std::shared_ptr<Scope> scope;  // where the macro was defined
+};
+bool same_callable(const Value& a, const Value& b);
+
+// cycler('odd', 'even')
+struct Cycler : Object {
+  explicit Cycler(Vector<Value> values)
+      : Object(0, deepest(values) + 1), items(std::move(values)) {}
+  Vector<Value> items;
+  std::size_t at = 0;
+};
+
+// joiner(', '): nothing when called first, then the separator.
+struct Joiner : Object {
+  explicit Joiner(Value text) : Object(0, text.depth() + 1), separator(std::move(text)) {}
+  Value separator;
+  bool used = false;
+};
+
+}  // namespace lamina::jinja

@@ -1,0 +1,26 @@
+// Byte-level BPE from a vocabulary, a list of merges and the rules that split a text: the content
+// of GGUF files and of vocab.json with merges.txt.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "publishers/ggml_vocabularies.h"
+#include "text/hf/pipeline.h"
+#include "text/merge_table.h"
+#include "text/vocabulary.h"
+
+namespace lamina::text {
+
+struct ByteLevelBpe {
+  std::string source;  // path that the tokenizer's files are copied from
+  Vocabulary vocabulary;
+  MergeTable merges;
+  const publishers::GgmlPreTokenizer& rules;
+  bool reads_special_tokens = true;
+};
+
+// Without added tokens, names and template.
+std::unique_ptr<Pipeline> make_byte_level_bpe(ByteLevelBpe parts);
+
+}  // namespace lamina::text

@@ -1,0 +1,117 @@
+#include "text/hf/tokenizer_files.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include "core/error.h"
+#include "core/json.h"
+#include "core/printable.h"
+#include "core/system_error.h"
+#include "io/hf_directory.h"
+#include "text/vocabulary.h"
+
+namespace lamina::text {
+namespace fs = std::filesystem;
+namespace {
+
+std::optional<std::string> name_in(const JsonValue& root, std::string_view key) {
+  JsonValue value = root.find(key);
+  if (value && value.is_object()) value = value.find("content");
+  if (!value || value.is_null()) return std::nullopt;
+  return std::string(value.as_string());
+}
+
+bool flag(const JsonValue& json, std::string_view key) {
+  const JsonValue value = json.find(key);
+  return value && !value.is_null() && value.as_bool();
+}
+
+std::optional<JsonDocument> read_if_there(const std::string& path) {
+  if (std::error_code ec; !fs::exists(path, ec)) return std::nullopt;
+  return JsonDocument::read(path, {.code = ExitCode::checkpoint, .infinite_numbers = true});
+}
+
+TokenId read_key(std::string_view key, const JsonValue& value) {
+  std::int64_t id = -1;
+  const auto [stop, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+  if (error != std::errc() || stop != key.data() + key.size() || id < 0 || id >= kMaxIds)
+    value.fail(fmt::format("has the key '{}'; it must be an id from 0 to {}", printable(key, 40),
+                           kMaxIds - 1));
+  return static_cast<TokenId>(id);
+}
+
+}  // namespace
+
+TokenNames read_token_names(const std::string& directory) {
+  TokenNames out;
+  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
+    const auto document = read_if_there(directory + "/" + name);
+    if (!document) continue;
+    const JsonValue root = document->root();
+    out.add_bos = out.add_bos || flag(root, "add_bos_token");
+    out.add_eos = out.add_eos || flag(root, "add_eos_token");
+    if (!out.bos) out.bos = name_in(root, "bos_token");
+    if (!out.eos) out.eos = name_in(root, "eos_token");
+    if (!out.pad) out.pad = name_in(root, "pad_token");
+    if (!out.unk) out.unk = name_in(root, "unk_token");
+  }
+  return out;
+}
+
+std::vector<AddedToken> read_added_tokens(const std::string& directory) {
+  std::vector<AddedToken> out;
+  const auto config = read_if_there(directory + "/tokenizer_config.json");
+  const JsonValue decoder = config ? config->root().find("added_tokens_decoder") : JsonValue();
+  if (decoder && !decoder.is_null()) {
+    for (const auto& [key, value] : decoder.members())
+      out.push_back({read_key(key, value), std::string(value.at("content").as_string()),
+                     flag(value, "single_word"), flag(value, "lstrip"), flag(value, "rstrip"),
+                     flag(value, "normalized"), flag(value, "special")});
+  } else if (const auto older = read_if_there(directory + "/added_tokens.json")) {
+    for (const auto& [content, id] : older->root().members())
+      out.push_back(
+          {read_id(id, kMaxIds), std::string(content), false, false, false, false, false});
+  }
+  std::ranges::sort(out, {}, &AddedToken::id);
+  return out;
+}
+
+std::optional<std::string> read_tokenizer_class(const std::string& directory) {
+  for (const auto& [file, key] : {std::pair("tokenizer_config.json", "tokenizer_class"),
+                                  std::pair("config.json", "model_type")})
+    if (const auto document = read_if_there(fmt::format("{}/{}", directory, file)))
+      if (auto name = name_in(document->root(), key)) return name;
+  return std::nullopt;
+}
+
+std::vector<std::string> copy_tokenizer_files(const std::string& from, const std::string& to) {
+  if (std::error_code ec; !fs::is_directory(from, ec))
+    throw UserError(
+        ExitCode::checkpoint,
+        {from,
+         "holds its tokenizer in one file with the model, from which lamina cannot save "
+         "it",
+         {"use the tokenizer files that were published with the model"}});
+  std::vector<std::string> names;
+  for (const char* name :
+       {"tokenizer.json", "tokenizer.model", "tekken.json", "ranks.tiktoken", "tiktoken.json",
+        "tiktoken.model", "vocab.json", "merges.txt", "tokenizer_config.json",
+        "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"}) {
+    std::error_code ec;
+    if (!fs::exists(fs::path(from) / name, ec)) continue;
+    // Only the template may be any text: a link could copy a secret file.
+    if (std::string_view(name).ends_with(".jinja") && !io::belongs_to(from, name)) continue;
+    fs::copy_file(fs::path(from) / name, fs::path(to) / name, fs::copy_options::overwrite_existing,
+                  ec);
+    if (ec)
+      throw DeviceError(ExitCode::checkpoint,
+                        {to + "/" + name,
+                         fmt::format("cannot be written: {}", system_error_text(ec.value())),
+                         {"check the disk and the permissions of the directory"}});
+    names.emplace_back(name);
+  }
+  return names;
+}
+
+}  // namespace lamina::text

@@ -1,0 +1,119 @@
+#include "text/hf/tokenizer_json.h"
+
+#include <unordered_set>
+
+#include "core/error.h"
+#include "core/json.h"
+#include "text/bpe.h"
+#include "text/hf/byte_level.h"
+#include "text/hf/pipeline.h"
+#include "text/hf/word_level.h"
+#include "text/sentencepiece/unigram.h"
+
+namespace lamina::text {
+namespace {
+
+const JsonOptions kJsonOptions = {.code = ExitCode::checkpoint,
+                                  .max_bytes = std::size_t{256} << 20};
+
+enum class ModelKind { bpe, unigram, word_level };
+
+ModelKind kind_of(const JsonValue& model) {
+  const JsonValue type = model.find("type");
+  if (!type)  // older files
+    return model.at("vocab").is_array() ? ModelKind::unigram
+           : model.find("merges")       ? ModelKind::bpe
+                                        : ModelKind::word_level;
+  if (type.as_string() == "BPE") return ModelKind::bpe;
+  if (type.as_string() == "Unigram") return ModelKind::unigram;
+  if (type.as_string() == "WordLevel") return ModelKind::word_level;
+  type.fail(fmt::format("is {}, a model that lamina does not have", type.describe()),
+            {"it has BPE, Unigram and WordLevel"});
+}
+
+PipelineParts read_parts(const JsonValue& root, const std::string& file) {
+  const JsonValue model = root.at("model"), pre_tokenizer = root.find("pre_tokenizer");
+  const ModelKind kind = kind_of(model);
+  const bool bytes = kind == ModelKind::bpe && Splitter::ends_with_byte_level(pre_tokenizer) &&
+                     !Bpe::needs_characters(model);
+  PipelineParts parts{
+      .normalizer = Normalizer(root.find("normalizer")),
+      .splitter = Splitter(pre_tokenizer, file,
+                           bytes ? Splitter::Bytes::as_they_are : Splitter::Bytes::spelled),
+      .model = nullptr,
+      .words_are_bytes = bytes,
+      .decoder = DecoderChain(root.find("decoder")),
+  };
+  switch (kind) {
+    case ModelKind::bpe:
+      parts.model =
+          std::make_unique<Bpe>(model, bytes ? Bpe::Symbols::bytes : Bpe::Symbols::characters);
+      break;
+    case ModelKind::unigram:
+      parts.model = std::make_unique<Unigram>(model);
+      break;
+    case ModelKind::word_level:
+      parts.model = std::make_unique<WordLevel>(model);
+      break;
+  }
+  return parts;
+}
+
+void add_token(const JsonValue& json, Pipeline& out) {
+  const auto flag = [&json](std::string_view key, bool absent) {
+    const JsonValue value = json.find(key);
+    return value ? value.as_bool() : absent;
+  };
+  AddedToken token{read_id(json.at("id"), kMaxIds), std::string(json.at("content").as_string()),
+                   flag("single_word", false),      flag("lstrip", false),
+                   flag("rstrip", false),           false,
+                   flag("special", false)};
+  token.normalized = flag("normalized", !token.special);
+  out.add_token(std::move(token), [&](std::string what) { json.at("id").fail(std::move(what)); });
+}
+
+// Returns whether a vocabulary of all bytes has tokens that no merge makes: a text would be single
+// bytes.
+bool lacks_merges(const JsonValue& root) {
+  const JsonValue model = root.at("model");
+  if (kind_of(model) != ModelKind::bpe || model.at("merges").size() > 0 ||
+      !Splitter::ends_with_byte_level(root.find("pre_tokenizer")))
+    return false;
+  const JsonValue whole_words = model.find("ignore_merges");
+  if (whole_words && !whole_words.is_null() && whole_words.as_bool()) return false;
+  std::unordered_set<std::string_view> found_otherwise;
+  if (const JsonValue added = root.find("added_tokens"); added && !added.is_null())
+    for (const JsonValue token : added.elements())
+      found_otherwise.insert(token.at("content").as_string());
+  if (const JsonValue unknown = model.find("unk_token"); unknown && !unknown.is_null())
+    found_otherwise.insert(unknown.as_string());
+  std::size_t num_bytes = 0, num_merged = 0;
+  for (const auto& [token, id] : model.at("vocab").members()) {
+    if (found_otherwise.contains(token)) continue;
+    const std::size_t size = byte_level_bytes(token).value_or("").size();
+    num_bytes += size == 1;
+    num_merged += size > 1;
+  }
+  return num_bytes == 256 && num_merged > 0;
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> load_tokenizer_json(const std::string& directory) {
+  const std::string file = directory + "/tokenizer.json";
+  const JsonDocument document = JsonDocument::read(file, kJsonOptions);
+  const JsonValue root = document.root();
+  auto out = std::make_unique<Pipeline>(directory, read_parts(root, file));
+  if (lacks_merges(root))
+    root.at("model").at("merges").fail(
+        "is empty, but the vocabulary has tokens of several bytes: every byte of a text would be a "
+        "token",
+        {"save the tokenizer again with its merges; \"ignore_merges\": true takes whole words"});
+  if (const JsonValue added = root.find("added_tokens"); added && !added.is_null())
+    for (JsonValue token : added.elements()) add_token(token, *out);
+  out->set_template(read_post_processor(root.find("post_processor"), out->vocab_size()));
+  out->set_names(read_token_names(directory));
+  return out;
+}
+
+}  // namespace lamina::text

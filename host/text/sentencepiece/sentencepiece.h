@@ -1,0 +1,22 @@
+// Tokenizers from SentencePiece's tokenizer.model.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "text/hf/tokenizer_files.h"
+#include "text/sentencepiece/sentencepiece_file.h"
+#include "text/tokenizer.h"
+
+namespace lamina::text {
+
+// Reads `directory`/tokenizer.model and what the files beside it add: tokens of
+// tokenizer_config.json and added_tokens.json, names, and whether a text gets BOS and EOS.
+std::unique_ptr<Tokenizer> load_sentencepiece(const std::string& directory);
+
+// Of a model that another file holds, at `path`.
+std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(SentencePieceFile file,
+                                                        const std::string& path,
+                                                        const TokenNames& names);
+
+}  // namespace lamina::text

@@ -1,0 +1,60 @@
+// How SentencePiece prepares a text, and how it puts one together from pieces.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/sentencepiece/char_map.h"
+#include "text/sentencepiece/sentencepiece_file.h"
+#include "text/token_trie.h"
+#include "text/traced.h"
+
+namespace lamina::text {
+
+// "\u2581": what spaces become.
+inline constexpr std::string_view kSpaceSymbol = "\xe2\x96\x81";
+
+class SentencePieceNormalizer {
+ public:
+  // Errors (class checkpoint): a character map of a wrong size.
+  SentencePieceNormalizer(const SentencePieceFile& file, const std::string& path);
+  // Where in a text (sorted) a U+FFFD stands for a byte that was none: the map does not apply.
+  using Broken = std::vector<const char*>;
+
+  // `text` must be valid UTF-8; user-defined pieces in it stay as they are. `owner` holds what the
+  // result is borrowed from.
+  Piece normalize(const Piece& text, const Broken& broken, std::deque<Rewriter>& owner) const;
+
+ private:
+  struct Step {
+    std::size_t num_bytes;
+    std::string_view becomes;
+  };
+  Step next(std::string_view text, const Broken& broken) const;
+  void write(Rewriter& out, const Broken& broken, std::string_view space) const;
+
+  CharMap map_;
+  TokenTrie user_defined_;
+  bool suffix_, dummy_, remove_extra_, escape_;
+};
+
+// Pieces back to text, for ids that come one by one.
+class SentencePieceText final {
+ public:
+  explicit SentencePieceText(const SentencePieceFile& file);
+
+  std::string push(std::string_view piece, SentencePieceFile::Type type);
+  std::string finish();
+
+ private:
+  std::string bytes_of_run(bool more_may_come);
+
+  std::string unknown_surface_;
+  bool strips_, strips_all_;
+  std::string bytes_;  // of a run of byte pieces
+  bool at_begin_ = true, seen_space_ = false, any_text_ = false;
+};
+
+}  // namespace lamina::text

@@ -1,0 +1,84 @@
+// How well a model predicts a batch, without gradients: validation.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "data/dataset.h"
+#include "decoder/model.h"
+#include "program/bound_program.h"
+#include "program/microbatch.h"
+#include "train/loop/task.h"
+#include "train/metrics/aux_values.h"
+
+namespace lamina::train {
+
+// Sums over batches.
+struct EvalSums {
+  // Sum of the cross-entropies in nats, in f64; otherwise of the task's loss.
+  double loss = 0;
+  std::int64_t num_labels = 0;  // what the task counts
+  std::vector<AuxScalar> task_sums = {};
+  // Of multi-token prediction, one per depth: labels, and those where it chose the token that the
+  // model chooses once it has seen all tokens before. Empty for a model without.
+  std::vector<double> mtp_counted = {}, mtp_agreed = {};
+
+  EvalSums& operator+=(const EvalSums& more);
+  double mean_loss() const;
+  std::vector<AuxScalar> task_means() const;
+  // Shares of 1: how many of the tokens that a depth proposes would be accepted.
+  std::vector<double> mtp_acceptance() const;
+};
+
+// What is computed: the loss of `task`, and what comes out beside its sums.
+struct EvalOutputs {
+  std::shared_ptr<const Task> task = next_token_task();
+  bool mtp_agreement = true;  // for a model with multi-token prediction
+};
+
+// What a validation computes.
+decoder::ModelGraph eval_graph(const decoder::Model& model, std::int64_t rows, std::int64_t tokens,
+                               DType dtype, bool segments, const EvalOutputs& outputs = {});
+
+class EvalStep {
+ public:
+  EvalStep(const decoder::Model& model, std::int64_t rows, std::int64_t tokens, DType dtype,
+           bool segments, const Backend& backend, const EvalOutputs& outputs = {});
+  // `used`: one pointer per parameter.
+  EvalSums run(const program::Microbatch& batch, std::span<void* const> used);
+  // Losses of the last run, [rows * tokens]: -log p of each label; 0 for ignored ones. Empty if the
+  // loss of the task has no labels.
+  std::span<const float> token_losses() const { return token_losses_; }
+
+  std::size_t arena_bytes() const { return arena_->bytes(); }
+  const decoder::GraphShape& shape() const { return shape_; }
+
+ private:
+  std::shared_ptr<const Task> task_;
+  decoder::GraphShape shape_;
+  std::vector<float> token_losses_;
+  program::BoundProgram program_;
+  std::size_t mtp_depth_;  // 0: the program tells nothing of it
+  std::unique_ptr<Buffer> arena_;
+  std::vector<AuxScalar> task_sums_;  // of a batch
+  std::vector<float> task_values_;    // one each
+};
+
+// Inputs of evaluate_rows().
+struct EvalRows {
+  std::uint64_t num_rows = 0;
+  // Writes `count` rows from `first` on; after the last row of all comes the first again.
+  std::function<void(std::uint64_t first, std::int64_t count, data::Batch& batch)> read;
+  // Returns Input::reference of a batch; absent: the graph has no such input.
+  std::function<const float*(const data::Batch& batch)> reference = {};
+  // After each batch, of which the first `count` rows are counted. May throw to stop.
+  std::function<void(std::uint64_t first, std::int64_t count, const data::Batch& batch)> done = {};
+};
+
+// Returns the sums over rows. Each row counts once, however many the step computes together: the
+// last batch is padded. Validation and `lamina eval` both call it.
+EvalSums evaluate_rows(EvalStep& step, const EvalRows& rows, std::span<void* const> used);
+
+}  // namespace lamina::train

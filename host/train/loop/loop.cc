@@ -1,0 +1,354 @@
+#include "train/loop/loop.h"
+
+#include <cmath>
+
+#include "core/error.h"
+#include "core/free_memory.h"
+#include "core/log.h"
+#include "core/stopwatch.h"
+#include "train/checkpoint/snapshot.h"
+#include "train/loop/bad_step.h"
+#include "train/loop/schedule.h"
+#include "weights/publish/peft.h"
+#include "weights/weights.h"
+
+namespace lamina::train {
+namespace {
+
+// A run that diverges with train.skip_spikes may leave out any number of steps.
+constexpr std::int64_t kMaxSpikeFiles = 100;
+
+// `reference`: of all rows, or null.
+program::Microbatch rows_of(const data::Batch& batch, std::int64_t first_row,
+                            const float* reference) {
+  std::size_t at = static_cast<std::size_t>(first_row * batch.tokens_per_row);
+  if (reference)
+    reference += static_cast<std::size_t>(first_row) * data::max_segments(batch.tokens_per_row);
+  return {batch.tokens.data() + at, batch.labels.data() + at, batch.positions.data() + at,
+          batch.segment_ids.data() + at, reference};
+}
+
+// Of the gradients that a run keeps as lists. Throws UserError (exit 2) where lazy updates are
+// asked for and there are none.
+GradientLists lists_of(const LoopInputs& inputs, const decoder::ModelGraph& graph) {
+  constexpr std::string_view kLazy = "optimizer.lazy_embeddings";
+  GradientLists lists =
+      gradient_lists(graph, inputs.model.parameters(), inputs.options.step().microbatches,
+                     inputs.options.optimizer.in_backward);
+  if (inputs.options.optimizer.lazy_embeddings && !lists.any())
+    throw UserError(ExitCode::usage,
+                    {inputs.options.place ? inputs.options.place(kLazy) : std::string(kLazy),
+                     "this model has no lookup-only table, so it would have no effect",
+                     {"leave it out; a tied token table is read whole by the head"}});
+  return lists;
+}
+
+// Throws UserError (exit 2) where QK-clip has nothing to clip.
+decoder::ModelGraph with_query_keys(const LoopInputs& inputs, decoder::ModelGraph graph) {
+  constexpr std::string_view kClip = "optimizer.qk_clip";
+  if (inputs.options.optimizer.qk_clip > 0 && graph.query_keys.empty())
+    throw UserError(ExitCode::usage,
+                    {inputs.options.place ? inputs.options.place(kClip) : std::string(kClip),
+                     "is for latent attention, which this model does not have",
+                     {"leave it out"}});
+  return graph;
+}
+
+}  // namespace
+
+TrainStepOptions LoopOptions::step() const {
+  TrainStepOptions options{.shape = {train.microbatch_size, sequence_length, train.dtype},
+                           .microbatches = train.batch_size / train.microbatch_size,
+                           .remat = train.remat,
+                           .remat_tags = train.remat_tags,
+                           .z_loss = train.z_loss,
+                           .label_smoothing = train.label_smoothing,
+                           .clip_norm = train.clip_norm,
+                           .clip_each = train.clip_each,
+                           .ema = train.ema,
+                           .seed = seed};
+  options.features.layer_metrics = train.layer_metrics;
+  options.features.max_logits = optimizer.qk_clip > 0;
+  options.task = task;
+  return options;
+}
+
+Loop::Loop(const LoopInputs& inputs, const Backend& backend)
+    : Loop(inputs, with_query_keys(inputs, step_graph(inputs.model, inputs.options.step())),
+           backend) {}
+
+Loop::Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& backend)
+    : inputs_(inputs),
+      options_(inputs.options),
+      backend_(backend),
+      state_(inputs.model.parameters(), options_.train.dtype,
+             options_.train.batch_size > options_.train.microbatch_size, backend,
+             lists_of(inputs, graph), options_.optimizer, kept_average(options_.train)),
+      step_(inputs.model, std::move(graph), state_, options_.step(), options_.optimizer, backend),
+      saver_({inputs_.model, state_, inputs_.tokenizer, inputs_.run_file, inputs_.model_file,
+              inputs_.side_files, nullptr, inputs_.guard},
+             state_, options_.checkpoint, options_.out, options_.train.steps) {
+  if (!inputs.resumes) make_weights();
+  inputs_.start = nullptr;  // it is read, and may be gone
+  progress_.data_fingerprint = inputs.data_fingerprint;
+  if (inputs.validation)
+    eval_.emplace(inputs.model, options_.train.microbatch_size, options_.sequence_length,
+                  options_.train.dtype, true, backend, EvalOutputs{.task = options_.task});
+  const decoder::TeacherShape told = options_.task->teacher();
+  if (!told.any) return;
+  LAMINA_ASSERT(inputs.teacher != nullptr);
+  teacher_.emplace(*inputs.teacher, options_.train.microbatch_size, options_.sequence_length, told,
+                   backend);
+  step_.set_teacher(&*teacher_);
+}
+
+void Loop::make_weights() {
+  const decoder::ParameterTable& parameters = inputs_.model.parameters();
+  work_on_all(inputs_.workers, std::ssize(parameters.all()), [&](std::int64_t parameter) {
+    const int i = static_cast<int>(parameter);
+    float* const master = state_.masters()[static_cast<std::size_t>(i)];
+    if (!master) {
+      LAMINA_ASSERT(inputs_.start != nullptr);
+      inputs_.start->read_as(i, state_.kept_dtype(i), static_cast<std::byte*>(state_.kept(i)));
+      return;
+    }
+    const std::span values(master, static_cast<std::size_t>(parameters[i].num_elements()));
+    if (inputs_.start && inputs_.start->has(i))
+      inputs_.start->read(i, values);
+    else
+      weights::initialise(parameters[i], options_.seed, values);
+    state_.refresh_copy(i);
+  });
+  begin_magnitudes();
+  state_.begin_averages();
+}
+
+// Lengths of rows that DoRA begins with, which are those of matrices that are there by now.
+void Loop::begin_magnitudes() {
+  const decoder::ParameterTable& parameters = inputs_.model.parameters();
+  std::vector<float> wide;
+  const auto values = [&](int parameter) { return state_.values(parameter, wide); };
+  for (int i = 0; i < std::ssize(parameters.all()); ++i)
+    if (parameters[i].name.ends_with(decoder::kAdapterMagnitude) &&
+        !(inputs_.start && inputs_.start->has(i)))
+      weights::start_magnitudes(inputs_.model, i, values,
+                                {state_.masters()[static_cast<std::size_t>(i)],
+                                 static_cast<std::size_t>(parameters[i].num_elements())});
+}
+
+std::size_t Loop::checkpoint_copy_bytes() const {
+  if (!options_.checkpoint.async) return 0;
+  return max_snapshot_bytes(inputs_.model.parameters(), options_.optimizer,
+                            kept_average(options_.train));
+}
+
+void Loop::resume(const std::string& checkpoint) {
+  Progress loaded = load_checkpoint(checkpoint, inputs_.model, state_, inputs_.workers);
+  if (loaded.data_fingerprint != inputs_.data_fingerprint)
+    throw UserError(ExitCode::data,
+                    {checkpoint,
+                     "was made with other data than data.train gives now",
+                     {"restore the files, or start a new run with another run.out"}});
+  read_reference(checkpoint);
+  progress_ = loaded;
+  saver_.loaded(loaded);
+}
+
+StepResult Loop::gradients(std::span<const program::Microbatch> microbatches) {
+  try {
+    return step_.gradients(microbatches, progress_.step);
+  } catch (NumericalError& error) {
+    const std::string path = write_bad_step(error.result, &error);
+    if (path.empty()) throw;
+    ErrorText text = error.text();
+    text.notes.push_back(fmt::format("`lamina report {}` shows the rows that were read, from {}",
+                                     options_.out, path));
+    throw NumericalError(error.code(), std::move(text));
+  }
+}
+
+std::string Loop::write_bad_step(const StepResult& result, const NumericalError* error) const {
+  try {
+    check_directory();
+  } catch (const Error& moved) {
+    log::warning("what is known of step {} is not written down: {}", progress_.step + 1,
+                 moved.what());
+    return "";
+  }
+  return train::write_bad_step(options_.out,
+                               {.step = progress_.step + 1,
+                                .result = result,
+                                .error = error,
+                                .microbatch_size = options_.train.microbatch_size,
+                                .cursor = progress_.cursor,
+                                .rows_per_epoch = inputs_.train.num_rows(),
+                                .batch = batch_},
+                               inputs_.tokenizer);
+}
+
+StepResult Loop::train_one_step() {
+  data::DataCursor cursor = progress_.cursor;
+  const Stopwatch watch;
+  inputs_.train.next(cursor, options_.train.batch_size, batch_);
+  data_seconds_ = watch.seconds();
+  const float* reference = reference_ ? gather_reference(batch_, reference_->train) : nullptr;
+  std::vector<program::Microbatch> microbatches;
+  for (std::int64_t row = 0; row < options_.train.batch_size; row += options_.train.microbatch_size)
+    microbatches.push_back(rows_of(batch_, row, reference));
+  // Steps that were left out do not count for the optimizer.
+  SpikeHistory& spikes = progress_.spikes;
+  const std::int64_t update = progress_.step - spikes.num_skipped;
+  const double lr =
+      learning_rate(options_.schedule, options_.optimizer.lr, update, options_.train.steps);
+  const double factor = options_.train.skip_spikes;
+  const std::int64_t window = options_.train.spike_window;
+  step_.set_update(lr, update);
+  StepResult result = gradients(microbatches);
+  result.skipped =
+      factor > 0 && is_spike(spikes, result.total, result.gradient_norm, factor, window);
+  if (factor > 0) remember(spikes, result.total, result.gradient_norm, window);
+  if (result.skipped) {
+    if (++spikes.num_skipped <= kMaxSpikeFiles) write_bad_step(result, nullptr);
+  } else {
+    step_.update(result, lr, update);
+  }
+  progress_.cursor = cursor;
+  progress_.num_tokens += static_cast<std::uint64_t>(result.num_labels);
+  ++progress_.step;
+  progress_.validation_loss.reset();
+  return result;
+}
+
+EvalSums Loop::validate() {
+  const data::Dataset& held_out = *inputs_.validation;
+  EvalRows rows{.num_rows = held_out.num_rows(),
+                .read = [&](std::uint64_t first, std::int64_t count, data::Batch& batch) {
+                  held_out.read({.index = first}, 0, count, batch);
+                }};
+  if (options_.train.eval_batches)
+    rows.num_rows =
+        std::min(rows.num_rows, static_cast<std::uint64_t>(*options_.train.eval_batches) *
+                                    static_cast<std::uint64_t>(options_.train.batch_size));
+  if (reference_)
+    rows.reference = [&](const data::Batch& batch) {
+      return gather_reference(batch, reference_->validation);
+    };
+  return evaluate_rows(*eval_, rows,
+                       kept_average(options_.train) == KeptAverage::validated
+                           ? state_.used_averages()
+                           : state_.used());
+}
+
+void Loop::write_validation(const EvalSums& sums, const LoopEvents& events) {
+  const double loss = sums.mean_loss();
+  if (!std::isfinite(loss)) {
+    ErrorText text{
+        fmt::format("step {}", progress_.step), fmt::format("the validation loss is {}", loss), {}};
+    if (const std::string weight = non_finite_weight(inputs_.model.parameters(), state_);
+        !weight.empty())
+      text.notes.push_back("after the update the weight " + weight);
+    text.notes.emplace_back("no checkpoint of this step is written; those before it stay");
+    text.notes.emplace_back(
+        "try a lower optimizer.lr, a longer schedule.warmup_steps, or a larger optimizer.eps");
+    throw NumericalError(ExitCode::numerical, std::move(text));
+  }
+  progress_.validation_loss = loss;
+  MetricsRecord eval(progress_.step);
+  eval.add("eval/loss", loss);
+  if (options_.task->has_perplexity()) eval.add("eval/ppl", std::exp(loss));
+  const std::vector<AuxScalar> task_means = sums.task_means();
+  for (const AuxScalar& number : task_means) eval.add("eval/" + number.name, number.value);
+  const std::vector<double> acceptance = sums.mtp_acceptance();
+  for (std::size_t j = 0; j < acceptance.size(); ++j)
+    eval.add(fmt::format("eval/mtp_acceptance_{}", j + 1), acceptance[j]);
+  write(eval);
+  if (events.validation) events.validation({progress_.step, loss, acceptance, task_means});
+}
+
+void Loop::write(const MetricsRecord& record) {
+  metrics_->write(record.json());
+  if (tensorboard_) tensorboard_->write(record);
+}
+
+void Loop::write_samples(const LoopEvents& events) {
+  JsonWriter line;
+  line.begin_object().key("step").value(progress_.step).key("samples").begin_array();
+  for (const Sample& sample : events.sample(state_.used()))
+    line.begin_object()
+        .key("prompt")
+        .value(sample.prompt)
+        .key("text")
+        .value(sample.text)
+        .end_object();
+  metrics_->write(line.end_array().end_object());
+}
+
+std::function<void()> Loop::sync_records() const {
+  return [metrics = metrics_->sync_later(),
+          tensorboard = tensorboard_ ? tensorboard_->sync_later() : [] {}] {
+    metrics();
+    tensorboard();
+  };
+}
+
+LoopResult Loop::run(const LoopEvents& events) {
+  prepare();
+  return_free_memory();
+  metrics_.emplace(options_.out, progress_.step);
+  if (options_.train.tensorboard && progress_.step < options_.train.steps)
+    tensorboard_.emplace(options_.out, progress_.step);
+  LoopResult out;
+  while (progress_.step < options_.train.steps) {
+    if (events.should_stop && events.should_stop()) {
+      out.stopped = true;
+      break;
+    }
+    if (events.begin_step) events.begin_step(progress_.step + 1);
+    const Stopwatch watch;
+    StepResult result = train_one_step();
+    const double seconds = watch.seconds();
+    out.last_loss = result.loss;
+
+    MetricsRecord record(progress_.step);
+    record.add("train/loss", result.loss);
+    if (options_.task->has_perplexity()) record.add("train/ppl", std::exp(result.loss));
+    record.add("train/grad_norm", result.gradient_norm).add("train/lr", result.lr);
+    if (options_.train.skip_spikes > 0)
+      record.add("train/skipped_steps", static_cast<std::uint64_t>(progress_.spikes.num_skipped));
+    if (options_.train.z_loss > 0) record.add("train/z_loss", result.z_loss);
+    if (result.total != result.loss) record.add("train/total_loss", result.total);
+    if (result.aux_loss != 0) record.add("train/aux_loss", result.aux_loss);
+    if (result.mtp_loss != 0) record.add("train/mtp_loss", result.mtp_loss);
+    for (const auto* numbers : {&result.task_means, &result.aux_scalars})
+      for (const AuxScalar& number : *numbers) record.add("train/" + number.name, number.value);
+    record.add("train/tokens", progress_.num_tokens);
+    record.add("perf/step_seconds", seconds);
+    record.add("perf/data_seconds", data_seconds_);
+    record.add("perf/tokens_per_second", static_cast<double>(result.num_labels) / seconds);
+    write(record);
+    if (events.step) events.step({result, progress_.step, options_.train.steps, seconds});
+
+    bool last = progress_.step == options_.train.steps;
+    std::int64_t every = options_.train.eval_every_steps;
+    if (eval_ && (last || (every > 0 && progress_.step % every == 0))) {
+      write_validation(validate(), events);
+      out.validation_loss = progress_.validation_loss;
+    }
+    const std::int64_t sample_every = options_.train.sample_every_steps;
+    if (events.sample && sample_every > 0 && (last || progress_.step % sample_every == 0))
+      write_samples(events);
+    check_directory();
+    saver_.look(progress_.step, events.save);
+    const bool asked = events.should_save && events.should_save();
+    if (!last && (asked || saver_.is_due(progress_)))
+      saver_.save(progress_, sync_records(), events.save);
+  }
+  check_directory();
+  metrics_->finish();
+  if (tensorboard_) tensorboard_->finish();
+  saver_.save_last(progress_, sync_records(), events.save);
+  out.progress = progress_;
+  return out;
+}
+
+}  // namespace lamina::train

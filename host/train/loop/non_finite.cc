@@ -1,0 +1,158 @@
+#include "train/loop/non_finite.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "core/float16.h"
+#include "ops/op_code.h"
+
+namespace lamina::train {
+namespace {
+
+struct Bad {
+  std::int64_t first = -1, count = 0;
+  double value = 0;
+  bool only_masks = true;  // -inf alone
+};
+
+template <typename Read>
+Bad look(std::int64_t count, const Read& read) {
+  Bad out;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto value = static_cast<double>(read(i));
+    if (std::isfinite(value)) continue;
+    const bool is_mask = std::isinf(value) && value < 0;
+    if (out.first < 0 || (out.only_masks && !is_mask)) {
+      out.first = i;
+      out.value = value;
+    }
+    out.only_masks = out.only_masks && is_mask;
+    ++out.count;
+  }
+  return out;
+}
+
+Bad look(const Type& type, const void* data) {
+  const std::int64_t count = type.num_elements();
+  switch (type.dtype) {
+    case DType::f32:
+      return look(count, [&](std::int64_t i) { return static_cast<const float*>(data)[i]; });
+    case DType::f64:
+      return look(count, [&](std::int64_t i) { return static_cast<const double*>(data)[i]; });
+    case DType::bf16:
+      return look(count,
+                  [&](std::int64_t i) { return to_float(static_cast<const bfloat16*>(data)[i]); });
+    case DType::f16:
+      return look(count,
+                  [&](std::int64_t i) { return to_float(static_cast<const float16*>(data)[i]); });
+    default:
+      return {};
+  }
+}
+
+// Of finite numbers these make -inf by overflow alone, never as a mask.
+bool is_product(OpCode code) {
+  switch (code) {
+    case OpCode::linear:
+    case OpCode::matmul:
+    case OpCode::grouped_linear:
+    case OpCode::rms_norm:
+    case OpCode::layer_norm:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+std::optional<BadElement> first_non_finite(std::span<const float> values) {
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (!std::isfinite(values[i])) return BadElement{static_cast<std::int64_t>(i), values[i]};
+  return {};
+}
+
+std::string bad_element_text(const decoder::Parameter& p, const BadElement& bad) {
+  return fmt::format("'{}' is {} at element {} of {}", p.name, bad.value, bad.element,
+                     to_string(p.desc.shape));
+}
+
+std::string NonFinite::text() const {
+  std::string where = layer >= 0 ? fmt::format(" in layer {}", layer) : "";
+  if (!scope.empty()) where += ", " + scope;
+  if (!source.empty()) where += ", built at " + source;
+  return fmt::format("{}{}: element {} of {} is {}, {} in all are not finite", op, where, element,
+                     result, value, num_bad);
+}
+
+NonFiniteFinder::NonFiniteFinder(program::BoundProgram& program,
+                                 const decoder::ParameterTable& parameters)
+    : program_(program), parameters_(parameters) {
+  program_.program().watch(this);
+}
+
+NonFiniteFinder::~NonFiniteFinder() { program_.program().watch(nullptr); }
+
+void NonFiniteFinder::enter(const Graph& graph, NodeId scan, std::int64_t element) {
+  iterations_.push_back({&graph, scan, element});
+}
+
+void NonFiniteFinder::leave() { iterations_.pop_back(); }
+
+void NonFiniteFinder::ran(const Graph& graph, NodeId id, std::span<void* const> results) {
+  if (found_) return;
+  const Node& node = graph.node(id);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!results[i]) continue;
+    const Type& type = graph.value(node.outputs[i]).type;
+    const Bad bad = look(type, results[i]);
+    const bool may_be_mask = bad.only_masks && !is_product(node.op->code);
+    if (bad.count == 0 || (may_be_mask && masked_)) continue;
+    NonFinite found{.op = node.op->name,
+                    .layer = layer_of(node),
+                    .result = to_string(type),
+                    .element = bad.first,
+                    .value = bad.value,
+                    .num_bad = bad.count};
+    if (node.origin) {
+      found.scope = node.origin->scope;
+      if (!node.origin->file.empty())
+        found.source = fmt::format("{}:{}", node.origin->file, node.origin->line);
+    }
+    (may_be_mask ? masked_ : found_) = std::move(found);
+    if (found_) return;
+  }
+}
+
+// The parameter that a value of the graph at `depth` scans is; -1 if it is none.
+int NonFiniteFinder::parameter_at(std::size_t depth, ValueId id) const {
+  std::int64_t element = 0;
+  for (; depth > 0; --depth) {
+    const Iteration& iteration = iterations_[depth - 1];
+    const Node& scan = iteration.graph->node(iteration.scan);
+    const Value& value = scan.body()->value(id);
+    if (value.node != kNoNode || value.index >= scan.inputs.size()) return -1;
+    element = iteration.element;
+    id = scan.inputs[value.index];
+  }
+  const Value& value = program_.program().graph().value(id);
+  return value.node == kNoNode ? program_.parameter_of(value.index, element) : -1;
+}
+
+// That of a parameter which the node reads; else of any that its scan runs over.
+std::int64_t NonFiniteFinder::layer_of(const Node& node) const {
+  const auto layer = [&](std::size_t depth, ValueId value) -> std::int64_t {
+    const int parameter = value == kNoValue ? -1 : parameter_at(depth, value);
+    return parameter < 0 ? -1 : parameters_[parameter].layer;
+  };
+  for (ValueId input : node.inputs)
+    if (const std::int64_t found = layer(iterations_.size(), input); found >= 0) return found;
+  for (std::size_t depth = iterations_.size(); depth > 0; --depth)
+    for (const GraphInput& input :
+         iterations_[depth - 1].graph->node(iterations_[depth - 1].scan).body()->inputs())
+      if (const std::int64_t found = layer(depth, input.value); found >= 0) return found;
+  return -1;
+}
+
+}  // namespace lamina::train

@@ -1,0 +1,186 @@
+#include "train/loop/resumption.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <ranges>
+
+#include "config/listing.h"
+#include "train/checkpoint/best_checkpoint.h"
+#include "train/loop/run_directory.h"
+
+namespace lamina::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string checkpoint_at(const std::string& named) {
+  const std::string path = resolve_best(named);
+  if (!fs::is_directory(path))
+    throw UserError(ExitCode::checkpoint,
+                    {path,
+                     fmt::format("{}; a checkpoint or a run directory would be right",
+                                 fs::exists(path) ? "is not a directory" : "no such directory"),
+                     {}});
+  std::string out = resolve_model_directory(path);
+  if (!fs::exists(fs::path(out) / "optimizer.safetensors") &&
+      !fs::exists(fs::path(out) / "optimizer.safetensors.index.json"))
+    throw UserError(ExitCode::checkpoint,
+                    {out, "holds no optimizer state, so training cannot resume from it", {}});
+  return out;
+}
+
+std::string text_of(const io::Damaged& damage) {
+  const ErrorText& text = damage.text();
+  return text.where.empty() ? text.what : text.where + ": " + text.what;
+}
+
+bool is_same(const fs::path& a, const fs::path& b) {
+  std::error_code ec;
+  return fs::equivalent(a, b, ec);
+}
+
+}  // namespace
+
+config::RunConfig load_written_run(const std::string& path) {
+  return as_damage([&] { return config::load_run(path); });
+}
+
+std::string likely_checkpoint(const std::string& resume, const std::string& run) {
+  if (resume == "none") return "";
+  if (resume != "auto") return checkpoint_at(resume);
+  for (const CheckpointEntry& entry : list_checkpoints(run) | std::views::reverse) {
+    try {
+      check_structure(entry.path);
+      return entry.path;
+    } catch (const io::Damaged&) {  // the run will say so
+    }
+  }
+  return "";
+}
+
+Resumption::Resumption(const std::string& resume, std::string run, const std::string& run_file)
+    : automatic_(resume == "auto"),
+      run_(std::move(run)),
+      now_(config::parse_run(run_file, run_ + "/config.toml")) {
+  const bool any = !list_all(run_).empty();
+  if (resume == "none" && any)
+    throw UserError(
+        ExitCode::usage,
+        {run_,
+         "has checkpoints of an earlier run, which --resume none would mix with new ones",
+         {"choose another --out, or --resume auto"}});
+  if (automatic_)
+    for (const CheckpointEntry& entry : list_checkpoints(run_)) candidates_.push_back(entry.path);
+  else if (resume != "none")
+    candidates_.push_back(checkpoint_at(resume));
+  if (automatic_ && candidates_.empty() && any) fail_none_usable();
+  pass_over_damaged();
+}
+
+void Resumption::pass_over_damaged() {
+  while (!candidates_.empty()) {
+    try {
+      check_structure(candidates_.back());
+      check_same_run(candidates_.back());
+      return;
+    } catch (const io::Damaged& damage) {
+      pass_over(damage);
+    }
+  }
+}
+
+void Resumption::pass_over(const io::Damaged& damage) {
+  if (!automatic_) {
+    ErrorText text = damage.text();
+    text.notes = {"the checkpoint is damaged; resume from an older one with --resume PATH"};
+    throw UserError(ExitCode::checkpoint, std::move(text));
+  }
+  passed_over_.push_back({candidates_.back(), text_of(damage)});
+  candidates_.pop_back();
+  if (candidates_.empty()) fail_none_usable();
+}
+
+void Resumption::fail_none_usable() const {
+  std::vector<std::string> notes;
+  for (const std::string& path : list_all(run_)) {
+    const auto damaged = std::ranges::find(passed_over_, path, &PassedOver::path);
+    if (damaged != passed_over_.end())
+      notes.push_back(damaged->problem);
+    else if (fs::path(path).has_extension())
+      notes.push_back(path + ": was set aside");
+    else
+      notes.push_back(fmt::format("{}: has no {}", path, io::kManifestName));
+  }
+  notes.push_back(
+      "bring one back from a copy, give another with --resume PATH, or start again with another "
+      "--out");
+  throw UserError(ExitCode::checkpoint,
+                  {run_, "has checkpoints, but none is complete", std::move(notes)});
+}
+
+// Keys that shape a run must be as they were; hot ones may change and are named.
+void Resumption::check_same_run(const std::string& checkpoint) {
+  changes_.clear();
+  const config::RunConfig before = load_written_run(checkpoint + "/run.toml");
+  std::vector<std::string> notes;
+  for (const config::Difference& d : config::differences(before, now_)) {
+    if (d.hot)
+      changes_.push_back(fmt::format("{} is {} now, it was {}", d.key, d.now, d.before));
+    else
+      notes.push_back(fmt::format("{} was {} and is {} now", d.key,
+                                  d.before.empty() ? "absent" : d.before,
+                                  d.now.empty() ? "absent" : d.now));
+  }
+  if (notes.empty()) return;
+  notes.push_back("go on with the old values, or start a new run with another --out");
+  throw UserError(ExitCode::usage,
+                  {checkpoint, "belongs to a run with other settings", std::move(notes)});
+}
+
+void Resumption::load(Loop& loop) {
+  while (!candidates_.empty()) {
+    try {
+      loop.resume(candidates_.back());
+      step_ = loop.progress().step;
+      return;
+    } catch (const io::Damaged& damage) {
+      pass_over(damage);
+    }
+    pass_over_damaged();
+  }
+}
+
+// Whole checkpoints that are newer, newest first; all of them where it goes on from another run's.
+std::vector<std::string> Resumption::in_the_way() const {
+  const bool own = is_same(fs::path(checkpoint()).parent_path(), checkpoints_directory(run_));
+  std::vector<std::string> out;
+  for (const CheckpointEntry& entry : list_checkpoints(run_))
+    if (!is_same(entry.path, checkpoint()) && (!own || entry.step >= step_))
+      out.push_back(entry.path);
+  std::ranges::reverse(out);
+  return out;
+}
+
+std::vector<std::string> Resumption::set_aside() const {
+  std::vector<std::string> warnings;
+  for (const PassedOver& damaged : passed_over_)
+    warnings.push_back(fmt::format(
+        "a checkpoint is damaged, so training goes on from {}: {}\n  it was renamed to {}; look "
+        "into it and remove it",
+        checkpoint(), damaged.problem, train::set_aside(damaged.path, "damaged")));
+  for (const CheckpointEntry& entry : list_incomplete(run_))
+    warnings.push_back(
+        fmt::format("{} has no {}, so it is not a complete checkpoint; look into it and remove it",
+                    train::set_aside(entry.path, "damaged"), io::kManifestName));
+  if (automatic_ || candidates_.empty()) return warnings;
+  for (const std::string& path : in_the_way())
+    warnings.push_back(
+        fmt::format("{} would be in the way of a run from {}, so it was renamed to {}; remove it "
+                    "if it is of no use",
+                    path, checkpoint(), train::set_aside(path, "set-aside")));
+  return warnings;
+}
+
+}  // namespace lamina::train

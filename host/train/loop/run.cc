@@ -1,0 +1,128 @@
+#include "train/loop/run.h"
+
+#include <filesystem>
+
+#include "config/listing.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "decoder/call_limits.h"
+#include "io/directory_commit.h"
+#include "io/durable_file.h"
+#include "train/loop/run_directory.h"
+#include "train/optimizer/parameter_groups.h"
+
+namespace lamina::train {
+namespace {
+
+// The values of [model] as a file may give them: without the keys that only config.json knows.
+config::Table model_values(const decoder::Model& model) {
+  config::Table out;
+  for (const config::Entry& entry : model.config().values().entries()) {
+    const registry::ModelKey* key = model.family().find_key(entry.key);
+    if (!key || !key->json_only) out.add(entry);
+  }
+  return out;
+}
+
+std::string model_file(const decoder::Model& model) {
+  std::vector<config::Entry> entries{{"family",
+                                      config::Value(model.family().name()),
+                                      {config::Origin::Kind::preset, "the plugin"}}};
+  const config::Table values = model_values(model);
+  for (config::Entry entry : values.entries()) {
+    entry.key.insert(0, "model.");
+    entries.push_back(std::move(entry));
+  }
+  return config::to_toml(entries);
+}
+
+void check_vocabulary(const text::Tokenizer& tokenizer, const decoder::Model& model) {
+  if (tokenizer.vocab_size() <= model.vocab_size()) return;
+  throw UserError(ExitCode::usage, {"model.vocab_size",
+                                    fmt::format("is {}; the tokenizer has {} ids",
+                                                model.vocab_size(), tokenizer.vocab_size()),
+                                    {"raise it to at least that; with train.from, name the new "
+                                     "rows: train.fresh = [\"embed.weight\"]"}});
+}
+
+std::shared_ptr<const Task> task_of(const config::RunConfig& run) {
+  if (run.data.form == "preference") return preference_task(run.preference);
+  if (!run.distillation.teacher.empty())
+    return distillation_task(run.distillation, config::place_in(run));
+  return next_token_task();
+}
+
+}  // namespace
+
+LoopOptions loop_options(const config::RunConfig& run) {
+  return {.train = run.train,
+          .optimizer = run.optimizer,
+          .schedule = run.schedule,
+          .checkpoint = run.checkpoint,
+          .sequence_length = run.data.sequence_length,
+          .seed = run.run.seed,
+          .task = task_of(run),
+          .reference_folder = run.data.store == "none" ? "" : run.data.store,
+          .out = run.run.out,
+          .place = config::place_in(run)};
+}
+
+config::DataSection data_section(const config::RunConfig& run) {
+  config::DataSection out = run.data;
+  if (!run.train.from.empty() && out.tokenizer == run.train.from)
+    out.tokenizer = resolve_model_files(run.train.from);
+  return out;
+}
+
+void set_learning(decoder::Model& model, const config::RunConfig& run) {
+  const LoopOptions options = loop_options(run);
+  set_learning(model, options.optimizer, options.step().shape, options.place, *options.task);
+}
+
+Run::Run(const config::RunConfig& config, const decoder::Model& model, const std::string& resume,
+         const Backend& backend, const data::LoadHooks& hooks, Inherited inherited)
+    : inherited_(std::move(inherited)), options_(loop_options(config)) {
+  decoder::check_training_length(model, options_.sequence_length, "data.sequence_length");
+  remat_ = remat_policy(options_.step(), model, options_.place);
+  config::DataSection data = config.data;
+  if (!inherited_.directory.empty()) data.tokenizer = inherited_.directory;
+  tokenizer_ = data::load_tokenizer(data);
+  check_vocabulary(*tokenizer_, model);
+  if (hooks.between) hooks.between();
+  lock_.emplace(options_.out);
+  run_file_ = config::resolved_run_file(config, model.family().name(), model_values(model));
+  resumption_.emplace(resume, options_.out, run_file_);
+  data_ = data::load_data(data, options_.seed, *tokenizer_, model.vocab_size(), hooks);
+  loop_ = std::make_unique<Loop>(
+      LoopInputs{options_, model, *tokenizer_, data_->train,
+                 data_->validation.empty() ? nullptr : &data_->validation.front(),
+                 data_->fingerprint, run_file_, model_file(model),
+                 inherited_.teacher ? &*inherited_.teacher : nullptr, inherited_.weights.get(),
+                 inherited_.files, !resumption_->checkpoint().empty(), hooks.workers,
+                 [this] { check_directory(); }},
+      backend);
+  inherited_.weights.reset();  // their files are not mapped any longer
+  if (hooks.between) hooks.between();
+  resumption_->load(*loop_);
+  if (hooks.between) hooks.between();
+  loop_->prepare(hooks.between);
+}
+
+void Run::check_directory() {
+  if (!lock_->renew()) return;
+  log::warning(
+      "{} was removed while this run trains in it, and is made again for what is written from now "
+      "on; metrics and log before are gone with the old one, copy the next checkpoint to a safe "
+      "place",
+      options_.out);
+  start();
+}
+
+void Run::start() const {
+  const std::string checkpoints = checkpoints_directory(options_.out);
+  std::filesystem::create_directories(checkpoints);
+  io::remove_leftovers(checkpoints);
+  io::write_durably(options_.out + "/config.toml", run_file_);
+}
+
+}  // namespace lamina::train

@@ -1,0 +1,152 @@
+#include "train/loop/run_directory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <optional>
+
+#include "core/error.h"
+#include "core/system_error.h"
+#include "io/directory_commit.h"
+#include "io/durable_file.h"
+#include "io/foreign_file.h"
+#include "io/gguf_model.h"
+#include "io/manifest.h"
+#include "train/checkpoint/best_checkpoint.h"
+
+namespace lamina::train {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::string_view kPrefix = "step-";
+
+// The step of a directory's name "step-<number>".
+std::optional<std::int64_t> step_of(const std::string& name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  std::int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return step;
+}
+
+// As list() below; nothing if one of them was removed after its name was read.
+std::optional<std::vector<CheckpointEntry>> try_list(const fs::path& directory, bool whole) {
+  std::vector<CheckpointEntry> out;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
+    const std::optional<std::int64_t> step = step_of(entry.path().filename().string());
+    if (!step) continue;
+    std::error_code ec;
+    const bool has_manifest = fs::is_regular_file(entry.path() / io::kManifestName, ec);
+    const bool removed = fs::symlink_status(entry.path(), ec).type() == fs::file_type::not_found;
+    if (!has_manifest && removed) return std::nullopt;
+    if (has_manifest == whole) out.push_back({*step, entry.path().string()});
+  }
+  std::ranges::sort(out, {}, &CheckpointEntry::step);
+  return out;
+}
+
+// Directories "step-<number>" that have a manifest, or that lack one. A training that keeps only
+// the newest removes it just after the next one is there, which the names that we read may lack:
+// then they are read again, or a run would seem to have no checkpoints at all.
+std::vector<CheckpointEntry> list(const fs::path& directory, bool whole = true) {
+  if (!fs::is_directory(directory)) return {};
+  for (;;)
+    if (auto out = try_list(directory, whole)) return *std::move(out);
+}
+
+}  // namespace
+
+std::string checkpoints_directory(const std::string& run) { return run + "/checkpoints"; }
+
+std::string checkpoint_path(const std::string& run, std::int64_t step) {
+  return fmt::format("{}/{}{:08}", checkpoints_directory(run), kPrefix, step);
+}
+
+std::string metrics_path(const std::string& run) { return run + "/metrics.jsonl"; }
+
+std::string superseded_metrics_path(const std::string& run) {
+  return run + "/metrics.superseded.jsonl";
+}
+
+std::string tensorboard_directory(const std::string& run) { return run + "/tensorboard"; }
+
+std::vector<CheckpointEntry> list_checkpoints(const std::string& run) {
+  return list(checkpoints_directory(run));
+}
+
+std::vector<CheckpointEntry> list_incomplete(const std::string& run) {
+  return list(checkpoints_directory(run), false);
+}
+
+std::vector<std::string> list_all(const std::string& run) {
+  std::vector<std::string> out;
+  const fs::path directory = checkpoints_directory(run);
+  if (!fs::is_directory(directory)) return out;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(kPrefix) && !io::is_leftover(name)) out.push_back(entry.path().string());
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
+std::string set_aside(const std::string& path, std::string_view why) {
+  std::string to = fmt::format("{}.{}", path, why);
+  for (int n = 2; fs::exists(fs::symlink_status(to)); ++n)
+    to = fmt::format("{}.{}-{}", path, why, n);
+  std::error_code ec;
+  fs::rename(path, to, ec);
+  if (ec)
+    throw DeviceError(ExitCode::checkpoint, {path,
+                                             fmt::format("cannot be renamed to {}: {}", to,
+                                                         system_error_text(ec.value())),
+                                             {"check the permissions of the run directory"}});
+  io::sync_directory(fs::path(path).parent_path().string());
+  return to;
+}
+
+std::string newest_checkpoint(const std::string& path) {
+  std::vector<CheckpointEntry> entries = list_checkpoints(path);
+  if (entries.empty()) entries = list(path);
+  return entries.empty() ? "" : entries.back().path;
+}
+
+std::string resolve_model_directory(const std::string& named) {
+  std::string path = resolve_best(named);
+  if (!fs::exists(path))
+    throw UserError(ExitCode::checkpoint,
+                    {path, fmt::format("no such file or directory; {}", kModelPlaces), {}});
+  if (!fs::is_directory(path))
+    throw UserError(ExitCode::checkpoint,
+                    {path, fmt::format("is not a directory; {}", kModelPlaces), {}});
+  fs::path directory = path;
+  if (fs::exists(directory / "model.toml") || fs::exists(directory / "config.json")) return path;
+  if (std::string newest = newest_checkpoint(path); !newest.empty()) return newest;
+  if (!list_all(path).empty())
+    throw UserError(ExitCode::checkpoint,
+                    {path,
+                     "has checkpoints, but none is complete",
+                     {"`lamina ckpt verify` says what is missing from each"}});
+  const fs::path checkpoints = checkpoints_directory(path);
+  if (fs::is_directory(checkpoints))
+    throw UserError(ExitCode::checkpoint,
+                    {checkpoints.string(),
+                     "holds no complete checkpoint, and next to it is neither "
+                     "config.json nor model.toml",
+                     {io::what_is_there(checkpoints.string())}});
+  throw UserError(ExitCode::checkpoint,
+                  {path,
+                   "holds no model: neither config.json, model.toml nor checkpoints",
+                   {io::what_is_there(path)}});
+}
+
+std::string resolve_model_files(const std::string& path) {
+  const std::string named = resolve_best(path);
+  return fs::is_directory(named) && io::gguf_in(named).empty() ? resolve_model_directory(named)
+                                                               : named;
+}
+
+}  // namespace lamina::train

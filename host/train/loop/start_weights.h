@@ -1,0 +1,50 @@
+// The weights that a run starts from: train.from, and what train.fresh says of it.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/sections.h"
+#include "decoder/model.h"
+#include "io/weight_files.h"
+#include "weights/match/tensor_map.h"
+
+namespace lamina::train {
+
+class StartWeights {
+ public:
+  // `source` is the model as `directory` (or the GGUF file) describes it, of the family of `model`;
+  // `files` are its weights. An adapter that only `model` has starts fresh.
+  // REQUIRES: both outlive this. Errors: exit 4 where the directory lacks a tensor that `fresh`
+  // does not name, has one of another shape, or one that `model` has no use for, with lists; exit 2
+  // for a pattern that names nothing which the directory lacks.
+  StartWeights(const decoder::Model& model, const decoder::Model& source,
+               std::shared_ptr<const io::WeightFiles> files, const std::string& directory,
+               const std::vector<std::string>& fresh, const config::KeyPlace& place);
+
+  // Whether the directory has at least a part of it; else it starts as a fresh model's.
+  bool has(int parameter) const { return origin_[static_cast<std::size_t>(parameter)] >= 0; }
+  // Its values. New rows of a vocabulary are the mean of the old ones. REQUIRES: has(parameter).
+  void read(int parameter, std::span<float> out) const;
+  // Whether the directory has all of it, as elements of `dtype`, and these.
+  bool has_as(int parameter, DType dtype) const;
+  void read_as(int parameter, DType dtype, std::byte* out) const;
+
+  const io::WeightFiles& files() const { return *files_; }
+  const weights::TensorMap& map() const { return map_; }
+  // Parameters that start fresh, in whole; those that get rows.
+  const std::vector<std::string>& fresh() const { return fresh_; }
+  const std::vector<std::string>& grown() const { return grown_; }
+
+ private:
+  const decoder::Model& source_;
+  std::shared_ptr<const io::WeightFiles> files_;
+  weights::TensorMap map_;   // of source_
+  std::vector<int> origin_;  // by parameter: that of source_, or -1
+  std::vector<bool> grows_;  // by parameter: more rows than there
+  std::vector<std::string> fresh_, grown_;
+};
+
+}  // namespace lamina::train

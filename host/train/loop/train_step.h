@@ -1,0 +1,142 @@
+// One training step: microbatches forward and backward, then the update.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/sections.h"
+#include "decoder/model.h"
+#include "program/bound_program.h"
+#include "program/microbatch.h"
+#include "train/loop/non_finite.h"
+#include "train/loop/remat_policies.h"
+#include "train/loop/task.h"
+#include "train/metrics/aux_values.h"
+#include "train/optimizer/backward_updates.h"
+#include "train/optimizer/optimizer.h"
+#include "train/optimizer/qk_clip.h"
+#include "train/optimizer/train_state.h"
+#include "train/tasks/teacher.h"
+
+namespace lamina::train {
+
+struct StepResult {
+  double loss = 0;           // mean over what the task counts in the whole step: labels, or pairs
+  double total = 0;          // what is minimised: with the losses below, times their weights
+  double aux_loss = 0;       // of the layers, with their weights; mean over microbatches
+  double mtp_loss = 0;       // of multi-token prediction, with its weights; mean over its labels
+  double z_loss = 0;         // mean squared log-sum-exp
+  double uniform_loss = 0;   // mean cross-entropy with the uniform distribution, where it counts
+  double gradient_norm = 0;  // before clipping
+  double lr = 0;
+  bool skipped = false;                // left out as a spike: nothing was updated
+  std::int64_t num_labels = 0;         // counted
+  std::vector<AuxScalar> aux_scalars;  // of the layers: losses by name, metrics per layer
+  std::vector<AuxScalar> task_means;   // what the task tells, as loss
+};
+
+// A NaN or infinity was found; nothing was updated.
+class NumericalError : public UserError {
+ public:
+  using UserError::UserError;
+
+  StepResult result;                // as far as it is known
+  std::optional<NonFinite> origin;  // where it began; nothing where every op's results are finite
+  std::int64_t microbatch = 0;      // of the step, in which that is
+  std::string weight;               // one that was not finite before the step, and where; or ""
+};
+
+// What is trained on: all losses that the model has. `segments`: rows hold several documents.
+inline decoder::GraphFeatures all_losses(bool segments = true) {
+  return {.segments = segments, .training = true, .aux = true, .mtp = true};
+}
+
+// The first weight that is not finite, as bad_element_text(); "" where all are.
+std::string non_finite_weight(const decoder::ParameterTable& parameters, const TrainState& state);
+
+struct TrainStepOptions {
+  decoder::GraphShape shape = {};  // of a microbatch
+  decoder::GraphFeatures features = all_losses();
+  std::shared_ptr<const Task> task = next_token_task();
+  std::int64_t microbatches = 1;
+  std::string remat = "none";
+  RematTags remat_tags = {};  // of the policy custom
+  double z_loss = 0;          // weight
+  double label_smoothing = 0;
+  double clip_norm = 0;    // 0 = none
+  bool clip_each = false;  // the norm of each parameter's gradient, not of all
+  double ema = 0;          // decay of the state's averages
+  std::uint64_t seed = 0;  // of dropout
+};
+
+// What `options` say is kept for the backward pass. Throws UserError (exit 2) at the place of the
+// key, also for a tag that no layer of the model names.
+RematPolicy remat_policy(const TrainStepOptions& options, const decoder::Model& model,
+                         const config::KeyPlace& place = {});
+
+// Loss and gradients of a microbatch; those of tables are lists where they can be.
+decoder::ModelGraph step_graph(const decoder::Model& model, const TrainStepOptions& options);
+
+class TrainStep {
+ public:
+  // Dense gradients for every table; used by tests and `lamina verify`.
+  TrainStep(const decoder::Model& model, TrainState& state, const TrainStepOptions& options,
+            const config::OptimizerSection& optimizer, const Backend& backend);
+  // With the gradients of `graph`, a step_graph(). REQUIRES: `state` has its gradient_lists().
+  TrainStep(const decoder::Model& model, decoder::ModelGraph graph, TrainState& state,
+            const TrainStepOptions& options, const config::OptimizerSection& optimizer,
+            const Backend& backend);
+
+  // Gradients of the mean loss over all microbatches together, clipped, then one update. `step`
+  // counts from 0. Throws NumericalError (exit 3) before anything is changed (with
+  // optimizer.in_backward, before the bad tensor is), naming the step and the first bad tensor.
+  StepResult run(std::span<const program::Microbatch> microbatches, double lr, std::int64_t step);
+
+  // What gradients() updates with, with optimizer.in_backward.
+  void set_update(double lr, std::int64_t step) {
+    lr_ = lr;
+    update_ = step;
+  }
+  // As run() without the update: gradients stay in the state. With optimizer.in_backward those that
+  // share memory do not, their parameters have been updated, and update() does the rest.
+  StepResult gradients(std::span<const program::Microbatch> microbatches, std::int64_t step);
+  void update(StepResult& result, double lr, std::int64_t step);
+
+  // Who is asked before each microbatch, where the task has a teacher; it outlives this.
+  void set_teacher(Teacher* teacher);
+
+  // What runs adds its events to the trace; null: to none.
+  void set_trace(Trace* trace) {
+    program_.program().set_trace(trace);
+    optimizer_.set_trace(trace);
+  }
+
+  std::size_t arena_bytes() const { return arena_->bytes(); }
+  // See Optimizer::scratch_bytes().
+  std::size_t update_bytes() {
+    return optimizer_.scratch_bytes(state_.lists(), options_.shape.dtype);
+  }
+  program::BoundProgram& program() { return program_; }
+
+ private:
+  void run_microbatch(std::span<const program::Microbatch> microbatches, std::size_t i);
+  [[noreturn]] void fail(std::span<const program::Microbatch> microbatches, std::int64_t step,
+                         std::int64_t (&seed)[2], const StepResult& result);
+
+  const decoder::Model& model_;
+  TrainState& state_;
+  TrainStepOptions options_;
+  program::BoundProgram program_;
+  Optimizer optimizer_;
+  AuxValues aux_;
+  QkClip qk_clip_;
+  std::unique_ptr<Buffer> arena_;
+  Teacher* teacher_ = nullptr;
+  std::optional<BackwardUpdates> in_backward_;
+  double lr_ = 0;
+  std::int64_t update_ = 0;
+};
+
+}  // namespace lamina::train

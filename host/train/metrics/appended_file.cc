@@ -1,0 +1,96 @@
+#include "train/metrics/appended_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "core/system_error.h"
+#include "core/write_all.h"
+
+namespace lamina::train {
+namespace {
+
+constexpr std::size_t kMaxWaiting = 100'000;  // some 30 MB
+
+}  // namespace
+
+AppendedFile::~AppendedFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+int AppendedFile::open() {
+  std::error_code ec;
+  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ec);
+  if (ec) return ec.value();
+  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+  return fd_ < 0 ? errno : 0;
+}
+
+int AppendedFile::cut() {
+  return ::ftruncate(fd_, static_cast<off_t>(num_bytes_)) == 0 ? 0 : errno;
+}
+
+void AppendedFile::write(std::string piece) {
+  if (waiting_.size() < kMaxWaiting)
+    waiting_.push_back(std::move(piece));
+  else
+    ++num_dropped_;
+  write_waiting();
+}
+
+void AppendedFile::write_waiting() {
+  if (waiting_.empty()) return;
+  int error = fd_ < 0 ? open() : torn_ ? cut() : 0;
+  std::size_t done = 0;
+  for (; done < waiting_.size() && error == 0; ++done) {
+    error = write_all(fd_, waiting_[done]);
+    if (error != 0) break;
+    num_bytes_ += waiting_[done].size();
+  }
+  torn_ = error != 0 && fd_ >= 0 && cut() != 0;
+  waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(done));
+  if (error != 0) {
+    if (!failing_)
+      log::warning(
+          "{} cannot be written, training goes on: {}; its {} are kept in memory and tried "
+          "again after every step\n  free space on that disk or repair it before the run ends",
+          path_, system_error_text(error), pieces_);
+    failing_ = true;
+    return;
+  }
+  if (failing_) log::info("{} can be written again; {} {} were late", path_, done, pieces_);
+  if (num_dropped_ > 0)
+    log::warning("{} lacks {} {}, which were too many to keep in memory; plots will have a gap",
+                 path_, num_dropped_, pieces_);
+  failing_ = false;
+  num_dropped_ = 0;
+}
+
+std::function<void()> AppendedFile::sync_later() const {
+  if (fd_ < 0) return [] {};
+  // Its own descriptor: this file may be closed by then.
+  const std::shared_ptr<const int> fd(new int(::fcntl(fd_, F_DUPFD_CLOEXEC, 0)),
+                                      [](const int* open) {
+                                        if (*open >= 0) ::close(*open);
+                                        delete open;
+                                      });
+  return [fd, path = path_, pieces = pieces_] {
+    if (::fsync(*fd) != 0)
+      log::warning("{} cannot be synced: {}; check the disk, a power cut may cost its last {}",
+                   path, system_error_text(errno), pieces);
+  };
+}
+
+void AppendedFile::finish() {
+  write_waiting();
+  if (!waiting_.empty())
+    log::warning("{} lacks its last {} {}, which could not be written; repair the disk", path_,
+                 waiting_.size() + num_dropped_, pieces_);
+}
+
+}  // namespace lamina::train

@@ -1,0 +1,106 @@
+#include "train/metrics/metrics_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <fstream>
+#include <optional>
+
+#include "core/error.h"
+#include "core/json.h"
+#include "core/open_file.h"
+#include "core/system_error.h"
+#include "core/write_all.h"
+#include "train/loop/run_directory.h"
+
+namespace lamina::train {
+namespace {
+
+[[noreturn]] void fail(const std::string& path, std::string_view doing, int error_number) {
+  throw DeviceError(ExitCode::checkpoint,
+                    {path,
+                     fmt::format("{}: {}", doing, system_error_text(error_number)),
+                     {"check the disk and the permissions of the run directory"}});
+}
+
+int open_to_append(const std::string& path) {
+  return open_regular_file(path, O_WRONLY | O_CREAT | O_APPEND);
+}
+
+std::optional<std::int64_t> step_of(std::string_view line) {
+  constexpr std::string_view kBegin = "{\"step\":";
+  std::int64_t step = 0;
+  if (!line.starts_with(kBegin)) return std::nullopt;
+  const auto [stop, error] =
+      std::from_chars(line.data() + kBegin.size(), line.data() + line.size(), step);
+  return error == std::errc() ? std::optional(step) : std::nullopt;
+}
+
+bool is_whole(const std::string& line) {
+  try {
+    return JsonDocument::parse(line, "metrics", {}).root().is_object();
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
+// What a run that goes on finds in its metrics file.
+struct Kept {
+  std::uint64_t num_bytes = 0;  // of lines that stay
+  bool ends_whole = true;       // with a line feed
+  std::string superseded;       // lines of later steps
+};
+
+Kept read_lines(const std::string& path, std::int64_t step) {
+  std::ifstream file(path, std::ios::binary);
+  Kept out;
+  std::string line;
+  while (std::getline(file, line)) {
+    const bool ends_whole = !file.eof();
+    if (!ends_whole && !is_whole(line)) break;  // half of a line: the process was killed
+    if (!out.superseded.empty() || step_of(line).value_or(0) > step) {
+      out.superseded += line + "\n";
+    } else {
+      out.ends_whole = ends_whole;
+      out.num_bytes += line.size() + (ends_whole ? 1 : 0);
+    }
+  }
+  if (file.bad()) fail(path, "cannot be read", EIO);
+  return out;
+}
+
+void append_durably(const std::string& path, std::string_view text) {
+  const int fd = open_to_append(path);
+  int error = write_all(fd, text);
+  if (error == 0 && ::fsync(fd) != 0) error = errno;
+  ::close(fd);
+  if (error != 0) fail(path, "cannot be written", error);
+}
+
+AppendedFile open_to_go_on(const std::string& run, std::int64_t step) {
+  const std::string path = metrics_path(run);
+  const int fd = open_to_append(path);
+  try {
+    Kept kept = read_lines(path, step);
+    if (!kept.superseded.empty()) append_durably(superseded_metrics_path(run), kept.superseded);
+    if (::ftruncate(fd, static_cast<off_t>(kept.num_bytes)) != 0)
+      fail(path, "cannot be cut after its last whole line", errno);
+    if (!kept.ends_whole) {
+      if (const int error = write_all(fd, "\n")) fail(path, "cannot be written", error);
+      ++kept.num_bytes;
+    }
+    return AppendedFile(path, "lines", fd, kept.num_bytes);
+  } catch (...) {
+    ::close(fd);
+    throw;
+  }
+}
+
+}  // namespace
+
+MetricsFile::MetricsFile(const std::string& run, std::int64_t step)
+    : file_(open_to_go_on(run, step)) {}
+
+}  // namespace lamina::train

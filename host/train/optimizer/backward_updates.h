@@ -1,0 +1,57 @@
+// Updates in the backward pass: a layer's parameters as soon as their gradients are there.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "program/bound_program.h"
+#include "train/optimizer/optimizer.h"
+#include "train/optimizer/train_state.h"
+
+namespace lamina::train {
+
+// Of the parameters whose gradients share memory, GradientLists::is_shared(); the others are
+// updated when all of the pass is done. All arguments outlive it.
+class BackwardUpdates final : public Watcher {
+ public:
+  // `clip_norm`: that of each gradient; 0 = none.
+  BackwardUpdates(program::BoundProgram& program, TrainState& state, Optimizer& optimizer,
+                  double clip_norm);
+
+  // While the program runs next, layers are updated with this learning rate; until end(). `update`
+  // counts from 0. At a gradient that is not finite updates end.
+  void begin(double lr, std::int64_t update);
+  void end();
+
+  // Of the last run.
+  int num_updated() const { return num_updated_; }
+  const std::optional<Optimizer::BadGradient>& bad() const { return bad_; }
+
+  void enter(const Graph& graph, NodeId scan, std::int64_t element) override;
+  void leave() override;
+  void ran(const Graph&, NodeId, std::span<void* const>) override {}
+
+ private:
+  struct Round {
+    bool of_layers = false;  // not of a scan in a body
+    NodeId scan = kNoNode;
+    std::int64_t element = 0;
+  };
+  void update(int parameter);
+
+  program::BoundProgram& program_;
+  TrainState& state_;
+  Optimizer& optimizer_;
+  double clip_norm_;
+  std::map<NodeId, std::vector<std::vector<int>>> members_;  // of a scan's gradients
+  std::vector<Round> rounds_;                                // that are being run
+  double lr_ = 0;
+  std::int64_t update_ = 0;
+  int num_updated_ = 0;
+  std::optional<Optimizer::BadGradient> bad_;
+};
+
+}  // namespace lamina::train

@@ -1,0 +1,101 @@
+#include "train/optimizer/layer_gradients.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+
+#include "ops/op_code.h"
+
+namespace lamina::train {
+namespace {
+
+using decoder::Input;
+using decoder::Output;
+
+class Finder {
+ public:
+  Finder(const Graph& graph, std::span<const decoder::InputRole> inputs,
+         std::span<const decoder::OutputRole> outputs)
+      : graph_(graph),
+        inputs_(inputs),
+        outputs_(outputs),
+        last_reader_(graph.values().size(), -1),
+        reads_(graph.values().size()) {
+    for (std::size_t n = graph.nodes().size(); n-- > 0;) {
+      const Node& node = graph.nodes()[n];
+      auto last = static_cast<std::int64_t>(n);
+      // What reads a view reads what it is of.
+      if (is_view(node)) last = last_reader_[node.outputs[0]];
+      for (ValueId v : node.inputs) {
+        if (v == kNoValue) continue;
+        last_reader_[v] = std::max(last_reader_[v], last);
+        ++reads_[v];
+      }
+    }
+    for (const GraphOutput& output : graph.outputs()) ++reads_[output.value];
+    for (const decoder::OutputRole& output : outputs)
+      if (output.role == Output::gradient_ids) lists_.insert(output.input);
+    for (const decoder::InputRole& input : inputs)
+      if (input.role == Input::parameter)
+        for (int member : input.members)
+          if (!seen_.insert(member).second) twice_.insert(member);
+  }
+
+  std::vector<LayerGradient> run() const {
+    std::vector<LayerGradient> out;
+    for (std::size_t o = 0; o < outputs_.size(); ++o) {
+      const decoder::OutputRole& output = outputs_[o];
+      if (output.role != Output::gradient || lists_.contains(output.input)) continue;
+      const auto i = static_cast<std::size_t>(output.input);
+      const decoder::InputRole& parameter = inputs_[i];
+      const NodeId scan = made_by(graph_.outputs()[o].value, parameter);
+      if (scan == kNoNode || last_reader_[graph_.inputs()[i].value] > std::int64_t{scan}) continue;
+      if (std::ranges::any_of(parameter.members, [&](int m) { return twice_.contains(m); }))
+        continue;
+      out.push_back({scan, parameter.members});
+    }
+    return out;
+  }
+
+ private:
+  static bool is_view(const Node& node) {
+    return node.op->code == OpCode::reshape || node.op->code == OpCode::slice;
+  }
+
+  // The scan of which the gradient is a result that nothing else reads, one round for each member;
+  // kNoNode where it is made otherwise.
+  NodeId made_by(ValueId v, const decoder::InputRole& parameter) const {
+    for (;;) {
+      const Value& value = graph_.value(v);
+      if (value.node == kNoNode || reads_[v] != 1) return kNoNode;
+      const Node& node = graph_.node(value.node);
+      if (node.op->code == OpCode::reshape && !parameter.stacked) {
+        v = node.inputs[0];
+        continue;
+      }
+      const bool is_scan = node.op->code == OpCode::scan;
+      if (!is_scan || value.index < node.int_attr("num_carries") ||
+          node.int_attr("times") != static_cast<std::int64_t>(parameter.members.size()))
+        return kNoNode;
+      return value.node;
+    }
+  }
+
+  const Graph& graph_;
+  std::span<const decoder::InputRole> inputs_;
+  std::span<const decoder::OutputRole> outputs_;
+  std::vector<std::int64_t> last_reader_;  // by value: a node; -1 for none
+  std::vector<int> reads_;                 // by value
+  std::set<int> lists_;                    // inputs whose gradients are lists of rows
+  std::set<int> seen_, twice_;             // parameters that are one input's, and several inputs'
+};
+
+}  // namespace
+
+std::vector<LayerGradient> layer_gradients(const Graph& graph,
+                                           std::span<const decoder::InputRole> inputs,
+                                           std::span<const decoder::OutputRole> outputs) {
+  return Finder(graph, inputs, outputs).run();
+}
+
+}  // namespace lamina::train

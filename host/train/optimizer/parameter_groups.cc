@@ -1,0 +1,200 @@
+#include "train/optimizer/parameter_groups.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "core/suggest.h"
+#include "train/loop/train_step.h"
+#include "train/optimizer/gradients.h"
+
+namespace lamina::train {
+namespace {
+
+using config::ParameterGroup;
+using decoder::Learning;
+using decoder::Parameter;
+
+constexpr std::string_view kGroups = "optimizer.groups";
+// In the order of registry::Role.
+constexpr std::array<std::string_view, 8> kRoles = {"weight", "bias",   "norm",   "embedding",
+                                                    "head",   "router", "scalar", "conv"};
+
+std::string_view role_of(const Parameter& p) {
+  return kRoles[static_cast<std::size_t>(p.desc.role) - 1];
+}
+
+bool fits(const ParameterGroup& group, const Parameter& p) {
+  return (!group.match || fnmatch(group.match->c_str(), p.name.c_str(), FNM_EXTMATCH) == 0) &&
+         (!group.group || *group.group == p.desc.group) &&
+         (!group.role || *group.role == role_of(p));
+}
+
+// The words between dots and stars: "layers", "attention" of "layers.*.attention*".
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> out;
+  std::string word;
+  for (char c : text + '.') {
+    if (c != '.' && c != '*') {
+      word += c;
+    } else if (!word.empty()) {
+      out.push_back(std::exchange(word, ""));
+    }
+  }
+  return out;
+}
+
+// The pattern with each word that no name has replaced by the nearest that some name has.
+std::string nearest_pattern(std::string pattern, const std::vector<Parameter>& parameters) {
+  std::set<std::string> known;
+  for (const Parameter& p : parameters)
+    for (std::string& word : words_of(p.name)) known.insert(std::move(word));
+  const std::vector<std::string> words(known.begin(), known.end());
+  for (const std::string& word : words_of(pattern))
+    if (const std::string near = nearest_name(word, words); !known.contains(word) && !near.empty())
+      pattern.replace(pattern.find(word), word.size(), near);
+  return pattern;
+}
+
+// Of a parameter of a layer, inside the layer.
+std::string a_layer_name(const std::vector<Parameter>& parameters) {
+  const auto in_layer =
+      std::ranges::find_if(parameters, [](const Parameter& p) { return p.layer >= 0; });
+  return in_layer == parameters.end() ? "weight" : in_layer->desc.name;
+}
+
+// What a group that fits nothing could have meant.
+std::string suggestion(const ParameterGroup& group, const std::vector<Parameter>& parameters) {
+  std::set<std::string> groups, roles;
+  for (const Parameter& p : parameters) {
+    if (!p.desc.group.empty()) groups.insert(p.desc.group);
+    roles.emplace(role_of(p));
+  }
+  if (group.group && !groups.contains(*group.group)) {
+    if (groups.empty()) return "the model has no groups; give a match or a role";
+    const std::string near =
+        nearest_name(*group.group, std::vector<std::string>(groups.begin(), groups.end()));
+    return near.empty() ? fmt::format("its groups are {}", fmt::join(groups, ", "))
+                        : fmt::format("did you mean group = \"{}\"?", near);
+  }
+  if (group.role && !roles.contains(*group.role))
+    return fmt::format("its roles are {}", fmt::join(roles, ", "));
+  if (!group.match) return "no parameter has this group and this role; give one of them";
+  const std::string near = nearest_pattern(*group.match, parameters);
+  const bool any = std::ranges::any_of(parameters, [&](const Parameter& p) {
+    return fnmatch(near.c_str(), p.name.c_str(), FNM_EXTMATCH) == 0;
+  });
+  if (any) return fmt::format("did you mean match = \"{}\"?", near);
+  return fmt::format("a pattern must match the whole name, eg: \"{}\" or \"layers.*.{}\"",
+                     parameters.front().name, a_layer_name(parameters));
+}
+
+std::string text_of(const ParameterGroup& group) {
+  std::vector<std::string> parts;
+  if (group.match) parts.push_back(fmt::format("match = \"{}\"", *group.match));
+  if (group.group) parts.push_back(fmt::format("group = \"{}\"", *group.group));
+  if (group.role) parts.push_back(fmt::format("role = \"{}\"", *group.role));
+  return fmt::format("{{{}}}", fmt::join(parts, ", "));
+}
+
+// What is wrong with a group whatever the model; "" for nothing.
+std::string own_problem(const ParameterGroup& group) {
+  if (!group.match && !group.group && !group.role)
+    return "does not say which parameters it is for; give match, group or role";
+  const bool learns =
+      group.lr_scale || group.multiplier || group.weight_decay || !group.split_rows.empty();
+  if (!group.frozen && !learns)
+    return "says nothing of its parameters; give frozen, lr_scale, multiplier or weight_decay";
+  if (group.frozen.value_or(false) && learns)
+    return "is frozen, so what else it says has no effect; leave that out";
+  return "";
+}
+
+// Freezes what the losses of this model do not depend on.
+void freeze_unreached(const decoder::Model& model, const decoder::GraphShape& shape,
+                      const Task& task, std::vector<Learning>& learning) {
+  const decoder::ModelGraph graph = add_gradients(task.loss_graph(model, shape, all_losses()),
+                                                  model.parameters(), autodiff::save_everything());
+  std::vector<bool> reached(learning.size());
+  for (const decoder::OutputRole& output : graph.outputs)
+    if (output.role == decoder::Output::gradient)
+      for (int member : graph.inputs[static_cast<std::size_t>(output.input)].members)
+        reached[static_cast<std::size_t>(member)] = true;
+  for (std::size_t i = 0; i < learning.size(); ++i)
+    if (!reached[i]) learning[i] = {.frozen = true};
+}
+
+}  // namespace
+
+std::vector<Learning> learning_of(const decoder::ParameterTable& table,
+                                  const std::vector<ParameterGroup>& groups,
+                                  const config::KeyPlace& place) {
+  const std::vector<Parameter>& parameters = table.all();
+  auto refuse = [&](std::size_t i, const std::string& what, std::vector<std::string> notes) {
+    throw UserError(ExitCode::usage, {place ? place(kGroups) : std::string(kGroups),
+                                      fmt::format("group {}, {}, {}", i, text_of(groups[i]), what),
+                                      std::move(notes)});
+  };
+  auto check_split = [&](std::size_t i, const Parameter& p) {
+    const std::vector<std::int64_t>& rows = groups[i].split_rows;
+    const std::int64_t all = p.desc.shape.ndim() < 2 ? 0 : p.desc.shape[-2];
+    if (!rows.empty() && std::accumulate(rows.begin(), rows.end(), std::int64_t{0}) != all)
+      refuse(i,
+             fmt::format("splits the {} rows of '{}' into {}", all, p.name, fmt::join(rows, " + ")),
+             {"the numbers must have the sum of the rows"});
+  };
+  std::vector<Learning> out(parameters.size());
+  std::vector<bool> taken(parameters.size());
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const ParameterGroup& group = groups[i];
+    if (const std::string problem = own_problem(group); !problem.empty()) refuse(i, problem, {});
+    bool any = false, counts = false;
+    for (std::size_t p = 0; p < parameters.size(); ++p) {
+      if (!fits(group, parameters[p])) continue;
+      any = true;
+      if (taken[p]) continue;
+      counts = taken[p] = true;
+      out[p] = {.frozen = group.frozen.value_or(false),
+                .lr_scale = group.lr_scale.value_or(1),
+                .multiplier = group.multiplier.value_or(1),
+                .weight_decay = group.weight_decay,
+                .split_rows = group.split_rows};
+      check_split(i, parameters[p]);
+    }
+    if (!any) refuse(i, "fits no parameter of this model", {suggestion(group, parameters)});
+    if (!counts)
+      refuse(i, "has no effect: every parameter that it fits is of an earlier group",
+             {"the first group that fits a parameter counts; put the narrow ones first"});
+  }
+  return out;
+}
+
+void set_learning(decoder::Model& model, const config::OptimizerSection& config,
+                  const decoder::GraphShape& shape, const config::KeyPlace& place,
+                  const Task& task) {
+  const std::vector<Parameter>& parameters = model.parameters().all();
+  std::vector<Learning> learning = learning_of(model.parameters(), config.groups, place);
+  if (model.adapter())
+    for (std::size_t i = 0; i < learning.size(); ++i)
+      if (!decoder::is_adapter(parameters[i].name)) learning[i] = {.frozen = true};
+  if (model.options().head.no_loss || (model.mtp_depth() > 0 && !task.trains_mtp()))
+    freeze_unreached(model, shape, task, learning);
+  const bool any = [&] {
+    for (std::size_t i = 0; i < learning.size(); ++i)
+      if (parameters[i].desc.trained && !learning[i].frozen) return true;
+    return false;
+  }();
+  if (!any)
+    throw UserError(ExitCode::usage, {place ? place(kGroups) : std::string(kGroups),
+                                      "every parameter is frozen, so there is nothing to learn",
+                                      {"leave some out, eg: a narrower match"}});
+  model.set_learning(learning);
+}
+
+}  // namespace lamina::train

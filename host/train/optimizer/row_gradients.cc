@@ -1,0 +1,153 @@
+#include "train/optimizer/row_gradients.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ops/op_code.h"
+#include "ops/operands.h"
+#include "ops/tensor.h"
+#include "runtime/backend.h"
+#include "train/optimizer/layer_gradients.h"
+
+namespace lamina::train {
+namespace {
+
+struct RowList {
+  Tensor ids, rows;
+};
+
+bool is_lookup(const Graph& graph, ValueId v) {
+  NodeId node = graph.value(v).node;
+  return node != kNoNode && graph.node(node).op->def->sums_rows;
+}
+
+// The nodes whose results `v` is the sum of, in the order in which fuse_residual has them added up;
+// false when something else is in it.
+bool find_lookups(const Graph& graph, ValueId v, std::vector<NodeId>& out) {
+  NodeId id = graph.value(v).node;
+  if (id == kNoNode) return false;
+  const Node& node = graph.node(id);
+  if (is_lookup(graph, v)) {
+    out.push_back(id);
+    return true;
+  }
+  if (node.op->code != OpCode::add || graph.type(node.inputs[0]) != graph.type(node.inputs[1]))
+    return false;
+  const bool first_last = is_lookup(graph, node.inputs[0]);
+  return find_lookups(graph, node.inputs[first_last ? 1 : 0], out) &&
+         find_lookups(graph, node.inputs[first_last ? 0 : 1], out);
+}
+
+std::optional<RowList> list_lookups(Graph& graph, ValueId v) {
+  std::vector<NodeId> lookups;
+  if (!find_lookups(graph, v, lookups)) return {};
+  std::vector<Tensor> ids, rows;
+  const DType dtype = graph.type(graph.node(lookups.front()).inputs[1]).dtype;
+  for (NodeId n : lookups) {
+    const Node node = graph.node(n);  // a copy: the list grows
+    if (node.inputs[operand::embedding_grad::kAcc] != kNoValue) return {};
+    Tensor dy = graph.tensor(node.inputs[1]);
+    if (dy.dtype() != dtype) return {};
+    ids.push_back(
+        ops::reshape(graph.tensor(node.inputs[0]), {graph.type(node.inputs[0]).num_elements()}));
+    rows.push_back(ops::as_rows(dy));
+  }
+  const Tensor all_ids = ops::joined(ids);
+  const auto made = ops::sum_rows(all_ids, ops::joined(rows), {.rows = graph.type(v).dim(0)});
+  return RowList{made.sum_ids, made.sums};
+}
+
+// As list_lookups, also where `v` is what a scan gives for each round.
+std::optional<RowList> list_rows(Graph& graph, ValueId v) {
+  const Value value = graph.value(v);
+  if (value.node == kNoNode) return {};
+  const Node node = graph.node(value.node);
+  if (node.op->code != OpCode::scan) return list_lookups(graph, v);
+  if (value.index < node.int_attr("num_carries")) return {};  // a sum over rounds
+  auto body = std::make_shared<Graph>(*node.body());
+  const GraphOutput output = body->outputs()[value.index];
+  std::optional<RowList> inner = list_rows(*body, output.value);
+  if (!inner) return {};
+  const std::int64_t times = node.int_attr("times");
+  std::vector<Type> types;
+  auto add_result = [&](const char* what, Tensor t) {
+    body->add_output(fmt::format("{} of {}", what, output.name), t);
+    types.push_back(t.type().with(t.shape().with_leading(times)));
+  };
+  add_result("ids", inner->ids);
+  add_result("rows", inner->rows);
+  std::vector<Tensor> added = graph.replace_body(value.node, std::move(body), types);
+  return RowList{added[0], added[1]};
+}
+
+// One scan is done before the next begins, so all of them have the same memory.
+void share_memory(const decoder::ModelGraph& graph, const decoder::ParameterTable& parameters,
+                  GradientLists& lists) {
+  lists.shared.assign(parameters.all().size(), -1);
+  std::map<NodeId, std::size_t> taken;  // by scan
+  for (const LayerGradient& gradient : layer_gradients(graph.graph, graph.inputs, graph.outputs)) {
+    std::size_t& end = taken[gradient.scan];
+    std::size_t bytes = 0;
+    for (int member : gradient.members) {
+      lists.shared[static_cast<std::size_t>(member)] = static_cast<std::int64_t>(end);
+      bytes = std::max(bytes, aligned(static_cast<std::size_t>(parameters[member].num_elements()) *
+                                      sizeof(float)));
+    }
+    end += bytes;
+    lists.shared_bytes = std::max(lists.shared_bytes, end);
+  }
+}
+
+}  // namespace
+
+decoder::ModelGraph list_table_gradients(decoder::ModelGraph graph) {
+  Graph& g = graph.graph;
+  std::vector<GraphOutput> outputs = g.outputs();
+  for (std::size_t o = 0, whole = outputs.size(); o < whole; ++o) {
+    if (graph.outputs[o].role != decoder::Output::gradient) continue;
+    std::optional<RowList> list = list_rows(g, outputs[o].value);
+    if (!list) continue;
+    const std::string name = outputs[o].name;
+    outputs[o] = {.name = fmt::format("rows of {}", name), .value = list->rows.id};
+    outputs.push_back({.name = fmt::format("ids of {}", name), .value = list->ids.id});
+    graph.outputs.push_back(graph.outputs[o]);
+    graph.outputs.back().role = decoder::Output::gradient_ids;
+  }
+  g.set_outputs(std::move(outputs));
+  return graph;
+}
+
+bool GradientLists::any() const {
+  return std::ranges::any_of(microbatch, [](std::int64_t slots) { return slots > 0; });
+}
+
+std::size_t GradientLists::num_shared() const {
+  return static_cast<std::size_t>(std::ranges::count_if(shared, [](auto at) { return at >= 0; }));
+}
+
+GradientLists gradient_lists(const decoder::ModelGraph& graph,
+                             const decoder::ParameterTable& parameters, std::int64_t microbatches,
+                             bool in_backward) {
+  GradientLists out;
+  out.microbatch.resize(parameters.all().size());
+  out.step.resize(parameters.all().size());
+  for (std::size_t o = 0; o < graph.outputs.size(); ++o) {
+    const decoder::OutputRole& output = graph.outputs[o];
+    if (output.role != decoder::Output::gradient_ids) continue;
+    const std::int64_t slots = graph.graph.type(graph.graph.outputs()[o].value).dim(-1);
+    for (int member : graph.inputs[static_cast<std::size_t>(output.input)].members) {
+      const auto i = static_cast<std::size_t>(member);
+      out.microbatch[i] = slots;
+      out.step[i] = std::min(parameters[member].desc.shape[0], microbatches * slots);
+    }
+  }
+  if (in_backward) share_memory(graph, parameters, out);
+  return out;
+}
+
+}  // namespace lamina::train

@@ -1,0 +1,137 @@
+// The memory of a training run: parameters, moments, gradients; one tensor each per parameter.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/sections.h"
+#include "decoder/stack/parameter.h"
+#include "runtime/backend.h"
+#include "train/optimizer/row_gradients.h"
+
+namespace lamina::train {
+
+// Bytes of a training state by what they hold.
+struct TrainBytes {
+  std::size_t weights = 0;    // f32
+  std::size_t frozen = 0;     // weights that are kept in the type that products read
+  std::size_t copies = 0;     // of weights, in the type that products read
+  std::size_t moments = 0;    // both
+  std::size_t average = 0;    // of the weights, in f32; its copies are among those
+  std::size_t gradients = 0;  // with the second lists that accumulation takes
+  std::size_t total() const { return weights + frozen + copies + moments + average + gradients; }
+};
+
+// The moving average of the weights that a run keeps.
+enum class KeptAverage {
+  none,
+  kept,
+  validated,  // and validation computes with it
+};
+KeptAverage kept_average(const config::TrainSection& train);
+
+// Those of a TrainState, without making one.
+TrainBytes train_bytes(const decoder::ParameterTable& parameters, DType compute, bool accumulate,
+                       const GradientLists& lists = {},
+                       const config::OptimizerSection& optimizer = {},
+                       KeptAverage average = KeptAverage::none);
+
+// Optimizer state of one kind, of all parameters: null where one has none.
+struct OptimizerState {
+  std::string prefix;  // StateSpec::prefix
+  std::vector<void*> data;
+  std::vector<std::optional<Type>> types;
+};
+
+class TrainState {
+ public:
+  // Zeroed. `accumulate`: also second lists of rows, for microbatches after the first.
+  TrainState(const decoder::ParameterTable& parameters, DType compute, bool accumulate,
+             const Backend& backend, GradientLists lists = {},
+             const config::OptimizerSection& optimizer = {},
+             KeptAverage average = KeptAverage::none);
+
+  // Row-major f32 tensors, one per parameter; null where Parameter::kept_dtype() is another type.
+  // Moments and gradients are null where it does not learn; moments also where the optimizer keeps
+  // none, or none in f32.
+  std::span<float* const> masters() const { return masters_; }
+  std::span<float* const> first_moments() const { return first_moments_; }
+  std::span<float* const> second_moments() const { return second_moments_; }
+  // Those and all else that it keeps, as state_of() says.
+  std::span<const OptimizerState> optimizer_states() const { return optimizer_states_; }
+  // The moving average of each weight that learns; null for others, and where none is kept.
+  std::span<float* const> averages() const { return averages_; }
+  std::span<void* const> gradients() const { return gradients_; }
+  // Where microbatches after the first have theirs: sums are the same, lists are others.
+  std::span<void* const> more_gradients() const { return more_gradients_; }
+
+  // Where a gradient is a list, its rows [slots, width] are above, and here their ids i32[slots];
+  // null elsewhere.
+  std::span<void* const> gradient_ids() const { return gradient_ids_; }
+  std::span<void* const> more_gradient_ids() const { return more_gradient_ids_; }
+  const GradientLists& lists() const { return lists_; }
+  bool is_listed(int parameter) const {
+    return gradient_ids_[static_cast<std::size_t>(parameter)] != nullptr;
+  }
+  std::int64_t num_gradient_elements(int parameter) const;
+  // Empties the slots that the first microbatch does not write.
+  void clear_later_slots() const;
+
+  // What the graphs read: masters, or their copies in the compute type.
+  std::span<void* const> used() const { return used_; }
+  bool has_copy(int parameter) const {
+    const float* master = masters_[static_cast<std::size_t>(parameter)];
+    return master && used_[static_cast<std::size_t>(parameter)] != static_cast<const void*>(master);
+  }
+  // What is kept of a parameter, and in which type: its master, or what the graphs read.
+  void* kept(int parameter) const {
+    float* master = masters_[static_cast<std::size_t>(parameter)];
+    return master ? master : used_[static_cast<std::size_t>(parameter)];
+  }
+  DType kept_dtype(int parameter) const;
+  std::size_t kept_bytes(int parameter) const;
+  // Its values, in `wide` where they are not kept in f32.
+  std::span<const float> values(int parameter, std::vector<float>& wide) const;
+  // Whoever changes a parameter's master, average or optimizer states in training says so first:
+  // the observer is called with the parameter.
+  void will_change(int parameter) const {
+    if (observer_) observer_(parameter);
+  }
+  void set_observer(std::function<void(int)> observer) { observer_ = std::move(observer); }
+
+  // Makes the copies again from the masters (after loading).
+  void refresh_copies();
+  void refresh_copy(int parameter) const;
+
+  // The averages begin as the weights are.
+  void begin_averages() const;
+  // As used(), of the averages: their copies are made now. REQUIRES: KeptAverage::validated.
+  std::span<void* const> used_averages() const;
+
+  std::size_t bytes() const { return buffer_->bytes(); }
+
+ private:
+  void declare_states(const config::OptimizerSection& optimizer);
+  std::vector<float*> float_states(std::string_view prefix) const;
+  std::span<const float> values_of(const float* of, std::size_t parameter) const;
+  void lay_out(DType compute, bool accumulate, const config::OptimizerSection& optimizer,
+               KeptAverage average);
+
+  const decoder::ParameterTable& parameters_;
+  GradientLists lists_;
+  std::unique_ptr<Buffer> buffer_;
+  std::vector<float*> masters_, first_moments_, second_moments_, averages_;
+  std::vector<OptimizerState> optimizer_states_;
+  std::vector<void*> gradients_, more_gradients_, gradient_ids_, more_gradient_ids_, used_,
+      used_averages_;
+  std::vector<DType> copy_dtype_;  // of used_
+  std::function<void(int)> observer_;
+};
+
+}  // namespace lamina::train

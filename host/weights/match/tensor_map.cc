@@ -1,0 +1,578 @@
+#include "weights/match/tensor_map.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "core/suggest.h"
+#include "io/stored_weight.h"
+#include "lamina/names.h"
+#include "publishers/formats.h"
+#include "weights/match/map_builder.h"
+
+namespace lamina::weights {
+namespace {
+
+// "h.{L}.attn.*": {L}, {P} and {E} stand for numbers, * for anything. `layer` becomes what {L}
+// stood for, or the layer that {P} counts from `num_layers` on. Only the last * can need another
+// try, so no pattern takes longer than its length times the text's.
+bool fits(std::string_view pattern, std::string_view text, std::int64_t& layer,
+          std::int64_t num_layers = 0) {
+  struct Retry {
+    std::size_t pattern, text;  // after the *, and where what follows it is tried next
+    std::int64_t layer;
+  };
+  constexpr std::int64_t kMaxNumber = std::int64_t{1} << 40;  // more is past all predictions
+  std::optional<Retry> star;
+  std::int64_t found = layer;
+  std::size_t p = 0, t = 0;
+  while (p < pattern.size() || t < text.size()) {
+    const std::string_view left = pattern.substr(p);
+    if (left.starts_with('*')) {
+      star = {++p, t, found};
+      continue;
+    }
+    std::int64_t number = 0;
+    if (left.starts_with("{L}") || left.starts_with("{P}") || left.starts_with("{E}")) {
+      const char* begin = text.data() + t;
+      const auto [end, error] = std::from_chars(begin, text.data() + text.size(), number);
+      if (error == std::errc() && *begin != '-') {
+        if (left[1] == 'L') found = number;
+        if (left[1] == 'P') found = number < kMaxNumber ? number + num_layers : number;
+        p += 3, t += static_cast<std::size_t>(end - begin);
+        continue;
+      }
+    } else if (!left.empty() && t < text.size() && left[0] == text[t]) {
+      ++p, ++t;
+      continue;
+    }
+    if (!star || star->text == text.size()) return false;
+    p = star->pattern, t = ++star->text, found = star->layer;
+  }
+  layer = found;
+  return true;
+}
+
+bool same_values(const io::StoredWeight& a, const io::StoredWeight& b) {
+  if (a.shape() != b.shape()) return false;
+  if (a.is_plain() && b.is_plain() && a.data().dtype == b.data().dtype)
+    return std::ranges::equal(a.data().bytes, b.data().bytes);
+  constexpr std::int64_t kChunk = 1 << 16;
+  std::vector<float> of_a(kChunk), of_b(kChunk);
+  for (std::int64_t at = 0, total = a.shape().num_elements(); at < total; at += kChunk) {
+    const std::size_t count = static_cast<std::size_t>(std::min(kChunk, total - at));
+    a.decode(at, 1, std::span(of_a).first(count));
+    b.decode(at, 1, std::span(of_b).first(count));
+    if (!std::ranges::equal(std::span(of_a).first(count), std::span(of_b).first(count)))
+      return false;
+  }
+  return true;
+}
+
+// Says of names which no parameter comes from whether the family knows them.
+class Ignored {
+ public:
+  explicit Ignored(const decoder::Model& model) : model_(model) {
+    for (const decoder::Parameter& p : model.parameters().all())
+      if (p.block != 0) block_of_[p.layer] = p.block;
+  }
+
+  // The row that says so; null: none does.
+  const registry::TensorRow* by(const std::string& name) const {
+    const std::vector<std::string> spelled =
+        spellings(publishers::without_wrappers(name), model_.family().tensor_prefixes());
+    for (const registry::TensorRow& row : model_.family().tensor_rows())
+      if (std::ranges::any_of(spelled, [&](const std::string& s) { return fits_row(row, s); }))
+        return &row;
+    return nullptr;
+  }
+
+ private:
+  bool fits_row(const registry::TensorRow& row, std::string_view name) const {
+    if (!row.ignore && !row.surplus && !(row.tied && model_.options().head.tied)) return false;
+    std::int64_t layer = -1;
+    const std::int64_t num_layers = model_.config().num_layers();
+    if (!fits(row.published, name, layer, num_layers)) return false;
+    // Prediction layers that the model has are among its layers.
+    const std::int64_t own = num_layers + (row.ignore ? model_.mtp_depth() : 0);
+    const bool beyond = layer >= own;
+    if (row.ignore && row.block != 0) {
+      const auto found = block_of_.find(layer);
+      return found != block_of_.end() && found->second == row.block;
+    }
+    return row.beyond || row.surplus ? beyond == row.beyond : true;
+  }
+
+  const decoder::Model& model_;
+  std::unordered_map<std::int64_t, std::uint32_t> block_of_;
+};
+
+// Where the layers are: "language_model.model." of "language_model.model.layers.0.mlp.weight",
+// which `row` calls "model.layers.{L}.mlp.weight". Empty if `name` is not of a layer.
+std::string folder_of_layers(std::string_view name, std::string_view row) {
+  const std::size_t number = row.find("{L}");
+  if (number == row.npos || number == 0) return {};
+  const std::size_t begin = row.rfind('.', number - 2) + 1;  // of "layers."
+  const std::size_t at = name.find(row.substr(begin, number - begin));
+  return at == name.npos ? std::string() : std::string(name.substr(0, at));
+}
+
+[[noreturn]] void refuse(const std::string& where, std::string what,
+                         std::vector<std::string> notes) {
+  throw UserError(ExitCode::checkpoint, {where, std::move(what), std::move(notes)});
+}
+
+// Initial values that are the same for every seed.
+bool is_fixed(const registry::InitSpec& init) {
+  using Kind = registry::InitSpec::Kind;
+  return init.kind == Kind::zeros || init.kind == Kind::ones || init.kind == Kind::constant ||
+         init.kind == Kind::cycle;
+}
+
+bool is_integer(DType dtype) { return dtype == DType::i32 || dtype == DType::i64; }
+
+// The tensors behind all parameters, by the names that there are.
+class NameMatcher {
+ public:
+  NameMatcher(const decoder::Model& model, std::string where,
+              const std::vector<std::string_view>& names, const MayLack& may_lack, bool fills)
+      : model_(model),
+        where_(std::move(where)),
+        names_(names),
+        known_(names.begin(), names.end()),
+        may_lack_(may_lack),
+        fills_(fills),
+        builder_(model) {
+    for (std::string_view stored : names)
+      if (std::string bare = publishers::without_wrappers(stored); bare != stored)
+        wrapped_.emplace(std::move(bare), stored);
+  }
+
+  // Rows may call a tensor as it is stored, too, and are preferred then: a family's row for GGUF
+  // files says what differs there from what is published.
+  void add_stored_names(const io::GgufModel& gguf) {
+    for (const auto& part : gguf.parts())
+      for (const io::GgufTensor& tensor : part->tensors()) stored_.insert(tensor.name);
+    known_.insert(stored_.begin(), stored_.end());
+  }
+
+  // Of several rows that call a tensor alike, the first whose form the files have is meant.
+  void know_shapes(std::function<Shape(const std::string&)> shape_of) {
+    shape_of_ = std::move(shape_of);
+  }
+
+  // Names of shards that lack what an index says that they have.
+  void know_shards(std::function<std::string(const std::string&)> shard_without) {
+    shard_without_ = std::move(shard_without);
+  }
+
+  // Names of values that lie under the name of their blocks (publishers/formats.h).
+  void add_plain_blocks(const io::WeightFiles& files) {
+    for (std::string_view name : names_)
+      if (name.ends_with(publishers::kMxfp4Name.weight) && is_floating(files.tensor(name).dtype))
+        plain_blocks_.insert(name);
+  }
+
+  bool has_own_names() const {
+    return std::ranges::all_of(model_.parameters().all(), [&](const decoder::Parameter& p) {
+      return known_.contains(p.name) || is_adapter(p);
+    });
+  }
+
+  // By the rows of the family, or our own names.
+  TensorMap run(bool own) {
+    const auto& parameters = model_.parameters().all();
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const int index = static_cast<int>(i);
+      if (!own)
+        find(index);
+      else if (known_.contains(parameters[i].name))
+        builder_.add_own(index);
+      else if (is_adapter(parameters[i]))
+        find(index);  // of a file of its own
+      else if (!may_lack(index, parameters[i].name))
+        missing(index, parameters[i].name);
+    }
+    TensorMap map = builder_.finish(own);
+    if (!may_lack_) check_prediction_layers(map);
+    return map;
+  }
+
+  // Where the layers are: folder_of_layers() of these names; empty: none was found.
+  const std::string& layers() const { return layers_; }
+
+ private:
+  // Files may lack a prediction layer, which then starts afresh; not a part of it.
+  void check_prediction_layers(const TensorMap& map) const {
+    std::map<std::int64_t, int> present, lacking;  // a parameter of each layer
+    const auto& parameters = model_.parameters().all();
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      if (parameters[i].layer >= model_.config().num_layers()) {
+        const int index = static_cast<int>(i);
+        (map.pieces_of(index).empty() ? lacking : present).emplace(parameters[i].layer, index);
+      }
+    for (const auto& [layer, index] : lacking)
+      if (present.contains(layer))
+        missing(index,
+                builder_.expand(index, *builder_.rows_of(index).front()).tensors.front().name);
+  }
+
+  bool is_adapter(const decoder::Parameter& p) const {
+    return model_.adapter() && decoder::is_adapter(p.name);
+  }
+
+  // What the files call `name`; empty if they lack it.
+  std::string spelling(const std::string& name) const {
+    for (std::string& s : spellings(name, model_.family().tensor_prefixes()))
+      if (known_.contains(s)) return std::move(s);
+    if (!wrapped_.empty())
+      for (const std::string& s : spellings(name, model_.family().tensor_prefixes()))
+        if (const auto found = wrapped_.find(s); found != wrapped_.end())
+          return std::string(found->second);
+    if (plain_blocks_.empty()) return {};
+    for (std::string& s : spellings(name, model_.family().tensor_prefixes()))
+      if (plain_blocks_.contains(s += publishers::kMxfp4Name.weight)) return std::move(s);
+    return {};
+  }
+
+  void find(int parameter) {
+    std::vector<const registry::TensorRow*> rows = builder_.rows_of(parameter);
+    if (!stored_.empty())
+      std::ranges::stable_partition(rows, [&](const registry::TensorRow* row) {
+        const std::vector<ExpandedRow::Tensor> all = builder_.expand(parameter, *row).tensors;
+        return !all.empty() && stored_.contains(all.front().name);
+      });
+    for (const registry::TensorRow* row : rows) {
+      const ExpandedRow expanded = builder_.expand(parameter, *row);
+      std::vector<std::string> names;
+      for (const ExpandedRow::Tensor& tensor : expanded.tensors) {
+        names.push_back(spelling(tensor.name));
+        if (!names.back().empty()) continue;
+        if (names.size() == 1) break;  // another row may have it
+        if (fills_) return add_as_others(parameter);
+        if (may_lack(parameter, tensor.name)) return;
+        missing(parameter, tensor.name);
+      }
+      if (names.empty() || names.back().empty()) continue;
+      if (has_other_form(rows, row) && !has_form(expanded, names)) continue;
+      if (layers_.empty()) layers_ = folder_of_layers(names.front(), row->published);
+      return builder_.add(parameter, expanded, names);
+    }
+    if (fills_ && !rows.empty()) return add_as_others(parameter);
+    const std::string name = rows.empty()
+                                 ? model_.parameters()[parameter].name
+                                 : builder_.expand(parameter, *rows.front()).tensors.front().name;
+    const bool optional = std::ranges::any_of(rows, &registry::TensorRow::optional);
+    if (optional && (!may_lack_ || starts_alike(model_.parameters()[parameter]))) return;
+    if (!may_lack(parameter, name)) missing(parameter, name);
+  }
+
+  // An optional tensor that starts with the same values whatever the seed. A prediction layer that
+  // is missing counts as a whole.
+  bool starts_alike(const decoder::Parameter& p) const {
+    return is_fixed(p.desc.init) && p.layer < model_.config().num_layers();
+  }
+
+  // Whether a later row calls the tensor alike.
+  static bool has_other_form(const std::vector<const registry::TensorRow*>& rows,
+                             const registry::TensorRow* row) {
+    const auto at = std::ranges::find(rows, row);
+    return std::any_of(at + 1, rows.end(), [&](const registry::TensorRow* later) {
+      return later->published == row->published;
+    });
+  }
+  bool has_form(const ExpandedRow& row, const std::vector<std::string>& names) const {
+    return !shape_of_ || shape_of_(names.front()) == row.tensors.front().shape;
+  }
+
+  // Under the names that the files would have for it.
+  void add_as_others(int parameter) {
+    const ExpandedRow expanded = builder_.expand(parameter, *builder_.rows_of(parameter).front());
+    std::vector<std::string> names;
+    for (const ExpandedRow::Tensor& tensor : expanded.tensors)
+      names.push_back(likely_spelling(tensor.name));
+    builder_.add(parameter, expanded, names);
+  }
+
+  bool may_lack(int parameter, const std::string& name) const {
+    return may_lack_ && may_lack_(model_.parameters()[parameter].name, likely_spelling(name));
+  }
+
+  [[noreturn]] void missing(int parameter, const std::string& name) const {
+    const std::string wanted = likely_spelling(name);
+    std::vector<std::string> notes{
+        fmt::format("for parameter '{}'", model_.parameters()[parameter].name)};
+    if (const std::string shard = shard_without_ ? shard_without_(name) : ""; !shard.empty())
+      notes.push_back(fmt::format(
+          "the index says that it is in '{}', which lacks it: download that file again", shard));
+    if (const std::string nearest = nearest_name(wanted, names_without_use()); !nearest.empty())
+      notes.push_back(fmt::format("the nearest name there is '{}'", nearest));
+    refuse(where_, fmt::format("tensor '{}' is missing", wanted), notes);
+  }
+
+  // What the files would call a tensor that they lack: with what they put before the layers.
+  std::string likely_spelling(const std::string& name) const {
+    if (name.starts_with(publishers::kAdapterPrefix))
+      return std::string(publishers::kAdapterPrefix) +
+             likely_spelling(name.substr(publishers::kAdapterPrefix.size()));
+    const auto folders = layer_folders(model_, names_);
+    if (!folders) return name;
+    const auto& [ours, theirs] = *folders;
+    if (name.starts_with(ours)) return theirs + name.substr(ours.size());
+    // "language_model." of "language_model.model.layers.0" is before the head, too.
+    const std::string outer =
+        theirs.ends_with(ours) ? theirs.substr(0, theirs.size() - ours.size()) : "";
+    return outer.ends_with('.') ? outer + name : name;
+  }
+
+  // Those that no parameter comes from under its first name; all where there are none.
+  std::vector<std::string> names_without_use() const {
+    std::unordered_set<std::string> expected;
+    for (std::size_t i = 0; i < model_.parameters().all().size(); ++i)
+      for (const registry::TensorRow* row : builder_.rows_of(static_cast<int>(i)))
+        for (const ExpandedRow::Tensor& tensor : builder_.expand(static_cast<int>(i), *row).tensors)
+          expected.insert(spelling(tensor.name));
+    std::vector<std::string> out;
+    for (std::string_view name : names_)
+      if (!expected.contains(std::string(name))) out.emplace_back(name);
+    if (out.empty()) out.assign(names_.begin(), names_.end());
+    return out;
+  }
+
+  const decoder::Model& model_;
+  std::string where_;
+  const std::vector<std::string_view>& names_;
+  std::unordered_set<std::string_view> known_, stored_, plain_blocks_;  // stored: in GGUF files
+  std::unordered_map<std::string, std::string_view> wrapped_;           // as stored, by bare name
+  MayLack may_lack_;
+  std::function<Shape(const std::string&)> shape_of_;
+  std::function<std::string(const std::string&)> shard_without_;
+  bool fills_;  // what is not there gets a name like the others
+  MapBuilder builder_;
+  std::string layers_;
+};
+
+// That what was found by name is of the right type and shape, and that nothing is left over.
+class Checker {
+ public:
+  Checker(const decoder::Model& model, const io::WeightFiles& files, std::string layers)
+      : model_(model), files_(files), layers_(std::move(layers)) {}
+
+  void run(const TensorMap& map) const {
+    std::unordered_set<std::string_view> used;
+    for (const PublishedTensor& tensor : map.tensors()) check(map, tensor, used);
+    check_nothing_left(map, used);
+  }
+
+ private:
+  void check(const TensorMap& map, const PublishedTensor& tensor,
+             std::unordered_set<std::string_view>& used) const {
+    const io::StoredWeight stored(files_, tensor.name);
+    const Piece& piece = map.pieces()[static_cast<std::size_t>(tensor.pieces.front())];
+    const decoder::Parameter& parameter = model_.parameters()[piece.parameter];
+    const std::string whose = fmt::format("for parameter '{}'", parameter.name);
+    const bool integers = parameter.desc.dtype && is_integer(*parameter.desc.dtype);
+    if (is_integer(stored.data().dtype) != integers)
+      refuse(
+          files_.path_of(stored.data().name),
+          fmt::format("tensor '{}' has element type {}; expected {}", tensor.name,
+                      name(stored.data().dtype), integers ? "i32 or i64" : "f32, f16, bf16 or f64"),
+          {whose});
+    if (stored.shape() != tensor.shape)
+      refuse(files_.path_of(stored.data().name),
+             fmt::format("tensor '{}' is {}; the config asks for {}", tensor.name,
+                         to_string(stored.shape()), to_string(tensor.shape)),
+             {whose, "use the config.json that belongs to these weights"});
+    for (std::string_view name : stored.names()) used.insert(name);
+  }
+
+  // Files may hold a copy of the table under the name of a tied head. Another matrix there would be
+  // left out silently.
+  void check_tied(const TensorMap& map, std::string_view head) const {
+    const int embed = model_.parameters().find(LAMINA_NAME_EMBED);
+    const std::string& table = map.tensor_of(map.pieces_of(embed).front()).name;
+    if (same_values(io::StoredWeight(files_, head), io::StoredWeight(files_, table))) return;
+    refuse(files_.path_of(head),
+           fmt::format("tensor '{}' differs from '{}', but the config says that the head is the "
+                       "token table",
+                       head, table),
+           {fmt::format("tie_word_embeddings = false uses both; if the head is not meant, remove "
+                        "'{}'",
+                        head)});
+  }
+
+  void check_nothing_left(const TensorMap& map,
+                          const std::unordered_set<std::string_view>& used) const {
+    const Ignored ignored(model_);
+    std::vector<std::string> left, others;
+    for (std::string_view name : files_.names()) {
+      if (used.contains(name) || used.contains(files_.stored_name(name))) continue;
+      if (const registry::TensorRow* row = ignored.by(std::string(name))) {
+        if (row->tied) check_tied(map, name);
+        continue;
+      }
+      // Beside the language model a checkpoint may hold encoders for images and sound.
+      const bool other =
+          model_.config().in_wrapper() && !layers_.empty() && !name.starts_with(layers_);
+      (other ? others : left).emplace_back(name);
+    }
+    if (!others.empty())
+      log::info("{}: {} tensors outside the language model are not used, eg '{}'", files_.path(),
+                others.size(), others.front());
+    if (left.empty()) return;
+    std::vector<std::string> notes{
+        fmt::format("num_hidden_layers is {}; is this the right config for these weights?",
+                    model_.config().num_layers())};
+    constexpr std::size_t kMaxNamed = 16;
+    for (std::size_t i = 1; i < std::min(left.size(), kMaxNamed); ++i)
+      notes.push_back(fmt::format("also '{}'", left[i]));
+    if (left.size() > kMaxNamed)
+      notes.push_back(fmt::format("and {} more", left.size() - kMaxNamed));
+    refuse(files_.path(),
+           fmt::format("{} tensor{} that family '{}' has no use for, eg '{}'", left.size(),
+                       left.size() == 1 ? "" : "s", model_.family().name(), left.front()),
+           std::move(notes));
+  }
+
+  const decoder::Model& model_;
+  const io::WeightFiles& files_;
+  std::string layers_;
+};
+
+}  // namespace
+
+bool StridedView::is_contiguous() const {
+  std::int64_t stride = 1;
+  for (int i = shape.ndim(); i-- > 0;) {
+    if (shape[i] != 1 && strides[static_cast<std::size_t>(i)] != stride) return false;
+    stride *= shape[i];
+  }
+  return true;
+}
+
+std::span<const Piece> TensorMap::pieces_of(int parameter) const {
+  const std::size_t p = static_cast<std::size_t>(parameter);
+  return std::span(pieces_).subspan(begins_[p], begins_[p + 1] - begins_[p]);
+}
+
+std::vector<std::string> spellings(const std::string& name,
+                                   const std::vector<std::string>& prefixes) {
+  if (const std::string_view outer = publishers::kAdapterPrefix; name.starts_with(outer)) {
+    std::vector<std::string> out = spellings(name.substr(outer.size()), prefixes);
+    for (std::string& s : out) s.insert(0, outer);
+    return out;
+  }
+  std::vector<std::string> bare{name};
+  for (const std::string& prefix : prefixes)
+    if (name.starts_with(prefix)) bare.push_back(name.substr(prefix.size()));
+  std::vector<std::string> out = bare;
+  for (const std::string& prefix : prefixes)
+    for (const std::string& b : bare) out.push_back(prefix + b);
+  return out;
+}
+
+std::optional<LayerFolders> layer_folders(const decoder::Model& model,
+                                          std::span<const std::string_view> names) {
+  for (const registry::TensorRow& row : model.family().tensor_rows()) {
+    const std::size_t number = row.published.find("{L}");
+    if (row.ignore || number == row.published.npos || number == 0) continue;
+    const std::size_t own = row.published.rfind('.', number - 2) + 1;  // before "layers."
+    for (std::string_view name : names) {
+      const std::string theirs = folder_of_layers(name, row.published);
+      std::int64_t layer = 0;
+      if (fits(theirs + row.published.substr(own), name, layer))
+        return LayerFolders{row.published.substr(0, own), theirs};
+    }
+  }
+  return std::nullopt;
+}
+
+TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& files,
+                        const MayLack& may_lack) {
+  NameMatcher names(model, files.path(), files.names(), may_lack, false);
+  if (files.gguf())
+    names.add_stored_names(*files.gguf());
+  else
+    names.add_plain_blocks(files);
+  names.know_shapes([&](const std::string& name) { return io::StoredWeight(files, name).shape(); });
+  names.know_shards([&](const std::string& name) {
+    for (const std::string& s : spellings(name, model.family().tensor_prefixes()))
+      if (const std::string_view shard = files.shard_without(s); !shard.empty())
+        return std::string(shard);
+    return std::string();
+  });
+  // Checkpoints of training have our names, whatever they lack.
+  const bool is_checkpoint = std::filesystem::exists(files.path() + "/model.toml");
+  TensorMap map = names.run(names.has_own_names() || (may_lack && is_checkpoint));
+  Checker(model, files, names.layers()).run(map);
+  return map;
+}
+
+bool lacks_predictions(const decoder::Model& model, const io::WeightFiles& files) {
+  if (model.mtp_depth() == 0) return false;
+  NameMatcher names(
+      model, files.path(), files.names(), [](auto&, auto&) { return true; }, false);
+  if (files.gguf()) names.add_stored_names(*files.gguf());
+  const TensorMap map = names.run(names.has_own_names());
+  const auto& parameters = model.parameters().all();
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (parameters[i].layer >= model.config().num_layers() &&
+        !map.pieces_of(static_cast<int>(i)).empty())
+      return false;
+  return true;
+}
+
+TensorMap match_names(const decoder::Model& model, const std::string& where,
+                      const std::vector<std::string_view>& names) {
+  return NameMatcher(model, where, names, {}, true).run(false);
+}
+
+namespace {
+
+[[noreturn]] void refuse_without_row(const decoder::Model& model, int index) {
+  const registry::Family& family = model.family();
+  const decoder::Parameter& parameter = model.parameters()[index];
+  std::vector<std::string> unused;
+  for (const registry::TensorRow& row : family.tensor_rows())
+    if (!row.ignore && row.block == parameter.block &&
+        std::ranges::none_of(model.parameters().all(), [&](const decoder::Parameter& p) {
+          return p.block == row.block && p.desc.name == row.param;
+        }))
+      unused.push_back(row.param);
+  std::vector<std::string> notes;
+  if (const std::string nearest = nearest_name(parameter.desc.name, unused); !nearest.empty())
+    notes.push_back(fmt::format("it has a row for '{}', which this model does not have", nearest));
+  const registry::PluginIdentity& plugin = family.plugin();
+  notes.push_back(fmt::format("plugin '{}' {}", plugin.id, plugin.version));
+  notes.push_back(
+      "a tensor map has a row for each parameter, or is empty: then ours are the published names "
+      "(M-9 of docs/plugin_requirements.md)");
+  throw PluginError({fmt::format("family '{}'", family.name()),
+                     fmt::format("its tensor map has no row for '{}', the parameter '{}'",
+                                 parameter.desc.name, parameter.name),
+                     std::move(notes)});
+}
+
+}  // namespace
+
+TensorMap published_tensors(const decoder::Model& model, Layout layout) {
+  MapBuilder builder(model);
+  const int count = static_cast<int>(model.parameters().all().size());
+  for (int i = 0; i < count; ++i) {
+    if (builder.rows_of(i).empty()) refuse_without_row(model, i);
+    const registry::TensorRow* fused = layout == Layout::fused ? builder.fused_row_of(i) : nullptr;
+    const ExpandedRow expanded = builder.expand(i, fused ? *fused : *builder.rows_of(i).front());
+    std::vector<std::string> names;
+    for (const ExpandedRow::Tensor& tensor : expanded.tensors) names.push_back(tensor.name);
+    builder.add(i, expanded, names);
+  }
+  return builder.finish(false);
+}
+
+}  // namespace lamina::weights

@@ -1,0 +1,133 @@
+#include "weights/publish/hf_config.h"
+
+#include <algorithm>
+#include <map>
+
+#include "config/published_keys.h"
+#include "core/error.h"
+#include "core/json_writer.h"
+
+namespace lamina::weights {
+namespace {
+
+using config::Value;
+
+// An object under construction: members in the order in which they were added.
+struct Object {
+  struct Member {
+    std::string name;
+    std::string json;                // of a leaf
+    std::vector<Object> below = {};  // one, or none for a leaf
+  };
+  std::vector<Member> members;
+
+  void add(std::string_view path, std::string json) {
+    std::size_t dot = path.find('.');
+    std::string name(path.substr(0, dot));
+    if (dot == path.npos) {
+      members.push_back({std::move(name), std::move(json)});
+      return;
+    }
+    auto at = std::ranges::find(members, name, &Member::name);
+    if (at == members.end()) at = members.insert(at, {name, "", {Object{}}});
+    at->below.front().add(path.substr(dot + 1), std::move(json));
+  }
+
+  void write(JsonWriter& out) const {
+    out.begin_object();
+    for (const Member& m : members) {
+      out.key(m.name);
+      if (m.below.empty())
+        out.raw(m.json);
+      else
+        m.below.front().write(out);
+    }
+    out.end_object();
+  }
+};
+
+bool is_zero(const Value& value) {
+  if (auto v = value.get_if<std::int64_t>()) return *v == 0;
+  if (auto v = value.get_if<double>()) return *v == 0;
+  if (auto v = value.get_if<bool>()) return !*v;
+  if (auto v = value.get_if<std::string>()) return v->empty();
+  auto list = value.get_if<config::List>();
+  return list && list->empty();
+}
+
+bool is_number(const Value& value) {
+  return value.get_if<std::int64_t>() || value.get_if<double>();
+}
+
+// Of keys that only GGUF files have: lamina/ext/gguf.h.
+constexpr std::string_view kGgufPrefix = "gguf_";
+
+bool has_default(const registry::ModelKey& key, const Value& value, const config::Table& values) {
+  if (!key.same_as.empty()) {
+    const config::Entry* other = values.find(key.same_as);
+    return other && other->value == value;
+  }
+  return key.key.preset && *key.key.preset == value;
+}
+
+const std::string& path_of(const registry::ModelKey& key) {
+  return key.hf_name.empty() ? key.key.name : key.hf_name;
+}
+
+}  // namespace
+
+std::string hf_config(const registry::FamilyNames& names, const registry::ModelConfig& config,
+                      const HfConfigExtras& extras) {
+  if (names.hf_model_types.empty() || names.hf_architectures.empty())
+    throw UserError(
+        ExitCode::checkpoint,
+        {"export",
+         fmt::format("family '{}' has no form at Hugging Face: its plugin names no {}", names.name,
+                     names.hf_model_types.empty() ? "model_type" : "architecture"),
+         {"keep lamina's own format, which `lamina decode -m` reads"}});
+  const config::Table& values = config.values();
+  // By object at the top: all keys in it have their defaults.
+  std::map<std::string, bool, std::less<>> is_plain;
+  for (const registry::ModelKey& key : config.keys()) {
+    const config::Entry* entry = values.find(key.key.name);
+    std::size_t dot = path_of(key).find('.');
+    if (key.ignored || !entry || dot == std::string::npos) continue;
+    auto [at, fresh] = is_plain.try_emplace(path_of(key).substr(0, dot), true);
+    at->second = at->second && has_default(key, entry->value, values);
+  }
+
+  Object out;
+  out.add("architectures", fmt::format("[{}]", json_quote(names.hf_architectures.front())));
+  out.add("model_type", json_quote(names.hf_model_types.front()));
+  out.add("torch_dtype", json_quote(extras.dtype));
+  // A class's own default may be outside of the vocabulary, so none is left to it.
+  const auto add_token = [&](std::string_view key, std::optional<std::int64_t> id) {
+    out.add(key, id ? std::to_string(*id) : "null");
+  };
+  add_token("bos_token_id", extras.bos_token);
+  add_token("eos_token_id", extras.eos_token);
+  add_token("pad_token_id", extras.pad_token);
+  for (const registry::ModelKey& key : config.keys()) {
+    const config::Entry* entry = values.find(key.key.name);
+    if (key.ignored || !entry || key.key.name.starts_with(kGgufPrefix)) continue;
+    const std::string& path = path_of(key);
+    // A family's own key without a default is derived again where it is read, from nothing set.
+    const bool unset = !key.host && !key.key.preset && is_zero(entry->value);
+    if (path.starts_with(config::kOwnObject) && (unset || has_default(key, entry->value, values)))
+      continue;
+    std::string json = config::to_json(entry->value);
+    if (std::size_t dot = path.find('.'); dot != path.npos) {
+      bool left_to_the_reader = is_number(entry->value) && is_zero(entry->value) &&
+                                has_default(key, entry->value, values);
+      if (is_plain[path.substr(0, dot)] || left_to_the_reader) continue;
+    }
+    const bool none = is_zero(entry->value) || entry->value == Value(key.none_word());
+    if (key.null_is_zero && none) json = "null";
+    out.add(path, std::move(json));
+  }
+  JsonWriter json(2);
+  out.write(json);
+  return json.text() + "\n";
+}
+
+}  // namespace lamina::weights

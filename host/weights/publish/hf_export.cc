@@ -1,0 +1,224 @@
+#include "weights/publish/hf_export.h"
+#include "weights/publish/published.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <unordered_map>
+
+#include "core/error.h"
+#include "core/json_writer.h"
+#include "io/directory_commit.h"
+#include "io/hf_directory.h"
+#include "io/stored_weight.h"
+#include "publishers/formats.h"
+#include "text/tokenizer.h"
+#include "weights/publish/hf_config.h"
+#include "weights/publish/published_form.h"
+#include "weights/weights.h"
+
+namespace lamina::weights {
+namespace {
+
+namespace fs = std::filesystem;
+
+// One tensor on its way.
+struct Transfer {
+  io::TensorSpec spec;
+  int tensor = -1;          // of the map that is exported; -1: the file's own bytes
+  std::string stored = {};  // its name in the files, which may have names of wrapper modules
+};
+
+struct TransferPlan {
+  TensorMap from, to;
+  bool reassembled = false;  // `to` is the family's own form, put together from parameters
+  std::vector<Transfer> transfers;
+};
+
+bool has_compressed(const TensorMap& map, const io::WeightFiles& files) {
+  return std::ranges::any_of(map.tensors(), [&](const PublishedTensor& tensor) {
+    return !io::StoredWeight(files, tensor.name).is_uncompressed();
+  });
+}
+
+// Tensors that were published stay as they are, or change their type; ours, and compressed ones
+// that change their type, take the names and forms of `form`, else of the family's map. `dtype` is
+// not for parameters that have a type of their own.
+TransferPlan plan_transfers(const decoder::Model& model, const io::WeightFiles& files,
+                            const PublishedForm* form, const ExportOptions& options) {
+  const std::optional<DType> dtype = options.dtype;
+  TransferPlan out{.from = match_weights(model, files)};
+  out.reassembled =
+      out.from.own_names() || options.layout || (dtype && has_compressed(out.from, files));
+  if (!out.reassembled)
+    out.to = out.from;
+  else if (options.layout || !form)
+    out.to = published_tensors(model, options.layout.value_or(Layout::published));
+  else
+    out.to = match_names(model, files.path(), form->names());
+  for (std::size_t i = 0; i < out.to.tensors().size(); ++i) {
+    const PublishedTensor& to = out.to.tensors()[i];
+    const int parameter = out.to.pieces()[static_cast<std::size_t>(to.pieces.front())].parameter;
+    const auto from = out.from.pieces_of(parameter);
+    if (from.empty()) continue;  // optional, not there
+    const std::string& source = out.from.tensor_of(from[0]).name;
+    const DType stored =
+        form ? form->dtype(to.name).value_or(form->main_dtype()) : files.tensor(source).dtype;
+    const bool free = !model.parameters()[parameter].desc.dtype;
+    DType target = dtype && free ? *dtype : stored;
+    if (!out.reassembled && target == stored) {
+      for (std::string_view name : io::StoredWeight(files, to.name).names()) {
+        const io::TensorView view = files.tensor(name);
+        out.transfers.push_back(
+            {{publishers::without_wrappers(name), view.dtype, view.shape}, -1, std::string(name)});
+      }
+      continue;
+    }
+    const bool as_published = form && target == stored && is_floating(target);
+    if (!as_published && target != DType::bf16 && target != DType::i32 && target != DType::i64)
+      target = DType::f32;
+    out.transfers.push_back(
+        {{publishers::without_wrappers(to.name), target, to.shape}, static_cast<int>(i), to.name});
+  }
+  return out;
+}
+
+// Values of tensors on their way.
+class TransferReader {
+ public:
+  TransferReader(const io::WeightFiles& files, const TransferPlan& plan)
+      : files_(files), plan_(plan) {}
+
+  // Borrowed until the next call.
+  std::span<const std::byte> bytes_of(const Transfer& t) {
+    if (t.tensor < 0) return files_.tensor(t.stored).bytes;
+    const std::vector<float> values = plan_.reassembled ? assembled(t) : decoded(t);
+    bytes_.resize(values.size() * static_cast<std::size_t>(size_bytes(t.spec.dtype)));
+    store(values, t.spec.dtype, 0, bytes_.data());
+    return bytes_;
+  }
+
+ private:
+  std::vector<float> decoded(const Transfer& t) const {
+    std::vector<float> values(static_cast<std::size_t>(t.spec.shape.num_elements()));
+    io::StoredWeight(files_, t.stored).decode(0, 1, values);
+    return values;
+  }
+
+  std::vector<float> assembled(const Transfer& t) {
+    return assemble(plan_.to, t.tensor, [&](int parameter, std::int64_t first, std::int64_t count) {
+      ours_.resize(static_cast<std::size_t>(count));
+      read_parameter(plan_.from, files_, parameter, first, ours_);
+      return std::span<const float>(ours_);
+    });
+  }
+
+  const io::WeightFiles& files_;
+  const TransferPlan& plan_;
+  std::vector<float> ours_;
+  std::vector<std::byte> bytes_;
+};
+
+// The type that most bytes are stored in.
+DType main_dtype(const std::vector<Transfer>& transfers) {
+  std::map<DType, std::uint64_t> bytes;
+  for (const Transfer& t : transfers) bytes[t.spec.dtype] += io::num_bytes(t.spec);
+  auto main = std::ranges::max_element(bytes, {}, [](const auto& entry) { return entry.second; });
+  return main == bytes.end() ? DType::f32 : main->first;
+}
+
+// The config.json that the weights came with, telling their type as it is now.
+std::string edited_config(const JsonValue& config, DType dtype, bool compressed) {
+  JsonWriter json(2);
+  json.begin_object();
+  for (const auto& [key, value] : config.members()) {
+    if (!compressed && std::ranges::find(publishers::kCompressionKeys, key) !=
+                           std::end(publishers::kCompressionKeys))
+      continue;
+    json.key(key);
+    if (key == "torch_dtype" || key == "dtype")
+      json.value(long_name(dtype));
+    else
+      json.value(value);
+  }
+  return json.end_object().text() + "\n";
+}
+
+std::string fresh_config(const decoder::Model& model, const std::string& directory, DType dtype) {
+  HfConfigExtras extras{.dtype = std::string(long_name(dtype))};
+  if (text::has_tokenizer(directory)) {
+    auto tokenizer = text::load_tokenizer(directory);
+    extras.bos_token = tokenizer->bos_id();
+    extras.eos_token = tokenizer->eos_id();
+    extras.pad_token = tokenizer->pad_id();
+  }
+  return hf_config(model.family().names(), model.config(), extras);
+}
+
+}  // namespace
+
+void require_absent(const std::string& to) {
+  if (to.empty())
+    throw UserError(ExitCode::usage, {"--to",
+                                      "got \"\"; expected the name of a directory to be made",
+                                      {"name one that does not exist"}});
+  std::string name = to;
+  while (name.size() > 1 && name.ends_with('/')) name.pop_back();
+  std::error_code error;
+  const fs::file_status status = fs::symlink_status(name, error);
+  if (fs::is_symlink(status) && !fs::exists(name, error))
+    throw UserError(ExitCode::usage, {to,
+                                      "is a link that leads nowhere; --to names a directory to be "
+                                      "made",
+                                      {"remove the link, or name the directory that it should "
+                                       "lead to"}});
+  if (fs::exists(status))
+    throw UserError(ExitCode::usage, {to,
+                                      "exists already; --to names a directory to be made",
+                                      {"choose another name, or remove it first"}});
+}
+
+Exported export_to_hf(const decoder::Model& model, const std::string& from, const std::string& to,
+                      const ExportOptions& options,
+                      const std::function<void(const std::string&)>& check) {
+  require_absent(to);
+  io::WeightFiles files(from);
+  if (options.average) files.replace(from, kAverageStem);
+  if (files.gguf())
+    throw UserError(ExitCode::checkpoint,
+                    {from,
+                     "is a GGUF file; lamina reads such files and exports none",
+                     {"use the safetensors files of the same model"}});
+  const std::optional<PublishedForm> form = PublishedForm::beside(from);
+  const TransferPlan plan = plan_transfers(model, files, form ? &*form : nullptr, options);
+  const bool published = fs::exists(fs::path(from) / "config.json");
+  const DType main = main_dtype(plan.transfers);
+  const std::string config =
+      form        ? edited_config(form->config(), main, true)
+      : published ? edited_config(io::HfDirectory(from).config(), main, !plan.reassembled)
+                  : fresh_config(model, from, main);
+
+  Exported out;
+  std::vector<io::TensorSpec> specs;
+  std::unordered_map<std::string_view, const Transfer*> by_name;
+  for (const Transfer& t : plan.transfers) {
+    specs.push_back(t.spec);
+    by_name[t.spec.name] = &t;
+    out.num_bytes += io::num_bytes(t.spec);
+  }
+  out.num_tensors = static_cast<std::int64_t>(specs.size());
+  TransferReader reader(files, plan);
+  io::DirectoryCommit commit(to);
+  io::WeightFilesOptions placing;
+  if (form && !options.layout) placing.file_of = form->file_of();
+  io::write_weight_files(
+      commit.path(), specs,
+      [&](const io::TensorSpec& spec) { return reader.bytes_of(*by_name.at(spec.name)); }, placing);
+  io::copy_side_files(from, commit.path());
+  io::write_durably(commit.path() + "/config.json", config);
+  if (check) check(commit.path());
+  commit.commit();
+  return out;
+}
+
+}  // namespace lamina::weights

@@ -1,0 +1,35 @@
+// Values of parameters out of published tensors, and back.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "weights/match/tensor_map.h"
+
+namespace lamina::weights {
+
+// Takes consecutive stretches of a parameter, beginning at element `first`.
+using ValueSink = std::function<void(std::int64_t first, std::span<const float> values)>;
+
+// Reads a parameter in f32, row-major, in stretches of bounded size.
+// REQUIRES: `map` is match_weights(model, files), and the parameter has pieces.
+void read_parameter(const TensorMap& map, const io::WeightFiles& files, int parameter,
+                    const ValueSink& sink);
+// Elements first, first + 1, .. of it.
+void read_parameter(const TensorMap& map, const io::WeightFiles& files, int parameter,
+                    std::int64_t first, std::span<float> out);
+
+// `count` elements of a parameter (or of its gradient) from `first` on; borrowed until the next
+// call.
+using ValueSource =
+    std::function<std::span<const float>(int parameter, std::int64_t first, std::int64_t count)>;
+
+// A published tensor put together from ours. Of gradients, the chain rule is applied to the
+// factors of the map, and elements that no parameter comes from are 0.
+enum class Values { weights, gradients };
+std::vector<float> assemble(const TensorMap& map, int tensor, const ValueSource& ours,
+                            Values values = Values::weights);
+
+}  // namespace lamina::weights
