@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 #include "cli/shell/exit_codes.h"
 #include "support/paths.h"
@@ -109,6 +110,150 @@ TEST(Layers, CommentsAndTheRopeScalingMayNameAFamily) {
              "int x;  // as in gemma\n/* qwen\n   mistral */\n"
              "const char* scaling = \"llama3\";\n");
   EXPECT_EQ(tree.check().code, 0);
+}
+
+// A small tree for scripts/check_prose.
+class Prose {
+ public:
+  void write(const std::string& name, const std::string& text) { folder_.write(name, text); }
+  Finished check(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words = {kSource + "/scripts/check_prose", "--tree", folder_.path()};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_process(words);
+  }
+
+ private:
+  TempDir folder_;
+};
+
+TEST(Prose, PlainSentencesPass) {
+  Prose tree;
+  tree.write("host/core/row.h",
+             "// Returns the tokens of a row, one of which is the first. `goes into` is code.\n"
+             "// What is the longest row? A question may begin with any word.\n"
+             "const char* kHelp = \"cannot be combined with --chat\";  // it's\n"
+             "const char kQuote = '\"'; int goes_into_row = 1'000;\n");
+  tree.write("docs/rows.md", "# What a row is\n\nA row is\n\n```\nWhat stands in code\n```\n");
+  tree.write("tests/core/row_test.cc", "const char* kFound = \"what the product tells\";\n");
+  Finished result = tree.check();
+  EXPECT_EQ(result.code, 0) << result.out << result.err;
+  EXPECT_EQ(result.out, "prose: fine\n");
+}
+
+TEST(Prose, EveryPlaceIsReadAndNamedWithLine) {
+  const Violation cases[] = {
+      {"host/core/a.h", "int x;\n// Rows. What a row has.\n", "host/core/a.h:2: \"What\": "},
+      {"host/core/a.h", "// The row goes\n// into the file.\n", "host/core/a.h:1: \"goes into\": "},
+      {"host/core/a.h", "int x;  // one is nobody\n        // told\n",
+       "host/core/a.h:2: \"told\": "},
+      {"host/core/a.cc", "/* A\n * row that somebody has. */\n",
+       "host/core/a.cc:2: \"somebody\": "},
+      {"plugins/p/a.cc", "f(\"one \\\"row\\\" lies \"\n  \"in {}\");\n",
+       "plugins/p/a.cc:1: \"lies in\": "},
+      {"host/core/a.cc", "auto s = R\"(a\nthat is told)\";\n", "host/core/a.cc:2: \"told\": "},
+      {"host/core/a.def", "ROW(\"a\", \"Rows.\\nWhether it is one.\")\n", "a.def:1: \"Whether\": "},
+      {"tests/core/a.cc", "\n// Of a row.\n", "tests/core/a.cc:2: \"Of\": "},
+      {"docs/a.md", "Rows\nand those\nof tables.\n", "docs/a.md:2: \"those of\": "},
+      {"docs/a.md", "| say | why |\n|---|---|\n| x | Where it is |\n", "docs/a.md:3: \"Where\": "},
+      {"README.md", "- one thing\n- What is another.\n", "README.md:2: \"What\": "},
+      {"scripts/run", "#!/bin/sh\n# What runs.\necho \"a file is told\"\n",
+       "scripts/run:2: \"What\": "},
+      {"scripts/run", "#!/bin/sh\necho \"a file is told\"\n", "scripts/run:2: \"told\": "},
+      {"host/core/CMakeLists.txt", "add(x)  # Of a row.\n", "host/core/CMakeLists.txt:1: \"Of\": "},
+      {"configs/a.toml", "# Whose row.\n", "configs/a.toml:1: \"Whose\": "},
+  };
+  for (const Violation& c : cases) {
+    Prose tree;
+    tree.write(c.file, c.text);
+    Finished result = tree.check();
+    EXPECT_EQ(result.code, 1) << c.text;
+    EXPECT_THAT(result.out, HasSubstr(c.says)) << c.text << result.err;
+  }
+}
+
+TEST(Prose, EveryPatternFindsItsSentence) {
+  const std::vector<std::string> sentences = {
+      "What a row has.",
+      "Of a row.",
+      "Whether it is a row.",
+      "Where a row ends, a file begins.",
+      "Whoever reads this.",
+      "How many rows a file has.",
+      "It goes into a file.",
+      "They go with a file.",
+      "They went on.",
+      "It lies in a file.",
+      "It stands in a file.",
+      "It tells a fact.",
+      "They tell of a fact.",
+      "Nothing that nobody has.",
+      "Given to who asks.",
+      "Given to whoever is first.",
+      "It has a row of its own.",
+      "The row is that of a file.",
+      "It is left as that is.",
+      "As far as it is long.",
+      "It begins with one of the system.",
+      "Weight in what is minimised.",
+      "Nothing comes of it.",
+      "The rule says what becomes of rows.",
+      "It does not say of rows.",
+      "They are of a file.",
+      "A file, of which the rows are read.",
+      "It is written with what is left.",
+      "The file that the row is of.",
+      "Half as many must be there.",
+      "A row is not there.",
+      "It has one a row.",
+      "It depends upon a row.",
+      "A file and the rows therein.",
+      "It holds no row.",
+      "left out: no row",
+      "Rows and the like.",
+      "It fails, there being no row.",
+      "All but for rows.",
+  };
+  std::string page;
+  for (const std::string& sentence : sentences) page += sentence + "\n\n";
+  Prose tree;
+  tree.write("docs/a.md", page);
+  Finished result = tree.check();
+  for (std::size_t i = 0; i < sentences.size(); ++i)
+    EXPECT_THAT(result.out, HasSubstr(fmt::format("docs/a.md:{}: ", 2 * i + 1))) << sentences[i];
+
+  std::istringstream script(read(kSource + "/scripts/check_prose"));
+  std::size_t patterns = 0;
+  for (std::string line; std::getline(script, line);)
+    patterns += line.rfind("opening\t", 0) == 0 || line.rfind("any\t", 0) == 0;
+  EXPECT_EQ(patterns, sentences.size());
+}
+
+TEST(Prose, AllowedSentenceIsNotReported) {
+  Prose tree;
+  tree.write("docs/a.md", "The paper says: rows of their own.\n\nRows of their own.\n");
+  tree.write("docs/prose_allow.txt",
+             "# path | text | reason\ndocs/a.md | says: rows of their own | a citation\n");
+  Finished result = tree.check();
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.out, StartsWith("docs/a.md:3: "));
+  tree.write("docs/a.md", "The paper says: rows of their own.\n");
+  EXPECT_EQ(tree.check().out, "prose: fine\n");
+}
+
+TEST(Prose, AllowedSentenceMustHaveReasonAndBeNeeded) {
+  Prose tree;
+  tree.write("docs/a.md", "Rows.\n");
+  tree.write("docs/prose_allow.txt", "docs/a.md | of their own | a citation\ndocs/a.md | told\n");
+  Finished result = tree.check();
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.out, HasSubstr("docs/prose_allow.txt:1: is not needed: docs/a.md"));
+  EXPECT_THAT(result.out, HasSubstr("docs/prose_allow.txt:2: expected \"path | text | reason\""));
+}
+
+TEST(Prose, OptionStringsLeavesCommentsAlone) {
+  Prose tree;
+  tree.write("host/core/a.cc", "// What is told.\nf(\"a row is told\");\n");
+  EXPECT_THAT(tree.check({"--strings"}).out, StartsWith("host/core/a.cc:2: "));
 }
 
 TEST(ExitCodes, PageHasTheTableOfTheProgram) {
