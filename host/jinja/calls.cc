@@ -56,7 +56,8 @@ Value Interpreter::call_macro(const Callable& callable, const Arguments& argumen
       fail("macro '{}' takes no keyword argument '{}'", macro.name, name);
     }
   }
-  const std::shared_ptr<Scope> defined_in = callable.scope;  // the callable may go before the call
+  const std::shared_ptr<Scope> defined_in =
+      callable.scope;  // the callable may be destroyed before the call ends
   const Inner inner(*this, defined_in);
   if (macro.uses_varargs) {
     const auto first = static_cast<std::ptrdiff_t>(std::min(count, arguments.positional.size()));
@@ -79,7 +80,7 @@ Value Interpreter::call_macro(const Callable& callable, const Arguments& argumen
   return Value::string(capture(macro.body, flow), escapes_);
 }
 
-// Of a recursive loop: its body for other items.
+// Call of a recursive loop: runs its body for other items.
 Value Interpreter::call_loop(const Value& loop, const Arguments& arguments) {
   const Loop& of = loop.as<Loop>();
   if (!of.recursive) fail("the loop must have the 'recursive' marker to be called recursively");

@@ -64,7 +64,7 @@ Value Interpreter::evaluate(const Expression& e) {
     case ExpressionKind::dict:
       return evaluate_items(e);
     case ExpressionKind::namespace_ref:
-      break;  // a target, never a value
+      break;  // always a target, never a value
   }
   return {};
 }
@@ -110,7 +110,7 @@ Value Interpreter::evaluate_call(const Expression& e) {
     at_ = e.at;
     return call(function, arguments);
   }
-  // A method, without the detour over a value that stands for it.
+  // Calls a method without a temporary value for it.
   const Value self = evaluate(*callee.children[0]);
   at_ = callee.at;
   if (has_method(self, callee.name) && !is_mutator(self, callee.name)) {
@@ -126,7 +126,7 @@ Value Interpreter::evaluate_call(const Expression& e) {
 }
 
 Value Interpreter::evaluate_filter(const Expression& e, const Value* block_input) {
-  Value input;  // of the first filter of a block: the block's text
+  Value input;  // the first filter of a block filters the block's text
   if (!e.children[0])
     input = *block_input;
   else if (block_input)
@@ -147,7 +147,7 @@ Value Interpreter::evaluate_test(const Expression& e) {
   return Value::boolean(e.test->apply(*this, input, arguments));
 }
 
-// a < b < c asks for both, and for c only if a < b.
+// a < b < c evaluates both comparisons, the second only if the first is true.
 Value Interpreter::evaluate_compare(const Expression& e) {
   Value left = evaluate(*e.children[0]);
   for (std::size_t i = 0; i < e.operators.size(); ++i) {

@@ -14,7 +14,7 @@ Interpreter::~Interpreter() {
 Text Interpreter::render(const std::vector<std::pair<std::string, Value>>& variables) {
   scope_ = std::make_shared<Scope>(nullptr);
   keep(scope_);
-  // Only names that the template uses have a symbol.
+  // Only names that occur in the template have a symbol.
   const auto symbol = [this](std::string_view name) {
     const auto found = std::ranges::find(tree_.symbols, name);
     return found == tree_.symbols.end() ? -1 : static_cast<int>(found - tree_.symbols.begin());
@@ -27,7 +27,7 @@ Text Interpreter::render(const std::vector<std::pair<std::string, Value>>& varia
     }
   for (const auto& [name, value] : variables)
     if (const int known = symbol(name); known >= 0) scope_->set(known, value);
-  Inner top(*this);  // assignments do not change what was given
+  Inner top(*this);  // assignments do not change the given variables
   keep(scope_);
   Text text;
   root_ = out_ = &text;
@@ -124,7 +124,7 @@ Interpreter::Flow Interpreter::execute_conditional(const Statement& statement) {
 }
 
 Interpreter::Flow Interpreter::execute_block(const Statement& statement) {
-  // Values of `with` do not see each other.
+  // Values of `with` are evaluated outside its scope, so they do not see each other.
   Vector<Value> values;
   for (const auto& [target, value] : statement.variables) values.push_back(evaluate(*value));
   const bool escaped = escapes_;

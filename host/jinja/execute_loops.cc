@@ -1,4 +1,4 @@
-// "for", and what "loop" knows.
+// "for", and the members of "loop".
 #include "jinja/interpreter.h"
 
 namespace lamina::jinja {

@@ -1,4 +1,5 @@
-// Walks the tree of a template: one object renders once. Private to the library, but for filters.
+// Walks the tree of a template: one object renders once. Private to the library, except for
+// filters.
 #pragma once
 
 #include <ctime>
@@ -17,28 +18,28 @@
 
 namespace lamina::jinja {
 
-// What "loop" is. Elements are asked of the filter one by one, as late as possible: the body may
-// change what it looks at.
+// The variable "loop". The filter tests elements one by one, as late as possible, because the body
+// may change the variables that it reads.
 struct Loop : Object {
   Loop(Vector<Value> items, unsigned level)
       : Object(sizeof(Loop), deepest(items) + 1), source(std::move(items)), depth0(level) {}
   Vector<Value> source;
   unsigned depth0;
   std::size_t next_source = 0;
-  std::function<bool(const Value&)> accept;  // none: every element
-  std::deque<Value, Counted<Value>> ahead;   // accepted, and not yet begun
-  std::size_t index = 0;                     // elements begun
+  std::function<bool(const Value&)> accept;  // absent: every element
+  std::deque<Value, Counted<Value>> ahead;   // accepted, not yet started
+  std::size_t index = 0;                     // elements started
   Value previous, current;
   Vector<Value> last_changed;
   bool has_changed = false;
   const Statement* recursive = nullptr;
-  std::shared_ptr<Scope> scope;  // around the loop, where it is recursive
+  std::shared_ptr<Scope> scope;  // around the loop, if it is recursive
   bool over = false;
 
-  bool peek();  // whether there is a further element
+  bool peek();  // true if there is another element
   void look_all();
   bool advance();  // to the next element; false at the end
-  void finish();   // lets go of everything
+  void finish();   // releases all elements
 };
 
 class Interpreter {
@@ -48,11 +49,11 @@ class Interpreter {
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
 
-  // The whole template with these variables.
+  // Renders the whole template with these variables.
   Text render(const std::vector<std::pair<std::string, Value>>& variables);
-  // Where in the template the last thing was done.
+  // The position in the template of the last evaluation.
   Position at() const { return at_; }
-  // What was written inside "generation" blocks: [begin, end) in characters of the text.
+  // The text written inside "generation" blocks: [begin, end) in characters.
   const Vector<std::pair<std::size_t, std::size_t>>& generated() const { return generated_; }
   const std::tm& now() const { return now_; }
 
@@ -60,13 +61,13 @@ class Interpreter {
   Value call(const Value& callee, const Arguments& arguments);
   Value attribute(const Value& of, std::string_view name);
   Value item(const Value& of, const Value& key);
-  // Makes the scope, namespace or loop be emptied at the end: they may refer to themselves.
+  // Empties the scope, namespace or loop at the end of the render: they may refer to themselves.
   void keep(std::shared_ptr<Scope> scope) { scopes_.push_back(std::move(scope)); }
   void keep(std::shared_ptr<Namespace> space) { spaces_.push_back(std::move(space)); }
 
  private:
   enum class Flow { normal, break_loop, next_iteration };
-  struct Level;   // counts evaluations inside each other
+  struct Level;   // counts nested evaluations
   struct Inner;   // makes a scope the current one
   struct Output;  // makes another text the current output
 
@@ -109,7 +110,7 @@ class Interpreter {
   bool escapes_ = false;  // inside {% autoescape true %}
   std::shared_ptr<Scope> scope_;
   Text* out_ = nullptr;
-  std::size_t num_written_ = 0;  // characters in all outputs that are open
+  std::size_t num_written_ = 0;  // characters in all open outputs
   const Text* root_ = nullptr;
   Vector<std::pair<std::size_t, std::size_t>> generated_;
   Vector<std::shared_ptr<Scope>> scopes_;
@@ -148,7 +149,7 @@ struct Interpreter::Output {
   Text* outer;
 };
 
-// The functions that every template has: range, dict, namespace, raise_exception ...
+// The functions available in every template: range, dict, namespace, raise_exception ...
 struct GlobalFunction {
   std::string_view name;
   const char* printed;
@@ -156,16 +157,16 @@ struct GlobalFunction {
   bool is_type;  // prints as "<class ...>"
 };
 std::span<const GlobalFunction> global_functions();
-// Functions that belong to one of them: dict.fromkeys.
+// Functions that are attributes of a type: dict.fromkeys.
 std::optional<Value> type_attribute(const Callable& type, std::string_view name);
-// A Failure for a name that begins with an underscore.
+// Throws Failure for a name that begins with an underscore.
 void check_attribute_name(std::string_view name);
 
-// A method of a string, number, list or dict. `found` is false where there is none of that name.
+// Calls a method of a string, number, list or dict. `found` is false if there is no such method.
 Value call_method(Interpreter& interpreter, const Value& self, std::string_view name,
                   const Arguments& arguments, bool& found);
 bool has_method(const Value& self, std::string_view name);
-// A method that would change the value, which templates may not.
+// True for a method that would change the value, which templates must not do.
 bool is_mutator(const Value& self, std::string_view name);
 
 constexpr std::int64_t kMaxFormatWidth = 1 << 20;
@@ -175,19 +176,19 @@ Value arithmetic(std::string_view op, Value a, const Value& b);
 Value negative(const Value& value);
 Value positive(const Value& value);
 bool compare(std::string_view op, const Value& a, const Value& b);
-// "<" of Python, for sorting, too; a Failure for values that have no order.
+// Python's "<", also for sorting; throws Failure for values without an order.
 bool less(const Value& a, const Value& b);
 bool contains(const Value& container, const Value& item);
 // value[begin:end:step]; none or undefined members are absent.
 Value slice(const Value& value, const Value& begin, const Value& end, const Value& step);
-// Markup: "&", "<", ">" and quotes as entities. What is safe stays.
+// Markup: "&", "<", ">" and quotes as entities. Safe text stays unchanged.
 Text escape(const Value& value);
 
 // "%s of %d" % value, and the filter format (format_percent.cc).
 Text format_percent(const Text& format, const Value& values);
 // '{} {name:>5}'.format(...) (format_braces.cc).
 Text format_braces(Interpreter& interpreter, const Text& format, const Arguments& arguments);
-// A number or string by a format specification such as ">8.2f".
+// Formats a number or string by a format specification such as ">8.2f".
 Text format_spec(const Value& value, TextView spec);
 
 // json.dumps of Python (to_json.cc).

@@ -48,7 +48,7 @@ Template Template::parse(std::string_view source, std::string name, ExitCode cod
 
 namespace {
 
-// How many characters from the first on have its mark, a block at a time.
+// Number of leading characters with the same mark, a block at a time.
 std::size_t alike_prefix(TextView text) {
   constexpr std::size_t kBlock = 64;
   const Char mark = text.front() & kGiven;
@@ -68,7 +68,7 @@ std::size_t num_utf8_bytes(Char code) {
   return code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
 }
 
-// UTF-8, with the spans of given text.
+// UTF-8 with the spans of given text.
 Rendered to_rendered(const Text& text) {
   Rendered out;
   std::size_t num_bytes = 0, num_given = 0;

@@ -1,4 +1,4 @@
-// Chat templates: a small Jinja, in which models say how conversations are written down.
+// Chat templates: a small Jinja, in which models define the text form of conversations.
 //
 //   const Template t = Template::parse("{{ bos }}{{ user }}", "chat_template.jinja");
 //   const Rendered r = t.render({{"bos", trusted("<s>")}, {"user", given("hi <s>")}});
@@ -22,10 +22,10 @@ namespace lamina::jinja {
 
 using Variables = std::vector<std::pair<std::string, Value>>;
 
-// A string that comes from the model's own files, and one that comes from outside.
+// A string from the model's own files, and a string from outside.
 inline Value trusted(std::string_view utf8) { return Value::string(to_text(utf8)); }
 inline Value given(std::string_view utf8) { return Value::string(to_text(utf8, true)); }
-// All strings of it count as given.
+// All strings in it count as given.
 Value from_json(const JsonValue& json);
 
 struct Span {
@@ -37,26 +37,27 @@ struct Rendered {
   std::string text;             // UTF-8
   std::vector<Span> given;      // bytes of the text that came from outside, in order
   std::vector<Span> generated;  // characters inside {% generation %}, as published masks count
-  // All text that the template holds, whether it was written or not.
+  // All text in the template, written or not.
   std::span<const std::string> own_text;  // borrowed from the template
 };
 
 struct RenderOptions {
   Limits limits = {};
-  std::tm now = {};  // what strftime_now() sees
+  std::tm now = {};  // the time for strftime_now()
 };
 
 class Template {
  public:
-  // `name`: of the file, for errors. A UserError of class `code` with line and column for what is
-  // no template, here and in render().
+  // `name`: the file's, for errors. Throws UserError of class `code` with line and column for a
+  // syntax error, here and in render().
   static Template parse(std::string_view source, std::string name, ExitCode code = ExitCode::usage);
   Template(Template&&) noexcept;
   Template& operator=(Template&&) noexcept;
   ~Template();
 
-  // Const and safe to call from several threads. A UserError for what the template raises, does
-  // wrongly, or does too much of. The values of `variables` must not be those of a render.
+  // Const and safe to call from several threads. Throws UserError for errors raised by the
+  // template, errors in it, and exceeded limits. The values of `variables` must not belong to a
+  // render.
   Rendered render(const Variables& variables, const RenderOptions& options) const;
 
  private:

@@ -5,7 +5,7 @@
 namespace lamina::jinja {
 
 std::string format_time(const std::tm& time, std::string_view format) {
-  // Directives of C that look at the time and not at the locale's own forms.
+  // Directives of C that depend on the time and not on the locale.
   constexpr std::string_view kKnown = "aAwdbBmyYHIpMSjUWcxXGuVDeFhnRrTCgt";
   std::string out;
   for (std::size_t i = 0; i < format.size(); ++i) {
@@ -14,7 +14,7 @@ std::string format_time(const std::tm& time, std::string_view format) {
       continue;
     }
     char directive = format[++i];
-    const bool unpadded = directive == '-' && i + 1 < format.size();  // "%-d", as glibc has it
+    const bool unpadded = directive == '-' && i + 1 < format.size();  // "%-d", as in glibc
     if (unpadded) directive = format[++i];
     if (directive == '%') {
       out += '%';

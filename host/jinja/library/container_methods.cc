@@ -1,4 +1,4 @@
-// Methods of lists, tuples, dicts, numbers, bytes and loops; and which kinds have which methods.
+// Methods of lists, tuples, dicts, numbers, bytes and loops; and the methods of each kind.
 #include <algorithm>
 #include <cmath>
 
@@ -41,7 +41,7 @@ Value dict_values(Interpreter&, const Value& self, Call call) {
 
 Value copy(Interpreter&, const Value& self, Call call) {
   const Parameters p(call, "copy()", {});
-  return self;  // values do not change
+  return self;  // values are immutable
 }
 
 Value count(Interpreter&, const Value& self, Call call) {

@@ -1,4 +1,4 @@
-// The filters by what they work on; one table (filters.cc) joins them. Private to the library.
+// Filters grouped by their input; one table (filters.cc) joins them. Private to the library.
 #pragma once
 
 #include <span>
@@ -12,13 +12,13 @@ std::span<const Filter> markup_filters();     // markup_filters.cc: entities, UR
 std::span<const Filter> number_filters();     // number_filters.cc
 std::span<const Filter> list_filters();       // list_filters.cc: lists from lists
 std::span<const Filter> order_filters();      // order_filters.cc: sorting and grouping
-std::span<const Filter> selection_filters();  // selection_filters.cc: map, select and the like
+std::span<const Filter> selection_filters();  // selection_filters.cc: map, select and similar
 
-// What a filter's argument `attribute` means: "a.b.0" goes from item to item. No attribute: the
-// value itself. Undefined on the way becomes `absent` where that is given.
+// Looks up a filter's argument `attribute`: "a.b.0" visits item by item. No attribute: the value
+// itself. An undefined value on the path becomes `absent` if that is given.
 Value look_up_attribute(Interpreter& interpreter, const Value& of, const Value* attribute,
                         const Value* absent = nullptr);
-// Strings in lower case, for comparisons that ignore it; other values as they are.
+// Strings in lower case, for comparisons without case; other values unchanged.
 Value without_case(const Value& value);
 
 }  // namespace lamina::jinja

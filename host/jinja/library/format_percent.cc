@@ -1,4 +1,4 @@
-// "%s of %d" % values: printf of Python.
+// "%s of %d" % values: Python's printf formats.
 #include <algorithm>
 #include <cmath>
 
@@ -25,7 +25,7 @@ class Formatter {
       else
         out += directive();
     }
-    // What could be a mapping may be left unused.
+    // Values that could be a mapping may remain unused.
     const bool must_be_used = !values_.is(Kind::dict) && !values_.is(Kind::list) &&
                               !values_.is(Kind::range) && !values_.is(Kind::undefined);
     if (must_be_used && !named_ && next_ < rest_.size())

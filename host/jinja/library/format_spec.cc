@@ -1,4 +1,4 @@
-// One value by a format specification of Python:
+// Formats a value by a format specification of Python:
 // [[fill]align][sign][#][0][width][,][.precision]type
 #include <algorithm>
 #include <cmath>
@@ -99,7 +99,7 @@ std::string format_whole(Integer magnitude, const Spec& spec) {
   return digits;
 }
 
-// As "g", but a whole number keeps ".0", for which it counts a digit.
+// Like "g", but a whole number keeps ".0", which counts as a digit.
 std::string format_short(double magnitude, int digits) {
   std::string exponential = fmt::format("{:.{}e}", magnitude, digits - 1);
   const std::size_t e = exponential.find('e');

@@ -1,4 +1,4 @@
-// Functions that every chat template has: Jinja's own, and those that transformers adds.
+// Functions available in every chat template: Jinja's own, and those that transformers adds.
 #include "jinja/interpreter.h"
 #include "jinja/library/library.h"
 
@@ -86,7 +86,7 @@ Value joiner(Interpreter&, Call call) {
                        std::make_shared<Joiner>(p.get(0) ? *p.get(0) : Value::string(", ")));
 }
 
-// Jinja has a generator of random text; chat templates have no use for it.
+// Jinja has a generator of random text; chat templates do not need it.
 Value lipsum(Interpreter&, Call) { fail("lipsum() makes random text, which lamina does not have"); }
 
 }  // namespace

@@ -24,22 +24,22 @@ struct Test {
 
 const Filter* find_filter(std::string_view name);
 const Test* find_test(std::string_view name);
-// With the nearest name there is.
+// Includes the nearest existing name.
 std::string describe_unknown_filter(std::string_view name);
 std::string describe_unknown_test(std::string_view name);
 
-// The arguments of a call by the names of its parameters. A Failure for too many, unknown ones, and
-// such as are given twice.
+// The arguments of a call by parameter name. Throws Failure for too many, unknown and duplicate
+// arguments.
 class Parameters {
  public:
   Parameters(const Arguments& arguments, std::string_view function,
              std::initializer_list<std::string_view> names);
-  // The n-th parameter's value; null where it is not given.
+  // The n-th parameter's value; null if it was not given.
   const Value* get(std::size_t n) const { return values_[n]; }
-  // Likewise; a Failure where it is not given.
+  // Likewise; throws Failure if it was not given.
   const Value& need(std::size_t n) const;
   bool flag(std::size_t n, bool absent) const;
-  std::int64_t integer(std::size_t n, std::int64_t absent) const;  // a Failure for other types
+  std::int64_t integer(std::size_t n, std::int64_t absent) const;  // throws Failure for other types
 
  private:
   std::string_view function_;
@@ -47,9 +47,9 @@ class Parameters {
   Vector<const Value*> values_;
 };
 
-// An int that fits where sizes and positions are meant; a Failure for what is none.
+// An integer clamped to the range of sizes and positions; throws Failure for other values.
 std::int64_t to_index(const Value& value);
-// A Failure for what is no string.
+// Throws Failure for values that are not strings; `what` names the value in the message.
 const Text& need_text(const Value& value, std::string_view what);
 
 }  // namespace lamina::jinja

@@ -1,4 +1,4 @@
-// Filters of whatever has elements.
+// Filters of values that have elements.
 #include <algorithm>
 
 #include "jinja/interpreter.h"
@@ -125,7 +125,7 @@ Value default_filter(Interpreter&, const Value& value, Call call) {
   return p.get(0) ? *p.get(0) : Value::string("");
 }
 
-// Attributes only: "x" of {"x": 1} is none.
+// Looks up attributes only: {"x": 1} has no attribute "x".
 Value attr(Interpreter& interpreter, const Value& value, Call call) {
   const Parameters p(call, "attr", {"name"});
   const std::string name = to_utf8(need_text(p.need(0), "the name of an attribute"));

@@ -95,7 +95,7 @@ Value xmlattr(Interpreter&, const Value& value, Call call) {
   return Value::string(std::move(out));
 }
 
-// Without tags and comments; entities become characters; white space becomes single spaces.
+// Removes tags and comments; entities become characters; white space becomes single spaces.
 Value striptags(Interpreter&, const Value& value, Call call) {
   const Parameters p(call, "striptags", {});
   Text text = str(value);

@@ -1,4 +1,4 @@
-// Filters of numbers, and of what may become one.
+// Filters of numbers, and of values that can be converted to numbers.
 #include <cmath>
 #include <cstdlib>
 
@@ -10,7 +10,7 @@ namespace {
 
 using Call = const Arguments&;
 
-// What int(text, base) of Python makes of it.
+// Python's int(text, base).
 std::optional<Integer> parse_integer(TextView text, std::int64_t base) {
   text = strip(text, Side::both);
   bool is_negative = false;
@@ -50,7 +50,7 @@ std::optional<Integer> parse_integer(TextView text, std::int64_t base) {
   return is_negative ? -value : value;
 }
 
-// What float(text) of Python makes of it.
+// Python's float(text).
 std::optional<double> parse_real(TextView text) {
   std::string word;
   bool after_digit = false;
@@ -116,7 +116,7 @@ Value abs_filter(Interpreter&, const Value& value, Call call) {
   return value.whole() < 0 ? negative(value) : Value::integer(value.whole());
 }
 
-// Half to even, of the exact binary value.
+// Rounds half to even, by the exact binary value.
 double round_to(double value, std::int64_t precision) {
   if (!std::isfinite(value) || precision > 300) return value;
   if (precision >= 0) return std::strtod(fmt::format("{:.{}f}", value, precision).c_str(), nullptr);
@@ -143,7 +143,7 @@ Value round_filter(Interpreter&, const Value& value, Call call) {
   const double scaled = value.real() * scale;
   if (!std::isfinite(scaled))
     fail("round: a precision of {} makes the number too large", precision);
-  // Python goes through an int here, which has no -0.
+  // Python converts to int here, which has no -0.
   return Value::real(((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) + 0.0) / scale);
 }
 

@@ -13,10 +13,10 @@ struct Keyed {
   Value key, value;
 };
 
-// Keeps the order of equal elements, forwards and backwards, as sorted() of Python does.
+// Keeps the order of equal elements, forwards and backwards, as Python's sorted().
 void sort_by_key(Vector<Keyed>& items, bool reverse) {
   if (reverse) std::reverse(items.begin(), items.end());
-  const Held buffer(items.size() * sizeof(Keyed));  // that std::stable_sort works with
+  const Held buffer(items.size() * sizeof(Keyed));  // the buffer of std::stable_sort
   std::stable_sort(items.begin(), items.end(),
                    [](const Keyed& a, const Keyed& b) { return less(a.key, b.key); });
   if (reverse) std::reverse(items.begin(), items.end());

@@ -1,4 +1,4 @@
-// Filters that apply other filters or tests to each element: map, select, reject and their forms
+// Filters that apply other filters or tests to each element: map, select, reject and their variants
 // for attributes.
 #include "jinja/interpreter.h"
 #include "jinja/library/filters.h"
@@ -8,7 +8,7 @@ namespace {
 
 using Call = const Arguments&;
 
-// These filters alone take what has no elements, if it counts as false.
+// Only these filters accept a value without elements, if it counts as false.
 Vector<Value> elements_if_any(const Value& value) {
   return truth(value) ? elements(value) : Vector<Value>();
 }
@@ -48,7 +48,7 @@ Value map(Interpreter& interpreter, const Value& value, Call call) {
   return Value::generator(std::move(out));
 }
 
-// select and reject, of elements or of one of their attributes.
+// select and reject, by elements or by one of their attributes.
 template <bool wanted, bool of_attribute>
 Value select(Interpreter& interpreter, const Value& value, Call call) {
   constexpr std::size_t kFirst = of_attribute ? 1 : 0;

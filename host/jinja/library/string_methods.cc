@@ -1,4 +1,4 @@
-// Methods of strings that make other strings, or look for one.
+// Methods of strings that return strings, or search in them.
 #include <algorithm>
 
 #include "jinja/library/methods.h"
@@ -62,7 +62,7 @@ Value partition(Interpreter&, const Value& self, Call call) {
                        made(self, text.substr(at + separator.size()))});
 }
 
-// The part of self that the optional begin and end of find(), count() ... mean, and its begin.
+// The part of self selected by the optional begin and end of find(), count() ..., and its begin.
 struct Part {
   TextView text;
   std::size_t begin;
@@ -80,13 +80,13 @@ Part part_of(const Value& self, const Parameters& p) {
           static_cast<std::size_t>(begin)};
 }
 
-// startswith() and endswith(): of one string, or any of a tuple.
+// startswith() and endswith(): one string, or any of a tuple.
 template <bool at_end>
 Value has_affix(Interpreter&, const Value& self, Call call) {
   const Parameters p(call, at_end ? "endswith()" : "startswith()", {"prefix", "start", "end"});
   const TextView text = part_of(self, p).text;
   const auto fits = [&](const Value& affix) {
-    const Text& part = need_text(affix, "what startswith() and endswith() look for");
+    const Text& part = need_text(affix, "the argument of startswith() or endswith()");
     return part.size() <= text.size() &&
            equal(text.substr(at_end ? text.size() - part.size() : 0, part.size()), part);
   };
@@ -99,7 +99,7 @@ Value has_affix(Interpreter&, const Value& self, Call call) {
 template <bool from_right, bool must_be_there>
 Value find_method(Interpreter&, const Value& self, Call call) {
   const Parameters p(call, "find()", {"sub", "start", "end"});
-  const Text& wanted = need_text(p.need(0), "what find() looks for");
+  const Text& wanted = need_text(p.need(0), "the argument of find()");
   const Part part = part_of(self, p);
   Budget::step(part.text.size() / 8);
   const std::size_t at = from_right ? rfind(part.text, wanted) : find(part.text, wanted);
@@ -109,7 +109,7 @@ Value find_method(Interpreter&, const Value& self, Call call) {
 
 Value count(Interpreter&, const Value& self, Call call) {
   const Parameters p(call, "count()", {"sub", "start", "end"});
-  const Text& wanted = need_text(p.need(0), "what count() looks for");
+  const Text& wanted = need_text(p.need(0), "the argument of count()");
   const TextView text = part_of(self, p).text;
   if (wanted.empty()) return Value::integer(static_cast<Integer>(text.size() + 1));
   Integer found = 0;
@@ -120,7 +120,7 @@ Value count(Interpreter&, const Value& self, Call call) {
 
 Value replace(Interpreter&, const Value& self, Call call) {
   const Parameters p(call, "replace()", {"old", "new", "count"});
-  const Text& from = need_text(p.need(0), "what replace() looks for");
+  const Text& from = need_text(p.need(0), "the first argument of replace()");
   const Text to = self.is_safe() ? escape(p.need(1)) : need_text(p.need(1), "the replacement");
   return made(self, replace_all(self.text(), from, to, p.integer(2, -1)));
 }
@@ -184,7 +184,7 @@ Value zfill(Interpreter&, const Value& self, Call call) {
 template <bool at_end>
 Value remove_affix(Interpreter&, const Value& self, Call call) {
   const Parameters p(call, "removeprefix()", {"affix"});
-  const Text& affix = need_text(p.need(0), "what removeprefix() removes");
+  const Text& affix = need_text(p.need(0), "the argument of removeprefix()");
   const Text& text = self.text();
   if (affix.size() > text.size()) return self;
   const std::size_t rest = text.size() - affix.size();

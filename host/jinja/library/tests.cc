@@ -1,4 +1,4 @@
-// What can stand after "is".
+// The tests, which follow "is".
 #include <algorithm>
 
 #include "jinja/interpreter.h"

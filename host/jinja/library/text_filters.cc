@@ -1,4 +1,4 @@
-// Filters of strings. What is no string is printed first, as Jinja does.
+// Filters of strings. Values that are not strings are printed first, as Jinja does.
 #include <algorithm>
 
 #include "jinja/interpreter.h"
@@ -33,7 +33,7 @@ Text title_of_words(TextView text) {
   };
   for (const Char c : text) {
     if (is_space(c) || contains(U"-({[<", c)) {
-      // Each such character is a word of its own, or ends one.
+      // Each such character is a separate word, or ends one.
       finish();
       out += c;
     } else {
@@ -66,7 +66,7 @@ Value indent(Interpreter&, const Value& value, Call call) {
   const Parameters p(call, "indent", {"width", "first", "blank"});
   const Text prefix =
       p.get(0) && p.get(0)->is(Kind::string) ? p.get(0)->text() : pad({}, p.integer(0, 4), 1, U' ');
-  const Text text = need_text(value, "what indent indents") + U"\n";
+  const Text text = need_text(value, "the input of indent") + U"\n";
   Text out;
   bool begins = true;
   for (const TextView line : split_lines(text)) {
@@ -94,7 +94,7 @@ Value truncate(Interpreter&, const Value& value, Call call) {
   if (length < ends) fail("truncate: expected length >= {}, got {}", ends, length);
   if (leeway < 0) fail("truncate: expected leeway >= 0, got {}", leeway);
   if (static_cast<Integer>(jinja::length(value)) <= Integer{length} + leeway) return value;
-  const Text& text = need_text(value, "what truncate shortens");
+  const Text& text = need_text(value, "the input of truncate");
   TextView kept = TextView(text).substr(0, static_cast<std::size_t>(length - ends));
   if (!p.flag(1, false))
     if (const std::size_t space = rfind(kept, U" "); space != TextView::npos)
@@ -114,7 +114,7 @@ Value wordcount(Interpreter&, const Value& value, Call call) {
   return Value::integer(words);
 }
 
-// Lines of at most `width` characters, broken at white space, or inside words that are longer.
+// Lines of at most `width` characters, broken at white space, or inside longer words.
 void wrap_line(TextView line, std::size_t width, bool break_words, Vector<Text>& out) {
   Text current;
   const auto finish = [&] {
@@ -125,7 +125,7 @@ void wrap_line(TextView line, std::size_t width, bool break_words, Vector<Text>&
     std::size_t end = 0;
     const bool space = is_space(line[0]);
     while (end < line.size() && is_space(line[end]) == space) ++end;
-    if (!space)  // a word may be broken after its hyphens
+    if (!space)  // a word may be broken after a hyphen
       for (std::size_t i = 1; i + 1 < end; ++i)
         if (code_of(line[i]) == '-' && is_letter(line[i - 1]) && is_letter(line[i + 1])) {
           end = i + 1;
@@ -159,7 +159,7 @@ Value wordwrap(Interpreter&, const Value& value, Call call) {
   const std::int64_t width = p.integer(0, 79);
   if (width <= 0) fail("wordwrap: the width must be positive, got {}", width);
   const Text newline = p.get(2) && !p.get(2)->is(Kind::none) ? str(*p.get(2)) : U"\n";
-  const Text text = need_text(value, "what wordwrap wraps");
+  const Text text = need_text(value, "the input of wordwrap");
   Text out;
   bool first = true;
   for (const TextView line : split_lines(text)) {

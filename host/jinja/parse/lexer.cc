@@ -68,7 +68,8 @@ class Lexer {
     throw SyntaxFailure{static_cast<Position>(at), std::move(message)};
   }
 
-  // Adds the text from `begin` to a tag with that sign, less the white space that the tag takes.
+  // Adds the text from `begin` to a tag with that sign, without the white space that the tag
+  // removes.
   void add_data(std::size_t begin, std::size_t end, Char sign, bool takes_indent) {
     TextView text = source_.substr(begin, end - begin);
     if (sign == '-') {
@@ -103,7 +104,7 @@ class Lexer {
     read_tag(tag, kind);
   }
 
-  // "{# ... #}" with what its end takes along.
+  // Skips "{# ... #}" and the white space that its end removes.
   void skip_comment(std::size_t tag) {
     const std::size_t end = source_.find(U"#}", at_);
     if (end == TextView::npos) refuse(tag, "a comment begins here and has no end; expected '#}'");
@@ -112,7 +113,7 @@ class Lexer {
     finish_block(sign);
   }
 
-  // What the end of a block or comment takes along: all white space, one newline, or nothing.
+  // Skips what the end of a block or comment removes: all white space, one newline, or nothing.
   void finish_block(Char sign) {
     if (sign == '-')
       skip_space();
@@ -120,7 +121,7 @@ class Lexer {
       ++at_;
   }
 
-  // Where a tag's inside is "raw", goes behind it.
+  // If a tag's text is "raw", moves behind it.
   bool begin_raw() {
     const std::size_t inside = at_;
     skip_space();
@@ -156,7 +157,7 @@ class Lexer {
     refuse(tag, "'raw' begins here and has no end; expected '{% endraw %}'");
   }
 
-  // The words of a tag, up to its end.
+  // Reads the words of a tag, up to its end.
   void read_tag(std::size_t tag, Tag kind) {
     const bool block = kind == Tag::block;
     const std::u32string_view closing = block ? U"%}" : U"}}";

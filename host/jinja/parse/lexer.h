@@ -1,4 +1,4 @@
-// A template's source as tokens: text between tags, and the words of the tags.
+// Splits a template's source into tokens: text between tags, and the words inside tags.
 #pragma once
 
 #include <cstdint>
@@ -28,21 +28,23 @@ enum class TokenType : std::uint8_t {
 struct Token {
   TokenType type;
   Position at;
-  Text text;         // of data and of strings, without quotes and escapes
-  std::string word;  // of names, numbers and operators
+  Text text;         // for data and strings, without quotes and escapes
+  std::string word;  // for names, numbers and operators
 };
 
-// A template that cannot be read, and where.
+// An error in a template, with its position.
 struct SyntaxFailure {
   Position at;
   std::string message;
 };
 
-// As Jinja does: "\r\n" and "\r" are "\n", and one at the end is dropped.
+// As in Jinja: "\r
+// " and "\r" become "
+// ", and one at the end is dropped.
 Text normalize_newlines(TextView source);
 
-// With trim_blocks and lstrip_blocks, as chat templates are written for: a newline after a block is
-// dropped, and so is white space between the beginning of a line and a block. Throws SyntaxFailure.
+// Uses trim_blocks and lstrip_blocks, as chat templates expect: removes a newline after a block,
+// and white space between the beginning of a line and a block. Throws SyntaxFailure.
 std::vector<Token> tokenize(TextView normalized_source);
 
 // 1-based, for error messages.

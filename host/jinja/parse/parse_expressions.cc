@@ -1,4 +1,4 @@
-// Expressions, from the loosest operators to the tightest. The order is Jinja's, which has a few
+// Parses expressions, from the loosest operators to the tightest. The order is Jinja's, which has
 // surprises: "**" groups to the left, and a sign binds tighter than it.
 #include "jinja/library/library.h"
 #include "jinja/parse/parser.h"

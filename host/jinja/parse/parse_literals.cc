@@ -1,4 +1,4 @@
-// Literals, tuples, and the targets of assignments.
+// Parses literals, tuples, and the targets of assignments.
 #include <charconv>
 #include <cstdlib>
 
@@ -7,7 +7,7 @@
 namespace lamina::jinja {
 namespace {
 
-// What "0x1F" or "17" means; a Failure where it is too large.
+// The value of "0x1F" or "17"; throws Failure if it is too large.
 Integer read_integer(std::string_view digits) {
   Integer base = 10;
   if (digits.size() > 2 && digits[0] == '0') {

@@ -1,4 +1,4 @@
-// Statements: what is between "{%" and "%}", and the text around it.
+// Parses statements (between "{%" and "%}") and the text around them.
 #include <fmt/ranges.h>
 
 #include "jinja/parse/parser.h"
@@ -42,7 +42,7 @@ Body Parser::parse_body(Words ends, Position opened, std::string_view tag) {
   }
 }
 
-// The body of a tag that has just been read, with the tag that ends it: its word is read, its "%}"
+// The body of a tag that has just been read, and the tag that ends it: its word is read, its "%}"
 // is not.
 Body Parser::parse_to_end(std::string_view tag, Position at) {
   skip_op(":");
@@ -156,7 +156,7 @@ void Parser::parse_signature(Macro& macro) {
   expect_op(")");
 }
 
-// Loops around a macro are not its own.
+// Loops around a macro do not count inside it.
 void Parser::parse_macro_body(Macro& macro, std::string_view tag, Position at) {
   macros_.push_back(&macro);
   const int loops = std::exchange(loops_, 0);

@@ -30,7 +30,7 @@ Parser::Parser(Tree& tree) : tree_(tree), tokens_(tokenize(tree.source)) {
   TokenType before = TokenType::end;
   for (const Token& token : tokens_) {
     if (token.type == TokenType::string && before == TokenType::string)
-      tree.own_text.back() += to_utf8(token.text);  // strings that follow each other are one
+      tree.own_text.back() += to_utf8(token.text);  // adjacent strings are one
     else if (token.type == TokenType::string || token.type == TokenType::data)
       tree.own_text.push_back(to_utf8(token.text));
     before = token.type;

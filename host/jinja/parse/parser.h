@@ -1,4 +1,4 @@
-// Turns tokens into a tree, by recursive descent. Private to the library: parse() is in syntax.h.
+// Builds a tree from tokens, by recursive descent. Private to the library: parse() is in syntax.h.
 #pragma once
 
 #include <initializer_list>
@@ -19,7 +19,7 @@ class Parser {
 
   // Tokens.
   const Token& current() const { return tokens_[at_]; }
-  const Token& next();  // the current one, after which the one behind it is current
+  const Token& next();  // returns the current token and advances
   bool at_op(std::string_view op, std::size_t ahead = 0) const;
   bool at_word(std::string_view word, std::size_t ahead = 0) const;
   bool at_any(Words words) const;
@@ -31,7 +31,7 @@ class Parser {
   [[noreturn]] void refuse(Position at, std::string message) const;
   [[noreturn]] void refuse_token(std::string_view expected) const;
   int symbol(const std::string& name);
-  // Counts what is inside each other, so that no source overflows the stack.
+  // Counts nesting, so that no source overflows the stack.
   class Nesting;
 
   // Statements (parse_statements.cc).
@@ -48,7 +48,7 @@ class Parser {
   std::unique_ptr<Statement> parse_loop_control();
   void parse_signature(Macro& macro);
   void parse_macro_body(Macro& macro, std::string_view tag, Position at);
-  // The body of a block that has variables of its own, up to "end<tag>", which is read.
+  // The body of a block with its own variables, up to "end<tag>", which is read.
   Body parse_inner(std::string_view tag, Position at);
   Body parse_to_end(std::string_view tag, Position at);
 
@@ -66,7 +66,7 @@ class Parser {
   ExpressionPtr parse_postfix(ExpressionPtr of);
   ExpressionPtr parse_filters_and_tests(ExpressionPtr of);
   ExpressionPtr parse_filter(ExpressionPtr of);   // after the "|"
-  ExpressionPtr parse_filters(ExpressionPtr of);  // "| a | b", may be none
+  ExpressionPtr parse_filters(ExpressionPtr of);  // "| a | b", may be empty
   ExpressionPtr parse_test(ExpressionPtr of);
   ExpressionPtr parse_subscript(ExpressionPtr of);
   ExpressionPtr parse_call(ExpressionPtr of);
@@ -91,8 +91,8 @@ class Parser {
   std::size_t at_ = 0;
   unsigned nesting_ = 0;
   std::map<std::string, int, std::less<>> symbols_;
-  std::vector<Macro*> macros_;  // whose bodies are being read
-  int loops_ = 0;               // likewise, inside the innermost macro
+  std::vector<Macro*> macros_;  // macros whose bodies are being read
+  int loops_ = 0;               // loops being read inside the innermost macro
   bool lenient_ = false;        // an unknown filter here fails only when it runs
 };
 

@@ -1,4 +1,4 @@
-// A template as a tree: what the parser makes and the interpreter walks.
+// A template as a tree, built by the parser and walked by the interpreter.
 #pragma once
 
 #include <memory>
@@ -53,11 +53,11 @@ struct Expression {
   std::vector<std::string> operators = {};
   std::vector<std::pair<std::string, ExpressionPtr>> named = {};
   ExpressionPtr more_positional = {}, more_named = {};  // *args, **kwargs
-  const Filter* filter = nullptr;  // null: there is none of that name, which counts when it runs
+  const Filter* filter = nullptr;  // null: unknown name, an error only when it runs
   const Test* test = nullptr;
 };
 
-// What a macro and the body of a call block are.
+// The common part of a macro and the body of a call block.
 struct Macro {
   std::string name;
   std::vector<std::pair<int, std::string>> parameters;
@@ -77,9 +77,9 @@ enum class StatementKind : std::uint8_t {
   call,          // expression with the macro as caller
   filter_block,  // body through expression
   with,          // targets = values: body
-  block,         // body, with variables of its own
-  autoescape,    // likewise; expression says whether
-  generation,    // likewise; what an assistant says
+  block,         // body, with its own variables
+  autoescape,    // likewise; expression is the switch
+  generation,    // likewise; text that an assistant writes
   break_loop,
   next_iteration,
 };
@@ -97,7 +97,7 @@ struct Statement {
   std::unique_ptr<Macro> macro = {};
 };
 
-// Variables that the interpreter sets itself have the same symbol in every tree.
+// Variables that the interpreter sets have the same symbol in every tree.
 enum KnownSymbol { kLoop, kVarargs, kKwargs, kCaller, kNumKnownSymbols };
 
 // A whole template.
@@ -105,7 +105,7 @@ struct Tree {
   Text source;  // normalized
   Body body;
   std::vector<std::string> symbols;   // names of variables
-  std::vector<std::string> own_text;  // what stands between the tags, and all strings in them
+  std::vector<std::string> own_text;  // the text between tags, and all strings inside tags
 };
 
 // Throws SyntaxFailure.

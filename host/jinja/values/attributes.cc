@@ -1,5 +1,5 @@
 // a.b, a["b"] and a[1]. Jinja looks for attributes first in the first form and for items first in
-// the second; what is not there is undefined, not an error.
+// the second; a missing one is undefined, not an error.
 #include <algorithm>
 
 #include "jinja/interpreter.h"
@@ -50,7 +50,7 @@ std::optional<Value> macro_attribute(const Callable& callable, std::string_view 
   return {};
 }
 
-// Attributes that are no methods.
+// Attributes that are not methods.
 std::optional<Value> plain_attribute(const Value& of, std::string_view name) {
   switch (of.kind()) {
     case Kind::space: {
@@ -99,7 +99,7 @@ std::optional<Value> plain_attribute(const Value& of, std::string_view name) {
   }
 }
 
-// What Python objects have; nullopt where there is nothing of that name.
+// Attributes of Python objects; nullopt if the name is unknown.
 std::optional<Value> python_attribute(const Value& of, std::string_view name) {
   if (name.starts_with("__") && name.ends_with("__")) return unsafe(of, name);
   if (is_mutator(of, name)) return unsafe(of, name);

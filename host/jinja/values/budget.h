@@ -11,20 +11,20 @@
 namespace lamina::jinja {
 
 struct Limits {
-  std::uint64_t max_steps = 20'000'000;            // evaluations, and values looked at
+  std::uint64_t max_steps = 20'000'000;            // evaluations, and values visited
   std::size_t max_output = std::size_t{16} << 20;  // characters
   std::size_t max_memory = std::size_t{512}
                            << 20;  // bytes of values and of work on them, at one time
-  unsigned max_depth = 1000;       // evaluations inside each other
+  unsigned max_depth = 1000;       // nested evaluations
 };
 
 constexpr std::size_t kMaxSource = std::size_t{4} << 20;  // characters of a template
-constexpr unsigned kMaxNesting = 200;  // parentheses, blocks or values inside each other
-constexpr std::size_t kMaxText = std::size_t{16} << 20;  // characters of one string
+constexpr unsigned kMaxNesting = 200;                     // nested parentheses, blocks or values
+constexpr std::size_t kMaxText = std::size_t{16} << 20;   // characters of one string
 constexpr std::int64_t kMaxRange = 100'000;
 
-// Values count in the budget that was current on their thread when they were made, which must
-// outlive them.
+// Values count in the budget that was current on their thread when they were made; it must outlive
+// them.
 class Budget {
  public:
   explicit Budget(const Limits& limits) : limits_(limits), previous_(current_) { current_ = this; }
@@ -33,7 +33,7 @@ class Budget {
   Budget& operator=(const Budget&) = delete;
 
   static Budget* current() { return current_; }
-  // Work of the current render, if there is one; a Failure beyond the limit.
+  // Counts work of the current render, if there is one; throws Failure beyond the limit.
   static void step(std::uint64_t steps = 1) {
     if (current_ && (current_->steps_ += steps) > current_->limits_.max_steps) current_->exceed();
   }
@@ -51,7 +51,7 @@ class Budget {
 };
 
 // Allocates memory that counts in the budget that was current when the container was made. Every
-// string and list of a render uses it, so no product of sizes can pass the limit unseen. A Failure
+// string and list of a render uses it, so no size can exceed the limit unnoticed. Throws Failure
 // beyond the limit, before anything is allocated.
 template <typename T>
 class Counted {
@@ -78,7 +78,7 @@ class Counted {
   friend bool operator==(const Counted&, const Counted&) = default;
 
  private:
-  static constexpr std::size_t kBlockBytes = 16;  // the heap's own, for each block
+  static constexpr std::size_t kBlockBytes = 16;  // the heap's overhead per block
   static constexpr std::size_t kMost = (SIZE_MAX - kBlockBytes) / sizeof(T);
   Budget* budget_ = Budget::current();
 };
@@ -86,7 +86,7 @@ class Counted {
 template <typename T>
 using Vector = std::vector<T, Counted<T>>;
 
-// Memory of the current render that no Counted container holds, eg: of a library function.
+// Memory of the current render that is not in a Counted container, eg of a library function.
 class Held {
  public:
   explicit Held(std::size_t num_bytes) : budget_(Budget::current()), num_bytes_(num_bytes) {

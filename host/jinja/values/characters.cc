@@ -8,8 +8,8 @@
 namespace lamina::jinja {
 namespace {
 
-// Characters whose upper or title case is several characters (Unicode, SpecialCasing.txt, the
-// mappings without a condition).
+// Characters whose upper or title case has several characters (Unicode, SpecialCasing.txt, the
+// unconditional mappings).
 struct SpecialCase {
   Char character;
   std::array<Char, 3> upper, title;
@@ -98,7 +98,8 @@ utf8proc_int32_t signed_code(Char c) { return static_cast<utf8proc_int32_t>(code
 
 utf8proc_category_t category(Char c) { return utf8proc_category(signed_code(c)); }
 
-// Decides nothing about words: apostrophes, accents and the like (Unicode, "Case_Ignorable").
+// Characters that do not affect words: apostrophes, accents and similar (Unicode,
+// "Case_Ignorable").
 bool is_case_ignorable(Char c) {
   switch (category(c)) {
     case UTF8PROC_CATEGORY_MN:

@@ -1,4 +1,4 @@
-// What Unicode says of single characters, as Python's str uses it.
+// Unicode properties of single characters, as Python's str uses them.
 #pragma once
 
 #include "jinja/values/text.h"
@@ -17,7 +17,7 @@ bool begins_name(Char c);        // may begin an identifier
 bool continues_name(Char c);
 
 // Append the full mapping of one character, which keeps its mark. Lower case depends on the
-// characters around it (the final sigma), so it gets the text.
+// neighbouring characters (the final sigma), so it gets the whole text.
 void append_upper(Text& out, Char c);
 void append_title(Text& out, Char c);
 void append_lower(Text& out, TextView text, std::size_t at);

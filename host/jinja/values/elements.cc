@@ -1,4 +1,4 @@
-// Going through values: what a loop sees of each kind, and how much there is.
+// Visits values: the elements that a loop sees for each kind, and their number.
 #include <algorithm>
 
 #include "jinja/values/objects.h"

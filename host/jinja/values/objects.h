@@ -1,4 +1,4 @@
-// The values that refer to a render in progress: macros, functions, namespaces, loops.
+// Values that refer to a render in progress: macros, functions, namespaces, loops.
 #pragma once
 
 #include <memory>
@@ -20,12 +20,12 @@ struct Arguments {
   Vector<std::pair<std::string, Value>> named = {};
 };
 
-// The variables of a block, and of the blocks around it.
+// The variables of a block, and of the enclosing blocks.
 struct Scope : Object {
   explicit Scope(std::shared_ptr<Scope> around)
       : Object(sizeof(Scope), 0), parent(std::move(around)) {}
   void set(int name, Value value);
-  const Value* find(int name) const;  // here or further out
+  const Value* find(int name) const;  // here or in an enclosing scope
   std::shared_ptr<Scope> parent;
   Vector<std::pair<int, Value>> variables;
 };
@@ -52,7 +52,7 @@ struct Callable : Object {
   std::string name;
   Function function = nullptr;
   bool is_type = false;  // prints as "<class ...>"
-  Value self;            // of a method
+  Value self;            // for a method
   const Macro* macro = nullptr;
   std::shared_ptr<Scope> scope;  // where the macro was defined
 };
@@ -66,7 +66,7 @@ struct Cycler : Object {
   std::size_t at = 0;
 };
 
-// joiner(', '): nothing when called first, then the separator.
+// joiner(', '): empty at the first call, then the separator.
 struct Joiner : Object {
   explicit Joiner(Value text) : Object(0, text.depth() + 1), separator(std::move(text)) {}
   Value separator;

@@ -1,4 +1,4 @@
-// What operators do with values: Python's rules.
+// Operators on values, by Python's rules.
 #include <algorithm>
 #include <cmath>
 
@@ -98,7 +98,7 @@ Value repeat(const Value& value, Integer times) {
   return value.is(Kind::list) ? Value::list(std::move(out)) : Value::tuple(std::move(out));
 }
 
-// A text that nothing else refers to grows where it is: long sums copy their first parts once.
+// A text with a single owner grows in place: long sums copy their first parts once.
 Value add_strings(Value a, const Value& b) {
   Budget::step((a.text().size() + b.text().size()) / 16);
   if (a.is_safe() || b.is_safe()) return Value::string(escape(a) + escape(b), true);

@@ -9,7 +9,7 @@
 namespace lamina::jinja {
 namespace {
 
-// A namespace may hold itself, so depths of objects say nothing of it.
+// A namespace may contain itself, so depths of objects do not bound it.
 constexpr unsigned kMaxPrintedDepth = 400;
 
 Text quote(TextView text) {

@@ -1,4 +1,4 @@
-// value[begin:end:step], where bounds are what Python makes of them.
+// value[begin:end:step], with Python's rules for bounds.
 #include <algorithm>
 
 #include "jinja/interpreter.h"
@@ -8,7 +8,7 @@ namespace lamina::jinja {
 
 namespace {
 
-// The nearest number that positions may be. No size of a template comes near the limits.
+// Clamps a number to the range of positions; no template is near the limits.
 std::int64_t near_index(Integer number) {
   constexpr Integer kFar = Integer{1} << 62;
   return static_cast<std::int64_t>(std::clamp(number, -kFar, kFar));
@@ -35,7 +35,7 @@ Value slice(const Value& value, const Value& begin, const Value& end, const Valu
   const std::int64_t step = bound(step_of).value_or(1);
   if (step == 0) fail("slice step cannot be zero");
   const auto size = static_cast<std::int64_t>(length(value));
-  // Where Python's slice.indices() puts a bound.
+  // The bound that Python's slice.indices() computes.
   const auto place = [&](const Value& v, std::int64_t absent) {
     std::optional<std::int64_t> at = bound(v);
     if (!at) return absent;
@@ -53,7 +53,7 @@ Value slice(const Value& value, const Value& begin, const Value& end, const Valu
                          value.is_safe());
   for (std::int64_t at = first; step > 0 ? at < last : at > last; at += step) {
     picked.push_back(static_cast<std::size_t>(at));
-    if (step > size || step < -size) break;  // and at + step could overflow
+    if (step > size || step < -size) break;  // at + step could overflow
   }
   Budget::step(picked.size());
   if (value.is(Kind::string)) {

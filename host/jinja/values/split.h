@@ -1,4 +1,5 @@
-// Cutting strings as str.split() and str.rsplit() do: at most `cuts` times, all if negative.
+// Splits strings like str.split() and str.rsplit(): at most `cuts` times, without limit if
+// negative.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +9,12 @@
 
 namespace lamina::jinja {
 
-// At white space; a part that is no longer cut keeps what is inside and behind it (before it, from
-// the right).
+// Splits at white space; the last part keeps its inner white space and the text after it (before
+// it, from the right).
 Vector<TextView> split_words(TextView text, std::int64_t cuts);
 Vector<TextView> split_words_right(TextView text, std::int64_t cuts);
 
-// At each separator, which is not empty.
+// Splits at each separator, which must not be empty.
 Vector<TextView> split_at(TextView text, TextView separator, std::int64_t cuts);
 Vector<TextView> split_at_right(TextView text, TextView separator, std::int64_t cuts);
 

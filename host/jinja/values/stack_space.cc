@@ -10,7 +10,7 @@
 namespace lamina::jinja {
 namespace {
 
-// The deepest templates that the limits allow take a quarter of it, with sanitizers all of it.
+// The deepest templates within the limits take a quarter of it; with sanitizers all of it.
 constexpr std::size_t kNeeded = std::size_t{2} << 20;
 
 // The lowest address of this thread's stack. The main thread's depends on `ulimit -s`.

@@ -1,4 +1,4 @@
-// Methods of strings that ask what kind of characters they have.
+// Methods of strings that test the kind of their characters.
 #include <algorithm>
 
 #include "jinja/library/methods.h"
@@ -33,7 +33,7 @@ Value is_printable_text(Interpreter&, const Value& self, const Arguments&) {
   return Value::boolean(std::all_of(text.begin(), text.end(), is_printable));
 }
 
-// Some cased character, and none of the other case.
+// True if some character is cased and none has the other case.
 template <bool (*wanted)(Char)>
 Value has_case(Interpreter&, const Value& self, const Arguments&) {
   const Text& text = self.text();

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kBlock = 64;
 
-// How many bytes from the first on are ASCII, a block at a time.
+// Number of leading ASCII bytes, a block at a time.
 std::size_t ascii_prefix(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size()) {
@@ -54,7 +54,7 @@ std::string to_utf8(TextView text) {
   return out;
 }
 
-// Most texts are ASCII: by blocks, so that loops over them have no branches.
+// Most texts are ASCII: processed in blocks, so that the loops have no branches.
 void append_utf8(std::string& out, TextView text) {
   while (!text.empty()) {
     const TextView block = text.substr(0, kBlock);
@@ -85,7 +85,7 @@ int compare(TextView a, TextView b) {
 
 namespace {
 
-// Whether `part` is at `at`; counts what it looks at, which for hostile texts is much.
+// True if `part` is at `at`; counts the characters compared, which can be many for hostile texts.
 bool is_at(TextView text, TextView part, std::size_t at) {
   std::size_t same = 0;
   while (same < part.size() && code_of(text[at + same]) == code_of(part[same])) ++same;
@@ -159,7 +159,7 @@ Text pad(TextView text, std::int64_t width, int side, Char fill) {
   if (width > static_cast<std::int64_t>(kMaxText))
     fail("a string has more than {} characters", kMaxText);
   const std::int64_t all = width - size;
-  // Of an odd number the middle is where Python's str.center() has it.
+  // For an odd number the middle is the same as in Python's str.center().
   const std::int64_t middle = all / 2 + (all & width & 1);
   const std::int64_t left = side < 0 ? 0 : side > 0 ? all : middle;
   Budget::step(static_cast<std::uint64_t>(all) / 16);

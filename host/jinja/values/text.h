@@ -1,6 +1,6 @@
-// The strings of templates: code points, each of which knows whether it was given from outside (a
-// message, a tool, a document) or comes from the template. Slicing, joining and replacing move
-// code points, so what a user wrote stays known wherever the template puts it.
+// The strings of templates: code points, each marked as given from outside (a message, a tool, a
+// document) or written by the template. Slicing, joining and replacing move code points, so a
+// user's text stays marked wherever the template puts it.
 #pragma once
 
 #include <cstddef>
@@ -17,16 +17,16 @@ using Char = char32_t;
 using Text = std::basic_string<Char, std::char_traits<Char>, Counted<Char>>;
 using TextView = std::u32string_view;
 
-constexpr Char kGiven = Char{1} << 31;  // set in a code point that was given from outside
+constexpr Char kGiven = Char{1} << 31;  // set in a code point from outside
 
 inline Char code_of(Char c) { return c & ~kGiven; }
 
-// Broken UTF-8 becomes U+FFFD.
+// Invalid UTF-8 becomes U+FFFD.
 Text to_text(std::string_view utf8, bool given = false);
 std::string to_utf8(TextView text);
 void append_utf8(std::string& out, TextView text);
 
-// As Python compares strings: by code points.
+// Compares by code points, as Python does.
 bool equal(TextView a, TextView b);
 int compare(TextView a, TextView b);
 // Position of `part` in `text` from `from` on, or npos.
@@ -34,23 +34,25 @@ std::size_t find(TextView text, TextView part, std::size_t from = 0);
 std::size_t rfind(TextView text, TextView part);
 bool contains(TextView text, Char c);
 
-// As Python's str: white space, and what ends a line.
+// As in Python's str: white space, and line ends.
 bool is_space(Char c);
 bool is_line_end(Char c);
 bool is_printable(Char c);
 
 enum class Side { left, right, both };
-// Without leading or trailing white space, or characters of `characters`.
+// Removes leading and trailing white space, or characters of `characters`.
 TextView strip(TextView text, Side side);
 TextView strip(TextView text, Side side, TextView characters);
 
 // `text` with `from` replaced by `to`, at most `count` times (all if negative). An empty `from` is
 // found between all characters.
 Text replace_all(TextView text, TextView from, TextView to, std::int64_t count = -1);
-// Filled up to `width`: side -1 keeps the text left, 1 right, 0 in the middle, as Python does.
+// Pads to `width`: side -1 keeps the text left, 1 right, 0 in the middle, as Python does.
 Text pad(TextView text, std::int64_t width, int side, Char fill);
 
-// Lines without their ends; "\r\n" is one end. Of "a\n" one line.
+// Lines without their ends; "\r
+// " is one end. "a
+// " has one line.
 Vector<TextView> split_lines(TextView text, bool keep_ends = false);
 
 // Full case mappings: one code point may become three.

@@ -1,4 +1,4 @@
-// Values as JSON: json.dumps of Python, which the filter tojson of chat templates is.
+// Values as JSON: Python's json.dumps, the filter tojson of chat templates.
 #include <algorithm>
 #include <cmath>
 

@@ -8,8 +8,8 @@
 namespace lamina::jinja {
 
 namespace {
-// An object with its counter of references, on the heap: the largest kind of which a template makes
-// many, a list.
+// An object with its reference counter, on the heap. The size of a list, the largest kind that
+// templates make in large numbers.
 constexpr std::size_t kObjectBytes = 128;
 }  // namespace
 
@@ -100,7 +100,7 @@ unsigned deepest(const Vector<Dict::Entry>& entries) {
   return depth;
 }
 
-// Up to so many entries a dict is searched from its beginning.
+// A dict with up to this many entries is searched linearly.
 constexpr std::size_t kFewEntries = 16;
 
 }  // namespace
@@ -110,7 +110,7 @@ Dict::Dict(Vector<Entry> given) : Object(0, deepest(given) + 1) {
   order.reserve(given.size());
   for (std::uint32_t i = 0; i < given.size(); ++i) order.emplace_back(hash(given[i].first), i);
   std::sort(order.begin(), order.end());
-  // The last of equal keys gives its value to the first, as in Python.
+  // The last of equal keys replaces the value of the first, as in Python.
   Vector<bool> dropped(given.size());
   bool duplicates = false;
   for (std::size_t i = 0; i < order.size(); ++i)

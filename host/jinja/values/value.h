@@ -1,5 +1,5 @@
-// The values of templates: Python's, as far as templates see them. Values do not change once made,
-// but for namespaces and the positions of loops, cyclers and generators.
+// The values of templates: Python's values, as templates see them. Values are immutable, except
+// namespaces and the positions of loops, cyclers and generators.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@
 
 namespace lamina::jinja {
 
-// A template that cannot go on. Whoever knows the place in the template adds it.
+// An error in a template. A caller that knows the position in the template adds it.
 struct Failure : std::exception {
   explicit Failure(std::string text) : message(std::move(text)) {}
   const char* what() const noexcept override { return message.c_str(); }
@@ -31,8 +31,8 @@ template <typename... Args>
 }
 [[noreturn]] inline void too_large() { fail("an integer needs more than 127 bits"); }
 
-// What a value refers to. `depth`: how many objects are inside each other at most; bounded, so that
-// printing, comparing and destroying need no more stack than there is.
+// The data that a value refers to. `depth`: the greatest nesting of objects; it is bounded, so that
+// printing, comparing and destroying do not overflow the stack.
 struct Object {
   Object(std::size_t num_bytes, unsigned depth);
   virtual ~Object();
@@ -42,7 +42,7 @@ struct Object {
   const unsigned depth;
 
  protected:
-  void hold(std::size_t num_bytes);  // more, that no Counted container holds
+  void hold(std::size_t num_bytes);  // counts memory outside of Counted containers
 
  private:
   Budget* budget_;
@@ -64,7 +64,7 @@ enum class Kind : std::uint8_t {
   dict,
   range,
   view,       // keys(), values() and items() of a dict
-  generator,  // what most filters of lists return: can be read once, has no length
+  generator,  // the result of most list filters: can be read once, has no length
   space,      // namespace()
   callable,
   loop,
@@ -74,7 +74,7 @@ enum class Kind : std::uint8_t {
 
 class Value {
  public:
-  Value() = default;  // undefined, without a word why
+  Value() = default;  // undefined, without a reason
   static Value none() { return Value(Kind::none); }
   static Value boolean(bool flag);
   static Value integer(Integer number);
@@ -100,12 +100,12 @@ class Value {
   }
   bool is_whole() const { return kind_ == Kind::integer || kind_ == Kind::boolean; }
 
-  // REQUIRES: of that kind.
+  // REQUIRES: a value of that kind.
   bool flag() const { return number_.integer != 0; }
-  Integer whole() const { return number_.integer; }  // of a boolean, too
+  Integer whole() const { return number_.integer; }  // also of a boolean
   double real() const { return kind_ == Kind::real ? number_.real : double(number_.integer); }
   const Text& text() const;
-  bool is_safe() const;  // false for what is no string
+  bool is_safe() const;  // false for values that are not strings
   template <typename T>
   T& as() const {
     return static_cast<T&>(*object_);
@@ -125,7 +125,7 @@ class Value {
 };
 
 struct String : Object {
-  String(Text t, bool is_safe);  // a Failure for more than kMaxText characters
+  String(Text t, bool is_safe);  // throws Failure for more than kMaxText characters
   Text text;
   bool safe;
 };
@@ -140,12 +140,12 @@ struct Why : Object {
 
 unsigned deepest(const Vector<Value>& items);
 
-// Lists and tuples; views and generators, too. A generator that was read is empty.
+// Lists and tuples, also views and generators. A generator that was read is empty.
 struct List : Object {
   explicit List(Vector<Value> values, std::string view_name = {})
       : Object(0, deepest(values) + 1), items(std::move(values)), name(std::move(view_name)) {}
   Vector<Value> items;
-  std::string name;  // of a view: "dict_items"; of a tuple of groupby: "group"
+  std::string name;  // for a view "dict_items"; for a tuple of groupby "group"
 };
 
 struct Range : Object {
@@ -154,29 +154,29 @@ struct Range : Object {
   std::int64_t start, stop, step, size;
 };
 
-// In the order of insertion. Keys are numbers, strings, none and tuples of them.
+// In the order of insertion. Keys are numbers, strings, none and tuples of these.
 class Dict : public Object {
  public:
   using Entry = std::pair<Value, Value>;
-  explicit Dict(Vector<Entry> entries);  // of equal keys the last one's value counts
+  explicit Dict(Vector<Entry> entries);  // the last value of equal keys counts
   const Vector<Entry>& entries() const { return entries_; }
-  // Null if there is none; a Failure for a key that cannot be one.
+  // Null if there is none; throws Failure for a value that cannot be a key.
   const Value* find(const Value& key) const;
   const Value* find(std::string_view utf8_key) const;
 
  private:
   Vector<Entry> entries_;
-  Vector<std::pair<std::uint64_t, std::uint32_t>> sorted_;  // by hash; empty where few
+  Vector<std::pair<std::uint64_t, std::uint32_t>> sorted_;  // by hash; empty for few entries
 };
 Value make_dict(Vector<Dict::Entry> entries);
 
-// A Failure for what cannot be a key of a dict.
+// Throws Failure for a value that cannot be a key of a dict.
 std::uint64_t hash(const Value& value);
 
 bool truth(const Value& value);
-// As "==" of Python: 1 == 1.0 == true.
+// Python's "==": 1 == 1.0 == true.
 bool equals(const Value& a, const Value& b);
-// The same object, or an equal constant: "is" of Python.
+// Python's "is": the same object, or an equal constant.
 bool same(const Value& a, const Value& b);
 // "str", "int", "NoneType" ...
 std::string_view type_name(const Value& value);
@@ -186,11 +186,10 @@ std::string format_real(double number);  // Python's repr()
 Text str(const Value& value);
 Text repr(const Value& value);
 
-// The elements, characters or keys of a value: what a loop goes through. Reading a generator
-// empties it.
+// The elements, characters or keys of a value, which a loop visits. Reading a generator empties it.
 Vector<Value> elements(const Value& value);
 bool is_iterable(const Value& value);
-// len(); a Failure for what has none.
+// len(); throws Failure for values without a length.
 std::size_t length(const Value& value);
 
 }  // namespace lamina::jinja

@@ -12,7 +12,8 @@ bool is_ascii_digit(Char c, int base = 10) {
   return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f');
 }
 
-// The end of digits from `at` on, which single underscores may separate; `at` if there are none.
+// The end of the digits from `at` on, which single underscores may separate; `at` if there are
+// none.
 std::size_t digits_end(TextView source, std::size_t at, int base = 10) {
   const std::size_t begin = at;
   while (at < source.size()) {
@@ -83,8 +84,7 @@ Word read_name(TextView source, std::size_t begin) {
   return {TokenType::name, end - begin, {}, to_utf8(source.substr(begin, end - begin))};
 }
 
-// The character of `count` hexadecimal (or up to `count` octal) digits; npos-like 0 length if
-// wrong.
+// The character of `count` hexadecimal (or up to `count` octal) digits; 0 if they are invalid.
 std::size_t read_code(TextView digits, std::size_t count, int base, Char& code) {
   code = 0;
   std::size_t used = 0;
@@ -95,7 +95,7 @@ std::size_t read_code(TextView digits, std::size_t count, int base, Char& code) 
   return used;
 }
 
-// Appends what the escape after a backslash stands for; returns its characters.
+// Appends the character of the escape after a backslash; returns the number of source characters.
 std::size_t unescape(TextView rest, Text& out) {
   constexpr std::u32string_view kLetters = U"abfnrtv\\'\"", kMeanings = U"\a\b\f\n\r\t\v\\'\"";
   const Char c = rest[0];
@@ -112,7 +112,7 @@ std::size_t unescape(TextView rest, Text& out) {
   }
   const std::size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
   if (digits && read_code(rest.substr(1), digits, 16, code) == digits && code <= 0x10ffff) {
-    out += code >= 0xd800 && code < 0xe000 ? Char{0xfffd} : code;  // half a character is none
+    out += code >= 0xd800 && code < 0xe000 ? Char{0xfffd} : code;  // surrogates are not characters
     return 1 + digits;
   }
   out += Char{'\\'};
@@ -133,7 +133,7 @@ Word read_string(TextView source, std::size_t begin) {
     else
       word.text += source[at++];
   }
-  return {};  // no end
+  return {};  // unterminated
 }
 
 Word read_operator(TextView source, std::size_t at) {
