@@ -8,7 +8,7 @@
 namespace lamina::chat {
 namespace {
 
-// Where each character begins, and the end.
+// The first byte of each character, and the end.
 std::vector<std::size_t> character_starts(const std::string& text) {
   std::vector<std::size_t> out;
   for (std::size_t i = 0; i < text.size(); ++i)
@@ -17,7 +17,7 @@ std::vector<std::size_t> character_starts(const std::string& text) {
   return out;
 }
 
-// The first token that the byte is of; tokens stand in the order of the text.
+// The first token that contains the byte; tokens are in the order of the text.
 std::optional<std::size_t> token_of(const std::vector<text::Span>& spans, std::size_t byte) {
   const auto found = std::partition_point(
       spans.begin(), spans.end(), [byte](const text::Span& span) { return span.end <= byte; });
@@ -25,8 +25,8 @@ std::optional<std::size_t> token_of(const std::vector<text::Span>& spans, std::s
   return static_cast<std::size_t>(found - spans.begin());
 }
 
-// Most vocabularies write a text byte by byte: then the tokens' lengths are their places, which
-// takes half the time of following each through the tokenizer.
+// Most vocabularies reproduce a text byte by byte: then the tokens' lengths give their spans, in
+// half the time that the tokenizer needs to track each token.
 text::Encoding encode(const text::Tokenizer& tokenizer, const std::string& text) {
   const text::EncodeOptions options = {.add_special = false, .parse_special = true};
   text::Encoding out{tokenizer.encode(text, options), {}};

@@ -1,4 +1,4 @@
-// Which tokens of a conversation are the model's own: those that training on chats learns.
+// Finds the tokens of a conversation that the model writes: training on chats learns these.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@ namespace lamina::chat {
 
 struct MaskedTokens {
   std::vector<text::TokenId> ids;
-  std::vector<bool> generated;  // one for each
+  std::vector<bool> generated;  // one per token
 };
 
-// The tokens of the whole text, control tokens of users' texts included, as training data is read;
-// generated are those of the template's {% generation %} blocks. As transformers'
-// return_assistant_tokens_mask has it: a token on the border belongs to the block; where the last
-// character of a block has no token, all that follow do; where the first one has none, neither this
-// block nor those after it count.
+// The tokens of the whole text, including control tokens in users' texts, as training data is read.
+// Generated tokens are in the template's {% generation %} blocks. The rules are those in
+// transformers' return_assistant_tokens_mask: a token on the border belongs to the block; if the
+// last character of a block has no token, all following tokens belong to it; if the first character
+// has none, neither this block nor later ones count.
 MaskedTokens encode_with_mask(const text::Tokenizer& tokenizer, const jinja::Rendered& rendered);
-// Likewise of parts of a text that are told in bytes, where characters begin and end.
+// Likewise for parts of a text given in bytes that are boundaries of characters.
 MaskedTokens encode_with_mask(const text::Tokenizer& tokenizer, const std::string& text,
                               const std::vector<jinja::Span>& generated);
 

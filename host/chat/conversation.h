@@ -1,4 +1,4 @@
-// Conversations: messages as chat templates see them, and as files keep them.
+// Conversations: messages as chat templates see them, and their JSON files.
 #pragma once
 
 #include <optional>
@@ -11,22 +11,22 @@
 
 namespace lamina::chat {
 
-// Messages in the form that published templates read: objects with a role, a content, and what
-// else a model knows (tool calls, reasoning). Objects are kept as they were given.
+// Messages in the form that published templates read: objects with a role, a content, and other
+// members that a model uses (tool calls, reasoning). Objects are kept unchanged.
 class Conversation {
  public:
   Conversation() = default;
 
-  // A file with a list of messages, or an object with "messages" and maybe "tools", "documents"
-  // and further variables of the template. Errors (class data): it cannot be read, is no JSON, or
-  // a message is no object with a role.
+  // Reads a file with a list of messages, or an object with "messages" and optionally "tools",
+  // "documents" and further variables of the template. Errors (class data): it cannot be read, is
+  // not JSON, or a message is not an object with a role.
   static Conversation read(const std::string& path);
   static Conversation parse(std::string text, const std::string& file);
 
   void add(std::string_view role, std::string_view content);
-  // An answer of the model: its reasoning, if there is any, as "reasoning_content".
+  // Adds an answer of the model; its reasoning, if there is any, becomes "reasoning_content".
   void add_answer(const Thought& thought);
-  // Sets the first message if that is one of the system, else puts one there. Empty: removes it.
+  // Replaces the first message if it is a system message, else inserts one. Empty: removes it.
   void set_system(std::string_view content);
   void set_tools(JsonDocument tools);
   void pop_back() { messages_.pop_back(); }
@@ -39,10 +39,10 @@ class Conversation {
   bool has_system() const { return !empty() && role(0) == "system"; }
   const std::vector<JsonDocument>& messages() const { return messages_; }
   const std::optional<JsonDocument>& tools() const { return tools_; }
-  // Variables of the file beside messages and tools; its root object, or nothing.
+  // Variables of the file besides messages and tools; its root object, or nothing.
   const std::optional<JsonDocument>& file() const { return file_; }
 
-  // As read() takes it.
+  // JSON that read() accepts.
   std::string json() const;
 
  private:

@@ -12,7 +12,8 @@ using text::AddedTokenMatcher;
 using text::TokenId;
 namespace {
 
-// Line breaks and the like are added tokens of some models, and ordinary text of every template.
+// Line breaks and similar strings are added tokens of some models, and ordinary text of every
+// template.
 bool is_space(std::string_view text) {
   return std::all_of(text.begin(), text.end(),
                      [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); });
@@ -47,8 +48,8 @@ std::vector<Part> split(std::string_view text, std::size_t begin, std::size_t en
   return out;
 }
 
-// The text cut around the control tokens of what was given, and at the border inside of those of
-// which only a part was.
+// The text cut around control tokens in given text, and at the borders of given text inside control
+// tokens.
 std::vector<Part> parts_of(const jinja::Rendered& rendered, const AddedTokenMatcher& tokens) {
   std::vector<Part> controls;
   std::vector<std::size_t> borders;
@@ -81,8 +82,8 @@ std::vector<Part> parts_of(const jinja::Rendered& rendered, const AddedTokenMatc
   return out;
 }
 
-// Ids of what stands in the middle of a text: nothing that a tokenizer puts before one is there.
-// After a line break, whose ids are dropped again, as the reference does.
+// Ids of text in the middle of a text, without the tokens that a tokenizer adds at the start. The
+// text is encoded after a line break, whose ids are dropped, as in the reference.
 std::vector<TokenId> encode_within(const text::Tokenizer& tokenizer, const std::string& part,
                                    const text::EncodeOptions& options,
                                    const std::vector<TokenId>& line_break) {
@@ -111,12 +112,13 @@ std::vector<TokenId> encode(const text::Tokenizer& tokenizer, const jinja::Rende
     if (part.is_control)
       if (const auto id = tokenizer.find_token(text);
           id && std::find(ids.begin(), ids.end(), *id) != ids.end())
-        throw UserError(ExitCode::data,
-                        {"messages",
-                         fmt::format("hold '{}', a control token that this vocabulary cannot write "
-                                     "as ordinary text",
-                                     text),
-                         {"leave it out of the message"}});
+        throw UserError(
+            ExitCode::data,
+            {"messages",
+             fmt::format("contain '{}', a control token that this vocabulary cannot write "
+                         "as ordinary text",
+                         text),
+             {"remove it from the message"}});
     out.insert(out.end(), ids.begin(), ids.end());
   }
   return out;

@@ -1,4 +1,4 @@
-// From a rendered conversation to token ids.
+// Converts a rendered conversation to token ids.
 #pragma once
 
 #include <vector>
@@ -8,12 +8,12 @@
 
 namespace lamina::chat {
 
-// The template's own text may be control tokens: special ones, and added ones that it holds. What
-// came from outside never is one, whatever it looks like: there each is read as a text of its own,
-// and none begins in one kind of text and ends in the other. Ids are those of transformers'
-// apply_chat_template(sanitize_control_tokens=True). The template writes what begins a text itself,
-// so nothing is added. Errors (class data): a control token that the vocabulary makes of ordinary
-// text, too.
+// The template's own text may contain control tokens: special ones, and added ones that occur in
+// it. Text from outside never does, whatever it looks like: each such text is encoded separately,
+// and no control token crosses the border between the two kinds. Ids are the same as from
+// transformers' apply_chat_template(sanitize_control_tokens=True). Nothing is added at the
+// beginning, because the template writes it. Errors (class data): a control token that the
+// vocabulary also produces from ordinary text.
 std::vector<text::TokenId> encode(const text::Tokenizer& tokenizer,
                                   const jinja::Rendered& rendered);
 

@@ -48,7 +48,7 @@ void add_special_tokens(const JsonValue& config, jinja::Variables& out) {
   }
 }
 
-// Likewise of a GGUF file, by their ids in its vocabulary.
+// Likewise for a GGUF file, by their ids in its vocabulary.
 jinja::Variables special_tokens(const io::GgufFile& file) {
   constexpr std::pair<const char*, const char*> kRoles[] = {{"bos", "bos_token"},
                                                             {"eos", "eos_token"},
@@ -65,7 +65,7 @@ jinja::Variables special_tokens(const io::GgufFile& file) {
 }
 
 // Roles become parts of control tokens in many templates ("<|" + role + "|>"), so a role that is a
-// plain name counts as the template's own text. Everything else of a message does not.
+// plain name counts as the template's own text. The rest of a message does not.
 bool is_plain_name(std::string_view text) {
   return !text.empty() && text.size() <= 32 && std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -73,15 +73,16 @@ bool is_plain_name(std::string_view text) {
   });
 }
 
-// Stands at the end of the text that is to go on; the space tells whether the template keeps what
-// is at the ends of texts. As transformers has it.
+// Added to the end of the text to continue; the space shows if the template strips the ends of
+// texts. As in transformers.
 constexpr std::string_view kOpenEnd = "CONTINUE_FINAL_MESSAGE_TAG ";
 
 Value with_open_end(const JsonValue& text) {
   return jinja::given(std::string(text.as_string()) + std::string(kOpenEnd));
 }
 
-// A content with its end marked: a text, or a list of parts the last of which with a text counts.
+// A content with its end marked: a text, or a list of parts, in which the last one with a text
+// counts.
 Value open_content(const JsonValue& content) {
   if (content.is_string()) return with_open_end(content);
   jinja::Vector<Value> parts;
@@ -89,7 +90,7 @@ Value open_content(const JsonValue& content) {
   if (content.is_array())
     for (const JsonValue part : content.elements())
       if (++n; part.is_object() && part.find("text") && part.find("text").is_string()) last = n;
-  if (last == 0) content.fail("must have a text to go on with, got " + content.describe());
+  if (last == 0) content.fail("must have a text to continue, got" + content.describe());
   n = 0;
   for (const JsonValue part : content.elements()) {
     if (++n != last) {
@@ -111,8 +112,8 @@ void cut_at_open_end(jinja::Rendered& rendered) {
   const std::size_t at = rendered.text.rfind(mark);
   if (at == rendered.text.npos)
     throw UserError(ExitCode::usage, {"chat",
-                                      "the template leaves out the text of the last message, so "
-                                      "the model cannot go on with it",
+                                      "the template omits the text of the last message, so "
+                                      "the model cannot continue it",
                                       {}});
   const bool is_kept = rendered.text.compare(at, kOpenEnd.size(), kOpenEnd) == 0;
   rendered.text.resize(at);
@@ -127,10 +128,10 @@ void cut_at_open_end(jinja::Rendered& rendered) {
   cut(rendered.generated, utf8_num_characters(rendered.text));
 }
 
-// The keys that messages have reasoning under, the standard one first.
+// The keys for reasoning in messages, the standard one first.
 constexpr std::string_view kReasoningKeys[] = {"reasoning_content", "thinking", "reasoning"};
 
-// As transformers has it: keys that are null are left out, and reasoning is there as "thinking" and
+// As in transformers: keys that are null are dropped, and reasoning is available as "thinking" and
 // as "reasoning_content", whatever its key.
 Value message_value(const JsonValue& message, bool is_open) {
   const auto value_of = [&](std::string_view key) {
@@ -152,7 +153,7 @@ Value message_value(const JsonValue& message, bool is_open) {
   }
   if (reasoning)
     entries.emplace_back(jinja::given("reasoning_content"), jinja::from_json(reasoning));
-  if (is_open && !value_of("content")) message.fail("must have a text to go on with");
+  if (is_open && !value_of("content")) message.fail("must have a text to continue");
   return jinja::make_dict(std::move(entries));
 }
 
@@ -182,11 +183,10 @@ Form Form::load(const std::string& directory, const std::optional<std::string>& 
     throw UserError(ExitCode::data,
                     {directory,
                      "has no chat template (chat_template.jinja, or \"chat_template\" in "
-                     "tokenizer_config.json or chat_template.json), so it is not a model to chat "
-                     "with",
+                     "tokenizer_config.json or chat_template.json), so it is not a chat model",
                      {"give one with --chat-template FILE, or continue a text: decode without "
                       "--chat"}});
-  static_cast<void>(out.pick(true));  // the errors of both
+  static_cast<void>(out.pick(true));  // throws if neither choice works
   return out;
 }
 
@@ -238,7 +238,7 @@ Form Form::of_gguf(const std::string& path, const std::optional<std::string>& fi
   }
   for (const io::GgufValue& value : source.metadata()) {
     if (!value.key.starts_with(kKey) || value.key == "tokenizer.chat_templates") continue;
-    // "tokenizer.chat_template.tool_use" is the one called "tool_use".
+    // "tokenizer.chat_template.tool_use" is the template named "tool_use".
     const std::string_view name = value.key.substr(kKey.size());
     out.templates_.emplace_back(
         name.starts_with('.') ? std::string(name.substr(1)) : kDefault,
@@ -248,9 +248,9 @@ Form Form::of_gguf(const std::string& path, const std::optional<std::string>& fi
     throw UserError(
         ExitCode::data,
         {path,
-         fmt::format("has no chat template ('{}'), so it is not a model to chat with", kKey),
+         fmt::format("has no chat template ('{}'), so it is not a chat model", kKey),
          {"give one with --chat-template FILE, or continue a text: decode without --chat"}});
-  static_cast<void>(out.pick(true));  // the errors of both
+  static_cast<void>(out.pick(true));  // throws if neither choice works
   return out;
 }
 
@@ -262,7 +262,7 @@ const jinja::Template& Form::pick(bool has_tools) const {
   for (const auto& [name, parsed] : templates_) names.push_back(name);
   throw UserError(ExitCode::data,
                   {directory_,
-                   fmt::format("has the chat templates '{}' and none is called 'default'",
+                   fmt::format("has the chat templates '{}' but none named 'default'",
                                fmt::join(names, "', '")),
                    {"write one of them to a file and give it with --chat-template FILE"}});
 }
@@ -290,7 +290,7 @@ FormInputs Form::inputs(const Conversation& conversation, const FormOptions& opt
     out.messages_.push_back(message_value(
         message.root(), options.continues_last && &message == &conversation.messages().back()));
   if (conversation.tools()) out.set("tools", jinja::from_json(conversation.tools()->root()));
-  if (options.thinking) {  // what the families call it
+  if (options.thinking) {  // the variables' names in published templates
     out.set("enable_thinking", Value::boolean(*options.thinking));
     out.set("thinking", Value::boolean(*options.thinking));
   }

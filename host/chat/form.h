@@ -1,4 +1,4 @@
-// The chat form of a model: the template in its directory, and rendering conversations with it.
+// The chat form of a model: loads the template from its directory, and renders conversations.
 #pragma once
 
 #include <ctime>
@@ -13,17 +13,17 @@
 namespace lamina::chat {
 
 struct FormOptions {
-  std::optional<bool> thinking = {};  // absent: as the template has it
+  std::optional<bool> thinking = {};  // absent: the template's default
   bool add_generation_prompt = true;  // end where the model's answer begins
-  // In place of that: end where the text of the last message does, for the model to go on with.
+  // Instead of that: end at the end of the last message's text, for the model to continue.
   bool continues_last = false;
-  std::optional<std::tm> now = {};  // what the template takes for the time; absent: the time
+  std::optional<std::tm> now = {};  // the time shown to the template; absent: now
 };
 
-// What a template is given of a conversation: made once, for renderings of its first messages.
+// Template inputs of a conversation: made once, for rendering several of its prefixes.
 class FormInputs {
  public:
-  // Errors: as Form::render(). REQUIRES: the form is there.
+  // Errors: as Form::render(). REQUIRES: the form exists.
   jinja::Rendered render(std::size_t num_messages, bool add_generation_prompt);
 
  private:
@@ -40,21 +40,21 @@ class FormInputs {
 // Const and safe to share between threads.
 class Form {
  public:
-  // The template of `file`, else of the model directory: chat_template.jinja and
-  // additional_chat_templates/NAME.jinja, else "chat_template" of tokenizer_config.json, else that
-  // of chat_template.json; of a GGUF file "tokenizer.chat_template". Of several named templates
-  // "tool_use" serves conversations with tools, "default" the others. Errors: class data for a
-  // model without one; class checkpoint for damaged JSON; class usage for an invalid template, with
-  // line and column.
+  // Loads the template from `file`, else from the model directory: chat_template.jinja and
+  // additional_chat_templates/NAME.jinja, else "chat_template" of tokenizer_config.json, else of
+  // chat_template.json; in a GGUF file from "tokenizer.chat_template". If there are several named
+  // templates, "tool_use" is for conversations with tools, "default" for others. Errors: class data
+  // for a model without a template; class checkpoint for damaged JSON; class usage for an invalid
+  // template, with line and column.
   static Form load(const std::string& directory, const std::optional<std::string>& file = {});
-  // The files of a model directory that load() reads, as far as they are there.
+  // The files of a model directory that load() reads and that exist.
   static std::vector<std::string> files(const std::string& directory);
 
-  // What the model reads, and what of it came from outside. Errors (class usage): what the
-  // template raises, eg for roles that it does not know; a last message to go on with that has no
-  // text, or whose text the template leaves out.
+  // The text that the model reads, and its parts that came from outside. Errors (class usage):
+  // errors raised by the template, eg for unknown roles; a last message to continue that has no
+  // text, or whose text the template omits.
   jinja::Rendered render(const Conversation& conversation, const FormOptions& options = {}) const;
-  // For several of them; what the options say of the end does not count.
+  // Inputs for several renderings; ignores the options about the end.
   FormInputs inputs(const Conversation& conversation, const FormOptions& options = {}) const;
 
  private:
@@ -62,7 +62,8 @@ class Form {
   static Form of_gguf(const std::string& path, const std::optional<std::string>& file);
   jinja::Variables special_tokens_;
   std::vector<std::pair<std::string, jinja::Template>> templates_;  // by name
-  // A text, or a list of objects with name and template. `place`: of the value, for errors.
+  // `source`: a text, or a list of objects with name and template. `place`: its location, for
+  // errors.
   void add_templates(const JsonValue& source, const std::string& place);
   void add_files(const std::string& directory);
   const jinja::Template& pick(bool has_tools) const;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kBegin = "<think>", kEnd = "</think>";
 
-// A pair of marks that models are published with, beside <think>.
+// A pair of marks of published models, besides <think>.
 struct PublishedPair {
   std::string_view begin, end;
 };
@@ -35,7 +35,7 @@ constexpr std::string_view kAnswerMarks[] = {"<|channel|>final<|message|>",
                                              "<|message|>",
                                              "<|end|>"};
 
-// No UTF-8 text has this byte. It and the next one are a control token.
+// This byte never occurs in UTF-8. With the next byte it encodes a control token.
 constexpr char kControl = '\xff';
 
 std::string code_of(std::size_t control) { return {kControl, static_cast<char>(control + 1)}; }
@@ -149,7 +149,7 @@ void ReasoningSplitter::push_control(text::TokenId id) {
 
 void ReasoningSplitter::finish() { drain(true); }
 
-// The longest mark at a place counts, so a shorter one waits while a longer one is possible.
+// The longest mark at a position counts, so a shorter one waits while a longer one is possible.
 void ReasoningSplitter::drain(bool at_end) {
   std::size_t done = 0;
   for (std::size_t at = 0; at < held_.size();) {
@@ -177,7 +177,7 @@ void ReasoningSplitter::drain(bool at_end) {
 
 void ReasoningSplitter::obey(const ReasoningMarks::Mark& mark) {
   using Role = ReasoningMarks::Role;
-  // Answers may speak of marks that are ordinary text: those count once, at the beginning.
+  // Answers may mention marks that are ordinary text: such marks count once, at the beginning.
   const bool is_text = mark.code.find(kControl) == std::string::npos;
   switch (mark.role) {
     case Role::begin_reasoning:

@@ -1,4 +1,4 @@
-// Separates a model's reasoning from its answer, by the marks that models put around reasoning.
+// Separates a model's reasoning from its answer, by the marks around reasoning.
 #pragma once
 
 #include <functional>
@@ -23,16 +23,17 @@ class ReasoningMarks {
  public:
   // "<think>" and "</think>" in the text.
   ReasoningMarks();
-  // One pair of texts, which may hold control tokens of the tokenizer. REQUIRES: neither is empty.
+  // One pair of texts, which may contain control tokens of the tokenizer. REQUIRES: neither is
+  // empty.
   ReasoningMarks(const text::Tokenizer& tokenizer, std::string_view begin, std::string_view end);
-  // "<think>" and "</think>", and the other published marks that the tokenizer has a token for or
-  // that the template, whose rendering this is, contains.
+  // "<think>" and "</think>", and the other published marks for which the tokenizer has a token or
+  // which `rendered` contains.
   static ReasoningMarks published(const text::Tokenizer& tokenizer,
                                   const jinja::Rendered& rendered);
 
   // Control tokens that are part of a mark: a splitter must see them.
   const std::vector<text::TokenId>& control_tokens() const { return control_tokens_; }
-  // True if a prompt ends with the mark that begins reasoning, and maybe white space.
+  // True if a prompt ends with the mark that begins reasoning, optionally followed by white space.
   bool opened_by(const jinja::Rendered& prompt) const;
 
  private:
@@ -69,7 +70,7 @@ class ReasoningSplitter {
 
   // All that was pushed, after finish().
   Thought thought() const;
-  // True for text that was emitted as an answer and turned out to be reasoning.
+  // True if text was emitted as an answer and later proved to be reasoning.
   bool lacked_beginning() const { return lacked_beginning_; }
 
  private:
@@ -82,7 +83,7 @@ class ReasoningSplitter {
   AnswerPart part_;
   std::string held_;  // in codes
   std::string reasoning_, answer_;
-  bool has_reasoning_;  // maybe empty
+  bool has_reasoning_;  // may be empty
   bool lacked_beginning_ = false;
 };
 

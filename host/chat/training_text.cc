@@ -14,7 +14,7 @@ bool is_answer(const Conversation& conversation, std::size_t message) {
   return conversation.role(message) == "assistant";
 }
 
-// The assistant's messages that count in the loss. One that comes first answers nothing.
+// The assistant messages that count in the loss. An answer without a prompt does not count.
 std::vector<std::size_t> learned_answers(const Conversation& conversation, Learned learned) {
   std::vector<std::size_t> answers;
   for (std::size_t i = 1; i < conversation.size(); ++i)
@@ -32,10 +32,10 @@ std::size_t common_prefix(std::string_view a, std::string_view b) {
                                   a.begin());
 }
 
-// An answer in the text that ends with it.
+// An answer, and the text that ends with it.
 struct Turn {
   jinja::Rendered whole;
-  std::size_t begin = 0;  // where the answer does, in bytes
+  std::size_t begin = 0;  // where the answer begins, in bytes
 };
 
 class Rendering {
@@ -48,21 +48,21 @@ class Rendering {
   }
 
   Turn turn(std::size_t message) { return turn(message, first(message + 1, false)); }
-  // `whole`: the text that ends with it.
+  // `whole`: the text that ends with the answer.
   Turn turn(std::size_t message, jinja::Rendered whole) {
     Turn out{std::move(whole)};
     const std::string& text = out.whole.text;
     const std::string prompt = first(message, true).text;
     out.begin = common_prefix(prompt, text);
-    // Parts of the prompt's end may depend on the answer, eg. an opened thought.
+    // Parts of the prompt's end may depend on the answer, eg an opened thought.
     if (out.begin < prompt.size() && out.begin < first(message, false).text.size())
       throw UserError(
           ExitCode::data,
           {"messages",
-           fmt::format("the answer in message {} does not follow its prompt: the template writes "
-                       "what comes before it in another way where it is there",
+           fmt::format("the answer in message {} does not follow its prompt: the template renders "
+                       "the text before the answer differently if the answer exists",
                        message + 1),
-           {"a template with {% generation %} marks says itself what is learned"}});
+           {"use a template with {% generation %} marks around answers"}});
     while (out.begin > 0 && out.begin < text.size() && utf8_continues(text[out.begin])) --out.begin;
     return out;
   }
@@ -71,8 +71,8 @@ class Rendering {
   FormInputs inputs_;
 };
 
-// What comes after the control token that ends an answer begins the next message: white space that
-// no model ever writes.
+// The text between the control token that ends an answer and the next message is white space that
+// no model writes.
 void end_with_control_token(const text::Tokenizer& tokenizer, MaskedTokens& tokens,
                             std::size_t begin, std::size_t end) {
   std::size_t last = end;
@@ -86,7 +86,7 @@ void end_with_control_token(const text::Tokenizer& tokenizer, MaskedTokens& toke
             tokens.generated.begin() + static_cast<std::ptrdiff_t>(end), false);
 }
 
-// The text with these parts of it (bytes) learned.
+// Encodes the text; the tokens of these parts (bytes) are learned.
 MaskedTokens encode_answers(const text::Tokenizer& tokenizer, const std::string& text,
                             const std::vector<jinja::Span>& answers) {
   MaskedTokens out = encode_with_mask(tokenizer, text, answers);
@@ -99,7 +99,7 @@ MaskedTokens encode_answers(const text::Tokenizer& tokenizer, const std::string&
   return out;
 }
 
-// With the template's own marks: of these answers, the last of which ends the text.
+// Uses the template's own marks for these answers; the last answer ends the text.
 MaskedTokens marked(const text::Tokenizer& tokenizer, Rendering& rendering,
                     jinja::Rendered rendered, const Conversation& conversation,
                     const std::vector<std::size_t>& answers, Learned learned) {
@@ -113,7 +113,7 @@ MaskedTokens marked(const text::Tokenizer& tokenizer, Rendering& rendering,
   std::vector<jinja::Span> kept = rendered.generated;
   for (std::size_t i = answers.back(); i-- > 1;) {
     if (!is_answer(conversation, i) || is_learned(conversation.messages()[i].root())) continue;
-    // The marks of a message come after those of the messages before it.
+    // The marks of a message follow the marks of the messages before it.
     const std::size_t begin = std::min(rendering.first(i, false).generated.size(), kept.size());
     const std::size_t end = std::min(rendering.first(i + 1, false).generated.size(), kept.size());
     if (begin < end)
@@ -124,7 +124,7 @@ MaskedTokens marked(const text::Tokenizer& tokenizer, Rendering& rendering,
   return encode_with_mask(tokenizer, rendered);
 }
 
-// Everything but the messages that are not learned.
+// The whole conversation; messages that are not learned are masked.
 MaskedTokens whole_conversation(const text::Tokenizer& tokenizer, Rendering& rendering,
                                 const Conversation& conversation) {
   const std::string text = rendering.first(conversation.size(), false).text;
@@ -136,8 +136,8 @@ MaskedTokens whole_conversation(const text::Tokenizer& tokenizer, Rendering& ren
     if (!text.starts_with(before) || !text.starts_with(with))
       throw UserError(ExitCode::data,
                       {"messages",
-                       fmt::format("message {} is not to be learned, but the template writes it in "
-                                   "another way once the conversation continues",
+                       fmt::format("message {} must not be learned, but the template renders it "
+                                   "differently once the conversation continues",
                                    i + 1),
                        {"use data.loss_on = \"assistant\""}});
     left_out.push_back({before.size(), with.size()});
@@ -178,7 +178,7 @@ std::tm fixed_date() {
 std::vector<MaskedTokens> training_tokens(const text::Tokenizer& tokenizer, const Form& form,
                                           const Conversation& conversation, Learned learned) {
   for (const JsonDocument& message : conversation.messages())
-    static_cast<void>(is_learned(message.root()));  // its errors, of all roles
+    static_cast<void>(is_learned(message.root()));  // throws for wrong values, for all roles
   const std::vector<std::size_t> answers = learned_answers(conversation, learned);
   Rendering rendering(form, conversation);
   if (learned == Learned::all) return {whole_conversation(tokenizer, rendering, conversation)};
@@ -187,10 +187,10 @@ std::vector<MaskedTokens> training_tokens(const text::Tokenizer& tokenizer, cons
   if (!whole.generated.empty())
     return {marked(tokenizer, rendering, std::move(whole), conversation, answers, learned)};
 
-  // From the last answer to the first: an answer belongs to the text that follows if that text
-  // still begins with all of it.
+  // From the last answer to the first: an answer belongs to the following text if that text still
+  // begins with the whole answer.
   std::vector<MaskedTokens> out;
-  std::optional<Turn> open;  // the text that is being collected, by its last answer
+  std::optional<Turn> open;  // the text being collected, given by its last answer
   std::vector<jinja::Span> spans;
   const auto close = [&] {
     std::reverse(spans.begin(), spans.end());

@@ -90,7 +90,7 @@ TEST(ChatForm, ATemplateForToolsAloneServesConversationsWithTools) {
   model.write("additional_chat_templates/tool_use.jinja", "{{ tools | length }} tools");
   Conversation conversation = one_message("hi");
   EXPECT_ERROR_SAYS(Form::load(model.path()).render(conversation), ExitCode::data,
-                    "has the chat templates 'tool_use' and none is called 'default'");
+                    "has the chat templates 'tool_use' but none named 'default'");
   conversation.set_tools(JsonDocument::parse(R"([{"type": "function"}])", "tools.json"));
   EXPECT_EQ(Form::load(model.path()).render(conversation).text, "1 tools");
 }
@@ -162,7 +162,7 @@ TEST(ChatForm, AGgufFileHoldsItsTemplatesAndTokens) {
   EXPECT_USER_ERROR(
       Form::load(path), ExitCode::data,
       path +
-          ": has no chat template ('tokenizer.chat_template'), so it is not a model to chat with\n"
+          ": has no chat template ('tokenizer.chat_template'), so it is not a chat model\n"
           "  give one with --chat-template FILE, or continue a text: decode without "
           "--chat");
   EXPECT_EQ(rendered(model, model.write("mine.jinja", "{{ bos_token }}mine")), "<s>mine");
@@ -180,13 +180,12 @@ TEST(ChatForm, AModelWithoutATemplateIsRefusedInWords) {
   EXPECT_USER_ERROR(Form::load(model.path()), ExitCode::data,
                     model.path() +
                         ": has no chat template (chat_template.jinja, or \"chat_template\" in "
-                        "tokenizer_config.json or chat_template.json), so it is not a model to "
-                        "chat with\n"
+                        "tokenizer_config.json or chat_template.json), so it is not a chat model\n"
                         "  give one with --chat-template FILE, or continue a text: decode without "
                         "--chat");
   model.write("tokenizer_config.json", R"({"chat_template": [{"name": "rag", "template": ""}]})");
   EXPECT_ERROR_SAYS(Form::load(model.path()), ExitCode::data,
-                    "has the chat templates 'rag' and none is called 'default'");
+                    "has the chat templates 'rag' but none named 'default'");
 }
 
 TEST(ChatForm, RolesThatTheTemplateRefusesAreItsError) {
