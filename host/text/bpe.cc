@@ -49,7 +49,7 @@ bool Bpe::needs_characters(const JsonValue& model) {
       !text_option(model, "end_of_word_suffix").empty() || flag(model, "byte_fallback"))
     return true;
   if (text_option(model, "unk_token").empty()) return false;
-  // With a token for what is unknown, bytes may be missing.
+  // With a token for unknown text, bytes may be missing.
   std::size_t known = 0;
   for (const auto& [token, value] : model.at("vocab").members()) {
     char byte[2];
@@ -79,8 +79,9 @@ Bpe::Bpe(Vocabulary vocabulary, MergeTable merges, bool ignore_merges)
 void Bpe::read_options(const JsonValue& model) {
   if (const JsonValue dropout = model.find("dropout");
       dropout && !dropout.is_null() && dropout.as_double() != 0)
-    dropout.fail(fmt::format("is {}; lamina encodes a text in one way only", dropout.describe()),
-                 {"set it to null: it is for training"});
+    dropout.fail(
+        fmt::format("is {}; lamina does not support dropout of merges", dropout.describe()),
+        {"set it to null: it is only for training tokenizers"});
   ignore_merges_ = flag(model, "ignore_merges");
   if (symbols_ == Symbols::bytes) return;
   byte_fallback_ = flag(model, "byte_fallback");
@@ -108,8 +109,7 @@ void Bpe::index_characters() {
   characters_ = std::make_unique<SymbolTable>();
   for (std::size_t id = 0; id < num_ids(); ++id)
     characters_->add(token(static_cast<TokenId>(id)), static_cast<TokenId>(id));
-  // A merge of a token that is not what the text says (a byte, the unknown one) has no characters
-  // that could be looked up.
+  // A merge with a token that is not text (a byte, the unknown token) has no characters to look up.
   bool text_only = !ignore_merges_ && prefix_.empty() && suffix_.empty();
   merges_.for_each([&](TokenId left, TokenId right) {
     for (const TokenId id : {left, right})
@@ -123,7 +123,7 @@ void Bpe::byte_parts(std::string_view word, std::vector<MergePart>& parts) const
     const auto byte = static_cast<unsigned char>(word[i]);
     if (byte_ids_[byte] < 0)
       user_error(ExitCode::data, "encoding text",
-                 "the vocabulary has no token for the byte 0x{:02x}; leave out such text, or use "
+                 "the vocabulary has no token for the byte 0x{:02x}; remove such text, or use "
                  "a tokenizer with all 256 bytes",
                  byte);
     parts.push_back({byte_ids_[byte], static_cast<std::uint32_t>(i + 1)});
@@ -135,12 +135,12 @@ bool Bpe::has_byte_tokens(std::string_view symbol) const {
       symbol, [this](char c) { return byte_ids_[static_cast<unsigned char>(c)] >= 0; });
 }
 
-// As in the reference, bytes of a character come before the unknown ones that a known character
-// has not ended yet, and a part begins where the one before it in the list ends.
+// As in the reference, a known character's bytes come before the unknown part that it ends, and a
+// part begins at the end of the previous one in the list.
 void Bpe::character_parts(std::string_view word, std::vector<MergePart>& parts) const {
   std::string spelled;
-  std::uint32_t placed = 0;   // bytes that the parts so far stand for
-  std::uint32_t pending = 0;  // and those of a part that nothing is known of
+  std::uint32_t placed = 0;   // bytes covered by the parts so far
+  std::uint32_t pending = 0;  // bytes of an unknown part in progress
   const auto add = [&](TokenId id, std::size_t num_bytes) {
     placed += static_cast<std::uint32_t>(num_bytes);
     parts.push_back({id, placed});
@@ -169,7 +169,7 @@ void Bpe::character_parts(std::string_view word, std::vector<MergePart>& parts) 
     } else {
       if (!unknown_)
         user_error(ExitCode::data, "encoding text",
-                   "the vocabulary has no token for '{}' and none for what is unknown; leave out "
+                   "the vocabulary has no token for '{}' and no unknown token; remove "
                    "such text, or use another tokenizer",
                    printable(word.substr(at, length)));
       if (!fuse_unknown_) flush();
@@ -199,7 +199,7 @@ void Bpe::encode(std::string_view word, TokenSink& out) const {
   merge_parts(parts, [this](const MergePart& left, const MergePart& right, std::uint32_t) {
     return merges_.find(left.id, right.id);
   });
-  // Bytes of a prefix or a suffix are no bytes of the word.
+  // Bytes of a prefix or suffix do not belong to the word.
   std::size_t begin = 0;
   for (const MergePart& part : parts) {
     begin = std::min(begin, word.size() - 1);

@@ -1,4 +1,4 @@
-// The model "BPE" of tokenizer.json: byte-pair encoding from a list of merges, over bytes or over
+// The model "BPE" of tokenizer.json: byte-pair encoding with a list of merges, over bytes or
 // characters.
 #pragma once
 
@@ -19,19 +19,19 @@ namespace lamina::text {
 
 class Bpe final : public WordModel {
  public:
-  // What words are made of: bytes, for a byte-level vocabulary; characters otherwise.
+  // The units of words: bytes for a byte-level vocabulary, otherwise characters.
   enum class Symbols { bytes, characters };
 
-  // The value of the key "model". Errors (class checkpoint): a feature that lamina lacks, bad ids,
-  // merges of tokens that do not exist.
+  // Reads the value of the key "model". Errors (class checkpoint): a feature that lamina lacks, bad
+  // ids, merges of tokens that do not exist.
   Bpe(const JsonValue& model, Symbols symbols);
   // Over bytes. With `ignore_merges` a word that is a token is that token.
   Bpe(Vocabulary vocabulary, MergeTable merges, bool ignore_merges);
   Bpe(const Bpe&) = delete;
   Bpe& operator=(const Bpe&) = delete;
 
-  // Whether the file asks for something that byte-level vocabularies in use never do, so that its
-  // words must be taken as characters of GPT-2's alphabet.
+  // True if the file uses a feature that byte-level vocabularies in use never have, so that its
+  // words must be encoded as characters of GPT-2's alphabet.
   static bool needs_characters(const JsonValue& model);
 
   std::size_t num_ids() const override { return vocabulary_.num_ids(); }
@@ -39,7 +39,7 @@ class Bpe final : public WordModel {
   std::optional<TokenId> find(std::string_view token) const override {
     return vocabulary_.find(token);
   }
-  // A UserError for a byte or character that the vocabulary lacks and has no way around.
+  // Throws UserError for a byte or character that the vocabulary cannot encode.
   void encode(std::string_view word, TokenSink& out) const override;
   std::size_t independent_prefix(std::string_view word) const override;
 
@@ -55,13 +55,14 @@ class Bpe final : public WordModel {
   Vocabulary vocabulary_;
   MergeTable merges_;
   std::array<TokenId, 256> byte_ids_{};  // of single bytes, or of the tokens "<0xE4>"; -1 = none
-  bool ignore_merges_ = false;  // a word that is a token is that token, whatever the merges say
+  bool ignore_merges_ =
+      false;  // a word that is a token becomes that token, whatever the merges are
   bool byte_fallback_ = false;
   bool fuse_unknown_ = false;
   std::optional<TokenId> unknown_;
-  std::string prefix_, suffix_;  // of tokens that do not begin a word, and of those that end one
+  std::string prefix_, suffix_;  // of tokens inside a word, and of tokens that end a word
   std::unique_ptr<SymbolTable> characters_;
-  bool words_have_parts_ = false;  // whether independent_prefix() may cut
+  bool words_have_parts_ = false;  // true if independent_prefix() may cut
 };
 
 }  // namespace lamina::text

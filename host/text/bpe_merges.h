@@ -1,6 +1,7 @@
-// The merging of byte-pair encoding (Sennrich et al. 2016): of neighbouring parts those merge first
-// whose merge is first in the list, leftmost first, until none is left. The caller says what two
-// parts become; the order of work is the same for lists of merges, ranks and scores.
+// The merging of byte-pair encoding (Sennrich et al. 2016): among neighbouring parts, the merge
+// that is first in the list is applied first, leftmost first, until none is left. The caller
+// defines the merge of two parts; the order of work is the same for lists of merges, ranks and
+// scores.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace lamina::text {
 
 struct MergePart {
   TokenId id;
-  std::uint32_t end;  // in bytes of the word; it begins where the part before it ends
+  std::uint32_t end;  // in bytes of the word; it begins at the end of the previous part
 };
 
 struct FoundMerge {
@@ -25,7 +26,7 @@ struct FoundMerge {
 
 namespace detail {
 
-// By scanning: best for the lengths of words.
+// By scanning: fastest for words of usual length.
 template <typename Find>
 std::size_t merge_few(MergePart* parts, std::size_t n, FoundMerge* merges, const Find& find) {
   const auto begin = [&](std::size_t i) { return i == 0 ? 0 : parts[i - 1].end; };
@@ -48,7 +49,7 @@ std::size_t merge_few(MergePart* parts, std::size_t n, FoundMerge* merges, const
   }
 }
 
-// With a heap: at most three candidates for each part, whatever the word.
+// With a heap: at most three candidates per part for any word.
 template <typename Find>
 std::size_t merge_many(std::vector<MergePart>& parts, const Find& find) {
   struct Link {
@@ -56,9 +57,9 @@ std::size_t merge_many(std::vector<MergePart>& parts, const Find& find) {
   };
   struct Candidate {
     std::uint32_t rank, at;
-    std::uint32_t end;  // of its right part
+    std::uint32_t end;  // of the right part
     TokenId result;
-    bool operator<(const Candidate& other) const {  // the queue gives the largest first
+    bool operator<(const Candidate& other) const {  // the queue returns the largest first
       return rank != other.rank ? rank > other.rank : at > other.at;
     }
   };
@@ -86,7 +87,7 @@ std::size_t merge_many(std::vector<MergePart>& parts, const Find& find) {
     const Candidate top = queue.top();
     queue.pop();
     const std::uint32_t right = parts[top.at].id < 0 ? kNone : links[top.at].after;
-    // Parts only grow to the right, so an equal end of the pair means that neither of them did.
+    // Parts only grow to the right, so an equal end of the pair means that neither of them changed.
     if (right == kNone || parts[right].end != top.end) continue;
     parts[top.at] = {top.result, top.end};
     parts[right].id = -1;
@@ -103,11 +104,11 @@ std::size_t merge_many(std::vector<MergePart>& parts, const Find& find) {
 
 }  // namespace detail
 
-// Above this a word is merged with a heap.
+// Longer words are merged with a heap.
 inline constexpr std::size_t kFewParts = 48;
 
-// Merges `parts` in place. `find(left, right, begin)` is the merge of two neighbours, of which the
-// left one begins at the byte `begin`; no id of a part is negative.
+// Merges `parts` in place. `find(left, right, begin)` returns the merge of two neighbours; the left
+// one begins at the byte `begin`. Ids of parts must not be negative.
 template <typename Find>
 void merge_parts(std::vector<MergePart>& parts, const Find& find) {
   if (parts.size() > kFewParts) {

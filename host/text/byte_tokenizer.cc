@@ -27,7 +27,7 @@ class ByteTokenizer final : public Tokenizer {
 
   std::vector<TokenId> encode(std::string_view text, const EncodeOptions& options) const override {
     std::vector<TokenId> ids;
-    ids.reserve(text.size() + 2);  // what begins the text, and what a caller ends it with
+    ids.reserve(text.size() + 2);  // room for BOS and for EOS, which the caller may add
     if (options.add_special) ids.push_back(kBos);
     for (char c : text) ids.push_back(static_cast<unsigned char>(c));
     return ids;

@@ -8,10 +8,10 @@
 
 namespace lamina::text {
 
-// What it leaves in a checkpoint directory.
+// Its file in a checkpoint directory.
 inline constexpr const char* kByteTokenizerFile = "lamina_tokenizer.json";
 
-// Errors (class checkpoint): the file is damaged or of a kind that this lamina does not know.
+// Errors (class checkpoint): the file is damaged or has an unknown type or version.
 std::unique_ptr<Tokenizer> load_byte_tokenizer(const std::string& directory);
 
 }  // namespace lamina::text

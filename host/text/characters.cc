@@ -10,7 +10,7 @@
 namespace lamina::text {
 namespace {
 
-// Whether a category's "\x{a}-\x{b}\x{c}" names `c`. Rarely asked: only beyond Unicode 14.
+// True if a category's "\x{a}-\x{b}\x{c}" contains `c`. Called rarely: only beyond Unicode 14.
 bool was_added(std::string_view category, char32_t c) {
   for (const UnicodeAdditions& added : kUnicodeAdditions) {
     if (added.category != category) continue;
@@ -117,7 +117,7 @@ std::size_t leading_space_bytes(std::string_view text) {
 
 std::size_t trailing_space_begin(std::string_view text) {
   while (!text.empty() && is_space(last_character(text))) {
-    std::size_t length = 1;  // back to where the last character begins
+    std::size_t length = 1;  // back to the beginning of the last character
     while (utf8_continues(text[text.size() - length])) ++length;
     text.remove_suffix(length);
   }

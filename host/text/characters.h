@@ -1,4 +1,4 @@
-// What kind of character: the classes that added tokens and digit splitting ask for.
+// Kinds of characters: the classes needed for added tokens and digit splitting.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace lamina::text {
 
-// Bytes of the character that begins with this byte. REQUIRES: valid UTF-8.
+// Number of bytes of the character that begins with this byte. REQUIRES: valid UTF-8.
 inline std::size_t character_bytes(char first) {
   const auto byte = static_cast<unsigned char>(first);
   return byte < 0x80 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
@@ -22,11 +22,12 @@ bool is_word(char32_t c);
 // General category P, and the symbols among ASCII's.
 bool is_punctuation(char32_t c);
 
-// White space that `text` (valid UTF-8) begins with, and where that at its end begins.
+// Number of bytes of white space at the beginning of `text` (valid UTF-8), and the start of the
+// white space at its end.
 std::size_t leading_space_bytes(std::string_view text);
 std::size_t trailing_space_begin(std::string_view text);
 
-// The code point that `text` ends with. REQUIRES: valid UTF-8, not empty.
+// The last code point of `text`. REQUIRES: valid UTF-8, not empty.
 char32_t last_character(std::string_view text);
 
 }  // namespace lamina::text

@@ -11,8 +11,8 @@
 namespace lamina::text {
 namespace {
 
-// Takes merges in blocks: what one of them looks up is spread over megabytes, and all that a block
-// looks up is fetched before the first of it is wanted.
+// Processes merges in blocks: the lookups of a merge are spread over megabytes, so all lookups of a
+// block are prefetched before the first is used.
 class MergeReader {
  public:
   struct Options {
@@ -68,7 +68,8 @@ class MergeReader {
     std::terminate();  // RefuseMerge throws
   }
 
-  // The bytes of a token of the file, at `at`; none where the vocabulary can have no such token.
+  // The bytes of a token of the file, written to `at`; none if the vocabulary cannot have such a
+  // token.
   std::string_view bytes_of(std::string_view token, char* at) const {
     if (form_ == Vocabulary::Form::text) {
       std::ranges::copy(token, at);
@@ -117,7 +118,7 @@ class MergeReader {
     }
   }
 
-  // A part inside a word is spelled with the prefix, the merged token is not.
+  // A part inside a word is spelled with the prefix; the merged token is not.
   TokenId result_of(const Merge& m) {
     const std::string_view added =
         m.right_bytes.substr(std::min(prefix_.size(), m.right_bytes.size()));
@@ -162,7 +163,7 @@ MergeTable read_merges(const JsonValue& merges, const Vocabulary& vocabulary, Vo
                   [&](std::size_t place, std::string what, std::string note) {
                     merges.element(place).fail(std::move(what), {std::move(note)});
                   });
-  // What is wrong in front of it is said first.
+  // Errors before this position are reported first.
   const auto refuse = [&](const JsonValue& merge, std::string_view expected) {
     out.flush();
     merge.fail(fmt::format("must be {}, got {}", expected, merge.describe()));
@@ -188,7 +189,7 @@ MergeTable read_merges(const JsonValue& merges, const Vocabulary& vocabulary, Vo
     first = false;
     const auto space = both.find(' ');
     if (space == both.npos || both.find(' ', space + 1) != both.npos)
-      refuse(merge, "two tokens with a space between");
+      refuse(merge, "two tokens separated by a space");
     out.add(here, both.substr(0, space), both.substr(space + 1));
   }
   return out.take();
@@ -201,9 +202,9 @@ MergeTable read_merge_lines(std::span<const std::string_view> merges, const Voca
     const auto space = merges[i].find(' ');
     if (space == 0 || space == merges[i].npos || space + 1 == merges[i].size() ||
         merges[i].find(' ', space + 1) != merges[i].npos) {
-      out.flush();  // what is wrong before it is reported first
+      out.flush();  // reports earlier errors first
       refuse(i,
-             fmt::format("is '{}'; expected two tokens with a space between",
+             fmt::format("is '{}'; expected two tokens separated by a space",
                          printable(merges[i], 60)),
              "");
     }

@@ -1,4 +1,4 @@
-// What two neighbouring tokens merge into.
+// The merges of pairs of neighbouring tokens.
 #pragma once
 
 #include <bit>
@@ -9,8 +9,8 @@
 
 namespace lamina::text {
 
-// A hash table by pairs of ids, with open addressing and slots that can be fetched before they are
-// wanted; see HashIndex.
+// A hash table keyed by pairs of ids, with open addressing and slots that can be prefetched; see
+// HashIndex.
 class MergeTable {
  public:
   MergeTable() : MergeTable(0) {}
@@ -25,8 +25,8 @@ class MergeTable {
     const Slot& slot = slots_[slot_of(pair_of(left, right))];
     return {slot.rank, slot.result};
   }
-  // In place of an earlier merge of the two. REQUIRES: no id is negative; fewer than max_merges
-  // other pairs are there.
+  // Replaces an earlier merge of the two. REQUIRES: no id is negative; fewer than max_merges other
+  // pairs are stored.
   void set(TokenId left, TokenId right, FoundMerge merge) {
     const std::uint64_t pair = pair_of(left, right);
     slots_[slot_of(pair)] = {pair, merge.rank, merge.result};
@@ -55,7 +55,7 @@ class MergeTable {
     pair ^= pair >> 32;
     return (pair * 0x9e3779b97f4a7c15U) >> shift_;
   }
-  // Of the pair, or the empty one where it would be.
+  // The slot of the pair, or the empty slot for it.
   std::size_t slot_of(std::uint64_t pair) const {
     std::size_t i = place(pair);
     while (slots_[i].pair != pair && slots_[i].pair != kNoPair) i = (i + 1) & (slots_.size() - 1);

@@ -1,4 +1,4 @@
-// What the models of tokenizer.json (BPE, Unigram, WordLevel) have in common: a vocabulary, and the
+// The interface of the models of tokenizer.json (BPE, Unigram, WordLevel): a vocabulary, and the
 // tokens of one word.
 #pragma once
 
@@ -15,10 +15,10 @@
 
 namespace lamina::text {
 
-// Where a model puts its tokens.
+// Receives the tokens of a model.
 struct TokenSink {
   std::vector<TokenId>& ids;
-  std::vector<Span>* spans = nullptr;  // of each id, in bytes of the word; null: not asked for
+  std::vector<Span>* spans = nullptr;  // of each id, in bytes of the word; null: not needed
 
   void add(TokenId id, std::size_t begin, std::size_t end) {
     ids.push_back(id);
@@ -31,7 +31,7 @@ class WordModel {
  public:
   virtual ~WordModel() = default;
 
-  // Of no other model of this process, unlike its address.
+  // Unique among the models of this process, unlike an address.
   std::uint64_t serial() const { return serial_; }
 
   // One more than the largest id.
@@ -40,10 +40,11 @@ class WordModel {
   virtual std::string_view token(TokenId id) const = 0;
   virtual std::optional<TokenId> find(std::string_view token) const = 0;
 
-  // Appends the tokens of one word, which is not empty. A UserError (class data) where the
-  // vocabulary cannot write it.
+  // Appends the tokens of one word, which is not empty. Throws UserError (class data) if the
+  // vocabulary cannot encode it.
   virtual void encode(std::string_view word, TokenSink& out) const = 0;
-  // How much of the beginning of `word` may be encoded apart from the rest with the same result.
+  // Number of leading bytes of `word` that may be encoded separately from the rest with the same
+  // result.
   virtual std::size_t independent_prefix(std::string_view word) const { return word.size(); }
 
  private:

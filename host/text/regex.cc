@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kMaxPatternBytes = 1 << 16;
 
-// White space as the reference has it. PCRE2's own \s also holds U+180E.
+// White space as in the reference. PCRE2's own \s also contains U+180E.
 constexpr std::string_view kSpace = "\\x09-\\x0D\\x20\\x{85}\\p{Z}";
 
 [[noreturn]] void unsupported(const std::string& where, std::string_view what) {
@@ -32,13 +32,13 @@ std::string_view additions(std::string_view category) {
   return "";
 }
 
-// One escape that stands for a set: what to put inside a class, and whether it is negated.
+// An escape for a set: its text inside a class, and its negation.
 struct Set {
   std::string inside;
   bool negated;
 };
 
-// Deeper than in any pattern in use; bounds the stack that the parser needs.
+// Deeper than in any pattern in use; bounds the stack of the parser.
 constexpr int kMaxClassDepth = 64;
 
 class PatternRewriter {
@@ -53,7 +53,7 @@ class PatternRewriter {
 
  private:
   // Characters between two operators of a class: those written in it, and patterns of one character
-  // that PCRE2 has no way to write inside a class.
+  // that PCRE2 cannot write inside a class.
   struct Operand {
     std::string inside;
     std::vector<std::string> others;
@@ -94,7 +94,7 @@ class PatternRewriter {
     if (negated) ++at_;
     const std::size_t begin = at_;
     Operand operand;
-    std::string left;  // of the operators so far
+    std::string left;  // operand of the operators so far
     std::string_view last_sign;
     while (at_ < in_.size() && (in_[at_] != ']' || at_ == begin)) {
       if (const std::string_view sign = class_operator(); !sign.empty()) {
@@ -115,7 +115,7 @@ class PatternRewriter {
     return negated ? fmt::format("(?:(?!{})(?s:.))", whole) : whole;
   }
 
-  // "&&" is an intersection. "--" is a difference for the regular expressions of Rust alone.
+  // "&&" is an intersection. "--" is a difference only for the regular expressions of Rust.
   std::string_view class_operator() const {
     if (starts_with("&&")) return "&&";
     if (dialect_ != Regex::Dialect::fancy_regex) return "";
@@ -133,7 +133,7 @@ class PatternRewriter {
     if (in_[at_] == '\\') {
       const std::size_t before = out_.size();
       const auto set = read_escape();
-      if (!set) {  // it went to the output as it is
+      if (!set) {  // it was copied to the output
         out.inside += out_.substr(before);
         out_.resize(before);
       } else if (set->negated) {
@@ -143,7 +143,7 @@ class PatternRewriter {
       }
       return;
     }
-    // PCRE2 has other characters in them than either reference.
+    // PCRE2 defines these classes differently from both references.
     if (starts_with("[:") && in_.find(":]", at_ + 2) != in_.npos)
       unsupported(where_, "a class '[:name:]'");
     if (in_[at_] == '[') {
@@ -153,7 +153,7 @@ class PatternRewriter {
     }
   }
 
-  // A set, or nothing for an escape that is written to the output as it is.
+  // A set, or nothing for an escape that is copied to the output.
   std::optional<Set> read_escape() {
     const std::string_view next = in_.substr(at_ + 1, 1);
     if (next == "s" || next == "S") {
@@ -283,7 +283,7 @@ Regex::Searcher::~Searcher() {
   if (!state_) return;
   try {
     spare<State>().push_back(std::move(state_));
-  } catch (const std::bad_alloc&) {  // then the next searcher makes one anew
+  } catch (const std::bad_alloc&) {  // then the next searcher makes a new one
   }
 }
 

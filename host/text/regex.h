@@ -1,5 +1,5 @@
-// Regular expressions of tokenizers, matched by PCRE2 with the meaning that the reference tokenizer
-// gives them.
+// Regular expressions of tokenizers, matched by PCRE2 with the semantics of the reference
+// tokenizer.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@ namespace lamina::text {
 
 class Regex {
  public:
-  // Whose meaning: of tokenizer.json, or of tiktoken, where "{1,3}+" is possessive and "$" is the
-  // end of the text only.
+  // The semantics: tokenizer.json's, or tiktoken's, in which "{1,3}+" is possessive and "$" is only
+  // the end of the text.
   enum class Dialect { oniguruma, fancy_regex };
 
   // `where` names the file and the key in errors (UserError, class checkpoint): a syntax error, or
-  // a construct that PCRE2 reads differently from the reference.
+  // a construct that PCRE2 interprets differently from the reference.
   Regex(std::string_view pattern, std::string where, Dialect dialect = Dialect::oniguruma);
   Regex(Regex&&) noexcept;
   ~Regex();
@@ -25,16 +25,16 @@ class Regex {
     std::size_t begin, end;
   };
 
-  // What one thread needs to search; make one per text, not per word.
+  // The state of one thread's search; make one per text, not per word.
   class Searcher {
    public:
     explicit Searcher(const Regex& regex);
     Searcher(const Searcher&) = delete;
     Searcher(Searcher&&) noexcept;
     ~Searcher();
-    // Finds the first match that begins at or after `start`. `text` must be valid UTF-8 and
-    // `start` a character's begin. Throws a UserError (class data) where matching would take
-    // longer than is reasonable (a pattern that backtracks without end).
+    // Finds the first match that begins at or after `start`. `text` must be valid UTF-8 and `start`
+    // the beginning of a character. Throws UserError (class data) if matching exceeds the limits (a
+    // pattern that backtracks without end).
     bool find(std::string_view text, std::size_t start, Match& match);
 
    private:
@@ -50,7 +50,7 @@ class Regex {
 };
 
 namespace detail {
-// The pattern in PCRE2's syntax, its classes as the reference has them. Exposed for tests.
+// The pattern in PCRE2's syntax, with the reference's classes. Exposed for tests.
 std::string rewrite_pattern(std::string_view pattern, const std::string& where,
                             Regex::Dialect dialect = Regex::Dialect::oniguruma);
 }  // namespace detail

@@ -1,5 +1,5 @@
-// Characters of a vocabulary, and which of them some token holds side by side: between others
-// byte-pair encoding never merges, so a text may be cut there.
+// Characters of a vocabulary, and the pairs of them that occur in tokens: byte-pair encoding never
+// merges across other pairs, so a text may be cut there.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@ class SymbolTable {
  public:
   SymbolTable();
 
-  // A token of the vocabulary; later ones of equal text do not count.
+  // Adds a token of the vocabulary; later ones with equal text do not count.
   void add(std::string_view token, TokenId id);
-  // The token that is this character alone, or -1.
+  // The token of this single character, or -1.
   TokenId find(std::string_view character, char32_t code, const Vocabulary& all) const {
     return code < ids_.size() ? ids_[code] : all.find(character).value_or(-1);
   }
-  // False only where no token holds the two one after the other.
+  // False only if no token contains the two characters next to each other.
   bool may_meet(char32_t left, char32_t right) const {
     const std::size_t bit = bit_of(left, right);
     return pairs_[bit / 64] >> bit % 64 & 1;
   }
-  // The bytes of `text` up to the first place where two characters of the vocabulary do not meet.
+  // Bytes of `text` up to the first position where two characters of the vocabulary never meet.
   std::size_t first_cut(std::string_view text, const Vocabulary& all) const;
 
  private:
@@ -34,7 +34,7 @@ class SymbolTable {
     const std::uint64_t pair = static_cast<std::uint64_t>(left) << 32 | right;
     return (pair * 0x9e3779b97f4a7c15U) >> 43;  // the upper 21 bits
   }
-  std::vector<TokenId> ids_;          // of characters of the basic plane, by code point
+  std::vector<TokenId> ids_;          // by code point, for characters of the basic plane
   std::vector<std::uint64_t> pairs_;  // a Bloom filter
 };
 

@@ -11,7 +11,7 @@ namespace lamina::text {
 namespace {
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
-constexpr std::string_view kLoneBlank = "\xee\x80\x80";    // U+E000, which no text holds
+constexpr std::string_view kLoneBlank = "\xee\x80\x80";    // U+E000, which never occurs in text
 constexpr std::string_view kBlanks = " \t\r\n";
 
 std::string with_single_blanks(std::string_view text) {
@@ -29,7 +29,7 @@ std::string with_single_blanks(std::string_view text) {
 std::string_view stripped(std::string_view text) {
   while (!text.empty() && is_space(utf8_decode(text))) text.remove_prefix(utf8_length(text));
   while (!text.empty() && is_space(last_character(text))) {
-    std::size_t length = 1;  // back to where the last character begins
+    std::size_t length = 1;  // back to the beginning of the last character
     while (utf8_continues(text[text.size() - length])) ++length;
     text.remove_suffix(length);
   }

@@ -1,4 +1,4 @@
-// Whether two tokenizers mean the same by their ids.
+// Compares the ids of two tokenizers.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@ namespace lamina::text {
 
 struct TokenDifference {
   std::int64_t id = 0;
-  std::string ours, theirs;  // as Tokenizer::spelling() has them
+  std::string ours, theirs;  // results of Tokenizer::spelling()
 };
 
-// The first id to which `theirs` gives a text and `ours` another one, or none. `ours` may have more
-// ids.
+// The first id whose text in `ours` differs from its text in `theirs`, or none. `ours` may have
+// more ids.
 std::optional<TokenDifference> first_difference(const Tokenizer& ours, const Tokenizer& theirs);
 
 }  // namespace lamina::text

@@ -7,7 +7,7 @@ namespace lamina::text {
 TokenTrie::TokenTrie(std::vector<std::pair<std::string_view, TokenId>> tokens) {
   std::stable_sort(tokens.begin(), tokens.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
-  // Level by level, so that the children of a node follow each other.
+  // Level by level, so that the children of a node are adjacent.
   struct Range {
     std::size_t first, last, depth;
   };

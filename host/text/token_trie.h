@@ -1,4 +1,4 @@
-// Which tokens a text begins with: a trie whose nodes of one parent lie side by side.
+// Finds the tokens at the beginning of a text: a trie in which the children of a node are adjacent.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace lamina::text {
 
 class TokenTrie {
  public:
-  // Of equal tokens the last counts. Linear in their text but for sorting them.
+  // The last of equal tokens counts. Takes linear time in their text, except for sorting.
   explicit TokenTrie(std::vector<std::pair<std::string_view, TokenId>> tokens);
   TokenTrie() : TokenTrie(std::vector<std::pair<std::string_view, TokenId>>()) {}
 
@@ -32,7 +32,7 @@ class TokenTrie {
       if (nodes_[node].id >= 0) found(i + 1, nodes_[node].id);
     }
   }
-  // The longest, or 0 bytes.
+  // The longest token, or 0 bytes.
   std::pair<std::size_t, TokenId> longest(std::string_view text) const {
     std::pair<std::size_t, TokenId> out{0, -1};
     prefixes(text, [&](std::size_t length, TokenId id) { out = {length, id}; });
@@ -46,7 +46,7 @@ class TokenTrie {
     TokenId id = -1;
   };
   std::vector<Node> nodes_;
-  std::vector<unsigned char> labels_;  // the byte that leads to each node
+  std::vector<unsigned char> labels_;  // the byte of the edge to each node
 };
 
 }  // namespace lamina::text

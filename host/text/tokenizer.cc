@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// For tokens whose bytes, one after the other, are the text.
+// For tokens whose bytes concatenated are the text.
 class ByteStream final : public TextStream {
  public:
   ByteStream(const Tokenizer& tokenizer, bool skip_special)
@@ -46,8 +46,7 @@ void Tokenizer::check_ids(std::span<const TokenId> ids) const {
   for (TokenId id : ids)
     if (id < 0 || id >= vocab_size())
       user_error(ExitCode::data, "decode",
-                 "token id {} is outside the vocabulary; ids go from 0 to {}", id,
-                 vocab_size() - 1);
+                 "token id {} is outside the vocabulary; expected 0 to {}", id, vocab_size() - 1);
 }
 
 std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special) const {
@@ -69,7 +68,7 @@ void check_directory(const std::string& directory) {
   if (!fs::exists(directory, ec))
     throw UserError(ExitCode::checkpoint,
                     {directory,
-                     "there is no such directory; expected a model directory with its tokenizer",
+                     "no such directory; expected a model directory with its tokenizer",
                      {"check the path"}});
 }
 
@@ -77,11 +76,11 @@ void check_directory(const std::string& directory) {
 
 namespace {
 
-// In the order in which one is looked for.
+// In the order of the search.
 struct Source {
   const char* file;
   std::unique_ptr<Tokenizer> (*load)(const std::string& directory);
-  bool needs_class = false;  // its rules for splitting a text are those of a class
+  bool needs_class = false;  // its rules for splitting a text depend on a class
 };
 constexpr Source kSources[] = {
     {"tokenizer.json", load_tokenizer_json},
@@ -114,7 +113,7 @@ std::string tokenizer_advice(const std::string& directory) {
   std::error_code ec;
   if (const Source* source = find_source(directory))
     return fmt::format(
-        "'{}' is there, but 'tokenizer_class' in tokenizer_config.json is none whose "
+        "'{}' exists, but 'tokenizer_class' in tokenizer_config.json is not a class whose "
         "rules lamina has: {}",
         source->file, kSave);
   if (!io::hub_snapshot(directory).empty()) return io::what_is_there(directory);
@@ -132,7 +131,7 @@ bool has_tokenizer(const std::string& directory) {
     return !source->needs_class || has_known_class(directory);
   if (const std::string gguf = io::gguf_in(directory); !gguf.empty())
     return has_gguf_tokenizer(gguf);
-  // Last: what training removed a moment ago had one.
+  // Last, because training may have just removed the directory.
   check_directory(directory);
   return false;
 }

@@ -1,4 +1,4 @@
-// Text to token ids and back.
+// Converts text to token ids and back.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ namespace lamina::text {
 
 using TokenId = std::int32_t;
 
-// Bytes of a text, from begin to before end.
+// Bytes of a text: [begin, end).
 struct Span {
   std::size_t begin, end;
 };
 
 struct EncodeOptions {
-  bool add_special = true;     // the BOS/EOS that the tokenizer's own template adds
-  bool parse_special = false;  // whether "<|eot|>" in the text is that token or ordinary text
-  bool find_added = true;      // false: no added token is, not even those that are not special
+  bool add_special = true;     // adds the BOS/EOS of the tokenizer's own template
+  bool parse_special = false;  // true: "<|eot|>" in the text is that token; false: ordinary text
+  bool find_added = true;      // false: finds no added token, even if it is not special
 };
 
 // A token that is found in texts before they are split.
@@ -30,20 +30,20 @@ struct AddedText {
   bool special;
 };
 
-// Ids and the part of the text that each is of: where characters became several tokens, all of
-// them; for ids that a template adds, nothing.
+// Ids and the span of each in the text. A span covers all characters that became several tokens
+// together; it is empty for ids that a template adds.
 struct Encoding {
   std::vector<TokenId> ids;
   std::vector<Span> spans;
 };
 
-// Text of ids that come one by one; of one thread.
+// Text of ids that arrive one by one; for use by one thread.
 class TextStream {
  public:
   virtual ~TextStream() = default;
-  // The text that is certain now: whole characters, maybe nothing.
+  // The text that is certain now: whole characters, maybe none.
   virtual std::string push(TokenId id) = 0;
-  // What was held back, with U+FFFD where a character is cut.
+  // The text held back, with U+FFFD for an incomplete character.
   virtual std::string finish() = 0;
 };
 
@@ -52,29 +52,28 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  // Any bytes are accepted; where they are not UTF-8 each maximal broken part counts as U+FFFD,
-  // except for the byte tokenizer, which keeps them.
+  // Any bytes are accepted; each maximal invalid part counts as U+FFFD, except for the byte
+  // tokenizer, which keeps the bytes.
   virtual std::vector<TokenId> encode(std::string_view text,
                                       const EncodeOptions& options = {}) const = 0;
 
-  // Likewise, with spans in bytes of the text, in which each broken part counts as U+FFFD.
+  // Likewise, with spans in bytes of the text, in which each invalid part counts as U+FFFD.
   virtual Encoding encode_with_spans(std::string_view text,
                                      const EncodeOptions& options = {}) const = 0;
 
-  // The bytes of `id` in the middle of a text: a part of UTF-8, maybe of one character. Empty for
-  // an id that has no token (models often have more rows than the vocabulary has tokens). Borrowed
-  // from the tokenizer.
+  // The bytes of `id` in the middle of a text: a part of UTF-8, maybe a part of one character.
+  // Empty for an id without a token (models often have more rows than the vocabulary has tokens).
+  // Borrowed from the tokenizer.
   virtual std::string_view token_bytes(TokenId id) const = 0;
 
-  // How the vocabulary spells the token; for byte-level vocabularies in their alphabet, where every
-  // byte is a character. Empty where there is no token.
+  // The vocabulary's spelling of the token; for byte-level vocabularies in their alphabet, where
+  // every byte is a character. Empty if there is no token.
   virtual std::string spelling(TokenId id) const { return std::string(token_bytes(id)); }
 
-  // True for control tokens, which decode() leaves out on request.
+  // True for control tokens, which decode() omits on request.
   virtual bool is_special(TokenId id) const = 0;
 
-  // Whether the tokenizer's own implementation reads special tokens in a text unless told
-  // otherwise.
+  // The default of the tokenizer's own implementation for special tokens in a text.
   virtual bool reads_special_tokens() const { return true; }
 
   virtual std::vector<AddedText> added_tokens() const { return {}; }
@@ -89,33 +88,32 @@ class Tokenizer {
   virtual std::optional<TokenId> eos_id() const = 0;
   virtual std::optional<TokenId> pad_id() const { return {}; }
 
-  // The text of `ids`; broken UTF-8 as U+FFFD. A UserError (class data) for an id that is negative
-  // or at least vocab_size().
+  // The text of `ids`; invalid UTF-8 as U+FFFD. Throws UserError (class data) for an id that is
+  // negative or at least vocab_size().
   virtual std::string decode(std::span<const TokenId> ids, bool skip_special = false) const;
 
-  // The same text as ids come; borrows from the tokenizer.
+  // The same text while ids arrive; borrows from the tokenizer.
   virtual std::unique_ptr<TextStream> stream(bool skip_special = false) const;
 
-  // Writes the tokenizer's files into `directory`, so that load_tokenizer(directory) gives the same
-  // one, and returns their names. Durability is the caller's business.
+  // Writes the tokenizer's files into `directory`, so that load_tokenizer(directory) returns an
+  // equal one, and returns their names. The caller makes them durable.
   virtual std::vector<std::string> save(const std::string& directory) const = 0;
 
  protected:
-  void check_ids(std::span<const TokenId> ids) const;  // the errors of decode()
+  void check_ids(std::span<const TokenId> ids) const;  // throws the errors of decode()
 };
 
 // Loads the tokenizer of a model directory: the first of tokenizer.json, tokenizer.model
 // (SentencePiece), tekken.json, ranks.tiktoken, tiktoken.model, lamina_tokenizer.json (the byte
 // tokenizer), vocab.json with merges.txt, and a GGUF file (io::gguf_in()). Errors (class
-// checkpoint): none there; damaged; a feature that lamina lacks, by name.
+// checkpoint): none of these exists; a damaged file; a feature that lamina lacks, by name.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& directory);
 
-// True if load_tokenizer() would find a file that it can read: not where the rules of the file are
-// those of a class that lamina does not have. Errors (class checkpoint): there is no such
-// directory.
+// True if load_tokenizer() would find a file that it can read; false if the file needs the rules of
+// a class that lamina does not have. Errors (class checkpoint): the directory does not exist.
 bool has_tokenizer(const std::string& directory);
 
-// Returns advice for a directory without a tokenizer that lamina reads, by the files in it.
+// Returns advice for a directory without a tokenizer that lamina reads, based on the files in it.
 std::string tokenizer_advice(const std::string& directory);
 
 // Ids 0..255 are the bytes, 256 begins a text (BOS), 257 ends one (EOS).

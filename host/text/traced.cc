@@ -17,7 +17,7 @@ std::vector<Span> identity_origins(std::string_view text) {
 }
 
 void Rewriter::put(std::string_view text, std::size_t origin) {
-  if (!changed_) {  // everything so far was kept
+  if (!changed_) {  // all input so far was kept
     text_.reserve(in_.text.size() + in_.text.size() / 2 + 8);
     text_.assign(in_.text.substr(0, at_));
     if (in_.origins) origins_.assign(in_.origins, in_.origins + at_);

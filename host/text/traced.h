@@ -1,4 +1,4 @@
-// Text that is rewritten on its way to the model, and where in the original each byte came from.
+// Text that is rewritten on its way to the model, with the original span of each byte.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ namespace lamina::text {
 // A piece of text (valid UTF-8), borrowed.
 struct Piece {
   std::string_view text;
-  const Span* origins = nullptr;  // one per byte of text; null where nobody asks for them
-  bool at_start = false;          // whether the original text begins with it
+  const Span* origins = nullptr;  // one per byte of text; null if not needed
+  bool at_start = false;          // true if the original text begins with it
 
   Piece part(std::size_t begin, std::size_t end) const {
     return {text.substr(begin, end - begin), origins ? origins + begin : nullptr,
@@ -22,7 +22,7 @@ struct Piece {
   }
 };
 
-// The text as it is: each byte comes from its own character.
+// Origins of unchanged text: each byte comes from its own character.
 std::vector<Span> identity_origins(std::string_view text);
 
 // Writes the next form of a piece, from its beginning to its end.
@@ -38,14 +38,14 @@ class Rewriter {
   void keep(std::size_t num_bytes);
   void keep_rest() { keep(in_.text.size() - at_); }
   void drop(std::size_t num_bytes) { replace(num_bytes, ""); }
-  // The next bytes (at least one) become `with`, which comes from their first character.
+  // Replaces the next bytes (at least one) by `with`, whose origin is their first character.
   void replace(std::size_t num_bytes, std::string_view with);
-  // Likewise from their last character.
+  // Likewise with their last character as origin.
   void replace_as_last(std::size_t num_bytes, std::string_view with);
-  // Puts `text` before what follows, as if it came from there.
+  // Inserts `text` before the next bytes, with their origin.
   void insert(std::string_view text);
 
-  // What was written; borrowed from the rewriter, or from the input if nothing changed.
+  // The result; borrowed from the rewriter, or from the input if nothing changed.
   Piece output() const;
 
  private:
@@ -53,7 +53,7 @@ class Rewriter {
 
   Piece in_;
   std::size_t at_ = 0;
-  bool changed_ = false;  // until then nothing is copied
+  bool changed_ = false;  // nothing is copied before the first change
   std::string text_;
   std::vector<Span> origins_;
 };

@@ -7,7 +7,7 @@
 
 namespace lamina::text {
 
-// The added characters of a category, or of a script, as the inside of a regex character class.
+// The added characters of a category or script, as the inside of a regex character class.
 struct UnicodeAdditions {
   std::string_view category;
   std::string_view ranges;

@@ -42,7 +42,7 @@ utf8proc_category_t category(char32_t c) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(c));
 }
 
-// A character that no normal form changes and that nothing before it composes with.
+// True for a character that no normal form changes and that does not compose with one before it.
 bool is_inert(char32_t c) {
   if (c < 0xa0) return true;
   if (c >= 0x1100 && c < 0x1200) return false;  // Hangul jamo
@@ -52,7 +52,7 @@ bool is_inert(char32_t c) {
          (p->comb_index == UINT16_MAX || p->comb_index < 0x8000);
 }
 
-// Bytes up to where the next character is not inert and has one before it that it may act on.
+// Bytes up to the place where the next character is not inert and may act on the one before it.
 std::size_t inert_bytes(std::string_view text) {
   std::size_t last = 0;
   for (std::size_t at = 0; at < text.size();) {
@@ -67,7 +67,7 @@ std::size_t inert_bytes(std::string_view text) {
   return text.size();
 }
 
-// The rest up to two inert characters, of which the second begins something new.
+// The rest up to two inert characters; the second begins a new part.
 std::size_t active_bytes(std::string_view text) {
   std::size_t at = character_bytes(text[0]);
   while (at < text.size() && !is_inert(utf8_decode(text.substr(at, 4))))
@@ -82,12 +82,12 @@ std::size_t num_parts(std::string_view character, NormalForm form) {
       normal_form(character, compatible ? NormalForm::nfkd : NormalForm::nfd));
 }
 
-// The next bytes become `with`, each character of which comes from the one that its first part was
-// a part of.
+// Replaces the next bytes by `with`; each character of it has as origin the character that its
+// first part belonged to.
 void replace_by_parts(Rewriter& out, std::size_t num_bytes, std::string_view with,
                       NormalForm form) {
-  std::size_t reached = 0;  // parts of what was written
-  std::size_t before = 0;   // and of what was read
+  std::size_t reached = 0;  // parts written
+  std::size_t before = 0;   // parts read
   while (!with.empty()) {
     while (num_bytes > 0) {
       const std::size_t length = character_bytes(out.rest()[0]);
@@ -130,7 +130,8 @@ void write_lowercase(Rewriter& out) {
     const std::size_t length = character_bytes(rest[0]);
     const char32_t code = utf8_decode(rest);
     std::string lower;
-    // The one character whose lower case is two (SpecialCasing.txt, without conditions).
+    // The only character whose lower case has two characters (SpecialCasing.txt, unconditional
+    // mappings).
     if (code == 0x130)
       lower = "i\xcc\x87";
     else

@@ -12,8 +12,8 @@ void write_normal_form(Rewriter& out, NormalForm form);
 void write_lowercase(Rewriter& out);
 void write_without_accents(Rewriter& out);  // without combining marks (general category M)
 
-// Bytes of the extended grapheme cluster (UAX #29) that `text` begins with. REQUIRES: valid UTF-8,
-// not empty.
+// Bytes of the first extended grapheme cluster (UAX #29) of `text`. REQUIRES: valid UTF-8, not
+// empty.
 std::size_t grapheme_bytes(std::string_view text);
 
 }  // namespace lamina::text

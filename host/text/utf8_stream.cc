@@ -8,7 +8,7 @@ namespace lamina::text {
 
 std::string Utf8Stream::push(std::string_view bytes) {
   pending_ += bytes;
-  // Only the last three bytes can be of a character that is right so far but not finished.
+  // Only the last three bytes can belong to an incomplete valid character.
   for (std::size_t back = 1; back <= 3 && back <= pending_.size(); ++back)
     if (utf8_step(std::string_view(pending_).substr(pending_.size() - back)).cut) return "";
   std::string ready = replace_invalid_utf8(pending_);

@@ -1,4 +1,4 @@
-// Text that arrives in pieces: prints only whole characters, watches for stop strings.
+// Text that arrives in pieces: prints only whole characters, and finds stop strings.
 #pragma once
 
 #include <optional>
@@ -8,32 +8,32 @@
 
 namespace lamina::text {
 
-// Turns pieces of UTF-8 that may be cut anywhere into text that is never cut inside a character.
-// Broken bytes become U+FFFD as in Tokenizer::decode(): the outputs joined are the same text.
+// Turns pieces of UTF-8, cut anywhere, into text that is never cut inside a character. Invalid
+// bytes become U+FFFD as in Tokenizer::decode(): the joined outputs are the same text.
 class Utf8Stream {
  public:
-  // What may be printed after these bytes: everything not yet printed, or nothing while the last
-  // character is unfinished.
+  // The text to print after these bytes: all text not yet printed, or nothing while the last
+  // character is incomplete.
   std::string push(std::string_view bytes);
-  // What is left at the end: "", or U+FFFD for a character that was never finished.
+  // The rest at the end: "", or U+FFFD for an incomplete character.
   std::string finish();
 
  private:
   std::string pending_;
 };
 
-// Looks for the first of several strings in a text that arrives in pieces, and holds back what may
+// Finds the first of several strings in a text that arrives in pieces, and holds back text that may
 // still become one.
 class StopMatcher {
  public:
   // Empty strings are ignored.
   explicit StopMatcher(std::vector<std::string> stops);
 
-  // The text that is certainly before any stop string. Once a stop string was found, "".
+  // The text that is certainly before any stop string; "" once a stop string was found.
   std::string push(std::string_view text);
-  // What was held back, when the text ends without one.
+  // The text held back, if the text ends without a stop string.
   std::string finish();
-  // The stop string that was found: the one that begins first.
+  // The stop string that was found: the first in the text.
   const std::optional<std::string>& found() const { return found_; }
 
  private:

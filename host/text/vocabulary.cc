@@ -28,7 +28,7 @@ Vocabulary Vocabulary::read(const JsonValue& json, Form form) {
     if (token.empty()) value.fail("is an empty token; tokens have at least one byte");
     if (tokens.size() <= id) tokens.resize(id + 1);
     if (!tokens[id].empty())
-      value.fail(fmt::format("has id {}, as has '{}'; each token has its own", id,
+      value.fail(fmt::format("has id {}, which also belongs to '{}'; ids must differ", id,
                              printable(tokens[id], 40)));
     tokens[id] = token;
   }
@@ -45,7 +45,7 @@ Vocabulary::Vocabulary(std::span<const std::string_view> by_id, Form form, const
   std::size_t text_bytes = 0;
   for (std::string_view token : by_id) text_bytes += token.size();
   if (text_bytes > std::numeric_limits<std::uint32_t>::max())
-    user_error(ExitCode::checkpoint, where, "the vocabulary holds more than 4 GiB of text");
+    user_error(ExitCode::checkpoint, where, "the vocabulary has more than 4 GiB of text");
   text_.resize(text_bytes);
   offsets_.resize(by_id.size() + 1);
   std::size_t at = 0;
@@ -59,7 +59,7 @@ Vocabulary::Vocabulary(std::span<const std::string_view> by_id, Form form, const
     }
     at += static_cast<std::size_t>(length);
     offsets_[static_cast<std::size_t>(id) + 1] = static_cast<std::uint32_t>(at);
-    // What is not in the alphabet never comes out of bytes.
+    // Encoding bytes never produces characters outside the alphabet.
     return !as_text || form == Form::text;
   };
   const auto add_id = [&](std::uint64_t hash_of_added, TokenId added) {
@@ -67,11 +67,11 @@ Vocabulary::Vocabulary(std::span<const std::string_view> by_id, Form form, const
         0)
       has_equal_tokens_ = true;
   };
-  // In blocks, so that slots are fetched before they are wanted.
+  // In blocks, so that slots are prefetched before use.
   constexpr std::size_t kBlock = 64;
   TokenId found[kBlock];
   std::uint64_t hashes[kBlock];
-  std::vector<TokenId> backwards;  // where the last of equal tokens is the one that is found
+  std::vector<TokenId> backwards;  // if lookups must find the last of equal tokens
   for (std::size_t first = 0; first < by_id.size(); first += kBlock) {
     std::size_t num_found = 0;
     for (std::size_t i = first; i < std::min(first + kBlock, by_id.size()); ++i) {

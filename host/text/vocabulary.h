@@ -14,32 +14,32 @@
 
 namespace lamina::text {
 
-// Ids of a vocabulary are below this, which is far above any in use: it bounds what a damaged file
-// can make us allocate.
+// Ids of a vocabulary are below this, which is far above any in use: it bounds the allocations for
+// a damaged file.
 inline constexpr std::int64_t kMaxIds = std::int64_t{1} << 24;
 
 class Vocabulary {
  public:
   enum class Form {
     text,        // a token is its text
-    byte_level,  // in GPT-2's alphabet: kept as bytes, where all its characters are in there
+    byte_level,  // in GPT-2's alphabet: stored as bytes, if it contains all their characters
   };
 
-  // Which id find() gives for equal tokens.
+  // The id that find() returns for equal tokens.
   enum class Equal { first, last };
 
-  // `by_id`: empty where an id has no token. Throws UserError (class checkpoint, at `where`) for
+  // `by_id`: empty for an id without a token. Throws UserError (class checkpoint, at `where`) for
   // more than 4 GiB.
   Vocabulary(std::span<const std::string_view> by_id, Form form, const std::string& where,
              Equal equal = Equal::first);
-  // An object of tokens and their ids. Errors: ids out of range, or given twice; empty tokens.
+  // Reads an object of tokens and their ids. Errors: ids out of range, or duplicate; empty tokens.
   static Vocabulary read(const JsonValue& json, Form form);
 
   Vocabulary(Vocabulary&&) = default;
   Vocabulary(const Vocabulary&) = delete;
   Vocabulary& operator=(const Vocabulary&) = delete;
 
-  // Returns whether two ids have the same token.
+  // Returns true if two ids have the same token.
   bool has_equal_tokens() const { return has_equal_tokens_; }
   std::size_t num_ids() const { return offsets_.size() - 1; }
   std::string_view token(TokenId id) const {
@@ -47,7 +47,7 @@ class Vocabulary {
     return {text_.data() + offsets_[i], offsets_[i + 1] - offsets_[i]};
   }
   std::optional<TokenId> find(std::string_view token) const { return find(token, hash(token)); }
-  // Likewise for who looks for many: first all hashes, prefetch() of all, prefetch_text() of all.
+  // Likewise for many lookups: first all hashes, prefetch() of all, prefetch_text() of all.
   static std::uint64_t hash(std::string_view token);
   void prefetch(std::uint64_t hash) const { ids_.prefetch(hash); }
   void prefetch_text(std::uint64_t hash) const {
@@ -66,7 +66,7 @@ class Vocabulary {
   bool has_equal_tokens_ = false;
 };
 
-// An id of a file, checked: from 0 to num_ids - 1.
+// A checked id of a file: from 0 to num_ids - 1.
 TokenId read_id(const JsonValue& value, std::int64_t num_ids);
 
 }  // namespace lamina::text

@@ -1,4 +1,4 @@
-// Words and their ids.
+// Caches words and their ids.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +12,12 @@
 
 namespace lamina::text {
 
-// Recently encoded words and their ids, so that frequent words are merged once. Direct-mapped:
-// a new word takes the place of another.
+// Recently encoded words and their ids, so that frequent words are merged once. Direct-mapped: a
+// new word replaces another.
 class WordCache {
  public:
-  // The one of this thread, for a text of that many bytes: it remembers the words of earlier texts
-  // until another model comes, so that many short texts take no longer than a long one.
+  // This thread's cache, for a text of that many bytes: it keeps the words of earlier texts until
+  // another model is used, so that many short texts take no longer than a long one.
   static WordCache& of_this_thread(const WordModel& model, std::size_t text_bytes) {
     thread_local WordCache cache;
     cache.expect(model, text_bytes);
@@ -55,8 +55,8 @@ class WordCache {
     std::uint8_t num_ids;
   };
 
-  // Of whole numbers, as a hash of bytes would take longer than the rest. The upper bits of each
-  // product depend on all of its factor.
+  // Hashes whole numbers, as a hash of bytes would take longer than the rest. The upper bits of
+  // each product depend on all bits of its factor.
   static std::size_t hash_of(const std::uint64_t (&key)[3]) {
     const std::uint64_t sum = key[0] * 0x9e3779b97f4a7c15u +
                               std::rotl(key[1], 21) * 0xbf58476d1ce4e5b9u +
@@ -64,7 +64,7 @@ class WordCache {
     return static_cast<std::size_t>(sum >> 32 ^ sum >> 47);
   }
 
-  // Empties it for another model, and where it is small for all that was read so far.
+  // Empties the cache for another model, and if it is small for the bytes read so far.
   void expect(const WordModel& model, std::size_t text_bytes) {
     if (model.serial() != serial_) {
       serial_ = model.serial();

@@ -85,7 +85,7 @@ TEST(Tokenize, ALineThatIsWrongIsNamed) {
   const std::string ids = folder.write("ids.jsonl", "{\"ids\":[1,-1]}");
   EXPECT_THAT(tokenize({"--decode", "--jsonl", ids}).err, HasSubstr("'ids[1]' is -1"));
   EXPECT_THAT(tokenize({"--decode", "--ids", "1,260"}).err,
-              HasSubstr("token id 260 is outside the vocabulary; ids go from 0 to 259"));
+              HasSubstr("token id 260 is outside the vocabulary; expected 0 to 259"));
 }
 
 TEST(Tokenize, OptionsThatContradictAreRefused) {

@@ -84,7 +84,7 @@ TEST(Faults, F25ABadTokenizerOfTheDataIsBadData) {
   section.tokenizer = dir / "none";
   EXPECT_USER_ERROR(load_tokenizer(section), ExitCode::data,
                     dir / "none" +
-                        ": there is no such directory; expected a model directory with its "
+                        ": no such directory; expected a model directory with its "
                         "tokenizer\n  check the path");
   dir.write("damaged/tokenizer.json", "{\"model\": ");
   section.tokenizer = dir / "damaged";

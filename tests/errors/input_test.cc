@@ -207,7 +207,7 @@ TEST(Faults, F25DamageHasTheCodeOfWhatIsDamaged) {
       {{"eval", "-m", "file.txt", "-d", "text.txt"}, 4, {"file.txt: is a file; a Hugging Face"}},
       {{"train", "run.toml", "--set", "data.tokenizer=nowhere"},
        5,
-       {"nowhere: there is no such directory; expected a model directory with its tokenizer"}},
+       {"nowhere: no such directory; expected a model directory with its tokenizer"}},
   };
   for (const Mistake& m : mistakes) w.expect(m);
   w.write("out/config.toml", "");

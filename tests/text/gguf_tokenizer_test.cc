@@ -128,13 +128,14 @@ TEST(GgufTokenizer, PiecesMergeByScore) {
 TEST(GgufTokenizer, RefusalsNameTheKey) {
   EXPECT_THAT(gguf_error_of(GgufBuilder().set("tokenizer.ggml.model", "bert")),
               HasSubstr("m.gguf: 'tokenizer.ggml.model' is 'bert', which lamina does not have\n"
-                        "  lamina knows gpt2, llama, t5"));
+                        "  lamina has gpt2, llama, t5"));
   EXPECT_THAT(gguf_error_of(byte_level("unheard-of")),
               HasSubstr("'tokenizer.ggml.pre' is 'unheard-of', which lamina does not have"));
-  EXPECT_THAT(gguf_error_of(byte_level("")),
-              HasSubstr("'tokenizer.ggml.pre' is missing: nothing says how texts are split"));
+  EXPECT_THAT(
+      gguf_error_of(byte_level("")),
+      HasSubstr("'tokenizer.ggml.pre' is missing: it names the rules for splitting a text"));
   EXPECT_THAT(gguf_error_of(byte_level("gpt-2").set("tokenizer.ggml.unknown_token_id", 260u)),
-              HasSubstr("'tokenizer.ggml.unknown_token_id' is 260; ids go from 0 to 259"));
+              HasSubstr("'tokenizer.ggml.unknown_token_id' is 260; expected an id from 0 to 259"));
   EXPECT_THAT(gguf_error_of(GgufBuilder()
                                 .set("tokenizer.ggml.model", "llama")
                                 .set("tokenizer.ggml.tokens", Texts{"a"})),
@@ -143,7 +144,7 @@ TEST(GgufTokenizer, RefusalsNameTheKey) {
                                 .set("tokenizer.ggml.model", "llama")
                                 .set("tokenizer.ggml.tokens", Texts{"a"})
                                 .set("tokenizer.ggml.token_type", Numbers{9})),
-              HasSubstr("'tokenizer.ggml.token_type[0]' is 9; 1 to 6 are known"));
+              HasSubstr("'tokenizer.ggml.token_type[0]' is 9; expected 1 to 6"));
 }
 
 TEST(GgufTokenizer, MergesMustBeThere) {
@@ -167,7 +168,7 @@ TEST(GgufTokenizer, MergesMustBeThere) {
             "m.gguf: 'tokenizer.ggml.merges[1]' merges 'ax', which is not in the vocabulary\n"
             "  vocabulary and merges must belong together: take both from one file");
   EXPECT_EQ(gguf_error_of(with_merges(Texts{"ab"})),
-            "m.gguf: 'tokenizer.ggml.merges[0]' is 'ab'; expected two tokens with a space between");
+            "m.gguf: 'tokenizer.ggml.merges[0]' is 'ab'; expected two tokens separated by a space");
 }
 
 // As llama.cpp reads them: an empty token is called [EMPTY_<id>], and of equal ones the last is
@@ -309,7 +310,7 @@ TEST(GgufTokenizer, IsNotSavedApartFromItsFile) {
   const std::string path = dir.write("m.gguf", pieces().bytes());
   EXPECT_USER_ERROR(static_cast<void>(load_tokenizer(path)->save(dir.path())), ExitCode::checkpoint,
                     path +
-                        ": holds its tokenizer in one file with the model, from which lamina "
+                        ": has its tokenizer in one file with the model, from which lamina "
                         "cannot save it\n"
                         "  use the tokenizer files that were published with the model");
 }

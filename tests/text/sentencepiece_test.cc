@@ -183,7 +183,7 @@ TEST(SentencePiece, RefusesPiecesThatCannotBe) {
   EXPECT_THAT(with({"ab", 0}), ::testing::HasSubstr("piece 9 ('ab') is there twice"));
   EXPECT_THAT(with({"<other>", 0, 2}), ::testing::HasSubstr("2 pieces of the type unknown"));
   EXPECT_THAT(with({"<0x41>", 0, 6}), ::testing::HasSubstr("byte_fallback is off"));
-  EXPECT_THAT(with({"x", 0, 7}), ::testing::HasSubstr("a piece of the type 7; 1 to 6 are known"));
+  EXPECT_THAT(with({"x", 0, 7}), ::testing::HasSubstr("a piece of the type 7; expected 1 to 6"));
   SmallSentencePiece bytes = small();
   bytes.byte_fallback = true;
   EXPECT_THAT(error_of(bytes.bytes()), ::testing::HasSubstr("it must have all 256"));
@@ -195,7 +195,7 @@ TEST(SentencePiece, RefusesPiecesThatCannotBe) {
 TEST(SentencePiece, ADamagedFileIsNamedWithThePlace) {
   EXPECT_EQ(error_of("\x0a\x7f"),
             "tokenizer.model: is not a SentencePiece model: byte 0 has a field of 127 bytes; 0 "
-            "follow\n  copy the file again from where the model was published");
+            "follow\n  copy the file again from the published model");
   EXPECT_THAT(error_of(""), ::testing::HasSubstr("0 pieces of the type unknown"));
   const std::string whole = small().bytes();
   std::mt19937 random(5);

@@ -62,7 +62,7 @@ TEST(Tiktoken, AWordThatIsATokenIsThatToken) {
 TEST(Tiktoken, RefusesRanksThatCannotBe) {
   EXPECT_EQ(error_of(ranks() + "!!!! 300\n"),
             "ranks.tiktoken:260: '!!!! 300' is not a token in base64 and its rank, from 0 to "
-            "16777215, eg \"IQ== 0\"\n  copy the file again from where it was published");
+            "16777215, eg \"IQ== 0\"\n  copy the published file again");
   for (const char* line : {"IQ==", "IQ== x", "IQ== -1", "IQ== 99999999999", "= 300", " 300"})
     EXPECT_THAT(error_of(ranks() + line), ::testing::HasSubstr("is not a token in base64")) << line;
   EXPECT_THAT(error_of(ranks() + base64("zz") + " 256"),
@@ -105,13 +105,13 @@ TEST(Tiktoken, ModelFilesHaveTheRulesOfTheirClass) {
 TEST(Tiktoken, ModelFilesOfOtherClassesAreRefused) {
   EXPECT_EQ(
       testing::error_of(moonshot_files(R"({"tokenizer_class":"OtherTokenizer"})")),
-      "tiktoken.model: is of the class 'OtherTokenizer', whose rules for splitting a text "
+      "tiktoken.model: has the class 'OtherTokenizer', whose rules for splitting a text "
       "lamina does not have\n"
       "  save the tokenizer as tokenizer.json, or as ranks.tiktoken with a tiktoken.json that "
       "has its pattern (\"pat_str\")");
   EXPECT_THAT(testing::error_of(moonshot_files("{}")),
-              ::testing::HasSubstr("has ranks alone, and no 'tokenizer_class' in "
-                                   "tokenizer_config.json says how a text is split"));
+              ::testing::HasSubstr("has only ranks, and no 'tokenizer_class' in "
+                                   "tokenizer_config.json gives the rules to split a text"));
   EXPECT_THAT(testing::error_of(moonshot_files(
                   R"({"tokenizer_class":"TikTokenTokenizer",)"
                   R"("added_tokens_decoder":{"256":{"content":"[BOS]","special":true}}})")),

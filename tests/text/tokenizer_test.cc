@@ -174,7 +174,7 @@ TEST(Tokenizer, IdsWithoutATokenHaveNoBytes) {
 TEST(Tokenizer, DecodeRefusesIdsOutsideTheVocabulary) {
   const auto tokenizer = load({});
   EXPECT_USER_ERROR(tokenizer->decode(Ids{1, 260}), ExitCode::data,
-                    "decode: token id 260 is outside the vocabulary; ids go from 0 to 259");
+                    "decode: token id 260 is outside the vocabulary; expected 0 to 259");
   EXPECT_ERROR_SAYS(tokenizer->decode(Ids{-1}), ExitCode::data, "token id -1 is outside");
 }
 
@@ -210,8 +210,8 @@ TEST(Tokenizer, NamesTheFeatureThatItLacks) {
   small.model_keys = R"("type":"BPE","dropout":0.1)";
   EXPECT_EQ(
       error_of(small.json()),
-      "tokenizer.json:6: 'model.dropout' is 0.1; lamina encodes a text in one way only\n  set "
-      "it to null: it is for training");
+      "tokenizer.json:6: 'model.dropout' is 0.1; lamina does not support dropout of merges\n  set "
+      "it to null: it is only for training tokenizers");
 }
 
 TEST(Tokenizer, RefusesVocabulariesThatCannotBe) {
@@ -226,8 +226,9 @@ TEST(Tokenizer, RefusesVocabulariesThatCannotBe) {
             "tokenizer.json:7: 'model.vocab.ab' must be an integer, got \"x\"");
   EXPECT_EQ(with_vocab(R"("ab":256.0)"),
             "tokenizer.json:7: 'model.vocab.ab' must be an integer, got 256.0");
-  EXPECT_EQ(with_vocab(R"("ab":97)"),
-            "tokenizer.json:7: 'model.vocab.ab' has id 97, as has 'a'; each token has its own");
+  EXPECT_EQ(
+      with_vocab(R"("ab":97)"),
+      "tokenizer.json:7: 'model.vocab.ab' has id 97, which also belongs to 'a'; ids must differ");
   EXPECT_EQ(with_vocab(R"("ab":256,"ab":257)"),
             "tokenizer.json:7: the key \"ab\" appears twice in one object; each may appear once");
   EXPECT_THAT(with_vocab(R"("ab":99999999)"), ::testing::HasSubstr("got 99999999"));
@@ -254,7 +255,7 @@ TEST(Tokenizer, RefusesMergesThatCannotBe) {
             "tokenizer.json:8: 'model.merges[1]' merges 'abq', which is not in the vocabulary\n"
             "  vocabulary and merges must belong together: take both from one file");
   EXPECT_THAT(with_merges(R"("a")"),
-              ::testing::HasSubstr("must be two tokens with a space between"));
+              ::testing::HasSubstr("must be two tokens separated by a space"));
   EXPECT_THAT(with_merges(R"("a b c")"), ::testing::HasSubstr("must be two tokens"));
   EXPECT_THAT(with_merges(R"(["a","b","c"])"), ::testing::HasSubstr("must be a pair of tokens"));
   EXPECT_THAT(with_merges(R"(["a",1])"), ::testing::HasSubstr("must be a string, got 1"));

@@ -57,13 +57,13 @@ TEST(VocabMerges, ConfigAddsTokensAndBos) {
 
 TEST(VocabMerges, RefusesDirectoriesThatCannotBe) {
   EXPECT_EQ(testing::error_of(byte_pair_files(R"({"tokenizer_class":"CLIPTokenizer"})")),
-            "vocab.json: is of the class 'CLIPTokenizer', whose rules for splitting a text lamina "
+            "vocab.json: has the class 'CLIPTokenizer', whose rules for splitting a text lamina "
             "does not have\n"
             "  save the tokenizer again as tokenizer.json: transformers' "
             "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)");
   EXPECT_THAT(testing::error_of(byte_pair_files("{}")),
               HasSubstr("neither 'tokenizer_class' in tokenizer_config.json nor 'model_type' in "
-                        "config.json says how a text is split"));
+                        "config.json gives the rules to split a text"));
   FilesByName alone = byte_pair_files("{}");
   alone.erase("merges.txt");
   EXPECT_THAT(testing::error_of(alone), HasSubstr("vocab.json: has no merges.txt beside it"));
@@ -82,8 +82,8 @@ TEST(VocabMerges, AnUnknownClassIsNoTokenizer) {
   for (const auto& [name, text] : byte_pair_files(R"({"tokenizer_class":"CLIPTokenizer"})"))
     folder.write(name, text);
   EXPECT_FALSE(has_tokenizer(folder.path()));
-  EXPECT_EQ(
-      tokenizer_advice(folder.path()).find("'vocab.json' is there, but 'tokenizer_class' in "), 0u);
+  EXPECT_EQ(tokenizer_advice(folder.path()).find("'vocab.json' exists, but 'tokenizer_class' in "),
+            0u);
   folder.write("tokenizer_config.json", R"({"tokenizer_class":"GPT2Tokenizer"})");
   EXPECT_TRUE(has_tokenizer(folder.path()));
 }

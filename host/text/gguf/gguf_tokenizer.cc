@@ -24,13 +24,13 @@ namespace {
 
 using publishers::GgmlPreTokenizer;
 using publishers::GgmlVocabulary;
-using Type = SentencePieceFile::Type;  // GGUF has the numbers of SentencePiece
+using Type = SentencePieceFile::Type;  // GGUF uses SentencePiece's numbers
 
 constexpr std::string_view kModel = "tokenizer.ggml.model", kPre = "tokenizer.ggml.pre",
                            kTokens = "tokenizer.ggml.tokens", kTypes = "tokenizer.ggml.token_type",
                            kScores = "tokenizer.ggml.scores", kMerges = "tokenizer.ggml.merges";
 
-// Flags of other kinds of vocabularies. They change texts, so true is refused.
+// Flags for other kinds of vocabularies. They change texts, so true is refused.
 constexpr std::string_view kRefusedFlags[] = {
     "normalizer.lowercase",
     "normalizer.strip_accents",
@@ -41,12 +41,12 @@ void refuse_flags(const io::GgufFile& file) {
   for (std::string_view name : kRefusedFlags) {
     const std::string key = fmt::format("tokenizer.ggml.{}", name);
     if (file.flag(key).value_or(false))
-      file.fail(key, "is true, which lamina does not have for GGUF files",
+      file.fail(key, "is true, which lamina does not support for GGUF files",
                 "use the tokenizer files that were published with the model");
   }
 }
 
-// The row called as the value of `key` says.
+// The row named by the value of `key`.
 template <typename Row>
 const Row& find_row(const io::GgufFile& file, std::span<const Row> rows, std::string_view key) {
   const auto name = file.text(key);
@@ -55,13 +55,13 @@ const Row& find_row(const io::GgufFile& file, std::span<const Row> rows, std::st
     if (row.name == name) return row;
     names.push_back(row.name);
   }
-  const std::string note = fmt::format("lamina knows {}", fmt::join(names, ", "));
-  if (!name) file.fail(key, "is missing: nothing says how texts are split", note);
+  const std::string note = fmt::format("lamina has {}", fmt::join(names, ", "));
+  if (!name) file.fail(key, "is missing: it names the rules for splitting a text", note);
   file.fail(key, fmt::format("is '{}', which lamina does not have", printable(*name)), note);
 }
 
 struct TokenTable {
-  std::vector<std::string_view> tokens;  // none is empty
+  std::vector<std::string_view> tokens;  // never empty
   std::vector<std::int64_t> types;       // one per token
   std::deque<std::string> made;          // names of tokens that are empty in the file
 
@@ -75,7 +75,7 @@ TokenTable read_vocabulary(const io::GgufFile& file) {
     file.fail(kTokens,
               fmt::format("has {} tokens; at most {} are possible", out.tokens.size(), kMaxIds));
   for (std::size_t i = 0; i < out.tokens.size(); ++i)
-    if (out.tokens[i].empty())  // called as llama.cpp calls it
+    if (out.tokens[i].empty())  // named as in llama.cpp
       out.tokens[i] = out.made.emplace_back(fmt::format("[EMPTY_{}]", i));
   if (out.types.empty()) out.types.assign(out.tokens.size(), static_cast<int>(Type::normal));
   if (out.types.size() != out.tokens.size())
@@ -83,20 +83,20 @@ TokenTable read_vocabulary(const io::GgufFile& file) {
               fmt::format("has {} elements for {} tokens", out.types.size(), out.tokens.size()));
   for (std::size_t i = 0; i < out.types.size(); ++i)
     if (const std::int64_t type = out.types[i]; type < 1 || type > 6)
-      file.fail(fmt::format("{}[{}]", kTypes, i), fmt::format("is {}; 1 to 6 are known", type));
+      file.fail(fmt::format("{}[{}]", kTypes, i), fmt::format("is {}; expected 1 to 6", type));
   return out;
 }
 
-// -1: the file names no such token.
+// -1: the file has no such token.
 std::int64_t token_id(const io::GgufFile& file, std::string_view role, std::size_t num_tokens,
                       std::int64_t absent = -1) {
   const std::string key = fmt::format("tokenizer.ggml.{}_token_id", role);
   if (!file.find(key)) return absent < static_cast<std::int64_t>(num_tokens) ? absent : -1;
   const std::int64_t id = *file.integer(key);
-  // Files write all ones where there is none.
+  // Files write all ones for an absent token.
   if (id == 0xffffffff || id == -1) return -1;
   if (id < 0 || id >= static_cast<std::int64_t>(num_tokens))
-    file.fail(key, fmt::format("is {}; ids go from 0 to {}", id, num_tokens - 1));
+    file.fail(key, fmt::format("is {}; expected an id from 0 to {}", id, num_tokens - 1));
   return id;
 }
 
@@ -113,7 +113,7 @@ TokenNames names_of(const io::GgufFile& file, const TokenTable& vocabulary) {
   return {name("bos"), name("eos"), name("padding"), name("unknown")};
 }
 
-// Returns whether the vocabulary has a token that only merges can produce.
+// True if the vocabulary has a token that only merges can produce.
 bool has_merged_tokens(const TokenTable& vocabulary) {
   for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i)
     if (vocabulary.type(i) == Type::normal &&
@@ -137,7 +137,7 @@ MergeTable read_merges_of(const io::GgufFile& file, const TokenTable& table,
                           });
 }
 
-// A text finds the last of several equal tokens.
+// A lookup finds the last of several equal tokens.
 void add_tokens(const io::GgufFile& file, const TokenTable& vocabulary, Pipeline& out) {
   std::unordered_map<std::string_view, std::size_t> last;
   const auto is_added = [&](std::size_t i) {
@@ -174,7 +174,7 @@ std::unique_ptr<Tokenizer> make_byte_level(const io::GgufFile& file) {
     const std::int64_t found = token_id(file, role, table.tokens.size());
     return found < 0 ? std::nullopt : std::optional(static_cast<TokenId>(found));
   };
-  static_cast<void>(id("unknown"));  // checked; every byte has a token
+  static_cast<void>(id("unknown"));  // checks the id only; every byte has a token
   const auto bos = id("bos"), eos = id("eos");
   out->set_ids(bos, eos, id("padding"));
   Template around;
@@ -184,8 +184,8 @@ std::unique_ptr<Tokenizer> make_byte_level(const io::GgufFile& file) {
   return out;
 }
 
-// The piece that stands for unknown text: the one that the file names, else the first of the type
-// unknown. -1: there is none.
+// The piece for unknown text: the piece that the file names, else the first with the type unknown.
+// -1: there is none.
 std::int64_t unknown_piece(const io::GgufFile& file, const TokenTable& vocabulary) {
   if (const std::int64_t named = token_id(file, "unknown", vocabulary.tokens.size()); named >= 0)
     return named;
@@ -193,7 +193,7 @@ std::int64_t unknown_piece(const io::GgufFile& file, const TokenTable& vocabular
   return first == vocabulary.types.end() ? -1 : first - vocabulary.types.begin();
 }
 
-// Pieces with their types; those of the type unknown other than `unknown` become control pieces.
+// Pieces with their types; pieces of the type unknown other than `unknown` become control pieces.
 std::vector<SentencePieceFile::Piece> pieces_of(const TokenTable& vocabulary,
                                                 const std::vector<float>& scores,
                                                 std::int64_t unknown) {
@@ -235,7 +235,7 @@ std::unique_ptr<Tokenizer> make_sentencepiece(const io::GgufFile& file,
   out.remove_extra_whitespaces = flag(file, "remove_extra_whitespaces", false);
   if (file.find("tokenizer.ggml.precompiled_charsmap"))
     file.fail("tokenizer.ggml.precompiled_charsmap",
-              "is a character map, which lamina reads from tokenizer.model only",
+              "is a character map, which lamina supports in tokenizer.model only",
               "use the safetensors files of the same model");
   TokenNames names = names_of(file, vocabulary);
   names.add_bos = flag(file, "add_bos_token", kind.add_bos);  // BOS and EOS have ids by default

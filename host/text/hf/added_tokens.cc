@@ -32,13 +32,13 @@ void AddedTokenMatcher::add(std::string_view pattern, const AddedToken& token) {
   tokens_.push_back(token);
 }
 
-// The order of decisions is that of the reference: a match uses up its text even if a flag then
-// rejects it, and stripping happens after matching.
+// The order of decisions is the reference's: a match consumes its text even if a flag then rejects
+// it, and stripping happens after matching.
 void AddedTokenMatcher::split(
     std::string_view text, bool parse_special,
     const std::function<void(std::string_view, const AddedToken*)>& piece) const {
-  std::size_t done = 0;  // everything before is reported
-  Span space{1, 0};      // the white space that was looked through last; none yet
+  std::size_t done = 0;  // all text before it was reported
+  Span space{1, 0};      // the last white space that was scanned; none yet
   for (std::size_t at = 0; at < text.size();) {
     if (!begins_token_[static_cast<unsigned char>(text[at])]) {
       ++at;
@@ -72,7 +72,7 @@ void AddedTokenMatcher::split(
       begin = begin > done ? done + trailing_space_begin(text.substr(done, begin - done))
                            : std::min(done, end);
     if (token.rstrip) {
-      // A token that is white space itself may stand in a run that is known already.
+      // A token that is white space itself may be inside a run that was already scanned.
       if (end < space.begin || end > space.end)
         space = {end, end + leading_space_bytes(text.substr(end))};
       end = space.end;

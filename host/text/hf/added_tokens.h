@@ -1,5 +1,5 @@
-// Tokens that are found in the text before it is split: control tokens such as "<|endoftext|>",
-// and whatever users added.
+// Finds tokens in the text before it is split: control tokens such as "<|endoftext|>", and tokens
+// that users added.
 #pragma once
 
 #include <cstdint>
@@ -15,26 +15,26 @@ namespace lamina::text {
 struct AddedToken {
   TokenId id;
   std::string content;
-  bool single_word;  // only where no letter, digit or "_" touches it
-  bool lstrip;       // takes the white space before it along
-  bool rstrip;       // and after it
-  bool normalized;   // is looked for in the normalized text
+  bool single_word;  // only if no letter, digit or "_" touches it
+  bool lstrip;       // includes the white space before it
+  bool rstrip;       // includes the white space after it
+  bool normalized;   // is searched in the normalized text
   bool special;      // is ordinary text unless special tokens are parsed
 };
 
-// Finds tokens in a text: at each place the longest that begins there, from left to right.
+// Finds tokens in a text: the longest at each position, from left to right.
 class AddedTokenMatcher {
  public:
   AddedTokenMatcher() { nodes_.push_back({}); }
-  // Looks for `pattern` and reports `token`. Of two equal patterns the first is kept.
+  // Searches for `pattern` and reports `token`. The first of two equal patterns is kept.
   void add(std::string_view pattern, const AddedToken& token);
   bool empty() const { return tokens_.empty(); }
 
-  // Cuts `text` (valid UTF-8) into tokens found, with their flags applied, and the text between
+  // Splits `text` (valid UTF-8) into found tokens, with their flags applied, and the text between
   // them; calls `piece` for each in order, with a null token for text.
   void split(std::string_view text, bool parse_special,
              const std::function<void(std::string_view, const AddedToken*)>& piece) const;
-  // All that are looked for, each once.
+  // All tokens to find, each once.
   const std::vector<AddedToken>& tokens() const { return tokens_; }
 
  private:

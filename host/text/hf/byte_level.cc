@@ -8,8 +8,8 @@
 namespace lamina::text {
 namespace {
 
-// Code point of the alphabet -> byte, or -1. Printable bytes stand for themselves, the others
-// follow from U+0100 in their own order.
+// Code point of the alphabet -> byte, or -1. Printable bytes map to themselves; the others follow
+// from U+0100 in order.
 constexpr std::array<std::int16_t, 0x144> make_alphabet() {
   std::array<std::int16_t, 0x144> byte_of{};
   for (auto& b : byte_of) b = -1;
@@ -29,7 +29,7 @@ std::ptrdiff_t byte_level_bytes(std::string_view token, char* out) {
   char* at = out;
   for (std::size_t i = 0; i < token.size();) {
     unsigned code = static_cast<unsigned char>(token[i++]);
-    if (code - '!' <= unsigned{'~' - '!'}) {  // most are
+    if (code - '!' <= unsigned{'~' - '!'}) {  // the common case
       *at++ = static_cast<char>(code);
       continue;
     }

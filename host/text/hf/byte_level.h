@@ -1,5 +1,5 @@
-// GPT-2's alphabet (Radford et al. 2019): one character for each byte, none of them a space or a
-// control character, so that tokens of bytes can be written as text.
+// GPT-2's alphabet (Radford et al. 2019): one character per byte, none of them a space or a control
+// character, so that byte tokens can be written as text.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,15 @@
 namespace lamina::text {
 
 // The bytes of a token of a byte-level vocabulary ("G with dot above" is a space); nothing if it
-// holds a character that is not in the alphabet.
+// contains a character that is not in the alphabet.
 std::optional<std::string> byte_level_bytes(std::string_view token);
-// Likewise to `out`, which has room for token.size(); returns how many, or -1.
+// Likewise to `out`, which has room for token.size(); returns the number of bytes, or -1.
 std::ptrdiff_t byte_level_bytes(std::string_view token, char* out);
 
-// The character of one byte, and those of several.
+// The character of one byte.
 std::string_view byte_level_character(unsigned char byte);
 std::string byte_level_spelling(std::string_view bytes);
-// Each byte of the rest as its character.
+// Writes the rest with each byte as its character.
 void write_byte_level(Rewriter& out);
 
 }  // namespace lamina::text

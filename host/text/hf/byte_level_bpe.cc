@@ -10,7 +10,7 @@ namespace {
 
 using publishers::GgmlPreTokenizer;
 
-// The rules in the words of tokenizer.json.
+// The rules as JSON in the form of tokenizer.json.
 std::string rules_json(const GgmlPreTokenizer& rules) {
   JsonWriter json;
   json.begin_object();

@@ -1,5 +1,5 @@
-// Byte-level BPE from a vocabulary, a list of merges and the rules that split a text: the content
-// of GGUF files and of vocab.json with merges.txt.
+// Builds byte-level BPE from a vocabulary, a list of merges and rules for splitting a text: the
+// content of GGUF files and of vocab.json with merges.txt.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,14 @@
 namespace lamina::text {
 
 struct ByteLevelBpe {
-  std::string source;  // path that the tokenizer's files are copied from
+  std::string source;  // path from which the tokenizer's files are copied
   Vocabulary vocabulary;
   MergeTable merges;
   const publishers::GgmlPreTokenizer& rules;
   bool reads_special_tokens = true;
 };
 
-// Without added tokens, names and template.
+// The result has no added tokens, names or template.
 std::unique_ptr<Pipeline> make_byte_level_bpe(ByteLevelBpe parts);
 
 }  // namespace lamina::text

@@ -20,7 +20,7 @@ using Stage = DecoderChain::Stage;
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
-// All tokens are bytes in GPT-2's alphabet, or text that is not in it.
+// All tokens are bytes in GPT-2's alphabet, or text outside it.
 class ByteLevel final : public Stage {
  public:
   void push(const Fragment& fragment, const Emit& emit) override {
@@ -37,8 +37,8 @@ class ByteLevel final : public Stage {
   bool begun_ = false;
 };
 
-// A run of tokens "<0xE4>" is a text if it is valid UTF-8 as a whole, else one U+FFFD for each byte
-// (the reference's rule). A stream shows characters as soon as they are complete.
+// A run of tokens "<0xE4>" is a text if it is valid UTF-8 as a whole, else one U+FFFD per byte (the
+// reference's rule). A stream shows characters as soon as they are complete.
 class ByteFallback final : public Stage {
  public:
   explicit ByteFallback(Mode mode) : mode_(mode) {}
@@ -73,7 +73,7 @@ class ByteFallback final : public Stage {
   bool run_shown_ = false;
 };
 
-// All tokens become one.
+// Joins all tokens into one.
 class Fuse final : public Stage {
  public:
   explicit Fuse(Mode mode) : mode_(mode) {}
@@ -93,8 +93,8 @@ class Fuse final : public Stage {
   bool begun_ = false;
 };
 
-// The replacement character is a space, but in the first token, where a space was put in front,
-// nothing.
+// Turns the replacement character into a space, except in the first token, where a space was added
+// in front: there it is removed.
 class Metaspace final : public Stage {
  public:
   Metaspace(std::string replacement, bool drops_first)
@@ -130,7 +130,7 @@ class Replace final : public Stage {
   std::shared_ptr<const Normalizer> replace_;
 };
 
-// Takes up to so many of one character from the beginning of every token, and from its end.
+// Removes up to a number of one character from the beginning and from the end of every token.
 class Strip final : public Stage {
  public:
   Strip(std::string character, std::uint64_t start, std::uint64_t stop)
@@ -156,7 +156,7 @@ class Strip final : public Stage {
       kept.remove_suffix(character_.size());
       ++trailing;
     }
-    // What was held back turns out not to be the end, but for as many as may still be.
+    // The text held back is not the end, except for the part that still may be.
     const std::uint64_t may_hold = kept.empty() ? stop_ - trailing : 0;
     std::string out;
     for (; held_ > may_hold; --held_) out += character_;
@@ -203,7 +203,7 @@ MakeStage fuse(const JsonValue&) {
 }
 MakeStage metaspace(const JsonValue& json) {
   const JsonValue scheme = json.find("prepend_scheme");
-  const JsonValue prefix = json.find("add_prefix_space");  // older files
+  const JsonValue prefix = json.find("add_prefix_space");  // in older files
   const bool drops = scheme && !scheme.is_null() ? scheme.as_string() != "never"
                                                  : !prefix || prefix.is_null() || prefix.as_bool();
   return [replacement = one_character(json.at("replacement")), drops](Mode) {
@@ -211,7 +211,7 @@ MakeStage metaspace(const JsonValue& json) {
   };
 }
 MakeStage replace(const JsonValue& json) {
-  auto normalizer = std::make_shared<const Normalizer>(json);  // of the same form there
+  auto normalizer = std::make_shared<const Normalizer>(json);  // it has the same format there
   return [normalizer](Mode) { return std::make_unique<Replace>(normalizer); };
 }
 MakeStage strip(const JsonValue& json) {

@@ -1,5 +1,5 @@
-// From tokens back to text: the decoder of tokenizer.json. Tokens go through its stages one by one,
-// so that text can be shown as it comes.
+// Converts tokens back to text: the decoder of tokenizer.json. Tokens pass through its stages one
+// by one, so that text can be shown while it arrives.
 #pragma once
 
 #include <functional>
@@ -14,10 +14,10 @@ namespace lamina::text {
 
 class DecoderChain {
  public:
-  // How much a stage knows: all tokens at once, or that more may come.
+  // Knowledge of a stage: all tokens are given, or more may follow.
   enum class Mode { whole, streaming };
 
-  // Text that goes from stage to stage: of a token of its own, or more of the last one's.
+  // Text passed between stages: a new token, or more text of the last one.
   struct Fragment {
     std::string_view text;
     bool begins = true;
@@ -31,15 +31,15 @@ class DecoderChain {
   };
   using MakeStage = std::function<std::unique_ptr<Stage>(Mode mode)>;
 
-  // The value of the key "decoder"; null puts a space between tokens. Errors (class checkpoint): a
-  // type that lamina lacks.
+  // Reads the value of the key "decoder"; null puts a space between tokens. Errors (class
+  // checkpoint): a type that lamina lacks.
   explicit DecoderChain(const JsonValue& json);
 
   static DecoderChain byte_level();
 
-  // Whether it is ByteLevel alone: then the text is the bytes of the tokens.
+  // True if the chain is only ByteLevel: then the text is the bytes of the tokens.
   bool is_byte_level() const { return is_byte_level_; }
-  // Whether tokens "<0xE4>" are bytes.
+  // True if tokens "<0xE4>" are bytes.
   bool has_byte_fallback() const { return has_byte_fallback_; }
 
   class Stream {

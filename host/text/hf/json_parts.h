@@ -1,4 +1,4 @@
-// Parts of tokenizer.json have a type; each list of them is a table of the types that there are.
+// Parts of tokenizer.json have a type; each list of parts is a table of the supported types.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace lamina::text {
 
-// The row of `kinds` whose name is the part's type. UserError otherwise, which names the part and
-// lists what there is.
+// The row of `kinds` with the part's type. Otherwise throws UserError, which names the part and
+// lists the supported types.
 template <typename Kind, std::size_t N>
 const Kind& find_kind(const Kind (&kinds)[N], const JsonValue& json, std::string_view what) {
   const JsonValue type = json.at("type");

@@ -84,8 +84,8 @@ Rewrite replace(const JsonValue& json) {
   };
 }
 
-// By clusters of characters, if they are short, else by characters: unlike SentencePiece's own,
-// which takes the longest string of the map wherever it is.
+// By clusters of characters, if they are short, else by characters. SentencePiece's own
+// implementation takes the longest string of the map anywhere.
 Rewrite precompiled(const JsonValue& json) {
   const JsonValue value = json.at("precompiled_charsmap");
   if (value.is_null() || value.as_string().empty()) return [](Rewriter& out) { out.keep_rest(); };

@@ -16,18 +16,18 @@ class Normalizer {
  public:
   // strip_accents drops combining marks (general category M).
   enum class Step { nfc, nfd, nfkc, nfkd, lowercase, strip_accents };
-  // Writes a piece anew.
+  // Rewrites a piece.
   using Rewrite = std::function<void(Rewriter&)>;
 
   Normalizer() = default;  // changes nothing
   explicit Normalizer(const std::vector<Step>& steps);
-  // The value of the key "normalizer"; may be null. Errors: a type that lamina lacks.
+  // Reads the value of the key "normalizer"; may be null. Errors: a type that lamina lacks.
   explicit Normalizer(const JsonValue& json);
 
   bool changes_nothing() const { return steps_.empty(); }
-  // `text` must be valid UTF-8, and so is what comes out.
+  // `text` must be valid UTF-8; the result is, too.
   std::string normalize(std::string_view text) const;
-  // Likewise; `owner` holds what the result is borrowed from.
+  // Likewise; `owner` stores the text that the result borrows.
   Piece normalize(const Piece& piece, std::deque<Rewriter>& owner) const;
 
  private:

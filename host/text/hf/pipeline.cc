@@ -39,8 +39,8 @@ void Pipeline::add_token(AddedToken token, const std::function<void(std::string)
       return refuse(fmt::format("is {}, which is the token \"{}\"; each token has its own id",
                                 token.id, printable(other, 40)));
   }
-  // The reference shows a token in the form in which it is looked for; if that differs from its
-  // content it no longer counts as special.
+  // The reference shows a token in its normalized form; if that differs from its content, the token
+  // no longer counts as special.
   const std::string form = token.normalized ? normalizer_.normalize(token.content) : token.content;
   first_added_ = std::min(first_added_, token.id);
   added_[token.id] = {form, byte_level_bytes(form).value_or(form),
@@ -67,7 +67,7 @@ void Pipeline::set_names(const TokenNames& names) {
   set_ids(find(names.bos), find(names.eos), find(names.pad));
 }
 
-// One text on its way through the parts.
+// The encoding of one text.
 class Pipeline::Run {
  public:
   Run(const Pipeline& parts, const EncodeOptions& options, std::size_t text_bytes, Encoding& out,
@@ -132,7 +132,7 @@ class Pipeline::Run {
   void add(TokenId id, const Piece& piece) {
     out_.ids.push_back(id);
     if (!with_spans_) return;
-    if (piece.text.empty())  // all of it is white space that the token before took
+    if (piece.text.empty())  // the previous token consumed it: it is all white space
       out_.spans.push_back(out_.spans.empty() ? Span{0, 0} : out_.spans.back());
     else
       out_.spans.push_back({piece.origins[0].begin, piece.origins[piece.text.size() - 1].end});
@@ -192,7 +192,7 @@ std::string Pipeline::text_of(TokenId id) const {
   return words_are_bytes_ ? byte_level_spelling(token) : std::string(token);
 }
 
-// Tokens through the decoder; an id without a token is nothing at all.
+// Sends tokens through the decoder; an id without a token adds nothing.
 class Pipeline::Stream final : public TextStream {
  public:
   Stream(const Pipeline& parts, bool skip_special, DecoderChain::Mode mode)
@@ -226,7 +226,7 @@ std::string Pipeline::decode(std::span<const TokenId> ids, bool skip_special) co
 
 void Pipeline::make_bytes() const {
   DecoderChain::Stream stream(decoder_, DecoderChain::Mode::streaming);
-  stream.push(".");  // so that what follows is in the middle
+  stream.push(".");  // so that the following token is in the middle
   bytes_.resize(static_cast<std::size_t>(vocab_size_));
   for (TokenId id = 0; id < vocab_size_; ++id) {
     const std::string text = text_of(id);

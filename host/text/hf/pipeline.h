@@ -1,5 +1,5 @@
-// A tokenizer of parts: added tokens, normalizer, splitter, model, decoder; what tokenizer.json
-// describes and what other formats are made into.
+// A tokenizer made of parts: added tokens, normalizer, splitter, model, decoder. tokenizer.json
+// describes them; other formats are converted to them.
 #pragma once
 
 #include <functional>
@@ -29,18 +29,18 @@ struct PipelineParts {
   std::unique_ptr<WordModel> model;
   bool words_are_bytes = false;  // the model's tokens are bytes, not text
   DecoderChain decoder;
-  bool reads_special_tokens = true;  // in text, unless told otherwise
+  bool reads_special_tokens = true;  // default for special tokens in text
 };
 
 class Pipeline final : public Tokenizer {
  public:
-  // `directory` holds the tokenizer's files.
+  // `directory` has the tokenizer's files.
   Pipeline(std::string directory, PipelineParts parts);
 
-  // A token may be added twice, and be in the vocabulary, too; but with one id, and that its own.
-  // Calls `refuse` with what is wrong with the id otherwise.
+  // A token may be added twice, and also be in the vocabulary, but always with the same id, which
+  // no other token may have. Otherwise calls `refuse` with the error in the id.
   void add_token(AddedToken token, const std::function<void(std::string)>& refuse);
-  // Another id of a token that was added already: decodes like it and is never found in a text.
+  // Another id of a token that was already added: decodes like it and is never found in a text.
   void add_other_id(TokenId id, const std::string& content, bool special);
   void set_template(Template around) { template_ = std::move(around); }
   void set_names(const TokenNames& names);
@@ -64,8 +64,8 @@ class Pipeline final : public Tokenizer {
 
  private:
   struct Added {
-    std::string form;   // as it is looked for and shown
-    std::string bytes;  // of byte-level vocabularies: the form through their alphabet
+    std::string form;   // the searched and displayed form
+    std::string bytes;  // for byte-level vocabularies: the bytes of the form by their alphabet
     bool special;
   };
   class Run;
@@ -85,15 +85,15 @@ class Pipeline final : public Tokenizer {
   DecoderChain decoder_;
   bool reads_special_tokens_;
   Template template_;
-  AddedTokenMatcher raw_;         // looked for in the text as it is
-  AddedTokenMatcher normalized_;  // and in the normalized text
+  AddedTokenMatcher raw_;         // searched in the unchanged text
+  AddedTokenMatcher normalized_;  // searched in the normalized text
   std::unordered_map<TokenId, Added> added_;
-  TokenId first_added_ = std::numeric_limits<TokenId>::max();  // most vocabularies have them last
+  TokenId first_added_ = std::numeric_limits<TokenId>::max();  // usually they are last
   std::unordered_map<std::string, TokenId> by_content_;
   std::int64_t vocab_size_ = 0;
   std::optional<TokenId> bos_id_, eos_id_, pad_id_;
-  // Of each token in the middle of a text, where they are not those of the vocabulary; made when
-  // first asked for.
+  // Bytes of each token in the middle of a text, if they differ from the vocabulary's; computed at
+  // the first request.
   mutable std::once_flag bytes_made_;
   mutable std::vector<std::string> bytes_;
 };

@@ -7,7 +7,7 @@
 namespace lamina::text {
 namespace {
 
-// The part of a TemplateProcessing that concerns one text alone.
+// The part of a TemplateProcessing for a single text.
 void add_template(const JsonValue& json, std::int64_t num_ids, Template& out) {
   std::vector<TokenId> before, after;
   bool seen_text = false;
@@ -51,7 +51,7 @@ constexpr Kind kKinds[] = {
     {"TemplateProcessing", add_template},
     {"RobertaProcessing", add_cls_and_sep},
     {"BertProcessing", add_cls_and_sep},
-    {"ByteLevel", add_nothing},  // concerns offsets only
+    {"ByteLevel", add_nothing},  // affects offsets only
 };
 
 void add(const JsonValue& json, std::int64_t num_ids, Template& out) {

@@ -1,4 +1,4 @@
-// Ids that are put around every text: the post_processor of tokenizer.json.
+// Ids added around every text: the post_processor of tokenizer.json.
 #pragma once
 
 #include <vector>
@@ -12,8 +12,8 @@ struct Template {
   std::vector<TokenId> before, after;
 };
 
-// The value of the key "post_processor"; may be null. Errors (class checkpoint): a type that lamina
-// lacks, ids outside the vocabulary.
+// Reads the value of the key "post_processor"; may be null. Errors (class checkpoint): a type that
+// lamina lacks, ids outside the vocabulary.
 Template read_post_processor(const JsonValue& json, std::int64_t num_ids);
 
 }  // namespace lamina::text

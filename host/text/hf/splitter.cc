@@ -1,4 +1,4 @@
-// Running the steps of a splitter; splitter_steps.cc reads them.
+// Runs the steps of a splitter; splitter_steps.cc reads them.
 #include "text/hf/splitter.h"
 
 #include "core/utf8.h"
@@ -50,12 +50,12 @@ void Splitter::Session::run(std::size_t index, const Piece& piece, const Word& w
     default:
       return split_by_matches(index, piece, word);
   }
-  // By far the most frequent step, without a list of pieces.
+  // By far the most frequent step; needs no list of pieces.
   Regex::Searcher& searcher = searchers_[step.regex];
   Regex::Match match;
   std::size_t done = 0;
   for (std::size_t at = 0; at < text.size() && searcher.find(text, at, match);) {
-    if (match.begin == match.end) {  // an empty match splits nothing
+    if (match.begin == match.end) {  // an empty match does not split
       at = match.end + (match.end < text.size() ? character_bytes(text[match.end]) : 1);
       continue;
     }
@@ -88,7 +88,7 @@ void Splitter::Session::split_by_matches(std::size_t index, const Piece& piece, 
     std::size_t begin, end;
     bool match;
   };
-  // Every byte is in one part: matches, and what lies between them.
+  // Every byte is in one part: matches, and the text between them.
   std::vector<Part> parts;
   std::size_t done = 0;
   const auto add_match = [&](std::size_t begin, std::size_t end) {
@@ -135,7 +135,7 @@ void Splitter::Session::split_by_matches(std::size_t index, const Piece& piece, 
         joins = part.match && i > 0 && !after_match;
         break;
       case Behavior::merged_with_next:
-        // A match waits for what follows it, unless that is a match too.
+        // A match joins the following part, unless that is a match too.
         joins = after_match && !part.match;
         break;
     }

@@ -1,4 +1,4 @@
-// Cuts text into the pieces ("words") that the model encodes one by one: the pre_tokenizer of
+// Splits text into the pieces ("words") that the model encodes one by one: the pre_tokenizer of
 // tokenizer.json.
 #pragma once
 
@@ -15,20 +15,20 @@ namespace lamina::text {
 
 class Splitter {
  public:
-  // What ByteLevel does where it stands: nothing more, because the model takes bytes, or write
-  // every byte as a character of GPT-2's alphabet.
+  // The effect of the step ByteLevel: none, because the model reads bytes, or every byte becomes a
+  // character of GPT-2's alphabet.
   enum class Bytes { as_they_are, spelled };
 
-  // The value of the key "pre_tokenizer"; null splits nothing. Errors (class checkpoint): a type or
-  // a behavior that lamina lacks.
+  // Reads the value of the key "pre_tokenizer"; null splits nothing. Errors (class checkpoint): a
+  // type or a behavior that lamina lacks.
   Splitter(const JsonValue& json, const std::string& file, Bytes bytes);
-  // One step, by a pattern of which each match is a piece.
+  // One step, by a pattern; each match is a piece.
   Splitter(std::string_view pattern, std::string where, Regex::Dialect dialect);
 
-  // Whether the last step is ByteLevel and no other one is, so that words may be taken as bytes.
+  // True if the last step is ByteLevel and no other one is, so that words may be encoded as bytes.
   static bool ends_with_byte_level(const JsonValue& json);
 
-  // One thread's splitting of one text; const use of the splitter.
+  // The splitting of one text by one thread; const use of the splitter.
   class Session {
    public:
     using Word = std::function<void(const Piece&)>;
@@ -52,11 +52,11 @@ class Splitter {
     enum class Kind {
       regex,
       literal,
-      characters,    // of a kind
-      words,         // runs of word characters and runs of others; white space goes
+      characters,    // of one kind
+      words,         // runs of word characters and runs of others, without white space
       prefix_space,  // before a text that does not begin with one
       spell_bytes,
-      metaspace,  // spaces become `literal`, which is put before the text, too
+      metaspace,  // spaces become `literal`, which is also put before the text
     } kind;
     Behavior behavior = Behavior::isolated;
     bool invert = false;

@@ -1,4 +1,4 @@
-// The pre_tokenizer of tokenizer.json as steps of a splitter.
+// Converts the pre_tokenizer of tokenizer.json to steps of a splitter.
 #include "core/error.h"
 #include "text/characters.h"
 #include "text/hf/json_parts.h"
@@ -7,11 +7,11 @@
 namespace lamina::text {
 namespace {
 
-// ByteLevel's own pattern, that of GPT-2 (Radford et al. 2019).
+// The pattern of ByteLevel, from GPT-2 (Radford et al. 2019).
 constexpr std::string_view kByteLevelPattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-// Sequences flattened.
+// Flattens sequences.
 void flatten(const JsonValue& json, std::vector<JsonValue>& steps) {
   if (!json || json.is_null()) return;
   if (json.at("type").as_string() != "Sequence") return steps.push_back(json);
@@ -105,8 +105,8 @@ void Splitter::add_metaspace(const JsonValue& json) {
     else if (scheme.as_string() == "never")
       step.scheme = PrependScheme::never;
     else if (scheme.as_string() != "always")
-      scheme.fail(fmt::format("is {}; known are always, first and never", scheme.describe()));
-  } else if (!flag(json, "add_prefix_space", true)) {  // older files
+      scheme.fail(fmt::format("is {}; expected always, first or never", scheme.describe()));
+  } else if (!flag(json, "add_prefix_space", true)) {  // in older files
     step.scheme = PrependScheme::never;
   }
   steps_.push_back(step);
@@ -142,7 +142,7 @@ Splitter::Behavior Splitter::read_behavior(const JsonValue& json) {
   for (const auto& known : kBehaviors)
     if (json.as_string() == known.name) return known.behavior;
   json.fail(
-      fmt::format("is {}; known are Removed, Isolated, Contiguous, MergedWithPrevious and "
+      fmt::format("is {}; expected Removed, Isolated, Contiguous, MergedWithPrevious or "
                   "MergedWithNext",
                   json.describe()));
 }

@@ -87,12 +87,11 @@ std::optional<std::string> read_tokenizer_class(const std::string& directory) {
 
 std::vector<std::string> copy_tokenizer_files(const std::string& from, const std::string& to) {
   if (std::error_code ec; !fs::is_directory(from, ec))
-    throw UserError(
-        ExitCode::checkpoint,
-        {from,
-         "holds its tokenizer in one file with the model, from which lamina cannot save "
-         "it",
-         {"use the tokenizer files that were published with the model"}});
+    throw UserError(ExitCode::checkpoint,
+                    {from,
+                     "has its tokenizer in one file with the model, from which lamina cannot save "
+                     "it",
+                     {"use the tokenizer files that were published with the model"}});
   std::vector<std::string> names;
   for (const char* name :
        {"tokenizer.json", "tokenizer.model", "tekken.json", "ranks.tiktoken", "tiktoken.json",

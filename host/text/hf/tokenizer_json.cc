@@ -20,7 +20,7 @@ enum class ModelKind { bpe, unigram, word_level };
 
 ModelKind kind_of(const JsonValue& model) {
   const JsonValue type = model.find("type");
-  if (!type)  // older files
+  if (!type)  // in older files
     return model.at("vocab").is_array() ? ModelKind::unigram
            : model.find("merges")       ? ModelKind::bpe
                                         : ModelKind::word_level;
@@ -72,8 +72,8 @@ void add_token(const JsonValue& json, Pipeline& out) {
   out.add_token(std::move(token), [&](std::string what) { json.at("id").fail(std::move(what)); });
 }
 
-// Returns whether a vocabulary of all bytes has tokens that no merge makes: a text would be single
-// bytes.
+// True if a vocabulary of all bytes has tokens but no merges that make them: a text would become
+// single bytes.
 bool lacks_merges(const JsonValue& root) {
   const JsonValue model = root.at("model");
   if (kind_of(model) != ModelKind::bpe || model.at("merges").size() > 0 ||

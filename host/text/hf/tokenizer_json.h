@@ -1,4 +1,4 @@
-// Tokenizers from Hugging Face's tokenizer.json.
+// Loads tokenizers from Hugging Face's tokenizer.json.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 namespace lamina::text {
 
 // Reads `directory`/tokenizer.json and, for the names of BOS and EOS, tokenizer_config.json or
-// special_tokens_map.json. tokenizer.json alone decides about ids.
+// special_tokens_map.json. Ids come from tokenizer.json only.
 std::unique_ptr<Tokenizer> load_tokenizer_json(const std::string& directory);
 
 }  // namespace lamina::text

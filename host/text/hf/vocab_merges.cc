@@ -24,17 +24,17 @@ const publishers::TokenizerClass& class_of(const std::string& directory, const s
   throw UserError(
       ExitCode::checkpoint,
       {path,
-       name.empty() ? "is a vocabulary alone, and neither 'tokenizer_class' in "
-                      "tokenizer_config.json nor 'model_type' in config.json says how a text is "
-                      "split"
-                    : fmt::format("is of the class '{}', whose rules for splitting a text lamina "
+       name.empty() ? "is only a vocabulary, and neither 'tokenizer_class' in "
+                      "tokenizer_config.json nor 'model_type' in config.json gives the rules to "
+                      "split a text"
+                    : fmt::format("has the class '{}', whose rules for splitting a text lamina "
                                   "does not have",
                                   printable(name, 60)),
        {"save the tokenizer again as tokenizer.json: transformers' "
         "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)"}});
 }
 
-// Lines of merges.txt and their numbers in the file; the first may be its version.
+// Lines of merges.txt with their numbers in the file; the first may be its version.
 struct MergeLines {
   std::vector<std::string_view> merges;
   std::vector<std::size_t> numbers;
@@ -79,7 +79,7 @@ std::unique_ptr<Tokenizer> load_vocab_and_merges(const std::string& directory) {
     throw UserError(ExitCode::checkpoint,
                     {path,
                      "has no merges.txt beside it; expected both files of byte-level BPE",
-                     {"copy all tokenizer files from where the model was published"}});
+                     {"copy all tokenizer files of the published model"}});
   const publishers::TokenizerClass& known = class_of(directory, path);
   const JsonDocument document =
       JsonDocument::read(path, {.code = ExitCode::checkpoint, .max_bytes = kMaxPairFileBytes});
@@ -87,10 +87,9 @@ std::unique_ptr<Tokenizer> load_vocab_and_merges(const std::string& directory) {
   const std::string file = read_file(merges_path, ExitCode::checkpoint, kMaxPairFileBytes);
   const MergeLines lines = lines_of(file);
   if (lines.merges.empty())
-    throw UserError(ExitCode::checkpoint,
-                    {merges_path,
-                     "is empty: every byte of a text would be a token",
-                     {"copy the file again from where the model was published"}});
+    throw UserError(ExitCode::checkpoint, {merges_path,
+                                           "is empty: every byte of a text would be a token",
+                                           {"copy the file again from the published model"}});
   MergeTable merges = read_merge_lines(
       lines.merges, vocabulary, EqualMerges::last,
       [&](std::size_t place, std::string what, std::string note) {

@@ -13,7 +13,7 @@ void WordLevel::encode(std::string_view word, TokenSink& out) const {
   const auto id = vocabulary_.find(word);
   if (!id && !unknown_)
     user_error(ExitCode::data, "encoding text",
-               "the vocabulary has no token for '{}' and none for what is unknown; leave out such "
+               "the vocabulary has no token for '{}' and no unknown token; remove such "
                "text, or use another tokenizer",
                printable(word, 40));
   out.add(id ? *id : *unknown_, 0, word.size());

@@ -8,8 +8,8 @@
 namespace lamina::text {
 namespace {
 
-// A unit of the trie: an offset to the units of its children, the byte that leads to it, and
-// whether a string ends there; or, at the end of a string, where its replacement begins.
+// A unit of the trie: an offset to its children's units, the byte of its edge, and a flag if a
+// string ends there; or, at the end of a string, the start of its replacement.
 std::uint32_t offset_of(std::uint32_t unit) { return (unit >> 10) << ((unit & (1U << 9)) >> 6); }
 std::uint32_t label_of(std::uint32_t unit) { return unit & (1U << 31 | 0xff); }
 bool ends_string(std::uint32_t unit) { return unit >> 8 & 1; }
@@ -22,7 +22,7 @@ CharMap::CharMap(std::string_view bytes, const std::string& where) {
   if (bytes.size() < sizeof trie_bytes || trie_bytes > bytes.size() - sizeof trie_bytes ||
       trie_bytes % 4 != 0 || trie_bytes == 0)
     user_error(ExitCode::checkpoint, where,
-               "the character map of {} bytes says that its trie has {}; expected a multiple of 4 "
+               "the character map of {} bytes has a trie of {} bytes; expected a multiple of 4 "
                "that fits into it",
                bytes.size(), trie_bytes);
   units_.resize(trie_bytes / 4);
@@ -40,7 +40,7 @@ void CharMap::prefixes(std::string_view text, const Found& found) const {
     if (byte == 0 || node >= units_.size() || label_of(units_[node]) != byte) return;
     const std::uint32_t unit = units_[node];
     node ^= offset_of(unit);
-    // A string that ends inside a character is none of a map that anyone made.
+    // Published maps have no string that ends inside a character.
     const bool inside = i + 1 < text.size() && utf8_continues(text[i + 1]);
     if (!ends_string(unit) || inside) continue;
     if (node >= units_.size()) return;

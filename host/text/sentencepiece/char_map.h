@@ -1,5 +1,5 @@
-// The precompiled character map of SentencePiece: strings and what they become, as a double-array
-// trie (Darts-clone) that lies in the file. Every index in it is checked before it is followed.
+// The precompiled character map of SentencePiece: strings and their replacements, as a double-array
+// trie (Darts-clone) inside the file. Every index in it is checked before use.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@ class CharMap {
   bool empty() const { return units_.empty(); }
 
   struct Match {
-    std::size_t num_bytes = 0;  // 0: the text begins with nothing that the map has
+    std::size_t num_bytes = 0;  // 0: no string of the map matches
     std::string_view becomes = {};
   };
-  // Valid UTF-8 in, valid UTF-8 out.
+  // Input and output are valid UTF-8.
   Match longest(std::string_view text) const;
   Match shortest(std::string_view text) const;
 

@@ -18,7 +18,7 @@ namespace {
 
 using Type = SentencePieceFile::Type;
 
-// The library takes every byte that is no text for a U+FFFD of its own. Adds where they are.
+// The library replaces each invalid byte by a U+FFFD. Records their positions.
 std::string replace_invalid_bytes(std::string_view text, std::vector<std::size_t>& places) {
   std::string out;
   while (!text.empty()) {
@@ -36,7 +36,7 @@ std::string replace_invalid_bytes(std::string_view text, std::vector<std::size_t
 
 class SentencePieceTokenizer final : public Tokenizer {
  public:
-  // `source` is what the tokenizer's files are copied from.
+  // The tokenizer's files are copied from `source`.
   SentencePieceTokenizer(SentencePieceFile file, const std::string& path, std::string source,
                          const std::vector<AddedToken>& added, const TokenNames& names)
       : source_(std::move(source)),
@@ -48,7 +48,7 @@ class SentencePieceTokenizer final : public Tokenizer {
       const auto& piece = file_.pieces[i];
       const bool has_name = piece.type == Type::control || piece.type == Type::unknown;
       if (has_name &&
-          model_->find(piece.text) == static_cast<TokenId>(i))  // the last of equal ones
+          model_->find(piece.text) == static_cast<TokenId>(i))  // the last of equal pieces
         matcher_.add(piece.text, {static_cast<TokenId>(i), std::string(piece.text), false, false,
                                   false, false, true});
     }
@@ -132,7 +132,7 @@ class SentencePieceTokenizer final : public Tokenizer {
     return file_.pieces[static_cast<std::size_t>(id)];
   }
 
-  // Pieces that the file has are listed among added tokens again.
+  // Added tokens may repeat pieces of the file.
   void add(const AddedToken& token) {
     if (is_piece(token.id) && piece(token.id).text == token.content) return;
     vocab_size_ = std::max(vocab_size_, static_cast<std::int64_t>(token.id) + 1);
@@ -211,7 +211,7 @@ class SentencePieceTokenizer final : public Tokenizer {
 
   void make_bytes() const {
     SentencePieceText text(file_);
-    text.push(".", Type::normal);  // so that what follows is in the middle
+    text.push(".", Type::normal);  // so that the following token is in the middle
     bytes_.resize(static_cast<std::size_t>(vocab_size_));
     for (TokenId id = 0; id < vocab_size_; ++id) {
       std::string& bytes = bytes_[static_cast<std::size_t>(id)];

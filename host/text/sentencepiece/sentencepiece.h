@@ -1,4 +1,4 @@
-// Tokenizers from SentencePiece's tokenizer.model.
+// Loads tokenizers from SentencePiece's tokenizer.model.
 #pragma once
 
 #include <memory>
@@ -10,11 +10,11 @@
 
 namespace lamina::text {
 
-// Reads `directory`/tokenizer.model and what the files beside it add: tokens of
-// tokenizer_config.json and added_tokens.json, names, and whether a text gets BOS and EOS.
+// Reads `directory`/tokenizer.model and the files beside it: tokens of tokenizer_config.json and
+// added_tokens.json, names, and the switches for BOS and EOS.
 std::unique_ptr<Tokenizer> load_sentencepiece(const std::string& directory);
 
-// Of a model that another file holds, at `path`.
+// For a model inside another file, at `path`.
 std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(SentencePieceFile file,
                                                         const std::string& path,
                                                         const TokenNames& names);

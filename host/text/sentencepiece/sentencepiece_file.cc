@@ -19,13 +19,13 @@ using File = SentencePieceFile;
 
 constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
 
-// The fields of one message, one after the other.
+// The fields of one message in order.
 class Fields {
  public:
   Fields(std::string_view bytes, std::size_t first_byte, const std::string& path)
       : bytes_(bytes), first_byte_(first_byte), path_(path) {}
 
-  // False at the end. After it `number` and `kind` are those of the field.
+  // False at the end. Otherwise sets `number` and `kind` of the field.
   bool next() {
     if (at_ == bytes_.size()) return false;
     field_at_ = at_;
@@ -71,7 +71,7 @@ class Fields {
         ExitCode::checkpoint,
         {path_,
          fmt::format("is not a SentencePiece model: byte {} has {}", first_byte_ + field_at_, what),
-         {"copy the file again from where the model was published"}});
+         {"copy the file again from the published model"}});
   }
 
   std::uint64_t number = 0;
@@ -80,7 +80,7 @@ class Fields {
  private:
   void expect(unsigned wanted, std::string_view what) const {
     if (kind != wanted)
-      fail(fmt::format("a field of the kind {}; field {} holds {}", kind, number, what));
+      fail(fmt::format("a field of the kind {}; expected field {} with {}", kind, number, what));
   }
   std::uint64_t varint() {
     std::uint64_t value = 0;
@@ -117,7 +117,7 @@ File::Piece read_piece(Fields fields) {
     } else if (fields.number == 3) {
       const std::uint64_t type = fields.integer();
       if (type < 1 || type > 6)
-        fields.fail(fmt::format("a piece of the type {}; 1 to 6 are known", type));
+        fields.fail(fmt::format("a piece of the type {}; expected 1 to 6", type));
       out.type = static_cast<File::Type>(type);
     } else {
       fields.skip();
@@ -127,14 +127,14 @@ File::Piece read_piece(Fields fields) {
 }
 
 void read_trainer(Fields fields, File& out) {
-  // Negative ids are numbers of 64 bits.
+  // Negative ids are 64-bit numbers.
   const auto id = [&fields] { return static_cast<std::int64_t>(fields.integer()); };
   while (fields.next()) {
     switch (fields.number) {
       case 3: {
         const std::uint64_t model = fields.integer();
         if (model < 1 || model > 4)
-          fields.fail(fmt::format("a model of the type {}; 1 to 4 are known", model));
+          fields.fail(fmt::format("a model of the type {}; expected 1 to 4", model));
         out.model = static_cast<File::Model>(model);
         break;
       }
@@ -210,8 +210,8 @@ void check_pieces(const File& file, const RefusePiece& refuse) {
     unknown += piece.type == File::Type::unknown;
     if (piece.type != File::Type::byte) continue;
     const auto byte = byte_of_token(piece.text);
-    if (!byte) refuse_piece("is of the type byte; such pieces are spelled <0x00> to <0xFF>");
-    if (!file.byte_fallback) refuse_piece("is of the type byte, but byte_fallback is off");
+    if (!byte) refuse_piece("has the type byte; such pieces are spelled <0x00> to <0xFF>");
+    if (!file.byte_fallback) refuse_piece("has the type byte, but byte_fallback is off");
     bytes.insert(*byte);
   }
   if (unknown != 1)
@@ -256,7 +256,7 @@ SentencePieceFile make_sentencepiece_file(const std::vector<SentencePieceFile::P
                                           const RefusePiece& refuse) {
   File out;
   out.may_repeat = true;
-  out.bytes.reserve(64);  // moving a string that lies in the object itself would move its text
+  out.bytes.reserve(64);  // moving a short string, stored in the object, would move its text
   for (const File::Piece& piece : pieces) {
     out.bytes += piece.text;
     out.byte_fallback = out.byte_fallback || piece.type == File::Type::byte;

@@ -28,7 +28,7 @@ struct SentencePieceFile {
 
   std::string bytes;  // the file
   std::vector<Piece> pieces;
-  bool may_repeat = false;  // pieces may be equal; the last of them is found in a text
+  bool may_repeat = false;  // pieces may be equal; a lookup finds the last of them
   Model model = Model::unigram;
   bool byte_fallback = false;
   bool treat_whitespace_as_suffix = false;
@@ -40,17 +40,17 @@ struct SentencePieceFile {
   bool escape_whitespaces = true;
 };
 
-// Errors (class checkpoint): what is no such file, with the byte where; pieces that are empty,
-// twice there or not UTF-8; a score that is no number; no unknown piece, or several; byte pieces
-// that lack or that nobody asked for; models other than BPE and Unigram.
+// Errors (class checkpoint): an invalid file, with the position; pieces that are empty, duplicate
+// or not UTF-8; a score that is not a number; no unknown piece, or several; byte pieces that are
+// missing or not enabled; models other than BPE and Unigram.
 SentencePieceFile read_sentencepiece(const std::string& path);
 SentencePieceFile parse_sentencepiece(std::string bytes, const std::string& path);
 
 // Throws the error of a piece, or of all pieces together.
 using RefusePiece = std::function<void(std::optional<std::size_t> piece, std::string what)>;
 
-// Copies a vocabulary of another format, in which pieces may be equal; byte_fallback is on where it
-// has bytes. Errors: those of pieces above, through `refuse`.
+// Copies a vocabulary of another format, in which pieces may be equal; byte_fallback is on if it
+// has bytes. Errors: the errors of pieces above, through `refuse`.
 SentencePieceFile make_sentencepiece_file(const std::vector<SentencePieceFile::Piece>& pieces,
                                           const RefusePiece& refuse);
 

@@ -21,7 +21,7 @@ namespace {
 using Type = SentencePieceFile::Type;
 using Tokens = std::vector<std::pair<std::string_view, TokenId>>;
 
-// How much worse than the worst piece a character is that no piece holds.
+// The score of a character that is in no piece is the worst piece's minus this.
 constexpr float kUnknownPenalty = 10;
 
 Vocabulary all_pieces(const SentencePieceFile& file, const std::string& path) {
@@ -30,12 +30,12 @@ Vocabulary all_pieces(const SentencePieceFile& file, const std::string& path) {
   return Vocabulary(tokens, Vocabulary::Form::text, path);
 }
 
-// Pieces that text can become: the others (control, unknown, byte) have names, not text.
+// True for pieces that text can become: the others (control, unknown, byte) have names, not text.
 bool is_text(Type type) {
   return type == Type::normal || type == Type::user_defined || type == Type::unused;
 }
 
-// What both have in common: pieces by id, and what becomes of unknown text.
+// The common base of both models: pieces by id, and the encoding of unknown text.
 class Pieces : public WordModel {
  public:
   Pieces(const SentencePieceFile& file, const std::string& path)
@@ -51,7 +51,7 @@ class Pieces : public WordModel {
       if (!ids.insert_or_assign(token(id), id).second && !file.may_repeat)
         throw UserError(ExitCode::checkpoint,
                         {path,
-                         fmt::format("piece {} ('{}') is there twice; each piece is there once", i,
+                         fmt::format("piece {} ('{}') is a duplicate; pieces must differ", i,
                                      printable(piece.text, 40)),
                          {}});
     }
@@ -71,7 +71,7 @@ class Pieces : public WordModel {
     const auto found = texts_.find(text);
     return found == texts_.end() ? std::nullopt : std::optional(found->second);
   }
-  // Unknown text is bytes, or one token for all of a run.
+  // Unknown text becomes bytes, or one token for a whole run.
   void add(std::string_view word, TokenId id, Span span, bool& after_unknown,
            TokenSink& out) const {
     if (id != unknown_) {
@@ -101,7 +101,7 @@ class Pieces : public WordModel {
 class BpePieces final : public Pieces {
  public:
   BpePieces(const SentencePieceFile& file, const std::string& path) : Pieces(file, path) {
-    // Better scores merge first; equal ones from the left.
+    // Higher scores merge first; equal ones from the left.
     std::vector<float> scores;
     for (const auto& piece : file.pieces) scores.push_back(piece.score);
     std::sort(scores.begin(), scores.end(), std::greater<>());
@@ -133,11 +133,11 @@ class BpePieces final : public Pieces {
       at += length;
       parts.push_back({whole > 0 ? kFrozen : 0, static_cast<std::uint32_t>(at)});
     }
-    // How pieces that must not come out were made.
+    // The parts of pieces that must not be in the result.
     std::unordered_map<std::string_view, std::size_t> left_bytes;
     merge_parts(parts, [&](const MergePart& left, const MergePart& right, std::uint32_t begin) {
       if (left.id == kFrozen || right.id == kFrozen) return FoundMerge{};
-      // What is longer than every piece is not looked up: its hash would cost its length.
+      // Text longer than every piece is not looked up: hashing it would cost its length.
       if (right.end - begin > longest_) return FoundMerge{};
       const std::string_view merged = word.substr(begin, right.end - begin);
       const auto id = find_text(merged);
@@ -154,9 +154,9 @@ class BpePieces final : public Pieces {
   }
 
  private:
-  static constexpr TokenId kFrozen = 1;  // the id of a part that does not merge; others are 0
+  static constexpr TokenId kFrozen = 1;  // the id of a part that does not merge; other parts have 0
 
-  // Pieces of the type unused come apart again.
+  // Splits pieces of the type unused again.
   void add_apart(std::string_view word, Span whole,
                  const std::unordered_map<std::string_view, std::size_t>& left_bytes,
                  bool& after_unknown, TokenSink& out) const {
@@ -199,11 +199,11 @@ class UnigramPieces final : public Pieces {
     trie_ = TokenTrie(std::move(tokens));
   }
 
-  // Sums and comparisons in float32 from left to right, and of equal sums the first, as in the
-  // library: other sums choose other pieces.
+  // Sums and comparisons are in float32 from left to right, and the first of equal sums counts, as
+  // in the library: other sums would choose other pieces.
   void encode(std::string_view word, TokenSink& out) const override {
     std::vector<Cut> cuts(word.size() + 1);
-    std::size_t frontier = 0;  // the largest end that was reached
+    std::size_t frontier = 0;  // the largest end reached
     for (std::size_t at = 0; at < word.size();) {
       restart_sums(cuts, at, frontier);
       const float here = cuts[at].score;
@@ -231,15 +231,15 @@ class UnigramPieces final : public Pieces {
   }
 
  private:
-  // The best way to cut the word up to a byte, by its last piece.
+  // The best split of the word up to a byte, by its last piece.
   struct Cut {
     float score = 0;
     TokenId id = -1;
     std::size_t begin = std::string_view::npos;  // npos: not reached
   };
 
-  // Sums of long words begin again at 0 where they are past this, as in the library: a float32 has
-  // no digits left for the differences of scores there.
+  // Sums of long words restart at 0 beyond this limit, as in the library: there a float32 has no
+  // digits left for the differences of scores.
   static void restart_sums(std::vector<Cut>& cuts, std::size_t at, std::size_t frontier) {
     constexpr float kLargestSum = 100'000;
     const float here = cuts[at].score;
@@ -249,7 +249,7 @@ class UnigramPieces final : public Pieces {
       if (cuts[i].begin != std::string_view::npos) cuts[i].score -= here;
   }
 
-  // User-defined pieces win, the longer the more.
+  // User-defined pieces win, longer ones first.
   float score(TokenId id, std::size_t num_bytes) const {
     return type(id) == Type::user_defined
                ? static_cast<float>(0.1 * static_cast<double>(num_bytes - 1))

@@ -1,5 +1,5 @@
-// The models of SentencePiece (Kudo & Richardson 2018), BPE and Unigram, as the library computes
-// them: pieces are merged by score, numbers are of 32 bits, user-defined pieces always count.
+// The models of SentencePiece (Kudo & Richardson 2018), BPE and Unigram, computed as in the
+// library: pieces are merged by score, numbers have 32 bits, user-defined pieces always count.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace lamina::text {
 
-// `path` for errors (class checkpoint): a piece that is there twice.
+// `path` is for errors (class checkpoint): a duplicate piece.
 std::unique_ptr<WordModel> make_sentencepiece_model(const SentencePieceFile& file,
                                                     const std::string& path);
 

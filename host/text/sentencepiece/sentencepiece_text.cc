@@ -85,7 +85,7 @@ SentencePieceText::SentencePieceText(const SentencePieceFile& file)
       strips_(file.add_dummy_prefix || file.remove_extra_whitespaces),
       strips_all_(file.remove_extra_whitespaces) {}
 
-// Every byte that no character begins with is U+FFFD.
+// Every byte that does not begin a character becomes U+FFFD.
 std::string SentencePieceText::bytes_of_run(bool more_may_come) {
   std::string out;
   std::string_view rest = bytes_;
@@ -110,7 +110,7 @@ std::string SentencePieceText::push(std::string_view piece, SentencePieceFile::T
     return bytes_of_run(true);
   }
   std::string out = bytes_of_run(false);
-  // Only the first space of the text was put there, or none may be.
+  // Only the first space of the text was added, if any.
   if (seen_space_ || any_text_) at_begin_ = false;
   seen_space_ = false;
   if (type == Type::control) return out;

@@ -1,4 +1,4 @@
-// How SentencePiece prepares a text, and how it puts one together from pieces.
+// Prepares text for SentencePiece, and joins pieces to text.
 #pragma once
 
 #include <deque>
@@ -13,18 +13,18 @@
 
 namespace lamina::text {
 
-// "\u2581": what spaces become.
+// "\u2581": the symbol for a space.
 inline constexpr std::string_view kSpaceSymbol = "\xe2\x96\x81";
 
 class SentencePieceNormalizer {
  public:
   // Errors (class checkpoint): a character map of a wrong size.
   SentencePieceNormalizer(const SentencePieceFile& file, const std::string& path);
-  // Where in a text (sorted) a U+FFFD stands for a byte that was none: the map does not apply.
+  // Positions in a text (sorted) of U+FFFD for invalid bytes: the map does not apply to them.
   using Broken = std::vector<const char*>;
 
-  // `text` must be valid UTF-8; user-defined pieces in it stay as they are. `owner` holds what the
-  // result is borrowed from.
+  // `text` must be valid UTF-8; user-defined pieces in it stay unchanged. `owner` stores the text
+  // that the result borrows.
   Piece normalize(const Piece& text, const Broken& broken, std::deque<Rewriter>& owner) const;
 
  private:
@@ -40,7 +40,7 @@ class SentencePieceNormalizer {
   bool suffix_, dummy_, remove_extra_, escape_;
 };
 
-// Pieces back to text, for ids that come one by one.
+// Converts pieces back to text, for ids that arrive one by one.
 class SentencePieceText final {
  public:
   explicit SentencePieceText(const SentencePieceFile& file);

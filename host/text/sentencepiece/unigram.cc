@@ -11,7 +11,7 @@
 namespace lamina::text {
 namespace {
 
-// How much worse than the worst token a character is that no token holds.
+// The score of a character that is in no token is the worst token's minus this.
 constexpr double kUnknownPenalty = 10;
 
 // ["<unk>", 0.0]
@@ -55,7 +55,7 @@ void Unigram::read_scores(const JsonValue& json) {
   trie_ = TokenTrie(std::move(tokens));
 }
 
-// Of equal tokens the last has the name, as in the reference.
+// The last of equal tokens has the name, as in the reference.
 std::optional<TokenId> Unigram::find(std::string_view token) const {
   const auto [length, id] = trie_.longest(token);
   return length == token.size() && length > 0 ? std::optional(id) : std::nullopt;
@@ -77,7 +77,7 @@ void Unigram::add(std::string_view word, std::size_t begin, std::size_t end, Tok
 }
 
 void Unigram::encode(std::string_view word, TokenSink& out) const {
-  // The best way to cut the word up to each of its bytes, by its last token.
+  // The best split of the word up to each of its bytes, by its last token.
   struct Cut {
     double score = 0;
     std::size_t begin = std::string_view::npos;  // npos: not reached
@@ -99,14 +99,14 @@ void Unigram::encode(std::string_view word, TokenSink& out) const {
     if (!has_character) {
       if (!unknown_)
         user_error(ExitCode::data, "encoding text",
-                   "the vocabulary has no token for '{}' and no unk_id; leave out such text, or "
+                   "the vocabulary has no token for '{}' and no unk_id; remove such text, or "
                    "use another tokenizer",
                    printable(word.substr(at, length)));
       consider(length, unknown_score_, true);
     }
     at += length;
   }
-  // From the end; runs of unknown characters are one token.
+  // From the end; a run of unknown characters is one token.
   std::vector<Span> tokens;
   bool after_unknown = false;
   for (std::size_t end = word.size(); end > 0;) {

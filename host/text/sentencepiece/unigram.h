@@ -1,5 +1,5 @@
-// The model "Unigram" of tokenizer.json (Kudo 2018): of all ways to cut a word into tokens the one
-// with the largest sum of scores, found by Viterbi's algorithm.
+// The model "Unigram" of tokenizer.json (Kudo 2018): the split of a word into tokens with the
+// largest sum of scores, found by Viterbi's algorithm.
 #pragma once
 
 #include <array>
@@ -13,8 +13,8 @@ namespace lamina::text {
 
 class Unigram final : public WordModel {
  public:
-  // The value of the key "model". Errors (class checkpoint): what is not a token and its score, a
-  // score that is not a number, an unk_id outside the vocabulary.
+  // Reads the value of the key "model". Errors (class checkpoint): an entry that is not a token and
+  // its score, a score that is not a number, an unk_id outside the vocabulary.
   explicit Unigram(const JsonValue& model);
 
   std::size_t num_ids() const override { return vocabulary_.num_ids(); }

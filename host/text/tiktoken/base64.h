@@ -1,4 +1,4 @@
-// Base64 (RFC 4648): how files of text hold bytes.
+// Base64 (RFC 4648), which represents bytes in text files.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,8 @@
 
 namespace lamina::text {
 
-// The bytes, or nothing where `text` is not whole groups of four of the standard alphabet.
+// The decoded bytes, or nothing if `text` is not whole groups of four characters of the standard
+// alphabet.
 std::optional<std::string> base64_decode(std::string_view text);
 
 }  // namespace lamina::text

@@ -19,13 +19,14 @@ RankedBpe::RankedBpe(std::span<const std::string_view> tokens, const std::string
           ExitCode::checkpoint,
           {path,
            fmt::format("has no token for the byte 0x{:02x}; it must have all 256", byte),
-           {"copy the file again from where it was published"}});
+           {"copy the published file again"}});
     bytes_[byte] = *id;
   }
 }
 
 void RankedBpe::encode(std::string_view word, TokenSink& out) const {
-  if (const auto id = find(word)) return out.add(*id, 0, word.size());  // before any merge
+  if (const auto id = find(word))
+    return out.add(*id, 0, word.size());  // takes precedence over merges
   if (word.size() >= FoundMerge::kNone)
     user_error(ExitCode::data, "encoding text", "a word of {} bytes; at most 4 GiB are possible",
                word.size());
@@ -34,7 +35,7 @@ void RankedBpe::encode(std::string_view word, TokenSink& out) const {
     parts.push_back(
         {bytes_[static_cast<unsigned char>(word[i])], static_cast<std::uint32_t>(i + 1)});
   merge_parts(parts, [&](const MergePart&, const MergePart& right, std::uint32_t begin) {
-    // A piece longer than every token is not looked up: its hash would cost its length.
+    // A piece longer than every token is not looked up: hashing it would cost its length.
     if (right.end - begin > longest_) return FoundMerge{};
     const auto id = find(word.substr(begin, right.end - begin));
     return id ? FoundMerge{static_cast<std::uint32_t>(*id), *id} : FoundMerge{};

@@ -1,5 +1,5 @@
-// Byte-pair encoding of tiktoken: the rank of a token is its id, and a word that is a token is that
-// token.
+// Byte-pair encoding of tiktoken: the rank of a token is its id, and a word that is a token becomes
+// that token.
 #pragma once
 
 #include <span>
@@ -13,8 +13,8 @@ namespace lamina::text {
 
 class RankedBpe final : public WordModel {
  public:
-  // `tokens` by id: bytes, empty where an id has no token. `path` for errors (class checkpoint): a
-  // byte without a token.
+  // `tokens` by id: bytes, empty for an id without a token. `path` is for errors (class
+  // checkpoint): a byte without a token.
   RankedBpe(std::span<const std::string_view> tokens, const std::string& path);
 
   std::size_t num_ids() const override { return vocabulary_.num_ids(); }

@@ -14,7 +14,7 @@
 namespace lamina::text {
 namespace {
 
-// Far above any in use: it bounds the names that a small file can ask for.
+// Far above any in use: bounds the number of names that a small file can request.
 constexpr std::int64_t kMaxSpecialTokens = 1 << 16;
 
 struct Sizes {
@@ -33,7 +33,7 @@ Sizes read_sizes(const JsonValue& config) {
   return {ids, read("default_num_special_tokens", 0, std::min(ids, kMaxSpecialTokens))};
 }
 
-// The tokens of the ids after the special ones, by id.
+// The tokens after the special ones, by id.
 std::vector<std::string> read_ranked_tokens(const JsonValue& vocab, const Sizes& sizes) {
   std::vector<std::string> out(static_cast<std::size_t>(sizes.special));
   for (const JsonValue entry : vocab.elements()) {
@@ -49,8 +49,8 @@ std::vector<std::string> read_ranked_tokens(const JsonValue& vocab, const Sizes&
   }
   if (static_cast<std::int64_t>(out.size()) < sizes.ids)
     vocab.fail(
-        fmt::format("has {} tokens; expected at least {}, those of default_vocab_size "
-                    "without the special ones",
+        fmt::format("has {} tokens; expected at least {}, which is default_vocab_size "
+                    "without the special tokens",
                     vocab.size(), sizes.ids - sizes.special));
   return out;
 }

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kMaxRankFileBytes = std::size_t{256} << 20;
 
-// One line, "IQ== 0".
+// Parses one line, "IQ== 0".
 std::pair<std::string, std::int64_t> read_line(std::string_view line, const std::string& where) {
   const std::size_t space = line.find(' ');
   std::int64_t rank = -1;
@@ -33,7 +33,7 @@ std::pair<std::string, std::int64_t> read_line(std::string_view line, const std:
                    fmt::format("'{}' is not a token in base64 and its rank, from 0 to {}, eg "
                                "\"IQ== 0\"",
                                printable(line, 40), kMaxIds - 1),
-                   {"copy the file again from where it was published"}});
+                   {"copy the published file again"}});
 }
 
 std::unique_ptr<RankedBpe> read_ranks(const std::string& path) {
@@ -91,9 +91,9 @@ std::unique_ptr<Tokenizer> load_tiktoken_model(const std::string& directory) {
   if (!known)
     throw UserError(ExitCode::checkpoint,
                     {path,
-                     name.empty() ? "has ranks alone, and no 'tokenizer_class' in "
-                                    "tokenizer_config.json says how a text is split"
-                                  : fmt::format("is of the class '{}', whose rules for splitting a "
+                     name.empty() ? "has only ranks, and no 'tokenizer_class' in "
+                                    "tokenizer_config.json gives the rules to split a text"
+                                  : fmt::format("has the class '{}', whose rules for splitting a "
                                                 "text lamina does not have",
                                                 printable(name, 60)),
                      {"save the tokenizer as tokenizer.json, or as ranks.tiktoken with a "
@@ -115,7 +115,7 @@ std::unique_ptr<Tokenizer> load_tiktoken_model(const std::string& directory) {
                   true};
   }
   for (AddedToken& token : read_added_tokens(directory)) {
-    token.normalized = false;  // the class looks for all of them in the text as it is
+    token.normalized = false;  // the class searches for all of them in the unchanged text
     tokens.insert_or_assign(token.id, std::move(token));
   }
   for (const auto& [id, token] : tokens)
