@@ -162,14 +162,14 @@ TEST(DecodeErrors, DamagedTokenizerFilesAreNamed) {
 
 TEST(VerifyErrors, ACaseNeedsItsNumbersAndDisagreementExitsWithThree) {
   Workplace w;
-  const std::string right = "a directory with golden.safetensors and golden.json would be right";
+  const std::string right = "expected a directory with golden.safetensors and golden.json";
   w.expect({{"verify", "nowhere"}, 4, {"nowhere: no such directory; " + right}});
   w.expect({{"verify", "text.txt"}, 4, {"text.txt: is not a directory; " + right}});
   fs::create_directory(w.path("empty"));
-  w.expect(
-      {{"verify", "empty"},
-       4,
-       {"empty: holds no golden case: neither golden.safetensors nor golden.json", "it is empty"}});
+  w.expect({{"verify", "empty"},
+            4,
+            {"empty: is not a golden case: it has neither golden.safetensors nor golden.json",
+             "it is empty"}});
   fs::path from = golden_model("llama3_gqa");
   fs::create_directory(w.path("case"));
   for (const char* file : {"model.safetensors", "golden.safetensors", "golden.json"})

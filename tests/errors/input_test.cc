@@ -82,15 +82,15 @@ TEST(Faults, F10ACaseThatHoldsNothingDoesNotAgree) {
                           [&](const io::TensorSpec&) { return std::as_bytes(std::span(ids)); });
   };
   write("input_ids", good, {1, 3});
-  w.expect({{"verify", "m"}, 4, {"m/golden.safetensors: holds nothing to compare with"}});
+  w.expect({{"verify", "m"}, 4, {"m/golden.safetensors: contains nothing to compare"}});
   write("input_ids", bad, {1, 3});
   w.expect({{"verify", "m"},
             4,
-            {"tensor 'input_ids' holds the id 163 at element 1; ids of this vocabulary are 0 to "
+            {"tensor 'input_ids' has the id 163 at element 1; ids of this vocabulary are 0 to "
              "162"}});
   write("input_ids", good, {3});
   w.expect(
-      {{"verify", "m"}, 4, {"tensor 'input_ids' is [3]; expected 2 dims with something in each"}});
+      {{"verify", "m"}, 4, {"tensor 'input_ids' is [3]; expected 2 dims, none of them empty"}});
 }
 
 TEST(Faults, F14AFifoIsRefusedWhereAFileIsMeant) {

@@ -8,7 +8,7 @@
 namespace lamina::inspect {
 namespace {
 
-// Lowers the share of every input that `value` is made of.
+// Lowers the share of every input that `value` depends on.
 void mark(const Graph& graph, ValueId value, double share, std::vector<double>& shares) {
   std::vector<ValueId> open{value};
   std::vector<bool> seen(graph.values().size());
@@ -32,7 +32,7 @@ std::vector<double> used_shares(const Graph& graph) {
   for (const Node& node : graph.nodes()) {
     if (node.op->code == OpCode::scan || node.op->code == OpCode::custom) {
       std::vector<double> inner = used_shares(*node.body());
-      std::size_t next = 0;  // the operands that are there
+      std::size_t next = 0;  // index among the present operands
       for (ValueId v : node.inputs)
         if (v != kNoValue && inner[next++] < 1) mark(graph, v, inner[next - 1], shares);
       continue;

@@ -12,7 +12,7 @@ namespace {
 
 using decoder::Input;
 
-// How many keys a query may use at most by the mask `v`; 0 = any number, or not a mask.
+// Maximum number of keys that a query may use with the mask `v`; 0 = any number, or not a mask.
 std::int64_t keys_kept(const Graph& graph, ValueId v) {
   if (v == kNoValue || graph.value(v).node == kNoNode) return 0;
   const Node& mask = graph.node(graph.value(v).node);
@@ -20,7 +20,7 @@ std::int64_t keys_kept(const Graph& graph, ValueId v) {
   return with_node_view(graph, mask, mask.op->def->cost.keys_kept);
 }
 
-// What is read of a graph input: all of it, or if it is only looked up the rows that are.
+// Bytes read from a graph input: all of it, or the rows that are looked up if it is only looked up.
 double read_bytes(const Graph& graph, ValueId input) {
   const auto all = static_cast<double>(graph.type(input).bytes());
   double looked_up = 0;
@@ -43,7 +43,7 @@ double read_bytes(const Graph& graph, ValueId input) {
   return std::min(looked_up, all);
 }
 
-// Whether a state has a slot for every token; others are read whole.
+// True if a state has a slot for every token; other states are read completely.
 bool grows(const decoder::StateTensor& state) {
   switch (state.kind) {
     case registry::StateKind::recurrent:
@@ -61,7 +61,7 @@ bool multiplies_two_operands(OpCode code) {
          code == OpCode::cross_entropy;
 }
 
-// The work, and which outputs depend on what learns.
+// The work of the backward pass; also computes the outputs that depend on learned inputs.
 double backward_flops(const Graph& graph, const std::vector<bool>& learns,
                       std::vector<bool>& outputs) {
   std::vector<bool> depends(graph.values().size());
@@ -75,7 +75,7 @@ double backward_flops(const Graph& graph, const std::vector<bool>& learns,
     if (node.op->code == OpCode::scan) {
       const auto consts = static_cast<std::size_t>(node.int_attr("num_consts")),
                  carries = static_cast<std::size_t>(node.int_attr("num_carries"));
-      // What one layer learns, the next depends on. Nearly all layers are such.
+      // The next layer depends on the parameters of the one before it. Nearly all layers do.
       double layer = 0;
       for (bool settled = false; !settled;) {
         settled = true;

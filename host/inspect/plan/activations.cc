@@ -1,4 +1,4 @@
-// Memory and repeated work of each rematerialisation policy, from compiled training graphs.
+// Memory and recomputation of each rematerialisation policy, from compiled training graphs.
 #include <algorithm>
 #include <set>
 
@@ -14,7 +14,7 @@
 namespace lamina::inspect {
 namespace {
 
-// Inputs that say what d loss is: nothing of a forward pass depends on them.
+// Inputs with the gradient of the loss: the forward pass does not depend on them.
 std::vector<bool> seeds_of(const decoder::ModelGraph& graph) {
   std::vector<bool> out;
   for (const decoder::InputRole& input : graph.inputs) {
@@ -26,7 +26,7 @@ std::vector<bool> seeds_of(const decoder::ModelGraph& graph) {
   return out;
 }
 
-// The first node that combines what depends on a seed with anything else; -1 if there is none.
+// The first node that combines a seed's dependents with other values; -1 if there is none.
 int first_of_backward(const Graph& graph, const std::vector<bool>& seeds) {
   std::vector<bool> depends(graph.values().size());
   for (std::size_t i = 0; i < seeds.size(); ++i) depends[graph.inputs()[i].value] = seeds[i];
@@ -41,7 +41,7 @@ int first_of_backward(const Graph& graph, const std::vector<bool>& seeds) {
   return -1;
 }
 
-// What lives across the place where the backward pass begins.
+// Bytes of values that are live when the backward pass begins.
 std::int64_t kept_bytes(const Program& program, const std::vector<bool>& seeds) {
   const int backward = first_of_backward(program.graph(), seeds);
   std::int64_t bytes = 0;
@@ -61,14 +61,14 @@ std::vector<RematCost> plan_activations(const decoder::Model& model, const PlanO
   const std::set<std::string> tags = autodiff::tags_in(loss.graph);
 
   struct Measured {
-    std::vector<bool> kept;  // of the tags there are, and all that has none
+    std::vector<bool> kept;  // the model's tags, and all values without a tag
     RematCost cost;
     double flops = 0;
   };
   std::vector<Measured> all;
   for (train::RematPolicy policy : train::remat_policies()) {
     bool chosen = options.remat && options.remat->name == policy.name;
-    if (chosen) policy = *options.remat;  // with the tags of the run
+    if (chosen) policy = *options.remat;  // with the run's tags
     if (policy.name == "custom" && !chosen) continue;
     autodiff::SavePolicy saves = policy.save_policy();
     std::vector<bool> kept{saves("")};
@@ -90,7 +90,7 @@ std::vector<RematCost> plan_activations(const decoder::Model& model, const PlanO
     known->cost.chosen |= chosen;
   }
 
-  // Tags may differ where nothing else does: what is kept and not wanted costs nothing.
+  // Tags may differ without any other difference: an unused kept value costs nothing.
   for (std::size_t i = 0; i < all.size(); ++i)
     for (std::size_t j = all.size(); --j > i;) {
       if (all[j].flops != all[i].flops || all[j].cost.arena_bytes != all[i].cost.arena_bytes ||

@@ -17,7 +17,7 @@ namespace {
 
 using decoder::Parameter;
 
-// How much of each parameter one token uses; 0 for those that only training reads.
+// The share of each parameter that one token uses; 0 for parameters that only training reads.
 std::vector<double> shares_by_parameter(const decoder::Model& model) {
   decoder::ModelGraph token = model.forward_graph({});
   std::vector<double> by_input = used_shares(token.graph);
@@ -99,7 +99,7 @@ std::vector<StackPart> stack_parts(const decoder::Model& model, const std::vecto
   std::vector<std::pair<std::int64_t, std::int64_t>> by_layer(
       static_cast<std::size_t>(model.stack().num_layers()));
   std::vector<StackPart> before, after;
-  bool in_layers = false;  // parameters stand in the order of the stack
+  bool in_layers = false;  // parameters are in the order of the stack
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Parameter& p = parameters[i];
     if (is_integer(p) || shares[i] == 0) continue;
@@ -116,7 +116,7 @@ std::vector<StackPart> stack_parts(const decoder::Model& model, const std::vecto
   std::vector<StackPart> out = std::move(before);
   for (const decoder::StackSegment& segment : model.stack().segments) {
     StackPart part{layers_text(segment.first_layer, segment.num_layers()), {}, 0, 0, {}};
-    // Neighbours of one kind are told together: "{local x 5, global} x 10".
+    // Adjacent layers of one kind are combined: "{local x 5, global} x 10".
     std::vector<std::pair<std::string, int>> runs;
     for (std::size_t p = 0; p < segment.unit.size(); ++p) {
       std::string kind = describe(model, segment.unit[p]);
@@ -145,7 +145,7 @@ std::vector<StackPart> stack_parts(const decoder::Model& model, const std::vecto
   return out;
 }
 
-// What decoding with `capacity` tokens keeps.
+// The size of the decode state with `capacity` tokens.
 decoder::StateSize state_size(std::int64_t capacity) {
   return {capacity, std::min(decode::SessionOptions{}.call_tokens, capacity)};
 }
@@ -173,7 +173,7 @@ std::string_view kind_of(const decoder::StateTensor& state) {
 
 std::vector<StateUse> state_uses(const decoder::Model& model, DType dtype) {
   if (!model.is_autoregressive()) return {};
-  // Two lengths, beyond every window where there can be any: the difference is what tokens cost.
+  // Two lengths, beyond every window if possible: the difference is the cost of tokens.
   const registry::EmbedSpec& embed = model.options().embed;
   const std::int64_t longest =
       embed.positions == registry::Positions::learned ? embed.max_positions : std::int64_t{1} << 26;
@@ -183,7 +183,7 @@ std::vector<StateUse> state_uses(const decoder::Model& model, DType dtype) {
   struct Bytes {
     double per_token = 0, fixed = 0;
   };
-  std::map<std::pair<std::string_view, std::int64_t>, Bytes> by_layer;  // and kind
+  std::map<std::pair<std::string_view, std::int64_t>, Bytes> by_layer;  // key: layer and kind
   for (std::size_t i = 0; i < at.size(); ++i) {
     double slope =
         static_cast<double>(later[i].bytes() - at[i].bytes()) / static_cast<double>(more);
@@ -211,7 +211,7 @@ WorkPerToken work_of(const decoder::Model& model, const PlanOptions& options) {
   decoder::ModelGraph trained = model.loss_graph(shape, {.training = true, .aux = true});
   out.train_flops =
       kTrainingFactor * required_flops(trained.graph) / static_cast<double>(options.tokens);
-  // The backward pass leaves out what only frozen parameters need.
+  // The backward pass skips work that only frozen parameters need.
   const bool frozen = std::ranges::any_of(model.parameters().all(),
                                           [](const Parameter& p) { return p.learning.frozen; });
   if (frozen) {

@@ -1,4 +1,4 @@
-// Bytes of weights, moments and gradients of a training run, and of what else it holds.
+// Bytes of weights, moments, gradients and other memory of a training run.
 #include "inspect/plan/model_plan.h"
 #include "train/checkpoint/snapshot.h"
 #include "train/loop/train_step.h"

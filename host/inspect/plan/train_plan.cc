@@ -27,15 +27,15 @@ std::size_t validation_bytes(const decoder::Model& model, const config::RunConfi
 }
 
 std::int64_t max_checkpoints(const config::RunConfig& run) {
-  // The one that is written, before one of those that are kept is removed.
+  // The checkpoint being written exists before one of the kept ones is removed.
   const std::int64_t kept = run.checkpoint.keep + (run.checkpoint.keep_best ? 1 : 0);
   const std::int64_t every = run.checkpoint.every_steps;
   std::int64_t written = every > 0 ? (run.train.steps + every - 1) / every : 1;
-  if (run.checkpoint.keep_best) written = run.train.steps;  // at most: one for each validation
+  if (run.checkpoint.keep_best) written = run.train.steps;  // at most: one per validation
   return run.checkpoint.keep == 0 ? written : std::min(kept + 1, written);
 }
 
-// All settings that could be chosen, each with what it takes.
+// All settings to choose from, each with its cost.
 std::vector<Fit> all_settings(const decoder::Model& model, config::RunConfig run,
                               const Backend& backend, const TeacherOfPlan& teacher) {
   std::vector<Fit> out;
@@ -104,7 +104,7 @@ FitResult fit_training(const decoder::Model& model, const config::RunConfig& run
   const std::vector<Fit> all = all_settings(model, run, backend, teacher);
   FitResult out;
   out.smallest_bytes = std::ranges::min(all, {}, &Fit::memory_bytes).memory_bytes;
-  // The first of equals is the one with the largest microbatch.
+  // The first of equal settings has the largest microbatch.
   for (const bool async : {true, false}) {
     for (const Fit& fit : all)
       if (fit.async_checkpoints == async && fit.memory_bytes <= memory_bytes &&

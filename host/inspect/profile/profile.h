@@ -1,4 +1,4 @@
-// What a trace says: a file that browsers show, and where the time went by kernel.
+// Reports of a trace: a file for trace viewers, and the time per kernel.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace lamina::inspect {
 
-// A part of the time that has a name of its own: "step 10".
+// A named part of the time: "step 10".
 struct Phase {
   std::string name;
   double begin_seconds = 0, seconds = 0;  // as in TraceEvent
@@ -18,20 +18,20 @@ struct Phase {
 
 // The JSON of Chrome's trace viewer (chrome://tracing, ui.perfetto.dev): complete events in
 // microseconds, named by op, with kernel, scope, type, layer of a scan, operations and bytes. One
-// row: a kernel runs on all threads, and one after the other.
+// row, because a kernel runs on all threads, and kernels run one after the other.
 std::string chrome_trace(const Trace& trace, const std::vector<Phase>& phases);
 
 // All calls of one kernel of an op with results of one type.
 struct KernelTime {
   std::string op, kernel, type;
-  DType dtype = DType::f32;  // that products are made in: of the first operand
+  DType dtype = DType::f32;  // the type of products, given by the first operand
   std::int64_t calls = 0;
   double seconds = 0;
-  double flops = 0;  // of products, as OpCost counts them; 0 where an op has none or no count
-  double bytes = 0;  // read and written at least
+  double flops = 0;  // of products, as in OpCost; 0 for an op without products or count
+  double bytes = 0;  // minimum read and written
 };
 
-// The longest first. Scans are not among them: what runs in them is.
+// The longest first. Scans are not included, only the kernels in their bodies.
 std::vector<KernelTime> kernel_times(const Trace& trace);
 
 }  // namespace lamina::inspect

@@ -13,10 +13,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The directory, if it holds anything of a case.
+// The directory, if it contains a part of a case.
 std::string checked(std::string directory) {
   constexpr std::string_view kRight =
-      "a directory with golden.safetensors and golden.json would be right";
+      "expected a directory with golden.safetensors and golden.json";
   if (!fs::is_directory(directory))
     throw UserError(
         ExitCode::checkpoint,
@@ -28,7 +28,7 @@ std::string checked(std::string directory) {
     if (fs::exists(fs::path(directory) / file)) return directory;
   throw UserError(ExitCode::checkpoint,
                   {directory,
-                   "holds no golden case: neither golden.safetensors nor golden.json",
+                   "is not a golden case: it has neither golden.safetensors nor golden.json",
                    {io::what_is_there(directory)}});
 }
 

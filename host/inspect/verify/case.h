@@ -1,4 +1,4 @@
-// A golden case: a model directory with the numbers that another implementation computed for it.
+// A golden case: a model directory with numbers computed by another implementation.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ struct GoldenCase {
 
   explicit GoldenCase(std::string dir);
   bool has(std::string_view name) const { return golden.contains(name); }
-  // Errors (exit 4): no such tensor, another element type.
+  // Errors (exit 4): a missing tensor, another element type.
   std::vector<float> floats(std::string_view name) const;       // f32
   std::vector<std::int32_t> ints(std::string_view name) const;  // i32
   double number(std::string_view name) const;                   // f32, one element

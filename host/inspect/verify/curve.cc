@@ -1,4 +1,4 @@
-// A training run of some steps from a case's weights.
+// Compares a short training run from a case's weights.
 #include <cmath>
 #include <limits>
 
@@ -7,7 +7,7 @@
 
 namespace lamina::inspect {
 
-// Cases of runs say nothing of the first gradient. Recurrent layers differ most.
+// Cases of runs do not have the first gradient. Recurrent layers differ most.
 constexpr double kGradientTolerance = 5e-4;
 
 namespace {

@@ -1,4 +1,4 @@
-// One pass over rows of tokens without decode state: logits and what layers hand on.
+// One pass over rows of tokens without decode state: logits and outputs of layers.
 #pragma once
 
 #include <span>
@@ -19,7 +19,7 @@ struct ForwardOptions {
 
 struct ForwardResult {
   std::vector<float> logits;               // [B, T, V]
-  std::vector<std::vector<float>> hidden;  // [0] enters the stack; often [B, T, D]
+  std::vector<std::vector<float>> hidden;  // [0] is the input of the stack; often [B, T, D]
 };
 
 ForwardResult forward(const decoder::Model& model, std::span<void* const> parameters,

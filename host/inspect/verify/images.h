@@ -11,24 +11,24 @@
 
 namespace lamina::inspect {
 
-// The output of an image encoder, and where it is in image.input_ids.
+// The output of an image encoder, and its positions in image.input_ids.
 class ImageInputs {
  public:
-  // `placeholders`: the ids that rows stand for. For programs that compute in `dtype`.
+  // `placeholders`: the ids that the rows replace. For programs that compute in `dtype`.
   ImageInputs(const GoldenCase& c, std::span<const std::int64_t> placeholders,
               const decoder::Model& model, DType dtype);
 
   decoder::EmbeddingOverrideShape shape() const { return shape_; }
   // [3, B, T]
   std::span<const std::int32_t> positions() const { return rows_.positions; }
-  // Rows, features and their tokens. The object must stay where it is.
+  // Binds rows, features and their tokens. The object must not be moved afterwards.
   void bind(program::BoundProgram& program) const;
-  // The part of the first `tokens` of the first row.
+  // The part for the first `tokens` tokens of the first row.
   decode::PromptRows prompt(std::int64_t tokens) const;
 
  private:
   decode::PromptRows rows_;
-  std::vector<std::int32_t> blocks_;  // the image that a token is of
+  std::vector<std::int32_t> blocks_;  // the image of each token
   std::int64_t batch_ = 0, tokens_ = 0;
   decoder::EmbeddingOverrideShape shape_;
   std::vector<std::byte> row_bytes_, feature_bytes_;

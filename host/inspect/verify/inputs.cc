@@ -43,7 +43,7 @@ class Inputs {
     if (!case_.has(prefix + "prompt_ids") && case_.info.root().find("prompt_length")) {
       check_ids(prefix + "greedy_ids", 2);
       require(prefix + "greedy_ids", case_.shape(prefix + "greedy_ids")[0] == 1,
-              "[1, N], the prompt and what follows it");
+              "[1, N], the prompt and its continuation");
       return;
     }
     check_ids(prefix + "greedy_ids", 1);
@@ -77,11 +77,11 @@ class Inputs {
     require(name, case_.shape(name) == shape, to_string(shape));
   }
 
-  // Token ids in `ndim` dims, none of them empty.
+  // Checks token ids in `ndim` dims, none of them empty.
   void check_ids(const std::string& name, int ndim) const {
     const Shape shape = case_.shape(name);
     require(name, shape.ndim() == ndim && shape.num_elements() > 0,
-            fmt::format("{} dim{} with something in each", ndim, ndim == 1 ? "" : "s"));
+            fmt::format("{} dim{}, none of them empty", ndim, ndim == 1 ? "" : "s"));
     check_range(name, false);
   }
   void check_labels(const std::string& name, const std::string& ids) const {
@@ -92,11 +92,11 @@ class Inputs {
   void check_range(const std::string& name, bool labels) const {
     const std::vector<std::int32_t> ids = case_.ints(name);
     const auto outside = std::ranges::find_if(ids, [&](std::int32_t id) {
-      return id >= model_.vocab_size() || (id < 0 && !labels);  // those labels do not count
+      return id >= model_.vocab_size() || (id < 0 && !labels);  // negative labels do not count
     });
     if (outside != ids.end())
       user_error(ExitCode::checkpoint, case_.golden.path_of(name),
-                 "tensor '{}' holds the id {} at element {}; ids of this vocabulary are 0 to {}",
+                 "tensor '{}' has the id {} at element {}; ids of this vocabulary are 0 to {}",
                  name, *outside, outside - ids.begin(), model_.vocab_size() - 1);
   }
 
@@ -121,7 +121,7 @@ program::Rows read_rows(const GoldenCase& c, const std::string& prefix) {
   if (c.has(prefix + "labels")) labels = c.ints(prefix + "labels");
   program::Rows rows = program::rows_of(std::move(ids), labels, shape[0], shape[1]);
   if (c.has(prefix + "segment_ids")) rows.segments = c.ints(prefix + "segment_ids");
-  // Places in time, height and width are inputs of their own.
+  // Positions in time, height and width are separate inputs.
   if (const std::string name = prefix + "position_ids"; c.has(name) && c.shape(name).ndim() == 2)
     rows.positions = c.ints(name);
   return rows;

@@ -1,4 +1,4 @@
-// What a golden case gives a model to compute from, checked before anything is computed.
+// The inputs that a golden case gives a model, checked before the computation.
 #pragma once
 
 #include "decoder/model.h"
@@ -8,11 +8,11 @@
 namespace lamina::inspect {
 
 // Throws UserError (exit 4) that names the file and the tensor: token ids outside the vocabulary
-// (the first one and its place), tensors that belong together and have different shapes, rows
-// without tokens, numbers that are absent.
+// (the first one and its position), related tensors with different shapes, rows without tokens,
+// missing numbers.
 void check_inputs(const GoldenCase& c, const decoder::Model& model);
 
-// "<prefix>input_ids" of a case and what goes with them.
+// Reads "<prefix>input_ids" of a case and the related tensors.
 program::Rows read_rows(const GoldenCase& c, const std::string& prefix);
 
 }  // namespace lamina::inspect

@@ -19,18 +19,18 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 enum class Kind {
   values,    // relative to the largest
-  experts,   // the chosen, by rising index
-  weights,   // of the chosen, in that order
-  selected,  // keys or entries with the best scores, by rising index; -1 in front where fewer
-  first,     // values; ours may have further rows in dim 1
-  layers,    // values of all layers that have some, stacked; rows are all tokens
+  experts,   // the chosen ones, by rising index
+  weights,   // of the chosen ones, in that order
+  selected,  // keys or entries with the best scores, by rising index; -1 first if there are fewer
+  first,     // values; our tensor may have further rows in dim 1
+  layers,    // values of all layers that have any, stacked; rows are all tokens
 };
 
 struct Quantity {
-  std::string_view before, after;  // the layer's index stands between
+  std::string_view before, after;  // the layer's index is between them
   Kind kind;
-  std::array<std::string_view, 2> tags;  // the first that the layer has
-  int which = -1;                        // of several of one tag; -1 = the last
+  std::array<std::string_view, 2> tags;  // the first one that the layer has counts
+  int which = -1;                        // index among several values with one tag; -1 = the last
 };
 
 constexpr Quantity kQuantities[] = {
@@ -50,7 +50,7 @@ constexpr Quantity kQuantities[] = {
     {"router_logits", "", Kind::layers, {LAMINA_TAG_ROUTER_LOGITS}},
 };
 
-// Tags that a comparison reads besides its own.
+// Tags that a comparison reads in addition to its own.
 std::vector<std::string_view> companions(Kind kind) {
   if (kind == Kind::weights) return {LAMINA_TAG_ROUTER_EXPERTS};
   if (kind == Kind::selected) return {LAMINA_TAG_WINDOW_ENDS};
@@ -85,7 +85,7 @@ const program::Record* find(const program::LayerRecords& records, std::int64_t l
   return index < count ? &at->second[index] : nullptr;
 }
 
-// Rows of K indices: where in each the smallest stands, then the next.
+// Rows of K indices: the position of the smallest in each, then of the next.
 std::vector<std::size_t> rising(const program::Record& experts) {
   std::size_t k = static_cast<std::size_t>(experts.shape[-1]);
   std::vector<std::size_t> order(experts.values.size());
@@ -103,8 +103,8 @@ std::vector<float> picked(const program::Record& from, const std::vector<std::si
   return out;
 }
 
-// The first k of what each token may see, by falling score. A token sees the keys up to itself, or
-// the windows that have ended.
+// The first k among the keys that each token may see, by falling score. A token sees the keys up to
+// itself, or the windows that have ended.
 std::vector<float> best(const program::Record& scores, const program::Record* ends, std::size_t k) {
   const std::int64_t tokens = scores.shape[1], keys = scores.shape[2];
   std::vector<float> out;
@@ -128,7 +128,7 @@ std::vector<float> best(const program::Record& scores, const program::Record* en
   return out;
 }
 
-// How many rows of k differ; infinite for another number of them.
+// Number of rows of k that differ; infinite if the number of rows differs.
 double rows_that_differ(const std::vector<float>& got, const std::vector<std::int32_t>& want,
                         std::size_t k) {
   if (got.size() != want.size()) return kInfinity;
@@ -142,7 +142,7 @@ double rows_that_differ(const std::vector<float>& got, const std::vector<std::in
   return static_cast<double>(differ);
 }
 
-// [B, rows, ...] of ours cut to the golden's rows.
+// Our [B, rows, ...] cut to the golden's rows.
 std::vector<float> first_rows(const program::Record& record, std::int64_t rows) {
   if (rows > record.shape[1]) return {};
   std::vector<float> out;
@@ -198,7 +198,7 @@ Comparison compare(const GoldenCase& c, const std::string& name, const Quantity&
   return out;
 }
 
-// The values of all layers that have the tag, one after the other.
+// The values of all layers that have the tag, concatenated.
 program::Record joined(const program::LayerRecords& records, std::string_view tag) {
   program::Record out;
   for (const auto& [key, list] : records)

@@ -1,4 +1,4 @@
-// What goes on inside layers: quantities of golden cases and the tags of ours that they are.
+// Compares values inside layers: quantities of golden cases and the corresponding tags.
 #pragma once
 
 #include <string>
@@ -16,10 +16,10 @@ struct Comparison {
   std::string quantity;
   double error = 0, tolerance = 0;
   std::string note;
-  bool follows_choice = false;  // of experts or keys: all or nothing
+  bool follows_choice = false;  // choice of experts or keys: all or nothing
 };
 
-// A comparison a quantity of the case that `records` have.
+// One comparison per quantity of the case that `records` contain.
 std::vector<Comparison> compare_inside(const GoldenCase& c, const program::LayerRecords& records);
 
 }  // namespace lamina::inspect

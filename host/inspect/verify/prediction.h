@@ -1,4 +1,4 @@
-// What multi-token prediction gives for rows of tokens, for comparison with a golden case.
+// Outputs of multi-token prediction for rows of tokens, for comparison with a golden case.
 #pragma once
 
 #include <vector>
@@ -10,15 +10,16 @@
 namespace lamina::inspect {
 
 struct Prediction {
-  std::vector<float> hidden;  // [depth, B, T, D] or of streams [.., K, D]: for the next depth
-  std::vector<float> normed;  // [depth, B, T, D]: what the head gets
+  std::vector<float>
+      hidden;  // [depth, B, T, D], or with streams [.., K, D]: the input of the next depth
+  std::vector<float> normed;  // [depth, B, T, D]: the input of the head
   std::vector<float> logits;  // [depth, B, T, V]
 };
 Prediction predict(const decoder::Model& model, std::span<void* const> parameters,
                    const program::Rows& rows, DType dtype, const Backend& backend);
 
-// The mean of its cross-entropies over their labels, without weights, whose gradients go to the
-// state's. REQUIRES: the model predicts one further token.
+// The mean of the cross-entropies of all depths over their labels, without weights; adds its
+// gradients to the state's. REQUIRES: the model predicts at least one further token.
 double prediction_gradients(const decoder::Model& model, const train::TrainState& state,
                             const program::Rows& rows, DType dtype, const Backend& backend);
 

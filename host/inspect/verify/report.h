@@ -1,4 +1,4 @@
-// What `lamina verify` found: a row per quantity.
+// The result of `lamina verify`: a row per quantity.
 #pragma once
 
 #include <span>
@@ -9,14 +9,14 @@ namespace lamina::inspect {
 
 struct VerifyRow {
   std::string quantity;  // "logits", "grad.model.norm.weight"
-  double error = 0;      // as `tolerance` is meant: absolute, or relative to the largest magnitude
+  double error = 0;      // as `tolerance`: absolute, or relative to the largest magnitude
   double tolerance = 0;
-  std::string note;                                   // what else to know; why it failed
+  std::string note;  // further information; the reason of a failure
   bool passed() const { return error <= tolerance; }  // a NaN fails
 };
 
-// A quantity of the case that was not computed, and why none of ours is like it; no reason where
-// one should be.
+// A quantity of the case that was not computed, and the reason why we have none like it; no reason
+// if we should have one.
 struct SkippedQuantity {
   std::string quantity, reason;
 };
@@ -25,13 +25,13 @@ struct VerifyReport {
   std::string directory;
   std::vector<VerifyRow> rows;
   std::vector<SkippedQuantity> skipped;
-  std::vector<std::string> unread;  // keys of config.json that nothing reads, see ModelConfig
-  std::string first_departure;      // the first layer whose hidden state is off; may be empty
-  // Every row passed, and whatever was skipped has a reason.
+  std::vector<std::string> unread;  // unused keys of config.json, see ModelConfig
+  std::string first_departure;      // the first layer whose hidden state differs; may be empty
+  // True if every row passed and every skipped quantity has a reason.
   bool passed() const;
 };
 
-// Largest |a - b|; infinite when sizes differ or something is not a number.
+// Largest |a - b|; infinite if the sizes differ or a value is NaN.
 double max_abs_difference(std::span<const float> a, std::span<const float> b);
 double max_abs(std::span<const float> a);
 

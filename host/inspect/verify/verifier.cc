@@ -17,29 +17,30 @@
 namespace lamina::inspect {
 namespace {
 
-// Rounding of the compute type, relative to f32's: what a tolerance for f32 is multiplied by.
+// Rounding of the compute type relative to f32: a factor for tolerances for f32.
 double slack(DType dtype) { return dtype == DType::bf16 ? 4096 : 1; }
 
-// The name under which layers keep the routers' balance loss.
+// The name of the routers' balance loss in layers.
 constexpr std::string_view kBalanceLoss = "router_balance";
 
-// What errors of a gradient are relative to: its own size; of one that is all rounding (such as
-// that of a key bias without rotary positions) a hundredth of the case's largest.
+// The reference for relative errors of a gradient: its own size, but at least a hundredth of the
+// case's largest, for gradients that consist of rounding (such as a key bias without rotary
+// positions).
 double gradient_scale(double own, double largest) {
   return own < 1e-5 * largest ? 1e-2 * largest : std::max(own, 1e-6);
 }
 
-// Why no program of ours computes the quantity; empty if one should.
+// The reason why none of our programs computes the quantity; empty if one should.
 std::string_view reason_to_skip(std::string_view quantity) {
   if (quantity.find(".visual.") != quantity.npos || quantity == "image.pixel_values" ||
       quantity == "image.grid_thw" || quantity == "image.rope_deltas")
     return "belongs to a vision encoder, which lamina does not have";
   if (quantity.ends_with("_hf_cached"))
-    return "is of keys that keep the rotations of shorter sequences; lamina rotates them again";
+    return "belongs to keys with the rotations of shorter sequences; lamina rotates them again";
   return {};
 }
 
-// As training with [lora] does.
+// As in training with [lora].
 void freeze_all_but_adapter(decoder::Model& model) {
   std::vector<decoder::Learning> learning;
   for (const decoder::Parameter& p : model.parameters().all())
@@ -47,8 +48,8 @@ void freeze_all_but_adapter(decoder::Model& model) {
   model.set_learning(learning);
 }
 
-// Activations [tokens, width] as [tokens, streams, width], where a case has `wanted` elements:
-// several residual streams begin as equal ones.
+// Activations [tokens, width] as [tokens, streams, width], if a case has `wanted` elements: all
+// residual streams are equal at the start.
 std::vector<float> in_streams(const std::vector<float>& x, std::size_t wanted, std::size_t width) {
   if (x.empty() || wanted % x.size() != 0) return x;
   std::vector<float> out;
@@ -59,8 +60,8 @@ std::vector<float> in_streams(const std::vector<float>& x, std::size_t wanted, s
   return out;
 }
 
-// A prompt and the greedy tokens after it. Without a tensor of its own the prompt is what the
-// greedy ids begin with, as many as golden.json says.
+// A prompt and the greedy tokens after it. Without a tensor for the prompt, it is the beginning of
+// the greedy ids, with the length in golden.json.
 std::pair<std::vector<std::int32_t>, std::vector<std::int32_t>> read_greedy(
     const GoldenCase& golden, const std::string& prefix) {
   std::vector<std::int32_t> ids = golden.ints(prefix + "greedy_ids");
@@ -69,7 +70,7 @@ std::pair<std::vector<std::int32_t>, std::vector<std::int32_t>> read_greedy(
     return {golden.ints(prefix + "prompt_ids"), std::move(ids)};
   const std::int64_t count = length.as_int64();
   if (count < 1 || count >= std::ssize(ids))
-    length.fail(fmt::format("is {}; '{}greedy_ids' has {} ids, and the prompt is less than all",
+    length.fail(fmt::format("is {}; '{}greedy_ids' has {} ids, and the prompt must be shorter",
                             count, prefix, ids.size()));
   return {{ids.begin(), ids.begin() + count}, {ids.begin() + count, ids.end()}};
 }
@@ -93,7 +94,7 @@ Verifier::Verifier(const std::string& directory, DType dtype, const registry::Ca
   published_ = weights::match_weights(*model_, *files_);
 }
 
-// base.*: of the model without its adapter; merged.*: of matrices that have taken it in.
+// base.*: the model without its adapter; merged.*: the matrices with the adapter merged.
 void Verifier::adapter() {
   const program::Rows rows = read_rows(case_, "");
   const std::unique_ptr<decoder::Model> base = model::open(report_.directory, plugins_).model;
@@ -146,11 +147,12 @@ VerifyReport Verifier::run() {
   if (case_.has("batches.input_ids")) curve();
   list_skipped();
   if (report_.rows.empty())
-    throw UserError(ExitCode::checkpoint,
-                    {case_.golden.path(),
-                     "holds nothing to compare with; expected token ids (input_ids) and what comes "
-                     "of them, such as logits, loss or grad.*",
-                     {"docs/verify.md says what a case may hold"}});
+    throw UserError(
+        ExitCode::checkpoint,
+        {case_.golden.path(),
+         "contains nothing to compare; expected token ids (input_ids) and their outputs, "
+         "such as logits, loss or grad.*",
+         {"docs/verify.md describes cases"}});
   return std::move(report_);
 }
 
@@ -188,7 +190,7 @@ void Verifier::forward(const std::string& prefix, const program::Rows& rows,
   if (case_.has(prefix + "logits")) compare_logits(prefix + "logits", got.logits);
 }
 
-// What goes on inside layers, in a run of its own: values that are looked at cannot be fused away.
+// Values inside layers, in a separate run: recorded values cannot be fused away.
 void Verifier::inside() {
   std::vector<std::string> tags = tags_of(case_);
   if (tags.empty()) return;
@@ -196,13 +198,13 @@ void Verifier::inside() {
       *model_, weights_->pointers(), read_rows(case_, ""), dtype_, tags, backend_);
   for (Comparison& c : compare_inside(case_, records)) {
     known_.push_back(c.quantity);
-    // A run in a coarser type may choose otherwise where two scores are near.
+    // A run in a coarser type may choose differently between two close scores.
     if (!c.follows_choice || dtype_ == DType::f32)
       add(std::move(c.quantity), c.error, c.tolerance, std::move(c.note));
   }
 }
 
-// The same tokens at places in time, height and width.
+// The same tokens with positions in time, height and width.
 void Verifier::mrope() {
   const std::vector<std::int32_t> places = case_.ints("mrope.position_ids");
   compare_logits("mrope.logits",
@@ -246,7 +248,7 @@ void Verifier::gradients(const decoder::Model& model, const std::string& prefix,
   train::TrainStep step(model, state, options, {}, backend_);
   program::Microbatch batch = rows.microbatch();
   train::StepResult result = step.gradients({&batch, 1}, 0);
-  // Where layers keep losses of their own, loss is the sum and ce_loss the cross-entropy.
+  // If layers have their own losses, loss is the sum and ce_loss the cross-entropy.
   auto compare_loss = [&](const std::string& name, double got) {
     if (case_.has(prefix + name))
       add(prefix + name, std::abs(got - case_.number(prefix + name)),
@@ -259,7 +261,7 @@ void Verifier::gradients(const decoder::Model& model, const std::string& prefix,
   compare_gradients(prefix, state);
 }
 
-// with_aux.*: of the loss with the routers' balance loss, in a case whose config leaves it out.
+// with_aux.*: the loss with the routers' balance loss, in a case whose config omits it.
 void Verifier::with_aux() {
   model::OpenedModel opened = model::open(
       report_.directory, plugins_, {}, {fmt::format("model.{}=true", publishers::kAddBalanceLoss)});
@@ -294,7 +296,7 @@ void Verifier::compare_gradients(const std::string& prefix, const train::TrainSt
   }
 }
 
-// Relative to the tensor's largest element, or to that of all tensors: see gradient_scale().
+// Relative to the tensor's largest element, or to the largest of all tensors: see gradient_scale().
 void Verifier::compare_gradient(const std::string& name, const std::vector<float>& got,
                                 const std::vector<float>& want, double largest,
                                 double preset_tolerance) {
@@ -324,7 +326,7 @@ void Verifier::alone() {
     }
 }
 
-// mtp.*: the layer that predicts one token further, at all places but the last of each row.
+// mtp.*: the layer that predicts one token further, at all positions except the last of each row.
 void Verifier::prediction() {
   const program::Rows rows = read_rows(case_, "");
   const Prediction got = predict(*model_, weights_->pointers(), rows, dtype_, backend_);
@@ -353,7 +355,7 @@ void Verifier::prediction() {
   compare_gradients("mtp.", state);
 }
 
-// `overrides`: of placeholder tokens of the prompt.
+// `overrides`: for placeholder tokens of the prompt.
 void Verifier::greedy(const std::string& prefix, const decode::EmbeddingOverrides& overrides) {
   const auto [prompt, want] = read_greedy(case_, prefix);
   std::int64_t capacity = static_cast<std::int64_t>(prompt.size() + want.size());
@@ -378,14 +380,14 @@ void Verifier::greedy(const std::string& prefix, const decode::EmbeddingOverride
   }
   if (!want_logits.empty())
     add(prefix + "greedy_logits", worst, case_.tolerance("logits_max_abs", 1e-4));
-  // A run in a coarser type may choose otherwise where two logits are near.
+  // A run in a coarser type may choose differently between two close logits.
   if (dtype_ == DType::f32)
     add(prefix + "greedy_ids", static_cast<double>(want.size() - agreed), 0,
         diverged ? fmt::format("differs from the golden at token {}", agreed) : "");
   known_.insert(known_.end(), {prefix + "greedy_ids", prefix + "prompt_ids"});
 }
 
-// Whatever the case holds that no row above is about.
+// Lists the quantities of the case that no row above covers.
 void Verifier::list_skipped() {
   for (std::string_view name : case_.golden.names()) {
     bool input = name.ends_with("input_ids") || name.ends_with("labels") ||

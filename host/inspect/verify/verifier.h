@@ -1,4 +1,4 @@
-// Recomputes a golden case, quantity after quantity. Private to verify.
+// Recomputes the quantities of a golden case one by one. Private to verify.
 #pragma once
 
 #include <memory>
@@ -53,9 +53,9 @@ class Verifier {
 
   // A training state with the case's weights.
   std::unique_ptr<train::TrainState> training_state(bool accumulate);
-  // One for gradients, all of which are zero; the weights are read once.
+  // A state for gradients, all zero; the weights are read once.
   train::TrainState& fresh_state();
-  // Values of ours, one array a parameter, as the checkpoint would have tensor `tensor`.
+  // Our values, one array per parameter, converted to the checkpoint's tensor `tensor`.
   template <typename Pointers>
   std::vector<float> as_published(std::size_t tensor, const Pointers& values,
                                   weights::Values what) const {
@@ -76,7 +76,7 @@ class Verifier {
   std::shared_ptr<io::WeightFiles> files_;
   std::unique_ptr<weights::Weights> weights_;
   std::unique_ptr<train::TrainState> state_;  // of fresh_state()
-  std::vector<std::int64_t> placeholders_;    // ids that images stand for
+  std::vector<std::int64_t> placeholders_;    // ids that images replace
   weights::TensorMap published_;
   VerifyReport report_;
   std::vector<std::string> known_;  // quantities that were compared

@@ -1,4 +1,4 @@
-// Recomputes what another implementation computed for a golden case, and compares.
+// Recomputes a golden case of another implementation, and compares.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace lamina::inspect {
 
-// Recomputes everything in the case. Runs in bf16 are allowed the rounding of their type.
+// Recomputes everything in the case. Runs in bf16 get the tolerance of their type.
 VerifyReport verify_case(const std::string& directory, DType dtype,
                          const registry::Catalog& plugins, const Backend& backend);
 
