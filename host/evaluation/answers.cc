@@ -11,7 +11,7 @@
 namespace lamina::evaluation {
 namespace {
 
-// Tokens of a prompt that are read at once: each length of a piece has a program of its own.
+// Tokens of a prompt per call: each call length has its own program.
 constexpr std::int64_t kCallTokens = 128;
 
 Exercise read_exercise(const JsonValue& record, Place place, const Prompting& prompting,
@@ -27,12 +27,12 @@ Exercise read_exercise(const JsonValue& record, Place place, const Prompting& pr
   const std::int32_t largest = *std::ranges::max_element(out.prompt);
   if (largest >= model.vocab_size())
     user_error(ExitCode::data, out.place.text,
-               "the tokenizer makes id {} of the prompt; the model's vocabulary has {}", largest,
-               model.vocab_size());
+               "the tokenizer encodes the prompt with id {}; the model's vocabulary has {}",
+               largest, model.vocab_size());
   return out;
 }
 
-// Tokens that the longest prompt and its answer take.
+// Tokens of the longest prompt and its answer.
 std::int64_t context_of(const std::vector<Exercise>& exercises, std::int64_t max_new_tokens,
                         const decoder::Model& model) {
   std::int64_t out = 1;
@@ -41,7 +41,7 @@ std::int64_t context_of(const std::vector<Exercise>& exercises, std::int64_t max
     const auto length = static_cast<std::int64_t>(exercise.prompt.size());
     if (limit && length > *limit)
       user_error(ExitCode::data, exercise.place.text,
-                 "the prompt has {} tokens; the model was made for at most {}", length, *limit);
+                 "the prompt has {} tokens; the model supports at most {}", length, *limit);
     out = std::max(out, length + max_new_tokens - 1);
   }
   return limit ? std::min(out, *limit) : out;

@@ -1,4 +1,4 @@
-// Tasks that a model answers in its own words: generated text that must be an expected one.
+// Tasks with free answers: the generated text must equal an expected answer.
 #pragma once
 
 #include <functional>
@@ -13,23 +13,23 @@
 
 namespace lamina::evaluation {
 
-// {"prompt": "2 + 2 =", "answer": "4", "stop": ["\n"]}; answer and stop are a text or a list, of
-// answers any is right, and stop may be left out.
+// {"prompt": "2 + 2 =", "answer": "4", "stop": ["\
+// "]}; answer and stop are a text or a list. Any listed answer is right, and stop is optional.
 struct Exercise {
   Place place;
   std::vector<std::int32_t> prompt;
   std::vector<std::string> answers;
-  std::vector<std::string> stop;  // beside those of the call
+  std::vector<std::string> stop;  // in addition to the call's
 };
 
-// The exercises of each file. Errors (class data), with file and line: what is no such record; a
-// prompt with an id outside the vocabulary; no record in any file.
+// The exercises of each file. Errors (class data), with file and line: an invalid record; a prompt
+// with an id outside the vocabulary; no record in any file.
 std::vector<Exercise> read_exercises(const std::vector<std::string>& files,
                                      const Prompting& prompting, const decoder::Model& model);
 
-// How texts are made alike before they are compared, in this order: letters in lower case (Unicode)
-// if asked for; ASCII punctuation removed if asked for; white space at the ends removed and every
-// other run of it a single space.
+// Normalisation of texts before they are compared, in this order: letters in lower case (Unicode)
+// if requested; ASCII punctuation removed if requested; white space at the ends removed, and every
+// other run of it replaced by a single space.
 struct Comparison {
   bool ignore_case = false;
   bool ignore_punctuation = false;
@@ -47,12 +47,12 @@ struct Answering {
   std::int64_t max_new_tokens = 128;
   std::vector<std::string> stop = {};
   std::vector<std::int32_t> end_tokens = {};
-  bool logprobs = false;  // also of each token
+  bool logprobs = false;  // also return each token's
   Comparison comparison = {};
 };
 
 // Greedy. Throws UserError (class data), with file and line, for a prompt that leaves no room for
-// an answer in the model's positions. What prompts have in common at their beginning is read once.
+// an answer in the model's positions. A common beginning of prompts is read once.
 std::vector<Answer> evaluate_answers(
     const decoder::Model& model, std::span<void* const> weights,
     const std::vector<Exercise>& exercises, const text::Tokenizer& tokenizer,

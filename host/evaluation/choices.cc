@@ -15,13 +15,13 @@ void check(const Continuation& c, const decoder::Model& model) {
   const auto limit = model.config().max_positions();
   const auto inputs = static_cast<std::int64_t>(c.tokens.size()) - 1;
   if (limit && inputs > *limit)
-    user_error(ExitCode::data, "",
-               "has {} tokens with its context; the model was made for at most {}", inputs + 1,
-               *limit + 1);
+    user_error(ExitCode::data, "", "has {} tokens with its context; the model supports at most {}",
+               inputs + 1, *limit + 1);
   const std::int32_t largest = *std::ranges::max_element(c.tokens);
   if (largest >= model.vocab_size())
-    user_error(ExitCode::data, "", "the tokenizer makes id {} of it; the model's vocabulary has {}",
-               largest, model.vocab_size());
+    user_error(ExitCode::data, "",
+               "the tokenizer encodes it with id {}; the model's vocabulary has {}", largest,
+               model.vocab_size());
 }
 
 Question read_question(const JsonValue& record, Place place, const Prompting& prompting,

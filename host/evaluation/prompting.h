@@ -1,4 +1,4 @@
-// From the texts of a task to what a model reads.
+// Converts the texts of a task to model inputs.
 #pragma once
 
 #include <string>
@@ -11,24 +11,24 @@
 
 namespace lamina::evaluation {
 
-// A text begins as the tokenizer's own template begins one (BOS, or nothing).
+// A text begins as in the tokenizer's own template (BOS, or nothing).
 class Prompting {
  public:
-  // With `chat` a prompt is a message of a user, in the model's chat form; the date in it is
-  // chat::fixed_date(). Both outlive this.
+  // With `chat` a prompt becomes a user message in the model's chat form, with the date
+  // chat::fixed_date(). Both arguments must outlive this.
   Prompting(const text::Tokenizer& tokenizer, const chat::Form* chat)
       : tokenizer_(tokenizer), chat_(chat) {}
 
   bool is_chat() const { return chat_ != nullptr; }
 
-  // Throws UserError (class data) for a text that has no tokens.
+  // Throws UserError (class data) for a text without tokens.
   std::vector<std::int32_t> prompt(std::string_view text) const;
 
-  // A context and what follows it, as lm-evaluation-harness cuts them: white space at the end of
-  // the context goes to what follows, both are tokenized together, and scored is what is longer
-  // than the context alone. An empty context is the token that begins a text, else the one that
-  // ends one. In a chat, what follows is tokenized for itself. Throws UserError (class data) where
-  // no token is left to score, or none is there before it.
+  // A context and its continuation, split as in lm-evaluation-harness: white space at the end of
+  // the context moves to the continuation, both are tokenized together, and the tokens beyond the
+  // length of the context alone are scored. An empty context becomes the token that begins a text,
+  // else the one that ends a text. In a chat, the continuation is tokenized separately. Throws
+  // UserError (class data) if there is no token to score, or none before it.
   Continuation continuation(std::string_view context, std::string_view following) const;
 
  private:

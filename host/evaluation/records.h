@@ -1,4 +1,4 @@
-// What the records of tasks have in common.
+// Code shared by the records of all tasks.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace lamina::evaluation {
 
-// Where a record stands.
+// The location of a record.
 struct Place {
-  std::size_t file = 0;  // of those given
+  std::size_t file = 0;  // index of the file
   std::string text;      // "questions.jsonl:7"
 };
 
@@ -21,8 +21,8 @@ struct Place {
 // A text, or a list of texts with at least one. Errors: class data.
 std::vector<std::string> texts_of(const JsonValue& value);
 
-// The records of every file as `read(record, place)` makes them, in order. Errors (class data): see
-// data::read_records(); files without a record.
+// The records of every file as `read(record, place)` returns them, in order. Errors (class data):
+// as data::read_records(); files without a record.
 template <typename Record, typename Read>
 std::vector<Record> read_all(const std::vector<std::string>& files, const Read& read) {
   std::vector<Record> out;
@@ -34,7 +34,8 @@ std::vector<Record> read_all(const std::vector<std::string>& files, const Read& 
   return out;
 }
 
-// A share of 1 and its standard error, sqrt(p (1 - p) / (n - 1)), as lm-evaluation-harness has it.
+// A share, count / total, and its standard error, sqrt(p (1 - p) / (n - 1)), as in
+// lm-evaluation-harness.
 struct Share {
   std::uint64_t count = 0, total = 0;
 
@@ -43,7 +44,7 @@ struct Share {
     ++total;
   }
   double value() const;
-  double standard_error() const;  // 0 of a single one
+  double standard_error() const;  // 0 for a single value
 };
 
 }  // namespace lamina::evaluation

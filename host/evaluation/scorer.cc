@@ -11,7 +11,7 @@
 namespace lamina::evaluation {
 namespace {
 
-// Rows are as long as a multiple of this, so that few programs are compiled.
+// Row lengths are multiples of this, so that few programs are compiled.
 constexpr std::int64_t kRowStep = 32;
 
 std::int64_t num_inputs(const Continuation& c) {
@@ -58,7 +58,7 @@ std::vector<std::vector<float>> Scorer::score(
     for (auto* field : {&batch.tokens, &batch.segment_ids, &batch.positions})
       field->assign(size, 0);
     batch.labels.assign(size, data::kIgnoredLabel);
-    for (std::size_t row = 0; row < rows; ++row)  // a last batch ends with its first row again
+    for (std::size_t row = 0; row < rows; ++row)  // a last batch is filled with its first row
       write(continuations[order[done + (row < count ? row : 0)]], row, batch);
     step->run({batch.tokens.data(), batch.labels.data(), batch.positions.data(),
                batch.segment_ids.data()},

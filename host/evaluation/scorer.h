@@ -1,4 +1,4 @@
-// Log probabilities of what follows a prompt.
+// Log probabilities of continuations of prompts.
 //
 //   Scorer scorer(model, weights.pointers(), {}, backend);
 //   scorer.score({{.tokens = {1, 15043, 3186}, .prompt_tokens = 2}});  // {{log p(3186 | 1,
@@ -16,19 +16,20 @@ namespace lamina::evaluation {
 
 struct Continuation {
   std::vector<std::int32_t> tokens;
-  std::size_t prompt_tokens = 1;  // the tokens after so many are scored
+  std::size_t prompt_tokens = 1;  // tokens after this many are scored
 };
 
 class Scorer {
  public:
-  // `weights`: one pointer per parameter, valid as long as the scorer.
+  // `weights`: one pointer per parameter, valid for the lifetime of the scorer.
   Scorer(const decoder::Model& model, std::span<void* const> weights, const Computing& computing,
          const Backend& backend)
       : model_(model), weights_(weights), computing_(computing), backend_(backend) {}
 
-  // Of each continuation the log probabilities of its tokens after the prompt, in their order.
-  // Those of similar length are computed together. `progress` counts continuations. REQUIRES: a
-  // prompt of at least one token and a token after it; no more tokens than the model has positions.
+  // Returns for each continuation the log probabilities of its tokens after the prompt, in order.
+  // Continuations of similar length are computed together. `progress` counts continuations.
+  // REQUIRES: a prompt of at least one token and a token after it; no more tokens than the model
+  // has positions.
   std::vector<std::vector<float>> score(
       std::span<const Continuation> continuations,
       const std::function<void(std::uint64_t done, std::uint64_t total)>& progress = {});

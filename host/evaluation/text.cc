@@ -7,7 +7,7 @@
 namespace lamina::evaluation {
 namespace {
 
-// What the model gives the labels of a row that count.
+// Reports the log probabilities of a row's labels that count.
 void report_row(std::uint64_t number, std::size_t row, const data::Batch& batch,
                 std::span<const float> losses, const Events& events) {
   const auto width = static_cast<std::size_t>(batch.tokens_per_row);

@@ -1,4 +1,4 @@
-// How well a model predicts a text: sums over rows, and what it gives each token.
+// Loss of a model on a text: sums over rows, and the log probability of each token.
 #pragma once
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace lamina::evaluation {
 
 struct TextResult {
   train::EvalSums sums;
-  std::int64_t num_bytes = 0;  // of the text that the labels stand for
+  std::int64_t num_bytes = 0;  // of the labels' text
   std::uint64_t num_rows = 0;
 
   double loss() const { return sums.mean_loss(); }
@@ -28,17 +28,17 @@ struct Computing {
   std::int64_t batch_rows = 8;  // computed together, at most
 };
 
-// What a caller wants to see on the way.
+// Callbacks during the evaluation.
 struct Events {
   std::function<void(std::uint64_t done, std::uint64_t total)> progress = {};  // may throw to stop
-  // Of each row the labels that count and their log probabilities, in order.
+  // Called per row with the labels that count and their log probabilities, in order.
   std::function<void(std::uint64_t row, std::span<const std::int32_t> labels,
                      std::span<const float> logprobs)>
       scored = {};
 };
 
-// `weights`: one pointer per parameter, as Weights::load() gives them for the type. REQUIRES: there
-// are rows.
+// `weights`: one pointer per parameter, as Weights::load() returns them for the type. REQUIRES:
+// there are rows.
 TextResult evaluate_text(const decoder::Model& model, std::span<void* const> weights,
                          const Rows& rows, const text::Tokenizer& tokenizer,
                          const Computing& computing, const Backend& backend,

@@ -24,7 +24,7 @@ std::vector<Window> windows_in(std::uint64_t document, std::uint64_t first_token
   return out;
 }
 
-// One row; the places after the window are padding.
+// Writes one row; positions after the window are padding.
 void write(const data::TokenView& tokens, const Window& window, std::size_t row,
            data::Batch& batch) {
   const auto width = static_cast<std::size_t>(batch.tokens_per_row);

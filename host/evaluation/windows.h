@@ -1,4 +1,4 @@
-// Rows to evaluate: those of a data set, or windows that slide over documents.
+// Rows to evaluate: the rows of a data set, or windows that slide over documents.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace lamina::evaluation {
 
-// Some tokens of a document, of which the last ones are scored.
+// Consecutive tokens of a document; the last ones are scored.
 struct Window {
   std::uint64_t document = 0;      // from 0
   std::uint64_t first_scored = 0;  // its index in the document
-  std::uint64_t first_token = 0;   // of the inputs, in the store
-  std::uint32_t num_inputs = 0;    // the token after the last of them is its label
+  std::uint64_t first_token = 0;   // the first input, in the store
+  std::uint32_t num_inputs = 0;    // the token after the last input is its label
   std::uint32_t num_scored = 0;
 };
 
@@ -22,7 +22,7 @@ struct Window {
 struct Rows {
   std::uint64_t num_rows = 0;
   std::int64_t tokens_per_row = 0;
-  // Writes `count` rows from `first` on; after the last row comes the first again.
+  // Writes `count` rows starting at `first`; the first row follows the last.
   std::function<void(std::uint64_t first, std::int64_t count, data::Batch& batch)> read;
   std::vector<Window> windows = {};  // one per row; none where rows hold several documents
 };
@@ -30,11 +30,11 @@ struct Rows {
 // REQUIRES: the data set outlives it.
 Rows rows_of(const data::Dataset& dataset);
 
-// Windows of up to `window_tokens` inputs, each `stride` tokens after the one before it. Of the
-// first of a document every label is scored, of the others those that no window before has: each
-// token that follows another in its document is scored once, with at least
-// `window_tokens - stride` tokens before it where there are so many. No window is longer than the
-// longest document needs. REQUIRES: 1 <= stride <= window_tokens.
+// Windows of up to `window_tokens` inputs, each `stride` tokens after the previous one. In the
+// first window of a document every label is scored, in the others the labels that no earlier window
+// has: each token that follows another in its document is scored once, with at least `window_tokens
+// - stride` tokens before it if there are so many. No window is longer than the longest document
+// needs. REQUIRES: 1 <= stride <= window_tokens.
 Rows windows_of(data::TokenView tokens, std::int64_t window_tokens, std::int64_t stride);
 
 }  // namespace lamina::evaluation

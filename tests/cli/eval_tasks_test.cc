@@ -248,7 +248,7 @@ TEST(Eval, NamesBadRecords) {
       {{"choices", longer},
        5,
        "error: " + longer +
-           ":2: choice 0 has 83 tokens with its context; the model was made for at most 65\n"},
+           ":2: choice 0 has 83 tokens with its context; the model supports at most 65\n"},
       {{"choices", nothing}, 5, "error: " + nothing + ": has no record; nothing to evaluate\n"},
       {{"answers", answer}, 5, "error: " + answer + ":1: "},
   };
