@@ -11,12 +11,12 @@
 namespace lamina::decode {
 namespace {
 
-// Below the score of any sequence that is one.
+// Below the score of any real sequence.
 constexpr double kNone = -1e9;
 
 struct Beam {
   std::vector<std::int32_t> tokens = {};  // of the output
-  double score = kNone;                   // sum of log probabilities; of ended ones over the length
+  double score = kNone;  // sum of log probabilities; for ended beams divided by the length
   StopReason reason = StopReason::interrupted;
 };
 
@@ -43,13 +43,13 @@ class Search {
         options_(options),
         beams_(static_cast<std::size_t>(options.num_beams)),
         running_(beams_) {
-    running_[0].score = 0;  // all begin alike, so one counts
+    running_[0].score = 0;  // all beams are equal at the start, so one counts
     sampling_ = options.sampler;
     sampling_.end_tokens = options.end_tokens;
     sampling_.max_new_tokens = options.max_new_tokens;
   }
 
-  // Adds a token to every beam, by the logits after the last one. False where the search is over.
+  // Adds a token to every beam, by the logits after its last token. False if the search is over.
   bool step(std::span<const float> logits) {
     std::vector<Candidate> best = best_candidates(logits);
     if (best.front().score == -INFINITY) refuse_empty(prompt_ + length_);
@@ -71,11 +71,11 @@ class Search {
   const Beam& best() const { return ended_.empty() ? running_.front() : ended_.front(); }
 
  private:
-  // More than enough that as many as there are beams go on, whichever of them end.
+  // More candidates than beams, so that enough continue whichever of them end.
   std::vector<Candidate> best_candidates(std::span<const float> logits) {
     const std::size_t keep = std::max<std::size_t>(2, 1 + options_.end_tokens.size()) * beams_;
     const std::size_t vocab = logits.size() / beams_;
-    std::vector<Candidate> out;  // a heap, the worst on top
+    std::vector<Candidate> out;  // a heap with the worst on top
     std::vector<float> row;
     for (std::size_t b = 0; b < beams_; ++b) {
       const std::span<const float> of_beam = logits.subspan(b * vocab, vocab);
@@ -120,7 +120,7 @@ class Search {
     return {};
   }
 
-  // Only the first as many as there are beams count: the others are there for those that go on.
+  // Only the first `beams_` candidates count as ended: the others replace beams that ended.
   void add_ended(const std::vector<Candidate>& candidates) {
     for (std::size_t i = 0; i < std::min(beams_, candidates.size()); ++i) {
       const Candidate& c = candidates[i];
@@ -142,7 +142,7 @@ class Search {
       next.push_back({tokens_of(c), c.score});
       parents.push_back(c.beam);
     }
-    while (next.size() < beams_) {  // a vocabulary smaller than the beams
+    while (next.size() < beams_) {  // for a vocabulary smaller than the number of beams
       next.push_back(next.back());
       next.back().score = kNone;
       parents.push_back(parents.back());
@@ -166,7 +166,7 @@ class Search {
   }
 
   Session& session_;
-  std::size_t prompt_, length_ = 0;  // tokens of the prompt, and of the output of each beam
+  std::size_t prompt_, length_ = 0;  // tokens of the prompt, and of each beam's output
   const text::Tokenizer* tokenizer_;
   const GenerateOptions& options_;
   SamplerOptions sampling_;

@@ -1,16 +1,15 @@
-// Beam search: the text whose tokens are likeliest together, as far as a few parallel attempts find
-// it.
+// Beam search: looks for the text with the likeliest tokens together, with a few parallel attempts.
 #pragma once
 
 #include "decode/generate.h"
 
 namespace lamina::decode {
 
-// As generate(), with a session of `options.num_beams` sequences. Nothing is drawn: temperature and
-// filters do nothing, penalties act on log probabilities. What Hugging Face's generate() returns
-// for num_beams: of the attempts that ended, that with the best sum of log probabilities over its
-// number of tokens to the power of `length_penalty`, the end token counted. `emit` gets the text at
-// the end; after an interruption that is the best one so far.
+// Like generate(), with a session of `options.num_beams` sequences. Nothing is sampled: temperature
+// and filters have no effect, penalties act on log probabilities. Returns the result of Hugging
+// Face's generate() for num_beams: among the attempts that ended, the one with the best sum of log
+// probabilities divided by its number of tokens (with the end token) to the power of
+// `length_penalty`. `emit` gets the text at the end; after an interruption the best text so far.
 Generated beam_search(Session& session, std::span<const std::int32_t> prompt,
                       const text::Tokenizer* tokenizer, const GenerateOptions& options,
                       const std::function<void(std::string_view)>& emit,

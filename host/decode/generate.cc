@@ -40,7 +40,7 @@ Generated draw(Session& session, std::span<const std::int32_t> prompt,
   const Stopwatch watch;
   std::span<const float> logits;
   for (std::int64_t i = 0; i < options.max_new_tokens; ++i) {
-    // The last token's successor is never asked for, so it is not read either.
+    // The successor of the last token is not needed, so that token is not read.
     logits = i > 0 ? session.append(std::span(&out.tokens.back(), 1))
              : options.embedding_overrides.rows.empty()
                  ? session.append(prompt)

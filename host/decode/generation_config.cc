@@ -11,7 +11,7 @@
 namespace lamina::decode {
 namespace {
 
-// Read elsewhere, or of no effect on what is generated.
+// Read elsewhere, or without effect on the generated text.
 constexpr std::array<std::string_view, 12> kNotOfSampling = {
     "_from_model_config",   "bos_token_id",
     "cache_implementation", "do_sample",
@@ -28,7 +28,7 @@ std::int32_t id_of(const JsonValue& value) {
   return static_cast<std::int32_t>(id);
 }
 
-// Reads a value into its place.
+// Reads a value into its field.
 struct Read {
   const GenerationKey& key;
   JsonValue value;
@@ -61,13 +61,13 @@ struct Read {
     out->clear();
     for (const JsonValue word : value.elements()) out->push_back(ids(word));
   }
-  // [[[15], -2.5], ...]: runs of tokens and what is added to the logit of the last one.
+  // [[[15], -2.5], ...]: runs of tokens and the value added to the logit of the last one.
   void operator()(Biases* out) const {
     out->clear();
     for (const JsonValue bias : value.elements()) {
       const Ids run = ids(bias.element(0));
       if (run.size() != 1)
-        bias.fail(fmt::format("is of a run of {} tokens; only single tokens can have a bias",
+        bias.fail(fmt::format("is for a run of {} tokens; only single tokens can have a bias",
                               run.size()));
       const double added = bias.element(1).as_double();
       if (std::isnan(added))
@@ -81,7 +81,7 @@ struct Read {
       out->emplace_back(value.as_string());
     else
       for (const JsonValue text : value.elements()) out->emplace_back(text.as_string());
-    if (std::ranges::find(*out, "") != out->end()) value.fail("must not hold an empty text");
+    if (std::ranges::find(*out, "") != out->end()) value.fail("must not contain an empty text");
   }
 
  private:

@@ -1,4 +1,4 @@
-// How a model's publisher would have its texts generated: generation_config.json.
+// Reads generation_config.json: the publisher's defaults for generation.
 #pragma once
 
 #include <string>
@@ -14,9 +14,9 @@ struct GenerationConfig {
   std::vector<std::string> used, unused;
 };
 
-// Changes `options` to what the file says; keys that are absent or null change nothing. "do_sample"
-// decides about the temperature: false is greedy; true with no temperature is 1. Errors (of the
-// document's class, with its line): a value of another type, or outside of its limits.
+// Applies the file to `options`; absent or null keys change nothing. "do_sample" decides about the
+// temperature: false is greedy; true without a temperature is 1. Errors (of the document's class,
+// with its line): a value of another type, or outside its limits.
 GenerationConfig apply_generation_config(const JsonValue& config, GenerateOptions& options);
 
 }  // namespace lamina::decode

@@ -21,7 +21,7 @@ Place of_generate(GenerateOptions& options) {
 using S = SamplerOptions;
 using G = GenerateOptions;
 
-// More would be a mistake: each one is a sequence of its own.
+// A higher number is probably a mistake: each beam is a separate sequence.
 constexpr double kMaxBeams = 1024;
 constexpr auto kMost = static_cast<double>(decoder::kMaxTokens);
 
@@ -35,36 +35,37 @@ constexpr std::array kKeys = {
     GenerationKey{"logit-bias", "sequence_bias", of_sampler<&S::logit_bias>, "ID=X",
                   "Add X to the logit of a token; may be repeated."},
     GenerationKey{"repeat-penalty", "repetition_penalty", of_sampler<&S::repetition_penalty>, "X",
-                  "Divide the logits of tokens of the prompt and of the output by X; negative ones "
-                  "are multiplied.",
+                  "Divide the logits of tokens in the prompt and output by X; multiply negative "
+                  "logits.",
                   0.01},
-    GenerationKey{"frequency-penalty", "", of_sampler<&S::frequency_penalty>, "X",
-                  "Subtract X from the logit of a token for each time it is in the output."},
+    GenerationKey{
+        "frequency-penalty", "", of_sampler<&S::frequency_penalty>, "X",
+        "Subtract X from the logit of a token for each of its occurrences in the output."},
     GenerationKey{"presence-penalty", "", of_sampler<&S::presence_penalty>, "X",
                   "Subtract X from the logits of tokens that are in the output."},
     GenerationKey{"no-repeat-ngram", "no_repeat_ngram_size", of_sampler<&S::no_repeat_ngram>, "N",
-                  "No run of N tokens twice, in prompt or output; 0 allows any.", 0},
+                  "Do not repeat any run of N tokens of prompt or output; 0 allows all.", 0},
     GenerationKey{"bad-ids", "bad_words_ids", of_sampler<&S::bad_words>, "1,2,3",
-                  "A run of token ids that must not come; may be repeated."},
+                  "A run of token ids to exclude; may be repeated."},
     GenerationKey{"min-tokens", "min_new_tokens", of_sampler<&S::min_new_tokens>, "N",
                   "Do not end before N tokens.", 0, kMost},
     GenerationKey{"", "forced_bos_token_id", of_sampler<&S::forced_second>, "", ""},
     GenerationKey{"force-first-ids", "", of_sampler<&S::forced_first>, "1,2,3",
-                  "Token ids that the output begins with."},
+                  "Token ids at the start of the output."},
     GenerationKey{"force-last-ids", "forced_eos_token_id", of_sampler<&S::forced_last>, "1,2,3",
-                  "Where -n tokens are reached the last one is one of these."},
+                  "Token ids for the last of -n tokens."},
     GenerationKey{"suppress-ids", "suppress_tokens", of_sampler<&S::suppressed>, "1,2,3",
-                  "Token ids that are never drawn."},
+                  "Token ids to exclude."},
     GenerationKey{"suppress-first-ids", "begin_suppress_tokens",
                   of_sampler<&S::suppressed_at_begin>, "1,2,3",
-                  "Token ids that are not drawn first."},
+                  "Token ids to exclude as the first token."},
     GenerationKey{"temp", "temperature", of_sampler<&S::temperature>, "X",
                   "Temperature; 0 always takes the likeliest token.", 0},
     GenerationKey{
         "top-h", "top_h", of_sampler<&S::top_h>, "H",
-        "Of the 100 likeliest tokens draw from those that hold the part H of their entropy.", 0, 1},
+        "Draw from the tokens that make up the share H of the entropy of the 100 likeliest.", 0, 1},
     GenerationKey{"top-k", "top_k", of_sampler<&S::top_k>, "K",
-                  "Draw from the K likeliest tokens; 0 from all.", 0},
+                  "Draw from the K likeliest tokens; 0: from all.", 0},
     GenerationKey{"top-p", "top_p", of_sampler<&S::top_p>, "P",
                   "Draw from the smallest set of tokens whose probabilities add up to P.", 0, 1},
     GenerationKey{"min-p", "min_p", of_sampler<&S::min_p>, "P",
@@ -75,19 +76,20 @@ constexpr std::array kKeys = {
         1},
     GenerationKey{"epsilon-cutoff", "epsilon_cutoff", of_sampler<&S::epsilon_cutoff>, "P",
                   "Exclude tokens with a probability below P.", 0, 1},
-    GenerationKey{"eta-cutoff", "eta_cutoff", of_sampler<&S::eta_cutoff>, "P",
-                  "Exclude tokens with a probability below P, and less where many are likely.", 0,
-                  1},
+    GenerationKey{
+        "eta-cutoff", "eta_cutoff", of_sampler<&S::eta_cutoff>, "P",
+        "Exclude tokens with a probability below P, or below a lower limit if many are likely.", 0,
+        1},
     GenerationKey{"seed", "", of_sampler<&S::seed>, "N",
                   "Seed of the sampler; the same seed draws the same tokens.", 0},
     GenerationKey{"beams", "num_beams", of_generate<&G::num_beams>, "N",
-                  "Search with N texts side by side for the likeliest one; nothing is drawn.", 1,
-                  kMaxBeams, true},
+                  "Search for the likeliest text with N beams, without sampling.", 1, kMaxBeams,
+                  true},
     GenerationKey{"length-penalty",
                   "length_penalty",
                   of_generate<&G::length_penalty>,
                   "X",
-                  "With --beams: scores are divided by the length to the power of X; more favours "
+                  "With --beams: divide scores by the length to the power of X; higher favours "
                   "longer texts.",
                   {},
                   {},
@@ -96,7 +98,7 @@ constexpr std::array kKeys = {
                   "early_stopping",
                   of_generate<&G::early_stopping>,
                   "WHEN",
-                  "With --beams: whether to end once N texts have ended; never: only when none can "
+                  "With --beams: end once N texts have ended; never: only when none can "
                   "become better.",
                   {},
                   {},

@@ -1,5 +1,4 @@
-// The names of what can be said about generating: those of command lines and chats, and those of
-// generation_config.json.
+// The names of generation options: on command lines and in chats, and in generation_config.json.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@
 
 namespace lamina::decode {
 
-// Where a value is kept, by its type.
+// The type of the field of a value.
 using Ids = std::vector<std::int32_t>;
 using Words = std::vector<Ids>;
 using Biases = std::vector<std::pair<std::int32_t, double>>;
@@ -24,19 +23,19 @@ using Place = std::variant<double*, std::int64_t*, std::uint64_t*, Ids*, Words*,
                            bool*, EarlyStopping*>;
 
 struct GenerationKey {
-  const char* name;        // of the option: "top-p"; "" where only files say it
-  const char* config_key;  // of generation_config.json: "top_p"; "" for none
+  const char* name;        // of the option: "top-p"; "" for keys in files only
+  const char* config_key;  // in generation_config.json: "top_p"; "" for none
   Place (*place)(GenerateOptions&);
-  const char* value;  // how help calls it: "P"
+  const char* value;  // the value's name in help: "P"
   const char* doc;
   std::optional<double> min = {}, max = {};
-  bool of_beams = false;  // beam search alone has it
+  bool of_beams = false;  // for beam search only
 };
 
-// What ends a text, then what chooses its tokens in the order in which it acts.
+// Options that end a text, then options that choose its tokens, in the order of their effect.
 std::span<const GenerationKey> generation_keys();
 
-// "yes", "no", "never"; nothing for any other text.
+// "yes", "no", "never"; empty for other values.
 std::string_view name(EarlyStopping when);
 std::optional<EarlyStopping> parse_early_stopping(std::string_view text);
 

@@ -44,7 +44,7 @@ class Reader {
 
  private:
   static std::string whole(std::string_view key) { return std::string(kPrefix).append(key); }
-  // A float32 becomes the double with the same decimal digits: 0.95, not 0.949999988.
+  // Converts a float32 to the double with the same decimal digits: 0.95, not 0.949999988.
   std::optional<double> number(std::string_view key) const {
     const auto value = file_.number(whole(key));
     if (!value || file_.find(whole(key))->type != io::GgufValue::Type::f32) return value;
@@ -76,7 +76,7 @@ class Reader {
     options_.sampler.suppressed.clear();
     for (const std::int64_t id : file_.integers(kSuppressed)) {
       if (id < 0 || id > std::numeric_limits<std::int32_t>::max())
-        file_.fail(kSuppressed, fmt::format("has {}, which is no token id", id));
+        file_.fail(kSuppressed, fmt::format("has {}, which is not a token id", id));
       options_.sampler.suppressed.push_back(static_cast<std::int32_t>(id));
     }
     out_.config.used.emplace_back("suppress_tokens");
@@ -86,7 +86,7 @@ class Reader {
     out_.missing.push_back(fmt::format("{} = {}", whole(key), value));
   }
 
-  // Collects samplers that are on and that lamina lacks, and the window of a penalty that is on.
+  // Collects active samplers that lamina lacks, and the window of an active penalty.
   void find_missing() {
     if (const auto order = file_.text(whole("sequence")); order && !order->empty())
       miss("sequence", fmt::format("'{}'", *order));

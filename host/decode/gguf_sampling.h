@@ -15,8 +15,8 @@ struct GgufSampling {
   std::vector<std::string> missing;
 };
 
-// Sets the options that the file gives. Errors (class checkpoint): a value of another type or
-// outside its limits.
+// Sets the options in the file. Errors (class checkpoint): a value of another type or outside its
+// limits.
 GgufSampling apply_gguf_sampling(const io::GgufFile& file, GenerateOptions& options);
 
 }  // namespace lamina::decode

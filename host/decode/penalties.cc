@@ -27,7 +27,7 @@ class Logits {
   std::span<float> values_;
 };
 
-// Every token that ended a run of n tokens whose first n - 1 are the last ones now.
+// Excludes every token that ended an earlier run of n tokens with the same first n - 1 tokens.
 void exclude_repeats(Tokens tokens, std::size_t n, Logits& logits) {
   if (tokens.size() + 1 < n) return;
   const Tokens tail = tokens.last(n - 1);
@@ -41,7 +41,7 @@ void exclude_bad_word(Tokens tokens, const std::vector<std::int32_t>& word, Logi
   if (std::ranges::equal(tokens.last(before.size()), before)) logits.exclude(word.back());
 }
 
-// The tokens of which the next one must be; empty where it may be any.
+// The allowed next tokens; empty if any token is allowed.
 Tokens forced(const SamplerOptions& o, std::size_t num_tokens, std::size_t num_output) {
   if (static_cast<std::int64_t>(num_output) + 1 == o.max_new_tokens && !o.forced_last.empty())
     return o.forced_last;

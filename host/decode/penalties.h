@@ -1,4 +1,4 @@
-// What tokens so far do to the logits of the next one.
+// Applies the effects of earlier tokens to the logits of the next one.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace lamina::decode {
 
-// Whether options have any of it: bias, penalties, tokens that must not come.
+// True if the options have any such effect: bias, penalties, excluded tokens.
 bool has_penalties(const SamplerOptions& options);
 
-// Changes `logits`; -infinity is a token that must not come. `tokens`: the prompt, then
-// `num_output` tokens of output. Ids outside of the logits are passed over.
+// Changes `logits`; -infinity excludes a token. `tokens`: the prompt, then `num_output` tokens of
+// output. Ids outside the logits are ignored.
 void apply_penalties(const SamplerOptions& options, std::span<const std::int32_t> tokens,
                      std::size_t num_output, std::span<float> logits);
 

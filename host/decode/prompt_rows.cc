@@ -17,12 +17,12 @@ class RowsFile {
     for (std::string_view name : files_.names())
       if (std::ranges::find(kNames, name) == kNames.end())
         refuse(ExitCode::checkpoint, fmt::format("has an unknown tensor '{}'", name),
-               fmt::format("there are {}", fmt::join(kNames, ", ")));
+               fmt::format("expected {}", fmt::join(kNames, ", ")));
   }
 
   bool has(std::string_view name) const { return files_.contains(name); }
 
-  // In `shape`, of which -1 is any number.
+  // Reads a tensor of this shape; -1 is any size.
   std::vector<float> read(std::string_view name, const std::vector<std::int64_t>& shape,
                           std::string_view shown) const {
     io::StoredWeight stored(files_, name);
@@ -32,7 +32,7 @@ class RowsFile {
     if (!fits || stored.shape().num_elements() == 0)
       refuse(ExitCode::checkpoint,
              fmt::format("tensor '{}' is {}", name, to_string(stored.shape())),
-             fmt::format("{} would be right", shown));
+             fmt::format("expected {}", shown));
     std::vector<float> out(static_cast<std::size_t>(stored.shape().num_elements()));
     stored.decode(0, 1, out);
     return out;
@@ -40,14 +40,14 @@ class RowsFile {
   std::vector<std::int32_t> read_ints(std::string_view name, const std::vector<std::int64_t>& shape,
                                       std::string_view shown) const {
     const std::vector<float> values = read(name, shape, shown);
-    // Beyond 2^24 f32 leaves integers out; places in a prompt are far below.
+    // Above 2^24 f32 skips integers; positions in a prompt are far below.
     const auto outside = std::ranges::find_if(
         values, [](float v) { return !(std::abs(v) <= 0x1p24f) || v != std::trunc(v); });
     if (outside != values.end())
-      refuse(ExitCode::checkpoint,
-             fmt::format("tensor '{}' holds {} at element {}", name, *outside,
-                         outside - values.begin()),
-             "integers from -2^24 to 2^24 would be right");
+      refuse(
+          ExitCode::checkpoint,
+          fmt::format("tensor '{}' has {} at element {}", name, *outside, outside - values.begin()),
+          "expected integers from -2^24 to 2^24");
     return {values.begin(), values.end()};
   }
 
@@ -59,8 +59,8 @@ class RowsFile {
   io::WeightFiles files_;
 };
 
-// Each image is a box of places in time, height and width; tokens around it have the same place in
-// all three. Wang et al. 2024, "Qwen2-VL", section 2.1.
+// Each image is a box of positions in time, height and width; tokens around it have the same
+// position in all three. Wang et al. 2024, "Qwen2-VL", section 2.1.
 std::vector<std::int32_t> positions_of(const RowsFile& file, std::span<const std::int32_t> index,
                                        std::span<const std::int32_t> grid) {
   const std::size_t tokens = index.size();
@@ -75,12 +75,12 @@ std::vector<std::int32_t> positions_of(const RowsFile& file, std::span<const std
     }
     std::size_t end = t;
     while (end < tokens && index[end] >= 0) ++end;
-    // Images may follow each other.
+    // Images may be adjacent.
     if (3 * image >= grid.size())
       file.refuse(ExitCode::data, fmt::format("'grid' has {} images", grid.size() / 3),
-                  fmt::format("the prompt has more: the one at token {}", t));
+                  fmt::format("the prompt has another one at token {}", t));
     const std::int32_t* box = grid.data() + 3 * image++;
-    // Sides are at most 2^24: the product of two fits, that of three may not.
+    // Sides are at most 2^24: the product of two fits, the product of three may not.
     const auto places = static_cast<std::int64_t>(end - t);
     const std::int64_t frames = box[0], in_frame = std::int64_t{box[1]} * box[2];
     if (std::min({box[0], box[1], box[2]}) < 1 || in_frame > places || frames > places / in_frame)
@@ -117,13 +117,14 @@ PromptRows read_prompt_rows(const std::string& path, std::span<const std::int32_
                             std::span<const std::int64_t> placeholders,
                             const decoder::Model& model) {
   if (placeholders.empty())
-    throw UserError(ExitCode::usage, {"--embeddings",
-                                      "the model's config.json names no token for images or sounds",
-                                      {"name the placeholder token with --placeholder ID"}});
+    throw UserError(ExitCode::usage,
+                    {"--embeddings",
+                     "the model's config.json has no placeholder token for images or sounds",
+                     {"name the placeholder token with --placeholder ID"}});
   const RowsFile file(path);
   if (!file.has("embeddings"))
     file.refuse(ExitCode::checkpoint, "has no tensor 'embeddings'",
-                "[rows, hidden_size] is the output of a vision or audio encoder");
+                "expected [rows, hidden_size], the output of a vision or audio encoder");
   const std::int64_t width = model.hidden_size();
   PromptRows out;
   out.rows = file.read("embeddings", {-1, width}, fmt::format("[rows, {}]", width));
@@ -135,19 +136,19 @@ PromptRows read_prompt_rows(const std::string& path, std::span<const std::int32_
     file.refuse(ExitCode::data,
                 fmt::format("has {} rows; the prompt has {} placeholder tokens ({})", count, next,
                             fmt::join(placeholders, ", ")),
-                "the prompt needs one such token per row");
+                "the prompt needs one placeholder token per row");
   if (file.has("deepstack")) {
     out.features =
         file.read("deepstack", {-1, count, width}, fmt::format("[layers, {}, {}]", count, width));
     if (std::int64_t layers = static_cast<std::int64_t>(out.features.size()) / (count * width);
         layers > model.config().num_layers())
-      file.refuse(ExitCode::checkpoint, fmt::format("tensor 'deepstack' is of {} layers", layers),
+      file.refuse(ExitCode::checkpoint, fmt::format("tensor 'deepstack' has {} layers", layers),
                   fmt::format("the model has {}", model.config().num_layers()));
   }
   const std::int64_t tokens = static_cast<std::int64_t>(prompt.size());
   if (file.has("grid") && file.has("position_ids"))
     file.refuse(ExitCode::checkpoint, "has both 'grid' and 'position_ids'",
-                "both give the positions of tokens; keep one");
+                "both define the positions of tokens; keep one");
   if (file.has("position_ids"))
     out.positions = file.read_ints("position_ids", {3, tokens}, fmt::format("[3, {}]", tokens));
   if (file.has("grid"))

@@ -13,7 +13,7 @@
 namespace lamina::decode {
 namespace {
 
-// In [0, 1), by Philox4x32-10.
+// A number in [0, 1), by Philox4x32-10.
 double uniform(std::uint64_t seed, std::uint64_t index) {
   r123::Philox4x32::ctr_type counter{
       {static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), 0, 0}};
@@ -45,7 +45,7 @@ double entropy_of(const Candidates& list, double sum) {
   return out;
 }
 
-// Of no NaN. In lanes, which compilers turn into vectors; -INFINITY of nothing.
+// REQUIRES: no NaN. In lanes that compilers vectorise; -INFINITY for an empty list.
 float largest(std::span<const float> list) {
   constexpr std::size_t kLanes = 16;
   float lanes[kLanes];
@@ -59,14 +59,14 @@ float largest(std::span<const float> list) {
   return out;
 }
 
-// Logits in blocks, most of which hold nothing that a search wants, as their largest ones say.
+// Logits are searched in blocks; the maximum of a block shows that most can be skipped.
 constexpr std::size_t kBlock = 128;
 
 std::span<const float> block_of(std::span<const float> list, std::size_t block) {
   return list.subspan(block * kBlock, std::min(kBlock, list.size() - block * kBlock));
 }
 
-// The k-th largest; `k` is at most as many as there are.
+// The k-th largest; `k` is at most the size.
 float kth_largest(std::span<const float> list, std::span<const float> peaks, std::size_t k) {
   std::vector<float> heap(k, -INFINITY);  // the smallest of the k largest is in front
   for (std::size_t block = 0; block < peaks.size(); ++block) {
@@ -81,14 +81,14 @@ float kth_largest(std::span<const float> list, std::span<const float> peaks, std
   return heap.front();
 }
 
-// Sorts the first `n`, and leaves the others out.
+// Sorts the first `n` and removes the others.
 void keep_first(Candidates& list, std::size_t n) {
   n = std::min(n, list.size());
   std::ranges::partial_sort(list, list.begin() + static_cast<std::ptrdiff_t>(n), before);
   list.resize(n);
 }
 
-// Of the 100 likeliest as many as their entropy, summed up, stays within its part `h`.
+// Keeps as many of the 100 likeliest as their accumulated entropy stays within the share `h`.
 void keep_top_h(Candidates& list, double h, double temperature) {
   keep_first(list, 100);
   const auto top = static_cast<double>(list.front().logit);
@@ -104,7 +104,7 @@ void keep_top_h(Candidates& list, double h, double temperature) {
   list.resize(std::max<std::size_t>(n, 1));
 }
 
-// The k likeliest, and tokens as likely as the last of them.
+// Keeps the k likeliest, and tokens as likely as the last of them.
 void keep_top_k(Candidates& list, std::size_t k) {
   std::ranges::partial_sort(list, list.begin() + static_cast<std::ptrdiff_t>(k), before);
   auto tail = list.begin() + static_cast<std::ptrdiff_t>(k);
@@ -114,7 +114,7 @@ void keep_top_k(Candidates& list, std::size_t k) {
   list.erase(end, list.end());
 }
 
-// The fewest of a sorted list whose probabilities reach p.
+// Keeps the smallest prefix of a sorted list whose probabilities reach p.
 void keep_top_p(Candidates& list, double p) {
   const double sum = sum_of(list);
   double reached = 0;
@@ -123,7 +123,7 @@ void keep_top_p(Candidates& list, double p) {
   list.resize(std::max<std::size_t>(n, 1));
 }
 
-// Those whose surprise is nearest to the entropy until their mass is reached, and what is as near.
+// Keeps the tokens whose surprise is nearest to the entropy until their mass is reached, and ties.
 void keep_typical(Candidates& list, double mass) {
   const double sum = sum_of(list), entropy = entropy_of(list, sum);
   const auto distance = [&](const Candidate& c) {
@@ -142,7 +142,7 @@ void keep_typical(Candidates& list, double mass) {
   std::erase_if(list, [&](const Candidate& c) { return distance(c) > last; });
 }
 
-// Those at least that likely, and the likeliest in any case.
+// Keeps the tokens that are at least that likely, and always the likeliest.
 void keep_above(Candidates& list, double probability) {
   const double sum = sum_of(list);
   const double most = std::ranges::max_element(list, {}, &Candidate::weight)->weight;
@@ -153,19 +153,19 @@ void keep_above(Candidates& list, double probability) {
 }  // namespace
 
 void check_logits(std::span<const float> logits, std::int64_t length) {
-  // Of all, without an exit on the way, as vectors.
+  // Checks all values without an early exit, to be vectorised.
   unsigned is_bad = 0, is_some = 0;
   for (const float x : logits) {
-    is_bad |= x < INFINITY ? 0u : 1u;  // a NaN, too
+    is_bad |= x < INFINITY ? 0u : 1u;  // also true for a NaN
     is_some |= x > -INFINITY ? 1u : 0u;
   }
   if (is_some && !is_bad) return;
-  throw UserError(
-      ExitCode::numerical,
-      {"decode",
-       fmt::format("the logits after {} token{} are not numbers", length, length == 1 ? "" : "s"),
-       {"the weights hold a NaN or infinity, or the type of the products is too coarse for them; "
-        "try --dtype float32"}});
+  throw UserError(ExitCode::numerical, {"decode",
+                                        fmt::format("the logits after {} token{} are not numbers",
+                                                    length, length == 1 ? "" : "s"),
+                                        {"the weights contain a NaN or infinity, or the type of "
+                                         "the products is too coarse for them; "
+                                         "try --dtype float32"}});
 }
 
 void refuse_empty(std::size_t num_tokens) {
@@ -228,7 +228,8 @@ std::span<const Sampler::Candidate> Sampler::candidates(std::span<const float> l
   const float top_logit = largest(peaks_);
   if (top_logit == -INFINITY) refuse_empty(tokens.size());
   const auto k = static_cast<std::size_t>(options_.top_k);
-  // What top-k leaves out for certain need not become a candidate. Top-h comes first, of all.
+  // Tokens that top-k certainly removes need not become candidates. Top-h is applied before it, to
+  // all.
   const bool only_best = k > 0 && k < logits.size() && options_.top_h == 0;
   const float least = only_best ? kth_largest(logits, peaks_, k + 1) : -INFINITY;
   for (std::size_t block = 0; block < peaks_.size(); ++block) {

@@ -85,7 +85,7 @@ program::BoundProgram& Session::program(const Call& call) {
     programs_.splice(programs_.begin(), programs_, found);
   }
   program::BoundProgram& program = *programs_.front().second;
-  if (call.embedding_overrides.count > 0) {  // of other images each time
+  if (call.embedding_overrides.count > 0) {  // they differ from prompt to prompt
     program.bind(Input::embedding_overrides, override_rows_.data());
     program.bind(Input::deepstack_features, deepstack_features_.data());
     program.bind(Input::override_index, override_index_.data());
@@ -99,8 +99,8 @@ void Session::check_capacity(std::int64_t length) const {
   if (length <= options_.capacity) return;
   throw UserError(ExitCode::data,
                   {"decode",
-                   fmt::format("the sequence would have {} tokens; the context holds {}", length,
-                               options_.capacity),
+                   fmt::format("the sequence would have {} tokens; the context has room for {}",
+                               length, options_.capacity),
                    {"raise --ctx-size, or shorten the prompt"}});
 }
 
@@ -114,7 +114,8 @@ std::span<const float> Session::append(std::span<const std::span<const std::int3
   for (std::size_t b = 0; b < tokens.size(); ++b) {
     std::int64_t length = static_cast<std::int64_t>(history_[b].size() + tokens[b].size());
     check_capacity(length);
-    // Rotations that depend on the length make what the state holds worthless once it grows.
+    // With rotary positions that depend on the length, the state becomes invalid once the length
+    // grows.
     auto limit = model_.length_dependent_from();
     from_start = from_start || (limit && length > *limit && !history_[b].empty());
   }
@@ -130,8 +131,8 @@ std::span<const float> Session::append(std::span<const std::span<const std::int3
   return kept_logits_;
 }
 
-// A prompt goes in pieces of call_tokens. A model whose rotations depend on the length of the whole
-// prompt must see it in one piece.
+// Reads a prompt in pieces of call_tokens. A model whose rotations depend on the length of the
+// whole prompt must read it in one piece.
 void Session::read(std::span<const std::span<const std::int32_t>> tokens) {
   std::vector<std::span<const std::int32_t>> rest(tokens.begin(), tokens.end());
   for (;;) {
@@ -164,8 +165,8 @@ void Session::call(std::span<const std::span<const std::int32_t>> piece, Call ca
     start_[b] = static_cast<std::int32_t>(lengths_[b]);
     count_[b] = static_cast<std::int32_t>(piece[b].size());
     rows_[b] = static_cast<std::int32_t>(piece[b].empty() ? 0 : piece[b].size() - 1);
-    // Rows that are shorter are filled up: what attention writes past their end is never read, and
-    // states of a fixed size are left alone by tokens from count on.
+    // Shorter rows are padded: attention writes past their end, but that is never read, and states
+    // of a fixed size ignore tokens from count on.
     for (std::size_t t = 0; t < longest; ++t) {
       tokens_[b * longest + t] = t < piece[b].size() ? piece[b][t] : 0;
       positions_[b * longest + t] =
@@ -184,7 +185,7 @@ void Session::call(std::span<const std::span<const std::int32_t>> piece, Call ca
   }
 }
 
-// Whether every state keeps each token in a place of its own, so that later ones can be forgotten.
+// True if every state has a separate slot per token, so that later tokens can be removed.
 bool Session::can_cut() const {
   using registry::StateKind;
   if (shifts_[0] != 0) return false;

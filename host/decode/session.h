@@ -20,13 +20,13 @@ namespace lamina::decode {
 
 struct SessionOptions {
   std::int64_t batch = 1;          // sequences
-  std::int64_t capacity = 2048;    // tokens a sequence may reach
-  std::int64_t call_tokens = 512;  // tokens of a prompt that are read at once
+  std::int64_t capacity = 2048;    // maximum tokens per sequence
+  std::int64_t call_tokens = 512;  // maximum tokens of a prompt per call
   DType dtype = DType::f32;
 };
 
-// What replaces the embeddings of placeholder tokens of a prompt: the output of an image or audio
-// encoder.
+// Replacements for the embeddings of placeholder tokens of a prompt: the output of an image or
+// audio encoder.
 struct EmbeddingOverrides {
   std::span<const float> rows;           // [R, D]
   std::span<const std::int32_t> index;   // one per token: its row, or -1
@@ -34,39 +34,39 @@ struct EmbeddingOverrides {
   std::span<const std::int32_t> positions = {};  // [3, tokens]: time, height, width
 };
 
-// One number, from 1, for each run of tokens with rows: the image that a token is of; 0 = none.
+// One number, from 1, per run of tokens with rows: the image of a token; 0 = none.
 std::vector<std::int32_t> number_images(std::span<const std::int32_t> index);
 
 class Session {
  public:
-  // `parameters`: one pointer per parameter of the model, valid as long as the session.
+  // `parameters`: one pointer per parameter of the model, valid for the lifetime of the session.
   Session(const decoder::Model& model, std::span<void* const> parameters,
           const SessionOptions& options, const Backend& backend);
 
-  // Appends tokens to each sequence (some may get none) and returns the logits after the last of
-  // each, [batch, vocab] row-major, valid until the next call. Rows of sequences that got none are
-  // those of their last call. Long prompts are read in pieces. Throws UserError (exit 5) when a
-  // sequence would pass the capacity.
+  // Appends tokens to each sequence (some may get none) and returns the logits after the last token
+  // of each, [batch, vocab] row-major, valid until the next call. Rows of sequences without new
+  // tokens keep the logits of their last call. Long prompts are read in pieces. Throws UserError
+  // (exit 5) if a sequence would exceed the capacity.
   std::span<const float> append(std::span<const std::span<const std::int32_t>> tokens);
   // For one sequence.
   std::span<const float> append(std::span<const std::int32_t> tokens);
 
-  // For one sequence, with images. Positions are those of the whole sequence; tokens that come
-  // later continue after the largest of them. Without, each token has its index. Tokens with rows
-  // that follow each other are one image; where its tokens see each other it is read at once.
-  // Throws UserError (exit 5) where the session has several sequences, a span has another size than
-  // the rest asks for, or an index names no row; (exit 2) for a model whose rotations depend on the
-  // length, and for three positions where the model has one.
+  // For one sequence, with images. Positions cover the whole sequence; later tokens continue after
+  // the largest of them. Without positions, each token's is its index. Adjacent tokens with rows
+  // are one image; if its tokens see each other, it is read in one call. Throws UserError (exit 5)
+  // if the session has several sequences, a span has a wrong size, or an index refers to no row;
+  // (exit 2) for a model whose rotations depend on the length, and for three positions in a model
+  // with one.
   std::span<const float> append(std::span<const std::int32_t> tokens,
                                 const EmbeddingOverrides& overrides);
 
-  // For one sequence: cuts it down to what it has in common with the beginning of `tokens`, less
-  // the last of them where all are there (its logits are wanted), and returns how many tokens stay;
-  // what is left of `tokens` is to be appended. Keys and values can be cut anywhere; where a state
-  // cannot (recurrent ones, windows that moved on), the sequence is emptied instead.
+  // For one sequence: cuts it to its common beginning with `tokens`, without the last token if all
+  // are in it (its logits are needed), and returns the number of tokens kept; the rest of `tokens`
+  // must then be appended. Keys and values can be cut anywhere; if a state cannot (recurrent ones,
+  // windows that moved on), the sequence is emptied instead.
   std::size_t keep_prefix(std::span<const std::int32_t> tokens);
 
-  // Each sequence goes on from what the one of that number holds: the beams of a search.
+  // Each sequence continues from the state of the sequence with that number: the beams of a search.
   void reorder(std::span<const std::size_t> parents);
 
   // Empties every sequence, or one.
@@ -83,16 +83,16 @@ class Session {
   std::size_t state_bytes() const { return state_buffer_->bytes(); }
   std::size_t arena_bytes() const { return arena_ ? arena_->bytes() : 0; }
 
-  // Returns the program for calls of `tokens` tokens, which is compiled where the session has none.
-  // Valid until kMaxPrograms other ones have been used.
+  // Returns the program for calls of `tokens` tokens, compiling it if the session has none. Valid
+  // until kMaxPrograms other programs have been used.
   program::BoundProgram& program(std::int64_t tokens);
   std::size_t num_programs() const { return programs_.size(); }
 
-  // Prompts of many lengths would fill the memory of a long-lived process with programs.
+  // Programs for prompts of many lengths would fill the memory of a long-lived process.
   static constexpr std::size_t kMaxPrograms = 16;
 
  private:
-  // What a program is made for.
+  // The key of a program.
   struct Call {
     std::int64_t tokens = 1;
     decoder::EmbeddingOverrideShape embedding_overrides = {};
@@ -115,13 +115,13 @@ class Session {
   std::vector<void*> parameters_;
   SessionOptions options_;
   const Backend& backend_;
-  // The most recently used one first.
+  // The most recently used program first.
   std::list<std::pair<Call, std::unique_ptr<program::BoundProgram>>> programs_;
   std::unique_ptr<Buffer> state_buffer_, arena_;
   std::vector<void*> states_;
   std::vector<std::vector<std::int32_t>> history_;
-  std::vector<std::int64_t> lengths_;  // tokens in the state, a row
-  std::vector<std::int64_t> shifts_;   // the next token's position less that, a row
+  std::vector<std::int64_t> lengths_;  // tokens in the state, per row
+  std::vector<std::int64_t> shifts_;   // the next token's position minus its index, per row
   std::vector<float> logits_, kept_logits_;
   // Inputs of a call.
   std::vector<std::int32_t> tokens_, positions_, segments_, start_, count_, rows_;

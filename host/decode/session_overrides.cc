@@ -34,36 +34,36 @@ void Session::check(std::span<const std::int32_t> tokens,
                     count = overrides.rows.size() / width;
   if (options_.batch != 1)
     refuse(ExitCode::data, fmt::format("the session has {} sequences", options_.batch),
-           "prompts with images are read one at a time");
+           "prompts with images need a session with one sequence");
   if (model_.length_dependent_from())
     refuse(ExitCode::usage, "this model's rotations depend on the length of the sequence",
            "sequences that are recomputed from their start cannot have images");
   if (overrides.rows.empty() || overrides.rows.size() % width != 0)
     refuse(ExitCode::data, fmt::format("got {} numbers for their rows", overrides.rows.size()),
-           fmt::format("each row has {}, the width of the model", width));
+           fmt::format("expected {} per row, the width of the model", width));
   if (overrides.index.size() != tokens.size())
     refuse(
         ExitCode::data,
         fmt::format("got {} rows of tokens for {} tokens", overrides.index.size(), tokens.size()),
-        "each token has the index of its row, or -1");
+        "expected one index per token, or -1");
   for (std::int32_t row : overrides.index)
     if (row < -1 || row >= static_cast<std::int64_t>(count))
       refuse(ExitCode::data, fmt::format("a token refers to row {} of {}", row, count),
-             fmt::format("rows are 0 to {}; -1 is none", count - 1));
+             fmt::format("expected 0 to {}, or -1 for none", count - 1));
   if (overrides.features.size() % overrides.rows.size() != 0 ||
       static_cast<std::int64_t>(overrides.features.size() / overrides.rows.size()) >
           model_.config().num_layers())
     refuse(ExitCode::data, fmt::format("got {} numbers for features", overrides.features.size()),
-           fmt::format("each of at most {} layers has {}, as many as the rows",
+           fmt::format("each of at most {} layers needs {}, as many as the rows",
                        model_.config().num_layers(), overrides.rows.size()));
   if (!overrides.positions.empty() && overrides.positions.size() != 3 * tokens.size())
     refuse(ExitCode::data,
            fmt::format("got {} positions for {} tokens", overrides.positions.size(), tokens.size()),
-           "each token has three: time, height and width");
+           "expected three per token: time, height and width");
 }
 
-// The tokens from `first` on that are read at once: as many as go, but no cut through an image
-// whose tokens see each other.
+// Number of tokens from `first` on for the next call: as many as possible, but without a cut
+// through an image whose tokens see each other.
 std::size_t Session::piece(std::span<const std::int32_t> blocks, std::size_t first, Call call) {
   const std::size_t max_tokens = static_cast<std::size_t>(options_.call_tokens);
   if (blocks.size() - first <= max_tokens) return blocks.size() - first;
@@ -72,11 +72,12 @@ std::size_t Session::piece(std::span<const std::int32_t> blocks, std::size_t fir
   if (end > first) return end - first;
   call.tokens = options_.call_tokens;
   if (program(call).has(decoder::Input::image_blocks))
-    refuse(ExitCode::usage,
-           fmt::format("the tokens of an image see each other, and it has more than the {} that "
-                       "are read at once",
-                       max_tokens),
-           "raise the maximum tokens per call");
+    refuse(
+        ExitCode::usage,
+        fmt::format("the tokens of an image see each other, and it has more tokens than a call can "
+                    "read ({})",
+                    max_tokens),
+        "raise the maximum tokens per call");
   return max_tokens;
 }
 

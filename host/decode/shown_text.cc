@@ -19,7 +19,7 @@ void ShownText::push(std::int32_t token) {
   show(stop_.push(stream_->push(token)));
   const auto& watched = options_.control_tokens;
   if (stopped() || std::ranges::find(watched, token) == watched.end()) return;
-  show(stop_.finish());  // a stop string does not reach over it
+  show(stop_.finish());  // a stop string does not continue across it
   options_.on_control(token);
 }
 

@@ -14,8 +14,8 @@ namespace lamina::decode {
 
 class ShownText {
  public:
-  // All are borrowed: `text` gets everything that is shown, `emit` (may be empty) as it comes.
-  // Without a tokenizer the text is ids in decimal, with spaces between them.
+  // All arguments are borrowed: `text` collects all shown text, `emit` (may be empty) gets it as it
+  // arrives. Without a tokenizer the text is ids in decimal, separated by spaces.
   ShownText(const text::Tokenizer* tokenizer, const GenerateOptions& options,
             const std::function<void(std::string_view)>& emit, std::string& text);
 

@@ -104,20 +104,21 @@ TEST_F(PromptRowsFile, MistakesAreNamed) {
                     file +
                         ": has an unknown tensor 'rows'\n  there are embeddings, deepstack, "
                         "grid, position_ids");
-  EXPECT_USER_ERROR(read({{"grid", {1, 3}, {1, 1, 1}}}, {5}), ExitCode::checkpoint,
-                    file +
-                        ": has no tensor 'embeddings'\n  [rows, hidden_size] is the output of a "
-                        "vision or audio encoder");
+  EXPECT_USER_ERROR(
+      read({{"grid", {1, 3}, {1, 1, 1}}}, {5}), ExitCode::checkpoint,
+      file +
+          ": has no tensor 'embeddings'\n  expected [rows, hidden_size], the output of a "
+          "vision or audio encoder");
   EXPECT_USER_ERROR(read({{"embeddings", {2, 8}, std::vector<float>(16)}}, {5}),
                     ExitCode::checkpoint,
                     file + ": tensor 'embeddings' is [2, 8]\n  [rows, 16] would be right");
   EXPECT_USER_ERROR(read({embeddings(2)}, {1, 5, 2}), ExitCode::data,
                     file +
                         ": has 2 rows; the prompt has 1 placeholder tokens (5)\n  the prompt needs "
-                        "one such token per row");
+                        "one placeholder token per row");
   EXPECT_USER_ERROR(read({embeddings(1), {"deepstack", {3, 1, 16}, std::vector<float>(48)}}, {5}),
                     ExitCode::checkpoint,
-                    file + ": tensor 'deepstack' is of 3 layers\n  the model has 2");
+                    file + ": tensor 'deepstack' has 3 layers\n  the model has 2");
   EXPECT_USER_ERROR(
       read({embeddings(2), {"grid", {1, 3}, {1, 3, 1}}}, {5, 5}), ExitCode::data,
       file +
@@ -128,10 +129,10 @@ TEST_F(PromptRowsFile, MistakesAreNamed) {
   EXPECT_USER_ERROR(read({embeddings(1), {"position_ids", {3, 2}, std::vector<float>(6)}}, {5}),
                     ExitCode::checkpoint,
                     file + ": tensor 'position_ids' is [3, 2]\n  [3, 1] would be right");
-  EXPECT_USER_ERROR(read_prompt_rows(file, std::vector<std::int32_t>{5}, {}, model),
-                    ExitCode::usage,
-                    "--embeddings: the model's config.json names no token for images or sounds\n  "
-                    "name the placeholder token with --placeholder ID");
+  EXPECT_USER_ERROR(
+      read_prompt_rows(file, std::vector<std::int32_t>{5}, {}, model), ExitCode::usage,
+      "--embeddings: the model's config.json has no placeholder token for images or sounds\n  "
+      "name the placeholder token with --placeholder ID");
 }
 
 TEST(Embeddings, MistakesOfTheCommandLineAreNamed) {

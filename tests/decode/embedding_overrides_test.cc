@@ -256,10 +256,9 @@ TEST_P(SeenImages, ReadInPiecesAreAsWhole) {
   }
   decode::Session session(model, weights.pointers(), {.capacity = kTokens, .call_tokens = 3},
                           cpu::cpu_backend());
-  EXPECT_USER_ERROR(
-      session.append(text.ids, overrides), ExitCode::usage,
-      "images: the tokens of an image see each other, and it has more than the 3 that "
-      "are read at once\n  raise the maximum tokens per call");
+  EXPECT_USER_ERROR(session.append(text.ids, overrides), ExitCode::usage,
+                    "images: the tokens of an image see each other, and it has more tokens than a "
+                    "call can read (3)\n  raise the maximum tokens per call");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SeenImages, ::testing::Values("gemma3_window", "gemma4_dense"),
@@ -287,22 +286,22 @@ TEST(EmbeddingOverrideErrors, SayWhatDoesNotGoTogether) {
   const std::vector<float> rows(48), odd(50), many(4 * 48);
   EXPECT_USER_ERROR(session.append(tokens, {.rows = odd, .index = index}), ExitCode::data,
                     "images: got 50 numbers for their rows\n"
-                    "  each row has 24, the width of the model");
+                    "  expected 24 per row, the width of the model");
   EXPECT_USER_ERROR(session.append(tokens, {.rows = rows, .index = beyond}), ExitCode::data,
                     "images: a token refers to row 2 of 2\n"
-                    "  rows are 0 to 1; -1 is none");
+                    "  expected 0 to 1, or -1 for none");
   EXPECT_USER_ERROR(session.append(tokens, {.rows = rows, .index = std::span(index).first(2)}),
                     ExitCode::data,
                     "images: got 2 rows of tokens for 3 tokens\n"
-                    "  each token has the index of its row, or -1");
+                    "  expected one index per token, or -1");
   EXPECT_USER_ERROR(session.append(tokens, {.rows = rows, .index = index, .features = many}),
                     ExitCode::data,
                     "images: got 192 numbers for features\n"
-                    "  each of at most 3 layers has 48, as many as the rows");
+                    "  each of at most 3 layers needs 48, as many as the rows");
   EXPECT_USER_ERROR(session.append(tokens, {.rows = rows, .index = index, .positions = index}),
                     ExitCode::data,
                     "images: got 3 positions for 3 tokens\n"
-                    "  each token has three: time, height and width");
+                    "  expected three per token: time, height and width");
   EXPECT_EQ(session.length(), 0);
 }
 

@@ -102,10 +102,11 @@ TEST_P(Sequence, IsRefusedBeyondItsContextAndStaysUsable) {
   decode::Session s(model, weights.pointers(),
                     {.capacity = rows.tokens, .call_tokens = rows.tokens}, cpu::cpu_backend());
   s.append(ids(0, rows.tokens - 1));
-  EXPECT_USER_ERROR(s.append(ids(0, 2)), ExitCode::data,
-                    fmt::format("decode: the sequence would have {} tokens; the context holds {}\n"
-                                "  raise --ctx-size, or shorten the prompt",
-                                rows.tokens + 1, rows.tokens));
+  EXPECT_USER_ERROR(
+      s.append(ids(0, 2)), ExitCode::data,
+      fmt::format("decode: the sequence would have {} tokens; the context has room for {}\n"
+                  "  raise --ctx-size, or shorten the prompt",
+                  rows.tokens + 1, rows.tokens));
   const std::vector<float> all = forward(model, weights.pointers(), rows);
   EXPECT_LE(relative_difference(s.append(ids(rows.tokens - 1, 1)),
                                 std::span(all).last(static_cast<std::size_t>(model.vocab_size()))),

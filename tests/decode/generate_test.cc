@@ -144,7 +144,7 @@ TEST(Generate, LogitsThatAreNoNumbersGiveNoToken) {
   parrot.poison();
   EXPECT_ERROR_SAYS(parrot.generate({}), ExitCode::numerical,
                     "decode: the logits after 1 token are not numbers\n"
-                    "  the weights hold a NaN or infinity, or the type of the products is too "
+                    "  the weights contain a NaN or infinity, or the type of the products is too "
                     "coarse for them; try --dtype float32");
 }
 

@@ -88,8 +88,8 @@ TEST(GenerationConfig, ValuesThatCannotBeNameTheirLine) {
       {R"({"top_k": -1})", "'top_k' must be at least 0, got -1"},
       {R"({"temperature": "hot"})", "'temperature'"},
       {R"({"suppress_tokens": [-1]})", "must be a token id from 0 to 2147483647, got -1"},
-      {R"({"sequence_bias": [[[1, 2], 3]]})", "is of a run of 2 tokens"},
-      {R"({"stop_strings": [""]})", "must not hold an empty text"},
+      {R"({"sequence_bias": [[[1, 2], 3]]})", "is for a run of 2 tokens"},
+      {R"({"stop_strings": [""]})", "must not contain an empty text"},
       {R"({"do_sample": 1})", "'do_sample'"},
   };
   for (const auto& [text, says] : cases) {
