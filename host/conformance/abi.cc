@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kMoreBytes = 64;
 constexpr unsigned char kJunk = 0xa5;
 
-// The least that a host of this major version gives of a table.
+// The minimum of a table that a host of this major version provides.
 template <typename T>
 inline constexpr std::size_t kLeastBytes = 0;
 #define LAMINA_LEAST(type, bytes) \
@@ -27,7 +27,7 @@ inline constexpr std::size_t kLeastBytes = 0;
 LAMINA_GROWABLE(LAMINA_LEAST)
 #undef LAMINA_LEAST
 
-// The table of the oldest host: nothing can be read behind it.
+// The table of the oldest host: memory behind it is not readable.
 template <typename T>
 const T* shortened(const T& table) {
   T copy = table;
@@ -35,10 +35,10 @@ const T* shortened(const T& table) {
   return static_cast<const T*>(before_a_guard_page(&copy, kLeastBytes<T>));
 }
 
-// That of a newer one: with more in it than this one knows.
+// The table of a newer host: with more entries than this host has.
 template <typename T>
 const T* lengthened(const T& table) {
-  // As long as the process; the plugin is called on one thread here.
+  // Kept for the lifetime of the process; the plugin is called on one thread here.
   static auto& kept = *new std::deque<std::unique_ptr<unsigned char[]>>;
   unsigned char* bytes =
       kept.emplace_back(std::make_unique<unsigned char[]>(sizeof(T) + kMoreBytes)).get();
@@ -59,10 +59,10 @@ auto once(const T* (*make)(const T&)) {
   };
 }
 
-// What the host gives with every call is made anew.
+// Tables that the host passes with every call are made again.
 const lamina_io_t* longer_io(const lamina_io_t& io) { return lengthened(io); }
 
-// The models of the family by another host are what they are by this one.
+// The family's models must be the same with another host.
 void compare_hosts(const FamilySubject& subject, Decoration decoration, std::string_view host) {
   const DecoratedFamily decorated(subject.source(), subject.family(), std::move(decoration));
   for (const SmallModel& small : subject.models()) {

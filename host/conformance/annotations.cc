@@ -1,4 +1,4 @@
-// TRC: what blocks say of their parameters, values and states, against what they do with them.
+// TRC: compares the declarations of blocks about parameters, values and states with their use.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -33,7 +33,7 @@ struct Use {
   OpCode op() const { return node->op->code; }
 };
 
-// Ops that only bring a value into another form.
+// Ops that only convert a value to another form.
 bool passes_on(OpCode op) {
   constexpr std::array kForms = {OpCode::cast,         OpCode::reshape, OpCode::transpose,
                                  OpCode::slice,        OpCode::concat,  OpCode::broadcast,
@@ -41,7 +41,7 @@ bool passes_on(OpCode op) {
   return std::ranges::find(kForms, op) != kForms.end();
 }
 
-// How a value is used, through what passes it on and into bodies of scans.
+// Finds the uses of a value, through ops that pass it on and in bodies of scans.
 void find_uses(const Graph& graph, ValueId value, std::vector<Use>& to) {
   for (const Node& node : graph.nodes())
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
@@ -93,7 +93,7 @@ std::string_view role_name(Role role) {
   return "unknown";
 }
 
-// The role that a use speaks of; nothing where any would do.
+// The role that a use implies; nothing if any role fits.
 std::optional<Role> role_of(const Use& use, const registry::ParamDesc& desc) {
   if (is_gain(use)) return Role::norm;
   if (is_bias(use)) return Role::bias;
@@ -112,7 +112,7 @@ bool agree(Role declared, Role used) {
   return declared == Role::router && used == Role::embedding;
 }
 
-// The loss of the model with every layer by itself, whatever ops of their own its blocks have.
+// The loss of the model with all layers unrolled, whatever custom ops its blocks have.
 struct Unrolled {
   decoder::Model model;
   decoder::ModelGraph traced;
@@ -140,7 +140,7 @@ void check_use(const decoder::Parameter& p, const Use& use) {
          use.node->origin ? " (" + to_string(*use.node->origin) + ")" : "", role_name(*used));
 }
 
-// Dims that ops bring together have one axis.
+// Dims that an op combines have the same axis.
 void check_axes_meet(const FamilySubject& subject, const SmallModel& small) {
   const Unrolled unrolled(subject, small);
   AxisFlow flow(unrolled.graph);
@@ -184,15 +184,16 @@ void check_roles(const FamilySubject& subject) {
   for (const SmallModel& small : subject.models()) {
     const Unrolled unrolled(subject, small);
     unrolled.for_each_parameter([&](const decoder::Parameter& p, ValueId value) {
-      if (p.layer < 0 && p.block == 0) return;  // the host's
+      if (p.layer < 0 && p.block == 0) return;  // a parameter of the host
       std::vector<Use> uses;
       find_uses(unrolled.graph, value, uses);
       for (const Use& use : uses) check_use(p, use);
       const bool a_product = std::ranges::any_of(uses, is_product);
       if (p.desc.role == Role::weight && p.desc.shape.ndim() < 2 && !a_product)
         fail(
-            "parameter '{}' of one dim has the role weight, that of a product's matrix; norm, "
-            "bias or scalar would be right",
+            "parameter '{}' of one dim has the role weight, which is for matrices of products; "
+            "expected norm, "
+            "bias or scalar",
             p.name);
     });
   }
@@ -200,7 +201,7 @@ void check_roles(const FamilySubject& subject) {
 
 void check_states(const FamilySubject& subject) {
   std::set<lamina_state_t> declared, used;
-  bool is_carry = false;  // the host sees to it that a region over time has it
+  bool is_carry = false;  // the host ensures that a region over time has it
   std::string block;
   const DecoratedFamily watched(
       subject.source(), subject.family(),
@@ -226,8 +227,8 @@ void check_states(const FamilySubject& subject) {
     subject.open(small, watched.family());
     if (!block.empty())
       fail(
-          "block '{}' declares a state that none of its ops has; memory is kept for it and nothing "
-          "is remembered",
+          "block '{}' declares a state that none of its ops uses; it would only waste "
+          "memory",
           block);
   }
 }

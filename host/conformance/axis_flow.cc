@@ -11,9 +11,9 @@ namespace {
 
 using Names = AxisFlow::Names;
 
-// A dim that an op has brought together with others.
+// A dim that an op combines with others.
 struct Dim {
-  std::string_view name;  // empty: not known
+  std::string_view name;  // empty: unknown
   std::int64_t size = 1;
   std::size_t input = 0;
   int index = 0;
@@ -26,7 +26,7 @@ std::string shown(const Graph& graph, const Node& node, const Dim& dim) {
 }
 
 [[noreturn]] void refuse(const Graph& graph, const Node& node, const Dim& a, const Dim& b) {
-  fail("{}{}: {}, and {}; dims that an op brings together have one axis", node.op->name,
+  fail("{}{}: {}, and {}; dims that an op combines must have the same axis", node.op->name,
        node.origin ? " (" + to_string(*node.origin) + ")" : "", shown(graph, node, a),
        shown(graph, node, b));
 }
@@ -36,8 +36,8 @@ std::string_view without(std::string_view name, std::string_view prefix) {
   return name;
 }
 
-// What is counted along a dim, whoever has it. Gains of norms and taps of convolutions lie along
-// any axis, and tokens are followed by another check (TRC-4).
+// The quantity counted along a dim. Gains of norms and taps of convolutions occur with any axis,
+// and another check (TRC-4) covers tokens.
 std::string_view counted(std::string_view name) {
   name = without(without(name, "act_"), "cache_");
   for (const std::string_view any : {"norm", "conv", "batch", "length", "positions"})
@@ -47,8 +47,8 @@ std::string_view counted(std::string_view name) {
   return name;
 }
 
-// Dims of size 1 apart, `in` and `out` in the same order: [first, last) of either that have as many
-// elements.
+// Dims with a size above 1, in the same order in `in` and `out`: [first, last) of both with the
+// same number of elements.
 struct Group {
   std::vector<std::size_t> in, out;
 };
@@ -94,7 +94,7 @@ void AxisFlow::follow(const Node& node) {
   });
 }
 
-// Dims with one letter count the same thing. Dims that were cut or put together (slice, concat) do
+// Dims with one letter count the same quantity. Dims that were cut or joined (slice, concat) do
 // not: their sizes differ.
 void AxisFlow::follow_rule(const Node& node, const ops::SplitRule& rule) {
   std::map<char, Dim> known;
@@ -121,8 +121,8 @@ void AxisFlow::follow_rule(const Node& node, const ops::SplitRule& rule) {
   }
 }
 
-// "heads" is a number of heads times their width, so it is also the number alone; any other axis is
-// lost where a dim is cut or becomes part of another.
+// "heads" is the number of heads times their width, so it is also the number alone; any other axis
+// is lost if a dim is cut or becomes part of another.
 void AxisFlow::follow_reshape(const Node& node) {
   const ValueId in = node.inputs[0], out = node.outputs[0];
   for (const Group& group : groups_of(graph_.type(in).shape, graph_.type(out).shape)) {

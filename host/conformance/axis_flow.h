@@ -1,7 +1,6 @@
-// Logical axes (plugin_api/include/lamina/axes.def) followed through a graph: what parameters say
-// of their dims must be true of the dims that ops bring together with them. A product over a dim
-// that is "embed" in the matrix and "mlp" in what it multiplies would be split over other devices
-// at either side.
+// Follows logical axes (plugin_api/include/lamina/axes.def) through a graph: the axes declared for
+// parameters must be true for the dims that ops combine with them. A product over a dim that is
+// "embed" in the matrix and "mlp" in the other operand would be split differently on its two sides.
 #pragma once
 
 #include <span>
@@ -15,14 +14,14 @@ namespace lamina::conformance {
 
 class AxisFlow {
  public:
-  // One per dim, empty where it is not known: activations and parameters of the same axis have the
-  // same name ("act_embed" is "embed"), and so have query heads and key/value heads.
+  // One per dim, empty if unknown: activations and parameters of the same axis have the same name
+  // ("act_embed" is "embed"), and so have query heads and key/value heads.
   using Names = std::vector<std::string_view>;
 
   explicit AxisFlow(const Graph& graph);
-  // The last dims of the value are those of a parameter; layers may be stacked before them.
+  // The last dims of the value belong to a parameter; layers may be stacked before them.
   void set_parameter(ValueId value, std::span<const AxisId> axes);
-  // Follows every node. Throws Failure at the first that brings two axes together.
+  // Follows every node. Throws Failure at the first that combines two axes.
   void run();
   const Names& at(ValueId value) const { return values_[value]; }
 

@@ -17,7 +17,7 @@ Capture::Capture(int descriptor) : descriptor_(descriptor) {
   kept_ = memfd_create("output of a plugin", MFD_CLOEXEC);
   outside_ = dup(descriptor);
   if (kept_ < 0 || outside_ < 0 || dup2(kept_, descriptor) < 0)
-    fail("the system gives no file for its output");
+    fail("the system cannot create a file for its output");
 }
 
 Capture::~Capture() {

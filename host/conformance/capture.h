@@ -7,13 +7,13 @@ namespace lamina::conformance {
 
 class Capture {
  public:
-  // Throws a Failure where the system gives no file for it.
+  // Throws Failure if the system cannot create a file for it.
   explicit Capture(int descriptor);
   ~Capture();
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
-  // The beginning, printable.
+  // The first part, made printable.
   std::string text() const;
   std::size_t num_bytes() const;
 

@@ -1,9 +1,9 @@
-// The conformance kit: what a plugin must keep to, as checks that are run on it.
+// The conformance kit: the rules for plugins, as executable checks.
 //
 //   for (const Check& check : all_checks()) ... run_check(check, plugin) ...
 //
-// docs/plugin_check.md explains each of them. `lamina plugin check` runs them, each in a process of
-// its own (runner.h); our own tests call the functions behind them.
+// docs/plugin_check.md explains each of them. `lamina plugin check` runs each in a separate process
+// (runner.h); our own tests call the functions behind them.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ namespace lamina::conformance {
 enum class Level { quick, full, pedantic };
 std::string_view name(Level level);
 
-// What a check found: what was wrong, and what would be right.
+// The finding of a check: the error, and what would be right.
 class Failure : public std::exception {
  public:
   explicit Failure(std::string text) : text_(std::move(text)) {}
@@ -29,7 +29,7 @@ class Failure : public std::exception {
   std::string text_;
 };
 
-// There is nothing to check, and why. It is no pass.
+// There is nothing to check; has the reason. It is not a pass.
 class Skipped : public Failure {
  public:
   using Failure::Failure;
@@ -47,27 +47,27 @@ template <typename... Args>
 class PluginSubject;
 class FamilySubject;
 
-// What else the check is run in, to see whether the plugin does the same there.
+// Another environment in which the check is repeated; the plugin must do the same there.
 enum class Again {
   no,
   other_process,  // elsewhere in memory, with other variables
-  hostile,        // no HOME, a small stack, another language, nothing at the standard descriptors
+  hostile,        // no HOME, a small stack, another language, standard descriptors closed
 };
 
 struct Check {
   std::string_view id;     // "TRC-2"
-  Level level;             // the lowest that has it
-  std::string_view rules;  // of docs/plugin_requirements.md: "M-6", "C-1, C-2"
+  Level level;             // the lowest that includes it
+  std::string_view rules;  // in docs/plugin_requirements.md: "M-6", "C-1, C-2"
   std::string_view what;   // one sentence
-  // Some of these, in this order. They return where all is well, else throw a Failure.
-  void (*of_file)(const std::filesystem::path& file) = nullptr;  // runs nothing of it
+  // Some of these, in this order. They return if the plugin conforms, else throw Failure.
+  void (*of_file)(const std::filesystem::path& file) = nullptr;  // runs no code of it
   void (*of_plugin)(const PluginSubject& plugin) = nullptr;
   void (*of_family)(const FamilySubject& family) = nullptr;
-  std::string_view cannot = {};  // why this host has nothing to check
+  std::string_view cannot = {};  // the reason why this host cannot check it
   Again again = Again::no;
 };
 
-// In the order in which they are run.
+// In the order of execution.
 std::span<const Check> all_checks();
 // Null if there is none.
 const Check* find_check(std::string_view id);

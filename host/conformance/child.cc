@@ -27,7 +27,7 @@ constexpr std::size_t kMostText = 1 << 20;
 constexpr rlim_t kMostMemory = rlim_t{4} << 30, kSmallStack = rlim_t{256} << 10;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;  // whose shadow memory is far more than any limit
+constexpr bool kSanitized = true;  // shadow memory is far above any limit
 #else
 constexpr bool kSanitized = false;
 #endif
@@ -59,7 +59,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return out;
 }
 
-// In the child; nothing but system calls until exec.
+// Runs in the child; only system calls until exec.
 [[noreturn]] void become(const char* program, char* const* words, char* const* variables,
                          const ChildOptions& options, int out, int err) {
   const int nothing = open("/dev/null", O_RDWR);
@@ -67,7 +67,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   dup2(out, STDOUT_FILENO);
   dup2(options.hostile ? nothing : err, STDERR_FILENO);
   limit(RLIMIT_CORE, 0);
-  // The kernel says so at the first number and kills at the second.
+  // The kernel warns at the first number and kills at the second.
   const auto processor = static_cast<rlim_t>(options.processor_seconds);
   const rlimit time{processor, processor + 5};
   setrlimit(RLIMIT_CPU, &time);
@@ -82,7 +82,8 @@ class Pipe {
  public:
   Pipe() {
     if (pipe2(ends_.data(), O_CLOEXEC) != 0)
-      throw DeviceError(ExitCode::unclassified, {"plugin check", "the system gives no pipe", {}});
+      throw DeviceError(ExitCode::unclassified,
+                        {"plugin check", "the system cannot create a pipe", {}});
   }
   ~Pipe() {
     close_end(0);
@@ -101,7 +102,7 @@ class Pipe {
   std::array<int, 2> ends_{};
 };
 
-// Reads what there is; false at the end.
+// Reads the available bytes; false at the end.
 bool take(int descriptor, std::string& to) {
   std::array<char, 4096> bytes;
   const ssize_t count = read(descriptor, bytes.data(), bytes.size());
@@ -125,13 +126,13 @@ double processor_seconds(pid_t process) {
   return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
-// Returns whether it waits for a disk, or a debugger has stopped it.
+// True if it waits for a disk, or a debugger has stopped it.
 bool is_held_up(pid_t process) {
   const std::string state = state_of_process(process);
   return !state.empty() && std::string_view("DTt").find(state[0]) != std::string_view::npos;
 }
 
-// Looks at how long a process has run.
+// Measures the time that a process has run.
 class Limits {
  public:
   Limits(pid_t process, const ChildOptions& options) : process_(process), options_(options) {}
@@ -150,7 +151,7 @@ class Limits {
 
  private:
   static constexpr double kLookSeconds = 0.2;
-  // A process that waits wakes up now and then.
+  // A waiting process wakes up now and then.
   static constexpr double kIdleProcessorSeconds = 0.02;
   pid_t process_;
   const ChildOptions& options_;
@@ -158,13 +159,13 @@ class Limits {
   Clock::time_point start_ = Clock::now(), looked_ = start_, active_ = start_;
 };
 
-// Also where it cannot be waited for.
+// Also true if it cannot be waited for.
 bool has_ended(pid_t process, int& status) {
   const pid_t found = waitpid(process, &status, WNOHANG);
   return found == process || (found < 0 && errno != EINTR);
 }
 
-// The output of a process as it comes.
+// Collects the output of a process as it arrives.
 class Output {
  public:
   Output(const Pipe& out, const Pipe& err, ChildEnd& to)
@@ -172,7 +173,7 @@ class Output {
     for (const pollfd& each : watched_) fcntl(each.fd, F_SETFL, O_NONBLOCK);
   }
 
-  // Reads for a moment; closed ends are no end of the process.
+  // Reads for a moment; closed ends do not mean that the process has ended.
   void read(int milliseconds) {
     const bool open = watched_[0].fd >= 0 || watched_[1].fd >= 0;
     if (poll(watched_.data(), watched_.size(), open ? milliseconds : 1) <= 0) return;
@@ -180,7 +181,7 @@ class Output {
       if (watched_[i].fd >= 0 && watched_[i].revents != 0 && !take(watched_[i].fd, *texts_[i]))
         watched_[i].fd = -1;
   }
-  // All that has been written so far.
+  // Reads all output written so far.
   void read_rest() {
     for (std::size_t before = ~std::size_t{0}; before != num_bytes();) {
       before = num_bytes();
@@ -195,7 +196,7 @@ class Output {
   std::array<std::string*, 2> texts_;
 };
 
-// Ends a process that has met a limit. One that the kernel holds cannot be waited for.
+// Ends a process that has reached a limit. A process held by the kernel cannot be waited for.
 void end_process_of(pid_t child, int& status) {
   constexpr double kPatience = 5;
   kill(-child, SIGKILL);
@@ -226,7 +227,8 @@ ChildEnd run_child(const std::filesystem::path& program, const std::vector<std::
   Pipe out, err;
   const pid_t child = fork_check();
   if (child < 0)
-    throw DeviceError(ExitCode::unclassified, {"plugin check", "the system gives no process", {}});
+    throw DeviceError(ExitCode::unclassified,
+                      {"plugin check", "the system cannot create a process", {}});
   if (child == 0)
     become(program.c_str(), argv.data(), envp.data(), options, out.end(1), err.end(1));
   out.close_end(1);

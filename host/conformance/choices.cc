@@ -9,13 +9,13 @@
 namespace lamina::conformance {
 namespace {
 
-// Whether the node only chooses by an input: by scores, which it does not give on.
+// True if the node only uses the input to choose, by scores that it does not output.
 bool chooses_by(const Node& node, std::size_t input) {
   if (node.op->code == OpCode::compressed_attention) return node.op->inputs[input].name == "scores";
   return node.op->def->zero_gradient && node.op->code != OpCode::stop_gradient;
 }
 
-// Whether all that depends on the value is a choice, which has no slope: of tokens, of experts.
+// True if all dependents of the value are choices, which have no slope: of tokens, of experts.
 bool only_chooses(const Graph& graph, ValueId value) {
   std::vector<bool> depends(graph.values().size());
   depends[value] = true;

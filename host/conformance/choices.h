@@ -1,4 +1,4 @@
-// Parameters that decide something which has no slope: which experts, which tokens.
+// Finds parameters that only decide something without a slope: which experts, which tokens.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace lamina::conformance {
 
-// For each parameter, whether all that depends on it in training is a choice.
+// For each parameter, true if all its dependents in training are choices.
 std::vector<bool> parameters_that_only_choose(const decoder::Model& model);
 
 }  // namespace lamina::conformance

@@ -13,7 +13,7 @@ namespace {
 using program::Rows;
 using Ids = std::span<const std::int32_t>;
 
-constexpr double kTolerance = 1e-4;  // of the largest logit, f32
+constexpr double kTolerance = 1e-4;  // relative to the largest logit, f32
 
 void expect_near(std::span<const float> got, std::span<const float> want, const std::string& what) {
   const double found = relative_difference(got, want);
@@ -26,7 +26,7 @@ decoder::Model decoded(decoder::Model model) {
   return model;
 }
 
-// A row of tokens, by both.
+// A row of tokens, read by decoding and by training.
 class Sequence {
  public:
   explicit Sequence(const ModelCase& c)
@@ -38,7 +38,7 @@ class Sequence {
   // The logits after the first `n` tokens, by the forward pass of training.
   std::span<const float> expected(std::int64_t n) {
     const std::int64_t vocab = model.vocab_size();
-    if (model.length_dependent_from()) {  // later tokens change what earlier ones give
+    if (model.length_dependent_from()) {  // later tokens change the logits of earlier ones
       Rows prefix = random_rows(model, 1, n);
       std::copy_n(rows.ids.begin(), n, prefix.ids.begin());
       prefix_logits_ = c_.forward(model, weights.pointers(), prefix);
@@ -50,7 +50,7 @@ class Sequence {
   }
 
   decode::Session session(std::int64_t call_tokens, std::int64_t batch = 1) const {
-    // What depends on the length must be read at once.
+    // Such models must read the whole length in one call.
     if (model.length_dependent_from()) call_tokens = rows.tokens;
     return decode::Session(model, weights.pointers(),
                            {.batch = batch, .capacity = rows.tokens, .call_tokens = call_tokens},
@@ -123,13 +123,13 @@ void check_reset_is_as_new(const ModelCase& c) {
 void check_ragged_batch_is_alone(const ModelCase& c) {
   const std::vector<std::int64_t> prompts = {5, 11, 1, 8};
   Sequence s(c);
-  if (s.rows.tokens < 20) skip("it has positions for {} tokens only", s.rows.tokens);
+  if (s.rows.tokens < 20) skip("it has positions for only {} tokens", s.rows.tokens);
   decode::Session together = s.session(4, 4);
   std::vector<decode::Session> alone;
   for (std::size_t b = 0; b < 4; ++b) alone.push_back(s.session(4));
   std::vector<std::int64_t> used(4, 0);
   const auto vocab = static_cast<std::size_t>(s.model.vocab_size());
-  // Each sequence starts at another token of the row; then one gets nothing, then all get some.
+  // Each sequence starts at another token of the row; then one gets no token, then all get some.
   for (const std::vector<std::int64_t>& counts :
        {prompts, std::vector<std::int64_t>{1, 1, 0, 1}, std::vector<std::int64_t>{1, 1, 3, 2}}) {
     std::vector<Ids> pieces;

@@ -1,11 +1,12 @@
-// Decoding against the forward pass of training: however a sequence is read, its logits are those.
+// Compares decoding with the forward pass of training: the logits are equal for any split into
+// calls.
 #pragma once
 
 #include "conformance/model_case.h"
 
 namespace lamina::conformance {
 
-// Each throws a Failure where it is not so.
+// Each throws Failure if the property does not hold.
 void check_prefill_in_pieces(const ModelCase& c);
 void check_token_by_token(const ModelCase& c);
 void check_prompt_tokens_and_prompt(const ModelCase& c);

@@ -11,7 +11,7 @@
 namespace lamina::conformance {
 namespace {
 
-// The decoration of the function of a plugin that this thread is in, and the host's own tables.
+// The decoration of the plugin function that this thread is in, and the host's own tables.
 struct Running {
   const Decoration* decoration = nullptr;
   const lamina_build_api_t* build = nullptr;
@@ -21,7 +21,7 @@ thread_local Running running;
 
 lamina_status_t announce(const HostCall& call) { return running.decoration->on_call(call); }
 
-// A table of functions that ask on_call() first.
+// A table of functions that call on_call() first.
 struct WatchedBuild {
   static lamina_status_t emit(lamina_build_t* build, const lamina_emit_t* emit,
                               const lamina_where_t* at) {
@@ -127,7 +127,7 @@ constexpr lamina_reply_api_t kWatchedReply = {.size = sizeof(lamina_reply_api_t)
                                               .head = WatchedReply::head,
                                               .fail = WatchedReply::fail};
 
-// The table of `object`, replaced for the time of a call.
+// Replaces the table of `object` during a call.
 template <typename Object, typename Api>
 class Replaced {
  public:
@@ -164,7 +164,7 @@ T grown(const T& from) {
 
 }  // namespace
 
-// What the plugin's functions are called through.
+// The functions through which the plugin's functions are called.
 struct Trampolines {
   using Function = lamina_status_t (*)(void*, const lamina_config_t*, lamina_reply_t*);
 
@@ -246,7 +246,7 @@ const void* before_a_guard_page(const void* bytes, std::size_t count) {
   const std::size_t used = (count + page - 1) / page * page;
   void* at = mmap(nullptr, used + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED || mprotect(static_cast<char*>(at) + used, page, PROT_NONE) != 0)
-    fail("the system gives no guard page");
+    fail("the system cannot create a guard page");
   char* out = static_cast<char*>(at) + used - count;
   std::memcpy(out, bytes, count);
   return out;

@@ -1,5 +1,5 @@
-// Stands between the host and the functions of a family: what the host gives can be given
-// differently, calls can be watched and made to fail. So the checks play other hosts.
+// Intercepts the calls between the host and a family: the checks can change the host's tables,
+// watch calls and make them fail, and so act as other hosts.
 //
 //   DecoratedFamily decorated(subject.source(), subject.family(), {.on_call = ...});
 //   decoder::Model model = subject.open(small_model, decorated.family());
@@ -18,11 +18,11 @@
 
 namespace lamina::conformance {
 
-// A call that the plugin makes while a block is built, or of a reply.
+// A call by the plugin while it builds a block or a reply.
 struct HostCall {
   std::string_view function;  // "emit"
-  const lamina_where_t* at;   // null where the function has none, or the plugin gives none
-  // What the function is given, by the one that it is.
+  const lamina_where_t* at;   // null if the function has none, or the plugin passes none
+  // The argument, by function.
   const lamina_emit_t* emit = nullptr;
   const lamina_param_t* param = nullptr;
   const lamina_state_desc_t* state = nullptr;
@@ -36,21 +36,21 @@ struct Decoration {
   std::function<const lamina_reply_api_t*(const lamina_reply_api_t&)> reply_api = {};
   std::function<const lamina_build_api_t*(const lamina_build_api_t&)> build_api = {};
   std::function<const lamina_io_t*(const lamina_io_t&)> io = {};
-  // Before each call of a build or reply, not together with build_api and reply_api. Another status
-  // than LAMINA_OK is the answer, and the host does not hear of the call.
+  // Called before each call of a build or reply; cannot be combined with build_api and reply_api. A
+  // status other than LAMINA_OK is returned to the plugin, and the host does not receive the call.
   std::function<lamina_status_t(const HostCall&)> on_call = {};
-  // A state that the host made.
+  // Called for each state that the host makes.
   std::function<void(lamina_state_t)> on_state = {};
   // Runs a function of the plugin: "plan", or the name of a block. Must call it once.
   std::function<lamina_status_t(std::string_view function, const std::function<lamina_status_t()>&)>
       around = {};
-  // What the tables that calls are watched through say.
+  // The ABI version in the tables through which calls are watched.
   std::uint32_t abi_minor = LAMINA_ABI_MINOR;
 };
 
 class DecoratedFamily {
  public:
-  // `source` is what the plugin gave for `family`; both outlive this.
+  // `source` is the plugin's object for `family`; both must outlive this.
   DecoratedFamily(const lamina_family& source, const registry::Family& family,
                   Decoration decoration);
   ~DecoratedFamily();
@@ -66,7 +66,7 @@ class DecoratedFamily {
     const lamina_block_t* block;
   };
 
-  lamina_family_t source_;  // with zeros for what an older plugin lacks
+  lamina_family_t source_;  // with zeros for fields that an older plugin lacks
   Decoration decoration_;
   std::deque<DecoratedBlock> contexts_;
   std::vector<lamina_block_t> blocks_;
@@ -76,7 +76,7 @@ class DecoratedFamily {
   std::unique_ptr<registry::Family> family_;
 };
 
-// A copy of `bytes` behind which nothing can be read. Lives as long as the process.
+// Returns a copy of `bytes`; memory behind it is not readable. Lives as long as the process.
 const void* before_a_guard_page(const void* bytes, std::size_t count);
 
 }  // namespace lamina::conformance

@@ -26,23 +26,23 @@ namespace fs = std::filesystem;
 constexpr std::array kEndingSignals = {SIGINT, SIGTERM, SIGHUP};
 constexpr std::size_t kMostChecks = 16;
 
-// Process ids of the running checks, 0 for free places. Read by a signal handler.
+// Process ids of the running checks, 0 for free slots. Read by a signal handler.
 std::array<std::atomic<pid_t>, kMostChecks> running_checks;
 std::mutex
-    starting_check;  // held while a check is started, and while others' processes are looked for
+    starting_check;  // held while a check is started, and while processes of others are searched
 std::array<struct sigaction, kEndingSignals.size()> actions_before;
 
 extern "C" void on_end(int signal) {
   for (const auto& check : running_checks)
     if (const pid_t group = check) kill(-group, SIGKILL);
-  raise(signal);  // blocked until this returns; then SA_RESETHAND has given it back its effect
+  raise(signal);  // blocked until this returns; SA_RESETHAND has restored the default action
 }
 
 bool is_check(pid_t process) {
   return std::ranges::any_of(running_checks, [&](const auto& each) { return each == process; });
 }
 
-// The parent of a process; 0 where there is no such process.
+// The parent of a process; 0 if there is no such process.
 pid_t parent_of(pid_t process) {
   std::istringstream fields(state_of_process(process));
   char state = 0;
@@ -64,7 +64,7 @@ std::vector<pid_t> children() {
   return out;
 }
 
-// Kills children that are no checks; true if there were some. Those of theirs come next.
+// Kills children that are not checks; true if there were some. Their own children are next.
 bool end_strays() {
   bool any = false;
   for (const pid_t process : children()) {
@@ -86,7 +86,7 @@ EndsChecksWithKit::EndsChecksWithKit() {
   for (std::size_t i = 0; i < kEndingSignals.size(); ++i) {
     sigaction(kEndingSignals[i], nullptr, &actions_before[i]);
     if (actions_before[i].sa_handler != SIG_DFL)
-      continue;  // ignored by who started the kit, for one
+      continue;  // for example ignored by the parent of the kit
     struct sigaction action {};
     action.sa_handler = on_end;
     action.sa_flags = static_cast<int>(SA_RESETHAND);
@@ -106,7 +106,7 @@ pid_t fork_check() {
   const pid_t child = fork();
   if (child == 0) {
     die_with_parent();
-    if (getppid() != kit) _exit(127);  // it has died in between
+    if (getppid() != kit) _exit(127);  // the kit has ended in between
     setpgid(0, 0);
     return 0;
   }
@@ -131,13 +131,13 @@ void end_check(pid_t check) {
 }
 
 std::string state_of_process(pid_t process) {
-  // Not by a stream, which throws where the process ends meanwhile.
+  // Not a stream, which throws if the process ends meanwhile.
   std::FILE* const file = std::fopen(("/proc/" + std::to_string(process) + "/stat").c_str(), "re");
   if (!file) return "";
   std::array<char, 1024> bytes;
   const std::string_view text(bytes.data(), std::fread(bytes.data(), 1, bytes.size(), file));
   std::fclose(file);
-  // The name, in parentheses, may have anything in it.
+  // The name, in parentheses, may contain any characters.
   const std::size_t end = text.rfind(')');
   return end == text.npos || end + 2 > text.size() ? "" : std::string(text.substr(end + 2));
 }

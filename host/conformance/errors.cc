@@ -1,4 +1,4 @@
-// ERR: calls of the host that fail, and where the plugin says that it made them.
+// ERR: failing calls of the host, and the source locations that the plugin passes.
 #include <exception>
 #include <memory>
 #include <string>
@@ -13,18 +13,18 @@
 namespace lamina::conformance {
 namespace {
 
-// Fails one call of the plugin, and all that follow in the same function.
+// Makes one call of the plugin fail, and all later calls in the same function.
 struct Failing {
   std::int64_t at = -1;  // -1: none
   std::int64_t calls = 0;
   bool failed = false;
-  std::string function, call;  // where it failed
+  std::string function, call;  // the place of the failure
   lamina_status_t answer = LAMINA_OK;
   std::string exception;
 
   lamina_status_t on_call(const HostCall& given) {
     if (failed) return LAMINA_ERROR_TRACE;
-    // Closed by destructors, which return nothing; the host keeps what went wrong in any case.
+    // Called by destructors, which return nothing; the host keeps the error in any case.
     if (given.function == "scope") return LAMINA_OK;
     if (calls++ != at) return LAMINA_OK;
     failed = true;
@@ -59,7 +59,7 @@ std::unique_ptr<DecoratedFamily> failing_family(const FamilySubject& subject, Fa
                      }});
 }
 
-// Opens a model, in which a call may fail.
+// Opens a model during which a call may fail.
 void open_in_vain(const FamilySubject& subject, const SmallModel& small,
                   const registry::Family& family) {
   try {
@@ -69,7 +69,7 @@ void open_in_vain(const FamilySubject& subject, const SmallModel& small,
   }
 }
 
-// Fails each call in turn, at most so many of a model: blocks are built several times.
+// Makes each call fail in turn, up to a limit per model: blocks are built several times.
 template <typename Look>
 void fail_each(const FamilySubject& subject, Look&& look) {
   for (const SmallModel& small : subject.models()) {
@@ -94,15 +94,16 @@ void fail_each(const FamilySubject& subject, Look&& look) {
 void check_failing_calls(const FamilySubject& subject) {
   fail_each(subject, [](const Failing& found) {
     if (found.exception.empty() && found.answer == LAMINA_OK)
-      fail("'{}' answers that all is well where {} failed; it must return the status that it got",
-           found.function, found.call);
+      fail(
+          "'{}' returns LAMINA_OK although {} failed; it must return the status of the failed call",
+          found.function, found.call);
   });
 }
 
 void check_no_exceptions(const FamilySubject& subject) {
   fail_each(subject, [](const Failing& found) {
     if (!found.exception.empty())
-      fail("an exception ({}) leaves '{}' where {} fails", found.exception, found.function,
+      fail("an exception ({}) leaves '{}' when {} fails", found.exception, found.function,
            found.call);
   });
 }

@@ -1,4 +1,4 @@
-// FIL: the file, before anything of it is run.
+// FIL: the file, before any code of it runs.
 #include "conformance/groups.h"
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace {
 // The compiler's own, which does nothing.
 constexpr int kMostConstructors = 1;
 
-// Functions of the C and C++ libraries that no plugin calls, and what it does instead; C-1, C-4 and
-// C-10. Not what the headers of C++ bring with them.
+// Functions of the C and C++ libraries that plugins must not call, and the alternative; C-1, C-4
+// and C-10. Not those that C++ headers pull in.
 struct Forbidden {
   std::string_view instead;
   std::vector<std::string_view> symbols;
@@ -30,30 +30,30 @@ const std::vector<Forbidden>& forbidden() {
       {"return a status, and leave the rest to the host",
        {"abort", "exit", "_exit", "_Exit", "quick_exit", "longjmp", "_longjmp", "siglongjmp",
         "__longjmp_chk", "pthread_exit", "thrd_exit", "dlopen", "dlmopen", "syscall"}},
-      {"a plugin starts no process",
+      {"plugins must not start processes",
        {"fork",   "vfork",       "_Fork",        "clone",   "clone3",   "daemon", "system",
         "popen",  "posix_spawn", "posix_spawnp", "execl",   "execlp",   "execle", "execv",
         "execvp", "execvpe",     "execve",       "fexecve", "execveat", "wordexp"}},
-      {"a plugin starts no thread; kernels share their work with parallel_for",
+      {"plugins must not start threads; kernels share their work with parallel_for",
        {"pthread_create", "thrd_create", "timer_create",
         "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE"}},
-      {"signals are the program's",
+      {"signals belong to the program",
        {"sigaction",   "signal",           "__sysv_signal", "bsd_signal",
         "sysv_signal", "sigset",           "sigignore",     "raise",
         "kill",        "killpg",           "tgkill",        "pthread_kill",
         "sigqueue",    "pthread_sigqueue", "sigprocmask",   "pthread_sigmask",
         "sigaltstack", "sigsuspend",       "alarm",         "ualarm",
         "setitimer"}},
-      {"the working directory is the program's",
+      {"the working directory belongs to the program",
        {"chdir", "fchdir", "chroot", "_ZNSt10filesystem12current_pathERKNS_7__cxx114pathE",
         "_ZNSt10filesystem12current_pathERKNS_7__cxx114pathERSt10error_code"}},
-      {"the locale is the program's", {"setlocale", "uselocale", "_ZNSt6locale6globalERKS_"}},
-      {"the environment is the program's; a plugin is described by its config alone",
+      {"the locale belongs to the program", {"setlocale", "uselocale", "_ZNSt6locale6globalERKS_"}},
+      {"the environment belongs to the program; a plugin reads only its config",
        {"setenv", "unsetenv", "putenv", "clearenv"}},
-      {"rounding and exceptions of floating-point numbers are the program's",
+      {"floating-point rounding and exceptions belong to the program",
        {"fesetround", "fesetenv", "feupdateenv", "feholdexcept", "fesetmode", "feenableexcept",
         "fedisableexcept"}},
-      {"limits and rights of the process are the program's",
+      {"limits and rights of the process belong to the program",
        {"umask", "setrlimit", "setrlimit64", "prlimit", "prlimit64", "prctl", "ptrace", "setsid",
         "setpgid", "setpgrp", "setuid", "setgid", "nice", "setpriority", "sched_setaffinity",
         "pthread_setaffinity_np", "mlockall", "personality"}},
@@ -61,7 +61,7 @@ const std::vector<Forbidden>& forbidden() {
   return kAll;
 }
 
-// "" where a plugin may call it.
+// "" if a plugin may call it.
 std::string_view instead_of(std::string_view symbol) {
   for (const Forbidden& group : forbidden())
     if (std::ranges::find(group.symbols, symbol) != group.symbols.end()) return group.instead;
@@ -74,8 +74,9 @@ bool is_sanitized(const registry::ElfFile& file) {
   });
 }
 
-// Calls of a C++ runtime that is linked into the plugin: it ends the process where an exception
-// meets no catch, and writes numbers in the locale C. Nothing tells them from the plugin's own.
+// Calls by a C++ runtime that is linked into the plugin: it ends the process for an uncaught
+// exception, and writes numbers in the locale C. They cannot be distinguished from the plugin's own
+// calls.
 constexpr auto kOfRuntime =
     std::to_array<std::string_view>({"abort", "uselocale", "setlocale", "syscall"});
 
@@ -90,11 +91,11 @@ bool has_runtime_inside(const registry::ElfFile& file) {
          std::ranges::any_of(file.imports, unwinds);
 }
 
-// Versions of symbols that the oldest system with hosts has: Debian 12, with GCC 12.
+// Symbol versions of the oldest supported system: Debian 12, with GCC 12.
 constexpr std::pair<std::string_view, std::string_view> kNewestVersions[] = {
     {"GLIBC_", "2.36"}, {"GLIBCXX_", "3.4.30"}, {"CXXABI_", "1.3.13"}, {"GCC_", "12.0.0"}};
 
-// Whether version "2.9" is after "2.36": of numbers, part by part. Others, like "PRIVATE" or
+// True if version "2.9" is after "2.36", comparing numbers part by part. Others, like "PRIVATE" or
 // "ABI_DT_RELR", are after none.
 bool is_after(std::string_view version, std::string_view newest) {
   const auto next = [](std::string_view& of) {
@@ -117,7 +118,7 @@ void find_newer_versions(const registry::ElfFile& file, std::vector<std::string>
       if (needed.starts_with(name) &&
           is_after(std::string_view(needed).substr(name.size()), newest))
         problems.push_back(fmt::format(
-            "needs {}, and systems with hosts have {}{} at least; build it on Debian 12, "
+            "needs {}, but the oldest supported system has {}{}; build it on Debian 12, "
             "or with the C++ runtime inside",
             needed, name, newest));
 }
@@ -148,7 +149,7 @@ void check_loading(const std::filesystem::path& file) {
   if (!is_sanitized(elf)) find_newer_versions(elf, problems);
   if (elf.num_constructors > kMostConstructors && !is_sanitized(elf))
     problems.push_back(
-        fmt::format("runs {} functions of its own when it is loaded; make global "
+        fmt::format("runs {} functions when it is loaded; make global "
                     "objects constants",
                     elf.num_constructors - kMostConstructors));
   raise(problems);

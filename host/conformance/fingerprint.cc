@@ -7,7 +7,7 @@
 namespace lamina::conformance {
 namespace {
 
-// FNV-1a: the same number everywhere, unlike std::hash.
+// FNV-1a: the same number on every system, unlike std::hash.
 class Hash {
  public:
   void bytes(const void* from, std::size_t count) {

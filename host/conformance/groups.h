@@ -1,5 +1,5 @@
-// The functions of the table of checks, by the file that has them. Each returns where all is well
-// and throws a Failure where not.
+// The functions of the table of checks, by their file. Each returns if the plugin conforms, else
+// throws Failure.
 #pragma once
 
 #include <filesystem>

@@ -20,10 +20,10 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-// Memory between two zones that nothing may touch.
+// Memory between two guard zones.
 class GuardedBuffer {
  public:
-  // All of it is `fill` first.
+  // Filled with `fill` at first.
   GuardedBuffer(std::size_t bytes, std::byte fill)
       : memory_(kZone + bytes + kZone, fill), bytes_(bytes), fill_(fill) {}
 
@@ -64,7 +64,7 @@ std::vector<float> numbers(const Bytes& bytes, DType dtype) {
   return out;
 }
 
-// Every number up or down by a rounding of its type.
+// Changes every number by one rounding of its type, up or down.
 void disturb(Bytes& bytes, DType dtype) {
   if (!is_floating(dtype)) return;
   std::vector<float> values = numbers(bytes, dtype);
@@ -78,7 +78,7 @@ void disturb(Bytes& bytes, DType dtype) {
     }
 }
 
-// What the op means, compiled from its lowering.
+// The meaning of the op, compiled from its lowering.
 class Lowering {
  public:
   Lowering(const NodeView& n, const Backend& backend) {
@@ -96,7 +96,7 @@ class Lowering {
   std::vector<Bytes> run(const std::vector<Bytes>& operands, const std::vector<Type>& results) {
     std::vector<Bytes> out;
     std::vector<Binding> inputs, outputs;
-    // At least a byte each: a null base is no memory.
+    // At least one byte each: a null base means no memory.
     for (const Bytes& operand : operands)
       inputs.push_back({const_cast<std::byte*>(operand.data()), nullptr});
     for (const Type& type : results) out.emplace_back(bytes_of(type) + 64);
@@ -146,8 +146,8 @@ class ComparedKernel final : public Kernel {
     const std::vector<Bytes> results = once(operands, 1, std::byte{0xff});
     once(operands, 1, std::byte{0xff});
     expect_same(results, once(operands, 1, std::byte{0x11}),
-                "gives other bits when the memory that it has not written holds other bytes; it "
-                "reads beyond its inputs, or what it has not written");
+                "gives other bits if its unwritten memory has other bytes; it "
+                "reads beyond its inputs, or uninitialised memory");
     for (const int threads : {2, 3})
       for (int time = 0; time < 2; ++time)
         expect_same(results, once(operands, threads, std::byte{0xff}),
@@ -181,11 +181,11 @@ class ComparedKernel final : public Kernel {
       out.emplace_back(bytes_of(type), fill);
       outputs.push_back(out.back().data());
     }
-    // Aligned, with a zone on both sides.
+    // Aligned, with a guard zone on both sides.
     GuardedBuffer workspace(kernel_->workspace_bytes() + 64, fill);
     const std::size_t to_align =
         (64 - reinterpret_cast<std::uintptr_t>(workspace.data()) % 64) % 64;
-    // Tasks of one thread are run by the caller, so what is new then is the kernel's.
+    // With one thread the caller runs all tasks, so new processes and threads belong to the kernel.
     const registry::ProcessCounts before;
     const std::size_t bytes_before = used_bytes();
     kernel_->run({inputs, outputs, workspace.data() + to_align});
@@ -212,28 +212,28 @@ class ComparedKernel final : public Kernel {
     return results;
   }
 
-  // After a run by one thread, which kept `kept` bytes of the heap. The first run may prepare
-  // constants.
+  // Called after a run by one thread, which kept `kept` bytes of the heap. The first run may
+  // prepare constants.
   void look_at_rest(const registry::ProcessCounts& before, std::size_t kept) {
     const registry::ProcessCounts after;
-    if (has_child_processes()) wrong("starts a process; it may start none (C-10)");
+    if (has_child_processes()) wrong("starts a process; it must not start any (C-10)");
     if (after.threads > before.threads)
-      wrong("starts {} thread(s); work is shared by parallel_for alone (C-10)",
+      wrong("starts {} thread(s); only parallel_for may share work (C-10)",
             after.threads - before.threads);
     if (after.descriptors > before.descriptors)
       wrong("leaves {} file(s) open (C-10)", after.descriptors - before.descriptors);
     if (kept > 0 && num_runs_ > 0 && ++num_keeping_runs_ > 1)
-      wrong("keeps {} bytes of memory in each run; it must free what it takes, or use workspace",
+      wrong("keeps {} bytes of memory in each run; it must free its memory, or use workspace",
             kept);
     ++num_runs_;
   }
 
-  // Numbers of padding are not read by anyone.
+  // Clears results for padding, which are never read.
   void forget_padding(std::vector<float>& values, std::size_t result,
                       const std::vector<Bytes>& operands) const {
     if (count_at_ < 0 || result >= num_outputs_) return;
     const Type &type = result_types_[result], &first_input = operand_types_.front();
-    // A result of tokens has the dims of the first input, which is of tokens.
+    // A result with tokens has the token dim of the first input.
     if (type.ndim() < 2 || first_input.ndim() < 2 || type.dim(1) != first_input.dim(1)) return;
     const Bytes& counts = operands[static_cast<std::size_t>(count_at_)];
     const std::int64_t batch = type.dim(0), tokens = type.dim(1);
@@ -261,8 +261,8 @@ class ComparedKernel final : public Kernel {
     if (a != b) wrong("{}", what);
   }
 
-  // What the lowering gives, up to rounding: of the type, and eight times what that of the inputs
-  // makes of it.
+  // Compares with the lowering up to rounding: one of the type, and eight times the effect of
+  // rounding the inputs.
   void compare(const std::vector<Bytes>& operands, const std::vector<Bytes>& results) {
     std::vector<Bytes> disturbed = operands;
     for (std::size_t i = 0; i < disturbed.size(); ++i)
@@ -291,7 +291,7 @@ class ComparedKernel final : public Kernel {
   std::vector<bool> is_there_;
   std::vector<Type> operand_types_, result_types_;
   std::size_t num_outputs_ = 0;
-  int count_at_ = -1;                        // among the operands that are there
+  int count_at_ = -1;                        // among the present operands
   int num_runs_ = 0, num_keeping_runs_ = 0;  // by one thread
 };
 

@@ -1,5 +1,5 @@
-// Kernels of plugins under supervision: each is run several times, in guarded memory, and compared
-// with the lowering of its op.
+// Checks kernels of plugins: each is run several times, in guarded memory, and compared with the
+// lowering of its op.
 #pragma once
 
 #include <set>
@@ -10,9 +10,9 @@
 
 namespace lamina::conformance {
 
-// The backend of `compute`; where it would run a kernel of a plugin, that throws a Failure when the
-// kernel gives other numbers than the lowering, other bits with other threads or in other memory,
-// or writes outside of its results. One at a time.
+// The backend `compute` with checked kernels of plugins: running one throws Failure if it gives
+// other numbers than the lowering, other bits with other threads or in other memory, or writes
+// outside its results. One at a time.
 class ComparingBackend final : public Backend {
  public:
   explicit ComparingBackend(const Compute& compute);
@@ -27,7 +27,7 @@ class ComparingBackend final : public Backend {
   // Ops whose kernels ran.
   const std::set<std::string>& ran() const { return ran_; }
 
-  // Programs are compiled for so many.
+  // The number of threads for which programs are compiled.
   static constexpr int kMostThreads = 3;
 
  private:

@@ -20,10 +20,10 @@
 namespace lamina::conformance {
 namespace {
 
-// Two of them are 514 rows: two blocks and a rest for a kernel that takes 256 at once.
+// Two of them are 514 rows: two blocks and a rest for a kernel with blocks of 256.
 constexpr std::int64_t kLongRow = 257;
 
-// A forward and a backward pass, of documents in a row too.
+// A forward and a backward pass, also with several documents in a row.
 void train(const ModelCase& c, const decoder::Model& model, DType dtype, const Backend& backend) {
   const std::int64_t tokens = row_tokens(model);
   const bool packs = !model.length_dependent_from();
@@ -43,7 +43,7 @@ void train(const ModelCase& c, const decoder::Model& model, DType dtype, const B
   }
 }
 
-// A prompt in uneven pieces, then tokens.
+// A prompt in uneven pieces, then single tokens.
 void decode(const ModelCase& c, const decoder::Model& model, DType dtype, const Backend& backend) {
   const weights::Weights weights = c.load(model, dtype);
   const program::Rows rows = random_rows(model, 1, row_tokens(model));
@@ -62,7 +62,7 @@ void decode(const ModelCase& c, const decoder::Model& model, DType dtype, const 
 
 void check_kernels(const FamilySubject& subject) {
   const auto& all = subject.family().custom_ops();
-  // Ops of a plugin with several families need not be of this one.
+  // Ops of a plugin with several families need not belong to this one.
   const bool is_alone = subject.siblings().size() <= 1;
   std::set<std::string> wanted;
   const auto want = [&](const ops::CustomOp& op) {
@@ -94,7 +94,7 @@ void check_kernels(const FamilySubject& subject) {
   for (const std::string& op : wanted)
     if (!backend.ran().contains(op))
       fail(
-          "no small model runs the kernel of op '{}', in float32 or bfloat16: nothing compares it "
+          "no small model runs the kernel of op '{}', in float32 or bfloat16: it is not compared "
           "with the lowering",
           op);
 }

@@ -29,7 +29,7 @@ std::vector<std::string> names_of_losses(const decoder::ModelGraph& graph) {
   return out;
 }
 
-// What one of them takes, and nothing else.
+// The graph of one loss alone.
 decoder::ModelGraph alone(const decoder::ModelGraph& whole, const std::string& name) {
   decoder::ModelGraph out;
   out.inputs = whole.inputs;
@@ -45,7 +45,7 @@ decoder::ModelGraph alone(const decoder::ModelGraph& whole, const std::string& n
   return out;
 }
 
-// The rows below each other.
+// Joins the rows of all parts.
 Rows stacked(const std::vector<Rows>& parts) {
   Rows out = parts.front();
   const auto append = [](auto& to, const auto& from) {
@@ -90,7 +90,7 @@ class Measured {
   const weights::Weights weights_;
 };
 
-// A loss that only one of the calls has, by its length, is not compared.
+// A loss that only one of the calls has, because of its length, is not compared.
 void expect_same(const Losses& got, const Losses& want, std::string_view what) {
   constexpr double kRounding = 1e-5;
   for (const auto& [name, value] : want) {
@@ -123,14 +123,14 @@ void check_layer_losses_are_means(const ModelCase& c) {
   const Losses losses = measured.of(rows);
   if (losses.empty()) skip("it has no auxiliary losses");
   expect_same(measured.of(stacked({rows, rows})), losses,
-              "for the same rows twice; it is to be a mean over tokens, not a sum");
+              "for the same rows twice; it must be a mean over tokens, not a sum");
   expect_same(measured.of(stacked({rows, pack({}, t)})), losses,
-              "with a row of padding; counted_mean leaves padding out");
+              "with a row of padding; counted_mean excludes padding");
   if (model.length_dependent_from()) return;  // another length is another model
   expect_same(measured.of(stacked({pack({second, first}, t), other})), losses,
-              "where the documents of a row are the other way round");
+              "with the documents of a row in reverse order");
   expect_same(measured.of(stacked({pack({first, second}, t + 4), pack({other}, t + 4)})), losses,
-              "with padding at the ends of rows; counted_mean leaves padding out");
+              "with padding at the ends of rows; counted_mean excludes padding");
 }
 
 }  // namespace lamina::conformance

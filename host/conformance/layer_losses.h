@@ -1,4 +1,4 @@
-// Auxiliary losses of layers: what must not change them, and a graph of one alone.
+// Auxiliary losses of layers: changes that must not affect them, and a graph of one alone.
 #pragma once
 
 #include <string>
@@ -8,18 +8,18 @@
 
 namespace lamina::conformance {
 
-// The names of those that rows of `shape` have.
+// The names of the auxiliary losses for rows of `shape`.
 std::vector<std::string> layer_losses(const decoder::Model& model,
                                       const decoder::GraphShape& shape);
 
-// One of them, without its weight, as Output::loss, and nothing else; in f64 where `shape` is. With
-// `draws`, as in training where that draws random numbers. REQUIRES: the model has it.
+// One of them, without its weight, as Output::loss, and no other output; in f64 if `shape` is. With
+// `draws`, random numbers are drawn as in training. REQUIRES: the model has it.
 decoder::ModelGraph layer_loss_graph(const decoder::Model& model, const decoder::GraphShape& shape,
                                      const std::string& name, bool draws);
 
-// Each is a mean over the tokens that are no padding: the same for rows that are given twice, with
-// more padding, and for the documents of a row in another order. Throws a Failure where it is not.
-// Skipped where there is none.
+// Checks that each is a mean over the tokens without padding: the same for rows given twice, with
+// more padding, and with the documents of a row in another order. Throws Failure if it is not;
+// Skipped if there is none.
 void check_layer_losses_are_means(const ModelCase& c);
 
 }  // namespace lamina::conformance

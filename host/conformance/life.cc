@@ -1,4 +1,4 @@
-// LIF, THR, PRF: loading and unloading, twins, threads, and the time that a trace takes.
+// LIF, THR, PRF: loading and unloading, twins, threads, and the time of a trace.
 #include <time.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace lamina::conformance {
 namespace {
 
 constexpr double kMostTraceSeconds = 0.1;
-// What the loader itself may keep of a hundred loads.
+// Bytes that the loader itself may keep after a hundred loads.
 constexpr std::size_t kMostKeptBytes = 64 << 10;
 
 double thread_seconds() {
@@ -54,7 +54,7 @@ void check_unloading(const PluginSubject& plugin) {
   const std::size_t after = used_bytes();
   if (after > before + kMostKeptBytes)
     fail(
-        "{} bytes are kept for each time that it is loaded and unloaded; deinit frees what init "
+        "{} bytes are leaked per load and unload; deinit must free the memory of init "
         "made",
         (after - before) / 100);
   if (RawPlugin::is_mapped(plugin.file())) fail("stays mapped when it is unloaded");
@@ -98,14 +98,14 @@ void check_threads(const FamilySubject& subject) {
       });
     for (std::thread& thread : threads) thread.join();
     for (std::size_t i = 0; i < kThreads; ++i) {
-      // Alone it is not.
+      // It is accepted alone.
       if (!refused[i].empty())
         fail("model '{}' is refused when eight threads build it at once: {}", small.name,
              refused[i]);
       if (found[i] != alone)
         fail(
             "model '{}' differs when eight threads build it at once; functions of a family "
-            "share no data that changes",
+            "must not share mutable data",
             small.name);
     }
   }
@@ -127,8 +127,8 @@ void check_trace_time(const FamilySubject& subject) {
     for (int time = 0; time < 3; ++time) subject.open(small, family.family());
   for (const auto& [name, took] : least)
     if (took > kMostTraceSeconds)
-      fail("'{}' takes {:.2f} s; a program is made of several, and {} s each are allowed", name,
-           took, kMostTraceSeconds);
+      fail("'{}' takes {:.2f} s; a program has several such calls, and the limit is {} s each",
+           name, took, kMostTraceSeconds);
 }
 
 }  // namespace lamina::conformance

@@ -1,4 +1,4 @@
-// LOD: what loading the library does to the process, and how often it may be started.
+// LOD: effects of loading the library on the process, and repeated initialisation.
 #include <link.h>
 #include <time.h>
 #include <unistd.h>
@@ -42,19 +42,20 @@ std::vector<std::string> mapped_libraries() {
   return out;
 }
 
-// What of the process a plugin leaves alone while it is loaded.
+// Properties of the process that loading a plugin must not change.
 struct Process {
   registry::ProcessCounts counts;
   std::vector<std::string> libraries = mapped_libraries();
 };
 
-// Children, threads and files that functions of the plugin have left behind; `when` ends the
+// Checks for children, threads and files left behind by functions of the plugin; `when` ends the
 // sentence: "when it is loaded".
 void require_nothing_left(const registry::ProcessCounts& before, std::string_view when) {
   const registry::ProcessCounts after;
-  if (has_child_processes()) fail("starts a process {}; it may start none (C-10)", when);
+  if (has_child_processes()) fail("starts a process {}; it must not start any (C-10)", when);
   if (after.threads > before.threads)
-    fail("starts {} thread(s) {}; it may start none (C-10)", after.threads - before.threads, when);
+    fail("starts {} thread(s) {}; it must not start any (C-10)", after.threads - before.threads,
+         when);
   if (after.descriptors > before.descriptors)
     fail("leaves {} file(s) open {} (C-10)", after.descriptors - before.descriptors, when);
 }
@@ -67,8 +68,8 @@ void compare(const Process& before, const std::filesystem::path& file) {
     fail("loads {} libraries; it needs {}", libraries - before.libraries.size() - 1, allowed - 1);
 }
 
-// Bytes that this process has written to files and other descriptors; nothing where the system does
-// not say.
+// Bytes that this process has written to files and other descriptors; nothing if the system does
+// not report them.
 std::optional<std::uint64_t> written_bytes() {
   std::ifstream in("/proc/self/io");
   std::string name;
@@ -81,10 +82,11 @@ void open_all(const FamilySubject& subject) {
   for (const SmallModel& small : subject.models()) subject.open(small);
 }
 
-// Opens the models again: what they need once is there, and what is kept now is kept each time.
+// Opens the models again: memory that is needed once already exists, so memory kept now leaks each
+// time.
 void require_nothing_kept(const FamilySubject& subject) {
   constexpr std::size_t kTimes = 2;
-  // Allowance for a model: tables of the host grow a little with every trace.
+  // Allowance per model: tables of the host grow a little with every trace.
   constexpr std::size_t kMostBytes = 64 << 10;
   const std::size_t before = used_bytes();
   const Capture out(STDOUT_FILENO), err(STDERR_FILENO);
@@ -94,10 +96,10 @@ void require_nothing_kept(const FamilySubject& subject) {
   const auto written_after = written_bytes();
   const std::size_t after = used_bytes(), models = kTimes * subject.models().size();
   if (written_before && *written_after > *written_before + said)
-    fail("writes {} bytes to files when it describes a model; it may write none (C-10)",
+    fail("writes {} bytes to files when it describes a model; it must not write any (C-10)",
          (*written_after - *written_before - said) / models);
   if (after > before + models * kMostBytes)
-    fail("keeps {} bytes each time that a model is described; it must free what it takes (C-10)",
+    fail("leaks {} bytes each time that a model is described; it must free its memory (C-10)",
          (after - before) / models);
 }
 
@@ -108,7 +110,7 @@ void check_load_is_quiet(const PluginSubject& plugin) {
   const registry::ProcessGuard guard;
   double processor = -seconds(CLOCK_PROCESS_CPUTIME_ID), wall = -seconds(CLOCK_MONOTONIC);
   std::optional<Capture> out(STDOUT_FILENO), err(STDERR_FILENO);
-  // Never unloaded: what it started may be running.
+  // Never unloaded: code that it started may be running.
   const auto* raw = new RawPlugin(plugin.file());
   raw->init(plain_host());
   processor += seconds(CLOCK_PROCESS_CPUTIME_ID);
@@ -137,7 +139,7 @@ void check_builds_are_quiet(const FamilySubject& subject) {
   require_nothing_kept(subject);
 }
 
-// Between init and deinit: at no other time may the interface be asked for.
+// Between init and deinit: at other times the interface must not be requested.
 void check_init_nests(const PluginSubject& plugin) {
   const RawPlugin raw(plugin.file());
   const auto expect = [&](const char* when) {
@@ -164,8 +166,7 @@ void check_unknown_interfaces(const PluginSubject& plugin) {
        std::string_view("lamina.families/1\0", 18)});
   for (const std::string_view id : kIds)
     if (raw.interface(id) != nullptr)
-      fail("answers to the interface id \"{}\", which nobody has defined; null is the answer",
-           printable(id));
+      fail("returns an interface for the undefined id \"{}\"; expected null", printable(id));
   raw.deinit();
 }
 

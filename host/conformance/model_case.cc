@@ -33,7 +33,7 @@ void require_float64(const decoder::Model& model) {
     model.loss_graph(shape, {.training = true, .aux = true, .mtp = true});
   } catch (const PluginError& refused) {
     skip(
-        "its blocks do not build in float64, in which this check computes: {}; cast_like() and "
+        "its blocks do not build in float64, the compute type of this check: {}; cast_like() and "
         "widen() follow the type of a run",
         refused.text().what);
   }
@@ -44,9 +44,9 @@ void require_float64(const decoder::Model& model) {
       const DType to = graph.type(node.outputs[0]).dtype;
       if (is_floating(to) && to != DType::f64)
         skip(
-            "its blocks round float64, in which this check computes, to {} ({}); cast_like() and "
+            "its blocks round float64, the compute type of this check, to {} ({}); cast_like() and "
             "widen() follow the type of a run",
-            name(to), node.origin ? to_string(*node.origin) : "no place");
+            name(to), node.origin ? to_string(*node.origin) : "unknown place");
     }
   });
 }

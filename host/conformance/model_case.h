@@ -1,4 +1,4 @@
-// A model with its weights, as checks of numbers take it: every run of one gives the same.
+// A model with its weights for numeric checks: every run of one gives the same numbers.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@
 
 namespace lamina::conformance {
 
-// What computes.
+// The compute settings.
 struct Compute {
   const Backend* backend = nullptr;
   std::function<void(int count)> set_threads = {};
@@ -24,11 +24,11 @@ struct Compute {
 struct ModelCase {
   std::string name;
   std::function<decoder::Model(bool scan_layers)> open;
-  // The weights, in the type that graphs computing in `compute` read.
+  // The weights, in the type for graphs that compute in `compute`.
   std::function<weights::Weights(const decoder::Model& model, DType compute)> load;
   Compute compute;
-  // Where sums are taken in another order, relative to the largest value: of what layers give, and
-  // of gradients.
+  // Tolerance for sums in another order, relative to the largest value: for outputs of layers, and
+  // for gradients.
   double hidden_tolerance = 2e-5, gradient_tolerance = 2e-5;
 
   const Backend& backend() const { return *compute.backend; }
@@ -40,8 +40,8 @@ struct ModelCase {
                                                 bool accumulate = false) const;
 };
 
-// Throws Skipped where the model's blocks do not build in float64, in which the kit computes
-// slopes: no run of a user does.
+// Throws Skipped if the model's blocks do not build in float64, in which the kit computes slopes;
+// user runs never compute in float64.
 void require_float64(const decoder::Model& model);
 
 }  // namespace lamina::conformance

@@ -1,4 +1,4 @@
-// The checks that compute: what is compared is in one_pass.h, decoding.h, training.h and slopes.h.
+// The numeric checks; the comparisons are in one_pass.h, decoding.h, training.h and slopes.h.
 #include "conformance/check.h"
 #include "conformance/decoding.h"
 #include "conformance/groups.h"
@@ -13,8 +13,8 @@
 namespace lamina::conformance {
 namespace {
 
-// Runs `check` on the models; where there is nothing to check on one, others count. Skipped where
-// there is nothing on any.
+// Runs `check` on the models; a model with nothing to check does not count if others do. Skipped if
+// no model has anything to check.
 void on_cases(const FamilySubject& subject, const std::vector<void (*)(const ModelCase&)>& checks) {
   std::string why;
   bool ran = false;
@@ -82,7 +82,7 @@ void check_determinism(const FamilySubject& subject) {
 }
 
 void check_goldens(const FamilySubject& subject) {
-  if (subject.settings().goldens.empty()) skip("no golden case is given; --golden DIR gives one");
+  if (subject.settings().goldens.empty()) skip("no golden case; use --golden DIR");
   registry::SearchPath search;
   search.files.push_back(subject.plugin().file());
   const registry::Catalog catalog = registry::Catalog::scan(std::move(search));
@@ -103,9 +103,9 @@ void check_goldens(const FamilySubject& subject) {
     if (report.passed()) continue;
     for (const inspect::VerifyRow& row : report.rows)
       if (!row.passed())
-        fail("{}: {} differs by {:.2g}, {:.2g} is allowed; `lamina verify` says more",
-             golden.string(), row.quantity, row.error, row.tolerance);
-    fail("{}: quantities were not computed; `lamina verify` says which", golden.string());
+        fail("{}: {} differs by {:.2g}, {:.2g} is allowed; see `lamina verify`", golden.string(),
+             row.quantity, row.error, row.tolerance);
+    fail("{}: quantities were not computed; `lamina verify` lists them", golden.string());
   }
 }
 

@@ -22,7 +22,7 @@ std::vector<Value> odd_values(const config::Key& key, const Value* now) {
     case config::Type::string:
       return {"", "nonsense"};
     case config::Type::list:
-    case config::Type::table:  // of elements only; no plugin declares one
+    case config::Type::table:  // only for elements; plugins do not declare one
       break;
   }
   List list = now && now->get_if<List>() ? *now->get_if<List>() : List{};

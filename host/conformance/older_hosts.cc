@@ -1,4 +1,4 @@
-// ABI-4: hosts from abi_min_host on, which know less than this one.
+// ABI-4: hosts from abi_min_host on, which have less than this one.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,8 +21,8 @@
 namespace lamina::conformance {
 namespace {
 
-// Fields and functions come at the end of structs, and ABI-2 takes them all away; so what is left
-// to be different in an older host is the minor that it says and the numbers that it knows.
+// Fields and functions are added at the end of structs, and ABI-2 removes all of them; so an older
+// host differs only in its minor and in its known numbers.
 std::uint64_t older_capability(const lamina_host_t* host, std::uint32_t what, std::uint32_t id,
                                std::uint32_t revision) {
   if (what != LAMINA_CAPABILITY_OP)
@@ -46,11 +46,11 @@ std::vector<std::uint32_t> older_minors(const std::filesystem::path& file) {
   if (RawPlugin::is_mapped(file)) from = std::max(from, RawPlugin(file).entry().abi_min_host);
   std::vector<std::uint32_t> out;
   for (; from < LAMINA_ABI_MINOR; ++from) out.push_back(from);
-  if (out.empty()) skip("it asks for a host of minor {} or later, as this one is", from);
+  if (out.empty()) skip("it requires a host of minor {} or later, like this one", from);
   return out;
 }
 
-// Has the plugin know a host as the one that loaded it. Nothing to do for a family of this program.
+// Makes the plugin see a host as the one that loaded it. Does nothing for a family of this program.
 class LoadedBy {
  public:
   LoadedBy(const std::filesystem::path& file, std::uint32_t minor) {
@@ -61,7 +61,7 @@ class LoadedBy {
   ~LoadedBy() {
     if (!raw_) return;
     raw_->deinit();
-    raw_->entry().init(&plain_host());  // for what the process does next
+    raw_->entry().init(&plain_host());  // for later use by the process
   }
   LoadedBy(const LoadedBy&) = delete;
   LoadedBy& operator=(const LoadedBy&) = delete;
@@ -70,7 +70,7 @@ class LoadedBy {
   std::unique_ptr<RawPlugin> raw_;
 };
 
-// What a plugin asks of a host that does not know it yet; empty: nothing.
+// A feature used by the plugin that the host does not have yet; empty: none.
 std::string younger_part(const lamina_emit_t& emit, std::uint32_t minor) {
   const Op* op = ops::find(emit.op, emit.revision);
   if (!op || op->id >= LAMINA_DRAFT_OPS) return {};
@@ -112,8 +112,8 @@ void open_with(const FamilySubject& subject, const SmallModel& small, std::uint3
   const std::string what = fmt::format("model '{}' with a host of plugin ABI {}.{}", small.name,
                                        LAMINA_ABI_MAJOR, minor);
   if (!younger.empty())
-    fail("{}: asks for {}; ask capability() first, or have TARGET_MINOR say so", what, younger);
-  // It said what it lacks.
+    fail("{}: uses {}; call capability() first, or set TARGET_MINOR", what, younger);
+  // It reported the missing feature.
   if (answer == LAMINA_ERROR_UNSUPPORTED) return;
   fail("{}: {}", what, why);
 }

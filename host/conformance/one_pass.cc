@@ -82,17 +82,17 @@ void check_scanned_pass_is_unrolled(const ModelCase& c) {
   expect_near(a.logits, b.logits, 1e-6, "logits of scanned and of unrolled layers");
   for (std::size_t i = 0; i < a.hidden.size(); ++i)
     expect_near(a.hidden[i], b.hidden[i], 1e-6,
-                fmt::format("what enters layer {}, scanned and unrolled", i));
+                fmt::format("the input of layer {}, scanned and unrolled", i));
 }
 
 void check_packed_documents_are_alone(const ModelCase& c) {
   const decoder::Model model = c.open(true);
-  // Rotations of a packed row go by the longest position in it.
-  if (model.length_dependent_from()) skip("its rotations depend on the length of a row");
+  // Rotary positions of a packed row depend on its longest position.
+  if (model.length_dependent_from()) skip("its rotary positions depend on the length of a row");
   const weights::Weights weights = c.load(model, DType::f32);
   const std::int64_t tokens = row_tokens(model), vocab = model.vocab_size();
   std::vector<Rows> documents;
-  // Together less than a row: some padding.
+  // Less than a row together: some padding.
   for (std::int64_t n : {tokens / 4, std::int64_t{1}, tokens - 4 - tokens / 4})
     documents.push_back(
         random_rows(model, 1, std::max<std::int64_t>(n, 1), static_cast<unsigned>(n)));
@@ -150,7 +150,7 @@ void check_the_same_pass_twice(const ModelCase& c) {
 
 namespace {
 
-// Returns whether tokens choose among experts or the like.
+// True if tokens choose among experts or similar.
 bool chooses(const decoder::Model& model) {
   bool out = false;
   for_each_graph(model.forward_graph({2, 5}).graph, [&](const Graph& graph) {
@@ -159,8 +159,8 @@ bool chooses(const decoder::Model& model) {
   return out;
 }
 
-// The largest difference of the logits of a token, of the tokens but the worst quarter: there a
-// choice that rounding tips is another, and right.
+// The largest difference of a token's logits, except for the worst quarter of the tokens: there,
+// rounding may change a choice, which is not an error.
 double difference_of_most(std::span<const float> a, std::span<const float> b, std::size_t tokens) {
   const std::size_t width = b.size() / tokens;
   std::vector<double> each;
@@ -184,7 +184,7 @@ void check_bfloat16_is_near(const ModelCase& c) {
     const bool table = model.parameters().all()[i].used_dtype(DType::f32) == DType::i32;
     pointers.push_back(table ? weights.pointers()[i] : copies[i].data());
   }
-  // Some models magnify rounding, and where experts are chosen the choice may be another.
+  // Some models magnify rounding, and rounding may change the choice of experts.
   const double magnified = relative_difference(c.forward(model, pointers, rows), exact);
   const weights::Weights coarse_weights = c.load(model, DType::bf16);
   const std::vector<float> coarse = c.forward(model, coarse_weights.pointers(), rows, DType::bf16);
@@ -196,10 +196,10 @@ void check_bfloat16_is_near(const ModelCase& c) {
              !(found <= allowed)) {
     fail(
         "logits in bfloat16 and in float32 differ by {:.2g} in more than a quarter of the tokens; "
-        "{:.2g} is allowed there, whatever tokens choose (top_k)",
+        "{:.2g} is allowed there, even if choices (top_k) differ",
         found, allowed);
   }
-  if (same_bits(coarse, exact)) fail("logits in bfloat16 are those of float32, to the bit");
+  if (same_bits(coarse, exact)) fail("logits in bfloat16 equal those in float32 to the bit");
 }
 
 void check_finite(const ModelCase& c) {
@@ -219,7 +219,7 @@ void check_finite(const ModelCase& c) {
     pointers[table] = bytes.data();
     for (float logit : c.forward(model, pointers, rows, dtype))
       if (!std::isfinite(logit))
-        fail("a logit is {} in {} where token embeddings are ten times as large", logit,
+        fail("a logit is {} in {} with ten times larger token embeddings", logit,
              lamina::name(dtype));
   }
 }

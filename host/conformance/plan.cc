@@ -14,7 +14,7 @@
 namespace lamina::conformance {
 namespace {
 
-// The plan with that many layers, nothing where the family refuses the number.
+// The plan with that many layers; nothing if the family refuses the number.
 std::optional<registry::PlanSpec> plan_of(const FamilySubject& subject, const SmallModel& small,
                                           std::int64_t layers) {
   const config::ModelSource source = with_value(small.source, LAMINA_CONFIG_NUM_LAYERS, layers);
@@ -35,7 +35,7 @@ std::int64_t longest_unit(const registry::PlanSpec& plan) {
   return static_cast<std::int64_t>(out);
 }
 
-// The names of blocks that are in small models of the family.
+// Adds the names of blocks in small models of the family.
 void add_blocks(const FamilySubject& subject, std::set<std::string>& to) {
   for (const SmallModel& small : subject.models()) {
     const decoder::Model model = subject.open(small);
@@ -48,8 +48,8 @@ void add_blocks(const FamilySubject& subject, std::set<std::string>& to) {
   }
 }
 
-// The SDK gives every family a block of this name, and refuses models with it where the last layer
-// cannot be had once more.
+// The SDK gives every family a block of this name, and refuses models with it if the last layer
+// cannot be repeated.
 constexpr std::string_view kBlockOfPrediction = "prediction";
 
 bool predicts(const FamilySubject& subject) {
@@ -57,7 +57,7 @@ bool predicts(const FamilySubject& subject) {
   return depth && !depth->ignored;
 }
 
-// Blocks that small models have with one prediction layer; none where the family refuses it.
+// Blocks in small models with one prediction layer; none if the family refuses it.
 std::set<std::uint32_t> prediction_blocks(const FamilySubject& subject) {
   std::set<std::uint32_t> out;
   if (!predicts(subject)) return out;
@@ -66,7 +66,7 @@ std::set<std::uint32_t> prediction_blocks(const FamilySubject& subject) {
       with.source =
           with_value(small.source, std::string(config::kPredictionLayers), std::int64_t{1});
       out.insert(subject.open(with).options().mtp.block);
-    } catch (const Refused&) {  // says why it must be 0
+    } catch (const Refused&) {  // the error says why it must be 0
     }
   out.erase(0);
   return out;
@@ -85,11 +85,11 @@ void check_plans(const FamilySubject& subject) {
           config.num_layers(), std::int64_t{97}}) {
       const auto first = plan_of(subject, small, layers), second = plan_of(subject, small, layers);
       if (first != second)
-        fail("model '{}' with {} layers has another plan when it is asked again", small.name,
+        fail("model '{}' with {} layers has another plan when it is requested again", small.name,
              layers);
       if (first && first->num_layers() != layers)
-        fail("the plan of model '{}' has {} layers where {} are asked for", small.name,
-             first->num_layers(), layers);
+        fail("the plan of model '{}' has {} layers; expected {}", small.name, first->num_layers(),
+             layers);
     }
   }
 }
@@ -105,14 +105,14 @@ void check_blocks_are_used(const FamilySubject& subject) {
     const std::string folder = models_folder(subject.plugin().file()).filename().string();
     if (predictions.contains(block.id))
       fail(
-          "block '{}' predicts further tokens and is in no small model, so nothing of it is "
+          "block '{}' predicts further tokens and is in no small model, so it is not "
           "checked; describe a model with {} = 1 in {}/NAME.toml, or leave prediction out (in the "
           "SDK .mtp_inputs = MtpInputs::none)",
           block.name, config::kPredictionLayers, folder);
     if (block.name == kBlockOfPrediction && predictions.empty() && predicts(subject)) continue;
     fail(
-        "block '{}' is in no small model, so nothing of it is checked; describe a model that "
-        "has it in {}/NAME.toml, or leave the block out",
+        "block '{}' is in no small model, so it is not checked; describe a model that "
+        "has it in {}/NAME.toml, or remove the block",
         block.name, folder);
   }
 }

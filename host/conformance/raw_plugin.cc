@@ -15,7 +15,7 @@ namespace {
 
 std::string_view view(lamina_str_t text) { return {text.ptr, text.len}; }
 
-// The plugin as its manifest names it, for the words of a crash.
+// The plugin's identity from its manifest, for crash messages.
 registry::PluginFunction loading_of(const std::filesystem::path& file) {
   registry::PluginIdentity identity;
   identity.path = file.string();
@@ -24,7 +24,7 @@ registry::PluginFunction loading_of(const std::filesystem::path& file) {
     const registry::Manifest manifest = registry::parse_manifest(elf.manifest, elf.path);
     identity.id = manifest.id;
     identity.version = manifest.version;
-  } catch (const PluginError&) {  // the checks of the file are about it
+  } catch (const PluginError&) {  // the checks of the file report it
   }
   return {identity, "", "loading, init, deinit or get_interface"};
 }
@@ -86,7 +86,7 @@ bool RawPlugin::is_mapped(const std::filesystem::path& file) {
 const lamina_host_t& plain_host() { return registry::plugin_host(); }
 
 const lamina_family_t& source_of(const std::filesystem::path& file, std::string_view family) {
-  // Mapped for good: this only takes another reference.
+  // Mapped permanently: this only takes another reference.
   static auto& kept = *new std::vector<std::unique_ptr<RawPlugin>>;
   kept.push_back(std::make_unique<RawPlugin>(file));
   const lamina_family_t* found = kept.back()->family(family);

@@ -1,4 +1,4 @@
-// What a check gave, and what all of them together mean.
+// The result of a check, and the summary of all.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@ std::string_view name(Outcome outcome);
 struct Result {
   const Check* check = nullptr;
   Outcome outcome = Outcome::pass;
-  std::string text = {};     // what was found, or why there is nothing to check
-  bool blocked = false;      // skipped because of what another check reports
-  std::uint64_t digest = 0;  // what another process must find too
+  std::string text = {};     // the finding, or the reason why there is nothing to check
+  bool blocked = false;      // skipped because of another check's finding
+  std::uint64_t digest = 0;  // must be the same in another process
   double seconds = 0;
 };
 
 struct Summary {
   int passed = 0;
   std::vector<std::string_view> failed, skipped;  // ids
-  bool conforms = false;  // no check failed, and none was kept from running by another's finding
+  bool conforms = false;  // no check failed, and none was blocked by another's finding
 };
 
 Summary summary_of(std::span<const Result> results);

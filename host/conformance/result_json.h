@@ -1,5 +1,5 @@
-// Results as JSON: what `lamina plugin check --json` prints, and how a process of its own hands its
-// result back. docs/plugin_check.md describes the object.
+// Results as JSON: the output of `lamina plugin check --json`, and the way in which a separate
+// process returns its result. docs/plugin_check.md describes the object.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ namespace lamina::conformance {
 
 std::string results_json(std::span<const Result> results, const PluginSubject& plugin);
 
-// The result of `check` out of that text; nothing where it is not all there.
+// The result of `check` in that text; nothing if it is incomplete.
 std::optional<Result> read_result(const std::string& json, const Check& check);
 
 }  // namespace lamina::conformance

@@ -10,7 +10,7 @@
 namespace lamina::conformance {
 namespace {
 
-// Plugins wrote some of it: nothing that a terminal obeys, and no line of its own.
+// Some text comes from plugins: removes terminal control characters and line breaks.
 std::string in_one_line(const std::string& text) {
   std::string out;
   for (const char c : printable_lines(text)) {

@@ -19,17 +19,17 @@ Result skipped(const Check& check, std::string text, bool blocked) {
   return {.check = &check, .outcome = Outcome::skip, .text = std::move(text), .blocked = blocked};
 }
 
-// Of a refusal that several checks meet.
+// The result for a refusal that several checks meet.
 Result refused(const Check& check, const Refused& found) {
   if (found.owner() == check.id) return failed(check, found.what());
   constexpr std::size_t kMostText = 160;
   return skipped(check,
-                 fmt::format("a small model does not open, which {} is about: {}", found.owner(),
+                 fmt::format("a small model does not open, see {}: {}", found.owner(),
                              std::string_view(found.what()).substr(0, kMostText)),
                  true);
 }
 
-// Runs `action`; what it throws becomes a result.
+// Runs `action`; its exceptions become a result.
 template <typename Action>
 Result guarded(const Check& check, Action&& action) {
   try {
@@ -43,9 +43,8 @@ Result guarded(const Check& check, Action&& action) {
     return failed(check, found.what());
   } catch (const std::bad_alloc&) {
     const std::string call = registry::last_plugin_call();
-    return failed(check, call.empty()
-                             ? "the memory does not suffice"
-                             : "the memory does not suffice; the last call before was of " + call);
+    return failed(check, call.empty() ? "out of memory"
+                                      : "out of memory; the last call before was of" + call);
   } catch (const Error& error) {
     std::string text = error.text().where + ": " + error.text().what;
     for (const std::string& note : error.text().notes) text += "; " + note;
@@ -55,7 +54,7 @@ Result guarded(const Check& check, Action&& action) {
   }
 }
 
-// The families of the plugin that are to be looked at.
+// The selected families of the plugin.
 class Loaded {
  public:
   explicit Loaded(const PluginSubject& plugin) {
@@ -102,8 +101,7 @@ Result run(const Check& check, const PluginSubject& plugin) {
   } catch (const PluginError& refused) {
     const bool by_rule = Refused(refused).owner() == "LOD-1";
     return skipped(
-        check, fmt::format("the plugin does not load; {} says why", by_rule ? "LOD-1" : "ABI-1"),
-        true);
+        check, fmt::format("the plugin does not load; see {}", by_rule ? "LOD-1" : "ABI-1"), true);
   }
   const std::vector<const FamilySubject*>& families = loaded->families();
   return run_check(check, families, families.size() > 1);
@@ -148,7 +146,7 @@ Result run_check(const Check& check, const std::vector<const FamilySubject*>& fa
   }
   if (others > 0) out.text += fmt::format(" (and {} more families)", others);
   if (out.outcome == Outcome::fail) return out;
-  // A pass of some says nothing of those that were kept from it.
+  // A pass of some families does not cover the blocked ones.
   if (out.blocked) out.outcome = Outcome::skip;
   out.text = out.outcome == Outcome::pass && !skips.empty() ? "not checked: " + skips : skips;
   return out;

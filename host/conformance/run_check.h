@@ -10,11 +10,10 @@
 
 namespace lamina::conformance {
 
-// Loads the plugin where the check needs it. What the plugin does wrong is in the result.
+// Loads the plugin if the check needs it. Errors of the plugin are in the result.
 Result run_check(const Check& check, const PluginSubject& plugin);
 
-// Likewise on families that are there already, eg: made by a test. `several`: texts name the
-// family.
+// Likewise for existing families, eg made by a test. `several`: texts name the family.
 Result run_check(const Check& check, const std::vector<const FamilySubject*>& families,
                  bool several);
 

@@ -18,11 +18,11 @@ namespace lamina::conformance {
 namespace {
 
 constexpr std::size_t kWorkers = 2;
-// Of processor time, for each family of the plugin.
+// Processor time per family of the plugin.
 constexpr double kQuickSeconds = 10, kFullSeconds = 60;
-// On the clock, where other programs run too: of that.
+// Wall time in multiples of processor time, as other programs may run.
 constexpr double kPatience = 4;
-// On the clock, of a process that does nothing. PluginCall says where a plugin is after 5 s.
+// Wall time of a process that does nothing. PluginCall names the plugin's function after 5 s.
 constexpr double kQuickIdleSeconds = 7, kFullIdleSeconds = 15;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -31,7 +31,7 @@ constexpr double kSlower = 20;
 constexpr double kSlower = 1;
 #endif
 
-// The last lines of what a process said, in one.
+// The last lines of a process's output, joined to one.
 std::string last_words(const std::string& text) {
   constexpr std::size_t kMost = 600;
   std::string out;
@@ -43,7 +43,7 @@ std::string last_words(const std::string& text) {
   return out.size() > kMost ? "..." + out.substr(out.size() - kMost) : out;
 }
 
-// The families that the time limit is for; 1 where the file does not say.
+// The number of families for the time limit; 1 if the file does not list them.
 double num_families(const PluginSubject& plugin) {
   if (!plugin.settings().family.empty()) return 1;
   try {
@@ -54,8 +54,8 @@ double num_families(const PluginSubject& plugin) {
   }
 }
 
-// The function of the plugin that a process was in for seconds, from what PluginCall said of it:
-// "build of block 'layer'". Empty where it said nothing.
+// The plugin function in which a process has waited for seconds, from PluginCall's message: "build
+// of block 'layer'". Empty without a message.
 std::string stalled_function(const std::string& err) {
   constexpr std::string_view kBegin = ": its ", kEnd = " has not returned for ";
   const std::size_t end = err.rfind(kEnd);
@@ -83,7 +83,7 @@ class Runner {
     if (const std::string function = stalled(); check.of_family && !function.empty())
       return {.check = &check,
               .outcome = Outcome::skip,
-              .text = fmt::format("its {} does not return, as an earlier check says", function),
+              .text = fmt::format("its {} does not return, see an earlier check", function),
               .blocked = true};
     Result out = run_once(check, options_);
     if (check.again == Again::no || out.outcome != Outcome::pass) return out;
@@ -101,7 +101,7 @@ class Runner {
     }
     if (again.digest != out.digest) {
       again.outcome = Outcome::fail;
-      again.text = fmt::format("the graphs of its models are others {}", where);
+      again.text = fmt::format("the graphs of its models differ {}", where);
     }
     return again;
   }
@@ -118,7 +118,7 @@ class Runner {
     if (end.limit != Limit::none) {
       const std::lock_guard lock(mutex_);
       if (stalled_.empty()) stalled_ = stalled_function(end.err);
-      // No check waits: it is the plugin, even where it has closed standard error.
+      // Checks never wait: the plugin does, even if it has closed standard error.
       if (stalled_.empty() && end.limit == Limit::idle) stalled_ = "code";
     }
     return out;
@@ -140,10 +140,10 @@ class Runner {
   const std::filesystem::path& program_;
   ChildOptions options_;
   mutable std::mutex mutex_;
-  std::string stalled_;  // the function that a check has waited for in vain
+  std::string stalled_;  // the function in which a check waited in vain
 };
 
-// Whether any host would load it, so that there is something to run.
+// True if a host would load it, so that there is something to run.
 bool is_loadable(const std::filesystem::path& file) {
   try {
     const registry::ElfFile elf = registry::read_elf(file);
@@ -155,7 +155,7 @@ bool is_loadable(const std::filesystem::path& file) {
   }
 }
 
-// Runs `rest` by a few workers; `done` is called in order.
+// Runs `rest` with a few workers; `done` is called in order.
 void run_by_workers(Runner& runner, std::span<const Check* const> rest, const Watcher& watch,
                     std::vector<Result>& to) {
   std::mutex mutex;
@@ -248,7 +248,7 @@ std::vector<Result> run_checks(std::span<const Check* const> checks, const Plugi
   for (const Check* check : rest)
     out.push_back({.check = check,
                    .outcome = Outcome::skip,
-                   .text = "the file is refused; the checks of it say why",
+                   .text = "the file is refused; see the checks of the file",
                    .blocked = true});
   return out;
 }

@@ -1,5 +1,5 @@
-// Runs checks in processes of their own: a plugin that crashes, hangs or takes all memory ends its
-// own check and no other.
+// Runs checks in separate processes: a plugin that crashes, hangs or takes all memory ends only its
+// own check.
 #pragma once
 
 #include <filesystem>
@@ -13,14 +13,14 @@
 
 namespace lamina::conformance {
 
-// The words after the program's name that run one check as it is run in a process of its own.
+// The words after the program's name that run one check as in its separate process.
 std::vector<std::string> replay_words(const Check& check, const PluginSubject& plugin);
 
-// Called as checks begin and end, in the order of the table: `done` is null as one begins.
+// Called as checks begin and end, in the order of the table: `done` is null at the beginning.
 using Watcher = std::function<void(const Check& check, const Result* done)>;
 
-// Runs `checks`, those of the file in this process and before all others, which are left out where
-// the file is one that no host loads. `program` is lamina.
+// Runs `checks`: checks of the file in this process and before all others, which are skipped if no
+// host would load the file. `program` is lamina.
 std::vector<Result> run_checks(std::span<const Check* const> checks, const PluginSubject& plugin,
                                const std::filesystem::path& program, const Watcher& watch);
 

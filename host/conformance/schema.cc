@@ -1,4 +1,4 @@
-// SCH: the keys of a family, and what it makes of values that are not as they should be.
+// SCH: the keys of a family, and its reaction to unusual and wrong values.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -15,7 +15,7 @@ namespace {
 
 using config::Value;
 
-// Parts of the model that a refused value keeps from being made.
+// Makes the parts of the model that a refused value would prevent.
 void make(const FamilySubject& subject, const config::ModelSource& source, bool whole) {
   const registry::ModelConfig config = subject.family().configure(source.raw, source.where);
   subject.family().plan(config);
@@ -32,7 +32,7 @@ void make(const FamilySubject& subject, const config::ModelSource& source, bool 
   if (model.is_autoregressive()) model.decode_graph({2, 1}, {tokens, tokens});
 }
 
-// The error; empty if there was none. A Failure where it is no word about the config.
+// The error; empty if there was none. Throws Failure if it is not about the config.
 std::string error_of(const FamilySubject& subject, const config::ModelSource& source,
                      const std::string& what, bool whole) {
   try {
@@ -43,7 +43,7 @@ std::string error_of(const FamilySubject& subject, const config::ModelSource& so
            refused.what());
     return refused.what();
   } catch (const std::bad_alloc&) {
-    return {};  // a size that is allowed and larger than the memory
+    return {};  // an allowed size that exceeds the memory
   } catch (const std::exception& thrown) {
     fail("{} is not refused in words about the config: {}", what, thrown.what());
   }
@@ -70,7 +70,7 @@ void check_keys(const FamilySubject& subject) {
     paths.insert(key.key.name);
     for (const std::string& path : paths) {
       const auto [at, fresh] = meant.emplace(path, key.key.name);
-      // Several keys may read one path of config.json; a name is of one key.
+      // Several keys may read one path of config.json; a name belongs to one key.
       const bool a_name = path == key.key.name || family.find_key(path) != nullptr;
       if (!fresh && a_name)
         fail("keys '{}' and '{}' are both called '{}'", at->second, key.key.name, path);
@@ -109,7 +109,7 @@ void check_odd_configs(const FamilySubject& subject) {
       if (key.key.required &&
           error_of(subject, without_value(small.source, key.key), "no " + key.key.name, false)
                   .find(fmt::format("missing key 'model.{}'", key.key.name)) == std::string::npos)
-        fail("a model without '{}' is not refused, and it is required", key.key.name);
+        fail("a model without the required '{}' is not refused", key.key.name);
     }
     if (!whole) return;  // the first model of the family
   }
@@ -121,7 +121,7 @@ void check_config_json(const FamilySubject& subject) {
     skip("it names no model_type and architecture of config.json");
   for (const SmallModel& small : subject.models()) {
     const registry::ModelConfig config = subject.configure(small);
-    if (!family.options(config).exports_as.empty()) skip("its exports are of another family");
+    if (!family.options(config).exports_as.empty()) skip("its exports belong to another family");
     const std::string json = weights::hf_config(
         family.names(), config, {.dtype = "float32", .bos_token = 1, .eos_token = 2});
     config::Raw raw = config::parse_json(json, "config.json", "model.");

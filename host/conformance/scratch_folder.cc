@@ -13,8 +13,8 @@ ScratchFolder::ScratchFolder() {
   std::string pattern = std::filesystem::temp_directory_path(error) / "lamina-check-XXXXXX";
   if (error || mkdtemp(pattern.data()) == nullptr)
     throw DeviceError(ExitCode::checkpoint, {pattern,
-                                             "no folder for files of a check can be made",
-                                             {"set TMPDIR to a folder that can be written"}});
+                                             "cannot create a folder for files of a check",
+                                             {"set TMPDIR to a writable folder"}});
   path_ = pattern;
 }
 

@@ -1,4 +1,4 @@
-// A folder for files of a check, gone with the object.
+// A folder for files of a check, removed with the object.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,7 @@ namespace lamina::conformance {
 
 class ScratchFolder {
  public:
-  // Throws DeviceError where the system gives none.
+  // Throws DeviceError if the folder cannot be created.
   ScratchFolder();
   ~ScratchFolder();
   ScratchFolder(const ScratchFolder&) = delete;

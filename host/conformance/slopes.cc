@@ -20,7 +20,7 @@ using decoder::Output;
 using program::Rows;
 
 constexpr double kZLossScale = 1e-2;
-// Small beside what rounding to f32 moves: a choice of experts must not flip.
+// Small compared with rounding to f32: a choice of experts must not change.
 constexpr double kStep = 1e-6;
 
 class Slopes {
@@ -40,7 +40,7 @@ class Slopes {
 
   std::vector<std::string> losses_of_layers() const { return layer_losses(model_, shape()); }
 
-  // Of what a model learns from without auxiliary losses, or of one of these.
+  // Checks the loss that a model learns from without auxiliary losses, or one auxiliary loss.
   void check(int directions, const std::string& layer_loss = {}) {
     layer_loss_ = layer_loss;
     loss_ = z_loss_ = mtp_loss_ = 0;  // a graph may lack some of them
@@ -53,7 +53,7 @@ class Slopes {
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       const decoder::Parameter& p = model_.parameters().all()[i];
       if (!p.desc.trained || p.used_dtype(DType::f64) != DType::f64) continue;
-      // What an auxiliary loss is of without teaching it is cut off as a whole.
+      // Parameters that an auxiliary loss depends on without teaching them have no gradient.
       if (!layer_loss.empty() && largest_of({gradients[i]}) == 0) continue;
       for (int d = 0; d < directions; ++d) check_direction(i, gradients[i], largest, random);
     }
@@ -73,7 +73,7 @@ class Slopes {
     return out;
   }
 
-  // Two documents in a row: blocks must stop at the border between them in backward as well.
+  // Two documents in a row: blocks must stop at the border between them in the backward pass, too.
   static Rows packed_rows(const decoder::Model& of) {
     const std::int64_t tokens = row_tokens(of);
     if (of.length_dependent_from()) return random_rows(of, 1, tokens, 5);
@@ -86,10 +86,10 @@ class Slopes {
     if (!layer_loss_.empty()) return layer_loss_graph(model_, shape(), layer_loss_, draws_);
     return model_.loss_graph(shape(), {.segments = true, .training = draws_, .mtp = predicts()});
   }
-  // Multi-token prediction, whose loss is a part of the objective.
+  // True if multi-token prediction has a loss in the objective.
   bool predicts() const { return model_.mtp_depth() > 0 && !model_.options().head.no_loss; }
 
-  // The program with everything but its gradients bound.
+  // Binds everything except the gradients of the program.
   void prepare(program::BoundProgram& program) {
     auto writable = [](const std::vector<std::int32_t>& v) {
       return const_cast<std::int32_t*>(v.data());
@@ -155,13 +155,13 @@ class Slopes {
     const double above = objective_at(kStep), below = objective_at(-kStep);
     std::copy(kept.begin(), kept.end(), elements);
     const double measured = (above - below) / (2 * kStep);
-    // Below the last term nothing can be told: two losses are subtracted.
+    // Differences below the last term are rounding: two losses are subtracted.
     const double allowed = 1e-4 * std::sqrt(steepest / static_cast<double>(kept.size())) +
                            1e-6 * largest +
                            4 * std::numeric_limits<double>::epsilon() * std::abs(above) / kStep;
     const auto is_slope = [&](double found) { return std::abs(slope / length - found) <= allowed; };
     if (is_slope(measured)) return;
-    // A choice (of experts, of chunks) may flip on one side: the other has the slope.
+    // A choice (of experts, of chunks) may flip on one side: then the other side has the slope.
     const double here = objective();
     if (!is_slope((above - here) / kStep) && !is_slope((here - below) / kStep))
       fail(
@@ -176,7 +176,7 @@ class Slopes {
   const decoder::Model model_;
   const bool draws_;
   const Rows rows_;
-  std::string layer_loss_;  // empty: what is learnt from without auxiliary losses
+  std::string layer_loss_;  // empty: the loss without auxiliary losses
   std::vector<std::vector<std::byte>> parameters_;
   std::unique_ptr<program::BoundProgram> forward_;
   std::unique_ptr<Buffer> arena_;

@@ -15,8 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Sizes that published families have under one name, and what they are in a small model. They do
-// not divide each other by chance.
+// Sizes that published families have under one name, and their values in a small model. The values
+// do not divide each other, to avoid coincidences.
 constexpr auto kSizes = std::to_array<std::pair<std::string_view, std::int64_t>>({
     {"vocab_size", 61},
     {"hidden_size", 24},
@@ -45,7 +45,7 @@ constexpr auto kSizes = std::to_array<std::pair<std::string_view, std::int64_t>>
 constexpr std::int64_t kMostLayers = 24;
 constexpr std::string_view kDepthKey = "num_nextn_predict_layers";
 
-// The value of a key in a small model; nothing: its own default, or it is not needed.
+// The value of a key in a small model; nothing: its own default, or not needed.
 std::optional<config::Value> small_value(const registry::ModelKey& key) {
   const config::Key& k = key.key;
   if (k.type == config::Type::integer) {
@@ -82,7 +82,7 @@ SmallModel described(const registry::Family& family, std::string name, const std
   return out;
 }
 
-// The blocks that the layers of a model are; nothing where there is no such model.
+// The blocks of the model's layers; nothing if there is no such model.
 std::optional<std::set<std::uint32_t>> blocks_of(const registry::Family& family,
                                                  const SmallModel& model) {
   try {
@@ -133,7 +133,7 @@ void require_models_of(const fs::path& plugin, std::span<const fs::path> files) 
     const registry::ElfFile elf = registry::read_elf(plugin);
     manifest = registry::parse_manifest(elf.manifest, elf.path);
   } catch (const PluginError&) {
-    return;  // what the checks of the file are about
+    return;  // the checks of the file report it
   }
   for (const fs::path& file : files) {
     const std::string family = config::load_model(file).family;
@@ -170,7 +170,7 @@ SmallModels derived_models(const registry::Family& family) {
     }
     return out;
   }
-  // One layer more than it takes: a unit and a part of the next.
+  // One layer more than needed: a unit and a part of the next.
   SmallModel longer = described(family, "derived", description(family, layers + 2));
   if (blocks_of(family, longer)) best = std::move(longer);
   out.models.push_back(std::move(*best));

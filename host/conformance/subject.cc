@@ -5,7 +5,7 @@
 namespace lamina::conformance {
 namespace {
 
-// By the rule that the host quotes where it refuses.
+// By the rule that the host cites in its refusal.
 std::string_view owner_of(const ErrorText& text) {
   std::string all = text.what;
   for (const std::string& note : text.notes) all += "\n" + note;
@@ -27,8 +27,8 @@ std::string in_one_line(const ErrorText& text) {
 
 constexpr std::size_t kQuickModels = 3;
 
-// Parameters that start as constants would hide what they do: zeros what they multiply, equal ones
-// which of them is which.
+// Constant initial parameters would hide their effects: zeros hide the other factor, equal values
+// hide exchanges.
 void vary_constants(const decoder::Model& model, std::uint64_t seed, DType compute,
                     std::span<void* const> parameters) {
   using Kind = registry::InitSpec::Kind;
@@ -46,7 +46,7 @@ void vary_constants(const decoder::Model& model, std::uint64_t seed, DType compu
   }
 }
 
-// What a plugin refuses is of the check that owns the rule.
+// A refusal by a plugin belongs to the check that owns the rule.
 template <typename Make>
 auto or_refused(Make&& make) {
   try {
@@ -58,7 +58,7 @@ auto or_refused(Make&& make) {
   }
 }
 
-// Families live as long as what is made of them here.
+// The models made here need the family to outlive them.
 decoder::Model open_with(const SmallModel& model, const registry::Family& family,
                          bool scan_layers) {
   return or_refused([&] {
@@ -79,7 +79,7 @@ FamilySubject::FamilySubject(const PluginSubject& plugin, const registry::Family
 const std::vector<SmallModel>& FamilySubject::models() const {
   if (models_.models.empty())
     throw Refused({"no small model",
-                   "none can be derived from the keys: " + models_.why_none,
+                   "none can be derived from the keys:" + models_.why_none,
                    {fmt::format("describe one in {}/NAME.toml, or give --model FILE",
                                 models_folder(plugin_.file()).filename().string())}});
   return models_.models;

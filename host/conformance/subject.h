@@ -1,4 +1,4 @@
-// What checks are run on: a plugin, and each of its families with small models.
+// The subjects of checks: a plugin, and each of its families with small models.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@
 
 namespace lamina::conformance {
 
-// How the kit is to go about it.
+// Settings of the kit.
 struct Settings {
   Level level = Level::quick;
   std::uint64_t seed = 1;
-  std::string family;                          // only this one; empty: all of the plugin
-  std::vector<std::filesystem::path> models;   // descriptions beside those of the plugin
+  std::string family;                          // only this one; empty: all families of the plugin
+  std::vector<std::filesystem::path> models;   // descriptions in addition to the plugin's
   std::vector<std::filesystem::path> goldens;  // golden cases
 };
 
@@ -43,12 +43,12 @@ class PluginSubject {
 };
 
 // The plugin refuses a model that the kit made, or breaks the contract while it is opened. Every
-// check meets it; one reports it.
+// check meets the refusal; one reports it.
 class Refused : public Failure {
  public:
   explicit Refused(const ErrorText& text);
   explicit Refused(const PluginError& refused) : Refused(refused.text()) {}
-  // The check whose finding this is.
+  // The check that reports this.
   std::string_view owner() const { return owner_; }
 
  private:
@@ -57,7 +57,7 @@ class Refused : public Failure {
 
 class FamilySubject {
  public:
-  // `source`: what the plugin gave for `family`.
+  // `source`: the plugin's object for `family`.
   FamilySubject(const PluginSubject& plugin, const registry::Family& family,
                 const lamina_family& source, SmallModels models);
 
@@ -67,23 +67,23 @@ class FamilySubject {
   const lamina_family& source() const { return source_; }
   bool at_least(Level level) const { return settings().level >= level; }
 
-  // Throws Refused where there is none.
+  // Throws Refused if there is none.
   const std::vector<SmallModel>& models() const;
-  // Throws Refused where the family refuses its config.
+  // Throws Refused if the family refuses its config.
   registry::ModelConfig configure(const SmallModel& model) const;
-  // Throws Refused where the plugin breaks the contract.
+  // Throws Refused if the plugin breaks the contract.
   decoder::Model open(const SmallModel& model, bool scan_layers = true) const;
-  // Likewise, of another family with the same keys: one that is decorated.
+  // Likewise, for another family with the same keys: a decorated one.
   decoder::Model open(const SmallModel& model, const registry::Family& family) const;
   ModelCase model_case(const SmallModel& model) const;
-  // The models with their numbers: at level quick the first ones of the family only.
+  // The models with their numbers: at level quick only the first ones of the family.
   std::vector<ModelCase> cases() const;
 
-  // All families of the plugin, this one too: blocks of one name are one function.
+  // All families of the plugin, including this one: blocks with one name are one function.
   const std::vector<const FamilySubject*>& siblings() const { return siblings_; }
   void set_siblings(std::vector<const FamilySubject*> all) { siblings_ = std::move(all); }
 
-  // What another process must find too: see Again.
+  // Records a number that another process must find, too: see Again.
   void remember(std::uint64_t digest) const { digest_ = digest_ * 1099511628211u + digest; }
   std::uint64_t digest() const { return digest_; }
 

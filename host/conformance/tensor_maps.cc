@@ -12,7 +12,7 @@
 namespace lamina::conformance {
 namespace {
 
-// A parameter put together from the published tensors that were made of it and others.
+// A parameter computed from the published tensors made from it and others.
 std::vector<float> undone(const weights::TensorMap& map,
                           const std::vector<std::vector<float>>& published, int parameter,
                           std::size_t count) {
@@ -49,7 +49,7 @@ void check_undone(const ModelCase& c, const decoder::Model& model, const weights
     if (map.pieces_of(static_cast<int>(i)).empty()) continue;
     const std::vector<float> back = undone(map, published, static_cast<int>(i), ours[i].size());
     if (!(relative_difference(back, ours[i]) <= 1e-6))
-      fail("the transforms of parameter '{}' cannot be undone: it comes back with other values",
+      fail("the transforms of parameter '{}' cannot be inverted: it comes back with other values",
            model.parameters().all()[i].name);
   }
 }

@@ -1,4 +1,4 @@
-// TRC: what a block describes, and that it describes the same for any phase, batch and length.
+// TRC: descriptions by a block, which must be the same for any phase, batch and length.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -18,13 +18,13 @@
 namespace lamina::conformance {
 namespace {
 
-// Calls a graph is traced for; a length that the model has no positions for is left out.
+// Traces a graph for several calls; skips lengths for which the model has no positions.
 template <typename Make>
 void where_possible(const decoder::Model& model, std::int64_t tokens, Make&& make) {
   if (has_positions(model, tokens)) make();
 }
 
-// Small calls, large ones, and those around powers of two.
+// Small calls, large ones, and calls around powers of two.
 constexpr std::int64_t kLongest = 1024;
 constexpr auto kShapes = std::to_array<decoder::GraphShape>({{1, 1},
                                                              {2, 1},
@@ -39,10 +39,10 @@ constexpr auto kShapes = std::to_array<decoder::GraphShape>({{1, 1},
                                                              {3, 129},
                                                              {1, kLongest}});
 
-// Longer ones are traced with one row alone: each takes as long to trace as a short one.
+// Longer ones are traced with one row only: each takes as long to trace as a short one.
 constexpr std::int64_t kLongestOfSeveralRows = 31;
 
-// Lengths around those that the config speaks of: windows, chunks, original contexts.
+// Lengths around the numbers of the config: windows, chunks, original contexts.
 std::vector<std::int64_t> lengths(const decoder::Model& model) {
   std::set<std::int64_t> out = {1, 2, 3, 5, 8, 13, 31, 33, 64, 129, kLongest};
   for (const config::Entry& entry : model.config().values().entries())
@@ -53,8 +53,8 @@ std::vector<std::int64_t> lengths(const decoder::Model& model) {
   return {out.begin(), out.end()};
 }
 
-// Attributes that are sizes, or places counted in tokens: they follow the tensors. A scan of a
-// plugin's is a region over time.
+// Attributes that are sizes, or positions in tokens: they follow the tensors. A plugin's scan is a
+// region over time.
 constexpr auto kSizes =
     std::to_array<std::pair<OpCode, std::string_view>>({{OpCode::reshape, "shape"},
                                                         {OpCode::broadcast, "shape"},
@@ -79,10 +79,10 @@ std::string place_of(const Node& node) {
                      : node.op->name;
 }
 
-// Of the plugin: the host may do for one size what it does not for another.
+// True for nodes of the plugin: the host may treat sizes differently.
 bool is_plugins(const Node& node) { return node.origin && !node.origin->file.empty(); }
 
-// Those that its outputs depend on: losses and metrics may be means over tokens.
+// Adds the nodes that outputs depend on: losses and metrics may be means over tokens.
 void add_plugin_nodes(const Graph& graph, std::vector<const Node*>& to) {
   std::vector<bool> wanted(graph.values().size());
   for (const GraphOutput& output : graph.outputs()) wanted[output.value] = true;
@@ -107,7 +107,7 @@ std::vector<const Node*> plugin_nodes(const Graph& graph) {
   return out;
 }
 
-// The graphs of two calls differ in sizes alone.
+// The graphs of two calls must differ only in sizes.
 void compare_sizes(const Graph& small, const Graph& large, const std::string& what) {
   const std::vector<const Node*> a = plugin_nodes(small), b = plugin_nodes(large);
   for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
@@ -119,8 +119,7 @@ void compare_sizes(const Graph& small, const Graph& large, const std::string& wh
     for (std::size_t k = 0; k < a[i]->attrs.size(); ++k)
       if (!is_size(*a[i], k) && !same_attr(a[i]->attrs[k], b[i]->attrs[k]) &&
           !std::holds_alternative<std::shared_ptr<const Graph>>(a[i]->attrs[k]))
-        fail("{}: attribute '{}' of {} is another number", what, a[i]->op->attrs[k].name,
-             place_of(*a[i]));
+        fail("{}: attribute '{}' of {} differs", what, a[i]->op->attrs[k].name, place_of(*a[i]));
   }
 }
 
@@ -173,7 +172,7 @@ void check_declarations(const FamilySubject& subject) {
         });
       }
     }
-    // What opens is float32: a type that a block insists on shows in others alone.
+    // The opened model is float32: a type that a block insists on shows only with other types.
     const decoder::GraphShape shape{2, 5, DType::bf16};
     model.loss_graph(shape, {.training = true, .aux = true, .mtp = true});
     if (model.is_autoregressive()) model.decode_graph(shape, {.capacity = 8, .max_call_tokens = 5});
@@ -198,7 +197,7 @@ void check_sizes_do_not_matter(const FamilySubject& subject) {
         compare_sizes(loss, model.loss_graph(other, training).graph, name("training", base, other));
       });
     if (!model.is_autoregressive()) continue;
-    // The state is the same in all: so is what is read of it.
+    // The state is the same in all calls, so reads of it are equal.
     for (const decoder::StateSize& state : {decoder::StateSize{16, 9}, {kLongest + 16, kLongest}})
       where_possible(model, state.capacity, [&] {
         const Graph decode = model.decode_graph(base, state).graph;
@@ -210,7 +209,7 @@ void check_sizes_do_not_matter(const FamilySubject& subject) {
   }
 }
 
-// The host looks at every graph that it makes.
+// The host checks every graph that it makes.
 void check_tokens_apart(const FamilySubject& subject) {
   for (const SmallModel& small : subject.models()) {
     const decoder::Model model = subject.open(small);

@@ -56,9 +56,9 @@ class Step {
     return out;
   }
 
-  // Per tensor, relative to its largest element or to rounding of the largest gradient there is: a
-  // key's bias has a gradient of rounding alone. Allowed is also eight times what differs from
-  // `want` in `disturbed`, whose weights differed by a rounding.
+  // Per tensor, relative to its largest element or to rounding of the largest gradient: a key bias
+  // has a gradient of rounding only. Also allows eight times the differences between `want` and
+  // `disturbed`, whose weights differed by a rounding.
   void expect_near(const Tensors& got, const Tensors& want, double tolerance,
                    const std::string& what, const Tensors& disturbed = {}) const {
     double largest = 0;
@@ -69,25 +69,26 @@ class Step {
       const double allowed = std::max(tolerance * std::max(own, 1e-3 * largest), 8 * rounding);
       const double found = difference(got[i], want[i]);
       if (!(found <= allowed))
-        fail("{}: that of '{}' differs by {:.2g}, {:.2g} is rounding", what,
+        fail("{}: the tensor of '{}' differs by {:.2g}, {:.2g} is rounding", what,
              model.parameters().all()[i].name, found, allowed);
     }
   }
   void expect_same_bits(const Tensors& got, const Tensors& want, const std::string& what) const {
     for (std::size_t i = 0; i < want.size(); ++i)
       if (!same_bits(got[i], want[i]))
-        fail("{}: those of '{}' are not the same bits", what, model.parameters().all()[i].name);
+        fail("{}: the tensors of '{}' are not the same bits", what,
+             model.parameters().all()[i].name);
   }
   static void expect_near(double got, double want, double tolerance, const std::string& what) {
     if (!(std::abs(got - want) <= tolerance * std::max(std::abs(want), 1e-30)))
       fail("{}: {} and {}", what, got, want);
   }
-  // Means over tokens are others where there is other padding, or where they are taken in parts.
+  // Means over tokens change with padding, and if they are computed in parts.
   bool has_losses_of_layers() const {
     return run(random_rows(model, 1, tokens), {.features = kAlone}).step.aux_loss != 0;
   }
-  // Draws go by the place in a batch, and each microbatch has its own: what compares batches that
-  // are cut in another way compares them without.
+  // Draws depend on the position in a batch, and each microbatch has its own: batches that are cut
+  // differently are compared without draws.
   decoder::GraphFeatures without_draws(decoder::GraphFeatures features) const {
     features.training = !model.has_dropout();
     return features;
@@ -149,9 +150,9 @@ void check_own_remat_tags(const ModelCase& c) {
   }
   const Result own = with("custom", device);
   s.expect_same_bits(own.gradients, everything.gradients,
-                     "gradients where tags of one's own are kept, and where all is");
+                     "gradients with custom tags kept, and with everything kept");
   const auto expect_bytes = [](std::size_t got, std::size_t want, const char* what) {
-    if (got != want) fail("{} take {} bytes; {} would be right", what, got, want);
+    if (got != want) fail("{} take {} bytes; expected {}", what, got, want);
   };
   expect_bytes(own.arena_bytes, minimal.arena_bytes,
                "the tags of policy minimal, kept one by one,");
@@ -163,7 +164,7 @@ void check_own_remat_tags(const ModelCase& c) {
 void check_microbatches_are_one_batch(const ModelCase& c) {
   const Step s(c);
   Rows rows = random_rows(s.model, 4, s.tokens);
-  // Of the first two rows nearly all labels count, of the others few.
+  // In the first two rows nearly all labels count, in the others few.
   for (std::size_t i = rows.labels.size() / 2; i < rows.labels.size(); ++i)
     if (i % 3 != 0) rows.labels[i] = -100;
   decoder::GraphFeatures features = s.without_draws(kAlone);
@@ -185,7 +186,7 @@ void check_microbatches_are_one_batch(const ModelCase& c) {
 
 void check_packed_documents_have_the_gradients_of_each(const ModelCase& c) {
   const Step s(c);
-  if (s.model.length_dependent_from()) skip("its rotations depend on the length of a row");
+  if (s.model.length_dependent_from()) skip("its rotary positions depend on the length of a row");
   const std::vector<Rows> documents = {
       random_rows(s.model, 1, s.tokens / 3, 1), random_rows(s.model, 1, s.tokens / 9, 2),
       random_rows(s.model, 1, s.tokens - 2 - s.tokens / 3 - s.tokens / 9, 3)};
@@ -251,7 +252,7 @@ void check_every_parameter_learns(const ModelCase& c) {
   }
   for (std::size_t i = 0; i < learns.size(); ++i) {
     const decoder::Parameter& p = s.model.parameters().all()[i];
-    // A router's single expert has weight 1, whatever it says.
+    // A router's single expert has weight 1 for any logit.
     if (p.desc.role == registry::Role::router) continue;
     if (!learns[i] && !choosing[i] && p.desc.trained && is_floating(p.used_dtype(DType::f32)))
       fail(

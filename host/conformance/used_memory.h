@@ -7,7 +7,7 @@
 
 namespace lamina::conformance {
 
-// In use, large pieces that have mappings of their own included.
+// Bytes in use, including large blocks with their own mappings.
 inline std::size_t used_bytes() {
   const struct mallinfo2 info = mallinfo2();
   return info.uordblks + info.hblkhd;

@@ -145,7 +145,7 @@ TEST(RightFamily, ThatCastsToFloat32PassesEveryCheck) {
     const sdk::Tensor gain = gain_in_float32(s, c);
     return right_block(s, c, sdk::cast_like(sdk::cast(x, "f32") * gain, x), step);
   });
-  expect_no_slopes(model, "its blocks round float64, in which this check computes, to f32 (");
+  expect_no_slopes(model, "its blocks round float64, the compute type of this check, to f32 (");
 }
 
 class WrongNumbers : public ::testing::TestWithParam<WrongCase> {};
