@@ -1,4 +1,4 @@
-// How long a model takes from its description to programs that can run.
+// Measures the time from a model's description to programs that can run.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,7 @@
 namespace lamina::bench {
 
 // Seconds, medians of the repeats: tracing, passes, choice of kernels, memory plan. Plugins are
-// loaded and the configuration is read before; of each repeat the first use of a fresh model
-// counts.
+// loaded and the configuration is read before; each repeat counts the first use of a fresh model.
 struct CompileTimes {
   double train = 0;    // rows of `tokens` tokens with their gradients
   double prefill = 0;  // `tokens` tokens into decode state
@@ -20,7 +19,7 @@ struct CompileTimes {
 
 struct CompileOptions {
   DType dtype = DType::bf16;
-  std::int64_t tokens = 512;  // at most as many as the model has positions for
+  std::int64_t tokens = 512;  // at most the number of the model's positions
   int repeats = 3;
 };
 

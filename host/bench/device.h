@@ -1,4 +1,4 @@
-// What benchmarks ask of a device beyond what the runtime does: how fast it could be.
+// The interface of devices for benchmarks: their speed limits, beyond the runtime's interface.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@
 
 namespace lamina::bench {
 
-// Reads a buffer much larger than the caches as fast as the device can, pass by pass.
+// Reads a buffer much larger than the caches at full speed, pass by pass.
 class MemoryPasses {
  public:
   virtual ~MemoryPasses() = default;
-  virtual std::size_t bytes() const = 0;  // of a pass
-  virtual double pass() const = 0;        // takes one, and returns its seconds
+  virtual std::size_t bytes() const = 0;  // per pass
+  virtual double pass() const = 0;        // runs one, and returns its seconds
 };
 
 // [main thread, machine otherwise idle]
@@ -28,7 +28,7 @@ class Device {
   virtual double read_bandwidth() const = 0;         // bytes per second
   virtual double peak_flops(DType dtype) const = 0;  // operations per second
   virtual std::unique_ptr<MemoryPasses> memory() const = 0;
-  // Calls `fn` with parts of [0, count) of at least `grain`, on all threads.
+  // Calls `fn` for parts of [0, count) of at least `grain`, on all threads.
   virtual void parallel_ranges(
       std::int64_t count, std::int64_t grain,
       const std::function<void(std::int64_t begin, std::int64_t end)>& fn) const = 0;

@@ -1,4 +1,4 @@
-// Weights for benchmarks: those of a checkpoint, else random ones that cost little to make.
+// Weights for benchmarks: from a checkpoint, else random ones that are cheap to make.
 #pragma once
 
 #include <optional>
@@ -11,12 +11,12 @@
 namespace lamina::bench {
 
 // Fills a parameter of `dtype` (f32 or bf16). Matrices get uniform numbers of deviation 0.02 from a
-// hash, by all threads; the rest is initialised as it declares.
+// hash, by all threads; other parameters use their declared initialisation.
 void fill_random(const decoder::Parameter& parameter, DType dtype, void* out, const Device& device);
 
 class BenchWeights {
  public:
-  // `directory` empty: random.
+  // `directory` empty: random weights.
   BenchWeights(const decoder::Model& model, const std::string& directory, DType dtype,
                const Backend& backend, const Device& device);
   std::span<void* const> pointers() const { return loaded_ ? loaded_->pointers() : pointers_; }

@@ -15,7 +15,7 @@
 namespace lamina::bench {
 namespace {
 
-// True for a byte or more, false at the end.
+// True for at least one byte, false at the end.
 bool take(int descriptor) {
   std::array<char, 4096> bytes;
   for (;;) {
@@ -25,7 +25,7 @@ bool take(int descriptor) {
   }
 }
 
-// The child's end of the pipe becomes its stdout. Returns its process id.
+// The child's end of the pipe becomes its stdout. Returns the process id.
 pid_t spawn(const std::vector<std::string>& words, const std::array<int, 2>& pipe) {
   std::vector<char*> argv;
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
@@ -47,7 +47,7 @@ pid_t spawn(const std::vector<std::string>& words, const std::array<int, 2>& pip
 StartTime time_start(const std::vector<std::string>& words) {
   std::array<int, 2> pipe;
   if (::pipe2(pipe.data(), O_CLOEXEC) != 0)
-    throw DeviceError(ExitCode::unclassified, {words[0], "the system gives no pipe", {}});
+    throw DeviceError(ExitCode::unclassified, {words[0], "the system cannot create a pipe", {}});
   const Stopwatch watch;
   StartTime out;
   pid_t child = 0;
@@ -71,8 +71,9 @@ StartTime time_start(const std::vector<std::string>& words) {
     throw DeviceError(ExitCode::unclassified,
                       {words[0], fmt::format("was ended by signal {}", WTERMSIG(status)), {}});
   if (const int code = WEXITSTATUS(status); code != 0)
-    throw UserError(static_cast<ExitCode>(code),
-                    {words[0], fmt::format("ended with code {}", code), {"why is said above"}});
+    throw UserError(
+        static_cast<ExitCode>(code),
+        {words[0], fmt::format("ended with code {}", code), {"the reason is printed above"}});
   return out;
 }
 

@@ -1,4 +1,4 @@
-// How long a program takes from exec to its first token: what a person waits for.
+// Measures the time of a program from exec to its first token, as a user waits for it.
 #pragma once
 
 #include <string>
@@ -12,7 +12,8 @@ struct StartTime {
 };
 
 // Runs a command, whose stderr is this process's, and waits for its end. Errors: it cannot be run
-// or is ended by a signal (DeviceError); it ends with another code than 0 (UserError of that code).
+// or is ended by a signal (DeviceError); it ends with a code other than 0 (UserError with that
+// code).
 StartTime time_start(const std::vector<std::string>& words);
 
 }  // namespace lamina::bench

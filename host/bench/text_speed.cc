@@ -33,7 +33,7 @@ chat::Conversation some_messages(std::string_view text) {
   for (int i = 0; i < TextSpeed::kMessages; ++i) {
     const std::size_t begin = static_cast<std::size_t>(i) * kWords % text.size();
     std::string content(text.substr(begin, kWords));
-    // Characters are not cut: what is no ASCII does not matter to templates.
+    // Templates do not depend on these characters; ASCII avoids cuts inside a character.
     std::ranges::replace_if(
         content, [](char c) { return static_cast<signed char>(c) < 0; }, 'x');
     out.add(i % 2 == 0 ? "user" : "assistant", content);
@@ -54,13 +54,13 @@ std::optional<double> render_seconds(const std::string& directory, std::string_v
   return median_seconds(repeats, [&] { form->render(conversation); });
 }
 
-// Every option that has a cost, over logits as a model has them.
+// Times sampling with every option that has a cost, over realistic logits.
 double sample_seconds(std::int64_t vocab_size, int repeats) {
   std::uint64_t count = 0;
   const auto draw = [&] { return split_mix(1, count++); };
   std::vector<float> logits(static_cast<std::size_t>(vocab_size));
   for (float& x : logits) {
-    // About normal, so that few are likely.
+    // Nearly normal, so that few tokens are likely.
     double sum = 0;
     for (int i = 0; i < 4; ++i) sum += static_cast<double>(draw() >> 11) * 0x1p-53;
     x = static_cast<float>(6 * (sum - 2));

@@ -23,7 +23,7 @@ double seconds_of(const std::function<void()>& work) {
   return watch.seconds();
 }
 
-// Ids that look like text to the program: spread over the vocabulary, the same in every run.
+// Ids like those in text: spread over the vocabulary, the same in every run.
 std::vector<std::int32_t> some_tokens(std::int64_t count, std::int64_t vocab) {
   std::vector<std::int32_t> out;
   for (std::int64_t i = 0; i < count; ++i)
@@ -31,7 +31,7 @@ std::vector<std::int32_t> some_tokens(std::int64_t count, std::int64_t vocab) {
   return out;
 }
 
-// Times `work` again and again, with `measure_peak` before and after; the larger is the limit.
+// Times `work` repeatedly, with `measure_peak` before and after; the larger peak is the limit.
 void repeat(BenchResult& result, int repeats, const std::function<double()>& measure_peak,
             const std::function<void()>& prepare, const std::function<void()>& work) {
   double limit = measure_peak();
@@ -100,14 +100,14 @@ BenchResult bench_decode(const decoder::Model& model, const BenchOptions& option
       next[b] = decode::argmax(logits.subspan(b * vocab, vocab));
   };
   session.program(1).program().set_profiling(options.profile != nullptr);
-  // Bandwidth changes within a second where others use the memory too: only reads that alternate
-  // with the tokens show what the tokens could have had.
+  // Bandwidth changes within a second if other programs use the memory: only reads that alternate
+  // with the tokens measure the bandwidth that was available to them.
   const std::unique_ptr<MemoryPasses> memory = device.memory();
   const auto pass_bytes = static_cast<double>(memory->bytes());
   result.reads = true;
   for (int i = 0; i < options.repeats; ++i) {
     session.reset();
-    // Into the same memory: rows points there.
+    // Into the same memory: rows refers to it.
     std::ranges::copy(some_tokens(options.batch, model.vocab_size()), next.begin());
     for (std::int64_t token = 0; token < kWarmTokens; ++token) write_one();
     BenchResult::Repeat r;
@@ -162,10 +162,9 @@ BenchResult bench_train(const decoder::Model& model, const BenchOptions& options
   decoder::ModelGraph step_graph = train::step_graph(model, step_options);
   train::GradientLists lists = train::gradient_lists(step_graph, model.parameters(), 1);
   if (options.lazy_embeddings && !lists.any())
-    throw UserError(ExitCode::usage,
-                    {"--lazy-embeddings",
-                     "this model has no lookup-only table",
-                     {"leave it out; a tied token table is read whole by the head"}});
+    throw UserError(ExitCode::usage, {"--lazy-embeddings",
+                                      "this model has no lookup-only table",
+                                      {"remove it; the head reads a tied token table completely"}});
   train::TrainState state(model.parameters(), options.dtype, false, backend, std::move(lists));
   for (std::size_t i = 0; i < state.masters().size(); ++i)
     fill_random(model.parameters().all()[i], DType::f32, state.masters()[i], device);

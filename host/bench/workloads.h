@@ -1,5 +1,4 @@
-// The workloads of `lamina bench`, each timed together with the limit of the machine that it is
-// measured against.
+// The workloads of `lamina bench`, each timed together with the machine's limit for it.
 #pragma once
 
 #include <functional>
@@ -13,28 +12,28 @@
 namespace lamina::bench {
 
 struct BenchOptions {
-  std::string directory;  // with weights; empty: random ones
+  std::string directory;  // with weights; empty: random weights
   DType dtype = DType::bf16;
   std::int64_t batch = 1;     // sequences
-  std::int64_t tokens = 512;  // of a sequence: read, trained on, or written
+  std::int64_t tokens = 512;  // per sequence: read, trained on, or written
   int repeats = 3;
   bool lazy_embeddings = false;  // as in [optimizer]
   std::function<void(const std::string&)> profile =
-      {};  // given the time of every kernel, at the end
+      {};  // called with the time of every kernel, at the end
 };
 
-// What the repeats of a workload took, and what the machine could do meanwhile. The answer is the
-// repeat whose ratio is the median: its time and its limit belong together.
+// The times of a workload's repeats, and the machine's limit during them. The result is the repeat
+// with the median ratio: its time and its limit belong together.
 struct BenchResult {
   struct Repeat {
     double seconds = 0;
     double limit = 0;  // bytes or operations per second
   };
 
-  double tokens = 0;            // of a repeat, all sequences together
+  double tokens = 0;            // per repeat, all sequences together
   std::vector<Repeat> repeats;  // in order
-  bool reads = false;           // the limit is reading, otherwise operations
-  double best_read = 0;         // bytes per second, the fastest pass of all; 0 for operations
+  bool reads = false;           // true: reading is the limit, otherwise operations
+  double best_read = 0;         // bytes per second of the fastest pass; 0 for operations
   double bytes_per_token = 0;   // that must be read
   double flops_per_token = 0;   // of products and attention
 

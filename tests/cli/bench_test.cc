@@ -138,8 +138,8 @@ TEST(Bench, StartWaitsForTheFirstTokenOfANewProcess) {
 TEST(Bench, StartGoesOnWithWhatDecodeSays) {
   const Finished result = bench({"start", "-m", trained_run(), "-p", std::string(100, 'x')});
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("prompt: has 101 tokens; the context holds 64"));
-  EXPECT_THAT(result.err, HasSubstr("ended with code 2\n  why is said above"));
+  EXPECT_THAT(result.err, HasSubstr("prompt: has 101 tokens; the context has room for 64"));
+  EXPECT_THAT(result.err, HasSubstr("ended with code 2\n  the reason is printed above"));
 }
 
 TEST(Bench, NeedsAModel) {

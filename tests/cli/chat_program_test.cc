@@ -93,12 +93,12 @@ TEST_F(ChatProgram, AModelWithoutATemplateIsRefused) {
 
 TEST_F(ChatProgram, OptionsOfAChatNeedIt) {
   const std::pair<const char*, const char*> cases[] = {
-      {"--system x -p hi", "error: --system: belongs to a chat; add --chat\n"},
-      {"--messages m.json", "error: --messages: belongs to a chat; add --chat\n"},
+      {"--system x -p hi", "error: --system: needs --chat; add it\n"},
+      {"--messages m.json", "error: --messages: needs --chat; add it\n"},
       {"--chat --ids 1,2", "error: --ids: cannot be combined with --chat; remove one of them\n"},
       {"--chat -p hi --messages m.json",
-       "error: prompt: -p and --messages are given; each sets the prompt, and there can be only "
-       "one\n  keep one of them\n"},
+       "error: prompt: -p and --messages cannot be combined: each sets the prompt\n  keep one of "
+       "them\n"},
   };
   for (const auto& [words, says] : cases) {
     const Finished result = run_shell(kProgram + " decode -m x " + words);
@@ -189,15 +189,15 @@ TEST_F(ChatProgram, EveryOptionOfGeneratingCanBeSet) {
 
 TEST_F(ChatProgram, MistakesInAPipeEndItWithTheirWords) {
   const std::pair<const char*, const char*> cases[] = {
-      {"/rest\\n", "error: chat: there is no command '/rest'\n  did you mean '/reset'?\n"},
-      {"/set tmp 1\\n", "error: /set: there is no setting 'tmp'; did you mean 'temp'?\n"},
+      {"/rest\\n", "error: chat: unknown command '/rest'\n  did you mean '/reset'?\n"},
+      {"/set tmp 1\\n", "error: /set: unknown setting 'tmp'; did you mean 'temp'?\n"},
       {"/set temp -1\\n", "error: /set: 'temp' must be a number, at least 0, got -1\n"},
       {"/set thinking maybe\\n", "error: /set: 'thinking' must be on or off, got 'maybe'\n"},
       {"/set ignore-eos 1\\n", "error: /set: 'ignore-eos' must be on or off, got '1'\n"},
       {"/set bad-ids 1,x\\n",
-       "error: /set: got '1,x'; numbers with commas between them, eg 1,2,3, would be right\n"},
-      {"/save\\n", "error: /save: needs the name of a file\n"},
-      {"/regen\\n", "error: /regen: there is no answer yet to give again\n"},
+       "error: /set: got '1,x'; expected numbers separated by commas, eg 1,2,3\n"},
+      {"/save\\n", "error: /save: needs a file name\n"},
+      {"/regen\\n", "error: /regen: there is no answer yet\n"},
   };
   for (const auto& [lines, says] : cases) {
     const Finished result = chat(lines);
@@ -209,14 +209,14 @@ TEST_F(ChatProgram, MistakesInAPipeEndItWithTheirWords) {
   EXPECT_THAT(unsaved.err, HasSubstr("none/c.json"));
   const Finished latin = chat("caf\\xe9\\n");
   EXPECT_EQ(latin.code, 5);
-  EXPECT_THAT(latin.err, HasSubstr("what was typed: is not UTF-8: byte 3 is 0xe9"));
+  EXPECT_THAT(latin.err, HasSubstr("the input: is not UTF-8: byte 3 is 0xe9"));
 }
 
 TEST_F(ChatProgram, AConversationLongerThanTheContextSaysSo) {
   const Finished result = chat(std::string(70, 'x') + "\\n");
   EXPECT_EQ(result.code, 5);
   EXPECT_THAT(result.err,
-              HasSubstr("error: chat: the conversation has 75 tokens; the context holds "
+              HasSubstr("error: chat: the conversation has 75 tokens; the context has room for "
                         "64\n  begin another with /reset"));
 }
 

@@ -132,7 +132,7 @@ TEST(DecodeFaults, ATokenizerOfAnotherModelIsRecognised) {
   publish(folder, tokenizer_with(R"("a": 0, "b": 5000)"));
   const Finished result = lamina_program({"decode", "-m", folder.path(), "-p", "b", "-n", "1"});
   EXPECT_EQ(result.code, 5);
-  EXPECT_THAT(result.err, HasSubstr("the tokenizer makes id 5000 of the prompt; the model's "
+  EXPECT_THAT(result.err, HasSubstr("the tokenizer encodes the prompt with id 5000; the model's "
                                     "vocabulary has 149"));
   EXPECT_EQ(lamina_program({"decode", "-m", folder.path(), "-p", "a", "-n", "1"}).code, 0);
 }

@@ -79,13 +79,13 @@ TEST(Embed, RefusesWhatItCannotDo) {
     int code;
     std::string says;
   };
-  for (const Case& c :
-       std::vector<Case>{{{"--ids", "1", "--layers", "2"},
-                          2,
-                          "error: --layers: got '2'; numbers from 0 to 1, embed, last or all"},
-                         {{"--ids", "1", "--layers", "0,"}, 2, "error: --layers: got ''"},
-                         {{"--ids", "258"}, 5, "id 258 is outside the vocabulary of 258"},
-                         {{"--ids", "1", "-p", "a"}, 2, "prompt: -p and --ids are given"}}) {
+  for (const Case& c : std::vector<Case>{
+           {{"--ids", "1", "--layers", "2"},
+            2,
+            "error: --layers: got '2'; expected numbers from 0 to 1, embed, last or all"},
+           {{"--ids", "1", "--layers", "0,"}, 2, "error: --layers: got ''"},
+           {{"--ids", "258"}, 5, "id 258 is outside the vocabulary of 258"},
+           {{"--ids", "1", "-p", "a"}, 2, "prompt: -p and --ids cannot be combined"}}) {
     const Finished result = embed(path, c.words);
     EXPECT_EQ(result.code, c.code) << c.says;
     EXPECT_THAT(result.err, HasSubstr(c.says));

@@ -141,7 +141,7 @@ TEST(Embeddings, MistakesOfTheCommandLineAreNamed) {
                 {{"embeddings", {1, 32}, table_rows({70})}, {"grid", {1, 3}, {1, 1, 1}}});
   const Finished alone = decode({"--ids", "5", "--placeholder", "5"});
   EXPECT_EQ(alone.code, 2);
-  EXPECT_THAT(alone.err, ::testing::HasSubstr("give --embeddings FILE, too"));
+  EXPECT_THAT(alone.err, ::testing::HasSubstr("add --embeddings FILE"));
   const Finished flat =
       decode({"--ids", "5", "--placeholder", "5", "--embeddings", folder / "rows.safetensors"});
   EXPECT_EQ(flat.code, 2);

@@ -266,25 +266,25 @@ TEST(Eval, RefusesOptionsOfOtherTasks) {
   const TaskRefusal cases[] = {
       {{"--task", "choices", "--data", text, "--stride", "4"},
        2,
-       "error: --stride: is not of --task choices, but of text\n"
-       "  leave it out, or add --task text\n"},
+       "error: --stride: cannot be used with --task choices; it belongs to --task text\n"
+       "  remove it, or add --task text\n"},
       {{"--data", text, "--stop", "."},
        2,
-       "error: --stop: is not of --task text, but of answers\n"
-       "  leave it out, or add --task answers\n"},
+       "error: --stop: cannot be used with --task text; it belongs to --task answers\n"
+       "  remove it, or add --task answers\n"},
       {{"--data", text, "--tokens", "8", "--stride", "9"},
        2,
-       "error: --stride: got 9; windows of 8 tokens that begin farther apart would leave tokens "
-       "out\n  give at most 8\n"},
+       "error: --stride: got 9; windows of 8 tokens at a larger distance would skip tokens\n  give "
+       "at most 8\n"},
       {{"--stride", "9"},
        2,
-       "error: --stride: is for text given with --data; a run's rows are as it has them\n"},
+       "error: --stride: needs --data; the rows of a run's validation data are fixed\n"},
       {{"--task", "answers"},
        2,
        "error: eval: --task answers needs its records; give them with --data FILE.jsonl\n"},
       {{"--task", "answers", "--data", text, "--chat-template", "x"},
        2,
-       "error: --chat-template: belongs to a chat; add --chat\n"},
+       "error: --chat-template: needs --chat; add it\n"},
   };
   for (const TaskRefusal& c : cases) {
     const Finished result = run_task(c.words);

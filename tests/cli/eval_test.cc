@@ -150,15 +150,15 @@ TEST(Eval, RefusesWhatItCannotEvaluate) {
   const std::string text = folder.write("a.txt", "letters");
   const std::string toml = LAMINA_SOURCE_DIR "/configs/models/gpt3-52k.toml";
   const Refusal cases[] = {
-      {{}, 2, "error: eval: no model is given; use -m DIR --data FILE, or RUN_DIR\n"},
-      {{trained_run(), "-m", trained_run()}, 2, "error: eval: two models are given; keep one\n"},
+      {{}, 2, "error: eval: a model is missing; use -m DIR --data FILE, or RUN_DIR\n"},
+      {{trained_run(), "-m", trained_run()}, 2, "error: eval: got two models; keep one\n"},
       {{"-m", toml, "--data", text},
        4,
        "error: " + toml +
            ": describes a model but has no weights; give a directory with a checkpoint\n"},
       {{"-m", trained_run(), "--data", text, "--tokens", "1000"},
        2,
-       "error: --tokens: got 1000; the model was made for at most 64\n"},
+       "error: --tokens: got 1000; the model supports at most 64\n"},
       {{"-m", folder / "none", "--data", text},
        4,
        "error: " + (folder / "none") +
@@ -183,7 +183,7 @@ TEST(Eval, ARunThatKeepsNothingBackNeedsText) {
   const Finished result = lamina_program({"eval", folder / "out"});
   EXPECT_EQ(result.code, 5);
   EXPECT_EQ(result.err, "error: " + (folder / "out/config.toml") +
-                            ": holds out nothing for validation; give text with --data\n");
+                            ": has no validation data; give text with --data\n");
 }
 
 }  // namespace

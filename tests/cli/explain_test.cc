@@ -69,8 +69,8 @@ TEST(Explain, MissingFileIsNamed) {
   const Finished result = lamina_program({"explain", "none.toml"});
   EXPECT_EQ(result.code, 2);
   EXPECT_EQ(result.err,
-            "error: none.toml: no such file or directory; a run file, a model file or a "
-            "model directory would be right\n");
+            "error: none.toml: no such file or directory; expected a run file, a model file or a "
+            "model directory\n");
 }
 
 }  // namespace

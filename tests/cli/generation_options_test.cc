@@ -132,7 +132,7 @@ TEST(GenerationOptions, AreThoseOfTheModelUnlessGiven) {
               HasSubstr("max-new-tokens 5 (generation_config.json), logit-bias 77=1000 "
                         "(generation_config.json), temp 0.6 (generation_config.json), top-k 20 "
                         "(generation_config.json)\n"));
-  EXPECT_THAT(own.err, HasSubstr("also has num_beam_groups, of which nothing is used"));
+  EXPECT_THAT(own.err, HasSubstr("also has num_beam_groups, which lamina does not use"));
   const Finished given = model.decode({"-n", "2", "--logit-bias", "78=2000", "--temp", "0"});
   ASSERT_EQ(given.code, 0) << given.err;
   EXPECT_EQ(given.out, "78 78");

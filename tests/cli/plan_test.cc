@@ -76,7 +76,7 @@ TEST(Plan, CountsTheStateOfATrainingRun) {
   const TempDir folder;
   const std::string file = folder.write("small.toml", kSmall);
   const std::string text = plan({file, "--context", "3"});
-  EXPECT_THAT(text, HasSubstr("memory of a training run beside activations, a microbatch of 1 x 3 "
+  EXPECT_THAT(text, HasSubstr("memory of a training run besides activations, a microbatch of 1 x 3 "
                               "tokens per step\n"));
   EXPECT_THAT(text, HasSubstr("  lookup-only tables need only the rows of a step's tokens: 128"));
   EXPECT_THAT(plan({file, "--context", "3", "--set", "model.tie_word_embeddings=true"}),
@@ -158,8 +158,8 @@ TEST(Plan, RunFileIsPlannedAsItRuns) {
 
 TEST(Plan, MistakesAreNamed) {
   EXPECT_EQ(lamina_program({"plan", "none.toml"}).err,
-            "error: none.toml: no such file or directory; a run file, a model file or a "
-            "model directory would be right\n");
+            "error: none.toml: no such file or directory; expected a run file, a model file or a "
+            "model directory\n");
   const Finished longer = lamina_program({"plan", shipped("gpt2-124m"), "--context", "2000"});
   EXPECT_EQ(longer.code, 2);
   EXPECT_THAT(longer.err, HasSubstr("--context"));
@@ -167,7 +167,7 @@ TEST(Plan, MistakesAreNamed) {
 }
 
 // Kept beside what "minimal" keeps: the output of attention in bfloat16 and its log-sum-exp, of
-// each of 2 layers; and attention is not computed again.
+// each of 2 layers; and attention is not recomputed.
 TEST(Plan, ContextOfAttentionIsKeptOnRequest) {
   const JsonDocument json = small_plan({"--context", "64", "--batch", "2"});
   auto find = [&](std::string_view policy) {

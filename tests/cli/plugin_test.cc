@@ -188,7 +188,7 @@ TEST(PluginNew, SaysWhichPluginsThereAreToStartFrom) {
   const Finished result =
       plugin(folder, {"new", "two_towers", "--from", "nothing", "--dir", folder.path()});
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("--from: 'nothing' is not a plugin of lamina\n  there are: "));
+  EXPECT_THAT(result.err, HasSubstr("--from: lamina has no plugin 'nothing'\n  there are: "));
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
@@ -197,7 +197,7 @@ TEST(PluginNew, NeverOverwrites) {
   std::filesystem::create_directory(folder / "there");
   const Finished result = plugin(folder, {"new", "there", "--dir", folder.path()});
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("there: exists already; nothing is overwritten"));
+  EXPECT_THAT(result.err, HasSubstr("there: exists already and is not overwritten"));
   EXPECT_TRUE(std::filesystem::is_empty(folder / "there"));
 }
 

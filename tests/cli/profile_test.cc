@@ -63,7 +63,7 @@ TEST(Profile, SaysThatNoStepWasThere) {
   const TempDir folder;
   const Finished f = train_tiny(folder, "out", {"--profile", "steps=10:12"});
   EXPECT_EQ(f.code, 0);
-  EXPECT_THAT(f.err, HasSubstr("no profile: none of the steps 10 to 12 was done"));
+  EXPECT_THAT(f.err, HasSubstr("no profile: none of the steps 10 to 12 ran"));
   EXPECT_FALSE(std::filesystem::exists(folder / "out/profile.json"));
 }
 

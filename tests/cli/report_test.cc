@@ -144,7 +144,7 @@ TEST(Report, ALongRunIsAPageOfThreeHundredKilobytes) {
   EXPECT_LT(page.size(), 300000U);
   EXPECT_THAT(page, HasSubstr("step 1/20000"));
   EXPECT_THAT(page, HasSubstr("step 20000/20000"));
-  EXPECT_THAT(page, HasSubstr(" lines are left out here; log.txt has them]"));
+  EXPECT_THAT(page, HasSubstr(" lines are omitted here; log.txt has them]"));
   const JsonDocument data = data_of(page);
   for (const JsonValue curve : data.root().at("curves").elements())
     EXPECT_GT(curve.at("values").size(), 500U);
@@ -319,14 +319,14 @@ TEST(Report, SamplesNeedATokenizer) {
   folder.write("model/metrics.jsonl", "{\"step\":1,\"train/loss\":2.5}\n");
   const Finished f = lamina_program({"report", folder / "model", "-p", "a"});
   EXPECT_EQ(f.code, 4);
-  EXPECT_THAT(f.err, HasSubstr("has no tokenizer, so it cannot read text; leave out --prompt"));
+  EXPECT_THAT(f.err, HasSubstr("has no tokenizer, so it cannot read text; remove --prompt"));
 }
 
 TEST(Report, IsOfARun) {
   const TempDir folder;
   const Finished f = lamina_program({"report", folder.path()});
   EXPECT_EQ(f.code, 4);
-  EXPECT_THAT(f.err, HasSubstr("has no metrics.jsonl; expected the directory of a run"));
+  EXPECT_THAT(f.err, HasSubstr("has no metrics.jsonl; expected a run directory"));
 }
 
 TEST(Report, AReadErrorIsAnErrorAndNotAShorterPage) {
@@ -364,7 +364,7 @@ TEST(Report, MetricsThatEndBeforeTheCheckpointsAreAWarning) {
   const Finished f = lamina_program({"report", folder / "run"});
   EXPECT_EQ(f.code, 0);
   EXPECT_THAT(f.err, HasSubstr("metrics.jsonl ends at step 1, but there is a checkpoint of step 4; "
-                               "the curves lack what is between"));
+                               "the curves lack the steps between"));
 }
 
 TEST(Report, OverwritesOnlyItsOwnPages) {

@@ -59,7 +59,7 @@ TEST(UnreadKeys, AreListedByVerify) {
   const ForeignCase model;
   const Finished result = lamina_program({"verify", model.path()});
   EXPECT_EQ(result.code, 0) << result.out << result.err;
-  EXPECT_THAT(result.out, HasSubstr("keys that nothing reads: alibi ("));
+  EXPECT_THAT(result.out, HasSubstr("unused keys: alibi ("));
   EXPECT_THAT(lamina_program({"verify", model.path(), "--json"}).out,
               HasSubstr("\"unread_keys\": ["));
 }

@@ -1,4 +1,4 @@
-// What training leaves in the run directory where a step is not finite, or is left out as a spike.
+// What training leaves in the run directory where a step is not finite, or is skipped as a spike.
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -110,7 +110,7 @@ TEST(BadStep, ASpikeThatIsLeftOutLeavesAFile) {
   EXPECT_GE(found, 1);
   EXPECT_EQ(only_file(w, "non-finite-step-"), "");
   EXPECT_EQ(w.lamina({"report", "out"}).code, 0);
-  EXPECT_THAT(w.read("out/report.html"), HasSubstr(": left out as a spike</h3>"));
+  EXPECT_THAT(w.read("out/report.html"), HasSubstr(": skipped as a spike</h3>"));
 }
 
 }  // namespace

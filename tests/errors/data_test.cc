@@ -211,7 +211,7 @@ TEST(DataShow, PrintsRowsWithWhatIsLearned) {
   EXPECT_EQ(f.code, 0) << f.err;
   EXPECT_THAT(f.out, ContainsRegex("\"labels\":\\[(-100,)+115,97,121,32,49,48,59,-100"));
   EXPECT_THAT(f.out, HasSubstr("\"pieces\":[\"u\",\":\",\"a\",\"s\",\"k\""));
-  w.expect({with(words, {"--validation"}), 5, {"holds out nothing for validation"}});
+  w.expect({with(words, {"--validation"}), 5, {"has no validation data"}});
   EXPECT_FALSE(w.exists("out"));
 }
 

@@ -108,10 +108,10 @@ TEST(DecodeErrors, APromptLongerThanTheContextIsNeverCut) {
   std::string gpt2 = golden_model("gpt2_prefixed");
   w.expect({{"decode", "-m", gpt2, "--ids", ids(70)},
             2,
-            {"prompt: has 70 tokens; the context holds 64", "shorten it"}});
+            {"prompt: has 70 tokens; the context has room for 64", "shorten it"}});
   w.expect({{"decode", "-m", gpt2, "--ids", ids(20), "--ctx-size", "10"},
             2,
-            {"prompt: has 20 tokens; the context holds 10"}});
+            {"prompt: has 20 tokens; the context has room for 10"}});
   w.expect({{"decode", "-m", gpt2, "--ids", ids(70), "--ctx-size", "100"},
             2,
             {"--ctx-size: is 100; the model has learned positions for 64 tokens"}});

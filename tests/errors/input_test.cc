@@ -150,7 +150,8 @@ TEST(Faults, F22APromptIsGivenOnce) {
   const Mistake mistakes[] = {
       {{"decode", "-m", model, "-p", "a", "-f", "nosuch", "--ids", "1"},
        2,
-       {"prompt: -p and -f and --ids are given; each sets the prompt", "keep one of them"}},
+       {"prompt: -p and -f and --ids cannot be combined: each sets the prompt",
+        "keep one of them"}},
       {{"decode", "-m", model, "-f", "run.toml", "--ids", "1"}, 2, {"-f and --ids are given"}},
       {{"decode", "-m", model, "--ids", ""}, 2, {"--ids: got ''"}},
       {{"decode", "-m", model, "--ids", "1,"}, 2, {"--ids: got '1,'"}},

@@ -1,4 +1,4 @@
-// What `lamina bench decode`, `prefill` and `train` print.
+// The output of `lamina bench decode`, `prefill` and `train`.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace lamina::cli {
 
 std::string bench_text(const bench::BenchResult& r, const bench::Device& device);
-// With what was asked for.
+// One JSON object, with the options of the command line.
 std::string bench_json(const Arguments& a, std::string_view workload, const bench::BenchResult& r,
                        const bench::Device& device);
 

@@ -1,4 +1,4 @@
-// What the bench commands share.
+// Text shared by the bench commands.
 #pragma once
 
 #include <string>

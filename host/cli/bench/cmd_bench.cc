@@ -1,4 +1,4 @@
-// lamina bench machine | compile: what the machine can do, and how long compiling takes.
+// lamina bench machine | compile: limits of the machine, and the time that compiling takes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ int run_machine(const Arguments& a, const Machine& machine) {
   return 0;
 }
 
-constexpr double kMaxCompileSeconds = 0.1;  // of each phase
+constexpr double kMaxCompileSeconds = 0.1;  // per phase
 
 int run_compile(const Arguments& a, const Machine& machine) {
   machine.use_threads(a.globals.threads);
@@ -81,7 +81,7 @@ int run_compile(const Arguments& a, const Machine& machine) {
 Command bench_machine_command() {
   return {.name = "bench machine",
           .summary = "measures the machine's limits: read bandwidth and peak products",
-          .details = "Let nothing else run meanwhile.",
+          .details = "Run nothing else at the same time.",
           .options = {json_option()},
           .examples = {"lamina bench machine"},
           .run = run_machine};

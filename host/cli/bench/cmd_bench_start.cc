@@ -1,4 +1,4 @@
-// lamina bench start: from exec to the first token, as a person waits for it.
+// lamina bench start: time from exec to the first token, as the user waits for it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ std::vector<std::string> decode_command_line(const Arguments& a) {
 }
 
 int run_start(const Arguments& a, const Machine& machine) {
-  // Not pinned: what is run would inherit the one CPU.
+  // Not pinned: the child process would inherit the single CPU.
   machine.set_threads(a.globals.threads.value_or(0), /*pinned=*/false);
   const auto bytes = static_cast<double>(
       io::WeightFiles(train::resolve_model_files(a.text("model"))).file_bytes());
@@ -76,12 +76,12 @@ int run_start(const Arguments& a, const Machine& machine) {
 Command bench_start_command() {
   Option model = text_option("model", 'm', "DIR", "A directory or a GGUF file with weights.");
   model.key.required = true;
-  Option prompt = text_option("prompt", 'p', "TEXT", "What the first token follows.");
+  Option prompt = text_option("prompt", 'p', "TEXT", "The prompt.");
   prompt.key.preset = Value("Hello");
   return {.name = "bench start",
           .summary = "measures the time from exec to the first token",
           .details =
-              "Runs `lamina decode -n 1` again and again and waits for what it writes: linking, "
+              "Runs `lamina decode -n 1` repeatedly and waits for its output: linking, "
               "plugins, vocabulary, graphs, weights, prompt and token. The limit is the time in "
               "which the machine reads the weights once, at the bandwidth measured between the "
               "repeats. Files are in the page cache.",

@@ -1,4 +1,4 @@
-// lamina bench text: what tokenizer, chat template and sampler of a model take.
+// lamina bench text: speed of a model's tokenizer, chat template and sampler.
 #include <fmt/format.h>
 
 #include <vector>
@@ -13,11 +13,11 @@
 namespace lamina::cli {
 namespace {
 
-// A number beside the one that it should reach, or stay below.
+// A measured number beside its target or limit.
 struct Row {
   std::string_view name, unit;
   double value, bar;
-  bool is_limit = false;  // the bar is not to be passed
+  bool is_limit = false;  // the target is an upper limit
   double ratio() const { return is_limit ? bar / value : value / bar; }
 };
 
@@ -39,7 +39,7 @@ int run_text(const Arguments& a, const Machine& machine) {
   const std::string text = read_file(a.text("file"), ExitCode::data);
   if (text.empty())
     throw UserError(ExitCode::data,
-                    {a.text("file"), "the text is empty", {"give one of a megabyte"}});
+                    {a.text("file"), "the text is empty", {"give a text of a megabyte or more"}});
   const bench::TextSpeed speed = bench::bench_text(
       a.text("model"), text, static_cast<int>(a.integer("repeats")), machine.device);
   if (!a.flag("json")) {
@@ -67,7 +67,7 @@ int run_text(const Arguments& a, const Machine& machine) {
 Command bench_text_command() {
   Option model{.key = {.name = "model",
                        .type = Type::string,
-                       .doc = "A directory with a tokenizer, and maybe a chat template."},
+                       .doc = "A directory with a tokenizer and optionally a chat template."},
                .short_name = 'm',
                .value = "DIR"};
   model.key.required = true;
@@ -81,8 +81,8 @@ Command bench_text_command() {
           .details =
               "On one thread: reading the vocabulary (bar: 60 ms for 150,000 entries), encoding "
               "and streaming text (20 MB/s), rendering 100 messages (5 ms), and drawing a token "
-              "with every option on (1 % of what a model of 0.6 billion parameters in bfloat16 "
-              "needs to be read, at the bandwidth measured in the same run).",
+              "with every option on (1 % of the time in which a model of 0.6 billion bfloat16 "
+              "parameters is read, at the bandwidth measured in the same run).",
           .options = {std::move(model), std::move(file),
                       integer_option("repeats", 0, 5, "Repeats; the median is reported.", 1, 1000),
                       json_option()},

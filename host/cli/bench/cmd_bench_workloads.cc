@@ -1,4 +1,4 @@
-// lamina bench decode | prefill | train: how much of the machine a workload gets, in one run.
+// lamina bench decode | prefill | train: speed of a workload as a share of the machine's limit.
 #include "bench/workloads.h"
 #include "cli/bench/bench_report.h"
 #include "cli/shell/commands.h"
@@ -11,7 +11,7 @@
 namespace lamina::cli {
 namespace {
 
-constexpr std::string_view kLazyEmbeddings = "lazy-embeddings";  // of bench train
+constexpr std::string_view kLazyEmbeddings = "lazy-embeddings";  // an option of bench train
 
 using Workload = bench::BenchResult (*)(const decoder::Model&, const bench::BenchOptions&,
                                         const Backend&, const bench::Device&);
@@ -37,19 +37,20 @@ int run_workload(const Arguments& a, const Machine& machine, std::string_view na
 
 Command workload_command(std::string name, std::string summary, std::string details,
                          std::int64_t tokens, std::string example, Workload workload) {
-  Option model{.key = {.name = "model",
-                       .type = Type::string,
-                       .doc = "A model file, or a directory with weights; without any, random ones "
-                              "are used."},
-               .short_name = 'm',
-               .value = "FILE|DIR"};
+  Option model{
+      .key = {.name = "model",
+              .type = Type::string,
+              .doc = "A model file, or a directory with weights; without weights, random ones "
+                     "are used."},
+      .short_name = 'm',
+      .value = "FILE|DIR"};
   model.key.required = true;
   return {.name = "bench " + name,
           .summary = std::move(summary),
           .details = std::move(details),
           .options = {model,
                       dtype_option(),
-                      integer_option("batch", 'b', 1, "Sequences side by side.", 1,
+                      integer_option("batch", 'b', 1, "Sequences computed together.", 1,
                                      decoder::kMaxTokens),
                       integer_option("tokens", 'n', tokens, "Tokens per sequence.", 1,
                                      decoder::kMaxTokens),
@@ -89,7 +90,7 @@ Command bench_train_command() {
   Command out = workload_command(
       "train", "measures an optimizer step against the machine's peak",
       "The limit is the peak of the type, measured in the same run, over three times the "
-      "operations of a forward pass: products (2 M N K each, the head with them) and attention "
+      "operations of a forward pass: products (2 M N K each, including the head) and attention "
       "(causal: half), plus twice that for the backward pass. Recomputation does not count. The "
       "step is timed from tokens to updated weights, after one warm-up step.",
       256, "lamina bench train --model configs/models/gpt2-124m.toml --tokens 256",

@@ -15,7 +15,7 @@ namespace {
 int run_average(const Arguments& a, const Machine&) {
   if (a.positionals.size() < 2)
     throw UserError(ExitCode::usage,
-                    {"ckpt average", "needs two checkpoints or more", {"name them all: A B ..."}});
+                    {"ckpt average", "needs at least two checkpoints", {"name them all: A B ..."}});
   const weights::Exported out =
       model::average_models(a.positionals, a.text("to"), plugin_catalog(a.globals));
   print(fmt::format("{}: {} tensors, {}, the mean of {}\n", a.text("to"), out.num_tensors,
@@ -30,9 +30,9 @@ Command ckpt_average_command() {
           .summary = "writes the mean of several checkpoints of one model",
           .details =
               "Each tensor is summed in float64 in their order and rounded once to its type. "
-              "The directory has the form, the description and the tokenizer of the first, and "
-              "nothing of its optimizer: it is decoded, evaluated, exported and trained from. All "
-              "must have the same tensors.",
+              "The directory has the layout, config and tokenizer of the first checkpoint and no "
+              "optimizer state. It can be decoded, evaluated, exported and trained from. All "
+              "checkpoints must have the same tensors.",
           .options = {to_option()},
           .positionals = {{.name = "DIR",
                            .doc = "Run directories, checkpoints or Hugging Face directories.",

@@ -1,4 +1,4 @@
-// lamina ckpt diff: how the tensors of two checkpoints differ.
+// lamina ckpt diff: differences between the tensors of two checkpoints.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -94,10 +94,11 @@ Command ckpt_diff_command() {
   return {.name = "ckpt diff",
           .summary = "shows how the tensors of two checkpoints differ",
           .details =
-              "Tensors by their names in the files: missing, of another shape or type, or with "
-              "other values, with the largest difference, also relative to the largest value of A. "
-              "The state of the optimizer is compared where both have it. Exits with 0 where all "
-              "are the same, with 3 where they differ. A checkpoint and a published model have "
+              "Compares tensors by their names in the files: missing, another shape or type, or "
+              "other values, with the largest difference, absolute and relative to the largest "
+              "value of A. "
+              "Optimizer state is compared if both have it. Exits with 0 if all "
+              "are the same, with 3 if they differ. A checkpoint and a published model have "
               "different names: export the checkpoint first.",
           .options = {json_option()},
           .positionals = {{.name = "A B",

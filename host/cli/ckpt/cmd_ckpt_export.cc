@@ -1,4 +1,4 @@
-// lamina ckpt export: a checkpoint as Hugging Face lays it out.
+// lamina ckpt export: writes a checkpoint in the Hugging Face layout.
 #include <fmt/format.h>
 
 #include "cli/shell/checkpoints.h"
@@ -41,27 +41,27 @@ int run_export(const Arguments& a, const Machine& machine) {
 }  // namespace
 
 Command ckpt_export_command() {
-  return {
-      .name = "ckpt export",
-      .summary = "writes a model as a Hugging Face directory",
-      .details =
-          "config.json, model.safetensors under the published names, tokenizer files and "
-          "generation_config.json. For a run directory, the newest checkpoint. Checkpoints "
-          "hold float32, so an export without --dtype loads to the same bits; one of a run with "
-          "train.from has the names, types and files that it began with. What was written is "
-          "loaded before it gets its name.",
-      .options = {weights_option(), to_option(),
-                  stored_type_option("Type of the tensors; default: as they are stored."),
-                  choice_option(
-                      "layout", "LAYOUT", {"published", "fused"}, {},
-                      "fused: q_proj, k_proj and v_proj as one tensor qkv_proj, gate_proj "
-                      "and up_proj as gate_up_proj; published: apart, as the family's "
-                      "are. Default: as they are stored; either is read."),
-                  json_option()},
-      .positionals = {{.name = "DIR",
-                       .doc = "A run directory, a checkpoint or a Hugging Face directory."}},
-      .examples = {"lamina ckpt export runs/quickstart --to model --dtype bfloat16"},
-      .run = run_export};
+  return {.name = "ckpt export",
+          .summary = "writes a model as a Hugging Face directory",
+          .details =
+              "config.json, model.safetensors under the published names, tokenizer files and "
+              "generation_config.json. For a run directory, the newest checkpoint. Checkpoints "
+              "hold float32, so an export without --dtype loads to the same bits. An export of a "
+              "run with "
+              "train.from has the names, types and files of the starting model. The export is "
+              "loaded as a check before it gets its name.",
+          .options = {weights_option(), to_option(),
+                      stored_type_option("Type of the tensors; default: the stored type."),
+                      choice_option(
+                          "layout", "LAYOUT", {"published", "fused"}, {},
+                          "fused: q_proj, k_proj and v_proj as one tensor qkv_proj, gate_proj "
+                          "and up_proj as gate_up_proj; published: separate, as the family "
+                          "publishes them. Default: as stored. Both can be read."),
+                      json_option()},
+          .positionals = {{.name = "DIR",
+                           .doc = "A run directory, a checkpoint or a Hugging Face directory."}},
+          .examples = {"lamina ckpt export runs/quickstart --to model --dtype bfloat16"},
+          .run = run_export};
 }
 
 }  // namespace lamina::cli

@@ -1,4 +1,4 @@
-// lamina ckpt ls: what is in checkpoints.
+// lamina ckpt ls: contents of checkpoints.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,12 +21,12 @@ namespace fs = std::filesystem;
 
 struct Listed {
   std::string path;
-  std::optional<std::int64_t> step;  // of one that training wrote
+  std::optional<std::int64_t> step;  // absent for published weights
   std::optional<std::uint64_t> tokens;
   std::optional<double> validation_loss;
   std::string family;
-  bool whole = true;            // as far as the manifest's being there tells
-  std::uint64_t num_bytes = 0;  // of all files
+  bool whole = true;            // the manifest exists
+  std::uint64_t num_bytes = 0;  // of all files together
   double age_seconds = 0;
 };
 

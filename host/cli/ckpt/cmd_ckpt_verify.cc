@@ -1,4 +1,4 @@
-// lamina ckpt verify: whether checkpoints are whole.
+// lamina ckpt verify: checks that checkpoints are complete and unchanged.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Throws at the first difference; says what was checked.
+// Throws at the first difference; returns a line about the checks.
 std::string verify_one(const std::string& path) {
   if (lacks_manifest(path))
     throw UserError(
@@ -26,7 +26,7 @@ std::string verify_one(const std::string& path) {
   if (!fs::exists(fs::path(path) / io::kManifestName)) {
     std::int64_t count = 0;
     for_each_tensor(path, [&](const std::string&, const io::StoredTensor&) { ++count; });
-    if (count == 0) io::WeightFiles files(path);  // says what is there instead
+    if (count == 0) io::WeightFiles files(path);  // throws a better message if there is none
     return fmt::format("{}: {} tensors, well-formed; it has no checksums to compare with", path,
                        count);
   }
@@ -41,7 +41,7 @@ std::string verify_one(const std::string& path) {
                      bytes_text(static_cast<double>(bytes)));
 }
 
-// Verifies all that are still there when their turn comes; returns those.
+// Verifies every checkpoint that still exists when its turn comes; returns those.
 std::vector<std::string> verify_all(const std::vector<std::string>& paths, bool json) {
   std::vector<std::string> done;
   for (const std::string& path : paths) {

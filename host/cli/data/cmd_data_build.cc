@@ -21,15 +21,15 @@ namespace {
 struct Built {
   std::vector<data::StoredTokens> stores;
   double seconds = 0, cpu_seconds = 0;
-  std::uint64_t num_bytes = 0;  // tokenized now
+  std::uint64_t num_bytes = 0;  // tokenized by this command
   int num_threads = 1;
 
   double bytes_per_second() const { return static_cast<double>(num_bytes) / seconds; }
-  // Reading, hashing and writing included; of time that other programs do not take away.
+  // Reading, hashing and writing included. CPU time, so other programs do not count.
   double bytes_per_cpu_second() const { return static_cast<double>(num_bytes) / cpu_seconds; }
 };
 
-// Of all threads, as the system counts it.
+// CPU seconds of all threads of this process.
 double cpu_seconds() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
@@ -51,10 +51,10 @@ std::string as_text(const Built& built) {
     out += fmt::format("{}: {} tokens of {} documents, {}\n", store.path,
                        thousands_text(static_cast<std::int64_t>(store.view.tokens.size())),
                        thousands_text(static_cast<std::int64_t>(store.view.num_documents())),
-                       store.was_made ? "made now" : "there already");
+                       store.was_made ? "made now" : "already built");
     for (const data::TokenSource& source : store.sources)
       for (const data::BadRecord& record : source.bad_records)
-        out += fmt::format("left out {}: {}\n", record.where, record.what);
+        out += fmt::format("skipped {}: {}\n", record.where, record.what);
   }
   if (built.num_bytes > 0)
     out +=
@@ -103,7 +103,7 @@ int run_build(const Arguments& a, const Machine& machine) {
                         [&](double seconds) { return progress_line(progress, seconds); });
          }});
   } catch (const StopAsked&) {
-    log::info("stopped; the same command goes on from what is done");
+    log::info("interrupted; run the same command again to resume");
     return static_cast<int>(ExitCode::resumable);
   }
   built.seconds = watch.seconds();
@@ -120,10 +120,11 @@ Command data_build_command() {
   return {.name = "data build",
           .summary = "tokenizes the data of a run file into stores that runs map",
           .details =
-              "Training does the same before its first step; this does it ahead of time. A store "
+              "Training does the same before its first step; this command does it ahead of time. A "
+              "store "
               "is found "
-              "again by the bytes of its files, its tokenizer and how documents are read. After "
-              "Ctrl-C or a kill the same command goes on from what was done.",
+              "again by the bytes of its files, its tokenizer and the settings of documents. After "
+              "Ctrl-C or a kill the same command resumes.",
           .options = {set_option(), json_option()},
           .positionals = {{.name = "RUN.toml", .doc = "The run file."}},
           .examples = {"lamina data build configs/train/quickstart.toml",

@@ -27,7 +27,7 @@ int run_show(const Arguments& a, const Machine& machine) {
                                             tokenizer->vocab_size(), {.workers = workers(machine)});
   if (a.flag("validation") && all.validation.empty())
     throw UserError(ExitCode::data, {c.file.string(),
-                                     "holds out nothing for validation",
+                                     "has no validation data",
                                      {"set data.validation_fraction or data.validation"}});
   const data::Dataset& rows = a.flag("validation") ? all.validation.front() : all.train;
   data::Batch batch;
@@ -54,17 +54,17 @@ int run_show(const Arguments& a, const Machine& machine) {
 
 Command data_show_command() {
   return {.name = "data show",
-          .summary = "prints rows as the model sees them, with what it learns of them",
+          .summary = "prints rows as the model sees them, with the learned tokens marked",
           .details =
-              "What the model learns to write is green, the rest dim; without colour it is between "
+              "Learned tokens are green, the rest dim; without colour they are between "
               "{+ and +}. Segments do not see each other. Tokens without a text are shown "
               "as <id>. With --json: token ids, labels (-100 is not learned), segments, positions "
               "and the text of each token.",
           .options = {integer_option("rows", 'n', 3, "Rows to print.", 1, 1 << 20),
-                      integer_option("skip", 0, 0, "Rows to pass over, in training order.", 0),
+                      integer_option("skip", 0, 0, "Rows to skip, in training order.", 0),
                       {.key = {.name = "validation",
                                .type = Type::boolean,
-                               .doc = "Rows that are held out in place of those trained on."}},
+                               .doc = "Validation rows instead of training rows."}},
                       set_option(),
                       json_option()},
           .positionals = {{.name = "RUN.toml", .doc = "The run file."}},

@@ -14,14 +14,14 @@
 namespace lamina::cli {
 namespace {
 
-// "2025-03-04T15:09:26", local time.
+// Parses local time such as "2025-03-04T15:09:26".
 std::tm parse_time(const JsonValue& value) {
   const std::string text(value.as_string());
   std::tm time = {};
   const char* end = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &time);
   if (!end || *end != 0)
-    value.fail(fmt::format("is {}; a time such as \"2025-03-04T15:09:26\" would be right",
-                           value.describe()));
+    value.fail(
+        fmt::format("is {}; expected a time such as \"2025-03-04T15:09:26\"", value.describe()));
   return time;
 }
 
@@ -29,7 +29,7 @@ int run_template(const Arguments& a, const Machine&) {
   const std::string& file = a.positionals[0];
   const jinja::Template parsed = jinja::Template::parse(
       read_file(file, ExitCode::usage, 4 * jinja::kMaxSource), file, ExitCode::usage);
-  // What transformers gives every template.
+  // Variables that transformers gives to every template.
   jinja::Variables variables = {{"tools", jinja::Value::none()},
                                 {"documents", jinja::Value::none()},
                                 {"add_generation_prompt", jinja::Value::boolean(false)}};
@@ -54,8 +54,8 @@ Command template_command() {
   return {.name = "template",
           .summary = "renders a chat template",
           .details =
-              "Prints what `decode --chat` would have the model read, and nothing else. The "
-              "language is that of published chat templates: docs/chat.md.",
+              "Prints the text that the model would read with `decode --chat`. The "
+              "language is the one of published chat templates, see docs/chat.md.",
           .options = {context, raw_option()},
           .positionals = {{.name = "FILE.jinja", .doc = "The template."}},
           .examples = {"lamina template model/chat_template.jinja --context messages.json"},

@@ -1,4 +1,4 @@
-// lamina tokenize: text to token ids and back, without a model.
+// lamina tokenize: converts text to token ids and back, without a model.
 #include <fmt/format.h>
 
 #include "cli/data/convert_lines.h"
@@ -15,7 +15,7 @@
 namespace lamina::cli {
 namespace {
 
-// Of the directory itself, or of the newest checkpoint in it.
+// Loads the tokenizer of the directory, or of the newest checkpoint in it.
 std::unique_ptr<text::Tokenizer> load(const std::string& path) {
   if (!text::has_tokenizer(path))
     if (const std::string newest = train::newest_checkpoint(path); !newest.empty())
@@ -29,7 +29,7 @@ text::EncodeOptions encode_options(const Arguments& a, const text::Tokenizer& to
               a.has("parse-special") ? a.flag("parse-special") : tokenizer.reads_special_tokens()};
 }
 
-// One object of --jsonl to one of the output.
+// Converts one object of --jsonl to one line of output.
 std::string line_of(const JsonValue& object, const text::Tokenizer& tokenizer, const Arguments& a) {
   JsonWriter json;
   json.begin_object();
@@ -45,16 +45,16 @@ void check_options(const Arguments& a) {
     throw UserError(ExitCode::usage, {"tokenize", std::move(what), {}});
   };
   const int inputs = a.has("prompt") + a.has("file") + a.has("ids") + a.has("jsonl");
-  if (inputs > 1) refuse("takes one of -p, -f, --ids and --jsonl; several were given");
-  if (a.has("ids") && !a.flag("decode")) refuse("--ids gives ids to turn into text: add --decode");
+  if (inputs > 1) refuse("takes one of -p, -f, --ids and --jsonl; got several");
+  if (a.has("ids") && !a.flag("decode")) refuse("--ids needs --decode, which turns ids into text");
   if (a.flag("decode") && (a.has("prompt") || a.has("file")))
-    refuse("--decode turns ids into text: give them with --ids 1,2,3 or --jsonl");
+    refuse("--decode turns ids into text; give ids with --ids 1,2,3 or --jsonl");
   if (a.flag("decode") && !a.has("ids") && !a.has("jsonl"))
     refuse("--decode has no ids; give them with --ids 1,2,3 or --jsonl");
   if (a.flag("skip-special") && !a.flag("decode"))
-    refuse("--skip-special concerns --decode; for text there is --no-special");
+    refuse("--skip-special needs --decode; for text use --no-special");
   if (a.has("jsonl") && (a.flag("json") || a.flag("count")))
-    refuse("--jsonl has a form of its own; leave out --json and --count");
+    refuse("--jsonl cannot be combined with --json or --count; remove them");
 }
 
 std::string read_text(const Arguments& a) {
@@ -93,15 +93,16 @@ int run_tokenize(const Arguments& a, const Machine&) {
 
 Command tokenize_command() {
   Option model = text_option("model", 'm', "DIR",
-                             "A directory with a tokenizer: of a model, a checkpoint or a run.");
+                             "A directory with a tokenizer: a model, a checkpoint or a run.");
   model.key.required = true;
   return {
       .name = "tokenize",
       .summary = "turns text into token ids, and ids into text",
       .details =
-          "A line for each token: its id, its place in the text in code points, and how the "
-          "vocabulary spells it. With --jsonl one object per line, {\"text\": ...} to {\"ids\": "
-          "[...]}, or the other way with --decode.",
+          "Prints a line per token: its id, its span in the text in code points, and its "
+          "spelling in the vocabulary. With --jsonl one object per line, {\"text\": ...} to "
+          "{\"ids\": "
+          "[...]}, or the reverse with --decode.",
       .options =
           {model, text_option("prompt", 'p', "TEXT", "The text."),
            text_option("file", 'f', "FILE", "Read the text from a file; - is stdin."),
@@ -112,10 +113,10 @@ Command tokenize_command() {
                        "Add the tokens that begin and end a text; on unless --no-special.", true),
            flag_option(
                "parse-special",
-               "Read special tokens in the text as such, or, with --no-parse-special, never; by "
-               "default what the tokenizer's own implementation does.",
+               "Read special tokens in the text as special, or, with --no-parse-special, never; by "
+               "default as the tokenizer's own implementation does.",
                true),
-           flag_option("skip-special", "Leave special tokens out of the text of --decode."),
+           flag_option("skip-special", "Omit special tokens from the text of --decode."),
            flag_option("count", "Print the number of tokens only."), raw_option(), json_option()},
       .examples = {"lamina tokenize -m model -p \"Hello world\"",
                    "lamina tokenize -m model --count -f book.txt",

@@ -13,7 +13,7 @@
 namespace lamina::cli {
 namespace {
 
-// Output is collected up to this before it is written.
+// Output is collected up to this size before it is written.
 constexpr std::size_t kBatchBytes = std::size_t{1} << 20;
 
 void convert(std::istream& in, const std::string& file,
@@ -39,7 +39,7 @@ void convert_lines(const std::string& file,
                    const std::function<std::string(const JsonValue&)>& line_of) {
   if (file == "-") return convert(std::cin, "stdin", line_of);
   std::ifstream in(file, std::ios::binary);
-  if (!in) static_cast<void>(read_file(file, ExitCode::data));  // says why
+  if (!in) static_cast<void>(read_file(file, ExitCode::data));  // throws the reason
   convert(in, file, line_of);
 }
 

@@ -11,7 +11,7 @@
 namespace lamina::cli {
 namespace {
 
-constexpr std::size_t kMaxSources = 6;  // with a line of their own, for each of the two keys
+constexpr std::size_t kMaxSources = 6;  // sources with their own line, per key
 
 std::string number_of(std::uint64_t count, std::string_view what) {
   return fmt::format("{} {}{}", thousands_text(static_cast<std::int64_t>(count)), what,
@@ -22,14 +22,14 @@ std::string source_line(const std::string& name, const data::TokenSource& s) {
   const std::string empty =
       s.counts.num_empty_documents == 0
           ? ""
-          : fmt::format(" ({} empty left out)",
+          : fmt::format(" ({} empty skipped)",
                         thousands_text(static_cast<std::int64_t>(s.counts.num_empty_documents)));
   const std::string unlearned = s.counts.num_unlearned_records == 0
                                     ? ""
                                     : ", " + number_of(s.counts.num_unlearned_records, "record") +
-                                          " with nothing to learn left out";
+                                          " with no trainable token skipped";
   const std::string bad =
-      s.num_bad_records == 0 ? "" : ", " + number_of(s.num_bad_records, "bad record") + " left out";
+      s.num_bad_records == 0 ? "" : ", " + number_of(s.num_bad_records, "bad record") + " skipped";
   return fmt::format("{}: {}, {}, {}{}, {}{}{}", name, number_of(s.num_files, "file"),
                      bytes_text(static_cast<double>(s.counts.num_bytes)),
                      number_of(s.counts.num_documents, "document"), empty,
@@ -38,12 +38,12 @@ std::string source_line(const std::string& name, const data::TokenSource& s) {
 
 void add_sources(std::span<const data::TokenSource> sources, std::string_view before,
                  std::vector<std::string>& lines) {
-  // A single one too many takes no more lines than the sum would.
+  // One more source takes no more lines than a line for the rest.
   const std::size_t shown = sources.size() <= kMaxSources + 1 ? sources.size() : kMaxSources;
   for (const data::TokenSource& source : sources.first(shown)) {
     lines.push_back(source_line(std::string(before) + printable(source.name), source));
     for (const data::BadRecord& record : source.bad_records)
-      lines.push_back(fmt::format("left out {}: {}", record.where, record.what));
+      lines.push_back(fmt::format("skipped {}: {}", record.where, record.what));
   }
   if (shown == sources.size()) return;
   data::TokenSource rest;
@@ -65,14 +65,14 @@ std::vector<std::string> data_lines(const data::RunData& data) {
       data.validation.empty() ? "no rows" : number_of(data.validation.front().num_rows(), "row"))};
   const data::DatasetCounts& counts = data.counts;
   if (counts.num_cut_documents > 0)
-    lines.push_back(fmt::format("{} longer than a row: {} left out",
+    lines.push_back(fmt::format("{} longer than a row: {} skipped",
                                 number_of(counts.num_cut_documents, "document"),
                                 number_of(counts.num_cut_tokens, "token")));
   if (counts.num_unlearned_rows > 0)
-    lines.push_back(fmt::format("{} left out: no token in it follows another in its document",
+    lines.push_back(fmt::format("{} skipped: no token follows another in its document",
                                 number_of(counts.num_unlearned_rows, "row")));
   if (counts.num_unlearned_documents > 0)
-    lines.push_back(fmt::format("{} left out: nothing in what fits into a row is learned",
+    lines.push_back(fmt::format("{} skipped: no trainable token fits in a row",
                                 number_of(counts.num_unlearned_documents, "document")));
   add_sources(data.train_sources, "", lines);
   for (std::size_t i = 0; i < data.mixture.size(); ++i)

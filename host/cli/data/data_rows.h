@@ -19,18 +19,19 @@ struct DataRow {
     return tokens.size() -
            static_cast<std::size_t>(std::ranges::count(labels, data::kIgnoredLabel));
   }
-  // Whether the model learns to write the token.
+  // True if the model learns to write the token.
   bool is_learned(std::size_t i) const {
     return i > 0 && segments[i] == segments[i - 1] && labels[i - 1] != data::kIgnoredLabel;
   }
 };
 
-// The n-th, borrowed from the batch.
+// The n-th row, borrowed from the batch.
 DataRow row_of(const data::Batch& batch, std::size_t n);
 
-// The segments of a row, what is learned green and the rest dim; without colour, {+learned+}.
+// Text of the segments of a row, learned tokens green and the rest dim; without colour,
+// {+learned+}.
 std::string row_text(const text::Tokenizer& tokenizer, const DataRow& row, bool color);
-// Of a batch of `rows`.
+// JSON of all rows of a batch.
 std::string rows_json(const text::Tokenizer& tokenizer, const data::Batch& batch,
                       const data::Dataset& rows);
 

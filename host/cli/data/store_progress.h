@@ -1,4 +1,4 @@
-// How far the making of a token store is.
+// Progress of building a token store.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Token ids with what they stand for, as text and JSON.
+// Lists token ids with their spellings, as text and JSON.
 #pragma once
 
 #include <string>
@@ -11,15 +11,16 @@
 
 namespace lamina::cli {
 
-// Spans in code points, which is what other tools count.
+// Converts byte spans to code points, the unit of other tools.
 std::vector<text::Span> in_code_points(std::string_view text, const std::vector<text::Span>& spans);
 
-// The member "ids", and its value read back. Errors: those of the document for what is no id.
+// Writes the member "ids", and reads its value back. Errors: a value that is not an id, in the
+// document's class.
 void write_ids(JsonWriter& json, const std::vector<text::TokenId>& ids);
 std::vector<text::TokenId> read_ids(const JsonValue& list);
 
 std::string listing_json(const text::Tokenizer& tokenizer, const text::Encoding& e);
-// A line for each token: id, place, spelling; and how many there are.
+// A line per token (id, span, spelling), then the number of tokens.
 std::string listing_text(const text::Tokenizer& tokenizer, const text::Encoding& e);
 
 }  // namespace lamina::cli

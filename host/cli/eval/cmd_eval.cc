@@ -1,4 +1,4 @@
-// lamina eval: what a model predicts, chooses and answers.
+// lamina eval: measures predictions, choices and answers of a model.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,10 +35,11 @@ const EvalTask& task_of(const Arguments& a) {
       if (a.has(option) && std::ranges::find(wanted.options, option) == wanted.options.end())
         throw UserError(ExitCode::usage,
                         {fmt::format("--{}", option),
-                         fmt::format("is not of --task {}, but of {}", wanted.name, task.name),
-                         {fmt::format("leave it out, or add --task {}", task.name)}});
+                         fmt::format("cannot be used with --task {}; it belongs to --task {}",
+                                     wanted.name, task.name),
+                         {fmt::format("remove it, or add --task {}", task.name)}});
   if (a.has("chat-template") && !a.flag("chat"))
-    throw UserError(ExitCode::usage, {"--chat-template", "belongs to a chat; add --chat", {}});
+    throw UserError(ExitCode::usage, {"--chat-template", "needs --chat; add it", {}});
   for (const std::string& stop : a.texts("stop"))
     if (stop.empty())
       throw UserError(ExitCode::usage, {"--stop", "got ''; expected at least one character", {}});
@@ -62,73 +63,75 @@ std::vector<Option> eval_options() {
   std::vector<std::string> names;
   for (const EvalTask& task : eval_tasks()) names.push_back(task.name);
   Option data = text_option("data", 'd', "FILE",
-                            "A file, a folder or a glob; may be given several times. Text, or "
+                            "A file, a folder or a glob; may be repeated. Text, or "
                             "for other tasks JSON lines.");
   data.repeatable = true;
   Option stop = text_option("stop", 0, "TEXT",
-                            "Of answers: this ends one and is not part of it; may be given several "
+                            "answers: ends an answer and is not part of it; may be given several "
                             "times.");
   stop.repeatable = true;
   Option delimiter =
-      text_option("delimiter", 0, "TEXT", "Of choices: what comes between context and choice.");
+      text_option("delimiter", 0, "TEXT", "choices: text between context and choice.");
   delimiter.key.preset = Value(" ");
   return {
       model_option(),
       adapter_option(),
       weights_option(),
       choice_option("task", "TASK", names, "text",
-                    "text: how well the model predicts it; choices: which of several "
-                    "continuations it finds likeliest; answers: whether it generates the "
-                    "expected one."),
+                    "text: loss on a text; choices: which of several "
+                    "continuations is likeliest; answers: generated text compared with the "
+                    "expected answer."),
       data,
       integer_option("tokens", 'n', 512,
-                     "Of text: documents are read in windows of up to this many tokens.", 1,
+                     "text: documents are read in windows of up to this many tokens.", 1,
                      decoder::kMaxTokens),
       integer_option("stride", 0, {},
-                     "Of text: each window begins this many tokens after the one before it, and "
-                     "only tokens that no window before has are scored; default: --tokens.",
+                     "text: distance in tokens between the starts of windows; "
+                     "each token is scored once; default: --tokens.",
                      1, decoder::kMaxTokens),
       choice_option("separator", "WHAT", {"file", "blank_line", "line"}, "file",
-                    "Of text: what ends a document in the files of --data."),
+                    "text: ends a document in the files of --data."),
       integer_option("batch", 'b', 8, "Rows computed together.", 1, decoder::kMaxTokens),
       delimiter,
-      integer_option("max-new-tokens", 0, kAnswerTokens, "Of answers: the longest.", 1,
+      integer_option("max-new-tokens", 0, kAnswerTokens, "answers: maximum length.", 1,
                      decoder::kMaxTokens),
       stop,
-      flag_option("ignore-case", "Of answers: compare in lower case."),
-      flag_option("ignore-punctuation", "Of answers: compare without ASCII punctuation."),
+      flag_option("ignore-case", "answers: compare in lower case."),
+      flag_option("ignore-punctuation", "answers: compare without ASCII punctuation."),
       flag_option("chat",
-                  "Send contexts and prompts to the model as a user's messages, in its own chat "
+                  "Send contexts and prompts to the model as user messages in its own chat "
                   "form."),
       text_option("chat-template", 0, "FILE", "With --chat: a template in place of the model's."),
       text_option("logprobs", 0, "FILE",
                   "Also write the log probability of each token to this file, as JSON lines."),
-      dtype_option({}, "Type to compute in. The run's for its validation text, else bfloat16."),
+      dtype_option(
+          {},
+          "Type to compute in. Default: the run's type for its validation text, else bfloat16."),
       json_option()};
 }
 
 }  // namespace
 
 Command eval_command() {
-  return {
-      .name = "eval",
-      .summary = "measures a model on texts, multiple choice or questions",
-      .details =
-          "Of text: the mean loss over every token that follows another in its document, its "
-          "perplexity, and the bits per byte of text, which compares models with "
-          "different tokenizers. For a model with multi-token prediction also how often each "
-          "of its depths proposes the token that the model chooses. For a run without "
-          "--data: on what the run held out "
-          "for validation, with the newest checkpoint. Of choices: acc and acc_norm; of answers: "
-          "exact_match; docs/evaluation.md has the forms of their records.",
-      .options = eval_options(),
-      .positionals = {{.name = "RUN_DIR",
-                       .doc = "A run directory or checkpoint.",
-                       .required = false}},
-      .examples = {"lamina eval runs/quickstart",
-                   "lamina eval -m model --data book.txt --tokens 1024 --stride 512",
-                   "lamina eval -m model --task choices --data questions.jsonl --json"},
-      .run = run_eval};
+  return {.name = "eval",
+          .summary = "measures a model on texts, multiple choice or questions",
+          .details =
+              "text: the mean loss over every token that follows another in its document, its "
+              "perplexity, and the bits per byte of text, which compares models with "
+              "different tokenizers. For a model with multi-token prediction also the share of "
+              "tokens that each "
+              "depth predicts as the model does. For a run without "
+              "--data: on the run's held-out "
+              "validation data, with the newest checkpoint. choices: acc and acc_norm. answers: "
+              "exact_match. docs/evaluation.md describes the records.",
+          .options = eval_options(),
+          .positionals = {{.name = "RUN_DIR",
+                           .doc = "A run directory or checkpoint.",
+                           .required = false}},
+          .examples = {"lamina eval runs/quickstart",
+                       "lamina eval -m model --data book.txt --tokens 1024 --stride 512",
+                       "lamina eval -m model --task choices --data questions.jsonl --json"},
+          .run = run_eval};
 }
 
 }  // namespace lamina::cli

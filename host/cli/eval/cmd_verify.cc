@@ -1,4 +1,4 @@
-// lamina verify: recomputes what another implementation computed, and compares.
+// lamina verify: recomputes the results of another implementation and compares.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,9 +15,9 @@
 namespace lamina::cli {
 namespace {
 
-// Names of quantities that are not computed, without --all.
+// Number of uncomputed quantities that are named without --all.
 constexpr std::size_t kShownSkipped = 3;
-// Keys of config.json that nothing reads.
+// Number of unread keys of config.json that are named.
 constexpr std::size_t kShownUnread = 8;
 
 std::string as_text(const inspect::VerifyReport& report, bool all) {
@@ -48,7 +48,7 @@ std::string as_text(const inspect::VerifyReport& report, bool all) {
   }
   if (!report.unread.empty())
     out +=
-        fmt::format("  keys that nothing reads: {}\n",
+        fmt::format("  unused keys: {}\n",
                     model::list_unread(report.unread, all ? report.unread.size() : kShownUnread));
   return out + fmt::format("  {} of {} quantities agree\n", passed, report.rows.size());
 }
@@ -104,15 +104,15 @@ int run_verify(const Arguments& arguments, const Machine& machine) {
 Command verify_command() {
   return {
       .name = "verify",
-      .summary = "compares a model's numbers with those of another implementation",
+      .summary = "compares a model's numbers with another implementation's",
       .details =
           "A case is a directory with config.json and weights as published, and "
           "golden.safetensors with golden.json: logits, loss, gradients (whole, or 128 samples "
           "and a norm), hidden states of every layer, values inside it (attention, "
           "feed-forward, "
-          "routers, indexers), packed rows, greedy tokens, or a training run. All of it is "
-          "computed again. Exit code 0 when everything agrees within the case's tolerance; 3 when "
-          "something differs, or has a name that lamina does not know. Plugin authors check a new "
+          "routers, indexers), packed rows, greedy tokens, or a training run. All are "
+          "recomputed. Exit code 0 if everything agrees within the case's tolerance; 3 if "
+          "something differs or has an unknown name. Plugin authors check a new "
           "family with it.",
       .options = {{.key = {.name = "dtype",
                            .type = Type::string,

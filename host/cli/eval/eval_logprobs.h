@@ -14,7 +14,7 @@ namespace lamina::cli {
 
 class LogprobsFile {
  public:
-  // Nothing is written where the option was not given.
+  // Writes nothing without the option --logprobs.
   explicit LogprobsFile(const Arguments& a);
 
   bool is_wanted() const { return file_ != nullptr; }

@@ -1,4 +1,4 @@
-// lamina eval --task choices and --task answers: how often a model is right.
+// lamina eval --task choices and --task answers: the share of right answers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ std::optional<chat::Form> chat_form(const Arguments& a, const EvalSubject& s) {
   return load_form(a, s.opened.directory);
 }
 
-// What a task counts, by file and of all together.
+// Counts a task's results, per file and in total.
 class Scores {
  public:
   Scores(std::vector<std::string> files, std::vector<std::string> names)
@@ -71,7 +71,7 @@ class Scores {
     while (out.back() == ' ') out.pop_back();
     out += '\n';
     for (std::size_t file = 0; file <= files_.size(); ++file) {
-      if (file == files_.size() && files_.size() == 1) break;  // it would say the same again
+      if (file == files_.size() && files_.size() == 1) break;  // the total would repeat the line
       out += fmt::format("{:<{}}  {:>7}", file < files_.size() ? files_[file] : "all", width,
                          by_file_[file][0].total);
       for (const Share& share : by_file_[file])
@@ -92,7 +92,7 @@ class Scores {
   }
 
   std::vector<std::string> files_, names_;
-  std::vector<std::vector<Share>> by_file_;  // and one more for all
+  std::vector<std::vector<Share>> by_file_;  // the last is the total
 };
 
 std::function<void(std::uint64_t, std::uint64_t)> shown_progress(StatusLine& status,

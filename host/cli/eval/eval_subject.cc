@@ -42,8 +42,8 @@ EvalSubject find_eval_subject(const Arguments& a) {
   if (a.positionals.empty() == !a.has("model"))
     throw UserError(ExitCode::usage,
                     {"eval",
-                     a.has("model") ? "two models are given; keep one"
-                                    : "no model is given; use -m DIR --data FILE, or RUN_DIR",
+                     a.has("model") ? "got two models; keep one"
+                                    : "a model is missing; use -m DIR --data FILE, or RUN_DIR",
                      {}});
   const std::string& path = a.has("model") ? a.text("model") : a.positionals[0];
   const model::WeightChoice choice = weight_choice(a);

@@ -1,4 +1,4 @@
-// What `lamina eval` is to measure: a model, from its options.
+// The model that `lamina eval` measures, from its options.
 #pragma once
 
 #include <memory>
@@ -15,14 +15,14 @@ struct EvalSubject {
   model::OpenedModel opened;
   std::shared_ptr<const io::WeightFiles> files;
   std::unique_ptr<text::Tokenizer> tokenizer;
-  std::optional<config::RunConfig> run;  // of a run directory or a checkpoint
+  std::optional<config::RunConfig> run;  // for a run directory or a checkpoint
   DType dtype = DType::bf16;
 
   // Reads the weights.
   model::Loaded load(const Backend& backend) &&;
 };
 
-// Throws UserError: no model, or two (exit 2); one without weights or tokenizer (exit 4).
+// Throws UserError: no model, or two (exit 2); a model without weights or tokenizer (exit 4).
 EvalSubject find_eval_subject(const Arguments& a);
 
 }  // namespace lamina::cli

@@ -1,4 +1,4 @@
-// The tasks of `lamina eval`: each reads its data, computes, and says the result.
+// The tasks of `lamina eval`: each reads its data, computes, and reports the result.
 #pragma once
 
 #include <string>
@@ -13,11 +13,11 @@ std::string evaluate_text(const Arguments& a, const Machine& machine, EvalSubjec
 std::string evaluate_choices(const Arguments& a, const Machine& machine, EvalSubject subject);
 std::string evaluate_answers(const Arguments& a, const Machine& machine, EvalSubject subject);
 
-// The values of --task and what does them.
+// A value of --task and its function.
 struct EvalTask {
   std::string name;
   std::string (*run)(const Arguments& a, const Machine& machine, EvalSubject subject);
-  std::vector<std::string> options;  // that no other task, or not every one, has
+  std::vector<std::string> options;  // options that not every task has
 };
 const std::vector<EvalTask>& eval_tasks();
 

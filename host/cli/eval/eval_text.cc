@@ -1,4 +1,4 @@
-// lamina eval --task text: how well a model predicts a text.
+// lamina eval --task text: loss of a model on a text.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 using evaluation::Rows;
 using evaluation::TextResult;
 
-// Documents of --data in windows no longer than the text needs.
+// Windows over the documents of --data, no longer than the text needs.
 Rows rows_of_files(const Arguments& a, const EvalSubject& s) {
   const decoder::Model& model = *s.opened.model;
   const auto separator = *data::parse_separator(a.text("separator"));
@@ -30,21 +30,19 @@ Rows rows_of_files(const Arguments& a, const EvalSubject& s) {
   std::int64_t tokens = a.integer("tokens");
   if (auto limit = model.config().max_positions()) {
     if (a.has("tokens") && tokens > *limit)
-      throw UserError(ExitCode::usage,
-                      {"--tokens",
-                       fmt::format("got {}; the model was made for at most {}", tokens, *limit),
-                       {}});
+      throw UserError(
+          ExitCode::usage,
+          {"--tokens", fmt::format("got {}; the model supports at most {}", tokens, *limit), {}});
     tokens = std::min(tokens, *limit);
   }
   const std::int64_t stride = a.has("stride") ? a.integer("stride") : tokens;
   if (stride > tokens)
-    throw UserError(
-        ExitCode::usage,
-        {"--stride",
-         fmt::format("got {}; windows of {} tokens that begin farther apart would leave "
-                     "tokens out",
-                     stride, tokens),
-         {fmt::format("give at most {}", tokens)}});
+    throw UserError(ExitCode::usage,
+                    {"--stride",
+                     fmt::format("got {}; windows of {} tokens at a larger distance would skip "
+                                 "tokens",
+                                 stride, tokens),
+                     {fmt::format("give at most {}", tokens)}});
   Rows rows = evaluation::windows_of(data::view_of(store), tokens, stride);
   if (rows.num_rows == 0)
     throw UserError(ExitCode::data,
@@ -52,21 +50,20 @@ Rows rows_of_files(const Arguments& a, const EvalSubject& s) {
   return rows;
 }
 
-// What the run kept back for validation.
+// The run's validation data.
 data::Dataset rows_of_run(const EvalSubject& s) {
   const config::RunConfig& c = *s.run;
   if (c.data.form == "preference")
     throw UserError(
         ExitCode::usage,
         {c.file.string(),
-         "holds out pairs of answers, of which half are not to be predicted",
+         "holds out pairs of answers, and rejected answers should not be predicted",
          {"give text with --data; the loss of the pairs is eval/loss in metrics.jsonl"}});
   data::RunData data =
       data::load_data(c.data, c.run.seed, *s.tokenizer, s.opened.model->vocab_size());
   if (data.validation.empty())
-    throw UserError(
-        ExitCode::data,
-        {c.file.string(), "holds out nothing for validation; give text with --data", {}});
+    throw UserError(ExitCode::data,
+                    {c.file.string(), "has no validation data; give text with --data", {}});
   return data.validation.front();
 }
 
@@ -123,13 +120,13 @@ std::string evaluate_text(const Arguments& a, const Machine& machine, EvalSubjec
   } else if (!subject.run) {
     throw UserError(ExitCode::usage,
                     {a.has("model") ? a.text("model") : a.positionals[0],
-                     "is not a run directory, so it names no validation text; give text with "
+                     "is not a run directory, so it has no validation text; give text with "
                      "--data FILE",
                      {}});
   } else if (a.has("stride")) {
     throw UserError(
         ExitCode::usage,
-        {"--stride", "is for text given with --data; a run's rows are as it has them", {}});
+        {"--stride", "needs --data; the rows of a run's validation data are fixed", {}});
   } else {
     held_out = rows_of_run(subject);
     rows = evaluation::rows_of(*held_out);
@@ -152,10 +149,9 @@ std::string evaluate_text(const Arguments& a, const Machine& machine, EvalSubjec
       m.model(), m.weights.pointers(), rows, *m.tokenizer,
       {.dtype = dtype, .batch_rows = a.integer("batch")}, machine.backend, events);
   if (!std::isfinite(e.loss()))
-    throw UserError(ExitCode::numerical,
-                    {m.opened.directory,
-                     fmt::format("the loss is {}", e.loss()),
-                     {"are the weights damaged? `lamina ckpt verify` checks"}});
+    throw UserError(ExitCode::numerical, {m.opened.directory,
+                                          fmt::format("the loss is {}", e.loss()),
+                                          {"check the weights with `lamina ckpt verify`"}});
   file.commit();
   return a.flag("json") ? as_json(m.opened.directory, dtype, e)
                         : as_text(m.opened.directory, rows.tokens_per_row, e);

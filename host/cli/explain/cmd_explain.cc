@@ -1,4 +1,4 @@
-// lamina explain: what becomes of a model: graphs, kernels, memory. Needs neither data nor weights.
+// lamina explain: shows how a model is compiled: graphs, kernels, memory. Needs no data or weights.
 #include "cli/explain/memory_picture.h"
 #include "cli/explain/pass_printer.h"
 #include "cli/explain/subject.h"
@@ -43,14 +43,14 @@ Command explain_command() {
           "compiling took.",
       .options = {choice_option(
                       "phase", "PHASE", {"train", "prefill", "decode"}, {},
-                      "What to compile for: default: train for run files, decode for models."),
+                      "Phase to compile; default: train for run files, decode for models."),
                   choice_option("show", "PART", {"all", "passes", "kernels", "memory"}, "all",
                                 "Print only this part."),
-                  integer_option(
-                      "tokens", 'n', {},
-                      "Tokens per row or prompt; for decode, of the decode state. Default: the run "
-                      "file's, or 512.",
-                      1, decoder::kMaxTokens),
+                  integer_option("tokens", 'n', {},
+                                 "Tokens per row or prompt; for decode, capacity of the decode "
+                                 "state. Default: the run "
+                                 "file's, or 512.",
+                                 1, decoder::kMaxTokens),
                   integer_option("batch", 'b', {},
                                  "Rows. Default: the run file's microbatch, or 1.", 1,
                                  decoder::kMaxTokens),

@@ -14,7 +14,7 @@ constexpr int kBarColumns = 40;
 
 std::string bytes(std::size_t n) { return bytes_text(static_cast<double>(n)); }
 
-// '#' in the columns that the block's life touches.
+// '#' in the columns during which the block is in use.
 std::string bar(const ArenaBlock& block, int num_nodes) {
   int steps = std::max(num_nodes, 1);
   auto column = [&](int node) { return std::min(node, steps - 1) * kBarColumns / steps; };

@@ -50,7 +50,7 @@ Subject find_subject(const Arguments& a) {
   if (a.has("batch")) s.batch = a.integer("batch");
   if (a.has("tokens")) tokens = a.integer("tokens");
   if (a.has("dtype")) s.dtype = *parse_dtype(a.text("dtype"));
-  // Decoding writes one token; --tokens is then what the state holds.
+  // Decoding writes one token; --tokens is then the capacity of the state.
   s.tokens = s.phase == "decode" ? 1 : tokens;
   s.capacity = tokens;
   return s;

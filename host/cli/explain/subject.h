@@ -1,4 +1,4 @@
-// What `lamina explain` looks at: a model in one phase.
+// The model and phase that `lamina explain` shows.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +14,23 @@
 
 namespace lamina::cli {
 
-// From the run file or from defaults, and from options.
+// Settings from options, else from the run file, else defaults.
 struct Subject {
   std::unique_ptr<decoder::Model> model;
   std::string phase;
   std::int64_t batch = 1;
-  std::int64_t tokens = 1;    // of a call or of a row
-  std::int64_t capacity = 1;  // of decode state
+  std::int64_t tokens = 1;    // per call or row
+  std::int64_t capacity = 1;  // tokens of decode state
   DType dtype = DType::bf16;
   train::RematPolicy remat = train::find_remat_policy("none");
   bool segments = false;
   std::shared_ptr<const train::Task> task = train::next_token_task();
 };
 
-// Of the file that is named. Errors: those of the file, of the model, or of the run's settings.
+// Throws the errors of the file, of the model, or of the run's settings.
 Subject find_subject(const Arguments& a);
 
-// The observer, if there is one, sees the graph as traced and after every pass.
+// Calls `observer`, unless it is empty, with the traced graph and after every pass.
 program::BoundProgram compile(const Subject& s, const Backend& backend,
                               const passes::Observer& observer);
 

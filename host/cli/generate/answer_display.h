@@ -1,4 +1,4 @@
-// Shows an answer of a chat as it comes, and separates its reasoning.
+// Shows a chat answer as it arrives, and separates its reasoning.
 #pragma once
 
 #include <functional>
@@ -14,19 +14,19 @@ struct AnswerStyle {
   bool escape_controls = false;  // see terminal_text()
 };
 
-// Reasoning is shown between "<think>" and "</think>", however the model marks it.
+// Reasoning is shown between "<think>" and "</think>", whatever marks the model uses.
 class AnswerDisplay {
  public:
-  // `marks` is borrowed. `inside`: the prompt ends with the beginning of reasoning.
+  // `marks` is borrowed. `inside`: the prompt ends with a mark that begins reasoning.
   AnswerDisplay(const chat::ReasoningMarks& marks, bool inside, AnswerStyle style,
                 std::function<void(std::string_view)> emit);
   AnswerDisplay(const AnswerDisplay&) = delete;
   AnswerDisplay& operator=(const AnswerDisplay&) = delete;
 
-  // Makes a generation pass its control tokens on. The display must outlive it.
+  // Makes a generation pass on the marks' control tokens. The display must outlive it.
   void watch(decode::GenerateOptions& options);
   void push(std::string_view text) { splitter_.push(text); }
-  // Shows what was held back, and returns all parts.
+  // Shows the text held back, and returns all parts.
   chat::Thought finish();
 
  private:

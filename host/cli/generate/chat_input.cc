@@ -25,7 +25,7 @@ std::optional<std::string> ChatInput::line(const char* prompt) {
     if (screen) rl_outstream = screen;
     static_cast<void>(take_interrupt());
     char* typed = ::readline(prompt);
-    // Ctrl-C takes back the line, not the session.
+    // Ctrl-C discards the line and does not end the session.
     while (!typed && take_interrupt()) {
       print("\n");
       typed = ::readline(prompt);

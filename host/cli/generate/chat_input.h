@@ -1,4 +1,4 @@
-// What a person types into a chat, one message at a time.
+// Reads the messages that the user types into a chat.
 #pragma once
 
 #include <optional>
@@ -6,14 +6,15 @@
 
 namespace lamina::cli {
 
-// From a terminal with line editing and the history of this session; from a pipe line by line, with
-// no prompt shown.
+// On a terminal with line editing and the history of this session; from a pipe line by line,
+// without a prompt.
 class ChatInput {
  public:
   explicit ChatInput(bool from_terminal) : terminal_(from_terminal) {}
 
-  // The next message: one line; or several, of which all but the last end with a backslash, or that
-  // stand between lines of three quotes ("""). Nothing at the end (Ctrl-D).
+  // The next message: one line, or several lines. A message has several if each but the last ends
+  // with a backslash, or if they are between lines of three quotes ("""). Nothing at the end of the
+  // input (Ctrl-D).
   std::optional<std::string> next();
 
  private:

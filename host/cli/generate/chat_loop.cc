@@ -19,16 +19,15 @@ namespace lamina::cli {
 namespace {
 
 constexpr const char* kHelp =
-    "  /help            this\n"
-    "  /reset           begin again; what the system says stays\n"
-    "  /system TEXT     what the system tells the model; nothing takes it away\n"
+    "  /help            show this list\n"
+    "  /reset           start again; the system message stays\n"
+    "  /system TEXT     set the system message; without TEXT remove it\n"
     "  /regen           another answer to the last message\n"
     "  /set [NAME X]    show the settings, or change one\n"
     "  /save FILE       write the conversation as JSON\n"
-    "  /load FILE       go on with one\n"
-    "  Ctrl-C stops an answer, Ctrl-D leaves. A line that ends with \\ goes on; so do lines "
-    "between\n"
-    "  two lines of three quotes (\"\"\").\n";
+    "  /load FILE       continue a saved conversation\n"
+    "  Ctrl-C stops an answer, Ctrl-D quits. A message may have several lines: end each\n"
+    "  but the last with \\, or put them between two lines of three quotes (\"\"\").\n";
 
 void print_answer_stats(const Answer& answer) {
   const decode::Generated& g = answer.generated;
@@ -47,7 +46,7 @@ void save(const chat::Conversation& conversation, const std::string& path) {
   try {
     check_output_file(path);
     io::write_durably(path, conversation.json(), io::NamedBy::user);
-  } catch (const DeviceError& error) {  // the session goes on, and may save elsewhere
+  } catch (const DeviceError& error) {  // the user may save the conversation elsewhere
     throw UserError(error.code(), error.text());
   }
 }
@@ -61,14 +60,14 @@ class Chat {
     while (const std::optional<std::string> text = input.next()) {
       if (text->empty()) continue;
       try {
-        static_cast<void>(take_interrupt());  // of before
-        require_utf8(*text, "what was typed");
+        static_cast<void>(take_interrupt());  // an interrupt from before the answer
+        require_utf8(*text, "the input");
         if (text->front() == '/')
           obey(*text);
         else
           finish(session_.say(*text));
       } catch (const UserError& error) {
-        // A person can do something about it; a script cannot.
+        // An interactive user can react to the error; a script cannot.
         if (!interactive_) throw;
         fmt::print(stderr, "error: {}\n", printable_lines(error.what()));
       }
@@ -82,7 +81,7 @@ class Chat {
     if (session_.settings.stats) print_answer_stats(answer);
   }
 
-  // A word after "/", and the rest of the line.
+  // Runs a command: a word after "/", and the rest of the line.
   void obey(const std::string& line) {
     const std::size_t space = std::min(line.find(' '), line.size());
     const std::string name = line.substr(1, space - 1);
@@ -102,8 +101,7 @@ class Chat {
       else
         change_setting(session_.settings, rest);
     } else if (name == "save" || name == "load") {
-      if (rest.empty())
-        throw UserError(ExitCode::usage, {"/" + name, "needs the name of a file", {}});
+      if (rest.empty()) throw UserError(ExitCode::usage, {"/" + name, "needs a file name", {}});
       if (name == "save")
         save(conversation, rest);
       else
@@ -115,7 +113,7 @@ class Chat {
       throw UserError(
           ExitCode::usage,
           {"chat",
-           fmt::format("there is no command '/{}'", name),
+           fmt::format("unknown command '/{}'", name),
            {nearest.empty() ? "/help lists them" : fmt::format("did you mean '/{}'?", nearest)}});
     }
   }

@@ -1,12 +1,12 @@
-// What is typed into a chat: messages, and commands after "/".
+// Reads the input of a chat: messages, and commands after "/".
 #pragma once
 
 #include "cli/generate/chat_session.h"
 
 namespace lamina::cli {
 
-// Until the end of the input. Errors: of a person at a terminal they are shown, and the chat goes
-// on; else they are thrown.
+// Returns at the end of the input. Errors are shown to an interactive user and the chat continues;
+// otherwise they are thrown.
 void run_chat(ChatSession& session, bool interactive);
 
 }  // namespace lamina::cli

@@ -15,35 +15,35 @@ constexpr std::size_t kMaxToolsBytes = std::size_t{16} << 20;
 Option thinking_option() {
   return {.key = {.name = "thinking",
                   .type = Type::boolean,
-                  .doc = "Have the model think before it answers, or not, where its template lets "
-                         "one choose."},
+                  .doc = "Turn the model's reasoning on or off, if its template has the "
+                         "choice."},
           .negatable = true};
 }
 
 }  // namespace
 
 std::vector<Option> conversation_options() {
-  return {text_option("system", 0, "TEXT", "What the system tells the model first."),
-          text_option("tools", 0, "FILE", "Tools that the model may call: a JSON list."),
+  return {text_option("system", 0, "TEXT", "System message."),
+          text_option("tools", 0, "FILE", "Tools that the model may call, as a JSON list."),
           text_option("chat-template", 0, "FILE",
-                      "Template in place of the model's own; see docs/chat.md."),
+                      "Template to use instead of the model's; see docs/chat.md."),
           thinking_option(),
           text_option(kMarkOptions[0], 0, "TEXT",
                       "Text or control tokens that begin the model's reasoning; default: the "
-                      "published ones of the model."),
+                      "model's published marks."),
           text_option(kMarkOptions[1], 0, "TEXT", "Text or control tokens that end it.")};
 }
 
 std::vector<Option> with_chat_options(std::vector<Option> options) {
   options.push_back({.key = {.name = "chat",
                              .type = Type::boolean,
-                             .doc = "Send the prompt to the model as a user's message, in its own "
+                             .doc = "Send the prompt to the model as a user message in its own "
                                     "chat form."}});
   options.push_back(text_option("messages", 0, "FILE",
-                                "With --chat: a conversation in place of a prompt, as JSON."));
+                                "With --chat: a conversation as JSON, instead of a prompt."));
   options.push_back({.key = {.name = "continue",
                              .type = Type::boolean,
-                             .doc = "Go on with the text of the last of --messages, in place of "
+                             .doc = "Continue the text of the last of --messages instead of "
                                     "answering it."}});
   for (Option& option : conversation_options()) options.push_back(std::move(option));
   return options;
@@ -54,14 +54,13 @@ void check_chat_options(const Arguments& a) {
     for (const char* name : {"messages", "continue", "system", "tools", "chat-template", "thinking",
                              kMarkOptions[0], kMarkOptions[1]})
       if (a.has(name))
-        throw UserError(ExitCode::usage,
-                        {fmt::format("--{}", name), "belongs to a chat; add --chat", {}});
+        throw UserError(ExitCode::usage, {fmt::format("--{}", name), "needs --chat; add it", {}});
     return;
   }
   check_marks(a);
   if (a.flag("continue") && !a.has("messages"))
     throw UserError(ExitCode::usage,
-                    {"--continue", "goes on with the last of --messages; give them, too", {}});
+                    {"--continue", "continues the last of --messages; add --messages FILE", {}});
   for (const char* name : {"ids", "embeddings"})
     if (a.has(name))
       throw UserError(
@@ -85,7 +84,7 @@ void add_options(const Arguments& a, chat::Conversation& conversation) {
     if (conversation.has_system())
       throw UserError(
           ExitCode::usage,
-          {"--system", "the messages begin with one of the system already; keep one", {}});
+          {"--system", "the messages already contain a system message; remove one of the two", {}});
     conversation.set_system(a.text("system"));
   }
   if (a.has("tools"))

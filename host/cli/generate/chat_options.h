@@ -1,4 +1,4 @@
-// The options of `decode --chat` and `chat` that make a conversation.
+// Options of `decode --chat` and `chat` that describe a conversation.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@
 
 namespace lamina::cli {
 
-// --system, --tools, --chat-template, --thinking, --reasoning-begin, --reasoning-end: those of both
-// commands.
+// --system, --tools, --chat-template, --thinking, --reasoning-begin, --reasoning-end: the options
+// that both commands have.
 std::vector<Option> conversation_options();
-// The options of decode with those, --chat and --messages added.
+// The options of decode, with the conversation options, --chat and --messages added.
 std::vector<Option> with_chat_options(std::vector<Option> options);
 
-// Throws UserError (exit 2) where options of a chat are given without --chat, or with what they
-// exclude.
+// Throws UserError (exit 2) if options of a chat are given without --chat or with options that
+// exclude them.
 void check_chat_options(const Arguments& a);
 
 chat::Form load_form(const Arguments& a, const std::string& directory);
@@ -29,8 +29,8 @@ chat::FormOptions form_options(const Arguments& a);
 // Adds --system and --tools.
 void add_options(const Arguments& a, chat::Conversation& conversation);
 
-// Throws UserError (exit 2) for one of --reasoning-begin and --reasoning-end alone, or an empty
-// one.
+// Throws UserError (exit 2) if only one of --reasoning-begin and --reasoning-end is given, or one
+// is empty.
 void check_marks(const Arguments& a);
 // The marks of --reasoning-begin and --reasoning-end.
 std::optional<chat::ReasoningMarks> given_marks(const Arguments& a,
@@ -38,16 +38,16 @@ std::optional<chat::ReasoningMarks> given_marks(const Arguments& a,
 
 struct ChatPrompt {
   std::vector<std::int32_t> ids;
-  chat::ReasoningMarks marks;  // of the answer's reasoning
+  chat::ReasoningMarks marks;  // around the answer's reasoning
   bool begins_reasoning = false;
 };
 
-// Reads --messages, or makes one user message of the text that `user_text` gives.
+// Reads --messages, or makes one user message from the text that `user_text` returns.
 ChatPrompt read_chat_prompt(const Arguments& a, const std::string& directory,
                             const text::Tokenizer* tokenizer,
                             const std::function<std::string()>& user_text);
 
-// Throws UserError (exit 4) where there is none.
+// Throws UserError (exit 4) if the tokenizer is null.
 const text::Tokenizer& need_tokenizer(const std::string& directory,
                                       const text::Tokenizer* tokenizer);
 

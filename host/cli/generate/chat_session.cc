@@ -22,7 +22,7 @@ Answer ChatSession::say(std::string_view text) {
 
 Answer ChatSession::regenerate() {
   if (conversation.empty() || conversation.role(conversation.size() - 1) != "assistant")
-    throw UserError(ExitCode::usage, {"/regen", "there is no answer yet to give again", {}});
+    throw UserError(ExitCode::usage, {"/regen", "there is no answer yet", {}});
   conversation.pop_back();
   ++settings.generate.sampler.seed;  // the same seed would give the same answer
   return answer();
@@ -33,13 +33,14 @@ Answer ChatSession::answer() {
   const std::vector<text::TokenId> ids = chat::encode(tokenizer_, rendered);
   const auto length = static_cast<std::int64_t>(ids.size());
   if (ids.empty())
-    throw UserError(ExitCode::usage, {"chat", "the template makes nothing of the messages", {}});
+    throw UserError(ExitCode::usage,
+                    {"chat", "the template renders the messages as an empty text", {}});
   if (length > context_)
-    throw UserError(
-        ExitCode::data,
-        {"chat",
-         fmt::format("the conversation has {} tokens; the context holds {}", length, context_),
-         {"begin another with /reset, or start with a larger --ctx-size"}});
+    throw UserError(ExitCode::data,
+                    {"chat",
+                     fmt::format("the conversation has {} tokens; the context has room for {}",
+                                 length, context_),
+                     {"start again with /reset, or restart with a larger --ctx-size"}});
   Answer out;
   out.conversation_tokens = ids.size();
   out.kept_tokens = state_.keep_prefix(ids);

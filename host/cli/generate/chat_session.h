@@ -1,4 +1,4 @@
-// A chat in progress: the conversation, and the decode state that holds what was read of it.
+// A chat in progress: the conversation, and the decode state of the part that was read.
 #pragma once
 
 #include <functional>
@@ -12,17 +12,17 @@
 
 namespace lamina::cli {
 
-// What an answer took.
+// The cost of an answer.
 struct Answer {
   decode::Generated generated;
-  std::size_t conversation_tokens = 0;  // that the model had before it when it answered
-  std::size_t kept_tokens = 0;          // of those, read in earlier turns
+  std::size_t conversation_tokens = 0;  // tokens that the model had read when it answered
+  std::size_t kept_tokens = 0;          // tokens among them that were read in earlier turns
 };
 
 class ChatSession {
  public:
-  // Everything is borrowed. `emit` gets the text of answers as it comes; an answer ends early once
-  // `should_stop` says so.
+  // All arguments are borrowed. `emit` gets the text of answers as it arrives; an answer ends early
+  // once `should_stop` returns true.
   ChatSession(const chat::Form& form, const text::Tokenizer& tokenizer, decode::Session& state,
               std::int64_t context, std::function<void(std::string_view)> emit,
               std::function<bool()> should_stop)
@@ -36,11 +36,11 @@ class ChatSession {
   chat::Conversation conversation;
   ChatSettings settings;
 
-  // Adds a message of the user and the model's answer to it. Only tokens that are new since the
-  // last answer are read, where the template leaves earlier ones as they were. Errors (the message
-  // is taken back): what the template raises (class usage); no room left in the context (data).
+  // Adds a user message and the model's answer to it. Reads only the tokens that are new since the
+  // last answer, if the template renders earlier ones unchanged. Errors (the message is removed
+  // again): an error raised by the template (class usage); no room left in the context (data).
   Answer say(std::string_view text);
-  // Another answer to the last message. Error (class usage): there is no answer yet.
+  // Gives another answer to the last message. Error (class usage): there is no answer yet.
   Answer regenerate();
 
  private:

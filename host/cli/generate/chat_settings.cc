@@ -15,12 +15,12 @@ constexpr const char* kSet = "/set";
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-// Name and value of each.
+// Name and value of each setting.
 Settings all(const ChatSettings& settings) {
   Settings out = list_generation_options(settings.generate);
   const auto text = [](bool on) { return on ? "on" : "off"; };
   out.emplace_back("thinking", settings.form.thinking ? text(*settings.form.thinking)
-                                                      : "as the template has it");
+                                                      : "the template's default");
   out.emplace_back("stats", text(settings.stats));
   return out;
 }
@@ -45,7 +45,7 @@ void change_setting(ChatSettings& settings, std::string_view text) {
   std::vector<std::string> names;
   for (const auto& [known, now] : all(settings)) names.push_back(known);
   const std::string nearest = nearest_name(name, names);
-  user_error(ExitCode::usage, kSet, "there is no setting '{}'; {}", name,
+  user_error(ExitCode::usage, kSet, "unknown setting '{}'; {}", name,
              nearest.empty() ? "/set lists them" : fmt::format("did you mean '{}'?", nearest));
 }
 

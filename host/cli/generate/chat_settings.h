@@ -1,4 +1,4 @@
-// What can be set in a chat: options of the sampler and of the display.
+// Settings of a chat: options of the sampler and of the display.
 #pragma once
 
 #include <optional>
@@ -14,15 +14,15 @@ namespace lamina::cli {
 
 struct ChatSettings {
   decode::GenerateOptions generate;
-  std::int64_t vocab_size = 0;  // of the model
+  std::int64_t vocab_size = 0;  // the model's
   chat::FormOptions form;
   bool stats = false;
   AnswerStyle style = {};
-  std::optional<chat::ReasoningMarks> marks = {};  // absent: those of the model
+  std::optional<chat::ReasoningMarks> marks = {};  // absent: the model's marks
 };
 
-// "temp 0.5", "thinking off". A UserError (class usage) that lists what there is, for a name or a
-// value that is wrong.
+// `text` is "temp 0.5" or "thinking off". Throws UserError (class usage), which lists the choices,
+// for an unknown name or a wrong value.
 void change_setting(ChatSettings& settings, std::string_view text);
 // One line per setting, with its value.
 std::string list_settings(const ChatSettings& settings);

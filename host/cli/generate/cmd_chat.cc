@@ -16,8 +16,8 @@
 namespace lamina::cli {
 namespace {
 
-// Of models that do not say how long their context is, and of those that allow for more than a
-// person reads: decode state takes memory for all of it.
+// For models that do not state their context length, and for those that allow a very long one:
+// decode state takes memory for all of it.
 constexpr std::int64_t kUsualContext = 4096;
 
 constexpr std::int64_t kChatAnswerTokens = 1024;
@@ -55,7 +55,7 @@ int start_chat(const Arguments& a, const Machine& machine) {
   session.settings.vocab_size = m.model().vocab_size();
   session.settings.generate.num_beams = 1;  // answers are shown as they come
   catch_interrupts();
-  if (interactive) log::info("/help lists the commands; Ctrl-D leaves");
+  if (interactive) log::info("/help lists the commands; Ctrl-D quits");
   run_chat(session, interactive);
   return 0;
 }
@@ -78,17 +78,18 @@ Command chat_command() {
   for (Option& option : generation_options(kChatAnswerTokens, /*with_beams=*/false))
     options.push_back(std::move(option));
   for (Option& option : conversation_options()) options.push_back(std::move(option));
-  return {.name = "chat",
-          .summary = "talks with a model",
-          .details =
-              "Reads messages from the terminal, or one per line from a pipe, and prints the "
-              "model's answers. /help lists what else can be typed. A turn reads only its "
-              "own tokens: the state of earlier ones is kept. Options that are left out are as the "
-              "model's generation_config.json says; -v shows them.",
-          .options = std::move(options),
-          .examples = {"lamina chat -m model --system \"Answer in one sentence.\"",
-                       "printf 'hello\\nand now?\\n' | lamina chat -m model --temp 0 --stats"},
-          .run = start_chat};
+  return {
+      .name = "chat",
+      .summary = "talks with a model",
+      .details =
+          "Reads messages from the terminal, or one per line from a pipe, and prints the "
+          "model's answers. /help lists the commands. A turn reads only its "
+          "own tokens: the state of earlier ones is kept. Options that are not given come from the "
+          "model's generation_config.json; -v shows them.",
+      .options = std::move(options),
+      .examples = {"lamina chat -m model --system \"Answer in one sentence.\"",
+                   "printf 'hello\\nand now?\\n' | lamina chat -m model --temp 0 --stats"},
+      .run = start_chat};
 }
 
 }  // namespace lamina::cli

@@ -23,7 +23,7 @@ namespace {
 
 using decoder::kMaxTokens;
 
-// Far more than anyone reads, and a small part of the output of a vocabulary's size for each token.
+// Far more than a reader needs, and a small share of a vocabulary.
 constexpr std::int64_t kMaxLogprobs = 1000;
 
 constexpr std::int64_t kUsualTokens = 128;
@@ -33,8 +33,7 @@ int run_decode(const Arguments& a, const Machine& machine) {
   check_prompt_options(a);
   check_generation_options(a);
   if (a.has("logprobs") && !a.flag("json"))
-    throw UserError(ExitCode::usage,
-                    {"decode", "--logprobs is part of the output of --json; add --json", {}});
+    throw UserError(ExitCode::usage, {"decode", "--logprobs needs --json; add it", {}});
   const model::Loaded m = load_model(a.text("model"), a.globals, *parse_dtype(a.text("dtype")),
                                      machine, weight_choice(a));
   const text::Tokenizer* tokenizer = m.tokenizer.get();
@@ -51,7 +50,7 @@ int run_decode(const Arguments& a, const Machine& machine) {
       if (a.has(name))
         throw UserError(ExitCode::usage,
                         {fmt::format("--{}", name),
-                         fmt::format("is not there with {} beams", options.num_beams),
+                         fmt::format("cannot be combined with {} beams", options.num_beams),
                          {"add --beams 1"}});
   if (rows) options.embedding_overrides = rows->overrides();
   decode::Session session(m.model(), m.weights.pointers(), session_of, machine.backend);
@@ -93,27 +92,27 @@ int run_decode(const Arguments& a, const Machine& machine) {
 }  // namespace
 
 Command decode_command() {
-  Option placeholder =
-      integer_option("placeholder", 0, {},
-                     "Placeholder token that --embeddings replaces; default: those of config.json.",
-                     0, kMaxTokens);
+  Option placeholder = integer_option(
+      "placeholder", 0, {},
+      "Placeholder token that --embeddings replaces; default: from config.json.", 0, kMaxTokens);
   placeholder.value = "ID";
   Command out{
       .name = "decode",
       .summary = "continues a text with a trained model",
       .details =
-          "The text goes to stdout as it comes, whole characters only; figures go to stderr. "
-          "Options of sampling that are left out are as the model's generation_config.json says; "
+          "Writes the text to stdout as it is generated, whole characters only; statistics to "
+          "stderr. "
+          "Sampling options that are not given come from the model's generation_config.json; "
           "-v shows them.",
       .options =
           {required_model_option(),
            adapter_option(),
            weights_option(),
-           text_option("prompt", 'p', "TEXT", "The text to go on from."),
+           text_option("prompt", 'p', "TEXT", "The text to continue."),
            text_option("file", 'f', "FILE", "Read the prompt from a file; - is stdin."),
-           text_option("ids", 0, "1,2,3", "Token ids in place of a prompt."),
+           text_option("ids", 0, "1,2,3", "Token ids instead of a prompt."),
            text_option("embeddings", 0, "FILE",
-                       "Output of a vision or audio encoder, in place of the embeddings of the "
+                       "Output of a vision or audio encoder, which replaces the embeddings of the "
                        "placeholder tokens of the "
                        "prompt: a safetensors file, see docs/images.md."),
            placeholder,
@@ -128,8 +127,8 @@ Command decode_command() {
                     .doc = "Print times to stderr; on when stderr is a terminal."},
             .negatable = true},
            integer_option("logprobs", 0, {},
-                          "With --json: the log probabilities of each token and of the N "
-                          "likeliest ones.",
+                          "With --json: the log probabilities of each token and the N "
+                          "likeliest tokens.",
                           1, kMaxLogprobs),
            json_option()},
       .examples = {"lamina decode -m runs/quickstart -p \"In the beginning\" -n 200",

@@ -1,4 +1,4 @@
-// lamina embed: the hidden states of a text, as a safetensors file.
+// lamina embed: writes the hidden states of a text to a safetensors file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace lamina::cli {
 namespace {
 
-// "last" is what the head gets, "embed" what enters the first layer, a number what leaves a layer.
+// "last": the input of the head; "embed": the input of the first layer; a number: a layer's output.
 constexpr const char* kLast = "last";
 
 std::vector<std::string> words_of(const std::string& text) {
@@ -29,22 +29,23 @@ std::vector<std::string> words_of(const std::string& text) {
   return out;
 }
 
-// The number of a layer's output in HiddenStates::layers.
+// The index in HiddenStates::layers of a layer's output.
 std::size_t output_of(const std::string& word, std::int64_t num_layers) {
   if (word == "embed") return 0;
   std::int64_t layer = -1;
   auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), layer);
   if (error == std::errc() && end == word.data() + word.size() && layer >= 0 && layer < num_layers)
     return static_cast<std::size_t>(layer + 1);
-  throw UserError(ExitCode::usage,
-                  {"--layers",
-                   fmt::format("got '{}'; numbers from 0 to {}, embed, last or all, with commas "
-                               "between them, would be right",
-                               word, num_layers - 1),
-                   {}});
+  throw UserError(
+      ExitCode::usage,
+      {"--layers",
+       fmt::format("got '{}'; expected numbers from 0 to {}, embed, last or all, separated "
+                   "by commas",
+                   word, num_layers - 1),
+       {}});
 }
 
-// Names of tensors, and the output of layers that each is; none for the last state.
+// Names of tensors and the layer output for each; none for the last state.
 std::map<std::string, std::optional<std::size_t>> wanted_tensors(const std::string& layers,
                                                                  std::int64_t num_layers) {
   std::map<std::string, std::optional<std::size_t>> out;
@@ -106,19 +107,19 @@ Command embed_command() {
   output.key.required = true;
   Option layers = text_option(
       "layers", 0, "LIST",
-      "Which states, with commas between them: last (what the head gets, after the final norm), "
-      "embed (what enters the first layer), the number of a layer (what leaves it), all.");
+      "States, separated by commas: last (the input of the head, after the final norm), "
+      "embed (the input of the first layer), the number of a layer (its output), all.");
   layers.key.preset = Value(kLast);
   return {
       .name = "embed",
       .summary = "writes the hidden states of a text",
       .details =
-          "The file has ids, and f32 tensors of a row per token: last_hidden_state, "
-          "hidden.embed, hidden.0 and so on. Those of layers are before the final norm; a model "
+          "The file has ids, and f32 tensors with a row per token: last_hidden_state, "
+          "hidden.embed, hidden.0 and so on. Layer outputs are before the final norm; a model "
           "with several residual streams has a row per stream.",
       .options = {required_model_option(), output, text_option("prompt", 'p', "TEXT", "The text."),
                   text_option("file", 'f', "FILE", "Read the text from a file; - is stdin."),
-                  text_option("ids", 0, "1,2,3", "Token ids in place of a text."), layers,
+                  text_option("ids", 0, "1,2,3", "Token ids instead of a text."), layers,
                   dtype_option("float32")},
       .examples = {"lamina embed -m model -p \"Who are you?\" -o states.safetensors",
                    "lamina embed -m model --ids 1,2,3 --layers embed,0,last -o states.safetensors"},

@@ -13,7 +13,7 @@ void print_stats(const decode::Generated& g, const Timings& t, const decode::Ses
                  const decode::SamplerOptions& sampler) {
   double decode_seconds = g.total_seconds - g.prompt_seconds;
   std::size_t decoded =
-      g.tokens.empty() ? 0 : g.tokens.size() - 1;  // the first came with the prompt
+      g.tokens.empty() ? 0 : g.tokens.size() - 1;  // the first comes from the prompt
   log::info(
       "loaded in {:.0f} ms; prompt {} tokens in {:.0f} ms ({} tok/s); first token {:.0f} ms "
       "after the start",

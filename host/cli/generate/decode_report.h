@@ -1,4 +1,4 @@
-// The report of `lamina decode` on its output.
+// Reports the result of `lamina decode`.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,15 @@
 namespace lamina::cli {
 
 struct Timings {
-  double start_seconds;  // from the start of the program until the prompt is read
+  double start_seconds;  // from the start of the program until the prompt has been read
   double load_seconds;
   std::size_t prompt_tokens;
 };
 
-// To stderr, for people.
+// Writes a summary for people to stderr.
 void print_stats(const decode::Generated& g, const Timings& t, const decode::Session& session,
                  const decode::SamplerOptions& sampler);
-// `answer`: of a chat; its parts are "reasoning_content", if there is any, and "content".
+// `answer`: of a chat; written as "reasoning_content", if there is any, and "content".
 void print_json(const decode::Generated& g, const Timings& t, const decode::SamplerOptions& sampler,
                 const std::optional<chat::Thought>& answer);
 

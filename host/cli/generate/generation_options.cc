@@ -23,14 +23,14 @@ namespace {
 
 constexpr double kUsualTemperature = 0.8;
 
-// What holds where neither the command line nor the model says anything.
+// Defaults, if neither the command line nor the model has a value.
 GenerateOptions usual_options(std::int64_t max_new_tokens) {
   GenerateOptions out{.max_new_tokens = max_new_tokens};
   out.sampler.temperature = kUsualTemperature;
   return out;
 }
 
-// "15=-2.5"
+// Parses "15=-2.5".
 std::pair<std::int32_t, double> read_bias(const std::string& text, const std::string& where) {
   const char* end = text.data() + text.size();
   std::int32_t id = -1;
@@ -38,16 +38,14 @@ std::pair<std::int32_t, double> read_bias(const std::string& text, const std::st
   const auto [equals, bad_id] = std::from_chars(text.data(), end, id);
   if (bad_id == std::errc() && id >= 0 && equals != end && *equals == '=') {
     const auto [stop, bad] = std::from_chars(equals + 1, end, bias);
-    if (bad == std::errc() && stop == end && bias < HUGE_VAL) return {id, bias};  // no NaN
+    if (bad == std::errc() && stop == end && bias < HUGE_VAL) return {id, bias};  // refuses NaN
   }
   throw UserError(
       ExitCode::usage,
-      {where,
-       fmt::format("got '{}'; a token id and a number would be right, eg 15=-2.5", text),
-       {}});
+      {where, fmt::format("got '{}'; expected a token id and a number, eg 15=-2.5", text), {}});
 }
 
-// The type of an option by that of its place.
+// The option type for the type of a field.
 struct Describe {
   Option& option;
   void operator()(const double* preset) const { number(Type::number, *preset); }
@@ -73,7 +71,7 @@ struct Describe {
   }
 };
 
-// Writes checked values to their place; of a list that may be given several times, all.
+// Writes checked values to a field; all values of a repeatable option.
 struct Assign {
   const std::vector<Value>& values;
   const std::string& where;
@@ -85,7 +83,7 @@ struct Assign {
   }
   void operator()(bool* out) const { *out = std::get<bool>(values.back().data); }
   void operator()(decode::EarlyStopping* out) const {
-    *out = decode::parse_early_stopping(texts().back()).value_or(*out);  // one of the choices
+    *out = decode::parse_early_stopping(texts().back()).value_or(*out);  // checked to be a choice
   }
   void operator()(decode::Ids* out) const {
     out->clear();
@@ -114,7 +112,7 @@ struct Assign {
   }
 };
 
-// Throws UserError for a token id that the model does not have: it would have no effect.
+// Throws UserError for a token id outside the vocabulary: it would have no effect.
 struct CheckVocabulary {
   std::int64_t vocab_size;
   const std::string& where;
@@ -151,7 +149,7 @@ Option option_of(const GenerationKey& key, GenerateOptions& presets) {
   return out;
 }
 
-// What differs from doing nothing, and who said so.
+// Logs the options that change something, with their sources.
 void show(const Arguments& a, const GenerateOptions& options,
           const decode::GenerationConfig& config, std::string_view source) {
   std::vector<std::string> lines;
@@ -167,25 +165,25 @@ void show(const Arguments& a, const GenerateOptions& options,
   }
   log::debug("generates with {}", fmt::join(lines, ", "));
   if (!config.unused.empty())
-    log::debug("generation_config.json also has {}, of which nothing is used",
+    log::debug("generation_config.json also has {}, which lamina does not use",
                fmt::join(config.unused, ", "));
 }
 
-// Applies the sampling defaults of a GGUF file. --temp replaces sampling methods that lamina does
-// not have; without it they are an error.
+// Applies the sampling defaults of a GGUF file. Sampling methods that lamina does not have are
+// replaced by --temp; without --temp they are an error.
 decode::GenerationConfig read_gguf_sampling(const Arguments& a, const std::string& path,
                                             GenerateOptions& options) {
   decode::GgufSampling out = decode::apply_gguf_sampling(io::GgufModel(path).first(), options);
   if (!out.missing.empty() && !a.has("temp"))
     throw UserError(ExitCode::checkpoint,
                     {path,
-                     fmt::format("asks for a way to sample that lamina does not have: {}",
+                     fmt::format("requires a sampling method that lamina does not have: {}",
                                  fmt::join(out.missing, ", ")),
                      {"--temp X samples without it; --temp 0 takes the likeliest tokens"}});
   return std::move(out.config);
 }
 
-// Those of the command line, which have been checked.
+// Values from the command line, which have been checked.
 std::vector<Value> given_values(const Arguments& a, const Option& option) {
   const std::string& name = option.key.name;
   if (option.key.type == Type::number) return {a.number(name)};
@@ -203,8 +201,8 @@ void assign_given(const Arguments& a, GenerateOptions& options) {
   }
 }
 
-// One option's values as one line has them: several with spaces between them where the option may
-// come several times, but a text as it is.
+// The values of one option on one line: separated by spaces if the option is repeatable, but a text
+// is one value.
 std::vector<Value> read_values(const GenerationKey& key, const Option& option,
                                const std::string& text, const std::string& where,
                                GenerateOptions& options) {
@@ -245,7 +243,7 @@ void check_generation_options(const Arguments& a) {
 GenerateOptions read_generation_options(const Arguments& a, const model::Loaded& m) {
   GenerateOptions out = usual_options(a.integer("max-new-tokens"));
   decode::GenerationConfig config;
-  // Also of a checkpoint of training that began at a published model.
+  // Also right for a checkpoint of training that started from a published model.
   std::string_view source = "generation_config.json";
   if (const auto file = io::read_generation_config(m.opened.directory)) {
     config = decode::apply_generation_config(file->root(), out);
@@ -261,8 +259,8 @@ GenerateOptions read_generation_options(const Arguments& a, const model::Loaded&
   out.end_tokens = m.end_tokens();
   if (out.num_beams > 1 && a.has("temp") && out.sampler.temperature > 0)
     throw UserError(ExitCode::usage, {"--temp",
-                                      "beam search draws nothing, so no temperature has an effect",
-                                      {"leave it out, or search with --beams 1"}});
+                                      "has no effect on beam search, which does not sample",
+                                      {"remove it, or use --beams 1"}});
   show(a, out, config, source);
   return out;
 }
@@ -278,9 +276,10 @@ decode::SessionOptions session_options(const Arguments& a, const decoder::Model&
   if (static_cast<std::int64_t>(prompt) > context)
     throw UserError(ExitCode::usage,
                     {"prompt",
-                     fmt::format("has {} tokens; the context holds {}", prompt, context),
+                     fmt::format("has {} tokens; the context has room for {}", prompt, context),
                      {"shorten it, or raise --ctx-size"}});
-  // Rotations that depend on the length need a prompt in one piece, and so may images.
+  // Rotary positions that depend on the length need the whole prompt in one call, and images may,
+  // too.
   const std::int64_t longest = std::max<std::int64_t>(512, rows ? rows->longest_image() : 0);
   return {.batch = options.num_beams,
           .capacity = context,

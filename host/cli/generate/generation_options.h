@@ -1,5 +1,4 @@
-// The options that say how a text is generated: one list for `lamina decode`, `lamina chat` and
-// /set in a chat.
+// Options of text generation: one list for `lamina decode`, `lamina chat` and /set in a chat.
 #pragma once
 
 #include <cstdint>
@@ -15,31 +14,30 @@
 
 namespace lamina::cli {
 
-// -n, --stop, --temp, --top-k ...: the last ones in the order in which they act.
+// -n, --stop, --temp, --top-k ...: the samplers in the order in which they act.
 std::vector<Option> generation_options(std::int64_t max_new_tokens, bool with_beams);
 
-// Throws what read_generation_options() would for the command line alone: mistakes are said before
-// a model is loaded.
+// Throws the errors of read_generation_options() that depend on the command line only, before a
+// model is loaded.
 void check_generation_options(const Arguments& a);
-// Their values: of the command line, else of the model's generation_config.json, else the usual
-// ones. --verbose shows what comes from where. Throws UserError (exit 2) for texts that are no ids.
+// Values from the command line, else from the model's generation_config.json, else defaults.
+// --verbose shows the source of each. Throws UserError (exit 2) for texts that are not ids.
 decode::GenerateOptions read_generation_options(const Arguments& a, const model::Loaded& m);
 
-// What the state of a continuation holds, and how many tokens a call reads at once. Throws
+// The capacity of the decode state for a continuation, and the number of tokens per call. Throws
 // UserError (exit 2) for a prompt that does not fit. `rows` may be null.
 decode::SessionOptions session_options(const Arguments& a, const decoder::Model& model,
                                        std::size_t prompt, const decode::GenerateOptions& options,
                                        const decode::PromptRows* rows);
 
-// Changes the value of one option of a chat, by its name. False: it is none of these. Throws
-// UserError (exit 2) for a value that it cannot have, eg: an id outside of the vocabulary; `where`
-// is what was typed.
+// Changes one option of a chat by name. Returns false for an unknown name. Throws UserError (exit
+// 2) for a wrong value, eg an id outside the vocabulary; `where` is the user's input.
 bool set_generation_option(std::string_view name, const std::string& value,
                            const std::string& where, std::int64_t vocab_size,
                            decode::GenerateOptions& options);
-// "on" or "off", as /set takes it for flags; errors likewise.
+// Parses "on" or "off" for flags of /set; same errors.
 bool read_switch(std::string_view name, std::string_view text, const std::string& where);
-// Name and value of each that a chat has: all but those of beam search.
+// Name and value of each option of a chat: all except beam search.
 std::vector<std::pair<std::string, std::string>> list_generation_options(
     const decode::GenerateOptions& options);
 

@@ -13,17 +13,17 @@
 namespace lamina::cli {
 namespace {
 
-// Far more than any context holds; what is read by mistake should not fill the memory.
+// Far more than any context; a file read by mistake should not fill the memory.
 constexpr std::size_t kMaxPromptBytes = std::size_t{64} << 20;
 
 // The text of -p, of the file of -f, or of stdin (-f -, or a pipe). One line feed at the end of a
-// file is not part of it, as with llama.cpp's -f: editors and `echo` write it.
+// file is removed, as with llama.cpp's -f: editors and `echo` write it.
 std::string prompt_text(const Arguments& a) {
   if (a.has("prompt")) return a.text("prompt");
   const std::string path = a.has("file") ? a.text("file") : "-";
   if (path == "-" && !a.has("file") && describe_terminal(0).is_terminal)
     throw UserError(ExitCode::usage,
-                    {"prompt", "no prompt was given; use -p TEXT, -f FILE or --ids 1,2,3", {}});
+                    {"prompt", "is missing; use -p TEXT, -f FILE or --ids 1,2,3", {}});
   std::string text = path == "-" ? read_stdin(ExitCode::data, kMaxPromptBytes)
                                  : read_file(path, ExitCode::data, kMaxPromptBytes);
   require_utf8(text, path == "-" ? "stdin" : path);
@@ -38,9 +38,10 @@ void check_ids(const std::vector<std::int32_t>& ids, std::int64_t vocab, bool ty
       throw UserError(
           ExitCode::data,
           {"prompt",
-           fmt::format("the tokenizer makes id {} of the prompt; the model's vocabulary has {}", id,
-                       vocab),
-           {"the tokenizer is of another model: copy the files of this one into its directory"}});
+           fmt::format("the tokenizer encodes the prompt with id {}; the model's vocabulary has {}",
+                       id, vocab),
+           {"the tokenizer belongs to another model: copy this model's tokenizer files into the "
+            "directory"}});
     throw UserError(
         ExitCode::data,
         {"--ids",
@@ -79,11 +80,12 @@ std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& 
     std::int32_t id = 0;
     auto [stop, error] = std::from_chars(at, end, id);
     if (error != std::errc() || id < 0 || (stop != end && *stop != ','))
-      throw UserError(ExitCode::usage, {name,
-                                        fmt::format("got '{}'; numbers with commas between them, "
-                                                    "eg 1,2,3, would be right",
-                                                    text),
-                                        {}});
+      throw UserError(ExitCode::usage,
+                      {name,
+                       fmt::format("got '{}'; expected numbers separated by commas, "
+                                   "eg 1,2,3",
+                                   text),
+                       {}});
     out.push_back(id);
     if (stop == end) return out;
     at = stop;
@@ -97,11 +99,10 @@ void check_prompt_options(const Arguments& a) {
        {std::pair{"prompt", "-p"}, {"file", "-f"}, {"ids", "--ids"}, {"messages", "--messages"}})
     if (a.has(name)) sources.emplace_back(shown);
   if (sources.size() > 1)
-    throw UserError(ExitCode::usage,
-                    {"prompt",
-                     fmt::format("{} are given; each sets the prompt, and there can be only one",
-                                 fmt::join(sources, " and ")),
-                     {"keep one of them"}});
+    throw UserError(ExitCode::usage, {"prompt",
+                                      fmt::format("{} cannot be combined: each sets the prompt",
+                                                  fmt::join(sources, " and ")),
+                                      {"keep one of them"}});
 }
 
 Prompt read_prompt(const Arguments& a, const std::string& directory,
@@ -131,11 +132,10 @@ std::optional<decode::PromptRows> prompt_rows(const Arguments& a, const model::O
                                               std::span<const std::int32_t> prompt) {
   if (!a.has("embeddings")) {
     if (a.has("placeholder"))
-      throw UserError(ExitCode::usage,
-                      {"--placeholder",
-                       "names the placeholder token of --embeddings; no embeddings "
-                       "are given",
-                       {"give --embeddings FILE, too"}});
+      throw UserError(ExitCode::usage, {"--placeholder",
+                                        "names the placeholder token of --embeddings, which is "
+                                        "missing",
+                                        {"add --embeddings FILE"}});
     return {};
   }
   std::vector<std::int64_t> ids;

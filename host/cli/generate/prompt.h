@@ -1,4 +1,4 @@
-// The prompt of `lamina decode`, from its options.
+// Reads the prompt of `lamina decode` from its options.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace lamina::cli {
 
-// Throws UserError (exit 2) for more than one prompt, and for what would be left unused.
+// Throws UserError (exit 2) for more than one prompt, and for options that would have no effect.
 void check_prompt_options(const Arguments& a);
 
 struct Prompt {
@@ -28,18 +28,19 @@ struct Prompt {
 Prompt read_prompt(const Arguments& a, const std::string& directory,
                    const text::Tokenizer* tokenizer, const decoder::Model& model);
 
-// Throws UserError (exit 4) where there is none; `instead` says what would do without.
+// Throws UserError (exit 4) if `tokenizer` is null; `instead` says how to do without one.
 const text::Tokenizer& tokenizer_of_texts(const std::string& directory,
                                           const text::Tokenizer* tokenizer,
                                           std::string_view instead);
 
-// Throws UserError (exit 5, at `place`) where a text that came from outside is not UTF-8.
+// Throws UserError (exit 5, at `place`) if the text is not UTF-8.
 void require_utf8(std::string_view text, const std::string& place);
 
-// Ids with commas between them, of the option `name`; UserError (exit 2) for anything else.
+// Parses ids separated by commas, the value of the option `name`. UserError (exit 2) for other
+// text.
 std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& name = "--ids");
 
-// The rows of --embeddings, and where they stand in the prompt.
+// The rows of --embeddings and their positions in the prompt.
 std::optional<decode::PromptRows> prompt_rows(const Arguments& a, const model::OpenedModel& opened,
                                               std::span<const std::int32_t> prompt);
 

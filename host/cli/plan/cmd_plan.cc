@@ -1,4 +1,4 @@
-// lamina plan: what a model costs, from its description alone: parameters, memory, arithmetic.
+// lamina plan: the cost of a model from its description: parameters, memory, arithmetic.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct Subject {
   inspect::PlanOptions options;
 };
 
-// The model and, of a run file, what the run computes with.
+// The model, and the settings of a run file for computing with it.
 Subject find_planned(const Arguments& a) {
   const std::string& path = a.positionals[0];
   if (!config::is_run_file(path)) {
@@ -65,18 +65,20 @@ Command plan_command() {
       .name = "plan",
       .summary = "shows what a model costs: parameters, memory, arithmetic",
       .details =
-          "Prints parameters (all, and those that one token uses), a picture of the stack, bytes "
+          "Prints parameters (all, and active per token), a picture of the stack, bytes "
           "of weights and decode state, operations per token, and the activations that each "
-          "rematerialisation policy of training needs, as the memory planner lays them out. Reads "
-          "a description only: no weights, no data.",
+          "rematerialisation policy of training needs, as planned in memory. Reads "
+          "only the description: no weights, no data.",
       .options = {dtype_option({}, "Type to compute in. Default: the run file's, or bfloat16."),
-                  integer_option("batch", 'b', {},
-                                 "Rows at once. Default: the run file's microbatch, or 1.", 1,
-                                 decoder::kMaxTokens),
-                  integer_option("context", 'c', {},
-                                 "Tokens per row, and of the decode state. Default: the run file's "
-                                 "sequence length, or 4096 within the model's positions.",
-                                 1, decoder::kMaxTokens),
+                  integer_option(
+                      "batch", 'b', {},
+                      "Rows computed together. Default: the run file's microbatch, or 1.", 1,
+                      decoder::kMaxTokens),
+                  integer_option(
+                      "context", 'c', {},
+                      "Tokens per row, and capacity of the decode state. Default: the run file's "
+                      "sequence length, or 4096 within the model's positions.",
+                      1, decoder::kMaxTokens),
                   set_option(), json_option()},
       .positionals = {{.name = "RUN.toml|MODEL",
                        .doc = "A run file, a model file or a directory with a model."}},

@@ -37,7 +37,8 @@ std::string memory_text(const DryRun& found, DType compute) {
                            bytes(found.memory_bytes()), bytes(found.available_bytes));
 }
 
-// "data    3 files, 12.4 MiB: about 3.10M tokens, read 1.3 times; 5.92 MiB in build/tokens, mapped"
+// Returns eg "data    3 files, 12.4 MiB: about 3.10M tokens, read 1.3 times; 5.92 MiB in
+// build/tokens, mapped".
 std::string data_text(const data::DataEstimate& data, const config::RunConfig& run) {
   std::string out =
       fmt::format("data    {} file{}, {}: {} tokens", data.num_files,
@@ -56,7 +57,7 @@ std::string data_text(const data::DataEstimate& data, const config::RunConfig& r
   return out + "\n";
 }
 
-// Of the file system on which `path` will be; nothing where it does not say.
+// Free bytes of the file system that will contain `path`; nothing if unknown.
 std::optional<std::uint64_t> free_bytes(fs::path path) {
   std::error_code ec;
   path = fs::absolute(path, ec);

@@ -1,4 +1,4 @@
-// What lamina train --dry-run says.
+// The output of lamina train --dry-run.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace lamina::cli {
 
-// What a run will take, and what there is for it.
+// The needs of a run, and the resources available for it.
 struct DryRun {
   inspect::TrainPlan plan;
   data::DataEstimate data;
-  std::uint64_t program_bytes = 0;  // this process as it is: what a run has beside its tensors
+  std::uint64_t program_bytes = 0;  // this process now: what a run needs besides its tensors
   std::uint64_t available_bytes = 0;
 
   std::uint64_t memory_bytes() const {
@@ -23,7 +23,7 @@ struct DryRun {
   }
 };
 
-// As text with bars, and as one JSON object; all in bytes there.
+// As text with bars, and as one JSON object with all sizes in bytes.
 std::string dry_run_text(const DryRun& found, const decoder::Model& model,
                          const config::RunConfig& run);
 std::string dry_run_json(const DryRun& found);

@@ -1,4 +1,4 @@
-// The memory of a training run by what it holds, for tables and JSON.
+// The memory of a training run by purpose, for tables and JSON.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@
 
 namespace lamina::cli {
 
-// Names and bytes, those of nothing left out. `compute`: the type that products read.
+// Names and bytes of the parts that are not empty. `compute`: the type that products read.
 std::vector<std::pair<std::string, std::size_t>> memory_rows(const inspect::TrainMemory& memory,
                                                              DType compute);
-// All of them, by their names in JSON.
+// All parts, by their names in JSON.
 std::vector<std::pair<const char*, std::size_t>> memory_fields(const inspect::TrainMemory& memory);
 
 }  // namespace lamina::cli

@@ -20,7 +20,7 @@ constexpr int kBarColumns = 24;
 std::string bytes(double n) { return bytes_text(n); }
 std::string bytes(std::int64_t n) { return bytes_text(static_cast<double>(n)); }
 
-// Cells in columns; the first `left` ones are aligned left, the others right.
+// Formats cells in columns; the first `left` columns are aligned left, the others right.
 class TextTable {
  public:
   explicit TextTable(std::size_t left) : left_(left) {}
@@ -157,7 +157,7 @@ std::string train_text(const inspect::ModelPlan& plan) {
     saved += fmt::format("  lookup-only tables need only the rows of a step's tokens: {} less\n",
                          bytes(static_cast<double>(plan.train.whole_gradients - b.gradients)));
   return fmt::format(
-      "memory of a training run beside activations, {} of {} x {} tokens per step\n{}{}",
+      "memory of a training run besides activations, {} of {} x {} tokens per step\n{}{}",
       o.microbatches == 1 ? "a microbatch" : fmt::format("{} microbatches", o.microbatches),
       o.batch, o.tokens, table.text(), saved);
 }
@@ -165,7 +165,7 @@ std::string train_text(const inspect::ModelPlan& plan) {
 std::string remat_text(const inspect::ModelPlan& plan) {
   const inspect::PlanOptions& o = plan.options;
   TextTable table(1);
-  table.row({"train.remat", "arena", "kept for backward", "computed again", ""});
+  table.row({"train.remat", "arena", "kept for backward", "recomputed", ""});
   for (const inspect::RematCost& r : plan.remat) {
     std::string repeated =
         r.recomputed_flops_per_token == 0

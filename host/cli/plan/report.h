@@ -7,7 +7,7 @@
 
 namespace lamina::cli {
 
-// Tables, and a picture of the stack with bars of each part's share of the parameters.
+// Tables, and a picture of the stack with bars for each part's share of the parameters.
 std::string plan_text(const std::string& model, const inspect::ModelPlan& plan);
 
 // One JSON object; numbers are exact, sizes in bytes.

@@ -1,4 +1,4 @@
-// lamina plugin check: does a plugin keep to the contract?
+// lamina plugin check: checks that a plugin keeps to the contract.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -100,22 +100,22 @@ Option repeated(Option option) {
 
 Command plugin_check_command() {
   return {.name = "plugin check",
-          .summary = "checks whether a plugin keeps to the contract",
+          .summary = "checks that a plugin keeps to the contract",
           .details =
-              "Runs the checks of the conformance kit, each in a process of its own, on small "
-              "models of every family: those in NAME.check beside NAME.lamina.so, else some "
-              "that are derived from the keys. Each line names a check; docs/plugin_check.md "
+              "Runs the checks of the conformance kit, each in a separate process, on small "
+              "models of every family: the models in NAME.check beside NAME.lamina.so, else models "
+              "derived from the keys. Each line names a check; docs/plugin_check.md "
               "explains them, and docs/plugin_requirements.md the rules in brackets. Exit "
-              "code 0 where the plugin conforms; 8 where a check failed.",
+              "code 0 if the plugin conforms; 8 if a check failed.",
           .options = {choice_option("level", "LEVEL", {"quick", "full", "pedantic"}, "quick",
-                                    "How much is checked: seconds, minutes, or everything."),
+                                    "Depth of the checks: seconds, minutes, or everything."),
                       repeated(text_option("only", 0, "ID", "Only this check, of any level.")),
                       {.key = {.name = "here",
                                .type = Type::boolean,
                                .doc = "Run the checks in this process, for a debugger."}},
                       text_option("family", 0, "NAME", "Only this family of the plugin."),
                       repeated(text_option("model", 0, "FILE",
-                                           "A small model, beside those of the plugin.")),
+                                           "A small model to check in addition to the plugin's.")),
                       repeated(text_option("golden", 0, "DIR", "A golden case to compare with.")),
                       integer_option("seed", 0, 1, "Seed of the weights.", 0),
                       json_option()},

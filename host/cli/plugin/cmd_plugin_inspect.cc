@@ -1,4 +1,4 @@
-// lamina plugin inspect: what a plugin says of itself.
+// lamina plugin inspect: shows a plugin's identity and contents.
 #include <fmt/format.h>
 
 #include "cli/plugin/plugin_json.h"
@@ -21,7 +21,7 @@ std::string default_text(const registry::ModelKey& key) {
   return key.key.required ? "required" : config::preset_text(key.key);
 }
 
-// The plugin's own ops; "" where it has none.
+// The plugin's custom ops; "" if it has none.
 std::string ops_text(const registry::CustomOps& ops) {
   Rows rows;
   for (const auto& op : ops) {
@@ -30,7 +30,7 @@ std::string ops_text(const registry::CustomOps& ops) {
                                   text_of(op->source.outputs)),
                       fmt::format("{} [kernels: {}]", op->op.doc, registry::joined(kernels)));
   }
-  return rows.empty() ? "" : "\nops of its own\n" + two_columns(rows);
+  return rows.empty() ? "" : "\ncustom ops\n" + two_columns(rows);
 }
 
 std::string file_text(const PluginFile& plugin) {
@@ -70,7 +70,7 @@ std::string family_text(const Family& family) {
   }
   out += two_columns(keys);
   if (!of_host.empty())
-    out += fmt::format("  and of every family, see `lamina config explain`:\n    {}\n",
+    out += fmt::format("    and the keys of every family, see `lamina config explain`:\n    {}\n",
                        wrap(registry::joined(of_host), 4));
   return out;
 }
@@ -95,8 +95,8 @@ Command plugin_inspect_command() {
   return {.name = "plugin inspect",
           .summary = "shows a plugin's file, its families, their blocks and keys",
           .details =
-              "The plugin is loaded for this, after its file has been checked. `lamina "
-              "plugin list` runs nothing.",
+              "Loads the plugin, after a check of its file. `lamina "
+              "plugin list` runs no code of plugins.",
           .options = {json_option()},
           .positionals = {{.name = "FILE|NAME", .doc = "A .lamina.so, or the name of a family."}},
           .examples = {"lamina plugin inspect my_family",

@@ -1,4 +1,4 @@
-// lamina plugin list: which families there are.
+// lamina plugin list: lists the available families.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -93,9 +93,9 @@ int list(const Arguments& arguments, const Machine&) {
 
 Command plugin_list_command() {
   return {.name = "plugin list",
-          .summary = "lists the model families that there are, and the files they are in",
+          .summary = "lists the model families and their plugin files",
           .details =
-              "Reads the files without running them. Files that cannot be used are listed "
+              "Reads the files without running their code. Unusable files are listed "
               "with the reason.",
           .options = {json_option()},
           .examples = {"lamina plugin list", "lamina plugin list --json"},

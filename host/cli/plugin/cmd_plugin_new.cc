@@ -1,4 +1,4 @@
-// lamina plugin new: a copy of the template under a name of the user's.
+// lamina plugin new: copies the template under a name chosen by the user.
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -15,8 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Keywords of C++20, alternative tokens and names with a meaning in some place; then names that
-// headers, compilers or lamina have for something else.
+// Keywords of C++20, alternative tokens and contextual keywords; then names that headers, compilers
+// or lamina use.
 constexpr std::string_view kTaken =
     " alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t "
     "char32_t char8_t class co_await co_return co_yield compl concept const const_cast "
@@ -29,7 +29,7 @@ constexpr std::string_view kTaken =
     "wchar_t while xor xor_eq "
     "assert errno lamina linux main nullptr_t sdk std stderr stdin stdout unix ";
 
-// Whether a namespace of that name may clash: with a word of C++, with a type of the C library
+// True if a namespace with that name may clash with a C++ keyword, with a type of the C library
 // (they end in _t), or with one of its functions, such as exp or index.
 bool is_taken(const std::string& name) {
   return kTaken.find(" " + name + " ") != kTaken.npos || name.ends_with("_t") ||
@@ -48,10 +48,11 @@ void check_name(const std::string& name) {
   });
   if (name.empty() || !plain || !(name[0] >= 'a' && name[0] <= 'z') || name.size() > 64)
     fail(
-        "is not a name for a plugin; it must be lower-case letters, digits and '_', at most 64, "
+        "is not a valid plugin name; it must be lower-case letters, digits and '_', at most 64, "
         "beginning with a letter");
   if (name.find("__") != name.npos) fail("has two underscores in a row; C++ reserves such names");
-  if (is_taken(name)) fail("is a name of C++, its library or lamina; it becomes a namespace");
+  if (is_taken(name))
+    fail("is a reserved name in C++, its library or lamina, and cannot be a namespace");
 }
 
 int make(const Arguments& arguments, const Machine&) {
@@ -61,12 +62,12 @@ int make(const Arguments& arguments, const Machine&) {
   std::error_code error;
   if (fs::exists(fs::symlink_status(to, error)))
     throw UserError(ExitCode::usage, {to.string(),
-                                      "exists already; nothing is overwritten",
+                                      "exists already and is not overwritten",
                                       {"choose another name, or another folder with --dir"}});
   if (!fs::create_directories(to, error))
     throw UserError(ExitCode::usage,
                     {to.string(),
-                     fmt::format("cannot be made: {}", system_error_text(error.value())),
+                     fmt::format("cannot be created: {}", system_error_text(error.value())),
                      {"choose another folder with --dir"}});
   try {
     copy_plugin_sources(arguments.has("from") ? arguments.text("from") : "", to, name);
@@ -76,7 +77,7 @@ int make(const Arguments& arguments, const Machine&) {
   }
   print(
       fmt::format("{0}\n"
-                  "  model.cc holds the equations. To build, check and look at it:\n"
+                  "  model.cc has the equations. To build, check and look at it:\n"
                   "    cmake -S {0} -B {0}/build -DCMAKE_PREFIX_PATH=<where lamina is installed>\n"
                   "    cmake --build {0}/build && ctest --test-dir {0}/build\n"
                   "    lamina plugin inspect {0}/build/lib/lamina/plugins/{1}.lamina.so\n",
@@ -90,15 +91,15 @@ Command plugin_new_command() {
   return {.name = "plugin new",
           .summary = "starts a plugin from the template",
           .details =
-              "Makes the folder DIR/NAME with a complete decoder that builds as it is, a small "
-              "model, and a test that `lamina plugin check` passes it.",
+              "Creates the folder DIR/NAME with a complete decoder that builds unchanged, a small "
+              "model, and a test with `lamina plugin check`.",
           .options = {{.key = {.name = "dir",
                                .type = Type::string,
                                .preset = Value("."),
-                               .doc = "The folder to make it in."},
+                               .doc = "The parent folder."},
                        .value = "DIR"},
                       text_option("from", 0, "PLUGIN",
-                                  "Start from the sources of a plugin of lamina instead.")},
+                                  "Start from the sources of one of lamina's plugins instead.")},
           .positionals = {{.name = "NAME", .doc = "The family's name, eg: my_family."}},
           .examples = {"lamina plugin new my_family", "lamina plugin new my_family --dir models"},
           .run = make};

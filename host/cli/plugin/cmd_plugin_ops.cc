@@ -1,4 +1,4 @@
-// lamina plugin ops: what blocks of a plugin may be made of.
+// lamina plugin ops: lists the ops for blocks of a plugin.
 #include <fmt/format.h>
 
 #include "cli/shell/commands.h"
@@ -22,7 +22,7 @@ int run_ops(const Arguments& arguments, const Machine&) {
 
 Command plugin_ops_command() {
   return {.name = "plugin ops",
-          .summary = "lists the ops that blocks of a plugin are made of",
+          .summary = "lists the ops that plugins build blocks from",
           .details = "One line per op; docs/ops.md has their attributes, gradients and states.",
           .options =
               {{.key = {.name = "markdown", .type = Type::boolean, .doc = "Print docs/ops.md."}}},

@@ -1,4 +1,4 @@
-// What `lamina plugin inspect --json` prints.
+// JSON output of `lamina plugin inspect`.
 #pragma once
 
 #include <string>

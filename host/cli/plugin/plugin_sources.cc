@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kTemplateName = "my_family";
 
-// "my_family" as "MyFamily".
+// Converts "my_family" to "MyFamily".
 std::string class_name(const std::string& name) {
   std::string out;
   bool upper = true;
@@ -54,7 +54,7 @@ fs::path sources_of(const std::string& plugin) {
   std::ranges::sort(names);
   if (std::ranges::find(names, plugin) == names.end())
     throw UserError(ExitCode::usage, {"--from",
-                                      fmt::format("'{}' is not a plugin of lamina", plugin),
+                                      fmt::format("lamina has no plugin '{}'", plugin),
                                       {fmt::format("there are: {}", fmt::join(names, ", "))}});
   return all / plugin;
 }
@@ -69,7 +69,7 @@ void write_file(const fs::path& file, const std::string& text) {
         {file.string(), "cannot be written", {"check the disk and the folder's permissions"}});
 }
 
-// Copies the files below `from`, their names and texts as `change` makes them.
+// Copies the files below `from`; `change` rewrites names and texts.
 template <typename Change>
 void copy_files(const fs::path& from, const fs::path& to, Change&& change) {
   for (const auto& item : fs::recursive_directory_iterator(from)) {
@@ -94,7 +94,7 @@ void copy_template(const fs::path& to, const std::string& name) {
   });
 }
 
-// Families of the copy have names of their own, so that both plugins can be there.
+// Renames the families of the copy, so that both plugins can be loaded.
 void rename_family(const std::string& plugin, const std::string& name, std::string& text) {
   static const std::regex aliases("\\s*\\.aliases = \\{[^}]*\\},");
   text = std::regex_replace(text, aliases, "");

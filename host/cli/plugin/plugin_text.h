@@ -1,4 +1,4 @@
-// What the commands about plugins share: identity and names as text and JSON.
+// Text shared by the commands about plugins: identity and names as text and JSON.
 #pragma once
 
 #include <string>

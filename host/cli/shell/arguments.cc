@@ -76,7 +76,8 @@ Value checked_value(const Option& option, const std::string& text) {
 }
 
 void describe(po::options_description& out, const Option& option) {
-  // Values are taken as text and checked later; composing lets us word the error about two.
+  // Values are read as text and checked later; composing lets the code word the error about
+  // duplicates.
   auto add = [&](const std::string& name, bool with_value) {
     if (with_value)
       out.add_options()(name.c_str(), po::value<std::vector<std::string>>()->composing(), "");
@@ -107,7 +108,7 @@ void refuse_option(const std::vector<Option>& options, const std::string& word) 
       {nearest.empty() ? "-h lists the options" : fmt::format("did you mean '{}'?", nearest)});
 }
 
-// Builds Arguments: the only code that writes their private parts.
+// Builds Arguments; only this class writes their private members.
 class CommandLine {
  public:
   explicit CommandLine(const Command& command) : command_(command), options_(command.options) {
@@ -130,10 +131,10 @@ class CommandLine {
   }
 
  private:
-  static constexpr const char* kPositional = " argument";  // no user can type this name
+  static constexpr const char* kPositional = " argument";  // cannot be typed as an option
 
-  // Spells option names with dashes. Refuses an option in the place of a value, which the library
-  // would take for the value; --stop=--loud says that it is one.
+  // Normalises dashes in option names. Refuses an option in the place of a value, which the library
+  // would take as the value; --stop=--loud gives such a value.
   void prepare(std::vector<std::string>& words) const {
     const Option* waiting = nullptr;
     for (std::string& word : words) {

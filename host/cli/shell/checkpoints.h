@@ -1,4 +1,4 @@
-// What the commands about checkpoints share: which there are, and walking through their tensors.
+// Code shared by the commands about checkpoints: finding them and visiting their tensors.
 #pragma once
 
 #include <filesystem>
@@ -12,22 +12,22 @@
 
 namespace lamina::cli {
 
-// The checkpoints of a run directory, whole or not, oldest first; else the directory itself.
+// The checkpoints of a run directory, complete or not, oldest first; else the directory itself.
 std::vector<std::string> checkpoints_of(const std::string& path);
 
-// Training removes old checkpoints while we read: what is gone is not damaged.
+// True if training has removed the checkpoint while it was read; such a checkpoint is not damaged.
 bool is_gone(const std::string& path);
 inline constexpr int kMaxAttempts = 10;
 
-// A checkpoint of ours that has lost its manifest, or never had one.
+// True for a checkpoint of ours that has no manifest.
 bool lacks_manifest(const std::string& path);
 
-// --to DIR, the directory that a command makes; --dtype TYPE of the tensors in it.
+// --to DIR, the directory that a command writes; --dtype TYPE, the type of its tensors.
 Option to_option();
 Option stored_type_option(std::string doc);
 std::optional<DType> stored_type(const Arguments& a);
 
-// Every tensor of every set of safetensors files in the directory.
+// Visits every tensor of every set of safetensors files in the directory.
 template <typename Fn>
 void for_each_tensor(const std::string& path, Fn fn) {
   for (const char* stem : {"model", "optimizer"}) {

@@ -1,4 +1,4 @@
-// lamina completion bash: a completion script from the same declarations as the parser.
+// lamina completion bash: prints a completion script generated from the parser's declarations.
 #include <fmt/format.h>
 
 #include "cli/shell/commands.h"
@@ -20,7 +20,7 @@ std::string option_words(const Command* command) {
   return out;
 }
 
-// The first words of all commands, or the second ones of a group, separated by spaces.
+// The first words of all commands, or the second words of a group, separated by spaces.
 std::string command_words(const std::string& prefix) {
   std::string out, last;
   for (const Command& command : all_commands()) {
@@ -45,7 +45,7 @@ std::string bash_script() {
       groups += fmt::format("    {}) words=\"{}\" ;;\n", group, command_words(group + " "));
     last_group = group;
   }
-  // Patterns of `case` that are quoted match literally, so the star must stand outside.
+  // Quoted patterns of `case` match literally, so the star must be outside the quotes.
   for (auto at = cases.find(" *\")"); at != cases.npos; at = cases.find(" *\")", at))
     cases.replace(at, 4, " \"*)");
   return fmt::format(R"(# bash completion for lamina; install: lamina completion bash >

@@ -1,4 +1,4 @@
-// lamina config show | explain: what a run file comes to, and what its keys mean.
+// lamina config show | explain: the final values of a run file, and the meaning of its keys.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ std::string overview(const config::Schema& schema) {
       rows.emplace_back(fmt::format("{} = {}", key.name, config::preset_text(key)), key.doc);
     out += two_columns(rows) + "\n";
   }
-  return out + "`lamina config explain KEY` says more about one.\n";
+  return out + "`lamina config explain KEY` describes one key.\n";
 }
 
 std::string as_json(const config::Schema& schema) {
@@ -110,13 +110,13 @@ Command config_show_command() {
 
 Command config_explain_command() {
   return {.name = "config explain",
-          .summary = "says what the keys of run files mean: type, unit, default, limits",
+          .summary = "describes the keys of run files: type, unit, default, limits",
           .options = {json_option(),
                       {.key = {.name = "markdown",
                                .type = Type::boolean,
                                .doc = "Print the reference page docs/config.md."}}},
           .positionals = {{.name = "KEY",
-                           .doc = "eg: train.steps; all keys if left out.",
+                           .doc = "A key, eg: train.steps; default: all keys.",
                            .required = false}},
           .examples = {"lamina config explain", "lamina config explain train.steps"},
           .run = explain};

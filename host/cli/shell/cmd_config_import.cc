@@ -1,4 +1,4 @@
-// lamina config import: a configuration of MaxText as a run file.
+// lamina config import: converts a MaxText configuration to a run file.
 #include <fmt/format.h>
 
 #include "cli/shell/commands.h"
@@ -24,24 +24,26 @@ int run_import(const Arguments& a, const Machine&) {
 }  // namespace
 
 Command config_import_command() {
-  return {.name = "config import",
-          .summary = "turns a configuration of MaxText into a run file",
-          .details =
-              "Prints the run file. What is not carried over, or differs from what the file seems "
-              "to say, is listed on stderr, with the reason; a value that nothing here "
-              "computes is an error. base.yml must be beside the file, a folder up, or where "
-              "`base_config` says. docs/from_maxtext.md has the table of keys.",
-          .options = {{.key = {.name = "markdown",
-                               .type = Type::boolean,
-                               .doc = "Print the tables of docs/from_maxtext.md."}}},
-          .positionals = {{.name = "FILE.yml",
-                           .doc = "The configuration: a model's, one that names a model_name, or "
-                                  "base.yml, and KEY=VALUE as MaxText's command line takes them.",
-                           .required = false,
-                           .repeatable = true}},
-          .examples = {"lamina config import maxtext/configs/models/X.yml > run.toml",
-                       "lamina config import base.yml model_name=X steps=1000"},
-          .run = run_import};
+  return {
+      .name = "config import",
+      .summary = "converts a MaxText configuration to a run file",
+      .details =
+          "Prints the run file. Settings that are not carried over, or mean something else than "
+          "they seem "
+          "to, are listed on stderr with the reason; an unsupported value "
+          "is an error. base.yml must be beside the file, in its parent folder, or at the path in "
+          "`base_config`. docs/from_maxtext.md has the table of keys.",
+      .options = {{.key = {.name = "markdown",
+                           .type = Type::boolean,
+                           .doc = "Print the tables of docs/from_maxtext.md."}}},
+      .positionals = {{.name = "FILE.yml",
+                       .doc = "The configuration: a model's, one with a model_name, or "
+                              "base.yml; then KEY=VALUE as on MaxText's command line.",
+                       .required = false,
+                       .repeatable = true}},
+      .examples = {"lamina config import maxtext/configs/models/X.yml > run.toml",
+                   "lamina config import base.yml model_name=X steps=1000"},
+      .run = run_import};
 }
 
 }  // namespace lamina::cli

@@ -33,24 +33,24 @@ using config::Value;
 struct Option {
   Key key;  // the long name without dashes; type boolean: a flag without a value
   char short_name = 0;
-  std::string value = {};   // how help calls the value: "N", "DIR"
+  std::string value = {};   // the name of the value in help: "N", "DIR"
   bool repeatable = false;  // may be given several times
   bool negatable = false;   // a flag that --no-<name> turns off
 };
 
 struct Positional {
-  std::string name;  // how help calls it: "RUN.toml"
+  std::string name;  // the name in help: "RUN.toml"
   std::string doc;
   bool required = true;
-  bool repeatable = false;  // the last one only
+  bool repeatable = false;  // allowed for the last one only
 };
 
-// What every command knows from the global options.
+// Global options, available to every command.
 struct Globals {
   bool quiet = false;
   int verbosity = 0;
   ColorMode color = ColorMode::automatic;
-  std::optional<int> threads;               // absent: as many as the machine allows
+  std::optional<int> threads;               // absent: all that the machine allows
   std::vector<std::string> plugins;         // --plugin FILE
   std::vector<std::string> plugin_folders;  // --plugin-path DIR:DIR
 };
@@ -61,7 +61,7 @@ class Arguments {
   Globals globals;
   std::vector<std::string> positionals;
 
-  // True where the option is on the command line (as opposed to its default).
+  // True if the option is on the command line, even with its default value.
   bool has(std::string_view name) const { return values_.contains(std::string(name)); }
 
   // The option's value or default. REQUIRES: declared with that type, and on the command line or
@@ -90,21 +90,21 @@ struct Command {
   std::function<int(const Arguments&, const Machine&)> run = {};
 };
 
-// Options that several commands share, in one wording.
+// Options shared by several commands.
 Option json_option();
 Option raw_option();  // see print_model_text()
-// --dtype float32|bfloat16, what to compute in. Without a preset `doc` says what counts then.
+// --dtype float32|bfloat16, the compute type. Without a preset `doc` describes the default.
 Option dtype_option(std::optional<std::string> preset = "bfloat16",
                     std::string doc = "Type to compute in.");
 Option set_option();             // --set KEY=VALUE, repeatable
 Option required_model_option();  // -m DIR
-Option model_option();           // likewise, for commands that may go without
+Option model_option();           // likewise, optional
 Option adapter_option();
-std::string adapter_path(const Arguments& a);  // what it names; empty without it
+std::string adapter_path(const Arguments& a);  // the value of --adapter; empty without it
 
 // Options by type; `short_name` 0 for none.
 Option text_option(std::string name, char short_name, std::string value, std::string doc);
-// negatable: --no-NAME, too.
+// negatable: adds --no-NAME.
 Option flag_option(std::string name, std::string doc, bool negatable = false);
 Option integer_option(std::string name, char short_name, std::optional<std::int64_t> preset,
                       std::string doc, double min, std::optional<double> max = {});

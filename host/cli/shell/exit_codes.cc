@@ -6,13 +6,13 @@
 namespace lamina::cli {
 namespace {
 
-// Nobody throws these: the process ends with 128 + the number of a signal.
+// These are never thrown: the process ends with 128 + the number of a signal.
 constexpr ExitCode kHangup{128 + 1}, kBrokenPipe{128 + 13};
 
 constexpr std::array kCodes = {
     ExitCodeMeaning{ExitCode::ok, "ok", "done"},
-    ExitCodeMeaning{ExitCode::unclassified, "unclassified", "any other error, a bug of ours too"},
-    ExitCodeMeaning{ExitCode::usage, "usage", "command line or run file; nothing was touched"},
+    ExitCodeMeaning{ExitCode::unclassified, "unclassified", "any other error, including bugs"},
+    ExitCodeMeaning{ExitCode::usage, "usage", "command line or run file; nothing was changed"},
     ExitCodeMeaning{ExitCode::numerical, "numerical",
                     "a loss or gradient that is not finite; a "
                     "verification that failed"},
@@ -23,10 +23,10 @@ constexpr std::array kCodes = {
     ExitCodeMeaning{ExitCode::plugin, "plugin",
                     "a plugin is missing, broken, too old, or fails its check"},
     ExitCodeMeaning{ExitCode::resumable, "resumable",
-                    "saved after a signal; run it again to go on"},
+                    "saved after a signal; run it again to resume"},
     ExitCodeMeaning{kHangup, "hangup", "SIGHUP, nothing saved"},
     ExitCodeMeaning{ExitCode::interrupted, "interrupted", "SIGINT, nothing saved"},
-    ExitCodeMeaning{kBrokenPipe, "broken pipe", "the reader of the output went away"},
+    ExitCodeMeaning{kBrokenPipe, "broken pipe", "the reader of the output closed it"},
     ExitCodeMeaning{ExitCode::terminated, "terminated", "SIGTERM, nothing saved"},
 };
 

@@ -1,4 +1,4 @@
-// What each exit code means, for help pages and docs/exit_codes.md.
+// The meaning of each exit code, for help pages and docs/exit_codes.md.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Help pages from the declarations of commands and options.
+// Builds help pages from the declarations of commands and options.
 #include "cli/shell/help.h"
 
 #include <fmt/format.h>
@@ -81,7 +81,7 @@ std::string program_help(const std::vector<Command>& commands) {
 std::string group_help(const std::vector<Command>& commands, const std::string& group) {
   return fmt::format(
       "usage: lamina {} COMMAND [options]\n\ncommands:\n{}\n`lamina {} COMMAND -h` "
-      "says more.\n",
+      "describes one.\n",
       group, command_rows(commands, group + " "), group);
 }
 

@@ -1,4 +1,4 @@
-// Help pages: at most 80 columns, with examples.
+// Builds help pages of at most 80 columns, with examples.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace lamina::cli {
 
 std::string program_help(const std::vector<Command>& commands);
 
-// The commands of a group such as "config".
+// Lists the commands of a group such as "config".
 std::string group_help(const std::vector<Command>& commands, const std::string& group);
 
 std::string command_help(const Command& command);

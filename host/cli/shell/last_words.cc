@@ -1,4 +1,4 @@
-// Everything here works without memory: constant text, write(2), _exit().
+// All code here works without memory: constant text, write(2), _exit().
 #include "cli/shell/last_words.h"
 
 #include <pthread.h>
@@ -34,8 +34,8 @@ void say(std::initializer_list<std::string_view> parts) noexcept {
 
 [[noreturn]] void quit(ExitCode code) noexcept { end_process(static_cast<int>(code)); }
 
-// Set once operator new has failed: where the language or a library ends the process for an
-// exception that nobody sees, it was that one.
+// Set once operator new has failed: if the process is then terminated because of an uncaught
+// exception, that failure is the reason.
 std::atomic<bool> ran_out{false};
 
 void on_no_memory() {
@@ -73,8 +73,8 @@ constexpr std::array<std::pair<int, std::string_view>, 5> kCrashes = {
      {SIGABRT, "aborted"}}};
 
 extern "C" void on_crash(int signal) {
-  // libstdc++ 12 destroys what was never made where copying a std::variant throws: the crash that
-  // follows is not what went wrong.
+  // libstdc++ 12 destroys unconstructed members if copying a std::variant throws; the following
+  // crash is not the cause.
   if (memory_ran_out()) quit(static_cast<ExitCode>(report_out_of_memory(false)));
   const std::string_view call = registry::running_plugin_call();
   for (const auto& [number, name] : kCrashes)
@@ -83,18 +83,19 @@ extern "C" void on_crash(int signal) {
       quit(ExitCode::plugin);
     } else if (number == signal)
       say({"\ninternal error: ", name,
-           ": where memory or stack is limited (`ulimit -a`), give more; otherwise please "
+           ": raise the limits of memory and stack (`ulimit -a`) if there are any; otherwise "
+           "please "
            "report\n"});
-  raise(signal);  // blocked until this returns; then SA_RESETHAND has given it back its effect
+  raise(signal);  // blocked until this returns; SA_RESETHAND has restored the default action
 }
 
-// A crash of the main thread may be that its stack is used up.
+// A crash of the main thread may be a stack overflow.
 alignas(64) std::array<char, 32 * 1024> crash_stack;
 
 void catch_crash(int signal) {
   struct sigaction before {};
   sigaction(signal, nullptr, &before);
-  if (before.sa_handler != SIG_DFL) return;  // a sanitizer's
+  if (before.sa_handler != SIG_DFL) return;  // installed by a sanitizer
   struct sigaction action {};
   action.sa_handler = on_crash;
   action.sa_flags = SA_ONSTACK | static_cast<int>(SA_RESETHAND);
@@ -102,11 +103,11 @@ void catch_crash(int signal) {
   sigaction(signal, &action, nullptr);
 }
 
-// What the deepest calls take, with room for those of libraries.
+// The stack of the deepest calls, with room for libraries.
 constexpr rlim_t kStackBytes = rlim_t{1} << 20, kMinStackBytes = rlim_t{256} << 10;
 
-// In place of the C library's: a plugin that calls it would end the program without a word, and
-// with an exit code of its own.
+// Replaces the C library's functions: a plugin that calls them would end the program without a
+// message and with its own exit code.
 [[noreturn]] void end_unless_plugin(std::string_view function, int code) noexcept {
   registry::refuse_exit(function);
   end_process(code);
@@ -141,7 +142,7 @@ void require_stack() {
   rlimit limit{};
   if (getrlimit(RLIMIT_STACK, &limit) != 0) return;
   if (limit.rlim_cur < kStackBytes) {
-    // The main thread's stack grows up to the limit as it is then, not as it was at the start.
+    // The main thread's stack grows up to the current limit, not the limit at the start.
     limit.rlim_cur = std::min(limit.rlim_max, kStackBytes);
     setrlimit(RLIMIT_STACK, &limit);
     getrlimit(RLIMIT_STACK, &limit);

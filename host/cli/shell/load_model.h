@@ -1,4 +1,4 @@
-// The model of a command that computes with it.
+// Loads the model of a command that computes with it.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace lamina::cli {
 
-// model::load() of `path` with the plugins and threads that the command line says. Threads are
-// pinned once all is read: those that reading starts would get the one CPU of a pinned starter.
+// Calls model::load() for `path` with the plugins and threads of the command line. Threads are
+// pinned after reading: threads started by a pinned thread would share its single CPU.
 model::Loaded load_model(const std::string& path, const Globals& globals, DType dtype,
                          const Machine& machine, const model::WeightChoice& choice = {});
 

@@ -1,4 +1,4 @@
-// The program: everything interesting is in the subcommands (commands.cc).
+// The program: starts a subcommand (commands.cc).
 #include <csignal>
 #include <new>
 #include <string>
@@ -18,22 +18,22 @@ namespace cli = lamina::cli;
 
 namespace {
 
-// What may end the process without words from its first moment on.
+// Handles signals that may end the process without a message, from the first moment on.
 void prepare_signals() {
   cli::catch_save_signals();
   cli::install_last_words();
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-// Before the constructors of the libraries, which a SIGUSR1 or a lack of memory may strike.
+// Runs before the constructors of libraries, during which SIGUSR1 or a lack of memory may strike.
 [[gnu::section(".preinit_array"), gnu::used]] void (*const before_libraries)() = prepare_signals;
 #endif
 
 }  // namespace
 
 #if defined(__SANITIZE_ADDRESS__)
-// LeakSanitizer crashes now and then where threads live on to the end, as those of the pool do.
-// What leaks is found in the test programs.
+// LeakSanitizer sometimes crashes if threads live until the end, as the pool's do. The test
+// programs find leaks.
 extern "C" const char* __asan_default_options();
 extern "C" const char* __asan_default_options() { return "detect_leaks=0"; }
 #endif
@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
   cli::repair_standard_descriptors();
   cli::keep_output_apart();
   cli::require_stack();
-  // A failed write is an error that the writer handles; a limit on file sizes likewise.
+  // A failed write, or a limit on file sizes, is an error that the writer handles.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   lamina::io::report_mapping_faults();

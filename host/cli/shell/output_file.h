@@ -1,4 +1,4 @@
-// Files that the user names for writing, checked before a command begins its work.
+// Checks files that the user names for writing, before a command begins its work.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace lamina::cli {
 
-// Returns how `path` is to be written. UserError (exit 2): what io::destination_of() refuses; a
-// file that is there and belongs to a run, a checkpoint or a model; a new file inside a checkpoint.
+// Returns the way to write `path`. UserError (exit 2): errors of io::destination_of(); an existing
+// file that belongs to a run, a checkpoint or a model; a new file inside a checkpoint.
 io::Destination check_output_file(const std::string& path);
 
-// The same for a command that checks itself that it replaces only its kind of file: an
-// existing file directly in a run or model directory is accepted.
+// The same for a command that checks itself that it replaces only its kind of file: an existing
+// file directly in a run or model directory is accepted.
 io::Destination check_own_output_file(const std::string& path);
 
 }  // namespace lamina::cli

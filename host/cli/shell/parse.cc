@@ -1,4 +1,4 @@
-// Finds the command among the words of a command line; arguments.h takes the rest apart.
+// Finds the command among the words of a command line; arguments.h parses the rest.
 #include "cli/shell/parse.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace lamina::cli {
 namespace {
 
 // Indices of the words that are neither global options nor their values, up to "--" or the first
-// option that is not global.
+// other option.
 std::vector<std::size_t> leading_words(const std::vector<std::string>& words) {
   std::vector<std::size_t> out;
   for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
@@ -74,7 +74,7 @@ const Command* find_command(const std::vector<Command>& commands, const std::str
   refuse_usage(fmt::format("unknown command '{}{}'", prefix, printable(typed)), {note});
 }
 
-// Sets request.command or request.group; returns how many of `leading` name it.
+// Sets request.command or request.group; returns the number of `leading` words that name it.
 std::size_t choose_command(const std::vector<Command>& commands,
                            const std::vector<std::string>& names, Request& request) {
   if (names.empty()) return 0;

@@ -51,8 +51,8 @@ void require_description(const std::string& path) {
   if (!std::filesystem::exists(path))
     throw UserError(ExitCode::usage,
                     {path,
-                     "no such file or directory; a run file, a model file or a model "
-                     "directory would be right",
+                     "no such file or directory; expected a run file, a model file or a model "
+                     "directory",
                      {}});
 }
 

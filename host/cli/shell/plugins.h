@@ -1,4 +1,4 @@
-// The plugins that a command line can use.
+// Finds the plugins for a command line.
 #pragma once
 
 #include "cli/shell/command.h"
@@ -6,21 +6,19 @@
 
 namespace lamina::cli {
 
-// Reads the search path of this process, --plugin and --plugin-path included; runs no code of any
-// plugin. Warns of elements that were left out. PluginError where a file of --plugin is unusable.
+// Reads the search path of this process, including --plugin and --plugin-path; runs no code of any
+// plugin. Warns about skipped elements. PluginError if a file of --plugin is unusable.
 registry::Catalog find_plugins(const Globals& globals);
 
-// Those, looked for once.
+// The same catalog, found once per process.
 const registry::Catalog& plugin_catalog(const Globals& globals);
 
-// Whether `what` is the path of a plugin, and not the name of a family, a plugin or a file.
+// True if `what` is the path of a plugin, and not the name of a family, a plugin or a file.
 bool is_plugin_path(const std::string& what);
-// The plugin behind a path, the name of a family, a plugin's id, or the name of a file without its
-// suffix. PluginError where there is none.
+// The plugin with this path, family, id, or file name without suffix. PluginError if there is none.
 registry::PluginFile choose_plugin(const std::string& what, const Globals& globals);
 
-// For commands that take a run file or a model: UserError (exit 2) where there is nothing at
-// `path`.
+// For commands that take a run file or a model: UserError (exit 2) if `path` does not exist.
 void require_description(const std::string& path);
 
 }  // namespace lamina::cli

@@ -7,7 +7,7 @@
 namespace lamina::cli {
 namespace {
 
-// Dynamic linking and static objects.
+// The time of dynamic linking and static constructors.
 double seconds_before_main() {
   timespec used{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);

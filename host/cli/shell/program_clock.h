@@ -1,10 +1,10 @@
-// How long the program has been running.
+// Run time of the program.
 #pragma once
 
 namespace lamina::cli {
 
-// Seconds since the program was executed. What came before main() counts by the CPU time that it
-// took; the first call, at the beginning of main(), fixes that. [any thread]
+// Seconds since the program was executed. The time before main() is counted as CPU time; the first
+// call, at the beginning of main(), fixes it. [any thread]
 double program_seconds();
 
 }  // namespace lamina::cli

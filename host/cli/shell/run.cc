@@ -1,4 +1,4 @@
-// Dispatch, and the one place where errors become text and exit codes.
+// Dispatches to the command; errors become text and exit codes only here.
 #include "cli/shell/run.h"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@
 namespace lamina::cli {
 namespace {
 
-constexpr int kBrokenPipe = 128 + 13;  // what a shell reports for death by SIGPIPE
+constexpr int kBrokenPipe = 128 + 13;  // the code that a shell reports for death by SIGPIPE
 
 std::string json_error(ExitCode code, const ErrorText& text) {
   JsonWriter json;
@@ -47,7 +47,7 @@ int report(ExitCode code, const ErrorText& text, ColorMode color, bool json,
   try {
     if (json) print(json_error(code, text));
   } catch (const std::exception&) {
-    // stdout is what failed; stderr has the words.
+    // stdout failed; stderr has the message.
   }
   return static_cast<int>(code);
 }
@@ -57,7 +57,7 @@ int report_plain(ExitCode code, std::string what, ColorMode color, bool json) {
   return report(code, text, color, json);
 }
 
-// Runs `action`; every way out is an exit code, or std::bad_alloc.
+// Runs `action`; returns an exit code in every case, or throws std::bad_alloc.
 template <typename Action>
 int reported(ColorMode color, bool json, Action action) {
   try {
@@ -80,7 +80,7 @@ int reported(ColorMode color, bool json, Action action) {
   }
 }
 
-// Likewise, also where the words of an error take more memory than is left.
+// Likewise, also if the text of an error takes more memory than is left.
 template <typename Action>
 int guarded(ColorMode color, bool json, Action action) {
   try {

@@ -1,4 +1,4 @@
-// Runs one command line from parse to exit code.
+// Runs one command line from parsing to its exit code.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace lamina::cli {
 
-// The exit code of the program for the words after its name. Results go to stdout; errors, in one
-// form, to stderr, and with --json also as an object to stdout. Never throws.
+// Returns the exit code of the program for the words after its name. Results are printed to stdout;
+// errors, in one form, to stderr, and with --json also as an object to stdout. Never throws.
 int run_program(const std::vector<Command>& commands, const std::vector<std::string>& words,
                 const Machine& machine);
 

@@ -1,4 +1,4 @@
-// Options that every command has, and those that several share.
+// Options of every command, and options shared by several.
 #include "cli/shell/machine.h"
 #include "cli/shell/parse.h"
 
@@ -10,7 +10,7 @@ const std::vector<Option>& global_options() {
       {.key = {.name = "version", .type = Type::boolean, .doc = "Show the version."}},
       {.key = {.name = "quiet", .type = Type::boolean, .doc = "Warnings and errors only."},
        .short_name = 'q'},
-      {.key = {.name = "verbose", .type = Type::boolean, .doc = "Say more on stderr."},
+      {.key = {.name = "verbose", .type = Type::boolean, .doc = "Print more to stderr."},
        .short_name = 'v',
        .repeatable = true},
       {.key = {.name = "color",
@@ -48,7 +48,7 @@ Option json_option() {
 }
 
 Option raw_option() {
-  return flag_option("raw", "Print control characters to a terminal as they are.");
+  return flag_option("raw", "Print control characters to a terminal unchanged.");
 }
 
 Option dtype_option(std::optional<std::string> preset, std::string doc) {

@@ -1,4 +1,4 @@
-// Signal handlers that only set flags; everything in them is async-signal-safe.
+// Signal handlers that only set flags; all code in them is async-signal-safe.
 #include "cli/shell/signals.h"
 
 #include <signal.h>
@@ -19,13 +19,14 @@ extern "C" void on_stop(int signal) {
   int none = 0;
   if (!stop.compare_exchange_strong(none, signal)) end_process(128 + signal);
   static constexpr char kText[] = "\nstopping after this step; once more to quit at once\n";
-  [[maybe_unused]] ssize_t written = write(STDERR_FILENO, kText, sizeof kText - 1);  // never waits
+  [[maybe_unused]] ssize_t written = write(STDERR_FILENO, kText, sizeof kText - 1);  // never blocks
 }
 
 extern "C" void on_save(int) { save = true; }
 extern "C" void on_interrupt(int) { interrupt = true; }
 
-// Of a signal that the parent ignored: not for the terminal's Ctrl-C, but for who asks by name.
+// For a signal that the parent ignored: reacts only to a signal sent by a process, not to the
+// terminal's Ctrl-C.
 extern "C" void on_stop_sent(int signal, siginfo_t* from, void*) {
   const bool by_process = from->si_code <= 0;  // SI_USER, SI_TKILL, SI_QUEUE
   if (by_process) on_stop(signal);
@@ -41,7 +42,7 @@ void install(int signal, struct sigaction action) {
   action.sa_flags |= SA_RESTART;
   sigemptyset(&action.sa_mask);
   sigaction(signal, &action, nullptr);
-  // A parent may have blocked it.
+  // The parent may have blocked it.
   sigset_t one;
   sigemptyset(&one);
   sigaddset(&one, signal);

@@ -1,4 +1,4 @@
-// One line about work that goes on: repainted on a terminal, else written now and then.
+// One line about work in progress: repainted on a terminal, else printed at intervals.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,8 @@ class StatusLine {
   StatusLine(const StatusLine&) = delete;
   StatusLine& operator=(const StatusLine&) = delete;
 
-  // Shows what `text` says after so many seconds, where it is time; on a terminal also `at_end`.
+  // Shows the result of `text` for the seconds since the start, if the interval has passed; on a
+  // terminal also `at_end`.
   void show(bool at_end, const std::function<std::string(double seconds)>& text);
 
  private:

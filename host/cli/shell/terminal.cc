@@ -105,8 +105,8 @@ void keep_output_apart() {
 void repair_standard_descriptors() {
   for (int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) {
-      // The wrong direction for stdin and stdout: a prompt that cannot be read, or a result that
-      // would be lost, must be an error.
+      // Opened in the wrong direction: reading from a closed stdin or writing to a closed stdout
+      // must fail, not return nothing or lose the result.
       int opened = open("/dev/null", descriptor == STDOUT_FILENO ? O_RDONLY : O_WRONLY);
       if (opened >= 0 && opened != descriptor) dup2(opened, descriptor), close(opened);
     }

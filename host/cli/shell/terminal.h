@@ -1,4 +1,4 @@
-// What stands at the other end of stdout and stderr, and writing to stdout without losing anything.
+// Properties of stdout and stderr, and writing to stdout without losing anything.
 #pragma once
 
 #include <exception>
@@ -11,44 +11,45 @@ enum class ColorMode { automatic, always, never };
 
 struct Terminal {
   bool is_terminal = false;
-  bool color = false;     // escape sequences for colours are welcome
+  bool color = false;     // escape sequences for colours are allowed
   bool animated = false;  // a line may be repainted
   int columns = 80;       // at least 20
 };
 
-// Describes a file descriptor; of stdout, the file that print() writes to. Colour and repainting
+// Describes a file descriptor; for stdout, the file that print() writes to. Colour and repainting
 // need a terminal other than TERM=dumb and no CI=...; NO_COLOR (not empty) turns colour off,
-// CLICOLOR_FORCE (not empty) on; `mode` beats both.
+// CLICOLOR_FORCE (not empty) on; `mode` overrides both.
 Terminal describe_terminal(int descriptor, ColorMode mode = ColorMode::automatic);
 
-// The reader of stdout went away (a pipe into `head`). main() ends quietly with 141.
+// The reader of stdout closed it (a pipe into `head`). main() ends silently with 141.
 class BrokenPipe : public std::exception {
  public:
-  const char* what() const noexcept override { return "the reader of stdout went away"; }
+  const char* what() const noexcept override { return "the reader of stdout closed it"; }
 };
 
-// Writes everything to stdout and flushes, control characters and invalid UTF-8 as \xNN: JSON of
-// JsonWriter has neither. Throws BrokenPipe; UserError (exit 4) where stdout is closed or its disk
+// Writes all text to stdout and flushes it, with control characters and invalid UTF-8 as \xNN (JSON
+// of JsonWriter has neither). Throws BrokenPipe; UserError (exit 4) if stdout is closed or its disk
 // is full. [any thread]
 void print(std::string_view text);
 // Likewise, byte for byte.
 void print_bytes(std::string_view bytes);
 
-// Text of a model or a template for a terminal, which obeys control characters: all but line feeds
-// and tabs as \xNN, and so are the characters that reverse the direction of text.
+// Makes text of a model or a template safe for a terminal: control characters except line feeds and
+// tabs become \xNN, and so do characters that reverse the direction of text.
 std::string terminal_text(std::string_view text);
-// Prints such text: as terminal_text() to a terminal, unless `raw`; else byte for byte.
+// Prints such text: through terminal_text() to a terminal, unless `raw`; else byte for byte.
 void print_model_text(std::string_view text, bool raw);
 
-// What print() writes to: stdout, or what keep_output_apart() made of it. [any thread]
+// The descriptor that print() writes to: stdout, or the one made by keep_output_apart(). [any
+// thread]
 int output_descriptor() noexcept;
 
-// From now on what anything but print() writes to stdout goes to stderr: what plugins and libraries
-// print is no result. [main thread, at the start]
+// From now on, output of all code except print() to stdout is redirected to stderr: plugins and
+// libraries must not mix into the result. [main thread, at the start]
 void keep_output_apart();
 
-// Opens /dev/null in place of standard descriptors that the parent closed, so that no file of ours
-// gets their numbers; using a closed stdin or stdout still fails. [main thread, at the start]
+// Opens /dev/null for standard descriptors that the parent closed, so that no file of ours gets
+// their numbers; using a closed stdin or stdout still fails. [main thread, at the start]
 void repair_standard_descriptors();
 
 }  // namespace lamina::cli

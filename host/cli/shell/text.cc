@@ -1,4 +1,4 @@
-// Wrapping and aligning text for help pages.
+// Wraps and aligns text for help pages.
 #include "cli/shell/text.h"
 
 #include <algorithm>

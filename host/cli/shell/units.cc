@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Formats numbers for people.
 #include "cli/shell/units.h"
 
 #include <fmt/format.h>

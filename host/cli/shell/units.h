@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Formats numbers for people.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ std::string count_text(double count);
 // "1,234,567"
 std::string thousands_text(std::int64_t count);
 
-// "0.42s", "59s", "3m07s", "1h12m", "2d03h"; "?" where it is not finite or negative.
+// "0.42s", "59s", "3m07s", "1h12m", "2d03h"; "?" if it is negative or not finite.
 std::string duration_text(double seconds);
 
 // "512 B", "1.5 GiB"
 std::string bytes_text(double bytes);
 
-// "41.2%, 30.0%" of 0.412 and 0.3.
+// "41.2%, 30.0%" for 0.412 and 0.3.
 std::string percents_text(std::span<const double> shares);
 
 }  // namespace lamina::cli

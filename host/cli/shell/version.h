@@ -1,4 +1,4 @@
-// What this program is: for --version and for the record of each run.
+// Version of this program, for --version and for the record of each run.
 #pragma once
 
 #include <string>

@@ -3,12 +3,15 @@
 namespace lamina::cli {
 
 Option weights_option() {
-  return {.key = {.name = "weights",
-                  .type = Type::string,
-                  .preset = Value("model"),
-                  .choices = {"model", "ema"},
-                  .doc = "Of a checkpoint: its weights, or their moving average (train.ema)."},
-          .value = "WHICH"};
+  return {
+      .key =
+          {.name = "weights",
+           .type = Type::string,
+           .preset = Value("model"),
+           .choices = {"model", "ema"},
+           .doc =
+               "Weights of a checkpoint: the trained ones, or their moving average (train.ema)."},
+      .value = "WHICH"};
 }
 
 model::WeightChoice weight_choice(const Arguments& a) {

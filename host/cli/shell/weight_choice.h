@@ -1,4 +1,4 @@
-// --adapter and --weights: which weights of a directory a command computes with.
+// --adapter and --weights: the choice of weights in a directory.
 #pragma once
 
 #include "cli/shell/command.h"
@@ -9,7 +9,7 @@ namespace lamina::cli {
 // --weights model|ema
 Option weights_option();
 
-// Of a command with weights_option(), and perhaps with adapter_option().
+// The choice for a command with weights_option(), and perhaps with adapter_option().
 model::WeightChoice weight_choice(const Arguments& a);
 
 }  // namespace lamina::cli

@@ -1,4 +1,4 @@
-// The device's threads for work that is none of a graph: tokenizing, reading weights.
+// Uses the device's threads for work outside graphs: tokenizing, reading weights.
 #pragma once
 
 #include "cli/shell/machine.h"
@@ -6,7 +6,7 @@
 
 namespace lamina::cli {
 
-// REQUIRES: the machine outlives it.
+// REQUIRES: the machine outlives the result.
 Workers workers(const Machine& machine);
 
 }  // namespace lamina::cli

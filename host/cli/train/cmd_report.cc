@@ -1,4 +1,4 @@
-// lamina report: runs as one HTML page.
+// lamina report: writes runs as one HTML page.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ std::string text_or_nothing(const std::string& path) {
   return fs::exists(path, error) || error ? read_file(path, ExitCode::checkpoint) : "";
 }
 
-// As the kernel names the processor this runs on; empty where it does not say.
+// The processor's name from the kernel; empty if unknown.
 std::string processor_name() {
   std::ifstream in("/proc/cpuinfo");
   for (std::string line; std::getline(in, line);)
@@ -41,7 +41,7 @@ std::string processor_name() {
   return "";
 }
 
-// Of the newest checkpoint. REQUIRES: there are prompts.
+// Continuations by the newest checkpoint. REQUIRES: there are prompts.
 ReportSamples samples_of(const Arguments& a, const std::string& run, const Backend& backend) {
   constexpr DType kDType = DType::bf16;
   const model::Loaded m = model::load(run, plugin_catalog(a.globals), kDType, backend);
@@ -50,8 +50,8 @@ ReportSamples samples_of(const Arguments& a, const std::string& run, const Backe
        .dtype = kDType,
        .end_tokens = m.end_tokens(),
        .place = "--prompt",
-       .instead = "leave out --prompt"},
-      m.model(), tokenizer_of_texts(m.opened.directory, m.tokenizer.get(), "leave out --prompt"),
+       .instead = "remove --prompt"},
+      m.model(), tokenizer_of_texts(m.opened.directory, m.tokenizer.get(), "remove --prompt"),
       backend);
   ReportSamples out{"Newest checkpoint", {}};
   for (train::Sample& sample : samples.sample(m.weights.pointers()))
@@ -59,7 +59,7 @@ ReportSamples samples_of(const Arguments& a, const std::string& run, const Backe
   return out;
 }
 
-// Of all points of the curve with that name; 0 without one.
+// The sum over all points of the curve with that name; 0 without one.
 double sum_of(const std::vector<ReportCurve>& curves, std::string_view name) {
   double out = 0;
   for (const ReportCurve& curve : curves)
@@ -94,15 +94,15 @@ std::vector<std::pair<std::string, std::string>> facts_of(const std::vector<Repo
   return out;
 }
 
-// Metrics are synced before a checkpoint is written, so they do not end before it unless lines are
-// lost.
+// Metrics are synced before a checkpoint is written, so they end before it only if lines were lost.
 void warn_of_lost_lines(const std::string& run, const std::vector<ReportCurve>& curves) {
   double last = 0;
   for (const ReportCurve& curve : curves) last = std::max(last, curve.points.back().step);
   const std::vector<train::CheckpointEntry> checkpoints = train::list_checkpoints(run);
   if (!checkpoints.empty() && static_cast<double>(checkpoints.back().step) > last)
     log::warning(
-        "{} ends at step {}, but there is a checkpoint of step {}; the curves lack what is between",
+        "{} ends at step {}, but there is a checkpoint of step {}; the curves lack the steps "
+        "between",
         train::metrics_path(run), last, checkpoints.back().step);
 }
 
@@ -110,10 +110,9 @@ ReportRun read_run(const Arguments& a, const std::string& run, const Backend& ba
   const std::string metrics = train::metrics_path(run);
   std::error_code error;
   if (!fs::exists(metrics, error) && !error)
-    throw UserError(ExitCode::checkpoint,
-                    {run,
-                     "has no metrics.jsonl; expected the directory of a run",
-                     {"`lamina train` says at its start where that is: out"}});
+    throw UserError(ExitCode::checkpoint, {run,
+                                           "has no metrics.jsonl; expected a run directory",
+                                           {"`lamina train` prints it at the start as 'out'"}});
   ReportMetrics read = read_metrics(metrics);
   ReportRun out;
   out.facts = facts_of(read.curves);
@@ -140,7 +139,7 @@ fs::path real_path(const std::string& path) {
   return error ? fs::path(path) : out;
 }
 
-// The names of the directories, or the paths where two directories have one name.
+// The names of the directories, or their paths if two directories have the same name.
 std::vector<std::string> names_of(const std::vector<std::string>& runs) {
   std::vector<std::string> out;
   for (const std::string& run : runs) out.push_back(printable(real_path(run).filename().string()));
@@ -169,8 +168,8 @@ bool is_report_page(const std::string& path) {
   return file && start == kReportPageStart;
 }
 
-// Only an earlier page is overwritten, so that a mistyped name costs nothing; or an empty file, as
-// mktemp makes it.
+// Only an earlier page, or an empty file made by mktemp, is overwritten, so that a mistyped name
+// costs nothing.
 io::Destination check_page(const std::string& path) {
   io::Destination out = check_own_output_file(path);
   std::error_code error;
@@ -195,8 +194,7 @@ int run_report(const Arguments& a, const Machine& machine) {
          {"add -o FILE.html"}});
   const std::string path = a.has("output") ? a.text("output") : paths[0] + "/report.html";
   std::error_code error;
-  const bool is_run =
-      fs::exists(paths[0], error);  // else the error of reading it is the clearer one
+  const bool is_run = fs::exists(paths[0], error);  // else the error of reading it is clearer
   const bool in_place = is_run && check_page(path).in_place;
   machine.use_threads(a.globals.threads);
   std::vector<ReportRun> runs;
@@ -220,12 +218,12 @@ Command report_command() {
       .details =
           "Curves of every number in metrics.jsonl, training and validation together, samples of "
           "train.sample_every_steps and of the newest checkpoint, steps that were not finite or "
-          "were left out, the settings and the log, in RUN_DIR/report.html. Several runs are drawn "
+          "were skipped, the settings and the log, in RUN_DIR/report.html. Several runs are drawn "
           "into the same plots, with the settings in which they differ. The page needs no network "
-          "and nothing beside it. Only an earlier page is overwritten.",
+          "and no other files. Only an earlier page is overwritten.",
       .options = {{.key = {.name = "prompt",
                            .type = Type::string,
-                           .doc = "Go on from this text, greedily, as a sample; may be "
+                           .doc = "Continue this text greedily as a sample; may be "
                                   "repeated."},
                    .short_name = 'p',
                    .value = "TEXT",

@@ -23,26 +23,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What there is to say, and the exit code, when the stop came before the loop.
+// Logs a stop before the loop; returns the exit code.
 int stopped_early(const Arguments& arguments, const std::string& run) {
   const std::string newest = train::newest_checkpoint(run);
   if (newest.empty()) {
     log::info("stopped before the first step; nothing was done yet");
     return 128 + stop_signal();
   }
-  log::info("stopped before the first step; `{}` goes on from {}", resume_command(arguments),
+  log::info("stopped before the first step; `{}` resumes from {}", resume_command(arguments),
             newest);
   return static_cast<int>(ExitCode::resumable);
 }
 
-// Whatever could refuse this run has had its chance: only now is something changed.
+// Called after every check that could refuse this run: changes the run directory.
 void begin(train::Run& run, const decoder::Model& model, const config::RunConfig& c) {
   run.check_directory();
   log::set_file(c.run.out + "/log.txt");
   log::info("{}, plugin {} {}", version_line(), model.family().plugin().id,
             model.family().plugin().version);
   if (!run.lock().problem().empty()) log::warning("{}", run.lock().problem());
-  if (c.schedule.warmup_steps > c.train.steps)  // as it is meant where few steps are tried
+  if (c.schedule.warmup_steps > c.train.steps)  // intended when few steps are tried
     log::warning(
         "{}: 'schedule.warmup_steps' is {}, more than 'train.steps' = {}: the learning rate never "
         "reaches its peak",
@@ -100,8 +100,8 @@ Command train_command() {
       .summary = "trains the model of a run file",
       .details =
           "Writes metrics, log and checkpoints to the run directory. SIGINT or SIGTERM saves and "
-          "exits with 75; the same command line goes on from there, to the same bits. SIGUSR1 "
-          "saves and goes on.",
+          "exits with 75; the same command line resumes the run, to the same bits. SIGUSR1 "
+          "saves and continues.",
       .options = {set_option(),
                   {.key = {.name = "out",
                            .type = Type::string,
@@ -112,7 +112,7 @@ Command train_command() {
                            .type = Type::string,
                            .preset = Value("auto"),
                            .doc = "auto: from the newest checkpoint of the run directory that is "
-                                  "not damaged, if it has any; none; or a checkpoint: newer ones "
+                                  "not damaged, if any; none; or a checkpoint: newer ones "
                                   "are then set aside."},
                    .value = "auto|none|PATH"},
                   text_option("profile", 0, "steps=FIRST:LAST",
@@ -120,12 +120,12 @@ Command train_command() {
                               "profile.json in the run directory for trace viewers."),
                   {.key = {.name = "dry-run",
                            .type = Type::boolean,
-                           .doc = "Print what the run will take, data, memory and disk, and end."}},
+                           .doc = "Print the data, memory and disk that the run needs, and exit."}},
                   {.key = {.name = "fit",
                            .type = Type::boolean,
                            .doc = "Print the microbatch and rematerialisation with which the run "
-                                  "fits into the memory that is available, as lines for the run "
-                                  "file, and end."}},
+                                  "fits into the available memory, as lines for the run "
+                                  "file, and exit."}},
                   json_option()},
       .positionals = {{.name = "RUN.toml", .doc = "The run file."}},
       .examples = {"lamina train configs/train/quickstart.toml",

@@ -1,4 +1,4 @@
-// The losses of a run as a picture of characters, printed when a run ends.
+// Draws the losses of a run with characters, printed when a run ends.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ struct CurvePoint {
 
 // `rows` lines of plot with the loss on the left, an axis of steps and a legend below; at most
 // `columns` wide. Training losses are averaged over the steps of a column and drawn with '.',
-// validation losses (may be empty) with 'o'. Points that are not finite are left out; "" where
-// fewer than two are left.
+// validation losses (may be empty) with 'o'. Points that are not finite are skipped; "" if fewer
+// than two remain.
 //
 //   4.81 |.
 //        | .

@@ -20,7 +20,7 @@ namespace {
 constexpr double kAverageSteps = 20;
 constexpr auto kRepaintInterval = std::chrono::milliseconds(100);
 
-// "step   120/2000": as wide at every step of a run.
+// "step   120/2000", with the same width at every step of a run.
 std::string step_text(const StepReport& report) {
   std::string total = fmt::format("{}", report.total_steps);
   return fmt::format("step {:>{}}/{}", report.step, total.size(), total);
@@ -47,7 +47,7 @@ std::string bar(double fraction, int width, bool unicode) {
   return out;
 }
 
-// A lost progress line is no reason to stop a run.
+// A failure to write a progress line does not stop a run.
 void write_stderr(std::string_view text) { (void)write_all(STDERR_FILENO, text); }
 
 }  // namespace
@@ -67,7 +67,7 @@ std::string bar_line(const StepReport& report, const Pace& pace, int columns, bo
   double fraction = report.total_steps > 0
                         ? static_cast<double>(report.step) / static_cast<double>(report.total_steps)
                         : 0.0;
-  // In the order of the line; a higher rank is left out earlier.
+  // In the order of the line; fields with a higher rank are omitted first.
   struct FieldText {
     std::string text;
     int rank;
@@ -107,7 +107,7 @@ Pace PaceMeter::add(const StepReport& report, Clock::time_point now) {
   pace.loss_average = weighted_loss_ / loss_weight_;
   if (num_reports_++ > 0) {
     double seconds = std::chrono::duration<double>(now - last_).count();
-    // The mean of the first steps, then an exponential average: it recovers from a suspension.
+    // The mean of the first steps, then an exponential average, which recovers after a suspension.
     double share = 1 / std::min(static_cast<double>(num_reports_ - 1), kAverageSteps);
     seconds_per_step_ += share * (seconds - seconds_per_step_);
     tokens_per_step_ += share * (static_cast<double>(report.tokens) - tokens_per_step_);

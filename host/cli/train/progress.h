@@ -1,4 +1,4 @@
-// Shows how a training run goes: one repainted line on a terminal, plain lines otherwise.
+// Shows the progress of a training run: one repainted line on a terminal, plain lines otherwise.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@
 
 namespace lamina::cli {
 
-// What one optimizer step reports.
+// The report of one optimizer step.
 struct StepReport {
   std::int64_t step = 0;         // 1 is the first of the run
   std::int64_t total_steps = 0;  // of the whole run
@@ -19,11 +19,11 @@ struct StepReport {
   double grad_norm = 0;
   double lr = 0;
   std::int64_t tokens = 0;   // of this step
-  double total_loss = loss;  // with the losses of layers and of multi-token prediction
-  std::string task = {};     // what the task tells: "accuracy 0.75  margin 0.120"
+  double total_loss = loss;  // including losses of layers and of multi-token prediction
+  std::string task = {};     // metrics of the task: "accuracy 0.75  margin 0.120"
 };
 
-// What is worked out from the reports so far.
+// Values computed from the reports so far.
 struct Pace {
   double loss_average = 0;       // exponential, over about 20 steps
   double tokens_per_second = 0;  // 0 while unknown
@@ -34,10 +34,10 @@ struct Pace {
 std::string plain_line(const StepReport& report, const Pace& pace);
 
 // The same with a bar and the percentage, never wider than `columns`: first the bar shrinks, then
-// fields are left out, the least important first.
+// fields are omitted, the least important first.
 std::string bar_line(const StepReport& report, const Pace& pace, int columns, bool unicode);
 
-// Smooths loss and speed. The first step after the start is left out of the speed: it includes
+// Smooths loss and speed. The first step after the start does not count for the speed: it includes
 // compilation.
 class PaceMeter {
  public:
@@ -51,8 +51,8 @@ class PaceMeter {
   Clock::time_point last_;
 };
 
-// One run's display. While it lives, log messages appear above the bar. [one at a time; report()
-// and log messages from any thread]
+// The display of one run. While it exists, log messages appear above the bar. [one at a time;
+// report() and log messages from any thread]
 class Progress {
  public:
   enum class Style { automatic, bar, plain, none };
@@ -80,10 +80,10 @@ class Progress {
   bool unicode_ = false;
   PaceMeter meter_;
   PaceMeter::Clock::time_point last_paint_;
-  std::string painted_;  // what stands on the bar's line now
+  std::string painted_;  // the text now on the bar's line
 };
 
-// True where the environment's locale prints UTF-8.
+// True if the environment's locale prints UTF-8.
 bool locale_is_utf8();
 
 }  // namespace lamina::cli

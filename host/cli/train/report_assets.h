@@ -1,4 +1,4 @@
-// The fixed parts of the page of `lamina report`, put into the program when it is built.
+// The fixed parts of the page of `lamina report`, compiled into the program.
 #pragma once
 
 #include <string_view>

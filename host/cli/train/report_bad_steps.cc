@@ -1,4 +1,4 @@
-// Steps that were not finite or were left out, for the page of a run.
+// Reads the steps that were not finite or were skipped, for the page of a run.
 #include <fmt/format.h>
 
 #include "cli/train/report_page.h"
@@ -11,7 +11,7 @@ std::vector<ReportBadStep> read_bad_steps(const std::string& run) {
   for (const train::BadStepRecord& record : train::read_bad_steps(run)) {
     ReportBadStep& step = out.emplace_back();
     step.title = fmt::format("Step {}: {}", record.step,
-                             record.is_spike ? "left out as a spike" : "not finite");
+                             record.is_spike ? "skipped as a spike" : "not finite");
     step.facts = {{"loss", record.loss}, {"gradient norm", record.gradient_norm}};
     if (!record.weight.empty()) step.facts.emplace_back("weight before the step", record.weight);
     if (!record.origin.empty()) step.facts.emplace_back("began with", record.origin);

@@ -17,10 +17,10 @@ namespace {
 
 constexpr std::size_t kMaxMetricsBytes = std::size_t{16} << 30;
 constexpr std::size_t kBytesPerValue = 7;  // "4.1234,"
-constexpr std::size_t kMinPoints = 40;     // of a curve, however many there are
+constexpr std::size_t kMinPoints = 40;     // per curve, for any number of curves
 
-// The object of one line. Training writes lines whole, so the last one without a line feed that
-// does not parse was cut off.
+// The object of one line. Training writes whole lines, so a last line without a line feed that does
+// not parse was cut off.
 JsonDocument parse_metrics_line(const std::string& line, const std::string& path,
                                 std::int64_t number, bool ends_whole) {
   const std::string where = fmt::format("{}: line {}", path, number);
@@ -32,7 +32,8 @@ JsonDocument parse_metrics_line(const std::string& line, const std::string& path
         ExitCode::checkpoint,
         {where,
          fmt::format("is cut off after {} bytes; expected a whole JSON object", line.size()),
-         {"`lamina train` removes half a line when it resumes the run; otherwise remove it"}});
+         {"`lamina train` removes an incomplete line when it resumes the run; otherwise remove "
+          "it"}});
   }
 }
 
@@ -57,10 +58,10 @@ class MetricsReader {
   ReportMetrics out;
 
  private:
-  std::unordered_map<std::string, std::size_t> place_;  // of a curve, by its name
+  std::unordered_map<std::string, std::size_t> place_;  // by the curve's name
 };
 
-// A curve of which `per` points each became their mean, at the last one's step.
+// A curve in which groups of `per` points were replaced by their mean, at the last point's step.
 struct ShortCurve {
   std::vector<double> steps, values;
   std::size_t per = 1;
@@ -121,7 +122,7 @@ ReportMetrics read_metrics(const std::string& path) {
 std::string curves_json(const std::vector<std::string>& names,
                         const std::vector<const std::vector<ReportCurve>*>& runs,
                         std::size_t max_bytes) {
-  // Half of the room is for curves of single layers, of which there may be hundreds.
+  // Half of the room is for the curves of single layers; there may be hundreds.
   std::size_t num_layer_curves = 0, num_curves = 0, longest = 0;
   for (const auto* curves : runs)
     for (const ReportCurve& curve : *curves) {
@@ -139,8 +140,8 @@ std::string curves_json(const std::vector<std::string>& names,
   for (std::size_t run = 0; run < runs.size(); ++run)
     for (const ReportCurve& curve : *runs[run]) {
       const std::size_t most = max_points(is_of_a_layer(curve) ? num_layer_curves : num_curves);
-      // One number for all long curves, so that runs of other lengths have values at the same
-      // steps. Those of validation are short.
+      // One number for all long curves, so that runs of different lengths have values at the same
+      // steps. Validation curves are short.
       const bool is_short = curve.points.size() <= most / 4;
       const ShortCurve made = shortened(curve.points, is_short ? 1 : (longest + most - 1) / most);
       const auto [grid, is_new] = grid_of.try_emplace({made.steps, made.per}, grid_of.size());

@@ -1,4 +1,4 @@
-// metrics.jsonl of a run, for its page.
+// Reads metrics.jsonl of a run, for its page.
 #pragma once
 
 #include <string>
@@ -17,14 +17,14 @@ struct ReportCurve {
   std::vector<ReportPoint> points;
 };
 
-// Continuations of prompts, and when they were made.
+// Continuations of prompts, and the time of their making.
 struct ReportSamples {
   std::string when;                                          // "Step 100"
-  std::vector<std::pair<std::string, std::string>> samples;  // prompts and what follows
+  std::vector<std::pair<std::string, std::string>> samples;  // prompts and continuations
 };
 
 struct ReportMetrics {
-  std::vector<ReportCurve> curves;     // values that are not numbers are left out
+  std::vector<ReportCurve> curves;     // values that are not numbers are skipped
   std::vector<ReportSamples> samples;  // of train.sample_every_steps, in the order of the steps
 };
 

@@ -39,8 +39,8 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-// JSON that a <script> element can hold: no "</script>" or "<!--", no U+2028 and U+2029, which end
-// a line of JavaScript. All of these are inside strings.
+// Makes JSON safe for a <script> element: no "</script>" or "<!--", no U+2028 and U+2029, which end
+// a line of JavaScript. All of these occur inside strings.
 std::string script_json(std::string_view json) {
   std::string out;
   for (std::size_t i = 0; i < json.size(); ++i) {
@@ -104,8 +104,7 @@ std::string facts_of(const std::vector<ReportRun>& runs) {
   return comparison_of(runs, rows);
 }
 
-// "train.steps" -> "100", of a config.toml that lamina wrote: a key per line, then where it is
-// from.
+// Parses a config.toml written by lamina: a key per line with its source, "train.steps" -> "100".
 std::map<std::string, std::string> settings_of(std::string_view text) {
   std::map<std::string, std::string> out;
   std::string section;
@@ -154,7 +153,7 @@ std::string samples_of(const std::vector<ReportSamples>& all) {
   return out;
 }
 
-// The first and the last lines of a log that is longer than `max_bytes`.
+// The first and last lines of a log that is longer than `max_bytes`.
 std::string shortened_log(const std::string& log, std::size_t max_bytes) {
   if (log.size() <= max_bytes) return log;
   const std::size_t head = log.rfind('\n', max_bytes / 4);
@@ -162,11 +161,11 @@ std::string shortened_log(const std::string& log, std::size_t max_bytes) {
   if (head == log.npos || tail == log.npos || tail <= head) return log.substr(0, max_bytes);
   const auto left_out = std::count(log.begin() + static_cast<std::ptrdiff_t>(head),
                                    log.begin() + static_cast<std::ptrdiff_t>(tail), '\n');
-  return fmt::format("{}\n[{} lines are left out here; log.txt has them]{}", log.substr(0, head),
+  return fmt::format("{}\n[{} lines are omitted here; log.txt has them]{}", log.substr(0, head),
                      left_out, log.substr(tail));
 }
 
-// A heading, and a part per run side by side; nothing where no run has any.
+// A heading, and a part per run side by side; nothing if no run has any.
 template <class Part>
 std::string section(std::string_view title, const std::vector<ReportRun>& runs, const Part& part) {
   std::string parts;
@@ -213,7 +212,7 @@ std::string report_page(const std::vector<ReportRun>& runs, const std::string& f
   const std::string title = title_of(runs);
   std::string out = head_of(title) + "<body>\n<header><h1>" + escaped(title) + "</h1></header>\n" +
                     facts_of(runs);
-  out += section("Steps that failed or were left out", runs, [](const ReportRun& run) {
+  out += section("Steps that failed or were skipped", runs, [](const ReportRun& run) {
     std::string parts;
     for (const ReportBadStep& step : run.bad_steps) parts += text_of(step);
     return parts;

@@ -1,4 +1,4 @@
-// Runs as one HTML page: curves, samples, settings, logs. Nothing is read from outside the page.
+// Writes runs as one HTML page: curves, samples, settings, logs. The page loads nothing else.
 #pragma once
 
 #include <string>
@@ -10,19 +10,19 @@
 
 namespace lamina::cli {
 
-// A step that was not finite, or was left out: rows of a table, and the text that was read.
+// A step that was not finite or was skipped: rows of a table, and the text that was read.
 struct ReportBadStep {
   std::string title;  // "Step 12: not finite"
   std::vector<std::pair<std::string, std::string>> facts;
   std::vector<std::pair<std::string, std::string>> rows;  // place and text
 };
 
-// Those of a run directory. Errors (exit 4): a damaged file.
+// The bad steps of a run directory. Errors (exit 4): a damaged file.
 std::vector<ReportBadStep> read_bad_steps(const std::string& run);
 
 struct ReportRun {
-  std::string name;                                        // differs from those of other runs
-  std::vector<std::pair<std::string, std::string>> facts;  // rows of the table on top
+  std::string name;                                        // unique among the runs
+  std::vector<std::pair<std::string, std::string>> facts;  // rows of the first table
   std::vector<ReportCurve> curves;
   std::vector<ReportSamples> samples;
   std::vector<ReportBadStep> bad_steps;
@@ -30,12 +30,12 @@ struct ReportRun {
   std::string log;       // log.txt
 };
 
-// The beginning of every page, by which a page of ours is known.
+// The beginning of every page, which identifies a page of ours.
 extern const std::string_view kReportPageStart;
 
 // `footer`: a line of text at the end. The page has at most about 300 KB: long curves are means of
-// several steps, and the middle of a long log is left out. Only settings, samples and bad steps are
-// always whole.
+// several steps, and the middle of a long log is omitted. Settings, samples and bad steps are
+// always complete.
 std::string report_page(const std::vector<ReportRun>& runs, const std::string& footer);
 
 }  // namespace lamina::cli

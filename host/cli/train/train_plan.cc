@@ -20,7 +20,7 @@
 namespace lamina::cli {
 namespace {
 
-// Of what is available; the rest is for the data, the program itself and others.
+// Share of the available memory; the rest is for the data, the program itself and other programs.
 constexpr double kUsableShare = 0.9;
 
 std::string bytes(std::uint64_t n) { return bytes_text(static_cast<double>(n)); }
@@ -39,7 +39,7 @@ std::string fit_text(const inspect::Fit& fit, const config::RunConfig& run,
                       ? "one microbatch"
                       : fmt::format("gradients of {} microbatches are added up", fit.microbatches));
   if (fit.recomputed_flops_per_token > 0)
-    out += fmt::format("; {} operations per token are computed again",
+    out += fmt::format("; {} operations per token are recomputed",
                        count_text(fit.recomputed_flops_per_token));
   out += fmt::format("\n[train]\nbatch_size = {}\nmicrobatch_size = {}\nremat = \"{}\"\n",
                      run.train.batch_size, fit.microbatch_size, fit.remat);
@@ -68,7 +68,7 @@ std::string show_fit(const Arguments& a, const decoder::Model& model, const conf
     throw UserError(
         ExitCode::memory,
         {a.positionals[0],
-         fmt::format("does not fit: it takes at least {}, and {} of {} available may be used",
+         fmt::format("does not fit: it needs at least {}, and may use {} of {} available",
                      bytes(found.smallest_bytes),
                      bytes_text(kUsableShare * static_cast<double>(available)), bytes(available)),
          {"train fewer parameters ([lora]), shorter rows (data.sequence_length), or moments in "
@@ -80,9 +80,10 @@ std::string show_fit(const Arguments& a, const decoder::Model& model, const conf
 
 int show_train_plan(const Arguments& a, const config::RunConfig& run, const Machine& machine) {
   if (a.has("profile"))
-    throw UserError(ExitCode::usage, {"--profile",
-                                      "there are no steps to time with --dry-run or --fit",
-                                      {"leave one of them out"}});
+    throw UserError(ExitCode::usage,
+                    {"--profile",
+                     "cannot be combined with --dry-run or --fit, which run no steps",
+                     {"remove one of them"}});
   machine.use_threads(a.globals.threads ? a.globals.threads : run.run.threads);
   const auto model = model_of(a, run);
   const inspect::TeacherOfPlan teacher =
@@ -95,7 +96,7 @@ int show_train_plan(const Arguments& a, const config::RunConfig& run, const Mach
   const config::DataSection section = train::data_section(run);
   const auto tokenizer = data::load_tokenizer(section);
   DryRun found{.plan = inspect::plan_training(*model, run, machine.backend, teacher)};
-  found.program_bytes = machine.resident_memory();  // before data are looked at
+  found.program_bytes = machine.resident_memory();  // before data are read
   found.available_bytes = available;
   found.data = data::estimate_data(section, *tokenizer, model->vocab_size());
   print(a.flag("json") ? dry_run_json(found) : dry_run_text(found, *model, run));

@@ -1,4 +1,4 @@
-// What `lamina train` says of a run that it does not begin: --dry-run, --fit.
+// Prints the plan of a run that is not started: `lamina train` --dry-run, --fit.
 #pragma once
 
 #include "cli/shell/command.h"
@@ -7,8 +7,8 @@
 namespace lamina::cli {
 
 // Prints steps, memory and disk of the run, or with --fit the lines for the run file with which it
-// fits. Reads no weights and no data, writes nothing. Throws UserError: exit 7 where no settings
-// fit, exit 2 for options that only a run has.
+// fits. Reads no weights and no data, writes nothing. Throws UserError: exit 7 if no settings fit,
+// exit 2 for options that need a real run.
 int show_train_plan(const Arguments& arguments, const config::RunConfig& run,
                     const Machine& machine);
 

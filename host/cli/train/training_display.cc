@@ -22,7 +22,7 @@
 namespace lamina::cli {
 namespace {
 
-// `word` as a shell reads it back.
+// Quotes `word` for a shell.
 std::string shell_word(const std::string& word) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
@@ -65,7 +65,7 @@ std::string task_text(const std::vector<train::AuxScalar>& means) {
   return out;
 }
 
-// What is kept while the loop runs.
+// Points collected while the loop runs.
 struct Curves {
   std::vector<CurvePoint> training, validation;
 };
@@ -190,7 +190,7 @@ int run_and_show(const Arguments& arguments, const config::RunConfig& c,
   if (extras.profile) extras.profile->finish();
 
   if (result.stopped) {
-    log::info("stopped after step {}; `{}` goes on from there", result.progress.step,
+    log::info("stopped after step {}; `{}` resumes the run", result.progress.step,
               resume_command(arguments));
     return static_cast<int>(ExitCode::resumable);
   }

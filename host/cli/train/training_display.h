@@ -1,4 +1,4 @@
-// What `lamina train` shows: a banner, progress, a curve, and what to do next.
+// Shows a run of `lamina train`: a banner, progress, a curve, and the next command.
 #pragma once
 
 #include <string>
@@ -15,14 +15,14 @@ std::string resume_command(const Arguments& a);
 
 void print_banner(const decoder::Model& model, const config::RunConfig& c, train::Run& run);
 
-// What a run does beside training; null: not that.
+// Optional actions beside training; null: none.
 struct Extras {
   model::TextSamples* samples = nullptr;
   TrainingProfile* profile = nullptr;
   void (*begin_writer)() = nullptr;  // called first on the thread that writes checkpoints
 };
 
-// Runs the loop and shows it; the exit code.
+// Runs the loop and shows it; returns the exit code.
 int run_and_show(const Arguments& arguments, const config::RunConfig& c,
                  const decoder::Model& model, train::Run& run, const Extras& extras);
 

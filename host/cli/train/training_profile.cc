@@ -26,7 +26,7 @@ std::pair<std::int64_t, std::int64_t> parse_profiled_steps(const std::string& te
   }
   throw UserError(ExitCode::usage,
                   {"--profile",
-                   fmt::format("got '{}'; the first and the last step would be right, eg "
+                   fmt::format("got '{}'; expected the first and the last step, eg "
                                "steps=10:12",
                                text),
                    {}});
@@ -71,7 +71,7 @@ void TrainingProfile::finish() {
   is_done_ = true;
   if (phases_.empty()) {
     log::warning(
-        "no profile: none of the steps {} to {} was done; choose other steps with "
+        "no profile: none of the steps {} to {} ran; choose other steps with "
         "--profile",
         steps_.first, steps_.second);
     return;

@@ -1,4 +1,4 @@
-// lamina train --profile: what some steps do, kernel by kernel.
+// lamina train --profile: times some steps kernel by kernel.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,16 @@
 
 namespace lamina::cli {
 
-// First and last step of "steps=10:12". Throws UserError (exit 2) for anything else.
+// First and last step of "steps=10:12". Throws UserError (exit 2) for other text.
 std::pair<std::int64_t, std::int64_t> parse_profiled_steps(const std::string& text);
 
-// Each kernel with its calls, time, share of all, and the rate at which it computes or moves bytes
-// with the share of the machine's limit: operations for products, else bytes. "" for no kernels.
+// Each kernel with its calls, time, share of the total, and its rate (operations for products, else
+// bytes) with the share of the machine's limit. "" for no kernels.
 std::string kernel_table(const std::vector<inspect::KernelTime>& kernels, double read_bandwidth,
                          double peak_f32, double peak_bf16);
 
-// Adds itself to the events of a loop; after the last of the steps writes RUN/profile.json and
-// logs the table. [one per loop; must stay where it is]
+// Adds itself to the events of a loop; after the last of the steps writes RUN/profile.json and logs
+// the table. [one per loop; must not be moved]
 class TrainingProfile {
  public:
   TrainingProfile(std::pair<std::int64_t, std::int64_t> steps, std::string run, train::Loop& loop,
@@ -30,7 +30,7 @@ class TrainingProfile {
 
   void begin_step(std::int64_t step);
   void end_step(std::int64_t step);
-  // Also where the run ended before the last of the steps.
+  // Also if the run ended before the last of the steps.
   void finish();
 
  private:
