@@ -28,8 +28,7 @@ constexpr std::size_t kMostChecks = 16;
 
 // Process ids of the running checks, 0 for free slots. Read by a signal handler.
 std::array<std::atomic<pid_t>, kMostChecks> running_checks;
-std::mutex
-    starting_check;  // held while a check is started, and while processes of others are searched
+std::mutex starting_check;  // held while a check starts, and while stray processes are searched
 std::array<struct sigaction, kEndingSignals.size()> actions_before;
 
 extern "C" void on_end(int signal) {
@@ -85,8 +84,7 @@ EndsChecksWithKit::EndsChecksWithKit() {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   for (std::size_t i = 0; i < kEndingSignals.size(); ++i) {
     sigaction(kEndingSignals[i], nullptr, &actions_before[i]);
-    if (actions_before[i].sa_handler != SIG_DFL)
-      continue;  // for example ignored by the parent of the kit
+    if (actions_before[i].sa_handler != SIG_DFL) continue;  // eg ignored by the parent of the kit
     struct sigaction action {};
     action.sa_handler = on_end;
     action.sa_flags = static_cast<int>(SA_RESETHAND);

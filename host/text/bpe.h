@@ -55,8 +55,7 @@ class Bpe final : public WordModel {
   Vocabulary vocabulary_;
   MergeTable merges_;
   std::array<TokenId, 256> byte_ids_{};  // of single bytes, or of the tokens "<0xE4>"; -1 = none
-  bool ignore_merges_ =
-      false;  // a word that is a token becomes that token, whatever the merges are
+  bool ignore_merges_ = false;           // a word that is a token becomes it without merges
   bool byte_fallback_ = false;
   bool fuse_unknown_ = false;
   std::optional<TokenId> unknown_;

@@ -10,8 +10,7 @@
 namespace lamina::inspect {
 
 struct Prediction {
-  std::vector<float>
-      hidden;  // [depth, B, T, D], or with streams [.., K, D]: the input of the next depth
+  std::vector<float> hidden;  // [depth, B, T, D] or [.., K, D]: the next depth reads it
   std::vector<float> normed;  // [depth, B, T, D]: the input of the head
   std::vector<float> logits;  // [depth, B, T, V]
 };

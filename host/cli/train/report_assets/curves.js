@@ -71,7 +71,7 @@ const smoothed = (values, keep) => {
     return sum / weight;
   });
 };
-// A schedule has no noise: an average would only be late.
+// A schedule has no noise: an average would only lag.
 const isNoisy = (values) => {
   let path = 0, low = Infinity, high = -Infinity;
   values.forEach((value, i) => {

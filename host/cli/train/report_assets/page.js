@@ -5,7 +5,7 @@
     light: ["#2563eb", "#e8590c", "#0d9488", "#9333ea", "#dc2660", "#5c8a0c", "#0284c7", "#a16207"],
     dark: ["#60a5fa", "#fb923c", "#2dd4bf", "#c084fc", "#fb7185", "#a3e635", "#38bdf8", "#facc15"],
   };
-  const hues = [217, 21, 173, 271, 340, 85, 200, 42];  // those of the palettes
+  const hues = [217, 21, 173, 271, 340, 85, 200, 42];  // of the palettes
   const sectionTitles = {train: "Training", perf: "Performance"};
   const maxTipRows = 10;
   const isLong = data.curves.some((curve) => curve.values.length > 300);
@@ -57,7 +57,7 @@
 
   const isSmoothed = (curve) => state.smoothing > 0 && !curve.isEval && curve.values.length > 3 && isNoisy(curve.values);
 
-  // The columns of a chart and their rows: steps of all visible curves, one after the other.
+  // The columns of a chart and their rows: steps of all visible curves, in order.
   const tableOf = (chart) => {
     const columns = [];
     chart.shown = chart.curves.filter((curve) => !state.hidden.has(curve.run));
@@ -175,8 +175,8 @@
 
   // ---- drawing
 
-  // Ticks of a logarithmic axis: 1, 2, 5 of each power of ten, or powers alone; of less than a
-  // factor of three those of a linear axis.
+  // Ticks of a logarithmic axis: 1, 2, 5 of each power of ten, or only powers; below a factor of
+  // three the ticks of a linear axis.
   const logTicks = (low, high, pixels) => {
     const room = Math.max(2, Math.floor(pixels / 28));
     for (const digits of [[1, 2, 5], [1]]) {
@@ -356,7 +356,7 @@
   if (charts.length > 6) tools.append(filter);
   tools.append(make("span", {className: "space"}), resetButton, theme);
 
-  // Only what comes into view is drawn: a run may have hundreds of curves.
+  // Draws only visible charts: a run may have hundreds of curves.
   const watcher = new IntersectionObserver((seen) => {
     for (const entry of seen) {
       const chart = charts.find((c) => c.card === entry.target);
