@@ -1,4 +1,4 @@
-// Environment variables: which are overrides of keys, and which were meant to be.
+// Overrides of keys in environment variables, and detection of misspelled ones.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -17,12 +17,12 @@ namespace {
 
 constexpr std::string_view kPrefix = "LAMINA_", kSeparator = "__";
 
-// Those that say something else, here or in the tests: docs/environment.md.
+// Variables with another meaning, for lamina or its tests: docs/environment.md.
 constexpr std::string_view kOthers[] = {
     "LAMINA_CHECK",          "LAMINA_CPU_ISA",     "LAMINA_GOLDENS",      "LAMINA_PIN",
     "LAMINA_PLUGIN_KERNELS", "LAMINA_PLUGIN_PATH", "LAMINA_TRUST_PLUGINS"};
 
-// LAMINA_TRAIN__STEPS of "train.steps".
+// Returns LAMINA_TRAIN__STEPS for "train.steps".
 std::string variable_of(std::string_view key) {
   std::string out(kPrefix);
   for (char c : key)
@@ -42,13 +42,13 @@ std::string lower_case(std::string_view text) {
   throw UserError(ExitCode::usage, {printable(name), std::move(what), std::move(notes)});
 }
 
-// `name` has no double underscore: an error where it is nearly a variable of ours, a warning where
-// it begins like a key.
+// Checks a name without a double underscore: an error if it is close to one of our variables, a
+// warning if it begins like a key.
 void check_other(std::string_view name) {
   if (std::ranges::find(kOthers, name) != std::end(kOthers)) return;
-  // Without the prefix, which all share and which would make all of them alike.
+  // All names share the prefix, which would make them all similar.
   const std::string typed(name.substr(kPrefix.size()));
-  constexpr std::size_t kShortest = 5;  // LAMINA_DIR is somebody else's, not a slip of LAMINA_PIN
+  constexpr std::size_t kShortest = 5;  // LAMINA_DIR of another program is not a typo of LAMINA_PIN
   if (typed.size() < kShortest) return;
   std::vector<std::string> known;
   for (const std::string& key : run_schema().key_names())
@@ -56,11 +56,11 @@ void check_other(std::string_view name) {
   for (std::string_view other : kOthers) known.emplace_back(other.substr(kPrefix.size()));
   if (const std::string nearest = nearest_name(typed, known); !nearest.empty())
     refuse(name, "is not a lamina variable",
-           {fmt::format("did you mean {}{}?", kPrefix, nearest), "otherwise unset it"});
+           {fmt::format("did you mean {}{}?", kPrefix, nearest), "otherwise unset the variable"});
   for (const Section& section : run_schema().sections) {
     const std::string begin = variable_of(section.name);
     if (section.name.empty() || !name.starts_with(begin + "_")) continue;
-    log::warning("{} has no effect; section and key are joined by two underscores: {}_{}",
+    log::warning("{} has no effect; expected two underscores between section and key: {}_{}",
                  printable(name), begin, printable(name.substr(begin.size())));
     return;
   }

@@ -1,4 +1,4 @@
-// The parts of field binding that do not depend on the struct.
+// Field binding that does not depend on the struct.
 #include "config/fields.h"
 
 namespace lamina::config::detail {

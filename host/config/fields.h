@@ -25,7 +25,7 @@
 
 namespace lamina::config {
 
-// What a declaration says beside name, type and default.
+// Properties of a key other than name, type and default.
 struct Declaration {
   std::string preset_text = {};
   std::string unit = {};
@@ -52,7 +52,7 @@ using Fields = std::vector<Field<Struct>>;
 
 namespace detail {
 
-// How a C++ type is written in a run file.
+// Maps a C++ type to its type in run files.
 template <typename T>
 struct Codec;
 
@@ -86,7 +86,8 @@ struct Codec<std::string> {
   static std::string decode(const Value& value) { return std::get<std::string>(value.data); }
 };
 
-// Run files use the long names, eg: "bfloat16". Declare the choices: not every type is one.
+// Run files use the long names, eg: "bfloat16". A key of this type declares its choices, because
+// not every type is valid.
 template <>
 struct Codec<DType> {
   static constexpr Type kType = Type::string;
@@ -96,7 +97,7 @@ struct Codec<DType> {
   }
 };
 
-// What a list of `T` holds where its elements are tables: specialise it beside the fields.
+// Keys of the tables in a list of `T`: specialise it beside the fields.
 template <typename T>
 const Fields<T>& table_fields();
 
@@ -186,7 +187,7 @@ Field<Struct> field(std::string name, Member Struct::*member, Declaration declar
   return out;
 }
 
-// The section that these fields make.
+// Returns the section with these fields.
 template <typename Struct>
 Section section(std::string name, std::string doc, const Fields<Struct>& fields) {
   Section out{std::move(name), std::move(doc), {}};
@@ -194,7 +195,7 @@ Section section(std::string name, std::string doc, const Fields<Struct>& fields)
   return out;
 }
 
-// The struct with the table's values; absent keys keep their initialisers.
+// Returns the struct with the table's values; absent keys keep their initialisers.
 template <typename Struct>
 Struct read(const std::string& section, const Fields<Struct>& fields, const Table& table) {
   Struct out;

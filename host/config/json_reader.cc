@@ -1,4 +1,4 @@
-// Published config.json files to raw values.
+// Reads published config.json files as raw values.
 #include <limits>
 #include <optional>
 
@@ -9,10 +9,10 @@ namespace lamina::config {
 namespace {
 
 constexpr JsonOptions kOptions = {.code = ExitCode::checkpoint,
-                                  .max_bytes = std::size_t{16} << 20,  // some hold label tables
+                                  .max_bytes = std::size_t{16} << 20,  // some contain label tables
                                   .infinite_numbers = true};
 
-// {"__float__": "Infinity"}: an infinite number or NaN as transformers 5 writes it.
+// Reads {"__float__": "Infinity"}: an infinite number or NaN, as transformers 5 writes it.
 std::optional<double> tagged_number(const JsonValue& json) {
   if (!json.is_object() || json.size() != 1) return {};
   const JsonValue tag = json.find("__float__");
@@ -24,7 +24,8 @@ std::optional<double> tagged_number(const JsonValue& json) {
   return {};
 }
 
-// False for nulls and objects, alone or in a list: they have no value of ours.
+// Converts `json` to a value. Returns false for nulls and objects, alone or in a list, which have
+// no equivalent.
 bool to_value(const JsonValue& json, Value& out) {
   switch (json.kind()) {
     case JsonKind::boolean:

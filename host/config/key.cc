@@ -58,7 +58,7 @@ std::string join_choices(const std::vector<std::string>& choices) {
   return out;
 }
 
-// "of at least 1 and less than 2", "" without limits.
+// Returns "of at least 1 and less than 2", or "" without limits.
 std::string limits_in_words(const Key& key) {
   std::string out;
   if (key.min) out = fmt::format("{} {}", key.min_excluded ? "greater than" : "at least", *key.min);
@@ -82,7 +82,8 @@ bool within_limits(const Key& key, double value) {
   return true;
 }
 
-// Sizes that float32 holds with all its digits, rounded inwards to be typed.
+// Range of magnitudes that float32 represents with full precision, rounded inwards to short
+// decimals.
 constexpr double kLeastSize = 1.18e-38, kLargestSize = 3.40e38;
 
 bool fits_float32(const Key& key, double value) {
@@ -90,7 +91,7 @@ bool fits_float32(const Key& key, double value) {
   return key.wide || size == 0 || (size >= kLeastSize && size <= kLargestSize);
 }
 
-// The value as `type`, or nothing where it is of another kind or outside the limits.
+// Returns the value as `type`, or nothing if it has another type or is outside the limits.
 std::optional<Value> accept_scalar(const Key& key, Type type, const Value& value,
                                    std::string_view source) {
   switch (type) {
@@ -111,7 +112,7 @@ std::optional<Value> accept_scalar(const Key& key, Type type, const Value& value
       else
         return {};
       if (std::isnan(number) || !within_limits(key, number)) return {};
-      // A key may be infinite where it declares an infinite limit.
+      // A key can be infinite only if it declares an infinite limit.
       if (std::isinf(number) && (number > 0 ? key.max : key.min) != number) return {};
       if (std::isfinite(number) && !fits_float32(key, number)) return {};
       return Value(number == 0 ? 0.0 : number);
@@ -148,7 +149,7 @@ ErrorText refusal(const Key& key, std::string_view name, Type type, const Value&
   ErrorText text{"", fmt::format("'{}' must be {}, got {}", name, expected, got), {}};
   if (wrong_kind) text.what += fmt::format(" ({})", kind_of(value));
   if (number && type == Type::number && std::isfinite(*number) && within_limits(key, *number))
-    text.what += fmt::format(", which float32 does not hold; the {} size is {:g}",
+    text.what += fmt::format(", which is outside the range of float32; the {} magnitude is {:g}",
                              std::abs(*number) < 1 ? "least" : "largest",
                              std::abs(*number) < 1 ? kLeastSize : kLargestSize);
   if (auto* typed = value.get_if<std::string>(); typed && type == Type::string)
@@ -157,7 +158,7 @@ ErrorText refusal(const Key& key, std::string_view name, Type type, const Value&
   return text;
 }
 
-// A table in a list, member by member.
+// Checks a table in a list, member by member.
 std::variant<Value, ErrorText> check_table(const Key& key, const std::string& name,
                                            const Value& value) {
   const Members* members = value.get_if<Members>();
@@ -170,8 +171,9 @@ std::variant<Value, ErrorText> check_table(const Key& key, const std::string& na
     if (declared == key.members.end()) {
       ErrorText text{"", fmt::format("unknown key '{}' in '{}'", printable(member), name), {}};
       const std::string nearest = nearest_name(member, known);
-      text.notes.push_back(nearest.empty() ? fmt::format("there are {}", fmt::join(known, ", "))
-                                           : fmt::format("did you mean '{}'?", nearest));
+      text.notes.push_back(nearest.empty()
+                               ? fmt::format("expected one of {}", fmt::join(known, ", "))
+                               : fmt::format("did you mean '{}'?", nearest));
       return text;
     }
     auto checked = check_value(*declared, fmt::format("{}.{}", name, member), given, "");

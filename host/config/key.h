@@ -17,47 +17,47 @@ enum class Type { boolean, integer, number, string, list, table };
 
 struct Key {
   std::string name;  // "steps"; may be dotted below its section: "rope_scaling.factor"
-  // Other names that are accepted for it. A part * of one matches any name: then the file may say
-  // it several times, and must say the same.
+  // Other accepted names. A part * of an alias matches any name; a file may then give the key
+  // several times, with the same value.
   std::vector<std::string> aliases;
   Type type = Type::integer;
   Type element = Type::string;  // of a list's elements
-  std::vector<Key> members;     // of elements that are tables: what each may hold
+  std::vector<Key> members;     // keys of elements that are tables
   std::optional<Value> preset;  // the default; without one the key may be absent
-  std::string preset_text;      // how help describes the default where it is computed
+  std::string preset_text;      // description of a computed default, for help
   std::string unit;             // "tokens", "optimizer steps"
   std::optional<double> min;    // limits of numbers, or of each element of a list of numbers
   std::optional<double> max;
   bool min_excluded = false;  // true: greater than min, not equal to it
   bool max_excluded = false;
-  // Numbers must be 0 or have a size that float32 holds, since layers, losses and updates compute
-  // in it. true: nothing does so with this one.
+  // Numbers must be 0 or have a magnitude that float32 represents, because layers, losses and
+  // updates use float32. true: this number is never used in float32.
   bool wide = false;
-  std::vector<std::string> choices;  // of strings; empty: any
+  std::vector<std::string> choices;  // allowed strings; empty: any
   std::string doc;                   // one sentence or two
   bool required = false;
   bool hot = false;   // may differ when a run is resumed
-  bool path = false;  // relative paths start at the folder of the file that holds them
-  std::vector<std::string> path_words;  // values of a path key that are not paths: "byte"
-  // Stands for every key of its section that has no declaration; whoever reads them checks their
-  // names. `name` is what help calls it.
+  bool path = false;  // relative paths start at the folder of the file that contains them
+  std::vector<std::string> path_words;  // special values of a path key: "byte"
+  // Matches every key of its section that has no declaration; the reader of the values checks their
+  // names. `name` is used in help only.
   bool any_name = false;
 };
 
 // "integer", "list of strings": for help.
 std::string type_text(const Key& key);
 
-// ">= 1", "0 <= value < 1", "\"float32\" or \"bfloat16\"", or "" where everything goes: for help.
+// ">= 1", "0 <= value < 1", "\"float32\" or \"bfloat16\"", or "" without limits: for help.
 std::string limits_text(const Key& key);
 
-// "an integer, at least 1", "\"float32\" or \"bfloat16\"", "a list of strings": what an error about
-// a value of another kind says would be right.
+// "an integer, at least 1", "\"float32\" or \"bfloat16\"", "a list of strings": the expected value
+// in errors.
 std::string expected_text(const Key& key);
 
-// The value as the key's type (integers become numbers, a single value a list of one; -0 is 0),
-// or what is wrong with it: "'train.steps' must be an integer of at least 1, got 0". `name` is the
-// key as the user knows it. `source` is what was typed on a command line, "" for files: keys of
-// type string take it unread where it happens to look like another TOML type.
+// Converts the value to the key's type (integers become numbers, a single value becomes a list; -0
+// becomes 0). Returns an error text if it is invalid: "'train.steps' must be an integer of at least
+// 1, got 0". `name` is the key as the user writes it. `source` is the text typed on a command line,
+// "" for files: keys of type string take it verbatim if it happens to parse as another TOML type.
 std::variant<Value, ErrorText> check_value(const Key& key, std::string_view name,
                                            const Value& value, std::string_view source);
 

@@ -1,4 +1,4 @@
-// A layer of one model and one of another, as run files write them: "4:8", "last:last".
+// A pair of layers, of two models, as run files write it: "4:8", "last:last".
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@
 
 namespace lamina::config {
 
-// From 0; nothing: the last layer.
+// Indices from 0; absent: the last layer.
 struct LayerPair {
   std::optional<std::int64_t> student, teacher;
 };
 
-// Nothing where `text` is not a pair. Whether there are such layers is not known here.
+// Returns nothing if `text` is not a pair. Does not check whether the layers exist.
 std::optional<LayerPair> parse_layer_pair(std::string_view text);
 
 }  // namespace lamina::config

@@ -1,4 +1,4 @@
-// Listings of values group keys by section, top of the file first, as TOML needs them.
+// Lists values grouped by section, with the top of the file first, as TOML requires.
 #include "config/listing.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ std::string section_of(std::string_view key) {
   return std::string(dot == key.npos ? "" : key.substr(0, dot));
 }
 
-// The last entry of each key wins, as in resolve(), where no plugin has read them.
+// Returns the last entry of each key, as resolve() would, for models that no plugin has read.
 std::vector<Entry> raw_model_values(const Raw& raw) {
   std::vector<Entry> out;
   for (const RawEntry& entry : raw.entries) {
@@ -43,7 +43,8 @@ Value absolute(const Key& key, const Value& value) {
   return Value(std::filesystem::absolute(*text).lexically_normal().string());
 }
 
-// What differences() compares: declared values with absolute paths, and the model as given.
+// Returns the values that differences() compares: declared values with absolute paths, and the
+// model as given.
 std::vector<Entry> comparable(const RunConfig& c) {
   std::vector<Entry> out = list_values(c);
   std::erase_if(out, [](const Entry& entry) { return entry.key == "model.path"; });
@@ -58,7 +59,7 @@ const Entry* find(const std::vector<Entry>& entries, std::string_view key) {
   return nullptr;
 }
 
-// A cell of a Markdown table: bars would end it.
+// Escapes a cell of a Markdown table: a bar would end it.
 std::string cell(std::string text) {
   for (auto at = text.find('|'); at != text.npos; at = text.find('|', at + 2))
     text.insert(at, 1, '\\');

@@ -1,4 +1,4 @@
-// Final values and declared keys as text: the resolved config of a run, and the reference page.
+// Prints final values and declared keys: the resolved config of a run, and the reference page.
 #pragma once
 
 #include <string>
@@ -8,22 +8,24 @@
 
 namespace lamina::config {
 
-// Every final value of the run in the order of their declarations, [model] included. `model` is
-// what resolve_model() made of c.model; without it the model's values are listed as they were
-// given. Keys that are absent are left out.
+// Lists every final value of the run in the order of declaration, including [model]. `model` is the
+// result of resolve_model() for c.model; without it the model's values are listed as given. Absent
+// keys are omitted.
 std::vector<Entry> list_values(const RunConfig& c, const Table* model = nullptr);
 
-// TOML with a comment after each value that says where it came from.
+// Prints TOML with a comment after each value that gives its origin.
 std::string to_toml(const std::vector<Entry>& values);
 
 // {"train.steps": {"value": 40, "origin": "run.toml:7"}, ...} and a line feed.
 std::string to_json(const std::vector<Entry>& values);
 
-// The run file for the run directory: complete, with its model inline and absolute paths, so that
-// loading it from anywhere gives the same run. `family` and `model` are what the plugin resolved.
+// Returns the run file for the run directory: complete, with its model inline and absolute paths,
+// so that it gives the same run from any directory. `family` and `model` are the plugin's resolved
+// values.
 std::string resolved_run_file(const RunConfig& c, const std::string& family, const Table& model);
 
-// What a resumed run changes. Keys that only one of them has count as changed.
+// A value that differs between two configs of a run. A key that only one of them has counts as
+// different.
 struct Difference {
   std::string key;
   std::string before;  // as TOML; "" when absent
@@ -32,10 +34,10 @@ struct Difference {
 };
 std::vector<Difference> differences(const RunConfig& before, const RunConfig& now);
 
-// The reference page of all sections, in Markdown.
+// Returns the reference page of all sections, in Markdown.
 std::string reference_page(const Schema& schema);
 
-// The default as help shows it: 1000, "byte", none, or how it is computed.
+// Returns the default as help shows it: 1000, "byte", none, or how it is computed.
 std::string preset_text(const Key& key);
 
 }  // namespace lamina::config

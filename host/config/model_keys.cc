@@ -36,7 +36,7 @@ Key flag(std::string_view name, std::string doc) {
   return key;
 }
 
-// At least 0.
+// A key whose value must be at least 0.
 Key number(std::string_view name, double preset, std::string doc) {
   Key key{.name = std::string(name), .type = Type::number, .preset = Value(preset)};
   key.min = 0;
@@ -65,7 +65,7 @@ Key choice(std::string_view name, std::vector<std::string> choices, std::string 
   return key;
 }
 
-// Keys without a value leave the model as its family describes it.
+// A key without a default: unless given, the model stays as its family describes it.
 Key own_choice(std::string_view name, Type type, std::string doc) {
   Key key{.name = std::string(name), .type = type};
   key.preset_text = "as the family";
@@ -83,88 +83,88 @@ Key own_eps(std::string_view name, std::string doc) {
 std::vector<Key> attention_keys() {
   Key type = own_choice(
       kAttentionType, Type::string,
-      "Which tokens every layer's attention sees: all before it, the last of them, those of its "
-      "chunk, or also later ones: those of its block (\"block_diffusion\") or all (\"full\"). What "
-      "sees later tokens trains and is evaluated but never decoded.");
+      "Tokens that attention can see, in every layer: all earlier tokens, a window of them, the "
+      "same "
+      "chunk, or also later tokens: the same block (\"block_diffusion\") or all (\"full\"). "
+      "Models that see later tokens can be trained and evaluated but not decoded.");
   type.choices = {"global", "local_sliding", "chunk", "full", "block_diffusion"};
   return {
       type,
       integer(std::string(kSlidingSpan), 0, 0, kMaxRows,
-              "Tokens that attention of type local_sliding sees, the query's included."),
-      integer(std::string(kChunkSpan), 0, 0, kMaxRows,
-              "Tokens of a chunk of attention of type chunk."),
+              "Window of local_sliding attention in tokens, including the query's."),
+      integer(std::string(kChunkSpan), 0, 0, kMaxRows, "Tokens per chunk of chunked attention."),
       integer(std::string(kBlockSpan), 0, 0, kMaxRows,
-              "Tokens of a block of attention of type block_diffusion, cut by the position in the "
-              "document: they see each other and all earlier blocks."),
+              "Tokens per block of block_diffusion attention. Blocks are cut by the position in "
+              "the document; tokens see their own block and all earlier ones."),
       integer(std::string(kMobaChunk), 0, 0, kMaxRows,
-              "Mixture of block attention: tokens of a chunk; 0 = off."),
+              "Tokens per chunk of mixture of block attention; 0 = off."),
       integer(std::string(kMobaTopK), kMobaTopKPreset, 1, kMaxRows,
-              "Its chunks per query: those whose mean key has the largest product with the query; "
-              "the query's own always counts."),
+              "Chunks per query in mixture of block attention: those whose mean key has the "
+              "largest product with the query. The query's own chunk is always included."),
   };
 }
 
 std::vector<Key> part_keys() {
   Key activations = own_choice(
       kMlpActivations, Type::list,
-      "Activations of dense feed-forwards: each has a matrix, and what they give is multiplied; "
-      "[\"silu\", \"linear\"] is the usual gate, [\"relu\"] none.");
+      "Activations of dense feed-forwards. Each has a matrix, and their results are multiplied; "
+      "[\"silu\", \"linear\"] is the usual gate, [\"relu\"] has no gate.");
   activations.choices = {"silu",      "swish", "gelu",    "gelu_new", "gelu_pytorch_tanh",
                          "gelu_fast", "relu",  "sigmoid", "linear"};
   return {
       own_choice(kUseQkNorm, Type::boolean,
-                 "RMS norms of queries and keys, per head where the family has none, before "
-                 "positions."),
-      own_choice(kQkNormWithScale, Type::boolean, "Whether those have weights."),
+                 "RMS norms of queries and keys before positions are applied; per head unless the "
+                 "family has its own kind."),
+      own_choice(kQkNormWithScale, Type::boolean,
+                 "True if the norms of queries and keys have weights."),
       own_choice(kUseVNorm, Type::boolean, "RMS norm of values, per head."),
-      own_choice(kVNormWithScale, Type::boolean, "Whether that has weights."),
+      own_choice(kVNormWithScale, Type::boolean, "True if the norm of values has weights."),
       own_eps(kQkvNormEps, "Epsilon of norms of queries, keys and values."),
       flag(kSinks,
-           "One more logit per query head, learnt, which takes its share of attention and adds "
-           "nothing."),
-      flag(kShareKv, "Values are keys as their matrix gives them, before norm and positions."),
+           "An additional trained logit per query head that takes part in the softmax and has no "
+           "value."),
+      flag(kShareKv, "Values are the keys as projected, before norm and positions."),
       activations,
   };
 }
 
 std::vector<Key> routing_keys() {
   return {flag(kRandomRouting,
-               "In training, tokens go to experts at random, all equally likely; for measuring "
-               "speed with an even load.")};
+               "In training, route tokens to experts at random with equal probability; for "
+               "measuring speed with an even load.")};
 }
 
 std::vector<Key> initializer_keys() {
   return {
       choice(kInitializer, {"declared", std::string(kInitializerMaxtext)},
-             "How fresh weights start: as the family declares, usually with the deviation "
-             "initializer_range; or by their fan, as in MaxText."),
+             "Initialisation of fresh weights: as the family declares, usually with the standard "
+             "deviation initializer_range; or by fan-in, as in MaxText."),
       factor(kDenseInitScale,
-             "Variance, times the fan, of fresh routers, experts and shared experts."),
+             "Variance of fresh routers, experts and shared experts, times the fan-in."),
   };
 }
 
 std::vector<Key> layer_keys() {
   Key share = factor(kRotaryShare,
-                     "Share of a head's channels that rotate, from the first on; a whole number of "
-                     "pairs.");
+                     "Share of a head's channels that are rotated, starting with the first; it "
+                     "must give a whole number of pairs.");
   share.max = 1;
   return {
       rate(kDropout,
-           "Share of elements zeroed in training: of embeddings, of what the last matrix of a "
-           "feed-forward gets, of layers and of what the head gets. The tokens of a row lose the "
-           "same channels."),
+           "Dropout in training on embeddings, on the input of the last matrix of a feed-forward, "
+           "on layers and on the input of the head. All tokens of a row drop the same channels."),
       choice(kLayerDropout, {"output", "update", "none"},
-             "What dropout_rate zeroes of a layer: its output, what it adds to its input, or "
-             "nothing."),
+             "The position of dropout_rate in a layer: its output, its update before the residual "
+             "sum, or nowhere."),
       rate(kAttentionDropout,
-           "Share of attention's probabilities zeroed in training. They are then stored, for each "
-           "head the square of a row's tokens."),
-      number(kAttentionCap, 0, "Soft cap c of attention's scores, c * tanh(x / c); 0 = off."),
+           "Dropout on attention probabilities in training. They are then stored: the square of "
+           "the row length, for each head."),
+      number(kAttentionCap, 0, "Soft cap c of attention scores, c * tanh(x / c); 0 = off."),
       factor(
           kMinTimescale,
-          "Tokens per radian m of the fastest rotary frequency; that of pair i is m * (rope_theta "
-          "/ m)^(2 i / dims)."),
-      factor(kLinearScaling, "What positions are divided by before they are rotated."),
+          "Tokens per radian m of the fastest rotary frequency; pair i has m * (rope_theta / m)^(2 "
+          "i / dims)."),
+      factor(kLinearScaling, "Positions are divided by this factor before rotation."),
       share,
   };
 }
@@ -172,10 +172,10 @@ std::vector<Key> layer_keys() {
 std::vector<Key> stack_keys() {
   return {
       integer(std::string(kPositionRows), 0, 0, kMaxRows,
-              "Rows of a table of learned positions, added to the embedding; 0 = none."),
+              "Rows of a table of trained positions that is added to the embedding; 0 = none."),
       flag(kSinusoids, "Add sines and cosines of the position to the embedding."),
-      flag(kNormalizeLogits, "Divide logits by sqrt(hidden_size); of a tied head."),
-      factor(kLogitScale, "What logits are multiplied by, before their soft cap."),
+      flag(kNormalizeLogits, "Divide logits by sqrt(hidden_size), with a tied head."),
+      factor(kLogitScale, "Factor for logits, applied before the soft cap."),
       number(kLogitCap, 0, "Soft cap c of the logits, c * tanh(x / c); 0 = off."),
       own_eps(kFinalNormEps, "Epsilon of the norm before the head."),
   };
@@ -188,7 +188,9 @@ std::vector<Key> engram_keys() {
   eps.min_excluded = true;
   eps.doc = "Epsilon of Engram's RMS norms, added to the mean square.";
   Key across{.name = "engram_across_documents", .type = Type::boolean, .preset = Value(false)};
-  across.doc = "N-grams and the convolution cross the borders of packed documents, as in MaxText.";
+  across.doc =
+      "N-grams and the convolution cross the boundaries of packed documents, as in "
+      "MaxText.";
   return {
       integers(
           std::string(kEngramLayers), 0, kMaxRows,
@@ -199,8 +201,8 @@ std::vector<Key> engram_keys() {
       integer("engram_num_heads", 8, 1, 1024, "Hash tables per n-gram length."),
       integer("engram_head_dim", 1280, 1, 1 << 20, "Width of a table row."),
       integers("engram_vocab_bases", 2, kMaxRows,
-               "Minimum rows per table, one number per n-gram length from 2 on; actual sizes are "
-               "primes from there on, all different."),
+               "Minimum rows per table, one number per n-gram length from 2 on. The actual sizes "
+               "are distinct primes, at least this large."),
       integer("engram_kernel_size", 4, 1, 1024, "Kernel size of the convolution over time."),
       integer("engram_seed", 0, 0, 1e15, "Seed of the n-gram hash."),
       eps,

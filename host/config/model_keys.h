@@ -1,5 +1,5 @@
-// The keys of [model] that the host declares for every family: what it puts between the layers of
-// any stack, and around them. A family's own keys come from its plugin.
+// Keys of [model] that the host declares for every family: modules between and around the layers of
+// any stack. A family's other keys come from its plugin.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,24 @@
 
 namespace lamina::config {
 
-// The key whose layers the others are about: without any they have no effect.
+// Enables the other engram_* keys, which have no effect without it.
 inline constexpr std::string_view kEngramLayers = "engram_layers";
-// The key whose default is that of the model's own norms, where the family declares kNormEps.
+// Defaults to kNormEps of the family, where the family declares it.
 inline constexpr std::string_view kEngramNormEps = "engram_norm_eps";
 inline constexpr std::string_view kNormEps = "rms_norm_eps";
 
-// Around the layers. A family that declares one of these itself has its own.
+// Keys around the layers. A family may declare one of them itself; its declaration is then used.
 inline constexpr std::string_view kPositionRows = "trainable_position_size";
 inline constexpr std::string_view kSinusoids = "use_sinusoidal_positions";
 inline constexpr std::string_view kNormalizeLogits = "normalize_embedding_logits";
 inline constexpr std::string_view kLogitScale = "logit_scale";
 inline constexpr std::string_view kLogitCap = "final_logit_softcapping";
 inline constexpr std::string_view kFinalNormEps = "final_norm_eps";
-// How parameters start.
+// Initialisation of parameters.
 inline constexpr std::string_view kInitializer = "initializer";
 inline constexpr std::string_view kInitializerMaxtext = "maxtext";
 inline constexpr std::string_view kDenseInitScale = "dense_init_scale";
-// In the layers.
+// Keys inside the layers.
 inline constexpr std::string_view kDropout = "dropout_rate";
 inline constexpr std::string_view kLayerDropout = "layer_dropout";
 inline constexpr std::string_view kAttentionDropout = "attention_dropout_rate";
@@ -53,14 +53,14 @@ inline constexpr std::string_view kMobaChunk = "moba_chunk_size";
 inline constexpr std::string_view kMobaTopK = "moba_topk";
 inline constexpr std::int64_t kMobaTopKPreset = 8;
 
-// A key of families with multi-token prediction: at 0 the keys that begin so have no effect.
+// A key of families with multi-token prediction; if it is 0, keys with this prefix have no effect.
 inline constexpr std::string_view kPredictionLayers = "num_nextn_predict_layers";
 inline constexpr std::string_view kPredictionPrefix = "mtp_";
 
 const std::vector<Key>& host_model_keys();
 bool is_engram_key(std::string_view name);
 
-// The run file's sections with these keys in [model]: for help and the reference page.
+// The sections of run files, with these keys in [model]: for help and the reference page.
 const Schema& documented_schema();
 
 }  // namespace lamina::config

@@ -1,4 +1,4 @@
-// A model from the text of a config.json.
+// Reads a model from the text of a config.json.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace lamina::config {
 
-// As load_model() reads it from a file; `name` replaces its path in messages.
+// Like load_model() for a file; `name` replaces the path in messages.
 ModelSource parse_model(std::string_view config_json, const std::string& name,
                         const Overrides& overrides = {});
 

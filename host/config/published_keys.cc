@@ -8,8 +8,8 @@
 namespace lamina::config {
 namespace {
 
-// In order, without ids of tokens, which are read elsewhere (io/hf_directory.h). Settings of
-// generation count in generation_config.json only; encoders of images and sounds are other models.
+// Sorted. Token ids are absent, because io/hf_directory.h reads them. Generation settings have an
+// effect in generation_config.json only; encoders of images and sounds are other models.
 constexpr std::string_view kWithoutEffect[] = {
     "_attn_implementation_autoset",
     "_commit_hash",

@@ -1,25 +1,25 @@
-// Keys that config.json files of every family may have, whatever the family declares.
+// Keys that config.json files of every family may contain, in addition to those that the family
+// declares.
 #pragma once
 
 #include <string_view>
 
 namespace lamina::config {
 
-// The object of config.json with the keys that the original of the model does not have. Other
-// programs ignore it.
+// The object in config.json with keys that the original model does not have. Other programs ignore
+// it.
 inline constexpr std::string_view kOwnObject = "lamina.";
 
-// Returns whether the key cannot change what a decoder computes: names, types of files, ids of
-// tokens, settings of text generation. Those of transformers' base class of configurations among
-// them.
+// Returns whether the key cannot change the output of a decoder: names, file types, token ids,
+// settings of text generation, and the rest of the base class of configurations in transformers.
 bool has_no_effect(std::string_view key);
 
-// Returns whether the key, if true, says that the model reads what an encoder made of another text.
+// Returns whether the key, if true, means that the model reads the output of a text encoder.
 bool needs_an_encoder(std::string_view key);
 
-// A key that changes training alone, and what is here in its place.
+// A key that changes training only, and its equivalent here.
 struct TrainingKey {
-  std::string_view name;     // a number; 0 = off
+  std::string_view name;     // of a number; 0 = off
   std::string_view effect;   // "dropout of attention's probabilities"
   std::string_view instead;  // a key of [model] with the same effect; empty = none
 };

@@ -1,4 +1,4 @@
-// Values as files, environment and command line give them, before any schema has seen them.
+// Values from files, environment and command line, before a schema has checked them.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace lamina::config {
 
-// One value that somebody gave.
+// One given value.
 struct RawEntry {
   std::string key;  // dotted; parts that are not bare TOML keys are quoted
   Value value;
@@ -19,7 +19,7 @@ struct RawEntry {
   std::string source;            // the text typed on a command line or in the environment
 };
 
-// A key whose place says more than its value: [train], or rope_scaling = {}.
+// A table, or a key with a null or an unsupported list: [train], or rope_scaling = {}.
 struct RawSection {
   std::string key;
   Origin origin;
@@ -30,42 +30,43 @@ struct Raw {
   std::vector<RawEntry> entries;
   std::vector<RawSection> sections;     // tables: TOML headers and inline tables, JSON objects
   std::vector<RawSection> nulls;        // keys that a JSON file gives as null
-  std::vector<RawSection> mixed_lists;  // and as an array that holds nulls or objects
+  std::vector<RawSection> mixed_lists;  // or as an array that contains nulls or objects
 
   void append(Raw other);
 };
 
 // Reads a TOML 1.0 file; `kind` is model_file or run_file. Nested tables are flattened with dots.
-// Errors (exit 2): the file is missing, no regular file, unreadable or above 1 MiB; a syntax error,
-// a duplicate key, an integer above 64 bits, wrong encoding (with line, column and a caret); dates.
+// Errors (exit 2): the file is missing, not a regular file, unreadable or above 1 MiB; a syntax
+// error, a duplicate key, an integer above 64 bits or a wrong encoding (with line, column and a
+// caret); a date.
 Raw read_toml(const std::filesystem::path& path, Origin::Kind kind);
 
-// The same from memory; `name` replaces the path in messages.
+// Reads TOML from memory; `name` replaces the path in messages.
 Raw parse_toml(std::string_view text, const std::string& name, Origin::Kind kind,
                const std::filesystem::path& folder = {});
 
-// Reads "section.key=value" of --set. The value is TOML; what is not TOML is taken as a string.
+// Reads "section.key=value" of --set. A value that is not TOML is a string.
 Raw parse_override(std::string_view assignment);
 
 // "train.steps": parts of letters, digits, _ and - between dots.
 bool is_dotted_key(std::string_view key);
 
-// One value that is not from a file, as TOML; what is not TOML is taken as a string.
+// Reads one value from outside files. A value that is not TOML is a string.
 Raw parse_assignment(std::string_view key, const std::string& typed, const Origin& origin);
 
-// Overrides in environment variables LAMINA_SECTION__KEY, eg: LAMINA_TRAIN__STEPS=10; docs/
-// environment.md lists the variables that are none. `environment` holds "NAME=value". Errors (exit
-// 2): a name that is nearly that of a key or of a variable of ours (LAMINA_TRAIN_STEPS), a value
-// that is not UTF-8.
+// Reads overrides in environment variables LAMINA_SECTION__KEY, eg: LAMINA_TRAIN__STEPS=10;
+// docs/environment.md lists the variables with another meaning. `environment` contains
+// "NAME=value". Errors (exit 2): a name close to a key or to another variable of ours
+// (LAMINA_TRAIN_STEPS), a value that is not UTF-8.
 Raw parse_environment(const std::vector<std::string>& environment);
 
-// The process's environment in the form that parse_environment() takes.
+// Returns the environment of the process for parse_environment().
 std::vector<std::string> process_environment();
 
 // Reads a JSON object such as a published config.json. Objects are flattened with dots. `prefix` is
 // put before every key: "model.".
-// Errors (exit 4): the file is missing, no regular file, unreadable or above 16 MiB, not JSON, no
-// object, or has integers above 64 bits.
+// Errors (exit 4): the file is missing, not a regular file, unreadable, above 16 MiB, not JSON or
+// not an object, or contains integers above 64 bits.
 Raw read_json(const std::filesystem::path& path, const std::string& prefix);
 Raw parse_json(std::string_view text, const std::string& name, const std::string& prefix);
 

@@ -1,4 +1,4 @@
-// Loading run files and models: layers, the model reference, checks across keys.
+// Loads run files and models: layers, the model reference, checks across keys.
 #include "config/run_config.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ void append_overrides(Raw& raw, const Overrides& overrides) {
   for (const std::string& assignment : overrides.sets) raw.append(parse_override(assignment));
 }
 
-// The keys of a model alone: those of a run file that concern it.
+// The keys of a run file that concern the model.
 const Schema& model_schema() {
   static const Schema schema = [] {
     Schema out;
@@ -65,7 +65,7 @@ Raw read_model_file(const std::filesystem::path& path, const std::string& from) 
   return raw;
 }
 
-// By which keys of config.json a family knows its models.
+// The keys of config.json that identify the family of a model.
 const Schema& identity_schema() {
   static const Schema schema = {{{"model",
                                   "",
@@ -86,7 +86,7 @@ void read_identity(ModelSource& model) {
       model.architectures.push_back(*name.get_if<std::string>());
 }
 
-// Puts the referenced model's values below those of `own`, the [model] entries of a run file.
+// Builds the model from a referenced file, overridden by `own`, the [model] entries of a run file.
 ModelSource make_model(const std::string& path, const std::string& path_origin,
                        const std::string& where, const Table& top, Raw own) {
   ModelSource model{path, where, "", "", "", {}, {}};
@@ -120,7 +120,7 @@ std::map<std::string, std::string> read_remat_tags(const Table& values) {
   return out;
 }
 
-// The defaults that other values give.
+// Fills in defaults that depend on other values.
 void fill_computed(RunConfig& c, Table& values) {
   auto fill = [&values](const std::string& key, const Value& value) {
     values.add(
@@ -146,19 +146,18 @@ void check_schedule(const RunConfig& c, Problems& problems) {
   const std::int64_t steps = s.steps.value_or(c.train.steps);
   if (s.kind == "wsd" && s.warmup_steps + s.decay_steps.value_or(0) > steps)
     problems.add({c.values.where("schedule.decay_steps"),
-                  fmt::format("'schedule.warmup_steps' = {} and 'schedule.decay_steps' = {} are "
-                              "more than the {} steps of the schedule",
+                  fmt::format("'schedule.warmup_steps' = {} and 'schedule.decay_steps' = {} exceed "
+                              "the {} steps of the schedule",
                               s.warmup_steps, s.decay_steps.value_or(0), steps),
                   {}});
   if (s.kind != "wsd" && s.decay_steps)
-    problems.add({c.values.where("schedule.decay_steps"),
-                  fmt::format("'schedule.decay_steps' is for schedule.kind = \"wsd\", which is "
-                              "\"{}\"",
-                              s.kind),
-                  {}});
+    problems.add(
+        {c.values.where("schedule.decay_steps"),
+         fmt::format("'schedule.decay_steps' requires schedule.kind = \"wsd\", got \"{}\"", s.kind),
+         {}});
 }
 
-// Keys that the update rule does not read, if they are given.
+// Refuses keys that the selected update rule does not use.
 void check_optimizer(const RunConfig& c, Problems& problems) {
   const OptimizerSection& o = c.optimizer;
   const OptimizerSection preset;
@@ -166,60 +165,60 @@ void check_optimizer(const RunConfig& c, Problems& problems) {
   auto refuse = [&](bool given, const char* key, const char* names) {
     if (given)
       problems.add({c.values.where(std::string("optimizer.") + key),
-                    fmt::format("'optimizer.{}' has no effect with optimizer.name = \"{}\"; it is "
-                                "for {}",
+                    fmt::format("'optimizer.{}' has no effect with optimizer.name = \"{}\"; it "
+                                "requires {}",
                                 key, o.name, names),
                     {"leave it out"}});
   };
-  refuse(o.momentum && o.name != "muon" && o.name != "sgd", "momentum", "muon and sgd");
+  refuse(o.momentum && o.name != "muon" && o.name != "sgd", "momentum", "muon or sgd");
   refuse(o.consistent_rms && o.name != "muon", "consistent_rms", "muon");
   refuse(o.newton_schulz_steps != preset.newton_schulz_steps && o.name != "muon",
          "newton_schulz_steps", "muon");
   refuse(o.newton_schulz_stable_steps != preset.newton_schulz_stable_steps && o.name != "muon",
          "newton_schulz_stable_steps", "muon");
   refuse(o.lazy_embeddings && o.name != "adamw", "lazy_embeddings", "adamw");
-  refuse(o.eps_root != preset.eps_root && !adam, "eps_root", "adamw and muon");
-  refuse(o.eps != preset.eps && !adam, "eps", "adamw and muon");
-  refuse(o.beta1 != preset.beta1 && !adam && o.name != "lion", "beta1", "adamw, muon and lion");
-  refuse(o.beta2 != preset.beta2 && !adam && o.name != "lion", "beta2", "adamw, muon and lion");
+  refuse(o.eps_root != preset.eps_root && !adam, "eps_root", "adamw or muon");
+  refuse(o.eps != preset.eps && !adam, "eps", "adamw or muon");
+  refuse(o.beta1 != preset.beta1 && !adam && o.name != "lion", "beta1", "adamw, muon or lion");
+  refuse(o.beta2 != preset.beta2 && !adam && o.name != "lion", "beta2", "adamw, muon or lion");
   refuse(o.moments != preset.moments && o.name == "adafactor", "moments",
-         "adamw, muon, sgd and lion");
+         "adamw, muon, sgd or lion");
   if (o.qk_clip_over != preset.qk_clip_over && o.qk_clip == 0)
     problems.add({c.values.where("optimizer.qk_clip_over"),
                   "'optimizer.qk_clip_over' has no effect without 'optimizer.qk_clip'",
                   {"leave it out"}});
   if (o.moments == "8bit" && o.name == "muon")
     problems.add({c.values.where("optimizer.moments"),
-                  "'optimizer.moments' = \"8bit\" is for adamw, sgd and lion, not for muon",
+                  "'optimizer.moments' = \"8bit\" requires adamw, sgd or lion, got muon",
                   {"use \"bfloat16\""}});
   if (o.lazy_embeddings && (o.moments != preset.moments || o.eps_root != preset.eps_root))
     problems.add({c.values.where("optimizer.lazy_embeddings"),
-                  "'optimizer.lazy_embeddings' is for moments = \"float32\" and eps_root = 0",
+                  "'optimizer.lazy_embeddings' requires moments = \"float32\" and eps_root = 0",
                   {}});
 }
 
-// What looks at all gradients of a step before the first update.
+// Refuses options that need all gradients of a step before the first update.
 void check_in_backward(const RunConfig& c, Problems& problems) {
   if (!c.optimizer.in_backward) return;
   const auto refuse = [&](bool used, const char* what, const char* instead) {
     if (used)
       problems.add({c.values.where("optimizer.in_backward"),
                     fmt::format("'optimizer.in_backward' updates a layer before the gradients of "
-                                "others are there, and {}",
+                                "other layers exist, but {}",
                                 what),
                     {fmt::format("use {}, or leave optimizer.in_backward out", instead)}});
   };
   refuse(c.train.clip_norm > 0 && !c.train.clip_each,
-         "'train.clip_norm' is of the norm of all of them",
+         "'train.clip_norm' needs the norm of all gradients",
          "train.clip_norm = 0, or train.clip_each = true");
   refuse(c.train.microbatch_size < c.train.batch_size,
-         "gradients of several microbatches are added up first",
+         "gradients of several microbatches are accumulated first",
          fmt::format("train.microbatch_size = {}", c.train.batch_size).c_str());
-  refuse(c.train.skip_spikes > 0, "'train.skip_spikes' decides by the norm of all of them",
+  refuse(c.train.skip_spikes > 0, "'train.skip_spikes' needs the norm of all gradients",
          "train.skip_spikes = 0");
 }
 
-// Adds a problem for keys that have no effect where they are used.
+// Returns a function that adds a problem for a key that has no effect.
 auto refusing(const RunConfig& c, Problems& problems) {
   return [&](const char* key, bool used, const std::string& what) {
     if (used)
@@ -227,21 +226,21 @@ auto refusing(const RunConfig& c, Problems& problems) {
   };
 }
 
-// What pairs and their losses have no use for, and what has no use for them.
+// Refuses preference keys with other data, and other losses with preference data.
 void check_preference(const RunConfig& c, Problems& problems) {
   const PreferenceSection& o = c.preference;
   const PreferenceSection preset;
   const auto refuse = refusing(c, problems);
   if (c.data.form != "preference") {
     const std::string what =
-        fmt::format("is for data.form = \"preference\", which is \"{}\"", c.data.form);
+        fmt::format("requires data.form = \"preference\", got \"{}\"", c.data.form);
     refuse("preference.loss", o.loss != preset.loss, what);
     refuse("preference.beta", o.beta != preset.beta, what);
     refuse("preference.label_smoothing", o.label_smoothing != preset.label_smoothing, what);
     return;
   }
   refuse("preference.label_smoothing", o.label_smoothing > 0 && o.loss != "dpo",
-         fmt::format("is for preference.loss = \"dpo\", which is \"{}\"", o.loss));
+         fmt::format("requires preference.loss = \"dpo\", got \"{}\"", o.loss));
   for (const auto& [key, used] : {std::pair{"train.z_loss", c.train.z_loss > 0},
                                   std::pair{"train.label_smoothing", c.train.label_smoothing > 0},
                                   std::pair{"data.loss_on", c.data.loss_on != "assistant"}})
@@ -258,8 +257,8 @@ void check_distillation(const RunConfig& c, Problems& problems) {
     if (!parse_layer_pair(pair))
       problems.add({c.values.where("distillation.hidden_layers"),
                     fmt::format("'{}' is not a pair of layers", pair),
-                    {"write a layer of the model and one of the teacher, as \"4:8\"; layers are "
-                     "counted from 0, and \"last\" is one"}});
+                    {"write a layer of the model and one of the teacher, eg: \"4:8\"; layers are "
+                     "counted from 0, and \"last\" is the last one"}});
   if (o.hidden_layers.empty()) {
     const std::string what = "has no effect without 'distillation.hidden_layers'";
     refuse("distillation.hidden_weight", o.hidden_weight != preset.hidden_weight, what);
@@ -289,45 +288,44 @@ void check_across_keys(const RunConfig& c, const std::string& where) {
   refusing(c, problems)(
       "data.thinking",
       c.data.thinking != "keep" && c.data.form != "chat" && c.data.form != "preference",
-      "is for data.form = \"chat\" and \"preference\"");
+      "requires data.form = \"chat\" or \"preference\"");
   check_preference(c, problems);
   check_distillation(c, problems);
   refusing(c, problems)("lora.use_dora", c.lora.use_dora && c.lora.rank == 0,
                         "has no effect without 'lora.rank'");
   if (c.train.eval_weights == "ema" && c.train.ema == 0)
     problems.add({values.where("train.eval_weights"),
-                  "'train.eval_weights' = \"ema\" needs 'train.ema', which is 0",
+                  "'train.eval_weights' = \"ema\" requires 'train.ema', which is 0",
                   {"set train.ema, eg: 0.999"}});
   if (c.data.train.empty())
     problems.add(
         {values.where("data.train"), "'data.train' must name at least one file, got []", {}});
   if (!c.data.weights.empty() && c.data.weights.size() != c.data.train.size())
     problems.add({values.where("data.weights"),
-                  fmt::format("'data.weights' has {} numbers; 'data.train' has {} entries",
+                  fmt::format("'data.weights' has {} numbers, but 'data.train' has {} entries",
                               c.data.weights.size(), c.data.train.size()),
-                  {"give one for each: a folder or a glob is one entry"}});
+                  {"give one number per entry; a folder or a glob is one entry"}});
   if (!c.data.validation.empty() && c.data.validation_fraction > 0)
     problems.add({values.where("data.validation_fraction"),
-                  "'data.validation_fraction' and 'data.validation' both say what to validate on",
+                  "'data.validation_fraction' and 'data.validation' cannot be combined",
                   {"keep one; the other is at " + values.where("data.validation")}});
   if (c.train.from.empty() && !c.train.fresh.empty())
     problems.add({values.where("train.fresh"),
-                  "'train.fresh' names what 'train.from' lacks, and there is no 'train.from'",
-                  {"without it every tensor is fresh; leave 'train.fresh' out"}});
+                  "'train.fresh' requires 'train.from', which is missing",
+                  {"without 'train.from' every tensor is fresh; remove 'train.fresh'"}});
   if (!c.train.from.empty()) {
-    // The model may be the directory's; what there is of it here is compared with that.
+    // The directory may provide the model; it is compared with the values here later.
   } else if (c.model.family.empty() && c.model.path.empty() && c.model.raw.entries.empty())
-    problems.add(
-        {where,
-         "no model",
-         {"name one: model = \"DIR or FILE.toml\"; or give family = \"...\" and [model]"}});
+    problems.add({where,
+                  "the model is missing",
+                  {"set model = \"DIR or FILE.toml\", or family = \"...\" and [model]"}});
   else if (c.model.family.empty() && c.model.model_type.empty() && c.model.architectures.empty())
     problems.add({where, "missing key 'family'", {"`lamina plugin list` prints the families"}});
   problems.raise();
 }
 
-// Takes from `raw` the variables that concern runs, not models: they are not errors here, unless
-// they would be for a run.
+// Removes variables that concern runs but not models from `raw`. They are errors here only if they
+// would be errors for a run.
 void leave_out_run_variables(Raw& raw) {
   static const Schema nothing_required = [] {
     Schema out = run_schema();
@@ -385,7 +383,7 @@ RunConfig parse_run(std::string_view text, const std::string& name) {
 
 namespace {
 
-// What overrides say of a model alone.
+// Resolves the overrides of a model without a run file.
 Resolved resolve_overrides(const Overrides& overrides, const std::string& where) {
   Raw raw;
   append_overrides(raw, overrides);

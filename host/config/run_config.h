@@ -1,4 +1,4 @@
-// A run file: one struct per section, and how to load it.
+// Run files: one struct per section, and functions that load them.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,11 @@ const Fields<OptimizerSection>& optimizer_fields();
 const Fields<ScheduleSection>& schedule_fields();
 const Fields<CheckpointSection>& checkpoint_fields();
 
-// What is known of a model before its plugin has read it.
+// A model before its plugin has read it.
 struct ModelSource {
   std::string path;        // as given: an HF directory, a .toml or a .json file; "" when inline
   std::string where;       // the file for messages about missing keys
-  std::string family;      // "" when only model_type and architectures can tell
+  std::string family;      // "" if model_type and architectures determine it
   std::string model_type;  // of a config.json
   std::string text_model_type;             // of its text_config, see wrapper.h
   std::vector<std::string> architectures;  // of a config.json
@@ -41,16 +41,16 @@ struct RunConfig {
   DataSection data;
   TrainSection train;
   LoraSection lora;
-  PreferenceSection preference;  // of data.form = "preference"
+  PreferenceSection preference;  // for data.form = "preference"
   DistillationSection distillation;
   OptimizerSection optimizer;
   ScheduleSection schedule;
   CheckpointSection checkpoint;
   ModelSource model;
-  Table values;  // every final value with its origin, [model] aside
+  Table values;  // every final value with its origin, except [model]
 };
 
-// Whether `path` is a run file: a .toml with anything but `family` and [model].
+// Returns whether `path` is a run file: a .toml with anything but `family` and [model].
 bool is_run_file(const std::filesystem::path& path);
 
 // "run.toml:7: train.steps". REQUIRES: the config outlives it.
@@ -59,21 +59,22 @@ KeyPlace place_in(const RunConfig& config);
 // Every key of run files except those that a plugin declares.
 const Schema& run_schema();
 
-// What changes values from outside the file. Precedence: file < environment < --set.
+// Values from outside the file. Precedence: file < environment < --set.
 struct Overrides {
   std::vector<std::string> sets;         // "section.key=value"
   std::vector<std::string> environment;  // "NAME=value", from process_environment()
 };
 
 // Reads, resolves and cross-checks a run file. Relative paths in the file start at its folder,
-// those of overrides at the current directory. Errors: exit 2, every mistake at once.
+// those in overrides at the current directory. Errors: exit 2, all mistakes in one error.
 RunConfig load_run(const std::filesystem::path& path, const Overrides& overrides = {});
 
-// A run file from memory; `name` replaces its path in messages.
+// Reads a run file from memory; `name` replaces its path in messages.
 RunConfig parse_run(std::string_view text, const std::string& name);
 
-// Reads a model alone: a .toml with `family` and [model], a config.json, or a directory that holds
-// one. Only overrides of "model.*" and "family" are allowed. Errors: exit 2; for JSON exit 4.
+// Reads a model without a run: a .toml with `family` and [model], a config.json, or a directory
+// that contains one. Overrides may set only "model.*" and "family". Errors: exit 2; for JSON exit
+// 4.
 ModelSource load_model(const std::filesystem::path& path, const Overrides& overrides = {});
 
 }  // namespace lamina::config

@@ -1,4 +1,4 @@
-// Resolving raw values against declared keys, with every mistake reported at once.
+// Resolves raw values against declared keys and reports every mistake in one error.
 #include "config/schema.h"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ bool is_below(std::string_view key, std::string_view section) {
          (key.size() > section.size() && key.starts_with(section) && key[section.size()] == '.');
 }
 
-// Whether `name` is `alias`, a part * of which stands for any.
+// Returns whether `name` matches `alias`, in which a part * matches any part.
 bool fits_alias(std::string_view alias, std::string_view name) {
   for (;;) {
     const std::size_t a = alias.find('.'), n = name.find('.');
@@ -38,7 +38,7 @@ bool fits_alias(std::string_view alias, std::string_view name) {
   }
 }
 
-// Whether some declared name of the key lies below `name`: it is that of a table.
+// Returns whether `name` is a table that contains some declared name of the key.
 bool is_table_of(const Key& key, std::string_view name) {
   const auto parts = std::ranges::count(name, '.');
   auto leads_to = [&](std::string_view longer) {
@@ -49,7 +49,7 @@ bool is_table_of(const Key& key, std::string_view name) {
   return leads_to(key.name) || std::ranges::any_of(key.aliases, leads_to);
 }
 
-// The alias with a * that two names fit; nullptr if there is none.
+// Returns the alias with a * that both names match; nullptr if there is none.
 const std::string* common_alias(const Key& key, std::string_view a, std::string_view b) {
   for (const std::string& alias : key.aliases)
     if (alias.find('*') != alias.npos && fits_alias(alias, a) && fits_alias(alias, b))
@@ -78,8 +78,8 @@ const Section* open_section(const Schema& schema, std::string_view dotted) {
   return nullptr;
 }
 
-// Which of a key's names counts where a file has several: the smallest. The key's place in the
-// object of our own keys comes before all.
+// Returns the precedence of a key's name among several in one file; the smallest is used. The name
+// inside our own object comes first.
 std::size_t rank_of_name(const Key& key, std::string_view name) {
   if (name.starts_with(kOwnObject)) return 0;
   if (name == key.name) return 1;
@@ -88,7 +88,7 @@ std::size_t rank_of_name(const Key& key, std::string_view name) {
   return 2 + static_cast<std::size_t>(alias - key.aliases.begin());
 }
 
-// How messages call a key: config.json files know no [model].
+// Returns the key as messages write it: config.json files have no [model].
 template <typename Entry>
 std::string_view shown(const Entry& entry) {
   std::string_view key = entry.key;
@@ -104,7 +104,7 @@ std::vector<std::string> note_nearest(std::string_view typed,
   return {fmt::format("did you mean '{}'?", nearest)};
 }
 
-// True where some declared key or section lies at or below `prefix`.
+// Returns whether a declared key or section is at or below `prefix`.
 bool leads_somewhere(const Schema& schema, const std::string& prefix) {
   for (const Section& section : schema.sections) {
     if (section.name == prefix || is_below(section.name, prefix)) return true;
@@ -117,7 +117,7 @@ bool leads_somewhere(const Schema& schema, const std::string& prefix) {
   return false;
 }
 
-// The key with its name below `table`, as a person would write it: the first, for an example.
+// Returns an example of a key below `table`: the first declared one.
 std::string first_key_below(const Schema& schema, std::string_view table) {
   for (const Section& section : schema.sections)
     for (const Key& key : section.keys) {
@@ -129,7 +129,7 @@ std::string first_key_below(const Schema& schema, std::string_view table) {
   return "";
 }
 
-// What is where a table would be right, eg: "rope_scaling": "yarn".
+// Describes a value in the place of a table, eg: "rope_scaling": "yarn".
 ErrorText not_a_table(const Schema& schema, const RawEntry& entry) {
   ErrorText out{entry.origin.text, "", {}};
   if (entry.origin.kind != Origin::Kind::json) {
@@ -139,13 +139,13 @@ ErrorText not_a_table(const Schema& schema, const RawEntry& entry) {
   out.what = fmt::format("'{}' must be an object, got {} ({})", shown(entry),
                          printable(to_toml(entry.value)), kind_of(entry.value));
   if (const std::string eg = first_key_below(schema, shown(entry)); !eg.empty())
-    out.notes.push_back(fmt::format("with keys such as '{}'", eg));
+    out.notes.push_back(fmt::format("an object with keys such as '{}'", eg));
   return out;
 }
 
-// Lists that no key can take: they hold nulls or objects.
+// Reports lists that no key accepts: they contain nulls or objects.
 void check_mixed_lists(const Schema& schema, const Raw& raw, Problems& problems) {
-  constexpr std::string_view kGot = "a list with nulls or objects in it";
+  constexpr std::string_view kGot = "a list that contains nulls or objects";
   for (const RawSection& list : raw.mixed_lists) {
     if (const Key* key = match(schema, list.key).key)
       problems.add({list.origin.text,
@@ -164,8 +164,8 @@ std::vector<std::string> section_names(const Schema& schema) {
   return names;
 }
 
-// The sections that no key can be in; each is reported once and its keys not at all. Those of JSON
-// files are not errors, like their keys.
+// Reports sections that contain no declared key, once each and without their keys. Unknown sections
+// of JSON files are not errors.
 std::vector<std::string> check_sections(const Schema& schema, const Raw& raw, Problems& problems) {
   std::vector<std::string> unknown;
   for (const RawSection& section : raw.sections) {
@@ -195,13 +195,13 @@ std::vector<std::string> check_sections(const Schema& schema, const Raw& raw, Pr
     std::string nearest = nearest_name(section.key, names);
     problems.add({section.origin.text,
                   fmt::format("unknown section [{}]", section.key),
-                  {nearest.empty() ? fmt::format("there are [{}]", fmt::join(names, "], ["))
+                  {nearest.empty() ? fmt::format("expected one of [{}]", fmt::join(names, "], ["))
                                    : fmt::format("did you mean [{}]?", nearest)}});
   }
   return unknown;
 }
 
-// The value with relative paths resolved against the folder of the file that holds them.
+// Returns the value with relative paths resolved against the folder of its file.
 Value rebase(const Key& key, const Value& value, const std::filesystem::path& folder) {
   if (auto* list = value.get_if<List>()) {
     List out;
@@ -222,32 +222,31 @@ bool has_empty_path(const Value& value) {
   return text && text->empty();
 }
 
-// The entry that gives each key its value: of a later kind, or later among one kind.
+// Selects the entry that determines each key: the one of the latest kind, or the last within a
+// kind.
 class Winners {
  public:
-  // Adds a problem where one file gives a key under two names.
+  // Adds a problem if one file gives a key under two names.
   void offer(const Key* key, const RawEntry& entry, Problems& problems) {
     auto [at, first] = by_key_.try_emplace(key, &entry);
     if (first) return;
     const RawEntry& current = *at->second;
     bool same_kind = current.origin.kind == entry.origin.kind;
     if (same_kind && current.key != entry.key && entry.source.empty()) {
-      // Published configs repeat themselves under several names; the first of the key's counts.
+      // Published configs repeat values under several names; the first declared name is used.
       if (entry.origin.kind == Origin::Kind::json) {
         if (rank_of_name(*key, shown(entry)) < rank_of_name(*key, shown(current)))
           at->second = &entry;
         if (common_alias(*key, shown(current), shown(entry)) && !(current.value == entry.value))
           problems.add({entry.origin.text,
-                        fmt::format("'{}' is {}, but '{}' is {}; only one value for all of them "
-                                    "is known",
-                                    shown(entry), to_toml(entry.value), shown(current),
-                                    to_toml(current.value)),
-                        {fmt::format("the other is at {}", current.origin.text)}});
+                        fmt::format("'{}' is {}, but '{}' is {}; they must be equal", shown(entry),
+                                    to_toml(entry.value), shown(current), to_toml(current.value)),
+                        {fmt::format("the other value is at {}", current.origin.text)}});
         return;
       }
       problems.add(
           {entry.origin.text,
-           fmt::format("'{}' and '{}' are two names of one key; keep one", current.key, entry.key),
+           fmt::format("'{}' and '{}' are names of the same key; keep one", current.key, entry.key),
            {fmt::format("the other is at {}", current.origin.text)}});
       return;
     }
@@ -263,8 +262,8 @@ class Winners {
   std::map<const Key*, const RawEntry*> by_key_;
 };
 
-// 256.0 as 256 where the key is an integer. Files that describe models have such numbers: some
-// publishers', and those of earlier versions where the key was a number.
+// Converts 256.0 to 256 where the key is an integer. Some publishers, and earlier versions of ours,
+// write such numbers.
 Value as_integer(const Key& key, const Value& value) {
   constexpr double kExact = 9007199254740992;  // 2^53
   const double* number = key.type == Type::integer ? value.get_if<double>() : nullptr;
@@ -335,7 +334,7 @@ Resolved resolve(const Schema& schema, const Raw& raw, const std::string& where)
   Problems problems;
   Resolved out;
   Winners winners;
-  std::map<std::string, Key> named;  // by dotted name: what stands for any, once for each name
+  std::map<std::string, Key> named;  // by dotted name: copies of any_name keys, one per name
   std::vector<std::string> unknown_sections = check_sections(schema, raw, problems);
   check_mixed_lists(schema, raw, problems);
   for (const RawEntry& entry : raw.entries) {

@@ -1,4 +1,4 @@
-// A schema is a list of declared keys; resolving raw values against it gives final values.
+// Schemas: lists of declared keys. Resolving raw values against a schema gives final values.
 #pragma once
 
 #include <string>
@@ -9,47 +9,47 @@
 
 namespace lamina::config {
 
-// The keys of one [table] of a run file. name "" is the top of the file.
+// The keys of one [table] of a run file. The name "" is the top of the file.
 struct Section {
   std::string name;
   std::string doc;
   std::vector<Key> keys;
-  bool open = false;  // true: keys that are not declared here belong to someone else ([model])
+  bool open = false;  // true: other keys are allowed and returned unresolved ([model])
 };
 
 struct Schema {
   std::vector<Section> sections;
 
-  // nullptr when there is no such key. `dotted` is "train.steps", or "family" for a key of "".
-  // A key with any_name is found under every name that has no declaration.
+  // Returns nullptr if there is no such key. `dotted` is "train.steps", or "family" for a key of
+  // the section "". A key with any_name matches every undeclared name.
   const Key* find(std::string_view dotted) const;
-  std::vector<std::string> key_names() const;  // of keys with names of their own
+  std::vector<std::string> key_names() const;  // without keys that match any name
 };
 
-// Whether `name` is the key's own (without the section's), or one of its aliases.
+// Returns whether `name` is the key's name (without its section) or one of its aliases.
 bool is_called(const Key& key, std::string_view name);
 
-// "train.steps", or the key's own name in the section "".
+// Returns "train.steps", or the key's name alone in the section "".
 std::string dotted_name(const Section& section, const Key& key);
 
 struct Resolved {
   Table values;                  // of declared keys, in order of declaration
-  Raw rest;                      // what open sections hold beside their keys, with whole names
+  Raw rest;                      // undeclared keys of open sections, with dotted names
   std::vector<RawEntry> unread;  // entries of JSON files that no key reads
 };
 
-// Applies the layers of `raw` to the declared keys. `where` replaces the file in messages about
-// missing keys. One UserError (exit 2) reports everything that is wrong: unknown keys and sections
-// with the nearest right name, wrong types, values out of range, keys given twice under two names,
-// missing required keys. Unknown keys of JSON files are not errors; they are listed in `unread`.
+// Applies the layers of `raw` to the declared keys. `where` is the file in messages about missing
+// keys. One UserError (exit 2) reports all mistakes: unknown keys and sections with the nearest
+// valid name, wrong types, values out of range, keys given under two names, missing required keys.
+// Unknown keys of JSON files are not errors; they are listed in `unread`.
 Resolved resolve(const Schema& schema, const Raw& raw, const std::string& where);
 
-// Likewise for the [model] keys that a plugin declares. The keys of `raw` are "model.hidden_size";
-// `keys` and the result have them without "model.".
+// Resolves the [model] keys that a plugin declares. The keys of `raw` are "model.hidden_size";
+// `keys` and the result omit "model.".
 Resolved resolve_model(const std::vector<Key>& keys, const Raw& raw, const std::string& where);
 
-// Collects everything that is wrong before throwing one error: the first as the error, the others
-// as its notes, each starting with "also: ".
+// Collects all mistakes and throws one error: the first as the error, the others as its notes, each
+// starting with "also: ".
 class Problems {
  public:
   void add(ErrorText text) { texts_.push_back(std::move(text)); }

@@ -1,4 +1,4 @@
-// The sections of a run file: what each part of a run is told. A part includes this, never the
+// The sections of a run file, one struct per part of a run. A part includes this header, never the
 // whole run.
 #pragma once
 
@@ -14,20 +14,20 @@
 
 namespace lamina::config {
 
-// Where a key got its value, for messages: "run.toml:7: train.remat".
+// Returns the origin of a key's value, for messages: "run.toml:7: train.remat".
 using KeyPlace = std::function<std::string(std::string_view key)>;
 
-// What the run is called, where it writes, and what all of it shares.
+// Name, run directory and settings shared by all parts.
 struct RunSection {
   std::string name;  // never empty once loaded
   std::string out;   // the run directory; never empty once loaded
   std::uint64_t seed = 0;
-  std::optional<int> threads;  // as many as the machine allows unless given
+  std::optional<int> threads;  // absent: all available cores
 };
 
 struct DataSection {
   std::vector<std::string> train;
-  std::vector<double> weights;  // empty, or one for each of train
+  std::vector<double> weights;  // empty, or one for each entry of train
   std::vector<std::string> validation;
   double validation_fraction = 0.0;
   std::string form = "text";
@@ -36,7 +36,7 @@ struct DataSection {
   std::optional<std::string> chat_template;
   std::string thinking = "keep";
   std::string bad_records = "stop";
-  std::string store;  // a folder or "none"; "" until loaded, and then as "none"
+  std::string store;  // a folder or "none"; "" before loading means "none"
   std::string tokenizer = "byte";
   std::int64_t sequence_length = 512;
   std::string document_separator = "file";
@@ -47,7 +47,7 @@ struct DataSection {
 
 struct TrainSection {
   std::string from;                // a directory or GGUF file; "": fresh weights
-  std::vector<std::string> fresh;  // patterns of tensors that `from` lacks
+  std::vector<std::string> fresh;  // patterns of tensors that are missing in `from`
   std::int64_t steps = 1000;
   std::int64_t batch_size = 8;
   std::int64_t microbatch_size = 0;  // divides batch_size once loaded
@@ -66,7 +66,7 @@ struct TrainSection {
   double skip_spikes = 0.0;
   std::int64_t spike_window = 128;
   std::int64_t eval_every_steps = 100;
-  std::optional<std::int64_t> eval_batches;  // of batch_size rows; all rows unless given
+  std::optional<std::int64_t> eval_batches;  // of batch_size rows; absent: all rows
   std::int64_t sample_every_steps = 0;
   std::vector<std::string> sample_prompts = {""};
   std::int64_t sample_tokens = 64;
@@ -74,7 +74,7 @@ struct TrainSection {
   std::int64_t log_every_steps = 10;
 };
 
-// One of [[optimizer.groups]]: which parameters, and what is different for them.
+// One of [[optimizer.groups]]: the parameters, and their settings.
 struct ParameterGroup {
   std::optional<std::string> match, group, role;
   std::optional<bool> frozen;
@@ -98,7 +98,7 @@ struct OptimizerSection {
   bool in_backward = false;
   double qk_clip = 0.0;                // threshold of logits; 0: none
   std::string qk_clip_over = "layer";  // or "stack"
-  std::vector<ParameterGroup> groups;  // the first that fits a parameter counts
+  std::vector<ParameterGroup> groups;  // the first that matches a parameter applies
 
   double used_momentum() const { return momentum.value_or(name == "muon" ? 0.95 : 0.0); }
 };
@@ -119,11 +119,11 @@ struct PreferenceSection {
 };
 
 struct DistillationSection {
-  std::string teacher;  // as train.from; "": none
+  std::string teacher;  // in the forms of train.from; "": none
   double alpha = 0.5;
   double temperature = 1.0;
   std::int64_t top_k = 0;                  // 0: all
-  std::vector<std::string> hidden_layers;  // as parse_layer_pair() reads them
+  std::vector<std::string> hidden_layers;  // see parse_layer_pair()
   double hidden_weight = 1.0;
   std::string hidden_loss = "mse";  // or "cosine"
   DType dtype = DType::bf16;
@@ -133,8 +133,8 @@ struct ScheduleSection {
   std::string kind = "cosine";
   std::int64_t warmup_steps = 0;
   double final_fraction = 0.1;
-  std::optional<std::int64_t> steps;        // of the whole schedule; those of the run unless given
-  std::optional<std::int64_t> decay_steps;  // of wsd; a tenth of the steps unless given
+  std::optional<std::int64_t> steps;        // of the whole schedule; absent: the steps of the run
+  std::optional<std::int64_t> decay_steps;  // for wsd; absent: a tenth of the steps
   std::string decay_shape = "linear";
   bool endpoints = false;
 };

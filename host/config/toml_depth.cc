@@ -1,4 +1,5 @@
-// Counts dots and brackets outside of strings and comments; what is TOML decides the parser.
+// Counts dots and brackets outside strings and comments; only the parser decides whether the text
+// is TOML.
 #include "config/toml_depth.h"
 
 #include <algorithm>
@@ -7,7 +8,8 @@
 namespace lamina::config {
 namespace {
 
-// The end of the string that begins at `at` with a quote; that of the line where it has no other.
+// Returns the end of the string that begins with a quote at `at`, or the end of the line if it is
+// unterminated.
 std::size_t end_of_string(std::string_view text, std::size_t at) {
   const char quote = text[at];
   const std::string_view rest = text.substr(at);
@@ -25,7 +27,8 @@ std::size_t end_of_string(std::string_view text, std::size_t at) {
 
 class DepthCount {
  public:
-  // Whether the text is still shallow enough after `c`, which is in no string or comment.
+  // Returns whether the text is still shallow enough after `c`, which is outside strings and
+  // comments.
   bool take(char c) {
     switch (c) {
       case '.':
@@ -60,7 +63,7 @@ class DepthCount {
       in_header_ = true;
       header_ = dots_ = 0;
     } else if (in_header_) {
-      ++dots_;  // of [[a]], or what is no TOML
+      ++dots_;  // in [[a]], or in text that is not TOML
     } else {
       open_.push_back(depth());
       dots_ = 0;
@@ -78,8 +81,8 @@ class DepthCount {
   }
 
   std::vector<int> open_;  // the depth of each bracket that is open
-  int header_ = 0;         // of the table that the last header names
-  int dots_ = 0;           // of the key that is being read
+  int header_ = 0;         // depth of the last header
+  int dots_ = 0;           // in the current key
   bool at_line_start_ = true, in_header_ = false;
 };
 

@@ -1,4 +1,4 @@
-// How deep TOML text nests, seen before a parser recurses on it.
+// Checks how deep TOML text nests, before a parser recurses on it.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,11 @@
 
 namespace lamina::config {
 
-// Parts of a dotted key or header, tables and lists that may be inside each other.
+// Limit for parts of a dotted key or header, and for nested tables and lists.
 inline constexpr int kMaxTomlDepth = 32;
 
-// The offset at which `text` first nests deeper, if it does. Of text that is not TOML, any answer.
+// Returns the offset at which `text` first exceeds kMaxTomlDepth, if any. The result is arbitrary
+// for text that is not TOML.
 std::optional<std::size_t> find_too_deep(std::string_view text);
 
 }  // namespace lamina::config

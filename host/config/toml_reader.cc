@@ -1,4 +1,4 @@
-// TOML to raw values: the one file that includes toml++.
+// Reads TOML as raw values; the only file that includes toml++.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 #include "core/printable.h"
 #include "core/read_file.h"
 
-// Bad input must end in an error, never in an abort: some malformed headers trip the asserts.
+// Some malformed headers trigger asserts of toml++; bad input must end in an error, never in an
+// abort.
 #define TOML_ASSERT(expression) static_cast<void>(0)
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 0
@@ -26,7 +27,7 @@ struct Source {
   std::string name;  // of the file, or "--set a.b=1"
   Origin::Kind kind;
   std::filesystem::path folder;
-  std::string typed;  // the value on a command line; "" for files
+  std::string typed;  // the value typed on a command line; "" for files
 
   bool is_file() const {
     return kind == Origin::Kind::model_file || kind == Origin::Kind::run_file;
@@ -36,7 +37,7 @@ struct Source {
   }
 };
 
-// Bare keys as they are, others in quotes, so that "a.b" = 1 is not taken for a.b = 1.
+// Returns a bare key unchanged and quotes others, so that "a.b" = 1 is not read as a.b = 1.
 std::string key_part(std::string_view part) {
   bool bare = !part.empty() && std::all_of(part.begin(), part.end(), [](unsigned char c) {
     return std::isalnum(c) || c == '_' || c == '-';
@@ -49,7 +50,7 @@ std::string key_part(std::string_view part) {
   throw UserError(
       ExitCode::usage,
       {source.origin(node).text,
-       fmt::format("'{}' is {}; values are numbers, strings, booleans and lists of them", key,
+       fmt::format("'{}' is {}; expected a number, a string, a boolean or a list of them", key,
                    found),
        {}});
 }
@@ -75,7 +76,7 @@ Value to_value(const Source& source, const toml::node& node, const std::string& 
   unsupported(source, node, key, "a date or time");
 }
 
-// toml++ keeps keys sorted by name; the order of the file reads better in messages.
+// toml++ sorts keys by name; messages use the order of the file.
 std::vector<std::pair<std::string, const toml::node*>> in_file_order(const toml::table& table) {
   std::vector<std::pair<std::string, const toml::node*>> nodes;
   for (auto&& [name, node] : table) nodes.emplace_back(key_part(name.str()), &node);
@@ -97,7 +98,7 @@ void flatten(const Source& source, const std::string& key, const toml::node& nod
       {key, to_value(source, node, key), source.origin(node), source.folder, source.typed});
 }
 
-// The offending line with a caret below; long lines are cut around the column.
+// Returns the offending line and a line with a caret; long lines are cut around the column.
 std::vector<std::string> show_line(std::string_view text, std::size_t line, std::size_t column) {
   for (std::size_t i = 1; i < line && !text.empty(); ++i)
     text.remove_prefix(std::min(text.size(), text.find('\n') + 1));
@@ -166,9 +167,9 @@ Raw read_toml(const std::filesystem::path& path, Origin::Kind kind) {
     return parse_toml(text, path.string(), kind, path.parent_path());
   } catch (const UserError& error) {
     if (path.extension() == ".toml") throw;
-    // A file that was named by mistake: its line may be a secret.
+    // The file may have been named by mistake, so its line may contain a secret.
     ErrorText shown = error.text();
-    shown.notes = {"expected a run file or a model file, whose name ends in .toml"};
+    shown.notes = {"expected a run file or a model file (.toml)"};
     throw UserError(error.code(), std::move(shown));
   }
 }
@@ -181,7 +182,7 @@ bool is_dotted_key(std::string_view key) {
   });
 }
 
-// What is not TOML is a string, unless it clearly meant to be.
+// Parses one value. Text that is not TOML is a string, unless it is clearly malformed TOML.
 Raw parse_assignment(std::string_view key, const std::string& typed, const Origin& origin) {
   const Source source{origin.text, origin.kind, {}, typed};
   if (find_too_deep(typed))

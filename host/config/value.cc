@@ -1,4 +1,4 @@
-// Printing values, and looking them up by key.
+// Prints values, and looks them up by key.
 #include "config/value.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kToml = " = ", kJson = ": ";
 
-// `assign` stands between the name and the value of a member.
+// `assign` separates the name and the value of a member.
 std::string text_of(const Value& value, std::string_view assign) {
   if (auto* flag = value.get_if<bool>()) return *flag ? "true" : "false";
   if (auto* integer = value.get_if<std::int64_t>()) return fmt::format("{}", *integer);
@@ -44,7 +44,7 @@ std::string to_json(const Value& value) { return text_of(value, kJson); }
 
 std::string toml_quote(std::string_view text) {
   std::string out = json_quote(text);
-  // TOML, unlike JSON, wants this one escaped as well.
+  // TOML, unlike JSON, requires this character to be escaped.
   for (auto at = out.find('\x7f'); at != out.npos; at = out.find('\x7f', at))
     out.replace(at, 1, "\\u007f");
   return out;

@@ -1,4 +1,4 @@
-// Values of run files and model configs, each with the place it came from.
+// Values of run files and model configs, with their origins.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@ namespace lamina::config {
 
 struct Value;
 using List = std::vector<Value>;
-// The members of an inline table, in the order of the file.
+// Members of an inline table, in the order of the file.
 using Members = std::vector<std::pair<std::string, Value>>;
 
-// One scalar, a list of values, or a table in a list. Numbers written without a point or exponent
-// are integers.
+// A scalar, a list of values, or a table in a list. Numbers without a point or exponent are
+// integers.
 struct Value {
   std::variant<bool, std::int64_t, double, std::string, List, Members> data;
 
@@ -38,41 +38,41 @@ struct Value {
   friend bool operator==(const Value& a, const Value& b) { return a.data == b.data; }
 };
 
-// The value as TOML source on one line: 3, 0.5, true, "a\tb", [1, 2], [{match = "embed.*"}].
-// Floating-point numbers are the shortest decimal that reads back exactly and always look like
-// one: 1.0, 1e-08.
+// Returns the value as TOML on one line: 3, 0.5, true, "a\tb", [1, 2], [{match = "embed.*"}].
+// Floating-point numbers are printed as the shortest decimal that reads back exactly, always with a
+// point or exponent: 1.0, 1e-08.
 std::string to_toml(const Value& value);
-// The same as JSON, which differs for tables and, with Python's words, for numbers that are not
-// finite.
+// Returns the value as JSON. It differs from TOML for tables and for numbers that are not finite,
+// which are written as Python does.
 std::string to_json(const Value& value);
 
-// "text" with quotes, backslashes and control bytes escaped; valid in TOML and JSON.
+// Returns "text" with quotes, backslashes and control bytes escaped; valid in TOML and JSON.
 std::string toml_quote(std::string_view text);
 
-// "an integer", "a string", "a list", ...: what an error message says was found.
+// Returns "an integer", "a string", "a list", ...: the type of a value in error messages.
 std::string_view kind_of(const Value& value);
 
-// Where a value came from. Later kinds override earlier ones.
+// The origin of a value. Later kinds override earlier ones.
 struct Origin {
   enum class Kind { preset, json, model_file, run_file, environment, command_line };
   Kind kind = Kind::preset;
   std::string text = "default";  // "default", "run.toml:14", "LAMINA_TRAIN__STEPS", "--set a.b=1"
 };
 
-// One final value: what `config show` prints a line for.
+// One final value: a line of `config show`.
 struct Entry {
   std::string key;  // dotted: "train.steps"
   Value value;
   Origin origin;
 };
 
-// Final values by key, in the order of their declarations. Keys left out that have no default are
-// absent.
+// Final values by key, in the order of declaration. Keys that were not given and have no default
+// are absent.
 class Table {
  public:
   void add(Entry entry) { entries_.push_back(std::move(entry)); }
 
-  // nullptr when absent. Borrowed; valid until the next add().
+  // Returns nullptr if absent. Borrowed; valid until the next add().
   const Entry* find(std::string_view key) const;
   bool has(std::string_view key) const { return find(key) != nullptr; }
 
@@ -83,7 +83,7 @@ class Table {
   const std::string& string(std::string_view key) const;
   const List& list(std::string_view key) const;
 
-  // The origin's text, or `fallback` where the key is absent: the `where` of an error.
+  // Returns the text of the origin, or `fallback` if the key is absent: the `where` of an error.
   std::string where(std::string_view key, std::string_view fallback = "config") const;
 
   const std::vector<Entry>& entries() const { return entries_; }

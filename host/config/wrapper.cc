@@ -23,14 +23,14 @@ bool is_lifted(std::string_view key) {
   return name != "model_type" && name != "architectures";
 }
 
-// Returns whether a key outside of text_config is about the language model, too.
+// Returns whether a key outside text_config also concerns the language model.
 bool is_of_whole(std::string_view key) {
   key.remove_prefix(kModel.size());
   return key == kTied || key == "model_type" || key == "architectures" ||
          key.starts_with(kOwnObject);
 }
 
-// "rope_scaling" of "model.rope_scaling.factor".
+// Returns "rope_scaling" for "model.rope_scaling.factor".
 std::string top_name(std::string_view key, std::size_t prefix) {
   key.remove_prefix(prefix);
   return std::string(key.substr(0, key.find('.')));

@@ -1,4 +1,4 @@
-// config.json files of multimodal models, which keep the language model's keys one level down.
+// Reads config.json files of multimodal models, which nest the keys of the language model.
 #pragma once
 
 #include <string_view>
@@ -9,14 +9,14 @@ namespace lamina::config {
 
 // Prefix of the nested language-model config.
 inline constexpr std::string_view kTextConfig = "text_config.";
-// Prefix of what a file with a text_config says outside of it about other parts of the model.
+// Prefix for keys outside text_config, which describe other parts of the model.
 inline constexpr std::string_view kOutside = "outside_text_config.";
 
-// Where `raw` (keys "model.<path>") has an object text_config, or one in an object that publishers
-// put around it (publishers/formats.h), what is in it becomes the model's own. Keys outside of it
-// have no effect on the language model and get the prefix kOutside, but for tie_word_embeddings,
-// where the outer one counts. Only model_type and architectures stay in text_config, by which one
-// sees that it was there. Does nothing to other files.
+// Lifts an object text_config, or one inside a publisher's wrapper object (publishers/formats.h),
+// to the top level of the model. `raw` has keys "model.<path>". Keys outside text_config have no
+// effect on the language model and get the prefix kOutside, except for tie_word_embeddings, where
+// the outer key takes precedence. model_type and architectures remain in text_config to show that
+// it was present. Files without text_config are not changed.
 void lift_text_config(Raw& raw);
 
 }  // namespace lamina::config

@@ -107,8 +107,8 @@ TEST_F(ModelFiles, AnAliasMayStandForSeveralNamesThatAgree) {
       read("{\"per_layer\": {\"5\": {\"head_dim\": 32},\n\"6\": {\"head_dim\": 16}}}"),
       ExitCode::usage,
       (folder_ / "config.json") +
-          ":2: 'per_layer.6.head_dim' is 16, but 'per_layer.5.head_dim' is 32; only one value for "
-          "all of them is known\n  the other is at " +
+          ":2: 'per_layer.6.head_dim' is 16, but 'per_layer.5.head_dim' is 32; they must be equal\n"
+          "  the other value is at " +
           (folder_ / "config.json") + ":1");
 }
 
@@ -169,17 +169,17 @@ TEST_F(ModelFiles, F6KeysOfAnotherKindAreRefusedInJson) {
   const Refusal cases[] = {
       {R"("rope_scaling": "yarn")",
        "config.json:1: 'rope_scaling' must be an object, got \"yarn\" (a string)\n"
-       "  with keys such as 'rope_scaling.factor'"},
+       "  an object an object with keys such as 'rope_scaling.factor'"},
       {R"("rope_scaling": true)", "'rope_scaling' must be an object, got true (a boolean)"},
       {R"("rope_scaling": -1)", "'rope_scaling' must be an object, got -1 (an integer)"},
       {R"("rope_scaling": [])", "'rope_scaling' must be an object, got [] (a list)"},
       {R"("rope_scaling": [{}])",
-       "'rope_scaling' must be an object, got a list with nulls or objects in it"},
+       "'rope_scaling' must be an object, got a list that contains nulls or objects"},
       {R"("rope_scaling": {"factor": {}})",
        "'rope_scaling.factor' must be a number, got an object"},
       {R"("rope_theta": {})", "'rope_theta' must be a number, greater than 0, got an object"},
       {R"("rope_theta": [null])",
-       "'rope_theta' must be a number, greater than 0, got a list with nulls or objects in it"},
+       "'rope_theta' must be a number, greater than 0, got a list that contains nulls or objects"},
       {R"("engram_layers": {"0": 1})",
        "'engram_layers' must be a list of integers, each at least 0, got an object"},
       {R"("engram_layers": [1, null])", "'engram_layers' must be a list of integers"},
@@ -225,8 +225,9 @@ TEST_F(ModelFiles, OneFileMayNotUseTwoNamesOfOneKey) {
   ModelSource model = load_model(path);
   EXPECT_USER_ERROR(resolve_model(declared(), model.raw, ""), 2,
                     path +
-                        ":3: 'model.hidden_size' and 'model.n_embd' are two names of one key; "
-                        "keep one\n  the other is at " +
+                        ":3: 'model.hidden_size' and 'model.n_embd' are names of the same key; "
+                        "keep one\n"
+                        "  the other value is at " +
                         path + ":2");
 }
 
@@ -251,11 +252,10 @@ TEST_F(ModelFiles, FolderWithoutConfigIsRefused) {
 
 TEST_F(ModelFiles, RunWithoutModelIsRefused) {
   std::string run = folder_.write("r.toml", "[data]\ntrain = \"a.txt\"\n");
-  EXPECT_USER_ERROR(
-      load_run(run), 2,
-      run +
-          ": no model\n"
-          "  name one: model = \"DIR or FILE.toml\"; or give family = \"...\" and [model]");
+  EXPECT_USER_ERROR(load_run(run), 2,
+                    run +
+                        ": the model is missing\n"
+                        "  set model = \"DIR or FILE.toml\", or family = \"...\" and [model]");
 }
 
 TEST_F(ModelFiles, ModelFileCannotReferToAnother) {

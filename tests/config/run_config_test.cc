@@ -93,11 +93,12 @@ TEST_F(RunFile, UnknownSectionIsReportedOnce) {
 }
 
 TEST_F(RunFile, EmptyUnknownSectionIsRefused) {
-  EXPECT_USER_ERROR(load_run(write("[dpo]\n")), 2,
-                    in_folder("run.toml:6: unknown section [dpo]\n"
-                              "  there are [run], [model], [data], [train], [train.remat_tags], "
-                              "[lora], [preference], [distillation], [optimizer], [schedule], "
-                              "[checkpoint]"));
+  EXPECT_USER_ERROR(
+      load_run(write("[dpo]\n")), 2,
+      in_folder("run.toml:6: unknown section [dpo]\n"
+                "  expected one of [run], [model], [data], [train], [train.remat_tags], "
+                "[lora], [preference], [distillation], [optimizer], [schedule], "
+                "[checkpoint]"));
 }
 
 TEST_F(RunFile, KeysDifferingInCaseAreUnknown) {
@@ -116,9 +117,9 @@ TEST_F(RunFile, EveryMistakeIsReportedAtOnce) {
       in_folder("run.toml:3: unknown key 'train.stpes'\n"
                 "  did you mean 'train.steps'?\n  also: ") +
           in_folder("run.toml: missing key 'data.train'\n"
-                    "    Text to train on: files, folders or globs, eg: train = "
-                    "[\"corpus.txt\"]. A folder means every file in it and below; names that "
-                    "begin with a dot are skipped.\n  also: ") +
+                    "    Training text: files, folders or globs, eg: train = [\"corpus.txt\"]. A "
+                    "folder means every file below it; names that begin with a dot are skipped.\n"
+                    "  also: ") +
           in_folder("run.toml:2: 'train.steps' must be an integer, at least 1 and at most "
                     "1000000000000, got 0\n  also: ") +
           in_folder("run.toml:5: 'optimizer.beta1' must be a number, at least 0 and less than 1, "
@@ -143,8 +144,8 @@ TEST_F(RunFile, WrongValuesAreRefusedInWords) {
       {"[optimizer]\nlr = -inf", "got -inf"},
       {"[optimizer]\nlr = -0.0", "must be a number, greater than 0, got -0.0"},
       {"[optimizer]\nname = 2024-01-01",
-       "run.toml:7: 'optimizer.name' is a date or time; values are "
-       "numbers, strings, booleans and lists of them"},
+       "run.toml:7: 'optimizer.name' is a date or time; expected a number, a string, a boolean or "
+       "a list of them"},
       {"[[train]]\nsteps = 1", "run.toml:6: 'train' is a section; write its keys below [train]"},
       {"[[optimizer.groups]]\nmatch = \"embed.*\"\nfrozn = true",
        "run.toml:6: unknown key 'frozn' in 'optimizer.groups[0]'\n  did you mean 'frozen'?"},

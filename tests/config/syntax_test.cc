@@ -188,8 +188,8 @@ TEST(Faults, F33WhatBeginsLikeAKeyIsWarnedOf) {
   ::testing::internal::CaptureStderr();
   EXPECT_TRUE(parse_environment({"LAMINA_MODEL_HIDDEN_SIZE=8"}).entries.empty());
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
-            "warning: LAMINA_MODEL_HIDDEN_SIZE has no effect; section and key are joined by two "
-            "underscores: LAMINA_MODEL__HIDDEN_SIZE\n");
+            "warning: LAMINA_MODEL_HIDDEN_SIZE has no effect; expected two underscores between "
+            "section and key: LAMINA_MODEL__HIDDEN_SIZE\n");
 }
 
 }  // namespace

@@ -145,8 +145,8 @@ TEST(DataFaults, WeightsAreOneForEachEntry) {
   Workplace w;
   w.expect({{"train", "run.toml", "--set", "data.weights=[1, 2]"},
             2,
-            {"'data.weights' has 2 numbers; 'data.train' has 1 entries",
-             "give one for each: a folder or a glob is one entry"}});
+            {"'data.weights' has 2 numbers, but 'data.train' has 1 entries",
+             "give one number per entry; a folder or a glob is one entry"}});
   w.write("more/a.txt", w.read("text.txt"));
   const std::vector<std::string> words = {"train", "run.toml",
                                           "--set", "data.train=[\"text.txt\", \"more\"]",

@@ -86,8 +86,7 @@ TEST(FinetuningErrors, FreshNamesWhatTheDirectoryLacks) {
               "[\"text.txt\"]\n[train]\nfresh = [\"embed.weight\"]\n");
   place.expect({{"train", "plain.toml"},
                 2,
-                {"plain.toml:7: 'train.fresh' names what 'train.from' lacks, and there is no "
-                 "'train.from'"}});
+                {"plain.toml:7: 'train.fresh' requires 'train.from', which is missing"}});
 }
 
 }  // namespace

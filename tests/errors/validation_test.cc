@@ -162,11 +162,11 @@ TEST(NonFiniteEnd, NumbersThatFloat32DoesNotHoldAreRefused) {
     w.expect({train_with({key}),
               2,
               {std::string(key).substr(0, std::string(key).find('=')),
-               ", which float32 does not hold; the least size is 1.18e-38"}});
+               ", which is outside the range of float32; the least magnitude is 1.18e-38"}});
   w.expect({train_with({"optimizer.lr=1e39"}),
             2,
-            {"'optimizer.lr' must be a number, greater than 0, got 1e39, which float32 does not "
-             "hold; the largest size is 3.4e+38"}});
+            {"'optimizer.lr' must be a number, greater than 0, got 1e39, which is outside the "
+             "range of float32; the largest magnitude is 3.4e+38"}});
   EXPECT_FALSE(w.exists("out"));
   EXPECT_EQ(w.lamina(train_with({"optimizer.eps=1.2e-38"})).code, 0);
 }

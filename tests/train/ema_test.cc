@@ -135,7 +135,7 @@ TEST(Ema, ValidationNeedsOne) {
   const TempDir folder;
   EXPECT_ERROR_SAYS(RunOfFile(write_run(folder), {"train.ema=0", "train.eval_weights=ema"}),
                     ExitCode::usage,
-                    "'train.eval_weights' = \"ema\" needs 'train.ema', which is 0");
+                    "'train.eval_weights' = \"ema\" requires 'train.ema', which is 0");
 }
 
 }  // namespace

@@ -270,9 +270,9 @@ TEST(Preference, KeysWithoutAnEffectAreRefused) {
   refused({"train.label_smoothing=0.1"}, "'train.label_smoothing' has no effect on preferences");
   refused({"data.loss_on=last"}, "'data.loss_on' has no effect on preferences");
   refused({"preference.loss=orpo", "preference.label_smoothing=0.1"},
-          "'preference.label_smoothing' is for preference.loss = \"dpo\", which is \"orpo\"");
+          "'preference.label_smoothing' requires preference.loss = \"dpo\", got \"orpo\"");
   refused({"data.form=text", "preference.beta=0.2"},
-          "'preference.beta' is for data.form = \"preference\", which is \"text\"");
+          "'preference.beta' requires data.form = \"preference\", got \"text\"");
 }
 
 }  // namespace

@@ -395,18 +395,22 @@ TEST(UpdateRules, KeysThatTheRuleDoesNotReadAreRefused) {
   EXPECT_EQ(load("name = \"sgd\"").optimizer.used_momentum(), 0);
   EXPECT_USER_ERROR(load("momentum = 0.9"), 2,
                     "run.toml:5: 'optimizer.momentum' has no effect with optimizer.name = "
-                    "\"adamw\"; it is for muon and sgd\n  leave it out");
+                    "\"adamw\"; it requires muon or sgd\n"
+                    "  leave it out");
   EXPECT_USER_ERROR(load("name = \"sgd\"\nbeta1 = 0.5"), 2,
                     "run.toml:6: 'optimizer.beta1' has no effect with optimizer.name = \"sgd\"; it "
-                    "is for adamw, muon and lion\n  leave it out");
+                    "requires adamw, muon or lion\n"
+                    "  leave it out");
   EXPECT_ERROR_SAYS(load("newton_schulz_steps = 8"), 2,
                     "'optimizer.newton_schulz_steps' has no effect with optimizer.name = "
-                    "\"adamw\"; it is for muon\n  leave it out");
+                    "\"adamw\"; it requires muon\n"
+                    "  leave it out");
   EXPECT_ERROR_SAYS(load("name = \"sgd\"\nnewton_schulz_stable_steps = 2"), 2,
                     "'optimizer.newton_schulz_stable_steps' has no effect");
   EXPECT_USER_ERROR(load("name = \"muon\"\nmoments = \"8bit\""), 2,
-                    "run.toml:6: 'optimizer.moments' = \"8bit\" is for adamw, sgd and lion, not "
-                    "for muon\n  use \"bfloat16\"");
+                    "run.toml:6: 'optimizer.moments' = \"8bit\" requires adamw, sgd or lion, got "
+                    "muon\n"
+                    "  use \"bfloat16\"");
 }
 
 TEST(UpdateRules, InBackwardIsRefusedWithWhatNeedsAllGradientsFirst) {
@@ -417,22 +421,23 @@ TEST(UpdateRules, InBackwardIsRefusedWithWhatNeedsAllGradientsFirst) {
         "run.toml");
   };
   const std::string where =
-      "run.toml:5: 'optimizer.in_backward' updates a layer before the gradients of others are "
-      "there, and ";
+      "run.toml:5: 'optimizer.in_backward' updates a layer before the gradients of other layers "
+      "exist, but ";
   EXPECT_TRUE(load("clip_norm = 0").optimizer.in_backward);
   EXPECT_TRUE(load("clip_each = true").optimizer.in_backward);
   EXPECT_USER_ERROR(load("clip_norm = 0.5"), 2,
                     where +
-                        "'train.clip_norm' is of the norm of all of them\n  use train.clip_norm = "
-                        "0, or train.clip_each = true, or leave optimizer.in_backward out");
+                        "'train.clip_norm' needs the norm of all gradients\n"
+                        "  use train.clip_norm = 0, or train.clip_each = true, or leave "
+                        "optimizer.in_backward out");
   EXPECT_USER_ERROR(load("clip_norm = 0\nbatch_size = 4\nmicrobatch_size = 2"), 2,
                     where +
-                        "gradients of several microbatches are added up first\n  use "
-                        "train.microbatch_size = 4, or leave optimizer.in_backward out");
+                        "gradients of several microbatches are accumulated first\n"
+                        "  use train.microbatch_size = 4, or leave optimizer.in_backward out");
   EXPECT_USER_ERROR(load("clip_norm = 0\nskip_spikes = 3"), 2,
                     where +
-                        "'train.skip_spikes' decides by the norm of all of them\n  use "
-                        "train.skip_spikes = 0, or leave optimizer.in_backward out");
+                        "'train.skip_spikes' needs the norm of all gradients\n"
+                        "  use train.skip_spikes = 0, or leave optimizer.in_backward out");
 }
 
 }  // namespace
