@@ -14,14 +14,14 @@ namespace {
 using chat::Conversation;
 using chat::MaskedTokens;
 
-// Writes messages in the published form and what the template sees beside them.
+// Writes messages in the published form, with the other inputs of the template.
 class ConversationWriter {
  public:
   explicit ConversationWriter(const Reading& reading) : drops_thinking_(reading.drop_thinking) {
     json_.begin_object().key("messages").begin_array();
   }
 
-  // `turn`: an object with the message's "weight" or "train", if it has any.
+  // `turn` is an object with the message's "weight" or "train", if it has one.
   void add(std::string_view role, std::string_view content, const JsonValue& turn = {}) {
     json_.begin_object().key("role").value(role).key("content");
     if (drops_thinking_ && role == kAnswerer)
@@ -37,7 +37,7 @@ class ConversationWriter {
     else
       json_.value(message);
   }
-  // Calls of tools as ShareGPT has them: one, or a list, of {"name": .., "arguments": ..}.
+  // Adds tool calls in ShareGPT's form: one object or a list of {"name": .., "arguments": ..}.
   void add_calls(const JsonValue& turn) {
     const JsonValue value = turn.at("value");
     const JsonDocument calls = JsonDocument::parse(std::string(value.as_string()), value.where(),
@@ -60,7 +60,8 @@ class ConversationWriter {
     json_.end_array();
     if (const JsonValue tools = record.find("tools"); tools && !tools.is_null()) {
       json_.key("tools");
-      // Tables of data have no room for schemas of different shapes: they keep them as texts.
+      // Columnar formats cannot store schemas of different shapes, so data sets store them as
+      // strings.
       if (tools.is_string())
         json_.value(JsonDocument::parse(std::string(tools.as_string()), tools.where(),
                                         {.code = ExitCode::data})
@@ -88,7 +89,7 @@ class ConversationWriter {
   }
 
   static constexpr std::string_view kAnswerer = "assistant";
-  // Where messages have thoughts, and how templates are told that there are none.
+  // Members with reasoning, and the variables that tell templates to produce none.
   static constexpr std::string_view kThoughts[] = {"reasoning_content", "reasoning", "thinking"};
   static constexpr std::string_view kSwitches[] = {"enable_thinking", "thinking"};
 
@@ -147,7 +148,7 @@ const chat::Form& template_of(const Reading& reading) {
   if (!reading.chat)
     throw UserError(ExitCode::data,
                     {"messages",
-                     "need a chat template, and data.tokenizer = \"byte\" has none",
+                     "need a chat template, but data.tokenizer = \"byte\" has none",
                      {"set data.chat_template, or data.tokenizer to the directory of a model with "
                       "one"}});
   return *reading.chat;
@@ -208,8 +209,8 @@ MaskedTokens completion_of_messages(const std::vector<JsonValue>& prompt,
   }
   for (const JsonValue& message : completion) {
     if (message.is_object() && !chat::is_learned(message))
-      message.fail("is not learned, but belongs to a completion, which is learned whole",
-                   {"put the conversation into \"messages\", which may have such answers"});
+      message.fail("is excluded from the loss, but every message of a completion is in the loss",
+                   {"put the conversation into \"messages\", which can contain such messages"});
     whole.add(message);
   }
   return chat::completion_tokens(reading.tokenizer, template_of(reading),

@@ -1,4 +1,4 @@
-// Records of chat data as tokens with a mask.
+// Converts records of chat data to tokens with a loss mask.
 #pragma once
 
 #include <string>
@@ -11,23 +11,24 @@
 
 namespace lamina::data {
 
-// One record in any of the forms that are in use; `place` is "FILE:LINE", for errors:
+// Reads one record in any of these forms; `place` is "FILE:LINE", for errors:
 //   {"messages": [{"role": "user", "content": ".."}, ..], "tools": ..}
 //   {"conversations": [{"from": "human", "value": ".."}, ..], "system": ".."}     ShareGPT
 //   {"instruction": "..", "input": "..", "output": "..", "system": ".."}          Alpaca
-//   {"prompt": "..", "completion": ".."}               texts, which no template sees
+//   {"prompt": "..", "completion": ".."}               texts, without a template
 //   {"prompt": [messages], "completion": [messages]}
-// A message may say that it is not learned: "weight": 0 or "train": false; see chat::is_learned().
-// "tools" (a list, or JSON in a text), "documents" and the members of "chat_template_kwargs" are
-// for the template. Errors (class data or usage): none of these; what the template refuses.
+// A message may exclude itself from the loss: "weight": 0 or "train": false; see
+// chat::is_learned(). "tools" (a list, or JSON in a string), "documents" and the members of
+// "chat_template_kwargs" are passed to the template. Errors (class data or usage): the record has
+// none of these forms; the template rejects it.
 std::vector<chat::MaskedTokens> read_chat_record(const JsonValue& record, const std::string& place,
                                                  const Reading& reading);
 
-// A prompt and what follows it, of which the latter is learned: texts, which no template sees, with
-// the end of text after them.
+// A prompt and its completion, which is in the loss. Both are texts that bypass the template,
+// followed by the end of text.
 chat::MaskedTokens completion_of_texts(std::string_view prompt, std::string_view completion,
                                        const Reading& reading);
-// Messages. `record` has what the template sees beside them.
+// A prompt and its completion as messages. `record` has the other inputs of the template.
 chat::MaskedTokens completion_of_messages(const std::vector<JsonValue>& prompt,
                                           const std::vector<JsonValue>& completion,
                                           const JsonValue& record, const std::string& place,

@@ -13,8 +13,8 @@
 namespace lamina::data {
 namespace {
 
-// A file may be larger than what it holds or a little smaller; one that was made to fill memory or
-// disk grows without end.
+// A compressed file may be slightly larger than its contents or much smaller. A file made to fill
+// memory or disk expands without limit.
 constexpr std::uint64_t kMaxGrowth = 1100;  // deflate reaches 1032
 constexpr std::uint64_t kSmall = std::uint64_t{64} << 20;
 
@@ -29,14 +29,15 @@ class Reader : public CompressedFile {
     throw UserError(ExitCode::data, {file_.path(), std::move(what), {std::move(what_to_do)}});
   }
   [[noreturn]] void fail_damaged(std::string_view kind, std::string_view why) const {
-    fail(fmt::format("is not a whole {} file: {}", kind, why), "get the file again");
+    fail(fmt::format("is not a complete {} file: {}", kind, why),
+         "download or copy the file again");
   }
   std::span<const std::byte> bytes() const { return file_.bytes(); }
   void count(std::size_t num_bytes, std::uint64_t consumed) {
     written_ += num_bytes;
     if (written_ > kSmall && written_ / kMaxGrowth > consumed)
-      fail(fmt::format("holds more than {} times its size", kMaxGrowth),
-           "unpack it and look at what it is");
+      fail(fmt::format("expands to more than {} times its size", kMaxGrowth),
+           "unpack it and check its contents");
   }
 
  private:
@@ -56,7 +57,7 @@ class Gzip final : public Reader {
   std::size_t read(std::span<char> out) override {
     std::size_t done = 0;
     while (done < out.size() && !ended_) {
-      // 32 bits count what zlib takes at once.
+      // zlib counts its input in 32 bits.
       const std::size_t left = bytes().size() - consumed_;
       stream_.avail_in = static_cast<uInt>(std::min<std::size_t>(left, 1 << 30));
       stream_.next_in =
@@ -70,7 +71,7 @@ class Gzip final : public Reader {
       done += room - stream_.avail_out;
       count(room - stream_.avail_out, consumed_);
       if (status == Z_STREAM_END) {
-        // Files may be written one after another.
+        // A file may consist of several gzip members.
         ended_ = consumed_ == bytes().size();
         inflateReset(&stream_);
       } else if (status == Z_BUF_ERROR ||

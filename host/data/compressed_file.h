@@ -1,4 +1,4 @@
-// Compressed files, read from their beginning to their end.
+// Compressed files, read sequentially.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,18 @@ namespace lamina::data {
 
 enum class Compression { none, gzip, zstd };
 
-// By the end of the file's name: .gz, .zst.
+// Determined by the extension of the file name: .gz, .zst.
 Compression compression_of(std::string_view path);
 
-// What a compressed file holds, piece by piece; of one thread. Errors (class data) of every call:
-// the file cannot be read, is damaged or cut short, or grows more than a thousandfold.
+// The uncompressed contents, piece by piece, in one thread. Errors (class data) of every call: the
+// file cannot be read, is damaged or truncated, or expands more than a thousandfold.
 class CompressedFile {
  public:
   virtual ~CompressedFile() = default;
-  // The next bytes into `out`; fewer than fit only at the end. Returns how many.
+  // Reads the next bytes into `out` and returns their number; fewer than out.size() only at the
+  // end.
   virtual std::size_t read(std::span<char> out) = 0;
-  virtual std::uint64_t bytes_done() const = 0;  // of the file, packed
+  virtual std::uint64_t bytes_done() const = 0;  // compressed bytes of the file
 };
 
 // REQUIRES: compression_of(path) is not none.

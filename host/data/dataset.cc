@@ -11,7 +11,7 @@
 namespace lamina::data {
 namespace {
 
-// Takes out rows that have no label.
+// Removes rows without a label.
 DatasetCounts drop_unlearned_rows(PackedRows& rows, std::uint64_t row_tokens) {
   DatasetCounts counts;
   PackedRows kept;
@@ -38,12 +38,12 @@ std::string fingerprint(const TokenView& tokens, std::uint64_t num_rows, std::ui
   return io::xxh3_128_hex(std::as_bytes(std::span(all)));
 }
 
-// Of `num` documents or groups of them. Not that of the rows of any epoch.
+// Returns the order of `num` documents or groups. It differs from the row order of every epoch.
 RowOrder document_order(std::uint64_t num, std::uint64_t seed) {
   return RowOrder(num, split_mix(seed), 0);
 }
 
-// How many of `num` rows or documents are kept back for validation.
+// Returns the number of rows or documents, out of `num`, that are held out for validation.
 std::uint64_t num_kept_back(double fraction, std::uint64_t num, std::string_view what,
                             const std::string& where) {
   std::uint64_t kept_back = 0;
@@ -54,14 +54,13 @@ std::uint64_t num_kept_back(double fraction, std::uint64_t num, std::string_view
     throw UserError(ExitCode::data,
                     {where,
                      fmt::format("{} of {} {} would be held out for validation; at least one must "
-                                 "remain to train on",
+                                 "remain for training",
                                  kept_back, num, what),
-                     {"give more text, or lower data.validation_fraction or "
-                      "data.sequence_length"}});
+                     {"add more text, or lower data.validation_fraction or data.sequence_length"}});
   return kept_back;
 }
 
-// Whether something of the first `n` tokens of a document is in the loss.
+// Returns whether any of the first `n` tokens of a document is in the loss.
 bool has_labels(const TokenView& tokens, std::uint64_t begin, std::uint64_t n) {
   if (n < 2) return false;
   if (tokens.in_loss.empty()) return true;
@@ -69,7 +68,8 @@ bool has_labels(const TokenView& tokens, std::uint64_t begin, std::uint64_t n) {
   return std::ranges::count(labels, 0) != std::ssize(labels);
 }
 
-// How much of each document of a group fits into a row: none is cut that has less than its share.
+// Returns how many tokens of each document of a group fit into a row. Only documents longer than an
+// equal share are cut.
 std::vector<std::uint64_t> fitting(std::span<const std::uint64_t> sizes, std::uint64_t row_tokens) {
   std::vector<std::size_t> by_size(sizes.size());
   std::iota(by_size.begin(), by_size.end(), 0);
@@ -84,8 +84,8 @@ std::vector<std::uint64_t> fitting(std::span<const std::uint64_t> sizes, std::ui
   return out;
 }
 
-// Returns whether two documents that were both cut have the same tokens as far as one goes, or are
-// the same.
+// Returns whether two documents are equal, or, if both were cut, equal over the length of the
+// shorter one.
 bool same_tokens(const TokenView& tokens, const std::uint64_t* begins,
                  std::span<const std::uint64_t> sizes, std::span<const std::uint64_t> kept) {
   const bool both_cut = sizes[0] > kept[0] && sizes[1] > kept[1];
@@ -96,8 +96,8 @@ bool same_tokens(const TokenView& tokens, const std::uint64_t* begins,
   return first == second;
 }
 
-// The documents as far as they fit into a row, without groups that have one of which nothing is in
-// the loss, and without pairs that are the same once they are cut.
+// Returns the documents, cut to the row length. Skips groups in which a document has no token in
+// the loss, and pairs that are equal after the cut.
 std::vector<Piece> whole_documents(const TokenView& tokens, std::uint64_t row_tokens,
                                    std::size_t group, DatasetCounts& counts) {
   std::vector<Piece> out;
@@ -125,7 +125,7 @@ std::vector<Piece> whole_documents(const TokenView& tokens, std::uint64_t row_to
   return out;
 }
 
-// Whole groups in a random order.
+// Returns whole groups in a random order.
 std::vector<Piece> shuffled(const std::vector<Piece>& documents, std::size_t group,
                             std::uint64_t seed) {
   const std::size_t num_groups = documents.size() / group;
@@ -173,7 +173,7 @@ std::uint64_t Dataset::num_labels() const {
 Dataset::Place Dataset::place(std::uint64_t epoch, std::uint64_t index) const {
   const Part* part = &parts_.front();
   if (parts_.size() > 1) {
-    // Each part takes its share of what those before it leave, evenly spread.
+    // Each part takes its share of the remaining rows, evenly spread.
     std::uint64_t n = epoch * num_rows_ + index, left = 0;
     for (std::uint64_t share : shares_) left += share;
     for (std::size_t i = 0;; ++i, ++part) {
@@ -257,8 +257,8 @@ void Dataset::write(std::int64_t num_rows, Batch& batch, const PlaceOf& place_of
   const std::size_t size = static_cast<std::size_t>(num_rows) * width;
   batch.num_rows = num_rows;
   batch.tokens_per_row = options_.tokens_per_row;
-  // One place more than the batch has: each row is written with its last token, the label of the
-  // place before it, which the next row (or nothing) then overwrites.
+  // One element more than the batch has: each row is written with its last token, which is the
+  // label of the previous position. The next row then overwrites that element.
   for (auto* field : {&batch.tokens, &batch.labels, &batch.segment_ids, &batch.positions})
     field->resize(size + 1);
   batch.rows.clear();
@@ -289,7 +289,7 @@ DatasetSplit split_documents(TokenView tokens, double validation_fraction,
     throw UserError(
         ExitCode::data,
         {tokens.name,
-         fmt::format("none of the {} documents has anything to learn in its first {} tokens",
+         fmt::format("none of the {} documents has a token in the loss among its first {} tokens",
                      tokens.num_documents(), row_tokens),
          {"`lamina data show` prints the rows; check data.loss_on, or raise "
           "data.sequence_length"}});
@@ -324,13 +324,13 @@ DatasetSplit split(TokenView tokens, double validation_fraction, const DatasetOp
   if (keeps_documents_whole(options.packing))
     return split_documents(std::move(tokens), validation_fraction, options);
   const auto row_tokens = static_cast<std::uint64_t>(options.tokens_per_row) + 1;
-  // Rows of single documents are padded.
+  // Rows of packings with one document per row are padded.
   if (options.packing == Packing::concat_then_split && tokens.tokens.size() < row_tokens)
     throw UserError(ExitCode::data,
                     {tokens.name,
-                     fmt::format("all text together has {} tokens; one row needs {}",
+                     fmt::format("the training text has {} tokens in total; one row needs {}",
                                  tokens.tokens.size(), row_tokens),
-                     {fmt::format("give more text, or set data.sequence_length to at most {}",
+                     {fmt::format("add more text, or set data.sequence_length to at most {}",
                                   tokens.tokens.size() - 1)}});
   auto rows = std::make_shared<Dataset::PackedTokens>();
   const RowOrder order = document_order(tokens.num_documents(), options.seed);
@@ -340,8 +340,8 @@ DatasetSplit split(TokenView tokens, double validation_fraction, const DatasetOp
   if (rows->packed.num_rows() == 0)
     throw UserError(ExitCode::data,
                     {tokens.name,
-                     fmt::format("there is nothing to learn: no token of the {} documents follows "
-                                 "another in its document",
+                     fmt::format("there is nothing to train on: no document of the {} has more "
+                                 "than one token",
                                  tokens.num_documents()),
                      {"check data.form, data.tokenizer and data.document_separator; `lamina data "
                       "show` prints the rows"}});

@@ -14,9 +14,9 @@
 namespace lamina::data {
 namespace {
 
-constexpr std::size_t kMaxSampledFiles = 8;  // of a source
+constexpr std::size_t kMaxSampledFiles = 8;  // per source
 
-// What was read of files, or what all of them come to.
+// Counts of a part of the files, or of all of them.
 struct Amount {
   double bytes = 0, tokens = 0, documents = 0;
 
@@ -26,7 +26,8 @@ struct Amount {
   }
 };
 
-// The first `num_bytes` or so of a file. A text is cut at a line, wherever its documents end.
+// Reads about `num_bytes` from the start of a file. Text is cut at a line, regardless of document
+// ends.
 Amount first_part(const std::string& file, std::size_t num_bytes, const Reading& reading) {
   Amount out;
   const auto add = [&](const TokenPart& part, std::uint64_t bytes_done) {
@@ -44,7 +45,7 @@ Amount first_part(const std::string& file, std::size_t num_bytes, const Reading&
   return out;
 }
 
-// All files of a source, of which a part is read. Sets `is_whole` to false where some is not.
+// Estimates a source from parts of its files. Sets `is_whole` to false if any part was not read.
 Amount estimate_source(const std::vector<std::string>& files, std::size_t sample_bytes,
                        const Reading& reading, bool& is_whole) {
   Amount all, read;

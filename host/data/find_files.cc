@@ -28,14 +28,14 @@ std::string relative_to_here() {
   return "it is relative to the current directory, " + std::filesystem::current_path().string();
 }
 
-// What `path` leads to; nothing where there is nothing. A link that leads nowhere is an error.
+// Returns the status of `path`, or nothing if it does not exist. A dangling link is an error.
 std::optional<struct stat> look_at(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0) return status;
   const int error = errno;
   if (error != ENOENT && error != ENOTDIR)
     fail(path, fmt::format("cannot be read: {}", system_error_text(error)),
-         "check its permissions and those of the folders above it");
+         "check the permissions of the path and of the folders above it");
   if (::lstat(path.c_str(), &status) == 0)
     fail(path, "is a dangling link", "remove it, or restore its target");
   return std::nullopt;
@@ -45,7 +45,7 @@ std::string joined(const std::string& directory, const std::string& name) {
   return directory.empty() || directory.ends_with('/') ? directory + name : directory + '/' + name;
 }
 
-// Names in a directory ("" is the current one) except "." and "..", sorted.
+// Returns the names in a directory ("" is the current one) except "." and "..", sorted.
 std::vector<std::string> names_in(const std::string& directory) {
   const auto check = [&](bool ok) {
     if (!ok)
@@ -57,7 +57,7 @@ std::vector<std::string> names_in(const std::string& directory) {
   check(stream != nullptr);
   std::vector<std::string> names;
   for (;;) {
-    errno = 0;  // tells the end from an error
+    errno = 0;  // to distinguish the end from an error
     const dirent* entry = ::readdir(stream.get());
     check(entry || errno == 0);
     if (!entry) break;
@@ -68,15 +68,15 @@ std::vector<std::string> names_in(const std::string& directory) {
   return names;
 }
 
-// Adds files one way after another.
+// Collects files from several paths.
 class Walk {
  public:
-  // A file, or whatever is in the directory.
+  // Adds a file, or all files of a directory.
   void add(const std::string& path, const struct stat& status) {
     if (S_ISREG(status.st_mode)) return files_.push_back(path);
     if (!S_ISDIR(status.st_mode))
       fail(path, fmt::format("is {}; expected text files", file_kind(status.st_mode)),
-           "name files and folders; what begins with a dot in a folder is left out");
+           "give files and folders; files in a folder whose names begin with a dot are skipped");
     std::vector<std::string> waiting;
     if (is_new(status)) waiting.push_back(path);
     while (!waiting.empty()) {
@@ -87,7 +87,9 @@ class Walk {
         const std::string inside = joined(directory, name);
         const auto found = look_at(inside);
         if (!found)
-          fail(inside, "was removed while its folder was read", "run again when files stay");
+          fail(inside, "was removed while its folder was being read",
+               "run again when the files no "
+               "longer change");
         if (!S_ISDIR(found->st_mode))
           add(inside, *found);
         else if (is_new(*found))
@@ -110,8 +112,8 @@ class Walk {
   std::set<std::pair<dev_t, ino_t>> directories_;
 };
 
-// The paths that match, found folder by folder. glob() of the C library leaves out what it may not
-// look into.
+// Returns the matching paths, found folder by folder. glob() of the C library silently skips
+// folders that it cannot read.
 std::vector<std::string> matches_of(const std::string& pattern) {
   std::vector<std::string> found{pattern.starts_with('/') ? "/" : ""};
   for (std::size_t at = 0; at < pattern.size();) {

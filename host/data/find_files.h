@@ -1,4 +1,4 @@
-// The files that data.train and data.validation name.
+// Finds the files of data.train and data.validation.
 #pragma once
 
 #include <string>
@@ -6,13 +6,13 @@
 
 namespace lamina::data {
 
-// The files that `pattern` names, sorted: a path; a directory, with every file in it and below
-// except hidden ones; or a glob ("books/*.txt"), of whose matches each is a path or a directory.
-// Links are followed. A directory that several ways lead to is read once.
+// Returns the files for `pattern`, sorted. A pattern is a path; a directory, with every file below
+// it except hidden ones; or a glob ("books/*.txt"), whose matches are paths or directories. Links
+// are followed. A directory that is reached in several ways is read once.
 //
-// Nothing is left out silently: an error (class data) names the path that does not exist, cannot be
-// looked into, or is neither file nor directory; a link that leads nowhere; a glob that matches
-// nothing; a directory without files.
+// Nothing is skipped silently. Errors (class data): a path that does not exist, cannot be read, or
+// is neither file nor directory; a dangling link; a glob without a match; a directory without
+// files.
 std::vector<std::string> find_files(const std::string& pattern);
 
 }  // namespace lamina::data

@@ -15,8 +15,8 @@ std::string_view record_text(std::string_view line, const std::string& file, std
   if (number == 1) line = without_byte_order_mark(line);
   if (number == 1 && line.starts_with('['))
     throw UserError(ExitCode::data, {file,
-                                     "is one list of JSON; expected JSON objects, one per line",
-                                     {"`jq -c '.[]' FILE` writes a list so"}});
+                                     "is a JSON list; expected JSON objects, one per line",
+                                     {"`jq -c '.[]' FILE` converts a list"}});
   return line;
 }
 
@@ -28,13 +28,12 @@ JsonDocument parse_record(std::string_view text, const std::string& place) {
 
 ErrorText too_long_record() {
   return {"",
-          fmt::format("the line has more than {} bytes; a record may have at most that many",
-                      kMaxRecordBytes),
+          fmt::format("the line has more than {} bytes, the maximum for a record", kMaxRecordBytes),
           {}};
 }
 
 ErrorText at_record(const std::string& place, ErrorText text) {
-  // A record is one line, of which a document of its own knows that it is the first.
+  // A record is one line, so its own document reports line 1.
   if (!text.where.empty() && !text.where.starts_with(place))
     text.what = text.where + ": " + text.what;
   text.where = place;

@@ -10,24 +10,23 @@
 
 namespace lamina::data {
 
-// A longer line is not read to its end.
+// Longer lines are not read to their end.
 inline constexpr std::size_t kMaxRecordBytes = std::size_t{64} << 20;
-// Describes the error of a record, without its place.
+// Returns the error of a record that is too long, without its place.
 ErrorText too_long_record();
 
-// A line without the byte order mark that a file may begin with. Throws UserError (class data)
-// where the file is one list of JSON.
+// Returns a line without the byte order mark that may start a file. Throws UserError (class data)
+// if the file is a JSON list.
 std::string_view record_text(std::string_view line, const std::string& file, std::uint64_t number);
 
-// The object of a line; `place` is "FILE:LINE". Errors: class data.
+// Parses the object of a line; `place` is "FILE:LINE". Errors: class data.
 JsonDocument parse_record(std::string_view text, const std::string& place);
 
-// An error about the record at `place`, which knows no more than that it is a document's.
+// Adds `place` to an error about a record, which names only the record's document.
 ErrorText at_record(const std::string& place, ErrorText text);
 
-// Calls `read` for each record of a file, in order, with its place; lines that hold only white
-// space are left out. Errors (class data): the file cannot be read; a line is no JSON; UserErrors
-// of `read` get the place.
+// Calls `read` for each record of a file, in order, with its place; blank lines are skipped. Errors
+// (class data): the file cannot be read; a line is not JSON; UserErrors of `read`, with the place.
 void read_records(const std::string& path,
                   const std::function<void(const JsonValue&, const std::string& place)>& read);
 

@@ -18,11 +18,11 @@ std::unique_ptr<text::Tokenizer> load_tokenizer(const config::DataSection& secti
       !gguf.empty() && !std::filesystem::is_directory(section.tokenizer))
     throw UserError(ExitCode::data,
                     {gguf,
-                     "is a GGUF file, whose tokenizer cannot be saved with checkpoints",
-                     {"give data.tokenizer the directory with the model's tokenizer files"}});
+                     "is a GGUF file, whose tokenizer cannot be saved in checkpoints",
+                     {"set data.tokenizer to the directory with the model's tokenizer files"}});
   try {
     return text::load_tokenizer(section.tokenizer);
-  } catch (const UserError& error) {  // which speaks of a model
+  } catch (const UserError& error) {  // of another class
     throw UserError(ExitCode::data, error.text());
   }
 }
@@ -42,7 +42,7 @@ RunData load_one(const std::vector<std::string>& patterns, double validation_fra
   return out;
 }
 
-// Every entry on its own, and then of each what its weight says.
+// Loads every entry separately, and mixes them by weight.
 RunData load_mixture(const config::DataSection& section, double validation_fraction,
                      const Sources& sources, const DatasetOptions& options) {
   std::vector<Dataset> train, validation;
@@ -113,8 +113,8 @@ std::vector<StoredTokens> build_stores(const config::DataSection& section,
   Sources sources(section, tokenizer, tokenizer.vocab_size(), hooks);
   if (!sources.has_stores())
     throw UserError(ExitCode::usage, {"data.store",
-                                      "is \"none\"; building needs a folder to put the tokens into",
-                                      {"give one, or leave the key out"}});
+                                      "is \"none\"; building token stores requires a folder",
+                                      {"set a folder, or remove the key"}});
   sources.store_all();
   std::vector<StoredTokens> out;
   for (const std::vector<std::string>& patterns : kept_together(section))

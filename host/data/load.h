@@ -1,4 +1,4 @@
-// What the [data] section of a run file asks for.
+// Loads the data of a run file's [data] section.
 #pragma once
 
 #include <cstdint>
@@ -13,41 +13,38 @@
 
 namespace lamina::data {
 
-// The tokenizer that data.tokenizer names: "byte", or a model directory. Errors: class data,
-// whatever is wrong with it.
+// Loads the tokenizer of data.tokenizer: "byte", or a model directory. Errors: class data.
 std::unique_ptr<text::Tokenizer> load_tokenizer(const config::DataSection& section);
 
 struct RunData {
   Dataset train;
-  // data.validation if it is given, else the share that data.validation_fraction keeps back, else
-  // none. Never shuffled.
+  // From data.validation if given, else the share held out by data.validation_fraction, else empty.
+  // Never shuffled.
   std::vector<Dataset> validation;
   DatasetCounts counts;  // of data.train
   std::vector<TokenSource> train_sources;
-  // With data.weights: of each source the share of all rows, and the rows of an epoch.
+  // With data.weights: for each source its share of all rows, and its rows per epoch.
   std::vector<std::pair<double, std::uint64_t>> mixture;
   std::vector<TokenSource> validation_sources;  // of data.validation
-  std::string fingerprint;                      // of the rows above: equal data give equal batches
-  std::vector<std::string> stores;              // directories of what is not held in memory
+  std::string fingerprint;                      // of these rows: equal data give equal batches
+  std::vector<std::string> stores;              // directories of the token stores in use
 };
 
-// What a caller wants to know and to lend while data are read.
+// Callbacks and threads for reading data.
 struct LoadHooks {
-  std::function<void()> between = {};  // called after each document, by the workers too; may throw
-                                       // to stop
+  std::function<void()> between = {};  // called after each document, also by workers; may throw
   Workers workers = {};
-  std::function<void(const StoreProgress&)> progress =
-      {};  // absent: a line in the log now and then
+  std::function<void(const StoreProgress&)> progress = {};  // absent: lines in the log at intervals
 };
 
-// Reads, tokenizes or finds the tokens in data.store, and packs. `vocab_size` is the model's number
-// of rows. Errors: class data; see open_or_make_store().
+// Reads and tokenizes the data, or finds its tokens in data.store, and packs it. `vocab_size` is
+// the model's number of rows. Errors: class data; see open_or_make_store().
 RunData load_data(const config::DataSection& section, std::uint64_t seed,
                   const text::Tokenizer& tokenizer, std::int64_t vocab_size,
                   const LoadHooks& hooks = {});
 
-// The stores that load_data() would use, of training and validation; made where there are none,
-// however small the files are. Errors: also where data.store is "none" (class usage).
+// Opens the stores that load_data() would use, of training and validation, and builds the missing
+// ones regardless of the size of the files. Errors: also data.store = "none" (class usage).
 std::vector<StoredTokens> build_stores(const config::DataSection& section,
                                        const text::Tokenizer& tokenizer, const LoadHooks& hooks);
 

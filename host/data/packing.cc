@@ -42,7 +42,7 @@ class Packer {
  private:
   std::size_t num_documents() const { return begin_.size() - 1; }
   std::uint64_t document(std::size_t i) const { return order_ ? (*order_)[i] : i; }
-  // To the open row; the tokens of the piece.
+  // Adds tokens of the piece to the open row and returns their number.
   std::uint64_t add(std::uint64_t first, std::uint64_t num_tokens) {
     rows_.pieces.push_back({first, static_cast<std::uint32_t>(num_tokens)});
     return num_tokens;
@@ -58,7 +58,7 @@ class Packer {
   PackedRows rows_;
 };
 
-// Rows as lists of documents, then as one list.
+// Converts rows from lists of documents into one list.
 PackedRows flatten(const std::vector<std::vector<Piece>>& rows) {
   PackedRows out;
   for (const std::vector<Piece>& row : rows) {
@@ -82,7 +82,7 @@ PackedRows best_fit(const std::vector<Piece>& documents, std::size_t tokens_per_
   }
   std::ranges::stable_sort(groups, std::greater<>(), &Group::num_tokens);
   std::vector<std::vector<Piece>> rows;
-  std::set<std::pair<std::size_t, std::size_t>> room;  // what a row has left, and the row
+  std::set<std::pair<std::size_t, std::size_t>> room;  // free tokens of a row, and the row
   for (const Group& group : groups) {
     const auto fullest = room.lower_bound({group.num_tokens, 0});
     std::size_t row = rows.size(), left = tokens_per_row;

@@ -1,4 +1,4 @@
-// Packs documents of different lengths into rows of one length: which tokens are in which row.
+// Packs documents of different lengths into rows of equal length: which tokens are in which row.
 #pragma once
 
 #include <cstddef>
@@ -13,22 +13,22 @@
 namespace lamina::data {
 
 enum class Packing {
-  // Documents one after another, cut at the end of each row; the rest begins the next row as a
-  // segment of its own.
+  // Concatenates documents and cuts them at the end of each row; the rest starts the next row as a
+  // separate segment.
   concat_then_split,
-  chunk,  // one piece of a document a row, longer ones in pieces
-  // Whole documents, longest first, each into the fullest row that it fits into (best-fit
-  // decreasing, as TRL has it); longer ones are cut and their rest left out.
+  chunk,  // one document per row, long documents in several rows
+  // Places whole documents, longest first, each into the fullest row with enough space (best-fit
+  // decreasing, as in TRL); documents longer than a row are cut and the rest is dropped.
   best_fit,
-  one,  // one document a row; longer ones likewise
+  one,  // one document per row; longer documents are cut
 };
 
-// Whether documents begin in rows of their own or at the end of others, never in their middle.
+// Returns whether a document is never split over two rows.
 inline bool keeps_documents_whole(Packing packing) {
   return packing == Packing::best_fit || packing == Packing::one;
 }
 
-// Part of the fingerprint of a run's data.
+// Returns the name of the packing in the fingerprint of a run's data.
 std::string_view name(Packing packing);
 
 // Consecutive tokens of one document: one segment of a row.
@@ -40,7 +40,7 @@ struct Piece {
 // Rows as lists of pieces; every row has at least one.
 struct PackedRows {
   std::vector<Piece> pieces;
-  std::vector<std::uint64_t> row_begin = {0};  // into pieces; one more than rows
+  std::vector<std::uint64_t> row_begin = {0};  // indices into pieces; num_rows() + 1 values
 
   std::size_t num_rows() const { return row_begin.size() - 1; }
   std::span<const Piece> row(std::size_t i) const {
@@ -48,41 +48,42 @@ struct PackedRows {
   }
 };
 
-// `document_begin` has one entry more than there are documents: where each begins in the tokens,
-// and the end of the last. Empty documents are left out; every token is in one row, except for what
-// is cut off documents that are kept whole.
-// With `order`, a permutation of the documents, they come in that order; of packings that keep them
-// whole, pack_whole() is given them in any.
+// Packs documents. `document_begin` has the offset of each document in the tokens, and the end of
+// the last one. Empty documents are skipped. Every token is in exactly one row, except for tokens
+// cut off documents that are kept whole.
+// With `order`, a permutation of the documents, they are packed in that order; for packings that
+// keep documents whole, use pack_whole().
 PackedRows pack(std::span<const std::uint64_t> document_begin, std::size_t tokens_per_row,
                 Packing packing, const RowOrder* order = nullptr);
 
-// Documents that stay together, in one row and in their order.
+// Documents that are kept together in one row, in their order.
 struct Grouping {
-  std::size_t documents = 1;      // of a group
-  std::size_t max_documents = 0;  // of a row; 0: as many as fit
+  std::size_t documents = 1;      // per group
+  std::size_t max_documents = 0;  // per row; 0: as many as fit
 };
 
-// Documents that a row of `tokens` tokens has room for where something is computed of each.
+// Returns the maximum number of documents in a row of `tokens` tokens when something is computed
+// per document.
 std::size_t max_segments(std::int64_t tokens);
 
-// Of these documents, no group longer than a row. REQUIRES: keeps_documents_whole(packing); the
-// documents are whole groups.
+// Packs whole groups of documents, none longer than a row. REQUIRES:
+// keeps_documents_whole(packing).
 PackedRows pack_whole(std::vector<Piece> documents, std::size_t tokens_per_row, Packing packing,
                       const Grouping& grouping = {});
 
-// One row written out; all spans have the same length, that of the row.
+// Output of one row; all spans have the length of the row.
 struct RowView {
   std::span<std::int32_t> inputs;
   std::span<std::int32_t> segment_ids;  // 1, 2, ...; 0 is padding
   std::span<std::int32_t> positions;    // from 0 in every segment
-  // The next token of the same segment; kIgnoredLabel where that is not in the loss, for the last
-  // token of a segment and for padding: no document is trained to predict the next.
+  // The next token of the same segment. kIgnoredLabel if it is not in the loss, for the last token
+  // of a segment and for padding: no document is trained to predict the next one.
   std::span<std::int32_t> labels;
 };
 
 inline constexpr std::int32_t kIgnoredLabel = -100;
 
-// `in_loss` as in TokenView.
+// See TokenView for `in_loss`.
 void write_row(const TokenIds& tokens, std::span<const Piece> pieces, std::int32_t pad_id,
                const RowView& row, std::span<const std::uint8_t> in_loss = {});
 

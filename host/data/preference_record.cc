@@ -10,8 +10,8 @@ namespace {
 
 using chat::MaskedTokens;
 
-// The prompt that two texts begin with. As TRL has it, a space before what differs belongs to that;
-// a character of several bytes is not cut.
+// Returns the length of the common prompt of two texts. As in TRL, a space before the first
+// difference belongs to the answer; multi-byte characters are not split.
 std::size_t common_text(std::string_view a, std::string_view b) {
   const auto differ = std::ranges::mismatch(a, b);
   auto n = static_cast<std::size_t>(differ.in1 - a.begin());
@@ -35,7 +35,7 @@ std::string text_of(const JsonValue& value) {
   return json.text();
 }
 
-// Messages that both begin with.
+// Returns the number of messages at the start that are equal in both.
 std::size_t common_messages(const std::vector<JsonValue>& a, const std::vector<JsonValue>& b) {
   std::size_t n = 0;
   while (n < a.size() && n < b.size() && text_of(a[n]) == text_of(b[n])) ++n;
@@ -84,12 +84,12 @@ std::vector<MaskedTokens> read_preference_record(const JsonValue& record, const 
   std::vector<MaskedTokens> out =
       chosen.is_string() ? texts(prompt, chosen.as_string(), rejected.as_string(), reading)
                          : messages(prompt, record, place, reading);
-  // The first token of a document is read, never written.
+  // The first token of a document is input only.
   for (std::size_t i = 0; i < out.size(); ++i)
     if (out[i].ids.empty() || std::find(out[i].generated.begin() + 1, out[i].generated.end(),
                                         true) == out[i].generated.end())
-      (i == 0 ? chosen : rejected).fail("has nothing that the model could learn to write");
-  if (out[0].ids == out[1].ids) return {};  // however the record spells them
+      (i == 0 ? chosen : rejected).fail("has no token that the model could learn to predict");
+  if (out[0].ids == out[1].ids) return {};  // equal tokens from different texts
   return out;
 }
 

@@ -1,4 +1,4 @@
-// Records of preference data as two documents each: the chosen answer, and the rejected one.
+// Reads records of preference data as two documents each: the chosen and the rejected answer.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@
 
 namespace lamina::data {
 
-// One record in a form of TRL's; `place` is "FILE:LINE", for errors:
-//   {"prompt": "..", "chosen": "..", "rejected": ".."}      texts, which no template sees
+// Reads one record in a form of TRL; `place` is "FILE:LINE", for errors:
+//   {"prompt": "..", "chosen": "..", "rejected": ".."}      texts, without a template
 //   {"prompt": [messages], "chosen": [messages], "rejected": [messages]}
-//   {"chosen": .., "rejected": ..}    of either kind: the prompt is what both begin with
-// In the loss is what follows the prompt. Two documents, the chosen one first, each with something
-// in the loss; none where both answers are the same tokens. Errors (class data or usage): none of
-// these; what the template refuses.
+//   {"chosen": .., "rejected": ..}    of either kind: the prompt is their common beginning
+// The text after the prompt is in the loss. Returns two documents, the chosen one first, each with
+// a token in the loss; none if both answers have the same tokens. Errors (class data or usage): the
+// record has none of these forms; the template rejects it.
 std::vector<chat::MaskedTokens> read_preference_record(const JsonValue& record,
                                                        const std::string& place,
                                                        const Reading& reading);

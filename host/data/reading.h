@@ -1,4 +1,4 @@
-// How the files of a run become documents of tokens.
+// Options for reading the files of a run as documents of tokens.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@ class Form;
 
 namespace lamina::data {
 
-// What a file holds; the values of data.form.
+// Content of a file; the values of data.form.
 enum class Form {
   text,        // documents, one after another
-  jsonl,       // objects, one a line; a field of each is the document
-  chat,        // objects, one a line; each is a conversation
+  jsonl,       // objects, one per line; a field of each is the document
+  chat,        // objects, one per line; each is a conversation
   tokens,      // ids, see TokenBins
-  preference,  // objects, one a line; each is a pair of answers: two documents
+  preference,  // objects, one per line; each is a pair of answers: two documents
 };
 
-// Whether documents say which of their tokens are in the loss.
+// Returns whether documents have a mask of the tokens in the loss.
 inline bool has_masks(Form form) { return form == Form::chat || form == Form::preference; }
 
-// What of a conversation is learned; the values of data.loss_on.
+// The part of a conversation in the loss; the values of data.loss_on.
 enum class LossOn { assistant, last, all };
 
 struct Reading {
@@ -35,16 +35,16 @@ struct Reading {
   Separator separator = Separator::file;  // of text
   std::string field = "text";             // of jsonl
   LossOn loss_on = LossOn::assistant;     // of chat
-  bool drop_thinking = false;             // of answers in messages
+  bool drop_thinking = false;             // remove reasoning from assistant messages
   bool skip_bad_records = false;          // false: the first one is an error
   const text::Tokenizer& tokenizer;
-  std::int64_t vocab_size = 0;       // ids are below: the model's number of rows
-  const chat::Form* chat = nullptr;  // of those with masks; may be null for prompts and completions
+  std::int64_t vocab_size = 0;         // upper bound of ids: the model's number of rows
+  const chat::Form* chat = nullptr;    // for forms with masks; null for texts only
   std::function<void()> between = {};  // called after each document; may throw to stop
 
-  // Where the documents of a file of this form end.
+  // The end of a document in a file of this form.
   Separator ends() const { return form == Form::text ? separator : Separator::line; }
-  // As TextParts takes it: records are bounded, documents of text are not.
+  // Limit for TextParts: records are bounded, documents of text are not.
   std::size_t max_line_bytes() const { return form == Form::text ? 0 : kMaxRecordBytes; }
 };
 

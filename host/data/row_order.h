@@ -1,4 +1,4 @@
-// A random order of n things without a list of them: a permutation computed element by element.
+// A random order of n things without a list: a permutation computed element by element.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ class RowOrder {
  public:
   // REQUIRES: n >= 1.
   RowOrder(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch);
-  // What is at place `i` of the order. REQUIRES: i < n. [any thread]
+  // Returns the element at position `i`. REQUIRES: i < n. [any thread]
   std::uint64_t operator[](std::uint64_t i) const;
 
  private:

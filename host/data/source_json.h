@@ -1,4 +1,4 @@
-// What was found in sources, as token stores keep it.
+// Reads and writes the counts of sources, as token stores keep them.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace lamina::data {
 
-// A list with an object for each; names are left out: they are the reader's.
+// Writes a list with one object per source, without names, which the reader provides.
 void write_sources(const std::vector<TokenSource>& sources, JsonWriter& json);
 
 // Sets everything but the names. REQUIRES: as many sources as were written.

@@ -18,7 +18,7 @@ bool has_template(const config::DataSection& section) {
   return section.form == "chat" || section.form == "preference";
 }
 
-// The files that the template of these data is made of.
+// Returns the files that the chat template is loaded from.
 std::vector<std::string> template_files(const config::DataSection& section) {
   if (!has_template(section)) return {};
   std::vector<std::string> candidates;
@@ -29,10 +29,10 @@ std::vector<std::string> template_files(const config::DataSection& section) {
   return candidates;
 }
 
-// Smaller files are tokenized in less time than a run takes to begin.
+// Smaller files are tokenized faster than a run starts.
 constexpr std::uint64_t kMinStoreBytes = std::uint64_t{1} << 20;
 
-// The value that goes with a word, which the config has checked to be one of these.
+// Returns the value for a word that config has already validated.
 template <typename T>
 T chosen(std::string_view word, std::initializer_list<std::pair<std::string_view, T>> choices) {
   for (const auto& [name, value] : choices)
@@ -60,12 +60,12 @@ std::unique_ptr<const chat::Form> load_chat_form(const config::DataSection& sect
   try {
     return std::make_unique<const chat::Form>(
         chat::Form::load(has_directory ? section.tokenizer : "", section.chat_template));
-  } catch (const UserError& error) {  // which speaks of a model that talks
+  } catch (const UserError& error) {  // of another class
     ErrorText text = error.text();
     if (!section.chat_template)
       text.notes = {
-          "set data.chat_template to a file with one, or data.tokenizer to the directory "
-          "of a model that has one"};
+          "set data.chat_template to a file with a template, or data.tokenizer to the directory of "
+          "a model that has one"};
     throw UserError(ExitCode::data, std::move(text));
   }
 }

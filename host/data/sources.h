@@ -1,4 +1,4 @@
-// What a [data] section says of its sources: how they are read, and where their tokens are kept.
+// The sources of a [data] section: how they are read, and where their tokens are kept.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace lamina::data {
 
-// The chat template of data.chat_template, else of the directory that data.tokenizer names; null
-// where data.form has no use for one, or where neither names one. Errors: class data.
+// Loads the chat template of data.chat_template, else of the directory data.tokenizer. Returns null
+// if data.form does not use a template, or if neither has one. Errors: class data.
 std::unique_ptr<const chat::Form> load_chat_form(const config::DataSection& section);
 
 class Sources {
@@ -26,7 +26,7 @@ class Sources {
 
   const Reading& reading() const { return reading_; }
   bool has_stores() const { return !store_.folder.empty(); }
-  // Whether the tokens of files of so many bytes are in a store, not in memory.
+  // Returns whether tokens of files with this size are kept in a store, not in memory.
   bool stores(std::uint64_t num_bytes) const {
     return has_stores() && num_bytes >= store_.min_bytes;
   }
@@ -35,7 +35,7 @@ class Sources {
     store_.is_required = true;
   }
 
-  // The tokens of the files that `patterns` name. Errors: see open_or_make_store().
+  // Returns the tokens of the files for `patterns`. Errors: see open_or_make_store().
   StoredTokens read(const std::vector<std::string>& patterns) const;
 
  private:
@@ -44,8 +44,8 @@ class Sources {
   StoreOptions store_;
 };
 
-// The entries of `section` whose tokens are kept together: all of data.train, or each of them where
-// they have weights, and data.validation.
+// Returns the entries of `section` grouped by common tokens: all of data.train, or each entry
+// separately if they have weights; and data.validation.
 std::vector<std::vector<std::string>> kept_together(const config::DataSection& section);
 
 }  // namespace lamina::data

@@ -17,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Raised when equal files give other tokens than before, or when the store's files change.
+// Raised when equal files produce different tokens than before, or when the format of the store
+// changes.
 constexpr int kVersion = 2;
 
 std::string hash_of(const std::string& path) {
@@ -26,18 +27,19 @@ std::string hash_of(const std::string& path) {
   return io::xxh3_128_hex(file.bytes());
 }
 
-// The names and checksums of what the tokenizer saves: two that save the same are the same.
+// Returns names and checksums of the tokenizer's saved files: tokenizers with equal files are
+// equal.
 std::string tokenizer_lines(const text::Tokenizer& tokenizer) {
   std::string folder = (fs::temp_directory_path() / "lamina_tokenizer_XXXXXX").string();
   if (!::mkdtemp(folder.data()))
     throw DeviceError(ExitCode::checkpoint, {folder,
-                                             "cannot be made: " + system_error_text(errno),
-                                             {"set TMPDIR to a folder that can be written"}});
+                                             "cannot be created: " + system_error_text(errno),
+                                             {"set TMPDIR to a writable folder"}});
   struct Remove {
     const std::string& folder;
     ~Remove() {
       std::error_code ignored;
-      // Without a descriptor to read the folder with, one that is empty can still be removed.
+      // Without a free descriptor to read the folder, an empty one can still be removed.
       if (!fs::remove(folder, ignored)) fs::remove_all(folder, ignored);
     }
   } const remove{folder};
@@ -65,7 +67,7 @@ std::string store_key(const std::vector<std::vector<std::string>>& files, const 
   for (const std::vector<std::string>& source : files) {
     text += "source\n";
     for (const std::string& file : source) {
-      // How a file is read depends on the end of its name.
+      // The file name extension determines how a file is read.
       text += fmt::format("file {} {}\n", static_cast<int>(compression_of(file)), hash_of(file));
       if (const std::string index = token_index_of(file);
           reading.form == Form::tokens && !index.empty())

@@ -1,4 +1,4 @@
-// What token stores are called: equal names have equal tokens.
+// Names of token stores: equal names mean equal tokens.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace lamina::data {
 
-// 32 hex digits, of the bytes of all files, of the tokenizer's files, of the chat template and of
-// how documents are read. `template_files` are those that the template was read from.
+// Returns 32 hex digits, a hash of the contents of all files, the tokenizer's files, the chat
+// template and the reading options. `template_files` are the files of the chat template.
 std::string store_key(const std::vector<std::vector<std::string>>& files, const Reading& reading,
                       const std::vector<std::string>& template_files);
 

@@ -32,12 +32,12 @@ StoredTokens in_memory(const std::vector<std::string>& patterns, const Reading& 
   return {.view = view_of(store), .sources = store->sources, .path = "", .was_made = false};
 }
 
-// A whole store, or nothing: one that is damaged is removed.
+// Opens a complete store, or returns nothing. A damaged one is removed.
 std::optional<StoredTokens> open_whole(const std::string& path) {
   try {
     return open_token_files(path);
   } catch (const io::Damaged& damage) {
-    log::warning("{}: the token store is damaged ({}); it is made again", path,
+    log::warning("{}: the token store is damaged ({}); it will be rebuilt", path,
                  damage.text().where);
     fs::remove_all(path);
     return {};
@@ -72,8 +72,8 @@ class Maker {
         saved = done;
       });
     } catch (const Error&) {
-      throw;         // what was saved last is whole
-    } catch (...) {  // stopped
+      throw;         // the last save is complete
+    } catch (...) {  // interrupted
       writer.save(sources);
       throw;
     }
@@ -88,14 +88,14 @@ class Maker {
   std::uint64_t num_bytes_;
 };
 
-// Waits while another process makes a store there.
+// Waits while another process builds a store in the folder.
 std::optional<io::DirectoryLock> lock_or_wait(const std::string& folder, const Reading& reading) {
   for (bool is_first = true;; is_first = false) {
     try {
       return std::make_optional<io::DirectoryLock>(folder);
     } catch (const UserError& in_use) {
       if (is_first)
-        log::info("{} {}, which makes tokens; waiting for it", folder, in_use.text().what);
+        log::info("{} {}, which builds a token store; waiting for it", folder, in_use.text().what);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     if (reading.between) reading.between();
@@ -124,16 +124,16 @@ StoredTokens open_or_make_store(const std::vector<std::string>& patterns, const 
     if (options.is_required)
       throw DeviceError(ExitCode::checkpoint,
                         {building,
-                         fmt::format("cannot be made: {}", system_error_text(error.value())),
-                         {"set data.store to a folder that can be written"}});
+                         fmt::format("cannot be created: {}", system_error_text(error.value())),
+                         {"set data.store to a writable folder"}});
     log::warning(
-        "{}: cannot be made: {}; the tokens are held in memory. Set data.store to a folder "
-        "that can be written",
+        "{}: cannot be created: {}; the tokens are kept in memory. Set data.store to a writable "
+        "folder",
         building, system_error_text(error.value()));
     return in_memory(patterns, reading, options.workers);
   }
   const auto lock = lock_or_wait(options.folder, reading);
-  if (auto found = open_whole(path)) {  // made by another process meanwhile
+  if (auto found = open_whole(path)) {  // built by another process in the meantime
     fs::remove_all(building, error);
     return named(std::move(*found), false);
   }
@@ -141,13 +141,17 @@ StoredTokens open_or_make_store(const std::vector<std::string>& patterns, const 
   try {
     Maker(files, reading, options).make(building, sources);
   } catch (const UserError&) {
-    fs::remove_all(building, error);  // the files have to be changed, and so another store is made
+    fs::remove_all(building, error);  // changed files get another key
     throw;
   }
   fs::rename(building, path);
   io::sync_directory(options.folder);
   auto made = open_whole(path);
-  if (!made) throw DeviceError(ExitCode::checkpoint, {path, "is gone just after it was made", {}});
+  if (!made)
+    throw DeviceError(ExitCode::checkpoint, {path,
+                                             "was removed directly after it was "
+                                             "built",
+                                             {}});
   return named(std::move(*made), true);
 }
 

@@ -11,8 +11,8 @@ namespace {
 
 bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == line.npos; }
 
-// Where the text may be cut: after the last line of a document. Nothing where it may not be before
-// `from`. `from` is 0 or such a place, or in the middle of a line.
+// Returns the offset after the last line of a document, where the text can be cut. Returns nothing
+// if there is no such offset from `from` on. `from` is 0, such an offset, or inside a line.
 std::optional<std::size_t> cut_after(std::string_view text, std::size_t from, Separator separator) {
   if (separator == Separator::file) return {};
   for (std::size_t at = from;;) {
@@ -28,13 +28,14 @@ std::optional<std::size_t> cut_after(std::string_view text, std::size_t from, Se
 
 }  // namespace
 
-// Where text comes from: a window onto the file that grows on request.
+// Source of text: a window onto the file that grows on request.
 class TextParts::Source {
  public:
   virtual ~Source() = default;
-  // At least `num_bytes` of what has not been taken yet, fewer only at the end of the file.
+  // Returns at least `num_bytes` of the text that has not been taken, fewer only at the end of the
+  // file.
   virtual std::string_view look(std::size_t num_bytes) = 0;
-  // Takes the first `num_bytes` of what was looked at.
+  // Takes the first `num_bytes` of the text returned by look().
   virtual TextPart take(std::size_t num_bytes) = 0;
   virtual std::uint64_t bytes_done() const = 0;
 };
@@ -46,12 +47,12 @@ class Mapped final : public TextParts::Source {
   explicit Mapped(const std::string& path)
       : file_(std::make_shared<const io::MappedFile>(path, ExitCode::data)),
         rest_(reinterpret_cast<const char*>(file_->bytes().data()), file_->bytes().size()) {
-    constexpr std::string_view kParquet = "PAR1";  // at both ends
+    constexpr std::string_view kParquet = "PAR1";  // at the start and the end of the file
     if (rest_.starts_with(kParquet) && rest_.ends_with(kParquet))
       throw UserError(ExitCode::data,
                       {path,
-                       "is a Parquet file, a table packed by columns, which lamina does not read",
-                       {"write it as JSON lines, eg with pandas: read_parquet(..).to_json(.., "
+                       "is a Parquet file (a columnar table), which lamina cannot read",
+                       {"convert it to JSON lines, eg with pandas: read_parquet(..).to_json(.., "
                         "orient=\"records\", lines=True), and set data.form"}});
     io::MappedFile::sequential(file_->bytes());
   }
@@ -122,17 +123,17 @@ TextParts::~TextParts() = default;
 
 std::uint64_t TextParts::bytes_done() const { return source_->bytes_done(); }
 
-// Number of the next bytes up to the first end of a document after part_bytes, or of the file. 0 at
-// the end of the file, and where they begin with a line that is too long.
+// Returns the number of bytes up to the first end of a document after part_bytes, or up to the end
+// of the file. Returns 0 at the end of the file and before a line that is too long.
 std::size_t TextParts::size_of_next() const {
   std::size_t wanted = part_bytes_;
   for (std::size_t from = part_bytes_;;) {
     std::string_view text = source_->look(wanted);
-    std::size_t line = 0;  // where the line that is cut at part_bytes begins
+    std::size_t line = 0;  // start of the line that contains part_bytes
     if (max_line_bytes_ > 0 && text.size() > part_bytes_) {
       const std::size_t before = text.substr(0, part_bytes_).rfind('\n');
       line = before == text.npos ? 0 : before + 1;
-      text = text.substr(0, line + max_line_bytes_ + 1);  // with its line feed
+      text = text.substr(0, line + max_line_bytes_ + 1);  // including its line feed
     }
     if (text.size() > from) {
       if (const auto found = cut_after(text, from, separator_)) return *found;
@@ -146,7 +147,7 @@ std::size_t TextParts::size_of_next() const {
   }
 }
 
-// Past the line feed that ends what begins here, holding little of it at a time.
+// Skips the current line with its line feed, in small pieces.
 void TextParts::skip_line() {
   constexpr std::size_t kBytesAtOnce = std::size_t{1} << 20;
   for (bool ended = false; !ended;) {
@@ -167,7 +168,7 @@ std::optional<TextPart> TextParts::next() {
   if (cut == 0 && !source_->look(1).empty()) {
     part.is_too_long = in_long_line_ = true;
   } else {
-    // An empty file is one part: its document is counted as empty.
+    // An empty file is one part, so that its document is counted as empty.
     if (cut == 0 && !(is_first_ && separator_ == Separator::file)) return {};
     part = source_->take(cut);
   }

@@ -1,4 +1,4 @@
-// A file of text cut into parts that end where documents do: what one thread tokenizes at a time.
+// Text files cut into parts that end at document boundaries: the unit of work of one thread.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@
 
 namespace lamina::data {
 
-// What ends a document.
+// The end of a document.
 enum class Separator {
   file,        // the end of the file only
-  blank_line,  // one or more lines that are empty or hold only spaces and tabs
+  blank_line,  // one or more lines with only spaces and tabs
   line,        // every line feed
 };
 
@@ -23,19 +23,19 @@ std::optional<Separator> parse_separator(std::string_view text);  // the names a
 
 struct TextPart {
   std::string_view text;
-  std::uint64_t first_byte = 0;  // of the text, unpacked where the file is compressed
+  std::uint64_t first_byte = 0;  // offset in the uncompressed text
   std::uint64_t first_line = 1;
   std::shared_ptr<const void> owner;  // of the text
   bool is_too_long = false;           // a line of more than max_line_bytes; the text is empty
 };
 
-// The parts of one file, in order; together they are all of it. Files called .gz and .zst are
-// unpacked. Errors (class data): the file cannot be read; see CompressedFile.
+// The parts of one file, in order, which together cover it. Files named .gz and .zst are
+// uncompressed. Errors (class data): the file cannot be read; see CompressedFile.
 class TextParts {
  public:
-  // Parts have about `part_bytes`, more where a document is longer. With `max_line_bytes`, for
-  // Separator::line, a longer line is passed over without being held, and is a part that says so.
-  // REQUIRES: max_line_bytes is 0 (none) or at least part_bytes.
+  // Parts have about `part_bytes`, more if a document is longer. With `max_line_bytes`, for
+  // Separator::line, a longer line is skipped without keeping it in memory and returned as a part
+  // with is_too_long. REQUIRES: max_line_bytes is 0 (no limit) or at least part_bytes.
   TextParts(std::string path, Separator separator, std::size_t part_bytes,
             std::size_t max_line_bytes = 0);
   TextParts(const TextParts&) = delete;
@@ -43,10 +43,10 @@ class TextParts {
   ~TextParts();
 
   std::optional<TextPart> next();
-  // Bytes of the file, as it is on disk, that are behind it.
+  // Returns the number of bytes on disk that have been read.
   std::uint64_t bytes_done() const;
 
-  class Source;  // of the bytes
+  class Source;  // provides the bytes
 
  private:
   std::size_t size_of_next() const;

@@ -40,11 +40,11 @@ std::int64_t read_id(const std::byte* at, int id_bytes) {
 
 struct TokenBins::Layout {
   std::shared_ptr<const io::MappedFile> file;
-  std::size_t first_byte = 0;  // of the ids
+  std::size_t first_byte = 0;  // offset of the ids
   int id_bytes = 2;
   std::uint64_t num_tokens = 0;
   bool has_index = false;
-  std::vector<std::uint64_t> document_end;  // with an index
+  std::vector<std::uint64_t> document_end;  // only with an index
 };
 
 namespace {
@@ -64,21 +64,21 @@ int id_bytes_of(const std::string& path, int code) {
       return 2;
     default:
       fail(path,
-           fmt::format("has ids of type {}; 4 (int32), 5 (int64) and 8 (uint16) are known", code));
+           fmt::format("has ids of type {}; expected 4 (int32), 5 (int64) or 8 (uint16)", code));
   }
 }
 
-// Sequences follow each other in the .bin; documents are made of some each.
+// Sequences follow each other in the .bin; a document consists of several sequences.
 Index read_index(const std::string& path) {
   const io::MappedFile file(path, ExitCode::data);
   const std::span<const std::byte> bytes = file.bytes();
   constexpr std::size_t kHeaderBytes = 9 + 8 + 1 + 8 + 8;
   if (bytes.size() < kHeaderBytes ||
       std::memcmp(bytes.data(), kMegatron.data(), kMegatron.size()) != 0)
-    fail(path, "is not an index of Megatron: it must begin with MMIDIDX",
-         {"remove it where the .bin beside it is not Megatron's"});
+    fail(path, "is not a Megatron index: it must begin with MMIDIDX",
+         {"remove it if the .bin beside it is not from Megatron"});
   if (const auto version = read_at<std::uint64_t>(bytes, 9); version != 1)
-    fail(path, fmt::format("is of version {}; version 1 is known", version));
+    fail(path, fmt::format("has version {}; expected version 1", version));
   Index out;
   out.id_bytes = id_bytes_of(path, read_at<std::uint8_t>(bytes, 17));
   const auto num_sequences = read_at<std::uint64_t>(bytes, 18);
@@ -86,8 +86,8 @@ Index read_index(const std::string& path) {
   const std::uint64_t limit = bytes.size();
   if (num_sequences > limit || num_borders > limit ||
       kHeaderBytes + num_sequences * 12 + num_borders * 8 != limit)
-    fail(path, fmt::format("is cut or damaged: it has {} bytes, which {} sequences and {} borders "
-                           "of documents do not make",
+    fail(path, fmt::format("is truncated or damaged: it has {} bytes, which does not match {} "
+                           "sequences and {} document boundaries",
                            limit, num_sequences, num_borders));
   std::vector<std::uint64_t> sequence_end = {0};
   for (std::uint64_t i = 0; i < num_sequences; ++i) {
@@ -95,8 +95,8 @@ Index read_index(const std::string& path) {
     const auto pointer = read_at<std::int64_t>(bytes, kHeaderBytes + num_sequences * 4 + i * 8);
     const std::uint64_t expected = sequence_end.back() * static_cast<std::uint64_t>(out.id_bytes);
     if (length < 0 || pointer < 0 || static_cast<std::uint64_t>(pointer) != expected)
-      fail(path, fmt::format("sequence {} of length {} is at byte {}; after the one before it "
-                             "byte {} would be right",
+      fail(path, fmt::format("sequence {} of length {} is at byte {}; expected byte {}, directly "
+                             "after the previous sequence",
                              i, length, pointer, expected));
     sequence_end.push_back(sequence_end.back() + static_cast<std::uint64_t>(length));
   }
@@ -106,11 +106,11 @@ Index read_index(const std::string& path) {
     if (sequence < 0 || static_cast<std::uint64_t>(sequence) > num_sequences ||
         sequence < read_at<std::int64_t>(bytes, borders + (i - 1) * 8))
       fail(path,
-           fmt::format("document {} ends at sequence {}, of {}", i - 1, sequence, num_sequences));
+           fmt::format("document {} ends at sequence {} of {}", i - 1, sequence, num_sequences));
     out.document_end.push_back(sequence_end[static_cast<std::size_t>(sequence)]);
   }
   if (out.document_end.empty() || out.document_end.back() != sequence_end.back())
-    fail(path, "its documents are not all of its sequences");
+    fail(path, "its documents do not cover all sequences");
   return out;
 }
 
@@ -119,7 +119,7 @@ Index read_index(const std::string& path) {
 TokenBins::Layout TokenBins::layout_of(const std::string& path) {
   Layout out;
   if (compression_of(path) != Compression::none)
-    fail(path, "is packed; files of tokens are mapped as they are", {"unpack it"});
+    fail(path, "is compressed; token files are mapped and must be uncompressed", {"unpack it"});
   out.file = std::make_shared<const io::MappedFile>(path, ExitCode::data);
   const std::span<const std::byte> bytes = out.file->bytes();
   const std::string index_path = token_index_of(path);
@@ -131,7 +131,7 @@ TokenBins::Layout TokenBins::layout_of(const std::string& path) {
     out.document_end = std::move(index.document_end);
     out.num_tokens = out.document_end.back();
     if (bytes.size() != out.num_tokens * static_cast<std::uint64_t>(out.id_bytes))
-      fail(path, fmt::format("has {} bytes; {} with {} ids of {} bytes needs {}", bytes.size(),
+      fail(path, fmt::format("has {} bytes; {} with {} ids of {} bytes requires {}", bytes.size(),
                              index_path, out.num_tokens, out.id_bytes,
                              out.num_tokens * static_cast<std::uint64_t>(out.id_bytes)));
     return out;
@@ -140,7 +140,7 @@ TokenBins::Layout TokenBins::layout_of(const std::string& path) {
     const int version = word(0) == 20240520 ? 1 : 7;
     if (word(1) != version)
       fail(path,
-           fmt::format("is a file of llm.c of version {}; version {} is known", word(1), version));
+           fmt::format("is an llm.c file of version {}; expected version {}", word(1), version));
     out.id_bytes = version == 1 ? 2 : 4;
     out.first_byte = kLlmcHeaderBytes;
     out.num_tokens = static_cast<std::uint32_t>(word(2));
@@ -148,13 +148,15 @@ TokenBins::Layout TokenBins::layout_of(const std::string& path) {
         kLlmcHeaderBytes + out.num_tokens * static_cast<std::uint64_t>(out.id_bytes);
     if (bytes.size() != needed)
       fail(path,
-           fmt::format("has {} bytes; its {} tokens need {}", bytes.size(), out.num_tokens, needed),
-           {"get the file again"});
+           fmt::format("has {} bytes; its {} tokens require "
+                       "{}",
+                       bytes.size(), out.num_tokens, needed),
+           {"download or copy the file again"});
     return out;
   }
   if (bytes.size() % 2 != 0)
-    fail(path, fmt::format("has {} bytes, an odd number; ids have 2 each, unless an .idx beside "
-                           "the file or its beginning says otherwise",
+    fail(path, fmt::format("has {} bytes, an odd number; ids have 2 bytes each without an .idx "
+                           "file or an llm.c header",
                            bytes.size()));
   out.num_tokens = bytes.size() / 2;
   return out;

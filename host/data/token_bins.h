@@ -1,4 +1,4 @@
-// Files of tokens that other programs have made: llm.c, nanoGPT, Megatron.
+// Reads token files of other programs: llm.c, nanoGPT, Megatron.
 #pragma once
 
 #include <cstddef>
@@ -14,23 +14,22 @@
 
 namespace lamina::data {
 
-// Consecutive whole documents of a file of tokens.
+// Consecutive whole documents of a token file.
 struct BinPart {
   std::span<const std::byte> bytes;
-  int id_bytes = 2;                         // of each id, little-endian; 8 are read, but not kept
+  int id_bytes = 2;                         // per id, little-endian; 8 is accepted in files only
   std::uint64_t first_token = 0;            // in the file
-  std::vector<std::uint64_t> document_end;  // into the part's tokens
+  std::vector<std::uint64_t> document_end;  // offsets in the part's tokens
   std::shared_ptr<const void> owner;        // of the bytes
 };
 
-// Reads one file, by what it begins with:
+// Reads one file, in the format given by its first bytes:
 //   llm.c      256 numbers of 4 bytes (20240520, 1, count), then ids of 2 bytes;
 //              or (20240801, 7, count), then ids of 4
-//   Megatron   where an .idx of the same name lies beside it: its types, lengths and documents
+//   Megatron   with an .idx of the same name beside it, which has type, lengths and documents
 //   nanoGPT    anything else: ids of 2 bytes
-// Where there is no .idx a document ends after each `end_of_text`. Errors (class data): see
-// io::MappedFile; a length, version or type that is not as it should be; an .idx that says other
-// than the file has.
+// Without an .idx a document ends after each `end_of_text`. Errors (class data): see
+// io::MappedFile; a wrong length, version or type; an .idx that does not match the file.
 class TokenBins {
  public:
   TokenBins(std::string path, std::optional<text::TokenId> end_of_text, std::size_t part_bytes);
@@ -48,17 +47,17 @@ class TokenBins {
   std::optional<text::TokenId> end_of_text_;
   std::size_t part_bytes_;
   std::unique_ptr<const Layout> layout_;
-  std::uint64_t at_ = 0;      // token
-  std::size_t document_ = 0;  // of an index
+  std::uint64_t at_ = 0;      // index of the next token
+  std::size_t document_ = 0;  // index of the next document
 };
 
-// True for the .idx of a .bin: what finds the files of a folder passes over it.
+// Returns whether the file is the .idx of a .bin, which is skipped among the files of a folder.
 bool is_token_index(std::string_view path);
 
-// The .idx that lies beside a file of tokens; "" where there is none.
+// Returns the .idx beside a token file; "" if there is none.
 std::string token_index_of(const std::string& path);
 
-// The id at place `i` of the part.
+// Returns the id at position `i` of the part.
 std::int64_t id_in(const BinPart& part, std::size_t i);
 
 }  // namespace lamina::data

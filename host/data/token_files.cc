@@ -31,8 +31,8 @@ constexpr const char* kProgress = "progress.json";
   throw DeviceError(ExitCode::checkpoint,
                     {path,
                      fmt::format("{}: {}", doing, system_error_text(error)),
-                     {"free space, or set data.store to a folder with more room; the same command "
-                      "goes on from what is there"}});
+                     {"free space, or set data.store to a folder with more space; run the same "
+                      "command again to resume"}});
 }
 
 template <typename T>
@@ -47,7 +47,7 @@ std::span<const T> values_in(const io::MappedFile& file) {
 
 }  // namespace
 
-// A file that grows.
+// An append-only file.
 struct TokenFilesWriter::File {
   std::string path;
   int descriptor = -1;
@@ -95,7 +95,7 @@ TokenFilesWriter::~TokenFilesWriter() = default;
 
 TokenFilesWriter::File& TokenFilesWriter::file(std::size_t n) { return files_[n]; }
 
-// False where there is nothing whole to go on with.
+// Returns false if there is no complete state to resume from.
 bool TokenFilesWriter::restore(std::vector<TokenSource>& sources) {
   const std::string path = directory_ + "/" + kProgress;
   if (!fs::exists(path)) return false;
@@ -129,7 +129,7 @@ void TokenFilesWriter::add(const TokenPart& part) {
   ++num_parts_;
 }
 
-// A part may be all of a large file, so not all ids are there in both widths at once.
+// A part may be a whole large file, so both widths of its ids are never in memory together.
 void TokenFilesWriter::write_narrow(std::span<const std::int32_t> ids) {
   constexpr std::size_t kIdsAtOnce = std::size_t{1} << 18;
   for (std::size_t at = 0; at < ids.size(); at += kIdsAtOnce) {
@@ -170,7 +170,7 @@ std::optional<StoredTokens> open_token_files(const std::string& directory) {
   if (!fs::exists(directory + "/" + io::kManifestName)) return {};
   const io::Manifest manifest = io::read_manifest(directory);
   if (const auto difference = io::first_difference(directory, manifest, io::Check::checksums))
-    throw io::Damaged({*difference, "is not as it was written", {}});
+    throw io::Damaged({*difference, "does not match its checksum", {}});
   struct Files {
     io::MappedFile tokens, documents, loss;
   };

@@ -1,9 +1,9 @@
-// A token store on disk: tokens of documents in files that are mapped, so that runs share them and
-// none holds them in memory.
+// A token store on disk: tokens of documents in mapped files, which runs share without copies in
+// memory.
 //
 //   tokens      ids, 2 bytes each where the vocabulary has at most 65536, else 4; little-endian
 //   documents   where each begins, 8 bytes; and the end of the last
-//   loss        a byte for each token: whether it is in the loss; only of conversations
+//   loss        a byte for each token: 1 if it is in the loss; only for conversations
 //   manifest.json   counts and checksums; written last
 #pragma once
 
@@ -21,16 +21,16 @@ namespace lamina::data {
 struct StoredTokens {
   TokenView view;
   std::vector<TokenSource> sources;
-  std::string path;       // of the store's directory; "" of one in memory
-  bool was_made = false;  // now, not before
+  std::string path;       // the store's directory; "" for a store in memory
+  bool was_made = false;  // by this call
 };
 
-// Whether two bytes hold each of its ids.
+// Returns whether every id of the tokenizer fits into two bytes.
 inline bool has_narrow_ids(const text::Tokenizer& tokenizer) {
   return tokenizer.vocab_size() <= 1 << 16;
 }
 
-// Writes a store into a directory, from the beginning or from where an interrupted writer was.
+// Writes a store into a directory, from the beginning or from where an interrupted writer stopped.
 class TokenFilesWriter {
  public:
   struct Shape {
@@ -38,9 +38,9 @@ class TokenFilesWriter {
     bool has_loss = false;
   };
 
-  // Goes on in `directory` where save() has been called there, else begins again. `sources` are
-  // empty; afterwards they are what was saved. Errors, here and below (DeviceError, class
-  // checkpoint): the disk is full, the directory cannot be written.
+  // Resumes in `directory` if save() has been called there, else starts again. `sources` must be
+  // empty and receives the saved state. Errors, here and below (DeviceError, class checkpoint): the
+  // disk is full, the directory cannot be written.
   TokenFilesWriter(std::string directory, Shape shape, std::vector<TokenSource>& sources);
   TokenFilesWriter(const TokenFilesWriter&) = delete;
   TokenFilesWriter& operator=(const TokenFilesWriter&) = delete;
@@ -50,9 +50,9 @@ class TokenFilesWriter {
   std::uint64_t num_tokens() const { return num_tokens_; }
 
   void add(const TokenPart& part);
-  // What was added so far survives whatever comes.
+  // Makes everything added so far durable.
   void save(const std::vector<TokenSource>& sources);
-  // The last call: writes the manifest.
+  // Writes the manifest. REQUIRES: no calls follow.
   void finish(const std::vector<TokenSource>& sources);
 
  private:
@@ -67,8 +67,8 @@ class TokenFilesWriter {
   std::uint64_t num_parts_ = 0, num_tokens_ = 0, num_documents_ = 0;
 };
 
-// Maps a store, of which every byte is compared with its checksum. Nothing where there is none.
-// Throws io::Damaged where it is not as it was written.
+// Maps a store and verifies the checksum of every byte. Returns nothing if there is none. Throws
+// io::Damaged if it does not match its checksums.
 std::optional<StoredTokens> open_token_files(const std::string& directory);
 
 }  // namespace lamina::data

@@ -47,14 +47,14 @@ class Tokenizing {
            {fmt::format("use the model's own tokenizer, or set model.vocab_size to at least {}",
                         reading_.tokenizer.vocab_size())}});
     if (out_.tokens.empty())
-      out_.tokens = std::move(ids);  // a document may be all of a large file
+      out_.tokens = std::move(ids);  // a document may be a whole large file
     else
       out_.tokens.insert(out_.tokens.end(), ids.begin(), ids.end());
     out_.document_end.push_back(out_.tokens.size());
     if (reading_.between) reading_.between();
   }
 
-  // A record is added whole or not at all.
+  // Adds a complete record, or nothing.
   void add_record(std::string_view line, std::uint64_t number) {
     line = record_text(line, file_, number);
     const std::string place = fmt::format("{}:{}", file_, number);
@@ -90,7 +90,7 @@ class Tokenizing {
   void bad_record(const std::string& place, ErrorText text) {
     text = at_record(place, std::move(text));
     if (!reading_.skip_bad_records) {
-      text.notes.push_back("data.bad_records = \"skip\" leaves out such records and counts them");
+      text.notes.push_back("data.bad_records = \"skip\" skips and counts such records");
       throw UserError(ExitCode::data, std::move(text));
     }
     ++out_.num_bad_records;
@@ -112,7 +112,7 @@ TokenPart tokenize_part(const std::string& file, const TextPart& part, const Rea
 TokenPart read_bin_part(const std::string& file, const BinPart& part, const Reading& reading) {
   TokenPart out;
   out.document_end = part.document_end;
-  // A document without tokens ends where the one before it does.
+  // Removes documents without tokens, whose end equals the previous one.
   out.document_end.erase(std::unique(out.document_end.begin(), out.document_end.end()),
                          out.document_end.end());
   if (!out.document_end.empty() && out.document_end.front() == 0)
@@ -129,7 +129,7 @@ TokenPart read_bin_part(const std::string& file, const BinPart& part, const Read
                        fmt::format("token {} is the id {}, but the vocabulary has ids 0 to {}",
                                    part.first_token + i, id, reading.vocab_size - 1),
                        {"data.form = \"tokens\" reads files of llm.c, nanoGPT and Megatron; "
-                        "data.tokenizer must be the tokenizer that made them"}});
+                        "data.tokenizer must be the tokenizer that produced them"}});
     out.tokens[i] = static_cast<std::int32_t>(id);
   }
   if (reading.between) reading.between();

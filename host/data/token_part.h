@@ -1,4 +1,4 @@
-// The tokens of a part of a file.
+// Tokenizes a part of a file.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace lamina::data {
 
-// A line that is no record of its form.
+// A line that is not a valid record.
 struct BadRecord {
   std::string where;  // "chats.jsonl:17"
   std::string what;
@@ -20,23 +20,24 @@ struct BadRecord {
 
 struct TokenPart {
   std::vector<std::int32_t> tokens;
-  std::vector<std::uint64_t> document_end;  // into the tokens
-  std::vector<std::uint8_t> in_loss;        // of each token, 0 or 1; empty: all are
+  std::vector<std::uint64_t> document_end;  // offsets in the tokens
+  std::vector<std::uint8_t> in_loss;        // per token, 0 or 1; empty: all 1
   TextFileCounts counts;
   std::uint64_t num_bad_records = 0;
   std::vector<BadRecord> bad_records;  // the first few
 };
 
-inline constexpr std::size_t kMaxBadRecords = 5;  // of which more than the number is kept
+inline constexpr std::size_t kMaxBadRecords = 5;  // kept with text; others are only counted
 
-// Text: every document with the ids that the tokenizer's template adds (BOS), and its EOS at the
-// end where it has one that the template did not add. "<|eot|>" in it is not a token. Chat: what
-// chat::training_tokens() makes of a record. Errors (class data): see read_documents(); an id that
-// is not below the vocabulary size; a bad record unless they are skipped. [any thread]
+// Tokenizes a part. Text: every document with the ids that the tokenizer's template adds (BOS), and
+// EOS at the end if the tokenizer has one and the template did not add it. "<|eot|>" in text is not
+// parsed as a token. Chat: the result of chat::training_tokens() for each record. Errors (class
+// data): see read_documents(); an id that is not below the vocabulary size; a bad record unless
+// they are skipped. [any thread]
 TokenPart tokenize_part(const std::string& file, const TextPart& part, const Reading& reading);
 
-// What is in a part of a file of tokens. Errors (class data): an id that is negative or not below
-// the vocabulary size, with its place. [any thread]
+// Reads a part of a token file. Errors (class data): an id that is negative or not below the
+// vocabulary size, with its position. [any thread]
 TokenPart read_bin_part(const std::string& file, const BinPart& part, const Reading& reading);
 
 }  // namespace lamina::data

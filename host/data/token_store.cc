@@ -38,21 +38,21 @@ void check_tokens(std::uint64_t num_tokens, const std::vector<std::vector<std::s
   for (const TokenSource& source : sources) {
     num_unlearned += source.counts.num_unlearned_records;
     for (const BadRecord& record : source.bad_records)
-      notes.push_back(fmt::format("left out {}: {}", record.where, record.what));
+      notes.push_back(fmt::format("skipped {}: {}", record.where, record.what));
   }
   if (num_unlearned > 0)
     throw UserError(ExitCode::data,
                     {files.front().front(),
-                     fmt::format("there is nothing to learn: {} ({})",
+                     fmt::format("there is nothing to train on: {} ({})",
                                  form == Form::preference ? "both answers are the same in each pair"
                                                           : "no conversation has an answer",
                                  num_unlearned),
                      std::move(notes)});
-  notes.emplace_back("give files with text in them");
+  notes.emplace_back("give files that contain text");
   throw UserError(ExitCode::data,
                   {files.front().front(),
-                   num_files == 1 ? "the file holds no text"
-                                  : fmt::format("none of the {} files holds text", num_files),
+                   num_files == 1 ? "the file contains no text"
+                                  : fmt::format("none of the {} files contains text", num_files),
                    std::move(notes)});
 }
 

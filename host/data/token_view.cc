@@ -10,7 +10,7 @@
 namespace lamina::data {
 namespace {
 
-// The checksum of the ids as 32-bit numbers, piece by piece.
+// Returns the checksum of the ids as 32-bit numbers, computed in pieces.
 std::string digest_of(const TokenIds& tokens) {
   constexpr std::size_t kPiece = 1 << 14;
   std::vector<std::int32_t> piece(std::min(kPiece, tokens.size()));

@@ -1,4 +1,4 @@
-// Tokens of documents wherever they are kept: in memory or in a mapped file.
+// Tokens of documents in memory or in a mapped file.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ class TokenIds {
   TokenIds(std::span<const std::uint16_t> ids) : narrow_(ids), is_narrow_(true) {}  // NOLINT
 
   std::size_t size() const { return is_narrow_ ? narrow_.size() : wide_.size(); }
-  // The ids from `first` on. REQUIRES: there are out.size() of them.
+  // Copies out.size() ids, starting at `first`. REQUIRES: there are that many.
   void copy(std::size_t first, std::span<std::int32_t> out) const;
 
  private:
@@ -30,17 +30,17 @@ class TokenIds {
 
 struct TokenView {
   TokenIds tokens;
-  std::span<const std::uint64_t> document_begin;  // one more than there are documents
-  // Of each token: whether the model learns to predict it. Empty: all.
+  std::span<const std::uint64_t> document_begin;  // num_documents() + 1 values
+  // Per token: 1 if it is a label in the loss. Empty: all are.
   std::span<const std::uint8_t> in_loss;
-  std::string digest;  // of the values above
+  std::string digest;  // checksum of the values above
   std::string name;    // for errors
   std::shared_ptr<const void> owner;
 
   std::size_t num_documents() const { return document_begin.size() - 1; }
 };
 
-// What TokenView::digest is, whatever the ids' width.
+// Computes TokenView::digest, which does not depend on the width of ids.
 std::string digest(const TokenIds& tokens, std::span<const std::uint64_t> document_begin,
                    std::span<const std::uint8_t> in_loss);
 

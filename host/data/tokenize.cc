@@ -8,8 +8,8 @@
 namespace lamina::data {
 namespace {
 
-// Parts that are tokenized between two times that they are put in order: enough that threads which
-// are done early find another.
+// Parts that are tokenized before their results are put in order: enough that threads that finish
+// early find more work.
 constexpr std::size_t kPartsAtOnce = 16;
 
 TokenPart read_part(const PartStream::Part& part, const Reading& reading) {
@@ -88,7 +88,7 @@ void tokenize_parts(PartStream& stream, const Reading& reading, const Workers& w
   std::vector<Done> batch;
   do {
     batch.clear();
-    std::exception_ptr end;  // what ended the stream, after the parts before it
+    std::exception_ptr end;  // error that ended the stream, after earlier parts
     try {
       while (batch.size() < kPartsAtOnce) {
         auto part = stream.next();

@@ -1,5 +1,4 @@
-// Files to tokens, part by part on as many threads as there are; the order is always that of the
-// files.
+// Tokenizes files part by part on all available threads; the order of the files is kept.
 #pragma once
 
 #include <cstdint>
@@ -17,24 +16,24 @@
 
 namespace lamina::data {
 
-// An entry of data.train or data.validation, and what was found there.
+// An entry of data.train or data.validation, and its counts.
 struct TokenSource {
   std::string name;  // as given: a file, a directory or a glob
   std::size_t num_files = 0;
-  TextFileCounts counts;  // of all its files together
+  TextFileCounts counts;  // over all its files
   std::uint64_t num_tokens = 0;
-  std::uint64_t num_bad_records = 0;   // left out
+  std::uint64_t num_bad_records = 0;   // skipped
   std::vector<BadRecord> bad_records;  // the first few of them
 
-  void add(const TokenPart& part);  // what is to be counted of it
+  void add(const TokenPart& part);  // adds the counts of the part
 };
 
-// The files of each pattern; of tokens without the .idx that belong to others. Errors (class data):
-// see find_files(); there are no patterns.
+// Returns the files of each pattern; for token files without the .idx of others. Errors (class
+// data): see find_files(); there are no patterns.
 std::vector<std::vector<std::string>> find_sources(const std::vector<std::string>& patterns,
                                                    Form form);
 
-// Every part of every file, in order.
+// Iterates over every part of every file, in order.
 class PartStream {
  public:
   struct Part {
@@ -48,7 +47,7 @@ class PartStream {
              std::size_t part_bytes);
 
   std::optional<Part> next();
-  // Bytes on disk that are behind it.
+  // Returns the number of bytes on disk that have been read.
   std::uint64_t bytes_done() const;
 
  private:
@@ -63,8 +62,9 @@ class PartStream {
   std::uint64_t bytes_of_closed_ = 0;
 };
 
-// Tokenizes what is left of the stream and calls `add` for each part, in order. An error of a part
-// comes after the parts before it. reading.between is called by the workers, too. [any thread]
+// Tokenizes the rest of the stream and calls `add` for each part, in order. An error of a part is
+// thrown after the parts before it were added. reading.between is also called by the workers. [any
+// thread]
 void tokenize_parts(PartStream& stream, const Reading& reading, const Workers& workers,
                     const std::function<void(std::size_t source, TokenPart)>& add);
 

@@ -82,7 +82,7 @@ TEST(ChatRecord, Example) {
 TEST(ChatRecord, AFileWithoutAnyAnswerHasNothingToLearn) {
   const std::string question = R"({"messages": [{"role": "user", "content": "hi"}]})";
   EXPECT_ERROR_SAYS(Chats(question + "\n" + question).load(), ExitCode::data,
-                    "there is nothing to learn: no conversation has an answer (2)");
+                    "there is nothing to train on: no conversation has an answer (2)");
   const RunData data = Chats(question + "\n" + R"({"prompt": "ab", "completion": "cd"})").load();
   EXPECT_EQ(data.train_sources.at(0).counts.num_unlearned_records, 1u);
   EXPECT_EQ(data.train_sources.at(0).counts.num_documents, 1u);
@@ -233,7 +233,8 @@ TEST(ChatRecord, AnswersThatSayNoAreReadAndNotLearned) {
                             key + "}]}")
                           .load(),
                       ExitCode::data,
-                      "is not learned, but belongs to a completion, which is learned whole");
+                      "is excluded from the loss, but every message of a completion is in the "
+                      "loss");
   }
 }
 
@@ -241,7 +242,7 @@ TEST(ChatRecord, MessagesNeedATemplate) {
   Chats chats(R"({"messages": [{"role": "user", "content": "a"}]})");
   chats.section().chat_template.reset();
   EXPECT_ERROR_SAYS(chats.load(), ExitCode::data,
-                    "need a chat template, and data.tokenizer = \"byte\" has none");
+                    "need a chat template, but data.tokenizer = \"byte\" has none");
   TempDir model;
   chats.section().tokenizer = model.path();
   EXPECT_ERROR_SAYS(chats.load(), ExitCode::data, "set data.chat_template to a file with one");

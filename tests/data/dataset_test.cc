@@ -194,8 +194,8 @@ TEST(Dataset, TheFingerprintChangesWithTheData) {
 
 TEST(Dataset, RefusesTooLittleText) {
   EXPECT_USER_ERROR(split(counting_store({7}), 0, {.tokens_per_row = 7}), ExitCode::data,
-                    "data: all text together has 7 tokens; one row needs 8\n"
-                    "  give more text, or set data.sequence_length to at most 6");
+                    "data: the training text has 7 tokens in total; one row needs 8\n"
+                    "  add more text, or set data.sequence_length to at most 6");
   EXPECT_ERROR_SAYS(split(counting_store({16}), 0.9, {.tokens_per_row = 7}), ExitCode::data,
                     "2 of 2 rows would be held out for validation");
 }
@@ -234,7 +234,7 @@ TEST(Dataset, DataWithoutALabelIsAnError) {
     EXPECT_ERROR_SAYS(
         split(counting_store({1, 1, 1, 1}), 0, {.tokens_per_row = 3, .packing = packing}),
         ExitCode::data,
-        "there is nothing to learn: no token of the 4 documents follows another in its document");
+        "there is nothing to train on: no document of the 4 has more than one token");
 }
 
 TEST(TokenStore, RefusesIdsThatTheModelLacks) {
@@ -255,10 +255,10 @@ TEST(TokenStore, RefusesFilesWithoutText) {
   EXPECT_USER_ERROR(tokenize_files({dir / "a.txt"}, Separator::file, *tokenizer, 258),
                     ExitCode::data,
                     dir / "a.txt" +
-                        ": the file holds no text\n"
-                        "  give files with text in them");
+                        ": the file contains no text\n"
+                        "  give files that contain text");
   EXPECT_ERROR_SAYS(tokenize_files({dir / "*.txt"}, Separator::line, *tokenizer, 258),
-                    ExitCode::data, "none of the 2 files holds text");
+                    ExitCode::data, "none of the 2 files contains text");
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ TEST(Jsonl, ABadRecordIsNamedByFileAndLine) {
                     path +
                         ":3: the document lacks the key 'text'\n"
                         "  did you mean 'txt', which is there?\n"
-                        "  data.bad_records = \"skip\" leaves out such records and counts them");
+                        "  data.bad_records = \"skip\" skips and counts such records");
   const std::pair<const char*, const char*> cases[] = {
       {"{\"text\": 5}", ":3: 'text' must be a string, got 5"},
       {"{\"text\": \"ab\"", ":3: "},
@@ -81,7 +81,9 @@ TEST(Jsonl, BadRecordsAreCountedWhereTheyAreSkipped) {
   ASSERT_EQ(store.sources[0].bad_records.size(), kMaxBadRecords);
   EXPECT_EQ(store.sources[0].bad_records[1].where, path + ":4");
   EXPECT_ERROR_SAYS(read_jsonl(dir.write("b.jsonl", "oops\n"), true), ExitCode::data,
-                    "b.jsonl: the file holds no text\n  left out " + dir / "b.jsonl:1");
+                    "b.jsonl: the file contains no text\n"
+                    "  skipped " +
+                        dir / "b.jsonl:1");
 }
 
 }  // namespace

@@ -181,7 +181,7 @@ TEST(PreferenceRecord, AnswersThatAreTheSameHaveNothingToCompare) {
       R"({"chosen": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "y"}], "rejected": [{"content": "q", "role": "user"}, {"content": "y", "role": "assistant"}]})"};
   for (const std::string& line : same) {
     EXPECT_ERROR_SAYS(Preferences(line).load(), ExitCode::data,
-                      "there is nothing to learn: both answers are the same in each pair (1)");
+                      "there is nothing to train on: both answers are the same in each pair (1)");
     const RunData data =
         Preferences(line + "\n" + R"({"prompt": "x", "chosen": "y", "rejected": "z"})").load();
     EXPECT_EQ(data.train.num_rows(), 1u);

@@ -263,7 +263,7 @@ TEST(LoadData, ConversationsAreStoredWithWhatIsLearned) {
   EXPECT_NE(build_stores(section, *tokenizer, {})[0].path, built[0].path);
   section.store = "none";
   EXPECT_ERROR_SAYS(build_stores(section, *tokenizer, {}), ExitCode::usage,
-                    "data.store: is \"none\"; building needs a folder");
+                    "data.store: is \"none\"; building token stores requires a folder");
 }
 
 }  // namespace

@@ -136,15 +136,16 @@ TEST(CompressedFile, DamageIsNamedWhereverItIs) {
   const std::string text = some_text(), gz = gzipped(text), zst = zstd_packed(text);
   for (std::size_t kept = 0; kept < gz.size(); kept += 3)
     EXPECT_ERROR_SAYS(read(dir.write("a.gz", gz.substr(0, kept))), ExitCode::data,
-                      "a.gz: is not a whole gzip file: it ");
+                      "a.gz: is not a complete gzip file: it ");
   for (std::size_t kept = 0; kept < zst.size(); kept += 3)
     EXPECT_ERROR_SAYS(read(dir.write("a.zst", zst.substr(0, kept))), ExitCode::data,
-                      "a.zst: is not a whole zstd file: it ");
-  EXPECT_USER_ERROR(
-      read(dir.write("b.gz", "no gzip file")), ExitCode::data,
-      dir / "b.gz" + ": is not a whole gzip file: incorrect header check\n  get the file again");
+                      "a.zst: is not a complete zstd file: it ");
+  EXPECT_USER_ERROR(read(dir.write("b.gz", "no gzip file")), ExitCode::data,
+                    dir / "b.gz" +
+                        ": is not a complete gzip file: incorrect header check\n"
+                        "  download or copy the file again");
   EXPECT_ERROR_SAYS(read(dir.write("b.zst", "no zstd file")), ExitCode::data,
-                    "b.zst: is not a whole zstd file: Unknown frame descriptor");
+                    "b.zst: is not a complete zstd file: Unknown frame descriptor");
   std::string flipped = gz;
   flipped[gz.size() - 6] = static_cast<char>(flipped[gz.size() - 6] ^ 1);
   EXPECT_ERROR_SAYS(read(dir.write("c.gz", flipped)), ExitCode::data, "incorrect data check");
@@ -154,7 +155,7 @@ TEST(CompressedFile, OneThatGrowsWithoutEndIsRefused) {
   TempDir dir;
   const std::string path = dir.write("a.zst", zstd_packed(std::string(80 << 20, ' ')));
   EXPECT_ERROR_SAYS(documents_of(path, Separator::line, 1 << 16), ExitCode::data,
-                    "a.zst: holds more than 1100 times its size");
+                    "a.zst: expands to more than 1100 times its size");
 }
 
 }  // namespace

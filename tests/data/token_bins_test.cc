@@ -101,14 +101,15 @@ TEST(TokenBins, WhatIsWrongIsNamed) {
     EXPECT_ERROR_SAYS(read_tokens(dir.write("a.bin", bytes)), ExitCode::data, says);
   };
   expect(ids + "x", "a.bin: has 11 bytes, an odd number");
-  expect(llmc_file(20240520, 2, 5, ids), "a.bin: is a file of llm.c of version 2; version 1 is");
-  expect(llmc_file(20240520, 1, 6, ids), "a.bin: has 1034 bytes; its 6 tokens need 1036");
-  expect("", "a.bin: the file holds no text");
+  expect(llmc_file(20240520, 2, 5, ids),
+         "a.bin: is an llm.c file of version 2; expected version 1");
+  expect(llmc_file(20240520, 1, 6, ids), "a.bin: has 1034 bytes; its 6 tokens require 1036");
+  expect("", "a.bin: the file contains no text");
   EXPECT_USER_ERROR(read_tokens(dir.write("a.bin", ids), 5), ExitCode::data,
                     dir / "a.bin" +
                         ": token 4 is the id 5, but the vocabulary has ids 0 to 4\n"
                         "  data.form = \"tokens\" reads files of llm.c, nanoGPT and Megatron; "
-                        "data.tokenizer must be the tokenizer that made them");
+                        "data.tokenizer must be the tokenizer that produced them");
   EXPECT_ERROR_SAYS(read_tokens(dir.write("a.bin.gz", ids)), ExitCode::data, "is packed");
 }
 
@@ -125,20 +126,19 @@ TEST(TokenBins, ADamagedIndexIsNamed) {
     out[at] = to;
     return out;
   };
-  expect("", "a.idx: is not an index of Megatron");
-  expect(changed(0, 'X'), "a.idx: is not an index of Megatron");
-  expect(changed(9, 2), "a.idx: is of version 2");
+  expect("", "a.idx: is not a Megatron index");
+  expect(changed(0, 'X'), "a.idx: is not a Megatron index");
+  expect(changed(9, 2), "a.idx: has version 2");
   expect(changed(17, 7), "a.idx: has ids of type 7");
-  expect(changed(17, 4),
-         "a.idx: sequence 1 of length 0 is at byte 4; after the one before it byte 8");
+  expect(changed(17, 4), "a.idx: sequence 1 of length 0 is at byte 4; expected byte 8");
   expect(changed(18, 4), "a.idx: is cut or damaged");
   expect(changed(34, 3), "a.idx: sequence 1");
-  expect(changed(good.size() - 8, 2), "a.idx: its documents are not all of its sequences");
-  expect(changed(good.size() - 16, 9), "a.idx: document 0 ends at sequence 9, of 3");
+  expect(changed(good.size() - 8, 2), "a.idx: its documents do not cover all sequences");
+  expect(changed(good.size() - 16, 9), "a.idx: document 0 ends at sequence 9 of 3");
   for (std::size_t kept = 0; kept < good.size(); ++kept) expect(good.substr(0, kept), "a.idx: is ");
   dir.write("a.idx", good);
   EXPECT_ERROR_SAYS(read_tokens(dir.write("a.bin", "12345678")), ExitCode::data,
-                    "a.bin: has 8 bytes; " + dir / "a.idx" + " with 5 ids of 2 bytes needs 10");
+                    "a.bin: has 8 bytes; " + dir / "a.idx" + " with 5 ids of 2 bytes requires 10");
 }
 
 TEST(TokenBins, PublishedLayoutsHoldTheSameDocuments) {

@@ -48,7 +48,7 @@ TEST(DataFaults, ABadRecordEndsTheRunBeforeItBegins) {
   w.expect({kChat,
             5,
             {"chats.jsonl:13: 'messages' must be an array, got 5",
-             "data.bad_records = \"skip\" leaves out such records and counts them"}});
+             "data.bad_records = \"skip\" skips and counts such records"}});
   EXPECT_FALSE(w.exists("out"));
   Finished f = w.lamina(with(kChat, {"--set", "data.bad_records=skip"}));
   EXPECT_EQ(f.code, 0) << f.err;
@@ -72,8 +72,8 @@ TEST(DataFaults, ALineThatIsTooLongIsNotHeld) {
     const Finished refused = w.lamina(words);
     EXPECT_EQ(refused.code, 5);
     EXPECT_THAT(refused.err, HasSubstr(std::string(file) +
-                                       ":21: the line has more than 67108864 bytes; a record may "
-                                       "have at most that many"));
+                                       ":21: the line has more than 67108864 bytes, the maximum "
+                                       "for a record"));
     const Finished f = w.lamina(
         with(words, {"--out", file + std::string(".out"), "--set", "data.bad_records=skip"}));
     EXPECT_EQ(f.code, 0) << f.err;
@@ -89,12 +89,12 @@ TEST(DataFaults, BuildingAStoreThatCannotBeMadeIsAnError) {
   Workplace w;
   w.expect({{"data", "build", "run.toml", "--set", "data.store=/proc/nosuch"},
             4,
-            {"/proc/nosuch/", "cannot be made: no such file or directory",
-             "set data.store to a folder that can be written"}});
+            {"/proc/nosuch/", "cannot be created: no such file or directory",
+             "set data.store to a writable folder"}});
   w.write("file", "");
   w.expect({{"data", "build", "run.toml", "--set", "data.store=file/tokens"},
             4,
-            {"file/tokens/", "cannot be made: not a directory"}});
+            {"file/tokens/", "cannot be created: not a directory"}});
 }
 
 TEST(DataFaults, PackedFilesThatAreDamagedAreNamed) {
@@ -103,7 +103,9 @@ TEST(DataFaults, PackedFilesThatAreDamagedAreNamed) {
   w.write("b.txt.zst", "not packed at all");
   w.expect({{"train", "run.toml", "--set", "data.train=a.jsonl.gz", "--set", "data.form=jsonl"},
             5,
-            {"a.jsonl.gz: is not a whole gzip file: it ends too early", "get the file again"}});
+            {"a.jsonl.gz: is not a complete gzip file: it ends too early",
+             "download or copy the "
+             "file again"}});
   w.expect({{"train", "run.toml", "--set", "data.train=b.txt.zst"},
             5,
             {"b.txt.zst: is not a whole zstd file"}});
@@ -115,11 +117,11 @@ TEST(DataFaults, FilesOfOtherKindsAreCalledWhatTheyAre) {
   w.write("a.json", "[\n{\"text\": \"a\"}\n]\n");
   w.expect({{"train", "run.toml", "--set", "data.train=a.parquet"},
             5,
-            {"a.parquet: is a Parquet file, a table packed by columns, which lamina does not read",
-             "write it as JSON lines"}});
+            {"a.parquet: is a Parquet file (a columnar table), which lamina cannot read",
+             "convert it to JSON lines"}});
   w.expect({{"train", "run.toml", "--set", "data.train=a.json", "--set", "data.form=jsonl"},
             5,
-            {"a.json: is one list of JSON; expected JSON objects, one per line", "jq -c '.[]'"}});
+            {"a.json: is a JSON list; expected JSON objects, one per line", "jq -c '.[]'"}});
 }
 
 TEST(DataFaults, RowsWithoutAnythingToLearnAreNamed) {
@@ -127,7 +129,7 @@ TEST(DataFaults, RowsWithoutAnythingToLearnAreNamed) {
   write_chats(w);
   w.expect({with(kChat, {"--set", "data.sequence_length=8"}),
             5,
-            {"none of the 12 documents has anything to learn in its first 9 tokens",
+            {"none of the 12 documents has a token in the loss among its first 9 tokens",
              "`lamina data show` prints the rows; check data.loss_on, or raise "
              "data.sequence_length"}});
 }
