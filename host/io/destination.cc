@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMaxLinks = 40;  // as the kernel follows
+constexpr int kMaxLinks = 40;  // the limit of the kernel
 
 int standard_output = STDOUT_FILENO;
 
@@ -36,8 +36,9 @@ std::optional<int> number_of(const std::string& text) {
   return out;
 }
 
-// The descriptor of this process that `path` stands for, as /dev/stdout does. Its file is not
-// opened a second time: it may have no name, and the output belongs where the descriptor is.
+// Returns the descriptor of this process to which `path` refers, eg: /dev/stdout. Its file must not
+// be opened a second time: it may have no name, and output continues at the position of the
+// descriptor.
 std::optional<int> own_descriptor(fs::path path) {
   const fs::path descriptors = fmt::format("/proc/{}/fd", ::getpid());
   std::error_code error;
@@ -60,20 +61,20 @@ std::optional<int> own_descriptor(fs::path path) {
 void move_standard_output(int descriptor) noexcept { standard_output = descriptor; }
 
 Destination destination_of(const std::string& path) {
-  if (path.empty()) refuse("\"\"", "is not the name of a file", "name the file to write");
+  if (path.empty()) refuse("\"\"", "must not be empty", "give the name of the file to write");
   struct stat status {};
   if (const std::optional<int> descriptor = own_descriptor(path)) {
     const int flags = ::fcntl(*descriptor, F_GETFL);
     if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
-      refuse(path, "is not open for writing", "redirect it, or name a file");
+      refuse(path, "is not open for writing", "redirect it, or give a file name");
     return {path, true, *descriptor};
   }
   if (::stat(path.c_str(), &status) != 0) {
     const int error = errno;
     if (::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode))
-      refuse(path, fmt::format("is a link that leads nowhere: {}", system_error_text(error)),
-             "remove the link, or name the file that it should lead to");
-    return {path};  // a new file; or the attempt to make it says why not
+      refuse(path, fmt::format("is a dangling link: {}", system_error_text(error)),
+             "remove the link, or give the name of its target");
+    return {path};  // a new file; opening it reports errors
   }
   if (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode)) return {path, true};
   if (!S_ISREG(status.st_mode))
@@ -82,7 +83,7 @@ Destination destination_of(const std::string& path) {
                        S_ISBLK(status.st_mode) ? "a block device" : file_kind(status.st_mode)),
            S_ISDIR(status.st_mode) ? "name a file inside it" : "choose another name");
   if (::access(path.c_str(), W_OK) != 0)
-    refuse(path, fmt::format("may not be written: {}", system_error_text(errno)),
+    refuse(path, fmt::format("cannot be written: {}", system_error_text(errno)),
            "change its permissions, or choose another name");
   std::error_code error;
   const fs::path real = fs::canonical(path, error);
@@ -99,7 +100,7 @@ int open_in_place(const Destination& destination) {
   if (destination.descriptor >= 0 ||
       (known && (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode))))
     return fd;
-  ::close(fd);  // something else got the name meanwhile
+  ::close(fd);  // the name has been given to another file
   fail_at(destination.path, "cannot be opened", EINVAL);
 }
 

@@ -1,29 +1,29 @@
-// Files that the user names for writing: links, devices, pipes, and what is refused.
+// Output files given by the user: links, devices, pipes, and what is refused.
 #pragma once
 
 #include <string>
 
 namespace lamina::io {
 
-// How a named file is written. A regular file is replaced as a whole (io/durable_file.h): the file
-// that a link names, and not the link. A FIFO, a character device and a descriptor of this process
-// (/dev/stdout, /dev/fd/N) are written in place, since a rename would take them away.
+// How a named file is written. A regular file is replaced as a whole (io/durable_file.h); if it is
+// a link, its target is replaced. A FIFO, a character device and a descriptor of this process
+// (/dev/stdout, /dev/fd/N) are written in place, because a rename would replace them.
 struct Destination {
-  std::string path;  // without links at its end
+  std::string path;  // with a final link resolved
   bool in_place = false;
   int descriptor = -1;  // of this process; -1 for none
 };
 
-// Looks at the file system and writes nothing. UserError (exit 2): an empty name, a directory, a
-// socket, a block device, a link to nothing, a file that may not be written.
+// Checks the file system without writing. UserError (exit 2): an empty name, a directory, a socket,
+// a block device, a dangling link, a file without write permission.
 Destination destination_of(const std::string& path);
 
-// From now on /dev/stdout and the other names of descriptor 1 stand for `descriptor`, since the
-// program keeps its standard output there (cli/terminal.h). [main thread, at the start]
+// From now on /dev/stdout and the other names of descriptor 1 refer to `descriptor`, where the
+// program keeps its standard output (cli/terminal.h). [main thread, at the start]
 void move_standard_output(int descriptor) noexcept;
 
-// Opens a destination with `in_place` for writing; a FIFO waits for its reader. The caller closes
-// the descriptor. DeviceError of class checkpoint.
+// Opens a destination with `in_place` for writing; a FIFO blocks until it has a reader. The caller
+// closes the descriptor. Errors: DeviceError of class checkpoint.
 int open_in_place(const Destination& destination);
 
 }  // namespace lamina::io

@@ -24,7 +24,7 @@ void fail_at(const std::string& path, std::string_view doing, int error_number) 
   throw DeviceError(ExitCode::checkpoint,
                     {path,
                      fmt::format("{}: {}", doing, system_error_text(error_number)),
-                     {"check the disk and the permissions of the directory"}});
+                     {"check the disk and the permissions of the folder"}});
 }
 
 }  // namespace lamina::io

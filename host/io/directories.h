@@ -1,4 +1,4 @@
-// Directories of files that are written, and the error for what fails there.
+// Directories of output files, and the error for failures in them.
 #pragma once
 
 #include <string>
@@ -6,13 +6,13 @@
 
 namespace lamina::io {
 
-// The directory that holds `path`: "." where it names none.
+// Returns the directory of `path`; "." if it has none.
 std::string parent_directory(const std::string& path);
 
-// Creates the directory that holds `path` if there is none. A DeviceError if that fails.
+// Creates the directory of `path` if it is missing. Errors: DeviceError.
 void make_folder_of(const std::string& path);
 
-// Throws the DeviceError of class checkpoint of "DIR: cannot be created: Permission denied".
+// Throws the DeviceError of class checkpoint "DIR: cannot be created: Permission denied".
 [[noreturn]] void fail_at(const std::string& path, std::string_view doing, int error_number);
 
 }  // namespace lamina::io

@@ -26,7 +26,7 @@ constexpr std::string_view kPartial = ".partial-";
 constexpr std::string_view kDeleting = ".deleting";
 constexpr std::size_t kRandomDigits = 16;
 
-// Hosts and containers share directories but neither process ids nor clocks.
+// Hosts and containers share directories but not process ids or clocks.
 std::string random_name() {
   std::random_device source;
   return fmt::format("{:08x}{:08x}", source(), source());
@@ -36,7 +36,8 @@ bool is_random_name(std::string_view name) {
   return name.size() == kRandomDigits && name.find_first_not_of("0123456789abcdef") == name.npos;
 }
 
-// Opens and locks a directory. -1 where it cannot be opened; `locked` says if the lock is ours.
+// Opens and locks a directory. Returns -1 if it cannot be opened; `locked` is true if we hold the
+// lock.
 int open_locked(const std::string& path, bool& locked) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   int failed = fd < 0 ? -1 : ::flock(fd, LOCK_EX | LOCK_NB);
@@ -45,8 +46,9 @@ int open_locked(const std::string& path, bool& locked) {
   return fd;
 }
 
-// Removes what killed commands left of `final_path`. The lock of a process ends with it, so a
-// directory that can be locked has no owner. A lock that the file system refuses leaves it there.
+// Removes partial directories that killed commands left beside `final_path`. The kernel drops the
+// lock of a process when it ends, so a directory that can be locked has no owner. A directory that
+// cannot be locked stays.
 void remove_abandoned(const std::string& final_path) {
   const std::string prefix = fs::path(final_path).filename().string() + std::string(kPartial);
   std::error_code error;
@@ -60,10 +62,9 @@ void remove_abandoned(const std::string& final_path) {
     std::error_code failed;
     if (locked) fs::remove_all(entry.path(), failed);
     if (locked && !failed)
-      log::info("removed {}, which a command that did not end well had left",
-                entry.path().string());
+      log::info("removed {}, which an interrupted command had left", entry.path().string());
     else if (locked)
-      log::warning("{} was left by a command that did not end well and cannot be removed: {}",
+      log::warning("{} was left by an interrupted command and cannot be removed: {}",
                    entry.path().string(), system_error_text(failed.value()));
     if (fd >= 0) ::close(fd);
   }
@@ -81,8 +82,8 @@ DirectoryCommit::DirectoryCommit(std::string final_path) : final_path_(std::move
   }
 }
 
-// False where the name is taken, or another command took the directory for an abandoned one in the
-// moment before it was locked.
+// Returns false if the name is taken, or if another command mistook the directory for an abandoned
+// one before it was locked.
 bool DirectoryCommit::make_partial() {
   partial_path_ = fmt::format("{}{}{}", final_path_, kPartial, random_name());
   if (::mkdir(partial_path_.c_str(), 0777) != 0) {
@@ -97,7 +98,7 @@ bool DirectoryCommit::make_partial() {
     ::rmdir(partial_path_.c_str());
     fail_at(std::exchange(partial_path_, ""), "cannot be opened", error_number);
   }
-  // Without a lock where the file system has none.
+  // Unlocked if the file system does not support locks.
   const bool taken = !locked && errno == EWOULDBLOCK;
   if (lock_ >= 0 && !taken && ::fstat(lock_, &status) == 0 && status.st_nlink > 0) return true;
   if (lock_ >= 0) ::close(lock_);
@@ -117,7 +118,8 @@ void DirectoryCommit::commit() {
   int renamed =
       ::renameat2(AT_FDCWD, partial_path_.c_str(), AT_FDCWD, final_path_.c_str(), RENAME_NOREPLACE);
   if (renamed != 0 && (errno == EINVAL || errno == ENOSYS)) {
-    // This file system cannot refuse to replace; plain rename replaces an empty directory only.
+    // This file system cannot rename without replacing; a plain rename replaces only an empty
+    // directory.
     struct stat status {};
     if (::lstat(final_path_.c_str(), &status) == 0)
       fail_at(final_path_, "cannot be renamed", EEXIST);
@@ -128,7 +130,7 @@ void DirectoryCommit::commit() {
   try {
     sync_directory(parent_directory(final_path_));
   } catch (const DeviceError&) {
-    // What may be gone after a power failure does not keep the name from another attempt.
+    // A directory that may not survive a power failure must not block the name for another attempt.
     if (::rename(final_path_.c_str(), partial_path.c_str()) == 0) partial_path_ = partial_path;
     throw;
   }
@@ -142,7 +144,7 @@ void remove_leftovers(const std::string& directory) {
   std::error_code ec;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, ec)) {
     const std::string name = entry.path().filename().string();
-    std::error_code ignored;  // a leftover that cannot be removed harms nobody
+    std::error_code ignored;  // a leftover directory does no harm
     if (is_leftover(name)) fs::remove_all(entry.path(), ignored);
   }
 }

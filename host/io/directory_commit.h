@@ -1,4 +1,5 @@
-// A directory that appears complete under its name or not at all: written beside it, renamed.
+// A directory that appears under its name complete or not at all: written under another name, then
+// renamed.
 #pragma once
 
 #include <string>
@@ -11,19 +12,19 @@ namespace lamina::io {
 //   step.commit();
 class DirectoryCommit {
  public:
-  // Makes "<final_path>.partial-<random>", and the directories above it. Locks it (flock), and
-  // removes the partial directories of the same final path that no process has locked, which
-  // commands that were killed left; each is named in the log.
+  // Creates "<final_path>.partial-<random>", and the directories above it, and locks it (flock).
+  // Removes partial directories of the same final path that no process has locked, which were left
+  // by killed commands; each is logged.
   explicit DirectoryCommit(std::string final_path);
   DirectoryCommit(const DirectoryCommit&) = delete;
   DirectoryCommit& operator=(const DirectoryCommit&) = delete;
   ~DirectoryCommit();  // without commit(): removes it
 
-  // Where to write. Files in it must be synced by their writer (DurableFile does).
+  // The directory to write to. Writers of its files must sync them (DurableFile does).
   const std::string& path() const { return partial_path_; }
 
-  // Renames it to its final name, which must not exist (a DeviceError of class checkpoint). After
-  // an error nothing of it is left there.
+  // Renames it to its final name, which must not exist (a DeviceError of class checkpoint). Leaves
+  // nothing behind after an error.
   void commit();
 
  private:
@@ -31,19 +32,18 @@ class DirectoryCommit {
 
   std::string final_path_;
   std::string partial_path_;
-  int lock_ = -1;  // the partial directory, open and locked where the file system has locks
+  int lock_ = -1;  // the partial directory, open, and locked if the file system supports it
 };
 
-// True for the name of a directory that remove_leftovers() removes.
+// Returns whether remove_leftovers() removes a directory of this name.
 bool is_leftover(std::string_view name);
 
-// Removes what interrupted commits left in `directory`: partial directories, and directories whose
-// removal was begun. REQUIRES: nobody else writes there (io/directory_lock.h), as nothing tells a
-// leftover from work that is under way on another host.
+// Removes leftovers of interrupted commits in `directory`: partial directories, and directories
+// whose removal had begun. REQUIRES: no other process writes there (io/directory_lock.h), because a
+// leftover looks like work in progress on another host.
 void remove_leftovers(const std::string& directory);
 
-// Removes a committed directory so that a crash in the middle never leaves half of it under its
-// name.
+// Removes a committed directory. A crash never leaves half of it under its name.
 void remove_directory(const std::string& path);
 
 }  // namespace lamina::io

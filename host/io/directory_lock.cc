@@ -34,7 +34,7 @@ std::string this_process() {
   return fmt::format("process {} on {} since {}", ::getpid(), host, time);
 }
 
-// What the holder wrote; empty in the moment before it does.
+// Returns the text written by the holder; empty before it is written.
 std::string holder_of(int fd) {
   std::string text(kMaxHolderBytes, '\0');
   const ssize_t n = ::pread(fd, text.data(), text.size(), 0);
@@ -50,7 +50,7 @@ DirectoryLock::DirectoryLock(std::string directory) : directory_(std::move(direc
 }
 
 void DirectoryLock::lock() {
-  // Another process may remove the file or the directory between our steps: then once more.
+  // Another process may remove the file or the directory between our steps; then try again.
   do {
     if (fd_ >= 0) ::close(fd_);
     fd_ = -1;
@@ -60,7 +60,7 @@ void DirectoryLock::lock() {
   if (::stat(directory_.c_str(), &directory) == 0)
     device_ = directory.st_dev, inode_ = directory.st_ino;
   if (!problem_.empty()) return;
-  // Only for the words of a refusal elsewhere: the lock holds without.
+  // The text is only for the error of another process; the lock is valid without it.
   const std::string holder = this_process() + "\n";
   if (::ftruncate(fd_, 0) == 0) [[maybe_unused]]
     const ssize_t written = ::pwrite(fd_, holder.data(), holder.size(), 0);
@@ -85,9 +85,8 @@ void DirectoryLock::open_and_lock() {
   while (locked != 0 && errno == EINTR);
   if (locked == 0) return;
   if (errno != EWOULDBLOCK) {
-    problem_ = fmt::format(
-        "{} cannot be locked: {}; do not start a second training in this directory meanwhile",
-        directory_, system_error_text(errno));
+    problem_ = fmt::format("{} cannot be locked: {}; do not start a second run in this directory",
+                           directory_, system_error_text(errno));
     return;
   }
   const std::string holder = holder_of(fd_);
@@ -100,7 +99,7 @@ void DirectoryLock::open_and_lock() {
                    {"wait until it ends or stop it, or choose another --out"}});
 }
 
-// True if the locked file is the one under the name.
+// Returns whether the locked file is the one that the name refers to.
 bool DirectoryLock::is_current() const {
   struct stat ours {
   }, named{};
@@ -108,7 +107,8 @@ bool DirectoryLock::is_current() const {
          ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
 }
 
-// True where the locked file is nowhere any longer, nor a lock or another directory in its place.
+// Returns whether the locked file has been removed, and no other lock or directory has taken its
+// place.
 bool DirectoryLock::was_removed() const {
   struct stat ours {
   }, named{}, directory{};
@@ -122,7 +122,7 @@ bool DirectoryLock::renew() {
   std::lock_guard guard(mutex_);
   errno = 0;
   if (is_current()) return false;
-  // A disk that has a bad moment is no sign of another directory.
+  // A temporary disk error is not evidence that the directory was moved.
   if (errno != 0 && errno != ENOENT && errno != ENOTDIR) return false;
   if (!was_removed()) fail_moved();
   lock();
@@ -135,7 +135,7 @@ void DirectoryLock::fail_moved() const {
   const fs::path now = fs::read_symlink(fmt::format("/proc/self/fd/{}", fd_), ec).parent_path();
   struct stat ours {};
   if (!ec && ::fstat(fd_, &ours) == 0 && ours.st_nlink > 0)
-    text.notes.push_back(fmt::format("it is at {} now; nothing was written to {} since",
+    text.notes.push_back(fmt::format("it is now at {}; nothing was written to {} since",
                                      printable(now.string()), directory_));
   text.notes.push_back(
       "move it back and run the same command again to resume from its newest checkpoint");
@@ -146,7 +146,7 @@ void DirectoryLock::remove_what_was_made() {
   std::error_code ec;
   if (std::distance(fs::directory_iterator(directory_, ec), {}) != 1) return;
   fs::remove(directory_ + "/" + kLockName, ec);
-  // A directory that is not empty stays.
+  // Non-empty directories are kept.
   for (fs::path path = directory_;; path = path.parent_path()) {
     if (::rmdir(path.c_str()) != 0 || path == fs::path(first_made_)) return;
   }

@@ -85,7 +85,7 @@ void DurableFile::create_partial(std::uint64_t expected_bytes, NamedBy named_by)
       throw DeviceError(
           ExitCode::checkpoint,
           {path_,
-           fmt::format("needs {} bytes, but the disk has room for {}", expected_bytes, room),
+           fmt::format("needs {} bytes, but the disk has only {} free", expected_bytes, room),
            {std::string(advice(ENOSPC))}});
   }
   const std::string partial_path = path_ + ".partial";
@@ -93,8 +93,8 @@ void DurableFile::create_partial(std::uint64_t expected_bytes, NamedBy named_by)
     fd_ = ::open(partial_path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   };
   create();
-  // What is there is left from another process, or is a link or a FIFO of whoever may write to the
-  // directory: a new file takes its place.
+  // The existing file was left by another process, or is a link or a FIFO of any user with access
+  // to the directory: replace it with a new file.
   if (fd_ < 0 && errno == EEXIST && ::unlink(partial_path.c_str()) == 0) create();
   if (fd_ < 0) fail("cannot be created", errno);
   partial_path_ = partial_path;
@@ -115,13 +115,13 @@ void DurableFile::fail(std::string_view doing, int error_number) const {
 void DurableFile::write(std::span<const std::byte> bytes) {
   LAMINA_ASSERT(fd_ >= 0);
   while (!bytes.empty()) {
-    // Hashing each piece just before it is written keeps it in the cache.
+    // Hashing each piece directly before it is written keeps it in the cache.
     const auto piece = bytes.first(std::min<std::size_t>(bytes.size(), std::size_t{1} << 20));
     XXH3_128bits_update(hash_->state, piece.data(), piece.size());
     for (std::size_t done = 0; done < piece.size();) {
       const ssize_t n = ::write(fd_, piece.data() + done, piece.size() - done);
       if (n < 0 && errno == EINTR) continue;
-      if (n < 0 && errno == EAGAIN) {  // a full pipe that is not blocking
+      if (n < 0 && errno == EAGAIN) {  // a full non-blocking pipe
         pollfd full{fd_, POLLOUT, 0};
         ::poll(&full, 1, -1);
         continue;
@@ -150,7 +150,7 @@ void DurableFile::write_part(std::string name, const std::function<void(const By
 
 FileDigest DurableFile::commit() {
   LAMINA_ASSERT(fd_ >= 0);
-  // After a failed fsync the data may be gone although a second fsync succeeds: never retried.
+  // Never retried: after a failed fsync the data may be lost although a second fsync succeeds.
   // Pipes and most devices cannot be synced (EINVAL).
   if (::fsync(fd_) != 0 && !(partial_path_.empty() && errno == EINVAL))
     fail("cannot be synced to disk", errno);
@@ -164,13 +164,13 @@ FileDigest DurableFile::commit() {
 
 void DurableFile::rename_partial() {
   struct stat status {};
-  // A rename as root would replace a device node for the whole machine.
+  // As root, a rename would replace a device node for the whole machine.
   if (::lstat(path_.c_str(), &status) == 0 && !S_ISREG(status.st_mode) &&
       !S_ISLNK(status.st_mode) && !S_ISDIR(status.st_mode))
     throw DeviceError(ExitCode::checkpoint,
                       {path_,
-                       fmt::format("is {}; it is not replaced", file_kind(status.st_mode)),
-                       {"remove it, or write elsewhere"}});
+                       fmt::format("is {} and is not replaced", file_kind(status.st_mode)),
+                       {"remove it, or write to another path"}});
   if (::rename(partial_path_.c_str(), path_.c_str()) != 0) fail("cannot be renamed", errno);
   partial_path_.clear();
   sync_directory(parent_directory(path_));
@@ -197,7 +197,7 @@ void sync_directory(const std::string& path) {
   const int synced = ::fsync(fd);
   const int error_number = errno;
   ::close(fd);
-  // Some network file systems cannot sync a directory and need not.
+  // Some network file systems cannot sync a directory and do not need it.
   if (synced != 0 && error_number != EINVAL) fail_system(path, "cannot be synced", error_number);
 }
 

@@ -18,7 +18,7 @@ void append_little_endian(std::string& out, T bits) {
   for (std::size_t i = 0; i < sizeof bits; ++i) out += static_cast<char>(bits >> (8 * i) & 0xff);
 }
 
-// One message of protobuf, field by field.
+// Builds one protobuf message, field by field.
 class Message {
  public:
   Message& varint(int field, std::uint64_t value) {
@@ -56,7 +56,8 @@ class Message {
   std::string bytes_;
 };
 
-// A checksum of bytes that hold checksums is weak, so the format rotates it and adds a constant.
+// The format rotates a checksum and adds a constant, because a CRC of bytes that contain CRCs is
+// weak.
 std::uint32_t masked(std::uint32_t crc) { return std::rotr(crc, 15) + 0xa282ead8; }
 
 std::string record(const Message& event) {

@@ -1,5 +1,5 @@
-// The records of TensorBoard's event files: TFRecord frames around protobuf messages. Of
-// tensorflow/core/util/event.proto only what scalars need.
+// Records of TensorBoard event files: TFRecord frames around protobuf messages. Implements only the
+// parts of tensorflow/core/util/event.proto that scalars need.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ struct EventScalar {
   float value;
 };
 
-// Each is the bytes of one record; a file is records one after the other, the version first.
-// `wall_time` is in seconds since 1970.
+// Each function returns the bytes of one record; a file is a sequence of records, beginning with
+// the version. `wall_time` is in seconds since 1970.
 std::string event_file_version(double wall_time);
-// Readers drop what earlier records say of this step and later ones.
+// Readers discard earlier records with this step or a later one.
 std::string event_session_start(double wall_time, std::int64_t step);
 std::string event_scalars(double wall_time, std::int64_t step,
                           std::span<const EventScalar> scalars);

@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kLfsBegin = "version https://git-lfs";
 constexpr std::size_t kShownNames = 5;
 
-// Endings of files that a download has not finished.
+// Extensions of incomplete downloads.
 constexpr std::string_view kUnfinished[] = {".incomplete", ".part",  ".partial",
                                             ".crdownload", ".aria2", ".download"};
 
@@ -35,19 +35,19 @@ std::string looks_like(std::span<const std::byte> bytes) {
       text.starts_with("\x80\x04"))
     return "this looks like a PyTorch pickle: convert it to safetensors with the tool it came from";
   if (text.starts_with("GGUF"))
-    return "this looks like a GGUF file: give it the ending .gguf, or use the safetensors files of "
-           "the same model";
+    return "this looks like a GGUF file: rename it to end with .gguf, or use the safetensors files "
+           "of the same model";
   if (text.starts_with("\x93NUMPY"))
     return "this looks like a NumPy array: convert it to safetensors";
   if (text.starts_with("<")) return "this looks like an HTML or XML page: download the file again";
   if (text.starts_with("{"))
-    return "this looks like JSON without the 8 bytes of its length in front";
+    return "this looks like JSON without the 8 bytes of its length before it";
   return "";
 }
 
 bool is_lfs_pointer(const std::string& path) {
   std::error_code none;
-  if (!fs::is_regular_file(path, none)) return false;  // a FIFO would be waited for
+  if (!fs::is_regular_file(path, none)) return false;  // opening a FIFO would block
   std::string begin(kLfsBegin.size(), '\0');
   std::ifstream file(path, std::ios::binary);
   file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
@@ -57,7 +57,7 @@ bool is_lfs_pointer(const std::string& path) {
 void refuse_lfs_pointer(const std::string& path) {
   if (is_lfs_pointer(path))
     throw UserError(ExitCode::checkpoint, {path,
-                                           "is a Git LFS pointer in the place of the file",
+                                           "is a Git LFS pointer instead of the file",
                                            {"fetch the files themselves with `git lfs pull`"}});
 }
 
@@ -79,7 +79,7 @@ std::string hub_snapshot(const std::string& directory) {
 std::string what_is_there(const std::string& directory) {
   std::error_code ec;
   if (const std::string snapshot = hub_snapshot(directory); !snapshot.empty())
-    return fmt::format("it is a folder of the Hub's cache: name the model in it, {}",
+    return fmt::format("it is a folder of the Hub's cache; use the model inside it: {}",
                        printable(snapshot, 200));
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(directory, ec))
@@ -97,7 +97,7 @@ std::string what_is_there(const std::string& directory) {
   if (const std::string name =
           first([](const std::string& n) { return ends_with_any(n, kUnfinished); });
       !name.empty())
-    return fmt::format("'{}' is a download that has not finished: start it again", name);
+    return fmt::format("'{}' is an unfinished download: start it again", name);
   constexpr std::string_view kPickles[] = {".bin", ".pt", ".pth"};
   if (const std::string name =
           first([&](const std::string& n) { return ends_with_any(n, kPickles); });
@@ -109,18 +109,18 @@ std::string what_is_there(const std::string& directory) {
       });
       !name.empty())
     return fmt::format(
-        "'{}' is a part of a model, and the index of its parts (*.safetensors.index.json) is not "
-        "there: download the rest",
+        "'{}' is a part of a model, but the index of its parts (*.safetensors.index.json) is "
+        "missing: download the rest",
         name);
   for (const char* ending : {".gguf", ".safetensors"})
     if (const std::string name = first([&](const std::string& n) { return n.ends_with(ending); });
         !name.empty())
-      return fmt::format("there is '{}': name that file itself", name);
+      return fmt::format("it contains '{}': give the path of that file", name);
   if (names.empty()) return "it is empty";
   std::string list;
   for (std::size_t i = 0; i < std::min(names.size(), kShownNames); ++i)
     list += (i == 0 ? "" : ", ") + printable(names[i]);
-  return fmt::format("it holds {}{}", list, names.size() > kShownNames ? ", ..." : "");
+  return fmt::format("it contains {}{}", list, names.size() > kShownNames ? ", ..." : "");
 }
 
 }  // namespace lamina::io

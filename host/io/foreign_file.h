@@ -1,4 +1,4 @@
-// What a file is that is not of the format it should be.
+// Identifies files that are not of the expected format.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,12 @@
 
 namespace lamina::io {
 
-// From its first bytes: "this looks like ..." with what to do; "" if they tell nothing.
+// Returns "this looks like ..." with advice, from the first bytes of a file; "" if they are
+// unknown.
 std::string looks_like(std::span<const std::byte> bytes);
 
-// Whether the file is what git has in the place of a large file that was not fetched.
+// Returns whether the file is a Git LFS pointer, the placeholder of a large file that was not
+// fetched.
 bool is_lfs_pointer(const std::string& path);
 // Throws a UserError (class checkpoint) if it is.
 void refuse_lfs_pointer(const std::string& path);
@@ -19,8 +21,8 @@ void refuse_lfs_pointer(const std::string& path);
 // main, else the first; "" for any other directory.
 std::string hub_snapshot(const std::string& directory);
 
-// What to do about a directory that lacks files of a model, from what it holds instead: "it holds
-// ...", or what a person should fetch or convert.
+// Returns advice for a directory without the files of a model, based on its contents: "it contains
+// ...", or what to download or convert.
 std::string what_is_there(const std::string& directory);
 
 }  // namespace lamina::io

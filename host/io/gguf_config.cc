@@ -19,10 +19,10 @@ namespace {
 using Type = GgufValue::Type;
 
 constexpr std::string_view kRopeScaling = "rope.scaling.";
-// Keys of an architecture that say nothing which the tensors and other keys do not say.
+// Keys of an architecture that repeat information of tensors or other keys.
 constexpr std::string_view kSaidOtherwise[] = {"vocab_size", "attention.value_length",
                                                "rope.dimension_count"};
-// Likewise of latent attention.
+// Present with latent attention.
 constexpr std::string_view kLatentRank = "attention.kv_lora_rank";
 constexpr std::string_view kSaidByLatentAttention[] = {
     "attention.key_length", "attention.key_length_mla", "attention.value_length_mla",
@@ -32,14 +32,14 @@ bool is_zero(const GgufValue& value) {
   return !value.is_array && value.type != Type::string && value.number(0) == 0;
 }
 
-// Returns whether all of a value is 0, false or empty: the feature is off.
+// Returns whether every element is 0, false or empty: the feature is off.
 bool is_off(const GgufValue& value) {
   for (std::size_t i = 0; i < value.size(); ++i)
     if (value.type == Type::string ? !value.strings[i].empty() : value.number(i) != 0) return false;
   return true;
 }
 
-// Returns whether the value has no effect on the model, by the lists of gguf_names.h.
+// Returns whether the value has no effect on the model, by the tables of gguf_names.h.
 bool has_no_effect(const GgufFile& file, std::string_view prefix, const GgufValue& value) {
   const std::string_view own = value.key.substr(prefix.size());
   if (is_off(value) || std::ranges::find(kKeysWithoutEffect, own) != std::end(kKeysWithoutEffect))
@@ -77,7 +77,7 @@ void write(JsonWriter& json, const GgufValue& value) {
   json.end_array();
 }
 
-// The divisors of the frequencies that the scaling "llama3" gives; Dubey et al. 2024.
+// Returns the divisors of rotary frequencies for the scaling "llama3"; Dubey et al. 2024.
 std::vector<double> banded_divisors(std::size_t count, double theta, double factor, double low,
                                     double high, double original) {
   std::vector<double> out;
@@ -90,21 +90,21 @@ std::vector<double> banded_divisors(std::size_t count, double theta, double fact
   return out;
 }
 
-// Writes what config.json says of scaled rotary frequencies, from `rope_freqs.weight`: files have
-// the divisors alone. The largest is the factor; the bands are those of published models, the
-// second ones of no width.
+// Writes config.json's description of scaled rotary frequencies, derived from `rope_freqs.weight`,
+// because files contain only the divisors. The factor is the largest divisor; the bands are the
+// ones of published models, where the second kind has zero width.
 void write_banded_scaling(JsonWriter& json, const GgufFile& file, const GgufTensor& tensor,
                           double theta) {
   constexpr double kLow = 1, kOriginal = 8192;
   if (tensor.format || tensor.dtype != DType::f32)
-    user_error(ExitCode::checkpoint, file.path(), "tensor '{}' is not of f32", tensor.name);
+    user_error(ExitCode::checkpoint, file.path(), "tensor '{}' must be f32", tensor.name);
   if (tensor.bytes.empty()) return;
   std::vector<float> divisors(tensor.bytes.size() / sizeof(float));
   std::memcpy(divisors.data(), tensor.bytes.data(), tensor.bytes.size());
   if (std::ranges::all_of(divisors, [](float d) { return d == 1; })) return;
   const auto factor = static_cast<double>(std::ranges::max(divisors));
   std::vector<double> wanted;
-  // The first frequency that differs, or their number.
+  // Returns the index of the first frequency that differs, or their number.
   const auto first_other = [&](double high) {
     wanted = banded_divisors(divisors.size(), theta, factor, kLow, high, kOriginal);
     std::size_t i = 0;
@@ -119,10 +119,10 @@ void write_banded_scaling(JsonWriter& json, const GgufFile& file, const GgufTens
     throw UserError(
         ExitCode::checkpoint,
         {file.path(),
-         fmt::format("tensor '{}' divides rotary frequency {} by {}; the scaling of published "
-                     "models by factor {} divides it by {}",
+         fmt::format("tensor '{}' divides rotary frequency {} by {}, but published models scaled "
+                     "by factor {} divide it by {}",
                      tensor.name, i, divisors[i], factor, wanted[i]),
-         {"use the safetensors files of the same model: their config.json names the scaling"}});
+         {"use the safetensors files of the same model, whose config.json specifies the scaling"}});
   json.key("rope_scaling").begin_object();
   json.key("rope_type").value("llama3");
   json.key("factor").value(factor).key("low_freq_factor").value(kLow);
@@ -141,7 +141,7 @@ class ConfigWriter {
         prefix_(gguf_architecture(model) + "."),
         keeps_name_(keeps_name) {}
 
-  // 0: not known.
+  // Returns 0 if unknown.
   std::int64_t head_width() const {
     if (const auto width = integer("attention.key_length")) return *width;
     const GgufValue* heads = find("attention.head_count");
@@ -164,7 +164,7 @@ class ConfigWriter {
   }
 
  private:
-  // Null where its name is kept: it means something else to the family.
+  // Returns null if the family keeps the key's name, which then has another meaning.
   const GgufValue* find(std::string_view key) const {
     const std::string whole = fmt::format("{}{}", prefix_, key);
     return keeps(whole) ? nullptr : file_.find(whole);
@@ -175,7 +175,7 @@ class ConfigWriter {
     return value ? file_.integer(value->key) : std::nullopt;
   }
 
-  // Every key of the architecture, under its name in config.json where it has one.
+  // Writes every key of the architecture, under its name in config.json if it has one.
   void write_keys() {
     std::set<std::string> written;
     for (const GgufValue& value : file_.metadata()) {
@@ -198,17 +198,17 @@ class ConfigWriter {
       }
       const auto* row = std::ranges::find(kConfigNames, own, &ConfigName::gguf);
       const std::string name(row == std::end(kConfigNames) ? value.key : row->published);
-      if (!written.insert(name).second) file_.fail(value.key, "is there under another name, too");
+      if (!written.insert(name).second) file_.fail(value.key, "appears twice, under two names");
       lamina::io::write(json_.key(name), value);
     }
   }
 
-  // What config.json has words for.
+  // Writes values that config.json represents as words.
   void write_in_words(const GgufValue& value, std::string_view own) {
     if (own == kScoring) {
       const std::int64_t kind = *file_.integer(value.key);
       if (kind < 1 || kind >= std::ssize(kScoringFunctions))
-        file_.fail(value.key, fmt::format("is {}; 1 (softmax) and 2 (sigmoid) are known", kind));
+        file_.fail(value.key, fmt::format("is {}; expected 1 (softmax) or 2 (sigmoid)", kind));
       json_.key(kScoringName).value(kScoringFunctions[kind]);
       return;
     }
@@ -226,28 +226,29 @@ class ConfigWriter {
                       {file_.path(),
                        table ? fmt::format("tensor 'token_embd.weight' is {}; expected a matrix",
                                            to_string(table->shape))
-                             : "has no tensor 'token_embd.weight', so it holds no model",
-                       {"`lamina tokenize` reads files that hold a vocabulary alone"}});
+                             : "has no tensor 'token_embd.weight', so it contains no model",
+                       {"`lamina tokenize` reads files with only a vocabulary"}});
     json_.key("vocab_size").value(table->shape[0]);
     json_.key("tie_word_embeddings").value(!model_.find_tensor("output.weight"));
   }
 
   bool is_latent() const { return find(kLatentRank); }
 
-  // The file has the widths of what decoding keeps and, in newer ones, those of a head beside them.
+  // The file has the widths of the latent state and, in newer files, of a head.
   void write_latent_attention() {
     const auto width = [&](std::string_view name) {
       for (const char* kind : {"_mla", ""}) {
         const std::string key = fmt::format("{}{}{}", prefix_, name, kind);
         const auto value = file_.integer(key);
         if (value && !std::in_range<std::int32_t>(*value))
-          file_.fail(key, fmt::format("is {}, which is not a width", *value));
+          file_.fail(key, fmt::format("is {}; expected a width", *value));
         if (value) return *value;
       }
-      file_.fail(
-          fmt::format("{}{}", prefix_, name),
-          fmt::format("is missing, which latent attention ('{}{}') needs", prefix_, kLatentRank),
-          "convert the model again");
+      file_.fail(fmt::format("{}{}", prefix_, name),
+                 fmt::format("is missing, but latent attention ('{}{}') requires "
+                             "it",
+                             prefix_, kLatentRank),
+                 "convert the model again");
     };
     const std::int64_t rotated = width("rope.dimension_count");
     json_.key("qk_rope_head_dim").value(rotated);
@@ -264,14 +265,14 @@ class ConfigWriter {
     if (const auto value = integer("attention.value_length"); value && head > 0 && *value != head)
       file_.fail(
           prefix_ + "attention.value_length",
-          fmt::format("is {}, but keys are {} wide; lamina has heads of one width", *value, head));
+          fmt::format("is {}, but keys are {} wide; lamina requires equal widths", *value, head));
     if (const auto rotated = integer("rope.dimension_count");
         rotated && head > 0 && *rotated != head)
       json_.key("partial_rotary_factor")
           .value(static_cast<double>(*rotated) / static_cast<double>(head));
   }
 
-  // The factor of scaled positions; null where the file has none.
+  // Returns the factor of scaled positions; null if the file has none.
   const GgufValue* rotary_factor() const {
     const GgufValue* factor = find(kRopeScalingFactor);
     if (!factor) factor = find(kOldRopeFactor);
@@ -280,7 +281,7 @@ class ConfigWriter {
     return factor;
   }
 
-  // Refuses scaling keys that have an effect and no name in config.json.
+  // Refuses scaling keys that have an effect but no name in config.json.
   void check_other_scaling(bool is_yarn) const {
     for (const GgufValue& value : file_.metadata()) {
       if (!value.key.starts_with(prefix_)) continue;
@@ -292,10 +293,10 @@ class ConfigWriter {
       const bool is_written = name == kYarnLogMultiplier ||
                               std::ranges::find(kRopeScalingNames, name, &ConfigName::gguf) !=
                                   std::end(kRopeScalingNames);
-      // Without scaling only a factor of the rotated values has an effect.
+      // Without scaling, only a factor for the rotated values has an effect.
       const bool has_effect = is_yarn ? !is_written : name == "attn_factor";
       if (has_effect && !has_no_effect(file_, prefix_, value))
-        file_.fail(value.key, "is a kind of scaled positions that lamina does not have",
+        file_.fail(value.key, "is a kind of position scaling that lamina does not support",
                    "use the safetensors files of the same model");
     }
   }
@@ -305,8 +306,7 @@ class ConfigWriter {
     const GgufValue* kind = find(kRopeScalingType);
     const std::string_view type = kind ? *file_.text(kind->key) : "linear";
     if (type != "none" && type != "linear" && type != "yarn")
-      file_.fail(kind->key,
-                 fmt::format("is '{}'; none, linear and yarn are known", printable(type)),
+      file_.fail(kind->key, fmt::format("is '{}'; expected none, linear or yarn", printable(type)),
                  "use the safetensors files of the same model");
     const GgufValue* factor = type == "none" ? nullptr : rotary_factor();
     const bool is_yarn = type == "yarn";
@@ -315,8 +315,8 @@ class ConfigWriter {
     if (const GgufTensor* divisors = model_.find_tensor(kRopeFactorsTensor)) {
       if (scales)
         file_.fail(factor ? factor->key : kind->key,
-                   fmt::format("scales positions, and so does the tensor '{}'; lamina has one of "
-                               "the two",
+                   fmt::format("scales positions, and so does the tensor '{}'; they cannot be "
+                               "combined",
                                kRopeFactorsTensor));
       return write_banded_scaling(json_, file_, *divisors, theta);
     }
@@ -332,7 +332,8 @@ class ConfigWriter {
       if (const GgufValue* value = find(fmt::format("{}{}", kRopeScaling, row.gguf));
           value && written.insert(row.published).second)
         lamina::io::write(json_.key(row.published), *value);
-    // A tenth of what config.json says twice: the two give cosines and sines the factor 1.
+    // A tenth of the value that config.json contains twice: together they scale cosines and sines
+    // by 1.
     const std::string tenth = fmt::format("{}{}{}", prefix_, kRopeScaling, kYarnLogMultiplier);
     if (const auto multiplier = file_.number(tenth))
       for (const char* name : {"mscale", "mscale_all_dim"})
@@ -353,10 +354,9 @@ std::string gguf_architecture(const GgufModel& model) {
   const GgufFile& file = model.first();
   const auto name = file.text("general.architecture");
   if (!name || name->empty())
-    throw UserError(ExitCode::checkpoint,
-                    {file.path(),
-                     "does not say of which architecture it is: it has no 'general.architecture'",
-                     {"convert the model again with a current converter"}});
+    throw UserError(ExitCode::checkpoint, {file.path(),
+                                           "has no 'general.architecture'",
+                                           {"convert the model again with a current converter"}});
   return std::string(*name);
 }
 
@@ -394,8 +394,7 @@ void refuse_unknown_keys(const GgufModel& model, const std::string& family,
         }
     if ((!has_name || !is_read) && !has_no_effect(file, prefix, value))
       file.fail(value.key,
-                fmt::format("has no meaning that lamina knows for family '{}': the model could "
-                            "compute something else",
+                fmt::format("is unknown for family '{}', so the model could compute something else",
                             family),
                 "use the safetensors files of the same model");
   }
@@ -405,7 +404,7 @@ std::int64_t gguf_head_width(const GgufModel& model) {
   const std::int64_t width = ConfigWriter(model, {}).head_width();
   if (width <= 0 || width % 2 != 0)
     model.first().fail("attention.head_count",
-                       fmt::format("gives heads {} wide; an even width would be right", width));
+                       fmt::format("gives heads of width {}; expected an even width", width));
   return width;
 }
 

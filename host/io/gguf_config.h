@@ -1,4 +1,4 @@
-// What a GGUF file says of its model, in the words of config.json.
+// Converts the metadata of a GGUF file to a config.json.
 #pragma once
 
 #include <cstdint>
@@ -11,28 +11,29 @@
 
 namespace lamina::io {
 
-// The value of "general.architecture". Errors (class checkpoint): there is none.
+// Returns the value of "general.architecture". Errors (class checkpoint): it is missing.
 std::string gguf_architecture(const GgufModel& model);
 
-// The text of a config.json with this model_type: keys under their names there, the size of the
-// vocabulary and whether the head is tied from the tensors, and true for `marker`, if any. Keys of
-// the architecture that have no name there keep their own, and so do those that `keeps_name` says.
-// Errors (class checkpoint): no token table; rotary factors that no scaling gives.
+// Returns the text of a config.json with this model_type: keys under their published names, the
+// vocabulary size and tied head derived from tensors, and `marker` = true, if not empty. Keys of
+// the architecture without a published name keep their own, and so do keys for which `keeps_name`
+// is true. Errors (class checkpoint): no token table; rotary factors that match no scaling.
 std::string gguf_config(const GgufModel& model, const std::string& model_type,
                         const std::string& marker,
                         const std::function<bool(std::string_view key)>& keeps_name = {});
 
 // Refuses keys of the architecture that the family does not read, unless they have no effect.
-// `keeps_name`: see gguf_config(); `unread` are names in its config.json, whole or their
-// first parts. Errors (class checkpoint): name the key of the file.
+// `keeps_name`: see gguf_config(). `unread` are names in the config.json, whole or their first
+// parts. Errors (class checkpoint): give the key of the file.
 void refuse_unknown_keys(const GgufModel& model, const std::string& family,
                          const std::function<bool(std::string_view key)>& keeps_name,
                          const std::vector<std::string>& unread);
 
-// Rows of one head of queries or keys. Errors (class checkpoint): the file does not say.
+// Returns the rows of one head of queries or keys. Errors (class checkpoint): the file does not
+// give them.
 std::int64_t gguf_head_width(const GgufModel& model);
 
-// Tokens that end a text.
+// Returns the tokens that end a text.
 std::vector<std::int64_t> gguf_end_tokens(const GgufModel& model);
 
 }  // namespace lamina::io

@@ -16,7 +16,7 @@ using Type = GgufValue::Type;
 
 bool is_number(Type type) { return type != Type::string && type != Type::array; }
 
-// Calls `use` with element i in its own type.
+// Calls `use` with element i in its stored type.
 template <typename Use>
 auto with_number(const GgufValue& value, std::size_t i, const Use& use) {
   const auto as = [&]<typename T>(T element) {
@@ -75,10 +75,12 @@ GgufFile::GgufFile(const std::string& path) : file_(path) {
   read_gguf(file_, metadata_, tensors_);
   for (std::size_t i = 0; i < metadata_.size(); ++i)
     if (!by_key_.emplace(metadata_[i].key, i).second)
-      fail(metadata_[i].key, "is there twice; each key is there once");
+      fail(metadata_[i].key, "appears twice; every key must be unique");
   for (std::size_t i = 0; i < tensors_.size(); ++i)
     if (!by_name_.emplace(tensors_[i].name, i).second)
-      user_error(ExitCode::checkpoint, path, "tensor '{}' is there twice; each is stored once",
+      user_error(ExitCode::checkpoint, path,
+                 "tensor '{}' appears twice; every tensor must be "
+                 "unique",
                  printable(tensors_[i].name));
 }
 
@@ -113,7 +115,7 @@ const GgufValue* GgufFile::find_array(std::string_view key) const {
 
 std::string_view GgufFile::checked(std::string_view key, std::string_view text) const {
   if (find_invalid_utf8(text) != text.npos)
-    fail(key, fmt::format("holds '{}', which is not UTF-8", printable(text, 40)));
+    fail(key, fmt::format("contains '{}', which is not UTF-8", printable(text, 40)));
   return text;
 }
 
@@ -121,14 +123,14 @@ std::optional<std::int64_t> GgufFile::integer(std::string_view key) const {
   const GgufValue* value = find_one(key);
   if (!value) return std::nullopt;
   const auto number = is_number(value->type) ? value->integer(0) : std::nullopt;
-  if (!number) fail(key, "is not a whole number of 64 bits");
+  if (!number) fail(key, "is not a 64-bit integer");
   return number;
 }
 
 std::optional<double> GgufFile::number(std::string_view key) const {
   const GgufValue* value = find_one(key);
   if (!value) return std::nullopt;
-  if (!is_number(value->type)) fail(key, "is a text; expected a number");
+  if (!is_number(value->type)) fail(key, "is a string; expected a number");
   const double number = value->number(0);
   if (!std::isfinite(number)) fail(key, fmt::format("is {}; expected a finite number", number));
   return number;
@@ -137,21 +139,21 @@ std::optional<double> GgufFile::number(std::string_view key) const {
 std::optional<bool> GgufFile::flag(std::string_view key) const {
   const GgufValue* value = find_one(key);
   if (!value) return std::nullopt;
-  if (value->type != Type::boolean) fail(key, "is neither true nor false");
+  if (value->type != Type::boolean) fail(key, "is not a boolean");
   return value->number(0) != 0;
 }
 
 std::optional<std::string_view> GgufFile::text(std::string_view key) const {
   const GgufValue* value = find_one(key);
   if (!value) return std::nullopt;
-  if (value->type != Type::string) fail(key, "is not a text");
+  if (value->type != Type::string) fail(key, "is not a string");
   return checked(key, value->strings.front());
 }
 
 std::vector<std::string_view> GgufFile::texts(std::string_view key) const {
   const GgufValue* value = find_array(key);
   if (!value) return {};
-  if (value->type != Type::string) fail(key, "is not a list of texts");
+  if (value->type != Type::string) fail(key, "is not a list of strings");
   for (std::size_t i = 0; i < value->strings.size(); ++i)
     if (find_invalid_utf8(value->strings[i]) != std::string_view::npos)
       checked(fmt::format("{}[{}]", key, i), value->strings[i]);
@@ -163,7 +165,7 @@ std::vector<std::int64_t> GgufFile::integers(std::string_view key) const {
   std::vector<std::int64_t> out;
   for (std::size_t i = 0; value && i < value->size(); ++i) {
     const auto number = is_number(value->type) ? value->integer(i) : std::nullopt;
-    if (!number) fail(key, "is not a list of whole numbers of 64 bits");
+    if (!number) fail(key, "is not a list of 64-bit integers");
     out.push_back(*number);
   }
   return out;

@@ -1,4 +1,4 @@
-// Reads GGUF files: metadata, and tensors in place, in the mapped file.
+// Reads GGUF files: metadata, and tensors in place in the mapped file.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ namespace lamina::io {
 // A tensor of a file. All views are borrowed from the file object.
 struct GgufTensor {
   std::string_view name;
-  DType dtype = DType::f32;                      // of the values, where they are stored one by one
-  const formats::BlockFormat* format = nullptr;  // of blocks; null: the values are plain
+  DType dtype = DType::f32;                      // of plain values
+  const formats::BlockFormat* format = nullptr;  // of values in blocks; null: plain values
   Shape shape;                                   // row-major: the reverse of the dims in the file
   std::span<const std::byte> bytes;              // little-endian
 };
@@ -44,21 +44,21 @@ struct GgufValue {
     f64
   };
   std::string_view key;
-  Type type = Type::u8;  // of each element, where it is an array
+  Type type = Type::u8;  // of an element
   bool is_array = false;
-  std::span<const std::byte> data;  // of numbers: as in the file; one, or an array's
+  std::span<const std::byte> data;  // of numbers: one or an array, as in the file
   std::vector<std::string_view> strings;
 
-  std::size_t size() const;  // elements
-  // A number of any type; false and true are 0 and 1. REQUIRES: numbers; i < size().
+  std::size_t size() const;  // number of elements
+  // Returns a number of any type; booleans are 0 and 1. REQUIRES: numbers; i < size().
   double number(std::size_t i) const;
-  // Nothing where it is no whole number that fits.
+  // Returns nothing if it is not an integer in range.
   std::optional<std::int64_t> integer(std::size_t i) const;
 };
 
-// A whole file, checked when it is opened: counts, lengths and types against the bytes that follow,
-// names and keys for being there once, tensors for lying in the data without overlap. Arrays do not
-// nest. Every refusal is a UserError of class checkpoint that names the file and the place.
+// A whole file, checked when it is opened: counts, lengths and types against the remaining bytes,
+// unique names and keys, tensors inside the data without overlap. Arrays do not nest. Every error
+// is a UserError of class checkpoint with the file and the key or offset.
 //   GgufFile file("model.gguf");
 //   file.integer("general.alignment");
 class GgufFile {
@@ -69,14 +69,14 @@ class GgufFile {
   std::uint64_t file_bytes() const { return file_.bytes().size(); }
 
   const std::vector<GgufValue>& metadata() const { return metadata_; }
-  // Null if there is none of that key.
+  // Returns null if the key is missing.
   const GgufValue* find(std::string_view key) const;
-  // The value of a key, or nothing. Errors: it is of another type, or (text) is not UTF-8.
+  // Returns the value of a key, or nothing. Errors: it has another type, or (text) is not UTF-8.
   std::optional<std::int64_t> integer(std::string_view key) const;
   std::optional<double> number(std::string_view key) const;
   std::optional<bool> flag(std::string_view key) const;
   std::optional<std::string_view> text(std::string_view key) const;
-  // Elements of an array; empty where there is none.
+  // Returns the elements of an array; empty if it is missing.
   std::vector<std::string_view> texts(std::string_view key) const;
   std::vector<std::int64_t> integers(std::string_view key) const;
   std::vector<float> floats(std::string_view key) const;

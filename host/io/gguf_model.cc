@@ -25,7 +25,7 @@ struct PartName {
   }
 };
 
-// Count 0: a path of another form.
+// Returns count 0 for a path of another form.
 PartName part_name(const std::string& path) {
   constexpr std::string_view kForm = "-00000-of-00000.gguf";
   if (path.size() <= kForm.size()) return {};
@@ -45,11 +45,11 @@ PartName part_name(const std::string& path) {
 }
 
 [[noreturn]] void refuse_missing(const PartName& name, int part) {
-  refuse(name.of(part), fmt::format("is missing, part {} of {} of a model", part, name.count),
+  refuse(name.of(part), fmt::format("is missing; it is part {} of {} of a model", part, name.count),
          "download the missing file into the same directory");
 }
 
-// Of a file that is not split: 1.
+// Returns 1 for a file that is not split.
 std::int64_t parts_of(const GgufFile& file) { return file.integer(kCount).value_or(1); }
 
 std::string first_part(const std::string& path) {
@@ -70,28 +70,29 @@ GgufModel::GgufModel(const std::string& path) {
   const std::int64_t number = first().integer(kNumber).value_or(0);
   if (name.count != count || name.number != number + 1)
     refuse(begin,
-           fmt::format("is part {} of {} of a model, and is not called NAME-{:05}-of-{:05}.gguf",
+           fmt::format("is part {} of {} of a model, but is not named NAME-{:05}-of-{:05}.gguf",
                        number + 1, count, number + 1, count),
-           "give all parts the names that they were published with");
-  for (int part = 1; part <= name.count; ++part)  // all names, before the first is opened
+           "rename all parts to their published names");
+  for (int part = 1; part <= name.count; ++part)  // check all names before opening the first
     if (std::error_code ec; !fs::exists(name.of(part), ec)) refuse_missing(name, part);
   std::size_t tensors = first().tensors().size();
   for (int part = 2; part <= name.count; ++part) {
     const GgufFile& file = *parts_.emplace_back(std::make_unique<GgufFile>(name.of(part)));
     const std::int64_t own = file.integer(kNumber).value_or(-1) + 1, all = parts_of(file);
     if (own != part || all != count)
-      refuse(file.path(),
-             fmt::format("says that it is part {} of {}; expected part {} of {}", own, all, part,
-                         count),
-             "download all parts of one model again");
+      refuse(
+          file.path(),
+          fmt::format("claims to be part {} of {}; expected part {} of {}", own, all, part, count),
+          "download all parts of the model again");
     tensors += file.tensors().size();
   }
   const auto said = first().integer(kTensors);
   if (said && static_cast<std::uint64_t>(*said) != tensors)
-    refuse(
-        begin,
-        fmt::format("says that its {} parts have {} tensors; they have {}", count, *said, tensors),
-        "download all parts of one model again");
+    refuse(begin,
+           fmt::format("claims that its {} parts have {} tensors, but they have "
+                       "{}",
+                       count, *said, tensors),
+           "download all parts of the model again");
 }
 
 const GgufTensor* GgufModel::find_tensor(std::string_view name) const {
@@ -123,8 +124,8 @@ std::string gguf_in(const std::string& path) {
       found.insert(part.count == 0 ? entry.path().string() : part.of(1));
     }
   if (found.size() > 1)
-    refuse(path, fmt::format("holds {} models in GGUF files; which one?", found.size()),
-           fmt::format("name the file itself, eg {}", *found.begin()));
+    refuse(path, fmt::format("contains {} models in GGUF files; expected one", found.size()),
+           fmt::format("give the path of one file, eg {}", *found.begin()));
   if (found.empty()) return "";
   if (!fs::exists(*found.begin(), ec)) refuse_missing(part_name(*found.begin()), 1);
   return *found.begin();

@@ -11,19 +11,19 @@
 
 namespace lamina::io {
 
-// The parts of a model that is split are called NAME-00001-of-00003.gguf and so on; the first has
-// the metadata. Errors (class checkpoint): a part that is missing, is called otherwise, or is not
-// of this model; fewer or more tensors than the first part says.
+// The parts of a split model are named NAME-00001-of-00003.gguf and so on; the first has the
+// metadata. Errors (class checkpoint): a part is missing, has another name, or belongs to another
+// model; the number of tensors differs from the one in the first part.
 class GgufModel {
  public:
   // `path`: the file, or any part.
   explicit GgufModel(const std::string& path);
 
   const std::string& path() const { return first().path(); }
-  // What has the metadata.
+  // The part with the metadata.
   const GgufFile& first() const { return *parts_.front(); }
   const std::vector<std::unique_ptr<GgufFile>>& parts() const { return parts_; }
-  // Null if no part has it.
+  // Returns null if no part has it.
   const GgufTensor* find_tensor(std::string_view name) const;
   std::uint64_t file_bytes() const;
 
@@ -31,9 +31,10 @@ class GgufModel {
   std::vector<std::unique_ptr<GgufFile>> parts_;
 };
 
-// The GGUF file that `path` leads to: itself, by its first bytes or its ending, or the only model
-// in a directory that holds no other; of parts, the first. "" where there is none. Errors (class
-// checkpoint): a directory with several models; a part without the first.
+// Returns the GGUF file of `path`: the file itself, by its first bytes or its extension, or the
+// only model in a directory that contains no other; for a split model, the first part. Returns ""
+// if there is none. Errors (class checkpoint): a directory with several models; a missing first
+// part.
 std::string gguf_in(const std::string& path);
 
 }  // namespace lamina::io

@@ -1,17 +1,16 @@
-// What GGUF files call tensors and what they say in their metadata, and the names of the same at
-// Hugging Face. GGUF has one name for what architectures have in common, so these tables know none
-// of them.
+// Names of tensors and metadata in GGUF files and their equivalents at Hugging Face. GGUF names are
+// common to all architectures, so these tables contain no architecture.
 #pragma once
 
 #include <string_view>
 
 namespace lamina::io {
 
-// Names without ".weight" and ".bias", which both sides share. {E}: the file stacks what is
-// published one by one.
+// Names without ".weight" and ".bias", which are the same on both sides. {E}: the file stacks
+// tensors that are published one by one.
 struct TensorName {
   std::string_view gguf, published;
-  // Of one layer: only where it has this tensor, too. The first row that applies decides.
+  // Applies only to layers that also have this tensor. The first row that applies is used.
   std::string_view beside = {};
 };
 
@@ -36,7 +35,7 @@ inline constexpr TensorName kLayerTensorNames[] = {
     {"attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa"},
     {"attn_kv_a_norm", "self_attn.kv_a_layernorm"},
     {"attn_kv_b", "self_attn.kv_b_proj"},
-    // With norms after both sub-layers, too, the one before the feed-forward has its own name.
+    // With norms after both sub-layers, the norm before the feed-forward has another name.
     {"ffn_norm", "pre_feedforward_layernorm", "post_ffw_norm"},
     {"ffn_norm", "post_attention_layernorm"},
     {"post_attention_norm", "post_attention_layernorm"},
@@ -50,14 +49,13 @@ inline constexpr TensorName kLayerTensorNames[] = {
     {"ffn_down_exps", "mlp.experts.{E}.down_proj"},
 };
 
-// Where a family's key of this name stands for LAMINA_GGUF_KEY, rotary positions rotate
-// neighbouring rows of a head in these tensors of the file together, and rows of its two halves in
-// what is published.
+// If a family's key of this name maps to LAMINA_GGUF_KEY, rotary positions rotate neighbouring rows
+// of a head in these tensors of the file, and rows of its two halves in the published ones.
 inline constexpr std::string_view kPairedRowsKey = "rope_interleave";
 inline constexpr std::string_view kPairedTensors[] = {"attn_q.weight", "attn_q.bias",
                                                       "attn_k.weight", "attn_k.bias"};
 
-// Holds no weights: what each rotary frequency is divided by.
+// Contains no weights but the divisors of rotary frequencies.
 inline constexpr std::string_view kRopeFactorsTensor = "rope_freqs.weight";
 
 // Keys after "<architecture>." and their names in config.json.
@@ -94,14 +92,15 @@ inline constexpr ConfigName kConfigNames[] = {
     {"final_logit_softcapping", "final_logit_softcapping"},
 };
 
-// Which layers have a sliding window: a list with a flag for each, or the period of those without.
+// The layers with a sliding window: a list with a flag for each, or the period of layers without
+// one.
 inline constexpr std::string_view kWindowPattern = "attention.sliding_window_pattern";
 inline constexpr std::string_view kWindowPeriodName = "sliding_window_pattern",
                                   kLayerTypesName = "layer_types",
                                   kWindowedLayer = "sliding_attention",
                                   kFullLayer = "full_attention";
 
-// What makes scores of a router's logits, by its number in GGUF files.
+// The scoring function of a router, by its number in GGUF files.
 inline constexpr std::string_view kScoring = "expert_gating_func", kScoringName = "scoring_func";
 inline constexpr std::string_view kScoringFunctions[] = {"", "softmax", "sigmoid"};
 
@@ -119,16 +118,16 @@ inline constexpr ConfigName kRopeScalingNames[] = {
 };
 inline constexpr std::string_view kYarnLogMultiplier = "yarn_log_multiplier";
 
-// Keys of an architecture that have no effect on what is computed, whatever their value.
+// Keys of an architecture that have no effect on results, whatever their value.
 inline constexpr std::string_view kKeysWithoutEffect[] = {
-    "vocab_size",               // the token table has it
-    "context_length",           // in families without a limit of positions
-    "tensor_data_layout",       // who wrote the first files
-    "pooling_type",             // of embeddings
+    "vocab_size",               // derived from the token table
+    "context_length",           // no effect without a limit of positions
+    "tensor_data_layout",       // the converter of early files
+    "pooling_type",             // only for embeddings
     "rope.dimension_sections",  // the same for all positions of a text
     "rope.scaling.finetuned",   // how the model was trained
 };
-// Keys that have no effect with this value. 0 and false turn the feature off for every key.
+// Keys that have no effect with this value. 0 and false turn a feature off for every key.
 struct NeutralValue {
   std::string_view key;
   double value;
@@ -150,7 +149,7 @@ inline constexpr NeutralValue kNeutralValues[] = {
     {"rope.scaling.factor", 1},
     {"rope.scale_linear", 1},
 };
-// Keys that have no effect where another key has the same value.
+// Keys that have no effect if another key has the same value.
 inline constexpr ConfigName kSameValues[] = {
     {"embedding_length_out", "embedding_length"},
     {"attention.key_length_swa", "attention.key_length"},
@@ -158,7 +157,7 @@ inline constexpr ConfigName kSameValues[] = {
     {"rope.dimension_count_swa", "rope.dimension_count"},
     {"rope.freq_base_swa", "rope.freq_base"},
 };
-// Keys that are written to config.json in another form, and their names there.
+// Keys whose value is converted for config.json, and their names there.
 inline constexpr ConfigName kWrittenNames[] = {
     {"expert_gating_func", "scoring_func"},
     {"attention.sliding_window_pattern", "layer_types"},

@@ -20,7 +20,7 @@ using Type = GgufValue::Type;
 constexpr std::uint64_t kMaxNameBytes = 4096;  // of keys and of tensors' names
 constexpr std::uint32_t kMaxFileDims = 4;
 constexpr std::uint64_t kMaxAlignment = std::uint64_t{1} << 24;
-// The least that an entry takes: a length, a type, and a value or dims and an offset.
+// Minimum size of an entry: a length, a type, and a value or dims and an offset.
 constexpr std::uint64_t kLeastEntryBytes = 8 + 4 + 1, kLeastTensorBytes = 8 + 4 + 4 + 8;
 
 struct PlainType {
@@ -31,7 +31,7 @@ constexpr PlainType kPlainTypes[] = {{0, DType::f32},  {1, DType::f16},  {24, DT
                                      {25, DType::i16}, {26, DType::i32}, {27, DType::i64},
                                      {28, DType::f64}, {30, DType::bf16}};
 
-// Names of the types that have no row here, for messages.
+// Names of types without a row here, for messages.
 constexpr std::pair<std::uint32_t, std::string_view> kOtherTypes[] = {
     {9, "Q8_1"},     {10, "Q2_K"},  {11, "Q3_K"},   {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"},
     {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"}, {21, "IQ3_S"}, {22, "IQ2_S"},   {23, "IQ4_XS"},
@@ -67,12 +67,12 @@ class Reader {
     std::string hint = bytes_.size() >= 4 && std::memcmp(bytes_.data(), "GGUF", 4) == 0
                            ? std::string()
                            : looks_like(bytes_);
-    if (hint.empty()) hint = "the file is damaged or cut short: download it again";
+    if (hint.empty()) hint = "the file is damaged or truncated: download it again";
     throw UserError(ExitCode::checkpoint, {file_.path(), std::move(what), {std::move(hint)}});
   }
   [[noreturn]] void fail_tensor(std::string_view name, std::string what,
                                 std::vector<std::string> notes = {}) const {
-    if (notes.empty()) notes.emplace_back("the file is damaged or cut short: download it again");
+    if (notes.empty()) notes.emplace_back("the file is damaged or truncated: download it again");
     throw UserError(ExitCode::checkpoint,
                     {fmt::format("{}: tensor '{}'", file_.path(), printable(name)), std::move(what),
                      std::move(notes)});
@@ -82,7 +82,8 @@ class Reader {
 
   std::span<const std::byte> take(std::uint64_t count, std::string_view what) {
     if (count > left())
-      fail(fmt::format("{} at byte {} takes {} bytes, but {} follow", what, at_, count, left()));
+      fail(fmt::format("{} at byte {} needs {} bytes, but only {} remain", what, at_, count,
+                       left()));
     at_ += count;
     return bytes_.subspan(at_ - count, count);
   }
@@ -96,24 +97,26 @@ class Reader {
     const std::size_t begin = at_;
     const auto length = number<std::uint64_t>(what);
     if (length > max_bytes)
-      fail(fmt::format("{} at byte {} is said to be {} bytes long; at most {} are allowed", what,
-                       begin, length, max_bytes));
+      fail(fmt::format("{} at byte {} has a length of {} bytes; the maximum is {}", what, begin,
+                       length, max_bytes));
     const auto text = take(length, what);
     return {reinterpret_cast<const char*>(text.data()), text.size()};
   }
 
   std::pair<std::uint64_t, std::uint64_t> read_begin() {
     if (bytes_.size() < 4 || std::memcmp(bytes_.data(), "GGUF", 4) != 0)
-      fail("is no GGUF file: it does not begin with \"GGUF\"");
+      fail("is not a GGUF file: it does not begin with \"GGUF\"");
     at_ = 4;
     const auto version = number<std::uint32_t>("the version");
     if (version != 2 && version != 3)
-      fail(fmt::format("is of GGUF version {}; lamina reads 2 and 3{}", version,
-                       (version & 0xffff) == 0 ? " (is it of a big-endian machine?)" : ""));
+      fail(fmt::format("has GGUF version {}; expected 2 or 3{}", version,
+                       (version & 0xffff) == 0 ? " (was it written on a big-endian "
+                                                 "machine?)"
+                                               : ""));
     const auto num_tensors = number<std::uint64_t>("the number of tensors");
     const auto num_values = number<std::uint64_t>("the number of keys");
     if (num_tensors > left() / kLeastTensorBytes || num_values > left() / kLeastEntryBytes)
-      fail(fmt::format("is said to have {} tensors and {} keys, more than its {} bytes hold",
+      fail(fmt::format("claims to have {} tensors and {} keys, which do not fit into its {} bytes",
                        num_tensors, num_values, bytes_.size()));
     return {num_tensors, num_values};
   }
@@ -132,14 +135,20 @@ class Reader {
       type = number<std::uint32_t>(what);
       count = number<std::uint64_t>(what);
       if (is_known(type) && static_cast<Type>(type) == Type::array)
-        fail(fmt::format("{} is a list of lists, which no model has", what));
+        fail(fmt::format("{} is a list of lists, which is not supported", what));
     }
-    if (!is_known(type)) fail(fmt::format("{} is of the type {}; 0 to 12 are known", what, type));
+    if (!is_known(type))
+      fail(
+          fmt::format("{} has type {}; expected a type from 0 to "
+                      "12",
+                      what, type));
     out.type = static_cast<Type>(type);
     const std::uint64_t least = out.type == Type::string ? 8 : gguf_number_bytes(out.type);
     if (count > left() / least)
-      fail(fmt::format("{} is said to have {} elements, more than the {} bytes that follow hold",
-                       what, count, left()));
+      fail(
+          fmt::format("{} has a length of {} elements, which do not fit into the remaining {} "
+                      "bytes",
+                      what, count, left()));
     if (out.type != Type::string) {
       out.data = take(count * least, what);
       return out;
@@ -169,23 +178,23 @@ class Reader {
     if (out.name.empty()) fail(fmt::format("a tensor before byte {} has no name", at_));
     const auto ndim = number<std::uint32_t>("the dims of a tensor");
     if (ndim > kMaxFileDims)
-      fail_tensor(out.name, fmt::format("has {} dims; at most {} are allowed", ndim, kMaxFileDims));
+      fail_tensor(out.name, fmt::format("has {} dims; the maximum is {}", ndim, kMaxFileDims));
     std::vector<std::int64_t> dims;
     std::int64_t elements = 1;
     for (std::uint32_t i = 0; i < ndim; ++i) {
       const auto dim = number<std::int64_t>("the dims of a tensor");
       if (dim < 0 || __builtin_mul_overflow(elements, dim, &elements))
         fail_tensor(out.name, "has a negative dim, or more than 2^63 elements");
-      dims.insert(dims.begin(), dim);  // the file has the one that is contiguous first
+      dims.insert(dims.begin(), dim);  // the file lists the contiguous dim first
     }
     out.shape = Shape(dims);
     const auto type = number<std::uint32_t>("the type of a tensor");
     ends_.push_back(
-        {number<std::uint64_t>("the place of a tensor"), bytes_of(out, type, elements)});
+        {number<std::uint64_t>("the offset of a tensor"), bytes_of(out, type, elements)});
     return out;
   }
 
-  // Sets the type; the tensor's bytes follow from it.
+  // Sets the type and returns the number of bytes.
   std::uint64_t bytes_of(GgufTensor& tensor, std::uint32_t type, std::int64_t elements) const {
     std::int64_t per_block = 1, block_bytes = 0;
     tensor.format = formats::find_block_format(type);
@@ -194,16 +203,14 @@ class Reader {
       block_bytes = tensor.format->num_bytes;
       const std::int64_t row = tensor.shape.ndim() > 0 ? tensor.shape[-1] : 1;
       if (row % per_block != 0)
-        fail_tensor(tensor.name,
-                    fmt::format("has rows of {} values in {}, which come in blocks of {}", row,
-                                tensor.format->name, per_block));
+        fail_tensor(tensor.name, fmt::format("has rows of {} values in {}, whose blocks have {}",
+                                             row, tensor.format->name, per_block));
     } else {
       const auto* plain = std::ranges::find(kPlainTypes, type, &PlainType::number);
       if (plain == std::end(kPlainTypes))
         fail_tensor(
-            tensor.name,
-            fmt::format("is stored as {}, which lamina does not read", type_text(type)),
-            {"it reads " + readable_types(), "use a file of the same model in one of these"});
+            tensor.name, fmt::format("is stored as {}, which lamina cannot read", type_text(type)),
+            {"it reads " + readable_types(), "use a file of the same model in one of these types"});
       tensor.dtype = plain->dtype;
       block_bytes = size_bytes(plain->dtype);
     }
@@ -213,7 +220,7 @@ class Reader {
     return static_cast<std::uint64_t>(bytes);
   }
 
-  // Gives each tensor its bytes. In the order of their places, none may reach into the next.
+  // Assigns each tensor its bytes. In order of offset, tensors must not overlap.
   void place(std::vector<GgufTensor>& tensors, std::uint64_t alignment) {
     const std::uint64_t padding = (alignment - at_ % alignment) % alignment;
     const auto data = bytes_.subspan(std::min<std::uint64_t>(bytes_.size(), at_ + padding));
@@ -224,18 +231,17 @@ class Reader {
     for (std::size_t i : order) {
       const auto [begin, length] = ends_[i];
       if (begin % alignment != 0)
-        fail_tensor(tensors[i].name, fmt::format("begins at byte {} of the data, which is no "
+        fail_tensor(tensors[i].name, fmt::format("begins at byte {} of the data, which is not a "
                                                  "multiple of the alignment {}",
                                                  begin, alignment));
       if (begin < end)
-        fail_tensor(
-            tensors[i].name,
-            fmt::format("begins at byte {} of the data, but the tensor before it ends at {}", begin,
-                        end));
+        fail_tensor(tensors[i].name,
+                    fmt::format("begins at byte {} of the data, but the previous tensor ends at {}",
+                                begin, end));
       if (begin > data.size() || length > data.size() - begin)
         fail_tensor(tensors[i].name,
-                    fmt::format("takes {} bytes from byte {} of the data on, but the file has only "
-                                "{}; the file is cut short",
+                    fmt::format("needs {} bytes from byte {} of the data, but the file has only "
+                                "{}; it is truncated",
                                 length, begin, data.size()));
       tensors[i].bytes = data.subspan(begin, length);
       end = begin + length;
@@ -245,7 +251,7 @@ class Reader {
   const MappedFile& file_;
   std::span<const std::byte> bytes_;
   std::uint64_t at_ = 0;
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> ends_;  // of each tensor: begin and length
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> ends_;  // begin and length of each tensor
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The bytes of a GGUF file as metadata and tensors.
+// Parses the bytes of a GGUF file into metadata and tensors.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace lamina::io {
 
-// REQUIRES: a type of numbers.
+// REQUIRES: a numeric type.
 std::size_t gguf_number_bytes(GgufValue::Type type);
 
-// Checks all that GgufFile promises, except that keys and names differ.
+// Checks everything that GgufFile promises, except unique keys and names.
 void read_gguf(const MappedFile& file, std::vector<GgufValue>& metadata,
                std::vector<GgufTensor>& tensors);
 

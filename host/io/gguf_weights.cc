@@ -11,7 +11,7 @@ namespace lamina::io {
 namespace {
 
 constexpr std::string_view kBlock = "blk.", kExpert = "{E}";
-// Far above any in use.
+// Far above the number in any model.
 constexpr std::size_t kMaxWeights = std::size_t{1} << 20;
 
 struct LayerName {
@@ -19,7 +19,7 @@ struct LayerName {
   std::string_view number, rest;
 };
 
-// Empty `rest`: of no layer.
+// `rest` is empty for tensors outside layers.
 LayerName layer_name(std::string_view name) {
   if (!name.starts_with(kBlock)) return {};
   const std::size_t dot = name.find('.', kBlock.size());
@@ -29,7 +29,7 @@ LayerName layer_name(std::string_view name) {
   return {name.substr(0, dot + 1), number, name.substr(dot + 1)};
 }
 
-// "attn_q.weight" as "attn_q" and ".weight".
+// Splits "attn_q.weight" into "attn_q" and ".weight".
 std::pair<std::string_view, std::string_view> without_kind(std::string_view name) {
   for (std::string_view kind : {".weight", ".bias"})
     if (name.ends_with(kind)) return {name.substr(0, name.size() - kind.size()), kind};
@@ -68,8 +68,8 @@ std::vector<GgufWeight> gguf_weights(const GgufModel& model) {
   const auto add = [&](std::string name, const GgufTensor& tensor, const GgufTensor& stored,
                        const GgufFile& file) {
     if (!names.insert(name).second || out.size() == kMaxWeights)
-      user_error(ExitCode::checkpoint, file.path(), "has two tensors, or too many, for '{}'",
-                 printable(name));
+      user_error(ExitCode::checkpoint, file.path(),
+                 "has more than one tensor, or too many tensors, for '{}'", printable(name));
     out.push_back({std::move(name), tensor, stored.name, &file});
     out.back().tensor.name = {};
   };
@@ -79,11 +79,11 @@ std::vector<GgufWeight> gguf_weights(const GgufModel& model) {
     if (at == name.npos) return add(std::move(name), tensor, tensor, file);
     if (tensor.shape.ndim() < 2)
       user_error(ExitCode::checkpoint, file.path(),
-                 "tensor '{}' is {}; a stack of experts has at least 2 dims",
+                 "tensor '{}' is {}; expected at least 2 dims for a stack of experts",
                  printable(tensor.name), to_string(tensor.shape));
-    if (tensor.bytes.empty())  // of which a small file may claim millions
+    if (tensor.bytes.empty())  // a small file could claim millions of these
       user_error(ExitCode::checkpoint, file.path(),
-                 "tensor '{}' is {}; each expert of a stack has values", printable(tensor.name),
+                 "tensor '{}' is {}; expected values for each expert", printable(tensor.name),
                  to_string(tensor.shape));
     for (std::int64_t e = 0; e < tensor.shape[0]; ++e)
       add(std::string(name).replace(at, kExpert.size(), std::to_string(e)), element_of(tensor, e),
@@ -92,7 +92,7 @@ std::vector<GgufWeight> gguf_weights(const GgufModel& model) {
   for (const auto& file : model.parts())
     for (const GgufTensor& tensor : file->tensors())
       if (tensor.name != kRopeFactorsTensor) add_all(tensor, *file);
-  for (GgufWeight& weight : out) weight.tensor.name = weight.name;  // which no longer moves
+  for (GgufWeight& weight : out) weight.tensor.name = weight.name;  // its address is final now
   return out;
 }
 

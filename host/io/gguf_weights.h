@@ -1,4 +1,4 @@
-// The tensors of a GGUF file under the names that checkpoints at Hugging Face have for them.
+// The tensors of a GGUF file under the names of Hugging Face checkpoints.
 #pragma once
 
 #include <memory>
@@ -11,15 +11,15 @@
 namespace lamina::io {
 
 struct GgufWeight {
-  std::string name;  // as at Hugging Face; where that has no such tensor, as in the file
+  std::string name;  // as at Hugging Face; as in the file if there is no such tensor
   GgufTensor tensor;
-  std::string_view stored_name;  // of the tensor in the file that it is, or is a part of
+  std::string_view stored_name;  // the tensor in the file that contains it
   const GgufFile* file = nullptr;
 };
 
-// Experts, which the file stacks, come one by one; tensors that say what config.json does
-// (gguf_config.h) are left out. Borrowed from `model`. Errors (class checkpoint): a stack without
-// that dim, two tensors with one name.
+// Returns all tensors, with stacked experts one by one, without tensors that repeat config.json
+// (gguf_config.h). Borrowed from `model`. Errors (class checkpoint): a stack without the experts'
+// dim, two tensors with one name.
 std::vector<GgufWeight> gguf_weights(const GgufModel& model);
 
 }  // namespace lamina::io

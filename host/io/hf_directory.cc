@@ -58,7 +58,7 @@ JsonDocument read_config(const std::string& path) {
   return config;
 }
 
-// One id or a list of them, each 0 to 2^31-1 where they are of tokens that a text may hold.
+// Returns one id or a list of ids, each from 0 to 2^31-1 if they are tokens of text.
 std::vector<std::int64_t> ids(const JsonValue& value, bool of_text) {
   if (!value || value.is_null()) return {};
   const auto id_of = [&](const JsonValue& one) {
@@ -81,8 +81,8 @@ HfDirectory::HfDirectory(std::string path)
       config_(read_config(path_)),
       generation_config_(read_generation_config(path_)) {}
 
-// The objects of config.json that may hold a key, the first first: multimodal models keep those of
-// the language model one level down, some two.
+// Returns the objects of config.json that may contain a key, in order of precedence: multimodal
+// models nest the language model's keys one level down, some two.
 std::vector<JsonValue> HfDirectory::configs() const {
   std::vector<JsonValue> out{config()};
   auto add = [&](JsonValue inner) {
@@ -155,8 +155,8 @@ std::vector<std::string> side_files(const std::string& directory) {
     const bool is_foreign = !belongs_to(directory, name);
     if (is_foreign)
       log::warning(
-          "{}/{} is a link to a file outside of the directory, so it is not copied; put the "
-          "file itself there",
+          "{}/{} links to a file outside the directory and is not copied; replace the link with "
+          "the file",
           directory, name);
     return is_foreign;
   });

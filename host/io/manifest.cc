@@ -16,10 +16,10 @@
 namespace lamina::io {
 namespace {
 
-// Small enough to stay in a cache between hashing and copying.
+// Small enough to stay in the cache between hashing and copying.
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 constexpr std::string_view kFormat = "lamina-manifest";
-// The text before the value of this key is what its checksum covers.
+// The checksum covers the text before the value of this key.
 constexpr std::string_view kSelfKey = "\"manifest_xxh3_128\": \"";
 
 std::string checksum(std::string_view text) { return xxh3_128_hex(std::as_bytes(std::span(text))); }
@@ -30,14 +30,16 @@ ErrorText text_of(const std::string& path, std::string what) {
 
 [[noreturn]] void fail_version(const std::string& path, std::int64_t version) {
   throw UserError(ExitCode::checkpoint,
-                  text_of(path, fmt::format("was written by a later lamina (manifest version {}, "
-                                            "this one reads {})",
+                  text_of(path, fmt::format("was written by a newer lamina (manifest version {}, "
+                                            "expected {})",
                                             version, kManifestVersion)));
 }
 
 std::string not_as_written(const PartDigest& part) {
-  return fmt::format("tensor '{}' (bytes {} to {}) is not as it was written", printable(part.name),
-                     part.first_byte, part.first_byte + part.num_bytes);
+  return fmt::format(
+      "tensor '{}' (bytes {} to {}) does not match its "
+      "checksum",
+      printable(part.name), part.first_byte, part.first_byte + part.num_bytes);
 }
 
 void write_files(JsonWriter& json, const std::vector<FileDigest>& files) {
@@ -96,7 +98,7 @@ Manifest read_manifest(const std::string& directory) {
   const bool whole = self != text.npos &&
                      text.compare(covered.size(), text.npos, checksum(covered) + "\"\n}\n") == 0;
   if (!whole) {
-    // A later version may have another layout: that is worth telling apart from damage.
+    // A newer version may have another layout; it must not be reported as damage.
     const auto version = text.find("\"version\": ");
     const bool ours = text.find(kFormat) != text.npos;
     if (ours && version != text.npos && std::atoi(text.c_str() + version + 11) > kManifestVersion)
@@ -132,19 +134,18 @@ std::optional<std::string> first_difference(const std::string& directory, const 
       return fmt::format("{}: cannot be read: {}", path, system_error_text(errno));
     if (!S_ISREG(status.st_mode)) return path + ": is not a regular file";
     if (static_cast<std::uint64_t>(status.st_size) != file.num_bytes)
-      return fmt::format("{}: is {} bytes long; {} were written", path, status.st_size,
-                         file.num_bytes);
+      return fmt::format("{}: has {} bytes; expected {}", path, status.st_size, file.num_bytes);
   }
   if (check == Check::sizes) return std::nullopt;
   for (const FileDigest& file : manifest.files) {
     const MappedFile mapped(directory + "/" + file.name);
     const auto bytes = mapped.bytes();
     if (check == Check::structure && !file.parts.empty()) {
-      // The first part is the header; the others are tensors.
+      // The first part is the header, the others are tensors.
       const PartDigest& header = file.parts.front();
       if (header.first_byte != 0 || header.num_bytes > bytes.size() ||
           xxh3_64_hex(bytes.first(header.num_bytes)) != header.xxh3_64)
-        return fmt::format("{}: its header is not as it was written", mapped.path());
+        return fmt::format("{}: its header does not match its checksum", mapped.path());
       continue;
     }
     MappedFile::sequential(bytes);
@@ -155,14 +156,14 @@ std::optional<std::string> first_difference(const std::string& directory, const 
       if (!inside || xxh3_64_hex(bytes.subspan(part.first_byte, part.num_bytes)) != part.xxh3_64)
         return mapped.path() + ": " + not_as_written(part);
     }
-    return fmt::format("{}: its bytes are not as they were written", mapped.path());
+    return fmt::format("{}: its contents do not match their checksum", mapped.path());
   }
   return std::nullopt;
 }
 
 PartReader::PartReader(const Manifest& manifest) {
   for (const FileDigest& file : manifest.files)
-    // The first part is the header, whatever tensors are called.
+    // The first part is the header, regardless of the names of tensors.
     for (std::size_t i = 1; i < file.parts.size(); ++i)
       parts_.emplace(std::pair<std::string_view, std::string_view>(file.name, file.parts[i].name),
                      &file.parts[i]);
@@ -174,7 +175,7 @@ void PartReader::read(const std::string& path, std::string_view part,
   const std::string file = std::filesystem::path(path).filename().string();
   const auto found = parts_.find(std::pair<std::string_view, std::string_view>(file, part));
   if (found == parts_.end())
-    return damaged(fmt::format("the manifest has no tensor '{}' of it", printable(part)));
+    return damaged(fmt::format("its tensor '{}' is missing in the manifest", printable(part)));
   PartHash hash;
   for (auto rest = bytes; !rest.empty();) {
     const auto piece = rest.first(std::min(rest.size(), kPieceBytes));

@@ -1,5 +1,5 @@
-// The manifest of a directory: which files it has, how long they are, their checksums. It is
-// written last, so a directory with a whole manifest is whole.
+// The manifest of a directory: names, lengths and checksums of its files. It is written last, so a
+// directory with a complete manifest is complete.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace lamina::io {
 inline constexpr const char* kManifestName = "manifest.json";
 inline constexpr int kManifestVersion = 1;
 
-// What is there is not what was written; other errors may have other causes.
+// A file does not match its manifest; other errors may have other causes.
 class Damaged : public UserError {
  public:
   // REQUIRES: `what` names the file.
@@ -32,29 +32,30 @@ class Damaged : public UserError {
 struct Manifest {
   std::vector<FileDigest> files;
   JsonDocument document;                                         // the whole text
-  JsonValue info() const { return document.root().at("info"); }  // what the writer added
+  JsonValue info() const { return document.root().at("info"); }  // data of the writer
 };
 
-// Writes `directory`/manifest.json durably. `info` fills one JSON object (begin_object and
-// end_object are done for it): step, cursor, versions, whatever the owner needs.
+// Writes `directory`/manifest.json durably. `info` writes the members of one JSON object: step,
+// cursor, versions, or any other data of the owner.
 void write_manifest(const std::string& directory, const std::vector<FileDigest>& files,
                     const std::function<void(JsonWriter&)>& info);
 
-// Errors (class checkpoint): none there, of a later version; Damaged (it carries its own checksum).
+// Errors (class checkpoint): it is missing, or of a newer version; Damaged (it contains its own
+// checksum).
 Manifest read_manifest(const std::string& directory);
 
 enum class Check {
-  sizes,      // every file is there with its length
-  structure,  // and every byte that is not a value of a tensor is as written: quick at any size
-  checksums,  // and every other byte
+  sizes,      // every file exists with its length
+  structure,  // also every byte outside tensor values: fast for any size
+  checksums,  // also every other byte
 };
 
-// The first difference between the manifest and the files, as "<file>: <what>", the damaged tensor
-// named; nothing if they agree.
+// Returns the first difference between the manifest and the files, as "<file>: <what>", with the
+// damaged tensor; nothing if they agree.
 std::optional<std::string> first_difference(const std::string& directory, const Manifest& manifest,
                                             Check check);
 
-// The parts of a manifest's files, to check each while it is read.
+// Reads the parts of a manifest's files and checks each.
 //   PartReader reader(manifest);
 //   reader.read("step-1/model.safetensors", view.name, view.bytes, weights);
 class PartReader {
@@ -62,9 +63,9 @@ class PartReader {
   // Borrows the manifest.
   explicit PartReader(const Manifest& manifest);
 
-  // Throws Damaged unless `bytes` are those that were written as `part` of the file at `path`. They
-  // are copied to `copy`, unless it is null, piece by piece while they are hashed, so that they
-  // come from the disk once.
+  // Throws Damaged unless `bytes` equal what was written as `part` of the file at `path`. Copies
+  // them to `copy`, unless it is null, piece by piece while hashing, so that they are read from the
+  // disk once.
   void read(const std::string& path, std::string_view part, std::span<const std::byte> bytes,
             std::byte* copy = nullptr) const;
 
@@ -72,7 +73,7 @@ class PartReader {
   std::map<std::pair<std::string_view, std::string_view>, const PartDigest*> parts_;
 };
 
-// The digest of a file that is there already, eg one copied into the directory.
+// Computes the digest of an existing file, eg: one copied into the directory.
 FileDigest digest_file(const std::string& path);
 
 }  // namespace lamina::io

@@ -13,7 +13,7 @@
 namespace lamina::io {
 namespace {
 
-// madvise wants whole pages: the ones that `part` touches.
+// madvise requires whole pages: the ones that overlap `part`.
 void advise(std::span<const std::byte> part, int advice) {
   static const auto kPageBytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   if (part.empty()) return;
@@ -66,8 +66,8 @@ void MappedFile::random(std::span<const std::byte> part) { advise(part, MADV_RAN
 void MappedFile::large_pages(std::span<const std::byte> part) { advise(part, MADV_HUGEPAGE); }
 
 void MappedFile::map_pages(std::span<const std::byte> part) {
-  // With a page the system maps those that lie around it in 64 KiB. Asked for all of them
-  // (MADV_POPULATE_READ) it takes a third longer.
+  // A page fault maps the surrounding 64 KiB. Mapping the whole part with MADV_POPULATE_READ takes
+  // a third longer.
   constexpr std::size_t kAround = std::size_t{1} << 16;
   for (std::size_t at = 0; at < part.size(); at += kAround)
     static_cast<void>(*static_cast<const volatile std::byte*>(&part[at]));

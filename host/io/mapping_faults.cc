@@ -1,5 +1,5 @@
-// The handler may run at any moment, so it takes no lock, allocates nothing, and reads a list whose
-// nodes are never freed: a mapping that ends leaves its node to a later one.
+// The signal handler can run at any time, so it takes no lock, allocates nothing, and reads a list
+// whose nodes are never freed: the node of a removed mapping is reused.
 #include "io/mapping_faults.h"
 
 #include <signal.h>
@@ -20,7 +20,7 @@ namespace {
 struct Mapping {
   std::atomic<const std::byte*> begin{nullptr};  // null: the node is free
   std::atomic<const std::byte*> end{nullptr};
-  std::string message;  // unchanged as long as `begin` is set
+  std::string message;  // constant while `begin` is set
   int code = 0;
   Mapping* next = nullptr;
 };
@@ -28,7 +28,7 @@ struct Mapping {
 std::atomic<Mapping*> first_mapping{nullptr};
 struct sigaction action_before;
 
-// One writer at a time; never destroyed, since mappings may outlive static objects.
+// One writer at a time. Never destroyed, because mappings may outlive static objects.
 std::mutex& writers() {
   static std::mutex* const mutex = new std::mutex;
   return *mutex;
@@ -44,12 +44,12 @@ const Mapping* mapping_at(const void* address) {
 }
 
 void handle(int signal, siginfo_t* info, void*) {
-  // A positive code: a fault, whose address is known; others were sent by somebody.
+  // A positive code means a fault with a known address; other signals were sent by a process.
   if (const Mapping* m = info->si_code > 0 ? mapping_at(info->si_addr) : nullptr) {
     (void)write_all(STDERR_FILENO, m->message);
     end_process(m->code);
   }
-  // A fault happens again as soon as this returns; what was sent must be sent again.
+  // A fault recurs when this returns; a sent signal is sent again.
   ::sigaction(signal, &action_before, nullptr);
   if (info->si_code <= 0) ::raise(signal);
 }
@@ -71,9 +71,8 @@ void list_mapping(std::span<const std::byte> bytes, const std::string& path, Exi
   const bool added = node == nullptr;
   if (added) node = new Mapping;
   node->message = fmt::format(
-      "error: {}: can no longer be read: it was made shorter while in use, or its disk failed; "
-      "files must stay as they are until the program ends\n"
-      "  check the file and run again\n",
+      "error: {}: can no longer be read: it was truncated while in use, or its disk failed; files "
+      "must not change until the program ends\n  check the file and run again\n",
       printable(path, path.size()));
   node->code = static_cast<int>(code);
   node->end.store(bytes.data() + bytes.size(), std::memory_order_relaxed);

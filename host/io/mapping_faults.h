@@ -1,4 +1,4 @@
-// What becomes of a mapped file that can no longer be read: an error, not a death by SIGBUS.
+// Reports a mapped file that can no longer be read as an error instead of a death by SIGBUS.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 
 namespace lamina::io {
 
-// Where a mapped file is made shorter, or its disk fails, whatever touches the lost part ends the
-// program with "error: <path>: ..." on stderr and the code that the mapping was listed with.
-// Faults elsewhere take the course they had before. [main thread, before mappings are made]
+// If a mapped file was truncated, or its disk fails, any access to the lost part ends the program
+// with "error: <path>: ..." on stderr and the code registered with the mapping. Other faults are
+// handled as before. [main thread, before mappings are made]
 void report_mapping_faults();
 
-// Lists the bytes of a mapping; see report_mapping_faults(). [any thread]
+// Registers the bytes of a mapping; see report_mapping_faults(). [any thread]
 void list_mapping(std::span<const std::byte> bytes, const std::string& path, ExitCode code);
-// REQUIRES: listed. Before it is unmapped. [any thread]
+// Call it before unmapping. REQUIRES: registered. [any thread]
 void unlist_mapping(std::span<const std::byte> bytes);
 
 }  // namespace lamina::io

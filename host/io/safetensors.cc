@@ -63,12 +63,12 @@ std::string type_names() {
 constexpr std::string_view kWriteAgain =
     "the file is damaged or was written by a faulty program: download or write it again";
 
-// Reads one header; knows the file for its messages.
+// Reads one header; keeps the file for error messages.
 class HeaderReader {
  public:
   explicit HeaderReader(const MappedFile& file) : file_(file) {}
 
-  // Whatever is wrong, the error ends with what to do.
+  // Every error ends with the same advice.
   void read(std::map<std::string, std::string>& metadata, std::vector<StoredTensor>& tensors) {
     try {
       read_header(metadata);
@@ -125,12 +125,12 @@ class HeaderReader {
     std::uint64_t header_bytes;
     std::memcpy(&header_bytes, file_.bytes().data(), 8);
     if (header_bytes > kMaxHeaderBytes)
-      fail_file(fmt::format("the header is said to be {} bytes long; at most {} are allowed",
-                            header_bytes, kMaxHeaderBytes));
+      fail_file(fmt::format("the header has a length of {} bytes; the maximum is {}", header_bytes,
+                            kMaxHeaderBytes));
     if (header_bytes > file_bytes - 8)
       fail_file(
-          fmt::format("the header is said to be {} bytes long, but only {} follow; the file is "
-                      "cut short or not a safetensors file",
+          fmt::format("the header has a length of {} bytes, but only {} follow; the file is "
+                      "truncated or not a safetensors file",
                       header_bytes, file_bytes - 8));
     return header_bytes;
   }
@@ -138,8 +138,8 @@ class HeaderReader {
   void add(std::string_view name, const JsonValue& value) {
     const StoredType* type = find_type(value.at("dtype").as_string());
     if (!type)
-      fail_tensor(name, fmt::format("the dtype is {}; known are {}", value.at("dtype").describe(),
-                                    type_names()));
+      fail_tensor(name, fmt::format("the dtype is {}; expected one of {}",
+                                    value.at("dtype").describe(), type_names()));
     Entry entry{{std::string(name), type->name, {}, {}}, 0, 0};
     const JsonValue shape = value.at("shape");
     entry.stored.dims.reserve(shape.size());
@@ -166,13 +166,13 @@ class HeaderReader {
       fail_tensor(name, fmt::format("data_offsets end at {}, before their begin {}", entry.end,
                                     entry.begin));
     if (entry.end - entry.begin != needed / 8)
-      fail_tensor(name, fmt::format("{} {} needs {} bytes, but data_offsets [{}, {}] hold {}",
+      fail_tensor(name, fmt::format("{} {} needs {} bytes, but data_offsets [{}, {}] span {}",
                                     type->name, dims_text(entry.stored.dims), needed / 8,
                                     entry.begin, entry.end, entry.end - entry.begin));
     entries_.push_back(std::move(entry));
   }
 
-  // Sorted by place, the tensors must follow one another without a gap from 0 to the end.
+  // Sorted by offset, the tensors must cover the data without gaps.
   void check_cover() {
     std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
       return std::tie(a.begin, a.end, a.stored.name) < std::tie(b.begin, b.end, b.stored.name);
@@ -183,16 +183,15 @@ class HeaderReader {
       if (entry.begin != at)
         fail_tensor(
             entry.stored.name,
-            fmt::format("begins at byte {} of the data, but {} ends at {}; tensors may "
-                        "neither overlap nor leave gaps",
+            fmt::format("begins at byte {} of the data, but {} ends at {}; tensors must neither "
+                        "overlap nor leave gaps",
                         entry.begin,
                         before ? fmt::format("'{}'", printable(before->name, 60)) : "the header",
                         at));
       if (entry.end > data_.size())
         fail_tensor(
             entry.stored.name,
-            fmt::format("ends at byte {} of the data, but the file has only {}; the file is "
-                        "cut short",
+            fmt::format("ends at byte {} of the data, but the file has only {}; it is truncated",
                         entry.end, data_.size()));
       entry.stored.bytes = data_.subspan(entry.begin, entry.end - entry.begin);
       at = entry.end;
@@ -251,13 +250,13 @@ TensorView SafetensorsFile::view(const StoredTensor& stored) const {
   };
   const StoredType* type = find_type(stored.type);
   if (!type->dtype)
-    fail(fmt::format("is stored as {}, which lamina does not compute with", stored.type));
+    fail(fmt::format("is stored as {}, which lamina does not support", stored.type));
   if (stored.dims.size() > kMaxDims)
-    fail(fmt::format("has {} dims; at most {} are supported", stored.dims.size(), kMaxDims));
+    fail(fmt::format("has {} dims; the maximum is {}", stored.dims.size(), kMaxDims));
   std::vector<std::int64_t> dims;
   for (std::uint64_t dim : stored.dims) {
     if (dim > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
-      fail(fmt::format("has a dim of size {}; at most 2^63-1 is supported", dim));
+      fail(fmt::format("has a dim of size {}; the maximum is 2^63-1", dim));
     dims.push_back(static_cast<std::int64_t>(dim));
   }
   return {stored.name, *type->dtype, Shape(dims), stored.bytes};

@@ -1,4 +1,4 @@
-// Reads safetensors files: names, types, shapes, and the bytes in place, in the mapped file.
+// Reads safetensors files: names, types, shapes, and the bytes in place in the mapped file.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace lamina::io {
 
-// Of the JSON that a file begins with, as in the reference implementation.
+// Limit for the JSON header of a file, as in the reference implementation.
 inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 
 // A tensor of a file, ready for use. All views are borrowed from the file object.
@@ -24,11 +24,11 @@ struct TensorView {
   std::string_view name;
   DType dtype;
   Shape shape;
-  std::span<const std::byte> bytes;  // row-major, little-endian; may be at any address
+  std::span<const std::byte> bytes;  // row-major, little-endian; may be unaligned
 };
 
-// One entry of a file's header. Files may hold types and ranks that nothing here computes with;
-// they are listed, and refused by view() only.
+// One entry of a file's header. Files may contain types and numbers of dims that lamina does not
+// support; they are listed, and only view() refuses them.
 struct StoredTensor {
   std::string name;
   std::string_view type;  // "BF16", as in the file
@@ -36,12 +36,12 @@ struct StoredTensor {
   std::span<const std::byte> bytes;
 };
 
-// The name of `dtype` in safetensors files, eg: "BF16".
+// Returns the name of `dtype` in safetensors files, eg: "BF16".
 std::string_view safetensors_type(DType dtype);
 
 // A whole file, checked when it is opened: every byte of the data belongs to exactly one tensor,
-// whose type and shape need exactly these bytes. Every refusal is a UserError of class checkpoint
-// naming the file, the tensor and both numbers.
+// whose type and shape need exactly these bytes. Every error is a UserError of class checkpoint
+// with the file, the tensor and both numbers.
 //   SafetensorsFile file("model.safetensors");
 //   TensorView w = file.tensor("model.norm.weight");
 class SafetensorsFile {
@@ -54,9 +54,9 @@ class SafetensorsFile {
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   // In the order of their data.
   std::span<const StoredTensor> tensors() const { return tensors_; }
-  // Null if there is none of that name.
+  // Returns null if there is no tensor of this name.
   const StoredTensor* find(std::string_view name) const;
-  // Errors: no such tensor; a type or a rank that lamina has no use for.
+  // Errors: the tensor is missing; its type or number of dims is not supported.
   TensorView tensor(std::string_view name) const;
   TensorView view(const StoredTensor& stored) const;
 

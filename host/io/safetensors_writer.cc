@@ -61,17 +61,17 @@ FileDigest write_safetensors(const std::string& path, std::vector<TensorSpec> sp
   for (const TensorSpec& spec : specs) names.push_back(spec.name);
   std::sort(names.begin(), names.end());
   if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
-    user_error(ExitCode::checkpoint, path, "two tensors are called '{}'; names must differ",
+    user_error(ExitCode::checkpoint, path, "two tensors are named '{}'; names must be unique",
                printable(*twice));
   if (std::binary_search(names.begin(), names.end(), "__metadata__"))
-    user_error(ExitCode::checkpoint, path, "a tensor may not be called '__metadata__'");
+    user_error(ExitCode::checkpoint, path, "a tensor must not be named '__metadata__'");
 
   sort_for_file(specs);
   const std::string header = header_text(specs, metadata);
   if (header.size() > kMaxHeaderBytes)
     user_error(ExitCode::checkpoint, path,
-               "the header of {} tensors would be {} bytes long; at most {} are allowed",
-               specs.size(), header.size(), kMaxHeaderBytes);
+               "the header of {} tensors would have {} bytes; the maximum is {}", specs.size(),
+               header.size(), kMaxHeaderBytes);
   std::uint64_t data_bytes = 0;
   for (const TensorSpec& spec : specs) data_bytes += num_bytes(spec);
 

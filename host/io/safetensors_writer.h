@@ -13,36 +13,36 @@
 
 namespace lamina::io {
 
-// A tensor to be written.
+// A tensor to write.
 struct TensorSpec {
   std::string name;
   DType dtype;
   Shape shape;
 };
 
-// Bytes of its data.
+// Returns the size of its data.
 std::uint64_t num_bytes(const TensorSpec& spec);
 
-// Gives the bytes of one tensor, row-major; they must stay valid until the next call. Called once
-// per tensor, in the order of the file.
+// Returns the bytes of one tensor, row-major, valid until the next call. Called once per tensor, in
+// the order of the file.
 using TensorSource = std::function<std::span<const std::byte>(const TensorSpec&)>;
 
-// The same, handed over in pieces.
+// Passes the bytes of one tensor to the sink in pieces.
 using TensorStream = std::function<void(const TensorSpec&, const ByteSink&)>;
 
-// The order of a file: elements of 8 bytes before 4, 2, 1 (so that each tensor is aligned to its
-// elements), by name among equals. The same tensors always give the same bytes.
+// Sorts tensors into file order: elements of 8 bytes before 4, 2, 1 (so that each tensor is aligned
+// to its elements), then by name. The same tensors always give the same bytes.
 void sort_for_file(std::vector<TensorSpec>& specs);
 
-// Writes `path` (see DurableFile) and returns its checksums. Errors: a name used twice or
-// "__metadata__"; a header above the format's limit; a disk without room.
+// Writes `path` (see DurableFile) and returns its checksums. Errors: a duplicate name or
+// "__metadata__"; a header above the format's limit; not enough disk space.
 FileDigest write_safetensors(const std::string& path, std::vector<TensorSpec> specs,
                              const std::map<std::string, std::string>& metadata,
                              const TensorStream& stream, NamedBy named_by = NamedBy::program);
 FileDigest write_safetensors(const std::string& path, std::vector<TensorSpec> specs,
                              const std::map<std::string, std::string>& metadata,
                              const TensorSource& source, NamedBy named_by = NamedBy::program);
-// Hands over each tensor of `source` in one piece. REQUIRES: `source` outlives it.
+// Passes each tensor of `source` in one piece. REQUIRES: `source` outlives the result.
 TensorStream in_one_piece(const TensorSource& source);
 
 }  // namespace lamina::io

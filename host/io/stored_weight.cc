@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kFp4Block = 32;  // values that share a scale
 
-// Sign, four bits of exponent (bias 7), three of mantissa; no infinities; Micikevicius et al. 2022.
+// Sign, four exponent bits (bias 7), three mantissa bits; no infinities; Micikevicius et al. 2022.
 constexpr std::array<float, 256> e4m3_values() {
   std::array<float, 256> out{};
   for (std::uint32_t bits = 0; bits < 256; ++bits) {
@@ -37,14 +37,14 @@ void gather(const std::byte* from, std::int64_t first, std::int64_t stride, std:
             Convert convert) {
   from += first * static_cast<std::int64_t>(sizeof(T));
   for (float& value : out) {
-    T element;  // tensors lie at any address
+    T element;  // tensors may be unaligned
     std::memcpy(&element, from, sizeof element);
     value = convert(element);
     from += stride * static_cast<std::int64_t>(sizeof(T));
   }
 }
 
-// False: a type without values.
+// Returns false for a type without values.
 bool gather(const TensorView& view, std::int64_t first, std::int64_t stride, std::span<float> out) {
   auto as = [&]<typename T>(T, auto convert) {
     gather<T>(view.bytes.data(), first, stride, out, convert);
@@ -103,17 +103,19 @@ StoredWeight::StoredWeight(const WeightFiles& files, std::string_view name)
     open_fp4_pairs();
   } else if (float none[1];
              data_.dtype == DType::f8_e8m0 || !gather(data_, 0, 0, std::span(none, 0))) {
-    // f8_e8m0 is for scales: powers of two without a sign.
-    fail(fmt::format("has element type {}; weights are f32, bf16, f16 or f64",
+    // f8_e8m0 is only for scales: powers of two without a sign.
+    fail(fmt::format("has element type {}; expected f32, bf16, f16 or f64",
                      lamina::name(data_.dtype)),
-         "compressed ones are f8 with block scales, MXFP4, or FP4 in pairs with scales");
+         "compressed weights are f8 with block scales, MXFP4, or pairs of FP4 values with scales");
   }
   if (head_rows_ > 0 && (shape_.ndim() > 2 || shape_[0] % head_rows_ != 0))
-    fail(fmt::format("is {}; heads have {} rows", to_string(shape_), head_rows_),
+    fail(fmt::format("is {}, which does not divide into heads of {} "
+                     "rows",
+                     to_string(shape_), head_rows_),
          "the file is inconsistent: convert the model again");
 }
 
-// The first of the names that scales have which the files have, else the usual one.
+// Returns the first possible name of scales that the files contain, else the usual name.
 std::string StoredWeight::scales_name() const {
   const std::vector<std::string> names = publishers::scales_names(data_.name);
   auto found =
@@ -124,7 +126,7 @@ std::string StoredWeight::scales_name() const {
 void StoredWeight::open_f8() {
   const std::string scales = scales_name();
   if (!files_->contains(scales))
-    fail(fmt::format("is stored as {} and has no scales", lamina::name(data_.dtype)),
+    fail(fmt::format("is stored as {}, but its scales are missing", lamina::name(data_.dtype)),
          fmt::format("expected a tensor '{}' beside it", scales));
   form_ = Form::f8_blocks;
   scales_ = files_->tensor(scales);
@@ -132,9 +134,9 @@ void StoredWeight::open_f8() {
   const bool integers = scales_.dtype == DType::i32 || scales_.dtype == DType::i64;
   if (integers || !gather(scales_, 0, 1, scale_values_))
     fail(fmt::format("has scales '{}' of type {}", scales, lamina::name(scales_.dtype)),
-         "scales are f32, bf16 or f8_e8m0");
+         "expected scales of type f32, bf16 or f8_e8m0");
   if (shape_.ndim() < 2)
-    fail(fmt::format("is {} of f8", to_string(shape_)), "f8 weights are matrices");
+    fail(fmt::format("is {} of f8", to_string(shape_)), "f8 weights must be matrices");
   const std::int64_t rows = shape_[-2], columns = shape_[-1];
   if (scale_values_.size() == 1) return;  // one for the whole tensor
   block_rows_ = files_->compression().block_rows;
@@ -145,10 +147,10 @@ void StoredWeight::open_f8() {
   grid[-2] = grid_rows_;
   grid[-1] = grid_columns_;
   if (scales_.shape != grid)
-    fail(fmt::format("is {}, in blocks of {} x {}: its scales must be {}, '{}' is {}",
+    fail(fmt::format("is {}, in blocks of {} x {}: its scales must be {}, but '{}' is {}",
                      to_string(shape_), block_rows_, block_columns_, to_string(grid), scales,
                      to_string(scales_.shape)),
-         "quantization_config.weight_block_size of config.json says how large blocks are");
+         "quantization_config.weight_block_size of config.json gives the size of blocks");
 }
 
 void StoredWeight::open_mxfp4() {
@@ -159,7 +161,7 @@ void StoredWeight::open_mxfp4() {
   scales_ = files_->tensor(scales);
   if (shape_.ndim() < 2 || shape_[-1] != kFp4Block / 2 || scales_.dtype != DType::u8 ||
       scales_.shape != Shape(shape_.dims().first(static_cast<std::size_t>(shape_.ndim() - 1))))
-    fail(fmt::format("is u8{}, and '{}' {}{}; they must be u8[.., G, 16] and u8[.., G]",
+    fail(fmt::format("is u8{}, and '{}' is {}{}; expected u8[.., G, 16] and u8[.., G]",
                      to_string(shape_), scales, lamina::name(scales_.dtype),
                      to_string(scales_.shape)),
          "the checkpoint is inconsistent: download or export it again");
@@ -171,21 +173,21 @@ void StoredWeight::open_mxfp4() {
 void StoredWeight::open_fp4_pairs() {
   const std::string scales = scales_name();
   if (!files_->contains(scales))
-    fail(fmt::format("is stored as {} and has no scales", lamina::name(data_.dtype)),
-         fmt::format("expected a tensor '{}' beside it: {} are pairs of FP4 values",
+    fail(fmt::format("is stored as {}, but its scales are missing", lamina::name(data_.dtype)),
+         fmt::format("expected a tensor '{}' beside it: {} weights contain pairs of FP4 values",
                      publishers::scales_names(data_.name).front(), lamina::name(data_.dtype)));
   form_ = Form::fp4;
   scales_ = files_->tensor(scales);
   if (shape_.ndim() < 2)
     fail(fmt::format("is {} of pairs of FP4 values", to_string(shape_)),
-         "such weights are matrices");
+         "such weights must be matrices");
   shape_[-1] *= 2;
   Shape grid = shape_;
   grid[-1] = divide_up(shape_[-1], kFp4Block);
   const bool powers = scales_.dtype == DType::f8_e8m0 || scales_.dtype == DType::u8;
   if (!powers || scales_.shape != grid)
     fail(fmt::format("is {}{}, pairs of FP4 values in blocks of {}: its scales must be f8_e8m0{}, "
-                     "'{}' is {}{}",
+                     "but '{}' is {}{}",
                      lamina::name(data_.dtype), to_string(data_.shape), kFp4Block, to_string(grid),
                      scales, lamina::name(scales_.dtype), to_string(scales_.shape)),
          "the checkpoint is inconsistent: download or export it again");
@@ -227,7 +229,7 @@ void StoredWeight::decode_fp4(std::int64_t first, std::int64_t stride, std::span
   }
 }
 
-// Rows are whole blocks, so blocks count on from row to row.
+// Rows are whole blocks, so blocks are numbered across rows.
 void StoredWeight::decode_blocks(std::int64_t first, std::int64_t stride,
                                  std::span<float> out) const {
   std::array<float, formats::kMaxBlockValues> values;

@@ -1,4 +1,4 @@
-// Weights as checkpoints store them, plain or compressed, decoded to f32.
+// Weights as stored in checkpoints, plain or compressed, decoded to f32.
 #pragma once
 
 #include <cstdint>
@@ -12,37 +12,37 @@
 
 namespace lamina::io {
 
-// A weight of a checkpoint by its published name, with the scales that are beside it under the
-// names of publishers/formats.h:
+// A weight of a checkpoint by its published name, with its scales under the names of
+// publishers/formats.h:
 //   plain: f32, bf16, f16, f64, or integers
-//   f8 times the scale of its block of rows and columns; blocks are
+//   f8 times the scale of its block of rows and columns; blocks have the size of
 //     quantization_config.weight_block_size, else 128 x 128
 //   MXFP4 (kMxfp4Name), under the name of its blocks: u8[.., G, 16] and u8[.., G] are the values
 //     [.., 32 G], E2M1 times 2^(scale - 127); Open Compute Project 2023
-//   the same values with rows of their own (kScalesNames): i8 or u8[.., N / 2], the low half of
-//     each byte first, and f8_e8m0[.., N / 32 rounded up] are [.., N]
-//   blocks of GGUF files (formats/block_formats.h), which hold their scales
-// Rows of a head that are paired in the file come in the order of halves: row j of the first half
-// is row 2 j of the file, and of the second 2 j + 1.
-// Errors (class checkpoint): f8 or i8 without scales, scales of another shape, a type without
+//   the same values with separate scales (kScalesNames): i8 or u8[.., N / 2], the low half of
+//     each byte first, and f8_e8m0[.., N / 32 rounded up] give [.., N]
+//   blocks of GGUF files (formats/block_formats.h), which contain their scales
+// Rows of a head that are paired in the file are returned in the order of halves: row j of the
+// first half is row 2 j of the file, and row j of the second half is row 2 j + 1.
+// Errors (class checkpoint): f8 or i8 without scales, scales with a wrong shape, a type without
 // values.
 //   StoredWeight w(files, "model.layers.0.mlp.up_proj.weight");
 //   std::vector<float> row(w.shape()[1]);
 //   w.decode(7 * w.shape()[1], 1, row);
 class StoredWeight {
  public:
-  // `files` outlives the object.
+  // REQUIRES: `files` outlives the object.
   StoredWeight(const WeightFiles& files, std::string_view name);
 
   const Shape& shape() const { return shape_; }
-  // The bytes are the values, in data().dtype.
+  // Returns whether the bytes are the values, in data().dtype.
   bool is_plain() const { return is_uncompressed() && head_rows_ == 0; }
-  // Likewise, but perhaps with rows in another order.
+  // Returns whether the bytes are the values, perhaps with rows in another order.
   bool is_uncompressed() const { return form_ == Form::plain; }
   const TensorView& data() const { return data_; }
-  // The tensors of the files that it is made of, and those beside it that have no effect on it.
+  // Returns the tensors in the files that it consists of, and unused tensors that belong to it.
   std::vector<std::string_view> names() const;
-  // out[i] = element first + i * stride, counted row-major.
+  // out[i] = element first + i * stride, in row-major order.
   void decode(std::int64_t first, std::int64_t stride, std::span<float> out) const;
 
  private:
@@ -61,7 +61,7 @@ class StoredWeight {
   Form form_ = Form::plain;
   TensorView data_, scales_;
   const formats::BlockFormat* blocks_ = nullptr;
-  std::vector<float> scale_values_;  // of f8_blocks, row-major
+  std::vector<float> scale_values_;  // for f8_blocks, row-major
   std::int64_t block_rows_ = 0, block_columns_ = 0, grid_rows_ = 0, grid_columns_ = 0;
   std::int64_t head_rows_ = 0;  // WeightFiles::paired_rows()
   Shape shape_;

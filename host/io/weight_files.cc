@@ -21,7 +21,7 @@ namespace {
   throw UserError(ExitCode::checkpoint, {where, std::move(what), {std::move(note)}});
 }
 
-// Reads `directory`/config.json, where there is one.
+// Reads `directory`/config.json, if it exists.
 Compression read_compression(const fs::path& directory) {
   Compression out;
   const std::string path = (directory / "config.json").string();
@@ -36,7 +36,7 @@ Compression read_compression(const fs::path& directory) {
   const JsonValue method = section.at("quant_method");
   out.method = method.as_string();
   if (out.method != "fp8" && out.method != "mxfp4")
-    method.fail(fmt::format("must be \"fp8\" or \"mxfp4\", the compressed weights that lamina "
+    method.fail(fmt::format("must be \"fp8\" or \"mxfp4\", the compression methods that lamina "
                             "reads; got {}",
                             method.describe()),
                 {"use the uncompressed checkpoint of the same model"});
@@ -44,14 +44,14 @@ Compression read_compression(const fs::path& directory) {
     std::vector<std::int64_t> sizes;
     for (JsonValue size : block.elements()) sizes.push_back(size.as_int64());
     if (sizes.size() != 2 || std::ranges::min(sizes) <= 0)
-      block.fail("must be two positive numbers, the rows and columns of a block");
+      block.fail("must be two positive numbers: the rows and columns of a block");
     out.block_rows = sizes[0];
     out.block_columns = sizes[1];
   }
   return out;
 }
 
-// Blocks are rows of bytes.
+// A tensor in blocks is viewed as rows of bytes.
 TensorView view(const GgufTensor& tensor) {
   if (!tensor.format) return {tensor.name, tensor.dtype, tensor.shape, tensor.bytes};
   Shape shape = tensor.shape;
@@ -116,7 +116,7 @@ void WeightFiles::add_file(const std::string& path, bool replace,
     }
     if (!added)
       fail(path,
-           fmt::format("tensor '{}' is in '{}' too; each may be stored once",
+           fmt::format("tensor '{}' is also in '{}'; every tensor must be unique",
                        printable(tensor.name), path_of(tensor.name)),
            "the checkpoint is inconsistent: download or export it again");
     names_.push_back(tensor.name);
@@ -181,8 +181,8 @@ TensorView WeightFiles::tensor(std::string_view name) const {
       path_, fmt::format("has no tensor '{}' among its {}", printable(name), names_.size()), {}};
   if (const std::string_view shard = shard_without(name); !shard.empty()) {
     error.notes.push_back(
-        fmt::format("the index says that it is in '{}', which lacks it: download "
-                    "that file again",
+        fmt::format("the index assigns it to '{}', which does not contain it: download that file "
+                    "again",
                     shard));
     throw UserError(ExitCode::checkpoint, std::move(error));
   }
@@ -294,7 +294,7 @@ std::vector<FileDigest> write_weight_files(const std::string& directory,
     for (const TensorSpec& spec : shard.specs)
       if (!file_of.emplace(spec.name, shard.name).second && !alone)
         user_error(ExitCode::checkpoint, directory,
-                   "two tensors are called '{}'; names must differ", printable(spec.name));
+                   "two tensors are named '{}'; names must be unique", printable(spec.name));
     written.push_back(write_safetensors(directory + "/" + shard.name, std::move(shard.specs),
                                         options.metadata, stream));
   }

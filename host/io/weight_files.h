@@ -1,5 +1,5 @@
-// The files of one checkpoint, safetensors (one or many) or GGUF, as one lookup from name to
-// tensor; and the writing of safetensors.
+// Maps tensor names to the tensors of one checkpoint, in one or many safetensors files or GGUF; and
+// writes safetensors.
 #pragma once
 
 #include <cstdint>
@@ -17,32 +17,31 @@
 
 namespace lamina::io {
 
-// How tensors of a checkpoint are compressed, by quantization_config of the config.json beside
-// them.
+// Compression of a checkpoint's tensors, by quantization_config of the config.json beside them.
 struct Compression {
-  std::string method;                                  // "fp8", "mxfp4"; empty = not said
-  std::int64_t block_rows = 128, block_columns = 128;  // of fp8: what shares one scale
+  std::string method;                                  // "fp8", "mxfp4"; empty = not given
+  std::int64_t block_rows = 128, block_columns = 128;  // for fp8: values with one scale
 };
 
-// Accepts a directory (model.safetensors, else model.safetensors.index.json with its shards), an
-// index file, one safetensors file, or what gguf_in() finds: its tensors have the names that
-// gguf_weights() gives them. The index decides which shard has a tensor. Errors (class
-// checkpoint): nothing of that kind there, with what is there instead; a shard that is missing or
-// outside the directory; a compression that lamina does not read. A tensor that the index names and
-// its shard lacks is an error only where it is asked for.
+// Opens a directory (model.safetensors, else model.safetensors.index.json with its shards), an
+// index file, one safetensors file, or the result of gguf_in(), whose tensors get the names of
+// gguf_weights(). The index determines the shard of a tensor. Errors (class checkpoint): no such
+// files, with the contents of the directory; a shard that is missing or outside the directory; an
+// unsupported compression. A tensor that the index lists but its shard lacks is an error only when
+// it is read.
 //   WeightFiles weights("Llama-3.2-1B");
 //   TensorView w = weights.tensor("model.embed_tokens.weight");
 class WeightFiles {
  public:
-  // `stem` names the set within a directory, eg: "model", "optimizer".
+  // `stem` is the name of the set within a directory, eg: "model", "optimizer".
   explicit WeightFiles(const std::string& path, std::string_view stem = "model");
 
-  // Adds the tensors of another safetensors file. Errors: it has one that is here already.
+  // Adds the tensors of another safetensors file. Errors: a tensor that already exists.
   void add(const std::string& path);
-  // From now on StoredWeight gives the rows of queries and keys of a GGUF file in the order of what
-  // was published (gguf_names.h), in which halves of the `width` rows of a head belong together.
+  // From now on StoredWeight returns the rows of queries and keys of a GGUF file in published order
+  // (gguf_names.h), in which the halves of a head's `width` rows are paired.
   void unpair_rows(std::int64_t width) { paired_width_ = width; }
-  // The tensors of the set `stem` in a directory, in place of those that have their names here.
+  // Replaces tensors by the tensors with the same names in the set `stem` of a directory.
   void replace(const std::string& directory, std::string_view stem);
 
   const std::string& path() const { return path_; }
@@ -51,20 +50,21 @@ class WeightFiles {
   bool contains(std::string_view name) const {
     return by_name_.count(name) > 0 || stored_tensor(name);
   }
-  // Errors: no such tensor (the nearest name is suggested); a type that lamina has no use for.
+  // Errors: the tensor is missing (the nearest name is suggested); its type is not supported.
   TensorView tensor(std::string_view name) const;
-  // How the values of a tensor are stored in blocks, of which tensor() gives the bytes; null where
-  // they are not, and for no tensor.
+  // Returns the block format of a tensor, whose bytes tensor() returns; null for plain values and
+  // unknown names.
   const formats::BlockFormat* block_format(std::string_view name) const;
-  // The model in GGUF, or null. Its tensors can be had under their own names too, whole ones.
+  // Returns the GGUF model, or null. Its tensors are also found under their GGUF names, unsplit.
   const GgufModel* gguf() const { return gguf_.get(); }
-  // Rows of a head of a tensor whose rows are read in another order than they have; else 0.
+  // Returns the rows per head of a tensor whose rows are reordered when read; else 0.
   std::int64_t paired_rows(std::string_view name) const;
-  // The name of a tensor in its file; another than `name` in GGUF files alone.
+  // Returns the name of a tensor in its file; it differs from `name` only in GGUF.
   std::string_view stored_name(std::string_view name) const;
-  // The shard that should have a tensor by the index and lacks it; empty for all other tensors.
+  // Returns the shard that should contain a tensor by the index but does not; empty for all other
+  // tensors.
   std::string_view shard_without(std::string_view name) const;
-  // The file that holds a tensor, or the whole set's path where none has that name.
+  // Returns the file that contains a tensor, or the path of the set if there is none.
   const std::string& path_of(std::string_view name) const;
   std::uint64_t file_bytes() const;
   const Compression& compression() const { return compression_; }
@@ -76,12 +76,12 @@ class WeightFiles {
                 const std::function<bool(std::string_view)>& is_wanted = {});
   void add_index(const std::string& index_path);
   void add_gguf(const std::string& path);
-  // Of a GGUF file, by its published name; null where there is none.
+  // Finds a tensor of a GGUF file by its published name; null if there is none.
   const GgufWeight* gguf_weight(std::string_view name) const {
     const auto found = by_name_.find(name);
     return found == by_name_.end() ? nullptr : found->second.gguf;
   }
-  // Of a GGUF file, by its own name; null where there is none.
+  // Finds a tensor of a GGUF file by its own name; null if there is none.
   const GgufTensor* stored_tensor(std::string_view name) const {
     return gguf_ ? gguf_->find_tensor(name) : nullptr;
   }
@@ -95,7 +95,7 @@ class WeightFiles {
   std::map<std::string, std::string, std::less<>> shards_without_;  // by tensor
   struct Place {
     const GgufWeight* gguf = nullptr;
-    std::size_t file = 0;  // of files_, else
+    std::size_t file = 0;  // index in files_, else
   };
   std::unordered_map<std::string_view, Place> by_name_;
   std::int64_t paired_width_ = 0;
@@ -103,15 +103,15 @@ class WeightFiles {
 
 struct WeightFilesOptions {
   std::string stem = "model";
-  std::uint64_t max_shard_bytes = 5'000'000'000;  // of data; one larger tensor has its own shard
+  std::uint64_t max_shard_bytes = 5'000'000'000;  // of data; a larger tensor gets a separate shard
   std::map<std::string, std::string> metadata = {{"format", "pt"}};
-  // The file of each tensor, by name; a tensor that is not there goes to the last of them. Empty:
-  // by size.
+  // The file of each tensor, by name; tensors that are not listed go to the last file. Empty: by
+  // size.
   std::map<std::string, std::string, std::less<>> file_of = {};
 };
 
 // Writes `directory`/<stem>.safetensors, or as many shards as needed and their index. Shards are
-// filled in the order of `specs`. Returns the checksums of all files written.
+// filled in the order of `specs`. Returns the checksums of all written files.
 std::vector<FileDigest> write_weight_files(const std::string& directory,
                                            const std::vector<TensorSpec>& specs,
                                            const TensorStream& stream,

@@ -77,7 +77,7 @@ TEST(CkptVerify, NamesTheDamagedTensorAndExitsWith4) {
   const Finished result = ckpt({"verify", copy});
   EXPECT_EQ(result.code, 4);
   EXPECT_THAT(result.err, StartsWith("error: " + copy + "/optimizer.safetensors: tensor 'm."));
-  EXPECT_THAT(result.err, HasSubstr("is not as it was written\n"
+  EXPECT_THAT(result.err, HasSubstr("does not match its checksum\n"
                                     "  it is damaged; use an older checkpoint or another copy\n"));
 }
 
@@ -99,7 +99,7 @@ TEST(CkptVerify, SaysWhereThereIsNoCheckpoint) {
     EXPECT_EQ(result.code, 4);
     EXPECT_EQ(result.err, "error: " + folder.path() +
                               ": holds no model: neither config.json, model.toml nor checkpoints\n"
-                              "  it holds notes.txt\n");
+                              "  it contains notes.txt\n");
   }
 }
 

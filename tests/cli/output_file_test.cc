@@ -165,7 +165,7 @@ TEST(NewDirectory, LeftoversOfAKilledExportAreNamedAndRemoved) {
   folder.write("model.merging/mine", "of the user");
   const Finished f = ckpt({"export", trained_run(), "--to", folder / "model"});
   ASSERT_EQ(f.code, 0) << f.err;
-  EXPECT_THAT(f.err, HasSubstr("removed " + left + ", which a command that did not end well had"));
+  EXPECT_THAT(f.err, HasSubstr("removed " + left + ", which an interrupted command had"));
   EXPECT_FALSE(fs::exists(left));
   EXPECT_TRUE(fs::exists(folder / "model.merging/mine"));
 }

@@ -97,7 +97,7 @@ TEST(GgufSampling, AWindowOfNoTokensIsNoPenalty) {
 
 TEST(GgufSampling, ValuesThatCannotBeAreRefusedByKey) {
   EXPECT_ERROR_SAYS(sampled(GgufBuilder().set("general.sampling.temp", "warm")),
-                    ExitCode::checkpoint, "'general.sampling.temp' is a text; expected a number");
+                    ExitCode::checkpoint, "'general.sampling.temp' is a string; expected a number");
   EXPECT_ERROR_SAYS(sampled(GgufBuilder().set("general.sampling.top_k", 1.5f)),
                     ExitCode::checkpoint,
                     "'general.sampling.top_k' is 1.5; expected a whole number");

@@ -65,7 +65,7 @@ TEST(CheckpointErrors, ExpertsOfTheirOwn) {
   expect("mixtral_8x", as(name, DType::i64, {40, 28}),
          {in_file + " has element type i64; expected f32, f16, bf16 or f64"});
   expect("mixtral_8x", as(name, DType::u8, {40, 28}),
-         {in_file + " has element type u8; weights are f32, bf16, f16 or f64"});
+         {in_file + " has element type u8; expected f32, bf16, f16 or f64"});
   expect("mixtral_8x", as("model.layers.1.block_sparse_moe.experts.9.w2.weight", DType::f32, {2}),
          {"m: 1 tensor that family 'mixtral' has no use for, eg "
           "'model.layers.1.block_sparse_moe.experts.9.w2.weight'"});
@@ -98,7 +98,7 @@ TEST(CheckpointErrors, Mxfp4) {
          {in_file + " has no scales", "expected a tensor '" + scales + "' beside it"});
   expect("gpt_oss_mxfp4", as(blocks, DType::u8, {5, 2, 192, 16}),
          {in_file + " is u8[5, 2, 192, 16], and '" + scales +
-          "' u8[5, 192, 2]; they must be u8[.., G, 16] and u8[.., G]"});
+          "' is u8[5, 192, 2]; expected u8[.., G, 16] and u8[.., G]"});
   expect("gpt_oss_mxfp4", as(scales, DType::u8, {5, 192, 3}),
          {in_file + " is u8[5, 192, 2, 16], and '" + scales + "' u8[5, 192, 3]"});
   expect("gpt_oss_mxfp4", as(scales, DType::f16, {5, 192, 2}), {"' f16[5, 192, 2]; they must be"});
@@ -117,7 +117,7 @@ TEST(CheckpointErrors, Fp4) {
     };
   };
   expect("deepseek_v4", as(name, DType::i8, {32, 8}),
-         {in_file + " is stored as i8 and has no scales",
+         {in_file + " is stored as i8, but its scales are missing",
           "expected a tensor '" + scales + "' beside it"});
   expect("deepseek_v4", stored({32, 8}, DType::f8_e8m0, {32, 2}),
          {in_file +
@@ -127,7 +127,7 @@ TEST(CheckpointErrors, Fp4) {
   expect("deepseek_v4", stored({32, 8}, DType::f32, {32, 1}), {"'" + scales + "' is f32[32, 1]"});
   expect("deepseek_v4", stored({32, 16}, DType::f8_e8m0, {32, 1}),
          {in_file + " is [32, 32]; the config asks for [32, 16]"});
-  expect("deepseek_v4", stored({256}, DType::f8_e8m0, {16}), {"such weights are matrices"});
+  expect("deepseek_v4", stored({256}, DType::f8_e8m0, {16}), {"such weights must be matrices"});
 }
 
 TEST(CheckpointErrors, Fp8) {
@@ -141,14 +141,14 @@ TEST(CheckpointErrors, Fp8) {
     };
   };
   expect("deepseek_v3_mtp", as(name, DType::f8_e4m3, shape),
-         {in_file + " is stored as f8_e4m3 and has no scales",
+         {in_file + " is stored as f8_e4m3, but its scales are missing",
           "expected a tensor '" + name + "_scale_inv' beside it"});
   expect("deepseek_v3_mtp", stored(DType::f32, {7, 2}),
          {in_file + " is " + to_string(shape) + ", in blocks of 128 x 128: its scales must be",
           "'" + name + "_scale_inv' is [7, 2]", "weight_block_size"});
   expect("deepseek_v3_mtp", stored(DType::i32, {1, 1}),
          {in_file + " has scales '" + name + "_scale_inv' of type i32",
-          "scales are f32, bf16 or f8_e8m0"});
+          "expected scales of type f32, bf16 or f8_e8m0"});
 }
 
 // The files may lack a prediction layer as a whole, with the copies that are published with it.

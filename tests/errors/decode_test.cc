@@ -44,7 +44,7 @@ TEST(DecodeErrors, WeightsMustBelongToTheConfig) {
   w.expect({{"decode", "-m", "m", "--ids", "1"},
             4,
             {"m: has neither model.safetensors nor model.safetensors.index.json",
-             "it holds config.json"}});
+             "it contains config.json"}});
   fs::copy(from / "model.safetensors", w.path("m/model.safetensors"));
   fs::permissions(w.path("m/model.safetensors"), fs::perms::owner_all);
   fs::permissions(w.path("m/config.json"), fs::perms::owner_all);
@@ -77,7 +77,7 @@ TEST(DecodeErrors, WeightsMustBelongToTheConfig) {
   fs::resize_file(w.path("m/model.safetensors"), 5000);
   w.expect({{"decode", "-m", "m", "--ids", "1"},
             4,
-            {"m/model.safetensors: tensor 'model.embed_tokens.weight'", "the file is cut short"}});
+            {"m/model.safetensors: tensor 'model.embed_tokens.weight'", "the file has only"}});
 }
 
 TEST(DecodeErrors, PromptsThatAreNoneAreRefused) {

@@ -77,7 +77,7 @@ TEST(Faults, F3AFlippedBitIsFoundWhenTrainingGoesOn) {
     flip_last_byte(w, std::string(kNewest) + file);
     Finished f = w.lamina({"train", "run.toml", "--set", "train.steps=5"});
     EXPECT_EQ(f.code, 0) << f.err;
-    EXPECT_THAT(f.err, HasSubstr("is not as it was written"));
+    EXPECT_THAT(f.err, HasSubstr("does not match its checksum"));
     EXPECT_THAT(f.err, HasSubstr("step-00000002 (step 2)"));
     EXPECT_TRUE(w.exists(std::string(kNewest) + ".damaged" + file));
   }
@@ -91,11 +91,11 @@ TEST(Faults, F3FilesOfAnotherStepAreFound) {
                 fs::copy_options::overwrite_existing);
   w.expect({{"train", "run.toml", "--set", "train.steps=5", "--resume", kNewest},
             4,
-            {"step-00000004/model.safetensors: its header is not as it was written",
+            {"step-00000004/model.safetensors: its header does not match its checksum",
              "the checkpoint is damaged; resume from an older one with --resume PATH"}});
   w.expect({{"decode", "-m", "out", "-p", "a"},
             4,
-            {"step-00000004/model.safetensors: its header is not as it was written",
+            {"step-00000004/model.safetensors: its header does not match its checksum",
              "use another checkpoint"}});
 }
 

@@ -33,7 +33,7 @@ TEST(MovedRun, EndsBeforeItWritesIntoTheNextRunOfThatName) {
       beside_run(w, "mv out old; train --set checkpoint.keep=9 >&2; echo second $? >&2; sleep 0.3");
   EXPECT_THAT(f.err, HasSubstr("second 0"));
   EXPECT_THAT(f.err, HasSubstr("out: was moved or replaced while this process used it"));
-  EXPECT_THAT(f.err, HasSubstr("it is at " + fs::canonical(w.path("old")).string() + " now"));
+  EXPECT_THAT(f.err, HasSubstr("it is now at " + fs::canonical(w.path("old")).string() + ";"));
   EXPECT_THAT(f.err, HasSubstr("first 4"));
   for (int step = 1; step <= 4; ++step)
     EXPECT_TRUE(w.exists(fmt::format("out/checkpoints/step-0000000{}/manifest.json", step)));

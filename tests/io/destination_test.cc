@@ -106,14 +106,14 @@ TEST(Destination, WhatCannotTakeAFileIsRefused) {
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
   (dir / "socket").copy(address.sun_path, sizeof address.sun_path - 1);
   ASSERT_EQ(::bind(server, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  EXPECT_ERROR_SAYS(destination_of(""), ExitCode::usage, "\"\": is not the name of a file");
+  EXPECT_ERROR_SAYS(destination_of(""), ExitCode::usage, "\"\": must not be empty");
   EXPECT_ERROR_SAYS(destination_of(dir / "folder"), ExitCode::usage,
                     "folder: is a directory; expected a regular file, a FIFO or a character "
                     "device\n  name a file inside it");
   EXPECT_ERROR_SAYS(destination_of(dir / "socket"), ExitCode::usage,
                     "socket: is a socket; expected");
   EXPECT_ERROR_SAYS(destination_of(dir / "dangling"), ExitCode::usage,
-                    "dangling: is a link that leads nowhere: no such file or directory");
+                    "dangling: is a dangling link: no such file or directory");
   EXPECT_ERROR_SAYS(destination_of(dir / "loop"), ExitCode::usage,
                     "loop: is a link that leads nowhere");
   ::close(server);
@@ -140,7 +140,7 @@ TEST(DurableFile, NeverReplacesADeviceOrAFifo) {
   TempDir dir;
   ASSERT_EQ(::mkfifo((dir / "config.toml").c_str(), 0600), 0);
   EXPECT_ERROR_SAYS(write_durably(dir / "config.toml", "x"), ExitCode::checkpoint,
-                    "config.toml: is a FIFO; it is not replaced");
+                    "config.toml: is a FIFO and is not replaced");
   EXPECT_EQ(kind_of(dir / "config.toml"), mode_t{S_IFIFO});
   EXPECT_FALSE(fs::exists(dir / "config.toml.partial"));
 }

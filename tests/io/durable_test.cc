@@ -61,7 +61,7 @@ TEST(DurableFile, SaysWhatTheSystemRefused) {
                     "file: cannot be created: no such file or directory\n"
                     "  check that the directory exists");
   EXPECT_ERROR_SAYS(DurableFile(dir / "huge", std::uint64_t{1} << 60), ExitCode::checkpoint,
-                    "needs 1152921504606846976 bytes, but the disk has room for");
+                    "needs 1152921504606846976 bytes, but the disk has only ");
 }
 
 TEST(DurableFile, SyncsFilesThatOthersHaveWritten) {
@@ -230,7 +230,7 @@ TEST(Manifest, NamesTheDamagedTensor) {
   const Manifest manifest = read_manifest(dir.path());
   EXPECT_EQ(first_difference(dir.path(), manifest, Check::sizes), std::nullopt);
   EXPECT_EQ(first_difference(dir.path(), manifest, Check::checksums),
-            fmt::format("{}: tensor 'b' (bytes {} to {}) is not as it was written", path,
+            fmt::format("{}: tensor 'b' (bytes {} to {}) does not match its checksum", path,
                         bytes.size() - 8, bytes.size()));
 }
 
@@ -245,11 +245,11 @@ TEST(Manifest, StructureIsEverythingButTheValuesOfTensors) {
   bytes[20] ^= 1;
   dir.write("model.safetensors", bytes);
   EXPECT_EQ(first_difference(dir.path(), manifest, Check::structure),
-            dir / "model.safetensors" + ": its header is not as it was written");
+            dir / "model.safetensors" + ": its header does not match its checksum");
   write_checkpoint(dir.path());
   dir.write("state.json", "[]");
   EXPECT_EQ(first_difference(dir.path(), manifest, Check::structure),
-            dir / "state.json" + ": its bytes are not as they were written");
+            dir / "state.json" + ": its contents do not match their checksum");
 }
 
 TEST(Manifest, PartsAreCheckedWhileTheyAreCopied) {
@@ -266,7 +266,7 @@ TEST(Manifest, PartsAreCheckedWhileTheyAreCopied) {
   EXPECT_ERROR_SAYS(reader.read(file.path(), "a", copy), ExitCode::checkpoint,
                     "model.safetensors: tensor 'a' (bytes ");
   EXPECT_ERROR_SAYS(reader.read(file.path(), "c", a.bytes), ExitCode::checkpoint,
-                    "the manifest has no tensor 'c' of it");
+                    "its tensor 'c' is missing in the manifest");
 }
 
 TEST(Manifest, EveryFlippedBitOfEveryFileIsFound) {
@@ -297,7 +297,7 @@ TEST(Manifest, NamesMissingAndShortFiles) {
   const Manifest manifest = read_manifest(dir.path());
   dir.write("state.json", "");
   EXPECT_EQ(first_difference(dir.path(), manifest, Check::sizes),
-            dir / "state.json" + ": is 0 bytes long; 2 were written");
+            dir / "state.json" + ": has 0 bytes; expected 2");
   fs::remove(dir / "state.json");
   EXPECT_EQ(first_difference(dir.path(), manifest, Check::sizes),
             dir / "state.json" + ": cannot be read: no such file or directory");
@@ -307,7 +307,7 @@ TEST(Manifest, ALaterVersionIsToldApartFromDamage) {
   TempDir dir;
   dir.write("manifest.json", "{\n \"format\": \"lamina-manifest\",\n \"version\": 9\n}\n");
   EXPECT_ERROR_SAYS(read_manifest(dir.path()), ExitCode::checkpoint,
-                    "was written by a later lamina (manifest version 9, this one reads 1)");
+                    "was written by a newer lamina (manifest version 9, expected 1)");
 }
 
 }  // namespace

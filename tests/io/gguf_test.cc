@@ -63,37 +63,39 @@ TEST(Gguf, ValuesOfOtherTypesAreRefusedByKey) {
       dir.write("m.gguf", GgufBuilder().set("a", "text").set("b", 1.5f).bytes());
   const GgufFile file(path);
   EXPECT_USER_ERROR(static_cast<void>(file.integer("a")), ExitCode::checkpoint,
-                    path + ": 'a' is not a whole number of 64 bits");
+                    path + ": 'a' is not a 64-bit integer");
   EXPECT_USER_ERROR(static_cast<void>(file.integer("b")), ExitCode::checkpoint,
-                    path + ": 'b' is not a whole number of 64 bits");
+                    path + ": 'b' is not a 64-bit integer");
   EXPECT_USER_ERROR(static_cast<void>(file.texts("a")), ExitCode::checkpoint,
                     path + ": 'a' is one value; expected a list");
 }
 
 TEST(Gguf, FaultsOfTheBeginAreNamed) {
-  const std::string damaged = "\n  the file is damaged or cut short: download it again";
+  const std::string damaged =
+      "\n"
+      "  the file is damaged or truncated: download it again";
   GgufBuilder old, many_tensors, many_keys;
   old.version = 1;
   many_tensors.extra_tensors = std::int64_t{1} << 62;
   many_keys.extra_keys = 1 << 20;
   EXPECT_EQ(gguf_error("GGUF"),
-            "m.gguf: the version at byte 4 takes 4 bytes, but 0 follow" + damaged);
-  EXPECT_EQ(gguf_error(old.bytes()),
-            "m.gguf: is of GGUF version 1; lamina reads 2 and 3" + damaged);
+            "m.gguf: the version at byte 4 needs 4 bytes, but only 0 remain" + damaged);
+  EXPECT_EQ(gguf_error(old.bytes()), "m.gguf: has GGUF version 1; expected 2 or 3" + damaged);
   EXPECT_EQ(gguf_error("GGUF" + std::string("\0\0\0\3", 4)),
-            "m.gguf: is of GGUF version 50331648; lamina reads 2 and 3 (is it of a big-endian "
+            "m.gguf: has GGUF version 50331648; expected 2 or 3 (was it written on a big-endian "
             "machine?)" +
                 damaged);
   EXPECT_EQ(
       gguf_error(many_tensors.bytes()),
-      "m.gguf: is said to have 4611686018427387904 tensors and 0 keys, more than its 32 bytes "
-      "hold" +
+      "m.gguf: claims to have 4611686018427387904 tensors and 0 keys, which do not fit into its 32 "
+      "bytes" +
           damaged);
-  EXPECT_EQ(
-      gguf_error(many_keys.bytes()),
-      "m.gguf: is said to have 0 tensors and 1048576 keys, more than its 32 bytes hold" + damaged);
+  EXPECT_EQ(gguf_error(many_keys.bytes()),
+            "m.gguf: claims to have 0 tensors and 1048576 keys, which do not fit into its 32 "
+            "bytes" +
+                damaged);
   EXPECT_EQ(gguf_error("version https://git-lfs.github.com/spec/v1\noid sha256:0\n"),
-            "m.gguf: is no GGUF file: it does not begin with \"GGUF\"\n"
+            "m.gguf: is not a GGUF file: it does not begin with \"GGUF\"\n"
             "  this looks like a Git LFS pointer: fetch the file itself with `git lfs pull`");
 }
 
@@ -102,16 +104,18 @@ TEST(Gguf, FaultsOfKeysAreNamed) {
   const auto says = [](const GgufBuilder& file, std::string_view part) {
     EXPECT_THAT(gguf_error(file.bytes()), ::testing::HasSubstr(part));
   };
-  says(GgufBuilder().set("a", 1u).set("a", 2u), "'a' is there twice; each key is there once");
+  says(GgufBuilder().set("a", 1u).set("a", 2u), "'a' appears twice; every key must be unique");
   says(GgufBuilder().set("", 1u), "key 0 has no name");
-  says(GgufBuilder().raw("a", 13, ""), "the value of 'a' is of the type 13; 0 to 12 are known");
+  says(GgufBuilder().raw("a", 13, ""),
+       "the value of 'a' has type 13; expected a type from 0 to "
+       "12");
   says(GgufBuilder().raw("a", testing::kGgufText, huge),
-       "the value of 'a' at byte 37 is said to be "
-       "18446744073709551615 bytes long");
+       "the value of 'a' at byte 37 has a length of "
+       "18446744073709551615 bytes");
   says(GgufBuilder().raw("a", testing::kGgufList, raw_bytes(testing::kGgufU32) + huge),
-       "the value of 'a' is said to have 18446744073709551615 elements");
+       "the value of 'a' has a length of 18446744073709551615 elements");
   says(GgufBuilder().raw("a", testing::kGgufList, raw_bytes(testing::kGgufList) + huge),
-       "is a list of lists, which no model has");
+       "is a list of lists, which is not supported");
   says(GgufBuilder().set("general.alignment", 24u),
        "'general.alignment' must be a power of two up to 16777216");
 }
@@ -122,23 +126,24 @@ TEST(Gguf, FaultsOfTensorsAreNamed) {
     EXPECT_THAT(gguf_error(file.bytes()), ::testing::HasSubstr(part));
   };
   says(GgufBuilder().tensor("w", {4}, 0, four_floats()).tensor("w", {4}, 0, four_floats()),
-       "tensor 'w' is there twice");
-  says(GgufBuilder().tensor("w", {1, 1, 1, 1, 1}, 0, "abcd"), "tensor 'w': has 5 dims; at most 4");
+       "tensor 'w' appears twice");
+  says(GgufBuilder().tensor("w", {1, 1, 1, 1, 1}, 0, "abcd"),
+       "tensor 'w': has 5 dims; the maximum is 4");
   says(GgufBuilder().tensor("w", {huge, huge}, 0, ""), "tensor 'w': has a negative dim, or more");
   says(GgufBuilder().tensor("w", {-1}, 0, ""), "tensor 'w': has a negative dim, or more");
   says(GgufBuilder().tensor("w", {huge}, 0, ""), "tensor 'w': needs more than 2^63 bytes");
   says(GgufBuilder().tensor("w", {48}, 8, std::string(51, 'x')),
-       "tensor 'w': has rows of 48 values in Q8_0, which come in blocks of 32");
+       "tensor 'w': has rows of 48 values in Q8_0, whose blocks have 32");
   says(GgufBuilder().tensor("w", {256}, 17, ""),
-       "tensor 'w': is stored as IQ2_XS, which lamina does not read\n  it reads F32, F16, BF16, "
-       "Q4_0");
+       "tensor 'w': is stored as IQ2_XS, which lamina cannot read\n"
+       "  it reads F32, F16, BF16, Q4_0");
   says(GgufBuilder().tensor("w", {256}, 999, ""), "tensor 'w': is stored as type 999");
   says(GgufBuilder().tensor("w", {16}, 0, four_floats()),
-       "tensor 'w': takes 64 bytes from byte 0 of the data on, but the file has only 32");
+       "tensor 'w': needs 64 bytes from byte 0 of the data, but the file has only 32");
   says(GgufBuilder().tensor_at(1, "w", {4}, 0, four_floats()),
-       "tensor 'w': begins at byte 1 of the data, which is no multiple of the alignment 32");
+       "tensor 'w': begins at byte 1 of the data, which is not a multiple of the alignment 32");
   says(GgufBuilder().tensor("v", {4}, 0, four_floats()).tensor_at(0, "w", {4}, 0, four_floats()),
-       "begins at byte 0 of the data, but the tensor before it ends at 16");
+       "begins at byte 0 of the data, but the previous tensor ends at 16");
 }
 
 // Whatever the place where it is cut, a file is refused, not read past its end.
@@ -191,8 +196,8 @@ TEST(Gguf, ExpertsWithoutValuesAreRefusedHoweverManyThereAre) {
   const std::string path = dir.write(
       "m.gguf", GgufBuilder().tensor("blk.0.ffn_up_exps.weight", {2, 0, 100'000'000}, {}).bytes());
   EXPECT_ERROR_SAYS(WeightFiles{path}, ExitCode::checkpoint,
-                    "tensor 'blk.0.ffn_up_exps.weight' is [100000000, 0, 2]; each expert of a "
-                    "stack has values");
+                    "tensor 'blk.0.ffn_up_exps.weight' is [100000000, 0, 2]; expected values for "
+                    "each expert");
 }
 
 // Q8_0: a scale of 16 bits and 32 numbers of 8.
@@ -262,8 +267,8 @@ TEST(GgufConfig, KnowsTheBandsOfRotaryFactors) {
   GgufBuilder odd = tiny_model();
   odd.tensor("rope_freqs.weight", {2}, std::vector<float>{1, 3});
   EXPECT_ERROR_SAYS(config_of(odd), ExitCode::checkpoint,
-                    "tensor 'rope_freqs.weight' divides rotary frequency 1 by 3; the scaling of "
-                    "published models by factor 3 divides it by 1\n"
+                    "tensor 'rope_freqs.weight' divides rotary frequency 1 by 3, but published "
+                    "models scaled by factor 3 divide it by 1\n"
                     "  use the safetensors files of the same model");
 }
 
@@ -284,7 +289,7 @@ TEST(GgufConfig, HasTheWordsOfConfigJson) {
   EXPECT_EQ(period.root().at("sliding_window_pattern").as_int64(), 6);
   EXPECT_ERROR_SAYS(config_of(tiny_model().set("tiny.expert_gating_func", 3u)),
                     ExitCode::checkpoint,
-                    "'tiny.expert_gating_func' is 3; 1 (softmax) and 2 (sigmoid) are known");
+                    "'tiny.expert_gating_func' is 3; expected 1 (softmax) or 2 (sigmoid)");
   const JsonDocument yarn = config(tiny_model()
                                        .set("tiny.rope.scaling.type", "yarn")
                                        .set("tiny.rope.scaling.yarn_attn_factor", 1.5f)
@@ -313,7 +318,7 @@ TEST(GgufConfig, KeepsTheNamesThatAFamilyKnows) {
 
 TEST(GgufConfig, RefusesWhatHoldsNoWholeModel) {
   EXPECT_ERROR_SAYS(config_of(GgufBuilder()), ExitCode::checkpoint,
-                    "it has no 'general.architecture'");
+                    "has no 'general.architecture'");
   EXPECT_ERROR_SAYS(config_of(GgufBuilder().set("general.architecture", "tiny")),
                     ExitCode::checkpoint, "has no tensor 'token_embd.weight'");
   EXPECT_ERROR_SAYS(config_of(tiny_model().set("tiny.attention.value_length", 6u)),
@@ -357,24 +362,24 @@ TEST(GgufParts, FaultsNameThePart) {
   SplitModel without_second;
   std::filesystem::remove(without_second.second);
   says(without_second.first, without_second.second,
-       "is missing, part 2 of 2 of a model\n"
+       "is missing; it is part 2 of 2 of a model\n"
        "  download the missing file into the same directory");
   SplitModel without_first;
   std::filesystem::remove(without_first.first);
-  says(without_first.second, without_first.first, "is missing, part 1 of 2 of a model");
+  says(without_first.second, without_first.first, "is missing; it is part 1 of 2 of a model");
   EXPECT_ERROR_SAYS(gguf_in(without_first.dir.path()), ExitCode::checkpoint,
-                    without_first.first + ": is missing, part 1 of 2 of a model");
+                    without_first.first + ": is missing; it is part 1 of 2 of a model");
   SplitModel other;
   other.dir.write("m-00002-of-00002.gguf", part_of_model(3, 4, 2).bytes());
   says(other.first, other.second,
-       "says that it is part 3 of 4; expected part 2 of 2\n"
-       "  download all parts of one model again");
+       "claims to be part 3 of 4; expected part 2 of 2\n"
+       "  download all parts of the model again");
   SplitModel fewer;
   fewer.dir.write("m-00001-of-00002.gguf", part_of_model(1, 2, 3).bytes());
-  says(fewer.first, fewer.first, "says that its 2 parts have 3 tensors; they have 2");
+  says(fewer.first, fewer.first, "claims that its 2 parts have 3 tensors, but they have 2");
   TempDir renamed;
   const std::string path = renamed.write("m.gguf", part_of_model(1, 2, 2).bytes());
-  says(path, path, "is part 1 of 2 of a model, and is not called NAME-00001-of-00002.gguf");
+  says(path, path, "is part 1 of 2 of a model, but is not named NAME-00001-of-00002.gguf");
 }
 
 TEST(GgufIn, FindsTheOneFileOfADirectory) {
@@ -386,7 +391,9 @@ TEST(GgufIn, FindsTheOneFileOfADirectory) {
   EXPECT_EQ(gguf_in(dir.write("model.bin", "GGUFxxxx")), dir / "model.bin");
   dir.write("b.gguf", "GGUF");
   EXPECT_ERROR_SAYS(gguf_in(dir.path()), ExitCode::checkpoint,
-                    "holds 2 models in GGUF files; which one?\n  name the file itself, eg " + file);
+                    "contains 2 models in GGUF files; expected one\n"
+                    "  give the path of one file, eg " +
+                        file);
   dir.write("config.json", "{}");
   EXPECT_EQ(gguf_in(dir.path()), "");
 }

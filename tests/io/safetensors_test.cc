@@ -64,15 +64,15 @@ TEST(Safetensors, NamesTheNearestTensorWhenOneIsMissing) {
 
 TEST(Safetensors, RefusesATruncatedFileWithBothNumbers) {
   EXPECT_EQ(error_of(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 6),
-            "m.safetensors: tensor 'w': ends at byte 8 of the data, but the file has only 6; the "
-            "file is cut short\n"
+            "m.safetensors: tensor 'w': ends at byte 8 of the data, but the file has only 6; it is "
+            "truncated\n"
             "  the file is damaged or was written by a faulty program: download or write it again");
 }
 
 TEST(Safetensors, RefusesAWrongSizeWithBothNumbers) {
   EXPECT_EQ(
       error_of(R"({"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,20]}})", 20),
-      "m.safetensors: tensor 'w': F32 [2, 3] needs 24 bytes, but data_offsets [0, 20] hold 20\n"
+      "m.safetensors: tensor 'w': F32 [2, 3] needs 24 bytes, but data_offsets [0, 20] span 20\n"
       "  the file is damaged or was written by a faulty program: download or write it again");
 }
 
@@ -81,7 +81,7 @@ TEST(Safetensors, RefusesOverlapAndTrailingBytes) {
       error_of(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
                R"("b":{"dtype":"U8","shape":[2],"data_offsets":[3,5]}})",
                5),
-      "m.safetensors: tensor 'b': begins at byte 3 of the data, but 'a' ends at 4; tensors may "
+      "m.safetensors: tensor 'b': begins at byte 3 of the data, but 'a' ends at 4; tensors must "
       "neither overlap nor leave gaps\n"
       "  the file is damaged or was written by a faulty program: download or write it again");
   EXPECT_EQ(error_of("{}", 3),

@@ -78,7 +78,7 @@ TEST(SafetensorsZoo, AcceptsAHeaderOfExactlyTheLimitAndNoneAbove) {
   const testing::TempDir dir;
   EXPECT_EQ(SafetensorsFile(dir.write("a", padded(100'000'000))).tensors().size(), 1u);
   EXPECT_ERROR_SAYS(SafetensorsFile(dir.write("b", padded(100'000'008))), ExitCode::checkpoint,
-                    "100000008 bytes long; at most 100000000");
+                    "100000008 bytes; the maximum is 100000000");
 }
 
 TEST(SafetensorsZoo, AHundredThousandTensorsMayNotShareBytes) {

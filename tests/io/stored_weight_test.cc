@@ -135,8 +135,10 @@ TEST(StoredWeight, Fp4PairsWithoutScalesNameTheTensorThatIsMissing) {
   WeightFiles files = written(dir, {stored("w1.weight", DType::i8, {1, 16}, Bytes(16))});
   EXPECT_USER_ERROR(StoredWeight(files, "w1.weight"), ExitCode::checkpoint,
                     dir.path() +
-                        "/model.safetensors: tensor 'w1.weight' is stored as i8 and has no scales\n"
-                        "  expected a tensor 'w1.scale' beside it: i8 are pairs of FP4 values");
+                        "/model.safetensors: tensor 'w1.weight' is stored as i8, but its scales "
+                        "are missing\n"
+                        "  expected a tensor 'w1.scale' beside it: i8 weights contain pairs of FP4 "
+                        "values");
 }
 
 TEST(StoredWeight, F8WithoutScalesNamesTheTensorThatIsMissing) {
@@ -145,7 +147,7 @@ TEST(StoredWeight, F8WithoutScalesNamesTheTensorThatIsMissing) {
   EXPECT_USER_ERROR(
       StoredWeight(files, "w.weight"), ExitCode::checkpoint,
       dir.path() +
-          "/model.safetensors: tensor 'w.weight' is stored as f8_e4m3 and has no scales\n"
+          "/model.safetensors: tensor 'w.weight' is stored as f8_e4m3, but its scales are missing\n"
           "  expected a tensor 'w.weight_scale_inv' beside it");
 }
 
@@ -155,7 +157,7 @@ TEST(StoredWeight, ScalesOfAnotherGridShowBothShapes) {
                                     stored<float>("w_scale_inv", DType::f32, {3, 1}, {1, 1, 1})});
   EXPECT_ERROR_SAYS(StoredWeight(files, "w"), ExitCode::checkpoint,
                     "tensor 'w' is [130, 2], in blocks of 128 x 128: its scales must be [2, 1], "
-                    "'w_scale_inv' is [3, 1]");
+                    "but 'w_scale_inv' is [3, 1]");
 }
 
 TEST(StoredWeight, Mxfp4OfAnotherFormIsRefused) {
@@ -163,8 +165,8 @@ TEST(StoredWeight, Mxfp4OfAnotherFormIsRefused) {
   WeightFiles files = written(dir, {stored("x_blocks", DType::u8, {1, 2, 8}, Bytes(16)),
                                     stored("x_scales", DType::u8, {1, 2}, Bytes(2))});
   EXPECT_ERROR_SAYS(StoredWeight(files, "x_blocks"), ExitCode::checkpoint,
-                    "tensor 'x_blocks' is u8[1, 2, 8], and 'x_scales' u8[1, 2]; they must be "
-                    "u8[.., G, 16] and u8[.., G]");
+                    "tensor 'x_blocks' is u8[1, 2, 8], and 'x_scales' is u8[1, 2]; expected u8[.., "
+                    "G, 16] and u8[.., G]");
 }
 
 TEST(StoredWeight, OtherCompressionsAreNamed) {
@@ -173,14 +175,14 @@ TEST(StoredWeight, OtherCompressionsAreNamed) {
                             R"({"quantization_config": {"quant_method": "gptq"}})"),
                     ExitCode::checkpoint,
                     "'quantization_config.quant_method' must be \"fp8\" or \"mxfp4\", the "
-                    "compressed weights that lamina reads; got \"gptq\"");
+                    "compression methods that lamina reads; got \"gptq\"");
 }
 
 TEST(Faults, F31ScalesAloneAreNoWeight) {
   TempDir dir;
   const WeightFiles files = written(dir, {stored<std::uint8_t>("w", DType::f8_e8m0, {2}, {1, 2})});
   EXPECT_ERROR_SAYS(StoredWeight(files, "w"), ExitCode::checkpoint,
-                    "tensor 'w' has element type f8_e8m0; weights are f32, bf16, f16 or f64");
+                    "tensor 'w' has element type f8_e8m0; expected f32, bf16, f16 or f64");
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ TEST(WeightFiles, RefusesTwoTensorsOfOneName) {
   TempDir dir;
   EXPECT_USER_ERROR(
       write_safetensors(dir / "a", {{"w", DType::u8, {1}}, {"w", DType::u8, {2}}}, {}, counting),
-      ExitCode::checkpoint, dir / "a" + ": two tensors are called 'w'; names must differ");
+      ExitCode::checkpoint, dir / "a" + ": two tensors are named 'w'; names must be unique");
 }
 
 TEST(WeightFiles, SaysWhatIsThereInsteadOfWeights) {
@@ -101,21 +101,19 @@ TEST(WeightFiles, AHalfDownloadedDirectorySaysSo) {
     return std::string("accepted");
   };
   EXPECT_EQ(hint("model.safetensors.incomplete", "x"),
-            "'model.safetensors.incomplete' is a download that has not finished: start it again");
-  EXPECT_EQ(
-      hint("model-00001-of-00002.safetensors.aria2", ""),
-      "'model-00001-of-00002.safetensors.aria2' is a download that has not finished: start it "
-      "again");
+            "'model.safetensors.incomplete' is an unfinished download: start it again");
+  EXPECT_EQ(hint("model-00001-of-00002.safetensors.aria2", ""),
+            "'model-00001-of-00002.safetensors.aria2' is an unfinished download: start it again");
   EXPECT_EQ(hint("model.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:0"),
             "this looks like a Git LFS pointer: fetch the file itself with `git lfs pull`");
   EXPECT_EQ(hint("pytorch_model.bin", "version https://git-lfs.github.com/spec/v1\noid sha256:0"),
             "'pytorch_model.bin' is a Git LFS pointer: fetch the files themselves with `git lfs "
             "pull`");
   EXPECT_EQ(hint("model-00001-of-00002.safetensors", "x"),
-            "'model-00001-of-00002.safetensors' is a part of a model, and the index of its parts "
-            "(*.safetensors.index.json) is not there: download the rest");
+            "'model-00001-of-00002.safetensors' is a part of a model, but the index of its parts "
+            "(*.safetensors.index.json) is missing: download the rest");
   EXPECT_EQ(hint("weights.safetensors", "x"),
-            "there is 'weights.safetensors': name that file itself");
+            "it contains 'weights.safetensors': give the path of that file");
 }
 
 // A sharded checkpoint whose index is replaced by `weight_map`.
@@ -150,8 +148,9 @@ TEST(WeightFiles, WhatAShardLacksIsAnErrorWhereItIsAskedFor) {
   for (const auto& [tensor, shard] : {std::pair("b", "x"), std::pair("c", "y")}) {
     EXPECT_EQ(weights.shard_without(tensor), dir / shard + ".safetensors");
     EXPECT_ERROR_SAYS(static_cast<void>(weights.tensor(tensor)), ExitCode::checkpoint,
-                      fmt::format("has no tensor '{}' among its 1\n  the index says that it is in "
-                                  "'{}.safetensors', which lacks it: download that file again",
+                      fmt::format("has no tensor '{}' among its 1\n"
+                                  "  the index assigns it to '{}.safetensors', which does not "
+                                  "contain it: download that file again",
                                   tensor, dir / shard));
   }
 }
@@ -184,15 +183,16 @@ TEST(WeightFiles, ATensorInTwoShardsThatTheIndexDoesNotNameIsRefused) {
                     counting);
   dir.write("model.safetensors.index.json",
             R"({"weight_map":{"a":"x.safetensors","b":"y.safetensors"}})");
-  EXPECT_ERROR_SAYS(WeightFiles(dir.path()), ExitCode::checkpoint,
-                    "y.safetensors: tensor 'c' is in '" + dir.path() + "/x.safetensors' too");
+  EXPECT_ERROR_SAYS(
+      WeightFiles(dir.path()), ExitCode::checkpoint,
+      "y.safetensors: tensor 'c' is also in '" + dir.path() + "/x.safetensors'; every tensor");
 }
 
 TEST(WeightFiles, AFolderOfTheHubsCacheNamesItsSnapshot) {
   TempDir dir;
   std::filesystem::create_directories(dir / "models--a--b/snapshots/0123");
   EXPECT_ERROR_SAYS(WeightFiles(dir / "models--a--b"), ExitCode::checkpoint,
-                    "it is a folder of the Hub's cache: name the model in it, " + dir.path() +
+                    "it is a folder of the Hub's cache; use the model inside it: " + dir.path() +
                         "/models--a--b/snapshots/0123");
 }
 
@@ -271,7 +271,7 @@ TEST(HfDirectory, NamesWhatIsMissing) {
   EXPECT_ERROR_SAYS(HfDirectory(dir.path()), ExitCode::checkpoint, "must be an object");
   dir.write("config.json", "version https://git-lfs.github.com/spec/v1\n");
   EXPECT_ERROR_SAYS(HfDirectory(dir.path()), ExitCode::checkpoint,
-                    "config.json: is a Git LFS pointer in the place of the file\n"
+                    "config.json: is a Git LFS pointer instead of the file\n"
                     "  fetch the files themselves with `git lfs pull`");
 }
 

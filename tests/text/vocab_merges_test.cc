@@ -111,7 +111,7 @@ TEST(VocabMerges, AFolderOfTheHubsCacheNamesItsSnapshot) {
     load_tokenizer(directory);
     ADD_FAILURE() << "accepted";
   } catch (const UserError& e) {
-    EXPECT_THAT(e.what(), HasSubstr("it is a folder of the Hub's cache: name the model in it, " +
+    EXPECT_THAT(e.what(), HasSubstr("it is a folder of the Hub's cache; use the model inside it: " +
                                     directory + "/snapshots/4567"));
   }
 }

@@ -79,11 +79,10 @@ TEST(GgufTraining, RowsThatAreNoHeadsAreRefused) {
   GgufConversion model = as_llama(folder / "model");
   model.layers(kFeedForwardNames).set("attention.key_length", std::uint32_t{5});
   const std::string gguf = folder.write("odd.gguf", model.gguf.bytes());
-  EXPECT_USER_ERROR(model::describe(gguf, built_plugins(), {}, {}, model::WeightForm::published),
-                    ExitCode::checkpoint,
-                    gguf +
-                        ": 'attention.head_count' gives heads 5 wide; an even width would be "
-                        "right");
+  EXPECT_USER_ERROR(
+      model::describe(gguf, built_plugins(), {}, {}, model::WeightForm::published),
+      ExitCode::checkpoint,
+      gguf + ": 'attention.head_count' gives heads of width 5; expected an even width");
 }
 
 }  // namespace
