@@ -9,7 +9,7 @@
 namespace lamina::registry::abi {
 namespace {
 
-// Shape rules add and multiply sizes, counts and places: beyond any tensor there is none.
+// Limit for sizes, counts and offsets, which shape rules add and multiply; far above any tensor.
 constexpr std::int64_t kMaxInteger = std::int64_t{1} << 45;
 
 std::int64_t checked_integer(std::int64_t value, std::string_view what) {
@@ -18,7 +18,7 @@ std::int64_t checked_integer(std::int64_t value, std::string_view what) {
   return value;
 }
 
-// By AttrValue::index().
+// Indexed by AttrValue::index().
 constexpr std::string_view kAttrKinds[] = {"an integer",         "a number",          "a string",
                                            "a list of integers", "a list of numbers", "a graph"};
 
@@ -28,7 +28,7 @@ AttrValue attr_value(const Op& op, const OpAttr& attr, const lamina_value_t& val
     refuse("{} must be {}, got {}", what, kAttrKinds[attr.fallback.index()], kind_name(value.type));
   };
   const auto number = [&](double x) {
-    if (std::isnan(x)) refuse("{} is a NaN; it must be a number", what);
+    if (std::isnan(x)) refuse("{} must be a number, got NaN", what);
     return x;
   };
   check_padding(value, what);
@@ -75,7 +75,7 @@ const Op& op(std::uint32_t id, std::uint32_t revision) {
   throw ContractError(
       LAMINA_ERROR_UNSUPPORTED,
       revisions.empty()
-          ? fmt::format("op number {} is not known to this host (plugin ABI {}.{})", id,
+          ? fmt::format("op number {} is unknown to this host (plugin ABI {}.{})", id,
                         LAMINA_ABI_MAJOR, LAMINA_ABI_MINOR)
           : fmt::format("op '{}' is requested in revision {}; this host has revision {}", name,
                         revision, fmt::join(revisions, ", ")));
@@ -89,12 +89,12 @@ NamedAttrs attrs(const Op& op, const lamina_span_t& list) {
     if (attr.since > LAMINA_ABI_MINOR)
       throw ContractError(
           LAMINA_ERROR_UNSUPPORTED,
-          fmt::format("attribute {} of op '{}' needs a host with plugin ABI {}.{}; this "
-                      "one has {}.{}",
+          fmt::format("attribute {} of op '{}' requires a host with plugin ABI {}.{}; this host "
+                      "has {}.{}",
                       attr.key, op.name, LAMINA_ABI_MAJOR, attr.since, LAMINA_ABI_MAJOR,
                       LAMINA_ABI_MINOR));
     if (attr.key == 0 || attr.key > seen.size())
-      refuse("op '{}' has no attribute {}; it has {}", op.name, attr.key, seen.size());
+      refuse("op '{}' has no attribute {}; it has {} attributes", op.name, attr.key, seen.size());
     const std::size_t index = attr.key - 1;
     const OpAttr& declared = op.attrs[index];
     if (seen[index]) refuse("attribute '{}' of op '{}' is given twice", declared.name, op.name);
@@ -103,7 +103,7 @@ NamedAttrs attrs(const Op& op, const lamina_span_t& list) {
   }
   for (std::size_t i = 0; i < seen.size(); ++i)
     if (op.attrs[i].required && !seen[i])
-      refuse("op '{}' needs attribute '{}', which is not given", op.name, op.attrs[i].name);
+      refuse("op '{}': required attribute '{}' is missing", op.name, op.attrs[i].name);
   return out;
 }
 
@@ -139,8 +139,8 @@ std::vector<lamina_value_t> value_views(std::span<const AttrValue> values) {
 void check_flags(std::uint32_t flags, std::uint32_t known, std::string_view what) {
   if ((flags & ~known) != 0)
     throw ContractError(LAMINA_ERROR_UNSUPPORTED,
-                        fmt::format("{} has flags {:#x}, of which this host does not know {:#x}",
-                                    what, flags, flags & ~known));
+                        fmt::format("{} has flags {:#x}; this host does not know {:#x}", what,
+                                    flags, flags & ~known));
 }
 
 }  // namespace lamina::registry::abi

@@ -20,7 +20,7 @@ constexpr std::pair<std::uint32_t, DType> kDTypes[] = {
     {LAMINA_DTYPE_BOOL, DType::boolean}};
 
 double finite(double number, std::string_view what) {
-  if (std::isnan(number)) refuse("{} holds a NaN; it must be a number", what);
+  if (std::isnan(number)) refuse("{} contains a NaN; expected numbers", what);
   return number;
 }
 
@@ -48,8 +48,9 @@ void copy(void* to, const void* from, StructBytes sizes, std::size_t size_at,
     if (bytes[at] != 0)
       throw ContractError(
           LAMINA_ERROR_ABI,
-          fmt::format("{} uses byte {}, of which this host knows {}; it needs a newer host", what,
-                      at, sizes.known));
+          fmt::format("{} sets byte {}, but this host knows {} bytes; a newer host is "
+                      "required",
+                      what, at, sizes.known));
   std::memcpy(to, from, std::min(size, sizes.known));
 }
 
@@ -58,28 +59,28 @@ const void* element(const lamina_span_t& span, std::uint32_t i, std::string_view
   std::uint32_t size = 0;
   std::memcpy(&size, at, sizeof size);
   if (size > span.stride)
-    refuse("{}: element {} has size {}, and the next one is {} bytes further", what, i, size,
+    refuse("{}: element {} has size {}, but the next element is {} bytes further", what, i, size,
            span.stride);
   return at;
 }
 
 void check(const lamina_span_t& span, std::uint32_t min_bytes, bool frozen, std::string_view what) {
   if (span.count == 0) return;
-  if (span.ptr == nullptr) refuse("{}: {} elements at a null address", what, span.count);
+  if (span.ptr == nullptr) refuse("{}: {} elements at a null pointer", what, span.count);
   if (span.count > kMaxElements)
-    refuse("{}: {} elements; at most {} are accepted", what, span.count, kMaxElements);
+    refuse("{}: {} elements; the maximum is {}", what, span.count, kMaxElements);
   if (frozen ? span.stride != min_bytes : span.stride < min_bytes)
-    refuse("{}: elements of {} bytes; they must have {}{}", what, span.stride,
-           frozen ? "" : "at least ", min_bytes);
+    refuse("{}: elements of {} bytes; expected {}{}", what, span.stride, frozen ? "" : "at least ",
+           min_bytes);
 }
 
 }  // namespace detail
 
 std::string text(const lamina_str_t& from, std::string_view what) {
   if (from.len == 0) return "";
-  if (from.ptr == nullptr) refuse("{} is a string of {} bytes at a null address", what, from.len);
+  if (from.ptr == nullptr) refuse("{} is a string of {} bytes at a null pointer", what, from.len);
   if (from.len > kMaxTextBytes)
-    refuse("{} is a string of {} bytes; at most {} are accepted", what, from.len, kMaxTextBytes);
+    refuse("{} is a string of {} bytes; the maximum is {}", what, from.len, kMaxTextBytes);
   std::string out(from.ptr, from.len);
   if (find_invalid_utf8(out) != std::string_view::npos)
     refuse("{} is a string that is not UTF-8", what);
@@ -98,7 +99,7 @@ std::vector<std::string> texts(const lamina_span_t& from, std::string_view what)
 std::string name(const lamina_str_t& from, std::string_view what) {
   std::string out = text(from, what);
   if (!is_plain_name(out))
-    refuse("{} is \"{}\"; a name is letters, digits, '_', '-' and '.', beginning with a letter",
+    refuse("{} is \"{}\"; expected letters, digits, '_', '-' and '.', beginning with a letter",
            what, out);
   return out;
 }
@@ -113,7 +114,8 @@ std::optional<config::Value> value(const lamina_value_t& from, std::string_view 
     case LAMINA_KIND_FLOAT:
       return config::Value(finite(from.v.f, what));
     case LAMINA_KIND_BOOL:
-      if (from.v.i != 0 && from.v.i != 1) refuse("{} is a boolean of {}; 0 or 1", what, from.v.i);
+      if (from.v.i != 0 && from.v.i != 1)
+        refuse("{} is the boolean {}; expected 0 or 1", what, from.v.i);
       return config::Value(from.v.i == 1);
     case LAMINA_KIND_STRING:
       return config::Value(text(from.v.s, what));
@@ -127,7 +129,7 @@ std::optional<config::Value> value(const lamina_value_t& from, std::string_view 
     case LAMINA_KIND_STRING_LIST:
       return config::Value(list(texts(from.v.list, what)));
     default:
-      refuse("{} has kind {}; kinds are 1 to 7", what, from.type);
+      refuse("{} has kind {}; expected 1 to 7", what, from.type);
   }
 }
 
@@ -135,7 +137,7 @@ std::optional<DType> dtype(std::uint32_t from, std::string_view what) {
   if (from == 0) return std::nullopt;
   for (const auto& [number, type] : kDTypes)
     if (number == from) return type;
-  refuse("{} has dtype {}; dtypes are 1 to 7", what, from);
+  refuse("{} has dtype {}; expected 1 to 7", what, from);
 }
 
 std::uint32_t dtype_number(DType dtype) {

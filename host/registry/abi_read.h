@@ -1,5 +1,5 @@
-// Copies what a plugin hands over into values of ours, and checks the rules of abi.h on the way:
-// struct sizes, zero bytes beyond what is known, spans, strings. Internal to registry.
+// Copies structs of a plugin into our values, and checks the rules of abi.h: struct sizes, zero
+// bytes beyond the known part, spans, strings. Internal to registry.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@
 
 namespace lamina::registry::abi {
 
-// A rule of abi.h is broken. Never leaves the registry: who knows the plugin adds its name.
+// A rule of abi.h is broken. Never leaves the registry: callers that know the plugin add its name.
 class ContractError : public std::runtime_error {
  public:
   ContractError(lamina_status_t status, const std::string& what)
@@ -40,7 +40,7 @@ template <typename... Args>
   throw ContractError(LAMINA_ERROR_ARGUMENT, fmt::format(format, std::forward<Args>(args)...));
 }
 
-// What abi.h says that a T has at least, however old the plugin is.
+// Minimum size of a T by abi.h, for plugins of any age.
 template <typename T>
 inline constexpr std::uint32_t kMinBytes = 0;
 #define LAMINA_MIN_BYTES(type, bytes) \
@@ -53,7 +53,8 @@ LAMINA_MTP_GROWABLE(LAMINA_MIN_BYTES)
 LAMINA_TIME_REGION_GROWABLE(LAMINA_MIN_BYTES)
 #undef LAMINA_MIN_BYTES
 
-// Sizes of a growable struct: what any plugin gives, and what this host knows.
+// Sizes of a growable struct: the minimum that any plugin provides, and the size that this host
+// knows.
 struct StructBytes {
   std::uint32_t min, known;
 };
@@ -61,29 +62,29 @@ template <typename T>
 inline constexpr StructBytes kStructBytes{kMinBytes<T>, sizeof(T)};
 
 namespace detail {
-// Copies the struct at `from`, which says its size at `size_at`, to `to`, as far as this host knows
-// it; `what` names it in messages.
+// Copies the known part of the struct at `from`, whose size is at `size_at`, to `to`; `what` is its
+// name in messages.
 void copy(void* to, const void* from, StructBytes bytes, std::size_t size_at,
           std::string_view what);
-// Element i of a span of growable structs.
+// Returns element i of a span of growable structs.
 const void* element(const lamina_span_t& span, std::uint32_t i, std::string_view what);
-// Checks a span of elements of at least `min_bytes` (exactly, if `frozen`).
+// Checks a span of elements of at least (or, if `frozen`, exactly) `min_bytes`.
 void check(const lamina_span_t& span, std::uint32_t min_bytes, bool frozen, std::string_view what);
 }  // namespace detail
 
-// Fields that fill a gap are zero, so that a later version can give them a meaning.
+// Padding must be zero, so that a later version can give it a meaning.
 template <typename T>
 void check_padding(const T& value, std::string_view what) {
   std::uint32_t padding = 0;
   if constexpr (requires { value._pad0; }) padding |= value._pad0;
   if constexpr (requires { value._pad1; }) padding |= value._pad1;
   if (padding != 0)
-    refuse("{} has padding that is not zero ({:#x}); clear the struct before its fields are set",
+    refuse("{} has padding that is not zero ({:#x}); clear the struct before setting its fields",
            what, padding);
 }
 
-// A growable struct, one that begins with its size. What an older plugin does not give is zero;
-// bytes beyond what this host knows, and padding, must be zero. Throws ContractError.
+// Copies a growable struct, which begins with its size. Fields that an older plugin does not have
+// are zero; bytes beyond the known part and padding must be zero. Throws ContractError.
 template <typename T>
 T copy(const T* from, std::string_view what) {
   static_assert(kMinBytes<T> > 0, "not in LAMINA_GROWABLE");
@@ -93,7 +94,7 @@ T copy(const T* from, std::string_view what) {
   return out;
 }
 
-// Pointers to the members of a span of growable structs, each to be copied with copy().
+// Returns pointers to the members of a span of growable structs, to be copied with copy().
 template <typename T>
 std::vector<const T*> elements(const lamina_span_t& span, std::string_view what) {
   detail::check(span, kMinBytes<T>, false, what);
@@ -110,17 +111,17 @@ std::vector<T> copies(const lamina_span_t& span, std::string_view what) {
   return out;
 }
 
-// Writes as much of `from` as the plugin's struct at `to` has room for, which says its size.
+// Writes as much of `from` as fits into the plugin's struct at `to`, which contains its size.
 template <typename T>
 void write(const T& from, T* to, std::string_view what) {
   if (to == nullptr || to->size < kMinBytes<T>)
-    refuse("{} does not have {} bytes", what, kMinBytes<T>);
+    refuse("{} has less than {} bytes", what, kMinBytes<T>);
   const std::uint32_t size = to->size;
   std::memcpy(static_cast<void*>(to), &from, std::min<std::size_t>(size, sizeof(T)));
   to->size = size;
 }
 
-// The members of a span of numbers or frozen structs.
+// Returns the members of a span of numbers or frozen structs.
 template <typename T>
 std::vector<T> plain(const lamina_span_t& span, std::string_view what) {
   detail::check(span, sizeof(T), true, what);
@@ -129,42 +130,42 @@ std::vector<T> plain(const lamina_span_t& span, std::string_view what) {
   return out;
 }
 
-// UTF-8 of at most 64 KiB, without control characters.
+// Returns UTF-8 of at most 64 KiB, without control characters.
 std::string text(const lamina_str_t& from, std::string_view what);
 std::vector<std::string> texts(const lamina_span_t& from, std::string_view what);
-// A name as is_plain_name() takes it; `path`: also several of them, joined with dots.
+// Returns a name accepted by is_plain_name(); `path`: also several names joined with dots.
 std::string name(const lamina_str_t& from, std::string_view what);
 
-// Nothing for kind 0.
+// Returns nothing for kind 0.
 std::optional<config::Value> value(const lamina_value_t& from, std::string_view what);
 
-// "" for 0, else the element type; throws for numbers that are none.
+// Returns nothing for 0, else the element type. Throws for unknown numbers.
 std::optional<DType> dtype(std::uint32_t from, std::string_view what);
-std::uint32_t dtype_number(DType dtype);  // 0 for those that plugins have no number for
+std::uint32_t dtype_number(DType dtype);  // 0 for types without a number in the contract
 
-// "an integer", ... for a LAMINA_KIND_*.
+// Returns "an integer", ... for a LAMINA_KIND_*.
 std::string_view kind_name(std::uint32_t kind);
 
-// "argument", "shape", ... for a LAMINA_ERROR_*.
+// Returns "argument", "shape", ... for a LAMINA_ERROR_*.
 std::string_view status_name(lamina_status_t status);
 
 inline lamina_str_t str(std::string_view text) { return {text.data(), text.size()}; }
 
-// A source path without the folders of the machine where the plugin was built: "plugins/x/model.cc"
-// or, where there is no folder "plugins", the last part.
+// Returns a source path without the folders of the build machine: "plugins/x/model.cc" or, if there
+// is no folder "plugins", the file name.
 std::string shown_file(std::string_view path);
 
-// Where a plugin says that a call was made; nothing if it does not say.
+// The source location of a plugin's call, if known.
 struct Where {
   std::string file;
   std::uint32_t line = 0;
 };
 Where where(const lamina_where_t* at);
 
-// Whether a value has kind `kind` (a LAMINA_KIND_*); an integer is a number, too.
+// Returns whether a value has kind `kind` (a LAMINA_KIND_*); an integer is also a number.
 bool has_kind(const config::Value& value, std::uint32_t kind);
 
-// Keeps the memory behind a lamina_value_t alive. Not movable: the value points into it.
+// Owns the memory behind a lamina_value_t. Not movable: the value points into it.
 class StoredValue {
  public:
   // REQUIRES: has_kind(value, kind).

@@ -1,5 +1,4 @@
-// The work of the calls that a plugin makes while it builds a block: each is checked, then handed
-// to the trace.
+// The calls that a plugin makes while it builds a block: each is checked, then passed to the trace.
 #include "registry/block_build.h"
 
 #include <algorithm>
@@ -19,23 +18,22 @@ namespace {
 
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 45;
 constexpr std::size_t kMaxScopes = 64;
-// A block of this many ops is a loop that does not end.
+// Limit that stops an endless loop in a build.
 constexpr std::size_t kMaxOps = std::size_t{1} << 18;
 constexpr std::uint32_t kMaxOutputs = 64;
 
-// A config asks for it: no plugin knows how large a tensor may be.
+// The sizes come from a config; plugins cannot check them.
 void check_size(std::span<const std::int64_t> dims, const std::string& what) {
   std::int64_t elements = 1;
   for (std::int64_t dim : dims) {
     if (dim < 0)
       throw abi::ContractError(
           LAMINA_ERROR_SHAPE,
-          fmt::format("{} has dims [{}]; none may be negative", what, fmt::join(dims, ", ")));
+          fmt::format("{} has dims [{}]; dims must not be negative", what, fmt::join(dims, ", ")));
     if (dim > kMaxElements / elements)
-      throw abi::ContractError(
-          LAMINA_ERROR_CONFIG,
-          fmt::format("{} has dims [{}]; more than 2^45 elements are not possible", what,
-                      fmt::join(dims, ", ")));
+      throw abi::ContractError(LAMINA_ERROR_CONFIG,
+                               fmt::format("{} has dims [{}]; the maximum is 2^45 elements", what,
+                                           fmt::join(dims, ", ")));
     elements *= std::max<std::int64_t>(dim, 1);
   }
 }
@@ -43,28 +41,28 @@ void check_size(std::span<const std::int64_t> dims, const std::string& what) {
 std::vector<std::int64_t> sizes(const lamina_span_t& from, const std::string& what) {
   std::vector<std::int64_t> out = abi::plain<std::int64_t>(from, what);
   if (out.size() > LAMINA_MAX_DIMS)
-    abi::refuse("{} has {} dims; at most {} are possible", what, out.size(), LAMINA_MAX_DIMS);
+    abi::refuse("{} has {} dims; the maximum is {}", what, out.size(), LAMINA_MAX_DIMS);
   for (std::size_t i = 0; i < out.size(); ++i)
     if (out[i] < 1)
       throw abi::ContractError(
           LAMINA_ERROR_SHAPE,
-          fmt::format("dim {} of {} is {}; it must be at least 1", i, what, out[i]));
+          fmt::format("dim {} of {} must be at least 1, got {}", i, what, out[i]));
   check_size(out, what);
   return out;
 }
 
-// A number of names.h as one of our enumerators, which have the same numbers.
+// Converts a number of names.h to our enumerator with the same number.
 template <typename Enum>
 Enum enumerator(std::uint32_t from, std::uint32_t list, const std::string& what) {
   const KnownNumbers known = known_numbers(list);
   if (!known.contain(from))
     throw abi::ContractError(
         LAMINA_ERROR_UNSUPPORTED,
-        fmt::format("{} is {}; this host knows {} to {}", what, from, known.min, known.max));
+        fmt::format("{} is {}; expected {} to {}", what, from, known.min, known.max));
   return static_cast<Enum>(from);
 }
 
-// Says each thing once, however often a block is traced, on any thread.
+// Logs each text once, regardless of the number of traces and threads.
 void warn_once(const std::string& text) {
   static std::mutex mutex;
   static auto& said = *new std::set<std::string>;
@@ -76,28 +74,28 @@ InitSpec read_init(const lamina_param_t& from, const std::string& what) {
   InitSpec out{enumerator<InitSpec::Kind>(from.init, LAMINA_CAPABILITY_INIT, "the init of " + what),
                from.init_a, from.init_b};
   if (!std::isfinite(out.a) || !std::isfinite(out.b))
-    abi::refuse("the init of {} has the numbers {} and {}; they must be finite", what, out.a,
+    abi::refuse("the init of {} has the numbers {} and {}, which must be finite", what, out.a,
                 out.b);
   using Kind = InitSpec::Kind;
   const bool is_deviation =
       out.kind == Kind::normal || out.kind == Kind::truncated_normal || out.kind == Kind::fan_in;
   if (is_deviation && out.a < 0)
-    abi::refuse("the init of {} has the deviation {}; it must not be negative", what, out.a);
+    abi::refuse("the init of {} must have a non-negative deviation, got {}", what, out.a);
   const bool is_range = out.kind == Kind::uniform || out.kind == Kind::log_uniform;
   if (is_range && out.a > out.b)
-    abi::refuse("the init of {} draws between {} and {}; the first must be the smaller", what,
-                out.a, out.b);
+    abi::refuse("the init of {} draws between {} and {}; the first must be smaller", what, out.a,
+                out.b);
   if (out.kind == Kind::log_uniform && out.a <= 0)
     abi::refuse("the init of {} takes the logarithm of {}; it must be positive", what, out.a);
   if (out.kind == Kind::cycle && out.a < 1)
-    abi::refuse("the init of {} counts modulo {}; it must be 1 or more", what, out.a);
+    abi::refuse("the init of {} counts modulo {}; it must be at least 1", what, out.a);
   return out;
 }
 
 void check_state_dims(StateKind kind, std::size_t count, const std::string& what) {
   auto require = [&](std::size_t min, std::size_t max) {
     if (count < min || count > max)
-      abi::refuse("{} has {} dims; its kind has {} to {}", what, count, min, max);
+      abi::refuse("{} has {} dims; its kind requires {} to {}", what, count, min, max);
   };
   switch (kind) {
 #define LAMINA_STATE_KIND(name, number, text, min_dims, max_dims) \
@@ -117,21 +115,22 @@ void BlockBuild::emit(const lamina_emit_t* from) {
   if (op.id >= LAMINA_DRAFT_OPS && !family_.plugin().of_this_minor)
     throw abi::ContractError(
         LAMINA_ERROR_UNSUPPORTED,
-        fmt::format("op '{}' is a draft, which may change with every minor, and the "
-                    "plugin is built for another than {}.{}, this host's; rebuild it",
+        fmt::format("op '{}' is a draft, which may change with every minor, and the plugin was "
+                    "built for another minor than this host's {}.{}; rebuild it",
                     op.name, LAMINA_ABI_MAJOR, LAMINA_ABI_MINOR));
   const std::vector<Tensor> inputs = op_inputs(op, op.num_plugin_inputs, use.inputs);
   std::optional<int> state;
   if (use.state != 0)
     state = static_cast<int>(state_index(use.state, fmt::format("the state of op '{}'", op.name)));
   if (use.n_outputs > kMaxOutputs)
-    abi::refuse("op '{}' has {} outputs, {} are requested", op.name, op.outputs.size(),
+    abi::refuse("op '{}' has {} outputs, but {} are requested", op.name, op.outputs.size(),
                 use.n_outputs);
   if (use.n_outputs > 0 && use.outputs == nullptr)
     abi::refuse("op '{}' has a null pointer for its outputs", op.name);
   const NamedAttrs attrs = abi::attrs(op, use.attrs);
   const std::vector<Tensor> outputs = trace_.add_op(op, inputs, attrs, state);
-  // Those of a newer list of ops stay without a handle. Nothing is written before all is checked.
+  // Additional outputs in a newer list of ops get no handle. Nothing is written before everything
+  // is checked.
   const std::size_t num_known = std::min<std::size_t>(use.n_outputs, outputs.size());
   for (std::size_t i = 0; i < num_known; ++i)
     check_size(outputs[i].shape().dims(), fmt::format("the result of op '{}'", op.name));
@@ -146,7 +145,7 @@ std::vector<Tensor> BlockBuild::op_inputs(const Op& op, std::size_t num_inputs,
   const bool variadic = num_inputs > 0 && op.inputs[num_inputs - 1].variadic;
   const std::size_t fixed = num_inputs - (variadic ? 1 : 0);
   std::size_t num_given = handles.size();
-  // Inputs of a newer list of ops, not used.
+  // Additional inputs of a newer list of ops are ignored.
   while (!variadic && num_given > fixed && handles[num_given - 1] == 0) --num_given;
   if (num_given > fixed && !variadic)
     abi::refuse("op '{}' takes {} inputs, got {}", op.name, fixed, num_given);
@@ -168,7 +167,7 @@ lamina_tensor_t BlockBuild::param(const lamina_param_t* from) {
   const std::string what = "parameter '" + out.name + "'";
   for (std::string_view reserved : {"host.", "engram."})
     if (out.name.starts_with(reserved))
-      abi::refuse("{} begins with '{}', which is for parameters that the host adds to a layer",
+      abi::refuse("{} begins with '{}', the prefix of parameters that the host adds to a layer",
                   what, reserved);
   out.shape = Shape(std::span<const std::int64_t>(sizes(given.dims, what)));
   const auto known = params_by_name_.find(out.name);
@@ -176,8 +175,9 @@ lamina_tensor_t BlockBuild::param(const lamina_param_t* from) {
     const ParamDesc& first = params_[known->second.first];
     if (first.shape != out.shape)
       throw abi::ContractError(LAMINA_ERROR_SHAPE,
-                               fmt::format("{} is declared as {} and before as {}", what,
-                                           to_string(out.shape), to_string(first.shape)));
+                               fmt::format("{} is declared as {}, but was declared before as "
+                                           "{}",
+                                           what, to_string(out.shape), to_string(first.shape)));
     return known->second.second;
   }
   constexpr std::uint32_t kFlags = LAMINA_PARAM_BUFFER | LAMINA_PARAM_NO_DECAY | LAMINA_PARAM_DECAY;
@@ -197,8 +197,8 @@ lamina_tensor_t BlockBuild::param(const lamina_param_t* from) {
   if (out.dtype == DType::boolean)
     throw abi::ContractError(
         LAMINA_ERROR_DTYPE,
-        fmt::format("{} has the element type {}; parameters are f32, bf16, f16, f64, i32 or i64",
-                    what, name(*out.dtype)));
+        fmt::format("{} has the element type {}; expected f32, bf16, f16, f64, i32 or i64", what,
+                    name(*out.dtype)));
   if (out.dtype && !is_floating(*out.dtype)) out.trained = false;
   out.group = abi::text(given.group, "the group of " + what);
   const lamina_tensor_t handle = hand_out(trace_.make_param(out));
@@ -215,9 +215,8 @@ lamina_state_t BlockBuild::state(const lamina_state_desc_t* from) {
   for (const StateDesc& other : states_)
     if (other.name == out.name)
       abi::refuse(
-          "{} is declared twice; names are unique: declare it in a scope of its own "
-          "(step.in(scope)) or "
-          "give it another name",
+          "{} is declared twice; names must be unique: declare it in another scope "
+          "(step.in(scope)) or give it another name",
           what);
   abi::check_flags(given.flags, LAMINA_STATE_FLAG_NO_QUANTIZE, what);
   out.kind = enumerator<StateKind>(given.kind, LAMINA_CAPABILITY_STATE, "the kind of " + what);
@@ -236,8 +235,8 @@ lamina_state_t BlockBuild::state(const lamina_state_desc_t* from) {
                          out.kind == StateKind::index_keys;
   if (!has_slots && (out.window > 0 || out.chunk > 0 || out.stride > 1))
     abi::refuse(
-        "{} has window {}, chunk {} and stride {}; a state of kind {} has one size for any "
-        "number of tokens, so leave them out",
+        "{} has window {}, chunk {} and stride {}, but a state of kind {} has the same size for "
+        "any number of tokens; leave them out",
         what, out.window, out.chunk, out.stride, ops::to_string(out.kind));
   out.dtype = abi::dtype(given.dtype, what);
   out.quantize = !(given.flags & LAMINA_STATE_FLAG_NO_QUANTIZE);
@@ -263,10 +262,11 @@ lamina_tensor_t BlockBuild::layer_constant(lamina_str_t name, lamina_span_t valu
   const std::vector<double> numbers =
       abi::plain<double>(values, fmt::format("the values of '{}'", full));
   if (static_cast<std::int64_t>(numbers.size()) != config_.num_layers())
-    abi::refuse("constant '{}' has {} values; the model has {} layers", full, numbers.size(),
+    abi::refuse("constant '{}' has {} values, but the model has {} layers", full, numbers.size(),
                 config_.num_layers());
   for (double number : numbers)
-    if (!std::isfinite(number)) abi::refuse("constant '{}' has a value of {}", full, number);
+    if (!std::isfinite(number))
+      abi::refuse("constant '{}' has the value {}; expected finite numbers", full, number);
   return hand_out(trace_.make_layer_constant(full, numbers));
 }
 
@@ -282,7 +282,7 @@ void BlockBuild::type(lamina_tensor_t given, lamina_type_t* out) {
 void BlockBuild::scope(lamina_str_t name, std::uint32_t push) {
   if (push > 1) abi::refuse("push is {}; it must be 0 or 1", push);
   if (push == 0) {
-    if (scopes_.empty()) abi::refuse("a scope is closed and none is open");
+    if (scopes_.empty()) abi::refuse("a scope is closed, but no scope is open");
     scopes_.pop_back();
     return;
   }
@@ -294,7 +294,7 @@ lamina_tensor_t BlockBuild::tag(lamina_tensor_t given, lamina_str_t name) {
   refuse_in_lowering("a tag");
   const Tensor value = tensor(given, "the tensor");
   const std::string tag = abi::text(name, "a tag");
-  check_known(tag, tag_names(), "tag", "no rematerialisation policy goes by it");
+  check_known(tag, tag_names(), "tag", "no rematerialisation policy uses it");
   return hand_out(trace_.tag(value, tag));
 }
 
@@ -321,7 +321,7 @@ void BlockBuild::add_auxiliary(const lamina_auxiliary_t* from) {
   out.value = tensor(given.value, fmt::format("the value of '{}'", out.name));
   const bool is_loss = out.kind == AuxDesc::Kind::loss;
   if (given.other != 0) {
-    if (!is_loss) abi::refuse("metric '{}' has two values; only losses may", out.name);
+    if (!is_loss) abi::refuse("metric '{}' has two values; only losses can have two", out.name);
     out.other = tensor(given.other, fmt::format("the other value of '{}'", out.name));
     if (out.other.shape() != out.value.shape())
       throw abi::ContractError(
@@ -334,11 +334,11 @@ void BlockBuild::add_auxiliary(const lamina_auxiliary_t* from) {
                                          to_string(out.value.type())));
   }
   if (is_loss && out.reduce == AuxDesc::Reduce::max)
-    abi::refuse("the loss '{}' is reduced by a maximum; losses are summed or averaged", out.name);
+    abi::refuse("the loss '{}' is reduced by a maximum; expected a sum or a mean", out.name);
   if (!is_floating(out.value.dtype()))
     throw abi::ContractError(
         LAMINA_ERROR_DTYPE,
-        fmt::format("'{}' must be floating, got {}", out.name, to_string(out.value.type())));
+        fmt::format("'{}' must be floating-point, got {}", out.name, to_string(out.value.type())));
   out.weight_key = abi::text(given.weight_key, "its weight key");
   require_number_key(out.weight_key, fmt::format("the weight of '{}'", out.name));
   trace_.add_aux(out);
@@ -378,9 +378,9 @@ std::string BlockBuild::full_name(const lamina_str_t& name, std::string_view wha
   return scope.empty() ? own : scope + "." + own;
 }
 
-// A name that this host does not know may be one of a newer names.h: it changes nothing here.
+// A name that is unknown to this host may come from a newer names.h; it has no effect here.
 bool BlockBuild::check_known(const std::string& name, std::span<const std::string_view> known,
-                             std::string_view what, std::string_view so) const {
+                             std::string_view what, std::string_view effect) const {
   const PluginIdentity& plugin = family_.plugin();
   if (std::find(known.begin(), known.end(), name) != known.end() ||
       name.starts_with(plugin.id + "."))
@@ -388,10 +388,9 @@ bool BlockBuild::check_known(const std::string& name, std::span<const std::strin
   const std::string nearest =
       nearest_name(name, std::vector<std::string>(known.begin(), known.end()));
   warn_once(fmt::format(
-      "plugin '{}' {}, block '{}': this host knows no {} '{}': {}; {}begin a name of your own with "
-      "'{}.'",
-      plugin.id, plugin.version, block_.name, what, name, so,
-      nearest.empty() ? "" : "did you mean '" + nearest + "'? Else ", plugin.id));
+      "plugin '{}' {}, block '{}': unknown {} '{}': {}; {}begin a private name with '{}.'",
+      plugin.id, plugin.version, block_.name, what, name, effect,
+      nearest.empty() ? "" : "did you mean '" + nearest + "'? Otherwise ", plugin.id));
   return false;
 }
 
@@ -405,7 +404,7 @@ std::vector<AxisId> BlockBuild::axis_list(const lamina_span_t& names, std::size_
                                           std::string_view what) const {
   const std::vector<std::string> given = abi::texts(names, fmt::format("the axes of {}", what));
   if (given.size() != num_dims)
-    abi::refuse("{} has {} dims and {} axes; each dim has one", what, num_dims, given.size());
+    abi::refuse("{} has {} dims but {} axes; every dim needs one", what, num_dims, given.size());
   std::vector<AxisId> out;
   for (const std::string& name : given) out.push_back(axis(name));
   return out;
@@ -417,7 +416,7 @@ void BlockBuild::require_number_key(const std::string& key, std::string_view wha
   if (declared == nullptr)
     abi::refuse("{} is the key '{}', which the family does not declare", what, key);
   if (declared->kind != LAMINA_KIND_FLOAT)
-    abi::refuse("{} is the key '{}', which is {}; it must be a number", what, key,
+    abi::refuse("{} is the key '{}', which is {}; expected a number", what, key,
                 abi::kind_name(declared->kind));
 }
 

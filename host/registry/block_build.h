@@ -14,19 +14,19 @@
 
 namespace lamina::registry {
 
-// The first thing that went wrong; it sticks.
+// The first failure, which is kept.
 struct BuildFailure {
   lamina_status_t status = LAMINA_ERROR_INTERNAL;
   ErrorText text;
   std::string scope;
   abi::Where at;
-  std::exception_ptr ours;  // an error that is not the plugin's: thrown on as it is
+  std::exception_ptr ours;  // an error that is not the plugin's fault: rethrown unchanged
 };
 
-// What a plugin's lamina_build_t points to. Never freed, so that a pointer that a plugin kept from
-// an earlier build is refused, not followed.
+// The target of a plugin's lamina_build_t. Never freed, so that a pointer that a plugin kept from
+// an earlier build is refused instead of followed.
 struct BuildHandle : lamina_build {
-  class BlockBuild* build;  // null once the build is over
+  class BlockBuild* build;  // null after the build
 };
 
 struct CustomOp;
@@ -42,14 +42,14 @@ class BlockBuild {
   BlockResult run();
 
  private:
-  friend struct BuildCalls;      // what the function table points to
-  friend struct ExtensionCalls;  // and those of ext/
+  friend struct BuildCalls;      // targets of the function table
+  friend struct ExtensionCalls;  // targets of the tables of ext/
 
-  // Runs one call of the plugin: remembers where it came from, turns exceptions into the failure.
+  // Runs one call of the plugin: records its source location and turns exceptions into the failure.
   template <typename Body>
   static lamina_status_t call(lamina_build_t* build, const lamina_where_t* at, Body&& body);
 
-  // The work of the calls. They throw abi::ContractError or Error.
+  // Implementations of the calls. They throw abi::ContractError or Error.
   void emit(const lamina_emit_t* from);
   void emit_custom(const lamina_emit_t& use);
   lamina_tensor_t param(const lamina_param_t* from);
@@ -73,13 +73,13 @@ class BlockBuild {
   lamina_tensor_t hand_out(Tensor tensor);
   Tensor tensor(lamina_tensor_t handle, std::string_view what) const;
 
-  // Whether the handle is of an input of the op; null where an optional one is absent.
+  // Returns the inputs of an op; null for absent optional inputs.
   std::vector<Tensor> op_inputs(const Op& op, std::size_t num_inputs,
                                 const lamina_span_t& handles) const;
-  // The state of a handle, as an index.
+  // Returns the index of a state by its handle.
   std::size_t state_index(lamina_state_t handle, std::string_view what) const;
 
-  // What the plugin builds as the meaning of a custom op: the results of its one node.
+  // Builds the plugin's lowering of a custom op and returns the results of its one node.
   std::vector<Tensor> build_lowering(const CustomOp& custom, const std::vector<Tensor>& inputs,
                                      const NamedAttrs& attrs);
   void refuse_in_lowering(std::string_view what) const;
@@ -90,8 +90,8 @@ class BlockBuild {
 
   std::string full_name(const lamina_str_t& name, std::string_view what) const;
   std::string scope_path() const;
-  // Whether a name is known or the plugin's own ("<plugin id>.<x>"); else warns of it and what
-  // follows from it, `so`.
+  // Returns whether a name is known or private to the plugin ("<plugin id>.<x>"); else logs a
+  // warning with `effect`, the consequence.
   bool check_known(const std::string& name, std::span<const std::string_view> known,
                    std::string_view what, std::string_view so) const;
   AxisId axis(const std::string& name) const;
@@ -115,25 +115,25 @@ class BlockBuild {
   Trace& trace_;
   const BlockRequest& request_;
   ConfigView view_;
-  std::shared_ptr<const Origin> outer_origin_;  // the graph's, put back at the end
+  std::shared_ptr<const Origin> outer_origin_;  // the graph's, restored at the end
 
-  std::vector<Tensor> tensors_;  // by index of handle
+  std::vector<Tensor> tensors_;  // by handle index
   std::vector<std::string> scopes_;
   std::vector<ParamDesc> params_;
   std::map<std::string, std::pair<std::size_t, lamina_tensor_t>> params_by_name_;
   std::vector<StateDesc> states_;
   std::map<std::uint32_t, lamina_tensor_t> inputs_;
-  // Nodes of the bodies of regions over time: [first, end), and 0 for end while one is open.
+  // Nodes of the bodies of regions over time: [first, end); end is 0 while the region is open.
   std::vector<std::pair<NodeId, NodeId>> regions_;
-  std::vector<std::size_t> region_states_;  // indices of states that are their carries
-  // A custom op while its lowering is built: what was there before is not visible in it.
+  std::vector<std::size_t> region_states_;  // indices of states used as carries
+  // A custom op while its lowering is built: earlier values are not visible in it.
   struct Lowering {
     std::string op;
     std::string used_at;
     std::size_t first_tensor, first_state;
   };
   std::optional<Lowering> lowering_;
-  // Lowerings that have ended: nodes and states [first, end).
+  // Finished lowerings: nodes and states [first, end).
   struct Lowered {
     NodeId first, end;
     std::size_t first_state, end_state;

@@ -1,5 +1,5 @@
-// The function table of a lamina_build_t: each call is run by BlockBuild, and what it throws
-// becomes the failure of the build.
+// The function table of a lamina_build_t: BlockBuild runs each call, and an exception becomes the
+// failure of the build.
 #include <deque>
 #include <mutex>
 #include <new>
@@ -42,7 +42,7 @@ lamina_status_t BlockBuild::call(lamina_build_t* build, const lamina_where_t* at
   return status;
 }
 
-// The functions of the table, in its order.
+// The functions of the table, in order.
 struct BuildCalls {
   static lamina_status_t emit(lamina_build_t* build, const lamina_emit_t* emit,
                               const lamina_where_t* at) {

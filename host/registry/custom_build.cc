@@ -1,5 +1,5 @@
-// Custom ops (ext/custom_ops.h) in the build of a block: the plugin's lowering is built at once, on
-// stand-ins for the inputs.
+// Custom ops (ext/custom_ops.h) in the build of a block: the plugin's lowering is built
+// immediately, on placeholders for the inputs.
 #include "registry/block_build.h"
 
 #include "registry/abi_ops.h"
@@ -9,7 +9,7 @@
 namespace lamina::registry {
 namespace {
 
-// Every attribute of the row, those that the plugin did not give with their defaults.
+// Returns every attribute of the row, with defaults for those that were not given.
 std::vector<AttrValue> all_attrs(const Op& op, const NamedAttrs& given) {
   std::vector<AttrValue> out;
   for (std::size_t i = 0; i < op.num_plugin_attrs; ++i) {
@@ -25,8 +25,8 @@ std::vector<AttrValue> all_attrs(const Op& op, const NamedAttrs& given) {
 void BlockBuild::refuse_in_lowering(std::string_view what) const {
   if (lowering_)
     abi::refuse(
-        "{} is in the lowering of op '{}'; a lowering is made of ordinary ops and the op's "
-        "inputs",
+        "{} is not allowed in the lowering of op '{}', which may use only built-in ops and the "
+        "op's inputs",
         what, lowering_->op);
 }
 
@@ -36,20 +36,27 @@ void BlockBuild::emit_custom(const lamina_emit_t& use) {
   if (number >= ops.size())
     throw abi::ContractError(
         LAMINA_ERROR_UNSUPPORTED,
-        fmt::format("custom op {} is asked for; the plugin has {}, from 0 on ({})", number,
-                    ops.size(), LAMINA_CUSTOM_OPS_ID));
+        fmt::format("custom op {} is requested, but the plugin has {}, numbered from 0 "
+                    "({})",
+                    number, ops.size(), LAMINA_CUSTOM_OPS_ID));
   const CustomOp& custom = *ops[number];
   const ops::CustomOp& op = custom.op;
   refuse_in_lowering(fmt::format("custom op '{}'", op.name));
   if (use.revision != 0)
     throw abi::ContractError(
         LAMINA_ERROR_UNSUPPORTED,
-        fmt::format("op '{}' is requested in revision {}; custom ops have none, 0", op.name,
+        fmt::format("op '{}' is requested in revision {}, but custom ops have revision 0", op.name,
                     use.revision));
   if (use.state != 0)
-    abi::refuse("op '{}' is given a state; the lowering of a custom op declares its own", op.name);
+    abi::refuse(
+        "op '{}' is given a state, but the lowering of a custom op declares its "
+        "states",
+        op.name);
   if (use.n_outputs > op.num_outputs || (use.n_outputs > 0 && use.outputs == nullptr))
-    abi::refuse("op '{}' has {} outputs, {} are requested", op.name, op.num_outputs, use.n_outputs);
+    abi::refuse(
+        "op '{}' has {} outputs, but {} are "
+        "requested",
+        op.name, op.num_outputs, use.n_outputs);
   const std::vector<Tensor> inputs = op_inputs(op, op.num_inputs, use.inputs);
   const NamedAttrs attrs = abi::attrs(op, use.attrs);
   const std::vector<Tensor> results = build_lowering(custom, inputs, attrs);
@@ -84,22 +91,23 @@ std::vector<Tensor> BlockBuild::build_lowering(const CustomOp& custom,
     status = custom.source.lower(custom.source.user, &handle_, &use);
     change = call.change();
   } catch (const std::bad_alloc&) {
-    throw;  // no fault of the plugin
+    throw;  // not the plugin's fault
   } catch (const std::exception& thrown) {
-    abi::refuse("its lowering threw an exception ({}); none may leave a plugin", thrown.what());
+    abi::refuse("its lowering threw an exception ({}); exceptions must not leave a plugin",
+                thrown.what());
   } catch (...) {
-    abi::refuse("its lowering threw an exception; none may leave a plugin");
+    abi::refuse("its lowering threw an exception; exceptions must not leave a plugin");
   }
   if (!change.empty()) abi::refuse("the lowering of op '{}' {}", op.name, change);
-  // A call of the lowering has failed, and says why.
+  // A call inside the lowering has failed and has set the message.
   if (failure_) throw abi::ContractError(failure_->status, "");
   if (status != LAMINA_OK)
     throw abi::ContractError(status,
-                             fmt::format("the lowering of op '{}' fails with status {} ({}) and "
+                             fmt::format("the lowering of op '{}' failed with status {} ({}) and "
                                          "no message",
                                          op.name, status, abi::status_name(status)));
   if (scopes_.size() != open_scopes)
-    abi::refuse("the lowering of op '{}' leaves a scope open, or closes one of others", op.name);
+    abi::refuse("the lowering of op '{}' leaves a scope open, or closes an outer one", op.name);
   std::vector<Tensor> results;
   for (lamina_tensor_t output : outputs)
     results.push_back(tensor(output, fmt::format("output '{}' of the lowering of op '{}'",

@@ -1,4 +1,4 @@
-// A kernel of a plugin, called through the C contract.
+// Calls the kernel of a plugin through the C contract.
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -20,7 +20,7 @@ struct KernelSource {
   std::string op;
   bool is_backward;
   std::shared_ptr<const PluginIdentity> plugin;
-  PluginFunction running;  // what is said where it dies
+  PluginFunction running;  // printed if the process ends inside
 
   std::string place() const {
     return fmt::format("the {} kernel of op '{}'", is_backward ? "backward" : "forward", op);
@@ -40,7 +40,7 @@ lamina_buffer_t buffer_of(const Type& type) {
   return out;
 }
 
-// The buffers of a node's call, in the order of the contract. Not movable: the call points to them.
+// The buffers of one call, in the order of the contract. Not movable: the call points to them.
 class CallBuffers {
  public:
   CallBuffers(const NodeView& n, bool is_backward) : op_(ops::custom_of(n.op())) {
@@ -99,22 +99,22 @@ class CallBuffers {
  private:
   const ops::CustomOp& op_;
   std::vector<AttrValue> values_;
-  std::vector<lamina_value_t> attrs_;  // views of them
+  std::vector<lamina_value_t> attrs_;  // views of the attributes
   std::vector<lamina_buffer_t> operands_, results_;
-  std::vector<int> result_at_;  // which result of the node; -1: none
+  std::vector<int> result_at_;  // index of the node's result; -1: none
 };
 
-// What lies behind the lamina_kernel_call_t of a run.
+// The state behind the lamina_kernel_call_t of a run.
 struct RunningCall : lamina_kernel_call_t {
   const KernelSource* source = nullptr;
   ParallelFor parallel = nullptr;
   std::string message;
-  std::string broken;  // what the kernel did that none may do
+  std::string broken;  // a violation of the contract by the kernel
 };
 
 constexpr const char* kChangedRounding =
-    "changes how the processor rounds floating-point numbers, and with it the numbers of all that "
-    "runs later (C-10 of docs/plugin_requirements.md); put it back before the kernel returns";
+    "changes how the processor rounds floating-point numbers, which affects everything that runs "
+    "later (C-10 of docs/plugin_requirements.md); restore it before the kernel returns";
 
 struct TaskContext {
   const KernelSource* source;
@@ -142,14 +142,14 @@ struct KernelCalls {
                            void (*task)(void*, std::uint64_t), void* context) {
     auto& self = *const_cast<RunningCall*>(static_cast<const RunningCall*>(call));
     if (count > kMostTasks || task == nullptr) {
-      self.broken = fmt::format("asks for {} tasks{}; 1 to 2^31 - 1 are possible", count,
-                                task ? "" : " of a null function");
+      self.broken = fmt::format("requests {} tasks{}; expected 1 to 2^31 - 1", count,
+                                task ? "of a null function" : " of a null function");
       return;
     }
     TaskContext c{self.source, task, context};
     self.parallel(count, run_task, &c);
     if (c.changed_rounding) self.broken = kChangedRounding;
-    if (c.threw) self.broken = "threw an exception in a task; none may leave a plugin";
+    if (c.threw) self.broken = "threw an exception in a task; exceptions must not leave a plugin";
   }
   static void fail(const lamina_kernel_call_t* call, lamina_str_t message) {
     auto& self = *const_cast<RunningCall*>(static_cast<const RunningCall*>(call));
@@ -177,7 +177,7 @@ constexpr lamina_kernel_api_t kApi = {.size = sizeof(lamina_kernel_api_t),
   throw PluginError({source.place(), what, std::move(notes)});
 }
 
-// Calls a function of the kernel. Nothing but its status leaves it.
+// Calls a function of the kernel. Only its status is returned; exceptions become errors.
 template <typename Function>
 void call_plugin(const RunningCall& call, const std::string& place, lamina_status_t& status,
                  Function&& function) {
@@ -189,9 +189,10 @@ void call_plugin(const RunningCall& call, const std::string& place, lamina_statu
     changed_rounding = control.restore();
   } catch (const std::exception& thrown) {
     fail(*call.source,
-         fmt::format("threw an exception ({}); none may leave a plugin", thrown.what()), place);
+         fmt::format("threw an exception ({}); exceptions must not leave a plugin", thrown.what()),
+         place);
   } catch (...) {
-    fail(*call.source, "threw an exception; none may leave a plugin", place);
+    fail(*call.source, "threw an exception; exceptions must not leave a plugin", place);
   }
   if (changed_rounding) fail(*call.source, kChangedRounding, place);
   if (!call.broken.empty()) fail(*call.source, call.broken, place);
@@ -235,7 +236,7 @@ class PluginRun final : public ops::CustomRun {
     if (status == LAMINA_OK) return;
     if (status == LAMINA_ERROR_MEMORY) throw std::bad_alloc();
     fail(source_,
-         fmt::format("fails with status {} ({}){}", status, abi::status_name(status),
+         fmt::format("failed with status {} ({}){}", status, abi::status_name(status),
                      call.message.empty() ? " and no message" : ": " + call.message),
          place_);
   }
@@ -259,13 +260,16 @@ class PluginKernel final : public ops::CustomKernel {
     const auto look = [&](const Type& type) {
       if (out.empty() && is_floating(type.dtype) &&
           !(source_.functions.dtypes >> abi::dtype_number(type.dtype) & 1))
-        out = fmt::format("the plugin's kernel does not take {}", to_string(type));
+        out = fmt::format("the plugin's kernel does not support {}", to_string(type));
     };
     for (int i = 0; i < n.num_inputs(); ++i)
       if (n.has(i)) look(n.type(i));
     for (int i = 0; i < n.num_outputs(); ++i) look(n.out_type(i));
     std::uint64_t bytes = 0;
-    if (out.empty() && !prepared(n, bytes)) out = "the plugin's kernel does not take these shapes";
+    if (out.empty() && !prepared(n, bytes))
+      out =
+          "the plugin's kernel does not support these "
+          "shapes";
     return out;
   }
 
@@ -276,7 +280,7 @@ class PluginKernel final : public ops::CustomKernel {
   }
 
  private:
-  // Whether it takes the shapes; asks how much workspace it needs.
+  // Returns whether the kernel supports the shapes, and gets the size of its workspace.
   bool prepared(const NodeView& n, std::uint64_t& bytes) const {
     if (source_.functions.prepare == nullptr) return true;
     const CallBuffers buffers(n, source_.is_backward);
@@ -290,12 +294,12 @@ class PluginKernel final : public ops::CustomKernel {
     if (status == LAMINA_ERROR_UNSUPPORTED) return false;
     if (status != LAMINA_OK)
       fail(source_,
-           fmt::format("does not get ready: status {} ({}){}", status, abi::status_name(status),
+           fmt::format("could not be prepared: status {} ({}){}", status, abi::status_name(status),
                        call.message.empty() ? "" : ": " + call.message),
            place_of(n));
     constexpr std::uint64_t kMost = std::uint64_t{1} << 45;
     if (bytes > kMost)
-      fail(source_, fmt::format("asks for {} bytes of workspace; at most 2^45 are possible", bytes),
+      fail(source_, fmt::format("requests {} bytes of workspace; the maximum is 2^45", bytes),
            place_of(n));
     return true;
   }
@@ -316,7 +320,7 @@ std::unique_ptr<const ops::CustomKernel> read_kernel(const lamina_kernel_t& sour
   constexpr std::uint64_t kFloating = 1u << LAMINA_DTYPE_F32 | 1u << LAMINA_DTYPE_BF16 |
                                       1u << LAMINA_DTYPE_F16 | 1u << LAMINA_DTYPE_F64;
   if ((kernel.dtypes & kFloating) == 0)
-    abi::refuse("{} takes no floating-point type (dtypes {:#x})", what, kernel.dtypes);
+    abi::refuse("{} supports no floating-point type (dtypes {:#x})", what, kernel.dtypes);
   PluginFunction running(
       *plugin, "", fmt::format("{} kernel of op '{}'", is_backward ? "backward" : "forward", op));
   return std::make_unique<PluginKernel>(

@@ -1,4 +1,4 @@
-// What a plugin says of the ops that it brings, checked when it is loaded.
+// Reads the declarations of a plugin's custom ops and checks them when it is loaded.
 #include "registry/custom_ops.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ std::vector<std::string_view> words(std::string_view text, const std::string& wh
     at = end + 1;
   }
   if (out.size() > kMostOperands)
-    abi::refuse("{} are {}; at most {} are possible", what, out.size(), kMostOperands);
+    abi::refuse("{} are {}; the maximum is {}", what, out.size(), kMostOperands);
   return out;
 }
 
@@ -33,14 +33,16 @@ void check_name(std::string_view name, std::string_view word, const std::string&
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
   });
   if (!plain || (name[0] >= '0' && name[0] <= '9'))
-    abi::refuse("{} has '{}'; a name is letters, digits and '_', beginning with a letter", what,
-                word);
+    abi::refuse(
+        "{} have '{}'; a name consists of letters, digits and '_', beginning with a "
+        "letter",
+        what, word);
 }
 
 void check_distinct(std::vector<std::string> names, const std::string& what) {
   std::ranges::sort(names);
   if (const auto twice = std::ranges::adjacent_find(names); twice != names.end())
-    abi::refuse("{} has '{}' twice", what, *twice);
+    abi::refuse("{} have '{}' twice", what, *twice);
 }
 
 std::vector<OpInput> read_operands(const lamina_str_t& from, bool are_inputs,
@@ -53,9 +55,12 @@ std::vector<OpInput> read_operands(const lamina_str_t& from, bool are_inputs,
   }
   check_distinct(std::move(names), what);
   std::vector<OpInput> out = ops::parse_operands(text);
-  if (out.empty()) abi::refuse("{} are none; an op has at least one", what);
+  if (out.empty()) abi::refuse("{} are none; an op needs at least one", what);
   if (out.front().optional)
-    abi::refuse("{} begin with '{}?'; the first input is never absent", what, out.front().name);
+    abi::refuse(
+        "{} begin with '{}?'; the first input must not be "
+        "optional",
+        what, out.front().name);
   return out;
 }
 
@@ -69,10 +74,10 @@ void check_default(std::string_view text, std::string_view word, const std::stri
 
 std::vector<OpAttr> read_attributes(const lamina_str_t& from, const std::string& what) {
   const std::string text = abi::text(from, what);
-  std::vector<std::string> names = {"body"};  // the host's own
+  std::vector<std::string> names = {"body"};  // reserved by the host
   for (std::string_view word : words(text, what)) {
     const std::size_t colon = word.find(':');
-    if (colon == word.npos) abi::refuse("{} have '{}'; 'name:kind=default' is right", what, word);
+    if (colon == word.npos) abi::refuse("{} have '{}'; expected 'name:kind=default'", what, word);
     names.emplace_back(word.substr(0, colon));
     check_name(names.back(), word, what);
     const std::size_t equals = std::min(word.find('=', colon), word.size());
@@ -83,11 +88,11 @@ std::vector<OpAttr> read_attributes(const lamina_str_t& from, const std::string&
     else if (kind == "f")
       check_default<double>(fallback, word, what);
     else if (kind != "s" && kind != "il" && kind != "fl")
-      abi::refuse("{} have '{}'; kinds are i, b, f, s, il and fl", what, word);
+      abi::refuse("{} have '{}'; expected kind i, b, f, s, il or fl", what, word);
     else if (kind != "s" && equals < word.size())
-      abi::refuse("{} have '{}'; a list has no default", what, word);
+      abi::refuse("{} have '{}'; a list must not have a default", what, word);
     if (word.find('@') != word.npos)
-      abi::refuse("{} have '{}'; no minor belongs there", what, word);
+      abi::refuse("{} have '{}'; a minor is not allowed here", what, word);
   }
   check_distinct(std::move(names), what);
   return ops::parse_attributes(text);
@@ -102,17 +107,18 @@ std::unique_ptr<CustomOp> read_op(const lamina_custom_op_t& from,
   const std::size_t dot = op.name.find('.');
   if (!is_plain_name(op.name) || dot == 0 || dot == op.name.npos || dot + 1 == op.name.size())
     abi::refuse(
-        "the custom op '{}' is not called '<family or vendor>.<op>', in letters, digits, "
-        "'_' and '-'",
+        "the custom op '{}' must be named '<family or vendor>.<op>', in letters, digits, '_' and "
+        "'-'",
         op.name);
   const std::string what = "custom op '" + op.name + "'";
-  if (op.name.starts_with("lamina.")) abi::refuse("{}: names in 'lamina.' are the host's", what);
+  if (op.name.starts_with("lamina."))
+    abi::refuse("{}: names in 'lamina.' are reserved by the host", what);
   op.doc = abi::text(from.doc, what);
   if (op.doc.empty()) abi::refuse("{} has no doc line", what);
   op.inputs = read_operands(from.inputs, true, fmt::format("the inputs of {}", what));
   op.outputs = read_operands(from.outputs, false, fmt::format("the outputs of {}", what));
   op.attrs = read_attributes(from.attrs, fmt::format("the attributes of {}", what));
-  if (from.lower == nullptr) abi::refuse("{} has no lowering; every op has one", what);
+  if (from.lower == nullptr) abi::refuse("{} has no lowering; every op needs one", what);
   if (from.forward) out->forward_kernel = read_kernel(*from.forward, op.name, false, plugin);
   if (from.backward) {
     out->backward_kernel = read_kernel(*from.backward, op.name, true, plugin);
@@ -135,7 +141,7 @@ std::unique_ptr<CustomOp> read_op(const lamina_custom_op_t& from,
 CustomOps read_custom_ops(const lamina_custom_ops_t& table,
                           std::shared_ptr<const PluginIdentity> plugin) {
   CustomOps out;
-  // Graphs point to ops, and may outlive a family.
+  // Never destroyed: graphs point to ops and may outlive a family.
   static auto& mutex = *new std::mutex;
   static auto& all = *new std::deque<std::unique_ptr<const CustomOp>>;
   for (const auto& op : abi::copies<lamina_custom_op_t>(table.ops, "lamina_custom_op_t")) {
@@ -144,8 +150,7 @@ CustomOps read_custom_ops(const lamina_custom_ops_t& table,
     out.push_back(all.emplace_back(std::move(made)).get());
     for (std::size_t i = 0; i + 1 < out.size(); ++i)
       if (out[i]->op.name == out.back()->op.name)
-        abi::refuse("two custom ops are called '{}'; each has a name of its own",
-                    out.back()->op.name);
+        abi::refuse("two custom ops are named '{}'; names must be unique", out.back()->op.name);
   }
   return out;
 }

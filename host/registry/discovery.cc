@@ -37,8 +37,8 @@ void add_variable_folders(const std::string& list, SearchPath& out) {
     std::error_code error;
     if (element.empty())
       out.warnings.push_back(
-          "LAMINA_PLUGIN_PATH has an empty element, which does not mean the current folder; "
-          "remove it, or write the folder out");
+          "LAMINA_PLUGIN_PATH has an empty element, which is not the current folder; remove it, or "
+          "write the path of the folder");
     else if (!fs::path(element).is_absolute())
       out.warnings.push_back(fmt::format(
           "LAMINA_PLUGIN_PATH: '{}' is skipped; write it as an absolute path", element));
@@ -51,9 +51,9 @@ void add_variable_folders(const std::string& list, SearchPath& out) {
 }
 
 constexpr std::string_view kTrust =
-    "take the right away (chmod o-w), or set LAMINA_TRUST_PLUGINS=1";
+    "remove the write permission (chmod o-w), or set LAMINA_TRUST_PLUGINS=1";
 
-// What `broken` says on one line.
+// Returns the error of `broken` on one line.
 std::string one_line(const BrokenFile& broken) {
   return fmt::format("could not read {}: {}", broken.error.where, broken.error.what);
 }
@@ -80,7 +80,7 @@ SearchPath search_path(std::vector<fs::path> files, const SearchEnvironment& env
     if (!fs::is_directory(folder, error))
       throw UserError(ExitCode::usage, {"--plugin-path",
                                         fmt::format("'{}' is not a folder", folder.string()),
-                                        {"name folders that hold *.lamina.so files"}});
+                                        {"give folders that contain *.lamina.so files"}});
     out.named_folders.push_back(fs::absolute(folder).lexically_normal());
   }
   const bool use_variables = !environment.privileged;
@@ -104,8 +104,7 @@ Catalog Catalog::scan(SearchPath search) {
   out.search_ = std::move(search);
   for (const fs::path& file : out.search_.files) {
     if (file.empty())
-      throw PluginError(
-          {"--plugin", "got \"\"; a file would be right", {"eg: --plugin x.lamina.so"}});
+      throw PluginError({"--plugin", "must be a file, got \"\"", {"eg: --plugin x.lamina.so"}});
     out.add_file(file, true, true);
   }
   for (const fs::path& folder : out.search_.named_folders) out.add_folder(folder, true);
@@ -119,7 +118,7 @@ void Catalog::add_folder(const fs::path& folder, bool named) {
   for (const auto& item : fs::directory_iterator(folder, error))
     if (item.path().filename().string().ends_with(kPluginSuffix)) files.push_back(item.path());
   std::sort(files.begin(), files.end());
-  // The family may come from another folder instead, so this is said even where nothing fails.
+  // A family may still come from another folder, so this is logged even if nothing fails.
   std::set<std::string> said;
   for (const fs::path& file : files)
     if (search_.refuse_writable)
@@ -161,7 +160,7 @@ void Catalog::not_found(std::string_view where, std::string what, std::string_vi
     const std::string file = broken.path.filename().string();
     if (name.empty() || file != std::string(name) + std::string(kPluginSuffix)) continue;
     ErrorText text = broken.error;
-    text.notes.insert(text.notes.begin(), fmt::format("{} asks for family '{}'", where, name));
+    text.notes.insert(text.notes.begin(), fmt::format("{} refers to family '{}'", where, name));
     throw PluginError(std::move(text));
   }
   std::vector<std::string> folders;
@@ -173,7 +172,7 @@ void Catalog::not_found(std::string_view where, std::string what, std::string_vi
   text.notes.push_back(fmt::format("looked in: {}", joined(folders)));
   for (const BrokenFile& broken : broken_) text.notes.push_back(one_line(broken));
   if (plugins_.empty())
-    text.notes.push_back("name a plugin with --plugin FILE, or its folder in LAMINA_PLUGIN_PATH");
+    text.notes.push_back("give a plugin with --plugin FILE, or its folder in LAMINA_PLUGIN_PATH");
   throw PluginError(std::move(text));
 }
 
@@ -189,12 +188,14 @@ FamilyFile Catalog::find(std::string_view name, std::string_view where) const {
   const bool any_named = found.front().file->named;  // named files are read first
   if (found.size() > 1 && (!any_named || found[1].file->named))
     throw PluginError({std::string(where),
-                       fmt::format("two plugins have family '{}'; exactly one may", name),
+                       fmt::format("two plugins have family '{}'; only one is allowed", name),
                        {found[0].file->path.string(), found[1].file->path.string(),
                         "remove one, or choose with --plugin FILE"}});
   if (found.size() > 1)
-    log::info("family '{}' is that of {}, which was named; the one of {} is not used", name,
-              found[0].file->path.string(), found[1].file->path.string());
+    log::info(
+        "family '{}' comes from {}, which was named on the command line; the one in {} is "
+        "not used",
+        name, found[0].file->path.string(), found[1].file->path.string());
   return found.front();
 }
 
@@ -204,8 +205,8 @@ FamilyFile Catalog::find_published(std::string_view model_type,
   const auto lists = [](const std::vector<std::string>& list, std::string_view item) {
     return std::find(list.begin(), list.end(), item) != list.end();
   };
-  // The family with the most specific claim: the architecture, then the type, then the type of the
-  // language model in it.
+  // The family with the most specific match: the architecture, then the model_type, then the
+  // model_type of the nested language model.
   std::string best;
   int best_score = 0;
   for (const PluginFile& plugin : plugins_)
@@ -218,13 +219,13 @@ FamilyFile Catalog::find_published(std::string_view model_type,
       if (score > best_score) best = family.name, best_score = score;
     }
   if (best_score > 0) return find(best, where);
-  // The type of the whole model is known with other language models, so the type in text_config is
-  // the reason.
+  // The model_type of the whole model may be known with other language models, so the model_type in
+  // text_config is the reason.
   if (!text_model_type.empty())
     not_found(where,
               fmt::format(
-                  "no plugin reads the language model of model_type '{}' in its text_config "
-                  "(the whole has model_type '{}' and architecture {}); families found: {}",
+                  "no plugin reads the language model of model_type '{}' in its text_config (the "
+                  "outer model_type is '{}' and the architecture {}); families found: {}",
                   text_model_type, model_type,
                   architectures.empty() ? "(none)" : joined(architectures), joined(family_names())),
               text_model_type);

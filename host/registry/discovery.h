@@ -1,5 +1,4 @@
-// Where plugins are looked for, and what is there: files and their manifests, read without running
-// any of their code.
+// Finds plugins on the search path and reads their manifests without running any of their code.
 #pragma once
 
 #include <filesystem>
@@ -16,38 +15,39 @@ namespace lamina::registry {
 
 inline constexpr std::string_view kPluginSuffix = ".lamina.so";
 
-// What search_path() reads of the process; tests make their own.
+// The state of the process that search_path() reads; tests construct it.
 struct SearchEnvironment {
   std::optional<std::string> plugin_path;  // LAMINA_PLUGIN_PATH
   std::string data_home;                   // XDG_DATA_HOME, or ""
   std::string home;                        // HOME, or ""
-  std::filesystem::path executable;        // absolute; empty where it is not known
-  bool privileged = false;       // runs with more rights than its user: variables are ignored
-  bool trusts_writable = false;  // LAMINA_TRUST_PLUGINS=1
+  std::filesystem::path executable;        // absolute; empty if unknown
+  bool privileged = false;                 // runs with more rights than its user: ignores variables
+  bool trusts_writable = false;            // LAMINA_TRUST_PLUGINS=1
 
   static SearchEnvironment of_process();
 };
 
 struct SearchPath {
-  std::vector<std::filesystem::path> files;          // named by --plugin
-  std::vector<std::filesystem::path> named_folders;  // by --plugin-path: they come first and win
-  std::vector<std::filesystem::path> folders;        // absolute, in order
-  std::vector<std::string> warnings;                 // elements that were left out, and why
-  bool refuse_writable = false;                      // as root: refuse what any user may change
+  std::vector<std::filesystem::path> files;  // named by --plugin
+  std::vector<std::filesystem::path>
+      named_folders;                           // by --plugin-path: searched first, take precedence
+  std::vector<std::filesystem::path> folders;  // absolute, in order
+  std::vector<std::string> warnings;           // skipped elements, with the reason
+  bool refuse_writable = false;                // as root: refuse files that any user can change
 };
 
-// Adds the folders of the process to what the command line names: those of LAMINA_PLUGIN_PATH
-// (separated by colons), $XDG_DATA_HOME/lamina/plugins (~/.local/share) and lib/lamina/plugins
-// beside the executable's folder. Never the current folder.
+// Adds the folders of the process after the command line's: LAMINA_PLUGIN_PATH (separated by
+// colons), $XDG_DATA_HOME/lamina/plugins (~/.local/share) and lib/lamina/plugins beside the
+// executable's folder. Never the current folder.
 SearchPath search_path(std::vector<std::filesystem::path> files,
                        const SearchEnvironment& environment,
                        std::vector<std::filesystem::path> named_folders = {});
 
 struct PluginFile {
-  std::filesystem::path path;  // absolute, no links in it
+  std::filesystem::path path;  // absolute, without links
   ElfFile elf;
   Manifest manifest;
-  bool named = false;  // on the command line: it wins over others with the same family
+  bool named = false;  // on the command line: takes precedence over others with the same family
 };
 
 struct BrokenFile {
@@ -55,7 +55,7 @@ struct BrokenFile {
   ErrorText error;
 };
 
-// A family, by the name that its plugin gives it, and the file it is in.
+// A family, by the name from its plugin, and its file.
 struct FamilyFile {
   std::string family;
   const PluginFile* file;
@@ -71,19 +71,19 @@ class Catalog {
   const std::vector<BrokenFile>& broken() const { return broken_; }
   const SearchPath& search() const { return search_; }
 
-  // The file with family `name` (or alias). `where` is where the name was written, for errors.
-  // PluginError when there is none (with the nearest name, what there is, and the broken files) or
-  // when two files have it and neither is named on the command line.
+  // Returns the file with family `name` (or alias). `where` is where the name was written, for
+  // errors. PluginError if there is none (with the nearest name, all names, and the broken files)
+  // or if two files have it and neither is named on the command line.
   FamilyFile find(std::string_view name, std::string_view where = "family") const;
 
-  // The family that reads published checkpoints of a config.json with these values; `where` is
-  // its path, `text_model_type` the model_type of its text_config if there is one. Errors as for
+  // Returns the family that reads published checkpoints whose config.json has these values; `where`
+  // is its path, `text_model_type` the model_type of its text_config if there is one. Errors: see
   // find().
   FamilyFile find_published(std::string_view model_type,
                             const std::vector<std::string>& architectures, std::string_view where,
                             std::string_view text_model_type = {}) const;
 
-  // Names of all families, sorted, each once.
+  // Returns the names of all families, sorted and unique.
   std::vector<std::string> family_names() const;
 
  private:

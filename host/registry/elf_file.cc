@@ -59,7 +59,7 @@ std::string machine_name(std::uint16_t machine) {
   }
 }
 
-// 181240 as "181,240".
+// Prints 181240 as "181,240".
 std::string grouped(std::uint64_t n) {
   std::string digits = std::to_string(n);
   for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
@@ -97,7 +97,7 @@ class Reader {
     fail(std::move(what) + "; the file is damaged", {kCopyAgain});
   }
 
-  // Whether [offset, offset + count) lies inside the file, also where the sum overflows.
+  // Returns whether [offset, offset + count) is inside the file, without overflow.
   bool inside(std::uint64_t offset, std::uint64_t count) const {
     return offset <= bytes_.size() && count <= bytes_.size() - offset;
   }
@@ -106,12 +106,12 @@ class Reader {
     const std::uint64_t end = offset + count;
     if (end < offset)
       damaged(fmt::format("its {} has the impossible end {} + {}", thing, offset, count));
-    fail(fmt::format("file is {} bytes, its {} ends at {}; the file is truncated",
+    fail(fmt::format("file has {} bytes, but its {} ends at {}; it is truncated",
                      grouped(bytes_.size()), thing, grouped(end)),
          {kCopyAgain});
   }
 
-  // One fixed-size record. REQUIRES: inside().
+  // Reads one fixed-size record. REQUIRES: inside().
   template <typename T>
   T record(std::uint64_t offset) const {
     T out;
@@ -120,7 +120,7 @@ class Reader {
   }
 
   void check_identity() {
-    static constexpr std::string_view kPlugin = "a plugin is an ELF shared library";
+    static constexpr std::string_view kPlugin = "expected an ELF shared library";
     if (bytes_.empty()) fail(fmt::format("the file is empty; {}", kPlugin), {kCopyAgain});
     if (bytes_.starts_with("!<arch>"))
       fail(fmt::format("is a static archive; {}", kPlugin), {"link it as a shared library"});
@@ -128,19 +128,21 @@ class Reader {
       fail(fmt::format("is not an ELF file, it begins with \"{}\"; {}",
                        printable(std::string_view(bytes_).substr(0, 8)), kPlugin));
     if (bytes_.size() < sizeof(Elf64_Ehdr))
-      fail(fmt::format("file is {} bytes, its ELF header ends at {}; the file is truncated",
+      fail(fmt::format("file has {} bytes, but its ELF header ends at {}; it is truncated",
                        bytes_.size(), sizeof(Elf64_Ehdr)),
            {kCopyAgain});
     header_ = record<Elf64_Ehdr>(0);
     const bool fits =
         header_.e_ident[EI_CLASS] == ELFCLASS64 && header_.e_ident[EI_DATA] == ELFDATA2LSB;
     if (header_.e_ident[EI_CLASS] == ELFCLASS32)
-      fail(fmt::format("is a 32-bit library, this host is {}", host_machine()), {kRebuild});
+      fail(fmt::format("is a 32-bit library, but this host is {}", host_machine()), {kRebuild});
     if (!fits)
-      fail(fmt::format("is not a 64-bit little-endian library, this host is {}", host_machine()),
+      fail(fmt::format("is not a 64-bit little-endian library, but this host is "
+                       "{}",
+                       host_machine()),
            {kRebuild});
     if (header_.e_machine != kHostMachine)
-      fail(fmt::format("is for {}, this host is {}", machine_name(header_.e_machine),
+      fail(fmt::format("is for {}, but this host is {}", machine_name(header_.e_machine),
                        host_machine()),
            {kRebuild});
     if (header_.e_type == ET_REL)
@@ -151,8 +153,10 @@ class Reader {
   void read_tables() {
     if (header_.e_phoff == 0 || header_.e_phnum == 0) damaged("it has no segment table");
     if (header_.e_phentsize != sizeof(Elf64_Phdr))
-      damaged(fmt::format("entries of its segment table have {} bytes, not {}", header_.e_phentsize,
-                          sizeof(Elf64_Phdr)));
+      damaged(
+          fmt::format("entries of its segment table have {} bytes; expected "
+                      "{}",
+                      header_.e_phentsize, sizeof(Elf64_Phdr)));
     const std::uint64_t segments_bytes = std::uint64_t{header_.e_phnum} * sizeof(Elf64_Phdr);
     require_inside("segment table", header_.e_phoff, segments_bytes);
     for (int i = 0; i < header_.e_phnum; ++i) {
@@ -160,18 +164,21 @@ class Reader {
           record<Elf64_Phdr>(header_.e_phoff + static_cast<std::uint64_t>(i) * sizeof(Elf64_Phdr));
       require_inside(fmt::format("segment {}", i), segment.p_offset, segment.p_filesz);
       if (segment.p_type == PT_LOAD && segment.p_memsz < segment.p_filesz)
-        damaged(fmt::format("its segment {} has {} bytes in the file and {} in memory", i,
+        damaged(fmt::format("its segment {} has {} bytes in the file but {} in memory", i,
                             segment.p_filesz, segment.p_memsz));
       segments_.push_back(segment);
     }
 
     if (header_.e_shoff == 0 || header_.e_shnum == 0)
-      fail(fmt::format("has no section table, so no '{}'; a plugin keeps it when stripped",
+      fail(fmt::format("has no section table and therefore no '{}'; a plugin must keep it when "
+                       "stripped",
                        kManifestSection),
            {"build it with lamina_add_plugin()"});
     if (header_.e_shentsize != sizeof(Elf64_Shdr))
-      damaged(fmt::format("entries of its section table have {} bytes, not {}", header_.e_shentsize,
-                          sizeof(Elf64_Shdr)));
+      damaged(
+          fmt::format("entries of its section table have {} bytes; expected "
+                      "{}",
+                      header_.e_shentsize, sizeof(Elf64_Shdr)));
     require_inside("section table", header_.e_shoff,
                    std::uint64_t{header_.e_shnum} * sizeof(Elf64_Shdr));
     for (int i = 0; i < header_.e_shnum; ++i) {
@@ -183,7 +190,7 @@ class Reader {
     }
   }
 
-  // The bytes of a section. REQUIRES: read_tables() accepted it.
+  // Returns the bytes of a section. REQUIRES: read_tables() accepted it.
   std::string_view content(const Elf64_Shdr& section) const {
     if (section.sh_type == SHT_NOBITS || section.sh_type == SHT_NULL) return {};
     return std::string_view(bytes_).substr(section.sh_offset, section.sh_size);
@@ -196,7 +203,7 @@ class Reader {
   std::string text(const Elf64_Shdr& table, std::uint64_t offset, std::string_view of) const {
     const std::string_view all = content(table);
     const std::size_t end = offset < all.size() ? all.find('\0', offset) : all.npos;
-    if (end == all.npos) damaged(fmt::format("a name in its {} points outside it", of));
+    if (end == all.npos) damaged(fmt::format("a name in its {} is outside the table", of));
     return std::string(all.substr(offset, end - offset));
   }
 
@@ -230,15 +237,14 @@ class Reader {
     if (!entry) {
       for (const std::string& symbol : out.exports)
         if (symbol.starts_with("lamina_plugin_v"))
-          fail(fmt::format("exports '{}'; this host reads '{}'", symbol, kEntrySymbol),
+          fail(fmt::format("exports '{}', but this host reads '{}'", symbol, kEntrySymbol),
                {"rebuild it against the plugin_api of this host"});
       fail(fmt::format("is a shared library but not a plugin: it does not export '{}'",
                        kEntrySymbol),
            {"build it with lamina_add_plugin(), and end one source with LAMINA_PLUGIN(...)"});
     }
     if (ELF64_ST_TYPE(entry->st_info) != STT_OBJECT)
-      fail(fmt::format("exports '{}' as something else than data; it must be a const "
-                       "lamina_plugin_t",
+      fail(fmt::format("exports '{}', but not as data; it must be a const lamina_plugin_t",
                        kEntrySymbol),
            {"end one source with LAMINA_PLUGIN(...)"});
   }
@@ -263,7 +269,7 @@ class Reader {
     }
   }
 
-  // Two lists in one section: libraries, and the versions of each. Both go on by offsets.
+  // Two nested lists in one section: libraries, and the versions of each, linked by offsets.
   void read_versions(ElfFile& out) const {
     for (const Elf64_Shdr& table : sections_) {
       if (table.sh_type != SHT_GNU_verneed) continue;
@@ -274,7 +280,8 @@ class Reader {
         std::uint64_t version_at = at + library.vn_aux;
         for (int n = 0; n < library.vn_cnt; ++n) {
           const auto version = version_record<Elf64_Vernaux>(table, version_at);
-          if (out.versions.size() == kMaxVersions) damaged("its table of versions does not end");
+          if (out.versions.size() == kMaxVersions)
+            damaged("its table of versions is not terminated");
           out.versions.push_back(text(names, version.vna_name, "table of versions"));
           if (version.vna_next == 0) break;
           version_at += version.vna_next;
@@ -297,7 +304,7 @@ class Reader {
       if (s.sh_type == SHT_NULL || text(names, s.sh_name, "section table") != kManifestSection)
         continue;
       if (s.sh_size > kMaxManifestBytes)
-        fail(fmt::format("its manifest holds {} bytes; at most {}", grouped(s.sh_size),
+        fail(fmt::format("its manifest has {} bytes; the maximum is {}", grouped(s.sh_size),
                          grouped(kMaxManifestBytes)));
       std::string_view manifest = content(s);
       while (manifest.ends_with('\0')) manifest.remove_suffix(1);
@@ -332,21 +339,21 @@ ElfFile read_elf(const std::filesystem::path& path) {
     throw PluginError({name, "no such file", {"check the path"}});
   if (status.type() == std::filesystem::file_type::directory)
     throw PluginError(
-        {name, "is a directory; a plugin is a file", {"name a .lamina.so inside it"}});
+        {name, "is a directory; expected a file", {"give the path of a .lamina.so file"}});
   if (status.type() != std::filesystem::file_type::regular)
-    throw PluginError({name, "is not a regular file; a plugin is an ELF shared library", {}});
+    throw PluginError({name, "is not a regular file; expected an ELF shared library", {}});
   try {
     return Reader(name, read_file(name, ExitCode::plugin, kMaxFileBytes)).read();
   } catch (const UserError& unreadable) {
     if (unreadable.text().what.ends_with(system_error_text(EMFILE)))
-      throw DeviceError(ExitCode::memory, unreadable.text());  // no fault of the plugin
+      throw DeviceError(ExitCode::memory, unreadable.text());  // not the plugin's fault
     throw PluginError(unreadable.text());
   }
 }
 
 namespace {
 
-// Runtime libraries of C and C++, and those of the sanitizers.
+// Runtime libraries of C, C++ and the sanitizers.
 constexpr std::string_view kRuntimeLibraries[] = {
     "libc.so.",      "libm.so.",      "libstdc++.so.", "libgcc_s.so.",   "libc++.so.",
     "libc++abi.so.", "libunwind.so.", "ld-linux",      "libpthread.so.", "libdl.so.",
@@ -358,7 +365,7 @@ std::vector<std::string> symbol_problems(const ElfFile& file) {
   std::vector<std::string> out;
   for (const std::string& symbol : file.exports)
     if (symbol != kEntrySymbol)
-      out.push_back(fmt::format("exports '{}'; only '{}' may be", symbol, kEntrySymbol));
+      out.push_back(fmt::format("exports '{}'; only '{}' is allowed", symbol, kEntrySymbol));
   if (file.num_unique_symbols > 0)
     out.push_back(fmt::format("has {} unique symbols; compile with -fno-gnu-unique",
                               file.num_unique_symbols));
@@ -371,11 +378,13 @@ std::vector<std::string> loading_problems(const ElfFile& file) {
     if (std::none_of(std::begin(kRuntimeLibraries), std::end(kRuntimeLibraries),
                      [&](std::string_view known) { return library.starts_with(known); }))
       out.push_back(
-          fmt::format("needs '{}'; only the runtime libraries of C and C++ may be", library));
+          fmt::format("depends on '{}'; only the runtime libraries of C and C++ are "
+                      "allowed",
+                      library));
   if (!file.run_path.empty())
-    out.push_back(fmt::format("has the run path '{}'; it must have none", file.run_path));
+    out.push_back(fmt::format("has the run path '{}', which is not allowed", file.run_path));
   if (file.text_relocations) out.emplace_back("has text relocations; compile with -fPIC");
-  if (file.executable_stack) out.emplace_back("asks for an executable stack");
+  if (file.executable_stack) out.emplace_back("requests an executable stack");
   return out;
 }
 

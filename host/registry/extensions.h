@@ -1,4 +1,4 @@
-// The interfaces of plugin_api's ext/, which plugins ask for by id. Internal to registry.
+// The interfaces of plugin_api's ext/, which plugins request by id. Internal to registry.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace lamina::registry {
 
-// What their tables point to.
+// Targets of their tables.
 struct ExtensionCalls {
   // reply.cc
   static lamina_status_t predict(lamina_reply_t* reply, const lamina_mtp_t* mtp);
@@ -34,7 +34,7 @@ struct ExtensionCalls {
                                     const lamina_where_t* at);
 };
 
-// The table of an id; null if unknown.
+// Returns the table of an id; null if unknown.
 const void* extension(lamina_str_t id);
 
 }  // namespace lamina::registry

@@ -1,4 +1,4 @@
-// What a family declares, copied and checked when its plugin is loaded.
+// Copies and checks the declarations of a family when its plugin is loaded.
 #include "registry/family.h"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ void set_type(config::Key& key, std::uint32_t kind, std::string_view what) {
       key.type = Type::list, key.element = Type::string;
       return;
     default:
-      abi::refuse("{} has kind {}; kinds are 1 to 7", what, kind);
+      abi::refuse("{} has kind {}; expected 1 to 7", what, kind);
   }
 }
 
@@ -62,13 +62,17 @@ ModelKey read_key(const lamina_key_t& from) {
   ModelKey out;
   out.key.name = abi::text(from.name, "a config key");
   const std::string what = "key '" + out.key.name + "'";
-  // Names that only config.json has are those of others, eg "_sliding_window_pattern".
+  // Names that occur only in config.json are chosen by others, eg: "_sliding_window_pattern".
   if (out.key.name.empty() ||
       (!(from.flags & (LAMINA_KEY_HF_ONLY | LAMINA_KEY_IGNORED)) && !is_plain_name(out.key.name)))
-    abi::refuse("{}: a name is letters, digits, '_', '-' and '.', beginning with a letter", what);
+    abi::refuse(
+        "{}: a name consists of letters, digits, '_', '-' and '.', beginning with a "
+        "letter",
+        what);
   abi::check_flags(from.flags, kKnown, what);
   if (from.since > LAMINA_ABI_MINOR)
-    throw abi::ContractError(LAMINA_ERROR_ABI, fmt::format("{} needs a host with plugin ABI {}.{}",
+    throw abi::ContractError(LAMINA_ERROR_ABI, fmt::format("{} requires a host with plugin ABI "
+                                                           "{}.{}",
                                                            what, LAMINA_ABI_MAJOR, from.since));
   out.kind = from.type;
   set_type(out.key, from.type, what);
@@ -93,11 +97,11 @@ ModelKey read_key(const lamina_key_t& from) {
   out.null_is_zero = from.flags & LAMINA_KEY_NULL_IS_ZERO;
   out.per_layer = from.flags & LAMINA_KEY_PER_LAYER;
   if (out.key.doc.empty() && !out.ignored)
-    abi::refuse("{} has no doc line; every key that has an effect needs one", what);
+    abi::refuse("{} has no doc line, which every key with an effect needs", what);
   if (out.key.preset) {
     const auto accepted = config::check_value(out.key, out.key.name, *out.key.preset, "");
     if (const auto* refused = std::get_if<ErrorText>(&accepted))
-      abi::refuse("the default of {} is outside its own limits: {}", what, refused->what);
+      abi::refuse("the default of {} is outside its limits: {}", what, refused->what);
   }
   return out;
 }
@@ -116,9 +120,9 @@ std::uint32_t kind_of(const config::Key& key) {
   }
 }
 
-// Adds the keys that every family has. Not one that it declares itself, as a family may that is
-// older than the host's: the key is then the family's, and what the host would do is off; the
-// engram_* keys go together.
+// Adds the keys that every family has. A key that the family declares itself is not added, because
+// a family may be older than the host's key: the family then implements it, and the host's
+// implementation is off. The engram_* keys are added together or not at all.
 void add_host_keys(std::vector<ModelKey>& keys, const std::set<std::string>& declared) {
   bool has_engram = false;
   for (const config::Key& key : config::host_model_keys())
@@ -139,7 +143,7 @@ void add_host_keys(std::vector<ModelKey>& keys, const std::set<std::string>& dec
   }
 }
 
-// Returns whether the name is declared for the object of our own keys, and ignored elsewhere.
+// Returns whether the name is declared for the object of our keys, and ignored elsewhere.
 bool ignored_beside_own(const std::vector<ModelKey>& keys, const std::string& name) {
   int own = 0, ignored = 0, all = 0;
   for (const ModelKey& key : keys) {
@@ -169,7 +173,7 @@ std::vector<ModelKey> read_keys(const lamina_span_t& from) {
     if (std::none_of(out.begin(), out.end(), [&](const ModelKey& key) {
           return key.key.name == name && key.kind == LAMINA_KIND_INT && !key.ignored;
         }))
-      abi::refuse("the key '{}', which every family declares as an integer, is missing", name);
+      abi::refuse("the key '{}', which every family must declare as an integer, is missing", name);
   add_host_keys(out, names);
   return out;
 }
@@ -181,12 +185,12 @@ std::vector<Block> read_blocks(const lamina_span_t& from) {
     abi::check_flags(block.flags, 0, "a block");
     Block made{
         .id = block.id, .name = abi::name(block.name, "the name of a block"), .source = source};
-    if (made.id == 0) abi::refuse("block '{}' has id 0; ids count from 1", made.name);
+    if (made.id == 0) abi::refuse("block '{}' has id 0; ids begin with 1", made.name);
     if (block.build == nullptr) abi::refuse("block '{}' has no build function", made.name);
     for (const Block& other : out) {
       if (other.id == made.id)
-        abi::refuse("blocks '{}' and '{}' have one id, {}", other.name, made.name, made.id);
-      if (other.name == made.name) abi::refuse("two blocks are called '{}'", made.name);
+        abi::refuse("blocks '{}' and '{}' have the same id {}", other.name, made.name, made.id);
+      if (other.name == made.name) abi::refuse("two blocks are named '{}'", made.name);
     }
     out.push_back(std::move(made));
   }
@@ -198,17 +202,19 @@ Transform read_transform(const lamina_transform_t& step, const std::string& what
   if (!known_numbers(LAMINA_CAPABILITY_TRANSFORM).contain(step.kind))
     throw abi::ContractError(
         LAMINA_ERROR_UNSUPPORTED,
-        fmt::format("{} has transform {}, which this host does not know", what, step.kind));
+        fmt::format("{} has transform {}, which is unknown to this host", what, step.kind));
   if (!std::isfinite(step.number) || (step.kind == LAMINA_TRANSFORM_MUL && step.number == 0))
-    abi::refuse("{} has a transform by {}, which cannot be undone", what, step.number);
+    abi::refuse("{} has a transform by {}, which is not invertible", what, step.number);
   if (step.dim < -LAMINA_MAX_DIMS || step.dim >= LAMINA_MAX_DIMS)
-    abi::refuse("{} has a transform of dim {}; tensors have at most {}", what, step.dim,
+    abi::refuse("{} has a transform of dim {}; the maximum number of dims is {}", what, step.dim,
                 LAMINA_MAX_DIMS);
   if (step.kind == LAMINA_TRANSFORM_STRIDED && step.index >= step.count)
-    abi::refuse("{} takes part {} of {} interleaved ones; they count from 0", what, step.index,
-                step.count);
+    abi::refuse(
+        "{} takes part {} of {} interleaved ones, which are numbered from "
+        "0",
+        what, step.index, step.count);
   if (step.kind == LAMINA_TRANSFORM_MERGE && step.count == 0)
-    abi::refuse("{} merges a dim of size 0 into dim {}; give its size as count", what, step.dim);
+    abi::refuse("{} merges a dim of size 0 into dim {}; set count to its size", what, step.dim);
   return {static_cast<Transform::Kind>(step.kind - 1), step.number, step.dim, step.index,
           step.count};
 }
@@ -231,13 +237,16 @@ TensorRow read_row(const lamina_hf_tensor_t& from) {
   out.surplus = from.flags & LAMINA_HF_SURPLUS;
   if (out.ignore != out.param.empty())
     abi::refuse("{} {}", what,
-                out.ignore ? "is ignored and names a parameter" : "names no parameter");
+                out.ignore ? "is ignored but names a parameter" : "names no parameter");
   if (!out.ignore && out.published.find('*') != std::string::npos)
-    abi::refuse("{} has a '*', which only ignored rows may have", what);
+    abi::refuse("{} has a '*', which is allowed only in ignored rows", what);
   const bool layered = out.published.find("{L}") != std::string::npos ||
                        out.published.find("{P}") != std::string::npos;
   if (out.beyond && !(out.ignore && layered))
-    abi::refuse("{} is for layers past the last; it must be ignored and have {{L}} or {{P}}", what);
+    abi::refuse(
+        "{} is for layers after the last; it must be ignored and contain {{L}} or "
+        "{{P}}",
+        what);
   for (const auto& step : abi::copies<lamina_transform_t>(from.transforms, what))
     out.transforms.push_back(read_transform(step, what));
   return out;
@@ -278,8 +287,8 @@ Family::Family(const lamina_family& source, std::shared_ptr<const PluginIdentity
     names_.aliases = abi::texts(family.aliases, "aliases");
     names_.hf_model_types = abi::texts(family.hf_model_types, "hf_model_types");
     names_.hf_architectures = abi::texts(family.hf_architectures, "hf_architectures");
-    if (family.plan == nullptr) abi::refuse("it has no plan function");
-    if (family.options == nullptr) abi::refuse("it has no options function");
+    if (family.plan == nullptr) abi::refuse("the plan function is missing");
+    if (family.options == nullptr) abi::refuse("the options function is missing");
     keys_ = std::make_shared<const std::vector<ModelKey>>(read_keys(family.keys));
     blocks_ = read_blocks(family.blocks);
     tensor_prefixes_ = abi::texts(family.hf_prefixes, "hf_prefixes");

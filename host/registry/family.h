@@ -1,5 +1,5 @@
-// A model family as a plugin registered it, in values of ours. The functions call the plugin and
-// convert failures there to errors that name it.
+// A model family as registered by a plugin, in our types. The functions call the plugin and convert
+// its failures to errors that name it.
 #pragma once
 
 #include <memory>
@@ -22,14 +22,14 @@ namespace lamina::registry {
 struct CustomOp;
 using CustomOps = std::vector<const CustomOp*>;  // live as long as the process
 
-// The plugin that something comes from, for messages and for records of runs.
+// The plugin of an object, for messages and records of runs.
 struct PluginIdentity {
   std::string id;       // "org.example.llama"
   std::string version;  // "1.2.0"
   std::string path;
   std::string sdk;
   std::string toolchain;
-  bool of_this_minor = true;  // built with the host's: only then draft ops mean the same to both
+  bool of_this_minor = true;  // built for the host's minor, which draft ops require
 };
 
 // A kind of layer. build_block() in registry/trace.h runs it.
@@ -39,12 +39,12 @@ struct Block {
   const lamina_block* source = nullptr;  // lives as long as the process
 };
 
-// A step from a published tensor to ours, undone for exporting: LAMINA_TRANSFORM_* in their order.
+// A step from a published tensor to ours, inverted for exports: LAMINA_TRANSFORM_* in order.
 struct Transform {
   enum class Kind { transpose, add, mul, part, strided, squeeze, split, merge, move };
   Kind kind = Kind::transpose;
   double number = 0;       // of add, mul
-  std::int64_t dim = 0;    // negative: from the last
+  std::int64_t dim = 0;    // negative: counted from the last
   std::int64_t index = 0;  // of part, strided, move
   std::int64_t count = 0;  // of strided, merge
   friend bool operator==(const Transform&, const Transform&) = default;
@@ -53,7 +53,7 @@ struct Transform {
 // A row of the tensor map.
 struct TensorRow {
   std::uint32_t block = 0;  // 0: outside the layers, `param` is a LAMINA_NAME_*
-  std::string param;        // our full name in the block; empty where the tensor is ignored
+  std::string param;        // our full name in the block; empty if the tensor is ignored
   // {L} = global layer index, {P} = index of a prediction layer, {E} = index into our first dim,
   // * = anything (ignored rows only).
   std::string published;
@@ -67,15 +67,15 @@ struct TensorRow {
 
 class Family {
  public:
-  // Copies and checks what the plugin declares. Throws PluginError that names what is wrong.
-  // `source` and what it points to live as long as the process.
-  // `ops`: those that the plugin brings; null: none.
+  // Copies and checks the declarations of a plugin. Throws PluginError with the violation. `source`
+  // and everything it points to must live as long as the process. `ops`: the plugin's custom ops;
+  // null: none.
   Family(const lamina_family& source, std::shared_ptr<const PluginIdentity> plugin,
          std::shared_ptr<const CustomOps> ops = nullptr);
 
   const FamilyNames& names() const { return names_; }
   const std::string& name() const { return names_.name; }
-  // The family that exports are of; empty = this one. See abi.h.
+  // The family whose format exports use; empty = this one. See abi.h.
   const PluginIdentity& plugin() const { return *plugin_; }
   const std::vector<ModelKey>& keys() const { return *keys_; }
   const ModelKey* find_key(std::string_view name) const;
@@ -87,13 +87,13 @@ class Family {
   const std::vector<TensorRow>& tensor_rows() const { return tensor_rows_; }
   const std::vector<std::string>& tensor_prefixes() const { return tensor_prefixes_; }
 
-  // Final values of all keys: what `raw` gives (keys "model.<name>"), defaults, then the family's
-  // derived values; checked by the family. `where` replaces the file in messages about missing
-  // keys. UserError (exit 2) for values that are wrong, PluginError when the plugin fails.
-  // [any thread]
+  // Returns final values of all keys: those in `raw` (keys "model.<name>"), defaults, then the
+  // family's derived values; checked by the family. `where` replaces the file in messages about
+  // missing keys. UserError (exit 2) for invalid values, PluginError if the plugin fails. [any
+  // thread]
   ModelConfig configure(const config::Raw& raw, const std::string& where) const;
 
-  // The layers, embedding and head of that model. [any thread]
+  // Returns the layers, embedding and head of the model. [any thread]
   PlanSpec plan(const ModelConfig& config) const;
   OptionsSpec options(const ModelConfig& config) const;
 

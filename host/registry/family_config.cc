@@ -1,4 +1,4 @@
-// A family's functions on the config of one model: final values, plan, options.
+// Calls a family's functions for the config of one model: final values, plan, options.
 #include <algorithm>
 
 #include "config/model_keys.h"
@@ -12,7 +12,7 @@ namespace lamina::registry {
 namespace {
 
 constexpr std::string_view kModel = "model.";
-constexpr std::string_view kDerived = "derived";  // where a value comes from
+constexpr std::string_view kDerived = "derived";  // origin of a value
 
 std::vector<std::string> doc_notes(const ModelKey& key) {
   return key.key.doc.empty() ? std::vector<std::string>{} : std::vector{key.key.doc};
@@ -37,8 +37,8 @@ config::Value zero_of(const ModelKey& key) {
   }
 }
 
-// What config.json calls `key` for all layers where it calls it "per_layer_config.*.head_dim" for
-// some: "head_dim". The name of that object comes before.
+// Splits the alias "per_layer_config.*.head_dim", which gives `key` for some layers, into the name
+// of the object and "head_dim", the name of the value for all layers.
 std::optional<std::pair<std::string_view, std::string_view>> of_all_layers(const ModelKey& key) {
   for (const std::string& alias : key.key.aliases)
     if (const std::size_t star = alias.find(".*."); star != std::string::npos)
@@ -47,8 +47,8 @@ std::optional<std::pair<std::string_view, std::string_view>> of_all_layers(const
   return {};
 }
 
-// Transformers 5 leaves out of such an object what is the same in all layers: where it is there
-// without `key`, the value is that of all layers.
+// Transformers 5 omits values from such an object that are equal in all layers: if the object
+// exists without `key`, all layers have the common value.
 std::optional<config::RawEntry> shared_by_layers(const ModelKey& key, const config::Raw& raw) {
   const auto names = of_all_layers(key);
   if (!names) return {};
@@ -67,7 +67,8 @@ std::optional<config::RawEntry> shared_by_layers(const ModelKey& key, const conf
   return config::RawEntry{folder + key.key.name, of_all->value, of_all->origin, {}, ""};
 }
 
-// `raw`, a zero for each null of a key to which null says that, and what layers share.
+// Returns `raw` with a zero for each null of a key whose null means zero, and with values common to
+// all layers.
 config::Raw with_implied(const std::vector<ModelKey>& keys, const config::Raw& raw) {
   config::Raw out = raw;
   for (const ModelKey& key : keys)
@@ -80,7 +81,7 @@ config::Raw with_implied(const std::vector<ModelKey>& keys, const config::Raw& r
   return out;
 }
 
-// Gives keys without a value that of the key they are the same as.
+// Gives keys without a value the value of the key in same_as.
 void fill_same(const std::vector<ModelKey>& keys, config::Table& values) {
   for (bool changed = true; changed;) {
     changed = false;
@@ -114,22 +115,23 @@ void check_sources(const Family& family, const config::Table& values, config::Pr
         key.key.name != config::kEngramLayers && !has_engram(values))
       problems.add(
           {entry.origin.text,
-           fmt::format("'model.{}' has no effect, since '{}' names no layer", entry.key,
+           fmt::format("'model.{}' has no effect, because '{}' lists no layer", entry.key,
                        config::kEngramLayers),
-           {fmt::format("name some in 'model.{}', or leave it out", config::kEngramLayers)}});
+           {fmt::format("list layers in 'model.{}', or remove it", config::kEngramLayers)}});
     const config::Entry* depth = values.find(config::kPredictionLayers);
-    // A checkpoint of training says every value, those that are the default too.
+    // The checkpoint of a training run contains all values, including defaults.
     if (typed && entry.key.starts_with(config::kPredictionPrefix) && depth != nullptr &&
         depth->value == config::Value(0) && !(key.key.preset && entry.value == *key.key.preset))
-      problems.add(
-          {entry.origin.text,
-           fmt::format("'model.{}' has no effect, since '{}' is 0", entry.key,
-                       config::kPredictionLayers),
-           {fmt::format("give 'model.{}' a number, or leave it out", config::kPredictionLayers)}});
+      problems.add({entry.origin.text,
+                    fmt::format("'model.{}' has no effect, because '{}' is 0", entry.key,
+                                config::kPredictionLayers),
+                    {fmt::format("set 'model.{}' to a positive number, or remove "
+                                 "it",
+                                 config::kPredictionLayers)}});
   }
 }
 
-// Describes an integer that is outside the range of sizes.
+// Describes an integer outside the range of sizes.
 std::string size_text(const ModelKey& key, const std::string& name, std::int64_t number) {
   const double least = std::max(key.key.min.value_or(-static_cast<double>(kMaxSize)),
                                 -static_cast<double>(kMaxSize));
@@ -137,7 +139,7 @@ std::string size_text(const ModelKey& key, const std::string& name, std::int64_t
                      kMaxSize, number);
 }
 
-// Before the plugin sees the values.
+// Checks sizes before the plugin reads the values.
 void check_sizes(const Family& family, const config::Table& values, config::Problems& problems) {
   for (const config::Entry& entry : values.entries()) {
     const std::int64_t* number = beyond_limits(entry.value);
@@ -182,14 +184,14 @@ void check_per_layer(const std::vector<ModelKey>& keys, const config::Table& val
     const auto* list = entry ? entry->value.get_if<config::List>() : nullptr;
     if (list && !list->empty() && list->size() != num_layers)
       problems.add({entry->origin.text,
-                    fmt::format("'{}' must have one element per layer, {}; got {}", key.key.name,
+                    fmt::format("'{}' must have one element per layer ({}), got {}", key.key.name,
                                 num_layers, list->size()),
                     {}});
   }
 }
 
-// Values that the family made of others: of what is out of their limits the config is the reason,
-// and the family's own words about it come first.
+// Checks values that the family derived. If one is out of its limits, the config is the cause; the
+// family's message about it comes first.
 void check_derived(const Family& family, const config::Table& values, const std::string& where,
                    config::Problems& problems) {
   for (const config::Entry& entry : values.entries()) {
@@ -197,7 +199,7 @@ void check_derived(const Family& family, const config::Table& values, const std:
     const ModelKey& key = *family.find_key(entry.key);
     const auto accepted = config::check_value(key.key, entry.key, entry.value, "");
     const std::vector<std::string> notes{
-        fmt::format("family '{}' derives it from other keys; give it a value", family.name())};
+        fmt::format("family '{}' derives it from other keys; set it explicitly", family.name())};
     if (const auto* refused = std::get_if<ErrorText>(&accepted))
       problems.add({where, refused->what, notes});
     else if (const std::int64_t* number = beyond_limits(entry.value))
@@ -205,7 +207,7 @@ void check_derived(const Family& family, const config::Table& values, const std:
   }
 }
 
-// The entries in the order in which the keys are declared, without those of what the model lacks.
+// Returns the entries in declaration order, without keys of features that the model does not have.
 config::Table in_order(const std::vector<ModelKey>& keys, const config::Table& values) {
   config::Table out;
   const bool engram = has_engram(values);
@@ -281,20 +283,20 @@ PlanSpec Family::plan(const ModelConfig& config) const {
   PlanSpec out =
       call_config_function(*this, ConfigFunction::plan, source.plan, source.user, config).plan;
   if (out.num_layers() != config.num_layers())
-    fail(fmt::format("its plan has {} layers; {} are requested", out.num_layers(),
-                     config.num_layers()),
+    fail(fmt::format("its plan has {} layers; expected {}", out.num_layers(), config.num_layers()),
          {config.describe(LAMINA_CONFIG_NUM_LAYERS)});
   std::int64_t layer = 0;
   for (const SegmentSpec& segment : out.segments) {
     for (const PositionSpec& position : segment.unit) {
       if (position.kv_donor && *position.kv_donor >= layer)
         fail(fmt::format(
-            "its plan makes layer {} read the state of layer {}; a donor must be an earlier layer",
+            "its plan makes layer {} read the state of layer {}; the donor must be an earlier "
+            "layer",
             layer, *position.kv_donor));
       if (position.params_of && *position.params_of >= layer)
         fail(
-            fmt::format("its plan makes layer {} use the parameters of layer {}; their owner must "
-                        "be an earlier layer",
+            fmt::format("its plan makes layer {} use the parameters of layer {}; the owner must be "
+                        "an earlier layer",
                         layer, *position.params_of));
       ++layer;
     }
@@ -307,7 +309,7 @@ OptionsSpec Family::options(const ModelConfig& config) const {
   const lamina_family_t& source = *source_;
   const ReplyResult reply =
       call_config_function(*this, ConfigFunction::options, source.options, source.user, config);
-  if (!reply.head) fail("its options name no head; a model ends with one");
+  if (!reply.head) fail("its options contain no head, which is required");
   return {reply.embed.value_or(EmbedSpec{}), *reply.head, reply.mtp.value_or(MtpSpec{}),
           reply.exports_as};
 }

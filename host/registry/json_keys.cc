@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kModel = "model.", kScaling = "rope_scaling.",
                            kParameters = "rope_parameters.";
-// Outside of a text_config it is about fresh weights of other parts.
+// Outside a text_config it concerns fresh weights of other parts.
 constexpr std::string_view kInitializerRange = "initializer_range";
 
 std::string_view without_section(std::string_view key) {
@@ -23,7 +23,7 @@ std::string_view without_section(std::string_view key) {
 
 bool is_json(const config::Origin& origin) { return origin.kind == config::Origin::Kind::json; }
 
-// Calls `function` with each list of keys of `raw`: values, objects, nulls, lists without a type.
+// Calls `function` with each list of keys of `raw`: values, objects, nulls, untyped lists.
 template <class Function>
 void for_each_list(config::Raw& raw, const Function& function) {
   function(raw.entries);
@@ -32,7 +32,7 @@ void for_each_list(config::Raw& raw, const Function& function) {
   function(raw.mixed_lists);
 }
 
-// Removes what config.json has under names that `fits` says.
+// Removes the values of config.json whose name satisfies `fits`.
 template <class Fits>
 void erase(config::Raw& raw, const Fits& fits) {
   for_each_list(raw, [&](auto& list) {
@@ -42,7 +42,7 @@ void erase(config::Raw& raw, const Fits& fits) {
   });
 }
 
-// Returns whether config.json has something below the object, eg: "rope_scaling.".
+// Returns whether config.json has a value below the object, eg: "rope_scaling.".
 bool has_below(config::Raw& raw, std::string_view object) {
   bool found = false;
   for_each_list(raw, [&](auto& list) {
@@ -57,7 +57,7 @@ bool is_rope_path(std::string_view name) {
   return name.starts_with(kScaling) || name.starts_with(kParameters);
 }
 
-// How a family's keys name rotary positions.
+// Names of rotary positions in a family's keys.
 struct RopeNames {
   bool scaling = false;                                      // "rope_scaling.x"
   bool flat = false;                                         // "rope_parameters.x"
@@ -88,7 +88,7 @@ struct RopeNames {
   }
 };
 
-// The keys that config.json gives below the object.
+// Returns the keys that config.json gives below the object.
 std::set<const ModelKey*> keys_below(const RopeNames& names, const config::Raw& raw,
                                      std::string_view object) {
   std::set<const ModelKey*> out;
@@ -120,16 +120,16 @@ void check_groups(const RopeNames& names, const std::string& family, const confi
     if (name.starts_with(kParameters) && names.is_group(below)) continue;
     std::vector<std::string> notes;
     if (!names.groups.empty())
-      notes.push_back(fmt::format("rope_parameters may have {}", fmt::join(names.groups, ", ")));
+      notes.push_back(fmt::format("rope_parameters may contain {}", fmt::join(names.groups, ", ")));
     problems.add({section.origin.text,
-                  fmt::format("'{}' is an object; family '{}' has no layers with rotary positions "
-                              "of that kind",
+                  fmt::format("'{}' is an object, but family '{}' has no layers with rotary "
+                              "positions of that kind",
                               name, family),
                   std::move(notes)});
   }
 }
 
-// The reference prefers keys of groups to flat keys of the same object.
+// The reference implementation prefers keys of groups to flat keys of the same object.
 void choose_groups(const RopeNames& names, config::Raw& raw, config::Problems& problems) {
   std::vector<std::string> lacking;
   for (const std::string& group : names.groups)
@@ -142,9 +142,10 @@ void choose_groups(const RopeNames& names, config::Raw& raw, config::Problems& p
   });
   if (nested && !lacking.empty() && flat != raw.entries.end())
     problems.add({flat->origin.text,
-                  fmt::format("'{}' is beside objects for some layers, and there is none for {}",
+                  fmt::format("'{}' is given beside objects for some layers, but the object for {} "
+                              "is missing",
                               without_section(flat->key), fmt::join(lacking, ", ")),
-                  {"give every kind of layers its object, or none"}});
+                  {"give an object for every kind of layers, or for none"}});
   erase(raw, [&](std::string_view name) {
     if (!name.starts_with(kParameters)) return false;
     const std::string_view below = name.substr(kParameters.size());
@@ -155,7 +156,7 @@ void choose_groups(const RopeNames& names, config::Raw& raw, config::Problems& p
 void choose_object(const RopeNames& names, config::Raw& raw, config::Problems& problems) {
   const bool groups_only = !names.groups.empty() && !names.flat;
   if (has_below(raw, kScaling)) {
-    if (groups_only)  // rope_scaling changes the main group's values
+    if (groups_only)  // rope_scaling changes the values of the main group
       erase_keys(names, keys_below(names, raw, kScaling), raw,
                  [](std::string_view name) { return name.starts_with(kParameters); });
     else
@@ -164,7 +165,7 @@ void choose_object(const RopeNames& names, config::Raw& raw, config::Problems& p
   if (!names.groups.empty() && !groups_only) choose_groups(names, raw, problems);
 }
 
-// The value of a host key that leaves the model as it is without the key.
+// Returns whether the value of a host key leaves the model unchanged.
 bool changes_nothing(const ModelKey& key, const config::RawEntry& entry) {
   const auto checked = config::check_value(key.key, key.key.name, entry.value, "");
   const auto* value = std::get_if<config::Value>(&checked);
@@ -173,7 +174,8 @@ bool changes_nothing(const ModelKey& key, const config::RawEntry& entry) {
   return *value == config::Value(false);
 }
 
-// The objects that config.json has the key in: the top, and for rotary positions theirs.
+// Returns the name without the object that may contain it in config.json: none, or an object
+// of rotary positions.
 std::string_view plain_name(std::string_view name) {
   for (std::string_view object : {kScaling, kParameters})
     if (name.starts_with(object) && name.substr(object.size()) == config::kRotaryShare)
@@ -181,7 +183,7 @@ std::string_view plain_name(std::string_view name) {
   return name;
 }
 
-// Returns whether `name` is the key or lies below it: config.json may hold an object there.
+// Returns whether `name` is the key or below it: config.json may have an object there.
 bool covers(const ModelKey& key, std::string_view name) {
   return name.starts_with(key.key.name) &&
          (name.size() == key.key.name.size() || name[key.key.name.size()] == '.');
@@ -192,7 +194,7 @@ bool is_ignored(const std::vector<ModelKey>& keys, std::string_view name) {
                              [&](const ModelKey& key) { return key.ignored && covers(key, name); });
 }
 
-// As the file calls a key outside of its text_config.
+// Returns the name of a key outside text_config as the file has it.
 std::string_view as_in_file(std::string_view name) {
   return name.starts_with(config::kOutside) ? name.substr(config::kOutside.size()) : name;
 }
@@ -212,7 +214,7 @@ void settle_rope_keys(const std::vector<ModelKey>& keys, const std::string& fami
     });
     problems.add({place == raw.entries.end() ? "config.json" : place->origin.text,
                   fmt::format("'rope_scaling' is not read by family '{}'", family),
-                  {"its rotary positions are in 'rope_parameters'"}});
+                  {"it reads rotary positions from 'rope_parameters'"}});
     return;
   }
   choose_object(names, raw, problems);
@@ -259,10 +261,10 @@ void settle_host_keys(const std::vector<ModelKey>& keys, const std::string& fami
     if (!changes_nothing(*key, entry))
       problems.add(
           {entry.origin.text,
-           fmt::format("'{}' is {}, and family '{}' does not read it", name,
+           fmt::format("'{}' is {}, but family '{}' does not read it", name,
                        config::to_toml(entry.value), family),
            {fmt::format(
-                "a run file can set lamina's key of that name, 'model.{}'; a config.json has "
+                "a run file can set lamina's key of this name, 'model.{}'; a config.json can set "
                 "it as '{}{}'",
                 key->key.name, config::kOwnObject, key->key.name),
             "authors of plugins: declare the key, or ignore it"}});
@@ -312,8 +314,9 @@ std::vector<std::string> training_differences(const std::vector<ModelKey>& keys,
           return !key.ignored && key.key.name == known->instead;
         });
     out.push_back(
-        fmt::format("'{}' is {} ({}): the original was trained with {}; this run has none{}", name,
-                    config::to_toml(entry.value), entry.origin.text, known->effect,
+        fmt::format("'{}' is {} ({}): the original was trained with {}, but this run has "
+                    "none{}",
+                    name, config::to_toml(entry.value), entry.origin.text, known->effect,
                     can_be_set ? fmt::format(" unless 'model.{}' is set", known->instead) : ""));
   }
   return out;
@@ -325,8 +328,8 @@ void refuse_layer_settings(const std::string& family, const std::vector<config::
     if (const std::string_view name = without_section(entry.key);
         name == "per_layer_config" || name.starts_with("per_layer_config."))
       problems.add({entry.origin.text,
-                    fmt::format("'{}' is {}; family '{}' has no such setting of single layers",
-                                name, config::to_toml(entry.value), family),
+                    fmt::format("'{}' is {}, but family '{}' has no such setting per layer", name,
+                                config::to_toml(entry.value), family),
                     {}});
 }
 

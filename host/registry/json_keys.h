@@ -1,4 +1,4 @@
-// Settles the keys of a config.json for a family, before they are resolved.
+// Preprocesses the keys of a config.json for a family, before they are resolved.
 #pragma once
 
 #include <string>
@@ -10,37 +10,36 @@
 
 namespace lamina::registry {
 
-// Leaves one place for each key of rotary positions, as Hugging Face's transformers chooses it: an
-// object rope_scaling that is not empty, else rope_parameters; a key at the top counts where that
-// object lacks it. Where kinds of layers have sub-objects of rope_parameters, these count, and
-// rope_scaling changes the main one. Adds a problem for sub-objects that the family has no layers
-// for.
+// Keeps one place for each key of rotary positions, as Hugging Face's transformers selects it: a
+// non-empty object rope_scaling, else rope_parameters; a key at the top applies if that object does
+// not have it. Sub-objects of rope_parameters for kinds of layers take precedence, and rope_scaling
+// changes the main one. Adds a problem for sub-objects of layers that the family does not have.
 void settle_rope_keys(const std::vector<ModelKey>& keys, const std::string& family,
                       config::Raw& raw, config::Problems& problems);
 
 // The host's keys (config/model_keys.h) are in the object "lamina" of a config.json. Elsewhere the
-// same name has the meaning of the model's author: with the value that changes nothing it is
-// dropped, with another it is a problem. Keys that begin with "engram_" are the host's everywhere.
+// same name has the meaning of the model's author: a value that changes nothing is dropped, any
+// other is a problem. Keys that begin with "engram_" are the host's everywhere.
 void settle_host_keys(const std::vector<ModelKey>& keys, const std::string& family,
                       config::Raw& raw, config::Problems& problems);
 
-// Drops the keys that a family ignores in config.json, and declares for run files and the object
+// Drops the keys that a family ignores in config.json, but declares for run files and the object
 // "lamina".
 void drop_ignored(const std::vector<ModelKey>& keys, config::Raw& raw);
 
-// Adds a problem for keys that say the model reads an encoder's states, and drops them.
+// Adds a problem for keys that enable the input from an encoder, and drops them.
 void refuse_encoders(const std::vector<ModelKey>& keys, config::Raw& raw,
                      config::Problems& problems);
 
-// The keys of a config.json that are neither read nor known to have no effect, sorted, with their
-// places: "alibi (config.json:7)". An object of which no key is known is one item. REQUIRES: keys
+// Returns the keys of a config.json that are neither read nor known to have no effect, sorted, with
+// their places: "alibi (config.json:7)". An object without a known key is one item. REQUIRES: keys
 // that the family reads are not in `unread`.
 std::vector<std::string> unknown_keys(const std::vector<ModelKey>& keys,
                                       const std::vector<config::RawEntry>& unread);
 
-// Warnings for a training run: "'attention_dropout' is 0.1 (config.json:7), ...". Of keys that
-// change training alone and have no effect here, unless a key of [model] with the same effect is
-// set.
+// Returns warnings for a training run: "'attention_dropout' is 0.1 (config.json:7), ...". They are
+// about keys that change only training and have no effect here, unless a key of [model] with the
+// same effect is set.
 std::vector<std::string> training_differences(const std::vector<ModelKey>& keys,
                                               const config::Resolved& resolved);
 

@@ -1,4 +1,4 @@
-// Which numbers of each list of names.h this host knows. Internal to registry.
+// The numbers of each list in names.h that this host knows. Internal to registry.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,14 @@
 
 namespace lamina::registry {
 
-// From min to max; none where min is above max.
+// From min to max; empty if min is above max.
 struct KnownNumbers {
   std::uint32_t min = 1, max = 0;
   constexpr bool contain(std::uint32_t number) const { return number >= min && number <= max; }
 };
 
-// Of a LAMINA_CAPABILITY_* but OP, which ops.def answers; none of other lists.
+// Returns the numbers of a LAMINA_CAPABILITY_*; none for OP, which ops.def answers, and for unknown
+// lists.
 constexpr KnownNumbers known_numbers(std::uint32_t list) {
   switch (list) {
     case LAMINA_CAPABILITY_INPUT:

@@ -32,10 +32,10 @@ namespace {
 
 const void* host_interface(const lamina_host_t*, lamina_str_t id) { return extension(id); }
 
-// Log lines that plugins may write in all: a loop must not fill the disk.
+// Limit for the log lines of all plugins: an endless loop must not fill the disk.
 constexpr int kMaxLogLines = 1000;
 
-// Collects the errors that a plugin logs while it starts; null: they go to the log.
+// Collects the errors that a plugin logs during its start; if null, they are logged.
 thread_local std::string* start_errors = nullptr;
 
 void host_log(const lamina_host_t*, std::int32_t severity, lamina_str_t text,
@@ -48,7 +48,7 @@ void host_log(const lamina_host_t*, std::int32_t severity, lamina_str_t text,
   }
   try {
     if (before == kMaxLogLines)
-      return log::warning("plugins wrote {} lines to the log; further ones are dropped",
+      return log::warning("plugins wrote {} lines to the log; further lines are dropped",
                           kMaxLogLines);
     std::string line = abi::text(text, "a log line");
     const abi::Where where = abi::where(at);
@@ -65,7 +65,7 @@ void host_log(const lamina_host_t*, std::int32_t severity, lamina_str_t text,
                line);
   } catch (const abi::ContractError& unreadable) {
     log::warning("a plugin's log line is dropped: {}", unreadable.what());
-  } catch (...) {  // no memory for a line: nothing else is lost
+  } catch (...) {  // out of memory for a line: nothing else is lost
   }
 }
 
@@ -85,7 +85,7 @@ struct Loaded {
   throw PluginError({file.path.string(), std::move(what), std::move(notes)});
 }
 
-// The loader's own words, out of the sentence that Boost puts around them.
+// Extracts the loader's message from the sentence that Boost puts around it.
 std::string loader_text(std::string_view text) {
   constexpr std::string_view kBegin = "dlerror system message: ";
   if (auto begin = text.find(kBegin); begin != text.npos) {
@@ -95,13 +95,13 @@ std::string loader_text(std::string_view text) {
   return std::string(text);
 }
 
-// One other user is more likely the owner of a build folder than an attacker: a warning is enough.
+// A single other user is more likely the owner of a build folder than an attacker: a warning is
+// enough.
 void warn_of_owner(const PluginFile& file) {
   if (::geteuid() != 0 || SearchEnvironment::of_process().trusts_writable) return;
   if (const std::string why = owned_by_another(file.path); !why.empty())
     log::warning(
-        "plugin {} is loaded although {}; change its owner (chown root), or set "
-        "LAMINA_TRUST_PLUGINS=1",
+        "plugin {} is loaded, but {}; change its owner (chown root), or set LAMINA_TRUST_PLUGINS=1",
         file.manifest.id, why);
 }
 
@@ -118,47 +118,49 @@ boost::dll::shared_library open_library(const PluginFile& file) {
     if (why.find("failed to map segment") != why.npos ||
         why.find("annot allocate memory") != why.npos)
       throw DeviceError(ExitCode::memory, {file.path.string(), "out of memory: " + why, {}});
-    if (why.find("oo many open files") != why.npos)  // of the process, or of the system
+    if (why.find("oo many open files") != why.npos)  // in the process, or in the system
       throw DeviceError(ExitCode::memory, {file.path.string(),
                                            "cannot be opened: too many open files",
                                            {"raise the limit on open files (ulimit -n)"}});
-    std::string action = "build it with lamina_add_plugin(), on this system";
+    std::string action = "build it with lamina_add_plugin() on this system";
     if (why.find("GLIBC") != std::string::npos)
       action = "it was built on a newer system; build it on this one";
-    fail(file, "the loader refuses it: " + why, {std::move(action)});
+    fail(file, "the loader rejects it: " + why, {std::move(action)});
   }
 }
 
 lamina_plugin_t read_entry(const PluginFile& file, const lamina_plugin_t& source) {
   if (source.magic != LAMINA_PLUGIN_MAGIC)
-    fail(file,
-         fmt::format("its entry begins with {:#x}, not {:#x}", source.magic, LAMINA_PLUGIN_MAGIC));
+    fail(file, fmt::format("its entry begins with {:#x}; expected "
+                           "{:#x}",
+                           source.magic, LAMINA_PLUGIN_MAGIC));
   const lamina_plugin_t entry = abi::copy(&source, "its entry");
   check_abi(entry.abi_major, entry.abi_built, entry.abi_min_host, file.path.string());
   constexpr std::uint64_t kKnownFlags = LAMINA_PLUGIN_NEVER_UNLOAD;
   if ((entry.flags & ~kKnownFlags) != 0)
-    fail(file, fmt::format("its entry has flags {:#x}, of which this host does not know {:#x}",
-                           entry.flags, entry.flags & ~kKnownFlags));
+    fail(file, fmt::format("its entry has flags {:#x}; this host does not know {:#x}", entry.flags,
+                           entry.flags & ~kKnownFlags));
   if (entry.init == nullptr || entry.deinit == nullptr || entry.get_interface == nullptr)
-    fail(file, "its entry lacks init, deinit or get_interface");
+    fail(file, "init, deinit or get_interface is missing in its entry");
   const std::string id = abi::name(entry.id, "its id");
   const std::string version = abi::text(entry.version, "its version");
   if (id != file.manifest.id || version != file.manifest.version)
     fail(file,
-         fmt::format("says that it is '{}' {}; its manifest says '{}' {}", id, version,
+         fmt::format("claims to be '{}' {}, but its manifest says '{}' {}", id, version,
                      file.manifest.id, file.manifest.version),
          {"build it again"});
   if (entry.abi_built != file.manifest.abi_built ||
       entry.abi_min_host != file.manifest.abi_min_host)
     fail(file,
-         fmt::format("says that it is built for minor {} and needs {}; its manifest says {} and {}",
+         fmt::format("claims to be built for minor {} and to require {}, but its manifest says {} "
+                     "and {}",
                      entry.abi_built, entry.abi_min_host, file.manifest.abi_built,
                      file.manifest.abi_min_host),
          {"build it again"});
   return entry;
 }
 
-// Null where the plugin brings none.
+// Returns null if the plugin has no custom ops.
 std::shared_ptr<const CustomOps> read_ops(const lamina_plugin_t& entry,
                                           const std::shared_ptr<const PluginIdentity>& plugin) {
   const void* interface = entry.get_interface(abi::str(LAMINA_CUSTOM_OPS_ID));
@@ -168,7 +170,7 @@ std::shared_ptr<const CustomOps> read_ops(const lamina_plugin_t& entry,
   return std::make_shared<const CustomOps>(read_custom_ops(table, plugin));
 }
 
-// Compares the registered families with those of the manifest.
+// Compares the registered families with the manifest.
 void require_families(const PluginFile& file, const std::vector<FamilyNames>& registered) {
   const std::vector<FamilyNames>& listed = file.manifest.families;
   if (registered == listed) return;
@@ -179,13 +181,13 @@ void require_families(const PluginFile& file, const std::vector<FamilyNames>& re
   };
   if (names(registered) != names(listed))
     fail(file,
-         fmt::format("registers the families {}; its manifest lists {}",
+         fmt::format("registers the families {}, but its manifest lists {}",
                      fmt::join(names(registered), ", "), fmt::join(names(listed), ", ")),
          {"build it again"});
   const auto differs = std::ranges::mismatch(registered, listed).in1;
   fail(file,
        fmt::format("registers family '{}' with another doc line, other aliases or other names of "
-                   "config.json than its manifest lists",
+                   "config.json than its manifest",
                    differs->name),
        {"build it again"});
 }
@@ -196,7 +198,7 @@ std::vector<Family> read_families(const PluginFile& file, const lamina_plugin_t&
       abi::text(entry.toolchain, "its toolchain"), entry.abi_built == LAMINA_ABI_MINOR});
   const void* interface = entry.get_interface(abi::str(LAMINA_FAMILIES_ID));
   if (interface == nullptr)
-    fail(file, fmt::format("has no interface '{}', so no family", LAMINA_FAMILIES_ID));
+    fail(file, fmt::format("has no interface '{}' and therefore no family", LAMINA_FAMILIES_ID));
   const auto table =
       abi::copy(static_cast<const lamina_families_t*>(interface), LAMINA_FAMILIES_ID);
   std::vector<Family> out;
@@ -210,8 +212,8 @@ std::vector<Family> read_families(const PluginFile& file, const lamina_plugin_t&
   return out;
 }
 
-// Keeps what is written to standard output from it, where the program's own output goes, to look at
-// it. Does nothing where the system has no file for that.
+// Redirects standard output, which belongs to the program's own output, to a file for inspection.
+// Does nothing if the system has no such file.
 class OutputWatch {
  public:
   OutputWatch() {
@@ -225,7 +227,7 @@ class OutputWatch {
   OutputWatch(const OutputWatch&) = delete;
   OutputWatch& operator=(const OutputWatch&) = delete;
 
-  // The beginning of what was written; afterwards everything goes where it went before.
+  // Returns the beginning of the captured output and restores standard output.
   std::string text() {
     std::fflush(stdout);
     std::array<char, 64> bytes{};
@@ -252,7 +254,7 @@ void check_counts(const PluginFile& file, const ProcessCounts& before) {
   const ProcessCounts after;
   const auto refuse = [&](std::string what) {
     fail(file, "when it is loaded, it " + what + " (C-10 of docs/plugin_requirements.md)",
-         {"a plugin describes models; threads and files are the program's"});
+         {"a plugin describes models; it must not start threads or keep files open"});
   };
   if (after.threads > before.threads)
     refuse(fmt::format("starts {} thread(s)", after.threads - before.threads));
@@ -260,8 +262,8 @@ void check_counts(const PluginFile& file, const ProcessCounts& before) {
     refuse(fmt::format("leaves {} file(s) open", after.descriptors - before.descriptors));
 }
 
-// Never unmapped, whatever happens: at exit nothing of a plugin is called, and its threads or
-// destructors may be there even after a failure. REQUIRES: one call at a time.
+// Never unmapped: no function of a plugin is called at exit, and its threads or destructors may
+// exist even after a failure. REQUIRES: one call at a time.
 const Loaded* load(const PluginFile& file) {
   static auto& all = *new std::deque<Loaded>;
   const PluginCall call({file.manifest.id, file.manifest.version, file.path.string(), "", ""}, "",
@@ -273,10 +275,10 @@ const Loaded* load(const PluginFile& file) {
     const auto& source = out->library.get<const lamina_plugin_t>(LAMINA_PLUGIN_SYMBOL);
     const lamina_plugin_t entry = read_entry(file, source);
     if (const std::string why = start_plugin(entry, plugin_host()); !why.empty())
-      fail(file, "does not start: " + why);
+      fail(file, "failed to start: " + why);
     if (const std::string text = output.text(); !text.empty())
       fail(file, fmt::format("writes to standard output when it is loaded: {}", text),
-           {"leave that to the program, and use the host's log (C-4 of "
+           {"only the program may write there; use the host's log (C-4 of "
             "docs/plugin_requirements.md)"});
     out->families = read_families(file, entry);
     if (const std::string change = call.change(); !change.empty())
@@ -286,13 +288,14 @@ const Loaded* load(const PluginFile& file) {
   } catch (const Error&) {
     throw;
   } catch (const std::bad_alloc&) {
-    throw;  // no fault of the plugin
+    throw;  // not the plugin's fault
   } catch (const abi::ContractError& error) {
     fail(file, error.what());
   } catch (const std::exception& thrown) {
-    fail(file, fmt::format("threw an exception ({}); none may leave a plugin", thrown.what()));
+    fail(file,
+         fmt::format("threw an exception ({}); exceptions must not leave a plugin", thrown.what()));
   } catch (...) {
-    fail(file, "threw an exception; none may leave a plugin");
+    fail(file, "threw an exception; exceptions must not leave a plugin");
   }
 }
 
@@ -345,7 +348,7 @@ const Family& load_family(const Catalog& catalog, const config::ModelSource& mod
   if (!model.family.empty()) return load_family(catalog, model.family, model.where);
   if (model.model_type.empty() && model.architectures.empty())
     throw UserError(ExitCode::usage, {model.where,
-                                      "says no family",
+                                      "contains no family",
                                       {fmt::format("write family = \"...\"; found: {}",
                                                    fmt::join(catalog.family_names(), ", "))}});
   const FamilyFile found = catalog.find_published(model.model_type, model.architectures,

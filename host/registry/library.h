@@ -1,5 +1,5 @@
-// Loading plugins: the one place where their code enters the process. Loaded once, on the first
-// use of one of its families, and never unloaded.
+// Loads plugins: the only place where their code enters the process. Each is loaded once, when one
+// of its families is first used, and never unloaded.
 #pragma once
 
 #include <string>
@@ -15,24 +15,24 @@ struct lamina_plugin;
 
 namespace lamina::registry {
 
-// What init() of a plugin is given. Lives as long as the process.
+// The host struct that init() of a plugin receives. Lives as long as the process.
 const lamina_host& plugin_host();
 
-// Calls init(), with no line in the log for the reason that it gives: "init returned 9 (internal):
-// blocks are missing". Empty where it is content. [one thread at a time]
+// Calls init() without logging the reason that it gives. Returns "init returned 9 (internal):
+// blocks are missing", or "" on success. [one thread at a time]
 std::string start_plugin(const lamina_plugin& entry, const lamina_host& host);
 
 // Loads the plugin (once per process) and returns its families, in the order of its manifest.
-// Throws PluginError when the loader refuses it, or when it breaks the contract. The result lives
-// as long as the process. [any thread]
+// Throws PluginError if the loader rejects it, or if it breaks the contract. The result lives as
+// long as the process. [any thread]
 const std::vector<Family>& load_plugin(const PluginFile& file);
 
-// The family `name` (or alias), loading its plugin. `where` is where the name was written.
+// Returns the family `name` (or alias), loading its plugin. `where` is where the name was written.
 const Family& load_family(const Catalog& catalog, std::string_view name,
                           std::string_view where = "family");
 
-// The family that a model description asks for: by its `family`, else by model_type and
-// architectures of its config.json.
+// Returns the family of a model description: by its `family`, else by model_type and architectures
+// of its config.json.
 const Family& load_family(const Catalog& catalog, const config::ModelSource& model);
 
 }  // namespace lamina::registry

@@ -46,16 +46,16 @@ class Parser {
     const std::string_view text = value.as_string();
     if (!is_plain_name(text))
       fail(
-          fmt::format("its manifest has {} = {}; a name is letters, digits, '_', '-' and '.', "
+          fmt::format("its manifest has {} = {}; expected letters, digits, '_', '-' and '.', "
                       "beginning with a letter",
                       key, value.describe()));
     return std::string(text);
   }
-  // `plugin list` shows these of files that it must not trust.
+  // `plugin list` prints these texts of untrusted files.
   static std::string plain_text(JsonValue value) {
     const std::string_view text = value.as_string();
     if (find_control(text) != text.npos || text.find('\n') != text.npos)
-      value.fail(fmt::format("is {}; control characters must not be in it", value.describe()));
+      value.fail(fmt::format("is {}; it must not contain control characters", value.describe()));
     return std::string(text);
   }
   std::uint32_t number(JsonValue value) const {
@@ -95,7 +95,7 @@ void check_abi(std::uint32_t major, std::uint32_t built, std::uint32_t min_host,
                const std::string& path) {
   if (min_host > built)
     throw PluginError({path,
-                       fmt::format("asks for a host of {}.{} at least and is built for {}.{}; "
+                       fmt::format("requires a host of at least {}.{}, but is built for {}.{}; "
                                    "abi_min_host must be at most abi_built",
                                    major, min_host, major, built),
                        {"build it with lamina_add_plugin()"}});
@@ -104,13 +104,12 @@ void check_abi(std::uint32_t major, std::uint32_t built, std::uint32_t min_host,
   if (major == LAMINA_ABI_MAJOR && !is_old)
     throw PluginError(
         {path,
-         fmt::format("needs a host with plugin ABI {}.{} or later; this host has "
-                     "{}.{}",
-                     major, min_host, LAMINA_ABI_MAJOR, LAMINA_ABI_MINOR),
+         fmt::format("requires a host with plugin ABI {}.{} or later; this host has {}.{}", major,
+                     min_host, LAMINA_ABI_MAJOR, LAMINA_ABI_MINOR),
          {"use a newer host, or build it with TARGET_MINOR " + std::to_string(LAMINA_ABI_MINOR)}});
   throw PluginError({path,
-                     fmt::format("is built for plugin ABI {}.{}; this host has {}.{} and takes "
-                                 "plugins from {}.{} on",
+                     fmt::format("is built for plugin ABI {}.{}; this host has {}.{} and accepts "
+                                 "plugins from {}.{}",
                                  major, built, LAMINA_ABI_MAJOR, LAMINA_ABI_MINOR, LAMINA_ABI_MAJOR,
                                  LAMINA_ABI_CANDIDATE),
                      {"rebuild it against the plugin_api of this host"}});

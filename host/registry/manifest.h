@@ -1,5 +1,5 @@
-// The manifest of a plugin: what it says of itself in a section of its file, as JSON, so that it
-// can be listed without being run.
+// The manifest of a plugin: its description as JSON in a section of its file, which can be read
+// without running the plugin.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace lamina::registry {
 
-// Names under which one family is known.
+// The names of one family.
 struct FamilyNames {
   std::string name;
-  std::string doc;  // one line: the paper, what is covered
+  std::string doc;  // one line: the paper and the covered models
   std::vector<std::string> aliases;
   std::vector<std::string> hf_model_types;    // "model_type" of published config.json files
   std::vector<std::string> hf_architectures;  // their "architectures"
@@ -31,18 +31,17 @@ struct Manifest {
   std::vector<FamilyNames> families;
 };
 
-// Reads the text of a manifest section. `path` is the file, for errors. Throws PluginError when it
-// is not JSON, lacks a key, has one of the wrong type, or is of a version that this host cannot
-// load.
+// Parses the text of a manifest section. `path` is the file, for errors. Throws PluginError if it
+// is not JSON, lacks a key, has one of the wrong type, or has a version that this host cannot load.
 Manifest parse_manifest(std::string_view text, const std::string& path);
 
 // Throws PluginError unless this host can load a plugin of these versions: built for the candidate
-// of the contract or later, and content with a host of this minor.
+// of the contract or later, and compatible with a host of this minor.
 void check_abi(std::uint32_t major, std::uint32_t built, std::uint32_t min_host,
                const std::string& path);
 
-// Whether `text` may be the name of a family, block, key or plugin: letters, digits, '_', '-', '.',
-// beginning with a letter, at most 64 bytes.
+// Returns whether `text` is a valid name of a family, block, key or plugin: letters, digits, '_',
+// '-', '.', beginning with a letter, at most 64 bytes.
 bool is_plain_name(std::string_view text);
 
 }  // namespace lamina::registry

@@ -15,8 +15,8 @@ const ModelKey* find_key(const std::vector<ModelKey>& keys, std::string_view nam
   return at == keys.end() ? nullptr : &*at;
 }
 
-// The positions that rope_scaling stretches the context to; 0 = it says none. With other kinds than
-// these, max_position_embeddings is the stretched number already.
+// Returns the context length after rope_scaling; 0 = it does not change it. With other kinds than
+// these, max_position_embeddings is already the final length.
 std::int64_t stretched_positions(const config::Table& values) {
   const config::Entry* type = values.find("rope_scaling.rope_type");
   const config::Entry* factor = values.find("rope_scaling.factor");
@@ -112,7 +112,7 @@ namespace {
 lamina_status_t config_get(const lamina_config_t* config, lamina_str_t key, lamina_value_t* out) {
   try {
     if (config == nullptr || out == nullptr) return LAMINA_ERROR_ARGUMENT;
-    // The contract hands out pointers to const; every view belongs to one call, on one thread.
+    // The contract passes pointers to const; every view belongs to one call on one thread.
     return static_cast<ConfigView::Impl*>(const_cast<lamina_config_t*>(config))
         ->get(abi::text(key, "a config key"), out);
   } catch (const abi::ContractError& error) {

@@ -18,7 +18,7 @@ struct lamina_config;
 
 namespace lamina::registry {
 
-// A declared key with what config::Key has no word for.
+// A declared key with properties that config::Key does not have.
 struct ModelKey {
   config::Key key;
   std::uint32_t kind = 0;     // LAMINA_KIND_*
@@ -28,9 +28,9 @@ struct ModelKey {
   bool ignored = false;       // known in config.json, without effect
   bool null_is_zero = false;  // null in config.json means 0, false or empty
   bool per_layer = false;     // a list with one element per layer
-  bool host = false;          // the host's, of every family; see config/model_keys.h
+  bool host = false;          // declared by the host for every family; see config/model_keys.h
 
-  // The value of a string that null in config.json stands for: "none" if it is a choice, else "".
+  // Returns the string that null in config.json stands for: "none" if it is a choice, else "".
   const char* none_word() const;
 };
 
@@ -43,7 +43,7 @@ struct UnusedKeys {
 // Final values of the keys of one model. Cheap to copy.
 class ModelConfig {
  public:
-  // `in_wrapper` says that the config.json is one of a multimodal model.
+  // `in_wrapper`: the config.json belongs to a multimodal model.
   ModelConfig(std::shared_ptr<const std::vector<ModelKey>> keys, config::Table values,
               UnusedKeys unused, std::string where, bool in_wrapper = false);
 
@@ -51,26 +51,26 @@ class ModelConfig {
   const std::vector<ModelKey>& keys() const { return *data_->keys; }
   // Keys of config.json that neither the family nor the host knows, with their places, sorted.
   const std::vector<std::string>& unread() const { return data_->unused.unknown; }
-  // Warnings for a training run: what the original did in training, and this program will not.
+  // Warnings for a training run: effects in the original training that this program does not have.
   const std::vector<std::string>& training_differences() const { return data_->unused.training; }
-  // The file (or run file) that the model was described in.
+  // The file (or run file) that describes the model.
   const std::string& where() const { return data_->where; }
-  // The model is part of a larger one, whose config.json has it as text_config: the checkpoint may
-  // hold other parts too.
+  // True if the model is part of a larger one, whose config.json has it as text_config: the
+  // checkpoint may contain other parts.
   bool in_wrapper() const { return data_->in_wrapper; }
 
-  // Whether the key is the host's, not one that the family declares.
+  // Returns whether the key is declared by the host, not by the family.
   bool is_host_key(std::string_view name) const;
 
-  // The keys that the host reads.
+  // Values of keys that the host reads.
   std::int64_t vocab_size() const { return values().integer("vocab_size"); }
   std::int64_t hidden_size() const { return values().integer("hidden_size"); }
   std::int64_t num_layers() const { return values().integer("num_hidden_layers"); }
-  // The value of a key that multiplies something; 1 where `key` is "" or has no value.
+  // Returns the value of a key that multiplies something; 1 if `key` is "" or has no value.
   // REQUIRES: the key is a number.
   double factor(std::string_view key) const;
-  // The longest sequence that the model was made for, in tokens, longer where yarn or dynamic
-  // scaling stretches it; nothing if it does not say.
+  // Returns the maximum sequence length of the model in tokens, extended by yarn or dynamic
+  // scaling; nothing if unknown.
   std::optional<std::int64_t> max_positions() const;
 
   // "head_dim = 128 (config.json:7)"
@@ -87,13 +87,13 @@ class ModelConfig {
   std::shared_ptr<const Data> data_;  // shared by copies
 };
 
-// Sizes are multiplied with each other and kept in 64 bits.
+// Limit of sizes, so that products of sizes fit into 64 bits.
 inline constexpr std::int64_t kMaxSize = std::numeric_limits<std::int32_t>::max();
-// The first integer of the value that is further from 0; null: none is.
+// Returns the first integer of the value whose magnitude is larger; null if there is none.
 const std::int64_t* beyond_limits(const config::Value& value);
 
-// The same values as a plugin sees them through the C contract, `overrides` first. One per call;
-// remembers which keys were asked for.
+// The values as a plugin reads them through the C contract, with `overrides` first. One object per
+// call; records which keys were read.
 class ConfigView {
  public:
   explicit ConfigView(const ModelConfig& config, std::span<const Setting> overrides = {});
@@ -102,14 +102,14 @@ class ConfigView {
   ConfigView& operator=(const ConfigView&) = delete;
 
   const lamina_config* handle() const;
-  // Keys that the plugin asked for so far, in order, each once.
+  // Keys that the plugin has read so far, in order, each once.
   const std::vector<std::string>& keys_read() const;
-  // "head_dim = 128 (config.json:7)", with an override where there is one.
+  // Returns "head_dim = 128 (config.json:7)", with an override if there is one.
   std::string describe(const std::string& key) const;
-  // The first key that was asked for and is not declared; "" if there is none.
+  // The first key that was read but is not declared; "" if there is none.
   const std::string& unknown_key() const;
 
-  struct Impl;  // what the plugin's pointer points to
+  struct Impl;  // the target of the plugin's pointer
 
  private:
   std::unique_ptr<Impl> impl_;

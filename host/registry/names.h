@@ -1,4 +1,4 @@
-// The names of axes.def and tags.def as lists, to refuse a mistyped axis or tag.
+// The names of axes.def and tags.def as lists, to detect a mistyped axis or tag.
 #pragma once
 
 #include <span>
@@ -11,7 +11,8 @@ namespace lamina::registry {
 std::span<const std::string_view> axis_names();
 std::span<const std::string_view> tag_names();
 
-// What enters a layer: always kept (a carry of the scan), whatever a rematerialisation policy says.
+// The input of a layer: always kept (a carry of the scan), regardless of the rematerialisation
+// policy.
 inline constexpr std::string_view kLayerInputTag = LAMINA_TAG_DECODER_LAYER_INPUT;
 
 }  // namespace lamina::registry

@@ -1,4 +1,4 @@
-// What a family says of a model as plain values: the plan of its layers, embedding, head, norm.
+// The plan of a model's layers, its embedding, head and norm, as plain values from the family.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace lamina::registry {
 
-// The most layers that a config or a plan may have.
+// Maximum number of layers of a config or a plan.
 inline constexpr std::int64_t kMaxLayers = std::int64_t{1} << 16;
 
-// A value of a config key that holds in one position only.
+// A value of a config key for one position only.
 struct Setting {
   std::string key;
   config::Value value;
@@ -28,7 +28,7 @@ struct PositionSpec {
   std::uint32_t block = 0;  // id of a Block of the family
   std::vector<Setting> overrides;
   std::optional<std::int64_t> kv_donor;   // global index of the layer whose kv state is read
-  std::optional<std::int64_t> params_of;  // of the layer whose parameters are used
+  std::optional<std::int64_t> params_of;  // global index of the layer whose parameters are used
   friend bool operator==(const PositionSpec&, const PositionSpec&) = default;
 };
 
@@ -54,17 +54,17 @@ struct PlanSpec {
 // A normalisation by an op that takes (x, w?, bias?).
 struct NormSpec {
   const Op* op = nullptr;                                     // null = no norm
-  std::vector<std::pair<std::string_view, AttrValue>> attrs;  // those that the family gives
+  std::vector<std::pair<std::string_view, AttrValue>> attrs;  // set by the family
   bool weight = true;
   bool bias = false;
 
-  // The initial value of its weight: what makes weight + offset 1.
+  // Returns the initial value of its weight, for which weight + offset is 1.
   double initial_weight() const;
 };
 
 enum class Positions { none, learned, sinusoidal };
 
-// x = dropout(table[ids] * scale + positions), which the entry block makes the carries of.
+// x = dropout(table[ids] * scale + positions), from which the entry block produces the carries.
 struct EmbedSpec {
   double scale = 1;
   Positions positions = Positions::none;
@@ -72,9 +72,9 @@ struct EmbedSpec {
   double dropout = 0;
   double init_std = 0.02;
   double positions_init_std = 0.02;
-  std::uint32_t entry = 0;  // block; 0 = x is the one carry
+  std::uint32_t entry = 0;  // block id; 0 = x is the only carry
   std::size_t num_carries = 1;
-  std::size_t num_per_layer = 0;  // tensors with an element for each layer
+  std::size_t num_per_layer = 0;  // tensors with one element per layer
 };
 
 // logits = cap(norm(x) w^T * logit_scale + bias)
@@ -82,12 +82,12 @@ struct HeadSpec {
   bool tied = false;  // w is the embedding table
   bool bias = false;
   bool no_loss = false;        // training computes no logits
-  bool bidirectional = false;  // tokens see later ones: never decoded
+  bool bidirectional = false;  // tokens see later tokens: not decoded
   double logit_scale = 1;
   double soft_cap = 0;  // 0 = none
   double init_std = 0.02;
   NormSpec norm;
-  std::uint32_t exit = 0;  // block that makes x of the carries; 0 = x is carry 0
+  std::uint32_t exit = 0;  // id of the block that computes x from the carries; 0 = x is carry 0
 };
 
 // Multi-token prediction: `depth` blocks after the stack; see ext/mtp.h.
@@ -99,8 +99,8 @@ struct MtpSpec {
   bool shifted_positions = false;
   bool final_norm = false;
   bool chained = false;
-  bool carries = false;    // the hidden state is carry 0 as layers pass it on
-  std::string weight_key;  // a number or a list with one per depth; empty = 1
+  bool carries = false;    // the hidden state is carry 0 between layers
+  std::string weight_key;  // key of a number, or of a list with one per depth; empty = 1
 };
 
 struct OptionsSpec {

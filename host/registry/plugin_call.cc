@@ -24,8 +24,9 @@ namespace {
 constexpr int kPatienceSeconds = 5;
 
 thread_local const PluginFunction* running = nullptr;
-thread_local std::optional<PluginFunction> ended;    // the call that has ended last
-std::atomic<const PluginFunction*> latest{nullptr};  // for the alarm, which comes on any thread
+thread_local std::optional<PluginFunction> ended;  // the most recently finished call
+std::atomic<const PluginFunction*> latest{
+    nullptr};  // for the alarm, which may arrive on any thread
 std::atomic<bool> watching{false};
 
 void say(std::initializer_list<std::string_view> parts) {

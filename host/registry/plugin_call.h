@@ -1,5 +1,5 @@
 // Marks the time that a thread spends inside a plugin, so that a process that dies, exits or hangs
-// there says whose fault it is.
+// there reports the plugin.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace lamina::registry {
 
-// Which function of which plugin, in words that a signal handler can read.
+// The function and plugin of a call, as text that a signal handler can read.
 class PluginFunction {
  public:
   PluginFunction(const PluginIdentity& plugin, std::string_view family, std::string_view function);
@@ -32,11 +32,11 @@ class PluginCall {
   PluginCall(const PluginIdentity& plugin, std::string_view family, std::string_view function);
   PluginCall(const PluginCall&) = delete;
   PluginCall& operator=(const PluginCall&) = delete;
-  // Puts back what the function has changed in the process.
+  // Restores the state of the process that the function has changed.
   ~PluginCall();
 
-  // Likewise, and says what it was: "changes the working directory from '/a' to '/' (C-10 of
-  // docs/plugin_requirements.md)"; empty where it has changed nothing.
+  // Restores it and returns the change: "changes the working directory from '/a' to '/' (C-10 of
+  // docs/plugin_requirements.md)"; empty if nothing has changed.
   std::string change() const;
 
  private:
@@ -46,8 +46,8 @@ class PluginCall {
   mutable bool compared_ = false;
 };
 
-// The same for calls that are many and short, kernels: how long one takes is not watched, and the
-// words are made beforehand.
+// Marks a short and frequent call, such as a kernel's: its duration is not watched, and
+// its text is prepared.
 class PluginShortCall {
  public:
   explicit PluginShortCall(const PluginFunction& function);
@@ -59,20 +59,20 @@ class PluginShortCall {
   const PluginFunction* outer_;
 };
 
-// "plugin 'org.example.x' 1.0, family 'x' (/path/x.lamina.so): its build of block 'layer'" where
-// this thread is inside a plugin, else "". [any thread, also in signal handlers]
+// Returns "plugin 'org.example.x' 1.0, family 'x' (/path/x.lamina.so): its build of block 'layer'"
+// if this thread is inside a plugin, else "". [any thread, also in signal handlers]
 std::string_view running_plugin_call() noexcept;
 
-// The same of the call that has ended last on this thread, for an exception that left it; "" where
-// there was none. [any thread]
+// Returns the same text for the most recently finished call on this thread, for an exception that
+// left it; "" if there was none. [any thread]
 std::string last_plugin_call();
 
-// Says which plugin ends the process, and ends it with exit code 8, where this thread is inside
-// one; else returns. `function`: "_exit". [any thread]
+// If this thread is inside a plugin, prints which plugin ends the process and ends it with exit
+// code 8; else returns. `function`: "_exit". [any thread]
 void refuse_exit(std::string_view function) noexcept;
 
 // From now on exit() inside a plugin ends the process with exit code 8 and an error on stderr, and
-// five seconds in one call bring a line that says so. Uses SIGALRM. [main thread, once]
+// a call that takes five seconds prints a line. Uses SIGALRM. [main thread, once]
 void watch_plugin_calls();
 
 }  // namespace lamina::registry

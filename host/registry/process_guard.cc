@@ -19,7 +19,7 @@ namespace lamina::registry {
 namespace {
 
 #if defined(__x86_64__)
-// The lower bits of MXCSR say what has happened, and change with every inexact result.
+// The lower bits of MXCSR are status flags, which change with every inexact result.
 constexpr std::uint32_t kMxcsrControl = 0xffc0;
 
 std::uint64_t float_control() noexcept {
@@ -67,14 +67,14 @@ std::vector<char*> current_environment() {
   return out;
 }
 
-// Returns the name in "NAME=value", safe to print.
+// Returns the name in "NAME=value", made safe to print.
 std::string variable_of(const char* setting) {
   const std::string_view text = setting;
   constexpr std::size_t kMostText = 64;
   return printable(std::string(text.substr(0, text.find('='))), kMostText);
 }
 
-// SA_RESTORER of the kernel, which the C library adds to every action that it sets.
+// The kernel's SA_RESTORER, which the C library adds to every action.
 constexpr int kRestorer = 0x04000000;
 
 // Signals 1 to 64 are the first bits of a set.
@@ -152,7 +152,9 @@ void ProcessGuard::restore_folder(std::vector<std::string>& changes) const {
   const bool back = !folder_.empty() && chdir(folder_.c_str()) == 0;
   changes.push_back(fmt::format("changes the working directory from '{}' to '{}'{}",
                                 printable(folder_), printable(now),
-                                back ? "" : " (and the former cannot be entered any more)"));
+                                back ? "(and the former cannot be entered any "
+                                       "more)"
+                                     : " (and the former cannot be entered any more)"));
 }
 
 void ProcessGuard::restore_locale(std::vector<std::string>& changes) const {
@@ -170,7 +172,7 @@ void ProcessGuard::restore_locale(std::vector<std::string>& changes) const {
   changes.push_back(fmt::format("changes the locale from '{}' to '{}'", locale_, now));
 }
 
-// The C library never frees a setting: pointers that were there stay valid.
+// The C library never frees a setting, so previous pointers stay valid.
 void ProcessGuard::restore_environment(std::vector<std::string>& changes) const {
   const std::vector<char*> now = current_environment();
   if (now == environment_) return;
@@ -205,7 +207,7 @@ void ProcessGuard::restore_signals(std::vector<std::string>& changes) const {
     sigaction(signal, &action, nullptr);
     const char* abbreviation = sigabbrev_np(signal);
     changes.push_back(
-        fmt::format("changes what the signal {} does",
+        fmt::format("changes the handling of the signal {}",
                     abbreviation ? fmt::format("SIG{}", abbreviation) : fmt::format("{}", signal)));
   }
 }

@@ -1,4 +1,4 @@
-// Compares the state of the process that a plugin must not change around its calls: C-10 of
+// Checks the process state that a plugin must not change, around its calls: C-10 of
 // docs/plugin_requirements.md.
 #pragma once
 
@@ -13,11 +13,11 @@
 
 namespace lamina::registry {
 
-// How the calling thread rounds, treats subnormal numbers and traps. Takes nanoseconds.
+// Rounding, subnormal numbers and traps of the calling thread. Takes nanoseconds.
 class FloatControl {
  public:
   FloatControl() noexcept;
-  // Sets it as it was; true if it had changed.
+  // Restores the control; returns true if it had changed.
   bool restore() const noexcept;
 
  private:
@@ -29,14 +29,14 @@ class FloatControl {
 class ProcessGuard {
  public:
   ProcessGuard();
-  // Puts back what has changed, and names it: "changes the working directory from '/a' to '/'".
-  // Empty where nothing has. [the thread that made it]
+  // Restores the changed state and describes it: "changes the working directory from '/a' to '/'".
+  // Returns "" if nothing has changed. [the thread that made it]
   std::string restore() const;
 
  private:
   struct Handler {
     void* function = nullptr;
-    std::uint64_t blocked = 0;  // a bit for each signal
+    std::uint64_t blocked = 0;  // one bit per signal
     int flags = 0;
     friend bool operator==(const Handler&, const Handler&) = default;
   };
@@ -46,7 +46,7 @@ class ProcessGuard {
   void restore_environment(std::vector<std::string>& changes) const;
   void restore_signals(std::vector<std::string>& changes) const;
 
-  // Those with names; each costs a system call.
+  // Signals with names; each costs a system call.
   static constexpr int kSignals = 32;
   std::string folder_;
   std::string locale_;
@@ -58,7 +58,7 @@ class ProcessGuard {
   FloatControl float_control_;
 };
 
-// Threads and open files of the process, where the system says.
+// Threads and open files of the process, if the system provides them.
 struct ProcessCounts {
   int threads, descriptors;
   ProcessCounts();
@@ -66,6 +66,6 @@ struct ProcessCounts {
 
 // Advice for the plugin's author.
 inline constexpr std::string_view kLeaveTheProcess =
-    "these belong to the program, which has put them back; the plugin must not set them";
+    "these belong to the program, which has restored them; the plugin must not change them";
 
 }  // namespace lamina::registry

@@ -1,5 +1,5 @@
-// Regions over time (ext/time_region.h) in the build of a block: handles are checked here, the body
-// is the trace's.
+// Regions over time (ext/time_region.h) in the build of a block: handles are checked here, the
+// trace builds the body.
 #include <algorithm>
 
 #include "registry/block_build.h"
@@ -8,7 +8,7 @@ namespace lamina::registry {
 
 void BlockBuild::refuse_in_region(std::string_view what) const {
   if (!regions_.empty() && regions_.back().second == 0)
-    abi::refuse("{} is in the body of a region over time; it is added outside of it", what);
+    abi::refuse("{} is not allowed in the body of a region over time; add it outside", what);
 }
 
 std::vector<Tensor> BlockBuild::tensors(const lamina_span_t& handles,
@@ -34,11 +34,13 @@ void BlockBuild::begin_region(const lamina_time_region_t* from) {
     const auto index = state_index(handle, what);
     const StateDesc& state = states_[index];
     if (state.kind != StateKind::custom)
-      abi::refuse("state '{}' is of kind {}; the states of a region over time are of kind {}",
+      abi::refuse("state '{}' has kind {}; states of a region over time must have kind {}",
                   state.name, ops::to_string(state.kind), ops::to_string(StateKind::custom));
     if (std::ranges::find(region_states_, index) != region_states_.end())
-      abi::refuse("state '{}' is given to regions over time twice; each carry has its own",
-                  state.name);
+      abi::refuse(
+          "state '{}' is given to regions over time twice; every carry needs a separate "
+          "state",
+          state.name);
     region_states_.push_back(index);
     states.push_back(static_cast<int>(index));
   }
@@ -54,7 +56,7 @@ void BlockBuild::begin_region(const lamina_time_region_t* from) {
 void BlockBuild::end_region(const lamina_time_results_t* from) {
   const auto given = abi::copy(from, "lamina_time_results_t");
   if (regions_.empty() || regions_.back().second != 0)
-    abi::refuse("a region over time ends and none is open");
+    abi::refuse("a region over time ends, but none is open");
   const std::vector<Tensor> carries = tensors(given.carries, "carry of a region");
   const std::vector<Tensor> results = tensors(given.results, "result of a region");
   const auto end = static_cast<NodeId>(trace_.graph().nodes().size());

@@ -15,17 +15,17 @@ namespace {
 constexpr std::string_view kFunctionNames[] = {"derive", "validate", "plan", "options"};
 constexpr std::size_t kMaxCarries = 64;
 constexpr std::int64_t kMaxDepth = 64;
-constexpr std::size_t kMaxItems = 4096;  // of one reply: settings, problems or segments
+constexpr std::size_t kMaxItems = 4096;  // per reply: settings, problems or segments
 
 template <typename List, typename Item>
 void add(List& list, Item item, std::string_view what) {
-  if (list.size() == kMaxItems) abi::refuse("it gives more than {} {}", kMaxItems, what);
+  if (list.size() == kMaxItems) abi::refuse("it has more than {} {}", kMaxItems, what);
   list.push_back(std::move(item));
 }
 
 double not_negative(double value, std::string_view what) {
   if (!std::isfinite(value) || value < 0)
-    abi::refuse("{} is {}; it must be finite and not negative", what, value);
+    abi::refuse("{} must be finite and not negative, got {}", what, value);
   return value;
 }
 
@@ -39,7 +39,7 @@ NormSpec read_norm(const lamina_norm_t* from) {
   if (inputs.empty() || inputs[0].name != "x" || inputs.size() > 3 ||
       (inputs.size() > 1 && !(inputs[1].name == "w" && inputs[1].optional)) ||
       (inputs.size() > 2 && inputs[2].name != "bias"))
-    abi::refuse("op '{}' is not a norm; a norm takes (x, w?, bias?)", out.op->name);
+    abi::refuse("op '{}' is not a norm; expected one that takes (x, w?, bias?)", out.op->name);
   out.weight = !(norm.flags & LAMINA_NORM_NO_WEIGHT);
   out.bias = norm.flags & LAMINA_NORM_BIAS;
   if (out.bias && inputs.size() < 3) abi::refuse("op '{}' takes no bias", out.op->name);
@@ -57,7 +57,7 @@ class Reply : public lamina_reply {
     std::string message;
     abi::Where where;
   };
-  std::optional<Failure> failure;  // the first
+  std::optional<Failure> failure;  // the first failure
 
   static lamina_status_t set(lamina_reply_t* reply, const lamina_setting_t* setting) {
     return guarded(reply, ConfigFunction::derive, "set", [&](Reply& self) {
@@ -135,7 +135,7 @@ class Reply : public lamina_reply {
   }
 
  private:
-  // What a position of the last segment shares with an earlier layer.
+  // Something that a position of the last segment shares with an earlier layer.
   static lamina_status_t share(lamina_reply_t* reply, std::string_view name, std::uint32_t position,
                                std::uint32_t layer,
                                std::optional<std::int64_t> PositionSpec::*shared,
@@ -145,10 +145,10 @@ class Reply : public lamina_reply {
       if (segments.empty()) abi::refuse("{}: no segment was given before", name);
       std::vector<PositionSpec>& unit = segments.back().unit;
       if (position >= unit.size())
-        abi::refuse("{}: position {} is not one of the {} of the segment", name, position,
+        abi::refuse("{}: position {} does not exist; the segment has {} positions", name, position,
                     unit.size());
       if (unit[position].*shared)
-        abi::refuse("{}: position {} {} layer {} already", name, position, relation,
+        abi::refuse("{}: position {} already {} layer {}", name, position, relation,
                     *(unit[position].*shared));
       unit[position].*shared = layer;
     });
@@ -162,7 +162,7 @@ class Reply : public lamina_reply {
     if (self.failure) return self.failure->status;
     try {
       if (self.function_ != belongs_to)
-        abi::refuse("'{}' is called in '{}'; it belongs to '{}'", name,
+        abi::refuse("'{}' is called in '{}', but belongs to '{}'", name,
                     kFunctionNames[static_cast<int>(self.function_)],
                     kFunctionNames[static_cast<int>(belongs_to)]);
       body(self);
@@ -184,21 +184,21 @@ class Reply : public lamina_reply {
       abi::refuse("sets the key '{}', which the family does not declare", out.key);
     auto value = abi::value(from.value, fmt::format("the value of '{}'", out.key));
     if (!value || !abi::has_kind(*value, key->kind))
-      abi::refuse("sets '{}' to {}; it must be {}", out.key, abi::kind_name(from.value.type),
+      abi::refuse("sets '{}' to {}; expected {}", out.key, abi::kind_name(from.value.type),
                   abi::kind_name(key->kind));
     out.value = std::move(*value);
     return out;
   }
 
-  // What a position sets instead of the config's value is no less restricted.
+  // Values set by a position have the same restrictions as the config's.
   Setting read_override(const lamina_setting_t& from) const {
     Setting out = read_setting(from);
     const auto accepted =
         config::check_value(family_.find_key(out.key)->key, out.key, out.value, "");
     if (const auto* refused = std::get_if<ErrorText>(&accepted))
-      abi::refuse("overrides a key with what its declaration forbids: {}", refused->what);
+      abi::refuse("overrides a key with an invalid value: {}", refused->what);
     if (const std::int64_t* number = beyond_limits(out.value))
-      abi::refuse("overrides '{}' with {}; integers must be between -2^31 and 2^31", out.key,
+      abi::refuse("overrides '{}' with {}; expected an integer between -2^31 and 2^31", out.key,
                   *number);
     return out;
   }
@@ -216,7 +216,7 @@ class Reply : public lamina_reply {
                     .times = segment.times,
                     .unroll = (segment.flags & LAMINA_SEGMENT_UNROLL) != 0};
     const std::string shown = out.name.empty() ? "a segment" : "segment '" + out.name + "'";
-    if (segment.times == 0) abi::refuse("{} is repeated 0 times; leave it out", shown);
+    if (segment.times == 0) abi::refuse("{} is repeated 0 times; remove it", shown);
     for (const auto& position : abi::copies<lamina_position_t>(segment.unit, "lamina_position_t")) {
       abi::check_flags(position.flags, 0, "a position");
       PositionSpec at{.block = position.block};
@@ -227,7 +227,7 @@ class Reply : public lamina_reply {
     }
     if (out.unit.empty()) abi::refuse("{} has an empty unit", shown);
     if (out.times > kMaxLayers || out.num_layers() > kMaxLayers)
-      abi::refuse("{} has {} layers; at most {} are accepted", shown, out.num_layers(), kMaxLayers);
+      abi::refuse("{} has {} layers; the maximum is {}", shown, out.num_layers(), kMaxLayers);
     return out;
   }
 
@@ -237,11 +237,11 @@ class Reply : public lamina_reply {
     EmbedSpec out;
     if (embed.scale != 0) out.scale = not_negative(embed.scale, "embed.scale");
     if (embed.positions > LAMINA_POSITIONS_SINUSOIDAL)
-      abi::refuse("embed.positions is {}; it must be 0, 1 or 2", embed.positions);
+      abi::refuse("embed.positions is {}; expected 0, 1 or 2", embed.positions);
     out.positions = static_cast<Positions>(embed.positions);
     out.max_positions = embed.max_positions;
     if (out.positions == Positions::learned && out.max_positions < 1)
-      abi::refuse("embed.max_positions is {}; learned positions need at least 1",
+      abi::refuse("embed.max_positions is {}; learned positions require at least 1",
                   out.max_positions);
     out.dropout = not_negative(embed.dropout, "embed.dropout");
     if (out.dropout >= 1) abi::refuse("embed.dropout is {}; it must be below 1", out.dropout);
@@ -254,10 +254,12 @@ class Reply : public lamina_reply {
     out.num_carries = std::max<std::size_t>(embed.n_carry, 1);
     out.num_per_layer = embed.n_per_layer;
     if (!out.entry && (out.num_carries > 1 || out.num_per_layer > 0))
-      abi::refuse("embed has {} carries and {} tensors per layer and no entry block to make them",
-                  out.num_carries, out.num_per_layer);
+      abi::refuse(
+          "embed has {} carries and {} tensors per layer, but no entry block that produces "
+          "them",
+          out.num_carries, out.num_per_layer);
     if (out.num_carries > kMaxCarries || out.num_per_layer > kMaxCarries)
-      abi::refuse("embed has {} carries and {} tensors per layer; at most {} are accepted",
+      abi::refuse("embed has {} carries and {} tensors per layer; the maximum is {}",
                   out.num_carries, out.num_per_layer, kMaxCarries);
     return out;
   }
@@ -290,7 +292,7 @@ class Reply : public lamina_reply {
                      "multi-token prediction");
     MtpSpec out{.block = mtp.block, .depth = mtp.depth};
     if (out.depth < 1 || out.depth > kMaxDepth)
-      abi::refuse("mtp.depth is {}; it must be 1 to {}", out.depth, kMaxDepth);
+      abi::refuse("mtp.depth is {}; expected 1 to {}", out.depth, kMaxDepth);
     check_block(out.block, "mtp");
     for (const auto& setting : abi::plain<lamina_setting_t>(mtp.overrides, "overrides"))
       out.overrides.push_back(read_override(setting));
@@ -301,14 +303,14 @@ class Reply : public lamina_reply {
     out.carries = mtp.flags & LAMINA_MTP_CARRIES;
     if (out.carries && out.normed_hidden)
       abi::refuse(
-          "mtp.flags has both LAMINA_MTP_CARRIES and LAMINA_MTP_NORMED_HIDDEN; the final "
-          "norm is of what the exit block gives");
+          "mtp.flags has both LAMINA_MTP_CARRIES and LAMINA_MTP_NORMED_HIDDEN; the final norm "
+          "applies to the output of the exit block");
     out.weight_key = abi::text(mtp.weight_key, "mtp.weight_key");
     if (!out.weight_key.empty()) {
       const ModelKey* key = family_.find_key(out.weight_key);
       if (key == nullptr ||
           !(key->kind == LAMINA_KIND_FLOAT || key->kind == LAMINA_KIND_FLOAT_LIST))
-        abi::refuse("mtp.weight_key is '{}'; it must be a declared key of numbers", out.weight_key);
+        abi::refuse("mtp.weight_key is '{}'; expected a declared key of numbers", out.weight_key);
     }
     return out;
   }
@@ -367,12 +369,12 @@ ReplyResult call_config_function(const Family& family, ConfigFunction function,
     status = pointer(user, view.handle(), &reply);
     change = call.change();
   } catch (const std::bad_alloc&) {
-    throw;  // no fault of the plugin
+    throw;  // not the plugin's fault
   } catch (const std::exception& thrown) {
-    fail(fmt::format("its '{}' threw an exception ({}); none may leave a plugin", name,
+    fail(fmt::format("its '{}' threw an exception ({}); exceptions must not leave a plugin", name,
                      thrown.what()));
   } catch (...) {
-    fail(fmt::format("its '{}' threw an exception; none may leave a plugin", name));
+    fail(fmt::format("its '{}' threw an exception; exceptions must not leave a plugin", name));
   }
   if (status == LAMINA_ERROR_MEMORY ||
       (reply.failure && reply.failure->status == LAMINA_ERROR_MEMORY))
@@ -380,20 +382,20 @@ ReplyResult call_config_function(const Family& family, ConfigFunction function,
   if (!change.empty())
     fail(fmt::format("its '{}' {}", name, change), {std::string(kLeaveTheProcess)});
   if (!view.unknown_key().empty())
-    fail(fmt::format("its '{}' asks for the key '{}', which the family does not declare", name,
+    fail(fmt::format("its '{}' reads the key '{}', which the family does not declare", name,
                      view.unknown_key()));
   if (reply.failure) {
     const auto& [code, message, where] = *reply.failure;
     std::vector<std::string> notes;
     if (!where.file.empty()) notes.push_back(fmt::format("{}:{}", where.file, where.line));
     if (code == LAMINA_ERROR_CONFIG) {
-      notes.push_back("said by " + origin);
+      notes.push_back("reported by " + origin);
       throw UserError(ExitCode::usage, {config.where(), message, std::move(notes)});
     }
     fail(fmt::format("{}: {}", name, message), std::move(notes));
   }
   if (status != LAMINA_OK)
-    fail(fmt::format("its '{}' fails with status {} ({}) and no message", name, status,
+    fail(fmt::format("its '{}' failed with status {} ({}) and no message", name, status,
                      abi::status_name(status)));
   return std::move(reply.result);
 }

@@ -1,5 +1,5 @@
-// Where a family's config functions put what they have to say, and how they are called. Internal
-// to registry.
+// Receives the results of a family's config functions, and calls the functions. Internal to
+// registry.
 #pragma once
 
 #include <optional>
@@ -11,10 +11,10 @@
 
 namespace lamina::registry {
 
-// What one of the functions said.
+// The results of one function.
 struct ReplyResult {
   std::vector<Setting> settings;
-  std::vector<ErrorText> problems;  // where = the key
+  std::vector<ErrorText> problems;  // `where` is the key
   PlanSpec plan;
   std::optional<EmbedSpec> embed;
   std::optional<HeadSpec> head;
@@ -24,8 +24,8 @@ struct ReplyResult {
 
 enum class ConfigFunction { derive, validate, plan, options };
 
-// Calls the function, which `family` has. Throws UserError (exit 2) when it refuses the config,
-// PluginError when it fails otherwise or breaks the contract.
+// Calls the function of `family`. Throws UserError (exit 2) if it refuses the config, PluginError
+// if it fails otherwise or breaks the contract.
 ReplyResult call_config_function(const Family& family, ConfigFunction function,
                                  lamina_status_t (*pointer)(void* user, const lamina_config_t*,
                                                             lamina_reply_t*),

@@ -1,5 +1,5 @@
-// Building a block: around the plugin's function, and what is said when it fails. The calls it
-// makes are in build_calls.cc.
+// Building a block: the code around the plugin's function, and the errors when it fails. The calls
+// that the plugin makes are in build_calls.cc.
 #include "registry/trace.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ std::uint64_t next_tag() {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Whether `number` stands in `text` as a number of its own.
+// Returns whether `text` contains `number` as a separate number.
 bool mentions(const std::string& text, const std::string& number) {
   for (auto at = text.find(number); at != text.npos; at = text.find(number, at + 1)) {
     const std::size_t end = at + number.size();
@@ -54,18 +54,18 @@ std::vector<Tensor> Trace::add_op(const Op& op, std::span<const Tensor> inputs,
 bool Trace::supplies(const Op&, std::size_t) const { return false; }
 
 std::vector<Tensor> Trace::begin_region(std::span<const int>, std::span<const Tensor>) {
-  throw PluginError({"host", "a region over time can be in a block of layers only", {}});
+  throw PluginError({"host", "a region over time is allowed only in a block of layers", {}});
 }
 std::vector<Tensor> Trace::end_region(std::span<const Tensor>, std::span<const Tensor>) {
-  throw PluginError({"host", "a region over time can be in a block of layers only", {}});
+  throw PluginError({"host", "a region over time is allowed only in a block of layers", {}});
 }
 
 std::vector<Tensor> Trace::begin_custom(std::span<const Tensor>) {
-  throw PluginError({"host", "a custom op can be in a block of a model only", {}});
+  throw PluginError({"host", "a custom op is allowed only in a block of a model", {}});
 }
 std::vector<Tensor> Trace::end_custom(const ops::CustomOp&, const NamedAttrs&,
                                       std::span<const Tensor>) {
-  throw PluginError({"host", "a custom op can be in a block of a model only", {}});
+  throw PluginError({"host", "a custom op is allowed only in a block of a model", {}});
 }
 
 Tensor Trace::tag(Tensor value, const std::string& name) {
@@ -108,7 +108,7 @@ BlockResult BlockBuild::run() {
   lamina_status_t status = LAMINA_OK;
   const auto threw = [&](std::string how) {
     fail({.text = {fmt::format("block '{}'", block_.name),
-                   "its build threw an exception" + how + "; none may leave a plugin",
+                   "its build threw an exception" + how + "; exceptions must not leave a plugin",
                    {}}});
   };
   try {
@@ -120,7 +120,7 @@ BlockResult BlockBuild::run() {
                      "its build " + change,
                      {std::string(kLeaveTheProcess)}}});
   } catch (const std::bad_alloc&) {
-    throw;  // no fault of the plugin
+    throw;  // not the plugin's fault
   } catch (const std::exception& thrown) {
     threw(fmt::format(" ({})", thrown.what()));
   } catch (...) {
@@ -131,36 +131,37 @@ BlockResult BlockBuild::run() {
   const std::string where = fmt::format("block '{}'", block_.name);
   if (!failure_ && !view_.unknown_key().empty())
     fail({.text = {where,
-                   fmt::format("asks for the key '{}', which the family does not declare",
+                   fmt::format("reads the key '{}', which the family does not declare",
                                view_.unknown_key()),
                    {}}});
   if (failure_) raise(*failure_);
   if (status == LAMINA_ERROR_TRACE)
-    raise(
-        {.text = {where,
-                  "its build uses a tensor, state or lamina_build_t of a build that is over; each "
-                  "is valid until the build that it was given to returns (C-6 of "
-                  "docs/plugin_requirements.md)",
-                  {}}});
+    raise({.text = {where,
+                    "its build uses a tensor, state or lamina_build_t of a build that has ended; "
+                    "each is valid until the build that it was given to returns (C-6 of "
+                    "docs/plugin_requirements.md)",
+                    {}}});
   if (status != LAMINA_OK)
     raise({.text = {where,
-                    fmt::format("its build fails with status {} ({}) and no message", status,
+                    fmt::format("its build failed with status {} ({}) and no message", status,
                                 abi::status_name(status)),
                     {}}});
   if (!regions_.empty() && regions_.back().second == 0)
-    raise(
-        {.text = {where, "its build leaves a region over time open; each begin has its end", {}}});
+    raise({.text = {where,
+                    "its build leaves a region over time open; every begin needs an "
+                    "end",
+                    {}}});
   for (std::size_t i = 0; i < states_.size(); ++i)
     if (states_[i].kind == StateKind::custom &&
         std::ranges::find(region_states_, i) == region_states_.end())
       raise({.text = {where,
                       fmt::format("its build declares the state '{}' of kind {}, which no region "
-                                  "over time has",
+                                  "over time uses",
                                   states_[i].name, ops::to_string(states_[i].kind)),
                       {}}});
   if (!scopes_.empty())
     raise({.text = {where,
-                    fmt::format("its build leaves the scope '{}' open; each is closed again",
+                    fmt::format("its build leaves the scope '{}' open; every scope must be closed",
                                 scopes_.back()),
                     {}}});
   return {take_results(out, wanted), std::move(params_), std::move(states_)};
@@ -186,7 +187,7 @@ std::vector<Tensor> BlockBuild::take_results(const std::vector<lamina_tensor_t>&
       raise({.status = LAMINA_ERROR_SHAPE,
              .text = {where,
                       fmt::format("{} must be {}{}, got {}", what, to_string(*wanted[i]),
-                                  request_.results.empty() ? " like the carry that came in" : "",
+                                  request_.results.empty() ? " like the incoming carry" : "",
                                   to_string(out.back().type())),
                       {}}});
   }
@@ -197,7 +198,7 @@ void BlockBuild::fail(BuildFailure failure) {
   if (failure_) return;
   failure_ = std::move(failure);
   if (lowering_)
-    failure_->text.notes.push_back(fmt::format("{}: the use of op '{}', whose lowering this is",
+    failure_->text.notes.push_back(fmt::format("{}: the use of op '{}', which has this lowering",
                                                lowering_->used_at, lowering_->op));
 }
 
@@ -214,7 +215,7 @@ void BlockBuild::raise(const BuildFailure& failure) const {
       fmt::format("{}; plugin '{}' {}", block, family_.plugin().id, family_.plugin().version));
   const bool by_config = failure.status == LAMINA_ERROR_CONFIG;
   for (std::string& note : config_notes(text.what, by_config)) notes.push_back(std::move(note));
-  for (std::string& note : text.notes)  // an op's own note on its origin is the first of ours
+  for (std::string& note : text.notes)  // an op's note on its origin equals our first note
     if (!note.ends_with(place) || place.empty()) notes.push_back(std::move(note));
   text.notes = std::move(notes);
   if (by_config) {
@@ -224,8 +225,8 @@ void BlockBuild::raise(const BuildFailure& failure) const {
   throw PluginError(std::move(text));
 }
 
-// The config values that the block asked for and that the message speaks of; where it is about the
-// config also the largest.
+// Returns the config values that the block read and the message mentions; if the error is about the
+// config, also the largest one.
 std::vector<std::string> BlockBuild::config_notes(const std::string& message,
                                                   bool about_config) const {
   constexpr std::size_t kMost = 4;
@@ -262,21 +263,25 @@ std::size_t BlockBuild::index_of(std::uint64_t given, bool is_state, std::size_t
   const std::uint64_t expected = handle(is_state, 0) >> kIndexBits;
   const std::uint64_t found = given >> kIndexBits;
   const std::uint64_t index = given & kIndexMask;
-  if (given == 0) abi::refuse("{} is none; it must be a {}", what, is_state ? "state" : "tensor");
+  if (given == 0)
+    abi::refuse(
+        "{} is missing; it must be a "
+        "{}",
+        what, is_state ? "state" : "tensor");
   if (found >> (kGenerationBits + 1) != trace_.tag_)
     abi::refuse(
-        "{} is a handle of another trace; a handle is valid in the build call that it was "
-        "given to",
+        "{} is a handle of another trace; a handle is valid only in the build call that received "
+        "it",
         what);
   if ((found >> kGenerationBits & 1) != std::uint64_t{is_state})
     abi::refuse("{} is the handle of a {}; it must be a {}", what, is_state ? "tensor" : "state",
                 is_state ? "state" : "tensor");
   if (found != expected)
     abi::refuse(
-        "{} is a handle of a block that was built before; a handle is valid in the build "
-        "call that it was given to",
+        "{} is a handle of an earlier block; a handle is valid only in the build call that "
+        "received it",
         what);
-  if (index >= count) abi::refuse("{} is a handle that was never given out", what);
+  if (index >= count) abi::refuse("{} is an invalid handle", what);
   return index;
 }
 
@@ -284,8 +289,8 @@ lamina_tensor_t BlockBuild::hand_out(Tensor value) {
   LAMINA_ASSERT(value.graph == &trace_.graph());
   static_assert(kMaxDims >= LAMINA_MAX_DIMS + 2);  // stacked by token, stacked by layer
   if (value.ndim() > LAMINA_MAX_DIMS)
-    abi::refuse("{} would have {} dims; at most {} are possible", to_string(value.type()),
-                value.ndim(), LAMINA_MAX_DIMS);
+    abi::refuse("{} would have {} dims; the maximum is {}", to_string(value.type()), value.ndim(),
+                LAMINA_MAX_DIMS);
   tensors_.push_back(value);
   return handle(false, tensors_.size() - 1);
 }
@@ -293,21 +298,20 @@ lamina_tensor_t BlockBuild::hand_out(Tensor value) {
 Tensor BlockBuild::tensor(lamina_tensor_t given, std::string_view what) const {
   const std::size_t index = index_of(given, false, tensors_.size(), what);
   if (lowering_ && index < lowering_->first_tensor)
-    abi::refuse("{} is a value from outside of the lowering of op '{}'; make it an input of the op",
+    abi::refuse("{} is a value from outside the lowering of op '{}'; make it an input of the op",
                 what, lowering_->op);
   const Tensor out = tensors_[index];
   const NodeId node = out.graph->value(out.id).node;
   for (const auto& [first, end] : regions_)
     if (node != kNoNode && node >= first && node < end)
       abi::refuse(
-          "{} is a value of the body of a region over time, which has ended; give it as a result "
-          "of the region",
+          "{} is a value of the body of a region over time, which has ended; make it a result of "
+          "the region",
           what);
   for (const Lowered& lowered : lowered_)
     if (node != kNoNode && node >= lowered.first && node < lowered.end)
       abi::refuse(
-          "{} is a value of the lowering of op '{}', which has ended; make it an output of "
-          "the op",
+          "{} is a value of the lowering of op '{}', which has ended; make it an output of the op",
           what, lowered.op);
   return out;
 }
@@ -315,12 +319,14 @@ Tensor BlockBuild::tensor(lamina_tensor_t given, std::string_view what) const {
 std::size_t BlockBuild::state_index(lamina_state_t given, std::string_view what) const {
   const std::size_t index = index_of(given, true, states_.size(), what);
   if (lowering_ && index < lowering_->first_state)
-    abi::refuse("{}, '{}', is declared outside of the lowering of op '{}'; declare it in there",
-                what, states_[index].name, lowering_->op);
+    abi::refuse("{}, '{}', is declared outside the lowering of op '{}'; declare it inside", what,
+                states_[index].name, lowering_->op);
   for (const Lowered& lowered : lowered_)
     if (index >= lowered.first_state && index < lowered.end_state)
-      abi::refuse("{}, '{}', is a state of the lowering of op '{}'; no other op has it", what,
-                  states_[index].name, lowered.op);
+      abi::refuse(
+          "{}, '{}', is a state of the lowering of op '{}' and cannot be used by other "
+          "ops",
+          what, states_[index].name, lowered.op);
   return index;
 }
 

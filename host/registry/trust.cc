@@ -9,12 +9,11 @@ namespace lamina::registry {
 std::string writable_by_anyone(const std::filesystem::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0 && (status.st_mode & S_IWOTH))
-    return fmt::format("'{}' may be changed by any user, and this program runs as root",
-                       path.string());
+    return fmt::format("any user can change '{}', and this program runs as root", path.string());
   const std::filesystem::path folder = path.parent_path();
   if (::stat(folder.c_str(), &status) == 0 && (status.st_mode & S_IWOTH) &&
       !(status.st_mode & S_ISVTX))
-    return fmt::format("files of '{}' may be replaced by any user, and this program runs as root",
+    return fmt::format("any user can replace files in '{}', and this program runs as root",
                        folder.string());
   return "";
 }
@@ -24,7 +23,7 @@ std::string owned_by_another(const std::filesystem::path& path) {
     struct stat status {};
     if (::stat(part.c_str(), &status) == 0 && status.st_uid != 0 && status.st_uid != ::geteuid())
       return fmt::format(
-          "'{}' belongs to user {}, who may change it, and this program runs as root",
+          "'{}' belongs to user {}, who can change it, and this program runs as root",
           part.string(), status.st_uid);
   }
   return "";

@@ -45,7 +45,7 @@ TEST(PluginList, ShowsFamiliesAndUnusableFiles) {
   EXPECT_EQ(result.code, 0);
   EXPECT_THAT(result.out, ContainsRegex("tiny +org.example.tiny +1.0 +0[.]"));
   EXPECT_THAT(result.out, HasSubstr("unusable:\n  "));
-  EXPECT_THAT(result.out, HasSubstr("cut.lamina.so: file is 5,000 bytes, its "));
+  EXPECT_THAT(result.out, HasSubstr("cut.lamina.so: file has 5,000 bytes, but its "));
 }
 
 TEST(PluginList, JsonHasTheSameFacts) {
@@ -147,7 +147,7 @@ TEST(PluginInspect, RefusesATruncatedFileAndAnUnknownNameWithEight) {
   Finished result = plugin(folder, {"inspect", cut});
   EXPECT_EQ(result.code, 8);
   EXPECT_EQ(result.out, "");
-  EXPECT_THAT(result.err, HasSubstr("error: " + cut + ": file is 5,000 bytes, its "));
+  EXPECT_THAT(result.err, HasSubstr("error: " + cut + ": file has 5,000 bytes, but its "));
   result = plugin(folder, {"inspect", "lama"});
   EXPECT_EQ(result.code, 8);
   EXPECT_THAT(result.err, HasSubstr("no plugin has family 'lama'; found: "));

@@ -73,9 +73,10 @@ TEST(UnreadKeys, OfTrainingGiveAWarningThere) {
                            "[train]\nfrom = \"model\"\nsteps = 1\nbatch_size = 1\n");
   const Finished result = lamina_program({"train", run, "--out", model.folder() / "out"});
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.err,
-              HasSubstr("the original was trained with dropout of attention's probabilities; this "
-                        "run has none unless 'model.attention_dropout_rate' is set"));
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("the original was trained with dropout of attention's probabilities, but this "
+                "run has none unless 'model.attention_dropout_rate' is set"));
   EXPECT_THAT(lamina_program({"decode", "-m", model.path(), "--ids", "1", "-n", "1"}).err,
               Not(HasSubstr("dropout")));
 }

@@ -167,7 +167,7 @@ TEST(PluginCheck, AChangeOfTheProcessIsNamed) {
   EXPECT_THAT(result.out, HasSubstr("LOD-1  FAIL     block 'layer': its build changes the working "
                                     "directory from '"));
   EXPECT_THAT(result.out, HasSubstr("plugin 'org.example.plain' 1.0; these belong to the program, "
-                                    "which has put them back; the plugin must not set them"));
+                                    "which has restored them; the plugin must not change them"));
 }
 
 TEST(PluginCheck, ABuildThatWaitsCostsSecondsInAll) {

@@ -121,7 +121,7 @@ TEST(BlockDeclaration, RefusesAWindowOfAStateThatHasNoSlots) {
         return x;
       })),
       ExitCode::plugin,
-      "state 'matrix' has window 4, chunk 0 and stride 1; a state of kind recurrent has one size");
+      "state 'matrix' has window 4, chunk 0 and stride 1, but a state of kind recurrent has");
 }
 
 TEST(FinalNorm, IsRefusedWithTheFamilyWhereItsOpRefusesIt) {
@@ -134,12 +134,12 @@ TEST(FinalNorm, IsRefusedWithTheFamilyWhereItsOpRefusesIt) {
                     "must be greater than 0");
   final_norm.op = sdk::row_of(sdk::Op::linear).id;
   EXPECT_ERROR_SAYS(open_family_with(identity), ExitCode::plugin,
-                    "op 'linear' is not a norm; a norm takes (x, w?, bias?)");
+                    "op 'linear' is not a norm; expected one that takes (x, w?, bias?)");
   final_norm = {};
   final_norm.op = sdk::row_of(sdk::Op::less).id;
   final_norm.revision = 1;
   EXPECT_ERROR_SAYS(open_family_with(identity), ExitCode::plugin,
-                    "op 'less' is not a norm; a norm takes (x, w?, bias?)");
+                    "op 'less' is not a norm; expected one that takes (x, w?, bias?)");
   final_norm = {};
 }
 

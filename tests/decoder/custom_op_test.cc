@@ -196,7 +196,8 @@ TEST(CustomOp, SaysWhereAKernelFails) {
       }}};
   const Model model = open_family_with(LAMINA_BLOCK({ return kFails({x}); }), &kFails);
   for (const char* words :
-       {"the forward kernel of op 'test.fails': fails with status 2 (shape): rows of 4 numbers are",
+       {"the forward kernel of op 'test.fails': failed with status 2 (shape): rows of 4 numbers "
+        "are",
         "custom_op_test.cc:", "LAMINA_PLUGIN_KERNELS=0"})
     EXPECT_ERROR_SAYS(logits(model), ExitCode::plugin, words);
 }
@@ -211,12 +212,11 @@ Tensors same(const OpUse& use) { return {use.in(0)}; }
 Tensor outside, leaked;
 
 TEST(CustomOp, RefusesALoweringThatIsMoreThanOps) {
-  EXPECT_REFUSED(
-      "a parameter is in the lowering of op 'test.op'; a lowering is made of ordinary ops",
-      ([](const OpUse& use) -> Tensors {
-        return {use.scope().param("w", {4}, {.axes = {sdk::axis::norm}})};
-      }),
-      { return kOp({x}); });
+  EXPECT_REFUSED("a parameter is not allowed in the lowering of op 'test.op'",
+                 ([](const OpUse& use) -> Tensors {
+                   return {use.scope().param("w", {4}, {.axes = {sdk::axis::norm}})};
+                 }),
+                 { return kOp({x}); });
   EXPECT_REFUSED(
       "an input of the block is in the lowering of op 'test.op'",
       ([](const OpUse& use) -> Tensors { return {use.step().input(LAMINA_INPUT_POSITIONS)}; }),
@@ -237,7 +237,7 @@ TEST(CustomOp, RefusesALoweringThatIsMoreThanOps) {
 }
 
 TEST(CustomOp, RefusesValuesFromTheOtherSideOfItsLowering) {
-  EXPECT_REFUSED("input 'b' of op 'add' is a value from outside of the lowering of op 'test.op'",
+  EXPECT_REFUSED("input 'b' of op 'add' is a value from outside the lowering of op 'test.op'",
                  ([](const OpUse& use) -> Tensors { return {use.in(0) + outside}; }), {
                    outside = x;
                    return kOp({x});
@@ -255,7 +255,7 @@ TEST(CustomOp, RefusesValuesFromTheOtherSideOfItsLowering) {
 }
 
 TEST(CustomOp, SaysWhereALoweringIsUsed) {
-  EXPECT_REFUSED(": the use of op 'test.op', whose lowering this is",
+  EXPECT_REFUSED(": the use of op 'test.op', which has this lowering",
                  ([](const OpUse& use) -> Tensors { return {reshape(use.in(0), {3})}; }),
                  { return kOp({x}); });
 }
@@ -279,7 +279,7 @@ TEST(CustomOp, RefusesWrongCalls) {
                    return {use.in(0), use.in(0)};
                  }),
                  { return kOp({x}); });
-  EXPECT_REFUSED("custom op 3 is asked for; the plugin has 1, from 0 on", same, {
+  EXPECT_REFUSED("custom op 3 is requested, but the plugin has 1, numbered from 0", same, {
     lamina_tensor_t out = 0;
     lamina_emit_t emit{};
     emit.size = sizeof emit;
@@ -343,42 +343,42 @@ TEST(CustomOp, IsRefusedWhenItIsLoaded) {
   };
   EXPECT_EQ(with([](CustomOp&) {}), "");
   EXPECT_EQ(with([](CustomOp& op) { op.name = "multiplied"; }),
-            "the custom op 'multiplied' is not called '<family or vendor>.<op>', in letters, "
+            "the custom op 'multiplied' must be named '<family or vendor>.<op>', in letters, "
             "digits, '_' and '-'");
   EXPECT_EQ(with([](CustomOp& op) { op.name = "lamina.x"; }),
-            "custom op 'lamina.x': names in 'lamina.' are the host's");
+            "custom op 'lamina.x': names in 'lamina.' are reserved by the host");
   EXPECT_EQ(with([](CustomOp& op) { op.doc = ""; }), "custom op 'test.multiplied' has no doc line");
   EXPECT_EQ(with([](CustomOp& op) { op.inputs = ""; }),
-            "the inputs of custom op 'test.multiplied' are none; an op has at least one");
+            "the inputs of custom op 'test.multiplied' are none; an op needs at least one");
   EXPECT_EQ(with([](CustomOp& op) { op.inputs = "x? y"; }),
-            "the inputs of custom op 'test.multiplied' begin with 'x?'; the first input is never "
-            "absent");
+            "the inputs of custom op 'test.multiplied' begin with 'x?'; the first input must not "
+            "be optional");
   EXPECT_EQ(with([](CustomOp& op) { op.inputs = "xs*"; }),
-            "the inputs of custom op 'test.multiplied' has 'xs*'; a name is letters, digits and "
-            "'_', beginning with a letter");
+            "the inputs of custom op 'test.multiplied' have 'xs*'; a name consists of letters, "
+            "digits and '_', beginning with a letter");
   EXPECT_EQ(with([](CustomOp& op) { op.inputs = "x x"; }),
             "the inputs of custom op 'test.multiplied' has 'x' twice");
   EXPECT_EQ(with([](CustomOp& op) { op.inputs = "x  y"; }),
             "the inputs of custom op 'test.multiplied' 'x  y' has two spaces in a row");
   EXPECT_EQ(
       with([](CustomOp& op) { op.attrs = "by"; }),
-      "the attributes of custom op 'test.multiplied' have 'by'; 'name:kind=default' is right");
+      "the attributes of custom op 'test.multiplied' have 'by'; expected 'name:kind=default'");
   EXPECT_EQ(with([](CustomOp& op) { op.attrs = "by:f"; }),
             "the attributes of custom op 'test.multiplied' have 'by:f', whose default is not a "
             "number of its kind");
   EXPECT_EQ(with([](CustomOp& op) { op.attrs = "by:g=1"; }),
-            "the attributes of custom op 'test.multiplied' have 'by:g=1'; kinds are i, b, f, s, il "
-            "and fl");
+            "the attributes of custom op 'test.multiplied' have 'by:g=1'; expected kind i, b, f, "
+            "s, il or fl");
   EXPECT_EQ(with([](CustomOp& op) { op.attrs = "body:i=1"; }),
             "the attributes of custom op 'test.multiplied' has 'body' twice");
   EXPECT_EQ(with([](CustomOp& op) { op.forward.dtypes = 1 << LAMINA_DTYPE_I32; }),
-            "the forward kernel of custom op 'test.multiplied' takes no floating-point type "
+            "the forward kernel of custom op 'test.multiplied' supports no floating-point type "
             "(dtypes 0x20)");
   EXPECT_EQ(with([](CustomOp& op) { op.forward.reads_outputs = true; }),
-            "the forward kernel of custom op 'test.multiplied' has flags 0x1, of which this host "
-            "does not know 0x1");
+            "the forward kernel of custom op 'test.multiplied' has flags 0x1, of which 0x1 are "
+            "unknown to this host");
   EXPECT_EQ(refusal(kTriple, [](lamina_custom_op_t& op) { op.lower = nullptr; }),
-            "custom op 'test.multiplied' has no lowering; every op has one");
+            "custom op 'test.multiplied' has no lowering; every op needs one");
   EXPECT_EQ(refusal(kTriple, [](lamina_custom_op_t& op) { op.size = 40; }),
             "lamina_custom_op_t has size 40; it must be at least 120");
 }
@@ -393,7 +393,7 @@ TEST(CustomOp, IsRefusedWhereTwoHaveOneName) {
                                     std::make_shared<registry::PluginIdentity>());
         } catch (const std::exception& refused) {
           EXPECT_STREQ(refused.what(),
-                       "two custom ops are called 'test.multiplied'; each has a name of its own");
+                       "two custom ops are named 'test.multiplied'; names must be unique");
           throw;
         }
       },

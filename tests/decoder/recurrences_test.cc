@@ -188,11 +188,11 @@ RawRegion raw_region(sdk::Scope s, Tensor x, std::uint32_t kind) {
 }
 
 TEST(TimeRegion, RefusesCallsOutOfTurn) {
-  EXPECT_REFUSED("a region over time ends and none is open", {
+  EXPECT_REFUSED("a region over time ends, but none is open", {
     raw_region(s, x, LAMINA_STATE_CUSTOM).end(nullptr);
     return x;
   });
-  EXPECT_REFUSED("its build leaves a region over time open; each begin has its end", {
+  EXPECT_REFUSED("its build leaves a region over time open; every begin needs an end", {
     raw_region(s, x, LAMINA_STATE_CUSTOM).begin();
     return x;
   });
@@ -205,23 +205,25 @@ TEST(TimeRegion, RefusesCallsOutOfTurn) {
 }
 
 TEST(TimeRegion, RefusesStatesThatAreNotItsOwn) {
-  EXPECT_REFUSED("state 'kept' is of kind recurrent; the states of a region over time are of kind",
-                 {
-                   raw_region(s, x, LAMINA_STATE_RECURRENT).begin();
-                   return x;
-                 });
-  EXPECT_REFUSED("state 'kept' is given to regions over time twice; each carry has its own", {
-    RawRegion region = raw_region(s, x, LAMINA_STATE_CUSTOM);
-    region.begin();
-    region.end(&region.output);
-    region.begin();
+  EXPECT_REFUSED("state 'kept' has kind recurrent; states of a region over time must have kind", {
+    raw_region(s, x, LAMINA_STATE_RECURRENT).begin();
     return x;
   });
+  EXPECT_REFUSED(
+      "state 'kept' is given to regions over time twice; every carry needs a separate "
+      "state",
+      {
+        RawRegion region = raw_region(s, x, LAMINA_STATE_CUSTOM);
+        region.begin();
+        region.end(&region.output);
+        region.begin();
+        return x;
+      });
 }
 
 TEST(TimeRegion, HasEveryStateOfItsKind) {
   EXPECT_REFUSED(
-      "its build declares the state 'kept' of kind custom, which no region over time has", {
+      "its build declares the state 'kept' of kind custom, which no region over time uses", {
         raw_region(s, x, LAMINA_STATE_CUSTOM);
         return x;
       });

@@ -157,7 +157,8 @@ TEST(StackKeys, WhatWouldHaveNoEffectIsRefused) {
                     "own: 'tie_word_embeddings' is false\n  leave it out");
   EXPECT_ERROR_SAYS(open_description(described("qwen3", "mtp_loss_weight = 0.3\n")),
                     ExitCode::usage,
-                    "'model.mtp_loss_weight' has no effect, since 'num_nextn_predict_layers' is 0");
+                    "'model.mtp_loss_weight' has no effect, because 'num_nextn_predict_layers' is "
+                    "0");
 }
 
 }  // namespace

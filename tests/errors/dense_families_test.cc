@@ -22,7 +22,7 @@ TEST(DenseFamilyErrors, Windows) {
   w.expect({as("olmo3", {"sliding_window=0"}), 2, {"model.sliding_window", "at least 1", "got 0"}});
   w.expect({as("olmo3", {"layer_types=[\"full_attention\"]"}),
             2,
-            {"'layer_types' must have one element per layer, 2; got 1"}});
+            {"'layer_types' must have one element per layer (2), got 1"}});
   w.expect({as("olmo3", {"layer_types=[\"full_attention\", \"local_attention\"]"}),
             2,
             {"model.layer_types", "\"full_attention\" or \"sliding_attention\""}});

@@ -32,8 +32,8 @@ TEST(EngramErrors, Layers) {
             {"unknown key 'model.engram_layer'", "did you mean 'model.engram_layers'?"}});
   w.expect({with({"engram_head_dim=4"}, {}),
             2,
-            {"'model.engram_head_dim' has no effect, since 'engram_layers' names no layer",
-             "name some in 'model.engram_layers', or leave it out"}});
+            {"'model.engram_head_dim' has no effect, because 'engram_layers' lists no layer",
+             "list layers in 'model.engram_layers', or remove it"}});
 }
 
 TEST(EngramErrors, Sizes) {

@@ -174,7 +174,7 @@ TEST(SparseFamilyErrors, KeysOfPartsThatAModelLacks) {
 TEST(SparseFamilyErrors, Patterns) {
   expect_each({"qwen3_next", "qwen3_5", "qwen3_5_moe", "gpt_oss", "gemma3", "gemma4", "llama4"},
               {"layer_types=[\"full_attention\"]"},
-              {"'layer_types' must have one element per layer, 2; got 1"});
+              {"'layer_types' must have one element per layer (2), got 1"});
   expect_each({"gpt_oss", "gemma4", "qwen3_next"}, {"layer_types=[\"full_attention\", \"far\"]"},
               {"\"full_attention\"", "\"far\""});
   expect_each({"qwen3_moe", "qwen3_next"}, {"mlp_only_layers=[2]"},

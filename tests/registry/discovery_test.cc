@@ -33,8 +33,8 @@ TEST(SearchPath, VariableComesBeforeTheDefaultsAndNeverMeansTheCurrentFolder) {
   EXPECT_EQ(path.folders, (std::vector<fs::path>{"/usr", "/opt/lib/lamina/plugins"}));
   EXPECT_EQ(path.warnings,
             (std::vector<std::string>{
-                "LAMINA_PLUGIN_PATH has an empty element, which does not mean the current folder; "
-                "remove it, or write the folder out",
+                "LAMINA_PLUGIN_PATH has an empty element, which is not the current folder; remove "
+                "it, or write the path of the folder",
                 "LAMINA_PLUGIN_PATH: 'plugins' is skipped; write it as an absolute path",
                 "LAMINA_PLUGIN_PATH: '/no/such/folder' is not a folder; correct or remove it"}));
 }
@@ -51,7 +51,7 @@ TEST(SearchPath, IgnoresVariablesWhenPrivileged) {
 TEST(SearchPath, NamedFolderMustBeThere) {
   EXPECT_USER_ERROR(search_path({}, {}, {"/no/such/folder"}), ExitCode::usage,
                     "--plugin-path: '/no/such/folder' is not a folder\n"
-                    "  name folders that hold *.lamina.so files");
+                    "  give folders that contain *.lamina.so files");
 }
 
 TEST(Catalog, Example) {
@@ -80,14 +80,16 @@ TEST(Catalog, ReadsOneFolderInOrderAndOnlyFilesWithTheSuffix) {
 
 TEST(Catalog, RefusesManifestsThatAreNotPlainTextOrContradictThemselves) {
   const auto scan = [](const char* name) { return Catalog::scan({.files = {zoo(name)}}); };
-  EXPECT_ERROR_SAYS(scan("version_text"), ExitCode::plugin, "control characters must not be in it");
+  EXPECT_ERROR_SAYS(scan("version_text"), ExitCode::plugin,
+                    "it must not contain control characters");
   EXPECT_ERROR_SAYS(scan("min_host"), ExitCode::plugin,
-                    "asks for a host of 0.9 at least and is built for 0.");
+                    "requires a host of at least 0.9, but is built for 0.");
 }
 
 TEST(Catalog, RefusesAFileThatExportsMoreThanItsEntry) {
   EXPECT_ERROR_SAYS(Catalog::scan({.files = {zoo("two_exports")}}), ExitCode::plugin,
-                    "two_exports.lamina.so: exports 'one_more'; only 'lamina_plugin_v0' may be");
+                    "two_exports.lamina.so: exports 'one_more'; only 'lamina_plugin_v0' is "
+                    "allowed");
 }
 
 TEST(Catalog, ListsAnUnusableFileAndGoesOn) {
@@ -118,7 +120,7 @@ TEST(Catalog, AbsentFamilyErrorListsNamesFoldersAndUnusableFiles) {
           "  did you mean 'tiny'?\n"
           "  looked in: {0}\n"
           "  could not read {0}/broken.lamina.so: is not an ELF file, it begins with \"text\"; "
-          "a plugin is an ELF shared library",
+          "expected an ELF shared library",
           folder.path().string()));
 }
 
@@ -127,9 +129,10 @@ TEST(Catalog, AbsentFamilyIsBlamedOnTheUnusableFileOfItsName) {
   folder.write("tiny.lamina.so", bytes_of(zoo("tiny")).substr(0, 5000));
   const Catalog catalog = Catalog::scan(only(folder));
   EXPECT_ERROR_SAYS(catalog.find("tiny", "run.toml:3"), ExitCode::plugin,
-                    "tiny.lamina.so: file is 5,000 bytes, its ");
+                    "tiny.lamina.so: file has 5,000 bytes, but its ");
   EXPECT_ERROR_SAYS(catalog.find("tiny", "run.toml:3"), ExitCode::plugin,
-                    "\n  run.toml:3 asks for family 'tiny'\n");
+                    "\n"
+                    "  run.toml:3 refers to family 'tiny'\n");
 }
 
 TEST(Catalog, TwoFilesWithOneFamilyAreAnErrorUnlessOneIsNamed) {
@@ -137,7 +140,9 @@ TEST(Catalog, TwoFilesWithOneFamilyAreAnErrorUnlessOneIsNamed) {
   const fs::path a = folder.copy("tiny", "a.lamina.so");
   const fs::path b = folder.copy("same_family", "b.lamina.so");
   EXPECT_ERROR_SAYS(Catalog::scan(only(folder)).find("tiny"), ExitCode::plugin,
-                    fmt::format("two plugins have family 'tiny'; exactly one may\n  {}\n  {}\n"
+                    fmt::format("two plugins have family 'tiny'; only one is allowed\n"
+                                "  {}\n"
+                                "  {}\n"
                                 "  remove one, or choose with --plugin FILE",
                                 a.string(), b.string()));
   EXPECT_EQ(Catalog::scan(only(folder, {b})).find("tiny").file->path, b);
@@ -169,8 +174,8 @@ TEST(Catalog, RefusesAManifestThatIsNotJsonOrOfAnotherAbi) {
   EXPECT_ERROR_SAYS(Catalog::scan({.files = {zoo("old_abi")}}), ExitCode::plugin,
                     "old_abi.lamina.so: is built for plugin ABI 0.4; this host has 0.");
   EXPECT_ERROR_SAYS(Catalog::scan({.files = {zoo("needs_newer")}}), ExitCode::plugin,
-                    "needs_newer.lamina.so: needs a host with plugin ABI 0.90 or later; this host "
-                    "has 0.");
+                    "needs_newer.lamina.so: requires a host with plugin ABI 0.90 or later; this "
+                    "host has 0.");
 }
 
 TEST(Catalog, RootRefusesAFileThatAnyoneMayChange) {
@@ -179,8 +184,7 @@ TEST(Catalog, RootRefusesAFileThatAnyoneMayChange) {
   fs::permissions(file, fs::perms::others_write, fs::perm_options::add);
   SearchPath search = only(folder);
   search.refuse_writable = true;
-  EXPECT_ERROR_SAYS(Catalog::scan(search).find("tiny"), ExitCode::plugin,
-                    "may be changed by any user, and this program runs as root");
+  EXPECT_ERROR_SAYS(Catalog::scan(search).find("tiny"), ExitCode::plugin, "any user can change");
   search.refuse_writable = false;
   EXPECT_EQ(Catalog::scan(search).find("tiny").family, "tiny");
 }
@@ -201,13 +205,14 @@ TEST(Catalog, RootIsToldOfSkippedPluginsInEveryKindOfFolder) {
   fs::permissions(file, fs::perms::others_write, fs::perm_options::add);
   for (const SearchPath& search : {usual, named})
     EXPECT_THAT(warnings_of(search),
-                ::testing::HasSubstr("plugins are skipped: '" + file.string() +
-                                     "' may be changed by any user, and this program runs as "
-                                     "root; take the right away (chmod o-w)"));
+                ::testing::HasSubstr("plugins are skipped: any user can change '" + file.string() +
+                                     "', and this program runs as root; remove the write "
+                                     "permission (chmod o-w)"));
   fs::permissions(file, fs::perms::others_write, fs::perm_options::remove);
   fs::permissions(folder.path(), fs::perms::others_write, fs::perm_options::add);
   const std::string said = warnings_of(named);
-  const std::string why = "files of '" + fs::path(folder.path()).string() + "' may be replaced";
+  const std::string why =
+      "any user can replace files in '" + fs::path(folder.path()).string() + "'";
   EXPECT_THAT(said, ::testing::HasSubstr(why));
   EXPECT_EQ(said.find(why), said.rfind(why)) << "one warning for the folder";
 }
@@ -220,7 +225,7 @@ TEST(Trust, AFileOfAnotherUserIsNamed) {
   ASSERT_EQ(::chown(file.c_str(), 65534, 65534), 0);
   EXPECT_EQ(owned_by_another(file),
             "'" + file.string() +
-                "' belongs to user 65534, who may change it, and this program runs as root");
+                "' belongs to user 65534, who can change it, and this program runs as root");
   ASSERT_EQ(::chown(file.c_str(), 0, 0), 0);
   ASSERT_EQ(::chown(file.parent_path().c_str(), 65534, 65534), 0);
   EXPECT_THAT(owned_by_another(file),

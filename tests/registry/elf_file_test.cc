@@ -45,7 +45,7 @@ TEST(ElfFile, SaysWhereACutFileShouldEnd) {
   const Folder folder;
   const std::string whole = bytes_of(zoo("tiny"));
   EXPECT_EQ(refusal(folder, whole.substr(0, 40)),
-            "file is 40 bytes, its ELF header ends at 64; the file is truncated");
+            "file has 40 bytes, but its ELF header ends at 64; it is truncated");
   const std::string what = refusal(folder, whole.substr(0, whole.size() - 1));
   EXPECT_TRUE(what.starts_with("file is ")) << what;
   EXPECT_TRUE(what.ends_with("; the file is truncated")) << what;
@@ -71,23 +71,22 @@ TEST(ElfFile, NamesTheMachineOfAForeignLibrary) {
   std::string bytes = bytes_of(zoo("tiny"));
   bytes[offsetof(Elf64_Ehdr, e_machine)] = static_cast<char>(EM_AARCH64);
   if (host_machine() == "x86-64") {
-    EXPECT_EQ(refusal(folder, bytes), "is for aarch64, this host is x86-64");
+    EXPECT_EQ(refusal(folder, bytes), "is for aarch64, but this host is x86-64");
   }
   bytes[EI_CLASS] = ELFCLASS32;
   EXPECT_EQ(refusal(folder, bytes),
-            fmt::format("is a 32-bit library, this host is {}", host_machine()));
+            fmt::format("is a 32-bit library, but this host is {}", host_machine()));
 }
 
 TEST(ElfFile, RefusesWhatIsNoSharedLibrary) {
   const Folder folder;
-  EXPECT_EQ(refusal(folder, ""), "the file is empty; a plugin is an ELF shared library");
+  EXPECT_EQ(refusal(folder, ""), "the file is empty; expected an ELF shared library");
   EXPECT_EQ(refusal(folder, "#!/bin/sh\necho\n"),
-            "is not an ELF file, it begins with \"#!/bin/s\"; a plugin is an ELF shared library");
-  EXPECT_EQ(refusal(folder, "!<arch>\nx"),
-            "is a static archive; a plugin is an ELF shared library");
+            "is not an ELF file, it begins with \"#!/bin/s\"; expected an ELF shared library");
+  EXPECT_EQ(refusal(folder, "!<arch>\nx"), "is a static archive; expected an ELF shared library");
   std::string object = bytes_of(zoo("tiny"));
   object[offsetof(Elf64_Ehdr, e_type)] = ET_REL;
-  EXPECT_EQ(refusal(folder, object), "is an object file; a plugin is an ELF shared library");
+  EXPECT_EQ(refusal(folder, object), "is an object file; expected an ELF shared library");
   EXPECT_ERROR_SAYS(read_elf(folder.path()), ExitCode::plugin, "is a directory");
   EXPECT_ERROR_SAYS(read_elf(folder / "absent.lamina.so"), ExitCode::plugin, "no such file");
 }
@@ -98,7 +97,7 @@ TEST(ElfFile, RefusesALibraryWithoutManifestOrEntry) {
   EXPECT_ERROR_SAYS(read_elf(zoo("no_entry")), ExitCode::plugin,
                     "is a shared library but not a plugin: it does not export 'lamina_plugin_v0'");
   EXPECT_ERROR_SAYS(read_elf(zoo("function_entry")), ExitCode::plugin,
-                    "exports 'lamina_plugin_v0' as something else than data");
+                    "exports 'lamina_plugin_v0', but not as data");
 }
 
 TEST(FileRules, EachIsSaidInWords) {
@@ -110,13 +109,13 @@ TEST(FileRules, EachIsSaidInWords) {
     EXPECT_ERROR_SAYS(check_file_rules(file), ExitCode::plugin, says);
   };
   refused([](ElfFile& f) { f.exports.push_back("x"); },
-          "p: exports 'x'; only 'lamina_plugin_v0' may be");
+          "p: exports 'x'; only 'lamina_plugin_v0' is allowed");
   refused([](ElfFile& f) { f.num_unique_symbols = 2; }, "p: has 2 unique symbols");
   refused([](ElfFile& f) { f.needed.push_back("libcurl.so.4"); },
-          "p: needs 'libcurl.so.4'; only the runtime libraries of C and C++ may be");
+          "p: depends on 'libcurl.so.4'; only the runtime libraries of C and C++ are allowed");
   refused([](ElfFile& f) { f.run_path = "/tmp"; }, "p: has the run path '/tmp'");
   refused([](ElfFile& f) { f.text_relocations = true; }, "p: has text relocations");
-  refused([](ElfFile& f) { f.executable_stack = true; }, "p: asks for an executable stack");
+  refused([](ElfFile& f) { f.executable_stack = true; }, "p: requests an executable stack");
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ TEST(Family, RefusesValuesWithTheirPlace) {
                     "did you mean 'model.heads'");
   EXPECT_ERROR_SAYS(configured(tiny(), "act = \"tanh\"\n"), ExitCode::usage, "run.toml:5: ");
   EXPECT_USER_ERROR(configured(tiny(), "kinds = [1, 2]\n"), ExitCode::usage,
-                    "run.toml:5: 'kinds' must have one element per layer, 3; got 2");
+                    "run.toml:5: 'kinds' must have one element per layer (3), got 2");
   EXPECT_ERROR_SAYS(tiny().configure({}, "run.toml"), ExitCode::usage,
                     "run.toml: missing key 'model.vocab_size'");
 }
@@ -85,12 +85,12 @@ TEST(Family, KeyOfTheHostsNameIsTheFamilys) {
 
 TEST(Family, PlanThatFailsIsThePluginsFault) {
   EXPECT_ERROR_SAYS(tiny().plan(configured(tiny(), "fault = 100\n")), ExitCode::plugin,
-                    "plugin 'org.example.tiny' 1.0, family 'tiny': its 'plan' fails with status 9 "
+                    "plugin 'org.example.tiny' 1.0, family 'tiny': its 'plan' failed with status 9 "
                     "(internal) and no message");
   EXPECT_ERROR_SAYS(tiny().plan(configured(tiny(), "fault = 102\n")), ExitCode::plugin,
                     "plan: a position is block 9, which the family does not declare");
   EXPECT_ERROR_SAYS(configured(tiny(), "fault = 103\n"), ExitCode::plugin,
-                    "its 'validate' asks for the key 'undeclared', which the family does not");
+                    "its 'validate' reads the key 'undeclared', which the family does not");
 }
 
 TEST(Plan, AChangeOfTheEnvironmentIsRefusedAndPutBack) {
@@ -110,19 +110,19 @@ TEST(Family, MisusedExtensionsAreThePluginsFault) {
   EXPECT_ERROR_SAYS(plan_with(108), ExitCode::plugin,
                     "plan: read_from: no segment was given before");
   EXPECT_ERROR_SAYS(plan_with(109), ExitCode::plugin,
-                    "plan: read_from: position 2 is not one of the 2 of the segment");
+                    "plan: read_from: position 2 does not exist; the segment has 2 positions");
   EXPECT_ERROR_SAYS(plan_with(110), ExitCode::plugin,
-                    "plan: read_from: position 1 reads layer 0 already");
+                    "plan: read_from: position 1 already reads layer 0");
   EXPECT_ERROR_SAYS(plan_with(115), ExitCode::plugin,
-                    "its plan makes layer 0 use the parameters of layer 0; their owner must be an "
+                    "its plan makes layer 0 use the parameters of layer 0; the owner must be an "
                     "earlier layer");
   EXPECT_ERROR_SAYS(plan_with(116), ExitCode::plugin,
-                    "plan: params_of: position 1 uses the parameters of layer 0 already");
+                    "plan: params_of: position 1 already uses the parameters of layer 0");
   EXPECT_ERROR_SAYS(plan_with(111), ExitCode::plugin,
-                    "'as' is called in 'plan'; it belongs to 'options'");
+                    "'as' is called in 'plan', but belongs to 'options'");
   EXPECT_ERROR_SAYS(options_with(112), ExitCode::plugin,
                     "options: the family of exports is given twice");
-  EXPECT_ERROR_SAYS(options_with(113), ExitCode::plugin, "mtp.depth is 65; it must be 1 to 64");
+  EXPECT_ERROR_SAYS(options_with(113), ExitCode::plugin, "mtp.depth is 65; expected 1 to 64");
   EXPECT_ERROR_SAYS(options_with(114), ExitCode::plugin,
                     "options: multi-token prediction is given twice");
   EXPECT_ERROR_SAYS(options_with(117), ExitCode::plugin,
@@ -132,17 +132,17 @@ TEST(Family, MisusedExtensionsAreThePluginsFault) {
 TEST(Family, OverrideOfThePlanIsWithinTheKeysLimits) {
   EXPECT_ERROR_SAYS(
       tiny().plan(configured(tiny(), "fault = 105\n")), ExitCode::plugin,
-      "plan: overrides a key with what its declaration forbids: 'head_dim' must be an "
-      "integer, at least 0, got -1");
+      "plan: overrides a key with an invalid value: 'head_dim' must be an integer, at least 0, got "
+      "-1");
   EXPECT_ERROR_SAYS(
       tiny().plan(configured(tiny(), "fault = 106\n")), ExitCode::plugin,
-      "plan: overrides 'head_dim' with 1099511627776; integers must be between -2^31 and");
+      "plan: overrides 'head_dim' with 1099511627776; expected an integer between -2^31 and");
 }
 
 TEST(Family, DerivedValueIsWithinTheKeysLimits) {
   EXPECT_ERROR_SAYS(configured(tiny(), "heads = 2\nfault = 107\n"), ExitCode::usage,
                     "run.toml: 'head_dim' must be an integer, at least 0, got -5\n"
-                    "  family 'tiny' derives it from other keys; give it a value");
+                    "  family 'tiny' derives it from other keys; set it explicitly");
 }
 
 TEST(Family, PlanThatRefusesTheConfigIsTheUsersFault) {
@@ -157,9 +157,9 @@ TEST(Faults, F13PluginWithoutMemoryIsNoBrokenPlugin) {
 TEST(Family, ExceptionThatLeavesThePluginIsNamed) {
   const Family& family = load_family(Catalog::scan({.files = {zoo("throwing")}}), "throwing");
   EXPECT_ERROR_SAYS(family.plan(configured(family)), ExitCode::plugin,
-                    "its 'plan' threw an exception; none may leave a plugin");
+                    "its 'plan' threw an exception; exceptions must not leave a plugin");
   EXPECT_ERROR_SAYS(family.options(configured(family)), ExitCode::plugin,
-                    "its options name no head; a model ends with one");
+                    "its options contain no head, which is required");
 }
 
 }  // namespace

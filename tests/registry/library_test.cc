@@ -36,7 +36,7 @@ TEST(Library, FindsTheFamilyOfAModelDescription) {
 
 TEST(Library, ModelDescriptionWithoutFamilyIsTheUsersFault) {
   EXPECT_USER_ERROR(load_family(one("tiny"), {.where = "run.toml"}), ExitCode::usage,
-                    "run.toml: says no family\n  write family = \"...\"; found: tiny");
+                    "run.toml: contains no family\n  write family = \"...\"; found: tiny");
 }
 
 TEST(Library, CopiesTheTensorMap) {
@@ -56,26 +56,27 @@ struct Fault {
 TEST(Library, RefusesWhatBreaksTheContractInWords) {
   static constexpr Fault kFaults[] = {
       {"entry_abi", "is built for plugin ABI 0.4; this host has 0."},
-      {"entry_minor", "says that it is built for minor "},
-      {"magic", "its entry begins with 0x7, not 0x"},
+      {"entry_minor", "claims to be built for minor "},
+      {"magic", "its entry begins with 0x7; expected 0x"},
       {"entry_size", "its entry has size 16; it must be at least 120"},
-      {"entry_id", "says that it is 'org.example.liar' 1.0; its manifest says 'org.example.tiny'"},
-      {"init", "does not start: init returned 5 (unsupported)"},
+      {"entry_id", "claims to be 'org.example.liar' 1.0, but its manifest says 'org.example.tiny'"},
+      {"init", "failed to start: init returned 5 (unsupported)"},
       {"init_prints", "writes to standard output when it is loaded: tiny is here"},
       {"init_environment",
        "when it is loaded, it changes the environment variable 'TINY_STARTED' (C-10 of docs/"},
       {"init_file", "when it is loaded, it leaves 1 file(s) open (C-10 of docs/"},
-      {"entry_flags", "its entry has flags 0xff00, of which this host does not know 0xff00"},
-      {"no_families", "has no interface 'lamina.families/1', so no family"},
-      {"init_says", "does not start: init returned 9 (internal): blocks are missing"},
-      {"family_name", "registers the families another; its manifest lists tiny"},
-      {"no_plan", "plugin 'org.example.tiny' 1.0, family 'tiny': it has no plan function"},
-      {"block_twice", "family 'tiny': blocks 'layer' and 'other' have one id, 1"},
+      {"entry_flags", "its entry has flags 0xff00; this host does not know 0xff00"},
+      {"no_families", "has no interface 'lamina.families/1' and therefore no family"},
+      {"init_says", "failed to start: init returned 9 (internal): blocks are missing"},
+      {"family_name", "registers the families another, but its manifest lists tiny"},
+      {"no_plan", "plugin 'org.example.tiny' 1.0, family 'tiny': the plan function is missing"},
+      {"block_twice", "family 'tiny': blocks 'layer' and 'other' have the same id 1"},
       {"key_twice", "family 'tiny': the key 'fault' is declared twice"},
-      {"key_name", "key 'extra key': a name is letters, digits, '_', '-' and '.', beginning with"},
-      {"key_doc", "key 'bare' has no doc line; every key that has an effect needs one"},
-      {"key_default", "the default of key 'extra' is outside its own limits: 'extra' must be an"},
-      {"no_layers_key", "the key 'num_hidden_layers', which every family declares as an integer"},
+      {"key_name", "key 'extra key': a name consists of letters, digits, '_', '-' and '.'"},
+      {"key_doc", "key 'bare' has no doc line, which every key with an effect needs"},
+      {"key_default", "the default of key 'extra' is outside its limits: 'extra' must be an"},
+      {"no_layers_key",
+       "the key 'num_hidden_layers', which every family must declare as an integer"},
   };
   for (const Fault& fault : kFaults) {
     SCOPED_TRACE(fault.plugin);
@@ -87,7 +88,7 @@ TEST(Library, RefusesWhatBreaksTheContractInWords) {
 
 TEST(Library, UndefinedSymbolIsNamedAtLoadTime) {
   EXPECT_ERROR_SAYS(load_family(one("undefined_symbol"), "tiny"), ExitCode::plugin,
-                    "the loader refuses it: ");
+                    "the loader rejects it:");
   EXPECT_ERROR_SAYS(load_family(one("undefined_symbol"), "tiny"), ExitCode::plugin,
                     "a_function_that_nobody_has");
 }

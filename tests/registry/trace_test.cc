@@ -116,44 +116,46 @@ struct NumberedFault {
 TEST(Trace, RefusesWhatBreaksTheContractInWords) {
   static constexpr NumberedFault kFaults[] = {
       {1, "block 'layer': no luck\n"},
-      {2, "block 'layer': op number 999 is not known to this host"},
-      {4, "block 'layer': op 'rms_norm' has no attribute 9; it has 2"},
+      {2, "block 'layer': op number 999 is unknown to this host"},
+      {4, "block 'layer': op 'rms_norm' has no attribute 9; it has 2 attributes"},
       {5, "block 'layer': attribute 'eps' of op 'rms_norm' must be a number, got a string"},
-      {6, "block 'layer': op number 1014 is not known to this host"},
-      {7, "block 'layer': parameter 'inner.weight' is declared as [9] and before as [8]"},
-      {8, "block 'layer': its build fails with status 7 (state) and no message"},
+      {6, "block 'layer': op number 1014 is unknown to this host"},
+      {7,
+       "block 'layer': parameter 'inner.weight' is declared as [9], but was declared before as "
+       "[8]"},
+      {8, "block 'layer': its build failed with status 7 (state) and no message"},
       {9, "block 'layer': its build leaves carry_out[0] unset; it must be a tensor f32[2, 3, 8]"},
       {10, "block 'layer': input 'b' of op 'add' is the handle of a state; it must be a tensor"},
       {11, "block 'layer': input 'b' of op 'add' is a handle of another trace; a handle is valid"},
-      {13, "block 'layer': its build leaves the scope 'inner' open; each is closed again"},
-      {15, "block 'layer': state 'inner.kv' is declared twice; names are unique"},
-      {16, "attribute 1 of op 'rms_norm' needs a host with plugin ABI 0.40; this one has 0."},
-      {17, "block 'layer': input 'w' of op 'linear' is none; it must be a tensor"},
-      {19, "block 'layer': asks for the key 'undeclared', which the family does not declare"},
-      {20, "lamina_emit_t uses byte 128, of which this host knows "},
-      {21, "block 'layer': op 'rms_norm' has no attribute 8; it has 2"},
-      {23, "block 'layer': dim 0 of parameter 'inner.hostile' is -4; it must be at least 1"},
-      {25, "the init of parameter 'inner.hostile' has the numbers inf and 0; they must be finite"},
-      {26, "block 'layer': parameter 'inner.hostile' has 2 dims and 1 axes; each dim has one"},
-      {28, "the init of parameter 'inner.hostile' counts modulo 0; it must be 1 or more"},
+      {13, "block 'layer': its build leaves the scope 'inner' open; every scope must be closed"},
+      {15, "block 'layer': state 'inner.kv' is declared twice; names must be unique"},
+      {16, "attribute 1 of op 'rms_norm' requires a host with plugin ABI 0.40; this host has 0."},
+      {17, "block 'layer': input 'w' of op 'linear' is missing; it must be a tensor"},
+      {19, "block 'layer': reads the key 'undeclared', which the family does not declare"},
+      {20, "lamina_emit_t sets byte 128, but this host knows "},
+      {21, "block 'layer': op 'rms_norm' has no attribute 8; it has 2 attributes"},
+      {23, "block 'layer': dim 0 of parameter 'inner.hostile' must be at least 1, got -4"},
+      {25, "the init of parameter 'inner.hostile' has the numbers inf and 0, which must be finite"},
+      {26, "block 'layer': parameter 'inner.hostile' has 2 dims but 1 axes; every dim needs one"},
+      {28, "the init of parameter 'inner.hostile' counts modulo 0; it must be at least 1"},
       {29, "state 'inner.sparse' has stride -2; it must not be negative"},
-      {27, "block 'layer': the inputs of op 'add': 4000000000 elements at a null address"},
+      {27, "block 'layer': the inputs of op 'add': 4000000000 elements at a null pointer"},
       {30, "attribute 'start' of op 'slice' is 9223372036854775804; it must be between -2^45 and"},
       {31, "slice: 8 elements from 17592186044416 on are outside dim 2 of f32[2, 3, 8]"},
       {32, "constant: shape has a dim of -2; it must not be negative"},
       {33, "reshape: shape has a dim of -2; it must not be negative"},
-      {34, " would have 9 dims; at most 8 are possible"},
+      {34, " would have 9 dims; the maximum is 8"},
       {35, "block 'layer': it uses more than 262144 ops"},
-      {37, "the weight of 'loss' is the key 'act', which is a string; it must be a number"},
-      {38, "the rate of 'inner.weight' is the key 'act', which is a string; it must be a number"},
+      {37, "the weight of 'loss' is the key 'act', which is a string; expected a number"},
+      {38, "the rate of 'inner.weight' is the key 'act', which is a string; expected a number"},
       {39, "a tag is a string with a control character, byte 0x1b"},
       {40, "the message of block 'layer' is a string with a control character, byte 0x1b"},
       {42, "block 'layer': lamina_param_t has padding that is not zero (0x5); clear the struct"},
       {43, "attribute 'eps' of op 'rms_norm' has padding that is not zero (0x5)"},
       {44, "rms_norm: eps is 0; it must be greater than 0"},
       {45,
-       "parameter 'engram.weight' begins with 'engram.', which is for parameters that the host"},
-      {22, "block 'layer': carry_out[0] must be f32[2, 3, 8] like the carry that came in, got f32"},
+       "parameter 'engram.weight' begins with 'engram.', the prefix of parameters that the host"},
+      {22, "block 'layer': carry_out[0] must be f32[2, 3, 8] like the incoming carry, got f32"},
   };
   for (const NumberedFault& fault : kFaults) {
     SCOPED_TRACE(fault.number);
@@ -169,14 +171,14 @@ TEST(Trace, AChangeOfTheProcessIsRefusedAndPutBack) {
       {81, "its build changes the locale from 'C' to 'C.UTF-8' (C-10 of"},
       {82, "its build changes the environment variable 'TINY_WAS_HERE' (C-10 of"},
       {83, "its build changes the environment variable 'PATH' (C-10 of"},
-      {84, "its build changes what the signal SIGWINCH does (C-10 of"},
+      {84, "its build changes the handling of the signal SIGWINCH (C-10 of"},
       {85, "its build changes which signals are blocked (C-10 of"},
 #ifdef __x86_64__
       {86, "its build changes how the processor rounds floating-point numbers (C-10 of"},
       {87, "its build changes how the processor rounds floating-point numbers (C-10 of"},
 #endif
       {88, "its build changes the locale of the thread (C-10 of"},
-      {80, "these belong to the program, which has put them back; the plugin must not set them"},
+      {80, "these belong to the program, which has restored them; the plugin must not change them"},
   };
   const ProcessGuard before;
   for (const NumberedFault& fault : kFaults) {
@@ -197,9 +199,9 @@ TEST(Trace, UnknownTagsAndAxesAreWarnings) {
   build("fault = 57\n");
   const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::ranges::count(said, '\n'), 2) << said;
-  EXPECT_NE(said.find("plugin 'org.example.tiny' 1.0, block 'layer': this host knows no tag "
-                      "'query_prj': no rematerialisation policy goes by it; did you mean "
-                      "'query_proj'? Else begin a name of your own with 'org.example.tiny.'"),
+  EXPECT_NE(said.find("plugin 'org.example.tiny' 1.0, block 'layer': unknown tag 'query_prj': no "
+                      "rematerialisation policy uses it; did you mean 'query_proj'? Else begin a "
+                      "private name with 'org.example.tiny.'"),
             said.npos)
       << said;
   EXPECT_NE(said.find("no axis 'act_embedd': nothing is split along it; did you mean 'act_embed'?"),
@@ -211,7 +213,7 @@ TEST(Trace, RefusalOfAConfigValueIsTheUsersFault) {
   EXPECT_ERROR_SAYS(build("fault = 18\n"), ExitCode::usage, "run.toml: 'act' cannot be tanh");
   EXPECT_ERROR_SAYS(build("fault = 24\n"), ExitCode::usage,
                     "run.toml: parameter 'inner.hostile' has dims [4611686018427387903, "
-                    "4611686018427387903]; more than 2^45 elements are not possible");
+                    "4611686018427387903]; the maximum is 2^45 elements");
   EXPECT_ERROR_SAYS(build("fault = 36\n"), ExitCode::usage,
                     "run.toml: the result of op 'pad' has dims [2, 3, 35184372088840]; more than");
 }
@@ -225,8 +227,7 @@ TEST(Trace, RefusesAHandleOfAnotherTraceOrAnEarlierBlock) {
   build_block(tiny(), tiny().block(1), configured(tiny()), trace, {.carries = {carry(graph)}});
   EXPECT_ERROR_SAYS(build_block(tiny(), tiny().block(1), configured(tiny(), "fault = 3\n"), trace,
                                 {.carries = {carry(graph)}}),
-                    ExitCode::plugin,
-                    "input 'b' of op 'add' is a handle of a block that was built before");
+                    ExitCode::plugin, "input 'b' of op 'add' is a handle of an earlier block");
 }
 
 TEST(Trace, RefusesABuildThatIsOver) {
@@ -234,7 +235,7 @@ TEST(Trace, RefusesABuildThatIsOver) {
   EXPECT_ERROR_SAYS(
       build("fault = 41\n"), ExitCode::plugin,
       "block 'layer': its build uses a tensor, state or lamina_build_t of a build that "
-      "is over; each is valid until");
+      "has ended; each is valid until");
 }
 
 TEST(Trace, OneTraceBuildsSeveralBlocks) {
@@ -256,7 +257,7 @@ TEST(Trace, ExceptionThatLeavesThePluginIsNamed) {
   EXPECT_ERROR_SAYS(
       build_block(family, family.block(1), configured(family), trace, {.carries = {carry(graph)}}),
       ExitCode::plugin,
-      "block 'layer': its build threw an exception (oops); none may leave a plugin");
+      "block 'layer': its build threw an exception (oops); exceptions must not leave a plugin");
 }
 
 // The block of a plugin whose SDK is younger than this host.

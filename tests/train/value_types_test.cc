@@ -110,7 +110,7 @@ TEST(ValuesOfLayers, AMetricAndALossInAnyFloatingTypeAreWhatTheyAreInFloat32) {
 TEST(ValuesOfLayers, AnIntegerMetricIsRefusedByName) {
   type_of_value = "i32";
   EXPECT_ERROR_SAYS(decoder::open_family_with(kWithMetric), ExitCode::plugin,
-                    "'m' must be floating, got i32[3]");
+                    "'m' must be floating-point, got i32[3]");
 }
 
 template <std::uint32_t dtype>
@@ -122,8 +122,8 @@ const decoder::Build kWithParameterOf = LAMINA_BLOCK({
 TEST(ParametersOfLayers, OfBooleansAreRefusedByName) {
   EXPECT_ERROR_SAYS(decoder::open_family_with(kWithParameterOf<LAMINA_DTYPE_BOOL>),
                     ExitCode::plugin,
-                    "parameter 'p' has the element type bool; parameters are f32, bf16, f16, f64, "
-                    "i32 or i64");
+                    "parameter 'p' has the element type bool; expected f32, bf16, f16, f64, i32 or "
+                    "i64");
 }
 
 TEST(ParametersOfLayers, OfDoublesAreRefusedByTraining) {
