@@ -20,11 +20,11 @@ const std::string* text_of(const std::vector<Setting>& settings, std::string_vie
   return found;
 }
 
-constexpr int kMaxFolders = 5;  // above a file's, where a configuration below it may be
-constexpr int kMaxFiles = 8;    // each resting on the next
+constexpr int kMaxFolders = 5;  // levels above a file in which base files are searched
+constexpr int kMaxFiles = 8;    // each based on the next
 
-// `name` in the folder of `file` or above it, where a repository keeps it: "base.yml",
-// "post_train/distillation.yml".
+// Returns `name` ("base.yml", "post_train/distillation.yml") in the folder of `file` or above it,
+// as in a repository.
 fs::path find_upwards(const fs::path& file, const std::string& name) {
   std::vector<std::string> looked;
   fs::path folder = file.parent_path();
@@ -32,13 +32,13 @@ fs::path find_upwards(const fs::path& file, const std::string& name) {
     const fs::path place = (folder / name).lexically_normal();
     std::error_code none;
     if (fs::exists(place, none) && !fs::equivalent(place, file, none)) return place;
-    looked.push_back("looked for " + place.string());
+    looked.push_back("searched " + place.string());
   }
-  looked.emplace_back("MaxText's configurations rest on it; put a copy there");
-  throw UserError(ExitCode::usage, {file.string(), "there is no " + name, looked});
+  looked.emplace_back("configurations of MaxText are based on it; put a copy there");
+  throw UserError(ExitCode::usage, {file.string(), name + " is missing", looked});
 }
 
-// The file of the model that is asked for, or nothing.
+// Returns the file of the requested model, or nothing.
 fs::path find_model(const fs::path& base, const std::vector<Setting>& own) {
   const std::string* name = text_of(own, "model_name");
   if (!name || *name == "default") return {};
@@ -46,7 +46,7 @@ fs::path find_model(const fs::path& base, const std::vector<Setting>& own) {
   if (fs::exists(file)) return file;
   throw UserError(ExitCode::usage,
                   {file.lexically_normal().string(),
-                   fmt::format("does not exist; 'model_name' = '{}' names it", *name),
+                   fmt::format("does not exist, but 'model_name' = '{}' refers to it", *name),
                    {}});
 }
 
@@ -54,8 +54,8 @@ void append(std::vector<Setting>& out, std::vector<Setting> more) {
   out.insert(out.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-// The base of `file`: a file that rests on no other. Settings of files between them come to lie
-// below `own`.
+// Reads the base of `file`: a file without a base. Settings of files in between are inserted below
+// `own`.
 std::vector<Setting> read_layers(fs::path& file, std::vector<Setting>& own) {
   const std::string* named = text_of(own, "base_config");
   std::string below = named ? *named : "base.yml";
@@ -69,11 +69,13 @@ std::vector<Setting> read_layers(fs::path& file, std::vector<Setting>& own) {
     own = std::move(settings);
   }
   throw UserError(ExitCode::usage, {file.string(),
-                                    fmt::format("more than {} files rest on each other", kMaxFiles),
-                                    {"a 'base_config' may lead back to a file above it"}});
+                                    fmt::format("more than {} files are based on each "
+                                                "other",
+                                                kMaxFiles),
+                                    {"a 'base_config' may refer back to an earlier file"}});
 }
 
-// Settings for the student of a distillation are above all others.
+// Settings for the student of a distillation take precedence over all others.
 void set_student(std::vector<Setting>& own) {
   constexpr std::string_view kStudent = "student_overrides.";
   std::ranges::stable_partition(

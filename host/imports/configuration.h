@@ -1,4 +1,4 @@
-// The layers of a configuration: base.yml, the model's file above it, the user's above both.
+// The layers of a configuration: base.yml, the model's file, the user's file.
 #pragma once
 
 #include <filesystem>
@@ -10,16 +10,17 @@
 namespace lamina::imports {
 
 struct Configuration {
-  std::string name;            // of the file, without .yml
+  std::string name;            // name of the file, without .yml
   std::vector<Setting> base;   // of base.yml
-  std::vector<Setting> given;  // those above it; later ones win
+  std::vector<Setting> given;  // settings above it; later ones take precedence
 };
 
-// Reads `file` and the files that it rests on: the one that its base_config names, or base.yml, in
-// its folder or one of the five above, and likewise those of that file. The file that model_name
-// names is models/NAME.yml beside the base; a file of models/ without a model_name names itself.
-// `settings`: "key=value", above the files. "student_overrides.key" is above those. Errors (exit 2)
-// as read_yaml(), and: there is no base.yml, no file of that model, files that rest on themselves.
+// Reads `file` and its base files: the one given by its base_config, or base.yml, in its folder or
+// one of the five above, and recursively the base of that file. The file of model_name is
+// models/NAME.yml beside the base; a file of models/ without a model_name is its own model.
+// `settings`: "key=value", above the files. "student_overrides.key" takes precedence over those.
+// Errors (exit 2): those of read_yaml(); base.yml or the file of the model is missing; files that
+// are based on themselves.
 Configuration read_configuration(const std::filesystem::path& file,
                                  const std::vector<std::string>& settings);
 

@@ -44,7 +44,7 @@ std::set<std::string> names_in(std::string_view expression) {
   static const std::set<std::string, std::less<>> language = {
       "and", "or", "not", "if", "else", "in", "is", "true", "false", "none", "defined"};
   std::set<std::string> out;
-  char before = 0;  // what stands before a word, spaces aside
+  char before = 0;  // the last non-space character before a word
   for (std::size_t i = 0; i < expression.size();) {
     const char c = expression[i];
     if (c == '\'') {

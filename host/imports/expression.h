@@ -10,23 +10,23 @@
 
 namespace lamina::imports {
 
-// The variables that an expression names: not what stands in quotes or after . and |, nor words of
+// Returns the variables in an expression, without text in quotes, names after . and |, and words of
 // the language.
 std::set<std::string> names_in(std::string_view expression);
 
-// Expressions call the key "dpo.algo" dpo__algo.
+// Returns the name of a key in expressions: dpo__algo for "dpo.algo".
 std::string name_of_key(std::string key);
 std::string key_of_name(std::string name);
 
-// Values that expressions see by name.
+// Values that expressions can read by name.
 class Variables {
  public:
-  // Replaces a value of that name.
+  // Sets or replaces the value of a name.
   void set(const std::string& name, const config::Value& value);
   bool has(std::string_view name) const;
 
-  // What the expression comes to, as JSON on one line: null, true, 3, 1e-06, "text", [1, 2].
-  // UserError (exit 2) that names `place` where it cannot be computed.
+  // Evaluates the expression to JSON on one line: null, true, 3, 1e-06, "text", [1, 2]. Errors:
+  // UserError (exit 2) with `place` if it cannot be computed.
   std::string json(const std::string& expression, const std::string& place) const;
   bool is_true(const std::string& expression, const std::string& place) const;
 
@@ -34,8 +34,8 @@ class Variables {
   jinja::Variables values_;
 };
 
-// JSON as a value, without the nulls in lists and objects. REQUIRES: what Variables::json()
-// returned, and not null.
+// Converts JSON to a value, without nulls in lists and objects. REQUIRES: a result of
+// Variables::json() other than null.
 config::Value value_of_json(const std::string& json);
 
 }  // namespace lamina::imports

@@ -12,7 +12,7 @@
 namespace lamina::imports {
 namespace {
 
-// Keys of theirs: what of ours they are read for.
+// MaxText's keys, and the keys of ours that use them.
 class Uses {
  public:
   explicit Uses(const KeyTable& table) : table_(table) {
@@ -65,11 +65,7 @@ std::string key_tables() {
     std::erase(family, '\'');
     out += fmt::format("| `{}` | {} |\n", name, family);
   }
-  out +=
-      "\n### Keys that must have one value where the block does not read them\n\n"
-      "Any other value is an error, which says whether MaxText's block does not read the key or "
-      "nothing here computes it.\n\n| key | value "
-      "|\n|---|---|\n";
+  out += "\n### Keys that must have one value where the block does not read them\n\n";
   for (const auto& [key, value] : table.kept)
     out += fmt::format("| `{}` | `{}` |\n", key, config::to_toml(value));
   out += "\n### Keys without a meaning here\n\n| keys | why |\n|---|---|\n";

@@ -1,11 +1,11 @@
-// The tables of docs/from_maxtext.md.
+// Generates the tables of docs/from_maxtext.md.
 #pragma once
 
 #include <string>
 
 namespace lamina::imports {
 
-// Markdown: what becomes of each key, from configs/import/maxtext.toml.
+// Returns Markdown that describes the conversion of each key, from configs/import/maxtext.toml.
 std::string key_tables();
 
 }  // namespace lamina::imports

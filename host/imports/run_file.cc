@@ -19,7 +19,7 @@ namespace {
 
 using config::Value;
 
-// The number of a value that is one.
+// Returns a pointer to the number if the value is one.
 const double* number_of(const Value& value, double& room) {
   if (const auto* whole = value.get_if<std::int64_t>())
     return room = static_cast<double>(*whole), &room;
@@ -70,7 +70,7 @@ class Importer {
     }
   }
 
-  // After MaxText's global_parameter_scale, a power of 2.
+  // Applies MaxText's global_parameter_scale, a power of 2.
   void scale_sizes() {
     const Setting* scale = find("global_parameter_scale");
     const auto* factor = scale ? scale->value.get_if<std::int64_t>() : nullptr;
@@ -103,9 +103,11 @@ class Importer {
       std::vector<std::string> known;
       for (const auto& [block, row] : table_.blocks) known.push_back(block);
       throw UserError(ExitCode::usage, {named ? named->where : from_.name,
-                                        fmt::format("no family computes 'decoder_block' = {}",
+                                        fmt::format("no family implements 'decoder_block' = {}",
                                                     named ? config::to_toml(named->value) : "none"),
-                                        {fmt::format("known: {}", fmt::join(known, ", "))}});
+                                        {fmt::format("expected one of "
+                                                     "{}",
+                                                     fmt::join(known, ", "))}});
     }
     out_.block = *name;
     parts_ = table_.parts_of(*block_);
@@ -125,7 +127,7 @@ class Importer {
     for (const auto& [name, expression] : rows) note_read(by_name ? name : expression, out);
   }
 
-  // Keys that mean something in this block.
+  // Returns the keys that this block reads.
   std::set<std::string> keys_of(const Block& block) const {
     std::set<std::string> out(block.unread.begin(), block.unread.end());
     note_read(block.family, out);
@@ -137,7 +139,7 @@ class Importer {
     return out;
   }
 
-  // Keys that an expression names, also by way of [names] and [scaled].
+  // Adds the keys used by an expression, also through [names] and [scaled].
   void note_read(const std::string& expression, std::set<std::string>& out) const {
     for (const std::string& name : names_in(expression)) {
       auto derived = std::ranges::find(table_.names, name, &Rows::value_type::first);
@@ -153,7 +155,7 @@ class Importer {
     return it == values_.end() ? nullptr : it->second;
   }
 
-  // "file:12" of the first key that the expression names and somebody gave, for a message.
+  // Returns "file:12" for the first given key in the expression, for a message.
   std::string place_of(const std::string& expression) const {
     std::string place = from_.name;
     for (const std::string& name : names_in(expression))
@@ -166,8 +168,8 @@ class Importer {
     for (const std::string& name : names_in(expression))
       if (!variables_.has(name))
         throw UserError(ExitCode::usage, {from_.name,
-                                          fmt::format("lacks the key '{}'", key_of_name(name)),
-                                          {"base.yml of every version since 2025 should have it"}});
+                                          fmt::format("the key '{}' is missing", key_of_name(name)),
+                                          {"base.yml of every version since 2025 contains it"}});
     return variables_.json(expression, fmt::format("{}: {}", kTableName, expression));
   }
   bool is_true(const std::string& expression) const {
@@ -201,17 +203,17 @@ class Importer {
     }
   }
 
-  // Why a key that the block does not read must keep its value.
+  // Returns the reason why a key that the block does not read must keep its value.
   std::string reason_to_keep(const std::string& key) const {
     const bool elsewhere = std::ranges::any_of(
         table_.blocks, [&](const auto& row) { return keys_of(row.second).contains(key); });
-    if (!elsewhere) return "nothing here computes anything else";
+    if (!elsewhere) return "lamina supports no other value";
     return std::ranges::find(table_.of_all_blocks, key) == table_.of_all_blocks.end()
                ? "MaxText's block does not read it"
-               : "no family computes this block with it";
+               : "no family supports it for this block";
   }
 
-  // Keys that the block does not read must have the values that every block has.
+  // Keys that the block does not read must have the values that are valid for every block.
   void refuse_other_values() {
     for (const auto& [key, setting] : values_) {
       if (read_.contains(key)) continue;
@@ -229,7 +231,7 @@ class Importer {
         continue;  // refused as unknown
       else if (is_given(key))
         problems_.add({setting->where,
-                       fmt::format("'{}' is not known here", key),
+                       fmt::format("'{}' is unknown to lamina", key),
                        {fmt::format("it is newer than {}", kTableName)}});
       else
         unknown_.push_back(key);
@@ -242,7 +244,7 @@ class Importer {
     return std::ranges::any_of(settings, [&](const Setting& s) { return s.key == key; });
   }
 
-  // Nothing where the expression is none.
+  // Returns nothing if the expression is null.
   std::optional<Value> value_of(const std::string& expression) const {
     const std::string json = compute(expression);
     return json == "null" ? std::nullopt : std::optional(value_of_json(json));
@@ -301,8 +303,10 @@ class Importer {
     for (const auto& [reason, keys] : ignored)
       out_.said.push_back(fmt::format("{}: not carried over: {}", fmt::join(keys, ", "), reason));
     if (!unknown_.empty())
-      out_.said.push_back(fmt::format("{}: in base.yml, not known here and left at its value there",
-                                      fmt::join(unknown_, ", ")));
+      out_.said.push_back(
+          fmt::format("{}: in base.yml, unknown to lamina and left at its value "
+                      "there",
+                      fmt::join(unknown_, ", ")));
   }
 
   const Configuration& from_;

@@ -1,4 +1,4 @@
-// A run file while it is written: sections of keys, then tables.
+// Writes a run file: sections of keys, then tables.
 #pragma once
 
 #include <string>
@@ -14,9 +14,9 @@ class RunText {
   // `head`: comments and keys above the first section.
   explicit RunText(std::string head) : text_(std::move(head)) {}
 
-  // "section.key = value"; a new header where the section is another than before.
+  // Adds "section.key = value", with a new header if the section changes.
   void add(std::string_view section, std::string_view key, const config::Value& value);
-  // A [[header]], behind all sections.
+  // Adds a [[header]], after all sections.
   void add_table(std::string_view header, const config::Members& members);
 
   std::string finish() const { return text_ + tables_; }

@@ -15,7 +15,7 @@ using config::Value;
 [[noreturn]] void misplaced(const config::RawEntry& entry) {
   throw UserError(
       ExitCode::usage,
-      {entry.origin.text, fmt::format("'{}' has no place in this table", entry.key), {}});
+      {entry.origin.text, fmt::format("'{}' is not valid in this table", entry.key), {}});
 }
 
 const std::string& text_of(const config::RawEntry& entry) {
@@ -31,7 +31,7 @@ std::vector<std::string> texts_of(const config::RawEntry& entry) {
   return out;
 }
 
-// The parts of a dotted key; quotes around one are taken off.
+// Returns the parts of a dotted key, without quotes.
 std::vector<std::string> split_key(std::string_view key) {
   std::vector<std::string> out;
   while (!key.empty()) {

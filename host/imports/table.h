@@ -1,4 +1,4 @@
-// What becomes of each key of another program: configs/import/maxtext.toml, in memory.
+// The conversion table for keys of another program: configs/import/maxtext.toml, in memory.
 #pragma once
 
 #include <map>
@@ -19,10 +19,10 @@ using Rows = std::vector<std::pair<std::string, std::string>>;
 
 // A part of a block, or a block without its parts.
 struct Part {
-  Rows model;    // key of ours: expression
-  Rows refused;  // expression that must be false: what is wrong
-  Rows groups;   // name for the reader: expression that gives one of [[optimizer.groups]], or none
-  Rows notes;    // expression: what is said where it is true
+  Rows model;    // our key: expression
+  Rows refused;  // expression that must be false: the error
+  Rows groups;   // name for the reader: expression for one of [[optimizer.groups]], or null
+  Rows notes;    // expression: the note if it is true
 };
 
 struct Block {
@@ -30,12 +30,12 @@ struct Block {
   std::vector<std::string> parts;
   Part own;
   std::vector<std::string> unread;
-  Rows missing;  // key of theirs: what is said where somebody gave it
+  Rows missing;  // their key: the error if it is given
 };
 
 struct IgnoredKeys {
   std::string reason;
-  std::vector<std::string> patterns;  // * stands for any letters
+  std::vector<std::string> patterns;  // * matches any letters
 };
 
 struct KeyTable {
@@ -46,23 +46,23 @@ struct KeyTable {
   std::map<std::string, Part> parts;
   std::vector<std::pair<std::string, Block>> blocks;
   std::vector<std::pair<std::string, config::Value>> kept;
-  // Keys that MaxText reads in every block, also where no family here does.
+  // Keys that MaxText reads in every block, also if no family here does.
   std::vector<std::string> of_all_blocks;
   std::vector<IgnoredKeys> ignored;
 
-  // nullptr where there is none.
+  // Returns nullptr if there is none.
   const Block* find_block(std::string_view name) const;
-  // The block's parts in order, the block itself first. REQUIRES: a block of this table.
+  // Returns the block's parts in order, the block itself first. REQUIRES: a block of this table.
   std::vector<const Part*> parts_of(const Block& block) const;
-  // The reason why the key means nothing here, or nullptr.
+  // Returns the reason why the key has no effect here, or nullptr.
   const std::string* reason_to_ignore(std::string_view key) const;
   const config::Value* find_kept(std::string_view key) const;
 };
 
-// Errors (exit 2): a section or a form that the table may not have.
+// Errors (exit 2): an invalid section or form in the table.
 const KeyTable& key_table();
 
-// Whether `pattern`, in which * stands for any letters, is `key`.
+// Returns whether `pattern`, in which * matches any letters, matches `key`.
 bool matches(std::string_view pattern, std::string_view key);
 
 }  // namespace lamina::imports

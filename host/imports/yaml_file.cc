@@ -1,4 +1,4 @@
-// YAML to values: the one file that includes yaml-cpp.
+// Converts YAML to values; the only file that includes yaml-cpp.
 #include "imports/yaml_file.h"
 
 #include <fmt/format.h>
@@ -49,7 +49,7 @@ Value plain_scalar(const std::string& text) {
   return Value(text);
 }
 
-// The values of one file or setting.
+// Reads the values of one file or setting.
 class Values {
  public:
   explicit Values(const std::string& file) : file_(file) {}
@@ -69,12 +69,11 @@ class Values {
   }
 
  private:
-  // An alias costs nothing in the file, and all that it stands for here.
+  // Counts values after expanding aliases, which are small in the file but expand here.
   void count(const YAML::Node& node) {
     if (++num_values_ > kMaxValues)
-      refuse(node, fmt::format("has more than {} values where aliases (*name) are replaced by "
-                               "what they stand for",
-                               kMaxValues));
+      refuse(node,
+             fmt::format("has more than {} values after expanding aliases (*name)", kMaxValues));
   }
 
   [[noreturn]] void refuse(const YAML::Node& node, const std::string& what) const {
@@ -99,7 +98,7 @@ std::vector<Setting> read_yaml(const std::filesystem::path& path) {
     const YAML::Node root = YAML::Load(text);
     if (root.IsNull()) return out;
     if (!root.IsMap())
-      throw UserError(ExitCode::usage, {file, "is not a mapping of keys to values", {}});
+      throw UserError(ExitCode::usage, {file, "must be a mapping of keys to values", {}});
     std::set<std::string> seen;
     Values values(file);
     const auto add = [&](const std::string& prefix, const auto& pair) {
@@ -107,7 +106,7 @@ std::vector<Setting> read_yaml(const std::filesystem::path& path) {
           prefix + (pair.first.IsScalar() ? pair.first.Scalar() : YAML::Dump(pair.first));
       const std::string where = place(file, pair.first.Mark());
       if (!seen.insert(key).second)
-        throw UserError(ExitCode::usage, {where, fmt::format("'{}' is there twice", key), {}});
+        throw UserError(ExitCode::usage, {where, fmt::format("'{}' appears twice", key), {}});
       out.push_back({key, values.read(pair.second), where});
     };
     for (const auto& pair : root) {
@@ -126,7 +125,7 @@ std::vector<Setting> read_yaml(const std::filesystem::path& path) {
 Setting parse_setting(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == text.npos || equals == 0)
-    throw UserError(ExitCode::usage, {text, "is not KEY=VALUE", {"eg: base_emb_dim=512"}});
+    throw UserError(ExitCode::usage, {text, "expected KEY=VALUE", {"eg: base_emb_dim=512"}});
   try {
     return {text.substr(0, equals), Values(text).read(YAML::Load(text.substr(equals + 1))), text};
   } catch (const YAML::Exception& error) {

@@ -100,7 +100,7 @@ TEST(ImportRun, TakesTheModelThatIsNamed) {
   EXPECT_EQ(value(run, "model.hidden_size"), "64");
   EXPECT_EQ(value(run, "model.num_hidden_layers"), "3");
   EXPECT_ERROR_SAYS(folder.import({"model_name=large"}), ExitCode::usage,
-                    "models/large.yml: does not exist; 'model_name' = 'large' names it");
+                    "models/large.yml: does not exist, but 'model_name' = 'large' refers to it");
 }
 
 // Angles are position / (min * (max / min)^(2i / d)).
@@ -376,20 +376,20 @@ TEST(ImportRun, RefusesWhatNothingHereComputes) {
   };
   for (const Case& c : std::vector<Case>{
            {"quantization=int8",
-            "'quantization' must be \"\" with decoder_block = \"llama2\", got "
-            "\"int8\"; nothing here computes anything else"},
+            "'quantization' must be \"\" with decoder_block = \"llama2\", got \"int8\"; lamina "
+            "supports no other value"},
            {"num_experts=8",
             "'num_experts' must be 1 with decoder_block = \"llama2\", got 8; MaxText's block does "
             "not read it"},
-           {"use_mrope=true", "no family computes this block with it"},
+           {"use_mrope=true", "no family supports it for this block"},
            {"engram_layers=[1]", "'engram_layers' must be [] with"},
            {"dtype=float8", "'dtype' must be float32 or bfloat16"},
            {"attention_type=mla",
             "must be global, local_sliding, chunk, full or block_diffusion in this block"},
-           {"decoder_block=llama5", "no family computes 'decoder_block' = \"llama5\""},
+           {"decoder_block=llama5", "no family implements 'decoder_block' = \"llama5\""},
            {"base_emb_dimm=4", "unknown key 'base_emb_dimm'\n  did you mean 'base_emb_dim'?"},
            {"base_emb_dim=wide", "'base_emb_dim' must be an integer"},
-           {"base_emb_dim", "base_emb_dim: is not KEY=VALUE"}})
+           {"base_emb_dim", "base_emb_dim: expected KEY=VALUE"}})
     EXPECT_ERROR_SAYS(folder.import({c.setting}), ExitCode::usage, c.says);
 }
 
@@ -404,8 +404,8 @@ TEST(ImportRun, RefusesWhatIsNoConfiguration) {
     std::string text, says;
   };
   for (const Case& c : std::vector<Case>{{"a: [1, 2", "mine.yml:1: not YAML: "},
-                                         {"- 1\n", "mine.yml: is not a mapping of keys to values"},
-                                         {"a: 1\na: 2\n", "mine.yml:2: 'a' is there twice"},
+                                         {"- 1\n", "mine.yml: must be a mapping of keys to values"},
+                                         {"a: 1\na: 2\n", "mine.yml:2: 'a' appears twice"},
                                          {"a: " + std::string(40, '[') + std::string(40, ']'),
                                           "mine.yml:1: lists are nested deeper than 16 levels"}})
     EXPECT_ERROR_SAYS(Folder(c.text).import(), ExitCode::usage, c.says);
@@ -420,8 +420,7 @@ TEST(ImportRun, RefusesAliasesThatStandForTooMuch) {
     text += "]\n";
   }
   EXPECT_ERROR_SAYS(Folder(text).import(), ExitCode::usage,
-                    "has more than 100000 values where aliases (*name) are replaced by what they "
-                    "stand for");
+                    "has more than 100000 values after expanding aliases (*name)");
   EXPECT_ERROR_SAYS(Folder("").import({"x=&a [1, *a]"}), ExitCode::usage, "nested deeper than 16");
   EXPECT_NO_THROW(Folder("steps: &n 5\nlog_period: *n\n").import());
 }
@@ -429,7 +428,7 @@ TEST(ImportRun, RefusesAliasesThatStandForTooMuch) {
 TEST(ImportRun, NeedsABase) {
   TempDir folder;
   const std::string file = folder.write("alone/mine.yml", "base_emb_dim: 64\n");
-  EXPECT_ERROR_SAYS(read_configuration(file, {}), ExitCode::usage, "there is no base.yml");
+  EXPECT_ERROR_SAYS(read_configuration(file, {}), ExitCode::usage, "base.yml is missing");
   folder.write("bases/base.yml", "decoder_block: llama2\n");
   folder.write("alone/mine.yml", "base_config: ../bases/base.yml\n");
   EXPECT_EQ(read_configuration(file, {}).base.size(), 1u);
@@ -446,7 +445,7 @@ TEST(ImportRun, FilesMayRestOnOthersThanTheBase) {
   EXPECT_EQ(value(folder.import(), "train.steps"), "7");
   EXPECT_EQ(value(folder.import(), "train.log_every_steps"), "3");
   folder.write("post_train/lower.yml", "base_config: post_train/upper.yml\n");
-  EXPECT_ERROR_SAYS(folder.import(), ExitCode::usage, "more than 8 files rest on each other");
+  EXPECT_ERROR_SAYS(folder.import(), ExitCode::usage, "more than 8 files are based on each other");
 }
 
 TEST(KeyTable, PatternsStandForLetters) {
