@@ -25,7 +25,7 @@ float signed_at(const Byte* at) { return static_cast<float>(static_cast<std::int
 int low(Byte pair) { return pair & 15; }
 int high(Byte pair) { return pair >> 4; }
 
-// Blocks of 32: the low halves of 16 bytes are the first 16 values, the high halves the others.
+// Blocks of 32: the low nibbles of 16 bytes are the first 16 values, the high nibbles the others.
 
 void widen_q8_0(const std::byte* block, float* out) {
   const Byte* b = bytes_of(block);
@@ -51,7 +51,7 @@ void widen_q4_1(const std::byte* block, float* out) {
   }
 }
 
-// With the fifth bit of value i in bit i of 32.
+// The fifth bit of value i is bit i of 32.
 int fifth_bit(const Byte* bits, int i) { return (bits[i / 8] >> i % 8 & 1) << 4; }
 
 void widen_q5_0(const std::byte* block, float* out) {
@@ -72,7 +72,7 @@ void widen_q5_1(const std::byte* block, float* out) {
   }
 }
 
-// E2M1 values, with the exponent of their scale as the first byte.
+// E2M1 values, preceded by the exponent of their scale as the first byte.
 void widen_mxfp4(const std::byte* block, float* out) {
   const Byte* b = bytes_of(block);
   const float scale = e8m0(b[0]);
@@ -82,8 +82,8 @@ void widen_mxfp4(const std::byte* block, float* out) {
   }
 }
 
-// Blocks of 256 in parts of 32, of which each has a scale and an offset of 6 bits, packed into 12
-// bytes: of the first four parts in the low 6 bits, of the others in nibbles and the upper 2 bits.
+// Blocks of 256 in parts of 32, each with a scale and an offset of 6 bits, packed into 12 bytes:
+// the first four parts in the low 6 bits, the others in nibbles and the upper 2 bits.
 struct PartScale {
   float scale, offset;
 };
@@ -127,8 +127,8 @@ void widen_q5_k(const std::byte* block, float* out) {
   }
 }
 
-// Two halves of 128, each in four parts of 32 that share bytes: two parts a nibble, all four the
-// bytes of upper bits. 16 values share a scale.
+// Two halves of 128, each with four parts of 32 that share bytes: two parts share the nibbles, all
+// four the bytes of upper bits. 16 values share a scale.
 void widen_q6_k(const std::byte* block, float* out) {
   const Byte* b = bytes_of(block);
   const float scale = half_at(b + 208);

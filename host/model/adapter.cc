@@ -19,15 +19,15 @@ namespace {
 
 using weights::kAllLinear;
 
-// A matrix of the layers, by our name and by its module's.
+// A matrix of the layers, by our name and by its module.
 struct Candidate {
   std::uint32_t block;
   std::string name;       // "attention.wq.weight"
   std::string ours;       // "attention.wq"
   std::string module;     // "model.layers.{L}.self_attn.q_proj"
-  std::string published;  // the tensor of the family's map
-  bool alone;             // it is the whole of that tensor, or of one of an expert
-  bool is_stack;          // of the matrices of all experts
+  std::string published;  // the tensor in the family's map
+  bool alone;             // it is a whole tensor, or the whole tensor of an expert
+  bool is_stack;          // it contains the matrices of all experts
 };
 
 std::string last_part(const std::string& name) { return name.substr(name.rfind('.') + 1); }
@@ -65,7 +65,8 @@ std::vector<Candidate> candidates_of(const decoder::Model& base) {
   return out;
 }
 
-// Matrices that files hold as one called `target` ("qkv_proj"): adapters of its rows.
+// Returns adapters of the rows of a matrix that files store fused under the name `target`
+// ("qkv_proj").
 std::vector<decoder::AdapterTarget> parts_called(const decoder::Model& base,
                                                  const std::vector<Candidate>& candidates,
                                                  const std::string& target) {
@@ -101,22 +102,23 @@ decoder::Adapter adapter_of(const decoder::Model& base, const weights::PeftConfi
     const decoder::AdapterTarget* known = out.find(target.block, target.name);
     if (!known) return out.targets.push_back(target);
     if (*known != target)
-      throw UserError(
-          ExitCode::usage,
-          {where,
-           fmt::format("'{}' would have an adapter by itself and as a part", target.name),
-           {"name either the whole or its parts"}});
+      throw UserError(ExitCode::usage,
+                      {where,
+                       fmt::format("'{}' would have an adapter itself and as a part of another "
+                                   "matrix",
+                                   target.name),
+                       {"give either the whole or its parts"}});
   };
   const auto refuse = [&](const std::string& target, const Candidate& c) {
     throw UserError(ExitCode::usage,
                     {where,
                      fmt::format("'{}' is '{}', a part of '{}'", target, c.name, c.published),
-                     {"adapters are of matrices that are published whole, and of experts that are "
-                      "published one by one"}});
+                     {"adapters are supported for matrices that are published whole, and for "
+                      "experts that are published one by one"}});
   };
   for (const std::string& target : config.target_modules) {
     bool any = false;
-    const Candidate* stack = nullptr;  // of experts in one tensor, which are no modules
+    const Candidate* stack = nullptr;  // experts in one tensor, which are not modules
     out.all = out.all || target == kAllLinear;
     for (const Candidate& c : candidates) {
       const bool all = target == kAllLinear;
@@ -148,19 +150,19 @@ decoder::Adapter adapter_of(const decoder::Model& base, const weights::PeftConfi
     if (const std::string near = nearest_name(target, names); !near.empty())
       notes.push_back(fmt::format("did you mean '{}'?", near));
     else if (!names.empty())
-      notes.push_back(fmt::format("there are '{}' and others", names.front()));
+      notes.push_back(fmt::format("expected a name such as '{}'", names.front()));
     throw UserError(
         ExitCode::usage,
-        {where, fmt::format("no matrix of the layers is called '{}'", target), std::move(notes)});
+        {where, fmt::format("no matrix of the layers is named '{}'", target), std::move(notes)});
   }
   return out;
 }
 
 namespace {
 
-const char* const kMergeIt = "merge it into its model with PEFT, and use that";
+const char* const kMergeIt = "merge it into its model with PEFT, and use the merged model";
 
-// The modules of a model by every name that files may have for them.
+// The modules of a model by every name that files may use.
 class ModuleTable {
  public:
   explicit ModuleTable(const decoder::Model& base) : base_(base) {
@@ -175,12 +177,12 @@ class ModuleTable {
   ModuleTable(const ModuleTable&) = delete;
   ModuleTable& operator=(const ModuleTable&) = delete;
 
-  // The tensor of the family's map; null: the model has no such module.
+  // Returns the tensor of the family's map; null if the model has no such module.
   const weights::PublishedTensor* find(const std::string& module) const {
     const auto found = places_.find(module);
     return found == places_.end() ? nullptr : found->second.tensor;
   }
-  // Its pieces in the order in which they lie there.
+  // Returns its pieces in the order in the file.
   std::vector<weights::Piece> pieces_of(const std::string& module) const {
     const Place& place = places_.at(module);
     std::vector<weights::Piece> out;
@@ -189,7 +191,7 @@ class ModuleTable {
     std::ranges::sort(out, {}, [](const weights::Piece& p) { return p.view.offset; });
     return out;
   }
-  // As files hold it that hold nothing together.
+  // The map of files without fused tensors.
   const weights::TensorMap& published() const { return maps_.front(); }
 
  private:
@@ -202,7 +204,7 @@ class ModuleTable {
   std::unordered_map<std::string, Place> places_;
 };
 
-// Finds the matrices that the tensors of an adapter's file are for.
+// Finds the matrices for the tensors of an adapter file.
 class SavedAdapter {
  public:
   SavedAdapter(const decoder::Model& base, const std::string& directory)
@@ -224,10 +226,10 @@ class SavedAdapter {
     for (std::string_view name : files.names()) {
       const std::string module = weights::module_of_adapter_tensor(name);
       if (module.empty())
-        refuse(path_, fmt::format("tensor '{}' is no part of an adapter of a matrix", name));
+        refuse(path_, fmt::format("tensor '{}' is not part of an adapter of a matrix", name));
       if (modules.insert(module).second) add(module);
     }
-    if (out_.targets.empty()) refuse(path_, "has no adapter of a matrix of the layers");
+    if (out_.targets.empty()) refuse(path_, "contains no adapter of a matrix of the layers");
     check_outside();
     check_whole();
     check_lacking();
@@ -245,21 +247,23 @@ class SavedAdapter {
     if (!tensor) return outside_.push_back(module);
     if (!targets_.contains(module))
       refuse(path_,
-             fmt::format("has an adapter of '{}', which target_modules of {} does not name", module,
+             fmt::format("has an adapter of '{}', which target_modules of {} does not list", module,
                          publishers::kAdapterConfig),
-             "PEFT does not use it: mend one of the two files");
+             "PEFT does not use it: correct one of the two files");
     const std::vector<weights::Piece> pieces = table_.pieces_of(module);
     const std::string& first = base_.parameters()[pieces.front().parameter].desc.name;
     for (const weights::Piece& piece : pieces) {
       const decoder::Parameter& p = base_.parameters()[piece.parameter];
       if (!find(p))
-        refuse(path_, fmt::format("has an adapter of '{}'; lamina has adapters of whole matrices "
-                                  "of the layers",
+        refuse(path_, fmt::format("has an adapter of '{}'; lamina supports adapters of whole "
+                                  "matrices of the layers",
                                   module));
       const decoder::AdapterTarget target{p.block, p.desc.name, pieces.size() > 1 ? first : ""};
       const decoder::AdapterTarget* known = out_.find(p.block, p.desc.name);
       if (known && *known != target)
-        refuse(path_, fmt::format("has an adapter of '{}', and one of a part of it", module));
+        refuse(path_, fmt::format("has an adapter of '{}', and another one of a part of "
+                                  "it",
+                                  module));
       if (!known) out_.targets.push_back(target);
       there_[{p.block, p.desc.name}].emplace(piece.parameter, piece.first);
     }
@@ -276,7 +280,7 @@ class SavedAdapter {
     return found == candidates_.end() ? nullptr : &*found;
   }
 
-  // Beside the language model there may be encoders, which nothing here computes.
+  // A multimodal model may contain encoders, which are not computed here.
   void check_outside() const {
     if (outside_.empty()) return;
     const std::vector<std::string_view> inside(inside_.begin(), inside_.end());
@@ -284,7 +288,9 @@ class SavedAdapter {
     for (const std::string& module : outside_)
       if (!base_.config().in_wrapper() || !folders || folders->theirs.empty() ||
           module.starts_with(folders->theirs))
-        refuse(path_, fmt::format("has an adapter of '{}'; the model has no such module", module));
+        refuse(path_, fmt::format("has an adapter of '{}', but the model has no such "
+                                  "module",
+                                  module));
     log::info("{}: adapters of {} modules outside the language model are not used, eg '{}'", path_,
               outside_.size(), outside_.front());
   }
@@ -303,14 +309,15 @@ class SavedAdapter {
         }
       }
       if (!lacking.empty())
-        refuse(path_, fmt::format("has adapters for {} of {} modules like '{}'; lamina has them in "
-                                  "all layers and experts or in none",
+        refuse(path_, fmt::format("has adapters for {} of {} modules like '{}'; lamina requires "
+                                  "them in all layers and experts or in none",
                                   there.size(), all, lacking));
     }
   }
 
-  // A matrix that target_modules names and that has no tensors: the file is not whole. PEFT has
-  // none for experts that it holds as one tensor, and chooses itself what "all-linear" means.
+  // A matrix listed in target_modules without tensors means that the file is incomplete. PEFT has
+  // none for experts that are stored as one tensor, and chooses the matrices of "all-linear"
+  // itself.
   void check_lacking() const {
     if (config_.target_modules == std::vector{std::string(kAllLinear)}) return;
     for (const weights::PublishedTensor& tensor : table_.published().tensors()) {
@@ -323,7 +330,7 @@ class SavedAdapter {
           p.layer >= base_.config().num_layers() || !targets_.contains(module))
         continue;
       refuse(path_,
-             fmt::format("has no adapter of '{}', which target_modules of {} names", module,
+             fmt::format("has no adapter of '{}', which target_modules of {} lists", module,
                          publishers::kAdapterConfig),
              "copy the adapter again: a part of it is missing");
     }
@@ -338,8 +345,8 @@ class SavedAdapter {
   decoder::Adapter out_;
   std::vector<std::string> inside_;   // matrices of the model that have an adapter
   std::vector<std::string> outside_;  // modules that the model does not have
-  std::string prefix_;                // what the file puts before the names of the family's map
-  // By matrix: parameters and places of those that have an adapter.
+  std::string prefix_;                // prefix in the file before the names of the family's map
+  // By matrix: parameters and offsets of those that have an adapter.
   std::map<std::pair<std::uint32_t, std::string>, std::set<std::pair<int, std::int64_t>>> there_;
 };
 

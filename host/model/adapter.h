@@ -1,4 +1,4 @@
-// Which matrices of a model an adapter's configuration means.
+// Finds the matrices of a model that an adapter's configuration selects.
 #pragma once
 
 #include <string>
@@ -8,15 +8,15 @@
 
 namespace lamina::model {
 
-// Of `base`, which has none. `where` names the configuration in messages. Errors (exit 2): a target
-// that no matrix of the layers has, with the nearest name; one that is published as a part of
-// another tensor, which PEFT's form has no word for.
+// Returns the adapter for `base`, which has none. `where` names the configuration in messages.
+// Errors (exit 2): a target that matches no matrix of the layers, with the nearest name; one that
+// is published as a part of another tensor, which PEFT cannot express.
 decoder::Adapter adapter_of(const decoder::Model& base, const weights::PeftConfig& config,
                             const std::string& where);
-// The one in `directory`: of the matrices that its tensors are for. Errors: those of
-// weights::read_peft_config(); exit 4 where a tensor is for something else than a matrix of the
-// layers, where target_modules does not name its module (PEFT would not use it), and where a matrix
-// has an adapter in some of its layers or experts only.
+// Returns the adapter in `directory`, for the matrices of its tensors. Errors: as
+// weights::read_peft_config(); exit 4 if a tensor does not belong to a matrix of the layers, if
+// target_modules does not list its module (PEFT would not use it), or if a matrix has an adapter in
+// only some of its layers or experts.
 decoder::Adapter adapter_of(const decoder::Model& base, const std::string& directory);
 
 }  // namespace lamina::model

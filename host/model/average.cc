@@ -29,41 +29,43 @@ Input open_input(const std::string& path, const registry::Catalog& plugins) {
   if (out.opened.model->adapter())
     throw UserError(ExitCode::usage,
                     {path,
-                     "is a model with an adapter; the mean of adapters is not that of their models",
-                     {"`lamina ckpt merge` makes a model of each"}});
+                     "is a model with an adapter; the mean of adapters is not an adapter of the "
+                     "mean model",
+                     {"use `lamina ckpt merge` on each of them first"}});
   out.files = out.opened.weight_files();
   if (out.files->gguf())
-    user_error(ExitCode::checkpoint, path,
-               "is a GGUF file; lamina reads such files and writes none");
+    user_error(ExitCode::checkpoint, path, "is a GGUF file, which lamina can read but not write");
   return out;
 }
 
-// The same names, shapes and types as the first has.
+// Checks that both have the same tensor names, shapes and types.
 void check_tensors(const io::WeightFiles& first, const io::WeightFiles& other) {
   const auto fail = [&](std::string_view name, const std::string& what) {
     throw UserError(ExitCode::checkpoint,
                     {other.path(),
                      fmt::format("tensor '{}' {}", name, what),
-                     {"`lamina ckpt diff` shows how the two differ; `lamina ckpt export` brings "
-                      "checkpoints and published models to one form"}});
+                     {"`lamina ckpt diff` shows the differences; `lamina ckpt export` converts "
+                      "checkpoints and published models to the same form"}});
   };
   for (std::string_view name : first.names()) {
-    if (!other.contains(name)) fail(name, fmt::format("is missing; {} has it", first.path()));
+    if (!other.contains(name)) fail(name, fmt::format("is missing, but {} has it", first.path()));
     const io::TensorView a = first.tensor(name), b = other.tensor(name);
     if (a.dtype != b.dtype || !(a.shape == b.shape))
-      fail(name, fmt::format("is {}{}; in {} it is {}{}", lamina::name(b.dtype), to_string(b.shape),
-                             first.path(), lamina::name(a.dtype), to_string(a.shape)));
+      fail(name, fmt::format("is {}{}, but in {} it is "
+                             "{}{}",
+                             lamina::name(b.dtype), to_string(b.shape), first.path(),
+                             lamina::name(a.dtype), to_string(a.shape)));
   }
   for (std::string_view name : other.names())
-    if (!first.contains(name)) fail(name, fmt::format("is not in {}", first.path()));
+    if (!first.contains(name)) fail(name, fmt::format("is missing in {}", first.path()));
 }
 
-// Means of tensors, one at a time.
+// Computes the means of tensors, one at a time.
 class Averager {
  public:
   explicit Averager(const std::vector<Input>& inputs) : inputs_(inputs) {}
 
-  // Borrowed until the next call.
+  // Borrowed; valid until the next call.
   std::span<const std::byte> mean(const io::TensorSpec& spec) {
     const io::TensorView first = inputs_[0].files->tensor(spec.name);
     const bool same = std::ranges::all_of(inputs_, [&](const Input& input) {
@@ -72,7 +74,7 @@ class Averager {
     if (same) return first.bytes;
     if (!is_floating(spec.dtype) || !io::StoredWeight(*inputs_[0].files, spec.name).is_plain())
       user_error(ExitCode::checkpoint, inputs_[0].files->path(),
-                 "tensor '{}' of type {} is not the same in all, and has no mean", spec.name,
+                 "tensor '{}' of type {} differs between the models and has no mean", spec.name,
                  name(spec.dtype));
     const auto count = static_cast<std::size_t>(spec.shape.num_elements());
     sums_.assign(count, 0);

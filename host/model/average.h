@@ -1,4 +1,4 @@
-// The mean of several checkpoints of one model.
+// Averages several checkpoints of one model.
 #pragma once
 
 #include <span>
@@ -10,11 +10,11 @@
 namespace lamina::model {
 
 // Writes the directory `to` with the model of the first of `paths` (checkpoints, runs or Hugging
-// Face directories with the same tensors): its description, its side files, and of each tensor the
-// mean over all paths, summed in f64 in their order and rounded once to the tensor's type.
-// Tensors of integers must be the same in all. Nothing of a training's state goes along. It is
-// loaded before it gets its name. Errors: exit 2 where `to` exists, or a model has an adapter; exit
-// 4 for a tensor that is missing, or has another shape or type; what cannot be averaged; damage.
+// Face directories with the same tensors): its description, its side files, and for each tensor the
+// mean over all paths, summed in f64 in their order and rounded once to the tensor's type. Tensors
+// of integers must be equal in all. The state of training is not copied. The result is loaded
+// before it gets its final name. Errors: exit 2 if `to` exists, or a model has an adapter; exit 4
+// if a tensor is missing, has another shape or type, cannot be averaged, or is damaged.
 weights::Exported average_models(std::span<const std::string> paths, const std::string& to,
                                  const registry::Catalog& plugins);
 

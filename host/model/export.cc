@@ -27,22 +27,22 @@ ExportedModel export_model(const std::string& path, const std::string& to,
   OpenedModel opened = open(path, plugins);
   if (opened.directory.empty())
     throw UserError(ExitCode::checkpoint, {path,
-                                           "describes a model but has no weights; give a "
+                                           "describes a model but has no weights; expected a "
                                            "checkpoint, a run directory or a model directory",
                                            {}});
   if (opened.model->adapter())
     throw UserError(ExitCode::usage,
                     {path,
                      "is a model with an adapter, which has no published form",
-                     {"`lamina ckpt merge` writes a model that has both; the adapter by itself is "
-                      "adapter_model.safetensors of a checkpoint"}});
+                     {"`lamina ckpt merge` writes a model with the adapter merged; the adapter "
+                      "alone is adapter_model.safetensors of a checkpoint"}});
   if (options.average) use_average(opened);
   if (opened.model->options().exports_as.empty())
     return {opened.directory,
             export_checked(*opened.model, opened.directory, to, options, plugins)};
   const FoldedModel folded(opened, to, plugins, backend);
   weights::ExportOptions folded_options = options;
-  folded_options.average = false;  // what was folded is the average
+  folded_options.average = false;  // the folded model is already the average
   return {opened.directory,
           export_checked(folded.model(), folded.directory(), to, folded_options, plugins)};
 }

@@ -13,7 +13,7 @@
 namespace lamina::model {
 namespace {
 
-// The other family's keys, with this model's values.
+// Returns the other family's keys, with this model's values.
 std::string description(const decoder::Model& model, const registry::Family& other) {
   std::vector<config::Entry> entries{
       {"family", config::Value(other.name()), {config::Origin::Kind::preset, "the plugin"}}};
@@ -26,8 +26,8 @@ std::string description(const decoder::Model& model, const registry::Family& oth
   return config::to_toml(entries);
 }
 
-// Values of the other model's parameters: one of this model's with that name, or what the block of
-// the layer makes.
+// Values of the other model's parameters: a parameter of this model with that name, or a value
+// computed by the block of the layer.
 class Values {
  public:
   Values(const OpenedModel& from, const decoder::Model& other, const Backend& backend)
@@ -52,9 +52,9 @@ class Values {
     if (made == made_.end() || made->second.front().shape != p.desc.shape)
       throw PluginError(
           {model_.family().name(),
-           fmt::format("is exported as '{}', but no block makes its parameter '{}' {}",
+           fmt::format("is exported as '{}', but no block produces its parameter '{}' {}",
                        model_.options().exports_as, p.name, to_string(p.desc.shape)),
-           {"the block must give it: Scope::exported_value(), ext/export.h"}});
+           {"the block must provide it: Scope::exported_value(), ext/export.h"}});
     return made->second.front().values;
   }
 

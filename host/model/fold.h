@@ -1,4 +1,4 @@
-// Models of families whose exports are another family's: the parameters of that one are made of
+// Models of families that export as another family: the parameters of that family are computed from
 // their own, by the graphs of their blocks.
 #pragma once
 
@@ -13,12 +13,12 @@
 
 namespace lamina::model {
 
-// A model in lamina's own form, in a directory that is removed with this.
+// A model in lamina's own form, in a directory that is removed with this object.
 class FoldedModel {
  public:
-  // Of a model with weights; the directory is made beside `to`. REQUIRES: its options name one in
-  // exports_as. Errors: exit 8 where a block lacks a parameter of the other family; exit 4 for
-  // damaged weights, or when the disk is full.
+  // Builds it from a model with weights; the directory is created beside `to`. REQUIRES: its
+  // options set exports_as. Errors: exit 8 if a block does not provide a parameter of the other
+  // family; exit 4 for damaged weights, or if the disk is full.
   FoldedModel(const OpenedModel& from, const std::string& to, const registry::Catalog& plugins,
               const Backend& backend);
 

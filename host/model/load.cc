@@ -25,18 +25,18 @@ Loaded load(const std::string& path, const FindPlugins& plugins, DType dtype,
             const Backend& backend, const WeightChoice& choice) {
   return while_training(path, [&] {
     const std::string base = base_of_adapter(path);
-    // Once for both: training may write a checkpoint meanwhile.
+    // Resolved once for both: training may write a new checkpoint at any time.
     const std::string files = train::resolve_model_files(base.empty() ? path : base);
-    // A large vocabulary takes longer than all the rest. Where there is no thread for it, it is
-    // read when it is wanted; where the model does not open, that is what is said.
+    // Reading a large vocabulary takes longer than everything else, so it has a thread, if there is
+    // one; otherwise it is read when needed. If the model cannot be opened, that error is reported.
     auto tokenizer = std::async(std::launch::async | std::launch::deferred, [&files] {
       return text::has_tokenizer(files) ? text::load_tokenizer(files) : nullptr;
     });
     OpenedModel opened = open_weights(base.empty() ? files : path, plugins(), choice);
     weights::Weights weights =
         weights::Weights::load(*opened.model, opened.weight_files(), dtype, backend);
-    // Until the vocabulary is read there is nothing else to do, and mapping takes a good part of
-    // the time to the first token.
+    // Uses the time until the vocabulary is read: mapping is a large part of the time to the first
+    // token.
     weights.map_pages(
         [&] { return tokenizer.wait_for(std::chrono::seconds(0)) == std::future_status::timeout; });
     return Loaded{std::move(opened), std::move(weights), tokenizer.get()};

@@ -1,4 +1,4 @@
-// A model with its weights and its tokenizer: all that computing with it takes.
+// A model with its weights and its tokenizer, ready to compute.
 //
 //   const model::Loaded m = model::load("my-model", plugins, DType::bf16, backend);
 //   decode::Session session(m.model(), m.weights.pointers(),
@@ -20,18 +20,18 @@ namespace lamina::model {
 struct Loaded {
   OpenedModel opened;
   weights::Weights weights;
-  std::unique_ptr<text::Tokenizer> tokenizer;  // null where it has none
+  std::unique_ptr<text::Tokenizer> tokenizer;  // null if it has none
 
   const decoder::Model& model() const { return *opened.model; }
-  // Ids that end a text: the checkpoint's, else the tokenizer's.
+  // Returns the ids that end a text: the checkpoint's, else the tokenizer's.
   std::vector<std::int32_t> end_tokens() const;
 };
 
-// Errors: those of open_weights() and Weights::load(). Safe while training removes checkpoints.
+// Errors: as open_weights() and Weights::load(). Safe while training removes checkpoints.
 Loaded load(const std::string& path, const registry::Catalog& plugins, DType dtype,
             const Backend& backend, const WeightChoice& choice = {});
 
-// Likewise, where plugins have not been looked for yet: the vocabulary is read meanwhile.
+// Like load(), but also searches for plugins while the vocabulary is read.
 using FindPlugins = std::function<const registry::Catalog&()>;
 Loaded load(const std::string& path, const FindPlugins& plugins, DType dtype,
             const Backend& backend, const WeightChoice& choice = {});

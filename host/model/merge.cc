@@ -46,7 +46,7 @@ weights::Exported merge_to_hf(const std::string& path, const WeightChoice& choic
   const OpenedModel adapted = open_weights(path, plugins, choice);
   if (!adapted.model->adapter())
     throw UserError(ExitCode::usage,
-                    {path, "has no adapter to merge", {"name one with --adapter DIR"}});
+                    {path, "has no adapter to merge", {"give one with --adapter DIR"}});
   Description from = describe(adapted.directory, plugins, {}, {}, WeightForm::published);
   const decoder::Model base =
       make_of(from, plugins, {.compress_tokens = decoder::uncompressed_tokens});

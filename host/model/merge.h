@@ -1,4 +1,4 @@
-// A model with an adapter as one without, which computes the same.
+// Merges the adapter of a model into its weights.
 #pragma once
 
 #include <optional>
@@ -10,10 +10,9 @@
 
 namespace lamina::model {
 
-// Writes `path` (with `adapter` where it has none itself) as a Hugging Face directory `to`, in the
-// Writes `path` as a Hugging Face directory `to`, in the form of the model that the adapter is of:
-// weights + scale b a. `choice` names an adapter where `path` has none itself. Errors: those of
-// open_weights() and export_checked(); exit 2 where there is no adapter.
+// Writes the model `path` as a Hugging Face directory `to`, in the form of the adapter's base
+// model: weights + scale b a. `choice` gives an adapter if `path` has none. Errors: as
+// open_weights() and export_checked(); exit 2 if there is no adapter.
 weights::Exported merge_to_hf(const std::string& path, const WeightChoice& choice,
                               const std::string& to, std::optional<DType> dtype,
                               const registry::Catalog& plugins, const Backend& backend);

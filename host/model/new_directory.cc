@@ -14,9 +14,9 @@ void check_new_directory(const std::string& to) {
   if (owner && owner->is_closed)
     throw UserError(ExitCode::usage,
                     {"--to",
-                     fmt::format("'{}' would be inside {}, '{}', where only training writes", to,
+                     fmt::format("'{}' would be inside {}, '{}', which only training writes to", to,
                                  owner->kind, owner->directory),
-                     {"name a directory outside of its checkpoints"}});
+                     {"choose a directory outside its checkpoints"}});
 }
 
 }  // namespace lamina::model

@@ -30,13 +30,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Published models have no manifest; nor has what somebody put together by hand, which is used as
-// it is.
+// Checks the manifest of a checkpoint. Published models and directories made by hand have none and
+// are used unchecked.
 void check_if_checkpoint(const std::string& directory) {
   if (fs::exists(fs::path(directory) / io::kManifestName))
     train::check_structure(directory);
   else if (fs::exists(fs::path(directory) / "optimizer.safetensors"))
-    log::warning("{} has no {}, so nothing says whether it is whole; use another checkpoint of it",
+    log::warning("{} has no {}, so it cannot be verified; use another checkpoint of the run",
                  directory, io::kManifestName);
 }
 
@@ -45,7 +45,8 @@ std::string without_marks(std::string name) {
   return name;
 }
 
-// Whether a type that a family claims is "<architecture>.<key>" of what the file has (ext/gguf.h).
+// Returns whether a model_type of a family is "<architecture>.<key>" for a key in the file
+// (ext/gguf.h).
 bool is_kind_of(const io::GgufFile& file, const std::string& architecture,
                 const std::string& type) {
   if (!type.starts_with(architecture + ".")) return false;
@@ -53,8 +54,8 @@ bool is_kind_of(const io::GgufFile& file, const std::string& architecture,
   return value && (value->is_array || file.integer(type) != 0);
 }
 
-// The type that a family claims for the file: of a kind of its architecture, else the architecture
-// as config.json calls it, with other marks in the name.
+// Returns the family's model_type for the file: a variant of its architecture, else the
+// architecture, compared without '_' and '-'.
 std::string model_type_of(const io::GgufModel& model, const registry::Catalog& plugins) {
   const std::string architecture = io::gguf_architecture(model);
   std::string out = architecture;
@@ -86,8 +87,7 @@ config::ModelSource read_gguf(const io::GgufModel& file, const registry::Catalog
     throw UserError(
         ExitCode::checkpoint,
         {file.path(),
-         fmt::format("is of family '{}', which does not say what its weights are in "
-                     "GGUF files",
+         fmt::format("is of family '{}', which does not declare its weights in GGUF files",
                      family.name()),
          {"use the safetensors files of the same model",
           fmt::format("authors of plugins: declare the key '{}', ext/gguf.h", LAMINA_GGUF_KEY)}});
@@ -103,8 +103,8 @@ config::ModelSource read_gguf(const io::GgufModel& file, const registry::Catalog
     });
   };
   config::ModelSource out = parse(io::gguf_config(file, model_type, marker, keeps_name));
-  // Metadata has one meaning for all architectures. It sets the host's keys, and keys that a family
-  // reads only in the object "lamina", such as a window of attention.
+  // Metadata has the same meaning for all architectures. It sets the host's keys, and keys that a
+  // family reads only in the object "lamina", such as an attention window.
   constexpr std::string_view kModel = "model.";
   for (config::RawEntry& entry : out.raw.entries)
     if (const registry::ModelKey* key = entry.key.starts_with(kModel)
@@ -123,7 +123,7 @@ bool has_adapter_config(const fs::path& directory) {
   return fs::exists(directory / publishers::kAdapterConfig);
 }
 
-// Where the options do not say how tokens are compressed, the tokenizer beside the weights does.
+// If the options do not define the compression of tokens, the tokenizer beside the weights does.
 decoder::ModelOptions with_tokenizer(const decoder::ModelOptions& options,
                                      const std::string& directory) {
   decoder::ModelOptions out = options;
@@ -134,7 +134,8 @@ decoder::ModelOptions with_tokenizer(const decoder::ModelOptions& options,
   return out;
 }
 
-// What a checkpoint has from train.from: generation_config.json, else the published config.json.
+// Returns the end tokens of train.from in a checkpoint: from generation_config.json, else from the
+// published config.json.
 std::vector<std::int64_t> end_tokens_of(const std::string& checkpoint) {
   std::vector<std::int64_t> out;
   if (const auto config = io::read_generation_config(checkpoint))
@@ -144,8 +145,8 @@ std::vector<std::int64_t> end_tokens_of(const std::string& checkpoint) {
   return form ? io::eos_token_ids(form->config()) : out;
 }
 
-// Reads a file that has no weights, to say what is wrong with it. An error about its syntax shows a
-// line of it, which may be a secret where the file is another one than was meant.
+// Reads a file without weights, to report its errors. A syntax error shows a line of the file,
+// which may be a secret if the wrong file was given.
 template <typename Read>
 OpenedModel without_lines(const std::string& path, const Read& read) {
   try {
@@ -174,7 +175,7 @@ decoder::Model make(const config::ModelSource& source, const registry::Catalog& 
   // Families live as long as the process.
   std::shared_ptr<const registry::Family> shared(&family, [](const registry::Family*) {});
   decoder::Model out(shared, family.configure(source.raw, source.where), options);
-  weights::published_tensors(out);  // a map that cannot be right is said now, not after training
+  weights::published_tensors(out);  // report an invalid map now, not after training
   return out;
 }
 
@@ -217,7 +218,7 @@ std::string base_of_adapter(const std::string& path) {
   }
   throw UserError(ExitCode::checkpoint,
                   {path,
-                   fmt::format("is an adapter of '{}', which is not here", printable(base)),
+                   fmt::format("is an adapter of '{}', which does not exist", printable(base)),
                    {"give its model with -m, and --adapter " + path}});
 }
 
@@ -226,7 +227,7 @@ Description describe(const std::string& path, const registry::Catalog& plugins,
                      WeightForm form) {
   if (const std::string base = base_of_adapter(path); !base.empty()) {
     if (!adapter.empty())
-      throw UserError(ExitCode::usage, {path, "is an adapter already; only one can be used", {}});
+      throw UserError(ExitCode::usage, {path, "is already an adapter; only one can be used", {}});
     return describe(base, plugins, overrides, path);
   }
   if (const std::string gguf = io::gguf_in(path); !gguf.empty()) {
@@ -252,8 +253,9 @@ Description describe(const std::string& path, const registry::Catalog& plugins,
     if (!adapter.empty())
       throw UserError(ExitCode::usage,
                       {out.directory,
-                       "has an adapter already; only one can be used",
-                       {"`lamina ckpt merge` makes a model of it that may get another"}});
+                       "already has an adapter; only one can be used",
+                       {"`lamina ckpt merge` writes a model without an adapter, which can get "
+                        "another one"}});
     out.adapter = out.directory;
   }
   const bool written = !out.directory.empty() && !out.published && overrides.empty();
@@ -268,7 +270,7 @@ decoder::Model make_of(Description& from, const registry::Catalog& plugins,
   if (from.directory.empty() || out.mtp_depth() == 0) return out;
   const io::WeightFiles files(from.directory);
   if (!weights::lacks_predictions(out, files)) return out;
-  log::info("{}: has no weights of its {} prediction layers, which are left out", files.path(),
+  log::info("{}: has no weights for its {} prediction layers, which are omitted", files.path(),
             out.mtp_depth());
   config::RawEntry none;
   none.key = fmt::format("model.{}", config::kPredictionLayers);
@@ -312,8 +314,8 @@ OpenedModel open_weights(const std::string& path, const registry::Catalog& plugi
   OpenedModel out = describes ? without_lines(path, read) : read();
   if (out.directory.empty())
     throw UserError(ExitCode::checkpoint, {path,
-                                           "describes a model but has no weights; give a directory "
-                                           "with a checkpoint",
+                                           "describes a model but has no weights; expected a "
+                                           "directory with a checkpoint",
                                            {}});
   if (choice.average) use_average(out);
   return out;

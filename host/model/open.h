@@ -1,5 +1,5 @@
-// From a path to a model: a Hugging Face directory, a GGUF file or a directory with one, a
-// checkpoint, a run directory (its newest checkpoint), or a file of configs/models (then without
+// Opens a model by a path: a Hugging Face directory, a GGUF file or a directory with one, a
+// checkpoint, a run directory (its newest checkpoint), or a file of configs/models (without
 // weights).
 #pragma once
 
@@ -20,85 +20,85 @@
 
 namespace lamina::model {
 
-// Which weights of a directory are meant.
+// Selects weights in a directory.
 struct WeightChoice {
-  std::string adapter = {};  // of another directory, in PEFT's form
-  bool average = false;      // the moving average of what learned, which a checkpoint may have
+  std::string adapter = {};  // another directory, in PEFT's form
+  bool average = false;      // the moving average of trained weights, if the checkpoint has one
 };
 
 struct OpenedModel {
-  // Of weights and tokenizer, or the GGUF file with both; empty when only a config was given.
+  // The directory of weights and tokenizer, or the GGUF file with both; empty if only a config was
+  // given.
   std::string directory;
-  std::optional<io::HfDirectory> published = {};  // of a directory with config.json
-  std::vector<std::int64_t> end_tokens = {};      // of a GGUF file, or beside a checkpoint
+  std::optional<io::HfDirectory> published = {};  // for a directory with config.json
+  std::vector<std::int64_t> end_tokens = {};      // from a GGUF file, or beside a checkpoint
   std::string adapter = {};                       // the directory of its adapter; empty without one
-  bool average = false;                           // as in WeightChoice
-  std::int64_t paired_width = 0;                  // as in Description
+  bool average = false;                           // see WeightChoice
+  std::int64_t paired_width = 0;                  // see Description
   std::unique_ptr<decoder::Model> model;
 
-  // The files of the weights, with those of an adapter of another directory, and with the average
-  // in place of what it is of. REQUIRES: there are weights.
+  // Returns the files of the weights, with the adapter files of another directory, and with the
+  // average replacing the weights it was computed from. REQUIRES: there are weights.
   std::shared_ptr<io::WeightFiles> weight_files() const;
 };
 
-// From now on its weights are the moving average. Errors (exit 4): there is none.
+// Selects the moving average as its weights. Errors (exit 4): there is none.
 void use_average(OpenedModel& model);
 
-// Where a model is described, before its plugin has read it.
+// The description of a model, before its plugin has read it.
 struct Description {
   config::ModelSource source;
-  std::string directory;  // as in OpenedModel
+  std::string directory;  // see OpenedModel
   std::optional<io::HfDirectory> published = {};
   std::vector<std::int64_t> end_tokens = {};
   std::string adapter = {};
-  // What WeightFiles::unpair_rows() is to be told; 0: nothing.
+  // The argument of WeightFiles::unpair_rows(); 0: none.
   std::int64_t paired_width = 0;
 };
 
-// Whether the model is that of the weights as a GGUF file has them, which can be used where they
-// are, or as they were published, which what is made of them has to fit: an adapter's, a trained
-// model.
+// Form of weights in a GGUF file: as stored, so that they can be used in place, or as published,
+// which adapters and trained models require.
 enum class WeightForm { stored, published };
 
-// The model that an adapter in PEFT's form names, for a path with such an adapter and no model;
-// else empty. Errors (exit 4): that model is not here.
+// Returns the model that a PEFT adapter refers to, for a path with an adapter and no model; else
+// "". Errors (exit 4): that model does not exist.
 std::string base_of_adapter(const std::string& path);
 
-// The errors of open(), but for those of plugins.
+// Errors: as open(), except errors of plugins.
 Description describe(const std::string& path, const registry::Catalog& plugins,
                      const std::vector<std::string>& overrides = {},
                      const std::string& adapter = {}, WeightForm form = WeightForm::stored);
 
-// Errors: exit 4 for a directory that holds no model, with what is there, and for a checkpoint of
-// training with a damaged model.toml; exit 2 for a config that is wrong; exit 8 for plugins;
-// io::Damaged for a checkpoint whose files, values of tensors aside, are not as its manifest says.
-// An adapter in PEFT's form stands for the model that it names with it; `adapter` is one for
-// another model. `overrides`: "model.key=value". Where the options do not say how tokens are
-// compressed, the directory's tokenizer does.
+// Opens a model. Errors: exit 4 for a directory without a model, with its contents, and for a
+// checkpoint of training with a damaged model.toml; exit 2 for an invalid config; exit 8 for
+// plugins; io::Damaged for a checkpoint that differs from its manifest, except for values of
+// tensors. A path with an adapter in PEFT's form opens its base model with it; `adapter` is one for
+// another model. `overrides`: "model.key=value". If the options do not define the compression of
+// tokens, the directory's tokenizer does.
 OpenedModel open(const std::string& path, const registry::Catalog& plugins,
                  const decoder::ModelOptions& options = {},
                  const std::vector<std::string>& overrides = {}, const std::string& adapter = {});
 
-// Likewise, to compute with. Errors: exit 4 also where there are no weights, or `path` is a file
-// that describes no model, or there is no average of them.
+// Opens a model with weights. Errors: also exit 4 if there are no weights, if `path` is a file that
+// describes no model, or if there is no average.
 OpenedModel open_weights(const std::string& path, const registry::Catalog& plugins,
                          const WeightChoice& choice = {});
 
-// What ModelOptions asks of a tokenizer.
+// Returns the token compression for ModelOptions.
 decoder::CompressedTokens compressed_tokens(const text::Tokenizer& tokenizer);
 
-// The model of a description that has been read already (a run file's).
+// Builds the model of a description that has been read already (a run file's).
 decoder::Model make(const config::ModelSource& source, const registry::Catalog& plugins,
                     const decoder::ModelOptions& options = {});
 
-// As make(from.source), without prediction layers where the weights have none of them: then
-// `from` describes it so, too.
+// Like make(from.source), but without prediction layers if the weights have none; `from` is changed
+// accordingly.
 decoder::Model make_of(Description& from, const registry::Catalog& plugins,
                        const decoder::ModelOptions& options = {});
 
-// Calls `use`, which opens what `path` leads to, until it ends well. Training removes old
-// checkpoints while others read them: where that took away the one that a run directory led to, the
-// newest is looked for again.
+// Calls `use`, which opens the files of `path`, until it succeeds. Training removes old checkpoints
+// while others read them: if the checkpoint of a run directory was removed, the newest one is
+// opened instead.
 template <typename Use>
 auto while_training(const std::string& path, const Use& use) {
   constexpr int kMaxAttempts = 10;

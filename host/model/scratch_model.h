@@ -12,14 +12,14 @@ namespace lamina::model {
 
 class ScratchModel {
  public:
-  // Makes an empty directory beside `target`, the model that it is needed for. One that a killed
-  // process left there is removed (io/directory_commit.h).
+  // Creates an empty directory beside `target`, the model that it is needed for. Removes one that a
+  // killed process left there (io/directory_commit.h).
   explicit ScratchModel(const std::string& target) : directory_(target) {}
 
   const std::string& directory() const { return directory_.path(); }
 
-  // Writes the parameters of `model` in f32, as `values` gives them (borrowed until the next call),
-  // and the side files of the directory `from`. DeviceError, exit 4.
+  // Writes the parameters of `model` in f32, as returned by `values` (borrowed until the next
+  // call), and the side files of the directory `from`. DeviceError, exit 4.
   using Values = std::function<std::span<const float>(const decoder::Parameter&)>;
   void write(const decoder::Model& model, const Values& values, const std::string& from) const;
 

@@ -23,7 +23,7 @@ bool has_same_parameters(const decoder::Model& a, const decoder::Model& b) {
 }
 
 bool is_same(const decoder::ModelGraph& a, const decoder::ModelGraph& b) {
-  // Traces keep what only training reads, such as loads of experts.
+  // Traces contain values that only training reads, such as loads of experts.
   return same_graph(passes::remove_dead_code(a.graph), passes::remove_dead_code(b.graph)) &&
          std::ranges::equal(
              a.inputs, b.inputs, [](const decoder::InputRole& x, const decoder::InputRole& y) {
@@ -31,8 +31,8 @@ bool is_same(const decoder::ModelGraph& a, const decoder::ModelGraph& b) {
              });
 }
 
-// Returns true where both models have the same parameters and the same graphs of logits and of
-// decoding. Training may differ.
+// Returns whether both models have the same parameters and the same graphs of logits and decoding.
+// Training may differ.
 bool computes_the_same(const decoder::Model& a, const decoder::Model& b) {
   if (!has_same_parameters(a, b) || a.is_autoregressive() != b.is_autoregressive()) return false;
   const decoder::GraphShape rows{.batch = 1, .tokens = 8};
@@ -56,19 +56,20 @@ std::vector<Difference> differences(const decoder::Model& model, const decoder::
     if (now.origin.kind == config::Origin::Kind::preset || (before && before->value == now.value))
       continue;
     out.push_back(
-        {&now, fmt::format("{} is {} at {}, and {} there", now.key, config::to_toml(now.value),
+        {&now, fmt::format("{} is {} at {}, but {} there", now.key, config::to_toml(now.value),
                            now.origin.text, before ? config::to_toml(before->value) : "absent")});
   }
   return out;
 }
 
-// Fewer prediction layers: the others are left out, and the model predicts the same next token.
+// Returns whether the difference only removes prediction layers, which does not change the next
+// token.
 bool drops_predictions(const Difference& difference, const decoder::Model& source) {
   return difference.now->key == config::kPredictionLayers &&
          *difference.now->value.get_if<std::int64_t>() < source.mtp_depth();
 }
 
-// The model of the directory with other values of some keys.
+// Returns the model of the directory with other values of some keys.
 config::ModelSource with_values(const Description& from, std::span<const Difference> changed) {
   config::ModelSource out = from.source;
   for (const Difference& difference : changed)
@@ -92,7 +93,7 @@ void check_start_keys(const config::RunConfig& run, const Description& from,
     try {
       return computes_the_same(plain, make(with_values(from, some), plugins, options));
     } catch (const UserError&) {
-      return false;  // by itself the value does not fit the others
+      return false;  // the value alone is not valid with the others
     }
   };
   if (run.train.fresh.empty())
@@ -106,7 +107,7 @@ void check_start_keys(const config::RunConfig& run, const Description& from,
   }
   std::vector<std::string> notes;
   for (const Difference& difference : changing) notes.push_back(difference.text);
-  notes.emplace_back("leave them out; where they make new tensors, name these in train.fresh");
+  notes.emplace_back("remove them; if they create new tensors, list these in train.fresh");
   throw UserError(ExitCode::usage,
                   {config::place_in(run)("train.from"),
                    fmt::format("{} is not the model that [model] describes", run.train.from),

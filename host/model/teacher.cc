@@ -18,7 +18,7 @@ namespace lamina::model {
 namespace {
 
 constexpr std::string_view kTeacher = "distillation.teacher";
-constexpr const char* kRemedy = "choose a teacher with the tokenizer of the model that learns";
+constexpr const char* kRemedy = "choose a teacher with the tokenizer of the student";
 
 void check_present(const config::RunConfig& run) {
   const std::string& path = run.distillation.teacher;
@@ -27,12 +27,12 @@ void check_present(const config::RunConfig& run) {
   throw UserError(
       ExitCode::checkpoint,
       {config::place_in(run)(kTeacher),
-       fmt::format("there is nothing at {}", path),
-       {"name a directory with a model, a GGUF file, a checkpoint or a run",
-        "checkpoints do not have the teacher: a run that goes on needs it where it was"}});
+       fmt::format("{} does not exist", path),
+       {"give a directory with a model, a GGUF file, a checkpoint or a run",
+        "checkpoints do not contain the teacher: a resumed run needs it at the same path"}});
 }
 
-// That the layers of a pair are there, and that what leaves them can be compared.
+// Checks that the layers of each pair exist, and that their outputs can be compared.
 void check_hidden_layers(const config::RunConfig& run, const decoder::Model& teacher,
                          const decoder::Model& student) {
   const auto refuse = [&](std::string what, std::string remedy) {
@@ -43,20 +43,19 @@ void check_hidden_layers(const config::RunConfig& run, const decoder::Model& tea
   for (const std::string& text : run.distillation.hidden_layers) {
     const config::LayerPair pair = config::parse_layer_pair(text).value();
     for (const auto& [layer, model, name] :
-         {std::tuple{pair.student, &student, std::string("the model that learns")},
+         {std::tuple{pair.student, &student, std::string("the student")},
           std::tuple{pair.teacher, &teacher, run.distillation.teacher}})
       if (const std::int64_t count = model->config().num_layers(); layer.value_or(0) >= count)
-        refuse(fmt::format("'{}' names layer {} of {}, which has layers 0 to {}", text, *layer,
+        refuse(fmt::format("'{}' refers to layer {} of {}, which has layers 0 to {}", text, *layer,
                            name, count - 1),
-               "name one of these, or \"last\"");
+               "use one of these, or \"last\"");
   }
   if (run.distillation.hidden_layers.empty()) return;
   if (const std::int64_t theirs = teacher.layer_width(), ours = student.layer_width();
       theirs != ours)
-    refuse(
-        fmt::format("the layers of {} give {} values per token, those of the model that learns {}",
-                    run.distillation.teacher, theirs, ours),
-        "choose a teacher as wide as the model, or leave it out: logits are compared without");
+    refuse(fmt::format("the layers of {} have {} values per token, the student's have {}",
+                       run.distillation.teacher, theirs, ours),
+           "choose a teacher of the same width, or remove the key: logits are compared without it");
 }
 
 void check_model(const config::RunConfig& run, const decoder::Model& teacher,
@@ -65,16 +64,17 @@ void check_model(const config::RunConfig& run, const decoder::Model& teacher,
     throw UserError(
         ExitCode::usage,
         {config::place_in(run)(kTeacher),
-         fmt::format("{} has a vocabulary of {} tokens; the model that learns has {}",
+         fmt::format("{} has a vocabulary of {} tokens, but the student has {}",
                      run.distillation.teacher, teacher.vocab_size(), student.vocab_size()),
          {kRemedy}});
   if (teacher.options().head.no_loss || teacher.is_autoregressive() != student.is_autoregressive())
     throw UserError(
         ExitCode::usage,
         {config::place_in(run)(kTeacher),
-         fmt::format("{} does not predict what family '{}' does", run.distillation.teacher,
+         fmt::format("{} does not predict the same as family '{}'", run.distillation.teacher,
                      student.family().name()),
-         {"choose a teacher that predicts the next token of what it has seen, as the model does"}});
+         {"choose a teacher that predicts the next token from the previous ones, like the "
+          "student"}});
   check_hidden_layers(run, teacher, student);
   decoder::check_training_length(teacher, run.data.sequence_length,
                                  "data.sequence_length, for distillation.teacher");
@@ -107,12 +107,11 @@ std::optional<train::TeacherModel> open_teacher(const config::RunConfig& run,
   check_model(run, loaded->model(), student);
   if (loaded->tokenizer)
     if (const auto other = text::first_difference(tokenizer, *loaded->tokenizer))
-      throw UserError(
-          ExitCode::usage,
-          {config::place_in(run)(kTeacher),
-           fmt::format("gives token {} the text '{}'; for the model that learns it is '{}'",
-                       other->id, printable(other->theirs), printable(other->ours)),
-           {kRemedy}});
+      throw UserError(ExitCode::usage,
+                      {config::place_in(run)(kTeacher),
+                       fmt::format("gives token {} the text '{}'; the student gives it '{}'",
+                                   other->id, printable(other->theirs), printable(other->ours)),
+                       {kRemedy}});
   const std::span<void* const> weights = loaded->weights.pointers();
   return train::TeacherModel{
       {loaded, loaded->opened.model.get()}, {weights.begin(), weights.end()}, dtype};

@@ -1,4 +1,4 @@
-// The second model of a run file, which the first one learns from: [distillation].
+// The teacher model of a run file: [distillation].
 #pragma once
 
 #include <memory>
@@ -13,15 +13,16 @@
 
 namespace lamina::model {
 
-// As its directory describes it, to be planned with; null where a run has none. Errors: those of
-// open(); exit 4 where nothing is at distillation.teacher; exit 2 where its vocabulary is not that
-// of `student`, its positions are too few for data.sequence_length, or layers cannot be compared.
+// Returns the teacher as its directory describes it, for planning; null if the run has none.
+// Errors: as open(); exit 4 if distillation.teacher does not exist; exit 2 if its vocabulary
+// differs from `student`, its positions are too few for data.sequence_length, or layers cannot be
+// compared.
 std::unique_ptr<decoder::Model> describe_teacher(const config::RunConfig& run,
                                                  const registry::Catalog& plugins,
                                                  const decoder::Model& student);
 
-// With its weights. Errors: also those of load(); exit 2 where its tokenizer gives tokens other ids
-// than `tokenizer`, the student's.
+// Opens the teacher with its weights. Errors: also as load(); exit 2 if its tokenizer assigns
+// other ids than `tokenizer`, the student's.
 std::optional<train::TeacherModel> open_teacher(const config::RunConfig& run,
                                                 const registry::Catalog& plugins,
                                                 const decoder::Model& student,

@@ -16,7 +16,7 @@ TextSampleOptions training_samples(const config::RunConfig& run) {
           .seed = run.run.seed,
           .dtype = run.train.dtype,
           .place = run.values.where("train.sample_prompts"),
-          .instead = "leave out train.sample_every_steps"};
+          .instead = "remove train.sample_every_steps"};
 }
 
 TextSamples::TextSamples(TextSampleOptions options, const decoder::Model& model,
@@ -26,19 +26,18 @@ TextSamples::TextSamples(TextSampleOptions options, const decoder::Model& model,
     throw UserError(ExitCode::usage, {options_.place, std::move(what), {std::move(remedy)}});
   };
   if (!model.is_autoregressive())
-    refuse("this model sees later tokens, too, so it goes on with no text", options_.instead);
+    refuse("this model sees later tokens and cannot continue text", options_.instead);
   const auto limit = model.config().max_positions();
   for (const std::string& text : options_.prompts) {
     std::vector<std::int32_t> ids = tokenizer.encode(text);
     if (ids.empty() && tokenizer.bos_id()) ids.push_back(*tokenizer.bos_id());
     if (ids.empty())
-      refuse("a prompt has no tokens, and this tokenizer has none that begins a text",
-             "give it at least one character");
+      refuse("a prompt has no tokens, and this tokenizer has no token that begins a text",
+             "use at least one character");
     const auto length = static_cast<std::int64_t>(ids.size());
     if (limit && length > *limit)
-      refuse(
-          fmt::format("a prompt has {} tokens; the model was made for at most {}", length, *limit),
-          "shorten it");
+      refuse(fmt::format("a prompt has {} tokens; the maximum of the model is {}", length, *limit),
+             "shorten it");
     context_ = std::max(context_, length + options_.max_new_tokens - 1);
     prompts_.push_back(std::move(ids));
   }

@@ -1,4 +1,4 @@
-// What a model makes of a few prompts: the samples of a run in training, and of its report.
+// Completions of a few prompts: the samples of a run in training, and of its report.
 #pragma once
 
 #include <cstdint>
@@ -17,29 +17,29 @@ namespace lamina::model {
 
 struct TextSampleOptions {
   std::vector<std::string> prompts;
-  std::int64_t max_new_tokens = 64;  // per prompt; fewer where the model's positions end
+  std::int64_t max_new_tokens = 64;  // per prompt; limited by the model's positions
   double temperature = 0;
   std::uint64_t seed = 0;
-  DType dtype = DType::f32;                   // of the weights, and to compute in
+  DType dtype = DType::f32;                   // of the weights and of computation
   std::vector<std::int32_t> end_tokens = {};  // empty: the tokenizer's
   std::string place;                          // of the prompts, for errors
-  std::string instead;                        // what to do where the model continues no text
+  std::string instead;                        // advice if the model cannot continue text
 };
 
-// Those of train.sample_prompts.
+// Returns the options of train.sample_prompts.
 TextSampleOptions training_samples(const config::RunConfig& run);
 
-// Each prompt has a draw of its own, a function of the seed and the prompt's index: in training
-// texts change with the weights alone. [one thread]
+// Each prompt has a separate random stream, which depends on the seed and the prompt's index:
+// during training, texts change only with the weights. [one thread]
 class TextSamples {
  public:
-  // Throws UserError (exit 2): a model that decodes nothing, a prompt without tokens, or one that
-  // leaves no room in the model's positions. Memory is taken at the first call of sample().
+  // Throws UserError (exit 2): a model that cannot decode, a prompt without tokens, or one that is
+  // too long for the model's positions. Memory is allocated in the first call of sample().
   // REQUIRES: model, tokenizer and backend outlive it.
   TextSamples(TextSampleOptions options, const decoder::Model& model,
               const text::Tokenizer& tokenizer, const Backend& backend);
 
-  // `weights`: one pointer per parameter, the same at every call.
+  // `weights`: one pointer per parameter, the same in every call.
   std::vector<train::Sample> sample(std::span<void* const> weights);
 
  private:

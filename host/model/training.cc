@@ -47,7 +47,8 @@ weights::PeftConfig lora_of(const config::RunConfig& run) {
           .base = run.train.from};
 }
 
-// With the adapter of [lora], else that of `other`, a directory that may have one.
+// Builds a model with the adapter of [lora], else the adapter of `other`, a directory that may have
+// one.
 std::unique_ptr<decoder::Model> make_adapted(const config::ModelSource& source,
                                              const registry::Catalog& plugins,
                                              decoder::ModelOptions options,
@@ -61,8 +62,8 @@ std::unique_ptr<decoder::Model> make_adapted(const config::ModelSource& source,
   return make_model(source, plugins, options);
 }
 
-// The adapter's configuration as PEFT reads it beside every checkpoint, for a base that is
-// published as published.json says, one of the files that go along.
+// Adds the adapter's PEFT configuration to the side files of every checkpoint, for a base that is
+// published as in published.json.
 void add_adapter_file(const config::RunConfig& run, const std::string& other, Training& out) {
   if (!out.model->adapter()) return;
   std::vector<train::SideFile>& files = out.inherited.files;
@@ -76,12 +77,13 @@ void add_adapter_file(const config::RunConfig& run, const std::string& other, Tr
                    weights::peft_config_text(names.for_peft(*out.model, config))});
   if (const std::string module = weights::module_named_as_experts(*out.model); !module.empty())
     log::warning(
-        "PEFT 0.21 with transformers 5 does not apply the adapters of '{}', since experts' modules "
-        "have that name, too; `lamina ckpt merge` makes a model for it",
+        "PEFT 0.21 with transformers 5 does not apply the adapters of '{}', because experts' "
+        "modules have the same name; `lamina ckpt merge` writes a model for it",
         module);
 }
 
-// The same matrices, and the same sums. What only training reads may differ.
+// Returns whether both have the same matrices and compute the same sums. Settings of training may
+// differ.
 bool is_same_adapter(const decoder::Model& a, const decoder::Model& b) {
   const auto names_in = [](const decoder::Model& model) {
     std::set<std::string> out;
@@ -90,11 +92,12 @@ bool is_same_adapter(const decoder::Model& a, const decoder::Model& b) {
     return out;
   };
   const decoder::Adapter &x = *a.adapter(), &y = *b.adapter();
-  const bool same_scale = std::abs(x.scale - y.scale) <= 1e-12 * std::abs(x.scale);  // a decimal
+  const bool same_scale =
+      std::abs(x.scale - y.scale) <= 1e-12 * std::abs(x.scale);  // read from a decimal
   return x.rank == y.rank && same_scale && x.dora == y.dora && names_in(a) == names_in(b);
 }
 
-// The directory's description with what the run file says itself on top.
+// Returns the directory's description, overridden by keys of the run file.
 config::ModelSource with_own_keys(const Description& from, const config::RunConfig& run) {
   if (!run.model.path.empty()) return run.model;
   config::ModelSource out = from.source;
@@ -106,15 +109,15 @@ config::ModelSource with_own_keys(const Description& from, const config::RunConf
 
 [[noreturn]] void other_family(const config::RunConfig& run, const std::string& given,
                                const std::string& source, std::vector<std::string> notes) {
-  notes.emplace_back("leave it out: with train.from the model is the directory's");
+  notes.emplace_back("remove it: with train.from the directory defines the family");
   throw UserError(
       ExitCode::usage,
       {place_of(run, "family"),
-       fmt::format("is '{}'; {} is of family '{}'", given, run.train.from, source), notes});
+       fmt::format("is '{}', but {} is of family '{}'", given, run.train.from, source), notes});
 }
 
-// The model of the run file on top of the directory's description. Its family is the directory's,
-// or one that exports as that: it learns the weights of the other.
+// Builds the model of the run file from the directory's description. Its family is the directory's,
+// or one that exports as that family and trains its weights.
 std::unique_ptr<decoder::Model> make_own(const config::RunConfig& run, const Description& from,
                                          const decoder::Model& source,
                                          const registry::Catalog& plugins,
@@ -135,22 +138,22 @@ std::unique_ptr<decoder::Model> make_own(const config::RunConfig& run, const Des
   other_family(run, given, theirs, {});
 }
 
-// An adapter learns beside weights that are there: PEFT's form has no place for new ones.
+// An adapter requires existing weights: PEFT's form cannot contain new ones.
 void check_adapter_has_base(const config::RunConfig& run, const decoder::Model& model) {
   if (!model.adapter() || run.train.fresh.empty()) return;
   throw UserError(
       ExitCode::usage,
       {place_of(run, "train.fresh"),
-       fmt::format("cannot be combined with {}: '{}' would start fresh and stay as it is, since "
-                   "only the adapter learns",
+       fmt::format("cannot be combined with {}: '{}' would be initialised and never trained, "
+                   "because only the adapter is trained",
                    run.lora.rank > 0 ? "[lora]" : "an adapter in train.from",
                    run.train.fresh.front()),
        {"first train the new tensors without an adapter and write the model with `lamina ckpt "
-        "export`; `[[optimizer.groups]]` with frozen = true keeps the others",
+        "export`; `[[optimizer.groups]]` with frozen = true freezes the others",
         "then train the adapter with train.from = that directory"}});
 }
 
-// Ids of the directory's tokenizer must mean the same in the one that is used.
+// Token ids of the directory's tokenizer must have the same text in the configured one.
 void check_tokenizer(const config::RunConfig& run, const std::string& directory) {
   if (!fs::is_directory(directory) || !text::has_tokenizer(directory)) return;
   const auto ours = data::load_tokenizer(run.data);
@@ -158,9 +161,9 @@ void check_tokenizer(const config::RunConfig& run, const std::string& directory)
   if (const auto other = text::first_difference(*ours, *theirs))
     throw UserError(ExitCode::usage,
                     {place_of(run, "data.tokenizer"),
-                     fmt::format("gives token {} the text '{}'; with {} it is '{}'", other->id,
+                     fmt::format("gives token {} the text '{}', but in {} it is '{}'", other->id,
                                  printable(other->ours), run.train.from, printable(other->theirs)),
-                     {"leave it out, or add tokens after those that there are"}});
+                     {"remove the key, or add tokens after the existing ones"}});
 }
 
 train::SideFile read_side_file(const std::string& directory, const std::string& name) {
@@ -174,7 +177,8 @@ std::vector<train::SideFile> side_files(const std::string& directory) {
   return out;
 }
 
-// What goes along with the model where the tokenizer is of another directory, "byte" for none.
+// Returns the side files of a model whose tokenizer may come from another directory; "byte" has
+// none.
 std::vector<train::SideFile> side_files(const std::string& directory,
                                         const std::string& tokenizer) {
   std::vector<train::SideFile> out;
@@ -241,8 +245,8 @@ Pair make_both(const config::RunConfig& run, const Description& from,
     throw UserError(ExitCode::usage,
                     {place_of(run, "lora.rank"),
                      fmt::format("[lora] differs from the adapter of {}", from.adapter),
-                     {"leave [lora] out to go on with that one, or merge it first: `lamina ckpt "
-                      "merge`"}});
+                     {"remove [lora] to continue with that adapter, or merge it first: `lamina "
+                      "ckpt merge`"}});
   return out;
 }
 
@@ -254,15 +258,15 @@ std::unique_ptr<train::StartWeights> start_weights(const config::RunConfig& run,
                           .adapter = from.adapter,
                           .paired_width = from.paired_width,
                           .model = {}};
-  // A family that learns the weights of the directory's reads them by rows of its map.
+  // A family that trains the weights of another one reads them by its own map.
   const bool same = model.family().name() == source.family().name();
   return std::make_unique<train::StartWeights>(model, same ? source : model, files.weight_files(),
                                                from.directory, run.train.fresh,
                                                config::place_in(run));
 }
 
-// Frozen parameters that lose nothing in the type computed with, as `is_stored_as` says, are kept
-// in it.
+// Keeps frozen parameters in the compute type if they lose nothing in it, according to
+// `is_stored_as`.
 void keep_as_stored(decoder::Model& model, DType compute,
                     const std::function<bool(int parameter, DType)>& is_stored_as) {
   std::vector<decoder::Learning> learning;
@@ -283,7 +287,7 @@ void set_learning(const config::RunConfig& run, const train::StartWeights* weigh
                    [&](int parameter, DType dtype) { return weights->has_as(parameter, dtype); });
 }
 
-// As the checkpoint has them: under our names.
+// Reads the weights of the checkpoint, which has our names.
 void set_learning_resumed(const config::RunConfig& run, const std::string& checkpoint,
                           decoder::Model& model) {
   train::set_learning(model, run);
@@ -314,7 +318,7 @@ Training begin(const config::RunConfig& run, const registry::Catalog& plugins,
     throw UserError(ExitCode::checkpoint,
                     {place_of(run, "train.from"),
                      fmt::format("{} describes a model but has no weights", run.train.from),
-                     {"leave it out for fresh weights: model = \"...\" names a description"}});
+                     {"remove it for fresh weights; model = \"...\" refers to a description"}});
   const bool own_tokenizer = data.tokenizer == run.train.from;
   if (own_tokenizer) data.tokenizer = out.inherited.directory = from.directory;
   Pair both = make_both(run, from, plugins, options);

@@ -1,4 +1,4 @@
-// What a run file trains, and where that starts: train.from.
+// The model that a run file trains, and its initial weights: train.from.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,10 @@
 
 namespace lamina::model {
 
-// The model of a run file, to look at and not to compute with: [model], or with train.from what
-// that directory describes, without the tokenizer that a compression of tokens would need. Errors:
-// those of open(); exit 2 where family or [model] say otherwise than the directory, unless
-// train.fresh names what is new.
+// Returns the model of a run file for inspection, not for computation: [model], or with train.from
+// the model of that directory, without the tokenizer that a compression of tokens would need.
+// Errors: as open(); exit 2 if family or [model] contradict the directory, unless train.fresh
+// lists the new tensors.
 std::unique_ptr<decoder::Model> open_trained(const config::RunConfig& run,
                                              const registry::Catalog& plugins);
 
@@ -23,9 +23,9 @@ struct Training {
   train::Inherited inherited;
 };
 
-// With the weights that it starts from. `checkpoint`: the one that the run goes on from, "" for
-// none; with one train.from is not read. Errors: also those of train::StartWeights and of
-// open_teacher(); exit 2 where data.tokenizer gives tokens of the directory other ids.
+// Opens the model with its initial weights. `checkpoint`: the one that the run resumes from, or "";
+// if given, train.from is not read. Errors: also as train::StartWeights and
+// open_teacher(); exit 2 if data.tokenizer assigns other ids to tokens of the directory.
 Training open_training(const config::RunConfig& run, const registry::Catalog& plugins,
                        const std::string& checkpoint, const Backend& backend);
 

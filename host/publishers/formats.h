@@ -1,8 +1,8 @@
-// What the files of single publishers do differently from all others, in one place: the code that
-// reads them asks here and knows no publisher.
+// Deviations of single publishers' files from all others, in one place: the code that reads these
+// files uses this table and knows no publisher.
 //
-// None of it is said by plugins: most is asked before the family is known (config.json names it),
-// the rest differs between checkpoints of one family.
+// Plugins cannot provide them: most are needed before the family is known (config.json names it),
+// and the rest differ between checkpoints of one family.
 #pragma once
 
 #include <string>
@@ -11,21 +11,21 @@
 
 namespace lamina::publishers {
 
-// Objects of config.json around `text_config`, the object that multimodal models keep the keys of
-// the language model in.
+// Objects of config.json around `text_config`, the object with the keys of the language model in
+// multimodal models.
 inline constexpr std::string_view kTextConfigHolders[] = {
     "thinker_config",  // Qwen Omni
 };
 
-// Keys of config.json with the ids of tokens that stand for images, videos and sounds.
+// Keys of config.json with the ids of placeholder tokens for images, videos and sounds.
 inline constexpr std::string_view kPlaceholderKeys[] = {
     "image_token_id",     // Gemma 4, Qwen VL
     "image_token_index",  // Gemma 3, Llama 4, Qwen Omni
     "video_token_id",    "video_token_index", "audio_token_id", "audio_token_index",
 };
 
-// Names of PyTorch's wrapper modules inside names of tensors: anywhere in a name, or (the outer
-// one) only in front of it.
+// Names of PyTorch's wrapper modules inside tensor names: anywhere in a name, or (the outer one)
+// only at its start.
 inline constexpr std::string_view kWrapperNames[] = {
     "_orig_mod.",                   // torch.compile
     "_fsdp_wrapped_module.",        // FullyShardedDataParallel
@@ -33,7 +33,7 @@ inline constexpr std::string_view kWrapperNames[] = {
 };
 inline constexpr std::string_view kOuterWrapperName = "module.";  // DistributedDataParallel
 
-// Adapters of PEFT: names of tensors, and of files.
+// PEFT's adapters: names of tensors and files.
 inline constexpr std::string_view kAdapterPrefix = "base_model.model.";
 inline constexpr std::string_view kAdapterDown = ".lora_A.weight", kAdapterUp = ".lora_B.weight",
                                   kAdapterMagnitude = ".lora_magnitude_vector";
@@ -45,46 +45,47 @@ inline constexpr std::string_view kAdapterStem = "adapter_model";
 inline constexpr std::string_view kLanguageModelFolders[] = {"language_model.model.",
                                                              "model.language_model."};
 
-// Keys of config.json that say how weights are compressed: a checkpoint that is not has none.
+// Keys of config.json that describe the compression of weights; an uncompressed checkpoint has none
+// of them.
 inline constexpr std::string_view kCompressionKeys[] = {
     "quantization_config",
     "expert_dtype",  // DeepSeek V4
 };
 
-// The key of config.json that adds the routers' balance loss to what is trained, in the models of
-// Hugging Face's transformers.
+// The key of config.json that adds the routers' balance loss to the training loss, in Hugging
+// Face's transformers.
 inline constexpr std::string_view kAddBalanceLoss = "output_router_logits";
 
-// What the name of a weight ends with, and its scales have instead.
+// Suffix of a weight's name, and the suffix of its scales that replaces it.
 struct ScalesName {
   std::string_view weight, scales;
 };
 
-// Of values in f8, and of pairs of FP4 values with rows of their own. The last is the usual one.
+// For values in f8, and for pairs of FP4 values with separate rows. The last one is the usual one.
 inline constexpr ScalesName kScalesNames[] = {
     {".weight", ".scale"},  // DeepSeek V4
     {"", "_scale"},         // AutoFP8, compressed-tensors
-    {"", "_scale_inv"},     // DeepSeek V3, and all who follow it
+    {"", "_scale_inv"},     // DeepSeek V3 and its followers
 };
 
-// Scales of activations, beside a weight in f8: they have no effect on its values.
+// Scales of activations beside a weight in f8, which do not affect its values.
 inline constexpr ScalesName kActivationScalesNames[] = {
     {".weight", ".activation_scale"},  // transformers' FP8
     {".weight", ".input_scale"},       // AutoFP8, compressed-tensors
-    {"", "_activation_scale"},         // of several matrices in one tensor
+    {"", "_activation_scale"},         // for several matrices in one tensor
 };
 
-// Of values in MXFP4, both tensors in blocks of 32: gpt-oss. Transformers 5.23 also gives the first
-// name to floating-point values that it took out of blocks; then they have the form of those that
-// the family calls by the name without it.
+// For values in MXFP4, both tensors in blocks of 32: gpt-oss. Transformers 5.23 also uses the first
+// name for floating-point values that it has converted from blocks; they then have the form of the
+// tensor without the suffix.
 inline constexpr ScalesName kMxfp4Name = {"_blocks", "_scales"};
 
-// The name without wrappers.
+// Returns the name without wrappers.
 std::string without_wrappers(std::string_view name);
 
-// "y.scale" for "y.weight"; REQUIRES: the weight's name ends as the row says.
+// Returns "y.scale" for "y.weight". REQUIRES: the weight's name ends as in the row.
 std::string scales_name(std::string_view weight, const ScalesName& row);
-// By each row of kScalesNames that fits, in order. Never empty.
+// Returns the names for each matching row of kScalesNames, in order. Never empty.
 std::vector<std::string> scales_names(std::string_view weight);
 
 }  // namespace lamina::publishers

@@ -21,7 +21,7 @@ constexpr std::string_view kKanaAndHan = "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30
 constexpr std::string_view kMarkedWords =
     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-// Letters that have a case, as DeepSeek's first vocabularies list them.
+// Letters with case, as listed in DeepSeek's first vocabularies.
 constexpr std::string_view kCasedLetters =
     "\\s?[A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u01ba\u01bc-\u01bf\u01c4-\u0293"
     "\u0295-\u02af\u0370-\u0373\u0376-\u0377\u037b-\u037d\u037f\u0386\u0388-\u038a\u038c"

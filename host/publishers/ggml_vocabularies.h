@@ -1,6 +1,6 @@
-// Names that GGUF files have for vocabularies and for how texts are split before byte-pair
-// encoding, and what each means in the words of tokenizer.json. llama.cpp named them after the
-// first model that it met them with; they say nothing about the model of the file.
+// Names of vocabularies and pre-tokenizers in GGUF files, and their meaning in terms of
+// tokenizer.json. llama.cpp names each after the first model that used it; the name does not
+// identify the model of the file.
 #pragma once
 
 #include <span>
@@ -13,7 +13,7 @@ struct GgmlVocabulary {
   enum class Kind { byte_level_bpe, sentencepiece_bpe, sentencepiece_unigram };
   std::string_view name;
   Kind kind;
-  // Whether a text begins with BOS where the file does not say.
+  // True if a text begins with BOS, for files that do not specify it.
   bool add_bos;
 };
 
@@ -22,12 +22,12 @@ std::span<const GgmlVocabulary> ggml_vocabularies();
 // Values of `tokenizer.ggml.pre`.
 struct GgmlPreTokenizer {
   std::string_view name;
-  // Of Splits into matches, one after the other; none: that of ByteLevel.
+  // Patterns of consecutive Splits into matches; none: the pattern of ByteLevel.
   std::string_view patterns[5] = {};
   std::string_view normalizer;  // a type of tokenizer.json, or empty
-  bool single_digits = false;   // before anything else
+  bool single_digits = false;   // applied first
   bool ignore_merges = false;
-  bool add_bos = false;  // where the file does not say
+  bool add_bos = false;  // if the file does not specify it
 };
 
 std::span<const GgmlPreTokenizer> ggml_pre_tokenizers();

@@ -1,4 +1,4 @@
-// Tokenizers whose files leave out rules that are in their publisher's code.
+// Tokenizers whose rules are partly in their publisher's code, not in their files.
 #pragma once
 
 #include <string_view>
@@ -7,25 +7,25 @@
 
 namespace lamina::publishers {
 
-// By the class of a tokenizer (tokenizer_config.json) or the type of its model (config.json).
+// A tokenizer by its class (tokenizer_config.json) or model_type (config.json).
 struct TokenizerClass {
   std::string_view name;
   std::string_view rules;  // a name of ggml_pre_tokenizers()
-  std::string_view end;    // the EOS token where the files name none; empty: they always do
+  std::string_view end;    // the EOS token if the files have none; empty: they always have one
 };
 
-// Null where the name is not known.
+// Returns null if the name is unknown.
 const TokenizerClass* find_tokenizer_class(std::string_view name);
 // REQUIRES: `name` is one of ggml_pre_tokenizers().
 const GgmlPreTokenizer& splitting_rules(std::string_view name);
 
-// Special tokens of Moonshot's tiktoken.model: after the last rank come ids with these names, where
-// tokenizer_config.json gives them no other.
+// Names of special tokens in Moonshot's tiktoken.model: the ids after the last rank have these
+// names, unless tokenizer_config.json gives others.
 inline constexpr std::string_view kReservedTokenName = "<|reserved_token_{}|>";
 inline constexpr int kNumReservedTokens = 256;
 
-// Special tokens of tekken.json: ids without a name in the file, and the first ones of files of
-// version 7 and before that name none.
+// Names of special tokens in tekken.json without a name in the file, and of the first tokens in
+// files up to version 7, which have no names.
 inline constexpr std::string_view kTekkenTokenName = "<SPECIAL_{}>";
 inline constexpr std::string_view kFirstTekkenTokens[] = {"<unk>",
                                                           "<s>",

@@ -28,7 +28,7 @@ std::array<double, 4> uniforms(std::uint64_t seed, std::uint64_t stream, std::ui
   return out;
 }
 
-// Normal draws by Box & Muller 1958, cut at two deviations when asked.
+// Normal draws by Box & Muller 1958, optionally truncated at two deviations.
 class NormalStream {
  public:
   NormalStream(std::uint64_t seed, std::uint64_t stream) : seed_(seed), stream_(stream) {}

@@ -1,4 +1,4 @@
-// How parameters start.
+// Initial values of parameters.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace lamina::weights {
 
-// The initial value of a parameter, f32: a function of its declaration, its name and the seed
-// alone, by counter-based draws.
+// Computes the initial value of a parameter in f32. It depends only on the declaration, the name
+// and the seed (counter-based draws).
 void initialise(const decoder::Parameter& parameter, std::uint64_t seed, std::span<float> out);
 
 }  // namespace lamina::weights

@@ -13,7 +13,7 @@
 namespace lamina::weights {
 namespace {
 
-// The bytes of a piece, where they are the parameter's in type `wanted`; else null.
+// Returns the bytes of a piece if they equal the parameter's in type `wanted`; else null.
 const std::byte* bytes_of(const TensorMap& map, const io::WeightFiles& files, const Piece& piece,
                           DType wanted) {
   const io::StoredWeight weight(files, map.tensor_of(piece).name);
@@ -23,7 +23,7 @@ const std::byte* bytes_of(const TensorMap& map, const io::WeightFiles& files, co
   return weight.data().bytes.data() + piece.view.offset * size_bytes(wanted);
 }
 
-// What a program can read where the file has it: one piece, its elements aligned.
+// Returns the bytes in the file if a program can read them there: one piece, with aligned elements.
 const std::byte* bytes_in_place(const TensorMap& map, const io::WeightFiles& files, int parameter,
                                 DType wanted) {
   const auto pieces = map.pieces_of(parameter);
@@ -124,7 +124,7 @@ Weights Weights::load(const decoder::Model& model, std::shared_ptr<const io::Wei
     std::byte* to = out.owned_[parts[i]];
     out.pointers_[i] = to;
     if (map.pieces_of(static_cast<int>(i)).empty())
-      initialise_into(parameters[i], 0, wanted, to);  // an optional tensor that is not there
+      initialise_into(parameters[i], 0, wanted, to);  // an optional tensor that is missing
     else
       read_as(map, *files, static_cast<int>(i), wanted, to);
   }
@@ -132,7 +132,7 @@ Weights Weights::load(const decoder::Model& model, std::shared_ptr<const io::Wei
 }
 
 void Weights::map_pages(const std::function<bool()>& go_on) const {
-  constexpr std::size_t kPart = std::size_t{4} << 20;  // a millisecond, or a few from a disk
+  constexpr std::size_t kPart = std::size_t{4} << 20;  // takes a millisecond, or a few from a disk
   for (std::span<const std::byte> rest : in_place_)
     while (!rest.empty()) {
       const std::size_t num_bytes = std::min(kPart, rest.size());

@@ -1,4 +1,4 @@
-// The memory of a model's parameters when it is run: mapped files, or copies.
+// The memory of a model's parameters during a run: mapped files, or copies.
 #pragma once
 
 #include <functional>
@@ -15,52 +15,52 @@
 
 namespace lamina::weights {
 
-// The files of a checkpoint with the moving average of its weights: those that learn.
+// The files of a checkpoint with the moving average of the trained weights.
 inline constexpr std::string_view kAverageStem = "ema";
 
 // Writes values as elements first, first + 1, .. of the tensor at `out`.
 // REQUIRES: dtype is f32, bf16, f16, f64, i32 or i64.
 void store(std::span<const float> values, DType dtype, std::int64_t first, std::byte* out);
 
-// A parameter in f32: the values of the files, or its initial ones where these lack it (an optional
-// tensor). REQUIRES: `map` is match_weights(model, files).
+// Reads a parameter in f32: the values of the files, or its initial values if it is missing there
+// (an optional tensor). REQUIRES: `map` is match_weights(model, files).
 void read_values(const decoder::Model& model, const TensorMap& map, const io::WeightFiles& files,
                  int parameter, std::span<float> out);
 
-// Whether the files have the values of a parameter as elements of `dtype`, whatever their order.
+// Returns whether the files contain the values of a parameter as elements of `dtype`, in any order.
 // REQUIRES: `map` is match_weights(.., files).
 bool is_stored_as(const TensorMap& map, const io::WeightFiles& files, int parameter, DType dtype);
-// A parameter that has pieces, as elements of `dtype` (one that store() takes), row-major.
+// Reads a parameter with pieces as elements of `dtype` (one that store() accepts), row-major.
 void read_as(const TensorMap& map, const io::WeightFiles& files, int parameter, DType dtype,
              std::byte* out);
 
-// Memory of all parameters: views into mapped files where the file's bytes serve as they are, else
-// own copies.
+// Memory of all parameters: views into mapped files where the bytes can be used unchanged, else
+// copies.
 class Weights {
  public:
-  // Reads every parameter in the type that Parameter::used_dtype(compute) says. Files stay mapped.
+  // Reads every parameter in the type Parameter::used_dtype(compute). Files stay mapped.
   static Weights load(const decoder::Model& model, std::shared_ptr<const io::WeightFiles> files,
                       DType compute, const Backend& backend);
-  // Fresh ones: initialised as the parameters declare, by name and seed, so that a parameter's
-  // values depend on nothing else.
+  // Initialises all parameters as declared. The values of a parameter depend only on its
+  // declaration, its name and the seed.
   static Weights initialise(const decoder::Model& model, std::uint64_t seed, DType compute,
                             const Backend& backend);
 
-  // One per parameter. Not to be written where is_mapped().
+  // One pointer per parameter. Must not be written through if is_mapped().
   std::span<void* const> pointers() const { return pointers_; }
   bool is_mapped(int parameter) const {
     return in_place_[static_cast<std::size_t>(parameter)].data() != nullptr;
   }
 
-  // For time that is left over: maps pages of the files ahead of their first use, in the order of
-  // the parameters, as long as `go_on` says yes. Changes nothing but how long that use takes.
+  // Uses idle time: maps pages of the files before their first use, in the order of the parameters,
+  // while `go_on` returns true. Affects only the time of the first use.
   void map_pages(const std::function<bool()>& go_on) const;
 
  private:
   std::shared_ptr<const io::WeightFiles> files_;
   BufferParts owned_;
   std::vector<void*> pointers_;
-  std::vector<std::span<const std::byte>> in_place_;  // in the files; null for own copies
+  std::vector<std::span<const std::byte>> in_place_;  // in the files; null for copies
 };
 
 }  // namespace lamina::weights

@@ -179,7 +179,7 @@ TEST(CkptExport, DoesNotWriteOverADirectory) {
   const Finished result = ckpt({"export", trained_run(), "--to", folder.path()});
   EXPECT_EQ(result.code, 2);
   EXPECT_EQ(result.err, "error: " + folder.path() +
-                            ": exists already; --to names a directory to be made\n"
+                            ": exists already; --to must be a new directory\n"
                             "  choose another name, or remove it first\n");
 }
 
@@ -199,7 +199,7 @@ TEST(CkptExport, ADescriptionAloneHasNothingToExport) {
   const Finished result = ckpt({"export", file, "--to", folder / "hf"});
   EXPECT_EQ(result.code, 4);
   EXPECT_EQ(result.err, "error: " + file +
-                            ": describes a model but has no weights; give a checkpoint, a run "
+                            ": describes a model but has no weights; expected a checkpoint, a run "
                             "directory or a model directory\n");
 }
 

@@ -155,7 +155,7 @@ TEST(Eval, RefusesWhatItCannotEvaluate) {
       {{"-m", toml, "--data", text},
        4,
        "error: " + toml +
-           ": describes a model but has no weights; give a directory with a checkpoint\n"},
+           ": describes a model but has no weights; expected a directory with a checkpoint\n"},
       {{"-m", trained_run(), "--data", text, "--tokens", "1000"},
        2,
        "error: --tokens: got 1000; the model supports at most 64\n"},

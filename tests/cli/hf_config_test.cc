@@ -104,9 +104,9 @@ TEST(HfConfig, ObjectsOfOneObjectAreWrittenTogether) {
 
 TEST(HfConfig, FamilyWithoutAFormThereIsRefused) {
   EXPECT_USER_ERROR(config_of({}, {}, {"made_up", "", {}, {}, {}}), 4,
-                    "export: family 'made_up' has no form at Hugging Face: its plugin names no "
+                    "export: family 'made_up' has no form at Hugging Face: its plugin declares no "
                     "model_type\n"
-                    "  keep lamina's own format, which `lamina decode -m` reads");
+                    "  use lamina's own format, which `lamina decode -m` reads");
 }
 
 }  // namespace

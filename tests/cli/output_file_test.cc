@@ -135,12 +135,12 @@ TEST(NewDirectory, AnEmptyNameAndALinkToNothingAreRefusedAtOnce) {
     words.insert(words.end(), {"--to", ""});
     Finished f = ckpt(words);
     EXPECT_EQ(f.code, 2);
-    EXPECT_THAT(f.err, HasSubstr("--to: got \"\"; expected the name of a directory to be made"));
+    EXPECT_THAT(f.err, HasSubstr("--to: must not be empty"));
     for (const std::string& path : {folder / "dangling", folder / "dangling/"}) {
       words.back() = path;
       f = ckpt(words);
       EXPECT_EQ(f.code, 2);
-      EXPECT_THAT(f.err, HasSubstr("is a link that leads nowhere; --to names a directory"));
+      EXPECT_THAT(f.err, HasSubstr("is a dangling link; --to must be a new directory"));
     }
   }
 }

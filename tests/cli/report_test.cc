@@ -309,8 +309,7 @@ TEST(Report, SaysWhatOfTheMachineWasUsed) {
 TEST(Report, SamplesFitThePositionsOfTheModel) {
   const Finished f = lamina_program({"report", trained_run(), "-p", std::string(64, 'a')});
   EXPECT_EQ(f.code, 2);
-  EXPECT_THAT(f.err, HasSubstr("--prompt: a prompt has 65 tokens; the model was made for at most "
-                               "64"));
+  EXPECT_THAT(f.err, HasSubstr("--prompt: a prompt has 65 tokens; the maximum of the model is 64"));
 }
 
 TEST(Report, SamplesNeedATokenizer) {

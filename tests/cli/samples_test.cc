@@ -93,7 +93,7 @@ TEST(Samples, PromptsMustFitTheModel) {
       folder, "out",
       {"train.sample_every_steps=2", "train.sample_prompts=[\"" + std::string(80, 'a') + "\"]"});
   EXPECT_EQ(f.code, 2);
-  EXPECT_THAT(f.err, HasSubstr("a prompt has 81 tokens; the model was made for at most 64"));
+  EXPECT_THAT(f.err, HasSubstr("a prompt has 81 tokens; the maximum of the model is 64"));
   EXPECT_FALSE(std::filesystem::exists(folder / "out/config.toml"));
 }
 

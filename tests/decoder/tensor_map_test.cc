@@ -248,7 +248,7 @@ TEST(TensorMap, MergedDimsAreNeighboursInMemory) {
                     {1, "bias", "layers.{L}.bias"}},
                    kMatrix));
   EXPECT_ERROR_SAYS(weights::published_tensors(made.model), ExitCode::plugin,
-                    "tensor row 'layers.{L}.gate': its transforms do not fit parameter");
+                    "tensor row 'layers.{L}.gate': its transforms do not match parameter");
 }
 
 TEST(TensorMap, TheFirstAlternativeThatIsThereIsRead) {
@@ -284,8 +284,8 @@ TEST(TensorMap, AFusedTensorOfAnotherShapeShowsBoth) {
   const io::WeightFiles files = written(dir, others_and({{"layers.0.gate_up", {2, 8, 4}}}));
   EXPECT_ERROR_SAYS(weights::match_weights(made.model, files), ExitCode::checkpoint,
                     dir.path() +
-                        "/model.safetensors: tensor 'layers.0.gate_up' is [2, 8, 4]; the config "
-                        "asks for [2, 6, 4]");
+                        "/model.safetensors: tensor 'layers.0.gate_up' is [2, 8, 4], but the "
+                        "config requires [2, 6, 4]");
 }
 
 // The names that match_weights() refuses beside those that it needs.
@@ -330,7 +330,7 @@ TEST(TensorMap, PatternsWithManyStarsTakeNoLongerThanTheirLengths) {
                                      {"layers.0.experts.1.up", {3, 4}}});
   tensors[std::string(2000, 'a')] = {1};
   EXPECT_ERROR_SAYS(weights::match_weights(with_stars.model, written(dir, tensors)),
-                    ExitCode::checkpoint, "1 tensor that family 'cuts' has no use for");
+                    ExitCode::checkpoint, "1 tensor that family 'cuts' does not use");
 }
 
 TEST(TensorMap, TensorsAreIgnoredByNameLayerAndBlock) {
@@ -407,7 +407,7 @@ TEST(Faults, F31ATiedHeadIsTheTableOrAnError) {
       with_head({"lm_head.weight", DType::f32, {5, 4}}, 1),
       "/model.safetensors: tensor 'lm_head.weight' differs from 'model.embed.weight', but the "
       "config says that the head is the token table\n"
-      "  tie_word_embeddings = false uses both; if the head is not meant, remove "
+      "  tie_word_embeddings = false uses both; if the head is not wanted, remove "
       "'lm_head.weight'");
   EXPECT_NE(with_head({"lm_head.weight", DType::f32, {4, 5}}, 0), "");
 }

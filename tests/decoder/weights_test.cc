@@ -86,7 +86,7 @@ TEST(Weights, MissingTensorIsNamedWithItsParameterAndTheNearestName) {
                     folder.path() +
                         ": tensor 'model.layers.1.weights.weight' is missing\n"
                         "  for parameter 'layers.1.weights.weight'\n"
-                        "  the nearest name there is 'model.layers.0.weights.weight'");
+                        "  the nearest existing name is 'model.layers.0.weights.weight'");
 }
 
 // The tensors under the names that `wrap` makes of them.
@@ -122,7 +122,7 @@ TEST(Weights, AMissingTensorOfAWrappedModelHasTheNameOfTheOthers) {
   EXPECT_ERROR_SAYS(load(folder.path(), tensors), ExitCode::checkpoint,
                     "tensor '_orig_mod.model.layers.1.weights.weight' is missing\n"
                     "  for parameter 'layers.1.weights.weight'\n"
-                    "  the nearest name there is '_orig_mod.model.layers.0.weights.weight'");
+                    "  the nearest existing name is '_orig_mod.model.layers.0.weights.weight'");
 }
 
 TEST(Weights, ScalesOfActivationsHaveNoEffectOnAWeightInF8) {
@@ -138,7 +138,7 @@ TEST(Weights, ScalesOfActivationsHaveNoEffectOnAWeightInF8) {
   tensors[module + "weight"].dtype = DType::f32;
   tensors.erase(module + "weight_scale_inv");
   EXPECT_ERROR_SAYS(load(plain.path(), tensors), ExitCode::checkpoint,
-                    "1 tensor that family 'simple' has no use for, eg "
+                    "1 tensor that family 'simple' does not use, eg "
                     "'model.layers.0.weights.activation_scale'");
 }
 
@@ -165,9 +165,9 @@ TEST(Weights, AnIndexMayNameTensorsThatNothingNeeds) {
   EXPECT_ERROR_SAYS(open(), ExitCode::checkpoint,
                     "tensor 'model.norm.weight' is missing\n"
                     "  for parameter 'norm.weight'\n"
-                    "  the index says that it is in '" +
+                    "  the index assigns it to '" +
                         folder.path() +
-                        "/part.safetensors', which lacks it: download that file again");
+                        "/part.safetensors', which does not contain it: download that file again");
 }
 
 TEST(Weights, SurplusTensorsAreCountedAndOneIsNamed) {
@@ -177,9 +177,9 @@ TEST(Weights, SurplusTensorsAreCountedAndOneIsNamed) {
     tensors[name] = {name, DType::f32, {4, 4}};
   EXPECT_USER_ERROR(load(folder.path(), tensors), ExitCode::checkpoint,
                     folder.path() +
-                        ": 2 tensors that family 'simple' has no use for, eg "
+                        ": 2 tensors that family 'simple' does not use, eg "
                         "'model.layers.2.weights.weight'\n"
-                        "  num_hidden_layers is 2; is this the right config for these weights?\n"
+                        "  num_hidden_layers is 2; check that the config belongs to these weights\n"
                         "  also 'model.layers.3.weights.weight'");
 }
 
@@ -190,7 +190,7 @@ TEST(Weights, WrongShapeIsShownBesideTheOneThatTheConfigAsksFor) {
   EXPECT_USER_ERROR(
       load(folder.path(), tensors), ExitCode::checkpoint,
       folder.path() +
-          "/model.safetensors: tensor 'lm_head.weight' is [6, 4]; the config asks for [5, 4]\n"
+          "/model.safetensors: tensor 'lm_head.weight' is [6, 4], but the config requires [5, 4]\n"
           "  for parameter 'head.weight'\n"
           "  use the config.json that belongs to these weights");
 }

@@ -59,7 +59,7 @@ TEST(CheckpointErrors, ExpertsOfTheirOwn) {
   expect("mixtral_8x", without(name),
          {"m: tensor '" + name + "' is missing", "for parameter 'layers.1.moe.experts.w2.weight'"});
   expect("mixtral_8x", as(name, DType::f32, {28, 40}),
-         {in_file + " is [28, 40]; the config asks for [40, 28]",
+         {in_file + " is [28, 40], but the config requires [40, 28]",
           "for parameter 'layers.1.moe.experts.w2.weight'",
           "use the config.json that belongs to these weights"});
   expect("mixtral_8x", as(name, DType::i64, {40, 28}),
@@ -67,7 +67,7 @@ TEST(CheckpointErrors, ExpertsOfTheirOwn) {
   expect("mixtral_8x", as(name, DType::u8, {40, 28}),
          {in_file + " has element type u8; expected f32, bf16, f16 or f64"});
   expect("mixtral_8x", as("model.layers.1.block_sparse_moe.experts.9.w2.weight", DType::f32, {2}),
-         {"m: 1 tensor that family 'mixtral' has no use for, eg "
+         {"m: 1 tensor that family 'mixtral' does not use, eg "
           "'model.layers.1.block_sparse_moe.experts.9.w2.weight'"});
   expect("qwen3_moe_norm", without("model.layers.0.mlp.experts.3.gate_proj.weight"),
          {"tensor 'model.layers.0.mlp.experts.3.gate_proj.weight' is missing"});
@@ -83,10 +83,10 @@ TEST(CheckpointErrors, ExpertsInOneTensor) {
           "' is [6, 40, 32]; the config asks for "
           "[6, 32, 40]"});
   expect("qwen3_5_moe", as(name, DType::bf16, {5, 32, 40}),
-         {"' is [5, 32, 40]; the config asks for [6, 32, 40]"});
+         {"' is [5, 32, 40], but the config requires [6, 32, 40]"});
   expect("llama4_hub",
          as("language_model.model.layers.0.feed_forward.router.weight", DType::f32, {3, 40}),
-         {"' is [3, 40]; the config asks for [4, 40]"});
+         {"' is [3, 40], but the config requires [4, 40]"});
 }
 
 TEST(CheckpointErrors, Mxfp4) {
@@ -103,7 +103,7 @@ TEST(CheckpointErrors, Mxfp4) {
          {in_file + " is u8[5, 192, 2, 16], and '" + scales + "' u8[5, 192, 3]"});
   expect("gpt_oss_mxfp4", as(scales, DType::f16, {5, 192, 2}), {"' f16[5, 192, 2]; they must be"});
   expect("gpt_oss_mxfp4", as(blocks, DType::bf16, {5, 192, 2, 16}),
-         {in_file + " is [5, 192, 2, 16]; the config asks for [5, 64, 192]"});
+         {in_file + " is [5, 192, 2, 16], but the config requires [5, 64, 192]"});
 }
 
 TEST(CheckpointErrors, Fp4) {
@@ -126,7 +126,7 @@ TEST(CheckpointErrors, Fp4) {
           scales + "' is f8_e8m0[32, 2]"});
   expect("deepseek_v4", stored({32, 8}, DType::f32, {32, 1}), {"'" + scales + "' is f32[32, 1]"});
   expect("deepseek_v4", stored({32, 16}, DType::f8_e8m0, {32, 1}),
-         {in_file + " is [32, 32]; the config asks for [32, 16]"});
+         {in_file + " is [32, 32], but the config requires [32, 16]"});
   expect("deepseek_v4", stored({256}, DType::f8_e8m0, {16}), {"such weights must be matrices"});
 }
 
@@ -157,10 +157,10 @@ TEST(CheckpointErrors, PartsOfAPredictionLayer) {
   expect("deepseek_v3_mtp", without(name),
          {"m: tensor '" + name + "' is missing", "for parameter 'mtp.0.eh_proj.weight'"});
   expect("deepseek_v3_mtp", as("model.layers.2.eh_projection.weight", DType::f32, {2, 2}),
-         {"m: 1 tensor that family 'deepseek' has no use for, eg "
+         {"m: 1 tensor that family 'deepseek' does not use, eg "
           "'model.layers.2.eh_projection.weight'"});
   expect("deepseek_v3_mtp", as("model.layers.2.mlp.gate.wait", DType::f32, {2}),
-         {"1 tensor that family 'deepseek' has no use for"});
+         {"1 tensor that family 'deepseek' does not use"});
 }
 
 // Where their names count prediction layers from 0.
@@ -169,10 +169,10 @@ TEST(CheckpointErrors, PartsOfAPredictionLayerWithNamesOfItsOwn) {
   expect("deepseek_v4_mtp", without("mtp.0.e_proj.weight"),
          {"m: tensor 'mtp.0.e_proj.weight' is missing", "for parameter 'mtp.0.e_proj.weight'"});
   expect("deepseek_v4_mtp", as("mtp.0.e_projection.weight", DType::f32, shape),
-         {"1 tensor that family 'deepseek4' has no use for"});
+         {"1 tensor that family 'deepseek4' does not use"});
   expect("qwen3_next_mtp", without("mtp.fc.weight"), {"m: tensor 'mtp.fc.weight' is missing"});
   expect("qwen3_next_mtp", as("mtp.fc.bias", DType::f32, shape),
-         {"1 tensor that family 'qwen3_next' has no use for"});
+         {"1 tensor that family 'qwen3_next' does not use"});
 }
 
 TEST(CheckpointErrors, TensorsOfOneFamilyAlone) {

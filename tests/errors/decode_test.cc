@@ -63,12 +63,13 @@ TEST(DecodeErrors, WeightsMustBelongToTheConfig) {
   w.write("m/config.json", with("num_hidden_layers", "2"));
   w.expect({{"decode", "-m", "m", "--ids", "1"},
             4,
-            {"tensors that family 'llama2' has no use for, eg 'model.layers.2.",
+            {"tensors that family 'llama2' does not use, eg 'model.layers.2.",
              "num_hidden_layers is 2"}});
   w.write("m/config.json", with("vocab_size", "150"));
   w.expect({{"decode", "-m", "m", "--ids", "1"},
             4,
-            {"tensor 'model.embed_tokens.weight' is [149, 48]; the config asks for [150, 48]"}});
+            {"tensor 'model.embed_tokens.weight' is [149, 48], but the config requires [150, "
+             "48]"}});
   w.write("m/config.json", "{\"model_type\": \"nobody\", \"architectures\": [\"Nobody\"]}");
   w.expect({{"decode", "-m", "m", "--ids", "1"}, 8, {"nobody"}});
   w.write("m/config.json", "{\"model_type\": ");
@@ -156,8 +157,10 @@ TEST(DecodeErrors, DamagedTokenizerFilesAreNamed) {
   w.expect({{"decode", "-m", "out", "-p", "x"}, 4, {"lamina_tokenizer.json"}});
   w.write(checkpoint + "lamina_tokenizer.json", whole);
   w.write(checkpoint + "tokenizer.json", "{\"model\": {\"type\": \"BPE\"}}");
-  w.expect(
-      {{"decode", "-m", "out", "-p", "x"}, 4, {"tokenizer.json:1: 'model' lacks the key 'vocab'"}});
+  w.expect({{"decode", "-m", "out", "-p", "x"},
+            4,
+            {"tokenizer.json:1: 'model' the key 'vocab' is "
+             "missing"}});
 }
 
 TEST(VerifyErrors, ACaseNeedsItsNumbersAndDisagreementExitsWithThree) {

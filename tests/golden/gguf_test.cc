@@ -121,7 +121,7 @@ TEST(GgufModels, AFamilyMustSayThatItReadsThem) {
   EXPECT_USER_ERROR(
       static_cast<void>(model::open(path, built_plugins())), ExitCode::checkpoint,
       path +
-          ": is of family 'qwen3_next', which does not say what its weights are in GGUF files\n"
+          ": is of family 'qwen3_next', which does not declare its weights in GGUF files\n"
           "  use the safetensors files of the same model\n"
           "  authors of plugins: declare the key 'gguf_weights', ext/gguf.h");
 }

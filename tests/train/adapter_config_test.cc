@@ -148,14 +148,15 @@ TEST(AdapterConfig, UsesEachKeyOrKnowsItWithoutEffectOrRefusesItByName) {
 TEST(AdapterConfig, RefusesAKeyThatItDoesNotKnowUnlessItIsNothing) {
   for (const char* json : {"0.5", "true", "0", "\"on\"", "[1]", "{\"a\": null}"})
     EXPECT_ERROR_SAYS(read_with("kappa", json), ExitCode::checkpoint,
-                      "lamina's adapters have no such thing")
+                      "which lamina's adapters do not support")
   for (const char* json : {"null", "false", "\"\"", "[]", "{}"})
     EXPECT_EQ(read_with("kappa", json), read_with("", ""));
 }
 
 TEST(AdapterConfig, SaysWhyAnAdapterThatChangesItsBaseIsRefused) {
   EXPECT_ERROR_SAYS(read_with("init_lora_weights", "\"pissa\""), ExitCode::checkpoint,
-                    "PEFT changes the base when it loads such an adapter, and lamina does not\n"
+                    "PEFT changes the base when it loads such an adapter, which lamina does "
+                    "not support\n"
                     "  save it again with path_initial_model_for_weight_conversion of PEFT");
 }
 

@@ -212,10 +212,10 @@ TEST(AdapterOfPeft, HasTensorsOfItsTargetsAlone) {
   saved.set("target_modules", "[\"q_proj\"]");
   EXPECT_ERROR_SAYS(saved.logits(), ExitCode::checkpoint,
                     "has an adapter of 'model.layers.0.self_attn.v_proj', which target_modules of "
-                    "adapter_config.json does not name")
+                    "adapter_config.json does not list")
   saved.set("target_modules", "\".*\"");
   saved.set("exclude_modules", "[\"v_proj\"]");
-  EXPECT_ERROR_SAYS(saved.logits(), ExitCode::checkpoint, "does not name")
+  EXPECT_ERROR_SAYS(saved.logits(), ExitCode::checkpoint, "does not list")
 }
 
 TEST(AdapterOfPeft, HasTensorsOfAllItsTargets) {
@@ -223,7 +223,7 @@ TEST(AdapterOfPeft, HasTensorsOfAllItsTargets) {
   saved.set("target_modules", "[\"q_proj\", \"v_proj\", \"k_proj\"]");
   EXPECT_ERROR_SAYS(saved.logits(), ExitCode::checkpoint,
                     "has no adapter of 'model.layers.0.self_attn.k_proj', which target_modules of "
-                    "adapter_config.json names")
+                    "adapter_config.json lists")
 }
 
 // Rewrites the tensors of an adapter; a name that `rename` makes empty is left out.
@@ -254,8 +254,8 @@ TEST(AdapterOfPeft, IsOfAMatrixInAllLayers) {
   });
   EXPECT_ERROR_SAYS(
       saved.logits(), ExitCode::checkpoint,
-      "has adapters for 2 of 3 modules like 'model.layers.1.self_attn.v_proj'; lamina "
-      "has them in all layers and experts or in none")
+      "has adapters for 2 of 3 modules like 'model.layers.1.self_attn.v_proj'; lamina requires "
+      "them in all layers and experts or in none")
 }
 
 TEST(AdapterOfPeft, IsOfMatricesOfTheLayers) {
@@ -267,7 +267,7 @@ TEST(AdapterOfPeft, IsOfMatricesOfTheLayers) {
                : "base_model.model.model.embed_tokens" + name.substr(name.find(".lora_"));
   });
   EXPECT_ERROR_SAYS(saved.logits(), ExitCode::checkpoint,
-                    "has an adapter of 'model.embed_tokens'; lamina has adapters of whole "
+                    "has an adapter of 'model.embed_tokens'; lamina supports adapters of whole "
                     "matrices of the layers")
 }
 
@@ -279,7 +279,7 @@ TEST(AdapterOfPeft, HasNoTensorOfAnotherKind) {
                : "base_model.model.model.embed_tokens.lora_embedding_A";
   });
   EXPECT_ERROR_SAYS(saved.logits(), ExitCode::checkpoint,
-                    "tensor 'base_model.model.model.embed_tokens.lora_embedding_A' is no part of "
+                    "tensor 'base_model.model.model.embed_tokens.lora_embedding_A' is not part of "
                     "an adapter of a matrix")
 }
 

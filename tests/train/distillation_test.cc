@@ -303,13 +303,13 @@ TEST(DistillationRun, TeachersThatDoNotFitAreRefused) {
     EXPECT_ERROR_SAYS(RunOfFile(file, sets), code, says);
   };
   refused({"model.vocab_size=260"}, ExitCode::usage,
-          "has a vocabulary of 258 tokens; the model that learns has 260");
+          "has a vocabulary of 258 tokens; the student has 260");
   refused({"data.sequence_length=128"}, ExitCode::usage,
           "data.sequence_length, for distillation.teacher");
   refused({"distillation.top_k=259"}, ExitCode::usage, "is 259; the vocabulary has 258 tokens");
   RunOfFile(file).train(2);
   fs::rename(folder / "teacher", folder / "elsewhere");
-  refused({}, ExitCode::checkpoint, "there is nothing at");
+  refused({}, ExitCode::checkpoint, "does not exist");
   refused({}, ExitCode::checkpoint, "student.toml");
 }
 
@@ -331,7 +331,7 @@ TEST(DistillationRun, ATeacherWithOtherTokensIsRefused) {
                    "[train]\nfrom = \"model\"\nsteps = 1\nbatch_size = 2\n"
                    "[distillation]\nteacher = \"other\"\n[run]\nout = \"out\"\n");
   EXPECT_ERROR_SAYS(RunOfFile{file}, ExitCode::usage,
-                    "gives token 9 the text 'rose'; for the model that learns it is 'river'");
+                    "gives token 9 the text 'rose'; the student gives it 'river'");
 }
 
 TEST(DistillationRun, KeysWithoutAnEffectAreRefused) {

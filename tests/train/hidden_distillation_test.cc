@@ -259,9 +259,10 @@ TEST(HiddenDistillationRun, LayersThatCannotBeComparedAreRefused) {
     EXPECT_ERROR_SAYS(RunOfFile(file, {set}), ExitCode::usage, says);
   };
   refused("distillation.hidden_layers=[\"2:1\"]",
-          "'2:1' names layer 2 of the model that learns, which has layers 0 to 1");
-  refused("distillation.hidden_layers=[\"1:3\"]", "'1:3' names layer 3 of " + folder / "teacher");
-  refused("model.hidden_size=32", "give 16 values per token, those of the model that learns 32");
+          "'2:1' refers to layer 2 of the student, which has layers 0 to 1");
+  refused("distillation.hidden_layers=[\"1:3\"]",
+          "'1:3' refers to layer 3 of " + folder / "teacher");
+  refused("model.hidden_size=32", "have 16 values per token, the student's have 32");
   for (const char* pair : {"1", "a:b", "1:", "-1:2", "1:2:3", "1:2x"})
     refused(fmt::format("distillation.hidden_layers=[\"{}\"]", pair),
             fmt::format("'{}' is not a pair of layers", pair));

@@ -123,8 +123,8 @@ TEST(LoraOfExperts, ThatAreOneTensorIsRefused) {
   const TempDir folder;
   EXPECT_ERROR_SAYS(LoraRun(folder, targets("\"moe.experts.w2\""), "gpt_oss_mxfp4"),
                     ExitCode::usage,
-                    "adapters are of matrices that are published whole, and of experts that are "
-                    "published one by one");
+                    "adapters are supported for matrices that are published whole, and for experts "
+                    "that are published one by one");
 }
 
 TEST(LoraOfFusedMatrices, HasOneDownForAllParts) {
@@ -146,7 +146,8 @@ TEST(LoraOfFusedMatrices, HasOneDownForAllParts) {
 TEST(LoraOfFusedMatrices, IsOfTheWholeOrOfItsParts) {
   const TempDir folder;
   EXPECT_ERROR_SAYS(LoraRun(folder, targets("\"q_proj\", \"qkv_proj\"")), ExitCode::usage,
-                    "'attention.wq.weight' would have an adapter by itself and as a part");
+                    "'attention.wq.weight' would have an adapter itself and as a part of another "
+                    "matrix");
 }
 
 TEST(LoraOfFusedMatrices, CanHaveMagnitudes) {

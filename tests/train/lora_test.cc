@@ -206,7 +206,7 @@ TEST(Lora, WhatLearnsCanBeEveryMatrixOfTheLayers) {
 TEST(Lora, TargetsAreMatricesThatAreThere) {
   const TempDir folder;
   EXPECT_ERROR_SAYS(LoraRun(folder, {"lora.target_modules=[\"q_prj\"]"}), ExitCode::usage,
-                    "lora.target_modules: no matrix of the layers is called 'q_prj'\n"
+                    "lora.target_modules: no matrix of the layers is named 'q_prj'\n"
                     "  did you mean 'q_proj'?");
 }
 

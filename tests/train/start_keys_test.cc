@@ -99,10 +99,10 @@ TEST(LoraWithFreshTensors, IsRefusedWithWhatToDo) {
   EXPECT_ERROR_SAYS(
       RunOfFile(file, {"model.vocab_size=159", "train.fresh=[\"embed.weight\", \"lm_head.*\"]"}),
       ExitCode::usage,
-      "train.fresh: cannot be combined with [lora]: 'embed.weight' would start fresh and stay as "
-      "it is, since only the adapter learns\n"
+      "train.fresh: cannot be combined with [lora]: 'embed.weight' would be initialised and never "
+      "trained, because only the adapter is trained\n"
       "  first train the new tensors without an adapter and write the model with `lamina ckpt "
-      "export`; `[[optimizer.groups]]` with frozen = true keeps the others\n"
+      "export`; `[[optimizer.groups]]` with frozen = true freezes the others\n"
       "  then train the adapter with train.from = that directory")
 }
 

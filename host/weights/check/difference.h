@@ -1,4 +1,4 @@
-// How the tensors of two checkpoints differ, by their names in the files.
+// Compares the tensors of two checkpoints, by their names in the files.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@ namespace lamina::weights {
 
 struct TensorDifference {
   std::string name;
-  // As the files have it; nothing in the one that lacks it.
+  // As in the files; absent if the file does not have it.
   std::optional<io::TensorSpec> a, b;
-  // Of values, where the shapes are equal and both types have values; NaN on one side alone is an
-  // infinite difference.
+  // Differences of values, if the shapes are equal and both types have values; a NaN on one side
+  // only is an infinite difference.
   struct Values {
     std::int64_t num_different = 0;
     double largest = 0;   // max |a - b|
@@ -26,11 +26,11 @@ struct TensorDifference {
 
 struct Differences {
   std::int64_t num_identical = 0;         // same name, type, shape and bytes
-  std::vector<TensorDifference> tensors;  // the others: those of `a` in the order of its files,
-                                          // then what only `b` has
+  std::vector<TensorDifference> tensors;  // the others: tensors of `a` in the order of its
+                                          // files, then tensors that only `b` has
 };
 
-// Errors: those of reading tensors.
+// Errors: a tensor cannot be read.
 Differences differences(const io::WeightFiles& a, const io::WeightFiles& b);
 
 }  // namespace lamina::weights

@@ -16,7 +16,7 @@ namespace {
 
 using Kind = registry::Transform::Kind;
 
-// The maximum number of tensors that one row with {E} may stand for.
+// Maximum number of tensors from one row with {E}.
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 20;
 
 std::string replaced(std::string text, std::string_view what, std::int64_t by) {
@@ -40,13 +40,13 @@ Shape erased(const Shape& shape, int dim) {
 [[noreturn]] void refuse_transforms(const decoder::Parameter& parameter,
                                     const registry::TensorRow& row) {
   throw PluginError({fmt::format("tensor row '{}'", row.published),
-                     fmt::format("its transforms do not fit parameter '{}', {}", parameter.name,
+                     fmt::format("its transforms do not match parameter '{}', {}", parameter.name,
                                  to_string(parameter.desc.shape)),
                      {}});
 }
 
-// What the transforms from number `from` on make `shape` of: [0] = before them, the last = `shape`.
-// Parts keep their own size along the dim that they share.
+// Returns the shapes from which the transforms, starting with number `from`, produce `shape`: [0] =
+// before them, the last = `shape`. Parts keep their size along the dim that they share.
 std::vector<Shape> stages_before(const decoder::Parameter& parameter,
                                  const registry::TensorRow& row, std::size_t from, Shape shape) {
   std::vector<Shape> out{shape};
@@ -95,7 +95,7 @@ StridedView whole(const Shape& shape) {
   return out;
 }
 
-// The shape of one of our tensors that a row is about: that of one element where it has {E}.
+// Returns the shape of one of our tensors in a row: of one element if the row has {E}.
 bool is_stacked(const registry::TensorRow& row) {
   return row.published.find("{E}") != std::string::npos;
 }
@@ -111,8 +111,8 @@ std::size_t part_transform(const registry::TensorRow& row) {
   return static_cast<std::size_t>(at - row.transforms.begin());
 }
 
-// What others call the tensors of matrices that read the same input, as with MaxText's
-// fused_qkv do; parts are rows.
+// Names of fused tensors of matrices with a common input, as with MaxText's fused_qkv; the parts
+// are rows.
 struct Part {
   std::string_view module, fused;
   std::int64_t index;
@@ -123,7 +123,7 @@ constexpr Part kParts[] = {{"q_proj", "qkv_proj", 0},
                            {"gate_proj", "gate_up_proj", 0},
                            {"up_proj", "gate_up_proj", 1}};
 
-// The row that makes what `row` is about a part of a tensor with others; nothing: none would.
+// Returns the row that makes the tensor of `row` a part of a fused one; nothing if there is none.
 std::optional<registry::TensorRow> fused_row(const registry::TensorRow& row) {
   const std::size_t leaf = row.published.rfind('.');
   if (leaf == std::string::npos) return {};
@@ -145,7 +145,7 @@ MapBuilder::MapBuilder(const decoder::Model& model) : model_(model) {
   for (const registry::TensorRow& row : model.family().tensor_rows())
     if (!row.ignore) all[{row.block, row.param}].push_back(&row);
   const auto& parameters = model.parameters().all();
-  // The SDK has rows for the block of multi-token prediction also where the family has none.
+  // The SDK has rows for the block of multi-token prediction even if the family has no map.
   const bool has_map = std::ranges::any_of(parameters, [&](const decoder::Parameter& p) {
     return p.layer < model.config().num_layers() && all.contains({p.block, p.desc.name});
   });
@@ -167,7 +167,7 @@ MapBuilder::MapBuilder(const decoder::Model& model) : model_(model) {
     else
       rows_.push_back(found == all.end() ? std::vector<const registry::TensorRow*>{}
                                          : found->second);
-    // A name without an index is of the only prediction layer.
+    // A name without an index belongs to the only prediction layer.
     if (p.layer >= model.config().num_layers() && model.mtp_depth() > 1)
       std::erase_if(rows_.back(), [](const registry::TensorRow* row) {
         return row->published.find("{L}") == std::string::npos &&
@@ -181,7 +181,7 @@ MapBuilder::MapBuilder(const decoder::Model& model) : model_(model) {
 void MapBuilder::add_fused_rows() {
   const auto& parameters = model_.parameters().all();
   fused_.assign(parameters.size(), nullptr);
-  // Of one layer and published folder, those that would be parts of one tensor.
+  // Parts of one tensor, by layer and published folder.
   std::map<std::tuple<std::int64_t, std::uint32_t, std::string>, std::vector<std::size_t>> parts;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const decoder::Parameter& p = parameters[i];
@@ -199,8 +199,8 @@ void MapBuilder::add_fused_rows() {
         fused_[i] = nullptr;
 }
 
-// The host's own parameters in a layer have our names there, beside those of the family's; and its
-// learned positions one beside the layers.
+// The host's parameters in a layer are published under our names, beside the family's;
+// learned positions have a name beside the layers.
 const registry::TensorRow& MapBuilder::host_row(const decoder::Parameter& parameter) {
   std::string folder = "layers.{L}.";
   for (const registry::TensorRow& row : model_.family().tensor_rows())
@@ -217,8 +217,8 @@ const registry::TensorRow& MapBuilder::host_row(const decoder::Parameter& parame
       .param = parameter.desc.name, .published = folder + name, .transforms = {}});
 }
 
-// A parameter that the host adds to a block of the family is called as the one beside which it
-// stands: "q_norm" beside "q_proj", "up_proj_1" after "up_proj".
+// A parameter that the host adds to a family's block is named after the parameter beside it:
+// "q_norm" beside "q_proj", "up_proj_1" after "up_proj".
 const registry::TensorRow& MapBuilder::beside_row(const decoder::Parameter& parameter,
                                                   const registry::TensorRow& beside) {
   const auto module = [](std::string_view name) { return name.substr(0, name.rfind('.')); };
@@ -234,8 +234,8 @@ const registry::TensorRow& MapBuilder::beside_row(const decoder::Parameter& para
   return host_rows_.emplace_back(std::move(row));
 }
 
-// As PEFT calls it: behind its prefix, the name of the matrix's module. Of a matrix that others
-// hold as one with others, the module is that one's: they share `a`, and have rows of `b` each.
+// PEFT's name: its prefix, then the module of the matrix. For a fused matrix it is the module of
+// the fused one: its parts share `a` and have rows of `b` each.
 const registry::TensorRow& MapBuilder::adapter_row(const decoder::Parameter& parameter,
                                                    const registry::TensorRow* of) {
   const std::string_view own = parameter.desc.name;
@@ -260,7 +260,7 @@ const registry::TensorRow& MapBuilder::adapter_row(const decoder::Parameter& par
   return host_rows_.emplace_back(std::move(row));
 }
 
-// Of a family without a map: our name.
+// For a family without a map: our name.
 const registry::TensorRow& MapBuilder::own_row(const decoder::Parameter& parameter) {
   std::string name = parameter.name;
   const std::string layer = fmt::format("layers.{}.", parameter.layer);
@@ -273,13 +273,13 @@ const std::vector<const registry::TensorRow*>& MapBuilder::rows_of(int parameter
   return rows_[static_cast<std::size_t>(parameter)];
 }
 
-// Sizes of the parts that lie before that of `row`, and of all of them.
+// Returns the total size of the parts before `row`, and of all parts.
 std::pair<std::int64_t, std::int64_t> MapBuilder::extent_of_parts(
     int parameter, const registry::TensorRow& row) const {
   const decoder::Parameter& own = model_.parameters()[parameter];
   const std::int64_t index = row.transforms[part_transform(row)].index;
   std::int64_t before = 0, total = 0;
-  // Rows of one parameter that call the tensor alike are forms of it, each with its own parts.
+  // Rows of one parameter with the same tensor name are alternative forms, each with its parts.
   const auto alike = [&](int other) {
     std::vector<const registry::TensorRow*> out;
     for (const registry::TensorRow* r : rows_of(other))
@@ -308,17 +308,17 @@ std::pair<std::int64_t, std::int64_t> MapBuilder::extent_of_parts(
 
 ExpandedRow MapBuilder::expand(int parameter, const registry::TensorRow& row) const {
   const decoder::Parameter& p = model_.parameters()[parameter];
-  // What all layers share has one tensor, whose name need not say which layer's it is.
+  // A tensor shared by all layers may have a name without a layer index.
   if (p.layer >= 0 && p.layer < model_.config().num_layers() &&
       row.published.find("{L}") == std::string::npos && !is_only_one(p))
     throw PluginError({fmt::format("tensor row '{}'", row.published),
-                       fmt::format("is of parameter '{}' in a layer and lacks {{L}}", p.name),
+                       fmt::format("is for parameter '{}' in a layer, but has no {{L}}", p.name),
                        {}});
   ExpandedRow out{.row = &row};
   std::vector<Shape> stages = stages_before(p, row, 0, unit_shape(p, row));
   const std::size_t part = part_transform(row);
   std::int64_t before = 0, total = 0;
-  if (part < row.transforms.size()) {  // the dim that parts share is as long as all of them
+  if (part < row.transforms.size()) {  // the common dim has the size of all parts together
     std::tie(before, total) = extent_of_parts(parameter, row);
     Shape all = stages[part + 1];
     all[static_cast<int>(row.transforms[part].dim)] = total;
@@ -358,7 +358,7 @@ ExpandedRow MapBuilder::expand(int parameter, const registry::TensorRow& row) co
         std::copy_backward(strides + dim, strides + ndim, strides + ndim + 1);
         strides[dim] *= stages[i + 1][static_cast<int>(dim) + 1];
         break;
-      case Kind::merge:  // of neighbours in memory
+      case Kind::merge:  // of adjacent dims in memory
         if (strides[dim] != strides[dim + 1] * t.count) refuse_transforms(p, row);
         std::copy(strides + dim + 1, strides + ndim, strides + dim);
         break;
@@ -376,8 +376,9 @@ ExpandedRow MapBuilder::expand(int parameter, const registry::TensorRow& row) co
   const std::int64_t count = is_stacked(row) ? p.desc.shape[0] : 1;
   if (count > kMaxElements)
     throw PluginError({fmt::format("tensor row '{}'", row.published),
-                       fmt::format("expands to {} tensors of parameter '{}', {}; at most {}", count,
-                                   p.name, to_string(p.desc.shape), kMaxElements),
+                       fmt::format("expands to {} tensors of parameter '{}', {}; the maximum is "
+                                   "{}",
+                                   count, p.name, to_string(p.desc.shape), kMaxElements),
                        {}});
   for (std::int64_t e = 0; e < count; ++e)
     out.tensors.push_back({replaced(name, "{E}", e), stages[0], view});
@@ -396,7 +397,7 @@ int MapBuilder::tensor_index(const std::string& name, const Shape& shape) {
   const Shape& known = map_.tensors_[static_cast<std::size_t>(at->second)].shape;
   if (known != shape)
     throw PluginError({fmt::format("published tensor '{}'", name),
-                       fmt::format("is {} by one row of family '{}' and {} by another",
+                       fmt::format("is {} by one row of family '{}', but {} by another",
                                    to_string(known), model_.family().name(), to_string(shape)),
                        {}});
   return at->second;
@@ -420,7 +421,7 @@ void MapBuilder::add_own(int parameter) {
   add(parameter, {.tensors = {{p.name, p.desc.shape, whole(p.desc.shape)}}}, {p.name});
 }
 
-// Throws where parameters take more elements of a tensor than it has.
+// Throws if parameters use more elements of a tensor than it has.
 void MapBuilder::check_shares() const {
   for (const PublishedTensor& tensor : map_.tensors_) {
     std::int64_t taken = 0;
@@ -434,7 +435,7 @@ void MapBuilder::check_shares() const {
         {fmt::format("published tensor '{}'", tensor.name),
          fmt::format("is mapped to parameter '{}' and again to '{}' by rows of family '{}'",
                      name_of(tensor.pieces[0]), name_of(tensor.pieces[1]), model_.family().name()),
-         {"each element of a tensor belongs to one parameter (M-9 of "
+         {"each element of a tensor must belong to one parameter (M-9 of "
           "docs/plugin_requirements.md)"}});
   }
 }

@@ -1,4 +1,4 @@
-// Builds a TensorMap: published names and views of each parameter, by the rows of a family's map.
+// Builds a TensorMap: published names and views of each parameter, from the rows of a family's map.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace lamina::weights {
 
-// A row of the map for one parameter: the tensors that it names and what of each is ours.
+// A row of the map expanded for one parameter: its tensors and the part of each that is ours.
 struct ExpandedRow {
   struct Tensor {
-    std::string name;  // as the family's map spells it
+    std::string name;  // as in the family's map
     Shape shape;
     StridedView view;
   };
   const registry::TensorRow* row = nullptr;
-  std::vector<Tensor> tensors;  // one, or one for each element of our first dim
+  std::vector<Tensor> tensors;  // one, or one per element of our first dim
   double factor = 1, shift = 0;
 };
 
@@ -28,25 +28,25 @@ class MapBuilder {
  public:
   explicit MapBuilder(const decoder::Model& model);
 
-  // The rows of a parameter, in the order of the map; none where the family publishes no such
-  // tensor. Last the one that makes it a part of a tensor with others, if there can be such a one.
+  // Returns the rows of a parameter, in the order of the map; empty if the family does not publish
+  // it. The last one makes it a part of a fused tensor, if possible.
   const std::vector<const registry::TensorRow*>& rows_of(int parameter) const;
-  // That one; null: there is none.
+  // Returns that last row; null if there is none.
   const registry::TensorRow* fused_row_of(int parameter) const {
     return fused_[static_cast<std::size_t>(parameter)];
   }
-  // Throws PluginError when the row's transforms cannot give a tensor of the parameter's shape.
+  // Throws PluginError if the row's transforms cannot produce the parameter's shape.
   ExpandedRow expand(int parameter, const registry::TensorRow& row) const;
 
-  // Adds the tensors of `row`, called `names`. REQUIRES: parameters come in rising order.
+  // Adds the tensors of `row` under `names`. REQUIRES: parameters are added in ascending order.
   void add(int parameter, const ExpandedRow& row, const std::vector<std::string>& names);
-  // The parameter as a tensor of our name and form.
+  // Adds the parameter as a tensor with our name and form.
   void add_own(int parameter);
   TensorMap finish(bool own_names);
 
  private:
   void check_shares() const;
-  // Whether no other layer has a parameter of its block and name.
+  // Returns whether no other layer has a parameter of its block and name.
   bool is_only_one(const decoder::Parameter& parameter) const;
   int tensor_index(const std::string& name, const Shape& shape);
   const registry::TensorRow& host_row(const decoder::Parameter& parameter);
@@ -60,9 +60,9 @@ class MapBuilder {
                                                         const registry::TensorRow& row) const;
 
   const decoder::Model& model_;
-  std::vector<std::vector<const registry::TensorRow*>> rows_;  // of each parameter
-  std::vector<const registry::TensorRow*> fused_;              // of each, or null
-  std::deque<registry::TensorRow> host_rows_;  // of parameters that no row of the family is for
+  std::vector<std::vector<const registry::TensorRow*>> rows_;  // per parameter
+  std::vector<const registry::TensorRow*> fused_;              // per parameter, or null
+  std::deque<registry::TensorRow> host_rows_;  // for parameters without a row of the family
   std::unordered_map<std::int64_t, std::vector<int>> of_layer_;
   std::unordered_map<std::string, int> by_name_;
   TensorMap map_;

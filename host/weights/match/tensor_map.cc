@@ -19,16 +19,16 @@
 namespace lamina::weights {
 namespace {
 
-// "h.{L}.attn.*": {L}, {P} and {E} stand for numbers, * for anything. `layer` becomes what {L}
-// stood for, or the layer that {P} counts from `num_layers` on. Only the last * can need another
-// try, so no pattern takes longer than its length times the text's.
+// Matches "h.{L}.attn.*": {L}, {P} and {E} match numbers, * anything. `layer` receives the number
+// of {L}, or the layer that {P} counts from `num_layers`. Only the last * needs backtracking, so
+// the time is at most proportional to the product of both lengths.
 bool fits(std::string_view pattern, std::string_view text, std::int64_t& layer,
           std::int64_t num_layers = 0) {
   struct Retry {
-    std::size_t pattern, text;  // after the *, and where what follows it is tried next
+    std::size_t pattern, text;  // after the *, and the position of the next try
     std::int64_t layer;
   };
-  constexpr std::int64_t kMaxNumber = std::int64_t{1} << 40;  // more is past all predictions
+  constexpr std::int64_t kMaxNumber = std::int64_t{1} << 40;  // larger than any layer index
   std::optional<Retry> star;
   std::int64_t found = layer;
   std::size_t p = 0, t = 0;
@@ -75,7 +75,7 @@ bool same_values(const io::StoredWeight& a, const io::StoredWeight& b) {
   return true;
 }
 
-// Says of names which no parameter comes from whether the family knows them.
+// Decides whether the family knows names without a parameter.
 class Ignored {
  public:
   explicit Ignored(const decoder::Model& model) : model_(model) {
@@ -83,7 +83,7 @@ class Ignored {
       if (p.block != 0) block_of_[p.layer] = p.block;
   }
 
-  // The row that says so; null: none does.
+  // Returns the row that ignores the name; null if there is none.
   const registry::TensorRow* by(const std::string& name) const {
     const std::vector<std::string> spelled =
         spellings(publishers::without_wrappers(name), model_.family().tensor_prefixes());
@@ -99,7 +99,7 @@ class Ignored {
     std::int64_t layer = -1;
     const std::int64_t num_layers = model_.config().num_layers();
     if (!fits(row.published, name, layer, num_layers)) return false;
-    // Prediction layers that the model has are among its layers.
+    // Prediction layers of the model count as layers of the model.
     const std::int64_t own = num_layers + (row.ignore ? model_.mtp_depth() : 0);
     const bool beyond = layer >= own;
     if (row.ignore && row.block != 0) {
@@ -113,12 +113,13 @@ class Ignored {
   std::unordered_map<std::int64_t, std::uint32_t> block_of_;
 };
 
-// Where the layers are: "language_model.model." of "language_model.model.layers.0.mlp.weight",
-// which `row` calls "model.layers.{L}.mlp.weight". Empty if `name` is not of a layer.
+// Returns the folder of the layers: "language_model.model." for
+// "language_model.model.layers.0.mlp.weight", which `row` names "model.layers.{L}.mlp.weight".
+// Empty if `name` does not belong to a layer.
 std::string folder_of_layers(std::string_view name, std::string_view row) {
   const std::size_t number = row.find("{L}");
   if (number == row.npos || number == 0) return {};
-  const std::size_t begin = row.rfind('.', number - 2) + 1;  // of "layers."
+  const std::size_t begin = row.rfind('.', number - 2) + 1;  // start of "layers."
   const std::size_t at = name.find(row.substr(begin, number - begin));
   return at == name.npos ? std::string() : std::string(name.substr(0, at));
 }
@@ -128,7 +129,7 @@ std::string folder_of_layers(std::string_view name, std::string_view row) {
   throw UserError(ExitCode::checkpoint, {where, std::move(what), std::move(notes)});
 }
 
-// Initial values that are the same for every seed.
+// Returns whether the initial values are independent of the seed.
 bool is_fixed(const registry::InitSpec& init) {
   using Kind = registry::InitSpec::Kind;
   return init.kind == Kind::zeros || init.kind == Kind::ones || init.kind == Kind::constant ||
@@ -137,7 +138,7 @@ bool is_fixed(const registry::InitSpec& init) {
 
 bool is_integer(DType dtype) { return dtype == DType::i32 || dtype == DType::i64; }
 
-// The tensors behind all parameters, by the names that there are.
+// Finds the tensors of all parameters among the existing names.
 class NameMatcher {
  public:
   NameMatcher(const decoder::Model& model, std::string where,
@@ -154,25 +155,26 @@ class NameMatcher {
         wrapped_.emplace(std::move(bare), stored);
   }
 
-  // Rows may call a tensor as it is stored, too, and are preferred then: a family's row for GGUF
-  // files says what differs there from what is published.
+  // Rows may also use the stored name, and then take precedence: a family's row for GGUF files
+  // describes the differences from the published form.
   void add_stored_names(const io::GgufModel& gguf) {
     for (const auto& part : gguf.parts())
       for (const io::GgufTensor& tensor : part->tensors()) stored_.insert(tensor.name);
     known_.insert(stored_.begin(), stored_.end());
   }
 
-  // Of several rows that call a tensor alike, the first whose form the files have is meant.
+  // Of several rows with the same tensor name, the first one whose form matches the files is used.
   void know_shapes(std::function<Shape(const std::string&)> shape_of) {
     shape_of_ = std::move(shape_of);
   }
 
-  // Names of shards that lack what an index says that they have.
+  // Provides the shards that should contain a tensor by the index, but do not.
   void know_shards(std::function<std::string(const std::string&)> shard_without) {
     shard_without_ = std::move(shard_without);
   }
 
-  // Names of values that lie under the name of their blocks (publishers/formats.h).
+  // Adds names of plain values that are stored under the name of their blocks
+  // (publishers/formats.h).
   void add_plain_blocks(const io::WeightFiles& files) {
     for (std::string_view name : names_)
       if (name.ends_with(publishers::kMxfp4Name.weight) && is_floating(files.tensor(name).dtype))
@@ -185,7 +187,7 @@ class NameMatcher {
     });
   }
 
-  // By the rows of the family, or our own names.
+  // Matches by the rows of the family, or by our names.
   TensorMap run(bool own) {
     const auto& parameters = model_.parameters().all();
     for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -195,7 +197,7 @@ class NameMatcher {
       else if (known_.contains(parameters[i].name))
         builder_.add_own(index);
       else if (is_adapter(parameters[i]))
-        find(index);  // of a file of its own
+        find(index);  // in a separate file
       else if (!may_lack(index, parameters[i].name))
         missing(index, parameters[i].name);
     }
@@ -204,13 +206,13 @@ class NameMatcher {
     return map;
   }
 
-  // Where the layers are: folder_of_layers() of these names; empty: none was found.
+  // The folder of the layers in these names, see folder_of_layers(); empty: none was found.
   const std::string& layers() const { return layers_; }
 
  private:
-  // Files may lack a prediction layer, which then starts afresh; not a part of it.
+  // A whole prediction layer may be missing and is then initialised; a part of one may not.
   void check_prediction_layers(const TensorMap& map) const {
-    std::map<std::int64_t, int> present, lacking;  // a parameter of each layer
+    std::map<std::int64_t, int> present, lacking;  // one parameter per layer
     const auto& parameters = model_.parameters().all();
     for (std::size_t i = 0; i < parameters.size(); ++i)
       if (parameters[i].layer >= model_.config().num_layers()) {
@@ -227,7 +229,7 @@ class NameMatcher {
     return model_.adapter() && decoder::is_adapter(p.name);
   }
 
-  // What the files call `name`; empty if they lack it.
+  // Returns the name of `name` in the files; empty if it is missing.
   std::string spelling(const std::string& name) const {
     for (std::string& s : spellings(name, model_.family().tensor_prefixes()))
       if (known_.contains(s)) return std::move(s);
@@ -254,7 +256,7 @@ class NameMatcher {
       for (const ExpandedRow::Tensor& tensor : expanded.tensors) {
         names.push_back(spelling(tensor.name));
         if (!names.back().empty()) continue;
-        if (names.size() == 1) break;  // another row may have it
+        if (names.size() == 1) break;  // another row may match
         if (fills_) return add_as_others(parameter);
         if (may_lack(parameter, tensor.name)) return;
         missing(parameter, tensor.name);
@@ -273,13 +275,13 @@ class NameMatcher {
     if (!may_lack(parameter, name)) missing(parameter, name);
   }
 
-  // An optional tensor that starts with the same values whatever the seed. A prediction layer that
-  // is missing counts as a whole.
+  // Returns whether a missing optional tensor starts with values that do not depend on the seed. A
+  // missing prediction layer counts as a whole.
   bool starts_alike(const decoder::Parameter& p) const {
     return is_fixed(p.desc.init) && p.layer < model_.config().num_layers();
   }
 
-  // Whether a later row calls the tensor alike.
+  // Returns whether a later row has the same tensor name.
   static bool has_other_form(const std::vector<const registry::TensorRow*>& rows,
                              const registry::TensorRow* row) {
     const auto at = std::ranges::find(rows, row);
@@ -291,7 +293,7 @@ class NameMatcher {
     return !shape_of_ || shape_of_(names.front()) == row.tensors.front().shape;
   }
 
-  // Under the names that the files would have for it.
+  // Adds the parameter under the names that the files would use for it.
   void add_as_others(int parameter) {
     const ExpandedRow expanded = builder_.expand(parameter, *builder_.rows_of(parameter).front());
     std::vector<std::string> names;
@@ -309,14 +311,16 @@ class NameMatcher {
     std::vector<std::string> notes{
         fmt::format("for parameter '{}'", model_.parameters()[parameter].name)};
     if (const std::string shard = shard_without_ ? shard_without_(name) : ""; !shard.empty())
-      notes.push_back(fmt::format(
-          "the index says that it is in '{}', which lacks it: download that file again", shard));
+      notes.push_back(
+          fmt::format("the index assigns it to '{}', which does not contain it: download that file "
+                      "again",
+                      shard));
     if (const std::string nearest = nearest_name(wanted, names_without_use()); !nearest.empty())
-      notes.push_back(fmt::format("the nearest name there is '{}'", nearest));
+      notes.push_back(fmt::format("the nearest existing name is '{}'", nearest));
     refuse(where_, fmt::format("tensor '{}' is missing", wanted), notes);
   }
 
-  // What the files would call a tensor that they lack: with what they put before the layers.
+  // Returns the probable name of a missing tensor in the files, including the folder of the layers.
   std::string likely_spelling(const std::string& name) const {
     if (name.starts_with(publishers::kAdapterPrefix))
       return std::string(publishers::kAdapterPrefix) +
@@ -325,13 +329,13 @@ class NameMatcher {
     if (!folders) return name;
     const auto& [ours, theirs] = *folders;
     if (name.starts_with(ours)) return theirs + name.substr(ours.size());
-    // "language_model." of "language_model.model.layers.0" is before the head, too.
+    // "language_model." of "language_model.model.layers.0" is also the prefix of the head.
     const std::string outer =
         theirs.ends_with(ours) ? theirs.substr(0, theirs.size() - ours.size()) : "";
     return outer.ends_with('.') ? outer + name : name;
   }
 
-  // Those that no parameter comes from under its first name; all where there are none.
+  // Returns the names that no parameter uses under its first name; all names if there are none.
   std::vector<std::string> names_without_use() const {
     std::unordered_set<std::string> expected;
     for (std::size_t i = 0; i < model_.parameters().all().size(); ++i)
@@ -348,17 +352,18 @@ class NameMatcher {
   const decoder::Model& model_;
   std::string where_;
   const std::vector<std::string_view>& names_;
-  std::unordered_set<std::string_view> known_, stored_, plain_blocks_;  // stored: in GGUF files
-  std::unordered_map<std::string, std::string_view> wrapped_;           // as stored, by bare name
+  std::unordered_set<std::string_view> known_, stored_,
+      plain_blocks_;                                           // stored: names in GGUF files
+  std::unordered_map<std::string, std::string_view> wrapped_;  // stored name by bare name
   MayLack may_lack_;
   std::function<Shape(const std::string&)> shape_of_;
   std::function<std::string(const std::string&)> shard_without_;
-  bool fills_;  // what is not there gets a name like the others
+  bool fills_;  // missing tensors get names like the others
   MapBuilder builder_;
   std::string layers_;
 };
 
-// That what was found by name is of the right type and shape, and that nothing is left over.
+// Checks that matched tensors have the right type and shape, and that nothing is left over.
 class Checker {
  public:
   Checker(const decoder::Model& model, const io::WeightFiles& files, std::string layers)
@@ -386,14 +391,14 @@ class Checker {
           {whose});
     if (stored.shape() != tensor.shape)
       refuse(files_.path_of(stored.data().name),
-             fmt::format("tensor '{}' is {}; the config asks for {}", tensor.name,
+             fmt::format("tensor '{}' is {}, but the config requires {}", tensor.name,
                          to_string(stored.shape()), to_string(tensor.shape)),
              {whose, "use the config.json that belongs to these weights"});
     for (std::string_view name : stored.names()) used.insert(name);
   }
 
-  // Files may hold a copy of the table under the name of a tied head. Another matrix there would be
-  // left out silently.
+  // Files may contain a copy of the table under the name of a tied head. A different matrix there
+  // must not be ignored silently.
   void check_tied(const TensorMap& map, std::string_view head) const {
     const int embed = model_.parameters().find(LAMINA_NAME_EMBED);
     const std::string& table = map.tensor_of(map.pieces_of(embed).front()).name;
@@ -402,7 +407,7 @@ class Checker {
            fmt::format("tensor '{}' differs from '{}', but the config says that the head is the "
                        "token table",
                        head, table),
-           {fmt::format("tie_word_embeddings = false uses both; if the head is not meant, remove "
+           {fmt::format("tie_word_embeddings = false uses both; if the head is not wanted, remove "
                         "'{}'",
                         head)});
   }
@@ -417,7 +422,7 @@ class Checker {
         if (row->tied) check_tied(map, name);
         continue;
       }
-      // Beside the language model a checkpoint may hold encoders for images and sound.
+      // A checkpoint may also contain encoders for images and sound.
       const bool other =
           model_.config().in_wrapper() && !layers_.empty() && !name.starts_with(layers_);
       (other ? others : left).emplace_back(name);
@@ -427,7 +432,7 @@ class Checker {
                 others.size(), others.front());
     if (left.empty()) return;
     std::vector<std::string> notes{
-        fmt::format("num_hidden_layers is {}; is this the right config for these weights?",
+        fmt::format("num_hidden_layers is {}; check that the config belongs to these weights",
                     model_.config().num_layers())};
     constexpr std::size_t kMaxNamed = 16;
     for (std::size_t i = 1; i < std::min(left.size(), kMaxNamed); ++i)
@@ -435,7 +440,7 @@ class Checker {
     if (left.size() > kMaxNamed)
       notes.push_back(fmt::format("and {} more", left.size() - kMaxNamed));
     refuse(files_.path(),
-           fmt::format("{} tensor{} that family '{}' has no use for, eg '{}'", left.size(),
+           fmt::format("{} tensor{} that family '{}' does not use, eg '{}'", left.size(),
                        left.size() == 1 ? "" : "s", model_.family().name(), left.front()),
            std::move(notes));
   }
@@ -482,7 +487,7 @@ std::optional<LayerFolders> layer_folders(const decoder::Model& model,
   for (const registry::TensorRow& row : model.family().tensor_rows()) {
     const std::size_t number = row.published.find("{L}");
     if (row.ignore || number == row.published.npos || number == 0) continue;
-    const std::size_t own = row.published.rfind('.', number - 2) + 1;  // before "layers."
+    const std::size_t own = row.published.rfind('.', number - 2) + 1;  // start of "layers."
     for (std::string_view name : names) {
       const std::string theirs = folder_of_layers(name, row.published);
       std::int64_t layer = 0;
@@ -507,7 +512,7 @@ TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& file
         return std::string(shard);
     return std::string();
   });
-  // Checkpoints of training have our names, whatever they lack.
+  // Checkpoints of training have our names, even if tensors are missing.
   const bool is_checkpoint = std::filesystem::exists(files.path() + "/model.toml");
   TensorMap map = names.run(names.has_own_names() || (may_lack && is_checkpoint));
   Checker(model, files, names.layers()).run(map);
@@ -551,8 +556,8 @@ namespace {
   const registry::PluginIdentity& plugin = family.plugin();
   notes.push_back(fmt::format("plugin '{}' {}", plugin.id, plugin.version));
   notes.push_back(
-      "a tensor map has a row for each parameter, or is empty: then ours are the published names "
-      "(M-9 of docs/plugin_requirements.md)");
+      "a tensor map must have a row for each parameter, or be empty: then our names are the "
+      "published names (M-9 of docs/plugin_requirements.md)");
   throw PluginError({fmt::format("family '{}'", family.name()),
                      fmt::format("its tensor map has no row for '{}', the parameter '{}'",
                                  parameter.desc.name, parameter.name),

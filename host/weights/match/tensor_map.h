@@ -1,4 +1,5 @@
-// Published tensors <-> ours: the family's tensor map expanded over the layers, in both directions.
+// Maps published tensors to our parameters: the family's tensor map expanded over the layers, in
+// both directions.
 #pragma once
 
 #include <array>
@@ -14,22 +15,22 @@
 
 namespace lamina::weights {
 
-// Some elements of a published tensor in the order of ours: ours(i, j, ..) is its element
+// Elements of a published tensor in the order of our parameter: ours(i, j, ..) is its element
 // offset + i strides[0] + j strides[1] ...
 struct StridedView {
   Shape shape;
   std::array<std::int64_t, kMaxDims> strides{};
   std::int64_t offset = 0;
 
-  // Ours lie one after the other there too.
+  // True if our elements are also consecutive there.
   bool is_contiguous() const;
 };
 
-// What one published tensor and one parameter have in common.
+// The elements that one published tensor and one parameter have in common.
 struct Piece {
   int parameter = -1;
   int tensor = -1;               // index into TensorMap::tensors()
-  std::int64_t first = 0;        // the piece's place in the parameter, in elements
+  std::int64_t first = 0;        // offset of the piece in the parameter, in elements
   StridedView view;              // of the published tensor
   double factor = 1, shift = 0;  // ours = published * factor + shift
 
@@ -38,7 +39,7 @@ struct Piece {
 };
 
 struct PublishedTensor {
-  std::string name;         // as in the files; for an export, as the family's map spells it
+  std::string name;         // as in the files; for an export, as in the family's map
   Shape shape;              // of its values
   std::vector<int> pieces;  // indices into TensorMap::pieces()
 };
@@ -50,57 +51,58 @@ class TensorMap {
   const PublishedTensor& tensor_of(const Piece& piece) const {
     return tensors_[static_cast<std::size_t>(piece.tensor)];
   }
-  // By rising `first`, without gaps. Empty: the tensor is optional and not there.
+  // Sorted by `first`, without gaps. Empty: the tensor is optional and missing.
   std::span<const Piece> pieces_of(int parameter) const;
-  // The files hold our parameters under our names, as training writes them.
+  // True if the files contain our parameters under our names, as training writes them.
   bool own_names() const { return own_names_; }
 
  private:
   friend class MapBuilder;
   std::vector<PublishedTensor> tensors_;
-  std::vector<Piece> pieces_;        // by parameter
-  std::vector<std::size_t> begins_;  // of each parameter's pieces, and the end
+  std::vector<Piece> pieces_;        // sorted by parameter
+  std::vector<std::size_t> begins_;  // index of each parameter's first piece, and the end
   bool own_names_ = false;
 };
 
-// The tensors of `files` behind the parameters. Every parameter has its own, every tensor of the
-// files is used or ignored by the map, shapes agree: else one UserError (exit 4) that names the
-// file, the tensor and both shapes, and suggests the nearest name.
-// A parameter may lack its tensor where `may_lack` says so, and then has no pieces.
+// Matches the tensors of `files` with the parameters. Every parameter needs a tensor, every tensor
+// must be used or ignored by the map, and shapes must agree; else one UserError (exit 4) with the
+// file, the tensor and both shapes, which suggests the nearest name. A parameter for which
+// `may_lack` returns true may have no tensor, and then has no pieces.
 using MayLack = std::function<bool(const std::string& parameter, const std::string& tensor)>;
 TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& files,
                         const MayLack& may_lack = {});
 
-// Returns true where the model has prediction layers and the files have no tensor of them.
+// Returns whether the model has prediction layers and the files have no tensor of them.
 bool lacks_predictions(const decoder::Model& model, const io::WeightFiles& files);
 
-// As match_weights() where only the names of the tensors are known. A parameter that has none gets
-// names in the manner of the others.
+// Like match_weights(), but only the names of the tensors are known. A parameter without a tensor
+// gets a name derived from the others.
 TensorMap match_names(const decoder::Model& model, const std::string& where,
                       const std::vector<std::string_view>& names);
 
-// `name` under every way to put on or take off one of the family's prefixes, as it is first. A name
-// of PEFT keeps its own prefix.
+// Returns `name` with every combination of the family's prefixes added or removed, starting with
+// `name` itself. PEFT's prefix is kept.
 std::vector<std::string> spellings(const std::string& name,
                                    const std::vector<std::string>& prefixes);
 
-// The part of published names before "layers.0.", with the last '.': in the family's map, and in
-// `names`, eg: "model." and "language_model.model.". Returns nothing where no name is of a layer.
+// The part of published names before "layers.0.", including the last '.': in the family's map, and
+// in `names`, eg: "model." and "language_model.model.". Returns nothing if no name belongs to a
+// layer.
 struct LayerFolders {
   std::string ours, theirs;
 };
 std::optional<LayerFolders> layer_folders(const decoder::Model& model,
                                           std::span<const std::string_view> names);
 
-// How files hold matrices that are multiplied with the same input. Either is read.
+// Storage of matrices with a common input. Both forms are read.
 enum class Layout {
-  published,  // as the family's map says
+  published,  // as in the family's map
   fused,  // q_proj, k_proj, v_proj as rows of one qkv_proj, gate_proj and up_proj of gate_up_proj
 };
 
-// What an export to Hugging Face's names consists of, in the order of the parameters. A family
-// without a map publishes its parameters under our names. Throws PluginError where the map has no
-// row for a parameter, where its row does not fit it, or two parameters are the same elements.
+// Returns the tensors of an export to Hugging Face's names, in the order of the parameters. A
+// family without a map publishes its parameters under our names. Throws PluginError if the map has
+// no row for a parameter, if a row does not fit it, or if two parameters contain the same elements.
 TensorMap published_tensors(const decoder::Model& model, Layout layout = Layout::published);
 
 }  // namespace lamina::weights

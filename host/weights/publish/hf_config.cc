@@ -12,11 +12,11 @@ namespace {
 
 using config::Value;
 
-// An object under construction: members in the order in which they were added.
+// An object under construction: members in insertion order.
 struct Object {
   struct Member {
     std::string name;
-    std::string json;                // of a leaf
+    std::string json;                // for a leaf
     std::vector<Object> below = {};  // one, or none for a leaf
   };
   std::vector<Member> members;
@@ -59,7 +59,7 @@ bool is_number(const Value& value) {
   return value.get_if<std::int64_t>() || value.get_if<double>();
 }
 
-// Of keys that only GGUF files have: lamina/ext/gguf.h.
+// Prefix of keys that only GGUF files have: lamina/ext/gguf.h.
 constexpr std::string_view kGgufPrefix = "gguf_";
 
 bool has_default(const registry::ModelKey& key, const Value& value, const config::Table& values) {
@@ -82,11 +82,12 @@ std::string hf_config(const registry::FamilyNames& names, const registry::ModelC
     throw UserError(
         ExitCode::checkpoint,
         {"export",
-         fmt::format("family '{}' has no form at Hugging Face: its plugin names no {}", names.name,
-                     names.hf_model_types.empty() ? "model_type" : "architecture"),
-         {"keep lamina's own format, which `lamina decode -m` reads"}});
+         fmt::format("family '{}' has no form at Hugging Face: its plugin declares no "
+                     "{}",
+                     names.name, names.hf_model_types.empty() ? "model_type" : "architecture"),
+         {"use lamina's own format, which `lamina decode -m` reads"}});
   const config::Table& values = config.values();
-  // By object at the top: all keys in it have their defaults.
+  // For each top-level object: whether all its keys have their defaults.
   std::map<std::string, bool, std::less<>> is_plain;
   for (const registry::ModelKey& key : config.keys()) {
     const config::Entry* entry = values.find(key.key.name);
@@ -100,7 +101,7 @@ std::string hf_config(const registry::FamilyNames& names, const registry::ModelC
   out.add("architectures", fmt::format("[{}]", json_quote(names.hf_architectures.front())));
   out.add("model_type", json_quote(names.hf_model_types.front()));
   out.add("torch_dtype", json_quote(extras.dtype));
-  // A class's own default may be outside of the vocabulary, so none is left to it.
+  // Always written, because the default of a class may be outside the vocabulary.
   const auto add_token = [&](std::string_view key, std::optional<std::int64_t> id) {
     out.add(key, id ? std::to_string(*id) : "null");
   };
@@ -111,7 +112,7 @@ std::string hf_config(const registry::FamilyNames& names, const registry::ModelC
     const config::Entry* entry = values.find(key.key.name);
     if (key.ignored || !entry || key.key.name.starts_with(kGgufPrefix)) continue;
     const std::string& path = path_of(key);
-    // A family's own key without a default is derived again where it is read, from nothing set.
+    // A family's key without a default and without a value is derived again when it is read.
     const bool unset = !key.host && !key.key.preset && is_zero(entry->value);
     if (path.starts_with(config::kOwnObject) && (unset || has_default(key, entry->value, values)))
       continue;

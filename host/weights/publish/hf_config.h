@@ -1,4 +1,4 @@
-// config.json of a model that was not read from one.
+// The config.json of a model that was not read from one.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ struct HfConfigExtras {
   std::optional<std::int64_t> pad_token;
 };
 
-// The family's keys under the names and paths that it exports, with model_type and architectures.
-// An object below the top (rope_scaling) is left out where all its keys have their defaults; in
-// others those are left out whose default of 0 leaves the choice to the reader. Keys that the
-// original does not have are in the object "lamina", if they are not at their defaults. Zeros of
-// keys that read null as 0 are written as null, ids of tokens that the tokenizer lacks as well.
-// UserError (exit 4) when the family has no form at Hugging Face.
+// Returns the family's keys under the names and paths of its exports, with model_type and
+// architectures. A nested object (rope_scaling) is omitted if all its keys have their defaults; in
+// other objects, keys whose default 0 means that the reader chooses are omitted. Keys that the
+// original does not have are in the object "lamina", unless they have their defaults. Zeros of keys
+// that read null as 0 are written as null, and so are ids of tokens that the tokenizer does not
+// have. UserError (exit 4) if the family has no form at Hugging Face.
 std::string hf_config(const registry::FamilyNames& names, const registry::ModelConfig& config,
                       const HfConfigExtras& extras);
 

@@ -22,16 +22,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One tensor on its way.
+// One tensor to be exported.
 struct Transfer {
   io::TensorSpec spec;
-  int tensor = -1;          // of the map that is exported; -1: the file's own bytes
-  std::string stored = {};  // its name in the files, which may have names of wrapper modules
+  int tensor = -1;          // index in the exported map; -1: the bytes of the file
+  std::string stored = {};  // its name in the files, which may contain wrapper modules
 };
 
 struct TransferPlan {
   TensorMap from, to;
-  bool reassembled = false;  // `to` is the family's own form, put together from parameters
+  bool reassembled = false;  // `to` is the family's own form, assembled from parameters
   std::vector<Transfer> transfers;
 };
 
@@ -41,9 +41,9 @@ bool has_compressed(const TensorMap& map, const io::WeightFiles& files) {
   });
 }
 
-// Tensors that were published stay as they are, or change their type; ours, and compressed ones
-// that change their type, take the names and forms of `form`, else of the family's map. `dtype` is
-// not for parameters that have a type of their own.
+// Published tensors stay unchanged, or change their type. Ours, and compressed ones that change
+// their type, take the names and forms of `form`, else of the family's map. `dtype` does not apply
+// to parameters that declare a type.
 TransferPlan plan_transfers(const decoder::Model& model, const io::WeightFiles& files,
                             const PublishedForm* form, const ExportOptions& options) {
   const std::optional<DType> dtype = options.dtype;
@@ -60,7 +60,7 @@ TransferPlan plan_transfers(const decoder::Model& model, const io::WeightFiles& 
     const PublishedTensor& to = out.to.tensors()[i];
     const int parameter = out.to.pieces()[static_cast<std::size_t>(to.pieces.front())].parameter;
     const auto from = out.from.pieces_of(parameter);
-    if (from.empty()) continue;  // optional, not there
+    if (from.empty()) continue;  // optional, missing
     const std::string& source = out.from.tensor_of(from[0]).name;
     const DType stored =
         form ? form->dtype(to.name).value_or(form->main_dtype()) : files.tensor(source).dtype;
@@ -83,13 +83,13 @@ TransferPlan plan_transfers(const decoder::Model& model, const io::WeightFiles& 
   return out;
 }
 
-// Values of tensors on their way.
+// Reads the values of tensors to be exported.
 class TransferReader {
  public:
   TransferReader(const io::WeightFiles& files, const TransferPlan& plan)
       : files_(files), plan_(plan) {}
 
-  // Borrowed until the next call.
+  // Borrowed; valid until the next call.
   std::span<const std::byte> bytes_of(const Transfer& t) {
     if (t.tensor < 0) return files_.tensor(t.stored).bytes;
     const std::vector<float> values = plan_.reassembled ? assembled(t) : decoded(t);
@@ -119,7 +119,7 @@ class TransferReader {
   std::vector<std::byte> bytes_;
 };
 
-// The type that most bytes are stored in.
+// Returns the type that most bytes are stored in.
 DType main_dtype(const std::vector<Transfer>& transfers) {
   std::map<DType, std::uint64_t> bytes;
   for (const Transfer& t : transfers) bytes[t.spec.dtype] += io::num_bytes(t.spec);
@@ -127,7 +127,7 @@ DType main_dtype(const std::vector<Transfer>& transfers) {
   return main == bytes.end() ? DType::f32 : main->first;
 }
 
-// The config.json that the weights came with, telling their type as it is now.
+// Returns the config.json of the weights with the current type.
 std::string edited_config(const JsonValue& config, DType dtype, bool compressed) {
   JsonWriter json(2);
   json.begin_object();
@@ -159,22 +159,19 @@ std::string fresh_config(const decoder::Model& model, const std::string& directo
 
 void require_absent(const std::string& to) {
   if (to.empty())
-    throw UserError(ExitCode::usage, {"--to",
-                                      "got \"\"; expected the name of a directory to be made",
-                                      {"name one that does not exist"}});
+    throw UserError(ExitCode::usage,
+                    {"--to", "must not be empty", {"give the name of a new directory"}});
   std::string name = to;
   while (name.size() > 1 && name.ends_with('/')) name.pop_back();
   std::error_code error;
   const fs::file_status status = fs::symlink_status(name, error);
   if (fs::is_symlink(status) && !fs::exists(name, error))
     throw UserError(ExitCode::usage, {to,
-                                      "is a link that leads nowhere; --to names a directory to be "
-                                      "made",
-                                      {"remove the link, or name the directory that it should "
-                                       "lead to"}});
+                                      "is a dangling link; --to must be a new directory",
+                                      {"remove the link, or give the name of its target"}});
   if (fs::exists(status))
     throw UserError(ExitCode::usage, {to,
-                                      "exists already; --to names a directory to be made",
+                                      "exists already; --to must be a new directory",
                                       {"choose another name, or remove it first"}});
 }
 
@@ -185,10 +182,9 @@ Exported export_to_hf(const decoder::Model& model, const std::string& from, cons
   io::WeightFiles files(from);
   if (options.average) files.replace(from, kAverageStem);
   if (files.gguf())
-    throw UserError(ExitCode::checkpoint,
-                    {from,
-                     "is a GGUF file; lamina reads such files and exports none",
-                     {"use the safetensors files of the same model"}});
+    throw UserError(ExitCode::checkpoint, {from,
+                                           "is a GGUF file, which lamina can read but not export",
+                                           {"use the safetensors files of the same model"}});
   const std::optional<PublishedForm> form = PublishedForm::beside(from);
   const TransferPlan plan = plan_transfers(model, files, form ? &*form : nullptr, options);
   const bool published = fs::exists(fs::path(from) / "config.json");

@@ -16,21 +16,21 @@ struct Exported {
   std::uint64_t num_bytes = 0;  // of tensors
 };
 
-// UserError (exit 2) where `to`, which --to names, is empty or exists, also as a link to nothing.
+// UserError (exit 2) if `to`, the value of --to, is empty or exists, also as a dangling link.
 void require_absent(const std::string& to);
 
 struct ExportOptions {
-  std::optional<DType> dtype = {};    // of tensors; nothing: as they are stored
-  std::optional<Layout> layout = {};  // nothing: as they are stored, or as published
-  bool average = false;               // the moving average of what learned, in its place
+  std::optional<DType> dtype = {};    // of tensors; absent: as stored
+  std::optional<Layout> layout = {};  // absent: as stored, or as published
+  bool average = false;               // export the moving average of trained weights
 };
 
-// From a checkpoint or a Hugging Face directory `from` into the directory `to`, which must not
-// exist and appears whole or not at all: config.json, weights under their published names (as
-// stored, or as `options` say), tokenizer files, generation_config.json. A checkpoint of training
-// that began at a published directory gets the form of that again: names, types, files and
-// config.json. `check` is called with what was written before it has its name, and may throw.
-// Errors: exit 2 when `to` exists; exit 4 when the family cannot be exported, or for damaged
+// Exports a checkpoint or a Hugging Face directory `from` to the directory `to`, which must not
+// exist and appears complete or not at all: config.json, weights under their published names (as
+// stored, or according to `options`), tokenizer files, generation_config.json. A checkpoint of
+// training that started from a published directory gets its form: names, types, files and
+// config.json. `check` is called with the written directory before it gets its final name, and may
+// throw. Errors: exit 2 if `to` exists; exit 4 if the family cannot be exported, or for damaged
 // weights.
 Exported export_to_hf(const decoder::Model& model, const std::string& from, const std::string& to,
                       const ExportOptions& options,

@@ -14,7 +14,7 @@
 namespace lamina::weights {
 namespace {
 
-// The parameters that the adapter adds to a matrix; -1 where it adds none.
+// The parameters of the adapter of a matrix; -1 if it has none.
 struct Parts {
   int down, up, magnitude;
 };

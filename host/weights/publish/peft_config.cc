@@ -14,7 +14,7 @@
 namespace lamina::weights {
 namespace {
 
-// Keys of PEFT 0.21's LoraConfig that read_peft_config() reads.
+// Keys of LoraConfig in PEFT 0.21 that read_peft_config() reads.
 constexpr std::string_view kRead[] = {
     "peft_type",
     "task_type",
@@ -30,17 +30,17 @@ constexpr std::string_view kRead[] = {
     "init_lora_weights",
 };
 
-// Keys that do not change what a saved adapter computes.
+// Keys that do not affect the computation of a saved adapter.
 constexpr std::string_view kWithoutEffect[] = {
     "auto_mapping",
     "peft_version",
     "revision",
     "inference_mode",
     "runtime_config",
-    // Tells how the base keeps its matrices; those of the adapter have one form.
+    // Describes the layout of the base matrices; adapter matrices always have the same layout.
     "fan_in_fan_out",
-    // PEFT reads them only with megatron_config, use_qalora, modules_to_save, or at the start of
-    // training.
+    // PEFT reads these only with megatron_config, use_qalora or modules_to_save, or when training
+    // starts.
     "megatron_core",
     "qalora_group_size",
     "ensure_weight_tying",
@@ -50,11 +50,13 @@ constexpr std::string_view kWithoutEffect[] = {
     "lora_ga_config",
 };
 
-// Ways to start an adapter that leave the base as it is. With others (pissa, olora, corda, loftq,
-// lora_ga) PEFT changes the base when it loads the adapter.
+// Initialisations of an adapter that do not change the base. With others (pissa, olora, corda,
+// loftq, lora_ga) PEFT changes the base when it loads the adapter.
 constexpr std::string_view kPlainStarts[] = {"gaussian", "eva", "orthogonal", "mica"};
 
-const char* const kMerge = "merge it into its model with PEFT, where PEFT can, and use that";
+const char* const kMerge =
+    "merge it into its model with PEFT, if possible, and use the merged "
+    "model";
 
 bool is_nothing(const JsonValue& value) {
   if (!value || value.is_null()) return true;
@@ -70,10 +72,10 @@ bool contains(std::span<const std::string_view> list, std::string_view key) {
 void check_keys(const JsonValue& all) {
   for (const auto& [key, value] : all.members())
     if (!contains(kRead, key) && !contains(kWithoutEffect, key) && !is_nothing(value))
-      value.fail("is " + value.describe() + "; lamina's adapters have no such thing", {kMerge});
+      value.fail("is " + value.describe() + ", which lamina's adapters do not support", {kMerge});
   if (const JsonValue bias = all.find("bias");
       !is_nothing(bias) && !(bias.is_string() && bias.as_string() == "none"))
-    bias.fail("is " + bias.describe() + "; lamina's adapters have no biases", {kMerge});
+    bias.fail("is " + bias.describe() + ", but lamina's adapters have no biases", {kMerge});
   if (const JsonValue task = all.find("task_type"); !is_nothing(task) &&
                                                     task.as_string() != "CAUSAL_LM" &&
                                                     task.as_string() != "FEATURE_EXTRACTION")
@@ -85,7 +87,8 @@ void check_start(const JsonValue& start) {
   if (is_nothing(start) || start.is_bool()) return;
   if (contains(kPlainStarts, start.as_string())) return;
   start.fail("is " + start.describe() +
-                 ": PEFT changes the base when it loads such an adapter, and lamina does not",
+                 ": PEFT changes the base when it loads such an adapter, which lamina does not "
+                 "support",
              {"save it again with path_initial_model_for_weight_conversion of PEFT, or merge it "
               "into its model"});
 }
@@ -105,7 +108,7 @@ void read_targets(const JsonValue& all, PeftConfig& out) {
   else
     out.target_modules = names_in(targets);
   if (out.target_modules.empty() && out.target_pattern.empty())
-    targets.fail("must name a module, got " + targets.describe());
+    targets.fail("must contain a module, got " + targets.describe());
   const JsonValue excluded = all.find("exclude_modules");
   if (is_nothing(excluded)) return;
   if (excluded.is_string())
@@ -190,7 +193,7 @@ TargetModules::TargetModules(const PeftConfig& config, const std::string& where)
     if (pattern.empty()) return out;
     const std::string place = fmt::format("{}: '{}'", where, key);
     constexpr auto kDialect = text::Regex::Dialect::fancy_regex;
-    const text::Regex by_itself(pattern, place, kDialect);  // "a)|(b" is none
+    const text::Regex by_itself(pattern, place, kDialect);  // "a)|(b" is not valid by itself
     out.pattern.emplace(fmt::format("^(?:{})$", pattern), place, kDialect);
     return out;
   };

@@ -1,4 +1,4 @@
-// adapter_config.json: an adapter as PEFT describes it.
+// adapter_config.json: PEFT's description of an adapter.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ struct PeftConfig {
   double dropout = 0;
   bool rslora = false;
   bool dora = false;
-  std::vector<std::string> target_modules;  // names, or kAllLinear alone
-  // A regular expression that PEFT matches with the whole path of a module. Not empty: it stands
-  // for target_modules.
+  std::vector<std::string> target_modules;  // names, or only kAllLinear
+  // A regular expression that PEFT matches with the whole path of a module. If not empty, it
+  // replaces target_modules.
   std::string target_pattern = {};
   std::vector<std::string> exclude_modules = {};
   std::string exclude_pattern = {};
@@ -28,16 +28,15 @@ struct PeftConfig {
   friend bool operator==(const PeftConfig&, const PeftConfig&) = default;
 };
 
-// Errors (class checkpoint): damaged, another kind of adapter, or a key whose value means something
-// that lamina does not compute. A key without effect is read over; a key that is not known must be
-// null, false or empty.
+// Errors (class checkpoint): a damaged file, another kind of adapter, or a key whose value lamina
+// does not support. A key without effect is ignored; an unknown key must be null, false or empty.
 PeftConfig read_peft_config(const std::string& directory);
 std::string peft_config_text(const PeftConfig& config);
 
-// The modules that a configuration means, by the rules of PEFT.
+// The set of modules that a configuration selects, by the rules of PEFT.
 class TargetModules {
  public:
-  // `where` names the configuration in errors (class checkpoint): a pattern that is none.
+  // `where` names the configuration in errors (class checkpoint): an invalid pattern.
   TargetModules(const PeftConfig& config, const std::string& where);
   ~TargetModules();
   TargetModules(TargetModules&&) noexcept;
@@ -50,7 +49,7 @@ class TargetModules {
   std::vector<Names> targets_, excluded_;
 };
 
-// Returns true where `target`, a name of a list, is the path of the module or the end of it.
+// Returns whether `target`, a name of a list, is the path of the module or the end of it.
 bool is_called(std::string_view module, std::string_view target);
 
 }  // namespace lamina::weights

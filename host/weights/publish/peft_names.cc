@@ -12,7 +12,7 @@
 namespace lamina::weights {
 namespace {
 
-// The folder of the layers in the family's map: "model." of "model.layers.{L}.mlp".
+// Returns the folder of the layers in the family's map: "model." for "model.layers.{L}.mlp".
 std::string folder_in_map(const registry::Family& family) {
   for (const registry::TensorRow& row : family.tensor_rows()) {
     const std::size_t number = row.published.find("{L}");
@@ -22,8 +22,8 @@ std::string folder_in_map(const registry::Family& family) {
   return {};
 }
 
-// The same in the class with a head: files may lack the name of what the head is beside, modules
-// do not.
+// Returns the same folder in the class with a head: names in files may omit the name of the module
+// beside the head, modules do not.
 std::string folder_in_class(const registry::Family& family, const std::string& in_map) {
   const std::vector<std::string>& prefixes = family.tensor_prefixes();
   const bool has_one = std::ranges::any_of(
@@ -31,7 +31,7 @@ std::string folder_in_class(const registry::Family& family, const std::string& i
   return prefixes.empty() || has_one ? in_map : prefixes.front() + in_map;
 }
 
-// "layers.", 3 and "mlp.experts.7.w1" of "layers.3.mlp.experts.7.w1".
+// Splits "layers.3.mlp.experts.7.w1" into "layers.", 3 and "mlp.experts.7.w1".
 struct Place {
   std::string stack, layer, rest;
 };
@@ -52,7 +52,7 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-// "mlp\.experts\.\d+\.w1" of "mlp.experts.7.w1".
+// Returns "mlp\.experts\.\d+\.w1" for "mlp.experts.7.w1".
 std::string with_any_number(std::string_view rest) {
   std::string out;
   for (std::size_t at = 0; at <= rest.size();) {
@@ -66,7 +66,7 @@ std::string with_any_number(std::string_view rest) {
 }
 
 using Layers = std::set<std::string>;
-// By what follows the layer's number, with any number in it: the layers that have it.
+// Returns the layers by the rest of a module's name after the layer number, with any number in it.
 std::map<std::string, Layers> layers_of(const std::vector<std::string>& modules) {
   std::map<std::string, Layers> out;
   for (const std::string& module : modules) {
@@ -78,7 +78,7 @@ std::map<std::string, Layers> layers_of(const std::vector<std::string>& modules)
 
 std::string last_part(const std::string& name) { return name.substr(name.rfind('.') + 1); }
 
-// Names whose ends mean `modules` and none of `others`; empty: there are none.
+// Returns name suffixes that match `modules` and none of `others`; empty if there are none.
 std::vector<std::string> ends_of(const std::vector<std::string>& modules,
                                  const std::vector<std::string>& others) {
   const auto is_of_others = [&](const std::string& end) {
@@ -163,8 +163,8 @@ PeftConfig AdapterNames::for_peft(const decoder::Model& model, const PeftConfig&
     return decoder::is_adapter(p.name) && p.desc.shape.ndim() == 3;
   });
   if (!has_experts) return out;
-  // Over transformers 5 PEFT makes one adapter of twice the rank out of those of gate and up, of
-  // which the root would be another number, and refuses dropout there.
+  // With transformers 5, PEFT combines the adapters of gate and up into one of twice the rank,
+  // whose square root would differ, and refuses dropout there.
   out.alpha = config.scale() * static_cast<double>(config.rank);
   out.rslora = false;
   out.dropout = 0;
@@ -176,7 +176,7 @@ std::string AdapterNames::pattern_of(const std::vector<std::string>& modules,
   const std::map<std::string, Layers> adapted = layers_of(modules), rest = layers_of(others);
   std::vector<std::string> everywhere, ends;
   for (const auto& [end, layers] : adapted)
-    if (rest.contains(end))  // other layers have it without an adapter
+    if (rest.contains(end))  // other layers have this module without an adapter
       ends.push_back(fmt::format("(?:{})\\.{}", fmt::join(layers, "|"), end));
     else
       everywhere.push_back(end);

@@ -1,5 +1,5 @@
 // PEFT's names for the tensors and modules of an adapter. They depend on the class of transformers
-// that the base is published as.
+// in which the base is published.
 #pragma once
 
 #include <string>
@@ -14,15 +14,16 @@ namespace lamina::weights {
 
 class AdapterNames {
  public:
-  // `form`: what the base is published as; null: the class of the family.
+  // `form`: the published form of the base; null: the class of the family.
   AdapterNames(const decoder::Model& model, const PublishedForm* form);
 
-  // A tensor of the adapter as PEFT has it: `name` is of published_tensors().
+  // Returns PEFT's name for a tensor of the adapter; `name` is from published_tensors().
   std::string published(std::string_view name) const;
 
-  // `config` as PEFT is to read it: its targets are the modules of the model's adapter, by the last
-  // parts of their names where these mean the same modules, else by a pattern; of experts, what
-  // PEFT gives the same numbers for. REQUIRES: the model has the adapter that `config` describes.
+  // Returns `config` for PEFT: its targets are the modules of the model's adapter, by the last
+  // parts of their names if these match only those modules, else by a pattern; experts are
+  // described so that PEFT computes the same numbers. REQUIRES: the model has the adapter that
+  // `config` describes.
   PeftConfig for_peft(const decoder::Model& model, const PeftConfig& config) const;
 
  private:
@@ -30,16 +31,16 @@ class AdapterNames {
   std::string pattern_of(const std::vector<std::string>& modules,
                          const std::vector<std::string>& others) const;
 
-  std::string ours_, theirs_;  // before the layers: in the family's map, in the class
-  bool wrapped_;               // beside other parts, whose modules may have the same names
+  std::string ours_, theirs_;  // prefix of the layers: in the family's map, in the class
+  bool wrapped_;               // a part of a larger model, whose modules may have the same names
 };
 
-// The path in its layer of a module with an adapter that is no expert's and has the name of
-// experts' modules: PEFT 0.21 over transformers 5 takes that name for experts alone. "" if there is
-// none.
+// Returns the path in its layer of a module with an adapter that is not in an expert but has the
+// name of experts' modules: PEFT 0.21 with transformers 5 applies that name to experts only.
+// Returns "" if there is none.
 std::string module_named_as_experts(const decoder::Model& model);
 
-// The module of a tensor of an adapter, without PEFT's prefix; "" for other names.
+// Returns the module of an adapter's tensor, without PEFT's prefix; "" for other names.
 std::string module_of_adapter_tensor(std::string_view name);
 
 }  // namespace lamina::weights

@@ -9,10 +9,10 @@
 namespace lamina::weights {
 namespace {
 
-constexpr std::int64_t kStretch = 1 << 16;  // elements that are read at once
+constexpr std::int64_t kStretch = 1 << 16;  // elements per read
 constexpr std::int64_t kTileRows = 64;      // of a transposed matrix
 
-// A view as rows: the last dim, at the places that the others count through.
+// A view as rows: the last dim is a row, the others enumerate the rows.
 class ViewRows {
  public:
   explicit ViewRows(const StridedView& view) : view_(view) {
@@ -25,10 +25,10 @@ class ViewRows {
   std::int64_t width() const { return view_.shape.ndim() == 0 ? 1 : view_.shape[-1]; }
   std::int64_t count() const { return width() == 0 ? 0 : view_.shape.num_elements() / width(); }
   std::int64_t stride() const { return view_.shape.ndim() == 0 ? 1 : stride_of(1); }
-  // Rows of one matrix lie side by side: columns are what is contiguous there.
+  // True if the rows of a matrix are interleaved: columns are contiguous.
   bool is_transposed() const { return !is_line() && stride() != 1 && stride_of(2) == 1; }
   std::int64_t rows_per_matrix() const { return is_line() ? 1 : view_.shape[-2]; }
-  // Where row `row` begins.
+  // Returns the offset of row `row`.
   std::int64_t begin(std::int64_t row) const {
     std::int64_t at = view_.offset;
     for (int i = view_.shape.ndim() - 1; i-- > 0;) {
@@ -73,7 +73,7 @@ float to_published(const Piece& piece, float value, Values values) {
   return piece.changes_values() ? (value - shift) / factor : value;
 }
 
-// Elements [begin, end) of a piece, whole rows of it, in stretches of bounded size.
+// Reads elements [begin, end) of a piece (whole rows) in stretches of bounded size.
 void read_piece(const io::StoredWeight& weight, const Piece& piece, std::int64_t begin,
                 std::int64_t end, const ValueSink& sink) {
   std::vector<float> values;

@@ -1,4 +1,4 @@
-// Values of parameters out of published tensors, and back.
+// Converts published tensors to values of parameters, and back.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +10,24 @@
 
 namespace lamina::weights {
 
-// Takes consecutive stretches of a parameter, beginning at element `first`.
+// Receives consecutive stretches of a parameter, starting at element `first`.
 using ValueSink = std::function<void(std::int64_t first, std::span<const float> values)>;
 
 // Reads a parameter in f32, row-major, in stretches of bounded size.
 // REQUIRES: `map` is match_weights(model, files), and the parameter has pieces.
 void read_parameter(const TensorMap& map, const io::WeightFiles& files, int parameter,
                     const ValueSink& sink);
-// Elements first, first + 1, .. of it.
+// Reads elements first, first + 1, .. of a parameter.
 void read_parameter(const TensorMap& map, const io::WeightFiles& files, int parameter,
                     std::int64_t first, std::span<float> out);
 
-// `count` elements of a parameter (or of its gradient) from `first` on; borrowed until the next
-// call.
+// Returns `count` elements of a parameter (or of its gradient), starting at `first`; borrowed until
+// the next call.
 using ValueSource =
     std::function<std::span<const float>(int parameter, std::int64_t first, std::int64_t count)>;
 
-// A published tensor put together from ours. Of gradients, the chain rule is applied to the
-// factors of the map, and elements that no parameter comes from are 0.
+// Assembles a published tensor from our parameters. For gradients, the chain rule is applied to the
+// factors of the map, and elements without a parameter are 0.
 enum class Values { weights, gradients };
 std::vector<float> assemble(const TensorMap& map, int tensor, const ValueSource& ours,
                             Values values = Values::weights);

@@ -19,7 +19,7 @@ bool is_compression_key(std::string_view key) {
          std::end(publishers::kCompressionKeys);
 }
 
-// Those below `key`, without it.
+// Returns the edits below `key`, relative to it.
 Edits below(const Edits& edits, std::string_view key) {
   const std::string prefix = std::string(key) + ".";
   Edits out;
@@ -28,7 +28,7 @@ Edits below(const Edits& edits, std::string_view key) {
   return out;
 }
 
-// `object` (null: an empty one) with these values instead of its own.
+// Writes `object` (null: an empty one) with these values replaced.
 void write_edited(JsonWriter& out, const JsonValue* object, const Edits& edits, bool keep_all) {
   out.begin_object();
   std::map<std::string, bool, std::less<>> there;
@@ -66,7 +66,8 @@ bool has_path(JsonValue at, std::string_view path) {
   return false;
 }
 
-// The path of the key: one that `config` has, which would count before another.
+// Returns the path of the key: an existing one in `config` if possible, because it would take
+// precedence.
 std::string path_in(const JsonValue& config, const std::string& folder,
                     const registry::ModelKey& key) {
   std::vector<std::string> paths = key.key.aliases;
@@ -77,7 +78,7 @@ std::string path_in(const JsonValue& config, const std::string& folder,
   return key.hf_name;
 }
 
-// What `model` has otherwise than `source`, by the paths of config.json.
+// Returns the values of `model` that differ from `source`, by their paths in config.json.
 Edits changed_values(const decoder::Model& model, const decoder::Model& source,
                      const JsonValue& config) {
   Edits out;
@@ -94,8 +95,8 @@ Edits changed_values(const decoder::Model& model, const decoder::Model& source,
 
 constexpr JsonOptions kReading = {.code = ExitCode::checkpoint, .infinite_numbers = true};
 
-// What the family calls the values of a tensor: without the end that says they are in blocks, where
-// it knows that name.
+// Returns the family's name for the values of a tensor: without the suffix for blocks, if the
+// family knows that name.
 std::string_view name_of_values(const decoder::Model& model, std::string_view tensor) {
   constexpr std::string_view kBlocks = publishers::kMxfp4Name.weight;
   if (!tensor.ends_with(kBlocks)) return tensor;

@@ -1,5 +1,5 @@
-// The form in which a model was published, kept beside checkpoints of training that began there: an
-// export has it again.
+// The form in which a model was published, stored beside checkpoints of training that started from
+// it, so that an export can restore it.
 #pragma once
 
 #include <functional>
@@ -19,18 +19,18 @@ namespace lamina::weights {
 
 inline constexpr std::string_view kPublishedFormFile = "published.json";
 
-// Its config.json, and for each tensor the type and the file:
+// Its config.json, and the type and the file of each tensor:
 //   {"config": {...}, "tensors": {"model.norm.weight": {"dtype": "bf16", "file": "model..."}}}
 class PublishedForm {
  public:
   // Errors (class checkpoint): damaged.
   explicit PublishedForm(const std::string& path);
-  // Reads the text that published_form() gives.
+  // Parses the text returned by published_form().
   static PublishedForm of_text(std::string text);
-  // That of a checkpoint, if it has one.
+  // Returns the form of a checkpoint, if it has one.
   static std::optional<PublishedForm> beside(const std::string& checkpoint);
 
-  // Returns true where the language model is a part of a larger one, which has it as text_config.
+  // Returns whether the language model is a part of a larger one, which has it as text_config.
   bool is_wrapped() const;
   JsonValue config() const { return document_.root().at("config"); }
   // Borrowed.
@@ -48,9 +48,10 @@ class PublishedForm {
   std::map<std::string, std::string, std::less<>> file_of_;
 };
 
-// The text of published.json for `model`, whose weights come from `files`, which are `map` of
-// `source`. Values of [model] that differ from the source's are in its config. Compressed tensors
-// will be bfloat16. "" where the files are not beside a config.json nor a checkpoint with a form.
+// Returns the text of published.json for `model`, whose weights come from `files`, which `map` maps
+// to `source`. Its config contains the values of [model] that differ from the source. Compressed
+// tensors become bfloat16. Returns "" if the files are neither beside a config.json nor a
+// checkpoint with a form.
 std::string published_form(const decoder::Model& model, const decoder::Model& source,
                            const io::WeightFiles& files, const TensorMap& map);
 
