@@ -11,8 +11,8 @@
 namespace lamina::autodiff {
 namespace {
 
-// Inputs of the gradient's body: those of the node's that are of tokens or of the row, its outputs
-// where the kernel reads them, and the cotangents that there are.
+// Inputs of the gradient's body: the node's inputs that are in its row or belong to tokens, its
+// outputs if the kernel reads them, and the existing cotangents.
 class Body {
  public:
   Body(const Graph& outer, const Node& node, std::span<const Tensor> cts)

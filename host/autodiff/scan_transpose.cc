@@ -19,8 +19,8 @@ Type stacked(const Type& type, std::int64_t times) {
   return type.with(type.shape.with_leading(times));
 }
 
-// What is differentiated: a body, how it is cut into operands, which of its results have cotangents
-// and which operands want theirs.
+// Identifies a transpose: a body, the partition of its operands, the results with cotangents, and
+// the operands whose cotangents are needed.
 struct TransposeKey {
   std::shared_ptr<const Graph> body;
   std::size_t num_consts = 0;
@@ -32,12 +32,12 @@ struct TransposeKey {
   friend auto operator<=>(const TransposeKey&, const TransposeKey&) = default;
 };
 
-// Where an operand of the backward scan comes from.
+// The source of an operand of the backward scan.
 struct Operand {
   enum class Kind {
     input,      // operand `index` of the forward scan
-    cotangent,  // that of result `index`
-    sum,        // of cotangents over layers: zero
+    cotangent,  // cotangent of result `index`
+    sum,        // sum of cotangents over layers, initially zero
     residual,   // added result `index` of the forward scan
   };
   Kind kind;
@@ -51,17 +51,17 @@ struct Transpose {
   std::vector<Operand> operands;  // of the backward scan: consts, carries, xs
   std::size_t num_consts = 0;
   std::size_t num_carries = 0;
-  std::vector<std::size_t> operand_of_result;  // what each result is the cotangent of
+  std::vector<std::size_t> operand_of_result;  // the operand whose cotangent each result is
 };
 
-// The body followed by its own backward pass, in one graph.
+// The body followed by its backward pass, in one graph.
 struct Joint {
   Graph graph;
   NodeId forward_end = 0;         // nodes below are the body's
   std::vector<Tensor> inputs;     // of the body
   std::vector<Tensor> results;    // of the body
   std::vector<Tensor> seeds;      // cotangents of the results; inputs of the joint graph
-  std::vector<Tensor> gradients;  // of the body's inputs; null where not wanted
+  std::vector<Tensor> gradients;  // of the body's inputs; null if not needed
 
   bool is_forward(ValueId v) const {
     NodeId node = graph.value(v).node;
@@ -94,8 +94,8 @@ Joint make_joint(const TransposeKey& key, const SavePolicy& save) {
   return joint;
 }
 
-// What the backward body consists of: nodes of the joint graph to run again or for the first time,
-// inputs of the body it reads, and values of the forward pass that are kept for it.
+// The contents of the backward body: nodes of the joint graph to run or recompute, inputs of the
+// body that it reads, and values of the forward pass that are kept for it.
 struct Partition {
   std::vector<bool> nodes;
   std::vector<bool> inputs;
@@ -108,7 +108,8 @@ Partition partition(const Joint& joint, const SavePolicy& save) {
   out.nodes.assign(graph.nodes().size(), false);
   out.inputs.assign(joint.inputs.size(), false);
   std::vector<bool> seen(graph.values().size());
-  std::vector<std::pair<ValueId, bool>> pending;  // value, and whether its view asked to keep it
+  std::vector<std::pair<ValueId, bool>>
+      pending;  // value, and whether a view of it asked to keep it
   auto want = [&](ValueId v, bool keep) {
     if (v != kNoValue && !seen[v]) pending.emplace_back(v, keep);
   };
@@ -128,7 +129,7 @@ Partition partition(const Joint& joint, const SavePolicy& save) {
     bool is_view = node.op->def->view != nullptr;
     if (joint.is_forward(v)) {
       keep = keep || save(tag_of(graph, v));
-      // A view is free to make again: keep what it looks at instead.
+      // A view is free to recompute: keep its source instead.
       if (keep && !is_view && !node.op->def->zero_gradient) {
         out.kept.push_back(v);
         continue;
@@ -160,7 +161,7 @@ std::shared_ptr<const Graph> forward_body(const Graph& body, const Joint& joint,
   return out;
 }
 
-// Puts the backward body together, and says in `out` what its operands and results are.
+// Builds the backward body, and records its operands and results in `out`.
 void make_backward(const TransposeKey& key, const Joint& joint, const Partition& parts,
                    std::span<const ValueId> residuals, Transpose& out) {
   using Kind = Operand::Kind;
@@ -182,7 +183,7 @@ void make_backward(const TransposeKey& key, const Joint& joint, const Partition&
   take_inputs(0, key.num_consts);
   out.num_consts = out.operands.size();
   take_cotangents(0, key.num_carries);
-  std::vector<Tensor> sums;  // of the cotangents of wanted consts
+  std::vector<Tensor> sums;  // of the cotangents of needed consts
   for (std::size_t i = 0; i < key.num_consts; ++i) {
     if (!joint.gradients[i]) continue;
     sums.push_back(
@@ -217,10 +218,10 @@ void make_backward(const TransposeKey& key, const Joint& joint, const Partition&
 }
 
 Transpose transposed(TransposeKey key, const SavePolicy& save) {
-  // Tensors know their graph by its address, so a joint one is never moved.
+  // Tensors refer to their graph by address, so a joint graph is never moved.
   auto make = [&] { return std::unique_ptr<Joint>(new Joint(make_joint(key, save))); };
   std::unique_ptr<Joint> joint = make();
-  // What one layer gives a carry's cotangent, the layer before it takes.
+  // The cotangent of a carry from one layer is the input of the previous layer.
   for (bool settled = false; !settled;) {
     settled = true;
     for (std::size_t k = 0; k < key.num_carries; ++k)
@@ -250,7 +251,7 @@ TransposeKey key_of(const Graph& graph, const Node& scan, std::span<const Tensor
   for (std::size_t i = 0; i < cotangents.size(); ++i)
     key.flows.push_back(is_floating(graph.type(scan.outputs[i]).dtype) && cotangents[i]);
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    // A carry's cotangent passes through every layer, wanted in the end or not.
+    // The cotangent of a carry passes through every layer, even if it is not needed in the end.
     bool carry = i >= key.num_consts && i < key.first_x();
     key.wanted[i] = (carry || wanted[i]) && is_floating(graph.type(scan.inputs[i]).dtype);
   }
@@ -271,7 +272,7 @@ ScanTransposer::~ScanTransposer() = default;
 std::vector<Tensor> ScanTransposer::transpose(Graph& graph, NodeId scan_id,
                                               std::span<const Tensor> cotangents,
                                               const std::vector<bool>& wanted) {
-  const Node scan = graph.node(scan_id);  // a copy: the list grows
+  const Node scan = graph.node(scan_id);  // a copy, because the list grows
   const TransposeKey key = key_of(graph, scan, cotangents, wanted);
   auto [at, fresh] = known_->transposes.try_emplace(key);
   if (fresh) at->second = transposed(key, save_);

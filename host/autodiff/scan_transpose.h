@@ -1,4 +1,4 @@
-// The gradient of a scan: a scan over the transposed body, backwards.
+// The gradient of a scan: a scan over the transposed body, in reverse order.
 #pragma once
 
 #include <memory>
@@ -12,19 +12,19 @@ namespace lamina::autodiff {
 // Differentiates the scans of a graph. With the body f(consts, c, x) -> (c', y) and residuals r,
 // the transpose is the body
 //   (dc', dconsts; x, r, dy) -> (dc, dconsts + ..., dx)
-// scanned in the opposite order; whatever of the forward pass r does not hold is computed again in
-// it. A value computed again has the same bits, so the policy never changes a result.
+// scanned in the opposite order; values of the forward pass that r does not contain are recomputed
+// in it. A recomputed value has the same bits, so the policy never changes a result.
 //
-// A body that several scans share is differentiated once, and its transpose is shared too.
+// A body that several scans share is differentiated once, and its transpose is also shared.
 class ScanTransposer {
  public:
   explicit ScanTransposer(const SavePolicy& save);
   ~ScanTransposer();
 
-  // Differentiates scan node `scan` of `graph`. `cotangents` has one entry a result of the scan
-  // (null: zero), `wanted` one flag an operand. The scan's body is given more results: the values
-  // that its transpose needs and the policy keeps, stacked over layers. Returns one cotangent an
-  // operand, null where nothing flows or nothing is wanted.
+  // Differentiates scan node `scan` of `graph`. `cotangents` has one entry per result of the scan
+  // (null: zero), `wanted` one flag per operand. Adds results to the scan's body: the values that
+  // its transpose needs and the policy keeps, stacked over layers. Returns one cotangent per
+  // operand, null if nothing flows or it is not wanted.
   std::vector<Tensor> transpose(Graph& graph, NodeId scan, std::span<const Tensor> cotangents,
                                 const std::vector<bool>& wanted);
 

@@ -1,4 +1,4 @@
-// Tags that a graph gives its values: what a SavePolicy chooses from.
+// Tags of a graph's values, from which a SavePolicy selects.
 #pragma once
 
 #include <set>
@@ -9,11 +9,11 @@
 
 namespace lamina::autodiff {
 
-// The value's tag, "" without one. What attention keeps for its gradient beside its output, the
-// log-sum-exp, is called "context" without anybody having said so: plugins never see it.
+// Returns the value's tag, "" if it has none. The log-sum-exp, which attention keeps for its
+// gradient beside its output, has the implicit tag "context": plugins never see it.
 std::string_view tag_of(const Graph& graph, ValueId value);
 
-// The tags that values of the graph have, those in bodies of scans included.
+// Returns the tags of the graph's values, including those in bodies of scans.
 std::set<std::string> tags_in(const Graph& graph);
 
 }  // namespace lamina::autodiff

@@ -21,7 +21,7 @@ class Differentiator {
     for (const Tensor& t : wanted) active_[t.id] = true;
   }
 
-  // Walks the nodes from `first` on backwards, given cotangents of their results.
+  // Walks the nodes backwards from the end to `first`, given cotangents of their results.
   void run(NodeId first, std::span<const Tensor> results, std::span<const Tensor> cotangents) {
     NodeId end = static_cast<NodeId>(graph_.nodes().size());
     mark(first);
@@ -33,7 +33,7 @@ class Differentiator {
   Tensor cotangent(ValueId v) const { return v < cotangents_.size() ? cotangents_[v] : Tensor{}; }
 
  private:
-  // Marks what nodes from `first` on make of the wanted values: only that is walked.
+  // Marks the values from node `first` on that depend on the wanted values: only these are walked.
   void mark(NodeId first) {
     active_.resize(graph_.values().size());
     cotangents_.resize(graph_.values().size());
@@ -47,7 +47,7 @@ class Differentiator {
   }
 
   void visit(NodeId id) {
-    const Node node = graph_.node(id);  // a copy: the list grows below
+    const Node node = graph_.node(id);  // a copy, because the list grows below
     bool any = false, leads_on = false;
     for (ValueId v : node.outputs) any = any || (active_[v] && cotangents_[v]);
     for (ValueId v : node.inputs) leads_on = leads_on || (v != kNoValue && active_[v]);
@@ -56,7 +56,7 @@ class Differentiator {
     std::vector<Tensor> cts;
     for (ValueId v : node.outputs) {
       Tensor ct = cotangents_[v];
-      // Only ops that merely move elements take a cotangent wider than their value.
+      // Only ops that merely move elements accept a cotangent that is wider than their value.
       if (ct && !node.op->def->layout_only) ct = ops::cast(ct, graph_.type(v).dtype);
       cts.push_back(ct);
     }
@@ -89,7 +89,7 @@ class Differentiator {
         {"vjp", fmt::format("op '{}' has neither vjp nor lower", node.op->name), {}});
   }
 
-  // Differentiates what the op means: its smaller ops are appended (again), then walked. Sums of
+  // Differentiates the op's lowering: its smaller ops are appended (again), then walked. Sums of
   // that walk are complete before they are added to others.
   std::vector<Tensor> gradients_of_lower(const Node& node, const LowerCall& call,
                                          std::span<const Tensor> cts) {
@@ -99,7 +99,7 @@ class Differentiator {
     for (ValueId v : node.inputs)
       others.push_back(v == kNoValue ? Tensor{} : std::exchange(cotangents_[v], {}));
     run(first, results, cts);
-    // One value given as two inputs gets its cotangent once.
+    // A value that is given as two inputs gets its cotangent once.
     for (ValueId v : node.inputs)
       out.push_back(v == kNoValue ? Tensor{} : std::exchange(cotangents_[v], {}));
     for (std::size_t i = 0; i < others.size(); ++i)
@@ -120,11 +120,12 @@ class Differentiator {
 
   Graph& graph_;
   ScanTransposer scans_;
-  std::vector<bool> active_;        // one per value that was there when the last walk began
-  std::vector<Tensor> cotangents_;  // one per value, as far as there are any
+  std::vector<bool> active_;        // one per value that existed when the last walk began
+  std::vector<Tensor> cotangents_;  // one per value, up to the last one with a cotangent
 };
 
-// The node has the inputs (beside cotangents) and the attributes of the forward node, by name.
+// Returns whether the node has the inputs (beside cotangents) and attributes of the forward node,
+// by name.
 bool is_gradient_of(const Node& node, const Node& forward) {
   for (std::size_t i = 0; i < forward.inputs.size(); ++i) {
     const auto same =
@@ -141,8 +142,8 @@ bool is_gradient_of(const Node& node, const Node& forward) {
   return true;
 }
 
-// Where a node that computes gradients makes results of the forward node too (a loss), outputs take
-// them from there and the forward node falls to dead-code removal.
+// If a node that computes gradients also computes results of the forward node (a loss), outputs use
+// those, and dead-code removal deletes the forward node.
 void take_byproducts_of_gradients(Graph& graph) {
   std::vector<GraphOutput> outputs = graph.outputs();
   for (GraphOutput& output : outputs) {

@@ -10,20 +10,20 @@
 
 namespace lamina::autodiff {
 
-// Which tagged values of a forward pass are kept for the backward pass; the rest is computed again.
-// Called with a value's tag, "" for untagged values.
+// Decides which tagged values of a forward pass are kept for the backward pass; the others are
+// recomputed. Called with a value's tag, "" for untagged values.
 using SavePolicy = std::function<bool(std::string_view tag)>;
 
-// Keeps every value that the backward pass wants: nothing is computed twice.
+// Keeps every value that the backward pass needs: nothing is computed twice.
 SavePolicy save_everything();
 
-// Cotangents of `wanted` given those of `results` (`seeds`, one each; null seeds count as zero).
-// Null where nothing flows. A cotangent may have a wider dtype than its value (gradients of bf16
-// parameters are f32). Scans are differentiated through their bodies, whose forward values are kept
-// as `save` says. Afterwards, outputs of the graph that a gradient node also computes (losses) are
-// taken from there.
+// Returns the cotangents of `wanted`, given cotangents of `results` (`seeds`, one each; null means
+// zero); null if nothing flows. A cotangent may have a wider dtype than its value (gradients of
+// bf16 parameters are f32). Scans are differentiated through their bodies, whose forward values are
+// kept according to `save`. Outputs of the graph that a gradient node also computes (losses) are
+// then taken from that node.
 //
-// Throws InternalError naming an op that has neither vjp nor lower.
+// Throws InternalError for an op that has neither vjp nor lower.
 std::vector<Tensor> vjp(Graph& graph, std::span<const Tensor> results,
                         std::span<const Tensor> seeds, std::span<const Tensor> wanted,
                         const SavePolicy& save);

@@ -7,7 +7,7 @@
 
 namespace lamina {
 
-// Values are stable: they cross the plugin ABI and are written into manifests.
+// Values are stable: they are part of the plugin ABI and of manifests.
 enum class DType : std::uint8_t {
   f32 = 1,
   bf16 = 2,
@@ -27,7 +27,7 @@ enum class DType : std::uint8_t {
   u64 = 16,
 };
 
-// Bytes of one element.
+// Returns the bytes of one element.
 int size_bytes(DType dtype);
 
 // The short name used in shapes and messages, eg: "bf16".
@@ -36,13 +36,13 @@ std::string_view name(DType dtype);
 // The name that run files use, eg: "bfloat16".
 std::string_view long_name(DType dtype);
 
-// Accepts the short name and the long one of run files ("bfloat16", "float32").
+// Accepts the short name and the long name of run files ("bfloat16", "float32").
 std::optional<DType> parse_dtype(std::string_view text);
 
-// True for f64, f32, bf16 and f16: the types that arithmetic ops accept.
+// Returns true for f64, f32, bf16 and f16: the types that arithmetic ops accept.
 bool is_floating(DType dtype);
 
-// The type in which sums, norms and other results of long arithmetic on `dtype` are kept: f32, but
+// Returns the accumulation type for sums, norms and other long computations on `dtype`: f32, but
 // f64 for f64.
 constexpr DType sum_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 

@@ -1,10 +1,10 @@
-// The end of the process, whatever is running.
+// Ends the process, even while other code is running.
 #pragma once
 
 namespace lamina {
 
-// As _exit() does, but not as a call of the C library's function, which the program takes for one
-// of a plugin where one is running. [any thread, also in signal handlers]
+// Like _exit(), but without the C library's function, which the program intercepts to detect
+// plugins that call it. [any thread, also in signal handlers]
 [[noreturn]] void end_process(int code) noexcept;
 
 }  // namespace lamina

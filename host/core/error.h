@@ -1,4 +1,4 @@
-// The four classes of error, the exit codes they map to, and the one form of their text:
+// The four classes of error, their exit codes, and the common form of their text:
 //
 //   error: <where>: <what is wrong, with the value>; <what would be right>
 //     <where it came from: file:line of config or model.cc>
@@ -30,7 +30,7 @@ enum class ExitCode : int {
   terminated = 143,
 };
 
-// What every error carries. `where` is a file:line, an op, a key or a component.
+// Contents of every error. `where` is a file:line, an op, a key or a component.
 struct ErrorText {
   std::string where;
   std::string what;
@@ -87,6 +87,6 @@ namespace detail {
 
 }  // namespace lamina
 
-// Checks an invariant of ours in every build. User input must never reach one.
+// Checks an internal invariant in every build. User input must never violate one.
 #define LAMINA_ASSERT(expression) \
   ((expression) ? void(0) : ::lamina::detail::assertion_failed(#expression, __FILE__, __LINE__))

@@ -1,4 +1,4 @@
-// Things of a list, found by a hash of them.
+// Finds items of a list by their hash.
 #pragma once
 
 #include <bit>
@@ -8,9 +8,9 @@
 
 namespace lamina {
 
-// A hash table with open addressing that holds numbers of things, not the things: eight bytes per
-// slot. Boost's flat sets cannot be asked to fetch a slot before it is wanted, and waiting for
-// memory is what takes the time where a list has hundreds of thousands of things.
+// A hash table with open addressing that stores indices of items, not the items: eight bytes per
+// slot. Unlike Boost's flat sets it can prefetch a slot, because most of the time for lists with
+// hundreds of thousands of items is spent waiting for memory.
 //   index.prefetch(hash); ..; if (index.find(hash, [&](int i) { return list[i] == x; }) < 0) ..
 class HashIndex {
  public:
@@ -19,12 +19,13 @@ class HashIndex {
         slots_(std::size_t{1} << (64 - shift_)) {}
 
   void prefetch(std::uint64_t hash) const { __builtin_prefetch(&slots_[hash >> shift_]); }
-  // The item with this hash of which `same(item)` says yes, or -1.
+  // Returns the item with this hash for which `same(item)` is true, or -1.
   template <typename Same>
   std::int32_t find(std::uint64_t hash, const Same& same) const {
     return slots_[slot_of(hash, same)].item;
   }
-  // The same item that was there, or -1, and then `item` is. REQUIRES: fewer than max_items are.
+  // Returns the existing equal item, or -1 after inserting `item`. REQUIRES: fewer than max_items
+  // items.
   template <typename Same>
   std::int32_t insert(std::uint64_t hash, std::int32_t item, const Same& same) {
     Slot& slot = slots_[slot_of(hash, same)];
@@ -35,7 +36,7 @@ class HashIndex {
 
  private:
   struct Slot {
-    std::uint32_t tag = 0;  // of the hash, whose upper bits are the place
+    std::uint32_t tag = 0;  // of the hash, whose upper bits select the slot
     std::int32_t item = -1;
   };
   template <typename Same>

@@ -1,4 +1,4 @@
-// Memory of many megabytes that is filled at once.
+// Large pages for memory of many megabytes that is filled at once.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@ namespace lamina {
 
 inline constexpr std::size_t kHugePage = std::size_t{1} << 21;  // bytes, on x86-64
 
-// Asks the system to back memory that is about to be filled with large pages, as far as whole ones
-// fit: ten megabytes else take thousands of page faults. A hint; never fails, changes no byte.
+// Asks the system to use large pages for memory that is about to be filled, where whole pages fit:
+// otherwise ten megabytes take thousands of page faults. A hint; never fails, changes no byte.
 void prefer_huge_pages(void* begin, std::size_t num_bytes);
 
 template <typename T>
@@ -37,7 +37,7 @@ struct HugePageAllocator {
   }
 };
 
-// A vector for what may grow to many megabytes.
+// A vector that may grow to many megabytes.
 template <typename T>
 using LargeVector = std::vector<T, HugePageAllocator<T>>;
 

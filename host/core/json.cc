@@ -90,7 +90,7 @@ JsonValue JsonValue::at(std::string_view key) const {
   for (const auto& [name, value] : members()) names.push_back(printable(name));
   std::vector<std::string> notes;
   if (const std::string near = nearest_name(key, names); !near.empty())
-    notes.push_back(fmt::format("did you mean '{}', which is there?", near));
+    notes.push_back(fmt::format("did you mean '{}', which is present?", near));
   fail(fmt::format("lacks the key '{}'", key), std::move(notes));
 }
 
@@ -105,7 +105,7 @@ JsonValue JsonValue::element(std::size_t n) const {
 }
 
 std::string JsonValue::path() const {
-  // Down from the root, into whichever child holds this node.
+  // Walks down from the root into the child that contains this node.
   std::string path;
   for (std::uint32_t at = 0; at != node_;) {
     const bool object = data_->nodes[at].kind == JsonKind::object;

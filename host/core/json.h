@@ -1,6 +1,6 @@
-// JSON documents: read once into a flat table, then through small handles whose errors name the
-// file, the line and the key. Strict RFC 8259, and stricter: no duplicate keys, no numbers that
-// overflow, limits on size and depth. One option reads Python's infinite numbers.
+// JSON documents, parsed once into a flat table and read through small handles whose errors give
+// the file, the line and the key. Follows RFC 8259, with further restrictions: no duplicate keys,
+// no numbers that overflow, limits on size and depth. An option accepts Python's infinite numbers.
 #pragma once
 
 #include <cstddef>
@@ -21,23 +21,23 @@ struct JsonOptions {
   int max_depth = 32;
   // Reads the bare words Infinity, -Infinity and NaN, which Python's json module writes, as reals.
   bool infinite_numbers = false;
-  // Positions in errors: "FILE:LINE", or, where the document is a part of a binary file,
-  // "FILE: byte N" counted from `first_byte`.
+  // Positions in errors: "FILE:LINE", or, if the document is a part of a binary file, "FILE: byte
+  // N" counted from `first_byte`.
   bool positions_are_bytes = false;
   std::uint64_t first_byte = 0;
 };
 
 class JsonValue;
 
-// Owns the text and its table. Moving it leaves handles valid; destroying it does not.
+// Owns the text and its table. Moving it keeps handles valid; destroying it does not.
 class JsonDocument {
  public:
-  // Parses `text`, of which errors say that it is in `file`.
+  // Parses `text`; `file` is its name in errors.
   static JsonDocument parse(std::string text, std::string file, const JsonOptions& options = {});
   static JsonDocument read(const std::string& path, const JsonOptions& options = {});
 
   JsonValue root() const;
-  // A document whose root is that value of this one; they share text and table.
+  // Returns a document whose root is that value of this one; they share text and table.
   JsonDocument part(const JsonValue& value) const;
 
  private:
@@ -82,7 +82,7 @@ class JsonValue {
   }
   bool is_number() const { return is_integer() || kind() == JsonKind::real; }
 
-  // The value as that type; a UserError naming file, line and path if it is another.
+  // Returns the value as that type; a UserError with file, line and path if it has another type.
   bool as_bool() const;
   std::int64_t as_int64() const;       // 2.0 is not an integer
   std::uint64_t as_uint64() const;     // nor is -0
@@ -91,16 +91,16 @@ class JsonValue {
 
   // Elements of an array, members of an object.
   std::size_t size() const;
-  // The member, or nothing; on a value that is not an object: an error. Linear in the members.
+  // Returns the member, or nothing; an error if the value is not an object. Linear in the members.
   JsonValue find(std::string_view key) const;
-  // The member; an error if absent.
+  // Returns the member; an error if it is missing.
   JsonValue at(std::string_view key) const;
-  // The n-th element of an array, from 0; an error if there are fewer. Linear in n.
+  // Returns the n-th element of an array, from 0; an error if there are fewer. Linear in n.
   JsonValue element(std::size_t n) const;
 
   class Elements;
   class Members;
-  // In document order. An error if it is not an array (elements) or an object (members).
+  // In document order. An error if the value is not an array (elements) or an object (members).
   Elements elements() const;
   Members members() const;
 
@@ -110,7 +110,7 @@ class JsonValue {
   std::string where() const;
   // Throws the UserError "<where>: <path quoted> <what>" with `notes` below it.
   [[noreturn]] void fail(std::string what, std::vector<std::string> notes = {}) const;
-  // The value for a message: "\"abc\"", "12", "an array of 3".
+  // Describes the value for a message: "\"abc\"", "12", "an array of 3".
   std::string describe() const;
 
  private:

@@ -1,4 +1,4 @@
-// JSON text to the table of a document.
+// Parses JSON text into the table of a document.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -24,7 +24,7 @@ using boost::json::error_code;
 using json_table::Node;
 using json_table::string_of;
 
-// What the parser calls; builds the table. Any refusal sets `refusal` and an error code.
+// Handler of the parser; builds the table. An error sets `refusal` and an error code.
 template <typename Data>
 struct Handler {
   static constexpr std::size_t max_object_size = std::size_t(-1);
@@ -33,12 +33,12 @@ struct Handler {
   static constexpr std::size_t max_string_size = std::size_t(-1);
 
   Data* data = nullptr;
-  std::vector<std::uint32_t> open;  // containers
-  std::string parts;                // of an escaped string, or of a number
+  std::vector<std::uint32_t> open;  // open containers
+  std::string parts;                // parts of an escaped string, or of a number
   std::uint32_t last_offset = 0;
   std::string refusal;
   std::uint32_t refusal_offset = 0;
-  std::map<std::uint32_t, double> words;  // by offset: numbers that were words in the text
+  std::map<std::uint32_t, double> words;  // numbers that were words in the text, by offset
 
   bool refuse(error_code& ec, std::uint32_t offset, std::string why) {
     refusal = std::move(why);
@@ -75,7 +75,7 @@ struct Handler {
 
   bool duplicate(error_code& ec, std::uint32_t key) {
     return refuse(ec, data->nodes[key].offset,
-                  fmt::format("the key \"{}\" appears twice in one object; each may appear once",
+                  fmt::format("the key \"{}\" appears twice in one object; keys must be unique",
                               printable(string_of(data->nodes[key]))));
   }
 
@@ -92,7 +92,7 @@ struct Handler {
       }
       return true;
     }
-    // In blocks, so that slots are fetched before they are wanted.
+    // In blocks, so that slots are prefetched.
     HashIndex seen(count);
     constexpr std::size_t kBlock = 64;
     std::uint32_t keys[kBlock];
@@ -133,7 +133,7 @@ struct Handler {
     return true;
   }
 
-  // The whole text of a number whose last part is `s`.
+  // Returns the whole text of a number whose last part is `s`.
   std::string_view number_text(std::string_view s) {
     if (parts.empty()) {
       note_position(s);
@@ -143,7 +143,7 @@ struct Handler {
     return parts;
   }
 
-  // Boost 1.81 rounds some decimals to a neighbour, so the text is read again.
+  // Boost 1.81 rounds some decimals to a neighbouring double, so the text is parsed again.
   bool real(std::string_view text, double approximate, error_code& ec) {
     if (const auto word = words.find(last_offset); word != words.end()) {
       parts.clear();
@@ -223,7 +223,7 @@ struct Handler {
   bool on_comment(boost::json::string_view, error_code&) { return true; }
 };
 
-// Returns whether the text from `begin` to `end` is a word by itself.
+// Returns whether the text from `begin` to `end` is a separate word.
 bool stands_alone(std::string_view text, std::size_t begin, std::size_t end) {
   const auto in_number = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '+' || c == '-';
@@ -232,8 +232,8 @@ bool stands_alone(std::string_view text, std::size_t begin, std::size_t end) {
          (end == text.size() || !in_number(text[end]));
 }
 
-// The words for numbers outside of strings, by the offset of their values. Each is replaced by a
-// plain number of the same length, since the parser knows no such words.
+// Extracts words for numbers outside strings, by the offset of their values. Each is replaced by a
+// plain number of the same length, because the parser does not accept these words.
 std::map<std::uint32_t, double> take_number_words(std::string& text) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   constexpr std::pair<std::string_view, double> kWords[] = {
@@ -262,7 +262,7 @@ std::map<std::uint32_t, double> take_number_words(std::string& text) {
   return out;
 }
 
-// What a file that is no JSON starts with, for the last line of the error.
+// Returns a note about the first bytes of a file that is not JSON.
 std::string_view looks_like(std::string_view text) {
   if (text.starts_with("\xef\xbb\xbf")) return "it starts with a byte order mark: remove it";
   if (text.starts_with("version https://git-lfs"))
@@ -285,7 +285,7 @@ JsonDocument JsonDocument::parse(std::string text, std::string file, const JsonO
   data->options = options;
   if (const std::size_t limit = std::min(options.max_bytes, json_table::kMaxTextBytes);
       data->text.size() > limit)
-    user_error(options.code, data->file, "{} bytes of JSON; at most {} are accepted here",
+    user_error(options.code, data->file, "has {} bytes of JSON; the maximum is {}",
                data->text.size(), limit);
 
   boost::json::parse_options parse_options;
@@ -306,7 +306,7 @@ JsonDocument JsonDocument::parse(std::string text, std::string file, const JsonO
   if (ec == boost::json::error::too_deep)
     error.what = fmt::format("JSON is nested deeper than {} levels", options.max_depth);
   else if (ec == boost::json::error::incomplete)
-    error.what = fmt::format("JSON ends in the middle, after {} bytes", data->text.size());
+    error.what = fmt::format("JSON is truncated after {} bytes", data->text.size());
   else
     error.what = fmt::format("not valid JSON: {}", ec.message());
   if (!options.positions_are_bytes)

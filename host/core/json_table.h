@@ -1,4 +1,4 @@
-// How a parsed document lies in memory; for json.cc and json_parse.cc only.
+// Memory layout of a parsed document; for json.cc and json_parse.cc only.
 #pragma once
 
 #include <algorithm>
@@ -16,23 +16,23 @@
 namespace lamina {
 namespace json_table {
 
-// Documents are a table of nodes in reading order; a member is its key's node, then its value's.
-// Vocabularies have hundreds of thousands of them: they are small.
+// A document is a table of nodes in reading order; a member is its key's node, then its value's.
+// Nodes are small, because vocabularies have hundreds of thousands of them.
 struct Node {
   std::uint64_t payload;  // integer, bits of a double, address of a string, index after a container
-  std::uint32_t offset;   // in the text, for messages: of this value, or of what came before it
+  std::uint32_t offset;   // in the text, for messages: of this value or the previous one
   std::uint32_t count : 29;  // bytes of a string, elements or members of a container
   JsonKind kind : 3;
 };
 static_assert(sizeof(Node) == 16);
-// Of a text, so that every count fits.
+// Limit for texts, so that every count fits.
 inline constexpr std::size_t kMaxTextBytes = (std::size_t{1} << 29) - 1;
 
 inline std::string_view string_of(const Node& node) {
   return {std::bit_cast<const char*>(node.payload), node.count};
 }
 
-// Strings that are not in the text as they are, because they had escapes.
+// Strings that differ from the text because they contain escapes.
 class Arena {
  public:
   std::string_view keep(std::string_view text) {

@@ -15,7 +15,7 @@ std::string number(Float value) {
   return text;
 }
 
-// What is written as it is, whatever follows.
+// Returns whether the character is written unescaped, whatever follows.
 bool is_plain(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return byte >= 0x20 && byte != 0x7f && byte != '"' && byte != '\\' && byte != 0xc2;
@@ -128,7 +128,7 @@ JsonWriter& JsonWriter::value(const JsonValue& copied) {
     case JsonKind::unsigned_integer:
       return value(static_cast<unsigned long long>(copied.as_uint64()));
     case JsonKind::real: {
-      // Only documents that were read with infinite numbers have them.
+      // Only documents that were read with infinite numbers contain them.
       const double number = copied.as_double();
       return std::isfinite(number) ? value(number) : raw(std::string(infinite_number(number)));
     }

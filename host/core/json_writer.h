@@ -10,11 +10,11 @@
 
 namespace lamina {
 
-// `text` as a JSON string with its quotes; broken UTF-8 becomes U+FFFD.
+// Returns `text` as a JSON string with quotes; invalid UTF-8 becomes U+FFFD.
 std::string json_quote(std::string_view text);
 
-// A finite double as the shortest decimal that reads back the same, always with "." or "e";
-// "null" for a NaN or an infinity, which JSON has no word for.
+// Returns a finite double as the shortest decimal that reads back the same, always with "." or "e";
+// "null" for a NaN or an infinity, which JSON does not support.
 std::string json_number(double value);
 std::string json_number(float value);
 
@@ -45,7 +45,7 @@ class JsonWriter {
   JsonWriter& value(unsigned long long number) { return raw(std::to_string(number)); }
   JsonWriter& value(const JsonValue& copied);  // with everything below it
   JsonWriter& null() { return raw("null"); }
-  // Text that is one JSON value already.
+  // Writes text that is one JSON value.
   JsonWriter& raw(std::string_view json);
 
   const std::string& text() const { return text_; }
@@ -58,7 +58,7 @@ class JsonWriter {
 
   int indent_;
   std::string text_;
-  std::vector<bool> has_items_;  // of every open container
+  std::vector<bool> has_items_;  // per open container
   bool after_key_ = false;
 };
 

@@ -18,7 +18,7 @@
 namespace lamina::log {
 namespace {
 
-// Unlike spdlog's own, loses nothing where stderr is non-blocking and full.
+// Unlike spdlog's sink, loses nothing if stderr is non-blocking and full.
 class StderrSink : public spdlog::sinks::base_sink<std::mutex> {
  private:
   void sink_it_(const spdlog::details::log_msg& message) override {
@@ -29,8 +29,8 @@ class StderrSink : public spdlog::sinks::base_sink<std::mutex> {
   void flush_() override {}
 };
 
-// Appends to a file that is open. Unlike spdlog's own it never opens one by its name, which may be
-// a link by then.
+// Appends to an open file. Unlike spdlog's sink it never opens a file by name, which may have
+// become a link.
 class FileSink : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit FileSink(int fd) : fd_(fd) {}
@@ -73,7 +73,7 @@ struct State {
   }
 };
 
-// Never destroyed: messages may come from other static destructors.
+// Never destroyed: other static destructors may log messages.
 State& state() {
   static State* const instance = new State;
   return *instance;

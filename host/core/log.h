@@ -11,19 +11,19 @@ namespace lamina::log {
 
 enum class Level { debug, info, warning, error };
 
-// The lowest level that is written; info by default. [main thread, before work starts]
+// Sets the lowest level that is written; info by default. [main thread, before work starts]
 void set_level(Level level);
 
 // Also appends every message, with time stamps, to `path` from now on; "" stops. DeviceError of
-// class checkpoint where that is a link, is no regular file or cannot be opened; a write that fails
-// later is said on stderr, once. [any thread]
+// class checkpoint if it is a link, not a regular file or cannot be opened; a later write error is
+// reported on stderr once. [any thread]
 void set_file(const std::string& path);
 
-// Called before every message that goes to stderr, eg: to clear a progress line; {} removes it.
-// [any thread]
+// Sets a callback before every message to stderr, eg: to clear a progress line; {} removes it. [any
+// thread]
 void set_before_terminal(std::function<void()> callback);
 
-// Writes one message, fit to print (printable_lines); a trailing line feed is added. [any thread]
+// Writes one message, made safe to print (printable_lines), with a trailing line feed. [any thread]
 void write(Level level, std::string_view message);
 
 template <typename... Args>

@@ -13,9 +13,9 @@ namespace lamina {
 namespace {
 
 [[noreturn]] void refuse(const std::string& path, ExitCode code, mode_t mode) {
-  std::string note = "name a regular file";
-  if (S_ISDIR(mode)) note = "name a file inside it";
-  if (S_ISFIFO(mode)) note = "write what comes out of it to a file first";
+  std::string note = "give a regular file";
+  if (S_ISDIR(mode)) note = "give a file inside it";
+  if (S_ISFIFO(mode)) note = "write its output to a file first";
   throw UserError(code, {path, fmt::format("is {}; expected a file", file_kind(mode)), {note}});
 }
 
@@ -31,7 +31,7 @@ std::string_view file_kind(mode_t mode) {
 }
 
 int open_regular_file(const std::string& path, int flags) {
-  // Not blocking: a FIFO would wait for its reader.
+  // Non-blocking: opening a FIFO would wait for its reader.
   const int fd = ::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
   const int error_number = errno;
   struct stat status {};
@@ -51,7 +51,7 @@ int open_regular_file(const std::string& path, int flags) {
 }
 
 InputFile::InputFile(const std::string& path, ExitCode code) {
-  // The system would take the path to end there, and open another file.
+  // The system would end the path there and open another file.
   if (path.find('\0') != path.npos)
     user_error(code, printable(path), "is not a path; file names cannot contain a NUL byte");
   struct stat status {};

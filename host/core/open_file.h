@@ -1,4 +1,4 @@
-// Opens regular files, and nothing that only looks like one.
+// Opens regular files only.
 #pragma once
 
 #include <sys/types.h>
@@ -11,12 +11,11 @@
 
 namespace lamina {
 
-// A regular file, open for reading. Whatever else has the path is refused instead of waited for:
-// a FIFO keeps open() until somebody writes to it, a terminal keeps read().
+// A regular file, open for reading. Other kinds of files are refused, because they may block:
+// open() of a FIFO waits for a writer, read() of a terminal waits for input.
 class InputFile {
  public:
-  // Fails with a UserError of class `code` that names the path, and why it cannot be opened or what
-  // it is. Never blocks.
+  // Errors: a UserError of class `code` with the path and the reason. Never blocks.
   InputFile(const std::string& path, ExitCode code);
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
@@ -30,12 +29,12 @@ class InputFile {
   std::uint64_t num_bytes_ = 0;
 };
 
-// open(2) with `flags`, O_CLOEXEC and permissions 0666, for a file that is written. A symbolic link
-// is not followed, and what is no regular file is refused: nothing is written through the name to
-// elsewhere. DeviceError of class checkpoint.
+// Calls open(2) with `flags`, O_CLOEXEC and permissions 0666, for an output file. Symbolic links
+// are not followed and files that are not regular are refused, so nothing is written elsewhere.
+// Errors: DeviceError of class checkpoint.
 int open_regular_file(const std::string& path, int flags);
 
-// What a file that is not regular is, for messages: "a directory", "a FIFO". `mode` is st_mode.
+// Describes a file that is not regular, for messages: "a directory", "a FIFO". `mode` is st_mode.
 std::string_view file_kind(mode_t mode);
 
 }  // namespace lamina

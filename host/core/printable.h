@@ -1,4 +1,4 @@
-// Text from outside, fit to print.
+// Makes untrusted text safe to print.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,11 @@
 
 namespace lamina {
 
-// `text` fit to print: control characters and invalid UTF-8 as \xNN, cut after `max_bytes` with
-// "...". A terminal obeys some of them: names of files, keys and tokens come from anywhere.
+// Returns `text` with control characters and invalid UTF-8 as \xNN, cut after `max_bytes` with
+// "...". Names of files, keys and tokens may contain anything, and terminals execute some control
+// characters.
 std::string printable(std::string_view text, std::size_t max_bytes = 120);
-// Likewise, whole, with its line feeds and tabs: for text that is laid out already.
+// Returns the whole text, keeping its line feeds and tabs: for text that is already laid out.
 std::string printable_lines(std::string_view text);
 
 }  // namespace lamina

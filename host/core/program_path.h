@@ -1,12 +1,12 @@
-// Where the running program lies.
+// The path of the running program.
 #pragma once
 
 #include <filesystem>
 
 namespace lamina {
 
-// The program's file, absolute and without links; where /proc is not mounted, as it was started.
-// Empty where the system does not say.
+// Returns the program's file, absolute and without links; the path given at its start if /proc is
+// not mounted. Empty if the system does not provide it.
 std::filesystem::path program_path();
 
 }  // namespace lamina

@@ -15,14 +15,13 @@
 namespace lamina {
 namespace {
 
-// Everything that `descriptor` gives. `expected_bytes`: how much that is, as far as is known.
+// Reads everything from `descriptor`. `expected_bytes` is its size, if known.
 std::string read_all(int descriptor, const std::string& path, ExitCode code, std::size_t max_bytes,
                      std::size_t expected_bytes) {
   const auto too_large = [&](std::size_t bytes) {
     throw UserError(code, {path,
-                           fmt::format("holds {} bytes or more; at most {} are accepted here",
-                                       bytes, max_bytes),
-                           {"is this the right file?"}});
+                           fmt::format("has {} bytes or more; the maximum is {}", bytes, max_bytes),
+                           {"check that this is the right file"}});
   };
   if (expected_bytes > max_bytes) too_large(expected_bytes);
   // One byte more than expected, so that the read that finds the end needs no second allocation.
@@ -34,7 +33,7 @@ std::string read_all(int descriptor, const std::string& path, ExitCode code, std
   for (;;) {
     const ssize_t n = ::read(descriptor, text.data() + got, text.size() - got);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN) {  // a pipe that somebody made non-blocking
+    if (n < 0 && errno == EAGAIN) {  // a non-blocking pipe
       pollfd waiting{descriptor, POLLIN, 0};
       ::poll(&waiting, 1, -1);
       continue;

@@ -1,5 +1,5 @@
-// Sizes rounded up. Internal in every file: some are compiled for several instruction sets, and the
-// linker must not share what one of them has made.
+// Rounds sizes up. Internal to every file: some files are compiled for several instruction sets,
+// and the linker must not share their instantiations.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@ namespace {
 constexpr std::int64_t divide_up(std::int64_t n, std::int64_t by) { return (n + by - 1) / by; }
 constexpr std::size_t divide_up(std::size_t n, std::size_t by) { return (n + by - 1) / by; }
 
-// The next multiple of `to`.
+// Returns the next multiple of `to`.
 constexpr std::int64_t round_up(std::int64_t n, std::int64_t to) { return divide_up(n, to) * to; }
 constexpr std::size_t round_up(std::size_t n, std::size_t to) { return divide_up(n, to) * to; }
 
-// Bytes that a part of a buffer takes so that the next part is 64-byte aligned too.
+// Returns the size of a part of a buffer such that the next part is also 64-byte aligned.
 constexpr std::size_t aligned(std::size_t bytes) { return round_up(bytes, 64); }
 
 }  // namespace

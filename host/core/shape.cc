@@ -9,8 +9,8 @@
 namespace lamina {
 namespace {
 
-// Beyond what addresses of this machine can name; bytes of many such tensors still add up in 64
-// bits.
+// Larger than the address space of this machine; the total bytes of many such tensors still fit
+// into 64 bits.
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 50;
 
 }  // namespace
@@ -28,7 +28,7 @@ std::int64_t Shape::num_elements() const {
     throw DeviceError(
         ExitCode::memory,
         {"tensor",
-         fmt::format("{} has more than 2^50 elements; no memory holds that many", to_string(*this)),
+         fmt::format("{} has more than 2^50 elements, which exceeds any memory", to_string(*this)),
          {"use a smaller batch, fewer tokens or a smaller model"}});
   return n;
 }
@@ -49,7 +49,8 @@ Shape Shape::without_leading() const {
 
 bool operator==(const Shape& a, const Shape& b) { return std::ranges::equal(a.dims(), b.dims()); }
 
-// Shape rules make this text of every operand, for the errors that they seldom raise.
+// Optimised, because shape rules build this text for every operand, for errors that are rarely
+// raised.
 std::string to_string(const Shape& shape) {
   std::array<char, 24 * kMaxDims> text;
   char* end = text.data();

@@ -9,8 +9,8 @@
 
 namespace lamina {
 
-// Tensors of plugins have at most LAMINA_MAX_DIMS, 8. What is stacked by layer, and by token of a
-// time region or by group of layers below that, has more.
+// Tensors of plugins have at most LAMINA_MAX_DIMS = 8 dims. Stacking by layer, and by token of a
+// time region or by group of layers below that, adds dims.
 inline constexpr int kMaxDims = 10;
 
 class Shape {
@@ -30,10 +30,10 @@ class Shape {
     return {dims_.data(), static_cast<std::size_t>(ndim_)};
   }
 
-  // Product of all dims; 1 for a scalar. DeviceError (exit 7) where it is above 2^50.
+  // Product of all dims; 1 for a scalar. DeviceError (exit 7) if it is above 2^50.
   std::int64_t num_elements() const;
 
-  // The shape with `size` put in front, or the first dim dropped.
+  // Returns the shape with `size` prepended, or with the first dim dropped.
   Shape with_leading(std::int64_t size) const;
   Shape without_leading() const;
 

@@ -15,7 +15,7 @@ constexpr std::uint64_t split_mix_bits(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Number i, from 0, of the stream that starts at `seed`.
+// Returns number i, from 0, of the stream that starts at `seed`.
 constexpr std::uint64_t split_mix(std::uint64_t seed, std::uint64_t i = 0) {
   return split_mix_bits(seed + (i + 1) * kSplitMixStep);
 }

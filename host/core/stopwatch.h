@@ -1,11 +1,11 @@
-// How long something takes.
+// Measures elapsed time.
 #pragma once
 
 #include <chrono>
 
 namespace lamina {
 
-// Runs from its construction.
+// Starts at construction.
 class Stopwatch {
  public:
   double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }

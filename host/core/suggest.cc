@@ -24,7 +24,7 @@ int edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest_name(std::string_view typed, std::span<const std::string> candidates) {
-  constexpr std::size_t kLongestName = 256;  // the distance takes the product of both lengths
+  constexpr std::size_t kLongestName = 256;  // the time is the product of both lengths
   if (typed.size() > kLongestName) return "";
   std::string best;
   int best_distance = 1 << 30;
@@ -33,7 +33,8 @@ std::string nearest_name(std::string_view typed, std::span<const std::string> ca
   };
   for (const std::string& candidate : candidates) {
     const int distance = edit_distance(typed, candidate);
-    // Of names as near as each other the one that begins like it: another ending, not another part.
+    // Among equally near names prefer the one with the same prefix: a different ending is more
+    // likely than a different beginning.
     if (distance < best_distance || (distance == best_distance && common(candidate) > common(best)))
       best = candidate, best_distance = distance;
   }

@@ -7,9 +7,9 @@
 
 namespace lamina {
 
-// The candidate at the smallest edit distance (insert, delete, replace, swap neighbours), of
-// those the one with the longest common beginning, or "" when none is within a third of the longer
-// name's length (at least 2). No name is near one of more than 256 bytes.
+// Returns the candidate with the smallest edit distance (insert, delete, replace, swap neighbours),
+// and among those the one with the longest common prefix; "" if the distance exceeds a third of the
+// longer name's length (at least 2). Names of more than 256 bytes never match.
 std::string nearest_name(std::string_view typed, std::span<const std::string> candidates);
 
 }  // namespace lamina

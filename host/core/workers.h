@@ -1,4 +1,4 @@
-// Threads that somebody lends for work in independent parts.
+// Threads provided by the caller for independent work.
 #pragma once
 
 #include <cstdint>
@@ -6,13 +6,13 @@
 
 namespace lamina {
 
-// Calls work(0) ... work(count - 1), each once, from threads of its choice, and returns when all
-// have. `work` throws nothing.
+// Calls work(0) ... work(count - 1), each once, from any threads, and returns when all have
+// finished. `work` must not throw.
 using Workers =
     std::function<void(std::int64_t count, const std::function<void(std::int64_t)>& work)>;
 
-// The same by `workers`, or by the caller alone where there are none; whoever is free takes the
-// next. Where calls throw, the exception of the first of them is thrown when all have returned.
+// Calls `work` through `workers`, or in the calling thread if there are none; idle threads take the
+// next call. If calls throw, the exception of the first one is thrown after all have returned.
 void work_on_all(const Workers& workers, std::int64_t count,
                  const std::function<void(std::int64_t)>& work);
 

@@ -1,4 +1,4 @@
-// What the functions of an op see of one use of it.
+// One use of an op, as the functions of the op see it.
 #pragma once
 
 #include <fmt/format.h>
@@ -26,10 +26,10 @@ class Call {
   const std::vector<double>& f_list(std::string_view attr) const;
   const std::shared_ptr<const Graph>& body(std::string_view attr) const;
   std::span<const AttrValue> attrs() const { return attrs_; }
-  // Where it was asked for; null where nothing is known.
+  // The place that created it; null if unknown.
   const Origin* origin() const { return origin_; }
 
-  // Refuses the call with "op: message" and where it was built, when `condition` is false.
+  // Throws "op: message" with the origin if `condition` is false.
   template <typename... Args>
   void require(bool condition, fmt::format_string<Args...> format, Args&&... args) const {
     if (!condition) refuse(fmt::format(format, std::forward<Args>(args)...));
@@ -72,7 +72,7 @@ auto with_node_view(const Graph& graph, const Node& node, Fn fn) {
   return fn(NodeView(Call(*node.op, inputs, node.attrs, node.origin.get()), outputs));
 }
 
-// For lower: also the tensors, in the graph that the smaller ops go to.
+// For lower: also the tensors, in the graph of the smaller ops.
 class LowerCall : public Call {
  public:
   LowerCall(const Call& call, std::span<const Tensor> inputs) : Call(call), tensors_(inputs) {}
@@ -90,7 +90,7 @@ class VjpCall : public LowerCall {
           std::span<const Tensor> cotangents)
       : LowerCall(call), outputs_(outputs), cotangents_(cotangents) {}
   Tensor out(int i) const { return outputs_[static_cast<std::size_t>(i)]; }
-  // Null when nothing depends on output i.
+  // Null if nothing depends on output i.
   Tensor ct(int i = 0) const { return cotangents_[static_cast<std::size_t>(i)]; }
   std::span<const Tensor> outs() const { return outputs_; }
   std::span<const Tensor> cts() const { return cotangents_; }

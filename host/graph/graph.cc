@@ -104,7 +104,8 @@ std::vector<Tensor> Graph::add_node_like(const Node& like, std::span<const Tenso
   for (std::size_t i = 0; i < fixed; ++i)
     call.require(op.inputs[i].optional || call.has(static_cast<int>(i)), "input '{}' is missing",
                  op.inputs[i].name);
-  std::vector<Type> results = op.def->infer(call);  // types point into values_: no growth before
+  std::vector<Type> results =
+      op.def->infer(call);  // types point into values_, which must not grow before this
   NodeId id = static_cast<NodeId>(nodes_.size());
   std::vector<Tensor> out;
   out.reserve(results.size());

@@ -1,4 +1,4 @@
-// The graph: a list of nodes in an order in which they can run.
+// The graph: a list of nodes in executable order.
 //
 // A graph owns its nodes and values and hands out ids. Nodes are only appended; passes that need
 // anything else build a new graph (graph/rewrite.h). Not thread-safe; a finished graph may be
@@ -21,26 +21,26 @@ using NodeId = std::uint32_t;
 inline constexpr ValueId kNoValue = ~0u;
 inline constexpr NodeId kNoNode = ~0u;
 
-// Where a node was asked for: the scope of parameters and the line of the plugin (or host).
+// The place that created a node: the scope of parameters and the line of the plugin (or host).
 struct Origin {
   std::string scope;  // "layers/attention"
-  std::string file;   // "model.cc"; empty when the host made the node by itself
+  std::string file;   // "model.cc"; empty for nodes of the host
   std::uint32_t line = 0;
 };
 std::string to_string(const Origin& origin);
 
 struct Node {
   const Op* op = nullptr;
-  ValueList inputs;  // one per input of the op; kNoValue where an optional one is absent
+  ValueList inputs;  // one per input of the op; kNoValue if an optional one is absent
   AttrList attrs;    // one per attribute of the op, in its order
   ValueList outputs;
   std::shared_ptr<const Origin> origin;  // shared by all nodes of one line; may be null
 
-  // Value of an attribute that the op has and that is a whole number.
+  // Returns the value of an integer attribute. REQUIRES: the op has it.
   std::int64_t int_attr(std::string_view name) const;
-  // Gives an attribute that the op has another value.
+  // Sets an attribute. REQUIRES: the op has it.
   void set_attr(std::string_view name, AttrValue value);
-  // The graph that a scan runs once per layer. The node must be a scan.
+  // Returns the graph that a scan runs in every iteration. REQUIRES: the node is a scan.
   const std::shared_ptr<const Graph>& body() const;
 };
 
@@ -48,7 +48,7 @@ struct Value {
   Type type;
   NodeId node = kNoNode;    // kNoNode for an input of the graph
   std::uint32_t index = 0;  // which output of the node, or which input of the graph
-  std::string tag;          // named for rematerialisation policies; usually empty
+  std::string tag;          // for rematerialisation policies; usually empty
 };
 
 struct GraphInput {
@@ -59,12 +59,12 @@ struct GraphInput {
 struct GraphOutput {
   std::string name;
   ValueId value;
-  // Index of the graph input whose memory the output must be written over, or -1. Decode state
-  // and optimizer state are updated this way.
+  // Index of the graph input whose memory the output must overwrite, or -1. Used for decode state
+  // and optimizer state.
   int alias_input = -1;
 };
 
-// One value of a graph under construction; the currency of op files.
+// One value of a graph under construction, which op files pass around.
 struct Tensor {
   Graph* graph = nullptr;
   ValueId id = kNoValue;
@@ -89,36 +89,35 @@ class Graph {
 
   Tensor add_input(std::string name, Type type);
   void add_output(std::string name, Tensor value, int alias_input = -1);
-  // For passes that narrow what is wanted.
+  // For passes that remove outputs.
   void set_outputs(std::vector<GraphOutput> outputs) { outputs_ = std::move(outputs); }
 
-  // Appends a node; types of its outputs come from the op's infer. `attrs` gives some of the
+  // Appends a node; the op's infer determines the types of its outputs. `attrs` gives some of the
   // attributes by name; the rest take their defaults. Absent optional inputs are null Tensors;
-  // trailing ones may be left out, and the node has them all the same.
-  // Throws UserError when infer refuses, naming op and origin.
+  // trailing ones may be omitted. Throws UserError if infer refuses, with op and origin.
   std::vector<Tensor> add_node(const Op& op, std::span<const Tensor> inputs,
                                std::span<const std::pair<std::string_view, AttrValue>> attrs);
 
-  // As above with attributes in the op's own order (copies of nodes).
+  // The same with attributes in the op's own order (copies of nodes).
   std::vector<Tensor> add_node_like(const Node& like, std::span<const Tensor> inputs);
 
-  // Appends a copy of a node of `from`, of whose results it has the types and tags. The operands
-  // have the types that the node's own have there: infer is not asked again. Returns its place.
+  // Appends a copy of a node of `from`, keeping the types and tags of its results. REQUIRES: the
+  // operands have the types of the old ones; infer is not called again. Returns its id.
   NodeId add_copy(const Graph& from, const Node& node, ValueList inputs);
 
   Tensor tensor(ValueId id) { return {this, id}; }
 
-  // Names a value for rematerialisation policies. The last name wins.
+  // Names a value for rematerialisation policies. The last name applies.
   void set_tag(ValueId id, std::string_view tag) { values_[id].tag = tag; }
   // Annotates the dims of a value.
   void set_axes(ValueId id, std::span<const AxisId> axes);
 
-  // Nodes appended from now on carry this origin.
+  // Sets the origin of nodes that are appended from now on.
   void set_origin(std::shared_ptr<const Origin> origin) { origin_ = std::move(origin); }
   const std::shared_ptr<const Origin>& origin() const { return origin_; }
 
-  // Autodiff only: gives scan node `id` another body (with more results at its end) and appends
-  // the new results. Returns them.
+  // For autodiff only: gives scan node `id` another body (with additional results at its end),
+  // appends the new results and returns them.
   std::vector<Tensor> replace_body(NodeId id, std::shared_ptr<const Graph> body,
                                    std::span<const Type> added_results);
 
@@ -140,8 +139,8 @@ bool same_graph(const Graph& a, const Graph& b);
 // One line per node: %7 = rms_norm(%3, %4) {eps=1e-05} : f32[2, 16]  # layers/norm model.cc:37
 std::string to_string(const Graph& graph);
 
-// Checks order, arities, and every type against the op's infer; throws InternalError naming the
-// pass. Cheap; run after every pass in tests and with LAMINA_CHECK=max.
+// Checks order, arities, and every type against the op's infer; throws InternalError with the name
+// of the pass. Cheap; run after every pass in tests and with LAMINA_CHECK=max.
 void verify(const Graph& graph, std::string_view after_pass);
 
 }  // namespace lamina

@@ -1,4 +1,4 @@
-// The lists that a node holds. Passes copy every node and change few of them, so copies are cheap.
+// Lists inside a node. Passes copy every node and change few of them, so copies must be cheap.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace lamina {
 
 using ValueId = std::uint32_t;
 
-// Ids of values. A few of them lie in the node itself.
+// Ids of values. A few of them are stored inline.
 class ValueList {
  public:
   ValueList() = default;
@@ -50,7 +50,7 @@ class ValueList {
  private:
   std::uint32_t size_ = 0;
   std::array<ValueId, 5> few_{};
-  std::vector<ValueId> many_;  // all of them, once they are no longer few
+  std::vector<ValueId> many_;  // all ids if they do not fit inline
 };
 
 // Values of attributes, in the op's order. Copies share them.
@@ -68,7 +68,7 @@ class AttrList {
   const AttrValue* end() const { return data() + size(); }
   const AttrValue& operator[](std::size_t i) const { return (*values_)[i]; }
 
-  // These values, but for one.
+  // Returns these values with one of them replaced.
   AttrList with(std::size_t i, AttrValue value) const {
     std::vector<AttrValue> out(begin(), end());
     out[i] = std::move(value);
@@ -82,7 +82,7 @@ class AttrList {
   }
 
  private:
-  std::shared_ptr<const std::vector<AttrValue>> values_;  // null for none
+  std::shared_ptr<const std::vector<AttrValue>> values_;  // null if empty
 };
 
 }  // namespace lamina

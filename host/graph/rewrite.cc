@@ -66,7 +66,7 @@ std::vector<NodeId> order_of_use(const Graph& graph, std::span<const ValueId> ro
   };
   const auto follow = [&](NodeId from) {
     meet(from);
-    while (!path.empty()) {  // not by recursion: paths are as long as graphs
+    while (!path.empty()) {  // no recursion: paths may be as long as the graph
       const NodeId node = path.back();
       const ValueList& inputs = graph.node(node).inputs;
       if (operands_seen[node] == inputs.size()) {

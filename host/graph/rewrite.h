@@ -1,11 +1,11 @@
-// Building a graph from another: the copy that every pass starts from.
+// Builds a graph from another one: the copy that every pass starts from.
 #pragma once
 
 #include "graph/graph.h"
 
 namespace lamina {
 
-// Copies values and nodes of `from` into `to`, remembering what became of each value.
+// Copies values and nodes of `from` into `to`, and records the new value of each old one.
 //
 //   Copier copy(from, to);
 //   copy.inputs();
@@ -16,20 +16,20 @@ class Copier {
   Copier(const Graph& from, Graph& to)
       : from_(from), to_(to), map_(from.values().size(), kNoValue) {}
 
-  // Adds an input to the new graph for each of the old.
+  // Adds an input to the new graph for each old one.
   void inputs();
-  // Appends a copy of `node`, with its tags and types. While all that was set has the type of what
-  // it stands for, these are the old ones; else infer says.
+  // Appends a copy of `node`, with its tags. The old types are kept while all values that were set
+  // have the types of the old ones; else infer computes them.
   void node(const Node& node);
   // Adds the old outputs, in order, to the new graph.
   void outputs();
 
-  // Says what stands for an old value.
+  // Sets the replacement of an old value.
   void set(ValueId old, Tensor now);
-  // What stands for an old value; null for kNoValue. REQUIRES: it has been set.
+  // Returns the replacement of an old value; null for kNoValue. REQUIRES: it has been set.
   Tensor get(ValueId old) const;
   bool has(ValueId old) const { return old != kNoValue && map_[old] != kNoValue; }
-  // The new operands of an old node.
+  // Returns the new operands of an old node.
   std::vector<Tensor> operands(const Node& node) const;
 
  private:
@@ -41,16 +41,16 @@ class Copier {
   bool same_types_ = true;
 };
 
-// Nodes from `first` on, in an order in which they can run and which does not tell in what order
-// they were made: depth first from `roots`, operands in their order; then what no root needs.
+// Returns the nodes from `first` on in an executable order that is independent of their order of
+// creation: depth first from `roots`, operands in their order; then nodes that no root needs.
 std::vector<NodeId> order_of_use(const Graph& graph, std::span<const ValueId> roots,
                                  NodeId first = 0);
 
-// Copies `body` (inputs excluded) to the end of `to`, with `inputs` standing for its inputs;
-// returns what stands for its outputs.
+// Copies `body` (without its inputs) to the end of `to`, with `inputs` replacing its inputs;
+// returns its outputs there.
 std::vector<Tensor> inline_graph(const Graph& body, Graph& to, std::span<const Tensor> inputs);
 
-// The graph without the nodes that no output needs; its inputs stay.
+// Returns the graph without nodes that no output needs; its inputs stay.
 Graph without_dead_nodes(const Graph& graph);
 
 }  // namespace lamina

@@ -16,7 +16,7 @@ struct AxisTable {
 };
 
 AxisTable& axis_table() {
-  static AxisTable* const table = new AxisTable;  // names outlive every static object
+  static AxisTable* const table = new AxisTable;  // names must outlive static objects
   return *table;
 }
 

@@ -1,4 +1,4 @@
-// What a graph knows of a value before it runs: element type, shape, names of its dims.
+// Static properties of a value: element type, shape, names of its dims.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace lamina {
 
-// A logical axis ("embed", "heads", ...), interned; 0 is "no name". Sharding rules speak of them.
+// A logical axis ("embed", "heads", ...), interned; 0 is "no name". Sharding rules refer to axes.
 using AxisId = std::uint16_t;
 AxisId intern_axis(std::string_view name);  // [any thread]
 std::string_view axis_name(AxisId axis);
@@ -26,11 +26,11 @@ struct Type {
   std::int64_t num_elements() const { return shape.num_elements(); }
   std::int64_t bytes() const { return num_elements() * size_bytes(dtype); }
 
-  // The same dims (and names) with another element type, or another shape without names.
+  // Returns the same dims (and names) with another element type, or another shape without names.
   Type with(DType other) const;
   Type with(Shape other) const { return {dtype, other, {}}; }
 
-  // Axis names are annotations: they do not make two types different.
+  // Axis names are annotations and do not affect equality.
   friend bool operator==(const Type& a, const Type& b) {
     return a.dtype == b.dtype && a.shape == b.shape;
   }

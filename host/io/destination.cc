@@ -81,7 +81,7 @@ Destination destination_of(const std::string& path) {
     refuse(path,
            fmt::format("is {}; expected a regular file, a FIFO or a character device",
                        S_ISBLK(status.st_mode) ? "a block device" : file_kind(status.st_mode)),
-           S_ISDIR(status.st_mode) ? "name a file inside it" : "choose another name");
+           S_ISDIR(status.st_mode) ? "give a file inside it" : "choose another name");
   if (::access(path.c_str(), W_OK) != 0)
     refuse(path, fmt::format("cannot be written: {}", system_error_text(errno)),
            "change its permissions, or choose another name");

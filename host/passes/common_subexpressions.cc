@@ -11,7 +11,7 @@
 namespace lamina::passes {
 namespace {
 
-// Nodes of one level that compute what an earlier one does.
+// Finds nodes of one level that compute the same as an earlier one.
 class Twins {
  public:
   explicit Twins(const Graph& graph)
@@ -23,7 +23,7 @@ class Twins {
   }
 
   bool any() const { return any_; }
-  // The node whose results stand for those of `node`, or itself.
+  // Returns the node that replaces `node`, or `node` itself.
   const Node& first(const Node& node) const {
     return graph_.node(graph_.value(first_[node.outputs[0]]).node);
   }
@@ -68,8 +68,8 @@ class Twins {
   }
 
   const Graph& graph_;
-  std::vector<ValueId> first_;  // what stands for each value
-  std::vector<NodeId> table_;   // by hash, or the next free place
+  std::vector<ValueId> first_;  // replacement of each value
+  std::vector<NodeId> table_;   // by hash, with linear probing
   bool any_ = false;
 };
 

@@ -12,7 +12,7 @@
 namespace lamina::passes {
 namespace {
 
-// What stays of a scan: its body, and which of its operands and results.
+// The remaining parts of a scan: its body, operands and results.
 struct Narrowed {
   std::shared_ptr<const Graph> body;
   std::vector<bool> operands, results;
@@ -20,8 +20,8 @@ struct Narrowed {
 
 class DeadCode {
  public:
-  // `graph` with these outputs and without the inputs that nobody reads and that may go; nothing if
-  // that is all of it. Says in `kept` which inputs stay.
+  // Returns `graph` with these outputs and without unread inputs that may be removed; nothing if
+  // that is the whole graph. Sets `kept` to the inputs that stay.
   std::optional<Graph> remove(const Graph& graph, const std::vector<GraphOutput>& outputs,
                               const std::vector<bool>& may_go, std::vector<bool>* kept) {
     std::vector<bool> used(graph.values().size()), alive(graph.nodes().size());
@@ -71,8 +71,8 @@ class DeadCode {
   }
 
  private:
-  // The scan without the ys that nobody reads and without the consts and xs that its body then no
-  // longer reads. A y that is written over an x is state, and stays.
+  // Returns the scan without unread ys, and without consts and xs that its body then no longer
+  // reads. A y that is written over an x is state and stays.
   const Narrowed& narrowed(const Node& scan, const std::vector<bool>& used) {
     const std::shared_ptr<const Graph>& body = scan.body();
     std::size_t consts = static_cast<std::size_t>(scan.int_attr("num_consts"));
@@ -111,7 +111,7 @@ class DeadCode {
       if (to.results[i]) copy.set(scan.outputs[i], made[next++]);
   }
 
-  // By body, consts, carries and the results that stay.
+  // By body, consts, carries and the remaining results.
   std::map<std::tuple<const Graph*, std::size_t, std::size_t, std::vector<bool>>, Narrowed> known_;
 };
 

@@ -1,5 +1,5 @@
-// Removes nodes whose results nobody reads, results of scans that nobody reads, and unused operands
-// of scans. Inputs and outputs of the graph itself stay.
+// Removes nodes whose results are not read, unread results of scans, and unused operands of scans.
+// Inputs and outputs of the graph itself stay.
 #pragma once
 
 #include "graph/graph.h"

@@ -13,12 +13,12 @@
 namespace lamina::passes {
 namespace {
 
-// Operands and results of one fused node: bounded so that its tiles stay in the first-level cache.
+// Operands and results of one fused node, bounded so that its tiles stay in the first-level cache.
 constexpr std::size_t kMaxOperands = 16;
 constexpr std::size_t kMaxNodes = 48;
 
-// A node joins the groups that made its operands and makes them one, when its operands need nothing
-// that is made from them outside the group.
+// A node joins and merges the groups of its operands, unless its operands depend on values that are
+// computed from these groups outside of them.
 class Grouping {
  public:
   explicit Grouping(const Graph& graph) : graph_(graph), group_of_(graph.nodes().size(), -1) {
@@ -26,10 +26,10 @@ class Grouping {
     for (NodeId n = 0; n < graph.nodes().size(); ++n) place(n);
   }
 
-  // Whether a group has two members.
+  // Returns whether a group has two members.
   bool any() const { return any_; }
   int group_of(NodeId n) const { return group_of_[n]; }
-  // The members of a group, in the order of the list.
+  // Returns the members of a group, in list order.
   const std::vector<NodeId>& members(int group) const {
     return groups_[static_cast<std::size_t>(group)];
   }
@@ -49,7 +49,7 @@ class Grouping {
     each_read([&](NodeId made_by, NodeId reader) { readers_[next[made_by]++] = reader; });
   }
 
-  // The nodes that read a result of node `n`, in order.
+  // Returns the nodes that read a result of node `n`, in order.
   std::span<const NodeId> readers_of(NodeId n) const {
     return std::span(readers_).subspan(first_reader_[n], first_reader_[n + 1] - first_reader_[n]);
   }
@@ -72,7 +72,7 @@ class Grouping {
     return n != kNoNode && (group_of_[n] == a || group_of_[n] == b);
   }
 
-  // Whether groups `a` and `b` can be one that ends with node `last`.
+  // Returns whether groups `a` and `b` can become one that ends with node `last`.
   bool may_merge(int a, int b, NodeId last) const {
     if (shape_of(a) != shape_of(b)) return false;
     if (members(a).size() + members(b).size() > kMaxNodes) return false;
@@ -80,8 +80,8 @@ class Grouping {
     for (int group : {a, b})
       for (NodeId m : members(group)) add_outside_operands(m, a, b, operands);
     if (operands.size() > kMaxOperands) return false;
-    // The fused node stands where its last member stands: a reader of members before that, outside
-    // of the group, forbids it.
+    // The fused node is placed at its last member: a reader of members before that, outside the
+    // group, forbids the merge.
     for (int group : {a, b})
       for (NodeId m : members(group))
         for (NodeId reader : readers_of(m)) {
@@ -115,8 +115,8 @@ class Grouping {
   const Graph& graph_;
   std::vector<int> group_of_;
   std::vector<std::vector<NodeId>> groups_;
-  std::vector<NodeId> readers_;              // of each node's results, one node after the other
-  std::vector<std::uint32_t> first_reader_;  // where they begin, and the end
+  std::vector<NodeId> readers_;              // of each node's results, in order of nodes
+  std::vector<std::uint32_t> first_reader_;  // start index per node, and the end
   bool any_ = false;
 };
 

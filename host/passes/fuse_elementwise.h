@@ -5,9 +5,9 @@
 
 namespace lamina::passes {
 
-// Groups of elementwise nodes of one shape, connected by values, become fused_map nodes. Each op in
-// a group still rounds to its own dtype: no bit changes. Tagged values stay visible only if read
-// outside the group.
+// Connected groups of elementwise nodes with one shape become fused_map nodes. Each op in a group
+// still rounds to its own dtype, so results are bit-identical. Tagged values stay visible only if
+// they are read outside the group.
 Graph fuse_elementwise(Graph graph);
 
 }  // namespace lamina::passes

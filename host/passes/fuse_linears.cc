@@ -19,7 +19,7 @@ std::optional<Graph> group_level(const Graph& graph) {
   for (NodeId n = 0; n < graph.nodes().size(); ++n)
     if (graph.node(n).op->code == OpCode::linear)
       by_input[graph.node(n).inputs[in::kX]].push_back(n);
-  // The group stands where its first member stood: the other weights must exist there.
+  // The group is placed at its first member: the other weights must exist there.
   auto exists_before = [&](ValueId v, NodeId n) {
     return v == kNoValue || graph.value(v).node == kNoNode || graph.value(v).node < n;
   };

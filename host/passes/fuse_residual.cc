@@ -13,7 +13,7 @@
 namespace lamina::passes {
 namespace {
 
-// Where the ops that can add to another tensor have it.
+// Index of the accumulator in ops that can add to another tensor.
 constexpr int kAcc = operand::matmul::kAcc;
 static_assert(int{operand::embedding_grad::kAcc} == kAcc);
 
@@ -63,7 +63,7 @@ class Fusion {
     if (!is(add, OpCode::add) || norm_of_add_.contains(add) || term_of_add_.contains(add)) return;
     const Node& sum = graph_.node(add);
     if (graph_.type(sum.inputs[0]) != graph_.type(sum.inputs[1])) return;
-    // The norm moves up to the sum: its weight must exist there.
+    // The norm moves up to the sum, where its weight must already exist.
     if (const ValueId w = norm.inputs[operand::rms_norm::kW]; w != kNoValue) {
       NodeId weight = graph_.value(w).node;
       if (weight != kNoNode && weight > add) return;
@@ -82,7 +82,8 @@ class Fusion {
       bool free = node.inputs[kAcc] == kNoValue;
       if (!free || reads_[term] != 1 || graph_.type(term) != graph_.type(other)) continue;
       if (graph_.type(term).dtype == DType::bf16) continue;  // would round once instead of twice
-      // Rows are added to those of earlier microbatches when they have come together, as in lists.
+      // As in lists, rows are first summed within a microbatch and then added to the rows of
+      // earlier ones.
       if (is(made_by, OpCode::embedding_grad) && graph_.value(other).node == kNoNode) continue;
       term_of_add_.emplace(n, made_by);
       skipped_.emplace(made_by, true);

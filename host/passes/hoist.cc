@@ -10,14 +10,14 @@
 namespace lamina::passes {
 namespace {
 
-// What a body becomes: consts first, then what is handed in, then the rest.
+// The new body and its inputs: consts first, then hoisted values, then the rest.
 struct Hoisted {
   std::shared_ptr<const Graph> body;
   std::vector<NodeId> moved;       // nodes of the old body that run outside
   std::vector<ValueId> handed_in;  // their results
 };
 
-// Nodes of the body that depend on consts alone.
+// Returns the nodes of the body that depend only on consts.
 std::vector<NodeId> invariant_nodes(const Graph& body, std::size_t consts) {
   std::vector<NodeId> out;
   std::vector<bool> invariant(body.values().size());

@@ -38,7 +38,7 @@ class Levels {
   }
 
   const LevelPass& pass_;
-  std::unordered_map<const Graph*, Body> done_;  // bodies of the graph given, which live on
+  std::unordered_map<const Graph*, Body> done_;  // bodies of the given graph, which stay alive
 };
 
 }  // namespace

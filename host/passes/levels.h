@@ -1,4 +1,4 @@
-// A graph and the bodies of the scans in it: each is a level, and a pass changes one at a time.
+// A graph and the bodies of its scans: each is a level, and a pass changes one at a time.
 #pragma once
 
 #include <functional>
@@ -8,12 +8,12 @@
 
 namespace lamina::passes {
 
-// What a pass makes of one level; nothing when that would be the same.
+// Returns the result of a pass for one level; nothing if it is unchanged.
 using LevelPass = std::function<std::optional<Graph>(const Graph&)>;
 
 // Applies `pass` to the bodies of scans, innermost first, then to the graph around them. A body
-// that several scans share is transformed once and stays shared; one of which the pass makes
-// nothing stays the same object.
+// shared by several scans is transformed once and stays shared; an unchanged body stays the same
+// object.
 Graph on_all_levels(Graph graph, const LevelPass& pass);
 
 }  // namespace lamina::passes

@@ -24,8 +24,8 @@ std::vector<Tensor> lowered(const Node& node, Graph& out, std::span<const Tensor
   return node.op->def->lower(LowerCall(call, inputs));
 }
 
-// Lowers the nodes of a level that `keep` refuses, then what those have become, and so on. A node
-// that was kept is not asked about again.
+// Lowers the nodes of a level that `keep` refuses, then the resulting nodes, and so on. `keep` is
+// not called again for a node that was kept.
 std::optional<Graph> lower_level(const Graph& level, const Keep& keep) {
   std::optional<Graph> out;
   std::vector<bool> settled;  // nodes of `out` that are kept
@@ -60,8 +60,8 @@ std::optional<Graph> lower_level(const Graph& level, const Keep& keep) {
   }
 }
 
-// Lowers the bodies of scans that `out` has and `level` has not: what an op means may be a scan,
-// whose body no level was.
+// Lowers the bodies of scans that are in `out` but not in `level`: a lowering may contain a scan,
+// whose body was not a level.
 void lower_new_bodies(const Graph& level, Graph& out, const Keep& keep) {
   const auto is_scan = [](const Node& node) { return node.op->code == OpCode::scan; };
   std::set<std::shared_ptr<const Graph>> done;

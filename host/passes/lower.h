@@ -1,4 +1,4 @@
-// Replaces ops by the smaller ops they mean.
+// Replaces ops by smaller ops.
 #pragma once
 
 #include <functional>
@@ -7,11 +7,11 @@
 
 namespace lamina::passes {
 
-// Lowers every node that `keep` refuses, again and again, until all are kept or are primitives;
-// bodies of scans too. A primitive that is refused stays, for the runtime to name.
+// Lowers every node that `keep` refuses, repeatedly, until all are kept or are primitives, also in
+// bodies of scans. A refused primitive stays; the runtime reports it.
 Graph lower(Graph graph, const std::function<bool(const Graph&, const Node&)>& keep);
 
-// Lowers the ops that are only syntactic sugar (OpDef::always_lower): run on a fresh trace.
+// Lowers the ops that are syntactic sugar (OpDef::always_lower); for a fresh trace.
 Graph lower_spellings(Graph graph);
 
 }  // namespace lamina::passes

@@ -1,4 +1,4 @@
-// The order of the passes from a trace to what a backend runs.
+// The order of the passes from a trace to the graph that a backend runs.
 #pragma once
 
 #include <functional>
@@ -8,15 +8,15 @@
 
 namespace lamina::passes {
 
-// Told after each pass: its name and the graph it made.
+// Called after each pass with its name and its result.
 using Observer = std::function<void(std::string_view pass, const Graph& graph)>;
 
-// Before differentiation and again after it: syntactic sugar lowered, equal work merged,
-// layer-invariant work hoisted, dead code removed.
+// Run before differentiation and again after it: lowers syntactic sugar, merges equal work, hoists
+// layer-invariant work, removes dead code.
 Graph simplify(Graph graph, const Observer& observer = {});
 
-// Of a simplified graph: sums and projections fused where `supports` has a kernel for the result,
-// ops without a kernel lowered, elementwise chains fused.
+// For a simplified graph: fuses sums and projections where `supports` has a kernel for the result,
+// lowers ops without a kernel, fuses elementwise chains.
 Graph optimize(Graph graph, const std::function<bool(const Graph&, const Node&)>& supports,
                const Observer& observer = {});
 

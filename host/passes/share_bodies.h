@@ -1,4 +1,4 @@
-// Gives scans with equal bodies one body.
+// Replaces equal bodies of scans by one shared body.
 #pragma once
 
 #include "graph/graph.h"

@@ -37,12 +37,12 @@ TEST(Json, SuggestsAKeyThatIsThere) {
   const JsonDocument document = parse(R"({"hidden_sise": 2})");
   EXPECT_USER_ERROR(document.root().at("hidden_size"), ExitCode::usage,
                     "c.json:1: the document lacks the key 'hidden_size'\n"
-                    "  did you mean 'hidden_sise', which is there?");
+                    "  did you mean 'hidden_sise', which is present?");
 }
 
 TEST(Json, RefusesDuplicateKeysAlsoEscapedAndInLargeObjects) {
   EXPECT_USER_ERROR(parse("{\"a\":1,\n\"\\u0061\":2}"), ExitCode::usage,
-                    "c.json:1: the key \"a\" appears twice in one object; each may appear once");
+                    "c.json:1: the key \"a\" appears twice in one object; keys must be unique");
   std::string large = "{";
   for (int i = 0; i < 100; ++i) large += fmt::format("\"k{}\":0,", i);
   EXPECT_ERROR_SAYS(parse(large + "\"k77\":0}"), ExitCode::usage, "\"k77\" appears twice");
@@ -54,7 +54,7 @@ TEST(Json, RefusesDepthSizeAndNumbersBeyondTheLimits) {
                     "nested deeper than 32");
   EXPECT_ERROR_SAYS(parse(std::string(100000, '[')), ExitCode::usage, "nested deeper than 32");
   EXPECT_ERROR_SAYS(JsonDocument::parse("[1,2,3]", "c.json", {.max_bytes = 6}), ExitCode::usage,
-                    "7 bytes of JSON; at most 6");
+                    "has 7 bytes of JSON; the maximum is 6");
   EXPECT_ERROR_SAYS(parse("[1e400]"), ExitCode::usage, "1e400 is too large");
 }
 
@@ -87,7 +87,7 @@ TEST(JsonWriter, CopiesInfiniteNumbersAsPythonWritesThem) {
 }
 
 TEST(Json, SaysWhereTheTextBreaksOff) {
-  EXPECT_ERROR_SAYS(parse("{\"a\":\n [1,"), ExitCode::usage, "c.json:2: JSON ends in the middle");
+  EXPECT_ERROR_SAYS(parse("{\"a\":\n [1,"), ExitCode::usage, "c.json:2: JSON is truncated after");
   EXPECT_ERROR_SAYS(parse("\xef\xbb\xbf{}"), ExitCode::usage, "byte order mark");
   EXPECT_ERROR_SAYS(parse(""), ExitCode::usage, "the file is empty");
   EXPECT_ERROR_SAYS(parse("<html>"), ExitCode::usage, "HTML");

@@ -49,9 +49,9 @@ TEST(Faults, F14WhatIsNoFileIsRefusedAtOnce) {
   EXPECT_USER_ERROR(read_file(fifo, ExitCode::checkpoint), ExitCode::checkpoint,
                     fifo +
                         ": is a FIFO; expected a file\n"
-                        "  write what comes out of it to a file first");
+                        "  write its output to a file first");
   EXPECT_USER_ERROR(read_file(dir.path(), ExitCode::data), ExitCode::data,
-                    dir.path() + ": is a directory; expected a file\n  name a file inside it");
+                    dir.path() + ": is a directory; expected a file\n  give a file inside it");
   EXPECT_ERROR_SAYS(read_file("/dev/zero", ExitCode::data), ExitCode::data,
                     "/dev/zero: is a device; expected a file");
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};

@@ -20,7 +20,7 @@ TEST(Faults, F7ProductsOfDimsDoNotOverflow) {
   for (const Shape& shape : {Shape{kMax, 2}, Shape{1 << 30, 1 << 30, 1 << 30}, Shape{kMax, kMax},
                              Shape{(1 << 25) + 1, 1 << 25}})
     EXPECT_ERROR_SAYS(shape.num_elements(), ExitCode::memory,
-                      to_string(shape) + " has more than 2^50 elements; no memory holds that many");
+                      to_string(shape) + " has more than 2^50 elements, which exceeds any memory");
 }
 
 }  // namespace

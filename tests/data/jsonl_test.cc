@@ -55,7 +55,7 @@ TEST(Jsonl, ABadRecordIsNamedByFileAndLine) {
   EXPECT_USER_ERROR(read_jsonl(path), ExitCode::data,
                     path +
                         ":3: the document lacks the key 'text'\n"
-                        "  did you mean 'txt', which is there?\n"
+                        "  did you mean 'txt', which is present?\n"
                         "  data.bad_records = \"skip\" skips and counts such records");
   const std::pair<const char*, const char*> cases[] = {
       {"{\"text\": 5}", ":3: 'text' must be a string, got 5"},

@@ -109,7 +109,7 @@ TEST(Destination, WhatCannotTakeAFileIsRefused) {
   EXPECT_ERROR_SAYS(destination_of(""), ExitCode::usage, "\"\": must not be empty");
   EXPECT_ERROR_SAYS(destination_of(dir / "folder"), ExitCode::usage,
                     "folder: is a directory; expected a regular file, a FIFO or a character "
-                    "device\n  name a file inside it");
+                    "device\n  give a file inside it");
   EXPECT_ERROR_SAYS(destination_of(dir / "socket"), ExitCode::usage,
                     "socket: is a socket; expected");
   EXPECT_ERROR_SAYS(destination_of(dir / "dangling"), ExitCode::usage,

@@ -230,7 +230,7 @@ TEST(Tokenizer, RefusesVocabulariesThatCannotBe) {
       with_vocab(R"("ab":97)"),
       "tokenizer.json:7: 'model.vocab.ab' has id 97, which also belongs to 'a'; ids must differ");
   EXPECT_EQ(with_vocab(R"("ab":256,"ab":257)"),
-            "tokenizer.json:7: the key \"ab\" appears twice in one object; each may appear once");
+            "tokenizer.json:7: the key \"ab\" appears twice in one object; keys must be unique");
   EXPECT_THAT(with_vocab(R"("ab":99999999)"), ::testing::HasSubstr("got 99999999"));
 }
 
