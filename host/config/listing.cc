@@ -161,7 +161,7 @@ std::string reference_page(const Schema& schema) {
       "A run file is TOML 1.0. Values come from the defaults below, then the model that the file "
       "names,\nthe file, the environment (`LAMINA_TRAIN__STEPS=10`) and the command line "
       "(`--set train.steps=10`);\nlater ones win. `lamina config show RUN.toml` prints every final "
-      "value with its origin. Relative\npaths start at the folder of the file that holds them. An "
+      "value with its origin. Relative\npaths start at the folder of the file that contains them. An "
       "unknown key is an error. Keys marked \"hot\"\nmay differ when a run is resumed.\n";
   for (const Section& section : schema.sections) {
     out += section.name.empty() ? "\n## Top of the file\n\n"

@@ -152,8 +152,7 @@ const Fields<DataSection>& data_fields() {
           "thinking", &DataSection::thinking,
           {.choices = {"keep", "drop"},
            .doc = "With form = \"chat\" and \"preference\": how reasoning in assistant messages is "
-                  "handled. It is passed to the template, or removed, and the template is told not "
-                  "to produce any."}),
+                  "handled: passed to the template, or removed and turned off in the template."}),
       field("chat_template", &DataSection::chat_template,
             {.preset_text = "the one in data.tokenizer's directory",
              .doc = "A file with the chat template for form = \"chat\" and \"preference\".",

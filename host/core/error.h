@@ -34,7 +34,7 @@ enum class ExitCode : int {
 struct ErrorText {
   std::string where;
   std::string what;
-  std::vector<std::string> notes;  // origin first, then what to do; printed indented, one a line
+  std::vector<std::string> notes;  // origin first, then what to do; printed indented, one per line
 };
 
 class Error : public std::exception {

@@ -63,7 +63,7 @@ enum class JsonKind : std::uint8_t {
 // "Infinity", "-Infinity" or "NaN", as Python's json module writes them. REQUIRES: not finite.
 std::string_view infinite_number(double value);
 
-// One value of a document, or nothing (what find() returns for an absent key).
+// One value of a document, or nothing (the result of find() for an absent key).
 //   JsonValue rope = config.find("rope_scaling");
 //   double factor = rope ? rope.at("factor").as_double() : 1.0;
 class JsonValue {

@@ -36,7 +36,7 @@ struct Batch {
 };
 
 struct DatasetOptions {
-  std::int64_t tokens_per_row = 512;  // T: inputs of a row; it holds T + 1 tokens
+  std::int64_t tokens_per_row = 512;  // T: inputs of a row, which has T + 1 tokens
   Packing packing = Packing::concat_then_split;
   Grouping grouping = {};  // for packings that keep documents whole
   std::int32_t pad_id = 0;

@@ -9,7 +9,7 @@
 
 namespace lamina::data {
 
-// A Feistel network (Luby & Rackoff 1988) permutes the smallest power of 4 that holds n; walking
+// A Feistel network (Luby & Rackoff 1988) permutes the smallest power of 4 that is at least n; walking
 // along its cycles until a value is below n permutes 0..n-1 (Black & Rogaway 2002). Fewer than 4
 // steps on average.
 RowOrder::RowOrder(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch)

@@ -8,7 +8,7 @@
 namespace lamina::data {
 namespace {
 
-// Read at a time by callers that do not ask for parts.
+// Bytes read at a time for callers that do not use parts.
 constexpr std::size_t kPartBytes = std::size_t{1} << 20;
 
 void check_utf8(const std::string& path, const TextPart& part) {

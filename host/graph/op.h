@@ -1,6 +1,6 @@
 // An op is data: a row of ops.def or internal.def joined with the constant of the op's file.
 //
-// Contains what graphs need to know about ops; the files of ops include ops/op.h.
+// Contains the facts about ops that graphs need; the files of ops include ops/op.h.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Output files given by the user: links, devices, pipes, and what is refused.
+// Output files given by the user: links, devices, pipes, and refused kinds of files.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
 // Hidden states of a model for a text, and logits from them.
 //
 //   const HiddenStates h = hidden_states(m.model(), m.weights.pointers(), tokens, {}, backend);
-//   h.normed;                                       // [tokens, D]: what the head gets
+//   h.normed;                                       // [tokens, D]: the input of the head
 //   logits_of(m.model(), pointers, h.normed, ...);  // [tokens, V]
 #pragma once
 

@@ -1,7 +1,8 @@
-// adamw_rows(p, ids, g, m, v, scalars, copy?; ...): adamw of a table p[R, D] whose gradient is a
-// list of rows, as sum_rows makes it, and zero elsewhere. The numbers are those of adamw. With lazy
-// only rows of the list change: moments and weight decay of all others wait until they are looked
-// up again, as in SparseAdam of PyTorch and LazyAdam of TensorFlow. copy is p in bf16, renewed.
+// adamw_rows(p, ids, g, m, v, scalars, copy?; ...): adamw for a table p[R, D] whose gradient is a
+// list of rows, as from sum_rows, and zero elsewhere. The numbers are the same as in adamw. With
+// lazy, only rows of the list change: moments and weight decay of the other rows pause until they
+// are looked up again, as in SparseAdam of PyTorch and LazyAdam of TensorFlow. copy is p in bf16,
+// updated.
 #include "ops/op.h"
 
 namespace lamina::ops {

@@ -1,6 +1,5 @@
-// add_rows(ids, sums, more_ids, more; rows): two lists of rows by id, as sum_rows makes them,
-// become one in the memory of the first, which must have the slots for it. An id of both has sums +
-// more.
+// add_rows(ids, sums, more_ids, more; rows): merges two lists of rows by id, as from sum_rows, in
+// the memory of the first, which must have enough slots. An id in both has sums + more.
 #include "ops/op.h"
 
 namespace lamina::ops {

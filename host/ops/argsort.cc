@@ -1,5 +1,5 @@
-// argsort(x; descending): the order of the elements of the last dim by rising value, or by falling,
-// equal ones by rising index.
+// argsort(x; descending): the order of the elements of the last dim by ascending or descending
+// value; ties by ascending index.
 #include "ops/op.h"
 
 namespace lamina::ops {

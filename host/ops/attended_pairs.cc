@@ -8,14 +8,14 @@ namespace {
 
 constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
 
-// The sum of min(i, max) over i from 1 to n.
+// Returns the sum of min(i, max) over i from 1 to n.
 double ramp(std::int64_t n, std::int64_t max) {
   const auto rising = static_cast<double>(std::min(n, max));
   return rising * (rising + 1) / 2 +
          static_cast<double>(std::max<std::int64_t>(n - max, 0)) * static_cast<double>(max);
 }
 
-// The sum of min(i / ratio, max), without remainders, over i from 1 to n.
+// Returns the sum of min(i / ratio, max) with integer division, over i from 1 to n.
 double stairs(std::int64_t n, std::int64_t ratio, std::int64_t max) {
   const std::int64_t steps = std::min(n / ratio, max);
   return static_cast<double>(ratio) * ramp(steps - 1, kAny) +
@@ -31,7 +31,7 @@ double attended_pairs(const Visibility& seen, std::int64_t start, std::int64_t q
   const std::int64_t chunk = seen.chunk ? seen.chunk : kAny;
   double pairs = 0;
   if (seen.causal || seen.window) {
-    // The i-th query of a chunk sees its i first keys, or the last of them.
+    // The i-th query of a chunk sees its first i keys, or the last of them.
     const std::int64_t cap = std::min(max, seen.window ? seen.window : kAny);
     auto before = [&](std::int64_t n) {
       const std::int64_t whole = n / chunk;

@@ -7,16 +7,16 @@
 //   window w  0 <= position(t) - position(s) < w
 //   chunk c   position(t) / c == position(s) / c
 //   segments  segments[b, t] == key_segments[b, s], and neither is 0 (padding)
-// or when blocks[b, t] == blocks[b, s] != 0 (image tokens see each other both ways); and in any
-// case mask[b, t, s] or mask[b, n, t, s], where there is one. Positions default to the index in the
+// or when blocks[b, t] == blocks[b, s] != 0 (image tokens see each other in both directions); and
+// always mask[b, t, s] or mask[b, n, t, s], if there is one. Positions default to the index in the
 // row. A query that sees nothing gets zeros.
 //
-// The bias of a pair follows from its distance, d = |position(t) - position(s)|, in one document:
+// The bias of a pair in one document depends on its distance d = |position(t) - position(s)|:
 // bias[n, min(d, R - 1)] - slopes[n] d.
 //
-// With start i32[B], k and v are decode state: token t is at start[b] + t, and slot s holds the
+// With start i32[B], k and v are decode state: token t is at start[b] + t, and slot s contains the
 // token of index s, or with ring the latest token of index congruent to s modulo the capacity.
-// Blocks are then those of the call's tokens; earlier ones are in none.
+// Blocks then contain only the call's tokens; earlier tokens belong to none.
 #include "ops/attention.h"
 
 #include <cmath>
@@ -46,7 +46,7 @@ std::vector<Type> infer(const Call& c) {
   }
   c.require(k.dim(3) == q.dim(3), "the head widths of q and k differ: {} and {}", q.dim(3),
             k.dim(3));
-  c.require(k.dim(1) == v.dim(1) && k.dim(2) == v.dim(2), "k {} and v {} do not go together",
+  c.require(k.dim(1) == v.dim(1) && k.dim(2) == v.dim(2), "k {} and v {} do not match",
             to_string(k), to_string(v));
   c.require(k.dim(2) > 0 && q.dim(2) % k.dim(2) == 0,
             "{} query heads are not a multiple of {} key/value heads", q.dim(2), k.dim(2));
@@ -61,7 +61,7 @@ std::vector<Type> infer(const Call& c) {
   }
   c.require(c.has(in::kPositions) == c.has(in::kKeyPositions) &&
                 c.has(in::kSegments) == c.has(in::kKeySegments),
-            "positions and segments are given for both queries and keys, or for neither");
+            "positions and segments must be given for both queries and keys, or for neither");
   c.require_floating(in::kSinks);
   c.require_shape(in::kSinks, {q.dim(2)});
   c.require_floating(in::kSlopes);
@@ -75,21 +75,21 @@ std::vector<Type> infer(const Call& c) {
   c.require_dtype(in::kStart, DType::i32);
   c.require_shape(in::kStart, {q.dim(0)});
   c.require(!c.has(in::kStart) || !c.has(in::kPositions),
-            "with start the positions follow from it");
+            "start cannot be combined with positions");
   c.require(!c.has(in::kBlocks) || c.has(in::kStart) || queries == keys,
-            "blocks need as many keys as queries");
+            "blocks require as many keys as queries");
   c.require_dtype(in::kMask, DType::boolean);
   if (c.has(in::kMask) && c.type(in::kMask).ndim() == 4)
     c.require_shape(in::kMask, {q.dim(0), q.dim(2), q.dim(1), k.dim(1)});
   else
     c.require_shape(in::kMask, {q.dim(0), q.dim(1), k.dim(1)});
-  c.require(!c.has(in::kMask) || !c.i("ring"), "a ring goes without a mask");
+  c.require(!c.has(in::kMask) || !c.i("ring"), "a ring cannot be combined with a mask");
   for (const char* name : {"window", "chunk"})
     c.require(c.i(name) >= 0, "{} must not be negative, got {}", name, c.i(name));
   c.require(c.f("soft_cap") >= 0, "soft_cap must not be negative, got {}", c.f("soft_cap"));
-  c.require(!c.i("ring") || c.has(in::kStart), "ring needs start");
+  c.require(!c.i("ring") || c.has(in::kStart), "ring requires start");
   c.require(c.has(in::kStart) || c.has(in::kPositions) || q.dim(1) == k.dim(1),
-            "{} queries and {} keys need positions", q.dim(1), k.dim(1));
+            "{} queries and {} keys require positions", q.dim(1), k.dim(1));
   Type y = q;
   y.shape[3] = v.dim(3);
   DType wide = sum_dtype(q.dtype);
@@ -100,13 +100,14 @@ Tensor row_index(Graph& graph, std::int64_t rows, std::int64_t size) {
   return iota(graph, {.shape = {rows, size}, .dim = 1});
 }
 
-// Position of every key: its index, the token index a slot of the state holds, or as given.
+// Returns the position of every key: its index, the token index of a slot of the state, or the
+// given one.
 Tensor key_positions(const LowerCall& c) {
   if (c.has(in::kKeyPositions)) return c.in(in::kKeyPositions);
   std::int64_t batch = c.type(in::kK).dim(0), capacity = c.type(in::kK).dim(1);
   Tensor slot = row_index(*c.in(in::kQ).graph, batch, capacity);
   if (!c.i("ring")) return slot;
-  // The newest index last, and before it capacity - 1 older ones, slot by slot backwards.
+  // The newest index is last, preceded by capacity - 1 older ones, slot by slot.
   Tensor last =
       shift(reshape(c.in(in::kStart), {batch, 1}), static_cast<double>(c.type(in::kQ).dim(1) - 1));
   Tensor size = number_like(slot, capacity);
@@ -121,7 +122,7 @@ Tensor query_positions(const LowerCall& c) {
   return index + reshape(c.in(in::kStart), {c.type(in::kQ).dim(0), 1});
 }
 
-// Blocks of the keys: those of the queries, which come after the earlier tokens of the state.
+// Returns the blocks of the keys: the queries' blocks, after the earlier tokens of the state.
 Tensor key_blocks(const LowerCall& c, Tensor positions) {
   if (!c.has(in::kStart)) return c.in(in::kBlocks);
   Tensor place = positions - reshape(c.in(in::kStart), {c.type(in::kQ).dim(0), 1});
@@ -136,7 +137,7 @@ Tensor both(Tensor a, Tensor b) { return minimum(a, b); }
 Tensor either(Tensor a, Tensor b) { return maximum(a, b); }
 Tensor is_not(Tensor a) { return shift(-a, 1); }
 
-// 1 where the query sees the key, else 0: i32[B, 1 or N, T, S].
+// Returns 1 where the query sees the key, else 0: i32[B, 1 or N, T, S].
 Tensor visible(const LowerCall& c) {
   std::int64_t batch = c.type(in::kQ).dim(0), tokens = c.type(in::kQ).dim(1),
                keys = c.type(in::kK).dim(1);
@@ -146,7 +147,7 @@ Tensor visible(const LowerCall& c) {
   Graph& graph = *c.in(in::kQ).graph;
   Tensor tq = column(query_positions(c)), tk = row(key_positions(c));
   Tensor seen = constant(graph, {DType::i32, {batch, tokens, keys}, {}}, 1);
-  // Slots of the state that hold nothing yet have an index before 0 or after the last token.
+  // Empty slots of the state have an index before 0 or after the last token.
   if (c.has(in::kStart)) {
     Tensor last = shift(reshape(c.in(in::kStart), {batch, 1, 1}), static_cast<double>(tokens - 1));
     seen = both(is_not(as_i32(less(tk, number_like(tk, 0)))), is_not(as_i32(less(last, tk))));
@@ -176,7 +177,7 @@ Tensor visible(const LowerCall& c) {
   return both(seen, reshape(as_i32(c.in(in::kMask)), {batch, heads, tokens, keys}));
 }
 
-// |tq - tk|: i32[B, T, S].
+// Returns |tq - tk|: i32[B, T, S].
 Tensor distances(const LowerCall& c) {
   const std::int64_t batch = c.type(in::kQ).dim(0), tokens = c.type(in::kQ).dim(1),
                      keys = c.type(in::kK).dim(1);
@@ -185,7 +186,7 @@ Tensor distances(const LowerCall& c) {
   return maximum(ahead, -ahead);
 }
 
-// What is added to the logits [B, N, T, S]; null for nothing.
+// Returns the addend of the logits [B, N, T, S]; null for none.
 Tensor bias_of(const LowerCall& c, DType wide) {
   Tensor sum;
   if (c.has(in::kBias)) {
@@ -249,7 +250,7 @@ std::vector<Tensor> decode(DecodeCall& c) {
   if (const auto& donor = c.context.donor()) {
     kv = *donor;
     if (kv.ring && (back == 0 || back > kv.window))
-      c.refuse(fmt::format("reads {} of a layer that keeps the last {} tokens",
+      c.refuse(fmt::format("reads {} of a layer that keeps only the last {} tokens",
                            back == 0 ? "all tokens" : fmt::format("{} tokens", back), kv.window));
   } else {
     const WrittenCache k = c.write_cache("k", c.in(in::kK), back);
@@ -270,7 +271,7 @@ std::vector<std::int64_t> state_dims(const DecodeCall& c) {
   return {k.dim(2), k.dim(3), v.dim(3)};
 }
 
-// Chunks are cut by position in the document; windows and order follow from the row.
+// Chunks are cut by the position in the document; windows and order follow from the row.
 bool has_chunks(const DecodeCall& c) { return c.i("chunk") > 0; }
 
 constexpr OperandDims kNumDims[] = {{in::kQ, 4}, {in::kK, 4}, {in::kV, 4}};
@@ -312,7 +313,7 @@ SeenLogits seen_logits(const LowerCall& c) {
   std::int64_t keys = c.type(in::kK).dim(1), kv_heads = c.type(in::kK).dim(2),
                group = heads / kv_heads;
   DType wide = sum_dtype(q_type.dtype);
-  // Query heads of one key/value head lie below each other: [B, K, group * T, H].
+  // Query heads of one key/value head are stacked: [B, K, group * T, H].
   Tensor q =
       reshape(heads_first(c.in(in::kQ), wide), {batch, kv_heads, group * tokens, q_type.dim(3)});
   double factor = c.f("scale") != 0 ? c.f("scale") : 1 / std::sqrt(double(q_type.dim(3)));
@@ -344,7 +345,7 @@ std::vector<Tensor> attend(const LowerCall& c, const std::function<Tensor(Tensor
   Tensor e = exp(scores - top) * seen;
   Tensor sum = reduce_sum(e, {3}, true);
   if (sink) sum = sum + exp(sink - top);
-  // A query that sees nothing has sum 0: give it zeros and the lse of nothing.
+  // A query that sees nothing has sum 0: give it zeros and the lse of an empty sum.
   Tensor none = less(sum, constant(graph, {wide, {1, 1, 1, 1}, {}}, 1e-30));
   Tensor one = constant(graph, {wide, {1, 1, 1, 1}, {}}, 1);
   Tensor p = e / select(none, one, sum);

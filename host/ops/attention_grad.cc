@@ -1,7 +1,7 @@
 // attention_grad(q, k, v, ..., y, lse, dy): gradients of attention with the probabilities
 // recomputed from lse. Dao 2023, section 3.1.2. A primitive: its kernels are checked against
-// differentiating attention's own lower. dsinks, dslopes and dbias are f32, of the shapes of
-// what they are gradients of, zero-sized without it.
+// differentiating attention's lowering. dsinks, dslopes and dbias are f32, with the shapes of their
+// inputs, or zero-sized without them.
 #include "ops/op.h"
 
 namespace lamina::ops {

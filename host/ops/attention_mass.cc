@@ -1,6 +1,6 @@
-// attention_mass(q, k, mask; scale): what all heads of attention together give each key, the sum of
-// their softmaxes; nothing where the mask keeps no key. The target that an indexer is fitted to:
-// DeepSeek-AI 2025 (V3.2), section 2.1. Nothing is learned through it.
+// attention_mass(q, k, mask; scale): the total attention of all heads to each key, the sum of their
+// softmaxes; zero where the mask keeps no key. The target for training an indexer: DeepSeek-AI 2025
+// (V3.2), section 2.1. It has no gradient.
 #include <cmath>
 
 #include "ops/attended_pairs.h"
@@ -20,7 +20,7 @@ std::vector<Type> infer(const Call& c) {
   }
   c.require(
       k.dtype == q.dtype && k.dim(0) == q.dim(0) && k.dim(2) == q.dim(2) && k.dim(3) == q.dim(3),
-      "k {} does not go with q {}", to_string(k), to_string(q));
+      "k {} does not match q {}", to_string(k), to_string(q));
   c.require_dtype(in::kMask, DType::boolean);
   c.require_shape(in::kMask, {q.dim(0), q.dim(1), k.dim(1)});
   return {{sum_dtype(q.dtype), {q.dim(0), q.dim(1), k.dim(1)}, {}}};
@@ -39,7 +39,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
   return {reduce_sum(select(all, p, zeros_like(p)), {1})};
 }
 
-// Not zero_gradient: what took so long is kept for the backward pass where that is wanted.
+// Not zero_gradient: the expensive result is kept for the backward pass if requested.
 std::vector<Tensor> vjp(const VjpCall&) { return {{}, {}, {}}; }
 
 double flops(const NodeView& n, const WorkContext& work) {

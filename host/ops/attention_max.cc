@@ -1,6 +1,6 @@
-// attention_max(q, k, ...) = the largest logit of each head of attention(q, k, ..) over all pairs
-// that are seen: after the soft cap and the masks, without sinks; -1e30 where no query sees a key.
-// What QK-clip goes by: Kimi Team 2025 (K2), section 2.1.
+// attention_max(q, k, ...) = the largest logit of each head of attention(q, k, ..) over all visible
+// pairs: after the soft cap and the masks, without sinks; -1e30 if no query sees a key. Used by
+// QK-clip: Kimi Team 2025 (K2), section 2.1.
 #include "ops/attended_pairs.h"
 #include "ops/attention.h"
 #include "ops/op.h"
@@ -9,7 +9,7 @@ namespace lamina::ops {
 namespace {
 
 namespace in = operand::attention_max;
-// seen_logits() reads them by the places of attention.
+// seen_logits() reads the inputs at the positions of attention.
 namespace a = operand::attention;
 static_assert(int{in::kQ} == a::kQ && int{in::kK} == a::kK && int{in::kMask} == a::kMask &&
               int{in::kBlocks} == a::kBlocks && int{in::kSlopes} == a::kSlopes &&
@@ -26,7 +26,7 @@ std::vector<Type> infer(const Call& c) {
   }
   c.require(k.dtype == q.dtype && k.dim(0) == q.dim(0) && k.dim(2) > 0 &&
                 q.dim(2) % k.dim(2) == 0 && k.dim(3) == q.dim(3),
-            "k {} does not go with q {}", to_string(k), to_string(q));
+            "k {} does not match q {}", to_string(k), to_string(q));
   return {{sum_dtype(q.dtype), {q.dim(2)}, {}}};
 }
 

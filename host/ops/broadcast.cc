@@ -11,7 +11,7 @@ std::vector<Type> infer(const Call& c) {
   return {c.type(0).with(shape)};
 }
 
-// New elements along a dim are all the same.
+// New elements along a dim are all equal.
 void tokens(TokenFlow& flow) {
   const Type& out = flow.node.out_type();
   Extents extents = extents_of(out, Counted::same);
@@ -26,12 +26,11 @@ std::vector<Tensor> vjp(const VjpCall& c) { return {sum_to(c.ct(), c.type(0).sha
 
 }  // namespace
 
-constinit const OpDef broadcast_op = {
-    .infer = infer,
-    .vjp = vjp,
-    .elementwise = true,
-    .layout_only = true,
-    .split = {.none = "its attributes have the shape of the whole"},
-    .tokens = tokens};
+constinit const OpDef broadcast_op = {.infer = infer,
+                                      .vjp = vjp,
+                                      .elementwise = true,
+                                      .layout_only = true,
+                                      .split = {.none = "its attributes contain the whole shape"},
+                                      .tokens = tokens};
 
 }  // namespace lamina::ops

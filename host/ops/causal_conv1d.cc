@@ -1,6 +1,6 @@
 // causal_conv1d(x, w, bias?, segments?; dilation, activation, across): each channel of x[B, T, C]
-// convolved over time with its own w[c, :], whose last tap is for the current token, in f32. Tokens
-// of other documents (segments) count as zeros, unless across.
+// convolved over time with its w[c, :], whose last tap is for the current token, in f32. Tokens of
+// other documents (segments) count as zeros, unless across.
 #include "ops/conv_taps.h"
 #include "ops/decode.h"
 
@@ -43,7 +43,7 @@ std::vector<Tensor> decode(DecodeCall& c) {
                     c.fixed_state(c.state_dtype(x.dtype()), dims));
 }
 
-// Channels, tokens kept.
+// Channels, number of kept tokens.
 std::vector<std::int64_t> state_dims(const DecodeCall& c) {
   const Tensor w = c.in(1);
   return {w.dim(0), (w.dim(1) - 1) * std::max<std::int64_t>(c.i("dilation"), 1)};

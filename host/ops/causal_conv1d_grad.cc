@@ -1,9 +1,9 @@
-// causal_conv1d_grad(x, w, bias?, segments?, dy; ...): with d = dy activation'(what the convolution
-// gives before it) and o_j = (K - 1 - j) dilation,
+// causal_conv1d_grad(x, w, bias?, segments?, dy; ...): with d = dy activation'(z), z the result of
+// the convolution before the activation, and o_j = (K - 1 - j) dilation,
 //   dx[b, t, c] = sum over j of w[c, j] d[b, t + o_j, c],  dw[c, j] = sum of d[b, t, c] x[b, t -
 //   o_j, c],  dbias = sum of d,
-// each sum over the pairs that the convolution joins. dw and dbias are f32; dbias is zero-sized
-// without a bias.
+// each sum over the pairs of the convolution. dw and dbias are f32; dbias is zero-sized without a
+// bias.
 #include "ops/conv_taps.h"
 
 namespace lamina::ops {
@@ -26,7 +26,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
     Tensor before = weighted_taps(c, taps, wide), s = sigmoid(before);
     d = d * s * shift(before * shift(-s, 1), 1);
   }
-  // Where a tap is of the same document; times d it is what flows back to the tap's token.
+  // 1 where a tap is in the same document; times d it is the gradient of the tap's token.
   Tensor ones = constant(*x.graph, x.type(), 1);
   std::vector<Tensor> joined = conv_taps(c, ones, segments);
   const std::int64_t tokens = x.dim(1), channels = x.dim(2);

@@ -1,7 +1,7 @@
-// causal_conv1d_step(x, w, bias?, start, count, window; ...): causal_conv1d of x[B, T, C] that goes
-// on from what was read before. window[B, (K - 1) dilation, C] holds the last tokens before this
-// call, newest last, and is replaced by those after it; start[b] = 0: they count as zeros. Of row b
-// only the first count[b] tokens are real; none leave its window as it is.
+// causal_conv1d_step(x, w, bias?, start, count, window; ...): causal_conv1d of x[B, T, C] that
+// continues from earlier tokens. window[B, (K - 1) dilation, C] contains the last tokens before
+// this call, newest last, and is replaced by those after it; start[b] = 0: they count as zeros.
+// Only the first count[b] tokens of row b are valid; with none, its window does not change.
 #include "ops/conv_taps.h"
 
 namespace lamina::ops {
@@ -37,7 +37,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
   Tensor y = weighted_taps(c, taps, wide);
   if (c.s("activation") == "silu") y = silu(y);
 
-  // Row i of the new window is row i + count of everything: a product with zeros and ones.
+  // Row i of the new window is row i + count of the concatenation: a product with zeros and ones.
   auto index = [&](std::int64_t dim) {
     return iota(graph, {.shape = {batch, reach, reach + tokens}, .dim = dim});
   };

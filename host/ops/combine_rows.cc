@@ -1,5 +1,5 @@
 // combine_rows(x, order, weights): y[m] = the sum over j of weights[m, j] times the row of x at the
-// place where order holds m * k + j, in the order of j, in f32 rounded once.
+// position of m * k + j in order, in the order of j, in f32 rounded once.
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -29,7 +29,7 @@ std::vector<Tensor> vjp(const VjpCall& c) {
   return {grads.dx, {}, grads.dweights};
 }
 
-// What was sorted is put back to the places of the weights.
+// Sorted rows are moved back to the positions of the weights.
 void tokens(TokenFlow& flow) {
   flow.read_places(1);
   const Extents& weights = flow.in(2);

@@ -1,5 +1,5 @@
 // combine_rows_grad(x, order, weights, dy): dx[r] = weights[order[r]] dy[order[r] / k] and
-// dweights[order[r]] = x[r] . dy[order[r] / k], with weights counted as one list.
+// dweights[order[r]] = x[r] . dy[order[r] / k], with weights flattened.
 #include "ops/op.h"
 
 namespace lamina::ops {

@@ -28,7 +28,7 @@ std::vector<Type> infer(const Call& c) {
   c.require_shape(in::kKv, {q.dim(0), q.dim(1), q.dim(3)});
   c.require_ndim(in::kEntries, 3);
   c.require(entries.dim(0) == q.dim(0) && entries.dim(2) == q.dim(3),
-            "entries {} do not go with q {}", to_string(entries), to_string(q));
+            "entries {} do not match q {}", to_string(entries), to_string(q));
   c.require(kv.dtype == q.dtype && entries.dtype == q.dtype,
             "q, kv and entries must have one dtype");
   for (int i : {in::kEnds, in::kStarts, in::kPositions}) c.require_dtype(i, DType::i32);
@@ -57,7 +57,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
   Graph& graph = *q.graph;
   std::int64_t batch = q.dim(0), tokens = q.dim(1), windows = c.type(in::kEntries).dim(1);
   Tensor position = c.in(in::kPositions);
-  // The row index of a document's first token tells documents apart.
+  // The row index of a document's first token identifies the document.
   Tensor tq = index(graph, tokens, {1, tokens, 1}), tk = index(graph, tokens, {1, 1, tokens});
   Tensor document = index(graph, tokens, {1, tokens}) - position;
   Tensor document_q = reshape(document, {batch, tokens, 1});
@@ -79,8 +79,8 @@ std::vector<Tensor> lower(const LowerCall& c) {
                          {.scale = c.f("scale"), .soft_cap = c.f("soft_cap")})};
 }
 
-// One cache: a ring of the tokens that the window reaches, then the entries, written as their
-// windows end.
+// One cache: a ring of the tokens within the window, then the entries, written when their windows
+// end.
 std::vector<Tensor> decode(DecodeCall& c) {
   const std::int64_t window = c.i("window"), ratio = c.i("ratio");
   const Tensor kv = c.in(in::kKv), start = c.context.host_input(HostInput::start);

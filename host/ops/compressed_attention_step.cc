@@ -1,10 +1,10 @@
 // compressed_attention_step(q, cache, start, scores?, sinks?): compressed_attention of new tokens
-// over decode state. cache[B, ring + E, D] has a ring of tokens, then the entries of windows in
-// order; token t of row b is at start[b] + t, its own row and those of windows that end in this
-// call are written already. scores[B, T, E] choose among entries. DeepSeek-AI 2026 (DeepSeek V4).
+// over decode state. cache[B, ring + E, D] is a ring of tokens, then the entries of windows in
+// order; token t of row b is at start[b] + t; its row and the windows that end in this call have
+// already been written. scores[B, T, E] select entries. DeepSeek-AI 2026 (DeepSeek V4).
 //
-// Its meaning reads all slots under a mask, but for one token with scores only what is chosen;
-// kernels read what is seen.
+// The lowering reads all slots under a mask, except for one token with scores, for which it reads
+// only selected entries; kernels read only visible slots.
 #include "ops/compressed_attention.h"
 
 namespace lamina::ops {
@@ -19,13 +19,13 @@ std::vector<Type> infer(const Call& c) {
   c.require_floating(in::kCache);
   c.require_ndim(in::kQ, 4);
   c.require_ndim(in::kCache, 3);
-  c.require(cache.dim(0) == q.dim(0) && cache.dim(2) == q.dim(3), "cache {} does not go with q {}",
+  c.require(cache.dim(0) == q.dim(0) && cache.dim(2) == q.dim(3), "cache {} does not match q {}",
             to_string(cache), to_string(q));
   c.require_dtype(in::kStart, DType::i32);
   c.require_shape(in::kStart, {q.dim(0)});
   for (const char* name : {"ratio", "window", "ring"})
     c.require(c.i(name) > 0, "{} must be positive, got {}", name, c.i(name));
-  c.require(c.i("ring") <= cache.dim(1), "a ring of {} slots is not in the cache {}", c.i("ring"),
+  c.require(c.i("ring") <= cache.dim(1), "a ring of {} slots exceeds the cache {}", c.i("ring"),
             to_string(cache));
   c.require_floating(in::kScores);
   c.require_shape(in::kScores, {q.dim(0), q.dim(1), cache.dim(1) - c.i("ring")});
@@ -35,13 +35,13 @@ std::vector<Type> infer(const Call& c) {
   return {q};
 }
 
-// What each token sees, i32 with 1 where it does.
+// Visibility for each token, i32 with 1 if visible.
 struct VisibleSlots {
   Tensor tokens_BTR, entries_BTE;
 };
 
-// A slot of the ring has the latest token that belongs there, so its distance to a query follows
-// from their numbers alone. An entry is seen from the last token of its window on.
+// A slot of the ring contains the latest token assigned to it, so its distance to a query follows
+// from their indices. An entry is visible from the last token of its window on.
 VisibleSlots visible_slots(const LowerCall& c) {
   Graph& graph = *c.in(in::kQ).graph;
   const std::int64_t batch = c.type(in::kQ).dim(0), tokens = c.type(in::kQ).dim(1),

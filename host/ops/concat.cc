@@ -1,11 +1,11 @@
-// concat(xs...; dim): the inputs one after the other along dim.
+// concat(xs...; dim): the inputs concatenated along dim.
 #include "ops/op.h"
 
 namespace lamina::ops {
 namespace {
 
 std::vector<Type> infer(const Call& c) {
-  c.require(c.num_inputs() >= 1, "needs at least one input");
+  c.require(c.num_inputs() >= 1, "requires at least one input");
   Type out = c.type(0);
   int dim = checked_dim(c, c.i("dim"), out.ndim());
   for (int i = 1; i < c.num_inputs(); ++i) {

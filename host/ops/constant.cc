@@ -16,11 +16,10 @@ void tokens(TokenFlow& flow) { flow.outputs = {extents_of(flow.node.out_type(), 
 
 }  // namespace
 
-constinit const OpDef constant_op = {
-    .infer = infer,
-    .elementwise = true,
-    .zero_gradient = true,
-    .split = {.none = "its attributes have the shape of the whole"},
-    .tokens = tokens};
+constinit const OpDef constant_op = {.infer = infer,
+                                     .elementwise = true,
+                                     .zero_gradient = true,
+                                     .split = {.none = "its attributes contain the whole shape"},
+                                     .tokens = tokens};
 
 }  // namespace lamina::ops

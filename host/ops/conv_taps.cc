@@ -3,7 +3,7 @@
 namespace lamina::ops {
 namespace {
 
-// The inputs that all three forms have, and in one place.
+// The inputs common to all three forms, at the same positions.
 namespace in = operand::causal_conv1d;
 namespace grad = operand::causal_conv1d_grad;
 namespace step = operand::causal_conv1d_step;
@@ -26,7 +26,7 @@ void check_conv(const Call& c) {
             to_string(x), to_string(w));
   c.require_shape(in::kBias, {x.dim(2)});
   c.require(c.i("dilation") >= 1, "dilation must be at least 1, got {}", c.i("dilation"));
-  // The taps' reach is added to the tokens when the op is lowered and where its window is kept.
+  // The reach of the taps is added to the tokens in the lowering and in the size of the window.
   checked_sum(c, x.dim(1), checked_product(c, w.dim(1) - 1, c.i("dilation")));
   c.require(c.s("activation") == "none" || c.s("activation") == "silu",
             "activation must be none or silu, got '{}'", c.s("activation"));

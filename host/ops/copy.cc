@@ -1,4 +1,4 @@
-// copy(x): the same elements at another place.
+// copy(x): the same elements in other memory.
 #include "ops/op.h"
 
 namespace lamina::ops {

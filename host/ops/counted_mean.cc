@@ -1,5 +1,5 @@
-// counted_mean(x): the mean over the tokens of x[B, T, ...] that are no padding, [...], in f32 (f64
-// for f64). The host knows which are: segments i32[B, T], 0 = padding.
+// counted_mean(x): the mean over the tokens of x[B, T, ...] that are not padding, [...], in f32
+// (f64 for f64). The host provides segments i32[B, T], 0 = padding.
 #include "ops/op.h"
 
 LAMINA_HOST_INPUTS(counted_mean, "segments?")
@@ -34,7 +34,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
 constexpr HostOperand kHost[] = {{.input = in::kSegments, .value = HostInput::segments}};
 constexpr DecodeForm kDecode{.host = kHost};
 
-// Of all tokens of the call, so of none by itself.
+// The mean belongs to all tokens of the call.
 void tokens(TokenFlow& flow) {
   flow.mix(in::kX, 0);
   flow.mix(in::kX, 1);
@@ -43,12 +43,11 @@ void tokens(TokenFlow& flow) {
 
 }  // namespace
 
-constinit const OpDef counted_mean_op = {
-    .infer = infer,
-    .lower = lower,
-    .decode = &kDecode,
-    .cost = kNoProducts,
-    .split = {.none = "the mean is over the tokens of the whole"},
-    .tokens = tokens};
+constinit const OpDef counted_mean_op = {.infer = infer,
+                                         .lower = lower,
+                                         .decode = &kDecode,
+                                         .cost = kNoProducts,
+                                         .split = {.none = "the mean is over all tokens"},
+                                         .tokens = tokens};
 
 }  // namespace lamina::ops

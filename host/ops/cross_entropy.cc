@@ -2,8 +2,8 @@
 // is not negative, the sums of -log softmax(logits)[label], of logsumexp(logits)^2 (z-loss; de
 // Brebisson & Vincent 2016) and of the mean over the vocabulary of -log softmax(logits), the
 // cross-entropy with the uniform distribution (label smoothing; Szegedy et al. 2015), where logits
-// = cap(x w^T * logit_scale + bias), w[V, D]; and what the first is the sum of, [M]. Kernels make
-// the logits in tiles of the vocabulary; [M, V] never exists.
+// = cap(x w^T * logit_scale + bias), w[V, D]; and the terms of the first sum, [M]. Kernels compute
+// the logits in tiles of the vocabulary; [M, V] is never stored.
 #include <algorithm>
 
 #include "ops/op.h"
@@ -18,7 +18,7 @@ std::vector<Type> infer(const Call& c) {
   const Type& w = c.type(1);
   c.require_floating(0);
   c.require(x.ndim() == 2 && w.ndim() == 2 && x.dim(1) == w.dim(1) && x.dtype == w.dtype,
-            "x [tokens, D] and w [vocabulary, D] do not go together: {} and {}", to_string(x),
+            "x [tokens, D] and w [vocabulary, D] do not match: {} and {}", to_string(x),
             to_string(w));
   c.require_dtype(2, DType::i32);
   c.require_shape(2, {x.dim(0)});
@@ -75,7 +75,7 @@ constinit const OpDef cross_entropy_op = {
     .infer = infer,
     .lower = lower,
     .vjp = vjp,
-    // The loss comes out of the same walk over the vocabulary.
+    // The same pass over the vocabulary computes the loss.
     .from_gradient = {OpCode::cross_entropy_grad, 3},
     .decode = &kTrainingOnly,
     .cost = {.flops = flops},

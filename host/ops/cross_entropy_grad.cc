@@ -1,8 +1,9 @@
 // cross_entropy_grad(x, w, labels, dloss, dz_loss, bias?, duniform_loss?, dtoken_loss?, acc?):
-// loss, z_loss and uniform_loss as cross_entropy gives them, and the gradients of dloss * loss +
-// dz_loss * z_loss + duniform_loss * uniform_loss + dtoken_loss . token_loss, in one walk over the
-// vocabulary; that of w is added to acc[V, D]. With p = softmax(logits), for counted rows: dlogits
-// = (dloss + dtoken_loss) (p - onehot(label)) + dz_loss 2 lse p + duniform_loss (p - 1 / V).
+// loss, z_loss and uniform_loss of cross_entropy, and the gradients of dloss * loss + dz_loss *
+// z_loss + duniform_loss * uniform_loss + dtoken_loss . token_loss, in one pass over the
+// vocabulary; the gradient of w is added to acc[V, D]. With p = softmax(logits), for counted rows:
+// dlogits = (dloss + dtoken_loss) (p - onehot(label)) + dz_loss 2 lse p + duniform_loss (p - 1 /
+// V).
 #include <algorithm>
 
 #include "ops/op.h"
@@ -18,7 +19,7 @@ std::vector<Type> infer(const Call& c) {
   Type one = scalar(c);
   c.require_dtype(2, DType::i32);
   c.require(x.ndim() == 2 && w.ndim() == 2 && x.dim(1) == w.dim(1) && x.dtype == w.dtype,
-            "x [tokens, D] and w [vocabulary, D] do not go together: {} and {}", to_string(x),
+            "x [tokens, D] and w [vocabulary, D] do not match: {} and {}", to_string(x),
             to_string(w));
   for (int i : {3, 4})
     c.require(c.type(i) == one, "{} must be {}, got {}", c.input_name(i), to_string(one),

@@ -1,4 +1,4 @@
-// custom(operands...; body): an op of a plugin, which means its body. See ops/custom.h.
+// custom(operands...; body): an op of a plugin, defined by its body. See ops/custom.h.
 #include "ops/custom.h"
 
 #include "graph/rewrite.h"
@@ -12,13 +12,13 @@ std::vector<Type> infer(const Call& c) {
   std::size_t next = 0;
   for (int i = 0; i < c.num_inputs(); ++i) {
     if (!c.has(i)) continue;
-    c.require(next < body.inputs().size(), "has more operands than its body takes, {}",
+    c.require(next < body.inputs().size(), "has more operands than its body, which takes {}",
               body.inputs().size());
     const Type& wanted = body.type(body.inputs()[next++].value);
     c.require(c.type(i) == wanted, "{} must be {}, got {}", c.input_name(i), to_string(wanted),
               to_string(c.type(i)));
   }
-  c.require(next == body.inputs().size(), "has {} operands, its body takes {}", next,
+  c.require(next == body.inputs().size(), "has {} operands, but its body takes {}", next,
             body.inputs().size());
   std::vector<Type> out;
   for (const GraphOutput& output : body.outputs()) out.push_back(body.type(output.value));
@@ -32,7 +32,7 @@ std::vector<Tensor> present(std::span<const Tensor> operands) {
   return out;
 }
 
-// The first input of a row is never absent.
+// The first input of a row is always present.
 std::vector<Tensor> lower(const LowerCall& c) {
   const std::vector<Tensor> operands = present(c.ins());
   return inline_graph(*c.body("body"), *operands.front().graph, operands);
@@ -60,7 +60,7 @@ void tokens(TokenFlow& flow) {
   const Graph& body = *flow.node.body("body");
   GraphFlow inside(body);
   std::size_t next = 0;
-  for (int i = 0; i < flow.node.num_inputs(); ++i) flow.read_places(i);  // the body is followed
+  for (int i = 0; i < flow.node.num_inputs(); ++i) flow.read_places(i);  // the body is analysed
   for (const Extents* input : flow.inputs)
     if (input) inside.at(body.inputs()[next++].value).extents = *input;
   inside.run();
@@ -74,7 +74,7 @@ void tokens(TokenFlow& flow) {
 constexpr OpCost kCost{.flops = flops};
 constexpr OpSplit kSplit{.none = "the ops of its body are split in its place"};
 
-// Without any kernel: nothing but a name.
+// For ops without any kernel, which are only a name.
 constexpr OpDef kPlain = {.infer = infer,
                           .lower = lower,
                           .always_lower = true,
@@ -85,7 +85,7 @@ constexpr OpDef kPlain = {.infer = infer,
 
 }  // namespace
 
-// Its decode form is in its body, which is traced for each phase.
+// Decode forms are in its body, which is traced for each phase.
 constinit const OpDef custom_op = {.infer = infer,
                                    .lower = lower,
                                    .decode = &kEachToken,

@@ -42,20 +42,20 @@ void check_state(const DecodeForm& form, const DecodeCall& call) {
   if (!call.state) return;
   if (!form.state) call.refuse("takes no decode state");
   if (call.state->kind != *form.state)
-    call.refuse(fmt::format("has a state of kind {}; it needs one of kind {}",
-                            to_string(call.state->kind), to_string(*form.state)));
+    call.refuse(fmt::format("has a state of kind {}; expected kind {}", to_string(call.state->kind),
+                            to_string(*form.state)));
 }
 
 void check_state_dims(const DecodeForm& form, const DecodeCall& call) {
   if (!call.state || !form.state_dims) return;
   const std::vector<std::int64_t> dims = form.state_dims(call);
   if (call.state->dims != dims)
-    call.refuse(fmt::format("has the state '{}' with dims [{}]; its inputs need [{}]",
+    call.refuse(fmt::format("has the state '{}' with dims [{}]; its inputs require [{}]",
                             call.state->name, fmt::join(call.state->dims, ", "),
                             fmt::join(dims, ", ")));
 }
 
-// What the host frees by the declaration must not be read.
+// Slots that the host frees according to the declaration must not be read.
 void check_reach(const DecodeForm& form, const DecodeCall& call) {
   if (!call.state) return;
   const auto [window, chunk, stride] = form.reach ? form.reach(call) : Reach{};
@@ -67,13 +67,13 @@ void check_reach(const DecodeForm& form, const DecodeCall& call) {
         state.window, window));
   if (state.chunk != chunk)
     call.refuse(
-        fmt::format("has chunk {}, and the state '{}' is declared with chunk {}; they must "
-                    "be the same (0 = none)",
+        fmt::format("has chunk {}, but the state '{}' is declared with chunk {}; they must be "
+                    "equal (0 = none)",
                     chunk, state.name, state.chunk));
   if (state.stride != stride)
     call.refuse(
-        fmt::format("has {} tokens per slot, and the state '{}' is declared with stride "
-                    "{}; they must be the same",
+        fmt::format("has {} tokens per slot, but the state '{}' is declared with stride {}; they "
+                    "must be equal",
                     stride, state.name, state.stride));
 }
 
@@ -174,7 +174,7 @@ std::vector<Tensor> trace_op(DecodeCall call) {
   const KeysAndValues* donor =
       form.shared_kv && call.context.donor() ? &*call.context.donor() : nullptr;
   if (donor && (call.in(form.shared_kv->k) || call.in(form.shared_kv->v)))
-    call.refuse("has k and v in a layer that reads another's; leave them out");
+    call.refuse("has k and v in a layer that reads another layer's; omit them");
   if (!donor) {
     check_inputs(form, call);
     check_state_dims(form, call);

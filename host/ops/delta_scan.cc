@@ -5,14 +5,14 @@
 namespace lamina::ops {
 namespace {
 
-// The inputs that all three forms have, and in one place.
+// The inputs common to all three forms, at the same positions.
 namespace in = operand::gated_delta_rule;
 namespace grad = operand::gated_delta_rule_grad;
 namespace step = operand::gated_delta_rule_step;
 static_assert(int{in::kQ} == grad::kQ && int{in::kBeta} == grad::kBeta);
 static_assert(int{in::kQ} == step::kQ && int{in::kBeta} == step::kBeta);
 
-// One token: the state [B, N, H, Hv] decays, learns v for k, and answers q.
+// One token: the state [B, N, H, Hv] decays, learns v for k, and is read with q.
 std::shared_ptr<const Graph> token_body(const Type& state, const Type& key, const Type& value,
                                         const Type& number) {
   auto body = std::make_shared<Graph>();
@@ -39,9 +39,9 @@ void check_delta_rule(const Call& c) {
   const Type& v = c.type(in::kV);
   for (int i : {in::kQ, in::kK, in::kV, in::kG, in::kBeta}) c.require_floating(i);
   for (int i : {in::kQ, in::kK, in::kV}) c.require_ndim(i, 4);
-  c.require(q == k, "q and k must have one type, got {} and {}", to_string(q), to_string(k));
+  c.require(q == k, "q and k must have the same type, got {} and {}", to_string(q), to_string(k));
   c.require(v.dtype == q.dtype && v.dim(0) == q.dim(0) && v.dim(1) == q.dim(1),
-            "v {} does not go with q {}", to_string(v), to_string(q));
+            "v {} does not match q {}", to_string(v), to_string(q));
   c.require(q.dim(2) > 0 && v.dim(2) % q.dim(2) == 0,
             "{} value heads are not a multiple of {} key heads", v.dim(2), q.dim(2));
   for (int i : {in::kG, in::kBeta}) c.require_shape(i, {v.dim(0), v.dim(1), v.dim(2)});

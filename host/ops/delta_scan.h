@@ -1,4 +1,4 @@
-// What the forms of the gated delta rule share: their checks, and the rule as a scan over tokens.
+// Common parts of the forms of the gated delta rule: checks, and the rule as a scan over tokens.
 #pragma once
 
 #include "ops/op.h"
@@ -8,15 +8,15 @@ namespace lamina::ops {
 // Checks q, k[B, T, K, H], v[B, T, N, Hv], g and beta[B, T, N] (inputs 0 to 4).
 void check_delta_rule(const Call& c);
 
-// What differs between the forms of the rule, each null where it does not apply.
+// Inputs that differ between the forms, each null if it does not apply.
 struct DeltaScanInputs {
-  Tensor keep;   // wide [B, T]: 0 where the state is forgotten before the token, else 1
-  Tensor valid;  // wide [B, T]: 0 where the token leaves the state alone and gets zeros
-  Tensor state;  // wide [B, N, H, Hv], before the first token; zeros without it
+  Tensor keep;   // wide [B, T]: 0 if the state is reset before the token, else 1
+  Tensor valid;  // wide [B, T]: 0 if the token does not change the state and gets zeros
+  Tensor state;  // wide [B, N, H, Hv], before the first token; null: zeros
 };
 
 struct DeltaScan {
-  Tensor y;      // of v's type
+  Tensor y;      // with v's type
   Tensor state;  // wide, after the last token
 };
 DeltaScan delta_scan(const LowerCall& c, const DeltaScanInputs& inputs);

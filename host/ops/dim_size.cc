@@ -14,7 +14,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
   return {constant(*c.in(0).graph, infer(c)[0], static_cast<double>(c.type(0).dim(dim)))};
 }
 
-// How many tokens there are is of all of them.
+// The number of tokens depends on all of them.
 void tokens(TokenFlow& flow) {
   const int dim = checked_dim(flow.node, flow.node.i("dim"), flow.node.type(0).ndim());
   if (has_tokens(flow.in(0)[static_cast<std::size_t>(dim)])) flow.count(0, dim);
@@ -29,7 +29,7 @@ constinit const OpDef dim_size_op = {.infer = infer,
                                      .zero_gradient = true,
                                      .decode = &kEachToken,
                                      .cost = kNoProducts,
-                                     .split = {.none = "it gives the size of the whole"},
+                                     .split = {.none = "it returns the size of the whole dim"},
                                      .tokens = tokens};
 
 }  // namespace lamina::ops

@@ -3,7 +3,7 @@
 namespace lamina::ops {
 namespace {
 
-// Whether i32[B] is 0, for all elements of a row of x[B, ...].
+// Returns whether i32[B] is 0, for all elements of a row of x[B, ...].
 Tensor is_zero(Tensor number, Tensor x) {
   std::vector<std::int64_t> dims(static_cast<std::size_t>(x.ndim()), 1);
   dims[0] = x.dim(0);

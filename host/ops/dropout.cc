@@ -1,6 +1,6 @@
 // dropout(x, seed, layer?; rate, stream): x / (1 - rate) with probability 1 - rate, else 0. The
-// draw for element i is a function of (seed, step, stream, layer, i) only: recomputing it gives the
-// same mask. Philox4x32-10, Salmon et al. 2011.
+// draw for element i depends only on (seed, step, stream, layer, i): recomputing it gives the same
+// mask. Philox4x32-10, Salmon et al. 2011.
 #include "ops/op.h"
 
 LAMINA_HOST_INPUTS(dropout, "seed layer?")
@@ -31,7 +31,7 @@ constinit const OpDef dropout_op = {
     .vjp = vjp,
     .decode = &kEachToken,
     .cost = kNoProducts,
-    .split = {.none = "a draw depends on where its element is in the whole"},
+    .split = {.none = "a draw depends on the position of its element in the whole tensor"},
     .tokens = keep_extents};
 
 }  // namespace lamina::ops

@@ -18,7 +18,7 @@ std::vector<Tensor> vjp(const VjpCall& c) {
   return {embedding_grad(c.in(1), c.ct(), {}, {.rows = c.type(0).dim(0)}), {}};
 }
 
-// Of the table the rows that are looked up.
+// Only the rows of the table that are looked up are read.
 double share_read(const NodeView& n, int input) {
   return input == 0
              ? static_cast<double>(n.out_type().bytes()) / static_cast<double>(n.type(0).bytes())

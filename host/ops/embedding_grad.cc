@@ -1,5 +1,5 @@
 // embedding_grad(ids, dy, acc?; rows): the rows of dy[..., D] summed by id into [rows, D], in f32
-// and in the order of the ids, so that the bits do not depend on threads.
+// and in the order of the ids, so that results do not depend on threads.
 #include "ops/op.h"
 
 namespace lamina::ops {

@@ -1,6 +1,6 @@
-// extend_window(window, x, start, count): the latest tokens before a call and those of the call,
-// and the latest after it. window[B, K, ...] and x[B, T, ...]: extended[B, K + T, ...]. At start[b]
-// = 0 the window counts as zeros; count[b] tokens of x are valid.
+// extend_window(window, x, start, count): the latest tokens before a call followed by the call's
+// tokens, and the latest ones after it. window[B, K, ...] and x[B, T, ...]: extended[B, K + T,
+// ...]. If start[b] = 0, the window counts as zeros; count[b] tokens of x are valid.
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -11,7 +11,7 @@ std::vector<Type> infer(const Call& c) {
   const Type& x = c.type(1);
   bool fits = window.ndim() == x.ndim() && window.ndim() >= 2 && window.dtype == x.dtype;
   for (int i = 0; fits && i < x.ndim(); ++i) fits = i == 1 || window.dim(i) == x.dim(i);
-  c.require(fits, "x {} does not go with the window {}", to_string(x), to_string(window));
+  c.require(fits, "x {} does not match the window {}", to_string(x), to_string(window));
   for (int i : {2, 3}) {
     c.require_dtype(i, DType::i32);
     c.require_shape(i, {x.dim(0)});

@@ -1,8 +1,8 @@
 // gated_delta_rule(q, k, v, g, beta, segments?; scale, normalize, across): linear attention whose
 // state S[H, Hv] of each of N heads forgets by exp(g) and is corrected towards v for k:
 //   S = exp(g) S;  S += k outer (beta (v - S^T k));  y = S^T q scale
-// in f32. Key head n / (N / K) serves head n. normalize: q and k are divided by sqrt(sum of their
-// squares + 1e-6) first. scale 0 = 1 / sqrt(H). S starts with zeros at every document (segments),
+// in f32. Head n uses key head n / (N / K). normalize: q and k are first divided by sqrt(sum of
+// their squares + 1e-6). scale 0 = 1 / sqrt(H). S starts with zeros at every document (segments),
 // or with across only at the beginning of the row. Yang et al. 2024, "Gated Delta Networks".
 #include "ops/decode.h"
 #include "ops/delta_scan.h"

@@ -1,6 +1,6 @@
 // gated_delta_rule_grad(q, k, v, g, beta, segments?, dy; ...): gradients of gated_delta_rule, whose
-// states are computed again. A primitive: its kernels are checked against differentiating the
-// rule's own lower.
+// states are recomputed. A primitive: its kernels are checked against differentiating the rule's
+// lowering.
 #include "ops/delta_scan.h"
 
 namespace lamina::ops {

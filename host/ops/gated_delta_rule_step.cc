@@ -1,7 +1,7 @@
 // gated_delta_rule_step(q, k, v, g, beta, start, count, state; scale, normalize): gated_delta_rule
-// that goes on from state[B, N, H, Hv] (f32) and replaces it by the state after this call;
-// start[b] = 0: it counts as zeros. Of row b only the first count[b] tokens are real: the others
-// leave the state alone and get zeros, and with none of them the state stays as it is.
+// that continues from state[B, N, H, Hv] (f32) and replaces it by the state after this call;
+// start[b] = 0: it counts as zeros. Only the first count[b] tokens of row b are valid: the others
+// do not change the state and get zeros.
 #include "ops/delta_scan.h"
 #include "ops/documents.h"
 

@@ -1,5 +1,5 @@
-// gather(x, ids; dim): dim of x replaced by the dims of ids, whose elements choose along it; an id
-// outside gives zeros.
+// gather(x, ids; dim): dim of x replaced by the dims of ids, which select elements along it; an id
+// out of range gives zeros.
 #include "ops/move_dim.h"
 
 namespace lamina::ops {
@@ -10,7 +10,7 @@ std::vector<Type> infer(const Call& c) {
   const int dim = checked_dim(c, c.i("dim"), x.ndim());
   c.require_dtype(1, DType::i32);
   c.require(x.ndim() - 1 + ids.ndim() <= kMaxDims,
-            "the result would have {} dims, at most {} can be", x.ndim() - 1 + ids.ndim(),
+            "the result would have {} dims; the maximum is {}", x.ndim() - 1 + ids.ndim(),
             kMaxDims);
   std::vector<std::int64_t> dims = to_list(x.shape);
   dims.erase(dims.begin() + dim);
@@ -30,7 +30,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
   return {reshape(move_dim(y, last, dim), shape)};
 }
 
-// The ids' dims have letters of their own.
+// The dims of ids have separate letters.
 std::string split_rule(const Call& c) {
   const std::int64_t dim = c.i("dim");
   const std::string of_x = dim_letters(c, 0, std::span(&dim, 1));

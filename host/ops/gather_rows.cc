@@ -1,6 +1,6 @@
 // gather_rows(x, order; divide): y[r] = row order[r] / divide of x, whose leading dims count as
-// one. `order` holds each of the assignments 0 to rows * divide - 1 once, so that the gradient of a
-// row is the sum over its `divide` places.
+// one. `order` contains each of the assignments 0 to rows * divide - 1 once, so the gradient of a
+// row is the sum over its `divide` positions.
 #include <algorithm>
 
 #include "ops/op.h"
@@ -13,7 +13,7 @@ std::vector<Type> infer(const Call& c) {
   c.require_floating(0);
   c.require_dtype(1, DType::i32);
   c.require(x.ndim() >= 1, "x must have at least one dim, got {}", to_string(x));
-  c.require(c.i("divide") >= 1, "divide is {}; it must be at least 1", c.i("divide"));
+  c.require(c.i("divide") >= 1, "divide must be at least 1, got {}", c.i("divide"));
   std::int64_t rows = 1;
   for (int i = 0; i + 1 < x.ndim(); ++i) rows *= x.dim(i);
   const std::int64_t taken = checked_product(c, rows, c.i("divide"));

@@ -1,5 +1,6 @@
-// Writes what ops.def and internal.def say as C++ of the host: ops/operands.h, the places of inputs
-// and results by name, and ops/calls.h with calls.cc, every op as a function with typed attributes.
+// Generates C++ from ops.def and internal.def: ops/operands.h with the positions of inputs and
+// results by name, and ops/calls.h with calls.cc, where every op is a function with typed
+// attributes.
 //
 //   lamina_generate_calls DIR
 #include <fmt/format.h>
@@ -17,12 +18,12 @@
 namespace lamina::ops {
 namespace {
 
-// Ops whose form in ops/tensor.h is closer to what code wants to say; theirs are in ops::plain.
+// Ops with more convenient forms in ops/tensor.h; the generated ones are in ops::plain.
 const std::set<std::string_view> kHandWritten = {"broadcast",  "cast",       "constant", "matmul",
                                                  "reduce_max", "reduce_sum", "reshape",  "scale",
                                                  "shift",      "slice",      "transpose"};
 
-constexpr std::size_t kMaxPositional = 4;  // inputs; more of them are a struct
+constexpr std::size_t kMaxPositional = 4;  // inputs; more are passed in a struct
 
 // "key_positions" -> "KeyPositions"
 std::string camel(std::string_view name) {
@@ -79,7 +80,7 @@ std::string result_type(const Op& op) {
   return op.outputs.size() == 1 ? "Tensor" : camel(op.name) + "Results";
 }
 
-// The function's head; declarations have defaults.
+// Returns the function's head; declarations have defaults.
 std::string head(const Op& op, bool defaults) {
   std::vector<std::string> params;
   if (op.inputs.empty()) params.push_back("Graph& graph");
@@ -164,8 +165,8 @@ int generate(const std::filesystem::path& dir) {
   std::string calls = fmt::format(
       "{}//\n// Every op as a function: ops::concat({{a, b}}, {{.dim = 2}}). Inputs that may be "
       "absent\n"
-      "// may be null. Types are checked by the op's infer, which throws. Of the ops in plain,\n"
-      "// ops/tensor.h has handier forms.\n#pragma once\n\n"
+      "// may be null. Types are checked by the op's infer, which throws. Ops in plain have\n"
+      "// more convenient forms in ops/tensor.h.\n#pragma once\n\n"
       "#include <cstdint>\n#include <memory>\n#include <string>\n#include <vector>\n\n"
       "#include \"graph/graph.h\"\n\nnamespace lamina::ops {{\n",
       kNote);
@@ -193,7 +194,7 @@ int generate(const std::filesystem::path& dir) {
   std::filesystem::create_directories(dir);
   auto write = [&](const char* name, const std::string& text, const char* space) {
     const std::string whole = fmt::format("{}\n}}  // namespace {}\n", text, space);
-    // A file that says the same keeps its time, so that what includes it is not compiled again.
+    // An unchanged file keeps its time, so that files that include it are not recompiled.
     std::ifstream in(dir / name);
     if (in && std::string(std::istreambuf_iterator<char>(in), {}) == whole) return true;
     std::ofstream out(dir / name);

@@ -1,4 +1,4 @@
-// How many assignments a group takes. Private to group_rows and its kernels.
+// The capacity of a group. Private to group_rows and its kernels.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace lamina::ops {
 
-// Of each element of the first dim; 0 = all. The factor is of an equal share, rounded up. Fedus et
-// al. 2021, section 2.2.
+// Returns the capacity for each element of the first dim; 0 = unlimited. The factor multiplies an
+// equal share, rounded up. Fedus et al. 2021, section 2.2.
 inline std::int64_t group_capacity(const Call& c) {
   const double factor = c.f("capacity_factor");
   const Type& ids = c.type(0);
@@ -17,7 +17,7 @@ inline std::int64_t group_capacity(const Call& c) {
   const std::int64_t assignments = ids.num_elements() / ids.dim(0);
   const double share =
       std::ceil(static_cast<double>(assignments) / static_cast<double>(c.i("groups")));
-  // No more than there are, however large the factor is.
+  // At most the number of assignments, regardless of the factor.
   const double places = std::min(std::max(share, 1.0) * factor, static_cast<double>(assignments));
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(places));
 }

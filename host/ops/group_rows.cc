@@ -1,6 +1,6 @@
-// group_rows(ids; groups, capacity_factor): a stable counting sort of assignments by group, and
-// where each group begins. With a capacity (ops/group_capacity.h) only the first so many of a group
-// stay in it, of each element of ids' first dim (a row of the batch) on its own.
+// group_rows(ids; groups, capacity_factor): a stable counting sort of assignments by group, and the
+// start of each group. With a capacity (ops/group_capacity.h), only that many first assignments of
+// a group stay in it, separately for each element of ids' first dim (a row of the batch).
 #include <algorithm>
 
 #include "ops/op.h"
@@ -12,13 +12,13 @@ std::vector<Type> infer(const Call& c) {
   const Type& ids = c.type(0);
   c.require_dtype(0, DType::i32);
   c.require(ids.ndim() >= 1, "ids must have at least one dim, got {}", to_string(ids));
-  c.require(c.i("groups") >= 1, "groups is {}; it must be at least 1", c.i("groups"));
-  c.require(c.f("capacity_factor") >= 0, "capacity_factor is {}; it must not be negative",
+  c.require(c.i("groups") >= 1, "groups must be at least 1, got {}", c.i("groups"));
+  c.require(c.f("capacity_factor") >= 0, "capacity_factor must not be negative, got {}",
             c.f("capacity_factor"));
   return {{DType::i32, {ids.num_elements()}, {}}, {DType::i32, {c.i("groups") + 1}, {}}};
 }
 
-// Capacities count the tokens of a row of the batch: that is what they are for.
+// Capacities count the tokens of a row of the batch, by design.
 void tokens(TokenFlow& flow) {
   const bool of_tokens = std::ranges::any_of(flow.in(0), has_tokens);
   for (int i = 0; i < 2; ++i)

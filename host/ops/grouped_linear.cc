@@ -1,6 +1,6 @@
 // grouped_linear(x, w, offsets, bias?): rows offsets[e] to offsets[e + 1] of x[R, I] times w[e]
-// transposed (+ bias[e]); sums in f32, rounded once to x's dtype. Rows of no group are 0.
-// Only matrices of groups that have rows are read.
+// transposed (+ bias[e]); sums in f32, rounded once to x's dtype. Rows without a group are 0. Only
+// matrices of groups with rows are read.
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -14,7 +14,7 @@ std::vector<Type> infer(const Call& c) {
   c.require(w.ndim() == 3 && w.dim(2) == x.dim(1),
             "w must be [groups, outputs, {}] to match the last dim of x {}, got {}", x.dim(1),
             to_string(x), to_string(w));
-  c.require(w.dtype == x.dtype, "x and w must have one dtype, got {} and {}", to_string(x),
+  c.require(w.dtype == x.dtype, "x and w must have the same dtype, got {} and {}", to_string(x),
             to_string(w));
   c.require_dtype(2, DType::i32);
   c.require_shape(2, {w.dim(0) + 1});
@@ -38,7 +38,7 @@ double flops(const NodeView& n, const WorkContext&) {
   return 2 * num_elements(n.out_type()) * static_cast<double>(n.type(0).dim(-1));
 }
 
-// Of the matrices and biases at most one per row.
+// At most one matrix and bias per row is read.
 double share_read(const NodeView& n, int input) {
   if (input != 1 && input != 3) return 1;
   return std::min(1.0,

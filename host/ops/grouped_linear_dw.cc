@@ -1,5 +1,5 @@
 // grouped_linear_dw(x, dy, offsets): for each group the product dy^T x of its rows, and the sum of
-// its rows of dy, in f32. Groups without rows have zeros.
+// its rows of dy, in f32; zeros for groups without rows.
 #include "ops/op.h"
 
 namespace lamina::ops {

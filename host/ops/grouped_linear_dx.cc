@@ -1,5 +1,5 @@
-// grouped_linear_dx(dy, w, offsets): rows offsets[e] to offsets[e + 1] of dy[R, O] times w[e];
-// sums in f32, rounded once. Rows of no group are 0.
+// grouped_linear_dx(dy, w, offsets): rows offsets[e] to offsets[e + 1] of dy[R, O] times w[e]; sums
+// in f32, rounded once. Rows without a group are 0.
 #include "ops/op.h"
 
 namespace lamina::ops {

@@ -1,6 +1,6 @@
-// index_scores(q, k, weights): how much each query wants each key, by the small heads of an
-// indexer. DeepSeek-AI 2025 (V3.2), equation 1. Scores are made for every pair; who may see whom is
-// for top_k_mask to say.
+// index_scores(q, k, weights): the relevance of each key for each query, computed by the small
+// heads of an indexer. DeepSeek-AI 2025 (V3.2), equation 1. Scores are computed for every pair;
+// top_k_mask applies visibility.
 #include "ops/index_scores.h"
 #include "ops/attended_pairs.h"
 #include "ops/decode.h"
@@ -9,7 +9,7 @@ namespace lamina::ops {
 namespace {
 
 namespace in = operand::index_scores;
-// What both forms share is read by the places of this one.
+// Code common to both forms uses the positions of this one.
 namespace step = operand::index_scores_step;
 static_assert(int{in::kQ} == step::kQ && int{in::kK} == step::kK &&
               int{in::kWeights} == step::kWeights);
@@ -23,7 +23,7 @@ std::vector<Type> infer_index_scores(const Call& c) {
   c.require_ndim(in::kQ, 4);
   c.require_ndim(in::kK, 3);
   c.require(k.dtype == q.dtype && k.dim(0) == q.dim(0) && k.dim(2) == q.dim(3),
-            "k must be [{}, keys, {}] to go with q {}, got {}", q.dim(0), q.dim(3), to_string(q),
+            "k must be [{}, keys, {}] to match q {}, got {}", q.dim(0), q.dim(3), to_string(q),
             to_string(k));
   c.require_shape(in::kWeights, {q.dim(0), q.dim(1), q.dim(2)});
   return {{sum_dtype(q.dtype), {q.dim(0), q.dim(1), k.dim(1)}, {}}};
@@ -54,7 +54,7 @@ std::vector<Tensor> vjp(const VjpCall& c) {
   return {grads.dq, grads.dk, grads.dweights};
 }
 
-// All keys that there are by then are scored.
+// Scores all keys up to then.
 std::vector<Tensor> decode(DecodeCall& c) {
   const Tensor k = c.in(in::kK);
   const WrittenCache keys = c.write_cache("", k, 0);
@@ -65,7 +65,7 @@ std::vector<Tensor> decode(DecodeCall& c) {
 
 std::vector<std::int64_t> state_dims(const DecodeCall& c) { return {c.in(in::kK).dim(2)}; }
 
-// Its keys are of as many tokens as the state says.
+// The stride of the state is the number of tokens per key.
 Reach reach(const DecodeCall& c) { return {.stride = c.state->stride}; }
 
 constexpr OperandDims kNumDims[] = {{in::kK, 3}};

@@ -1,4 +1,4 @@
-// index_scores_grad(q, k, weights, dscores): gradients of index_scores, its products made again.
+// index_scores_grad(q, k, weights, dscores): gradients of index_scores, recomputing its products.
 #include "ops/op.h"
 
 namespace lamina::ops {

@@ -1,6 +1,6 @@
 // index_scores_step(q, k, weights, start; stride): index_scores of new tokens over decode state.
-// k[B, C, D] has a key for every `stride` tokens, token t of row b is at start[b] + t. Keys that no
-// token of the call may see, from (start[b] + T) / stride on, score 0.
+// k[B, C, D] has a key for every `stride` tokens; token t of row b is at start[b] + t. Keys that no
+// token of the call can see, from (start[b] + T) / stride on, score 0.
 #include "ops/index_scores.h"
 
 namespace lamina::ops {
@@ -12,7 +12,7 @@ std::vector<Type> infer(const Call& c) {
   std::vector<Type> out = infer_index_scores(c);
   c.require_dtype(in::kStart, DType::i32);
   c.require_shape(in::kStart, {c.type(in::kQ).dim(0)});
-  c.require(c.i("stride") > 0, "stride is {}; a key covers at least one token", c.i("stride"));
+  c.require(c.i("stride") > 0, "stride must be at least 1, got {}", c.i("stride"));
   return out;
 }
 

@@ -11,8 +11,8 @@ std::vector<Type> infer_unary(const Call& c) {
 }
 
 std::vector<Type> infer_number(const Call& c) {
-  c.require(c.type(0).dtype != DType::boolean, "{} must be of numbers, got {}", c.input_name(0),
-            to_string(c.type(0)));
+  c.require(c.type(0).dtype != DType::boolean, "{} must have a numeric dtype, got {}",
+            c.input_name(0), to_string(c.type(0)));
   return {c.type(0)};
 }
 
@@ -32,7 +32,7 @@ Shape broadcast_shape(const Call& c, const Shape& a, const Shape& b) {
 std::vector<Type> infer_broadcast(const Call& c) {
   Type out = c.type(0);
   for (int i = 1; i < c.num_inputs(); ++i) {
-    c.require(c.type(i).dtype == out.dtype, "{} and {} must have one dtype, got {} and {}",
+    c.require(c.type(i).dtype == out.dtype, "{} and {} must have the same dtype, got {} and {}",
               c.input_name(0), c.input_name(i), to_string(c.type(0)), to_string(c.type(i)));
     Shape shape = broadcast_shape(c, out.shape, c.type(i).shape);
     if (!(shape == out.shape)) out = c.type(i).shape == shape ? c.type(i) : out.with(shape);
@@ -60,28 +60,31 @@ int checked_dim(const Call& c, std::int64_t dim, int ndim) {
 void require_fits(const Call& c, std::string_view attr, double value, DType dtype) {
   if (is_floating(dtype) || dtype == DType::boolean) return;
   const double end = dtype == DType::i32 ? 0x1p31 : 0x1p63;
-  c.require(value >= -end && value < end, "{} has the value {}, which {} cannot hold", attr, value,
-            name(dtype));
+  c.require(value >= -end && value < end,
+            "{} has the value {}, which does not fit into "
+            "{}",
+            attr, value, name(dtype));
 }
 
 Shape checked_shape(const Call& c, std::string_view attr) {
   const std::vector<std::int64_t>& dims = c.list(attr);
-  c.require(dims.size() <= std::size_t{kMaxDims}, "at most {} dims, got {}", kMaxDims, dims.size());
+  c.require(dims.size() <= std::size_t{kMaxDims}, "expected at most {} dims, got {}", kMaxDims,
+            dims.size());
   for (std::int64_t dim : dims)
-    c.require(dim >= 0, "{} has a dim of {}; it must not be negative", attr, dim);
+    c.require(dim >= 0, "{} has the dim {}, which must not be negative", attr, dim);
   return Shape{std::span(dims)};
 }
 
 std::int64_t checked_sum(const Call& c, std::int64_t a, std::int64_t b) {
   std::int64_t out = 0;
-  c.require(!__builtin_add_overflow(a, b, &out), "{} + {} is not a size that a tensor can have", a,
+  c.require(!__builtin_add_overflow(a, b, &out), "{} + {} exceeds the maximum size of a tensor", a,
             b);
   return out;
 }
 
 std::int64_t checked_product(const Call& c, std::int64_t a, std::int64_t b) {
   std::int64_t out = 0;
-  c.require(!__builtin_mul_overflow(a, b, &out), "{} * {} is not a size that a tensor can have", a,
+  c.require(!__builtin_mul_overflow(a, b, &out), "{} * {} exceeds the maximum size of a tensor", a,
             b);
   return out;
 }

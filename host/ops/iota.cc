@@ -25,7 +25,7 @@ void tokens(TokenFlow& flow) {
 constinit const OpDef iota_op = {.infer = infer,
                                  .elementwise = true,
                                  .zero_gradient = true,
-                                 .split = {.none = "its attributes have the shape of the whole"},
+                                 .split = {.none = "its attributes contain the whole shape"},
                                  .tokens = tokens};
 
 }  // namespace lamina::ops

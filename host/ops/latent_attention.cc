@@ -1,5 +1,5 @@
-// latent_attention(q, latent, k_rope, w_kv, ...): multi-head latent attention as training and a
-// whole prompt see it: keys and values are made for every head, then attention is attention.
+// latent_attention(q, latent, k_rope, w_kv, ...): multi-head latent attention for training and
+// whole prompts: keys and values are computed for every head, followed by plain attention.
 // DeepSeek-AI 2024 (V2), section 2.1. Decoding reads the latents: latent_attention_step.
 #include "ops/latent_attention.h"
 #include "ops/attended_pairs.h"
@@ -16,7 +16,7 @@ namespace lamina::ops {
 namespace {
 
 namespace in = operand::latent_attention;
-// What both forms share is read by the places of this one.
+// Code common to both forms uses the positions of this one.
 namespace step = operand::latent_attention_step;
 static_assert(int{in::kQ} == step::kQ && int{in::kLatent} == step::kLatent &&
               int{in::kKRope} == step::kKRope && int{in::kWKv} == step::kWKv &&
@@ -40,13 +40,13 @@ Type infer_latent_attention(const Call& c) {
     c.require(c.type(i).dtype == q.dtype, "inputs must have the dtype of q {}, got {}",
               to_string(q), to_string(c.type(i)));
   c.require(latent.dim(0) == q.dim(0) && rope.dim(0) == q.dim(0) && latent.dim(1) == rope.dim(1),
-            "latent {} and k_rope {} must have the batch of q {} and one number of tokens",
+            "latent {} and k_rope {} must have the batch of q {} and the same number of tokens",
             to_string(latent), to_string(rope), to_string(q));
   c.require(nope_dim(c) > 0 && nope_dim(c) + rope.dim(2) == q.dim(3),
             "nope_dim {} and the {} rotary dims of k_rope must add up to the head width {} of q",
             nope_dim(c), rope.dim(2), q.dim(3));
-  c.require(w.dim(1) == latent.dim(2), "w_kv {} does not multiply latents of width {}",
-            to_string(w), latent.dim(2));
+  c.require(w.dim(1) == latent.dim(2), "w_kv {} does not match latents of width {}", to_string(w),
+            latent.dim(2));
   c.require(q.dim(2) > 0 && w.dim(0) % q.dim(2) == 0 && w.dim(0) / q.dim(2) > nope_dim(c),
             "w_kv {} must have heads x (nope_dim + value width) rows, with {} heads and nope_dim "
             "{}",
@@ -92,7 +92,7 @@ namespace {
 std::vector<Type> infer(const Call& c) {
   const Type y = infer_latent_attention(c);
   const Type& q = c.type(in::kQ);
-  c.require(c.type(in::kLatent).dim(1) == q.dim(1), "{} queries need as many latents, got {}",
+  c.require(c.type(in::kLatent).dim(1) == q.dim(1), "{} queries require as many latents, got {}",
             q.dim(1), to_string(c.type(in::kLatent)));
   c.require_dtype(in::kSegments, DType::i32);
   c.require_shape(in::kSegments, {q.dim(0), q.dim(1)});
@@ -114,7 +114,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
               .y};
 }
 
-// Attention over latents themselves: keys and values are never made.
+// Attention to the latents themselves: keys and values are never computed.
 std::vector<Tensor> decode(DecodeCall& c) {
   for (const auto& [part, input] : {std::pair{"latent", in::kLatent}, {"k_rope", in::kKRope}}) {
     const Tensor update = c.in(input);

@@ -1,10 +1,10 @@
 // latent_attention_step(q, latent, k_rope, w_kv, start, mask): latent attention of new tokens over
-// decode state. latent[B, C, R] and k_rope[B, C, Hr] hold every token once, for all heads; token t
-// of row b is at start[b] + t and sees the slots up to there.
+// decode state. latent[B, C, R] and k_rope[B, C, Hr] contain every token once, for all heads; token
+// t of row b is at start[b] + t and sees the slots up to there.
 //
-// Its meaning makes keys and values of all slots. Kernels do not: with w_kv = [W_K; W_V] of a head,
-// q (W_K c) = (W_K^T q) c, so queries and outputs are multiplied instead and the latents are read
-// once; DeepSeek-AI 2024 (V2), section 2.1.2.
+// The lowering computes keys and values of all slots. Kernels do not: with w_kv = [W_K; W_V] of a
+// head, q (W_K c) = (W_K^T q) c, so queries and outputs are multiplied instead and the latents are
+// read once; DeepSeek-AI 2024 (V2), section 2.1.2.
 #include "ops/latent_attention.h"
 
 namespace lamina::ops {

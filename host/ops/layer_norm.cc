@@ -14,7 +14,7 @@ std::vector<Type> infer(const Call& c) {
       c.require(c.type(i).shape == Shape{x.dim(-1)},
                 "{} must be [{}] to match the last dim of x {}, got {}", c.input_name(i), x.dim(-1),
                 to_string(x), to_string(c.type(i)));
-  c.require(c.f("eps") > 0, "eps is {}; it must be greater than 0", c.f("eps"));
+  c.require(c.f("eps") > 0, "eps must be greater than 0, got {}", c.f("eps"));
   return {x};
 }
 

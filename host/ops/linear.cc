@@ -13,7 +13,7 @@ std::vector<Type> infer(const Call& c) {
   c.require(w.ndim() == 2 && w.dim(1) == x.dim(-1),
             "w must be [outputs, {}] to match the last dim of x {}, got {}", x.dim(-1),
             to_string(x), to_string(w));
-  c.require(w.dtype == x.dtype, "x and w must have one dtype, got {} and {}", to_string(x),
+  c.require(w.dtype == x.dtype, "x and w must have the same dtype, got {} and {}", to_string(x),
             to_string(w));
   c.require_shape(2, {w.dim(0)});
   c.require_floating(2);
@@ -33,7 +33,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
   return {reshape(y, shape)};
 }
 
-// Gradients of parameters are summed over tokens in f32 and stay so.
+// Gradients of parameters are summed over tokens in f32 and keep that dtype.
 std::vector<Tensor> vjp(const VjpCall& c) {
   Tensor x = as_rows(c.in(0)), dy = as_rows(c.ct()), w = c.in(1);
   DType wide = sum_dtype(x.dtype());

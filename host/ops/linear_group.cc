@@ -1,5 +1,5 @@
-// linear_group(x, weights..., biases...; biases) = linear(x, w, b) for each weight: one walk over x
-// for projections that share it. Attribute biases: 1 for each weight that has one.
+// linear_group(x, weights..., biases...; biases) = linear(x, w, b) for each weight: one pass over x
+// for projections that share it. Attribute biases: 1 for each weight with a bias.
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -52,6 +52,6 @@ constinit const OpDef linear_group_op = {
     .lower = lower,
     .decode = &kEachToken,
     .cost = {.flops = flops},
-    .split = {.none = "it is made of linears that are split already"}};
+    .split = {.none = "it consists of linears that are already split"}};
 
 }  // namespace lamina::ops

@@ -1,6 +1,6 @@
-// linear_scan_grad(a, b, segments?, dy): with h what linear_scan gives and
+// linear_scan_grad(a, b, segments?, dy): with h the result of linear_scan and
 //   dh_t = dy_t + a_(t+1) dh_(t+1)
-// within a document, da_t = dh_t h_(t-1) and db_t = dh_t. h is computed again, since y may be
+// within a document, da_t = dh_t h_(t-1) and db_t = dh_t. h is recomputed, because y may be
 // rounded.
 #include "ops/documents.h"
 #include "ops/linear_tokens.h"
@@ -17,7 +17,7 @@ std::vector<Type> infer(const Call& c) {
   return {c.type(in::kA), c.type(in::kB)};
 }
 
-// From the last token to the first: what flows into the state after the token, then before it.
+// From the last token to the first: the gradient of the state after the token, then before it.
 std::shared_ptr<const Graph> token_body(const Type& state) {
   auto body = std::make_shared<Graph>();
   Tensor later = body->add_input("flow", state);

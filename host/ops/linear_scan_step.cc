@@ -1,7 +1,6 @@
-// linear_scan_step(a, b, start, count, state): linear_scan that goes on from state[B, C] (f32) and
-// replaces it by the state after this call; start[b] = 0: it counts as zeros. Of row b only the
-// first count[b] tokens are real: the others leave the state alone and get zeros, and with none of
-// them the state stays as it is.
+// linear_scan_step(a, b, start, count, state): linear_scan that continues from state[B, C] (f32)
+// and replaces it by the state after this call; start[b] = 0: it counts as zeros. Only the first
+// count[b] tokens of row b are valid: the others do not change the state and get zeros.
 #include "ops/documents.h"
 #include "ops/linear_tokens.h"
 

@@ -3,7 +3,7 @@
 namespace lamina::ops {
 namespace {
 
-// The inputs that all three forms have, and in one place.
+// The inputs common to all three forms, at the same positions.
 namespace in = operand::linear_scan;
 namespace grad = operand::linear_scan_grad;
 namespace step = operand::linear_scan_step;
@@ -28,7 +28,7 @@ void check_linear_scan(const Call& c) {
     c.require_floating(i);
     c.require_ndim(i, 3);
   }
-  c.require(c.type(in::kA).shape == b.shape, "a and b must have one shape, got {} and {}",
+  c.require(c.type(in::kA).shape == b.shape, "a and b must have the same shape, got {} and {}",
             to_string(c.type(in::kA)), to_string(b));
 }
 

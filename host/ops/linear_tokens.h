@@ -1,4 +1,4 @@
-// What the forms of linear_scan share: their checks, and the recurrence as a scan over tokens.
+// Common parts of the forms of linear_scan: checks, and the recurrence as a scan over tokens.
 #pragma once
 
 #include "ops/op.h"
@@ -8,11 +8,11 @@ namespace lamina::ops {
 // Checks a and b[B, T, C] (inputs 0 and 1).
 void check_linear_scan(const Call& c);
 
-// What differs between the forms, each null where it does not apply.
+// Inputs that differ between the forms, each null if it does not apply.
 struct LinearTokensInputs {
-  Tensor keep;   // wide [B, T]: 0 where the state is forgotten before the token, else 1
-  Tensor valid;  // wide [B, T]: 0 where the token leaves the state alone and gets zeros
-  Tensor state;  // wide [B, C], before the first token; zeros without it
+  Tensor keep;   // wide [B, T]: 0 if the state is reset before the token, else 1
+  Tensor valid;  // wide [B, T]: 0 if the token does not change the state and gets zeros
+  Tensor state;  // wide [B, C], before the first token; null: zeros
 };
 
 struct LinearTokens {

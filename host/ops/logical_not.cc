@@ -1,4 +1,4 @@
-// logical_not(x) of truth values.
+// logical_not(x) of booleans.
 #include "ops/op.h"
 
 namespace lamina::ops {

@@ -1,5 +1,5 @@
-// logsumexp(x; dims, keep) = log of the sum of exp(x) over dims, in f32 (f64 for f64), without
-// overflow: the largest element is taken out first.
+// logsumexp(x; dims, keep) = log of the sum of exp(x) over dims, in f32 (f64 for f64). Subtracts
+// the largest element first to avoid overflow.
 #include "ops/reduced_dims.h"
 
 namespace lamina::ops {
@@ -13,7 +13,7 @@ std::vector<Type> infer(const Call& c) {
 std::vector<Tensor> lower(const LowerCall& c) {
   const DType dtype = c.type(0).dtype;
   Tensor x = cast(c.in(0), sum_dtype(dtype));
-  // A cancelling shift, through which no gradient needs to flow.
+  // The shift cancels, so it needs no gradient.
   Tensor top = stop_gradient(reduce_max(x, c.list("dims"), true));
   Tensor y = log(reduce_sum(exp(x - top), c.list("dims"), true)) + top;
   return {cast(reshape(y, reduced_shape(c)), dtype)};

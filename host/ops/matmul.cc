@@ -17,7 +17,7 @@ std::vector<Type> infer(const Call& c) {
   const Type& a = c.type(0);
   const Type& b = c.type(1);
   c.require_floating(0);
-  c.require(a.dtype == b.dtype, "a and b must have one dtype, got {} and {}", to_string(a),
+  c.require(a.dtype == b.dtype, "a and b must have the same dtype, got {} and {}", to_string(a),
             to_string(b));
   c.require(a.ndim() >= 2 && a.ndim() == b.ndim(),
             "a and b must have the same number of dims, at least 2, got {} and {}", to_string(a),

@@ -7,8 +7,8 @@
 // S_(t-1)^T q_t scale. g is one number per head or per key channel, not above 0. Head n uses head
 // n / (N / K) of an operand of K heads. S starts with zeros at every document (segments).
 //
-// docs/beyond_attention.md lists the published recurrences that are cases of it, with what each
-// operand then is; docs/adr/0017 why it has this form.
+// docs/beyond_attention.md lists the published recurrences that are special cases, with the meaning
+// of each operand; docs/adr/0018 explains the form.
 #include "ops/decode.h"
 #include "ops/matrix_tokens.h"
 
@@ -33,7 +33,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
   return {cast(transpose(y, {1, 0, 2, 3}), v.dtype)};
 }
 
-// The gradient of an operand of fewer heads than N is the sum over the heads that use it.
+// The gradient of an operand with fewer heads than N is the sum over the heads that use it.
 Tensor of_own_heads(Tensor gradient, Tensor x) {
   if (!x) return {};
   const std::int64_t heads = gradient.dim(2), own = x.dim(2);

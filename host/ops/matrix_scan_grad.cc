@@ -1,6 +1,6 @@
 // matrix_scan_grad(q, k, v, g, a?, b?, segments?, dy; ...): gradients of matrix_scan, whose states
-// are computed again. dq, dk, da and db are of N heads each: those of operands with fewer heads are
-// f32, and the sum over heads is the caller's. da and db are empty where the operand is absent.
+// are recomputed. dq, dk, da and db have N heads each: for operands with fewer heads they are f32,
+// and the caller sums over heads. da and db are empty if the operand is absent.
 #include "ops/matrix_tokens.h"
 
 namespace lamina::ops {

@@ -5,7 +5,7 @@
 namespace lamina::ops {
 namespace {
 
-// The inputs that all three forms have, and in one place.
+// The inputs common to all three forms, at the same positions.
 namespace in = operand::matrix_scan;
 namespace grad = operand::matrix_scan_grad;
 namespace step = operand::matrix_scan_step;
@@ -67,14 +67,14 @@ void check_matrix_scan(const Call& c) {
   const Type& g = c.type(in::kG);
   for (int i : {in::kQ, in::kK, in::kV, in::kG}) c.require_floating(i);
   for (int i : {in::kQ, in::kV}) c.require_ndim(i, 4);
-  c.require(c.has(in::kA) == c.has(in::kB), "{} is given without {}; both or neither",
+  c.require(c.has(in::kA) == c.has(in::kB), "{} is given without {}; give both or neither",
             c.has(in::kA) ? "a" : "b", c.has(in::kA) ? "b" : "a");
   for (int i : {in::kQ, in::kK, in::kA, in::kB}) {
     if (!c.has(i)) continue;
     const Type& x = c.type(i);
     c.require_ndim(i, 4);
     c.require(x.dtype == v.dtype && x.dim(0) == v.dim(0) && x.dim(1) == v.dim(1),
-              "{} {} does not go with v {}", c.input_name(i), to_string(x), to_string(v));
+              "{} {} does not match v {}", c.input_name(i), to_string(x), to_string(v));
     c.require(x.dim(2) > 0 && v.dim(2) % x.dim(2) == 0,
               "{} value heads are not a multiple of the {} heads of {}", v.dim(2), x.dim(2),
               c.input_name(i));

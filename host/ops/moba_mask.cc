@@ -1,14 +1,14 @@
-// moba_mask(q, k, ...; chunk, k): the keys that queries of block attention see. Lu et al. 2025,
+// moba_mask(q, k, ...; chunk, k): the keys visible to queries in block attention. Lu et al. 2025,
 // "MoBA: Mixture of Block Attention", 2.2.
 //
 // Tokens are cut into chunks by their position. The gate of a chunk is the product of the query
-// with the mean of the chunk's keys, in f32. Of the chunks up to its own, of its own segment, a
-// query sees the k with the highest gates, equal ones by rising index, and among them always its
-// own: bool[B, N, T, S], which does not say which keys of its own chunk came before it. No gradient
-// flows through a choice.
+// with the mean of the chunk's keys, in f32. Among the chunks up to its own, in its own segment, a
+// query sees the k with the highest gates, always including its own; ties go to the lower index.
+// The result is bool[B, N, T, S]; causality within the query's own chunk is not applied here. No
+// gradient flows through the selection.
 //
 // Positions are the index in the row, or with start i32[B] (keys are slots of decode state)
-// start[b] + t and the slot. Positions and segments that are given cut each document from its own
+// start[b] + t and the slot. Given positions and segments cut each document into chunks from its
 // first token on.
 #include "core/round_up.h"
 #include "ops/decode.h"
@@ -28,12 +28,12 @@ std::vector<Type> infer(const Call& c) {
     c.require_floating(i);
     c.require_ndim(i, 4);
   }
-  c.require(k.dim(0) == q.dim(0) && k.dim(3) == q.dim(3), "q {} and k {} do not go together",
+  c.require(k.dim(0) == q.dim(0) && k.dim(3) == q.dim(3), "q {} and k {} do not match",
             to_string(q), to_string(k));
   c.require(k.dim(2) > 0 && q.dim(2) % k.dim(2) == 0,
             "{} query heads are not a multiple of {} key/value heads", q.dim(2), k.dim(2));
-  c.require(c.i("chunk") >= 1, "chunk is {}; it must be at least 1", c.i("chunk"));
-  c.require(c.i("k") >= 1, "k is {}; it must be at least 1", c.i("k"));
+  c.require(c.i("chunk") >= 1, "chunk must be at least 1, got {}", c.i("chunk"));
+  c.require(c.i("k") >= 1, "k must be at least 1, got {}", c.i("k"));
   for (int i : {in::kPositions, in::kSegments}) {
     c.require_dtype(i, DType::i32);
     c.require_shape(i, {q.dim(0), q.dim(1)});
@@ -46,11 +46,11 @@ std::vector<Type> infer(const Call& c) {
   c.require_shape(in::kStart, {q.dim(0)});
   c.require(c.has(in::kPositions) == c.has(in::kKeyPositions) &&
                 c.has(in::kSegments) == c.has(in::kKeySegments),
-            "positions and segments are given for both queries and keys, or for neither");
+            "positions and segments must be given for both queries and keys, or for neither");
   c.require(!c.has(in::kStart) || (!c.has(in::kPositions) && !c.has(in::kSegments)),
-            "decode state goes without positions and segments");
+            "decode state cannot be combined with positions and segments");
   c.require(c.has(in::kStart) || c.has(in::kPositions) || q.dim(1) == k.dim(1),
-            "{} queries and {} keys need positions", q.dim(1), k.dim(1));
+            "{} queries and {} keys require positions", q.dim(1), k.dim(1));
   return {{DType::boolean, {q.dim(0), q.dim(2), q.dim(1), k.dim(1)}, {}}};
 }
 
@@ -73,11 +73,11 @@ struct Chooser {
     shape[dim] = count;
     return iota(graph, {.shape = to_list(shape), .dim = dim});
   }
-  // 0 or 1.
+  // Returns 0 or 1.
   Tensor flag(Tensor condition) const { return cast(condition, wide); }
   Tensor is_not(Tensor f) const { return shift(-f, 1); }
 
-  // Of C chunks [B, C, K H]: the gate of each for every query, [B, N, T, C].
+  // Returns the gates of C chunks [B, C, K H] for every query, [B, N, T, C].
   Tensor gates(Tensor means, std::int64_t chunks) const {
     auto heads_first = [](Tensor x) { return transpose(x, {0, 2, 1, 3}); };
     Tensor q = reshape(heads_first(cast(c.in(in::kQ), wide)),
@@ -86,7 +86,8 @@ struct Chooser {
     return reshape(matmul(q, m, false, true), {batch, heads, tokens, chunks});
   }
 
-  // 1 for the chosen of C chunks, [B, N, T, C]. May be chosen, is the query's own: flags [B, T, C].
+  // Returns 1 for the selected ones of C chunks, [B, N, T, C]. The flags [B, T, C] mark candidates
+  // and the query's own chunk.
   Tensor choose(Tensor gate, Tensor seen, Tensor own, std::int64_t chunks) const {
     auto of_heads = [&](Tensor f) {
       return broadcast(reshape(f, {f.dim(0), 1, tokens, chunks}), gate.shape());
@@ -100,7 +101,7 @@ struct Chooser {
     return scatter_along(ones, ids, {.size = chunks}) * seen;
   }
 
-  // Chunks lie one after the other in the row.
+  // For chunks that are consecutive in the row.
   Tensor of_rows() const {
     const std::int64_t chunks = divide_up(keys, size);
     Tensor k = reshape(cast(c.in(in::kK), wide), {batch, keys, kv_heads * width});
@@ -108,7 +109,7 @@ struct Chooser {
       k = concat(
           {k, constant(graph, {wide, {batch, chunks * size - keys, kv_heads * width}, {}}, 0)},
           {.dim = 1});
-    // The last one may be short, but is the query's own or comes after it: its gate is not read.
+    // The last chunk may be short, but it is the query's own or later, so its gate is not read.
     Tensor means = scale(reduce_sum(reshape(k, {batch, chunks, size, kv_heads * width}), {2}),
                          1 / static_cast<double>(size));
     Tensor token = index(tokens, 1);
@@ -121,7 +122,7 @@ struct Chooser {
     return slice(reshape(every, {batch, heads, tokens, chunks * size}), 3, 0, keys);
   }
 
-  // Chunks anywhere in the row: each is known by its first key.
+  // For chunks anywhere in the row: each is identified by its first key.
   Tensor of_documents() const {
     auto ids = [&](int input, bool of_keys, Shape shape) {
       if (c.has(input)) return reshape(c.in(input), shape);
@@ -161,14 +162,14 @@ std::vector<Tensor> lower(const LowerCall& c) {
   return {less(chooser.real(0.5), apart ? chooser.of_documents() : chooser.of_rows())};
 }
 
-// Reads the keys of the attention that it is a mask for, in the state that both are given.
+// Reads the keys of the attention that it masks, in their common state.
 std::vector<Tensor> decode(DecodeCall& c) {
   const Tensor k = c.in(in::kK);
   c.in(in::kK) = cast(c.write_cache("k", k, 0).cache, c.in(in::kQ).dtype());
   return c.add_node();
 }
 
-// Chunks are those of each document.
+// Chunks belong to documents.
 bool has_segments(const DecodeCall& c) { return c.context.segments(); }
 
 constexpr OperandDims kNumDims[] = {{in::kQ, 4}, {in::kK, 4}};

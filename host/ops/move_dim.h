@@ -1,4 +1,4 @@
-// One dim of a tensor at another place. Private to ops.
+// Moves one dim of a tensor. Private to ops.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace lamina::ops {
 
-// Dim `from` of x as dim `to`; the others keep their order.
+// Moves dim `from` of x to `to`; the other dims keep their order.
 inline Tensor move_dim(Tensor x, int from, int to) {
   if (from == to) return x;
   std::vector<std::int64_t> perm;

@@ -1,6 +1,6 @@
 // ngram_hash(tokens, table, segments?): rows of Engram's tables for the n-grams that end at each
-// token. DeepSeek-AI, Engram, 2026, section 2.2; what is before a row, or before the token's
-// document where segments tell documents apart, is `pad`.
+// token. DeepSeek-AI, Engram, 2026, section 2.2. Tokens before a row, or before the token's
+// document if segments are given, are `pad`.
 #include "ops/decode.h"
 #include "ops/ngrams.h"
 #include "ops/op.h"
@@ -16,7 +16,7 @@ std::vector<Type> infer(const Call& c) {
   return {ngram_rows_type(c, c.type(0), 1)};
 }
 
-// N-grams of the tokens of a call reach back into those before it.
+// N-grams of a call's tokens extend into earlier tokens.
 std::vector<Tensor> decode(DecodeCall& c) {
   const std::int64_t dims[] = {c.in(0).dim(0), c.state->dims[0]};
   return c.add_step(OpCode::ngram_hash_step, operand::ngram_hash_step::kHistory,

@@ -1,6 +1,6 @@
-// ngram_hash_step(history, tokens, table, start, count): ngram_hash in a decode call. history[B,
-// n - 1] holds the compressed ids before the call, oldest first, and is written over with those
-// after its count[b] valid tokens; at start[b] = 0 it counts as `pad`.
+// ngram_hash_step(history, tokens, table, start, count): ngram_hash in a decode call. history[B, n
+// - 1] contains the compressed ids before the call, oldest first, and is overwritten with those
+// after its count[b] valid tokens; if start[b] = 0, it counts as `pad`.
 #include "ops/ngrams.h"
 #include "ops/op.h"
 

@@ -1,4 +1,4 @@
-// What an op's file includes: the call contexts, and every op as a function on Tensors.
+// The header for an op's file: the call contexts, and every op as a function on Tensors.
 //
 // A file defines one constant `const OpDef <name>_op`; ops/registry.cc joins it with its row of
 // ops.def or internal.def. See docs/add_an_op.md.
@@ -21,44 +21,44 @@ namespace lamina::ops {
 #define LAMINA_INTERNAL_OP(name, ...) extern const OpDef name##_op;
 #include "ops/internal.def"
 
-// In an op's file, each on one line: the inputs and attributes that follow those of its row in
-// ops.def, in the same notation, which the host gives and plugins do not see. The build collects
+// In an op's file, each on one line: the inputs and attributes that the host adds after the
+// operands of its row in ops.def, in the same notation; plugins do not see them. The build collects
 // them.
 #define LAMINA_HOST_INPUTS(op, inputs)
 #define LAMINA_HOST_ATTRS(op, attrs)
 
-// Costs of ops that need no function of their own.
+// Costs of ops that need no function.
 inline constexpr OpCost kNoProducts{.none = "has no products"};
 inline constexpr OpCost kOfBackwardPass{.none = "counted as twice the products of its forward op"};
 
-// A type's elements as a number that products of several cannot overflow.
+// Returns the number of elements as a double, so that products of several cannot overflow.
 inline double num_elements(const Type& type) { return static_cast<double>(type.num_elements()); }
 
-// One letter per dim of input i, for split rules: small, but "_" for the dims named in `whole`.
+// Returns one letter per dim of input i for split rules: small, but "_" for the dims in `whole`.
 std::string dim_letters(const Call& c, int input, std::span<const std::int64_t> whole = {});
 
 // Shape rules shared by families of ops.
 
-// One input, any floating dtype; the result has its type.
+// One input of any floating-point dtype; the result has its type.
 std::vector<Type> infer_unary(const Call& c);
-// Likewise for integers too.
+// The same, and integers.
 std::vector<Type> infer_number(const Call& c);
 // All inputs of one dtype, broadcast against each other (trailing dims aligned).
 std::vector<Type> infer_broadcast(const Call& c);
-// Likewise for numbers, not truth values.
+// The same for numbers, not booleans.
 std::vector<Type> infer_arithmetic(const Call& c);
-// Likewise for i32 and i64.
+// The same for i32 and i64.
 std::vector<Type> infer_integers(const Call& c);
-// The shape that `a` and `b` broadcast to; refuses the call when they do not.
+// Returns the shape that `a` and `b` broadcast to; refuses the call if they do not.
 Shape broadcast_shape(const Call& c, const Shape& a, const Shape& b);
-// `dim` counted from the end when negative; refuses the call when outside [-ndim, ndim).
+// Returns `dim`, counted from the end if negative; refuses the call if it is outside [-ndim, ndim).
 int checked_dim(const Call& c, std::int64_t dim, int ndim);
-// Refuses the call when `value`, of the attribute `attr`, does not fit into `dtype`, an integer
-// type. Any value does for other types.
+// Refuses the call if `value`, of the attribute `attr`, does not fit into `dtype`, an integer type.
+// Other types accept any value.
 void require_fits(const Call& c, std::string_view attr, double value, DType dtype);
-// The attribute as a shape; refuses the call when it has too many dims or a negative one.
+// Returns the attribute as a shape; refuses the call if it has too many dims or a negative one.
 Shape checked_shape(const Call& c, std::string_view attr);
-// a + b and a * b of sizes that are not negative; refuses the call when they pass 2^63 - 1.
+// Return a + b and a * b for non-negative sizes; refuse the call if they exceed 2^63 - 1.
 std::int64_t checked_sum(const Call& c, std::int64_t a, std::int64_t b);
 std::int64_t checked_product(const Call& c, std::int64_t a, std::int64_t b);
 

@@ -1,4 +1,4 @@
-// Every op as a constant, for code that is about one: `node.op->code == OpCode::scan`.
+// Every op as a constant, for code that handles a specific one: `node.op->code == OpCode::scan`.
 #pragma once
 
 #include "graph/op.h"

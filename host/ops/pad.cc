@@ -1,4 +1,4 @@
-// pad(x; dim, before, after): zeros put before and after x along dim.
+// pad(x; dim, before, after): x with zeros added before and after it along dim.
 #include "ops/op.h"
 
 namespace lamina::ops {

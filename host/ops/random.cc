@@ -1,5 +1,5 @@
-// random(; shape): numbers in [0, 1) in training, 0.5 otherwise, f32. Number i is a function of
-// (seed, step, stream, layer, i) only, as in dropout: recomputing it gives the same.
+// random(; shape): numbers in [0, 1) in training, 0.5 otherwise, f32. Number i depends only on
+// (seed, step, stream, layer, i), as in dropout: recomputing it gives the same.
 #include "ops/op.h"
 
 LAMINA_HOST_INPUTS(random, "seed layer?")
@@ -27,7 +27,7 @@ constinit const OpDef random_op = {
     .zero_gradient = true,
     .decode = &kEachToken,
     .cost = kNoProducts,
-    .split = {.none = "a draw depends on where its element is in the whole"},
+    .split = {.none = "a draw depends on the position of its element in the whole tensor"},
     .tokens = tokens};
 
 }  // namespace lamina::ops

@@ -1,4 +1,4 @@
-// The shapes of a reduction over dims, kept with size 1 or left out. Private to ops.
+// Shapes of a reduction over dims that are kept with size 1 or dropped. Private to ops.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace lamina::ops {
 
-// Of the result: attrs dims and keep of the call, its first input.
+// Returns the shape of the result, from the attributes dims and keep and the first input.
 inline Shape reduced_shape(const Call& c) {
   const Type& x = c.type(0);
   unsigned reduced = 0;
@@ -25,14 +25,14 @@ inline Shape reduced_shape(const Call& c) {
   return Shape{std::span(std::as_const(dims))};
 }
 
-// Of the result with the reduced dims put back, of size 1.
+// Returns the shape of the result with the reduced dims restored with size 1.
 inline Shape kept_shape(const Call& c) {
   Shape shape = c.type(0).shape;
   for (std::int64_t dim : c.list("dims")) shape[checked_dim(c, dim, shape.ndim())] = 1;
   return shape;
 }
 
-// How many elements become one.
+// Returns the number of elements that are reduced to one.
 inline std::int64_t num_reduced(const Call& c) {
   const Shape &from = c.type(0).shape, kept = kept_shape(c);
   std::int64_t count = 1;
@@ -40,19 +40,20 @@ inline std::int64_t num_reduced(const Call& c) {
   return count;
 }
 
-// Of sums: the attribute dtype, the input's where it is empty.
+// Returns the dtype of sums: the attribute dtype, or the input's if it is empty.
 inline DType summed_dtype(const Call& c) {
   const DType from = c.type(0).dtype;
   const std::optional<DType> to = c.s("dtype").empty() ? from : parse_dtype(c.s("dtype"));
   c.require(to.has_value(), "dtype must be a name such as f32, got '{}'", c.s("dtype"));
   c.require(
       from != DType::boolean && *to != DType::boolean && is_floating(from) == is_floating(*to),
-      "{} cannot be summed as {}; both must be floating or both integers", to_string(c.type(0)),
-      name(*to));
+      "{} cannot be summed as {}; both must be floating-point or both "
+      "integers",
+      to_string(c.type(0)), name(*to));
   return *to;
 }
 
-// A split rule: reduced dims are whole.
+// Returns a split rule in which reduced dims are whole.
 inline std::string whole_where_reduced(const Call& c) {
   const std::string dims = dim_letters(c, 0, c.list("dims"));
   std::string kept = dims;

@@ -29,7 +29,7 @@ std::string fallback(const OpAttr& attr) {
   return "[]";
 }
 
-// A "|" would end a cell.
+// Escapes a "|", which would end a cell.
 std::string cell(std::string_view text) {
   std::string out;
   for (char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
@@ -37,9 +37,9 @@ std::string cell(std::string_view text) {
 }
 
 std::string gradient(const OpDef& def) {
-  if (def.zero_gradient) return "none flows";
+  if (def.zero_gradient) return "none";
   if (def.vjp) return "its own";
-  return "that of the smaller ops that it means";
+  return "derived from its lowering";
 }
 
 std::string decoding(const Op& op) {
@@ -55,9 +55,9 @@ std::string decoding(const Op& op) {
 }
 
 std::string splitting(const OpSplit& split) {
-  if (!split.none.empty()) return fmt::format("none, since {}", split.none);
+  if (!split.none.empty()) return fmt::format("none, because {}", split.none);
   if (split.rule_of) return "depends on its attributes";
-  return split.rule.empty() ? "every dim, as it is broadcast" : fmt::format("`{}`", split.rule);
+  return split.rule.empty() ? "every dim, with broadcasting" : fmt::format("`{}`", split.rule);
 }
 
 std::string section(const Op& op) {
@@ -80,8 +80,8 @@ constexpr std::string_view kHead = R"(# Ops
 
 <!-- Generated: lamina plugin ops --markdown > docs/ops.md -->
 
-What a block is made of. Every op has one row in `plugin_api/include/lamina/ops.def` (or, the host's
-own, in `host/ops/internal.def`) and one file in `host/ops`, from which this page is made.
+The ops of blocks. Every op has one row in `plugin_api/include/lamina/ops.def` (internal ops in
+`host/ops/internal.def`) and one file in `host/ops`; this page is generated from both.
 
 Shapes: B batch, T tokens, S keys, D width, N query heads, K key/value heads, H head width, V
 vocabulary. `x?` may be absent, `xs...` is any number. Sums are in float32 whatever the dtype (float64
@@ -91,8 +91,8 @@ may be, capitals must be whole, `+i` is a sum over the parts of i, `!` an operan
 
 ## Ops that plugins may emit
 
-A draft op serves one published family so far. It may change or go with a minor version of the
-contract: a plugin that emits one is for hosts of the minor version that it was built with.
+A draft op serves one published family so far. It may change or be removed in a minor version of
+the contract: a plugin that emits one requires a host of the minor version that it was built with.
 )";
 
 }  // namespace
@@ -106,8 +106,8 @@ std::string reference_page() {
     else
       out += section(op);
   return out +
-         "\n## The host's own\n\nMade by passes, autodiff, the decoder and the optimizer; "
-         "plugins cannot emit them.\n\n| op | meaning |\n|---|---|\n" +
+         "\n## Internal ops\n\nCreated by passes, autodiff, the decoder and the optimizer; plugins "
+         "cannot emit them.\n\n| op | meaning |\n|---|---|\n" +
          own;
 }
 

@@ -11,7 +11,7 @@ namespace lamina::ops {
 
 namespace {
 
-// By code.
+// Indexed by code.
 constexpr const OpDef* kDefs[] = {
 #define LAMINA_OP(id, name, ...) &name##_op,
 #include "lamina/ops.def"

@@ -1,4 +1,4 @@
-// The ops there are: ops.def and internal.def joined with the files of this folder.
+// All ops: ops.def and internal.def joined with the files of this folder.
 #pragma once
 
 #include <span>
@@ -8,14 +8,15 @@
 
 namespace lamina::ops {
 
-// Every op by its code, in the order of ops.def, then of internal.def. [any thread]
+// Returns every op, indexed by its code, in the order of ops.def, then of internal.def. [any
+// thread]
 std::span<const Op> all();
 
-// By name, or by number and revision as plugins name it; null when there is none.
+// Finds an op by name, or by number and revision as plugins do; null if there is none.
 const Op* find(std::string_view name);
 const Op* find(std::uint32_t id, std::uint32_t revision);
 
-// REQUIRES: the op exists (names in our own code).
+// REQUIRES: the op exists (for names in our own code).
 const Op& get(std::string_view name);
 const Op& get(OpCode code);
 

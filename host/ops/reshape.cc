@@ -10,7 +10,7 @@ namespace {
 std::vector<Type> infer(const Call& c) {
   Shape shape = checked_shape(c, "shape");
   c.require(shape.num_elements() == c.type(0).num_elements(),
-            "{} has {} elements, the shape {} wants {}", to_string(c.type(0)),
+            "{} has {} elements, but the shape {} requires {}", to_string(c.type(0)),
             c.type(0).num_elements(), to_string(shape), shape.num_elements());
   return {c.type(0).with(shape)};
 }
@@ -19,12 +19,12 @@ std::vector<Tensor> vjp(const VjpCall& c) { return {reshape(c.ct(), c.type(0).sh
 
 std::optional<std::int64_t> view(const Call&) { return 0; }
 
-// Parts of old dims become parts of new ones; tokens must not come into several dims.
+// Parts of old dims become parts of new ones; tokens must not be split over several dims.
 void tokens(TokenFlow& flow) {
-  flow.read_places(0);  // and hands them on
+  flow.read_places(0);  // and passes them on
   const Type& out = flow.node.out_type();
   Extents extents = extents_of(out, Counted::other);
-  DimExtents left;  // the innermost last; what is not of tokens as one
+  DimExtents left;  // the innermost last; parts without tokens merged
   bool has_elements = true;
   for (std::size_t d = 0; d < flow.in(0).size(); ++d) {
     has_elements = has_elements && flow.node.type(0).dim(static_cast<int>(d)) > 0;
@@ -67,7 +67,7 @@ constinit const OpDef reshape_op = {.infer = infer,
                                     .layout_only = true,
                                     .decode = &kEachToken,
                                     .cost = kNoProducts,
-                                    .split = {.none = "elements move from dim to dim"},
+                                    .split = {.none = "elements move between dims"},
                                     .tokens = tokens};
 
 }  // namespace lamina::ops

@@ -1,8 +1,7 @@
-// rope(x, positions; ...) = rotate(x, rope_table(positions)): rotary positions on x[B, T, N, H].
-// Su et al. 2021. positions i32[B, T] or i32[3, B, T]. The table is a node of its own so that
-// queries, keys and layers share one. With frequencies[rotary_dim / 2] the table is that of
-// position
-// * frequency * attention_factor.
+// rope(x, positions; ...) = rotate(x, rope_table(positions)): rotary positions on x[B, T, N, H]. Su
+// et al. 2021. positions i32[B, T] or i32[3, B, T]. The table is a separate node, so that queries,
+// keys and layers share it. With frequencies[rotary_dim / 2] the table contains the angles position
+// * frequency, with cosines and sines multiplied by attention_factor.
 #include "ops/op.h"
 #include "ops/registry.h"
 
@@ -28,11 +27,11 @@ std::vector<Type> infer(const Call& c) {
   c.require_floating(in::kFrequencies);
   c.require_shape(in::kFrequencies, {rotary / 2});
   c.require(!c.has(in::kFrequencies) || (c.s("scaling") == "none" && c.type(1).ndim() == 2),
-            "frequencies go without a scaling, and with positions [B, T]");
+            "frequencies cannot be combined with a scaling, and require positions [B, T]");
   return {x};
 }
 
-// f32[2, B, T, F], as rope_table gives it.
+// Returns f32[2, B, T, F], as rope_table does.
 Tensor table_of(Tensor positions, Tensor frequencies, double factor) {
   const Shape angles{positions.dim(0), positions.dim(1), frequencies.dim(0)};
   Tensor at = reshape(cast(positions, DType::f32), {angles[0], angles[1], 1});
@@ -48,7 +47,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
     return {rotate(c.in(0), table_of(c.in(1), c.in(in::kFrequencies), c.f("attention_factor")),
                    {.interleaved = c.i("interleaved") != 0})};
   const Op& op = c.op();
-  std::vector<std::pair<std::string_view, AttrValue>> attrs;  // rope_table has the same ones
+  std::vector<std::pair<std::string_view, AttrValue>> attrs;  // the same as rope_table's
   for (std::size_t i = 0; i < op.attrs.size(); ++i)
     attrs.emplace_back(op.attrs[i].name, c.attrs()[i]);
   for (auto& [name, value] : attrs)

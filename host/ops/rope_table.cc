@@ -1,8 +1,8 @@
 // rope_table(positions; ...): cosines, then sines, of the rotation angles position * frequency:
-// f32[2, B, T, rotary_dim / 2]. Frequencies: Su et al. 2021, equation 15, changed as
-// scaling says. With scaling dynamic the base of a row depends on its largest position. Positions
-// i32[3, B, T] have a row each for time, height and width; mrope_section says which frequencies
-// rotate by which: Wang et al. 2024, "Qwen2-VL".
+// f32[2, B, T, rotary_dim / 2]. Frequencies: Su et al. 2021, equation 15, modified according to
+// scaling. With scaling dynamic the base of a row depends on its largest position. Positions i32[3,
+// B, T] have a row each for time, height and width; mrope_section assigns frequencies to them: Wang
+// et al. 2024, "Qwen2-VL".
 #include <algorithm>
 #include <numeric>
 
@@ -25,12 +25,13 @@ std::vector<Type> infer(const Call& c) {
             "scaling must be one of {}, got '{}'", fmt::join(kScalings, ", "), scaling);
   c.require(c.f("factor") > 0, "factor must be positive, got {}", c.f("factor"));
   c.require((scaling != "yarn" && scaling != "llama3") || c.i("original_max_positions") > 0,
-            "scaling {} needs original_max_positions", scaling);
+            "scaling {} requires original_max_positions", scaling);
   c.require(scaling != "dynamic" || c.i("max_positions") > 0,
-            "scaling dynamic needs max_positions");
+            "scaling dynamic requires max_positions");
   const std::vector<std::int64_t>& section = c.list("mrope_section");
   c.require(p.ndim() == 2 || (!section.empty() && scaling != "dynamic"),
-            "positions of three rows need mrope_section, and a scaling that is not dynamic");
+            "positions with three rows require mrope_section and cannot be combined with scaling "
+            "dynamic");
   c.require(section.empty() ||
                 (section.size() == 3 && std::ranges::min(section) >= 0 &&
                  std::accumulate(section.begin(), section.end(), std::int64_t{0}) == rotary / 2),

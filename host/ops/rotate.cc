@@ -1,6 +1,6 @@
 // rotate(x, table; interleaved, inverse): each pair of the first rotary dims of x[B, T, N, H]
-// rotated by its angle in table (see rope_table); pairs are (i, i + rotary / 2), or (2i, 2i + 1)
-// when interleaved. Su et al. 2021, equation 34.
+// rotated by its angle in table (see rope_table); pairs are (i, i + rotary / 2), or (2i, 2i + 1) if
+// interleaved. Su et al. 2021, equation 34.
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -14,7 +14,7 @@ std::vector<Type> infer(const Call& c) {
   c.require_dtype(1, DType::f32);
   c.require(table.ndim() == 4 && table.dim(0) == 2 && table.dim(1) == x.dim(0) &&
                 table.dim(2) == x.dim(1) && 2 * table.dim(3) <= x.dim(3),
-            "table {} does not fit x {}", to_string(table), to_string(x));
+            "table {} does not match x {}", to_string(table), to_string(x));
   return {x};
 }
 

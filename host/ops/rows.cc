@@ -28,7 +28,7 @@ T parse_number(std::string_view text) {
   return value;
 }
 
-// Takes "@2" off the end of a word.
+// Removes "@2" from the end of a word and returns 2.
 std::uint32_t take_since(std::string_view& word) {
   const std::size_t at = word.find('@');
   if (at == word.npos) return 0;
@@ -37,7 +37,7 @@ std::uint32_t take_since(std::string_view& word) {
   return since;
 }
 
-// "eps:f=1e-6"
+// Parses "eps:f=1e-6".
 OpAttr parse_attr(std::string_view word) {
   const std::uint32_t since = take_since(word);
   std::size_t colon = word.find(':');
@@ -80,7 +80,7 @@ constexpr Row kRows[] = {
 #include "ops/internal.def"
 };
 
-// What ops' files say the host adds.
+// Operands that the host adds according to ops' files.
 struct HostOperands {
   std::string_view op, inputs, attrs;
 };
@@ -91,7 +91,7 @@ constexpr HostOperands kHostOperands[] = {
 #include "ops/host_operands.def"
 };
 
-// "=rope" are the attributes of rope, which comes earlier.
+// "=rope" means the attributes of rope, which must come earlier.
 std::vector<OpAttr> parse_attrs(std::string_view text, const std::vector<Op>& earlier) {
   if (text.starts_with('=')) {
     auto like = std::ranges::find(earlier, text.substr(1), &Op::name);

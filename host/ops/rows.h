@@ -1,5 +1,5 @@
-// The rows of ops.def and internal.def as Ops, without their OpDefs: what the registry and the
-// generator of ops/calls.h begin with.
+// The rows of ops.def and internal.def as Ops, without their OpDefs, for the registry and the
+// generator of ops/calls.h.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace lamina::ops {
 
-// Names of operands, and attributes, in the notation of ops.def. REQUIRES: they keep to it.
+// Parses names of operands, and attributes, in the notation of ops.def. REQUIRES: valid text.
 std::vector<OpInput> parse_operands(std::string_view text);
 std::vector<OpAttr> parse_attributes(std::string_view text);
 

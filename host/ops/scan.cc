@@ -15,7 +15,7 @@ std::vector<Type> infer(const Call& c) {
   std::int64_t times = c.i("times");
   c.require(times >= 1, "times must be at least 1, got {}", times);
   c.require(static_cast<std::size_t>(c.num_inputs()) == body.inputs().size(),
-            "has {} operands, its body takes {}", c.num_inputs(), body.inputs().size());
+            "has {} operands, but its body takes {}", c.num_inputs(), body.inputs().size());
   for (std::size_t i = 0; i < body.inputs().size(); ++i) {
     const Type& inner = body.type(body.inputs()[i].value);
     Type outer = i < consts + carries ? inner : inner.with(inner.shape.with_leading(times));
@@ -30,7 +30,7 @@ std::vector<Type> infer(const Call& c) {
     const Type& inner = body.type(body.outputs()[i].value);
     if (i < carries) {
       const Type& carry = body.type(body.inputs()[consts + i].value);
-      c.require(inner == carry, "carry {} goes in as {} and comes out as {}", i, to_string(carry),
+      c.require(inner == carry, "carry {} enters as {} but leaves as {}", i, to_string(carry),
                 to_string(inner));
       out.push_back(inner);
     } else {
@@ -40,7 +40,7 @@ std::vector<Type> infer(const Call& c) {
   return out;
 }
 
-// What the values of a body are of: an operand that is cut by token is of one token in it.
+// Token flow of a body: an operand that is sliced by token belongs to one token in it.
 class BodyFlow {
  public:
   BodyFlow(TokenFlow& flow, const Graph& body) : flow_(flow), body_(body), values_(body) {}
@@ -92,7 +92,7 @@ class BodyFlow {
     return false;
   }
 
-  // Rows stay in its first dim, so that the next token of a row finds what its own left.
+  // Rows stay in its first dim, so that the next token of a row finds the state of its row.
   void check_carry(std::size_t i, const Extents& extents, const DimExtents& rows) {
     for (std::size_t d = 0; d < extents.size(); ++d)
       if (flow_.mixes.empty() && has_tokens(extents[d]) && (d > 0 || extents[d] != rows))
@@ -104,8 +104,8 @@ class BodyFlow {
   GraphFlow values_;
 };
 
-// A scan that a block has is a region over time: it hands on what tokens leave in its carries, and
-// nothing else may mix them.
+// A scan in a block is a region over time: tokens pass state on in its carries, and nothing else
+// may mix them.
 void tokens(TokenFlow& flow) {
   BodyFlow(flow, *flow.node.body("body"))
       .run(static_cast<std::size_t>(flow.node.i("num_consts")),
@@ -114,10 +114,11 @@ void tokens(TokenFlow& flow) {
 
 }  // namespace
 
-constinit const OpDef scan_op = {.infer = infer,
-                                 .decode = &kEachToken,
-                                 .cost = {.none = "what its body costs, as often as it runs"},
-                                 .split = {.none = "the ops of its body are split in its place"},
-                                 .tokens = tokens};
+constinit const OpDef scan_op = {
+    .infer = infer,
+    .decode = &kEachToken,
+    .cost = {.none = "the cost of its body times the number of iterations"},
+    .split = {.none = "the ops of its body are split in its place"},
+    .tokens = tokens};
 
 }  // namespace lamina::ops

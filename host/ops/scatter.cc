@@ -10,7 +10,7 @@ std::vector<Type> infer(const Call& c) {
   const int dim = checked_dim(c, c.i("dim"), x.ndim());
   c.require_dtype(1, DType::i32);
   c.require_shape(1, {x.dim(dim)});
-  c.require(c.i("size") >= 0, "size is {}; it must not be negative", c.i("size"));
+  c.require(c.i("size") >= 0, "size must not be negative, got {}", c.i("size"));
   infer_number(c);
   Shape shape = x.shape;
   shape[dim] = c.i("size");

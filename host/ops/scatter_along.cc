@@ -1,5 +1,5 @@
 // scatter_along(x, ids; size): y[..., n] = the sum of the x[..., j] with ids[..., j] = n, in the
-// order of j, in f32 rounded once (integers exactly); ids outside of [0, size) are dropped.
+// order of j, in f32 rounded once (integers exactly); ids outside [0, size) are dropped.
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -8,11 +8,11 @@ namespace {
 std::vector<Type> infer(const Call& c) {
   const Type& x = c.type(0);
   c.require(is_floating(x.dtype) || x.dtype == DType::i32 || x.dtype == DType::i64,
-            "x must be floating, i32 or i64, got {}", to_string(x));
+            "x must be floating-point, i32 or i64, got {}", to_string(x));
   c.require_dtype(1, DType::i32);
   c.require(x.ndim() >= 1, "x must have at least one dim, got {}", to_string(x));
   c.require_shape(1, x.shape);
-  c.require(c.i("size") >= 0, "size is {}; it must not be negative", c.i("size"));
+  c.require(c.i("size") >= 0, "size must not be negative, got {}", c.i("size"));
   Shape shape = x.shape;
   shape[-1] = c.i("size");
   return {x.with(shape)};

@@ -1,4 +1,4 @@
-// select(condition, a, b): a where condition holds, else b; all three broadcast.
+// select(condition, a, b): a where condition is true, else b; all three broadcast.
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -6,7 +6,7 @@ namespace {
 
 std::vector<Type> infer(const Call& c) {
   c.require_dtype(0, DType::boolean);
-  c.require(c.type(1).dtype == c.type(2).dtype, "a and b must have one dtype, got {} and {}",
+  c.require(c.type(1).dtype == c.type(2).dtype, "a and b must have the same dtype, got {} and {}",
             to_string(c.type(1)), to_string(c.type(2)));
   Shape values = broadcast_shape(c, c.type(1).shape, c.type(2).shape);
   return {c.type(1).with(broadcast_shape(c, c.type(0).shape, values))};

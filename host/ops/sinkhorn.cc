@@ -6,7 +6,8 @@
 namespace lamina::ops {
 namespace {
 
-// It converges long before; each is a loop over all matrices, and nodes of the gradient's meaning.
+// It converges long before; each iteration is a pass over all matrices, and adds nodes to the
+// lowering of the gradient.
 constexpr std::int64_t kMaxIterations = 1000;
 
 std::vector<Type> infer(const Call& c) {
@@ -15,8 +16,7 @@ std::vector<Type> infer(const Call& c) {
   c.require(x.ndim() >= 2 && x.dim(x.ndim() - 1) == x.dim(x.ndim() - 2),
             "the last two dims of {} are not a square matrix", to_string(x));
   c.require(c.i("iterations") >= 1 && c.i("iterations") <= kMaxIterations,
-            "iterations is {}; it must be at least 1 and at most {}", c.i("iterations"),
-            kMaxIterations);
+            "iterations must be from 1 to {1}, got {0}", c.i("iterations"), kMaxIterations);
   return {x};
 }
 

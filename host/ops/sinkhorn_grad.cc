@@ -1,4 +1,5 @@
-// sinkhorn_grad(x, dy; iterations, eps): back through each division y = m / (sum + eps) by
+// sinkhorn_grad(x, dy; iterations, eps): backpropagates through each division y = m / (sum + eps)
+// by
 //   dm = (dy - sum of dy y) / (sum + eps)
 // with the sums of sinkhorn, and then through its softmax.
 #include "ops/op.h"

@@ -9,7 +9,7 @@ std::vector<Type> infer(const Call& c) {
   int dim = checked_dim(c, c.i("dim"), out.ndim());
   std::int64_t start = c.i("start"), size = c.i("size");
   c.require(start >= 0 && size >= 0 && size <= out.dim(dim) && start <= out.dim(dim) - size,
-            "{} elements from {} on are outside dim {} of {}", size, start, dim, to_string(out));
+            "{} elements from {} on exceed dim {} of {}", size, start, dim, to_string(out));
   out.shape[dim] = size;
   return {out};
 }
@@ -20,7 +20,7 @@ std::vector<Tensor> vjp(const VjpCall& c) {
   return {pad(c.ct(), {.dim = dim, .before = c.i("start"), .after = after})};
 }
 
-// A slice of the first dim that is longer than 1 is one run of memory.
+// A slice of the first dim is contiguous; in other dims only if all earlier ones have size 1.
 std::optional<std::int64_t> view(const Call& c) {
   const Type& x = c.type(0);
   int dim = checked_dim(c, c.i("dim"), x.ndim());

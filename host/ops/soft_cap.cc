@@ -1,4 +1,4 @@
-// soft_cap(x; cap) = cap * tanh(x / cap); the identity when cap is 0.
+// soft_cap(x; cap) = cap * tanh(x / cap); the identity if cap is 0.
 #include "ops/op.h"
 
 namespace lamina::ops {

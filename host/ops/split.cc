@@ -21,7 +21,7 @@ std::vector<std::string_view> parts_of(std::string_view text, std::string_view s
   return out;
 }
 
-// "..." as the digits of `count` dims, the last of them 9; "___" as so many "_".
+// Returns "..." as the digits of `count` dims, the last of them 9; "___" as that many "_".
 std::string leading_dims(std::size_t count, bool split) {
   std::string out(count, '_');
   for (std::size_t i = 0; split && i < count; ++i)
@@ -57,7 +57,7 @@ OperandSplit parse_operand(std::string_view text, int ndim) {
   return out;
 }
 
-// The same rule for every operand: broadcasting.
+// Returns the same rule for every operand: broadcasting.
 std::string elementwise_rule(const NodeView& node) {
   std::string out = "...";
   for (int i = 1; i < node.num_inputs(); ++i) out += ", ...";

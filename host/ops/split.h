@@ -1,5 +1,5 @@
 // How one use of an op may be split over devices: its rule (OpSplit, graph/op.h) with a letter for
-// every dim that its operands have.
+// every dim of its operands.
 #pragma once
 
 #include <optional>
@@ -12,22 +12,22 @@
 namespace lamina::ops {
 
 struct OperandSplit {
-  // One character per dim. A small letter or a digit (of "...", counted from the last) may be
-  // split; anything else is whole.
+  // One character per dim. A dim with a small letter or a digit (for "...", counted from the last)
+  // may be split; any other must be whole.
   std::string dims;
-  bool in_one_part = false;  // of an input: it is added to a sum, so one part has it
-  std::string summed;        // of an output: letters that it is a sum over
+  bool in_one_part = false;  // for an input: it is added to a sum, so only one part has it
+  std::string summed;        // for an output: letters that it is a sum over
 };
 
 struct SplitRule {
-  std::vector<OperandSplit> inputs;   // one per input of the call; of absent ones without dims
+  std::vector<OperandSplit> inputs;   // one per input of the call; absent ones have no dims
   std::vector<OperandSplit> outputs;  // one per output
 };
 
 inline bool may_split(char dim) { return (dim >= 'a' && dim <= 'z') || (dim >= '0' && dim <= '9'); }
 
-// Nothing when operands must be whole. REQUIRES: the rule fits the operands, which a test of every
-// op sees to.
+// Returns nothing if operands must be whole. REQUIRES: the rule matches the operands, which a test
+// checks for every op.
 std::optional<SplitRule> split_rule(const NodeView& node);
 
 }  // namespace lamina::ops

@@ -1,4 +1,4 @@
-// stop_gradient(x) = x; nothing flows back.
+// stop_gradient(x) = x; no gradient flows through it.
 #include "ops/op.h"
 
 namespace lamina::ops {

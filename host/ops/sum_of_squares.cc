@@ -1,4 +1,4 @@
-// sum_of_squares(x): the sum of x^2 as f64[], in chunks that depend on the size only.
+// sum_of_squares(x): the sum of x^2 as f64[], in chunks that depend only on the size.
 #include "ops/op.h"
 
 namespace lamina::ops {

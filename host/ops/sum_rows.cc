@@ -1,6 +1,6 @@
-// sum_rows(ids, dy; rows): the rows of dy[..., D] summed by id, as a list of those that occur: the
-// gradient of a table that is only looked up, without the rows that nobody looked up. Ids outside
-// of the table are left out. Sums are made as embedding_grad makes them, to the bit.
+// sum_rows(ids, dy; rows): the rows of dy[..., D] summed by id, as a list of the ids that occur:
+// the gradient of a lookup-only table, without rows that were not looked up. Ids outside the table
+// are ignored. The sums are bit-identical to embedding_grad's.
 #include <limits>
 
 #include "ops/op.h"
@@ -17,7 +17,7 @@ std::vector<Type> infer(const Call& c) {
             to_string(ids), to_string(dy));
   const std::int64_t rows = c.i("rows");
   c.require(rows >= 0 && rows <= std::numeric_limits<std::int32_t>::max(),
-            "rows is {}; it must be 0 to 2^31 - 1", rows);
+            "rows must be 0 to 2^31 - 1, got {}", rows);
   const std::int64_t slots = std::min(rows, ids.num_elements());
   return {{DType::i32, {slots}, {}}, {sum_dtype(dy.dtype), {slots, dy.dim(-1)}, {}}};
 }

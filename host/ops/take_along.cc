@@ -1,4 +1,4 @@
-// take_along(x, ids): y[..., j] = x[..., ids[..., j]]; an id outside of the last dim gives 0.
+// take_along(x, ids): y[..., j] = x[..., ids[..., j]]; an id outside the last dim gives 0.
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -9,8 +9,7 @@ std::vector<Type> infer(const Call& c) {
   c.require_dtype(1, DType::i32);
   const Type& ids = c.type(1);
   c.require(x.ndim() >= 1 && x.ndim() == ids.ndim(),
-            "ids must have the dims of x {} but for the last, got {}", to_string(x),
-            to_string(ids));
+            "ids must have the dims of x {} except the last, got {}", to_string(x), to_string(ids));
   Shape shape = x.shape;
   shape[-1] = ids.dim(-1);
   c.require_shape(1, shape);

@@ -1,8 +1,8 @@
-// Ops as functions on Tensors: the vocabulary of lower, vjp and the host's own graphs. Most are
-// generated (ops/calls.h); here are those whose arguments have a handier form, and combinations.
+// Ops as functions on Tensors, for lower, vjp and the host's graphs. Most are generated
+// (ops/calls.h); here are those with more convenient arguments, and combinations.
 //
-// Operands of one call lie in one graph. Shapes and dtypes are checked by the op's infer, which
-// throws; nothing here computes a shape.
+// Operands of one call must be in one graph. The op's infer checks shapes and dtypes and throws;
+// nothing here computes a shape.
 #pragma once
 
 #include <concepts>
@@ -18,33 +18,34 @@ namespace lamina::ops {
 
 using Attrs = std::initializer_list<std::pair<std::string_view, AttrValue>>;
 
-// Any op by a name that is data, with at least one tensor; the first is for ops with one result.
+// Calls an op by a name at run time, with at least one tensor; the first form is for ops with one
+// result.
 Tensor call(std::string_view op, std::initializer_list<Tensor> inputs, Attrs attrs = {});
 std::vector<Tensor> call_all(std::string_view op, std::span<const Tensor> inputs,
                              std::span<const std::pair<std::string_view, AttrValue>> attrs = {});
 std::vector<Tensor> call_all(std::string_view op, std::initializer_list<Tensor> inputs,
                              Attrs attrs = {});
 
-// `x` itself when nothing changes.
+// Returns `x` itself if nothing changes.
 Tensor scale(Tensor x, double by);
 Tensor shift(Tensor x, double by);
-// `x` itself when it has the dtype already.
+// Returns `x` itself if it already has the dtype.
 Tensor cast(Tensor x, DType dtype);
-// `x` itself when it has the shape already.
+// Returns `x` itself if it already has the shape.
 Tensor reshape(Tensor x, Shape shape);
 Tensor transpose(Tensor x, std::vector<std::int64_t> perm);
 Tensor slice(Tensor x, int dim, std::int64_t start, std::int64_t size);
 Tensor broadcast(Tensor x, Shape shape);
 Tensor constant(Graph& graph, Type type, double value);
 Tensor zeros_like(Tensor x);
-// One value of the dtype of `x` and as many dims, each 1: what goes with every element of it.
+// Returns one value with the dtype of `x` and as many dims, each of size 1, which broadcasts to it.
 Tensor number_like(Tensor x, double value);
 Tensor number_like(Tensor x, std::integral auto value) {
   return number_like(x, static_cast<double>(value));
 }
 Tensor reduce_sum(Tensor x, std::vector<std::int64_t> dims, bool keep = false);
 Tensor reduce_max(Tensor x, std::vector<std::int64_t> dims, bool keep = false);
-// Mean over the last dim, which stays with size 1.
+// Mean over the last dim, which is kept with size 1.
 Tensor mean_last(Tensor x);
 // Sums a cotangent of a broadcast operand back to the operand's shape.
 Tensor sum_to(Tensor x, const Shape& shape);
@@ -53,9 +54,9 @@ Tensor matmul(Tensor a, Tensor b, bool transpose_a, bool transpose_b, DType dtyp
 
 std::vector<std::int64_t> to_list(const Shape& shape);
 
-// One after the other along the first dim; the part itself when there is one.
+// Concatenates along the first dim; returns the part itself if there is only one.
 Tensor joined(const std::vector<Tensor>& parts);
-// All dims but the last multiplied together: [rows, last].
+// Merges all dims but the last: [rows, last].
 Tensor as_rows(Tensor x);
 
 }  // namespace lamina::ops

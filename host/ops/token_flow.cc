@@ -19,13 +19,14 @@ std::string shown(const TokenFlow& flow, int input, int dim) {
                      to_string(flow.node.type(input)));
 }
 
-// Puts what is counted along one dim of several operands together.
+// Merges the extents of one dim of several operands.
 void join(TokenFlow& flow, DimExtents& known, const DimExtents& dim, int input, int d) {
-  if (all_same(known) && !dim.empty()) known = dim;  // one of size 1 is repeated, and says nothing
+  if (all_same(known) && !dim.empty())
+    known = dim;  // a dim of size 1 is repeated, so it has no information
   if (all_same(dim) || dim == known) return;
   if (has_tokens(known) || has_tokens(dim)) {
     if (flow.mixes.empty())
-      flow.mixes = fmt::format("tells tokens apart by their place in the call, along {}",
+      flow.mixes = fmt::format("distinguishes tokens by their position in the call, along {}",
                                shown(flow, input, d));
     return;
   }
@@ -34,7 +35,7 @@ void join(TokenFlow& flow, DimExtents& known, const DimExtents& dim, int input, 
   known = dim_of(Counted::other, size);
 }
 
-// The extents of outputs by the letters of the op's rule.
+// Computes the extents of outputs by the letters of the op's rule.
 void follow_rule(TokenFlow& flow, const SplitRule& rule, bool may_mix) {
   std::map<char, DimExtents> of;
   const auto in_every_output = [&](char letter) {
@@ -72,12 +73,12 @@ bool has_places(const Extents& extents) {
   });
 }
 
-// A place says how many tokens are before it, which is another number when a call has fewer.
+// A position depends on the number of tokens before it, which differs when a call has fewer.
 void refuse_places(TokenFlow& flow) {
   for (int i = 0; i < flow.node.num_inputs(); ++i)
     if (flow.mixes.empty() && flow.node.has(i) && has_places(flow.in(i)) &&
         std::ranges::find(flow.reads_places, i) == flow.reads_places.end())
-      flow.mixes = fmt::format("computes with places of tokens among others, {} {}",
+      flow.mixes = fmt::format("computes with positions of tokens among others, {} {}",
                                flow.node.input_name(i), to_string(flow.node.type(i)));
 }
 
@@ -136,7 +137,7 @@ void follow_tokens(TokenFlow& flow) {
     def.tokens(flow);
   } else {
     const std::optional<SplitRule> rule = split_rule(flow.node);
-    LAMINA_ASSERT(rule);  // a test of every op of plugins sees to it
+    LAMINA_ASSERT(rule);  // a test checks it for every op of plugins
     const bool may_mix = def.decode && def.decode != &kEachToken && def.decode != &kTrainingOnly;
     follow_rule(flow, *rule, may_mix);
   }

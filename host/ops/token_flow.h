@@ -1,8 +1,8 @@
-// Which tokens the elements of a value are of, followed from op to op: where an op mixes tokens, or
-// tells them apart by their place in the call, a block would be another model while decoding.
+// Tracks which tokens the elements of a value belong to, from op to op. A block that mixes tokens,
+// or distinguishes them by their position in the call, would compute something else while decoding.
 //
-// The dims of an op that may be split over devices keep tokens apart: ops/split.h. An op for which
-// that is no answer has a function of its own (OpDef::tokens).
+// Dims of an op that may be split over devices keep tokens separate: ops/split.h. An op for which
+// that is not sufficient has its own function (OpDef::tokens).
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@
 
 namespace lamina::ops {
 
-// What is counted along a dim, or along a part of one.
+// The things that a dim, or a part of one, enumerates.
 enum class Counted {
-  same,    // elements that are all the same
+  same,    // elements that are all equal
   other,   // anything but tokens: channels, heads, experts
   batch,   // rows of the batch
   tokens,  // tokens of a row
-  sorted,  // tokens in an order of their own: rows by expert
-  places,  // numbers that are places in that order, and where its groups begin
+  sorted,  // tokens in another order: rows by expert
+  places,  // positions in that order, and starts of its groups
 };
 
 struct Extent {
@@ -29,38 +29,38 @@ struct Extent {
   friend bool operator==(const Extent&, const Extent&) = default;
 };
 
-// Of a dim, the outermost first; several where a reshape made one dim of them, none of size 1.
+// The extents of a dim, outermost first; several if a reshape merged dims, none of size 1.
 using DimExtents = std::vector<Extent>;
 bool has_tokens(const DimExtents& dim);
-// A dim of `size` that counts `counted`.
+// Returns a dim of `size` that enumerates `counted`.
 DimExtents dim_of(Counted counted, std::int64_t size);
 
-// Of a value: one per dim.
+// The extents of a value: one entry per dim.
 using Extents = std::vector<DimExtents>;
 Extents extents_of(const Type& type, Counted counted);
 
 // One node of a graph.
 struct TokenFlow {
   const NodeView& node;
-  std::vector<const Extents*> inputs;  // null where absent
-  std::vector<Extents> outputs = {};   // to be found
-  std::string mixes = {};  // what it does to tokens that may not be done; empty: nothing
+  std::vector<const Extents*> inputs;  // null if absent
+  std::vector<Extents> outputs = {};   // the result
+  std::string mixes = {};              // forbidden mixing of tokens, if any; empty: none
 
-  std::vector<int> reads_places = {};  // inputs that may be places of tokens: see read_places()
+  std::vector<int> reads_places = {};  // inputs that may be positions of tokens: see read_places()
 
   const Extents& in(int i) const { return *inputs[static_cast<std::size_t>(i)]; }
-  // Says that it combines the tokens along a dim of an input, or tells how many there are.
+  // Records that it combines the tokens along a dim of an input, or depends on their number.
   void mix(int input, int dim);
   void count(int input, int dim);
-  // Says that places of tokens, as group_rows gives them, may be in an input: rows move by them.
+  // Allows positions of tokens, as group_rows returns them, in an input: rows are moved by them.
   void read_places(int input) { reads_places.push_back(input); }
 };
 
-// Finds `outputs` and `mixes`. An op that sees other tokens through its decode state may mix them,
-// and only those that say so (read_places) may read places of tokens.
+// Computes `outputs` and `mixes`. An op that sees other tokens through its decode state may mix
+// them, and only ops that call read_places may read positions of tokens.
 void follow_tokens(TokenFlow& flow);
 
-// The values of a graph: what those of its inputs are is said first.
+// Token flow through a graph; the extents of its inputs must be set first.
 //
 //   GraphFlow flow(body);
 //   flow.at(body.inputs()[0].value).extents = ...;
@@ -69,7 +69,7 @@ class GraphFlow {
  public:
   struct Followed {
     Extents extents;
-    std::string mixes;  // what made it depend on tokens that it may not see; empty: nothing
+    std::string mixes;  // the op that made it depend on forbidden tokens; empty: none
   };
   explicit GraphFlow(const Graph& graph) : graph_(graph), values_(graph.values().size()) {}
   Followed& at(ValueId value) { return values_[value]; }
@@ -80,7 +80,7 @@ class GraphFlow {
   std::vector<Followed> values_;
 };
 
-// For OpDef::tokens: elements stay where those of input 0 are.
+// For OpDef::tokens: elements stay at the positions of input 0.
 void keep_extents(TokenFlow& flow);
 
 }  // namespace lamina::ops

@@ -1,5 +1,5 @@
-// top_k(x; k): the k largest elements of each row and where they are, largest first; equal ones by
-// rising index. The gradient goes back to the places that were chosen.
+// top_k(x; k): the k largest elements of each row and their indices, largest first; ties by
+// ascending index. The gradient flows to the selected elements.
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -10,7 +10,7 @@ std::vector<Type> infer(const Call& c) {
   c.require_floating(0);
   c.require(x.ndim() >= 1, "x must have at least one dim, got {}", to_string(x));
   c.require(c.i("k") >= 1 && c.i("k") <= x.dim(-1),
-            "k is {}, and the last dim of x {} has {} elements; k must be 1 to {}", c.i("k"),
+            "k is {}, but the last dim of x {} has {} elements; k must be 1 to {}", c.i("k"),
             to_string(x), x.dim(-1), x.dim(-1));
   Shape shape = x.shape;
   shape[-1] = c.i("k");

@@ -1,6 +1,6 @@
-// top_k_mask(scores, segments, start; k, causal): the keys that a query may attend to: of those
-// that it may see, the k with the highest scores, equal ones by rising index. All of them where
-// they are no more than k. No gradient flows through a choice.
+// top_k_mask(scores, segments, start; k, causal): the keys that a query may attend to: the k
+// visible keys with the highest scores, ties by ascending index; all visible keys if there are at
+// most k. No gradient flows through the selection.
 //
 // With start i32[B], keys are slots of decode state and token t of row b is at start[b] + t.
 #include "ops/decode.h"
@@ -17,18 +17,20 @@ std::vector<Type> infer(const Call& c) {
   const Type& scores = c.type(in::kScores);
   c.require_floating(in::kScores);
   c.require_ndim(in::kScores, 3);
-  c.require(c.i("k") >= 1, "k is {}; it must be at least 1", c.i("k"));
+  c.require(c.i("k") >= 1, "k must be at least 1, got {}", c.i("k"));
   c.require_dtype(in::kSegments, DType::i32);
   c.require_shape(in::kSegments, {scores.dim(0), scores.dim(1)});
   c.require_dtype(in::kStart, DType::i32);
   c.require_shape(in::kStart, {scores.dim(0)});
-  c.require(!c.has(in::kSegments) || !c.has(in::kStart), "decode state goes without segments");
+  c.require(!c.has(in::kSegments) || !c.has(in::kStart),
+            "decode state cannot be combined with segments");
   c.require(c.has(in::kStart) || scores.dim(1) == scores.dim(2),
             "scores {} must have a row and a column for each token", to_string(scores));
   return {{DType::boolean, scores.shape, {}}};
 }
 
-// 1 where the query may see the key, else 0: f32[B, T, S] or one that broadcasts to it.
+// Returns 1 where the query may see the key, else 0: f32[B, T, S], or a shape that broadcasts to
+// it.
 Tensor visible(const LowerCall& c) {
   const Type& scores = c.type(in::kScores);
   const std::int64_t batch = scores.dim(0), tokens = scores.dim(1), keys = scores.dim(2);

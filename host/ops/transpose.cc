@@ -8,13 +8,13 @@ std::vector<Type> infer(const Call& c) {
   const auto& perm = c.list("perm");
   const Type& x = c.type(0);
   c.require(perm.size() == static_cast<std::size_t>(x.ndim()),
-            "perm must name each of the {} dims of {} once, got {} numbers", x.ndim(), to_string(x),
-            perm.size());
+            "perm must contain each of the {} dims of {} once, got {} numbers", x.ndim(),
+            to_string(x), perm.size());
   Type out = x;
   unsigned seen = 0;
   for (int i = 0; i < x.ndim(); ++i) {
     int from = checked_dim(c, perm[static_cast<std::size_t>(i)], x.ndim());
-    c.require(!(seen >> from & 1), "perm names dim {} twice", from);
+    c.require(!(seen >> from & 1), "perm contains dim {} twice", from);
     seen |= 1u << from;
     out.shape[i] = x.shape[from];
     out.axes[static_cast<std::size_t>(i)] = x.axes[static_cast<std::size_t>(from)];

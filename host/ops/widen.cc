@@ -1,4 +1,4 @@
-// widen(x): x in the dtype that sums of its numbers are in: f32, or f64 for f64.
+// widen(x): x in the accumulation dtype of sums: f32, or f64 for f64.
 #include "ops/op.h"
 
 namespace lamina::ops {

@@ -9,9 +9,10 @@ namespace {
 std::vector<Type> infer(const Call& c) {
   c.require_ndim(0, 2);
   c.require_dtype(0, DType::i32);
-  c.require(c.i("ratio") > 0, "ratio is {}; a window has at least one token", c.i("ratio"));
+  c.require(c.i("ratio") > 0, "ratio must be at least 1, got {}", c.i("ratio"));
   const Type& positions = c.type(0);
-  // As many as can end among so many tokens, wherever the first of them stands in its window.
+  // The maximum number that can end among these tokens, for any position of the first in its
+  // window.
   std::int64_t windows = divide_up(positions.dim(1), c.i("ratio"));
   Type out{DType::i32, {positions.dim(0), windows}, {}};
   return {out, out};

@@ -1,11 +1,11 @@
-// window_pool(values, gates, bias, ends, starts): each window of tokens as one row, weighted by a
-// softmax over its tokens in every channel. DeepSeek-AI 2026 (DeepSeek V4), compressed attention.
+// window_pool(values, gates, bias, ends, starts): pools each window of tokens into one row,
+// weighted by a softmax over its tokens in every channel. DeepSeek-AI 2026 (DeepSeek V4),
+// compressed attention.
 //
-// Row w of sequence b has the tokens e - ratio + 1 to e, e = ends[b, w]; token i of a window has
+// Row w of sequence b pools the tokens e - ratio + 1 to e, e = ends[b, w]; token i of a window has
 // the gate gates[b, e - ratio + 1 + i] + bias[i]. With overlap, values and gates have 2 D channels:
-// the first D are those that a token shows the window after its own, the other D those for its own,
-// and row w pools 2 ratio tokens, the earlier half only if starts[b, w] > 0. Rows with ends -1 are
-// 0.
+// the first D are for the window after the token's own, the other D for its own, and row w pools 2
+// ratio tokens, the earlier half only if starts[b, w] > 0. Rows with ends -1 are 0.
 #include "ops/window_pool.h"
 #include "ops/decode.h"
 
@@ -15,12 +15,12 @@ Type pooled_type(const Call& c) {
   const Type& values = c.type(0);
   c.require_ndim(0, 3);
   c.require_floating(0);
-  c.require(c.type(1) == values, "gates {} are not like values {}", to_string(c.type(1)),
+  c.require(c.type(1) == values, "gates {} do not match values {}", to_string(c.type(1)),
             to_string(values));
   std::int64_t ratio = c.i("ratio"), halves = c.i("overlap") ? 2 : 1;
-  c.require(ratio > 0, "ratio is {}; a window has at least one token", ratio);
-  c.require(values.dim(2) % halves == 0,
-            "values has {} channels; with overlap the number must be even", values.dim(2));
+  c.require(ratio > 0, "ratio must be at least 1, got {}", ratio);
+  c.require(values.dim(2) % halves == 0, "values has {} channels; overlap requires an even number",
+            values.dim(2));
   c.require_shape(2, {ratio, values.dim(2)});
   c.require_floating(2);
   c.require_ndim(3, 2);
@@ -28,8 +28,8 @@ Type pooled_type(const Call& c) {
     c.require_dtype(i, DType::i32);
     c.require_shape(i, c.type(3).shape);
   }
-  c.require(c.type(3).dim(0) == values.dim(0), "ends has {} rows, values {}", c.type(3).dim(0),
-            values.dim(0));
+  c.require(c.type(3).dim(0) == values.dim(0), "ends has {} rows, but values has {}",
+            c.type(3).dim(0), values.dim(0));
   return {values.dtype, {values.dim(0), c.type(3).dim(1), values.dim(2) / halves}, {}};
 }
 
@@ -50,8 +50,8 @@ std::vector<Tensor> vjp(const VjpCall& c) {
   return {d.dvalues, d.dgates, cast(d.dbias, c.type(in::kBias).dtype), {}, {}};
 }
 
-// Windows that end in this call reach back into earlier ones: the latest rows are kept, before
-// those of this call.
+// Windows that end in this call extend into earlier ones: the latest rows are kept and prepended to
+// the call's rows.
 std::vector<Tensor> decode(DecodeCall& c) {
   const Tensor values = c.in(in::kValues), gates = c.in(in::kGates);
   const std::int64_t width = values.dim(2), kept = c.state->dims[1];
@@ -72,7 +72,7 @@ std::vector<Tensor> decode(DecodeCall& c) {
   return c.add_node();
 }
 
-// Channels of values and gates, tokens kept.
+// Channels of values and gates, number of kept tokens.
 std::vector<std::int64_t> state_dims(const DecodeCall& c) {
   const std::int64_t windows = c.i("overlap") != 0 ? 2 : 1;
   return {2 * c.in(in::kValues).dim(2), windows * c.i("ratio") - 1};
@@ -87,7 +87,7 @@ constexpr DecodeForm kDecode{.state = StateKind::conv_window,
                              .num_dims = kNumDims,
                              .remembers = has_memory};
 
-// Values times their weights, in every window that a token belongs to.
+// Values times their weights, in every window of a token.
 double flops(const NodeView& n, const WorkContext&) {
   return 2 * num_elements(n.type(in::kValues)) * (n.i("overlap") != 0 ? 2 : 1);
 }

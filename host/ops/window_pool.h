@@ -1,4 +1,4 @@
-// What window_pool and its gradient share: the checks, and the type of the result.
+// Common parts of window_pool and its gradient: checks, and the type of the result.
 #pragma once
 
 #include "ops/op.h"

@@ -1,5 +1,5 @@
-// window_pool_grad(values, gates, bias, ends, starts, dy): gradients of window_pool; that of the
-// bias is in f32.
+// window_pool_grad(values, gates, bias, ends, starts, dy): gradients of window_pool; the bias
+// gradient is f32.
 #include "ops/window_pool.h"
 
 namespace lamina::ops {
@@ -7,7 +7,7 @@ namespace {
 
 std::vector<Type> infer(const Call& c) {
   Type pooled = pooled_type(c);
-  c.require(c.type(5).shape == pooled.shape, "dy is {}; the rows are {}", to_string(c.type(5)),
+  c.require(c.type(5).shape == pooled.shape, "dy is {}, but the rows are {}", to_string(c.type(5)),
             to_string(pooled));
   Type dbias = c.type(2);
   if (dbias.dtype != DType::f64) dbias.dtype = DType::f32;

@@ -56,7 +56,7 @@ Graph optimize(Graph graph, const std::function<bool(const Graph&, const Node&)>
   return Pipeline(std::move(graph), observer)
       .run("fuse residual sums", fuse_residual)
       .run("group linears", group_linears)
-      .run("lower what has no kernel", [&](Graph g) { return lower(std::move(g), supports); })
+      .run("lower ops without a kernel", [&](Graph g) { return lower(std::move(g), supports); })
       .run("merge common subexpressions", merge_common_subexpressions)
       .run("remove dead code", remove_dead_code)
       .run("fuse elementwise", fuse_elementwise)

@@ -30,7 +30,7 @@ struct ModelKey {
   bool per_layer = false;     // a list with one element per layer
   bool host = false;          // declared by the host for every family; see config/model_keys.h
 
-  // Returns the string that null in config.json stands for: "none" if it is a choice, else "".
+  // Returns the string for null in config.json: "none" if it is a choice, else "".
   const char* none_word() const;
 };
 

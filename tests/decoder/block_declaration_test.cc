@@ -60,17 +60,19 @@ TEST(BlockDeclaration, RefusesAGraphThatDependsOnACounter) {
 }
 
 TEST(BlockDeclaration, RefusesAStateWhoseDimsAreNotTheOps) {
-  EXPECT_ERROR_SAYS(
-      open_family_with(LAMINA_BLOCK({
-        const sdk::Tensor kv = sdk::reshape(x, {x.dim(0), x.dim(1), 2, 2});
-        const sdk::State wrong =
-            s.state(LAMINA_STATE_KV, "kv", {2, 3},
-                    {.axes = {LAMINA_AXIS_CACHE_HEADS, LAMINA_AXIS_CACHE_DIM}});
-        const std::vector<sdk::Tensor> q_k_v{kv, kv, kv};
-        const auto out = sdk::emit_all<sdk::Op::attention, 1>(q_k_v, {}, wrong, sdk::At::current());
-        return sdk::reshape(out[0], {x.dim(0), x.dim(1), 4});
-      })),
-      ExitCode::plugin, "attention: has the state 'kv' with dims [2, 3]; its inputs need [2, 2]");
+  EXPECT_ERROR_SAYS(open_family_with(LAMINA_BLOCK({
+                      const sdk::Tensor kv = sdk::reshape(x, {x.dim(0), x.dim(1), 2, 2});
+                      const sdk::State wrong =
+                          s.state(LAMINA_STATE_KV, "kv", {2, 3},
+                                  {.axes = {LAMINA_AXIS_CACHE_HEADS, LAMINA_AXIS_CACHE_DIM}});
+                      const std::vector<sdk::Tensor> q_k_v{kv, kv, kv};
+                      const auto out = sdk::emit_all<sdk::Op::attention, 1>(q_k_v, {}, wrong,
+                                                                            sdk::At::current());
+                      return sdk::reshape(out[0], {x.dim(0), x.dim(1), 4});
+                    })),
+                    ExitCode::plugin,
+                    "attention: has the state 'kv' with dims [2, 3]; its inputs require [2, "
+                    "2]");
 }
 
 // Attention over x with the window and chunk of `op`, and a state that is declared with others.
@@ -103,13 +105,13 @@ TEST(BlockDeclaration, RefusesAStateWithAnotherChunkOrStrideThanTheOps) {
       open_family_with(
           LAMINA_BLOCK({ return windowed(s, x, {.chunk = 8}, {.axes = kKvAxes, .chunk = 16}); })),
       ExitCode::plugin,
-      "attention: has chunk 8, and the state 'kv' is declared with chunk 16; they must be the "
-      "same");
+      "attention: has chunk 8, but the state 'kv' is declared with chunk 16; they must be "
+      "equal");
   EXPECT_ERROR_SAYS(
       open_family_with(
           LAMINA_BLOCK({ return windowed(s, x, {}, {.axes = kKvAxes, .stride = 2}); })),
       ExitCode::plugin,
-      "attention: has 1 tokens per slot, and the state 'kv' is declared with stride 2");
+      "attention: has 1 tokens per slot, but the state 'kv' is declared with stride 2");
 }
 
 TEST(BlockDeclaration, RefusesAWindowOfAStateThatHasNoSlots) {
@@ -130,8 +132,8 @@ TEST(FinalNorm, IsRefusedWithTheFamilyWhereItsOpRefusesIt) {
   };
   final_norm = sdk::RmsNormOptions{.eps = -1};
   EXPECT_ERROR_SAYS(open_family_with(identity), ExitCode::plugin,
-                    "head of family 'varying': its final norm is refused: rms_norm: eps is -1; it "
-                    "must be greater than 0");
+                    "head of family 'varying': its final norm is refused: rms_norm: eps must be "
+                    "greater than 0, got -1");
   final_norm.op = sdk::row_of(sdk::Op::linear).id;
   EXPECT_ERROR_SAYS(open_family_with(identity), ExitCode::plugin,
                     "op 'linear' is not a norm; expected one that takes (x, w?, bias?)");

@@ -375,8 +375,8 @@ TEST(CustomOp, IsRefusedWhenItIsLoaded) {
             "the forward kernel of custom op 'test.multiplied' supports no floating-point type "
             "(dtypes 0x20)");
   EXPECT_EQ(with([](CustomOp& op) { op.forward.reads_outputs = true; }),
-            "the forward kernel of custom op 'test.multiplied' has flags 0x1, of which 0x1 are "
-            "unknown to this host");
+            "the forward kernel of custom op 'test.multiplied' has flags 0x1; this host does not "
+            "know 0x1");
   EXPECT_EQ(refusal(kTriple, [](lamina_custom_op_t& op) { op.lower = nullptr; }),
             "custom op 'test.multiplied' has no lowering; every op needs one");
   EXPECT_EQ(refusal(kTriple, [](lamina_custom_op_t& op) { op.size = 40; }),

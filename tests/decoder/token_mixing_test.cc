@@ -60,10 +60,13 @@ TEST(TokenMixing, OfEveryOpIsRefused) {
 }
 
 TEST(TokenMixing, ByThePlaceInTheCallIsRefused) {
-  EXPECT_MIXES("add tells tokens apart by their place in the call, along dim 0 of b f32[3, 4]", {
-    Tensor table = s.param("table", {16, 4}, {.axes = {sdk::axis::none, sdk::axis::embed}});
-    return x + slice(table, 0, 0, x.dim(1));
-  });
+  EXPECT_MIXES(
+      "add distinguishes tokens by their position in the call, along dim 0 of b f32[3, "
+      "4]",
+      {
+        Tensor table = s.param("table", {16, 4}, {.axes = {sdk::axis::none, sdk::axis::embed}});
+        return x + slice(table, 0, 0, x.dim(1));
+      });
 }
 
 TEST(TokenMixing, ByTheirNumberIsRefused) {
@@ -83,13 +86,13 @@ std::array<Tensor, 2> grouped(Tensor x) {
 
 // Which expert has how many tokens is of all of them.
 TEST(TokenMixing, ByTheLoadOfExpertsIsRefused) {
-  EXPECT_MIXES("cast_like computes with places of tokens among others, x i32[5]",
+  EXPECT_MIXES("cast_like computes with positions of tokens among others, x i32[5]",
                { return x + slice(sdk::cast_like(grouped(x)[1], x), 0, 1, 4); });
-  EXPECT_MIXES("cast_like computes with places of tokens among others, x i32[6]", {
+  EXPECT_MIXES("cast_like computes with positions of tokens among others, x i32[6]", {
     return x * sdk::reshape(sdk::cast_like(grouped(x)[0], x), {x.dim(0), x.dim(1), 1});
   });
   // To move other rows by it than those that it says.
-  EXPECT_MIXES("sub computes with places of tokens among others, a i32[6]", {
+  EXPECT_MIXES("sub computes with positions of tokens among others, a i32[6]", {
     const auto [order, offsets] = grouped(x);
     Tensor ones = sdk::constant(s, {.shape = {x.dim(0), x.dim(1), 1}, .value = 1});
     return sdk::combine_rows(sdk::gather_rows(x, order, 1), order - order, ones);

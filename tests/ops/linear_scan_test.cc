@@ -107,7 +107,7 @@ TEST(LinearScan, RefusesDecaysOfAnotherShape) {
   Tensor a = g.add_input("a", {DType::f32, {1, 3, 1}, {}});
   Tensor b = g.add_input("b", {DType::f32, {1, 3, 4}, {}});
   EXPECT_ERROR_SAYS(ops::call("linear_scan", {a, b}), ExitCode::usage,
-                    "a and b must have one shape, got f32[1, 3, 1] and f32[1, 3, 4]");
+                    "a and b must have the same shape, got f32[1, 3, 1] and f32[1, 3, 4]");
 }
 
 }  // namespace

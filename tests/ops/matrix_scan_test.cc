@@ -296,7 +296,7 @@ TEST(MatrixScan, RefusesOperandsThatDoNotGoTogether) {
   refuses({three, k, v, n}, "4 value heads are not a multiple of the 3 heads of q");
   refuses({k, narrow, v, n}, "k has keys of width 2 and q of width 6");
   refuses({k, k, v, narrow}, "g must be [1, 3, 4] or [1, 3, 4, 6], got f32[1, 3, 4, 2]");
-  refuses({k, k, v, n, k}, "a is given without b; both or neither");
+  refuses({k, k, v, n, k}, "a is given without b; give both or neither");
 }
 
 }  // namespace

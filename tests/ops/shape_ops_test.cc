@@ -271,10 +271,11 @@ TEST(Integers, MustHoldTheNumbersThatTheyAreMadeOf) {
     const Tensor x = g.add_input("x", {*parse_dtype(dtype), {2}, {}});
     EXPECT_ERROR_SAYS(ops::shift(x, value), ExitCode::usage, words);
   };
-  refuses("i32", -std::numeric_limits<double>::infinity(), "the value -inf, which i32 cannot hold");
-  refuses("i32", std::nan(""), "the value nan, which i32 cannot hold");
-  refuses("i32", 0x1p31, "the value 2147483648, which i32 cannot hold");
-  refuses("i64", 0x1p63, "which i64 cannot hold");
+  refuses("i32", -std::numeric_limits<double>::infinity(),
+          "the value -inf, which does not fit into i32");
+  refuses("i32", std::nan(""), "the value nan, which does not fit into i32");
+  refuses("i32", 0x1p31, "the value 2147483648, which does not fit into i32");
+  refuses("i64", 0x1p63, "which does not fit into i64");
 }
 
 }  // namespace

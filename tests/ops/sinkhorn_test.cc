@@ -45,7 +45,7 @@ TEST(Sinkhorn, HasABoundedNumberOfIterations) {
   const Tensor x = g.add_input("x", {DType::f32, {2, 2}, {}});
   for (const std::int64_t iterations : {std::int64_t{0}, std::int64_t{1} << 40})
     EXPECT_ERROR_SAYS(ops::sinkhorn(x, {.iterations = iterations}), ExitCode::usage,
-                      "it must be at least 1 and at most 1000");
+                      "iterations must be from 1 to 1000");
 }
 
 }  // namespace

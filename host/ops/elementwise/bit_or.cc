@@ -1,4 +1,4 @@
-// bit_or(a, b) = a | b of the bits of integers. With broadcasting.
+// bit_or(a, b) = a | b for integers, with broadcasting.
 #include "ops/op.h"
 
 namespace lamina::ops {

@@ -1,4 +1,4 @@
-// expm1(x) = exp(x) - 1, also where exp(x) is nearly 1.
+// expm1(x) = exp(x) - 1, accurate where exp(x) is close to 1.
 #include "ops/op.h"
 
 namespace lamina::ops {

@@ -1,4 +1,4 @@
-// log1p(x) = log(1 + x), also where 1 + x would round x away.
+// log1p(x) = log(1 + x), accurate for small x.
 #include "ops/op.h"
 
 namespace lamina::ops {

@@ -1,4 +1,4 @@
-// logical_or(a, b) of truth values, with broadcasting.
+// logical_or(a, b) of booleans, with broadcasting.
 #include "ops/op.h"
 
 namespace lamina::ops {

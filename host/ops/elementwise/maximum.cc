@@ -1,5 +1,5 @@
-// maximum(a, b): the larger of the two, with broadcasting. Where they are equal the gradient is
-// a's.
+// maximum(a, b): the larger of the two, with broadcasting. If they are equal, the gradient flows to
+// a.
 #include "ops/op.h"
 
 namespace lamina::ops {

@@ -1,5 +1,5 @@
-// minimum(a, b): the smaller of the two, with broadcasting. Where they are equal the gradient is
-// a's.
+// minimum(a, b): the smaller of the two, with broadcasting. If they are equal, the gradient flows
+// to a.
 #include "ops/op.h"
 
 namespace lamina::ops {

@@ -1,4 +1,5 @@
-// pow(a, b) = a to the power of b, with broadcasting; NaN where a is negative and b no integer.
+// pow(a, b) = a to the power of b, with broadcasting; NaN where a is negative and b is not an
+// integer.
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -9,7 +10,7 @@ std::vector<Type> infer(const Call& c) {
   return infer_broadcast(c);
 }
 
-// The exponent of a base that is not positive gets no gradient: log(a) is no number there.
+// The exponent of a base that is not positive gets no gradient, because log(a) is undefined.
 std::vector<Tensor> vjp(const VjpCall& c) {
   Tensor a = c.in(0), b = c.in(1), zero = zeros_like(a), one = shift(zero, 1);
   Tensor positive = less(zero, a);

@@ -1,4 +1,4 @@
-// remainder(a, b) = a - floor(a / b) b, which has the sign of b; of integers a where b is 0. With
+// remainder(a, b) = a - floor(a / b) b, with the sign of b; for integers a where b is 0. With
 // broadcasting.
 #include "ops/op.h"
 

@@ -1,4 +1,4 @@
-// scale(x; by) = x * by, by a number known when the graph is made.
+// scale(x; by) = x * by, with a constant factor.
 #include "ops/op.h"
 
 namespace lamina::ops {

@@ -1,4 +1,4 @@
-// shift(x; by) = x + by, by a number known when the graph is made.
+// shift(x; by) = x + by, with a constant addend.
 #include "ops/op.h"
 
 namespace lamina::ops {

@@ -1,4 +1,5 @@
-// shift_left(a, b) = a << b of integers; b is taken modulo the bits of a. With broadcasting.
+// shift_left(a, b) = a << b for integers; b is taken modulo the number of bits of a. With
+// broadcasting.
 #include "ops/op.h"
 
 namespace lamina::ops {

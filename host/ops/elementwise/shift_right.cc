@@ -1,5 +1,5 @@
-// shift_right(a, b) = a >> b of integers, which keeps the sign; b is taken modulo the bits of a.
-// With broadcasting.
+// shift_right(a, b) = a >> b for integers, preserving the sign; b is taken modulo the number of
+// bits of a. With broadcasting.
 #include "ops/op.h"
 
 namespace lamina::ops {

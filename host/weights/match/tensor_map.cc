@@ -163,7 +163,7 @@ class NameMatcher {
     known_.insert(stored_.begin(), stored_.end());
   }
 
-  // Of several rows with the same tensor name, the first one whose form matches the files is used.
+  // Among several rows with the same tensor name, the first whose form matches the files is used.
   void know_shapes(std::function<Shape(const std::string&)> shape_of) {
     shape_of_ = std::move(shape_of);
   }
