@@ -19,7 +19,7 @@ struct Configuration {
 // one of the five above, and recursively the base of that file. The file of model_name is
 // models/NAME.yml beside the base; a file of models/ without a model_name is its own model.
 // `settings`: "key=value", above the files. "student_overrides.key" takes precedence over those.
-// Errors (exit 2): those of read_yaml(); base.yml or the file of the model is missing; files that
+// Errors (exit 2): as read_yaml(); base.yml or the file of the model is missing; files that
 // are based on themselves.
 Configuration read_configuration(const std::filesystem::path& file,
                                  const std::vector<std::string>& settings);

@@ -20,7 +20,7 @@ struct Setting {
 // a nested mapping is its YAML text. Null is the string "None", as Python prints it. Numbers may
 // contain _ between digits. Errors (exit 2): the file is missing, unreadable or above 1 MiB, not
 // YAML, not a mapping, has a duplicate key, lists deeper than 16, or more than 100,000 values
-// including those of aliases.
+// including expanded aliases.
 std::vector<Setting> read_yaml(const std::filesystem::path& path);
 
 // Parses "key=value" of a command line, with the value in YAML. Errors (exit 2).

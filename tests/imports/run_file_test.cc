@@ -297,8 +297,8 @@ TEST(ImportRun, PredictionIsCarriedOverWhereMaxTextTrainsIt) {
   };
   for (const Case& c : {Case{"envy", "with a whole cycle of layers, and a family here with one"},
                         Case{"gemma2", "with two layers, and a family here with one"},
-                        Case{"simple", "MaxText cannot build a layer of it that predicts"},
-                        Case{"deepseek4", "MaxText cannot build a layer of it that predicts"}})
+                        Case{"simple", "MaxText cannot build a prediction layer of it"},
+                        Case{"deepseek4", "MaxText cannot build a prediction layer of it"}})
     EXPECT_ERROR_SAYS(
         Folder(std::string("decoder_block: ") + c.block + "\nmtp_num_layers: 1\n").import(),
         ExitCode::usage, c.says);
@@ -346,15 +346,14 @@ TEST(ImportRun, TagsOfACustomPolicyAreCarriedOver) {
 TEST(ImportRun, SaysWhatIsNotCarriedOver) {
   const Imported run =
       Folder("ici_fsdp_parallelism: 4\nenable_wandb: true\nsa_block_q: 128\n").import();
-  EXPECT_THAT(
-      run.said,
-      ElementsAre("data.train: name the files to train on in place of those that are written",
-                  "enable_wandb: not carried over: a run directory holds its metrics "
-                  "and its log (docs/runs.md)",
-                  "sa_block_q: not carried over: how a kernel computes; ours are chosen "
-                  "by `lamina explain`",
-                  "ici_fsdp_parallelism: not carried over: one process, nothing is "
-                  "sharded"));
+  EXPECT_THAT(run.said,
+              ElementsAre("data.train: replace the placeholder by the training files",
+                          "enable_wandb: not carried over: a run directory holds its metrics "
+                          "and its log (docs/runs.md)",
+                          "sa_block_q: not carried over: how a kernel computes; ours are chosen "
+                          "by `lamina explain`",
+                          "ici_fsdp_parallelism: not carried over: one process, nothing is "
+                          "sharded"));
 }
 
 TEST(ImportRun, SaysWhereMaxTextIsNotAsPublished) {

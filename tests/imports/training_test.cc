@@ -136,9 +136,10 @@ TEST(ImportOptimizer, MasksBecomeGroups) {
       ElementsAre("!(*feed_forward*|*embed*|positions.*|*engram.table*) frozen", "* decay 0.1"));
   EXPECT_THAT(groups_of("trainable_parameters_mask: ['.*mlp.*']\n"),
               ElementsAre("!(*feed_forward*) frozen", "* decay 0.1"));
-  EXPECT_ERROR_SAYS(import_text("adamw_mask: ['layer1/.*kernel']\n"), ExitCode::usage,
-                    "'adamw_mask' and 'trainable_parameters_mask' may hold embedding, norm, bias, "
-                    "indexer, self_attention and mlp");
+  EXPECT_ERROR_SAYS(
+      import_text("adamw_mask: ['layer1/.*kernel']\n"), ExitCode::usage,
+      "'adamw_mask' and 'trainable_parameters_mask' may contain embedding, norm, bias, "
+      "indexer, self_attention and mlp");
   EXPECT_ERROR_SAYS(import_text("adamw_mask: [bias]\nopt_type: muon\n"), ExitCode::usage,
                     "'adamw_mask' must be [] with muon");
 }
@@ -167,9 +168,9 @@ TEST(ImportFineTuning, ConversationsAreLearned) {
   EXPECT_EQ(run.train.from, "models/llama");
   EXPECT_EQ(run_of("use_sft: true\n").data.loss_on, "all");
   EXPECT_THAT(import_text("use_sft: true\n").said,
-              Contains("use_sft: the run begins with new weights; name a model in 'train.from'"));
+              Contains("use_sft: the run begins with fresh weights; set a model in 'train.from'"));
   EXPECT_ERROR_SAYS(import_text("use_sft: true\nuse_dpo: true\n"), ExitCode::usage,
-                    "'use_sft' and 'use_dpo' cannot both be true");
+                    "'use_sft' and 'use_dpo' cannot be combined");
 }
 
 TEST(ImportFineTuning, PairsArePreferences) {
