@@ -35,6 +35,8 @@ class Tree {
   Tree() {
     folder_.write("docs/layers.txt", read(kSource + "/docs/layers.txt"));
     folder_.write("host/core/error.h", "#pragma once\n");
+    folder_.write("host/config/key.h", "#pragma once\n");
+    folder_.write("host/backends/cpu/norm/norm.h", "#pragma once\n");
     folder_.write("host/graph/graph.h", "#include \"core/error.h\"\n#include <dlfcn.h>\n");
     folder_.write("host/ops/split.cc", "bool is_scan = op->name == \"scan\";\n");
     folder_.write("host/decoder/graph/assembler.h", "#pragma once\n#include \"core/error.h\"\n");
@@ -79,6 +81,10 @@ TEST(Layers, ViolationsAreNamedWithLine) {
        "host/graph/node.cc:1: host/graph may not include <dnnl.hpp>\n"},
       {"host/extra/x.cc", "#include \"core/error.h\"\n",
        "host/extra/x.cc:1: the folder is not in docs/layers.txt\n"},
+      {"host/train/run.cc", "#include \"backends/cpu/norm/norm.h\"\n",
+       "host/train/run.cc:1: host/train may not include host/backends/cpu/norm/norm.h\n"},
+      {"host/backends/cpu/norm/ops.cc", "#include \"config/key.h\"\n",
+       "host/backends/cpu/norm/ops.cc:1: host/backends/cpu may not include host/config/key.h\n"},
       {"host/graph/node.cc", "/* no */ int qwen3;\n", "host/graph/node.cc:1:  int qwen3;"},
       {"host/graph/node.cc", "int gpt_oss;\n", "<- names a model family\n"},
       {"host/decoder/stack/plan.cc", "#include \"decoder/graph/assembler.h\"\n",
@@ -102,6 +108,15 @@ TEST(Layers, ViolationsAreNamedWithLine) {
     EXPECT_EQ(result.code, 1) << c.text;
     EXPECT_THAT(result.out, HasSubstr(c.says));
   }
+}
+
+TEST(Layers, UnknownLinesOfTheTableAreNamed) {
+  Tree tree;
+  tree.write("docs/layers.txt", "flor host/core\n" + read(kSource + "/docs/layers.txt"));
+  Finished result = tree.check();
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.out, HasSubstr("docs/layers.txt: expected floor, only, forbid or vendor, got: "
+                                    "flor host/core\n"));
 }
 
 TEST(Layers, CommentsAndTheRopeScalingMayNameAFamily) {
