@@ -6,7 +6,7 @@
 
 #include "bench/start_time.h"
 #include "cli/bench/bench_text.h"
-#include "cli/shell/commands.h"
+#include "cli/shell/command.h"
 #include "cli/shell/terminal.h"
 #include "core/error.h"
 #include "core/json_writer.h"

@@ -5,7 +5,7 @@
 
 #include "bench/text_speed.h"
 #include "cli/bench/bench_text.h"
-#include "cli/shell/commands.h"
+#include "cli/shell/command.h"
 #include "cli/shell/terminal.h"
 #include "core/json_writer.h"
 #include "core/read_file.h"

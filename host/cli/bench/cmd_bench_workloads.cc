@@ -1,7 +1,7 @@
 // lamina bench decode | prefill | train: speed of a workload as a share of the machine's limit.
 #include "bench/workloads.h"
 #include "cli/bench/bench_report.h"
-#include "cli/shell/commands.h"
+#include "cli/shell/command.h"
 #include "cli/shell/plugins.h"
 #include "cli/shell/terminal.h"
 #include "core/log.h"

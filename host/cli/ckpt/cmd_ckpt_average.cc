@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/shell/checkpoints.h"
-#include "cli/shell/commands.h"
+#include "cli/shell/command.h"
 #include "cli/shell/plugins.h"
 #include "cli/shell/text.h"
 #include "cli/shell/units.h"

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "cli/shell/commands.h"
+#include "cli/shell/command.h"
 #include "cli/shell/text.h"
 #include "core/error.h"
 #include "core/json_writer.h"

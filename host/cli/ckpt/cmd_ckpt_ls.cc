@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "cli/shell/checkpoints.h"
-#include "cli/shell/commands.h"
+#include "cli/shell/command.h"
 #include "cli/shell/text.h"
 #include "cli/shell/units.h"
 #include "core/json_writer.h"

@@ -3,7 +3,7 @@
 #include <sys/resource.h>
 
 #include "cli/data/store_progress.h"
-#include "cli/shell/commands.h"
+#include "cli/shell/command.h"
 #include "cli/shell/signals.h"
 #include "cli/shell/status_line.h"
 #include "cli/shell/units.h"

@@ -5,7 +5,7 @@
 
 #include "cli/data/data_lines.h"
 #include "cli/data/data_rows.h"
-#include "cli/shell/commands.h"
+#include "cli/shell/command.h"
 #include "cli/shell/terminal.h"
 #include "cli/shell/workers.h"
 #include "config/run_config.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <ctime>
 
-#include "cli/shell/commands.h"
+#include "cli/shell/command.h"
 #include "cli/shell/terminal.h"
 #include "core/error.h"
 #include "core/json.h"

@@ -4,7 +4,7 @@
 #include "cli/data/convert_lines.h"
 #include "cli/data/token_listing.h"
 #include "cli/generate/prompt.h"
-#include "cli/shell/commands.h"
+#include "cli/shell/command.h"
 #include "cli/shell/terminal.h"
 #include "core/error.h"
 #include "core/json_writer.h"

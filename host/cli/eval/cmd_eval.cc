@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "cli/eval/eval_tasks.h"
-#include "cli/shell/commands.h"
+#include "cli/shell/command.h"
 #include "cli/shell/output_file.h"
 #include "cli/shell/signals.h"
 #include "cli/shell/weight_choice.h"

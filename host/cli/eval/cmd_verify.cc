@@ -5,7 +5,7 @@
 #include <map>
 #include <span>
 
-#include "cli/shell/commands.h"
+#include "cli/shell/command.h"
 #include "cli/shell/plugins.h"
 #include "cli/shell/text.h"
 #include "core/json_writer.h"

@@ -2,7 +2,7 @@
 #include "cli/explain/memory_picture.h"
 #include "cli/explain/pass_printer.h"
 #include "cli/explain/subject.h"
-#include "cli/shell/commands.h"
+#include "cli/shell/command.h"
 #include "core/log.h"
 #include "core/stopwatch.h"
 #include "decoder/call_limits.h"

@@ -5,7 +5,7 @@
 #include "cli/generate/chat_options.h"
 #include "cli/generate/chat_session.h"
 #include "cli/generate/generation_options.h"
-#include "cli/shell/commands.h"
+#include "cli/shell/command.h"
 #include "cli/shell/load_model.h"
 #include "cli/shell/signals.h"
 #include "cli/shell/terminal.h"

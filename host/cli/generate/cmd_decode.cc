@@ -8,7 +8,7 @@
 #include "cli/generate/decode_report.h"
 #include "cli/generate/generation_options.h"
 #include "cli/generate/prompt.h"
-#include "cli/shell/commands.h"
+#include "cli/shell/command.h"
 #include "cli/shell/load_model.h"
 #include "cli/shell/program_clock.h"
 #include "cli/shell/signals.h"

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "cli/generate/prompt.h"
-#include "cli/shell/commands.h"
+#include "cli/shell/command.h"
 #include "cli/shell/load_model.h"
 #include "cli/shell/output_file.h"
 #include "core/error.h"

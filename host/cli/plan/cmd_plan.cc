@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "cli/plan/report.h"
-#include "cli/shell/commands.h"
+#include "cli/shell/command.h"
 #include "cli/shell/plugins.h"
 #include "decoder/call_limits.h"
 #include "inspect/plan/train_plan.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cli/shell/commands.h"
+#include "cli/shell/command.h"
 #include "cli/shell/plugins.h"
 #include "cli/shell/terminal.h"
 #include "cli/shell/text.h"

@@ -3,7 +3,7 @@
 
 #include "cli/plugin/plugin_json.h"
 #include "cli/plugin/plugin_text.h"
-#include "cli/shell/commands.h"
+#include "cli/shell/command.h"
 #include "cli/shell/plugins.h"
 #include "cli/shell/text.h"
 #include "config/listing.h"

@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "cli/plugin/plugin_sources.h"
-#include "cli/shell/commands.h"
+#include "cli/shell/command.h"
 #include "core/system_error.h"
 
 namespace lamina::cli {

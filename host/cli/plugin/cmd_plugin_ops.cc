@@ -1,7 +1,7 @@
 // lamina plugin ops: lists the ops for blocks of a plugin.
 #include <fmt/format.h>
 
-#include "cli/shell/commands.h"
+#include "cli/shell/command.h"
 #include "cli/shell/text.h"
 #include "ops/reference.h"
 #include "ops/registry.h"

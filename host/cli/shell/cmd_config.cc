@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "cli/shell/commands.h"
+#include "cli/shell/command.h"
 #include "cli/shell/text.h"
 #include "config/listing.h"
 #include "config/model_keys.h"

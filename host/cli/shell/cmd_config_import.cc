@@ -1,7 +1,7 @@
 // lamina config import: converts a MaxText configuration to a run file.
 #include <fmt/format.h>
 
-#include "cli/shell/commands.h"
+#include "cli/shell/command.h"
 #include "cli/shell/terminal.h"
 #include "core/error.h"
 #include "imports/key_page.h"

@@ -8,7 +8,7 @@
 
 #include "cli/bench/bench_text.h"
 #include "cli/generate/prompt.h"
-#include "cli/shell/commands.h"
+#include "cli/shell/command.h"
 #include "cli/shell/output_file.h"
 #include "cli/shell/plugins.h"
 #include "cli/shell/text.h"

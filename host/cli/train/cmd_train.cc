@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "cli/shell/commands.h"
+#include "cli/shell/command.h"
 #include "cli/shell/plugins.h"
 #include "cli/shell/signals.h"
 #include "cli/shell/version.h"
