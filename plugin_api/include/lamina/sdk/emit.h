@@ -81,54 +81,62 @@ inline lamina_value_t to_value(std::span<const double> values) {
               at));
 }
 
-// Collects attributes by rising key, without those that have their default: a host that is older
-// than an attribute then need not know it. Strings and lists are borrowed.
+// Attributes by rising key, without those that have their default: a host that is older than an
+// attribute then need not know it. Strings and lists are borrowed.
+class AttrList {
+ public:
+  const std::vector<lamina_attr_t>& list() const { return list_; }
+
+  void add(const AttrRow& row, lamina_value_t value, bool is_default) {
+    if (!is_default) list_.push_back({row.key, row.since, value});
+  }
+  void check_target(std::string_view op, At at) const {
+    for (const lamina_attr_t& attr : list_)
+      if (attr.since > LAMINA_TARGET_MINOR)
+        refuse_younger("attribute " + std::to_string(attr.key) + " of op '" + std::string(op) + "'",
+                       attr.since, at);
+  }
+
+ private:
+  std::vector<lamina_attr_t> list_;
+};
+
+// The attributes of one op.
 template <Op op>
-class Attrs {
+class Attrs : public AttrList {
  public:
   Attrs& integer(AttrName<op, LAMINA_KIND_INT> name, std::int64_t value) {
-    return add(name.row, to_value(value), name.row.has_fallback && value == name.integer);
+    return with(name.row, to_value(value), name.row.has_fallback && value == name.integer);
   }
   Attrs& flag(AttrName<op, LAMINA_KIND_INT> name, bool value) {
     return integer(name, std::int64_t{value});
   }
   Attrs& number(AttrName<op, LAMINA_KIND_FLOAT> name, double value) {
-    return add(name.row, to_value(value), name.row.has_fallback && value == name.number);
+    return with(name.row, to_value(value), name.row.has_fallback && value == name.number);
   }
   Attrs& text(AttrName<op, LAMINA_KIND_STRING> name, std::string_view value) {
-    return add(name.row, to_value(value), name.row.has_fallback && value == name.row.fallback);
+    return with(name.row, to_value(value), name.row.has_fallback && value == name.row.fallback);
   }
   Attrs& integers(AttrName<op, LAMINA_KIND_INT_LIST> name, std::span<const std::int64_t> values) {
-    return add(name.row, to_value(values), values.empty());
+    return with(name.row, to_value(values), values.empty());
   }
   Attrs& numbers(AttrName<op, LAMINA_KIND_FLOAT_LIST> name, std::span<const double> values) {
-    return add(name.row, to_value(values), values.empty());
-  }
-  const std::vector<lamina_attr_t>& list() const { return list_; }
-
-  void check_target(At at) const {
-    for (const lamina_attr_t& attr : list_)
-      if (attr.since > LAMINA_TARGET_MINOR)
-        refuse_younger("attribute " + std::to_string(attr.key) + " of op '" +
-                           std::string(row_of(op).name) + "'",
-                       attr.since, at);
+    return with(name.row, to_value(values), values.empty());
   }
 
  private:
-  Attrs& add(const AttrRow& row, lamina_value_t value, bool is_default) {
-    if (!is_default) list_.push_back({row.key, row.since, value});
+  Attrs& with(const AttrRow& row, lamina_value_t value, bool is_default) {
+    add(row, value, is_default);
     return *this;
   }
-  std::vector<lamina_attr_t> list_;
 };
 
-// Adds the op and returns its outputs; those that the target does not know are empty. The trace is
-// that of the state or of the first input that there is; an op with neither is given a State
-// without a handle.
-template <Op op, std::size_t outputs = count_words(row_of(op).outputs)>
-std::array<Tensor, outputs> emit_all(std::span<const Tensor> inputs, const Attrs<op>& attrs,
-                                     State state, At at) {
-  constexpr const OpRow& row = row_of(op);
+// Adds an op and writes its outputs to `out`, one for each word of the row; those that the target
+// does not know stay empty. The trace is that of the state, or of the first input that is not
+// empty; an op with neither is given a State without a handle. One function for all ops keeps
+// plugins small and quick to compile.
+inline void emit_row(const OpRow& row, std::span<const Tensor> inputs, const AttrList& attrs,
+                     State state, At at, std::span<Tensor> out) {
   lamina_build_t* build = state.build;
   std::vector<lamina_tensor_t> handles;
   for (const Tensor& input : inputs) {
@@ -140,13 +148,13 @@ std::array<Tensor, outputs> emit_all(std::span<const Tensor> inputs, const Attrs
                 at));
   if (row.since > LAMINA_TARGET_MINOR)
     refuse_younger("op '" + std::string(row.name) + "'", row.since, at);
-  attrs.check_target(at);
+  attrs.check_target(row.name, at);
   while (!handles.empty() && handles.back() == 0) handles.pop_back();
   if (!row.inputs.ends_with('*') && handles.size() > count_words(row.inputs, LAMINA_TARGET_MINOR))
     refuse_younger(
         "input " + std::to_string(handles.size()) + " of op '" + std::string(row.name) + "'",
         since_of(word_at(row.inputs, handles.size() - 1)), at);
-  std::array<lamina_tensor_t, outputs> results{};
+  std::vector<lamina_tensor_t> results(out.size());
   const lamina_where_t where = to_where(at);
   lamina_emit_t desc{};
   desc.size = sizeof desc;
@@ -158,8 +166,15 @@ std::array<Tensor, outputs> emit_all(std::span<const Tensor> inputs, const Attrs
   desc.outputs = results.data();
   desc.n_outputs = count_words(row.outputs, LAMINA_TARGET_MINOR);
   check(build->api->emit(build, &desc, &where));
-  std::array<Tensor, outputs> out;
   for (std::size_t i = 0; i < desc.n_outputs; ++i) out[i] = {build, results[i]};
+}
+
+// Adds the op and returns its outputs; see emit_row().
+template <Op op, std::size_t outputs = count_words(row_of(op).outputs)>
+std::array<Tensor, outputs> emit_all(std::span<const Tensor> inputs, const Attrs<op>& attrs,
+                                     State state, At at) {
+  std::array<Tensor, outputs> out;
+  emit_row(row_of(op), inputs, attrs, state, at, out);
   return out;
 }
 
