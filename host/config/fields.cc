@@ -20,6 +20,7 @@ Key make_key(std::string name, Type type, Type element, Declaration declaration)
   key.hot = declaration.hot;
   key.path = declaration.path;
   key.path_words = std::move(declaration.path_words);
+  key.only_for = std::move(declaration.only_for);
   return key;
 }
 

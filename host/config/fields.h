@@ -39,6 +39,7 @@ struct Declaration {
   bool hot = false;
   bool path = false;
   std::vector<std::string> path_words = {};
+  std::optional<Requirement> only_for = {};
 };
 
 template <typename Struct>

@@ -49,15 +49,6 @@ std::string_view with_article(Type type) {
   return "a value";
 }
 
-std::string join_choices(const std::vector<std::string>& choices) {
-  std::string out;
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    if (i > 0) out += i + 1 == choices.size() ? " or " : ", ";
-    out += toml_quote(choices[i]);
-  }
-  return out;
-}
-
 // Returns "of at least 1 and less than 2", or "" without limits.
 std::string limits_in_words(const Key& key) {
   std::string out;
@@ -189,6 +180,15 @@ std::variant<Value, ErrorText> check_table(const Key& key, const std::string& na
 }
 
 }  // namespace
+
+std::string join_choices(const std::vector<std::string>& choices) {
+  std::string out;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    if (i > 0) out += i + 1 == choices.size() ? " or " : ", ";
+    out += toml_quote(choices[i]);
+  }
+  return out;
+}
 
 std::string type_text(const Key& key) {
   if (key.type == Type::list) return fmt::format("list of {}s", type_name(key.element));

@@ -15,6 +15,12 @@ namespace lamina::config {
 
 enum class Type { boolean, integer, number, string, list, table };
 
+// The value of another key without which a key has no effect.
+struct Requirement {
+  std::string key;                       // dotted: "optimizer.name"
+  std::vector<std::string> values = {};  // of that key; empty: any but its default
+};
+
 struct Key {
   std::string name;  // "steps"; may be dotted below its section: "rope_scaling.factor"
   // Other accepted names. A part * of an alias matches any name; a file may then give the key
@@ -39,6 +45,7 @@ struct Key {
   bool hot = false;   // may differ when a run is resumed
   bool path = false;  // relative paths start at the folder of the file that contains them
   std::vector<std::string> path_words;  // special values of a path key: "byte"
+  std::optional<Requirement> only_for;  // absent: the key always has an effect
   // Matches every key of its section that has no declaration; the reader of the values checks their
   // names. `name` is used in help only.
   bool any_name = false;
@@ -53,6 +60,9 @@ std::string limits_text(const Key& key);
 // "an integer, at least 1", "\"float32\" or \"bfloat16\"", "a list of strings": the expected value
 // in errors.
 std::string expected_text(const Key& key);
+
+// Returns the choices as a sentence has them: "\"float32\" or \"bfloat16\"".
+std::string join_choices(const std::vector<std::string>& choices);
 
 // Converts the value to the key's type (integers become numbers, a single value becomes a list; -0
 // becomes 0). Returns an error text if it is invalid: "'train.steps' must be an integer of at least

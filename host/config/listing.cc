@@ -72,7 +72,8 @@ std::vector<Entry> list_values(const RunConfig& c, const Table* model) {
   std::vector<Entry> out;
   for (const Section& section : run_schema().sections) {
     for (const Key& key : section.keys) {
-      if (const Entry* entry = c.values.find(dotted_name(section, key))) out.push_back(*entry);
+      const Entry* entry = c.values.find(dotted_name(section, key));
+      if (entry && !unmet_requirement(run_schema(), key, c.values)) out.push_back(*entry);
       if (!key.any_name) continue;
       for (const Entry& entry : c.values.entries())
         if (run_schema().find(entry.key) == &key) out.push_back(entry);
@@ -161,7 +162,8 @@ std::string reference_page(const Schema& schema) {
       "A run file is TOML 1.0. Values come from the defaults below, then the model that the file "
       "names,\nthe file, the environment (`LAMINA_TRAIN__STEPS=10`) and the command line "
       "(`--set train.steps=10`);\nlater ones win. `lamina config show RUN.toml` prints every final "
-      "value with its origin. Relative\npaths start at the folder of the file that contains them. An "
+      "value with its origin. Relative\npaths start at the folder of the file that contains them. "
+      "An "
       "unknown key is an error. Keys marked \"hot\"\nmay differ when a run is resumed.\n";
   for (const Section& section : schema.sections) {
     out += section.name.empty() ? "\n## Top of the file\n\n"

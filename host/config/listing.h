@@ -10,7 +10,7 @@ namespace lamina::config {
 
 // Lists every final value of the run in the order of declaration, including [model]. `model` is the
 // result of resolve_model() for c.model; without it the model's values are listed as given. Absent
-// keys are omitted.
+// keys and those without effect (Key::only_for) are omitted.
 std::vector<Entry> list_values(const RunConfig& c, const Table* model = nullptr);
 
 // Prints TOML with a comment after each value that gives its origin.

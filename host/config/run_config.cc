@@ -150,43 +150,27 @@ void check_schedule(const RunConfig& c, Problems& problems) {
                               "the {} steps of the schedule",
                               s.warmup_steps, s.decay_steps.value_or(0), steps),
                   {}});
-  if (s.kind != "wsd" && s.decay_steps)
-    problems.add(
-        {c.values.where("schedule.decay_steps"),
-         fmt::format("'schedule.decay_steps' requires schedule.kind = \"wsd\", got \"{}\"", s.kind),
-         {}});
 }
 
-// Refuses keys that the selected update rule does not use.
+// Refuses keys that were given although other values leave them without effect.
+void check_requirements(const RunConfig& c, Problems& problems) {
+  for (const Entry& entry : c.values.entries()) {
+    const Key* key = run_schema().find(entry.key);
+    if (!key || entry.origin.kind == Origin::Kind::preset) continue;
+    const Requirement* unmet = unmet_requirement(run_schema(), *key, c.values);
+    if (!unmet) continue;
+    std::string what = fmt::format("has no effect without '{}'", unmet->key);
+    if (!unmet->values.empty())
+      what = fmt::format("requires {} = {}, got {}", unmet->key, join_choices(unmet->values),
+                         to_toml(c.values.find(unmet->key)->value));
+    problems.add({entry.origin.text, fmt::format("'{}' {}", entry.key, what), {"leave it out"}});
+  }
+}
+
+// Refuses values of the update rule that cannot be combined.
 void check_optimizer(const RunConfig& c, Problems& problems) {
   const OptimizerSection& o = c.optimizer;
   const OptimizerSection preset;
-  const bool adam = o.name == "adamw" || o.name == "muon";
-  auto refuse = [&](bool given, const char* key, const char* names) {
-    if (given)
-      problems.add({c.values.where(std::string("optimizer.") + key),
-                    fmt::format("'optimizer.{}' has no effect with optimizer.name = \"{}\"; it "
-                                "requires {}",
-                                key, o.name, names),
-                    {"leave it out"}});
-  };
-  refuse(o.momentum && o.name != "muon" && o.name != "sgd", "momentum", "muon or sgd");
-  refuse(o.consistent_rms && o.name != "muon", "consistent_rms", "muon");
-  refuse(o.newton_schulz_steps != preset.newton_schulz_steps && o.name != "muon",
-         "newton_schulz_steps", "muon");
-  refuse(o.newton_schulz_stable_steps != preset.newton_schulz_stable_steps && o.name != "muon",
-         "newton_schulz_stable_steps", "muon");
-  refuse(o.lazy_embeddings && o.name != "adamw", "lazy_embeddings", "adamw");
-  refuse(o.eps_root != preset.eps_root && !adam, "eps_root", "adamw or muon");
-  refuse(o.eps != preset.eps && !adam, "eps", "adamw or muon");
-  refuse(o.beta1 != preset.beta1 && !adam && o.name != "lion", "beta1", "adamw, muon or lion");
-  refuse(o.beta2 != preset.beta2 && !adam && o.name != "lion", "beta2", "adamw, muon or lion");
-  refuse(o.moments != preset.moments && o.name == "adafactor", "moments",
-         "adamw, muon, sgd or lion");
-  if (o.qk_clip_over != preset.qk_clip_over && o.qk_clip == 0)
-    problems.add({c.values.where("optimizer.qk_clip_over"),
-                  "'optimizer.qk_clip_over' has no effect without 'optimizer.qk_clip'",
-                  {"leave it out"}});
   if (o.moments == "8bit" && o.name == "muon")
     problems.add({c.values.where("optimizer.moments"),
                   "'optimizer.moments' = \"8bit\" requires adamw, sgd or lion, got muon",
@@ -218,59 +202,26 @@ void check_in_backward(const RunConfig& c, Problems& problems) {
          "train.skip_spikes = 0");
 }
 
-// Returns a function that adds a problem for a key that has no effect.
-auto refusing(const RunConfig& c, Problems& problems) {
-  return [&](const char* key, bool used, const std::string& what) {
-    if (used)
-      problems.add({c.values.where(key), fmt::format("'{}' {}", key, what), {"leave it out"}});
-  };
-}
-
-// Refuses preference keys with other data, and other losses with preference data.
+// Refuses keys of other losses with preference data.
 void check_preference(const RunConfig& c, Problems& problems) {
-  const PreferenceSection& o = c.preference;
-  const PreferenceSection preset;
-  const auto refuse = refusing(c, problems);
-  if (c.data.form != "preference") {
-    const std::string what =
-        fmt::format("requires data.form = \"preference\", got \"{}\"", c.data.form);
-    refuse("preference.loss", o.loss != preset.loss, what);
-    refuse("preference.beta", o.beta != preset.beta, what);
-    refuse("preference.label_smoothing", o.label_smoothing != preset.label_smoothing, what);
-    return;
-  }
-  refuse("preference.label_smoothing", o.label_smoothing > 0 && o.loss != "dpo",
-         fmt::format("requires preference.loss = \"dpo\", got \"{}\"", o.loss));
-  for (const auto& [key, used] : {std::pair{"train.z_loss", c.train.z_loss > 0},
-                                  std::pair{"train.label_smoothing", c.train.label_smoothing > 0},
-                                  std::pair{"data.loss_on", c.data.loss_on != "assistant"}})
-    refuse(key, used, "has no effect on preferences");
+  if (c.data.form != "preference") return;
+  for (const auto& [key, used] :
+       {std::pair{"train.z_loss", c.train.z_loss > 0},
+        std::pair{"train.label_smoothing", c.train.label_smoothing > 0},
+        std::pair{"distillation.teacher", !c.distillation.teacher.empty()}})
+    if (used)
+      problems.add({c.values.where(key),
+                    fmt::format("'{}' has no effect on preferences", key),
+                    {"leave it out"}});
 }
 
 void check_distillation(const RunConfig& c, Problems& problems) {
-  const DistillationSection& o = c.distillation;
-  const DistillationSection preset;
-  const auto refuse = refusing(c, problems);
-  refuse("distillation.teacher", !o.teacher.empty() && c.data.form == "preference",
-         "has no effect on preferences");
-  for (const std::string& pair : o.hidden_layers)
+  for (const std::string& pair : c.distillation.hidden_layers)
     if (!parse_layer_pair(pair))
       problems.add({c.values.where("distillation.hidden_layers"),
                     fmt::format("'{}' is not a pair of layers", pair),
                     {"write a layer of the model and one of the teacher, eg: \"4:8\"; layers are "
                      "counted from 0, and \"last\" is the last one"}});
-  if (o.hidden_layers.empty()) {
-    const std::string what = "has no effect without 'distillation.hidden_layers'";
-    refuse("distillation.hidden_weight", o.hidden_weight != preset.hidden_weight, what);
-    refuse("distillation.hidden_loss", o.hidden_loss != preset.hidden_loss, what);
-  }
-  if (!o.teacher.empty()) return;
-  const std::string what = "has no effect without 'distillation.teacher'";
-  refuse("distillation.alpha", o.alpha != preset.alpha, what);
-  refuse("distillation.temperature", o.temperature != preset.temperature, what);
-  refuse("distillation.top_k", o.top_k != preset.top_k, what);
-  refuse("distillation.hidden_layers", !o.hidden_layers.empty(), what);
-  refuse("distillation.dtype", o.dtype != preset.dtype, what);
 }
 
 void check_across_keys(const RunConfig& c, const std::string& where) {
@@ -282,17 +233,12 @@ void check_across_keys(const RunConfig& c, const std::string& where) {
                               "'train.batch_size' = {}",
                               c.train.microbatch_size, c.train.batch_size),
                   {fmt::format("use {}", divisors(c.train.batch_size))}});
+  check_requirements(c, problems);
   check_schedule(c, problems);
   check_optimizer(c, problems);
   check_in_backward(c, problems);
-  refusing(c, problems)(
-      "data.thinking",
-      c.data.thinking != "keep" && c.data.form != "chat" && c.data.form != "preference",
-      "requires data.form = \"chat\" or \"preference\"");
   check_preference(c, problems);
   check_distillation(c, problems);
-  refusing(c, problems)("lora.use_dora", c.lora.use_dora && c.lora.rank == 0,
-                        "has no effect without 'lora.rank'");
   if (c.train.eval_weights == "ema" && c.train.ema == 0)
     problems.add({values.where("train.eval_weights"),
                   "'train.eval_weights' = \"ema\" requires 'train.ema', which is 0",
@@ -309,10 +255,6 @@ void check_across_keys(const RunConfig& c, const std::string& where) {
     problems.add({values.where("data.validation_fraction"),
                   "'data.validation_fraction' and 'data.validation' cannot be combined",
                   {"keep one; the other is at " + values.where("data.validation")}});
-  if (c.train.from.empty() && !c.train.fresh.empty())
-    problems.add({values.where("train.fresh"),
-                  "'train.fresh' requires 'train.from', which is missing",
-                  {"without 'train.from' every tensor is fresh; remove 'train.fresh'"}});
   if (!c.train.from.empty()) {
     // The directory may provide the model; it is compared with the values here later.
   } else if (c.model.family.empty() && c.model.path.empty() && c.model.raw.entries.empty())
@@ -343,7 +285,7 @@ void leave_out_run_variables(Raw& raw) {
   std::erase_if(raw.entries, of_a_run);
 }
 
-RunConfig resolve_run(Raw raw, const std::filesystem::path& path) {
+RunConfig resolve_run(Raw raw, const std::filesystem::path& path, bool is_new = true) {
   expand_short_model(raw);
   std::string where = path.string();
   Resolved resolved = resolve(run_schema(), raw, where);
@@ -365,7 +307,7 @@ RunConfig resolve_run(Raw raw, const std::filesystem::path& path) {
   c.model = make_model(values.has("model.path") ? values.string("model.path") : "",
                        values.where("model.path", ""), where, values, std::move(resolved.rest));
   c.values = std::move(resolved.values);
-  check_across_keys(c, where);
+  if (is_new) check_across_keys(c, where);
   return c;
 }
 
@@ -375,6 +317,10 @@ RunConfig load_run(const std::filesystem::path& path, const Overrides& overrides
   Raw raw = read_toml(path, Origin::Kind::run_file);
   append_overrides(raw, overrides);
   return resolve_run(std::move(raw), path);
+}
+
+RunConfig load_written_run(const std::filesystem::path& path) {
+  return resolve_run(read_toml(path, Origin::Kind::run_file), path, false);
 }
 
 RunConfig parse_run(std::string_view text, const std::string& name) {

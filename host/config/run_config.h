@@ -69,6 +69,10 @@ struct Overrides {
 // those in overrides at the current directory. Errors: exit 2, all mistakes in one error.
 RunConfig load_run(const std::filesystem::path& path, const Overrides& overrides = {});
 
+// Reads the run file of a run directory (resolved_run_file). Combinations of keys were checked when
+// it was written.
+RunConfig load_written_run(const std::filesystem::path& path);
+
 // Reads a run file from memory; `name` replaces its path in messages.
 RunConfig parse_run(std::string_view text, const std::string& name);
 

@@ -147,16 +147,19 @@ const Fields<DataSection>& data_fields() {
       field("loss_on", &DataSection::loss_on,
             {.choices = {"assistant", "last", "all"},
              .doc = "With form = \"chat\": the text that the loss covers, which is every answer, "
-                    "the last answer of each conversation, or the whole conversation."}),
+                    "the last answer of each conversation, or the whole conversation.",
+             .only_for = Requirement{"data.form", {"chat"}}}),
       field(
           "thinking", &DataSection::thinking,
           {.choices = {"keep", "drop"},
            .doc = "With form = \"chat\" and \"preference\": how reasoning in assistant messages is "
-                  "handled: passed to the template, or removed and turned off in the template."}),
+                  "handled: passed to the template, or removed and turned off in the template.",
+           .only_for = Requirement{"data.form", {"chat", "preference"}}}),
       field("chat_template", &DataSection::chat_template,
             {.preset_text = "the one in data.tokenizer's directory",
              .doc = "A file with the chat template for form = \"chat\" and \"preference\".",
-             .path = true}),
+             .path = true,
+             .only_for = Requirement{"data.form", {"chat", "preference"}}}),
       field(
           "bad_records", &DataSection::bad_records,
           {.choices = {"stop", "skip"},
@@ -205,7 +208,8 @@ const Fields<TrainSection>& train_fields() {
       field("fresh", &TrainSection::fresh,
             {.doc = "Tensors that are missing in train.from and are initialised as in a fresh "
                     "model, by our names or the published ones; * matches anything. New rows "
-                    "of a vocabulary start as the mean of the existing rows."}),
+                    "of a vocabulary start as the mean of the existing rows.",
+             .only_for = Requirement{"train.from"}}),
       field("steps", &TrainSection::steps,
             {.unit = "optimizer steps",
              .min = 1,
@@ -334,43 +338,59 @@ const Fields<OptimizerSection>& optimizer_fields() {
       field("lr", &OptimizerSection::lr,
             {.min = 0, .min_excluded = true, .doc = "Peak learning rate."}),
       field("beta1", &OptimizerSection::beta1,
-            {.min = 0, .max = 1, .max_excluded = true, .doc = "Decay of the first moment."}),
+            {.min = 0,
+             .max = 1,
+             .max_excluded = true,
+             .doc = "Decay of the first moment.",
+             .only_for = Requirement{"optimizer.name", {"adamw", "muon", "lion"}}}),
       field("beta2", &OptimizerSection::beta2,
-            {.min = 0, .max = 1, .max_excluded = true, .doc = "Decay of the second moment."}),
+            {.min = 0,
+             .max = 1,
+             .max_excluded = true,
+             .doc = "Decay of the second moment.",
+             .only_for = Requirement{"optimizer.name", {"adamw", "muon", "lion"}}}),
       field("eps", &OptimizerSection::eps,
             {.min = 0,
              .min_excluded = true,
              .doc = "Added to the square root of the second moment; for \"muon\" also to the norm "
-                    "by which a matrix is divided."}),
+                    "by which a matrix is divided.",
+             .only_for = Requirement{"optimizer.name", {"adamw", "muon"}}}),
       field("eps_root", &OptimizerSection::eps_root,
-            {.min = 0, .doc = "Added to the second moment, inside the square root."}),
+            {.min = 0,
+             .doc = "Added to the second moment, inside the square root.",
+             .only_for = Requirement{"optimizer.name", {"adamw", "muon"}}}),
       field("momentum", &OptimizerSection::momentum,
             {.preset_text = "0.95 for \"muon\", 0 for \"sgd\"",
              .min = 0,
              .max = 1,
              .max_excluded = true,
-             .doc = "Decay of the momentum of \"muon\" and \"sgd\"."}),
+             .doc = "Decay of the momentum of \"muon\" and \"sgd\".",
+             .only_for = Requirement{"optimizer.name", {"muon", "sgd"}}}),
       field("consistent_rms", &OptimizerSection::consistent_rms,
             {.min = 0,
              .min_excluded = true,
              .doc = "For \"muon\": root mean square of updates, the same for every shape, eg: 0.2, "
                     "which is close to AdamW. Without it updates are scaled by sqrt(max(1, rows / "
-                    "columns))."}),
+                    "columns)).",
+             .only_for = Requirement{"optimizer.name", {"muon"}}}),
       field("newton_schulz_steps", &OptimizerSection::newton_schulz_steps,
             {.min = 1,
              .max = 100,
              .doc = "For \"muon\": Newton-Schulz steps with the coefficients 3.4445, -4.775 and "
-                    "2.0315, which bring singular values near 1 quickly."}),
+                    "2.0315, which bring singular values near 1 quickly.",
+             .only_for = Requirement{"optimizer.name", {"muon"}}}),
       field("newton_schulz_stable_steps", &OptimizerSection::newton_schulz_stable_steps,
             {.min = 0,
              .max = 100,
              .doc = "For \"muon\": additional steps with the coefficients 2, -1.5 and 0.5, which "
-                    "converge to 1. eg: 2 after 8."}),
+                    "converge to 1. eg: 2 after 8.",
+             .only_for = Requirement{"optimizer.name", {"muon"}}}),
       field("moments", &OptimizerSection::moments,
             {.choices = {"float32", "bfloat16", "8bit"},
              .doc = "Storage of moments: 4, 2 or 1 bytes per element. \"8bit\" has a scale for "
                     "every 256 elements. Adafactor stores sums of rows and columns, always in "
-                    "float32."}),
+                    "float32.",
+             .only_for = Requirement{"optimizer.name", {"adamw", "muon", "sgd", "lion"}}}),
       field("weight_decay", &OptimizerSection::weight_decay,
             {.min = 0,
              .doc = "Decoupled weight decay of matrices; norms and biases are not decayed."}),
@@ -382,11 +402,13 @@ const Fields<OptimizerSection>& optimizer_fields() {
       field("qk_clip_over", &OptimizerSection::qk_clip_over,
             {.choices = {"layer", "stack"},
              .doc = "Scope of the largest logit for \"qk_clip\": each layer, or, as in MaxText "
-                    "with scan_layers, all consecutive layers of one kind."}),
+                    "with scan_layers, all consecutive layers of one kind.",
+             .only_for = Requirement{"optimizer.qk_clip"}}),
       field("lazy_embeddings", &OptimizerSection::lazy_embeddings,
             {.doc = "Update only the looked-up rows of lookup-only tables (Engram's, an untied "
                     "token table). The other rows cost nothing in a step, and their moments and "
-                    "weight decay pause. False is exact AdamW for every row."}),
+                    "weight decay pause. False is exact AdamW for every row.",
+             .only_for = Requirement{"optimizer.name", {"adamw"}}}),
       field("in_backward", &OptimizerSection::in_backward,
             {.doc = "Update the parameters of a layer as soon as the backward pass has their "
                     "gradients, and then free the gradients: memory for the gradients of one layer "
@@ -424,7 +446,8 @@ const Fields<LoraSection>& lora_fields() {
             {.doc = "Multiply by alpha / sqrt(rank) instead (Kalajdzievski 2023)."}),
       field("use_dora", &LoraSection::use_dora,
             {.doc = "DoRA: the norm of each row of a matrix is trained separately, and the adapter "
-                    "changes its direction (Liu et al. 2024)."}),
+                    "changes its direction (Liu et al. 2024).",
+             .only_for = Requirement{"lora.rank"}}),
   };
   return fields;
 }
@@ -434,17 +457,20 @@ const Fields<PreferenceSection>& preference_fields() {
       field("loss", &PreferenceSection::loss,
             {.choices = {"dpo", "ipo", "orpo"},
              .doc = "Preference loss; docs/finetuning.md has the equations. \"dpo\" and \"ipo\" "
-                    "compare the model with its initial weights."}),
+                    "compare the model with its initial weights.",
+             .only_for = Requirement{"data.form", {"preference"}}}),
       field("beta", &PreferenceSection::beta,
             {.min = 0,
              .min_excluded = true,
              .doc = "How closely the model stays with its initial weights: beta of DPO, tau of "
-                    "IPO; for \"orpo\" the weight lambda of the odds ratio."}),
+                    "IPO; for \"orpo\" the weight lambda of the odds ratio.",
+             .only_for = Requirement{"data.form", {"preference"}}}),
       field("label_smoothing", &PreferenceSection::label_smoothing,
             {.min = 0,
              .max = 0.5,
              .max_excluded = true,
-             .doc = "For \"dpo\": the probability that the answers of a pair are swapped."}),
+             .doc = "For \"dpo\": the probability that the answers of a pair are swapped.",
+             .only_for = Requirement{"preference.loss", {"dpo"}}}),
   };
   return fields;
 }
@@ -459,31 +485,40 @@ const Fields<DistillationSection>& distillation_fields() {
       field("alpha", &DistillationSection::alpha,
             {.min = 0,
              .max = 1,
-             .doc = "Weight of the distillation loss; the label loss has the weight 1 - alpha."}),
+             .doc = "Weight of the distillation loss; the label loss has the weight 1 - alpha.",
+             .only_for = Requirement{"distillation.teacher"}}),
       field("temperature", &DistillationSection::temperature,
             {.min = 0,
              .min_excluded = true,
              .doc = "Logits of both models are divided by it, and the divergence is multiplied by "
-                    "its square. Values above 1 give unlikely tokens more weight."}),
+                    "its square. Values above 1 give unlikely tokens more weight.",
+             .only_for = Requirement{"distillation.teacher"}}),
       field("top_k", &DistillationSection::top_k,
             {.unit = "tokens",
              .min = 0,
              .max = 1 << 20,
              .doc = "Compare the probabilities of this many tokens, the teacher's most likely "
                     "ones, and of all other tokens together, which takes far less memory; 0 = "
-                    "compare every token."}),
+                    "compare every token.",
+             .only_for = Requirement{"distillation.teacher"}}),
       field("hidden_layers", &DistillationSection::hidden_layers,
             {.doc = "Pairs of layers, of the model and of the teacher, whose outputs are also "
                     "compared: [\"4:8\", \"last:last\"]. Layers are counted from 0. The outputs of "
-                    "both layers of a pair must have the same width."}),
+                    "both layers of a pair must have the same width.",
+             .only_for = Requirement{"distillation.teacher"}}),
       field("hidden_weight", &DistillationSection::hidden_weight,
-            {.min = 0, .doc = "Weight of the hidden-state distance in the loss."}),
+            {.min = 0,
+             .doc = "Weight of the hidden-state distance in the loss.",
+             .only_for = Requirement{"distillation.hidden_layers"}}),
       field("hidden_loss", &DistillationSection::hidden_loss,
             {.choices = {"mse", "cosine"},
              .doc = "Distance of two outputs at a token: the mean of squared differences, or 1 "
-                    "minus the cosine of the angle between them."}),
+                    "minus the cosine of the angle between them.",
+             .only_for = Requirement{"distillation.hidden_layers"}}),
       field("dtype", &DistillationSection::dtype,
-            {.choices = {"float32", "bfloat16"}, .doc = "Compute type of the teacher."}),
+            {.choices = {"float32", "bfloat16"},
+             .doc = "Compute type of the teacher.",
+             .only_for = Requirement{"distillation.teacher"}}),
   };
   return fields;
 }
@@ -515,10 +550,12 @@ const Fields<ScheduleSection>& schedule_fields() {
              .unit = "optimizer steps",
              .min = 1,
              .max = kMaxSteps,
-             .doc = "For \"wsd\": number of final steps over which the learning rate falls."}),
+             .doc = "For \"wsd\": number of final steps over which the learning rate falls.",
+             .only_for = Requirement{"schedule.kind", {"wsd"}}}),
       field("decay_shape", &ScheduleSection::decay_shape,
             {.choices = {"linear", "cosine", "sqrt"},
-             .doc = "For \"wsd\": shape of the decay; \"sqrt\" is 1 - sqrt(x)."}),
+             .doc = "For \"wsd\": shape of the decay; \"sqrt\" is 1 - sqrt(x).",
+             .only_for = Requirement{"schedule.kind", {"wsd"}}}),
       field("endpoints", &ScheduleSection::endpoints,
             {.doc = "Count steps as MaxText does: the first warm-up step has the learning rate 0, "
                     "and the last step of the schedule exactly the final one. Otherwise the first "

@@ -375,6 +375,22 @@ Resolved resolve(const Schema& schema, const Raw& raw, const std::string& where)
   return out;
 }
 
+const Requirement* unmet_requirement(const Schema& schema, const Key& key, const Table& values) {
+  if (!key.only_for) return nullptr;
+  const Requirement& required = *key.only_for;
+  const Key* other = schema.find(required.key);
+  LAMINA_ASSERT(other);
+  if (const Requirement* first = unmet_requirement(schema, *other, values)) return first;
+  const Entry* entry = values.find(required.key);
+  if (!required.values.empty()) {
+    const auto* text = entry ? entry->value.get_if<std::string>() : nullptr;
+    return text && std::ranges::count(required.values, *text) ? nullptr : &required;
+  }
+  const bool is_set =
+      entry && entry->value != other->preset.value_or(Value("")) && entry->value != Value(List{});
+  return is_set ? nullptr : &required;
+}
+
 Resolved resolve_model(const std::vector<Key>& keys, const Raw& raw, const std::string& where) {
   Resolved resolved = resolve({{{std::string(kModel), "", keys}}}, raw, where);
   Table values;

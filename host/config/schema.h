@@ -44,6 +44,10 @@ struct Resolved {
 // Unknown keys of JSON files are not errors; they are listed in `unread`.
 Resolved resolve(const Schema& schema, const Raw& raw, const std::string& where);
 
+// Returns the requirement (Key::only_for) without which the key has no effect under `values`, its
+// own or one of the key that it requires; nullptr if there is none.
+const Requirement* unmet_requirement(const Schema& schema, const Key& key, const Table& values);
+
 // Resolves the [model] keys that a plugin declares. The keys of `raw` are "model.hidden_size";
 // `keys` and the result omit "model.".
 Resolved resolve_model(const std::vector<Key>& keys, const Raw& raw, const std::string& where);

@@ -9,9 +9,9 @@
 
 namespace lamina::data {
 
-// A Feistel network (Luby & Rackoff 1988) permutes the smallest power of 4 that is at least n; walking
-// along its cycles until a value is below n permutes 0..n-1 (Black & Rogaway 2002). Fewer than 4
-// steps on average.
+// A Feistel network (Luby & Rackoff 1988) permutes the smallest power of 4 that is at least n;
+// walking along its cycles until a value is below n permutes 0..n-1 (Black & Rogaway 2002). Fewer
+// than 4 steps on average.
 RowOrder::RowOrder(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch)
     : n_(n), half_bits_(std::max(1, (static_cast<int>(std::bit_width(n - 1)) + 1) / 2)) {
   LAMINA_ASSERT(n >= 1);

@@ -86,7 +86,7 @@ TEST(FinetuningErrors, FreshNamesWhatTheDirectoryLacks) {
               "[\"text.txt\"]\n[train]\nfresh = [\"embed.weight\"]\n");
   place.expect({{"train", "plain.toml"},
                 2,
-                {"plain.toml:7: 'train.fresh' requires 'train.from', which is missing"}});
+                {"plain.toml:7: 'train.fresh' has no effect without 'train.from'"}});
 }
 
 }  // namespace

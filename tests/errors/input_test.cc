@@ -167,7 +167,8 @@ TEST(Faults, F22StdinIsReadToTheSameLimitAsAFile) {
       std::string(kLamina) + " decode -m " + w.path("out").string() + " -n 1 -f - ";
   Finished f = run_shell(decode + "< /dev/zero");
   EXPECT_EQ(f.code, 5);
-  EXPECT_THAT(f.err, HasSubstr("error: stdin: has 67108865 bytes or more; the maximum is 67108864"));
+  EXPECT_THAT(f.err,
+              HasSubstr("error: stdin: has 67108865 bytes or more; the maximum is 67108864"));
   f = run_shell(decode + "< /");
   EXPECT_EQ(f.code, 5);
   EXPECT_THAT(f.err, HasSubstr("error: stdin: is a directory; expected text to read"));

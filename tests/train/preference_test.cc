@@ -268,9 +268,12 @@ TEST(Preference, KeysWithoutAnEffectAreRefused) {
   };
   refused({"train.z_loss=0.1"}, "'train.z_loss' has no effect on preferences");
   refused({"train.label_smoothing=0.1"}, "'train.label_smoothing' has no effect on preferences");
-  refused({"data.loss_on=last"}, "'data.loss_on' has no effect on preferences");
+  refused({"data.loss_on=last"},
+          "'data.loss_on' requires data.form = \"chat\", got \"preference\"");
   refused({"preference.loss=orpo", "preference.label_smoothing=0.1"},
           "'preference.label_smoothing' requires preference.loss = \"dpo\", got \"orpo\"");
+  refused({"data.form=text", "preference.label_smoothing=0.0"},
+          "'preference.label_smoothing' requires data.form = \"preference\", got \"text\"");
   refused({"data.form=text", "preference.beta=0.2"},
           "'preference.beta' requires data.form = \"preference\", got \"text\"");
 }

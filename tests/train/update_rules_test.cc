@@ -394,19 +394,21 @@ TEST(UpdateRules, KeysThatTheRuleDoesNotReadAreRefused) {
   EXPECT_EQ(load("name = \"muon\"").optimizer.used_momentum(), 0.95);
   EXPECT_EQ(load("name = \"sgd\"").optimizer.used_momentum(), 0);
   EXPECT_USER_ERROR(load("momentum = 0.9"), 2,
-                    "run.toml:5: 'optimizer.momentum' has no effect with optimizer.name = "
-                    "\"adamw\"; it requires muon or sgd\n"
+                    "run.toml:5: 'optimizer.momentum' requires optimizer.name = \"muon\" or "
+                    "\"sgd\", got \"adamw\"\n"
                     "  leave it out");
   EXPECT_USER_ERROR(load("name = \"sgd\"\nbeta1 = 0.5"), 2,
-                    "run.toml:6: 'optimizer.beta1' has no effect with optimizer.name = \"sgd\"; it "
-                    "requires adamw, muon or lion\n"
+                    "run.toml:6: 'optimizer.beta1' requires optimizer.name = \"adamw\", \"muon\" "
+                    "or \"lion\", got \"sgd\"\n"
                     "  leave it out");
   EXPECT_ERROR_SAYS(load("newton_schulz_steps = 8"), 2,
-                    "'optimizer.newton_schulz_steps' has no effect with optimizer.name = "
-                    "\"adamw\"; it requires muon\n"
+                    "'optimizer.newton_schulz_steps' requires optimizer.name = \"muon\", got "
+                    "\"adamw\"\n"
                     "  leave it out");
   EXPECT_ERROR_SAYS(load("name = \"sgd\"\nnewton_schulz_stable_steps = 2"), 2,
-                    "'optimizer.newton_schulz_stable_steps' has no effect");
+                    "'optimizer.newton_schulz_stable_steps' requires optimizer.name = \"muon\"");
+  // The default is a value that is given, too.
+  EXPECT_ERROR_SAYS(load("name = \"sgd\"\nbeta1 = 0.9"), 2, "'optimizer.beta1' requires");
   EXPECT_USER_ERROR(load("name = \"muon\"\nmoments = \"8bit\""), 2,
                     "run.toml:6: 'optimizer.moments' = \"8bit\" requires adamw, sgd or lion, got "
                     "muon\n"

@@ -44,7 +44,7 @@ bool is_same(const fs::path& a, const fs::path& b) {
 }  // namespace
 
 config::RunConfig load_written_run(const std::string& path) {
-  return as_damage([&] { return config::load_run(path); });
+  return as_damage([&] { return config::load_written_run(path); });
 }
 
 std::string likely_checkpoint(const std::string& resume, const std::string& run) {
