@@ -4,16 +4,11 @@
 #include <span>
 
 #include "config/model_keys.h"
-#include "config/model_text.h"
-#include "config/published_keys.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "core/printable.h"
 #include "core/read_file.h"
 #include "io/gguf_config.h"
-#include "io/gguf_names.h"
 #include "io/manifest.h"
-#include "lamina/ext/gguf.h"
 #include "model/adapter.h"
 #include "publishers/formats.h"
 #include "registry/library.h"
@@ -21,7 +16,6 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/loop/run_directory.h"
 #include "weights/match/tensor_map.h"
-#include "weights/publish/peft_config.h"
 #include "weights/publish/published_form.h"
 #include "weights/weights.h"
 
@@ -38,89 +32,6 @@ void check_if_checkpoint(const std::string& directory) {
   else if (fs::exists(fs::path(directory) / "optimizer.safetensors"))
     log::warning("{} has no {}, so it cannot be verified; use another checkpoint of the run",
                  directory, io::kManifestName);
-}
-
-std::string without_marks(std::string name) {
-  std::erase_if(name, [](char c) { return c == '_' || c == '-'; });
-  return name;
-}
-
-// Returns whether a model_type of a family is "<architecture>.<key>" for a key in the file
-// (ext/gguf.h).
-bool is_kind_of(const io::GgufFile& file, const std::string& architecture,
-                const std::string& type) {
-  if (!type.starts_with(architecture + ".")) return false;
-  const io::GgufValue* value = file.find(type);
-  return value && (value->is_array || file.integer(type) != 0);
-}
-
-// Returns the family's model_type for the file: a variant of its architecture, else the
-// architecture, compared without '_' and '-'.
-std::string model_type_of(const io::GgufModel& model, const registry::Catalog& plugins) {
-  const std::string architecture = io::gguf_architecture(model);
-  std::string out = architecture;
-  for (const registry::PluginFile& plugin : plugins.plugins())
-    for (const registry::FamilyNames& family : plugin.manifest.families)
-      for (const std::string& type : family.hf_model_types) {
-        if (is_kind_of(model.first(), architecture, type)) return type;
-        if (without_marks(type) == without_marks(architecture)) out = type;
-      }
-  return out;
-}
-
-config::ModelSource read_gguf(const io::GgufModel& file, const registry::Catalog& plugins,
-                              const std::vector<std::string>& overrides, WeightForm form,
-                              std::int64_t& paired_width) {
-  if (const auto type = file.first().text("general.type"); type && *type != "model")
-    file.first().fail("general.type", fmt::format("is '{}'; expected 'model'", printable(*type)),
-                      "give the file of the model itself");
-  const std::string model_type = model_type_of(file, plugins);
-  const auto parse = [&](const std::string& config) {
-    return config::parse_model(config, file.path() + ": metadata",
-                               {.sets = overrides, .environment = {}});
-  };
-  const registry::Family& family =
-      registry::load_family(plugins, parse(io::gguf_config(file, model_type, LAMINA_GGUF_KEY)));
-  if (std::ranges::none_of(family.keys(), [](const registry::ModelKey& key) {
-        return config::is_called(key.key, LAMINA_GGUF_KEY);
-      }))
-    throw UserError(
-        ExitCode::checkpoint,
-        {file.path(),
-         fmt::format("is of family '{}', which does not declare its weights in GGUF files",
-                     family.name()),
-         {"use the safetensors files of the same model",
-          fmt::format("authors of plugins: declare the key '{}', ext/gguf.h", LAMINA_GGUF_KEY)}});
-  std::string marker = LAMINA_GGUF_KEY;
-  const registry::ModelKey* paired = family.find_key(io::kPairedRowsKey);
-  if (form == WeightForm::published && paired && config::is_called(paired->key, marker)) {
-    paired_width = io::gguf_head_width(file);
-    marker.clear();
-  }
-  const auto keeps_name = [&](std::string_view key) {
-    return std::ranges::any_of(family.keys(), [&](const registry::ModelKey& known) {
-      return config::is_called(known.key, key);
-    });
-  };
-  config::ModelSource out = parse(io::gguf_config(file, model_type, marker, keeps_name));
-  // Metadata has the same meaning for all architectures. It sets the host's keys, and keys that a
-  // family reads only in the object "lamina", such as an attention window.
-  constexpr std::string_view kModel = "model.";
-  for (config::RawEntry& entry : out.raw.entries)
-    if (const registry::ModelKey* key = entry.key.starts_with(kModel)
-                                            ? family.find_key(entry.key.substr(kModel.size()))
-                                            : nullptr;
-        key && key->hf_name.starts_with(config::kOwnObject) &&
-        entry.origin.kind == config::Origin::Kind::json)
-      entry.key.insert(kModel.size(), config::kOwnObject);
-  std::vector<std::string> unread = family.configure(out.raw, out.where).unread();
-  for (std::string& name : unread) name = name.substr(0, name.find(" ("));  // "name (place)"
-  io::refuse_unknown_keys(file, family.name(), keeps_name, unread);
-  return out;
-}
-
-bool has_adapter_config(const fs::path& directory) {
-  return fs::exists(directory / publishers::kAdapterConfig);
 }
 
 // If the options do not define the compression of tokens, the tokenizer beside the weights does.
@@ -143,6 +54,46 @@ std::vector<std::int64_t> end_tokens_of(const std::string& checkpoint) {
   if (!out.empty()) return out;
   const auto form = weights::PublishedForm::beside(checkpoint);
   return form ? io::eos_token_ids(form->config()) : out;
+}
+
+config::ModelSource load(const fs::path& description, const std::vector<std::string>& overrides) {
+  return config::load_model(description, {.sets = overrides, .environment = {}});
+}
+
+Description describe_gguf(const std::string& path, const registry::Catalog& plugins,
+                          const std::vector<std::string>& overrides, const std::string& adapter,
+                          WeightForm form) {
+  const io::GgufModel file(path);
+  Description out{.directory = path, .end_tokens = io::gguf_end_tokens(file), .adapter = adapter};
+  if (!adapter.empty()) form = WeightForm::published;
+  out.source = read_gguf_source(file, plugins, overrides, form, out.paired_width);
+  return out;
+}
+
+Description describe_directory(const DirectoryPlace& place,
+                               const std::vector<std::string>& overrides,
+                               const std::string& adapter) {
+  Description out{.directory = place.directory, .adapter = adapter};
+  check_if_checkpoint(out.directory);
+  if (place.has_config) out.published.emplace(out.directory);
+  if (place.has_adapter) {
+    if (!adapter.empty())
+      throw UserError(ExitCode::usage,
+                      {out.directory,
+                       "already has an adapter; only one can be used",
+                       {"`lamina ckpt merge` writes a model without an adapter, which can get "
+                        "another one"}});
+    out.adapter = out.directory;
+  }
+  const fs::path directory = out.directory;
+  const auto read = [&] {
+    return load(place.has_toml ? directory / "model.toml" : directory, overrides);
+  };
+  // Training wrote the description of a directory that is not published.
+  const bool written = !place.has_config && overrides.empty();
+  out.source = written ? train::as_damage(read) : read();
+  if (!place.has_config) out.end_tokens = end_tokens_of(out.directory);
+  return out;
 }
 
 // Reads a file without weights, to report its errors. A syntax error shows a line of the file,
@@ -198,70 +149,20 @@ void use_average(OpenedModel& model) {
   model.average = true;
 }
 
-std::string base_of_adapter(const std::string& path) {
-  const fs::path directory = path;
-  if (!has_adapter_config(directory) || fs::exists(directory / "config.json") ||
-      fs::exists(directory / "model.toml"))
-    return {};
-  const std::string base = weights::read_peft_config(path).base;
-  for (const fs::path& candidate : {directory / base, fs::path(base)}) {
-    if (base.empty() || !fs::exists(candidate)) continue;
-    if (fs::is_directory(candidate) || !io::gguf_in(candidate.string()).empty())
-      return candidate.lexically_normal().string();
-    throw UserError(
-        ExitCode::checkpoint,
-        {fmt::format("{}/{}", path, publishers::kAdapterConfig),
-         fmt::format("'base_model_name_or_path' must be the directory of a model or a GGUF file, "
-                     "got '{}'",
-                     printable(base)),
-         {"give its model with -m, and --adapter " + path}});
-  }
-  throw UserError(ExitCode::checkpoint,
-                  {path,
-                   fmt::format("is an adapter of '{}', which does not exist", printable(base)),
-                   {"give its model with -m, and --adapter " + path}});
-}
-
 Description describe(const std::string& path, const registry::Catalog& plugins,
                      const std::vector<std::string>& overrides, const std::string& adapter,
                      WeightForm form) {
-  if (const std::string base = base_of_adapter(path); !base.empty()) {
+  const ModelPlace place = classify(path);
+  if (const auto* at = std::get_if<AdapterPlace>(&place)) {
     if (!adapter.empty())
       throw UserError(ExitCode::usage, {path, "is already an adapter; only one can be used", {}});
-    return describe(base, plugins, overrides, path);
+    return describe(at->base, plugins, overrides, path);
   }
-  if (const std::string gguf = io::gguf_in(path); !gguf.empty()) {
-    const io::GgufModel file(gguf);
-    Description out{.directory = gguf, .end_tokens = io::gguf_end_tokens(file), .adapter = adapter};
-    out.source = read_gguf(file, plugins, overrides, adapter.empty() ? form : WeightForm::published,
-                           out.paired_width);
-    return out;
-  }
-  Description out{.adapter = adapter};
-  fs::path description = path;
-  if (!fs::is_regular_file(path)) {
-    out.directory = train::resolve_model_directory(path);
-    check_if_checkpoint(out.directory);
-    description = fs::path(out.directory) / "model.toml";
-    if (!fs::exists(description)) description = out.directory;
-    if (fs::exists(fs::path(out.directory) / "config.json")) out.published.emplace(out.directory);
-  }
-  const auto read = [&] {
-    return config::load_model(description, {.sets = overrides, .environment = {}});
-  };
-  if (!out.directory.empty() && has_adapter_config(out.directory)) {
-    if (!adapter.empty())
-      throw UserError(ExitCode::usage,
-                      {out.directory,
-                       "already has an adapter; only one can be used",
-                       {"`lamina ckpt merge` writes a model without an adapter, which can get "
-                        "another one"}});
-    out.adapter = out.directory;
-  }
-  const bool written = !out.directory.empty() && !out.published && overrides.empty();
-  out.source = written ? train::as_damage(read) : read();
-  if (!out.directory.empty() && !out.published) out.end_tokens = end_tokens_of(out.directory);
-  return out;
+  if (const auto* at = std::get_if<GgufPlace>(&place))
+    return describe_gguf(at->file, plugins, overrides, adapter, form);
+  if (const auto* at = std::get_if<DirectoryPlace>(&place))
+    return describe_directory(*at, overrides, adapter);
+  return {.source = load(std::get<FilePlace>(place).file, overrides), .adapter = adapter};
 }
 
 decoder::Model make_of(Description& from, const registry::Catalog& plugins,

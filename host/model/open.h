@@ -14,6 +14,8 @@
 #include "decoder/model.h"
 #include "io/hf_directory.h"
 #include "io/weight_files.h"
+#include "model/gguf_source.h"
+#include "model/place.h"
 #include "registry/discovery.h"
 #include "text/tokenizer.h"
 #include "train/loop/run_directory.h"
@@ -55,14 +57,6 @@ struct Description {
   // The argument of WeightFiles::unpair_rows(); 0: none.
   std::int64_t paired_width = 0;
 };
-
-// Form of weights in a GGUF file: as stored, so that they can be used in place, or as published,
-// which adapters and trained models require.
-enum class WeightForm { stored, published };
-
-// Returns the model that a PEFT adapter refers to, for a path with an adapter and no model; else
-// "". Errors (exit 4): that model does not exist.
-std::string base_of_adapter(const std::string& path);
 
 // Errors: as open(), except errors of plugins.
 Description describe(const std::string& path, const registry::Catalog& plugins,

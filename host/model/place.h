@@ -1,0 +1,42 @@
+// Classifies the path of a model, for every command.
+#pragma once
+
+#include <string>
+#include <variant>
+
+namespace lamina::model {
+
+// An adapter in PEFT's form without a model, and the model that it refers to.
+struct AdapterPlace {
+  std::string directory;
+  std::string base;
+};
+
+struct GgufPlace {
+  std::string file;  // the first one of several
+};
+
+// A Hugging Face directory, a checkpoint, or the newest checkpoint of a run directory.
+struct DirectoryPlace {
+  std::string directory;
+  bool has_toml = false;     // model.toml, as training writes it
+  bool has_config = false;   // config.json, as published
+  bool has_adapter = false;  // an adapter beside its model
+};
+
+// A file that describes a model without weights.
+struct FilePlace {
+  std::string file;
+};
+
+using ModelPlace = std::variant<AdapterPlace, GgufPlace, DirectoryPlace, FilePlace>;
+
+// Errors (exit 4): a directory without a model, with its contents; an adapter whose model does not
+// exist.
+ModelPlace classify(const std::string& path);
+
+// Returns the model that a PEFT adapter refers to, for a path with an adapter and no model; else
+// "". Errors (exit 4): that model does not exist.
+std::string base_of_adapter(const std::string& path);
+
+}  // namespace lamina::model
