@@ -1,5 +1,5 @@
 # Checks a linked plugin: cmake -DPLUGIN=<file> -DNM=<nm> -DREADELF=<readelf> -P check_plugin.cmake
-# A plugin that fails is removed, so that nothing loads it.
+# A plugin that fails is removed, so that no host loads it.
 set(problems "")
 
 function(run output)

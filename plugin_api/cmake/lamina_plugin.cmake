@@ -1,20 +1,21 @@
-# lamina_add_plugin(<name> [SOURCES <file>...] [CHECK [<level>]] [TARGET_MINOR <n>]): the plugin
-# <name>.lamina.so of the current folder, by default from all its .cc files. The same call works in
-# the tree of lamina and outside (find_package(lamina_plugin_api)). Sets every flag that
-# docs/plugin_requirements.md asks for and checks the result after linking. The target is
-# lamina_plugin_<name>; the library lands in <build>/lib/lamina/plugins and is installed to
-# lib/lamina/plugins; with FOR_TESTS in <build>/tests/plugins, and is not installed.
-# - Descriptions of small models in the folder check/ stand beside it as <name>.check;
-#   `lamina plugin check` runs on them. CHECK makes that a test of CTest, named <name>.conforms, at
-#   level quick or the one given; it needs the program lamina.
-# - TARGET_MINOR: it needs hosts of that minor of the contract or a later one, and may use what came
-#   with it (lamina/sdk/target.h).
+# lamina_add_plugin(<name> [SOURCES <file>...] [CHECK [<level>]] [TARGET_MINOR <n>] [FOR_TESTS])
+#
+# Adds the plugin <name>.lamina.so of the current folder, by default from all its .cc files. The same
+# call works inside and outside the tree of lamina (find_package(lamina_plugin_api)). Sets every flag
+# that docs/plugin_requirements.md requires and checks the library after linking. The target is
+# lamina_plugin_<name>; the library is written to <build>/lib/lamina/plugins and installed to
+# lib/lamina/plugins. With FOR_TESTS it is written to <build>/tests/plugins and not installed.
+# - The folder check/ has descriptions of small models for `lamina plugin check`; it is linked beside
+#   the library as <name>.check. CHECK adds the CTest test <name>.conforms, at level quick or the
+#   given one; it needs the program lamina.
+# - TARGET_MINOR sets the oldest host, as a minor of the contract; the plugin may use its additions
+#   (lamina/sdk/target.h).
 include_guard(GLOBAL)
 
 function(lamina_plugin_compile_options target)
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-gnu-unique>
-    # Errors name the file of the plugin's source, not the path on the machine that built it.
+    # Errors then name source files relative to the project, not the path on the build machine.
     -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=)
 endfunction()
 
@@ -71,8 +72,8 @@ function(lamina_add_plugin name)
   endif()
 endfunction()
 
-# The test of CHECK. The program is the one of this build, of the installation that the package is
-# from, or of PATH.
+# Adds the test of CHECK. It runs the program of this build, of the installation of the package, or of
+# PATH.
 function(lamina_check_plugin name target level)
   if(NOT level)
     set(level quick)
@@ -82,7 +83,7 @@ function(lamina_check_plugin name target level)
   else()
     find_program(LAMINA_PROGRAM lamina HINTS ${LAMINA_PLUGIN_API_PREFIX}/bin)
     if(NOT LAMINA_PROGRAM)
-      message(WARNING "no program lamina is found, so ${name} has no test; set LAMINA_PROGRAM")
+      message(WARNING "the program lamina is not found, so ${name} has no test; set LAMINA_PROGRAM")
       return()
     endif()
     set(program ${LAMINA_PROGRAM})

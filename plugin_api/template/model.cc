@@ -1,5 +1,5 @@
 // my_family: a decoder-only transformer with RMSNorm before each sub-layer, rotary positions and a
-// gelu feed-forward. Say here what your model is, and cite its paper.
+// gelu feed-forward. Describe your model here and cite its paper.
 //
 // Shapes: B batch, T tokens, D model width, N query heads, K key/value heads, H head width,
 //         F feed-forward width.
@@ -11,7 +11,7 @@ namespace {
 
 using namespace lamina::sdk;
 
-// The keys that most families have, and those of this family.
+// The keys that most families have, and one of this family.
 struct Config : StandardConfig {
   bool mlp_bias;
 };
@@ -56,7 +56,7 @@ constexpr std::uint32_t kBlock = 1;
 
 std::vector<Block<Config>> blocks() { return {{kBlock, "block", block}}; }
 
-// Published tensor names and ours; one row serves loading and exporting.
+// Our tensor names and the published ones, for loading and exporting.
 std::vector<Weight> weights() {
   return outer_weights() + norm_weights(kBlock) + attention_weights(kBlock) +
          std::vector<Weight>{
@@ -67,12 +67,12 @@ std::vector<Weight> weights() {
          };
 }
 
-// What is left out follows from the keys: all layers are that block, then an RMS norm and the head.
+// The rest is derived from the keys: all layers are that block, then an RMS norm and the head.
 constexpr Model<Config> kModel = {
     .family = {.name = "my_family",
                .hf_model_types = {"my_family"},
                .hf_architectures = {"MyFamilyForCausalLM"},
-               .doc = "what it is, in one line"},
+               .doc = "a description in one line"},
     .keys = keys,
     .blocks = blocks,
     .weights = weights,

@@ -1,4 +1,4 @@
-// Ops that a plugin brings, in blocks: when their kernels run, and what a lowering may not do.
+// Plugin ops in blocks: the calls of their kernels, and invalid lowerings.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -66,7 +66,7 @@ TEST(CustomOp, IsComputedByItsKernel) {
   EXPECT_EQ(runs, 2);  // a layer each
 }
 
-TEST(CustomOp, IsItsLoweringWhereKernelsAreOffOrDoNotTakeTheType) {
+TEST(CustomOp, UsesItsLoweringIfNoKernelTakesTheType) {
   const Model model = open_family_with(kUsesTriple, &kTriple);
   const std::vector<float> by_kernel = logits(model);
   runs = 0;
@@ -109,7 +109,7 @@ TEST(CustomOp, HasItsNameAndTheCostOfItsLowering) {
   EXPECT_EQ(inspect::required_read_bytes(graph, {}, 1), inspect::required_read_bytes(plain, {}, 1));
 }
 
-// Sums over time, by the kernel from call to call.
+// Sums over time, continued by the kernel from call to call.
 void running_sum(const KernelCall& call) {
   ++runs;
   const sdk::Buffer x = call.in(0);
@@ -139,7 +139,7 @@ constexpr CustomOp kSum = {
     },
     .forward = {.run = running_sum}};
 
-TEST(CustomOp, GoesOnFromItsStateByItsKernel) {
+TEST(CustomOp, ContinuesFromItsStateByItsKernel) {
   const Model model = open_family_with(LAMINA_BLOCK({ return x + kSum(s / "sum", {x}); }), &kSum);
   const weights::Weights weights =
       weights::Weights::initialise(model, 1, DType::f32, cpu::cpu_backend());
@@ -163,7 +163,7 @@ TEST(CustomOp, GoesOnFromItsStateByItsKernel) {
     EXPECT_NEAR(by_kernel[i], by_lowering[i], 1e-6) << i;
 }
 
-// Attention keeps a cache, which no kernel is given: the op is its lowering.
+// Attention keeps a cache, which kernels do not get: the op runs as its lowering.
 TEST(CustomOp, WithACacheDecodesByItsLowering) {
   static constexpr CustomOp kAttention = {
       .name = "test.attention",
@@ -274,7 +274,7 @@ TEST(CustomOp, RefusesWrongCalls) {
   EXPECT_REFUSED("op 'test.op' has no attribute 'by'", same, { return kOp({x}, {{"by", 1.0}}); });
   EXPECT_REFUSED("op 'test.multiplied' is not listed in LAMINA_PLUGIN", same,
                  { return kOp({kTriple({x})}); });
-  EXPECT_REFUSED("the lowering of op 'test.op' gives 2 tensors; its outputs are 'y'",
+  EXPECT_REFUSED("the lowering of op 'test.op' returns 2 tensors; its outputs are 'y'",
                  ([](const OpUse& use) -> Tensors {
                    return {use.in(0), use.in(0)};
                  }),
@@ -321,7 +321,7 @@ TEST(CustomOp, StandsInARegionOverTime) {
 
 // ---------------------------------------------------------------------------------------------
 
-// What is read when a plugin is loaded.
+// Loads a plugin with this op and returns the refusal.
 std::string refusal(CustomOp op, void (*change)(lamina_custom_op_t&) = nullptr) {
   const sdk::OpTable table(op);
   lamina_custom_op_t source = table.op();

@@ -187,7 +187,7 @@ TEST(Llama, HeadsThatDoNotDivideAreExplained) {
             "even head_dim");
 }
 
-TEST(Llama, MistralSeesAWindowUnlessTold) {
+TEST(Llama, MistralHasAWindowByDefault) {
   const Loaded plugin(path_of("mistral")), llamas(path_of("llama"));
   const RecordingConfig mistral = configure(plugin.family("mistral"), small());
   const RecordingConfig llama = configure(llamas.family("llama2"), small());
@@ -195,8 +195,8 @@ TEST(Llama, MistralSeesAWindowUnlessTold) {
   EXPECT_EQ(llama.values.at("sliding_window"), Value(std::int64_t{0}));
 }
 
-// Also of a layer after the last, which predicts.
-TEST(Gpt3, InverseLayerIndexIsOfTheLayersIndex) {
+// Also for a layer after the last, which predicts.
+TEST(Gpt3, InverseLayerIndexUsesTheLayersIndex) {
   const Loaded plugin(path_of("gpt3"));
   auto values = small();
   auto asked = [&] { return trace(plugin.family("gpt3"), values).inputs; };
@@ -230,7 +230,7 @@ TEST(Options, NeedTheInterfacesThatTheyUse) {
   RecordingConfig config = configure(family, values);
   RecordingReply reply;
   EXPECT_EQ(family.options(family.user, &config, &reply), LAMINA_ERROR_UNSUPPORTED);
-  EXPECT_EQ(reply.message, "this host has no 'lamina.mtp/1'; a newer one has it");
+  EXPECT_EQ(reply.message, "this host has no interface 'lamina.mtp/1'; use a newer host");
 }
 
 TEST(PluginBorder, EntryIsFilledIn) {

@@ -1,4 +1,4 @@
-// Plans are data: what the host receives for the patterns that the field uses.
+// Plans are data: the host receives the common patterns of published models.
 #include <gtest/gtest.h>
 
 #include "lamina/sdk.h"
@@ -88,7 +88,7 @@ TEST(SdkPlan, OverridesReachTheirPosition) {
   EXPECT_TRUE(segments[0].unit[1].overrides.empty());
 }
 
-// What the keys of multi-token prediction are refused with; "" for nothing.
+// Returns the refusal of the keys of multi-token prediction; "" if there is none.
 std::string refused(const Plan& plan, const Embed& embed, bool own_layer) {
   RecordingReply reply;
   check_mtp({.num_nextn_predict_layers = 1}, plan, embed, own_layer, Problems(&reply));
@@ -97,8 +97,8 @@ std::string refused(const Plan& plan, const Embed& embed, bool own_layer) {
   return reply.problems[0].second;
 }
 
-// What predicts is a layer like the last: it must need nothing that only the stack has, unless the
-// model names a layer, which knows that it predicts.
+// A prediction layer is a copy of the last layer: it must not need anything that only the stack
+// has, unless the model names a layer, which handles prediction.
 TEST(SdkPrediction, IsRefusedWhereTheLastLayerCannotStandAlone) {
   const Plan plain = repeat(unit(kDense)).over(3).exact();
   const Plan reads = plain + prefix("last", Unit{{.block = kDense, .kv_donor = 0}}, 1);
@@ -108,12 +108,12 @@ TEST(SdkPrediction, IsRefusedWhereTheLastLayerCannotStandAlone) {
   EXPECT_EQ(refused({}, {}, false),
             "got 1; a prediction layer is a copy of the last layer, and num_hidden_layers = 0");
   EXPECT_EQ(refused(reads, {}, false),
-            "got 1; the last layer reads keys and values of another, so it must be 0");
+            "got 1; the last layer reads another layer's keys and values, so it must be 0");
   EXPECT_EQ(refused(shares, {}, false),
-            "got 1; the last layer uses the parameters of another, so it must be 0");
+            "got 1; the last layer uses another layer's parameters, so it must be 0");
   EXPECT_EQ(refused(plain, inputs, false),
-            "got 1; layers of this model read what is made for each of the stack's layers alone "
-            "(inputs of their own, or further states), so it must be 0");
+            "got 1; layers of this model read inputs or states that exist only for layers of the "
+            "stack, so it must be 0");
   for (const Plan& plan : {plain, reads, shares}) EXPECT_EQ(refused(plan, inputs, true), "");
   EXPECT_NE(refused(plain, {.entry = 5, .carries = 2}, true), "") << "another state is carried";
 }

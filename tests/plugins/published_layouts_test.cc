@@ -1,5 +1,5 @@
-// Meaning of config.json files with a key in two places, or layers of several kinds. The values
-// are those of transformers 5.24's configuration classes.
+// Meaning of config.json files with a key in two places, or with layers of several kinds. The
+// expected values come from the configuration classes of transformers 5.24.
 #include <gtest/gtest.h>
 
 #include "plugins/small_config.h"
@@ -183,7 +183,7 @@ TEST(RopeLayouts, StretchedPositionsAreTheLimit) {
   EXPECT_EQ(limit(R"(, "rope_scaling": {"type": "linear", "factor": 4.0})"), 32);
 }
 
-TEST(LayerTypes, OfFamiliesWithOneKindOfLayerMustBeThatKind) {
+TEST(LayerTypes, FamiliesWithOneKindOfLayerAcceptOnlyThatKind) {
   const std::string full = R"(, "layer_types": ["full_attention", "full_attention",
       "full_attention", "full_attention"])";
   const std::string one_slides = R"(, "layer_types": ["full_attention", "sliding_attention",
@@ -195,11 +195,11 @@ TEST(LayerTypes, OfFamiliesWithOneKindOfLayerMustBeThatKind) {
   }
 }
 
-TEST(LayerTypes, OfAModelWithAWindowMustHaveIt) {
+TEST(LayerTypes, AWindowNeedsALayerTypeForIt) {
   const std::string slides = R"(, "layer_types": ["sliding_attention", "sliding_attention",
       "sliding_attention", "sliding_attention"])";
   EXPECT_EQ(refusal("mixtral", slides + R"(, "sliding_window": 8)"), "accepted");
-  EXPECT_NE(refusal("mixtral", slides).find("all layers of this model see everything"),
+  EXPECT_NE(refusal("mixtral", slides).find("all layers of this model attend to all tokens"),
             std::string::npos);
   EXPECT_EQ(refusal("qwen3_moe", slides + R"(, "sliding_window": 8, "use_sliding_window": true)"),
             "accepted");
@@ -231,7 +231,7 @@ TEST(LayerTypes, ChooseTheLayersOfMistralWithAWindow) {
   EXPECT_EQ(full, (std::vector<bool>{true, false, true, false}));
 }
 
-TEST(LayerTypes, OfSparseAttentionGoWithTheIndexer) {
+TEST(LayerTypes, SparseAttentionNeedsTheIndexer) {
   const std::string indexed = R"(, "layer_types": ["indexed_attention", "indexed_attention",
       "indexed_attention", "indexed_attention"])";
   EXPECT_EQ(refusal("deepseek_v32", indexed + R"(, "index_n_heads": 2)"), "accepted");
@@ -244,13 +244,13 @@ TEST(LayerTypes, WithoutChunksAllLayersSeeEverything) {
             "accepted");
 }
 
-TEST(LayerTypes, OfSingleLayersAreRefusedWhereTheFamilyHasNone) {
+TEST(LayerTypes, AreRefusedPerLayerIfTheFamilyHasNone) {
   EXPECT_NE(refusal("llama", R"(, "per_layer_config": {"1": {"intermediate_size": 8}})")
                 .find("'per_layer_config.1.intermediate_size' is 8"),
             std::string::npos);
 }
 
-TEST(ForeignKeys, OfTheHostsNamesAreRefusedInConfigJson) {
+TEST(ForeignKeys, HostKeysAreRefusedInConfigJson) {
   for (const char* member : {R"("use_qk_norm": true)", R"("logit_scale": 0.5)",
                              R"("final_logit_softcapping": 30.0)", R"("attention_sink": true)",
                              R"("partial_rotary_factor": 0.5)", R"("attention_type": "global")"}) {
@@ -262,7 +262,7 @@ TEST(ForeignKeys, OfTheHostsNamesAreRefusedInConfigJson) {
   }
 }
 
-TEST(ForeignKeys, OfTheHostsNamesWithoutEffectAreAccepted) {
+TEST(ForeignKeys, HostKeysWithoutEffectAreAccepted) {
   for (const char* member :
        {R"("use_qk_norm": false)", R"("logit_scale": 1)", R"("final_logit_softcapping": null)",
         R"("partial_rotary_factor": 1.0)"})
@@ -280,7 +280,7 @@ TEST(ForeignKeys, AWindowOfAFamilyWithoutOneHasNoEffect) {
             8);
 }
 
-TEST(ForeignKeys, OfEncodersAreRefused) {
+TEST(ForeignKeys, EncoderKeysAreRefused) {
   for (const char* key : {"is_encoder_decoder", "add_cross_attention"})
     for (const char* type : {"llama", "gpt2"})
       EXPECT_NE(refusal(type, fmt::format(R"(, "{}": true)", key))
@@ -288,7 +288,7 @@ TEST(ForeignKeys, OfEncodersAreRefused) {
                 std::string::npos);
 }
 
-TEST(ForeignKeys, ThatNobodyReadsAreListedInOrder) {
+TEST(ForeignKeys, UnreadKeysAreListedInOrder) {
   const ModelConfig config = configure(small_config(
       "llama", R"(, "zebra": 1, "alibi": true, "bottleneck": {"width": 3, "depth": [1, null]},
                    "use_cache": true, "rope_parameters": {"stretch": 2}, "blocks": [{"a": 1}])"));
@@ -339,7 +339,7 @@ TEST(WholeNumbers, MayHaveAPointInConfigJson) {
             std::string::npos);
 }
 
-TEST(Activations, OfTheFirstGemmaAreHiddenAct) {
+TEST(Activations, FirstGemmaReadsHiddenAct) {
   EXPECT_EQ(values_of("gemma", R"(, "hidden_act": "silu", "hidden_activation": null)")
                 .string("hidden_act"),
             "silu");

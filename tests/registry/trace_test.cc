@@ -1,4 +1,4 @@
-// Building blocks through the C contract: what arrives at the host, and every way to fail.
+// Building blocks through the C contract: the calls that reach the host, and every way to fail.
 #include "registry/trace.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ struct Built {
 
 Tensor carry(Graph& graph) { return graph.add_input("x", {DType::f32, {2, 3, 8}, {}}); }
 
-// The tiny block with `fault`, "" for none.
+// Builds the tiny block with `fault`, "" for none.
 void build(const std::string& more, Built& out, std::span<const Setting> overrides = {}) {
   RecordingTrace trace(out.graph);
   out.result = build_block(
@@ -113,7 +113,7 @@ struct NumberedFault {
   const char* says;
 };
 
-TEST(Trace, RefusesWhatBreaksTheContractInWords) {
+TEST(Trace, RefusesAbiViolationsWithAMessage) {
   static constexpr NumberedFault kFaults[] = {
       {1, "block 'layer': no luck\n"},
       {2, "block 'layer': op number 999 is unknown to this host"},
@@ -189,9 +189,9 @@ TEST(Trace, AChangeOfTheProcessIsRefusedAndPutBack) {
   }
 }
 
-TEST(Trace, WhatANewerContractAddsIsIgnoredWhereItIsNotUsed) { build("fault = 56\n"); }
+TEST(Trace, UnusedAdditionsOfANewerAbiAreIgnored) { build("fault = 56\n"); }
 
-// Tags and axes say what may be done with a value, not what it is.
+// Tags and axes affect only the treatment of a value, not its meaning.
 TEST(Trace, UnknownTagsAndAxesAreWarnings) {
   ::testing::internal::CaptureStderr();
   build("fault = 14\n");
@@ -260,7 +260,7 @@ TEST(Trace, ExceptionThatLeavesThePluginIsNamed) {
       "block 'layer': its build threw an exception (oops); exceptions must not leave a plugin");
 }
 
-// The block of a plugin whose SDK is younger than this host.
+// Builds the block of a plugin whose SDK is newer than this host.
 std::vector<std::string> build_of_newer_sdk(int fault) {
   const Family& family = load_family(Catalog::scan({.files = {zoo("newer_sdk")}}), "newer_sdk");
   const std::string more =
@@ -278,15 +278,15 @@ TEST(Trace, NewerSdkAsksForNothingYoungerThanItsTarget) {
   EXPECT_EQ(build_of_newer_sdk(0), std::vector<std::string>{"soft_cap"});
 }
 
-TEST(Trace, NewerSdkSaysWhatItsTargetLacks) {
+TEST(Trace, NewerSdkNamesCallsThatItsTargetLacks) {
   EXPECT_ERROR_SAYS(
       build_of_newer_sdk(1), ExitCode::plugin,
-      fmt::format("attribute 2 of op 'soft_cap' came with plugin ABI {0}.99, and this "
-                  "plugin is for hosts from {0}.{1} on",
+      fmt::format("attribute 2 of op 'soft_cap' needs plugin ABI {0}.99, but this plugin "
+                  "supports hosts from {0}.{1}",
                   LAMINA_ABI_MAJOR, LAMINA_ABI_CANDIDATE));
   EXPECT_ERROR_SAYS(build_of_newer_sdk(2), ExitCode::plugin,
-                    "input 2 of op 'soft_cap' came with plugin ABI");
-  EXPECT_ERROR_SAYS(build_of_newer_sdk(3), ExitCode::plugin, "op 'later' came with plugin ABI");
+                    "input 2 of op 'soft_cap' needs plugin ABI");
+  EXPECT_ERROR_SAYS(build_of_newer_sdk(3), ExitCode::plugin, "op 'later' needs plugin ABI");
 }
 
 TEST(Trace, DraftOpsAreForHostsOfOneMinor) {
@@ -306,7 +306,7 @@ TEST(Faults, F13BlockWithoutMemoryIsNoBrokenPlugin) {
       std::bad_alloc);
 }
 
-// An error of the host's own code while it serves a call goes through as it is.
+// An error in the host's code during a call passes through unchanged.
 class FailingTrace : public RecordingTrace {
  public:
   using RecordingTrace::RecordingTrace;

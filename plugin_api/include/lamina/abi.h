@@ -1,24 +1,26 @@
-/* The C contract between lamina and its plugins: plain C11, no dependencies, append-only. One file of
- * more than 400 lines, because it is read, copied and compared as a whole.
+/* The C contract between lamina and its plugins: plain C11, no dependencies, append-only. One file
+ * of more than 400 lines, because it is read, copied and compared as a whole.
  *
  * A plugin is a shared library `<name>.lamina.so` with one exported symbol, the constant
- * `lamina_plugin_v0`. It never computes: it describes model families as data, and the layers of
- * each as calls that add ops to a graph which the host owns. Names and numbers that both sides
- * must agree on are in names.h, ops in ops.def, what only some families need in ext/. The rules in
- * words: docs/plugin_requirements.md.
+ * `lamina_plugin_v0`. It never computes: it describes model families as data, and each layer as
+ * calls that add ops to a graph owned by the host. names.h has the names and numbers that both
+ * sides must agree on, ops.def the ops, ext/ the parts that only some families need. The rules in
+ * prose: docs/plugin_requirements.md.
  *
  * Rules for everything below
  * - Little-endian, 64 bit. No implicit padding; fields `_padN` are zero.
  * - Zero means absent, off or default, for every field. Fields are only added, at the end.
- * - Structs that begin with `size` may grow: the writer sets size = sizeof(the struct) in its own
- *   build. The reader takes min(size, what it knows) bytes, has zeros for what an older writer lacks,
- *   and refuses non-zero bytes beyond what it knows. None is smaller than in LAMINA_GROWABLE.
- * - Tables of functions grow too: a plugin asks LAMINA_HAS before it calls one that is younger than
- *   the host it says it needs (abi_min_host).
+ * - Structs that begin with `size` may grow: the writer sets size = sizeof(the struct) in its
+ *   build.
+ *   The reader takes min(size, the size it knows) bytes, assumes zeros for fields that an older
+ *   writer lacks, and refuses non-zero bytes beyond the fields it knows. LAMINA_GROWABLE lists the
+ *   least sizes.
+ * - Tables of functions grow too: a plugin asks LAMINA_HAS before it calls a function that is newer
+ *   than its oldest supported host (abi_min_host).
  * - Strings are UTF-8, pointer and length, without a terminator, at most 64 KiB.
- * - What a call is given is borrowed until the call returns, and copied if kept. Nothing is freed
- *   across the border. Data reached from lamina_plugin_v0 and from get_interface() lives as long as
- *   the library is loaded.
+ * - Arguments of a call are borrowed until the call returns; the callee copies what it keeps.
+ *   Nothing is freed across the border. Data reached from lamina_plugin_v0 and from get_interface()
+ *   stays valid while the library is loaded.
  * - Outputs are untouched when a call fails.
  * - No function throws, exits or aborts.
  *
@@ -48,7 +50,7 @@ extern "C" {
 #define LAMINA_PLUGIN_MAGIC UINT64_C(0x6e69676c70616d6c) /* "lmaplgin" */
 #define LAMINA_MAX_DIMS 8
 
-/* Whether the struct at `ptr`, which may be of an older header, has `member`. */
+/* True if the struct at `ptr`, which may be from an older header, has `member`. */
 #define LAMINA_HAS(type, ptr, member) \
   ((ptr)->size >= offsetof(type, member) + sizeof((ptr)->member))
 
@@ -81,7 +83,7 @@ typedef struct lamina_value {
 } lamina_value_t;
 
 /* An attribute of an op. key: its position in ops.def, from 1. since: the LAMINA_ABI_MINOR that
- * introduced the key, for the message of a host that lacks it. */
+ * introduced the key, for the error message of an older host. */
 typedef struct lamina_attr {
   uint32_t key, since;
   lamina_value_t value;
@@ -93,7 +95,7 @@ typedef struct lamina_setting {
   lamina_value_t value;
 } lamina_setting_t;
 
-/* Where in the plugin's source a call was made; shown in errors. A null pointer = unknown. */
+/* The place in the plugin's source that made a call; shown in errors. A null pointer = unknown. */
 typedef struct lamina_where {
   lamina_str_t file;
   uint32_t line, _pad0;
@@ -107,7 +109,7 @@ LAMINA_STATIC_ASSERT(sizeof(lamina_attr_t) == 32, "frozen");
 LAMINA_STATIC_ASSERT(sizeof(lamina_setting_t) == 40, "frozen");
 LAMINA_STATIC_ASSERT(sizeof(lamina_where_t) == 24, "frozen");
 
-/* ---- Config: what the host knows of one model ------------------------------------------------ */
+/* ---- Config: the host's view of one model ---------------------------------------------------- */
 
 typedef struct lamina_config lamina_config_t;
 typedef struct lamina_reply lamina_reply_t;
@@ -116,10 +118,10 @@ typedef struct lamina_build lamina_build_t;
 typedef struct lamina_config_api {
   uint32_t size, abi_minor;
 
-  /* The value of a declared key: from the run file or config.json, else the default, else what
-   * derive() gave; inside a block's build, the position's override first. type 0 where it has
-   * none. Strings and lists stay valid as long as the lamina_config_t. Fails with
-   * LAMINA_ERROR_NOT_FOUND for a key that the family did not declare.
+  /* Writes the value of a declared key: from the run file or config.json, else the default, else
+   * the value that derive() set; inside a block's build, the position's override has precedence.
+   * type 0 if there is none. Strings and lists stay valid as long as the lamina_config_t. Fails
+   * with LAMINA_ERROR_NOT_FOUND for a key that the family did not declare.
    * [config, trace] */
   lamina_status_t (*get)(const lamina_config_t *config, lamina_str_t key, lamina_value_t *out);
 } lamina_config_api_t;
@@ -153,8 +155,8 @@ typedef struct lamina_norm {
   lamina_span_t attrs;                /* lamina_attr_t */
 } lamina_norm_t;
 
-/* x = dropout(table[ids] * scale + positions), which is carry 0 of the first layer, or the input
- * of the entry block. */
+/* x = dropout(table[ids] * scale + positions). x is carry 0 of the first layer, or the input of the
+ * entry block. */
 typedef struct lamina_embed {
   uint32_t size, flags;
   double scale;              /* 0 = 1 */
@@ -186,23 +188,23 @@ typedef struct lamina_head {
 typedef struct lamina_reply_api {
   uint32_t size, abi_minor;
 
-  /* A value for a declared key that the config does not set; a key that has a value keeps
-   * it. [config: derive] */
+  /* Sets a declared key that the config leaves out. A key that has a value keeps it.
+   * [config: derive] */
   lamina_status_t (*set)(lamina_reply_t *reply, const lamina_setting_t *setting);
 
-  /* Something wrong with the value of `key`, in the form "got X; Y would be right". Any number of
+  /* Reports a wrong value of `key`, in the form "got X; Y would be right". May be called several
    * times. [config: validate] */
   lamina_status_t (*problem)(lamina_reply_t *reply, lamina_str_t key, lamina_str_t message,
                              const lamina_where_t *at);
 
-  /* The next segment. [config: plan] */
+  /* Adds the next segment. [config: plan] */
   lamina_status_t (*segment)(lamina_reply_t *reply, const lamina_segment_t *segment);
 
-  /* Each at most once. [config: options] */
+  /* Set the embedding and the head; each at most once. [config: options] */
   lamina_status_t (*embed)(lamina_reply_t *reply, const lamina_embed_t *embed);
   lamina_status_t (*head)(lamina_reply_t *reply, const lamina_head_t *head);
 
-  /* The calling function could not finish; the first message is shown. Any [config] function. */
+  /* Reports that the calling function failed; the first message is shown. Any [config] function. */
   void (*fail)(lamina_reply_t *reply, lamina_status_t status, lamina_str_t message,
                const lamina_where_t *at);
 } lamina_reply_api_t;
@@ -214,7 +216,8 @@ struct lamina_reply {
 /* ---- Build: how a block describes its layer -------------------------------------------------- */
 
 /* A parameter. Its full name is the open scopes and `name`, joined with '.', eg:
- * "attention.wq.weight"; not "host." or "engram." at its front, which are the host's. Declaring one name twice with the same shape gives the same tensor. */
+ * "attention.wq.weight". The prefixes "host." and "engram." are reserved for the host. Declaring
+ * one name twice with the same shape gives the same tensor. */
 typedef struct lamina_param {
   uint32_t size, role;   /* LAMINA_ROLE_* */
   lamina_str_t name;
@@ -222,16 +225,16 @@ typedef struct lamina_param {
   lamina_span_t axes;    /* lamina_str_t, one logical axis (names.h) per dim */
   uint32_t init, flags;  /* LAMINA_INIT_*, LAMINA_PARAM_* */
   double init_a, init_b; /* numbers of the initialiser, see names.h */
-  /* LAMINA_DTYPE_*; 0 = what the run computes with, f32 for one dim or none. Integers are never
-   * trained. */
+  /* LAMINA_DTYPE_*; 0 = the compute type of the run, or f32 for parameters of one dim or none.
+   * Integers are never trained. */
   uint32_t dtype, _pad0;
   lamina_str_t group;    /* a name for learning rates and masks; empty = by role */
 } lamina_param_t;
 
-/* What a layer remembers between decoded tokens: docs/decode_state.md. In training the handle is
- * valid too and the stateful op takes its stateless path, so that one build serves every phase. */
+/* The decode state of a layer, kept between decoded tokens: docs/decode_state.md. In training the
+ * handle is valid too and the op computes without a state, so one build serves every phase. */
 typedef struct lamina_state_desc {
-  uint32_t size, kind;   /* LAMINA_STATE_*, which says what dims are */
+  uint32_t size, kind;   /* LAMINA_STATE_*, which defines the meaning of dims */
   lamina_str_t name;
   lamina_span_t dims;    /* int64_t */
   lamina_span_t axes;    /* lamina_str_t, one per dim */
@@ -244,19 +247,20 @@ typedef struct lamina_state_desc {
 /* One use of an op. */
 typedef struct lamina_emit {
   uint32_t size, op, revision, _pad0;
-  /* lamina_tensor_t in the order of ops.def; 0 or a shorter span where optional ones are absent,
-   * also for those that only a newer host knows.
-   * Inputs that only the host can know (positions, key_positions, segments, key_segments, start and
-   * blocks of ops that mix tokens) are 0: the host adds them. So are k and v of attention in a
-   * layer that reads another's, see ext/layer_sharing.h. */
+  /* lamina_tensor_t in the order of ops.def. Absent optional inputs are 0 or past the end of a
+   * shorter span, including inputs that only a newer host knows.
+   * Inputs that only the host knows (positions, key_positions, segments, key_segments, start, and
+   * blocks of ops that mix tokens) are 0: the host adds them. The host also adds k and v of
+   * attention in a layer that reads another layer's, see ext/layer_sharing.h. */
   lamina_span_t inputs;
   lamina_span_t attrs;      /* lamina_attr_t by rising key; absent ones have their default */
   /* For ops that remember tokens: attention (kv), causal_conv1d (conv window), gated_delta_rule,
-   * matrix_scan and linear_scan (recurrent), latent_attention (latent), index_scores (index keys), window_pool (conv window:
-   * channels of values and gates together, tokens of the longest window less one),
-   * compressed_attention (kv: 1, width; window and stride as the op has window and ratio). */
+   * matrix_scan and linear_scan (recurrent), latent_attention (latent), index_scores (index keys),
+   * window_pool (conv window: channels of values and gates together, tokens of the longest window
+   * less one), compressed_attention (kv: 1, width; window and stride equal the op's window and
+   * ratio). */
   lamina_state_t state;
-  /* Written: one handle per output, the first n_outputs of them; 0 for those that the host does not
+  /* Written: one handle per output, for the first n_outputs; 0 for outputs that the host does not
    * know. */
   lamina_tensor_t *outputs;
   uint32_t n_outputs, _pad1;
@@ -269,21 +273,21 @@ typedef struct lamina_type {
   int64_t dims[LAMINA_MAX_DIMS];
 } lamina_type_t;
 
-/* All [trace]. The first failure sticks to the trace and is the one reported; later calls return
- * LAMINA_ERROR_TRACE and do nothing. Arguments of ops are checked by the host, not by plugins. */
+/* All [trace]. The first failure of a trace is the one that is reported; later calls return
+ * LAMINA_ERROR_TRACE and do nothing. Arguments of ops are checked by the host. */
 typedef struct lamina_build_api {
   uint32_t size, abi_minor;
 
   /* Adds an op. */
   lamina_status_t (*emit)(lamina_build_t *build, const lamina_emit_t *emit,
                           const lamina_where_t *at);
-  /* Declares a parameter; the same ones in every trace of a block. */
+  /* Declares a parameter. Every trace of a block must declare the same ones. */
   lamina_status_t (*param)(lamina_build_t *build, const lamina_param_t *param,
                            const lamina_where_t *at, lamina_tensor_t *out);
-  /* Declares a decode state; its name is unique in the block, with the open scopes. */
+  /* Declares a decode state. Its name, including the scope, must be unique in the block. */
   lamina_status_t (*state)(lamina_build_t *build, const lamina_state_desc_t *state,
                            const lamina_where_t *at, lamina_state_t *out);
-  /* A LAMINA_INPUT_*. The same handle each time. */
+  /* Returns a LAMINA_INPUT_*; the same handle each time. */
   lamina_status_t (*input)(lamina_build_t *build, uint32_t kind, const lamina_where_t *at,
                            lamina_tensor_t *out);
   /* A scalar with the element type of activations: values[i] (double) in layer i; one value per
@@ -297,12 +301,12 @@ typedef struct lamina_build_api {
   /* Opens (push 1) or closes (push 0, name ignored) a scope; closed again before build returns. */
   lamina_status_t (*scope)(lamina_build_t *build, lamina_str_t name, uint32_t push);
 
-  /* `tensor` under a name that rematerialisation policies know (names.h, or "<plugin id>.<x>").
-   * Another name is a warning, and no policy goes by it; so is another axis, along which nothing is
-   * split. */
+  /* Names `tensor` for rematerialisation policies (names.h, or "<plugin id>.<x>"). Any other name
+   * is a warning and has no effect. */
   lamina_status_t (*tag)(lamina_build_t *build, lamina_tensor_t tensor, lamina_str_t name,
                          const lamina_where_t *at, lamina_tensor_t *out);
-  /* `tensor` with logical axes: lamina_str_t, one per dim, empty = none. */
+  /* Names the dims of `tensor` by logical axes: lamina_str_t, one per dim, empty = none. An unknown
+   * axis is a warning and is never split. */
   lamina_status_t (*axes)(lamina_build_t *build, lamina_tensor_t tensor, lamina_span_t names,
                           const lamina_where_t *at, lamina_tensor_t *out);
 
@@ -315,28 +319,28 @@ struct lamina_build {
   const lamina_build_api_t *api;
 };
 
-/* ---- What a plugin declares ------------------------------------------------------------------ */
+/* ---- Declarations of a plugin ---------------------------------------------------------------- */
 
-/* A key of the [model] table and of config.json. The host adds keys of its own; where a family declares
- * one of that name it is the family's, and what the host would do with it is off. */
+/* A key of the [model] table and of config.json. The host adds other keys. A family that
+ * declares a key with the same name keeps it, and the host's feature is off. */
 typedef struct lamina_key {
   uint32_t size, type;     /* LAMINA_KIND_* */
-  uint32_t flags, since;   /* LAMINA_KEY_*; since: LAMINA_ABI_MINOR it needs, 0 = any */
-  lamina_str_t name;       /* Hugging Face's, a dotted path; eg: "rope_scaling.factor" */
+  uint32_t flags, since;   /* LAMINA_KEY_*; since: the LAMINA_ABI_MINOR that it needs, 0 = any */
+  lamina_str_t name;       /* a dotted path as in Hugging Face, eg: "rope_scaling.factor" */
   lamina_str_t doc;        /* one line, with the unit */
   lamina_span_t aliases;   /* lamina_str_t: other paths in config.json, in order */
   lamina_value_t fallback; /* the family's default; type 0 = none */
   lamina_str_t same_as;    /* a key whose value is the default; empty = none */
-  lamina_value_t min, max; /* type 0 = unlimited; of a list: of each element */
+  lamina_value_t min, max; /* type 0 = unlimited; for lists, limits of each element */
   lamina_span_t choices;   /* lamina_str_t; empty = any */
   lamina_str_t hf_name;    /* path in an exported config.json; empty = name */
 } lamina_key_t;
 
-/* The tensors that a block's build works on. In a layer carry_out has the shapes of carry_in; for
- * the others see entry, exit and ext/mtp.h. */
+/* The tensors of one build of a block. In a layer carry_out has the shapes of carry_in; for other
+ * blocks see entry, exit and ext/mtp.h. */
 typedef struct lamina_io {
-  uint32_t size, n_carry;           /* n_carry: of carry_in */
-  const lamina_tensor_t *carry_in;  /* [0] = activations [B, T, D], unless the entry says otherwise */
+  uint32_t size, n_carry;           /* n_carry: number of carry_in */
+  const lamina_tensor_t *carry_in;  /* [0] = activations [B, T, D] unless the entry differs */
   lamina_tensor_t *carry_out;       /* written: n_out of them */
   uint32_t n_out, n_per_layer;
   const lamina_tensor_t *per_layer; /* this layer's elements of the entry's per-layer tensors */
@@ -347,39 +351,41 @@ typedef struct lamina_block {
   uint32_t size, id;   /* id: from 1, unique in the family */
   uint32_t flags, _pad0;
   lamina_str_t name;   /* for messages; eg: "local" */
-  void *user;          /* handed to build */
+  void *user;          /* passed to build */
 
-  /* Adds one layer to the graph. A pure function of the config and of static sizes: called once
-   * per distinct position and phase, in any order. [trace] */
+  /* Adds one layer to the graph. Must be a pure function of the config and of static sizes: it is
+   * called once per distinct position and phase, in any order. [trace] */
   lamina_status_t (*build)(void *user, lamina_build_t *build, const lamina_config_t *config,
                            const lamina_io_t *io);
 } lamina_block_t;
 
-/* A step of the conversion from a published tensor to ours; each can be undone. Dims are those of
- * the tensor after the steps before; negative ones count from the last. */
+/* A step of the conversion from a published tensor to ours; every step can be undone. `dim` refers
+ * to the tensor after the earlier steps; negative values count from the last dim. */
 typedef struct lamina_transform {
   uint32_t size, kind;   /* LAMINA_TRANSFORM_* */
-  double number;         /* of ADD, MUL */
-  int64_t dim;           /* of all but TRANSPOSE, ADD, MUL */
-  uint32_t index, count; /* of PART (index), STRIDED, MERGE (count), MOVE (index) */
+  double number;         /* for ADD, MUL */
+  int64_t dim;           /* for all but TRANSPOSE, ADD, MUL */
+  uint32_t index, count; /* for PART (index), STRIDED, MERGE (count), MOVE (index) */
 } lamina_transform_t;
 
-/* A row of the tensor map; it serves loading and exporting. A row is ignored where the block of
- * this model has no such parameter. Several rows of one parameter are alternatives: the first whose
- * tensors exist is read, the first of all is exported. Compressed tensors are decompressed: f8 with
- * block scales in another tensor (x_scale_inv, or x.scale) is found by the name x itself, MXFP4 has
- * rows that name x_blocks, of shape [.., 32 * blocks]; the host finds the scales. */
+/* A row of the tensor map, used for loading and for exporting. A row is ignored if the block of
+ * this model has no such parameter. Several rows of one parameter are alternatives: the first row
+ * whose tensors exist is read, the first of all rows is exported. Compressed tensors are
+ * decompressed: f8 with block scales in another tensor (x_scale_inv, or x.scale) is found by the
+ * name x; MXFP4 has rows that name x_blocks, of shape [.., 32 * blocks]. The host finds the
+ * scales. */
 typedef struct lamina_hf_tensor {
   uint32_t size, block;     /* block id; 0 = outside the layers, see LAMINA_NAME_* */
   uint32_t flags, _pad0;    /* LAMINA_HF_* */
   lamina_str_t param;       /* our full name inside the block, eg: "attention.wq.weight" */
-  /* Published name; {L} = global layer index, {E} = index into our first dim: one tensor for each,
-   * * = anything (ignored rows). Since minor 7 {P} = index of a block of ext/mtp.h, from 0. */
+  /* Published name. {L} = global layer index; {E} = index into our first dim, with one tensor for
+   * each; * = anything (ignored rows). Since minor 7: {P} = index of a block of ext/mtp.h, from
+   * 0. */
   lamina_str_t hf;
   lamina_span_t transforms; /* lamina_transform_t, in order, from published to ours */
 } lamina_hf_tensor_t;
 
-/* A model family. Functions except plan may be null where they would do nothing. */
+/* A model family. All functions but plan may be null. */
 typedef struct lamina_family {
   uint32_t size, flags;
   lamina_str_t name;              /* eg: "my_family"; value of `family` in a run file */
@@ -390,12 +396,12 @@ typedef struct lamina_family {
   lamina_span_t keys;             /* lamina_key_t; vocab_size, hidden_size, num_hidden_layers */
   lamina_span_t blocks;           /* lamina_block_t */
   lamina_span_t hf_tensors;       /* lamina_hf_tensor_t */
-  /* lamina_str_t. A published name fits a row if they are equal, also after one of these is taken
-   * off the name's front, the row's front, or both. */
+  /* lamina_str_t. A published name matches a row if the two are equal, with or without one of these
+   * prefixes on either side. */
   lamina_span_t hf_prefixes;
-  void *user;                     /* handed to the functions below */
+  void *user;                     /* passed to the functions below */
 
-  /* Called in this order, after types, limits and required keys were checked. All [config]. */
+  /* Called in this order, after types, limits and required keys are checked. All [config]. */
   lamina_status_t (*derive)(void *user, const lamina_config_t *config, lamina_reply_t *reply);
   lamina_status_t (*validate)(void *user, const lamina_config_t *config, lamina_reply_t *reply);
   lamina_status_t (*plan)(void *user, const lamina_config_t *config, lamina_reply_t *reply);
@@ -416,28 +422,28 @@ typedef struct lamina_host lamina_host_t;
 struct lamina_host {
   uint32_t size, abi_minor;
   lamina_str_t name, version; /* eg: "lamina", "0.1.0" */
-  /* Host interfaces by id, those of ext/ and newer ones; null if unknown. [any] */
+  /* Returns a host interface by id, from ext/ or newer; null if unknown. [any] */
   const void *(*get_interface)(const lamina_host_t *host, lamina_str_t id);
-  /* A line for the log; severity is a LAMINA_LOG_*. [any] */
+  /* Logs a line; severity is a LAMINA_LOG_*. [any] */
   void (*log)(const lamina_host_t *host, int32_t severity, lamina_str_t text,
               const lamina_where_t *at);
-  /* 1 if the host knows the number `id` of the list `what`, a LAMINA_CAPABILITY_*, else 0. Of ops,
-   * in this revision, which is 0 for the others. [any] */
+  /* Returns 1 if the host knows number `id` of the list `what`, a LAMINA_CAPABILITY_*, else 0. For
+   * ops, in this revision; for other lists revision is 0. [any] */
   uint64_t (*capability)(const lamina_host_t *host, uint32_t what, uint32_t id, uint32_t revision);
 };
 
 typedef struct lamina_plugin {
   uint64_t magic; /* LAMINA_PLUGIN_MAGIC */
-  uint32_t size, abi_major, abi_built, abi_min_host; /* minors: of this header; the oldest host */
+  uint32_t size, abi_major, abi_built, abi_min_host; /* minors of this header and the oldest host */
   uint64_t flags;            /* LAMINA_PLUGIN_* */
   lamina_str_t id, version;  /* eg: "org.example.my_family", "1.2.0"; equal to the manifest's */
   lamina_str_t sdk;          /* for logs; eg: "lamina-sdk 0.1", "gcc 12.2" */
   lamina_str_t toolchain;
 
-  /* Cheap: no threads, no devices, no files. Calls may nest; each has its deinit. [load] */
+  /* Must be cheap: no threads, no devices, no files. Calls may nest; each has its deinit. [load] */
   lamina_status_t (*init)(const lamina_host_t *host);
   void (*deinit)(void);
-  /* Interfaces by id; null if unknown. Between init and deinit. [any] */
+  /* Returns an interface by id; null if unknown. Between init and deinit. [any] */
   const void *(*get_interface)(lamina_str_t id);
 } lamina_plugin_t;
 
@@ -453,8 +459,8 @@ extern __attribute__((visibility("default"))) const lamina_plugin_t lamina_plugi
 
 /* ---- Layout ---------------------------------------------------------------------------------- */
 
-/* The structs that may grow, with the least size that a reader takes: that of the candidate, or of the
- * first minor that had the struct. */
+/* The structs that may grow, with the least size that a reader accepts: the size in the candidate,
+ * or in the first minor that had the struct. */
 #define LAMINA_GROWABLE(X) \
   X(lamina_config_api_t, 16) \
   X(lamina_reply_api_t, 56) \

@@ -1,6 +1,6 @@
 /* Numbers and names that host and plugins agree on. Append-only, like abi.h.
  *
- * Numbers are constants, not enums, so that their width is stated by the fields that hold them.
+ * Numbers are constants, not enums: the fields that store them define their width.
  */
 #ifndef LAMINA_NAMES_H
 #define LAMINA_NAMES_H
@@ -8,17 +8,17 @@
 /* Status codes. */
 #define LAMINA_OK 0
 #define LAMINA_ERROR_ARGUMENT 1    /* a call broke the contract */
-#define LAMINA_ERROR_SHAPE 2       /* sizes that do not fit */
+#define LAMINA_ERROR_SHAPE 2       /* sizes do not match */
 #define LAMINA_ERROR_DTYPE 3
-#define LAMINA_ERROR_CONFIG 4      /* a value of a config key */
-#define LAMINA_ERROR_UNSUPPORTED 5 /* this host cannot; a newer one might */
+#define LAMINA_ERROR_CONFIG 4      /* a wrong value of a config key */
+#define LAMINA_ERROR_UNSUPPORTED 5 /* not supported by this host; maybe by a newer one */
 #define LAMINA_ERROR_NOT_FOUND 6
-#define LAMINA_ERROR_STATE 7       /* decode state used wrongly */
+#define LAMINA_ERROR_STATE 7       /* wrong use of decode state */
 #define LAMINA_ERROR_MEMORY 8
 #define LAMINA_ERROR_INTERNAL 9    /* a bug, eg: an exception of an unexpected kind */
-#define LAMINA_ERROR_ABI 10        /* versions that do not fit */
+#define LAMINA_ERROR_ABI 10        /* incompatible versions */
 #define LAMINA_ERROR_CANCELLED 11
-#define LAMINA_ERROR_TRACE 12      /* the trace has failed before; see its first error */
+#define LAMINA_ERROR_TRACE 12      /* the trace has already failed; see its first error */
 
 /* Kinds of values. */
 #define LAMINA_KIND_INT 1u
@@ -44,7 +44,7 @@
 #define LAMINA_LOG_WARNING 3
 #define LAMINA_LOG_ERROR 4
 
-/* Lists of numbers that a host may know only in part, for capability(). */
+/* Lists of numbers, for capability(): a host may know only a part of each. */
 #define LAMINA_CAPABILITY_OP 1u        /* ops.def */
 #define LAMINA_CAPABILITY_INPUT 2u     /* LAMINA_INPUT_* */
 #define LAMINA_CAPABILITY_STATE 3u     /* LAMINA_STATE_* */
@@ -57,14 +57,14 @@
 
 /* Ops with this number or a larger one are drafts, see ops.def. */
 #define LAMINA_DRAFT_OPS 16384u
-/* Numbers from here on are reserved for ops that plugins bring. */
+/* Numbers from here on are reserved for custom ops of plugins. */
 #define LAMINA_CUSTOM_OPS 2147483648u
 
 /* Flags of a plugin. */
 #define LAMINA_PLUGIN_NEVER_UNLOAD 1u
 
 /* Flags of a config key. */
-#define LAMINA_KEY_REQUIRED 1u     /* no default, and derive() does not give one */
+#define LAMINA_KEY_REQUIRED 1u     /* no default, and derive() does not set it */
 #define LAMINA_KEY_HF_ONLY 2u      /* allowed in config.json, not in [model]; its value counts */
 #define LAMINA_KEY_IGNORED 4u      /* known in config.json, without effect here */
 #define LAMINA_KEY_NULL_IS_ZERO 8u /* null in config.json is 0, false or empty, not "absent" */
@@ -73,17 +73,17 @@
 #define LAMINA_KEY_ABOVE_MIN 64u   /* min itself is not allowed */
 #define LAMINA_KEY_BELOW_MAX 128u  /* max itself is not allowed */
 
-/* Keys that every family declares; the host reads them by name. */
+/* Keys that every family must declare; the host reads them by name. */
 #define LAMINA_CONFIG_VOCAB_SIZE "vocab_size"
 #define LAMINA_CONFIG_HIDDEN_SIZE "hidden_size"
 #define LAMINA_CONFIG_NUM_LAYERS "num_hidden_layers"
-/* Optional: the longest sequence that the model was made for, in tokens. */
+/* Optional: the longest sequence that the model was trained for, in tokens. */
 #define LAMINA_CONFIG_MAX_POSITIONS "max_position_embeddings"
 
 /* Flags of a segment. */
 #define LAMINA_SEGMENT_UNROLL 1u /* never scanned */
 
-/* Flags of a norm: by default it has a weight, initialised so that weight + offset is 1. */
+/* Flags of a norm. Without NO_WEIGHT it has a weight, initialised so that weight + offset is 1. */
 #define LAMINA_NORM_BIAS 1u
 #define LAMINA_NORM_NO_WEIGHT 2u
 
@@ -93,14 +93,14 @@
 #define LAMINA_POSITIONS_SINUSOIDAL 2u /* concat(sin, cos) of position * 10000^(-i / (D/2 - 1)) */
 
 /* Flags of the head. */
-#define LAMINA_HEAD_TIED 1u    /* logits by the embedding table */
+#define LAMINA_HEAD_TIED 1u    /* the head is the embedding table */
 #define LAMINA_HEAD_NO_LOSS 2u /* training computes no logits; only auxiliary losses count */
 #define LAMINA_HEAD_BIAS 4u    /* logits have a bias, LAMINA_NAME_HEAD_BIAS */
-/* Tokens see later ones, so the model is not autoregressive: it is trained and evaluated, never
- * decoded. Without it ops with causal 0 are refused. */
+/* Tokens see later tokens: the model is not autoregressive. It is trained and evaluated, never
+ * decoded. Without this flag ops with causal 0 are refused. */
 #define LAMINA_HEAD_BIDIRECTIONAL 8u
 
-/* What a parameter is for. Decides weight decay, adapters and initialisers that runs ask for. */
+/* The purpose of a parameter. Decides weight decay, adapters and initialisers that runs ask for. */
 #define LAMINA_ROLE_WEIGHT 1u    /* a product's matrix, [out, in] */
 #define LAMINA_ROLE_BIAS 2u
 #define LAMINA_ROLE_NORM 3u      /* a norm's gain */
@@ -130,7 +130,7 @@
 #define LAMINA_STATE_KIND(name, number, text, min_dims, max_dims)
 #include "lamina/state_kinds.def"
 
-#define LAMINA_STATE_FLAG_NO_QUANTIZE 1u /* not to be kept in fewer bits; no host does that yet */
+#define LAMINA_STATE_FLAG_NO_QUANTIZE 1u /* full precision; no host quantises yet */
 
 /* Inputs of a block. */
 #define LAMINA_INPUT_POSITIONS 1u   /* i32[B, T], from 0 in each document */
@@ -138,33 +138,33 @@
 #define LAMINA_INPUT_SEGMENT_IDS 3u /* i32[B, T]; 0 = padding */
 #define LAMINA_INPUT_LAYER_INDEX 4u /* i32[], global */
 #define LAMINA_INPUT_EMBEDDING 5u   /* [B, T, D], the input of the first layer */
-#define LAMINA_INPUT_POSITIONS_3D 6u /* i32[3, B, T]: time, height, width; in text all POSITIONS */
-/* i32[B, T]: which image each token is part of, from 1; 0 = none. Handle 0, no tensor, where the
-   call has no images: an input of an op that may be absent takes that, too. */
+#define LAMINA_INPUT_POSITIONS_3D 6u /* i32[3, B, T]: time, height, width; for text all POSITIONS */
+/* i32[B, T]: the image of each token, from 1; 0 = none. Without images the handle is 0, no tensor,
+   which optional inputs of ops accept. */
 #define LAMINA_INPUT_IMAGE_BLOCKS 7u
 
 /* Rows of a tensor map. */
-#define LAMINA_HF_OPTIONAL 1u /* may be absent: the parameter then has its initial value */
-#define LAMINA_HF_TIED 2u     /* absent, or ignored, where the head is tied */
-#define LAMINA_HF_IGNORE 4u   /* published, and not used here; `param` is empty. A row with a block
-                               * is for the layers of that block only */
-#define LAMINA_HF_BEYOND 8u   /* with IGNORE: only where {L} is num_hidden_layers or more */
-#define LAMINA_HF_SURPLUS 16u /* may be published where the layer has no such parameter too */
+#define LAMINA_HF_OPTIONAL 1u /* may be absent: the parameter then keeps its initial value */
+#define LAMINA_HF_TIED 2u     /* absent or ignored if the head is tied */
+#define LAMINA_HF_IGNORE 4u   /* published, but not used here; `param` is empty. A row with a block
+                               * applies to the layers of that block only */
+#define LAMINA_HF_BEYOND 8u   /* with IGNORE: only if {L} is num_hidden_layers or more */
+#define LAMINA_HF_SURPLUS 16u /* may also be published for layers without this parameter */
 
 /* Transforms, from published to ours; exporting undoes them in reverse order. */
 #define LAMINA_TRANSFORM_TRANSPOSE 1u /* swap the last two dims */
 #define LAMINA_TRANSFORM_ADD 2u       /* + number */
 #define LAMINA_TRANSFORM_MUL 3u       /* * number */
-/* Part `index` of several parameters concatenated along dim; the other parts are the parameters
- * of the layer whose rows have this published name. */
+/* Part `index` of several parameters concatenated along dim. The other parts are the parameters of
+ * the layer whose rows have the same published name. */
 #define LAMINA_TRANSFORM_PART 4u
 #define LAMINA_TRANSFORM_STRIDED 5u /* every count-th along dim, from index on */
-#define LAMINA_TRANSFORM_SQUEEZE 6u /* without dim, of size 1 */
-#define LAMINA_TRANSFORM_SPLIT 7u   /* dim is our dims dim and dim + 1 */
-#define LAMINA_TRANSFORM_MERGE 8u   /* dim and dim + 1, which has size count, are our dim */
-#define LAMINA_TRANSFORM_MOVE 9u    /* dim is our dim index; the others keep their order */
+#define LAMINA_TRANSFORM_SQUEEZE 6u /* remove dim, which has size 1 */
+#define LAMINA_TRANSFORM_SPLIT 7u   /* published dim is our dims dim and dim + 1 */
+#define LAMINA_TRANSFORM_MERGE 8u   /* published dim and dim + 1, of size count, are our dim */
+#define LAMINA_TRANSFORM_MOVE 9u    /* published dim is our dim index; others keep order */
 
-/* Parameters that are the host's, for the rows with block 0. */
+/* The host's parameters, for rows with block 0. */
 #define LAMINA_NAME_EMBED "embed.weight"         /* [V, D] */
 #define LAMINA_NAME_POSITIONS "positions.weight" /* [max_positions, D] */
 #define LAMINA_NAME_NORM "norm.weight"           /* [D] */

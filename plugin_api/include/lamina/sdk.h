@@ -1,5 +1,5 @@
-// The C++20 SDK of plugins, header-only, over the C contract of abi.h. A family's file includes
-// this one. docs/add_a_model.md shows how.
+// The C++20 SDK for plugins, header-only, over the C contract of abi.h. A family includes this
+// file. docs/add_a_model.md shows how to use it.
 #pragma once
 
 #include "lamina/sdk/compressed_attention.h"

@@ -1,4 +1,4 @@
-/* What layers add to training beside their output: auxiliary losses and metrics, and changes of
+/* Outputs of layers to training beside the activations: auxiliary losses, metrics, and changes of
  * parameters without a gradient. The host interface LAMINA_AUXILIARY_ID. */
 #ifndef LAMINA_EXT_AUXILIARY_H
 #define LAMINA_EXT_AUXILIARY_H
@@ -11,18 +11,19 @@ extern "C" {
 
 #define LAMINA_AUXILIARY_ID "lamina.auxiliary/1"
 
-/* An auxiliary loss or metric of the layer, by name; all layers that add a name agree in the other
- * fields. Losses are averaged over microbatches and added to the objective times their weight. */
+/* An auxiliary loss or metric of the layer, by name. All layers that add a name must agree in the
+ * other fields. Losses are averaged over microbatches, multiplied by their weight and added to the
+ * objective. */
 typedef struct lamina_auxiliary {
   uint32_t size, kind; /* LAMINA_AUXILIARY_* */
   lamina_str_t name;
-  lamina_tensor_t value;   /* of a loss: a scalar, or see `other` */
+  lamina_tensor_t value;   /* for a loss, a scalar unless `other` is set */
   lamina_str_t weight_key; /* config key that multiplies a loss; empty = 1 */
-  /* LAMINA_REDUCE_*. For a loss: over the layers that add it, SUM or MEAN. For a metric, which is
-   * reported per layer: over microbatches. */
+  /* LAMINA_REDUCE_*. A loss is reduced over the layers that add it, by SUM or MEAN. A metric is
+   * reported per layer and reduced over microbatches. */
   uint32_t reduce, _pad0;
-  /* For a loss that is a product of means over all layers: value and other have one shape, and the
-   * loss is sum(mean over layers of value * mean over layers of other). 0 = none. */
+  /* For a loss that is a product of means over all layers: value and other have the same shape, and
+   * the loss is sum(mean over layers of value * mean over layers of other). 0 = none. */
   lamina_tensor_t other;
 } lamina_auxiliary_t;
 
@@ -32,8 +33,8 @@ typedef struct lamina_auxiliary {
 #define LAMINA_REDUCE_MEAN 1u
 #define LAMINA_REDUCE_MAX 2u
 
-/* A change of a parameter that does not come from a gradient, made after the optimizer's step with
- * the mean of value over microbatches. */
+/* A change of a parameter that does not come from a gradient. It is made after the optimizer's
+ * step, with the mean of value over microbatches. */
 typedef struct lamina_update {
   uint32_t size, rule; /* LAMINA_UPDATE_* */
   lamina_str_t param;  /* full name inside the block */
@@ -45,7 +46,7 @@ typedef struct lamina_update {
 #define LAMINA_UPDATE_SIGN_STEP 2u /* p += rate * sign(value) */
 #define LAMINA_UPDATE_ASSIGN 3u    /* p = value */
 
-/* Both [trace]. In phases other than training they are checked and have no effect. */
+/* Both [trace]. In phases other than training the arguments are checked and have no effect. */
 typedef struct lamina_auxiliary_api {
   uint32_t size, _pad0;
   lamina_status_t (*add)(lamina_build_t* build, const lamina_auxiliary_t* value,

@@ -1,6 +1,6 @@
-/* Ops of a plugin's own: a name for a composition of ordinary ops and, where the plugin has them,
- * kernels that compute it faster. The plugin interface LAMINA_CUSTOM_OPS_ID, which the host asks
- * for with get_interface(); the host interface of the same id says what the host runs. */
+/* Custom ops: a name for a composition of ordinary ops, with optional kernels that compute it
+ * faster. The plugin interface LAMINA_CUSTOM_OPS_ID, which the host requests with get_interface();
+ * the host interface of the same id gives the devices whose kernels the host runs. */
 #ifndef LAMINA_EXT_CUSTOM_OPS_H
 #define LAMINA_EXT_CUSTOM_OPS_H
 
@@ -13,10 +13,10 @@ extern "C" {
 
 #define LAMINA_CUSTOM_OPS_ID "lamina.custom_ops/1"
 
-/* ---- Lowering: what an op is ------------------------------------------------------------------
+/* ---- Lowering: the definition of an op --------------------------------------------------------
  */
 
-/* One use of the op, while its lowering is built. */
+/* One use of the op, during a call of lower(). */
 typedef struct lamina_lowering {
   uint32_t size, _pad0;
   lamina_span_t inputs;     /* lamina_tensor_t, one per input of the row; 0 where absent */
@@ -25,10 +25,10 @@ typedef struct lamina_lowering {
   uint32_t n_outputs, _pad1;
 } lamina_lowering_t;
 
-/* ---- Kernels: how it may be computed faster ---------------------------------------------------
+/* ---- Kernels: a faster computation of an op ---------------------------------------------------
  */
 
-/* A tensor in memory, dense and row-major, as its strides say. Absent: dtype 0. */
+/* A tensor in memory, dense and row-major. dtype 0 if absent. */
 typedef struct lamina_buffer {
   void* data;
   uint32_t dtype, ndim; /* LAMINA_DTYPE_*; bool is a byte, 0 or 1 */
@@ -38,70 +38,75 @@ typedef struct lamina_buffer {
 
 typedef struct lamina_kernel_call lamina_kernel_call_t;
 
-/* Both during run() only, on the thread that run() is called on. */
+/* Both only during run(), on the thread that called run(). */
 typedef struct lamina_kernel_api {
   uint32_t size, _pad0;
-  /* task(context, i) for each i below `count`, in any order and on several threads; returns when
-   * all have. How many threads there are is not said: results depend on the tasks alone. Tasks
-   * write apart from each other and call nothing of the host. */
+  /* Calls task(context, i) for each i below `count`, in any order and on several threads; returns
+   * after the last one. Results must not depend on the number of threads. Tasks must write to
+   * separate memory and must not call the host. */
   void (*parallel_for)(const lamina_kernel_call_t* call, uint64_t count,
                        void (*task)(void* context, uint64_t i), void* context);
-  /* Why run() is about to return another status than LAMINA_OK. */
+  /* Gives the message for a status other than LAMINA_OK that run() is about to return. */
   void (*fail)(const lamina_kernel_call_t* call, lamina_str_t message);
 } lamina_kernel_api_t;
 
-/* One run. Spans are of lamina_buffer_t; results are written whole, and nothing else is. */
+/* One run. Spans hold lamina_buffer_t. A kernel writes every element of its results and nothing
+ * else. */
 struct lamina_kernel_call {
   uint32_t size, _pad0;
   const lamina_kernel_api_t* api;
   lamina_span_t inputs; /* one per input of the row */
-  /* One per output of the row. Forward: written. Backward: those of the forward pass, where the
+  /* One per output of the row. Forward: written. Backward: the outputs of the forward pass if the
    * kernel has the flag LAMINA_KERNEL_READS_OUTPUTS, else absent. */
   lamina_span_t outputs;
-  /* Backward only. One per output, read; absent where the loss does not depend on it. One per
-   * input, written, in the type that the gradient of the lowering has: that of the input, or
-   * float32; absent for inputs that are absent or no floating-point numbers. */
+  /* Backward only. output_gradients: one per output, read; absent if the loss does not depend on
+   * the output. input_gradients: one per input, written, in the type of the lowering's gradient,
+   * which is the input's type or float32; absent for inputs that are absent or not
+   * floating-point. */
   lamina_span_t output_gradients, input_gradients;
   lamina_span_t attrs; /* lamina_value_t, one per attribute of the row, defaults too */
-  /* 64-byte aligned, as many bytes as prepare() asked for; not zeroed. */
+  /* 64-byte aligned, with the size that prepare() returned; not zeroed. */
   void* workspace;
   uint64_t workspace_bytes;
-  /* Of an op whose lowering keeps decode state. i32[B, T]: the place of each token in its document,
-   * where the lowering reads it; and the document, from 1 (0: padding), absent where each row is
-   * one document. A state begins as zeros in each document. */
+  /* For an op whose lowering keeps decode state. positions: i32[B, T], the position of each token
+   * in its document, if the lowering reads it. segments: i32[B, T], the document of each token,
+   * from 1 (0: padding); absent if each row is one document. A state starts as zeros in each
+   * document. */
   const lamina_buffer_t *positions, *segments; /* null: absent */
-  /* While decoding only: the states in the order in which the lowering declares them, [B, dims...],
-   * before the call (read) and after it (written). i32[B]: `start` tokens came before this call,
-   * with 0 the state is zeros whatever it holds; only the first `count` tokens of the row are real,
-   * the others change no state and their results are not read. */
+  /* While decoding only. The states in the order in which the lowering declares them, [B, dims...],
+   * before the call (read) and after it (written). start: i32[B], the number of tokens before this
+   * call; if it is 0 the state counts as zeros, whatever the buffer contains. count: i32[B], the
+   * number of real tokens of each row; later tokens change no state and their results are not
+   * read. */
   lamina_span_t states_before, states_after;
   const lamina_buffer_t *start, *count; /* null: absent */
 };
 
-/* Kernels run on any thread, several at once, and have no state: what they give follows from the
- * call, to the bit, whatever the number of threads. They do not allocate, start threads or throw.
+/* A kernel runs on any thread, also on several at once, and has no state: its results depend only
+ * on the call, to the bit, for any number of threads. It must not allocate, start threads or throw.
  */
 typedef struct lamina_kernel {
   uint32_t size, flags; /* LAMINA_KERNEL_* */
-  /* Bit LAMINA_DTYPE_x: it takes that type. The kernel is used where all floating-point inputs,
-   * results and gradients have such types, else the lowering. */
+  /* Bit LAMINA_DTYPE_x: the kernel supports that type. The kernel is used if all floating-point
+   * inputs, results and gradients have supported types, else the lowering. */
   uint64_t dtypes;
-  void* user; /* handed to both functions */
-  /* Called with buffers that have no data, when a program is made; null: any shape, no workspace.
-   * With LAMINA_ERROR_UNSUPPORTED the lowering is used for these shapes. [any] */
+  void* user; /* passed to both functions */
+  /* Called when a program is made, with buffers that have no data. Null: all shapes are supported,
+   * no workspace. If it returns LAMINA_ERROR_UNSUPPORTED the lowering is used for these shapes.
+   * [any] */
   lamina_status_t (*prepare)(void* user, const lamina_kernel_call_t* call,
                              uint64_t* workspace_bytes);
-  /* Not called where all results are empty. */
+  /* Not called if all results are empty. */
   lamina_status_t (*run)(void* user, const lamina_kernel_call_t* call);
 } lamina_kernel_t;
 
-#define LAMINA_KERNEL_READS_OUTPUTS 1u /* a backward kernel is given the outputs too */
+#define LAMINA_KERNEL_READS_OUTPUTS 1u /* a backward kernel also gets the outputs */
 
 /* ---- Ops --------------------------------------------------------------------------------------
  */
 
-/* An op. A block emits element i of the table as number LAMINA_CUSTOM_OPS + i, revision 0, without
- * a state; attributes are numbered as in the row. */
+/* An op. A block emits element i of the table as op number LAMINA_CUSTOM_OPS + i, revision 0,
+ * without a state. Attributes are numbered as in the row. */
 typedef struct lamina_custom_op {
   uint32_t size, _pad0;
   /* "<family or vendor>.<op>", letters, digits, '_', '-', unique in the plugin. */
@@ -110,28 +115,27 @@ typedef struct lamina_custom_op {
   /* In the notation of ops.def: "x gate?", "y", "beta:f=1 kind:s". The first input is never absent;
    * none is '*'. Letters of kinds: i b f s il fl. */
   lamina_str_t inputs, outputs, attrs;
-  void* user; /* handed to lower */
-  /* What the op means, in ordinary ops, from its inputs alone: no parameters, inputs of the block,
-   * tags, losses, updates, random or custom ops. It may keep decode state, which it declares itself
-   * (regions over time too). Shapes, the gradient, and decoding follow from it. A pure function of
-   * the types of inputs and the attributes, called for each use. [trace] */
+  void* user; /* passed to lower */
+  /* Defines the op in ordinary ops, from its inputs alone. It must not use parameters, inputs of
+   * the block, tags, losses, updates, random ops or custom ops. It may declare decode state and
+   * regions over time. The host derives shapes, the gradient and decoding from it. It must be a
+   * pure function of the input types and the attributes; it is called for each use. [trace] */
   lamina_status_t (*lower)(void* user, lamina_build_t* build, const lamina_lowering_t* use);
-  /* Null: there is none. Without a backward kernel the gradient is that of the lowering, computed
-   * again from the inputs. While decoding, an op that keeps keys and values is always its lowering.
-   */
+  /* Null: none. Without a backward kernel the gradient is the lowering's, recomputed from the
+   * inputs. While decoding, an op that keeps keys and values always uses its lowering. */
   const lamina_kernel_t *forward, *backward;
 } lamina_custom_op_t;
 
-/* What the plugin answers. */
+/* The plugin's interface. */
 typedef struct lamina_custom_ops {
   uint32_t size, _pad0;
   lamina_span_t ops; /* lamina_custom_op_t */
 } lamina_custom_ops_t;
 
-/* What the host answers; a host without it has no custom ops. */
+/* The host's interface. A host without it has no custom ops. */
 typedef struct lamina_custom_ops_api {
   uint32_t size, _pad0;
-  uint64_t devices; /* LAMINA_DEVICE_*: those whose kernels it runs */
+  uint64_t devices; /* LAMINA_DEVICE_*: devices whose kernels the host runs */
 } lamina_custom_ops_api_t;
 
 #define LAMINA_DEVICE_CPU 1u

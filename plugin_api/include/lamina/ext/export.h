@@ -1,5 +1,5 @@
-/* Models that are published as another family's: the host interface LAMINA_EXPORT_ID. The weights
- * of the other model are computed from this one's when it is exported. */
+/* Models that are published in the format of another family: the host interface LAMINA_EXPORT_ID.
+ * An export computes the other model's weights from this model's. */
 #ifndef LAMINA_EXT_EXPORT_H
 #define LAMINA_EXT_EXPORT_H
 
@@ -13,12 +13,13 @@ extern "C" {
 
 typedef struct lamina_export_api {
   uint32_t size, _pad0;
-  /* Exports use the Hugging Face format of `family`, with the values of the keys that both have.
-   * Parameters that this family lacks are the values given to `value`. At most once.
+  /* Exports in the Hugging Face format of `family`, with the values of the keys that both families
+   * have. Parameters that this family lacks get the values given to `value`. At most once.
    * [config: options] */
   lamina_status_t (*as)(lamina_reply_t* reply, lamina_str_t family);
-  /* `tensor` is what the other family's layer has as `param`, its full name inside the block, eg:
-   * "attention.wq.weight". It must depend on parameters alone. [trace] */
+  /* Gives the value of parameter `param` of the other family's layer. `param` is the full name
+   * inside the block, eg: "attention.wq.weight"; `tensor` must depend on parameters alone.
+   * [trace] */
   lamina_status_t (*value)(lamina_build_t* build, lamina_tensor_t tensor, lamina_str_t param,
                            const lamina_where_t* at);
 } lamina_export_api_t;

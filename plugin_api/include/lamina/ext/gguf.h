@@ -1,26 +1,26 @@
-/* Weights of a family in GGUF files. The host reads them under the names that the tensor map has
- * from Hugging Face, and their metadata as keys of config.json. What else differs there, only the
- * family knows; so the host opens such a file for those alone that have the key LAMINA_GGUF_KEY, as
- * a name, an alias or one to ignore. */
+/* Weights of a family in GGUF files. The host reads tensors under the Hugging Face names of the
+ * tensor map, and metadata as keys of config.json. A family states that it handles the remaining
+ * differences by declaring the key LAMINA_GGUF_KEY, as a name, an alias or an ignored key; the host
+ * refuses GGUF files of other families. */
 #ifndef LAMINA_EXT_GGUF_H
 #define LAMINA_EXT_GGUF_H
 
-/* True where a config comes from a GGUF file. An alias of a key that GGUF files do not have and
- * that is true for them, eg: of one that says that rotary positions turn neighbouring dims, as
- * converters order the rows of some families. A family ignores it where nothing differs. Keys whose
+/* True if a config comes from a GGUF file. Make it an alias of a key that GGUF files do not have
+ * and that is true for them, eg: a key for rotary positions that rotate neighbouring dims, because
+ * converters reorder the rows of some families. A family without differences ignores it. Keys whose
  * names begin with "gguf_" are not exported. */
 #define LAMINA_GGUF_KEY "gguf_weights"
 
-/* Keys of a file have their names in config.json, where these are the same for all architectures.
- * One that means something else is a name, an alias or ignored under its own: "gemma3.block_count".
- * A key that the family neither reads nor ignores is an error where it may have an effect.
+/* Keys of a file have their config.json names if these are the same for all architectures. A key
+ * with another meaning in one architecture must be a name, an alias or an ignored key under its
+ * full name, eg: "gemma3.block_count". A key that the family neither reads nor ignores is an error
+ * if it could have an effect.
  *
- * The files are those of the family that has their `general.architecture` among its
- * hf_model_types, whatever the marks in it (gpt-oss is gpt_oss). Where one architecture covers
- * several families, a type "<architecture>.<key>" claims the files that have this metadata key with
- * a value other than 0, eg: "llama.expert_count".
- * A row of the tensor map may have the name of a tensor in GGUF files, eg:
- * "blk.{L}.ffn_norm.weight", with what it takes to make our parameter of it. For GGUF files such
- * rows go before the others. */
+ * A file belongs to the family that has its `general.architecture` among its hf_model_types,
+ * ignoring punctuation (gpt-oss is gpt_oss). If one architecture covers several families, the type
+ * "<architecture>.<key>" claims the files in which this metadata key has a value other than 0, eg:
+ * "llama.expert_count".
+ * A row of the tensor map may name a tensor of GGUF files, eg: "blk.{L}.ffn_norm.weight", with the
+ * transforms from it to our parameter. For GGUF files such rows have precedence. */
 
 #endif /* LAMINA_EXT_GGUF_H */

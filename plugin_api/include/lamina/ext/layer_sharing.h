@@ -1,5 +1,5 @@
-/* Layers that use what is an earlier layer's: its keys and values (YOCO; Gemma 3n), or its
- * parameters (ALBERT, looped transformers). The host interface LAMINA_LAYER_SHARING_ID. */
+/* Layers that share with an earlier layer: its keys and values (YOCO; Gemma 3n), or its parameters
+ * (ALBERT, looped transformers). The host interface LAMINA_LAYER_SHARING_ID. */
 #ifndef LAMINA_EXT_LAYER_SHARING_H
 #define LAMINA_EXT_LAYER_SHARING_H
 
@@ -11,18 +11,18 @@ extern "C" {
 
 #define LAMINA_LAYER_SHARING_ID "lamina.layer_sharing/1"
 
-/* Both are about the layers at `position` of the unit of the segment last given, in each of its
- * repetitions, and name the layer with a global index, which comes before them and does not itself
- * use another's in the same way. [config: plan] */
+/* Both functions apply to the layers at `position` in the unit of the last segment, in each of its
+ * repetitions. `donor` and `owner` are global indices of an earlier layer that does not itself
+ * share in the same way. [config: plan] */
 typedef struct lamina_layer_sharing_api {
   uint32_t size, _pad0;
-  /* They read the state of layer `donor`. They emit attention without k and v: the host adds those
-   * of the donor's one attention with a kv state. */
+  /* The layers read the state of layer `donor`. They emit attention without k and v; the host adds
+   * k and v of the donor, which must have exactly one attention with a kv state. */
   lamina_status_t (*read_from)(lamina_reply_t* reply, uint32_t position, uint32_t donor);
-  /* Their parameters are those of layer `owner`, which has one of each name that they declare, with
-   * the same description. They have none of their own, in files and for the optimizer too, and a
-   * gradient is the sum over all layers that use the parameter. Blocks that update parameters
-   * cannot share them. */
+  /* The layers use the parameters of layer `owner`, which must have every name that they declare,
+   * with the same description. They add no parameters to files or to the optimizer; a gradient is
+   * the sum over all layers that use the parameter. Blocks that update parameters cannot share
+   * them. */
   lamina_status_t (*params_of)(lamina_reply_t* reply, uint32_t position, uint32_t owner);
 } lamina_layer_sharing_api_t;
 

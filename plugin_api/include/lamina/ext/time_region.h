@@ -1,4 +1,4 @@
-/* A recurrence of one's own: a body of ordinary ops that runs token by token. The host interface
+/* Custom recurrences: a body of ordinary ops that runs token by token. The host interface
  * LAMINA_TIME_REGION_ID. */
 #ifndef LAMINA_EXT_TIME_REGION_H
 #define LAMINA_EXT_TIME_REGION_H
@@ -11,22 +11,22 @@ extern "C" {
 
 #define LAMINA_TIME_REGION_ID "lamina.time_region/1"
 
-/* What is built between begin() and end() is the body: it maps carries and the inputs of one token
- * to the carries after the token and results of the token. The host runs it for each token of a row
- * in turn. In training that is a scan with its gradient; while decoding it goes on from the states.
+/* The ops between begin() and end() are the body. It maps carries and the inputs of one token to
+ * the carries after the token and the results of the token. The host runs it for each token of a
+ * row in turn: in training as a scan with its gradient, while decoding from the decode states.
  *
- * A carry starts as zeros in every document and lives in a state of kind CUSTOM with the carry's
- * dims less the first, B; it is f32 unless the state's dtype says otherwise, and has the same type
- * after each token. Each state is in one region.
+ * A carry starts as zeros in every document. Its state has kind CUSTOM and the carry's dims without
+ * the first, B. It is f32 unless the state's dtype says otherwise, and has the same type after each
+ * token. A state can be used in one region only.
  *
- * The body may use any op but those that keep decode state, random ones and other regions, and may
- * declare parameters. It sees values from outside that are not of tokens; what is of tokens is an
- * input of the region. Losses, metrics and updates are added outside; so is every use of a result,
- * and values of the body are valid in the body only.
+ * The body may use all ops except those with decode state, random ops and other regions, and may
+ * declare parameters. It may read outside values that do not depend on tokens; per-token values
+ * must be inputs of the region. Losses, metrics and updates must be added outside, and results used
+ * outside; values of the body are valid in the body only.
  *
- * Rollback: a custom state cannot be cut at a token as keys and values can. A host that takes
- * tokens back copies the states before the call and goes on from the copy, so what a body computes
- * follows from its carries, its inputs and the model alone, and a carry is all that it remembers.
+ * Rollback: a custom state cannot be truncated at a token as keys and values can. A host that takes
+ * tokens back copies the states before the call and continues from the copy. Therefore a body must
+ * compute from its carries, its inputs and the model alone, and must remember nothing else.
  */
 typedef struct lamina_time_region {
   uint32_t size, _pad0;

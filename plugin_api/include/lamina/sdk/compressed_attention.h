@@ -1,5 +1,5 @@
-// Attention over windows of tokens that were pooled to one entry each. DeepSeek-AI 2026 (DeepSeek
-// V4): compressed sparse and heavily compressed attention.
+// Attention over windows of tokens, each pooled to one entry. DeepSeek-AI 2026 (DeepSeek V4):
+// compressed sparse and heavily compressed attention.
 //
 //   Windows windows = window_ends(step.positions_BT, 4);
 //   Tensor pooled_BWD = step.window_pool(values_BTC, gates_BTC, bias, windows, {.overlap = true});
@@ -12,7 +12,7 @@
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
 
-// The windows of `ratio` tokens of a document that end among the tokens of a row.
+// The windows of `ratio` tokens of a document whose last token is in the row.
 struct Windows {
   std::int64_t ratio = 1;
   Tensor ends_BW;    // i32: index in the row of the last token; -1 = none
@@ -24,9 +24,9 @@ inline Windows window_ends(Tensor positions, std::int64_t ratio, At at = At::cur
   return {ratio, ends, starts};
 }
 
-// values, gates[B, T, D], bias[ratio, D] to [B, W, D]; with overlap 2 D channels, see ops.def. The
-// state (LAMINA_STATE_CONV_WINDOW: channels of values and gates together, tokens of the longest
-// window) keeps the tokens of windows that have not ended.
+// Pools values, gates[B, T, D] with bias[ratio, D] to [B, W, D]; with overlap they have 2 D
+// channels, see ops.def. The state (LAMINA_STATE_CONV_WINDOW: channels of values and gates
+// together, tokens of the longest window) keeps the tokens of unfinished windows. [trace]
 inline Tensor window_pool(Tensor values, Tensor gates, Tensor bias, const Windows& windows,
                           bool overlap, State state, At at = At::current()) {
   Attrs<Op::window_pool> attrs;
@@ -37,12 +37,13 @@ inline Tensor window_pool(Tensor values, Tensor gates, Tensor bias, const Window
 }
 
 struct CompressedAttentionOptions {
-  std::int64_t window = 1;  // uncompressed tokens a query sees, itself included
-  std::int64_t k = 0;       // entries kept where there are scores
+  std::int64_t window = 1;  // uncompressed tokens a query sees, including itself
+  std::int64_t k = 0;       // entries kept per query if there are scores
   double scale = 0;         // 0 = 1 / sqrt(head width)
 };
-// q[B, T, N, D], kv[B, T, D], entries[B, W, D] to [B, T, N, D]; scores f32[B, T, W] and sinks[N]
-// may be empty. The state is of kind LAMINA_STATE_KV: one head as wide as kv, `window` tokens.
+// Maps q[B, T, N, D], kv[B, T, D], entries[B, W, D] to [B, T, N, D]; scores f32[B, T, W] and
+// sinks[N] may be empty. The state has kind LAMINA_STATE_KV: one head as wide as kv, `window`
+// tokens. [trace]
 inline Tensor compressed_attention(Tensor q, Tensor kv, Tensor entries, const Windows& windows,
                                    Tensor positions, const CompressedAttentionOptions& o,
                                    State state, Tensor scores = {}, Tensor sinks = {},

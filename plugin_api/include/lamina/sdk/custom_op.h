@@ -1,4 +1,4 @@
-// Ops of a plugin's own (ext/custom_ops.h): a name for ordinary ops, and kernels where they pay.
+// Custom ops (ext/custom_ops.h): a name for a composition of ordinary ops, with optional kernels.
 //
 //   constexpr CustomOp kSquash{.name = "example.squash", .inputs = "x", .attrs = "at:f=1",
 //                              .doc = "x / (|x| + at)",
@@ -22,8 +22,8 @@ namespace lamina::sdk {
 
 struct CustomOp;
 
-// Those of the plugin, in the order of their numbers; set by LAMINA_PLUGIN. A pointer, so that
-// loading and unloading run nothing.
+// The plugin's ops in the order of their numbers; set by LAMINA_PLUGIN. A pointer, so that loading
+// and unloading run no constructors.
 inline const std::vector<const CustomOp*>* loading_ops = nullptr;
 
 // One use of an op while its lowering is built.
@@ -34,9 +34,9 @@ class OpUse {
       : attrs(row, values), build_(build), inputs_(std::move(inputs)) {}
 
   const OpAttrs attrs;
-  // By its place in the row; empty where it is absent.
+  // Returns input i of the row; empty if absent.
   Tensor in(std::size_t i) const { return inputs_.at(i); }
-  // For what mixes tokens: step().linear_scan(a, b). It has no positions: make them an input.
+  // For ops that mix tokens: step().linear_scan(a, b). It has no positions: make them an input.
   Step step() const { return Step::of_op(Scope(build_, 0)); }
   Scope scope() const { return Scope(build_, 0); }
 
@@ -49,14 +49,14 @@ constexpr std::uint64_t kFloat32 = std::uint64_t{1} << LAMINA_DTYPE_F32;
 constexpr std::uint64_t kBfloat16 = std::uint64_t{1} << LAMINA_DTYPE_BF16;
 
 struct CustomKernel {
-  void (*run)(const KernelCall& call) = nullptr;  // null: there is none
-  // How many floats run() may use; null: none.
+  void (*run)(const KernelCall& call) = nullptr;  // null: no kernel
+  // Returns the number of floats that run() needs as workspace; null: none.
   std::int64_t (*workspace)(const KernelCall& call) = nullptr;
   std::uint64_t dtypes = kFloat32 | kBfloat16;
-  bool reads_outputs = false;  // of a backward kernel: those of the forward pass
+  bool reads_outputs = false;  // backward kernels: read the outputs of the forward pass
 };
 
-// A value for an attribute, by name.
+// An attribute's name and value.
 struct OpAttr {
   std::string_view name;
   lamina_value_t value;
@@ -76,11 +76,11 @@ struct CustomOp {
   // As in ops.def: "x gate?", "y", "beta:f=1 kind:s".
   std::string_view inputs = "x", outputs = "y", attrs = {};
   std::string_view doc = {};
-  // What it means, one tensor per output.
+  // Defines the op: returns one tensor per output. [trace]
   std::vector<Tensor> (*lower)(const OpUse& use) = nullptr;
   CustomKernel forward = {}, backward = {};
 
-  // The first output. States of its lowering are named below `s`, where two uses differ.
+  // Adds the op and returns its first output. Give a scope `s` to separate the states of two uses.
   Tensor operator()(std::initializer_list<Tensor> in, std::initializer_list<OpAttr> with = {},
                     At at = At::current()) const {
     return all(in, with, at).front();
@@ -134,7 +134,7 @@ inline std::vector<Tensor> CustomOp::all(std::initializer_list<Tensor> in,
   return out;
 }
 
-// A CustomOp in the terms of the C contract.
+// The C tables of a CustomOp.
 class OpTable {
  public:
   explicit OpTable(const CustomOp& op) : op_(op) {
@@ -184,14 +184,14 @@ class OpTable {
       const std::vector<Tensor> out = op.lower(OpUse(op.attrs, build, inputs, use->attrs));
       if (out.size() != use->n_outputs)
         raise(Error(LAMINA_ERROR_ARGUMENT, "the lowering of op '" + std::string(op.name) +
-                                               "' gives " + std::to_string(out.size()) +
+                                               "' returns " + std::to_string(out.size()) +
                                                " tensors; its outputs are '" +
                                                std::string(op.outputs) + "'"));
       for (std::size_t i = 0; i < out.size(); ++i) use->outputs[i] = out[i].handle;
     });
   }
 
-  // Nothing leaves a kernel but a status and its words.
+  // Turns exceptions of a kernel into a status and a message.
   template <class Body>
   static lamina_status_t kernel_guarded(const lamina_kernel_call_t* call, Body&& body) noexcept {
     return contained(std::forward<Body>(body),

@@ -1,5 +1,5 @@
-// One use of an op, checked against ops.def at compile time: the names of attributes, and that
-// their values have the right kind.
+// Emits ops, with attribute names and the kinds of their values checked against ops.def at compile
+// time.
 #pragma once
 
 #include <array>
@@ -17,17 +17,17 @@
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
 
-// An attribute of `op` by name; a name that ops.def does not have, or has with another kind, does
+// The name of an attribute of `op`. A name that is not in ops.def, or has another kind there, does
 // not compile.
 template <Op op, std::uint32_t kind>
 struct AttrName {
   AttrRow row;
-  std::int64_t integer = 0;  // its default, if it has one
+  std::int64_t integer = 0;  // the default, if there is one
   double number = 0;
 
   consteval AttrName(const char* name) : row(find_attr(row_of(op).attributes, name)) {
     if (row.key == 0) does_not_compile("ops.def has no such attribute");
-    if (row.kind != kind) does_not_compile("it has another kind in ops.def");
+    if (row.kind != kind) does_not_compile("the attribute has another kind in ops.def");
     if (row.has_fallback && kind == LAMINA_KIND_INT) integer = parse_integer(row.fallback);
     if (row.has_fallback && kind == LAMINA_KIND_FLOAT) number = parse_number(row.fallback);
   }
@@ -70,19 +70,19 @@ inline lamina_value_t to_value(std::span<const double> values) {
   return out;
 }
 
-// The plugin asks for something of `since` that LAMINA_TARGET_MINOR promises not to need.
+// Refuses `what`, which came with minor `since`, because LAMINA_TARGET_MINOR is older.
 [[noreturn]] inline void refuse_younger(const std::string& what, std::uint32_t since, At at) {
   const std::string major = std::to_string(LAMINA_ABI_MAJOR) + ".";
   raise(Error(LAMINA_ERROR_UNSUPPORTED,
-              what + " came with plugin ABI " + major + std::to_string(since) +
-                  ", and this plugin is for hosts from " + major +
-                  std::to_string(LAMINA_TARGET_MINOR) +
-                  " on; give lamina_add_plugin TARGET_MINOR " + std::to_string(since),
+              what + " needs plugin ABI " + major + std::to_string(since) +
+                  ", but this plugin supports hosts from " + major +
+                  std::to_string(LAMINA_TARGET_MINOR) + "; set TARGET_MINOR " +
+                  std::to_string(since) + " in lamina_add_plugin",
               at));
 }
 
-// Attributes by rising key, without those that have their default: a host that is older than an
-// attribute then need not know it. Strings and lists are borrowed.
+// Collects attributes by rising key and leaves out those with their default, so that a host older
+// than an attribute need not know it. Strings and lists are borrowed.
 class AttrList {
  public:
   const std::vector<lamina_attr_t>& list() const { return list_; }
@@ -131,10 +131,10 @@ class Attrs : public AttrList {
   }
 };
 
-// Adds an op and writes its outputs to `out`, one for each word of the row; those that the target
-// does not know stay empty. The trace is that of the state, or of the first input that is not
-// empty; an op with neither is given a State without a handle. One function for all ops keeps
-// plugins small and quick to compile.
+// Adds an op and writes its outputs to `out`, one per word of the row; outputs that the target does
+// not know are empty. The trace comes from the state or the first input that is not empty; an op
+// with neither needs a State without a handle. One function for all ops keeps plugins small and
+// fast to compile. [trace]
 inline void emit_row(const OpRow& row, std::span<const Tensor> inputs, const AttrList& attrs,
                      State state, At at, std::span<Tensor> out) {
   lamina_build_t* build = state.build;
@@ -178,7 +178,7 @@ std::array<Tensor, outputs> emit_all(std::span<const Tensor> inputs, const Attrs
   return out;
 }
 
-// The first output only.
+// Adds the op and returns its first output. [trace]
 template <Op op>
 Tensor emit(std::initializer_list<Tensor> inputs, const Attrs<op>& attrs, At at) {
   return emit_all<op>({inputs.begin(), inputs.size()}, attrs, State{}, at).front();

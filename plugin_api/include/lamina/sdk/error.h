@@ -1,5 +1,5 @@
-// Errors inside a plugin are exceptions, or jumps where it is compiled without; at the border they
-// become status codes. Also the small conversions between C++ views and those of the C contract.
+// Errors inside a plugin: exceptions, or jumps under -fno-exceptions; at the border they become
+// status codes. Also conversions between C++ and C views.
 #pragma once
 
 #include <cstring>
@@ -12,11 +12,11 @@
 #include "lamina/abi.h"
 #include "lamina/names.h"
 
-// The SDK is hidden, so that two plugins never share a symbol, whatever their flags.
+// Hidden visibility, so that two plugins never share a symbol, whatever their flags.
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
 
-// Where a call was made; the last parameter of nearly every function of the SDK. Not
+// The source position of a call; the last parameter of nearly every function of the SDK. Not
 // std::source_location, which older compilers lack.
 struct At {
   const char* file;
@@ -41,7 +41,7 @@ lamina_span_t to_span(const Range& range) {
           sizeof(*std::data(range))};
 }
 
-// Something the plugin found to be wrong.
+// An error that the plugin found.
 class Error : public std::exception {
  public:
   Error(lamina_status_t status, std::string message, At at = At::current())
@@ -56,7 +56,7 @@ class Error : public std::exception {
   At at_;
 };
 
-// The host has refused a call and keeps the message: there is nothing to add.
+// A call that the host refused. The host has the message already.
 struct Refused {
   lamina_status_t status;
 };
@@ -66,8 +66,8 @@ struct Refused {
 [[noreturn]] inline void raise(Error error) { throw error; }
 [[noreturn]] inline void raise(Refused refused) { throw refused; }
 
-// Runs `body`, which may raise(), and returns what the call of the plugin answers. `report` gets
-// the status, the text and, if known, the place (or null) of what the host does not know yet.
+// Runs `body`, which may raise(), and returns the status for the host. `report` gets the status,
+// the text and the source position (null if unknown) of an error that the host does not know yet.
 template <class Body, class Report>
 lamina_status_t contained(Body&& body, Report&& report) noexcept {
   const auto fail = [&](lamina_status_t status, std::string_view text, const lamina_where_t* at) {
@@ -93,13 +93,13 @@ lamina_status_t contained(Body&& body, Report&& report) noexcept {
 
 #else
 
-// Under -fno-exceptions the way out of a call is a jump to the function that the host called.
-// Nothing on the way is destroyed: what a refused block has allocated is lost, which happens once
-// per error and not per block that is well. The compiler's own jumps, not those of <csetjmp>: a
-// plugin that imports longjmp could leave its functions by it, which the kit refuses (C-1).
+// Under -fno-exceptions raise() jumps to the function that the host called. Destructors on the way
+// do not run, so a refused block leaks its allocations; this happens once per error. The compiler's
+// builtin jumps, not <csetjmp>: a plugin that imports longjmp could jump out of its functions,
+// and the conformance kit refuses that import (C-1).
 struct WayOut {
   void* jump[5];
-  const Error* error;  // null: the host knows
+  const Error* error;  // null: the host has the message
   lamina_status_t status;
   WayOut* outer;
 };
@@ -137,13 +137,14 @@ inline void check(lamina_status_t status) {
   if (status != LAMINA_OK) raise(Refused{status});
 }
 
-// Not constexpr: what calls it while compiling does not compile, and the compiler shows the line.
+// Not constexpr: a constant expression that calls it does not compile, and the compiler shows the
+// line.
 [[noreturn]] inline void does_not_compile(const char* why) {
   raise(Error(LAMINA_ERROR_INTERNAL, why));
 }
 
-// Errors of `body` go to `target`, a lamina_build_t or a lamina_reply_t. No exception crosses the
-// border.
+// Reports errors of `body` to `target`, a lamina_build_t or a lamina_reply_t. No exception crosses
+// the border.
 template <class Target, class Body>
 lamina_status_t guarded(Target* target, Body&& body) noexcept {
   return contained(std::forward<Body>(body),

@@ -1,4 +1,4 @@
-// A Model as the tables and functions of the C contract.
+// Converts a Model to the tables and functions of the C contract.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
 
-// A family in the terms of the C contract. Lives from init() to deinit().
+// The C tables of a family. Lives from init() to deinit().
 template <class Config>
 class FamilyTables {
  public:
   explicit FamilyTables(const Model<Config>& model) : model_(model) {
     model_.keys(schema_);
-    // Where exports are another family's, the layer must be one of that family.
+    // If exports use another family's format, prediction needs a layer of that family.
     const bool has_layer = model_.family.exports_as.empty() || model_.mtp_layer != nullptr;
     predicts_ = !model_.mtp && !schema_.knows(kMtpDepthKey) && has_layer &&
                 model_.mtp_inputs != MtpInputs::none;
@@ -41,7 +41,7 @@ class FamilyTables {
   const lamina_family_t& family() const { return family_; }
 
  private:
-  // The values of all keys.
+  // The values of all keys of a config.
   struct Values {
     Config own;
     MtpConfig mtp;
@@ -49,7 +49,7 @@ class FamilyTables {
   };
   struct BuildContext {
     const FamilyTables* tables;
-    Block<Config> block;  // of a prediction: without a build
+    Block<Config> block;  // of a prediction layer: without a build
   };
 
   Values read(const lamina_config_t* config) const {
@@ -125,14 +125,12 @@ class FamilyTables {
   static void send_mtp(const Mtp& m, lamina_reply_t* reply) {
     if (m.depth == 0) return;
     if (m.depth < 0)
-      raise(
-          Error(LAMINA_ERROR_CONFIG, "multi-token prediction: fewer than 0 depths", At::current()));
+      raise(Error(LAMINA_ERROR_CONFIG, "multi-token prediction: depth is negative", At::current()));
     if (m.carries && !host_knows_minor(7))
-      raise(
-          Error(LAMINA_ERROR_UNSUPPORTED,
-                "multi-token prediction from residual streams came with plugin ABI 0.7; this host "
-                "is older",
-                At::current()));
+      raise(Error(LAMINA_ERROR_UNSUPPORTED,
+                  "multi-token prediction from residual streams needs plugin ABI 0.7; this host is "
+                  "older",
+                  At::current()));
     std::vector<lamina_setting_t> overrides;
     for (const Override& o : m.overrides) overrides.push_back({to_str(o.key), o.value});
     lamina_mtp_t mtp{};
@@ -174,8 +172,8 @@ class FamilyTables {
       const std::uint32_t wanted = io->n_out > 0 ? io->n_out : io->n_carry;
       if (out.size() != wanted)
         raise(Error(LAMINA_ERROR_ARGUMENT,
-                    "block '" + std::string(block.name) + "' gives " + std::to_string(out.size()) +
-                        " tensors where " + std::to_string(wanted) + " are wanted",
+                    "block '" + std::string(block.name) + "' must return " +
+                        std::to_string(wanted) + " tensors, got " + std::to_string(out.size()),
                     At::current()));
       for (std::size_t i = 0; i < out.size(); ++i) io->carry_out[i] = out[i].handle;
     });
@@ -188,7 +186,7 @@ class FamilyTables {
     return carries;
   }
 
-  // The block of predictions has an id after those of the family's own.
+  // The id of the prediction block: the first after the family's blocks. 0 = none.
   std::uint32_t prediction_id() const {
     return predicts_ ? static_cast<std::uint32_t>(contexts_.back().block.id) : 0;
   }
@@ -285,7 +283,7 @@ class FamilyTables {
   const Model<Config>& model_;
   Schema<Config> schema_;
   Schema<MtpConfig> mtp_schema_;  // empty if not predicts_
-  bool predicts_ = false;         // with a layer of the family's own
+  bool predicts_ = false;         // has the default prediction layers
   lamina_family_t family_{};
   std::vector<lamina_key_t> keys_;
   std::vector<lamina_block_t> blocks_;

@@ -1,5 +1,6 @@
-// Several residual streams instead of one, mixed before and after every sub-layer. DeepSeek-AI,
-// mHC: manifold-constrained hyper-connections, 2025; Zhu et al., Hyper-connections, 2024.
+// Hyper-connections: several residual streams instead of one, mixed around every sub-layer.
+// DeepSeek-AI, mHC: manifold-constrained hyper-connections, 2025; Zhu et al., Hyper-connections,
+// 2024.
 //
 //   x_BTKD = hyper_connection(s / "mhc_attention", x_BTKD, {.streams = 4}, [&](Tensor x_BTD) {
 //     return self_attention(s / "attention", rms_norm(s / "attention_norm", x_BTD, eps), step,
@@ -7,7 +8,7 @@
 //   });
 //
 // The streams [B, T, K, D] are a carry: an entry block makes them with expand_streams(), an exit
-// block ends them with sum_streams() or weigh_streams().
+// block reduces them with sum_streams() or weigh_streams().
 #pragma once
 
 #include "lamina/sdk/layers.h"
@@ -17,16 +18,17 @@ namespace lamina::sdk {
 
 struct HyperConnectionOptions {
   std::int64_t streams = 1;      // K
-  std::int64_t iterations = 20;  // of the Sinkhorn-Knopp algorithm
+  std::int64_t iterations = 20;  // Sinkhorn-Knopp iterations
   double eps = 1e-6;             // added to weights and divisors
   double norm_eps = 1e-6;
   bool norm_weight = true;  // the norm of the streams has a gain
-  // Mix streams by a weighted mean of all K! permutation matrices, which is doubly stochastic.
+  // Mix streams by a weighted mean of all K! permutation matrices, which is a doubly stochastic
+  // matrix.
   bool permutations = false;
 };
 inline constexpr std::int64_t kMaxPermutedStreams = 5;
 
-// x[B, T, D] as K equal streams [B, T, K, D].
+// Copies x[B, T, D] to K equal streams [B, T, K, D].
 inline Tensor expand_streams(Tensor x_BTD, std::int64_t streams, At at = At::current()) {
   const Dims shape = x_BTD.shape(at);
   return broadcast(reshape(x_BTD, {shape[0], shape[1], 1, shape[2]}, at),
@@ -38,7 +40,7 @@ inline Tensor sum_streams(Tensor x_BTKD, At at = At::current()) {
 
 namespace hyper {
 
-// All streams of a token as one vector, normed: [B, T, K D].
+// Normalises all streams of a token as one vector: [B, T, K D].
 inline Tensor flat_norm(const Scope& s, Tensor x_BTKD, const HyperConnectionOptions& o, At at) {
   const Dims shape = x_BTKD.shape(at);
   Tensor flat = reshape(x_BTKD, {shape[0], shape[1], shape[2] * shape[3]}, at);
@@ -46,12 +48,12 @@ inline Tensor flat_norm(const Scope& s, Tensor x_BTKD, const HyperConnectionOpti
   return rms_norm(flat, Tensor{}, {.eps = o.norm_eps}, at);
 }
 
-// scale * x + base.
+// scale * x + base, in f32.
 inline Tensor scaled(Tensor x, Tensor scale, Tensor base, At at) {
   return add(mul(widen(x, at), widen(scale, at), at), widen(base, at), at);
 }
 
-// sum over streams of weight[B, T, K] x[B, T, K, D].
+// Sums weight[B, T, K] * x[B, T, K, D] over streams.
 inline Tensor weighted_sum(Tensor weight_BTK, Tensor x_BTKD, At at) {
   const Dims shape = x_BTKD.shape(at);
   Tensor weight = reshape(weight_BTK, {shape[0], shape[1], shape[2], 1}, at);
@@ -59,14 +61,14 @@ inline Tensor weighted_sum(Tensor weight_BTK, Tensor x_BTKD, At at) {
   return cast_like(reduce_sum(wide, {.dims = {2}}, at), x_BTKD, at);
 }
 
-// The matrices of all permutations of k in lexicographic order, f32[k k, k!]: row i k + m is 1
-// where a permutation takes i to m.
+// Returns the matrices of all permutations of k in lexicographic order, f32[k k, k!]: row i k + m
+// is 1 where a permutation maps i to m.
 inline Tensor permutation_matrices(const Scope& s, std::int64_t k, At at) {
   std::int64_t rest = 1;
   for (std::int64_t i = 2; i <= k; ++i) rest *= i;
   Tensor one = constant(s, {.shape = {}, .value = 1}, at);
   Tensor zero = constant(s, {.shape = {}}, at);
-  // First the place of m among those that no earlier i has, then m itself.
+  // First the rank of m among the values that no earlier i has, then m itself.
   std::vector<Tensor> m_of;
   Tensor left = iota(s, {.shape = {1, rest}, .dtype = "f32", .dim = 1}, at);
   for (std::int64_t i = 0; i < k; ++i) {
@@ -86,9 +88,9 @@ inline Tensor permutation_matrices(const Scope& s, std::int64_t k, At at) {
 
 }  // namespace hyper
 
-// One sub-layer: `branch` maps [B, T, D] to [B, T, D]. Owns "fn.weight" [K (K + 2), K D], "base"
-// and "scale" [3] of the weights into the branch, out of it, and between streams, and "norm"; with
-// permutations K! of the rows, not K K, are of the last.
+// Wraps one sub-layer, `branch`, which maps [B, T, D] to [B, T, D]. Owns "fn.weight" [K (K + 2), K
+// D], "base" and "scale" [3] of the weights into the branch, out of it and between streams, and
+// "norm". With permutations the last part has K! rows instead of K K.
 template <class Branch>
 Tensor hyper_connection(const Scope& s, Tensor x_BTKD, const HyperConnectionOptions& o,
                         Branch branch, At at = At::current()) {
@@ -127,8 +129,8 @@ Tensor hyper_connection(const Scope& s, Tensor x_BTKD, const HyperConnectionOpti
   return cast_like(add(mixed, added, at), x_BTKD, at);
 }
 
-// The streams as one, with weights that depend on them: [B, T, K, D] to [B, T, D]. Owns "fn.weight"
-// [K, K D], "base" [K], "scale" [1] and "norm".
+// Reduces streams [B, T, K, D] to [B, T, D] by input-dependent weights. Owns "fn.weight" [K, K D],
+// "base" [K], "scale" [1] and "norm".
 inline Tensor weigh_streams(const Scope& s, Tensor x_BTKD, const HyperConnectionOptions& o,
                             At at = At::current()) {
   const std::int64_t k = o.streams;

@@ -1,4 +1,4 @@
-// What a kernel of a custom op works on: tensors in memory, row by row, and the host's threads.
+// The arguments of a custom op's kernel: tensors in memory, row by row, and the host's threads.
 #pragma once
 
 #include <atomic>
@@ -50,18 +50,18 @@ class OpAttrs {
   lamina_span_t values_;
 };
 
-// A tensor in memory: rows of its last dim, of which `float`s are read and written whatever the
-// element type is.
+// A tensor in memory as rows of its last dim. load() and store() convert between rows of any
+// floating-point type and `float`.
 class Buffer {
  public:
   Buffer() = default;
   explicit Buffer(const lamina_buffer_t* of) : of_(of) {}
 
-  // Whether it is there.
+  // True if the tensor is present.
   explicit operator bool() const { return of_ != nullptr && of_->dtype != 0; }
   std::uint32_t dtype() const { return of_->dtype; }
   int num_dims() const { return static_cast<int>(of_->ndim); }
-  // Counted from the back if negative.
+  // Negative i counts from the last dim.
   std::int64_t dim(int i) const { return of_->dims[i < 0 ? i + num_dims() : i]; }
   std::int64_t width() const { return num_dims() == 0 ? 1 : dim(-1); }
   std::int64_t num_rows() const {
@@ -77,7 +77,7 @@ class Buffer {
 
   void load(std::int64_t row, float* to) const { load(row, 0, width(), to); }
   void store(std::int64_t row, const float* from) const { store(row, 0, width(), from); }
-  // Elements [first, first + count) of the row.
+  // Reads and writes elements [first, first + count) of a row.
   void load(std::int64_t row, std::int64_t first, std::int64_t count, float* to) const {
     const std::int64_t at = row * width() + first;
     switch (dtype()) {
@@ -108,21 +108,21 @@ class Buffer {
   }
 
  private:
-  // To the nearest, halves to even.
+  // Rounds to the nearest, halves to even.
   static std::uint16_t rounded(float x) {
     const auto bits = std::bit_cast<std::uint32_t>(x);
     if (std::isnan(x)) return static_cast<std::uint16_t>(bits >> 16 | 0x40);
     return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
   }
   [[noreturn]] void refuse() const {
-    raise(Error(LAMINA_ERROR_DTYPE,
-                "rows of element type " + std::to_string(dtype()) + " are not converted"));
+    raise(Error(LAMINA_ERROR_DTYPE, "rows of element type " + std::to_string(dtype()) +
+                                        " cannot be converted; expected f32 or bf16"));
   }
 
   const lamina_buffer_t* of_ = nullptr;
 };
 
-// One run of a kernel.
+// One run of a kernel. [the thread that called run()]
 class KernelCall {
  public:
   KernelCall(std::string_view attr_row, const lamina_kernel_call_t* call)
@@ -130,17 +130,17 @@ class KernelCall {
 
   const OpAttrs attrs;
 
-  // By their places in the op's row.
+  // Inputs and outputs by their places in the op's row.
   Buffer in(std::uint32_t i) const { return at(call_->inputs, i); }
   Buffer out(std::uint32_t i = 0) const { return at(call_->outputs, i); }
-  // Backward: of output i, which may be absent; of input i, likewise.
+  // Backward only: gradients of output i (may be absent) and of input i (may be absent).
   Buffer d_out(std::uint32_t i = 0) const { return at(call_->output_gradients, i); }
   Buffer d_in(std::uint32_t i) const { return at(call_->input_gradients, i); }
-  // While decoding; absent otherwise.
+  // Decode states; absent outside decoding.
   Buffer state_before(std::uint32_t i = 0) const { return at(call_->states_before, i); }
   Buffer state_after(std::uint32_t i = 0) const { return at(call_->states_after, i); }
 
-  // Whether what is remembered begins as zeros before token t of row b.
+  // True if the state is zeros before token t of row b: the document starts there.
   bool begins(std::int64_t b, std::int64_t t) const {
     if (call_->start) return t == 0 && Buffer(call_->start).data<std::int32_t>()[b] == 0;
     if (t == 0) return true;
@@ -149,17 +149,17 @@ class KernelCall {
     const std::int32_t* row = segments.data<std::int32_t>() + b * segments.dim(1);
     return row[t] != row[t - 1];
   }
-  // Tokens of row b; those after them are padding, which changes no state.
+  // The number of real tokens of row b; later tokens are padding and must not change a state.
   std::int64_t count(std::int64_t b, std::int64_t tokens) const {
     return call_->count ? Buffer(call_->count).data<std::int32_t>()[b] : tokens;
   }
 
-  // As many floats as the kernel's `workspace` said; not zeroed.
+  // The floats that the kernel's `workspace` function asked for; not zeroed.
   float* workspace() const { return static_cast<float*>(call_->workspace); }
 
-  // task(i) for each i below count, on the host's threads in any order. Each writes its own part;
-  // what they give must not depend on how many threads there are, which is not said. An error of
-  // a task is raised again here, after the others have run.
+  // Runs task(i) for each i below count, on the host's threads in any order. Each task must write
+  // to separate memory; results must not depend on the number of threads. The first error of a task
+  // is raised again here, after all have run.
   template <class Task>
   void parallel_for(std::int64_t count, const Task& task) const {
     struct Context {

@@ -1,7 +1,7 @@
-// The ops of ops.def that layers are made of, as functions: products with weights, norms, rotary
-// positions, token mixers, experts. Weights and decode states are arguments: layers.h and step.h
-// have the forms that own theirs, which blocks usually call. Options have the names and defaults of
-// ops.def (a test compares).
+// The larger ops of ops.def as functions: products with weights, norms, rotary positions, token
+// mixers, experts. Weights and decode states are arguments; blocks usually call the forms of
+// layers.h and step.h, which own theirs. Options have the names and defaults of ops.def (a test
+// compares them).
 //
 //   Tensor r = rope(q_BTNH, step.positions_BT, {.theta = 500000});
 #pragma once
@@ -33,7 +33,7 @@ inline Tensor rms_norm(Tensor x, Tensor w, const RmsNormOptions& o = {}, At at =
 struct LayerNormOptions {
   double eps = 1e-5;
   double offset = 0;
-  bool bias = true;  // of layers and final norms, which own theirs; no attribute of the op
+  bool bias = true;  // for layers and final norms that own their bias; not an attribute of the op
 };
 inline Attrs<Op::layer_norm> attrs_of(const LayerNormOptions& o) {
   return Attrs<Op::layer_norm>().number("eps", o.eps).number("offset", o.offset);
@@ -62,7 +62,7 @@ struct RopeOptions {
   std::int64_t frequency_dim = 0;
   Dims mrope_section = {};  // frequencies rotated by time, height, width
   bool mrope_interleaved = false;
-  Tensor frequencies = {};  // [rotary_dim / 2], in radians per token: instead of theta and scaling
+  Tensor frequencies = {};  // [rotary_dim / 2], radians per token; replaces theta and scaling
 };
 inline Tensor rope(Tensor x, Tensor positions, const RopeOptions& o = {}, At at = At::current()) {
   Attrs<Op::rope> attrs;
@@ -94,7 +94,7 @@ struct AttentionOptions {
   std::int64_t window = 0;
   std::int64_t chunk = 0;
 };
-// What attention may be given besides q, k and v; each may be empty.
+// Optional inputs of attention besides q, k and v.
 struct AttentionExtras {
   Tensor sinks = {};   // [N], one more logit per head
   Tensor mask = {};    // bool[B, T, S] or [B, N, T, S]: keys that may be seen
@@ -102,8 +102,9 @@ struct AttentionExtras {
   Tensor slopes = {};  // [N]: -slopes[n] |tq - tk| is added to the logits
   Tensor bias = {};    // [N, R]: bias[n, min(|tq - tk|, R - 1)] is added to the logits
 };
-// The host adds positions, segments and the decode state's memory. Blocks usually call
-// step.attend(), which declares the state too.
+// Maps q[B, T, N, H], k[B, S, K, H], v[B, S, K, Hv] to [B, T, N, Hv]. The host adds positions,
+// segments and the memory of the state. Blocks usually call step.attend(), which declares the
+// state.
 inline Tensor attention(Tensor q, Tensor k, Tensor v, State state, const AttentionOptions& o = {},
                         const AttentionExtras& e = {}, At at = At::current()) {
   Attrs<Op::attention> attrs;
@@ -119,10 +120,11 @@ inline Tensor attention(Tensor q, Tensor k, Tensor v, State state, const Attenti
 
 struct MobaMaskOptions {
   std::int64_t chunk = 1;  // tokens
-  std::int64_t k = 1;      // chunks per query, its own among them
+  std::int64_t k = 1;      // chunks per query, including its own
 };
-// The keys that q[B, T, N, H] may see of k[B, S, K, H]: those of the chunks whose mean key fits it
-// best, as bool[B, N, T, S]. `state` is that of the attention that gets the mask; Lu et al. 2025.
+// Returns the keys k[B, S, K, H] that q[B, T, N, H] may see, as bool[B, N, T, S]: the chunks whose
+// mean key has the highest score. `state` is the state of the attention that uses the mask. Lu et
+// al. 2025.
 inline Tensor moba_mask(Tensor q, Tensor k, State state, const MobaMaskOptions& o,
                         At at = At::current()) {
   Attrs<Op::moba_mask> attrs;
@@ -135,8 +137,8 @@ struct CausalConv1dOptions {
   std::string_view activation = "none";
   bool across = false;
 };
-// The host adds segments and the decode state's memory; bias may be empty. Blocks usually call
-// step.causal_conv1d(), which declares the state too.
+// Maps x[B, T, C], w[C, K] and bias[C] (may be empty) to [B, T, C]. The host adds segments and the
+// memory of the state. Blocks usually call step.causal_conv1d(), which declares the state.
 inline Tensor causal_conv1d(Tensor x, Tensor w, Tensor bias, State state,
                             const CausalConv1dOptions& o = {}, At at = At::current()) {
   Attrs<Op::causal_conv1d> attrs;
@@ -149,7 +151,7 @@ struct GatedDeltaRuleOptions {
   bool normalize = false;
   bool across = false;
 };
-// Likewise; blocks usually call step.gated_delta_rule().
+// As Step::gated_delta_rule(), with a given state; blocks usually call that one.
 inline Tensor gated_delta_rule(Tensor q, Tensor k, Tensor v, Tensor g, Tensor beta, State state,
                                const GatedDeltaRuleOptions& o = {}, At at = At::current()) {
   Attrs<Op::gated_delta_rule> attrs;
@@ -157,12 +159,13 @@ inline Tensor gated_delta_rule(Tensor q, Tensor k, Tensor v, Tensor g, Tensor be
   return emit_all<Op::gated_delta_rule>(std::array{q, k, v, g, beta}, attrs, state, at).front();
 }
 
-// y_t = a_t y_(t-1) + b_t for a, b[B, T, C]. Likewise; blocks usually call step.linear_scan().
+// y_t = a_t y_(t-1) + b_t for a, b[B, T, C]. Blocks usually call step.linear_scan(), which declares
+// the state.
 inline Tensor linear_scan(Tensor a, Tensor b, State state, At at = At::current()) {
   return emit_all<Op::linear_scan>(std::array{a, b}, Attrs<Op::linear_scan>{}, state, at).front();
 }
 
-// The part of the state that b reads is written back along a; both may be empty.
+// The rank-one change a outer (b^T S) of the state S; both empty = none.
 struct RankOne {
   Tensor a = {}, b = {};
 };
@@ -171,7 +174,7 @@ struct MatrixScanOptions {
   bool decay_first = true;   // b reads the decayed state
   bool read_before = false;  // q reads the state before the token
 };
-// Likewise; blocks usually call step.matrix_scan().
+// As Step::matrix_scan(), with a given state; blocks usually call that one.
 inline Tensor matrix_scan(Tensor q, Tensor k, Tensor v, Tensor g, const RankOne& change,
                           State state, const MatrixScanOptions& o = {}, At at = At::current()) {
   Attrs<Op::matrix_scan> attrs;
@@ -193,7 +196,7 @@ inline Tensor soft_cap(Tensor x, double cap, At at = At::current()) {
   return emit<Op::soft_cap>({x}, Attrs<Op::soft_cap>().number("cap", cap), at);
 }
 
-// Zeroes elements at random in training. The dropouts of a layer draw apart from each other.
+// Zeroes elements at random in training. Each dropout of a layer draws its own numbers.
 inline Tensor dropout(Tensor x, double rate, At at = At::current()) {
   if (rate == 0) return x;
   return emit<Op::dropout>({x}, Attrs<Op::dropout>().number("rate", rate), at);
@@ -202,36 +205,36 @@ inline Tensor dropout(Tensor x, double rate, At at = At::current()) {
 // Experts. Blocks usually call the functions of lamina/sdk/moe.h.
 struct GroupRowsOptions {
   std::int64_t groups = 0;
-  double capacity_factor = 0;  // of an equal share: what a group takes at most; 0 = all
+  double capacity_factor = 0;  // most rows of a group, relative to an equal share; 0 = all
 };
-// order, offsets.
+// Returns order, offsets: the assignments ids[..., K] sorted by group.
 inline std::array<Tensor, 2> group_rows(Tensor ids, const GroupRowsOptions& o,
                                         At at = At::current()) {
   Attrs<Op::group_rows> attrs;
   attrs.integer("groups", o.groups).number("capacity_factor", o.capacity_factor);
   return emit_all<Op::group_rows>(std::array{ids}, attrs, State{}, at);
 }
-// `divide`: assignments of each row of x.
+// `divide`: the number of assignments per row of x.
 inline Tensor gather_rows(Tensor x, Tensor order, std::int64_t divide, At at = At::current()) {
   return emit<Op::gather_rows>({x, order}, Attrs<Op::gather_rows>().integer("divide", divide), at);
 }
 inline Tensor combine_rows(Tensor x, Tensor order, Tensor weights, At at = At::current()) {
   return emit<Op::combine_rows>({x, order, weights}, at);
 }
-// bias may be empty.
+// Multiplies each group of rows by its own matrix. bias may be empty.
 inline Tensor grouped_linear(Tensor x, Tensor w, Tensor offsets, Tensor bias = {},
                              At at = At::current()) {
   return emit<Op::grouped_linear>({x, w, offsets, bias}, at);
 }
 
-// The k keys with the highest scores[B, T, S] among those that a query may see, as bool[B, T, S].
+// Returns the k keys with the highest scores[B, T, S] among the visible ones, as bool[B, T, S].
 inline Tensor top_k_mask(Tensor scores, std::int64_t k, bool causal = true, At at = At::current()) {
   return emit<Op::top_k_mask>({scores},
                               Attrs<Op::top_k_mask>().integer("k", k).flag("causal", causal), at);
 }
 
-// Attention probabilities of q[B, T, N, H] and k[B, S, N, H] summed over heads, for the keys that
-// mask[B, T, S] keeps; scale 0 is 1 / sqrt(H). No gradient flows through it.
+// Returns attention probabilities of q[B, T, N, H] and k[B, S, N, H], summed over heads, for the
+// keys in mask[B, T, S]; scale 0 is 1 / sqrt(H). No gradient flows through it.
 inline Tensor attention_mass(Tensor q, Tensor k, Tensor mask, double scale = 0,
                              At at = At::current()) {
   return emit<Op::attention_mass>({q, k, mask}, Attrs<Op::attention_mass>().number("scale", scale),

@@ -1,4 +1,4 @@
-// Layers that own their parameters.
+// Layers that own their parameters. All functions [trace].
 //
 //   Tensor q_BTNH = split_heads(linear(s / "wq", x_BTD, n * h, {.out = axis::heads}), n);
 #pragma once
@@ -16,7 +16,7 @@ struct LinearOptions {
   std::string_view tag = {};  // name of the result for rematerialisation, tags::*
 };
 
-// x[..., I] times "weight" [out, I] transposed (+ "bias" [out]).
+// Multiplies x[..., I] by "weight" [out, I] transposed and adds "bias" [out] if there is one.
 inline Tensor linear(const Scope& s, Tensor x, std::int64_t out, const LinearOptions& o = {},
                      At at = At::current()) {
   const double deviation = o.init_std > 0 ? o.init_std : s.init_std();
@@ -36,8 +36,8 @@ struct BlockLinearOptions {
   std::string_view axis = axis::heads;  // logical axis of the blocks
 };
 
-// Each of the `blocks` equal parts of x[B, T, I] times a matrix of its own: "weight" [blocks, O /
-// blocks, I / blocks] (+ "bias" [blocks, O / blocks]), a product with a block-diagonal matrix.
+// Multiplies each of the `blocks` equal parts of x[B, T, I] by its own matrix: "weight" [blocks, O
+// / blocks, I / blocks] (+ "bias" [blocks, O / blocks]), a product with a block-diagonal matrix.
 inline Tensor block_linear(const Scope& s, Tensor x, std::int64_t out, const BlockLinearOptions& o,
                            At at = At::current()) {
   const Dims shape = x.shape(at);
@@ -62,7 +62,7 @@ inline Tensor block_linear(const Scope& s, Tensor x, std::int64_t out, const Blo
   return reshape(y, {shape[0], shape[1], out}, at);
 }
 
-// "weight" [D] starts so that weight + offset is 1.
+// RMSNorm over the last dim. Owns "weight" [D], initialised so that weight + offset is 1.
 inline Tensor rms_norm(const Scope& s, Tensor x, const RmsNormOptions& o, At at = At::current()) {
   Tensor weight =
       s.param("weight", {x.dim(-1, at)},
@@ -74,7 +74,7 @@ inline Tensor rms_norm(const Scope& s, Tensor x, double eps, At at = At::current
   return rms_norm(s, x, RmsNormOptions{.eps = eps}, at);
 }
 
-// "weight" and, unless options say no, "bias" [D].
+// LayerNorm over the last dim. Owns "weight" [D] and, with options.bias, "bias" [D].
 inline Tensor layer_norm(const Scope& s, Tensor x, const LayerNormOptions& o,
                          At at = At::current()) {
   const std::int64_t width = x.dim(-1, at);
@@ -87,7 +87,7 @@ inline Tensor layer_norm(const Scope& s, Tensor x, const LayerNormOptions& o,
   return layer_norm(x, weight, bias, o, at);
 }
 
-// [B, T, N*H] as [B, T, N, H], and back.
+// Reshapes [B, T, N*H] to [B, T, N, H], and back.
 inline Tensor split_heads(Tensor x, std::int64_t heads, At at = At::current()) {
   const Dims shape = x.shape(at);
   if (shape.size() != 3 || heads <= 0 || shape[2] % heads != 0)
@@ -105,8 +105,8 @@ inline Tensor merge_heads(Tensor x, At at = At::current()) {
   return reshape(x, {shape[0], shape[1], shape[2] * shape[3]}, at);
 }
 
-// An activation by its name in config.json: silu (swish), relu, sigmoid, gelu, and the tanh form of
-// gelu under its three names.
+// Returns the op's name for an activation of config.json: silu (swish), relu, sigmoid, gelu, and
+// the tanh form of gelu under its three names. Fails with LAMINA_ERROR_CONFIG for other names.
 inline std::string_view activation_name(std::string_view hf, At at = At::current()) {
   if (hf == "swish") return "silu";
   if (hf == "gelu_new" || hf == "gelu_pytorch_tanh" || hf == "gelu_fast") return "gelu_tanh";

@@ -1,5 +1,5 @@
 // The manifest: one JSON object about the plugin, written at compile time into a section of the
-// library, so that it can be read without running anything.
+// library, so that the host can read it without running the plugin.
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ struct About {
   std::array<Family, count> families;
 };
 
-// Whether a part of a plugin is a Model; the others are ops.
+// True for a Model; other parts of a plugin are ops.
 template <class Part>
 constexpr bool kIsModel = requires(const Part& part) {
   part.family;
@@ -55,7 +55,7 @@ constexpr lamina_str_t literal(const char (&text)[n]) {
   return {text, n - 1};
 }
 
-// Writes JSON, or only counts its bytes while `out` is null.
+// Writes JSON; with `out` null it only counts the bytes.
 class JsonText {
  public:
   constexpr explicit JsonText(char* out) : out_(out) {}

@@ -1,5 +1,5 @@
 // A model family as a constant: names, keys, blocks, plan, norm, embedding, head and tensor map.
-// See plugin_api/template/model.cc for a complete one.
+// plugin_api/template/model.cc is a complete one.
 #pragma once
 
 #include <algorithm>
@@ -35,10 +35,10 @@ struct Family {
   Names aliases = {};           // other values of `family`
   Names hf_model_types = {};    // `model_type` in config.json
   Names hf_architectures = {};  // `architectures`; the first is exported
-  Names hf_prefixes = {};       // that published tensor names may have or lack
+  Names hf_prefixes = {};       // prefixes that published tensor names may have or lack
   std::string_view doc;         // one line: paper, what is covered
   // The family whose format exports use; the blocks compute its parameters, see
-  // Scope::exported_value(). Empty = this one.
+  // Scope::exported_value(). Empty = this family.
   std::string_view exports_as = {};
 };
 
@@ -46,7 +46,7 @@ struct Family {
 struct Norm {
   std::uint32_t op = 0, revision = 0, flags = 0;
   std::vector<lamina_attr_t> attrs;
-  double eps = 1e-6;  // among attrs
+  double eps = 1e-6;  // the value in attrs
   Norm() = default;
   Norm(const RmsNormOptions& o) : eps(o.eps) { set(Op::rms_norm, attrs_of(o).list(), 0); }
   Norm(const LayerNormOptions& o) : eps(o.eps) {
@@ -70,12 +70,12 @@ struct Embed {
   double dropout = 0;
   double init_std = 0;            // 0 = the model's
   double positions_init_std = 0;  // 0 = as init_std
-  // Block that runs once, before the layers: {x} to `carries` carries of any shape, then
+  // Block that runs once, before the layers: it maps {x} to `carries` carries of any shape and
   // `per_layer` tensors whose first dim is the number of layers (Step::per_layer). 0 = none.
   std::uint32_t entry = 0;
   std::uint32_t carries = 1;
   std::uint32_t per_layer = 0;
-  // Residual streams that the entry makes of {x}, carry 0 [B, T, streams, D]; 0 = it is another.
+  // Residual streams of carry 0 [B, T, streams, D], made from {x}; 0 = carry 0 is something else.
   std::int64_t streams = 0;
 };
 
@@ -84,13 +84,13 @@ struct Head {
   Norm norm = {};
   bool tied = false;     // w is the embedding table
   bool bias = false;     // a parameter [V]
-  bool no_loss = false;  // training computes no logits: only auxiliary losses are minimised
-  // Tokens see later ones (AttendOptions::causal): the model is never decoded.
+  bool no_loss = false;  // training computes no logits and minimises auxiliary losses only
+  // Tokens see later tokens (AttendOptions::causal): the model is never decoded.
   bool bidirectional = false;
   double logit_scale = 1;
   double soft_cap = 0;
   double init_std = 0;     // 0 = the model's
-  std::uint32_t exit = 0;  // block that runs once, after the layers: the carries to {x_BTD}
+  std::uint32_t exit = 0;  // block that runs once, after the layers: maps the carries to {x_BTD}
 };
 
 // Multi-token prediction; see ext/mtp.h. Block j (from 0) maps {hidden state, embedding of the
@@ -100,7 +100,7 @@ struct Mtp {
   std::int64_t depth = 0;  // 0 = none
   std::vector<Override> overrides = {};
   std::string_view weight_key = {};  // a number, or a list with one per depth; empty = 1
-  bool normed_hidden = false;        // the first hidden state is that after the final norm
+  bool normed_hidden = false;        // the first hidden state is taken after the final norm
   bool shifted_positions = false;    // blocks see the positions of their input tokens
   bool final_norm = true;            // the final norm is applied before the head
   bool chained = false;              // LAMINA_MTP_CHAINED
@@ -109,20 +109,20 @@ struct Mtp {
 
 using Tensors = std::vector<Tensor>;
 
-// A kind of layer, or what runs before or after all of them. One of the two builds is given.
+// A kind of layer, or a block before or after the layers. Exactly one of the two builds is set.
 template <class Config>
 struct Block {
-  std::uint32_t id = 0;        // from 1; what the plan's units name
+  std::uint32_t id = 0;        // from 1; the plan's units refer to it
   std::string_view name = {};  // for messages
-  // Maps carry 0; further carries pass through.
+  // Maps carry 0; other carries are passed on unchanged. [trace]
   Tensor (*build)(Scope s, const Config& c, Tensor x_BTD, const Step& step) = nullptr;
-  // Maps all carries.
+  // Maps all carries. [trace]
   Tensors (*build_all)(Scope s, const Config& c, const Tensors& carries,
                        const Step& step) = nullptr;
 };
 
-// A step of the conversion from a published tensor to ours; dims are those after the steps before,
-// negative ones count from the last.
+// A step of the conversion from a published tensor to ours. Dims refer to the tensor after the
+// earlier steps; negative values count from the last dim.
 struct Transform {
   std::uint32_t kind = 0;  // LAMINA_TRANSFORM_*
   double number = 0;
@@ -136,76 +136,76 @@ constexpr Transform multiplied(double number) { return {LAMINA_TRANSFORM_MUL, nu
 constexpr Transform part(std::uint32_t index, std::int64_t dim) {
   return {LAMINA_TRANSFORM_PART, 0, dim, index};
 }
-// Every count-th along dim, from index on: parameters that are interleaved.
+// Takes every count-th element along dim, starting at index: parameters that are interleaved.
 constexpr Transform strided(std::uint32_t index, std::uint32_t count, std::int64_t dim) {
   return {LAMINA_TRANSFORM_STRIDED, 0, dim, index, count};
 }
-// Without a dim of size 1, eg: published [C, 1, K], ours [C, K].
+// Removes a dim of size 1, eg: published [C, 1, K], ours [C, K].
 constexpr Transform squeezed(std::int64_t dim) { return {LAMINA_TRANSFORM_SQUEEZE, 0, dim}; }
-// One published dim that is our dims dim and dim + 1.
+// Splits one published dim into our dims dim and dim + 1.
 constexpr Transform split(std::int64_t dim) { return {LAMINA_TRANSFORM_SPLIT, 0, dim}; }
-// Published dims dim and dim + 1, the second of size `count`, that are one of ours.
+// Merges published dims dim and dim + 1, the second of size `count`, into one.
 constexpr Transform merged(std::int64_t dim, std::uint32_t count) {
   return {LAMINA_TRANSFORM_MERGE, 0, dim, 0, count};
 }
-// Published dim `dim` that is our dim `to`.
+// Moves published dim `dim` to our dim `to`.
 constexpr Transform moved(std::int64_t dim, std::uint32_t to) {
   return {LAMINA_TRANSFORM_MOVE, 0, dim, to};
 }
 
-// A row of the tensor map: our name, the published one, and the conversion from it. It serves
-// loading and exporting, and is ignored where a model has no such parameter. Several rows
-// of one parameter are alternatives; the first is exported.
+// A row of the tensor map: our name, the published name, and the conversion to ours. It is used for
+// loading and exporting, and ignored if a model has no such parameter. Several rows of one
+// parameter are alternatives; the first is exported.
 //   {kMoe, "experts.w1.weight", "model.layers.{L}.mlp.experts.{E}.gate_proj.weight"},
 //   {kMoe, "experts.w1.weight", "model.layers.{L}.mlp.experts.gate_up_proj", {part(0, 1)}},
 struct Weight {
   std::uint32_t block = 0;  // 0 = outside the layers
   std::string_view name = {};
-  // {L}: the layer's global index; {P}: a prediction layer's, from 0; {E}: one tensor each for our
-  // first dim
+  // {L}: global index of the layer; {P}: index of a prediction layer, from 0; {E}: index into our
+  // first dim, with one tensor for each
   std::string_view hf = {};
   std::vector<Transform> transforms = {};
   std::uint32_t flags = 0;  // LAMINA_HF_*
 };
 // A published tensor that is not used here; * matches anything.
 inline Weight ignored(std::string_view hf) { return {.hf = hf, .flags = LAMINA_HF_IGNORE}; }
-// Likewise for layers past the last, which {L} means here, eg: "model.layers.{L}.*".
+// Ignores layers past the last; {L} is such a layer, eg: "model.layers.{L}.*".
 inline Weight ignored_beyond(std::string_view hf) {
   return {.hf = hf, .flags = LAMINA_HF_IGNORE | LAMINA_HF_BEYOND};
 }
 
-// What multi-token prediction predicts from, by default: as in the checkpoints of DeepSeek V3; of
-// V4, where it is residual streams; or as MaxText trains it; or that the family predicts no further
-// token: it has no keys, block and tensors for that.
+// The inputs of the default prediction layers: hidden states as in the checkpoints of DeepSeek V3;
+// residual streams as in V4; as MaxText trains them; or none: the family has no keys, blocks and
+// tensors for prediction.
 enum class MtpInputs { published, streams, maxtext, none };
 
-// What published files call the tensors of default prediction layers, beside DeepSeek V3's names. A
-// name that has no {P} is of a model with one such layer.
+// Published names of the tensors of default prediction layers, in addition to DeepSeek V3's names.
+// A name without {P} is for models with one such layer.
 struct MtpNames {
-  std::string_view layer = {};  // for "model.layers.{L}." of the rows of layers; empty: only V3's
-  std::string_view own = {};    // before the names below, and of tensors of the exit block
+  std::string_view layer = {};  // replaces "model.layers.{L}." in rows of layers; empty: only V3's
+  std::string_view own = {};    // prefix of the names below, and of tensors of the exit block
   std::string_view embedding_norm = "enorm.weight", hidden_norm = "hnorm.weight",
                    projection = "eh_proj.weight", head_norm = "norm.weight";
-  double norm_offset = 0;  // published norms have weights that are ours without it
+  double norm_offset = 0;  // added to published norm weights
 };
 
-// Everything about a family; family, keys and blocks are required. Functions that are left out
-// follow from the config where it says "follows" (see standard_model.h), and do nothing elsewhere.
+// A family. family, keys and blocks are required. Functions marked "derived" have defaults that are
+// derived from the config (see standard_model.h); the others do nothing if they are null.
 template <class C>
 struct Model {
   using Config = C;
 
   Family family = {};
   void (*keys)(Schema<Config>& key) = nullptr;
-  void (*derive)(const Config& c, const Derived& derived) = nullptr;     // follows
-  void (*validate)(const Config& c, const Problems& problem) = nullptr;  // follows
-  double (*init_std)(const Config& c) = nullptr;                         // of weights; follows
+  void (*derive)(const Config& c, const Derived& derived) = nullptr;     // derived
+  void (*validate)(const Config& c, const Problems& problem) = nullptr;  // derived
+  double (*init_std)(const Config& c) = nullptr;                         // of weights; derived
   std::vector<Block<Config>> (*blocks)() = nullptr;
-  Plan (*plan)(const Config& c) = nullptr;  // follows
+  Plan (*plan)(const Config& c) = nullptr;  // derived
   Embed (*embed)(const Config& c) = nullptr;
-  Head (*head)(const Config& c) = nullptr;  // follows
-  // Left out, the last layer's block or that of mtp_layer can predict further tokens, see mtp.h,
-  // from these inputs.
+  Head (*head)(const Config& c) = nullptr;  // derived
+  // If null, the last layer's block, or mtp_layer's, can predict further tokens from mtp_inputs;
+  // see mtp.h.
   Mtp (*mtp)(const Config& c) = nullptr;
   MtpInputs mtp_inputs = MtpInputs::maxtext;
   std::uint32_t (*mtp_layer)(const Config& c) = nullptr;

@@ -1,12 +1,12 @@
-// Mixture of experts: a router chooses experts for each token, the experts are feed-forwards of
-// their own, and their outputs are summed with the router's weights. Shazeer et al. 2017.
+// Mixture of experts: a router chooses experts for each token, each expert is a feed-forward, and
+// their outputs are summed with the router's weights. Shazeer et al. 2017.
 //
 //   Tensor y_BTD = mixture(s / "moe", x_BTD, step, {
 //       .router = {.experts = 128, .per_token = 8},
 //       .experts = {.width = 768},
 //       .losses = {.pooled_key = "router_aux_loss_coef"}});
 //
-// Shapes: B batch, T tokens, D model width, E experts, K experts of a token, F width of an expert.
+// Shapes: B batch, T tokens, D model width, E experts, K experts per token, F width of an expert.
 #pragma once
 
 #include "lamina/sdk/router.h"
@@ -20,15 +20,14 @@ struct ExpertsOptions {
   GluLimits glu = {};
   bool bias = false;
   bool weigh_input = false;  // weights multiply the inputs of experts, not their outputs
-  // Each expert takes at most ceil(T K / E) times this from a row of the batch, in order;
-  // the others are dropped. 0 = all. Fedus et al. 2021. When decoding, a row is the tokens of one
-  // call.
+  // Each expert takes at most ceil(T K / E) times this from a row of the batch, in order; the rest
+  // is dropped. 0 = all. Fedus et al. 2021. When decoding, the tokens of one call are a row.
   double capacity_factor = 0;
 };
 
-// The weighted sum of the chosen experts' outputs for x[B, T, D]. Owns "w1", "w3" [E, F, D] and
-// "w2" [E, D, F], and biases if any. w1 is published as gate_proj, w3 as up_proj, w2 as
-// down_proj. A caller that adds a shared expert tags the sum with tags::moe_out again.
+// Returns the weighted sum of the chosen experts' outputs for x[B, T, D]. Owns "w1", "w3" [E, F,
+// D], "w2" [E, D, F] and their biases. w1 is published as gate_proj, w3 as up_proj, w2 as
+// down_proj. A caller that adds a shared expert must tag the sum with tags::moe_out again. [trace]
 inline Tensor experts(const Scope& s, Tensor x_BTD, const Routed& routed, const ExpertsOptions& o,
                       At at = At::current()) {
   const std::int64_t e = routed.experts, d = x_BTD.dim(-1, at), f = o.width;
@@ -66,37 +65,37 @@ inline Tensor experts(const Scope& s, Tensor x_BTD, const Routed& routed, const 
   return tag(combine_rows(y, order, weights, at), tags::moe_out, at);
 }
 
-// Which losses of the router are kept: the config keys of their weights, empty = not kept.
+// Losses of the router: the config keys of their weights; empty = no such loss.
 struct RouterLosses {
-  // E sum over e of f_e P_e: f_e assignments of e per token, P_e mean probability, both over the
-  // tokens of all layers; as in Hugging Face. Tokens of all these losses are those that are no
-  // padding.
+  // E sum over e of f_e P_e, as in Hugging Face: f_e assignments of e per token, P_e mean
+  // probability, both over the tokens of all layers. Padding does not count in any of these losses.
   std::string_view pooled_key = {};
-  // E^2 times the mean over rows and experts of the same product, computed per row; averaged over
-  // layers; as in MaxText. With of_scores P is the softmax of the choice scores, not of the logits.
+  // E^2 times the mean over rows and experts of the same product, computed per row and averaged
+  // over layers, as in MaxText. With of_scores P is the softmax of the choice scores, not of the
+  // logits.
   std::string_view mean_key = {};
   bool of_scores = false;
   std::string_view z_key = {};  // mean of logsumexp(logits)^2; Zoph et al. 2022
 };
 
-// Which tokens are counted.
+// The tokens that are counted.
 enum class Counted { tokens, padding_too };
 
 namespace moe {
 
-// 1 for each token that is no padding, else 0; [B, T, 1] in the type of `like`.
+// 1 for each token, 0 for padding; [B, T, 1] in the type of `like`.
 inline Tensor is_token(const Step& step, Tensor like, At at) {
   Tensor segments_BT = step.input(LAMINA_INPUT_SEGMENT_IDS, at);
   Tensor real_BT = cast_like(not_equal(segments_BT, segments_BT - segments_BT, at), like, at);
   return reshape(real_BT, {like.dim(0, at), like.dim(1, at), 1}, at);
 }
 
-// Assignments of each token by expert: 0 or 1, in f32.
+// 1 where a token is assigned to an expert, else 0; f32[B, T, E].
 inline Tensor chosen(const Scope& s, const Routed& r, At at) {
   return scatter_along(ones(s, r.ids_BTK.shape(at), r.logits_BTE, at), r.ids_BTK, r.experts, at);
 }
 
-// The mean over rows and experts of f P, both over the tokens of a row. Rows that are padding alone
+// The mean over rows and experts of f P, both taken over the tokens of a row. Rows without tokens
 // do not count.
 inline Tensor mean_of_rows(const Scope& s, const Step& step, Tensor chosen_BTE, Tensor p_BTE,
                            At at) {
@@ -112,7 +111,7 @@ inline Tensor mean_of_rows(const Scope& s, const Step& step, Tensor chosen_BTE, 
 
 }  // namespace moe
 
-// Assignments of each expert by row of the batch, f32[B, E]. No gradient.
+// Returns the assignments of each expert per row of the batch, f32[B, E]. No gradient.
 inline Tensor expert_counts(const Scope& s, const Step& step, const Routed& r,
                             Counted counted = Counted::tokens, At at = At::current()) {
   const Dims shape = r.ids_BTK.shape(at), flat{shape[0], shape[1] * shape[2]};
@@ -121,8 +120,8 @@ inline Tensor expert_counts(const Scope& s, const Step& step, const Routed& r,
   return scatter_along(reshape(count_BTK, flat, at), reshape(r.ids_BTK, flat, at), r.experts, at);
 }
 
-// Keeps the tokens of each expert, without padding, as the metric "expert_tokens", and losses of
-// the router.
+// Adds the metric "expert_tokens", the tokens of each expert without padding, and the losses of the
+// router that `o` selects. [trace]
 inline void keep_router_losses(const Scope& s, const Step& step, const Routed& r,
                                const RouterLosses& o, At at = At::current()) {
   const double e = static_cast<double>(r.experts);
@@ -145,7 +144,7 @@ inline void keep_router_losses(const Scope& s, const Step& step, const Routed& r
   }
 }
 
-// A whole mixture of experts. Owns "router" and "experts".
+// Options of a whole mixture of experts, which owns "router" and "experts".
 struct MixtureOptions {
   RouterOptions router = {};
   ExpertsOptions experts = {};
@@ -158,8 +157,8 @@ inline Tensor mixture(const Scope& s, Tensor x_BTD, const Step& step, const Mixt
   return experts(s / "experts", x_BTD, routed, o.experts, at);
 }
 
-// After each step the correction bias of the router in `s` moves by the rate towards an equal load
-// of the counted tokens. MaxText counts padding too.
+// After each step, moves the correction bias of the router in `s` by the rate towards an equal load
+// of the counted tokens. MaxText counts padding too. [trace]
 inline void balance_by_bias(const Scope& s, const Step& step, const Routed& r,
                             std::string_view rate_key, Counted counted = Counted::tokens,
                             At at = At::current()) {

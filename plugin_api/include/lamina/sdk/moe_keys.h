@@ -1,6 +1,6 @@
-// The config keys of mixtures of experts that families share, under the names of Hugging Face's
-// config.json, and MaxText's for what that has no name for. A family's Config derives from
-// MoeConfig too.
+// The config keys of mixtures of experts that families share. Names are Hugging Face's in
+// config.json, or MaxText's for keys that config.json lacks. A family's Config also derives from
+// MoeConfig.
 //
 //   moe_keys(key, {.experts_key = "num_local_experts", .experts = 8, .per_token = 2});
 #pragma once
@@ -25,7 +25,7 @@ struct MoeConfig {
             .mean_key = load_balance_loss_weight > 0 ? "load_balance_loss_weight" : "",
             .z_key = router_z_loss_coef > 0 ? "router_z_loss_coef" : ""};
   }
-  // Of experts of that width, which share the activation of the dense feed-forward.
+  // For experts of that width with the activation of the dense feed-forward.
   MixtureOptions mixture_options(std::int64_t width, std::string_view activation) const {
     return {.router = {.experts = num_experts, .per_token = num_experts_per_tok},
             .experts = {.width = width,
@@ -35,7 +35,7 @@ struct MoeConfig {
   }
 };
 
-// Where families differ.
+// The names and defaults in which families differ.
 struct MoeDefaults {
   std::string_view experts_key = "num_experts";
   std::vector<std::string_view> experts_aliases = {};
@@ -88,7 +88,7 @@ void moe_keys(Schema<Config>& key, const MoeDefaults& defaults) {
               "0 = unlimited"});
 }
 
-// For validate(). experts_key: as the family calls it.
+// For validate(). experts_key: the family's name of num_experts.
 inline void check_moe(const MoeConfig& c, const Problems& problem,
                       std::string_view experts_key = "num_experts") {
   if (c.num_experts_per_tok > c.num_experts)
@@ -96,7 +96,7 @@ inline void check_moe(const MoeConfig& c, const Problems& problem,
             " = ", c.num_experts, " experts, so it must be at most that");
 }
 
-// For validate(): experts in groups, of which some are chosen.
+// For validate(): groups of experts; only the kept groups are used.
 inline void check_groups(std::int64_t experts, std::string_view groups_key, std::int64_t groups,
                          std::string_view kept_key, std::int64_t kept, std::int64_t per_token,
                          const Problems& problem) {

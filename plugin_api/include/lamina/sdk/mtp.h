@@ -1,6 +1,6 @@
-// Multi-token prediction: layers after the last one, each predicting one token further, trained
-// with a loss of their own. DeepSeek-AI, "DeepSeek-V3", 2024, section 2.2. Every family has it
-// without a line of its own: a prediction layer is one more layer like the last of its plan.
+// Multi-token prediction: layers after the last one, each predicting one token further and trained
+// with its own loss. DeepSeek-AI, "DeepSeek-V3", 2024, section 2.2. Every family has it by default:
+// a prediction layer is one more layer like the last one of its plan.
 //
 // Shapes: B batch, T tokens, K residual streams, D model width.
 #pragma once
@@ -27,7 +27,7 @@ inline constexpr std::string_view kMtpDepthKey = "num_nextn_predict_layers";
 
 inline void mtp_keys(Schema<MtpConfig>& key, MtpInputs inputs) {
   const bool published = inputs != MtpInputs::maxtext;
-  // Families that publish prediction layers have the depth in their own config.json.
+  // Families that publish prediction layers have the depth in config.json.
   key(kMtpDepthKey, &MtpConfig::num_nextn_predict_layers,
       {.fallback = 0,
        .min = 0,
@@ -49,7 +49,7 @@ inline void mtp_keys(Schema<MtpConfig>& key, MtpInputs inputs) {
   key("mtp_own_norm", &MtpConfig::mtp_own_norm,
       {.fallback = published,
        .own = true,
-       .doc = "prediction layers have a norm of their own before the head; MaxText uses the final "
+       .doc = "prediction layers have a separate norm before the head; MaxText uses the final "
               "one"});
   key("mtp_chained", &MtpConfig::mtp_chained,
       {.fallback = !published,
@@ -59,8 +59,8 @@ inline void mtp_keys(Schema<MtpConfig>& key, MtpInputs inputs) {
               "if it is in the document of the query token"});
 }
 
-// For validate(): whether a layer can be used once more; `own_layer`: one that the model names,
-// which asks Step::predicts where it would read what only the stack has.
+// For validate(): checks that a layer can be used for prediction. `own_layer`: the model names a
+// layer, which asks Step::predicts before it reads inputs that only the stack has.
 inline void check_mtp(const MtpConfig& c, const Plan& plan, const Embed& embed, bool own_layer,
                       const Problems& problem) {
   const std::int64_t depth = c.num_nextn_predict_layers;
@@ -72,27 +72,26 @@ inline void check_mtp(const MtpConfig& c, const Plan& plan, const Embed& embed, 
   else if (embed.entry != 0 &&
            (embed.carries > 1 || (!own_layer && (embed.streams == 0 || embed.per_layer > 0))))
     problem(kMtpDepthKey, "got ", depth,
-            "; layers of this model read what is made for each of the stack's layers alone (inputs "
-            "of their own, or further states), so it must be 0");
+            "; layers of this model read inputs or states that exist only for layers of the stack, "
+            "so it must be 0");
   else if (!own_layer && plan.back().unit.back().kv_donor)
     problem(kMtpDepthKey, "got ", depth,
-            "; the last layer reads keys and values of another, so it "
-            "must be 0");
+            "; the last layer reads another layer's keys and values, so it must be 0");
   else if (!own_layer && plan.back().unit.back().params_of)
     problem(kMtpDepthKey, "got ", depth,
-            "; the last layer uses the parameters of another, so it must be 0");
+            "; the last layer uses another layer's parameters, so it must be 0");
   else if (embed.streams > 0 && c.mtp_normed_hidden)
-    problem(
-        "mtp_normed_hidden",
-        "got true; prediction layers of a model with residual streams read the streams, and the "
-        "final norm is of what they become; give false");
+    problem("mtp_normed_hidden",
+            "got true; prediction layers of this model read residual streams, which have no final "
+            "norm; "
+            "it must be false");
 }
 
-// carries: the hidden state, [B, T, D] or K streams [B, T, K, D], and the embedding of the next
-// token [B, T, D]; layer(x) is one layer of the model, exit(x) makes one state of streams. Owns
-// "enorm", "hnorm", "eh_proj", for streams "e_proj" and "h_proj" instead, what `layer` and `exit`
-// own and, with mtp_own_norm, "head_norm". Streams are those of DeepSeek-AI's inference code of V4,
-// where each has the same embedding added.
+// One prediction layer. carries: the hidden state, [B, T, D] or K streams [B, T, K, D], and the
+// embedding of the next token [B, T, D]. layer(x) is one layer of the model; exit(x) reduces
+// streams to one state. Owns "enorm", "hnorm", "eh_proj" (for streams "e_proj" and "h_proj"
+// instead), the parameters of `layer` and `exit` and, with mtp_own_norm, "head_norm". Streams
+// follow DeepSeek-AI's inference code of V4, which adds the same embedding to each.
 template <class Layer, class Exit>
 Tensors predict_next(const Scope& s, const MtpConfig& c, double norm_eps, const Tensors& carries,
                      Layer layer, Exit exit) {
@@ -111,7 +110,7 @@ Tensors predict_next(const Scope& s, const MtpConfig& c, double norm_eps, const 
   return {x, c.mtp_own_norm ? rms_norm(s / "head_norm", x_BTD, norm_eps) : x_BTD};
 }
 
-// `own_layer`: what predicts is not the plan's last layer.
+// `own_layer`: the prediction layer is not the plan's last layer.
 inline Mtp mtp_of(const MtpConfig& c, std::uint32_t block, const Plan& plan, const Embed& embed,
                   bool own_layer) {
   return {.block = block,
@@ -125,14 +124,14 @@ inline Mtp mtp_of(const MtpConfig& c, std::uint32_t block, const Plan& plan, con
           .carries = embed.streams > 0};
 }
 
-// The tensors of prediction layers, as `names` says and laid out as in DeepSeek's files: those of a
-// layer and of the exit block (deduplicated over kinds), and what predict_next() owns. Files may
-// lack them.
+// Rows for the tensors of prediction layers, named by `names` and laid out as in DeepSeek's files:
+// the tensors of a layer and of the exit block (deduplicated over kinds), and the parameters of
+// predict_next(). Files may lack them.
 inline std::vector<Weight> prediction_weights(std::uint32_t block, const std::vector<Weight>& rows,
                                               const MtpNames& names,
                                               std::deque<std::string>& texts) {
   std::vector<Weight> out;
-  std::string_view layers;  // "model.layers.{L}.", as the first row has it
+  std::string_view layers;  // "model.layers.{L}.", from the first row that has it
   for (const Weight& row : rows)
     if (const std::size_t at = row.hf.find("{L}."); row.block != 0 && at != row.hf.npos) {
       layers = row.hf.substr(0, at + 4);
@@ -149,7 +148,7 @@ inline std::vector<Weight> prediction_weights(std::uint32_t block, const std::ve
     out.back().block = block;
     out.back().hf = texts.emplace_back(hf);
     out.back().flags |= LAMINA_HF_OPTIONAL;
-    // Of files that are read without them.
+    // For files that are read without prediction layers.
     if (hf.find('{') == hf.npos) out.back().flags |= LAMINA_HF_SURPLUS;
   };
   const auto add_own = [&](std::string_view before, const MtpNames& own) {
@@ -162,7 +161,7 @@ inline std::vector<Weight> prediction_weights(std::uint32_t block, const std::ve
     add({.name = "h_proj.weight"}, before, "h_proj.weight");
     add({.name = "head_norm.weight", .transforms = shift}, before, own.head_norm);
   };
-  // {P} is of minor 7.
+  // {P} came with minor 7.
   const bool named = !names.layer.empty() && host_knows_minor(7);
   if (named) add_own(names.own, names);
   for (const Weight& row : rows) {
@@ -176,7 +175,7 @@ inline std::vector<Weight> prediction_weights(std::uint32_t block, const std::ve
   if (named) {
     out.push_back(ignored_beyond(texts.emplace_back(std::string(names.layer).append("*"))));
   } else if (!names.layer.empty()) {
-    const std::size_t end = names.layer.find('.') + 1;  // of "mtp."
+    const std::size_t end = names.layer.find('.') + 1;  // after "mtp."
     out.push_back(ignored(texts.emplace_back(std::string(names.layer.substr(0, end)).append("*"))));
   }
   return out;

@@ -1,4 +1,4 @@
-// The rows of ops.def as constants, and what they say of attributes: all at compile time.
+// The rows of ops.def as constants, and a parser of their attributes. All at compile time.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
 
-// Places in ops.def; numbers are in the rows.
+// Indices into ops.def; the rows have the op numbers.
 enum class Op : std::uint32_t {
 #define LAMINA_OP(id, name, revision, since, inputs, outputs, attributes, doc) name,
 #include "lamina/ops.def"
@@ -48,28 +48,28 @@ constexpr std::int64_t parse_integer(std::string_view text) {
   return negative ? -value : value;
 }
 
-// The minor of a word: "bias?@2" is of 2, one without is of 0.
+// Returns the minor of a word: 2 for "bias?@2", 0 without a mark.
 constexpr std::uint32_t since_of(std::string_view word) {
   const std::size_t at = word.find('@');
   if (at == std::string_view::npos) return 0;
   return static_cast<std::uint32_t>(parse_integer(word.substr(at + 1)));
 }
 
-// Words that a host of `minor` knows.
+// Counts the words that a host of `minor` knows.
 constexpr std::uint32_t count_words(std::string_view text, std::uint32_t minor = UINT32_MAX) {
   std::uint32_t count = 0;
   while (!text.empty()) count += since_of(take_word(text)) <= minor ? 1 : 0;
   return count;
 }
 
-// Word i, from 0.
+// Returns word i, from 0.
 constexpr std::string_view word_at(std::string_view text, std::size_t i) {
   while (i-- > 0) take_word(text);
   return take_word(text);
 }
 
-// "1e-6": digits and a power of ten that a double holds exactly, so that one division or product
-// rounds right.
+// Parses "1e-6": digits and a power of ten that a double represents exactly, so that one division
+// or product rounds correctly.
 constexpr double parse_number(std::string_view text) {
   const bool negative = text.starts_with('-');
   if (negative) text.remove_prefix(1);
@@ -100,7 +100,7 @@ struct AttrRow {
   std::uint32_t key = 0;  // its position, from 1
   std::uint32_t since = 0;
   std::uint32_t kind = 0;     // LAMINA_KIND_*
-  bool has_fallback = false;  // lists have one, the empty list
+  bool has_fallback = false;  // always true for lists: the empty list
   std::string_view fallback;
 };
 
@@ -112,7 +112,7 @@ constexpr std::uint32_t attr_kind(std::string_view letters) {
                                           : LAMINA_KIND_FLOAT_LIST;
 }
 
-// key 0: there is none of that name.
+// Returns the attribute of that name; key 0 if there is none.
 constexpr AttrRow find_attr(std::string_view attributes, std::string_view name) {
   for (std::uint32_t key = 1; !attributes.empty(); ++key) {
     const std::string_view word = take_word(attributes);

@@ -1,6 +1,6 @@
-// The small ops of ops.def as functions: elementwise, shapes, reductions, products; those that
-// layers are made of are in layer_ops.h. What they mean is said in ops.def; here a reader finds how
-// to call them. Options have the names and defaults of ops.def (a test compares).
+// The small ops of ops.def as functions: elementwise, shapes, reductions, products. The larger ops
+// are in layer_ops.h, their definitions in ops.def. Options have the names and defaults of ops.def
+// (a test compares them). All functions [trace].
 //
 //   Tensor y = silu(gate) * up + 1;
 #pragma once
@@ -18,15 +18,15 @@ namespace lamina::sdk {
 
 using Dims = std::vector<std::int64_t>;
 
-// A tensor together with the source line that used it, so that operators report it too.
+// A tensor and the source line that used it, for errors of operators.
 struct Operand {
   Tensor tensor;
   At at;
   Operand(Tensor t, At where = At::current()) : tensor(t), at(where) {}
 };
 
-// Every op of ops.def from x to y, or from a and b, without attributes is a function of its name:
-// exp(x), maximum(a, b).
+// Every op of ops.def without attributes that maps x to y, or a and b to y, is a function of its
+// name: exp(x), maximum(a, b).
 consteval bool is_unary(std::string_view inputs, std::string_view outputs,
                         std::string_view attributes) {
   return inputs == "x" && outputs == "y" && attributes.empty();
@@ -46,7 +46,7 @@ consteval bool is_binary(std::string_view inputs, std::string_view outputs,
   }
 #include "lamina/ops.def"
 
-// a where condition holds, else b.
+// a where condition is true, else b.
 inline Tensor select(Tensor condition, Tensor a, Tensor b, At at = At::current()) {
   return emit<Op::select>({condition, a, b}, at);
 }
@@ -64,7 +64,7 @@ inline Tensor cast(Tensor x, std::string_view dtype, At at = At::current()) {
   return emit<Op::cast>({x}, Attrs<Op::cast>().text("dtype", dtype), at);
 }
 
-// x with the element type of `like`.
+// Casts x to the element type of `like`.
 inline Tensor cast_like(Tensor x, Tensor like, At at = At::current()) {
   return emit<Op::cast_like>({x, like}, at);
 }
@@ -116,7 +116,7 @@ struct ConstantOptions {
   std::string_view dtype = "f32";
   double value = 0;
 };
-// `trace` only says which trace it belongs to.
+// `trace` only selects the trace.
 inline Tensor constant(const Scope& trace, const ConstantOptions& o, At at = At::current()) {
   Attrs<Op::constant> attrs;
   attrs.integers("shape", o.shape).text("dtype", o.dtype).number("value", o.value);
@@ -133,7 +133,7 @@ inline Tensor constant_data(const Scope& trace, const ConstantDataOptions& o,
   attrs.integers("shape", o.shape).text("dtype", o.dtype).numbers("values", o.values);
   return emit_all<Op::constant_data>({}, attrs, State{trace.build()}, at).front();
 }
-// In training numbers in [0, 1), f32; otherwise 0.5.
+// Uniform numbers in [0, 1) in training, f32; 0.5 in other phases.
 inline Tensor random(const Scope& trace, const Dims& shape, At at = At::current()) {
   return emit_all<Op::random>({}, Attrs<Op::random>().integers("shape", shape),
                               State{trace.build()}, at)
@@ -161,15 +161,15 @@ inline Tensor pad(Tensor x, const PadOptions& o, At at = At::current()) {
       at);
 }
 
-// The size of a dim as i32[], for graphs; x.dim() is the number.
+// The size of a dim as a graph value, i32[]; x.dim() gives the number at build time.
 inline Tensor dim_size(Tensor x, std::int64_t dim, At at = At::current()) {
   return emit<Op::dim_size>({x}, Attrs<Op::dim_size>().integer("dim", dim), at);
 }
-// dim of x replaced by the dims of ids, whose elements choose along it.
+// Replaces dim of x by the dims of ids, whose elements are indices along it.
 inline Tensor gather(Tensor x, Tensor ids, std::int64_t dim, At at = At::current()) {
   return emit<Op::gather>({x, ids}, Attrs<Op::gather>().integer("dim", dim), at);
 }
-// Element n along dim is the sum of those of x with ids[k] = n, for n < size.
+// Element n along dim is the sum of the elements of x with ids[k] = n, for n < size.
 struct ScatterOptions {
   std::int64_t dim = 0;
   std::int64_t size = 0;
@@ -234,7 +234,7 @@ inline Tensor cumsum(Tensor x, const CumsumOptions& o, At at = At::current()) {
   attrs.integer("dim", o.dim).flag("exclusive", o.exclusive).flag("reverse", o.reverse);
   return emit<Op::cumsum>({x}, attrs, at);
 }
-// i32: the order of the last dim.
+// Returns i32: the indices that sort the last dim.
 inline Tensor argsort(Tensor x, bool descending = false, At at = At::current()) {
   return emit<Op::argsort>({x}, Attrs<Op::argsort>().flag("descending", descending), at);
 }
@@ -281,7 +281,7 @@ inline Tensor sinkhorn(Tensor x, const SinkhornOptions& o = {}, At at = At::curr
 struct TopKOptions {
   std::int64_t k = 1;
 };
-// values, ids.
+// Returns values, ids: the k largest elements of the last dim and their indices.
 inline std::array<Tensor, 2> top_k(Tensor x, const TopKOptions& o, At at = At::current()) {
   return emit_all<Op::top_k>(std::array{x}, Attrs<Op::top_k>().integer("k", o.k), State{}, at);
 }

@@ -2,8 +2,8 @@
 //
 //   repeat(unit(kLocal, 5) + unit(kGlobal)).over(62).remainder_prefix()   // {LLLLLG}x10 {LL}x1
 //   prefix("dense", unit(kDense), 3) + repeat(unit(kMoe)).over(58)        // {D}x3 {M}x58
-//   layers_of(c.layer_types, unit_of_kind)                                 // as the list says
-//   each_layer(c.num_hidden_layers, block_of_layer)                        // likewise
+//   layers_of(c.layer_types, unit_of_kind)                                 // one kind per layer
+//   each_layer(c.num_hidden_layers, block_of_layer)                        // one block per layer
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
 
-// A config key with the value that it has in one position of a unit. Borrowed text.
+// The value of a config key in one position of a unit. Borrowed text.
 struct Override {
   std::string_view key;
   lamina_value_t value;
@@ -34,7 +34,7 @@ struct Position {
   std::vector<Override> overrides = {};
   // Index of the earlier layer whose keys and values this one reads.
   std::optional<std::int64_t> kv_donor = {};
-  // Index of the earlier layer whose parameters this one uses, having none of its own.
+  // Index of the earlier layer whose parameters this one shares.
   std::optional<std::int64_t> params_of = {};
 };
 
@@ -66,14 +66,15 @@ std::vector<T> joined(std::vector<T> a, const std::vector<T>& b) {
 inline Unit operator+(Unit a, const Unit& b) { return plan_ops::joined(std::move(a), b); }
 inline Plan operator+(Plan a, const Plan& b) { return plan_ops::joined(std::move(a), b); }
 
-// A unit over a number of layers. Where that is not a multiple of the unit, say how to fill the
-// rest.
+// A unit repeated over a number of layers. exact() and remainder_prefix() say how to fill layers
+// that are not a multiple of the unit.
 class Repeated {
  public:
   Repeated(Unit unit, std::string name, std::int64_t layers, At at)
       : unit_(std::move(unit)), name_(std::move(name)), layers_(layers), at_(at) {
     if (unit_.empty()) raise(Error(LAMINA_ERROR_CONFIG, "plan: the repeated unit is empty", at_));
-    if (layers_ < 0) raise(Error(LAMINA_ERROR_CONFIG, "plan: fewer than 0 layers", at_));
+    if (layers_ < 0)
+      raise(Error(LAMINA_ERROR_CONFIG, "plan: the number of layers is negative", at_));
   }
 
   // Refuses a number of layers that is not a multiple of the unit.
@@ -85,7 +86,7 @@ class Repeated {
                   at_));
     return whole();
   }
-  // The layers that are left over are the first ones of one more unit.
+  // Fills the remaining layers with the first layers of one more unit.
   Plan remainder_prefix() const {
     Plan out = whole();
     const auto rest = static_cast<std::ptrdiff_t>(layers_ % length());
@@ -129,12 +130,12 @@ inline Plan prefix(std::string name, Unit unit, std::int64_t times) {
 }
 
 // One layer for each element of `kinds` (any type with ==), eg: layer_types of config.json; unit_of
-// gives the unit of one layer of a kind. Repetitions are found: L L G L L G L is {LLG}x2 {L}x1.
+// returns the unit of one layer of a kind. Finds repetitions: L L G L L G L is {LLG}x2 {L}x1.
 template <class Kind, class UnitOf>
 Plan layers_of(const std::vector<Kind>& kinds, UnitOf unit_of) {
   Plan out;
   for (std::size_t start = 0; start < kinds.size();) {
-    // The period whose repetitions reach furthest; the shortest of equals.
+    // The period whose repetitions reach furthest; the shortest one in a tie.
     std::size_t period = 1, covered = 0;
     for (std::size_t p = 1; p <= kinds.size() - start; ++p) {
       std::size_t same = p;
@@ -155,7 +156,7 @@ Plan layers_of(const std::vector<Kind>& kinds, UnitOf unit_of) {
   return out;
 }
 
-// One layer of the block that block_of(i), from 0, says.
+// One layer for each i from 0; its block is block_of(i).
 template <class BlockOf>
 Plan each_layer(std::int64_t layers, BlockOf block_of) {
   std::vector<std::uint32_t> blocks;
@@ -163,7 +164,7 @@ Plan each_layer(std::int64_t layers, BlockOf block_of) {
   return layers_of(blocks, [](std::uint32_t block) { return unit(block); });
 }
 
-// A kind per layer: one in so many layers is `nth`, the others are `others`.
+// A kind per layer: every `every`-th layer is `nth`, the others are `others`.
 inline std::vector<std::string_view> alternating_kinds(std::int64_t layers, std::int64_t every,
                                                        std::string_view nth,
                                                        std::string_view others) {

@@ -1,5 +1,5 @@
-// LAMINA_PLUGIN(id, version, models and ops...): the one exported symbol and the manifest, made
-// from the same constants.
+// LAMINA_PLUGIN(id, version, models and ops...): defines the exported symbol and the manifest from
+// the same constants.
 #pragma once
 
 #include <array>
@@ -85,7 +85,7 @@ class Plugin {
 }  // namespace lamina::sdk
 #pragma GCC visibility pop
 
-// Once per plugin, at namespace scope, with models and custom ops that have static storage:
+// Once per plugin, at namespace scope. Models and custom ops must have static storage:
 //   LAMINA_PLUGIN("org.example.my_family", "1.2.0", kModel)
 #define LAMINA_PLUGIN(id, version, ...)                                                   \
   namespace {                                                                             \

@@ -1,4 +1,4 @@
-// Biases of attention by the distance of query and key: fixed slopes and learnt tables.
+// Attention biases by the distance of query and key: fixed slopes and learnt tables.
 //
 //   Tensor o_BTNH = step.attend(q_BTNH, k_BTNH, v_BTNH, {.slopes = alibi_slopes(s, heads)});
 //   Tensor o_BTNH = step.attend(q_BTNH, k_BTNH, v_BTNH, {.bias = relative_bias(s / "bias",
@@ -15,8 +15,9 @@
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
 
-// f32[N]: 2^(-8 (n + 1) / M) for the M heads that are a power of two; what is left of N has those
-// halfway between the first ones. Press et al. 2022, section 3, and their code for other N.
+// f32[N]: 2^(-8 (n + 1) / M) for the first M heads, M the largest power of two up to N; the other
+// heads have the slopes halfway between the first ones. Press et al. 2022, section 3, and their
+// code for other N. [trace]
 inline Tensor alibi_slopes(const Scope& trace, std::int64_t heads, At at = At::current()) {
   std::int64_t power = 1;
   while (2 * power <= heads) power *= 2;
@@ -31,17 +32,17 @@ inline Tensor alibi_slopes(const Scope& trace, std::int64_t heads, At at = At::c
 
 struct RelativeBiasOptions {
   std::int64_t buckets = 32;
-  std::int64_t max_distance = 128;  // distances from here on are of the last bucket
+  std::int64_t max_distance = 128;  // distances from here on share the last bucket
 };
-// [N, max_distance]: a learnt number for each head and bucket of distances, "weight" [buckets, N].
-// Half of the buckets have one distance each, those of the others grow like a logarithm. Raffel et
-// al. 2020, section 2.1, with the buckets of a decoder.
+// [N, max_distance]: a learnt number for each head and bucket of distances. Owns "weight" [buckets,
+// N]. The first half of the buckets have one distance each; the sizes of the others grow
+// logarithmically. Raffel et al. 2020, section 2.1, with the buckets of a decoder. [trace]
 inline Tensor relative_bias(const Scope& s, std::int64_t heads, const RelativeBiasOptions& o = {},
                             At at = At::current()) {
   const std::int64_t exact = o.buckets / 2;
   if (exact < 1 || o.max_distance <= exact)
     raise(Error(LAMINA_ERROR_ARGUMENT,
-                "relative_bias: needs at least 2 buckets and a max_distance over half of them",
+                "relative_bias: buckets must be at least 2, and max_distance above half of them",
                 at));
   std::vector<double> bucket;
   for (std::int64_t d = 0; d < o.max_distance; ++d) {

@@ -1,7 +1,6 @@
 // The config keys of rotary positions, in both published layouts: `rope_theta` + `rope_scaling`,
-// and `rope_parameters`. The host chooses between them where a config.json has several: an object
-// `rope_scaling` that is not empty, else `rope_parameters`; a key at the top counts where that
-// object lacks it.
+// and `rope_parameters`. If a config.json has both objects, a non-empty `rope_scaling` has
+// precedence over `rope_parameters`; a key at the top level counts if the chosen object lacks it.
 //
 //   rope_keys(key, &Config::rope, {.theta = 1e6});
 //   ... rope(q_BTNH, step.positions_BT, rope_options(c.rope, c.head_dim,
@@ -19,8 +18,8 @@
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
 
-// Values of the keys. `type` is config.json's name; rope_options() fills in options.scaling and
-// what depends on other keys.
+// Values of the keys. `type` has config.json's name; rope_options() fills in options.scaling and
+// the options that depend on other keys.
 struct RopeConfig {
   std::string_view type = "default";
   double partial_rotary_factor = 1;  // fraction of each head that is rotated
@@ -29,25 +28,25 @@ struct RopeConfig {
 
 struct RopeKeys {
   double theta = 10000;
-  // The sub-object of rope_parameters with these keys, where kinds of layers have one each, eg:
-  // "full_attention". rope_scaling then changes that one.
+  // The sub-object of rope_parameters with these keys, for families with one sub-object per kind of
+  // layer, eg: "full_attention". rope_scaling then changes that kind.
   std::string_view group = {};
-  bool flat_too = false;              // rope_parameters without sub-objects is of that group
-  std::string_view theta_group = {};  // the sub-object that rope_theta is in, if another
+  bool flat_too = false;              // rope_parameters without sub-objects is for that group
+  std::string_view theta_group = {};  // the sub-object with rope_theta, if it is another
   // Families that rotate a part of each head declare partial_rotary_factor, with this default.
   std::optional<double> partial_rotary_factor = {};
   // Families with positions in three rows declare mrope_section and mrope_interleaved.
   Dims mrope_section = {};
   bool mrope_interleaved = false;
-  // Files without rope_scaling mean this one: derive() sets its type, factor, original context and
-  // truncate.
+  // Files without rope_scaling imply a scaling: derive() sets its type, factor, original context
+  // and truncate.
   bool scaling_is_derived = false;
 };
 
 // field: a pointer to the RopeConfig in Config, or a function that returns a reference to it.
 template <class Config, class Field>
 void rope_keys(Schema<Config>& key, Field field, const RopeKeys& keys = {}) {
-  // Other paths of a key: rope_parameters.x or rope_parameters.<group>.x.
+  // Returns aliases of a key: rope_parameters.x or rope_parameters.<group>.x.
   auto in_group = [&](std::string_view group, std::string_view name,
                       std::vector<std::string_view> more) {
     if (group.empty() || keys.flat_too)
@@ -66,7 +65,7 @@ void rope_keys(Schema<Config>& key, Field field, const RopeKeys& keys = {}) {
   else
     theta_paths = {
         key.keep_text("rope_parameters." + std::string(keys.theta_group) + ".rope_theta")};
-  // Path in exports: in the group's object, if there are groups.
+  // Path in exports: in the group's object if there are groups.
   auto path = [&](std::string_view name) -> std::string_view {
     if (keys.group.empty() || keys.flat_too) return {};
     return key.keep_text("rope_parameters." + std::string(keys.group) + "." + std::string(name));
@@ -168,8 +167,8 @@ void rope_keys(Schema<Config>& key, Field field, const RopeKeys& keys = {}) {
        .doc = "frequencies of time, height and width are interleaved, not in three blocks"});
 }
 
-// The sections for `pairs` frequencies. Interleaved ones give height the frequencies 1, 4, 7, ...
-// and width 2, 5, 8, ... as far as there are some, and time the rest, so that any sections fit.
+// Returns the sections for `pairs` frequencies. Interleaved sections give height the frequencies 1,
+// 4, 7, ..., width 2, 5, 8, ..., as many as exist, and time the rest, so that any sections fit.
 inline Dims fitting_mrope_section(const RopeOptions& o, std::int64_t pairs) {
   const Dims& section = o.mrope_section;
   if (!o.mrope_interleaved || section.size() != 3) return section;
@@ -178,7 +177,7 @@ inline Dims fitting_mrope_section(const RopeOptions& o, std::int64_t pairs) {
   return {pairs - height - width, height, width};
 }
 
-// As the op takes them, for heads of width head_dim.
+// Converts the keys to options of the op, for heads of width head_dim.
 inline RopeOptions rope_options(const RopeConfig& c, std::int64_t head_dim,
                                 std::int64_t max_positions) {
   RopeOptions o = c.options;
@@ -191,7 +190,7 @@ inline RopeOptions rope_options(const RopeConfig& c, std::int64_t head_dim,
   return o;
 }
 
-// For validate().
+// For validate(): the sizes and sections of rotary positions.
 inline void check_rope(const RopeConfig& c, std::int64_t head_dim, const Problems& problem) {
   const std::int64_t rotated = rope_options(c, head_dim, 0).rotary_dim;
   const std::int64_t rotary = rotated == 0 ? head_dim : rotated;

@@ -3,7 +3,7 @@
 //
 //   const Routed routed = route(s / "router", x_BTD, {.experts = 128, .per_token = 8});
 //
-// Shapes: B batch, T tokens, D model width, E experts, K experts of a token.
+// Shapes: B batch, T tokens, D model width, E experts, K experts per token.
 #pragma once
 
 #include <algorithm>
@@ -28,24 +28,24 @@ struct RouterOptions {
   std::int64_t per_token = 1;  // K, at most E
   RouterScores scores = RouterScores::logits;
   RouterWeights weights = RouterWeights::softmax;
-  double epsilon = 0;  // of RouterWeights::normalized
-  double scale = 1;    // of the weights, applied last
-  bool bias = false;   // of the logits: part of choice and weights
+  double epsilon = 0;  // for RouterWeights::normalized
+  double scale = 1;    // multiplies the weights, applied last
+  bool bias = false;   // added to the logits: affects choice and weights
   bool wide = false;   // logits are computed in f32
-  // "correction_bias" [E], added to scores for the choice alone; Wang et al. 2024. With
-  // biased_weights the weights include it too.
+  // "correction_bias" [E], added to the scores for the choice only; Wang et al. 2024. With
+  // biased_weights it is part of the weights too.
   bool correction_bias = false;
   bool biased_weights = false;
-  bool learned_correction = false;  // the optimizer moves it, too
-  // Experts in `groups` of equal size, of which the best groups_kept are chosen from. A group's
-  // score is the sum of the group_score_of best of its experts.
+  bool learned_correction = false;  // the optimizer trains it too
+  // `groups` equal groups of experts; experts are chosen from the best groups_kept. A group's score
+  // is the sum of its group_score_of best scores.
   std::int64_t groups = 1, groups_kept = 1, group_score_of = 2;
-  bool per_expert_scale = false;  // "per_expert_scale" [E] multiplies the weights of an expert
+  bool per_expert_scale = false;  // "per_expert_scale" [E] multiplies each expert's weights
 };
 
 struct Routed {
   Tensor logits_BTE;   // f32
-  Tensor choice_BTE;   // scores with the correction bias; what chooses, but for groups
+  Tensor choice_BTE;   // scores with the correction bias; experts are chosen by them
   Tensor ids_BTK;      // i32
   Tensor weights_BTK;  // f32
   std::int64_t experts = 0;
@@ -71,7 +71,7 @@ inline Tensor ones(const Scope& s, const Dims& shape, Tensor like, At at) {
   return cast_like(constant(s, {.shape = shape, .value = 1}, at), like, at);
 }
 
-// Choice scores with those of the groups that lose far below all others.
+// Lowers the choice scores of groups that are not kept far below all others.
 inline Tensor limit_groups(const Scope& s, Tensor choice_BTE, const RouterOptions& o, At at) {
   const Dims shape = choice_BTE.shape(at);
   const std::int64_t size = o.experts / o.groups;
@@ -87,9 +87,9 @@ inline Tensor limit_groups(const Scope& s, Tensor choice_BTE, const RouterOption
 
 }  // namespace moe
 
-// Chooses K experts for each token of x[B, T, D]. Owns "weight" [E, D], as options say "bias",
-// "correction_bias" and "per_expert_scale" [E]. `ids` i32[B, T, K]: experts that are chosen
-// already, eg: by a table.
+// Chooses K experts for each token of x[B, T, D]. Owns "weight" [E, D] and, as options ask, "bias",
+// "correction_bias" and "per_expert_scale" [E]. `ids` i32[B, T, K]: experts that are already
+// chosen, eg: by a table. [trace]
 inline Routed route(const Scope& s, Tensor x_BTD, const RouterOptions& o, Tensor ids = {},
                     At at = At::current()) {
   const std::int64_t e = o.experts;

@@ -1,4 +1,4 @@
-// Config keys: each is declared once, bound to the field of the plugin's Config that holds it.
+// Config keys, each declared once and bound to the field of the plugin's Config.
 //
 //   void keys(Schema<Config>& key) {
 //     key("hidden_size", &Config::hidden_size,
@@ -29,14 +29,14 @@ struct Key {
   std::string_view same_as = {};   // a key whose value is the default
   std::optional<double> min = {};  // limits of numbers, or of each number of a list
   std::optional<double> max = {};
-  std::optional<double> above = {};  // as min and max, exclusive
+  std::optional<double> above = {};  // exclusive limits
   std::optional<double> below = {};
   std::vector<std::string_view> choices = {};
   std::vector<std::string_view> aliases = {};  // other dotted paths in config.json
-  std::string_view hf_name = {};               // path in an exported config.json, if not the name
+  std::string_view hf_name = {};               // path in an exported config.json; empty = the name
   std::uint32_t flags = 0;                     // LAMINA_KEY_*
-  // No key of the original: config.json has it in the object "lamina", and only where it is not at
-  // its default.
+  // A key that the original lacks: config.json has it in the object "lamina", and only if the value
+  // is not the default.
   bool own = false;
   std::string_view doc = {};  // one line, with the unit
 };
@@ -88,7 +88,8 @@ T from_value(const lamina_value_t& value) {
 template <class Config>
 class Schema {
  public:
-  // field: a pointer to a member, or a function that returns a reference to part of a Config.
+  // Declares a key. field: a pointer to a member, or a function that returns a reference to part of
+  // a Config.
   template <class Field, class T = std::remove_cvref_t<std::invoke_result_t<Field, Config&>>>
   void operator()(std::string_view name, Field field, const std::type_identity_t<Key<T>>& key) {
     declare(name, key);
@@ -98,13 +99,14 @@ class Schema {
       if (value.type == 0) return;
       if (value.type != kind_of<T>())
         raise(Error(LAMINA_ERROR_CONFIG, "the host gave '" + std::string(name) +
-                                             "' a value of another kind than was declared"));
+                                             "' a value of another kind than declared"));
       std::invoke(field, c) = from_value<T>(value);
     });
   }
 
-  // Keys of config.json that cannot change what the model computes, eg: names of files, settings of
-  // the original's kernels. The host lists every key that is neither declared nor ignored.
+  // Ignores keys of config.json that cannot change what the model computes, eg: names of files,
+  // settings of the original's kernels. The host lists every key that is neither declared nor
+  // ignored.
   void ignore(const std::vector<std::string_view>& names) {
     for (std::string_view name : names) {
       lamina_key_t& out = keys_.emplace_back();
@@ -116,8 +118,8 @@ class Schema {
     }
   }
 
-  // A key of config.json that is supported with one value, which is also the default; a list must
-  // hold nothing else. Other values are errors. `why` says what another value would mean, eg:
+  // Declares a key of config.json that is supported with one value only, which is also the default;
+  // every element of a list must have it. Other values are errors. `why` is the reason, eg:
   // "experts have no biases here".
   template <class T>
   void only(std::string_view name, T value, std::string_view why) {
@@ -138,7 +140,7 @@ class Schema {
     });
   }
 
-  // Returns the errors of keys that only() declared.
+  // The errors of keys that only() declared.
   struct Refusals {
     struct One {
       std::string_view key;
@@ -156,7 +158,7 @@ class Schema {
     return out;
   }
 
-  // Text that was put together, to be borrowed by keys.
+  // Keeps text alive that keys borrow.
   std::string_view keep_text(std::string text) { return texts_.emplace_back(std::move(text)); }
 
   Config read(const lamina_config_t* config) const {
@@ -165,7 +167,7 @@ class Schema {
     return c;
   }
   const std::vector<lamina_key_t>& keys() const { return keys_; }
-  // Whether a key is declared, or said to be ignored.
+  // True if a key is declared or ignored.
   bool knows(std::string_view name) const { return find(name) != nullptr; }
   bool declares(std::string_view name) const {
     const lamina_key_t* key = find(name);
@@ -241,14 +243,14 @@ class Schema {
   std::vector<lamina_key_t> keys_;
   std::vector<std::function<void(Config&, const lamina_config_t*)>> readers_;
   std::vector<std::function<void(const lamina_config_t*, Refusals&)>> checks_;
-  // What keys_ point to; a deque does not move its elements.
+  // Storage that keys_ point to; a deque does not move its elements.
   std::deque<std::string> texts_;
   std::deque<std::vector<lamina_str_t>> strs_;
   std::deque<std::vector<std::int64_t>> integers_;
   std::deque<std::vector<double>> numbers_;
 };
 
-// Where derive() puts the values of keys that the config leaves out.
+// derive() sets here the values of keys that the config leaves out.
 class Derived {
  public:
   explicit Derived(lamina_reply_t* reply) : reply_(reply) {}
@@ -266,11 +268,11 @@ class Derived {
   lamina_reply_t* reply_;
 };
 
-// Where validate() reports what is wrong with the values of keys, any number of times.
+// validate() reports here wrong values of keys, any number of times.
 class Problems {
  public:
   explicit Problems(lamina_reply_t* reply) : reply_(reply) {}
-  // The message in parts, text and numbers: "got X; Y would be right".
+  // Reports a problem. The message is "got X; Y would be right", in parts: text and numbers.
   template <class... Parts>
   void operator()(std::string_view key, const Parts&... message) const {
     std::string text;

@@ -1,13 +1,13 @@
-// The config keys that nearly every family has, under the names of Hugging Face's config.json, and
-// the constraints between them. A family's Config derives from StandardConfig and its keys()
-// calls standard_keys(), or one of the parts, with the family's own defaults.
+// The config keys of nearly every family, under the names of Hugging Face's config.json, and the
+// constraints between them. A family's Config derives from StandardConfig, and its keys() calls
+// standard_keys(), or one of its parts, with the family's defaults.
 //
 //   struct Config : StandardConfig { std::int64_t sliding_window; };
 //   void keys(Schema<Config>& key) {
 //     standard_keys(key, {.max_position_embeddings = 32768, .rope = {.theta = 1e6}});
 //   }
 //
-// What a Model leaves out then follows from these keys; see standard_model.h.
+// The defaults of a Model are derived from these keys; see standard_model.h.
 #pragma once
 
 #include "lamina/sdk/rope_keys.h"
@@ -37,8 +37,7 @@ struct StandardConfig {
   RopeOptions rope_options() const {
     return sdk::rope_options(rope, head_dim, max_position_embeddings);
   }
-  // Grouped-query attention to everything before, with rotary positions; eps is ready for norms of
-  // queries and keys.
+  // Causal grouped-query attention with rotary positions; eps is set for norms of queries and keys.
   SelfAttentionOptions attention_options() const {
     return {.heads = num_attention_heads,
             .kv_heads = num_key_value_heads,
@@ -57,17 +56,17 @@ struct StandardConfig {
 inline constexpr std::string_view kFullAttention = "full_attention";
 inline constexpr std::string_view kSlidingAttention = "sliding_attention";
 
-// The defaults in which families differ.
+// The names and defaults in which families differ.
 struct StandardDefaults {
-  std::optional<std::int64_t> vocab_size = {};  // empty = it must be given
+  std::optional<std::int64_t> vocab_size = {};  // empty = required
   std::int64_t max_position_embeddings = 2048;
-  // Where files have both names, "hidden_activation" decides and is the key.
+  // If files have both names, "hidden_activation" has precedence and is the key.
   std::string_view activation_key = "hidden_act";
   std::string_view hidden_act = "silu";
   double rms_norm_eps = 1e-6;
   bool tie_word_embeddings = false;
-  std::optional<std::int64_t> intermediate_size = {};  // empty = it must be given; 0 = no such key
-  std::optional<std::int64_t> num_attention_heads = {};  // empty = they must be given
+  std::optional<std::int64_t> intermediate_size = {};    // empty = required; 0 = no such key
+  std::optional<std::int64_t> num_attention_heads = {};  // empty = required
   std::optional<std::int64_t> num_key_value_heads = {};  // empty = num_attention_heads
   std::optional<std::int64_t> head_dim = {};  // empty = hidden_size / num_attention_heads
   bool attention_bias = false;
@@ -131,7 +130,7 @@ void head_keys(Schema<Config>& key, const StandardDefaults& defaults = {}) {
        .doc = "head width H; default hidden_size / num_attention_heads"});
 }
 
-// All keys of StandardConfig, and names of config.json that have no effect here.
+// All keys of StandardConfig, and the config.json keys without effect here.
 template <class Config>
 void standard_keys(Schema<Config>& key, const StandardDefaults& defaults = {}) {
   size_keys(key, defaults);
@@ -139,25 +138,24 @@ void standard_keys(Schema<Config>& key, const StandardDefaults& defaults = {}) {
   key("attention_bias", &Config::attention_bias,
       {.fallback = defaults.attention_bias, .doc = "biases in the attention projections"});
   rope_keys(key, &Config::rope, defaults.rope);
-  // Dropout changes training alone, where the host warns of it; pretraining_tp only splits the same
-  // products.
+  // Dropout changes training only, and the host warns of it; pretraining_tp only splits products.
   key.ignore({"attention_dropout", "pretraining_tp"});
 }
 
-// For families whose layers are all alike and see everything: config.json may say that they do.
+// For families in which every layer attends to all tokens: layer_types may only say so.
 template <class Config>
 void full_attention_only(Schema<Config>& key) {
   key.only("layer_types", std::vector<std::string_view>{kFullAttention},
-           "every layer of this family sees everything");
+           "every layer of this family attends to all tokens");
 }
 
-// For derive(): head_dim where the heads divide the width.
+// For derive(): sets head_dim if the heads divide the width.
 inline void derive_head_dim(const StandardConfig& c, const Derived& derived) {
   if (c.hidden_size % c.num_attention_heads == 0)
     derived.set("head_dim", c.hidden_size / c.num_attention_heads);
 }
 
-// For validate(): head_dim, and heads that share keys and values.
+// For validate(): checks head_dim and the heads that share keys and values.
 inline void check_heads(const StandardConfig& c, const Problems& problem) {
   if (c.head_dim == 0)
     problem("head_dim", "is missing, and num_attention_heads = ", c.num_attention_heads,
@@ -167,7 +165,7 @@ inline void check_heads(const StandardConfig& c, const Problems& problem) {
             "; it must divide num_attention_heads = ", c.num_attention_heads);
 }
 
-// For validate(): all that standard_keys() declares.
+// For validate(): checks all keys of standard_keys().
 inline void check_standard(const StandardConfig& c, const Problems& problem) {
   check_heads(c, problem);
   if (c.head_dim % 2 != 0)
@@ -178,20 +176,20 @@ inline void check_standard(const StandardConfig& c, const Problems& problem) {
     check_rope(c.rope, c.head_dim, problem);
 }
 
-// For validate(): layer_types of config.json where every layer has the window, or none has.
+// For validate(): checks layer_types of a family in which every layer has the window, or none.
 inline void check_uniform_layers(const std::vector<std::string_view>& layer_types, bool has_window,
                                  const Problems& problem) {
   const std::string_view right = has_window ? kSlidingAttention : kFullAttention;
   for (std::size_t i = 0; i < layer_types.size(); ++i)
     if (layer_types[i] != right) {
       problem("layer_types", "got ", layer_types[i], " for layer ", i,
-              "; all layers of this model ", has_window ? "have its window" : "see everything",
+              "; all layers of this model ", has_window ? "have a window" : "attend to all tokens",
               ", so it must be ", right);
       return;
     }
 }
 
-// For validate(): a list of layers, from 0.
+// For validate(): checks a list of layers, counted from 0.
 inline void check_listed_layers(const StandardConfig& c, std::string_view key,
                                 const std::vector<std::int64_t>& layers, const Problems& problem) {
   for (std::int64_t layer : layers)

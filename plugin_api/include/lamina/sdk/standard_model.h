@@ -1,10 +1,10 @@
-// What follows from the keys of a config where a Model leaves it out.
+// The defaults of a Model, derived from the keys of a config.
 //
 //   derive    head_dim is hidden_size / num_attention_heads
 //   validate  check_standard()
 //   init_std  initializer_range, or 0.02
 //   plan      all layers are the first block
-//   head      an RMS norm with rms_norm_eps, tied as tie_word_embeddings says
+//   head      an RMS norm with rms_norm_eps, tied if tie_word_embeddings
 #pragma once
 
 #include <type_traits>
@@ -15,7 +15,7 @@
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
 
-// RMSNorm, and the head that tie_word_embeddings says.
+// An RMS norm, and a head that is tied if tie_word_embeddings.
 template <class Config>
 Head standard_head(const Config& c) {
   return {.norm = RmsNormOptions{.eps = c.rms_norm_eps}, .tied = c.tie_word_embeddings};

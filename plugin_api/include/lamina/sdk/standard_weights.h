@@ -1,5 +1,5 @@
-// Rows of the tensor map that most families share: their checkpoints name these tensors alike. The
-// scopes in the block are then "attention_norm", "attention", "ffn_norm", "feed_forward", "moe".
+// Rows of the tensor map for tensors that most families publish under the same names. The scopes in
+// the block must be "attention_norm", "attention", "ffn_norm", "feed_forward", "moe".
 //
 //   std::vector<Weight> weights() {
 //     return outer_weights() + norm_weights(kBlock) + attention_weights(kBlock) +
@@ -22,13 +22,13 @@ inline std::vector<Weight> operator+(std::vector<Weight> a, const std::vector<We
   return a;
 }
 
-// Parameters whose published names are ours after `prefix`, eg: "model.layers.{L}."; `names` are
-// constants, separated by spaces.
+// Parameters whose published names are `prefix`, eg: "model.layers.{L}.", followed by ours.
+// `names`: constants, separated by spaces.
 inline std::vector<Weight> same_names(std::uint32_t block, std::string_view prefix,
                                       std::string_view names,
                                       const std::vector<Transform>& transforms = {}) {
   static std::mutex mutex;
-  static std::set<std::string> published;  // what rows point to
+  static std::set<std::string> published;  // text that rows point to
   const std::lock_guard lock(mutex);
   std::vector<Weight> out;
   while (!names.empty()) {
@@ -40,7 +40,7 @@ inline std::vector<Weight> same_names(std::uint32_t block, std::string_view pref
   return out;
 }
 
-// Token table, final norm, head; and frequencies, which follow from the config.
+// Token table, final norm, head; ignores published rotary frequencies, which the config determines.
 inline std::vector<Weight> outer_weights() {
   return {{0, LAMINA_NAME_EMBED, "model.embed_tokens.weight"},
           {0, LAMINA_NAME_NORM, "model.norm.weight"},
@@ -54,7 +54,7 @@ inline std::vector<Weight> norm_weights(std::uint32_t block) {
           {block, "ffn_norm.weight", "model.layers.{L}.post_attention_layernorm.weight"}};
 }
 
-// self_attention() in the scope "attention".
+// Rows for self_attention() in the scope "attention".
 inline std::vector<Weight> attention_weights(std::uint32_t block) {
   return {{block, "attention.wq.weight", "model.layers.{L}.self_attn.q_proj.weight"},
           {block, "attention.wq.bias", "model.layers.{L}.self_attn.q_proj.bias"},
@@ -69,7 +69,7 @@ inline std::vector<Weight> attention_weights(std::uint32_t block) {
           {block, "attention.sinks", "model.layers.{L}.self_attn.sinks"}};
 }
 
-// gated_mlp() in the scope "feed_forward".
+// Rows for gated_mlp() in the scope "feed_forward".
 inline std::vector<Weight> mlp_weights(std::uint32_t block) {
   return {{block, "feed_forward.w1.weight", "model.layers.{L}.mlp.gate_proj.weight"},
           {block, "feed_forward.w1.bias", "model.layers.{L}.mlp.gate_proj.bias"},
@@ -79,7 +79,7 @@ inline std::vector<Weight> mlp_weights(std::uint32_t block) {
           {block, "feed_forward.w2.bias", "model.layers.{L}.mlp.down_proj.bias"}};
 }
 
-// mixture() in the scope "moe", with experts published one by one.
+// Rows for mixture() in the scope "moe", with experts published one by one.
 inline std::vector<Weight> mixture_weights(std::uint32_t block) {
   return {{block, "moe.router.weight", "model.layers.{L}.mlp.gate.weight"},
           {block, "moe.experts.w1.weight", "model.layers.{L}.mlp.experts.{E}.gate_proj.weight"},

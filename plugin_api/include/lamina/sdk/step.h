@@ -1,5 +1,5 @@
-// A block's input besides activations, and the layers that mix tokens: they declare the decode
-// state that keeps what came before (docs/decode_state.md).
+// A block's inputs besides activations, and the layers that mix tokens, with the decode states that
+// keep earlier tokens (docs/decode_state.md).
 //
 //   Tensor o_BTNH = step.attend(q_BTNH, k_BTKH, v_BTKH, {.window = c.sliding_window});
 #pragma once
@@ -16,15 +16,16 @@ struct AttendOptions {
   double scale = 0;  // 0 = 1 / sqrt(head width)
   double soft_cap = 0;
   bool causal = true;
-  std::int64_t window = 0;  // keys a query sees, itself included; 0 = all
+  std::int64_t window = 0;  // keys a query sees, including itself; 0 = all
   std::int64_t chunk = 0;   // only keys of the same chunk; 0 = all
-  // Mixture of block attention: chunk size in tokens (0 = off) and chunks attended per query, by
-  // the score of their mean key; the query's own always counts. Lu et al. 2025. Without a window.
+  // Mixture of block attention: chunk size in tokens (0 = off) and chunks per query, chosen by the
+  // score of their mean key; the query's chunk always counts. Lu et al. 2025. Cannot be combined
+  // with a window.
   std::int64_t moba_chunk = 0, moba_top_k = 0;
-  bool see_images = false;  // the tokens of an image see each other, both ways
+  bool see_images = false;  // the tokens of an image see each other in both directions
   Tensor sinks = {};        // [N], one more logit per head
   // Added to the logits by the distance d of query and key: -slopes[n] d, see alibi_slopes(), and
-  // bias[n, min(d, R - 1)], as learnt relative positions are.
+  // bias[n, min(d, R - 1)], a learnt relative position.
   Tensor slopes = {};             // [N]
   Tensor bias = {};               // [N, R]
   std::string_view state = "kv";  // unique in the block
@@ -53,29 +54,29 @@ struct ScanMatrixOptions {
 };
 
 struct AttendLatentOptions {
-  std::int64_t nope_dim = 0;  // width of a head's part without rotary positions
+  std::int64_t nope_dim = 0;  // width of the part of a head without rotary positions
   double scale = 0;           // 0 = 1 / sqrt(width of q)
   bool causal = true;
-  Tensor mask = {};                   // bool[B, T, S]: keys that may be seen, eg of top_k_mask
+  Tensor mask = {};                   // bool[B, T, S]: keys that may be seen, eg: top_k_mask()
   std::string_view state = "latent";  // unique in the block
 };
 
 struct IndexScoresOptions {
-  std::int64_t stride = 1;                // tokens that each key covers
+  std::int64_t stride = 1;                // tokens covered by each key
   std::string_view state = "index_keys";  // unique in the block
 };
 
 struct WindowPoolOptions {
-  bool overlap = false;               // each window also sees the one before it
+  bool overlap = false;               // each window also contains the tokens of the one before it
   std::string_view state = "window";  // unique in the block
 };
 
 struct LossOptions {
-  std::string_view weight_key = {};  // config key that multiplies it; empty = 1
-  bool mean = false;                 // mean over the layers that declare it, not the sum
+  std::string_view weight_key = {};  // config key of the weight; empty = 1
+  bool mean = false;                 // mean over the layers that add it, not the sum
 };
 
-// How a metric of several microbatches becomes one.
+// Reduces a metric over microbatches.
 enum class Reduce : std::uint32_t {
   sum = LAMINA_REDUCE_SUM,
   mean = LAMINA_REDUCE_MEAN,
@@ -89,7 +90,8 @@ enum class Update : std::uint32_t {
   assign = LAMINA_UPDATE_ASSIGN
 };
 
-// A block's input besides activations: the same in training, prefill and decoding.
+// A block's inputs besides activations; the same in training, prefill and decoding. All functions
+// [trace].
 class Step {
  public:
   explicit Step(const Scope& s, std::vector<Tensor> per_layer = {}, At at = At::current())
@@ -97,35 +99,35 @@ class Step {
         scope_(s),
         per_layer_(std::move(per_layer)) {}
 
-  // In the lowering of a custom op, which is given positions as an input where it needs them.
+  // The step of a custom op's lowering. It has no positions: an op that needs them has an input.
   static Step of_op(const Scope& s) { return Step(s, OfOp{}); }
 
   Tensor positions_BT;    // i32, from 0 in each document
-  bool predicts = false;  // in a layer that predicts a further token, see mtp.h
+  bool predicts = false;  // true in a prediction layer, see mtp.h
 
-  // LAMINA_INPUT_*.
+  // Returns a LAMINA_INPUT_*.
   Tensor input(std::uint32_t kind, At at = At::current()) const { return input(scope_, kind, at); }
 
-  // This layer's element of tensor i that the entry block gives to layers (Embed::per_layer).
+  // Returns this layer's element of per-layer tensor i of the entry block (Embed::per_layer).
   Tensor per_layer(std::size_t i, At at = At::current()) const {
     if (i >= per_layer_.size())
       raise(Error(LAMINA_ERROR_ARGUMENT,
-                  "per_layer(" + std::to_string(i) + ") of a model that gives its layers " +
+                  "per_layer(" + std::to_string(i) + ") is out of range: the entry block makes " +
                       std::to_string(per_layer_.size()) + " tensors",
                   at));
     return per_layer_[i];
   }
 
-  // The same step for a part of the block: states that it declares are named below `s`, so that two
-  // convolutions in two scopes have two names.
+  // The same step for a part of the block: its states are named below `s`, so that two convolutions
+  // in two scopes have different names.
   Step in(const Scope& s) const {
     Step out = *this;
     out.scope_ = s;
     return out;
   }
 
-  // Attention over what came before: q[B,T,N,H], k[B,T,K,H], v[B,T,K,Hv] to [B,T,N,Hv]. Declares
-  // the decode state that keeps k and v.
+  // Attention over this and earlier tokens: maps q[B,T,N,H], k[B,T,K,H], v[B,T,K,Hv] to [B,T,N,Hv].
+  // Declares the decode state for k and v.
   Tensor attend(Tensor q, Tensor k, Tensor v, const AttendOptions& o = {},
                 At at = At::current()) const {
     q = tag(q, tags::query_proj, at);
@@ -140,15 +142,15 @@ class Step {
     return attend_over(q, k, v, kv, o, at);
   }
 
-  // Attention over the keys and values of the layer that the plan names as kv_donor, as that
-  // layer's attention has them. The window must not reach further back than the donor's.
+  // Attention over the keys and values of the layer that the plan names as kv_donor. The window
+  // must not reach further back than the donor's.
   Tensor attend(Tensor q, const AttendOptions& o = {}, At at = At::current()) const {
     q = tag(q, tags::query_proj, at);
     return attend_over(q, {}, {}, {}, o, at);
   }
 
-  // Depthwise convolution over time: x[B,T,C], w[C,K], bias[C] or empty. Declares the decode state
-  // that keeps the last (K - 1) * dilation tokens.
+  // Depthwise convolution over time of x[B,T,C] with w[C,K] and bias[C] (may be empty). Declares
+  // the decode state for the last (K - 1) * dilation tokens.
   Tensor causal_conv1d(Tensor x, Tensor w, Tensor bias, const ConvolveOptions& o = {},
                        At at = At::current()) const {
     const std::int64_t kept = (w.dim(1, at) - 1) * o.dilation;
@@ -162,8 +164,8 @@ class Step {
     return emit_all<Op::causal_conv1d>(std::array{x, w, bias}, attrs, window, at).front();
   }
 
-  // The gated delta rule: q, k[B,T,K,H], v[B,T,N,Hv], g, beta[B,T,N] to [B,T,N,Hv]. Declares the
-  // decode state that keeps one matrix [H,Hv] per head.
+  // The gated delta rule: maps q, k[B,T,K,H], v[B,T,N,Hv], g, beta[B,T,N] to [B,T,N,Hv]. Declares
+  // the decode state, one matrix [H,Hv] per head.
   Tensor gated_delta_rule(Tensor q, Tensor k, Tensor v, Tensor g, Tensor beta,
                           const DeltaRuleOptions& o = {}, At at = At::current()) const {
     State matrix = matrix_state(o.state, k, v, at);
@@ -172,8 +174,8 @@ class Step {
     return emit_all<Op::gated_delta_rule>(std::array{q, k, v, g, beta}, attrs, matrix, at).front();
   }
 
-  // x[B,T,C] of the token `tokens` places before, zeros where the document has none: a token shift.
-  // Declares the decode state that keeps those tokens.
+  // Token shift: x[B,T,C] of the token `tokens` places earlier; zeros before the start of the
+  // document. Declares the decode state for those tokens.
   Tensor previous(Tensor x, std::int64_t tokens = 1, std::string_view state = "previous",
                   At at = At::current()) const {
     const std::int64_t channels = x.dim(2, at);
@@ -183,7 +185,7 @@ class Step {
     return causal_conv1d(x, taps, {}, {.state = state}, at);
   }
 
-  // y_t = a_t y_(t-1) + b_t for a, b[B,T,C], in f32. Declares the decode state that keeps y.
+  // y_t = a_t y_(t-1) + b_t for a, b[B,T,C], in f32. Declares the decode state for y.
   Tensor linear_scan(Tensor a, Tensor b, std::string_view state = "recurrent",
                      At at = At::current()) const {
     State kept = scope_.state(
@@ -192,9 +194,9 @@ class Step {
     return sdk::linear_scan(a, b, kept, at);
   }
 
-  // S = diag(exp(g)) S (+ a outer (b^T S)) + k outer v, y = S^T q: q, k, a, b[B,T,K,H],
-  // v[B,T,N,Hv], g[B,T,N] or [B,T,N,H] to [B,T,N,Hv]; docs/beyond_attention.md lists what it is in
-  // published models. Declares the decode state that keeps one matrix [H,Hv] per head.
+  // S = diag(exp(g)) S (+ a outer (b^T S)) + k outer v, y = S^T q: maps q, k, a, b[B,T,K,H],
+  // v[B,T,N,Hv], g[B,T,N] or [B,T,N,H] to [B,T,N,Hv]. docs/beyond_attention.md lists the published
+  // models that use it. Declares the decode state, one matrix [H,Hv] per head.
   Tensor matrix_scan(Tensor q, Tensor k, Tensor v, Tensor g, const ScanMatrixOptions& o = {},
                      At at = At::current()) const {
     return sdk::matrix_scan(
@@ -202,17 +204,17 @@ class Step {
         {.scale = o.scale, .decay_first = o.decay_first, .read_before = o.read_before}, at);
   }
 
-  // A recurrence of one's own: body(carries, tokens) -> TokenResults for the inputs of one token,
-  // made of ordinary ops and traced once. Gives the results of all tokens, [B,T,...]. Declares a
-  // decode state for each carry. What a body may do is said in ext/time_region.h.
+  // Custom recurrence: body(carries, tokens) -> TokenResults for the inputs of one token, made of
+  // ordinary ops and traced once. Returns the results of all tokens, [B,T,...]. Declares a decode
+  // state for each carry. ext/time_region.h lists the rules for a body.
   template <class Body>
   std::vector<Tensor> scan_tokens(const TimeRegion& region, const Body& body,
                                   At at = At::current()) const {
     return detail::scan_tokens(scope_, region, body, at);
   }
 
-  // Multi-head latent attention: q[B,T,N,Hn+Hr], latent[B,T,R], k_rope[B,T,Hr], w_kv[N(Hn+Hv),R] to
-  // [B,T,N,Hv]. Declares the decode state that keeps latent and k_rope.
+  // Multi-head latent attention: maps q[B,T,N,Hn+Hr], latent[B,T,R], k_rope[B,T,Hr],
+  // w_kv[N(Hn+Hv),R] to [B,T,N,Hv]. Declares the decode state for latent and k_rope.
   Tensor latent_attention(Tensor q, Tensor latent, Tensor k_rope, Tensor w_kv,
                           const AttendLatentOptions& o = {}, At at = At::current()) const {
     State kept = scope_.state(LAMINA_STATE_LATENT, o.state, {latent.dim(2, at), k_rope.dim(2, at)},
@@ -225,8 +227,8 @@ class Step {
     return tag(y, tags::attention_out, at);
   }
 
-  // Scores of an indexer: q[B,T,I,H], k[B,S,H], weights f32[B,T,I] to f32[B,T,S]. Declares the
-  // decode state that keeps k, one row per `stride` tokens; then S is its slots.
+  // Scores of an indexer: maps q[B,T,I,H], k[B,S,H], weights f32[B,T,I] to f32[B,T,S]. Declares the
+  // decode state for k, one slot per `stride` tokens; while decoding S is the number of slots.
   Tensor index_scores(Tensor q, Tensor k, Tensor weights, const IndexScoresOptions& o = {},
                       At at = At::current()) const {
     State kept = scope_.state(LAMINA_STATE_INDEX_KEYS, o.state, {k.dim(2, at)},
@@ -237,9 +239,9 @@ class Step {
     return tag(scores, tags::indexer_scores, at);
   }
 
-  // Each window as one row: values, gates[B,T,D] (with overlap 2 D channels, see ops.def),
-  // bias[ratio,D] to [B,W,D]. Declares the decode state that keeps the tokens of windows that have
-  // not ended.
+  // Pools each window to one row: maps values, gates[B,T,D] (2 D channels with overlap, see
+  // ops.def) and bias[ratio,D] to [B,W,D]. Declares the decode state for the tokens of unfinished
+  // windows.
   Tensor window_pool(Tensor values, Tensor gates, Tensor bias, const Windows& windows,
                      const WindowPoolOptions& o = {}, At at = At::current()) const {
     const std::int64_t kept = (o.overlap ? 2 : 1) * windows.ratio - 1;
@@ -251,10 +253,10 @@ class Step {
     return sdk::window_pool(values, gates, bias, windows, o.overlap, window, at);
   }
 
-  // Attention over the last tokens and over entries of windows: q[B,T,N,D], kv[B,T,D],
-  // entries[B,W,D], sinks[N] to [B,T,N,D]; scores f32[B,T,W] choose among entries, as
-  // index_scores() with the stride of the windows gives them. Declares the decode state that keeps
-  // kv and entries.
+  // Attention over the last tokens and over entries of windows: maps q[B,T,N,D], kv[B,T,D],
+  // entries[B,W,D], sinks[N] to [B,T,N,D]. scores f32[B,T,W] choose among the entries; they come
+  // from index_scores() with the stride of the windows. Declares the decode state for kv and
+  // entries.
   Tensor compressed_attention(Tensor q, Tensor kv, Tensor entries, const Windows& windows,
                               const CompressedAttentionOptions& o, Tensor scores = {},
                               Tensor sinks = {}, std::string_view state = "kv",
@@ -271,25 +273,26 @@ class Step {
     return tag(y, tags::attention_out, at);
   }
 
-  // Adds an auxiliary loss to the training objective: a scalar, times the value of weight_key.
+  // Adds an auxiliary loss to the training objective: a scalar, multiplied by the value of
+  // weight_key.
   void loss(std::string_view name, Tensor value, const LossOptions& o = {},
             At at = At::current()) const {
     add_auxiliary(LAMINA_AUXILIARY_LOSS, name, value, {}, o.weight_key,
                   o.mean ? LAMINA_REDUCE_MEAN : LAMINA_REDUCE_SUM, at);
   }
-  // The same for sum(mean(a) * mean(b)), where means are over all layers that declare this name.
+  // Adds sum(mean(a) * mean(b)) as a loss; means are over all layers that add this name.
   void pooled_loss(std::string_view name, Tensor a, Tensor b, std::string_view weight_key = {},
                    At at = At::current()) const {
     add_auxiliary(LAMINA_AUXILIARY_LOSS, name, a, b, weight_key, LAMINA_REDUCE_MEAN, at);
   }
-  // Reports a value, of any shape, as a metric of each layer.
+  // Reports a value of any shape as a metric of each layer.
   void metric(std::string_view name, Tensor value, Reduce reduce = Reduce::mean,
               At at = At::current()) const {
     add_auxiliary(LAMINA_AUXILIARY_METRIC, name, value, {}, {}, static_cast<std::uint32_t>(reduce),
                   at);
   }
-  // Changes parameter `name` of `s` after the optimizer's step, by a value of its shape; the rate
-  // is the value of rate_key, or 1.
+  // Changes parameter `name` of `s` after the optimizer's step, by a value of its shape, with the
+  // rate in rate_key (empty = 1).
   void update(const Scope& s, std::string_view name, Tensor value, Update rule,
               std::string_view rate_key = {}, At at = At::current()) const {
     const std::string param =
@@ -308,7 +311,7 @@ class Step {
   struct OfOp {};
   Step(const Scope& s, OfOp) : scope_(s) {}
 
-  // A matrix [H,Hv] for each head of v[B,T,N,Hv], with keys [B,T,K,H].
+  // The state of one matrix [H,Hv] for each head of v[B,T,N,Hv], with keys [B,T,K,H].
   State matrix_state(std::string_view name, Tensor keys, Tensor v, At at) const {
     return scope_.state(LAMINA_STATE_RECURRENT, name, {v.dim(2, at), keys.dim(3, at), v.dim(3, at)},
                         {.axes = {LAMINA_AXIS_RECURRENT_HEADS, axis::none, axis::none},

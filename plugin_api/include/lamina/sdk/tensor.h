@@ -16,22 +16,22 @@
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
 
-// A value of the graph being built: a handle, copied freely, valid during one build call. A
-// default-constructed one means "none" where an input is optional.
+// A value of the graph that is being built: a handle, copied freely, valid during one build call. A
+// default-constructed one means "none" for optional inputs.
 struct Tensor {
   lamina_build_t* build = nullptr;
   lamina_tensor_t handle = 0;
 
   explicit operator bool() const { return handle != 0; }
-  // Sizes, all known; those of B and T differ between traces of a block.
+  // Sizes, always known; B and T differ between traces of a block.
   std::vector<std::int64_t> shape(At at = At::current()) const;
-  // The size of a dim; counted from the back if negative: dim(-1) is the last.
+  // The size of a dim; negative i counts from the last: dim(-1).
   std::int64_t dim(int i, At at = At::current()) const;
   // LAMINA_DTYPE_*.
   std::uint32_t dtype(At at = At::current()) const;
 };
 
-// What a layer remembers between decoded tokens.
+// The decode state of a layer, kept between decoded tokens.
 struct State {
   lamina_build_t* build = nullptr;
   lamina_state_t handle = 0;
@@ -44,13 +44,13 @@ namespace axis {
 inline constexpr std::string_view none = "";
 }  // namespace axis
 
-// Names of values: tags::query_proj and so on, those of tags.def.
+// Names of values: tags::query_proj and so on, from tags.def.
 namespace tags {
 #define LAMINA_TAG(name, text) inline constexpr std::string_view name = text;
 #include "lamina/tags.def"
 }  // namespace tags
 
-// What a parameter is for.
+// The purpose of a parameter.
 enum class Role : std::uint32_t {
   weight = LAMINA_ROLE_WEIGHT,
   bias = LAMINA_ROLE_BIAS,
@@ -61,7 +61,7 @@ enum class Role : std::uint32_t {
   conv = LAMINA_ROLE_CONV,
 };
 
-// How a parameter starts.
+// The initial values of a parameter.
 struct Init {
   std::uint32_t kind = LAMINA_INIT_ZEROS;
   double a = 0, b = 0;
@@ -73,7 +73,7 @@ constexpr Init normal(double deviation) { return {LAMINA_INIT_NORMAL, deviation}
 constexpr Init uniform(double low, double high) { return {LAMINA_INIT_UNIFORM, low, high}; }
 constexpr Init log_uniform(double low, double high) { return {LAMINA_INIT_LOG_UNIFORM, low, high}; }
 constexpr Init fan_in(double gain = 1) { return {LAMINA_INIT_FAN_IN, gain}; }
-// 0, 1, .. count - 1, 0, 1, .. through all elements.
+// 0, 1, .. count - 1, 0, 1, .. over all elements.
 constexpr Init cycle(std::int64_t count) { return {LAMINA_INIT_CYCLE, static_cast<double>(count)}; }
 }  // namespace init
 
@@ -83,7 +83,7 @@ struct ParamOptions {
   Init init = init::zeros;
   std::uint32_t flags = 0;      // LAMINA_PARAM_*
   std::string_view group = {};  // a name for learning rates and masks
-  std::uint32_t dtype = 0;      // LAMINA_DTYPE_*; 0 = the run's. Integers are never trained
+  std::uint32_t dtype = 0;      // LAMINA_DTYPE_*; 0 = the run's type. Integers are never trained
 };
 
 struct StateOptions {
@@ -95,7 +95,7 @@ struct StateOptions {
 };
 
 // A place in the tree of parameter names. A function that takes a Scope owns parameters; one that
-// does not is an op. `s / "wq"` is the place "wq" below s; `s / "experts" / "0"` nests.
+// takes none is an op. `s / "wq"` is the place "wq" below s; `s / "experts" / "0"` nests.
 class Scope {
  public:
   Scope(lamina_build_t* build, double init_std) : build_(build), init_std_(init_std) {}
@@ -103,22 +103,23 @@ class Scope {
   Scope operator/(std::string_view name) const;
   const std::string& path() const { return path_; }
   lamina_build_t* build() const { return build_; }
-  // The standard deviation that weights of this model start with.
+  // The standard deviation of the initial weights of this model.
   double init_std() const { return init_std_; }
 
   Tensor param(std::string_view name, std::initializer_list<std::int64_t> dims,
                const ParamOptions& options, At at = At::current()) const;
-  // kind: LAMINA_STATE_*, which says what dims are.
+  // Declares a decode state. kind: LAMINA_STATE_*, which defines the meaning of dims.
   State state(std::uint32_t kind, std::string_view name, const std::vector<std::int64_t>& dims,
               const StateOptions& options = {}, At at = At::current()) const;
   // A scalar with the element type of activations: values[i] in layer i of the model.
   Tensor layer_constant(std::string_view name, const std::vector<double>& values,
                         At at = At::current()) const;
 
-  // What the family that this one is exported as (Family::exports_as) has as parameter `name` here.
+  // Gives the value of parameter `name` in the family that this one is exported as
+  // (Family::exports_as).
   void exported_value(std::string_view name, Tensor value, At at = At::current()) const;
 
-  // While it exists, the host shows this scope in the messages of the ops that are added.
+  // While it exists, errors of ops that are added name this scope.
   class Open {
    public:
     explicit Open(const Scope& s);
@@ -140,9 +141,9 @@ class Scope {
   std::string path_;
 };
 
-// x under a name for rematerialisation policies and `lamina verify`, one of tags::*.
+// Returns x under a name for rematerialisation policies and `lamina verify`, one of tags::*.
 Tensor tag(Tensor x, std::string_view name, At at = At::current());
-// x with logical axes of activations, one per dim; axis::none = no name.
+// Returns x with logical axes of activations, one per dim; axis::none = no name.
 Tensor with_axes(Tensor x, const std::vector<std::string_view>& names, At at = At::current());
 
 // ---------------------------------------------------------------------------------------------
@@ -168,10 +169,10 @@ inline std::int64_t Tensor::dim(int i, At at) const {
   const int count = static_cast<int>(sizes.size());
   const int index = i < 0 ? i + count : i;
   if (index < 0 || index >= count)
-    raise(Error(
-        LAMINA_ERROR_SHAPE,
-        "dim " + std::to_string(i) + " asked of a tensor with " + std::to_string(count) + " dims",
-        at));
+    raise(Error(LAMINA_ERROR_SHAPE,
+                "dim " + std::to_string(i) + " is out of range: the tensor has " +
+                    std::to_string(count) + " dims",
+                at));
   return sizes[static_cast<std::size_t>(index)];
 }
 

@@ -1,4 +1,4 @@
-// A recurrence of one's own, written for one token: Step::scan_tokens in step.h.
+// Custom recurrences, written for one token: Step::scan_tokens in step.h.
 #pragma once
 
 #include "lamina/ext/time_region.h"
@@ -7,7 +7,7 @@
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
 
-// What a body remembers: a carry [B, dims...] in f32, zeros at the beginning of a document.
+// A carry [B, dims...] of the body in f32; zeros at the start of a document.
 struct Carry {
   std::string_view name;
   std::vector<std::int64_t> dims;
@@ -18,14 +18,15 @@ struct TimeRegion {
   std::vector<Tensor> inputs;  // [B, T, ...], at least one
 };
 
-// What a body gives for a token: the carries after it, and results [B, ...].
+// The results of the body for one token: the carries after it, and results [B, ...].
 struct TokenResults {
   std::vector<Tensor> carries, results;
 };
 
 namespace detail {
 
-// body(carries, tokens) -> TokenResults, traced once. The results of all tokens, [B, T, ...].
+// Traces body(carries, tokens) -> TokenResults once; returns the results of all tokens, [B, T,
+// ...].
 template <class Body>
 std::vector<Tensor> scan_tokens(const Scope& s, const TimeRegion& region, const Body& body, At at) {
   const auto& api = extension<lamina_time_region_api_t>(LAMINA_TIME_REGION_ID, at);

@@ -1,6 +1,6 @@
-// The sub-layers that most families share: grouped-query attention, of one input or of two, and the
-// gated feed-forward. A family that needs more writes the middle itself, between project_qkv() and
-// project_out().
+// The sub-layers that most families share: grouped-query self- and cross-attention, and the gated
+// feed-forward. A family that needs more writes the part between project_qkv() and project_out().
+// All functions [trace].
 //
 //   Tensor o_BTD = self_attention(s / "attention", x_BTD, step,
 //                                 {.heads = 16, .kv_heads = 8, .head_dim = 128, .rope = rope});
@@ -32,7 +32,7 @@ struct SelfAttentionOptions {
   bool qkv_bias = false;
   bool out_bias = false;
   QkNorm qk_norm = QkNorm::none;
-  RmsNormOptions norm = {};              // of queries and keys
+  RmsNormOptions norm = {};              // for queries and keys
   std::optional<RopeOptions> rope = {};  // empty = no positions
   bool sinks = false;                    // one more logit per head, "sinks" [N]
   AttendOptions attend = {};             // scale, cap, window, chunk, name of the state
@@ -42,8 +42,8 @@ struct Qkv {
   Tensor q_BTNH, k_BTKH, v_BTKH;
 };
 
-// Queries of x[B, T, D], keys and values of context[B, T, C], normed and rotated. Owns "wq", "wk",
-// "wv" and, where there is a norm, "q_norm", "k_norm".
+// Projects queries from x[B, T, D], keys and values from context[B, T, C]; applies norms and rotary
+// positions. Owns "wq", "wk", "wv" and, with a norm, "q_norm", "k_norm".
 inline Qkv project_qkv(const Scope& s, Tensor x_BTD, Tensor context_BTC, const Step& step,
                        const SelfAttentionOptions& o, At at = At::current()) {
   const std::int64_t n = o.heads, k = o.kv_heads, h = o.head_dim;
@@ -71,22 +71,22 @@ inline Qkv project_qkv(const Scope& s, Tensor x_BTD, Tensor context_BTC, const S
   return out;
 }
 
-// All of x[B, T, D].
+// Projects all three from x[B, T, D].
 inline Qkv project_qkv(const Scope& s, Tensor x_BTD, const Step& step,
                        const SelfAttentionOptions& o, At at = At::current()) {
   return project_qkv(s, x_BTD, x_BTD, step, o, at);
 }
 
-// The heads' results [B, T, N, H] as [B, T, width]. Owns "wo".
+// Projects the heads' results [B, T, N, H] to [B, T, width]. Owns "wo".
 inline Tensor project_out(const Scope& s, Tensor o_BTNH, std::int64_t width, bool bias = false,
                           At at = At::current()) {
   return linear(s / "wo", merge_heads(o_BTNH, at), width,
                 {.in = axis::heads, .bias = bias, .tag = tags::out_proj}, at);
 }
 
-// x[B, T, D] attends to context[B, T, C], which has a row for each token, too: another carry, the
-// embedding, a tensor of the entry. What a token sees of it are the rows of the tokens that it
-// sees; the decode state keeps their keys and values. To [B, T, D].
+// Maps x[B, T, D] to [B, T, D] by attention to context[B, T, C]: another carry, the embedding, or a
+// tensor of the entry block, with one row per token. A token sees the rows of the tokens that are
+// visible to it; the decode state keeps their keys and values.
 inline Tensor cross_attention(const Scope& s, Tensor x_BTD, Tensor context_BTC, const Step& step,
                               const SelfAttentionOptions& o, At at = At::current()) {
   const Qkv qkv = project_qkv(s, x_BTD, context_BTC, step, o, at);
@@ -99,7 +99,7 @@ inline Tensor cross_attention(const Scope& s, Tensor x_BTD, Tensor context_BTC, 
   return project_out(s, o_BTNH, x_BTD.dim(-1, at), o.out_bias, at);
 }
 
-// x[B, T, D] to [B, T, D].
+// Maps x[B, T, D] to [B, T, D].
 inline Tensor self_attention(const Scope& s, Tensor x_BTD, const Step& step,
                              const SelfAttentionOptions& o, At at = At::current()) {
   return cross_attention(s, x_BTD, x_BTD, step, o, at);
@@ -108,10 +108,10 @@ inline Tensor self_attention(const Scope& s, Tensor x_BTD, const Step& step,
 struct GluLimits {
   std::string_view activation = "silu";  // of the gate, as config.json names it
   double limit = 0;                      // gate is clamped from above, up from both sides; 0 = off
-  double alpha = 0;                      // not 0: gate sigmoid(alpha gate) (up + 1), as in gpt-oss
+  double alpha = 0;                      // not 0: gate sigmoid(alpha gate) (up + 1), as gpt-oss
 };
 
-// activation(gate) * up within limits.
+// activation(gate) * up, with limits.
 inline Tensor limited_glu(const Scope& s, Tensor gate, Tensor up, const GluLimits& o,
                           At at = At::current()) {
   if (o.limit > 0) {
@@ -132,8 +132,8 @@ struct GatedMlpOptions {
   double limit = 0;  // see GluLimits
 };
 
-// w2 (activation(w1 x) * w3 x), [B, T, D] to [B, T, D]; Shazeer 2020. w1 is published as gate_proj,
-// w3 as up_proj, w2 as down_proj.
+// w2 (activation(w1 x) * w3 x): maps [B, T, D] to [B, T, D]; Shazeer 2020. w1 is published as
+// gate_proj, w3 as up_proj, w2 as down_proj.
 inline Tensor gated_mlp(const Scope& s, Tensor x_BTD, const GatedMlpOptions& o,
                         At at = At::current()) {
   Tensor gate_BTF = linear(s / "w1", x_BTD, o.width,
