@@ -1,6 +1,6 @@
-// Multi-head latent attention: keys and values of all heads come from one narrow latent, which is
-// all that decoding keeps. DeepSeek-AI, "DeepSeek-V2", 2024, section 2.1. With an indexer, small
-// heads choose the keys that a query attends to: "DeepSeek-V3.2", 2025, section 2.
+// Multi-head latent attention: keys and values of all heads are computed from one narrow latent,
+// the only thing that decoding keeps. DeepSeek-AI, "DeepSeek-V2", 2024, section 2.1. With an
+// indexer, small heads choose the keys that a query attends to: "DeepSeek-V3.2", 2025, section 2.
 //
 // Shapes: B batch, T tokens, S keys, D model width, N heads, R latent width, I indexer heads; a
 //         head of queries is [no positions | rotary].
@@ -17,7 +17,7 @@ using namespace lamina::sdk;
 
 constexpr double kTiny = 1e-8;  // keeps logarithms and quotients finite
 
-// Stretched contexts flatten the softmax less: the factor of yarn, squared.
+// The scale of scores: with stretched contexts, multiplied by the square of yarn's factor.
 double softmax_scale(const Config& c) {
   const double width = static_cast<double>(c.qk_nope_head_dim + c.qk_rope_head_dim);
   const RopeOptions& rope = c.rope.options;
@@ -36,7 +36,7 @@ Tensor columns(Tensor x, std::int64_t start, std::int64_t size) {
   return slice(x, {.dim = -1, .start = start, .size = size});
 }
 
-// The latent of queries, normed; x itself where there is none.
+// The normed latent of queries; x itself without a latent.
 Tensor query_latent(Scope s, const Config& c, Tensor x_BTD) {
   if (c.q_lora_rank == 0) return x_BTD;
   Tensor low = linear(s / "wq_a", x_BTD, c.q_lora_rank,
@@ -70,8 +70,8 @@ Latent key_latent(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   return {latent, reshape(k_BT1H, {shape[0], shape[1], h})};
 }
 
-// What makes keys without positions and values of the latent: for each head rows of its key, then
-// of its value, [N (H + V), R].
+// The matrix from the latent to keys without positions and values: for each head the rows of its
+// key, then of its value, [N (H + V), R].
 Tensor key_value_matrix(Scope s, const Config& c) {
   const std::int64_t n = c.num_attention_heads, r = c.kv_lora_rank;
   const std::int64_t nope = c.qk_nope_head_dim, v = c.v_head_dim;
@@ -87,7 +87,7 @@ Tensor key_value_matrix(Scope s, const Config& c) {
   return reshape(concat({part("wk_b", nope), part("wv_b", v)}, 1), {n * (nope + v), r});
 }
 
-// Scores f32[B, T, S] of keys for each query. The rest of the model does not learn from them.
+// Scores f32[B, T, S] of keys for each query. No gradient reaches the rest of the model.
 Tensor index(Scope s, const Config& c, Tensor x_BTD, Tensor q_latent, const Step& step) {
   const std::int64_t heads = c.index_n_heads, width = c.index_head_dim;
   x_BTD = stop_gradient(x_BTD);
@@ -108,13 +108,13 @@ Tensor index(Scope s, const Config& c, Tensor x_BTD, Tensor q_latent, const Step
                            scale(weights_BTI, 1 / std::sqrt(static_cast<double>(heads * width))));
 }
 
-// x, and far less where the mask forbids.
+// x, and far less where the mask is false.
 Tensor masked(Scope s, Tensor x, Tensor mask) {
   return select(mask, x, cast_like(constant(s, {.shape = {}, .value = -1e30}), x));
 }
 
-// Fits the indexer to attention: the divergence of softmax(scores) from what all heads together
-// look at. Over the tokens of one call; decoding needs none.
+// Trains the indexer on attention: the KL divergence of softmax(scores) from the attention of all
+// heads together. Computed over the tokens of one call; decoding needs none.
 void keep_indexer_loss(Scope s, const Config& c, const Step& step, Tensor q_BTNH, const Latent& kv,
                        Tensor w_kv, Tensor scores_BTS, Tensor mask_BTS) {
   const std::int64_t n = c.num_attention_heads, nope = c.qk_nope_head_dim, h = c.qk_rope_head_dim;

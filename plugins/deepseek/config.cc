@@ -1,6 +1,6 @@
-// The [model] keys of the DeepSeek families: names, defaults, limits and what they must satisfy
-// together. Names and defaults are those of Hugging Face's configurations; of residual streams, the
-// indexer's loss and routing by bias, MaxText's.
+// The [model] keys of the DeepSeek families: names, defaults, limits and constraints. Names and
+// defaults are those in Hugging Face's configurations; for residual streams, the indexer's loss and
+// routing by bias, MaxText's.
 
 #include "config.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 using namespace lamina::sdk;
 
-// Empty: derive() knows it, since GGUF files that do not say it mean something else.
+// An empty default is set by derive(): GGUF files without the key mean another value.
 struct Defaults {
   std::int64_t experts, shared_experts, expert_width, topk_group, n_group;
   std::optional<std::string_view> scoring_func, topk_method;
@@ -52,8 +52,7 @@ void attention_keys(Schema<Config>& key) {
   key("v_head_dim", &Config::v_head_dim,
       {.fallback = 128, .min = 1, .doc = "width of a value head"});
   key("split_kv_b", &Config::split_kv_b,
-      {.own = true,
-       .doc = "keys and values come from the latent by a matrix each, as in GGUF files"});
+      {.own = true, .doc = "keys and values each have a matrix from the latent, as in GGUF files"});
   rope_keys(key, &Config::rope);
   key("rope_interleave", &Config::rope_interleave,
       {.fallback = true, .doc = "RoPE rotates neighbouring dims (2i, 2i + 1), not the two halves"});
@@ -84,7 +83,7 @@ void indexer_keys(Schema<Config>& key) {
       {.fallback = true,
        .own = true,
        .doc = "false = dense warm-up of the indexer: queries see all keys and, with "
-              "indexer_loss_weight, its loss is the only one"});
+              "indexer_loss_weight, only the indexer is trained"});
   key("indexer_warm_up_chooses", &Config::indexer_warm_up_chooses,
       {.fallback = false,
        .own = true,
@@ -106,7 +105,7 @@ void expert_keys(Schema<Config>& key, const Defaults& d) {
   key("mlp_layer_types", &Config::mlp_layer_types,
       {.choices = {"dense", "sparse"},
        .flags = LAMINA_KEY_PER_LAYER,
-       .doc = "mlp type per layer, in place of first_k_dense_replace"});
+       .doc = "mlp type per layer; replaces first_k_dense_replace"});
   key("moe_intermediate_size", &Config::moe_intermediate_size,
       {.fallback = d.expert_width, .min = 1, .doc = "width F of an expert"});
   key("n_shared_experts", &Config::n_shared_experts,
@@ -121,8 +120,9 @@ void expert_keys(Schema<Config>& key, const Defaults& d) {
   key("topk_method", &Config::topk_method,
       {.fallback = d.topk_method,
        .choices = {"greedy", "group_limited_greedy", "noaux_tc"},
-       .doc = "greedy: the best experts; group_limited_greedy: of the groups with the best expert; "
-              "noaux_tc: with a correction bias, of the groups with the best pair"});
+       .doc =
+           "greedy: the best experts; group_limited_greedy: from the groups with the best expert; "
+           "noaux_tc: with a correction bias, from the groups with the best pair"});
   key("n_group", &Config::n_group,
       {.fallback = d.n_group,
        .min = 0,
@@ -180,13 +180,13 @@ void common_keys(Schema<Config>& key, const Defaults& defaults) {
        .own = true,
        .doc = "mix streams by a weighted mean of permutation matrices instead of Sinkhorn"});
   key.only("mlp_bias", false, "feed-forwards have no biases here");
-  // Sizes that follow from others; losses that published code does not compute; dropout, of which
-  // the host warns in training; parallelism.
+  // Sizes that are derived from others; losses that published code does not compute; dropout, which
+  // the host warns of in training; parallelism.
   key.ignore({"attention_dropout", "aux_loss_alpha", "ep_size", "head_dim", "pretraining_tp",
               "qk_head_dim", "seq_aux"});
 }
 
-// Names of the layers of an indexer: transformers has changed the word.
+// Names of layers with an indexer; transformers has changed the word.
 constexpr std::string_view kIndexed = "indexed_attention",
                            kIndexedBefore = "deepseek_sparse_attention";
 
@@ -201,18 +201,17 @@ void check_layer_types(const Config& c, const Problems& problem) {
 
 void gguf_keys(Schema<Config>& key) {
   key(LAMINA_GGUF_KEY, &Config::is_gguf,
-      {.fallback = false,
-       .flags = LAMINA_KEY_HF_ONLY,
-       .doc = "the weights are those of a GGUF file"});
+      {.fallback = false, .flags = LAMINA_KEY_HF_ONLY, .doc = "true for weights from a GGUF file"});
   key("gguf_key_length_mla", &Config::gguf_key_length_mla,
       {.fallback = 0,
        .min = 0,
        .aliases = {"deepseek2.attention.key_length_mla"},
        .flags = LAMINA_KEY_HF_ONLY,
-       .doc = "width of a key in files with a matrix each for keys and values; 0 = one for both"});
+       .doc =
+           "width of a key in files with separate matrices for keys and values; 0 = one matrix"});
 }
 
-// What files do not say of routing is off.
+// Routing features that GGUF files do not mention are off.
 void derive_gguf(const Config& c, const Derived& derived) {
   derived.set("split_kv_b", c.gguf_key_length_mla > 0);
   derived.set("scoring_func", std::string_view("softmax"));
@@ -223,7 +222,7 @@ void derive_gguf(const Config& c, const Derived& derived) {
   derived.set("routed_scaling_factor", 1.0);
 }
 
-// As Hugging Face's configuration.
+// The defaults of Hugging Face's configuration.
 void derive_v3(const Derived& derived) {
   derived.set("split_kv_b", false);
   derived.set("scoring_func", std::string_view("sigmoid"));
@@ -244,7 +243,7 @@ void check_experts(const Config& c, const Problems& problem) {
   check_moe(c, problem, "n_routed_experts");
   if (c.router_bias_counts_padding && c.router_bias_update_rate == 0)
     problem("router_bias_counts_padding",
-            "got true, and router_bias_update_rate is 0: no load moves the correction bias");
+            "got true, and router_bias_update_rate is 0: the correction bias does not change");
   if (c.limits_groups()) {
     check_groups(c.num_experts, "n_group", c.n_group, "topk_group", c.topk_group,
                  c.num_experts_per_tok, problem);
@@ -256,7 +255,7 @@ void check_experts(const Config& c, const Problems& problem) {
   auto useless = [&](std::string_view key, bool given) {
     if (given)
       problem(key, "uses a correction bias, which topk_method = \"", c.topk_method,
-              "\" does not have; use \"noaux_tc\", or leave it out");
+              "\" does not have; use \"noaux_tc\", or remove this key");
   };
   useless("biased_routing_weights", c.biased_routing_weights);
   useless("learned_router_bias", c.learned_router_bias);
@@ -266,7 +265,8 @@ void check_experts(const Config& c, const Problems& problem) {
 void check_indexer(const Config& c, const Problems& problem) {
   auto useless = [&](std::string_view key, bool given) {
     if (given)
-      problem(key, "is of an indexer, and index_n_heads is 0; give that too, or leave it out");
+      problem(key,
+              "needs an indexer, and index_n_heads is 0; set index_n_heads, or remove this key");
   };
   if (c.index_n_heads == 0) {
     useless("index_topk", c.index_topk > 0);
@@ -282,7 +282,7 @@ void check_indexer(const Config& c, const Problems& problem) {
             "; it must be at least qk_rope_head_dim = ", c.qk_rope_head_dim);
   if (c.indexer_warm_up_chooses && c.indexer_sparse_training)
     problem("indexer_warm_up_chooses",
-            "got true, and indexer_sparse_training is true too; it is of the stage before");
+            "got true, which needs the dense warm-up: indexer_sparse_training = false");
 }
 
 }  // namespace
@@ -304,7 +304,7 @@ void keys(Schema<Config>& key) {
   key("layer_types", &Config::layer_types,
       {.choices = {kFullAttention, kIndexed, kIndexedBefore},
        .flags = LAMINA_KEY_HF_ONLY | LAMINA_KEY_PER_LAYER,
-       .doc = "must be what index_n_heads makes of every layer"});
+       .doc = "attention of each layer; must match index_n_heads"});
   common_keys(
       key,
       {.experts = 256, .shared_experts = 1, .expert_width = 2048, .topk_group = 4, .n_group = 8});
@@ -340,8 +340,9 @@ void validate(const Config& c, const Problems& problem) {
     problem("qk_rope_head_dim",
             "got " + text(c.qk_rope_head_dim) + "; rotary positions need an even number");
   if (c.mhc_permutations && c.mhc_expansion_rate == 1)
-    problem("mhc_permutations",
-            "got true with one residual stream; give mhc_expansion_rate above 1, or leave it out");
+    problem(
+        "mhc_permutations",
+        "got true with one residual stream; set mhc_expansion_rate above 1, or remove this key");
   if (c.mhc_permutations && c.mhc_expansion_rate > kMaxPermutedStreams)
     problem("mhc_expansion_rate", "got " + text(c.mhc_expansion_rate) +
                                       "; with mhc_permutations it must be at most " +

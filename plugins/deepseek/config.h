@@ -1,5 +1,4 @@
-// The [model] keys of the DeepSeek families, as the equations in model.cc and attention.cc read
-// them.
+// The [model] keys of the DeepSeek families, for the equations in model.cc and attention.cc.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +11,14 @@ namespace deepseek {
 
 struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   // Latent attention.
-  std::int64_t q_lora_rank;   // 0 = queries are one product
+  std::int64_t q_lora_rank;   // 0 = queries are projected directly
   std::int64_t kv_lora_rank;  // R, width of a latent
   std::int64_t qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
-  bool split_kv_b;  // keys and values have a matrix each
+  bool split_kv_b;  // keys and values have one matrix each
   bool rope_interleave;
   double latent_norm_eps;  // of the norms of latents
 
-  // The indexer; no heads: none.
+  // The indexer; 0 heads = no indexer.
   std::int64_t index_n_heads, index_head_dim, index_topk;
   double indexer_loss_weight;
   bool indexer_sparse_training, indexer_warm_up_chooses;
@@ -27,7 +26,7 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   // Layers.
   std::int64_t first_k_dense_replace, moe_layer_freq;
   std::vector<std::string_view> mlp_layer_types;  // empty = the two above
-  std::vector<std::string_view> layer_types;      // checked alone
+  std::vector<std::string_view> layer_types;      // only checked
 
   // Experts.
   std::int64_t moe_intermediate_size, n_shared_experts;
@@ -39,15 +38,15 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   double router_bias_update_rate;
   bool router_bias_counts_padding;
 
-  bool is_gguf;                      // the weights are those of a GGUF file
-  std::int64_t gguf_key_length_mla;  // where it has a matrix each for keys and values; 0 = one
+  bool is_gguf;                      // the weights are from a GGUF file
+  std::int64_t gguf_key_length_mla;  // in files with a matrix each for keys and values; 0 = one
 
   // Residual streams.
   std::int64_t mhc_expansion_rate, sinkhorn_iterations;
   bool mhc_permutations;
 
   bool corrects_choice() const { return topk_method == "noaux_tc"; }
-  // The indexer learns from all keys, and nothing else learns.
+  // The indexer is trained on all keys, and nothing else is trained.
   bool warms_up_indexer() const {
     return index_n_heads > 0 && !indexer_sparse_training && indexer_loss_weight > 0;
   }
@@ -60,7 +59,7 @@ void derive_v2(const Config& c, const lamina::sdk::Derived& derived);
 void derive(const Config& c, const lamina::sdk::Derived& derived);
 void validate(const Config& c, const lamina::sdk::Problems& problem);
 
-// attention.cc: x[B, T, D] to [B, T, D].
+// attention.cc: maps x[B, T, D] to [B, T, D].
 lamina::sdk::Tensor attention(lamina::sdk::Scope s, const Config& c, lamina::sdk::Tensor x_BTD,
                               const lamina::sdk::Step& step);
 

@@ -2,8 +2,8 @@
 // tokens before it, mixtures of experts in every layer, several residual streams. DeepSeek-AI 2026,
 // "DeepSeek-V4".
 //
-// Shapes: B batch, T tokens, D model width, N heads, H head width, R the part of it that is
-// rotated, W windows, S streams, I heads of the indexer.
+// Shapes: B batch, T tokens, D model width, N heads, H head width, R rotated width of a head,
+// W windows, S streams, I heads of the indexer.
 
 #include "deepseek4.h"
 
@@ -22,8 +22,8 @@ HyperConnectionOptions streams_of(const Config& c) {
           .norm_weight = false};
 }
 
-// Layers that compress rotate more slowly, with stretched positions; entries, queries and keys
-// alike.
+// The rotation of entries, queries and keys: in layers that compress it is slower, with stretched
+// positions.
 RopeOptions rope_of(const Config& c, std::int64_t ratio) {
   RopeOptions rope{.theta = c.rope.options.theta, .interleaved = true};
   if (ratio == kWindow) return rope;
@@ -34,7 +34,7 @@ RopeOptions rope_of(const Config& c, std::int64_t ratio) {
   return rope;
 }
 
-// Rotates the last `width` of x[B, T, N, H]; backwards by negative positions.
+// Rotates the last `width` dims of x[B, T, N, H]; negative positions rotate backwards.
 Tensor rotate_last(Tensor x, Tensor positions, std::int64_t width,
                    const RopeOptions& rope_options) {
   const std::int64_t kept = x.dim(-1) - width;
@@ -49,7 +49,7 @@ Tensor rotate_last_3d(Tensor x_BTH, Tensor positions, std::int64_t width, const 
 }
 
 // Windows of x as entries [B, W, width], normed and rotated to the position of their first token.
-// With overlap each also covers the window before.
+// With overlap each also covers the window before it.
 Tensor compress(Scope s, const Config& c, Tensor x_BTD, const Step& step, const Windows& windows,
                 std::int64_t width, bool overlap, const RopeOptions& rope) {
   const std::int64_t channels = overlap ? 2 * width : width;
@@ -63,8 +63,8 @@ Tensor compress(Scope s, const Config& c, Tensor x_BTD, const Step& step, const 
   return rotate_last_3d(pooled, windows.starts_BW, c.qk_rope_head_dim, rope);
 }
 
-// Scores of entries for each token; sum over heads of weight relu(q . k). The rest of the model
-// does not learn from them, and they learn nothing from what is chosen.
+// Scores of entries for each token: sum over heads of weight relu(q . k). No gradient reaches the
+// rest of the model, and none comes from the choice of entries.
 Tensor index(Scope s, const Config& c, Tensor x_BTD, Tensor q_latent, const Step& step,
              const Windows& windows, const RopeOptions& rope) {
   const std::int64_t heads = c.index_heads, width = c.index_head_dim;
@@ -111,10 +111,10 @@ Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step, std::
         step.compressed_attention(q_BTNH, kv_BTH, entries, windows,
                                   {.window = c.sliding_window, .k = c.index_topk}, scores, sinks);
   }
-  // Values were rotated with the keys: rotated back at the query.
+  // Values were rotated with the keys: this rotates them back at the query.
   o_BTNH = rotate_last(o_BTNH, -step.positions_BT, r, rope);
 
-  // Each group of heads has a projection of its own, then one for all.
+  // Each group of heads has a separate projection, followed by a common one.
   const Dims shape = o_BTNH.shape();
   const std::int64_t groups = c.o_groups, tokens = shape[0] * shape[1], width = n * h / groups;
   Tensor wo_a = (s / "wo_a")
@@ -210,7 +210,7 @@ Plan plan(const Config& c) {
   return layers_of(layers, [](std::uint32_t block) { return unit(block); });
 }
 
-// As published: the window alone, and scores choose experts, as in the last layers.
+// As published: it sees the window alone, and scores choose experts, as in the last layers.
 std::uint32_t mtp_layer(const Config&) { return kWindowScore; }
 
 Embed embed(const Config& c) { return {.entry = kEntry, .streams = c.hc_mult}; }

@@ -1,4 +1,4 @@
-// DeepSeek V4: the [model] keys, as the equations in deepseek4.cc read them, and the family.
+// DeepSeek V4: the [model] keys, for the equations in deepseek4.cc, and the family.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,18 @@
 
 namespace deepseek4 {
 
-// How a layer sees tokens before its window.
-inline constexpr std::int64_t kWindow = 0;   // not at all
-inline constexpr std::int64_t kSparse = 4;   // the best of the entries of short windows (CSA)
-inline constexpr std::int64_t kHeavy = 128;  // all entries of long windows (HCA)
+// The attention of a layer to tokens before its window.
+inline constexpr std::int64_t kWindow = 0;   // none
+inline constexpr std::int64_t kSparse = 4;   // to the best entries of short windows (CSA)
+inline constexpr std::int64_t kHeavy = 128;  // to all entries of long windows (HCA)
 
 struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   std::int64_t q_lora_rank, qk_rope_head_dim;
-  double partial_rotary_factor;  // of which qk_rope_head_dim comes, 0 = not
+  double partial_rotary_factor;  // determines qk_rope_head_dim; 0 = not given
   std::int64_t o_groups, o_lora_rank;
   std::int64_t sliding_window;
   std::vector<std::int64_t> compress_ratios;  // kWindow, kSparse or kHeavy; one per layer, or more
-  std::vector<std::string_view> layer_types;  // the same in words; empty = compress_ratios
+  std::vector<std::string_view> layer_types;  // the same by name; empty = compress_ratios
   std::int64_t sparse_rate, heavy_rate;       // tokens of a window
   double compress_rope_theta;
   std::int64_t index_heads, index_head_dim, index_topk;
@@ -35,18 +35,18 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   double routed_scaling_factor, swiglu_limit, router_bias_update_rate;
   bool limit_shared_experts, router_bias_counts_padding;
 
-  // The indexer learns from all entries, and nothing else learns.
+  // The indexer is trained on all entries, and nothing else is trained.
   bool warms_up_indexer() const { return !indexer_sparse_training && indexer_loss_weight > 0; }
 };
 
 void keys(lamina::sdk::Schema<Config>& key);
 void derive(const Config& c, const lamina::sdk::Derived& derived);
 void validate(const Config& c, const lamina::sdk::Problems& problem);
-// What each layer is: its ratio, and whether a table chooses its experts.
+// The ratio of each layer, and whether a table chooses its experts.
 std::vector<std::int64_t> ratios_of(const Config& c);
 std::vector<bool> hashed_of(const Config& c);
 
-// Blocks: one for each ratio, with experts chosen by score and by table.
+// Blocks: one for each ratio, with experts chosen by score or by table.
 enum BlockId : std::uint32_t {
   kEntry = 1,
   kExit,
@@ -59,12 +59,12 @@ enum BlockId : std::uint32_t {
 };
 std::vector<lamina::sdk::Weight> weights();
 
-// What attention of a layer reads, beside the scores of entries.
+// The inputs of a layer's attention, besides the scores of entries.
 struct Attended {
   lamina::sdk::Tensor q_BTNH, kv_BTH, entries_BWH, sinks_N;
   lamina::sdk::Windows windows;
 };
-// deepseek4_indexer.cc: fits the scores f32[B, T, W] of the indexer to attention.
+// deepseek4_indexer.cc: trains the scores f32[B, T, W] of the indexer on attention.
 void keep_indexer_loss(lamina::sdk::Scope s, const Config& c, const lamina::sdk::Step& step,
                        const Attended& of, lamina::sdk::Tensor scores_BTW);
 

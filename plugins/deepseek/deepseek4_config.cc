@@ -28,16 +28,16 @@ void attention_keys(Schema<Config>& key) {
        .flags = LAMINA_KEY_HF_ONLY,
        .doc = "qk_rope_head_dim as a fraction of head_dim; takes precedence"});
   key("o_groups", &Config::o_groups,
-      {.fallback = 8, .min = 1, .doc = "groups of heads with an output projection of their own"});
+      {.fallback = 8, .min = 1, .doc = "groups of heads with separate output projections"});
   key("o_lora_rank", &Config::o_lora_rank,
       {.fallback = 1024, .min = 1, .doc = "width that each group of heads is projected to"});
   key("sliding_window", &Config::sliding_window,
       {.fallback = 128,
        .min = 1,
-       .doc = "sliding window: uncompressed tokens a query sees, itself included"});
+       .doc = "sliding window: uncompressed tokens a query sees, including itself"});
   key("compress_ratios", &Config::compress_ratios,
-      {.doc = "what each layer sees before its window: 0 nothing, 4 the best entries of short "
-              "windows, 128 all entries of long ones; may go on with prediction layers, "
+      {.doc = "attention of each layer before its window: 0 none, 4 the best entries of short "
+              "windows, 128 all entries of long ones; may continue with prediction layers, "
               "which have 0"});
   key("layer_types", &Config::layer_types,
       {.choices = {kWindowType, kSparseType, kHeavyType},
@@ -75,7 +75,7 @@ void attention_keys(Schema<Config>& key) {
       {.fallback = true,
        .own = true,
        .doc = "false = dense warm-up of the indexer: queries see all entries and, with "
-              "indexer_loss_weight, its loss is the only one"});
+              "indexer_loss_weight, only the indexer is trained"});
 }
 
 void expert_keys(Schema<Config>& key) {
@@ -115,8 +115,8 @@ void expert_keys(Schema<Config>& key) {
       {.fallback = 0.0,
        .min = 0,
        .own = true,
-       .doc = "how far the correction bias of routers moves towards an equal load after each step; "
-              "0 = not. Layers whose experts a table chooses have none"});
+       .doc = "change of the correction bias of routers towards equal load per step; 0 = fixed. "
+              "Layers whose experts are chosen by a table have no bias"});
   key("router_bias_counts_padding", &Config::router_bias_counts_padding,
       {.fallback = false,
        .own = true,
@@ -146,11 +146,11 @@ void keys(Schema<Config>& key) {
        .doc = "Sinkhorn iterations that normalise the mixing of streams"});
   key("hc_eps", &Config::hc_eps,
       {.fallback = 1e-6, .above = 0, .doc = "epsilon of stream weights and divisors"});
-  // Files say themselves how they are stored.
+  // Files state how they are stored.
   key.ignore({"expert_dtype", "intermediate_size", "router_jitter_noise"});
   key.only("mlp_bias", false, "feed-forwards have no biases here");
   key.only("rope_parameters.main.rope_type", std::string_view("default"),
-           "layers with a window alone are never stretched");
+           "positions of layers with only a window are never stretched");
 }
 
 void derive(const Config& c, const Derived& derived) {
@@ -167,7 +167,7 @@ std::vector<std::int64_t> ratios_of(const Config& c) {
   std::vector<std::int64_t> out;
   for (std::string_view type : c.layer_types)
     out.push_back(type == kWindowType ? kWindow : type == kSparseType ? kSparse : kHeavy);
-  // As in transformers: long windows, from the fourth layer on alternating with short ones.
+  // As in transformers: long windows, alternating with short ones from the fourth layer on.
   for (std::int64_t i = 0; c.layer_types.empty() && i < layers; ++i)
     out.push_back(i > 2 && i % 2 == 1 ? kSparse : kHeavy);
   return out;
@@ -196,25 +196,25 @@ void check_layers(const Config& c, const Problems& problem) {
     Config by_types = c;
     by_types.compress_ratios.clear();
     if (ratios_of(by_types) != ratios_of(c))
-      problem("layer_types", "contradicts compress_ratios; give one of them");
+      problem("layer_types", "contradicts compress_ratios; remove one of them");
   }
   for (std::size_t i = static_cast<std::size_t>(c.num_hidden_layers); i < c.compress_ratios.size();
        ++i)
     if (c.compress_ratios[i] != kWindow)
       problem(
-          "compress_ratios", "goes on with ", c.compress_ratios[i],
-          " after the layers; what follows is of prediction layers, which see the window alone: 0");
+          "compress_ratios", "got ", c.compress_ratios[i],
+          " after the layers, for a prediction layer; these see only the window, so it must be 0");
   if (c.mlp_layer_types.empty() && c.num_hash_layers > c.num_hidden_layers)
     problem("num_hash_layers", "got ", c.num_hash_layers,
             "; it must be at most num_hidden_layers = ", c.num_hidden_layers);
 }
 
-// What only some kinds of layers have. REQUIRES: check_layers() found nothing.
+// Checks keys for some kinds of layers only. REQUIRES: check_layers() found nothing.
 void check_training(const Config& c, const Problems& problem) {
   const std::vector<std::int64_t> ratios = ratios_of(c);
   const std::vector<bool> hashed = hashed_of(c);
   if (std::ranges::find(ratios, kSparse) == ratios.end()) {
-    constexpr std::string_view no_indexer = "is of an indexer, and only layers of ratio 4 have one";
+    constexpr std::string_view no_indexer = "needs an indexer, which only layers of ratio 4 have";
     if (c.indexer_loss_weight > 0) problem("indexer_loss_weight", no_indexer);
     if (!c.indexer_sparse_training) problem("indexer_sparse_training", no_indexer);
   }
@@ -223,7 +223,7 @@ void check_training(const Config& c, const Problems& problem) {
             "; a table chooses the experts of every layer, so no router has a bias");
   if (c.router_bias_counts_padding && c.router_bias_update_rate == 0)
     problem("router_bias_counts_padding",
-            "got true, and router_bias_update_rate is 0: no load moves the correction bias");
+            "got true, and router_bias_update_rate is 0: the correction bias does not change");
 }
 
 }  // namespace

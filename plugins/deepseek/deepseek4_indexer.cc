@@ -1,6 +1,6 @@
-// What the indexer of DeepSeek V4 learns: to score entries as attention weighs them. Nothing of it
-// is published for V4; this is DeepSeek-AI, "DeepSeek-V3.2", 2025, section 2.1, with entries for
-// tokens.
+// The loss of DeepSeek V4's indexer: it learns to score entries as attention weighs them. V4's loss
+// is not published; this is DeepSeek-AI, "DeepSeek-V3.2", 2025, section 2.1, with entries instead
+// of tokens.
 //
 // Shapes: B batch, T tokens, W entries, N heads, H head width, S = T + W + 1 rows attended to.
 
@@ -24,13 +24,13 @@ Tensor masked(Tensor x, Tensor kept, Tensor nothing) {
   return select(kept, x, cast_like(shift(nothing, -1e30), x));
 }
 
-// Who sees whom: 1 or 0.
+// Visibility of tokens and entries: 1 or 0.
 struct Seen {
   Tensor tokens_BTT, entries_BTW;
 };
 
-// As compressed_attention has it: tokens of the window, and entries whose window has ended, both of
-// the same document. A document is known by the place of its first token.
+// As in compressed_attention: tokens of the window, and entries whose window has ended, both in the
+// same document. The position of its first token identifies a document.
 Seen seen_by(const Scope& s, const Config& c, const Step& step, const Windows& windows,
              std::int64_t b, std::int64_t t, std::int64_t w) {
   Tensor query = iota(s, {.shape = {1, t, 1}, .dim = 1}),
@@ -48,7 +48,7 @@ Seen seen_by(const Scope& s, const Config& c, const Step& step, const Windows& w
           is_not(less(ends, zero)) * is_not(less(query, ends)) * truth(equal(of_query, first))};
 }
 
-// Of the entries that are seen those that score best.
+// The k best-scoring entries among the visible ones.
 Tensor chosen(const Scope& s, Tensor scores_BTW, Tensor seen_BTW, std::int64_t k) {
   Tensor none = constant(s, {.shape = {}});
   Tensor ids = top_k(masked(scores_BTW, less(none, seen_BTW), none), {.k = k})[1];
@@ -58,16 +58,17 @@ Tensor chosen(const Scope& s, Tensor scores_BTW, Tensor seen_BTW, std::int64_t k
 
 }  // namespace
 
-// The divergence of the softmax of the scores from what all heads together look at, both over the
-// entries that attention sees. Heads share their attention with the window and with their sinks,
-// which are one more row here: of width 1 beside the head, where queries have the sink and it
-// has 1.
+// The KL divergence of the softmax of the scores from the attention of all heads together, both
+// over the entries that attention sees. The window and the sinks also take a part of each head's
+// attention. A sink is one more row here: the head has one more dim, which is the sink in queries
+// and 1 in that row.
 void keep_indexer_loss(Scope s, const Config& c, const Step& step, const Attended& of,
                        Tensor scores_BTW) {
   const Dims shape = of.q_BTNH.shape();
   const std::int64_t b = shape[0], t = shape[1], n = shape[2], h = shape[3],
                      w = of.entries_BWH.dim(1);
-  // Where every entry is seen there is no choice to learn; decoding scores all it keeps.
+  // If every entry is visible there is no choice to learn; decoding scores all entries that it
+  // keeps.
   if (c.indexer_loss_weight == 0 || w != scores_BTW.dim(2) || w <= c.index_topk) return;
   const Seen seen = seen_by(s, c, step, of.windows, b, t, w);
   const Tensor learned_BTW = c.indexer_sparse_training

@@ -73,7 +73,7 @@ std::vector<Weight> weights() {
                              {0, LAMINA_NAME_HEAD, "head.weight", {}, LAMINA_HF_TIED}};
   out = out + stream_weights(kExit, "mhc_head.fn.weight", "mhc_head.base", "mhc_head.scale",
                              "hc_head_fn", "hc_head_base", "hc_head_scale");
-  // transformers reads the published names and saves others, like these and that of kv_norm.
+  // transformers reads the published names and writes others: these, and the one for kv_norm.
   out = out + stream_weights(kExit, "mhc_head.fn.weight", "mhc_head.base", "mhc_head.scale",
                              "hc_head.hc_fn", "hc_head.hc_base", "hc_head.hc_scale");
   for (std::uint32_t block :

@@ -1,5 +1,5 @@
-// Tensors of published DeepSeek and Kimi checkpoints, and ours. Those in FP8 have scales beside
-// them, which the host knows.
+// Tensors of published DeepSeek and Kimi checkpoints, and ours. The host reads the scales beside
+// FP8 tensors.
 
 #include "config.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 using namespace lamina::sdk;
 
-// The two halves of kv_b_proj, where they are apart.
+// The two halves of kv_b_proj, in files that separate them.
 std::vector<Weight> split_weights(std::uint32_t block) {
   constexpr std::string_view kBoth = "model.layers.{L}.self_attn.kv_b_proj.weight";
   return {{block, "attention.wk_b.weight", kBoth, {split(0), part(0, 1)}},
@@ -17,7 +17,7 @@ std::vector<Weight> split_weights(std::uint32_t block) {
           {block, "attention.wv_b.weight", "blk.{L}.attn_v_b.weight"}};
 }
 
-// What else GGUF files call otherwise.
+// Other names in GGUF files.
 std::vector<Weight> gguf_weights(std::uint32_t block) {
   return {{block, "moe.router.correction_bias", "blk.{L}.exp_probs_b.bias"},
           {block, "moe.shared.w1.weight", "blk.{L}.ffn_gate_shexp.weight"},
@@ -57,7 +57,7 @@ std::vector<Weight> layer_weights(std::uint32_t block) {
       {"moe.shared.w1.weight", "model.layers.{L}.mlp.shared_experts.gate_proj.weight"},
       {"moe.shared.w3.weight", "model.layers.{L}.mlp.shared_experts.up_proj.weight"},
       {"moe.shared.w2.weight", "model.layers.{L}.mlp.shared_experts.down_proj.weight"},
-      // Residual streams: nobody publishes V3 with them; after V4's names.
+      // Residual streams: V3 is not published with them; the names follow V4's.
       {"mhc_attention.norm.weight", "model.layers.{L}.hc_attn_norm.weight"},
       {"mhc_attention.fn.weight", "model.layers.{L}.hc_attn_fn"},
       {"mhc_attention.base", "model.layers.{L}.hc_attn_base"},
@@ -75,8 +75,8 @@ std::vector<Weight> layer_weights(std::uint32_t block) {
 }  // namespace
 
 std::vector<Weight> weights() {
-  // Files written by transformers lack the layers that predict further tokens; published ones hold
-  // them, with copies of the embedding and the head, whatever the config says.
+  // Files written by transformers lack prediction layers. Published files have them, with copies of
+  // the embedding and the head, whatever the config says.
   return outer_weights() + layer_weights(kDense) + layer_weights(kMoe) +
          std::vector<Weight>{ignored("model.layers.{L}.embed_tokens.weight"),
                              ignored("model.layers.{L}.shared_head.head.weight"),

@@ -1,6 +1,5 @@
-// The [model] keys of Gemma 1, 2 and 3: names, defaults, limits and what they must satisfy
-// together. Names and defaults are those of Hugging Face's configurations; published files leave
-// out what is at its default.
+// The [model] keys of Gemma 1, 2 and 3: names, defaults, limits and constraints. Names and defaults
+// are those in Hugging Face's configurations; published files leave out values at their default.
 
 #include "config.h"
 
@@ -13,11 +12,11 @@ namespace {
 
 using namespace lamina::sdk;
 
-// Families differ in the defaults of these.
+// Defaults in which families differ.
 struct Defaults {
   std::int64_t vocab_size, num_attention_heads, num_key_value_heads, max_position_embeddings;
   double rope_theta;
-  std::string_view rope_group = {};  // of layers that see everything
+  std::string_view rope_group = {};  // for global layers
   std::string_view activation_key = "hidden_activation";
 };
 
@@ -38,8 +37,8 @@ void shared_keys(Schema<Config>& key, const Defaults& defaults) {
   key(LAMINA_GGUF_KEY, &Config::is_gguf,
       {.fallback = false,
        .flags = LAMINA_KEY_HF_ONLY,
-       .doc = "the weights are those of a GGUF file, which lacks query_pre_attn_scalar"});
-  key.ignore({"cache_implementation"});  // the reader's business
+       .doc = "true for weights from a GGUF file, which lacks query_pre_attn_scalar"});
+  key.ignore({"cache_implementation"});  // a setting of the reading program
 }
 
 // Keys of the families with local and global layers.
@@ -52,7 +51,9 @@ void window_keys(Schema<Config>& key, double final_logit_softcapping) {
        .flags = LAMINA_KEY_NULL_IS_ZERO,
        .doc = "soft cap c of the logits, c * tanh(x / c); 0 = off"});
   key("sliding_window", &Config::sliding_window,
-      {.fallback = 4096, .min = 1, .doc = "tokens that a local layer sees, the query's included"});
+      {.fallback = 4096,
+       .min = 1,
+       .doc = "tokens that a query of a local layer sees, including itself"});
   key("layer_types", &Config::layer_types,
       {.choices = {kSlidingAttention, kFullAttention},
        .flags = LAMINA_KEY_PER_LAYER,
@@ -95,21 +96,21 @@ void gemma3_keys(Schema<Config>& key) {
   window_keys(key, 0.0);
   key("sliding_window_pattern", &Config::sliding_window_pattern,
       {.min = 1,
-       .doc = "one in this many layers is global, where layer_types is not given; default 6"});
+       .doc = "one in this many layers is global, if layer_types is not given; default 6"});
   key("rope_local_base_freq", &Config::rope_local_base_freq,
       {.fallback = 10000.0,
        .above = 0,
        .aliases = {"rope_parameters.sliding_attention.rope_theta"},
        .doc = "base of the rotary frequencies of local layers"});
   key.only("rope_parameters.sliding_attention.rope_type", std::string_view("default"),
-           "local layers are never stretched");
-  // The definition has no soft cap on scores. Transformers writes _sliding_window_pattern beside
-  // layer_types, whatever those are.
+           "positions of local layers are never stretched");
+  // Gemma 3 has no soft cap on scores. Transformers writes _sliding_window_pattern beside any
+  // layer_types.
   key.ignore({"attn_logit_softcapping", "_sliding_window_pattern"});
 }
 
-// GGUF files lack query_pre_attn_scalar: it is head_dim but in the largest models, which are known
-// by their layers.
+// GGUF files lack query_pre_attn_scalar: it is head_dim except in the largest models, which are
+// recognised by their number of layers.
 void derive(const Config& c, const Derived& derived) {
   constexpr std::int64_t kLargest[] = {46, 62};  // layers of Gemma 2 27B and Gemma 3 27B
   const bool largest = std::find(std::begin(kLargest), std::end(kLargest), c.num_hidden_layers) !=
@@ -127,7 +128,7 @@ void validate(const Config& c, const Problems& problem) {
   check_standard(c, problem);
   if (c.use_bidirectional_attention)
     problem("use_bidirectional_attention",
-            "got true; a decoder's attention is causal, and only checkpoints with false are read");
+            "got true; a decoder's attention is causal, so it must be false");
   if (c.sliding_window_pattern == 0) return;
   const std::vector<std::string_view> by_pattern = alternating_kinds(
       c.num_hidden_layers, c.sliding_window_pattern, kFullAttention, kSlidingAttention);
@@ -135,7 +136,7 @@ void validate(const Config& c, const Problems& problem) {
     if (c.layer_types[i] == by_pattern[i]) continue;
     problem("layer_types", "layer ", i, " is '", c.layer_types[i],
             "', by sliding_window_pattern = ", c.sliding_window_pattern, " it is '", by_pattern[i],
-            "'; keep one of them");
+            "'; remove one of them");
     return;
   }
 }

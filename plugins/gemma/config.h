@@ -1,4 +1,4 @@
-// The [model] keys of Gemma 1, 2 and 3, as the equations in model.cc read them.
+// The [model] keys of Gemma 1, 2 and 3, for the equations in model.cc.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,16 @@ struct Config : lamina::sdk::StandardConfig {
   double attn_logit_softcapping, final_logit_softcapping;  // 0 = none
   double rope_local_base_freq;                             // of local layers
   bool use_bidirectional_attention;
-  bool is_gguf;  // the weights are those of a GGUF file
+  bool is_gguf;  // the weights are from a GGUF file
 };
 
 void gemma_keys(lamina::sdk::Schema<Config>& key);
 void gemma2_keys(lamina::sdk::Schema<Config>& key);
 void gemma3_keys(lamina::sdk::Schema<Config>& key);
-void derive(const Config& c, const lamina::sdk::Derived& derived);  // of Gemma 2 and 3
+void derive(const Config& c, const lamina::sdk::Derived& derived);  // for Gemma 2 and 3
 void validate(const Config& c, const lamina::sdk::Problems& problem);
 
-// What each layer is: layer_types, or else every `pattern`-th layer is global.
+// The type of each layer: layer_types, or else every `pattern`-th layer is global.
 std::vector<std::string_view> types_of(const Config& c, std::int64_t pattern);
 
 inline constexpr std::uint32_t kLocal = 1, kGlobal = 2;

@@ -1,11 +1,11 @@
-// Gemma 4: sandwich norms as Gemma 2 has them, five windowed layers per full one, and after each
-// layer a scale of everything. Full layers have wider heads, a quarter of which is rotated, and may
-// take their values from the key projection; scores are not scaled. In the small models every layer
-// has an input embedding of its own, and the last layers read keys and values of earlier ones; the
-// mixture model adds routed experts to each feed-forward. Gemma Team 2026, "Gemma 4".
+// Gemma 4: sandwich norms as in Gemma 2, five windowed layers per full one, and a scale of the
+// output of each layer. Full layers have wider heads, rotate a quarter of each, and may take their
+// values from the key projection; scores are not scaled. In the small models every layer has a
+// separate input embedding, and the last layers read keys and values of earlier ones; the mixture
+// model adds routed experts to each feed-forward. Gemma Team 2026, "Gemma 4".
 //
 // Shapes: B batch, T tokens, D model width, N query heads, K key/value heads, H head width,
-//         F feed-forward width, L layers, P width of a layer's own input.
+//         F feed-forward width, L layers, P width of a layer's input.
 
 #include "gemma4.h"
 
@@ -20,8 +20,8 @@ RmsNormOptions norm_options(const Config& c) { return {.eps = c.rms_norm_eps}; }
 
 RopeOptions rope_of(const Config& c, const Kind& kind) {
   if (!kind.global) return {.theta = c.local_rope_theta};
-  // Of H dims only the first R frequencies' pairs (i, i + H / 2) are rotated, by theta^(-2 i / H),
-  // which is (theta^(R / H))^(-2 i / R).
+  // Only the pairs (i, i + H / 2) of the first R frequencies are rotated, by theta^(-2 i / H) =
+  // (theta^(R / H))^(-2 i / R).
   const auto h = static_cast<double>(c.global_head_dim);
   const std::int64_t rotary_dim = 2 * static_cast<std::int64_t>(c.partial_rotary_factor * h / 2);
   return {.theta = std::pow(c.global_rope_theta, static_cast<double>(rotary_dim) / h),
@@ -64,7 +64,7 @@ Tensor feed_forward(Scope s, const Config& c, const Kind& kind, Tensor x_BTD) {
   return gated_mlp(s, x_BTD, options);
 }
 
-// Routed experts of what the feed-forward adds to; they choose by its direction alone.
+// Routed experts, beside the feed-forward; the router reads the normed residual stream.
 Tensor routed_experts(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   const Scope r = s / "router";
   Tensor scale_D = r.param("scale", {c.hidden_size},
@@ -85,7 +85,7 @@ Tensor routed_experts(Scope s, const Config& c, Tensor x_BTD, const Step& step) 
                   .capacity_factor = c.capacity_factor});
 }
 
-// What the layer's own input adds.
+// The branch of the layer's separate input.
 Tensor per_layer_branch(Scope s, const Config& c, Tensor x_BTD, Tensor input_BTP) {
   Tensor gate_BTP = linear(s / "gate", x_BTD, c.hidden_size_per_layer_input, {.out = axis::none});
   Tensor h_BTP = activate(gate_BTP, c.hidden_act) * input_BTP;
@@ -122,7 +122,7 @@ Tensor layer(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   return block(s, c, {.global = global, .shared = shared}, x_BTD, step);
 }
 
-// Runs once: {x} to {x, inputs of all layers}, from the tokens and their embeddings.
+// Runs once: maps {x} to {x, inputs of all layers}, from the tokens and their embeddings.
 Tensors per_layer_inputs(Scope s, const Config& c, const Tensors& carries, const Step& step) {
   const std::int64_t l = c.num_hidden_layers, p = c.hidden_size_per_layer_input;
   const Tensor x_BTD = carries[0];
@@ -161,8 +161,8 @@ Plan plan(const Config& c) {
   });
 }
 
-// As the last layer, but with keys and values of its own and without an input of its own: the
-// table of these has a slice for each layer of the stack.
+// As the last layer, but with its own keys and values and without a per-layer input, whose table
+// has a slice for layers of the stack only.
 std::uint32_t mtp_layer(const Config& c) { return kinds_of(c).back().global ? kGlobal : kLocal; }
 
 Embed embed(const Config& c) {

@@ -1,4 +1,4 @@
-// Gemma 4 as a family: the [model] keys as the equations in gemma4.cc read them, and its parts.
+// Gemma 4 as a family: the [model] keys, for the equations in gemma4.cc, and its parts.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace gemma::four {
 
-// hidden_act is config.json's hidden_activation; `rope` is not used: layers of each kind have
-// their own.
+// hidden_act is config.json's hidden_activation; `rope` is not used: each kind of layer has another
+// one.
 struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   std::int64_t sliding_window;                // tokens that local layers see
   std::vector<std::string_view> layer_types;  // empty = every sixth layer is global
@@ -18,16 +18,16 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   std::int64_t global_head_dim;               // H of global layers
   std::int64_t num_global_key_value_heads;    // K of global layers without wv; 0 = as local ones
   bool attention_k_eq_v;                      // global layers take values from wk
-  bool global_heads_apart;                    // K of global layers counts with wv, too
+  bool global_heads_apart;                    // K of global layers also counts with wv
   double local_rope_theta, global_rope_theta;
   double partial_rotary_factor;    // fraction of a global head's dims that are rotated
   double final_logit_softcapping;  // 0 = none
 
   std::int64_t
-      num_kv_shared_layers;  // the last ones, which read an earlier layer's keys and values
+      num_kv_shared_layers;  // number of last layers that read an earlier layer's keys and values
   bool use_double_wide_mlp;  // they have a feed-forward of 2 F
   bool train_layer_scalar;
-  std::int64_t hidden_size_per_layer_input;  // P; 0 = layers have no inputs of their own
+  std::int64_t hidden_size_per_layer_input;  // P; 0 = no per-layer inputs
   std::int64_t vocab_size_per_layer_input;   // rows of their table
 
   bool enable_moe_block;
@@ -37,7 +37,7 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   std::string_view local_rope_type, global_rope_type;
 };
 
-// What a layer is.
+// The kind of a layer.
 struct Kind {
   bool global = false;
   bool shared = false;                     // reads the keys and values of `donor`

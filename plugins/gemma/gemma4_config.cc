@@ -1,5 +1,5 @@
-// The [model] keys of Gemma 4: names, defaults, limits and what they must satisfy together. Names
-// and defaults are those of Hugging Face's configurations.
+// The [model] keys of Gemma 4: names, defaults, limits and constraints. Names and defaults are
+// those in Hugging Face's configurations.
 
 #include "gemma4.h"
 
@@ -30,11 +30,13 @@ void attention_keys(Schema<Config>& key) {
   key("global_heads_apart", &Config::global_heads_apart,
       {.fallback = false,
        .own = true,
-       .doc = "num_global_key_value_heads counts without attention_k_eq_v, too, as in MaxText"});
+       .doc = "num_global_key_value_heads also counts without attention_k_eq_v, as in MaxText"});
   key("attention_bias", &Config::attention_bias,
       {.fallback = false, .doc = "biases in the attention projections"});
   key("sliding_window", &Config::sliding_window,
-      {.fallback = 512, .min = 1, .doc = "tokens that a local layer sees, the query's included"});
+      {.fallback = 512,
+       .min = 1,
+       .doc = "tokens that a query of a local layer sees, including itself"});
   key("layer_types", &Config::layer_types,
       {.choices = {kSlidingAttention, kFullAttention},
        .flags = LAMINA_KEY_PER_LAYER,
@@ -149,7 +151,7 @@ void keys(Schema<Config>& key) {
   attention_keys(key);
   sharing_keys(key);
   expert_keys(key);
-  // The host warns of dropout; bases are in rope_parameters alone.
+  // The host warns of dropout; only rope_parameters has the bases.
   key.ignore({"attention_dropout", "rope_theta"});
 }
 
@@ -162,7 +164,7 @@ void validate(const Config& c, const Problems& problem) {
 std::vector<Kind> kinds_of(const Config& c) {
   const std::int64_t layers = c.num_hidden_layers, own = layers - c.num_kv_shared_layers;
   std::vector<Kind> out;
-  std::optional<std::int64_t> last[2];  // the last local and global layer with keys of its own
+  std::optional<std::int64_t> last[2];  // the last local and global layer that computes keys
   const std::vector<std::string_view> types =
       c.layer_types.empty() ? alternating_kinds(layers, 6, kFullAttention, kSlidingAttention)
                             : c.layer_types;

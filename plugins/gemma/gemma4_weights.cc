@@ -28,7 +28,7 @@ std::vector<Weight> layer_weights(std::uint32_t block) {
       {block, "scale", "model.layers.{L}.layer_scalar"}};
 }
 
-// Files hold keys and values of layers that read those of others too.
+// Files also have keys and values of layers that read another layer's.
 std::vector<Weight> with_surplus(std::vector<Weight> rows) {
   for (Weight& row : rows)
     if (row.name.starts_with("attention.wk") || row.name.starts_with("attention.wv") ||

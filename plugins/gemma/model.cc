@@ -1,7 +1,7 @@
 // Gemma 1, 2 and 3: decoder-only transformers with (1 + w) norms, embeddings times sqrt(D) and a
-// tanh-gelu gated feed-forward. Gemma 2 puts a norm after each sub-layer too, alternates windowed
+// tanh-gelu gated feed-forward. Gemma 2 also has a norm after each sub-layer, alternates windowed
 // with full layers and caps scores and logits; Gemma 3 has five windowed layers to a full one, each
-// kind with its own rotary base, and norms of queries and keys in place of the cap on scores.
+// kind with another rotary base, and norms of queries and keys instead of the cap on scores.
 // Gemma Team 2024, "Gemma: Open Models Based on Gemini Research and Technology"; 2024, "Gemma 2:
 // Improving Open Language Models at a Practical Size"; 2025, "Gemma 3 Technical Report".
 //
@@ -20,7 +20,7 @@ using namespace lamina::sdk;
 
 RmsNormOptions norm_options(const Config& c) { return {.eps = c.rms_norm_eps, .offset = 1}; }
 
-// What the layers of one model differ in.
+// The differences between layers of one model.
 struct Layer {
   RopeOptions rope;
   std::int64_t window = 0;  // tokens; 0 = all
@@ -47,7 +47,7 @@ Tensor gemma_block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   x_BTD = x_BTD + attention(s / "attention", c, {.rope = c.rope_options()}, h_BTD, step);
   h_BTD = rms_norm(s / "ffn_norm", x_BTD, norm);
   GatedMlpOptions mlp = c.mlp_options();
-  // The first files say "gelu" and mean the approximation, as transformers reads them.
+  // The first files have "gelu" and mean the approximation; transformers reads them the same way.
   if (mlp.activation == "gelu") mlp.activation = "gelu_pytorch_tanh";
   return x_BTD + gated_mlp(s / "feed_forward", h_BTD, mlp);
 }

@@ -1,5 +1,5 @@
-// Tensors of published Gemma checkpoints, and ours. Published norm weights are what is added to 1;
-// in GGUF files, whose names some rows have, 1 has been added.
+// Tensors of published Gemma checkpoints, and ours. Published norm weights are added to 1; in GGUF
+// files, whose names are in some rows, 1 is already added.
 
 #include "config.h"
 

@@ -1,5 +1,5 @@
-// The [model] keys of GPT-2 and GPT-3. GPT-2's config.json has names of its own (n_embd, n_layer),
-// which are understood and exported; in run files the names are those of the other families.
+// The [model] keys of GPT-2 and GPT-3. GPT-2's config.json has other names (n_embd, n_layer), which
+// are read and exported; run files use the same names as other families.
 
 #include "config.h"
 
@@ -69,9 +69,9 @@ void keys(Schema<Config>& key) {
   full_attention_only(key);
   key("tie_word_embeddings", &Config::tie_word_embeddings,
       {.fallback = true, .doc = "the head is the token table"});
-  // Published files ask for a dropout of 0.1 in three places; here it is a choice of the run
-  // (dropout_rate), and the host warns of the difference. The order of upcasts does not change what
-  // is computed, and the summary_* keys are about heads that a language model does not have.
+  // Published files set a dropout of 0.1 in three places. Here the run chooses (dropout_rate), and
+  // the host warns of the difference. The order of upcasts does not change the result, and the
+  // summary_* keys are for heads that a language model lacks.
   key.ignore({"attn_pdrop", "embd_pdrop", "resid_pdrop", "reorder_and_upcast_attn",
               "summary_activation", "summary_first_dropout", "summary_proj_to_labels",
               "summary_type", "summary_use_proj", "task_specific_params", LAMINA_GGUF_KEY});

@@ -1,4 +1,4 @@
-// The [model] keys of GPT-2 and GPT-3, as the equations in model.cc read them.
+// The [model] keys of GPT-2 and GPT-3, for the equations in model.cc.
 #pragma once
 
 #include <cstdint>

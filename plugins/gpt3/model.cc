@@ -13,7 +13,7 @@ namespace {
 
 using namespace lamina::sdk;
 
-// Matrices that write to the residual stream start smaller, by the number of such additions.
+// Matrices that write to the residual stream start smaller, according to the number of additions.
 // Radford et al. 2019, section 2.3.
 double residual_init_std(const Config& c) {
   const auto layers = static_cast<double>(c.num_hidden_layers);

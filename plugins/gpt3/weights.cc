@@ -1,5 +1,5 @@
-// Tensors of published GPT-2 checkpoints, and ours. Their matrices are [in, out], but in GGUF
-// files, whose names the last rows have.
+// Tensors of published GPT-2 checkpoints, and ours. Published matrices are [in, out], except in
+// GGUF files, whose names are in the last rows.
 
 #include "config.h"
 
@@ -26,7 +26,7 @@ std::vector<lamina::sdk::Weight> weights() {
       {kBlock, "mlp.c_fc.bias", "h.{L}.mlp.c_fc.bias"},
       {kBlock, "mlp.c_proj.weight", "h.{L}.mlp.c_proj.weight", {kTranspose}},
       {kBlock, "mlp.c_proj.bias", "h.{L}.mlp.c_proj.bias"},
-      // The causal mask, and the number that older versions masked with.
+      // The causal mask, and the score of masked keys in older versions.
       ignored("h.{L}.attn.bias"),
       ignored("h.{L}.attn.masked_bias"),
       {0, LAMINA_NAME_EMBED, "token_embd.weight"},

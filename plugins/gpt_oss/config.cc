@@ -1,4 +1,4 @@
-// The [model] keys of gpt-oss. Names and defaults are those of Hugging Face's configuration.
+// The [model] keys of gpt-oss. Names and defaults are those in Hugging Face's configuration.
 
 #include "config.h"
 
@@ -22,11 +22,11 @@ void keys(Schema<Config>& key) {
       {.fallback = 128,
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "tokens a query of windowed layers sees, itself included"});
+       .doc = "tokens a query of windowed layers sees, including itself"});
   key("layer_types", &Config::layer_types,
       {.choices = {kFullAttention, kSlidingAttention},
        .flags = LAMINA_KEY_PER_LAYER,
-       .doc = "what each layer sees; default: alternating windowed and full"});
+       .doc = "attention of each layer; default: alternating windowed and full"});
   key("swiglu_limit", &Config::swiglu_limit,
       {.fallback = 7.0,
        .min = 0,
@@ -41,12 +41,12 @@ void keys(Schema<Config>& key) {
   key(LAMINA_GGUF_KEY, &Config::is_gguf,
       {.fallback = false,
        .flags = LAMINA_KEY_HF_ONLY,
-       .doc = "the weights are those of a GGUF file, which lacks rope_scaling.truncate"});
-  // The context of the original, which rope_scaling says too; intermediate_size in GGUF files.
+       .doc = "true for weights from a GGUF file, which lacks rope_scaling.truncate"});
+  // The original context, which rope_scaling also has; intermediate_size in GGUF files.
   key.ignore({"initial_context_length", "moe_intermediate_size"});
 }
 
-// Without rope_scaling, whose factor it would give, positions are stretched as the published ones.
+// Without rope_scaling positions are stretched as in the published models.
 void derive(const Config& c, const Derived& derived) {
   const bool published = c.rope.options.factor == RopeOptions{}.factor;
   derived.set("rope_scaling.rope_type", std::string_view(published ? "yarn" : "default"));

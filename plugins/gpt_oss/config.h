@@ -1,4 +1,4 @@
-// The [model] keys of gpt-oss, as the equations in model.cc read them.
+// The [model] keys of gpt-oss, for the equations in model.cc.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 namespace gpt_oss {
 
 struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
-  std::int64_t sliding_window;                // tokens; inside a block that of its layer, 0 = all
+  std::int64_t sliding_window;                // tokens; inside a block its layer's, 0 = all
   std::vector<std::string_view> layer_types;  // empty = alternating windowed and full layers
   double swiglu_limit, swiglu_alpha;
-  bool is_gguf;  // the weights are those of a GGUF file
+  bool is_gguf;  // the weights are from a GGUF file
 };
 
 void keys(lamina::sdk::Schema<Config>& key);
 void derive(const Config& c, const lamina::sdk::Derived& derived);
 void validate(const Config& c, const lamina::sdk::Problems& problem);
 
-// What each layer is.
+// The type of each layer.
 std::vector<std::string_view> types_of(const Config& c);
 
 inline constexpr std::uint32_t kBlock = 1;

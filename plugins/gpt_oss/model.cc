@@ -2,7 +2,7 @@
 // a learnt sink beside the keys of each head, biases everywhere and a bounded SwiGLU.
 // OpenAI 2025, "gpt-oss-120b & gpt-oss-20b Model Card", 2.
 //
-// Shapes: B batch, T tokens, D model width, E experts, K experts of a token.
+// Shapes: B batch, T tokens, D model width, E experts, K experts per token.
 
 #include "config.h"
 
@@ -18,7 +18,7 @@ Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   return self_attention(s, x_BTD, step, options);
 }
 
-// Weights are the softmax of the K best logits, whose bias counts.
+// Weights are the softmax of the K best logits, including the bias.
 Tensor mixture(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   MixtureOptions options = c.mixture_options(c.intermediate_size, c.hidden_act);
   options.router.bias = options.experts.bias = true;

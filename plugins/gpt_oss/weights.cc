@@ -1,6 +1,6 @@
-// Tensors of published gpt-oss checkpoints, and ours. Gate and up are interleaved: even columns are
-// the gate's. In MXFP4 files experts are [E, out, in], in bf16 ones [E, in, out]. GGUF files, whose
-// names the last rows have, hold gate and up apart.
+// Tensors of published gpt-oss checkpoints, and ours. Gate and up are interleaved: even columns
+// belong to the gate. Experts are [E, out, in] in MXFP4 files and [E, in, out] in bf16 files. In
+// GGUF files, whose names are in the last rows, gate and up are separate.
 
 #include "config.h"
 

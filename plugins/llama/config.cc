@@ -1,5 +1,5 @@
-// The [model] keys of the Llama families: names, defaults, limits and what they must satisfy
-// together. Names and defaults are those of Hugging Face's configurations.
+// The [model] keys of the Llama families: names, defaults, limits and constraints. Names and
+// defaults are those in Hugging Face's configurations.
 
 #include "config.h"
 
@@ -22,7 +22,7 @@ void shared_keys(Schema<Config>& key) {
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
        .own = true,
-       .doc = "tokens a query sees, itself included; 0 = all"});
+       .doc = "tokens a query sees, including itself; 0 = all"});
   full_attention_only(key);
   key("mlp_bias", &Config::mlp_bias,
       {.fallback = false, .doc = "biases in the feed-forward matrices"});
@@ -32,7 +32,7 @@ void shared_keys(Schema<Config>& key) {
 
 void llama_keys(Schema<Config>& key) {
   shared_keys(key);
-  key.ignore({"sliding_window"});  // the original has no window, whatever its config.json says
+  key.ignore({"sliding_window"});  // the original never has a window
 }
 
 void default_keys(Schema<Config>& key) {

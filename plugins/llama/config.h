@@ -1,4 +1,4 @@
-// The [model] keys of the Llama families, as the equations in model.cc read them.
+// The [model] keys of the Llama families, for the equations in model.cc.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace llama {
 struct Config : lamina::sdk::StandardConfig {
   std::int64_t sliding_window;  // tokens, 0 = all
   bool mlp_bias;
-  bool gated_mlp;  // the parallel block alone
-  // Learn-to-init alone: heads of the teacher and their width.
+  bool gated_mlp;  // for the parallel block
+  // For learn-to-init: heads of the teacher and their width.
   std::int64_t teacher_num_attention_heads, teacher_num_key_value_heads, teacher_head_dim;
   bool lti_use_general_linear_map;
 
@@ -30,6 +30,6 @@ void validate(const Config& c, const lamina::sdk::Problems& problem);
 
 inline constexpr std::uint32_t kBlock = 1;
 std::vector<lamina::sdk::Weight> weights();
-std::vector<lamina::sdk::Weight> learned_weights();  // of learn_to_init.cc
+std::vector<lamina::sdk::Weight> learned_weights();  // for learn_to_init.cc
 
 }  // namespace llama

@@ -1,6 +1,6 @@
-// Envy, MaxText's `envy-switch` models: the Llama block, with one expert of many for the
-// feed-forward of every second layer. After Fedus et al. 2021, "Switch Transformers"; unlike there
-// a lone expert has weight 1, so the router learns from its balance loss only.
+// Envy, MaxText's `envy-switch` models: the Llama block with the feed-forward of every second layer
+// replaced by one of many experts. After Fedus et al. 2021, "Switch Transformers"; unlike there, a
+// single expert has weight 1, so the router learns from its balance loss only.
 //
 // Shapes: B batch, T tokens, D model width.
 
@@ -54,7 +54,7 @@ void envy_keys(Schema<C>& key) {
   key("use_post_ffw_norm", &C::use_post_ffw_norm,
       {.fallback = false, .doc = "a second norm, after the feed-forward"});
   key("normalize_embedding_logits", &C::normalize_embedding_logits,
-      {.fallback = true, .doc = "divide logits by sqrt(hidden_size) where the head is tied"});
+      {.fallback = true, .doc = "divide logits by sqrt(hidden_size) if the head is tied"});
 }
 
 void validate_envy(const C& c, const Problems& problem) {
@@ -79,7 +79,7 @@ Head envy_head(const C& c) {
   return out;
 }
 
-// Names in the style of other families: nobody publishes such checkpoints.
+// Names in the style of other families: no such checkpoints are published.
 std::vector<Weight> envy_weights() {
   return outer_weights() + layer_weights(kDense) + mlp_weights(kDense) + layer_weights(kSparse) +
          mixture_weights(kSparse);

@@ -1,4 +1,4 @@
-// Envy: the [model] keys, as the equations in envy.cc read them, and the family as a constant.
+// Envy: the [model] keys, for the equations in envy.cc, and the family as a constant.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace llama {
 
 struct EnvyConfig : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   std::int64_t moe_intermediate_size;      // F of an expert
-  std::int64_t interleave_moe_layer_step;  // every so many layers one has experts
+  std::int64_t interleave_moe_layer_step;  // one in this many layers has experts
   bool use_qk_norm, use_post_ffw_norm;
   bool normalize_embedding_logits;
 };

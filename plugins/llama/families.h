@@ -1,11 +1,11 @@
-// The families of this plugin that have files of their own, as constants.
+// The families of this plugin that have separate files, as constants.
 #pragma once
 
 #include "config.h"
 
 namespace llama {
 
-// model.cc: of Llama 2
+// model.cc: a layer of Llama 2
 lamina::sdk::Tensor layer(lamina::sdk::Scope s, const Config& c, lamina::sdk::Tensor x_BTD,
                           const lamina::sdk::Step& step);
 

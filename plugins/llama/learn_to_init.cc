@@ -1,10 +1,10 @@
-// Learn-to-init: Llama 2 whose attention projections are those of a teacher with other heads, mixed
-// by small matrices. Trained with the teacher's matrices frozen (group "teacher"), the products are
-// where an ordinary Llama 2 starts from, and what is exported. After MaxText's
+// Learn-to-init: Llama 2 with the attention projections of a teacher that has other heads, mixed by
+// small matrices. Training freezes the teacher's matrices (group "teacher"). The products are the
+// initial weights of an ordinary Llama 2, and are exported as such. After MaxText's
 // `learn_to_init_mode`.
 //
 // The matrix of queries is W[u v, d] = sum over x, y of heads[u, x] channels[v, y] C[x y, d], and
-// likewise of keys and values; of the output W[d, u v] = sum of C[d, x y] heads[x, u] channels[y,
+// likewise for keys and values; for the output W[d, u v] = sum of C[d, x y] heads[x, u] channels[y,
 // v]. With lti_use_general_linear_map heads (x) channels is one matrix, map[u v, x y].
 //
 // Shapes: B batch, T tokens, D model width; X heads of the teacher, Y their width; N heads here, H
@@ -23,7 +23,7 @@ struct Heads {
   std::int64_t count, width;
 };
 
-// The matrices that take [B, T, from] to [B, T, to]: one, or one of heads and one of channels.
+// The matrices that map [B, T, from] to [B, T, to]: one matrix, or heads and channels.
 struct Mixing {
   Heads from, to;
   Tensor map, heads, channels;
@@ -53,13 +53,13 @@ Tensor mix(const Mixing& m, Tensor x) {
 
 Tensor transposed(Tensor w) { return transpose(w, {1, 0}); }
 
-// The one that takes cotangents back.
+// The transpose, for cotangents.
 Mixing transposed(const Mixing& m) {
   if (m.map.handle != 0) return {m.to, m.from, transposed(m.map), {}, {}};
   return {m.to, m.from, {}, transposed(m.heads), transposed(m.channels)};
 }
 
-// Of each row of w.
+// Mixes each row of w.
 Tensor mix_rows(const Mixing& m, Tensor w) {
   const std::int64_t rows = w.dim(0), width = m.to.count * m.to.width;
   return reshape(mix(m, reshape(w, {1, rows, w.dim(1)})), {rows, width});
@@ -102,7 +102,7 @@ Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   return tag(linear(mix(m, merge_heads(o_BTNH)), w_DM), tags::out_proj);
 }
 
-// A layer that predicts a further token is one of Llama 2: no teacher has it.
+// A prediction layer is an ordinary layer of Llama 2, because no teacher has one.
 Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   if (step.predicts) return layer(s, c, x_BTD, step);
   Tensor h_BTD = rms_norm(s / "attention_norm", x_BTD, c.rms_norm_eps);

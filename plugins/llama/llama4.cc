@@ -1,6 +1,7 @@
-// Llama 4: layers that see only their chunk, with rotary positions, and every fourth one without
-// positions that sees everything; mixtures of experts, in which one expert and a shared one read
-// each token. Meta 2025, "The Llama 4 herd". After Hugging Face's `llama4` and MaxText's.
+// Llama 4: layers with rotary positions that see only their chunk, and every fourth layer without
+// positions that attends to all tokens; mixtures of experts, in which one routed and one shared
+// expert read each token. Meta 2025, "The Llama 4 herd". After Hugging Face's `llama4` and
+// MaxText's.
 //
 // Shapes: B batch, T tokens, D model width, N query heads, K key/value heads, H head width.
 

@@ -1,4 +1,4 @@
-// Llama 4: the [model] keys, as the equations in llama4.cc read them, and the family as a constant.
+// Llama 4: the [model] keys, for the equations in llama4.cc, and the family as a constant.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 namespace llama {
 
 struct Llama4Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
-  bool is_gguf;                               // the weights are those of a GGUF file
+  bool is_gguf;                               // the weights are from a GGUF file
   std::int64_t intermediate_size_mlp;         // F of layers without experts
-  std::int64_t interleave_moe_layer_step;     // every so many layers one has experts
-  std::int64_t no_rope_layer_interval;        // every so many layers one has no positions
+  std::int64_t interleave_moe_layer_step;     // one in this many layers has experts
+  std::int64_t no_rope_layer_interval;        // one in this many layers has no positions
   std::vector<std::int64_t> no_rope_layers;   // 1 = with rotary positions; empty = by the interval
-  std::vector<std::int64_t> moe_layers;       // with experts; empty = by the step
-  std::vector<std::string_view> layer_types;  // empty, or as the positions say
-  std::int64_t attention_chunk_size;          // tokens, of layers with positions
+  std::vector<std::int64_t> moe_layers;       // layers with experts; empty = by the step
+  std::vector<std::string_view> layer_types;  // empty, or consistent with the positions
+  std::int64_t attention_chunk_size;          // tokens, for layers with positions
   bool use_qk_norm;
   bool attn_temperature_tuning;
   std::int64_t floor_scale;  // tokens
@@ -27,11 +27,11 @@ struct Llama4Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
 void llama4_keys(lamina::sdk::Schema<Llama4Config>& key);
 void derive_llama4(const Llama4Config& c, const lamina::sdk::Derived& derived);
 void validate_llama4(const Llama4Config& c, const lamina::sdk::Problems& problem);
-// Layer i has no positions and sees everything.
+// True if layer i has no positions and attends to all tokens.
 bool is_global(const Llama4Config& c, std::int64_t i);
 bool has_experts(const Llama4Config& c, std::int64_t i);
 
-// What a layer sees, and its feed-forward.
+// Blocks by attention and feed-forward.
 inline constexpr std::uint32_t kChunkedDense = 1, kChunkedMoe = 2, kGlobalDense = 3, kGlobalMoe = 4;
 std::vector<lamina::sdk::Weight> llama4_weights();
 

@@ -1,4 +1,4 @@
-// The [model] keys of Llama 4. Names and defaults are those of Hugging Face's configuration.
+// The [model] keys of Llama 4. Names and defaults are those in Hugging Face's configuration.
 
 #include "llama4.h"
 
@@ -23,7 +23,7 @@ void llama4_keys(Schema<Llama4Config>& key) {
                       .num_key_value_heads = 8,
                       .head_dim = 128,
                       .rope = {.theta = 500000}});
-  // GGUF files call these two the other way round.
+  // GGUF files swap these two names.
   key("intermediate_size", &C::intermediate_size,
       {.fallback = 8192,
        .min = 1,
@@ -57,7 +57,7 @@ void llama4_keys(Schema<Llama4Config>& key) {
   key(LAMINA_GGUF_KEY, &C::is_gguf,
       {.fallback = false,
        .flags = LAMINA_KEY_HF_ONLY,
-       .doc = "the weights are those of a GGUF file, which lacks use_qk_norm"});
+       .doc = "true for weights from a GGUF file, which lacks use_qk_norm"});
   key("attn_temperature_tuning", &C::attn_temperature_tuning,
       {.fallback = true,
        .doc = "scale queries in layers without positions by the logarithm of their position"});
@@ -76,13 +76,13 @@ void llama4_keys(Schema<Llama4Config>& key) {
   key("layer_types", &C::layer_types,
       {.choices = {kChunkedAttention, kFullAttention},
        .flags = LAMINA_KEY_PER_LAYER,
-       .doc = "what each layer sees; layers without positions see everything, the others a chunk"});
-  // Noise is the host's to warn of. The rest belongs to images.
+       .doc = "attention of each layer; full without positions, else chunked"});
+  // The host warns of router noise. The other keys are for images.
   key.ignore({"router_jitter_noise", "vision_config", "boi_token_index", "eoi_token_index",
               "image_token_index", "for_llm_compressor"});
 }
 
-// Of the published models, that with 128 experts (Maverick) has no norms of queries and keys.
+// Among the published models, Maverick (128 experts) has no norms of queries and keys.
 void derive_llama4(const Llama4Config& c, const Derived& derived) {
   constexpr std::int64_t kExpertsWithoutNorms = 128;
   derive_head_dim(c, derived);

@@ -1,5 +1,5 @@
 // Tensors of published Llama 4 checkpoints, and ours. Experts are [E, in, out], gate before up; in
-// GGUF files, whose names some rows have, [E, out, in] each.
+// GGUF files, whose names are in some rows, gate and up are [E, out, in] each.
 
 #include "llama4.h"
 

@@ -1,5 +1,5 @@
-// The block of MaxText's first decoder (`decoder_block: default`): one norm for attention and
-// feed-forward, which work side by side on its result. After Wang & Komatsuzaki 2021, "GPT-J".
+// The block of MaxText's first decoder (`decoder_block: default`): attention and feed-forward in
+// parallel after one norm. After Wang & Komatsuzaki 2021, "GPT-J".
 //
 // Shapes: B batch, T tokens, D model width, F feed-forward width.
 

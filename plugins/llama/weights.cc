@@ -17,7 +17,7 @@ std::vector<Weight> weights() {
          };
 }
 
-// No such checkpoints are published. A teacher is read from a Llama 2 as well, as its attention.
+// No such checkpoints are published. A teacher is read from a Llama 2: its attention.
 std::vector<Weight> learned_weights() {
   std::vector<Weight> rows = weights();
 #define LAMINA_LEARNED(ours, theirs)                                         \

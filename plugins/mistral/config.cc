@@ -1,5 +1,5 @@
-// The [model] keys of the Mistral families: names, defaults, limits and what they must satisfy
-// together. Names and defaults are those of Hugging Face's configurations.
+// The [model] keys of the Mistral families: names, defaults, limits and constraints. Names and
+// defaults are those in Hugging Face's configurations.
 
 #include "config.h"
 
@@ -17,7 +17,7 @@ void window_key(Schema<Config>& key, std::int64_t fallback) {
       {.fallback = fallback,
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "tokens a query sees, itself included; 0 = all"});
+       .doc = "tokens a query sees, including itself; 0 = all"});
 }
 
 }  // namespace
@@ -28,7 +28,7 @@ void mistral_keys(Schema<Config>& key) {
   key("layer_types", &Config::layer_types,
       {.choices = {kFullAttention, kSlidingAttention},
        .flags = LAMINA_KEY_PER_LAYER,
-       .doc = "what each layer sees; default: all have the window"});
+       .doc = "attention of each layer; default: all have the window"});
 }
 
 void validate_mistral(const Config& c, const Problems& problem) {
@@ -56,8 +56,8 @@ void mixtral_keys(Schema<Config>& key) {
   key("layer_types", &Config::layer_types,
       {.choices = {kFullAttention, kSlidingAttention},
        .flags = LAMINA_KEY_HF_ONLY | LAMINA_KEY_PER_LAYER,
-       .doc = "must be what sliding_window makes of every layer"});
-  key.ignore({"router_jitter_noise"});  // of training, where the host warns of it
+       .doc = "attention of each layer; must match sliding_window"});
+  key.ignore({"router_jitter_noise"});  // for training; the host warns of it
 }
 
 void validate_mixtral(const Config& c, const Problems& problem) {

@@ -1,4 +1,4 @@
-// The [model] keys of the Mistral families, as the equations in model.cc read them.
+// The [model] keys of the Mistral families, for the equations in model.cc.
 #pragma once
 
 #include <cstdint>

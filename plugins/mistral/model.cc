@@ -1,9 +1,9 @@
 // Mistral 7B: RMSNorm before each sub-layer, grouped-query attention with a sliding window, rotary
 // positions and a SwiGLU feed-forward. Jiang et al. 2023, "Mistral 7B".
-// Mixtral: the same with a mixture of experts for its feed-forward, each token routed to two of
-// eight. Jiang et al. 2024, "Mixtral of Experts".
+// Mixtral: the same with a mixture of experts as feed-forward, each token routed to two of eight
+// experts. Jiang et al. 2024, "Mixtral of Experts".
 //
-// Shapes: B batch, T tokens, D model width, E experts, K experts of a token.
+// Shapes: B batch, T tokens, D model width, E experts, K experts per token.
 
 #include "config.h"
 

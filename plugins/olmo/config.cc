@@ -1,5 +1,5 @@
-// The [model] keys of the OLMo families. Names and defaults are those of Hugging Face's
-// configurations, where they have one.
+// The [model] keys of the OLMo families. Names and defaults are those in Hugging Face's
+// configurations, if they have the key.
 
 #include "config.h"
 
@@ -33,14 +33,14 @@ void olmo3_keys(Schema<Config>& key) {
   shared_keys(key, {.theta = 500000, .group = kFullAttention});
   key("sliding_window", &Config::sliding_window,
       {.fallback = 4096,
-       .min = 0,  // as the plan has it for layers that see everything
-       .doc = "tokens a query of a sliding layer sees, itself included"});
+       .min = 0,  // the plan sets 0 for layers without a window
+       .doc = "tokens a query of a sliding layer sees, including itself"});
   key("layer_types", &Config::layer_types,
       {.choices = {kFullAttention, kSlidingAttention},
        .flags = LAMINA_KEY_PER_LAYER,
-       .doc = "what each layer sees; default: every fourth sees everything"});
+       .doc = "attention of each layer; default: every fourth layer has no window"});
   key("sliding_rope_theta", &Config::sliding_rope_theta,
-      {.fallback = 500000.0,  // whatever rope_theta says, as in Transformers
+      {.fallback = 500000.0,  // for any rope_theta, as in Transformers
        .above = 0,
        .aliases = {"rope_parameters.sliding_attention.rope_theta"},
        .hf_name = "rope_parameters.sliding_attention.rope_theta",

@@ -1,4 +1,4 @@
-// The [model] keys of the OLMo families, as the equations in model.cc read them.
+// The [model] keys of the OLMo families, for the equations in model.cc.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace olmo {
 
-// rope is that of layers that see everything.
+// `rope` is for layers without a window.
 struct Config : lamina::sdk::StandardConfig {
   std::string_view qk_norm;                   // "whole" or "per_head"
-  std::int64_t sliding_window;                // tokens; inside a block that of its layer, 0 = all
-  std::vector<std::string_view> layer_types;  // empty = every fourth layer sees everything
-  std::string_view sliding_rope_type;         // of layers with a window
+  std::int64_t sliding_window;                // tokens; inside a block its layer's, 0 = all
+  std::vector<std::string_view> layer_types;  // empty = every fourth layer has no window
+  std::string_view sliding_rope_type;         // for layers with a window
   double sliding_rope_theta;
 };
 

@@ -1,7 +1,7 @@
-// OLMo 2 and 3: a decoder-only transformer whose sub-layers are normed after, not before, and then
-// added; queries and keys are normed over all heads at once. OLMo 3 has three layers with
-// a sliding window for each one that sees everything, and stretches only the latter's positions.
-// OLMo et al. 2025, "2 OLMo 2 Furious", section 2; Team OLMo 2025, "Olmo 3".
+// OLMo 2 and 3: a decoder-only transformer with norms after its sub-layers, before the addition,
+// and norms of queries and keys over all heads at once. OLMo 3 has three layers with a sliding
+// window for each layer without one, and stretches the positions of the latter only. OLMo et al.
+// 2025, "2 OLMo 2 Furious", section 2; Team OLMo 2025, "Olmo 3".
 //
 // Shapes: B batch, T tokens, D model width.
 

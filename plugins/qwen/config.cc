@@ -1,4 +1,4 @@
-// The [model] keys of the dense Qwen families. Names and defaults are those of Hugging Face's
+// The [model] keys of the dense Qwen families. Names and defaults are those in Hugging Face's
 // configurations.
 
 #include "config.h"
@@ -19,13 +19,13 @@ void window_keys(Schema<Config>& key) {
       {.fallback = 4096,
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "tokens a query of those layers sees, itself included"});
+       .doc = "tokens a query of those layers sees, including itself"});
   key("max_window_layers", &Config::max_window_layers,
-      {.fallback = 28, .min = 0, .doc = "layers before this one see everything"});
+      {.fallback = 28, .min = 0, .doc = "layers before this one have no window"});
   key("layer_types", &Config::layer_types,
       {.choices = {kFullAttention, kSlidingAttention},
        .flags = LAMINA_KEY_PER_LAYER,
-       .doc = "what each layer sees; default: by max_window_layers"});
+       .doc = "attention of each layer; default: by max_window_layers"});
 }
 
 // GGUF files have the same rows.

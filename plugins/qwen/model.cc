@@ -1,4 +1,4 @@
-// The plugin: its families, whose equations are in one file per generation.
+// The plugin and its families; each generation has its equations in one file.
 
 #include "families.h"
 #include "moe.h"

@@ -1,5 +1,5 @@
-// Qwen 3 with a mixture of experts for its feed-forward; layers without experts are those of the
-// dense model. Yang et al. 2025, "Qwen3 Technical Report", 2. The custom block is MaxText's
+// Qwen 3 with a mixture of experts as feed-forward; layers without experts are those in the dense
+// model. Yang et al. 2025, "Qwen3 Technical Report", 2. The custom block is MaxText's
 // `qwen3_custom_moe`: attention's output and the experts' input are narrower than the model.
 //
 // Shapes: B batch, T tokens, D model width, A width of the narrow space.
@@ -38,8 +38,8 @@ Tensor sparse_block(Scope s, const C& c, Tensor x_BTD, const Step& step) {
   return x_BTD + mixture(s / "moe", c, h_BTD, step);
 }
 
-// One residual a layer: nothing is added after attention. The norm that would follow it there is
-// among the parameters of the original, and nothing reads it.
+// One residual per layer: nothing is added after attention. The norm after it is among the
+// parameters of the original and is not used.
 Tensor custom_block(Scope s, const C& c, Tensor x_BTD, const Step& step) {
   // MaxText has this norm and does not use it.
   (s / "ffn_norm")
@@ -61,7 +61,7 @@ Tensor custom_block(Scope s, const C& c, Tensor x_BTD, const Step& step) {
 
 }  // namespace
 
-// If the weights are divided by their sum, they are the softmax of the best K logits.
+// Weights that are divided by their sum equal the softmax of the best K logits.
 Tensor mixture(Scope s, const C& c, Tensor x, const Step& step) {
   MixtureOptions options = c.mixture_options(c.moe_intermediate_size, c.hidden_act);
   if (!c.norm_topk_prob) {

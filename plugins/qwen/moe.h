@@ -1,5 +1,5 @@
-// Qwen 3 with mixtures of experts: the [model] keys, as the equations in moe.cc read them, and the
-// families as constants.
+// Qwen 3 with mixtures of experts: the [model] keys, for the equations in moe.cc, and the families
+// as constants.
 #pragma once
 
 #include "config.h"
@@ -9,9 +9,9 @@ namespace qwen {
 struct SparseConfig : Config, lamina::sdk::MoeConfig {
   std::int64_t moe_intermediate_size;         // F of an expert
   bool norm_topk_prob;                        // weights are divided by their sum
-  std::int64_t decoder_sparse_step;           // every so many layers one has experts
-  std::vector<std::int64_t> mlp_only_layers;  // and these have none
-  // The custom block alone.
+  std::int64_t decoder_sparse_step;           // one in this many layers has experts
+  std::vector<std::int64_t> mlp_only_layers;  // layers without experts
+  // For the custom block.
   std::int64_t attention_output_dim, moe_expert_input_dim;  // A, twice
   bool use_qk_norm;
 };
@@ -20,7 +20,7 @@ void qwen3_moe_keys(lamina::sdk::Schema<SparseConfig>& key);
 void qwen3_vl_moe_keys(lamina::sdk::Schema<SparseConfig>& key);
 void qwen3_custom_moe_keys(lamina::sdk::Schema<SparseConfig>& key);
 void validate_moe(const SparseConfig& c, const lamina::sdk::Problems& problem);
-// Without the layer types.
+// Checks everything but the layer types.
 void validate_experts(const SparseConfig& c, const lamina::sdk::Problems& problem);
 void validate_vl_moe(const SparseConfig& c, const lamina::sdk::Problems& problem);
 void validate_custom_moe(const SparseConfig& c, const lamina::sdk::Problems& problem);
@@ -31,12 +31,12 @@ std::vector<lamina::sdk::Weight> moe_weights();
 std::vector<lamina::sdk::Weight> custom_moe_weights();
 
 // moe.cc
-// Softmax over all experts, the best K of a token, divided by their sum if so configured.
+// Softmax over all experts, the best K per token, divided by their sum if so configured.
 lamina::sdk::Tensor mixture(lamina::sdk::Scope s, const SparseConfig& c, lamina::sdk::Tensor x,
                             const lamina::sdk::Step& step);
 std::vector<lamina::sdk::Block<SparseConfig>> moe_blocks();
 bool has_experts(const SparseConfig& c,
-                 std::int64_t i);  // in layer i, by decoder_sparse_step and mlp_only_layers
+                 std::int64_t i);  // for layer i, by decoder_sparse_step and mlp_only_layers
 lamina::sdk::Plan moe_plan(const SparseConfig& c);
 std::vector<lamina::sdk::Block<SparseConfig>> custom_moe_blocks();
 

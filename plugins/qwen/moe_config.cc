@@ -1,5 +1,5 @@
-// The [model] keys of Qwen 3 with mixtures of experts. Names and defaults are those of Hugging
-// Face's configurations; of the custom block, MaxText's.
+// The [model] keys of Qwen 3 with mixtures of experts. Names and defaults are those in Hugging
+// Face's configurations; for the custom block, MaxText's.
 
 #include "moe.h"
 
@@ -18,11 +18,11 @@ void sparse_keys(Schema<SparseConfig>& key, const StandardDefaults& defaults, bo
       {.fallback = 4096,
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "sliding window: tokens a query sees, itself included"});
+       .doc = "sliding window: tokens a query sees, including itself"});
   moe_keys(key, {.experts_aliases = {"num_local_experts"}, .experts = 128, .per_token = 8});
   key("moe_intermediate_size", &SparseConfig::moe_intermediate_size,
       {.fallback = 768, .min = 1, .doc = "width F of an expert"});
-  // Published models that may leave it out say true; their GGUF files do not say it.
+  // The value is true in published models that may leave it out; their GGUF files lack the key.
   const std::vector<std::string_view> said_by =
       norm_topk_prob ? std::vector<std::string_view>{}
                      : std::vector<std::string_view>{LAMINA_GGUF_KEY};
@@ -40,7 +40,7 @@ void sparse_keys(Schema<SparseConfig>& key, const StandardDefaults& defaults, bo
   key("layer_types", &SparseConfig::layer_types,
       {.choices = {kFullAttention, kSlidingAttention},
        .flags = LAMINA_KEY_HF_ONLY | LAMINA_KEY_PER_LAYER,
-       .doc = "must be what use_sliding_window makes of every layer"});
+       .doc = "attention of each layer; must match use_sliding_window"});
   key.ignore({"max_window_layers"});  // all layers are alike, as in the original
 }
 
@@ -63,7 +63,7 @@ void qwen3_vl_moe_keys(Schema<SparseConfig>& key) {
                .head_dim = 128,
                .rope = {.theta = 5e5, .mrope_section = {24, 20, 20}, .mrope_interleaved = true}},
               true);
-  // Encoders and decoders of other modalities, and their placeholder tokens.
+  // Encoders and decoders for other modalities, and their placeholder tokens.
   key.ignore({"vision_config", "audio_config", "image_token_id", "video_token_id", "audio_token_id",
               "vision_start_token_id", "vision_end_token_id"});
 }

@@ -7,8 +7,8 @@ namespace {
 
 using namespace lamina::sdk;
 
-// One by one; and, in Qwen3-VL, all in one tensor: [E, D, 2 F] and [E, F, D] as published, [E, 2 F,
-// D] and [E, D, F] as Transformers 5 saves it.
+// Experts one by one; in Qwen3-VL also all in one tensor: [E, D, 2 F] and [E, F, D] as published,
+// [E, 2 F, D] and [E, D, F] as Transformers 5 writes them.
 std::vector<Weight> expert_weights(std::uint32_t block) {
   return mixture_weights(block) + std::vector<Weight>{{block,
                                                        "moe.experts.w1.weight",
@@ -41,7 +41,7 @@ std::vector<Weight> moe_weights() {
          attention_weights(kSparse) + norm_weights(kSparse) + expert_weights(kSparse);
 }
 
-// Nobody publishes such checkpoints.
+// No such checkpoints are published.
 std::vector<Weight> custom_moe_weights() {
   return outer_weights() + attention_weights(kCustom) + norm_weights(kCustom) +
          expert_weights(kCustom) +

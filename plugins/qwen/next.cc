@@ -1,10 +1,11 @@
-// Qwen 3 Next and Qwen 3.5: of four layers three mix tokens by a gated delta net and one by
-// attention whose output is gated; RoPE rotates a part of each head, norms multiply by
-// 1 + w. Qwen Team 2025, "Qwen3-Next"; Yang et al. 2024, "Gated Delta Networks"; the gate of
+// Qwen 3 Next and Qwen 3.5: three of four layers mix tokens by a gated delta net, the fourth by
+// attention with a gated output; RoPE rotates a part of each head, norms multiply by 1 + w.
+// Qwen Team 2025, "Qwen3-Next"; Yang et al. 2024, "Gated Delta Networks"; the gate of
 // attention: Qiu et al. 2025, "Gated Attention for Large Language Models".
 //
-// Shapes: B batch, T tokens, D model width; of attention N query heads, H head width; of the delta
-//         net K key heads of width H, N value heads of width V, C channels of the convolution.
+// Shapes: B batch, T tokens, D model width; attention: N query heads, H head width; delta net: K
+// key
+//         heads of width H, N value heads of width V, C channels of the convolution.
 
 #include "next.h"
 
@@ -44,12 +45,12 @@ Tensor attention(Scope layer, const C& c, Tensor x_BTD, const Step& step) {
   return project_out(s, o_BTNH, c.hidden_size, bias);
 }
 
-// What a delta net makes of x: u is all queries, all keys and all values.
+// The projections of a delta net: u has all queries, all keys and all values.
 struct Projected {
   Tensor u_BTC, z_BTNV, b_BTN, a_BTN;
 };
 
-// As Qwen 3 Next publishes it: [q | k | v | z] and [b | a] of one key head after the other.
+// As Qwen 3 Next publishes them: [q | k | v | z] and [b | a] for each key head in turn.
 Projected project_by_head(Scope s, const C& c, Tensor x_BTD) {
   const Dims shape = x_BTD.shape();
   const std::int64_t batch = shape[0], tokens = shape[1], k = c.linear_num_key_heads;
@@ -67,7 +68,7 @@ Projected project_by_head(Scope s, const C& c, Tensor x_BTD) {
           .a_BTN = reshape(columns(ba, group, group), {batch, tokens, n})};
 }
 
-// As Qwen 3.5 publishes it: four matrices.
+// As Qwen 3.5 publishes them: four matrices.
 Projected project_apart(Scope s, const C& c, Tensor x_BTD) {
   const std::int64_t n = c.linear_num_value_heads;
   return {
@@ -114,7 +115,7 @@ Tensor dense(Scope layer, const C& c, Tensor x_BTD, const Step&) {
   return gated_mlp(layer / "feed_forward", x_BTD, c.mlp_options());
 }
 
-// One expert is everybody's, weighted by a gate of its own.
+// One expert is shared by all tokens and weighted by a separate gate.
 Tensor sparse(Scope layer, const C& c, Tensor x_BTD, const Step& step) {
   const Scope s = layer / "moe";
   Tensor shared_BTD =
@@ -140,7 +141,7 @@ std::vector<Block<C>> blocks() {
           {kFullSparse, "full_moe", block<attention, sparse>}};
 }
 
-// has_experts(i): of layer i.
+// has_experts(i): true if layer i has experts.
 template <class HasExperts>
 Plan plan(const C& c, HasExperts has_experts) {
   const std::vector<std::string_view> types =

@@ -1,5 +1,5 @@
-// Qwen 3 Next and Qwen 3.5: the [model] keys, as the equations in next.cc read them, and the
-// families as constants.
+// Qwen 3 Next and Qwen 3.5: the [model] keys, for the equations in next.cc, and the families as
+// constants.
 #pragma once
 
 #include "moe.h"
@@ -7,12 +7,12 @@
 namespace qwen {
 
 struct NextConfig : SparseConfig {
-  std::int64_t full_attention_interval;  // every so many layers one attends to everything
-  bool attn_output_gate;                 // attention's result is gated by the query projection
+  std::int64_t full_attention_interval;  // one in this many layers is attention
+  bool attn_output_gate;                 // the output of attention is gated by the query projection
   std::int64_t linear_conv_kernel_dim;   // taps
   std::int64_t linear_num_key_heads, linear_num_value_heads;  // K, N
   std::int64_t linear_key_head_dim, linear_value_head_dim;    // H, V
-  bool recurrence_across_documents;  // states run on over the borders of a packed row
+  bool recurrence_across_documents;  // states continue across documents of a packed row
   std::int64_t shared_expert_intermediate_size;
 
   std::int64_t key_dim() const { return linear_num_key_heads * linear_key_head_dim; }
@@ -26,7 +26,7 @@ void validate_next(const NextConfig& c, const lamina::sdk::Problems& problem);
 void validate_qwen3_5(const NextConfig& c, const lamina::sdk::Problems& problem);
 
 inline constexpr std::string_view kLinearAttention = "linear_attention";
-// Blocks by what mixes tokens and what follows.
+// Blocks by mixer and feed-forward.
 inline constexpr std::uint32_t kLinearDense = 1, kLinearSparse = 2, kFullDense = 3, kFullSparse = 4;
 std::vector<lamina::sdk::Weight> next_weights();
 std::vector<lamina::sdk::Weight> qwen3_5_weights();
@@ -38,12 +38,12 @@ lamina::sdk::Plan next_plan(const NextConfig& c);
 lamina::sdk::Plan qwen3_5_plan(const NextConfig& c);
 lamina::sdk::Plan qwen3_5_moe_plan(const NextConfig& c);
 lamina::sdk::Head next_head(const NextConfig& c);
-// Published prediction layers have attention, whatever the last layer has.
+// Published prediction layers have attention, whatever the last layer is.
 std::uint32_t next_mtp_layer(const NextConfig& c);
 std::uint32_t qwen3_5_mtp_layer(const NextConfig& c);
 std::uint32_t qwen3_5_moe_mtp_layer(const NextConfig& c);
 
-// Of the layer that predicts one token further.
+// Names for the layer that predicts one token further.
 inline constexpr lamina::sdk::MtpNames kMtpNames = {
     .layer = "mtp.layers.{P}.",
     .own = "mtp.",

@@ -1,4 +1,4 @@
-// The [model] keys of Qwen 3 Next and Qwen 3.5. Names and defaults are those of Hugging Face's
+// The [model] keys of Qwen 3 Next and Qwen 3.5. Names and defaults are those in Hugging Face's
 // configurations.
 
 #include "next.h"
@@ -12,7 +12,7 @@ void mixer_keys(Schema<NextConfig>& key) {
   key("layer_types", &NextConfig::layer_types,
       {.choices = {kLinearAttention, kFullAttention},
        .flags = LAMINA_KEY_PER_LAYER,
-       .doc = "what mixes the tokens of each layer; default: by full_attention_interval"});
+       .doc = "mixer of each layer; default: by full_attention_interval"});
   key("full_attention_interval", &NextConfig::full_attention_interval,
       {.fallback = 4, .min = 1, .doc = "one in this many layers is attention"});
   key("attn_output_gate", &NextConfig::attn_output_gate,
@@ -44,8 +44,8 @@ void mixture_keys(Schema<NextConfig>& key, const MoeDefaults& defaults) {
       {.fallback = true, .doc = "weights of a token's experts are divided by their sum"});
 }
 
-// The vision encoder and its placeholder tokens; depths of prediction that are not
-// published; the state of a delta net, which always is f32.
+// Ignores the vision encoder and its placeholder tokens, depths of prediction that are not
+// published, and the state type of a delta net, which is always f32.
 void ignore_qwen3_5(Schema<NextConfig>& key) {
   key.ignore({"vision_config", "image_token_id", "video_token_id", "vision_start_token_id",
               "vision_end_token_id", "mtp_num_hidden_layers", "mtp_use_dedicated_embeddings",

@@ -29,7 +29,7 @@ std::vector<Weight> delta_net_weights(std::uint32_t block) {
   };
 }
 
-// A tensor an expert in Qwen 3 Next, one for all of them in Qwen 3.5.
+// One tensor per expert in Qwen 3 Next, one for all experts in Qwen 3.5.
 std::vector<Weight> expert_weights(std::uint32_t block, bool fused) {
   if (!fused) return mixture_weights(block);
   return {
@@ -37,7 +37,7 @@ std::vector<Weight> expert_weights(std::uint32_t block, bool fused) {
       {block, "moe.experts.w1.weight", "model.layers.{L}.mlp.experts.gate_up_proj", {part(0, 1)}},
       {block, "moe.experts.w3.weight", "model.layers.{L}.mlp.experts.gate_up_proj", {part(1, 1)}},
       {block, "moe.experts.w2.weight", "model.layers.{L}.mlp.experts.down_proj"},
-      // Prediction layers are also found with a tensor an expert.
+      // Prediction layers may also have one tensor per expert.
       {block, "moe.experts.w1.weight", "model.layers.{L}.mlp.experts.{E}.gate_proj.weight"},
       {block, "moe.experts.w3.weight", "model.layers.{L}.mlp.experts.{E}.up_proj.weight"},
       {block, "moe.experts.w2.weight", "model.layers.{L}.mlp.experts.{E}.down_proj.weight"}};

@@ -1,6 +1,6 @@
-// The smallest decoders there can be, for benchmarks and tests of everything around the layers:
+// The smallest possible decoders, for benchmarks and tests of everything around the layers:
 // `simple` is one matrix per layer, `simple_mlp` two. No norm, residual, activation or attention.
-// After the blocks of the same names in MaxText.
+// After the blocks with the same names in MaxText.
 //
 // Shapes: B batch, T tokens, D model width, F feed-forward width.
 
@@ -50,7 +50,7 @@ constexpr std::uint32_t kBlock = 1;
 std::vector<Block<Config>> matrix_blocks() { return {{kBlock, "simple", matrix_block}}; }
 std::vector<Block<Config>> mlp_blocks() { return {{kBlock, "simple_mlp", mlp_block}}; }
 
-// Names of our own, so that checkpoints can be exported and read back.
+// Our own names, so that checkpoints can be exported and read back.
 std::vector<Weight> matrix_weights() {
   return outer_weights() +
          std::vector<Weight>{{kBlock, "weights.weight", "model.layers.{L}.weights.weight"}};

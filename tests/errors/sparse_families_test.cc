@@ -1,5 +1,5 @@
-// Impossible configs of families with experts, latents, recurrent layers and patterns: the key,
-// what was found, and what would be right.
+// Invalid configs of families with experts, latents, recurrent layers and patterns: the message
+// names the key, the value and the expected value.
 #include <map>
 
 #include "errors/workplace.h"
@@ -9,7 +9,7 @@ namespace {
 
 using Settings = std::vector<std::string>;
 
-// What makes a model of each family out of that of run.toml: two layers, width 16, two heads.
+// Settings that turn the model of run.toml into each family: two layers, width 16, two heads.
 const std::map<std::string, Settings>& possible() {
   static const Settings delta = {"num_key_value_heads=2",  "head_dim=8",
                                  "linear_num_key_heads=2", "linear_num_value_heads=4",
@@ -55,11 +55,11 @@ const std::map<std::string, Settings>& possible() {
 
 struct Impossible {
   std::string family;
-  Settings settings;  // after the possible ones
+  Settings settings;  // after the valid ones
   std::vector<std::string> says;
 };
 
-// `lamina train` of run.toml as that family; keys given twice have the last value.
+// `lamina train` of run.toml as that family; the last value of a repeated key counts.
 void expect(const Workplace& w, const Impossible& mistake) {
   std::vector<std::string> words = {"train", "run.toml", "--set", "family=" + mistake.family};
   Settings all = possible().at(mistake.family);
@@ -69,7 +69,7 @@ void expect(const Workplace& w, const Impossible& mistake) {
     words.push_back("model." + setting);
   }
   std::vector<std::string> says = mistake.says;
-  for (const std::string& setting : mistake.settings)  // where it came from
+  for (const std::string& setting : mistake.settings)  // the place of the setting
     says.push_back("--set model." + setting.substr(0, setting.find('=')));
   if (mistake.settings.size() > 1) says.resize(mistake.says.size());
   w.expect({words, 2, says});
@@ -142,7 +142,7 @@ TEST(SparseFamilyErrors, GroupsOfExperts) {
 
 TEST(SparseFamilyErrors, KeysOfPartsThatAModelLacks) {
   const std::vector<std::string> both = {"deepseek", "deepseek_v2"};
-  const std::vector<std::string> no_indexer = {"is of an indexer, and index_n_heads is 0"};
+  const std::vector<std::string> no_indexer = {"needs an indexer, and index_n_heads is 0"};
   for (const char* key : {"index_topk=4", "indexer_loss_weight=0.5",
                           "indexer_sparse_training=false", "indexer_warm_up_chooses=true"})
     expect_each(both, {key}, no_indexer);
@@ -215,7 +215,7 @@ TEST(SparseFamilyErrors, RecurrentLayers) {
   expect_each({"qwen3_next", "qwen3_5"}, {"linear_key_head_dim=0"}, {"at least 1, got 0"});
 }
 
-// Of a family that takes few of run.toml's keys.
+// A family that has few of run.toml's keys.
 TEST(SparseFamilyErrors, CompressedAttention) {
   const std::string model = R"(family = "deepseek4"
 [model]

@@ -17,7 +17,7 @@ struct Config : StandardConfig {
 void keys(Schema<Config>& key) {
   standard_keys(key, {.max_position_embeddings = 4096, .rms_norm_eps = 1e-5});
   key("sliding_window", &Config::sliding_window,
-      {.fallback = 0, .min = 0, .doc = "tokens a query sees, itself included; 0 = all"});
+      {.fallback = 0, .min = 0, .doc = "tokens a query sees, including itself; 0 = all"});
 }
 
 Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {

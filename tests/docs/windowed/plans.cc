@@ -1,4 +1,4 @@
-// Plans as docs/add_a_model.md shows them.
+// The plans of docs/add_a_model.md.
 
 #include "lamina/sdk.h"
 
