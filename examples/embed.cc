@@ -1,4 +1,4 @@
-// A program of one's own that decodes with lamina, and trains: no command line of lamina's.
+// A program that uses the host as a library: it decodes and trains without lamina's command line.
 //
 //   embed decode MODEL_DIR "In the beginning"
 //   embed train RUN.toml

@@ -1,10 +1,10 @@
-# Two thirds of the time to compile a file of ordinary length go into headers and what they
-# instantiate. Six files that share one source share these.
+# Headers and their instantiations take two thirds of the time to compile a file of ordinary length.
+# Six files in one source share them.
 option(LAMINA_BATCH "Compile the files of a library or a test program several at a time" OFF)
 
-# lamina_batch_sources(<name> <root> <sources> <out>): sources of the current folder, or what takes
-# their place; <root> is the folder from which the compiler finds them.
-# CMake's own unity builds include absolute paths, which no compiler cache shares between clones.
+# lamina_batch_sources(<name> <root> <sources> <out>): sources of the current folder, or the batches
+# that replace them; <root> is the include folder for them.
+# CMake's unity builds include absolute paths, which a compiler cache cannot share between clones.
 function(lamina_batch_sources name root sources out)
   if(NOT LAMINA_BATCH)
     set(${out} ${sources} PARENT_SCOPE)

@@ -1,4 +1,4 @@
-# Everything we take from outside, with why. All are Debian packages (scripts/setup).
+# All external dependencies, with reasons. All are Debian packages (scripts/setup).
 
 include(linked_packages)
 # Products with many rows (docs/adr/0007), opened when the first one runs (docs/adr/0013). Not

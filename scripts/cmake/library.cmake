@@ -2,14 +2,14 @@ include(batch)
 
 # lamina_library(<folder> SOURCES ... [ALONE ...] LINKS ... [PRIVATE_LINKS ...] [PRIVATE_HEADERS ...]
 # [RUNS_ONCE]): the library of one host folder.
-# ALONE: sources that are never part of a batch (batch.cmake): they give a name to something else than
-# other sources do, or have properties of their own.
+# ALONE: sources that are never part of a batch (batch.cmake): they define a name that other sources
+# define differently, or have other properties.
 # LINKS: the folders and packages that its headers may include. PRIVATE_LINKS named lamina_* are
 # header-only and leave no trace in an installed library.
 # PRIVATE_HEADERS are regular expressions of headers that only the folder itself can compile. All
 # others compile alone (target all_verify_interface_header_sets) and are installed with the
 # component `host`.
-# RUNS_ONCE: what runs once per process or per graph is built in less time, not for speed.
+# RUNS_ONCE: code that runs once per process or per graph is compiled fast instead of optimised.
 set(runs_once $<$<CONFIG:Release>:-O1>)
 function(lamina_library name)
   cmake_parse_arguments(ARG "RUNS_ONCE" "" "SOURCES;ALONE;LINKS;PRIVATE_LINKS;PRIVATE_HEADERS" ${ARGN})

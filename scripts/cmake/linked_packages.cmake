@@ -1,4 +1,4 @@
-# What the libraries of the host link, also where a program of one's own does it from an installation.
+# Packages that the libraries of the host link, in this build and in programs that use an installation.
 
 # dl: loads plugins; program_options: the command line; json: HF files with strict limits.
 find_package(Boost 1.81 REQUIRED COMPONENTS filesystem program_options json)

@@ -1,13 +1,13 @@
-# Headers that most files include, parsed once per build instead of once per file: half of the time
-# to compile a file of ordinary length. Files still include what they use; the presets without
-# LAMINA_PRECOMPILE, and the check that every header compiles alone, find what is missing.
+# Precompiles headers that most files include, which saves half of the time to compile a file of
+# ordinary length. Files still include what they use; presets without LAMINA_PRECOMPILE, and the check
+# that every header compiles alone, find missing includes.
 option(LAMINA_PRECOMPILE "Parse the headers of the standard library once" OFF)
 set(standard_headers <algorithm> <array> <bit> <charconv> <chrono> <cmath> <cstdint> <cstring> <filesystem>
     <functional> <limits> <map> <memory> <optional> <set> <span> <string> <string_view> <unordered_map>
     <utility> <variant> <vector>)
 
 # lamina_precompile(<name> HEADERS ... LINKS ... [OPTIONS ...]): headers that targets can name in
-# lamina_use_precompiled. OPTIONS: what the compiler wants to be the same in both.
+# lamina_use_precompiled. OPTIONS: compiler options that must be the same in both.
 function(lamina_precompile name)
   cmake_parse_arguments(ARG "" "" "HEADERS;LINKS;OPTIONS" ${ARGN})
   if(LAMINA_PRECOMPILE)
@@ -23,8 +23,8 @@ endfunction()
 function(lamina_use_precompiled target name)
   if(LAMINA_PRECOMPILE)
     target_precompile_headers(${target} REUSE_FROM ${name})
-    # GCC 12 forgets in precompiled headers that they are the system's, and warns of copies inside
-    # std::string that cannot happen (PR 105651). The other presets have these warnings.
+    # GCC 12 treats precompiled system headers as user headers, and warns of copies inside std::string
+    # that cannot happen (PR 105651). The other presets have these warnings.
     if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
       target_compile_options(${target} PRIVATE -Wno-stringop-overflow -Wno-array-bounds)
     endif()

@@ -1,8 +1,8 @@
-# cmake -DLIBRARY=FOLDER -DLICENCE=FILE -DPAGE=FOLDER -DOUTPUT=FILE -P report_assets.cmake: the texts of
-# the page of `lamina report` as a C++ header, with the checksums of its scripts.
+# cmake -DLIBRARY=FOLDER -DLICENCE=FILE -DPAGE=FOLDER -DOUTPUT=FILE -P report_assets.cmake: writes the
+# texts of the page of `lamina report` as a C++ header, with the checksums of its scripts.
 cmake_minimum_required(VERSION 3.24)
 
-# The text of a file without the line that names a source map, which the page does not have.
+# Returns the text of a file without the line that names a source map, which the page lacks.
 function(read_text file out)
   file(READ ${file} text)
   foreach(begin "\n//# sourceMappingURL=" "\n/*# sourceMappingURL=")

@@ -1,6 +1,6 @@
-# One INTERFACE target with the warnings of all our code. With GCC 12, which the project is tested with,
-# warnings are errors in the presets `release` and `test`. Both compile the host with the same flags, so
-# that the compiler cache serves the second of them.
+# One INTERFACE target with the warnings for all our code. With GCC 12, the tested compiler, warnings are
+# errors in the presets `release` and `test`. Both compile the host with the same flags, so that the
+# compiler cache serves the second one.
 add_library(lamina_warnings INTERFACE)
 add_library(lamina::warnings ALIAS lamina_warnings)
 target_compile_options(lamina_warnings INTERFACE

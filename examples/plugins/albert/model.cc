@@ -64,7 +64,7 @@ Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   return layer_norm(s / "full_layer_layer_norm", x_BTD + feed_forward(s, c, x_BTD), c.norm());
 }
 
-// Into the width of the layers, and out of it.
+// Maps the embedding to the width of the layers.
 Tensors entry(Scope s, const Config& c, const Tensors& carries, const Step&) {
   Tensor e_BTE = layer_norm(s / "LayerNorm", carries[0], c.norm());
   return {linear(s / "embedding_hidden_mapping_in", e_BTE, c.inner_size, {.bias = true})};

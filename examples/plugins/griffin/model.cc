@@ -61,7 +61,7 @@ Tensor begins(const Step& step) {
 }
 
 // a = exp(-8 softplus(L) r), h = a h + sqrt(1 - a^2) (i x), with h = i x where a document begins;
-// equations 1 to 4. The root is kept from 0, where its gradient has no bound.
+// equations 1 to 4. A lower bound keeps the root from 0, where its gradient is unbounded.
 Tensor rg_lru(Scope s, const Config& c, Tensor x_BTR, const Step& step) {
   const BlockLinearOptions blocks{.blocks = c.num_attention_heads, .bias = true};
   Tensor i_BTR = sigmoid(widen(block_linear(s / "input_gate", x_BTR, c.lru_width, blocks)));
@@ -94,7 +94,7 @@ Tensor recurrence(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
 Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   SelfAttentionOptions options = c.attention_options();
   options.out_bias = true;
-  options.attend.window = c.attention_window_size + 1;  // and the query's own token
+  options.attend.window = c.attention_window_size + 1;  // plus the query itself
   return self_attention(s, x_BTD, step, options);
 }
 

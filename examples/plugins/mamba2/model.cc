@@ -1,5 +1,5 @@
-// Mamba-2: layers of one state space each, whose matrices depend on the token and decay by one
-// number per head. Dao & Gu 2024, "Transformers are SSMs", section 7 (the SSD layer).
+// Mamba-2: layers of one state space each; its matrices depend on the token and decay by one number
+// per head. Dao & Gu 2024, "Transformers are SSMs", section 7 (the SSD layer).
 //
 // Shapes: B batch, T tokens, D model width, I inner width, N heads, P head width, G groups of
 // heads,
@@ -42,7 +42,7 @@ void keys(Schema<Config>& key) {
   key("use_conv_bias", &Config::use_conv_bias, {.fallback = true, .doc = "of the convolution"});
   key("tie_word_embeddings", &Config::tie_word_embeddings,
       {.fallback = false, .doc = "the head is the token table"});
-  // How others compute it, how they draw fresh weights, and limits that exclude nothing.
+  // Settings of other implementations, their initialisers, and limits that exclude nothing.
   key.ignore({"chunk_size", "rms_norm", "residual_in_fp32", "rescale_prenorm_residual",
               "time_step_floor", "time_step_limit", "time_step_max", "time_step_min",
               "time_step_rank", "hidden_act"});

@@ -1,5 +1,5 @@
-// Layers whose tokens are mixed by minGRU alone: gates and recurrence are one op of this plugin,
-// with kernels. Feng et al. 2024, "Were RNNs All We Needed?", section 3.1 and appendix B.
+// Layers that mix tokens only by minGRU: gates and recurrence are one custom op, with kernels.
+// Feng et al. 2024, "Were RNNs All We Needed?", section 3.1 and appendix B.
 //
 // Shapes: B batch, T tokens, D model width, C width of the state, F feed-forward width.
 
@@ -26,7 +26,7 @@ float candidate(float v) { return v > 0 ? v + 0.5f : sigmoid(v); }
 
 constexpr std::int64_t kChannels = 32;  // of a task
 
-// task(row, first channel, channels): the channels of a row know nothing of each other.
+// Runs task(row, first channel, channels); the channels of a row are independent.
 template <class Task>
 void for_each_part(const KernelCall& call, const Task& task) {
   const Buffer k = call.in(0);
@@ -57,7 +57,7 @@ void forward(const KernelCall& call) {
   });
 }
 
-// From the last token to the first, after h was computed again.
+// Recomputes h, then runs from the last token to the first.
 void backward(const KernelCall& call) {
   const Buffer k = call.in(0), v = call.in(1), dy = call.d_out(0);
   const std::int64_t tokens = k.dim(1), width = k.width();
@@ -130,7 +130,7 @@ Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step&) {
 }
 
 constexpr Model<Config> kModel = {
-    .family = {.name = "mingru", .doc = "layers of minGRU, whose recurrence is an op of its own"},
+    .family = {.name = "mingru", .doc = "layers of minGRU, whose recurrence is a custom op"},
     .keys = keys,
     .blocks =
         [] {

@@ -1,5 +1,4 @@
-/* A decoder of rotary attention and gated feed-forwards, in plain C: what a plugin is without the
- * SDK.
+/* A decoder of rotary attention and gated feed-forwards, in plain C without the SDK.
  *
  * Shapes: B batch, T tokens, D model width, N heads, H head width, M feed-forward width. */
 #include <string.h>
@@ -19,8 +18,8 @@
 #define HERE \
   &(const lamina_where_t) { STR(__FILE__), __LINE__, 0 }
 
-/* What a host reads without running anything. A digit is enough for the minor; the strings are
- * without their terminators. */
+/* The manifest, which a host reads without running the plugin. One digit is enough for the minor; the
+ * strings have no terminators. */
 #define BEFORE \
   "{\"id\": \"" ID "\", \"version\": \"" VERSION "\", \"abi_major\": 0, \"abi_built\": "
 #define BETWEEN ", \"abi_min_host\": "
@@ -96,7 +95,7 @@ static lamina_status_t options(void* user, const lamina_config_t* config, lamina
   return reply->api->head(reply, &head);
 }
 
-/* ---- The block: the first call that fails makes those after it do nothing -------------------- */
+/* ---- The block: after the first call that fails the others do nothing ------------------------ */
 
 static Tensor emit(lamina_build_t* b, uint32_t op, lamina_state_t state, lamina_span_t inputs,
                    lamina_span_t attrs, const lamina_where_t* at) {
@@ -122,7 +121,7 @@ static Tensor reshape(lamina_build_t* b, Tensor x, lamina_span_t dims, const lam
   return emit(b, OP_reshape, 0, (lamina_span_t)SPAN(inputs), (lamina_span_t)SPAN(attrs), at);
 }
 
-/* "<name>.weight" [out, in], and x[..., in] times it. */
+/* Multiplies x[..., in] by the parameter "<name>.weight" [out, in]. */
 static Tensor linear(lamina_build_t* b, const char* name, Tensor x, int64_t in, int64_t out,
                      const char* axis_in, const char* axis_out, const lamina_where_t* at) {
   const int64_t dims[] = {out, in};
@@ -205,7 +204,7 @@ static lamina_status_t build(void* user, lamina_build_t* b, const lamina_config_
   x = binary(b, OP_add, x, y, HERE);
   y = feed_forward(b, norm(b, "ffn_norm", x, D, HERE), D, integer(config, "intermediate_size"));
   io->carry_out[0] = binary(b, OP_add, x, y, HERE);
-  /* Answers for all calls above: after one that failed none does anything. */
+  /* Also reports failures of the calls above: after the first one the others did nothing. */
   lamina_type_t type = {.size = sizeof type};
   return b->api->type(b, io->carry_out[0], HERE, &type);
 }

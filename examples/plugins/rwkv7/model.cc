@@ -1,6 +1,6 @@
-// RWKV-7 "Goose": layers of a recurrence whose state decays by channel and takes back along one key
-// what it learnt there. Peng et al. 2025, "RWKV-7 Goose with Expressive Dynamic State Evolution",
-// section 4; names as in the checkpoints of fla-hub.
+// RWKV-7 "Goose": layers of a recurrence whose state decays by channel and replaces the value at
+// one key. Peng et al. 2025, "RWKV-7 Goose with Expressive Dynamic State Evolution", section 4;
+// names as in the checkpoints of fla-hub.
 //
 // Shapes: B batch, T tokens, D model width, N heads, H head width, R ranks of the small matrices.
 
@@ -56,7 +56,7 @@ Tensor vector(Scope s, std::string_view name, Tensor like, Init start,
               std::string_view along = axis::heads) {
   return s.param(name, {like.dim(-1)}, {.axes = {along}, .role = Role::scalar, .init = start});
 }
-// x moved towards the token before, by channel.
+// Interpolates x towards the token before, by channel.
 Tensor shifted(Scope s, std::string_view name, Tensor x_BTD, Tensor to_previous_BTD) {
   return x_BTD + to_previous_BTD *
                      cast_like(vector(s, name, x_BTD, init::uniform(0, 1), axis::embed), x_BTD);
@@ -71,7 +71,7 @@ Tensor low_rank(Scope s, Tensor x_BTD, std::int64_t rank, F f, bool bias = true)
 }
 
 // S = diag(w) S - (a k^) outer (S^T k^) + k outer v, y = S^T r, with k^ of length 1; equations 3 to
-// 9 and 16 to 24. `first_v`: the values of the first layer, or none in it.
+// 9 and 16 to 24. `first_v`: the values of the first layer; empty in that layer.
 Tensor time_mix(Scope s, const Config& c, Tensor x_BTD, const Step& step, Tensor& first_v_BTD) {
   const std::int64_t d = c.hidden_size, n = d / c.head_dim;
   Tensor delta_BTD = step.in(s).previous(x_BTD) - x_BTD;

@@ -1,4 +1,4 @@
-// A Llama block whose feed-forward has the activation xIELU: an op of this plugin, with kernels.
+// A Llama block with the activation xIELU in its feed-forward: a custom op, with kernels.
 // Huang and Schlag 2024, "Deriving Activation Functions Using Integration", equation 15.
 //
 // Shapes: B batch, T tokens, D model width, F feed-forward width.
@@ -44,8 +44,8 @@ void forward(const KernelCall& call) {
   });
 }
 
-// Gradients of p and n are sums over all elements: of each row by itself, then in the order of
-// rows, so that they do not depend on threads.
+// Gradients of p and n are sums over all elements: first over each row, then over rows in order, so
+// that they do not depend on threads.
 void backward(const KernelCall& call) {
   const Buffer x = call.in(0), dy = call.d_out(0), dx = call.d_in(0);
   const float beta = static_cast<float>(call.attrs.number("beta"));
@@ -105,7 +105,7 @@ Tensor block(Scope s, const StandardConfig& c, Tensor x_BTD, const Step& step) {
 }
 
 constexpr Model<StandardConfig> kModel = {
-    .family = {.name = "xielu", .doc = "a Llama block with the activation xIELU, an op of its own"},
+    .family = {.name = "xielu", .doc = "a Llama block with the activation xIELU, a custom op"},
     .keys = [](Schema<StandardConfig>& key) { standard_keys(key, {}); },
     .blocks =
         [] {
