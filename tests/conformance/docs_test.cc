@@ -1,4 +1,4 @@
-// docs/plugin_check.md and docs/plugin_requirements.md against the table of checks.
+// Compares docs/plugin_check.md and docs/plugin_requirements.md with the table of checks.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -26,7 +26,7 @@ std::set<std::string> parts_of(const std::string& list) {
   return {std::sregex_token_iterator(list.begin(), list.end(), id), {}};
 }
 
-// Each rule of the page with what stands behind "Kit:".
+// Returns each rule of the page with the text after "Kit:".
 std::map<std::string, std::string> rules() {
   const std::string text = page("plugin_requirements.md");
   std::map<std::string, std::string> out;
@@ -39,7 +39,7 @@ std::map<std::string, std::string> rules() {
   return out;
 }
 
-TEST(Requirements, NameTheChecksThatHoldThemOrSayWhyThereIsNone) {
+TEST(Requirements, NameTheirChecksOrTheReasonForNone) {
   std::map<std::string, std::set<std::string>> by_rule;
   for (const Check& check : all_checks())
     for (const std::string& rule : parts_of(std::string(check.rules)))

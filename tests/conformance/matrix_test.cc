@@ -1,5 +1,5 @@
-// The mutation matrix: for each check a fault that it finds, and no other check does unless the
-// matrix says so. A check that passes a wrong plugin is the worst that the kit can do.
+// The mutation matrix: each check has a fault that it finds, and no other check finds it unless the
+// matrix says so. A check that passes a wrong plugin is the worst fault of the kit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ Compute cpu_compute() {
           .set_threads = [](int count) { cpu::set_threads(count, false); }};
 }
 
-// A family as the checks see it.
+// A family as input of the checks.
 struct Tried {
   explicit Tried(const WrongFamily& wrong)
       : plugin("none.lamina.so", {.level = wrong.level}, cpu_compute()),
@@ -29,7 +29,7 @@ struct Tried {
         subject(plugin, *registered.family, *registered.source,
                 derived_models(*registered.family)) {}
 
-  // The checks that find something.
+  // Returns the checks that find something.
   std::set<std::string> failing(const WrongFamily& wrong) const {
     std::set<std::string> out;
     for (const Check& check : all_checks()) {
@@ -84,7 +84,7 @@ TEST(RightFamily, WithKernelsPassesEveryCheck) {
   EXPECT_EQ(Tried(right).failing(right), std::set<std::string>());
 }
 
-// The last layer has the parameters of the first, so it cannot be had once more.
+// The last layer has the parameters of the first, so it cannot be a prediction layer.
 TEST(RightFamily, ThatRefusesPredictionNeedsNoModelWithIt) {
   Model model = right_family();
   model.mtp = nullptr;
@@ -110,7 +110,7 @@ TEST(RightFamily, WithSixteenLearnedPositionsPassesEveryCheck) {
   EXPECT_EQ(Tried(right).failing(right), std::set<std::string>());
 }
 
-// Float64, in which slopes are computed and no run, is not a type that a plugin must take.
+// Slopes are computed in float64, a type that no run uses and that a plugin need not support.
 void expect_no_slopes(const Model& model, const std::string& why) {
   const WrongFamily right{"none", {}, model, Level::full};
   const Tried tried(right);
@@ -156,7 +156,7 @@ TEST_P(WrongNumbers, AreFoundByEveryComparisonOfTheCheck) {
   const Tried tried(right);
   for (const auto check : wrong.checks) {
     ModelCase c = tried.subject.cases().front();
-    check(c);  // as it is, nothing is found
+    check(c);  // unchanged, nothing is found
     wrong.spoil(c);
     EXPECT_THROW(check(c), Failure) << wrong.fault;
   }

@@ -1,4 +1,4 @@
-// Every plugin of this build, and every example of one, keeps to the contract.
+// Every plugin of this build, and every example plugin, conforms.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,14 +47,14 @@ TEST(Examples, PluginsConformAtEveryLevel) {
   }
 }
 
-// The families of our own tests, which have what no built-in one has.
+// The families of our tests have features that no built-in family has.
 TEST(TestFamilies, ConformAtEveryLevel) {
   for (const char* name : {"features", "recurrences", "moe", "streams", "docs_experts"})
     expect_conforms(LAMINA_BUILD_DIR "/tests/plugins/" + (name + std::string(".lamina.so")),
                     {"--level", "full"});
 }
 
-// What other tests do not do with the same functions on the same models.
+// Checks that other tests do not run with the same functions on the same models.
 TEST(Shipped, PluginsConformToOtherHostsAndSurviveFailures) {
   std::vector<std::string> options = {"--level", "full"};
   for (const char* id : {"ABI-2", "ABI-3", "ABI-4", "SCH-3", "ERR-1", "ERR-2", "ERR-3", "LIF-1",

@@ -1,4 +1,4 @@
-// Faults at the C border, which the SDK keeps plugins from.
+// Faults at the C border that the SDK prevents.
 #include <time.h>
 
 #include <stdexcept>
@@ -8,7 +8,7 @@
 namespace lamina::conformance {
 namespace {
 
-// What the block in front of which these stand does; one family at a time is built by them.
+// The build behind the faulty one; one family at a time uses it.
 struct Behind {
   void* user;
   decltype(lamina_block_t::build) build;
@@ -17,7 +17,7 @@ struct Behind {
 template <lamina_status_t (*in_front)(const Behind&, lamina_build_t*, const lamina_config_t*,
                                       const lamina_io_t*)>
 void put_in_front(lamina_family_t&, lamina_block_t& block) {
-  block.user = new Behind{block.user, block.build};  // as long as the process
+  block.user = new Behind{block.user, block.build};  // lives as long as the process
   block.build = [](void* user, lamina_build_t* build, const lamina_config_t* config,
                    const lamina_io_t* io) {
     return in_front(*static_cast<const Behind*>(user), build, config, io);
@@ -83,17 +83,17 @@ std::vector<WrongFamily> wrong_borders() {
        right_family(),
        Level::full,
        put_in_front<refuses_older_host>},
-      {"a build answers that all is well after a call has failed",
+      {"a build returns success after a call has failed",
        {"ERR-1"},
        right_family(),
        Level::full,
        put_in_front<ignores_failures>},
-      {"a build lets an exception out where a call has failed",
+      {"a build leaks an exception after a failed call",
        {"ERR-2"},
        right_family(),
        Level::full,
        put_in_front<throws_failures>},
-      {"a call without its place in the source",
+      {"a call without its source position",
        {"ERR-3"},
        right_family(),
        Level::full,

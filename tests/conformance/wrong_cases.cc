@@ -7,7 +7,7 @@
 namespace lamina::conformance {
 namespace {
 
-// The last layer of an unrolled stack is left out.
+// Drops the last layer of an unrolled stack.
 void drop_a_layer(ModelCase& c) {
   const auto open = c.open;
   c.open = [open](bool scan_layers) {
@@ -25,7 +25,7 @@ void drop_a_layer(ModelCase& c) {
   };
 }
 
-// Every time it is loaded, a weight is another in its last bits.
+// Changes the last bits of a weight each time it is loaded.
 void change_a_weight(ModelCase& c) {
   const auto load = c.load;
   c.load = [load, times = 0](const decoder::Model& model, DType compute) mutable {
@@ -46,18 +46,15 @@ void change_a_weight(ModelCase& c) {
 
 std::vector<WrongCase> wrong_cases() {
   return {
-      {"the unrolled stack has a layer less",
+      {"the unrolled stack lacks a layer",
        "EQV-3",
        drop_a_layer,
        {check_scanned_pass_is_unrolled, check_scanned_step_is_unrolled}},
-      {"a rematerialised value is another",
+      {"a rematerialised value differs",
        "EQV-4",
        change_a_weight,
        {check_remat_policies_give_the_same_bits, check_own_remat_tags}},
-      {"the second of two passes is another",
-       "NUM-2",
-       change_a_weight,
-       {check_the_same_pass_twice}},
+      {"the second of two passes differs", "NUM-2", change_a_weight, {check_the_same_pass_twice}},
   };
 }
 

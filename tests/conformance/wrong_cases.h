@@ -1,5 +1,5 @@
-// Models whose numbers are wrong in a way that no plugin can bring about: what the equalities of
-// the host compare is made to differ, so that the checks are seen to compare it.
+// Models with wrong numbers that no plugin can cause: the quantities that the equalities compare
+// are made to differ, to test that the checks compare them.
 #pragma once
 
 #include <ostream>
@@ -14,7 +14,7 @@ struct WrongCase {
   std::string_view fault;
   std::string_view caught_by;
   void (*spoil)(ModelCase& c);
-  std::vector<void (*)(const ModelCase&)> checks;  // of `caught_by`; each finds it
+  std::vector<void (*)(const ModelCase&)> checks;  // for `caught_by`; each check finds the fault
 
   friend std::ostream& operator<<(std::ostream& out, const WrongCase& c) { return out << c.fault; }
 };

@@ -14,7 +14,7 @@ using sdk::Tensor;
 Model with_blocks(std::vector<Block<Config>> (*blocks)()) {
   Model out = right_family();
   out.blocks = blocks;
-  out.weights = nullptr;  // published under our names, whatever there is
+  out.weights = nullptr;  // published under our names
   return out;
 }
 Model with_keys(void (*keys)(Schema<Config>&)) {
@@ -43,7 +43,7 @@ std::vector<Weight> all_but_the_last() {
   return out;
 }
 
-// A matrix [D, D] called `name`, with which x is multiplied.
+// Multiplies x by a matrix [D, D] called `name`.
 Tensor product(const Scope& s, std::string_view name, Tensor x, const Config& c,
                Role role = Role::weight) {
   Tensor w = s.param(name, {c.hidden_size, c.hidden_size},
@@ -64,7 +64,7 @@ std::vector<WrongFamily> of_config() {
          usual_keys(key);
          key("extra", &Config::extra, {.fallback = 0, .aliases = {"head_dim"}, .doc = "A number."});
        })},
-      {"an odd value ends in a status and not in a problem with a key",
+      {"an odd value gives a status instead of a problem with a key",
        {"SCH-2"},
        [] {
          Model out = right_family();
@@ -74,7 +74,7 @@ std::vector<WrongFamily> of_config() {
          };
          return out;
        }()},
-      {"nothing says which value a required key may have",
+      {"a required key without a description of its values",
        {"TRC-2"},
        [] {
          Model out = right_family();
@@ -83,7 +83,7 @@ std::vector<WrongFamily> of_config() {
          };
          return out;
        }()},
-      {"a key is written to config.json where another one is read",
+      {"a key is exported to the path of another key",
        {"SCH-3"},
        [] {
          Model out = with_keys([](Schema<Config>& key) {
@@ -101,9 +101,7 @@ std::vector<WrongFamily> of_config() {
        with_plan([](const Config& c) -> Plan {
          return repeat(unit(1, 2)).over(c.num_hidden_layers / 2 * 2);
        })},
-      {"the plan is another when it is asked again",
-       {"PLN-1"},
-       with_plan([](const Config& c) -> Plan {
+      {"the plan differs on a second call", {"PLN-1"}, with_plan([](const Config& c) -> Plan {
          static int asked = 0;
          return repeat(unit(1, 1, {{"extra", ++asked % 2}})).over(c.num_hidden_layers);
        })},
@@ -139,7 +137,7 @@ std::vector<WrongFamily> of_traces() {
          return right_block(s, c, scale(x, std::this_thread::get_id() == first ? 1 : 1.001), step);
        })),
        Level::full},
-      {"builds at one time share a number",
+      {"concurrent builds share a number",
        {"THR-1"},
        with_blocks(LAMINA_WRONG_BLOCK({
          struct Building {
@@ -155,13 +153,13 @@ std::vector<WrongFamily> of_traces() {
          Tensor p = s.param("by_length", {rows}, {.axes = {axis::norm}, .role = Role::scalar});
          return right_block(s, c, x, step) + x * reduce_sum(p, {.dims = {0}});
        }))},
-      {"a carry leaves in another shape", {"TRC-2"}, with_blocks(LAMINA_WRONG_BLOCK({
+      {"a carry changes its shape", {"TRC-2"}, with_blocks(LAMINA_WRONG_BLOCK({
          return concat({right_block(s, c, x, step), x}, 2);
        }))},
-      {"a carry leaves in float32, whatever the run computes in",
-       {"TRC-2"},
-       with_blocks(LAMINA_WRONG_BLOCK({ return cast(right_block(s, c, x, step), "f32"); }))},
-      {"a number is made of T", {"TRC-3", "EQV-1", "EQV-2"}, with_blocks(LAMINA_WRONG_BLOCK({
+      {"a carry is always float32", {"TRC-2"}, with_blocks(LAMINA_WRONG_BLOCK({
+         return cast(right_block(s, c, x, step), "f32");
+       }))},
+      {"a number depends on T", {"TRC-3", "EQV-1", "EQV-2"}, with_blocks(LAMINA_WRONG_BLOCK({
          return right_block(s, c, scale(x, 1 + 0.5 / static_cast<double>(x.dim(1))), step);
        }))},
       {"a branch on T", {"TRC-3", "EQV-1", "EQV-2"}, with_blocks(LAMINA_WRONG_BLOCK({
@@ -172,10 +170,10 @@ std::vector<WrongFamily> of_traces() {
          Tensor y = right_block(s, c, x, step);
          return x.dim(1) > 31 ? y + x : y;
        }))},
-      {"a rate of dropout is made of T", {"TRC-3"}, with_blocks(LAMINA_WRONG_BLOCK({
+      {"a dropout rate depends on T", {"TRC-3"}, with_blocks(LAMINA_WRONG_BLOCK({
          return dropout(right_block(s, c, x, step), 0.5 / static_cast<double>(x.dim(1)));
        }))},
-      {"a number is made of B",
+      {"a number depends on B",
        {"TRC-3", "EQV-2", "EQV-5"},
        with_blocks(LAMINA_WRONG_BLOCK(
            { return right_block(s, c, scale(x, 1 + 0.5 / static_cast<double>(x.dim(0))), step); })),
@@ -196,20 +194,22 @@ std::vector<WrongFamily> of_traces() {
          Tensor before = slice(x, {.dim = 1, .start = 0, .size = x.dim(1) - 1});
          return y + pad(before, {.dim = 1, .before = 1});
        }))},
-      {"a mean over all tokens, padding too", {"TRC-4"}, with_blocks(LAMINA_WRONG_BLOCK({
+      {"a mean over all tokens, including padding", {"TRC-4"}, with_blocks(LAMINA_WRONG_BLOCK({
          Tensor mean = reduce_sum(x, {.dims = {1}, .keep = true});
          return right_block(s, c, x + mean, step);
        }))},
       {"an output is divided by the number of tokens", {"TRC-4"}, with_blocks(LAMINA_WRONG_BLOCK({
          return right_block(s, c, x / cast_like(dim_size(x, 1), x), step);
        }))},
-      {"from 32 tokens on their number is in the result",
+      {"from 32 tokens on the result depends on their number",
        {"TRC-4"},
        with_blocks(LAMINA_WRONG_BLOCK({
          Tensor more = relu(shift(cast_like(dim_size(x, 1), x), -31));
          return right_block(s, c, x * shift(more, 1), step);
        }))},
-      {"how many tokens an expert has is in the result", {"TRC-4"}, with_blocks(LAMINA_WRONG_BLOCK({
+      {"the result depends on the number of tokens per expert",
+       {"TRC-4"},
+       with_blocks(LAMINA_WRONG_BLOCK({
          const auto [order, offsets] = group_rows(top_k(x, {.k = 1})[1], {.groups = c.hidden_size});
          Tensor last = slice(cast_like(offsets, x), {.dim = 0, .start = 1, .size = c.hidden_size});
          return right_block(s, c, x + last, step);
@@ -235,7 +235,7 @@ std::vector<WrongFamily> of_traces() {
       {"a matrix has the role of a norm", {"TRC-6"}, with_blocks(LAMINA_WRONG_BLOCK({
          return right_block(s, c, x + product(s, "matrix", x, c, Role::norm), step);
        }))},
-      {"a state that no op has: it is never written", {"TRC-7"}, with_blocks(LAMINA_WRONG_BLOCK({
+      {"a declared state that no op uses", {"TRC-7"}, with_blocks(LAMINA_WRONG_BLOCK({
          s.state(LAMINA_STATE_KV, "spare", {2, 4},
                  {.axes = {LAMINA_AXIS_CACHE_HEADS, LAMINA_AXIS_CACHE_DIM}});
          return right_block(s, c, x, step);
@@ -252,7 +252,7 @@ std::vector<WrongFamily> of_traces() {
   };
 }
 
-// Of a right block, with this added as the loss "extra"; may use s, c, x and step.
+// A right block with this added as the loss "extra"; may use s, c, x and step.
 #define LAMINA_WITH_LOSS(...)                          \
   with_blocks(LAMINA_WRONG_BLOCK({                     \
     const Tensor y = right_block(s, c, x, step);       \
@@ -260,7 +260,7 @@ std::vector<WrongFamily> of_traces() {
     return y;                                          \
   }))
 
-// Per token, of its activations.
+// A value per token, from its activations.
 Tensor per_token(Tensor x) { return reduce_mean(square(x), {.dims = {2}}); }
 
 std::vector<WrongFamily> of_losses() {
@@ -279,7 +279,7 @@ std::vector<WrongFamily> of_losses() {
          Tensor before = pad(slice(y, {.dim = 1, .size = t - 1}), {.dim = 1, .before = 1});
          return counted_mean(per_token(y - before));
        })},
-      {"nothing learns from an auxiliary loss", {"GRD-2"}, LAMINA_WITH_LOSS({
+      {"an auxiliary loss trains nothing", {"GRD-2"}, LAMINA_WITH_LOSS({
          return counted_mean(per_token(stop_gradient(y)));
        })},
       {"the gradient of an auxiliary loss is cut off in part",
@@ -291,7 +291,7 @@ std::vector<WrongFamily> of_losses() {
 
 std::vector<WrongFamily> of_numbers() {
   return {
-      {"a gradient is cut off on the way",
+      {"a gradient is cut off",
        {"GRD-1"},
        with_blocks(LAMINA_WRONG_BLOCK({
          Tensor y = right_block(s, c, x, step);
@@ -308,7 +308,9 @@ std::vector<WrongFamily> of_numbers() {
          options.attend.state = "both";
          return right_block(s, c, x + self_attention(s / "both_ways", x, step, options), step);
        }))},
-      {"the number of the document is in the result", {"EQV-2"}, with_blocks(LAMINA_WRONG_BLOCK({
+      {"the result depends on the number of the document",
+       {"EQV-2"},
+       with_blocks(LAMINA_WRONG_BLOCK({
          Tensor segments = as_number(step.input(LAMINA_INPUT_SEGMENT_IDS), x);
          return right_block(s, c, x * segments, step);
        }))},

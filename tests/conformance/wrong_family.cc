@@ -49,7 +49,7 @@ Model right_family() {
   out.keys = keys;
   out.blocks = blocks;
   out.weights = weights;
-  // No multi-token prediction: one small model.
+  // Without multi-token prediction: one small model is enough.
   out.mtp = [](const Config&) { return Mtp{}; };
   return out;
 }

@@ -1,4 +1,4 @@
-// Families that break one rule each, and the checks that see it: the mutation matrix of
+// Families that break one rule each, and the checks that find it: the mutation matrix of
 // docs/plugin_check.md.
 #pragma once
 
@@ -22,13 +22,13 @@ struct Config : sdk::StandardConfig {
 };
 using Model = sdk::Model<Config>;
 
-// A family that keeps to the contract: window attention and a gated feed-forward.
+// A conforming family: window attention and a gated feed-forward.
 Model right_family();
-// Likewise, with dropout and noise of its own by a key of its own.
+// The same, with dropout and noise that a key turns on.
 Model family_that_draws();
 sdk::Tensor right_block(sdk::Scope s, const Config& c, sdk::Tensor x_BTD, const sdk::Step& step);
 
-// A Build of its body, which may use s, c, x and step.
+// A Build with this body, which may use s, c, x and step.
 #define LAMINA_WRONG_BLOCK(...)                                                   \
   [] {                                                                            \
     return std::vector<sdk::Block<Config>>{                                       \
@@ -38,7 +38,7 @@ sdk::Tensor right_block(sdk::Scope s, const Config& c, sdk::Tensor x_BTD, const 
             [[maybe_unused]] const sdk::Step& step) -> sdk::Tensor __VA_ARGS__}}; \
   }
 
-// Changes the tables that the host is given, or puts a build of its own in front of the family's.
+// Changes the tables that the host gets, or inserts a build before the family's.
 using Border = void (*)(lamina_family_t& family, lamina_block_t& block);
 
 struct WrongFamily {
@@ -47,8 +47,8 @@ struct WrongFamily {
   Model model;
   Level level = Level::quick;
   Border border = nullptr;
-  std::vector<std::string_view> only = {};  // run these checks alone: it is slow
-  const sdk::CustomOp* op = nullptr;        // of the plugin
+  std::vector<std::string_view> only = {};  // runs only these checks, because others are slow
+  const sdk::CustomOp* op = nullptr;        // an op of the plugin
 
   friend std::ostream& operator<<(std::ostream& out, const WrongFamily& c) {
     return out << c.fault;
@@ -56,13 +56,13 @@ struct WrongFamily {
 };
 
 std::vector<WrongFamily> wrong_families();
-// Those of wrong_borders.cc: what no plugin of the SDK can do.
+// Faults in wrong_borders.cc, which no plugin of the SDK can have.
 std::vector<WrongFamily> wrong_borders();
-// Those of wrong_kernels.cc, and one whose kernels are right.
+// Faults in wrong_kernels.cc, and one family with right kernels.
 std::vector<WrongFamily> wrong_kernels();
 WrongFamily right_kernels();
 
-// A family as a plugin would have registered it. Lives as long as the process.
+// A family as a plugin registers it. Lives as long as the process.
 struct Registered {
   const lamina_family_t* source;
   const registry::Family* family;

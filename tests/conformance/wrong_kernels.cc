@@ -1,4 +1,4 @@
-// Families whose custom op has a wrong kernel: the lowering is right, and what runs is not.
+// Families with a wrong kernel of a custom op and a right lowering.
 #include <cmath>
 #include <filesystem>
 
@@ -40,14 +40,14 @@ void backward(const KernelCall& call) {
   });
 }
 
-// A hundredth more than it should be, everywhere.
+// Too large by a hundredth, everywhere.
 void forward_too_large(const KernelCall& call) {
   each_row(call, [&](std::int64_t row, std::vector<float>& v) {
     for (float& e : v) e = 1.05f * e / (1 + std::abs(e));
     call.out(0).store(row, v.data());
   });
 }
-// The square is forgotten.
+// Leaves out the square.
 void backward_without_square(const KernelCall& call) {
   each_row(call, [&](std::int64_t row, std::vector<float>& v) {
     std::vector<float> d(v.size());
@@ -56,7 +56,7 @@ void backward_without_square(const KernelCall& call) {
     call.d_in(0).store(row, d.data());
   });
 }
-// The threads of the process are counted: no result may know of them.
+// Depends on the number of threads, which no result may do.
 void forward_by_threads(const KernelCall& call) {
   float threads = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task"))
@@ -66,7 +66,7 @@ void forward_by_threads(const KernelCall& call) {
     call.out(0).store(row, v.data());
   });
 }
-// Right for the first rows alone.
+// Right for the first rows only.
 void forward_of_few_rows(const KernelCall& call) {
   each_row(call, [&](std::int64_t row, std::vector<float>& v) {
     for (float& e : v) e = (row < 256 ? 1.0f : 1.05f) * e / (1 + std::abs(e));
@@ -78,7 +78,7 @@ void forward_past_the_end(const KernelCall& call) {
   const sdk::Buffer y = call.out(0);
   static_cast<char*>(y.data<void>())[y.num_rows() * y.width() * (y.dtype() == 1 ? 4 : 2)] = 0;
 }
-// The last element is what was there before.
+// Does not write the last element.
 void forward_all_but_the_last(const KernelCall& call) {
   each_row(call, [&](std::int64_t row, std::vector<float>& v) {
     for (float& e : v) e = e / (1 + std::abs(e));
@@ -98,7 +98,7 @@ constexpr CustomOp op_with(void (*run)(const KernelCall&), void (*run_back)(cons
           .backward = {.run = run_back}};
 }
 
-// The right block, whose result goes through the op.
+// The right block, with its result passed through the op.
 template <const CustomOp& op>
 std::vector<Block<Config>> squashed() {
   return {{1, "layer", [](Scope s, const Config& c, Tensor x, const Step& step) -> Tensor {
@@ -131,14 +131,14 @@ WrongFamily right_kernels() { return wrong<kRight>("none", {}); }
 
 std::vector<WrongFamily> wrong_kernels() {
   std::vector<WrongFamily> out = {
-      wrong<kTooLarge>("a kernel gives other numbers than its lowering", {"GRD-3"}),
-      wrong<kWithoutSquare>("a backward kernel is another gradient than the lowering's", {"GRD-3"}),
-      wrong<kByThreads>("a kernel goes by the number of threads", {"GRD-3", "NUM-2"},
+      wrong<kTooLarge>("a kernel differs from its lowering", {"GRD-3"}),
+      wrong<kWithoutSquare>("a backward kernel differs from the lowering's gradient", {"GRD-3"}),
+      wrong<kByThreads>("a kernel depends on the number of threads", {"GRD-3", "NUM-2"},
                         {"GRD-3", "EQV-1", "NUM-2"}),
       wrong<kFewRows>("a kernel is wrong from its 256th row on", {"GRD-3"}),
-      // In memory that is not guarded it would spoil what is beside it.
+      // In unguarded memory it would damage the data beside it.
       wrong<kPastTheEnd>("a kernel writes past its result", {"GRD-3"}, {"GRD-3"}),
-      wrong<kAllButTheLast>("a kernel leaves an element of its result as it was", {"GRD-3"},
+      wrong<kAllButTheLast>("a kernel does not write an element of its result", {"GRD-3"},
                             {"GRD-3"}),
       wrong<kGivesUp>("a kernel fails", {"GRD-3"}, {"GRD-3", "EQV-1"}),
   };

@@ -1,4 +1,4 @@
-// The plugins in plain C with one fault each, as the program checks them.
+// The plugins in plain C with one fault each, for checks of the program.
 #pragma once
 
 #include <ostream>
@@ -9,11 +9,11 @@ namespace lamina::conformance {
 
 struct WrongPlugin {
   std::string_view fault;                   // the row of the matrix
-  std::string_view file;                    // of the zoo, without its suffix
-  std::vector<std::string_view> caught_by;  // all checks that end badly
+  std::string_view file;                    // in the zoo, without its suffix
+  std::vector<std::string_view> caught_by;  // all checks that fail, crash or time out
   std::string_view level = "quick";
   std::string_view outcome = "fail";
-  std::vector<std::string_view> only = {};  // run these alone: others would take long
+  std::vector<std::string_view> only = {};  // runs only these checks, because others are slow
   std::string_view golden = {};             // a golden case of tests/golden/hf
 
   friend std::ostream& operator<<(std::ostream& out, const WrongPlugin& c) { return out << c.file; }
@@ -31,7 +31,7 @@ inline std::vector<WrongPlugin> wrong_plugins() {
        "fail",
        {"FIL-1", "FIL-2", "FIL-3"}},
       {"the manifest has no doc line", "no_doc", {"FIL-3"}},
-      {"a struct is smaller than any plugin has it", "struct_size", {"ABI-1"}},
+      {"a struct is smaller than its least size", "struct_size", {"ABI-1"}},
       {"init writes to standard error", "prints", {"LOD-1"}},
       {"a build writes to standard output", "chatty", {"LOD-1"}},
       {"init takes half a second", "slow", {"LOD-1"}, "quick", "fail", {"FIL-2", "LOD-1", "LOD-3"}},
@@ -40,22 +40,22 @@ inline std::vector<WrongPlugin> wrong_plugins() {
       {"a build changes the working directory", "chdir", {"FIL-2", "LOD-1"}},
       {"a build changes the locale", "locale", {"FIL-2", "LOD-1"}},
       {"a build changes the environment", "environment", {"FIL-2", "LOD-1"}},
-      {"a build changes how floating-point numbers are rounded", "rounding", {"LOD-1"}},
+      {"a build changes the rounding of floating-point numbers", "rounding", {"LOD-1"}},
       {"a build starts a process", "fork", {"FIL-2", "LOD-1"}},
       {"a build starts a thread once", "build_thread", {"FIL-2", "LOD-1"}},
       {"a build leaves a file open", "open_file", {"LOD-1"}},
       {"a build keeps memory", "build_memory", {"LOD-1"}},
       {"a build writes to a file", "writes_file", {"LOD-1"}},
-      {"a build waits for ever", "sleeps", {"TRC-2"}, "quick", "timeout", {"ABI-1", "TRC-2"}},
-      {"the first deinit ends every init", "no_nesting", {"LOD-2"}},
-      {"a nearly right interface id is answered", "any_interface", {"LOD-3"}},
+      {"a build never returns", "sleeps", {"TRC-2"}, "quick", "timeout", {"ABI-1", "TRC-2"}},
+      {"the first deinit undoes every init", "no_nesting", {"LOD-2"}},
+      {"a nearly right interface id gets an interface", "any_interface", {"LOD-3"}},
       {"init reads beyond the host's table",
        "old_hosts_end",
        {"ABI-2"},
        "full",
        "crash",
        {"ABI-1", "ABI-2", "ABI-3"}},
-      {"init refuses a host of another size",
+      {"init refuses a host with a struct of another size",
        "exact_host",
        {"ABI-3"},
        "full",
@@ -74,7 +74,7 @@ inline std::vector<WrongPlugin> wrong_plugins() {
        "full",
        "fail",
        {"LOD-2", "LIF-1", "LIF-2"}},
-      {"a build ignores that calls fail",
+      {"a build ignores failed calls",
        "ignores_failures",
        {"ERR-1"},
        "full",
@@ -103,7 +103,7 @@ inline std::vector<WrongPlugin> wrong_plugins() {
        "full",
        "fail",
        {"TRC-2", "GRD-3"}},
-      {"a kernel changes how floating-point numbers are rounded",
+      {"a kernel changes the rounding of floating-point numbers",
        "kernel_rounding",
        {"GRD-3"},
        "full",
@@ -111,7 +111,7 @@ inline std::vector<WrongPlugin> wrong_plugins() {
        {"TRC-2", "GRD-3"}},
       {"a build takes all memory", "all_memory", {"TRC-2"}, "quick", "crash", {"ABI-1", "TRC-2"}},
       {"a build needs HOME", "needs_home", {"SEC-1"}, "pedantic", "crash", {"TRC-1", "SEC-1"}},
-      {"a golden case is of another model",
+      {"a golden case belongs to another model",
        "none",
        {"NUM-3"},
        "full",

@@ -1,5 +1,5 @@
-// `lamina plugin check` on plugins with one fault each: the check that is for it says so, the
-// others do not, the exit code is 8 and the program survives.
+// `lamina plugin check` on plugins with one fault each: only the check for the fault reports it,
+// the exit code is 8 and the program survives.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ std::string in_zoo(std::string_view name) {
   return std::string(ZOO) + "/" + std::string(name) + ".lamina.so";
 }
 
-// A sanitizer leaves these signals to the program.
+// With these options a sanitizer does not handle the signals.
 const std::string kOwnSignals = "handle_segv=0:handle_sigfpe=0:handle_abort=0:use_sigaltstack=0";
 
 Finished check(const std::string& file, std::vector<std::string> more) {
@@ -81,11 +81,11 @@ TEST(PluginCheck, ARightPluginConforms) {
   const Finished result = check(in_zoo("none"), {"--level", "full"});
   EXPECT_EQ(result.code, 0) << result.out << result.err;
   EXPECT_THAT(result.out, HasSubstr("\nconforms to plugin ABI 0."));
-  // What cannot be checked is said, and is no pass.
+  // A skipped check is listed and does not count as passed.
   EXPECT_THAT(result.out, HasSubstr(" 4 skipped (GRD-3, EQV-6, EQV-7, NUM-3)\n"));
 }
 
-TEST(PluginCheck, ARightPluginInCWithAnOpOfItsOwnConforms) {
+TEST(PluginCheck, ARightPluginInCWithItsOwnOpConforms) {
   const Finished result = check(in_zoo("custom_op"), {"--level", "full"});
   EXPECT_EQ(result.code, 0) << result.out << result.err;
   EXPECT_THAT(result.out, HasSubstr(" 3 skipped (EQV-6, EQV-7, NUM-3)\n"));
@@ -137,7 +137,7 @@ class OwnPlugin {
     std::filesystem::copy_file(in_zoo(name), path_);
   }
   const std::string& path() const { return path_; }
-  // The processes that run it: the kit, checks, and children of the plugin.
+  // The processes of the plugin: the kit, checks, and children of the plugin.
   std::size_t num_processes() const;
 
  private:
@@ -148,7 +148,7 @@ class OwnPlugin {
 std::size_t OwnPlugin::num_processes() const {
   std::size_t out = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    // Not by a stream, which throws where the process ends meanwhile.
+    // Not with a stream, which throws if the process ends meanwhile.
     std::FILE* const file = std::fopen((entry.path() / "cmdline").c_str(), "r");
     if (!file) continue;
     std::array<char, 4096> bytes;
@@ -182,7 +182,7 @@ TEST(PluginCheck, ABuildThatWaitsCostsSecondsInAll) {
     EXPECT_THAT(result.out,
                 HasSubstr("LOD-1  TIMEOUT  waited for 7 s without using the processor"));
     EXPECT_EQ(plugin.num_processes(), 0u);
-    // No words if it has closed standard error.
+    // No output if it has closed standard error.
     if (name != std::string("sleeps")) continue;
     EXPECT_THAT(result.out, HasSubstr("its build of block 'layer' has not returned for 5 seconds"));
     EXPECT_THAT(result.out,
@@ -199,7 +199,7 @@ TEST(PluginCheck, ProcessesOfAPluginEndWithTheCheck) {
   EXPECT_EQ(plugin.num_processes(), 0u);
 }
 
-// A kit that a signal ends leaves no process.
+// A kit that is killed leaves no process.
 TEST(PluginCheck, ChecksEndWithTheKit) {
   for (const int signal : {SIGINT, SIGTERM, SIGKILL}) {
     const OwnPlugin plugin("sleeps");

@@ -103,7 +103,7 @@ static void start_thread(void) {
 }
 #endif
 
-/* What a build leaves in the process, or takes from it. */
+/* Process state that a build changes or uses. */
 static void spoil_process(void) {
 #ifdef FAULT_CHDIR
   if (chdir("/") != 0) printf("no /\n");
@@ -320,7 +320,7 @@ static lamina_status_t start(const lamina_host_t *host) {
   signal(SIGWINCH, on_signal);
 #endif
 #ifdef FAULT_OLD_HOSTS_END
-  /* What a host of another version may have there. */
+  /* A host of another version may have data there. */
   if (((const volatile uint64_t *)(host + 1))[0] == 1) return LAMINA_ERROR_ABI;
 #endif
 #ifdef FAULT_NEWER_HOST
