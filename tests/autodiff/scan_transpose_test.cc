@@ -1,4 +1,4 @@
-// Gradients of scans: equal to those of the unrolled loop, and the same bits for every policy.
+// Gradients of scans: equal to the gradients of the unrolled loop, and bit-equal for every policy.
 #include "autodiff/scan_transpose.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ constexpr std::int64_t kLayers = 4, kWidth = 6, kRows = 5;
 
 struct Operands {
   Type shared, carry, weight, bias;
-  bool eight_dims;  // the activation inside has so many
+  bool eight_dims;  // the inner activation has eight dims
   explicit Operands(DType d, bool deep = false)
       : shared{d, {kWidth}, {}},
         carry{d, {kRows, kWidth}, {}},
@@ -77,7 +77,7 @@ std::vector<Tensor> unrolled(const std::vector<Tensor>& in, bool reverse) {
   return {c, ops::call_all("concat", ys, {}).front()};
 }
 
-// Results, and gradients of a projection of them by every input.
+// Results, and the gradients of a projection of the results by every input.
 Graph differentiated(Graph g, const std::vector<Tensor>& in, std::vector<Tensor> results,
                      const autodiff::SavePolicy& save) {
   std::vector<Tensor> wanted, seeds;
@@ -106,7 +106,7 @@ std::vector<Array> run_scanned(DType dtype, const autodiff::SavePolicy& save,
   return run(differentiated(std::move(g), in, results, save), numbers(t));
 }
 
-TEST(ScanTranspose, GradientEqualsThatOfTheUnrolledLoop) {
+TEST(ScanTranspose, GradientEqualsTheUnrolledLoop) {
   for (bool reverse : {false, true}) {
     Operands t(DType::f64);
     Graph g;
@@ -142,8 +142,9 @@ std::size_t scan_results(const autodiff::SavePolicy& save) {
   return g.nodes()[0].outputs.size();
 }
 
-TEST(ScanTranspose, PolicyDecidesWhatIsKept) {
-  // Carry and y, and then: the layer's input; also the tagged value; everything that is read.
+TEST(ScanTranspose, PolicyDecidesTheKeptValues) {
+  // Saved: carry and y; then also the layer's input; then also the tagged value; then every read
+  // value.
   EXPECT_EQ(scan_results(train::find_remat_policy("full").save_policy()), 3u);
   EXPECT_EQ(scan_results([](std::string_view tag) { return tag == "mlpwi"; }), 4u);
   EXPECT_GT(scan_results(autodiff::save_everything()), 4u);
@@ -189,7 +190,7 @@ TEST(ScanTranspose, NestedScansEqualOneLongScan) {
   }
 }
 
-// What is kept of them for the way back has a dim more in each scan.
+// Each scan adds a dim to the values that are kept for the backward pass.
 TEST(ScanTranspose, NestedScansKeepValuesOfEightDims) {
   const auto want = run_nested(Operands(DType::f32), true);
   const auto got = run_nested(Operands(DType::f32, true), true);
@@ -207,7 +208,7 @@ TEST(ScanTranspose, UnwantedOperandsCostNothing) {
                              std::span(in).last(1), autodiff::save_everything());
   ASSERT_TRUE(grads[0]);
   const Node& back = g.nodes().back();
-  // The cotangent of the carry and that of b.
+  // The cotangents of the carry and of b.
   EXPECT_EQ(back.op->name, "scan");
   EXPECT_EQ(back.outputs.size(), 2u);
 }
@@ -243,7 +244,7 @@ TEST(ScanTranspose, EqualScansShareTheirTranspose) {
   for (std::size_t i = 0; i < want.size(); ++i) EXPECT_EQ(got[i].bytes, want[i].bytes);
 }
 
-// y of the first scan is not differentiated: its transpose takes no cotangent of it.
+// y of the first scan is not differentiated, so its transpose takes no cotangent of y.
 TEST(ScanTranspose, ScansOfOneBodyWithOtherCotangentsDiffer) {
   Operands t(DType::f32);
   auto shared = body(t);

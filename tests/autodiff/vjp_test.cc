@@ -10,7 +10,7 @@ namespace {
 
 const Type kRow{DType::f64, {3}, {}};
 
-// Gradient of the sum of `y` by each of `wanted`; zeros where nothing flows.
+// Gradient of the sum of `y` by each of `wanted`; zeros for a tensor that y does not depend on.
 std::vector<Tensor> gradients(Graph& g, Tensor y, std::vector<Tensor> wanted) {
   Tensor one = ops::constant(g, y.type(), 1);
   return autodiff::vjp(g, std::span(&y, 1), std::span(&one, 1), wanted,
@@ -51,7 +51,7 @@ TEST(Vjp, StopGradientCutsOnePathOnly) {
   EXPECT_EQ(value_of(g, dx, {array(kRow, {1, 2, 3})}), (Doubles{1, 2, 3}));
 }
 
-// One operand of an op that is differentiated through its smaller ops is made from another.
+// The op is differentiated through its decomposition, and one of its operands depends on another.
 TEST(Vjp, OperandsThatDependOnEachOtherAreCountedOnce) {
   Graph g;
   Tensor x = g.add_input("x", kRow);

@@ -1,5 +1,5 @@
-// Prints the speed of attention and its share of the measured limits: prefill and training against
-// the peak of products (half of them, if causal), decoding against the read bandwidth of memory.
+// Prints the speed of attention and its share of the measured limits: prefill and training relative
+// to the peak of products (half of them, if causal), decoding relative to memory read bandwidth.
 // Not a test. Usage: attention_bench [threads]
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -33,7 +33,7 @@ double best_seconds(const std::function<void()>& work) {
   return best;
 }
 
-// 2 MiB pages, never given back: the program is short.
+// 2 MiB pages, never freed: the program is short.
 std::byte* allocate(std::size_t num_bytes) {
   constexpr std::size_t kHuge = std::size_t{2} << 20;
   num_bytes = (num_bytes + kHuge) / kHuge * kHuge;
@@ -112,7 +112,7 @@ void measure_products(const char* what, const AttentionSpec& s, double peak) {
       (3 * qk + 2 * pv) / backward / peak * 100);
 }
 
-// Layers of caches take turns, so that they come from memory.
+// Several caches are used in turn, so that they are read from memory.
 void measure_decode(const char* what, AttentionSpec s, std::int64_t context, double bandwidth) {
   const std::int64_t layer_bytes = s.batch * s.kv_tokens * s.kv_heads * (s.qk_dim + s.v_dim) * 2;
   const std::int64_t layers = std::max<std::int64_t>(2, (std::int64_t{384} << 20) / layer_bytes);

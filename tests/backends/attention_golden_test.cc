@@ -1,4 +1,4 @@
-// The attention operator against MaxText's numbers (goldens maxtext/attn_*): outputs and gradients.
+// The attention operator, compared with MaxText (goldens maxtext/attn_*): outputs and gradients.
 #include <gtest/gtest.h>
 
 #include "attention_problem.h"
@@ -28,7 +28,7 @@ class Golden {
     return Doubles(x.begin(), x.end());
   }
   std::int64_t dim(const std::string& name, int i) const { return file_.tensor(name).shape[i]; }
-  // Whether a model's keys give attention a mask or blocks: golden/attention_kinds_test.cc.
+  // True if the keys of a model set the mask or blocks: golden/attention_kinds_test.cc tests these.
   bool is_of_a_model() const {
     const JsonValue moba = config_.root().find("moba");
     return (moba && moba.as_bool()) || number("causal_block_size") > 0;
@@ -81,8 +81,8 @@ AttentionProblem problem_of(const Golden& golden) {
   return p;
 }
 
-// MaxText gives a row that may attend to nothing the average of all values; we give it zero. Takes
-// these rows out of what is wanted.
+// MaxText gives a row without visible keys the mean of all values; lamina gives it zero. Removes
+// these rows from the expected results.
 void leave_out_empty_rows(const AttentionProblem& p, Doubles& o, Doubles& dv) {
   const AttentionSpec& s = p.spec;
   for (std::size_t row = 0; row < p.q_segments.size(); ++row) {

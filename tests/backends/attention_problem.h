@@ -126,7 +126,7 @@ inline AttentionResults run_attention(const AttentionProblem& p, DType dtype,
                                   .masks = p.masks(),
                                   .o = {o.data(), o_strides},
                                   .lse = lse.data()};
-  // Results must not depend on what a workspace holds: NaN everywhere.
+  // NaN everywhere: results must not depend on the workspace's contents.
   auto workspace = [](std::size_t bytes) {
     return std::vector<std::uint64_t>(bytes / 8 + 9, 0x7ff8dead7fc1beefull);
   };
@@ -174,8 +174,8 @@ inline AttentionResults run_attention(const AttentionProblem& p, DType dtype,
   return results;
 }
 
-// The largest |a - b| as a fraction of the largest |b|, which counts as at least 0.1 (gradients
-// that cancel to nothing have only rounding errors); infinities must agree.
+// The largest |a - b| divided by the largest |b|, which counts as at least 0.1 (gradients that
+// cancel to zero have only rounding errors); infinities must be equal.
 inline double difference(const Doubles& a, const Doubles& b) {
   if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
   double worst = 0, largest = 0.1;

@@ -1,4 +1,5 @@
-// Attention kernels against the reference: every mask and logit variant, dtype and instruction set.
+// Attention kernels, compared with the reference: every mask and logit variant, dtype and
+// instruction set.
 #include <gtest/gtest.h>
 
 #include "attention_problem.h"
@@ -128,7 +129,7 @@ std::vector<Case> variants() {
   return cases;
 }
 
-// A cache whose rows have `starts` old tokens; slots that hold nothing are NaN.
+// A cache whose rows have `starts` old tokens; empty slots are NaN.
 AttentionProblem cached_problem(AttentionSpec spec, std::vector<std::int32_t> starts, bool ring,
                                 unsigned seed = 3) {
   spec.batch = static_cast<std::int64_t>(starts.size());
@@ -232,7 +233,7 @@ TEST(Attention, KernelsMatchReferenceForEveryVariant) {
 
 TEST(Attention, CachedKernelsMatchReference) { expect_kernels_match_reference(cached_cases()); }
 
-// Token by token and in chunks, from a cache, as in one pass over everything.
+// Decoding token by token and in chunks from a cache equals one pass over all tokens.
 TEST(Attention, DecodingEqualsPrefill) {
   const std::int64_t length = 90, heads = 4, kv_heads = 2, dim = 32;
   AttentionSpec spec = make_spec(1, length, length, heads, kv_heads, dim, dim);
@@ -330,7 +331,7 @@ TEST(Attention, EmptyTensorsAreFine) {
 }
 
 TEST(Attention, PackedDocumentsEqualSeparateOnes) {
-  // Rows 0..39 and 40..99 of one packed row against two runs of their own.
+  // Rows 0..39 and 40..99 of one packed row, compared with two separate runs.
   const AttentionSpec spec = make_spec(1, 100, 100, 2, 2, 16, 16);
   AttentionProblem packed = random_problem(spec);
   packed.q_segments.assign(100, 1);

@@ -1,6 +1,6 @@
-// Prints the speed of the products of decoding, prefill and training, its share of the measured
-// limits, and for those of our tiles how many times as long oneDNN takes, in turn with them. Not a
-// test. Usage: gemm_bench [decode|prefill|train|all] [threads]
+// Prints the speed of the products of decoding, prefill and training, and its share of the measured
+// limits; for lamina's tiled products also oneDNN's time divided by lamina's, measured in turn. Not
+// a test. Usage: gemm_bench [decode|prefill|train|all] [threads]
 #include <fmt/format.h>
 #include <sys/mman.h>
 

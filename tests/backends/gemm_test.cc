@@ -1,5 +1,5 @@
-// Products against a double-precision reference: every layout, type, size class and instruction
-// set; and the promise that bits depend neither on the pool nor on the other rows of a small batch.
+// Products, compared with a double-precision reference: every layout, type, size class and
+// instruction set. The bits depend neither on the pool nor on the other rows of a small batch.
 #include "backends/cpu/gemm/gemm.h"
 
 #include <algorithm>
@@ -105,7 +105,7 @@ void expect_right(Problem& p, const Values& c) {
   for (std::int64_t i = 0; i < p.spec.m; ++i) {
     for (std::int64_t j = 0; j < p.spec.ldc; ++j) {
       const std::int64_t at = i * p.spec.ldc + j;
-      if (j >= p.spec.n) {  // the gap between rows belongs to someone else
+      if (j >= p.spec.n) {  // the gap between rows must not change
         EXPECT_EQ(c.at(at), p.c.at(at)) << describe(p);
         continue;
       }
@@ -204,8 +204,8 @@ TEST(Gemm, AddsBiasAndAccumulatesBetweenPaddedRows) {
   }
 }
 
-// Whole panels and parts of them, rows that are read as they are and packed ones, and sums over so
-// many terms that they are cut.
+// Whole and partial panels, rows read in place and packed rows, and sums divided because they have
+// so many terms.
 TEST(TiledGemm, MatchesDoubleForEveryLayoutTypeAndIsa) {
   set_threads(2, false);
   const std::array<std::array<std::int64_t, 3>, 7> shapes = {{{1, 1, 1},
@@ -251,7 +251,7 @@ TEST(TiledGemm, BitsDoNotDependOnHowRowsAreRead) {
   }
 }
 
-// Machines without AMX use our tiles, so here oneDNN is asked for.
+// Machines without AMX use lamina's tiles, so this test requests oneDNN.
 TEST(OnednnGemm, MatchesDoubleForEveryLayoutAndType) {
   set_threads(2, false);
   int num_products = 0;

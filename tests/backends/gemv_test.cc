@@ -1,4 +1,4 @@
-// Groups of small products: the same bits as one by one, and the epilogues.
+// Groups of small products: bit-equal to separate products; and the epilogues.
 #include "backends/cpu/gemm/gemv.h"
 
 #include <array>

@@ -23,7 +23,7 @@ TEST(Isa, ScopedIsaNeverExceedsTheMachine) {
   EXPECT_EQ(best_isa(), before);
 }
 
-// The answer is kept for the life of a process, so each value gets its own.
+// The choice is kept for the life of a process, so each value needs a new process.
 void exit_with_isa_from_environment(const char* value) {
   setenv("LAMINA_CPU_ISA", value, 1);
   try {
@@ -46,7 +46,7 @@ TEST(IsaDeathTest, UnknownNameInEnvironmentIsAUserError) {
               ".*use portable, avx2, avx512 or avx512_bf16");
 }
 
-TEST(Isa, NamesAreThoseOfTheEnvironment) {
+TEST(Isa, NamesEqualTheEnvironmentValues) {
   EXPECT_EQ(name(Isa::portable), "portable");
   EXPECT_EQ(name(Isa::avx512_bf16), "avx512_bf16");
 }

@@ -1,5 +1,5 @@
-// The measured limits are numbers that a machine can have. How they compare with each other depends
-// on what else it does, so nothing is said about it here.
+// The measured limits are plausible numbers. Their ratios depend on other load of the machine, so
+// they are not tested.
 #include "backends/cpu/device/limits.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Maps: every instruction against plain double arithmetic, fusion, addressing, threads.
+// Maps: every instruction compared with double arithmetic; fusion, addressing, threads.
 #include "backends/cpu/elementwise/map.h"
 
 #include <bit>
@@ -35,7 +35,7 @@ std::vector<float> all_magnitudes() {
                           -1e-45f, 3.4e38f, -3.4e38f, 88.72f, 88.73f,   -103.9f,   -104.0f, -87.3f};
   for (std::uint64_t bits = 0; bits < 0x100000000u; bits += 20011)
     x.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
-  // Where most of life happens.
+  // The range of most values.
   for (float v : normal_floats(100000, 1, 3.0f)) x.push_back(v);
   return x;
 }
@@ -111,7 +111,7 @@ TEST(MapAccuracy, Softplus) {
       [](double x) { return (x < 0 ? 0 : x) + std::log1p(std::exp(-std::abs(x))); }, 1e38f);
 }
 
-// Near a zero of these functions only the absolute error is small: that of the factor 1 + erf.
+// Near a zero of these functions only the absolute error is small: the error of the factor 1 + erf.
 template <typename Reference>
 void expect_relative_to_x(MapOp op, double tolerance, const Reference& reference) {
   std::vector<float> x = normal_floats(50001, 2, 3.0f);

@@ -1,4 +1,4 @@
-// What tolerances cannot show about norms: which results have the same bits.
+// Bit-equal results of norms, which tolerances cannot test.
 #include "backends/cpu/norm/norm.h"
 
 #include <cstring>
@@ -42,7 +42,7 @@ TEST(RmsNorm, FusedResidualEqualsAddThenNormBitwise) {
   });
 }
 
-// Gradients of x, weight and bias, one after the other.
+// Gradients of x, weight and bias, concatenated.
 std::vector<float> layer_gradients(std::int64_t rows, std::int64_t width) {
   const auto n = static_cast<std::size_t>(rows * width), w = static_cast<std::size_t>(width);
   const std::vector<float> x = normal_floats(n, 1), dy = normal_floats(n, 2);

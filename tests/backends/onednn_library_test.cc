@@ -1,4 +1,4 @@
-// Opening oneDNN, which brings an OpenMP that acts on its environment.
+// Opening oneDNN, whose OpenMP reads its environment when it is loaded.
 #include "backends/cpu/gemm/onednn_library.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Optimizer steps have the same bits however they are cut, and sums of squares are exact; what a
-// step computes is tested in tests/ops.
+// Optimizer steps are bit-equal for every division of the work, and sums of squares are exact.
+// tests/ops tests the values of a step.
 #include "backends/cpu/optimizer/optimizer.h"
 
 #include "vector_support.h"
@@ -41,7 +41,7 @@ TEST(AdamW, SameBitsForAnyNumberOfThreads) {
   for_each_isa([] { expect_same_for_any_threads([] { return run_adamw(100003, 2); }); });
 }
 
-// A table of `rows` whose gradient is that of the rows `ids`, in one step as a list or whole.
+// One step on a table of `rows` whose gradient has only the rows `ids`, as a list or whole.
 State run_rows(std::int64_t rows, std::int64_t width, const std::vector<std::int32_t>& ids,
                bool listed, bool lazy = false) {
   const auto size = static_cast<std::size_t>(rows * width);

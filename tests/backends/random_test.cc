@@ -1,5 +1,5 @@
-// Random numbers: the published generator, its distributions, and independence of how they are
-// drawn.
+// Random numbers: the published generator, its distributions, and independence of the division of
+// the work.
 #include "backends/cpu/random/random.h"
 
 #include <Random123/philox.h>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr RandomStream kStream = {0x123456789abcdef0u, 0x00fedcba98765432u};
 
-TEST(Random, BitsAreThoseOfPhilox4x32) {
+TEST(Random, BitsEqualPhilox4x32) {
   for_each_isa([] {
     std::vector<std::uint32_t> bits(1000);
     const std::int64_t first = (std::int64_t{1} << 36) - 300;  // block numbers cross 2^32

@@ -1,4 +1,4 @@
-// Reductions over any dims against loops in double.
+// Reductions over any dims, compared with loops in double.
 #include "backends/cpu/reduce/reduce.h"
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Rope: how exact the table is, and the frequencies of every scaling.
+// Rope: the precision of the table, and the frequencies of every scaling.
 #include "backends/cpu/rope/rope.h"
 
 #include "backends/cpu/rope/frequencies.h"

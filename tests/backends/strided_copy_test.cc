@@ -1,4 +1,4 @@
-// Strided copies against loops.
+// Strided copies, compared with loops.
 #include "backends/cpu/layout/strided_copy.h"
 
 #include "vector_support.h"

@@ -105,10 +105,10 @@ TEST(Threads, SharesCoverEveryItemOnceForAnyPoolSize) {
   }
 }
 
-TEST(Threads, FreeThreadTakesWhatASlowOneHasNotBegun) {
+TEST(Threads, FreeThreadTakesUnbegunWorkOfASlowOne) {
   set_threads(2, false);
   std::atomic<int> others{0};
-  // Whoever runs the first item waits until all the others are done.
+  // The first item waits until all the others are done.
   parallel_shares(64, 1, 1, [&](std::int64_t begin, std::int64_t end) {
     if (begin > 0) others += static_cast<int>(end - begin);
     while (begin == 0 && others.load() < 63) std::this_thread::yield();

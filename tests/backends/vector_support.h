@@ -1,4 +1,4 @@
-// What the tests of the vector kernels share: every instruction set present, numbers, rounding.
+// Code shared by the tests of the vector kernels: available instruction sets, numbers, rounding.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 namespace lamina::cpu {
 
-// Runs check() under each instruction set that this machine has.
+// Runs check() with each instruction set of this machine.
 template <typename Check>
 void for_each_isa(const Check& check) {
   for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
@@ -73,7 +73,7 @@ inline double ulps(float got, double want) {
   const float nearest = static_cast<float>(want);
   if (got == nearest) return 0;
   if (std::isinf(nearest) || std::isinf(got) || std::isnan(got)) {
-    // An overflow that is one rounding away counts as 1.
+    // An overflow within one rounding counts as 1.
     return std::abs(static_cast<double>(got)) > 3.4028e38 &&
                    std::abs(static_cast<double>(nearest)) > 3.4028e38 &&
                    std::signbit(got) == std::signbit(nearest)

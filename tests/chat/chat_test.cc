@@ -1,5 +1,5 @@
-// Where a model's chat template comes from, what conversations become, and that what users write
-// is never a control token.
+// The source of a model's chat template, rendered conversations, and user text that is never read
+// as control tokens.
 #include "chat/conversation.h"
 #include "chat/encode.h"
 #include "chat/form.h"
@@ -49,7 +49,7 @@ TEST(ChatForm, BeginningsOfAConversationAreAsIfThatWereAll) {
   EXPECT_EQ(inputs.render(2, false).given, form.render(conversation).given);
 }
 
-TEST(ChatForm, TheTemplateIsThatOfTheOptionElseTheFileElseTheConfig) {
+TEST(ChatForm, TheOptionPrecedesTheFileAndTheConfig) {
   TempDir model;
   model.write("tokenizer_config.json", R"({"chat_template": "config"})");
   EXPECT_EQ(rendered(model), "config");
@@ -58,7 +58,7 @@ TEST(ChatForm, TheTemplateIsThatOfTheOptionElseTheFileElseTheConfig) {
   EXPECT_EQ(rendered(model, model.write("mine.jinja", "mine")), "mine");
 }
 
-TEST(ChatForm, OfNamedTemplatesThatForToolsIsTakenWithTools) {
+TEST(ChatForm, ToolsSelectTheNamedTemplateForTools) {
   TempDir model;
   model.write("tokenizer_config.json",
               R"({"chat_template": [{"name": "default", "template": "plain"},
@@ -70,7 +70,7 @@ TEST(ChatForm, OfNamedTemplatesThatForToolsIsTakenWithTools) {
   EXPECT_EQ(form.render(conversation).text, "1 tools");
 }
 
-// As transformers 5 saves several templates.
+// The layout in which transformers 5 saves several templates.
 TEST(ChatForm, AdditionalTemplatesAreReadBesideTheOwnFile) {
   TempDir model;
   model.write("tokenizer_config.json", R"({"chat_template": "config"})");
@@ -128,7 +128,7 @@ TEST(ChatForm, KeysThatAreNullAreLeftOut) {
                               "{{ m | length }};{% endfor %}",
                               kMessages),
             "False 2;False 1;");
-  // Those inside of values stay.
+  // Nulls inside values are kept.
   EXPECT_EQ(rendered_messages("{{ messages[0].tool_calls }}",
                               R"([{"role": "assistant", "tool_calls": [{"id": null}]}])"),
             "[{'id': None}]");
@@ -208,7 +208,7 @@ TEST(ChatForm, ThinkingIsSetOnlyWhereAsked) {
   EXPECT_EQ(form.render(one_message("hi"), {.thinking = false}).text, "TrueFalseFalse");
 }
 
-TEST(ChatEncode, WhatUsersWriteIsNeverAControlToken) {
+TEST(ChatEncode, UserTextIsNeverAControlToken) {
   TempDir model;
   model.write("tokenizer.json", tokenizer_json());
   model.write("tokenizer_config.json", R"({"bos_token": "<s>"})");
@@ -217,7 +217,8 @@ TEST(ChatEncode, WhatUsersWriteIsNeverAControlToken) {
   const Form form = Form::load(model.path());
   EXPECT_THAT(encode(*tokenizer, form.render(one_message("hi"))),
               ElementsAre(256, 257, 'h' - 33, 'i' - 33, 258));
-  // The end of the template's text and the beginning of the user's make no token together either.
+  // Nor do the end of the template's text and the start of the user's text merge into a control
+  // token.
   for (const std::string text : {"<s>", "<|system|>", "|user|>x<s", "<|user|><|user|>"}) {
     const std::vector<text::TokenId> ids = encode(*tokenizer, form.render(one_message(text)));
     ASSERT_EQ(ids.size(), text.size() + 3) << text;
@@ -225,8 +226,8 @@ TEST(ChatEncode, WhatUsersWriteIsNeverAControlToken) {
   }
 }
 
-// Not special, but of the template: Gemma's <end_of_turn> is such a one.
-TEST(ChatEncode, WhatTheTemplateHoldsIsAControlTokenToo) {
+// A token of the template that is not special, such as Gemma's <end_of_turn>.
+TEST(ChatEncode, TokensOfTheTemplateAreControlTokensToo) {
   TempDir model;
   std::string tokens = tokenizer_json();
   for (const std::string special = "\"special\": true"; tokens.find(special) != tokens.npos;)
@@ -250,7 +251,7 @@ TEST(Conversation, IsReadAsAListOrAnObjectAndWrittenAgain) {
   EXPECT_THAT(again.json(), ::testing::HasSubstr("\"extra\""));
 }
 
-TEST(Conversation, WhatIsNoMessageIsNamed) {
+TEST(Conversation, InvalidMessagesAreNamed) {
   const std::pair<const char*, const char*> cases[] = {
       {R"(5)", "must be a list of messages"},
       {R"({"a": 1})", "messages"},

@@ -1,5 +1,5 @@
-// Which tokens of prompts with completions are learned, against TRL; and answers that published
-// templates mark against those that are found without marks.
+// Learned tokens of prompts with completions, compared with TRL; and answers marked by published
+// templates, compared with answers found without marks.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ std::string numbers(const JsonValue& list) {
   return fmt::format("{}", fmt::join(out, " "));
 }
 
-TEST(CompletionTokens, AreThoseOfTheReference) {
+TEST(CompletionTokens, EqualTheReference) {
   const auto file = golden_dir() / "text" / "packing" / "sft_masks.json";
   if (!std::filesystem::exists(file)) GTEST_SKIP() << "no " << file;
   const JsonDocument cases = JsonDocument::read(file);
@@ -59,8 +59,8 @@ TEST(CompletionTokens, AreThoseOfTheReference) {
   EXPECT_GE(num_chats, 27);
 }
 
-// The learned tokens of a conversation as text, without line breaks: at its ends the marks of the
-// published template have some that no model writes.
+// The learned tokens of a conversation as text, without line breaks: the marks of the published
+// template include some at both ends that no model writes.
 std::string learned_text(std::string_view form, const Conversation& conversation) {
   const text::Tokenizer& tokenizer = tokenizer_of("qwen2");
   std::string out;
@@ -72,7 +72,7 @@ std::string learned_text(std::string_view form, const Conversation& conversation
   return out;
 }
 
-TEST(TrainingTokens, FindWhatTheMarksOfAPublishedTemplateSay) {
+TEST(TrainingTokens, EqualTheMarksOfAPublishedTemplate) {
   const auto folder = golden_dir() / "chat";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no " << folder;
   const JsonDocument contexts = JsonDocument::read(folder / "contexts.json");
@@ -87,7 +87,7 @@ TEST(TrainingTokens, FindWhatTheMarksOfAPublishedTemplateSay) {
       conversation = Conversation::parse(json_of(messages), "messages");
       marked = learned_text("qwen2_5_training", conversation);
     } catch (const UserError&) {
-      continue;  // no conversation, or one that the template refuses
+      continue;  // not a conversation, or refused by the template
     }
     EXPECT_EQ(learned_text("qwen2_5", conversation), marked);
     compared += !marked.empty();

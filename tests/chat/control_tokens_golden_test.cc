@@ -1,5 +1,5 @@
-// Conversations with control tokens in the users' text: ids as transformers gives them when it
-// sanitizes.
+// Conversations with control tokens in the users' text: the ids equal transformers' ids with
+// sanitizing.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ TEST(ControlTokens, AreOrdinaryTextInMessages) {
     try {
       tokenizer = text::load_tokenizer(folder);
     } catch (const UserError&) {
-      continue;  // of a kind that the tests of tokenizers know about
+      continue;  // a kind that the tests of tokenizers cover
     }
     const std::string name(c.at("template").as_string());
     const Form form =

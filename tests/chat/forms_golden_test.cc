@@ -1,5 +1,5 @@
-// Published templates: conversations whose last message is left open, and the tokens that are the
-// model's own, against transformers.
+// Published templates, compared with transformers: conversations that end in an open message, and
+// the tokens that the model writes.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ using lamina::testing::golden_dir;
 using lamina::testing::json_of;
 using lamina::testing::published_form;
 
-std::tm fixed_time() {  // of the goldens
+std::tm fixed_time() {  // the time used by the goldens
   std::tm out = {};
   EXPECT_NE(::strptime("2025-03-04T15:09:26", "%Y-%m-%dT%H:%M:%S", &out), nullptr);
   return out;
@@ -42,7 +42,7 @@ TEST(ContinuedForms, EndInTheLastMessage) {
   EXPECT_GT(compared, 0);
 }
 
-// A context of the goldens as a file with a conversation.
+// A context of the goldens as a conversation file.
 std::string conversation_of(const JsonValue& context) {
   JsonWriter json;
   json.begin_object();
@@ -53,7 +53,7 @@ std::string conversation_of(const JsonValue& context) {
   return json.end_object().text();
 }
 
-TEST(AnswerMask, CoversWhatTheTemplateSaysIsGenerated) {
+TEST(AnswerMask, CoversTheTextMarkedAsGenerated) {
   const fs::path file = golden_dir() / "chat" / "masks.json";
   if (!fs::exists(file)) GTEST_SKIP() << "no " << file;
   const JsonDocument cases = JsonDocument::read(file),

@@ -17,7 +17,7 @@ inline std::string json_of(const JsonValue& value) {
   return json.text();
 }
 
-// The published template with the special tokens that its publisher has.
+// The published template with its publisher's special tokens.
 inline chat::Form published_form(std::string_view name) {
   const std::filesystem::path templates = golden_dir() / "chat" / "templates";
   const JsonDocument origins = JsonDocument::read(templates / "ORIGINS.json");

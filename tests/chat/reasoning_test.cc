@@ -1,4 +1,4 @@
-// Reasoning and answers of the published forms, however the text is cut into tokens.
+// Reasoning and answers in the published forms, for every division of the text into tokens.
 #include "chat/reasoning.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ class Speaker {
   ReasoningMarks marks() const { return ReasoningMarks::published(*tokenizer_, prompt_); }
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
 
-  // The parts of an answer whose control tokens are written as they are spelt.
+  // The parts of an answer. Control tokens in it are spelt out.
   Thought parts(const std::string& answer) const { return parts(answer, marks()); }
   Thought parts(const std::string& answer, const ReasoningMarks& marks) const {
     std::string shown[2];
@@ -84,7 +84,7 @@ TEST(Reasoning, MarksMayBeTextOrControlTokens) {
   EXPECT_EQ(special.marks().control_tokens().size(), 2u);
 }
 
-TEST(Reasoning, OfChannelsIsTheAnalysis) {
+TEST(Reasoning, OfChannelsIsTheAnalysisChannel) {
   const Speaker model({"<|channel|>", "<|message|>", "<|end|>", "<|start|>", "<|call|>"});
   expect_parts(model.parts("<|channel|>analysis<|message|>Hmm 2+2.<|end|><|start|>assistant"
                            "<|channel|>final<|message|>4"),
@@ -95,21 +95,21 @@ TEST(Reasoning, OfChannelsIsTheAnalysis) {
                            "<|message|>I look.<|end|><|start|>assistant<|channel|>final<|message|>"
                            "4"),
                "a\nb", "I look.4");
-  // A call of a tool keeps its header.
+  // A tool call keeps its header.
   expect_parts(model.parts("<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>"
                            "commentary to=functions.f json<|message|>{}<|call|>"),
                "a", "commentary to=functions.f json{}");
   expect_parts(model.parts("<|channel|>analysis<|message|>cut"), "cut", "");
 }
 
-TEST(Reasoning, OfAThoughtChannelEndsWithItsControlToken) {
+TEST(Reasoning, AThoughtChannelEndsWithItsControlToken) {
   const Speaker model({"<|channel>", "<channel|>"});
   expect_parts(model.parts("<|channel>thought\nHmm 2+2.\n<channel|>4"), "Hmm 2+2.", "4");
   expect_parts(model.parts("<|channel>thought\n<channel|>4"), "", "4");
   expect_parts(model.parts("4"), "", "4");
 }
 
-TEST(Reasoning, OfBracketsAndOthersIsFoundByTheirTokens) {
+TEST(Reasoning, BracketsAndOthersAreFoundByTheirTokens) {
   const std::pair<const char*, const char*> pairs[] = {{"[THINK]", "[/THINK]"},
                                                        {"<seed:think>", "</seed:think>"},
                                                        {"<|inner_prefix|>", "<|inner_suffix|>"},
@@ -117,7 +117,7 @@ TEST(Reasoning, OfBracketsAndOthersIsFoundByTheirTokens) {
   for (const auto& [begin, end] : pairs) {
     const std::string answer = begin + std::string("Hmm 2+2.") + end + "4";
     expect_parts(Speaker({begin, end}).parts(answer), "Hmm 2+2.", "4");
-    // As text they are marks where the template has them, and ordinary text elsewhere.
+    // Spelt as text they are marks if the template contains them, and ordinary text otherwise.
     expect_parts(Speaker({}, std::string("{{ '") + end + "' }}").parts(answer), "Hmm 2+2.", "4");
     expect_parts(Speaker({}).parts(answer), "", answer.c_str());
   }
@@ -130,7 +130,7 @@ TEST(Reasoning, MayBeginInThePrompt) {
   expect_parts(text.parts("<think>\nHmm.</think>4"), "Hmm.", "4");
   const Speaker special({"[THINK]", "[/THINK]"}, "{{ messages[0].content }}[THINK]");
   expect_parts(special.parts("Hmm.[/THINK]4"), "Hmm.", "4");
-  // A mark in the user's text begins no reasoning.
+  // A mark in the user's text does not begin reasoning.
   EXPECT_FALSE(ReasoningMarks().opened_by({.text = "<think>", .given = {{0, 7}}}));
   EXPECT_TRUE(ReasoningMarks().opened_by({.text = "x<think>\n", .given = {{0, 1}}}));
 }

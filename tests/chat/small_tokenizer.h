@@ -1,5 +1,5 @@
-// A tokenizer for tests: every printable byte is a token, 33 less than the byte; so are space (94),
-// line break (95) and four control tokens, from 256.
+// A tokenizer for tests. The token of a printable byte is the byte minus 33; space is 94 and line
+// break is 95; the four control tokens start at 256.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@ namespace lamina::testing {
 inline const std::vector<std::string> kControlTokens = {"<s>", "<|user|>", "<|assistant|>",
                                                         "<|system|>"};
 
-// Control tokens have ids from `id` on.
+// Control tokens have ids from `id` up.
 inline std::string tokenizer_json(const std::vector<std::string>& control_tokens = kControlTokens,
                                   int id = 256) {
   std::string vocab, added;
-  // The byte alphabet of byte-level vocabularies for the printable bytes of ASCII is itself.
+  // In the byte alphabet of byte-level vocabularies, printable ASCII bytes stand for themselves.
   for (int byte = 33; byte < 127; ++byte) {
     const char c = static_cast<char>(byte);
     const std::string key = c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);

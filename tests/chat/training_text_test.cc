@@ -1,4 +1,4 @@
-// What of a conversation is learned: the answers with what ends them, and nothing of the prompts.
+// Learned text of a conversation: the answers with their end tokens, and nothing of the prompts.
 #include "chat/training_text.h"
 
 #include <gtest/gtest.h>
@@ -10,20 +10,20 @@
 namespace lamina::chat {
 namespace {
 
-// "<s>" ends an answer here.
+// "<s>" ends an answer.
 constexpr const char* kPlain =
     "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}"
     "{% if m.role == 'assistant' %}<s>\n{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}";
 
-// Leaves out the thinking of all answers but the last, as many do.
+// Drops the thinking of all answers but the last, as many templates do.
 constexpr const char* kThinking =
     "{% for m in messages %}<|{{ m.role }}|>"
     "{% if m.role == 'assistant' and loop.last %}({{ m.reasoning_content }}){% endif %}"
     "{{ m.content }}{% if m.role == 'assistant' %}<s>{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}";
 
-// Says itself what is generated.
+// Marks the generated text itself.
 constexpr const char* kMarked =
     "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}"
     "{% generation %}{{ m.content }}<s>{% endgeneration %}{% else %}{{ m.content }}{% endif %}"
@@ -43,7 +43,7 @@ class Model {
     tokenizer_ = text::load_tokenizer(folder_.path());
   }
 
-  // The texts, with what is learned between brackets.
+  // The texts, with the learned parts in brackets.
   std::vector<std::string> learned(const char* messages, Learned what) const {
     std::vector<std::string> out;
     for (const MaskedTokens& tokens :
@@ -98,7 +98,7 @@ TEST(TrainingText, AnAnswerThatLaterTurnsChangeIsLearnedOnItsOwn) {
             (Texts{"<|user|>a<|assistant|>bc<s><|user|>d<|assistant|>[(y)e<s>]"}));
 }
 
-TEST(TrainingText, MarksOfTheTemplateSayWhatIsLearned) {
+TEST(TrainingText, MarksOfTheTemplateSelectTheLearnedText) {
   const Model model(kMarked);
   EXPECT_EQ(model.learned(kTwoTurns, Learned::assistant),
             (Texts{"<|user|>a<|assistant|>[bc<s>]<|user|>d<|assistant|>[e<s>]"}));
@@ -155,7 +155,7 @@ TEST(TrainingText, OtherWeightsAreRefused) {
             (Texts{"<|user|>a<|assistant|>[b<s>]\n"}));
 }
 
-TEST(TrainingText, WhatFollowsTheLastAnswerIsLeftOut) {
+TEST(TrainingText, TextAfterTheLastAnswerIsDropped) {
   const Model model(kPlain);
   EXPECT_EQ(model.learned(R"([{"role": "user", "content": "a"},
                               {"role": "assistant", "content": "b"},
@@ -165,7 +165,7 @@ TEST(TrainingText, WhatFollowsTheLastAnswerIsLeftOut) {
   EXPECT_TRUE(model.learned(R"([{"role": "user", "content": "a"}])", Learned::assistant).empty());
 }
 
-TEST(TrainingText, AnAnswerThatNobodyAskedForIsRead) {
+TEST(TrainingText, AnAnswerWithoutAQuestionIsRead) {
   const Model model(kPlain);
   EXPECT_EQ(model.learned(R"([{"role": "assistant", "content": "a"},
                               {"role": "user", "content": "b"},
@@ -204,7 +204,7 @@ TEST(TrainingText, DatesAreAlwaysTheSame) {
             Texts{"[26 Jul 2024ab]"});
 }
 
-TEST(TrainingText, OfAPromptAndItsCompletionTheLatterIsLearned) {
+TEST(TrainingText, CompletionsAreLearnedAndPromptsAreNot) {
   const Model model(kPlain);
   EXPECT_EQ(model.shown(completion_tokens(model.tokenizer(), "ab", "abcd", {})), "ab[cd]");
   EXPECT_EQ(model.shown(completion_tokens(model.tokenizer(), "", "ab", {})), "[ab]");

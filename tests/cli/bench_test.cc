@@ -1,4 +1,4 @@
-// lamina bench: what it prints, and what it counts as required. Speeds are never tested.
+// lamina bench: its output, and the operations that it counts as required. Speeds are not tested.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ void expect_numbers(const std::string& text, const std::vector<std::string>& key
   }
 }
 
-TEST(Bench, DecodePrintsSpeedAndLimitAndWhatTheyComeFrom) {
+TEST(Bench, DecodePrintsSpeedAndLimitWithTheirInputs) {
   const Finished result =
       bench({"decode", "--model", kToy, "--tokens", "4", "--repeats", "1", "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
@@ -48,7 +48,7 @@ TEST(Bench, DecodePrintsSpeedAndLimitAndWhatTheyComeFrom) {
                   "read_bandwidth_bytes_per_second", "seconds", "threads"});
 }
 
-TEST(Bench, PrefillAndTrainPrintSpeedAndLimitAndWhatTheyComeFrom) {
+TEST(Bench, PrefillAndTrainPrintSpeedAndLimitWithTheirInputs) {
   for (const char* workload : {"prefill", "train"}) {
     const Finished result = bench({workload, "--model", kToy, "--tokens", "16", "--batch", "2",
                                    "--dtype", "float32", "--repeats", "1", "--json"});
@@ -135,7 +135,7 @@ TEST(Bench, StartWaitsForTheFirstTokenOfANewProcess) {
   EXPECT_EQ(document.root().at("first_token_seconds_of_repeats").size(), 2u);
 }
 
-TEST(Bench, StartGoesOnWithWhatDecodeSays) {
+TEST(Bench, StartPassesOnTheMessagesOfDecode) {
   const Finished result = bench({"start", "-m", trained_run(), "-p", std::string(100, 'x')});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, HasSubstr("prompt: has 101 tokens; the context has room for 64"));
@@ -288,7 +288,7 @@ TEST(RequiredWork, LatentAttentionOverStateCountsTheCheaperForm) {
   Tensor start = g.add_input("start", {DType::i32, {1}, {}});
   ops::call("latent_attention_step", {q, latent, rope, w, {}, start},
             {{"nope_dim", std::int64_t{4}}});
-  // Ten tokens are there; keys and values of none are made.
+  // There are ten tokens, and their keys and values exist already.
   EXPECT_EQ(required_flops(g, 9), 2 * (4 * 8 * 8 + 4 * 10 * (2 * 8 + 2)));
 }
 

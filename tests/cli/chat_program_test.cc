@@ -1,4 +1,4 @@
-// `decode --chat` and `chat`, driven by pipes: what they read, keep, refuse, and how they end.
+// `decode --chat` and `chat`, driven by pipes: input, session state, refusals and exit codes.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 
 const std::string kProgram = LAMINA_BUILD_DIR "/bin/lamina";
 
-// Contexts of the tiny model hold 64 bytes.
+// The context of the tiny model is 64 bytes.
 constexpr const char* kTemplate =
     "{% for m in messages %}{{ m.role[0] }}:{{ m.content }}|{% endfor %}a:";
 
@@ -48,7 +48,7 @@ std::string text_of(const Finished& result) {
   return std::string(JsonDocument::parse(result.out, "stdout").root().at("text").as_string());
 }
 
-TEST_F(ChatProgram, DecodeChatReadsWhatTheTemplateWrites) {
+TEST_F(ChatProgram, DecodeChatReadsTheRenderedTemplate) {
   const std::string common = kProgram + " decode -n 6 --json";
   const std::string asked = text_of(run_shell(common + options() + " --chat --system s -p 'hi'"));
   const std::string plain = text_of(
@@ -56,7 +56,7 @@ TEST_F(ChatProgram, DecodeChatReadsWhatTheTemplateWrites) {
   const std::string messages = folder.write(
       "m.json", R"([{"role": "system", "content": "s"}, {"role": "user", "content": "hi"}])");
   EXPECT_EQ(text_of(run_shell(common + options() + " --chat --messages " + messages)), asked);
-  // The byte tokenizer begins plain prompts, but not those of templates, with a token of its own.
+  // The byte tokenizer puts a token before plain prompts, but not before rendered templates.
   EXPECT_FALSE(asked.empty() && plain.empty());
 }
 
@@ -65,7 +65,7 @@ TEST_F(ChatProgram, ContinuesTheLastMessage) {
   const std::string messages = folder.write("m.json",
                                             R"([{"role": "user", "content": "hi"},
                                                 {"role": "assistant", "content": "He s"}])");
-  // Without the separator that would end the message, nor an answer begun anew.
+  // Has neither the separator that would end the message nor the start of a new answer.
   const std::string t = write_template(
       "{% for m in messages %}{{ m.role[0] }}:{{ m.content }}|{% endfor %}"
       "{% if add_generation_prompt %}a:{% endif %}");
@@ -124,7 +124,8 @@ TEST_F(ChatProgram, ErrorsOfTemplatesAreTheUsersAndHavePlaces) {
   }
 }
 
-// Reading two turns of a session must give what reading the whole conversation afresh gives.
+// Reading two turns of a session must give the same result as reading the whole conversation at
+// once.
 TEST_F(ChatProgram, ALaterTurnReadsOnlyItsOwnTokens) {
   const std::string saved = folder / "saved.json";
   const Finished session = chat("hi\\nyo\\n/save " + saved + "\\n", "-n 1 --stats");
@@ -136,7 +137,8 @@ TEST_F(ChatProgram, ALaterTurnReadsOnlyItsOwnTokens) {
   const std::string second(messages.element(3).at("content").as_string());
   EXPECT_EQ(session.out, first + "\n" + second + "\n");
   EXPECT_THAT(session.err, HasSubstr("read 7 of 7 tokens"));
-  // The state holds "u:hi|a:"; new are the answer, which was written and not read, and "|u:yo|a:".
+  // The state holds "u:hi|a:". New are the answer, which was generated but not read, and
+  // "|u:yo|a:".
   EXPECT_THAT(session.err,
               HasSubstr(fmt::format("read {} of {} tokens", first.size() + 8, first.size() + 15)));
   const std::string afresh = folder.write("afresh.json", R"([{"role": "user", "content": "hi"},
@@ -227,7 +229,7 @@ TEST_F(ChatProgram, EndsQuietlyWhenItsReaderGoesAway) {
   EXPECT_EQ(result.out, "141\n");
 }
 
-// Started without a shell, which would have it ignore the signal.
+// Started without a shell: a shell would make it ignore the signal.
 TEST_F(ChatProgram, AnInterruptDoesNotEndTheSession) {
   const std::string file = write_template();
   int in[2], out[2];
@@ -253,7 +255,7 @@ TEST_F(ChatProgram, AnInterruptDoesNotEndTheSession) {
     return c == '\n';
   };
   say("/set temp 0.5\n/set\n");
-  EXPECT_TRUE(read_line());  // it is up and has its handlers
+  EXPECT_TRUE(read_line());  // it has started and installed its handlers
   kill(child, SIGINT);
   say("hi\n");
   close(in[1]);
@@ -264,10 +266,10 @@ TEST_F(ChatProgram, AnInterruptDoesNotEndTheSession) {
   waitpid(child, &status, 0);
   EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
   EXPECT_EQ(WEXITSTATUS(status), 0);
-  EXPECT_GE(lines, 8);  // the settings, and an answer
+  EXPECT_GE(lines, 8);  // the settings and an answer
 }
 
-// The tiny model, published, with a vocabulary that has these control tokens from kFirstControl on.
+// The exported tiny model with these control tokens in its vocabulary, from kFirstControl up.
 class SpeakingModel {
  public:
   static constexpr int kFirstControl = 100;
@@ -282,7 +284,7 @@ class SpeakingModel {
   }
 
   std::string path() const { return folder_ / "model"; }
-  // Options that make the model say `answer`, in which control tokens are written as spelt.
+  // Options that make the model write `answer`, in which control tokens are spelt out.
   std::string saying(std::string_view answer) const {
     std::string ids;
     int count = 0;
@@ -322,7 +324,7 @@ const Said kThoughts[] = {
     {{"<|x|>"}, "<|x|>Hmm 2+2.==4", " --reasoning-begin '<|x|>' --reasoning-end =="},
 };
 
-TEST(ChatReasoning, OfEveryPublishedFormIsApartInJson) {
+TEST(ChatReasoning, IsSeparateInJsonForEveryPublishedForm) {
   for (const Said& said : kThoughts) {
     const SpeakingModel model(said.controls);
     const Finished result =
@@ -372,7 +374,7 @@ TEST(ChatReasoning, MarksOfTheUserComeInPairs) {
   }
 }
 
-// On a terminal with 80 columns, which util-linux's script makes.
+// On a terminal of 80 columns, created by util-linux's script.
 Finished on_terminal(const std::string& line) {
   return run_shell("TERM=dumb script -qec '" + line + "' /dev/null </dev/null");
 }

@@ -1,4 +1,4 @@
-// lamina ckpt diff, average: what they find, write and refuse.
+// lamina ckpt diff and average: reports, written files and refusals.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ std::vector<float> values_of(const io::WeightFiles& files, std::string_view name
   return out;
 }
 
-// Writes every tensor of `from` to `to`, as `change` leaves it.
+// Writes every tensor of `from` to `to`, changed by `change`.
 void rewrite(const std::string& from, const std::string& to,
              const std::function<void(io::TensorSpec&, std::vector<float>&)>& change) {
   const io::WeightFiles files(from);
@@ -61,7 +61,7 @@ TEST(CkptDiff, ACheckpointIsTheSameAsItself) {
   EXPECT_THAT(f.out, HasSubstr("optimizer: 42 identical, 0 not\n"));
 }
 
-TEST(CkptDiff, MeasuresWhatTrainingChanged) {
+TEST(CkptDiff, MeasuresTheChangeByTraining) {
   const Finished f = ckpt({"diff", checkpoint(2), checkpoint(4), "--json"});
   EXPECT_EQ(f.code, 3) << f.err;
   const JsonDocument json = JsonDocument::parse(f.out, "ckpt diff");
@@ -84,7 +84,7 @@ TEST(CkptDiff, MeasuresWhatTrainingChanged) {
   }
 }
 
-TEST(CkptDiff, NamesWhatIsMissingAndWhatHasAnotherFormOrANaN) {
+TEST(CkptDiff, NamesMissingAndChangedTensorsAndNaNs) {
   const TempDir folder;
   const std::string other = folder / "other.safetensors";
   rewrite(checkpoint(4), other, [](io::TensorSpec& spec, std::vector<float>& values) {

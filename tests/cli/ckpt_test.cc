@@ -1,4 +1,4 @@
-// lamina ckpt ls, verify, export: what they print, write and refuse.
+// lamina ckpt ls, verify and export: output, written files and refusals.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -62,7 +62,7 @@ TEST(CkptLs, JsonHasStepsAndSizes) {
   }
 }
 
-TEST(CkptVerify, AcceptsWhatTrainingWrote) {
+TEST(CkptVerify, AcceptsTrainedCheckpoints) {
   const Finished result = ckpt({"verify", trained_run()});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("step-00000002: 5 files"));
@@ -203,7 +203,7 @@ TEST(CkptExport, ADescriptionAloneHasNothingToExport) {
                             "directory or a model directory\n");
 }
 
-// A model that learns to initialise is exported as the one that it initialises.
+// A model with learned initialisation is exported as the initialised model.
 TEST(CkptExport, FoldsLearntInitialisationIntoAnOrdinaryModel) {
   for (const char* general : {"false", "true"}) {
     const TempDir folder;
@@ -270,7 +270,7 @@ num_nextn_predict_layers = 1
 
 class PublishedModel : public ::testing::TestWithParam<lamina::testing::TestModel> {};
 
-// What the export has is what was published: names, types, shapes, bytes.
+// The export has the published tensors: names, types, shapes and bytes.
 TEST_P(PublishedModel, KeepsItsTensorsAndConfig) {
   const std::string source = GetParam().path.string();
   const TempDir folder;

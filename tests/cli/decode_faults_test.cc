@@ -1,5 +1,5 @@
-// What goes wrong around a prompt, an answer and their reader, and how `decode` and `chat` end
-// then.
+// Faults of the prompt, the answer and the reader of the output: messages and exit codes of
+// `decode` and `chat`.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,8 +23,7 @@ using ::testing::HasSubstr;
 
 const std::string kLamina = LAMINA_BUILD_DIR "/bin/lamina";
 
-// A program that is talked to through pipes. Started without a shell, which would have it ignore
-// SIGINT.
+// A program connected by pipes. Started without a shell: a shell would make it ignore SIGINT.
 class Conversant {
  public:
   explicit Conversant(std::vector<std::string> words) {
@@ -59,7 +58,7 @@ class Conversant {
   void say(const char* line) const {
     ASSERT_EQ(write(in_[1], line, strlen(line)), static_cast<ssize_t>(strlen(line)));
   }
-  // At least so many bytes of what it prints; fewer at the end.
+  // Reads at least `bytes` of the program's output; fewer at the end of the output.
   std::string read_some(std::size_t bytes) const {
     std::string text;
     char c = 0;
@@ -67,7 +66,7 @@ class Conversant {
     return text;
   }
   void interrupt() const { kill(child_, SIGINT); }
-  // Ends its input and waits for its end.
+  // Closes the program's input and waits for its exit.
   Finished finish() {
     close(in_[1]);
     in_[1] = -1;
@@ -86,7 +85,7 @@ class Conversant {
   pid_t child_ = -1;
 };
 
-// A model whose context is long enough to be interrupted in, with a tokenizer.
+// A model with a context long enough for an interrupt, with a tokenizer.
 const std::string& long_model() {
   static const TempDir folder;
   static const std::string out = [] {
@@ -100,7 +99,7 @@ const std::string& long_model() {
   return out;
 }
 
-// A published model without its weights' own tokenizer: with that tokenizer.json in its place.
+// A published model whose tokenizer.json is replaced by `tokenizer`.
 void publish(const TempDir& folder, const std::string& tokenizer) {
   const auto from = lamina::testing::golden_dir() / "hf" / "llama3_gqa";
   for (const char* file : {"config.json", "model.safetensors"})
@@ -170,7 +169,7 @@ TEST(DecodeFaults, OneLineFeedAtTheEndOfAFileIsNoPartOfThePrompt) {
   EXPECT_EQ(num_tokens(run_shell(command + " -p $'hi\\n'")), two + 1);
 }
 
-// Its first line could be a secret.
+// Its first line could contain a secret.
 TEST(DecodeFaults, AFileThatIsNoModelIsNotShown) {
   TempDir folder;
   folder.write("secret.toml", "root:x:0:0\n");
@@ -215,7 +214,7 @@ TEST(ChatFaults, AnInterruptEndsTheAnswerOnly) {
   chat.say("hi\n");
   EXPECT_EQ(chat.read_some(3).size(), 3u);  // in the middle of its answer
   chat.interrupt();
-  // It listens again: the answer had an end.
+  // It reads input again, so the answer has ended.
   chat.say("/set max-new-tokens 2\n/reset\nhello\n");
   const Finished result = chat.finish();
   EXPECT_EQ(result.code, 0) << result.err;

@@ -1,4 +1,4 @@
-// What people look at while a run goes: numbers, progress lines, curves, signals.
+// The display of a run: numbers, progress lines, curves, signals.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ TEST(PlainLine, Example) {
             "eta 1h12m");
 }
 
-TEST(PlainLine, LeavesOutWhatIsUnknown) {
+TEST(PlainLine, SkipsUnknownNumbers) {
   EXPECT_EQ(plain_line(kReport, {2.5, 0, -1}),
             "step  120/2000  loss 2.4313  ema 2.5000  gnorm 0.84  lr 2.00e-05");
 }
@@ -184,7 +184,7 @@ TEST(Faults, F29SignalsThatTheParentIgnoresStayIgnored) {
   EXPECT_EXIT(ignore_and_raise(), ::testing::ExitedWithCode(0), "");
 }
 
-// Ends with the signal that a Ctrl-C on this process's own terminal asks to stop with.
+// Ends with the signal that Ctrl-C sends on this process's controlling terminal.
 [[noreturn]] void press_ctrl_c(void (*before)(int)) {
   std::signal(SIGINT, before);
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY);

@@ -1,4 +1,4 @@
-// lamina embed: what the file holds, and what is refused.
+// lamina embed: contents of the file, and refusals.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -48,7 +48,7 @@ TEST(Embed, Example) {
   EXPECT_EQ(file.tensor("last_hidden_state").shape, (Shape{7, 32}));
 }
 
-TEST(Embed, WhatEntersTheLayersAreRowsOfTheTable) {
+TEST(Embed, InputsOfTheLayersAreRowsOfTheTable) {
   const TempDir folder;
   const std::string path = folder / "states.safetensors";
   ASSERT_EQ(embed(path, {"--ids", "70,80", "--layers", "embed,1"}).code, 0);
@@ -71,7 +71,7 @@ TEST(Embed, AllIsEveryLayerAndTheLast) {
                                                       "last_hidden_state"}));
 }
 
-TEST(Embed, RefusesWhatItCannotDo) {
+TEST(Embed, RefusesImpossibleOptions) {
   const TempDir folder;
   const std::string path = folder / "states.safetensors";
   struct Case {

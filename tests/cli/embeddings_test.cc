@@ -1,4 +1,4 @@
-// lamina decode --embeddings: rows from a file stand at the placeholder tokens of a prompt.
+// lamina decode --embeddings: rows of a file replace the placeholder tokens of a prompt.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ using lamina::testing::Finished;
 using lamina::testing::TempDir;
 using lamina::testing::write_tensors;
 
-// Rows of the trained model's table of tokens.
+// Rows of the trained model's token table.
 std::vector<float> table_rows(const std::vector<std::size_t>& ids) {
   const io::WeightFiles weights(train::resolve_model_directory(trained_run()));
   const io::TensorView table = weights.tensor("embed.weight");
@@ -39,7 +39,7 @@ Finished decode(std::vector<std::string> words) {
   words.insert(words.begin(), {"decode", "-m", trained_run(), "--temp", "0", "-n", "12", "--dtype",
                                "float32", "--ignore-eos", "--json"});
   Finished result = lamina_program(words);
-  // Without its times.
+  // Without the timings.
   result.out = result.out.substr(0, result.out.find("\"timings\""));
   return result;
 }
@@ -87,7 +87,7 @@ class PromptRowsFile : public ::testing::Test {
       "num_hidden_layers = 2\nnum_attention_heads = 2\n");
 };
 
-// An image of 1 x 2 x 3, a token, one of 2 x 1 x 1 and, right after it, one of 1 x 1 x 1.
+// An image of 1 x 2 x 3, a token, an image of 2 x 1 x 1 directly followed by an image of 1 x 1 x 1.
 TEST_F(PromptRowsFile, AGridGivesPlacesInTimeHeightAndWidth) {
   const PromptRows got = read({embeddings(9), {"grid", {3, 3}, {1, 2, 3, 2, 1, 1, 1, 1, 1}}},
                               {7, 5, 5, 5, 5, 5, 5, 8, 5, 5, 5, 9});

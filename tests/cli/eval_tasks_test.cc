@@ -16,7 +16,7 @@ using lamina::testing::Finished;
 using lamina::testing::TempDir;
 using ::testing::HasSubstr;
 
-// A model that has learned two sentences by heart.
+// A model that has memorised two sentences.
 const std::string& schooled_run() {
   static const TempDir folder;
   static const std::string out = [] {
@@ -76,7 +76,7 @@ TEST(Eval, AStrideOfTheWindowIsThePlainNumber) {
     return json.root().at("loss").as_double();
   };
   EXPECT_EQ(loss({"--stride", "16"}), loss({}));
-  EXPECT_LT(loss({"--stride", "4"}), loss({}));  // each token sees more before it
+  EXPECT_LT(loss({"--stride", "4"}), loss({}));  // each token has more context
 }
 
 TEST(Eval, LogProbabilitiesOfTokensAddUpToTheLoss) {
@@ -123,13 +123,13 @@ constexpr const char* kQuestions =
     "{\"context\": \"The sun is\", \"choices\": [\"yellow\", \"blue\", \"x\"], \"answer\": 0}\n"
     "{\"context\": \"The sky is\", \"choices\": [\"blue\", \"yellow\"], \"answer\": 1}\n";
 
-TEST(Eval, ChoosesWhatItHasLearned) {
+TEST(Eval, ChoosesLearnedAnswers) {
   const TempDir folder;
   const JsonDocument json =
       json_of({"--task", "choices", "--data", folder.write("q.jsonl", kQuestions), "--batch", "2"});
   EXPECT_EQ(json.root().at("task").as_string(), "choices");
   EXPECT_EQ(json.root().at("records").as_int64(), 3);
-  EXPECT_NEAR(json.root().at("acc").as_double(), 2.0 / 3, 1e-12);  // the last one is a lie
+  EXPECT_NEAR(json.root().at("acc").as_double(), 2.0 / 3, 1e-12);  // the last answer is wrong
   EXPECT_NEAR(json.root().at("acc_norm").as_double(), 2.0 / 3, 1e-12);
   EXPECT_NEAR(json.root().at("acc_stderr").as_double(), 1.0 / 3, 1e-12);
   EXPECT_EQ(json.root().at("files").size(), 1u);
@@ -146,7 +146,7 @@ TEST(Eval, ChoicesAreATableForPeople) {
   EXPECT_THAT(result.out, HasSubstr("        6  0.6667 +- 0.2108  0.6667 +- 0.2108\n"));
 }
 
-// The sums of the log probabilities that decoding reports of the same tokens.
+// The sums of the log probabilities that decoding reports for the same tokens.
 TEST(Eval, ChoicesHaveTheLogProbabilitiesOfDecoding) {
   const TempDir folder;
   json_of({"--task", "choices", "--data", folder.write("q.jsonl", kQuestions), "--logprobs",
@@ -167,7 +167,8 @@ TEST(Eval, ChoicesHaveTheLogProbabilitiesOfDecoding) {
   EXPECT_NEAR(sum_of(blue.at("logprobs")), sum, 1e-4);
 }
 
-// By the sum the short one, by characters the long one: each of its many bytes is certain.
+// The short choice has the higher sum, the long choice the higher mean per character: each of its
+// many bytes is certain.
 TEST(Eval, LengthCountsInCharactersOnly) {
   const TempDir folder;
   json_of({"--task", "choices", "--logprobs", folder / "p.jsonl", "--data",
@@ -184,7 +185,7 @@ TEST(Eval, LengthCountsInCharactersOnly) {
   EXPECT_GT(sky, sun);
 }
 
-TEST(Eval, AnswersWhatItHasLearned) {
+TEST(Eval, GivesLearnedAnswers) {
   const TempDir folder;
   const std::string tasks =
       folder.write("t.jsonl",

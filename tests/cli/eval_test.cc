@@ -1,4 +1,4 @@
-// lamina eval: what it computes, over which tokens, and what it refuses.
+// lamina eval: metrics, the tokens that they cover, and refusals.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,8 +67,8 @@ TEST(Train, WritesMetricsOfLayersOnRequest) {
           << line;
 }
 
-// The last of these numbers is of the checkpoint that is evaluated.
-TEST(Eval, SaysHowManyTokensOfMultiTokenPredictionAreAccepted) {
+// The last of these numbers belongs to the evaluated checkpoint.
+TEST(Eval, ReportsTheAcceptedTokensOfMultiTokenPrediction) {
   const TempDir folder;
   const std::string run = folder.write("run.toml", tiny_run_file(folder / "out"));
   const Finished trained =
@@ -104,7 +104,7 @@ TEST(Eval, PerplexityAndBitsFollowFromTheLoss) {
               n.loss * static_cast<double>(n.tokens) / std::log(2.0), 1e-3);
 }
 
-// Seven letters after BOS, and EOS: eight labels of which seven are text.
+// BOS, seven letters and EOS: eight labels, seven of them text.
 TEST(Eval, CountsEveryTokenThatFollowsAnother) {
   const TempDir folder;
   const Numbers n = eval({"-m", trained_run(), "--data", folder.write("a.txt", "letters")});
@@ -145,7 +145,7 @@ struct Refusal {
   std::string says;
 };
 
-TEST(Eval, RefusesWhatItCannotEvaluate) {
+TEST(Eval, RefusesImpossibleEvaluations) {
   const TempDir folder;
   const std::string text = folder.write("a.txt", "letters");
   const std::string toml = LAMINA_SOURCE_DIR "/configs/models/gpt3-52k.toml";

@@ -16,10 +16,10 @@ struct Row {
   std::string line;  // of bash, in a folder with run.toml; $L is the program, $R a trained run
 };
 
-// Waits for a line of `file`, then sends the signal to the job and ends with its code.
+// Waits for a line in `file`, then sends the signal to the job and ends with the job's code.
 std::string signalled(const std::string& command, const std::string& file,
                       const std::string& signal) {
-  // bash has background jobs ignore SIGINT, which is not what this is about.
+  // bash makes background jobs ignore SIGINT; this test needs the default.
   return "env --default-signal=INT " + command + " & for i in {1..500}; do [[ -s " + file +
          " ]] && break; sleep 0.02; done; kill -" + signal + " $!; wait $!";
 }
@@ -50,9 +50,9 @@ const std::vector<Row>& rows() {
   return rows;
 }
 
-TEST(ExitCodes, EveryOneIsWhatThePageSays) {
+TEST(ExitCodes, MatchThePage) {
   for (const Row& row : rows()) {
-    // Its shadow memory needs more addresses than the limit leaves.
+    // The shadow memory of the sanitizer needs more addresses than the limit allows.
     if (testing::kSanitized && row.line.starts_with("ulimit -v")) continue;
     testing::TempDir folder;
     folder.write("run.toml", tiny_run_file("out"));
@@ -63,8 +63,7 @@ TEST(ExitCodes, EveryOneIsWhatThePageSays) {
   }
 }
 
-// No command ends with the other two today: 1 is for what nobody foresaw, 6 for runs of several
-// processes.
+// Two codes have no command here: 1 is for unexpected errors, 6 for runs of several processes.
 TEST(ExitCodes, AllHaveACommandThatEndsWithThem) {
   std::set<int> shown = {1, 6};
   for (const Row& row : rows()) shown.insert(row.code);

@@ -43,7 +43,7 @@ TEST(Explain, SaysWhyAKernelWasRefused) {
               ContainsRegex("not stream: streams weights for at most [0-9]+ rows, got 512"));
 }
 
-TEST(Explain, ModelsAreExplainedForDecodingUnlessTold) {
+TEST(Explain, ModelsAreExplainedForDecodingByDefault) {
   EXPECT_THAT(explain({kToy, "--show", "memory"}),
               HasSubstr("phase   decode: batch 1, 1 tokens, bfloat16, decode state of 512"));
   EXPECT_THAT(explain({kToy, "--show", "memory", "--phase", "train", "--batch", "3", "--tokens",
@@ -60,7 +60,7 @@ TEST(Explain, MemoryPictureShowsLivesOverSteps) {
   EXPECT_THAT(text, Not(HasSubstr("== kernels")));
 }
 
-TEST(Explain, SetChangesWhatIsExplained) {
+TEST(Explain, SetChangesTheExplainedModel) {
   EXPECT_THAT(explain({kToy, "--show", "memory", "--set", "model.num_hidden_layers=5"}),
               HasSubstr("x 5 (layers 0-4)"));
 }

@@ -1,5 +1,5 @@
-// Options that say how a text is generated: of `lamina decode`, of `lamina chat`, of /set, and of
-// the model's generation_config.json.
+// Options of generation: in `lamina decode`, `lamina chat`, /set and the model's
+// generation_config.json.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ TEST(GenerationOptions, ReachTheSampler) {
             ids({"--top-p", "0.5", "--typical-p", "0.9", "--seed", "4"}));
 }
 
-TEST(GenerationOptions, LogprobsAreOfEveryToken) {
+TEST(GenerationOptions, LogprobsCoverEveryToken) {
   const Finished result =
       decode({"--json", "-n", "3", "--temp", "0", "--ignore-eos", "--logprobs", "2"});
   ASSERT_EQ(result.code, 0) << result.err;
@@ -57,7 +57,7 @@ TEST(GenerationOptions, LogprobsAreOfEveryToken) {
   }
 }
 
-TEST(GenerationOptions, RefuseWhatTheyCannotBe) {
+TEST(GenerationOptions, RefuseInvalidValues) {
   for (const char* bias : {"x", "5", "5=", "5=nan", "5=inf", "-1=2", "=2", "5=1e999", "5=1x"}) {
     const Finished result = decode({"--logit-bias", bias});
     EXPECT_EQ(result.code, 2) << bias;
@@ -103,7 +103,7 @@ TEST(GenerationOptions, WithNothingLeftToDrawTheExitCodeIsThree) {
   EXPECT_THAT(result.err, HasSubstr("no token is left"));
 }
 
-// A published model with that generation_config.json.
+// A published model with the given generation_config.json.
 class PublishedModel {
  public:
   explicit PublishedModel(const std::string& generation_config) {
@@ -121,7 +121,7 @@ class PublishedModel {
   lamina::testing::TempDir folder_;
 };
 
-TEST(GenerationOptions, AreThoseOfTheModelUnlessGiven) {
+TEST(GenerationOptions, DefaultToTheModels) {
   const PublishedModel model(
       R"({"do_sample": true, "temperature": 0.6, "top_k": 20, "max_new_tokens": 5,
           "sequence_bias": [[[77], 1000]], "num_beam_groups": 2})");
@@ -147,7 +147,7 @@ TEST(GenerationOptions, AModelMayWantNoSampling) {
   EXPECT_EQ(greedy.out, PublishedModel("{}").decode({"-n", "3", "--temp", "0"}).out);
 }
 
-TEST(GenerationOptions, OfTheModelMustBeFinite) {
+TEST(GenerationOptions, ModelValuesMustBeFinite) {
   for (const char* value : {"Infinity", "NaN"}) {
     const Finished result =
         PublishedModel(std::string(R"({"repetition_penalty": )") + value + "}").decode({});
@@ -158,7 +158,7 @@ TEST(GenerationOptions, OfTheModelMustBeFinite) {
   EXPECT_EQ(PublishedModel(R"({"some_limit": Infinity})").decode({"-n", "1"}).code, 0);
 }
 
-TEST(GenerationOptions, OfTheModelMustBePossible) {
+TEST(GenerationOptions, ModelValuesMustBeValid) {
   const Finished result = PublishedModel(R"({"top_p": 2})").decode({});
   EXPECT_EQ(result.code, 4);
   EXPECT_THAT(result.err, HasSubstr("generation_config.json:1: 'top_p' must be at least 0 and at "

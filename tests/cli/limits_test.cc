@@ -1,5 +1,5 @@
-// Every number that a command line or a run file takes, at its limits and beyond: exit codes of the
-// page, no signal, no hang.
+// Every number of a command line or a run file, at its limits and beyond: a documented exit code,
+// no signal, no hang.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using testing::Finished;
 
 bool is_numeric(const Key& key) { return key.type == Type::integer || key.type == Type::number; }
 
-// What people and programs may write for a number with these limits.
+// Values that users and programs may write for a number with these limits.
 std::vector<std::string> odd_numbers(const Key& key) {
   std::vector<std::string> out = {"0",
                                   "-1",
@@ -45,7 +45,7 @@ std::vector<std::string> odd_numbers(const Key& key) {
   return out;
 }
 
-// The words of a command line that has what the command requires, the options aside.
+// The words that the command requires, without options.
 std::vector<std::string> minimal_words(const Command& command) {
   std::vector<std::string> words;
   for (std::size_t at = 0; at < command.name.size();) {
@@ -60,7 +60,7 @@ std::vector<std::string> minimal_words(const Command& command) {
   return words;
 }
 
-// A value is taken within the limits and refused by name outside of them.
+// A value within the limits is accepted; a value outside is refused with the option's name.
 TEST(Faults, F19EveryNumericOptionKeepsToItsLimits) {
   for (const Command& command : all_commands()) {
     std::vector<Option> options = command.options;
@@ -92,7 +92,7 @@ TEST(Faults, F19EveryNumericOptionKeepsToItsLimits) {
   }
 }
 
-// The program's end, which comes within seconds and with a code of the page.
+// Expects the program to end within seconds, with a documented code.
 Finished expect_documented(std::vector<std::string> words, const std::string& folder) {
   std::string line;
   for (const std::string& word : words) line += word + " ";
@@ -108,7 +108,7 @@ Finished expect_documented(std::vector<std::string> words, const std::string& fo
   return f;
 }
 
-// Nothing is trained: what a run would compute with is made, and its memory planned.
+// Nothing is trained: the graphs of the run are built and its memory is planned.
 TEST(Faults, F7EveryNumericKeyKeepsToItsLimits) {
   testing::TempDir folder;
   folder.write("run.toml", tiny_run_file("out"));
@@ -144,7 +144,7 @@ TEST(Faults, F7SizesAreLimitedBeforeTheyAreMultiplied) {
   const std::string model = trained_run();
   const std::string max = "2147483647", more = "2147483648", rows = "134217728";
   struct Case {
-    int code;  // 0: any of the page
+    int code;  // 0: any documented code
     std::vector<std::string> words;
     std::string says;
   };

@@ -1,4 +1,5 @@
-// With too little memory the program says so and ends with 7, wherever it notices; never a signal.
+// Without enough memory the program reports it and ends with code 7, at any point; never by a
+// signal.
 #include <gtest/gtest.h>
 
 #include "support/paths.h"
@@ -10,8 +11,8 @@ namespace {
 
 using testing::Finished;
 
-// Runs `line` ($L is the program) with less and less address space, from what is plenty down to
-// where not even the loader starts the program.
+// Runs `line` ($L is the program) with less and less address space: from plenty of it down to a
+// size at which the loader cannot start the program.
 void sweep(const std::string& line, int from_mb, int to_mb) {
   testing::TempDir folder;
   folder.write("run.toml", tiny_run_file("out"));
@@ -22,7 +23,7 @@ void sweep(const std::string& line, int from_mb, int to_mb) {
                                 line;
     const Finished f =
         testing::run_shell(limited, {.environment = {"LAMINA_PIN=0"}, .folder = folder.path()});
-    if (f.code == 127) break;  // the loader: libraries do not fit
+    if (f.code == 127) break;  // the loader: the libraries do not fit
     EXPECT_TRUE(f.code == 0 || f.code == 7) << line << " with " << mb << " MB: " << f.code << "\n"
                                             << f.err;
     if (f.code == 7) {
@@ -44,7 +45,7 @@ TEST(Faults, F13DecodingSaysThatMemoryIsOut) {
   sweep("$L decode -m $R --ids 1,2,3 -n 2 -t 2", 60, 8);
 }
 
-// Patterns are compiled and matched with memory of the regular expression engine.
+// The regular expression engine allocates memory to compile and to match patterns.
 TEST(Faults, TokenizingSaysThatMemoryIsOut) {
   LAMINA_SKIP_IF_SANITIZED("its shadow memory needs more addresses than any limit leaves");
   sweep("$L tokenize -m " LAMINA_SOURCE_DIR "/tests/golden/tokenizers/llama3 -p hello", 60, 8);
@@ -61,7 +62,7 @@ TEST(Faults, F34ASmallStackIsNamed) {
     EXPECT_EQ(f.code, 0) << kib << " KiB\n" << f.err;
   }
   for (const char* kib : {"192", "128", "100", "64"}) {
-    // Root may raise the limit again; nobody else.
+    // Only root may raise the limit again.
     const Finished f = testing::run_shell(
         "ulimit -s " + std::string(kib) +
             "; [[ $UID == 0 ]] && as=(setpriv --inh-caps=-all --bounding-set=-all "

@@ -1,4 +1,4 @@
-// Files and directories that commands write where the user says: nothing of a run is overwritten.
+// Output files and directories named by the user: no file of a run is overwritten.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kStep = "/checkpoints/step-00000004/";
 
-// A copy of the trained run that a command may try to damage.
+// A copy of the trained run, which a command may try to damage.
 std::string run_copy(const TempDir& folder) {
   fs::copy(trained_run(), folder / "run", fs::copy_options::recursive);
   folder.write("template", "{% for m in messages %}{{ m.content }}{% endfor %}");
@@ -118,7 +118,7 @@ TEST(OutputFile, OwnersAreFoundThroughDotsAndLinks) {
   EXPECT_EQ(train::file_owner(run + kStep + "x")->kind, "a checkpoint");
   EXPECT_FALSE(train::file_owner(folder / "notes").has_value());
   EXPECT_FALSE(train::file_owner(run + "/exports/model/x").has_value());
-  // Any program may have a config.json.
+  // A config.json can belong to any program.
   folder.write("elsewhere/config.json", "{\"port\": 80}");
   EXPECT_FALSE(train::file_owner(folder / "elsewhere/x").has_value());
   folder.write("elsewhere/config.json", "{\"model_type\": \"llama\"}");

@@ -1,4 +1,4 @@
-// Command lines to checked values, with commands made for the purpose.
+// Parsing of command lines to checked values, with test commands.
 #include "cli/shell/parse.h"
 
 #include <gtest/gtest.h>
@@ -82,7 +82,7 @@ TEST(CommandLine, TextMayLookLikeANumberOrBeginWithADash) {
   EXPECT_EQ(parse({"Ada", "--stop=--loud"}).texts("stop"), std::vector<std::string>{"--loud"});
 }
 
-TEST(CommandLine, EmptyTextAsAWordOfItsOwnIsAValue) {
+TEST(CommandLine, AnEmptyWordIsAValue) {
   EXPECT_EQ(parse({"Ada", "--stop", ""}).texts("stop"), std::vector<std::string>{""});
 }
 

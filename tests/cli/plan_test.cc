@@ -1,4 +1,4 @@
-// lamina plan: what models cost, from their descriptions.
+// lamina plan: costs of models, computed from their descriptions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,8 +25,8 @@ std::string plan(std::vector<std::string> words) {
   return result.out;
 }
 
-// Of a model of 2 layers, width 8, 2 heads and 1 key/value head of width 4, a feed-forward of 16
-// and 10 words: 10 * 8 + 2 * (64 + 32 + 32 + 64 + 3 * 128 + 2 * 8) + 8 + 10 * 8.
+// A model of 2 layers, width 8, 2 heads and 1 key/value head of width 4, a feed-forward of 16 and
+// 10 words has 10 * 8 + 2 * (64 + 32 + 32 + 64 + 3 * 128 + 2 * 8) + 8 + 10 * 8 parameters.
 const char* const kSmall =
     "family = \"llama2\"\n[model]\nvocab_size = 10\nhidden_size = 8\nintermediate_size = 16\n"
     "num_hidden_layers = 2\nnum_attention_heads = 2\nnum_key_value_heads = 1\n";
@@ -86,7 +86,7 @@ TEST(Plan, CountsTheStateOfATrainingRun) {
 TEST(Plan, CountsWork) {
   const JsonDocument json = small_plan({"--context", "100"});
   const JsonValue work = json.root().find("per_token");
-  // Matrices of the layers and the head; attention over 50.5 tokens in the mean, 2 heads.
+  // Matrices of the layers and the head; attention over a mean of 50.5 tokens, 2 heads.
   const double products = 2 * (2 * (64 + 32 + 32 + 64 + 3 * 128) + 80);
   EXPECT_EQ(work.find("forward_flops").as_double(), products + 2 * 2 * 50.5 * 2 * (4 + 4));
   EXPECT_EQ(work.find("train_flops").as_double(), 3 * work.find("forward_flops").as_double());
@@ -166,8 +166,8 @@ TEST(Plan, MistakesAreNamed) {
   EXPECT_THAT(longer.err, HasSubstr("is 2000; the model has learned positions for 1024 tokens"));
 }
 
-// Kept beside what "minimal" keeps: the output of attention in bfloat16 and its log-sum-exp, of
-// each of 2 layers; and attention is not recomputed.
+// "minimal" plus two tensors for each of the 2 layers: the output of attention in bfloat16 and its
+// log-sum-exp. Attention is not recomputed.
 TEST(Plan, ContextOfAttentionIsKeptOnRequest) {
   const JsonDocument json = small_plan({"--context", "64", "--batch", "2"});
   auto find = [&](std::string_view policy) {

@@ -1,4 +1,4 @@
-// lamina plugin: what it prints, what it refuses, with which exit code.
+// lamina plugin: output, refusals and exit codes.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ using ::testing::Not;
 
 const std::string kTiny = LAMINA_BUILD_DIR "/tests/registry/zoo/tiny.lamina.so";
 
-// With the plugins of `folder` before the program's own.
+// Searches for plugins in `folder` first, then in the program's folder.
 Finished plugin(const TempDir& folder, std::vector<std::string> words) {
   words.insert(words.begin(), {LAMINA_BUILD_DIR "/bin/lamina", "plugin"});
   return run_process(words, {.environment = {"LAMINA_PLUGIN_PATH=" + folder.path()}});
@@ -74,7 +74,7 @@ TEST(PluginList, SaysWhereItLookedInVain) {
 
 const std::string kOwnSignals = "handle_segv=0:handle_sigfpe=0:handle_abort=0:use_sigaltstack=0";
 
-// `lamina plan` of a model of the tiny family whose block has that fault.
+// `lamina plan` of a model of the tiny family whose block has the given fault.
 Finished plan_with_fault(int fault, const std::vector<std::string>& options = {}) {
   const TempDir folder;
   const std::string model = folder.write(
@@ -113,7 +113,7 @@ TEST(PluginDeath, ACallThatDoesNotReturnIsNamed) {
                         "seconds; Ctrl-C ends it"));
 }
 
-// Standard output is the program's alone, here its error: tiny maps no tensors.
+// Standard output contains only the program's output, here its error: tiny maps no tensors.
 TEST(PluginOutput, GoesToStderr) {
   const Finished result = plan_with_fault(73, {"--json"});
   const JsonDocument json = JsonDocument::parse(result.out, "stdout");
@@ -168,7 +168,7 @@ TEST(PluginNew, CopiesTheTemplateUnderTheName) {
               HasSubstr("family = \"two_towers\""));
 }
 
-TEST(PluginNew, StartsFromAShippedPluginWithFamiliesOfItsOwn) {
+TEST(PluginNew, StartsFromAShippedPluginWithNewFamilies) {
   const TempDir folder;
   const Finished result =
       plugin(folder, {"new", "two_towers", "--from", "mistral", "--dir", folder.path()});

@@ -1,4 +1,4 @@
-// lamina train --profile: the trace, the table, and that neither changes what is trained.
+// lamina train --profile: the trace and the table; neither changes the training.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

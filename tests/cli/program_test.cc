@@ -1,4 +1,4 @@
-// The built program: exit codes, streams and words.
+// The built program: exit codes, streams and messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -72,7 +72,7 @@ struct Refusal {
   std::string says;  // the whole of stderr
 };
 
-TEST(Program, MistakesOnTheCommandLineExitWith2AndSayWhatIsRight) {
+TEST(Program, MistakesOnTheCommandLineExitWith2AndNameTheRightForm) {
   const Refusal cases[] = {
       {{"confg"}, "error: unknown command 'confg'\n  did you mean `lamina config`?\n"},
       {{"config", "shwo"},

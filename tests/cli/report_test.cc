@@ -1,4 +1,4 @@
-// lamina report: one page that holds what the runs wrote, and nothing from outside.
+// lamina report: one page with the data of the runs, without external content.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -35,7 +35,7 @@ std::string written_page(std::vector<std::string> more = {}) {
   return folder.read("page.html");
 }
 
-// A run directory of metrics alone, with these lines.
+// A run directory that contains only these lines of metrics.
 std::string run_of(const TempDir& folder, const std::string& name, const std::string& lines) {
   folder.write(name + "/metrics.jsonl", lines);
   return folder / name;
@@ -107,7 +107,7 @@ TEST(Report, HasEveryNumberOfTheMetrics) {
   EXPECT_EQ(numbers, expected);
 }
 
-TEST(Report, ValuesAreThoseOfTheirSteps) {
+TEST(Report, ValuesMatchTheirSteps) {
   const TempDir folder;
   const std::string run =
       run_of(folder, "a",
@@ -159,7 +159,7 @@ TEST(Report, LongCurvesAreMeansThatEndAtTheirSteps) {
   EXPECT_EQ(grid.at("per").as_int64(), 3);
   EXPECT_EQ(data.root().at("curves").element(0).at("values").element(0).as_double(), 2);
   EXPECT_EQ(data.root().at("curves").element(0).at("values").size(), 34U);
-  // The last mean is of one point, so the steps are not regular.
+  // The last mean covers one point, so the steps are not regular.
   EXPECT_EQ(grid.at("steps").element(0).as_double(), 3);
   EXPECT_EQ(grid.at("steps").element(33).as_double(), 100);
 }
@@ -176,7 +176,7 @@ TEST(Report, ReadsNothingFromOutside) {
   EXPECT_THAT(visible, HasSubstr("sequence_length = 32"));
 }
 
-TEST(Report, ScriptsAreThoseThatThePolicyAllows) {
+TEST(Report, ThePolicyAllowsItsScripts) {
   if (lamina::testing::run_shell("command -v openssl").code != 0)
     GTEST_SKIP() << "no openssl to compute checksums with";
   const TempDir folder;
@@ -248,7 +248,7 @@ TEST(Report, SeveralRunsNeedAName) {
   EXPECT_THAT(twice.err, HasSubstr("got the run '" + a + "/' twice"));
 }
 
-TEST(Report, RunsOfOneNameAreToldApartByTheirPaths) {
+TEST(Report, RunsOfOneNameAreDistinguishedByTheirPaths) {
   const TempDir folder;
   const std::string a = run_of(folder, "a/run", loss_line(1, 4)),
                     b = run_of(folder, "b/run", loss_line(1, 4));
@@ -256,7 +256,7 @@ TEST(Report, RunsOfOneNameAreToldApartByTheirPaths) {
   EXPECT_THAT(folder.read("p.html"), HasSubstr("<h1>" + a + ", " + b + "</h1>"));
 }
 
-TEST(Report, EscapesWhatRunsHold) {
+TEST(Report, EscapesTextOfRuns) {
   const TempDir folder;
   const std::string name = "</script><b>\xe2\x80\xa8&\"";
   const std::string run =
@@ -284,12 +284,12 @@ TEST(Report, ShowsSamples) {
   EXPECT_THAT(page, HasSubstr("<b>a &lt;b&gt; &amp; c</b>"));
 }
 
-TEST(Report, SamplesAreWhatDecodePrints) {
+TEST(Report, SamplesEqualTheOutputOfDecode) {
   const Finished f =
       lamina_program({"decode", "-m", trained_run(), "-p", "the", "--temp", "0", "-n", "64"});
   ASSERT_EQ(f.code, 0) << f.err;
   ASSERT_GT(f.out.size(), 16U);
-  std::string text;  // as HTML
+  std::string text;  // HTML
   for (const char c : f.out) {
     const auto byte = static_cast<unsigned char>(c);
     text += c == '&'                                               ? "&amp;"
@@ -302,7 +302,7 @@ TEST(Report, SamplesAreWhatDecodePrints) {
   EXPECT_THAT(written_page({"-p", "the"}), HasSubstr("<b>the</b>" + text + "</pre>"));
 }
 
-TEST(Report, SaysWhatOfTheMachineWasUsed) {
+TEST(Report, ReportsTheUsedPartOfTheMachine) {
   EXPECT_THAT(written_page({"--threads", "1"}), HasSubstr("1 thread, "));
 }
 
@@ -321,7 +321,7 @@ TEST(Report, SamplesNeedATokenizer) {
   EXPECT_THAT(f.err, HasSubstr("has no tokenizer, so it cannot read text; remove --prompt"));
 }
 
-TEST(Report, IsOfARun) {
+TEST(Report, CoversARun) {
   const TempDir folder;
   const Finished f = lamina_program({"report", folder.path()});
   EXPECT_EQ(f.code, 4);

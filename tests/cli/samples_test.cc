@@ -1,4 +1,4 @@
-// train.sample_every_steps: texts that come out of training and change nothing of it.
+// train.sample_every_steps: texts sampled during training do not change the training.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using lamina::testing::TempDir;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// With each of `sets`.
+// Trains with each of `sets`.
 Finished train(const TempDir& folder, const std::string& out,
                const std::vector<std::string>& sets) {
   std::vector<std::string> more;

@@ -1,5 +1,5 @@
-// Every file of configs/models: it has the parameters of the model it is named after, and each
-// phase is traced and compiled, without weights.
+// Every file of configs/models has the parameter counts of the model in its name, and each phase
+// traces and compiles without weights.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,7 +67,7 @@ TEST_P(ShippedModel, HasTheParametersOfItsName) {
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   EXPECT_THAT(text, ::testing::HasSubstr(thousands_text(counts.total) + " parameters"));
   auto known = counted_models().find(GetParam());
-  if (known == counted_models().end()) return;  // a model of ours
+  if (known == counted_models().end()) return;  // a model of this project
   const Counted& want = known->second;
   EXPECT_EQ(counts.total, want.total);
   EXPECT_EQ(counts.active, want.active);

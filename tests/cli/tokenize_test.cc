@@ -1,4 +1,4 @@
-// lamina tokenize: its forms of output and what it refuses.
+// lamina tokenize: output forms and refusals.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

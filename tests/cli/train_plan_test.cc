@@ -1,4 +1,4 @@
-// lamina train --dry-run, --fit: what they say, and that they write nothing.
+// lamina train --dry-run and --fit: their output; they write no files.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ struct Planned {
   std::unique_ptr<decoder::Model> model;
 };
 
-// The plan is what the run then takes.
+// The plan's numbers equal those measured in the run.
 TEST(TrainPlan, HasTheBytesOfTheRunItself) {
   for (const std::vector<std::string>& sets : std::vector<std::vector<std::string>>{
            {"train.remat=none"},
@@ -66,8 +66,8 @@ TEST(TrainPlan, HasTheBytesOfTheRunItself) {
   }
 }
 
-// What is proposed is what the plan of a run with it says, whatever the budget.
-TEST(TrainPlan, WhatFitProposesFitsByThePlan) {
+// A run with the proposed options fits according to the plan, for every budget.
+TEST(TrainPlan, ProposalsOfFitFitByThePlan) {
   const std::vector<std::string> base = {"train.batch_size=8", "train.microbatch_size=8",
                                          "data.sequence_length=64"};
   Planned p(base);
@@ -129,9 +129,10 @@ TEST(TrainPlan, DryRunPrintsAndWritesNothing) {
   EXPECT_THAT(profile.err, HasSubstr("--profile: there are no steps to time"));
 }
 
-// Checkpoints are waited for: what an asynchronous one copies is a bound that is rarely reached.
-// Steps run code that planning does not, and the heap keeps some of what compiling took: 32 MiB.
-TEST(TrainPlan, ThePeakIsThatOfThePlan) {
+// Checkpoints are synchronous: the copy of an asynchronous one is an upper bound that is rarely
+// reached. The slack of 32 MiB covers code that only steps run and memory that the heap keeps after
+// compiling.
+TEST(TrainPlan, ThePeakEqualsThePlan) {
   LAMINA_SKIP_IF_SANITIZED("its shadow memory is in the peak");
   constexpr double kShare = 0.03, kOfSteps = 32 << 20;
   for (const std::vector<std::string>& sets : std::vector<std::vector<std::string>>{
@@ -170,7 +171,7 @@ TEST(TrainPlan, FitPrintsLinesThatARunFileTakes) {
   EXPECT_EQ(JsonDocument::parse(json.out, "fit").root().at("microbatch_size").as_int64(), 2);
 }
 
-TEST(TrainPlan, WhatFitsNowhereIsAnErrorWithBothSizes) {
+TEST(TrainPlan, AModelThatFitsNowhereIsAnErrorWithBothSizes) {
   const TempDir folder;
   const std::string run = folder.write("run.toml", tiny_run_file(folder / "out"));
   const Finished f =

@@ -23,7 +23,7 @@ inline lamina::testing::Finished ckpt(std::vector<std::string> words) {
   return lamina_program(words);
 }
 
-// Model and run: two layers, byte tokenizer, a text of ours, a tenth of it kept back.
+// Model and run: two layers, byte tokenizer, a text of this project with a tenth of it held out.
 inline std::string tiny_run_file(const std::string& out) {
   return "family = \"llama2\"\n[model]\nvocab_size = 258\nhidden_size = 32\n"
          "intermediate_size = 48\nnum_hidden_layers = 2\nnum_attention_heads = 2\n"
@@ -36,7 +36,7 @@ inline std::string tiny_run_file(const std::string& out) {
          "[checkpoint]\nevery_steps = 2\n";
 }
 
-// Trains that run in folder/out, with `more` on the command line.
+// Trains this run in folder/out, with `more` on the command line.
 inline lamina::testing::Finished train_tiny(const lamina::testing::TempDir& folder,
                                             const std::string& out,
                                             const std::vector<std::string>& more) {
@@ -46,7 +46,7 @@ inline lamina::testing::Finished train_tiny(const lamina::testing::TempDir& fold
   return lamina_program(words);
 }
 
-// The last checkpoints of two such runs: weights and state of the optimizer.
+// Compares the last checkpoints of two such runs: weights and optimizer state.
 inline void expect_equal_tensors(const lamina::testing::TempDir& folder, const std::string& a,
                                  const std::string& b) {
   const std::string step = "/checkpoints/step-00000004/";
@@ -60,7 +60,7 @@ inline void expect_equal_tensors(const lamina::testing::TempDir& folder, const s
   EXPECT_GT(files, 0);
 }
 
-// Two checkpoints: steps 2 and 4. Not to be written to.
+// Two checkpoints, at steps 2 and 4. Tests must not write to it.
 inline const std::string& trained_run() {
   static const lamina::testing::TempDir folder;
   static const std::string out = [] {

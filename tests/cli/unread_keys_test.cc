@@ -1,4 +1,4 @@
-// Keys of config.json that nothing reads, and those that change training alone: what commands say.
+// Messages about keys of config.json that are never read, and about keys that only change training.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ using lamina::testing::Finished;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A golden case whose config.json has more members.
+// A golden case with additional members in its config.json.
 class ForeignCase {
  public:
   ForeignCase() {
@@ -64,7 +64,7 @@ TEST(UnreadKeys, AreListedByVerify) {
               HasSubstr("\"unread_keys\": ["));
 }
 
-TEST(UnreadKeys, OfTrainingGiveAWarningThere) {
+TEST(UnreadKeys, TrainingKeysGiveAWarningInTraining) {
   const ForeignCase model;
   model.folder().write("text.txt", lamina::testing::text_of_words(40));
   const std::string run =

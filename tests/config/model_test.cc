@@ -1,4 +1,4 @@
-// Models: published config.json files, model files, and keys that are declared at run time.
+// Models: published config.json files, model files, and keys declared at run time.
 #include <gtest/gtest.h>
 
 #include "config/refusal.h"
@@ -9,7 +9,7 @@
 namespace lamina::config {
 namespace {
 
-// What a plugin might declare.
+// Keys that a plugin might declare.
 std::vector<Key> declared() {
   Key hidden_size{.name = "hidden_size", .aliases = {"n_embd"}, .type = Type::integer};
   hidden_size.min = 1;
@@ -42,7 +42,7 @@ TEST_F(ModelFiles, Example) {
   EXPECT_EQ(resolved.values.where("hidden_size"), (folder_ / "hub/config.json") + ":2");
   ASSERT_EQ(resolved.unread.size(), 3u);  // model_type, architectures, use_cache; null is absent
   EXPECT_EQ(resolved.unread[2].key, "model.use_cache");
-  ASSERT_EQ(model.raw.nulls.size(), 1u);  // for families to which null says something
+  ASSERT_EQ(model.raw.nulls.size(), 1u);  // for families in which null has a meaning
   EXPECT_EQ(model.raw.nulls[0].key, "model.sliding_window");
 }
 
@@ -58,7 +58,7 @@ TEST_F(ModelFiles, KeysOfTheLanguageModelInAWrapper) {
   Resolved resolved = resolve_model(declared(), model.raw, model.where);
   EXPECT_EQ(resolved.values.integer("hidden_size"), 64);
   EXPECT_EQ(resolved.values.where("hidden_size"), (folder_ / "hub/config.json") + ":3");
-  EXPECT_EQ(resolved.values.number("rope_theta"), 10000.0);       // of no effect outside
+  EXPECT_EQ(resolved.values.number("rope_theta"), 10000.0);       // ignored here
   EXPECT_EQ(resolved.values.number("rope_scaling.factor"), 1.0);  // null inside counts
   std::vector<std::string> unread;
   for (const RawEntry& entry : resolved.unread) unread.push_back(entry.key);
@@ -194,7 +194,7 @@ TEST_F(ModelFiles, F6KeysOfAnotherKindAreRefusedInJson) {
     SCOPED_TRACE(c.text);
     EXPECT_ERROR_SAYS(configure(c.text), 2, c.says);
   }
-  // What nobody reads may be anything, and null is absent.
+  // Values that are never read may be anything, and null means absent.
   EXPECT_EQ(configure(R"("rope_scaling": null, "rope_theta": null, "quantization_config": {},
       "task_specific_params": {"a": [{}, null]}, "id2label": [[]])")
                 .number("rope_theta"),

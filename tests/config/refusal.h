@@ -1,4 +1,4 @@
-// A text of a config and what the error about it must say.
+// A config text and the words that its error must contain.
 #pragma once
 
 #include <string>

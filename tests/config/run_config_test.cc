@@ -1,4 +1,4 @@
-// Run files: values, origins, precedence, and the words of every refusal.
+// Run files: values, origins, precedence, and the message of every refusal.
 #include "config/run_config.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 class RunFile : public ::testing::Test {
  protected:
-  // Writes the text after a head that makes a complete run file; the head has 5 lines.
+  // Writes the text after a head of 5 lines that makes the run file complete.
   std::string write(const std::string& text) {
     return write_whole(
         "family = \"simple\"\n[model]\nhidden_size = 8\n[data]\ntrain = [\"a.txt\"]\n" + text);
@@ -179,7 +179,7 @@ TEST_F(RunFile, WrongValuesAreRefusedInWords) {
   }
 }
 
-// Both forms of a list of tables, and that of the resolved file.
+// Both forms of a list of tables, and the form in the resolved file.
 TEST_F(RunFile, HasListsOfTables) {
   const std::string resolved =
       "groups = [{match = \"embed.*\", frozen = true}, {role = \"norm\", lr_scale = 0.5}]";

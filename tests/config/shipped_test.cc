@@ -1,4 +1,4 @@
-// Every file under configs/ is read without complaint.
+// Every file under configs/ is accepted without a message.
 #include <gtest/gtest.h>
 
 #include <filesystem>

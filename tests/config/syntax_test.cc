@@ -1,4 +1,4 @@
-// What is not TOML 1.0 is refused with line, column and a caret; never an abort.
+// Text that is not TOML 1.0 is refused with line, column and a caret; the program never aborts.
 #include <gtest/gtest.h>
 
 #include "config/raw.h"
@@ -139,7 +139,7 @@ TEST(Override, InlineTableSetsItsKeys) {
   EXPECT_EQ(raw.entries.at(0).key, "model.rope_scaling.factor");
 }
 
-TEST(Override, WhatIsNoAssignmentIsRefused) {
+TEST(Override, TextThatIsNotAnAssignmentIsRefused) {
   const std::string cases[] = {"a.b", "=1", "", ".a=1", "a..b=1", "a b=1"};
   for (const std::string& text : cases)
     EXPECT_USER_ERROR(parse_override(text), 2,
@@ -159,7 +159,7 @@ TEST(Environment, DoubleUnderscoreSeparatesSectionAndKey) {
   EXPECT_EQ(raw.entries[0].key, "model.rope_scaling.factor");
 }
 
-TEST(Faults, F33NamesThatAreNearlyThoseOfKeysAreRefused) {
+TEST(Faults, F33NamesNearKeysAreRefused) {
   const std::pair<const char*, const char*> cases[] = {
       {"LAMINA_TRAIN_STEPS=10",
        "LAMINA_TRAIN_STEPS: is not a lamina variable\n  did you mean LAMINA_TRAIN__STEPS?"},
@@ -184,7 +184,7 @@ TEST(Faults, F33VariablesOfSomethingElseAreLeftAlone) {
           .entries.empty());
 }
 
-TEST(Faults, F33WhatBeginsLikeAKeyIsWarnedOf) {
+TEST(Faults, F33NamesThatBeginLikeAKeyGiveAWarning) {
   ::testing::internal::CaptureStderr();
   EXPECT_TRUE(parse_environment({"LAMINA_MODEL_HIDDEN_SIZE=8"}).entries.empty());
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),

@@ -18,7 +18,7 @@ TEST(HashIndex, Example) {
   EXPECT_EQ(index.find(0x456, yes), -1);
 }
 
-TEST(HashIndex, TellsItemsOfOneHashApartAndPassesTheEnd) {
+TEST(HashIndex, DistinguishesItemsOfOneHashAndWrapsAround) {
   constexpr std::uint64_t kLastPlace = ~std::uint64_t{0};
   constexpr std::int32_t kItems = 100;
   HashIndex index(kItems);
@@ -29,7 +29,7 @@ TEST(HashIndex, TellsItemsOfOneHashApartAndPassesTheEnd) {
   EXPECT_EQ(index.find(kLastPlace, [](std::int32_t) { return false; }), -1);
 }
 
-TEST(HashIndex, HoldsNothingWhereNothingMayBe) {
+TEST(HashIndex, IsEmptyForCapacityZero) {
   const HashIndex index(0);
   EXPECT_EQ(index.find(0, yes), -1);
 }

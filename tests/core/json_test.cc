@@ -1,4 +1,4 @@
-// JSON: what is accepted, what is refused, and the words of the refusals.
+// JSON: accepted texts, refused texts, and the messages of the refusals.
 #include "core/json.h"
 
 #include <gtest/gtest.h>
@@ -101,7 +101,7 @@ TEST(Json, ReadsDecimalsToTheNearestDouble) {
         value);
 }
 
-TEST(JsonWriter, WritesWhatReadsBackTheSame) {
+TEST(JsonWriter, WrittenTextReadsBackTheSame) {
   const std::string text =
       R"({"a":[1,-2,18446744073709551615,1.5,1.0,1e+300,null,true],"b\n\u0001":{"":"é\"\\"},"c":[],"d":{}})";
   JsonWriter json;
@@ -124,7 +124,7 @@ TEST(Json, APartIsADocumentThatNamesItsPlaceInTheWhole) {
   EXPECT_ERROR_SAYS(part.root().at("a").as_int64(), ExitCode::usage, "c.json:2: '[1].a' must be");
 }
 
-TEST(Faults, F24JsonEscapesWhatATerminalObeys) {
+TEST(Faults, F24JsonEscapesTerminalControls) {
   EXPECT_EQ(json_quote("a\x1b\x7f\xc2\x9b\xc2\xa9"), "\"a\\u001b\\u007f\\u009b\xc2\xa9\"");
 }
 

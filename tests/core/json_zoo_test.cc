@@ -1,5 +1,5 @@
-// Every document of the JSON zoo is accepted or refused as a strict parser does; where keys repeat
-// we are stricter and refuse.
+// Every document of the JSON zoo is accepted or refused as by a strict parser; repeated keys are
+// refused in addition.
 #include <gtest/gtest.h>
 
 #include "core/json.h"

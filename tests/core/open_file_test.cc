@@ -1,4 +1,4 @@
-// What is refused where a file is meant, at once.
+// Paths that are not files are refused immediately.
 #include "core/open_file.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST(InputFile, APathDoesNotEndAtANulByte) {
                     "is not a path; file names cannot contain a NUL byte");
 }
 
-TEST(Faults, F14WhatIsNoFileIsRefusedAtOnce) {
+TEST(Faults, F14PathsThatAreNotFilesAreRefusedImmediately) {
   TempDir dir;
   const std::string fifo = dir / "fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);

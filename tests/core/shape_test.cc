@@ -1,4 +1,4 @@
-// Sizes that no memory holds are an error, not a small number.
+// Sizes that overflow are errors, not small numbers.
 #include "core/shape.h"
 
 #include <limits>

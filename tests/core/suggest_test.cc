@@ -12,7 +12,7 @@ const std::vector<std::string> kKeys = {"train.steps", "train.seed", "optimizer.
 
 TEST(NearestName, Example) { EXPECT_EQ(nearest_name("train.stpes", kKeys), "train.steps"); }
 
-TEST(NearestName, OfEquallyNearOnesBeginsLikeIt) {
+TEST(NearestName, PrefersTheSameBeginning) {
   const std::vector<std::string> names = {"k_proj.weight", "q_proj.weightx"};
   EXPECT_EQ(nearest_name("q_proj.weight", names), "q_proj.weightx");
 }

@@ -1,4 +1,4 @@
-// UTF-8: well-formed characters, and how many bytes one replacement character stands for.
+// UTF-8: well-formed characters, and the number of bytes replaced by one replacement character.
 #include "core/utf8.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Writing where the reader is slow, or gone.
+// Writing to a slow reader, and to a reader that has closed the pipe.
 #include "core/write_all.h"
 
 #include <fcntl.h>

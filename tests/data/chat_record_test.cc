@@ -1,4 +1,4 @@
-// Conversations of every published form as rows; what is in the loss, and that nothing else is.
+// Rows of conversations in every published form: exactly the expected tokens are in the loss.
 #include "data/chat_record.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ class Chats {
 
   RunData load() const { return load_data(section_, 1, *text::make_byte_tokenizer(), 258); }
 
-  // The rows' texts, learned labels in brackets, segments apart.
+  // The rows' texts: learned labels in brackets, segments separated.
   std::vector<std::string> rows() const {
     const RunData data = load();
     Batch batch;
@@ -127,7 +127,7 @@ TEST(ChatRecord, ConversationsAreNeverCutInTheirMiddleAndSeeOnlyThemselves) {
   for (const std::string& row : separate) EXPECT_NE(all.find(row), all.npos) << row;
 }
 
-TEST(ChatRecord, WhatDoesNotFitIsCutAndCounted) {
+TEST(ChatRecord, TextThatDoesNotFitIsCutAndCounted) {
   Chats chats(
       R"({"messages": [{"role": "user", "content": "a question that is much longer than one row of this test"}, {"role": "assistant", "content": "y"}]})"
       "\n"
@@ -156,7 +156,7 @@ TEST(ChatRecord, TheLastConversationsAreHeldOut) {
   EXPECT_EQ(batch.tokens[2], 'i');
 }
 
-TEST(ChatRecord, WhatIsNoConversationIsNamed) {
+TEST(ChatRecord, InvalidConversationsAreNamed) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"text": "a"})",
        "the document has none of \"messages\", \"conversations\", \"instruction\" and \"prompt\""},
@@ -177,7 +177,7 @@ TEST(ChatRecord, WhatIsNoConversationIsNamed) {
   }
 }
 
-// As some published ones: the last thought is written, and an empty one where there shall be none.
+// Like some published templates: writes the last thought, and an empty thought if there is none.
 constexpr const char* kThinkingTemplate =
     "{% for m in messages %}{{ m.role[0] }}:"
     "{% if m.role == 'assistant' and loop.last %}<{{ m.reasoning_content or '' }}>{% endif %}"
@@ -206,7 +206,7 @@ TEST(ChatRecord, ThoughtsAreLearnedUnlessTheyAreDropped) {
         "{\"messages\": [" + user + R"({"role": "assistant", "content": "y"}],)" +
             R"( "chat_template_kwargs": {"enable_thinking": true}})"})
     EXPECT_EQ(rows(record, "drop"), Rows{"u:q/a:<>[y][/]"}) << record;
-  // What a user writes is none.
+  // A mark that a user writes is not one.
   EXPECT_EQ(rows(R"({"messages": [{"role": "user", "content": "</think>q"}, )"
                  R"({"role": "assistant", "content": "y"}]})",
                  "drop"),

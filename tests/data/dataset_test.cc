@@ -1,4 +1,4 @@
-// From text files to batches: nothing lost, nothing twice, the same after a resume.
+// From text files to batches: no token is lost or repeated, and a resume gives the same batches.
 #include "data/dataset.h"
 
 #include <gtest/gtest.h>
@@ -131,7 +131,7 @@ TEST(Dataset, AccountsBalanceForEveryPacking) {
     SCOPED_TRACE(name(packing));
     const DatasetOptions options{.tokens_per_row = 99, .packing = packing};
     const auto data = split(counting_store(lengths), 0, options);
-    // A document of one token is a row without a label, where it is alone.
+    // A document of one token is a row without labels if it is alone in its row.
     EXPECT_EQ(data.counts.num_unlearned_rows, packing == Packing::chunk ? 1u : 0u);
     EXPECT_EQ(data.counts.num_tokens + data.counts.num_unlearned_rows, 221u);
     EXPECT_EQ(data.counts.num_tokens + data.counts.padding, data.train.num_rows() * 100);
@@ -147,7 +147,7 @@ TEST(Dataset, AccountsBalanceForEveryPacking) {
   }
 }
 
-// The first tokens of the segments of all rows, in order.
+// The first token of each segment of all rows, in order.
 std::vector<std::int32_t> segments_of(const Dataset& data) {
   Batch batch;
   data.read_numbered(0, static_cast<std::int64_t>(data.num_rows()), batch);
@@ -176,7 +176,7 @@ TEST(Dataset, ShuffledDocumentsAreTheSameOnesInAnotherOrder) {
     std::ranges::sort(shuffled);
     std::ranges::sort(in_order);
     EXPECT_EQ(shuffled, in_order);
-    // Those held out are from anywhere.
+    // Held-out documents come from any position.
     const DatasetSplit parts = split(counting_store(lengths), 0.5, options);
     const auto kept = segments_of(parts.validation.front());
     EXPECT_LT(std::ranges::min(kept), 60 * 8 / 2);
@@ -210,7 +210,7 @@ TEST(Dataset, RowsOfOneDocumentMayBeLongerThanAllText) {
 }
 
 TEST(Dataset, RowsWithoutALabelAreLeftOutAndCounted) {
-  // Single tokens, and what is left of a document after its first row.
+  // Single tokens, and the remainder of a document after its first row.
   const DatasetSplit data =
       split(counting_store({1, 5, 1, 1, 9, 1}), 0,
             {.tokens_per_row = 3, .packing = Packing::chunk, .shuffle = false});

@@ -1,4 +1,4 @@
-// Data before they are read: counts and bytes, from a part of the files.
+// Estimates before data are read: counts and bytes, from a part of the files.
 #include "data/estimate.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ config::DataSection section_of(std::vector<std::string> files, const std::string
   return out;
 }
 
-TEST(DataEstimate, OfWhatIsReadWholeItIsExact) {
+TEST(DataEstimate, IsExactForFullyReadFiles) {
   testing::TempDir dir;
   config::DataSection section = section_of({dir.write("a.txt", "one\n\ntwo\n")}, "none");
   section.document_separator = "blank_line";
@@ -40,13 +40,14 @@ TEST(DataEstimate, OfWhatIsReadWholeItIsExact) {
   EXPECT_EQ(found.num_bytes, 14u);
   EXPECT_EQ(found.num_tokens, data.counts.num_tokens);
   EXPECT_EQ(found.stored_bytes, 0u);
-  // Ids of four bytes, and where each of three documents begins and the last one ends.
+  // Ids of four bytes, and the offsets of three documents.
   const std::uint64_t tokens = found.num_tokens + data.validation_sources[0].num_tokens;
   EXPECT_EQ(found.held_bytes, 4 * tokens + 8 * (2 + 1) + 8 * (1 + 1));
 }
 
-// Every separator, compressed or not, in one file and in many: the tokens that are then made.
-TEST(DataEstimate, IsNearWhatIsThenMade) {
+// Every separator, compressed and not, in one file and in many: the estimate is near the real
+// count.
+TEST(DataEstimate, IsNearTheBuiltStores) {
   testing::TempDir dir;
   std::string text;
   for (int i = 0; i < 60; ++i)

@@ -1,4 +1,4 @@
-// Which files a path, a directory or a glob stands for; nothing is left out silently.
+// The files of a path, a directory or a glob; no file is skipped without a message.
 #include "data/find_files.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 using testing::TempDir;
 using Strings = std::vector<std::string>;
 
-// A folder b with two files, a hidden one and one below.
+// A folder b with two files, a hidden file and a file in a subfolder.
 void write_folder(const TempDir& dir) {
   for (const char* name : {"b/2.txt", "b/1.txt", "b/.hidden", "b/deep/0.txt", "a.txt"})
     dir.write(name, "");
@@ -75,7 +75,7 @@ TEST(Faults, F1LinkedFoldersAreReadOnce) {
                                             dir / "b/link/e.txt", dir / "b/one_more.txt"}));
 }
 
-TEST(Faults, F1WhatCannotBeReadIsNamed) {
+TEST(Faults, F1UnreadableFilesAreNamed) {
   TempDir dir;
   write_folder(dir);
   fs::create_symlink("nowhere", dir / "b/gone.txt");
@@ -93,7 +93,7 @@ TEST(Faults, F1WhatCannotBeReadIsNamed) {
   EXPECT_ERROR_SAYS(find_files(dir / "b"), ExitCode::data, "b/round: cannot be read: too many");
 }
 
-// Root may read everything, so the tests' process becomes somebody else.
+// Root may read everything, so the test process changes to another user.
 TEST(Faults, F1AFolderThatMayNotBeReadIsNamed) {
   TempDir dir;
   write_folder(dir);

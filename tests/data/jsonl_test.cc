@@ -1,4 +1,4 @@
-// JSON objects, one per line, as documents; what becomes of lines that are none.
+// JSON objects, one per line, as documents; errors of other lines.
 #include <gtest/gtest.h>
 
 #include "data/packed_text.h"

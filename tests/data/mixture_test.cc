@@ -1,4 +1,4 @@
-// Rows of several sources by weight: shares held everywhere, epochs of each, exact resumption.
+// Rows of several sources by weight: exact shares, separate epochs, exact resume.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -11,7 +11,7 @@
 namespace lamina::data {
 namespace {
 
-// Ten tokens a row; the first token of a row is `first` and its number in the source times ten.
+// Ten tokens per row; the first token of a row is `first` plus ten times its index in the source.
 Dataset source_of(std::int32_t first, std::uint64_t num_rows, bool shuffle) {
   auto store = std::make_shared<TokenStore>();
   store->tokens.resize(num_rows * 10);
@@ -85,7 +85,7 @@ TEST(Mixture, WithTheirRowsForWeightsEachRowComesOnce) {
   EXPECT_EQ(std::ranges::adjacent_find(rows), rows.end());
 }
 
-TEST(Mixture, GoesOnFromAnyCursorWhateverTheBatchWas) {
+TEST(Mixture, ContinuesFromAnyCursorForEveryBatchSize) {
   const Dataset mixture = three_sources({5, 3, 1});
   const auto whole = first_tokens(mixture, {}, 500);
   DataCursor cursor;

@@ -1,5 +1,5 @@
-// Every case of the goldens for a packing that we have: the same rows, segments, positions and
-// labels. The larger set has others, which are named here.
+// The cases of the goldens with a supported packing: equal rows, segments, positions and labels.
+// The other packings of the larger set are listed here.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -26,7 +26,7 @@ std::optional<Packing> packing_of(std::string_view kind) {
   return {};
 }
 
-// Packings of the larger set that nothing here does, and why.
+// Unsupported packings of the larger set, with the reason.
 const std::map<std::string_view, const char*> kNotOurs = {
     {"first_fit", "a fixed number of open rows wastes more than best-fit decreasing"},
     {"best_fit", "likewise"},
@@ -77,7 +77,7 @@ void expect_rows(const JsonValue& item, const Documents& documents, const Packed
   }
 }
 
-// TRL gives rows without padding.
+// TRL's rows have no padding.
 void expect_packed(const JsonValue& item, const Documents& documents, const PackedRows& rows,
                    std::size_t n) {
   ASSERT_EQ(rows.num_rows(), item.at("packed").size());

@@ -1,4 +1,5 @@
-// Pairs of answers in TRL's forms as rows: which texts they are, and that pairs stay together.
+// Rows of pairs of answers in TRL's forms: their texts, and the two answers of a pair in the same
+// batch.
 #include "data/preference_record.h"
 
 #include <gtest/gtest.h>
@@ -31,8 +32,8 @@ class Preferences {
   std::string file() const { return section_.train[0]; }
   RunData load() const { return load_data(section_, 1, *text::make_byte_tokenizer(), 258); }
 
-  // Of each segment of each row: what is read, and in brackets what is learned. The tokenizer's
-  // end of text is "$", its beginning "^".
+  // For each segment of each row: the text, with the learned part in brackets. The tokenizer's end
+  // of text is "$", its beginning "^".
   std::vector<std::vector<std::string>> rows() const {
     const RunData data = load();
     Batch batch;
@@ -78,7 +79,7 @@ TEST(PreferenceRecord, MessagesAreWrittenWithTheTemplate) {
   EXPECT_EQ(rows[0], (std::vector<std::string>{"u:x\na:[y][\n]", "u:x\na:[z][\n]"}));
 }
 
-TEST(PreferenceRecord, AnImplicitPromptIsWhatBothBeginWith) {
+TEST(PreferenceRecord, AnImplicitPromptIsTheCommonPrefix) {
   const Preferences texts(R"({"chosen": "is it? yes", "rejected": "is it? no"})");
   EXPECT_EQ(texts.rows(), (Rows{{"^is it?[ ][y][e][s][$]", "^is it?[ ][n][o][$]"}}));
   const Preferences messages(
@@ -166,7 +167,7 @@ TEST(PreferenceRows, TheLongerAnswerOfAPairThatIsLongerThanARowIsCut) {
   EXPECT_EQ(rows[0].at(1), "^p[r][r][$]");
 }
 
-TEST(PreferenceRecord, SaysWhatIsMissing) {
+TEST(PreferenceRecord, NamesMissingMembers) {
   EXPECT_ERROR_SAYS(Preferences(R"({"prompt": "x", "chosen": "y"})").load(), ExitCode::data,
                     "rejected");
   EXPECT_ERROR_SAYS(Preferences(R"({"prompt": 1, "chosen": "y", "rejected": "z"})").load(),
@@ -176,7 +177,7 @@ TEST(PreferenceRecord, SaysWhatIsMissing) {
 TEST(PreferenceRecord, AnswersThatAreTheSameHaveNothingToCompare) {
   const std::string same[] = {
       R"({"prompt": "x", "chosen": "y", "rejected": "y"})", R"({"chosen": "xy", "rejected": "xy"})",
-      // Other members, or in another order, that the template does not see.
+      // Other members, or another order of members, that the template does not show.
       R"({"prompt": [{"role": "user", "content": "q"}], "chosen": [{"role": "assistant", "content": "y"}], "rejected": [{"content": "y", "role": "assistant", "id": 7}]})",
       R"({"chosen": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "y"}], "rejected": [{"content": "q", "role": "user"}, {"content": "y", "role": "assistant"}]})"};
   for (const std::string& line : same) {
@@ -195,7 +196,7 @@ TEST(PreferenceRows, PairsThatAreTheSameOnceTheyAreCutAreLeftOut) {
   const std::string pair =
       R"({"prompt": "p", "chosen": ")" + begin + R"(yes", "rejected": ")" + begin + R"(no"})";
   Preferences pairs(pair + "\n" + R"({"prompt": "x", "chosen": "y", "rejected": "z"})");
-  for (std::int64_t length : {63, 64}) {  // in a row of 65 tokens one answer has a token more
+  for (std::int64_t length : {63, 64}) {  // in a row of 65 tokens one answer is a token too long
     pairs.section().sequence_length = length;
     const RunData data = pairs.load();
     EXPECT_EQ(data.counts.num_unlearned_documents, 2u);

@@ -25,7 +25,7 @@ TEST(RowOrder, IsAPermutationForEverySize) {
   }
 }
 
-// The order must never change: a resumed run would see some rows twice.
+// The order must never change: otherwise a resumed run would see some rows twice.
 TEST(RowOrder, StaysTheSameForever) {
   const RowOrder order(10, 42, 3);
   std::vector<std::uint64_t> got;

@@ -1,5 +1,5 @@
-// Token stores: the same rows as from memory, made once, found again, gone on with, never trusted
-// where they are damaged.
+// Token stores: equal to rows built in memory, built once, reused, continued after an interrupt,
+// and refused if damaged.
 #include "data/stores.h"
 
 #include <gtest/gtest.h>
@@ -92,7 +92,7 @@ TEST_F(StoreTest, Example) {
   EXPECT_EQ(found.path, made.path);
 }
 
-TEST_F(StoreTest, IsFoundByWhatFilesHoldAndNotByTheirNames) {
+TEST_F(StoreTest, IsFoundByContentsAndNotByNames) {
   const StoredTokens made = store({dir_.write("a.txt", lines(100))});
   const std::string moved = dir_.write("moved/b.txt", lines(100));
   EXPECT_FALSE(store({moved}).was_made);
@@ -111,7 +111,7 @@ TEST_F(StoreTest, DoesNotDependOnThreads) {
   expect_same(made.view, tokenize_files({path}, reading()));
 }
 
-TEST_F(StoreTest, GoesOnAfterAStop) {
+TEST_F(StoreTest, ContinuesAfterAStop) {
   const std::string path = dir_.write("a.txt", lines(1000));
   const TokenStore whole = tokenize_files({path}, reading());
   for (const Workers& workers : {Workers(), Workers(on_four_threads)}) {
@@ -133,7 +133,7 @@ TEST_F(StoreTest, GoesOnAfterAStop) {
   }
 }
 
-TEST_F(StoreTest, WhatAKilledWriterLeftBehindIsCutOff) {
+TEST_F(StoreTest, LeftoversOfAKilledWriterAreCutOff) {
   const std::string path = dir_.write("a.txt", lines(1000));
   stop_after_ = 700;
   EXPECT_THROW(store({path}), Stop);
@@ -166,7 +166,7 @@ TEST_F(StoreTest, AnErrorInTheFilesLeavesNothingBehind) {
   EXPECT_TRUE(in_folder().empty());
 }
 
-TEST_F(StoreTest, OfManyErrorsTheFirstIsSaid) {
+TEST_F(StoreTest, TheFirstOfManyErrorsIsReported) {
   std::string text = lines(2000);
   for (std::size_t at : {text.size() / 2, text.size() / 4, text.size() - 2}) text[at] = '\xff';
   const std::string path = dir_.write("a.txt", text);
@@ -214,7 +214,7 @@ TEST_F(StoreTest, TwoThatWantTheSameMakeItOnce) {
   EXPECT_EQ(in_folder().size(), 1u);
 }
 
-TEST(LoadData, RowsAndFingerprintAreThoseOfTokensInMemory) {
+TEST(LoadData, RowsAndFingerprintEqualTokensInMemory) {
   TempDir dir;
   config::DataSection section;
   section.train = {dir.write("a.txt", lines(200000))};
@@ -238,7 +238,7 @@ TEST(LoadData, RowsAndFingerprintAreThoseOfTokensInMemory) {
   }
 }
 
-TEST(LoadData, ConversationsAreStoredWithWhatIsLearned) {
+TEST(LoadData, ConversationsAreStoredWithLearnedParts) {
   TempDir dir;
   config::DataSection section;
   section.form = "chat";
@@ -258,7 +258,7 @@ TEST(LoadData, ConversationsAreStoredWithWhatIsLearned) {
   EXPECT_EQ(stored.train.num_labels(), 5u);
   EXPECT_EQ(stored.train_sources[0].num_bad_records, 1u);
   EXPECT_EQ(stored.train_sources[0].bad_records[0].where, section.train[0] + ":2");
-  // Another template is another store, also where no record of these uses it.
+  // Another template gives another store, even if no record uses the template.
   section.chat_template = dir.write("t.jinja", "x");
   EXPECT_NE(build_stores(section, *tokenizer, {})[0].path, built[0].path);
   section.store = "none";

@@ -1,4 +1,4 @@
-// Which documents a file holds; the words when it is not text.
+// The documents of a file, and the messages for files that are not text.
 #include "data/text_files.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST(TextFiles, AByteOrderMarkIsNoText) {
               Strings{"a"});
     EXPECT_EQ(documents("\xef\xbb\xbf", separator), Strings{});
   }
-  // Only at the beginning.
+  // Only removed at the start of the file.
   EXPECT_EQ(documents("a\n\xef\xbb\xbf"
                       "b\n",
                       Separator::line),

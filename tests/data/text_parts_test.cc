@@ -1,4 +1,5 @@
-// Files cut into parts: nothing lost, no document cut; packed files read as what they hold.
+// Files divided into parts: no byte is lost, no document is divided; compressed files are read as
+// their contents.
 #include "data/text_parts.h"
 
 #include <fmt/format.h>
@@ -28,7 +29,7 @@ std::vector<std::string> documents_of(const std::string& path, Separator separat
   return out;
 }
 
-// Lines, blank lines with and without spaces, a carriage return, no line feed at the end.
+// Lines, blank lines with and without spaces, a carriage return, no final line feed.
 std::string some_text() {
   std::string text = "\n\n";
   for (int i = 0; i < 60; ++i) {

@@ -1,4 +1,4 @@
-// Tokens that other programs wrote: the published layouts, and what is said where one is damaged.
+// Tokens written by other programs: the published layouts, and the messages for damaged files.
 #include "data/token_bins.h"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ TEST(TokenBins, Example) {
   }
 }
 
-TEST(TokenBins, AnIndexSaysWhatDocumentsAre) {
+TEST(TokenBins, AnIndexDefinesDocuments) {
   TempDir dir;
   const Ids ids = {5, 257, 6, 7, 8};
   dir.write("two/a.bin", raw_bytes(std::vector<std::uint16_t>(ids.begin(), ids.end())));
@@ -78,7 +78,7 @@ TEST(TokenBins, AnIndexSaysWhatDocumentsAre) {
   }
 }
 
-TEST(TokenBins, PartsDoNotChangeWhatIsRead) {
+TEST(TokenBins, PartsDoNotChangeTheTokens) {
   TempDir dir;
   std::vector<std::uint16_t> ids;
   for (int i = 0; i < 1000; ++i) ids.push_back(static_cast<std::uint16_t>(i % 17 ? i % 250 : 257));
@@ -94,7 +94,7 @@ TEST(TokenBins, PartsDoNotChangeWhatIsRead) {
   EXPECT_TRUE(std::ranges::equal(stored.view.document_begin, whole.document_begin));
 }
 
-TEST(TokenBins, WhatIsWrongIsNamed) {
+TEST(TokenBins, FaultsAreNamed) {
   TempDir dir;
   const std::string ids = raw_bytes(std::vector<std::uint16_t>{1, 2, 3, 4, 5});
   const auto expect = [&](const std::string& bytes, const char* says) {

@@ -1,4 +1,4 @@
-// The soft cap of attention's scores as a key of the host.
+// The soft cap of attention scores as a key of the host.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,9 +11,9 @@ namespace {
 
 constexpr const char* kCap = "attn_logits_soft_cap = 0.5\n";
 
-// It changes what every family with attention computes; that decoding agrees with training is
-// checked of the small models that have it (deepseek_with_dropout, deepseek4_with_cap).
-TEST(AttentionCap, IsOfEveryFamilyWithAttention) {
+// The key applies to every family with attention. That decoding equals training is tested with the
+// small models that have the key (deepseek_with_dropout, deepseek4_with_cap).
+TEST(AttentionCap, WorksInEveryFamilyWithAttention) {
   for (const TestModel& model : one_model_of_each_family()) {
     SCOPED_TRACE(model.name);
     const decoder::Model plain = open_model(model.path);
@@ -29,8 +29,8 @@ TEST(AttentionCap, IsOfEveryFamilyWithAttention) {
   }
 }
 
-// Gemma 2 has a key of its own for it, which goldens of Transformers hold.
-TEST(AttentionCap, IsThatOfGemma2) {
+// Gemma 2 has its own key for the cap, which the goldens of Transformers test.
+TEST(AttentionCap, EqualsTheCapOfGemma2) {
   const TestModel& model = test_model("gemma2_predicts");
   const decoder::Model own = open_changed(model, "attn_logit_softcapping = 0.5\n"),
                        ours = open_changed(model,

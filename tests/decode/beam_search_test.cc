@@ -1,4 +1,4 @@
-// Beam search: against every sequence there is, and what ends it.
+// Beam search, compared with all possible sequences; and the conditions that end it.
 #include "decode/beam_search.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ using ::testing::ElementsAre;
 constexpr std::size_t kWords = 6;
 constexpr std::int32_t kFirst = 0, kLast = 5;
 
-// A model whose logits depend on the last token alone: row `last` of a table.
+// A model whose logits depend only on the last token: row `last` of a table.
 class Chain {
  public:
   explicit Chain(std::vector<float> table)
@@ -29,7 +29,7 @@ class Chain {
         norm_(kWords, 1),
         head_(std::move(table)) {
     for (std::size_t i = 0; i < kWords; ++i) unit_[i * kWords + i] = 1;
-    // The head's row of a token holds its logits after each one.
+    // A token's row of the head holds its logits after each token.
     std::vector<float> transposed(head_.size());
     for (std::size_t from = 0; from < kWords; ++from)
       for (std::size_t to = 0; to < kWords; ++to)
@@ -43,7 +43,7 @@ class Chain {
     return decode::generate(session, std::span(&kFirst, 1), nullptr, options, {}, should_stop);
   }
 
-  // log p(to | from), as the model computes it.
+  // log p(to | from) as the model computes it.
   double log_p(std::int32_t from, std::int32_t to) {
     std::vector<double>& row = rows_[from];
     if (row.empty()) {
@@ -67,7 +67,7 @@ class Chain {
   std::map<std::int32_t, std::vector<double>> rows_;
 };
 
-// Greedy takes 1, after which everything is unlikely; 2 leads to likely tokens.
+// Greedy decoding takes 1, after which every token is unlikely; 2 leads to likely tokens.
 Chain trap() {
   std::vector<float> table(kWords * kWords, 0.0f);
   const auto set = [&](std::size_t from, std::size_t to, float logit) {
@@ -87,7 +87,7 @@ struct Text {
   double score;
 };
 
-// The best of all texts of up to `most` tokens that end with kLast, or are that long.
+// The best of all texts of up to `most` tokens that end with kLast or have `most` tokens.
 Text best_of_all(Chain& chain, std::size_t most, double penalty) {
   Text best{{}, -1e30};
   std::vector<Text> open = {{{}, 0}};
@@ -128,7 +128,7 @@ TEST(BeamSearch, Example) {
   EXPECT_EQ(out.text, "2 3");
 }
 
-// With as many beams as there are texts nothing is missed.
+// With as many beams as texts the search is exhaustive.
 TEST(BeamSearch, FindsTheBestTextWhereItSeesAll) {
   Chain chain = trap();
   for (const double penalty : {0.0, 0.5, 1.0, 2.0, -1.0}) {
@@ -161,7 +161,7 @@ TEST(BeamSearch, EndsAtTheLimitAndWhenAsked) {
 }
 
 TEST(BeamSearch, EarlyStoppingTakesTheFirstThatEnd) {
-  // Ends at once with 0.55, or goes on to a certain end with 0.45.
+  // Either ends immediately, with probability 0.55, or continues (0.45) to a certain end.
   std::vector<float> table(kWords * kWords, -20.0f);
   table[0 * kWords + 1] = std::log(0.45f);
   table[0 * kWords + 5] = std::log(0.55f);

@@ -1,5 +1,5 @@
-// Rows that replace the embeddings of placeholder tokens: with the token table's own rows nothing
-// changes, whatever the pieces of the prompt, scanned or unrolled.
+// Rows that replace the embeddings of placeholder tokens. Rows copied from the token table change
+// nothing, for every division of the prompt, scanned and unrolled.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -26,7 +26,7 @@ class EmbeddingOverrides : public ::testing::TestWithParam<const char*> {
         model(open_model(path)),
         weights(load_weights({GetParam(), path}, model)),
         text(random_rows(model, 1, kTokens)) {
-    // Every third token has an override row, in an order of their own.
+    // Every third token has an override row; the rows are in another order than the tokens.
     for (std::int64_t t = 0; t < kTokens; ++t)
       index.push_back(t % 3 == 1 ? static_cast<std::int32_t>((t / 3 + 2) % kRows) : -1);
     rows = values(kRows, 1);
@@ -41,7 +41,7 @@ class EmbeddingOverrides : public ::testing::TestWithParam<const char*> {
     return out;
   }
 
-  // Makes the rows those of some tokens, and returns the text with these tokens.
+  // Copies the rows from the token table, and returns the text with the tokens of these rows.
   Rows take_rows_of_table() {
     const int table = model.parameters().find("embed.weight");
     const auto* embeddings =
@@ -117,7 +117,7 @@ TEST_P(EmbeddingOverrides, PrefillInAnyPiecesEqualsForward) {
     std::span<const float> got =
         session.append(text.ids, {.rows = rows, .index = index, .features = features});
     EXPECT_LE(relative_difference(got, want), 1e-4) << "pieces of " << call_tokens;
-    // Text before and after.
+    // Text before and after the rows.
     session.reset();
     session.append(std::span(text.ids).first(1));
     session.append(std::span(text.ids).subspan(1, 10),
@@ -134,8 +134,8 @@ INSTANTIATE_TEST_SUITE_P(All, EmbeddingOverrides,
                                            "olmo3_as_maxtext", "deepseek_streams"),
                          [](const auto& test) { return std::string(test.param); });
 
-// A training step with features of the first layers: the same gradients whatever is kept for the
-// backward pass and however layers are placed.
+// A training step with features of the first layers: equal gradients for every remat policy and
+// every placement of layers.
 class TrainedFeatures : public EmbeddingOverrides {
  protected:
   std::vector<std::vector<float>> gradients(const decoder::Model& of, const std::string& remat) {
@@ -177,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(All, TrainedFeatures,
                          ::testing::Values("llama2_deep", "qwen3_vl_text", "deepseek_streams"),
                          [](const auto& test) { return std::string(test.param); });
 
-// Blocks that look at tokens further ahead get the override rows of those.
+// Blocks that read later tokens get the override rows of those tokens.
 class PredictedImages : public EmbeddingOverrides {
  protected:
   std::vector<float> predictions(const Rows& of, decoder::EmbeddingOverrideShape overrides) {
@@ -211,7 +211,7 @@ TEST_P(PredictedImages, AreTheRowsOfTheirTokens) {
 INSTANTIATE_TEST_SUITE_P(All, PredictedImages, ::testing::Values("features_mtp", "features_losses"),
                          [](const auto& test) { return std::string(test.param); });
 
-// Models in which the tokens of an image see each other, both ways.
+// Models in which the tokens of an image attend to each other in both directions.
 class SeenImages : public EmbeddingOverrides {
  protected:
   // Two images, of four and of two tokens.
@@ -222,7 +222,7 @@ class SeenImages : public EmbeddingOverrides {
       blocks[static_cast<std::size_t>(t)] = row < 0 ? 0 : row < 4 ? 1 : 2;
     }
   }
-  // Tokens whose logits change with that override row.
+  // The tokens whose logits depend on that override row.
   std::vector<std::int64_t> changed_by(std::int64_t row) {
     const std::vector<float> before = forward_with(model, {}, 0);
     rows[static_cast<std::size_t>(row * model.hidden_size())] += 1;
@@ -277,7 +277,7 @@ TEST(EmbeddingOverrideErrors, ThreePositionsAreForModelsThatTakeThem) {
                     "  give the images without positions");
 }
 
-TEST(EmbeddingOverrideErrors, SayWhatDoesNotGoTogether) {
+TEST(EmbeddingOverrideErrors, NameTheConflict) {
   const TestModel& from = test_model("qwen3_vl_text");
   decoder::Model model = open_model(from.path);  // 24 wide, 3 layers
   weights::Weights weights = load_weights(from, model);

@@ -1,5 +1,5 @@
-// Decoding against the forward pass of training: however a sequence is read, its logits are those.
-// The checks are those of the conformance kit.
+// Decoding gives the logits of the training forward pass, for every way to read a sequence. The
+// checks come from the conformance kit.
 #include <gtest/gtest.h>
 
 #include "backends/cpu/backend.h"
@@ -33,7 +33,7 @@ TEST_P(Sequence, OneThreadAndTwoDecodeTheSameBits) {
   expect_conforms(conformance::check_threads_decode_the_same, GetParam());
 }
 
-// A chat goes on from what it has in common with what it read before.
+// A chat continues from the prefix that it shares with the text that was read before.
 TEST_P(Sequence, KeepingAPrefixEqualsReadingAfresh) {
   const decoder::Model model = open_model(GetParam().path);
   if (!model.is_autoregressive()) GTEST_SKIP() << "it is never decoded";
@@ -43,7 +43,7 @@ TEST_P(Sequence, KeepingAPrefixEqualsReadingAfresh) {
   const decode::SessionOptions options = {.capacity = rows.tokens, .call_tokens = rows.tokens};
   decode::Session s(model, weights.pointers(), options, cpu::cpu_backend());
   s.append(std::span(rows.ids).first(tokens));
-  // The first half of what was read, then something else.
+  // The first half of the text that was read, then other tokens.
   std::vector<std::int32_t> other(rows.ids.begin(), rows.ids.begin() + std::ptrdiff_t(tokens / 2));
   other.insert(other.end(), rows.ids.begin() + std::ptrdiff_t(tokens + tokens / 2),
                rows.ids.begin() + std::ptrdiff_t(2 * tokens));
@@ -52,13 +52,13 @@ TEST_P(Sequence, KeepingAPrefixEqualsReadingAfresh) {
   const std::span<const float> got = s.append(std::span(other).subspan(kept));
   decode::Session fresh(model, weights.pointers(), options, cpu::cpu_backend());
   EXPECT_LE(relative_difference(got, fresh.append(std::span<const std::int32_t>(other))), 1e-4);
-  // All of it there already: its last token is read again, for the logits.
+  // The session holds all tokens already: it reads the last one again to compute its logits.
   const std::size_t again = s.keep_prefix(other);
   EXPECT_LT(again, other.size());
   EXPECT_EQ(s.length(), static_cast<std::int64_t>(again));
 }
 
-// A new request takes the place of one that ended, beside two that go on.
+// A new request takes the row of a finished one, beside two requests that continue.
 TEST_P(Sequence, ResettingOneRowOfThreeEqualsDecodingEachAlone) {
   const decoder::Model model = open_model(GetParam().path);
   if (!model.is_autoregressive()) GTEST_SKIP() << "it is never decoded";
@@ -113,8 +113,8 @@ TEST_P(Sequence, IsRefusedBeyondItsContextAndStaysUsable) {
             1e-4);
 }
 
-// Its prompts have more lengths than the session keeps programs; each comes twice, before and after
-// its program has made room for another.
+// The prompts have more lengths than the session keeps programs. Each length is used twice: before
+// and after its program is evicted.
 TEST(Session, KeepsFewProgramsForPromptsOfManyLengths) {
   const TestModel& test = test_models().front();
   const decoder::Model model = open_model(test.path);

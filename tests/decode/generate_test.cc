@@ -15,9 +15,9 @@ namespace {
 
 constexpr std::int32_t kEnd = 257;
 
-// A model that always goes on with the next byte of a text, then with kEnd: tokens are unit
-// vectors, its layer gives back what it gets, and the head's row of each token is the unit vector
-// of the one before. No byte may come twice.
+// A model that always continues with the next byte of a text, then with kEnd. Tokens are unit
+// vectors, the layer is the identity, and a token's row of the head is the unit vector of the token
+// before. A byte must not occur twice.
 class Parrot {
  public:
   explicit Parrot(const std::string& text)
@@ -34,10 +34,10 @@ class Parrot {
     first_ = static_cast<unsigned char>(text[0]);
   }
 
-  // Greedy, from the first byte of the text on.
+  // Decodes greedily from the first byte of the text.
   Generated generate(GenerateOptions options, const text::Tokenizer* tokenizer,
                      const std::function<bool()>& should_stop = {}) {
-    // The table of tokens is the layer's matrix, too: both are the identity.
+    // The token table is also the layer's matrix: both are the identity.
     std::vector<void*> parameters = {embed_.data(), embed_.data(), norm_.data(), head_.data()};
     Session session(model_, parameters, {.capacity = 64}, cpu::cpu_backend());
     options.sampler.temperature = 0;
@@ -79,7 +79,7 @@ TEST(Generate, AStopStringIsNeitherShownNorPartOfTheText) {
   EXPECT_THAT(parrot.shown, ::testing::ElementsAre("\xc3\xa9", " S"));
 }
 
-TEST(Generate, WhatOnlyBeganLikeAStopStringIsShownAtTheEnd) {
+TEST(Generate, AnIncompleteStopStringIsShownAtTheEnd) {
   Parrot parrot("x\xc3\xa9 STOP");
   Generated out = parrot.generate({.end_tokens = {kEnd}, .stop = {"STOPS"}});
   EXPECT_EQ(out.text, "\xc3\xa9 STOP");

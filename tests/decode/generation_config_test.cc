@@ -1,4 +1,4 @@
-// What generation_config.json says of how texts are generated.
+// Generation options in generation_config.json.
 #include "decode/generation_config.h"
 
 #include <gmock/gmock.h>
@@ -72,7 +72,7 @@ TEST(GenerationConfig, DoSampleDecidesAboutTheTemperature) {
   EXPECT_THAT(apply(R"({"do_sample": false})").config.used, ElementsAre("temperature"));
 }
 
-TEST(GenerationConfig, WhatIsNullSaysNothingAndWhatIsUnknownIsListed) {
+TEST(GenerationConfig, NullIsIgnoredAndUnknownKeysAreListed) {
   const Applied a = apply(R"({"top_p": null, "do_sample": null, "num_beam_groups": 2})");
   EXPECT_EQ(a.options.sampler.top_p, 1);
   EXPECT_EQ(a.options.sampler.temperature, 0.8);
@@ -98,7 +98,7 @@ TEST(GenerationConfig, ValuesThatCannotBeNameTheirLine) {
   }
 }
 
-TEST(GenerationKeys, NamesAreOfOneThingOnly) {
+TEST(GenerationKeys, NamesAreUnique) {
   std::set<std::string> names, keys;
   for (const GenerationKey& key : generation_keys()) {
     EXPECT_TRUE(*key.name || *key.config_key);

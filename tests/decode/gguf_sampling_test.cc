@@ -1,4 +1,4 @@
-// Defaults of sampling in GGUF files.
+// Sampling defaults in GGUF files.
 #include "decode/gguf_sampling.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What sampling options leave of a distribution, against Hugging Face's processors.
+// Distributions after sampling options, compared with Hugging Face's processors.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -67,7 +67,7 @@ bool close(double got, double expected) {
   return std::abs(got - expected) <= 1e-5 + 1e-4 * expected;
 }
 
-// Kept tokens and their probabilities, likeliest first.
+// Kept tokens and their probabilities, most likely first.
 std::vector<std::pair<std::int32_t, double>> kept(std::span<const Sampler::Candidate> left) {
   double sum = 0;
   for (const auto& c : left) sum += c.weight;
@@ -76,7 +76,7 @@ std::vector<std::pair<std::int32_t, double>> kept(std::span<const Sampler::Candi
   return out;
 }
 
-TEST(SamplerGolden, KeepsWhatTheReferenceKeepsWithItsProbabilities) {
+TEST(SamplerGolden, KeptTokensAndProbabilitiesEqualTheReference) {
   std::string folder = lamina::testing::golden_dir() / "sampling";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "is not there: " << folder;
   JsonDocument cases = JsonDocument::read(folder + "/cases.json");
@@ -96,7 +96,7 @@ TEST(SamplerGolden, KeepsWhatTheReferenceKeepsWithItsProbabilities) {
     if (JsonValue greedy = c.find("greedy")) {
       ASSERT_EQ(left.size(), 1u);
       EXPECT_EQ(left[0].first, greedy.as_int64());
-    } else if (c.find("tie_at_boundary")) {  // which of equal logits stay is nobody's business
+    } else if (c.find("tie_at_boundary")) {  // equal logits at the boundary: any choice is right
       std::vector<double> got;
       for (const auto& [id, p] : left) got.push_back(p);
       std::ranges::sort(got, std::greater<>());
@@ -105,8 +105,8 @@ TEST(SamplerGolden, KeepsWhatTheReferenceKeepsWithItsProbabilities) {
       for (JsonValue p : c.at("sorted_probs").elements())
         EXPECT_TRUE(i < got.size() && close(got[i++], p.as_double()));
     } else {
-      // By logit: of equal ones at the edge of what is kept we keep the lowest ids, the reference
-      // any.
+      // Compared by logit: of equal logits at the boundary the sampler keeps the lowest ids, the
+      // reference any.
       std::multimap<float, double> got, expected;
       for (const auto& [id, p] : left)
         if (p > 0) got.emplace(values[static_cast<std::size_t>(id)], p);
@@ -123,7 +123,7 @@ TEST(SamplerGolden, KeepsWhatTheReferenceKeepsWithItsProbabilities) {
   EXPECT_GT(compared, 100);
 }
 
-TEST(SamplerGolden, LogProbabilitiesAreThoseOfTheReference) {
+TEST(SamplerGolden, LogProbabilitiesEqualTheReference) {
   std::string folder = lamina::testing::golden_dir() / "sampling";
   if (!std::filesystem::exists(folder + "/logprobs.json")) GTEST_SKIP() << "is not there";
   JsonDocument cases = JsonDocument::read(folder + "/logprobs.json");

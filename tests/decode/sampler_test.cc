@@ -1,4 +1,5 @@
-// The sampler: which tokens may be drawn, how often, and that a draw depends on its index alone.
+// The sampler: the tokens that may be drawn, their frequencies, and draws that depend only on their
+// index.
 #include "decode/sampler.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +34,7 @@ TEST(Sampler, EveryTokenCanBeDrawnUnlessLeftOut) {
   EXPECT_EQ(drawn({}), (std::set<std::int32_t>{0, 1, 2, 3, 4, 5}));
 }
 
-TEST(Sampler, TopKKeepsTheKLikeliestAndWhatEqualsThem) {
+TEST(Sampler, TopKKeepsTheKLikeliestAndTheirEquals) {
   EXPECT_EQ(drawn({.top_k = 1}), (std::set<std::int32_t>{1, 3}));  // equal
   EXPECT_EQ(drawn({.top_k = 3}), (std::set<std::int32_t>{1, 3, 5}));
   EXPECT_EQ(drawn({.top_k = 1000}).size(), 6u);
@@ -47,8 +48,8 @@ TEST(Sampler, TopPKeepsTheFewestThatReachP) {
   EXPECT_EQ(drawn({.top_p = 0.9}), (std::set<std::int32_t>{1, 3, 5}));
 }
 
-TEST(Sampler, MinPLeavesOutWhatIsMuchLessLikely) {
-  // Relative to the likeliest: 1, 1, 0.61, 0.14, 0.08, 0.007.
+TEST(Sampler, MinPDropsMuchLessLikelyTokens) {
+  // Relative to the most likely: 1, 1, 0.61, 0.14, 0.08, 0.007.
   EXPECT_EQ(drawn({.min_p = 1}), (std::set<std::int32_t>{1, 3}));
   EXPECT_EQ(drawn({.min_p = 0.5}), (std::set<std::int32_t>{1, 3, 5}));
   EXPECT_EQ(drawn({.min_p = 0.1}), (std::set<std::int32_t>{0, 1, 3, 5}));
@@ -80,7 +81,7 @@ TEST(Sampler, ADrawDependsOnSeedAndIndexAlone) {
   EXPECT_LT(same, 150);
 }
 
-TEST(Sampler, LogProbabilityIsThatOfTheSoftmax) {
+TEST(Sampler, LogProbabilityEqualsTheSoftmax) {
   double sum = 0;
   for (std::int32_t id = 0; id < 6; ++id) sum += std::exp(log_probability(kLogits, id));
   EXPECT_NEAR(sum, 1, 1e-12);
@@ -119,8 +120,8 @@ TEST(Sampler, ForcedTokensComeAlone) {
   const SamplerOptions last = {.forced_last = {0, 4}, .max_new_tokens = 3};
   EXPECT_EQ(left_after(last, {5, 1}, 1).size(), 6u);
   EXPECT_EQ(left_after(last, {5, 1, 1}, 2), (std::set<std::int32_t>{0, 4}));
-  EXPECT_EQ(left_after({.forced_last = {0}}, {5, 1, 1}, 2).size(), 6u);  // there is no last one
-  // What is never drawn is not drawn where it is forced.
+  EXPECT_EQ(left_after({.forced_last = {0}}, {5, 1, 1}, 2).size(), 6u);  // no last position
+  // A suppressed token is not drawn even if it is forced.
   EXPECT_ERROR_SAYS(left_after({.forced_first = {4}, .suppressed = {4}}, {}), ExitCode::numerical,
                     "no token is left");
 }
@@ -133,7 +134,7 @@ TEST(Sampler, PenaltiesChangeLogits) {
   };
   EXPECT_EQ(greedy({.logit_bias = {{2, 5.5}}}, {}, 0), 2);
   EXPECT_EQ(greedy({.repetition_penalty = 1.1}, {1}, 0), 3);
-  EXPECT_EQ(greedy({.presence_penalty = 1}, {1, 3}, 0), 1);  // of the output only
+  EXPECT_EQ(greedy({.presence_penalty = 1}, {1, 3}, 0), 1);  // counts the output only
   EXPECT_EQ(greedy({.presence_penalty = 1}, {1, 3}, 2), 5);
   EXPECT_EQ(greedy({.frequency_penalty = 0.3}, {3, 1, 1, 3}, 4), 5);
   EXPECT_EQ(greedy({.frequency_penalty = 0.3}, {3, 1, 1}, 3), 3);

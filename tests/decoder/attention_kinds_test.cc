@@ -1,4 +1,4 @@
-// The host's [model] keys of what attention sees, against loops in f64.
+// The host's [model] keys of attention masks, compared with loops in f64.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kSeenHeads = 4, kSeenKvHeads = 2, kSeenHeadDim = 6;
 const std::vector<std::int32_t> kSeenIds = {3, 60, 3, 17, 9, 22, 5, 41, 30, 8, 2};
 
-// Whether the query at t of head n sees the key at s.
+// True if the query at t of head n attends to the key at s.
 using Sees = std::function<bool(std::size_t n, std::size_t t, std::size_t s)>;
 
 struct RecordedHeads {
@@ -40,7 +40,7 @@ struct RecordedHeads {
     return {at, at + kSeenHeadDim};
   }
 
-  // softmax(q k / sqrt(H)) v over what is seen.
+  // softmax(q k / sqrt(H)) v over the visible keys.
   void expect_sees(const Sees& sees) const {
     for (std::size_t t = 0; t < kSeenIds.size(); ++t)
       for (std::size_t n = 0; n < kSeenHeads; ++n) {
@@ -62,7 +62,7 @@ struct RecordedHeads {
       }
   }
 
-  // The chunks of `size` tokens with the best mean keys up to the query's own, which counts.
+  // The chunks of `size` tokens with the best mean keys, up to and including the query's own chunk.
   bool chooses(std::size_t n, std::size_t t, std::size_t s, std::size_t size,
                std::size_t best) const {
     std::vector<std::pair<double, std::size_t>> others;
@@ -88,7 +88,7 @@ class AttentionKinds : public ::testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(AttentionKinds, OfOneTypeSeeWhatItSays) {
+TEST_P(AttentionKinds, EachTypeHasItsMask) {
   with("attention_type = \"global\"\n").expect_sees([](auto, auto t, auto s) { return s <= t; });
   with("attention_type = \"local_sliding\"\nsliding_window_size = 3\n")
       .expect_sees([](auto, auto t, auto s) { return s <= t && t - s < 3; });
@@ -99,7 +99,7 @@ TEST_P(AttentionKinds, OfOneTypeSeeWhatItSays) {
   with("attention_type = \"full\"\n").expect_sees([](auto, auto, auto) { return true; });
 }
 
-TEST_P(AttentionKinds, OfChunksSeeTheBestOnes) {
+TEST_P(AttentionKinds, QueriesSeeTheBestChunks) {
   const RecordedHeads heads =
       with("attention_type = \"global\"\nmoba_chunk_size = 2\nmoba_topk = 3\n");
   int left_out = 0;
@@ -111,7 +111,7 @@ TEST_P(AttentionKinds, OfChunksSeeTheBestOnes) {
   EXPECT_GT(left_out, 0);
 }
 
-TEST_P(AttentionKinds, OfChunksMayHaveAWindowToo) {
+TEST_P(AttentionKinds, ChunksMayHaveAWindowToo) {
   const RecordedHeads heads = with(
       "attention_type = \"local_sliding\"\nsliding_window_size = 6\nmoba_chunk_size = 2\n"
       "moba_topk = 2\n");
@@ -134,8 +134,8 @@ TEST(AttentionKinds, ThatSeesLaterTokensIsNotDecoded) {
   }
 }
 
-// Blocks begin anew in every document, and end with it.
-TEST(AttentionKinds, OfBlocksStayInTheirDocument) {
+// Blocks start again in every document, and end with it.
+TEST(AttentionKinds, BlocksStayInTheirDocument) {
   const decoder::Model model = open_description(
       dense_description("llama2", "attention_type = \"block_diffusion\"\ncausal_block_size = 4\n"));
   const auto weights = weights::Weights::initialise(model, 5, DType::f32, cpu::cpu_backend());
@@ -149,7 +149,7 @@ TEST(AttentionKinds, OfBlocksStayInTheirDocument) {
   EXPECT_LE(relative_difference({together.begin() + 6 * 61, together.end()}, alone), 1e-5);
 }
 
-TEST(AttentionKinds, AreOfEveryFamilyWithKeysOfHeads) {
+TEST(AttentionKinds, WorkInEveryFamilyWithKeysOfHeads) {
   for (const TestModel& model : one_model_of_each_family())
     for (const char* key : {"attention_type = \"local_sliding\"\nsliding_window_size = 2\n",
                             "attention_type = \"block_diffusion\"\ncausal_block_size = 4\n",

@@ -1,4 +1,4 @@
-// Models whose tokens see later ones: trained and evaluated, never decoded.
+// Models whose tokens attend to later ones can be trained and evaluated, but not decoded.
 #include <gtest/gtest.h>
 
 #include "backends/cpu/backend.h"

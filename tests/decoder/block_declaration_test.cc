@@ -1,4 +1,5 @@
-// What a block declares must be the same in every trace: everything is bound by its first.
+// The declarations of a block must be the same in every trace, because the first trace defines
+// them.
 #include <gtest/gtest.h>
 
 #include "decoder/one_block_family.h"
@@ -59,7 +60,7 @@ TEST(BlockDeclaration, RefusesAGraphThatDependsOnACounter) {
                     "two builds for one config, batch and length gave different graphs");
 }
 
-TEST(BlockDeclaration, RefusesAStateWhoseDimsAreNotTheOps) {
+TEST(BlockDeclaration, RefusesAStateWithOtherDimsThanTheOp) {
   EXPECT_ERROR_SAYS(open_family_with(LAMINA_BLOCK({
                       const sdk::Tensor kv = sdk::reshape(x, {x.dim(0), x.dim(1), 2, 2});
                       const sdk::State wrong =
@@ -75,7 +76,7 @@ TEST(BlockDeclaration, RefusesAStateWhoseDimsAreNotTheOps) {
                     "2]");
 }
 
-// Attention over x with the window and chunk of `op`, and a state that is declared with others.
+// Attention over x with the window and chunk of `op`, and a state declared with different ones.
 sdk::Tensor windowed(sdk::Scope s, sdk::Tensor x, const sdk::AttentionOptions& op,
                      const sdk::StateOptions& state) {
   const sdk::Tensor kv = sdk::reshape(x, {x.dim(0), x.dim(1), 2, 2});

@@ -1,4 +1,4 @@
-// A block whose operands a compiler may evaluate in any order is one model.
+// A block gives the same model for every order in which a compiler evaluates operands.
 #include <gtest/gtest.h>
 
 #include "decoder/one_block_family.h"
@@ -39,7 +39,7 @@ std::string shown(const Graph& graph) {
   return out;
 }
 
-// The nodes in their order with what they read, then the parameters in theirs.
+// The nodes in order with their inputs, then the parameters in order.
 std::string shown(const BlockGraph& block) {
   std::string out = shown(block.graph);
   for (const BlockGraph::Param& param : block.params) out += param.desc.name + '\n';

@@ -28,7 +28,7 @@ struct TwoLayers {
     for (std::size_t i = 0; i < start.pointers().size(); ++i) {
       const auto* from = static_cast<const float*>(start.pointers()[i]);
       values.emplace_back(from, from + model.parameters().all()[i].num_elements());
-      for (float& v : values.back()) v *= 40;  // they start at 0.02
+      for (float& v : values.back()) v *= 40;  // the initial deviation is 0.02
     }
   }
   Matrix operator[](const std::string& parameter) const {
@@ -36,7 +36,7 @@ struct TwoLayers {
         values.at(static_cast<std::size_t>(model.parameters().find(parameter)));
     return {v.begin(), v.end()};
   }
-  // What enters the first layer, and what leaves each.
+  // The input of the first layer and the output of each layer.
   std::vector<std::vector<float>> layers() {
     std::vector<void*> pointers;
     for (auto& v : values) pointers.push_back(v.data());
@@ -53,7 +53,7 @@ Matrix product(const Matrix& x, const Matrix& w, std::size_t in) {
   return y;
 }
 
-// What attention adds: queries of x, one head of keys and values of the context.
+// The output of attention: queries from x, one head of keys and values from the context.
 Matrix looked_up(const TwoLayers& of, const std::string& layer, const Matrix& x,
                  const Matrix& context) {
   const Matrix q = product(x, of[layer + "wq.weight"], kWidth),
@@ -96,7 +96,7 @@ TEST(CrossAttention, HasKeysAndValuesOfItsContext) {
   }
 }
 
-TEST(CrossAttention, OfItsOwnInputIsSelfAttention) {
+TEST(CrossAttention, WithItsOwnInputEqualsSelfAttention) {
   TwoLayers cross(
       LAMINA_BLOCK({ return x + sdk::cross_attention(s / "attention", x, x, step, kOptions); }));
   TwoLayers self(

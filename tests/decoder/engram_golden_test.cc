@@ -1,4 +1,4 @@
-// Engram's constants and hash against MaxText's: multipliers, table sizes, rows. All exact.
+// Engram's constants and hash equal MaxText's exactly: multipliers, table sizes, rows.
 #include <gtest/gtest.h>
 
 #include <cstring>

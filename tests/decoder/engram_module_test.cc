@@ -1,4 +1,4 @@
-// Engram's equations against MaxText's: what is added to the streams, what lies between, gradients.
+// Engram's equations, compared with MaxText: the output, intermediate values and gradients.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 using decoder::Input;
 using decoder::Output;
 
-// The block as a training graph has it, alone.
+// The block alone, as in a training graph.
 class ModuleBuild final : public decoder::HostBuild {
  public:
   ModuleBuild(Graph& graph, Type tokens, std::int64_t num_ids)
@@ -115,7 +115,7 @@ class EngramModule : public ::testing::TestWithParam<fs::path> {
         vocabulary, config.root().at("engram_seed").as_int64(), layer.layer, engram.max_ngram);
   }
 
-  // A parameter's values, ours; `of` names them among `theirs`: "", "grad.".
+  // The values of lamina's parameter; `of` is the prefix in `theirs`: "", "grad.".
   Doubles ours(const io::SafetensorsFile& theirs, const std::string& of, const std::string& name) {
     const Theirs& from = kNames.at(name);
     Doubles values = floats(theirs, of + from.name);
@@ -213,7 +213,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return test_name(test.param.filename().string()); });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EngramModule);
 
-// Gates of one stream whose key and value are the same for every token, in double precision.
+// Gates of one stream whose key and value are equal for every token, in double precision.
 class Gates {
  public:
   static constexpr double kEps = 1e-6;
@@ -222,7 +222,7 @@ class Gates {
   struct Gradients {
     Doubles x, key;
   };
-  // Of sum(cotangent * gate * value), x and cotangent [T, D].
+  // Gradients of sum(cotangent * gate * value) for x and cotangent [T, D].
   Gradients gradients(const Doubles& x, const Doubles& cotangent) const {
     const std::size_t width = key.size();
     const Doubles k = normed(key);
@@ -260,7 +260,7 @@ class Gates {
     for (double& v : x) v *= r;
     return x;
   }
-  // Of normed(x) times the cotangent scale * c.
+  // Gradient of normed(x) * scale for the cotangent c.
   static Doubles norm_gradient(const Doubles& x, const Doubles& c, double scale) {
     const double r = rms_inverse(x);
     double dot = 0;
@@ -272,15 +272,15 @@ class Gates {
   }
 };
 
-// The gate is flat around a score of zero and steepest just outside. Goldens in f32 round such
-// scores as we do, so these are compared with double precision.
-TEST(EngramGate, GradientsOfScoresAroundZeroAreThoseOfDoublePrecision) {
+// The gate is flat around a score of zero and steepest just outside. Goldens in f32 have the same
+// rounding of such scores as lamina, so this test compares with double precision.
+TEST(EngramGate, GradientsOfScoresNearZeroEqualDoublePrecision) {
   constexpr std::int64_t kWidth = 4;
   const decoder::Engram engram{
       .pad = 0, .max_ngram = 2, .head_dim = 2, .kernel_size = 2, .norm_eps = Gates::kEps};
   const decoder::EngramLayer layer{.layer = 0, .multipliers = {3, 5}, .sizes = {3}};
-  // The key has only the first two dims, so that the first element of a row is in step with its
-  // score: zero, under the bound of 1e-6 either way, a little and far above it.
+  // The key has only the first two dims, so the first element of a row determines its score: zero,
+  // below the bound of 1e-6 with both signs, slightly and far above it.
   Gates gates{.key = {1, 0.5, 0, 0}, .value = {0.5, -1, 2, 1}};
   Doubles x, cotangent;
   for (double small : {0.0, 4e-7, -4e-7, 3e-5, -3e-5, 1e-2, -0.4, 2.0}) {

@@ -1,6 +1,5 @@
-// What must not change a model's numbers: how its layers are run, what shares its rows, how many
-// threads there are, and the way of its weights through files. The checks are those of the
-// conformance kit.
+// A model's numbers do not depend on how its layers run, on the documents in a row, on the number
+// of threads, or on saving and loading. The checks come from the conformance kit.
 #include "conformance/one_pass.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// A checkpoint as DeepSeek publishes V4: experts in pairs of FP4 values with a power of two for
-// every 32, products in FP8 with a power of two a block, beside them what is not compressed. Read,
-// it has the very values that the definition of these forms gives.
+// A checkpoint in DeepSeek's published V4 format: experts as pairs of FP4 values with a power of
+// two per 32, products in FP8 with a power of two per block, other tensors uncompressed. The values
+// that are read equal the definition of these formats.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,7 +27,7 @@ struct Stored {
 };
 using Checkpoint = std::map<std::string, Stored>;
 
-// Both by their definition: sign, exponent, mantissa; no exponent is 0 and without the leading 1.
+// Defined by sign, exponent and mantissa; exponent 0 has no leading 1.
 double e2m1(int code) {
   const int exponent = code >> 1 & 3, mantissa = code & 1;
   const double size = exponent == 0 ? mantissa * 0.5 : (1 + mantissa * 0.5) * (1 << (exponent - 1));
@@ -65,7 +65,7 @@ Stored plain(const Shape& shape, const std::vector<float>& values) {
   return {DType::f32, shape, {bytes.begin(), bytes.end()}};
 }
 
-// One scale for `rows` x `columns` values, what they are stored as, and what they are then.
+// One scale for `rows` x `columns` values, the stored values and the decoded values.
 template <class Store>
 std::vector<std::byte> scaled(const Shape& shape, std::vector<float>& values, std::int64_t rows,
                               std::int64_t columns, double largest, Store store) {
@@ -88,7 +88,7 @@ std::vector<std::byte> scaled(const Shape& shape, std::vector<float>& values, st
   return scales;
 }
 
-// Puts `name` into `compressed`, and what it is then into `values`.
+// Adds the tensor `name` to `compressed`, and its decoded values to `values`.
 void compress_fp4(const std::string& name, Checkpoint& compressed, Checkpoint& values) {
   const Shape shape = values.at(name).shape;
   std::vector<float> v = floats(values.at(name));
@@ -175,7 +175,7 @@ TEST(Fp4Experts, HaveTheValuesThatTheirFormDefines) {
   std::ifstream in(golden / "config.json");
   const std::string config{std::istreambuf_iterator<char>(in), {}};
   TempDir as_published, as_values;
-  // The files have a ratio more than layers, that of the layer which predicts further tokens.
+  // The files have one ratio more than layers, for the layer that predicts further tokens.
   write(as_published,
         replaced(replaced(config, "\"hidden_act\"",
                           R"("expert_dtype": "fp4",
@@ -194,7 +194,7 @@ TEST(Fp4Experts, HaveTheValuesThatTheirFormDefines) {
     EXPECT_TRUE(same_bits(got[i], expected[i])) << model.parameters().all()[i].name;
 }
 
-// What transformers 5 makes of the published names when it saves such a model.
+// The published names as transformers 5 renames them when it saves such a model.
 TEST(SavedByTransformers, OtherNamesHaveTheSameValues) {
   const std::filesystem::path golden = golden_dir() / "hf" / "deepseek_v4";
   const io::WeightFiles files(golden.string());

@@ -1,4 +1,4 @@
-// Files that hold matrices of one input as one tensor: read like others, written on request.
+// Files with several matrices of one input in one tensor: read like others, written on request.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ TEST_P(FusedLayout, ComesBackWithTheSameBits) {
   EXPECT_TRUE(has_module(fused, "qkv_proj"));
   for (const char* alone : {"q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"})
     EXPECT_FALSE(has_module(fused, alone)) << alone;
-  // As they are stored, if nobody says otherwise.
+  // By default the layout of the files is kept.
   weights::export_to_hf(model, folder / "fused", folder / "same", {});
   EXPECT_EQ(tensors_of(folder / "same"), fused);
 }

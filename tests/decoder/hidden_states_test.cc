@@ -1,4 +1,4 @@
-// Hidden states as a result of their own, and logits of them later.
+// Hidden states as a separate result, and logits computed from them later.
 #include "model/hidden_states.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ TEST_P(HiddenStates, GiveTheLogitsAndLayersOfAForwardPass) {
     EXPECT_LE(relative_difference(states.layers[i], whole.hidden[i]), 1e-6) << i;
 }
 
-TEST_P(HiddenStates, AreTheSameWithoutThoseOfLayers) {
+TEST_P(HiddenStates, AreTheSameWithoutStatesOfLayers) {
   const decoder::Model model = open_model(GetParam().path);
   const weights::Weights weights = load_weights(GetParam(), model);
   const std::vector<std::int32_t> ids = {1, 0, 1};

@@ -1,5 +1,5 @@
-// The key `initializer`: how fresh weights start as MaxText starts them, by moments. The formulas
-// are those of its layers/initializers.py, linears.py, attentions.py, embeddings.py and moe.py.
+// The key `initializer`: moments of fresh weights equal MaxText's. The formulas come from its
+// layers/initializers.py, linears.py, attentions.py, embeddings.py and moe.py.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ std::vector<float> fresh(const decoder::Model& model, const std::string& name,
   return out;
 }
 
-// Within four standard errors, those of normal draws.
+// Within four standard errors of normal draws.
 void expect_starts(const decoder::Model& model, const Start& want) {
   SCOPED_TRACE(want.parameter);
   const std::vector<float> values = fresh(model, want.parameter);
@@ -48,7 +48,7 @@ void expect_starts(const decoder::Model& model, const Start& want) {
   const double deviation = std::sqrt(want.variance);
   EXPECT_NEAR(sum / count, 0, 4 * deviation / std::sqrt(count));
   EXPECT_NEAR(std::sqrt(squares / count), deviation, 4 * deviation / std::sqrt(2 * count));
-  // A normal distribution is cut at two deviations, and then stretched to have the right one.
+  // A normal distribution is truncated at two deviations, and then scaled to the right deviation.
   const double bound = 2 * deviation / 0.87962566103423978;
   const double largest = std::max<double>(-low, high);
   if (want.law == Law::cut) {
@@ -149,8 +149,8 @@ TEST(Initialisers, SinksStartAtZero) {
        {"layers.0.moe.experts.w1.weight", Law::cut, 1.0 / (8 * 24)}});
 }
 
-// Every family can start so: nothing that it draws is left without a law.
-TEST(Initialisers, OfEveryFamilyKnowNoOtherNormalDraws) {
+// Every family supports it: each parameter that it draws has a rule.
+TEST(Initialisers, CoverEveryNormalDrawOfEveryFamily) {
   for (const TestModel& model : test_models()) {
     if (model.path.extension() != ".toml") continue;
     SCOPED_TRACE(model.name);

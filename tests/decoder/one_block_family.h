@@ -1,4 +1,4 @@
-// A family of one block, which is a function of the test.
+// A family with one block, which is a function of the test.
 #pragma once
 
 #include <deque>
@@ -47,7 +47,7 @@ inline constexpr sdk::Model<OneBlockConfig> kFamily = {
     .head = [](const OneBlockConfig&) { return sdk::Head{.norm = final_norm, .tied = true}; },
 };
 
-// What init() would be given.
+// The host that init() gets.
 inline const lamina_host_t kHost = {
     .size = sizeof(lamina_host_t),
     .abi_minor = LAMINA_ABI_MINOR,
@@ -57,14 +57,14 @@ inline const lamina_host_t kHost = {
     .log = nullptr,
     .capability = nullptr};
 
-// `op`: of the plugin; null: none.
+// `op`: an op of the plugin, or null.
 inline std::shared_ptr<const registry::Family> family_with(Build block,
                                                            const sdk::CustomOp* op = nullptr) {
   build = block;
   sdk::loading_host = &kHost;
   static std::vector<const sdk::CustomOp*> listed;
   sdk::loading_ops = &(listed = {});
-  static auto& all = *new std::deque<sdk::FamilyTables<OneBlockConfig>>;  // as a library's
+  static auto& all = *new std::deque<sdk::FamilyTables<OneBlockConfig>>;  // like a library
   const auto& tables = all.emplace_back(kFamily);
   const auto plugin = std::make_shared<registry::PluginIdentity>();
   std::shared_ptr<const registry::CustomOps> ops;
@@ -78,7 +78,7 @@ inline std::shared_ptr<const registry::Family> family_with(Build block,
   return std::make_shared<registry::Family>(tables.family(), plugin, ops);
 }
 
-// A model of family_with(); `keys`: of its [model].
+// A model of family_with(); `keys` are keys of [model].
 inline Model open_family_with(Build block, const sdk::CustomOp* op = nullptr,
                               const config::Raw& keys = {}) {
   const auto family = family_with(block, op);

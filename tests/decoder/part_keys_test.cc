@@ -1,5 +1,5 @@
-// The host's [model] keys of norms of queries, keys and values, shared values, and activations:
-// what they change in the blocks of any family.
+// The host's [model] keys of norms of queries, keys and values, shared values and activations:
+// their effects in the blocks of any family.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,8 +52,8 @@ TEST(PartKeys, NormsOfQueriesAndKeysMakeTwoFamiliesOne) {
   EXPECT_EQ(llama_with.last(kPartIds), qwen.last(kPartIds));
 }
 
-// Rotations keep the length of a head's vector, so that it is normed before them as after.
-TEST(PartKeys, NormsAreOfEveryHead) {
+// Rotations keep the length of a head's vector, so norms before and after them are equal.
+TEST(PartKeys, NormsApplyToEveryHead) {
   for (const char* family : {"llama2", "qwen2", "mistral"}) {
     SCOPED_TRACE(family);
     DenseModel plain(dense_description(family, ""));
@@ -64,7 +64,7 @@ TEST(PartKeys, NormsAreOfEveryHead) {
   }
 }
 
-TEST(PartKeys, NormsWithoutWeightsAreThoseWithOnes) {
+TEST(PartKeys, NormsWithoutWeightsEqualWeightsOfOne) {
   DenseModel with(dense_description("qwen3", "use_v_norm = true\n"));
   DenseModel without(dense_description(
       "qwen3", "use_v_norm = true\nqk_norm_with_scale = false\nv_norm_with_scale = false\n"));
@@ -76,7 +76,7 @@ TEST(PartKeys, NormsWithoutWeightsAreThoseWithOnes) {
   }
 }
 
-TEST(PartKeys, EpsilonsOfNormsAreKeysOfTheirOwn) {
+TEST(PartKeys, EpsilonsOfNormsHaveSeparateKeys) {
   const std::string large = "rms_norm_eps = 0.5\n";
   const auto replaced = [](std::string text, const std::string& what, const std::string& by) {
     return text.replace(text.find(what), what.size(), by);
@@ -101,7 +101,7 @@ TEST(PartKeys, EpsilonsOfNormsAreKeysOfTheirOwn) {
   expect_all_near(states.normed, want);
 }
 
-TEST(PartKeys, SharedValuesAreThoseOfTheMatrixOfKeys) {
+TEST(PartKeys, SharedValuesComeFromTheMatrixOfKeys) {
   for (const char* family : {"llama2", "qwen3", "olmo3"}) {
     SCOPED_TRACE(family);
     DenseModel plain(dense_description(family, "")),
@@ -115,7 +115,7 @@ TEST(PartKeys, SharedValuesAreThoseOfTheMatrixOfKeys) {
   }
 }
 
-// One more term of the softmax's sum: all other probabilities shrink alike.
+// One more term in the softmax's sum: all other probabilities shrink by the same factor.
 TEST(PartKeys, SinksTakeTheirShareOfAttention) {
   for (const char* family : {"llama2", "qwen3", "olmo3"}) {
     SCOPED_TRACE(family);
@@ -200,7 +200,7 @@ TEST(PartKeys, ActivationsMakeTwoFormsOfOneFamilyOne) {
   EXPECT_EQ(gated.last(kPartIds), usual.last(kPartIds));
 }
 
-TEST(PartKeys, WhatAFamilyHasAnywayChangesNoBit) {
+TEST(PartKeys, KeysWithTheFamilysValueChangeNoBit) {
   const auto last = [](const char* family, const std::string& more) {
     return DenseModel(dense_description(family, more)).last(kPartIds);
   };
@@ -238,8 +238,8 @@ TEST(PartKeys, ParametersOfTheHostHavePublishedNamesBesideTheFamilys) {
   EXPECT_EQ(published(gpt + sinks, "layers.1.attn.sinks"), "h.1.attn.sinks");
 }
 
-// A family without one of them says why.
-TEST(PartKeys, AreOfEveryFamilyThatCanHaveThem) {
+// A family that lacks one of them gives the reason.
+TEST(PartKeys, WorkInEveryFamilyThatCanHaveThem) {
   const auto has_norm = [](const decoder::Model& model, const std::string& key) {
     return std::ranges::any_of(model.parameters().all(), [&](const decoder::Parameter& p) {
       return key.starts_with("use_qk_norm") && p.desc.name.ends_with("q_norm.weight");

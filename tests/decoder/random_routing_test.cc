@@ -1,4 +1,4 @@
-// The host's [model] key that sends tokens to experts at random while training.
+// The host's [model] key for random routing in training.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ constexpr std::int64_t kRows = 4, kTokens = 128, kExperts = 8, kChosen = 2;
 
 using Values = std::map<std::string, std::vector<double>>;
 
-// What a mixture alone, with these keys, tells of its choice.
+// The choice of a single mixture of experts with these keys.
 Values chosen(const std::string& keys, bool training, double seed) {
   const decoder::Model model =
       open_description("family = \"moe_case\"\n[model]\nexperts = 8\nper_token = 2\n" + keys);
@@ -72,8 +72,8 @@ TEST(RandomRouting, IsAFunctionOfTheSeed) {
   EXPECT_NE(ids(5), ids(6));
 }
 
-// Whatever chooses: scores, a correction, groups of experts.
-TEST(RandomRouting, IsOfTrainingAlone) {
+// For every choice: by scores, with a correction, in groups of experts.
+TEST(RandomRouting, AppliesOnlyInTraining) {
   for (const char* router :
        {"", "scores = \"softmax\"\nweights = \"scores\"\n", "correction_bias = true\n",
         "scores = \"sigmoid\"\ncorrection_bias = true\ngroups = 4\ngroups_kept = 2\n"}) {
@@ -84,7 +84,7 @@ TEST(RandomRouting, IsOfTrainingAlone) {
   }
 }
 
-TEST(RandomRouting, IsOfEveryFamilyWithARouter) {
+TEST(RandomRouting, WorksInEveryFamilyWithARouter) {
   int routed = 0;
   for (const TestModel& model : one_model_of_each_family()) {
     SCOPED_TRACE(model.name);

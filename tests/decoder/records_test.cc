@@ -1,4 +1,4 @@
-// Values that blocks name with tags, as outputs of a forward graph.
+// Tagged values of blocks as outputs of a forward graph.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -26,7 +26,7 @@ decoder::Model open_described(const std::string& name, bool scan_layers = true) 
   return open_model(test_model(name).path, scan_layers);
 }
 
-TEST(Records, OfALayerAddUpToWhatLeavesIt) {
+TEST(Records, OfALayerAddUpToItsOutput) {
   decoder::Model model = open_described("llama2_deep");
   program::LayerRecords records = records_of(model, {"decoder_layer_input", "out_proj", "mlpwo"});
   auto value = [&](std::int64_t layer, const char* tag) {
@@ -55,7 +55,7 @@ TEST(Records, AreTheSameScannedAndUnrolled) {
     EXPECT_LE(relative_difference(list[0].values, unrolled.at(key)[0].values), 1e-6) << key.first;
 }
 
-TEST(Records, OfOneTagComeInTheOrderOfTheBuild) {
+TEST(Records, OfOneTagHaveTheOrderOfTheBuild) {
   decoder::Model model = open_description(R"(
 family = "deepseek"
 [model]
@@ -80,7 +80,7 @@ mhc_expansion_rate = 3
   }
 }
 
-TEST(Records, OfATagThatNoLayerHasAreNone) {
+TEST(Records, OfAnUnusedTagAreEmpty) {
   EXPECT_TRUE(records_of(open_described("llama2_deep"), {"router_logits"}).empty());
 }
 

@@ -1,5 +1,4 @@
-// A recurrence written for one token is the model that the op for it is; and what a region over
-// time may not do.
+// A recurrence written per token gives the same model as its op; and invalid regions over time.
 #include <gtest/gtest.h>
 
 #include "decoder/one_block_family.h"
@@ -29,7 +28,7 @@ void expect_same(const std::string& op, const std::string& by_token) {
             2e-6);
 }
 
-// Nothing of the body stays in the graph of the block, where it would be counted once more.
+// No op of the body stays in the block's graph, where its cost would be counted twice.
 TEST(TimeRegion, HasItsOpsInTheScanOnly) {
   const decoder::Model model = model_of("lstm");
   const double by_rows =
@@ -39,8 +38,8 @@ TEST(TimeRegion, HasItsOpsInTheScanOnly) {
   EXPECT_NEAR(by_rows, by_token, 0.01 * by_token);
 }
 
-TEST(TimeRegion, OfALinearRecurrenceIsTheLinearScan) { expect_same("linear", "linear_by_token"); }
-TEST(TimeRegion, OfAMatrixRecurrenceIsTheMatrixScan) { expect_same("matrix", "matrix_by_token"); }
+TEST(TimeRegion, ALinearRecurrenceEqualsTheLinearScan) { expect_same("linear", "linear_by_token"); }
+TEST(TimeRegion, AMatrixRecurrenceEqualsTheMatrixScan) { expect_same("matrix", "matrix_by_token"); }
 
 }  // namespace
 }  // namespace lamina::testing
@@ -55,7 +54,7 @@ using sdk::TokenResults;
 #define EXPECT_REFUSED(words, ...) \
   EXPECT_ERROR_SAYS(open_family_with(LAMINA_BLOCK(__VA_ARGS__)), ExitCode::plugin, words)
 
-// A sum of x over time, whose body does more.
+// A sum of x over time, with additional code in its body.
 template <class Body>
 Tensor summed(const sdk::Step& step, Tensor x, const Body& body) {
   return step.scan_tokens({.carries = {{"sum", {x.dim(2)}}}, .inputs = {x}},
@@ -65,7 +64,7 @@ Tensor summed(const sdk::Step& step, Tensor x, const Body& body) {
                           })[0];
 }
 
-TEST(TimeRegion, OfEachTokenIsAccepted) {
+TEST(TimeRegion, PerTokenIsAccepted) {
   open_family_with(LAMINA_BLOCK({
     return summed(step, x, [&](Tensor sum, Tensor) -> TokenResults {
       Tensor gain = s.param("gain", {4}, {.axes = {sdk::axis::norm}});
@@ -156,7 +155,7 @@ TEST(TimeRegion, RefusesABodyThatMixesRows) {
   });
 }
 
-// The calls of ext/time_region.h by themselves, with one carry and the input x.
+// Direct calls of ext/time_region.h, with one carry and the input x.
 struct RawRegion {
   lamina_build_t* build;
   lamina_state_t state;

@@ -1,4 +1,4 @@
-// What the host refuses of layers that use the parameters of another.
+// Refusals for layers that use the parameters of another layer.
 #include <gtest/gtest.h>
 
 #include "decoder/one_block_family.h"
@@ -7,7 +7,7 @@
 namespace lamina::decoder {
 namespace {
 
-// Layer 1 uses the parameters of layer 0; it alone sees vocab_size 7.
+// Layer 1 uses the parameters of layer 0; only layer 1 gets vocab_size 7.
 void open_sharing(Build block) {
   build = block;
   sdk::loading_host = &kHost;
@@ -24,7 +24,7 @@ void open_sharing(Build block) {
   const Model opened(family, family->configure({}, "test"));
 }
 
-// A vector "w" or "other", of the size that `size` says, in the layer that uses another's.
+// A vector "w" or "other" of size `size`, in the layer that uses another layer's parameters.
 sdk::Tensor with_gain(sdk::Scope s, sdk::Tensor x, std::string_view name, std::int64_t size,
                       sdk::Init init) {
   sdk::Tensor w = s.param(name, {size}, {.axes = {sdk::axis::none}, .init = init});
@@ -33,7 +33,7 @@ sdk::Tensor with_gain(sdk::Scope s, sdk::Tensor x, std::string_view name, std::i
 
 using sdk::init::constant;
 
-TEST(SharedParameters, AreOfOneShape) {
+TEST(SharedParameters, MustHaveOneShape) {
   EXPECT_ERROR_SAYS(
       open_sharing([](sdk::Scope s, const OneBlockConfig& c, sdk::Tensor x, const sdk::Step&) {
         return with_gain(s, x, "w", c.vocab_size, constant(1));

@@ -1,4 +1,4 @@
-// The host's [model] keys around the layers, which every family has.
+// The host's [model] keys outside the layers, which every family has.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kWidth = 24;
 
-// A dense family with these keys more.
+// A dense family with additional keys.
 std::string described(const std::string& family, const std::string& more) {
   return "family = \"" + family +
          "\"\n[model]\nvocab_size = 61\nhidden_size = 24\nnum_hidden_layers = 2\n"
@@ -40,7 +40,7 @@ Computed compute(const std::string& text) {
 
 class StackKeys : public ::testing::TestWithParam<const char*> {};
 
-// Parameters start by their names, so that the table is the same with and without positions.
+// Parameters are initialised by name, so the table is the same with and without positions.
 TEST_P(StackKeys, PositionsOfBothKindsAreAdded) {
   const std::vector<float> plain = compute(described(GetParam(), "")).states.layers[0];
   const std::vector<float> sines =
@@ -96,7 +96,7 @@ TEST_P(StackKeys, TimescalesOfRotationsAreALinearScalingOfAnotherBase) {
   EXPECT_EQ(both.logits, scaled.logits);
 }
 
-// Channels past the share stay as their matrix gives them; the others are those of narrower heads.
+// Channels after the share are not rotated; the others rotate like channels of narrower heads.
 TEST_P(StackKeys, APartOfAHeadMayRotate) {
   const std::string share = "rope_theta = 8000.0\npartial_rotary_factor = 0.67\n";
   DenseModel part(dense_description(GetParam(), share)),
@@ -132,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(Families, StackKeys,
                          ::testing::Values("llama2", "mistral", "qwen2", "qwen3", "olmo3"),
                          [](const auto& test) { return std::string(test.param); });
 
-TEST(StackKeys, TimescalesAreOfEveryFamilyWithPlainRotations) {
+TEST(StackKeys, TimescalesWorkInEveryFamilyWithPlainRotations) {
   for (const TestModel& model : one_model_of_each_family()) {
     SCOPED_TRACE(model.name);
     const decoder::Model plain = open_model(model.path);
@@ -150,7 +150,7 @@ TEST(StackKeys, TimescalesAreOfEveryFamilyWithPlainRotations) {
   }
 }
 
-TEST(StackKeys, WhatWouldHaveNoEffectIsRefused) {
+TEST(StackKeys, KeysWithoutEffectAreRefused) {
   EXPECT_ERROR_SAYS(open_description(described("qwen3", "normalize_embedding_logits = true\n")),
                     ExitCode::usage,
                     "'model.normalize_embedding_logits' is true, but the head is a matrix of its "

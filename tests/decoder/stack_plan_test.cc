@@ -1,4 +1,4 @@
-// The stack plan: every pattern of layers that families use, scanned, unrolled and cut.
+// The stack plan: every pattern of layers of the families, scanned, unrolled and cut.
 #include "decoder/stack/stack_plan.h"
 
 #include <gtest/gtest.h>
@@ -47,9 +47,9 @@ TEST(StackPlan, ScansThePatternsOfTheField) {
     std::string says;
   };
   const Pattern patterns[] = {
-      // One block all the way.
+      // The same block in all layers.
       {{segment("B", 32)}, "{B} x 32 (layers 0-31)"},
-      // Five local layers to one global, and what does not fill a unit.
+      // Five local layers per global layer, and a remainder.
       {{segment("LLLLLG", 4), segment("LL", 1)},
        "{L L L L L G} x 4 (layers 0-23), {L L} x 1 (layers 24-25)"},
       {{segment("LLLLLG", 1), segment("L", 1)},
@@ -57,13 +57,13 @@ TEST(StackPlan, ScansThePatternsOfTheField) {
       // Dense layers first, then experts.
       {{segment("D", 3), segment("M", 58)}, "{D} x 3 (layers 0-2), {M} x 58 (layers 3-60)"},
       {{segment("D", 1), segment("M", 1)}, "{D} x 1 (layer 0), {M} x 1 (layer 1)"},
-      // lcm of an interval of attention and one of experts.
+      // The lcm of the intervals of attention and of experts.
       {{segment("DMDMDMDM", 6)}, "{D M D M D M D M} x 6 (layers 0-47)"},
-      // Three recurrent layers to one of attention; two, four kinds of attention.
+      // Three recurrent layers per attention layer; then two and four kinds of attention.
       {{segment("LLLF", 12)}, "{L L L F} x 12 (layers 0-47)"},
       {{segment("SF", 18)}, "{S F} x 18 (layers 0-35)"},
       {{segment("SSSF", 8)}, "{S S S F} x 8 (layers 0-31)"},
-      // A model of no layers is an embedding and a head.
+      // A model without layers is an embedding and a head.
       {{segment("B", 0)}, ""},
       {{}, ""},
   };
@@ -93,7 +93,7 @@ TEST(StackPlan, CutsLeaveOneShotSegmentsAndScanTheRest) {
       {{segment("B", 8)}, {0}, "{B} x 1 (layer 0), {B} x 7 (layers 1-7)"},
       {{segment("B", 8)}, {7}, "{B} x 7 (layers 0-6), {B} x 1 (layer 7)"},
       {{segment("B", 8)},
-       {5, 1},  // any order
+       {5, 1},  // in any order
        "{B} x 1 (layer 0), {B} x 1 (layer 1), {B} x 3 (layers 2-4), {B} x 1 (layer 5), "
        "{B} x 2 (layers 6-7)"},
       {{segment("B", 4)},
@@ -157,7 +157,7 @@ TEST(StackPlan, PositionsKeepTheirSettingsThroughACut) {
   EXPECT_EQ(plan.segments[2].unit[0], spec.unit[1]);
 }
 
-TEST(StackPlan, DonorsAreSegmentsOfTheirOwn) {
+TEST(StackPlan, DonorsAreSeparateSegments) {
   SegmentSpec before = segment("B", 4), after = segment("B", 3);
   after.unit[0].kv_donor = 2;
   StackPlan plan = resolve_stack({{before, after}}, {});
@@ -169,7 +169,7 @@ TEST(StackPlan, DonorsAreSegmentsOfTheirOwn) {
   EXPECT_EQ(plan.find(6), (std::pair<std::size_t, std::size_t>{3, 0}));
 }
 
-TEST(StackPlan, OwnersOfSharedParametersAreSegmentsOfTheirOwn) {
+TEST(StackPlan, OwnersOfSharedParametersAreSeparateSegments) {
   SegmentSpec own = segment("AB", 2), shared = segment("B", 3);
   shared.unit[0].params_of = 1;
   const StackPlan plan = resolve_stack({{own, shared}}, {});

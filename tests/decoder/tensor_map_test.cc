@@ -1,4 +1,4 @@
-// The tensor map: parameters cut, stacked and transposed out of published tensors, and put back.
+// The tensor map: parameters sliced, stacked and transposed from published tensors, and back.
 #include "weights/publish/published.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace {
 namespace sdk = lamina::sdk;
 using testing::TempDir;
 
-// A family whose map is given by each test. Layer 0 has block 1, layer 1 block 2.
+// A family whose map is set by each test. Layer 0 has block 1, layer 1 block 2.
 struct Config {
   std::int64_t vocab_size, hidden_size, num_hidden_layers;
 };
@@ -67,7 +67,7 @@ std::vector<sdk::Weight> with(std::vector<sdk::Weight> more) {
   return more;
 }
 
-// What each test leaves as it is.
+// Rows that the tests do not change.
 const std::vector<sdk::Weight> kMatrix = {{2, "conv", "layers.{L}.conv", {sdk::squeezed(1)}},
                                           {2, "long", "layers.{L}.long"}};
 const std::vector<sdk::Weight> kApart = {{1, "gate", "layers.{L}.experts.{E}.gate"},
@@ -108,7 +108,7 @@ TEST(TensorMap, WithoutARowForAParameterIsRefused) {
       "  it has a row for 'bais', which this model does not have");
 }
 
-TEST(TensorMap, OfAFamilyWithoutOneIsOurNames) {
+TEST(TensorMap, OfAFamilyWithoutOneHasLaminaNames) {
   const Made made({});
   const weights::TensorMap map = weights::published_tensors(made.model);
   ASSERT_EQ(map.tensors().size(), made.model.parameters().all().size());
@@ -121,7 +121,7 @@ TEST(TensorMap, OfAFamilyWithoutOneIsOurNames) {
 
 using TensorShapes = std::map<std::string, Shape>;
 
-// Files whose tensor i holds 1000 i, 1000 i + 1, ...
+// Files whose tensor i contains 1000 i, 1000 i + 1, ...
 io::WeightFiles written(const TempDir& dir, const TensorShapes& tensors) {
   std::vector<io::TensorSpec> specs;
   std::map<std::string, std::vector<float>> values;
@@ -145,7 +145,7 @@ std::vector<float> parameter(const Model& model, const io::WeightFiles& files,
   return out;
 }
 
-// Every tensor of the files is what comes back out of the parameters.
+// Expects the tensors written from the parameters to equal the files'.
 void expect_round_trip(const Model& model, const io::WeightFiles& files) {
   const weights::TensorMap map = weights::match_weights(model, files);
   for (std::size_t i = 0; i < map.tensors().size(); ++i) {
@@ -288,7 +288,7 @@ TEST(TensorMap, AFusedTensorOfAnotherShapeShowsBoth) {
                         "config requires [2, 6, 4]");
 }
 
-// The names that match_weights() refuses beside those that it needs.
+// The names that match_weights() refuses besides the required ones.
 std::string left_over(std::vector<sdk::Weight> more, const std::string& name) {
   Made made(joined(joined(kApart, kMatrix), more));
   TempDir dir;
@@ -346,7 +346,7 @@ TEST(TensorMap, TensorsAreIgnoredByNameLayerAndBlock) {
   const sdk::Weight of_block_2{.block = 2, .hf = "layers.{L}.x", .flags = LAMINA_HF_IGNORE};
   EXPECT_EQ(left_over({of_block_2}, "layers.1.x"), "");
   EXPECT_NE(left_over({of_block_2}, "layers.0.x"), "");
-  // A tensor of one kind of layer that another publishes too.
+  // A tensor of one kind of layer that is also published for another kind.
   const sdk::Weight surplus{1, "bias", "layers.{L}.bias", {}, LAMINA_HF_SURPLUS};
   EXPECT_EQ(left_over({surplus}, "layers.1.bias"), "");
   EXPECT_NE(left_over({surplus}, "layers.2.bias"), "");

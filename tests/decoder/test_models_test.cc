@@ -1,4 +1,4 @@
-// The equalities hold for every family only if the models they run over have all of them.
+// The equalities cover every family only if the test models do.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -30,10 +30,10 @@ registry::Catalog shipped_plugins() {
   return registry::Catalog::scan({.named_folders = {build / "lib/lamina/plugins"}});
 }
 
-// Families of one plugin share the build functions of blocks that have one name.
+// Families of one plugin share the build functions of blocks with the same name.
 TEST(TestModels, HaveEveryFamilyAndEveryBlockOfEveryPluginThatIsBuilt) {
   std::set<std::string> families;
-  std::set<std::string> predicting;                     // families with multi-token prediction on
+  std::set<std::string> predicting;                     // families with multi-token prediction
   std::map<std::string, std::set<std::string>> blocks;  // by plugin
   for (const TestModel& test : test_models()) {
     decoder::Model model = open_model(test.path);

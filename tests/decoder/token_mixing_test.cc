@@ -1,5 +1,5 @@
-// A block sees other tokens only through the ops that keep decode state: what mixes them in another
-// way trains one model and decodes another.
+// A block may see other tokens only through the ops that keep decode state. Other ways of mixing
+// tokens would make decoding differ from training.
 #include <gtest/gtest.h>
 
 #include "decoder/one_block_family.h"
@@ -17,12 +17,12 @@ Tensor slice(Tensor x, std::int64_t dim, std::int64_t start, std::int64_t size) 
   return sdk::slice(x, {.dim = dim, .start = start, .size = size});
 }
 
-// x with the tokens of each row moved by one: a token shift that only training has.
+// x with the tokens of each row moved by one: a token shift without decode state.
 Tensor shifted(Tensor x) {
   return sdk::concat({slice(x, 1, 0, 1), slice(x, 1, 0, x.dim(1) - 1)}, 1);
 }
 
-TEST(TokenMixing, IsRefusedWithTheLineAndWhatToUse) {
+TEST(TokenMixing, IsRefusedWithTheLineAndTheRightOp) {
   const auto shift =
       LAMINA_BLOCK({ return x + sdk::pad(slice(x, 1, 0, x.dim(1) - 1), {.dim = 1, .before = 1}); });
   EXPECT_ERROR_SAYS(open_family_with(shift), ExitCode::plugin,
@@ -35,7 +35,7 @@ TEST(TokenMixing, IsRefusedWithTheLineAndWhatToUse) {
                     "token shift), step.scan_tokens (any recurrence)");
 }
 
-TEST(TokenMixing, OfEveryOpIsRefused) {
+TEST(TokenMixing, ByEveryOpIsRefused) {
   EXPECT_MIXES("concat combines tokens, along dim 1 of xs 0", {
     return slice(sdk::concat({x, x}, 1), 1, 0, x.dim(1));
   });
@@ -79,25 +79,25 @@ TEST(TokenMixing, ByTheirNumberIsRefused) {
   open_family_with(LAMINA_BLOCK({ return x / sdk::cast_like(sdk::dim_size(x, 2), x); }));
 }
 
-// The places of tokens among those of their expert, of 4, and where each expert's begin.
+// The places of tokens among the tokens of their expert (of 4), and the first place of each expert.
 std::array<Tensor, 2> grouped(Tensor x) {
   return sdk::group_rows(sdk::top_k(x, {.k = 1})[1], {.groups = 4});
 }
 
-// Which expert has how many tokens is of all of them.
+// The number of tokens per expert depends on all tokens.
 TEST(TokenMixing, ByTheLoadOfExpertsIsRefused) {
   EXPECT_MIXES("cast_like computes with positions of tokens among others, x i32[5]",
                { return x + slice(sdk::cast_like(grouped(x)[1], x), 0, 1, 4); });
   EXPECT_MIXES("cast_like computes with positions of tokens among others, x i32[6]", {
     return x * sdk::reshape(sdk::cast_like(grouped(x)[0], x), {x.dim(0), x.dim(1), 1});
   });
-  // To move other rows by it than those that it says.
+  // Moves other rows than the op computed.
   EXPECT_MIXES("sub computes with positions of tokens among others, a i32[6]", {
     const auto [order, offsets] = grouped(x);
     Tensor ones = sdk::constant(s, {.shape = {x.dim(0), x.dim(1), 1}, .value = 1});
     return sdk::combine_rows(sdk::gather_rows(x, order, 1), order - order, ones);
   });
-  // Rows of ones are told apart by their experts.
+  // Sums of rows of ones distinguish rows by their experts.
   EXPECT_MIXES("reduce_sum combines tokens, along dim 0 of x f32[6, 4]", {
     const auto [order, offsets] = grouped(x);
     Tensor w =
@@ -119,8 +119,8 @@ TEST(TokenMixing, IsFoundBehindOtherOps) {
   });
 }
 
-// A plugin that builds something else for long calls is found out when there is one.
-TEST(TokenMixing, OfLongCallsIsRefusedInEveryPhase) {
+// A plugin that builds another graph for long calls is refused at the first long call.
+TEST(TokenMixing, InLongCallsIsRefusedInEveryPhase) {
   const Model model = open_family_with(LAMINA_BLOCK({ return x.dim(1) > 31 ? shifted(x) : x; }));
   model.forward_graph({1, 31});
   EXPECT_ERROR_SAYS(model.forward_graph({1, 32}), ExitCode::plugin,
@@ -132,7 +132,7 @@ TEST(TokenMixing, OfLongCallsIsRefusedInEveryPhase) {
                     ExitCode::plugin, "slice combines tokens, along dim 1 of x f32[1, 64, 4]");
 }
 
-TEST(TokenMixing, OfStatefulOpsAndOfLossesIsAccepted) {
+TEST(TokenMixing, ByStatefulOpsAndLossesIsAccepted) {
   open_family_with(LAMINA_BLOCK({
     Tensor taps = s.param("taps", {4, 2}, {.axes = {sdk::axis::conv, sdk::axis::none}});
     Tensor before = step.causal_conv1d(x, taps, {});
@@ -142,7 +142,7 @@ TEST(TokenMixing, OfStatefulOpsAndOfLossesIsAccepted) {
   }));
 }
 
-TEST(TokenMixing, IsNotSeenInWhatMovesTokensOnlyForATime) {
+TEST(TokenMixing, AcceptsTokensMovedTemporarily) {
   open_family_with(LAMINA_BLOCK({
     Tensor w = s.param("w", {4, 4}, {.axes = {sdk::axis::embed, sdk::axis::embed}});
     Tensor rows = sdk::reshape(sdk::transpose(x, {1, 0, 2}), {x.dim(0) * x.dim(1), 2, 2});

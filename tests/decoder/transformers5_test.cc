@@ -1,4 +1,4 @@
-// Files as Transformers 5 saves them where they are otherwise than on the Hub.
+// Files saved by Transformers 5 that differ from those on the Hub.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -23,7 +23,7 @@ FileTensor transposed_experts(const FileTensor& from) {
   return out;
 }
 
-// On the Hub [E, D, 2 F] and [E, F, D]; Transformers 5 saves them as it computes with them.
+// On the Hub [E, D, 2 F] and [E, F, D]; Transformers 5 saves the layout of its computation.
 TEST(Transformers5, ExpertsOfQwen3VlAreReadEitherWay) {
   const decoder::Model model = open_description(
       "family = \"qwen3_vl_moe\"\n[model]\nvocab_size = 61\nhidden_size = 24\n"
@@ -69,8 +69,8 @@ TEST(Transformers5, ExpertsOfQwen3VlAreReadEitherWay) {
   EXPECT_EQ(values_in(folder / "saved", model), ours);
 }
 
-// Transformers 5 takes gpt-oss out of MXFP4 where it has no kernel, and saves what it has then
-// under the names of the blocks. Matrices that are as wide as high tell nothing by their shape.
+// Without a kernel for MXFP4, Transformers 5 decompresses gpt-oss and saves the values under the
+// names of the blocks. The shape of a square matrix does not show its layout.
 TEST(Transformers5, ExpertsOfGptOssOutOfTheirBlocksAreRead) {
   const decoder::Model model = open_description(
       "family = \"gpt_oss\"\n[model]\nvocab_size = 61\nhidden_size = 24\nnum_hidden_layers = 2\n"
@@ -90,7 +90,7 @@ TEST(Transformers5, ExpertsOfGptOssOutOfTheirBlocksAreRead) {
   EXPECT_EQ(values_in(folder.path(), model), ours);
 }
 
-// An export of what began in MXFP4 is in bfloat16, in the form and with the names of such files.
+// A model read from MXFP4 is exported in bfloat16, with the layout and names of such files.
 TEST(Transformers5, AnExportOutOfMxfp4HasTheNamesOfValues) {
   const std::string folder = LAMINA_SOURCE_DIR "/tests/golden/hf/gpt_oss_mxfp4";
   const decoder::Model model = open_model(folder);
@@ -121,7 +121,7 @@ std::int64_t global_width(const std::string& more) {
   return open_model(folder.path()).config().values().integer("global_head_dim");
 }
 
-// Of attributes by layer it saves those that differ from what all have.
+// It saves an attribute per layer only if a layer differs from the common value.
 TEST(Transformers5, HeadsOfGemma4ThatAreAlikeAreNotSaid) {
   EXPECT_EQ(global_width(R"(, "per_layer_config": {})"), 8);
   EXPECT_EQ(global_width(R"(, "per_layer_config": {"5": {"head_dim": 12}})"), 12);

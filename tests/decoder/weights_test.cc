@@ -1,4 +1,4 @@
-// Published weights that do not belong to a config: one error that says which tensor and why.
+// Published weights that do not match a config: one error with the tensor and the reason.
 #include "weights/weights.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 using testing::TempDir;
 
-// A model small enough to write out; its head has a matrix of its own.
+// A very small model with a separate matrix for its head.
 const std::string kModel = R"(
 family = "simple"
 [model]
@@ -26,7 +26,7 @@ hidden_size = 4
 num_hidden_layers = 2
 )";
 
-// The tensors that kModel publishes; tests add, drop and bend some.
+// The tensors that kModel publishes; tests add, remove and change some.
 std::map<std::string, io::TensorSpec> published() {
   Model model = testing::open_description(kModel);
   std::map<std::string, io::TensorSpec> out;
@@ -89,7 +89,7 @@ TEST(Weights, MissingTensorIsNamedWithItsParameterAndTheNearestName) {
                         "  the nearest existing name is 'model.layers.0.weights.weight'");
 }
 
-// The tensors under the names that `wrap` makes of them.
+// The tensors, renamed by `wrap`.
 std::map<std::string, io::TensorSpec> wrapped(
     const std::function<std::string(const std::string&)>& wrap) {
   std::map<std::string, io::TensorSpec> out;
@@ -133,7 +133,7 @@ TEST(Weights, ScalesOfActivationsHaveNoEffectOnAWeightInF8) {
   for (const char* scale : {"weight_scale_inv", "activation_scale"})
     tensors[module + scale] = {module + scale, DType::f32, {}};
   EXPECT_EQ(load(folder.path(), tensors).pointers().size(), 5u);
-  // Beside a weight in another type they say that the files are of something else.
+  // Beside a weight of another type these tensors show that the files have another format.
   TempDir plain;
   tensors[module + "weight"].dtype = DType::f32;
   tensors.erase(module + "weight_scale_inv");

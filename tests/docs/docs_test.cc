@@ -1,5 +1,5 @@
-// What the README and the pages of docs/ show is executed: shell blocks run, sessions print what
-// they show, run files are accepted, code is that of files which the build compiles.
+// Executes the contents of the README and the pages of docs/: shell blocks run, sessions print the
+// shown output, run files are accepted, and code is quoted from files that the build compiles.
 //
 //   ```sh         run by bash in a directory that looks like the root of the tree; must exit with 0
 //   ```console    "$ command" and its output, which must match; "..." is any number of lines
@@ -8,8 +8,8 @@
 //                 after <!-- new ... --> or <!-- into ... -->: page.h, built by AddAnOp.*
 //
 // The blocks of a page run in one directory, in order. <!-- built: NAME --> puts the test plugin
-// NAME where its author would have built it. What is not run is in the tables below, with the
-// reason.
+// NAME where its author would have built it. The tables below list blocks that are not run, with
+// the reason.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -43,14 +43,14 @@ namespace fs = std::filesystem;
 
 const fs::path kSource = LAMINA_SOURCE_DIR, kBuild = LAMINA_BUILD_DIR;
 
-// The page whose code is put into the tree and built.
+// The page whose code is added to the tree and built.
 const std::string kAddAnOp = "docs/add_an_op.md";
 
 std::vector<Block> blocks_of(const std::string& page) {
   return lamina::testing::blocks_of(kSource, page);
 }
 
-// A block whose first line begins so is not run.
+// A block whose first line begins with this text is not run.
 struct Exception {
   std::string page, begins, reason;
 };
@@ -79,7 +79,7 @@ const Replacement kReplaced[] = {
     {"docs/verify.md", "CASE", "tests/golden/hf/llama3_gqa"},
 };
 
-// Pages whose blocks are not run at all.
+// Pages without executed blocks.
 const Exception kPagesNotRun[] = {
     {"docs/ops.md", "", "generated"},
     {"docs/config.md", "", "generated; compared by Listing.*"},
@@ -119,7 +119,7 @@ class Root {
                      {.environment = {"NO_COLOR=1"}, .folder = folder_.path()});
   }
 
-  // As if the author of a plugin had built it here.
+  // Places a plugin as if its author had built it here.
   void place_plugin(const std::string& test_plugin) const {
     const fs::path to = folder_ / "build/lib/lamina/plugins/experts.lamina.so";
     fs::create_directories(to.parent_path());
@@ -145,7 +145,7 @@ std::string replaced(const Block& block) {
   return text;
 }
 
-// Whether the word printed is the word shown; of numbers, to a tenth: machines round differently.
+// True if the printed word is the shown word; for numbers, to a tenth: machines round differently.
 bool same_word(const std::string& shown, const std::string& printed) {
   if (shown == printed) return true;
   char *shown_end = nullptr, *printed_end = nullptr;
@@ -166,7 +166,7 @@ bool same_line(const std::string& shown, const std::string& printed) {
   }
 }
 
-// Whether `printed` has the lines that are shown, with any lines where "..." stands.
+// True if `printed` has the shown lines, with any lines in place of "...".
 bool same_output(std::span<const std::string> shown, std::span<const std::string> printed) {
   if (shown.empty()) return printed.empty();
   if (shown[0] == "...") {
@@ -178,7 +178,7 @@ bool same_output(std::span<const std::string> shown, std::span<const std::string
          same_output(shown.subspan(1), printed.subspan(1));
 }
 
-// Each "$ command" of a session, whose lines go on while they end in a backslash.
+// Runs each "$ command" of a session; a command continues after a backslash at the end of a line.
 void run_session(const Root& root, const Block& block) {
   for (std::size_t i = 0; i < block.lines.size();) {
     ASSERT_TRUE(block.lines[i].starts_with("$ ")) << block.where() << ": " << block.lines[i];
@@ -220,7 +220,7 @@ TEST_P(DocsPage, RunFilesAreAccepted) {
   }
 }
 
-// Lines without the indentation that all of them have.
+// Removes the common indentation of lines.
 std::vector<std::string> dedented(std::vector<std::string> lines) {
   std::size_t indent = std::string::npos;
   for (const std::string& line : lines)
@@ -239,7 +239,7 @@ bool has_lines(const std::vector<std::string>& file, const std::vector<std::stri
   return false;
 }
 
-TEST_P(DocsPage, CodeIsThatOfTheTree) {
+TEST_P(DocsPage, CodeEqualsTheTree) {
   for (const Block& block : blocks_of(GetParam())) {
     if (block.language != "cpp") continue;
     const bool added = !marked(block, "new").empty() || !marked(block, "into").empty();
@@ -253,7 +253,7 @@ TEST_P(DocsPage, CodeIsThatOfTheTree) {
   }
 }
 
-TEST_P(DocsPage, BlocksAreOfAKnownLanguage) {
+TEST_P(DocsPage, BlocksHaveAKnownLanguage) {
   for (const Block& block : blocks_of(GetParam()))
     EXPECT_THAT((std::vector<std::string>{"", "console", "cpp", "json", "mermaid", "sh", "toml"}),
                 ::testing::Contains(block.language))
@@ -267,7 +267,7 @@ INSTANTIATE_TEST_SUITE_P(, DocsPage, ::testing::ValuesIn(pages()), [](const auto
   return name;
 });
 
-// What docs/add_an_op.md says an op costs.
+// The cost of an op, according to docs/add_an_op.md.
 struct Cost {
   std::set<std::string> new_files, edited_files;
   std::size_t edited_lines = 0;
@@ -296,7 +296,7 @@ TEST(AddAnOp, AMixerWithDecodeStateIsAtMostFiveFiles) {
   EXPECT_LE(cost.new_files.size() + cost.edited_files.size(), 5u);
 }
 
-// "39, softsign" of "LAMINA_OP(39, softsign, ...": else the page shows an op that there is.
+// "39, softsign" in "LAMINA_OP(39, softsign, ...": else the page would show an existing op.
 TEST(AddAnOp, NumbersAndNamesAreFree) {
   const std::string rows = text_of(kSource / "plugin_api/include/lamina/ops.def");
   int seen = 0;
@@ -311,7 +311,7 @@ TEST(AddAnOp, NumbersAndNamesAreFree) {
   EXPECT_EQ(seen, 2);
 }
 
-TEST(Docs, EveryExceptionIsOfABlockThatIsThere) {
+TEST(Docs, EveryExceptionHasAnExistingBlock) {
   for (const Exception& e : kNotRun)
     EXPECT_TRUE(std::ranges::any_of(blocks_of(e.page),
                                     [&](const Block& block) {
@@ -324,7 +324,7 @@ TEST(Docs, EveryExceptionIsOfABlockThatIsThere) {
         << r.page << ": " << r.from;
 }
 
-// A page without its blocks.
+// Returns a page without its blocks.
 std::string prose_of(const std::string& page) {
   std::string out;
   bool inside = false;
@@ -337,7 +337,7 @@ std::string prose_of(const std::string& page) {
   return out;
 }
 
-// Relative links of a page lead to files.
+// Relative links of a page must name existing files.
 TEST_P(DocsPage, LinksLeadSomewhere) {
   const std::string text = prose_of(GetParam());
   for (std::size_t at = 0; (at = text.find("](", at)) != std::string::npos;) {

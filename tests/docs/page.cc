@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The place in `lines` that an addition goes to.
+// Returns the place of an addition in `lines`.
 std::ptrdiff_t place_in(const std::vector<std::string>& lines, const Addition& addition) {
   auto begins = [&](const std::string& line) {
     const std::size_t indent = std::min(line.find_first_not_of(' '), line.size());
@@ -105,7 +105,7 @@ void apply_additions(const std::vector<Addition>& additions, const fs::path& sou
     const std::ptrdiff_t at = addition.makes_file() ? 0 : place_in(lines, addition);
     lines.insert(lines.begin() + at, addition.block.lines.begin(), addition.block.lines.end());
   }
-  // Of an earlier page, files that this one leaves alone.
+  // An earlier page may have left files that this one does not write.
   fs::create_directories(out);
   std::vector<fs::path> earlier;
   for (const auto& entry : fs::directory_iterator(out))

@@ -1,4 +1,4 @@
-// The fenced blocks of a page of docs/, and what those of docs/add_an_op.md do to the tree.
+// The fenced blocks of a page of docs/, and the additions of docs/add_an_op.md to the tree.
 //
 // A mark is a comment in the line before the fence:
 //
@@ -34,7 +34,7 @@ std::vector<Block> blocks_of(const std::filesystem::path& source, const std::str
 // "X" of a mark "<!-- key X -->"; empty for other marks.
 std::string marked(const Block& block, std::string_view key);
 
-// What a block adds to a file of the tree.
+// The addition of a block to a file of the tree.
 struct Addition {
   std::string file;
   std::string place;  // "after" or "before"; empty: the file is new
@@ -44,12 +44,12 @@ struct Addition {
   bool makes_file() const { return place.empty(); }
 };
 
-// Those of a page, in order.
+// Returns the additions of a page, in order.
 std::vector<Addition> additions_of(const std::filesystem::path& source, const std::string& page);
 
-// Writes the files of a page's additions, as they then are, below `out`, in place of those of an
-// earlier page; folders that the tree does not have stay. Throws std::runtime_error when the tree
-// has a new file already, or not exactly one line to add something after or before.
+// Writes the files of a page's additions below `out`, and replaces those from an earlier page;
+// folders outside the tree are kept. Throws std::runtime_error if the tree already has a new file,
+// or not exactly one line to insert after or before.
 void apply_additions(const std::vector<Addition>& additions, const std::filesystem::path& source,
                      const std::filesystem::path& out);
 

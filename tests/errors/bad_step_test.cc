@@ -1,4 +1,4 @@
-// What training leaves in the run directory where a step is not finite, or is skipped as a spike.
+// The run directory after a step that is not finite, or that is skipped as a spike.
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -43,7 +43,7 @@ TEST(BadStep, ARateThatOverflowsSaysWhereAndLeavesAFile) {
   EXPECT_EQ(last.at("tokens").size(), 24u);
   const std::string text(last.at("text").as_string());
   EXPECT_THAT(text, ContainsRegex("line|word|beginning"));
-  // Nothing is lost: the checkpoint before the step is whole, and the report reads the file.
+  // No data is lost: the checkpoint before the step is complete, and the report reads the metrics.
   EXPECT_TRUE(w.exists("out/checkpoints/step-00000001"));
   EXPECT_EQ(w.lamina({"ckpt", "verify", "out"}).code, 0);
   const Finished report = w.lamina({"report", "out"});
@@ -79,7 +79,7 @@ TEST(BadStep, AWeightThatIsInfiniteFromTheStartIsNamedWithTheOpThatReadsIt) {
       "train", "run.toml", "--quiet", "--set", "train.from=model", "--out", "tuned"};
   const Finished f = w.lamina(words);
   EXPECT_EQ(f.code, 3) << f.err;
-  // [16, 24] there and here: element 30 is of row 1.
+  // The shape is [16, 24] in the file and in the run: element 30 is in row 1.
   EXPECT_THAT(f.err, HasSubstr("before this step the weight 'layers.1.feed_forward.w2.weight' is "
                                "inf at element 30 of [16, 24]"));
   EXPECT_THAT(f.err, ContainsRegex("it began with linear in layer 1, llama2/feed_forward.w2, built "

@@ -1,5 +1,6 @@
-// Each kind of tensor of each published checkpoint, taken away, renamed, of another shape, of
-// another type: exit 4, and a message with the tensor, the file and what would be right.
+// Each kind of tensor of each published checkpoint: removed, renamed, with another shape, with
+// another type. The exit code is 4, and the message names the tensor, the file and the expected
+// value.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +35,7 @@ CheckpointTypes types_in(const fs::path& from) {
   return out;
 }
 
-// A file with these tensors, whose values nobody reads.
+// A file with these tensors; their values are never read.
 void write(const CheckpointTypes& checkpoint, const std::string& path) {
   std::string header = "{";
   std::uint64_t at = 0;
@@ -56,7 +57,7 @@ void write(const CheckpointTypes& checkpoint, const std::string& path) {
   fs::resize_file(path, sizeof size + size + at);
 }
 
-// "model.layers.3.mlp" and "model.layers.4.mlp" are of one kind.
+// "model.layers.3.mlp" and "model.layers.4.mlp" have the same kind.
 std::string kind_of(std::string name) {
   std::erase_if(name, [](unsigned char c) { return std::isdigit(c); });
   return name;
@@ -71,7 +72,7 @@ class Weights : public ::testing::TestWithParam<TestModel> {
     for (const char* name : {"config.json"}) fs::copy(GetParam().path / name, folder / name);
   }
 
-  // One tensor of each kind that parameters come from.
+  // One tensor of each kind that parameters are read from.
   std::map<std::string, std::string> tensors() const {
     std::map<std::string, std::string> out;
     for (const weights::PublishedTensor& tensor : map.tensors())
@@ -91,7 +92,7 @@ class Weights : public ::testing::TestWithParam<TestModel> {
     return false;
   }
 
-  // What is said to a checkpoint; empty if nothing.
+  // The error for a checkpoint; empty if it is accepted.
   std::string error_of(const CheckpointTypes& checkpoint, const std::string& what) const {
     write(checkpoint, folder / "model.safetensors");
     try {
@@ -128,7 +129,7 @@ TEST_P(Weights, ThatAreMissing) {
   }
 }
 
-// The other name is suggested, but for blocks: there their scales are nearer.
+// The message suggests the other name, except for block tensors: their scales have a nearer name.
 TEST_P(Weights, UnderAnotherName) {
   for (const auto& [kind, name] : tensors()) {
     if (is_optional(name)) continue;

@@ -1,4 +1,4 @@
-// Checkpoints that do not fit their config: each tensor of a family's own kind, damaged in turn.
+// Checkpoints that do not fit their config: the tensors specific to a family, damaged in turn.
 #include <functional>
 #include <map>
 
@@ -21,7 +21,7 @@ using Change = std::function<void(Checkpoint&)>;
 Change without(std::string name) {
   return [=](Checkpoint& c) { EXPECT_EQ(c.erase(name), 1u) << name; };
 }
-// With zeros for values.
+// All values are zero.
 Change as(std::string name, DType dtype, Shape shape) {
   return [=](Checkpoint& c) {
     c[name] = {dtype, shape,
@@ -30,7 +30,7 @@ Change as(std::string name, DType dtype, Shape shape) {
   };
 }
 
-// What decoding says to the golden case with that change of its weights.
+// Expects this error from decoding the golden case with the given change of its weights.
 void expect(const std::string& golden, const Change& change, const std::vector<std::string>& says) {
   const fs::path from = golden_model(golden);
   ASSERT_TRUE(fs::exists(from)) << from;
@@ -53,7 +53,7 @@ void expect(const std::string& golden, const Change& change, const std::vector<s
   w.expect({{"decode", "-m", "m", "--ids", "1"}, 4, says});
 }
 
-TEST(CheckpointErrors, ExpertsOfTheirOwn) {
+TEST(CheckpointErrors, StackedExperts) {
   const std::string name = "model.layers.1.block_sparse_moe.experts.2.w2.weight";
   const std::string in_file = "m/model.safetensors: tensor '" + name + "'";
   expect("mixtral_8x", without(name),
@@ -151,7 +151,7 @@ TEST(CheckpointErrors, Fp8) {
           "expected scales of type f32, bf16 or f8_e8m0"});
 }
 
-// The files may lack a prediction layer as a whole, with the copies that are published with it.
+// A whole prediction layer may be missing, together with the tensors that are published with it.
 TEST(CheckpointErrors, PartsOfAPredictionLayer) {
   const std::string name = "model.layers.2.eh_proj.weight";
   expect("deepseek_v3_mtp", without(name),
@@ -163,8 +163,8 @@ TEST(CheckpointErrors, PartsOfAPredictionLayer) {
          {"1 tensor that family 'deepseek' does not use"});
 }
 
-// Where their names count prediction layers from 0.
-TEST(CheckpointErrors, PartsOfAPredictionLayerWithNamesOfItsOwn) {
+// For names that count prediction layers from 0.
+TEST(CheckpointErrors, PartsOfAPredictionLayerWithSeparateNames) {
   const Shape shape{2};
   expect("deepseek_v4_mtp", without("mtp.0.e_proj.weight"),
          {"m: tensor 'mtp.0.e_proj.weight' is missing", "for parameter 'mtp.0.e_proj.weight'"});

@@ -1,5 +1,5 @@
-// Every key of every family, set to what it should not be: each model either can be made and
-// traced in every phase, or is refused with exit 2 by a message that names the key.
+// Every key of every family, set to wrong values: a model is either traced in every phase, or
+// refused with exit code 2 and a message that names the key.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ class Audit : public ::testing::TestWithParam<TestModel> {
     if (model.is_autoregressive()) model.decode_graph({2, 1}, {tokens, tokens});
   }
 
-  // The error, empty if there was none.
+  // The error; empty if there is none.
   static std::string error_of(const config::ModelSource& from, const std::string& what) {
     try {
       make(from);
@@ -53,7 +53,7 @@ class Audit : public ::testing::TestWithParam<TestModel> {
     return {};
   }
 
-  // Refused or not: the message names the key, or that which it no longer goes with.
+  // If refused, the message names the key or the key that it conflicts with.
   void expect_sane(const std::string& key, const Value& value) const {
     const std::string what = fmt::format("{} = {}", key, config::to_toml(value));
     const std::string error = error_of(with(key, value), what);
@@ -88,7 +88,7 @@ TEST_P(Audit, OddValuesAreRefusedByNameOrWork) {
   const registry::ModelConfig usual = family().configure(source.raw, source.where);
   for (const registry::ModelKey& key : family().keys()) {
     if (key.ignored) continue;
-    // The tests make a table of tokens as long as that.
+    // The tests create a token table of that length.
     if (key.key.name == "vocab_size" && usual.values().has("engram_layers")) continue;
     const config::Entry* entry = usual.values().find(key.key.name);
     for (const Value& value : conformance::odd_values(key.key, entry ? &entry->value : nullptr))
@@ -103,14 +103,14 @@ TEST_P(Audit, KeysOfAnotherTypeAreRefused) {
                      "model." + key.key.name, key.key.name + " of another type");
 }
 
-// The members of an object that hold `value` under the dotted name, as {"a": {"b": value}} is one.
+// The members of an object with `value` at the dotted name, such as {"a": {"b": value}}.
 std::string nested(const std::string& name, const std::string& value) {
   const auto dot = name.find('.');
   if (dot == name.npos) return fmt::format("{{\"{}\": {}}}", name, value);
   return fmt::format("{{\"{}\": {}}}", name.substr(0, dot), nested(name.substr(dot + 1), value));
 }
 
-// Tables that keys of the family are in: "rope_scaling", "rope_parameters.full_attention".
+// Tables that contain keys of the family: "rope_scaling", "rope_parameters.full_attention".
 std::set<std::string> tables_of(const registry::Family& family) {
   std::set<std::string> out;
   for (const registry::ModelKey& key : family.keys()) {
@@ -131,7 +131,7 @@ std::set<std::string> tables_of(const registry::Family& family) {
 TEST_P(Audit, F6TablesInPlaceOfValuesAreRefused) {
   for (const registry::ModelKey& key : family().keys()) {
     if (key.ignored) continue;
-    // Publishers' key of that name has no effect; lamina's is in the object "lamina".
+    // A publisher's key of that name has no effect; lamina's key is in the object "lamina".
     const bool is_dropped =
         std::ranges::any_of(family().keys(), [&](const registry::ModelKey& other) {
           return other.ignored && other.key.name == key.key.name;
@@ -189,7 +189,7 @@ TEST_P(Audit, MisspeltKeysAreGuessed) {
   }
 }
 
-// The models that are described by a file; there are some of every family.
+// The models that are described by a file; every family has some.
 std::vector<TestModel> audited() {
   std::vector<TestModel> out;
   for (const TestModel& model : test_models())
@@ -201,7 +201,7 @@ std::vector<TestModel> audited() {
 INSTANTIATE_TEST_SUITE_P(Families, Audit, ::testing::ValuesIn(audited()),
                          [](const auto& test) { return test_name(test.param.name); });
 
-// Of several residual streams there is no one state that the final norm could be of.
+// With several residual streams there is no single state that the final norm applies to.
 TEST(Prediction, FromStreamsIsNotFromTheFinalNorm) {
   const std::filesystem::path& path = test_model("deepseek_streams").path;
   EXPECT_ERROR_SAYS(open_source(config::load_model(

@@ -1,4 +1,4 @@
-// Data that a run cannot use, and what the program says; `data build` and `data show`.
+// Data that a run cannot use, and the messages; `data build` and `data show`.
 #include <filesystem>
 
 #include "data/packed_text.h"
@@ -111,7 +111,7 @@ TEST(DataFaults, PackedFilesThatAreDamagedAreNamed) {
             {"b.txt.zst: is not a whole zstd file"}});
 }
 
-TEST(DataFaults, FilesOfOtherKindsAreCalledWhatTheyAre) {
+TEST(DataFaults, FilesOfOtherKindsAreNamedByKind) {
   Workplace w;
   w.write("a.parquet", std::string("PAR1") + std::string(40, '\x15') + "PAR1");
   w.write("a.json", "[\n{\"text\": \"a\"}\n]\n");
@@ -170,7 +170,7 @@ std::vector<double> losses(const Workplace& w, const std::string& run) {
   return out;
 }
 
-TEST(DataRows, OfConversationsComputeThePackedWhatTheSeparateDo) {
+TEST(DataRows, PackedConversationsEqualSeparateOnes) {
   Workplace w;
   write_chats(w);
   const std::vector<std::string> words =
@@ -184,7 +184,7 @@ TEST(DataRows, OfConversationsComputeThePackedWhatTheSeparateDo) {
   EXPECT_NEAR(losses(w, "packed").at(0), losses(w, "separate").at(0), 1e-5);
 }
 
-TEST(DataRows, OfConversationsAreLearned) {
+TEST(DataRows, ConversationsAreLearned) {
   Workplace w;
   write_chats(w);
   const std::vector<std::string> words =
@@ -197,7 +197,7 @@ TEST(DataRows, OfConversationsAreLearned) {
   EXPECT_LT(steps.at(59), 1.0);
 }
 
-TEST(DataShow, PrintsRowsWithWhatIsLearned) {
+TEST(DataShow, PrintsRowsWithLearnedParts) {
   Workplace w;
   write_chats(w);
   std::vector<std::string> words = with(kChat, {"--set", "data.shuffle=false", "-n", "1"});
@@ -217,7 +217,7 @@ TEST(DataShow, PrintsRowsWithWhatIsLearned) {
   EXPECT_FALSE(w.exists("out"));
 }
 
-TEST(DataBuild, MakesWhatTrainingUses) {
+TEST(DataBuild, BuildsTheStoresOfTraining) {
   Workplace w;
   std::string text;
   for (int i = 0; i < 40000; ++i) text += "a line of text, number " + std::to_string(i) + "\n";
@@ -243,7 +243,7 @@ TEST(DataBuild, MakesWhatTrainingUses) {
   EXPECT_EQ(first_loss(stored), first_loss(w.read("other/metrics.jsonl")));
 }
 
-TEST(DataBuild, GoesOnAfterAKill) {
+TEST(DataBuild, ContinuesAfterAKill) {
   Workplace w;
   std::string text;
   for (int i = 0; i < 400000; ++i) text += "a line of text, number " + std::to_string(i) + "\n";

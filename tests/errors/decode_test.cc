@@ -1,4 +1,4 @@
-// Mistakes around decoding and verifying: models that are none, prompts that do not fit.
+// Mistakes in decoding and verifying: paths that are not models, prompts that do not fit.
 #include "errors/workplace.h"
 
 #include <fstream>
@@ -81,7 +81,7 @@ TEST(DecodeErrors, WeightsMustBelongToTheConfig) {
             {"m/model.safetensors: tensor 'model.embed_tokens.weight'", "the file has only"}});
 }
 
-TEST(DecodeErrors, PromptsThatAreNoneAreRefused) {
+TEST(DecodeErrors, InvalidPromptsAreRefused) {
   Workplace w;
   w.train();
   w.write("latin1.txt", "abc\xe9 def");

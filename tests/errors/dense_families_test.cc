@@ -1,10 +1,10 @@
-// Impossible configs of the dense families: what is wrong, and what would be right.
+// Invalid configs of the dense families: the message names the mistake and the expected value.
 #include "errors/workplace.h"
 
 namespace lamina::testing {
 namespace {
 
-// `lamina train` of run.toml as another family, with more keys.
+// `lamina train` of run.toml with another family and more keys.
 std::vector<std::string> as(const std::string& family, const std::vector<std::string>& settings) {
   std::vector<std::string> words = {"train", "run.toml", "--set", "family=" + family};
   for (const std::string& setting : settings) {

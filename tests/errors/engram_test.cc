@@ -1,4 +1,4 @@
-// Engram asked for in ways that cannot be: what is wrong, and what would be right.
+// Invalid settings of Engram: the message names the mistake and the expected value.
 #include "errors/workplace.h"
 #include "support/paths.h"
 
@@ -8,7 +8,7 @@ namespace {
 const std::vector<std::string> kRight = {"engram_layers=[1]", "engram_vocab_bases=[31, 37]",
                                          "engram_head_dim=4", "engram_num_heads=2"};
 
-// `lamina train` of run.toml with Engram, and then these settings.
+// `lamina train` of run.toml with Engram, then these settings.
 std::vector<std::string> with(const std::vector<std::string>& settings,
                               const std::vector<std::string>& first = kRight) {
   std::vector<std::string> words = {"train", "run.toml"};
@@ -59,7 +59,7 @@ TEST(EngramErrors, Sizes) {
   w.expect({with({"engram_norm_eps=0.0"}), 2, {"engram_norm_eps", "greater than 0"}});
 }
 
-// N-grams are of the tokenizer's tokens, so a model is refused without one.
+// N-grams are made from the tokenizer's tokens, so a model without a tokenizer is refused.
 TEST(EngramErrors, WithoutATokenizer) {
   Workplace w;
   w.write("model.toml", R"(family = "llama2"
@@ -78,7 +78,7 @@ engram_vocab_bases = [31, 37]
              "give a directory that has a tokenizer beside the model"}});
 }
 
-// A tokenizer without padding does not say what stands before a text.
+// Without a padding token, the n-grams at the start of a text are undefined.
 TEST(EngramErrors, WithoutPadding) {
   Workplace w;
   std::filesystem::create_directory(w.path("tokenizer"));

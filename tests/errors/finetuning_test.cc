@@ -1,4 +1,4 @@
-// Mistakes in where a run starts: train.from and train.fresh.
+// Mistakes in the start of a run: train.from and train.fresh.
 #include "errors/workplace.h"
 #include "support/published_model.h"
 
@@ -53,13 +53,13 @@ TEST(FinetuningErrors, TheModelIsTheDirectorys) {
             2,
             {"data.tokenizer: gives token 0 the text"}}})
     place.expect(mistake);
-  // Tokens after those that there are may be added.
+  // Tokens may be added after the existing ones.
   const Finished f =
       place.lamina({"train", "run.toml", "--quiet", "--set", "data.tokenizer=other"});
   EXPECT_EQ(f.code, 0) << f.err;
 }
 
-TEST(FinetuningErrors, FreshNamesWhatTheDirectoryLacks) {
+TEST(FinetuningErrors, FreshNamesMissingParameters) {
   const FinetuningPlace place;
   const std::string grown = "model.vocab_size=160";
   for (const Mistake& mistake : std::vector<Mistake>{

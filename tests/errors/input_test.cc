@@ -1,4 +1,4 @@
-// What the program is given to read and cannot: nothing hangs, nothing is left out without a word.
+// Unreadable input: the program does not hang, and every skipped input is reported.
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -71,7 +71,7 @@ TEST(Faults, F4AShortListInATokenizerIsNamed) {
   w.expect({{"train", "run.toml", "--set", "data.tokenizer=m"}, 5, {says}});
 }
 
-TEST(Faults, F10ACaseThatHoldsNothingDoesNotAgree) {
+TEST(Faults, F10AnEmptyCaseDoesNotAgree) {
   Workplace w;
   copy_model(w, "gpt2_prefixed", "m");
   w.write("m/golden.json", "{}");
@@ -200,7 +200,7 @@ TEST(Faults, F24NothingThatATerminalObeysIsPrinted) {
   EXPECT_THAT(json.out, HasSubstr("o\\u001b[31m/checkpoints"));
 }
 
-TEST(Faults, F25DamageHasTheCodeOfWhatIsDamaged) {
+TEST(Faults, F25DamageHasTheCodeOfTheDamagedFile) {
   Workplace w;
   w.train();
   w.write("file.txt", "text");

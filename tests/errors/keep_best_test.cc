@@ -1,4 +1,4 @@
-// checkpoint.keep_best: which checkpoints stay, and the name of the best.
+// checkpoint.keep_best: the checkpoints that are kept, and the name of the best.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ std::vector<std::string> words_and(std::vector<std::string> words, std::vector<s
   return words;
 }
 
-// The rate makes it worse after its first steps: the best is not the newest.
+// With this rate the loss rises after the first steps, so the best checkpoint is not the newest.
 const std::vector<std::string> kTooFast = {"--set", "optimizer.lr=3",
                                            "--set", "schedule.warmup_steps=4",
                                            "--set", "schedule.kind=constant"};
@@ -77,7 +77,7 @@ TEST(KeepBest, TheBestStaysBesideTheNewest) {
   EXPECT_EQ(f.code, 0) << f.err;
 }
 
-TEST(KeepBest, IsKnownWhenARunGoesOn) {
+TEST(KeepBest, IsKeptWhenARunResumes) {
   Workplace whole, broken;
   ASSERT_EQ(whole.lamina(words_and(kKeepBest, kTooFast)).code, 0);
   std::vector<std::string> first = words_and(kKeepBest, kTooFast);

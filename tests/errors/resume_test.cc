@@ -1,4 +1,4 @@
-// Mistakes around going on with a run, and damaged run directories.
+// Mistakes when a run is continued, and damaged run directories.
 #include "errors/workplace.h"
 
 namespace lamina::testing {
@@ -14,7 +14,7 @@ TEST(ResumeErrors, SettingsThatShapeARunMayNotChange) {
             {"out/checkpoints/step-00000004: belongs to a run with other settings",
              "optimizer.lr was 0.0003 and is 0.5 now", "model.hidden_size was 16 and is 20 now",
              "go on with the old values, or start a new run with another --out"}});
-  // What was refused left the run as it was.
+  // The refused commands did not change the run.
   Finished f = w.lamina({"train", "run.toml", "--set", "train.steps=6", "--quiet"});
   EXPECT_EQ(f.code, 0) << f.err;
   EXPECT_TRUE(w.exists("out/checkpoints/step-00000006/manifest.json"));
@@ -46,7 +46,7 @@ TEST(ResumeErrors, AFreshStartNeverMixesWithAnEarlierRun) {
             {"out: has checkpoints of an earlier run", "choose another --out, or --resume auto"}});
 }
 
-TEST(ResumeErrors, WhatIsNoCheckpointIsNotResumedFrom) {
+TEST(ResumeErrors, ResumesOnlyFromCheckpoints) {
   Workplace w;
   fs::create_directory(w.path("empty"));
   w.expect({{"train", "run.toml", "--resume", "nowhere"},
@@ -88,7 +88,7 @@ TEST(ResumeErrors, ADirectoryWithoutManifestIsSetAsideWithAWarning) {
   EXPECT_TRUE(w.exists("out/checkpoints/step-00000004.damaged/model.safetensors"));
 }
 
-TEST(ResumeErrors, ACheckpointOfALaterVersionIsToldApartFromDamage) {
+TEST(ResumeErrors, ACheckpointOfALaterVersionDiffersFromDamage) {
   Workplace w;
   w.train();
   std::string manifest = w.read("out/checkpoints/step-00000004/manifest.json");

@@ -1,4 +1,4 @@
-// Faults of run directories that issue 11 lists by number: what is lost, mixed or not said.
+// Faults of run directories, numbered as in issue 11: lost data, mixed data, missing messages.
 #include <fstream>
 #include <regex>
 
@@ -23,7 +23,7 @@ void flip_last_byte(const Workplace& w, const std::string& name) {
   w.write(name, bytes);
 }
 
-// The steps of the lines with a loss, in their order.
+// The steps of the lines with a loss, in order.
 std::vector<std::int64_t> steps_in(const Workplace& w, const std::string& name) {
   std::vector<std::int64_t> out;
   std::ifstream file(w.path(name));
@@ -48,7 +48,7 @@ TEST(Faults, F2GoingBackSetsNewerCheckpointsAside) {
   EXPECT_TRUE(w.exists(std::string(kNewest) + ".set-aside/manifest.json"));
   EXPECT_EQ(steps_in(w, "out/metrics.jsonl"), kOneToFour);
   EXPECT_EQ(w.lamina({"ckpt", "verify", "out"}).code, 0);
-  // And once more: the name is taken.
+  // The second time the name is taken.
   f = w.lamina({"train", "run.toml", "--resume", kOlder});
   EXPECT_EQ(f.code, 0) << f.err;
   EXPECT_TRUE(w.exists(std::string(kNewest) + ".set-aside-2/manifest.json"));
@@ -70,7 +70,7 @@ TEST(Faults, F2ADamagedNewestCheckpointDoesNotStopUnattendedRestarts) {
   }
 }
 
-TEST(Faults, F3AFlippedBitIsFoundWhenTrainingGoesOn) {
+TEST(Faults, F3AFlippedBitIsFoundWhenTrainingResumes) {
   for (const char* file : {"/model.safetensors", "/optimizer.safetensors"}) {
     Workplace w;
     w.train();
@@ -108,8 +108,8 @@ TEST(Faults, F3DecodeDoesNotFillACutModelFileWithDefaults) {
       {{"decode", "-m", "out", "-p", "a"}, 4, {"step-00000004/model.toml: is ", " were written"}});
 }
 
-// Trains in the background, runs the other line when it has begun, and stops it with the signal.
-// The line may exit early: nothing that trains on is left then.
+// Trains in the background, runs the other line after training has begun, and stops training with
+// the signal. The line may exit early; training has ended in every case.
 Finished beside_training(const Workplace& w, const std::string& line, const std::string& signal) {
   return run_shell(
       "\"$lamina\" train run.toml --quiet --set train.steps=1000000 --set "
@@ -151,7 +151,7 @@ TEST(Faults, F5ARefusedRunLeavesNoDirectory) {
 TEST(Faults, F11AnOldCheckpointThatCannotBeRemovedIsAWarning) {
   Workplace w;
   w.train();
-  // Its name is too long to be renamed.
+  // The name is too long to be renamed.
   const std::string old = "out/checkpoints/step-" + std::string(245, '0') + "1";
   fs::create_directory(w.path(old));
   w.write(old + "/manifest.json", "");
@@ -212,7 +212,7 @@ TEST(Faults, F15OnlyDamagedCheckpointsAreNoReasonToStartAgain) {
   w.train();
   flip_last_byte(w, std::string(kOlder) + "/model.safetensors");
   flip_last_byte(w, std::string(kNewest) + "/optimizer.safetensors");
-  for (int attempt = 0; attempt < 2; ++attempt)  // the first must not clear the way for the second
+  for (int attempt = 0; attempt < 2; ++attempt)  // the first must not unblock the second
     w.expect({{"train", "run.toml"},
               4,
               {"out: has checkpoints, but none is complete", "step-00000002/model.safetensors",
@@ -222,7 +222,7 @@ TEST(Faults, F15OnlyDamagedCheckpointsAreNoReasonToStartAgain) {
   w.expect({{"train", "run.toml"}, 4, {"step-00000004.damaged: was set aside"}});
 }
 
-TEST(Faults, F16TheCommandToGoOnIsTheOneThatWasGiven) {
+TEST(Faults, F16TheCommandToResumeEqualsTheGivenOne) {
   Workplace w;
   Finished f = run_process({"timeout", "--foreground", "--preserve-status", "-s", "INT", "1",
                             LAMINA_BUILD_DIR "/bin/lamina", "train", "run.toml", "--out", "it's",
@@ -257,7 +257,8 @@ TEST(Faults, F20AManifestWithANegativeStepIsTheUsersMistake) {
 
 TEST(Faults, F23LeftoversOfAnotherContainerAreRemoved) {
   Workplace w;
-  // Of process 1, which is always alive, and under the name that this run would have used.
+  // The name contains the id of process 1, which always exists, and is a name that this run would
+  // use.
   w.write("text.txt", w.read("text.txt"));
   fs::create_directories(w.path(std::string(kNewest) + ".partial-1-0"));
   std::ofstream(w.path(std::string(kNewest) + ".partial-1-0/stale.safetensors")) << "stale";
@@ -272,7 +273,7 @@ TEST(Faults, F25TheRunFileOfACheckpointIsNoMistakeOfTheCommandLine) {
   fs::resize_file(w.path(std::string(kNewest) + "/run.toml"), 0);
   w.expect(
       {{"train", "run.toml", "--resume", kNewest}, 4, {"step-00000004/run.toml: is 0 bytes long"}});
-  // Nor when somebody has edited it and its checksum.
+  // Nor if a user has edited both the file and its checksum.
   const std::string checkpoint = w.path(kOlder).string();
   const io::Manifest manifest = io::read_manifest(checkpoint);
   std::vector<io::FileDigest> files = manifest.files;
@@ -308,7 +309,7 @@ TEST(Faults, F27ARefusedRunLeavesItsDirectoryAsItWas) {
 TEST(Faults, F27MetricsHaveEachStepOnce) {
   Workplace w;
   w.train();
-  // As after a kill: the last checkpoint is not there, and a line is cut.
+  // The state after a kill: the last checkpoint is missing, and a line is cut.
   fs::remove_all(w.path(kNewest));
   w.write("out/metrics.jsonl", w.read("out/metrics.jsonl") + "{\"step\":5,\"train/lo");
   Finished f = w.lamina({"train", "run.toml", "--quiet"});

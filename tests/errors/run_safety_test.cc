@@ -1,4 +1,4 @@
-// Run directories that are moved, removed or prepared by others while or before a run writes there.
+// Run directories that another process moves, removes or creates, before and during a run.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -11,11 +11,10 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Trains in out, in the background, runs the lines once it has a whole checkpoint (one
-// that is still written is called step-N.partial-*), and waits for its end.
+// Trains in out, in the background, runs the lines after its first complete checkpoint (an
+// incomplete one is called step-N.partial-*), and waits for the end of training.
 Finished beside_run(const Workplace& w, const std::string& lines) {
-  // A function in the background is a subshell, which would get the signals in place of the
-  // program.
+  // A function in the background is a subshell, which would get the signals instead of the program.
   const std::string train = "\"$lamina\" train run.toml --quiet --set checkpoint.every_steps=1";
   return run_shell(
       "train() { " + train + " \"$@\"; }\n" + train +
@@ -115,7 +114,7 @@ TEST(OpenFiles, TooFewAreNamedAndLeaveNoFolder) {
                   {.environment = {"LAMINA_PIN=0", "lamina=" LAMINA_BUILD_DIR "/bin/lamina",
                                    "TMPDIR=" + w.path("tmp").string()},
                    .folder = w.path("").string()});
-    // Enough; or too few for the shell's exec, or for the libraries of the program.
+    // Enough memory; or too little for the shell's exec, or for the program's libraries.
     if (f.code == 0 || f.err.empty() || f.code == 127) continue;
     EXPECT_THAT(f.err, HasSubstr("oo many open files")) << limit;
     // The codes for the run file, a model or disk, the text, and a plugin.

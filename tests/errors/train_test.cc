@@ -1,4 +1,4 @@
-// Mistakes in front of a training run, and what goes wrong during one.
+// Mistakes in the command line of a training run, and faults during a run.
 #include "errors/workplace.h"
 #include "support/paths.h"
 
@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(TrainErrors, WhatIsWrongWithTheRunFileIsSaidBeforeAnythingIsWritten) {
+TEST(TrainErrors, RunFileErrorsComeBeforeAnyOutput) {
   Workplace w;
   const Mistake mistakes[] = {
       {{"train", "nowhere.toml"}, 2, {"nowhere.toml: cannot be read: no such file or directory"}},
@@ -85,7 +85,7 @@ TEST(TrainErrors, WhatIsWrongWithTheRunFileIsSaidBeforeAnythingIsWritten) {
   EXPECT_FALSE(w.exists("out"));
 }
 
-// A few steps of a run file that is meant for many.
+// A few steps of a run file for many steps.
 TEST(TrainErrors, AWarmUpThatIsLongerThanTheRunIsAWarning) {
   Workplace w;
   const Finished f = w.lamina(
@@ -137,15 +137,15 @@ TEST(TrainErrors, ARunDirectoryThatCannotBeMadeIsNamed) {
             {"/proc/lamina", "o such file or directory"}});
 }
 
-// A learning rate that blows the model up: nothing of it reaches a checkpoint.
-TEST(TrainErrors, ANumberThatIsNoneStopsTheRunBeforeTheUpdate) {
+// The learning rate makes the model diverge; no checkpoint contains the values.
+TEST(TrainErrors, ANaNStopsTheRunBeforeTheUpdate) {
   Workplace w;
   w.expect({{"train", "run.toml", "--set", "optimizer.lr=1e30"},
             3,
             {"error: step 2: the gradient of '", "nan at element ", "nothing was updated",
              "try a lower optimizer.lr"}});
   EXPECT_TRUE(fs::is_empty(w.path("out/checkpoints")));
-  std::string metrics = w.read("out/metrics.jsonl");  // the good step is there, whole
+  std::string metrics = w.read("out/metrics.jsonl");  // contains the good step
   EXPECT_EQ(std::count(metrics.begin(), metrics.end(), '\n'), 1);
 }
 
@@ -163,7 +163,7 @@ TEST(TrainErrors, ADiskThatIsFullLeavesEarlierCheckpointsAndNothingHalfWritten) 
   for (const auto& entry : fs::directory_iterator(w.path("out/checkpoints")))
     EXPECT_TRUE(fs::exists(entry.path() / "manifest.json")) << entry.path();
   Finished again = w.lamina({"train", "run.toml", "--set", "train.steps=6", "--quiet"});
-  EXPECT_EQ(again.code, 0) << again.err;  // with room, it goes on
+  EXPECT_EQ(again.code, 0) << again.err;  // with enough room it continues
 }
 
 TEST(TrainErrors, StdoutThatIsFullEndsAJsonRunWithAnError) {

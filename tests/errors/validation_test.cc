@@ -1,4 +1,4 @@
-// The validation loss of a run: over which rows it is, and that `lamina eval` gives the same.
+// The validation loss of a run: its rows, and equality with `lamina eval`.
 #include <fmt/format.h>
 
 #include <sstream>
@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 
 using Settings = std::vector<std::string>;
 
-// A run that learns next to nothing, so that settings of its steps change no weight.
+// A run with a very small learning rate: settings of its steps change no weight.
 double validation_loss(const Workplace& w, const std::string& out, const Settings& settings) {
   std::vector<std::string> words = {"train", "run.toml", "--quiet", "--out", out};
   for (const char* set : {"train.steps=1", "optimizer.lr=1e-9", "train.batch_size=8"})
@@ -61,7 +61,7 @@ class Validation : public ::testing::Test {
   Workplace w;
 };
 
-TEST_F(Validation, CountsEachHeldOutRowOnceWhateverTheMicrobatch) {
+TEST_F(Validation, CountsEachHeldOutRowOnceForEveryMicrobatch) {
   for (const char* file : {"v.jsonl", "many.jsonl"}) {
     SCOPED_TRACE(file);
     const double one = validation_loss(w, std::string(file) + "1", held_out(file, 1));
@@ -74,7 +74,7 @@ TEST_F(Validation, CountsEachHeldOutRowOnceWhateverTheMicrobatch) {
   }
 }
 
-TEST_F(Validation, IsThatOfEval) {
+TEST_F(Validation, EqualsEval) {
   for (const char* file : {"v.jsonl", "many.jsonl"}) {
     const double loss = validation_loss(w, file + std::string(".out"), held_out(file, 8));
     for (const char* batch : {"1", "3", "64"})
@@ -82,7 +82,7 @@ TEST_F(Validation, IsThatOfEval) {
   }
 }
 
-TEST_F(Validation, IsThatOfEvalWithAMixtureAndAFraction) {
+TEST_F(Validation, EqualsEvalWithAMixtureAndAFraction) {
   const double loss =
       validation_loss(w, "mixture",
                       {"data.train=[\"text.txt\", \"many.jsonl\"]", "data.weights=[3, 1]",
@@ -90,8 +90,8 @@ TEST_F(Validation, IsThatOfEvalWithAMixtureAndAFraction) {
   EXPECT_NEAR(eval_loss(w, "mixture"), loss, 1e-9 * loss);
 }
 
-// The first rows, so many times batch_size.
-TEST_F(Validation, EvalBatchesAreOfTheBatchSize) {
+// The first eval_batches * batch_size rows.
+TEST_F(Validation, EvalBatchesHaveTheBatchSize) {
   w.write("eight.jsonl", texts(8));
   const double eight = validation_loss(w, "eight", held_out("eight.jsonl", 8));
   for (int microbatch : {1, 2, 8}) {
@@ -106,7 +106,7 @@ TEST_F(Validation, EvalBatchesAreOfTheBatchSize) {
   }
 }
 
-TEST_F(Validation, OfPairsCountsEachPairOnce) {
+TEST_F(Validation, CountsEachPairOnce) {
   std::string pairs;
   for (int i = 0; i < 5; ++i)
     pairs += fmt::format("{{\"prompt\": \"{}\", \"chosen\": \"yes{}\", \"rejected\": \"no\"}}\n",
@@ -124,7 +124,7 @@ TEST_F(Validation, OfPairsCountsEachPairOnce) {
   for (int microbatch : {2, 4, 8}) EXPECT_NEAR(loss(microbatch), one, 1e-6 * one) << microbatch;
 }
 
-// A loss of 3e38 times a weight overflows in the first update, which nothing looks at but these.
+// The weights overflow in the first update, which is also the last.
 const Settings kOverflow = {"optimizer.lr=3e38", "optimizer.weight_decay=1000",
                             "schedule.kind=\"constant\"", "train.steps=1"};
 
@@ -146,7 +146,7 @@ TEST(NonFiniteEnd, WeightsThatTheLastUpdateSpoiltAreNoCheckpoint) {
   }
 }
 
-TEST(NonFiniteEnd, AValidationLossThatIsNoneIsAnError) {
+TEST(NonFiniteEnd, AValidationLossOfNaNIsAnError) {
   const Workplace w;
   w.expect({train_with(kOverflow, {"data.validation_fraction=0.2"}),
             3,

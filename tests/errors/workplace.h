@@ -1,4 +1,4 @@
-// A folder in which a user makes mistakes, and what the program says to each.
+// A folder for user mistakes, and the expected message for each.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -15,14 +15,14 @@
 
 namespace lamina::testing {
 
-// The words of a command line, and what must come of them.
+// The words of a command line and the expected result.
 struct Mistake {
   std::vector<std::string> words;
   int code;
-  std::vector<std::string> says;  // parts of stderr: where, what was found, what would be right
+  std::vector<std::string> says;  // parts of stderr: the place, the value, the expected value
 };
 
-// Holds text.txt and run.toml, a run of four steps of a very small model.
+// Contains text.txt and run.toml, a run of four steps of a very small model.
 class Workplace {
  public:
   Workplace() {
@@ -55,12 +55,12 @@ out = "out"
     words.insert(words.begin(), LAMINA_BUILD_DIR "/bin/lamina");
     return run_process(words, {.environment = {"LAMINA_PIN=0"}, .folder = folder_.path()});
   }
-  // The run of run.toml, whole.
+  // Trains run.toml to its end.
   void train() const {
     Finished f = lamina({"train", "run.toml", "--quiet"});
     ASSERT_EQ(f.code, 0) << f.err;
   }
-  // The message comes last on stderr, whatever was said before; nothing goes to stdout.
+  // Expects the message at the end of stderr, and nothing on stdout.
   void expect(const Mistake& mistake) const {
     Finished f = lamina(mistake.words);
     std::string line;
@@ -86,8 +86,7 @@ out = "out"
   TempDir folder_;
 };
 
-// A published model that comes with the tests: of $LAMINA_GOLDENS, or of this tree where those lack
-// it.
+// A published model of the tests: from $LAMINA_GOLDENS, or from this tree if it is missing there.
 inline std::string golden_model(const std::string& name) {
   const std::filesystem::path found = golden_dir() / "hf" / name;
   if (std::filesystem::exists(found)) return found;

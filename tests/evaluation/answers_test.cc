@@ -1,4 +1,4 @@
-// When two answers are the same, and what a share of right ones says.
+// Equality of answers, and the standard error of a share of right answers.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +21,7 @@ TEST(Comparison, CaseAndPunctuationCountUnlessIgnored) {
 }
 
 // sqrt(0.25 * 0.75 / 3)
-TEST(Share, StandardErrorIsThatOfTheMean) {
+TEST(Share, StandardErrorEqualsTheFormula) {
   Share share;
   for (const bool hit : {true, false, false, false}) share.add(hit);
   EXPECT_DOUBLE_EQ(share.value(), 0.25);

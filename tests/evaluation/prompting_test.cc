@@ -1,4 +1,4 @@
-// Contexts and what follows them as tokens: cut as lm-evaluation-harness does.
+// Contexts and continuations as tokens, divided as in lm-evaluation-harness.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

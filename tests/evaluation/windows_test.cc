@@ -1,4 +1,4 @@
-// Windows over documents: which tokens they score, and what those see.
+// Windows over documents: the tokens that they score, and the context of these tokens.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +36,8 @@ TEST(Windows, Example) {
   EXPECT_THAT(batch.segment_ids, ElementsAre(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0));
 }
 
-// Each token that follows another once, whatever the sizes, after at least window - stride tokens.
+// Every token after the first of a document is scored once, for all sizes, with at least window -
+// stride tokens of context where the document has them.
 TEST(Windows, ScoreEveryTokenOnce) {
   for (std::int64_t window = 1; window <= 8; ++window)
     for (std::int64_t stride = 1; stride <= window; ++stride) {

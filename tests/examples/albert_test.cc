@@ -1,5 +1,5 @@
-// A small checkpoint of a decoder in the manner of ALBERT, read by the example plugin: logits are
-// those of plain loops that run the one layer several times. Lan et al. 2020, section 3.1.
+// The example plugin reads a small checkpoint of an ALBERT-like decoder: logits equal plain loops
+// that run the one layer several times. Lan et al. 2020, section 3.1.
 #include <gtest/gtest.h>
 
 #include "examples/reference.h"
@@ -46,7 +46,7 @@ class Reference {
  public:
   explicit Reference(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
 
-  // All logits, token after token.
+  // Returns all logits, token by token.
   Vector run(std::span<const std::int32_t> ids) const {
     std::vector<Vector> x;
     for (std::size_t t = 0; t < ids.size(); ++t) {
@@ -125,7 +125,7 @@ class Reference {
   const Checkpoint& checkpoint_;
 };
 
-TEST(AlbertExample, LogitsAreThoseOfOneLayerRunSeveralTimes) {
+TEST(AlbertExample, LogitsEqualOneLayerRunSeveralTimes) {
   const Albert checkpoint;
   EXPECT_LE(error_of(checkpoint, kConfig, [&](auto ids) { return Reference(checkpoint).run(ids); }),
             2e-5);

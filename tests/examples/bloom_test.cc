@@ -1,6 +1,6 @@
-// A small BLOOM checkpoint under its published names, read by the example plugin: logits are those
-// of plain loops over the papers' equations. BigScience Workshop 2022, section 3.2; Press et al.
-// 2022, section 3.
+// The example plugin reads a small BLOOM checkpoint under its published names: logits equal plain
+// loops over the papers' equations. BigScience Workshop 2022, section 3.2; Press et al. 2022,
+// section 3.
 #include <gtest/gtest.h>
 
 #include "examples/reference.h"
@@ -53,7 +53,7 @@ class Reference {
         slopes_(std::move(slopes)),
         residual_after_norm_(residual_after_norm) {}
 
-  // All logits, token after token.
+  // Returns all logits, token by token.
   Vector run(std::span<const std::int32_t> ids) const {
     std::vector<Vector> x;
     for (std::int32_t id : ids)
@@ -133,9 +133,9 @@ class Reference {
   bool residual_after_norm_;
 };
 
-// Slopes are those that Press et al. give: for 8 heads 1/2 to 1/256, otherwise with those of twice
-// the power of two below in between.
-TEST(BloomExample, LogitsAreThoseOfThePapersEquations) {
+// Slopes as in Press et al.: for 8 heads 1/2 to 1/256; otherwise the slopes for twice the next
+// lower power of two are inserted between them.
+TEST(BloomExample, LogitsEqualThePapersEquations) {
   const Bloom checkpoint;
   const std::map<std::int64_t, std::vector<double>> slopes = {
       {8, {1. / 2, 1. / 4, 1. / 8, 1. / 16, 1. / 32, 1. / 64, 1. / 128, 1. / 256}},

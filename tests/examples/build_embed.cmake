@@ -12,7 +12,7 @@ endfunction()
 foreach(component plugin_api host)
   run(${CMAKE_COMMAND} --install ${BUILD} --component ${component} --prefix ${WORK}/prefix)
 endforeach()
-# What an installed header includes of ours is installed too.
+# Every project header that an installed header includes is also installed.
 set(include ${WORK}/prefix/include)
 file(GLOB_RECURSE headers ${include}/*.h ${include}/*.def)
 foreach(header IN LISTS headers)

@@ -1,6 +1,6 @@
-// The recurrent layers of a small Griffin checkpoint under its published names, read by the example
-// plugin: logits are those of plain loops over the paper's equations. De et al. 2024, "Griffin",
-// section 2.4. (Its attention is the host's, whose numbers other tests compare.)
+// The example plugin reads the recurrent layers of a small Griffin checkpoint under its published
+// names: logits equal plain loops over the paper's equations. De et al. 2024, "Griffin", section
+// 2.4. (Its attention is the host's, which other tests compare.)
 #include <gtest/gtest.h>
 
 #include "examples/reference.h"
@@ -53,7 +53,7 @@ double gelu(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
 }
 
-// sigmoid of a product with a block-diagonal matrix, published [block, in, out].
+// The sigmoid of a product with a block-diagonal matrix, published [block, in, out].
 Vector gate(const Checkpoint& c, const std::string& name, const Vector& x) {
   const Vector w = c.get(name + "_weight");
   Vector out = c.get(name + "_bias");
@@ -97,7 +97,7 @@ void run_layer(const Checkpoint& c, const std::string& layer, std::vector<Vector
   }
 }
 
-TEST(GriffinExample, LogitsAreThoseOfThePapersEquations) {
+TEST(GriffinExample, LogitsEqualThePapersEquations) {
   const Hawk c;
   const auto logits = [&](std::span<const std::int32_t> ids) {
     std::vector<Vector> x;

@@ -1,6 +1,5 @@
-// A small Mamba-2 checkpoint under its published names, read by the example plugin: logits are
-// those of plain loops over the paper's equations. Dao & Gu 2024, "Transformers are SSMs",
-// section 7.
+// The example plugin reads a small Mamba-2 checkpoint under its published names: logits equal plain
+// loops over the paper's equations. Dao & Gu 2024, "Transformers are SSMs", section 7.
 #include <gtest/gtest.h>
 
 #include "examples/reference.h"
@@ -42,7 +41,7 @@ void mix(const Checkpoint& c, const std::string& layer, std::vector<Vector>& x) 
   const std::string mixer = layer + ".mixer";
   const Vector taps = c.get(mixer + ".conv1d.weight"), dt_bias = c.get(mixer + ".dt_bias");
   const Vector a_log = c.get(mixer + ".A_log"), skip = c.get(mixer + ".D");
-  std::vector<Vector> before;             // what the convolution reads
+  std::vector<Vector> before;             // inputs of the convolution
   Vector state(kHeads * kState * kHead);  // [head, state, value]
   for (Vector& token : x) {
     const Vector in =
@@ -75,7 +74,7 @@ void mix(const Checkpoint& c, const std::string& layer, std::vector<Vector>& x) 
   }
 }
 
-TEST(Mamba2Example, LogitsAreThoseOfThePapersEquations) {
+TEST(Mamba2Example, LogitsEqualThePapersEquations) {
   const Mamba c;
   const auto logits = [&](std::span<const std::int32_t> ids) {
     std::vector<Vector> x;

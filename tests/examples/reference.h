@@ -1,4 +1,4 @@
-// What the references of example plugins share: a checkpoint of random tensors under their
+// Helpers for the references of example plugins: a checkpoint of random tensors under their
 // published names, and the arithmetic of plain loops over a paper's equations, in f64.
 #pragma once
 
@@ -36,7 +36,7 @@ class Checkpoint {
     const Vector all = get(name);
     return Vector(all.begin() + row * width, all.begin() + (row + 1) * width);
   }
-  // The matrix `name`.weight times x, with `name`.bias where there is one.
+  // Multiplies the matrix `name`.weight by x and adds `name`.bias if there is one.
   Vector product(const std::string& name, const Vector& x) const {
     const Vector w = get(name + ".weight");
     Vector out =
@@ -80,8 +80,8 @@ inline Vector rms_norm(const Vector& x, const Vector& w, double eps, double offs
       x, [&](double v, std::size_t i) { return v / std::sqrt(squares + eps) * (w[i] + offset); });
 }
 
-// The largest difference of the plugin's logits for one random row from those that `logits` gives
-// for its token ids, as a share of the largest.
+// Returns the largest difference between the plugin's logits for one random row and those that
+// `logits` returns for its token ids, relative to the largest logit.
 template <typename Logits>
 double error_of(const Checkpoint& checkpoint, const std::string& config, Logits logits) {
   const TempDir folder;

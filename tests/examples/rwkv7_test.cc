@@ -1,6 +1,6 @@
-// A small RWKV-7 checkpoint under its published names, read by the example plugin: logits are those
-// of plain loops over the paper's equations. Peng et al. 2025, "RWKV-7 Goose with Expressive
-// Dynamic State Evolution", section 4.
+// The example plugin reads a small RWKV-7 checkpoint under its published names: logits equal plain
+// loops over the paper's equations. Peng et al. 2025, "RWKV-7 Goose with Expressive Dynamic State
+// Evolution", section 4.
 #include <gtest/gtest.h>
 
 #include "examples/reference.h"
@@ -61,7 +61,7 @@ class Reference {
  public:
   explicit Reference(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
 
-  // All logits, token after token.
+  // Returns all logits, token by token.
   Vector run(std::span<const std::int32_t> ids) {
     std::vector<Vector> x;
     for (std::int32_t id : ids) {
@@ -85,7 +85,7 @@ class Reference {
   Vector product(const std::string& name, const Vector& x) const {
     return checkpoint_.product(name, x);
   }
-  // Groups of `width`, each with mean 0 and deviation 1.
+  // Normalises groups of `width` to mean 0 and deviation 1.
   static Vector normed(Vector x, std::size_t width, double eps) {
     for (std::size_t first = 0; first < x.size(); first += width) {
       double mean = 0, variance = 0;
@@ -188,7 +188,7 @@ class Reference {
   const Checkpoint& checkpoint_;
 };
 
-TEST(Rwkv7Example, LogitsAreThoseOfThePapersEquations) {
+TEST(Rwkv7Example, LogitsEqualThePapersEquations) {
   const Goose checkpoint;
   EXPECT_LE(error_of(checkpoint, kConfig, [&](auto ids) { return Reference(checkpoint).run(ids); }),
             2e-5);

@@ -1,4 +1,4 @@
-// Blocks of GGUF files: every value against the format's definition, element by element, in f64.
+// Blocks of GGUF files: every value equals the format's definition, computed per element in f64.
 #include "formats/block_formats.h"
 
 #include <gtest/gtest.h>
@@ -99,7 +99,7 @@ TEST(BlockFormats, EveryFormatIsWidenedAsDefined) {
     for (int trial = 0; trial < 50; ++trial) {
       Block b(static_cast<std::size_t>(format.num_bytes));
       for (std::uint8_t& byte : b) byte = static_cast<std::uint8_t>(random());
-      // Scales that are numbers, wherever they are.
+      // Makes the scales finite, wherever they are.
       for (std::size_t at : {std::size_t{1}, std::size_t{3}, b.size() - 1}) b[at] &= 0xbf;
       if (b[0] == 0xff && format.name == "MXFP4") b[0] = 0xfe;
       std::vector<float> got(static_cast<std::size_t>(format.num_values));

@@ -1,4 +1,4 @@
-// Files of messages: what is accepted renders, and is written so that it reads back the same.
+// Message files: an accepted file renders, and reads back equal after it is written.
 #include "chat/conversation.h"
 #include "chat/form.h"
 #include "fuzz/fuzz.h"
@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     for (std::size_t i = 0; i < conversation.size(); ++i)
       static_cast<void>(conversation.role(i).size());
     static_cast<void>(form.render(conversation));
-    // Reasoning is the same wherever the text is cut.
+    // The reasoning is the same for every division of the text.
     const chat::ReasoningMarks marks;
     chat::ReasoningSplitter splitter(marks, false);
     splitter.push(std::string_view(written).substr(0, size % (written.size() + 1)));

@@ -1,5 +1,4 @@
-// What a fuzzed plugin chooses from, byte by byte of the input: ordinary values and those that
-// hurt.
+// Choices of a fuzzed plugin, taken from the bytes of the input: ordinary and harmful values.
 #pragma once
 
 #include <cstddef>

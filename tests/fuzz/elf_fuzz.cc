@@ -1,4 +1,4 @@
-// A plugin's file: its ELF headers, tables and manifest, without running any of it.
+// A plugin's file: ELF headers, tables and manifest. No code of it is executed.
 #include "fuzz/fuzz.h"
 #include "registry/elf_file.h"
 #include "registry/manifest.h"

@@ -1,6 +1,6 @@
-// What a plugin's tables may say: a family with any keys, blocks and rows of tensors, then the
-// replies of its functions to a config. The host refuses it in words, or has a family that reads a
-// config, a plan and options.
+// Tables of a plugin: a family with any keys, blocks and rows of tensors, then the replies of its
+// functions to a config. The host refuses it with a message, or has a family that reads a config, a
+// plan and options.
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,8 +41,8 @@ constexpr std::string_view kWords[] = {"silu", "gelu", "any", "one"};
 constexpr std::string_view kBadTexts[] = {"",   "_x",   "a..b", "a.*.b",   "**",
                                           "\n", "\xff", "{",    "\x1b[2J", "vocab_size.x"};
 
-// Structs and lists as a plugin would have them, kept as long as they may be read. The input says
-// how many faults they have at most: what comes after the first is seldom read.
+// Structs and lists of a plugin, kept while they may be read. The input gives the maximum number of
+// faults: data after the first fault is rarely read.
 class Tables {
  public:
   explicit Tables(Bytes& bytes) : bytes_(bytes), faults_left_(bytes.below(4)) {}
@@ -56,7 +56,7 @@ class Tables {
   double number() { return is_wrong() ? bytes_.pick(kNumbers) : 0.5 * below(5); }
   std::int64_t integer() { return is_wrong() ? bytes_.pick(kIntegers) : below(9); }
   std::uint32_t any_count() { return static_cast<std::uint32_t>(bytes_.pick(kIntegers)); }
-  // A flag of `count`, or none; wrong ones too.
+  // A flag below `count`, or 0; sometimes an invalid one.
   std::uint32_t flag(std::size_t count) {
     if (is_wrong()) return 1u << below(32);
     return below(3) == 0 ? 1u << below(count) : 0;
@@ -67,7 +67,7 @@ class Tables {
     return str(bytes_.pick(list));
   }
 
-  // A zeroed struct that says a size: usually its own.
+  // A zeroed struct with a size field, which is usually right.
   template <typename T>
   T made() {
     T out{};
@@ -76,7 +76,7 @@ class Tables {
       if (is_wrong()) out._pad0 = below(2);
     return out;
   }
-  // Keeps `list`; now and then says less of it than there is.
+  // Keeps `list`; sometimes the count is too small.
   template <typename T>
   lamina_span_t span(std::vector<T> list) {
     auto kept = std::make_shared<std::vector<T>>(std::move(list));
@@ -179,7 +179,7 @@ class Tables {
   std::vector<std::shared_ptr<void>> kept_;
 };
 
-// What the family's functions answer, from the rest of the input.
+// Replies of the family's functions, from the rest of the input.
 Tables* answers = nullptr;
 
 lamina_status_t derive(void*, const lamina_config_t* config, lamina_reply_t* reply) {
@@ -219,7 +219,7 @@ lamina_status_t plan(void*, const lamina_config_t* config, lamina_reply_t* reply
     layers += std::int64_t{segment.times} * segment.unit.count;
     reply->api->segment(reply, &segment);
   }
-  // The layers that are left, so that most plans are whole.
+  // The remaining layers, so that most plans are complete.
   if (layers < value.v.i && value.v.i < 64) {
     auto rest = t.made<lamina_segment_t>();
     rest.unit = t.span(std::vector{position()});
@@ -272,9 +272,9 @@ lamina_status_t options(void*, const lamina_config_t*, lamina_reply_t* reply) {
   return LAMINA_OK;
 }
 
-// A config with the keys that every model has, and some of the family's.
+// A config with the keys of every model and some of the family's keys.
 std::string config_text(Tables& t, const std::vector<lamina_key_t>& keys) {
-  // By kind, LAMINA_KIND_INT first.
+  // Indexed by kind; LAMINA_KIND_INT is first.
   static constexpr std::string_view kRight[] = {"3",         "0.5",      "true",     "\"silu\"",
                                                 "[1, 2, 3]", "[0.5, 1]", "[\"one\"]"};
   static constexpr std::string_view kWrong[] = {

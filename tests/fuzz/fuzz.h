@@ -1,5 +1,5 @@
-// What the fuzz targets share. A target is one function, LLVMFuzzerTestOneInput: libFuzzer calls it
-// with inputs that it makes up (scripts/fuzz), replay.cc with those that are kept.
+// Code shared by the fuzz targets. A target is one function, LLVMFuzzerTestOneInput: libFuzzer
+// calls it with generated inputs (scripts/fuzz), replay.cc with kept inputs.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ inline std::string_view text_of(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-// Runs `action`. An input may be refused, by an error that is the user's, the plugin's or the
-// system's; anything else that is thrown is a bug and ends the process.
+// Runs `action`. An error of the user, a plugin or the system is a refusal of the input; any other
+// exception is a bug and ends the process.
 template <typename Action>
 void refuse_or_accept(Action action) {
   try {
@@ -37,8 +37,8 @@ inline const testing::TempDir& folder() {
   return made;
 }
 
-// Writes a file in there and returns its path. Removed first: some file systems sync a file that is
-// cut to nothing and written again.
+// Writes a file in the folder and returns its path. An old file is removed first: some file systems
+// sync a file that is truncated and rewritten.
 inline std::string write(const std::string& name, std::string_view bytes) {
   std::filesystem::remove(folder() / name);
   return folder().write(name, bytes);

@@ -1,4 +1,4 @@
-// Templates: what is accepted renders a conversation within small limits, or says why not.
+// Templates: an accepted template renders a conversation within small limits or gives an error.
 #include "fuzz/fuzz.h"
 #include "jinja/template.h"
 

@@ -1,4 +1,4 @@
-// A JSON document: parsed, walked, each value asked for as every type.
+// A JSON document: parsed, walked, each value read as every type.
 #include "core/json.h"
 #include "fuzz/fuzz.h"
 
@@ -27,7 +27,7 @@ void walk(JsonValue value) {
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace lamina;
-  if (size > 4096) return 0;  // find() and path() are linear: more only takes longer
+  if (size > 4096) return 0;  // find() and path() are linear: larger inputs only take longer
   refuse_or_accept(
       [&] { walk(JsonDocument::parse(std::string(fuzz::text_of(data, size)), "x.json").root()); });
   return 0;

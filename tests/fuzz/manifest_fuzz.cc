@@ -1,5 +1,5 @@
-// manifest.json of a checkpoint with one file, data.bin. The input stands before the checksum,
-// which is made right: what is tried is the reading, not the checksum.
+// manifest.json of a checkpoint with one file, data.bin. The input is the text before the checksum;
+// the checksum is right, so that the reader is tested.
 #include "fuzz/fuzz.h"
 #include "io/durable_file.h"
 #include "io/manifest.h"

@@ -1,6 +1,6 @@
-// What a plugin's build calls may do: the input is a sequence of calls of the C contract with any
-// ops, operands, attributes, parameters, states and regions. The host refuses it in words or makes
-// a graph of it, which then runs on the CPU; each of its values has memory of exactly its size.
+// Build calls of a plugin: the input is a sequence of calls of the C API with any ops, operands,
+// attributes, parameters, states and regions. The host refuses it with a message or builds a graph,
+// which then runs on the CPU; each value has memory of exactly its size.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -19,7 +19,7 @@ namespace lamina::fuzz {
 namespace {
 
 constexpr std::int64_t kCapacity = 8;
-// Larger graphs are compiled and not run: nothing is learned of kernels from more elements.
+// Larger graphs are compiled and not run: more elements test nothing new in the kernels.
 constexpr std::int64_t kMaxBytes = 1 << 18;
 
 decoder::TracePhase phase_of(Bytes& in) {
@@ -41,7 +41,7 @@ decoder::TracePhase phase_of(Bytes& in) {
   return out;
 }
 
-// Memory of exactly the size of a value, with something in it.
+// Memory of exactly the size of a value, filled with data.
 class Memory {
  public:
   Memory(const Type& type, unsigned seed)
@@ -78,7 +78,7 @@ class Memory {
   std::unique_ptr<std::byte[]> bytes_;
 };
 
-// What the host would put there; anything for what the plugin declares.
+// The data that the host would write; any data for inputs that the plugin declares.
 void fill_host_input(Memory& memory, const Type& type, decoder::Input role,
                      const decoder::TracePhase& phase) {
   const auto fill = [&](auto value_of) {
@@ -109,7 +109,7 @@ std::int64_t bytes_of(const Graph& graph) {
   return out;
 }
 
-// Every value as an output, which has memory of its own.
+// The graph with every value as an output, which has separate memory.
 Graph with_values_apart(Graph graph) {
   std::vector<bool> is_output(graph.values().size());
   for (const GraphOutput& output : graph.outputs()) is_output[output.value] = true;

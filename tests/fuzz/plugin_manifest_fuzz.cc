@@ -1,4 +1,4 @@
-// The manifest that a plugin carries in a section of its file.
+// The manifest in a section of a plugin's file.
 #include "fuzz/fuzz.h"
 #include "registry/manifest.h"
 

@@ -1,4 +1,4 @@
-// Uses of ops: any, with operands and attributes that mostly fit.
+// Random uses of ops, with operands and attributes that are mostly valid.
 #include <algorithm>
 #include <string>
 
@@ -59,7 +59,7 @@ Caller::Attributes Caller::attributes(const Op& op) {
 
 bool Caller::accepted(const Op& op, const std::vector<int>& operands,
                       const Attributes& attrs) const {
-  // The host refuses such integers before any rule sees them.
+  // The host refuses larger integers before it calls a shape rule.
   constexpr std::int64_t kMost = 2 * kHuge;
   const auto too_large = [](std::int64_t n) { return n > kMost || n < -kMost; };
   for (const AttrValue& value : attrs.values) {
@@ -72,7 +72,7 @@ bool Caller::accepted(const Op& op, const std::vector<int>& operands,
     types.push_back(operand < 0 ? nullptr : &types_[static_cast<std::size_t>(operand)]);
   for (std::size_t i = 0; i < types.size(); ++i)
     if (!types[i] && !op.inputs[std::min(i, op.num_plugin_inputs - 1)].optional) return false;
-  // What draws needs the host's seed: its rule cannot be asked here.
+  // Random ops need the host's seed, so their shape rule cannot be called here.
   for (std::size_t i = op.num_plugin_inputs; i < op.inputs.size(); ++i)
     if (!op.inputs[i].optional) return true;
   try {

@@ -22,7 +22,7 @@ const lamina_auxiliary_api_t& auxiliary() {
   return extension<lamina_auxiliary_api_t>(LAMINA_AUXILIARY_ID);
 }
 
-Bytes* bytes = nullptr;  // of the block that is being built
+Bytes* bytes = nullptr;  // the bytes of the block that is being built
 
 lamina_status_t build(void*, lamina_build_t* build, const lamina_config_t*, const lamina_io_t* io) {
   return Caller(*bytes, build, io).run();
@@ -80,7 +80,7 @@ lamina_status_t Caller::run() {
   for (int i = 0; i < kMaxCalls && !bytes_.done() && status_ == LAMINA_OK; ++i) call();
   for (; open_scopes_ > 0 && bytes_.below(16) != 15; --open_scopes_)
     keep(api_.scope(build_, {}, 0));
-  // What nobody reads would not be computed.
+  // Values that are not read would not be computed.
   if (status_ == LAMINA_OK && bytes_.below(8) != 7) add_all();
   for (std::uint32_t i = 0; i < io_.n_out; ++i) io_.carry_out[i] = result(i);
   return status_;
@@ -115,14 +115,14 @@ std::vector<std::int64_t> Caller::sizes() {
     case 1:
       if (out.size() > 1) std::swap(out.front(), out[bytes_.below(out.size())]);
       break;
-    case 2:  // two dims as one
+    case 2:  // merges two dims
       if (out.size() > 1) {
         const std::size_t at = bytes_.below(out.size() - 1);
         out[at] *= std::min<std::int64_t>(out[at + 1], kHuge);
         out.erase(out.begin() + static_cast<std::ptrdiff_t>(at) + 1);
       }
       break;
-    case 3:  // one dim as two
+    case 3:  // splits a dim
       if (!out.empty()) {
         const std::size_t at = bytes_.below(out.size());
         const std::int64_t part = out[at] % 2 == 0 ? 2 : 1;
@@ -141,7 +141,7 @@ std::vector<std::int64_t> Caller::sizes() {
       out.assign(bytes_.below(10), 1);
       for (std::int64_t& size : out) size = integer();
       break;
-    default:  // an order of the dims
+    default:  // permutes the dims
       for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::int64_t>(i);
       if (out.size() > 1) std::swap(out[bytes_.below(out.size())], out.back());
       break;
@@ -266,7 +266,7 @@ void Caller::region() {
   take(carry);
   take(token);
   for (std::size_t i = bytes_.below(4); i > 0 && status_ == LAMINA_OK; --i) emit();
-  if (bytes_.below(16) == 15) return;  // left open
+  if (bytes_.below(16) == 15) return;  // the region is not closed
   const std::vector<lamina_tensor_t> carries{bytes_.below(4) ? carry : pick_handle()};
   const std::vector<lamina_tensor_t> results{bytes_.below(4) ? handles_.back() : pick_handle()};
   lamina_time_results_t end{};
@@ -275,7 +275,7 @@ void Caller::region() {
   end.results = span(results);
   end.outputs = &output;
   keep(api.end(build_, &end, nullptr));
-  // Values of the body are valid there only; now and then they are used all the same.
+  // Values of the body are valid only inside it; sometimes they are used outside.
   if (bytes_.below(8) != 7) {
     handles_.resize(std::min(outside, handles_.size()));
     types_.resize(handles_.size());
@@ -299,7 +299,7 @@ void Caller::odd() {
       return take(handle);
     case 3: {
       const auto status = static_cast<lamina_status_t>(bytes_.below(16));
-      const bool memory = status == LAMINA_ERROR_MEMORY;  // no fault of the plugin
+      const bool memory = status == LAMINA_ERROR_MEMORY;  // not a fault of the plugin
       api_.fail(build_, memory ? LAMINA_ERROR_INTERNAL : status, registry::abi::str("no"), nullptr);
       status_ = LAMINA_ERROR_INTERNAL;
       return;

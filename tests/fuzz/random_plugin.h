@@ -1,4 +1,4 @@
-// A plugin that does anything: its build makes calls of the C contract as the input's bytes say.
+// A plugin whose build makes random calls of the C API, chosen by the bytes of the input.
 #pragma once
 
 #include <string_view>
@@ -12,10 +12,10 @@
 
 namespace lamina::fuzz {
 
-// Sizes of the one family that there is, with one block.
+// Sizes of the only family, which has one block.
 inline constexpr std::int64_t kWidth = 4, kVocab = 7, kLayers = 2;
 const registry::Family& family();
-// Where the next builds read what to do.
+// Sets the bytes that the next builds read.
 void read_from(Bytes& bytes);
 
 template <typename T>
@@ -41,13 +41,13 @@ class Caller {
   void keep(lamina_status_t status) {
     if (status_ == LAMINA_OK) status_ = status;
   }
-  // Remembers a tensor that the host gave, with its type.
+  // Stores a tensor that the host returned, with its type.
   void take(lamina_tensor_t handle);
   lamina_tensor_t pick_handle() { return handles_[bytes_.below(handles_.size())]; }
   lamina_tensor_t integer_as_handle();
   const Type& some_type() { return types_[bytes_.below(types_.size())]; }
   std::int64_t integer();
-  // The shape of a tensor that there is, or one made of it, or anything.
+  // The shape of an existing tensor, a shape derived from one, or any shape.
   std::vector<std::int64_t> sizes();
 
   void call();
@@ -59,7 +59,7 @@ class Caller {
   void add_all();
   void update();
   void region();
-  // What no SDK does.
+  // A call that no SDK makes.
   void odd();
   // The last tensor that has the type of carry `i`.
   lamina_tensor_t result(std::uint32_t i);
@@ -68,10 +68,10 @@ class Caller {
   void emit();
   void emit(const Op& op, const std::vector<int>& operands, const Attributes& attrs);
   Attributes attributes(const Op& op);
-  // Whether the op's shape rule takes it: most sequences should go on for a while.
+  // True if the op's shape rule accepts the use: most sequences should have many calls.
   bool accepted(const Op& op, const std::vector<int>& operands, const Attributes& attrs) const;
   std::int64_t dim(const std::vector<int>& operands, std::size_t input, int dim) const;
-  // Declares a state: usually the one that the op needs.
+  // Declares a state, usually the state that the op needs.
   void state_of(const Op* op, const std::vector<int>& operands, std::uint32_t kind,
                 const Attributes* attrs = nullptr);
 
@@ -80,7 +80,7 @@ class Caller {
   const lamina_build_api_t& api_;
   const lamina_io_t& io_;
   std::vector<lamina_tensor_t> handles_;
-  std::vector<Type> types_;  // of handles_
+  std::vector<Type> types_;  // the types of handles_
   lamina_state_t state_ = 0;
   lamina_status_t status_ = LAMINA_OK;
   int open_scopes_ = 0, next_name_ = 0;

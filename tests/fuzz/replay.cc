@@ -14,7 +14,7 @@
 #include "fuzz/fuzz.h"
 #include "torture/mutation.h"
 
-// Of the sanitizers, where the build has them.
+// Defined by the sanitizers if the build has them.
 extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*)());
 
 namespace {
@@ -32,7 +32,7 @@ extern "C" void on_signal(int signal) {
 
 void run(const std::string& name, const std::string& bytes) {
   fmt::format_to_n(current, sizeof current - 1, "fuzz: it happened with {}\n{}", name, '\0');
-  // A copy of exactly that size, so that a sanitizer sees a byte read too many.
+  // A copy of exactly that size, so that a sanitizer reports every read past the end.
   const std::vector<std::uint8_t> input(bytes.begin(), bytes.end());
   LLVMFuzzerTestOneInput(input.data(), input.size());
 }

@@ -1,4 +1,4 @@
-// tokenizer.model; what is accepted encodes a text and decodes every id.
+// tokenizer.model: an accepted file encodes a text and decodes every id.
 #include "fuzz/tokenizer_use.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,5 +1,5 @@
-// The config in a first line, the special tokens in a second, then entries of the vocabulary after
-// the bytes; what is accepted encodes a text and decodes every id.
+// tekken.json: the config in the first line, the special tokens in the second, then entries of the
+// vocabulary after the bytes. An accepted file encodes a text and decodes every id.
 #include "fuzz/tokenizer_use.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     return std::string(out);
   };
   const std::string config = line(), special = line();
-  // The bytes, which every file must have, are not left to chance.
+  // The entries of the bytes, which every file must have, are not fuzzed.
   static const std::string bytes = [] {
     std::string out;
     for (unsigned b = 0; b < 256; ++b) {

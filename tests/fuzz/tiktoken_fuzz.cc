@@ -1,12 +1,12 @@
-// The pattern and special tokens in a first line, then the ranks; what is accepted encodes a text
-// and decodes every id.
+// tiktoken: the pattern and the special tokens in the first line, then the ranks. An accepted file
+// encodes a text and decodes every id.
 #include "fuzz/tokenizer_use.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace lamina;
   const std::string_view text = fuzz::text_of(data, size);
   const std::size_t end = std::min(text.find('\n'), text.size());
-  // The bytes, which every file must have, are not left to chance.
+  // The ranks of the bytes, which every file must have, are not fuzzed.
   static const std::string bytes = [] {
     std::string out;
     for (unsigned b = 0; b < 256; ++b) {

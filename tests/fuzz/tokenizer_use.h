@@ -1,4 +1,4 @@
-// Everything that a tokenizer of the folder is asked for, for the fuzz targets of its formats.
+// Every use of a tokenizer of the folder, for the fuzz targets of its formats.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Values of layers in training: a model whose block has parameters, updates, metrics and losses of
-// any element type and shape, as the input's bytes say. The host refuses it in words or takes a
-// training step, which reads and writes no memory but its own.
+// Layer values in training: a model whose block has parameters, updates, metrics and losses of any
+// element type and shape, chosen by the bytes of the input. The host refuses it with a message or
+// takes a training step without out-of-bounds accesses.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -26,7 +26,7 @@ constexpr std::string_view kTypes[] = {"f32", "bf16", "f32",  "bf16", "f16",
 // Rest of the input for the block; each build reads it from the front.
 Bytes* input = nullptr;
 
-// The block of the model, built anew for each trace from the same bytes.
+// The block of the model, built for each trace from the same bytes.
 class AnyBlock {
  public:
   AnyBlock(sdk::Scope s, Tensor x, const sdk::Step& step) : s_(s), x_(x), step_(step) {}
@@ -36,7 +36,7 @@ class AnyBlock {
     for (std::size_t i = bytes_.below(4); i > 0; --i) param();
     for (std::size_t i = bytes_.below(8); i > 0; --i) value();
     for (std::size_t i = 1 + bytes_.below(4); i > 0; --i) give();
-    // Mostly the carry as it came: values that mix tokens may not leave a layer.
+    // Mostly the unchanged carry: values that mix tokens may not leave a layer.
     return bytes_.below(16) == 15 ? values_.back() : x_;
   }
 
@@ -109,7 +109,7 @@ class AnyBlock {
     }
   }
 
-  // Mostly of the parameter's shape.
+  // Usually has the parameter's shape.
   void update() {
     static constexpr sdk::Update kRules[] = {sdk::Update::add, sdk::Update::sign_step,
                                              sdk::Update::assign};

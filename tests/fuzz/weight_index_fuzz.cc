@@ -1,4 +1,4 @@
-// model.safetensors.index.json beside two shards that are there, a.safetensors and b.safetensors.
+// model.safetensors.index.json next to two existing shards, a.safetensors and b.safetensors.
 #include <cstring>
 
 #include "fuzz/fuzz.h"
@@ -6,7 +6,7 @@
 
 namespace {
 
-// A file of tensors "<prefix>.0" and "<prefix>.1", one float each.
+// A file with the tensors "<prefix>.0" and "<prefix>.1", one float each.
 std::string shard(const std::string& prefix) {
   const std::string header = "{\"" + prefix +
                              R"(.0":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},")" + prefix +

@@ -1,5 +1,5 @@
-// What attention sees, as the keys of [model] say, against MaxText's numbers: every folder of
-// maxtext named attn_* whose config.json says it all. The family's block does no more than attend.
+// Attention masks set by keys of [model], compared with MaxText: every folder of maxtext named
+// attn_* that config.json describes completely. The family's block only attends.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,7 +25,7 @@ using decoder::Output;
 constexpr std::int64_t kHeads = 4, kKvHeads = 2, kHeadDim = 6;
 constexpr std::int64_t kWidth = (kHeads + 2 * kKvHeads) * kHeadDim;
 
-// A token's row is its queries, keys and values.
+// A token's row holds its queries, keys and values.
 const decoder::Build attends = LAMINA_BLOCK({
   const auto heads = [x](std::int64_t first, std::int64_t n) {
     return sdk::split_heads(
@@ -85,7 +85,7 @@ void expect_agrees(const inspect::GoldenCase& golden, const JsonValue& keys) {
     if (made.inputs[i].role == Input::parameter) table = graph.tensor(graph.inputs()[i].value);
   for (std::size_t i = 0; i < made.outputs.size(); ++i)
     if (made.outputs[i].role == Output::record) attended = graph.tensor(graph.outputs()[i].value);
-  // The first layer's.
+  // The first layer's output.
   const Tensor y = ops::slice(attended, 0, 0, 1);
   const Tensor seed = graph.add_input("cotangent", y.type());
   const Tensor rows = autodiff::vjp(graph, std::span(&y, 1), std::span(&seed, 1),
@@ -127,7 +127,7 @@ TEST(AttentionKindsGolden, AgreeWithMaxText) {
   for (const fs::path& folder : golden_folders("maxtext", "golden.safetensors", "attn_")) {
     SCOPED_TRACE(folder.filename().string());
     const inspect::GoldenCase golden(folder.string());
-    // These are not of a key: attention_golden_test.cc.
+    // No key sets these; attention_golden_test.cc tests them.
     if (golden.has("segment_ids") || golden.has("bidirectional") || golden.has("sinks")) continue;
     const JsonDocument config = JsonDocument::read((folder / "config.json").string());
     expect_agrees(golden, config.root());

@@ -1,4 +1,4 @@
-// Golden cases of gpt-oss, Llama 4 and DeepSeek as GGUF files: they compute what the reference did.
+// Golden cases of gpt-oss, Llama 4 and DeepSeek as GGUF files give the reference's results.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -12,8 +12,8 @@ namespace fs = std::filesystem;
 
 constexpr std::uint32_t kMxfp4 = 39;
 
-// Rows `first`, `first` + `step`, .. of each expert's MXFP4 blocks. Published, neighbouring values
-// share a byte; in GGUF files values 16 apart, after the scale.
+// Rows `first`, `first` + `step`, .. of each expert's MXFP4 blocks. In published files neighbouring
+// values share a byte; in GGUF files values 16 apart do, and the scale is first.
 std::string repacked(const GgufConversion& model, const std::string& published, std::int64_t first,
                      std::int64_t step) {
   const io::TensorView blocks = model.stored(published + "_blocks"),
@@ -76,8 +76,8 @@ TEST(GgufExpertFamilies, GptOss) {
   expect_golden(from, model.gguf.bytes());
 }
 
-// Files say neither chunks nor temperatures, as those of the published models are meant. These
-// cases have others.
+// GGUF files have no keys for chunks and temperatures; readers use the published models' values.
+// These cases have other values.
 const std::vector<std::string> kOfTheCase = {"model.attention_chunk_size=8", "model.floor_scale=8"};
 
 GgufConversion as_llama4(const fs::path& from, const char* prefix) {
@@ -103,7 +103,7 @@ GgufConversion as_llama4(const fs::path& from, const char* prefix) {
     const std::string both = model.published_layer(layer, "feed_forward.experts.gate_up_proj"),
                       down = model.published_layer(layer, "feed_forward.experts.down_proj");
     if (!model.has(both)) continue;
-    // [E, in, gate and up] as [E, gate and up, in], halves of which are the two.
+    // [E, in, gate and up] as [E, gate and up, in]; the halves of it are gate and up.
     const Floats rows = transposed(model.values(both), width, 2 * inner);
     for (const auto& [own, half] : {std::pair{"ffn_gate_exps", 0}, {"ffn_up_exps", 1}}) {
       Floats part;
@@ -123,7 +123,7 @@ TEST(GgufExpertFamilies, Llama4) {
   const fs::path from = kOwnCases / "llama4_hub";
   SKIP_WITHOUT(from);
   const GgufConversion model = as_llama4(from, "language_model.");
-  // Files have divisors for the published original context, 8192; here it is 32.
+  // Files have divisors for the published original context, 8192; the original context here is 32.
   std::vector<std::string> overrides = kOfTheCase;
   for (const char* scaling : {"rope_type=llama3", "factor=16.0", "low_freq_factor=1.0",
                               "high_freq_factor=1.0", "original_max_position_embeddings=32"})
@@ -230,7 +230,7 @@ void set_groups(GgufConversion& model, std::uint32_t gating) {
   model.copy_count("expert_group_used_count", "topk_group").set("expert_gating_func", gating);
 }
 
-// Converters leave out the layer that predicts further tokens.
+// Converters skip the layer that predicts further tokens.
 TEST(GgufExpertFamilies, DeepSeekV3) {
   for (const fs::path& from : {kOwnCases / "deepseek_v3_mtp", golden_dir() / "hf" / "deepseek_v3",
                                golden_dir() / "hf" / "deepseek_v3_kimi_k2"}) {
@@ -243,7 +243,7 @@ TEST(GgufExpertFamilies, DeepSeekV3) {
   }
 }
 
-// Old files say neither the scoring function nor groups.
+// Old files have neither the scoring function nor groups.
 TEST(GgufExpertFamilies, DeepSeekV2Lite) {
   const fs::path from = golden_dir() / "hf" / "deepseek_v2_lite";
   SKIP_WITHOUT(from);

@@ -1,5 +1,4 @@
-// Golden cases of dense families, Mixtral and OLMo as GGUF files: they compute what the reference
-// did.
+// Golden cases of dense families, Mixtral and OLMo as GGUF files give the reference's results.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Files lack query_pre_attn_scalar, so what multiplies scores here is made up for by the weights.
+// Files lack query_pre_attn_scalar, so the test scales the weights to get the same scores.
 float score_scale(const GgufConversion& model) {
   return std::sqrt(model.number("head_dim") / model.number("query_pre_attn_scalar"));
 }
@@ -74,7 +73,7 @@ TEST(GgufFamilies, Gemma3WithStretchedPositions) {
   expect_golden(from, model.gguf.bytes());
 }
 
-// Files of the largest models divide by the width of a head that hidden_size would give.
+// Files of the largest models divide by hidden_size / heads instead of the width of a head.
 TEST(GgufFamilies, TheLargestGemmasScaleScoresOtherwise) {
   for (const auto& [layers, scalar] : {std::pair{46u, std::int64_t{10}}, {62u, 10}, {26u, 16}}) {
     TempDir dir;
@@ -151,7 +150,7 @@ TEST(GgufFamilies, Olmo2) {
   expect_golden(from, as_olmo2(from).gguf.bytes());
 }
 
-// Converters give OLMo 3 the architecture of OLMo 2, with windows.
+// Converters write OLMo 3 with the architecture of OLMo 2 and with windows.
 TEST(GgufFamilies, Olmo3) {
   const fs::path from = kOwnCases / "olmo3_yarn";
   SKIP_WITHOUT(from);

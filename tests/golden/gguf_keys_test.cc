@@ -1,5 +1,5 @@
-// Every key that llama.cpp knows, for every architecture whose GGUF files are read: it changes the
-// model's config, or is known to have no effect, or is refused by name.
+// Every key that llama.cpp reads, for every supported GGUF architecture: it changes the model's
+// config, has no effect and is listed here, or is refused by name.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ using KeyValue = std::variant<std::uint32_t, float, bool, std::string, std::vect
                               std::vector<std::string>>;
 using KeyValues = std::map<std::string, KeyValue>;  // after "<architecture>."
 
-// A model of two layers, with the keys that its architecture must have.
+// A model of two layers with the required keys of its architecture.
 KeyValues keys_of(const std::string& architecture) {
   KeyValues out{{"block_count", 2u},
                 {"embedding_length", 32u},
@@ -91,7 +91,7 @@ std::map<std::string, std::string> values_of(const std::string& architecture,
 
 struct KnownKey {
   std::string name;
-  KeyValue value;  // another one than any model has
+  KeyValue value;  // a value that no model has
 };
 
 std::vector<KnownKey> known_keys() {
@@ -113,20 +113,20 @@ std::vector<KnownKey> known_keys() {
   return out;
 }
 
-// Keys that may stay without an effect; gguf_names.h says why.
+// Keys that may have no effect; gguf_names.h gives the reasons.
 const std::set<std::string> kWithoutEffect = {
     "vocab_size",       "context_length",          "tensor_data_layout",
     "pooling_type",     "expert_weights_norm",  // true where the family divides by the sum
 
     "attention.causal", "rope.dimension_sections", "rope.scaling.finetuned"};
 
-// Scaling of another kind than the file has: only its type would turn it on.
+// Scaling of another kind than the file's: only the type key would enable it.
 bool waits_for_a_type(const std::string& key) {
   return key.starts_with("rope.scaling.") && key != "rope.scaling.type" &&
          key != "rope.scaling.factor" && key != "rope.scaling.attn_factor";
 }
 
-// Names by which an error may call a key: its own, and those of config.json.
+// Names for a key in errors: its own name and the names in config.json.
 std::vector<std::string> names_of(const std::string& whole, const std::string& key) {
   std::vector<std::string> out{"'" + whole + "'"};
   for (const auto& rows : {std::span<const io::ConfigName>(io::kConfigNames),
@@ -134,13 +134,13 @@ std::vector<std::string> names_of(const std::string& whole, const std::string& k
     for (const io::ConfigName& row : rows)
       if (row.gguf == key) out.emplace_back(row.published);
   if (key.starts_with("rope.")) out.emplace_back("rope_scaling");
-  // Both widths of a head are named together.
+  // Errors name both widths of a head together.
   if (key == "attention.key_length") out.emplace_back("attention.value_length");
   return out;
 }
 
-// Returns whether the family says that the key has no effect, or latent attention does: it has as
-// many heads of keys as of queries.
+// True if the family declares that the key has no effect, or if latent attention ignores it: it has
+// as many key heads as query heads.
 bool family_ignores(const std::string& architecture, const std::string& name) {
   if (architecture == "deepseek2" && name == "attention.head_count_kv") return true;
   const config::ModelSource source = source_of(architecture, keys_of(architecture));
@@ -201,7 +201,7 @@ TEST(GgufKeyRules, FilesOf2023HaveTheFactorOfPositionsUnderAnotherName) {
   old["rope.scale_linear"] = 4.f;
   current["rope.scaling.type"] = std::string("linear");
   current["rope.scaling.factor"] = 4.f;
-  both["rope.scaling.factor"] = 4.f;  // the kind is linear where the file does not say
+  both["rope.scaling.factor"] = 4.f;  // the kind is linear if the file has none
   both["rope.scale_linear"] = 2.f;
   const auto want = values_of("llama", current);
   EXPECT_EQ(want.at("rope_scaling.factor"), "4.0");

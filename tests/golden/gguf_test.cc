@@ -1,5 +1,5 @@
-// Models in GGUF files: against what the reference computed from their widened weights, and
-// against the same weights in safetensors.
+// Models in GGUF files, compared with the reference's results from their widened weights, and with
+// the same weights in safetensors.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -60,7 +60,7 @@ const fs::path kLlama = kOwnCases / "llama3_gqa";
 
 GgufBuilder llama_as_gguf() { return as_llama(kLlama).layers(kFeedForwardNames).gguf; }
 
-TEST(GgufModels, InterleavedRowsComputeWhatHalvesDo) {
+TEST(GgufModels, InterleavedRowsEqualHalves) {
   SKIP_WITHOUT(kLlama);
   expect_same_logits(llama_as_gguf(), kLlama.string());
 }
@@ -92,7 +92,7 @@ TEST(GgufModels, RotaryFactorsAreTheScalingThatTheyCameFrom) {
   expect_same_logits(gguf, scaled.path());
 }
 
-TEST(GgufModels, StackedExpertsComputeWhatSingleOnesDo) {
+TEST(GgufModels, StackedExpertsEqualSingleOnes) {
   const fs::path from = kOwnCases / "qwen3_moe_norm";
   SKIP_WITHOUT(from);
   GgufConversion model(from, "qwen3moe");
@@ -126,7 +126,7 @@ TEST(GgufModels, AFamilyMustSayThatItReadsThem) {
           "  authors of plugins: declare the key 'gguf_weights', ext/gguf.h");
 }
 
-// Whatever type the file stores: what can be used in place is not copied.
+// Weights whose stored type is usable in place are not copied, for every type.
 TEST(GgufModels, PlainWeightsAreUsedInPlace) {
   SKIP_WITHOUT(kLlama);
   TempDir dir;

@@ -1,4 +1,4 @@
-// Models against what Hugging Face computed for them: every folder of hf with golden.safetensors.
+// Models, compared with Hugging Face: every folder of hf with golden.safetensors.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,8 +25,8 @@ inspect::VerifyReport verify(const fs::path& directory) {
   return inspect::verify_case(directory.string(), DType::f32, built_plugins(), cpu::cpu_backend());
 }
 
-// What is of a vision encoder, and what the reference's cache makes of rotations that it does not
-// turn again.
+// True for quantities of a vision encoder, and for *_hf_cached: the reference's cache does not
+// rotate its keys again.
 bool may_be_skipped(const inspect::SkippedQuantity& skipped) {
   const std::string& name = skipped.quantity;
   return !skipped.reason.empty() &&
@@ -47,7 +47,7 @@ void expect_agreement(const fs::path& directory) {
     EXPECT_TRUE(may_be_skipped(skipped)) << skipped.quantity << " was not computed";
 }
 
-// Cases that these tests change, or that have a file here which the set of goldens lacks.
+// Cases that these tests change, or whose additional files are missing in the set of goldens.
 const fs::path kOwnCases = fs::path(LAMINA_SOURCE_DIR) / "tests" / "golden" / "hf";
 
 class HfGolden : public ::testing::TestWithParam<fs::path> {};
@@ -57,7 +57,7 @@ TEST_P(HfGolden, AgreesWithTheReference) {
   expect_agreement(GetParam());
 }
 
-// The same configuration in the keys of transformers 5 beside the same weights.
+// The same configuration in the keys of transformers 5, with the same weights.
 TEST_P(HfGolden, AgreesWithTheConfigOfTransformers5) {
   if (std::string reason = reason_to_skip(GetParam()); !reason.empty()) GTEST_SKIP() << reason;
   fs::path config = GetParam() / "config.v5.json";
@@ -86,8 +86,8 @@ TEST(HfGoldens, SomeFamilyIsBuiltThatTheyAreAbout) {
   EXPECT_GE(computed, std::min<std::size_t>(folders.size(), 14));
 }
 
-// The case `name` in `folder`, with other numbers: `change` is given a copy of each tensor's bytes.
-// `more`, if any, is one tensor of a number beside them.
+// Copies the case `name` to `folder` with other numbers: `change` gets a copy of each tensor's
+// bytes. `more`, if given, is an additional tensor of one number.
 void change_case(const TempDir& folder, const std::string& name, const std::string& more,
                  const std::function<void(std::string_view, std::vector<std::byte>&)>& change) {
   fs::path from = kOwnCases / name;

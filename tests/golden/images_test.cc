@@ -1,5 +1,5 @@
-// Prompts with images, in pieces and from files, against Hugging Face: every folder of hf whose
-// golden numbers hold image.embeddings. hf_test compares the rest of those numbers.
+// Prompts with images, in pieces and from files, compared with Hugging Face: every folder of hf
+// whose golden numbers contain image.embeddings. hf_test compares the other numbers.
 #include <gtest/gtest.h>
 
 #include "backends/cpu/backend.h"
@@ -41,15 +41,15 @@ class Images : public ::testing::TestWithParam<fs::path> {
   decode::PromptRows prompt_;
 };
 
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Images);  // the tree holds a choice of cases
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Images);  // the tree has few cases
 
-TEST_P(Images, APromptInPiecesGoesOnAsTheReferences) {
+TEST_P(Images, APromptInPiecesContinuesLikeTheReferences) {
   weights::Weights weights = load_weights({"images", GetParam()}, model_);
   const std::vector<std::int32_t> greedy = case_.ints("image.greedy_ids");
   for (std::int64_t call_tokens : {64, 7, 1}) {
     decode::Session session(model_, weights.pointers(),
                             {.capacity = 64, .call_tokens = call_tokens}, cpu::cpu_backend());
-    for (int time = 0; time < 2; ++time) {  // also after a reset
+    for (int time = 0; time < 2; ++time) {  // the second time after a reset
       session.reset();
       std::span<const float> logits = session.append(tokens_, prompt_.overrides());
       for (std::size_t i = 0; i < greedy.size(); ++i) {
@@ -61,7 +61,7 @@ TEST_P(Images, APromptInPiecesGoesOnAsTheReferences) {
   }
 }
 
-// The grid of a file is of rows, that of the reference of patches, several of which are a row.
+// The grid of a file counts rows; the reference's grid counts patches, several per row.
 TEST_P(Images, TokensOfAFileWithAGridHaveTheReferencesPlaces) {
   const JsonDocument config =
       JsonDocument::read((GetParam() / "config.json").string(), {.code = ExitCode::checkpoint});

@@ -1,4 +1,4 @@
-// Models against what MaxText computed for them: every folder of maxtext that is a whole model.
+// Models, compared with MaxText: every folder of maxtext with a whole model.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -36,7 +36,7 @@ INSTANTIATE_TEST_SUITE_P(All, MaxTextGolden, ::testing::ValuesIn(maxtext_models(
                          });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(MaxTextGolden);
 
-// With `fused_qkv` and `fused_mlp` kernels of one input are one kernel. MaxText computes the same.
+// With `fused_qkv` and `fused_mlp` kernels of one input are merged. MaxText computes the same.
 class FusedCase {
  public:
   explicit FusedCase(const fs::path& from) {

@@ -1,5 +1,5 @@
-// Steps of training as MaxText does them, by the run file that `lamina config import` makes of a
-// case's settings: whole steps (train_*), and QK-clip by itself (optim_qk_clip_*).
+// Training steps, compared with MaxText, with the run file that `lamina config import` writes for a
+// case's settings: whole steps (train_*) and QK-clip alone (optim_qk_clip_*).
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -28,7 +28,8 @@ JsonDocument read_json(const fs::path& path) {
   return JsonDocument::read(path.string(), {.code = ExitCode::checkpoint});
 }
 
-// A case with weights in a file, also where they are the first of its parameters.
+// A case with its weights in a file, which is written from the golden's first parameters if the
+// case has none.
 class ModelFolder {
  public:
   explicit ModelFolder(const fs::path& golden) {
@@ -61,7 +62,7 @@ class ModelFolder {
   TempDir folder_;
 };
 
-// What is trained, with the state before the first step.
+// The trained model with the state before the first step.
 class Training : public MaxTextModel {
  public:
   Training(const ModelFolder& folder, const std::string& rows)
@@ -94,7 +95,7 @@ class Training : public MaxTextModel {
   }
   bool has(const std::string& name) const { return case_.has(name); }
 
-  // The parameters are the case's tensors `prefix`NAME, those that it has.
+  // Expects the parameters to equal the case's tensors `prefix`NAME, if these exist.
   void expect_parameters(const std::string& prefix, double tolerance) const {
     std::size_t compared = 0;
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -121,7 +122,7 @@ class Training : public MaxTextModel {
   }
 
  private:
-  // Their values less ours.
+  // The difference between MaxText's stored values and lamina's.
   double offset_of(std::size_t parameter) const {
     return -static_cast<double>(names_[parameter].front().ours(0));
   }
@@ -130,7 +131,7 @@ class Training : public MaxTextModel {
   std::optional<train::TrainStep> step_;
 };
 
-// 0 where no layer reports it.
+// 0 if no layer reports it.
 double largest(const train::StepResult& result, const std::string& name) {
   double out = 0;
   for (const train::AuxScalar& scalar : result.aux_scalars)

@@ -1,4 +1,4 @@
-// Hyper-connections against what MaxText computed for them: every folder of maxtext named mhc_*.
+// Hyper-connections, compared with MaxText: every folder of maxtext named mhc_*.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -173,7 +173,7 @@ class Module {
         {.kind = kind, .block = id, .overrides = {}, .num_results = results}, nullptr, phase);
   }
 
-  // The carry is called as the tracer likes.
+  // The tracer chooses the name of the carry.
   void graph_input_names(const decoder::BlockGraph& block, Values& in) {
     carry_ = block.graph.inputs()[0].name;
     std::vector<float> x = std::move(in["x"]);
@@ -192,7 +192,7 @@ class Module {
     EXPECT_LE(inspect::max_abs_difference(got, want), tolerance * inspect::max_abs(want) + 1e-7)
         << name;
   }
-  // Of large tensors some elements and the norm are given.
+  // For large tensors the golden has some elements and the norm.
   void expect_gradient(const std::string& name, const std::vector<float>& got) {
     if (case_.has(name)) return expect_near(name, got, 1e-4);
     const std::string rest = name.substr(std::string_view("grad.").size());

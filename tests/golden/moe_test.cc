@@ -1,4 +1,4 @@
-// Mixtures of experts against what MaxText computed for them: every folder of maxtext named moe_*.
+// Mixtures of experts, compared with MaxText: every folder of maxtext named moe_*.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -65,7 +65,7 @@ class Description {
   double number(const char* key) { return document_.root().at(key).as_double(); }
 
  private:
-  // Of which the choice has the bias; models called otherwise than deepseek3 weigh by it too.
+  // Adds the routing bias to the choice; in models not named deepseek3 it also affects the weights.
   void deepseek(const std::string& score) {
     const bool root = score == "sqrtsoftplus";
     add("scores", fmt::format("\"{}\"", root ? "sqrt_softplus" : score));
@@ -96,7 +96,7 @@ class Description {
   std::string text_;
 };
 
-// Our name of a parameter of theirs.
+// Lamina's name of a MaxText parameter.
 std::string our_name(std::string theirs, bool corrects) {
   static const std::map<std::string, std::string> names = {
       {"gate/kernel", "router.weight"},
@@ -116,7 +116,7 @@ std::string our_name(std::string theirs, bool corrects) {
   return names.at(theirs);
 }
 
-// Matrices are [in, out] there and [out, in] here.
+// MaxText's matrices are [in, out], lamina's are [out, in].
 std::vector<float> transposed(const std::vector<float>& from, const Shape& shape, bool matrix) {
   if (!matrix) return from;
   const auto rows = static_cast<std::size_t>(shape[-2]);
@@ -169,7 +169,7 @@ class MoeCase {
   }
 
  private:
-  // Outputs for sum(output * cotangent) + the balance loss, with its weight, and its gradients.
+  // Outputs of sum(output * cotangent) + the weighted balance loss, and its gradients.
   void differentiate() {
     Graph& graph = block_.graph;
     std::vector<Tensor> results = {graph.tensor(graph.outputs()[0].value)}, wanted, seeds;
@@ -238,7 +238,7 @@ class MoeCase {
     EXPECT_EQ(std::vector<std::int32_t>(got.begin(), got.end()), want) << name;
   }
 
-  // rate * sign(value) is added to the bias.
+  // Expects that rate * sign(value) is added to the bias.
   void expect_update(const std::vector<Array>& got) {
     ASSERT_EQ(block_.updates.size(), 1u);
     std::vector<float> update = floats(got[static_cast<std::size_t>(block_.updates[0].output)]);

@@ -1,5 +1,5 @@
-// The optimizers and schedules against MaxText's: every folder of maxtext named optim_*, by the run
-// file that `lamina config import` makes of its settings.
+// Optimizers and schedules, compared with MaxText: every folder of maxtext named optim_*, with the
+// run file that `lamina config import` writes for its settings.
 #include "train/optimizer/optimizer.h"
 
 #include <gtest/gtest.h>
@@ -29,11 +29,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What is optimised: parameters of ours, and where their values are among theirs.
+// Lamina's parameters, and the places of their values in MaxText's tensors.
 struct Subject {
   decoder::ParameterTable parameters;
-  std::vector<std::string> names;                  // of tensors that are as they are
-  std::vector<std::vector<MaxTextTensor>> places;  // of others
+  std::vector<std::string> names;                  // of tensors that are unchanged
+  std::vector<std::vector<MaxTextTensor>> places;  // of the others
 
   enum class Of { value, gradient };
   std::vector<float> read(const inspect::GoldenCase& golden, const std::string& prefix,
@@ -52,7 +52,7 @@ struct Subject {
   }
 };
 
-// A tensor of MaxText's tree under a name of ours, which masks and groups go by.
+// A tensor of MaxText's tree with lamina's name, which masks and groups refer to.
 decoder::Parameter parameter_of(std::string_view theirs) {
   decoder::Parameter p;
   if (theirs.ends_with("mlp/kernel")) {
@@ -71,7 +71,7 @@ decoder::Parameter parameter_of(std::string_view theirs) {
   return p;
 }
 
-// Single tensors, each as it is.
+// Single tensors, each unchanged.
 Subject tensors_of(const inspect::GoldenCase& golden) {
   constexpr std::string_view prefix = "params.0.";
   Subject out;
@@ -85,7 +85,7 @@ Subject tensors_of(const inspect::GoldenCase& golden) {
   return out;
 }
 
-// The text of the object `key` of a JSON file that holds no braces in strings.
+// The text of the object `key` of a JSON file without braces in its strings.
 std::string object_text(const std::string& file, const std::string& key) {
   std::ifstream in(file);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
@@ -99,7 +99,7 @@ std::string object_text(const std::string& file, const std::string& key) {
   return text.substr(begin, end - begin);
 }
 
-// The parameters of a model, with their roles: one a layer, matrices [out, in].
+// The parameters of a model with their roles: one per layer, matrices [out, in].
 Subject model_of(const inspect::GoldenCase& golden) {
   const TempDir folder;
   const std::string model = object_text(golden.directory + "/config.json", "model");
@@ -152,9 +152,9 @@ TEST_P(MaxTextOptimizer, StepsAsTheReferenceDoes) {
   train::TrainState state(subject.parameters, DType::f32, false, backend, {}, run.optimizer);
   train::Optimizer optimizer(subject.parameters, run.optimizer, backend);
   const bool all_learn = std::ranges::all_of(parameters, &decoder::Parameter::learns);
-  // Products of matrices round.
+  // Matrix products round.
   const double tolerance = run.optimizer.name == "muon" ? 2e-5 : 1e-6;
-  // Without this key the case is of the optimizer alone, which clips nothing in MaxText.
+  // Without this key the case tests the optimizer alone, which does not clip in MaxText.
   const double clip_norm = theirs.find("gradient_clipping_threshold") ? run.train.clip_norm : 0;
   train::SpikeHistory spikes;
   std::int64_t steps = 0;
@@ -207,8 +207,8 @@ INSTANTIATE_TEST_SUITE_P(All, MaxTextOptimizer,
                            return test_name(test.param.filename().string());
                          });
 
-// Also after the last step, where a schedule has nothing to say but its formula.
-TEST(MaxTextSchedules, AreThoseOfTheKeys) {
+// Also after the last step, where only the schedule's formula gives a value.
+TEST(MaxTextSchedules, EqualTheirFormulas) {
   const fs::path folder = golden_dir() / "maxtext" / "optim_schedules";
   if (!fs::exists(folder)) GTEST_SKIP() << "is not in the tree";
   const inspect::GoldenCase golden(folder.string());

@@ -1,4 +1,4 @@
-// Building graphs: what is refused and what nodes remember.
+// Building graphs: refusals, and the information that nodes keep.
 #include "graph/graph.h"
 
 #include "ops/registry.h"
@@ -54,7 +54,7 @@ TEST(Graph, NodesHaveAnOperandForEveryInput) {
   EXPECT_EQ(g.node(1).inputs, g.node(0).inputs);
 }
 
-TEST(Graph, EqualStructureIsEqualWhateverTheNames) {
+TEST(Graph, EqualStructureIsEqualForAllNames) {
   auto make = [](const char* name, double by) {
     Graph g;
     g.add_output("y", ops::scale(g.add_input(name, kMatrix), by));
@@ -87,7 +87,8 @@ TEST(Registry, NumbersAndNamesAreUnique) {
   EXPECT_EQ(ops::find(999u, 1), nullptr);
 }
 
-// A primitive without gradient would stop training: each op has one way to be differentiated.
+// A primitive without a gradient would make training fail: each op has exactly one way to be
+// differentiated.
 TEST(Registry, EveryOpHasAShapeRuleAndAGradientOrNone) {
   for (const Op& op : ops::all()) {
     EXPECT_NE(op.def->infer, nullptr) << op.name;

@@ -1,4 +1,4 @@
-// The lists of a node: few ids inline, many elsewhere; attributes shared by copies.
+// The lists of a node: few ids inline, many on the heap; copies share attributes.
 #include "graph/node_lists.h"
 
 #include <gtest/gtest.h>

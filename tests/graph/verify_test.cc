@@ -8,7 +8,7 @@ namespace {
 
 const Type kThree{DType::f32, {3}, {}};
 
-TEST(Verify, AcceptsWhatTheBuilderMakes) {
+TEST(Verify, AcceptsBuiltGraphs) {
   Graph g;
   g.add_output("y", ops::exp(g.add_input("x", kThree)));
   EXPECT_NO_THROW(verify(g, "tracing"));
@@ -21,7 +21,7 @@ TEST(Verify, NamesThePassThatBrokeAType) {
   Tensor x = g.add_input("x", kThree);
   ops::call_all("scan", {x},
                 {{"body", std::shared_ptr<const Graph>(body)}, {"num_carries", std::int64_t{1}}});
-  // Another body, whose carry is wider than the operand.
+  // A body whose carry is wider than the operand.
   auto other = std::make_shared<Graph>();
   other->add_output("c", ops::exp(other->add_input("c", {DType::f32, {4}, {}})));
   g.replace_body(0, other, {});

@@ -43,9 +43,9 @@ TEST_P(PublishedConfiguration, HasTheParametersOfItsModel) {
   EXPECT_EQ(inspect::count_parameters(model).total, row.at("total").as_int64());
 }
 
-// A group that fits no parameter, or has no effect, is an error.
+// A group that matches no parameter or has no effect is an error.
 TEST_P(PublishedConfiguration, HasGroupsThatFitItsParameters) {
-  std::optional<decoder::Model> model;  // whatever the optimizer
+  std::optional<decoder::Model> model;  // for every optimizer
   for (const char* type : {"adamw", "sgd", "muon"}) {
     SCOPED_TRACE(type);
     const Imported imported =
@@ -65,14 +65,14 @@ INSTANTIATE_TEST_SUITE_P(All, PublishedConfiguration, ::testing::ValuesIn(model_
                            return lamina::testing::test_name(test.param.stem().string());
                          });
 
-// A key that base.yml has and the table does not is said, never silent; here there is none.
+// A key of base.yml that the table lacks is reported; base.yml has none.
 TEST(PublishedBase, HasNoKeyThatTheTableDoesNotKnow) {
   if (!fs::exists(base_file())) GTEST_SKIP() << "there is no " << base_file();
   for (const std::string& line : import_run(read_configuration(base_file(), {})).said)
     EXPECT_EQ(line.find("unknown to lamina"), line.npos) << line;
 }
 
-// The values that nothing else is computed for are MaxText's own.
+// Values that are kept and not converted equal MaxText's.
 TEST(PublishedBase, HasTheKeptValues) {
   if (!fs::exists(base_file())) GTEST_SKIP() << "there is no " << base_file();
   std::map<std::string, config::Value> base;

@@ -1,4 +1,4 @@
-// Configurations of MaxText as run files: what is carried over, what is said, what is refused.
+// Configurations of MaxText as run files: converted keys, messages and refusals.
 #include "imports/run_file.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// base.yml, and one file above it.
+// base.yml and a second file above it.
 class Folder {
  public:
   explicit Folder(const std::string& text, const std::string& name = "models/mine.yml") {
@@ -123,7 +123,7 @@ TEST(ImportRun, TimescalesAreKeysOfTheHostWhereTheFamilyHasNone) {
   EXPECT_EQ(value(run, "model.rope_linear_scaling_factor"), "4.0");
 }
 
-TEST(ImportRun, PositionsAndLogitsOfTheStackAreOfEveryBlock) {
+TEST(ImportRun, PositionsAndLogitsOfTheStackApplyToEveryBlock) {
   for (const char* block : {"llama2", "mistral", "qwen2", "simple"}) {
     const Imported run =
         Folder(std::string("decoder_block: ") + block +
@@ -144,7 +144,7 @@ TEST(ImportRun, TiedTablesOfFloat32RunsAreNamed) {
   EXPECT_THAT(tied.import().said, Not(Contains(rounds)));
 }
 
-// Embeddings are multiplied by what tied logits are divided by, in MaxText's table.
+// MaxText's embedding table multiplies embeddings by the number by which it divides tied logits.
 TEST(ImportRun, TiedLogitsOfGemmaMayStayUndivided) {
   const Folder gemma(
       "decoder_block: gemma\nbase_emb_dim: 64\nlogits_via_embedding: true\nmlp_activations: "
@@ -153,7 +153,7 @@ TEST(ImportRun, TiedLogitsOfGemmaMayStayUndivided) {
   EXPECT_EQ(value(gemma.import({"normalize_embedding_logits=false"}), "model.logit_scale"), "8.0");
 }
 
-TEST(ImportRun, SinksAreOfEveryBlock) {
+TEST(ImportRun, SinksApplyToEveryBlock) {
   for (const char* block : {"llama2", "mixtral", "qwen3"}) {
     const Folder folder(std::string("decoder_block: ") + block + "\n");
     EXPECT_EQ(value(folder.import({"attention_sink=true"}), "model.attention_sink"), "true");
@@ -161,7 +161,7 @@ TEST(ImportRun, SinksAreOfEveryBlock) {
   }
 }
 
-// MaxText's blocks give their rotation no part of a head, but with mrope.
+// MaxText's blocks pass the rotated part of a head only with mrope.
 TEST(ImportRun, PartsOfHeadsAreTurnedWhereTheBlockPassesThem) {
   for (const char* block : {"llama2", "default", "mistral", "mixtral", "qwen2", "qwen3", "envy"}) {
     const Imported run =
@@ -212,14 +212,14 @@ TEST(ImportRun, DropoutIsWhereTheBlockHasIt) {
                     ExitCode::usage, "'dropout_rate' must be 0 in this block");
 }
 
-TEST(ImportRun, SoftCapOfAttentionIsOfBlocksThatReadIt) {
+TEST(ImportRun, SoftCapOfAttentionAppliesToBlocksThatReadIt) {
   EXPECT_EQ(value(Folder("attn_logits_soft_cap: 50.\n").import(), "model.attn_logits_soft_cap"),
             "50.0");
   EXPECT_ERROR_SAYS(Folder("decoder_block: mistral\nattn_logits_soft_cap: 50.\n").import(),
                     ExitCode::usage, "'attn_logits_soft_cap' must be 0.0");
 }
 
-TEST(ImportRun, NormsOfQueriesAndKeysAreThoseOfTheBlock) {
+TEST(ImportRun, NormsOfQueriesAndKeysFollowTheBlock) {
   const Folder qwen3("decoder_block: qwen3\n"), qwen2("decoder_block: qwen2\n");
   EXPECT_EQ(value(qwen3.import(), "model.use_qk_norm"), "false");
   EXPECT_EQ(value(qwen3.import({"use_qk_norm=true"}), "model.use_qk_norm"), "");
@@ -248,8 +248,8 @@ TEST(ImportRun, ActivationsOtherThanAGateAreAListOfTheHost) {
       ExitCode::usage, "'mlp_activations' must begin with an activation");
 }
 
-// MaxText's blocks do not pass the file's attention_type, and its class of attention takes block
-// diffusion alone from there.
+// MaxText's blocks do not pass the file's attention_type; its attention class reads it only for
+// block diffusion.
 TEST(ImportRun, AttentionSeesAllEarlierTokensWhereTheBlockPassesNoType) {
   for (const char* block : {"llama2", "default", "mistral", "mixtral", "gemma", "qwen2", "qwen3",
                             "qwen3_moe", "qwen3_custom_moe", "envy"}) {
@@ -273,7 +273,7 @@ TEST(ImportRun, AttentionSeesAllEarlierTokensWhereTheBlockPassesNoType) {
   }
 }
 
-TEST(ImportRun, MobaIsOfEveryBlock) {
+TEST(ImportRun, MobaAppliesToEveryBlock) {
   for (const char* block : {"llama2", "qwen3"}) {
     const Folder folder(std::string("decoder_block: ") + block + "\n");
     const Imported moba = folder.import({"moba=true", "moba_chunk_size=16", "moba_topk=3"});
@@ -319,8 +319,8 @@ TEST(ImportRun, PoliciesWithQuantizationAreThePlainOnes) {
   EXPECT_THAT(both.said, Contains(HasSubstr("remat_policy: nothing is quantised here")));
 }
 
-// Norms of Gemma's layers have the epsilon 1e-6 in MaxText, whatever the configuration says.
-TEST(ImportRun, EpsilonOfGemmaIsOfItsOtherNorms) {
+// In MaxText the norms of Gemma's layers have the epsilon 1e-6, for every configured value.
+TEST(ImportRun, EpsilonOfGemmaAppliesToOtherNorms) {
   const std::string gemma3 =
       "decoder_block: gemma3\nlogits_via_embedding: true\nuse_post_attn_norm: true\n"
       "use_post_ffw_norm: true\n";
@@ -343,7 +343,7 @@ TEST(ImportRun, TagsOfACustomPolicyAreCarriedOver) {
   EXPECT_EQ(value(custom, "train.remat_tags.query_proj"), "") << "remat is what is not said";
 }
 
-TEST(ImportRun, SaysWhatIsNotCarriedOver) {
+TEST(ImportRun, ListsSettingsThatAreNotConverted) {
   const Imported run =
       Folder("ici_fsdp_parallelism: 4\nenable_wandb: true\nsa_block_q: 128\n").import();
   EXPECT_THAT(run.said,
@@ -368,7 +368,7 @@ TEST(ImportRun, SaysWhereMaxTextIsNotAsPublished) {
                                  "256000"));
 }
 
-TEST(ImportRun, RefusesWhatNothingHereComputes) {
+TEST(ImportRun, RefusesUnsupportedSettings) {
   const Folder folder("");
   struct Case {
     std::string setting, says;
@@ -398,7 +398,7 @@ TEST(ImportRun, ReportsEveryMistakeAtItsLine) {
   EXPECT_ERROR_SAYS(folder.import(), ExitCode::usage, "models/mine.yml:3: 'use_indexer' must be");
 }
 
-TEST(ImportRun, RefusesWhatIsNoConfiguration) {
+TEST(ImportRun, RefusesFilesThatAreNotConfigurations) {
   struct Case {
     std::string text, says;
   };
@@ -410,7 +410,7 @@ TEST(ImportRun, RefusesWhatIsNoConfiguration) {
     EXPECT_ERROR_SAYS(Folder(c.text).import(), ExitCode::usage, c.says);
 }
 
-// Nine lists of nine aliases of the list before: 300 bytes, and 387 million values.
+// Nine lists of nine aliases to the list before: 300 bytes, and 387 million values.
 TEST(ImportRun, RefusesAliasesThatStandForTooMuch) {
   std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 9; ++i) {

@@ -1,4 +1,4 @@
-// How a configuration of MaxText trains: optimizer, groups and fine-tuning in the run file.
+// Training settings of MaxText configurations in the run file: optimizer, groups and fine-tuning.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// base.yml of the tests with `text` above it.
+// The tests' base.yml with `text` above it.
 Imported import_text(const std::string& text) {
   const TempDir folder;
   Configuration configuration{.name = "mine",
@@ -37,7 +37,7 @@ std::string optional_text(const std::optional<double>& value) {
   return value ? fmt::format("{:.6g}", *value) : "-";
 }
 
-// "*.wq.weight x 8 decay 0.1", one for each group.
+// One text per group: "*.wq.weight x 8 decay 0.1".
 std::vector<std::string> groups_of(const std::string& text) {
   std::vector<std::string> out;
   for (const config::ParameterGroup& g : run_of(text).optimizer.groups) {
@@ -67,7 +67,7 @@ TEST(ImportOptimizer, SgdDecaysNothing) {
   EXPECT_THAT(run.optimizer.groups, IsEmpty());
 }
 
-// Blocks that keep 1 / sqrt(head_dim) in the kernel.
+// Blocks with 1 / sqrt(head_dim) in the kernel.
 TEST(ImportOptimizer, QueryKernelsAreTrainedInTheirUnits) {
   for (const char* block : {"llama2", "default", "mistral", "mixtral"})
     EXPECT_THAT(groups_of(fmt::format("decoder_block: {}\nhead_dim: 64\n", block)),
@@ -80,7 +80,7 @@ TEST(ImportOptimizer, QueryKernelsAreTrainedInTheirUnits) {
   EXPECT_THAT(groups_of("head_dim: 64\nopt_type: sgd\n"), ElementsAre("*.wq.weight x 8 decay 0"));
 }
 
-// Its table is sqrt(width) times ours.
+// MaxText's table is sqrt(width) times lamina's.
 TEST(ImportOptimizer, TablesOfGemmaAreTrainedInTheirUnits) {
   EXPECT_THAT(
       groups_of("decoder_block: gemma\nhead_dim: 64\nbase_emb_dim: 256\n"
@@ -187,7 +187,7 @@ TEST(ImportFineTuning, PairsArePreferences) {
   EXPECT_EQ(odds.preference.beta, 0.3);
 }
 
-TEST(ImportFineTuning, AdaptersAreOfTheModulesThatAreNamed) {
+TEST(ImportFineTuning, AdaptersHaveTheNamedModules) {
   const std::string lora = "lora:\n  enable_lora: true\n  lora_rank: 8\n  lora_alpha: 16.0\n";
   const config::RunConfig run = run_of(lora + "head_dim: 64\n");
   EXPECT_EQ(run.lora.rank, 8);
@@ -210,7 +210,8 @@ TEST(ImportFineTuning, AdaptersAreOfTheModulesThatAreNamed) {
                     "unknown key 'lora.lora_rnk'\n  did you mean 'lora.lora_rank'?");
 }
 
-// The student's keys are the run's; the schedule ends a step later than MaxText's others.
+// The student's keys are the run's; the schedule ends one step later than MaxText's other
+// schedules.
 TEST(ImportFineTuning, TeachersAreNamedByTheirDirectory) {
   const std::string text =
       "teacher_overrides: {model_name: large, load_parameters_path: models/large}\n"

@@ -1,4 +1,4 @@
-// Files that the user names: links are followed, devices and pipes stay what they are.
+// Output files named by the user: links are followed, devices and pipes are not replaced.
 #include "io/destination.h"
 
 #include <fcntl.h>
@@ -97,7 +97,7 @@ TEST(Destination, ADescriptorOfThisProcessIsWrittenWhereItIs) {
                     "is not open for writing");
 }
 
-TEST(Destination, WhatCannotTakeAFileIsRefused) {
+TEST(Destination, PathsThatCannotHoldAFileAreRefused) {
   TempDir dir;
   fs::create_directory(dir / "folder");
   fs::create_symlink("nowhere", dir / "dangling");

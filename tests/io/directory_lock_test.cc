@@ -99,10 +99,10 @@ TEST(DirectoryLock, AnotherThatTookItsPlaceKeepsIt) {
   EXPECT_ERROR_SAYS(lock.renew(), ExitCode::checkpoint, "was moved or replaced");
 }
 
-TEST(DirectoryLock, IsOfTheFileThatOthersFind) {
+TEST(DirectoryLock, LocksTheFileThatOthersFind) {
   TempDir dir;
   const DirectoryLock lock(dir.path());
-  fs::remove(dir / "lock");  // by somebody who took it for a stale one
+  fs::remove(dir / "lock");  // a user took it for a stale lock
   const DirectoryLock other(dir.path());
   EXPECT_THROW(DirectoryLock(dir.path()), UserError);
 }

@@ -1,4 +1,4 @@
-// Durable files, atomic directories, manifests: nothing half-written is ever found.
+// Durable files, atomic directories, manifests: readers never find a partial file.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -55,7 +55,7 @@ TEST(DurableFile, KeepsAMappedFileIntactWhenReplacingIt) {
   EXPECT_EQ(dir.read("a"), "after!");
 }
 
-TEST(DurableFile, SaysWhatTheSystemRefused) {
+TEST(DurableFile, ReportsTheFailedSystemCall) {
   TempDir dir;
   EXPECT_ERROR_SAYS(DurableFile(dir / "no/such/dir/file"), ExitCode::checkpoint,
                     "file: cannot be created: no such file or directory\n"
@@ -119,12 +119,12 @@ TEST(DirectoryCommit, TwoOfOneNameDoNotShareADirectory) {
   EXPECT_NE(a.path(), b.path());
 }
 
-TEST(DirectoryCommit, WhatAKilledCommandLeftIsRemovedByTheNext) {
+TEST(DirectoryCommit, LeftoversOfAKilledCommandAreRemovedByTheNext) {
   TempDir dir;
   dir.write("model.partial-0123456789abcdef/a", "x");
   dir.write("model.partial-fedcba9876543210/sub/a", "x");
-  dir.write("other.partial-0123456789abcdef/a", "x");  // of another target
-  dir.write("model.partial-mine/a", "x");              // of the user
+  dir.write("other.partial-0123456789abcdef/a", "x");  // another target's
+  dir.write("model.partial-mine/a", "x");              // the user's
   DirectoryCommit running(dir / "model");
   DirectoryCommit next(dir / "model/");
   EXPECT_TRUE(fs::exists(running.path()));
@@ -144,7 +144,7 @@ TEST(DirectoryCommit, AnotherProcessThatIsStillWritingKeepsItsDirectory) {
     char byte = 'x';
     static_cast<void>(::write(ready[1], &byte, 1));
     static_cast<void>(::read(go[0], &byte, 1));
-    ::_exit(0);  // as a kill: nothing is cleaned up
+    ::_exit(0);  // like a kill: without cleanup
   }
   char byte;
   ASSERT_EQ(::read(ready[0], &byte, 1), 1);
@@ -200,7 +200,7 @@ TEST(DirectoryCommit, KilledAtAnyMomentLeavesOnlyWholeDirectories) {
         commit.commit();
       }
     }
-    // Somewhere in the second commit, or later: disks differ.
+    // During the second commit or later; the time depends on the disk.
     while (!fs::exists(dir / fmt::format("{}-0", round))) {
       ASSERT_EQ(::waitpid(child, nullptr, WNOHANG), 0) << "the child has ended";
       ::usleep(500);
@@ -303,7 +303,7 @@ TEST(Manifest, NamesMissingAndShortFiles) {
             dir / "state.json" + ": cannot be read: no such file or directory");
 }
 
-TEST(Manifest, ALaterVersionIsToldApartFromDamage) {
+TEST(Manifest, ALaterVersionDiffersFromDamage) {
   TempDir dir;
   dir.write("manifest.json", "{\n \"format\": \"lamina-manifest\",\n \"version\": 9\n}\n");
   EXPECT_ERROR_SAYS(read_manifest(dir.path()), ExitCode::checkpoint,

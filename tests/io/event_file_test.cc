@@ -1,4 +1,4 @@
-// Event files: frames, checksums and messages as TensorBoard defines them.
+// Event files: frames, checksums and messages in TensorBoard's format.
 #include "io/event_file.h"
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ TEST(EventFile, Example) {
 }
 
 // RFC 3720, B.4, and the check value of the catalogue of CRCs.
-TEST(EventFile, ChecksumIsThatOfTheRfc) {
+TEST(EventFile, ChecksumEqualsTheRfc) {
   EXPECT_EQ(crc32c("123456789"), 0xe3069283u);
   EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8a9136aau);
   EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62a8ab43u);
@@ -44,8 +44,9 @@ std::string hex(std::string_view bytes) {
   return out;
 }
 
-// What RecordWriter and event_pb2 of the Python package tensorboard 2.21.0 make of the same events.
-TEST(EventFile, BytesAreThoseOfTensorboardsOwnWriter) {
+// The bytes that RecordWriter and event_pb2 of the Python package tensorboard 2.21.0 write for
+// these events.
+TEST(EventFile, BytesEqualTensorboardsWriter) {
   const EventScalar scalars[] = {{"train/loss", 5.5f}, {"train/lr", 0.25f}};
   EXPECT_EQ(hex(event_file_version(1.5)),
             "1800000000000000a37f4b22"
@@ -62,7 +63,7 @@ TEST(EventFile, BytesAreThoseOfTensorboardsOwnWriter) {
             "8a6e4333");
 }
 
-TEST(EventFile, LargeStepsAndNumbersThatAreNoneArriveAsTheyAre) {
+TEST(EventFile, LargeStepsAndNaNsArriveUnchanged) {
   const EventScalar scalars[] = {{"a", INFINITY}, {"b", NAN}, {std::string_view(""), -0.0f}};
   const std::string bytes = event_scalars(0, 1'000'000'000'000, scalars);
   const testing::Event event = testing::EventReader(bytes).events().at(0);

@@ -1,5 +1,4 @@
-// GGUF files: metadata and tensors in place, names as at Hugging Face, and the words of the
-// refusals.
+// GGUF files: metadata and tensors in place, Hugging Face names, and the messages of refusals.
 #include "io/gguf_file.h"
 
 #include <gtest/gtest.h>
@@ -146,7 +145,7 @@ TEST(Gguf, FaultsOfTensorsAreNamed) {
        "begins at byte 0 of the data, but the previous tensor ends at 16");
 }
 
-// Whatever the place where it is cut, a file is refused, not read past its end.
+// A truncated file is refused at every length, and not read past its end.
 TEST(Gguf, EveryTruncationIsRefused) {
   const std::string whole = GgufBuilder()
                                 .set("general.architecture", "tiny")
@@ -184,7 +183,7 @@ TEST(Gguf, TensorsHaveTheNamesOfHuggingFace) {
   EXPECT_EQ(second.shape, Shape({2, 2}));
   EXPECT_EQ(std::memcmp(second.bytes.data(), values.data() + 4, 16), 0);
   EXPECT_EQ(files.path_of("something.else"), path);
-  // Under their own names, too.
+  // Also found by their own names.
   EXPECT_TRUE(files.contains("blk.0.ffn_up_exps.weight"));
   EXPECT_EQ(files.tensor("blk.0.ffn_up_exps.weight").shape, Shape({2, 2, 2}));
   EXPECT_EQ(files.stored_name("model.layers.0.mlp.experts.1.up_proj.weight"),
@@ -246,7 +245,7 @@ std::string config_of(const GgufBuilder& builder) {
   return gguf_config(model, "tiny_lm", "from_gguf");
 }
 
-TEST(GgufConfig, SaysWhatConfigJsonSays) {
+TEST(GgufConfig, HasTheKeysOfConfigJson) {
   const JsonDocument config = JsonDocument::parse(config_of(tiny_model()), "config");
   const JsonValue root = config.root();
   EXPECT_EQ(root.at("model_type").as_string(), "tiny_lm");
@@ -256,7 +255,7 @@ TEST(GgufConfig, SaysWhatConfigJsonSays) {
   EXPECT_EQ(root.at("vocab_size").as_int64(), 3);
   EXPECT_TRUE(root.at("tie_word_embeddings").as_bool());
   EXPECT_FALSE(root.find("num_experts"));
-  EXPECT_EQ(root.at("tiny.secret").as_int64(), 7);  // unknown: told, not dropped
+  EXPECT_EQ(root.at("tiny.secret").as_int64(), 7);  // unknown: reported, not dropped
 }
 
 TEST(GgufConfig, KnowsTheBandsOfRotaryFactors) {
@@ -300,7 +299,7 @@ TEST(GgufConfig, HasTheWordsOfConfigJson) {
   EXPECT_FLOAT_EQ(static_cast<float>(scaling.at("mscale_all_dim").as_double()), 1);
 }
 
-// A family may know a key under its own name; then it means nothing else.
+// If a family has a key under its GGUF name, the key has no other meaning.
 TEST(GgufConfig, KeepsTheNamesThatAFamilyKnows) {
   TempDir dir;
   const GgufModel model(
@@ -316,7 +315,7 @@ TEST(GgufConfig, KeepsTheNamesThatAFamilyKnows) {
   EXPECT_FALSE(config.root().find("num_hidden_layers"));
 }
 
-TEST(GgufConfig, RefusesWhatHoldsNoWholeModel) {
+TEST(GgufConfig, RefusesFilesWithoutAWholeModel) {
   EXPECT_ERROR_SAYS(config_of(GgufBuilder()), ExitCode::checkpoint,
                     "has no 'general.architecture'");
   EXPECT_ERROR_SAYS(config_of(GgufBuilder().set("general.architecture", "tiny")),
@@ -325,7 +324,7 @@ TEST(GgufConfig, RefusesWhatHoldsNoWholeModel) {
                     ExitCode::checkpoint, "is 6, but keys are 4 wide");
 }
 
-// Part `number` of `count`, from 1, with one tensor.
+// Part `number` (from 1) of `count`, with one tensor.
 GgufBuilder part_of_model(std::uint32_t number, std::uint32_t count, std::uint32_t tensors) {
   return (number == 1 ? tiny_model()
                       : GgufBuilder().tensor("output.weight", {8, 3}, std::vector<float>(24)))
@@ -350,7 +349,7 @@ TEST(GgufParts, AreOneModel) {
     EXPECT_EQ(files.path_of("lm_head.weight"), split.second);
     const JsonDocument config =
         JsonDocument::parse(gguf_config(*files.gguf(), "tiny_lm", "from_gguf"), "config");
-    EXPECT_FALSE(config.root().at("tie_word_embeddings").as_bool());  // by the second part
+    EXPECT_FALSE(config.root().at("tie_word_embeddings").as_bool());  // set by the second part
   }
 }
 

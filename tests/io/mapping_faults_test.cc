@@ -1,4 +1,4 @@
-// Files that become shorter while they are mapped.
+// Files that are truncated while they are mapped.
 #include "io/mapping_faults.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Reads the last byte of `file` after it was cut.
+// Reads the last byte of `file` after it was truncated.
 void read_after_cut(const MappedFile& file) {
   fs::resize_file(file.path(), 10);
   static_cast<void>(*static_cast<const volatile std::byte*>(&file.bytes().back()));
@@ -42,7 +42,7 @@ TEST(Faults, F8AFileThatIsCutWhileMappedEndsWithItsOwnCode) {
               "^error: .*/second.x1b.txt: can no longer be read: ");
 }
 
-TEST(Faults, F8OtherBusErrorsStayWhatTheyWere) {
+TEST(Faults, F8OtherBusErrorsAreUnchanged) {
   EXPECT_EXIT(
       {
         signal(SIGBUS, SIG_DFL);

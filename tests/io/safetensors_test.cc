@@ -1,4 +1,4 @@
-// Safetensors files: views into the file, and the words of the refusals.
+// Safetensors files: views into the file, and the messages of refusals.
 #include "io/safetensors.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Every file of the safetensors zoo gives the class of result that the zoo asks for.
+// Every file of the safetensors zoo gives the expected class of result.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -13,7 +13,8 @@
 namespace lamina::io {
 namespace {
 
-// Odd files that the reference implementation accepts and that we may refuse (the zoo's README).
+// Unusual files that the reference implementation accepts and that may be refused (the zoo's
+// README).
 bool may_be_refused(std::string_view file) {
   return file == "entry_array.safetensors" || file == "metadata_null.safetensors" ||
          file == "deep_nesting_extra.safetensors";

@@ -1,4 +1,4 @@
-// Weights in the forms of published checkpoints, decoded: numbers worked out by hand.
+// Decoded weights of published formats: numbers computed by hand.
 #include "io/stored_weight.h"
 
 #include <gtest/gtest.h>
@@ -71,7 +71,7 @@ TEST(StoredWeight, F8IsItsValueTimesTheScaleOfItsBlock) {
   EXPECT_EQ(weight.names(), (std::vector<std::string_view>{"w.weight", "w.weight_scale_inv"}));
 }
 
-TEST(StoredWeight, StackedF8HasBlocksOfItsOwnInEachMatrix) {
+TEST(StoredWeight, StackedF8HasSeparateBlocksInEachMatrix) {
   TempDir dir;
   WeightFiles files = written(dir, {stored("w", DType::f8_e4m3, {2, 1, 2}, Bytes(4, 0x38)),
                                     stored<float>("w_scale_inv", DType::f32, {2, 1, 1}, {3, 5})});

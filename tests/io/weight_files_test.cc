@@ -1,4 +1,4 @@
-// Sets of safetensors files: one lookup over one or many, written and read back.
+// Sets of safetensors files: one lookup for one or many files, written and read back.
 #include "io/weight_files.h"
 
 #include <gtest/gtest.h>
@@ -75,7 +75,7 @@ TEST(WeightFiles, RefusesTwoTensorsOfOneName) {
       ExitCode::checkpoint, dir / "a" + ": two tensors are named 'w'; names must be unique");
 }
 
-TEST(WeightFiles, SaysWhatIsThereInsteadOfWeights) {
+TEST(WeightFiles, NamesTheContentsInsteadOfWeights) {
   TempDir dir;
   EXPECT_USER_ERROR(WeightFiles(dir / "none"), ExitCode::checkpoint,
                     dir / "none" +
@@ -137,7 +137,7 @@ TEST(WeightFiles, AnIndexMustMatchItsShards) {
             "  download the missing files into the same directory");
 }
 
-TEST(WeightFiles, WhatAShardLacksIsAnErrorWhereItIsAskedFor) {
+TEST(WeightFiles, AMissingTensorOfAShardIsAnErrorAtItsUse) {
   TempDir dir;
   write_safetensors(dir / "x.safetensors", {{"a", DType::u8, {1}}}, {}, counting);
   write_safetensors(dir / "y.safetensors", {{"b", DType::u8, {1}}}, {}, counting);
@@ -240,7 +240,7 @@ TEST(HfDirectory, AdditionalChatTemplatesAreSideFiles) {
   EXPECT_EQ(to.read("additional_chat_templates/tool_use.jinja"), "tools");
 }
 
-// A model of a stranger must not make an export give away a file of this machine.
+// An export of a foreign model must not copy private files of this machine.
 TEST(HfDirectory, LinksToFilesElsewhereAreNotCopied) {
   TempDir hub;
   const std::string secret = hub.write("secret", "key");
@@ -248,19 +248,19 @@ TEST(HfDirectory, LinksToFilesElsewhereAreNotCopied) {
   std::filesystem::create_symlink(secret, hub / "model/chat_template.jinja");
   std::filesystem::create_symlink("tokenizer.json", hub / "model/vocab.json");
   EXPECT_EQ(side_files(hub / "model"), (std::vector<std::string>{"tokenizer.json", "vocab.json"}));
-  // The cache of the Hub keeps the files of a snapshot elsewhere.
+  // The cache of the Hub keeps the files of a snapshot in another folder.
   hub.write("models--a--b/blobs/0123", "{}");
   std::filesystem::create_directories(hub / "models--a--b/snapshots/4567");
   std::filesystem::create_symlink("../../blobs/0123",
                                   hub / "models--a--b/snapshots/4567/tokenizer.json");
   EXPECT_EQ(side_files(hub / "models--a--b/snapshots/4567"),
             std::vector<std::string>{"tokenizer.json"});
-  // A whole directory may be a link.
+  // The model directory itself may be a link.
   std::filesystem::create_directory_symlink(hub / "model", hub / "linked");
   EXPECT_EQ(side_files(hub / "linked"), (std::vector<std::string>{"tokenizer.json", "vocab.json"}));
 }
 
-TEST(HfDirectory, NamesWhatIsMissing) {
+TEST(HfDirectory, NamesMissingFiles) {
   TempDir dir;
   EXPECT_ERROR_SAYS(HfDirectory(dir / "nowhere"), ExitCode::checkpoint,
                     "nowhere: does not exist; expected a model directory");

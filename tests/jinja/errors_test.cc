@@ -1,4 +1,4 @@
-// What goes wrong in a template is said with its line and column.
+// Errors in a template name its line and column.
 #include "jinja/render.h"
 #include "support/expect_error.h"
 
@@ -7,12 +7,12 @@ namespace {
 
 using lamina::testing::render;
 
-TEST(JinjaErrors, WhatTheTemplateRaisesIsPassedThrough) {
+TEST(JinjaErrors, ExceptionsOfTheTemplateArePassedOn) {
   EXPECT_USER_ERROR(render("ab\n {{ raise_exception('only user and assistant') }}"),
                     ExitCode::usage, "t.jinja:2:5: only user and assistant");
 }
 
-TEST(JinjaErrors, SyntaxErrorsSayWhatWasExpected) {
+TEST(JinjaErrors, SyntaxErrorsNameTheExpectedToken) {
   const std::pair<const char*, const char*> cases[] = {
       {"{{ 1 + }}", "t.jinja:1:8: got the end of the expression; expected an expression"},
       {"a\n{% if x %}b",
@@ -48,7 +48,7 @@ TEST(JinjaErrors, WrongTypesAreErrorsWhereTheyHappen) {
   for (const auto& [source, text] : cases) EXPECT_USER_ERROR(render(source), ExitCode::usage, text);
 }
 
-// Published templates name filters that only other programs have, in branches for them.
+// Published templates have branches for other programs, with filters that only those have.
 TEST(JinjaErrors, UnknownFiltersInBranchesFailOnlyWhenTheyRun) {
   const char* source = "{% if x %}{{ x | from_json }}{% endif %}ok";
   EXPECT_EQ(render(source), "ok");

@@ -1,4 +1,4 @@
-// Published chat templates and single features, as Jinja2 renders them for transformers.
+// Published chat templates and single features, compared with Jinja2 as transformers uses it.
 #include <gtest/gtest.h>
 
 #include <ctime>

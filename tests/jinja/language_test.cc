@@ -1,4 +1,4 @@
-// The language, where it surprises. The whole of it is compared with Jinja2 by the golden tests.
+// Surprising parts of the language. The golden tests compare the whole language with Jinja2.
 #include <gtest/gtest.h>
 
 #include "jinja/render.h"
@@ -35,7 +35,7 @@ TEST(Jinja, BlocksTakeTheirNewlineAndIndentExpressionsDoNot) {
   EXPECT_EQ(render("a  {%+ if true %}b{% endif +%}\nc"), "a  b\nc");
 }
 
-TEST(Jinja, AssignmentsInLoopsStayThereButForNamespaces) {
+TEST(Jinja, OnlyAssignmentsToNamespacesOutliveLoops) {
   EXPECT_EQ(render("{% set x = 1 %}{% set n = namespace(v=1) %}{% for i in [2, 3] %}"
                    "{% set x = x + i %}{% set n.v = n.v + i %}{% endfor %}{{ x }} {{ n.v }}"),
             "1 6");
@@ -55,7 +55,7 @@ TEST(Jinja, AttributesLookForMethodsFirstAndItemsForKeysFirst) {
             "5 [('items', 5)]");
 }
 
-TEST(Jinja, FiltersOfLoopsSeeWhatTheBodyChanged) {
+TEST(Jinja, FiltersOfLoopsSeeChangesByTheBody) {
   EXPECT_EQ(render("{% set n = namespace(seen=0) %}{% for i in [1, 2, 3] if n.seen < 2 %}"
                    "{{ i }}{% set n.seen = n.seen + 1 %}{% endfor %}"),
             "12");
@@ -80,20 +80,20 @@ TEST(Jinja, NamespacesRefuseNamesWithAnUnderscore) {
                       "the attribute '_x' of a namespace begins with an underscore; rename it");
 }
 
-TEST(Jinja, MacrosSeeWhatIsDefinedWhenTheyAreCalled) {
+TEST(Jinja, MacrosSeeTheDefinitionsAtTheCall) {
   EXPECT_EQ(render("{% macro m(a, b='d') %}{{ a }}{{ b }}{{ late }}{% endmacro %}"
                    "{% set late = '!' %}{{ m('x') }}{{ m(b=1, a=2) }}"),
             "xd!21!");
 }
 
-TEST(Jinja, ToJsonWritesWhatPythonWrites) {
+TEST(Jinja, ToJsonWritesTheSameAsPython) {
   EXPECT_EQ(render("{{ v | tojson }}", R"({"v": {"b": 1.0, "a": ["é\n", null]}})"),
             R"({"b": 1.0, "a": ["é\n", null]})");
   EXPECT_EQ(render("{{ {'a': [], 'b': [1]} | tojson(indent=2) }}"),
             "{\n  \"a\": [],\n  \"b\": [\n    1\n  ]\n}");
 }
 
-TEST(Jinja, TheClockIsWhatTheCallerSays) {
+TEST(Jinja, TheCallerSetsTheClock) {
   RenderOptions options;
   options.now.tm_year = 125;
   options.now.tm_mon = 2;

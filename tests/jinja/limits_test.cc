@@ -1,4 +1,4 @@
-// Templates come with models: none may loop, fill the memory or overflow the stack.
+// Templates come with models: no template may loop for ever, fill the memory or overflow the stack.
 #include <pthread.h>
 
 #include "jinja/render.h"
@@ -41,7 +41,7 @@ TEST(JinjaLimits, MemoryEnds) {
   expect_limit("{{ 'x'.center(999999999) }}", "a string has more than");
 }
 
-// Sizes that overflow when they are multiplied.
+// Sizes whose product overflows.
 TEST(JinjaLimits, ProductsOfSizesAreChecked) {
   for (const char* source :
        {"{{ 'aaaa' * 2**126 }}", "{{ [1,2,3,4] * 2**126 }}", "{{ (1,2) * 2**125 }}",
@@ -73,7 +73,7 @@ TEST(JinjaLimits, RecursionEnds) {
                "evaluations are inside each other");
 }
 
-// Runs `work` on a thread with that much stack, as all threads have after `ulimit -s`.
+// Runs `work` on a thread with a stack of `bytes`, which all threads have after `ulimit -s`.
 void with_stack_of(std::size_t bytes, void (*work)()) {
   pthread_attr_t attributes;
   ASSERT_EQ(pthread_attr_init(&attributes), 0);
@@ -115,7 +115,7 @@ TEST(JinjaLimits, DeepValuesAreRefused) {
       "values inside each other");
 }
 
-// Two references to the same list, 100 times over: 2^100 elements to print.
+// Two references to the same list, nested 100 times: 2^100 elements to print.
 TEST(JinjaLimits, SharedValuesDoNotMultiply) {
   const std::string grow =
       "{% set n = namespace(l=[1]) %}{% for i in range(100) %}{% set n.l = [n.l, n.l] %}"
@@ -130,7 +130,7 @@ TEST(JinjaLimits, NamespacesThatHoldThemselvesEnd) {
   EXPECT_EQ(render("{% set n = namespace() %}{% set n.n = [n] %}{{ n.n == [n] }}"), "True");
 }
 
-// Each iteration keeps the one before alive; letting go of them must need no stack.
+// Each iteration keeps the one before alive; releasing them must not recurse.
 TEST(JinjaLimits, ChainsOfScopesAreReleased) {
   EXPECT_EQ(render("{% macro m() %}{% set n.c = caller %}{% endmacro %}{% set n = namespace() %}"
                    "{% for i in range(50000) %}{% set y = n.c %}{% call m() %}{{ y }}{% endcall %}"

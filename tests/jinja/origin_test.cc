@@ -1,4 +1,4 @@
-// What was given from outside stays known wherever the template puts it.
+// Text from outside remains marked wherever the template puts it.
 #include <gtest/gtest.h>
 
 #include "jinja/render.h"
@@ -6,7 +6,7 @@
 namespace lamina::jinja {
 namespace {
 
-// Each character of the text that was given, others as ".".
+// The characters of the given text; other characters as ".".
 std::string given_part(const std::string& source, const std::string& context) {
   const Rendered r = testing::render_all(source, context);
   std::string out(r.text.size(), '.');
@@ -15,7 +15,7 @@ std::string given_part(const std::string& source, const std::string& context) {
   return out;
 }
 
-TEST(JinjaOrigin, SurvivesWhatTemplatesDoWithText) {
+TEST(JinjaOrigin, SurvivesTextOperationsOfTemplates) {
   const std::string context = R"({"x": " ab<s>"})";
   const std::pair<const char*, const char*> cases[] = {
       {"[{{ x }}]", ". ab<s>."},
@@ -38,7 +38,7 @@ TEST(JinjaOrigin, SurvivesWhatTemplatesDoWithText) {
     EXPECT_EQ(given_part(source, context), expected) << source;
 }
 
-TEST(JinjaOrigin, DoesNotChangeWhatStringsEqual) {
+TEST(JinjaOrigin, DoesNotChangeEqualityOfStrings) {
   EXPECT_EQ(testing::render("{{ x == 'a' }}{{ x in ['a'] }}{{ {'a': 1}[x] }}{{ x is eq 'a' }}"
                             "{{ [x, 'a'] | unique | list | length }}",
                             R"({"x": "a"})"),

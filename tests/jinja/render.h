@@ -1,4 +1,4 @@
-// Rendering a template of a test.
+// Renders templates in tests.
 #pragma once
 
 #include <string>

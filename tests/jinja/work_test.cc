@@ -1,5 +1,4 @@
-// How much work a conversation is, in the steps that limits count; 100 messages take 5 ms on a core
-// that has nothing else to do.
+// Steps per conversation, as limits count them; 100 messages take 5 ms on an idle core.
 #include <gtest/gtest.h>
 
 #include "jinja/render.h"
@@ -37,7 +36,7 @@ std::string conversation(int messages) {
   return out + "]}";
 }
 
-// The least limit under which the conversation renders.
+// The smallest limit under which the conversation renders.
 std::uint64_t steps_of(int messages) {
   const JsonDocument document = JsonDocument::parse(conversation(messages), "context.json");
   Variables variables;

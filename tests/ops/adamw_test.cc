@@ -27,7 +27,7 @@ const OpCases kCases = {
     .cases = {step("a matrix", {5, 33}, false), step("and a copy in bf16", {130}, true),
               step("a number", {}, false), step("nothing", {0}, true)}};
 
-// A list of `slots` ids out of a table of `rows`, the last of them not in use.
+// A list of `slots` ids of a table of `rows`; the last slots are unused.
 OpCase row_step(std::string name, std::int64_t rows, std::vector<double> ids, std::int64_t width,
                 bool copy, bool lazy) {
   const auto slots = static_cast<std::int64_t>(ids.size());

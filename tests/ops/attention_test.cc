@@ -15,7 +15,7 @@ namespace {
 using Attrs = std::vector<std::pair<std::string, AttrValue>>;
 AttrValue number(std::int64_t n) { return n; }
 
-// The inputs that may be absent, in their order.
+// The optional inputs, in their order.
 struct Optional {
   In sinks = kAbsent, mask = kAbsent, blocks = kAbsent, slopes = kAbsent, bias = kAbsent,
      positions = kAbsent, key_positions = kAbsent, segments = kAbsent, key_segments = kAbsent,
@@ -43,7 +43,7 @@ const In kSlopes = {.shape = {4}};
 // Distances up to 4.
 const In kBias = {.shape = {4, 5}};
 
-// bool[2, tokens, keys]; the first query of each row sees nothing.
+// bool[2, tokens, keys]; the first query of each row attends to no key.
 In kept(std::int64_t tokens, std::int64_t keys) {
   In in{.shape = {2, tokens, keys}, .dtype = DType::boolean};
   for (std::int64_t i = 0; i < in.shape.num_elements(); ++i)
@@ -158,10 +158,11 @@ const OpCases kState = over_state();
 LAMINA_TEST_OP(Attention, kCases)
 LAMINA_TEST_OP(AttentionOverState, kState)
 
-// attention_grad has no smaller meaning: its kernels are held against differentiating attention's.
+// attention_grad has no decomposition: its kernels are compared with the gradient of attention's
+// decomposition.
 class Gradient {
  public:
-  // Computes in `dtype`, with numbers that `rounded` can hold.
+  // Computes in `dtype`, with numbers that `rounded` represents exactly.
   Gradient(const OpCase& c, DType dtype, DType rounded) {
     std::mt19937 random(5);
     auto numbers = [&](const In& in, DType floating) {
@@ -185,7 +186,7 @@ class Gradient {
     graph_.add_output("y", y);
   }
 
-  // dq, dk, dv (and dsinks), by the op's own gradient or by that of its smaller ops.
+  // dq, dk, dv (and dsinks), from attention_grad, or from the decomposition if `lowered`.
   std::vector<Array> compute(bool lowered) {
     Graph graph =
         lowered ? passes::lower(
@@ -211,7 +212,7 @@ class Gradient {
   std::vector<Tensor> operands_;
 };
 
-TEST(AttentionGrad, KernelsComputeWhatDifferentiatedAttentionMeans) {
+TEST(AttentionGrad, KernelsEqualTheGradientOfTheDecomposition) {
   for (const OpCase& c : kCases.cases)
     for (DType dtype : {DType::f32, DType::bf16}) {
       std::vector<Array> want = Gradient(c, DType::f64, dtype).compute(true);

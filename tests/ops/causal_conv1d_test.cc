@@ -1,4 +1,4 @@
-// Cases of causal_conv1d, its gradient and its form over decode state.
+// Cases of causal_conv1d, its gradient and its decode form.
 #include "ops/op.h"
 #include "ops/registry.h"
 #include "support/expect_error.h"

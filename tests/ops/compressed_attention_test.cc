@@ -1,4 +1,4 @@
-// Cases of the ops of compressed attention, and of the rows that go before a decode call.
+// Cases of the ops of compressed attention, and of the rows kept from earlier decode calls.
 #include <algorithm>
 #include <cmath>
 
@@ -108,7 +108,7 @@ const OpCases kPool = {.op = "window_pool",
                                   .attrs = pool_attrs(4, false),
                                   .expect = pooled(1, 2, 4, 4, false)}}};
 
-// The gradient by its formula; its inputs are window_pool's and dy.
+// The gradient's formula; the inputs are window_pool's inputs and dy.
 auto pooled_grad(std::size_t tokens, std::size_t channels, std::size_t ratio) {
   return [=](const std::vector<Doubles>& in) {
     Doubles dvalues(in[0].size()), dgates(in[0].size()), dbias(in[2].size());
@@ -182,7 +182,7 @@ const OpCases kExtend = {
                           ints({1}, {5})},
                .expect = extended(2, 5, 3)}}};
 
-// q[1, T, N, D] over cache[1, ring + E, D] from start on, with all entries or the k best.
+// q[1, T, N, D] over cache[1, ring + E, D] from `start`, with all entries or the k best.
 auto attended(std::size_t tokens, std::size_t heads, std::size_t width, std::size_t slots,
               std::size_t ring, std::size_t window, std::size_t ratio, std::size_t k) {
   return [=](const std::vector<Doubles>& in) {
@@ -236,7 +236,7 @@ OpCase step_case(std::string name, std::size_t tokens, double start, std::size_t
   return out;
 }
 
-// Two rows that are not equally long, sinks, and a state that has most of its slots to come.
+// Two rows of different lengths, sinks, and a state whose slots are mostly unused.
 OpCase long_state(std::string name, std::int64_t tokens, double start, std::int64_t k) {
   constexpr std::int64_t kRing = 20, kEntries = 300, kWidth = 10;
   OpCase out{
@@ -272,7 +272,7 @@ const OpCases kStep = {
               capped(long_state("one token of a long state", 1, 400, 0)),
               capped(long_state("the best for several tokens", 9, 300, 17))}};
 
-// The first case with a cap, too.
+// Adds the first case with a cap.
 OpCases with_cap(OpCases list) {
   list.cases.push_back(capped(list.cases.front()));
   return list;

@@ -1,4 +1,4 @@
-// Nothing is forgotten: every op of ops.def has tests of its name.
+// Every op of ops.def has tests with its name.
 #include <gtest/gtest.h>
 
 #include <cctype>
@@ -32,9 +32,9 @@ TEST(OpTests, EveryOpHasCases) {
   for (const Op& op : ops::all()) EXPECT_TRUE(suites.contains(suite_of(op.name))) << op.name;
 }
 
-// What plan, bench, decoding and sharding go by is said of every op, or why there is nothing to
-// say.
-TEST(OpTests, EveryOpSaysWhatItCostsRemembersAndSplits) {
+// Every op declares the properties that plan, bench, decoding and sharding read, or the reason why
+// it has none.
+TEST(OpTests, EveryOpDeclaresCostStateAndSharding) {
   for (const Op& op : ops::all()) {
     SCOPED_TRACE(op.name);
     const OpDef& def = *op.def;
@@ -47,8 +47,8 @@ TEST(OpTests, EveryOpSaysWhatItCostsRemembersAndSplits) {
   }
 }
 
-// What a block may do to tokens is followed through every op that a plugin can use.
-TEST(OpTests, EveryOpOfPluginsSaysWhichTokensItsOutputsAreOf) {
+// The check of blocks that mix tokens needs the token dims of every op that a plugin can use.
+TEST(OpTests, EveryOpOfPluginsDeclaresTheTokensOfItsOutputs) {
   for (const Op& op : ops::all()) {
     if (op.host_only()) continue;
     EXPECT_TRUE(op.def->tokens || op.def->split.none.empty()) << op.name;

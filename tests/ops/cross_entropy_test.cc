@@ -36,7 +36,7 @@ const OpCases kCases = {
               loss("no tokens", 0, 9, 4, ints({0}, 0, 1))},
     .num_differentiable = 4};
 
-// As the host has it: a vector is in f32, whatever products are in.
+// The bias as the host passes it: f32 for every type of the products.
 OpCase with_f32_bias(OpCase c) {
   c = with_bias(std::move(c));
   c.inputs.back().dtype = DType::f32;
@@ -44,7 +44,7 @@ OpCase with_f32_bias(OpCase c) {
   return c;
 }
 
-// Over the ends of the tiles: too large for finite differences.
+// More rows and columns than a tile: too large for finite differences.
 const OpCases kTiles = {
     .op = "cross_entropy",
     .dtypes = {DType::f32, DType::bf16},
@@ -61,7 +61,7 @@ OpCase grad(std::string name, std::int64_t rows, std::int64_t vocabulary, std::i
   return c;
 }
 
-// `duniform`: of uniform_loss; a number for each row of token_loss.
+// `duniform` belongs to uniform_loss, and to each row of token_loss.
 OpCase grad_of_all(std::string name, std::int64_t rows, std::int64_t vocabulary, std::int64_t width,
                    In labels, double dloss, double dz, double duniform, Attrs attrs = {}) {
   OpCase c = grad(std::move(name), rows, vocabulary, width, std::move(labels), dloss, dz,
@@ -72,7 +72,7 @@ OpCase grad_of_all(std::string name, std::int64_t rows, std::int64_t vocabulary,
   return c;
 }
 
-// Added to what is there.
+// Adds to an existing gradient.
 OpCase summed_grad(std::string name, std::int64_t rows, std::int64_t vocabulary, In labels) {
   constexpr std::int64_t kWidth = 7;
   OpCase c = grad(std::move(name), rows, vocabulary, kWidth, std::move(labels), 0.5, 0);
@@ -119,7 +119,7 @@ OpCases grads() {
 
 OpCases bf16_grads() {
   OpCases out = grads();
-  // All but x and w are f32.
+  // All inputs but x and w are f32.
   out.dtypes = {DType::bf16};
   for (OpCase& c : out.cases) {
     for (std::size_t i : {3, 4, 6, 7, 8})
@@ -133,7 +133,7 @@ OpCases bf16_grads() {
 const OpCases kGrad = grads();
 const OpCases kGradBf16 = bf16_grads();
 
-// More than one block of rows; sums over so many columns lose digits in f32.
+// More than one block of rows; f32 sums over so many columns lose digits.
 const OpCases kGradBlocks = {
     .op = "cross_entropy_grad",
     .dtypes = {DType::f32},

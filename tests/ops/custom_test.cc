@@ -1,4 +1,4 @@
-// custom: an op of a plugin is what its body is, or what its kernel computes.
+// custom: an op of a plugin equals its body, or the result of its kernel.
 #include "ops/custom.h"
 
 #include "autodiff/vjp.h"
@@ -11,7 +11,7 @@ namespace {
 
 const Type kRow{DType::f32, {3}, {}};
 
-// by * x of rows of three, whatever the body says.
+// by * x for rows of three; ignores the body.
 class Multiplies final : public ops::CustomKernel {
  public:
   explicit Multiplies(float by) : by_(by) {}
@@ -42,7 +42,7 @@ class Multiplies final : public ops::CustomKernel {
     };
     auto out = std::make_unique<Run>();
     out->by = by_;
-    // The cotangent of a gradient, which comes last; x else.
+    // In a gradient the cotangent, which is the last input; otherwise x.
     for (int i = 0; i < n.num_inputs(); ++i)
       if (n.has(i)) out->last = static_cast<std::size_t>(i);
     return out;
@@ -81,7 +81,7 @@ TEST(Custom, IsItsBodyWithoutAKernel) {
   EXPECT_EQ(get(run(g, {row({1, 2, 3})})[0], 2), 6);
 }
 
-TEST(Custom, IsWhatItsKernelComputes) {
+TEST(Custom, EqualsTheResultOfItsKernel) {
   const ops::CustomOp op = named("test.ten", &kTen, false);
   Graph g;
   g.add_output("y", call(g, op, g.add_input("x", kRow)));

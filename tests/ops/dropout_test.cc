@@ -1,4 +1,4 @@
-// dropout and random: their distribution, and what a draw depends on.
+// dropout and random: their distribution, and the inputs of a draw.
 #include "ops/op.h"
 #include "support/op_cases.h"
 #include "support/run_graph.h"
@@ -88,7 +88,7 @@ TEST(Random, DependsOnSeedStepStreamAndLayerOnly) {
     EXPECT_NE(u.bytes, other.bytes);
 }
 
-// With a fixed mask dropout is linear, and its own transpose.
+// With a fixed mask dropout is linear and equals its transpose.
 const OpCases kCases = {
     .op = "dropout",
     .dtypes = {DType::f64},

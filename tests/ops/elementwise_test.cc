@@ -1,4 +1,4 @@
-// Elementwise ops: each against the function it is named after.
+// Elementwise ops, each compared with the function of its name.
 #include <algorithm>
 #include <cmath>
 
@@ -23,7 +23,7 @@ OpCases unary(std::string op, double (*f)(double), double low = -2, double high 
   return out;
 }
 
-// y = f(a, b) on equal shapes, and broadcast against a row, a column and a number.
+// y = f(a, b) on equal shapes, and broadcast with a row, a column and a number.
 OpCases binary(std::string op, double (*f)(double, double), double low = -2, double high = 2) {
   OpCases out{.op = std::move(op), .cases = {}};
   auto in = [&](Shape shape) { return In{.shape = shape, .low = low, .high = high}; };
@@ -118,7 +118,7 @@ const OpCases kLessEqual =
     binary("less_equal", [](double a, double b) { return a <= b ? 1.0 : 0.0; });
 const OpCases kNotEqual =
     binary("not_equal", [](double a, double b) { return a != b ? 1.0 : 0.0; });
-// Cast to what `like` has, whose elements are not looked at.
+// Casts to the dtype of `like`, whose elements are not read.
 const OpCases kCastLike = {
     .op = "cast_like",
     .cases = {
@@ -126,7 +126,7 @@ const OpCases kCastLike = {
          .inputs = {{.shape = {3, 5}, .dtype = DType::f32}, {.shape = {2}}},
          .expect = [](const std::vector<Doubles>& in) { return std::vector<Doubles>{in[0]}; }}}};
 
-// Where 1 + x and exp(x) have lost what these must keep.
+// Near 0, where computing with 1 + x or exp(x) loses digits.
 OpCases near_zero(std::string op, double (*f)(double)) {
   const Doubles x = {1e-7, -1e-7, 1e-4, -1e-4, 0.49, -0.49, 0.51, -0.51, 3, 0};
   return {.op = std::move(op),

@@ -6,7 +6,7 @@ namespace {
 
 std::size_t at(double i) { return static_cast<std::size_t>(i); }
 
-// Rows of width `width` by id; an id outside of the table gives zeros.
+// Rows of width `width` by id; an id outside the table gives zeros.
 auto rows_of(std::size_t vocabulary, std::size_t width) {
   return [=](const std::vector<Doubles>& in) {
     Doubles y;

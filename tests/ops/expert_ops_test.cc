@@ -1,6 +1,5 @@
-// Cases of the ops of experts: choosing them (top_k, take_along, scatter_along), sorting rows by
-// expert (group_rows, gather_rows, combine_rows) and their products (grouped_linear), with the
-// gradients.
+// Cases of the ops of experts and their gradients: choice (top_k, take_along, scatter_along),
+// sorting rows by expert (group_rows, gather_rows, combine_rows) and products (grouped_linear).
 #include <algorithm>
 #include <numeric>
 
@@ -31,7 +30,7 @@ auto best_of(std::size_t width, std::size_t k) {
   };
 }
 
-// `count` numbers, of which as many are different.
+// `count` numbers with `different` distinct values.
 Doubles repeated(std::int64_t count, std::int64_t different) {
   Doubles out;
   for (std::int64_t i = 0; i < count; ++i) out.push_back(static_cast<double>(i * i % different));

@@ -1,4 +1,4 @@
-// fused_map: a chain in one pass is bitwise its ops one by one.
+// fused_map: a fused chain is bit-equal to the separate ops.
 #include <gtest/gtest.h>
 
 #include "ops/op.h"

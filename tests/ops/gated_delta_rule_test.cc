@@ -1,5 +1,5 @@
-// Cases of gated_delta_rule, its gradient and its form over decode state; chunks, tokens one by
-// one and calls of any size give the same.
+// Cases of gated_delta_rule, its gradient and its decode form; chunks, single tokens and calls of
+// every size give equal results.
 #include <algorithm>
 
 #include "ops/op.h"
@@ -19,7 +19,7 @@ struct Sizes {
   std::int64_t batch = 2, tokens = 7, key_heads = 2, heads = 4, key_width = 6, value_width = 5;
 };
 
-// Decays of a few percent to a half a token, so that chunks matter to each other.
+// Decays between a few percent and a half per token, so that chunks depend on each other.
 OpCase rule(std::string name, Sizes s, Attrs attrs = kNormalize, std::vector<In> optional = {}) {
   const Shape keys{s.batch, s.tokens, s.key_heads, s.key_width};
   const Shape numbers{s.batch, s.tokens, s.heads};
@@ -143,7 +143,8 @@ Array tokens_of(const Array& a, std::int64_t begin, std::int64_t end) {
   return out;
 }
 
-// One row in calls of the given sizes, the state handed on, and in one go without state.
+// Compares one row in calls of the given sizes, with the state passed on, with one call without
+// state.
 void expect_calls_equal_one_go(std::vector<std::int64_t> calls) {
   constexpr std::int64_t kTokens = 150, kHeads = 4, kWidth = 16, kValues = 20;
   const Type keys{DType::f32, {1, kTokens, 2, kWidth}, {}};
@@ -164,7 +165,7 @@ void expect_calls_equal_one_go(std::vector<std::int64_t> calls) {
                                          {"normalize", std::int64_t{1}}})[0]);
   const Array want = run(once, whole)[0];
   Array state = zeros({DType::f32, {1, kHeads, kWidth, kValues}, {}});
-  for (std::byte& byte : state.bytes) byte = std::byte{0x3f};  // what was there before
+  for (std::byte& byte : state.bytes) byte = std::byte{0x3f};  // old contents
   std::int64_t done = 0;
   for (std::size_t i = 0; done < kTokens; ++i) {
     const std::int64_t size = std::min(calls[i % calls.size()], kTokens - done);
@@ -187,8 +188,8 @@ void expect_calls_equal_one_go(std::vector<std::int64_t> calls) {
   }
 }
 
-TEST(GatedDeltaRuleCalls, OfOneTokenEqualOneGo) { expect_calls_equal_one_go({1}); }
-TEST(GatedDeltaRuleCalls, OfAnySizeEqualOneGo) {
+TEST(GatedDeltaRuleCalls, OfOneTokenEqualOneCall) { expect_calls_equal_one_go({1}); }
+TEST(GatedDeltaRuleCalls, OfAnySizeEqualOneCall) {
   expect_calls_equal_one_go({7});
   expect_calls_equal_one_go({64});
   expect_calls_equal_one_go({65, 3});

@@ -1,4 +1,4 @@
-// Cases of latent attention: expanded in training, absorbed over decode state.
+// Cases of latent attention: expanded in training, absorbed in decoding.
 #include "support/op_cases.h"
 
 namespace lamina::testing {
@@ -89,7 +89,7 @@ const OpCases kScores = {
     .cases = {scores("a few", 3, 5, 4, 6), scores("one token", 1, 9, 2, 3),
               scores("tiles of keys and heads", 2, 130, 70, 17), scores("no tokens", 0, 0, 2, 3)}};
 
-// Keys of tokens, or of windows of them, in a state that is longer.
+// Keys of tokens, or of windows of tokens, in a longer state.
 OpCase scores_so_far(std::string name, std::int64_t tokens, std::int64_t keys, std::int64_t stride,
                      std::vector<double> starts) {
   OpCase c = scores(std::move(name), tokens, keys, 3, 5);
@@ -106,7 +106,7 @@ const OpCases kScoresStep = {
               scores_so_far("windows, none of which has ended", 2, 4, 4, {0, 1}),
               scores_so_far("windows in several tiles", 5, 150, 3, {180, 400})}};
 
-// Masks that keep a third of what is before, and nothing for one of the queries.
+// Masks that keep a third of the earlier keys, and no key for one of the queries.
 OpCase mass(std::string name, std::int64_t tokens, std::int64_t heads, std::int64_t width,
             double scale = 0) {
   In keep{.shape = {2, tokens, tokens}, .dtype = DType::boolean};
@@ -140,7 +140,7 @@ OpCases score_gradients() {
 
 const OpCases kScoreGradients = score_gradients();
 
-// Scores with many equal ones.
+// Scores with many equal values.
 OpCase choose(std::string name, std::int64_t tokens, std::int64_t keys, std::int64_t k,
               std::vector<In> optional = {}) {
   In in{.shape = {2, tokens, keys}, .dtype = DType::f32};

@@ -1,4 +1,4 @@
-// Cases of linear_scan, its gradient and its form over decode state.
+// Cases of linear_scan, its gradient and its decode form.
 #include "ops/registry.h"
 #include "ops/tensor.h"
 #include "support/expect_error.h"
@@ -29,7 +29,7 @@ std::vector<Doubles> loops(const Sizes& s, const std::vector<Doubles>& in) {
   return {y};
 }
 
-// Decays of a tenth to nothing, some of them negative.
+// Decays from a tenth to zero, some of them negative.
 OpCase recurrence(std::string name, Sizes s, std::vector<In> optional = {}) {
   const Shape shape{s.batch, s.tokens, s.channels};
   OpCase c{.name = std::move(name),

@@ -18,7 +18,7 @@ const OpCases kLinear = {
         {.name = "no rows", .inputs = {{.shape = {0, 8}}, {.shape = {4, 8}}}},
     }};
 
-// Weights first, then the biases that there are.
+// Weights first, then the biases, if any.
 const OpCases kGroup = {
     .op = "linear_group",
     .cases = {

@@ -1,5 +1,5 @@
-// Cases of matrix_scan, its gradient and its form over decode state, against loops over tokens; and
-// the gated delta rule as a case of it.
+// Cases of matrix_scan, its gradient and its decode form, compared with loops over tokens; and the
+// gated delta rule as a special case.
 #include <cmath>
 
 #include "ops/registry.h"
@@ -22,7 +22,7 @@ struct Form {
   double weakest = -0.01, strongest = -0.7;  // g
 };
 
-// The recurrence as it is defined, in f64.
+// The definition of the recurrence, in f64.
 struct Loops {
   const Form& f;
   const std::vector<Doubles>& in;  // q k v g a b segments
@@ -80,7 +80,7 @@ OpCase recurrence(std::string name, Form f, In segments = kAbsent) {
   const Shape change{f.batch, f.tokens, f.change_heads, f.key_width};
   const Shape per_head{f.batch, f.tokens, f.heads};
   const Shape per_channel{f.batch, f.tokens, f.heads, f.key_width};
-  // A change that keeps the state from growing.
+  // A change that keeps the state bounded.
   const In part = f.change_heads > 0 ? In{.shape = change, .low = -0.4, .high = 0.4} : kAbsent;
   CaseAttrs attrs;
   if (f.scale != 1) attrs.emplace_back("scale", f.scale);
@@ -131,7 +131,7 @@ Form with(Form f, void (*change)(Form&)) {
   return f;
 }
 
-// What published models make of it: docs/beyond_attention.md.
+// The forms of published models: docs/beyond_attention.md.
 std::vector<OpCase> published() {
   return {
       recurrence("Mamba-2, RetNet: a decay per head", {}),

@@ -1,4 +1,4 @@
-// moba_mask: the chunks that queries choose.
+// moba_mask: the chunks chosen by queries.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,8 +38,8 @@ const OpCases kCases = {
                      3, 2)}};
 LAMINA_TEST_OP(MobaMask, kCases)
 
-// Documents of one row: 9 tokens, 7, 1 and padding. The chunks of each are as if it were alone.
-TEST(MobaMask, OfPackedDocumentsIsThatOfEach) {
+// Documents in one row: 9 tokens, 7, 1 and padding. Each has the same chunks as alone.
+TEST(MobaMask, OfPackedDocumentsEqualsSeparateOnes) {
   constexpr std::int64_t kTokens = 19, kHeads = 4, kKv = 2, kWidth = 6, kChunk = 3, kBest = 2;
   std::vector<double> segments, positions;
   for (auto [segment, size] : {std::pair{1, 9}, {2, 7}, {3, 1}, {0, 2}})

@@ -12,7 +12,7 @@ const std::vector<std::int64_t> kMultipliers{21, 7, 13}, kSizes{5, 7, 11, 3};
 constexpr std::int64_t kPad = 2;
 const Doubles kTable{0, 3, 2, 3, 4};
 
-// Rows for the ids of one sequence from place `first` on; `segments` may be empty.
+// Rows for the ids of one sequence from place `first`; `segments` may be empty.
 void append_rows(const std::vector<std::int64_t>& ids, std::size_t first, Doubles& rows,
                  std::span<const double> segments = {}) {
   for (std::size_t t = first; t < ids.size(); ++t) {
@@ -40,7 +40,7 @@ const std::vector<std::pair<std::string, AttrValue>> kAttrs = {
 
 const std::vector<std::pair<std::string, AttrValue>> kAcross = {
     {"multipliers", kMultipliers}, {"sizes", kSizes}, {"pad", kPad}, {"across", std::int64_t{1}}};
-// One of a single token, one right after it, and padding.
+// A document of one token, a document directly after it, and padding.
 const In kDocuments = ints({2, 6}, {1, 2, 2, 2, 2, 0, 1, 1, 1, 2, 3, 3});
 
 auto hashed(std::size_t batch, bool by_document = true) {

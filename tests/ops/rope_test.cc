@@ -21,7 +21,7 @@ auto angles(std::size_t half, double theta) {
   };
 }
 
-// Of positions [3, B, T], where frequency i rotates by row axes[i].
+// Angles for positions [3, B, T]: frequency i uses row axes[i].
 auto angles_of_axes(std::vector<std::size_t> axes) {
   return [=](const std::vector<Doubles>& in) {
     const std::size_t tokens = in[0].size() / 3;

@@ -77,8 +77,8 @@ OpCase merged(std::string name, std::vector<double> ids, std::vector<double> mor
           }};
 }
 
-// What lies in slots that are not in use is zeros, but the harness draws at random: such slots are
-// taken by the other list, or there are none.
+// Unused slots must hold zeros, but the harness fills them at random. So the cases have none, or
+// the other list takes them.
 const OpCases kMerged = {
     .op = "add_rows",
     .dtypes = {DType::f32},

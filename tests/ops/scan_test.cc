@@ -1,4 +1,4 @@
-// scan: its shape rule, and what it computes.
+// scan: its shape rule and its results.
 #include "ops/op.h"
 #include "ops/registry.h"
 #include "support/expect_error.h"
@@ -78,7 +78,7 @@ TEST(Scan, RejectsOperandWithoutLayers) {
 }
 
 TEST(Scan, IsNotMergedWithItsTwin) {
-  // Scans may hold state that is written in place.
+  // Scans may write state in place.
   Graph g = scan_graph(2);
   EXPECT_FALSE(same_graph(g, scan_graph(3)));
   EXPECT_FALSE(same_graph(g, scan_graph(2, 1)));

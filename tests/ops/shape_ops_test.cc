@@ -261,7 +261,7 @@ LAMINA_TEST_OP(Broadcast, kBroadcast)
 LAMINA_TEST_OP(Constant, kConstant)
 LAMINA_TEST_OP(Iota, kIota)
 
-TEST(Integers, MustHoldTheNumbersThatTheyAreMadeOf) {
+TEST(Integers, MustHoldTheComputedNumbers) {
   const auto refuses = [](std::string dtype, double value, const char* words) {
     Graph g;
     EXPECT_ERROR_SAYS(ops::constant(g, {*parse_dtype(dtype), {2}, {}}, value), ExitCode::usage,

@@ -4,7 +4,7 @@
 namespace lamina::testing {
 namespace {
 
-// update[B, T, width] over slots start + t of cache[B, C, width].
+// Writes update[B, T, width] to the slots start + t of cache[B, C, width].
 auto written(std::size_t capacity, std::size_t tokens, std::size_t width, bool ring) {
   return [=](const std::vector<Doubles>& in) {
     Doubles y = in[0];

@@ -1,4 +1,4 @@
-// Merging nodes that compute the same.
+// Merging nodes that compute the same value.
 #include "passes/common_subexpressions.h"
 
 #include <gtest/gtest.h>

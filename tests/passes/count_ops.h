@@ -1,4 +1,4 @@
-// How many nodes of an op a graph has, its bodies included.
+// Number of nodes of an op in a graph and its bodies.
 #pragma once
 
 #include "graph/graph.h"

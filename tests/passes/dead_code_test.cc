@@ -1,4 +1,4 @@
-// Removing what nobody reads.
+// Removing unread values.
 #include "passes/dead_code.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ TEST(DeadCode, UnreadNodesGoAndInputsStay) {
   EXPECT_EQ(out.inputs().size(), 2u);
 }
 
-// A scan with ys that are read, unread and written over an x.
+// A scan with ys that are read, that are unread and that are written over an x.
 Graph scan_graph(bool read_first, bool state) {
   auto body = std::make_shared<Graph>();
   Tensor k = body->add_input("k", kOne), c = body->add_input("c", kOne);

@@ -1,4 +1,4 @@
-// Fusing elementwise chains: fewer nodes, the same bits.
+// Fusing elementwise chains: fewer nodes, bit-equal results.
 #include "passes/fuse_elementwise.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST(FuseElementwise, ValueReadElsewhereStaysVisible) {
   expect_same_bits(g);
 }
 
-// softmax by hand: the middle needs the whole row of the start.
+// softmax written out: its middle part needs the whole row of its first part.
 TEST(FuseElementwise, ReductionBetweenKeepsTwoGroupsApart) {
   Graph g;
   Tensor x = g.add_input("x", kMatrix);

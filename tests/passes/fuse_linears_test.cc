@@ -42,7 +42,7 @@ TEST(GroupLinears, ProjectionsOfOneInputBecomeAGroup) {
       EXPECT_NEAR(get(want[i], e), get(got[i], e), 1e-5);
 }
 
-// A layer that is run again computes some of the products of a group by themselves.
+// A recomputed layer computes some products of a group alone.
 TEST(GroupLinears, AGroupGivesTheBitsOfItsProductsAlone) {
   for (cpu::Isa set :
        {cpu::Isa::portable, cpu::Isa::avx2, cpu::Isa::avx512, cpu::Isa::avx512_bf16}) {
@@ -70,7 +70,7 @@ TEST(GroupLinears, OtherInputsAndLateWeightsStayAlone) {
   Graph g;
   Tensor x = g.add_input("x", matrix(2, 8)), w = g.add_input("w", matrix(8, 8));
   Tensor y = ops::linear(x, w);
-  // This weight is made from y: it does not exist where the first linear stands.
+  // This weight is computed from y, so it does not exist at the first linear.
   Tensor late = ops::matmul(y, y, true, false);
   g.add_output("a", ops::linear(x, late));
   g.add_output("b", ops::linear(y, w));

@@ -1,4 +1,5 @@
-// Passes and the bodies of scans: what is shared is transformed once, what stays is left alone.
+// Passes and the bodies of scans: a shared body is transformed once; a body that stays in use is
+// unchanged.
 #include "passes/levels.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +30,7 @@ Body layer() {
   return body;
 }
 
-// A scan a body, one after the other; of the first `read` also y is read.
+// One scan per body, in sequence; y is read of the first `read` scans.
 Graph scans(const std::vector<Body>& bodies, std::size_t read) {
   Graph g;
   Tensor k = g.add_input("k", kRow), c = g.add_input("c", kRow);
@@ -68,7 +69,7 @@ TEST(Levels, SharedBodiesAreTransformedOnceAndStayShared) {
   EXPECT_EQ(bodies_of(out)[0], bodies_of(out)[1]);
 }
 
-TEST(Levels, WhatStaysTheSameIsTheSameObject) {
+TEST(Levels, UnchangedGraphsAreTheSameObject) {
   Body body = layer();
   Graph out =
       passes::on_all_levels(scans({body}, 1), [](const Graph&) { return std::optional<Graph>(); });
@@ -119,7 +120,7 @@ TEST(Levels, ScansThatLoseTheSameStayShared) {
   EXPECT_EQ(left[1]->outputs().size(), 1u);
 }
 
-// What only a removed operand of a scan was made for goes in the same pass.
+// Ops that only compute a removed operand of a scan are removed in the same pass.
 TEST(Levels, MakersOfRemovedOperandsGoWithThem) {
   auto body = std::make_shared<Graph>();
   body->add_input("k", kRow);
@@ -148,7 +149,7 @@ TEST(Levels, PassesKeepTheBitsOfScans) {
   for (std::size_t i = 0; i < want.size(); ++i) EXPECT_EQ(got[i].bytes, want[i].bytes);
 }
 
-// Seconds if a pass walked the graph for each of its nodes.
+// Would take seconds if a pass walked the graph for each of its nodes.
 TEST(Levels, LongGraphsTakeTimeByTheirLengthAlone) {
   Graph g;
   Tensor x = g.add_input("x", kRow), first = x;

@@ -13,7 +13,7 @@
 namespace lamina::testing {
 namespace {
 
-TEST(Lower, GoesOnUntilEverythingIsKept) {
+TEST(Lower, ContinuesUntilEveryOpIsKept) {
   Graph g;
   Tensor x = g.add_input("x", {DType::f32, {2, 3}, {}}),
          r = g.add_input("r", {DType::f32, {2, 3}, {}});
@@ -46,7 +46,7 @@ TEST(Pipeline, ObserverSeesEveryPassByName) {
   EXPECT_NE(std::ranges::find(names, "fuse elementwise"), names.end());
 }
 
-// Two queries and keys of every layer share one table of rotations.
+// Queries and keys of every layer share one table of rotations.
 TEST(Pipeline, RotationsOfAScanShareOneTable) {
   const Type heads{DType::f32, {1, 2, 3, 8}, {}};
   auto body = std::make_shared<Graph>();

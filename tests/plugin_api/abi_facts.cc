@@ -1,6 +1,6 @@
-// Prints what plugins are built against as facts, one per line: places of fields, constants, least
-// sizes, declarations without their comments, and the parts of each core op's row. Whatever is only
-// added leaves the facts that there were; a test compares those of the candidate with today's.
+// Prints the contract as facts, one per line: offsets of fields, constants, least sizes,
+// declarations without their comments, and the parts of each core op's row. Additions do not change
+// existing facts; a test compares the candidate's facts with today's.
 //
 //   lamina_abi_facts HEADER...
 #include <cctype>
@@ -44,7 +44,7 @@ std::string without_comments(std::string text) {
   return text;
 }
 
-// Constants and least sizes; the rest is returned, without any line of the preprocessor.
+// Prints constants and least sizes; returns the rest, without preprocessor lines.
 std::string print_preprocessor(const std::string& text) {
   static const std::regex constant("#define (LAMINA_[A-Z0-9_]+) (\"[^\"]*\"|-?[0-9]+u?) *");
   static const std::regex least("X\\((lamina_[a-z_]+_t), ([0-9]+)\\)");
@@ -66,7 +66,7 @@ std::string print_preprocessor(const std::string& text) {
   return rest;
 }
 
-// Each declaration of a header, those of a struct with its name.
+// Prints each declaration of a header; members of a struct with its name.
 void print_declarations(const std::string& code) {
   static const std::regex begins("(?:typedef )?struct (lamina_[a-z_]+) ");
   std::string owner, now;
@@ -74,7 +74,7 @@ void print_declarations(const std::string& code) {
   std::smatch match;
   for (const char c : code) {
     const bool is_space = std::isspace(static_cast<unsigned char>(c)) != 0;
-    if (c == '{' && owner.empty()) {  // of a struct, or of `extern "C"`
+    if (c == '{' && owner.empty()) {  // a struct, or `extern "C"`
       if (std::regex_match(now, match, begins)) owner = match[1];
       now.clear();
       continue;
@@ -83,7 +83,7 @@ void print_declarations(const std::string& code) {
       owner.clear(), now.clear();
       continue;
     }
-    depth += c == '{' ? 1 : c == '}' ? -1 : 0;  // of a union
+    depth += c == '{' ? 1 : c == '}' ? -1 : 0;  // a union
     if (c != ';' || depth > 0) {
       if (!is_space || (!now.empty() && now.back() != ' ')) now += is_space ? ' ' : c;
       continue;

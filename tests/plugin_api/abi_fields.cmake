@@ -1,5 +1,5 @@
 # Writes OUTPUT: LAMINA_STRUCT(name) and LAMINA_FIELD(name, field) for each struct of HEADERS (below
-# FOLDER), so that a program can write down where everything is.
+# FOLDER). A program prints the offsets from it.
 set(out "")
 foreach(header IN LISTS HEADERS)
   file(READ ${FOLDER}/${header} text)
@@ -14,7 +14,7 @@ foreach(header IN LISTS HEADERS)
     string(LENGTH "${begin}" skip)
     math(EXPR length "${end} - ${skip}")
     string(SUBSTRING "${rest}" ${skip} ${length} body)
-    # What a union holds shares its place.
+    # The members of a union share its offset.
     string(REGEX REPLACE "{[^}]*}" "" body "${body}")
     string(REGEX REPLACE "\\)[ \n]*\\([^;]*" "" body "${body}")
     string(APPEND out "LAMINA_STRUCT(${name})\n")

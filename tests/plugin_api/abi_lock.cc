@@ -1,5 +1,5 @@
-// Prints what plugins are built against as JSON, an item per line: plugin_api/abi holds it as it
-// was when the minor last moved, and a test compares.
+// Prints the contract as JSON, an item per line. plugin_api/abi has it as of the last change of the
+// minor, and a test compares the two.
 //
 //   lamina_abi_lock layout HEADER...   sizes, places of fields, and the numbers and names of
 //   headers lamina_abi_lock ops                the rows of ops.def

@@ -13,8 +13,8 @@ namespace {
 
 using namespace sdk;
 
-// `plain` calls the wrapper with nothing but what it asks for, null where that emits nothing;
-// `full` also gives every attribute.
+// `plain` calls the wrapper with required arguments only, null if that emits nothing; `full` also
+// gives every attribute.
 struct Case {
   std::string op;
   std::function<void(Tensor x, Scope s)> plain;
@@ -25,7 +25,7 @@ Case same(std::string op, std::function<void(Tensor x, Scope s)> call) {
   return {std::move(op), call, call};
 }
 
-// With the unary ops, which ops.h makes functions of by their rows.
+// Includes the unary ops, whose functions ops.h makes from their rows.
 template <typename X>
 std::vector<Case> with_unary(std::vector<Case> list) {
 #define LAMINA_OP(id, name, revision, since, inputs, outputs, attributes, doc) \
@@ -234,7 +234,7 @@ Emission emission_of(const std::function<void(Tensor, Scope)>& call) {
   return build.emissions.empty() ? Emission{} : build.emissions.front();
 }
 
-// A LAMINA_KIND_*, which have the order of Value.
+// Returns a LAMINA_KIND_*, which have the order of Value.
 std::uint32_t kind_of_value(const Value& value) {
   return static_cast<std::uint32_t>(value.index());
 }
@@ -271,7 +271,7 @@ TEST(SdkOps, SetEveryAttributeOfOpsDef) {
   }
 }
 
-// So options have the defaults of ops.def, and older hosts are not asked for what they lack.
+// So options must have the defaults of ops.def, and older hosts get no unknown attributes.
 TEST(SdkOps, LeaveOutAttributesThatHaveTheirDefault) {
   for (const Case& c : cases()) {
     if (!c.plain) continue;
@@ -296,7 +296,7 @@ TEST(OpRows, NumbersAreReadAsTheCompilerReadsThem) {
   static_assert(parse_integer("-3") == -3);
 }
 
-TEST(OpRows, SayWhatCameLater) {
+TEST(OpRows, RecordTheVersionOfLaterMembers) {
   static_assert(count_words("a b? c?@2 d?@3") == 4 && count_words("a b? c?@2 d?@3", 2) == 3 &&
                 count_words("a b? c?@2 d?@3", 0) == 2 && count_words("") == 0);
   static_assert(since_of(word_at("a b? c?@2", 2)) == 2);

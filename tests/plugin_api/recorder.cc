@@ -25,7 +25,7 @@ std::vector<std::string> copy_strings(lamina_span_t span) {
 
 RecordingBuild& self(lamina_build_t* build) { return *static_cast<RecordingBuild*>(build); }
 
-// Ids of ops.def whose result does not have the shape of the first input.
+// Ids of ops whose result does not have the shape of the first input.
 enum Shaped : std::uint32_t { kReshape = 40, kSlice = 42, kLinear = 60 };
 
 std::vector<std::int64_t> result_shape(const RecordingBuild& build, const Emission& e) {
@@ -150,7 +150,7 @@ constexpr lamina_build_api_t kBuildApi = {
     fail_build,
 };
 
-// Gives `out` the stored value; lists and strings stay with the config.
+// Writes the stored value to `out`; lists and strings stay owned by the config.
 lamina_status_t get(const lamina_config_t* config, lamina_str_t key, lamina_value_t* out) {
   const auto& values = static_cast<const RecordingConfig*>(config)->values;
   const auto found = values.find(copy(key));

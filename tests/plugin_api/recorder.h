@@ -1,5 +1,5 @@
-// A host that only writes down what a plugin asks of it: it knows the shapes of the few ops that
-// decoder blocks are made of, and nothing else.
+// A host that only records a plugin's calls: it knows the shapes of the few ops in decoder blocks,
+// and nothing else.
 #pragma once
 
 #include <map>
@@ -58,7 +58,7 @@ class RecordingBuild : public lamina_build {
   std::vector<Parameter> params;
   std::vector<DecodeState> states;
   std::vector<std::string> tags;
-  std::vector<std::uint32_t> inputs;              // LAMINA_INPUT_* that were asked for
+  std::vector<std::uint32_t> inputs;              // requested LAMINA_INPUT_*
   std::vector<std::vector<std::int64_t>> shapes;  // of tensor i at i - 1
   std::vector<std::string> scopes;
   lamina_status_t failure = LAMINA_OK;
@@ -86,7 +86,7 @@ struct RecordedSegment {
   friend bool operator==(const RecordedSegment&, const RecordedSegment&) = default;
 };
 
-// What a family answers.
+// The reply of a family.
 class RecordingReply : public lamina_reply {
  public:
   RecordingReply();
@@ -104,7 +104,7 @@ class RecordingReply : public lamina_reply {
 // For init(); it ignores auxiliary values and exports, and has no other interface.
 const lamina_host_t& recording_host();
 
-// A config with the defaults of a family, `values` on top of them, and what it derives.
+// Returns a config with the defaults of a family, `values` on top of them, and its derived values.
 RecordingConfig configure(const lamina_family_t& family, std::map<std::string, Value> values);
 
 }  // namespace lamina::testing

@@ -1,4 +1,4 @@
-// Config keys: what a declaration becomes in the C contract, and how values come back.
+// Config keys: their form in the C contract, and the values that come back.
 #include <gtest/gtest.h>
 
 #include "lamina/sdk.h"
@@ -73,7 +73,7 @@ TEST(SdkSchema, DeclarationsReachTheHost) {
   EXPECT_EQ(keys[5].flags, LAMINA_KEY_IGNORED);
 }
 
-TEST(SdkSchema, OwnKeysHaveAPlaceOfTheirOwnInExports) {
+TEST(SdkSchema, OwnKeysHaveASeparatePlaceInExports) {
   Schema<Config> key;
   key("heads", &Config::heads, {.own = true, .doc = "heads"});
   ASSERT_EQ(key.keys().size(), 1u);

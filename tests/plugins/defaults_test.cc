@@ -1,4 +1,4 @@
-// What config.json files mean that leave keys out: the defaults of the shipped families.
+// Defaults of the shipped families for keys that are missing in config.json.
 #include <gtest/gtest.h>
 
 #include "registry/library.h"

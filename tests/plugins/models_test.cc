@@ -1,5 +1,5 @@
-// The shipped plugins through the registry: every published checkpoint of a dense family among the
-// goldens has exactly the tensors of its map, and no key that is not understood.
+// The shipped plugins through the registry: every published checkpoint of a dense family in the
+// goldens has exactly the tensors of its map, and no unknown key.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -22,7 +22,7 @@ const Catalog& shipped() {
   return catalog;
 }
 
-// Makes inputs of the graph and forgets the rest.
+// Creates the graph's inputs, without their values.
 class ShapesOnly : public Trace {
  public:
   using Trace::Trace;
@@ -57,8 +57,8 @@ struct Parameter {
   Shape shape;
 };
 
-// The parameters of a model: those that its blocks declare and those that the host makes of the
-// family's options.
+// The parameters of a model: declared by its blocks, and created by the host for options of the
+// family.
 std::vector<Parameter> parameters_of(const Family& family, const ModelConfig& config) {
   const std::int64_t width = config.hidden_size();
   const OptionsSpec options = family.options(config);
@@ -107,7 +107,7 @@ std::pair<std::string, Shape> published(const Family& family, const Parameter& p
   return {};
 }
 
-// The names of a file without what is of no use (masks, frequencies) and without GPT-2's prefix.
+// The names in a file, without unused tensors (masks, frequencies) and without GPT-2's prefix.
 std::set<std::string> needed_names(const io::WeightFiles& files) {
   std::set<std::string> out;
   for (std::string_view name : files.names()) {
@@ -118,7 +118,7 @@ std::set<std::string> needed_names(const io::WeightFiles& files) {
   return out;
 }
 
-// Keys of config.json that neither the family nor every model has.
+// Keys of config.json that are neither keys of the family nor of every model.
 std::vector<std::string> unknown_keys(const ModelConfig& config) {
   static const std::set<std::string> general = {
       "architectures", "bos_token_id",         "dtype",       "eos_token_id", "model_type",

@@ -1,5 +1,6 @@
-// Every key of the configuration classes of transformers (transformers/README.md): used, known to
-// have no effect, or refused by name. And the types of what a fresh model's config.json says.
+// Every key of the configuration classes of transformers (transformers/README.md): used, declared
+// to have no effect, or refused by name. And the types of the values in a fresh model's
+// config.json.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,14 +29,14 @@ const JsonDocument& data() {
   return document;
 }
 
-// Models whose config.json holds another one, of the type.
+// The type of the text config inside a model's config.json, if it has one.
 std::string text_type(const std::string& model_type) {
   static const std::set<std::string> whole = {"llama4",      "qwen3_vl", "qwen3_vl_moe", "qwen3_5",
                                               "qwen3_5_moe", "gemma3",   "gemma4"};
   return whole.contains(model_type) ? model_type + "_text" : "";
 }
 
-// Returns the object with the member `key` replaced; "" = unchanged.
+// Returns the object with the member `key` replaced, or unchanged if `key` is "".
 std::string replaced(const std::string& object, const std::string& key, const std::string& value) {
   const JsonDocument document = JsonDocument::parse(object, "small");
   JsonWriter json;
@@ -59,7 +60,7 @@ std::string with_member(const std::string& model_type, const std::string& key = 
   return replaced(whole, key, value);
 }
 
-// Other values than the default: of the class's type, as JSON.
+// Values of the class's type that are not the default, as JSON.
 std::vector<std::string> other_values(const std::string& model_type, const JsonValue& row) {
   const std::string_view key = row.at("key").as_string();
   if (key == "rope_parameters") {
@@ -90,10 +91,10 @@ std::string text_of(const config::Table& values) {
   return out;
 }
 
-// Keys that a family may read without a value of another kind changing anything here.
+// Keys that a family may read although another value changes no result here.
 bool is_known(const std::string& model_type, std::string_view key) {
   if (config::has_no_effect(key) || config::find_training_key(key)) return true;
-  // Outside of a text_config it is about other parts.
+  // Outside a text_config the key describes other parts.
   const std::string whole = with_member(model_type);
   if (key == "initializer_range" && whole.find("text_config") != whole.npos) return true;
   const config::ModelSource source = [&] {
@@ -105,7 +106,7 @@ bool is_known(const std::string& model_type, std::string_view key) {
       keys, [&](const ModelKey& one) { return one.ignored && one.key.name == key; });
 }
 
-// "used", "known", "refused", or what is wrong.
+// "used", "known", "refused", or the fault.
 std::string outcome(const std::string& model_type, const JsonValue& row) {
   const std::string key(row.at("key").as_string());
   static std::map<std::string, std::string> unchanged;
@@ -119,7 +120,7 @@ std::string outcome(const std::string& model_type, const JsonValue& row) {
       if (!config.unread().empty()) return "is dropped with " + value;
       used |= text_of(config.values()) != before;
     } catch (const UserError& error) {
-      // Sizes may be refused by what they do not go with.
+      // A size may be refused by another key that it conflicts with.
       if (std::string(error.what()).find(key) != std::string::npos)
         used = true;
       else
@@ -136,7 +137,7 @@ TEST(PublishedKeys, AreUsedOrKnownOrRefusedByName) {
     const std::string model_type(one.at("model_type").as_string());
     for (const JsonValue row : one.at("keys").elements()) {
       const std::string_view key = row.at("key").as_string();
-      if (key == "text_config" || key == "thinker_config") continue;  // hold the rest
+      if (key == "text_config" || key == "thinker_config") continue;  // contain the other keys
       const std::string found = outcome(model_type, row);
       EXPECT_TRUE(found == "used" || found == "known") << model_type << ": " << key << " " << found;
     }
@@ -148,14 +149,14 @@ TEST(PublishedKeys, OfEveryClassAreUsedOrKnownOrRefusedByName) {
     for (const JsonValue row : data().root().at("base").elements()) {
       const std::string_view key = row.at("key").as_string();
       const std::string found = outcome(model_type, row);
-      // GPT-2 has no rotary positions, and transformers ignores their keys there.
+      // GPT-2 has no rotary positions, and transformers ignores their keys for it.
       const bool right = found == "used" || found == "known" ||
                          (std::string_view(model_type) == "gpt2" && key.starts_with("rope_"));
       EXPECT_TRUE(right) << model_type << ": " << key << " " << found;
     }
 }
 
-TEST(PublishedKeys, OfTextGenerationAreKnown) {
+TEST(PublishedKeys, KeysOfTextGenerationAreKnown) {
   for (const JsonValue key : data().root().at("generation").elements())
     EXPECT_TRUE(config::has_no_effect(key.as_string())) << key.as_string();
 }
@@ -174,7 +175,7 @@ TEST(PublishedKeys, DefaultsOfTransformersAreAccepted) {
         const ModelConfig config = configure(with_member(model_type, key, json.text()));
         EXPECT_TRUE(config.unread().empty()) << model_type << ": " << key;
       } catch (const UserError& error) {
-        // A size alone may not go with the others.
+        // A size alone may conflict with the others.
         EXPECT_EQ(preset.kind(), JsonKind::integer) << model_type << ": " << error.what();
       }
     }
@@ -184,7 +185,7 @@ TEST(PublishedKeys, DefaultsOfTransformersAreAccepted) {
 // ---- exports
 // --------------------------------------------------------------------------------------
 
-// Returns whether the JSON value is one of the annotated type, as transformers checks it.
+// Returns true if the JSON value has the annotated type, as transformers checks it.
 bool has_type(const JsonValue& value, std::string_view type) {
   const auto has = [&](std::string_view part) { return type.find(part) != type.npos; };
   if (value.is_null()) return has("None") || has("Optional");
@@ -209,7 +210,7 @@ std::optional<JsonValue> row_of(const JsonValue& rows, std::string_view key) {
   return {};
 }
 
-// The class that a fresh export of the family is read by.
+// The configuration class that reads a fresh export of the family.
 std::optional<JsonValue> class_of(const Family& family) {
   if (family.names().hf_model_types.empty()) return {};
   for (const JsonValue one : data().root().at("classes").elements())
@@ -227,7 +228,7 @@ std::vector<fs::path> small_models() {
   return out;
 }
 
-// Keys of publishers' own files, and those that models read without a field of their class.
+// Keys of publishers' own files, and keys that models read although their class has no such field.
 bool is_read_without_a_field(std::string_view key) {
   static const std::set<std::string_view> keys = {
       "attention_bias",       "attn_output_gate", "head_dim",        "intermediate_size",
@@ -243,7 +244,8 @@ TEST(ExportedConfig, HasTheTypesOfTransformersClasses) {
     const Family& family = load_family(lamina::testing::shipped_plugins(), source);
     const std::optional<JsonValue> published = class_of(family);
     if (!published) continue;
-    // Fresh Qwen3-VL models have the type of the whole, and transformers no class for their text.
+    // Fresh Qwen3-VL models have the type of the whole model; transformers has no class for their
+    // text part.
     if (!text_type(family.names().hf_model_types.front()).empty()) continue;
     families.insert(family.name());
     const ModelConfig config = family.configure(source.raw, source.where);
@@ -256,7 +258,7 @@ TEST(ExportedConfig, HasTheTypesOfTransformersClasses) {
       if (!row) row = row_of(data().root().at("base"), key);
       EXPECT_TRUE(row || is_read_without_a_field(key))
           << key << " is not a key of " << published->at("class").as_string();
-      // Older names are read with any type.
+      // Older names accept every type.
       if (!row || row->at("type").as_string() == "other name") continue;
       EXPECT_TRUE(has_type(value, row->at("type").as_string()))
           << key << " is " << value.describe() << ", expected " << row->at("type").as_string();

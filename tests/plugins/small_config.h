@@ -1,4 +1,5 @@
-// Small config.json files of the shipped families, as texts, and what the families make of them.
+// Small config.json files of the shipped families, as texts, and the values that the families read
+// from them.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The rules of the tree, and that the scripts which check them would notice.
+// The rules of the tree, and tests that the scripts which check them find violations.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -280,7 +280,7 @@ TEST(ExitCodes, PageHasTheTableOfTheProgram) {
 
 // GCC leaves unwind entries for cold parts that turned out empty. A linker that keeps one beside
 // the entry of the function at the same address (mold 1.10 does) hides that function from the
-// unwinder: what it throws ends the process, whoever would have caught it.
+// unwinder: an exception from it ends the process despite any handler.
 TEST(Build, NoUnwindEntryIsHiddenByAnEmptyOne) {
   Finished result = lamina::testing::run_shell(
       "readelf --debug-dump=frames " LAMINA_BUILD_DIR

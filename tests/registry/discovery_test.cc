@@ -1,4 +1,4 @@
-// Finding plugins: the search order, what happens to unusable files, which file has a family.
+// Finding plugins: the search order, unusable files, and the file of a family.
 #include "registry/discovery.h"
 
 #include <gmock/gmock.h>
@@ -92,7 +92,7 @@ TEST(Catalog, RefusesAFileThatExportsMoreThanItsEntry) {
                     "allowed");
 }
 
-TEST(Catalog, ListsAnUnusableFileAndGoesOn) {
+TEST(Catalog, ListsAnUnusableFileAndContinues) {
   const Folder folder;
   folder.write("broken.lamina.so", "text");
   folder.copy("tiny", "tiny.lamina.so");
@@ -189,7 +189,7 @@ TEST(Catalog, RootRefusesAFileThatAnyoneMayChange) {
   EXPECT_EQ(Catalog::scan(search).find("tiny").family, "tiny");
 }
 
-TEST(Catalog, RootIsToldOfSkippedPluginsInEveryKindOfFolder) {
+TEST(Catalog, RootGetsAMessageAboutSkippedPlugins) {
   const Folder folder;
   const fs::path file = folder.copy("tiny", "tiny.lamina.so");
   folder.copy("tiny", "second.lamina.so");

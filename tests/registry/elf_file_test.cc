@@ -1,4 +1,4 @@
-// Reading plugins without running them: every kind of file that is no plugin is refused in words.
+// Reading plugins without running them: every file that is not a plugin is refused with a message.
 #include "registry/elf_file.h"
 
 #include <elf.h>
@@ -10,7 +10,7 @@
 namespace lamina::registry {
 namespace {
 
-// The error that reading `bytes` as a plugin gives, without the file's name; "" if it is read.
+// Returns the error of reading `bytes` as a plugin, without the file's name; "" if it is read.
 std::string refusal(const Folder& folder, const std::string& bytes) {
   const std::filesystem::path path = folder.write("x.lamina.so", bytes);
   try {
@@ -78,7 +78,7 @@ TEST(ElfFile, NamesTheMachineOfAForeignLibrary) {
             fmt::format("is a 32-bit library, but this host is {}", host_machine()));
 }
 
-TEST(ElfFile, RefusesWhatIsNoSharedLibrary) {
+TEST(ElfFile, RefusesFilesThatAreNotSharedLibraries) {
   const Folder folder;
   EXPECT_EQ(refusal(folder, ""), "the file is empty; expected an ELF shared library");
   EXPECT_EQ(refusal(folder, "#!/bin/sh\necho\n"),

@@ -1,4 +1,4 @@
-// A family's config functions: values, where they come from, plans, and what goes wrong there.
+// A family's config functions: values, their sources, plans, and errors.
 #include "registry/family.h"
 
 #include <fmt/format.h>

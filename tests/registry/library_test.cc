@@ -1,4 +1,4 @@
-// Loading: what a plugin's entry and tables must say before its families can be used.
+// Loading: the requirements on a plugin's entry and tables.
 #include "registry/library.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ TEST(Library, Example) {
   EXPECT_EQ(family.block(1).name, "layer");
 }
 
-// Its structs are longer than ours; what we do not know of them is zero.
+// Its structs are longer than ours; the part that we do not know is zero.
 TEST(Library, LoadsAPluginOfANewerContractThatUsesNothingNewer) {
   EXPECT_EQ(load_family(one("newer"), "tiny").plugin().id, "org.example.newer");
 }
@@ -53,7 +53,7 @@ struct Fault {
   const char* says;
 };
 
-TEST(Library, RefusesWhatBreaksTheContractInWords) {
+TEST(Library, RefusesAbiViolationsWithAMessage) {
   static constexpr Fault kFaults[] = {
       {"entry_abi", "is built for plugin ABI 0.4; this host has 0."},
       {"entry_minor", "claims to be built for minor "},

@@ -8,7 +8,7 @@ namespace lamina::registry {
 
 inline const Family& tiny() { return load_family(Catalog::scan({.files = {zoo("tiny")}}), "tiny"); }
 
-// [model] of a run file "run.toml", with the keys that are required and `more`.
+// [model] of a run file "run.toml", with the required keys and `more`.
 inline ModelConfig configured(const Family& family, const std::string& more = "") {
   const std::string text =
       "[model]\nvocab_size = 11\nhidden_size = 8\nnum_hidden_layers = 3\n" + more;

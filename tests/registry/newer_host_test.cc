@@ -22,7 +22,7 @@ TEST(Families, OfTodayAreReadByANewerHost) {
   }
 }
 
-TEST(Families, OfTodayAreOfAnotherMinor) { EXPECT_FALSE(tiny().plugin().of_this_minor); }
+TEST(Families, OfTodayHaveAnotherMinor) { EXPECT_FALSE(tiny().plugin().of_this_minor); }
 
 }  // namespace
 }  // namespace lamina::registry

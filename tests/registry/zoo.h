@@ -19,7 +19,7 @@ inline std::string bytes_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// A folder that goes away with the object.
+// A folder that is removed with the object.
 class Folder : private lamina::testing::TempDir {
  public:
   std::filesystem::path path() const { return std::filesystem::canonical(TempDir::path()); }

@@ -1,4 +1,4 @@
-// Choosing kernels, and what is told about it.
+// Choice of kernels, and its description.
 #include "runtime/program.h"
 
 #include <gmock/gmock.h>

@@ -26,7 +26,7 @@ void expect_sound(const std::vector<Lifetime>& lives) {
 }
 
 TEST(MemoryPlan, Example) {
-  // a is dead when c is made: c takes its place.
+  // a is dead when c is created: c uses its memory.
   std::vector<Lifetime> lives = {{100, 0, 1}, {100, 1, 2}, {100, 2, 3}};
   MemoryPlan plan = plan_memory(lives);
   EXPECT_EQ(plan.arena_bytes, 256u);

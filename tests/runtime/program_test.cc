@@ -1,4 +1,4 @@
-// Programs: where values are written, and that it never changes what is computed.
+// Programs: the placement of values, which never changes results.
 #include "runtime/program.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ TEST(Program, DeadOperandIsWrittenOver) {
   Tensor x = g.add_input("x", kRow);
   g.add_output("y", ops::neg(ops::exp(ops::neg(ops::exp(x)))));
   Program program(g, cpu::cpu_backend());
-  // Three temporaries, one place.
+  // Three temporaries share one place.
   EXPECT_EQ(program.arena_bytes(), 64u);
   EXPECT_EQ(program.unshared_bytes(), 64u);
 }
@@ -38,8 +38,8 @@ TEST(Program, OperandThatIsReadLaterIsKept) {
             (Doubles{8, 16, 24, 32, 40}));
 }
 
-// y = t - t[0]: the subtrahend lies in the memory that must not be written over yet.
-TEST(Program, OperandThatAnotherOperandLiesInIsKept) {
+// y = t - t[0]: the subtrahend is a view of the memory that must not be overwritten yet.
+TEST(Program, OperandWithAViewAsAnotherOperandIsKept) {
   Graph g;
   Tensor x = g.add_input("x", kRow);
   Tensor t = ops::scale(x, 2);
@@ -85,7 +85,7 @@ TEST(Program, AliasedOutputIsWrittenOverItsInput) {
   EXPECT_EQ(to_doubles(out[1]), (Doubles{2, 3, 4, 5, 6}));
 }
 
-TEST(Program, AliasedOutputNeedsNoMemoryOfItsOwn) {
+TEST(Program, AliasedOutputNeedsNoSeparateMemory) {
   Graph g;
   Tensor state = g.add_input("state", kRow), x = g.add_input("x", kRow);
   g.add_output("state", state + x, 0);
@@ -139,7 +139,7 @@ TEST(Program, CacheIsWrittenInPlaceAndReadAfterwards) {
   EXPECT_EQ(to_doubles(out[1]), (Doubles{37}));
 }
 
-// Layers of a scan may lie anywhere: state over them is written where they lie.
+// Layers of a scan may have any addresses: state over them is written in place.
 TEST(Program, ScanTakesLayersInPieces) {
   auto body = std::make_shared<Graph>();
   Tensor c = body->add_input("c", kRow), w = body->add_input("w", kRow);

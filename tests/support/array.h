@@ -1,4 +1,4 @@
-// Tensors of tests: a type and its bytes, filled from and read as doubles.
+// Tensors for tests: a type and its bytes, filled from and read as doubles.
 #pragma once
 
 #include <cmath>
@@ -98,7 +98,7 @@ inline std::vector<double> to_doubles(const Array& a) {
   return out;
 }
 
-// Uniform in [low, high); for integers in {low, ..., high}.
+// Uniform in [low, high); for integers, in {low, ..., high}.
 inline Array random_array(const Type& type, std::mt19937& random, double low = -1,
                           double high = 1) {
   Array out = zeros(type);

@@ -1,4 +1,4 @@
-// Bytes that golden cases give as base64.
+// Decodes base64 in golden cases.
 #pragma once
 
 #include <string>

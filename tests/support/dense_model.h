@@ -1,4 +1,4 @@
-// Small dense models of any such family with weights that a test may read and write.
+// Small dense models of any dense family, with weights that a test may read and write.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace lamina::testing {
 
-// Width 24, 2 layers, 4 heads of width 6 and 2 of keys and values, with these keys more.
+// Width 24, 2 layers, 4 heads of width 6 and 2 key/value heads; `more` adds keys.
 inline std::string dense_description(const std::string& family, const std::string& more) {
   return "family = \"" + family +
          "\"\n[model]\nvocab_size = 61\nhidden_size = 24\nnum_hidden_layers = 2\n"
@@ -23,8 +23,8 @@ inline std::string dense_description(const std::string& family, const std::strin
          more;
 }
 
-// Fresh weights depend on the names of their parameters alone, so that two models have the same in
-// what they have both.
+// Fresh weights depend only on the names of their parameters, so two models have equal weights in
+// the parameters that they share.
 struct DenseModel {
   decoder::Model model;
   std::vector<std::vector<float>> values;
@@ -51,11 +51,11 @@ struct DenseModel {
   model::HiddenStates states(const std::vector<std::int32_t>& ids) {
     return model::hidden_states(model, pointers(), ids, {.layers = true}, cpu::cpu_backend());
   }
-  // What the last layer gives.
+  // Returns the output of the last layer.
   std::vector<float> last(const std::vector<std::int32_t>& ids) {
     return states(ids).layers.back();
   }
-  // A value of the first layer, by its tag.
+  // Returns a value of the first layer, by its tag.
   std::vector<float> recorded(const std::string& tag, const std::vector<std::int32_t>& ids) {
     const auto all =
         program::record_layers(model, pointers(),

@@ -1,5 +1,5 @@
-// Reads event files of TensorBoard by the definitions of the format alone: TFRecord frames, the
-// wire types of protobuf, event.proto. Every deviation is a failure that says where.
+// Reads event files of TensorBoard by the format's definitions only: TFRecord frames, the wire
+// types of protobuf, event.proto. A deviation is a failure that names its place.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct Event {
   std::vector<std::pair<std::string, float>> scalars;
 };
 
-// What TensorBoard shows: of each tag, values by step.
+// The curves that TensorBoard shows: for each tag, values by step.
 using EventCurves = std::map<std::string, std::map<std::int64_t, float>>;
 
 class EventReader {
@@ -43,7 +43,7 @@ class EventReader {
     if (!holds) throw std::runtime_error(std::string("event file: ") + what);
   }
 
-  // One bit after the other, unlike the writer.
+  // Bit by bit, unlike the writer.
   static std::uint32_t masked_crc(std::string_view bytes) {
     std::uint32_t crc = 0xffffffff;
     for (const char c : bytes)
@@ -87,7 +87,7 @@ class EventReader {
     return data;
   }
 
-  // Key of a field: its number and wire type.
+  // Reads the key of a field: its number and wire type.
   static std::pair<std::uint64_t, std::uint64_t> key(std::string_view& from) {
     const std::uint64_t key = varint(from);
     return {key >> 3, key & 7};
@@ -134,7 +134,7 @@ class EventReader {
   std::string_view rest_;
 };
 
-// The event files of a folder as TensorBoard reads them: in the order of their names.
+// Reads the event files of a folder as TensorBoard does: in the order of their names.
 inline std::vector<std::vector<Event>> read_event_files(const std::string& folder) {
   std::vector<std::string> paths;
   for (const auto& entry : std::filesystem::directory_iterator(folder))

@@ -1,4 +1,4 @@
-// Checks the class, the exit code and the words of an error.
+// Checks the class, the exit code and the text of an error.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 
-// The statement throws a lamina::UserError whose exit code and whole text are as given.
+// The statement must throw a lamina::UserError with this exit code and whole text.
 #define EXPECT_USER_ERROR(statement, exit_code, text)                   \
   try {                                                                 \
     statement;                                                          \
@@ -16,7 +16,7 @@
     EXPECT_STREQ(e.what(), std::string(text).c_str());                  \
   }
 
-// Likewise for any lamina::Error, and a part of the text.
+// The same for any lamina::Error, and a part of the text.
 #define EXPECT_ERROR_SAYS(statement, exit_code, part)                   \
   try {                                                                 \
     statement;                                                          \

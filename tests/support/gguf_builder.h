@@ -20,14 +20,14 @@ inline std::string gguf_string(std::string_view text) {
   return raw_bytes<std::uint64_t>(text.size()) + std::string(text);
 }
 
-// Types of metadata, as the format numbers them.
+// Types of metadata, with the format's numbers.
 enum : std::uint32_t { kGgufU32 = 4, kGgufF32 = 6, kGgufBool = 7, kGgufText = 8, kGgufList = 9 };
 
 class GgufBuilder {
  public:
   std::uint32_t version = 3;
   std::uint64_t alignment = 32;
-  std::int64_t extra_tensors = 0, extra_keys = 0;  // that are announced only
+  std::int64_t extra_tensors = 0, extra_keys = 0;  // announced in the header, but absent
 
   GgufBuilder& raw(std::string_view key, std::uint32_t type, const std::string& bytes) {
     keys_ += gguf_string(key) + raw_bytes(type) + bytes;
@@ -65,7 +65,7 @@ class GgufBuilder {
     return raw(key, kGgufList, bytes);
   }
 
-  // `dims` as in the file: the contiguous one first.
+  // `dims` in the file's order: the contiguous dim first.
   GgufBuilder& tensor(std::string_view name, const std::vector<std::int64_t>& dims,
                       std::uint32_t type, std::string_view bytes) {
     return tensor_at(data_.size(), name, dims, type, bytes);

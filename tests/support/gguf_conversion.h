@@ -1,6 +1,6 @@
-// Published models as GGUF files, by the rules of llama.cpp's converters: what they call keys and
-// tensors, and what they change. A test writes a golden case so and compares what the file
-// computes.
+// Writes published models as GGUF files, by the rules of llama.cpp's converters: their names of
+// keys and tensors, and their changes of values. A test converts a golden case and compares the
+// results of the file.
 #pragma once
 
 #include <algorithm>
@@ -22,10 +22,10 @@ using Floats = std::vector<float>;
 class GgufConversion {
  public:
   using Change = std::function<Floats(Floats)>;
-  // After "blk.<n>." and "model.layers.<n>.".
+  // Names after "blk.<n>." and after "model.layers.<n>.".
   using Names = std::vector<std::pair<const char*, const char*>>;
 
-  // `prefix`: of the published names, where they have one before "model." and "lm_head.".
+  // `prefix`: the prefix of published names before "model." and "lm_head.".
   GgufConversion(const std::filesystem::path& directory, std::string architecture,
                  std::string prefix = "")
       : files_(directory.string()),
@@ -58,7 +58,7 @@ class GgufConversion {
   GgufConversion& copy_number(const char* name, const char* published) {
     return set(name, number(published));
   }
-  // Keys that nearly all files have.
+  // Adds the keys that nearly all files have.
   GgufConversion& common_keys() {
     copy_count("block_count", "num_hidden_layers");
     copy_count("context_length", "max_position_embeddings");
@@ -78,7 +78,7 @@ class GgufConversion {
     weight.decode(0, 1, out);
     return out;
   }
-  // As GGUF orders them.
+  // In GGUF's order.
   std::vector<std::int64_t> dims(const std::string& name) const {
     const Shape shape = io::StoredWeight(files_, prefix_ + name).shape();
     std::vector<std::int64_t> out(shape.dims().begin(), shape.dims().end());
@@ -94,13 +94,13 @@ class GgufConversion {
     gguf.tensor(name, dims(published), change ? change(std::move(all)) : all);
     return *this;
   }
-  // Token table and final norm; the head where it is not tied.
+  // Adds the token table and the final norm, and the head unless it is tied.
   GgufConversion& outer_tensors(const Change& of_norm = {}) {
     tensor("token_embd.weight", "model.embed_tokens.weight");
     tensor("output_norm.weight", "model.norm.weight", of_norm);
     return has("lm_head.weight") ? tensor("output.weight", "lm_head.weight") : *this;
   }
-  // Of all layers that have them, weights and biases.
+  // Adds weights and biases for all layers that have them.
   GgufConversion& layers(const Names& names, const Change& change = {}) {
     for (std::int64_t layer = 0; layer < count("num_hidden_layers"); ++layer)
       for (const auto& [name, published] : names)
@@ -110,7 +110,7 @@ class GgufConversion {
         }
     return *this;
   }
-  // A stack of what is published one by one: {E} in `published`.
+  // Adds a stack of tensors that are published one by one: {E} in `published`.
   GgufConversion& experts(const std::string& name, const std::string& published,
                           std::int64_t how_many) {
     for (std::int64_t layer = 0; layer < count("num_hidden_layers"); ++layer) {
@@ -146,7 +146,7 @@ class GgufConversion {
   std::string architecture_, prefix_;
 };
 
-// Names that most architectures have.
+// Names that most architectures share.
 inline const GgufConversion::Names kAttentionNames = {{"attn_q", "self_attn.q_proj"},
                                                       {"attn_k", "self_attn.k_proj"},
                                                       {"attn_v", "self_attn.v_proj"},
@@ -173,7 +173,7 @@ inline GgufConversion::Change both(const GgufConversion::Change& first,
   return [=](Floats values) { return second(first(std::move(values))); };
 }
 
-// Rows of `width` of each head, with the two halves of a head interleaved.
+// Interleaves the two halves of each head's `width` rows.
 inline GgufConversion::Change interleaved(std::int64_t heads, std::int64_t width) {
   return [heads, width](const Floats& rows) {
     const std::int64_t head = std::ssize(rows) / heads, half = head / width / 2;
@@ -188,7 +188,7 @@ inline GgufConversion::Change interleaved(std::int64_t heads, std::int64_t width
   };
 }
 
-// Attention with the rows of queries and keys in the order of Llama's files.
+// Adds attention with the rows of queries and keys in the order of Llama's files.
 inline GgufConversion& add_permuted_attention(GgufConversion& model) {
   const std::int64_t width = model.count("hidden_size");
   model.layers({{"attn_q", "self_attn.q_proj"}},
@@ -198,7 +198,7 @@ inline GgufConversion& add_permuted_attention(GgufConversion& model) {
   return model.layers({kAttentionNames.begin() + 2, kAttentionNames.end()});
 }
 
-// A model of Llama's layout, without its feed-forwards.
+// Starts a model of Llama's layout, without feed-forwards.
 inline GgufConversion as_llama(const std::filesystem::path& directory) {
   GgufConversion model(directory, "llama");
   model.common_keys().copy_count("feed_forward_length", "intermediate_size");
@@ -207,7 +207,7 @@ inline GgufConversion as_llama(const std::filesystem::path& directory) {
   return model;
 }
 
-// [.., rows, columns] with the last two dims swapped.
+// Swaps the last two dims of [.., rows, columns].
 inline Floats transposed(const Floats& values, std::int64_t rows, std::int64_t columns) {
   Floats out;
   const std::int64_t matrix = rows * columns;

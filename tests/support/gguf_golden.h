@@ -1,4 +1,4 @@
-// Golden cases whose model is written as a GGUF file.
+// Golden cases with their model in a GGUF file.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,12 +22,12 @@
 
 namespace lamina::testing {
 
-// Cases that are in the repository, whatever set of goldens other tests are run on.
+// Cases in the repository, independent of the set of goldens for other tests.
 inline const std::filesystem::path kOwnCases =
     std::filesystem::path(LAMINA_SOURCE_DIR) / "tests" / "golden" / "hf";
 
-// The case without gradients, which are called as the tensors of a directory, and without what it
-// has of other configs and of layers that converters leave out.
+// Copies the case without gradients, whose names are those in a directory, and without quantities
+// of other configs and of layers that converters leave out.
 inline void copy_golden(const std::filesystem::path& from, const TempDir& to) {
   std::filesystem::copy(from / "golden.json", to / "golden.json");
   const io::WeightFiles golden((from / "golden.safetensors").string());
@@ -40,7 +40,7 @@ inline void copy_golden(const std::filesystem::path& from, const TempDir& to) {
                         [&](const io::TensorSpec& spec) { return golden.tensor(spec.name).bytes; });
 }
 
-// Logits, hidden states and greedy tokens of the case.
+// Compares logits, hidden states and greedy tokens of the case.
 inline void expect_golden(const std::filesystem::path& from, const std::string& gguf) {
   TempDir dir;
   copy_golden(from, dir);
@@ -59,7 +59,7 @@ inline void expect_golden(const std::filesystem::path& from, const std::string& 
   EXPECT_TRUE(report.skipped.empty());
 }
 
-// Logits of a case with keys that GGUF files lack, which are given as overrides.
+// Compares logits of a case, with overrides for keys that GGUF files lack.
 inline void expect_golden_logits(const std::filesystem::path& from, const std::string& gguf,
                                  const std::vector<std::string>& overrides) {
   TempDir dir;

@@ -1,5 +1,5 @@
-// Where golden cases lie: $LAMINA_GOLDENS, else tests/golden. A test lists folders there, so that
-// a new case is a new test with no code.
+// Finds golden cases: in $LAMINA_GOLDENS, else in tests/golden. Tests list folders there, so a new
+// case is a new test without code.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ inline std::filesystem::path golden_dir() {
                      : std::filesystem::path(LAMINA_SOURCE_DIR) / "tests" / "golden";
 }
 
-// The folders directly under golden_dir()/part that hold `file`, sorted; empty if there are none.
+// Returns the folders directly under golden_dir()/part that contain `file`, sorted.
 inline std::vector<std::filesystem::path> golden_folders(const std::string& part,
                                                          const std::string& file) {
   std::vector<std::filesystem::path> folders;
@@ -31,7 +31,7 @@ inline std::vector<std::filesystem::path> golden_folders(const std::string& part
   return folders;
 }
 
-// Of these those whose names begin with `prefix`.
+// The same, for folders whose names begin with `prefix`.
 inline std::vector<std::filesystem::path> golden_folders(const std::string& part,
                                                          const std::string& file,
                                                          const std::string& prefix) {
@@ -42,7 +42,7 @@ inline std::vector<std::filesystem::path> golden_folders(const std::string& part
   return folders;
 }
 
-// `text` as a name that GoogleTest accepts.
+// Turns `text` into a name that GoogleTest accepts.
 inline std::string test_name(std::string text) {
   for (char& c : text)
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';

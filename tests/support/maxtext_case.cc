@@ -19,11 +19,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A number that each layer keeps.
+// A number that each layer reports.
 struct Kept {
   const char* ours;
-  const char* theirs;      // after "sown.", with the layer's folder for {}
-  const char* weight_key;  // theirs has this weight in it
+  const char* theirs;      // after "sown.", with {} for the layer's folder
+  const char* weight_key;  // their value includes this weight
   const char* total;       // its mean over layers
 };
 constexpr Kept kKept[] = {
@@ -44,8 +44,8 @@ class Comparison : MaxTextModel {
     if (!model_.options().exports_as.empty()) compare_exports();
     const bool sums_balance = microbatches() > 1 && config_.balance_weight > 0;
     train_step(model_, sums_balance ? "big_batch_" : "", true);
-    // Gradients of sums over tokens and of each microbatch's balance loss, together divided by the
-    // tokens. Ours take the balance loss as a mean over microbatches.
+    // The gradients of sums over tokens and of each microbatch's balance loss, divided together by
+    // the tokens. Ours take the balance loss as a mean over microbatches.
     if (sums_balance) {
       const double labels = static_cast<double>(case_.floats("aux.total_weights")[0]);
       const double share = static_cast<double>(microbatches()) / labels;
@@ -86,7 +86,7 @@ class Comparison : MaxTextModel {
     evaluate(pointers);
   }
 
-  // Of [B, T, K, D]; they look before there are several.
+  // Returns the first stream of [B, T, K, D]; their values come from before the streams are made.
   std::vector<float> first_stream(const std::vector<float>& x) const {
     const auto width = static_cast<std::size_t>(model_.hidden_size());
     const std::size_t stride = x.size() / rows_.ids.size();
@@ -96,7 +96,7 @@ class Comparison : MaxTextModel {
     return out;
   }
 
-  // What each depth of multi-token prediction gives and loses.
+  // Compares the outputs and losses of each depth of multi-token prediction.
   template <typename Compare>
   void prediction(std::span<void* const> parameters, Compare compare) {
     const inspect::Prediction got =
@@ -117,7 +117,7 @@ class Comparison : MaxTextModel {
     add("sown.mtp_losses", losses, case_.floats("sown.mtp_losses/mtp_block/losses"), 1e-3);
   }
 
-  // Its sum over the labels that the depth has.
+  // Returns the sum over the labels of the depth.
   double cross_entropy(std::span<const float> logits, std::int64_t depth) const {
     const auto vocab = static_cast<std::size_t>(model_.vocab_size());
     double out = 0;
@@ -136,20 +136,20 @@ class Comparison : MaxTextModel {
     return out;
   }
 
-  // What validation of a run reports. Theirs is of one depth.
+  // Compares the validation of a run. Theirs covers one depth.
   void evaluate(std::span<void* const> parameters) {
     if (!case_.has("eval.mtp_acceptance_percent")) return;
     train::EvalStep step(model_, rows_.batch, rows_.tokens, DType::f32, true, cpu::cpu_backend());
     const train::EvalSums got = step.run(rows_.microbatch(), parameters);
     const auto target = static_cast<std::size_t>(config_.mtp_eval_target_module);
-    LAMINA_ASSERT(target >= 1);  // golden.json says of which module it is
+    LAMINA_ASSERT(target >= 1);  // golden.json names the module
     add("eval.mtp_acceptance_percent", 100 * got.mtp_acceptance().at(target - 1),
         static_cast<double>(case_.floats("eval.mtp_acceptance_percent")[0]), 1e-5);
     const std::vector<float> counts(got.mtp_counted.begin(), got.mtp_counted.end());
     add("sown.mtp_weights", counts, case_.floats("sown.mtp_losses/mtp_block/weights"), 0);
   }
 
-  // Matrices of attention that are made for an export: theirs are [in, out].
+  // Compares attention matrices that are computed for an export: theirs are [in, out].
   void compare_exports() {
     const std::pair<const char*, const char*> names[] = {{"attention.wq.weight", "query"},
                                                          {"attention.wk.weight", "key"},
@@ -181,7 +181,8 @@ class Comparison : MaxTextModel {
     }
   }
 
-  // Gradients, called `prefix`grad.<name>; with `values` also of the loss and what layers keep.
+  // Compares gradients, called `prefix`grad.<name>; with `values` also the loss and the layers'
+  // reports.
   void train_step(const decoder::Model& model, const std::string& prefix, bool values) {
     train::TrainState state(model.parameters(), DType::f32, microbatches() > 1, cpu::cpu_backend());
     for (std::size_t i = 0; i < parameters_.size(); ++i)
@@ -235,14 +236,14 @@ class Comparison : MaxTextModel {
   static bool has(const train::StepResult& result, const std::string& name) {
     return std::ranges::any_of(result.aux_scalars, [&](const auto& s) { return s.name == name; });
   }
-  // 0 if no layer keeps it.
+  // Returns 0 if no layer reports it.
   static double number(const train::StepResult& result, const std::string& name) {
     for (const train::AuxScalar& scalar : result.aux_scalars)
       if (scalar.name == name) return scalar.value;
     return 0;
   }
 
-  // All layers of one stack at once.
+  // Compares all layers of one stack at once.
   void compare_kept(const train::StepResult& result, const Kept& kept, double weight) {
     std::map<std::string, std::vector<float>> got;
     const std::int64_t num_layers = model_.config().num_layers();
@@ -263,7 +264,7 @@ class Comparison : MaxTextModel {
     }
   }
 
-  // What a step adds to the correction biases of routers.
+  // Compares the changes of the routers' correction biases in a step.
   void compare_updates(const train::TrainState& state) {
     std::map<std::string, std::vector<float>> got;
     const auto& parameters = model_.parameters().all();
@@ -284,7 +285,7 @@ class Comparison : MaxTextModel {
     for (const auto& [name, values] : got) add(name, values, case_.floats(name), 1e-7);
   }
 
-  // Ours, gathered under their names: one entry a stack of layers.
+  // Gathers our gradients under their names: one entry per stack of layers.
   void compare_gradients(const train::TrainState& state, const std::string& prefix) {
     std::map<std::string, std::vector<float>> theirs;
     const auto& parameters = model_.parameters().all();
@@ -294,7 +295,7 @@ class Comparison : MaxTextModel {
         std::vector<float>& out = theirs[to.name()];
         out.resize(static_cast<std::size_t>(to.shape().num_elements()));
         for (std::int64_t i = 0; i < to.num_elements(); ++i)
-          // What is not trained here is trained to no effect there.
+          // A parameter that is frozen here has no effect there.
           out[to.index(i)] = ours ? to.gradient(ours[to.first() + i]) : 0;
       }
     }

@@ -7,10 +7,10 @@
 
 namespace lamina::testing {
 
-// The whole models among the cases: others are of modules, optimizers and steps of training.
+// Returns the cases with whole models; others are for modules, optimizers and training steps.
 std::vector<std::filesystem::path> maxtext_models();
 
-// Why the case cannot be computed with what is built; empty if it can.
+// Returns the reason that the case cannot be computed with the built plugins; empty if it can.
 std::string reason_to_skip_maxtext(const std::filesystem::path& directory);
 
 struct MaxTextRow {
@@ -20,9 +20,10 @@ struct MaxTextRow {
   std::vector<float> ours;
 };
 
-// Recomputes loss, logits, hidden states, every gradient and what layers report, f32. Allowed is
-// what the cases' README suggests, or, in models that magnify rounding, eight times what weights
-// that differ by a rounding (relative 1e-7) change. REQUIRES: no reason to skip it.
+// Recomputes loss, logits, hidden states, every gradient and the layers' reports, in f32. The
+// tolerance is the one in the cases' README or, in models that magnify rounding, eight times the
+// change for weights that differ by a rounding (relative 1e-7). REQUIRES: no reason to skip the
+// case.
 std::vector<MaxTextRow> compare_maxtext(const std::filesystem::path& directory, bool scan_layers);
 
 }  // namespace lamina::testing

@@ -37,7 +37,7 @@ class Settings {
   }
 
  private:
-  std::vector<JsonValue> sources_;  // earlier ones win
+  std::vector<JsonValue> sources_;  // earlier sources have precedence
 };
 
 // How the trees of a block are stacked; cycle 0 is inhomogeneous_layer_cycle_interval.
@@ -74,7 +74,7 @@ void lay_out(const Settings& theirs, std::string_view block, MaxTextConfig& out)
   if (block == "qwen3_next") out.cycle_folder = "layer";
 }
 
-// How values in the trees differ from ours.
+// Sets the factors between their values and ours.
 void scale(const Settings& theirs, std::string_view block, MaxTextConfig& out) {
   static constexpr std::string_view kScaled[] = {"llama2",  "default", "mistral",
                                                  "mixtral", "gemma",   "gemma2"};
@@ -84,8 +84,8 @@ void scale(const Settings& theirs, std::string_view block, MaxTextConfig& out) {
   out.norm_offset = block == "gemma4" ? 0 : 1;
 }
 
-// Returns whether rotations turn neighbouring channels. An imported run, which begins with new
-// weights, is the same in either order; these weights are in theirs.
+// Returns true if rotations rotate neighbouring channels. For new weights, as in an imported run,
+// both orders are equivalent; these weights have their order.
 bool turns_neighbours(const Settings& theirs, std::string_view block) {
   static constexpr std::string_view kBlocks[] = {"llama2", "default", "mistral", "mixtral"};
   if (std::ranges::find(kBlocks, block) == std::end(kBlocks)) return false;
@@ -98,7 +98,7 @@ bool turns_neighbours(const Settings& theirs, std::string_view block) {
          (type && type.as_string() == "yarn" && theirs.flag("rope_interleave", true));
 }
 
-// Takes load_balance_loss_weight out of the model, for tests that change it.
+// Removes load_balance_loss_weight from the model, for tests that change it.
 double take_balance_weight(std::string& model) {
   constexpr std::string_view kKey = "load_balance_loss_weight = ";
   const std::size_t at = model.find(kKey);
@@ -129,7 +129,7 @@ MaxTextConfig describe(JsonValue overrides, JsonValue resolved) {
   out.balance_weight = take_balance_weight(out.model);
   lay_out(theirs, out.block, out);
   scale(theirs, out.block, out);
-  out.padding_is_document = out.block != "qwen3_next";  // delta nets pass over it
+  out.padding_is_document = out.block != "qwen3_next";  // delta nets continue over padding
   out.row_positions = out.block == "llama4";
   return out;
 }

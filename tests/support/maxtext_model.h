@@ -22,9 +22,9 @@ class MaxTextModel {
 
  protected:
   Rows read_rows(const std::string& prefix) const;
-  // A parameter's values among the case's tensors `prefix`NAME.
+  // Reads a parameter's values from the case's tensors `prefix`NAME.
   std::vector<float> read_values(const std::string& prefix, std::size_t parameter) const;
-  // The same, with another weight of the routers' balance loss.
+  // Returns the model with another weight of the routers' balance loss.
   decoder::Model with_balance_weight(double weight) const;
 
   std::int64_t microbatches() const {

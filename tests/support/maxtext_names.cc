@@ -8,15 +8,15 @@
 namespace lamina::testing {
 namespace {
 
-// How a parameter of theirs, without its layer axes, becomes ours.
+// The conversion of their parameter, without its layer axes, to ours.
 enum class Layout {
-  same,    // row-major as it is
-  in_out,  // [in..., out...] to [out, in], of each expert where there are several
-  query,   // in_out, perhaps with 1 / sqrt(head width) inside: we multiply scores by it
-  norm,    // same, perhaps with an offset
-  table,   // same, perhaps with a factor
-  // One of several that are one kernel [in, .. out ..] or bias, side by side: the first (perhaps
-  // with 1 / sqrt(head width) inside), the one before the last, the last.
+  same,    // row-major, unchanged
+  in_out,  // [in..., out...] to [out, in], per expert if there are several
+  query,   // in_out, optionally with 1 / sqrt(head width): we multiply scores by it
+  norm,    // unchanged, optionally with an offset
+  table,   // unchanged, optionally with a factor
+  // One of several parameters in one kernel [in, .. out ..] or bias, side by side: the first
+  // (optionally with 1 / sqrt(head width)), the one before the last, the last.
   first,
   before_last,
   last,
@@ -25,8 +25,8 @@ bool is_part(Layout layout) { return layout >= Layout::first; }
 
 struct Row {
   std::string_view ours;  // inside the block, or outside the layers
-  // Inside the layer, or in the tree; after '^' beside it. Of several, with blanks between, ours is
-  // one after the other.
+  // Inside the layer, or in the tree; after '^' beside it. Several names are separated by blanks,
+  // and ours is their concatenation.
   std::string_view theirs;
   Layout layout;
 };
@@ -252,7 +252,7 @@ std::string full_name(std::string_view theirs, const Place& place) {
                      theirs.substr(end));
 }
 
-// Dense layers, then those with experts, each cut where Engram stands before a layer.
+// Dense layers, then layers with experts, each stack cut before a layer with Engram.
 Place place_in_parts(std::int64_t layer, std::int64_t num_layers, const MaxTextConfig& config) {
   const bool dense = layer < config.dense_layers;
   const char* part = dense ? "dense_layers" : "moe_layers";

@@ -1,4 +1,4 @@
-// How a MaxText case trains: the run file that `lamina config import` makes of its settings.
+// The training of a MaxText case: the run file that `lamina config import` makes from its settings.
 #pragma once
 
 #include "config/run_config.h"
@@ -6,8 +6,8 @@
 
 namespace lamina::testing {
 
-// Imports the settings of a case; the model's may be an object "model" among them. The block of a
-// case with single tensors keeps its query kernel unscaled.
+// Imports the settings of a case; the model's settings may be an object "model" among them. In a
+// case with single tensors the block keeps its query kernel unscaled.
 config::RunConfig maxtext_run(JsonValue theirs);
 
 }  // namespace lamina::testing

@@ -9,7 +9,7 @@
 namespace lamina::testing {
 namespace {
 
-// MaxText's configuration object has these beside its keys.
+// MaxText's configuration object also has these keys.
 bool is_computed(std::string_view key) {
   static const std::set<std::string_view> keys = {"emb_dim",
                                                   "global_batch_size_to_train_on",
@@ -22,7 +22,7 @@ bool is_computed(std::string_view key) {
   return keys.contains(key) || key.ends_with("_for_vit");
 }
 
-// The file of the model that is named, where no block is.
+// Returns the file of the named model, if there is no block.
 std::vector<imports::Setting> model_file(std::initializer_list<JsonValue> settings) {
   JsonValue name;
   for (JsonValue source : settings) {

@@ -1,4 +1,4 @@
-// The settings of a MaxText case, as `lamina config import` reads them.
+// The settings of a MaxText case, as read by `lamina config import`.
 #pragma once
 
 #include <initializer_list>
@@ -9,9 +9,10 @@
 
 namespace lamina::testing {
 
-// The run file of base.yml with the keys of `settings` above it, objects of keys; later ones win.
-// If none has a decoder_block, the file of their model_name in tests/imports comes before them.
-// Keys that MaxText computes from others are left out. Throws UserError as imports::import_run().
+// Imports base.yml with the keys of `settings` above it, objects of keys; later ones have
+// precedence. If none has a decoder_block, the file of their model_name in tests/imports comes
+// before them. Keys that MaxText computes from others are left out. Throws UserError as
+// imports::import_run() does.
 imports::Imported import_maxtext(std::initializer_list<JsonValue> settings);
 
 // "family" and [model] of an imported run file.

@@ -61,7 +61,7 @@ decoder::Model open_with(const fs::path& path, const decoder::ModelOptions& opti
   return model;
 }
 
-// Those that start at zero would say nothing about what they do.
+// Changes weights that start at zero, which would hide mistakes.
 void wake_convolutions(const decoder::Model& model, DType compute,
                        std::span<void* const> parameters) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -98,8 +98,7 @@ std::string changed_text(const TestModel& model, const std::string& lines) {
   return text.insert(at + kTable.size(), lines);
 }
 
-// Programs ask before their first test, so each process pays: the files are read, no model is
-// built.
+// Called before the first test, so each process pays for it: it reads files and builds no model.
 std::vector<TestModel> one_model_of_each_family() {
   std::map<std::string, TestModel> first;
   for (const TestModel& model : test_models())

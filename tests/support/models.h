@@ -1,5 +1,5 @@
-// Small models that whole-model tests run over: every golden case of a family that is built, and
-// every small model of a plugin (check/*.toml) with fresh weights. A new file is a new model.
+// Small models for whole-model tests: every golden case of a built family, and every small model of
+// a plugin (check/*.toml) with fresh weights. A new file is a new model.
 #pragma once
 
 #include <cstdint>
@@ -27,49 +27,49 @@ struct TestModel {
   friend std::ostream& operator<<(std::ostream& out, const TestModel& m) { return out << m.name; }
 };
 
-// What golden.json of the model allows for `key`, where that is more than `usual`: some families
+// Returns the tolerance for `key` in the model's golden.json if it is above `usual`: some families
 // magnify rounding.
 double stated_tolerance(const TestModel& model, const char* key, double usual);
 
-// The plugins of this build, those of tests/plugins included.
+// The plugins of this build, including tests/plugins.
 const registry::Catalog& built_plugins();
 
-// Those with weights first. Not: training runs (their models are like others).
+// Models with weights first. Without training runs, whose models equal others.
 const std::vector<TestModel>& test_models();
 
 // The small model of a plugin with that name: "llama2_deep".
 const TestModel& test_model(std::string_view name);
 
-// As the checks of conformance/ take it.
+// Converts to the type that the checks of conformance/ take.
 conformance::ModelCase case_of(const TestModel& model);
-// Runs a check of conformance/: what it finds fails the test, where there is nothing it is skipped.
+// Runs a check of conformance/: its findings fail the test; without a subject the test is skipped.
 void expect_conforms(void (*check)(const conformance::ModelCase&), const TestModel& model);
 
-// Why no model can be made from a published directory with the plugins that are built: its family
-// is not among them, or the case is of something else. Empty if one can.
+// Returns the reason that a published directory gives no model with the built plugins: an unknown
+// family, or a case without a model. Empty if it does.
 std::string reason_to_skip(const std::filesystem::path& directory);
 
-// The result of the running test names its family: scripts/family_table.
+// Opens a model. The result of the running test names its family: scripts/family_table.
 decoder::Model open_model(const std::filesystem::path& path, bool scan_layers = true);
-// That of a run file which has been read.
+// Opens the model of a run file that has been read.
 decoder::Model open_source(const config::ModelSource& source);
-// Of a TOML text, with the tokenizer of a directory if it has one.
+// Opens the model of a TOML text, with the tokenizer of a directory if given.
 decoder::Model open_description(const std::string& text, bool scan_layers = true,
                                 const std::filesystem::path& directory = {});
 
-// That of a small model of a plugin, with these lines first in its [model].
+// Returns the text of a plugin's small model, with these lines first in its [model].
 std::string changed_text(const TestModel& model, const std::string& lines);
 inline decoder::Model open_changed(const TestModel& model, const std::string& lines,
                                    bool scan_layers = true) {
   return open_description(changed_text(model, lines), scan_layers);
 }
-// The first small model of every family that a plugin has one of, in the order of their names.
+// The first small model of every family, in the order of their names.
 std::vector<TestModel> one_model_of_each_family();
 
-// The model's weights, in the type that graphs computing in `compute` read.
+// Loads the model's weights, in the type for graphs that compute in `compute`.
 weights::Weights load_weights(const TestModel& from, const decoder::Model& model,
                               DType compute = DType::f32);
-// A fresh training state with these weights.
+// Makes a fresh training state with these weights.
 std::unique_ptr<train::TrainState> load_state(const TestModel& from, const decoder::Model& model,
                                               DType compute = DType::f32, bool accumulate = false);
 

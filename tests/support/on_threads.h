@@ -9,7 +9,7 @@
 
 namespace lamina::testing {
 
-// Runs everything on four threads: Workers of core/workers.h.
+// Runs all items on four threads: Workers of core/workers.h.
 inline void on_four_threads(std::int64_t count, const std::function<void(std::int64_t)>& work) {
   std::atomic<std::int64_t> next = 0;
   std::vector<std::jthread> threads;

@@ -11,7 +11,7 @@ namespace {
 
 Type type_of(const In& in, DType dtype) { return {in.dtype.value_or(dtype), in.shape, {}}; }
 
-// Inputs have the numbers that `rounded` can hold, whatever `dtype` they come in.
+// Inputs have numbers that `rounded` can represent, in any `dtype`.
 Array numbers_of(const In& in, DType dtype, DType rounded, std::mt19937& random) {
   Array a = in.values.empty() ? random_array(type_of(in, rounded), random, in.low, in.high)
                               : array(type_of(in, rounded), in.values);
@@ -19,7 +19,7 @@ Array numbers_of(const In& in, DType dtype, DType rounded, std::mt19937& random)
   return in.dtype ? a : converted(a, dtype);
 }
 
-// Both may be infinite, or the lse of a query that sees nothing: -infinity here, -1e30 there.
+// True for two infinities, or for the lse of a query without keys: -infinity here, -1e30 there.
 bool both_nothing(double a, double b) { return a == b || (a < -1e29 && b < -1e29); }
 
 }  // namespace

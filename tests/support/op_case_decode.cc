@@ -1,5 +1,5 @@
-// The decode form of an op, checked by reading rows call by call: with its state, tokens give what
-// they give when a call has the whole row.
+// Checks the decode form of an op by reading rows call by call: with the state, tokens give the
+// same results as in one call for the whole row.
 #include <algorithm>
 #include <map>
 
@@ -55,7 +55,7 @@ class Trace final : public ops::DecodeContext {
   std::optional<ops::KeysAndValues> donor_;
 };
 
-// A case whose operands with tokens are [B, T, ...], by the letters of its split rule.
+// A case whose token operands are [B, T, ...], by the letters of its split rule.
 struct Rows {
   const OpCases& list;
   const OpCase& c;
@@ -79,7 +79,7 @@ struct Rows {
   }
 };
 
-// The op in a trace, and its inputs there: those of `tokens` tokens where they have tokens.
+// Adds the op and its inputs to a trace, with `tokens` tokens in token operands.
 std::vector<Tensor> trace(const Rows& of, Trace& context, std::int64_t tokens) {
   const Op& op = ops::get(of.list.op);
   ops::DecodeCall call{op, {}, {}, nullptr, context};
@@ -104,7 +104,7 @@ std::vector<Tensor> trace(const Rows& of, Trace& context, std::int64_t tokens) {
   return ops::trace_op(std::move(call));
 }
 
-// Elements of one token of one row of a [B, T, ...] array.
+// Number of elements of one token in one row of a [B, T, ...] array.
 std::int64_t token_size(const Type& type) {
   return type.num_elements() / std::max<std::int64_t>(type.dim(0) * type.dim(1), 1);
 }
@@ -116,12 +116,12 @@ void copy_token(const Array& from, std::int64_t row, std::int64_t token, Array& 
         get(from, (row * from.type.dim(1) + token) * size + i));
 }
 
-// How far each row is, and how many of its tokens a call has: rows go at different speeds, so that
-// calls are partly or wholly padding.
+// Position of each row, and its number of tokens in a call: rows advance at different speeds, so
+// that calls are partly or wholly padding.
 struct Progress {
   std::vector<std::int64_t> start, count;
 
-  // Goes on to the next call; false: every row is at its end.
+  // Advances to the next call; false: all rows are finished.
   bool next(std::int64_t tokens, std::int64_t call_tokens, std::int64_t call) {
     for (std::size_t b = 0; b < start.size(); ++b) {
       start[b] += count[b];
@@ -156,7 +156,7 @@ Array host_value(ops::HostInput input, const Type& type, const Progress& at) {
   return out;
 }
 
-// Of a [B, T, ...] array, the tokens of a call; zeros where it has padding.
+// Returns the tokens of a call from a [B, T, ...] array; zeros for padding.
 Array call_of(const Array& whole, const Type& type, const Progress& at) {
   Array out = zeros(type);
   for (std::int64_t b = 0; b < type.dim(0); ++b)
@@ -168,7 +168,7 @@ Array without_padding(const Array& of_call, const Progress& at) {
   return call_of(of_call, of_call.type, {std::vector(at.start.size(), std::int64_t{0}), at.count});
 }
 
-// The inputs of a graph of trace(): its operands, then what it asked for.
+// Returns the inputs of a graph of trace(): its operands, then the inputs that it requested.
 std::vector<Array> inputs_of(const Rows& of, const Trace& context, const Graph& graph,
                              const std::vector<Array>& states, const Progress& at) {
   std::vector<Array> out;
@@ -208,7 +208,7 @@ void check_calls(const Rows& of, const std::vector<Array>& want, std::int64_t ca
     ASSERT_TRUE(state.after) << "the state is not written";
     ASSERT_EQ(state.after.type(), state.before.type());
     graph.add_output("state", state.after);
-    // What was there before means nothing where a row starts.
+    // At the start of a row the earlier contents must not matter.
     states.push_back(zeros(state.before.type()));
     for (std::byte& byte : states.back().bytes) byte = std::byte{0x3f};
   }
@@ -227,7 +227,7 @@ void check_calls(const Rows& of, const std::vector<Array>& want, std::int64_t ca
   }
 }
 
-// Whether a case gives what the host adds, which no block may.
+// True if a case has inputs that the host adds, which no block may set.
 bool gives_host_inputs(const OpCase& c, const ops::DecodeForm& form) {
   return std::ranges::any_of(form.host, [&](const ops::HostOperand& operand) {
     const auto i = static_cast<std::size_t>(operand.input);

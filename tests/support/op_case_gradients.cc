@@ -1,4 +1,4 @@
-// The checks of op cases that concern gradients.
+// Checks the gradients of op cases.
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -14,7 +14,7 @@
 namespace lamina::testing {
 namespace {
 
-// A node whose gradient can be asked for: floating operands and results.
+// True if the node has a gradient: floating operands and results.
 bool differentiable(const OpCases& list, const OpCase& c) {
   return c.gradient && !ops::get(list.op).def->zero_gradient;
 }
@@ -40,7 +40,7 @@ Projection project(const OpCases& list, Graph& graph, std::span<const Tensor> re
   return out;
 }
 
-// Gradients of the projection by every floating operand, as outputs of the graph.
+// Adds the gradients of the projection by every floating operand as outputs of the graph.
 std::vector<std::size_t> add_gradients(Graph& graph, std::span<const Tensor> operands, Tensor sum) {
   std::vector<std::size_t> which;
   std::vector<Tensor> wanted;
@@ -63,7 +63,7 @@ void concat_inputs(std::vector<Array>& to, const std::vector<Array>& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
-// Position among the present inputs.
+// Returns the index among the present inputs.
 std::size_t present_index(std::span<const Tensor> operands, std::size_t i) {
   return static_cast<std::size_t>(std::ranges::count_if(
       operands.first(i), [](const Tensor& t) { return static_cast<bool>(t); }));
@@ -124,7 +124,7 @@ void check_own_gradient(const OpCases& list) {
     Built own;
     build(list, c, dtype, dtype, own);
     add_outputs(own.graph, own.results);
-    // The same graph with the op replaced by what it means, before differentiating.
+    // The same graph with the op replaced by its definition, before differentiating.
     Built meant;
     meant.inputs = own.inputs;
     meant.graph =

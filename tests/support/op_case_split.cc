@@ -1,5 +1,5 @@
-// The rule by which an op may be split over devices, checked by doing it: every dim that may be
-// split is, and the parts give what the whole does.
+// Checks the split rule of an op by applying it: every dim that may be split is split, and the
+// parts give the same result as the whole.
 #include <map>
 #include <set>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kParts = 2;
 
-// Elements of `a` whose index in each dim lies in part `part` where `split` has that dim.
+// Returns the elements of `a` whose index is in part `part`, in each dim of `split`.
 Array part_of(const Array& a, const std::vector<bool>& split, std::int64_t part) {
   Type type = a.type;
   for (int d = 0; d < type.ndim(); ++d)
@@ -34,7 +34,8 @@ Array part_of(const Array& a, const std::vector<bool>& split, std::int64_t part)
   return out;
 }
 
-// Where an operand is split when dims `letter` are; dims of size 1 broadcast and stay.
+// Returns the dims of an operand that are split with `letter`; dims of size 1 broadcast and are
+// not.
 std::vector<bool> split_dims(const std::string& dims, const Type& type, char letter) {
   std::vector<bool> out;
   for (int d = 0; d < type.ndim(); ++d)
@@ -102,7 +103,7 @@ void check_letter(const OpCase& c, const OpCases& list, const Whole& whole, char
   }
 }
 
-// The letters of inputs that all of them can be split by.
+// Returns the letters by which all inputs can be split.
 std::set<char> letters_of(const Whole& whole) {
   std::map<char, bool> found;
   std::size_t present = 0;

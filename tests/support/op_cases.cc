@@ -22,7 +22,7 @@ std::vector<Doubles> doubles_of(const std::vector<Array>& arrays) {
   return out;
 }
 
-// What the op means for these inputs: by the case's own function, or its smaller ops in f64.
+// Evaluates the definition of the op: the case's function, or its smaller ops in f64.
 std::vector<Doubles> meaning(const OpCases& list, const OpCase& c, DType dtype) {
   Built rounded;
   build(list, c, dtype, dtype, rounded);
@@ -39,7 +39,7 @@ std::vector<Doubles> meaning(const OpCases& list, const OpCase& c, DType dtype) 
   return doubles_of(run(wide.graph, wide.inputs, reference_backend()));
 }
 
-// One run of a kernel on its own: which memory, how many threads.
+// One run of a single kernel, with its memory and number of threads.
 struct KernelRun {
   const KernelChoice& choice;
   const Built& built;
@@ -59,7 +59,7 @@ struct KernelRun {
       if (built.operands[i]) place[i] = static_cast<int>(next++);
       in.push_back(place[i] < 0 ? nullptr : inputs[static_cast<std::size_t>(place[i])].data());
     }
-    in.resize(built.node().inputs.size());  // the case may leave out the last ones
+    in.resize(built.node().inputs.size());  // the case may leave out trailing inputs
     std::vector<void*> out;
     for (std::size_t i = 0; i < outputs.size(); ++i)
       out.push_back(leave_out && i > 0 ? nullptr : outputs[i].data());
@@ -123,7 +123,7 @@ void check_kernel(const KernelChoice& choice, const Built& built, const std::vec
 
 constexpr cpu::Isa kSets[] = {cpu::Isa::portable, cpu::Isa::avx2, cpu::Isa::avx512,
                               cpu::Isa::avx512_bf16};
-// Attributes with one of them changed, as far as the op accepts it.
+// Attributes with one of them changed, if the op accepts the change.
 std::vector<AttrValue> other_values(const AttrValue& value) {
   if (auto i = std::get_if<std::int64_t>(&value)) return {*i + 1, *i - 1, *i + 2, 1 - *i, *i + 4};
   if (auto f = std::get_if<double>(&value)) return {*f * 0.5 + 0.125, *f + 1};
@@ -198,7 +198,7 @@ void check_kernels(const OpCases& list) {
                        fmt::format("kernel {} with {}", choice.name, cpu::name(set)));
       }
     }
-    // And as a program runs it: chosen, lowered or a mere view.
+    // And in a program: chosen, lowered or only a view.
     add_outputs(built.graph, built.results);
     std::vector<Array> got = run(built.graph, built.inputs);
     for (std::size_t i = 0; i < want.size(); ++i)
@@ -225,7 +225,7 @@ void check_merging(const OpCases& list) {
         try {
           apart = built.graph.add_node_like(changed, built.operands);
         } catch (const Error&) {
-          continue;  // not an attribute this case can have
+          continue;  // the case cannot have this attribute
         }
         twin = built.graph.add_node_like(node, built.operands);
         built.graph.add_output("node", built.results[0]);
@@ -259,7 +259,7 @@ void check_types(const OpCases& list) {
     try {
       results = graph.add_node(ops::get(list.op), operands, attrs);
     } catch (const Error&) {
-      return;  // the shape rule says so
+      return;  // the shape rule refuses it
     }
     add_outputs(graph, results);
     EXPECT_NO_THROW(Program(optimized_for(cpu::cpu_backend(), graph), cpu::cpu_backend()))

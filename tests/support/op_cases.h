@@ -1,4 +1,4 @@
-// Tests of ops by cases: a file lists shapes, dtypes and attributes, the checks come from here.
+// Tests of ops by cases: a file lists shapes, dtypes and attributes; the checks are here.
 //
 //   const OpCases kCases = {
 //       .op = "rms_norm",
@@ -6,13 +6,12 @@
 //   };
 //   LAMINA_TEST_OP(RmsNorm, kCases);
 //
-// For every case: the shape rule gives what lower's graph has; each kernel that takes the node,
-// with each instruction set, in place and with outputs left out, on one thread and on two, gives
-// what the op means, computed in f64; the gradient is that of finite differences in f64; the op's
-// own vjp is what differentiating lower gives; two nodes that differ in an attribute are not
-// merged; run in parts by its split rule, it gives the same; what the shape rule takes, of whatever
-// types, can be run. Of an op with decode state
-// LAMINA_TEST_DECODE checks that reading a row call by call gives what one call does.
+// Checks for every case: the shape rule equals the graph of lower; each kernel that supports the
+// node, with each instruction set, in place and with outputs left out, on one thread and on two,
+// equals the definition computed in f64; the gradient equals finite differences in f64; the op's
+// vjp equals the gradient of lower; two nodes that differ in an attribute are not merged; parts by
+// the split rule give the same as the whole; types that the shape rule accepts can be run. For an
+// op with decode state LAMINA_TEST_DECODE checks that reading a row call by call equals one call.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,14 +26,14 @@
 
 namespace lamina::testing {
 
-// One input of a case. Without a dtype it has the dtype under test.
+// One input of a case. The default dtype is the dtype under test.
 struct In {
   Shape shape;
   std::optional<DType> dtype = {};
   double low = -1, high = 1;        // uniform; integers include high
   std::vector<double> values = {};  // instead of random ones
-  bool absent = false;              // an optional input that is not given
-  bool widens = false;              // its dtype is f64 where everything is computed in f64
+  bool absent = false;              // an optional input that is left out
+  bool widens = false;              // its dtype is f64 if everything is computed in f64
 };
 inline const In kAbsent = {
     .shape = {}, .dtype = {}, .low = 0, .high = 0, .values = {}, .absent = true};
@@ -52,10 +51,10 @@ struct OpCase {
   std::string name;
   std::vector<In> inputs;
   std::vector<std::pair<std::string, AttrValue>> attrs = {};
-  // The results in plain C++, from the inputs' numbers: for ops that mean nothing smaller.
+  // The results in plain C++, from the inputs' numbers: for primitives.
   std::function<std::vector<Doubles>(const std::vector<Doubles>&)> expect = {};
-  std::vector<DType> dtypes = {};  // instead of those of the list
-  double loosen = 1;               // times the table's tolerances
+  std::vector<DType> dtypes = {};  // instead of the list's dtypes
+  double loosen = 1;               // multiplies the table's tolerances
   bool gradient = true;            // differentiable at these inputs
   bool large = false;              // runs with the best instruction set only
   bool sums_rounded = false;       // f32 results are sums of numbers rounded to the dtype
@@ -65,10 +64,10 @@ struct OpCases {
   std::string op;
   std::vector<DType> dtypes = {DType::f32, DType::bf16, DType::f64};
   std::vector<OpCase> cases;
-  std::size_t num_differentiable = 99;  // results from the first on that have a gradient
+  std::size_t num_differentiable = 99;  // number of leading results with a gradient
 };
 
-// Largest error of a result with this dtype, as a share of the largest expected number.
+// Largest error of a result with this dtype, relative to the largest expected number.
 double tolerance(DType dtype);
 
 // The checks, each over all cases.

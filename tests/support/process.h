@@ -1,4 +1,4 @@
-// Runs a program and collects what it says: for tests of the built binary and of scripts.
+// Runs a program and collects its output, for tests of the built binary and of scripts.
 #pragma once
 
 #include <poll.h>
@@ -17,12 +17,12 @@ struct Finished {
   int code = -1;  // the exit code, or 128 + the signal's number
   std::string out;
   std::string err;
-  std::size_t peak_bytes = 0;  // the most that it had in memory, its files' pages with it
+  std::size_t peak_bytes = 0;  // its largest memory, including pages of its files
 };
 
 struct Surroundings {
   std::vector<std::string> environment = {};  // "NAME=value", added to the test's own
-  std::string folder = {};                    // where to run; empty: here
+  std::string folder = {};                    // the working folder; empty: the current one
 };
 
 // Runs words[0] (a path, or a name looked up in PATH) with stdin empty, and waits for its end.

@@ -1,5 +1,5 @@
-// A small published model in a folder of its own, with a tokenizer of a few words, so that it can
-// be trained on a text.
+// A small published model in a separate folder, with a tokenizer of a few words, so that it can be
+// trained on a text.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace lamina::testing {
 
-// Texts of these words and full stops have one token each.
+// These words and full stops are one token each.
 inline std::string text_of_words(int sentences, unsigned state = 1) {
   const char* words[] = {"the", "light", "was", "upon", "a", "deep", "river", "rose"};
   std::string out;
@@ -22,7 +22,7 @@ inline std::string text_of_words(int sentences, unsigned state = 1) {
   return out;
 }
 
-// Word-level, with `more` added tokens after the first twelve.
+// A word-level tokenizer, with `more` added tokens after the first twelve.
 inline std::string tokenizer_of_words(int more = 0) {
   std::string added, vocabulary = R"("<unk>":0,"<s>":1,"</s>":2)";
   int next = 3;
@@ -67,7 +67,7 @@ inline std::string add_published_model(const TempDir& folder, const std::filesys
   return folder / name;
 }
 
-// Some models lie with $LAMINA_GOLDENS alone.
+// Some models are only in $LAMINA_GOLDENS.
 inline bool has_golden_model(const std::string& golden) {
   return std::filesystem::is_directory(golden_dir() / "hf" / golden);
 }

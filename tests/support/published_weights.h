@@ -15,7 +15,7 @@
 
 namespace lamina::testing {
 
-// Of every parameter.
+// One element per parameter.
 using ParameterValues = std::vector<std::vector<float>>;
 
 inline ParameterValues fresh_values(const decoder::Model& model) {

@@ -1,5 +1,5 @@
-// The CPU backend reduced to what defines it: ops that mean something smaller have no kernel, and
-// primitives only their last, plainest one.
+// The CPU backend reduced to its definitions: ops with a lowering have no kernel, and primitives
+// only their last and plainest one.
 #pragma once
 
 #include "backends/cpu/backend.h"

@@ -24,7 +24,7 @@ inline bool has_kernel(const Backend& backend, const Graph& graph, const Node& n
       graph, node, [&](const NodeView& view) { return choose_kernel(backend, view) != nullptr; });
 }
 
-// The graph as `backend` runs it; bodies of scans too.
+// Optimises the graph for `backend`, including bodies of scans.
 inline Graph optimized_for(const Backend& backend, const Graph& graph) {
   return passes::optimize(passes::simplify(graph), [&](const Graph& g, const Node& node) {
     return has_kernel(backend, g, node);
@@ -33,7 +33,7 @@ inline Graph optimized_for(const Backend& backend, const Graph& graph) {
 
 using Doubles = std::vector<double>;
 
-// What a run of `graph` gave for the named output.
+// Returns the named output of a run of `graph`.
 inline const Array& output_named(const Graph& graph, const std::vector<Array>& got,
                                  std::string_view name) {
   for (std::size_t i = 0; i < got.size(); ++i)
@@ -42,7 +42,7 @@ inline const Array& output_named(const Graph& graph, const std::vector<Array>& g
   return got.front();
 }
 
-// Runs a compiled program. An output that aliases an input is what the input's memory holds
+// Runs a compiled program. An output that aliases an input has the contents of the input's memory
 // afterwards.
 inline std::vector<Array> run(Program& program, const Backend& backend, std::vector<Array> inputs) {
   const Graph& graph = program.graph();
@@ -71,7 +71,7 @@ inline std::vector<Array> run(const Graph& graph, std::vector<Array> inputs,
   return run(program, backend, std::move(inputs));
 }
 
-// Compiles the graph as it is and runs it.
+// Compiles the graph unchanged and runs it.
 inline std::vector<Array> run_unoptimized(const Graph& graph, std::vector<Array> inputs,
                                           const Backend& backend = cpu::cpu_backend()) {
   Program program(graph, backend);

@@ -1,4 +1,4 @@
-// A run file's run as `lamina train` makes it ready, and what trains it.
+// A run file's run, prepared as by `lamina train`, and its training.
 #pragma once
 
 #include <memory>
@@ -30,13 +30,13 @@ struct RunOfFile {
     run->start();
   }
 
-  // To the last step, or until so many are done; a checkpoint is written at the end.
+  // Trains to the last step, or until this many are done; writes a checkpoint at the end.
   train::LoopResult train(std::int64_t stop_after = 1000) {
     train::LoopEvents events;
     events.should_stop = [&] { return run->loop().progress().step >= stop_after; };
     return run->loop().run(events);
   }
-  // What every step up to the last one tells.
+  // Returns the results of all steps.
   std::vector<train::StepResult> steps() {
     std::vector<train::StepResult> out;
     train::LoopEvents events;

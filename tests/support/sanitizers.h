@@ -1,4 +1,4 @@
-// What a test must know of the sanitizer it runs under.
+// Facts about the sanitizer of a test build.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,6 +19,6 @@ inline constexpr bool kThreadSanitized = false;
 
 }  // namespace lamina::testing
 
-// Ends a test that asks what a sanitizer does not leave as it is; `why` says what.
+// Skips a test of a property that a sanitizer changes; `why` names it.
 #define LAMINA_SKIP_IF_SANITIZED(why) \
   if (::lamina::testing::kSanitized) GTEST_SKIP() << "under a sanitizer: " << (why)

@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4), for golden cases that give a long list by its checksum.
+// SHA-256 (FIPS 180-4), for golden cases that have only the checksum of a long list.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// The slope of a sum of losses along a direction, in f64: as the backward graph has it, and as
-// finite differences measure it.
+// The slope of a sum of losses along a direction, in f64: by the backward graph, and by finite
+// differences.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@
 
 namespace lamina::testing {
 
-// A loss of the graph, where what d loss is goes, and that.
+// A loss of the graph, the input for its cotangent, and the cotangent.
 struct WeightedLoss {
   decoder::Output loss;
   decoder::Input scale;
@@ -24,7 +24,7 @@ struct WeightedLoss {
 
 class Slope {
  public:
-  // `graph` computes in f64. `bind` binds whatever else it reads.
+  // `graph` computes in f64. `bind` binds all other inputs.
   Slope(const decoder::Model& model, const TestModel& from, decoder::ModelGraph graph,
         std::vector<WeightedLoss> losses, std::function<void(program::BoundProgram&)> bind)
       : model_(model),
@@ -42,7 +42,7 @@ class Slope {
     double of_backward = 0, measured = 0;
   };
 
-  // Along a random direction.
+  // Returns both slopes along a random direction.
   Slopes along(unsigned seed) const {
     constexpr double kStep = 1e-6;
     std::mt19937 random(seed);

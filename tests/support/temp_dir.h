@@ -1,4 +1,4 @@
-// A directory of its own for one test, removed with it.
+// A separate directory for one test, removed with it.
 #pragma once
 
 #include <unistd.h>
@@ -27,7 +27,7 @@ class TempDir {
   std::string path() const { return path_.string(); }
   std::string operator/(std::string_view name) const { return (path_ / name).string(); }
 
-  // Makes the file (and its folders) and returns its path.
+  // Creates the file (and its folders) and returns its path.
   std::string write(std::string_view name, std::string_view bytes) const {
     const std::filesystem::path file = path_ / name;
     std::filesystem::create_directories(file.parent_path());

@@ -61,7 +61,7 @@ class Writer {
     return json;
   }
 
-  // What `make` gives, or now and then something else.
+  // Returns the result of `make`, or sometimes another value.
   std::string value(const Make& make) {
     if (mistakes_ == 0 || !one_in(mistakes_)) return make();
     static constexpr std::array kOthers = {
@@ -72,7 +72,7 @@ class Writer {
   std::string object(const std::vector<Member>& members) {
     std::string out;
     for (const Member& member : members) {
-      if (mistakes_ != 0 && one_in(mistakes_)) {  // left out
+      if (mistakes_ != 0 && one_in(mistakes_)) {  // skipped
         keeps_text_ = false;
         continue;
       }
@@ -111,7 +111,7 @@ class Writer {
     const bool pairs = one_in(2);
     std::size_t next = 0;
     const Make merge = [&] {
-      if (merges_.empty()) return std::string("\"a b\"");  // a list too long
+      if (merges_.empty()) return std::string("\"a b\"");  // too long a list
       const auto& [left, right] = merges_[next++ % merges_.size()];
       return pairs ? "[" + json_quote(left) + "," + json_quote(right) + "]"
                    : json_quote(left + " " + right);
@@ -243,7 +243,7 @@ class Writer {
   }
 
   const Choose& choose_;
-  std::uint32_t mistakes_ = 0;  // one in so many; 0 = none
+  std::uint32_t mistakes_ = 0;  // one in this many values; 0 = none
   bool keeps_text_ = true;
   std::vector<std::string> tokens_;
   std::vector<std::pair<std::string, std::string>> merges_;

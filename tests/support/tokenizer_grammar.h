@@ -1,5 +1,5 @@
-// tokenizer.json documents from the format's grammar, most of them with a mistake of structure that
-// no flipped byte would make: a list too short, an id too large, a value of another kind.
+// tokenizer.json documents from the format's grammar, most of them with a structural mistake that a
+// flipped byte would not make: a list too short, an id too large, a value of another kind.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,14 @@
 
 namespace lamina::testing {
 
-// A number below `n`, at least 1. From a generator with a seed, or from the bytes of a fuzzer.
+// Returns a number below `n`, which is at least 1. From a seeded generator, or from a fuzzer's
+// bytes.
 using Choose = std::function<std::uint32_t(std::uint32_t n)>;
 
 struct TokenizerDocument {
   std::string json;
-  // Nothing in it is wrong or changes text, so whatever loads it gives back what it encodes.
+  // True if the document has no mistake and changes no text, so that decoding restores encoded
+  // text.
   bool keeps_text = true;
 };
 

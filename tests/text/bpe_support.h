@@ -1,4 +1,4 @@
-// A small byte-level tokenizer.json to break in tests: the 256 bytes and three merges.
+// A small byte-level tokenizer.json for tests of faults: the 256 bytes and three merges.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ inline std::string alphabet(int byte) {
   return "";
 }
 
-// `more_vocab` and `merges` are the inside of a JSON object and array; the other arguments are
+// `more_vocab` and `merges` are the contents of a JSON object and array; the other arguments are
 // the values of their keys. Ids 0..255 are the bytes in order.
 struct SmallTokenizer {
   std::string more_vocab = R"("ab":256,"abc":257,"bc":258)";

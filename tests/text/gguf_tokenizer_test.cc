@@ -1,4 +1,4 @@
-// Tokenizers of GGUF files: byte-level BPE and SentencePiece, and vocabularies that cannot be.
+// Tokenizers of GGUF files: byte-level BPE, SentencePiece, and invalid vocabularies.
 #include "text/gguf/gguf_tokenizer.h"
 
 #include <gtest/gtest.h>
@@ -66,7 +66,8 @@ TEST(GgufTokenizer, ByteLevelVocabulariesMergeAndSplit) {
   EXPECT_EQ(tokenizer->eos_id(), 258);
 }
 
-// Digits stand alone; spaces go with the letters or the punctuation after them; the two never mix.
+// Digits are separate. Spaces join the letters or the punctuation after them, and letters and
+// punctuation never mix.
 TEST(GgufTokenizer, DeepSeeksFirstVocabulariesSplitInStages) {
   for (const char* pre : {"deepseek-llm", "deepseek-coder"}) {
     SCOPED_TRACE(pre);
@@ -117,7 +118,7 @@ GgufBuilder pieces() {
 TEST(GgufTokenizer, PiecesMergeByScore) {
   const auto tokenizer = load_gguf(pieces());
   EXPECT_EQ(tokenizer->encode("ab ab", {.add_special = false}), (Ids{7, 7}));
-  EXPECT_EQ(tokenizer->encode("ab"), (Ids{1, 7}));  // BOS is 1 where the file does not say
+  EXPECT_EQ(tokenizer->encode("ab"), (Ids{1, 7}));  // BOS is 1 if the file has no key for it
   EXPECT_EQ(tokenizer->decode(Ids{7, 7}), "ab ab");
   const auto without_bos = load_gguf(pieces().set("tokenizer.ggml.add_bos_token", false));
   EXPECT_EQ(without_bos->encode("ab"), (Ids{7}));
@@ -171,8 +172,7 @@ TEST(GgufTokenizer, MergesMustBeThere) {
             "m.gguf: 'tokenizer.ggml.merges[0]' is 'ab'; expected two tokens separated by a space");
 }
 
-// As llama.cpp reads them: an empty token is called [EMPTY_<id>], and of equal ones the last is
-// found in a text.
+// As in llama.cpp: an empty token is called [EMPTY_<id>], and of equal tokens the last is used.
 TEST(GgufTokenizer, TokensMayBeEqualOrEmpty) {
   Texts tokens;
   for (int byte = 0; byte < 256; ++byte)
@@ -227,7 +227,7 @@ TEST(GgufTokenizer, SeveralPiecesMayBeUnknownAndTheFileNamesTheOneOfText) {
               HasSubstr("'tokenizer.ggml.token_type' has no token of the type unknown (2)"));
 }
 
-// Han is split from other letters, which llama-bpe keeps together.
+// Han characters are split from other letters; llama-bpe keeps them together.
 TEST(GgufTokenizer, KimisVocabularySplitsHanFromLetters) {
   const std::string han = "\xe4\xb8\xad";
   Texts tokens, merges;
@@ -251,7 +251,7 @@ TEST(GgufTokenizer, KimisVocabularySplitsHanFromLetters) {
             (Ids{257, 'a', 259}));
 }
 
-// The tokenizer keys of llama.cpp beside the vocabulary, with a value that no file here has.
+// A tokenizer key of llama.cpp besides the vocabulary, with a value that no file here has.
 struct TokenizerKey {
   const char* name;
   std::variant<std::uint32_t, bool, std::string> value;

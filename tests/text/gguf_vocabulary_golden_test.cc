@@ -1,5 +1,5 @@
-// Published vocabularies as GGUF files: ids of texts that the reference wrote beside them. The
-// texts are separated by a line, the ids of each are a line.
+// Published vocabularies as GGUF files: ids of texts, written by the reference. A line separates
+// the texts, and each text has a line of ids.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// The work of encoding grows with the text and no faster, counted, not timed.
+// The work of encoding grows linearly with the text. The work is counted, not timed.
 #include <gtest/gtest.h>
 
 #include "text/bpe_merges.h"
@@ -9,7 +9,7 @@
 namespace lamina::text {
 namespace {
 
-// How often two parts are looked up while a word of `n` equal bytes merges pair by pair.
+// Number of lookups of pairs while a word of `n` equal bytes merges pair by pair.
 std::size_t lookups(std::size_t n) {
   std::vector<MergePart> parts;
   for (std::size_t i = 0; i < n; ++i) parts.push_back({0, static_cast<std::uint32_t>(i + 1)});
@@ -29,7 +29,7 @@ TEST(Growth, MergingAWordLooksUpEachPartAFewTimes) {
 }
 
 TEST(Growth, MergesThatAllWaitForOneAreLookedUpAFewTimes) {
-  // The first pair merges last: every candidate behind it is made once and stays.
+  // The first pair merges last: every later candidate is computed once and kept.
   const std::size_t n = 100000;
   std::vector<MergePart> parts;
   for (std::size_t i = 0; i < n; ++i) parts.push_back({0, static_cast<std::uint32_t>(i + 1)});
@@ -51,7 +51,7 @@ TEST(Growth, ATrieLooksNoFurtherThanItsLongestToken) {
   EXPECT_EQ(trie.longest("aaaab"), (std::pair<std::size_t, TokenId>{3, 1}));
 }
 
-// Tokens that are white space and take along the white space around them.
+// Whitespace tokens that also take the surrounding whitespace.
 TEST(Growth, StrippingAddedTokensLooksAtEachPlaceOnce) {
   AddedTokenMatcher matcher;
   matcher.add("\n", {1, "\n", false, true, true, false, false});

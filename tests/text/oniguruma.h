@@ -1,5 +1,5 @@
-// The regular expression engine of the reference tokenizer. Its header does not go together with
-// that of the C library, which GoogleTest includes.
+// The regular expression engine of the reference tokenizer. Its header conflicts with the C
+// library's regex.h, which GoogleTest includes.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,15 @@
 
 namespace lamina::text {
 
-// Where each match begins and ends, in bytes.
+// Start and end of each match, in bytes.
 using Matches = std::vector<std::pair<std::size_t, std::size_t>>;
 
 class Oniguruma {
  public:
-  // Throws std::runtime_error for what is no pattern.
+  // Throws std::runtime_error for an invalid pattern.
   explicit Oniguruma(const std::string& pattern);
   ~Oniguruma();
-  // All matches, up to one that is empty.
+  // All matches, up to the first empty one.
   Matches matches(const std::string& text) const;
 
  private:

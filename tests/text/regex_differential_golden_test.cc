@@ -1,5 +1,5 @@
-// Splits of published patterns against Oniguruma, the engine of the reference tokenizer, on random
-// characters.
+// Splits of published patterns, compared with Oniguruma, the engine of the reference tokenizer, on
+// random characters.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -36,7 +36,7 @@ Matches our_matches(const Regex& regex, const std::string& text) {
   return out;
 }
 
-// The patterns of "Regex" objects, wherever they are.
+// The patterns of all "Regex" objects.
 void collect(const JsonValue& value, std::set<std::string>& out) {
   if (value.is_array())
     for (const JsonValue element : value.elements()) collect(element, out);
@@ -58,9 +58,9 @@ std::set<std::string> published_patterns() {
   return out;
 }
 
-// Random characters, many of them of the kinds that patterns tell apart. Both engines must know a
-// character: their tables are of different versions of Unicode, which unicode_classes_test.cc is
-// about.
+// Random characters, many of them of the classes that patterns distinguish. Both engines must have
+// the character: their tables come from different versions of Unicode, which
+// unicode_classes_test.cc tests.
 class Texts {
  public:
   std::string next() {
@@ -77,7 +77,7 @@ class Texts {
         "é",  "e\u0301", "漢", "あ",   "Ж",  "\u0661", "\u00bd", "\u01c5", "\u200d", "\U0001f600"};
     if (random_() % 4 != 0) return kOften[random_() % std::size(kOften)];
     for (;;) {
-      // Each plane of the first three as often as it has characters of its own.
+      // Equal probability for the characters below 0x3000 and for the first three planes.
       const char32_t limit = random_() % 2 ? 0x3000 : 0x30000;
       const char32_t c = random_() % limit;
       if (c == 0 || (c >= 0xd800 && c < 0xe000)) continue;

@@ -1,4 +1,4 @@
-// Patterns mean what the reference's engine reads in them.
+// Patterns have the same meaning as in the reference's engine.
 #include "text/regex.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@ TEST(Regex, Example) {
   Regex::Match match;
   ASSERT_TRUE(searcher.find("a   b", 0, match));
   EXPECT_EQ(match.begin, 1u);
-  EXPECT_EQ(match.end, 3u);  // the last space goes to the next word
+  EXPECT_EQ(match.end, 3u);  // the last space belongs to the next word
 }
 
 TEST(Regex, RewritesSetsInsideAndOutsideClasses) {

@@ -1,4 +1,4 @@
-// SentencePiece models: how text becomes pieces and back, and files that cannot be.
+// SentencePiece models: encoding, decoding, and invalid files.
 #include "text/sentencepiece/sentencepiece.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ SmallSentencePiece small() {
 TEST(SentencePiece, Example) {
   const auto tokenizer = load(small());
   EXPECT_EQ(tokenizer->encode("ab"), Ids{8});
-  EXPECT_EQ(tokenizer->encode("  a  b "), (Ids{7, 3, 5}));  // extra white space goes
+  EXPECT_EQ(tokenizer->encode("  a  b "), (Ids{7, 3, 5}));  // extra whitespace is removed
   EXPECT_EQ(tokenizer->decode(Ids{7, 3, 5}), "a b");
   EXPECT_EQ(tokenizer->encode(""), Ids{});
   EXPECT_EQ(tokenizer->encode("   "), Ids{});
@@ -112,7 +112,7 @@ TEST(SentencePiece, UnigramTakesTheBestSumOfScores) {
   EXPECT_EQ(load(pieces)->encode("axyb"), (Ids{7, 0, 5}));
 }
 
-// Only these pieces after "<unk>", and the text as it is.
+// These pieces after "<unk>", and text without normalisation.
 SmallSentencePiece unigram_of(const std::vector<SmallPiece>& more) {
   SmallSentencePiece out;
   out.pieces = {{"<unk>", 0, 2}};
@@ -135,7 +135,7 @@ TEST(SentencePiece, UnigramAddsScoresInFloat32) {
   EXPECT_EQ(tokenizer->encode("ababbb"), (Ids{0, 3, 1, 2}));
 }
 
-// Past a sum of 100,000 the library begins to count anew.
+// At a sum of 100,000 the library starts a new count.
 TEST(SentencePiece, UnigramCutsARunOf10000CharactersAsTheLibrary) {
   const auto tokenizer = load(unigram_of({{"a", -12.3F}, {"aa", -24.6F}, {"aaa", -36.9F}}));
   const Ids ids = tokenizer->encode(std::string(10'000, 'a'));
@@ -150,7 +150,7 @@ TEST(SentencePiece, UserDefinedPiecesCountTheMoreTheLongerTheyAre) {
   EXPECT_EQ(tokenizer->encode("*a*a*~"), (Ids{0, 1, 1, 0}));
 }
 
-TEST(SentencePiece, SpansAreOfTheTextAsItWas) {
+TEST(SentencePiece, SpansReferToTheOriginalText) {
   const auto tokenizer = load(small());
   const Encoding e = tokenizer->encode_with_spans("  ab  a");
   ASSERT_EQ(e.ids, (Ids{8, 7}));
@@ -158,7 +158,7 @@ TEST(SentencePiece, SpansAreOfTheTextAsItWas) {
   EXPECT_EQ(e.spans[1].end, 7u);
 }
 
-TEST(SentencePiece, FilesBesideItAddTokensAndSayWhatATextGets) {
+TEST(SentencePiece, FilesBesideItAddTokensAndSetSpecialTokens) {
   TempDir dir;
   dir.write("tokenizer.model", small().bytes());
   dir.write("added_tokens.json", R"({"<image>":9})");

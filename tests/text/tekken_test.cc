@@ -1,4 +1,4 @@
-// Mistral's tekken.json: ids, special tokens, and files that cannot be.
+// Mistral's tekken.json: ids, special tokens, and invalid files.
 #include "text/tiktoken/tekken.h"
 
 #include <gmock/gmock.h>

@@ -51,8 +51,8 @@ TEST(Tiktoken, Example) {
             (std::vector<std::string>{"ranks.tiktoken", "tiktoken.json"}));
 }
 
-// The whole word is looked up before anything merges, so no merges need to lead to it.
-TEST(Tiktoken, AWordThatIsATokenIsThatToken) {
+// The whole word is looked up before any merge, so the ranks need no path of merges to it.
+TEST(Tiktoken, AWordInTheVocabularyIsOneToken) {
   TempDir dir;
   dir.write("ranks.tiktoken", ranks({"xyz"}));
   dir.write("tiktoken.json", kConfig);
@@ -77,7 +77,7 @@ TEST(Tiktoken, RefusesRanksThatCannotBe) {
               ::testing::HasSubstr("is 256, which is the token \"ab\""));
 }
 
-// Moonshot's form: the rules are those of the class, special tokens those of the config.
+// Moonshot's files: the class defines the rules, the config the special tokens.
 testing::FilesByName moonshot_files(const std::string& config) {
   const std::string han = "\xe4\xb8\xad";
   return {{"tiktoken.model", ranks({han.substr(0, 2), han, han + "a", "bc", "Bz", "12"})},

@@ -1,4 +1,4 @@
-// The compression of token ids that Engram hashes, token by token.
+// The compression of token ids that Engram hashes, for every token.
 #include "text/token_compression.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ void expect_agreement(const std::filesystem::path& folder) {
   EXPECT_EQ(got.ids.size(), count);
 }
 
-TEST(TokenCompression, IsThatOfTheReferenceForEveryToken) {
+TEST(TokenCompression, EqualsTheReferenceForEveryToken) {
   const auto folders = testing::golden_folders("maxtext", "tokens.json", "engram_tokenizer");
   if (folders.empty()) GTEST_SKIP() << "none in " << testing::golden_dir();
   for (const auto& folder : folders) expect_agreement(folder);

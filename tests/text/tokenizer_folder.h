@@ -1,4 +1,4 @@
-// Tokenizers out of files that a test writes.
+// Tokenizers from files that a test writes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ inline std::string base64(std::string_view bytes) {
   return out;
 }
 
-// What is said of the files, from the name of the wrong one on; "accepted" where they load.
+// The error for the files, from the name of the wrong file; "accepted" if they load.
 inline std::string error_of(const FilesByName& files) {
   lamina::testing::TempDir dir;
   for (const auto& [name, bytes] : files) dir.write(name, bytes);

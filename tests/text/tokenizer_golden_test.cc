@@ -1,5 +1,5 @@
-// Every tokenizer folder of the goldens: ids, decoded text and streamed pieces are exactly those of
-// the reference.
+// Every tokenizer folder of the goldens: ids, decoded text and streamed pieces equal the
+// reference's.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -89,9 +89,9 @@ TEST_P(TokenizerGolden, EncodesAndDecodesLikeTheReference) {
   }
 }
 
-// Where offsets of the reference are something else than the place of the token: a post-processor
-// may trim them, and a character map that drops characters leaves it with those before (the first
-// token of "\x01ab" has the offsets of "\x01").
+// False if the reference's offsets differ from the token's place: a post-processor may trim them,
+// and if a character map drops characters, they include the characters before (the first token of
+// "\x01ab" has the offsets of "\x01").
 bool offsets_are_places(const fs::path& folder) {
   const JsonDocument file = JsonDocument::read(folder / "tokenizer.json");
   const JsonValue post = file.root().find("post_processor");
@@ -106,7 +106,7 @@ bool offsets_are_places(const fs::path& folder) {
 }
 
 // Offsets of the reference, in code points.
-TEST_P(TokenizerGolden, SpansAreThoseOfTheReference) {
+TEST_P(TokenizerGolden, SpansEqualTheReference) {
   if (fs::exists(GetParam() / "tokenizer.json") && !offsets_are_places(GetParam())) return;
   const auto tokenizer = load_tokenizer(GetParam());
   const JsonDocument cases = JsonDocument::read(GetParam() / "cases.json");
@@ -130,8 +130,8 @@ TEST_P(TokenizerGolden, SpansAreThoseOfTheReference) {
   }
 }
 
-// The SentencePiece model beside a tokenizer.json, alone, against SentencePiece itself, which never
-// reads special tokens in a text.
+// The SentencePiece model of a folder with tokenizer.json, used alone, compared with SentencePiece
+// itself, which never reads special tokens in text.
 TEST_P(TokenizerGolden, TheSentencePieceModelAloneEncodesLikeItsLibrary) {
   const fs::path model = GetParam() / "tokenizer.model";
   if (!fs::exists(model) || !fs::exists(GetParam() / "tokenizer.json")) return;
@@ -147,7 +147,7 @@ TEST_P(TokenizerGolden, TheSentencePieceModelAloneEncodesLikeItsLibrary) {
   }
 }
 
-// SentencePiece knows its pieces' types and scores.
+// SentencePiece has the types and scores of its pieces.
 TEST_P(TokenizerGolden, PiecesAreSpelledAsInTheFile) {
   if (!fs::exists(GetParam() / "pieces.json")) return;
   const auto tokenizer = load_tokenizer(GetParam());
@@ -203,7 +203,7 @@ INSTANTIATE_TEST_SUITE_P(Folders, TokenizerGolden,
                            return testing::test_name(instance.param.filename().string());
                          });
 
-// A vocabulary as converters write it, from tokenizer.json.
+// A vocabulary of tokenizer.json as converters write it.
 std::string as_gguf(const fs::path& folder, const char* pre) {
   const JsonDocument file = JsonDocument::read(folder / "tokenizer.json");
   const JsonValue model = file.root().at("model");
@@ -241,7 +241,7 @@ std::string as_gguf(const fs::path& folder, const char* pre) {
       .bytes();
 }
 
-// Names of pre-tokenizers in GGUF files split as the tokenizer.json of vocabularies of that kind.
+// Pre-tokenizer names of GGUF files split text like the tokenizer.json files of these vocabularies.
 TEST(GgufPreTokenizers, SplitAsTheReference) {
   const fs::path all = testing::golden_dir() / "tokenizers";
   std::size_t compared = 0;

@@ -1,5 +1,5 @@
-// tokenizer.json documents from the format's grammar: each loads or is refused with words, in
-// bounded time, and what loads encodes and decodes.
+// tokenizer.json documents generated from the format's grammar: each loads or is refused with a
+// message, in bounded time; a loaded one encodes and decodes.
 #include <gtest/gtest.h>
 
 #include <random>

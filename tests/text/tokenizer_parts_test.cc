@@ -1,4 +1,4 @@
-// Parts of tokenizer.json beyond byte-level BPE: what each does to a text, on vocabularies of a few
+// Parts of tokenizer.json beyond byte-level BPE, each applied to text, with vocabularies of a few
 // tokens.
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ using Ids = std::vector<TokenId>;
 
 constexpr const char* kSpace = "\xe2\x96\x81";  // U+2581
 
-// The values of the keys of the file.
+// The values of the file's keys.
 struct Parts {
   std::string model;
   std::string normalizer = "null";
@@ -37,7 +37,7 @@ std::string error_of(const Parts& parts) {
   return testing::error_of({{"tokenizer.json", parts.json()}});
 }
 
-// Words of the text, as a vocabulary of whole words numbers them from 0; 0 is unknown.
+// A vocabulary of whole words, numbered from 0; 0 is unknown.
 Parts words(const std::vector<std::string>& tokens) {
   std::string vocab = "\"?\":0";
   for (std::size_t i = 0; i < tokens.size(); ++i)
@@ -100,8 +100,8 @@ TEST(TokenizerParts, UnknownCharactersFuse) {
   EXPECT_EQ(with("false"), (Ids{1, 0, 0, 1, 0}));
 }
 
-// Numbers of tokenizers 0.23; the second file is one that nobody has: there its offsets are past
-// the end of the text.
+// Ids of tokenizers 0.23. For the second file, which is artificial, its offsets are past the end of
+// the text.
 TEST(TokenizerParts, BytesComeBeforeUnknownCharactersThatNothingHasEnded) {
   const auto tokenizer =
       load({.model = R"({"type":"BPE","unk_token":"?","byte_fallback":true,"fuse_unk":true,)"
@@ -135,7 +135,7 @@ TEST(TokenizerParts, PrefixAndSuffixOfTheModelMarkPlacesInAWord) {
   EXPECT_EQ(tokenizer->encode("abc"), Ids{4});
 }
 
-// Where no token holds two characters side by side, what lies on either side is encoded apart.
+// If no token contains two adjacent characters, the text is divided between them.
 TEST(TokenizerParts, ALongTextWithoutWordsIsEncodedLikeItsParts) {
   const auto tokenizer = load(characters());
   std::string text;
@@ -229,7 +229,7 @@ TEST(TokenizerParts, ACharacterMapIsCheckedBeforeItIsFollowed) {
   EXPECT_THAT(with("AA=="), ::testing::HasSubstr("has a trie of 0 bytes"));
   EXPECT_THAT(with("/////wAAAAA="), ::testing::HasSubstr("has a trie of 4294967295 bytes"));
   EXPECT_THAT(with("A*=="), ::testing::HasSubstr("is not base64"));
-  // A trie of one unit whose offset leads far beyond it.
+  // A trie of one unit whose offset is far out of bounds.
   EXPECT_EQ(with("BAAAAP///38AAAAA"), "accepted");
   EXPECT_EQ(load(parts)->encode("ab"), Ids{1});
 }
@@ -249,7 +249,7 @@ TEST(TokenizerParts, StripTakesCharactersFromBothEndsOfAToken) {
   EXPECT_EQ(tokenizer->decode(Ids{2}), "");
 }
 
-TEST(TokenizerParts, SaysWhatAVocabularyShouldHold) {
+TEST(TokenizerParts, NamesTheMissingPartOfAVocabulary) {
   EXPECT_EQ(error_of({.model = R"({"type":"Unigram","vocab":[["a"]]})"}),
             "tokenizer.json:5: 'model.vocab[0]' must be a token and its score, eg [\"the\", -3.5], "
             "got an array of 1");

@@ -1,4 +1,4 @@
-// Tokenizers: what a file may say, what it may not, and the words; large and hostile texts.
+// Tokenizers: valid files, invalid files and their messages; large and malicious texts.
 #include "text/tokenizer.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ TEST(Tokenizer, Example) {
   EXPECT_EQ(ids, (Ids{257, 259}));
   EXPECT_EQ(tokenizer->decode(ids), "abc<end>");
   EXPECT_EQ(tokenizer->decode(ids, /*skip_special=*/true), "abc");
-  EXPECT_EQ(tokenizer->encode("abc<end>").size(), 6u);  // ordinary text unless asked otherwise
+  EXPECT_EQ(tokenizer->encode("abc<end>").size(), 6u);  // ordinary text by default
   EXPECT_EQ(tokenizer->vocab_size(), 260);
   EXPECT_EQ(tokenizer->find_token("<end>"), 259);
 }
@@ -116,7 +116,7 @@ TEST(Tokenizer, ARunOfTextsGivesTheSameIdsAsEachAlone) {
   const Ids once = tokenizer->encode(text);
   std::string many;
   Ids expected;
-  for (int i = 0; i < 500; ++i) {  // beyond the first hits of the word cache
+  for (int i = 0; i < 500; ++i) {  // more than the first hits of the word cache
     many += text + "\n";
     const Ids line = tokenizer->encode(text + "\n");
     expected.insert(expected.end(), line.begin(), line.end());
@@ -146,7 +146,7 @@ TEST(Tokenizer, FindsBosAndEosByName) {
   EXPECT_EQ(load_tokenizer(dir.path())->bos_id(), std::nullopt);
 }
 
-TEST(Tokenizer, SavesWhatLoadsTheSame) {
+TEST(Tokenizer, SavedFilesLoadTheSame) {
   TempDir from, to;
   from.write("tokenizer.json", SmallTokenizer().json());
   from.write("tokenizer_config.json", R"({"eos_token":"<end>"})");
@@ -308,7 +308,7 @@ TEST(Faults, F4IdsOfATemplateAreInTheVocabulary) {
       "259, got 4294967555");
 }
 
-TEST(Faults, F4AnAddedTokenHasAnIdOfItsOwn) {
+TEST(Faults, F4AnAddedTokenHasASeparateId) {
   const auto with_added = [](const std::string& more) {
     SmallTokenizer small;
     small.added_tokens += "," + more;
@@ -400,7 +400,7 @@ TEST(ByteTokenizer, Example) {
   EXPECT_EQ(tokenizer->vocab_size(), 258);
 }
 
-TEST(ByteTokenizer, SavesWhatLoadsTheSame) {
+TEST(ByteTokenizer, SavedFilesLoadTheSame) {
   TempDir dir;
   make_byte_tokenizer()->save(dir.path());
   EXPECT_TRUE(has_tokenizer(dir.path()));

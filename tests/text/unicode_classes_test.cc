@@ -1,4 +1,4 @@
-// Character classes hold what the reference's engine has in them (Unicode 16), every code point.
+// Character classes contain the same code points as in the reference's engine (Unicode 16).
 #include <gtest/gtest.h>
 
 #include "core/json.h"

@@ -1,4 +1,4 @@
-// Streams print whole characters and stop in time, however the text is cut.
+// Streams print whole characters and stop in time, for every division of the text.
 #include "text/utf8_stream.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ TEST(StopMatcher, Example) {
   EXPECT_EQ(stop.push("more"), "");
 }
 
-TEST(StopMatcher, GivesBackWhatWasHeldAtTheEnd) {
+TEST(StopMatcher, ReturnsHeldTextAtTheEnd) {
   StopMatcher stop({"abc"});
   EXPECT_EQ(stop.push("xab"), "x");
   EXPECT_EQ(stop.finish(), "ab");

@@ -1,4 +1,4 @@
-// vocab.json with merges.txt: ids, which rules split a text, and directories that cannot be.
+// vocab.json with merges.txt: ids, split rules, and invalid directories.
 #include "text/hf/vocab_merges.h"
 
 #include <gmock/gmock.h>
@@ -76,7 +76,7 @@ TEST(VocabMerges, RefusesDirectoriesThatCannotBe) {
               HasSubstr("merges.txt: is empty: every byte of a text would be a token"));
 }
 
-// Then a model can be used with ids.
+// The model can still be used with ids.
 TEST(VocabMerges, AnUnknownClassIsNoTokenizer) {
   lamina::testing::TempDir folder;
   for (const auto& [name, text] : byte_pair_files(R"({"tokenizer_class":"CLIPTokenizer"})"))

@@ -1,4 +1,4 @@
-// The thread that writes checkpoints in the background is not bound to the trainer's CPU.
+// The background thread that writes checkpoints is not bound to the trainer's CPU.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ train = { steps = 2, batch_size = 4 }
 checkpoint = { every_steps = 1 }
 run = { out = "out" }
 )");
-  // Writing is so slow that its thread is seen.
+  // Slow writes, so that the thread is visible.
   Child child(
       {.words = {LAMINA_BUILD_DIR "/bin/lamina", "train", "run.toml", "-t", "1"},
        .folder = folder.path(),

@@ -1,5 +1,5 @@
-// What a kind of torture is: a function from a seed to a verdict. The driver (main.cc) gives every
-// case a folder of its own and divides the time.
+// A kind of torture is a function from a seed to a verdict. The driver (main.cc) gives every case a
+// separate folder and divides the time.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +13,27 @@
 
 namespace lamina::torture {
 
-// Where everything is; made once, only read by cases. [any thread]
+// Paths, set once and only read by cases. [any thread]
 struct Place {
   std::string program;     // bin/lamina
-  std::string source;      // the checkout: seeds lie under tests/golden
+  std::string source;      // the checkout: seeds are under tests/golden
   std::string plugins;     // the folder of *.lamina.so
-  std::string prepared;    // what prepare() of tiny_run.h made
-  double run_seconds = 1;  // that the unbroken run took
+  std::string prepared;    // created by prepare() of tiny_run.h
+  double run_seconds = 1;  // of the unbroken run
 };
 
-// One case: `folder` is empty and its own, `random` depends on the kind and the seed alone.
+// One case: `folder` is empty and exclusive, `random` depends only on the kind and the seed.
 struct Case {
   const Place& place;
   std::string folder;
   Random random;
-  bool tunes = false;  // its run starts from the weights of another (train.from)
+  bool tunes = false;  // the run starts from the weights of another (train.from)
 };
 
-// Something that must not be: ends the case.
+// A fault of the program: ends the case.
 class Failure : public std::exception {
  public:
-  // `what` says what was done and what came of it; `detail` is shown below, eg stderr.
+  // `what` describes the action and the result; `detail` is shown below, e.g. stderr.
   Failure(std::string what, std::string detail)
       : what_(std::move(what)), detail_(std::move(detail)) {}
   const char* what() const noexcept override { return what_.c_str(); }
@@ -43,7 +43,7 @@ class Failure : public std::exception {
   std::string what_, detail_;
 };
 
-// This machine cannot do that kind: the driver says so aloud and goes on with the next.
+// This machine cannot run the kind: the driver reports it and continues with the next.
 class Skipped : public std::exception {
  public:
   explicit Skipped(std::string why) : why_(std::move(why)) {}
@@ -55,12 +55,12 @@ class Skipped : public std::exception {
 
 struct Kind {
   std::string name;
-  std::string doc;         // one line, what is done and what must come of it
+  std::string doc;         // one line: the action and the expected result
   double weight;           // share of the time, 1 being usual
   void (*attempt)(Case&);  // throws Failure or Skipped
 };
 
-// Every kind, in the order in which they run.
+// Every kind, in the order of execution.
 std::vector<Kind> all_kinds();
 
 // By file: runs.cc, faults.cc, damage.cc, outputs.cc, mutate.cc, templates.cc.

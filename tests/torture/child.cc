@@ -52,8 +52,8 @@ fault_state* map_counters(const std::string& path) {
   return static_cast<fault_state*>(at);
 }
 
-// In the child, before exec: async-signal-safe calls only. At the soft limit of CPU time comes
-// SIGXCPU, at the hard one SIGKILL, which would look like one of ours.
+// In the child, before exec: async-signal-safe calls only. The soft limit of CPU time sends
+// SIGXCPU; the hard limit sends SIGKILL, which would look like a kill by the driver.
 void limit(int what, std::uint64_t value) {
   if (value == 0) return;
   const rlimit both{value, what == RLIMIT_CPU ? value + 5 : value};
@@ -73,7 +73,8 @@ Child::Child(Launch launch) : launch_(std::move(launch)) {
   stem_ = fmt::format("{}/process-{}", launch_.folder, next_number++);
   std::vector<std::string> environment;
   for (char** variable = environ; *variable; ++variable) environment.emplace_back(*variable);
-  // Last: of two with one name, programs take the first, so ours must be the only one.
+  // Last: programs take the first of two variables with the same name, so this one must be the only
+  // one.
   auto set = [&](const std::string& name, const std::string& value) {
     std::erase_if(environment, [&](const std::string& v) { return v.starts_with(name + "="); });
     environment.push_back(name + "=" + value);
@@ -99,7 +100,7 @@ Child::Child(Launch launch) : launch_(std::move(launch)) {
   sigfillset(&all);
   for (int signal : launch_.blocked_signals) sigaddset(&blocked, signal);
   start_ = std::chrono::steady_clock::now();
-  // Until the child has its own mask, a signal sent to it has to wait.
+  // A signal sent to the child must wait until the child has its own mask.
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   pid_ = ::fork();
   if (pid_ != 0) ::pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -1,4 +1,4 @@
-// A program under torture: started with limits and faults, watched, signalled, waited for.
+// A child process under torture: started with limits and faults, watched, signalled, waited for.
 #pragma once
 
 #include <sys/types.h>
@@ -13,19 +13,19 @@ struct fault_state;
 
 namespace lamina::torture {
 
-// What the preloaded library does to a process, see fault_injection.c.
+// The fault that the preloaded library injects, see fault_injection.c.
 struct Fault {
-  std::string calls = {};  // "write,fsync"; empty: nothing is preloaded
+  std::string calls = {};  // "write,fsync"; empty: no library is preloaded
   std::string path = {};   // a part of the path; empty: every file
   std::uint64_t first = 1;
-  std::uint64_t times = 1;  // 0: from `first` on
+  std::uint64_t times = 1;  // 0: all calls from `first`
   std::string action = "EIO";
 };
 
 struct Launch {
   std::vector<std::string> words;             // words[0] is the program's path
-  std::string folder;                         // where it runs; its output goes to files in here
-  std::vector<std::string> environment = {};  // "NAME=value", added to ours
+  std::string folder;                         // working directory, and folder of its output files
+  std::vector<std::string> environment = {};  // "NAME=value", added to the driver's
   std::vector<int> blocked_signals = {};
   double seconds = 60;               // killed after that much wall time
   std::uint64_t cpu_seconds = 0;     // 0: no limit
@@ -35,8 +35,8 @@ struct Launch {
 };
 
 struct Ended {
-  int code = 0;    // the exit code, where signal is 0
-  int signal = 0;  // that ended it
+  int code = 0;    // the exit code if signal is 0
+  int signal = 0;  // the signal that ended it
   bool timed_out = false;
   double seconds = 0;
   std::string out, err;  // the first MiB of each
@@ -50,21 +50,21 @@ struct Ended {
 
 class Child {
  public:
-  // Starts it. Throws std::system_error where the system refuses.
+  // Starts the process. Throws std::system_error if the system refuses.
   explicit Child(Launch launch);
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
-  ~Child();  // kills what still runs
+  ~Child();  // kills a running process
 
   void send(int signal) const;
-  // Waits up to `seconds` for the end; true if it has ended.
+  // Waits up to `seconds` for the end; true if the process has ended.
   bool ends_within(double seconds);
   Ended wait();
-  // How many calls have been struck so far.
+  // Number of struck calls so far.
   std::uint64_t num_struck() const;
-  // On how many CPUs each of its threads may run.
+  // For each thread, the number of CPUs on which it may run.
   std::vector<int> cpus_of_threads() const;
-  // True when the process handles or ignores `signal`.
+  // True if the process handles or ignores `signal`.
   bool handles(int signal) const;
 
  private:

@@ -1,5 +1,5 @@
-// Files that shrink while they are read, checkpoints that are not as they were written, files that
-// others planted in a run directory, and lines without an end.
+// Files that shrink while they are read, changed checkpoints, foreign files in a run directory, and
+// lines without an end.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -46,7 +46,7 @@ void shrink_while_read(Case& c) {
   expect_end(child.wait(), {0, 4, 5}, doing);
 }
 
-// Changes `path` in one of the ways that disks, people and interrupted copies do; says how.
+// Changes `path` as disks, users and interrupted copies do; returns a description.
 std::string damage(Random& random, const std::string& path, const std::string& older) {
   std::string bytes = read_bytes(path);
   switch (random.below(7)) {
@@ -136,7 +136,7 @@ void planted_files(Case& c) {
   expect_unharmed(c, doing);
 }
 
-// A line beyond the limit of a record, with little memory.
+// A line longer than a record may be, with little memory.
 void long_line(Case& c) {
   const bool skips = c.random.chance(0.5);
   std::string lines;

@@ -1,16 +1,16 @@
 // A library to preload: it makes chosen system calls and allocations of a program fail.
 //
-//   TORTURE_CALLS=write,fsync    which calls, by the names of kCalls below
-//   TORTURE_PATH=checkpoints     only where this is part of the file's path; all files if unset
+//   TORTURE_CALLS=write,fsync    the calls, by the names in kCalls below
+//   TORTURE_PATH=checkpoints     only files whose path contains this; all files if unset
 //   TORTURE_FIRST=3              the first of those calls that is struck, counted from 1
-//   TORTURE_TIMES=1              how many in a row; 0 for every one from then on
+//   TORTURE_TIMES=1              number of struck calls in a row; 0 for all following calls
 //   TORTURE_ACTION=ENOSPC        an error's name or number; "short": a read or write of half the
-//                                bytes; "delay:20": 20 ms after the call has been made
-//   TORTURE_STATE=FILE           a file of sizeof(struct state) bytes in which to count
+//                                bytes; "delay:20": waits 20 ms after the call
+//   TORTURE_STATE=FILE           a file of sizeof(struct state) bytes for the counters
 //
-// What it reaches: calls that the program and its libraries make by the usual names, including
-// std::ofstream, std::filesystem and operator new. What it does not: calls inside libc (the writes
-// of fwrite and printf, opendir, the loader's own mmap, the stacks of threads).
+// It intercepts calls that the program and its libraries make by the usual names, including
+// std::ofstream, std::filesystem and operator new. It does not intercept calls inside libc (the
+// writes of fwrite and printf, opendir, the loader's own mmap, the stacks of threads).
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -106,7 +106,7 @@ __attribute__((constructor)) static void read_rule(void) {
   }
 }
 
-// Counts a call on `path`; true if it is one to strike.
+// Counts a call on `path`; returns true if the call must fail.
 static bool strike(enum call call, const char* path) {
   if (!rule.calls[call]) return false;
   if (rule.path && !(path && strstr(path, rule.path))) return false;
@@ -139,7 +139,7 @@ static void delay(void) {
   errno = kept;
 }
 
-// The result of a call that has been or is to be made: `real` unless it is struck.
+// The result of a call: `real`, or the injected error.
 #define STRUCK(condition, real)                   \
   do {                                            \
     const bool struck = (condition);              \
@@ -251,7 +251,7 @@ int mkdir(const char* path, mode_t mode) {
 }
 
 static void* map(void* at, size_t size, int protection, int flags, int fd, off_t offset) {
-  // Memory without a file is the allocator's business: MALLOC.
+  // Memory without a file is allocated by malloc: the call MALLOC.
   const bool struck = fd >= 0 && strike_fd(MMAP, fd);
   if (struck && rule.action == FAIL) return MAP_FAILED;
   void* result = (void*)syscall(SYS_mmap, at, size, protection, flags, fd, offset);
@@ -265,14 +265,14 @@ void* mmap64(void* at, size_t size, int protection, int flags, int fd, off64_t o
   return map(at, size, protection, flags, fd, offset);
 }
 
-// glibc's own names of its allocator, so that dlsym(), which allocates, is not needed.
+// glibc's internal names of its allocator. dlsym() would allocate.
 extern void* __libc_malloc(size_t);
 extern void* __libc_calloc(size_t, size_t);
 extern void* __libc_realloc(void*, size_t);
 extern void* __libc_memalign(size_t, size_t);
 
-// oneDNN 2.6 crashes where one allocation among many fails; the program keeps it from meeting a real
-// limit (require_headroom() in onednn.cc), but cannot from here.
+// oneDNN 2.6 crashes if an allocation fails. The program checks real limits before it calls oneDNN
+// (require_headroom() in onednn.cc), but injected failures would reach it.
 static bool inside_onednn(void) {
   void* frames[64];
   const int count = backtrace(frames, 64);

@@ -1,4 +1,4 @@
-/* What the preloaded library counts, in a file that it shares with the driver. C and C++. */
+/* The counters of the preloaded library, in a file shared with the driver. C and C++. */
 #pragma once
 
 #include <stdint.h>
@@ -12,8 +12,8 @@ typedef _Atomic uint64_t fault_count_t;
 #endif
 
 struct fault_state {
-  fault_count_t num_calls;  /* that match TORTURE_CALLS and TORTURE_PATH */
+  fault_count_t num_calls;  /* calls that match TORTURE_CALLS and TORTURE_PATH */
   fault_count_t num_struck; /* of these */
-  char call[16];            /* the first that was struck */
-  char path[4064];          /* its file; "" where it has none */
+  char call[16];            /* the first struck call */
+  char path[4064];          /* its file; "" if it has none */
 };

@@ -34,7 +34,7 @@ const std::vector<Call>& calls() {
   return all;
 }
 
-// Whose failures: mostly of the run directory, sometimes of what is read.
+// The path of the faults: usually the run directory, sometimes input files.
 std::string place_of_fault(Random& random) {
   static const std::vector<std::string> places = {"/out/",
                                                   "/out/",
@@ -57,11 +57,11 @@ bool is_transparent(const Fault& fault) {
          (fault.action == "EINTR" && (fault.calls == "read" || fault.calls == "write"));
 }
 
-// A call that belongs to writing a checkpoint, or to removing an old one. One that fails is worth a
-// warning and no more, except in the last save, after which nothing comes.
+// True for a call that writes a checkpoint or removes an old one. Its failure gives only a warning,
+// except in the last save, which has no successor.
 bool is_part_of_save(const Ended& ended) {
   const std::string& path = ended.struck_path;
-  // A lock that the file system refuses is done without.
+  // If the file system refuses a lock, the program continues without it.
   return ended.struck_call != "flock" && path.find("/checkpoints/step-") != path.npos &&
          (path.find(".partial") != path.npos || ended.struck_call == "rename");
 }
@@ -88,7 +88,7 @@ void failing_calls(Case& c) {
                   .times = c.random.chance(0.2) ? 0u : 1u,
                   .action = c.random.pick(call.actions)};
   if (c.random.chance(0.5)) copy_folder(half_run(c.place), out_of(c));
-  // A call that is always interrupted may be tried again for ever.
+  // The program may retry a call that is always interrupted without end.
   if (launch.fault.action == "EINTR") launch.fault.times = 1 + c.random.below(3);
   const Ended ended = run(launch);
   const std::string doing = fmt::format("{} fails: {}", launch.fault.calls, launch.fault.action);
@@ -139,13 +139,13 @@ void failing_allocations(Case& c) {
   launch.memory_bytes = std::uint64_t{8} << 30;
   const Ended ended = run(launch);
   expect_end(ended, {0, 7}, doing);
-  // `ckpt ls` says how old things are, `plan` what so many threads need.
+  // `ckpt ls` prints ages, `plan` the memory of this number of threads.
   const bool varies = launch.words[2] == "ls" || (threads && launch.words[1] == "plan");
   if (ended.code == 0 && !varies && ended.out != whole.out)
     throw Failure(doing + ": exit code 0, but another output", ended.out);
 }
 
-// A file system of its own on <folder>/out; gone with the object.
+// A separate file system on <folder>/out; unmounted by the destructor.
 class SmallDisk {
  public:
   SmallDisk(std::string path, const std::string& options) : path_(std::move(path)) {

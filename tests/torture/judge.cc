@@ -13,10 +13,10 @@ namespace {
 constexpr std::string_view kError = "error: ";
 constexpr std::size_t kShownBytes = 1200;
 
-// Codes that are an error's: not done, saved after a signal, ended by a signal.
+// True for codes of errors: not of success, saved after a signal, ended by a signal.
 bool is_error(int code) { return code != 0 && code < 75; }
 
-// In the one form; `verify` reports numbers that disagree (3) in its table.
+// True if stderr has the form of errors; `verify` reports differences (3) in its table.
 bool says_why(const Ended& ended) {
   return error_line(ended).size() > kError.size() ||
          (ended.code == 3 && ended.out.find("FAIL") != ended.out.npos);

@@ -1,4 +1,4 @@
-// What every end of the program must be like, whatever was done to it.
+// Conditions that every exit of the program must meet, under every fault.
 #pragma once
 
 #include <initializer_list>
@@ -8,9 +8,9 @@
 
 namespace lamina::torture {
 
-// Throws Failure "<doing>: ..." unless the process ended by itself, in time, with a code of `codes`
-// (those of docs/exit_codes.md), and, where the code is an error's, with "error: <where>: <what>"
-// on stderr. 1 is in no list: it is an error that nobody classified.
+// Throws Failure "<doing>: ..." unless the process ended by itself, in time, with one of `codes`
+// (from docs/exit_codes.md), and, if the code is an error's, with "error: <where>: <what>" on
+// stderr. 1 is in no list: it is the code of unclassified errors.
 void expect_end(const Ended& ended, std::initializer_list<int> codes, const std::string& doing);
 
 // The last line of stderr that begins with "error: "; "" if there is none.

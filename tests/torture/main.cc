@@ -1,5 +1,5 @@
-// lamina_torture: does to the program what disks, kernels, people and other programs do to it, for
-// a given time, and reports what must not be. scripts/torture builds and runs it.
+// lamina_torture: exposes the program to faults of disks, kernels, users and other programs for a
+// given time, and reports violations. scripts/torture builds and runs it.
 #include <fmt/format.h>
 #include <sched.h>
 #include <signal.h>
@@ -51,7 +51,7 @@ struct Options {
   bool list = false;
 };
 
-// Cases that failed in the same way.
+// Cases with the same failure.
 struct Finding {
   std::string what, detail, folder;
   std::uint64_t seed = 0;  // of the first
@@ -60,7 +60,7 @@ struct Finding {
 
 struct Tally {
   std::uint64_t tried = 0, failed = 0;
-  std::string skipped = {};                      // why
+  std::string skipped = {};                      // the reason
   std::map<std::string, Finding> findings = {};  // by text without numbers
 };
 
@@ -69,7 +69,7 @@ std::string without_digits(std::string text) {
   return text;
 }
 
-// Runs one case in a folder of its own, which stays only where it shows something new.
+// Runs one case in a separate folder, which is kept only if it shows a new failure.
 void attempt(const Place& place, const Kind& kind, std::uint64_t seed, const std::string& work,
              bool keep, Tally& tally, std::mutex& mutex) {
   Case c{place, fmt::format("{}/{}-{}", work, kind.name, seed), Random(kind.name, seed)};
@@ -93,7 +93,7 @@ void attempt(const Place& place, const Kind& kind, std::uint64_t seed, const std
     ++tally.failed;
     Finding& finding = tally.findings[without_digits(what)];
     ++finding.count;
-    // The lowest seed, so that what is said does not depend on which job ended first.
+    // The lowest seed, so that the report does not depend on which job ended first.
     if (finding.count == 1 || seed < finding.seed) {
       if (!keep) unwanted = finding.folder;
       finding = {what, detail, c.folder, seed, finding.count};
@@ -113,7 +113,7 @@ Tally run_kind(const Place& place, const Kind& kind, const Options& options,
     threads.emplace_back([&] {
       while (!interrupted) {
         const std::uint64_t i = next++;
-        // At least one of each kind, however short the time is.
+        // At least one case of each kind, for every time limit.
         if (i >= options.cases || (i > 0 && Clock::now() >= until)) return;
         attempt(place, kind, options.seed + i, work, false, tally, mutex);
         std::lock_guard lock(mutex);
@@ -172,7 +172,7 @@ bool read_options(int argc, char** argv, Options& out) {
   return true;
 }
 
-// Those asked for. Throws std::invalid_argument for a name that is none.
+// The requested kinds. Throws std::invalid_argument for an unknown name.
 std::vector<Kind> chosen_kinds(Options& options) {
   if (!options.replay.empty()) {
     const auto colon = options.replay.find(':');
@@ -191,8 +191,8 @@ std::vector<Kind> chosen_kinds(Options& options) {
   return kinds;
 }
 
-// Mounts of ours are seen by nobody else and vanish with this process. Where that is not permitted
-// the kinds that mount say so.
+// Hides the mounts of this process from others; they disappear with the process. Without the
+// permission for it, the kinds that mount report that they are skipped.
 void hide_mounts() {
   if (::unshare(CLONE_NEWNS) == 0) ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
 }
@@ -223,7 +223,7 @@ int campaign(const Options& options, const std::vector<Kind>& kinds) {
       std::mutex mutex;
       attempt(place, kind, options.seed, work, true, tally, mutex);
     } else if (!interrupted) {
-      // Time that earlier kinds left or overdrew is shared by those to come.
+      // The unused or overused time of earlier kinds is divided among the later ones.
       const auto share = std::chrono::duration_cast<Clock::duration>(
           std::max(end - start, Clock::duration::zero()) * (kind.weight / weight));
       tally = run_kind(place, kind, options, work, start + share);

@@ -1,5 +1,5 @@
-// Every format that the program reads, mutated: it ends soon, by itself, with a documented exit
-// code and an error in the one form. That it accepts what is merely odd is no fault.
+// Every format that the program reads, mutated: the program ends soon, by itself, with a documented
+// exit code and an error in the standard form. Accepting unusual input is not a fault.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ Ended run_limited(Launch launch) {
   return run(std::move(launch));
 }
 
-// Folders below tests/golden/`kind` that hold `file`, sorted.
+// Folders below tests/golden/`kind` that contain `file`, sorted.
 std::vector<std::string> golden_folders(const Case& c, const std::string& kind,
                                         const std::string& file) {
   std::vector<std::string> out;
@@ -43,7 +43,7 @@ std::vector<std::string> files_in(const std::string& folder) {
   return out;
 }
 
-// <folder>/model: a golden model, or any other folder, whose file `name` is to be replaced.
+// <folder>/model: a golden model, or any other folder, whose file `name` will be replaced.
 std::string linked(const Case& c, const std::string& from, const std::string& name) {
   const std::string to = c.folder + "/model";
   fs::create_directory(to);
@@ -94,11 +94,11 @@ void run_toml(Case& c) {
   Launch launch = command(c, {"train", file, "--out", out_of(c), "--set", "train.steps=1", "--set",
                               "train.batch_size=2", "--set", "data.sequence_length=16"});
   const Ended ended = run_limited(launch);
-  // A mutated size may be that of a large model: that it trains on is no fault.
+  // A mutated size may be the size of a large model: training without an end is not a fault.
   if (!ended.timed_out) expect_end(ended, {0, 2, 3, 4, 5, 7, 8}, "train with a mutated run file");
 }
 
-// Published ones are large and alike; the small ones of the fuzz target have every feature.
+// Published files are large and similar; the small files of the fuzz target have every feature.
 void tokenizer_json(Case& c) {
   std::vector<std::string> seeds;
   for (const std::string& folder : golden_folders(c, "tokenizers", "tokenizer.json"))
@@ -113,8 +113,8 @@ void tokenizer_json(Case& c) {
              {0, 2, 4, 5, 7}, "train with a mutated tokenizer.json");
 }
 
-// The run half done, whose newest checkpoint has `name` mutated. The manifest matches: what is
-// wrong is what was written, not how it was kept.
+// The half-done run, with `name` of its newest checkpoint mutated. The manifest is updated, so the
+// contents are wrong and the checksum is right.
 void checkpoint_file(Case& c, const std::string& name,
                      std::string (*mutate)(Random&, std::string)) {
   static const std::string kSelfKey = "\"manifest_xxh3_128\": \"";
@@ -171,11 +171,11 @@ void embeddings(Case& c) {
              {0, 2, 3, 4, 5, 7}, "decode with mutated embeddings");
 }
 
-// Listed only: `inspect` may run a plugin's code, and mutated code may do anything.
+// Listed only: `inspect` may execute a plugin's code, and mutated code may do anything.
 void plugin(Case& c) {
   fs::create_directory(c.folder + "/plugins");
   std::string bytes = read_bytes(c.place.plugins + "/simple.lamina.so");
-  if (c.random.chance(0.5)) {  // headers and tables lie at both ends
+  if (c.random.chance(0.5)) {  // headers and tables are at both ends
     const std::size_t at =
         c.random.chance(0.5) ? c.random.below(4096) : bytes.size() - 1 - c.random.below(4096);
     bytes[std::min(at, bytes.size() - 1)] = static_cast<char>(c.random.next());

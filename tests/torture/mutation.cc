@@ -9,14 +9,14 @@
 namespace lamina::torture {
 namespace {
 
-// A value of a JSON text, or with its key a member.
+// A value of a JSON text, or a member with its key.
 struct Span {
   std::size_t begin = 0, end = 0;
-  std::size_t key = 0;  // where its key begins; begin where it has none
+  std::size_t key = 0;  // offset of its key; begin if it has none
   std::vector<Span> inside = {};
 };
 
-// Finds the values of a text that is valid JSON; gives up at the first surprise.
+// Finds the values of valid JSON text; stops at the first syntax error.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : text_(text) {}
@@ -81,8 +81,8 @@ void list_values(const Span& value, std::vector<const Span*>& out) {
   for (const Span& inner : value.inside) list_values(inner, out);
 }
 
-// Any value alike; or, so that a vocabulary of thousands does not hide the rest, one found by
-// walking down from the root.
+// Any value with equal probability; or a value found by walking down from the root, so that a
+// vocabulary of thousands does not hide the other values.
 const Span& any_value(Random& random, const Span& root) {
   if (random.chance(0.4)) {
     std::vector<const Span*> all;
@@ -144,7 +144,7 @@ std::string replaced(const std::string& text, std::size_t begin, std::size_t end
   return text.substr(0, begin).append(by).append(text, end);
 }
 
-// Without the member or element, and the comma that goes with it.
+// The text without the member or element and its comma.
 std::string without(const std::string& text, const Span& parent, std::size_t i) {
   const Span& gone = parent.inside[i];
   if (i + 1 < parent.inside.size()) return replaced(text, gone.key, parent.inside[i + 1].key, "");
@@ -166,7 +166,7 @@ std::string mutate_structure(Random& random, const std::string& text, const Span
       }
       break;
     case 2:
-      if (num_inside > 0) {  // once more
+      if (num_inside > 0) {  // again
         const Span& twice = random.pick(value.inside);
         return replaced(text, twice.end, twice.end, "," + piece(text, twice.key, twice.end));
       }
@@ -267,7 +267,7 @@ std::string mutate_safetensors(Random& random, const std::string& file) {
   std::memcpy(&header_bytes, file.data(), 8);
   if (header_bytes > file.size() - 8) return mutate_bytes(random, file);
   std::string header = mutate_json(random, file.substr(8, header_bytes));
-  // Where the data begins is part of the header's meaning: mostly it stays aligned.
+  // The data's offset is part of the header's meaning: usually it remains aligned.
   if (random.chance(0.8)) header.append((8 - header.size() % 8) % 8, ' ');
   static const std::vector<std::uint64_t> lengths = {
       0, 1, 8, 1u << 20, ~std::uint64_t{0}, std::uint64_t{1} << 63, 100'000'001};

@@ -1,4 +1,4 @@
-// Damaged versions of good input: bytes, JSON structure, lines. Each depends on `random` alone.
+// Damaged versions of good input: bytes, JSON structure, lines. They depend only on `random`.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 
 namespace lamina::torture {
 
-// A few bytes or stretches changed, inserted, removed, doubled, or the end cut off.
+// Changes, inserts, removes or doubles a few bytes or ranges, or truncates the end.
 std::string mutate_bytes(Random& random, std::string bytes);
 
-// A valid JSON text with values, members and elements removed, doubled, exchanged, cut short or
-// replaced by values that programs stumble over; sometimes mutate_bytes().
+// A valid JSON text with values, members and elements removed, doubled, exchanged, truncated or
+// replaced by difficult values; sometimes mutate_bytes().
 std::string mutate_json(Random& random, std::string text);
 
-// The same for TOML: lines and values.
+// TOML, likewise: lines and values.
 std::string mutate_toml(Random& random, std::string text);
 
 // A safetensors file: its header as JSON, the header's length, or bytes anywhere.

@@ -1,4 +1,4 @@
-// Files and directories that the user names for writing, where something else has the name.
+// Output files and directories named by the user whose names are taken.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
@@ -18,8 +18,8 @@ namespace lamina::torture {
 namespace fs = std::filesystem;
 namespace {
 
-// Kinds, contents and inodes of everything in a folder: what must not change. The bytes of links
-// are their targets.
+// Kinds, contents and inodes of all entries of a folder, which must not change. A link's bytes are
+// its target.
 std::map<std::string, std::string> state_of(const std::string& folder) {
   std::map<std::string, std::string> out;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
@@ -33,7 +33,7 @@ std::map<std::string, std::string> state_of(const std::string& folder) {
   return out;
 }
 
-// Throws Failure naming the first path whose state is another one, or that is new.
+// Throws Failure with the first path that is new or has changed.
 void expect_state(const std::string& folder, const std::map<std::string, std::string>& before,
                   const std::string& doing) {
   for (const auto& [path, state] : state_of(folder)) {
@@ -60,7 +60,7 @@ Launch writing_command(Case& c, const std::string& run, const std::string& path,
           .environment = {"LAMINA_PIN=0"}};
 }
 
-// Device nodes, FIFOs and links: what was there is still there, and only what takes bytes gets any.
+// Device nodes, FIFOs and links: they remain, and only targets that accept bytes get any.
 void odd_targets(Case& c) {
   const std::string node = c.folder + "/node", pipe = c.folder + "/pipe",
                     folder = c.folder + "/there";
@@ -96,7 +96,7 @@ void odd_targets(Case& c) {
   auto before = state_of(folder);
   std::string name;
   const Ended ended = run(writing_command(c, whole_run(c.place), path, name));
-  if (kind == "pipe") {  // lets a reader go that nothing was written to
+  if (kind == "pipe") {  // releases a reader of a pipe without a writer
     const int fd = ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd >= 0) ::close(fd);
   }
@@ -114,7 +114,7 @@ void odd_targets(Case& c) {
   expect_state(folder, before, doing);
 }
 
-// Names of files inside a run and its checkpoints: nothing there is overwritten.
+// Names of files inside a run and its checkpoints: none is overwritten.
 void run_targets(Case& c) {
   copy_folder(half_run(c.place), out_of(c));
   write_bytes(c.folder + "/text.txt", "a line of text\nand another\n");
@@ -140,7 +140,8 @@ void run_targets(Case& c) {
   if (c.random.chance(0.2)) expect_unharmed(c, doing);
 }
 
-// A command that writes a directory is killed; the next one of that name leaves nothing but it.
+// A command that writes a directory is killed; the next command with that name leaves only its own
+// directory.
 void killed_exports(Case& c) {
   const std::string to = c.folder + "/made";
   const bool average = c.random.chance(0.4);

@@ -1,4 +1,4 @@
-// Numbers that depend on a seed alone, the same on every machine.
+// Numbers that depend only on a seed, equal on every machine.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class Random {
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
   }
-  // 0 to n - 1; 0 where n is 0.
+  // 0 to n - 1; 0 if n is 0.
   std::size_t below(std::size_t n) { return n == 0 ? 0 : static_cast<std::size_t>(next() % n); }
   bool chance(double p) { return static_cast<double>(next() >> 11) * 0x1p-53 < p; }
   double between(double low, double high) {

@@ -10,7 +10,7 @@
 namespace lamina::torture {
 namespace {
 
-// Slow calls of a save widen the moments in which it is half done.
+// Slow calls of a save lengthen the time in which it is incomplete.
 Fault slow_saves(Random& random) {
   static const std::vector<std::string> calls = {
       "write", "fsync", "rename", "unlink", "write,fsync,rename", "open", "mkdir"};
@@ -43,7 +43,7 @@ bool is_writing(const Case& c) {
   return false;
 }
 
-// Writing is so slow that several steps are trained meanwhile.
+// Slow writes, so that several steps are trained during a save.
 void kill_the_writer(Case& c) {
   c.tunes = c.random.chance(0.5);
   std::string after = "kill -9";
@@ -71,11 +71,11 @@ void kill_the_writer(Case& c) {
   expect_unharmed(c, "kill -9 while a checkpoint is written and training goes on");
 }
 
-// main() ignores SIGPIPE first of all: from then on a signal is the program's business.
+// main() ignores SIGPIPE first; after that the program handles signals.
 bool wait_for_main(Child& child) {
   while (!child.handles(SIGPIPE))
     if (child.ends_within(0.0005)) return false;
-  // The few lines until its handlers are there; reading data comes after them.
+  // Waits for the handlers, which are installed before data is read.
   for (int i = 0; i < 20 && !child.handles(SIGTERM); ++i) child.ends_within(0.001);
   return true;
 }
@@ -114,11 +114,12 @@ void signals_at_random(Case& c) {
     const Ended ended = child.wait();
     if (num_stops == 0)
       expect_end(ended, {0}, doing);
-    else if (documented(c, 129))  // hung up
+    else if (documented(c, 129))  // SIGHUP
       expect_end(ended, {0, 75, 129, 130, 143}, doing);
     else
       expect_end(ended, {0, 75, 130, 143}, doing);
-    // A second stop signal ends at once; one alone saves, unless there is nothing to save.
+    // A second stop signal ends the program immediately; a single one saves, unless there is
+    // nothing to save.
     if (num_stops == 1 && ended.code > 75 && read_bytes(metrics) != before)
       throw Failure(doing + ": steps were trained and not saved", ended.text());
   }
@@ -126,7 +127,7 @@ void signals_at_random(Case& c) {
 }
 
 void two_on_one_run(Case& c) {
-  // Slow steps, so that the second comes while the first is at it.
+  // Slow steps, so that the second program starts during the first one's run.
   Launch launch = train(c);
   launch.fault = {.calls = "fsync", .path = "/out/", .times = 0, .action = "delay:2"};
   const double moment = c.random.between(0, 1.2 * c.place.run_seconds);
@@ -143,8 +144,8 @@ void two_on_one_run(Case& c) {
   expect_unharmed(c, doing);
 }
 
-// A run resumes in its folder, wherever that was moved; another one starts in a new folder of its
-// name.
+// A run resumes in its folder after the folder was moved; a different run starts in a new folder of
+// the old name.
 void moved_while_it_trains(Case& c) {
   Launch launch = train(c);
   launch.fault = {.calls = "fsync", .path = "/out/", .times = 0, .action = "delay:2"};
@@ -152,7 +153,7 @@ void moved_while_it_trains(Case& c) {
   const std::string old = c.folder + "/old";
   Child first(launch);
   first.ends_within(c.random.between(0, 1.2 * c.place.run_seconds));
-  std::error_code none;  // before the run has made it
+  std::error_code none;  // before the run has created it
   std::filesystem::rename(out_of(c), old, none);
   if (none) {
     expect_end(first.wait(), {0}, doing);

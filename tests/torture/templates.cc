@@ -1,5 +1,5 @@
-// Templates that ask for too much, on stacks of every size that the program allows: each renders or
-// is refused, within the memory that docs/chat.md states.
+// Templates that need too many resources, on stacks of every size that the program allows: each
+// renders or is refused, within the memory that docs/chat.md states.
 #include <fmt/format.h>
 
 #include "torture/judge.h"
@@ -8,7 +8,7 @@
 namespace lamina::torture {
 namespace {
 
-// Beside the program's own code and libraries: 512 MiB of values, and the text that is printed.
+// For the program's code and libraries, 512 MiB of values, and the printed text.
 constexpr std::uint64_t kMemoryBytes = std::uint64_t{3} << 29;
 
 std::string any_size(Random& random) {

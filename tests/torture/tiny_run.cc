@@ -35,7 +35,7 @@ struct Records {
   std::map<std::int64_t, std::string> text;  // of the last record of each step
 };
 
-// Throws Failure at a line that is no record.
+// Throws Failure at a line that is not a record.
 Records read_metrics(const std::string& path, const std::string& after) {
   Records out;
   std::ifstream file(path, std::ios::binary);
@@ -59,14 +59,14 @@ Records read_metrics(const std::string& path, const std::string& after) {
   return out;
 }
 
-// The unbroken run that a case is compared with.
+// The unbroken run to compare a case with.
 std::string unbroken_run(const Case& c) {
   return c.tunes ? c.place.prepared + "/tuned" : whole_run(c.place);
 }
 
 std::string tune_file(const Place& place) { return place.prepared + "/tune.toml"; }
 
-// Returns the seconds that it took.
+// Returns the seconds of the training.
 double train_unbroken(const Case& c) {
   Launch launch = train(c);
   launch.words.resize(3);

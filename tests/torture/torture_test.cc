@@ -1,4 +1,4 @@
-// The driver's own parts: seeds are reproducible, faults arrive, and what must not be is found.
+// The driver's own parts: seeds are reproducible, faults arrive, and violations are found.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -76,7 +76,7 @@ TEST(Torture, SignalsWrongCodesAndSilenceAreFailures) {
   EXPECT_THROW(expect_end(run(endless), {0, 4}, ""), Failure);
 }
 
-// Runs the driver on a program that is the real one except for one flaw.
+// Runs the driver on the real program with one added flaw.
 Finished torture(const TempDir& folder, const std::string& flaw, const std::string& kind) {
   const std::string program =
       folder.write("build/bin/lamina",

@@ -18,7 +18,7 @@ enum class Outcome { used, without_effect, refused };
 
 struct KeyOfPeft {
   const char* name;
-  const char* saved;  // as LoraConfig(r=4, target_modules=["q_proj"]) is saved, JSON
+  const char* saved;  // the JSON value saved by LoraConfig(r=4, target_modules=["q_proj"])
   struct Value {
     const char* json;
     Outcome outcome;
@@ -105,7 +105,7 @@ const std::vector<KeyOfPeft>& keys_of_peft() {
   return keys;
 }
 
-// The saved configuration with another value of `changed`, or another key.
+// The saved configuration with another value of `changed`, or an additional key.
 std::string config_with(const std::string& changed, const std::string& json) {
   std::string out = "{", separator;
   bool known = false;
@@ -124,7 +124,7 @@ PeftConfig read_with(const std::string& changed, const std::string& json) {
   return weights::read_peft_config(folder / ".");
 }
 
-TEST(AdapterConfig, ReadsWhatPeftSaves) {
+TEST(AdapterConfig, ReadsTheSavedConfigOfPeft) {
   const PeftConfig config = read_with("", "");
   EXPECT_EQ(config.rank, 4);
   EXPECT_EQ(config.scale(), 2.0);
@@ -191,14 +191,14 @@ TEST(TargetModules, MatchAPatternWithTheWholePath) {
   EXPECT_FALSE(names("\"k_proj|.*v_proj\"", module));
 }
 
-TEST(TargetModules, LeaveOutWhatIsExcluded) {
+TEST(TargetModules, SkipExcludedModules) {
   const std::string module = "model.layers.0.self_attn.q_proj";
   EXPECT_FALSE(names("\"all-linear\"", module, "[\"q_proj\"]"));
   EXPECT_FALSE(names("[\"q_proj\"]", module, "\".*layers\\\\.0\\\\..*\""));
   EXPECT_TRUE(names("[\"q_proj\"]", module, "\"layers\""));
 }
 
-TEST(TargetModules, RefuseAPatternThatIsNone) {
+TEST(TargetModules, RefuseAnInvalidPattern) {
   for (const char* pattern : {"\"(q_proj\"", "\"a)|(b\"", "\"*\""})
     EXPECT_ERROR_SAYS(names(pattern, "q_proj"), ExitCode::checkpoint, "'target_modules'")
 }

@@ -1,5 +1,4 @@
-// Names of the tensors and targets of adapters that training writes, and the adapters of PEFT that
-// are read.
+// Names of tensors and targets in adapters written by training, and in PEFT adapters that are read.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +18,7 @@ namespace fs = std::filesystem;
 using ::testing::Each;
 using ::testing::StartsWith;
 
-// The adapter of a run without a step over a golden model.
+// The adapter of a run without steps on a golden model.
 struct Written {
   explicit Written(const std::string& golden, const std::string& targets)
       : run(folder, {"lora.target_modules=[" + targets + "]"}, golden) {
@@ -30,7 +29,7 @@ struct Written {
     const io::WeightFiles files(directory + "/adapter_model.safetensors");
     return {files.names().begin(), files.names().end()};
   }
-  // Paths of modules, as PEFT has them.
+  // Paths of modules, as in PEFT.
   std::vector<std::string> modules() const {
     std::vector<std::string> out;
     const std::string prefix = "base_model.model.";
@@ -39,7 +38,7 @@ struct Written {
         out.push_back(name.substr(prefix.size(), end - prefix.size()));
     return out;
   }
-  // The value of target_modules, as JSON has it.
+  // The value of target_modules as JSON.
   std::vector<std::string> target_list() const {
     std::vector<std::string> out;
     const JsonDocument config = JsonDocument::read(directory + "/adapter_config.json");
@@ -60,12 +59,12 @@ struct Written {
 #define SKIP_WITHOUT(golden) \
   if (!has_golden_model(golden)) GTEST_SKIP() << golden << " is not in tests/golden"
 
-TEST(AdapterNames, AreOfTheClassWithAHeadWhereFilesLackItsPrefix) {
+TEST(AdapterNames, HaveThePrefixOfTheClassWithAHead) {
   SKIP_WITHOUT("gpt2_prefixed");
   const Written prefixed("gpt2_prefixed", "\"attn.c_proj\", \"c_fc\"");
   EXPECT_THAT(prefixed.tensors(), Each(StartsWith("base_model.model.transformer.h.")));
 
-  // The same model as the hub has it: "h.0.attn.c_attn.weight".
+  // The same model with the Hub's names: "h.0.attn.c_attn.weight".
   const TempDir folder;
   add_golden_model(folder, "gpt2_prefixed");
   {
@@ -94,7 +93,7 @@ TEST(AdapterNames, AreOfTheClassWithAHeadWhereFilesLackItsPrefix) {
   EXPECT_EQ(logits_of(load_f32(folder / "model", adapter)), logits_of(load_f32(run.checkpoint())));
 }
 
-TEST(AdapterNames, AreThoseOfTheDirectoryOfAMultimodalModel) {
+TEST(AdapterNames, MatchTheDirectoryOfAMultimodalModel) {
   SKIP_WITHOUT("qwen3_5_moe");
   EXPECT_THAT(Written("qwen3_5_moe", "\"q_proj\", \"o_proj\"").tensors(),
               Each(StartsWith("base_model.model.model.language_model.layers.")));
@@ -115,12 +114,12 @@ TEST(AdapterNames, HaveAPatternThatMissesTheOtherPartsOfAMultimodalModel) {
           "vision_model.model.layers.0.self_attn.q_proj", "model.visual.layers.0.self_attn.q_proj",
           "model.language_model.layers.0.self_attn.k_proj"})
       EXPECT_FALSE(std::regex_match(other, pattern)) << other;
-    // transformers has the module here where files say "language_model.model.".
+    // The path of the module in transformers; files have "language_model.model.".
     EXPECT_TRUE(std::regex_match("model.language_model.layers.1.self_attn.q_proj", pattern));
   }
 }
 
-TEST(AdapterNames, OfEveryFormAreReadAgain) {
+TEST(AdapterNames, EveryFormIsReadBack) {
   for (const auto& [golden, targets] :
        std::map<std::string, std::string>{{"qwen3_5_moe", "\"q_proj\", \"o_proj\""},
                                           {"llama4_hub", "\"q_proj\", \"o_proj\""},
@@ -138,12 +137,12 @@ TEST(AdapterNames, OfEveryFormAreReadAgain) {
   }
 }
 
-TEST(AdapterNames, OfTargetsByOurNamesAreTheModulesOfPeft) {
+TEST(AdapterNames, TargetsByLaminaNamesBecomeModulesOfPeft) {
   const Written written("llama3_gqa", "\"attention.wq\", \"feed_forward.w2\"");
   EXPECT_EQ(written.target_list(), (std::vector<std::string>{"down_proj", "q_proj"}));
 }
 
-TEST(AdapterNames, OfAllLinearAreListed) {
+TEST(AdapterNames, AllLinearIsListed) {
   EXPECT_EQ(Written("llama3_gqa", "\"all-linear\"").target_list(),
             (std::vector<std::string>{"down_proj", "gate_proj", "k_proj", "o_proj", "q_proj",
                                       "up_proj", "v_proj"}));
@@ -161,7 +160,7 @@ TEST(AdapterNames, AreLongerWhereTheirEndsMeanOtherModulesToo) {
   EXPECT_FALSE(std::regex_match("model.layers.1.mlp.shared_experts.up_proj", pattern));
 }
 
-// An adapter of q_proj and v_proj, to be changed.
+// An adapter of q_proj and v_proj, which tests change.
 struct Saved : Written {
   Saved() : Written("llama3_gqa", "\"q_proj\", \"v_proj\"") {}
 
@@ -226,7 +225,7 @@ TEST(AdapterOfPeft, HasTensorsOfAllItsTargets) {
                     "adapter_config.json lists")
 }
 
-// Rewrites the tensors of an adapter; a name that `rename` makes empty is left out.
+// Renames the tensors of an adapter; a tensor with the new name "" is dropped.
 void rename_tensors(const std::string& directory,
                     const std::function<std::string(std::string)>& rename) {
   const std::string path = directory + "/adapter_model.safetensors", copy = directory + "/old";
@@ -247,7 +246,7 @@ void rename_tensors(const std::string& directory,
       {.stem = "adapter_model"});
 }
 
-TEST(AdapterOfPeft, IsOfAMatrixInAllLayers) {
+TEST(AdapterOfPeft, MayHaveOneMatrixInAllLayers) {
   const Saved saved;
   rename_tensors(saved.directory, [](const std::string& name) {
     return name.find("layers.1.self_attn.v_proj") == name.npos ? name : "";
@@ -258,7 +257,7 @@ TEST(AdapterOfPeft, IsOfAMatrixInAllLayers) {
       "them in all layers and experts or in none")
 }
 
-TEST(AdapterOfPeft, IsOfMatricesOfTheLayers) {
+TEST(AdapterOfPeft, MustHaveMatricesOfTheLayers) {
   const Saved saved;
   saved.set("target_modules", "\".*\"");
   rename_tensors(saved.directory, [](const std::string& name) {
@@ -283,7 +282,7 @@ TEST(AdapterOfPeft, HasNoTensorOfAnotherKind) {
                     "an adapter of a matrix")
 }
 
-TEST(AdapterOfPeft, OfOtherPartsOfAMultimodalModelIsNotUsed) {
+TEST(AdapterOfPeft, IgnoresOtherPartsOfAMultimodalModel) {
   SKIP_WITHOUT("qwen3_5_moe");
   const Written written("qwen3_5_moe", "\"q_proj\", \"o_proj\"");
   const std::vector<float> want = logits_of(load_f32(written.folder / "model", written.directory));

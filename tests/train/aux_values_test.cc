@@ -68,8 +68,8 @@ TEST_F(AuxValues, TheTotalIsTheSumOfItsParts) {
   EXPECT_TRUE(metrics.contains("mean_square/layer_004/max"));
 }
 
-// Along the gradient the total changes by its length.
-TEST_F(AuxValues, GradientsAreOfTheTotal) {
+// A step along the gradient changes the total by the gradient's length.
+TEST_F(AuxValues, GradientsEqualTheSlopeOfTheTotal) {
   Rows rows = random_rows(model, 2, 12);
   gradients(rows);
   auto grads = copy_of(model, state->gradients());
@@ -106,7 +106,7 @@ TEST_F(AuxValues, UpdatesMoveTheirParametersByTheSignOfTheMeanOverMicrobatches) 
   EXPECT_EQ(changed, 5u * 24u);
 }
 
-// The statistics are those of what leaves each layer; a loss is the mean of its layers'.
+// The statistics are computed from each layer's output; a loss is the mean over its layers.
 TEST_F(AuxValues, MetricsOfLayersAreThereOnRequest) {
   Rows rows = random_rows(model, 2, 12);
   for (const train::AuxScalar& number : gradients(rows).aux_scalars)
@@ -146,8 +146,8 @@ TEST_F(AuxValues, ScannedAndUnrolledReportTheSame) {
         << number.name;
 }
 
-// How one step moves the biases that balance the experts of a model, and the tokens that experts
-// got, as the metrics tell them.
+// One step's change of the biases that balance a model's experts, and the tokens per expert from
+// the metrics.
 struct Balance {
   std::vector<float> moves;
   std::vector<double> expert_tokens;
@@ -204,9 +204,9 @@ INSTANTIATE_TEST_SUITE_P(Families, RouterBalance,
                          ::testing::Values("deepseek_streams", "deepseek4_sparse"),
                          [](const auto& test) { return std::string(test.param); });
 
-// Block j at token t counts the label of token t + 1 + j, if that is of the same document as t or,
-// chained, as the token before it.
-TEST(MtpLabels, AreThoseThatTheBlocksCount) {
+// Block j at token t counts the label of token t + 1 + j if it is in the document of t; chained
+// blocks require it for each step.
+TEST(MtpLabels, EqualTheLabelsCountedByTheBlocks) {
   const std::int32_t labels[] = {3, 5, 8, 7, 2, 9, 4, 1, 1, -100};
   const std::int32_t segments[] = {1, 1, 1, 2, 2, 0, 0, 1, 1, 1};
   auto count = [&](std::int64_t depth, bool packed, bool chained) {
@@ -215,7 +215,7 @@ TEST(MtpLabels, AreThoseThatTheBlocksCount) {
   EXPECT_EQ(count(1, true, false), 3 + 1);
   EXPECT_EQ(count(1, true, true), 3 + 1);
   EXPECT_EQ(count(2, true, false), 3 + 1 + 1);
-  EXPECT_EQ(count(2, true, true), 3 + 1 + 2 + 1);  // also over the border between 1 and 2
+  EXPECT_EQ(count(2, true, true), 3 + 1 + 2 + 1);  // also across the border between 1 and 2
   EXPECT_EQ(count(2, false, false), 4 + 3 + 3 + 2);
   EXPECT_EQ(count(9, false, false), 4 + 3 + 2 + 1 + 3 + 2 + 1);
 }

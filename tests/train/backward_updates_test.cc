@@ -1,4 +1,4 @@
-// Updates in the backward pass are those after it, in less memory.
+// Updates in the backward pass equal updates after it, with less memory.
 #include "train/optimizer/backward_updates.h"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ namespace {
 
 using Tensors = std::vector<std::vector<float>>;
 
-// A state and the steps that change it.
+// A training state and its steps.
 struct Steps {
   Steps(const TestModel& from, const decoder::Model& of, train::TrainStepOptions step_options,
         config::OptimizerSection optimizer)
@@ -111,7 +111,7 @@ TEST(GradientsOfLayers, TakeTheMemoryOfOneLayer) {
   }
 }
 
-// A layer's gradient is looked at before it changes the layer.
+// A layer's gradient is checked before it changes the layer.
 TEST(GradientsOfLayers, ThatAreNotFiniteEndTheUpdates) {
   const TestModel& from = test_model("llama2_deep");
   const decoder::Model model = open_model(from.path);

@@ -1,4 +1,4 @@
-// Checkpoints that are written while training goes on hold the state of the moment they were begun.
+// Checkpoints written during training contain the state at the start of the save.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ class Writing : public ::testing::Test {
  protected:
   Writing() { fill(1); }
 
-  // Every master, state of the optimizer and average: counts from `first` on.
+  // Sets every master weight, optimizer state and average to a count from `first`.
   void fill(float first) {
     each([&](int, float* data, std::size_t count) {
       std::iota(data, data + count, first);
@@ -49,7 +49,7 @@ class Writing : public ::testing::Test {
            {state.masters(), state.first_moments(), state.second_moments(), state.averages()})
         act(static_cast<int>(i), kind[i], static_cast<std::size_t>(parameters[i].num_elements()));
   }
-  // As an optimizer does it.
+  // Changes all values, like an optimizer step.
   void change_all() {
     each([&](int parameter, float* data, std::size_t count) {
       state.will_change(parameter);
@@ -83,7 +83,7 @@ class Writing : public ::testing::Test {
   train::TrainState state = make_state();
 };
 
-TEST_F(Writing, ASnapshotKeepsWhatChangesBeforeItIsRead) {
+TEST_F(Writing, ASnapshotKeepsValuesThatChangeBeforeTheyAreRead) {
   std::vector<std::vector<float>> before;
   each([&](int, float* data, std::size_t count) { before.emplace_back(data, data + count); });
   train::Snapshot snapshot(model.parameters(), state);
@@ -107,14 +107,14 @@ TEST_F(Writing, ASnapshotKeepsWhatChangesBeforeItIsRead) {
   each([&](int, const float* data, std::size_t) { EXPECT_EQ(*data, -1.0f); });
 }
 
-TEST_F(Writing, NothingIsCopiedOfWhatWasRead) {
+TEST_F(Writing, ReadValuesAreNotCopied) {
   train::Snapshot snapshot(model.parameters(), state);
   each([&](int, float* data, std::size_t) { snapshot.read(data, [](auto) {}); });
   change_all();
   EXPECT_EQ(snapshot.num_copied(), 0u);
 }
 
-TEST_F(Writing, TrainingGoesOnWhileACheckpointIsWritten) {
+TEST_F(Writing, TrainingContinuesWhileACheckpointIsWritten) {
   const std::string path = folder / "checkpoints/step-00000007";
   train::CheckpointWriter writer(state);
   std::promise<void> changed;
@@ -186,9 +186,9 @@ TEST_F(Writing, WhoeverGuardsTheDirectoryIsAskedBeforeAndAfterTheFilesAreWritten
   }
 }
 
-TEST_F(Writing, WhatTheDiskRefusesIsReportedAndTheStateIsFree) {
+TEST_F(Writing, DiskErrorsAreReportedAndTheStateIsReleased) {
   const std::string path = folder / "step-1";
-  fs::create_directories(path);  // in the way
+  fs::create_directories(path);  // blocks the path
   train::CheckpointWriter writer(state);
   writer.start(path, contents(), {.step = 1},
                {.before = [] {}, .after = [] { return std::vector<std::string>{"not called"}; }});
@@ -198,7 +198,7 @@ TEST_F(Writing, WhatTheDiskRefusesIsReportedAndTheStateIsFree) {
   ASSERT_TRUE(saved && saved->error);
   EXPECT_THROW(std::rethrow_exception(saved->error), DeviceError);
   EXPECT_TRUE(saved->problems.empty());
-  change_all();  // copies nothing: there is no snapshot any longer
+  change_all();  // copies nothing: the snapshot no longer exists
   EXPECT_TRUE(fs::is_empty(path));
 }
 

@@ -1,5 +1,5 @@
-// What tests of [distillation] have in common: documents in a row, and runs of small models that
-// learn from a teacher.
+// Code shared by the tests of [distillation]: packed documents, and runs of small models that learn
+// from a teacher.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace lamina::testing {
 
 inline constexpr std::int64_t kTokens = 24;
 
-// Two documents, of which some tokens do not count, by themselves and in one row with padding.
+// Two documents with some ignored labels, each alone and both in one row with padding.
 struct Documents {
   decoder::Model model;
   std::vector<Rows> alone;
@@ -43,7 +43,7 @@ inline std::string sentences() {
 inline constexpr const char* kSmall =
     "family = \"llama2\"\n[model]\nvocab_size = 258\nhidden_size = 16\nintermediate_size = 24\n"
     "num_hidden_layers = 2\nnum_attention_heads = 2\n";
-// Of another family.
+// A model of another family.
 inline constexpr const char* kTeacher =
     "family = \"gpt3\"\n[model]\nvocab_size = 258\nhidden_size = 24\nnum_hidden_layers = 2\n"
     "num_attention_heads = 2\nmax_position_embeddings = 64\n";
@@ -61,7 +61,7 @@ inline std::string write_run(const TempDir& folder, const std::string& name,
                           name + "\"\n" + more);
 }
 
-// A teacher that has learned, and a run that learns from it.
+// A trained teacher, and a run that learns from it.
 inline std::string write_student(const TempDir& folder, const std::string& more = "",
                                  const std::string& teacher = kTeacher) {
   if (!std::filesystem::exists(folder / "teacher"))
@@ -79,7 +79,7 @@ inline void expect_same_checkpoints(const std::string& a, const std::string& b) 
   }
 }
 
-// Of a run that write_student() wrote: whole, and in two parts.
+// Expects a whole run and a resumed run of write_student() to give the same bits.
 inline void expect_goes_on_to_the_same_bits(const TempDir& folder, const std::string& file) {
   RunOfFile(file, {"run.out=" + folder / "whole"}).train();
   RunOfFile(file).train(3);

@@ -1,5 +1,5 @@
-// [distillation]: the divergence against its definition in f64, gradients against finite
-// differences, and runs that learn from a teacher, go on to the same bits, or are refused.
+// [distillation]: the divergence compared with its definition in f64, gradients with finite
+// differences; and runs that learn from a teacher, resume with the same bits, or are refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ std::vector<std::size_t> likeliest(const std::vector<double>& logp, std::int64_t
   return out;
 }
 
-// KL(p || q) over the likeliest of p, and all others as one outcome.
+// KL(p || q) over the most likely outcomes of p, with all others as one outcome.
 double divergence(const std::vector<double>& log_p, const std::vector<double>& log_q,
                   std::int64_t top_k) {
   double out = 0, rest_p = 1, rest_q = 1;
@@ -68,8 +68,8 @@ std::string name_of(const config::DistillationSection& section) {
 
 class Distillation : public ::testing::TestWithParam<const char*> {};
 
-// Heads with a soft cap and with a bias are among them.
-TEST_P(Distillation, DivergenceIsThatOfTheDefinition) {
+// The models include heads with a soft cap and with a bias.
+TEST_P(Distillation, DivergenceEqualsItsDefinition) {
   const TestModel& from = test_model(GetParam());
   const Documents documents(from);
   const weights::Weights student = load_weights(from, documents.model);
@@ -113,7 +113,7 @@ TEST_P(Distillation, DivergenceIsThatOfTheDefinition) {
   }
 }
 
-// What a teacher might tell of every row, in f64.
+// A teacher's values for every row, in f64.
 struct Told {
   std::vector<double> logp;
   std::vector<std::int32_t> ids;
@@ -251,7 +251,7 @@ TEST(DistillationRun, AnAdapterLearnsWithRematerialisation) {
   EXPECT_NEAR(kl_after("none"), kl_after("full"), 1e-4);
 }
 
-TEST(DistillationRun, GoesOnToTheSameBits) {
+TEST(DistillationRun, ResumesToTheSameBits) {
   const TempDir folder;
   expect_goes_on_to_the_same_bits(folder, write_student(folder, "top_k = 8\ntemperature = 2.0\n"));
 }

@@ -1,4 +1,4 @@
-// lora.use_dora: magnitudes that learn by themselves, in memory, in files, and merged.
+// lora.use_dora: trainable magnitudes, in memory, in files, and merged.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -58,7 +58,7 @@ TEST(Dora, MagnitudesBeginAsTheLengthsOfRows) {
   }
 }
 
-// Merging is the definition in f64. With a bias, too, and with matrices published transposed.
+// Merging equals the definition in f64, also with a bias and with transposed published matrices.
 TEST(Dora, MergedComputesTheSameWithinRounding) {
   for (const auto& [golden, targets] :
        {std::pair{"llama3_gqa", "[\"all-linear\"]"}, std::pair{"qwen2_tied", "[\"all-linear\"]"},
@@ -81,7 +81,7 @@ struct Gradients {
   Values values;
 };
 
-// Of the loss of a few rows, in f64.
+// Gradients of the loss of a few rows, in f64.
 Gradients gradients_of(const decoder::Model& model, Values values) {
   const Rows rows = random_rows(model, 2, 7);
   program::BoundProgram program(
@@ -107,8 +107,8 @@ Gradients gradients_of(const decoder::Model& model, Values values) {
   return out;
 }
 
-// With the lengths n of w + s b a held fixed, DoRA is LoRA over (m / n) w with (m / n) b in place
-// of b: its gradients are that adapter's, times m / n for b, and those of m are slopes.
+// With fixed lengths n of w + s b a, DoRA is LoRA over (m / n) w with (m / n) b instead of b: its
+// gradients equal that adapter's, times m / n for b, and the gradients of m are slopes.
 TEST(Dora, GradientsHoldTheLengthsOfRowsFixed) {
   const TempDir folder;
   LoraRun dora(folder, kDora), plain(folder, {"run.out=" + folder / "plain"});
@@ -215,7 +215,7 @@ TEST(Dora, TheFilesOfPeftHoldTheAdapter) {
   EXPECT_EQ(logits_of(load_f32(next.checkpoint())), want);
 }
 
-TEST(Dora, GoesOnToTheSameBits) {
+TEST(Dora, ResumesToTheSameBits) {
   for (const char* dropout : {"0.0", "0.2"}) {
     const TempDir folder;
     const std::vector<std::string> sets = with({std::string("lora.dropout=") + dropout});

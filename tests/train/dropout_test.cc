@@ -1,4 +1,4 @@
-// Dropout of layers and of attention's probabilities: keys of the host, for every family.
+// Dropout of layers and of attention probabilities: keys of the host for every family.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace lamina::testing {
 namespace {
 
-// GPT's key of that name is its family's own, with places of its own.
+// GPT's key of that name belongs to the family, and drops at other places.
 bool has_own_rate(const TestModel& model) {
   return !open_model(model.path).config().is_host_key("dropout_rate");
 }
@@ -46,7 +46,7 @@ bool has_attention(const TestModel& model) {
 std::string rates(const TestModel& model, double layers, double probabilities) {
   std::string out;
   if (!has_own_rate(model)) out += fmt::format("dropout_rate = {:.1f}\n", layers);
-  // A prediction layer that ends with a norm has nothing after it to drop.
+  // A prediction layer that ends with a norm has no output to drop after it.
   const registry::MtpSpec mtp = open_model(model.path).options().mtp;
   if (layers > 0 && mtp.depth > 0 && !mtp.final_norm && !has_own_rate(model))
     out += "layer_dropout = \"none\"\n";
@@ -58,7 +58,7 @@ std::int64_t count_draws(const Graph& graph) { return count(graph, {OpCode::drop
 
 class Dropout : public ::testing::TestWithParam<TestModel> {
  protected:
-  // The model of the family with these lines more, as a model of tests.
+  // The family's model with these additional lines.
   TestModel changed(const std::string& lines) const {
     return {GetParam().name, folder_.write("model.toml", changed_text(GetParam(), lines))};
   }
@@ -67,14 +67,14 @@ class Dropout : public ::testing::TestWithParam<TestModel> {
   TempDir folder_;
 };
 
-TEST_P(Dropout, OfNothingIsNoOpInAnyGraph) {
+TEST_P(Dropout, WithRateZeroAddsNoOpToAnyGraph) {
   const decoder::Model plain = open_model(GetParam().path),
                        none = open_changed(GetParam(), rates(GetParam(), 0, 0));
   EXPECT_TRUE(same_graph(loss_graph(none, true).graph, loss_graph(plain, true).graph));
   EXPECT_FALSE(none.has_dropout() && !plain.has_dropout());
 }
 
-TEST_P(Dropout, IsOfTrainingAlone) {
+TEST_P(Dropout, AppliesOnlyInTraining) {
   const decoder::Model plain = open_model(GetParam().path),
                        drops = open_changed(GetParam(), rates(GetParam(), 0.2, 0.3));
   EXPECT_TRUE(same_graph(loss_graph(drops, false).graph, loss_graph(plain, false).graph));
@@ -98,7 +98,7 @@ TEST_P(Dropout, DrawsTheSameScannedUnrolledAndRecomputed) {
 
 constexpr std::int64_t kTokens = 5, kWidth = 24;
 
-// What enters and leaves each layer while training, [kTokens, kWidth] each.
+// Input and output of each layer in training, [kTokens, kWidth] each.
 std::vector<std::vector<float>> training_states(const std::string& keys, std::int64_t seed,
                                                 std::int64_t step, bool scan_layers = true) {
   const decoder::Model model = open_description(
@@ -124,7 +124,7 @@ std::vector<std::vector<float>> training_states(const std::string& keys, std::in
   return out;
 }
 
-// How many channels are 0 for all tokens, and for some of them only.
+// Numbers of channels that are 0 for all tokens, and for some tokens only.
 std::pair<int, int> zeros_of(const std::vector<float>& state) {
   int whole = 0, part = 0;
   for (std::size_t c = 0; c < kWidth; ++c) {
@@ -149,7 +149,7 @@ TEST(LayerDropout, ZeroesChannelsOfAllTokensAndScalesTheOthers) {
     EXPECT_TRUE(drops[0][i] == 0 || drops[0][i] == 2 * plain[0][i]) << i;
 }
 
-TEST(LayerDropout, IsOfTheOutputTheUpdateOrNothing) {
+TEST(LayerDropout, DropsTheOutputTheUpdateOrNothing) {
   const auto update = training_states("dropout_rate = 0.5\nlayer_dropout = \"update\"\n", 1, 1);
   const auto none = training_states("dropout_rate = 0.5\nlayer_dropout = \"none\"\n", 1, 1);
   std::vector<float> added = update[1];
@@ -174,12 +174,12 @@ TEST(LayerDropout, IsAFunctionOfSeedStepAndLayer) {
   EXPECT_NE(kept(first[1]), kept(first[2]));
 }
 
-TEST(LayerDropout, OfAttentionZeroesProbabilitiesOfTokensApart) {
+TEST(LayerDropout, ZeroesAttentionProbabilitiesPerToken) {
   const char* keys = "attention_dropout_rate = 0.5\n";
   const auto plain = training_states("", 1, 1), drops = training_states(keys, 1, 1);
   EXPECT_EQ(drops[0], plain[0]);
   EXPECT_NE(drops[1], plain[1]);
-  // The first token sees itself alone: a head gives it twice its value or nothing.
+  // The first token attends only to itself: a head gives twice its value or zero.
   EXPECT_EQ(zeros_of(drops[1]).first, 0);
 }
 

@@ -72,7 +72,7 @@ TEST(Ema, DoesNotChangeTheRun) {
                     "  training keeps one with train.ema, eg: 0.999");
 }
 
-TEST(Ema, GoesOnToTheSameBits) {
+TEST(Ema, ResumesToTheSameBits) {
   const TempDir a, b;
   RunOfFile(write_run(a), {"train.dtype=bfloat16"}).train();
   RunOfFile(write_run(b), {"train.dtype=bfloat16"}).train(3);
@@ -92,7 +92,7 @@ TEST(Ema, ValidationComputesWithItWhereAsked) {
     const double model_loss = *of_model.train().validation_loss,
                  average_loss = *of_average.train().validation_loss;
     EXPECT_NE(model_loss, average_loss);
-    // The run's own check: the loss of the average's weights, loaded from the checkpoint.
+    // The run's check: the loss with the averaged weights, loaded from the checkpoint.
     const model::Loaded m = model::load(checkpoint(b, 6), built_plugins(),
                                         dtype == "float32" ? DType::f32 : DType::bf16,
                                         cpu::cpu_backend(), {.average = true});

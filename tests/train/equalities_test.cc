@@ -1,6 +1,6 @@
-// What must not change a training step: how layers are run, what is kept for the backward pass, how
-// rows are cut into microbatches or shared by documents, how many threads there are. The checks are
-// those of the conformance kit.
+// A training step does not depend on scanned or unrolled layers, on the remat policy, on the
+// division of rows into microbatches or documents, or on the number of threads. The checks come
+// from the conformance kit.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -26,13 +26,13 @@ TEST_P(Step, ScannedAndUnrolledGiveTheSameGradientsAndUpdate) {
 TEST_P(Step, EveryRematPolicyGivesTheSameBits) {
   expect_conforms(conformance::check_remat_policies_give_the_same_bits, GetParam());
 }
-TEST_P(Step, TagsOfOneOwnKeepWhatTheySay) {
+TEST_P(Step, CustomTagsKeepTheirValues) {
   expect_conforms(conformance::check_own_remat_tags, GetParam());
 }
 TEST_P(Step, TwoMicrobatchesAreAsOneBatch) {
   expect_conforms(conformance::check_microbatches_are_one_batch, GetParam());
 }
-TEST_P(Step, PackedDocumentsHaveTheGradientsOfEachInARowOfItsOwn) {
+TEST_P(Step, PackedDocumentsHaveTheGradientsOfSeparateRows) {
   expect_conforms(conformance::check_packed_documents_have_the_gradients_of_each, GetParam());
 }
 TEST_P(Step, OneThreadAndTwoGiveTheSameBits) {
@@ -45,7 +45,7 @@ TEST_P(Step, WithoutALabelNothingIsLearntAndNothingIsNaN) {
 INSTANTIATE_TEST_SUITE_P(All, Step, ::testing::ValuesIn(test_models()),
                          [](const auto& test) { return test_name(test.param.name); });
 
-TEST(RematTags, CostTheMemoryOfWhatTheyKeep) {
+TEST(RematTags, CostTheMemoryOfTheirValues) {
   const TestModel& from = test_model("llama2_deep");
   decoder::Model model = open_model(from.path);
   auto state = load_state(from, model);
@@ -64,7 +64,7 @@ TEST(RematTags, CostTheMemoryOfWhatTheyKeep) {
   EXPECT_LT(two, none);
 }
 
-TEST(TrainStep, ANumberThatIsNoneStopsBeforeAnythingChanges) {
+TEST(TrainStep, ANaNStopsBeforeAnyChange) {
   const TestModel& from = test_models().front();
   decoder::Model model = open_model(from.path);
   auto state = load_state(from, model);

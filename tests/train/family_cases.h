@@ -1,4 +1,4 @@
-// One small model of each family, with its layers scanned and unrolled: for tests by parameter.
+// One small model per family, with scanned and unrolled layers, for parameterised tests.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Training from a GGUF file whose rows of queries and keys are paired, and adapters over one: in
-// the order of the published model, which is what both are of.
+// Training from a GGUF file whose rows of queries and keys are paired, and adapters on one: weights
+// and adapters use the row order of the published model.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The folder's "model" as llama.cpp's converter writes it, in float32.
+// Converts the folder's "model" like llama.cpp's converter, in float32.
 std::string gguf_beside_model(const TempDir& folder) {
   return folder.write("model.gguf",
                       as_llama(folder / "model").layers(kFeedForwardNames).gguf.bytes());
@@ -44,7 +44,7 @@ TEST(GgufTraining, BeginsWithThePublishedRowsAndExportsThem) {
   EXPECT_EQ(exported.config().values().find("rope_interleave")->value, config::Value(false));
 }
 
-TEST(GgufTraining, AdaptersAreThoseOfThePublishedModel) {
+TEST(GgufTraining, AdaptersFitThePublishedModel) {
   const TempDir folder;
   LoraRun run(folder);
   run.train();
@@ -58,7 +58,7 @@ TEST(GgufTraining, AdaptersAreThoseOfThePublishedModel) {
   EXPECT_LT(relative_difference(logits_of(load_f32(folder / "merged")), want), 1e-5);
 }
 
-// An adapter that was learned over the file is one of the published model.
+// An adapter trained on the file fits the published model.
 TEST(GgufTraining, LearnsAdaptersOfThePublishedModel) {
   const TempDir a, b;
   LoraRun over_published(a);

@@ -1,5 +1,5 @@
-// Every block's gradient, in f64: along a direction in each tensor, what the backward graph gives
-// is the slope that finite differences of the loss give. The check is that of the conformance kit.
+// Gradients of every block, in f64: along a direction in each tensor, the backward graph gives the
+// slope of the loss by finite differences. The check comes from the conformance kit.
 #include <gtest/gtest.h>
 
 #include "conformance/slopes.h"

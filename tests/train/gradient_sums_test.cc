@@ -1,4 +1,4 @@
-// Gradients of microbatches are added up where they are made.
+// Gradients of microbatches are summed where they are computed.
 #include "train/optimizer/gradient_sums.h"
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ tie_word_embeddings = {}
                      layers, tied);
 }
 
-// Gradients and temporaries.
+// Bytes of gradients and temporaries.
 std::size_t step_bytes(const decoder::Model& model, std::int64_t microbatches) {
   const decoder::ModelGraph graph =
       train::step_graph(model, {.shape = {1, 8}, .microbatches = microbatches});
@@ -42,7 +42,8 @@ std::size_t step_bytes(const decoder::Model& model, std::int64_t microbatches) {
          train::train_bytes(model.parameters(), DType::f32, microbatches > 1, lists).gradients;
 }
 
-// Products add their own, those of the head too; what a layer's norms make waits for its sum.
+// Products add to their gradients, also the head's; gradients of a layer's norms wait for their
+// sum.
 TEST(GradientSums, TakeNoSecondSetOfGradients) {
   for (const bool scan : {true, false})
     for (const bool tied : {true, false})
@@ -57,8 +58,8 @@ TEST(GradientSums, TakeNoSecondSetOfGradients) {
 
 class GradientSums : public ::testing::TestWithParam<FamilyCase> {};
 
-// They are the mean of those of each microbatch alone, whose labels are as many.
-TEST_P(GradientSums, AreThoseOfEachMicrobatch) {
+// They equal the mean of the gradients of single microbatches with equally many labels.
+TEST_P(GradientSums, EqualTheMeanOfMicrobatches) {
   const TestModel& from = GetParam().model;
   const decoder::Model model = open_model(from.path, GetParam().scan);
   if (model.has_dropout()) GTEST_SKIP() << "each microbatch draws its own dropout";
@@ -74,7 +75,7 @@ TEST_P(GradientSums, AreThoseOfEachMicrobatch) {
                            .features = train::all_losses(false),
                            .microbatches = static_cast<std::int64_t>(batches.size())},
                           {}, cpu::cpu_backend());
-    // The second step has nothing of the first.
+    // The second step contains nothing of the first.
     for (int i = 0; i < 2; ++i) step.gradients(batches, 0);
     return copy_of(model, state->gradients());
   };

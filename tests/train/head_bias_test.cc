@@ -23,8 +23,8 @@ TEST(HeadBias, MovesTheLogits) {
     EXPECT_NEAR(after[i] - before[i], i % 47 == 3 ? 0.5 : 0, 1e-5) << i;
 }
 
-// One walk over the vocabulary gives the loss and its gradients.
-TEST(HeadBias, TheLossIsThatOfTheGradientsWalk) {
+// One pass over the vocabulary computes the loss and its gradients.
+TEST(HeadBias, TheLossEqualsTheGradientKernels) {
   const decoder::Model model = open_model(test_model("features_bias").path);
   decoder::ModelGraph graph = train::add_gradients(model.loss_graph({1, 8}, {.training = true}),
                                                    model.parameters(), autodiff::save_everything());

@@ -1,5 +1,5 @@
-// distillation.hidden_layers: the distance of layers' outputs against its definition in f64,
-// gradients against finite differences, and runs.
+// distillation.hidden_layers: the distance of layers' outputs compared with its definition in f64,
+// gradients with finite differences, and runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,13 +37,13 @@ config::DistillationSection section_of(const std::string& loss,
   return {.teacher = "another model", .top_k = 3, .hidden_layers = pairs, .hidden_loss = loss};
 }
 
-// Two pairs of layers, one of them the last ones; and one pair.
+// Two pairs of layers, one of them the last layers; and one pair.
 std::vector<config::DistillationSection> sections() {
   return {section_of("mse", {"1:0", "last:last"}), section_of("cosine", {"1:0", "last:last"}),
           section_of("mse", {"0:last"})};
 }
 
-// What leaves layer `pair` says, of a token.
+// The output of the layer of `pair` for a token.
 std::vector<double> state_of(const inspect::ForwardResult& result,
                              std::optional<std::int64_t> layer, std::size_t token,
                              std::size_t num_tokens) {
@@ -61,7 +61,7 @@ class HiddenDistillation : public ::testing::TestWithParam<std::tuple<const char
   bool scan_layers() const { return std::get<1>(GetParam()); }
 };
 
-TEST_P(HiddenDistillation, DistanceIsThatOfTheDefinition) {
+TEST_P(HiddenDistillation, DistanceEqualsItsDefinition) {
   const Documents documents(from(), scan_layers());
   const weights::Weights student = load_weights(from(), documents.model);
   const auto teacher_model = std::make_shared<const decoder::Model>(open_model(from().path));
@@ -141,14 +141,14 @@ TEST_P(HiddenDistillation, GradientsAreSlopesOfTheLosses) {
   }
 }
 
-// Units of several layers, segments of several kinds, and streams that a layer hands on are among
-// them.
+// The models include units of several layers, segments of several kinds, and streams passed between
+// layers.
 INSTANTIATE_TEST_SUITE_P(Models, HiddenDistillation,
                          ::testing::Combine(::testing::Values("llama2_deep", "gemma2_predicts",
                                                               "deepseek_streams"),
                                             ::testing::Bool()));
 
-// As wide as the model that learns, and deeper.
+// As wide as the student, and deeper.
 constexpr const char* kWideTeacher =
     "family = \"gpt3\"\n[model]\nvocab_size = 258\nhidden_size = 16\nnum_hidden_layers = 3\n"
     "num_attention_heads = 2\nmax_position_embeddings = 64\n";
@@ -235,12 +235,12 @@ TEST(HiddenDistillationRun, AnAdapterLearnsWithRematerialisation) {
   EXPECT_NEAR(distance_after("none"), distance_after("full"), 1e-4);
 }
 
-TEST(HiddenDistillationRun, GoesOnToTheSameBits) {
+TEST(HiddenDistillationRun, ResumesToTheSameBits) {
   const TempDir folder;
   expect_goes_on_to_the_same_bits(folder, write_file(folder, "hidden_loss = \"cosine\"\n"));
 }
 
-TEST(HiddenDistillationRun, ThePlanHasWhatTheTeacherTells) {
+TEST(HiddenDistillationRun, ThePlanIncludesTheTeachersOutputs) {
   const TempDir folder;
   const config::RunConfig config = config::load_run(write_file(folder), {});
   auto model = model::open_trained(config, built_plugins());

@@ -1,5 +1,5 @@
-// What the indexer over compressed entries learns, against another implementation: the layers of
-// transformers, whose attention and scores tests/golden/indexer/README.md puts together.
+// Training of the indexer over compressed entries, compared with layers of transformers:
+// tests/golden/indexer/README.md describes the reference.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ const std::filesystem::path kGoldens =
     std::filesystem::path(LAMINA_SOURCE_DIR) / "tests" / "golden";
 const TestModel kFrom{"deepseek_v4", kGoldens / "hf" / "deepseek_v4"};
 
-// Ours in a layer, and the published name there.
+// Lamina's name in a layer, and the published name.
 constexpr std::pair<const char*, const char*> kTensors[] = {
     {"wq_b.weight", "wq_b.weight"},
     {"weights_proj.weight", "weights_proj.weight"},
@@ -35,9 +35,9 @@ std::vector<Number> numbers(const io::SafetensorsFile& file, const std::string& 
   return out;
 }
 
-// `stage`: the first part of the numbers' names.
+// `stage`: the prefix of the names in the golden.
 void expect_agreement(const std::string& stage, std::vector<std::string> sets) {
-  // Layers count by their mean, and two of them have an indexer; the numbers are of their sum.
+  // The loss is the mean over layers, and two layers have an indexer; the golden has the sum.
   sets.emplace_back("model.indexer_loss_weight=2.0");
   const decoder::Model model =
       open_source(config::load_model(kFrom.path, {.sets = sets, .environment = {}}));
@@ -63,10 +63,8 @@ void expect_agreement(const std::string& stage, std::vector<std::string> sets) {
     }
 }
 
-TEST(CompressedIndexer, LearnsWhatAttentionGivesTheEntriesThatItChose) {
-  expect_agreement("sparse", {});
-}
-TEST(CompressedIndexer, LearnsWhatAttentionGivesAllEntriesInTheWarmUp) {
+TEST(CompressedIndexer, LearnsAttentionOverTheChosenEntries) { expect_agreement("sparse", {}); }
+TEST(CompressedIndexer, LearnsAttentionOverAllEntriesInTheWarmUp) {
   expect_agreement("dense", {"model.indexer_sparse_training=false"});
 }
 

@@ -1,5 +1,5 @@
-// train.label_smoothing: PyTorch's cross entropy with label_smoothing, from the numbers that a step
-// tells, and steps without it as they were.
+// train.label_smoothing: equals PyTorch's cross entropy with label_smoothing, computed from the
+// numbers of a step; steps without it are unchanged.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -42,8 +42,8 @@ struct Smoothed {
   }
 };
 
-// mean over counted labels of (1 - s) (-log p[label]) + s mean over v of (-log p[v]), in f64: what
-// torch.nn.functional.cross_entropy(..., label_smoothing=s) is.
+// mean over counted labels of (1 - s) (-log p[label]) + s mean over v of (-log p[v]), in f64: the
+// definition of torch.nn.functional.cross_entropy(..., label_smoothing=s).
 double torch_loss(const Smoothed& s, double smoothing) {
   std::vector<float> logits = forward(s.model, s.state->used(), s.rows);
   const auto vocabulary = static_cast<std::size_t>(s.model.vocab_size());
@@ -64,13 +64,13 @@ double torch_loss(const Smoothed& s, double smoothing) {
   return sum / counted;
 }
 
-TEST(LabelSmoothing, MinimisesWhatPyTorchDoes) {
+TEST(LabelSmoothing, EqualsThePyTorchLoss) {
   const Smoothed with(kSmoothing);
   EXPECT_NEAR(with.result.total, torch_loss(with, kSmoothing), 1e-5 * with.result.total);
   EXPECT_NE(with.result.total, with.result.loss);
 }
 
-TEST(LabelSmoothing, TellsTheLossOfTheLabels) {
+TEST(LabelSmoothing, ReportsTheLossOfTheLabels) {
   const Smoothed with(kSmoothing), without(0);
   EXPECT_EQ(with.result.loss, without.result.loss);
   EXPECT_EQ(without.result.total, without.result.loss);
@@ -78,7 +78,7 @@ TEST(LabelSmoothing, TellsTheLossOfTheLabels) {
 }
 
 // The gradient is linear in the smoothing.
-TEST(LabelSmoothing, GradientIsThatOfTheSumOfBothLosses) {
+TEST(LabelSmoothing, GradientEqualsTheSumOfBothLosses) {
   const Smoothed none(0), half(0.5), quarter(0.25);
   for (int p = 0; p < static_cast<int>(none.model.parameters().all().size()); ++p) {
     const std::vector<float> a = none.gradient(p), b = half.gradient(p), c = quarter.gradient(p);

@@ -1,5 +1,4 @@
-// What tests of [lora] have in common: runs of a copied model with an adapter, and what came of
-// them.
+// Code shared by the tests of [lora]: runs of a copied model with an adapter, and their results.
 #pragma once
 
 #include <filesystem>
@@ -18,7 +17,7 @@ namespace lamina::testing {
 
 inline constexpr std::int64_t kRank = 4;
 
-// A run of six steps of a copied model with an adapter, or what `sets` make of it.
+// A run of six steps of a copied model with an adapter, changed by `sets`.
 struct LoraRun : RunOfFile {
   explicit LoraRun(const TempDir& folder, const std::vector<std::string>& sets = {},
                    const std::string& golden = "llama3_gqa")
@@ -42,7 +41,7 @@ inline model::Loaded load_f32(const std::string& path, const std::string& adapte
 inline std::vector<float> logits_of(const model::Loaded& m) {
   return forward(m.model(), m.weights.pointers(), random_rows(m.model(), 2, 7));
 }
-// The adapter alone, as PEFT would have saved it.
+// The adapter alone, as PEFT would save it.
 inline std::string copy_adapter(const TempDir& folder, const std::string& checkpoint) {
   namespace fs = std::filesystem;
   fs::create_directories(folder / "adapter");
@@ -51,7 +50,7 @@ inline std::string copy_adapter(const TempDir& folder, const std::string& checkp
                   fs::copy_options::overwrite_existing);
   return folder / "adapter";
 }
-// The adapter and its model, merged into `to`, in f32.
+// The adapter merged with its model into `to`, in f32.
 inline model::Loaded merged_into(const std::string& to, const std::string& checkpoint) {
   model::merge_to_hf(checkpoint, {}, to, DType::f32, built_plugins(), cpu::cpu_backend());
   return load_f32(to);

@@ -1,4 +1,5 @@
-// lora.target_modules: adapters of each expert, and of matrices that others hold as one.
+// lora.target_modules: adapters of each expert, and of matrices that other files have in one
+// tensor.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +20,7 @@ struct Case {
 
   friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.golden; }
 };
-// Experts that are published one by one; matrices that some files hold as one.
+// Experts that are published separately; matrices that some files have in one tensor.
 const Case kCases[] = {{"mixtral_8x", "\"w1\", \"w2\", \"q_proj\""},
                        {"deepseek_v2_group", "\"experts.w3\", \"down_proj\""},
                        {"qwen3_moe_norm", "\"all-linear\""},
@@ -71,7 +72,7 @@ TEST_P(LoraTargets, FilesHoldTheAdapter) {
   EXPECT_EQ(logits_of(load_f32(folder / "model", adapter)), logits_of(load_f32(lora.checkpoint())));
 }
 
-TEST_P(LoraTargets, GoOnToTheSameBits) {
+TEST_P(LoraTargets, ResumeToTheSameBits) {
   const TempDir folder;
   const std::vector<std::string> sets = targets(GetParam().targets);
   LoraRun(folder, {sets[0], "run.out=" + folder / "whole"}, GetParam().golden).train();
@@ -143,7 +144,7 @@ TEST(LoraOfFusedMatrices, HasOneDownForAllParts) {
   EXPECT_EQ(shapes.at(module + "lora_B.weight"), (Shape{rows, kRank}));
 }
 
-TEST(LoraOfFusedMatrices, IsOfTheWholeOrOfItsParts) {
+TEST(LoraOfFusedMatrices, CoversTheWholeOrItsParts) {
   const TempDir folder;
   EXPECT_ERROR_SAYS(LoraRun(folder, targets("\"q_proj\", \"qkv_proj\"")), ExitCode::usage,
                     "'attention.wq.weight' would have an adapter itself and as a part of another "

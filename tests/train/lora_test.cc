@@ -1,4 +1,4 @@
-// [lora]: an adapter over a frozen model, in memory, in files, and merged.
+// [lora]: an adapter on a frozen model, in memory, in files, and merged.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -70,8 +70,8 @@ void add_narrow_and_wide(const TempDir& folder) {
   weights::export_to_hf(*source.model, folder / "narrow", folder / "wide", {.dtype = DType::f32});
 }
 
-// Frozen weights that are published in the type computed with are kept in it alone: a third of the
-// memory, the same numbers.
+// Frozen weights whose published type is the compute type are kept only in that type: a third of
+// the memory, the same numbers.
 TEST(Lora, FrozenWeightsOfTheTypeComputedWithHaveNoMasters) {
   const TempDir folder;
   add_narrow_and_wide(folder);
@@ -126,7 +126,7 @@ TEST(Lora, FrozenWeightsOfTheTypeComputedWithResumeToTheSameBits) {
         << name;
 }
 
-TEST(Lora, GoesOnToTheSameBitsWithoutTheDirectory) {
+TEST(Lora, ResumesToTheSameBitsWithoutTheDirectory) {
   const TempDir a, b;
   LoraRun whole(a, {"lora.dropout=0.1"});
   whole.train();
@@ -159,7 +159,7 @@ TEST(Lora, TheFilesOfPeftHoldTheAdapter) {
   const std::vector<float> want = logits_of(load_f32(lora.checkpoint()));
   EXPECT_NE(want, logits_of(load_f32(folder / "model")));
   EXPECT_EQ(logits_of(load_f32(folder / "model", adapter)), want);
-  EXPECT_EQ(logits_of(load_f32(adapter)), want);  // base_model_name_or_path says of which model
+  EXPECT_EQ(logits_of(load_f32(adapter)), want);  // the model comes from base_model_name_or_path
 }
 
 TEST(Lora, MergedComputesTheSameWithinRounding) {
@@ -180,7 +180,7 @@ TEST(Lora, MergedComputesTheSameWithinRounding) {
     EXPECT_EQ(after.tensor(name).dtype, before.tensor(name).dtype) << name;
 }
 
-TEST(Lora, TrainingGoesOnWithAnAdapterThatThereIs) {
+TEST(Lora, TrainingContinuesWithAnExistingAdapter) {
   const TempDir folder;
   LoraRun first(folder);
   first.train();
@@ -195,7 +195,7 @@ TEST(Lora, TrainingGoesOnWithAnAdapterThatThereIs) {
                     "[lora] differs from the adapter of " + adapter);
 }
 
-TEST(Lora, WhatLearnsCanBeEveryMatrixOfTheLayers) {
+TEST(Lora, EveryMatrixOfTheLayersCanLearn) {
   const TempDir folder;
   LoraRun lora(folder, {"lora.target_modules=[\"all-linear\"]", "lora.rslora=true"});
   EXPECT_EQ(lora.training.model->adapter()->targets.size(), 7u);

@@ -1,4 +1,4 @@
-// metrics.jsonl: lines are whole, in order, and each step is there once.
+// metrics.jsonl: complete lines in order, with each step once.
 #include "train/metrics/metrics_file.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ TEST(MetricsFile, Example) {
   EXPECT_EQ(run.read("metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n");
 }
 
-TEST(MetricsFile, MovesLaterStepsAwayWhenARunGoesOn) {
+TEST(MetricsFile, MovesLaterStepsAwayWhenARunResumes) {
   TempDir run;
   run.write("metrics.jsonl", "{\"step\":1}\n{\"note\":0}\n{\"step\":2}\n{\"step\":3}\n");
   MetricsFile file(run.path(), 1);
@@ -48,7 +48,7 @@ TEST(MetricsFile, CutsHalfALineAndCompletesAWholeOne) {
   EXPECT_EQ(run.read("metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n");
 }
 
-// F11: the limit cuts the second line in its middle, as a full disk does.
+// F11: the limit truncates the second line in the middle, like a full disk.
 TEST(MetricsFile, F11LinesThatCannotBeWrittenComeLater) {
   TempDir run;
   MetricsFile file(run.path(), 0);
@@ -65,7 +65,7 @@ TEST(MetricsFile, F11LinesThatCannotBeWrittenComeLater) {
   EXPECT_EQ(run.read("metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n{\"step\":4}\n");
 }
 
-TEST(MetricsFile, WhatIsNoFileIsRefused) {
+TEST(MetricsFile, PathsThatAreNotFilesAreRefused) {
   TempDir run;
   std::filesystem::create_directory(run / "metrics.jsonl");
   EXPECT_ERROR_SAYS(MetricsFile(run.path(), 0), ExitCode::checkpoint, "metrics.jsonl: ");

@@ -1,4 +1,4 @@
-// Prediction layers that config.json has and the files lack: left out, or started fresh by name.
+// Prediction layers of config.json that the files lack: skipped, or initialised by name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// A step that is not finite names the op where that began, in every layer and both passes.
+// For a step that is not finite the error names the first op with such a value, in every layer and
+// both passes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,7 +42,7 @@ class NonFiniteStep : public ::testing::Test {
     EXPECT_GE(parameter, 0) << name;
     return master(static_cast<std::size_t>(parameter));
   }
-  // Makes the last product of a layer's feed-forward overflow: what it multiplies is silu(s) s > 0.
+  // Makes the last product of a layer's feed-forward overflow: its input is silu(s) s > 0.
   void overflow(int layer, float towards) {
     fresh_weights();
     const std::string name = fmt::format("layers.{}.feed_forward.", layer);
@@ -77,7 +78,7 @@ TEST_F(NonFiniteStep, AllIsWellWithoutAnOverflow) {
   EXPECT_NO_THROW(step.run(batches, 1e-3, 0));
 }
 
-// The product of the projection overflows in its layer and in no other.
+// The product of the projection overflows only in its layer.
 TEST_F(NonFiniteStep, AnOverflowIsNamedWithLayerScopeAndLine) {
   for (const int layer : {0, 2, 3})
     for (const char* remat : {"none", "full"}) {
@@ -105,7 +106,7 @@ TEST_F(NonFiniteStep, OutsideOfLayersThereIsNoLayer) {
   EXPECT_EQ(error.weight, "'norm.weight' is nan at element 3 of [16]");
 }
 
-// A product that overflows downwards is no mask.
+// A product that overflows to minus infinity is not a mask.
 TEST_F(NonFiniteStep, MinusInfinityOfAProductCounts) {
   overflow(1, -3e38f);
   const train::NumericalError error = error_of_step();
@@ -118,7 +119,7 @@ TEST_F(NonFiniteStep, MinusInfinityOfAProductCounts) {
 
 class FiniteStep : public ::testing::TestWithParam<TestModel> {};
 
-// Masks and parts of results that nobody reads do not count.
+// Masks and unread parts of results are ignored.
 TEST_P(FiniteStep, NothingIsFound) {
   const decoder::Model model = open_model(GetParam().path);
   const auto state = load_state(GetParam(), model);

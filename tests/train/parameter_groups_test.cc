@@ -1,5 +1,5 @@
-// [[optimizer.groups]]: what is frozen stays to the bit and costs nothing; what is not learns as it
-// would without groups.
+// [[optimizer.groups]]: frozen parameters stay bit-equal and need no work; the others train as
+// without groups.
 #include "train/optimizer/parameter_groups.h"
 
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ Learned learn(const TestModel& from, const Groups& groups, DType dtype = DType::
   return learn(from, model, optimizer, dtype);
 }
 
-// Frozen are exactly those whose names `is_frozen` accepts.
+// Expects exactly the parameters whose names `is_frozen` accepts to be frozen.
 void expect_frozen(const TestModel& from, const Groups& groups,
                    const std::function<bool(const std::string&)>& is_frozen) {
   const decoder::Model model = open_model(from.path);
@@ -83,7 +83,7 @@ void expect_frozen(const TestModel& from, const Groups& groups,
   }
 }
 
-TEST(ParameterGroups, WhatIsFrozenStaysToTheBitAndHasNeitherGradientNorMoments) {
+TEST(ParameterGroups, FrozenParametersStayBitEqualWithoutGradientsAndMoments) {
   expect_frozen(test_model("llama2_deep"), {frozen("embed.*"), frozen("*norm*")},
                 [](const std::string& name) {
                   return name.starts_with("embed.") || name.find("norm") != name.npos;
@@ -110,7 +110,7 @@ TEST(ParameterGroups, PatternsMayBeAlternativesAndTheirOpposite) {
                 [&](const std::string& name) { return !is_one(name); });
 }
 
-// Experts have one bias each, a tensor of two dims, which decays as little as any other bias.
+// Experts have one bias each, in a tensor of two dims, which does not decay, like other biases.
 TEST(WeightDecay, GoesByRole) {
   const decoder::Model model = open_model(test_model("gpt_oss_predicts").path);
   int biases_of_experts = 0;
@@ -123,7 +123,7 @@ TEST(WeightDecay, GoesByRole) {
   EXPECT_GT(biases_of_experts, 0);
 }
 
-// The stack is scanned: it is cut where layers learn that others of the same block do not.
+// The stack is scanned: it is cut at layers that train while others of the same block are frozen.
 TEST(ParameterGroups, LayersOfAScanCanBeFrozenOneByOne) {
   const TestModel& from = test_model("llama2_deep");
   decoder::Model model = open_model(from.path);
@@ -138,7 +138,7 @@ TEST(ParameterGroups, LayersOfAScanCanBeFrozenOneByOne) {
   EXPECT_EQ(model.stack().segments.size(), 1u);
 }
 
-TEST(ParameterGroups, WhatIsNotFrozenHasTheBitsOfAStepWithoutGroups) {
+TEST(ParameterGroups, OtherParametersAreBitEqualToAStepWithoutGroups) {
   const TestModel& from = test_model("llama2_deep");
   decoder::Model all_learn = open_model(from.path), one_frozen = open_model(from.path);
   const Learned whole = learn(from, all_learn, {}, DType::f32, 1),
@@ -150,8 +150,8 @@ TEST(ParameterGroups, WhatIsNotFrozenHasTheBitsOfAStepWithoutGroups) {
   }
 }
 
-// Only the head learns: no layer is run backwards, and nothing is kept for that.
-TEST(ParameterGroups, TheBackwardPassLeavesOutWhatOnlyFrozenParametersNeed) {
+// Only the head trains: no layer runs a backward pass or keeps values for it.
+TEST(ParameterGroups, TheBackwardPassSkipsWorkForFrozenParameters) {
   const TestModel& from = test_model("llama2_deep");
   decoder::Model model = open_model(from.path);
   const inspect::PlanOptions options{.batch = 2, .tokens = 10, .dtype = DType::f32};
@@ -200,7 +200,7 @@ TEST(ParameterGroups, ScaleTheLearningRateAndReplaceTheDecay) {
   }
 }
 
-// A decay that a group gives is also that of vectors, which have none otherwise.
+// The decay of a group also applies to vectors, which have none by default.
 TEST(ParameterGroups, CanDecayNorms) {
   const TestModel& from = test_model("llama2_deep");
   decoder::Model model = open_model(from.path);
@@ -211,7 +211,7 @@ TEST(ParameterGroups, CanDecayNorms) {
   EXPECT_LT(with.after[norm][0], without.after[norm][0] * 0.99);
 }
 
-// The rule of a layer (the bias that balances experts) does not move what is frozen.
+// The update rule of a layer (the bias that balances experts) does not change frozen parameters.
 TEST(ParameterGroups, UpdatesOfLayersLeaveFrozenParametersAlone) {
   const TestModel& from = test_model("features_losses");
   const decoder::Model model = open_model(from.path);

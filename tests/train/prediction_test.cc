@@ -1,5 +1,5 @@
-// Multi-token prediction: published layers against the reference, and from several residual streams
-// its loss, and what else trains beside it.
+// Multi-token prediction: published layers compared with the reference; with several residual
+// streams, its loss and its gradients.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -58,14 +58,14 @@ class StreamsPrediction : public ::testing::TestWithParam<const char*> {
   Rows rows;
 };
 
-TEST_P(StreamsPrediction, LossIsThatOfItsLogits) {
+TEST_P(StreamsPrediction, LossEqualsItsLogits) {
   const train::StepResult result = gradients();
   EXPECT_GT(result.mtp_loss, 0.1);
   EXPECT_NEAR(result.mtp_loss, loss_of_logits(), 1e-5);
   EXPECT_NEAR(result.total, result.loss + result.aux_loss + result.mtp_loss, 1e-6);
 }
 
-// The layers before it learn from it, through all streams.
+// The layers before it get gradients from it, through all streams.
 TEST_P(StreamsPrediction, TeachesTheLayersBefore) {
   gradients();
   const auto with = copy_of(model, state->gradients());
@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(All, StreamsPrediction,
                          ::testing::Values("deepseek_streams_predicts", "deepseek4_predicts"),
                          [](const auto& test) { return std::string(test.param); });
 
-// Those of this tree, whatever $LAMINA_GOLDENS names.
+// The cases of this tree, also if $LAMINA_GOLDENS is set.
 class PublishedPrediction : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(PublishedPrediction, AgreesWithTheReference) {
@@ -108,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(All, PublishedPrediction,
                          ::testing::Values("deepseek_v4_mtp", "qwen3_next_mtp", "qwen3_5_moe_mtp"),
                          [](const auto& test) { return std::string(test.param); });
 
-// Experts that a table chooses are balanced by nothing.
+// Experts chosen by a table have no balancing.
 TEST(RouterBias, MovesInLayersThatChooseByScore) {
   const TestModel& from = test_model("deepseek4_predicts");
   decoder::Model model = open_model(from.path);
@@ -126,7 +126,7 @@ TEST(RouterBias, MovesInLayersThatChooseByScore) {
     std::size_t moved = 0;
     for (std::size_t e = 0; e < after.at(at).size(); ++e) {
       const float by = std::abs(after[at][e] - before[at][e]);
-      if (by == 0) continue;  // an expert with just its share
+      if (by == 0) continue;  // an expert with exactly its share
       EXPECT_NEAR(by, 0.01, 1e-6) << name;
       ++moved;
     }

@@ -1,5 +1,5 @@
-// DPO, IPO and ORPO: against the equations in f64 from log-probabilities that were computed on
-// their own, gradients against finite differences, and runs that learn to prefer.
+// DPO, IPO and ORPO: compared with the equations in f64 from separately computed log probabilities,
+// gradients compared with finite differences; and runs on pairs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ using train::AuxScalar;
 
 constexpr std::int64_t kTokens = 64;  // room for two pairs
 
-// `rejected`: a text that the tokenizer of the run tells from the others.
+// `rejected`: a text whose tokens differ from the other texts'.
 std::string pairs_text(const std::string& rejected = "no") {
   std::string out;
   for (int i = 0; i < 24; ++i) {
@@ -31,7 +31,7 @@ std::string pairs_text(const std::string& rejected = "no") {
   return out;
 }
 
-// A run on pairs. `more`: of the sections after [train].
+// A run on pairs. `more`: sections after [train].
 std::string write_run(const TempDir& folder, const std::string& more = "") {
   folder.write("pairs.jsonl", pairs_text());
   return folder.write("run.toml",
@@ -53,14 +53,14 @@ double mean_of(const std::vector<AuxScalar>& means, std::string_view name) {
 
 double softplus(double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }
 
-// Of one answer.
+// The log probabilities of one answer.
 struct Answer {
   double logp = 0, start = 0;
   double labels = 0;
   double mean() const { return logp / labels; }
 };
 
-// The equations of the papers, a pair at a time.
+// The equations of the papers for one pair.
 double loss_of(const config::PreferenceSection& o, const Answer& c, const Answer& r) {
   if (o.loss == "orpo") {
     const auto odds = [](double mean) { return std::exp(mean) / (1 - std::exp(mean)); };
@@ -75,7 +75,7 @@ double loss_of(const config::PreferenceSection& o, const Answer& c, const Answer
   return (1 - o.label_smoothing) * softplus(-h) + o.label_smoothing * softplus(h);
 }
 
-// Two pairs in a row, each answer also by itself, and a start that is not the model.
+// Two pairs in a row, each answer also alone, and a start that differs from the model.
 struct TwoPairs {
   decoder::Model model = open_model(test_model("llama2_deep").path);
   std::vector<Rows> alone;
@@ -91,7 +91,7 @@ struct TwoPairs {
     rows = pack(alone, kTokens);
   }
 
-  // With each answer in a row of its own, in f64 from logits.
+  // Computed with each answer in a separate row, in f64 from logits.
   std::vector<Answer> answers(std::span<void* const> weights) const {
     std::vector<Answer> out;
     const auto vocabulary = static_cast<std::size_t>(model.vocab_size());
@@ -121,7 +121,7 @@ const config::PreferenceSection kLosses[] = {
     {.loss = "orpo", .beta = 0.1},
 };
 
-TEST(Preference, LossesAreThoseOfThePapers) {
+TEST(Preference, LossesEqualThePapers) {
   const TwoPairs pairs;
   const weights::Weights weights = load_weights(test_model("llama2_deep"), pairs.model);
   const std::vector<Answer> a = pairs.answers(weights.pointers());
@@ -195,7 +195,7 @@ TEST(Preference, AccumulatedMicrobatchesAreAsOneBatch) {
   }
 }
 
-TEST(Preference, GoesOnToTheSameBitsWithoutTheStore) {
+TEST(Preference, ResumesToTheSameBitsWithoutTheStore) {
   const TempDir a, b;
   RunOfFile(write_run(a)).train();
   RunOfFile(write_run(b)).train(3);
@@ -228,14 +228,14 @@ TEST(Preference, TheStartIsComputedOnceForRunsThatShareIt) {
   RunOfFile first(file);
   first.train();
   ASSERT_EQ(kept_references(folder).size(), 1u);
-  // By the base below the adapter, which is the same model.
+  // The reference is the base model without the adapter, which is the same model.
   RunOfFile lora(file, {"lora.rank=4", "run.out=" + folder / "lora"});
   const train::StepResult step = lora.steps().front();
   EXPECT_NEAR(step.loss, std::log(2.0), 1e-5);
   EXPECT_EQ(kept_references(folder).size(), 1u);
   const std::string want = folder.read("out/checkpoints/step-00000001/reference.bin");
   EXPECT_EQ(folder.read("lora/checkpoints/step-00000001/reference.bin"), want);
-  // One that is damaged is computed again.
+  // A damaged file is computed again.
   std::string damaged = want;
   damaged.back() ^= 1;
   folder.write("tokens/" + fs::path(kept_references(folder)[0]).filename().string(), damaged);
@@ -250,7 +250,7 @@ TEST(Preference, OrpoComparesWithNothing) {
   EXPECT_FALSE(fs::exists(run.checkpoint() + "/reference.bin"));
 }
 
-TEST(Preference, ValidationTellsTheLossOfPairs) {
+TEST(Preference, ValidationReportsTheLossOfPairs) {
   const TempDir folder;
   RunOfFile run(write_run(folder), {"train.steps=40", "schedule.kind=constant"});
   std::vector<AuxScalar> means;

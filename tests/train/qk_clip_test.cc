@@ -1,4 +1,4 @@
-// QK-clip: logits after a step are at the threshold, and without one nothing changes.
+// QK-clip: after a step, logits are at the threshold; without clipping nothing changes.
 #include "train/optimizer/qk_clip.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 namespace lamina::testing {
 namespace {
 
-// Steps of rate 0, which change nothing but what is clipped.
+// Steps with learning rate 0, which change only clipped weights.
 struct Clipped {
   static constexpr std::int64_t kRows = 2, kTokens = 12;
 
@@ -48,7 +48,7 @@ struct Clipped {
                  optimizer, cpu::cpu_backend());
   }
 
-  // The largest logit of each layer, before what the step clips.
+  // The largest logit of each layer, before the step clips.
   std::vector<double> run() {
     const program::Microbatch batch = rows.microbatch();
     const train::StepResult result = step->run({&batch, 1}, 0, 0);
@@ -65,7 +65,7 @@ struct Clipped {
   }
 };
 
-// Layers behind the first see what it gives changed, so it is the first that is exact.
+// Clipping the first layer changes the inputs of later layers, so only the first is exact.
 TEST(QkClip, LogitsOfTheFirstLayerComeDownToTheThreshold) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     Clipped free({.qk_clip = 1e9}, dtype);
@@ -73,7 +73,7 @@ TEST(QkClip, LogitsOfTheFirstLayerComeDownToTheThreshold) {
     const double threshold = before / 3;
     Clipped clipped({.qk_clip = threshold}, dtype);
     EXPECT_EQ(clipped.run().at(0), before);
-    // Heads that were below stay; the largest is at the threshold.
+    // Heads below the threshold do not change; the largest is at the threshold.
     EXPECT_NEAR(clipped.run().at(0), threshold, (dtype == DType::f32 ? 1e-5 : 0.03) * threshold);
   }
 }

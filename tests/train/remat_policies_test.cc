@@ -59,7 +59,7 @@ TEST(RematPolicy, TagsOfAFeedForwardKeepTheProductsOfExpertsToo) {
   EXPECT_TRUE(custom.save_policy()("moe_mlpwi_0"));
 }
 
-TEST(RematPolicy, CustomKeepsWhatItsTagsSay) {
+TEST(RematPolicy, CustomKeepsTheTaggedValues) {
   RematPolicy policy = find_remat_policy(
       "custom", {{"context", "device"}, {"mlpwo", "offload"}, {"out_proj", "remat"}});
   EXPECT_EQ(policy.saved, std::vector<std::string>{"context"});

@@ -1,5 +1,5 @@
-// A run that stops and goes on, wherever it stops and however, ends with the bits of one that never
-// did.
+// A run that stops at any point, in any way, and continues ends with the same bits as an
+// uninterrupted run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A small text that is not the same everywhere.
+// A small text without repetitions.
 std::string some_text(int sentences, int seed = 1) {
   const char* words[] = {"the", "light", "was", "upon", "a", "deep", "river", "and", "it", "rose"};
   std::string out;
@@ -46,7 +46,7 @@ constexpr int kSteps = 6;
 struct Setting {
   std::string name;
   std::string model;  // family and [model]
-  std::string sets;   // more of [train]
+  std::string sets;   // more keys of [train]
   std::string optimizer = {};
   std::string checkpoint = {};
   friend std::ostream& operator<<(std::ostream& out, const Setting& s) { return out << s.name; }
@@ -111,8 +111,8 @@ class TrainingRun {
                         setting.checkpoint + "[run]\nout = \"out\"\nseed = 5\n");
   }
 
-  // Trains until the last step, or until `stop_after` steps are done, from a checkpoint if there is
-  // one and `resume` is set.
+  // Trains until the last step, or until `stop_after` steps are done; continues from a checkpoint
+  // if there is one and `resume` is set.
   train::LoopResult train(bool resume, int stop_after = kSteps,
                           const std::function<void(std::int64_t)>& after_step = {}) {
     config::RunConfig c = config::load_run(file_);
@@ -149,8 +149,8 @@ std::string bytes_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// The parts of a checkpoint that hold the state of a run; the manifest also has checksums of the
-// run file, in which folders differ.
+// Compares the parts of a checkpoint that hold the state of a run; the manifest also has checksums
+// of the run file, which contains the folder.
 void expect_same_state(const std::string& run, const std::string& other, std::int64_t step,
                        bool same_manifest = true) {
   std::string a = train::checkpoint_path(run, step), b = train::checkpoint_path(other, step);
@@ -161,7 +161,7 @@ void expect_same_state(const std::string& run, const std::string& other, std::in
   }
 }
 
-// metrics.jsonl without what is measured: the last line of each step and kind counts.
+// metrics.jsonl without measured times: the last line of each step and kind counts.
 std::map<std::string, std::string> metrics_of(const std::string& run) {
   std::map<std::string, std::string> out;
   std::ifstream in(train::metrics_path(run));
@@ -179,7 +179,7 @@ TEST_P(Resume, AtEveryStepEndsWithTheBitsOfAnUnbrokenRun) {
   TrainingRun whole(GetParam());
   train::LoopResult reference = whole.train(false);
   EXPECT_EQ(reference.progress.step, kSteps);
-  int stride = GetParam().name == "llama2" ? 1 : 2;  // checkpoints come after even steps
+  int stride = GetParam().name == "llama2" ? 1 : 2;  // checkpoints are saved after even steps
   for (int stop = 1; stop < kSteps; stop += stride) {
     TrainingRun broken(GetParam());
     EXPECT_TRUE(broken.train(false, stop).stopped);
@@ -193,11 +193,11 @@ TEST_P(Resume, AtEveryStepEndsWithTheBitsOfAnUnbrokenRun) {
   }
 }
 
-TEST_P(Resume, GoesOnFromTheNewestWholeCheckpoint) {
+TEST_P(Resume, ContinuesFromTheNewestWholeCheckpoint) {
   TrainingRun whole(GetParam()), broken(GetParam());
   whole.train(false);
   broken.train(false);
-  // The last checkpoint is gone, and what a killed process leaves is there in its place.
+  // The last checkpoint is missing, and the leftovers of a killed process are in its place.
   fs::remove_all(train::checkpoint_path(broken.out(), kSteps));
   std::string partial = train::checkpoint_path(broken.out(), kSteps) + ".partial-999999-0";
   fs::create_directories(partial);
@@ -232,7 +232,7 @@ TEST(Training, TheSameSeedGivesTheSameBitsAndLearns) {
   EXPECT_LT(first.last_loss, 5.5);  // ln 258 = 5.55 at the start
 }
 
-// The numbers of metrics.jsonl as TensorBoard has them: 32-bit floats by tag and step.
+// The numbers of metrics.jsonl in TensorBoard's form: 32-bit floats by tag and step.
 EventCurves curves_of_metrics(const std::string& run) {
   EventCurves out;
   std::ifstream in(train::metrics_path(run));
@@ -264,8 +264,9 @@ TEST(Training, AFinishedRunHasNothingLeftToDo) {
   EXPECT_EQ(bytes_of(train::metrics_path(run.out())), before);
 }
 
-// It stops after an odd step, loses that checkpoint and does the step again; then from the start.
-TEST(Training, TensorboardShowsWhatMetricsHaveAlsoAfterGoingBack) {
+// The run stops after an odd step, loses that checkpoint and repeats the step; then it starts
+// again.
+TEST(Training, TensorboardEqualsMetricsAlsoAfterRepeatedSteps) {
   TrainingRun run({"llama2", kSmall, "tensorboard = true\n"});
   const std::string folder = train::tensorboard_directory(run.out());
   run.train(false, 5);
@@ -291,13 +292,13 @@ TEST(Training, ATensorboardFolderThatCannotBeWrittenChangesNothing) {
   refused.train(false);
   const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(said, ::testing::HasSubstr("cannot be written, training goes on"));
-  // The first event has the file's version and where the session begins.
+  // The first event has the file's version and the start of the session.
   EXPECT_THAT(said, ::testing::HasSubstr(" lacks its last 10 events"));
   expect_same_state(refused.out(), whole.out(), kSteps);
   EXPECT_EQ(metrics_of(refused.out()), metrics_of(whole.out()));
 }
 
-// Something stands where the checkpoint of the step should go.
+// Blocks the path of the checkpoint of a step.
 std::function<void(std::int64_t)> block(const TrainingRun& run, std::int64_t blocked) {
   return [&run, blocked](std::int64_t step) {
     if (step == blocked) fs::create_directories(train::checkpoint_path(run.out(), step));
@@ -319,7 +320,7 @@ TEST(Training, F11ACheckpointThatCannotBeWrittenIsTriedAfterTheNextStep) {
   expect_same_state(run.out(), whole.out(), kSteps);
 }
 
-// The failure is known when the writer has ended, at the latest before the next checkpoint.
+// The failure is reported when the writer has ended, at the latest before the next checkpoint.
 TEST(Training, F11ACheckpointThatCannotBeWrittenInTheBackgroundIsAWarning) {
   TrainingRun whole(kSettings[0]), run(kSettings[0]);
   whole.train(false);
@@ -329,7 +330,7 @@ TEST(Training, F11ACheckpointThatCannotBeWrittenInTheBackgroundIsAWarning) {
   EXPECT_THAT(said, ::testing::HasSubstr("no checkpoint of step 2, training goes on and tries "
                                          "again after step "));
   std::vector<std::int64_t> steps = saved_steps(run);
-  std::erase(steps, 3);  // where the second step was quicker than the writer it is not there
+  std::erase(steps, 3);  // missing if the second step was faster than the writer
   EXPECT_EQ(steps, (std::vector<std::int64_t>{4, 6}));
   expect_same_state(run.out(), whole.out(), kSteps);
 }
@@ -377,8 +378,8 @@ TEST(Training, OtherDataIsNotResumedOn) {
 
 const std::string kProgram = LAMINA_BUILD_DIR "/bin/lamina";
 
-// `lamina train` on many steps with a checkpoint after each; killed after so many milliseconds, if
-// it is not done by then. Returns what waitpid() says.
+// `lamina train` with many steps and a checkpoint after each; killed after `kill_after`
+// milliseconds unless it has ended. Returns the status of waitpid().
 int train_many_steps(const TrainingRun& run, int kill_after = 0) {
   std::string file = run.file();
   pid_t child = fork();
@@ -397,7 +398,7 @@ int train_many_steps(const TrainingRun& run, int kill_after = 0) {
   return status;
 }
 
-// Mostly while it writes one of its many checkpoints.
+// The kill usually happens while a checkpoint is written.
 TEST(Training, KilledAgainAndAgainItEndsWithTheSameBits) {
   TrainingRun whole(kSettings[0]), killed(kSettings[0]);
   ASSERT_EQ(train_many_steps(whole), 0);
@@ -406,7 +407,7 @@ TEST(Training, KilledAgainAndAgainItEndsWithTheSameBits) {
     int status = train_many_steps(killed, 40 + 37 * attempt % 100);
     ASSERT_TRUE(status == SIGKILL || status == 0);
     kills += status == SIGKILL;
-    // Whatever has the name of a checkpoint is whole.
+    // Every directory with the name of a checkpoint is complete.
     std::string newest = train::newest_checkpoint(killed.out());
     if (newest.empty()) continue;
     decoder::Model model = open_source(config::load_run(killed.file()).model);
@@ -422,7 +423,7 @@ TEST(Training, KilledAgainAndAgainItEndsWithTheSameBits) {
         << entry.path();
 }
 
-TEST(Training, AskedToStopItSavesAndSaysThatItCanGoOn) {
+TEST(Training, AStopSavesAndReportsThatTheRunIsResumable) {
   TrainingRun run(kSettings[0]);
   Finished f = run_process({"timeout", "--foreground", "--preserve-status", "-s", "TERM", "1",
                             kProgram, "train", run.file(), "--set", "train.steps=1000000"},

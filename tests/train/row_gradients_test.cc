@@ -1,5 +1,5 @@
-// Gradients of tables as lists of rows: to the bit what whole gradients lead to, in less memory;
-// and updates of the listed rows alone.
+// Gradients of tables as lists of rows: bit-equal results to whole gradients, with less memory; and
+// updates of only the listed rows.
 #include "train/optimizer/row_gradients.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 
 using Tensors = std::vector<std::vector<float>>;
 
-// What some steps make of a model.
+// The results of some steps on a model.
 struct Outcome {
   std::vector<double> losses, norms;
   Tensors masters, first_moments, second_moments;
@@ -61,7 +61,7 @@ Outcome run(const TestModel& from, const decoder::Model& model, std::int64_t tok
   }
   Outcome out;
   for (int s = 0; s < recipe.steps; ++s) {
-    // Other tokens in each step, so that rows come and go.
+    // Different tokens in each step, so that the listed rows change.
     const Rows rows = random_rows(model, options.shape.batch * options.microbatches, tokens,
                                   static_cast<unsigned>(s) + 1);
     std::vector<program::Microbatch> batches;
@@ -126,7 +126,7 @@ TEST_P(RowGradients, LeadToTheBitsThatWholeOnesLeadTo) {
 INSTANTIATE_TEST_SUITE_P(All, RowGradients, ::testing::ValuesIn(test_models()),
                          [](const auto& test) { return test_name(test.param.name); });
 
-// A model whose tables are much larger than what a step looks up.
+// A model with tables much larger than the rows that a step looks up.
 const char* const kTables = R"(
 family = "llama2"
 [model]
@@ -170,7 +170,7 @@ TEST(RowGradientsOfTables, TakeTheMemoryOfTheTokens) {
   EXPECT_FALSE(whole.lists.any());
   EXPECT_NEAR(static_cast<double>(whole.state_bytes - listed.state_bytes),
               static_cast<double>(saved), 64 * 12);
-  // Sorting takes a little.
+  // Sorting needs some memory.
   EXPECT_LE(listed.arena_bytes, whole.arena_bytes + 4096);
 }
 
@@ -186,7 +186,7 @@ TEST(RowGradientsOfTables, ATableTiedToTheHeadHasAWholeOne) {
   EXPECT_TRUE(got.lists.any());  // the tables of n-grams
 }
 
-// After one step from nothing the rows of the list are AdamW's, and the others as they were.
+// After one step from zero state the listed rows equal AdamW's, and the others are unchanged.
 TEST(RowGradientsOfTables, LazyUpdatesLeaveOtherRowsAsTheyWere) {
   Tables t;
   for (DType dtype : {DType::f32, DType::bf16}) {
@@ -224,7 +224,7 @@ TEST(RowGradientsOfTables, LazyUpdatesLeaveOtherRowsAsTheyWere) {
   }
 }
 
-TEST(RowGradientsOfTables, ANumberThatIsNoneIsFoundInAList) {
+TEST(RowGradientsOfTables, ANaNIsFoundInAList) {
   Tables t;
   const Backend& backend = cpu::cpu_backend();
   train::TrainStepOptions options{.shape = {1, 6}, .features = train::all_losses(false)};

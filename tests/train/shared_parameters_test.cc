@@ -1,5 +1,5 @@
-// Layers that use the parameters of another: as a model whose layers have copies of them, with the
-// gradients summed.
+// Layers that use the parameters of another layer: equal to a model whose layers have copies, with
+// summed gradients.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace lamina::testing {
 namespace {
 
-constexpr std::int64_t kLayers = 5, kFirst = 2;  // layers from here on use those of the one before
+constexpr std::int64_t kLayers = 5, kFirst = 2;  // layers from here use the previous layer's
 const std::string kOwner = "layers.1.", kFive = "num_hidden_layers = 5\n";
 
 decoder::Model features(const std::string& keys) {
@@ -20,7 +20,7 @@ decoder::Model features(const std::string& keys) {
                           keys);
 }
 
-// The name of the parameter that the shared model has in its place.
+// The name of the parameter that the shared model has instead.
 std::string shared_name(std::string name) {
   for (std::int64_t i = kFirst; i < kLayers; ++i) {
     const std::string layer = fmt::format("layers.{}.", i);
@@ -35,7 +35,7 @@ struct Trained {
   Tensors weights, gradients;
   double loss = 0;
 
-  // With `weights` by the name of the shared model, or fresh ones.
+  // With `weights` by the names of the shared model, or fresh ones.
   explicit Trained(const decoder::Model& model, const Tensors* from = nullptr) {
     train::TrainState state(model.parameters(), DType::f32, false, cpu::cpu_backend());
     const auto& all = model.parameters().all();
@@ -62,7 +62,7 @@ struct Trained {
   }
 };
 
-TEST(SharedParameters, GradientsAreTheSumsOfThoseOfCopies) {
+TEST(SharedParameters, GradientsEqualTheSumsOverCopies) {
   const Trained shared(features(kFive + "first_sharer = 2\n"));
   const Trained copies(features(kFive), &shared.weights);
   EXPECT_NEAR(shared.loss, copies.loss, 1e-6 * copies.loss);
@@ -85,7 +85,7 @@ TEST(SharedParameters, AreThereAndCountedOnce) {
   EXPECT_EQ(shared.parameters().find("layers.2.w.weight"), -1);
 }
 
-// A layer may use fewer parameters than its owner has: it reads the owner's keys and values.
+// A layer may use only some of its owner's parameters: it reads the owner's keys and values.
 TEST(SharedParameters, GoTogetherWithSharedKeysAndValues) {
   const Trained shared(features(kFive + "first_sharer = 2\nfirst_reader = 2\n"));
   const Trained copies(features(kFive + "first_reader = 2\n"), &shared.weights);

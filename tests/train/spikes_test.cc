@@ -1,4 +1,4 @@
-// Steps that are left out because their loss or gradient is far above those before.
+// Steps that are skipped because their loss or gradient is far above the earlier ones.
 #include "train/loop/spikes.h"
 
 #include <gtest/gtest.h>

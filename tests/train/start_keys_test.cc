@@ -1,5 +1,5 @@
-// train.from with keys of [model]: what only training reads is the run's choice, what changes the
-// model is refused, and an adapter starts nothing fresh.
+// train.from with keys of [model]: keys that only training reads may differ, keys that change the
+// model are refused, and an adapter cannot start fresh weights.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 namespace lamina::testing {
 namespace {
 
-// A run over a copied golden model without an adapter, with these keys of [model].
+// A run on a copied golden model without an adapter, with these keys of [model].
 RunOfFile run_with(const TempDir& folder, const std::string& golden,
                    const std::vector<std::string>& keys) {
   const std::string file = LoraRun::write_file(folder, golden);
@@ -70,7 +70,7 @@ TEST(KeysOfTraining, CanBeSetUnderAnAdapter) {
   EXPECT_NO_THROW(LoraRun(folder, {"model.dropout_rate=0.1"}));
 }
 
-TEST(KeysOfTheModel, AreThoseOfTheDirectory) {
+TEST(KeysOfTheModel, ComeFromTheDirectory) {
   for (const char* key : {"rope_theta=1234.0", "rms_norm_eps=0.5", "num_attention_heads=2",
                           "tie_word_embeddings=false", "hidden_size=24"}) {
     SCOPED_TRACE(key);
@@ -81,7 +81,7 @@ TEST(KeysOfTheModel, AreThoseOfTheDirectory) {
   }
 }
 
-// The message names what changes the model, and no key that may differ.
+// The message names only the keys that change the model.
 TEST(KeysOfTheModel, AreNamedAloneWhereKeysOfTrainingDifferToo) {
   const TempDir folder;
   try {
@@ -93,7 +93,7 @@ TEST(KeysOfTheModel, AreNamedAloneWhereKeysOfTrainingDifferToo) {
   }
 }
 
-TEST(LoraWithFreshTensors, IsRefusedWithWhatToDo) {
+TEST(LoraWithFreshTensors, IsRefusedWithAdvice) {
   const TempDir folder;
   const std::string file = LoraRun::write_file(folder, "mistral_window");
   EXPECT_ERROR_SAYS(

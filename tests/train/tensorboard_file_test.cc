@@ -1,4 +1,5 @@
-// Event files of a run: one a session, in the order of their names, late where a disk refuses.
+// Event files of a run: one per session, in the order of their names, completed later if a disk
+// refuses.
 #include "train/metrics/tensorboard_file.h"
 
 #include <gmock/gmock.h>
@@ -45,8 +46,8 @@ TEST(TensorboardFile, Example) {
                                             std::to_string(::getpid())));
 }
 
-// In one second and one process, which is when names are nearest to each other.
-TEST(TensorboardFile, StepsThatAreDoneAgainReplaceThoseOfTheFilesBefore) {
+// Within one second and one process, so that the names are as similar as possible.
+TEST(TensorboardFile, RepeatedStepsReplaceTheStepsOfEarlierFiles) {
   TempDir run;
   for (std::int64_t first : {1, 3, 2}) {
     TensorboardFile file(run.path(), first - 1);
@@ -62,7 +63,7 @@ TEST(TensorboardFile, StepsThatAreDoneAgainReplaceThoseOfTheFilesBefore) {
   EXPECT_EQ(steps_shown(run), kThreeSteps);
 }
 
-// The limit cuts the second event in its middle, as a full disk does.
+// The limit truncates the second event in the middle, like a full disk.
 TEST(TensorboardFile, EventsThatCannotBeWrittenComeLater) {
   TempDir run;
   TensorboardFile file(run.path(), 0);

@@ -1,5 +1,5 @@
-// train.from: a run starts at the weights of a directory and computes what evaluation does, keeps
-// what is beside them, and gives it back.
+// train.from: a run starts with the weights of a directory, computes the same as evaluation, and
+// keeps and exports the directory's other files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ std::string bytes_of_file(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// A run file that begins at `from`, and its text.
+// A run file that starts from `from`, and its text.
 std::string write_run(const TempDir& folder, const std::string& from, const std::string& train = "",
                       const std::string& more = "") {
   folder.write("text.txt", text_of_words(40));
@@ -42,7 +42,7 @@ std::string write_run(const TempDir& folder, const std::string& from, const std:
                                       "keep = 100\n[run]\nout = \"out\"\nseed = 5\n");
 }
 
-// Puts the tensors of a model directory into several files.
+// Splits the tensors of a model directory into several files.
 void split_into_shards(const std::string& directory) {
   {
     const io::WeightFiles files(directory);
@@ -146,7 +146,7 @@ TEST(TrainFrom, FilesBesideTheWeightsGoAlongByteForByte) {
     EXPECT_EQ(fs::path(after.path_of(name)).filename(), fs::path(before.path_of(name)).filename());
 }
 
-TEST(TrainFrom, GoesOnWithoutTheDirectoryToTheSameBits) {
+TEST(TrainFrom, ResumesWithoutTheDirectoryToTheSameBits) {
   const TempDir a, b;
   RunOfFile whole(write_run(a, add_golden_model(a, "llama3_gqa")));
   whole.train();
@@ -163,7 +163,7 @@ TEST(TrainFrom, GoesOnWithoutTheDirectoryToTheSameBits) {
         << name;
 }
 
-TEST(TrainFrom, ACheckpointOrItsRunGoesOnWithTheWeightsAndTheForm) {
+TEST(TrainFrom, ACheckpointOrItsRunGivesWeightsAndForm) {
   const TempDir folder;
   const std::string from = add_golden_model(folder, "gpt2_prefixed");
   RunOfFile first(write_run(folder, from));
@@ -189,7 +189,7 @@ TEST(TrainFrom, ReadsGgufFilesWithATokenizerFromElsewhere) {
   const std::string file = write_run(folder, gguf);
   RunOfFile ready(file, {"data.tokenizer=" + words});
   EXPECT_TRUE(ready.train(0).stopped);
-  // With the rows of queries and keys in another order, so that they compute the same.
+  // The rows of queries and keys in another order, which gives the same results.
   const auto logits_of = [](const std::string& path) {
     const model::Loaded m = model::load(path, built_plugins(), DType::f32, cpu::cpu_backend());
     return forward(m.model(), m.weights.pointers(), random_rows(m.model(), 2, 7));
@@ -235,7 +235,7 @@ TEST(TrainFrom, NewRowsOfAVocabularyAreTheMeanOfTheOldOnes) {
   EXPECT_EQ(io::WeightFiles(folder / "export").tensor("lm_head.weight").shape, (Shape{159, 48}));
 }
 
-TEST(TrainFrom, StartsWhatItLacksFreshWhereThatIsNamed) {
+TEST(TrainFrom, StartsNamedMissingParametersFresh) {
   const TempDir folder;
   const std::string from = add_golden_model(folder, "llama3_gqa");
   RunOfFile ready(
@@ -260,7 +260,8 @@ TEST(TrainFrom, StartsWhatItLacksFreshWhereThatIsNamed) {
   EXPECT_EQ(values_in(folder / "export").size(), after.size());
 }
 
-// A family that exports as the directory's begins at it: its teacher is the directory's attention.
+// A family that exports as the directory's family can start from it: the teacher is the directory's
+// attention.
 TEST(TrainFrom, AttentionOfALlamaIsTheTeacherOfAFamilyThatLearnsIt) {
   const TempDir folder;
   const std::string from = add_golden_model(folder, "llama3_gqa");
@@ -292,7 +293,7 @@ TEST(TrainFrom, AttentionOfALlamaIsTheTeacherOfAFamilyThatLearnsIt) {
   EXPECT_NE(norm(model, after), norm(source, before)) << "all else is trained";
 }
 
-TEST(TrainFrom, BeginsNoRunWithoutWhatItLacks) {
+TEST(TrainFrom, BeginsNoRunWithMissingParameters) {
   const TempDir folder;
   const std::string from = add_golden_model(folder, "llama3_gqa");
   const std::string file =

@@ -1,4 +1,4 @@
-// Every update rule against its equations in f64: docs/optimizers.md.
+// Every update rule, compared with its equations in f64: docs/optimizers.md.
 #include "train/optimizer/update_rules.h"
 
 #include <gtest/gtest.h>
@@ -28,12 +28,12 @@ Vector random_vector(std::size_t n, unsigned seed) {
   std::mt19937 engine(seed);
   std::normal_distribution<double> normal;
   Vector out(n);
-  // What f32 holds, so that both begin alike.
+  // Rounded to f32, so that both start with equal values.
   for (double& x : out) x = static_cast<double>(static_cast<float>(normal(engine)));
   return out;
 }
 
-// One parameter, run by the optimizer of the product.
+// One parameter, updated by lamina's optimizer.
 class One {
  public:
   One(const Shape& shape, const OptimizerSection& config,
@@ -71,7 +71,7 @@ class One {
   std::optional<train::Optimizer> optimizer_;
 };
 
-// p, g, step from 1; keeps what it needs.
+// p, g, step from 1; keeps its state.
 using Reference = std::function<void(Vector&, const Vector&, int)>;
 
 void expect_as(const Reference& reference, const Shape& shape, const OptimizerSection& config,
@@ -107,14 +107,14 @@ Reference adamw(const OptimizerSection& c, double (*kept)(double) = as_it_is) {
   };
 }
 
-TEST(UpdateRules, AdamWWithWhatIsAddedBelowTheRoot) {
+TEST(UpdateRules, AdamWWithEpsilonBelowTheRoot) {
   const OptimizerSection c{.eps = 1e-3, .eps_root = 1e-2};
   expect_as(adamw(c), {7, 9}, c, 1e-6);
 }
 
 TEST(UpdateRules, AdamWWithMomentsInBfloat16) {
   const OptimizerSection c{.moments = "bfloat16"};
-  // A moment on the border of two values may be rounded to the other.
+  // A moment between two values may be rounded either way.
   expect_as(adamw(c, bf16), {7, 9}, c, kUpdateRate * 1e-2);
 }
 
@@ -146,7 +146,7 @@ TEST(UpdateRules, Lion) {
   expect_as(lion, {5, 4}, c, 1e-6);
 }
 
-// Two matrices, each with factors of its own; the clip is of both.
+// Two matrices with separate factors; the clip applies to both together.
 TEST(UpdateRules, AdafactorOfMatrices) {
   constexpr std::size_t kBatch = 2, kRows = 4, kWidth = 6;
   const OptimizerSection c{.name = "adafactor"};
@@ -205,7 +205,7 @@ TEST(UpdateRules, AdafactorOfVectors) {
   expect_as(adafactor, {13}, c, 1e-6);
 }
 
-// What an update changes a matrix by is near orthogonal: its singular values lie around 1.
+// The change of a matrix is nearly orthogonal: its singular values are near 1.
 TEST(UpdateRules, MuonMovesMatricesByNearlyOrthogonalOnes) {
   for (const Shape& shape : {Shape{3, 40}, Shape{40, 3}}) {
     const OptimizerSection c{
@@ -223,7 +223,7 @@ TEST(UpdateRules, MuonMovesMatricesByNearlyOrthogonalOnes) {
   }
 }
 
-// Singular values of an update after the steps that DeepSeek V4 takes, and after the usual five.
+// Singular values of an update with DeepSeek V4's steps, and with the usual five.
 TEST(UpdateRules, StableStepsOfMuonBringSingularValuesToOne) {
   const OptimizerSection five{.name = "muon", .weight_decay = 0},
       ten{.name = "muon",
@@ -247,7 +247,7 @@ TEST(UpdateRules, StableStepsOfMuonBringSingularValuesToOne) {
   EXPECT_GT(distance(five), 0.1);
 }
 
-// A matrix of one row has one singular value: its polynomials by hand.
+// A matrix of one row has one singular value, so the polynomials can be computed by hand.
 TEST(UpdateRules, NewtonSchulzStepsHaveTheirCoefficients) {
   for (const auto& [quick, stable] : {std::pair{1, 0}, {3, 0}, {5, 0}, {2, 1}, {8, 2}}) {
     const OptimizerSection c{.name = "muon",
@@ -267,7 +267,7 @@ TEST(UpdateRules, NewtonSchulzStepsHaveTheirCoefficients) {
   }
 }
 
-// Training p = m w by a multiplier m is training w.
+// Training p = m w with the multiplier m equals training w.
 TEST(UpdateRules, MultiplierTrainsTheDividedParameter) {
   constexpr double kMultiplier = 11.5;
   const Shape shape{4, 6};
@@ -296,7 +296,7 @@ TEST(UpdateRules, MultiplierTrainsTheDividedParameter) {
   }
 }
 
-TEST(UpdateRules, MuonTakesSplitRowsAsMatricesOfTheirOwn) {
+TEST(UpdateRules, MuonTakesSplitRowsAsSeparateMatrices) {
   const OptimizerSection c{.name = "muon"};
   One joint({5, 4}, c, registry::Role::weight, DType::f32, {2, 3}), whole({5, 4}, c),
       upper({2, 4}, c), lower({3, 4}, c);
@@ -326,7 +326,8 @@ TEST(UpdateRules, MuonIsForMatricesAndLeavesTheRestToAdamW) {
   EXPECT_EQ(train::rule_of(p, c), train::UpdateRule::adamw);
 }
 
-// 8 bits: near the moments in f32, in a quarter of their memory. The last block is a short one.
+// 8-bit moments give nearly the same result as f32 moments, in a quarter of the memory. The last
+// block is short.
 TEST(UpdateRules, MomentsIn8BitsLeadNearlyWhereThoseInFloat32Do) {
   constexpr std::int64_t kElements = 3 * train::kBlock + 100;
   for (const char* name : {"adamw", "sgd"}) {
@@ -367,7 +368,7 @@ TEST(UpdateRules, MomentsIn8BitsSurviveZerosAndWideRanges) {
   }
 }
 
-// A tensor that is updated in pieces has the values of a small one.
+// A tensor that is updated in pieces gets the same values as a small one.
 TEST(UpdateRules, LargeTensorsAreUpdatedInPieces) {
   constexpr std::int64_t kElements = (std::int64_t{1} << 22) + 300, kPeriod = 7;
   for (const char* moments : {"bfloat16", "8bit"}) {
@@ -415,7 +416,7 @@ TEST(UpdateRules, KeysThatTheRuleDoesNotReadAreRefused) {
                     "  use \"bfloat16\"");
 }
 
-TEST(UpdateRules, InBackwardIsRefusedWithWhatNeedsAllGradientsFirst) {
+TEST(UpdateRules, InBackwardIsRefusedIfAllGradientsAreNeeded) {
   const auto load = [](const std::string& train) {
     return config::parse_run(
         "family = \"any\"\n[data]\ntrain = [\"any\"]\n[optimizer]\nin_backward = true\n[train]\n" +

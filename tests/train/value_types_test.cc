@@ -1,4 +1,4 @@
-// Updates, metrics and losses of layers in every element type, whatever a run computes in.
+// Updates, metrics and losses of layers in every element type, for every compute type.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ const decoder::Build kWithUpdate = LAMINA_BLOCK({
       "p", {3},
       {.axes = {sdk::axis::none}, .init = sdk::init::constant(7), .flags = LAMINA_PARAM_BUFFER});
   step.update(s, "p", twos(s), rule_of_update);
-  // One that depends on the layer's own values, so that nothing moves it out of the layers.
+  // It depends on the layer's own values, so that no pass moves it out of the layers.
   s.param("q", {4}, {.axes = {sdk::axis::none}, .flags = LAMINA_PARAM_BUFFER});
   Tensor of_layer = sdk::cast_like(sdk::reduce_sum(p, {.dims = {0}, .keep = true}), p);
   step.update(s, "q", sdk::cast(sdk::broadcast(of_layer, {4}), type_of_value), sdk::Update::assign);
@@ -45,7 +45,7 @@ const decoder::Build kWithMetric = LAMINA_BLOCK({
   return x;
 });
 
-// A step of a model with two layers of the block; the state after it.
+// A step of a model with two layers of the block, and the state after it.
 struct Step {
   Step(decoder::Build block, DType compute) : model(decoder::open_family_with(block)) {
     const Backend& backend = cpu::cpu_backend();
@@ -94,7 +94,7 @@ TEST(ValuesOfLayers, AnUpdateInAnyTypeChangesAParameterLikeOneInFloat32) {
       }
 }
 
-TEST(ValuesOfLayers, AMetricAndALossInAnyFloatingTypeAreWhatTheyAreInFloat32) {
+TEST(ValuesOfLayers, MetricsAndLossesInAnyFloatingTypeEqualFloat32) {
   for (const DType compute : {DType::f32, DType::bf16})
     for (const char* type : {"f32", "bf16", "f16", "f64"}) {
       type_of_value = type;
@@ -119,14 +119,14 @@ const decoder::Build kWithParameterOf = LAMINA_BLOCK({
   return x;
 });
 
-TEST(ParametersOfLayers, OfBooleansAreRefusedByName) {
+TEST(ParametersOfLayers, BooleansAreRefusedByName) {
   EXPECT_ERROR_SAYS(decoder::open_family_with(kWithParameterOf<LAMINA_DTYPE_BOOL>),
                     ExitCode::plugin,
                     "parameter 'p' has the element type bool; expected f32, bf16, f16, f64, i32 or "
                     "i64");
 }
 
-TEST(ParametersOfLayers, OfDoublesAreRefusedByTraining) {
+TEST(ParametersOfLayers, DoublesAreRefusedByTraining) {
   EXPECT_ERROR_SAYS(Step(kWithParameterOf<LAMINA_DTYPE_F64>, DType::f32), ExitCode::plugin,
                     "parameter 'layers.0.p': is declared f64; training has parameters in f32, "
                     "bf16 or integers");

@@ -1,4 +1,4 @@
-// A stage of training in which the head takes no part: the first of an indexer, of tokens and of
+// A stage of training without the head: the first stage of an indexer, over tokens and over
 // entries.
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ struct WarmUp {
     from = {"warm-up", folder.write("model.toml", text + "indexer_loss_weight = 0.5\n"
                                                          "indexer_sparse_training = false\n")};
   }
-  // Layers that predict further tokens are not run where no token is predicted.
+  // Layers that predict further tokens do not run if no token is predicted.
   static bool is_learned(const std::string& name) {
     return name.find(".indexer.") != name.npos && !name.starts_with("mtp.");
   }
@@ -55,7 +55,7 @@ TEST_P(IndexerWarmUp, OnlyTheIndexerHasGradients) {
   EXPECT_GT(validation.run(batches[0], state->used()).loss, 1);
 }
 
-// Weight decay and the updates of expert biases leave everything else alone as well.
+// Nor do weight decay and the updates of expert biases change other values.
 TEST_P(IndexerWarmUp, ChangesNothingButTheIndexer) {
   const WarmUp w(GetParam());
   decoder::Model model = open_model(w.from.path);

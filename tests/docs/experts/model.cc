@@ -1,5 +1,5 @@
 // The example of docs/debugging_a_model.md: the block of Qwen 3 with a mixture of experts. The page
-// quotes this file; a test builds it as it is and with the mistakes of the page.
+// quotes this file; a test builds it unchanged and with the mistakes of the page.
 //
 // Shapes: B batch, T tokens, D model width.
 

@@ -1,4 +1,4 @@
-// A family built with the SDK of a later minor, for hosts of today: `fault` asks for what they
+// A family built with the SDK of a later minor, for hosts of today: `fault` uses features that they
 // lack.
 #include "lamina/sdk.h"
 
@@ -21,7 +21,7 @@ Tensor block(Scope, const Config& c, Tensor x_BTD, const Step&) {
   if (c.fault == 1) return emit<Op::soft_cap>({x_BTD}, Cap().integer("mode", 1), at);
   if (c.fault == 2) return emit<Op::soft_cap>({x_BTD, x_BTD}, Cap().number("cap", 3), at);
   if (c.fault == 3) return later(x_BTD);
-  // Nothing that is younger is used, though the rows have it.
+  // Uses nothing newer, although the rows have it.
   const auto [y, z] = emit_all<Op::soft_cap>(
       std::array{x_BTD, Tensor{}}, Cap().number("cap", 3).integer("mode", 0), State{}, at);
   if (z) throw Error(LAMINA_ERROR_INTERNAL, "an output that the host cannot know");

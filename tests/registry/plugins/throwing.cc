@@ -1,4 +1,4 @@
-// A plugin in C++ whose block lets an exception out.
+// A plugin in C++ whose block leaks an exception.
 #include <new>
 #include <stdexcept>
 #include <string_view>

@@ -280,7 +280,7 @@ static void die(int64_t fault) {
   }
 }
 
-/* What belongs to the program. */
+/* Changes process state that belongs to the host. */
 static void change_process(int64_t fault) {
   uint32_t mxcsr = 0;
   uint16_t x87 = 0;

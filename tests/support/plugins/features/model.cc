@@ -1,5 +1,5 @@
-// A family for tests: one small block in which every feature of the decoder stack can be turned on
-// by a key, and nothing that means anything.
+// A family for tests: one small block in which a key turns on each feature of the decoder stack. It
+// is not a useful model.
 //
 // Shapes: B batch, T tokens, D model width, N heads, K key/value heads, H head width, S streams, C
 // width of the context.
@@ -25,7 +25,7 @@ enum BlockId : std::uint32_t { kLayer = 1, kReader, kEntry, kExit, kMtp };
 
 RmsNormOptions norm_options() { return {.eps = 1e-6}; }
 
-// Means over the tokens that are no padding: [D], and over D too.
+// Means over tokens without padding: [D], and over D too.
 Tensor mean_of_tokens(Tensor x_BTD) { return counted_mean(x_BTD); }
 Tensor mean_of(Tensor x_BTD) { return reduce_mean(counted_mean(x_BTD), {.dims = {0}}); }
 
@@ -99,7 +99,7 @@ Tensor look_up(Scope s, Tensor h_BTD, Tensor context_BTC, const Step& step) {
                           .attend = {.state = "context"}});
 }
 
-// What a layer adds to its input.
+// Returns the sum that a layer adds to its input.
 Tensor layer_sum(Scope s, const Config& c, Tensor x_BTD, const Step& step, bool reads) {
   Tensor h_BTD = rms_norm(s / "norm", x_BTD, norm_options());
   if (c.embedding_input)
@@ -118,8 +118,8 @@ Tensor layer_sum(Scope s, const Config& c, Tensor x_BTD, const Step& step, bool 
   return sum_BTD;
 }
 
-// One stream is the usual residual; several are mixed by learnt weights, and a second carry adds
-// up what all layers gave.
+// One stream is the usual residual; several are mixed by learnt weights, and a second carry adds up
+// the outputs of all layers.
 Tensors layer(Scope s, const Config& c, const Tensors& carries, const Step& step, bool reads) {
   if (c.context > 0) {
     Tensor x_BTD = carries[0] + layer_sum(s, c, carries[0], step, reads);

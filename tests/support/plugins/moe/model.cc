@@ -1,5 +1,5 @@
-// A family for tests: a layer is a mixture of experts and nothing else, every choice of which is a
-// key. What the router does is kept as metrics.
+// A family for tests: a layer is only a mixture of experts, with a key for every choice. The
+// router's values are kept as metrics.
 //
 // Shapes: B batch, T tokens, D model width.
 

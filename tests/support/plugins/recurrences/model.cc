@@ -1,6 +1,5 @@
-// A family for tests: one small block with a recurrence that a key chooses, and nothing that means
-// anything. "linear" and "linear_by_token" are one model in two spellings, as are "matrix" and
-// "matrix_by_token".
+// A family for tests: one small block with a recurrence that a key selects. "linear" and
+// "linear_by_token" are one model in two spellings, as are "matrix" and "matrix_by_token".
 //
 // Shapes: B batch, T tokens, D model width, N heads, H head width.
 
@@ -36,7 +35,7 @@ Tensor linear_recurrence(Scope s, const Config& c, Tensor x_BTD, const Step& ste
                                 })[0];
 }
 
-// S = diag(exp(g)) S + a outer (b^T S) + k outer v, read before: as RWKV-7, with a bonus.
+// S = diag(exp(g)) S + a outer (b^T S) + k outer v, read before the token: as RWKV-7, with a bonus.
 Tensor matrix_recurrence(Scope s, const Config& c, Tensor x_BTD, const Step& step, bool by_token) {
   const std::int64_t n = kHeads, d = c.hidden_size, h = d / n;
   const std::int64_t batch = x_BTD.dim(0);
@@ -64,7 +63,7 @@ Tensor matrix_recurrence(Scope s, const Config& c, Tensor x_BTD, const Step& ste
       body)[0]);
 }
 
-// An LSTM: no scan is it, and its parameters are the body's.
+// An LSTM: no scan op computes it, and the body owns its parameters.
 Tensor lstm(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   const std::int64_t d = c.hidden_size;
   const auto body = [&](const Tensors& carries, const Tensors& tokens) -> TokenResults {

@@ -1,5 +1,5 @@
-// A family for tests: a layer is one hyper-connection around a small branch, tanh(norm(x) w). What
-// the branch is given and gives is kept as metrics.
+// A family for tests: a layer is one hyper-connection around a small branch, tanh(norm(x) w). The
+// inputs and outputs of the branch are kept as metrics.
 //
 // Shapes: B batch, T tokens, D model width, K residual streams.
 
@@ -37,7 +37,7 @@ Tensors expand(Scope, const Config& c, const Tensors& x, const Step&) {
   return {expand_streams(x[0], c.streams)};
 }
 
-// The one norm without a gain is DeepSeek V4's.
+// The only norm without a gain is DeepSeek V4's.
 Tensors weigh(Scope s, const Config& c, const Tensors& x, const Step&) {
   return {weigh_streams(s / "head", x[0],
                         {.streams = c.streams, .norm_eps = c.norm_eps, .norm_weight = false})};
