@@ -27,12 +27,13 @@ Loaded load(const std::string& path, const FindPlugins& plugins, DType dtype,
     const std::string base = base_of_adapter(path);
     // Resolved once for both: training may write a new checkpoint at any time.
     const std::string files = train::resolve_model_files(base.empty() ? path : base);
-    // Reading a large vocabulary takes longer than everything else, so it has a thread, if there is
-    // one; otherwise it is read when needed. If the model cannot be opened, that error is reported.
+    OpenedModel opened = open_weights(base.empty() ? files : path, plugins(), choice);
+    // Reading a large vocabulary takes longer than the weights, so it has a thread, if there is one;
+    // otherwise it is read when needed. It starts after the plugin was loaded, because files opened
+    // during that would count as the plugin's (check_counts() in registry/library.cc).
     auto tokenizer = std::async(std::launch::async | std::launch::deferred, [&files] {
       return text::has_tokenizer(files) ? text::load_tokenizer(files) : nullptr;
     });
-    OpenedModel opened = open_weights(base.empty() ? files : path, plugins(), choice);
     weights::Weights weights =
         weights::Weights::load(*opened.model, opened.weight_files(), dtype, backend);
     // Uses the time until the vocabulary is read: mapping is a large part of the time to the first

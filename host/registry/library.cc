@@ -263,7 +263,8 @@ void check_counts(const PluginFile& file, const ProcessCounts& before) {
 }
 
 // Never unmapped: no function of a plugin is called at exit, and its threads or destructors may
-// exist even after a failure. REQUIRES: one call at a time.
+// exist even after a failure. REQUIRES: one call at a time, while no other thread opens files or
+// starts threads: check_counts() would attribute them to the plugin.
 const Loaded* load(const PluginFile& file) {
   static auto& all = *new std::deque<Loaded>;
   const PluginCall call({file.manifest.id, file.manifest.version, file.path.string(), "", ""}, "",

@@ -185,6 +185,22 @@ TEST(Program, MissingFileAndFolderAreNamed) {
   EXPECT_THAT(directory.err, HasSubstr("is a directory"));
 }
 
+TEST(Program, NoOtherThreadRunsWhileAPluginIsLoaded) {
+  const TempDir folder;
+  folder.write("config.json",
+               "{\"model_type\": \"tiny_type\", \"vocab_size\": 300, \"hidden_size\": 4, "
+               "\"num_hidden_layers\": 1}");
+  std::string vocabulary;  // reading it takes longer than finding the plugin
+  for (int i = 0; i < 300000; ++i)
+    vocabulary += (i == 0 ? "\"t" : ", \"t") + std::to_string(i) + "\": " + std::to_string(i);
+  folder.write("tokenizer.json",
+               "{\"model\": {\"type\": \"BPE\", \"merges\": [], \"vocab\": {" + vocabulary + "}}}");
+  const Finished result = lamina({"decode", "-m", folder.path(), "-p", "t", "-t", "1", "--plugin",
+                                  LAMINA_BUILD_DIR "/tests/registry/zoo/init_threads.lamina.so"});
+  EXPECT_EQ(result.code, 4) << result.err;  // there are no weights
+  EXPECT_THAT(result.err, Not(HasSubstr("other threads run")));
+}
+
 TEST(Program, ReaderThatGoesAwayEndsItQuietly) {
   Finished result =
       run_shell("set -o pipefail; (sleep 0.2; exec " + kProgram + " config explain) | true");

@@ -8,6 +8,7 @@
 #include "lamina/ext/mtp.h"
 #include "lamina/names.h"
 
+#include <dirent.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
@@ -492,6 +493,17 @@ static lamina_status_t tiny_init(const lamina_host_t *host) {
 #ifdef FAULT_INIT_SAYS
   host->log(host, LAMINA_LOG_ERROR, (lamina_str_t)STR("blocks are missing"), 0);
   return LAMINA_ERROR_INTERNAL;
+#endif
+#ifdef FAULT_INIT_THREADS
+  /* Not a fault of the plugin: it refuses to start beside other threads. */
+  int entries = 0;
+  DIR *tasks = opendir("/proc/self/task");
+  while (tasks && readdir(tasks)) ++entries;
+  if (tasks) closedir(tasks);
+  if (entries != 3) { /* ".", ".." and this thread */
+    host->log(host, LAMINA_LOG_ERROR, (lamina_str_t)STR("other threads run"), 0);
+    return LAMINA_ERROR_INTERNAL;
+  }
 #endif
 #ifdef FAULT_INIT_FILE
   if (dup(2) < 0) return LAMINA_ERROR_INTERNAL;
