@@ -4,13 +4,16 @@
 
 #include "config/raw.h"
 #include "core/json.h"
+#include "publishers/python_json.h"
 
 namespace lamina::config {
 namespace {
 
-constexpr JsonOptions kOptions = {.code = ExitCode::checkpoint,
-                                  .max_bytes = std::size_t{16} << 20,  // some contain label tables
-                                  .infinite_numbers = true};
+constexpr JsonOptions kOptions = [] {
+  JsonOptions out = publishers::kPythonJson;
+  out.max_bytes = std::size_t{16} << 20;  // some contain label tables
+  return out;
+}();
 
 // Reads {"__float__": "Infinity"}: an infinite number or NaN, as transformers 5 writes it.
 std::optional<double> tagged_number(const JsonValue& json) {

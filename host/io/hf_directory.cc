@@ -11,6 +11,7 @@
 #include "io/foreign_file.h"
 #include "io/mapped_file.h"
 #include "publishers/formats.h"
+#include "publishers/python_json.h"
 
 namespace lamina::io {
 namespace fs = std::filesystem;
@@ -51,8 +52,7 @@ JsonDocument read_config(const std::string& path) {
                      "has no config.json; expected a Hugging Face model directory",
                      {what_is_there(path)}});
   refuse_lfs_pointer(file);
-  JsonDocument config =
-      JsonDocument::read(file, {.code = ExitCode::checkpoint, .infinite_numbers = true});
+  JsonDocument config = JsonDocument::read(file, publishers::kPythonJson);
   if (!config.root().is_object())
     config.root().fail("must be an object, got " + config.root().describe());
   return config;
@@ -116,7 +116,7 @@ std::vector<std::int64_t> HfDirectory::placeholder_token_ids() const {
 std::optional<JsonDocument> read_generation_config(const std::string& directory) {
   const std::string file = directory + "/generation_config.json";
   if (std::error_code ec; !fs::exists(file, ec)) return std::nullopt;
-  return JsonDocument::read(file, {.code = ExitCode::checkpoint, .infinite_numbers = true});
+  return JsonDocument::read(file, publishers::kPythonJson);
 }
 
 std::vector<std::int64_t> eos_token_ids(const JsonValue& config) {

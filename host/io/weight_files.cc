@@ -12,6 +12,7 @@
 #include "io/foreign_file.h"
 #include "io/gguf_names.h"
 #include "io/gguf_weights.h"
+#include "publishers/python_json.h"
 
 namespace lamina::io {
 namespace fs = std::filesystem;
@@ -26,8 +27,7 @@ Compression read_compression(const fs::path& directory) {
   Compression out;
   const std::string path = (directory / "config.json").string();
   if (std::error_code ec; !fs::exists(path, ec)) return out;
-  const JsonDocument config =
-      JsonDocument::read(path, {.code = ExitCode::checkpoint, .infinite_numbers = true});
+  const JsonDocument config = JsonDocument::read(path, publishers::kPythonJson);
   if (!config.root().is_object()) return out;
   JsonValue section = config.root().find("quantization_config");
   const JsonValue text = config.root().find("text_config");

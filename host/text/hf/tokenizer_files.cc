@@ -9,6 +9,7 @@
 #include "core/printable.h"
 #include "core/system_error.h"
 #include "io/hf_directory.h"
+#include "publishers/python_json.h"
 #include "text/vocabulary.h"
 
 namespace lamina::text {
@@ -29,7 +30,7 @@ bool flag(const JsonValue& json, std::string_view key) {
 
 std::optional<JsonDocument> read_if_there(const std::string& path) {
   if (std::error_code ec; !fs::exists(path, ec)) return std::nullopt;
-  return JsonDocument::read(path, {.code = ExitCode::checkpoint, .infinite_numbers = true});
+  return JsonDocument::read(path, publishers::kPythonJson);
 }
 
 TokenId read_key(std::string_view key, const JsonValue& value) {

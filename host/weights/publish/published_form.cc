@@ -6,6 +6,7 @@
 #include "core/json_writer.h"
 #include "io/stored_weight.h"
 #include "publishers/formats.h"
+#include "publishers/python_json.h"
 
 namespace lamina::weights {
 namespace {
@@ -93,8 +94,6 @@ Edits changed_values(const decoder::Model& model, const decoder::Model& source,
   return out;
 }
 
-constexpr JsonOptions kReading = {.code = ExitCode::checkpoint, .infinite_numbers = true};
-
 // Returns the family's name for the values of a tensor: without the suffix for blocks, if the
 // family knows that name.
 std::string_view name_of_values(const decoder::Model& model, std::string_view tensor) {
@@ -127,11 +126,11 @@ void write_tensors(JsonWriter& json, const decoder::Model& model, const io::Weig
 }  // namespace
 
 PublishedForm::PublishedForm(const std::string& path)
-    : PublishedForm(JsonDocument::read(path, kReading)) {}
+    : PublishedForm(JsonDocument::read(path, publishers::kPythonJson)) {}
 
 PublishedForm PublishedForm::of_text(std::string text) {
-  return PublishedForm(
-      JsonDocument::parse(std::move(text), std::string(kPublishedFormFile), kReading));
+  return PublishedForm(JsonDocument::parse(std::move(text), std::string(kPublishedFormFile),
+                                           publishers::kPythonJson));
 }
 
 PublishedForm::PublishedForm(JsonDocument document) : document_(std::move(document)) {
@@ -191,7 +190,8 @@ std::string published_form(const decoder::Model& model, const decoder::Model& so
       json.end_object();
     });
   if (files.gguf() || !fs::exists(directory / "config.json")) return "";
-  const JsonDocument config = JsonDocument::read((directory / "config.json").string(), kReading);
+  const JsonDocument config =
+      JsonDocument::read((directory / "config.json").string(), publishers::kPythonJson);
   const bool plain = std::ranges::all_of(map.tensors(), [&](const PublishedTensor& tensor) {
     return io::StoredWeight(files, tensor.name).is_uncompressed();
   });
