@@ -267,6 +267,13 @@ const jinja::Template& Form::pick(bool has_tools) const {
                    {"write one of them to a file and give it with --chat-template FILE"}});
 }
 
+std::vector<std::string> Form::own_text() const {
+  std::vector<std::string> out;
+  for (const auto& [name, parsed] : templates_)
+    out.insert(out.end(), parsed.own_text().begin(), parsed.own_text().end());
+  return out;
+}
+
 void FormInputs::set(std::string_view name, Value value) {
   const auto known = std::ranges::find(variables_, name,
                                        [](const auto& v) -> std::string_view { return v.first; });

@@ -57,6 +57,9 @@ class Form {
   // Inputs for several renderings; ignores the options about the end.
   FormInputs inputs(const Conversation& conversation, const FormOptions& options = {}) const;
 
+  // The text that all its templates hold, as in jinja::Rendered.
+  std::vector<std::string> own_text() const;
+
  private:
   Form() = default;
   static Form of_gguf(const std::string& path, const std::optional<std::string>& file);

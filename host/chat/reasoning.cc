@@ -97,12 +97,12 @@ ReasoningMarks::ReasoningMarks(const text::Tokenizer& tokenizer, std::vector<Mar
 }
 
 ReasoningMarks ReasoningMarks::published(const text::Tokenizer& tokenizer,
-                                         const jinja::Rendered& rendered) {
+                                         std::span<const std::string> own_text) {
   const std::vector<text::AddedText> tokens = tokenizer.added_tokens();
   const auto is_there = [&](std::string_view mark) {
     return std::any_of(tokens.begin(), tokens.end(),
                        [&](const text::AddedText& token) { return token.text == mark; }) ||
-           std::any_of(rendered.own_text.begin(), rendered.own_text.end(),
+           std::any_of(own_text.begin(), own_text.end(),
                        [&](const std::string& text) { return text.find(mark) != text.npos; });
   };
   std::vector<Mark> marks = ReasoningMarks().marks_;
@@ -118,6 +118,15 @@ ReasoningMarks ReasoningMarks::published(const text::Tokenizer& tokenizer,
       marks.push_back({std::string(mark), {}, Role::begin_answer});
   }
   return {tokenizer, std::move(marks)};
+}
+
+ReasoningMarks ReasoningMarks::spelt_out() const {
+  ReasoningMarks out;
+  out.marks_ = marks_;
+  for (Mark& mark : out.marks_) mark.code = mark.text;
+  std::stable_sort(out.marks_.begin(), out.marks_.end(),
+                   [](const Mark& a, const Mark& b) { return a.code.size() > b.code.size(); });
+  return out;
 }
 
 bool ReasoningMarks::opened_by(const jinja::Rendered& prompt) const {
@@ -222,8 +231,8 @@ Thought ReasoningSplitter::thought() const {
   return {std::string(reasoning), std::string(answer)};
 }
 
-Thought split_thought(std::string_view text) {
-  const ReasoningMarks marks;
+Thought split_thought(std::string_view text, const ReasoningMarks& marks) {
+  LAMINA_ASSERT(marks.control_tokens().empty());
   ReasoningSplitter splitter(marks, false);
   splitter.push(text);
   splitter.finish();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,9 +28,12 @@ class ReasoningMarks {
   // empty.
   ReasoningMarks(const text::Tokenizer& tokenizer, std::string_view begin, std::string_view end);
   // "<think>" and "</think>", and the other published marks for which the tokenizer has a token or
-  // which `rendered` contains.
+  // which the template contains; `own_text` is the text of the template itself.
   static ReasoningMarks published(const text::Tokenizer& tokenizer,
-                                  const jinja::Rendered& rendered);
+                                  std::span<const std::string> own_text);
+
+  // The same marks, all of them ordinary text: for texts in which control tokens are spelt out.
+  ReasoningMarks spelt_out() const;
 
   // Control tokens that are part of a mark: a splitter must see them.
   const std::vector<text::TokenId>& control_tokens() const { return control_tokens_; }
@@ -87,7 +91,7 @@ class ReasoningSplitter {
   bool lacked_beginning_ = false;
 };
 
-// Separates a whole text without control tokens.
-Thought split_thought(std::string_view text);
+// Separates a whole text. REQUIRES: no mark has control tokens.
+Thought split_thought(std::string_view text, const ReasoningMarks& marks = {});
 
 }  // namespace lamina::chat

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "chat/conversation.h"
+#include "chat/reasoning.h"
 #include "chat/training_text.h"
 #include "core/error.h"
 #include "core/json_writer.h"
@@ -17,22 +18,22 @@ using chat::MaskedTokens;
 // Writes messages in the published form, with the other inputs of the template.
 class ConversationWriter {
  public:
-  explicit ConversationWriter(const Reading& reading) : drops_thinking_(reading.drop_thinking) {
+  explicit ConversationWriter(const Reading& reading) : dropped_(reading.dropped_thinking) {
     json_.begin_object().key("messages").begin_array();
   }
 
   // `turn` is an object with the message's "weight" or "train", if it has one.
   void add(std::string_view role, std::string_view content, const JsonValue& turn = {}) {
     json_.begin_object().key("role").value(role).key("content");
-    if (drops_thinking_ && role == kAnswerer)
-      json_.value(chat::split_thought(content).answer);
+    if (dropped_ && role == kAnswerer)
+      json_.value(chat::split_thought(content, *dropped_).answer);
     else
       json_.value(content);
     add_switches(turn);
     json_.end_object();
   }
   void add(const JsonValue& message) {
-    if (drops_thinking_ && is_answer(message))
+    if (dropped_ && is_answer(message))
       add_without_thinking(message);
     else
       json_.value(message);
@@ -74,9 +75,9 @@ class ConversationWriter {
     if (const JsonValue more = record.find("chat_template_kwargs"); more && !more.is_null())
       for (const auto& [name, value] : more.members())
         if (name != "messages" && name != "tools" && name != "documents" &&
-            !(drops_thinking_ && is_switch(name)))
+            !(dropped_ && is_switch(name)))
           json_.key(name).value(value);
-    if (drops_thinking_)
+    if (dropped_)
       for (const std::string_view name : kSwitches) json_.key(name).value(false);
     return Conversation::parse(json_.end_object().text(), place);
   }
@@ -91,6 +92,7 @@ class ConversationWriter {
   static constexpr std::string_view kAnswerer = "assistant";
   // Members with reasoning, and the variables that tell templates to produce none.
   static constexpr std::string_view kThoughts[] = {"reasoning_content", "reasoning", "thinking"};
+  static constexpr std::string_view kThoughtParts[] = {"thinking", "reasoning"};
   static constexpr std::string_view kSwitches[] = {"enable_thinking", "thinking"};
 
   static bool is_answer(const JsonValue& message) {
@@ -107,14 +109,42 @@ class ConversationWriter {
       if (std::ranges::find(kThoughts, name) != std::end(kThoughts)) continue;
       json_.key(name);
       if (name == "content" && value.is_string())
-        json_.value(chat::split_thought(value.as_string()).answer);
+        json_.value(chat::split_thought(value.as_string(), *dropped_).answer);
+      else if (name == "content" && value.is_array())
+        add_parts_without_thinking(value);
       else
         json_.value(value);
     }
     json_.end_object();
   }
 
-  bool drops_thinking_;
+  // A content in parts: {"type": "thinking", ..} and {"type": "text", "text": ".."}.
+  void add_parts_without_thinking(const JsonValue& parts) {
+    json_.begin_array();
+    for (const JsonValue part : parts.elements()) {
+      const JsonValue type = part.is_object() ? part.find("type") : JsonValue();
+      const bool is_text = type && type.is_string() && type.as_string() == "text";
+      if (type && type.is_string() &&
+          std::ranges::find(kThoughtParts, type.as_string()) != std::end(kThoughtParts))
+        continue;
+      if (!is_text) {
+        json_.value(part);
+        continue;
+      }
+      json_.begin_object();
+      for (const auto& [name, value] : part.members()) {
+        json_.key(name);
+        if (name == "text" && value.is_string())
+          json_.value(chat::split_thought(value.as_string(), *dropped_).answer);
+        else
+          json_.value(value);
+      }
+      json_.end_object();
+    }
+    json_.end_array();
+  }
+
+  const chat::ReasoningMarks* dropped_;
   JsonWriter json_;
 };
 

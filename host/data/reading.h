@@ -11,7 +11,8 @@
 
 namespace lamina::chat {
 class Form;
-}
+class ReasoningMarks;
+}  // namespace lamina::chat
 
 namespace lamina::data {
 
@@ -35,8 +36,9 @@ struct Reading {
   Separator separator = Separator::file;  // of text
   std::string field = "text";             // of jsonl
   LossOn loss_on = LossOn::assistant;     // of chat
-  bool drop_thinking = false;             // remove reasoning from assistant messages
-  bool skip_bad_records = false;          // false: the first one is an error
+  // Marks of the reasoning that is removed from assistant messages; null: it stays.
+  const chat::ReasoningMarks* dropped_thinking = nullptr;
+  bool skip_bad_records = false;  // false: the first one is an error
   const text::Tokenizer& tokenizer;
   std::int64_t vocab_size = 0;         // upper bound of ids: the model's number of rows
   const chat::Form* chat = nullptr;    // for forms with masks; null for texts only

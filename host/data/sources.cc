@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "chat/form.h"
+#include "chat/reasoning.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "data/token_store.h"
@@ -70,9 +71,23 @@ std::unique_ptr<const chat::Form> load_chat_form(const config::DataSection& sect
   }
 }
 
+namespace {
+
+std::unique_ptr<const chat::ReasoningMarks> dropped_marks(const config::DataSection& section,
+                                                          const text::Tokenizer& tokenizer,
+                                                          const chat::Form* form) {
+  if (section.thinking != "drop") return nullptr;
+  const std::vector<std::string> own_text = form ? form->own_text() : std::vector<std::string>();
+  return std::make_unique<const chat::ReasoningMarks>(
+      chat::ReasoningMarks::published(tokenizer, own_text).spelt_out());
+}
+
+}  // namespace
+
 Sources::Sources(const config::DataSection& section, const text::Tokenizer& tokenizer,
                  std::int64_t vocab_size, const LoadHooks& hooks)
     : chat_(load_chat_form(section)),
+      marks_(dropped_marks(section, tokenizer, chat_.get())),
       reading_{.form = chosen<Form>(section.form, {{"text", Form::text},
                                                    {"jsonl", Form::jsonl},
                                                    {"chat", Form::chat},
@@ -86,7 +101,7 @@ Sources::Sources(const config::DataSection& section, const text::Tokenizer& toke
                .loss_on = chosen<LossOn>(section.loss_on, {{"assistant", LossOn::assistant},
                                                            {"last", LossOn::last},
                                                            {"all", LossOn::all}}),
-               .drop_thinking = section.thinking == "drop",
+               .dropped_thinking = marks_.get(),
                .skip_bad_records = section.bad_records == "skip",
                .tokenizer = tokenizer,
                .vocab_size = vocab_size,

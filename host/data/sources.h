@@ -40,6 +40,7 @@ class Sources {
 
  private:
   std::unique_ptr<const chat::Form> chat_;
+  std::unique_ptr<const chat::ReasoningMarks> marks_;  // of data.thinking = "drop"
   Reading reading_;
   StoreOptions store_;
 };

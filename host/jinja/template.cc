@@ -103,11 +103,13 @@ Rendered Template::render(const Variables& variables, const RenderOptions& optio
     } catch (const Failure& failure) {
       parsed_->fail_at(interpreter.at(), failure.message);
     }
-    out.own_text = parsed_->tree.own_text;
+    out.own_text = own_text();
     for (const auto& [begin, end] : interpreter.generated()) out.generated.push_back({begin, end});
   });
   return out;
 }
+
+std::span<const std::string> Template::own_text() const { return parsed_->tree.own_text; }
 
 Value from_json(const JsonValue& json) {
   switch (json.kind()) {

@@ -27,7 +27,7 @@ class Speaker {
     prompt_ = form_->render(conversation);
   }
 
-  ReasoningMarks marks() const { return ReasoningMarks::published(*tokenizer_, prompt_); }
+  ReasoningMarks marks() const { return ReasoningMarks::published(*tokenizer_, prompt_.own_text); }
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
 
   // The parts of an answer. Control tokens in it are spelt out.

@@ -213,6 +213,40 @@ TEST(ChatRecord, ThoughtsAreLearnedUnlessTheyAreDropped) {
             Rows{"u:</think>q/a:<>[y][/]"});
 }
 
+TEST(ChatRecord, ReasoningInThePublishedFormOfTheTemplateIsDropped) {
+  const auto dropped = [](const std::string& mark, const std::string& content) {
+    const std::string source = kThinkingTemplate + ("{% if false %}" + mark + "{% endif %}");
+    Chats chats(R"({"messages": [{"role": "user", "content": "q"}, )"
+                R"({"role": "assistant", "content": )" +
+                    content + "}]}",
+                source.c_str());
+    chats.section().thinking = "drop";
+    return chats.rows();
+  };
+  const Rows without{"u:q/a:<>[y][/]"};
+  EXPECT_EQ(dropped("[/THINK]", R"("[THINK]t[/THINK]y")"), without);
+  EXPECT_EQ(dropped("<channel|>", R"("<|channel>thought\nt<channel|>y")"), without);
+  EXPECT_EQ(dropped("</seed:think>", R"("<seed:think>t</seed:think>y")"), without);
+  EXPECT_EQ(dropped("<|channel|>", R"("<|channel|>analysis<|message|>t<|end|><|start|>assistant)"
+                                   R"(<|channel|>final<|message|>y")"),
+            without);
+  // Marks of other models are text.
+  EXPECT_EQ(dropped("", R"("[/THINK]y")"), Rows{"u:q/a:<>[[][/][T][H][I][N][K][]][y][/]"});
+}
+
+TEST(ChatRecord, PartsWithReasoningAreDropped) {
+  const char* const text_of_parts =
+      "{% for m in messages %}{{ m.role[0] }}:{% if m.content is string %}{{ m.content }}"
+      "{% else %}{% for p in m.content %}{{ p.type[1] }}{{ p.text }}{% endfor %}{% endif %}"
+      "{{ '\n' }}{% endfor %}{% if add_generation_prompt %}a:{% endif %}";
+  Chats chats(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", )"
+              R"("content": [{"type": "thinking", "thinking": "t"}, )"
+              R"({"type": "text", "text": "<think>t</think>y"}]}]})",
+              text_of_parts);
+  chats.section().thinking = "drop";
+  EXPECT_EQ(chats.rows(), Rows{"u:q/a:[e][y][/]"});
+}
+
 TEST(ChatRecord, AnswersThatSayNoAreReadAndNotLearned) {
   for (const char* no : {R"("weight": 0)", R"("train": false)"}) {
     const std::string key = no;

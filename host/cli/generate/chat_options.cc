@@ -136,7 +136,7 @@ ChatPrompt read_chat_prompt(const Arguments& a, const std::string& directory,
   ChatPrompt out;
   out.ids = chat::encode(of_model, rendered);
   const auto given = given_marks(a, of_model);
-  out.marks = given ? *given : chat::ReasoningMarks::published(of_model, rendered);
+  out.marks = given ? *given : chat::ReasoningMarks::published(of_model, rendered.own_text);
   out.begins_reasoning = out.marks.opened_by(rendered);
   return out;
 }

@@ -47,7 +47,8 @@ Answer ChatSession::answer() {
   decode::GenerateOptions options = settings.generate;
   options.room_tokens = context_ - length + 1;
   const chat::ReasoningMarks marks =
-      settings.marks ? *settings.marks : chat::ReasoningMarks::published(tokenizer_, rendered);
+      settings.marks ? *settings.marks
+                     : chat::ReasoningMarks::published(tokenizer_, rendered.own_text);
   AnswerDisplay display(marks, marks.opened_by(rendered), settings.style, emit_);
   display.watch(options);
   out.generated = decode::generate(
