@@ -60,6 +60,10 @@ std::optional<int> own_descriptor(fs::path path) {
 
 void move_standard_output(int descriptor) noexcept { standard_output = descriptor; }
 
+bool is_standard_output(const Destination& destination) noexcept {
+  return destination.descriptor >= 0 && destination.descriptor == standard_output;
+}
+
 Destination destination_of(const std::string& path) {
   if (path.empty()) refuse("\"\"", "must not be empty", "give the name of the file to write");
   struct stat status {};

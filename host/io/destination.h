@@ -22,6 +22,9 @@ Destination destination_of(const std::string& path);
 // program keeps its standard output (cli/terminal.h). [main thread, at the start]
 void move_standard_output(int descriptor) noexcept;
 
+// True for /dev/stdout and the other names of descriptor 1.
+bool is_standard_output(const Destination& destination) noexcept;
+
 // Opens a destination with `in_place` for writing; a FIFO blocks until it has a reader. The caller
 // closes the descriptor. Errors: DeviceError of class checkpoint.
 int open_in_place(const Destination& destination);

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <new>
 
+#include "core/broken_pipe.h"
 #include "core/error.h"
 #include "core/open_file.h"
 #include "core/system_error.h"
@@ -71,6 +72,7 @@ DurableFile::DurableFile(std::string path, std::uint64_t expected_bytes, NamedBy
     path_ = destination.path;
     if (destination.in_place) {
       fd_ = open_in_place(destination);
+      is_standard_output_ = is_standard_output(destination);
       return;
     }
   }
@@ -126,6 +128,7 @@ void DurableFile::write(std::span<const std::byte> bytes) {
         ::poll(&full, 1, -1);
         continue;
       }
+      if (n < 0 && errno == EPIPE && is_standard_output_) throw BrokenPipe();
       if (n < 0) fail(fmt::format("cannot be written after {} bytes", num_bytes_), errno);
       done += static_cast<std::size_t>(n);
       num_bytes_ += static_cast<std::uint64_t>(n);

@@ -36,7 +36,8 @@ enum class NamedBy { program, user };
 using ByteSink = std::function<void(std::span<const std::byte>)>;
 
 // Every system failure (disk full, no permission, ...) is a DeviceError of class checkpoint with
-// the file's name; the final name then still has its previous contents.
+// the file's name; the final name then still has its previous contents. BrokenPipe if the user named
+// standard output and its reader closed it.
 //   DurableFile file("run/notes.txt");
 //   file.write("hello\n");
 //   file.commit();
@@ -71,6 +72,7 @@ class DurableFile {
   std::string path_;
   std::string partial_path_;  // empty when writing in place
   int fd_ = -1;
+  bool is_standard_output_ = false;
   std::uint64_t num_bytes_ = 0;
   std::unique_ptr<Hash> hash_;
   std::vector<PartDigest> parts_;

@@ -401,6 +401,21 @@ TEST(Report, WritesThroughStdoutWithoutAnythingElse) {
   EXPECT_TRUE(f.out.ends_with("</html>\n"));
 }
 
+TEST(Report, AReaderThatGoesAwayEndsItQuietlyOnStdoutAlone) {
+  const TempDir folder;
+  const std::string run = run_of(folder, "a", loss_line(1, 2));
+  const auto ended = [&](const std::string& file) {
+    return lamina::testing::run_shell(
+        fmt::format("cd {} && mkfifo page; {{ head -c 1 page > got & }}; {{ {} report a -o {}; "
+                    "echo $? >&2; }} > page; wait",
+                    folder.path(), LAMINA_BUILD_DIR "/bin/lamina", file));
+  };
+  EXPECT_EQ(ended("/dev/stdout").err, "141\n");
+  fs::remove(folder / "page");
+  EXPECT_THAT(ended("page").err, ::testing::EndsWith("broken pipe\n  check the disk and the file "
+                                                     "system\n4\n"));
+}
+
 TEST(Report, ADeviceNodeStays) {
   const TempDir folder;
   const std::string node = folder / "node";

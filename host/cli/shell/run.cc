@@ -13,6 +13,7 @@
 #include "cli/shell/last_words.h"
 #include "cli/shell/parse.h"
 #include "cli/shell/version.h"
+#include "core/broken_pipe.h"
 #include "core/error.h"
 #include "core/json_writer.h"
 #include "core/log.h"

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "core/broken_pipe.h"
 #include "core/error.h"
 #include "core/printable.h"
 #include "core/system_error.h"

@@ -1,7 +1,6 @@
 // Properties of stdout and stderr, and writing to stdout without losing anything.
 #pragma once
 
-#include <exception>
 #include <string>
 #include <string_view>
 
@@ -20,12 +19,6 @@ struct Terminal {
 // need a terminal other than TERM=dumb and no CI=...; NO_COLOR (not empty) turns colour off,
 // CLICOLOR_FORCE (not empty) on; `mode` overrides both.
 Terminal describe_terminal(int descriptor, ColorMode mode = ColorMode::automatic);
-
-// The reader of stdout closed it (a pipe into `head`). main() ends silently with 141.
-class BrokenPipe : public std::exception {
- public:
-  const char* what() const noexcept override { return "the reader of stdout closed it"; }
-};
 
 // Writes all text to stdout and flushes it, with control characters and invalid UTF-8 as \xNN (JSON
 // of JsonWriter has neither). Throws BrokenPipe; UserError (exit 4) if stdout is closed or its disk
