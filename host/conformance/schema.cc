@@ -117,8 +117,8 @@ void check_odd_configs(const FamilySubject& subject) {
 
 void check_config_json(const FamilySubject& subject) {
   const registry::Family& family = subject.family();
-  if (family.names().hf_model_types.empty() || family.names().hf_architectures.empty())
-    skip("it names no model_type and architecture of config.json");
+  if (const std::string why = weights::why_unpublished(family.names()); !why.empty())
+    skip("{}", why);
   for (const SmallModel& small : subject.models()) {
     const registry::ModelConfig config = subject.configure(small);
     if (!family.options(config).exports_as.empty()) skip("its exports belong to another family");

@@ -1,11 +1,51 @@
 #include "model/export.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "config/published_keys.h"
 #include "core/error.h"
+#include "core/log.h"
 #include "model/fold.h"
 #include "model/open.h"
+#include "model/same_function.h"
 #include "weights/match/tensor_map.h"
 
 namespace lamina::model {
+namespace {
+
+// Returns the keys of the object "lamina" of `directory`/config.json without which, as other
+// programs read that file, it describes a model that computes something else.
+std::vector<std::string> keys_that_others_miss(const std::string& directory,
+                                               const registry::Catalog& plugins) {
+  const std::string own = fmt::format("model.{}", config::kOwnObject);
+  const Description described = describe(directory, plugins);
+  const auto is_own = [&](const config::RawEntry& entry) { return entry.key.starts_with(own); };
+  std::vector<std::string> names;
+  for (const config::RawEntry& entry : described.source.raw.entries)
+    if (is_own(entry)) names.push_back(entry.key.substr(own.size()));
+  if (names.empty()) return {};
+  const decoder::ModelOptions options{.compress_tokens = decoder::uncompressed_tokens};
+  const decoder::Model whole = make(described.source, plugins, options);
+  const auto matters = [&](const auto& is_left_out) {
+    config::ModelSource source = described.source;
+    std::erase_if(source.raw.entries, is_left_out);
+    try {
+      return !computes_the_same(whole, make(source, plugins, options));
+    } catch (const UserError&) {
+      return true;  // the other values do not fit without it
+    }
+  };
+  std::vector<std::string> out;
+  std::ranges::copy_if(names, std::back_inserter(out), [&](const std::string& name) {
+    return matters([&](const config::RawEntry& entry) { return entry.key == own + name; });
+  });
+  return out.empty() && matters(is_own) ? names : out;
+}
+
+}  // namespace
 
 void check_that_it_loads(const std::string& directory, const registry::Catalog& plugins) {
   const OpenedModel opened = open_weights(directory, plugins);
@@ -17,6 +57,11 @@ weights::Exported export_checked(const decoder::Model& model, const std::string&
                                  const registry::Catalog& plugins) {
   return weights::export_to_hf(model, from, to, options, [&](const std::string& written) {
     check_that_it_loads(written, plugins);
+    if (const auto keys = keys_that_others_miss(written, plugins); !keys.empty())
+      log::warning(
+          "{}: other programs ignore {} of the object \"lamina\" in config.json, and compute "
+          "another model; lamina reads the export right",
+          to, fmt::join(keys, ", "));
   });
 }
 

@@ -24,6 +24,9 @@ inline constexpr std::string_view kPlaceholderKeys[] = {
     "video_token_id",    "video_token_index", "audio_token_id", "audio_token_index",
 };
 
+// Suffix of the names of architectures that have encoders beside the language model.
+inline constexpr std::string_view kArchitectureWithEncoders = "ForConditionalGeneration";
+
 // Names of PyTorch's wrapper modules inside tensor names: anywhere in a name, or (the outer one)
 // only at its start.
 inline constexpr std::string_view kWrapperNames[] = {

@@ -109,10 +109,7 @@ void expert_keys(Schema<Config>& key, const Defaults& d) {
   key("moe_intermediate_size", &Config::moe_intermediate_size,
       {.fallback = d.expert_width, .min = 1, .doc = "width F of an expert"});
   key("n_shared_experts", &Config::n_shared_experts,
-      {.fallback = d.shared_experts,
-       .min = 0,
-       .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "shared experts, which every token uses"});
+      {.fallback = d.shared_experts, .min = 0, .doc = "shared experts, which every token uses"});
   key("scoring_func", &Config::scoring_func,
       {.fallback = d.scoring_func,
        .choices = {"softmax", "sigmoid"},

@@ -174,6 +174,19 @@ TEST(CkptExport, ConvertsToBfloat16AndSaysSoInTheConfig) {
   EXPECT_THAT(folder.read("hf/config.json"), HasSubstr("\"torch_dtype\": \"bfloat16\""));
 }
 
+TEST(CkptExport, NamesTheKeysThatOtherProgramsMiss) {
+  const TempDir folder;
+  ASSERT_EQ(train_tiny(folder, "run",
+                       {"--set", "model.logit_scale=2.0", "--set", "model.dropout_rate=0.1"})
+                .code,
+            0);
+  const Finished result = ckpt({"export", folder / "run", "--to", folder / "export"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("other programs ignore logit_scale of the object \"lamina\""));
+  EXPECT_THAT(ckpt({"export", trained_run(), "--to", folder / "plain"}).err,
+              Not(HasSubstr("other programs")));
+}
+
 TEST(CkptExport, DoesNotWriteOverADirectory) {
   const TempDir folder;
   const Finished result = ckpt({"export", trained_run(), "--to", folder.path()});

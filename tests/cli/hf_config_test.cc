@@ -104,9 +104,17 @@ TEST(HfConfig, ObjectsOfOneObjectAreWrittenTogether) {
 
 TEST(HfConfig, FamilyWithoutAFormThereIsRefused) {
   EXPECT_USER_ERROR(config_of({}, {}, {"made_up", "", {}, {}, {}}), 4,
-                    "export: family 'made_up' has no form at Hugging Face: its plugin declares no "
-                    "model_type\n"
+                    "export: family 'made_up' has no form at Hugging Face for a model that started "
+                    "fresh: its plugin declares no model_type\n"
                     "  use lamina's own format, which `lamina decode -m` reads");
+}
+
+TEST(HfConfig, FamilyThatIsPublishedWithEncodersOnlyIsRefused) {
+  const std::string whole = "MadeUpForConditionalGeneration", text = "MadeUpForCausalLM";
+  EXPECT_ERROR_SAYS(config_of({}, {}, {"made_up", "", {}, {"made_up"}, {whole, text}}), 4,
+                    "it is published as MadeUpForConditionalGeneration only, with encoders that a "
+                    "fresh model lacks");
+  EXPECT_NO_THROW(config_of({}, {}, {"made_up", "", {}, {"made_up"}, {text, whole}}));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "config/published_keys.h"
 #include "core/error.h"
 #include "core/json_writer.h"
+#include "publishers/formats.h"
 
 namespace lamina::weights {
 namespace {
@@ -76,15 +77,23 @@ const std::string& path_of(const registry::ModelKey& key) {
 
 }  // namespace
 
+std::string why_unpublished(const registry::FamilyNames& names) {
+  if (names.hf_model_types.empty()) return "its plugin declares no model_type";
+  if (names.hf_architectures.empty()) return "its plugin declares no architecture";
+  const std::string& architecture = names.hf_architectures.front();
+  if (!architecture.ends_with(publishers::kArchitectureWithEncoders)) return "";
+  return fmt::format("it is published as {} only, with encoders that a fresh model lacks",
+                     architecture);
+}
+
 std::string hf_config(const registry::FamilyNames& names, const registry::ModelConfig& config,
                       const HfConfigExtras& extras) {
-  if (names.hf_model_types.empty() || names.hf_architectures.empty())
+  if (const std::string why = why_unpublished(names); !why.empty())
     throw UserError(
         ExitCode::checkpoint,
         {"export",
-         fmt::format("family '{}' has no form at Hugging Face: its plugin declares no "
-                     "{}",
-                     names.name, names.hf_model_types.empty() ? "model_type" : "architecture"),
+         fmt::format("family '{}' has no form at Hugging Face for a model that started fresh: {}",
+                     names.name, why),
          {"use lamina's own format, which `lamina decode -m` reads"}});
   const config::Table& values = config.values();
   // For each top-level object: whether all its keys have their defaults.

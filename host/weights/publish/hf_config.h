@@ -22,8 +22,13 @@ struct HfConfigExtras {
 // other objects, keys whose default 0 means that the reader chooses are omitted. Keys that the
 // original does not have are in the object "lamina", unless they have their defaults. Zeros of keys
 // that read null as 0 are written as null, and so are ids of tokens that the tokenizer does not
-// have. UserError (exit 4) if the family has no form at Hugging Face.
+// have. UserError (exit 4) for a reason of why_unpublished().
 std::string hf_config(const registry::FamilyNames& names, const registry::ModelConfig& config,
                       const HfConfigExtras& extras);
+
+// The reason why a fresh model of the family has no config.json that others read: its plugin names
+// no model_type or architecture, or only the architecture of a model with encoders, which a fresh
+// model lacks. Empty where there is none.
+std::string why_unpublished(const registry::FamilyNames& names);
 
 }  // namespace lamina::weights

@@ -37,6 +37,8 @@ FAMILIES = {
     "qwen3": dict(DENSE, use_sliding_window=True, sliding_window=8, max_window_layers=2),
     "qwen3_moe": dict(DENSE, **EXPERTS),
     "qwen3_next": dict(DENSE, **DELTA, **EXPERTS, shared_expert_intermediate_size=16),
+    "qwen3_vl": DENSE,
+    "qwen3_vl_moe": dict(DENSE, **EXPERTS),
     "qwen3_5": dict(DENSE, **DELTA),
     "qwen3_5_moe": dict(DENSE, **DELTA, **EXPERTS, shared_expert_intermediate_size=16),
     "gemma": DENSE,
@@ -50,12 +52,14 @@ FAMILIES = {
     "gpt_oss": dict(DENSE, num_local_experts=4, num_experts_per_tok=2, sliding_window=8),
     "deepseek_v2": LATENT,
     "deepseek": LATENT,
+    "deepseek without shared experts": dict(LATENT, n_shared_experts=0),
     "deepseek4": dict(
         SIZES, num_attention_heads=4, head_dim=16, q_lora_rank=16, qk_rope_head_dim=8, o_groups=2,
         o_lora_rank=16, moe_intermediate_size=16, n_routed_experts=8, num_experts_per_tok=2,
         num_hash_layers=1, index_n_heads=2, index_head_dim=16, index_topk=4, sliding_window=8,
     ),
 }
+REFUSED = {"qwen3_vl", "qwen3_vl_moe"}  # published with encoders only
 TEXT = "The river rose and the light was upon a deep water. " * 3
 
 
@@ -74,13 +78,23 @@ def export(lamina, folder, family, model):
     """A fresh model after one step, as folder/hf."""
     folder.mkdir(parents=True)
     (folder / "text.txt").write_text(TEXT * 20)
-    lines = [f'family = "{family}"', "[model]"]
+    lines = [f'family = "{family.split()[0]}"', "[model]"]
     lines += [f"{key} = {toml(value)}" for key, value in model.items()]
     lines += ["[data]", 'train = ["text.txt"]', 'form = "text"', "sequence_length = 32"]
     lines += ["[train]", "steps = 1", "batch_size = 2", "[optimizer]", "lr = 0.01"]
     (folder / "run.toml").write_text("\n".join(lines) + "\n")
     run(folder, lamina, "train", "run.toml", "--set", 'run.out="run"')
     run(folder, lamina, "ckpt", "export", "run", "--to", "hf", "--dtype", "float32")
+
+
+def expect_refusal(lamina, folder, family, model):
+    try:
+        export(lamina, folder, family, model)
+    except subprocess.CalledProcessError as error:
+        if error.returncode == 4 and "with encoders that a fresh model lacks" in error.stderr:
+            return
+        raise
+    raise ValueError("was exported")
 
 
 def difference(lamina, folder):
@@ -91,9 +105,12 @@ def difference(lamina, folder):
         "-n", str(TOKENS), "--temp", "0", "--ignore-eos", "--logprobs", "5", "--json"))
     hf, info = AutoModelForCausalLM.from_pretrained(
         folder / "hf", dtype=torch.float32, output_loading_info=True, attn_implementation="eager")
+    sizes = {name: value.numel() for name, value in hf.state_dict().items()}
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
-        if info[kind]:
-            raise ValueError(f"{kind}: {sorted(map(str, info[kind]))[:3]}")
+        # Zero shared experts are matrices without elements there.
+        names = [name for name in map(str, info[kind]) if sizes.get(name) != 0]
+        if names:
+            raise ValueError(f"{kind}: {sorted(names)[:3]}")
     worst = 0.0
     for place in ours["logprobs"]:
         with torch.no_grad():
@@ -111,6 +128,10 @@ def main():
         if chosen and family not in chosen:
             continue
         try:
+            if family in REFUSED:
+                expect_refusal(lamina, work / family, family, model)
+                print(f"{family}: refused")
+                continue
             export(lamina, work / family, family, model)
             worst = difference(lamina, work / family)
             print(f"{family}: largest difference {worst:.2g}")
