@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "conformance/check.h"
 #include "conformance/compare.h"
@@ -154,6 +155,7 @@ class ComparedKernel final : public Kernel {
                     fmt::format("gives other bits with {} threads than with one", threads));
     compute_.set_threads(ComparingBackend::kMostThreads);
     compare(operands, results);
+    for (std::size_t i = 0; i < operands.size(); ++i) compare_without_number(operands, i);
     for (std::size_t i = 0; i < results.size(); ++i)
       if (args.outputs[i]) std::memcpy(args.outputs[i], results[i].data(), results[i].size());
   }
@@ -281,6 +283,27 @@ class ComparedKernel final : public Kernel {
         wrong("differs from the lowering by {:.2g} in result {}, {}; {:.2g} is rounding", found, i,
               to_string(result_types_[i]), allowed);
     }
+  }
+
+  // With NaN as the first element of an operand: where the lowering gives NaN, the kernel may give
+  // no number, or training would not notice that its numbers are gone.
+  void compare_without_number(std::vector<Bytes> operands, std::size_t operand) {
+    const DType dtype = operand_types_[operand].dtype;
+    Bytes& bytes = operands[operand];
+    if ((dtype != DType::f32 && dtype != DType::bf16) || bytes.empty()) return;
+    constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+    const bfloat16 coarse = to_bfloat16(kNan);
+    if (dtype == DType::bf16)
+      std::memcpy(bytes.data(), &coarse, sizeof coarse);
+    else
+      std::memcpy(bytes.data(), &kNan, sizeof kNan);
+    const auto got = values(once(operands, 1, std::byte{0xff}), operands),
+               want = values(lowering_.run(operands, result_types_), operands);
+    for (std::size_t i = 0; i < got.size(); ++i)
+      for (std::size_t j = 0; j < got[i].size(); ++j)
+        if (std::isnan(want[i][j]) && std::isfinite(got[i][j]))
+          wrong("hides NaN of input {}: its lowering gives NaN in result {}, {}, and it {}",
+                operand, i, to_string(result_types_[i]), got[i][j]);
   }
 
   const std::string name_, place_;

@@ -1,5 +1,7 @@
 #include "conformance/small_models.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <set>
@@ -135,16 +137,18 @@ void require_models_of(const fs::path& plugin, std::span<const fs::path> files) 
   } catch (const PluginError&) {
     return;  // the checks of the file report it
   }
+  std::vector<std::string> names;
+  for (const registry::FamilyNames& family : manifest.families) names.push_back(family.name);
   for (const fs::path& file : files) {
     const std::string family = config::load_model(file).family;
-    if (std::ranges::none_of(manifest.families, [&](const registry::FamilyNames& names) {
-          return names.is_called(family);
+    if (std::ranges::none_of(manifest.families, [&](const registry::FamilyNames& known) {
+          return known.is_called(family);
         }))
       throw UserError(ExitCode::usage,
                       {file.string(),
                        fmt::format("is a model of family '{}', which {} does not have", family,
                                    plugin.filename().string()),
-                       {}});
+                       {fmt::format("its manifest lists {}", fmt::join(names, ", "))}});
   }
 }
 

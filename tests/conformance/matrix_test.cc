@@ -148,6 +148,53 @@ TEST(RightFamily, ThatCastsToFloat32PassesEveryCheck) {
   expect_no_slopes(model, "its blocks round float64, the compute type of this check, to f32 (");
 }
 
+// One of four experts for each token, of as large an effect as the layer itself, by hand.
+sdk::Tensor one_expert(sdk::Scope s, const Config& c, sdk::Tensor x_BTD) {
+  constexpr std::int64_t kExperts = 4;
+  const auto best = sdk::top_k(sdk::linear(s / "router", x_BTD, kExperts), {.k = 1});
+  const sdk::Tensor weights_BTE = sdk::scatter_along(sdk::sigmoid(best[0]), best[1], kExperts);
+  sdk::Tensor out_BTD;
+  for (std::int64_t e = 0; e < kExperts; ++e) {
+    const sdk::Tensor expert_BTD =
+        sdk::linear(s / ("expert_" + std::to_string(e)), x_BTD, c.hidden_size, {.init_std = 1});
+    const sdk::Tensor weighted_BTD =
+        expert_BTD * sdk::slice(weights_BTE, {.dim = 2, .start = e, .size = 1});
+    out_BTD = e == 0 ? weighted_BTD : out_BTD + weighted_BTD;
+  }
+  return out_BTD;
+}
+
+// Where rounding tips a choice, a token is far from float32, and right.
+TEST(RightFamily, WhoseTokensChooseExpertsIsNearFloat32WithEverySeed) {
+  Model model = right_family();
+  model.weights = nullptr;
+  model.blocks =
+      LAMINA_WRONG_BLOCK({ return right_block(s, c, x, step) + one_expert(s / "experts", c, x); });
+  const Registered registered = register_family(model);
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    const PluginSubject plugin("none.lamina.so", {.level = Level::full, .seed = seed},
+                               cpu_compute());
+    const FamilySubject subject(plugin, *registered.family, *registered.source,
+                                derived_models(*registered.family));
+    const Result result = run_check(*find_check("NUM-1"), {&subject}, false);
+    EXPECT_EQ(result.outcome, Outcome::pass) << "seed " << seed << ": " << result.text;
+  }
+}
+
+TEST(WrongFamily, ThatRunsOutOfMemoryInABuildIsNamedWithTheBlock) {
+  Model model = right_family();
+  model.blocks = LAMINA_WRONG_BLOCK({
+    const std::vector<char> all(std::size_t{1} << 48);
+    return right_block(s, c, sdk::scale(x, all.back() + 1.0), step);
+  });
+  const WrongFamily wrong{"none", {}, model, Level::quick};
+  const Tried tried(wrong);
+  const Result result = run_check(*find_check("TRC-2"), {&tried.subject}, false);
+  EXPECT_EQ(result.outcome, Outcome::fail);
+  EXPECT_NE(result.text.find("block 'layer'"), std::string::npos) << result.text;
+  EXPECT_NE(result.text.find("memory"), std::string::npos) << result.text;
+}
+
 class WrongNumbers : public ::testing::TestWithParam<WrongCase> {};
 
 TEST_P(WrongNumbers, AreFoundByEveryComparisonOfTheCheck) {

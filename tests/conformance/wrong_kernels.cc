@@ -86,6 +86,13 @@ void forward_all_but_the_last(const KernelCall& call) {
     call.out(0).store(row, 0, call.in(0).width() - (last ? 1 : 0), v.data());
   });
 }
+// What is not a number becomes one.
+void forward_that_hides_nan(const KernelCall& call) {
+  each_row(call, [&](std::int64_t row, std::vector<float>& v) {
+    for (float& e : v) e = std::isnan(e) ? 0.0f : e / (1 + std::abs(e));
+    call.out(0).store(row, v.data());
+  });
+}
 void forward_that_gives_up(const KernelCall&) {
   throw sdk::Error(LAMINA_ERROR_SHAPE, "rows of this width are beyond it");
 }
@@ -113,6 +120,7 @@ constexpr CustomOp kByThreads = op_with(forward_by_threads, backward);
 constexpr CustomOp kFewRows = op_with(forward_of_few_rows, backward);
 constexpr CustomOp kPastTheEnd = op_with(forward_past_the_end, backward);
 constexpr CustomOp kAllButTheLast = op_with(forward_all_but_the_last, backward);
+constexpr CustomOp kHidesNan = op_with(forward_that_hides_nan, backward);
 constexpr CustomOp kGivesUp = op_with(forward_that_gives_up, backward);
 
 template <const CustomOp& op>
@@ -140,6 +148,7 @@ std::vector<WrongFamily> wrong_kernels() {
       wrong<kPastTheEnd>("a kernel writes past its result", {"GRD-3"}, {"GRD-3"}),
       wrong<kAllButTheLast>("a kernel does not write an element of its result", {"GRD-3"},
                             {"GRD-3"}),
+      wrong<kHidesNan>("a kernel makes a number of what is none", {"GRD-3"}),
       wrong<kGivesUp>("a kernel fails", {"GRD-3"}, {"GRD-3", "EQV-1"}),
   };
   WrongFamily unused{"a kernel that no model runs", {"GRD-3"}, right_family(), Level::full};

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <sstream>
 
 #include "core/json.h"
 #include "support/goldens.h"
@@ -112,6 +113,26 @@ TEST(PluginCheck, ACrashNamesPluginFunctionAndBlock) {
   const Finished result = check(in_zoo("crash"), {"--only", "TRC-2"});
   EXPECT_EQ(result.code, 8);
   EXPECT_THAT(result.out, HasSubstr("TRC-2  CRASH    the process ended with exit code 8; "));
+  EXPECT_THAT(result.out, HasSubstr("its build of block 'layer' died: segmentation fault"));
+}
+
+TEST(PluginCheck, ACrashOfInitBlamesThePluginInEveryLine) {
+  const Finished result = check(in_zoo("init_crash"), {});
+  EXPECT_EQ(result.code, 8);
+  std::istringstream lines(result.out);
+  int crashes = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("  CRASH  ") == line.npos) continue;
+    ++crashes;
+    EXPECT_THAT(line, HasSubstr("its init died: segmentation fault"));
+    EXPECT_THAT(line, ::testing::Not(HasSubstr("please report")));
+  }
+  EXPECT_GE(crashes, 2) << result.out;
+}
+
+TEST(PluginCheck, ABuildThatTakesAllMemoryIsNamed) {
+  const Finished result = check(in_zoo("all_memory"), {"--only", "TRC-2"});
+  EXPECT_EQ(result.code, 8);
   EXPECT_THAT(result.out, HasSubstr("its build of block 'layer' died: segmentation fault"));
 }
 
@@ -265,7 +286,21 @@ TEST(PluginCheck, AModelOfAnotherFamilyIsAnErrorOfTheCommandLine) {
   const Finished result = check(in_zoo("none"), {"--model", model});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err,
-              HasSubstr("is a model of family 'other', which none.lamina.so does not have"));
+              HasSubstr("is a model of family 'other', which none.lamina.so does not have\n"
+                        "  its manifest lists plain"));
+}
+
+TEST(PluginCheck, FamiliesOfTheManifestAreComparedWithThoseOfThePlugin) {
+  const testing::TempDir folder;
+  const std::string model = folder.write(
+      "model.toml",
+      "family = \"plain\"\n[model]\nvocab_size = 5\nhidden_size = 4\nnum_hidden_layers = 2\n");
+  for (const std::vector<std::string>& words : {std::vector<std::string>{}, {"--model", model}}) {
+    const Finished result = check(in_zoo("other_family"), words);
+    EXPECT_EQ(result.code, 8);
+    EXPECT_THAT(result.out,
+                HasSubstr("registers the families plain_too; its manifest lists plain"));
+  }
 }
 
 TEST(PluginCheck, AnUnknownCheckIsAnErrorOfTheCommandLine) {

@@ -281,7 +281,11 @@ static const lamina_family_t kFamilies[] = {{
 #else
     .size = sizeof(lamina_family_t),
 #endif
+#ifdef FAULT_OTHER_FAMILY
+    .name = STR("plain_too"),
+#else
     .name = STR("plain"),
+#endif
     .doc = STR(DOC),
     .hf_model_types = SPAN(kTypes),
     .hf_architectures = SPAN(kArchitectures),
@@ -307,6 +311,9 @@ static void on_signal(int number) { (void)number; }
 
 static lamina_status_t start(const lamina_host_t *host) {
   (void)host;
+#ifdef FAULT_INIT_CRASH
+  *(volatile int *)(uintptr_t)uses = 1; /* as a crash in keys() of the SDK */
+#endif
 #ifdef FAULT_PRINTS
   fputs("plain is here\n", stderr);
 #endif
