@@ -148,7 +148,7 @@ std::vector<WrongFamily> wrong_kernels() {
       wrong<kPastTheEnd>("a kernel writes past its result", {"GRD-3"}, {"GRD-3"}),
       wrong<kAllButTheLast>("a kernel does not write an element of its result", {"GRD-3"},
                             {"GRD-3"}),
-      wrong<kHidesNan>("a kernel makes a number of what is none", {"GRD-3"}),
+      wrong<kHidesNan>("a kernel returns a number for NaN", {"GRD-3"}),
       wrong<kGivesUp>("a kernel fails", {"GRD-3"}, {"GRD-3", "EQV-1"}),
   };
   WrongFamily unused{"a kernel that no model runs", {"GRD-3"}, right_family(), Level::full};
