@@ -1,4 +1,4 @@
-// The end of a program whose output nobody reads any more.
+// Thrown when the reader of stdout has closed it.
 #pragma once
 
 #include <exception>

@@ -36,8 +36,8 @@ enum class NamedBy { program, user };
 using ByteSink = std::function<void(std::span<const std::byte>)>;
 
 // Every system failure (disk full, no permission, ...) is a DeviceError of class checkpoint with
-// the file's name; the final name then still has its previous contents. BrokenPipe if the user named
-// standard output and its reader closed it.
+// the file's name; the final name then still has its previous contents. BrokenPipe if the user
+// named standard output and its reader closed it.
 //   DurableFile file("run/notes.txt");
 //   file.write("hello\n");
 //   file.commit();

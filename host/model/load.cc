@@ -28,9 +28,9 @@ Loaded load(const std::string& path, const FindPlugins& plugins, DType dtype,
     // Resolved once for both: training may write a new checkpoint at any time.
     const std::string files = train::resolve_model_files(base.empty() ? path : base);
     OpenedModel opened = open_weights(base.empty() ? files : path, plugins(), choice);
-    // Reading a large vocabulary takes longer than the weights, so it has a thread, if there is one;
-    // otherwise it is read when needed. It starts after the plugin was loaded, because files opened
-    // during that would count as the plugin's (check_counts() in registry/library.cc).
+    // Reading a large vocabulary takes longer than the weights, so it has a thread, if there is
+    // one; otherwise it is read when needed. It starts after the plugin was loaded, because files
+    // opened during that would count as the plugin's (check_counts() in registry/library.cc).
     auto tokenizer = std::async(std::launch::async | std::launch::deferred, [&files] {
       return text::has_tokenizer(files) ? text::load_tokenizer(files) : nullptr;
     });

@@ -1,4 +1,4 @@
-// Comparison of what two models compute.
+// Compares the functions that two models compute.
 #pragma once
 
 #include "decoder/model.h"

@@ -1,4 +1,4 @@
-// Where `lamina report` writes its page: what it overwrites, and what is no regular file.
+// Destinations of `lamina report`: files that it overwrites, and files that are not regular.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -164,7 +164,7 @@ sdk::Tensor one_expert(sdk::Scope s, const Config& c, sdk::Tensor x_BTD) {
   return out_BTD;
 }
 
-// Where rounding tips a choice, a token is far from float32, and right.
+// If rounding changes a choice, a token is far from float32 and still right.
 TEST(RightFamily, WhoseTokensChooseExpertsIsNearFloat32WithEverySeed) {
   Model model = right_family();
   model.weights = nullptr;

@@ -86,7 +86,7 @@ void forward_all_but_the_last(const KernelCall& call) {
     call.out(0).store(row, 0, call.in(0).width() - (last ? 1 : 0), v.data());
   });
 }
-// What is not a number becomes one.
+// Replaces NaN by 0.
 void forward_that_hides_nan(const KernelCall& call) {
   each_row(call, [&](std::int64_t row, std::vector<float>& v) {
     for (float& e : v) e = std::isnan(e) ? 0.0f : e / (1 + std::abs(e));

@@ -75,7 +75,8 @@ std::string show(const decode::GgufSampling& sampling) {
                      fmt::join(sampling.missing, ","));
 }
 
-// What such a file says: values of the model, tokens, sampling, rendered texts; or its error.
+// Returns the contents of such a file: values of the model, tokens, sampling, rendered texts; or
+// its error.
 std::string observed(const Metadata& keys) {
   GgufBuilder gguf;
   for (const auto& [key, value] : keys) std::visit([&](const auto& v) { gguf.set(key, v); }, value);
@@ -111,7 +112,7 @@ std::string observed(const Metadata& keys) {
 
 struct OtherKey {
   std::string name;
-  std::vector<Value> values;  // unlike those of the models
+  std::vector<Value> values;  // unlike the models' values
   std::string outcome;
 };
 
@@ -156,7 +157,7 @@ TEST(GgufOtherKeys, AreReadOrWaitOrHaveNoEffect) {
   }
 }
 
-// With what they wait for.
+// Together with the keys that they require.
 TEST(GgufOtherKeys, ThatWaitAreReadBesideAnother) {
   const auto with = [](Metadata more) {
     more.merge(sentencepiece_model());
