@@ -93,7 +93,7 @@ class BlockBuild {
   // Returns whether a name is known or private to the plugin ("<plugin id>.<x>"); else logs a
   // warning with `effect`, the consequence.
   bool check_known(const std::string& name, std::span<const std::string_view> known,
-                   std::string_view what, std::string_view so) const;
+                   std::string_view what, std::string_view effect) const;
   AxisId axis(const std::string& name) const;
   std::vector<AxisId> axis_list(const lamina_span_t& names, std::size_t num_dims,
                                 std::string_view what) const;

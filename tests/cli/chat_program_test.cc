@@ -219,7 +219,7 @@ TEST_F(ChatProgram, AConversationLongerThanTheContextSaysSo) {
   EXPECT_EQ(result.code, 5);
   EXPECT_THAT(result.err,
               HasSubstr("error: chat: the conversation has 75 tokens; the context has room for "
-                        "64\n  begin another with /reset"));
+                        "64\n  start again with /reset"));
 }
 
 TEST_F(ChatProgram, EndsQuietlyWhenItsReaderGoesAway) {

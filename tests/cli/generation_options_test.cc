@@ -64,7 +64,7 @@ TEST(GenerationOptions, RefuseInvalidValues) {
     EXPECT_THAT(result.err, HasSubstr("--logit-bias: got '")) << bias;
   }
   EXPECT_THAT(decode({"--bad-ids", "1,"}).err, HasSubstr("--bad-ids: got '1,'"));
-  EXPECT_THAT(decode({"--logprobs", "2"}).err, HasSubstr("add --json"));
+  EXPECT_THAT(decode({"--logprobs", "2"}).err, HasSubstr("needs --json; add it"));
   EXPECT_EQ(decode({"--repeat-penalty", "0"}).code, 2);
   EXPECT_EQ(decode({"--typical-p", "1.5"}).code, 2);
 }

@@ -126,7 +126,7 @@ TEST(TrainPlan, DryRunPrintsAndWritesNothing) {
   EXPECT_EQ(lamina_program({"train", run, "--dry-run", "--set", "train.remat=nothing"}).code, 2);
   const Finished profile = lamina_program({"train", run, "--dry-run", "--profile", "steps=1:2"});
   EXPECT_EQ(profile.code, 2);
-  EXPECT_THAT(profile.err, HasSubstr("--profile: there are no steps to time"));
+  EXPECT_THAT(profile.err, HasSubstr("--profile: cannot be combined with --dry-run or --fit"));
 }
 
 // Checkpoints are synchronous: the copy of an asynchronous one is an upper bound that is rarely

@@ -279,7 +279,8 @@ TEST(ChatRecord, MessagesNeedATemplate) {
                     "need a chat template, but data.tokenizer = \"byte\" has none");
   TempDir model;
   chats.section().tokenizer = model.path();
-  EXPECT_ERROR_SAYS(chats.load(), ExitCode::data, "set data.chat_template to a file with one");
+  EXPECT_ERROR_SAYS(chats.load(), ExitCode::data,
+                    "set data.chat_template to a file with a template");
 }
 
 }  // namespace

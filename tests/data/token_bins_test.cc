@@ -131,7 +131,7 @@ TEST(TokenBins, ADamagedIndexIsNamed) {
   expect(changed(9, 2), "a.idx: has version 2");
   expect(changed(17, 7), "a.idx: has ids of type 7");
   expect(changed(17, 4), "a.idx: sequence 1 of length 0 is at byte 4; expected byte 8");
-  expect(changed(18, 4), "a.idx: is cut or damaged");
+  expect(changed(18, 4), "a.idx: is truncated or damaged");
   expect(changed(34, 3), "a.idx: sequence 1");
   expect(changed(good.size() - 8, 2), "a.idx: its documents do not cover all sequences");
   expect(changed(good.size() - 16, 9), "a.idx: document 0 ends at sequence 9 of 3");

@@ -80,8 +80,7 @@ TEST(CheckpointErrors, ExpertsInOneTensor) {
       {"mlp.experts.gate_up_proj' is missing", "for parameter 'layers.0.moe.experts.w1.weight'"});
   expect("qwen3_5_moe", as(name, DType::bf16, {6, 40, 32}),
          {"m/model.safetensors: tensor '" + name +
-          "' is [6, 40, 32]; the config asks for "
-          "[6, 32, 40]"});
+          "' is [6, 40, 32], but the config requires [6, 32, 40]"});
   expect("qwen3_5_moe", as(name, DType::bf16, {5, 32, 40}),
          {"' is [5, 32, 40], but the config requires [6, 32, 40]"});
   expect("llama4_hub",

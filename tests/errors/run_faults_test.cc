@@ -230,7 +230,7 @@ TEST(Faults, F16TheCommandToResumeEqualsTheGivenOne) {
                            {.environment = {"LAMINA_PIN=0"}, .folder = w.path("").string()});
   EXPECT_EQ(f.code, 75) << f.err;
   EXPECT_THAT(f.err, HasSubstr("`lamina train run.toml --out 'it'\\''s' --set train.steps=1000000 "
-                               "--set 'run.name=a b' --resume auto` resumes from there"));
+                               "--set 'run.name=a b' --resume auto` resumes the run"));
 }
 
 TEST(Faults, F17ACheckpointThatWasRemovedIsNotDamaged) {

@@ -223,8 +223,7 @@ TEST(ImportFineTuning, TeachersAreNamedByTheirDirectory) {
   EXPECT_EQ(run.schedule.steps, 101);
   EXPECT_EQ(run.schedule.warmup_steps, 10);
   EXPECT_THAT(import_text("teacher_overrides: {model_name: large}\n").said,
-              Contains("distillation.teacher: name the directory of the teacher in place of its "
-                       "name"));
+              Contains("distillation.teacher: replace the name by the directory of the teacher"));
   EXPECT_ERROR_SAYS(import_text(text + "distill_beta: 0.5\n"), ExitCode::usage,
                     "'distill_beta' must be 0");
   EXPECT_ERROR_SAYS(import_text(text + "distill_alpha_schedule: linear\n"), ExitCode::usage,

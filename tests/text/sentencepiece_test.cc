@@ -180,7 +180,7 @@ TEST(SentencePiece, RefusesPiecesThatCannotBe) {
   EXPECT_THAT(with({"\xff", 0}), ::testing::HasSubstr("is not UTF-8"));
   EXPECT_THAT(with({"x", std::numeric_limits<float>::quiet_NaN()}),
               ::testing::HasSubstr("a score that is not a finite number"));
-  EXPECT_THAT(with({"ab", 0}), ::testing::HasSubstr("piece 9 ('ab') is there twice"));
+  EXPECT_THAT(with({"ab", 0}), ::testing::HasSubstr("piece 9 ('ab') is a duplicate"));
   EXPECT_THAT(with({"<other>", 0, 2}), ::testing::HasSubstr("2 pieces of the type unknown"));
   EXPECT_THAT(with({"<0x41>", 0, 6}), ::testing::HasSubstr("byte_fallback is off"));
   EXPECT_THAT(with({"x", 0, 7}), ::testing::HasSubstr("a piece of the type 7; expected 1 to 6"));

@@ -55,8 +55,7 @@ inline void mtp_keys(Schema<MtpConfig>& key, MtpInputs inputs) {
       {.fallback = !published,
        .own = true,
        .doc = "a target counts if it is in the same document as the token before it, as in "
-              "MaxText; else "
-              "if it is in the document of the query token"});
+              "MaxText; else if it is in the document of the query token"});
 }
 
 // For validate(): checks that a layer can be used for prediction. `own_layer`: the model names a
