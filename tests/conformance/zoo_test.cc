@@ -299,7 +299,7 @@ TEST(PluginCheck, FamiliesOfTheManifestAreComparedWithThoseOfThePlugin) {
     const Finished result = check(in_zoo("other_family"), words);
     EXPECT_EQ(result.code, 8);
     EXPECT_THAT(result.out,
-                HasSubstr("registers the families plain_too; its manifest lists plain"));
+                HasSubstr("registers the families plain_too, but its manifest lists plain"));
   }
 }
 

@@ -207,7 +207,7 @@ TEST(Prediction, FromStreamsIsNotFromTheFinalNorm) {
   EXPECT_ERROR_SAYS(open_source(config::load_model(
                         path, {.sets = {"model.num_nextn_predict_layers=1"}, .environment = {}})),
                     ExitCode::usage,
-                    "'mtp_normed_hidden': got true; prediction layers of a model with residual");
+                    "'mtp_normed_hidden': got true; prediction layers of this model read residual");
 }
 
 }  // namespace

@@ -156,7 +156,7 @@ TEST(SparseFamilyErrors, KeysOfPartsThatAModelLacks) {
   expect_each(both, indexed("index_head_dim=2"),
               {"'index_head_dim': got 2; it must be at least qk_rope_head_dim = 4"});
   expect_each(both, indexed("indexer_warm_up_chooses=true"),
-              {"'indexer_warm_up_chooses': got true, and indexer_sparse_training is true too"});
+              {"'indexer_warm_up_chooses': got true, which needs the dense warm-up"});
   expect_each(both, {"first_k_dense_replace=3"},
               {"'first_k_dense_replace': got 3; it must be at most num_hidden_layers = 2"});
   expect_each({"deepseek"}, {"n_group=8"}, {"'n_group': got 8 groups of one expert", "at most 4"});

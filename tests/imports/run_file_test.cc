@@ -245,7 +245,7 @@ TEST(ImportRun, ActivationsOtherThanAGateAreAListOfTheHost) {
   EXPECT_ERROR_SAYS(
       Folder("decoder_block: mixtral\nnum_experts: 4\nmlp_activations: [linear, linear]\n")
           .import(),
-      ExitCode::usage, "'mlp_activations' must begin with an activation");
+      ExitCode::usage, "'mlp_activations' must begin with the activation of experts");
 }
 
 // MaxText's blocks do not pass the file's attention_type; its attention class reads it only for
@@ -295,8 +295,8 @@ TEST(ImportRun, PredictionIsCarriedOverWhereMaxTextTrainsIt) {
   struct Case {
     const char *block, *says;
   };
-  for (const Case& c : {Case{"envy", "with a whole cycle of layers, and a family here with one"},
-                        Case{"gemma2", "with two layers, and a family here with one"},
+  for (const Case& c : {Case{"envy", "with a whole cycle of layers, lamina with one layer"},
+                        Case{"gemma2", "with two layers, lamina with one"},
                         Case{"simple", "MaxText cannot build a prediction layer of it"},
                         Case{"deepseek4", "MaxText cannot build a prediction layer of it"}})
     EXPECT_ERROR_SAYS(
@@ -306,8 +306,8 @@ TEST(ImportRun, PredictionIsCarriedOverWhereMaxTextTrainsIt) {
 
 TEST(ImportRun, ChannelsInPairsChangeNothing) {
   const Imported run = Folder("rope_pairwise: true\n").import();
-  EXPECT_THAT(run.said, Contains("rope_pairwise: not carried over: order of the channels of "
-                                 "queries and keys alike, which changes no score"));
+  EXPECT_THAT(run.said, Contains("rope_pairwise: not carried over: the same order of channels in "
+                                 "queries and keys, which changes no score"));
 }
 
 TEST(ImportRun, PoliciesWithQuantizationAreThePlainOnes) {
@@ -316,7 +316,7 @@ TEST(ImportRun, PoliciesWithQuantizationAreThePlainOnes) {
             "\"minimal\"");
   const Imported both = folder.import({"remat_policy=minimal_with_context_and_quantization"});
   EXPECT_EQ(value(both, "train.remat"), "\"minimal_with_context\"");
-  EXPECT_THAT(both.said, Contains(HasSubstr("remat_policy: nothing is quantised here")));
+  EXPECT_THAT(both.said, Contains(HasSubstr("remat_policy: lamina does not quantise")));
 }
 
 // In MaxText the norms of Gemma's layers have the epsilon 1e-6, for every configured value.
@@ -348,10 +348,10 @@ TEST(ImportRun, ListsSettingsThatAreNotConverted) {
       Folder("ici_fsdp_parallelism: 4\nenable_wandb: true\nsa_block_q: 128\n").import();
   EXPECT_THAT(run.said,
               ElementsAre("data.train: replace the placeholder by the training files",
-                          "enable_wandb: not carried over: a run directory holds its metrics "
-                          "and its log (docs/runs.md)",
-                          "sa_block_q: not carried over: how a kernel computes; ours are chosen "
-                          "by `lamina explain`",
+                          "enable_wandb: not carried over: a run directory contains its "
+                          "metrics and its log (docs/runs.md)",
+                          "sa_block_q: not carried over: selects kernels; `lamina explain` "
+                          "shows lamina's",
                           "ici_fsdp_parallelism: not carried over: one process, nothing is "
                           "sharded"));
 }

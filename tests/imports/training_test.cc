@@ -90,7 +90,7 @@ TEST(ImportOptimizer, TablesOfGemmaAreTrainedInTheirUnits) {
 
 TEST(ImportOptimizer, NormsThatHoldAnotherValueAreNamed) {
   const std::string gemma = "decoder_block: gemma\nlogits_via_embedding: true\n";
-  const auto decay = HasSubstr("adam_weight_decay: MaxText's decay draws the norms of this block");
+  const auto decay = HasSubstr("adam_weight_decay: MaxText's decay moves the norms of this block");
   EXPECT_THAT(import_text(gemma).said, Contains(decay));
   EXPECT_THAT(import_text(gemma + "adam_weight_decay: 0\n").said, ::testing::Not(Contains(decay)));
 }
@@ -147,8 +147,9 @@ TEST(ImportOptimizer, MasksBecomeGroups) {
 TEST(ImportOptimizer, MomentsInBfloat16AreCarriedOver) {
   const Imported run = import_text("mu_dtype: bfloat16\n");
   EXPECT_EQ(config::parse_run(run.toml, "run.toml").optimizer.moments, "bfloat16");
-  EXPECT_THAT(run.said, Contains("mu_dtype: optimizer.moments = \"bfloat16\" is for both moments; "
-                                 "MaxText keeps the second in float32"));
+  EXPECT_THAT(run.said,
+              Contains("mu_dtype: optimizer.moments = \"bfloat16\" applies to both moments; "
+                       "MaxText keeps the second in float32"));
   EXPECT_EQ(run_of("mu_dtype: bfloat16\nopt_type: sgd\n").optimizer.moments, "float32");
   EXPECT_ERROR_SAYS(import_text("mu_dtype: float16\n"), ExitCode::usage, "'mu_dtype' must be");
 }
