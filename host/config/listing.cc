@@ -75,8 +75,8 @@ std::vector<Entry> list_values(const RunConfig& c, const Table* model) {
       const Entry* entry = c.values.find(dotted_name(section, key));
       if (entry && !unmet_requirement(run_schema(), key, c.values)) out.push_back(*entry);
       if (!key.any_name) continue;
-      for (const Entry& entry : c.values.entries())
-        if (run_schema().find(entry.key) == &key) out.push_back(entry);
+      for (const Entry& named : c.values.entries())
+        if (run_schema().find(named.key) == &key) out.push_back(named);
     }
     if (section.name != "model") continue;
     if (!model) {
