@@ -5,7 +5,6 @@
 #include "autodiff/vjp.h"
 #include "graph/rewrite.h"
 #include "ops/custom.h"
-#include "ops/op_code.h"
 #include "ops/tensor.h"
 
 namespace lamina::autodiff {
@@ -59,7 +58,7 @@ class Body {
 }  // namespace
 
 bool has_own_gradient(const Node& node) {
-  return node.op->code == OpCode::custom && ops::custom_of(*node.op).gradient != nullptr;
+  return ops::is_custom(*node.op) && ops::custom_of(*node.op).gradient != nullptr;
 }
 
 std::vector<Tensor> custom_gradient(Graph& graph, const Node& node, std::span<const Tensor> cts) {

@@ -1,14 +1,12 @@
 #include "autodiff/tags.h"
 
-#include "ops/op_code.h"
-
 namespace lamina::autodiff {
 
 std::string_view tag_of(const Graph& graph, ValueId id) {
   const Value& value = graph.value(id);
   if (!value.tag.empty() || value.node == kNoNode) return value.tag;
   const Node& node = graph.node(value.node);
-  return node.op->code == OpCode::attention && node.outputs.back() == id ? "context" : "";
+  return node.outputs.back() == id ? node.op->def->facts.last_output_tag : std::string_view{};
 }
 
 std::set<std::string> tags_in(const Graph& graph) {

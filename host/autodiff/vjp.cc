@@ -8,7 +8,6 @@
 #include "core/error.h"
 #include "graph/call.h"
 #include "graph/rewrite.h"
-#include "ops/op_code.h"
 #include "ops/tensor.h"
 
 namespace lamina::autodiff {
@@ -67,7 +66,7 @@ class Differentiator {
   }
 
   std::vector<Tensor> gradients(const Node& node, NodeId id, std::span<const Tensor> cts) {
-    if (node.op->code == OpCode::scan) {
+    if (node.op->def->facts.loops) {
       std::vector<bool> wanted;
       for (ValueId v : node.inputs) wanted.push_back(active_[v]);
       return scans_.transpose(graph_, id, cts, wanted);

@@ -11,7 +11,6 @@
 #include "conformance/groups.h"
 #include "conformance/subject.h"
 #include "ops/custom.h"
-#include "ops/op_code.h"
 #include "registry/names.h"
 
 namespace lamina::conformance {
@@ -30,26 +29,22 @@ std::string_view text_of(const lamina_str_t& text) { return {text.ptr, text.len}
 struct Use {
   const Node* node;
   std::string_view input;
-  OpCode op() const { return node->op->code; }
+  bool is(ParamUse wanted) const {
+    return std::ranges::any_of(node->op->def->facts.params, [&](const ParamOperand& operand) {
+      return operand.use == wanted && operand.input == input;
+    });
+  }
 };
-
-// Ops that only convert a value to another form.
-bool passes_on(OpCode op) {
-  constexpr std::array kForms = {OpCode::cast,         OpCode::reshape, OpCode::transpose,
-                                 OpCode::slice,        OpCode::concat,  OpCode::broadcast,
-                                 OpCode::stop_gradient};
-  return std::ranges::find(kForms, op) != kForms.end();
-}
 
 // Finds the uses of a value, through ops that pass it on and in bodies of scans.
 void find_uses(const Graph& graph, ValueId value, std::vector<Use>& to) {
   for (const Node& node : graph.nodes())
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] != value) continue;
-      if (node.op->code == OpCode::scan) {
+      if (node.op->def->facts.loops) {
         const Graph& body = *node.body();
         find_uses(body, body.inputs()[i].value, to);
-      } else if (passes_on(node.op->code)) {
+      } else if (node.op->def->facts.moves_data) {
         find_uses(graph, node.outputs[0], to);
       } else {
         const std::size_t named = std::min(i, node.op->inputs.size() - 1);
@@ -58,18 +53,11 @@ void find_uses(const Graph& graph, ValueId value, std::vector<Use>& to) {
     }
 }
 
-bool is_product(const Use& use) {
-  const OpCode op = use.op();
-  return op == OpCode::matmul || (op == OpCode::linear && use.input == "w") ||
-         (op == OpCode::grouped_linear && use.input == "w") ||
-         (op == OpCode::latent_attention && use.input == "w_kv");
-}
-bool is_gain(const Use& use) {
-  return (use.op() == OpCode::rms_norm || use.op() == OpCode::layer_norm) && use.input == "w";
-}
+bool is_product(const Use& use) { return use.is(ParamUse::matrix); }
+bool is_gain(const Use& use) { return use.is(ParamUse::gain); }
 bool is_bias(const Use& use) { return use.input == "bias"; }
-bool is_lookup(const Use& use) { return use.op() == OpCode::embedding && use.input == "table"; }
-bool is_taps(const Use& use) { return use.op() == OpCode::causal_conv1d && use.input == "w"; }
+bool is_lookup(const Use& use) { return use.is(ParamUse::table); }
+bool is_taps(const Use& use) { return use.is(ParamUse::taps); }
 
 std::string_view role_name(Role role) {
   switch (role) {

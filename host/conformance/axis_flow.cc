@@ -88,7 +88,7 @@ void AxisFlow::run() {
 
 void AxisFlow::follow(const Node& node) {
   if (node.op->code == OpCode::reshape) return follow_reshape(node);
-  if (node.op->code == OpCode::scan) return follow_scan(node);
+  if (node.op->def->facts.loops) return follow_scan(node);
   with_node_view(graph_, node, [&](const NodeView& view) {
     if (const auto rule = ops::split_rule(view)) follow_rule(node, *rule);
   });

@@ -4,15 +4,15 @@
 
 #include "graph/graph.h"
 #include "ops/custom.h"
-#include "ops/op_code.h"
 
 namespace lamina::conformance {
 namespace {
 
 // True if the node only uses the input to choose, by scores that it does not output.
 bool chooses_by(const Node& node, std::size_t input) {
-  if (node.op->code == OpCode::compressed_attention) return node.op->inputs[input].name == "scores";
-  return node.op->def->zero_gradient && node.op->code != OpCode::stop_gradient;
+  const OpFacts& facts = node.op->def->facts;
+  if (!facts.chooses_by.empty()) return node.op->inputs[input].name == facts.chooses_by;
+  return node.op->def->zero_gradient && !facts.moves_data;
 }
 
 // True if all dependents of the value are choices, which have no slope: of tokens, of experts.
@@ -24,8 +24,8 @@ bool only_chooses(const Graph& graph, ValueId value) {
     bool reached = false;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == kNoValue || !depends[node.inputs[i]]) continue;
-      if (chooses_by(node, i) || (node.op->code == OpCode::scan &&
-                                  only_chooses(*node.body(), node.body()->inputs()[i].value)))
+      if (chooses_by(node, i) ||
+          (node.op->def->facts.loops && only_chooses(*node.body(), node.body()->inputs()[i].value)))
         chooses = true;
       else
         reached = true;

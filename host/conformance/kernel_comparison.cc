@@ -12,7 +12,6 @@
 #include "core/float16.h"
 #include "graph/rewrite.h"
 #include "ops/custom.h"
-#include "ops/op_code.h"
 #include "program/compile.h"
 #include "registry/process_guard.h"
 
@@ -330,7 +329,7 @@ ComparingBackend::~ComparingBackend() { current = nullptr; }
 
 std::span<const KernelChoice> ComparingBackend::kernels(const Op& op) const {
   static constexpr KernelChoice kCompared[] = {{"compared", supports, make, 0, true}};
-  return op.code == OpCode::custom ? kCompared : inner().kernels(op);
+  return ops::is_custom(op) ? kCompared : inner().kernels(op);
 }
 
 Verdict ComparingBackend::supports(const NodeView& n) {

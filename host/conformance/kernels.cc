@@ -13,7 +13,6 @@
 #include "conformance/subject.h"
 #include "decode/session.h"
 #include "ops/custom.h"
-#include "ops/op_code.h"
 #include "registry/custom_ops.h"
 #include "train/loop/train_step.h"
 
@@ -79,7 +78,7 @@ void check_kernels(const FamilySubject& subject) {
     const decoder::Model model = c.open(true);
     for_each_graph(model.loss_graph({2, 5}, train::all_losses()).graph, [&](const Graph& graph) {
       for (const Node& node : graph.nodes())
-        if (node.op->code == OpCode::custom) want(ops::custom_of(*node.op));
+        if (ops::is_custom(*node.op)) want(ops::custom_of(*node.op));
     });
     for (const DType dtype : {DType::f32, DType::bf16}) try {
         train(c, model, dtype, backend);

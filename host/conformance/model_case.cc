@@ -6,7 +6,6 @@
 #include "conformance/compare.h"
 #include "conformance/fingerprint.h"
 #include "core/error.h"
-#include "ops/op_code.h"
 
 namespace lamina::conformance {
 
@@ -40,7 +39,8 @@ void require_float64(const decoder::Model& model) {
   const decoder::ModelGraph loss = model.loss_graph(shape, {.training = true, .mtp = true});
   for_each_graph(loss.graph, [](const Graph& graph) {
     for (const Node& node : graph.nodes()) {
-      if (node.op->code != OpCode::cast || graph.type(node.inputs[0]).dtype != DType::f64) continue;
+      if (!node.op->def->facts.moves_data || graph.type(node.inputs[0]).dtype != DType::f64)
+        continue;
       const DType to = graph.type(node.outputs[0]).dtype;
       if (is_floating(to) && to != DType::f64)
         skip(

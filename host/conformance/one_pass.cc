@@ -12,7 +12,6 @@
 #include "conformance/scratch_folder.h"
 #include "inspect/verify/forward.h"
 #include "io/weight_files.h"
-#include "ops/op_code.h"
 #include "weights/publish/published.h"
 
 namespace lamina::conformance {
@@ -154,7 +153,7 @@ namespace {
 bool chooses(const decoder::Model& model) {
   bool out = false;
   for_each_graph(model.forward_graph({2, 5}).graph, [&](const Graph& graph) {
-    for (const Node& node : graph.nodes()) out = out || node.op->code == OpCode::top_k;
+    for (const Node& node : graph.nodes()) out = out || node.op->def->facts.chooses;
   });
   return out;
 }

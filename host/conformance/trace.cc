@@ -13,7 +13,6 @@
 #include "conformance/subject.h"
 #include "core/error.h"
 #include "graph/graph.h"
-#include "ops/op_code.h"
 
 namespace lamina::conformance {
 namespace {
@@ -53,25 +52,10 @@ std::vector<std::int64_t> lengths(const decoder::Model& model) {
   return {out.begin(), out.end()};
 }
 
-// Attributes that are sizes, or positions in tokens: they follow the tensors. A plugin's scan is a
-// region over time.
-constexpr auto kSizes =
-    std::to_array<std::pair<OpCode, std::string_view>>({{OpCode::reshape, "shape"},
-                                                        {OpCode::broadcast, "shape"},
-                                                        {OpCode::constant, "shape"},
-                                                        {OpCode::iota, "shape"},
-                                                        {OpCode::random, "shape"},
-                                                        {OpCode::slice, "start"},
-                                                        {OpCode::slice, "size"},
-                                                        {OpCode::pad, "before"},
-                                                        {OpCode::pad, "after"},
-                                                        {OpCode::scatter_along, "size"},
-                                                        {OpCode::group_rows, "capacity"},
-                                                        {OpCode::scan, "times"}});
-
+// True if the attribute follows the sizes of tensors. A plugin's scan is a region over time.
 bool is_size(const Node& node, std::size_t attr) {
-  const std::pair<OpCode, std::string_view> looked_for(node.op->code, node.op->attrs[attr].name);
-  return std::ranges::find(kSizes, looked_for) != kSizes.end();
+  const auto& sizes = node.op->def->facts.size_attrs;
+  return std::ranges::find(sizes, node.op->attrs[attr].name) != sizes.end();
 }
 
 std::string place_of(const Node& node) {

@@ -3,6 +3,7 @@
 // Contains the facts about ops that graphs need; the files of ops include ops/op.h.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -95,6 +96,59 @@ struct OpSplit {
   std::string_view none = {};                     // the reason if operands must be whole
 };
 
+// A parameter that an op reads: the matrix of a product, the gain of a norm, a table of rows, or
+// the taps of a convolution.
+enum class ParamUse : std::uint8_t { none, matrix, gain, table, taps };
+struct ParamOperand {
+  std::string_view input = {};
+  ParamUse use = ParamUse::none;
+};
+
+// Products of two operands, inputs 0 and 1: of any two tensors, of rows with one matrix [O, I] or
+// with the matrix of their group [E, O, I], and of rows with the head inside a loss.
+enum class Product : std::uint8_t { none, tensors, rows, grouped_rows, loss };
+
+// Attention: of queries to keys and values of heads or to latents; or a mask that is made of
+// queries and keys of heads.
+enum class Attends : std::uint8_t { no, to_heads, to_latents, masks_heads };
+
+// Ops between the matrix of queries, keys or values and attention: those that put the elements of
+// its product into heads, and those that change the elements of a head.
+enum class OnHeads : std::uint8_t { none, shapes, changes };
+
+// Facts by which passes, rewrites and checks recognise ops: they ask for these, never for one op by
+// its name or code.
+struct OpFacts {
+  Product product = Product::none;
+  Attends attends = Attends::no;
+  OnHeads on_heads = OnHeads::none;
+  // Parameters among the operands, by the names of inputs.
+  std::array<ParamOperand, 2> params = {};
+  // Runs its body several times, with carries and elements of its operands (scan).
+  bool loops = false;
+  // The sum of its two operands.
+  bool adds = false;
+  // Output 0 is added to the input `acc` where there is one.
+  bool accumulates = false;
+  // Elements of the operands at other places, in another type, or without a gradient.
+  bool moves_data = false;
+  // Row i of the output is made of row i of each operand, as rows of a matrix product are of rows
+  // of the matrix.
+  bool carries_rows = false;
+  bool is_norm = false;
+  bool rotates = false;        // by the position of a token
+  bool is_activation = false;  // of one operand, as feed-forwards have them
+  bool gates = false;          // an activation of input 0 times input 1
+  bool draws = false;          // random numbers: the host adds the seed
+  bool chooses = false;        // the largest elements and their places
+  // The input that decides which others are read, and gets no gradient.
+  std::string_view chooses_by = {};
+  // Attributes that are sizes, or places counted in tokens.
+  std::array<std::string_view, 2> size_attrs = {};
+  // The tag of the last output, where a plugin gives it none.
+  std::string_view last_output_tag = {};
+};
+
 // Facts about an op, a constant in its file. See docs/add_an_op.md.
 struct OpDef {
   // Decides shapes, dtypes and user mistakes, in this one place: returns the types of all outputs.
@@ -133,6 +187,7 @@ struct OpDef {
   // Output 0 is [rows, D], where row i is the sum of the rows of input 1 whose element of input 0
   // is i: a gradient that training may keep as a list of rows.
   bool sums_rows = false;
+  OpFacts facts = {};
 };
 
 // A row of ops.def or internal.def, parsed.

@@ -357,11 +357,13 @@ std::vector<Tensor> attend(const LowerCall& c, const std::function<Tensor(Tensor
   return {cast(y, q_type.dtype), lse};
 }
 
-constinit const OpDef attention_op = {.infer = infer,
-                                      .lower = lower,
-                                      .vjp = vjp,
-                                      .decode = &kDecode,
-                                      .cost = {.flops = flops},
-                                      .split = {.rule_of = split_rule}};
+constinit const OpDef attention_op = {
+    .infer = infer,
+    .lower = lower,
+    .vjp = vjp,
+    .decode = &kDecode,
+    .cost = {.flops = flops},
+    .split = {.rule_of = split_rule},
+    .facts = {.attends = Attends::to_heads, .last_output_tag = "context"}};
 
 }  // namespace lamina::ops

@@ -18,6 +18,10 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 }  // namespace
 
 constinit const OpDef cast_op = {
-    .infer = infer, .vjp = vjp, .elementwise = true, .layout_only = true};
+    .infer = infer,
+    .vjp = vjp,
+    .elementwise = true,
+    .layout_only = true,
+    .facts = {.on_heads = OnHeads::changes, .moves_data = true, .carries_rows = true}};
 
 }  // namespace lamina::ops

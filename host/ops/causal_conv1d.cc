@@ -69,6 +69,7 @@ constinit const OpDef causal_conv1d_op = {.infer = infer,
                                           .vjp = vjp,
                                           .decode = &kDecode,
                                           .cost = {.flops = conv_flops},
-                                          .split = {.rule = "bTc, cK, c?, bT? -> bTc"}};
+                                          .split = {.rule = "bTc, cK, c?, bT? -> bTc"},
+                                          .facts = {.params = {{{"w", ParamUse::taps}}}}};
 
 }  // namespace lamina::ops

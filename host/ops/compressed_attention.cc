@@ -171,6 +171,7 @@ constinit const OpDef compressed_attention_op = {
     .always_lower = true,
     .decode = &kDecode,
     .cost = {.flops = flops},
-    .split = {.rule = "bTnD, bTD, bWD, bW, bW, bT, bTW?, n? -> bTnD"}};
+    .split = {.rule = "bTnD, bTD, bWD, bW, bW, bT, bTW?, n? -> bTnD"},
+    .facts = {.attends = Attends::to_latents, .chooses_by = "scores"}};
 
 }  // namespace lamina::ops

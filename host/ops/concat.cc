@@ -45,6 +45,7 @@ constinit const OpDef concat_op = {.infer = infer,
                                    .layout_only = true,
                                    .decode = &kEachToken,
                                    .cost = kNoProducts,
-                                   .split = {.rule_of = split_rule}};
+                                   .split = {.rule_of = split_rule},
+                                   .facts = {.moves_data = true, .carries_rows = true}};
 
 }  // namespace lamina::ops

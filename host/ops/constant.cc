@@ -16,10 +16,12 @@ void tokens(TokenFlow& flow) { flow.outputs = {extents_of(flow.node.out_type(), 
 
 }  // namespace
 
-constinit const OpDef constant_op = {.infer = infer,
-                                     .elementwise = true,
-                                     .zero_gradient = true,
-                                     .split = {.none = "its attributes contain the whole shape"},
-                                     .tokens = tokens};
+constinit const OpDef constant_op = {
+    .infer = infer,
+    .elementwise = true,
+    .zero_gradient = true,
+    .split = {.none = "its attributes contain the whole shape"},
+    .tokens = tokens,
+    .facts = {.size_attrs = {"shape"}}};
 
 }  // namespace lamina::ops

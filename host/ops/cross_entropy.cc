@@ -79,6 +79,7 @@ constinit const OpDef cross_entropy_op = {
     .from_gradient = {OpCode::cross_entropy_grad, 3},
     .decode = &kTrainingOnly,
     .cost = {.flops = flops},
-    .split = {.rule = "mD, VD, m, V? -> ()+m, ()+m, ()+m, m, m"}};
+    .split = {.rule = "mD, VD, m, V? -> ()+m, ()+m, ()+m, m, m"},
+    .facts = {.product = Product::loss}};
 
 }  // namespace lamina::ops

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/round_up.h"
 #include "ops/registry.h"
+#include "ops/state_layout.h"
 #include "ops/tensor.h"
 
 namespace lamina::ops {
@@ -87,6 +88,21 @@ std::string_view to_string(StateKind kind) {
 #include "lamina/state_kinds.def"
   }
   return {};
+}
+
+StateLayout layout_of(StateKind kind) {
+  switch (kind) {
+    case StateKind::kv:
+    case StateKind::latent:
+    case StateKind::index_keys:
+      return StateLayout::slots;
+    case StateKind::recurrent:
+    case StateKind::conv_window:
+    case StateKind::token_history:
+    case StateKind::custom:
+      return StateLayout::fixed;
+  }
+  return StateLayout::fixed;
 }
 
 std::int64_t DecodeCall::i(std::string_view name) const {

@@ -32,6 +32,7 @@ constinit const OpDef dropout_op = {
     .decode = &kEachToken,
     .cost = kNoProducts,
     .split = {.none = "a draw depends on the position of its element in the whole tensor"},
-    .tokens = keep_extents};
+    .tokens = keep_extents,
+    .facts = {.draws = true}};
 
 }  // namespace lamina::ops

@@ -31,6 +31,7 @@ constinit const OpDef embedding_op = {.infer = infer,
                                       .vjp = vjp,
                                       .decode = &kEachToken,
                                       .cost = {.none = kNoProducts.none, .share_read = share_read},
-                                      .split = {.rule = "Vd, ... -> ...d"}};
+                                      .split = {.rule = "Vd, ... -> ...d"},
+                                      .facts = {.params = {{{"table", ParamUse::table}}}}};
 
 }  // namespace lamina::ops

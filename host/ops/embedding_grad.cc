@@ -24,6 +24,7 @@ constinit const OpDef embedding_grad_op = {.infer = infer,
                                            .decode = &kTrainingOnly,
                                            .cost = kOfBackwardPass,
                                            .split = {.rule = "..., ...d, Vd?! -> Vd+..."},
-                                           .sums_rows = true};
+                                           .sums_rows = true,
+                                           .facts = {.accumulates = true}};
 
 }  // namespace lamina::ops

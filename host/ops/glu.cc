@@ -30,6 +30,7 @@ constinit const OpDef glu_op = {.infer = infer,
                                 .lower = lower,
                                 .decode = &kEachToken,
                                 .cost = kNoProducts,
-                                .split = {.rule = "..., ... -> ..."}};
+                                .split = {.rule = "..., ... -> ..."},
+                                .facts = {.gates = true}};
 
 }  // namespace lamina::ops

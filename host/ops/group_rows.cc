@@ -33,6 +33,7 @@ constinit const OpDef group_rows_op = {.infer = infer,
                                        .decode = &kEachToken,
                                        .cost = kNoProducts,
                                        .split = {.none = "all assignments are sorted"},
-                                       .tokens = tokens};
+                                       .tokens = tokens,
+                                       .facts = {.size_attrs = {"capacity"}}};
 
 }  // namespace lamina::ops

@@ -55,11 +55,13 @@ void tokens(TokenFlow& flow) {
 
 }  // namespace
 
-constinit const OpDef grouped_linear_op = {.infer = infer,
-                                           .vjp = vjp,
-                                           .decode = &kEachToken,
-                                           .cost = {.flops = flops, .share_read = share_read},
-                                           .split = {.rule = "Ri, Eoi, _, Eo?! -> Ro+i"},
-                                           .tokens = tokens};
+constinit const OpDef grouped_linear_op = {
+    .infer = infer,
+    .vjp = vjp,
+    .decode = &kEachToken,
+    .cost = {.flops = flops, .share_read = share_read},
+    .split = {.rule = "Ri, Eoi, _, Eo?! -> Ro+i"},
+    .tokens = tokens,
+    .facts = {.product = Product::grouped_rows, .params = {{{"w", ParamUse::matrix}}}}};
 
 }  // namespace lamina::ops

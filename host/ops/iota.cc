@@ -26,6 +26,7 @@ constinit const OpDef iota_op = {.infer = infer,
                                  .elementwise = true,
                                  .zero_gradient = true,
                                  .split = {.none = "its attributes contain the whole shape"},
-                                 .tokens = tokens};
+                                 .tokens = tokens,
+                                 .facts = {.size_attrs = {"shape"}}};
 
 }  // namespace lamina::ops

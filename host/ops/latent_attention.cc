@@ -143,6 +143,7 @@ constinit const OpDef latent_attention_op = {
     .always_lower = true,
     .decode = &kDecode,
     .cost = {.flops = latent_attention_flops},
-    .split = {.rule = "bTnH, bTR, bTP, nR, bTT?, bT? -> bTnV"}};
+    .split = {.rule = "bTnH, bTR, bTP, nR, bTT?, bT? -> bTnV"},
+    .facts = {.attends = Attends::to_latents, .params = {{{"w_kv", ParamUse::matrix}}}}};
 
 }  // namespace lamina::ops

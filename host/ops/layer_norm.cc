@@ -36,11 +36,13 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 
 }  // namespace
 
-constinit const OpDef layer_norm_op = {.infer = infer,
-                                       .lower = lower,
-                                       .vjp = vjp,
-                                       .decode = &kEachToken,
-                                       .cost = kNoProducts,
-                                       .split = {.rule = "...D, D?, D? -> ...D"}};
+constinit const OpDef layer_norm_op = {
+    .infer = infer,
+    .lower = lower,
+    .vjp = vjp,
+    .decode = &kEachToken,
+    .cost = kNoProducts,
+    .split = {.rule = "...D, D?, D? -> ...D"},
+    .facts = {.params = {{{"w", ParamUse::gain}}}, .is_norm = true}};
 
 }  // namespace lamina::ops

@@ -50,11 +50,13 @@ double flops(const NodeView& n, const WorkContext&) {
 
 }  // namespace
 
-constinit const OpDef linear_op = {.infer = infer,
-                                   .lower = lower,
-                                   .vjp = vjp,
-                                   .decode = &kEachToken,
-                                   .cost = {.flops = flops},
-                                   .split = {.rule = "...i, oi, o?! -> ...o+i"}};
+constinit const OpDef linear_op = {
+    .infer = infer,
+    .lower = lower,
+    .vjp = vjp,
+    .decode = &kEachToken,
+    .cost = {.flops = flops},
+    .split = {.rule = "...i, oi, o?! -> ...o+i"},
+    .facts = {.product = Product::rows, .params = {{{"w", ParamUse::matrix}}}}};
 
 }  // namespace lamina::ops

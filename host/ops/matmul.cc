@@ -57,10 +57,14 @@ std::string split_rule(const Call& c) {
 
 }  // namespace
 
-constinit const OpDef matmul_op = {.infer = infer,
-                                   .vjp = vjp,
-                                   .decode = &kEachToken,
-                                   .cost = {.flops = flops},
-                                   .split = {.rule_of = split_rule}};
+constinit const OpDef matmul_op = {
+    .infer = infer,
+    .vjp = vjp,
+    .decode = &kEachToken,
+    .cost = {.flops = flops},
+    .split = {.rule_of = split_rule},
+    .facts = {.product = Product::tensors,
+              .params = {{{"a", ParamUse::matrix}, {"b", ParamUse::matrix}}},
+              .accumulates = true}};
 
 }  // namespace lamina::ops

@@ -198,6 +198,7 @@ constinit const OpDef moba_mask_op = {
     .zero_gradient = true,
     .decode = &kDecode,
     .cost = {.flops = flops, .keys_kept = keys_kept},
-    .split = {.rule = "bTnH, bSnH, bT?, bS?, bT?, bS?, b? -> bnTS"}};
+    .split = {.rule = "bTnH, bSnH, bT?, bS?, bT?, bS?, b? -> bnTS"},
+    .facts = {.attends = Attends::masks_heads}};
 
 }  // namespace lamina::ops

@@ -31,6 +31,7 @@ constinit const OpDef pad_op = {.infer = infer,
                                 .layout_only = true,
                                 .decode = &kEachToken,
                                 .cost = kNoProducts,
-                                .split = {.rule_of = split_rule}};
+                                .split = {.rule_of = split_rule},
+                                .facts = {.size_attrs = {"before", "after"}}};
 
 }  // namespace lamina::ops

@@ -28,6 +28,7 @@ constinit const OpDef random_op = {
     .decode = &kEachToken,
     .cost = kNoProducts,
     .split = {.none = "a draw depends on the position of its element in the whole tensor"},
-    .tokens = tokens};
+    .tokens = tokens,
+    .facts = {.draws = true, .size_attrs = {"shape"}}};
 
 }  // namespace lamina::ops

@@ -68,6 +68,10 @@ constinit const OpDef reshape_op = {.infer = infer,
                                     .decode = &kEachToken,
                                     .cost = kNoProducts,
                                     .split = {.none = "elements move between dims"},
-                                    .tokens = tokens};
+                                    .tokens = tokens,
+                                    .facts = {.on_heads = OnHeads::shapes,
+                                              .moves_data = true,
+                                              .carries_rows = true,
+                                              .size_attrs = {"shape"}}};
 
 }  // namespace lamina::ops

@@ -34,11 +34,13 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 
 }  // namespace
 
-constinit const OpDef rms_norm_op = {.infer = infer,
-                                     .lower = lower,
-                                     .vjp = vjp,
-                                     .decode = &kEachToken,
-                                     .cost = kNoProducts,
-                                     .split = {.rule = "...D, D? -> ...D"}};
+constinit const OpDef rms_norm_op = {
+    .infer = infer,
+    .lower = lower,
+    .vjp = vjp,
+    .decode = &kEachToken,
+    .cost = kNoProducts,
+    .split = {.rule = "...D, D? -> ...D"},
+    .facts = {.on_heads = OnHeads::changes, .params = {{{"w", ParamUse::gain}}}, .is_norm = true}};
 
 }  // namespace lamina::ops

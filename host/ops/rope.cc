@@ -65,12 +65,14 @@ std::string split_rule(const Call& c) {
 
 }  // namespace
 
-constinit const OpDef rope_op = {.infer = infer,
-                                 .lower = lower,
-                                 .always_lower = true,
-                                 .decode = &kEachToken,
-                                 .cost = kNoProducts,
-                                 .split = {.rule_of = split_rule},
-                                 .tokens = keep_extents};
+constinit const OpDef rope_op = {
+    .infer = infer,
+    .lower = lower,
+    .always_lower = true,
+    .decode = &kEachToken,
+    .cost = kNoProducts,
+    .split = {.rule_of = split_rule},
+    .tokens = keep_extents,
+    .facts = {.on_heads = OnHeads::changes, .carries_rows = true, .rotates = true}};
 
 }  // namespace lamina::ops

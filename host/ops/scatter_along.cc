@@ -27,6 +27,7 @@ constinit const OpDef scatter_along_op = {.infer = infer,
                                           .layout_only = true,
                                           .decode = &kEachToken,
                                           .cost = kNoProducts,
-                                          .split = {.rule = "...K, ...K -> ...N"}};
+                                          .split = {.rule = "...K, ...K -> ...N"},
+                                          .facts = {.size_attrs = {"size"}}};
 
 }  // namespace lamina::ops

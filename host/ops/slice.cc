@@ -45,6 +45,10 @@ constinit const OpDef slice_op = {.infer = infer,
                                   .layout_only = true,
                                   .decode = &kEachToken,
                                   .cost = kNoProducts,
-                                  .split = {.rule_of = split_rule}};
+                                  .split = {.rule_of = split_rule},
+                                  .facts = {.on_heads = OnHeads::shapes,
+                                            .moves_data = true,
+                                            .carries_rows = true,
+                                            .size_attrs = {"start", "size"}}};
 
 }  // namespace lamina::ops

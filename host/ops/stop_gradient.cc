@@ -15,6 +15,7 @@ constinit const OpDef stop_gradient_op = {.infer = infer,
                                           .zero_gradient = true,
                                           .decode = &kEachToken,
                                           .cost = kNoProducts,
-                                          .split = {.rule = "... -> ..."}};
+                                          .split = {.rule = "... -> ..."},
+                                          .facts = {.moves_data = true}};
 
 }  // namespace lamina::ops

@@ -28,6 +28,7 @@ constinit const OpDef top_k_op = {.infer = infer,
                                   .layout_only = true,
                                   .decode = &kEachToken,
                                   .cost = kNoProducts,
-                                  .split = {.rule = "...D -> ...K, ...K"}};
+                                  .split = {.rule = "...D -> ...K, ...K"},
+                                  .facts = {.chooses = true}};
 
 }  // namespace lamina::ops

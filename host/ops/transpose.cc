@@ -46,6 +46,7 @@ constinit const OpDef transpose_op = {.infer = infer,
                                       .layout_only = true,
                                       .decode = &kEachToken,
                                       .cost = kNoProducts,
-                                      .split = {.rule_of = split_rule}};
+                                      .split = {.rule_of = split_rule},
+                                      .facts = {.on_heads = OnHeads::shapes, .moves_data = true}};
 
 }  // namespace lamina::ops

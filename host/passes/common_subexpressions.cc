@@ -5,7 +5,6 @@
 #include <functional>
 
 #include "graph/rewrite.h"
-#include "ops/op_code.h"
 #include "passes/levels.h"
 
 namespace lamina::passes {
@@ -31,7 +30,7 @@ class Twins {
  private:
   void place(NodeId n) {
     const Node& node = graph_.node(n);
-    if (node.op->def->in_place || node.op->code == OpCode::scan || node.outputs.empty()) return;
+    if (node.op->def->in_place || node.op->def->facts.loops || node.outputs.empty()) return;
     std::size_t at = hash(node) & (table_.size() - 1);
     while (table_[at] != kNoNode && !same(graph_.node(table_[at]), node))
       at = (at + 1) & (table_.size() - 1);

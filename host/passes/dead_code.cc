@@ -7,7 +7,6 @@
 #include <tuple>
 
 #include "graph/rewrite.h"
-#include "ops/op_code.h"
 
 namespace lamina::passes {
 namespace {
@@ -34,7 +33,7 @@ class DeadCode {
       changed = changed || !alive[n];
       if (!alive[n]) continue;
       const Narrowed* scan = nullptr;
-      if (node.op->code == OpCode::scan) scan = &(scans[n] = narrowed(node, used));
+      if (node.op->def->facts.loops) scan = &(scans[n] = narrowed(node, used));
       if (scan) changed = changed || scan->body != node.body();
       for (std::size_t i = 0; i < node.inputs.size(); ++i)
         if (node.inputs[i] != kNoValue && (!scan || scan->operands[i])) used[node.inputs[i]] = true;

@@ -4,7 +4,6 @@
 #include <unordered_map>
 
 #include "graph/rewrite.h"
-#include "ops/op_code.h"
 #include "ops/operands.h"
 #include "ops/tensor.h"
 #include "passes/levels.h"
@@ -17,7 +16,7 @@ namespace in = operand::linear;
 std::optional<Graph> group_level(const Graph& graph) {
   std::unordered_map<ValueId, std::vector<NodeId>> by_input;
   for (NodeId n = 0; n < graph.nodes().size(); ++n)
-    if (graph.node(n).op->code == OpCode::linear)
+    if (graph.node(n).op->def->facts.product == Product::rows)
       by_input[graph.node(n).inputs[in::kX]].push_back(n);
   // The group is placed at its first member: the other weights must exist there.
   auto exists_before = [&](ValueId v, NodeId n) {

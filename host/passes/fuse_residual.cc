@@ -48,22 +48,24 @@ class Fusion {
   }
 
  private:
-  bool is(NodeId n, OpCode op) const { return n != kNoNode && graph_.node(n).op->code == op; }
+  const OpFacts& facts(NodeId n) const { return graph_.node(n).op->def->facts; }
 
   void find() {
     for (NodeId n = 0; n < graph_.nodes().size(); ++n) {
       const Node& node = graph_.node(n);
       if (node.op->code == OpCode::rms_norm) find_norm(n, node);
-      if (node.op->code == OpCode::add) find_term(n, node);
+      if (node.op->def->facts.adds) find_term(n, node);
     }
   }
 
   void find_norm(NodeId n, const Node& norm) {
     NodeId add = graph_.value(norm.inputs[0]).node;
-    if (!is(add, OpCode::add) || norm_of_add_.contains(add) || term_of_add_.contains(add)) return;
+    if (add == kNoNode || !facts(add).adds) return;
+    if (norm_of_add_.contains(add) || term_of_add_.contains(add)) return;
     const Node& sum = graph_.node(add);
-    if (graph_.type(sum.inputs[0]) != graph_.type(sum.inputs[1])) return;
-    // The norm moves up to the sum, where its weight must already exist.
+    if (graph_.type(sum.inputs[operand::add::kA]) != graph_.type(sum.inputs[operand::add::kB]))
+      return;
+    // The norm moves up to the sum: its weight must exist there.
     if (const ValueId w = norm.inputs[operand::rms_norm::kW]; w != kNoValue) {
       NodeId weight = graph_.value(w).node;
       if (weight != kNoNode && weight > add) return;
@@ -77,14 +79,13 @@ class Fusion {
       ValueId term = add.inputs[static_cast<std::size_t>(i)];
       ValueId other = add.inputs[static_cast<std::size_t>(1 - i)];
       NodeId made_by = graph_.value(term).node;
-      if (!is(made_by, OpCode::matmul) && !is(made_by, OpCode::embedding_grad)) continue;
+      if (made_by == kNoNode || !facts(made_by).accumulates) continue;
       const Node& node = graph_.node(made_by);
       bool free = node.inputs[kAcc] == kNoValue;
       if (!free || reads_[term] != 1 || graph_.type(term) != graph_.type(other)) continue;
       if (graph_.type(term).dtype == DType::bf16) continue;  // would round once instead of twice
-      // As in lists, rows are first summed within a microbatch and then added to the rows of
-      // earlier ones.
-      if (is(made_by, OpCode::embedding_grad) && graph_.value(other).node == kNoNode) continue;
+      // Rows are added to those of earlier microbatches when they have come together, as in lists.
+      if (node.op->def->sums_rows && graph_.value(other).node == kNoNode) continue;
       term_of_add_.emplace(n, made_by);
       skipped_.emplace(made_by, true);
       return;
@@ -95,7 +96,8 @@ class Fusion {
     auto attr = [&](std::string_view name) {
       return std::get<double>(norm.attrs[static_cast<std::size_t>(norm.op->attr_index(name))]);
     };
-    const auto made = ops::add_rms_norm(copy.get(add.inputs[0]), copy.get(add.inputs[1]),
+    const auto made = ops::add_rms_norm(copy.get(add.inputs[operand::add::kA]),
+                                        copy.get(add.inputs[operand::add::kB]),
                                         copy.get(norm.inputs[operand::rms_norm::kW]),
                                         {.eps = attr("eps"), .offset = attr("offset")});
     copy.set(norm.outputs[0], made.y);

@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "graph/rewrite.h"
-#include "ops/op_code.h"
 #include "passes/levels.h"
 
 namespace lamina::passes {
@@ -72,13 +71,13 @@ class Hoister {
   std::optional<Graph> run() {
     bool any = false;
     for (const Node& node : graph_.nodes())
-      if (node.op->code == OpCode::scan) any = !find(node).moved.empty() || any;
+      if (node.op->def->facts.loops) any = !find(node).moved.empty() || any;
     if (!any) return std::nullopt;
     Graph out;
     Copier copy(graph_, out);
     copy.inputs();
     for (const Node& node : graph_.nodes()) {
-      if (node.op->code == OpCode::scan && !find(node).moved.empty())
+      if (node.op->def->facts.loops && !find(node).moved.empty())
         emit(node, find(node), copy, out);
       else
         copy.node(node);

@@ -1,5 +1,4 @@
 #include "passes/levels.h"
-#include "ops/op_code.h"
 
 #include <memory>
 #include <unordered_map>
@@ -16,7 +15,7 @@ class Levels {
   std::optional<Graph> run(const Graph& graph) {
     std::optional<Graph> changed;
     for (NodeId n = 0; n < graph.nodes().size(); ++n) {
-      if (graph.node(n).op->code != OpCode::scan) continue;
+      if (!graph.node(n).op->def->facts.loops) continue;
       const Body& body = graph.node(n).body();
       Body made = run_body(body);
       if (made == body) continue;

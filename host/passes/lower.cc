@@ -6,7 +6,6 @@
 
 #include "graph/call.h"
 #include "graph/rewrite.h"
-#include "ops/op_code.h"
 #include "passes/levels.h"
 
 namespace lamina::passes {
@@ -63,7 +62,7 @@ std::optional<Graph> lower_level(const Graph& level, const Keep& keep) {
 // Lowers the bodies of scans that are in `out` but not in `level`: a lowering may contain a scan,
 // whose body was not a level.
 void lower_new_bodies(const Graph& level, Graph& out, const Keep& keep) {
-  const auto is_scan = [](const Node& node) { return node.op->code == OpCode::scan; };
+  const auto is_scan = [](const Node& node) { return node.op->def->facts.loops; };
   std::set<std::shared_ptr<const Graph>> done;
   for (const Node& node : level.nodes())
     if (is_scan(node)) done.insert(node.body());

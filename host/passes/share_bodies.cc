@@ -1,5 +1,4 @@
 #include "passes/share_bodies.h"
-#include "ops/op_code.h"
 
 #include <algorithm>
 
@@ -12,7 +11,7 @@ std::optional<Graph> share_level(const Graph& graph) {
   std::optional<Graph> out;
   std::vector<std::shared_ptr<const Graph>> distinct;
   for (NodeId n = 0; n < graph.nodes().size(); ++n) {
-    if (graph.node(n).op->code != OpCode::scan) continue;
+    if (!graph.node(n).op->def->facts.loops) continue;
     const std::shared_ptr<const Graph>& body = graph.node(n).body();
     auto same = std::ranges::find_if(
         distinct, [&](const auto& known) { return known == body || same_graph(*known, *body); });

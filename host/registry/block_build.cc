@@ -9,6 +9,7 @@
 
 #include "core/log.h"
 #include "core/suggest.h"
+#include "ops/state_layout.h"
 #include "registry/abi_ops.h"
 #include "registry/known_numbers.h"
 #include "registry/names.h"
@@ -231,8 +232,7 @@ lamina_state_t BlockBuild::state(const lamina_state_desc_t* from) {
   if (given.stride < 0)
     abi::refuse("{} has stride {}; it must not be negative", what, given.stride);
   out.stride = std::max<std::int64_t>(given.stride, 1);
-  const bool has_slots = out.kind == StateKind::kv || out.kind == StateKind::latent ||
-                         out.kind == StateKind::index_keys;
+  const bool has_slots = ops::layout_of(out.kind) == ops::StateLayout::slots;
   if (!has_slots && (out.window > 0 || out.chunk > 0 || out.stride > 1))
     abi::refuse(
         "{} has window {}, chunk {} and stride {}, but a state of kind {} has the same size for "

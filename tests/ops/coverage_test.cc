@@ -1,9 +1,11 @@
 // Every op of ops.def has tests with its name.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cctype>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "ops/decode.h"
 #include "ops/registry.h"
@@ -52,6 +54,25 @@ TEST(OpTests, EveryOpOfPluginsDeclaresTheTokensOfItsOutputs) {
   for (const Op& op : ops::all()) {
     if (op.host_only()) continue;
     EXPECT_TRUE(op.def->tokens || op.def->split.none.empty()) << op.name;
+  }
+}
+
+bool has_input(const Op& op, std::string_view name) {
+  return std::ranges::find(op.inputs, name, &OpInput::name) != op.inputs.end();
+}
+
+TEST(OpTests, FactsNameInputsAndAttributesThatTheOpHas) {
+  for (const Op& op : ops::all()) {
+    SCOPED_TRACE(op.name);
+    const OpFacts& facts = op.def->facts;
+    for (const ParamOperand& operand : facts.params)
+      EXPECT_EQ(has_input(op, operand.input), operand.use != ParamUse::none);
+    for (const std::string_view attr : facts.size_attrs) {
+      EXPECT_TRUE(attr.empty() || op.attr_index(attr) >= 0) << attr;
+    }
+    EXPECT_TRUE(facts.chooses_by.empty() || has_input(op, facts.chooses_by));
+    EXPECT_TRUE(!facts.accumulates || has_input(op, "acc"));
+    EXPECT_TRUE(!facts.draws || op.inputs[op.num_plugin_inputs].name == "seed");
   }
 }
 

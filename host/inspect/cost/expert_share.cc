@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "graph/call.h"
-#include "ops/op_code.h"
+#include "ops/custom.h"
 
 namespace lamina::inspect {
 namespace {
@@ -30,7 +30,7 @@ void mark(const Graph& graph, ValueId value, double share, std::vector<double>& 
 std::vector<double> used_shares(const Graph& graph) {
   std::vector<double> shares(graph.inputs().size(), 1.0);
   for (const Node& node : graph.nodes()) {
-    if (node.op->code == OpCode::scan || node.op->code == OpCode::custom) {
+    if (node.op->def->facts.loops || ops::is_custom(*node.op)) {
       std::vector<double> inner = used_shares(*node.body());
       std::size_t next = 0;  // index among the present operands
       for (ValueId v : node.inputs)

@@ -5,7 +5,7 @@
 #include "graph/call.h"
 #include "inspect/cost/expert_share.h"
 #include "ops/custom.h"
-#include "ops/op_code.h"
+#include "ops/state_layout.h"
 
 namespace lamina::inspect {
 namespace {
@@ -28,7 +28,7 @@ double read_bytes(const Graph& graph, ValueId input) {
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] != input) continue;
       const OpCost& cost = node.op->def->cost;
-      if (node.op->code == OpCode::scan) {
+      if (node.op->def->facts.loops) {
         const Graph& body = *node.body();
         looked_up +=
             static_cast<double>(node.int_attr("times")) * read_bytes(body, body.inputs()[i].value);
@@ -43,24 +43,6 @@ double read_bytes(const Graph& graph, ValueId input) {
   return std::min(looked_up, all);
 }
 
-// True if a state has a slot for every token; other states are read completely.
-bool grows(const decoder::StateTensor& state) {
-  switch (state.kind) {
-    case registry::StateKind::recurrent:
-    case registry::StateKind::conv_window:
-    case registry::StateKind::token_history:
-    case registry::StateKind::custom:
-      return false;
-    default:
-      return true;
-  }
-}
-
-bool multiplies_two_operands(OpCode code) {
-  return code == OpCode::linear || code == OpCode::matmul || code == OpCode::grouped_linear ||
-         code == OpCode::cross_entropy;
-}
-
 // The work of the backward pass; also computes the outputs that depend on learned inputs.
 double backward_flops(const Graph& graph, const std::vector<bool>& learns,
                       std::vector<bool>& outputs) {
@@ -72,7 +54,7 @@ double backward_flops(const Graph& graph, const std::vector<bool>& learns,
     for (ValueId v : node.inputs) operands.push_back(v != kNoValue && depends[v]);
     std::vector<bool> results(node.outputs.size(), std::ranges::count(operands, true) > 0 &&
                                                        !node.op->def->zero_gradient);
-    if (node.op->code == OpCode::scan) {
+    if (node.op->def->facts.loops) {
       const auto consts = static_cast<std::size_t>(node.int_attr("num_consts")),
                  carries = static_cast<std::size_t>(node.int_attr("num_carries"));
       // The next layer depends on the parameters of the one before it. Nearly all layers do.
@@ -85,8 +67,8 @@ double backward_flops(const Graph& graph, const std::vector<bool>& learns,
       }
       flops += static_cast<double>(node.int_attr("times")) * layer;
     } else if (results[0]) {
-      const std::ptrdiff_t parts =
-          multiplies_two_operands(node.op->code) ? operands[0] + operands[1] : std::ptrdiff_t{2};
+      const bool is_product = node.op->def->facts.product != Product::none;
+      const std::ptrdiff_t parts = is_product ? operands[0] + operands[1] : std::ptrdiff_t{2};
       flops += static_cast<double>(parts) * required_flops(graph, node, 0);
     }
     for (std::size_t i = 0; i < results.size(); ++i) depends[node.outputs[i]] = results[i];
@@ -110,7 +92,7 @@ double required_flops(const Graph& graph, std::int64_t start) {
 }
 
 double required_flops(const Graph& graph, const Node& node, std::int64_t start) {
-  if (node.op->code == OpCode::scan)
+  if (node.op->def->facts.loops)
     return static_cast<double>(node.int_attr("times")) * required_flops(*node.body(), start);
   const OpCost& cost = node.op->def->cost;
   if (!cost.flops) return 0;
@@ -147,7 +129,7 @@ double required_read_bytes(const decoder::ModelGraph& graph,
       bytes += shares[i] * read_bytes(plain, plain.inputs()[i].value);
   for (const decoder::StateTensor& state : states) {
     double used = 1;
-    if (grows(state)) {
+    if (ops::layout_of(state.kind) == ops::StateLayout::slots) {
       double slots = static_cast<double>(std::max<std::int64_t>(state.type.dim(1), 1));
       used = std::min(length, slots) / slots;
     }

@@ -6,14 +6,13 @@
 
 #include "core/json_writer.h"
 #include "inspect/cost/required_work.h"
-#include "ops/op_code.h"
 
 namespace lamina::inspect {
 namespace {
 
 const Node& node_of(const TraceEvent& event) { return event.graph->node(event.node); }
 
-bool is_scan(const TraceEvent& event) { return node_of(event).op->code == OpCode::scan; }
+bool is_scan(const TraceEvent& event) { return node_of(event).op->def->facts.loops; }
 
 std::string result_type(const TraceEvent& event) {
   const Node& node = node_of(event);

@@ -10,6 +10,7 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 
 }  // namespace
 
-constinit const OpDef add_op = {.infer = infer_arithmetic, .vjp = vjp, .elementwise = true};
+constinit const OpDef add_op = {
+    .infer = infer_arithmetic, .vjp = vjp, .elementwise = true, .facts = {.adds = true}};
 
 }  // namespace lamina::ops

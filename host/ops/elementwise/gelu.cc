@@ -15,6 +15,7 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 
 }  // namespace
 
-constinit const OpDef gelu_op = {.infer = infer_unary, .vjp = vjp, .elementwise = true};
+constinit const OpDef gelu_op = {
+    .infer = infer_unary, .vjp = vjp, .elementwise = true, .facts = {.is_activation = true}};
 
 }  // namespace lamina::ops

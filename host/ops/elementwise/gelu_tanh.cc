@@ -18,6 +18,7 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 
 }  // namespace
 
-constinit const OpDef gelu_tanh_op = {.infer = infer_unary, .vjp = vjp, .elementwise = true};
+constinit const OpDef gelu_tanh_op = {
+    .infer = infer_unary, .vjp = vjp, .elementwise = true, .facts = {.is_activation = true}};
 
 }  // namespace lamina::ops

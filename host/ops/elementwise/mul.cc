@@ -10,6 +10,9 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 
 }  // namespace
 
-constinit const OpDef mul_op = {.infer = infer_arithmetic, .vjp = vjp, .elementwise = true};
+constinit const OpDef mul_op = {.infer = infer_arithmetic,
+                                .vjp = vjp,
+                                .elementwise = true,
+                                .facts = {.on_heads = OnHeads::changes}};
 
 }  // namespace lamina::ops

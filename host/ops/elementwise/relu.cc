@@ -10,6 +10,7 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 
 }  // namespace
 
-constinit const OpDef relu_op = {.infer = infer_unary, .vjp = vjp, .elementwise = true};
+constinit const OpDef relu_op = {
+    .infer = infer_unary, .vjp = vjp, .elementwise = true, .facts = {.is_activation = true}};
 
 }  // namespace lamina::ops

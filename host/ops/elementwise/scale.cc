@@ -8,6 +8,7 @@ std::vector<Tensor> vjp(const VjpCall& c) { return {scale(c.ct(), c.f("by"))}; }
 
 }  // namespace
 
-constinit const OpDef scale_op = {.infer = infer_unary, .vjp = vjp, .elementwise = true};
+constinit const OpDef scale_op = {
+    .infer = infer_unary, .vjp = vjp, .elementwise = true, .facts = {.on_heads = OnHeads::changes}};
 
 }  // namespace lamina::ops

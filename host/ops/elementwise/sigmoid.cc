@@ -8,6 +8,7 @@ std::vector<Tensor> vjp(const VjpCall& c) { return {c.ct() * c.out(0) * shift(-c
 
 }  // namespace
 
-constinit const OpDef sigmoid_op = {.infer = infer_unary, .vjp = vjp, .elementwise = true};
+constinit const OpDef sigmoid_op = {
+    .infer = infer_unary, .vjp = vjp, .elementwise = true, .facts = {.is_activation = true}};
 
 }  // namespace lamina::ops

@@ -12,6 +12,7 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 
 }  // namespace
 
-constinit const OpDef silu_op = {.infer = infer_unary, .vjp = vjp, .elementwise = true};
+constinit const OpDef silu_op = {
+    .infer = infer_unary, .vjp = vjp, .elementwise = true, .facts = {.is_activation = true}};
 
 }  // namespace lamina::ops

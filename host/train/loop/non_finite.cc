@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "core/float16.h"
-#include "ops/op_code.h"
 
 namespace lamina::train {
 namespace {
@@ -52,17 +51,9 @@ Bad look(const Type& type, const void* data) {
 }
 
 // Of finite numbers these make -inf by overflow alone, never as a mask.
-bool is_product(OpCode code) {
-  switch (code) {
-    case OpCode::linear:
-    case OpCode::matmul:
-    case OpCode::grouped_linear:
-    case OpCode::rms_norm:
-    case OpCode::layer_norm:
-      return true;
-    default:
-      return false;
-  }
+bool is_product(const Op& op) {
+  const OpFacts& facts = op.def->facts;
+  return facts.is_norm || (facts.product != Product::none && facts.product != Product::loss);
 }
 
 }  // namespace
@@ -107,7 +98,7 @@ void NonFiniteFinder::ran(const Graph& graph, NodeId id, std::span<void* const> 
     if (!results[i]) continue;
     const Type& type = graph.value(node.outputs[i]).type;
     const Bad bad = look(type, results[i]);
-    const bool may_be_mask = bad.only_masks && !is_product(node.op->code);
+    const bool may_be_mask = bad.only_masks && !is_product(*node.op);
     if (bad.count == 0 || (may_be_mask && masked_)) continue;
     NonFinite found{.op = node.op->name,
                     .layer = layer_of(node),

@@ -95,16 +95,16 @@ class Copy {
       const Node& node = from_.node(value.node);
       const ValueId inner = node.inputs.empty() ? kNoValue : node.inputs[0];
       const bool leads_on = inner != kNoValue && reads_[inner] == 1;
-      if (node.op->code == OpCode::scan) {
+      if (node.op->def->facts.loops) {
         if (add_in_scan(v, sum)) return;
         break;
       }
-      if (leads_on && node.op->code == OpCode::add && from_.type(inner) == value.type) {
+      if (leads_on && node.op->def->facts.adds && from_.type(inner) == value.type) {
         v = inner;
       } else if (leads_on && node.op->code == OpCode::reshape) {
         v = inner;
         sum = ops::reshape(sum, from_.type(v).shape);
-      } else if (leads_on && node.op->code == OpCode::cast && add_in_scan(inner, sum)) {
+      } else if (leads_on && converts(node) && add_in_scan(inner, sum)) {
         done_in_scan_.insert(value.node);
         return;
       } else {
@@ -121,12 +121,17 @@ class Copy {
       sums_.emplace(v, sum);
   }
 
+  // To another type.
+  static bool converts(const Node& node) {
+    return node.op->def->elementwise && node.op->def->facts.moves_data;
+  }
+
   // Where `v` is what a scan gives for each round.
   bool add_in_scan(ValueId v, Tensor sum) {
     const Value& value = from_.value(v);
     if (value.node == kNoNode) return false;
     const Node& node = from_.node(value.node);
-    if (node.op->code != OpCode::scan || value.index < node.int_attr("num_carries")) return false;
+    if (!node.op->def->facts.loops || value.index < node.int_attr("num_carries")) return false;
     scans_[value.node].push_back({{value.index, sum.dtype()}, sum});
     return true;
   }

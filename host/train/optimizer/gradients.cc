@@ -6,7 +6,6 @@
 
 #include "core/error.h"
 #include "decoder/roles/roles.h"
-#include "ops/op_code.h"
 #include "ops/tensor.h"
 #include "passes/pipeline.h"
 
@@ -24,7 +23,7 @@ namespace {
 Tensor cast_in_scan(Graph& graph, Tensor gradient, DType dtype) {
   if (gradient.dtype() == dtype) return gradient;
   const Value made = graph.value(gradient.id);
-  LAMINA_ASSERT(made.node != kNoNode && graph.node(made.node).op->code == OpCode::scan);
+  LAMINA_ASSERT(made.node != kNoNode && graph.node(made.node).op->def->facts.loops);
   auto body = std::make_shared<Graph>(*graph.node(made.node).body());
   const GraphOutput result = body->outputs()[made.index];
   body->add_output(result.name, ops::cast(body->tensor(result.value), dtype));

@@ -58,9 +58,7 @@ class Finder {
   }
 
  private:
-  static bool is_view(const Node& node) {
-    return node.op->code == OpCode::reshape || node.op->code == OpCode::slice;
-  }
+  static bool is_view(const Node& node) { return node.op->def->view != nullptr; }
 
   // The scan of which the gradient is a result that nothing else reads, one round for each member;
   // kNoNode where it is made otherwise.
@@ -73,7 +71,7 @@ class Finder {
         v = node.inputs[0];
         continue;
       }
-      const bool is_scan = node.op->code == OpCode::scan;
+      const bool is_scan = node.op->def->facts.loops;
       if (!is_scan || value.index < node.int_attr("num_carries") ||
           node.int_attr("times") != static_cast<std::int64_t>(parameter.members.size()))
         return kNoNode;

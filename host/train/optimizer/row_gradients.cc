@@ -7,8 +7,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
-#include "ops/op_code.h"
 #include "ops/operands.h"
 #include "ops/tensor.h"
 #include "runtime/backend.h"
@@ -36,25 +36,26 @@ bool find_lookups(const Graph& graph, ValueId v, std::vector<NodeId>& out) {
     out.push_back(id);
     return true;
   }
-  if (node.op->code != OpCode::add || graph.type(node.inputs[0]) != graph.type(node.inputs[1]))
-    return false;
-  const bool first_last = is_lookup(graph, node.inputs[0]);
-  return find_lookups(graph, node.inputs[first_last ? 1 : 0], out) &&
-         find_lookups(graph, node.inputs[first_last ? 0 : 1], out);
+  if (!node.op->def->facts.adds) return false;
+  ValueId first = node.inputs[operand::add::kA], last = node.inputs[operand::add::kB];
+  if (graph.type(first) != graph.type(last)) return false;
+  if (is_lookup(graph, first)) std::swap(first, last);
+  return find_lookups(graph, first, out) && find_lookups(graph, last, out);
 }
 
 std::optional<RowList> list_lookups(Graph& graph, ValueId v) {
+  namespace in = operand::embedding_grad;
   std::vector<NodeId> lookups;
   if (!find_lookups(graph, v, lookups)) return {};
   std::vector<Tensor> ids, rows;
-  const DType dtype = graph.type(graph.node(lookups.front()).inputs[1]).dtype;
+  const DType dtype = graph.type(graph.node(lookups.front()).inputs[in::kDy]).dtype;
   for (NodeId n : lookups) {
     const Node node = graph.node(n);  // a copy: the list grows
-    if (node.inputs[operand::embedding_grad::kAcc] != kNoValue) return {};
-    Tensor dy = graph.tensor(node.inputs[1]);
+    if (node.inputs[in::kAcc] != kNoValue) return {};
+    Tensor dy = graph.tensor(node.inputs[in::kDy]);
     if (dy.dtype() != dtype) return {};
-    ids.push_back(
-        ops::reshape(graph.tensor(node.inputs[0]), {graph.type(node.inputs[0]).num_elements()}));
+    ids.push_back(ops::reshape(graph.tensor(node.inputs[in::kIds]),
+                               {graph.type(node.inputs[in::kIds]).num_elements()}));
     rows.push_back(ops::as_rows(dy));
   }
   const Tensor all_ids = ops::joined(ids);
@@ -67,7 +68,7 @@ std::optional<RowList> list_rows(Graph& graph, ValueId v) {
   const Value value = graph.value(v);
   if (value.node == kNoNode) return {};
   const Node node = graph.node(value.node);
-  if (node.op->code != OpCode::scan) return list_lookups(graph, v);
+  if (!node.op->def->facts.loops) return list_lookups(graph, v);
   if (value.index < node.int_attr("num_carries")) return {};  // a sum over rounds
   auto body = std::make_shared<Graph>(*node.body());
   const GraphOutput output = body->outputs()[value.index];
