@@ -1,8 +1,8 @@
 // A block gives the same model for every order in which a compiler evaluates operands.
 #include <gtest/gtest.h>
 
+#include "decoder/graph/trace_block.h"
 #include "decoder/one_block_family.h"
-#include "decoder/trace/block_graph.h"
 
 namespace lamina::decoder {
 namespace {

@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-#include "decoder/trace/block_graph.h"
+#include "decoder/graph/trace_block.h"
 #include "support/expect_error.h"
 #include "support/models.h"
 #include "support/run_graph.h"

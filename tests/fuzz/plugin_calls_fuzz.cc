@@ -8,7 +8,7 @@
 
 #include "backends/cpu/backend.h"
 #include "backends/cpu/device/threads.h"
-#include "decoder/trace/block_graph.h"
+#include "decoder/graph/trace_block.h"
 #include "decoder/trace/token_check.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/random_plugin.h"

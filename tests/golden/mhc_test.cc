@@ -7,7 +7,7 @@
 
 #include "autodiff/vjp.h"
 #include "core/json.h"
-#include "decoder/trace/block_graph.h"
+#include "decoder/graph/trace_block.h"
 #include "inspect/verify/case.h"
 #include "inspect/verify/report.h"
 #include "io/weight_files.h"

@@ -6,7 +6,6 @@
 #include "config/model_keys.h"
 #include "core/error.h"
 #include "lamina/names.h"
-#include "ops/op_code.h"
 #include "ops/tensor.h"
 
 namespace lamina::decoder {
@@ -38,19 +37,16 @@ class EngramBuild {
 
   // Rows of all tables for the n-grams that end at each token, side by side.
   Tensor look_up() {
-    registry::NamedAttrs attrs{{"multipliers", layer_.multipliers},
-                               {"sizes", layer_.sizes},
-                               {"pad", engram_.pad},
-                               {"across", across()}};
-    Tensor ids =
-        build_
-            .mix(OpCode::ngram_hash,
-                 {build_.input(Input::tokens), build_.input(Input::compressed_tokens)}, attrs,
-                 {.name = "engram.history",
-                  .kind = registry::StateKind::token_history,
-                  .dims = {engram_.max_ngram - 1},
-                  .axes = {AxisId{0}}})
-            .front();
+    Tensor ids = build_.remember(
+        ops::ngram_hash(build_.input(Input::tokens), build_.input(Input::compressed_tokens), {},
+                        {.multipliers = layer_.multipliers,
+                         .sizes = layer_.sizes,
+                         .pad = engram_.pad,
+                         .across = across()}),
+        {.name = "engram.history",
+         .kind = registry::StateKind::token_history,
+         .dims = {engram_.max_ngram - 1},
+         .axes = {AxisId{0}}});
     Tensor table =
         param("engram.table.weight", {layer_.num_rows(), engram_.head_dim},
               {LAMINA_AXIS_VOCAB, LAMINA_AXIS_EMBED}, registry::Role::embedding,
@@ -83,15 +79,14 @@ class EngramBuild {
     const std::int64_t channels = streams() * width(), taps = engram_.kernel_size;
     Tensor w = param("engram.conv.weight", {channels, taps}, {LAMINA_AXIS_CONV, ""},
                      registry::Role::conv, {InitSpec::Kind::zeros, 0, 0});
-    registry::NamedAttrs attrs{
-        {"dilation", engram_.max_ngram}, {"activation", std::string("silu")}, {"across", across()}};
-    Tensor y = build_
-                   .mix(OpCode::causal_conv1d, {flat(x_BTKD), w}, attrs,
-                        {.name = "engram.conv",
-                         .kind = registry::StateKind::conv_window,
-                         .dims = {channels, (taps - 1) * engram_.max_ngram},
-                         .axes = {intern_axis(LAMINA_AXIS_CONV), AxisId{0}}})
-                   .front();
+    Tensor y = build_.remember(
+        ops::causal_conv1d(
+            flat(x_BTKD), w, {}, {},
+            {.dilation = engram_.max_ngram, .activation = "silu", .across = across()}),
+        {.name = "engram.conv",
+         .kind = registry::StateKind::conv_window,
+         .dims = {channels, (taps - 1) * engram_.max_ngram},
+         .axes = {intern_axis(LAMINA_AXIS_CONV), AxisId{0}}});
     return ops::reshape(y, shape_);
   }
 
@@ -120,7 +115,7 @@ class EngramBuild {
     return ops::reshape(x_BTKD, {shape_[0], shape_[1], streams() * width()});
   }
   std::int64_t row_width() const { return std::ssize(layer_.sizes) * engram_.head_dim; }
-  std::int64_t across() const { return engram_.across_documents ? 1 : 0; }
+  bool across() const { return engram_.across_documents; }
 
   HostBuild& build_;
   const Engram& engram_;

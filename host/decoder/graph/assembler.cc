@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "core/round_up.h"
-#include "decoder/trace/host_options.h"
+#include "decoder/rewrite/drop_channels.h"
 
 namespace lamina::decoder {
 namespace {

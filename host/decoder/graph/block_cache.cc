@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "decoder/engram/engram_block.h"
+#include "decoder/graph/trace_block.h"
 
 namespace lamina::decoder {
 

@@ -1,4 +1,4 @@
-// What the host's [model] keys change inside the blocks of any family while they are traced.
+// Options of the host's [model] keys that change the blocks of any family (decoder/rewrite).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// One distinct block as a graph of its own: what its build describes, traced for one phase.
+// One distinct block as a graph of its own, for one phase.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,6 @@
 
 #include "decoder/roles/model_graph.h"
 #include "decoder/roles/trace_phase.h"
-#include "decoder/trace/host_block.h"
 #include "registry/trace.h"
 
 namespace lamina::decoder {
@@ -93,11 +92,5 @@ struct BlockUse {
   bool carries = false;                  // of a prediction: its hidden state is carry 0
   friend bool operator==(const BlockUse&, const BlockUse&) = default;
 };
-
-// `donor`: what the layer use.kv_donor gives, else null.
-BlockGraph trace_block(const registry::Family& family, const registry::ModelConfig& config,
-                       const BlockUse& use, const BlockGraph::Kv* donor, const TracePhase& phase);
-
-BlockGraph trace_host_block(const BlockUse& use, const HostBlock& build, const TracePhase& phase);
 
 }  // namespace lamina::decoder

@@ -1,5 +1,5 @@
-// What a block of the host's own is built with: as a plugin's block, it is one function for
-// training, prefill and decoding. Private to decoder.
+// The interface that builds a block of the host itself: like a plugin's block, it is one function
+// for training, prefill and decoding. Private to decoder.
 #pragma once
 
 #include <functional>
@@ -17,10 +17,9 @@ class HostBuild {
   virtual ~HostBuild() = default;
   virtual Tensor param(const registry::ParamDesc& desc) = 0;
   virtual Tensor input(Input role) = 0;
-  // One use of an op that mixes tokens (ops/decode.h), with what it remembers while decoding.
-  virtual std::vector<Tensor> mix(OpCode op, std::vector<Tensor> inputs,
-                                  const registry::NamedAttrs& attrs,
-                                  const registry::StateDesc& state) = 0;
+  // Says that the op which made `result` keeps `state` while decoding: it mixes tokens
+  // (ops/decode.h). Returns `result`.
+  virtual Tensor remember(Tensor result, const registry::StateDesc& state) = 0;
   virtual Tensor name(Tensor value, const std::string& tag) = 0;  // for rematerialisation
 };
 

@@ -1,8 +1,8 @@
-#include "decoder/trace/time_region.h"
+#include "decoder/state/time_region.h"
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "decoder/trace/region_types.h"
 #include "graph/rewrite.h"
 #include "ops/documents.h"
 #include "ops/tensor.h"
@@ -26,10 +26,6 @@ Tensor is_zero(Tensor flags, Tensor x) {
   return ops::equal(column, ops::zeros_like(column));
 }
 
-[[noreturn]] void refuse(std::string what) {
-  throw PluginError({"a region over time", std::move(what), {}});
-}
-
 }  // namespace
 
 TimeRegion::TimeRegion(ops::DecodeContext& context, std::vector<ops::StateDesc> states,
@@ -42,38 +38,9 @@ TimeRegion::TimeRegion(ops::DecodeContext& context, std::vector<ops::StateDesc> 
       tokens_(tokens) {
   Graph& graph = context_.graph();
   nodes_.first = static_cast<NodeId>(graph.nodes().size());
-  if (inputs_.empty()) refuse("has no inputs; it has at least one, which is of tokens");
-  for (const ops::StateDesc& state : states_) {
-    std::vector<std::int64_t> dims{batch};
-    dims.insert(dims.end(), state.dims.begin(), state.dims.end());
-    const Type type{state.dtype.value_or(wide), Shape(std::span<const std::int64_t>(dims)), {}};
+  for (const Type& type : token_types(states_, inputs_, wide, batch, tokens))
     stand_ins_.push_back(ops::constant(graph, type, 0));
-  }
-  for (const Tensor& input : inputs_) {
-    if (input.ndim() < 2 || input.dim(0) != batch || input.dim(1) != tokens)
-      refuse(fmt::format("has the input {}; its inputs are of tokens, [{}, {}, ...]",
-                         to_string(input.type()), batch, tokens));
-    std::vector<std::int64_t> dims = ops::to_list(input.shape());
-    dims.erase(dims.begin() + 1);
-    stand_ins_.push_back(
-        ops::constant(graph, {input.dtype(), Shape(std::span<const std::int64_t>(dims)), {}}, 0));
-  }
   first_ = static_cast<NodeId>(graph.nodes().size());
-}
-
-void TimeRegion::check(std::span<const Tensor> carries, std::span<const Tensor> results) const {
-  if (carries.size() != states_.size())
-    refuse(fmt::format("gives {} carries; it has {} states", carries.size(), states_.size()));
-  for (std::size_t i = 0; i < carries.size(); ++i)
-    if (carries[i].type() != stand_ins_[i].type())
-      refuse(fmt::format(
-          "has the carry '{}' as {} before a token and as {} after it; a carry keeps "
-          "its type",
-          states_[i].name, to_string(stand_ins_[i].type()), to_string(carries[i].type())));
-  for (const Tensor& result : results)
-    if (result.ndim() < 1 || result.dim(0) != batch_)
-      refuse(fmt::format("gives the result {}; results of a token are [{}, ...]",
-                         to_string(result.type()), batch_));
 }
 
 bool TimeRegion::is_inside(ValueId value) const {
@@ -131,7 +98,6 @@ std::shared_ptr<const Graph> TimeRegion::body(std::span<const Tensor> consts,
 
 std::vector<Tensor> TimeRegion::end(std::span<const Tensor> carries,
                                     std::span<const Tensor> results) {
-  check(carries, results);
   Graph& graph = context_.graph();
   std::vector<Tensor> wanted(carries.begin(), carries.end());
   wanted.insert(wanted.end(), results.begin(), results.end());

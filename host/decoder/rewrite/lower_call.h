@@ -1,4 +1,4 @@
-// What a node is in smaller ops, while a block is traced. Private to decoder.
+// Nodes of a block in smaller ops. Private to decoder.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// A region over time of a block: its body is traced once, for one token, and becomes the body of a
-// scan over the tokens of each row. Private to decoder.
+// A region over time of a block: its body was recorded for one token and becomes the body of a scan
+// over the tokens of each row. Private to decoder.
 #pragma once
 
 #include <memory>
@@ -20,22 +20,21 @@ struct NodeRange {
 class TimeRegion {
  public:
   // Carries are those of `states`, in `wide` unless a state says otherwise; inputs [batch, tokens,
-  // ...]. Throws PluginError for others.
+  // ...]. Throws PluginError for others (trace/region_types.h).
   TimeRegion(ops::DecodeContext& context, std::vector<ops::StateDesc> states,
              std::vector<Tensor> inputs, DType wide, std::int64_t batch, std::int64_t tokens);
 
   // The carries, then the inputs, of one token.
   const std::vector<Tensor>& stand_ins() const { return stand_ins_; }
 
-  // The carries after a token, and its results: the results of all tokens. Throws PluginError where
-  // a carry has changed its type or a result is not [batch, ...].
+  // Returns the results of all tokens, from the carries after a token and its results. REQUIRES:
+  // check_region() has passed.
   std::vector<Tensor> end(std::span<const Tensor> carries, std::span<const Tensor> results);
 
   // Stand-ins and body. REQUIRES: it has ended.
   const NodeRange& nodes() const { return nodes_; }
 
  private:
-  void check(std::span<const Tensor> carries, std::span<const Tensor> results) const;
   // Values from outside that the body uses.
   std::vector<Tensor> captured(std::span<const Tensor> wanted) const;
   bool is_inside(ValueId value) const;

@@ -1,5 +1,5 @@
-// One use of an op that a plugin brings, in a block: its lowering is traced on stand-ins for the
-// inputs and becomes the body of one node. Private to decoder.
+// One use of an op that a plugin brings, in a block: its lowering, recorded on stand-ins for the
+// inputs, becomes the body of one node. Private to decoder.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "decoder/state/time_region.h"
 #include "decoder/trace/block_graph.h"
-#include "decoder/trace/time_region.h"
 #include "ops/custom.h"
 
 namespace lamina::decoder {

@@ -1,15 +1,15 @@
-#include "decoder/trace/custom_call.h"
+#include "decoder/state/custom_call.h"
 
 #include <algorithm>
 
 #include "core/error.h"
+#include "decoder/trace/recording.h"
 #include "graph/rewrite.h"
+#include "ops/state_layout.h"
 #include "ops/tensor.h"
 
 namespace lamina::decoder {
 namespace {
-
-int index_of(Tensor input) { return static_cast<int>(input.graph->value(input.id).index); }
 
 constexpr std::pair<Input, ops::HostInput> kTokenInputs[] = {
     {Input::positions, ops::HostInput::positions},
@@ -89,11 +89,9 @@ std::optional<Input> CustomCall::role_of(Tensor input) const {
 
 bool CustomCall::is_for_kernels(std::span<const Tensor> captured,
                                 std::span<const std::size_t> states) const {
-  using registry::StateKind;
   const auto& all = trace_.block.states;
   const bool fixed = std::ranges::all_of(states, [&](std::size_t i) {
-    return all[i].kind == StateKind::recurrent || all[i].kind == StateKind::conv_window ||
-           all[i].kind == StateKind::custom;
+    return ops::layout_of(all[i].kind) == ops::StateLayout::fixed;
   });
   return fixed && std::ranges::all_of(captured, [&](Tensor input) {
            const std::optional<Input> role = role_of(input);

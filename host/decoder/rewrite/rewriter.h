@@ -1,0 +1,103 @@
+// Copies a recording node by node, with other nodes in place of some: the frame of every rewrite.
+// Private to decoder.
+//
+//   Rewriter r(recording, context);
+//   r.run([&](NodeId id) {
+//     const Node& node = r.from().node(id);
+//     if (!node.op->def->facts.rotates) return false;  // is copied
+//     r.set(node.outputs[0], ...);                     // stands for its result everywhere
+//     return true;
+//   });
+#pragma once
+
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "decoder/trace/recording.h"
+
+namespace lamina::decoder {
+
+// Zeroes elements of x at random; every call draws apart from the others.
+Tensor add_dropout(BlockGraph& block, const BlockContext& context, Tensor x, double rate);
+
+// "attention.wq" of "attention.wq.weight".
+std::string_view module_of(std::string_view parameter);
+
+// UserError (exit 2): the key does not go with what a block is made of.
+[[noreturn]] void refuse_option(std::string key, std::string what,
+                                std::string advice = "leave it out");
+
+class Rewriter {
+ public:
+  Rewriter(Recording& recording, const BlockContext& context);
+
+  // Calls change(NodeId) -> bool for each node, in order. True: it has set what stands for the
+  // node's results; false: the node is copied. New nodes have the origin of the node and are in its
+  // scope. Then the copy is the recording's graph.
+  template <typename Change>
+  void run(Change&& change) {
+    begin();
+    for (NodeId id = 0; id < from().nodes().size(); ++id) {
+      enter(id);
+      if (!change(id)) copy(id, operands(id));
+    }
+    end();
+  }
+
+  const Graph& from() const { return recording_.graph(); }
+  Graph& graph() { return to_.graph; }
+  const Recording& recording() const { return recording_; }
+  const BlockContext& context() const { return context_; }
+
+  // The new value in place of an old one; null for kNoValue.
+  Tensor get(ValueId old) const { return copy_.get(old); }
+  std::vector<Tensor> operands(NodeId id) const { return copy_.operands(from().node(id)); }
+  void set(ValueId old, Tensor now);
+  // A copy of the node with other operands, of the types of the old ones, and other attributes.
+  void copy(NodeId id, std::span<const Tensor> operands) { copy(id, from().node(id), operands); }
+  void copy(NodeId id, const Node& like, std::span<const Tensor> operands);
+  // What an op that mixes tokens keeps while decoding; null for none.
+  std::optional<registry::StateDesc>* state(NodeId id);
+  // Says that the op which made `result` mixes tokens.
+  void remember(Tensor result, std::optional<registry::StateDesc> state);
+  // Records of the old value are of the new one.
+  void move_record(ValueId old, Tensor now) { moved_[old] = now.id; }
+
+  // A parameter `name` ("q_norm.weight") in the folder of `beside`'s module: "attention." of
+  // "attention.wq.weight". The rest of `desc` is taken as it is.
+  Tensor add_param_beside(const registry::ParamDesc& beside, std::string_view name,
+                          registry::ParamDesc desc);
+  Tensor add_param(const registry::ParamDesc& desc);
+  Tensor host_input(Input role);
+  Tensor dropout(Tensor x, double rate) { return add_dropout(to_, context_, x, rate); }
+  Tensor random(const Shape& shape);
+  // Nothing reads a parameter any more. Other values and kNoValue are nobody's.
+  void leave_out(ValueId param);
+  void add_aux(registry::AuxDesc desc, Tensor value);
+
+  // Where the node is that is being changed.
+  bool in_region() const { return num_regions_ > 0; }
+  bool in_custom() const { return num_customs_ > 0; }
+  // UserError (exit 2) in a scope, where queries, keys, values and feed-forwards stay.
+  void refuse_in_scope() const;
+
+ private:
+  void begin();
+  void enter(NodeId id);  // passes the boundaries before it
+  void end();
+  void pass_boundary();
+
+  Recording& recording_;
+  BlockContext context_;
+  BlockGraph to_;  // graph, parameters and inputs of the copy
+  Copier copy_;
+  std::vector<Recording::Boundary> boundaries_;
+  std::map<NodeId, std::optional<registry::StateDesc>> mixing_;
+  std::map<ValueId, ValueId> moved_;
+  std::vector<Recording::Aux> added_aux_;
+  std::size_t next_boundary_ = 0;
+  int num_regions_ = 0, num_customs_ = 0;
+};
+
+}  // namespace lamina::decoder
