@@ -26,13 +26,12 @@ std::vector<Tensor> vjp(const VjpCall& c) { return {sum_to(c.ct(), c.type(0).sha
 
 }  // namespace
 
-constinit const OpDef broadcast_op = {
-    .infer = infer,
-    .vjp = vjp,
-    .elementwise = true,
-    .layout_only = true,
-    .split = {.none = "its attributes contain the whole shape"},
-    .tokens = tokens,
-    .facts = {.moves_data = true, .size_attrs = {"shape"}}};
+constinit const OpDef broadcast_op = {.infer = infer,
+                                      .vjp = vjp,
+                                      .elementwise = true,
+                                      .layout_only = true,
+                                      .split = {.none = "its attributes contain the whole shape"},
+                                      .tokens = tokens,
+                                      .facts = {.moves_data = true, .size_attrs = {"shape"}}};
 
 }  // namespace lamina::ops

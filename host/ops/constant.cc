@@ -16,12 +16,11 @@ void tokens(TokenFlow& flow) { flow.outputs = {extents_of(flow.node.out_type(), 
 
 }  // namespace
 
-constinit const OpDef constant_op = {
-    .infer = infer,
-    .elementwise = true,
-    .zero_gradient = true,
-    .split = {.none = "its attributes contain the whole shape"},
-    .tokens = tokens,
-    .facts = {.size_attrs = {"shape"}}};
+constinit const OpDef constant_op = {.infer = infer,
+                                     .elementwise = true,
+                                     .zero_gradient = true,
+                                     .split = {.none = "its attributes contain the whole shape"},
+                                     .tokens = tokens,
+                                     .facts = {.size_attrs = {"shape"}}};
 
 }  // namespace lamina::ops

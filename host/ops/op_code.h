@@ -1,4 +1,4 @@
-// Every op as a constant, for code that handles a specific one: `node.op->code == OpCode::scan`.
+// Every op as a constant, for host/ops, host/graph and backends; other code asks for OpFacts.
 #pragma once
 
 #include "graph/op.h"

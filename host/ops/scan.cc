@@ -114,11 +114,12 @@ void tokens(TokenFlow& flow) {
 
 }  // namespace
 
-constinit const OpDef scan_op = {.infer = infer,
-                                 .decode = &kEachToken,
-                                 .cost = {.none = "the cost of its body times the number of iterations"},
-                                 .split = {.none = "the ops of its body are split in its place"},
-                                 .tokens = tokens,
-                                 .facts = {.loops = true, .size_attrs = {"times"}}};
+constinit const OpDef scan_op = {
+    .infer = infer,
+    .decode = &kEachToken,
+    .cost = {.none = "the cost of its body times the number of iterations"},
+    .split = {.none = "the ops of its body are split in its place"},
+    .tokens = tokens,
+    .facts = {.loops = true, .size_attrs = {"times"}}};
 
 }  // namespace lamina::ops

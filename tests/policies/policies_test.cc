@@ -96,6 +96,16 @@ TEST(Layers, ViolationsAreNamedWithLine) {
        "host/train/step.cc:1: bool is_scan(const Op* op) { return op->name == \"scan\"; }"
        "   <- knows an op by its name\n"},
       {"host/cli/plan.cc", "if (op != \"scan\") return;\n", "<- knows an op by its name\n"},
+      {"host/train/step.cc", "bool loops = op->code == OpCode::scan;\n",
+       "host/train/step.cc:1: bool loops = op->code == OpCode::scan;"
+       "   <- knows an op by its code; ask for a fact of its OpDef\n"},
+      {"docs/op_code_exceptions.txt", "host/train/step.cc: it is special\n",
+       "docs/op_code_exceptions.txt: host/train/step.cc knows no op by its code\n"},
+      {"docs/op_code_exceptions.txt", "host/train/step.cc:\n",
+       "docs/op_code_exceptions.txt: host/train/step.cc has no reason\n"},
+      {"host/train/step.cc", "ValueId w = node.inputs[1];\n",
+       "host/train/step.cc:1: ValueId w = node.inputs[1];"
+       "   <- knows an operand by its number; use its name in ops/operands.h\n"},
       {"host/train/step.cc", "auto y = ops::call(\"exp\", {x});\n",
        "host/train/step.cc:1: auto y = ops::call(\"exp\", {x});   <- calls an op by its name"},
       {"host/ops/op.cc", "auto y = call_all(\n    \"exp\", {x});\n", "<- calls an op by its name"},
@@ -117,6 +127,13 @@ TEST(Layers, UnknownLinesOfTheTableAreNamed) {
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.out, HasSubstr("docs/layers.txt: expected floor, only, forbid or vendor, got: "
                                     "flor host/core\n"));
+}
+
+TEST(Layers, FilesThatAreListedMayKnowAnOpByItsCode) {
+  Tree tree;
+  tree.write("docs/op_code_exceptions.txt", "# path: reason\nhost/train/step.cc: it is special\n");
+  tree.write("host/train/step.cc", "bool loops = op->code == OpCode::scan;\n");
+  EXPECT_EQ(tree.check().out, "layers: fine\n");
 }
 
 TEST(Layers, CommentsAndTheRopeScalingMayNameAFamily) {
