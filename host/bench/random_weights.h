@@ -5,26 +5,29 @@
 #include <string>
 #include <vector>
 
-#include "bench/device.h"
+#include "device/device.h"
 #include "weights/weights.h"
 
 namespace lamina::bench {
 
 // Fills a parameter of `dtype` (f32 or bf16). Matrices get uniform numbers of deviation 0.02 from a
-// hash, by all threads; other parameters use their declared initialisation.
-void fill_random(const decoder::Parameter& parameter, DType dtype, void* out, const Device& device);
+// hash, by all threads; the rest is initialised as it declares.
+void fill_random(const decoder::Parameter& parameter, std::span<std::byte> out, DType dtype,
+                 const device::Device& device);
 
 class BenchWeights {
  public:
   // `directory` empty: random weights.
   BenchWeights(const decoder::Model& model, const std::string& directory, DType dtype,
-               const Backend& backend, const Device& device);
-  std::span<void* const> pointers() const { return loaded_ ? loaded_->pointers() : pointers_; }
+               const Backend& backend, const device::Device& device);
+  std::span<const ConstTensorRef> pointers() const {
+    return loaded_ ? loaded_->pointers() : tensors_;
+  }
 
  private:
   std::optional<weights::Weights> loaded_;
   BufferParts owned_;
-  std::vector<void*> pointers_;
+  std::vector<ConstTensorRef> tensors_;
 };
 
 }  // namespace lamina::bench

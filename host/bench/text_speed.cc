@@ -91,7 +91,7 @@ double sample_seconds(std::int64_t vocab_size, int repeats) {
 }  // namespace
 
 TextSpeed bench_text(const std::string& directory, std::string_view text, int repeats,
-                     const Device& device) {
+                     const device::Device& device) {
   TextSpeed out;
   std::unique_ptr<text::Tokenizer> tokenizer = text::load_tokenizer(directory);
   out.load_seconds = median_seconds(repeats, [&] { tokenizer = text::load_tokenizer(directory); });

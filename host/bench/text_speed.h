@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "bench/device.h"
+#include "device/device.h"
 
 namespace lamina::bench {
 
@@ -27,6 +27,6 @@ struct TextSpeed {
 // Measures a model directory. REQUIRES: `text` is not empty. Errors: the errors of load_tokenizer()
 // and Form::load().
 TextSpeed bench_text(const std::string& directory, std::string_view text, int repeats,
-                     const Device& device);
+                     const device::Device& device);
 
 }  // namespace lamina::bench

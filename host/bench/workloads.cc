@@ -10,6 +10,7 @@
 #include "decode/session.h"
 #include "inspect/cost/required_work.h"
 #include "passes/pipeline.h"
+#include "runtime/host_access.h"
 #include "train/loop/train_step.h"
 
 namespace lamina::bench {
@@ -70,7 +71,7 @@ const BenchResult::Repeat& BenchResult::median() const {
 }
 
 BenchResult bench_decode(const decoder::Model& model, const BenchOptions& options,
-                         const Backend& backend, const Device& device) {
+                         const Backend& backend, const device::Device& device) {
   std::int64_t capacity = kWarmTokens + options.tokens;
   BenchWeights weights(model, options.directory, options.dtype, backend, device);
   decode::Session session = make_session(model, weights, options, capacity, backend);
@@ -102,7 +103,7 @@ BenchResult bench_decode(const decoder::Model& model, const BenchOptions& option
   session.program(1).program().set_profiling(options.profile != nullptr);
   // Bandwidth changes within a second if other programs use the memory: only reads that alternate
   // with the tokens measure the bandwidth that was available to them.
-  const std::unique_ptr<MemoryPasses> memory = device.memory();
+  const std::unique_ptr<device::MemoryPasses> memory = device.memory();
   const auto pass_bytes = static_cast<double>(memory->bytes());
   result.reads = true;
   for (int i = 0; i < options.repeats; ++i) {
@@ -126,7 +127,7 @@ BenchResult bench_decode(const decoder::Model& model, const BenchOptions& option
 }
 
 BenchResult bench_prefill(const decoder::Model& model, const BenchOptions& options,
-                          const Backend& backend, const Device& device) {
+                          const Backend& backend, const device::Device& device) {
   BenchWeights weights(model, options.directory, options.dtype, backend, device);
   decode::Session session = make_session(model, weights, options, options.tokens, backend);
   Graph graph = passes::simplify(model
@@ -149,7 +150,7 @@ BenchResult bench_prefill(const decoder::Model& model, const BenchOptions& optio
 }
 
 BenchResult bench_train(const decoder::Model& model, const BenchOptions& options,
-                        const Backend& backend, const Device& device) {
+                        const Backend& backend, const device::Device& device) {
   const decoder::GraphShape shape{options.batch, options.tokens, options.dtype};
   Graph graph = passes::simplify(model.loss_graph(shape, {.training = true}).graph);
   BenchResult result;
@@ -167,7 +168,9 @@ BenchResult bench_train(const decoder::Model& model, const BenchOptions& options
                                       {"remove it; the head reads a tied token table completely"}});
   train::TrainState state(model.parameters(), options.dtype, false, backend, std::move(lists));
   for (std::size_t i = 0; i < state.masters().size(); ++i)
-    fill_random(model.parameters().all()[i], DType::f32, state.masters()[i], device);
+    write_tensor<std::byte>(state.queue(), state.masters()[i], [&](std::span<std::byte> out) {
+      fill_random(model.parameters().all()[i], out, DType::f32, device);
+    });
   state.refresh_copies();
   config::OptimizerSection optimizer;
   optimizer.lazy_embeddings = options.lazy_embeddings;

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/device.h"
 #include "decoder/model.h"
+#include "device/device.h"
 #include "runtime/backend.h"
 
 namespace lamina::bench {
@@ -53,12 +53,12 @@ struct BenchResult {
 // after each token a buffer much larger than the caches is read once, and the limit of a repeat is
 // the mean rate of its passes.
 BenchResult bench_decode(const decoder::Model& model, const BenchOptions& options,
-                         const Backend& backend, const Device& device);
+                         const Backend& backend, const device::Device& device);
 // Reads `tokens` tokens into empty decode state. Limited by products and attention.
 BenchResult bench_prefill(const decoder::Model& model, const BenchOptions& options,
-                          const Backend& backend, const Device& device);
+                          const Backend& backend, const device::Device& device);
 // One optimizer step, forward to update, after one that is not timed; always random weights.
 BenchResult bench_train(const decoder::Model& model, const BenchOptions& options,
-                        const Backend& backend, const Device& device);
+                        const Backend& backend, const device::Device& device);
 
 }  // namespace lamina::bench

@@ -5,35 +5,39 @@
 #include <cstring>
 #include <limits>
 #include <random>
-#include <type_traits>
+
+#include "runtime/host_access.h"
 
 namespace lamina::conformance {
 namespace {
 
-template <typename Pointer>
-std::vector<std::vector<float>> copies(const decoder::Model& model, std::span<Pointer const> from) {
+template <typename Ref>
+std::vector<std::vector<float>> copies(const decoder::Model& model, std::span<const Ref> from,
+                                       Queue& queue) {
   std::vector<std::vector<float>> out;
   for (std::size_t i = 0; i < from.size(); ++i) {
-    const decoder::Parameter& p = model.parameters().all()[i];
-    const auto n = static_cast<std::size_t>(p.num_elements());
+    const auto n = static_cast<std::size_t>(model.parameters().all()[i].num_elements());
+    const auto copy = [&](auto values) { out.emplace_back(values.begin(), values.end()); };
     if (!from[i])
       out.emplace_back(n);
-    else if (std::is_same_v<Pointer, void*> && p.used_dtype(DType::f32) == DType::i32)
-      out.emplace_back(static_cast<const std::int32_t*>(static_cast<const void*>(from[i])),
-                       static_cast<const std::int32_t*>(static_cast<const void*>(from[i])) + n);
+    else if (from[i].type().dtype == DType::i32)
+      read_tensor<std::int32_t>(queue, from[i], copy);
     else
-      out.emplace_back(static_cast<const float*>(from[i]), static_cast<const float*>(from[i]) + n);
+      read_tensor<float>(queue, from[i], copy);
   }
   return out;
 }
 
 }  // namespace
 
-std::vector<std::vector<float>> copy_of(const decoder::Model& model, std::span<void* const> from) {
-  return copies(model, from);
+std::vector<std::vector<float>> copy_of(const decoder::Model& model,
+                                        std::span<const ConstTensorRef> from,
+                                        const Backend& backend) {
+  return copies(model, from, backend.context().queue());
 }
-std::vector<std::vector<float>> copy_of(const decoder::Model& model, std::span<float* const> from) {
-  return copies(model, from);
+std::vector<std::vector<float>> copy_of(const decoder::Model& model,
+                                        std::span<const TensorRef> from, const Backend& backend) {
+  return copies(model, from, backend.context().queue());
 }
 
 double difference(std::span<const float> a, std::span<const float> b) {

@@ -5,12 +5,17 @@
 #include <vector>
 
 #include "decoder/model.h"
+#include "runtime/backend.h"
 
 namespace lamina::conformance {
 
-// Copies of a model's parameters (or their gradients), one array each.
-std::vector<std::vector<float>> copy_of(const decoder::Model& model, std::span<void* const> from);
-std::vector<std::vector<float>> copy_of(const decoder::Model& model, std::span<float* const> from);
+// Copies of a model's parameters (or of their gradients), f32 or i32, one array each; zeros where
+// there is none. After all work of `backend`.
+std::vector<std::vector<float>> copy_of(const decoder::Model& model,
+                                        std::span<const ConstTensorRef> from,
+                                        const Backend& backend);
+std::vector<std::vector<float>> copy_of(const decoder::Model& model,
+                                        std::span<const TensorRef> from, const Backend& backend);
 
 // Largest |a - b|, and the same divided by the largest |b|; infinite for NaNs and different sizes.
 double difference(std::span<const float> a, std::span<const float> b);

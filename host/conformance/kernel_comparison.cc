@@ -95,13 +95,16 @@ class Lowering {
 
   std::vector<Bytes> run(const std::vector<Bytes>& operands, const std::vector<Type>& results) {
     std::vector<Bytes> out;
-    std::vector<Binding> inputs, outputs;
-    // At least one byte each: a null base means no memory.
-    for (const Bytes& operand : operands)
-      inputs.push_back({const_cast<std::byte*>(operand.data()), nullptr});
+    std::vector<ConstTensorRef> inputs;
+    std::vector<TensorRef> outputs;
+    const Graph& graph = program_->graph();
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      inputs.push_back(host_tensor(operands[i].data(), graph.type(graph.inputs()[i].value)));
+    // More than none each: null is no memory.
     for (const Type& type : results) out.emplace_back(bytes_of(type) + 64);
-    for (Bytes& result : out) outputs.push_back({result.data(), nullptr});
-    program_->run(inputs, outputs, arena_->data());
+    for (std::size_t i = 0; i < results.size(); ++i)
+      outputs.push_back(host_tensor(out[i].data(), results[i]));
+    program_->run(inputs, outputs, *arena_);
     for (std::size_t i = 0; i < out.size(); ++i) out[i].resize(bytes_of(results[i]));
     return out;
   }
@@ -335,8 +338,9 @@ std::span<const KernelChoice> ComparingBackend::kernels(const Op& op) const {
 Verdict ComparingBackend::supports(const NodeView& n) {
   return current->inner().kernels(n.op()).front().supports(n);
 }
-std::unique_ptr<Kernel> ComparingBackend::make(const NodeView& n) {
-  return std::make_unique<ComparedKernel>(n, current->inner().kernels(n.op()).front().make(n),
+std::unique_ptr<Kernel> ComparingBackend::make(const NodeView& n, Context& context) {
+  return std::make_unique<ComparedKernel>(n,
+                                          current->inner().kernels(n.op()).front().make(n, context),
                                           current->compute_, current->ran_);
 }
 

@@ -10,9 +10,10 @@
 
 namespace lamina::conformance {
 
-// The backend `compute` with checked kernels of plugins: running one throws Failure if it gives
-// other numbers than the lowering, other bits with other threads or in other memory, or writes
-// outside its results. One at a time.
+// The backend of `compute`; where it would run a kernel of a plugin, that throws a Failure when the
+// kernel gives other numbers than the lowering, other bits with other threads or in other memory,
+// or writes outside of its results. One at a time.
+// REQUIRES: kernels compute in host memory.
 class ComparingBackend final : public Backend {
  public:
   explicit ComparingBackend(const Compute& compute);
@@ -23,6 +24,11 @@ class ComparingBackend final : public Backend {
   std::unique_ptr<Buffer> allocate(std::size_t bytes) const override {
     return inner().allocate(bytes);
   }
+  std::unique_ptr<Buffer> allocate_for_copies(std::size_t bytes) const override {
+    return inner().allocate_for_copies(bytes);
+  }
+  Context& context() const override { return inner().context(); }
+  bool reaches(MemoryKind kind) const override { return inner().reaches(kind); }
 
   // Ops whose kernels ran.
   const std::set<std::string>& ran() const { return ran_; }
@@ -33,7 +39,7 @@ class ComparingBackend final : public Backend {
  private:
   const Backend& inner() const { return *compute_.backend; }
   static Verdict supports(const NodeView& n);
-  static std::unique_ptr<Kernel> make(const NodeView& n);
+  static std::unique_ptr<Kernel> make(const NodeView& n, Context& context);
 
   const Compute& compute_;
   std::set<std::string> ran_;

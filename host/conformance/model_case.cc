@@ -10,8 +10,8 @@
 namespace lamina::conformance {
 
 std::vector<float> ModelCase::forward(const decoder::Model& model,
-                                      std::span<void* const> parameters, const program::Rows& rows,
-                                      DType dtype) const {
+                                      std::span<const ConstTensorRef> parameters,
+                                      const program::Rows& rows, DType dtype) const {
   return inspect::forward(model, parameters, rows, {.dtype = dtype}, backend()).logits;
 }
 
@@ -20,8 +20,10 @@ std::unique_ptr<train::TrainState> ModelCase::load_state(const decoder::Model& m
   auto state =
       std::make_unique<train::TrainState>(model.parameters(), compute_in, accumulate, backend());
   const weights::Weights weights = load(model, DType::f32);
-  const std::vector<std::vector<float>> values = copy_of(model, weights.pointers());
-  for (std::size_t i = 0; i < values.size(); ++i) std::ranges::copy(values[i], state->masters()[i]);
+  const std::vector<std::vector<float>> values = copy_of(model, weights.pointers(), backend());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    state->queue().copy(state->masters()[i], host_tensor(std::span(values[i])));
+  state->queue().finish();
   state->refresh_copies();
   return state;
 }

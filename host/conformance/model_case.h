@@ -32,8 +32,9 @@ struct ModelCase {
   double hidden_tolerance = 2e-5, gradient_tolerance = 2e-5;
 
   const Backend& backend() const { return *compute.backend; }
-  std::vector<float> forward(const decoder::Model& model, std::span<void* const> parameters,
-                             const program::Rows& rows, DType dtype = DType::f32) const;
+  std::vector<float> forward(const decoder::Model& model,
+                             std::span<const ConstTensorRef> parameters, const program::Rows& rows,
+                             DType dtype = DType::f32) const;
   // A fresh training state with the weights.
   std::unique_ptr<train::TrainState> load_state(const decoder::Model& model,
                                                 DType compute_in = DType::f32,

@@ -176,15 +176,15 @@ void check_bfloat16_is_near(const ModelCase& c) {
   const Rows rows = random_rows(model, 2, row_tokens(model));
   const weights::Weights weights = c.load(model, DType::f32);
   const std::vector<float> exact = c.forward(model, weights.pointers(), rows);
-  std::vector<std::vector<float>> copies = copy_of(model, weights.pointers());
-  std::vector<void*> pointers;
+  std::vector<std::vector<float>> copies = copy_of(model, weights.pointers(), c.backend());
+  std::vector<ConstTensorRef> parameters;
   for (std::size_t i = 0; i < copies.size(); ++i) {
     disturb(copies[i], 1.0 / 256);
     const bool table = model.parameters().all()[i].used_dtype(DType::f32) == DType::i32;
-    pointers.push_back(table ? weights.pointers()[i] : copies[i].data());
+    parameters.push_back(table ? weights.pointers()[i] : host_tensor(std::span(copies[i])));
   }
   // Some models magnify rounding, and rounding may change the choice of experts.
-  const double magnified = relative_difference(c.forward(model, pointers, rows), exact);
+  const double magnified = relative_difference(c.forward(model, parameters, rows), exact);
   const weights::Weights coarse_weights = c.load(model, DType::bf16);
   const std::vector<float> coarse = c.forward(model, coarse_weights.pointers(), rows, DType::bf16);
   const double allowed = std::max(0.1, 4 * magnified);
@@ -206,7 +206,7 @@ void check_finite(const ModelCase& c) {
   const Rows rows = random_rows(model, 2, row_tokens(model));
   for (DType dtype : {DType::f32, DType::bf16}) {
     const weights::Weights weights = c.load(model, dtype);
-    std::vector<void*> pointers(weights.pointers().begin(), weights.pointers().end());
+    std::vector<ConstTensorRef> parameters(weights.pointers().begin(), weights.pointers().end());
     const auto table = static_cast<std::size_t>(model.parameters().find("embed.weight"));
     const decoder::Parameter& p = model.parameters().all()[table];
     std::vector<float> values(static_cast<std::size_t>(p.num_elements()));
@@ -215,8 +215,8 @@ void check_finite(const ModelCase& c) {
     std::vector<std::byte> bytes(values.size() *
                                  static_cast<std::size_t>(size_bytes(p.used_dtype(dtype))));
     weights::store(values, p.used_dtype(dtype), 0, bytes.data());
-    pointers[table] = bytes.data();
-    for (float logit : c.forward(model, pointers, rows, dtype))
+    parameters[table] = host_tensor(bytes.data(), Type{p.used_dtype(dtype), p.desc.shape, {}});
+    for (float logit : c.forward(model, parameters, rows, dtype))
       if (!std::isfinite(logit))
         fail("a logit is {} in {} with ten times larger token embeddings", logit,
              lamina::name(dtype));
@@ -226,10 +226,10 @@ void check_finite(const ModelCase& c) {
 void check_weights_survive_an_export(const ModelCase& c) {
   const decoder::Model model = c.open(true);
   const weights::Weights weights = c.load(model, DType::f32);
-  const std::vector<std::vector<float>> before = copy_of(model, weights.pointers());
+  const std::vector<std::vector<float>> before = copy_of(model, weights.pointers(), c.backend());
   for (const bool published : {true, false}) {
     const weights::Weights again = through_files(c, model, before, published);
-    const std::vector<std::vector<float>> after = copy_of(model, again.pointers());
+    const std::vector<std::vector<float>> after = copy_of(model, again.pointers(), c.backend());
     for (std::size_t i = 0; i < before.size(); ++i)
       if (!same_bits(after[i], before[i]))
         fail("parameter '{}' comes back from {} names with other values",

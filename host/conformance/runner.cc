@@ -220,6 +220,7 @@ std::vector<std::string> replay_words(const Check& check, const PluginSubject& p
     out.push_back(value);
   };
   if (!settings.family.empty()) add("--family", settings.family);
+  if (!settings.device.empty()) add("--device", settings.device);
   for (const std::filesystem::path& model : settings.models) add("--model", model.string());
   for (const std::filesystem::path& golden : settings.goldens) add("--golden", golden.string());
   return out;

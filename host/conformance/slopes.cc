@@ -9,7 +9,8 @@
 #include "conformance/check.h"
 #include "conformance/layer_losses.h"
 #include "conformance/rows.h"
-#include "program/bound_program.h"
+#include "program/microbatch.h"
+#include "runtime/host_access.h"
 #include "train/optimizer/gradients.h"
 
 namespace lamina::conformance {
@@ -34,7 +35,10 @@ class Slopes {
       const std::size_t bytes = static_cast<std::size_t>(all[i].num_elements()) *
                                 static_cast<std::size_t>(size_bytes(all[i].used_dtype(DType::f64)));
       parameters_.emplace_back(bytes);
-      std::memcpy(parameters_[i].data(), weights.pointers()[i], bytes);
+      read_tensor<std::byte>(c.backend().context().queue(), weights.pointers()[i],
+                             [&](std::span<const std::byte> from) {
+                               std::ranges::copy(from, parameters_[i].begin());
+                             });
     }
   }
 
@@ -91,16 +95,14 @@ class Slopes {
 
   // Binds everything except the gradients of the program.
   void prepare(program::BoundProgram& program) {
-    auto writable = [](const std::vector<std::int32_t>& v) {
-      return const_cast<std::int32_t*>(v.data());
-    };
-    std::vector<void*> pointers;
-    for (auto& p : parameters_) pointers.push_back(p.data());
-    program.bind_parameters(pointers);
-    program.bind(Input::tokens, writable(rows_.ids));
-    program.bind(Input::labels, writable(rows_.labels));
-    program.bind(Input::positions, writable(rows_.positions));
-    program.bind(Input::segments, writable(rows_.segments));
+    std::vector<ConstTensorRef> parameters;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      const decoder::Parameter& p = model_.parameters().all()[i];
+      parameters.push_back(host_tensor(std::as_const(parameters_[i]).data(),
+                                       Type{p.used_dtype(DType::f64), p.desc.shape, {}}));
+    }
+    program.bind_parameters(parameters);
+    rows_.microbatch().bind(program);
     program.bind(Input::seed, seed_);  // the same draws every time
     program.bind(Output::loss, &loss_);
     program.bind(Output::z_loss, &z_loss_);
@@ -108,7 +110,7 @@ class Slopes {
   }
 
   double objective() {
-    forward_->run(arena_->data());
+    forward_->run(*arena_);
     return loss_ + kZLossScale * z_loss_ + mtp_loss_;
   }
 
@@ -119,17 +121,17 @@ class Slopes {
         c_.backend());
     prepare(program);
     std::vector<std::vector<double>> out;
-    std::vector<void*> pointers;
+    std::vector<TensorRef> tensors;
     for (const decoder::Parameter& p : model_.parameters().all()) {
       out.emplace_back(static_cast<std::size_t>(p.num_elements()));
-      pointers.push_back(out.back().data());
+      tensors.push_back(host_tensor(std::span(out.back())));
     }
-    program.bind_gradients(pointers);
+    program.bind_gradients(tensors);
     program.bind(Input::loss_scale, &one);
     program.bind(Input::z_loss_scale, &z_scale);
     program.bind(Input::mtp_scale, &one);
     auto arena = c_.backend().allocate(program.arena_bytes());
-    program.run(arena->data());
+    program.run(*arena);
     return out;
   }
 

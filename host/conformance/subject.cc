@@ -1,6 +1,7 @@
 #include "conformance/subject.h"
 
 #include "core/error.h"
+#include "runtime/host_access.h"
 
 namespace lamina::conformance {
 namespace {
@@ -30,9 +31,9 @@ constexpr std::size_t kQuickModels = 3;
 // Constant initial parameters would hide their effects: zeros hide the other factor, equal values
 // hide exchanges.
 void vary_constants(const decoder::Model& model, std::uint64_t seed, DType compute,
-                    std::span<void* const> parameters) {
+                    weights::Weights& weights, Queue& queue) {
   using Kind = registry::InitSpec::Kind;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
+  for (std::size_t i = 0; i < weights.pointers().size(); ++i) {
     decoder::Parameter p = model.parameters().all()[i];
     const Kind kind = p.desc.init.kind;
     const DType dtype = p.used_dtype(compute);
@@ -42,7 +43,9 @@ void vary_constants(const decoder::Model& model, std::uint64_t seed, DType compu
     std::vector<float> values(static_cast<std::size_t>(p.num_elements()));
     p.desc.init = {Kind::uniform, value - 0.1, value + 0.1};
     weights::initialise(p, seed, values);
-    weights::store(values, dtype, 0, static_cast<std::byte*>(parameters[i]));
+    write_tensor<std::byte>(
+        queue, weights.own_tensor(static_cast<int>(i)),
+        [&](std::span<std::byte> out) { weights::store(values, dtype, 0, out.data()); });
   }
 }
 
@@ -105,7 +108,7 @@ ModelCase FamilySubject::model_case(const SmallModel& model) const {
               [seed, compute](const decoder::Model& of, DType dtype) {
                 weights::Weights out =
                     weights::Weights::initialise(of, seed, dtype, *compute.backend);
-                vary_constants(of, seed, dtype, out.pointers());
+                vary_constants(of, seed, dtype, out, compute.backend->context().queue());
                 return out;
               },
           .compute = compute};

@@ -23,6 +23,7 @@ struct Settings {
   Level level = Level::quick;
   std::uint64_t seed = 1;
   std::string family;                          // only this one; empty: all families of the plugin
+  std::string device;                          // to compute on; empty: the default
   std::vector<std::filesystem::path> models;   // descriptions in addition to the plugin's
   std::vector<std::filesystem::path> goldens;  // golden cases
 };

@@ -37,7 +37,7 @@ std::vector<float> undone(const weights::TensorMap& map,
 
 void check_undone(const ModelCase& c, const decoder::Model& model, const weights::TensorMap& map) {
   const weights::Weights weights = c.load(model, DType::f32);
-  const std::vector<std::vector<float>> ours = copy_of(model, weights.pointers());
+  const std::vector<std::vector<float>> ours = copy_of(model, weights.pointers(), c.backend());
   std::vector<std::vector<float>> published;
   for (std::size_t t = 0; t < map.tensors().size(); ++t)
     published.push_back(weights::assemble(

@@ -7,6 +7,7 @@
 #include "conformance/choices.h"
 #include "conformance/compare.h"
 #include "conformance/rows.h"
+#include "runtime/host_access.h"
 #include "train/loop/train_step.h"
 
 namespace lamina::conformance {
@@ -35,9 +36,8 @@ class Step {
     auto state = c_.load_state(of, options.shape.dtype, options.microbatches > 1);
     if (disturbance > 0) {
       for (std::size_t i = 0; i < state->masters().size(); ++i)
-        disturb({state->masters()[i],
-                 static_cast<std::size_t>(of.parameters().all()[i].num_elements())},
-                disturbance);
+        change_tensor<float>(state->queue(), state->masters()[i],
+                             [&](std::span<float> values) { disturb(values, disturbance); });
       state->refresh_copies();
     }
     options.shape.batch = rows.batch / options.microbatches;
@@ -50,9 +50,9 @@ class Step {
     Result out;
     out.arena_bytes = step.arena_bytes();
     out.step = step.gradients(batches, 3);
-    out.gradients = copy_of(of, state->gradients());
+    out.gradients = copy_of(of, state->gradients(), c_.backend());
     step.update(out.step, 1e-3, 3);
-    out.updated = copy_of(of, state->masters());
+    out.updated = copy_of(of, state->masters(), c_.backend());
     return out;
   }
 

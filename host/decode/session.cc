@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "runtime/host_access.h"
 
 namespace lamina::decode {
 
@@ -22,7 +23,7 @@ decoder::StateSize state_size(const SessionOptions& options) {
 
 }  // namespace
 
-Session::Session(const decoder::Model& model, std::span<void* const> parameters,
+Session::Session(const decoder::Model& model, std::span<const ConstTensorRef> parameters,
                  const SessionOptions& options, const Backend& backend)
     : model_(model),
       parameters_(parameters.begin(), parameters.end()),
@@ -38,9 +39,9 @@ Session::Session(const decoder::Model& model, std::span<void* const> parameters,
   for (const decoder::StateTensor& state : states)
     bytes += aligned(static_cast<std::size_t>(state.bytes()));
   state_buffer_ = backend.allocate(bytes);
-  std::byte* next = state_buffer_->data();
+  std::size_t next = 0;
   for (const decoder::StateTensor& state : states) {
-    states_.push_back(next);
+    states_.emplace_back(*state_buffer_, next, state.type);
     next += aligned(static_cast<std::size_t>(state.bytes()));
   }
   std::size_t batch = static_cast<std::size_t>(options.batch);
@@ -175,7 +176,7 @@ void Session::call(std::span<const std::span<const std::int32_t>> piece, Call ca
   }
   call.tokens = static_cast<std::int64_t>(longest);
   program::BoundProgram& step = program(call);
-  step.run(arena_->data());
+  step.run(*arena_);
   std::size_t vocab = static_cast<std::size_t>(model_.vocab_size());
   for (std::size_t b = 0; b < piece.size(); ++b) {
     if (piece[b].empty()) continue;
@@ -222,11 +223,14 @@ void Session::reorder(std::span<const std::size_t> parents) {
   std::vector<std::byte> before;
   for (std::size_t s = 0; s < states.size(); ++s) {
     const std::size_t row_bytes = static_cast<std::size_t>(states[s].bytes()) / batch;
-    auto* rows = static_cast<std::byte*>(states_[s]);
-    before.assign(rows, rows + row_bytes * batch);
-    for (std::size_t b = 0; b < batch; ++b)
-      if (parents[b] != b)
-        std::memcpy(rows + b * row_bytes, before.data() + parents[b] * row_bytes, row_bytes);
+    change_tensor<std::byte>(backend_.context().queue(), states_[s],
+                             [&](std::span<std::byte> rows) {
+                               before.assign(rows.begin(), rows.end());
+                               for (std::size_t b = 0; b < batch; ++b)
+                                 if (parents[b] != b)
+                                   std::memcpy(rows.data() + b * row_bytes,
+                                               before.data() + parents[b] * row_bytes, row_bytes);
+                             });
   }
   const auto gather = [&](auto& values) {
     auto gathered = values;

@@ -39,8 +39,8 @@ std::vector<std::int32_t> number_images(std::span<const std::int32_t> index);
 
 class Session {
  public:
-  // `parameters`: one pointer per parameter of the model, valid for the lifetime of the session.
-  Session(const decoder::Model& model, std::span<void* const> parameters,
+  // `parameters`: one tensor per parameter of the model, valid as long as the session.
+  Session(const decoder::Model& model, std::span<const ConstTensorRef> parameters,
           const SessionOptions& options, const Backend& backend);
 
   // Appends tokens to each sequence (some may get none) and returns the logits after the last token
@@ -112,13 +112,13 @@ class Session {
   void call(std::span<const std::span<const std::int32_t>> piece, Call call);
 
   const decoder::Model& model_;
-  std::vector<void*> parameters_;
+  std::vector<ConstTensorRef> parameters_;
   SessionOptions options_;
   const Backend& backend_;
   // The most recently used program first.
   std::list<std::pair<Call, std::unique_ptr<program::BoundProgram>>> programs_;
   std::unique_ptr<Buffer> state_buffer_, arena_;
-  std::vector<void*> states_;
+  std::vector<TensorRef> states_;
   std::vector<std::vector<std::int32_t>> history_;
   std::vector<std::int64_t> lengths_;  // tokens in the state, per row
   std::vector<std::int64_t> shifts_;   // the next token's position minus its index, per row

@@ -80,7 +80,7 @@ std::string Comparison::normalized(std::string_view text) const {
 }
 
 std::vector<Answer> evaluate_answers(
-    const decoder::Model& model, std::span<void* const> weights,
+    const decoder::Model& model, std::span<const ConstTensorRef> weights,
     const std::vector<Exercise>& exercises, const text::Tokenizer& tokenizer,
     const Answering& options, const Backend& backend,
     const std::function<void(std::uint64_t done, std::uint64_t total)>& progress) {

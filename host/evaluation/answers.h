@@ -13,8 +13,8 @@
 
 namespace lamina::evaluation {
 
-// {"prompt": "2 + 2 =", "answer": "4", "stop": ["\
-// "]}; answer and stop are a text or a list. Any listed answer is right, and stop is optional.
+// {"prompt": "2 + 2 =", "answer": "4", "stop": ["\n"]}; answer and stop are a text or a list. Any
+// listed answer is right, and stop is optional.
 struct Exercise {
   Place place;
   std::vector<std::int32_t> prompt;
@@ -54,7 +54,7 @@ struct Answering {
 // Greedy. Throws UserError (class data), with file and line, for a prompt that leaves no room for
 // an answer in the model's positions. A common beginning of prompts is read once.
 std::vector<Answer> evaluate_answers(
-    const decoder::Model& model, std::span<void* const> weights,
+    const decoder::Model& model, std::span<const ConstTensorRef> weights,
     const std::vector<Exercise>& exercises, const text::Tokenizer& tokenizer,
     const Answering& options, const Backend& backend,
     const std::function<void(std::uint64_t done, std::uint64_t total)>& progress = {});

@@ -22,8 +22,8 @@ struct Continuation {
 class Scorer {
  public:
   // `weights`: one pointer per parameter, valid for the lifetime of the scorer.
-  Scorer(const decoder::Model& model, std::span<void* const> weights, const Computing& computing,
-         const Backend& backend)
+  Scorer(const decoder::Model& model, std::span<const ConstTensorRef> weights,
+         const Computing& computing, const Backend& backend)
       : model_(model), weights_(weights), computing_(computing), backend_(backend) {}
 
   // Returns for each continuation the log probabilities of its tokens after the prompt, in order.
@@ -36,7 +36,7 @@ class Scorer {
 
  private:
   const decoder::Model& model_;
-  std::span<void* const> weights_;
+  std::span<const ConstTensorRef> weights_;
   Computing computing_;
   const Backend& backend_;
 };

@@ -32,7 +32,8 @@ class Values {
  public:
   Values(const OpenedModel& from, const decoder::Model& other, const Backend& backend)
       : model_(*from.model),
-        weights_(weights::Weights::load(model_, from.weight_files(), DType::f32, backend)) {
+        weights_(weights::Weights::load(model_, from.weight_files(), DType::f32, backend)),
+        values_(weights_, backend.context().queue()) {
     const decoder::Model& model = model_;
     std::set<std::string> tags;
     for (const decoder::Parameter& p : other.parameters().all())
@@ -43,10 +44,8 @@ class Values {
   }
 
   // Borrowed.
-  std::span<const float> of(const decoder::Parameter& p) const {
-    const auto count = static_cast<std::size_t>(p.num_elements());
-    if (const int own = model_.parameters().find(p.name); own >= 0)
-      return {static_cast<const float*>(weights_.pointers()[static_cast<std::size_t>(own)]), count};
+  std::span<const float> of(const decoder::Parameter& p) {
+    if (const int own = model_.parameters().find(p.name); own >= 0) return values_(own);
     const std::string tag = registry::export_tag(p.desc.name);
     const auto made = made_.find({p.layer, tag});
     if (made == made_.end() || made->second.front().shape != p.desc.shape)
@@ -61,6 +60,7 @@ class Values {
  private:
   const decoder::Model& model_;
   weights::Weights weights_;
+  weights::HostValues values_;
   program::LayerRecords made_;
 };
 
@@ -73,7 +73,7 @@ FoldedModel::FoldedModel(const OpenedModel& from, const std::string& to,
       directory() + "/model.toml",
       description(*from.model, registry::load_family(plugins, from.model->options().exports_as)));
   model_ = std::move(open(directory() + "/model.toml", plugins).model);
-  const Values values(from, *model_, backend);
+  Values values(from, *model_, backend);
   scratch_.write(
       *model_, [&](const decoder::Parameter& p) { return values.of(p); }, from.directory);
 }

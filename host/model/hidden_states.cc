@@ -34,7 +34,7 @@ std::vector<std::byte> to_bytes(std::span<const float> values, DType dtype) {
 
 }  // namespace
 
-HiddenStates hidden_states(const decoder::Model& model, std::span<void* const> parameters,
+HiddenStates hidden_states(const decoder::Model& model, std::span<const ConstTensorRef> parameters,
                            std::span<const std::int32_t> tokens, const HiddenOptions& options,
                            const Backend& backend) {
   const auto length = static_cast<std::int64_t>(tokens.size());
@@ -53,9 +53,9 @@ HiddenStates hidden_states(const decoder::Model& model, std::span<void* const> p
   if (options.layers) {
     layers.assign(static_cast<std::size_t>(model.config().num_layers()) + 1,
                   std::vector<std::byte>(program.hidden_bytes()));
-    std::vector<void*> pointers;
-    for (std::vector<std::byte>& layer : layers) pointers.push_back(layer.data());
-    program.bind_hidden(pointers);
+    std::vector<TensorRef> tensors;
+    for (std::vector<std::byte>& layer : layers) tensors.push_back(host_tensor(std::span(layer)));
+    program.bind_hidden(tensors);
   }
   program::run(program, backend);
   HiddenStates out{.normed = to_floats(normed, options.dtype), .layers = {}};
@@ -64,7 +64,8 @@ HiddenStates hidden_states(const decoder::Model& model, std::span<void* const> p
   return out;
 }
 
-std::vector<float> logits_of(const decoder::Model& model, std::span<void* const> parameters,
+std::vector<float> logits_of(const decoder::Model& model,
+                             std::span<const ConstTensorRef> parameters,
                              std::span<const float> normed, DType dtype, const Backend& backend) {
   const auto width = static_cast<std::size_t>(model.hidden_size());
   LAMINA_ASSERT(!normed.empty() && normed.size() % width == 0);

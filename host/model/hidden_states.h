@@ -28,12 +28,13 @@ struct HiddenStates {
 
 // Computes the states of one whole text, without decode state. Errors: exit 2 for more tokens than
 // the model has positions.
-HiddenStates hidden_states(const decoder::Model& model, std::span<void* const> parameters,
+HiddenStates hidden_states(const decoder::Model& model, std::span<const ConstTensorRef> parameters,
                            std::span<const std::int32_t> tokens, const HiddenOptions& options,
                            const Backend& backend);
 
 // Returns f32[rows, V] for rows of HiddenStates::normed.
-std::vector<float> logits_of(const decoder::Model& model, std::span<void* const> parameters,
+std::vector<float> logits_of(const decoder::Model& model,
+                             std::span<const ConstTensorRef> parameters,
                              std::span<const float> normed, DType dtype, const Backend& backend);
 
 }  // namespace lamina::model

@@ -20,11 +20,8 @@ void write_merged(const decoder::Model& base, const OpenedModel& adapted,
   const decoder::Model& model = *adapted.model;
   const weights::Weights loaded =
       weights::Weights::load(model, adapted.weight_files(), DType::f32, backend);
-  const auto values = [&](int parameter) {
-    return std::span(
-        static_cast<const float*>(loaded.pointers()[static_cast<std::size_t>(parameter)]),
-        static_cast<std::size_t>(model.parameters()[parameter].num_elements()));
-  };
+  weights::HostValues host_values(loaded, backend.context().queue());
+  const auto values = [&](int parameter) { return host_values(parameter); };
   std::vector<float> merged;
   const auto merged_values = [&](const decoder::Parameter& p) {
     const int parameter = model.parameters().find(p.name);

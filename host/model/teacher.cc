@@ -112,7 +112,7 @@ std::optional<train::TeacherModel> open_teacher(const config::RunConfig& run,
                        fmt::format("gives token {} the text '{}'; the student gives it '{}'",
                                    other->id, printable(other->theirs), printable(other->ours)),
                        {kRemedy}});
-  const std::span<void* const> weights = loaded->weights.pointers();
+  const std::span<const ConstTensorRef> weights = loaded->weights.pointers();
   return train::TeacherModel{
       {loaded, loaded->opened.model.get()}, {weights.begin(), weights.end()}, dtype};
 }

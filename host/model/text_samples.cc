@@ -46,7 +46,7 @@ TextSamples::TextSamples(TextSampleOptions options, const decoder::Model& model,
     options_.end_tokens = {*tokenizer.eos_id()};
 }
 
-std::vector<train::Sample> TextSamples::sample(std::span<void* const> weights) {
+std::vector<train::Sample> TextSamples::sample(std::span<const ConstTensorRef> weights) {
   if (!session_)
     session_ = std::make_unique<decode::Session>(
         model_, weights,

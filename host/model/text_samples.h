@@ -40,7 +40,7 @@ class TextSamples {
               const text::Tokenizer& tokenizer, const Backend& backend);
 
   // `weights`: one pointer per parameter, the same in every call.
-  std::vector<train::Sample> sample(std::span<void* const> weights);
+  std::vector<train::Sample> sample(std::span<const ConstTensorRef> weights);
 
  private:
   TextSampleOptions options_;

@@ -1,6 +1,7 @@
 #include "program/bound_program.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/error.h"
 #include "core/float16.h"
@@ -99,9 +100,8 @@ BoundProgram::BoundProgram(decoder::ModelGraph graph, const Backend& backend,
     const InputRole& role = input_roles_[i];
     input_pieces_[i].members = role.members;
     if (role.values.empty()) continue;
-    input_pieces_[i].values =
-        bytes_of(role.values, program_->graph().type(program_->graph().inputs()[i].value).dtype);
-    inputs_[i].base = input_pieces_[i].values.data();
+    input_pieces_[i].values = bytes_of(role.values, input_type(i).dtype);
+    inputs_[i].whole = host_tensor(std::as_const(input_pieces_[i].values).data(), input_type(i));
   }
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     const OutputRole& role = output_roles_[i];
@@ -113,14 +113,32 @@ BoundProgram::BoundProgram(decoder::ModelGraph graph, const Backend& backend,
   }
 }
 
-void BoundProgram::bind(Input role, void* memory) {
-  for (std::size_t i = 0; i < inputs_.size(); ++i)
-    if (input_roles_[i].role == role) inputs_[i].base = memory;
+const Type& BoundProgram::input_type(std::size_t i) const {
+  return program_->graph().type(program_->graph().inputs()[i].value);
 }
 
-void BoundProgram::bind(Output role, void* memory) {
+const Type& BoundProgram::output_type(std::size_t i) const {
+  return program_->graph().type(program_->graph().outputs()[i].value);
+}
+
+TensorRef BoundProgram::host_memory_of(const Type& type, DType given, void* memory) {
+  LAMINA_ASSERT(given == type.dtype || given == dtype_of<std::byte>());
+  return memory ? host_tensor(memory, type) : TensorRef();
+}
+
+ConstTensorRef BoundProgram::host_memory_of(const Type& type, DType given, const void* memory) {
+  LAMINA_ASSERT(given == type.dtype || given == dtype_of<std::byte>());
+  return memory ? host_tensor(memory, type) : ConstTensorRef();
+}
+
+void BoundProgram::bind(Input role, const ConstTensorRef& memory) {
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    if (input_roles_[i].role == role) inputs_[i].whole = memory;
+}
+
+void BoundProgram::bind(Output role, const TensorRef& memory) {
   for (std::size_t i = 0; i < outputs_.size(); ++i)
-    if (output_roles_[i].role == role) outputs_[i].base = memory;
+    if (output_roles_[i].role == role) outputs_[i].whole = memory;
 }
 
 bool BoundProgram::has(Input role) const {
@@ -131,22 +149,27 @@ bool BoundProgram::has(Output role) const {
   return std::ranges::find(output_roles_, role, &OutputRole::role) != output_roles_.end();
 }
 
-void BoundProgram::place(Binding& binding, Pieces& pieces, std::span<void* const> memory,
+template <typename AnyBinding, typename Ref, typename Given>
+void BoundProgram::place(AnyBinding& binding, Pieces<Ref>& pieces, std::span<const Given> memory,
                          bool stacked) {
-  pieces.pointers.clear();
+  pieces.tensors.clear();
   for (int member : pieces.members)
-    pieces.pointers.push_back(memory[static_cast<std::size_t>(member)]);
-  binding.base = pieces.pointers.front();
-  binding.pieces = stacked ? pieces.pointers.data() : nullptr;
+    pieces.tensors.push_back(memory[static_cast<std::size_t>(member)]);
+  // One layer is the whole: ops other than scans may read it.
+  if (stacked && pieces.tensors.size() > 1)
+    binding = {{}, pieces.tensors};
+  else
+    binding = {pieces.tensors.front(), {}};
 }
 
-void BoundProgram::bind_parameters(std::span<void* const> by_parameter) {
+void BoundProgram::bind_parameters(std::span<const ConstTensorRef> by_parameter) {
   for (std::size_t i = 0; i < inputs_.size(); ++i)
     if (input_roles_[i].role == Input::parameter)
       place(inputs_[i], input_pieces_[i], by_parameter, input_roles_[i].stacked);
 }
 
-void BoundProgram::bind_gradients(std::span<void* const> by_parameter, std::span<void* const> ids) {
+void BoundProgram::bind_gradients(std::span<const TensorRef> by_parameter,
+                                  std::span<const TensorRef> ids) {
   for (std::size_t i = 0; i < inputs_.size(); ++i)
     if (input_roles_[i].role == Input::gradient_sum)
       place(inputs_[i], input_pieces_[i], by_parameter, input_roles_[i].stacked);
@@ -158,7 +181,7 @@ void BoundProgram::bind_gradients(std::span<void* const> by_parameter, std::span
   }
 }
 
-void BoundProgram::bind_states(std::span<void* const> by_state) {
+void BoundProgram::bind_states(std::span<const TensorRef> by_state) {
   for (std::size_t i = 0; i < inputs_.size(); ++i)
     if (input_roles_[i].role == Input::state) place(inputs_[i], input_pieces_[i], by_state, true);
   for (std::size_t i = 0; i < outputs_.size(); ++i)
@@ -166,7 +189,7 @@ void BoundProgram::bind_states(std::span<void* const> by_state) {
       place(outputs_[i], output_pieces_[i], by_state, true);
 }
 
-void BoundProgram::bind_updates(std::span<void* const> by_parameter) {
+void BoundProgram::bind_updates(std::span<const TensorRef> by_parameter) {
   for (std::size_t i = 0; i < outputs_.size(); ++i)
     if (output_roles_[i].role == Output::update)
       place(outputs_[i], output_pieces_[i], by_parameter, output_roles_[i].stacked);
@@ -201,7 +224,7 @@ std::size_t BoundProgram::hidden_bytes() const {
   return static_cast<std::size_t>(max_bytes);
 }
 
-void BoundProgram::bind_hidden(std::span<void* const> by_layer) {
+void BoundProgram::bind_hidden(std::span<const TensorRef> by_layer) {
   for (std::size_t i = 0; i < outputs_.size(); ++i)
     if (output_roles_[i].role == Output::hidden)
       place(outputs_[i], output_pieces_[i], by_layer, output_roles_[i].stacked);

@@ -11,19 +11,18 @@ namespace lamina::program {
 // Rows in place of the embeddings of placeholder tokens, for programs whose
 // GraphFeatures::embedding_overrides has R rows and features of L layers. Borrowed.
 struct OverrideRows {
-  const void* rows = nullptr;               // [R, D] in the type of activations
-  const void* features = nullptr;           // [L R, D] in that type: DeepStack
+  const std::byte* rows = nullptr;          // [R, D] in the type of activations
+  const std::byte* features = nullptr;      // [L R, D] in that type: DeepStack
   const std::int32_t* index = nullptr;      // [B, T]: the row of a token, or -1
   const std::int32_t* blocks = nullptr;     // [B, T]: the image of a token, from 1, or 0
   const std::int32_t* positions = nullptr;  // [3, B, T] with positions_3d
 
   void bind(BoundProgram& program) const {
-    auto writable = [](const void* p) { return const_cast<void*>(p); };
-    program.bind(decoder::Input::embedding_overrides, writable(rows));
-    program.bind(decoder::Input::deepstack_features, writable(features));
-    program.bind(decoder::Input::override_index, writable(index));
-    program.bind(decoder::Input::image_blocks, writable(blocks));
-    program.bind(decoder::Input::positions_3d, writable(positions));
+    program.bind(decoder::Input::embedding_overrides, rows);
+    program.bind(decoder::Input::deepstack_features, features);
+    program.bind(decoder::Input::override_index, index);
+    program.bind(decoder::Input::image_blocks, blocks);
+    program.bind(decoder::Input::positions_3d, positions);
   }
 };
 
@@ -38,12 +37,11 @@ struct Microbatch {
 
   // As inputs of a program, which only reads them.
   void bind(BoundProgram& program) const {
-    auto writable = [](const std::int32_t* p) { return const_cast<std::int32_t*>(p); };
-    program.bind(decoder::Input::tokens, writable(tokens));
-    program.bind(decoder::Input::labels, writable(labels));
-    program.bind(decoder::Input::positions, writable(positions));
-    program.bind(decoder::Input::segments, writable(segments));
-    if (reference) program.bind(decoder::Input::reference, const_cast<float*>(reference));
+    program.bind(decoder::Input::tokens, tokens);
+    program.bind(decoder::Input::labels, labels);
+    program.bind(decoder::Input::positions, positions);
+    program.bind(decoder::Input::segments, segments);
+    if (reference) program.bind(decoder::Input::reference, reference);
     if (overrides) overrides->bind(program);
   }
 };

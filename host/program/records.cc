@@ -9,7 +9,7 @@ using decoder::Output;
 
 void run(BoundProgram& program, const Backend& backend) {
   auto arena = backend.allocate(program.arena_bytes());
-  program.run(arena->data());
+  program.run(*arena);
 }
 
 std::vector<float> as_floats(const std::byte* from, std::size_t count, DType dtype) {
@@ -23,7 +23,7 @@ std::vector<float> as_floats(const std::byte* from, std::size_t count, DType dty
   return out;
 }
 
-LayerRecords record_layers(const decoder::Model& model, std::span<void* const> parameters,
+LayerRecords record_layers(const decoder::Model& model, std::span<const ConstTensorRef> parameters,
                            const Rows& rows, DType dtype, const std::vector<std::string>& tags,
                            const Backend& backend) {
   BoundProgram program(model.forward_graph({rows.batch, rows.tokens, dtype},

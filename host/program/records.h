@@ -29,7 +29,7 @@ struct Record {
 // By layer and tag; several of one tag in the order in which the block names them.
 using LayerRecords = std::map<std::pair<std::int64_t, std::string>, std::vector<Record>>;
 
-LayerRecords record_layers(const decoder::Model& model, std::span<void* const> parameters,
+LayerRecords record_layers(const decoder::Model& model, std::span<const ConstTensorRef> parameters,
                            const Rows& rows, DType dtype, const std::vector<std::string>& tags,
                            const Backend& backend);
 

@@ -3,7 +3,7 @@
 //   BufferParts parts;
 //   std::size_t keys = parts.add(1000), values = parts.add(1000);
 //   parts.allocate(backend);
-//   write(parts[keys]);
+//   TensorRef key = parts.tensor(keys, type);
 #pragma once
 
 #include <memory>
@@ -23,8 +23,10 @@ class BufferParts {
   }
   // Throws DeviceError as Backend::allocate does.
   void allocate(const Backend& backend) { buffer_ = backend.allocate(bytes_); }
-  // Zeroed, 64-byte aligned. REQUIRES: allocate() was called.
-  std::byte* operator[](std::size_t part) const { return buffer_->data() + begins_[part]; }
+  // Zeroed, 64-byte aligned. REQUIRES: allocate() was called, and the part has room for the type.
+  TensorRef tensor(std::size_t part, const Type& type) const {
+    return {*buffer_, begins_[part], type};
+  }
   std::size_t bytes() const { return bytes_; }
 
  private:

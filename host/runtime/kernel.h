@@ -3,7 +3,8 @@
 //   const KernelChoice kRmsNorm[] = {{"avx512", supports, make}, ...};
 //
 // A candidate says yes, or why not, from types and attributes alone; `make` prepares everything
-// that a run needs (blocking, library objects), so that `run` neither allocates nor decides.
+// that a run needs (blocking, library objects) with the context of its backend, so that `run`
+// neither allocates nor decides.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +18,9 @@
 
 namespace lamina {
 
+class Context;
+class Queue;
+
 // Yes, or a sentence that says why not ("needs avx512_bf16", "only f32 and bf16, got f64").
 struct Verdict {
   std::string why_not;
@@ -29,9 +33,11 @@ struct KernelArgs {
   std::span<const void* const> inputs;  // null where an optional input is absent
   std::span<void* const> outputs;       // dense, row-major; null for an unwanted one but the first
   std::byte* workspace = nullptr;       // 64-byte aligned, workspace_bytes() long
+  Queue* queue = nullptr;               // whose work this is
 };
 
-// The work of one node, ready to run. One thread calls run() at a time.
+// The work of one node, ready to run. Queue::enqueue calls run(), one thread at a time: a kernel of
+// the CPU computes there, one of another device launches its work on args.queue.
 class Kernel {
  public:
   virtual ~Kernel() = default;
@@ -47,7 +53,7 @@ constexpr std::uint32_t in_place_of(int input) { return 1u << input; }
 struct KernelChoice {
   std::string_view name;  // "onednn", "avx512 stream", "reference"
   Verdict (*supports)(const NodeView&);
-  std::unique_ptr<Kernel> (*make)(const NodeView&);
+  std::unique_ptr<Kernel> (*make)(const NodeView&, Context&);
   // Bit i: an output may be written over input i, if of the same type and read here for the last
   // time.
   std::uint32_t in_place = 0;

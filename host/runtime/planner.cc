@@ -87,6 +87,17 @@ Graph with_own_outputs(const Graph& graph) {
   return out;
 }
 
+// "linear of f32[2, 3] and f64[4, 3], to f32[2, 4]"
+std::string call_text(const NodeView& node) {
+  std::vector<std::string> operands, results;
+  for (int i = 0; i < node.num_inputs(); ++i)
+    operands.push_back(node.has(i) ? to_string(node.type(i)) : "nothing");
+  for (int i = 0; i < node.num_outputs(); ++i) results.push_back(to_string(node.out_type(i)));
+  return fmt::format("{} of {}, to {}", node.op().name,
+                     operands.empty() ? "nothing" : fmt::format("{}", fmt::join(operands, " and ")),
+                     fmt::join(results, " and "));
+}
+
 }  // namespace
 
 // Works out, in order: how long values are read, a kernel and places for every node, the storages'
@@ -226,7 +237,10 @@ struct Program::Planner {
     auto scan = std::make_unique<Scan>();
     auto body = node.body();
     std::shared_ptr<Program>& program = compiled[body.get()];
-    if (!program) program = std::make_shared<Program>(*body, backend);
+    if (!program) {
+      program = std::make_shared<Program>(*body, backend);
+      program->staging_ = nullptr;  // the outer program reaches all of its memory
+    }
     scan->body = program;
     scan->times = node.int_attr("times");
     scan->num_consts = static_cast<std::size_t>(node.int_attr("num_consts"));
@@ -248,8 +262,7 @@ struct Program::Planner {
     offset += scan->carry_gap_bytes;
     scan->body_arena_offset = offset;
     *workspace_bytes = offset + program->arena_bytes();
-    scan->inputs.resize(body->inputs().size());
-    scan->outputs.resize(body->outputs().size());
+    scan->slots.resize(body->inputs().size() + body->outputs().size());
     return scan;
   }
 
@@ -267,6 +280,15 @@ struct Program::Planner {
     return true;
   }
 
+  [[noreturn]] void refuse(const NodeView& node, const std::vector<Refusal>& refusals) const {
+    std::vector<std::string> notes;
+    for (const Refusal& r : refusals) notes.push_back(fmt::format("not {}: {}", r.kernel, r.why));
+    if (notes.empty()) notes.push_back("it has no kernel for this op");
+    throw DeviceError(ExitCode::memory,
+                      {fmt::format("device '{}'", backend.name()),
+                       fmt::format("no kernel computes {}", call_text(node)), std::move(notes)});
+  }
+
   // The kernel of the step's node, made; null for a scan. Its workspace goes to `workspace_bytes`.
   const KernelChoice* make_kernel_of(const Node& node, Step& step, std::size_t* workspace_bytes) {
     const KernelChoice* choice = nullptr;
@@ -277,13 +299,8 @@ struct Program::Planner {
     }
     with_node_view(graph, node, [&](const NodeView& view) {
       choice = choose_kernel(backend, view, &step.refusals);
-      if (!choice)
-        throw InternalError(
-            {"program",
-             fmt::format("no kernel of backend '{}' takes {} of {}", backend.name(), node.op->name,
-                         node.inputs.empty() ? "nothing" : to_string(view.type(0))),
-             {}});
-      step.kernel = choice->make(view);
+      if (!choice) refuse(view, step.refusals);
+      step.kernel = choice->make(view, backend.context());
       std::string detail = step.kernel->detail();
       step.kernel_name = std::string(choice->name) + (detail.empty() ? "" : " " + detail);
       *workspace_bytes = step.kernel->workspace_bytes();
@@ -365,8 +382,12 @@ struct Program::Planner {
 };
 
 Program::Program(const Graph& graph, const Backend& backend)
-    : graph_(std::make_shared<const Graph>(with_own_outputs(graph))) {
-  bound_.resize(graph_->inputs().size() + graph_->outputs().size());
+    : graph_(std::make_shared<const Graph>(with_own_outputs(graph))),
+      queue_(&backend.context().queue()),
+      memory_(backend.reaches(MemoryKind::host) ? MemoryKind::host : MemoryKind::device),
+      bound_(graph_->inputs().size() + graph_->outputs().size()),
+      bound_pieces_(bound_.size()),
+      staging_(std::make_unique<Staging>(backend)) {
   Planner planner(*graph_, backend);
   planner.find_last_uses();
   planner.place_inputs();

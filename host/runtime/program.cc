@@ -1,9 +1,9 @@
-// Running a program, and telling what it is.
+// Running a program, and describing it.
 #include "runtime/program.h"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
+#include <type_traits>
 
 #include "core/error.h"
 #include "ops/op_code.h"
@@ -17,7 +17,14 @@ struct Program::ProfileRow {
   std::int64_t calls;
 };
 
-Program::~Program() = default;
+// Kernels stay until their work has run.
+Program::~Program() {
+  try {
+    if (staging_) queue_->finish();
+  } catch (const std::exception&) {
+    // An error of the work, which nothing waits for any more.
+  }
+}
 Program::Program(Program&&) noexcept = default;
 Program& Program::operator=(Program&&) noexcept = default;
 
@@ -44,85 +51,184 @@ void Program::watch(Watcher* watcher) {
     if (step.scan) step.scan->body->watch(watcher);
 }
 
-void* Program::address(const Location& location, std::byte* arena) const {
-  if (location.space == Location::kNothing) return nullptr;
-  if (location.space == Location::kArena) return arena + location.offset;
-  return static_cast<std::byte*>(bound_[static_cast<std::size_t>(location.space)].base) +
-         location.offset;
+Address Program::address(const Location& location, Address arena) const {
+  if (location.space == Location::kNothing) return 0;
+  const Address base = location.space == Location::kArena
+                           ? arena
+                           : slots_[static_cast<std::size_t>(location.space)].base;
+  return base + static_cast<Address>(location.offset);
 }
 
-void Program::run(std::span<const Binding> inputs, std::span<const Binding> outputs,
-                  std::byte* arena) {
+// Fills a slot with the memory of a binding, or with memory that is copied from or to it.
+template <typename AnyBinding>
+void Program::place(std::size_t slot, const AnyBinding& binding, const Type& type) {
+  constexpr bool kIsOutput = std::is_same_v<AnyBinding, Binding>;
+  const auto put = [&](const ConstTensorRef& ref, std::size_t bytes, Address* address) {
+    *address = ref.address();
+    LAMINA_ASSERT(!ref || ref.bytes() >= bytes);
+    if (!ref || staging_->reaches(ref.kind())) return;
+    if constexpr (kIsOutput)
+      staging_->add_output(ref.address(), bytes, address);
+    else
+      staging_->add_input(ref.address(), bytes, address);
+  };
+  const auto bytes = static_cast<std::size_t>(type.bytes());
+  Slot& out = bound_[slot];
+  std::vector<Address>& pieces = bound_pieces_[slot];
+  pieces.resize(binding.pieces.size());
+  out.pieces = pieces.empty() ? nullptr : pieces.data();
+  if (pieces.empty()) {
+    put(binding.whole, bytes, &out.base);
+    return;
+  }
+  LAMINA_ASSERT(static_cast<std::int64_t>(pieces.size()) == type.dim(0));
+  for (std::size_t i = 0; i < pieces.size(); ++i)
+    put(binding.pieces[i], bytes / pieces.size(), &pieces[i]);
+  out.base = 0;
+}
+
+// Outputs over inputs have their memory: what is const is not written.
+void Program::check_aliases(std::span<const ConstBinding> inputs,
+                            std::span<const Binding> outputs) const {
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    const int alias = graph_->outputs()[o].alias_input;
+    if (alias < 0) continue;
+    const ConstBinding& input = inputs[static_cast<std::size_t>(alias)];
+    LAMINA_ASSERT(outputs[o].whole.same_place(input.whole));
+    LAMINA_ASSERT(std::ranges::equal(
+        outputs[o].pieces, input.pieces,
+        [](const TensorRef& a, const ConstTensorRef& b) { return a.same_place(b); }));
+  }
+}
+
+void Program::run(std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
+                  const Buffer& arena) {
+  std::vector<ConstBinding> in;
+  std::vector<Binding> out;
+  for (const ConstTensorRef& input : inputs) in.push_back({input, {}});
+  for (const TensorRef& output : outputs) out.push_back({output, {}});
+  run(in, out, arena);
+}
+
+void Program::run(std::span<const ConstBinding> inputs, std::span<const Binding> outputs,
+                  const Buffer& arena) {
   LAMINA_ASSERT(inputs.size() == graph_->inputs().size());
   LAMINA_ASSERT(outputs.size() == graph_->outputs().size());
-  std::ranges::copy(inputs, bound_.begin());
-  std::ranges::copy(outputs, bound_.begin() + static_cast<std::ptrdiff_t>(inputs.size()));
-  using Clock = Trace::Clock;
-  const bool timed = profiling_ || trace_ != nullptr;
+  LAMINA_ASSERT(arena.bytes() >= arena_bytes_);
+  check_aliases(inputs, outputs);
+  staging_->begin();
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    place(i, inputs[i], graph_->type(graph_->inputs()[i].value));
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    const GraphOutput& output = graph_->outputs()[o];
+    if (output.alias_input < 0) {
+      place(inputs.size() + o, outputs[o], graph_->type(output.value));
+      continue;
+    }
+    const Binding& binding = outputs[o];
+    Address ignored = 0;  // kernels are given the input's
+    if (binding.whole && !staging_->reaches(binding.whole.kind()))
+      staging_->add_alias(binding.whole.address(), &ignored);
+    for (const TensorRef& piece : binding.pieces)
+      if (!staging_->reaches(piece.kind())) staging_->add_alias(piece.address(), &ignored);
+  }
+  staging_->copy_in(*queue_);
+  run_steps(bound_, arena.address());
+  if (times_) {
+    queue_->finish();
+    times_->read(profiling_, trace_);
+  }
+  staging_->copy_out(*queue_);
+}
+
+void Program::run_steps(std::span<const Slot> slots, Address arena) {
+  slots_ = slots;
   for (Step& step : steps_) {
-    Clock::time_point start = timed ? Clock::now() : Clock::time_point{};
+    StepTimes::Begin begin = times_ ? StepTimes::begin(*this) : nullptr;
     if (step.scan) {
       run_scan(step, arena);
     } else {
       for (std::size_t i = 0; i < step.inputs.size(); ++i)
-        step.in_pointers[i] = address(step.inputs[i], arena);
+        step.in_pointers[i] = reinterpret_cast<const void*>(address(step.inputs[i], arena));
       for (std::size_t i = 0; i < step.outputs.size(); ++i)
-        step.out_pointers[i] = address(step.outputs[i], arena);
-      step.kernel->run({step.in_pointers, step.out_pointers,
-                        static_cast<std::byte*>(address(step.workspace, arena))});
-      if (watcher_) watcher_->ran(*graph_, step.node, step.out_pointers);
+        step.out_pointers[i] = reinterpret_cast<void*>(address(step.outputs[i], arena));
+      queue_->enqueue(*step.kernel,
+                      {step.in_pointers, step.out_pointers,
+                       reinterpret_cast<std::byte*>(address(step.workspace, arena)), queue_});
+      if (watcher_) show(step);
     }
-    if (!timed) continue;
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    if (profiling_) {
-      step.seconds += seconds;
-      ++step.calls;
-    }
-    if (trace_)
-      trace_->events.push_back({graph_.get(), step.node, &step.kernel_name, trace_->iteration,
-                                trace_->seconds_at(start), seconds});
+    if (times_) times_->end(*this, step, std::move(begin));
   }
 }
 
-void Program::run_scan(Step& step, std::byte* arena) {
+void Program::show(const Step& step) const {
+  std::vector<TensorRef> results;
+  for (std::size_t i = 0; i < step.out_pointers.size(); ++i)
+    results.push_back(TensorRef(reinterpret_cast<Address>(step.out_pointers[i]), memory_,
+                                graph_->type(graph_->node(step.node).outputs[i])));
+  watcher_->ran(*graph_, step.node, results);
+}
+
+void Program::run_scan(Step& step, Address arena) {
   Scan& scan = *step.scan;
-  std::byte* workspace = static_cast<std::byte*>(address(step.workspace, arena));
+  const Address workspace = address(step.workspace, arena);
   // Element `layer` of a stacked operand or result; layer 0 of the others.
-  auto layer_of = [&](const Location& location, std::int64_t layer, std::int64_t stride) -> void* {
-    if (location.space >= 0 && bound_[static_cast<std::size_t>(location.space)].pieces) {
-      LAMINA_ASSERT(location.offset == 0);
-      return bound_[static_cast<std::size_t>(location.space)].pieces[layer];
-    }
-    return static_cast<std::byte*>(address(location, arena)) + layer * stride;
+  auto layer_of = [&](const Location& location, std::int64_t layer, std::int64_t stride) {
+    if (location.space >= 0)
+      if (const Address* pieces = slots_[static_cast<std::size_t>(location.space)].pieces) {
+        LAMINA_ASSERT(location.offset == 0);
+        return pieces[layer];
+      }
+    const Address first = address(location, arena);
+    return first ? first + static_cast<Address>(layer * stride) : first;
   };
   auto carry_buffer = [&](std::size_t carry, std::int64_t iteration) {
     std::size_t second = iteration % 2 ? scan.carry_gap_bytes : 0;
     return workspace + scan.carry_offsets[carry] + second;
   };
-  const std::int64_t outer = trace_ ? trace_->iteration : -1;
+  const std::int64_t outer = times_ ? times_->iteration : -1;
   for (std::int64_t iteration = 0; iteration < scan.times; ++iteration) {
-    if (trace_) trace_->iteration = iteration;
+    if (times_) times_->iteration = iteration;
     std::int64_t layer = scan.reverse ? scan.times - 1 - iteration : iteration;
     for (std::size_t i = 0; i < step.inputs.size(); ++i) {
       std::size_t carry = i - scan.num_consts;
       bool is_carry = i >= scan.num_consts && carry < scan.num_carries;
-      scan.inputs[i].base =
+      scan.slots[i].base =
           is_carry && iteration > 0
               ? carry_buffer(carry, iteration - 1)
               : layer_of(step.inputs[i], is_carry ? 0 : layer, scan.input_strides[i]);
     }
     for (std::size_t i = 0; i < step.outputs.size(); ++i) {
       bool is_carry = i < scan.num_carries;
-      scan.outputs[i].base =
+      scan.slots[step.inputs.size() + i].base =
           is_carry && iteration + 1 < scan.times
               ? carry_buffer(i, iteration)
               : layer_of(step.outputs[i], is_carry ? 0 : layer, scan.output_strides[i]);
     }
     if (watcher_) watcher_->enter(*graph_, step.node, layer);
-    scan.body->run(scan.inputs, scan.outputs, workspace + scan.body_arena_offset);
+    scan.body->run_steps(scan.slots, workspace + scan.body_arena_offset);
     if (watcher_) watcher_->leave();
   }
-  if (trace_) trace_->iteration = outer;
+  if (times_) times_->iteration = outer;
+}
+
+void StepTimes::end(Program& program, Program::Step& step, Begin begin) {
+  spans_.push_back(
+      {program.graph_.get(), &step, iteration, std::move(begin), program.queue_->record()});
+}
+
+void StepTimes::read(bool profiling, Trace* trace) {
+  for (const Span& span : spans_) {
+    const double begin = span.begin->seconds(), seconds = span.end->seconds() - begin;
+    if (profiling) {
+      span.step->seconds += seconds;
+      ++span.step->calls;
+    }
+    if (trace)
+      trace->events.push_back({span.graph, span.step->node, &span.step->kernel_name, span.iteration,
+                               begin - trace->begin, seconds});
+  }
+  spans_.clear();
 }
 
 namespace {
@@ -171,18 +277,24 @@ std::string Program::describe() const {
   return out + fmt::format("arena {} bytes ({} without sharing)\n", arena_bytes_, unshared_bytes_);
 }
 
+void Program::time(const std::shared_ptr<StepTimes>& times) {
+  times_ = times;
+  for (Step& step : steps_)
+    if (step.scan) step.scan->body->time(times);
+}
+
 void Program::set_profiling(bool enabled) {
   profiling_ = enabled;
   for (Step& step : steps_) {
     if (enabled) step.seconds = 0, step.calls = 0;
     if (step.scan) step.scan->body->set_profiling(enabled);
   }
+  time(profiling_ || trace_ ? std::make_shared<StepTimes>() : nullptr);
 }
 
 void Program::set_trace(Trace* trace) {
   trace_ = trace;
-  for (Step& step : steps_)
-    if (step.scan) step.scan->body->set_trace(trace);
+  time(profiling_ || trace_ ? std::make_shared<StepTimes>() : nullptr);
 }
 
 void Program::collect_profile(std::vector<ProfileRow>& rows) const {

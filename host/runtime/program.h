@@ -2,9 +2,9 @@
 //
 //   Program program(graph, backend);
 //   auto arena = backend.allocate(program.arena_bytes());
-//   program.run(inputs, outputs, arena->data());
+//   program.run(inputs, outputs, *arena);
 //
-// Compiling decides everything: which kernel, where each temporary lies, what is written in place.
+// Compiling decides everything: which kernel, where each temporary is, what is written in place.
 // A run allocates nothing. A scan runs the program of its body again and again with other bases.
 #pragma once
 
@@ -21,15 +21,20 @@
 
 namespace lamina {
 
-// Memory given to a program for one of its inputs or outputs. A stacked one (first dim runs over
-// layers) may lie in pieces: then `pieces[i]` is where element i of the first dim starts, and only
-// scans may take it.
+// Memory given to a program for one of its inputs or outputs, with room for its elements: `whole`,
+// or for a stacked one (its first dim runs over layers) `pieces`, one for each element of the first
+// dim; only scans may take those.
 struct Binding {
-  void* base = nullptr;
-  void* const* pieces = nullptr;
+  TensorRef whole = {};
+  std::span<const TensorRef> pieces = {};  // borrowed
+};
+// Likewise for inputs, which are not written.
+struct ConstBinding {
+  ConstTensorRef whole = {};
+  std::span<const ConstTensorRef> pieces = {};  // borrowed
 };
 
-// Where a value lies while a program runs.
+// Where a value is while a program runs.
 struct Location {
   static constexpr int kNothing = -2;  // absent, or an output that nobody reads
   static constexpr int kArena = -1;    // otherwise the number of an input, then of an output
@@ -59,14 +64,16 @@ class Watcher {
   // A scan of `graph` runs its body for an element of what it runs over; and has.
   virtual void enter(const Graph& graph, NodeId scan, std::int64_t element) = 0;
   virtual void leave() = 0;
-  // A node's kernel has run; its results, one per output, null where nobody reads one.
-  virtual void ran(const Graph& graph, NodeId node, std::span<void* const> results) = 0;
+  // A node's kernel is enqueued; its results, one per output, none where an output is not read.
+  virtual void ran(const Graph& graph, NodeId node, std::span<const TensorRef> results) = 0;
 };
+
+class StepTimes;
 
 class Program {
  public:
-  // REQUIRES: every node has a kernel in `backend`, is a view or is a scan (passes/lower.h sees
-  // to it). The graph is copied.
+  // The graph is copied. Throws DeviceError (exit 7) where a node has no kernel in `backend` and is
+  // neither a view nor a scan: the lowering of ops (passes/lower.h) ends at one that has none.
   Program(const Graph& graph, const Backend& backend);
   ~Program();
   Program(Program&&) noexcept;
@@ -88,10 +95,19 @@ class Program {
   };
   std::vector<Body> bodies() const;
 
-  // Runs the whole list. One binding per input and output, in the graph's order; an output that
-  // aliases an input is given the same memory (its own binding is ignored). `arena` is at least
-  // arena_bytes() long and 64-byte aligned. Inputs are not written, except aliased ones.
-  void run(std::span<const Binding> inputs, std::span<const Binding> outputs, std::byte* arena);
+  // Enqueues the whole list. One binding per input and output, in the graph's order; an output that
+  // aliases an input is bound to the same memory. `arena` is at least arena_bytes() long. Inputs
+  // are not written, except aliased ones. Memory that kernels of the backend cannot reach is
+  // copied, in one transfer each way; where an output is such memory, its values are there when
+  // run() returns. Otherwise the work may still have to run, in the order of the queue.
+  void run(std::span<const ConstBinding> inputs, std::span<const Binding> outputs,
+           const Buffer& arena);
+  // Likewise for tensors that are whole.
+  void run(std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
+           const Buffer& arena);
+
+  // The queue on which it runs.
+  Queue& queue() const { return *queue_; }
 
   // Borrowed; null for none. Bodies of scans are watched, too.
   void watch(Watcher* watcher);
@@ -103,7 +119,8 @@ class Program {
   // as long.
   void set_trace(Trace* trace);
 
-  // Time spent in each kernel since the last call with the same argument; "" when never enabled.
+  // Time spent in each kernel since the last call with the same argument, by events of the queue;
+  // "" when never enabled.
   void set_profiling(bool enabled);
   std::string profile() const;
 
@@ -112,15 +129,35 @@ class Program {
   struct Scan;
   struct Planner;
   struct ProfileRow;
+  class Staging;
 
-  void* address(const Location& location, std::byte* arena) const;
-  void run_scan(Step& step, std::byte* arena);
+  // The memory of an input or output in the current run.
+  struct Slot {
+    Address base = 0;
+    const Address* pieces = nullptr;
+  };
+
+  Address address(const Location& location, Address arena) const;
+  template <typename AnyBinding>
+  void place(std::size_t slot, const AnyBinding& binding, const Type& type);
+  void check_aliases(std::span<const ConstBinding> inputs, std::span<const Binding> outputs) const;
+  void run_steps(std::span<const Slot> slots, Address arena);
+  void run_scan(Step& step, Address arena);
+  void show(const Step& step) const;
+  void time(const std::shared_ptr<StepTimes>& times);
   void print(std::string& out, int indent) const;
   void collect_profile(std::vector<ProfileRow>& rows) const;
 
   std::shared_ptr<const Graph> graph_;
+  Queue* queue_ = nullptr;                // of the backend
+  MemoryKind memory_ = MemoryKind::host;  // of what kernels write
   std::vector<Step> steps_;
-  std::vector<Binding> bound_;  // of the current run: inputs, then outputs
+  // Of the current run: inputs, then outputs.
+  std::vector<Slot> bound_;
+  std::vector<std::vector<Address>> bound_pieces_;
+  std::span<const Slot> slots_;
+  std::unique_ptr<Staging> staging_;  // null in bodies of scans
+  std::shared_ptr<StepTimes> times_;  // of the current profile or trace, else null
   std::size_t arena_bytes_ = 0;
   std::size_t unshared_bytes_ = 0;
   std::size_t lower_bound_bytes_ = 0;
@@ -128,6 +165,8 @@ class Program {
   bool profiling_ = false;
   Trace* trace_ = nullptr;
   Watcher* watcher_ = nullptr;
+
+  friend class StepTimes;
 };
 
 // The first kernel of `backend` that takes the node, or null; what refused it goes to `refusals`.

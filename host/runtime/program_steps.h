@@ -5,7 +5,7 @@
 
 namespace lamina {
 
-// A scan: the program of its body, and where its operands and results lie outside.
+// A scan: the program of its body, and where its operands and results are outside.
 struct Program::Scan {
   std::shared_ptr<Program> body;
   std::int64_t times = 1;
@@ -18,8 +18,8 @@ struct Program::Scan {
   std::vector<std::size_t> carry_offsets;
   std::size_t carry_gap_bytes = 0;  // from a carry's first buffer to its second
   std::size_t body_arena_offset = 0;
-  // Filled for each iteration, kept to avoid allocation.
-  std::vector<Binding> inputs, outputs;
+  // Of the body: filled for each iteration, kept to avoid allocation.
+  std::vector<Slot> slots;
 };
 
 struct Program::Step {
@@ -34,6 +34,71 @@ struct Program::Step {
   std::vector<void*> out_pointers;
   double seconds = 0;
   std::int64_t calls = 0;
+};
+
+// Events around the steps of a run, read when it is over: a queue may run them later.
+class StepTimes {
+ public:
+  // An event on the queue: where a step begins.
+  using Begin = std::shared_ptr<const Event>;
+  static Begin begin(Program& program) { return program.queue_->record(); }
+  void end(Program& program, Program::Step& step, Begin begin);
+  // Waits, then adds all to the steps' times and to the trace.
+  void read(bool profiling, Trace* trace);
+
+  std::int64_t iteration = -1;  // of the innermost scan that runs
+
+ private:
+  struct Span {
+    const Graph* graph;
+    Program::Step* step;
+    std::int64_t iteration;
+    std::shared_ptr<const Event> begin, end;
+  };
+  std::vector<Span> spans_;  // in the order in which they ended
+};
+
+// Copies between the memory that a program is given and memory that its kernels reach: all inputs
+// in one transfer before a run, all outputs in one behind it.
+class Program::Staging {
+ public:
+  explicit Staging(const Backend& backend) : backend_(backend) {
+    for (const MemoryKind kind :
+         {MemoryKind::host, MemoryKind::pinned, MemoryKind::device, MemoryKind::mapped})
+      reaches_[static_cast<std::size_t>(kind)] = backend.reaches(kind);
+  }
+
+  bool reaches(MemoryKind kind) const { return reaches_[static_cast<std::size_t>(kind)]; }
+
+  // Before a run: forgets the tensors of the last one.
+  void begin() { transfers_.clear(); }
+  // The address of memory that is copied from `host` before the run goes to *slot; that of memory
+  // that is copied to `host` behind it.
+  void add_input(Address host, std::size_t bytes, Address* slot);
+  void add_output(Address host, std::size_t bytes, Address* slot);
+  // An output over an input that was added with the same memory.
+  void add_alias(Address host, Address* slot);
+
+  void copy_in(Queue& queue);
+  void copy_out(Queue& queue);  // and waits, if there are outputs
+
+ private:
+  struct Transfer {
+    Address host;
+    std::size_t bytes;
+    bool in, out;
+    std::vector<Address*> slots;
+    std::size_t offset = 0;
+  };
+  TensorRef bytes_of(Buffer& buffer, std::size_t begin, std::size_t end) const;
+
+  const Backend& backend_;
+  bool reaches_[4];
+  std::vector<Transfer> transfers_;
+  std::unique_ptr<Buffer> device_, host_;
+  std::shared_ptr<const Event> copied_in_;  // host_ may be written again
+  // In both buffers: inputs, inputs that are outputs too, outputs.
+  std::size_t first_output_ = 0, inputs_end_ = 0, end_ = 0;
 };
 
 }  // namespace lamina

@@ -1,8 +1,6 @@
-// What programs did, and when: one event per kernel call, and one per scan around those of its
-// body.
+// When programs did what: one event per kernel call, and one per scan around those of its body.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,15 +20,8 @@ struct TraceEvent {
 
 // [the thread that runs the programs]
 struct Trace {
-  using Clock = std::chrono::steady_clock;
-
-  Clock::time_point begin = Clock::now();
+  double begin = 0;                // Event::seconds() of an event of the device
   std::vector<TraceEvent> events;  // in the order in which they ended
-  std::int64_t iteration = -1;     // of the scan that runs now
-
-  double seconds_at(Clock::time_point time) const {
-    return std::chrono::duration<double>(time - begin).count();
-  }
 };
 
 }  // namespace lamina

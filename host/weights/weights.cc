@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/float16.h"
 #include "io/stored_weight.h"
+#include "runtime/host_access.h"
 #include "weights/initialise.h"
 
 namespace lamina::weights {
@@ -33,16 +34,20 @@ const std::byte* bytes_in_place(const TensorMap& map, const io::WeightFiles& fil
   return reinterpret_cast<std::uintptr_t>(bytes) % size == 0 ? bytes : nullptr;
 }
 
-void initialise_into(const decoder::Parameter& parameter, std::uint64_t seed, DType dtype,
-                     std::byte* out) {
+void initialise_into(const decoder::Parameter& parameter, std::uint64_t seed, Queue& queue,
+                     const TensorRef& out) {
   std::vector<float> values(static_cast<std::size_t>(parameter.num_elements()));
   initialise(parameter, seed, values);
-  store(values, dtype, 0, out);
+  write_tensor<std::byte>(queue, out, [&](std::span<std::byte> bytes) {
+    store(values, out.type().dtype, 0, bytes.data());
+  });
 }
 
-std::size_t bytes_of(const decoder::Parameter& parameter, DType dtype) {
-  return static_cast<std::size_t>(parameter.num_elements() * size_bytes(dtype));
+Type type_of(const decoder::Parameter& parameter, DType compute) {
+  return {parameter.used_dtype(compute), parameter.desc.shape, {}};
 }
+
+std::size_t bytes_of(const Type& type) { return static_cast<std::size_t>(type.bytes()); }
 
 }  // namespace
 
@@ -107,28 +112,53 @@ Weights Weights::load(const decoder::Model& model, std::shared_ptr<const io::Wei
                       DType compute, const Backend& backend) {
   const TensorMap map = match_weights(model, *files);
   const auto& parameters = model.parameters().all();
+  const auto num_parameters = parameters.size();
+  Queue& queue = backend.context().queue();
   Weights out;
   out.files_ = files;
-  std::vector<std::size_t> parts(parameters.size());
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const DType wanted = parameters[i].used_dtype(compute);
-    const std::byte* bytes = bytes_in_place(map, *files, static_cast<int>(i), wanted);
-    out.pointers_.push_back(const_cast<std::byte*>(bytes));
-    out.in_place_.emplace_back(bytes, bytes ? bytes_of(parameters[i], wanted) : 0);
-    if (!bytes) parts[i] = out.owned_.add(bytes_of(parameters[i], wanted));
+  out.tensors_.resize(num_parameters);
+  out.own_tensors_.resize(num_parameters);
+  out.in_place_.resize(num_parameters);
+  std::vector<std::size_t> parts(num_parameters);
+  for (std::size_t i = 0; i < num_parameters; ++i) {
+    const Type type = type_of(parameters[i], compute);
+    const std::byte* bytes = backend.reaches(MemoryKind::mapped)
+                                 ? bytes_in_place(map, *files, static_cast<int>(i), type.dtype)
+                                 : nullptr;
+    if (bytes) {
+      out.in_place_[i] = {bytes, bytes_of(type)};
+      out.tensors_[i] = mapped_tensor(bytes, type);
+    } else {
+      parts[i] = out.owned_.add(bytes_of(type));
+    }
   }
   out.owned_.allocate(backend);
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
+  for (std::size_t i = 0; i < num_parameters; ++i) {
     if (out.is_mapped(static_cast<int>(i))) continue;
-    const DType wanted = parameters[i].used_dtype(compute);
-    std::byte* to = out.owned_[parts[i]];
-    out.pointers_[i] = to;
+    const Type type = type_of(parameters[i], compute);
+    out.tensors_[i] = out.own_tensors_[i] = out.owned_.tensor(parts[i], type);
     if (map.pieces_of(static_cast<int>(i)).empty())
-      initialise_into(parameters[i], 0, wanted, to);  // an optional tensor that is missing
+      // An optional tensor that is missing.
+      initialise_into(parameters[i], 0, queue, out.own_tensors_[i]);
     else
-      read_as(map, *files, static_cast<int>(i), wanted, to);
+      write_tensor<std::byte>(queue, out.own_tensors_[i], [&](std::span<std::byte> to) {
+        read_as(map, *files, static_cast<int>(i), type.dtype, to.data());
+      });
   }
   return out;
+}
+
+std::span<const float> HostValues::operator()(int parameter) {
+  const ConstTensorRef& tensor = weights_.pointers()[static_cast<std::size_t>(parameter)];
+  if (is_host_memory(tensor.kind())) return host_view<float>(tensor);
+  const auto [found, is_new] = copies_.try_emplace(parameter);
+  if (is_new) found->second = copy_to_host<float>(queue_, tensor);
+  return found->second;
+}
+
+TensorRef Weights::own_tensor(int parameter) const {
+  LAMINA_ASSERT(!is_mapped(parameter));
+  return own_tensors_[static_cast<std::size_t>(parameter)];
 }
 
 void Weights::map_pages(const std::function<bool()>& go_on) const {
@@ -147,12 +177,13 @@ Weights Weights::initialise(const decoder::Model& model, std::uint64_t seed, DTy
   const auto& parameters = model.parameters().all();
   Weights out;
   out.in_place_.resize(parameters.size());
-  for (const decoder::Parameter& p : parameters) out.owned_.add(bytes_of(p, p.used_dtype(compute)));
+  for (const decoder::Parameter& p : parameters) out.owned_.add(bytes_of(type_of(p, compute)));
   out.owned_.allocate(backend);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    out.pointers_.push_back(out.owned_[i]);
-    initialise_into(parameters[i], seed, parameters[i].used_dtype(compute), out.owned_[i]);
+    out.own_tensors_.push_back(out.owned_.tensor(i, type_of(parameters[i], compute)));
+    initialise_into(parameters[i], seed, backend.context().queue(), out.own_tensors_[i]);
   }
+  out.tensors_.assign(out.own_tensors_.begin(), out.own_tensors_.end());
   return out;
 }
 

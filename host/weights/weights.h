@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -46,8 +47,10 @@ class Weights {
   static Weights initialise(const decoder::Model& model, std::uint64_t seed, DType compute,
                             const Backend& backend);
 
-  // One pointer per parameter. Must not be written through if is_mapped().
-  std::span<void* const> pointers() const { return pointers_; }
+  // One tensor per parameter, to bind to programs.
+  std::span<const ConstTensorRef> pointers() const { return tensors_; }
+  // One to be written. REQUIRES: not is_mapped(parameter).
+  TensorRef own_tensor(int parameter) const;
   bool is_mapped(int parameter) const {
     return in_place_[static_cast<std::size_t>(parameter)].data() != nullptr;
   }
@@ -59,8 +62,22 @@ class Weights {
  private:
   std::shared_ptr<const io::WeightFiles> files_;
   BufferParts owned_;
-  std::vector<void*> pointers_;
-  std::vector<std::span<const std::byte>> in_place_;  // in the files; null for copies
+  std::vector<ConstTensorRef> tensors_;
+  std::vector<TensorRef> own_tensors_;                // none where in a file
+  std::vector<std::span<const std::byte>> in_place_;  // in the files; null for own copies
+};
+
+// f32 values of a model's weights on the host: their memory where the host may read it, else copies
+// that are made when they are first asked for. Borrows both. [one thread]
+class HostValues {
+ public:
+  HostValues(const Weights& weights, Queue& queue) : weights_(weights), queue_(queue) {}
+  std::span<const float> operator()(int parameter);
+
+ private:
+  const Weights& weights_;
+  Queue& queue_;
+  std::map<int, std::vector<float>> copies_;
 };
 
 }  // namespace lamina::weights

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "backends/cpu/attention/attention.h"
-#include "backends/cpu/device/limits.h"
-#include "backends/cpu/device/threads.h"
+#include "backends/cpu/threads/limits.h"
+#include "backends/cpu/threads/threads.h"
 #include "core/float16.h"
 
 namespace lamina::cpu {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "attention_problem.h"
-#include "backends/cpu/device/threads.h"
+#include "backends/cpu/threads/threads.h"
 
 namespace lamina::cpu {
 namespace {

@@ -12,11 +12,11 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/cpu/device/isa.h"
-#include "backends/cpu/device/limits.h"
-#include "backends/cpu/device/threads.h"
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/gemm/onednn_gemm.h"
+#include "backends/cpu/threads/isa.h"
+#include "backends/cpu/threads/limits.h"
+#include "backends/cpu/threads/threads.h"
 
 namespace lamina::cpu {
 namespace {

@@ -9,11 +9,11 @@
 #include <random>
 #include <vector>
 
-#include "backends/cpu/device/isa.h"
-#include "backends/cpu/device/threads.h"
 #include "backends/cpu/gemm/gemv.h"
 #include "backends/cpu/gemm/onednn_gemm.h"
 #include "backends/cpu/gemm/tiles.h"
+#include "backends/cpu/threads/isa.h"
+#include "backends/cpu/threads/threads.h"
 #include "core/float16.h"
 #include "support/expect_error.h"
 

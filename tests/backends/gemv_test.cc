@@ -5,8 +5,8 @@
 #include <cmath>
 #include <random>
 
-#include "backends/cpu/device/isa.h"
-#include "backends/cpu/device/threads.h"
+#include "backends/cpu/threads/isa.h"
+#include "backends/cpu/threads/threads.h"
 #include "core/float16.h"
 #include "support/expect_error.h"
 

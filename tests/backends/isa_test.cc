@@ -1,5 +1,5 @@
 // The choice of instruction set.
-#include "backends/cpu/device/isa.h"
+#include "backends/cpu/threads/isa.h"
 
 #include <cstdlib>
 

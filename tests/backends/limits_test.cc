@@ -1,11 +1,11 @@
 // The measured limits are plausible numbers. Their ratios depend on other load of the machine, so
 // they are not tested.
-#include "backends/cpu/device/limits.h"
+#include "backends/cpu/threads/limits.h"
 
 #include <gtest/gtest.h>
 
-#include "backends/cpu/device/isa.h"
-#include "backends/cpu/device/threads.h"
+#include "backends/cpu/threads/isa.h"
+#include "backends/cpu/threads/threads.h"
 
 namespace lamina::cpu {
 namespace {

@@ -1,5 +1,5 @@
 // The thread pool: coverage, order, nesting, size.
-#include "backends/cpu/device/threads.h"
+#include "backends/cpu/threads/threads.h"
 
 #include <sched.h>
 #include <sys/resource.h>

@@ -8,8 +8,8 @@
 #include <random>
 #include <vector>
 
-#include "backends/cpu/device/isa.h"
-#include "backends/cpu/device/threads.h"
+#include "backends/cpu/threads/isa.h"
+#include "backends/cpu/threads/threads.h"
 #include "core/float16.h"
 
 namespace lamina::cpu {

@@ -114,7 +114,8 @@ void expect_same_parameters(const std::string& a, const std::string& b) {
   const weights::Weights of_a = load(a), of_b = load(b);
   for (std::size_t i = 0; i < model.parameters().all().size(); ++i) {
     const decoder::Parameter& p = model.parameters().all()[i];
-    EXPECT_EQ(std::memcmp(of_a.pointers()[i], of_b.pointers()[i],
+    EXPECT_EQ(std::memcmp(lamina::testing::floats(of_a.pointers()[i]),
+                          lamina::testing::floats(of_b.pointers()[i]),
                           static_cast<std::size_t>(p.num_elements()) * sizeof(float)),
               0)
         << p.name;
@@ -245,9 +246,7 @@ num_nextn_predict_layers = 1
       specs.push_back({p.name, DType::f32, p.desc.shape});
     io::write_weight_files(folder.path(), specs, [&](const io::TensorSpec& spec) {
       const int index = model.parameters().find(spec.name);
-      return std::span(
-          static_cast<const std::byte*>(weights.pointers()[static_cast<std::size_t>(index)]),
-          static_cast<std::size_t>(io::num_bytes(spec)));
+      return host_view<std::byte>(weights.pointers()[static_cast<std::size_t>(index)]);
     });
     const std::string exported = folder / "hf";
     const Finished result = ckpt({"export", folder.path(), "--to", exported});
@@ -271,7 +270,7 @@ num_nextn_predict_layers = 1
       const auto count = static_cast<std::size_t>(p.num_elements());
       const auto values = [&](const decoder::Model& of, const weights::Weights& all) {
         const int index = of.parameters().find(p.name);
-        return std::span(static_cast<const float*>(all.pointers()[static_cast<std::size_t>(index)]),
+        return std::span(lamina::testing::floats(all.pointers()[static_cast<std::size_t>(index)]),
                          count);
       };
       EXPECT_TRUE(std::ranges::equal(values(plain, folded), values(model, weights))) << p.name;

@@ -38,6 +38,8 @@ const std::vector<Row>& rows() {
       {7,
        "ulimit -v 4000000; $L train run.toml --set train.batch_size=10000000"
        " --set train.microbatch_size=10000000"},
+      {7, "$L decode -m $R --ids 1,2 --device cuda"},
+      {2, "$L decode -m $R --ids 1,2 --device tpu"},
       {8, "$L --plugin nosuch.lamina.so plugin list"},
       {8, "$L --plugin '' plugin list"},
       {75, signalled("$L train run.toml --set train.steps=1000000", "out/metrics.jsonl", "TERM")},

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "backends/cpu/backend.h"
-#include "backends/cpu/device/threads.h"
+#include "backends/cpu/threads/threads.h"
 #include "conformance/run_check.h"
 #include "support/goldens.h"
 #include "wrong_cases.h"

@@ -1,8 +1,10 @@
 #include "wrong_cases.h"
 
+#include "backends/cpu/backend.h"
 #include "conformance/compare.h"
 #include "conformance/one_pass.h"
 #include "conformance/training.h"
+#include "runtime/host_access.h"
 
 namespace lamina::conformance {
 namespace {
@@ -35,8 +37,10 @@ void change_a_weight(ModelCase& c) {
     std::vector<float> values(static_cast<std::size_t>(p.num_elements()));
     weights::initialise(p, 1, values);
     for (float& value : values) value *= 1 + 0.02f * static_cast<float>(times);
-    weights::store(values, p.used_dtype(compute), 0,
-                   static_cast<std::byte*>(out.pointers()[static_cast<std::size_t>(table)]));
+    write_tensor<std::byte>(cpu::cpu_backend().context().queue(), out.own_tensor(table),
+                            [&](std::span<std::byte> to) {
+                              weights::store(values, p.used_dtype(compute), 0, to.data());
+                            });
     ++times;
     return out;
   };

@@ -57,9 +57,11 @@ class Chain {
 
  private:
   Session make_session(std::int64_t batch) {
-    return Session(model_,
-                   std::vector<void*>{unit_.data(), unit_.data(), norm_.data(), head_.data()},
-                   {.batch = batch, .capacity = 32}, cpu::cpu_backend());
+    return Session(
+        model_,
+        std::vector<ConstTensorRef>{host_tensor(std::span(unit_)), host_tensor(std::span(unit_)),
+                                    host_tensor(std::span(norm_)), host_tensor(std::span(head_))},
+        {.batch = batch, .capacity = 32}, cpu::cpu_backend());
   }
 
   decoder::Model model_;

@@ -44,8 +44,7 @@ class EmbeddingOverrides : public ::testing::TestWithParam<const char*> {
   // Copies the rows from the token table, and returns the text with the tokens of these rows.
   Rows take_rows_of_table() {
     const int table = model.parameters().find("embed.weight");
-    const auto* embeddings =
-        static_cast<const float*>(weights.pointers()[static_cast<std::size_t>(table)]);
+    const auto* embeddings = floats(weights.pointers()[static_cast<std::size_t>(table)]);
     Rows plain = text;
     for (std::size_t t = 0; t < index.size(); ++t) {
       if (index[t] < 0) continue;
@@ -74,7 +73,7 @@ class EmbeddingOverrides : public ::testing::TestWithParam<const char*> {
     std::vector<float> logits(static_cast<std::size_t>(kTokens * of.vocab_size()));
     program.bind(Output::logits, logits.data());
     auto arena = cpu::cpu_backend().allocate(program.arena_bytes());
-    program.run(arena->data());
+    program.run(*arena);
     return logits;
   }
 
@@ -144,8 +143,8 @@ class TrainedFeatures : public EmbeddingOverrides {
     options.features.embedding_overrides = {.count = kRows, .layers = kLayers};
     options.remat = remat;
     const auto state = load_state({GetParam(), path}, of);
-    const program::OverrideRows overrides{.rows = rows.data(),
-                                          .features = features.data(),
+    const program::OverrideRows overrides{.rows = std::as_bytes(std::span(rows)).data(),
+                                          .features = std::as_bytes(std::span(features)).data(),
                                           .index = index.data(),
                                           .blocks = blocks.data()};
     program::Microbatch batch = text.microbatch();
@@ -197,7 +196,7 @@ class PredictedImages : public EmbeddingOverrides {
     program.bind(Output::mtp_normed, normed.data());
     program.bind(Output::mtp_logits, logits.data());
     auto arena = cpu::cpu_backend().allocate(program.arena_bytes());
-    program.run(arena->data());
+    program.run(*arena);
     return logits;
   }
 };

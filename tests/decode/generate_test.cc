@@ -38,7 +38,9 @@ class Parrot {
   Generated generate(GenerateOptions options, const text::Tokenizer* tokenizer,
                      const std::function<bool()>& should_stop = {}) {
     // The token table is also the layer's matrix: both are the identity.
-    std::vector<void*> parameters = {embed_.data(), embed_.data(), norm_.data(), head_.data()};
+    const std::vector<ConstTensorRef> parameters = {
+        host_tensor(std::span(embed_)), host_tensor(std::span(embed_)),
+        host_tensor(std::span(norm_)), host_tensor(std::span(head_))};
     Session session(model_, parameters, {.capacity = 64}, cpu::cpu_backend());
     options.sampler.temperature = 0;
     shown.clear();

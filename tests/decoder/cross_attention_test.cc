@@ -26,7 +26,7 @@ struct TwoLayers {
   explicit TwoLayers(decoder::Build block) : model(decoder::open_family_with(block)) {
     const auto start = weights::Weights::initialise(model, 5, DType::f32, cpu::cpu_backend());
     for (std::size_t i = 0; i < start.pointers().size(); ++i) {
-      const auto* from = static_cast<const float*>(start.pointers()[i]);
+      const auto* from = floats(start.pointers()[i]);
       values.emplace_back(from, from + model.parameters().all()[i].num_elements());
       for (float& v : values.back()) v *= 40;  // the initial deviation is 0.02
     }
@@ -38,9 +38,9 @@ struct TwoLayers {
   }
   // The input of the first layer and the output of each layer.
   std::vector<std::vector<float>> layers() {
-    std::vector<void*> pointers;
-    for (auto& v : values) pointers.push_back(v.data());
-    return model::hidden_states(model, pointers, kIds, {.layers = true}, cpu::cpu_backend()).layers;
+    return model::hidden_states(model, parameters_of(values), kIds, {.layers = true},
+                                cpu::cpu_backend())
+        .layers;
   }
 };
 

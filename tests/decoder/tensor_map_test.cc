@@ -12,6 +12,7 @@
 #include "lamina/sdk.h"
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
+#include "support/tensors.h"
 #include "weights/weights.h"
 
 namespace lamina::decoder {
@@ -364,7 +365,7 @@ TEST(TensorMap, PiecesOfOneTensorAreReadWhereTheyLie) {
       weights::Weights::load(made.model, files, DType::f32, cpu::cpu_backend());
   for (int i = 0; i < static_cast<int>(weights.pointers().size()); ++i)
     EXPECT_TRUE(weights.is_mapped(i)) << made.model.parameters()[i].name;
-  EXPECT_EQ(static_cast<const float*>(weights.pointers()[static_cast<std::size_t>(
+  EXPECT_EQ(lamina::testing::floats(weights.pointers()[static_cast<std::size_t>(
                 made.model.parameters().find("layers.0.up"))])[0],
             1000 + 2 * 3 * 4);
 }

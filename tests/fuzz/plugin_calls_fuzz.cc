@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/cpu/backend.h"
-#include "backends/cpu/device/threads.h"
+#include "backends/cpu/threads/threads.h"
 #include "decoder/graph/trace_block.h"
 #include "decoder/trace/token_check.h"
 #include "fuzz/fuzz.h"
@@ -128,21 +128,28 @@ void run(const decoder::BlockGraph& block, const decoder::TracePhase& phase, boo
   if (apart) graph = with_values_apart(std::move(graph));
   Program program(graph, backend);
   std::vector<Memory> memory;
-  std::vector<Binding> in, out;
+  std::vector<ConstTensorRef> in;
+  std::vector<TensorRef> inputs, out;
   for (const GraphInput& input : graph.inputs()) {
     const Type& type = graph.type(input.value);
     memory.emplace_back(type, ++seed);
     for (const decoder::BlockGraph::HostInput& host : block.host_inputs)
       if (block.graph.inputs()[static_cast<std::size_t>(host.input)].name == input.name)
         fill_host_input(memory.back(), type, host.role, phase);
-    in.push_back({memory.back().data(), nullptr});
+    inputs.push_back(host_tensor(memory.back().data(), type));
+    in.push_back(inputs.back());
   }
   for (const GraphOutput& output : graph.outputs()) {
-    memory.emplace_back(graph.type(output.value), ++seed);
-    out.push_back({memory.back().data(), nullptr});
+    const Type& type = graph.type(output.value);
+    if (output.alias_input >= 0) {
+      out.push_back(inputs[static_cast<std::size_t>(output.alias_input)]);
+      continue;
+    }
+    memory.emplace_back(type, ++seed);
+    out.push_back(host_tensor(memory.back().data(), type));
   }
   const auto arena = backend.allocate(program.arena_bytes());
-  program.run(in, out, arena->data());
+  program.run(in, out, *arena);
 }
 
 }  // namespace

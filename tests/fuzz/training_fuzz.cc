@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "backends/cpu/backend.h"
-#include "backends/cpu/device/threads.h"
+#include "backends/cpu/threads/threads.h"
 #include "decoder/one_block_family.h"
 #include "fuzz/choices.h"
 #include "fuzz/fuzz.h"
 #include "program/rows.h"
+#include "support/tensors.h"
 #include "train/loop/train_step.h"
 
 namespace lamina::fuzz {
@@ -152,7 +153,7 @@ void train(const decoder::Model& model, DType compute, std::int64_t microbatches
   const Backend& backend = cpu::cpu_backend();
   train::TrainState state(model.parameters(), compute, microbatches > 1, backend);
   for (std::size_t i = 0; i < state.masters().size(); ++i)
-    std::fill_n(state.masters()[i], model.parameters().all()[i].num_elements(), 0.5f);
+    std::fill_n(floats(state.masters()[i]), model.parameters().all()[i].num_elements(), 0.5f);
   state.refresh_copies();
   train::TrainStep step(
       model, state, {.shape = {2, kTokens, compute}, .microbatches = microbatches}, {}, backend);

@@ -72,7 +72,7 @@ class Training : public MaxTextModel {
     state_.emplace(model_.parameters(), DType::f32, false, cpu::cpu_backend(),
                    train::GradientLists{}, optimizer);
     for (std::size_t i = 0; i < parameters_.size(); ++i)
-      std::ranges::copy(parameters_[i], state_->masters()[i]);
+      std::ranges::copy(parameters_[i], floats(state_->masters()[i]));
     decoder::GraphFeatures features = train::all_losses();
     features.max_logits = optimizer.qk_clip > 0;
     step_.emplace(model_, *state_,
@@ -103,7 +103,8 @@ class Training : public MaxTextModel {
       ++compared;
       const std::vector<float> want = read_values(prefix, i);
       for (std::size_t k = 0; k < want.size(); ++k)
-        ASSERT_NEAR(state_->masters()[i][k], want[k], tolerance * std::max(1.0f, std::abs(want[k])))
+        ASSERT_NEAR(floats(state_->masters()[i])[k], want[k],
+                    tolerance * std::max(1.0f, std::abs(want[k])))
             << model_.parameters().all()[i].name << ' ' << k;
     }
     EXPECT_GT(compared, 0u);
@@ -114,7 +115,7 @@ class Training : public MaxTextModel {
     double sum = 0;
     for (std::size_t i = 0; i < parameters_.size(); ++i)
       for (std::size_t k = 0; k < parameters_[i].size(); ++k) {
-        const double theirs = offset_of(i) + static_cast<double>(state_->masters()[i][k]) /
+        const double theirs = offset_of(i) + static_cast<double>(floats(state_->masters()[i])[k]) /
                                                  model_.parameters().all()[i].learning.multiplier;
         sum += theirs * theirs;
       }

@@ -162,13 +162,13 @@ TEST_P(MaxTextOptimizer, StepsAsTheReferenceDoes) {
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const std::vector<float> before = subject.read(golden, fmt::format("params.{}.", steps), i);
       if (steps == 0)
-        std::ranges::copy(before, state.masters()[i]);
+        std::ranges::copy(before, floats(state.masters()[i]));
       else
-        expect_near(before, state.masters()[i], parameters[i].name, tolerance);
+        expect_near(before, floats(state.masters()[i]), parameters[i].name, tolerance);
       if (parameters[i].learns())
         std::ranges::copy(
             subject.read(golden, fmt::format("grads.{}.", steps), i, Subject::Of::gradient),
-            static_cast<float*>(state.gradients()[i]));
+            floats(state.gradients()[i]));
     }
     const double norm = optimizer.gradient_norm(state);
     const std::string norm_name = fmt::format("grad_norm.{}", steps);
@@ -197,8 +197,8 @@ TEST_P(MaxTextOptimizer, StepsAsTheReferenceDoes) {
   }
   EXPECT_GT(steps, 1);
   for (std::size_t i = 0; i < parameters.size(); ++i)
-    expect_near(subject.read(golden, fmt::format("params.{}.", steps), i), state.masters()[i],
-                parameters[i].name, tolerance);
+    expect_near(subject.read(golden, fmt::format("params.{}.", steps), i),
+                floats(state.masters()[i]), parameters[i].name, tolerance);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MaxTextOptimizer,

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "autodiff/vjp.h"
-#include "backends/cpu/device/isa.h"
+#include "backends/cpu/threads/isa.h"
 #include "ops/op.h"
 #include "ops/registry.h"
 #include "passes/lower.h"

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/cpu/device/isa.h"
+#include "backends/cpu/threads/isa.h"
 #include "ops/op.h"
 #include "passes/count_ops.h"
 #include "passes/dead_code.h"

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "backends/cpu/backend.h"
-#include "backends/cpu/device/memory.h"
+#include "backends/cpu/threads/memory.h"
 #include "ops/tensor.h"
 #include "support/expect_error.h"
 
@@ -26,12 +26,13 @@ TEST(KernelChoice, BestThatTakesTheNodeIsChosenAndRefusalsAreKept) {
   EXPECT_EQ(refusals[0].why, "takes f32 and bf16, got f64");
 }
 
-TEST(Program, NamesTheOpThatNoKernelTakes) {
+TEST(Program, OpThatNoKernelTakesIsADeviceErrorWithTheReasons) {
   Graph g;
   Tensor x = g.add_input("x", {DType::f64, {2, 3}, {}});
   g.add_output("y", ops::call("softmax", {x}));
-  EXPECT_ERROR_SAYS(Program(g, cpu::cpu_backend()), ExitCode::unclassified,
-                    "no kernel of backend 'cpu' takes softmax of f64[2, 3]");
+  EXPECT_ERROR_SAYS(Program(g, cpu::cpu_backend()), ExitCode::memory,
+                    "device 'cpu': no kernel computes softmax of f64[2, 3], to f64[2, 3]\n"
+                    "  not rows: takes f32 and bf16, got f64[2, 3]");
 }
 
 TEST(Program, DescriptionNamesKernelsAndRefusals) {
@@ -48,10 +49,10 @@ TEST(CpuMemory, IsZeroedAndAligned) {
   for (std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{5} << 20}) {
     auto buffer = cpu::cpu_backend().allocate(bytes);
     EXPECT_EQ(buffer->bytes(), bytes);
-    EXPECT_EQ(
-        reinterpret_cast<std::uintptr_t>(buffer->data()) % (bytes > (4u << 20) ? 2u << 20 : 64u),
-        0u);
-    for (std::size_t i = 0; i < bytes; i += 4099) EXPECT_EQ(buffer->data()[i], std::byte{0});
+    EXPECT_EQ(buffer->address() % (bytes > (4u << 20) ? 2u << 20 : 64u), 0u);
+    const TensorRef all(*buffer, 0, {DType::u8, {static_cast<std::int64_t>(bytes)}, {}});
+    const std::span<std::byte> view = host_view<std::byte>(all);
+    for (std::size_t i = 0; i < bytes; i += 4099) EXPECT_EQ(view[i], std::byte{0});
   }
 }
 

@@ -53,8 +53,9 @@ TEST(Program, InputIsNeverWrittenOver) {
   g.add_output("y", ops::neg(x));
   Program program(g, cpu::cpu_backend());
   Array in = row({1, 2, 3, 4, 5}), before = in, out = zeros(kRow);
-  Binding input{in.data(), nullptr}, output{out.data(), nullptr};
-  program.run(std::span(&input, 1), std::span(&output, 1), nullptr);
+  const ConstTensorRef input = host_tensor(in.data(), kRow);
+  const TensorRef output = host_tensor(out.data(), kRow);
+  program.run(std::span(&input, 1), std::span(&output, 1), *cpu::cpu_backend().allocate(0));
   EXPECT_EQ(in.bytes, before.bytes);
 }
 
@@ -160,14 +161,16 @@ TEST(Program, ScanTakesLayersInPieces) {
   Array start = row({1, 1, 1, 1, 1}), end = zeros(kRow);
   std::vector<Array> weights = {row({2, 2, 2, 2, 2}), row({3, 3, 3, 3, 3}), row({1, 2, 3, 4, 5})};
   std::vector<Array> states(3, row({0, 0, 0, 0, 10}));
-  std::vector<void*> weight_pieces, state_pieces;
-  for (Array& a : weights) weight_pieces.push_back(a.data());
-  for (Array& a : states) state_pieces.push_back(a.data());
-  std::vector<Binding> in = {
-      {start.data(), nullptr}, {nullptr, weight_pieces.data()}, {nullptr, state_pieces.data()}};
-  std::vector<Binding> out = {{end.data(), nullptr}, {nullptr, state_pieces.data()}};
+  std::vector<ConstTensorRef> weight_pieces, state_inputs;
+  std::vector<TensorRef> state_pieces;
+  for (Array& a : weights) weight_pieces.push_back(host_tensor(a.data(), a.type));
+  for (Array& a : states) state_pieces.push_back(host_tensor(a.data(), a.type));
+  state_inputs.assign(state_pieces.begin(), state_pieces.end());
+  const std::vector<ConstBinding> in = {
+      {host_tensor(start.data(), kRow), {}}, {{}, weight_pieces}, {{}, state_inputs}};
+  const std::vector<Binding> out = {{host_tensor(end.data(), kRow), {}}, {{}, state_pieces}};
   auto arena = cpu::cpu_backend().allocate(program.arena_bytes());
-  program.run(in, out, arena->data());
+  program.run(in, out, *arena);
   EXPECT_EQ(to_doubles(end), (Doubles{6, 12, 18, 24, 30}));
   EXPECT_EQ(to_doubles(states[0]), (Doubles{1, 1, 1, 1, 11}));
   EXPECT_EQ(to_doubles(states[2]), (Doubles{6, 6, 6, 6, 16}));

@@ -33,7 +33,7 @@ struct DenseModel {
     const auto& all = model.parameters().all();
     const auto weights = weights::Weights::initialise(model, 5, DType::f32, cpu::cpu_backend());
     for (std::size_t i = 0; i < all.size(); ++i) {
-      const auto* from = static_cast<const float*>(weights.pointers()[i]);
+      const auto* from = floats(weights.pointers()[i]);
       values.emplace_back(from, from + all[i].num_elements());
     }
   }
@@ -43,11 +43,7 @@ struct DenseModel {
     if (!has(parameter)) throw std::runtime_error("no parameter " + parameter);
     return values[static_cast<std::size_t>(model.parameters().find(parameter))];
   }
-  std::vector<void*> pointers() {
-    std::vector<void*> out;
-    for (auto& v : values) out.push_back(v.data());
-    return out;
-  }
+  std::vector<ConstTensorRef> pointers() const { return parameters_of(values); }
   model::HiddenStates states(const std::vector<std::int32_t>& ids) {
     return model::hidden_states(model, pointers(), ids, {.layers = true}, cpu::cpu_backend());
   }

@@ -65,8 +65,7 @@ class Comparison : MaxTextModel {
   }
 
   void forward() {
-    std::vector<void*> pointers;
-    for (auto& p : parameters_) pointers.push_back(p.data());
+    const std::vector<ConstTensorRef> pointers = parameters_of(parameters_);
     inspect::ForwardResult got = forward_with_hidden(model_, pointers, rows_);
     auto compare = [&](const std::string& name, std::vector<float> values) {
       if (!case_.has(name)) return;
@@ -98,7 +97,7 @@ class Comparison : MaxTextModel {
 
   // Compares the outputs and losses of each depth of multi-token prediction.
   template <typename Compare>
-  void prediction(std::span<void* const> parameters, Compare compare) {
+  void prediction(std::span<const ConstTensorRef> parameters, Compare compare) {
     const inspect::Prediction got =
         inspect::predict(model_, parameters, rows_, DType::f32, cpu::cpu_backend());
     const std::size_t depth = static_cast<std::size_t>(model_.mtp_depth());
@@ -137,7 +136,7 @@ class Comparison : MaxTextModel {
   }
 
   // Compares the validation of a run. Theirs covers one depth.
-  void evaluate(std::span<void* const> parameters) {
+  void evaluate(std::span<const ConstTensorRef> parameters) {
     if (!case_.has("eval.mtp_acceptance_percent")) return;
     train::EvalStep step(model_, rows_.batch, rows_.tokens, DType::f32, true, cpu::cpu_backend());
     const train::EvalSums got = step.run(rows_.microbatch(), parameters);
@@ -157,8 +156,7 @@ class Comparison : MaxTextModel {
                                                          {"attention.wo.weight", "out"}};
     std::vector<std::string> tags;
     for (auto [ours, theirs] : names) tags.push_back(registry::export_tag(ours));
-    std::vector<void*> pointers;
-    for (auto& p : parameters_) pointers.push_back(p.data());
+    const std::vector<ConstTensorRef> pointers = parameters_of(parameters_);
     const program::LayerRecords made = program::record_layers(
         model_, pointers, program::rows_of({0}, std::vector<std::int32_t>{-100}, 1, 1), DType::f32,
         tags, cpu::cpu_backend());
@@ -186,7 +184,7 @@ class Comparison : MaxTextModel {
   void train_step(const decoder::Model& model, const std::string& prefix, bool values) {
     train::TrainState state(model.parameters(), DType::f32, microbatches() > 1, cpu::cpu_backend());
     for (std::size_t i = 0; i < parameters_.size(); ++i)
-      std::ranges::copy(parameters_[i], state.masters()[i]);
+      std::ranges::copy(parameters_[i], floats(state.masters()[i]));
     state.refresh_copies();
     std::int64_t rows = rows_.batch / microbatches();
     decoder::GraphFeatures features = train::all_losses();
@@ -279,7 +277,7 @@ class Comparison : MaxTextModel {
       const std::size_t width = parameters_[k].size();
       const std::size_t at = place.at.empty() ? 0 : static_cast<std::size_t>(place.at[0]);
       for (std::size_t i = 0; i < width; ++i)
-        values.at(at * width + i) = state.masters()[k][i] - parameters_[k][i];
+        values.at(at * width + i) = floats(state.masters()[k])[i] - parameters_[k][i];
     }
     // The sum rounds to a unit in the last place of the bias.
     for (const auto& [name, values] : got) add(name, values, case_.floats(name), 1e-7);
@@ -290,7 +288,7 @@ class Comparison : MaxTextModel {
     std::map<std::string, std::vector<float>> theirs;
     const auto& parameters = model_.parameters().all();
     for (std::size_t k = 0; k < parameters.size(); ++k) {
-      const auto* ours = static_cast<const float*>(state.gradients()[k]);
+      const auto* ours = floats(state.gradients()[k]);
       for (const MaxTextTensor& to : names_[k]) {
         std::vector<float>& out = theirs[to.name()];
         out.resize(static_cast<std::size_t>(to.shape().num_elements()));

@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "backends/cpu/backend.h"
-#include "backends/cpu/device/threads.h"
+#include "backends/cpu/threads/threads.h"
 #include "conformance/check.h"
 #include "conformance/small_models.h"
 #include "core/json.h"
@@ -63,15 +63,16 @@ decoder::Model open_with(const fs::path& path, const decoder::ModelOptions& opti
 
 // Changes weights that start at zero, which would hide mistakes.
 void wake_convolutions(const decoder::Model& model, DType compute,
-                       std::span<void* const> parameters) {
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
+                       const weights::Weights& weights) {
+  for (std::size_t i = 0; i < weights.pointers().size(); ++i) {
     const decoder::Parameter& p = model.parameters().all()[i];
     if (p.desc.role != registry::Role::conv || p.desc.init.kind != registry::InitSpec::Kind::zeros)
       continue;
     std::vector<float> values(static_cast<std::size_t>(p.num_elements()));
     for (std::size_t k = 0; k < values.size(); ++k)
       values[k] = static_cast<float>(k * 37 % 11) / 10 - 0.5f;
-    weights::store(values, p.used_dtype(compute), 0, static_cast<std::byte*>(parameters[i]));
+    weights::store(values, p.used_dtype(compute), 0,
+                   host_view<std::byte>(weights.own_tensor(static_cast<int>(i))).data());
   }
 }
 
@@ -182,7 +183,7 @@ weights::Weights load_weights(const TestModel& from, const decoder::Model& model
   const Backend& backend = cpu::cpu_backend();
   if (!fs::is_directory(from.path)) {
     weights::Weights fresh = weights::Weights::initialise(model, 7, compute, backend);
-    wake_convolutions(model, compute, fresh.pointers());
+    wake_convolutions(model, compute, fresh);
     return fresh;
   }
   return weights::Weights::load(model, std::make_shared<io::WeightFiles>(from.path.string()),
@@ -195,18 +196,20 @@ std::unique_ptr<train::TrainState> load_state(const TestModel& from, const decod
                                                    cpu::cpu_backend());
   weights::Weights weights = load_weights(from, model);
   const std::vector<std::vector<float>> values = copy_of(model, weights.pointers());
-  for (std::size_t i = 0; i < values.size(); ++i) std::ranges::copy(values[i], state->masters()[i]);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    std::ranges::copy(values[i], floats(state->masters()[i]));
   state->refresh_copies();
   return state;
 }
 
-std::vector<float> forward(const decoder::Model& model, std::span<void* const> parameters,
+std::vector<float> forward(const decoder::Model& model, std::span<const ConstTensorRef> parameters,
                            const Rows& rows, DType dtype) {
   return inspect::forward(model, parameters, rows, {.dtype = dtype}, cpu::cpu_backend()).logits;
 }
 
 inspect::ForwardResult forward_with_hidden(const decoder::Model& model,
-                                           std::span<void* const> parameters, const Rows& rows) {
+                                           std::span<const ConstTensorRef> parameters,
+                                           const Rows& rows) {
   return inspect::forward(model, parameters, rows, {.hidden = true}, cpu::cpu_backend());
 }
 

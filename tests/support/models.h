@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cpu/backend.h"
 #include "config/run_config.h"
 #include "conformance/compare.h"
 #include "conformance/model_case.h"
@@ -16,6 +17,7 @@
 #include "decoder/model.h"
 #include "inspect/verify/forward.h"
 #include "registry/discovery.h"
+#include "support/tensors.h"
 #include "train/loop/train_step.h"
 #include "weights/weights.h"
 
@@ -81,12 +83,18 @@ inline std::int64_t test_tokens(const decoder::Model& model) {
   return conformance::row_tokens(model);
 }
 
-std::vector<float> forward(const decoder::Model& model, std::span<void* const> parameters,
+std::vector<float> forward(const decoder::Model& model, std::span<const ConstTensorRef> parameters,
                            const Rows& rows, DType dtype = DType::f32);
 inspect::ForwardResult forward_with_hidden(const decoder::Model& model,
-                                           std::span<void* const> parameters, const Rows& rows);
+                                           std::span<const ConstTensorRef> parameters,
+                                           const Rows& rows);
 
-using conformance::copy_of;
+inline auto copy_of(const decoder::Model& model, std::span<const ConstTensorRef> from) {
+  return conformance::copy_of(model, from, cpu::cpu_backend());
+}
+inline auto copy_of(const decoder::Model& model, std::span<const TensorRef> from) {
+  return conformance::copy_of(model, from, cpu::cpu_backend());
+}
 using conformance::difference;
 using conformance::disturb;
 using conformance::relative_difference;

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "backends/cpu/backend.h"
-#include "backends/cpu/device/isa.h"
-#include "backends/cpu/device/threads.h"
+#include "backends/cpu/threads/isa.h"
+#include "backends/cpu/threads/threads.h"
 #include "ops/op.h"
 #include "ops/registry.h"
 #include "passes/common_subexpressions.h"
@@ -67,7 +67,7 @@ struct KernelRun {
       out[static_cast<std::size_t>(over_output)] =
           const_cast<void*>(in[static_cast<std::size_t>(over_input)]);
     with_node_view(built.graph, built.node(), [&](const NodeView& view) {
-      std::unique_ptr<Kernel> kernel = choice.make(view);
+      std::unique_ptr<Kernel> kernel = choice.make(view, cpu::cpu_backend().context());
       std::vector<std::byte> workspace(kernel->workspace_bytes() + 64);
       const auto start = (reinterpret_cast<std::uintptr_t>(workspace.data()) + 63) / 64 * 64;
       kernel->run({in, out, reinterpret_cast<std::byte*>(start)});

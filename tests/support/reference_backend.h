@@ -19,6 +19,11 @@ inline const Backend& reference_backend() {
     std::unique_ptr<Buffer> allocate(std::size_t bytes) const override {
       return cpu::cpu_backend().allocate(bytes);
     }
+    std::unique_ptr<Buffer> allocate_for_copies(std::size_t bytes) const override {
+      return cpu::cpu_backend().allocate_for_copies(bytes);
+    }
+    Context& context() const override { return cpu::cpu_backend().context(); }
+    bool reaches(MemoryKind kind) const override { return cpu::cpu_backend().reaches(kind); }
   };
   static const ReferenceBackend backend;
   return backend;

@@ -47,17 +47,21 @@ inline const Array& output_named(const Graph& graph, const std::vector<Array>& g
 inline std::vector<Array> run(Program& program, const Backend& backend, std::vector<Array> inputs) {
   const Graph& graph = program.graph();
   LAMINA_ASSERT(inputs.size() == graph.inputs().size());
-  std::vector<Binding> in, out;
+  std::vector<TensorRef> in, out;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     LAMINA_ASSERT(inputs[i].type == graph.type(graph.inputs()[i].value));
-    in.push_back({inputs[i].data(), nullptr});
+    in.push_back(host_tensor(inputs[i].data(), inputs[i].type));
   }
   std::vector<Array> outputs;
   for (const GraphOutput& output : graph.outputs())
     outputs.push_back(zeros(graph.type(output.value)));
-  for (Array& output : outputs) out.push_back({output.data(), nullptr});
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    const int alias = graph.outputs()[o].alias_input;
+    out.push_back(alias >= 0 ? in[static_cast<std::size_t>(alias)]
+                             : host_tensor(outputs[o].data(), outputs[o].type));
+  }
   auto arena = backend.allocate(program.arena_bytes());
-  program.run(in, out, arena->data());
+  program.run(std::vector<ConstTensorRef>(in.begin(), in.end()), out, *arena);
   for (std::size_t o = 0; o < outputs.size(); ++o)
     if (int alias = graph.outputs()[o].alias_input; alias >= 0)
       outputs[o] = inputs[static_cast<std::size_t>(alias)];

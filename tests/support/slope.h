@@ -33,8 +33,8 @@ class Slope {
         bind_(std::move(bind)) {
     const weights::Weights weights = load_weights(from, model, DType::f64);
     for (const auto& p : model.parameters().all()) {
-      const auto* values = static_cast<const double*>(weights.pointers()[values_.size()]);
-      values_.emplace_back(values, values + p.num_elements());
+      const auto values = host_view<double>(weights.pointers()[values_.size()]);
+      values_.emplace_back(values.begin(), values.begin() + p.num_elements());
     }
   }
 
@@ -68,10 +68,8 @@ class Slope {
         train::add_gradients(graph_, model_.parameters(), autodiff::save_everything()),
         cpu::cpu_backend());
     std::vector<std::vector<double>> out;
-    std::vector<void*> pointers;
     for (const auto& v : values_) out.emplace_back(v.size());
-    for (auto& g : out) pointers.push_back(g.data());
-    program.bind_gradients(pointers);
+    program.bind_gradients(tensors_of(out));
     std::vector<double> weights;
     for (const WeightedLoss& of : losses_) weights.push_back(of.weight);
     for (std::size_t i = 0; i < losses_.size(); ++i) program.bind(losses_[i].scale, &weights[i]);
@@ -81,9 +79,7 @@ class Slope {
 
  private:
   double run(program::BoundProgram& program, const std::vector<std::vector<double>>& values) const {
-    std::vector<void*> pointers;
-    for (const auto& v : values) pointers.push_back(const_cast<double*>(v.data()));
-    program.bind_parameters(pointers);
+    program.bind_parameters(parameters_of(values));
     bind_(program);
     std::vector<double> sums(losses_.size());
     for (std::size_t i = 0; i < losses_.size(); ++i) program.bind(losses_[i].loss, &sums[i]);
@@ -92,7 +88,7 @@ class Slope {
     for (const auto& output : program.named_outputs())
       program.bind_output(output.index, &named[next++]);
     const auto arena = cpu::cpu_backend().allocate(program.arena_bytes());
-    program.run(arena->data());
+    program.run(*arena);
     double out = 0;
     for (std::size_t i = 0; i < sums.size(); ++i) out += losses_[i].weight * sums[i];
     return out;

@@ -80,7 +80,7 @@ TEST_F(AuxValues, GradientsEqualTheSlopeOfTheTotal) {
   auto moved = [&](double by) {
     for (std::size_t i = 0; i < grads.size(); ++i)
       for (std::size_t k = 0; k < grads[i].size(); ++k)
-        state->masters()[i][k] += static_cast<float>(by * grads[i][k] / norm);
+        floats(state->masters()[i])[k] += static_cast<float>(by * grads[i][k] / norm);
     return step->gradients(batches, 0).total;
   };
   const double h = 2e-3;
@@ -165,7 +165,7 @@ Balance balance_of(const std::string& model_name, const std::string& keys, const
   for (std::size_t i = 0; i < before.size(); ++i)
     if (model.parameters().all()[i].name.ends_with("router.correction_bias"))
       for (std::size_t e = 0; e < before[i].size(); ++e)
-        out.moves.push_back(state->masters()[i][e] - before[i][e]);
+        out.moves.push_back(floats(state->masters()[i])[e] - before[i][e]);
   for (const train::AuxScalar& number : result.aux_scalars)
     if (number.name.starts_with("expert_tokens/")) out.expert_tokens.push_back(number.value);
   return out;

@@ -33,8 +33,8 @@ struct Steps {
         train::gradient_lists(graph, model.parameters(), 1, optimizer.in_backward), optimizer);
     const auto weights = load_state(from, model, options.shape.dtype);
     for (std::size_t i = 0; i < state->masters().size(); ++i)
-      std::copy_n(weights->masters()[i], model.parameters().all()[i].num_elements(),
-                  state->masters()[i]);
+      std::copy_n(floats(weights->masters()[i]), model.parameters().all()[i].num_elements(),
+                  floats(state->masters()[i]));
     state->refresh_copies();
     step = std::make_unique<train::TrainStep>(model, std::move(graph), *state, options, optimizer,
                                               cpu::cpu_backend());
@@ -119,7 +119,7 @@ TEST(GradientsOfLayers, ThatAreNotFiniteEndTheUpdates) {
               {.in_backward = true});
   const int poisoned = model.parameters().find("layers.1.attention_norm.weight");
   ASSERT_GE(poisoned, 0);
-  steps.state->masters()[static_cast<std::size_t>(poisoned)][0] = std::nanf("");
+  floats(steps.state->masters()[static_cast<std::size_t>(poisoned)])[0] = std::nanf("");
   const Tensors before = copy_of(model, steps.state->masters());
   try {
     steps.run(3);

@@ -45,9 +45,10 @@ class Writing : public ::testing::Test {
   void each(Do act) {
     const auto& parameters = model.parameters().all();
     for (std::size_t i = 0; i < parameters.size(); ++i)
-      for (const std::span<float* const> kind :
+      for (const std::span<const TensorRef> kind :
            {state.masters(), state.first_moments(), state.second_moments(), state.averages()})
-        act(static_cast<int>(i), kind[i], static_cast<std::size_t>(parameters[i].num_elements()));
+        act(static_cast<int>(i), floats(kind[i]),
+            static_cast<std::size_t>(parameters[i].num_elements()));
   }
   // Changes all values, like an optimizer step.
   void change_all() {
@@ -64,11 +65,13 @@ class Writing : public ::testing::Test {
     const auto& parameters = model.parameters().all();
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const auto count = static_cast<std::size_t>(parameters[i].num_elements());
-      EXPECT_TRUE(std::equal(state.masters()[i], state.masters()[i] + count, loaded.masters()[i]));
-      EXPECT_TRUE(std::equal(state.second_moments()[i], state.second_moments()[i] + count,
-                             loaded.second_moments()[i]));
-      EXPECT_TRUE(
-          std::equal(state.averages()[i], state.averages()[i] + count, loaded.averages()[i]));
+      EXPECT_TRUE(std::equal(floats(state.masters()[i]), floats(state.masters()[i]) + count,
+                             floats(loaded.masters()[i])));
+      EXPECT_TRUE(std::equal(floats(state.second_moments()[i]),
+                             floats(state.second_moments()[i]) + count,
+                             floats(loaded.second_moments()[i])));
+      EXPECT_TRUE(std::equal(floats(state.averages()[i]), floats(state.averages()[i]) + count,
+                             floats(loaded.averages()[i])));
     }
   }
 
@@ -88,9 +91,11 @@ TEST_F(Writing, ASnapshotKeepsValuesThatChangeBeforeTheyAreRead) {
   each([&](int, float* data, std::size_t count) { before.emplace_back(data, data + count); });
   train::Snapshot snapshot(model.parameters(), state);
   std::vector<std::vector<float>> found;
-  std::vector<float*> tensors;
-  each([&](int, float* data, std::size_t) { tensors.push_back(data); });
-  for (float* tensor : tensors) {
+  std::vector<TensorRef> tensors;
+  each([&](int, float* data, std::size_t count) {
+    tensors.push_back(host_tensor(std::span(data, count)));
+  });
+  for (const TensorRef& tensor : tensors) {
     std::vector<float>& values = found.emplace_back();
     snapshot.read(tensor, [&](std::span<const std::byte> bytes) {
       const auto* first = reinterpret_cast<const float*>(bytes.data());
@@ -109,7 +114,9 @@ TEST_F(Writing, ASnapshotKeepsValuesThatChangeBeforeTheyAreRead) {
 
 TEST_F(Writing, ReadValuesAreNotCopied) {
   train::Snapshot snapshot(model.parameters(), state);
-  each([&](int, float* data, std::size_t) { snapshot.read(data, [](auto) {}); });
+  each([&](int, float* data, std::size_t count) {
+    snapshot.read(host_tensor(std::span(data, count)), [](auto) {});
+  });
   change_all();
   EXPECT_EQ(snapshot.num_copied(), 0u);
 }
@@ -157,11 +164,11 @@ TEST_F(Writing, WeightsThatAreNotFiniteAreNoCheckpoint) {
   const std::string path = folder / "step-1";
   const std::size_t last = model.parameters().all().size() - 1;
   const std::pair<float*, const char*> spoilt[] = {
-      {state.masters()[0] + 300'001,
+      {floats(state.masters()[0]) + 300'001,
        "after the update the weight 'embed.weight' is nan at element "
        "300001 of [4097, 96]"},
-      {state.masters()[last], "after the update the weight '"},
-      {state.averages()[last], "after the update the average of the weight '"}};
+      {floats(state.masters()[last]), "after the update the weight '"},
+      {floats(state.averages()[last]), "after the update the average of the weight '"}};
   for (const auto& [value, says] : spoilt) {
     const float before = std::exchange(*value, std::nanf(""));
     EXPECT_ERROR_SAYS(train::save_checkpoint(path, contents(), {.step = 1}), ExitCode::numerical,

@@ -107,7 +107,7 @@ TEST_P(Distillation, DivergenceEqualsItsDefinition) {
     const program::Microbatch batch = documents.rows.microbatch();
     batch.bind(step);
     teacher.run(batch);
-    step.run(cpu::cpu_backend().allocate(step.arena_bytes())->data());
+    step.run(*cpu::cpu_backend().allocate(step.arena_bytes()));
     EXPECT_NEAR(static_cast<double>(told), want, 5e-5 * want + 1e-5) << name_of(section);
     EXPECT_GT(want, 1e-3) << name_of(section);
   }

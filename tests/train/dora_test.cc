@@ -89,21 +89,16 @@ Gradients gradients_of(const decoder::Model& model, Values values) {
                            model.parameters(), autodiff::save_everything()),
       cpu::cpu_backend());
   Gradients out;
-  std::vector<void*> pointers, gradients;
-  for (std::vector<double>& v : values) {
-    pointers.push_back(v.data());
-    out.values.emplace_back(v.size());
-  }
-  for (std::vector<double>& g : out.values) gradients.push_back(g.data());
+  for (const std::vector<double>& v : values) out.values.emplace_back(v.size());
   double scale = 0.1, none = 0, z_loss = 0;
-  program.bind_parameters(pointers);
-  program.bind_gradients(gradients);
+  program.bind_parameters(parameters_of(values));
+  program.bind_gradients(tensors_of(out.values));
   program.bind(Input::loss_scale, &scale);
   program.bind(Input::z_loss_scale, &none);
   program.bind(Output::loss, &out.loss);
   program.bind(Output::z_loss, &z_loss);
   rows.microbatch().bind(program);
-  program.run(cpu::cpu_backend().allocate(program.arena_bytes())->data());
+  program.run(*cpu::cpu_backend().allocate(program.arena_bytes()));
   return out;
 }
 

@@ -117,9 +117,7 @@ std::vector<std::vector<float>> training_states(const std::string& keys, std::in
   rows.microbatch().bind(program);
   program.bind(decoder::Input::seed, draws);
   std::vector<std::vector<float>> out(3, std::vector<float>(kTokens * kWidth));
-  std::vector<void*> pointers;
-  for (auto& state : out) pointers.push_back(state.data());
-  program.bind_hidden(pointers);
+  program.bind_hidden(tensors_of(out));
   program::run(program, backend);
   return out;
 }

@@ -10,6 +10,7 @@
 #include "support/expect_error.h"
 #include "support/published_model.h"
 #include "support/run_of_file.h"
+#include "support/tensors.h"
 #include "weights/publish/hf_export.h"
 
 namespace lamina::testing {
@@ -45,7 +46,7 @@ TEST(Ema, IsTheMovingAverageOfTheWeightsAfterEachStep) {
   RunOfFile run(write_run(folder));
   std::vector<std::vector<double>> want;
   for (std::size_t i = 0; i < run.training.model->parameters().all().size(); ++i) {
-    const float* start = run.run->loop().state().masters()[i];
+    const float* start = floats(run.run->loop().state().masters()[i]);
     want.emplace_back(start, start + run.training.model->parameters().all()[i].num_elements());
   }
   run.train();

@@ -70,7 +70,7 @@ TEST(TrainStep, ANaNStopsBeforeAnyChange) {
   auto state = load_state(from, model);
   int poisoned = model.parameters().find("norm.weight");
   ASSERT_GE(poisoned, 0);
-  state->masters()[static_cast<std::size_t>(poisoned)][0] = std::nanf("");
+  floats(state->masters()[static_cast<std::size_t>(poisoned)])[0] = std::nanf("");
   Tensors before = copy_of(model, state->masters());
   Rows rows = random_rows(model, 1, 8);
   train::TrainStep step(model, *state, {.shape = {1, 8}, .features = kAlone}, {},

@@ -16,7 +16,7 @@ TEST(HeadBias, MovesTheLogits) {
   const std::vector<float> before = forward(model, weights.pointers(), rows);
   const int bias = model.parameters().find("head.bias");
   ASSERT_GE(bias, 0);
-  float& moved = static_cast<float*>(weights.pointers()[static_cast<std::size_t>(bias)])[3];
+  float& moved = floats(weights.own_tensor(bias))[3];
   moved += 0.5F;
   const std::vector<float> after = forward(model, weights.pointers(), rows);
   for (std::size_t i = 0; i < before.size(); ++i)

@@ -101,7 +101,7 @@ TEST_P(HiddenDistillation, DistanceEqualsItsDefinition) {
     const program::Microbatch batch = documents.rows.microbatch();
     batch.bind(step);
     teacher.run(batch);
-    step.run(cpu::cpu_backend().allocate(step.arena_bytes())->data());
+    step.run(*cpu::cpu_backend().allocate(step.arena_bytes()));
     EXPECT_NEAR(static_cast<double>(told), want, 5e-5 * want) << section.hidden_loss;
     EXPECT_GT(want, 1e-3);
   }

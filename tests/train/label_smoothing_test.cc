@@ -36,8 +36,7 @@ struct Smoothed {
   }
 
   std::vector<float> gradient(int parameter) const {
-    const auto* g =
-        static_cast<const float*>(state->gradients()[static_cast<std::size_t>(parameter)]);
+    const auto* g = floats(state->gradients()[static_cast<std::size_t>(parameter)]);
     return {g, g + model.parameters()[parameter].num_elements()};
   }
 };

@@ -34,7 +34,7 @@ class NonFiniteStep : public ::testing::Test {
       weights::initialise(model.parameters().all()[i], 0, master(i));
   }
   std::span<float> master(std::size_t parameter) {
-    return {state.masters()[parameter],
+    return {floats(state.masters()[parameter]),
             static_cast<std::size_t>(model.parameters().all()[parameter].num_elements())};
   }
   std::span<float> master(const std::string& name) {

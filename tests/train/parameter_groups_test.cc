@@ -40,8 +40,8 @@ Learned learn(const TestModel& from, decoder::Model& model,
                           train::gradient_lists(graph, model.parameters(), 1));
   const auto loaded = load_state(from, model);
   for (std::size_t i = 0; i < state.masters().size(); ++i)
-    std::copy_n(loaded->masters()[i], model.parameters().all()[i].num_elements(),
-                state.masters()[i]);
+    std::copy_n(floats(loaded->masters()[i]), model.parameters().all()[i].num_elements(),
+                floats(state.masters()[i]));
   state.refresh_copies();
   Learned out{.before = copy_of(model, state.masters())};
   train::TrainStep step(model, std::move(graph), state, options, optimizer, cpu::cpu_backend());
@@ -53,8 +53,9 @@ Learned learn(const TestModel& from, decoder::Model& model,
   out.after = copy_of(model, state.masters());
   out.state_bytes = state.bytes();
   for (std::size_t i = 0; i < out.after.size(); ++i) {
-    out.has_gradient.push_back(state.gradients()[i] != nullptr);
-    out.has_moments.push_back(state.first_moments()[i] || state.second_moments()[i]);
+    out.has_gradient.push_back(floats(state.gradients()[i]) != nullptr);
+    out.has_moments.push_back(floats(state.first_moments()[i]) ||
+                              floats(state.second_moments()[i]));
   }
   return out;
 }

@@ -92,7 +92,7 @@ struct TwoPairs {
   }
 
   // Computed with each answer in a separate row, in f64 from logits.
-  std::vector<Answer> answers(std::span<void* const> weights) const {
+  std::vector<Answer> answers(std::span<const ConstTensorRef> weights) const {
     std::vector<Answer> out;
     const auto vocabulary = static_cast<std::size_t>(model.vocab_size());
     for (std::size_t i = 0; i < alone.size(); ++i) {
@@ -143,14 +143,14 @@ TEST(Preference, LossesEqualThePapers) {
 TEST(Preference, GradientsAreSlopesOfTheLosses) {
   const TwoPairs pairs;
   for (const config::PreferenceSection& section : kLosses) {
-    const Slope slope(
-        pairs.model, test_model("llama2_deep"),
-        train::preference_task(section)->loss_graph(pairs.model, {1, kTokens, DType::f64},
-                                                    {.segments = true}),
-        {{decoder::Output::loss, decoder::Input::loss_scale}}, [&](program::BoundProgram& program) {
-          pairs.rows.microbatch().bind(program);
-          program.bind(decoder::Input::reference, const_cast<double*>(pairs.start.data()));
-        });
+    const Slope slope(pairs.model, test_model("llama2_deep"),
+                      train::preference_task(section)->loss_graph(
+                          pairs.model, {1, kTokens, DType::f64}, {.segments = true}),
+                      {{decoder::Output::loss, decoder::Input::loss_scale}},
+                      [&](program::BoundProgram& program) {
+                        pairs.rows.microbatch().bind(program);
+                        program.bind(decoder::Input::reference, pairs.start.data());
+                      });
     const auto [of_backward, measured] = slope.along(7);
     EXPECT_NEAR(of_backward, measured, 1e-5 * std::abs(measured) + 1e-7) << section.loss;
     EXPECT_GT(std::abs(measured), 1e-4);

@@ -37,7 +37,8 @@ struct Clipped {
     for (std::size_t i = 0; i < model.parameters().all().size(); ++i) {
       const decoder::Parameter& p = model.parameters().all()[i];
       if (p.desc.name.starts_with("attention.w") && !p.desc.name.starts_with("attention.wo"))
-        for (float& v : std::span(state->masters()[i], static_cast<std::size_t>(p.num_elements())))
+        for (float& v :
+             std::span(floats(state->masters()[i]), static_cast<std::size_t>(p.num_elements())))
           v *= 6;
     }
     state->refresh_copies();
@@ -58,11 +59,7 @@ struct Clipped {
         out.push_back(scalar.value);
     return out;
   }
-  std::vector<std::vector<float>> weights() const {
-    return copy_of(model,
-                   std::span<void* const>(reinterpret_cast<void* const*>(state->masters().data()),
-                                          state->masters().size()));
-  }
+  std::vector<std::vector<float>> weights() const { return copy_of(model, state->masters()); }
 };
 
 // Clipping the first layer changes the inputs of later layers, so only the first is exact.

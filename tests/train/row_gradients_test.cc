@@ -50,8 +50,8 @@ Outcome run(const TestModel& from, const decoder::Model& model, std::int64_t tok
         model.parameters(), options.shape.dtype, accumulate, backend,
         train::gradient_lists(graph, model.parameters(), options.microbatches));
     for (std::size_t i = 0; i < state->masters().size(); ++i)
-      std::copy_n(state->masters()[i], model.parameters().all()[i].num_elements(),
-                  listed->masters()[i]);
+      std::copy_n(floats(state->masters()[i]), model.parameters().all()[i].num_elements(),
+                  floats(listed->masters()[i]));
     listed->refresh_copies();
     state = std::move(listed);
     step = std::make_unique<train::TrainStep>(model, std::move(graph), *state, options,
@@ -79,8 +79,10 @@ Outcome run(const TestModel& from, const decoder::Model& model, std::int64_t tok
   out.lists = state->lists();
   out.listed.resize(out.masters.size());
   for (std::size_t i = 0; i < out.listed.size(); ++i)
-    if (const auto* ids = static_cast<const std::int32_t*>(state->gradient_ids()[i]))
-      out.listed[i] = {ids, ids + out.lists.step[i]};
+    if (const TensorRef& tensor = state->gradient_ids()[i]) {
+      const auto ids = host_view<std::int32_t>(tensor);
+      out.listed[i] = {ids.begin(), ids.end()};
+    }
   return out;
 }
 
@@ -234,9 +236,9 @@ TEST(RowGradientsOfTables, ANaNIsFoundInAList) {
   for (std::size_t i = 0; i < state.masters().size(); ++i)
     weights::initialise(
         t.model.parameters().all()[i], 0,
-        std::span(state.masters()[i],
+        std::span(floats(state.masters()[i]),
                   static_cast<std::size_t>(t.model.parameters().all()[i].num_elements())));
-  state.masters()[t.find("norm.weight")][0] = std::nanf("");
+  floats(state.masters()[t.find("norm.weight")])[0] = std::nanf("");
   train::TrainStep step(t.model, std::move(graph), state, options, {}, backend);
   Rows rows = random_rows(t.model, 1, 6);
   rows.ids = {700, 5, 700, 9, 5, 6};

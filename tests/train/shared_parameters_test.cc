@@ -40,7 +40,7 @@ struct Trained {
     train::TrainState state(model.parameters(), DType::f32, false, cpu::cpu_backend());
     const auto& all = model.parameters().all();
     for (std::size_t i = 0; i < all.size(); ++i) {
-      const std::span<float> out(state.masters()[i],
+      const std::span<float> out(floats(state.masters()[i]),
                                  static_cast<std::size_t>(all[i].num_elements()));
       if (from)
         std::ranges::copy(from->at(shared_name(all[i].name)), out.begin());

@@ -13,6 +13,7 @@
 #include "config/run_config.h"
 #include "core/float16.h"
 #include "support/expect_error.h"
+#include "support/tensors.h"
 #include "train/optimizer/optimizer.h"
 
 namespace lamina::testing {
@@ -52,13 +53,13 @@ class One {
     optimizer_.emplace(table_, config_, cpu::cpu_backend());
   }
 
-  void set(const Vector& values) { std::ranges::copy(values, state_->masters()[0]); }
+  void set(const Vector& values) { std::ranges::copy(values, floats(state_->masters()[0])); }
   void step(const Vector& gradient, std::int64_t step) {
-    std::ranges::copy(gradient, static_cast<float*>(state_->gradients()[0]));
+    std::ranges::copy(gradient, floats(state_->gradients()[0]));
     optimizer_->update(*state_, kUpdateRate, 1, step);
   }
   Vector values() const {
-    const float* p = state_->masters()[0];
+    const float* p = floats(state_->masters()[0]);
     return {p, p + table_[0].num_elements()};
   }
   double gradient_norm() { return optimizer_->gradient_norm(*state_); }
@@ -379,7 +380,7 @@ TEST(UpdateRules, LargeTensorsAreUpdatedInPieces) {
     std::copy_n(g.begin(), kPeriod, pattern.begin());
     for (int s = 0; s < 2; ++s) large.step(g, s), small.step(pattern, s);
     const Vector want = small.values();
-    const float* got = large.state().masters()[0];
+    const float* got = floats(large.state().masters()[0]);
     std::int64_t wrong = 0;
     for (std::int64_t i = 0; i < kElements; ++i)
       wrong += static_cast<double>(got[i]) != want[static_cast<std::size_t>(i % kPeriod)];

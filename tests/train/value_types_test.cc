@@ -10,6 +10,7 @@
 #include "conformance/rows.h"
 #include "decoder/one_block_family.h"
 #include "support/expect_error.h"
+#include "support/tensors.h"
 #include "train/loop/train_step.h"
 #include "weights/weights.h"
 
@@ -51,9 +52,9 @@ struct Step {
     const Backend& backend = cpu::cpu_backend();
     state = std::make_unique<TrainState>(model.parameters(), compute, true, backend);
     const weights::Weights weights = weights::Weights::initialise(model, 1, DType::f32, backend);
-    const auto values = conformance::copy_of(model, weights.pointers());
+    const auto values = conformance::copy_of(model, weights.pointers(), backend);
     for (std::size_t i = 0; i < values.size(); ++i)
-      std::ranges::copy(values[i], state->masters()[i]);
+      std::ranges::copy(values[i], lamina::testing::floats(state->masters()[i]));
     state->refresh_copies();
     const program::Rows rows = conformance::random_rows(model, 2, 6);
     const std::vector<program::Microbatch> batches = {rows.microbatch(0), rows.microbatch(1)};
@@ -63,7 +64,8 @@ struct Step {
   std::vector<float> values(const std::string& name) const {
     const int index = model.parameters().find(name);
     EXPECT_GE(index, 0) << name;
-    return conformance::copy_of(model, state->masters())[static_cast<std::size_t>(index)];
+    return conformance::copy_of(model, state->masters(),
+                                cpu::cpu_backend())[static_cast<std::size_t>(index)];
   }
 
   decoder::Model model;

@@ -3,8 +3,9 @@
 
 #include <unordered_map>
 
-#include "backends/cpu/device/memory.h"
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/queue.h"
+#include "backends/cpu/threads/memory.h"
 #include "ops/op_code.h"
 #include "ops/registry.h"
 
@@ -14,12 +15,9 @@ namespace {
 using Lists = std::unordered_map<const Op*, std::span<const KernelChoice>>;
 
 constexpr KernelTable (*kFamilies[])() = {
-    attention_kernels,   compressed_kernels,  conv_kernels,    cross_entropy_kernels,
-    delta_rule_kernels,  embedding_kernels,   experts_kernels, gemm_kernels,
-    grouped_kernels,     index_kernels,       latent_kernels,  layout_kernels,
-    linear_scan_kernels, matrix_scan_kernels, ngram_kernels,   norm_kernels,
-    optimizer_kernels,   order_kernels,       random_kernels,  reduce_kernels,
-    rope_kernels,        sinkhorn_kernels,    softmax_kernels, window_kernels,
+#define LAMINA_CPU_FAMILY(name) name##_kernels,
+#include "backends/cpu/families.def"
+#undef LAMINA_CPU_FAMILY
 };
 
 Lists find_lists() {
@@ -43,9 +41,18 @@ class CpuBackend final : public Backend {
     return op.code == OpCode::custom ? custom_kernels() : std::span<const KernelChoice>{};
   }
 
+  Context& context() const override {
+    static CpuContext context;
+    return context;
+  }
+
   std::unique_ptr<Buffer> allocate(std::size_t bytes) const override {
     return allocate_memory(bytes);
   }
+  std::unique_ptr<Buffer> allocate_for_copies(std::size_t bytes) const override {
+    return allocate_memory(bytes);
+  }
+  bool reaches(MemoryKind kind) const override { return is_host_memory(kind); }
 };
 
 }  // namespace

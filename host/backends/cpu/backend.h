@@ -1,4 +1,5 @@
-// The CPU as a backend: memory of this machine and the kernels of backends/cpu/ops.
+// The CPU as a backend: memory of this machine, queues that run work at once, and the kernels of
+// the folders beside this file.
 #pragma once
 
 #include "runtime/backend.h"

@@ -1,6 +1,6 @@
 #include "backends/cpu/kernel_support.h"
 
-#include "backends/cpu/device/threads.h"
+#include "backends/cpu/threads/threads.h"
 
 namespace lamina::cpu {
 

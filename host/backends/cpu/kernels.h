@@ -1,5 +1,6 @@
-// The kernels of the CPU backend, one table per family. An op that is in none of them is lowered;
-// constant, iota, fused_map and all elementwise ops share elementwise_kernels().
+// The kernels of the CPU backend, one table per family; CMakeLists.txt lists the families. An op
+// that is in none of them is lowered; constant, iota, fused_map and all elementwise ops share
+// elementwise_kernels().
 #pragma once
 
 #include <span>
@@ -19,29 +20,8 @@ std::span<const KernelChoice> elementwise_kernels();
 // Of every op that a plugin brings.
 std::span<const KernelChoice> custom_kernels();
 
-KernelTable attention_kernels();
-KernelTable compressed_kernels();
-KernelTable conv_kernels();
-KernelTable cross_entropy_kernels();
-KernelTable delta_rule_kernels();
-KernelTable embedding_kernels();
-KernelTable experts_kernels();
-KernelTable gemm_kernels();
-KernelTable grouped_kernels();
-KernelTable index_kernels();
-KernelTable latent_kernels();
-KernelTable layout_kernels();
-KernelTable linear_scan_kernels();
-KernelTable matrix_scan_kernels();
-KernelTable ngram_kernels();
-KernelTable norm_kernels();
-KernelTable optimizer_kernels();
-KernelTable order_kernels();
-KernelTable random_kernels();
-KernelTable reduce_kernels();
-KernelTable rope_kernels();
-KernelTable sinkhorn_kernels();
-KernelTable softmax_kernels();
-KernelTable window_kernels();
+#define LAMINA_CPU_FAMILY(name) KernelTable name##_kernels();
+#include "backends/cpu/families.def"
+#undef LAMINA_CPU_FAMILY
 
 }  // namespace lamina::cpu

@@ -9,7 +9,7 @@
 
 namespace lamina::cli {
 
-std::string bench_text(const bench::BenchResult& r, const bench::Device& device) {
+std::string bench_text(const bench::BenchResult& r, const Device& device) {
   const double limit = r.median().limit;
   std::string text =
       r.reads
@@ -26,7 +26,7 @@ std::string bench_text(const bench::BenchResult& r, const bench::Device& device)
 }
 
 std::string bench_json(const Arguments& a, std::string_view workload, const bench::BenchResult& r,
-                       const bench::Device& device) {
+                       const Device& device) {
   JsonWriter json(2);
   json.begin_object().key("workload").value(workload).key("model").value(a.text("model"));
   if (!a.texts("set").empty()) {

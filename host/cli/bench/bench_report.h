@@ -9,9 +9,9 @@
 
 namespace lamina::cli {
 
-std::string bench_text(const bench::BenchResult& r, const bench::Device& device);
+std::string bench_text(const bench::BenchResult& r, const device::Device& device);
 // One JSON object, with the options of the command line.
 std::string bench_json(const Arguments& a, std::string_view workload, const bench::BenchResult& r,
-                       const bench::Device& device);
+                       const Device& device);
 
 }  // namespace lamina::cli

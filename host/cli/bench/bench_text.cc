@@ -4,7 +4,7 @@
 
 namespace lamina::cli {
 
-std::string machine_text(const bench::Device& device) {
+std::string machine_text(const device::Device& device) {
   const int threads = device.num_threads();
   return fmt::format("{} thread{}, {}", threads, threads == 1 ? "" : "s", device.isa());
 }

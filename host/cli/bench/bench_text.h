@@ -3,11 +3,11 @@
 
 #include <string>
 
-#include "bench/device.h"
+#include "device/device.h"
 
 namespace lamina::cli {
 
-std::string machine_text(const bench::Device& device);  // "8 threads, avx512"
+std::string machine_text(const device::Device& device);  // "8 threads, avx512"
 std::string flops_text(double flops);
 std::string bandwidth_text(double bytes);
 

@@ -15,9 +15,8 @@
 namespace lamina::cli {
 namespace {
 
-int run_machine(const Arguments& a, const Machine& machine) {
-  machine.use_threads(a.globals.threads);
-  const bench::Device& device = machine.device;
+int run_machine(const Arguments& a, const Device& device) {
+  device.use_threads(a.globals.threads);
   double read = device.read_bandwidth();
   double f32 = device.peak_flops(DType::f32), bf16 = device.peak_flops(DType::bf16);
   read = std::max(read, device.read_bandwidth());
@@ -42,8 +41,8 @@ int run_machine(const Arguments& a, const Machine& machine) {
 
 constexpr double kMaxCompileSeconds = 0.1;  // per phase
 
-int run_compile(const Arguments& a, const Machine& machine) {
-  machine.use_threads(a.globals.threads);
+int run_compile(const Arguments& a, const Device& device) {
+  device.use_threads(a.globals.threads);
   const bench::CompileOptions options{.dtype = *parse_dtype(a.text("dtype")),
                                       .tokens = a.integer("tokens"),
                                       .repeats = static_cast<int>(a.integer("repeats"))};
@@ -60,7 +59,7 @@ int run_compile(const Arguments& a, const Machine& machine) {
                                        {.compress_tokens = decoder::uncompressed_tokens})
                                .model);
         },
-        options, machine.backend);
+        options, device.backend());
     double ratio = kMaxCompileSeconds / std::max({t.train, t.prefill, t.decode});
     if (!a.flag("json")) {
       print(fmt::format("{:8.1f} {:8.1f} {:8.1f} {:7.1f}  {}\n", 1e3 * t.train, 1e3 * t.prefill,

@@ -29,9 +29,9 @@ std::vector<std::string> decode_command_line(const Arguments& a) {
   return out;
 }
 
-int run_start(const Arguments& a, const Machine& machine) {
+int run_start(const Arguments& a, const Device& device) {
   // Not pinned: the child process would inherit the single CPU.
-  machine.set_threads(a.globals.threads.value_or(0), /*pinned=*/false);
+  device.set_threads(a.globals.threads.value_or(0), /*pinned=*/false);
   const auto bytes = static_cast<double>(
       io::WeightFiles(train::resolve_model_files(a.text("model"))).file_bytes());
   const std::vector<std::string> words = decode_command_line(a);
@@ -41,7 +41,7 @@ int run_start(const Arguments& a, const Machine& machine) {
     const StartTime one = bench::time_start(words);
     first.push_back(one.first_output);
     whole.push_back(one.whole);
-    bandwidths.push_back(machine.device.read_bandwidth());
+    bandwidths.push_back(device.read_bandwidth());
   }
   const auto median = [](std::vector<double>& values) {
     std::ranges::sort(values);
@@ -50,18 +50,17 @@ int run_start(const Arguments& a, const Machine& machine) {
   const double seconds = median(first), end = median(whole), bandwidth = median(bandwidths);
   const double limit = bytes / bandwidth;
   if (!a.flag("json")) {
-    print(
-        fmt::format("machine      {}\nfirst token  {:.0f} ms, median of {} from {:.0f} to {:.0f}\n"
-                    "end          {:.0f} ms\nlimit        {:.0f} ms: {}, {:.4g} MB of weights\n"
-                    "ratio        {:.3f}\n",
-                    machine_text(machine.device), 1e3 * seconds, first.size(), 1e3 * first.front(),
-                    1e3 * first.back(), 1e3 * end, 1e3 * limit, bandwidth_text(bandwidth),
-                    1e-6 * bytes, limit / seconds));
+    print(fmt::format(
+        "machine      {}\nfirst token  {:.0f} ms, median of {} from {:.0f} to {:.0f}\n"
+        "end          {:.0f} ms\nlimit        {:.0f} ms: {}, {:.4g} MB of weights\n"
+        "ratio        {:.3f}\n",
+        machine_text(device), 1e3 * seconds, first.size(), 1e3 * first.front(), 1e3 * first.back(),
+        1e3 * end, 1e3 * limit, bandwidth_text(bandwidth), 1e-6 * bytes, limit / seconds));
     return 0;
   }
   JsonWriter json(2);
   json.begin_object().key("workload").value("start").key("model").value(a.text("model"));
-  json.key("threads").value(machine.device.num_threads()).key("isa").value(machine.device.isa());
+  json.key("threads").value(device.num_threads()).key("isa").value(device.isa());
   json.key("first_token_seconds").value(seconds).key("end_seconds").value(end);
   json.key("limit_seconds").value(limit).key("ratio").value(limit / seconds);
   json.key("read_bandwidth_bytes_per_second").value(bandwidth).key("weight_bytes").value(bytes);

@@ -34,14 +34,14 @@ std::vector<Row> rows_of(const bench::TextSpeed& t) {
   return rows;
 }
 
-int run_text(const Arguments& a, const Machine& machine) {
-  machine.use_threads(a.globals.threads);
+int run_text(const Arguments& a, const Device& device) {
+  device.use_threads(a.globals.threads);
   const std::string text = read_file(a.text("file"), ExitCode::data);
   if (text.empty())
     throw UserError(ExitCode::data,
                     {a.text("file"), "the text is empty", {"give a text of a megabyte or more"}});
-  const bench::TextSpeed speed = bench::bench_text(
-      a.text("model"), text, static_cast<int>(a.integer("repeats")), machine.device);
+  const bench::TextSpeed speed =
+      bench::bench_text(a.text("model"), text, static_cast<int>(a.integer("repeats")), device);
   if (!a.flag("json")) {
     print(fmt::format("{:24} {:>10} {:>8} {:>6}\n", "", "measured", "bar", "ratio"));
     for (const Row& row : rows_of(speed))
@@ -51,7 +51,7 @@ int run_text(const Arguments& a, const Machine& machine) {
   }
   JsonWriter json(2);
   json.begin_object().key("workload").value("text").key("model").value(a.text("model"));
-  json.key("isa").value(machine.device.isa()).key("entries").value(speed.num_entries);
+  json.key("isa").value(device.isa()).key("entries").value(speed.num_entries);
   json.key("rows").begin_array();
   for (const Row& row : rows_of(speed)) {
     json.begin_object().key("name").value(row.name).key("value").value(row.value);

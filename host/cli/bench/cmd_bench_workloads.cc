@@ -14,11 +14,11 @@ namespace {
 constexpr std::string_view kLazyEmbeddings = "lazy-embeddings";  // an option of bench train
 
 using Workload = bench::BenchResult (*)(const decoder::Model&, const bench::BenchOptions&,
-                                        const Backend&, const bench::Device&);
+                                        const Backend&, const Device&);
 
-int run_workload(const Arguments& a, const Machine& machine, std::string_view name,
+int run_workload(const Arguments& a, const Device& device, std::string_view name,
                  Workload workload) {
-  machine.use_threads(a.globals.threads);
+  device.use_threads(a.globals.threads);
   model::OpenedModel opened =
       model::open(a.text("model"), plugin_catalog(a.globals),
                   {.compress_tokens = decoder::uncompressed_tokens}, a.texts("set"));
@@ -29,9 +29,8 @@ int run_workload(const Arguments& a, const Machine& machine, std::string_view na
                               .repeats = static_cast<int>(a.integer("repeats"))};
   options.lazy_embeddings = workload == bench::bench_train && a.flag(std::string(kLazyEmbeddings));
   if (a.flag("profile")) options.profile = [](const std::string& table) { log::info("{}", table); };
-  bench::BenchResult result = workload(*opened.model, options, machine.backend, machine.device);
-  print(a.flag("json") ? bench_json(a, name, result, machine.device)
-                       : bench_text(result, machine.device));
+  bench::BenchResult result = workload(*opened.model, options, device.backend(), device);
+  print(a.flag("json") ? bench_json(a, name, result, device) : bench_text(result, device));
   return 0;
 }
 
@@ -59,10 +58,11 @@ Command workload_command(std::string name, std::string summary, std::string deta
                                .type = Type::boolean,
                                .doc = "Print the time of every kernel to stderr."}},
                       set_option(),
+                      device_option(),
                       json_option()},
           .examples = {std::move(example)},
-          .run = [name, workload](const Arguments& a, const Machine& machine) {
-            return run_workload(a, machine, name, workload);
+          .run = [name, workload](const Arguments& a, const Device& device) {
+            return run_workload(a, device, name, workload);
           }};
 }
 

@@ -12,7 +12,7 @@
 namespace lamina::cli {
 namespace {
 
-int run_average(const Arguments& a, const Machine&) {
+int run_average(const Arguments& a, const Device&) {
   if (a.positionals.size() < 2)
     throw UserError(ExitCode::usage,
                     {"ckpt average", "needs at least two checkpoints", {"name them all: A B ..."}});

@@ -60,7 +60,7 @@ bool has_optimizer(const std::string& directory) {
          fs::exists(fs::path(directory) / "optimizer.safetensors.index.json");
 }
 
-int run_diff(const Arguments& a, const Machine&) {
+int run_diff(const Arguments& a, const Device&) {
   if (a.positionals.size() != 2)
     throw UserError(ExitCode::usage, {"ckpt diff", "compares two checkpoints", {"name A and B"}});
   const std::string left = train::resolve_model_files(a.positionals[0]),

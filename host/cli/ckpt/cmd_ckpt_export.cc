@@ -19,12 +19,12 @@ std::optional<weights::Layout> layout(const Arguments& a) {
   return a.text("layout") == "fused" ? weights::Layout::fused : weights::Layout::published;
 }
 
-int run_export(const Arguments& a, const Machine& machine) {
+int run_export(const Arguments& a, const Device& device) {
   const auto [from, out] = model::while_training(a.positionals[0], [&] {
     return model::export_model(
         a.positionals[0], a.text("to"),
         {.dtype = stored_type(a), .layout = layout(a), .average = weight_choice(a).average},
-        plugin_catalog(a.globals), machine.backend);
+        plugin_catalog(a.globals), device.backend());
   });
   if (!a.flag("json")) {
     print(fmt::format("{}: {} tensors, {}, from {}\n", a.text("to"), out.num_tensors,

@@ -101,7 +101,7 @@ std::string list_as_json(const std::vector<Listed>& listed, bool tensors) {
   return json.end_array().text() + "\n";
 }
 
-int run_ls(const Arguments& a, const Machine&) {
+int run_ls(const Arguments& a, const Device&) {
   for (int attempt = 1;; ++attempt) {
     const std::vector<std::string> paths = checkpoints_of(a.positionals[0]);
     try {

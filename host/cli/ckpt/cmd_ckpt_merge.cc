@@ -12,10 +12,10 @@
 namespace lamina::cli {
 namespace {
 
-int run_merge(const Arguments& a, const Machine& machine) {
+int run_merge(const Arguments& a, const Device& device) {
   const weights::Exported out =
       model::merge_to_hf(a.positionals[0], weight_choice(a), a.text("to"), stored_type(a),
-                         plugin_catalog(a.globals), machine.backend);
+                         plugin_catalog(a.globals), device.backend());
   print(fmt::format("{}: {} tensors, {}\n", a.text("to"), out.num_tensors,
                     bytes_text(static_cast<double>(out.num_bytes))));
   return 0;

@@ -58,7 +58,7 @@ std::vector<std::string> verify_all(const std::vector<std::string>& paths, bool 
   return done;
 }
 
-int run_ckpt_verify(const Arguments& a, const Machine&) {
+int run_ckpt_verify(const Arguments& a, const Device&) {
   std::vector<std::string> done;
   for (int attempt = 1; done.empty(); ++attempt) {
     const std::vector<std::string> paths = checkpoints_of(a.positionals[0]);

@@ -82,14 +82,14 @@ std::string as_json(const Built& built) {
   return json.end_object().text() + "\n";
 }
 
-int run_build(const Arguments& a, const Machine& machine) {
+int run_build(const Arguments& a, const Device& device) {
   catch_stop_signals();
   const config::RunConfig c =
       config::load_run(a.positionals[0], {a.texts("set"), config::process_environment()});
-  machine.use_threads(a.globals.threads ? a.globals.threads : c.run.threads);
+  device.use_threads(a.globals.threads ? a.globals.threads : c.run.threads);
   const config::DataSection section = train::data_section(c);
   const auto tokenizer = data::load_tokenizer(section);
-  Built built{.num_threads = machine.device.num_threads()};
+  Built built{.num_threads = device.num_threads()};
   const Stopwatch watch;
   const double cpu_before = cpu_seconds();
   try {
@@ -97,7 +97,7 @@ int run_build(const Arguments& a, const Machine& machine) {
     built.stores = data::build_stores(
         section, *tokenizer,
         {.between = end_if_asked,
-         .workers = workers(machine),
+         .workers = workers(device),
          .progress = [&](const data::StoreProgress& progress) {
            display.show(progress.bytes_done == progress.num_bytes,
                         [&](double seconds) { return progress_line(progress, seconds); });

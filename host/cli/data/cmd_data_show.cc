@@ -17,14 +17,14 @@
 namespace lamina::cli {
 namespace {
 
-int run_show(const Arguments& a, const Machine& machine) {
+int run_show(const Arguments& a, const Device& device) {
   const config::RunConfig c =
       config::load_run(a.positionals[0], {a.texts("set"), config::process_environment()});
-  machine.use_threads(a.globals.threads ? a.globals.threads : c.run.threads);
+  device.use_threads(a.globals.threads ? a.globals.threads : c.run.threads);
   const config::DataSection section = train::data_section(c);
   const auto tokenizer = data::load_tokenizer(section);
   const data::RunData all = data::load_data(section, c.run.seed, *tokenizer,
-                                            tokenizer->vocab_size(), {.workers = workers(machine)});
+                                            tokenizer->vocab_size(), {.workers = workers(device)});
   if (a.flag("validation") && all.validation.empty())
     throw UserError(ExitCode::data, {c.file.string(),
                                      "has no validation data",

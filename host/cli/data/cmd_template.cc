@@ -25,7 +25,7 @@ std::tm parse_time(const JsonValue& value) {
   return time;
 }
 
-int run_template(const Arguments& a, const Machine&) {
+int run_template(const Arguments& a, const Device&) {
   const std::string& file = a.positionals[0];
   const jinja::Template parsed = jinja::Template::parse(
       read_file(file, ExitCode::usage, 4 * jinja::kMaxSource), file, ExitCode::usage);

@@ -67,7 +67,7 @@ std::string read_text(const Arguments& a) {
   return read_stdin(ExitCode::data, kMaxTextBytes);
 }
 
-int run_tokenize(const Arguments& a, const Machine&) {
+int run_tokenize(const Arguments& a, const Device&) {
   check_options(a);
   const auto tokenizer = load(a.text("model"));
   if (a.has("jsonl")) {

@@ -46,13 +46,13 @@ const EvalTask& task_of(const Arguments& a) {
   return wanted;
 }
 
-int run_eval(const Arguments& a, const Machine& machine) {
+int run_eval(const Arguments& a, const Device& device) {
   const EvalTask& task = task_of(a);
   if (a.has("logprobs")) check_output_file(a.text("logprobs"));
-  machine.use_threads(a.globals.threads);
+  device.use_threads(a.globals.threads);
   catch_stop_signals();
   try {
-    print(task.run(a, machine, find_eval_subject(a)));
+    print(task.run(a, device, find_eval_subject(a)));
   } catch (const StopAsked&) {
     return 128 + stop_signal();
   }
@@ -107,6 +107,7 @@ std::vector<Option> eval_options() {
       dtype_option(
           {},
           "Type to compute in. Default: the run's type for its validation text, else bfloat16."),
+      device_option(),
       json_option()};
 }
 

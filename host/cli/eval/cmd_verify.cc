@@ -80,15 +80,15 @@ void write_json(JsonWriter& json, const inspect::VerifyReport& report) {
   json.end_array().key("first_departure").value(report.first_departure).end_object();
 }
 
-int run_verify(const Arguments& arguments, const Machine& machine) {
-  machine.use_threads(arguments.globals.threads);
+int run_verify(const Arguments& arguments, const Device& device) {
+  device.use_threads(arguments.globals.threads);
   DType dtype = *parse_dtype(arguments.text("dtype"));
   bool passed = true;
   JsonWriter json(2);
   json.begin_array();
   for (const std::string& directory : arguments.positionals) {
     inspect::VerifyReport report =
-        inspect::verify_case(directory, dtype, plugin_catalog(arguments.globals), machine.backend);
+        inspect::verify_case(directory, dtype, plugin_catalog(arguments.globals), device.backend());
     passed = passed && report.passed();
     if (arguments.flag("json"))
       write_json(json, report);
@@ -124,6 +124,7 @@ Command verify_command() {
                            .type = Type::boolean,
                            .doc = "Print every quantity, not only those that fail."},
                    .short_name = 'a'},
+                  device_option(),
                   json_option()},
       .positionals = {{.name = "CASE_DIR", .doc = "A golden case.", .repeatable = true}},
       .examples = {"lamina verify tests/golden/hf/gpt2_prefixed", "lamina verify cases/* --json"},

@@ -140,7 +140,7 @@ std::string result_text(const Arguments& a, const Scores& scores, const model::L
 
 }  // namespace
 
-std::string evaluate_choices(const Arguments& a, const Machine& machine, EvalSubject subject) {
+std::string evaluate_choices(const Arguments& a, const Device& device, EvalSubject subject) {
   const std::vector<std::string> files = files_of(a);
   const std::optional<chat::Form> form = chat_form(a, subject);
   const auto questions =
@@ -148,9 +148,9 @@ std::string evaluate_choices(const Arguments& a, const Machine& machine, EvalSub
                                  a.text("delimiter"), *subject.opened.model);
   const DType dtype = subject.dtype;
   LogprobsFile file(a);
-  const model::Loaded m = std::move(subject).load(machine.backend);
+  const model::Loaded m = std::move(subject).load(device.backend());
   evaluation::Scorer scorer(m.model(), m.weights.pointers(),
-                            {.dtype = dtype, .batch_rows = a.integer("batch")}, machine.backend);
+                            {.dtype = dtype, .batch_rows = a.integer("batch")}, device.backend());
   StatusLine status(a.globals.quiet, a.globals.color);
   const auto choices =
       evaluation::evaluate_choices(questions, scorer, shown_progress(status, "choices"));
@@ -164,14 +164,14 @@ std::string evaluate_choices(const Arguments& a, const Machine& machine, EvalSub
   return result_text(a, scores, m, dtype);
 }
 
-std::string evaluate_answers(const Arguments& a, const Machine& machine, EvalSubject subject) {
+std::string evaluate_answers(const Arguments& a, const Device& device, EvalSubject subject) {
   const std::vector<std::string> files = files_of(a);
   const std::optional<chat::Form> form = chat_form(a, subject);
   const auto exercises = evaluation::read_exercises(
       files, {*subject.tokenizer, form ? &*form : nullptr}, *subject.opened.model);
   const DType dtype = subject.dtype;
   LogprobsFile file(a);
-  const model::Loaded m = std::move(subject).load(machine.backend);
+  const model::Loaded m = std::move(subject).load(device.backend());
   StatusLine status(a.globals.quiet, a.globals.color);
   const auto answers = evaluation::evaluate_answers(
       m.model(), m.weights.pointers(), exercises, *m.tokenizer,
@@ -181,7 +181,7 @@ std::string evaluate_answers(const Arguments& a, const Machine& machine, EvalSub
        .end_tokens = m.end_tokens(),
        .logprobs = file.is_wanted(),
        .comparison = {a.flag("ignore-case"), a.flag("ignore-punctuation")}},
-      machine.backend, shown_progress(status, "answers"));
+      device.backend(), shown_progress(status, "answers"));
   Scores scores(files, {"exact_match"});
   for (std::size_t i = 0; i < exercises.size(); ++i) {
     scores.add(exercises[i].place, 0, answers[i].matches);

@@ -4,19 +4,19 @@
 #include <string>
 
 #include "cli/eval/eval_subject.h"
-#include "cli/shell/machine.h"
+#include "device/device.h"
 
 namespace lamina::cli {
 
 // Text for people, or one JSON object with --json. Throws StopAsked when a signal has asked to.
-std::string evaluate_text(const Arguments& a, const Machine& machine, EvalSubject subject);
-std::string evaluate_choices(const Arguments& a, const Machine& machine, EvalSubject subject);
-std::string evaluate_answers(const Arguments& a, const Machine& machine, EvalSubject subject);
+std::string evaluate_text(const Arguments& a, const device::Device& device, EvalSubject subject);
+std::string evaluate_choices(const Arguments& a, const device::Device& device, EvalSubject subject);
+std::string evaluate_answers(const Arguments& a, const device::Device& device, EvalSubject subject);
 
 // A value of --task and its function.
 struct EvalTask {
   std::string name;
-  std::string (*run)(const Arguments& a, const Machine& machine, EvalSubject subject);
+  std::string (*run)(const Arguments& a, const device::Device& device, EvalSubject subject);
   std::vector<std::string> options;  // options that not every task has
 };
 const std::vector<EvalTask>& eval_tasks();

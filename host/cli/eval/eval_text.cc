@@ -112,7 +112,7 @@ void write_row(std::uint64_t row, const Rows& rows, std::span<const std::int32_t
 
 }  // namespace
 
-std::string evaluate_text(const Arguments& a, const Machine& machine, EvalSubject subject) {
+std::string evaluate_text(const Arguments& a, const Device& device, EvalSubject subject) {
   std::optional<data::Dataset> held_out;
   Rows rows;
   if (a.has("data")) {
@@ -133,7 +133,7 @@ std::string evaluate_text(const Arguments& a, const Machine& machine, EvalSubjec
   }
   const DType dtype = subject.dtype;
   LogprobsFile file(a);
-  const model::Loaded m = std::move(subject).load(machine.backend);
+  const model::Loaded m = std::move(subject).load(device.backend());
   StatusLine status(a.globals.quiet, a.globals.color);
   evaluation::Events events{.progress = [&](std::uint64_t done, std::uint64_t total) {
     end_if_asked();
@@ -147,7 +147,7 @@ std::string evaluate_text(const Arguments& a, const Machine& machine, EvalSubjec
     };
   const TextResult e = evaluation::evaluate_text(
       m.model(), m.weights.pointers(), rows, *m.tokenizer,
-      {.dtype = dtype, .batch_rows = a.integer("batch")}, machine.backend, events);
+      {.dtype = dtype, .batch_rows = a.integer("batch")}, device.backend(), events);
   if (!std::isfinite(e.loss()))
     throw UserError(ExitCode::numerical, {m.opened.directory,
                                           fmt::format("the loss is {}", e.loss()),

@@ -10,18 +10,18 @@
 namespace lamina::cli {
 namespace {
 
-int run_explain(const Arguments& a, const Machine& machine) {
-  machine.use_threads(a.globals.threads);
+int run_explain(const Arguments& a, const Device& device) {
+  device.use_threads(a.globals.threads);
   Subject subject = find_subject(a);
   const std::string& show = a.text("show");
   const Stopwatch watch;
-  compile(subject, machine.backend, {});
+  compile(subject, device.backend(), {});
   const double seconds = watch.seconds();
   log::debug("traced and compiled in {:.1f} ms", 1e3 * seconds);
 
   print(headline(subject));
   PassPrinter passes(show == "all" || show == "passes");
-  program::BoundProgram program = compile(subject, machine.backend, std::ref(passes));
+  program::BoundProgram program = compile(subject, device.backend(), std::ref(passes));
   if (show == "all" || show == "kernels")
     print("== kernels, and why better ones were refused\n" + program.program().describe() + "\n");
   if (show == "all" || show == "memory")
@@ -41,7 +41,8 @@ Command explain_command() {
           "and "
           "for how long. Needs neither data nor weights. With -v it says how long tracing and "
           "compiling took.",
-      .options = {choice_option(
+      .options = {device_option(),
+                  choice_option(
                       "phase", "PHASE", {"train", "prefill", "decode"}, {},
                       "Phase to compile; default: train for run files, decode for models."),
                   choice_option("show", "PART", {"all", "passes", "kernels", "memory"}, "all",

@@ -22,11 +22,11 @@ constexpr std::int64_t kUsualContext = 4096;
 
 constexpr std::int64_t kChatAnswerTokens = 1024;
 
-int start_chat(const Arguments& a, const Machine& machine) {
+int start_chat(const Arguments& a, const Device& device) {
   check_generation_options(a);
   check_marks(a);
   const DType dtype = *parse_dtype(a.text("dtype"));
-  const model::Loaded m = load_model(a.text("model"), a.globals, dtype, machine, weight_choice(a));
+  const model::Loaded m = load_model(a.text("model"), a.globals, dtype, device, weight_choice(a));
   const chat::Form form = load_form(a, m.opened.directory);
   const text::Tokenizer& tokenizer = need_tokenizer(m.opened.directory, m.tokenizer.get());
   const std::int64_t context =
@@ -39,7 +39,7 @@ int start_chat(const Arguments& a, const Machine& machine) {
       {.capacity = context,
        .call_tokens = m.model().length_dependent_from() ? context : std::int64_t{512},
        .dtype = dtype},
-      machine.backend);
+      device.backend());
   const Terminal out = describe_terminal(1, a.globals.color);
   const bool interactive = describe_terminal(0).is_terminal && out.is_terminal;
   ChatSession session(
@@ -70,6 +70,7 @@ Command chat_command() {
                      "Context length in tokens; default: the model's, at most 4096.", 1,
                      decoder::kMaxTokens),
       dtype_option(),
+      device_option(),
       {.key = {.name = "stats",
                .type = Type::boolean,
                .doc = "Print times to stderr after each answer."}},

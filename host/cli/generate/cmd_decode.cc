@@ -28,14 +28,14 @@ constexpr std::int64_t kMaxLogprobs = 1000;
 
 constexpr std::int64_t kUsualTokens = 128;
 
-int run_decode(const Arguments& a, const Machine& machine) {
+int run_decode(const Arguments& a, const Device& device) {
   const Stopwatch watch;
   check_prompt_options(a);
   check_generation_options(a);
   if (a.has("logprobs") && !a.flag("json"))
     throw UserError(ExitCode::usage, {"decode", "--logprobs needs --json; add it", {}});
   const model::Loaded m = load_model(a.text("model"), a.globals, *parse_dtype(a.text("dtype")),
-                                     machine, weight_choice(a));
+                                     device, weight_choice(a));
   const text::Tokenizer* tokenizer = m.tokenizer.get();
   const Prompt asked = read_prompt(a, m.opened.directory, tokenizer, m.model());
   const std::vector<std::int32_t>& prompt = asked.ids;
@@ -53,7 +53,7 @@ int run_decode(const Arguments& a, const Machine& machine) {
                          fmt::format("cannot be combined with {} beams", options.num_beams),
                          {"add --beams 1"}});
   if (rows) options.embedding_overrides = rows->overrides();
-  decode::Session session(m.model(), m.weights.pointers(), session_of, machine.backend);
+  decode::Session session(m.model(), m.weights.pointers(), session_of, device.backend());
   const Timings timings{program_seconds(), watch.seconds(), prompt.size()};
 
   catch_stop_signals();
@@ -120,6 +120,7 @@ Command decode_command() {
                           "Context length in tokens; default: enough for prompt and -n.", 1,
                           kMaxTokens),
            dtype_option(),
+           device_option(),
            raw_option(),
            {.key = {.name = "echo", .type = Type::boolean, .doc = "Print the prompt first."}},
            {.key = {.name = "stats",

@@ -63,19 +63,20 @@ std::map<std::string, std::optional<std::size_t>> wanted_tensors(const std::stri
   return out;
 }
 
-int run_embed(const Arguments& a, const Machine& machine) {
+int run_embed(const Arguments& a, const Device& device) {
   check_prompt_options(a);
   check_output_file(a.text("output"));
   const DType dtype = *parse_dtype(a.text("dtype"));
-  const model::Loaded m = load_model(a.text("model"), a.globals, dtype, machine);
+  const model::Loaded m = load_model(a.text("model"), a.globals, dtype, device);
   const std::vector<std::int32_t> tokens =
       read_prompt(a, m.opened.directory, m.tokenizer.get(), m.model()).ids;
   m.model().check_length(static_cast<std::int64_t>(tokens.size()), "the length of the text");
   const auto wanted = wanted_tensors(a.text("layers"), m.model().config().num_layers());
   const bool layers =
       std::ranges::any_of(wanted, [](const auto& w) { return w.second.has_value(); });
-  const model::HiddenStates states = model::hidden_states(
-      m.model(), m.weights.pointers(), tokens, {.dtype = dtype, .layers = layers}, machine.backend);
+  const model::HiddenStates states =
+      model::hidden_states(m.model(), m.weights.pointers(), tokens,
+                           {.dtype = dtype, .layers = layers}, device.backend());
 
   const auto length = static_cast<std::int64_t>(tokens.size());
   const std::int64_t width = m.model().hidden_size();
@@ -120,7 +121,7 @@ Command embed_command() {
       .options = {required_model_option(), output, text_option("prompt", 'p', "TEXT", "The text."),
                   text_option("file", 'f', "FILE", "Read the text from a file; - is stdin."),
                   text_option("ids", 0, "1,2,3", "Token ids instead of a text."), layers,
-                  dtype_option("float32")},
+                  dtype_option("float32"), device_option()},
       .examples = {"lamina embed -m model -p \"Who are you?\" -o states.safetensors",
                    "lamina embed -m model --ids 1,2,3 --layers embed,0,last -o states.safetensors"},
       .run = run_embed};

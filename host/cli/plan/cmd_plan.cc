@@ -45,14 +45,14 @@ Subject find_planned(const Arguments& a) {
   return {std::move(model), options};
 }
 
-int run_plan(const Arguments& a, const Machine& machine) {
-  machine.use_threads(a.globals.threads);
+int run_plan(const Arguments& a, const Device& device) {
+  device.use_threads(a.globals.threads);
   auto [model, options] = find_planned(a);
   if (a.has("batch")) options.batch = a.integer("batch");
   if (a.has("context")) options.tokens = a.integer("context");
   if (a.has("dtype")) options.dtype = *parse_dtype(a.text("dtype"));
   model->check_length(options.tokens, a.has("context") ? "--context" : "data.sequence_length");
-  inspect::ModelPlan plan = inspect::plan_model(*model, options, machine.backend);
+  inspect::ModelPlan plan = inspect::plan_model(*model, options, device.backend());
   const std::string& name = a.positionals[0];
   print(a.flag("json") ? plan_json(name, plan) : plan_text(name, plan));
   return 0;
@@ -69,7 +69,8 @@ Command plan_command() {
           "of weights and decode state, operations per token, and the activations that each "
           "rematerialisation policy of training needs, as planned in memory. Reads "
           "only the description: no weights, no data.",
-      .options = {dtype_option({}, "Type to compute in. Default: the run file's, or bfloat16."),
+      .options = {device_option(),
+                  dtype_option({}, "Type to compute in. Default: the run file's, or bfloat16."),
                   integer_option(
                       "batch", 'b', {},
                       "Rows computed together. Default: the run file's microbatch, or 1.", 1,

@@ -43,7 +43,7 @@ std::vector<const Check*> wanted(const Arguments& arguments) {
   return out;
 }
 
-PluginSubject subject_of(const Arguments& arguments, const Machine& machine) {
+PluginSubject subject_of(const Arguments& arguments, const Device& device) {
   const std::string& what = arguments.positionals[0];
   Settings settings{.level = level_of(arguments),
                     .seed = static_cast<std::uint64_t>(arguments.integer("seed"))};
@@ -52,8 +52,9 @@ PluginSubject subject_of(const Arguments& arguments, const Machine& machine) {
   for (const std::string& folder : arguments.texts("golden"))
     settings.goldens.push_back(std::filesystem::absolute(folder));
   if (arguments.has("family")) settings.family = arguments.text("family");
-  const Compute compute{&machine.backend,
-                        [&machine](int count) { machine.set_threads(count, false); }};
+  if (arguments.has("device")) settings.device = device.name();
+  const Compute compute{&device.backend(),
+                        [&device](int count) { device.set_threads(count, false); }};
   if (is_plugin_path(what)) return {std::filesystem::absolute(what), settings, compute};
   const registry::PluginFile plugin = choose_plugin(what, arguments.globals);
   for (const registry::FamilyNames& family : plugin.manifest.families)
@@ -61,10 +62,10 @@ PluginSubject subject_of(const Arguments& arguments, const Machine& machine) {
   return {plugin.path, settings, compute};
 }
 
-int check(const Arguments& arguments, const Machine& machine) {
+int check(const Arguments& arguments, const Device& device) {
   if (arguments.flag("here")) end_forks_with_this_process();
-  machine.use_threads(arguments.globals.threads);
-  const PluginSubject plugin = subject_of(arguments, machine);
+  device.use_threads(arguments.globals.threads);
+  const PluginSubject plugin = subject_of(arguments, device);
   require_models_of(plugin.file(), plugin.settings().models);
   const std::vector<const Check*> checks = wanted(arguments);
   const bool json = arguments.flag("json");
@@ -118,6 +119,7 @@ Command plugin_check_command() {
                                            "A small model to check in addition to the plugin's.")),
                       repeated(text_option("golden", 0, "DIR", "A golden case to compare with.")),
                       integer_option("seed", 0, 1, "Seed of the weights.", 0),
+                      device_option(),
                       json_option()},
           .positionals = {{.name = "FILE|NAME", .doc = "A .lamina.so, or the name of a family."}},
           .examples = {"lamina plugin check my_family",

@@ -75,7 +75,7 @@ std::string family_text(const Family& family) {
   return out;
 }
 
-int inspect(const Arguments& arguments, const Machine&) {
+int inspect(const Arguments& arguments, const Device&) {
   const PluginFile plugin = choose_plugin(arguments.positionals[0], arguments.globals);
   const std::vector<Family>& families = registry::load_plugin(plugin);
   if (arguments.flag("json")) {

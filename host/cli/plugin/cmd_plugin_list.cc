@@ -83,7 +83,7 @@ std::string list_text(const Catalog& catalog) {
   return out;
 }
 
-int list(const Arguments& arguments, const Machine&) {
+int list(const Arguments& arguments, const Device&) {
   const Catalog catalog = find_plugins(arguments.globals);
   print(arguments.flag("json") ? list_json(catalog) : list_text(catalog));
   return 0;

@@ -55,7 +55,7 @@ void check_name(const std::string& name) {
     fail("is a reserved name in C++, its library or lamina, and cannot be a namespace");
 }
 
-int make(const Arguments& arguments, const Machine&) {
+int make(const Arguments& arguments, const Device&) {
   const std::string& name = arguments.positionals[0];
   check_name(name);
   const fs::path to = fs::path(arguments.text("dir")) / name;

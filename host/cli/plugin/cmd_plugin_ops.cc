@@ -9,7 +9,7 @@
 namespace lamina::cli {
 namespace {
 
-int run_ops(const Arguments& arguments, const Machine&) {
+int run_ops(const Arguments& arguments, const Device&) {
   if (arguments.flag("markdown")) return print(ops::reference_page()), 0;
   std::string out;
   for (const Op& op : ops::all())

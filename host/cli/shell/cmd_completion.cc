@@ -79,7 +79,7 @@ Command completion_command() {
           .positionals = {{.name = "SHELL", .doc = "bash"}},
           .examples = {"lamina completion bash > ~/.local/share/bash-completion/completions/lamina",
                        "source <(lamina completion bash)"},
-          .run = [](const Arguments& arguments, const Machine&) {
+          .run = [](const Arguments& arguments, const Device&) {
             if (arguments.positionals[0] != "bash")
               user_error(ExitCode::usage, "completion", "unknown shell '{}'; there is: bash",
                          arguments.positionals[0]);

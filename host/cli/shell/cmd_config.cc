@@ -13,7 +13,7 @@
 namespace lamina::cli {
 namespace {
 
-int show(const Arguments& arguments, const Machine&) {
+int show(const Arguments& arguments, const Device&) {
   config::RunConfig run = config::load_run(arguments.positionals[0],
                                            {arguments.texts("set"), config::process_environment()});
   std::vector<config::Entry> values = config::list_values(run);
@@ -74,7 +74,7 @@ std::string as_json(const config::Schema& schema) {
   return json.end_object().text() + "\n";
 }
 
-int explain(const Arguments& arguments, const Machine&) {
+int explain(const Arguments& arguments, const Device&) {
   const config::Schema& schema = config::documented_schema();
   if (arguments.flag("markdown")) return print(config::reference_page(schema)), 0;
   if (arguments.flag("json")) return print(as_json(schema)), 0;

@@ -10,7 +10,7 @@
 namespace lamina::cli {
 namespace {
 
-int run_import(const Arguments& a, const Machine&) {
+int run_import(const Arguments& a, const Device&) {
   if (a.flag("markdown")) return print(imports::key_tables()), 0;
   if (a.positionals.empty())
     throw UserError(ExitCode::usage, {"config import", "needs FILE.yml", {}});

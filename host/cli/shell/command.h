@@ -8,7 +8,8 @@
 //                          .short_name = 'n', .value = "N"}},
 //             .positionals = {{.name = "NAME", .doc = "Whom to greet."}},
 //             .examples = {"lamina greet Ada -n 3"},
-//             .run = [](const Arguments& a, const Machine&) { ...a.integer("times")...; return 0;
+//             .run = [](const Arguments& a, const device::Device&) { ...a.integer("times")...;
+//             return 0;
 //             }};
 //   }
 #pragma once
@@ -20,11 +21,13 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/shell/machine.h"
 #include "cli/shell/terminal.h"
 #include "config/key.h"
+#include "device/device.h"
 
 namespace lamina::cli {
+
+using device::Device;
 
 using config::Key;
 using config::Type;
@@ -87,7 +90,7 @@ struct Command {
   std::vector<Option> options = {};
   std::vector<Positional> positionals = {};
   std::vector<std::string> examples = {};  // whole command lines
-  std::function<int(const Arguments&, const Machine&)> run = {};
+  std::function<int(const Arguments&, const device::Device&)> run = {};
 };
 
 // Options shared by several commands.
@@ -100,7 +103,9 @@ Option set_option();             // --set KEY=VALUE, repeatable
 Option required_model_option();  // -m DIR
 Option model_option();           // likewise, optional
 Option adapter_option();
-std::string adapter_path(const Arguments& a);  // the value of --adapter; empty without it
+// --device auto|cpu|cuda[:N]; the command is given that device.
+Option device_option();
+std::string adapter_path(const Arguments& a);  // what it names; empty without it
 
 // Options by type; `short_name` 0 for none.
 Option text_option(std::string name, char short_name, std::string value, std::string doc);

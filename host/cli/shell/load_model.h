@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cli/shell/command.h"
-#include "cli/shell/machine.h"
+#include "device/device.h"
 #include "model/load.h"
 
 namespace lamina::cli {
@@ -12,6 +12,6 @@ namespace lamina::cli {
 // Calls model::load() for `path` with the plugins and threads of the command line. Threads are
 // pinned after reading: threads started by a pinned thread would share its single CPU.
 model::Loaded load_model(const std::string& path, const Globals& globals, DType dtype,
-                         const Machine& machine, const model::WeightChoice& choice = {});
+                         const Device& device, const model::WeightChoice& choice = {});
 
 }  // namespace lamina::cli

@@ -6,7 +6,6 @@
 
 #include "cli/shell/commands.h"
 #include "cli/shell/last_words.h"
-#include "cli/shell/machine.h"
 #include "cli/shell/program_clock.h"
 #include "cli/shell/run.h"
 #include "cli/shell/signals.h"
@@ -51,7 +50,7 @@ int main(int argc, char** argv) {
   lamina::registry::watch_plugin_calls();
   try {
     const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
-    return cli::run_program(cli::all_commands(), words, cli::cpu_machine());
+    return cli::run_program(cli::all_commands(), words);
   } catch (const std::bad_alloc&) {
     return cli::report_out_of_memory(false);
   }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <new>
@@ -103,7 +104,14 @@ void set_log_level(const Globals& globals) {
   if (globals.verbosity > 0) log::set_level(log::Level::debug);
 }
 
-int perform(const std::vector<Command>& commands, const Request& request, const Machine& machine) {
+// The device of --device; the CPU for commands that do not take it.
+const Device& device_of(const Request& request) {
+  const bool takes = std::ranges::any_of(
+      request.command->options, [](const Option& option) { return option.key.name == "device"; });
+  return device::open(takes ? request.arguments.text("device") : "cpu");
+}
+
+int perform(const std::vector<Command>& commands, const Request& request) {
   switch (request.kind) {
     case Request::Kind::help:
       print(request.command         ? command_help(*request.command)
@@ -119,7 +127,7 @@ int perform(const std::vector<Command>& commands, const Request& request, const 
       return static_cast<int>(ExitCode::usage);
     case Request::Kind::run:
       set_log_level(request.arguments.globals);
-      return request.command->run(request.arguments, machine);
+      return request.command->run(request.arguments, device_of(request));
   }
   return static_cast<int>(ExitCode::unclassified);
 }
@@ -132,8 +140,7 @@ bool asks_for_json(const std::vector<std::string>& words) {
 
 }  // namespace
 
-int run_program(const std::vector<Command>& commands, const std::vector<std::string>& words,
-                const Machine& machine) {
+int run_program(const std::vector<Command>& commands, const std::vector<std::string>& words) {
   Request request;
   bool parsed = false;
   int code = guarded(ColorMode::automatic, asks_for_json(words), [&] {
@@ -143,7 +150,7 @@ int run_program(const std::vector<Command>& commands, const std::vector<std::str
   });
   if (!parsed) return code;
   return guarded(request.arguments.globals.color, request.json,
-                 [&] { return perform(commands, request, machine); });
+                 [&] { return perform(commands, request); });
 }
 
 }  // namespace lamina::cli

@@ -1,6 +1,6 @@
 // Options of every command, and options shared by several.
-#include "cli/shell/machine.h"
 #include "cli/shell/parse.h"
+#include "device/device.h"
 
 namespace lamina::cli {
 
@@ -23,7 +23,7 @@ const std::vector<Option>& global_options() {
                .type = Type::integer,
                .preset_text = "all available cores",
                .min = 1,
-               .max = kMaxThreads,
+               .max = device::kMaxThreads,
                .doc = "Threads of the CPU backend."},
        .short_name = 't',
        .value = "N"},
@@ -72,6 +72,14 @@ Option adapter_option() {
                   .doc = "An adapter of the model, as PEFT saves it: adapter_config.json and "
                          "adapter_model.safetensors."},
           .value = "DIR"};
+}
+
+Option device_option() {
+  Option out = text_option("device", 0, "NAME",
+                           "Device to compute on: auto, cpu, cuda or cuda:N. auto is the "
+                           "accelerator, or the CPU where there is none.");
+  out.key.preset = Value("auto");
+  return out;
 }
 
 std::string adapter_path(const Arguments& a) { return a.has("adapter") ? a.text("adapter") : ""; }

@@ -1,12 +1,12 @@
 // Uses the device's threads for work outside graphs: tokenizing, reading weights.
 #pragma once
 
-#include "cli/shell/machine.h"
 #include "core/workers.h"
+#include "device/device.h"
 
 namespace lamina::cli {
 
-// REQUIRES: the machine outlives the result.
-Workers workers(const Machine& machine);
+// REQUIRES: the device outlives the result.
+Workers workers(const device::Device& device);
 
 }  // namespace lamina::cli

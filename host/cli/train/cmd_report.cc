@@ -183,7 +183,7 @@ io::Destination check_page(const std::string& path) {
   return out;
 }
 
-int run_report(const Arguments& a, const Machine& machine) {
+int run_report(const Arguments& a, const Device& device) {
   const std::vector<std::string>& paths = a.positionals;
   require_different(paths);
   if (paths.size() > 1 && !a.has("output"))
@@ -196,14 +196,14 @@ int run_report(const Arguments& a, const Machine& machine) {
   std::error_code error;
   const bool is_run = fs::exists(paths[0], error);  // else the error of reading it is clearer
   const bool in_place = is_run && check_page(path).in_place;
-  machine.use_threads(a.globals.threads);
+  device.use_threads(a.globals.threads);
   std::vector<ReportRun> runs;
-  for (const std::string& run : paths) runs.push_back(read_run(a, run, machine.backend));
+  for (const std::string& run : paths) runs.push_back(read_run(a, run, device.backend()));
   const std::vector<std::string> names = names_of(paths);
   for (std::size_t i = 0; i < runs.size(); ++i) runs[i].name = names[i];
   io::write_durably(path,
                     report_page(runs, fmt::format("Written by lamina report on {}, {}.",
-                                                  processor_name(), machine_text(machine.device))),
+                                                  processor_name(), machine_text(device))),
                     a.has("output") ? io::NamedBy::user : io::NamedBy::program);
   if (!in_place) print(path + "\n");  // stdout may be the page
   return 0;

@@ -52,31 +52,31 @@ void begin(train::Run& run, const decoder::Model& model, const config::RunConfig
   run.start();
 }
 
-int train_run(const Arguments& arguments, const config::RunConfig& c, const Machine& machine) {
+int train_run(const Arguments& arguments, const config::RunConfig& c, const Device& device) {
   std::optional<std::pair<std::int64_t, std::int64_t>> steps;
   if (arguments.has("profile")) steps = parse_profiled_steps(arguments.text("profile"));
-  machine.use_threads(arguments.globals.threads ? arguments.globals.threads : c.run.threads);
+  device.use_threads(arguments.globals.threads ? arguments.globals.threads : c.run.threads);
   const std::string& resume = arguments.text("resume");
   model::Training training =
       model::open_training(c, plugin_catalog(arguments.globals),
-                           train::likely_checkpoint(resume, c.run.out), machine.backend);
+                           train::likely_checkpoint(resume, c.run.out), device.backend());
   const decoder::Model& model = *training.model;
-  train::Run run(c, model, resume, machine.backend,
-                 {.between = end_if_asked, .workers = workers(machine)},
+  train::Run run(c, model, resume, device.backend(),
+                 {.between = end_if_asked, .workers = workers(device)},
                  std::move(training.inherited));
   std::optional<model::TextSamples> samples;
   if (c.train.sample_every_steps > 0)
-    samples.emplace(model::training_samples(c), model, run.tokenizer(), machine.backend);
+    samples.emplace(model::training_samples(c), model, run.tokenizer(), device.backend());
   begin(run, model, c);
   print_banner(model, c, run);
   std::optional<TrainingProfile> profile;
-  if (steps) profile.emplace(*steps, c.run.out, run.loop(), machine);
-  return run_and_show(
-      arguments, c, model, run,
-      {samples ? &*samples : nullptr, profile ? &*profile : nullptr, machine.unpin_this_thread});
+  if (steps) profile.emplace(*steps, c.run.out, run.loop(), device);
+  return run_and_show(arguments, c, model, run,
+                      {samples ? &*samples : nullptr, profile ? &*profile : nullptr,
+                       [&device] { device.unpin_this_thread(); }});
 }
 
-int run_train(const Arguments& arguments, const Machine& machine) {
+int run_train(const Arguments& arguments, const Device& device) {
   catch_stop_signals();  // before anything that takes time
   std::vector<std::string> sets = arguments.texts("set");
   if (arguments.has("out"))
@@ -84,9 +84,9 @@ int run_train(const Arguments& arguments, const Machine& machine) {
   const config::RunConfig c =
       config::load_run(arguments.positionals[0], {sets, config::process_environment()});
   if (arguments.flag("fit") || arguments.flag("dry-run"))
-    return show_train_plan(arguments, c, machine);
+    return show_train_plan(arguments, c, device);
   try {
-    return train_run(arguments, c, machine);
+    return train_run(arguments, c, device);
   } catch (const StopAsked&) {
     return stopped_early(arguments, c.run.out);
   }
@@ -103,6 +103,7 @@ Command train_command() {
           "exits with 75; the same command line resumes the run, to the same bits. SIGUSR1 "
           "saves and continues.",
       .options = {set_option(),
+                  device_option(),
                   {.key = {.name = "out",
                            .type = Type::string,
                            .doc = "The run directory; overrides run.out."},

@@ -59,11 +59,11 @@ std::string fit_json(const inspect::Fit& fit, std::uint64_t available) {
 }
 
 std::string show_fit(const Arguments& a, const decoder::Model& model, const config::RunConfig& run,
-                     const inspect::TeacherOfPlan& teacher, const Machine& machine,
+                     const inspect::TeacherOfPlan& teacher, const Device& device,
                      std::uint64_t available) {
   const inspect::FitResult found = inspect::fit_training(
       model, run, static_cast<std::size_t>(kUsableShare * static_cast<double>(available)),
-      machine.backend, teacher);
+      device.backend(), teacher);
   if (!found.fit)
     throw UserError(
         ExitCode::memory,
@@ -78,25 +78,25 @@ std::string show_fit(const Arguments& a, const decoder::Model& model, const conf
 
 }  // namespace
 
-int show_train_plan(const Arguments& a, const config::RunConfig& run, const Machine& machine) {
+int show_train_plan(const Arguments& a, const config::RunConfig& run, const Device& device) {
   if (a.has("profile"))
     throw UserError(ExitCode::usage,
                     {"--profile",
                      "cannot be combined with --dry-run or --fit, which run no steps",
                      {"remove one of them"}});
-  machine.use_threads(a.globals.threads ? a.globals.threads : run.run.threads);
+  device.use_threads(a.globals.threads ? a.globals.threads : run.run.threads);
   const auto model = model_of(a, run);
   const inspect::TeacherOfPlan teacher =
       model::describe_teacher(run, plugin_catalog(a.globals), *model);
-  const std::uint64_t available = machine.available_memory();
+  const std::uint64_t available = device.available_memory();
   if (a.flag("fit")) {
-    print(show_fit(a, *model, run, teacher, machine, available));
+    print(show_fit(a, *model, run, teacher, device, available));
     return 0;
   }
   const config::DataSection section = train::data_section(run);
   const auto tokenizer = data::load_tokenizer(section);
-  DryRun found{.plan = inspect::plan_training(*model, run, machine.backend, teacher)};
-  found.program_bytes = machine.resident_memory();  // before data are read
+  DryRun found{.plan = inspect::plan_training(*model, run, device.backend(), teacher)};
+  found.program_bytes = device.resident_memory();  // before data are read
   found.available_bytes = available;
   found.data = data::estimate_data(section, *tokenizer, model->vocab_size());
   print(a.flag("json") ? dry_run_json(found) : dry_run_text(found, *model, run));

@@ -9,7 +9,6 @@ namespace lamina::cli {
 // Prints steps, memory and disk of the run, or with --fit the lines for the run file with which it
 // fits. Reads no weights and no data, writes nothing. Throws UserError: exit 7 if no settings fit,
 // exit 2 for options that need a real run.
-int show_train_plan(const Arguments& arguments, const config::RunConfig& run,
-                    const Machine& machine);
+int show_train_plan(const Arguments& arguments, const config::RunConfig& run, const Device& device);
 
 }  // namespace lamina::cli

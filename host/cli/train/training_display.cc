@@ -96,7 +96,7 @@ train::LoopEvents events_of(const Arguments& arguments, Progress& progress, Curv
       profile->begin_step(step);
     };
   if (extras.samples)
-    events.sample = [samples = extras.samples](std::span<void* const> used) {
+    events.sample = [samples = extras.samples](std::span<const ConstTensorRef> used) {
       std::vector<train::Sample> out = samples->sample(used);
       for (const train::Sample& sample : out)
         log::info("sample  {}|{}", printable(sample.prompt), printable(sample.text, kSampleBytes));

@@ -1,6 +1,7 @@
 // Shows a run of `lamina train`: a banner, progress, a curve, and the next command.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "cli/shell/command.h"
@@ -19,7 +20,7 @@ void print_banner(const decoder::Model& model, const config::RunConfig& c, train
 struct Extras {
   model::TextSamples* samples = nullptr;
   TrainingProfile* profile = nullptr;
-  void (*begin_writer)() = nullptr;  // called first on the thread that writes checkpoints
+  std::function<void()> begin_writer = {};  // called first on the thread that writes checkpoints
 };
 
 // Runs the loop and shows it; returns the exit code.

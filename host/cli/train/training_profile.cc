@@ -52,17 +52,22 @@ std::string kernel_table(const std::vector<inspect::KernelTime>& kernels, double
   return out;
 }
 
+// On the clock of the device, when all work so far has run.
+double TrainingProfile::now() const {
+  return device_.backend().context().queue().record()->seconds();
+}
+
 void TrainingProfile::begin_step(std::int64_t step) {
   if (step < steps_.first || step > steps_.second) return;
-  if (phases_.empty()) trace_.begin = Trace::Clock::now();
+  if (phases_.empty()) trace_.begin = now();
   loop_.step().set_trace(&trace_);
-  phases_.push_back({fmt::format("step {}", step), trace_.seconds_at(Trace::Clock::now()), 0});
+  phases_.push_back({fmt::format("step {}", step), now() - trace_.begin, 0});
 }
 
 void TrainingProfile::end_step(std::int64_t step) {
   if (phases_.empty() || step < steps_.first || step > steps_.second) return;
   loop_.step().set_trace(nullptr);
-  phases_.back().seconds = trace_.seconds_at(Trace::Clock::now()) - phases_.back().begin_seconds;
+  phases_.back().seconds = now() - trace_.begin - phases_.back().begin_seconds;
   if (step == steps_.second) finish();
 }
 
@@ -79,7 +84,7 @@ void TrainingProfile::finish() {
   const std::string path = run_ + "/profile.json";
   loop_.check_directory();
   io::write_durably(path, inspect::chrome_trace(trace_, phases_));
-  const bench::Device& device = machine_.device;
+  const Device& device = device_;
   log::info("{}", kernel_table(inspect::kernel_times(trace_), device.read_bandwidth(),
                                device.peak_flops(DType::f32), device.peak_flops(DType::bf16)));
   log::info("profile of {} {} in {}; chrome://tracing and ui.perfetto.dev show it", phases_.size(),

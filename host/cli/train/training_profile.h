@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/shell/machine.h"
+#include "device/device.h"
 #include "inspect/profile/profile.h"
 #include "train/loop/loop.h"
 
@@ -25,8 +25,8 @@ std::string kernel_table(const std::vector<inspect::KernelTime>& kernels, double
 class TrainingProfile {
  public:
   TrainingProfile(std::pair<std::int64_t, std::int64_t> steps, std::string run, train::Loop& loop,
-                  const Machine& machine)
-      : steps_(steps), run_(std::move(run)), loop_(loop), machine_(machine) {}
+                  const device::Device& device)
+      : steps_(steps), run_(std::move(run)), loop_(loop), device_(device) {}
 
   void begin_step(std::int64_t step);
   void end_step(std::int64_t step);
@@ -34,10 +34,11 @@ class TrainingProfile {
   void finish();
 
  private:
+  double now() const;
   std::pair<std::int64_t, std::int64_t> steps_;
   std::string run_;
   train::Loop& loop_;
-  const Machine& machine_;
+  const device::Device& device_;
   Trace trace_;
   std::vector<inspect::Phase> phases_;
   bool is_done_ = false;

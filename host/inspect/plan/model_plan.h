@@ -1,6 +1,6 @@
 // The cost of a model before it is built: parameters, memory, arithmetic.
 //
-//   ModelPlan plan = plan_model(model, {.tokens = 4096}, cpu::cpu_backend());
+//   ModelPlan plan = plan_model(model, {.tokens = 4096}, backend);
 //
 // Derived from the model's parameters, states and graphs; reads no weights and allocates no memory
 // of their size.

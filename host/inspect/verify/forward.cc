@@ -7,7 +7,7 @@ namespace lamina::inspect {
 using decoder::Input;
 using decoder::Output;
 
-ForwardResult forward(const decoder::Model& model, std::span<void* const> parameters,
+ForwardResult forward(const decoder::Model& model, std::span<const ConstTensorRef> parameters,
                       const program::Rows& rows, const ForwardOptions& options,
                       const Backend& backend) {
   program::BoundProgram program(
@@ -21,20 +21,20 @@ ForwardResult forward(const decoder::Model& model, std::span<void* const> parame
       backend);
   program.bind_parameters(parameters);
   rows.microbatch().bind(program);
-  program.bind(Input::positions_3d, const_cast<std::int32_t*>(options.positions_3d.data()));
+  program.bind(Input::positions_3d, options.positions_3d.data());
   if (options.images) options.images->bind(program);
   ForwardResult out;
   out.logits.resize(rows.ids.size() * static_cast<std::size_t>(model.vocab_size()));
   program.bind(Output::logits, out.logits.data());
   std::vector<std::vector<std::byte>> raw;
   if (options.hidden) {
-    std::vector<void*> pointers;
+    std::vector<TensorRef> tensors;
     raw.resize(static_cast<std::size_t>(model.config().num_layers()) + 1);
     for (auto& buffer : raw) {
       buffer.resize(program.hidden_bytes());
-      pointers.push_back(buffer.data());
+      tensors.push_back(host_tensor(std::span(buffer)));
     }
-    program.bind_hidden(pointers);
+    program.bind_hidden(tensors);
   }
   program::run(program, backend);
   for (const auto& buffer : raw)

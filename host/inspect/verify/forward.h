@@ -22,7 +22,7 @@ struct ForwardResult {
   std::vector<std::vector<float>> hidden;  // [0] is the input of the stack; often [B, T, D]
 };
 
-ForwardResult forward(const decoder::Model& model, std::span<void* const> parameters,
+ForwardResult forward(const decoder::Model& model, std::span<const ConstTensorRef> parameters,
                       const program::Rows& rows, const ForwardOptions& options,
                       const Backend& backend);
 

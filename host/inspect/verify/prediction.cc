@@ -27,7 +27,7 @@ std::size_t elements_of(const decoder::ModelGraph& of, Output role) {
 
 }  // namespace
 
-Prediction predict(const decoder::Model& model, std::span<void* const> parameters,
+Prediction predict(const decoder::Model& model, std::span<const ConstTensorRef> parameters,
                    const program::Rows& rows, DType dtype, const Backend& backend) {
   decoder::ModelGraph graph = model.forward_graph({rows.batch, rows.tokens, dtype},
                                                   {.segments = rows.packed(), .mtp = true});

@@ -14,7 +14,7 @@ struct Prediction {
   std::vector<float> normed;  // [depth, B, T, D]: the input of the head
   std::vector<float> logits;  // [depth, B, T, V]
 };
-Prediction predict(const decoder::Model& model, std::span<void* const> parameters,
+Prediction predict(const decoder::Model& model, std::span<const ConstTensorRef> parameters,
                    const program::Rows& rows, DType dtype, const Backend& backend);
 
 // The mean of the cross-entropies of all depths over their labels, without weights; adds its

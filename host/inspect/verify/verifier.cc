@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 
 #include "decode/sampler.h"
 #include "inspect/verify/inputs.h"
@@ -11,6 +12,7 @@
 #include "model/open.h"
 #include "program/records.h"
 #include "publishers/formats.h"
+#include "runtime/host_access.h"
 #include "train/loop/eval_step.h"
 #include "weights/publish/peft.h"
 
@@ -112,10 +114,11 @@ void Verifier::adapter() {
         case_.tolerance("loss_abs", 1e-5));
   }
   const std::unique_ptr<train::TrainState> state = training_state(false);
-  const auto values = [&](int parameter) {
-    return std::span<const float>(
-        state->masters()[static_cast<std::size_t>(parameter)],
-        static_cast<std::size_t>(model_->parameters()[parameter].num_elements()));
+  std::map<int, std::vector<float>> masters;
+  const auto values = [&](int parameter) -> std::span<const float> {
+    const auto [found, is_new] = masters.try_emplace(parameter);
+    if (is_new) found->second = state->values(parameter);
+    return found->second;
   };
   for (int i = 0; i < std::ssize(model_->parameters().all()); ++i) {
     if (!weights::has_adapter(*model_, i)) continue;
@@ -218,9 +221,9 @@ std::unique_ptr<train::TrainState> Verifier::training_state(bool accumulate) {
       std::make_unique<train::TrainState>(model_->parameters(), dtype_, accumulate, backend_);
   const auto& parameters = model_->parameters().all();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    std::span<float> master(state->masters()[i],
-                            static_cast<std::size_t>(parameters[i].num_elements()));
-    weights::read_values(*model_, published_, *files_, static_cast<int>(i), master);
+    write_tensor<float>(queue(), state->masters()[i], [&](std::span<float> master) {
+      weights::read_values(*model_, published_, *files_, static_cast<int>(i), master);
+    });
   }
   state->refresh_copies();
   return state;
@@ -231,11 +234,24 @@ train::TrainState& Verifier::fresh_state() {
     state_ = training_state(false);
     return *state_;
   }
-  const auto& parameters = model_->parameters().all();
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    if (auto* gradient = static_cast<float*>(state_->gradients()[i]))
-      std::fill_n(gradient, parameters[i].num_elements(), 0.0F);
+  for (const TensorRef& gradient : state_->gradients())
+    if (gradient) queue().fill(gradient, std::byte{0});
   return *state_;
+}
+
+std::vector<float> Verifier::as_published(std::size_t tensor, std::span<const TensorRef> values,
+                                          weights::Values what) const {
+  std::map<int, std::vector<float>> read;
+  return weights::assemble(
+      published_, static_cast<int>(tensor),
+      [&](int parameter, std::int64_t first, std::int64_t count) {
+        const auto [found, is_new] = read.try_emplace(parameter);
+        if (is_new)
+          found->second = copy_to_host<float>(queue(), values[static_cast<std::size_t>(parameter)]);
+        return std::span<const float>(found->second)
+            .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+      },
+      what);
 }
 
 // `model`: the case's, or one with the same parameters.

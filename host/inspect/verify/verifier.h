@@ -55,18 +55,10 @@ class Verifier {
   std::unique_ptr<train::TrainState> training_state(bool accumulate);
   // A state for gradients, all zero; the weights are read once.
   train::TrainState& fresh_state();
-  // Our values, one array per parameter, converted to the checkpoint's tensor `tensor`.
-  template <typename Pointers>
-  std::vector<float> as_published(std::size_t tensor, const Pointers& values,
-                                  weights::Values what) const {
-    return weights::assemble(
-        published_, static_cast<int>(tensor),
-        [&](int parameter, std::int64_t first, std::int64_t count) {
-          const auto* all = static_cast<const float*>(values[static_cast<std::size_t>(parameter)]);
-          return std::span(all + first, static_cast<std::size_t>(count));
-        },
-        what);
-  }
+  // f32 values of ours, one tensor for each parameter, as the checkpoint would have `tensor`.
+  std::vector<float> as_published(std::size_t tensor, std::span<const TensorRef> values,
+                                  weights::Values what) const;
+  Queue& queue() const { return backend_.context().queue(); }
 
   GoldenCase case_;
   DType dtype_;

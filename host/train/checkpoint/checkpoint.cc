@@ -12,6 +12,7 @@
 #include "io/manifest.h"
 #include "io/stored_weight.h"
 #include "io/weight_files.h"
+#include "runtime/host_access.h"
 #include "train/checkpoint/best_checkpoint.h"
 #include "train/checkpoint/snapshot.h"
 #include "train/loop/non_finite.h"
@@ -23,11 +24,11 @@
 namespace lamina::train {
 namespace {
 
-// Tensors "<prefix><parameter>" of one kind of memory, null where a parameter has none. Tables of
+// Tensors "<prefix><parameter>" of one kind of memory, none where a parameter has none. Tables of
 // integers are f32 in memory and written as what they are.
 struct Kind {
   std::string prefix;
-  std::vector<void*> data;
+  std::vector<TensorRef> data;
   std::vector<io::TensorSpec> specs;  // one each
   bool is_average = false;
 };
@@ -52,7 +53,8 @@ Kind averages_of(const decoder::ParameterTable& parameters, const TrainState& st
 }
 
 bool has_averages(const TrainState& state) {
-  return std::ranges::any_of(state.averages(), [](const float* average) { return average; });
+  return std::ranges::any_of(state.averages(),
+                             [](const TensorRef& average) { return static_cast<bool>(average); });
 }
 
 std::vector<Kind> optimizer_states_of(const decoder::ParameterTable& parameters,
@@ -116,7 +118,7 @@ std::vector<io::FileDigest> write_tensors(const std::string& directory, const st
                                           const std::vector<Kind>& kinds, std::int64_t step) {
   const decoder::ParameterTable& parameters = contents.model.parameters();
   struct Source {
-    const void* data;
+    TensorRef data;
     const decoder::Parameter* table;  // of integers, which no training changes; else null
     const decoder::Parameter* made;   // a weight that training makes, in f32; else null
     bool is_average;
@@ -135,6 +137,7 @@ std::vector<io::FileDigest> write_tensors(const std::string& directory, const st
                                      .made = is_made ? &p : nullptr,
                                      .is_average = kind.is_average};
     }
+  Queue& queue = contents.state.queue();
   std::vector<std::byte> table;
   auto stream = [&](const io::TensorSpec& spec, const io::ByteSink& file) {
     const Source& source = sources.at(spec.name);
@@ -147,14 +150,14 @@ std::vector<io::FileDigest> write_tensors(const std::string& directory, const st
     };
     if (source.table) {
       table.resize(bytes);
-      const auto elements = static_cast<std::size_t>(spec.shape.num_elements());
-      weights::store({static_cast<const float*>(source.data), elements}, spec.dtype, 0,
-                     table.data());
+      read_tensor<float>(queue, source.data, [&](std::span<const float> values) {
+        weights::store(values, spec.dtype, 0, table.data());
+      });
       sink(table);
     } else if (contents.snapshot && bytes > 0) {
       contents.snapshot->read(source.data, sink);
     } else {
-      sink({static_cast<const std::byte*>(source.data), bytes});
+      read_tensor<std::byte>(queue, source.data, sink);
     }
   };
   // With the step, files of two checkpoints never have the same header.
@@ -164,7 +167,7 @@ std::vector<io::FileDigest> write_tensors(const std::string& directory, const st
 }
 
 void read_tensors(const io::WeightFiles& files, const io::PartReader& reader,
-                  const decoder::ParameterTable& parameters, const Kind& kind,
+                  const decoder::ParameterTable& parameters, const Kind& kind, Queue& queue,
                   const Workers& workers) {
   work_on_all(workers, std::ssize(parameters.all()), [&](std::int64_t parameter) {
     const auto i = static_cast<std::size_t>(parameter);
@@ -176,13 +179,16 @@ void read_tensors(const io::WeightFiles& files, const io::PartReader& reader,
                  view.name, name(view.dtype), to_string(view.shape), name(spec.dtype),
                  to_string(spec.shape));
     const bool table = kind.prefix.empty() && is_table(parameters.all()[i]);
-    auto* out = static_cast<std::byte*>(kind.data[i]);
-    reader.read(files.path_of(view.name), view.name, view.bytes, table ? nullptr : out);
-    if (table)
-      io::StoredWeight(files, view.name)
-          .decode(0, 1,
-                  {static_cast<float*>(kind.data[i]),
-                   static_cast<std::size_t>(spec.shape.num_elements())});
+    if (!table) {
+      write_tensor<std::byte>(queue, kind.data[i], [&](std::span<std::byte> out) {
+        reader.read(files.path_of(view.name), view.name, view.bytes, out.data());
+      });
+      return;
+    }
+    reader.read(files.path_of(view.name), view.name, view.bytes, nullptr);
+    write_tensor<float>(queue, kind.data[i], [&](std::span<float> out) {
+      io::StoredWeight(files, view.name).decode(0, 1, out);
+    });
   });
 }
 
@@ -288,7 +294,7 @@ Progress load_checkpoint(const std::string& path, const decoder::Model& model, T
   const io::PartReader reader(manifest);
   const io::WeightFiles weights(path, "model"), moments(path, "optimizer");
   const auto read = [&](const io::WeightFiles& from, const Kind& kind) {
-    read_tensors(from, reader, model.parameters(), kind, workers);
+    read_tensors(from, reader, model.parameters(), kind, state.queue(), workers);
   };
   read(weights, weights_of(model.parameters(), state));
   for (const Kind& kind : optimizer_states_of(model.parameters(), state)) read(moments, kind);

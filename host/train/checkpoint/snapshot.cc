@@ -31,44 +31,50 @@ std::size_t max_snapshot_bytes(const decoder::ParameterTable& parameters,
   return out;
 }
 
-Snapshot::Snapshot(const decoder::ParameterTable& parameters, TrainState& state) : state_(state) {
+Snapshot::Snapshot(const decoder::ParameterTable& parameters, TrainState& state)
+    : state_(state), queue_(state.context().make_queue()) {
   of_parameter_.resize(parameters.all().size());
-  const auto bytes_of = [&](std::size_t i) {
-    return static_cast<std::size_t>(parameters.all()[i].num_elements()) * sizeof(float);
-  };
   for (std::size_t i = 0; i < parameters.all().size(); ++i)
-    add(static_cast<int>(i), state.kept(static_cast<int>(i)),
-        state.kept_bytes(static_cast<int>(i)));
+    add(static_cast<int>(i), state.kept(static_cast<int>(i)));
   for (const OptimizerState& kept : state.optimizer_states())
     for (std::size_t i = 0; i < kept.data.size(); ++i)
-      if (kept.data[i])
-        add(static_cast<int>(i), kept.data[i], static_cast<std::size_t>(kept.types[i]->bytes()));
+      if (kept.data[i]) add(static_cast<int>(i), kept.data[i]);
   for (std::size_t i = 0; i < state.averages().size(); ++i)
-    if (state.averages()[i]) add(static_cast<int>(i), state.averages()[i], bytes_of(i));
+    if (state.averages()[i]) add(static_cast<int>(i), state.averages()[i]);
   state_.set_observer([this](int parameter) { before_change(parameter); });
+  queue_->wait(state.queue().record());
 }
 
 Snapshot::~Snapshot() { state_.set_observer({}); }
 
-void Snapshot::add(int parameter, const void* tensor, std::size_t bytes) {
+void Snapshot::add(int parameter, const TensorRef& tensor) {
+  const std::size_t bytes = tensor.bytes();
   if (bytes == 0) return;  // it shares its address with the next
-  Piece& piece = pieces_[tensor];
-  piece.live = static_cast<const std::byte*>(tensor);
+  Piece& piece = pieces_[tensor.address()];
+  piece.live = tensor.part(0, {DType::u8, {static_cast<std::int64_t>(bytes)}, {}});
   piece.bytes = bytes;
   of_parameter_[static_cast<std::size_t>(parameter)].push_back(&piece);
   num_bytes_ += bytes;
 }
 
-void Snapshot::read(const void* tensor, const io::ByteSink& sink) {
-  Piece& piece = pieces_.at(tensor);
+// Copies bytes that were not read yet.
+void Snapshot::copy_bytes(const Piece& piece, std::byte* to, std::size_t count) const {
+  const Type type{DType::u8, {static_cast<std::int64_t>(count)}, {}};
+  queue_->copy(host_tensor(to, type), piece.live.part(static_cast<std::int64_t>(piece.read), type));
+  queue_->finish();
+}
+
+void Snapshot::read(const TensorRef& tensor, const io::ByteSink& sink) {
+  Piece& piece = pieces_.at(tensor.address());
   std::vector<std::byte> chunk(std::min(kChunkBytes, piece.bytes));
   while (piece.read < piece.bytes) {
     const std::size_t count = std::min(kChunkBytes, piece.bytes - piece.read);
     {
       std::lock_guard lock(mutex_);
-      const std::byte* from = piece.copy ? piece.copy.get() + (piece.read - piece.first_copied)
-                                         : piece.live + piece.read;
-      std::memcpy(chunk.data(), from, count);
+      if (piece.copy)
+        std::memcpy(chunk.data(), piece.copy.get() + (piece.read - piece.first_copied), count);
+      else
+        copy_bytes(piece, chunk.data(), count);
       piece.read += count;
       if (piece.read == piece.bytes) {
         piece.copy.reset();
@@ -104,7 +110,7 @@ void Snapshot::keep(Piece& piece, std::unique_lock<std::mutex>& lock) {
     return;
   }
   piece.first_copied = piece.read;
-  std::memcpy(piece.copy.get(), piece.live + piece.read, left);
+  copy_bytes(piece, piece.copy.get(), left);
   num_copied_ += left;
 }
 

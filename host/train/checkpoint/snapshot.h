@@ -36,9 +36,9 @@ class Snapshot {
   Snapshot& operator=(const Snapshot&) = delete;
   ~Snapshot();
 
-  // The bytes of a master, of its average or of an optimizer state, by its address in the state.
+  // The bytes of a master, of its average or of an optimizer state.
   // Each can be read once. [the thread that writes]
-  void read(const void* tensor, const io::ByteSink& sink);
+  void read(const TensorRef& tensor, const io::ByteSink& sink);
   // Nothing more will be read. [the thread that writes]
   void close();
 
@@ -54,18 +54,21 @@ class Snapshot {
 
  private:
   struct Piece {
-    const std::byte* live = nullptr;
+    TensorRef live;  // its bytes
     std::size_t bytes = 0, read = 0;
     std::unique_ptr<std::byte[]> copy = {};  // from first_copied on
     std::size_t first_copied = 0;
   };
-  void add(int parameter, const void* tensor, std::size_t bytes);
+  void add(int parameter, const TensorRef& tensor);
+  void copy_bytes(const Piece& piece, std::byte* to, std::size_t count) const;
   void keep(Piece& piece, std::unique_lock<std::mutex>& lock);
 
   TrainState& state_;
+  // Of the thread that writes: its copies do not wait for the work of training.
+  std::unique_ptr<Queue> queue_;
   std::mutex mutex_;  // of all pieces
   std::condition_variable was_read_;
-  std::unordered_map<const void*, Piece> pieces_;
+  std::unordered_map<Address, Piece> pieces_;
   std::vector<std::vector<Piece*>> of_parameter_;
   bool closed_ = false;
   std::uint64_t num_bytes_ = 0, num_copied_ = 0;

@@ -72,7 +72,7 @@ EvalStep::EvalStep(const decoder::Model& model, std::int64_t rows, std::int64_t 
   }
 }
 
-EvalSums EvalStep::run(const program::Microbatch& batch, std::span<void* const> used) {
+EvalSums EvalStep::run(const program::Microbatch& batch, std::span<const ConstTensorRef> used) {
   float loss = 0, z_loss = 0;
   std::vector<float> counted(mtp_depth_), agreed(mtp_depth_);
   program_.bind_parameters(used);
@@ -82,7 +82,7 @@ EvalSums EvalStep::run(const program::Microbatch& batch, std::span<void* const> 
   program_.bind(Output::mtp_counted, counted.data());
   program_.bind(Output::mtp_agreed, agreed.data());
   batch.bind(program_);
-  program_.run(arena_->data());
+  program_.run(*arena_);
   for (std::size_t i = 0; i < task_sums_.size(); ++i) task_sums_[i].value = task_values_[i];
   double sum = loss;
   // In f64, so that the sum does not depend on how many rows are computed together.
@@ -94,7 +94,7 @@ EvalSums EvalStep::run(const program::Microbatch& batch, std::span<void* const> 
           .mtp_agreed = {agreed.begin(), agreed.end()}};
 }
 
-EvalSums evaluate_rows(EvalStep& step, const EvalRows& rows, std::span<void* const> used) {
+EvalSums evaluate_rows(EvalStep& step, const EvalRows& rows, std::span<const ConstTensorRef> used) {
   const std::int64_t together = step.shape().batch;
   EvalSums out;
   data::Batch batch;

@@ -47,7 +47,7 @@ class EvalStep {
   EvalStep(const decoder::Model& model, std::int64_t rows, std::int64_t tokens, DType dtype,
            bool segments, const Backend& backend, const EvalOutputs& outputs = {});
   // `used`: one pointer per parameter.
-  EvalSums run(const program::Microbatch& batch, std::span<void* const> used);
+  EvalSums run(const program::Microbatch& batch, std::span<const ConstTensorRef> used);
   // Losses of the last run, [rows * tokens]: -log p of each label; 0 for ignored ones. Empty if the
   // loss of the task has no labels.
   std::span<const float> token_losses() const { return token_losses_; }
@@ -79,6 +79,6 @@ struct EvalRows {
 
 // Returns the sums over rows. Each row counts once, however many the step computes together: the
 // last batch is padded. Validation and `lamina eval` both call it.
-EvalSums evaluate_rows(EvalStep& step, const EvalRows& rows, std::span<void* const> used);
+EvalSums evaluate_rows(EvalStep& step, const EvalRows& rows, std::span<const ConstTensorRef> used);
 
 }  // namespace lamina::train

@@ -6,6 +6,7 @@
 #include "core/free_memory.h"
 #include "core/log.h"
 #include "core/stopwatch.h"
+#include "runtime/host_access.h"
 #include "train/checkpoint/snapshot.h"
 #include "train/loop/bad_step.h"
 #include "train/loop/schedule.h"
@@ -106,17 +107,20 @@ void Loop::make_weights() {
   const decoder::ParameterTable& parameters = inputs_.model.parameters();
   work_on_all(inputs_.workers, std::ssize(parameters.all()), [&](std::int64_t parameter) {
     const int i = static_cast<int>(parameter);
-    float* const master = state_.masters()[static_cast<std::size_t>(i)];
+    const TensorRef& master = state_.masters()[static_cast<std::size_t>(i)];
     if (!master) {
       LAMINA_ASSERT(inputs_.start != nullptr);
-      inputs_.start->read_as(i, state_.kept_dtype(i), static_cast<std::byte*>(state_.kept(i)));
+      write_tensor<std::byte>(state_.queue(), state_.kept(i), [&](std::span<std::byte> out) {
+        inputs_.start->read_as(i, state_.kept_dtype(i), out.data());
+      });
       return;
     }
-    const std::span values(master, static_cast<std::size_t>(parameters[i].num_elements()));
-    if (inputs_.start && inputs_.start->has(i))
-      inputs_.start->read(i, values);
-    else
-      weights::initialise(parameters[i], options_.seed, values);
+    write_tensor<float>(state_.queue(), master, [&](std::span<float> values) {
+      if (inputs_.start && inputs_.start->has(i))
+        inputs_.start->read(i, values);
+      else
+        weights::initialise(parameters[i], options_.seed, values);
+    });
     state_.refresh_copy(i);
   });
   begin_magnitudes();
@@ -126,14 +130,16 @@ void Loop::make_weights() {
 // Lengths of rows that DoRA begins with, which are those of matrices that are there by now.
 void Loop::begin_magnitudes() {
   const decoder::ParameterTable& parameters = inputs_.model.parameters();
-  std::vector<float> wide;
-  const auto values = [&](int parameter) { return state_.values(parameter, wide); };
+  std::vector<float> latest;
+  const auto values = [&](int parameter) -> std::span<const float> {
+    return latest = state_.values(parameter);
+  };
   for (int i = 0; i < std::ssize(parameters.all()); ++i)
     if (parameters[i].name.ends_with(decoder::kAdapterMagnitude) &&
         !(inputs_.start && inputs_.start->has(i)))
-      weights::start_magnitudes(inputs_.model, i, values,
-                                {state_.masters()[static_cast<std::size_t>(i)],
-                                 static_cast<std::size_t>(parameters[i].num_elements())});
+      write_tensor<float>(
+          state_.queue(), state_.masters()[static_cast<std::size_t>(i)],
+          [&](std::span<float> out) { weights::start_magnitudes(inputs_.model, i, values, out); });
 }
 
 std::size_t Loop::checkpoint_copy_bytes() const {

@@ -47,7 +47,7 @@ struct LoopEvents {
   std::function<void(const Validation&)> validation;
   // Asked for as train.sample_every_steps says; the parameters as programs read them, one pointer
   // each, which are only read.
-  std::function<std::vector<Sample>(std::span<void* const> used)> sample;
+  std::function<std::vector<Sample>(std::span<const ConstTensorRef> used)> sample;
   SaveEvents save;
   // Asked between steps: stop after saving; save and go on.
   std::function<bool()> should_stop;

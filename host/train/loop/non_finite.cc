@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/float16.h"
+#include "runtime/host_access.h"
 
 namespace lamina::train {
 namespace {
@@ -32,19 +33,24 @@ Bad look(std::int64_t count, const Read& read) {
   return out;
 }
 
-Bad look(const Type& type, const void* data) {
-  const std::int64_t count = type.num_elements();
-  switch (type.dtype) {
+Bad look(Queue& queue, const ConstTensorRef& tensor) {
+  const auto elements = [&]<typename T>(T*, auto to_number) {
+    return read_tensor<T>(queue, tensor, [&](std::span<const T> values) {
+      return look(std::ssize(values),
+                  [&](std::int64_t i) { return to_number(values[static_cast<std::size_t>(i)]); });
+    });
+  };
+  const auto same = [](auto value) { return value; };
+  const auto wide = [](auto value) { return to_float(value); };
+  switch (tensor.type().dtype) {
     case DType::f32:
-      return look(count, [&](std::int64_t i) { return static_cast<const float*>(data)[i]; });
+      return elements(static_cast<float*>(nullptr), same);
     case DType::f64:
-      return look(count, [&](std::int64_t i) { return static_cast<const double*>(data)[i]; });
+      return elements(static_cast<double*>(nullptr), same);
     case DType::bf16:
-      return look(count,
-                  [&](std::int64_t i) { return to_float(static_cast<const bfloat16*>(data)[i]); });
+      return elements(static_cast<bfloat16*>(nullptr), wide);
     case DType::f16:
-      return look(count,
-                  [&](std::int64_t i) { return to_float(static_cast<const float16*>(data)[i]); });
+      return elements(static_cast<float16*>(nullptr), wide);
     default:
       return {};
   }
@@ -91,13 +97,13 @@ void NonFiniteFinder::enter(const Graph& graph, NodeId scan, std::int64_t elemen
 
 void NonFiniteFinder::leave() { iterations_.pop_back(); }
 
-void NonFiniteFinder::ran(const Graph& graph, NodeId id, std::span<void* const> results) {
+void NonFiniteFinder::ran(const Graph& graph, NodeId id, std::span<const TensorRef> results) {
   if (found_) return;
   const Node& node = graph.node(id);
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i]) continue;
-    const Type& type = graph.value(node.outputs[i]).type;
-    const Bad bad = look(type, results[i]);
+    const Type& type = results[i].type();
+    const Bad bad = look(program_.program().queue(), results[i]);
     const bool may_be_mask = bad.only_masks && !is_product(*node.op);
     if (bad.count == 0 || (may_be_mask && masked_)) continue;
     NonFinite found{.op = node.op->name,

@@ -54,7 +54,7 @@ class NonFiniteFinder : public Watcher {
 
   void enter(const Graph& graph, NodeId scan, std::int64_t element) override;
   void leave() override;
-  void ran(const Graph& graph, NodeId node, std::span<void* const> results) override;
+  void ran(const Graph& graph, NodeId node, std::span<const TensorRef> results) override;
 
  private:
   struct Iteration {

@@ -43,10 +43,9 @@ decoder::ModelGraph checked(decoder::ModelGraph graph, const decoder::Model& mod
 }  // namespace
 
 std::string non_finite_weight(const decoder::ParameterTable& parameters, const TrainState& state) {
-  std::vector<float> wide;
   for (std::size_t i = 0; i < parameters.all().size(); ++i) {
     const decoder::Parameter& p = parameters.all()[i];
-    if (auto bad = first_non_finite(state.values(static_cast<int>(i), wide)))
+    if (auto bad = first_non_finite(state.values(static_cast<int>(i))))
       return bad_element_text(p, *bad);
   }
   return "";
@@ -187,7 +186,7 @@ void TrainStep::run_microbatch(std::span<const program::Microbatch> microbatches
     program_.bind_gradients(state_.gradients(), state_.gradient_ids());
   else
     program_.bind_gradients(state_.more_gradients(), state_.more_gradient_ids());
-  program_.run(arena_->data());
+  program_.run(*arena_);
 }
 
 // Runs the step once more, which has the same results, and watches each op. REQUIRES: what

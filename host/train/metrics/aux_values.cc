@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "runtime/host_access.h"
 
 namespace lamina::train {
 
@@ -23,13 +24,14 @@ AuxValues::AuxValues(program::BoundProgram& program, const decoder::ParameterTab
     named.latest.resize(static_cast<std::size_t>(named.output.type.num_elements()));
     program.bind_output(named.output.index, named.latest.data());
   }
-  std::vector<void*> by_parameter(parameters.all().size());
+  std::vector<TensorRef> by_parameter(parameters.all().size());
   for (const decoder::ParameterUpdate& update : program.updates())
     changes_.push_back({update, parameters[update.parameter].learning.frozen, {}, {}});
   for (Change& change : changes_) {
     change.latest.resize(
         static_cast<std::size_t>(parameters[change.update.parameter].num_elements()));
-    by_parameter[static_cast<std::size_t>(change.update.parameter)] = change.latest.data();
+    by_parameter[static_cast<std::size_t>(change.update.parameter)] =
+        host_tensor(std::span(change.latest));
   }
   if (!changes_.empty()) program.bind_updates(by_parameter);
 }
@@ -113,23 +115,25 @@ void AuxValues::apply(const TrainState& state) const {
     if (change.frozen) continue;
     LAMINA_ASSERT(added_ > 0);
     state.will_change(change.update.parameter);
-    float* p = state.masters()[static_cast<std::size_t>(change.update.parameter)];
-    for (std::size_t i = 0; i < change.total.size(); ++i) {
-      double value = change.total[i] / static_cast<double>(added_);
-      double now = p[i];
-      switch (change.update.rule) {
-        case Rule::add:
-          now += change.update.rate * value;
-          break;
-        case Rule::sign_step:
-          now += change.update.rate * static_cast<double>((value > 0) - (value < 0));
-          break;
-        case Rule::assign:
-          now = value;
-          break;
+    const TensorRef& master = state.masters()[static_cast<std::size_t>(change.update.parameter)];
+    change_tensor<float>(state.queue(), master, [&](std::span<float> p) {
+      for (std::size_t i = 0; i < change.total.size(); ++i) {
+        double value = change.total[i] / static_cast<double>(added_);
+        double now = p[i];
+        switch (change.update.rule) {
+          case Rule::add:
+            now += change.update.rate * value;
+            break;
+          case Rule::sign_step:
+            now += change.update.rate * static_cast<double>((value > 0) - (value < 0));
+            break;
+          case Rule::assign:
+            now = value;
+            break;
+        }
+        p[i] = static_cast<float>(now);
       }
-      p[i] = static_cast<float>(now);
-    }
+    });
     state.refresh_copy(change.update.parameter);
   }
 }

@@ -32,7 +32,7 @@ class BackwardUpdates final : public Watcher {
 
   void enter(const Graph& graph, NodeId scan, std::int64_t element) override;
   void leave() override;
-  void ran(const Graph&, NodeId, std::span<void* const>) override {}
+  void ran(const Graph&, NodeId, std::span<const TensorRef>) override {}
 
  private:
   struct Round {

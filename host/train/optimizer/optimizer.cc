@@ -7,6 +7,7 @@
 #include "ops/operands.h"
 #include "ops/tensor.h"
 #include "program/compile.h"
+#include "runtime/host_access.h"
 #include "train/loop/non_finite.h"
 
 namespace lamina::train {
@@ -142,24 +143,25 @@ Graph Optimizer::graph_of(const Kind& k) const {
 }
 
 template <typename Make>
-void Optimizer::run(std::unique_ptr<Program>& program, Make graph, std::span<const Binding> inputs,
-                    std::span<const Binding> outputs) {
+void Optimizer::run(std::unique_ptr<Program>& program, Make graph,
+                    std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs) {
   if (!program) program = program::compile(graph(), backend_);
   const std::size_t bytes = program->arena_bytes();
   if (!arena_ || arena_->bytes() < bytes) arena_ = backend_.allocate(bytes);
   program->set_trace(trace_);
-  program->run(inputs, outputs, arena_->data());
+  program->run(inputs, outputs, *arena_);
 }
 
-void Optimizer::run(const Kind& kind, std::span<const Binding> inputs,
-                    std::span<const Binding> outputs) {
+void Optimizer::run(const Kind& kind, std::span<const ConstTensorRef> inputs,
+                    std::span<const TensorRef> outputs) {
   run(
       programs_[kind], [&] { return graph_of(kind); }, inputs, outputs);
 }
 
 double Optimizer::measure(const TrainState& state, int parameter) {
   double& sum = measured_[parameter];
-  Binding in{state.gradients()[static_cast<std::size_t>(parameter)]}, out{&sum};
+  const ConstTensorRef in = state.gradients()[static_cast<std::size_t>(parameter)];
+  const TensorRef out = host_tensor(std::span(&sum, 1));
   run({.work = Kind::Work::norm, .rows = state.num_gradient_elements(parameter)}, {&in, 1},
       {&out, 1});
   const double multiplier = parameters_[parameter].learning.multiplier;
@@ -199,14 +201,14 @@ std::optional<Optimizer::BadGradient> Optimizer::first_non_finite(const TrainSta
 std::optional<Optimizer::BadGradient> Optimizer::first_non_finite(const TrainState& state,
                                                                   int parameter) const {
   const auto i = static_cast<std::size_t>(parameter);
-  const float* g = static_cast<const float*>(state.gradients()[i]);
-  const auto* ids = static_cast<const std::int32_t*>(state.gradient_ids()[i]);
-  const std::int64_t n = state.num_gradient_elements(parameter);
-  auto bad = train::first_non_finite({g, static_cast<std::size_t>(n)});
+  auto bad = read_tensor<float>(state.queue(), state.gradients()[i],
+                                [](auto values) { return train::first_non_finite(values); });
   if (!bad) return std::nullopt;
-  if (ids) {
+  if (state.is_listed(parameter)) {
+    const auto ids = copy_to_host<std::int32_t>(state.queue(), state.gradient_ids()[i]);
     const std::int64_t width = parameters_[parameter].desc.shape[-1];
-    bad->element = ids[bad->element / width] * width + bad->element % width;
+    bad->element =
+        ids[static_cast<std::size_t>(bad->element / width)] * width + bad->element % width;
   }
   return BadGradient{parameter, *bad};
 }
@@ -215,7 +217,7 @@ void Optimizer::clear_sums(const TrainState& state) {
   for (std::size_t i = 0; i < parameters_.all().size(); ++i) {
     const decoder::Parameter& p = parameters_.all()[i];
     if (!p.learns() || state.is_listed(static_cast<int>(i))) continue;
-    const Binding sum{state.gradients()[i]};
+    const TensorRef& sum = state.gradients()[i];
     run({.work = Kind::Work::clear, .rows = p.num_elements()}, {}, {&sum, 1});
   }
 }
@@ -224,9 +226,9 @@ void Optimizer::join_lists(const TrainState& state) {
   for (std::size_t i = 0; i < parameters_.all().size(); ++i) {
     if (!state.is_listed(static_cast<int>(i))) continue;
     const decoder::Parameter& p = parameters_.all()[i];
-    const Binding ids{state.gradient_ids()[i]}, sum{state.gradients()[i]};
-    const Binding in[] = {ids, sum, {state.more_gradient_ids()[i]}, {state.more_gradients()[i]}},
-                  out[] = {ids, sum};
+    const TensorRef &ids = state.gradient_ids()[i], &sum = state.gradients()[i];
+    const ConstTensorRef in[] = {ids, sum, state.more_gradient_ids()[i], state.more_gradients()[i]};
+    const TensorRef out[] = {ids, sum};
     run({.work = Kind::Work::join,
          .rows = p.desc.shape[0],
          .width = p.desc.shape[1],
@@ -242,9 +244,11 @@ void Optimizer::average(const TrainState& state, double decay) {
     state.will_change(static_cast<int>(i));
     const std::int64_t n = parameters_.all()[i].num_elements();
     for (std::int64_t first = 0; first < n; first += kPiece) {
-      const Binding in[] = {{state.averages()[i] + first}, {state.masters()[i] + first}};
-      run({.work = Kind::Work::average, .rows = std::min(kPiece, n - first), .decay = decay}, in,
-          {in, 1});
+      const std::int64_t count = std::min(kPiece, n - first);
+      const Type type{DType::f32, {count}, {}};
+      const TensorRef average = state.averages()[i].part(first, type);
+      const ConstTensorRef in[] = {average, state.masters()[i].part(first, type)};
+      run({.work = Kind::Work::average, .rows = count, .decay = decay}, in, {&average, 1});
     }
   }
 }
@@ -268,9 +272,9 @@ void Optimizer::update(const TrainState& state, int parameter, double lr, double
   const auto scalars = update_scalars(rule, config_, lr * p.learning.lr_scale * multiplier,
                                       gradient_scale * multiplier, step + 1);
   if (is_fused(rule))
-    update_adamw(state, parameter, scalars.data());
+    update_adamw(state, parameter, scalars);
   else
-    update_by_rule(state, parameter, rule, scalars.data());
+    update_by_rule(state, parameter, rule, scalars);
 }
 
 // Beside Muon AdamW has Nesterov's momentum.
@@ -292,21 +296,24 @@ Optimizer::Kind Optimizer::adamw_kind(int parameter, std::int64_t slots, bool co
   return kind;
 }
 
-void Optimizer::update_adamw(const TrainState& state, int parameter, const float* scalars) {
+void Optimizer::update_adamw(const TrainState& state, int parameter,
+                             std::span<const float> scalars) {
   const auto i = static_cast<std::size_t>(parameter);
   const bool copy = state.has_copy(parameter);
-  const Binding master{state.masters()[i]}, g{state.gradients()[i]}, m{state.first_moments()[i]},
-      v{state.second_moments()[i]}, used{state.used()[i]}, numbers{const_cast<float*>(scalars)};
-  const Binding out[] = {master, m, v, used};
-  const std::span<const Binding> results(out, copy ? 4 : 3);
+  const TensorRef &master = state.masters()[i], &m = state.first_moments()[i],
+                  &v = state.second_moments()[i];
+  const ConstTensorRef g = state.gradients()[i], numbers = host_tensor(scalars);
+  const TensorRef used = copy ? state.copies()[i] : TensorRef();
+  const TensorRef out[] = {master, m, v, used};
+  const std::span<const TensorRef> results(out, copy ? 4 : 3);
   const bool listed = state.is_listed(parameter);
   const Kind kind = adamw_kind(parameter, listed ? state.lists().step[i] : 0, copy);
   if (!listed) {
-    const Binding in[] = {master, g, m, v, numbers};
+    const ConstTensorRef in[] = {master, g, m, v, numbers};
     run(kind, in, results);
     return;
   }
-  const Binding in[] = {master, {state.gradient_ids()[i]}, g, m, v, numbers, used};
+  const ConstTensorRef in[] = {master, state.gradient_ids()[i], g, m, v, numbers, used};
   run(kind, std::span(in, copy ? 7 : 6), results);
 }
 
@@ -315,15 +322,16 @@ Optimizer::Kind Optimizer::spread_kind(int parameter, std::int64_t slots) const 
   return {.work = Kind::Work::spread, .rows = table[0], .width = table[1], .slots = slots};
 }
 
-void* Optimizer::spread(const TrainState& state, int parameter) {
+TensorRef Optimizer::spread(const TrainState& state, int parameter) {
   const auto i = static_cast<std::size_t>(parameter);
   if (!state.is_listed(parameter)) return state.gradients()[i];
   const Shape& table = parameters_[parameter].desc.shape;
   const auto bytes = static_cast<std::size_t>(table.num_elements()) * sizeof(float);
   if (!spread_ || spread_->bytes() < bytes) spread_ = backend_.allocate(bytes);
-  const Binding in[] = {{state.gradient_ids()[i]}, {state.gradients()[i]}}, out{spread_->data()};
+  const ConstTensorRef in[] = {state.gradient_ids()[i], state.gradients()[i]};
+  const TensorRef out(*spread_, 0, {DType::f32, table, {}});
   run(spread_kind(parameter, state.lists().step[i]), in, {&out, 1});
-  return spread_->data();
+  return out;
 }
 
 std::vector<Optimizer::Piece> Optimizer::pieces_of(int parameter, UpdateRule rule,
@@ -354,31 +362,31 @@ std::vector<Optimizer::Piece> Optimizer::pieces_of(int parameter, UpdateRule rul
 }
 
 void Optimizer::update_by_rule(const TrainState& state, int parameter, UpdateRule rule,
-                               const float* scalars) {
-  void* gradient = spread(state, parameter);
+                               std::span<const float> scalars) {
+  const TensorRef gradient = spread(state, parameter);
   for (const Piece& piece : pieces_of(parameter, rule, state.has_copy(parameter)))
     update_piece(state, parameter, piece, gradient, scalars);
 }
 
 void Optimizer::update_piece(const TrainState& state, int parameter, const Piece& piece,
-                             void* gradient, const float* scalars) {
+                             const TensorRef& gradient, std::span<const float> scalars) {
   const auto& [kind, first] = piece;
   const auto i = static_cast<std::size_t>(parameter);
-  auto at = [](void* data, std::int64_t element, DType dtype) {
-    return Binding{static_cast<std::byte*>(data) + element * size_bytes(dtype)};
+  auto from = [](const TensorRef& tensor, std::int64_t element) {
+    const std::int64_t left = tensor.type().num_elements() - element;
+    return tensor.part(element, {tensor.type().dtype, {left}, {}});
   };
-  std::vector<Binding> in{at(state.masters()[i], first, DType::f32),
-                          at(gradient, first, DType::f32)},
-      out{in[0]};
+  std::vector<TensorRef> out{from(state.masters()[i], first)};
+  std::vector<ConstTensorRef> in{out[0], from(gradient, first)};
   for (const OptimizerState& kept : state.optimizer_states()) {
     if (!kept.types[i]) continue;
     const bool scales = kept.types[i]->num_elements() < parameters_[parameter].num_elements() &&
                         config_.moments == "8bit";
-    in.push_back(at(kept.data[i], scales ? first / kBlock : first, kept.types[i]->dtype));
-    out.push_back(in.back());
+    out.push_back(from(kept.data[i], scales ? first / kBlock : first));
+    in.push_back(out.back());
   }
-  in.push_back({const_cast<float*>(scalars)});
-  if (kind.copy) out.push_back(at(state.used()[i], first, DType::bf16));
+  in.push_back(host_tensor(scalars));
+  if (kind.copy) out.push_back(from(state.copies()[i], first));
   run(
       updates_[kind], [&] { return update_graph(kind, config_); }, in, out);
 }

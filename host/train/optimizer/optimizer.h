@@ -87,11 +87,12 @@ class Optimizer {
     auto operator<=>(const Kind&) const = default;
   };
   Graph graph_of(const Kind& kind) const;
-  void run(const Kind& kind, std::span<const Binding> inputs, std::span<const Binding> outputs);
+  void run(const Kind& kind, std::span<const ConstTensorRef> inputs,
+           std::span<const TensorRef> outputs);
   // Compiles what `graph` gives, unless it is known.
   template <typename Make>
-  void run(std::unique_ptr<Program>& program, Make graph, std::span<const Binding> inputs,
-           std::span<const Binding> outputs);
+  void run(std::unique_ptr<Program>& program, Make graph, std::span<const ConstTensorRef> inputs,
+           std::span<const TensorRef> outputs);
   // What one run of an update's program changes: so many elements from `first` on.
   struct Piece {
     UpdateKind kind;
@@ -102,13 +103,13 @@ class Optimizer {
   Kind spread_kind(int parameter, std::int64_t slots) const;
   bool is_fused(UpdateRule rule) const;
   // The fused kernel of AdamW in f32, and the graphs of update_rules.h for all else.
-  void update_adamw(const TrainState& state, int parameter, const float* scalars);
+  void update_adamw(const TrainState& state, int parameter, std::span<const float> scalars);
   void update_by_rule(const TrainState& state, int parameter, UpdateRule rule,
-                      const float* scalars);
-  void update_piece(const TrainState& state, int parameter, const Piece& piece, void* gradient,
-                    const float* scalars);
+                      std::span<const float> scalars);
+  void update_piece(const TrainState& state, int parameter, const Piece& piece,
+                    const TensorRef& gradient, std::span<const float> scalars);
   // The whole gradient of a list of rows.
-  void* spread(const TrainState& state, int parameter);
+  TensorRef spread(const TrainState& state, int parameter);
 
   const decoder::ParameterTable& parameters_;
   config::OptimizerSection config_;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "runtime/host_access.h"
 
 namespace lamina::train {
 namespace {
@@ -14,9 +15,11 @@ using decoder::QueryKeyMatrices;
 void scale_rows(const TrainState& state, const decoder::ParameterTable& parameters, int parameter,
                 std::int64_t first, std::int64_t count, double factor) {
   const std::int64_t width = parameters[parameter].desc.shape[-1];
-  float* values = state.masters()[static_cast<std::size_t>(parameter)] + first * width;
-  for (std::int64_t i = 0; i < count * width; ++i)
-    values[i] = static_cast<float>(static_cast<double>(values[i]) * factor);
+  const TensorRef rows = state.masters()[static_cast<std::size_t>(parameter)].part(
+      first * width, {DType::f32, {count, width}, {}});
+  change_tensor<float>(state.queue(), rows, [&](std::span<float> values) {
+    for (float& value : values) value = static_cast<float>(static_cast<double>(value) * factor);
+  });
 }
 
 const std::vector<double>& logits_of(std::int64_t layer, const std::vector<LayerValues>& logits) {

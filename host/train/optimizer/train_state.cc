@@ -1,10 +1,10 @@
 #include "train/optimizer/train_state.h"
 
 #include <algorithm>
-#include <type_traits>
 
 #include "core/error.h"
 #include "core/float16.h"
+#include "runtime/host_access.h"
 #include "train/optimizer/update_rules.h"
 #include "weights/weights.h"
 
@@ -64,7 +64,7 @@ TrainBytes train_bytes(const decoder::ParameterTable& parameters, DType compute,
 TrainState::TrainState(const decoder::ParameterTable& parameters, DType compute, bool accumulate,
                        const Backend& backend, GradientLists lists,
                        const config::OptimizerSection& optimizer, KeptAverage average)
-    : parameters_(parameters), lists_(std::move(lists)) {
+    : parameters_(parameters), lists_(std::move(lists)), context_(backend.context()) {
   lists_.microbatch.resize(parameters.all().size());
   lists_.step.resize(parameters.all().size());
   buffer_ = backend.allocate(
@@ -86,47 +86,50 @@ void TrainState::declare_states(const config::OptimizerSection& optimizer) {
   }
 }
 
-std::vector<float*> TrainState::float_states(std::string_view prefix) const {
-  std::vector<float*> out(parameters_.all().size());
+std::vector<TensorRef> TrainState::float_states(std::string_view prefix) const {
+  std::vector<TensorRef> out(parameters_.all().size());
   for (const OptimizerState& state : optimizer_states_)
     for (std::size_t i = 0; i < out.size() && state.prefix == prefix; ++i)
-      if (state.types[i] && state.types[i]->dtype == DType::f32)
-        out[i] = static_cast<float*>(state.data[i]);
+      if (state.types[i] && state.types[i]->dtype == DType::f32) out[i] = state.data[i];
   return out;
 }
 
 void TrainState::lay_out(DType compute, bool accumulate, const config::OptimizerSection& optimizer,
                          KeptAverage average) {
   const std::vector<Parameter>& parameters = parameters_.all();
-  std::byte* next = buffer_->data();
+  std::size_t next = 0;
   // One tensor a parameter that `has` one. Kind by kind, so that each optimizer pass walks few long
   // streams.
-  auto take_all = [&](auto& out, auto has, auto bytes_of) {
-    using Pointer = typename std::remove_reference_t<decltype(out)>::value_type;
-    out.assign(parameters.size(), nullptr);
+  auto take_all = [&](std::vector<TensorRef>& out, auto has, auto type_of) {
+    out.assign(parameters.size(), {});
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       if (!has(i)) continue;
-      out[i] = reinterpret_cast<Pointer>(next);
-      next += bytes_of(i);
+      const Type type = type_of(i);
+      out[i] = TensorRef(*buffer_, next, type);
+      next += aligned(static_cast<std::size_t>(type.bytes()));
     }
   };
   auto in_f32 = [&](std::size_t i) { return parameters[i].kept_dtype(compute) == DType::f32; };
   auto trained = [&](std::size_t i) { return parameters[i].learns(); };
-  auto values = [&](std::size_t i) { return value_bytes(parameters[i]); };
-  auto take_gradients = [&](std::vector<void*>& gradients, std::vector<void*>& ids, auto has,
-                            const std::vector<std::int64_t>& slots) {
-    take_all(gradients, has,
-             [&](std::size_t i) { return gradient_bytes(parameters[i], slots[i]); });
+  auto values = [&](std::size_t i) { return Type{DType::f32, parameters[i].desc.shape, {}}; };
+  auto take_gradients = [&](std::vector<TensorRef>& gradients, std::vector<TensorRef>& ids,
+                            auto has, const std::vector<std::int64_t>& slots) {
+    take_all(gradients, has, [&](std::size_t i) {
+      if (slots[i] == 0) return values(i);
+      return Type{DType::f32, {slots[i], parameters[i].desc.shape[-1]}, {}};
+    });
     take_all(
         ids, [&](std::size_t i) { return slots[i] > 0; },
-        [&](std::size_t i) { return id_bytes(slots[i]); });
+        [&](std::size_t i) {
+          return Type{DType::i32, {slots[i]}, {}};
+        });
   };
   take_all(masters_, in_f32, values);
   declare_states(optimizer);
   for (OptimizerState& state : optimizer_states_)
     take_all(
         state.data, [&](std::size_t i) { return state.types[i].has_value(); },
-        [&](std::size_t i) { return aligned(static_cast<std::size_t>(state.types[i]->bytes())); });
+        [&](std::size_t i) { return *state.types[i]; });
   take_all(
       averages_, [&](std::size_t i) { return average != KeptAverage::none && trained(i); }, values);
   first_moments_ = float_states("m.");
@@ -136,7 +139,9 @@ void TrainState::lay_out(DType compute, bool accumulate, const config::Optimizer
       gradients_, gradient_ids_, [&](std::size_t i) { return trained(i) && !shared(i); },
       lists_.step);
   for (std::size_t i = 0; i < parameters.size(); ++i)
-    if (shared(i)) gradients_[i] = next + lists_.shared[i];
+    if (shared(i))
+      gradients_[i] =
+          TensorRef(*buffer_, next + static_cast<std::size_t>(lists_.shared[i]), values(i));
   next += lists_.shared_bytes;
   if (accumulate) {
     auto listed = [&](std::size_t i) { return lists_.microbatch[i] > 0; };
@@ -145,10 +150,7 @@ void TrainState::lay_out(DType compute, bool accumulate, const config::Optimizer
       if (!listed(i)) more_gradients_[i] = gradients_[i];
   }
   for (const Parameter& p : parameters) copy_dtype_.push_back(p.used_dtype(compute));
-  take_all(
-      used_, [&](std::size_t i) { return copy_dtype_[i] != DType::f32; },
-      [&](std::size_t i) { return value_bytes(parameters[i], copy_dtype_[i]); });
-  for (std::size_t i = 0; i < used_.size(); ++i) {
+  for (std::size_t i = 0; i < parameters.size(); ++i)
     if (is_floating(copy_dtype_[i]) && copy_dtype_[i] != DType::f32 &&
         copy_dtype_[i] != DType::bf16)
       throw PluginError(
@@ -157,21 +159,31 @@ void TrainState::lay_out(DType compute, bool accumulate, const config::Optimizer
                        name(copy_dtype_[i])),
            {"the plugin must declare it in one of these, or without a type: then it is in the "
             "run's"}});
-    if (!used_[i]) used_[i] = masters_[i];
+  auto in_copy_dtype = [&](std::size_t i) {
+    return Type{copy_dtype_[i], parameters[i].desc.shape, {}};
+  };
+  take_all(
+      copies_, [&](std::size_t i) { return copy_dtype_[i] != DType::f32; }, in_copy_dtype);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    used_.push_back(copies_[i] ? copies_[i] : masters_[i]);
+    kept_.push_back(masters_[i] ? masters_[i] : copies_[i]);
+    if (!masters_[i]) copies_[i] = {};  // what is kept is no copy
   }
   if (average == KeptAverage::validated) {
     take_all(
-        used_averages_, [&](std::size_t i) { return averages_[i] && copy_dtype_[i] != DType::f32; },
-        [&](std::size_t i) { return value_bytes(parameters[i], copy_dtype_[i]); });
-    for (std::size_t i = 0; i < used_.size(); ++i)
-      if (!used_averages_[i]) used_averages_[i] = averages_[i] ? averages_[i] : used_[i];
+        average_copies_,
+        [&](std::size_t i) { return averages_[i] && copy_dtype_[i] != DType::f32; }, in_copy_dtype);
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      used_averages_.push_back(average_copies_[i] ? ConstTensorRef(average_copies_[i])
+                               : averages_[i]     ? ConstTensorRef(averages_[i])
+                                                  : used_[i]);
   }
-  LAMINA_ASSERT(next <= buffer_->data() + buffer_->bytes());
+  LAMINA_ASSERT(next <= buffer_->bytes());
 }
 
 DType TrainState::kept_dtype(int parameter) const {
   const std::size_t i = static_cast<std::size_t>(parameter);
-  return masters_[i] ? DType::f32 : copy_dtype_[i];
+  return kept_[i].type().dtype;
 }
 
 std::size_t TrainState::kept_bytes(int parameter) const {
@@ -179,14 +191,19 @@ std::size_t TrainState::kept_bytes(int parameter) const {
                                   size_bytes(kept_dtype(parameter)));
 }
 
-std::span<const float> TrainState::values(int parameter, std::vector<float>& wide) const {
-  const auto i = static_cast<std::size_t>(parameter);
-  if (masters_[i]) return values_of(masters_[i], i);
-  LAMINA_ASSERT(copy_dtype_[i] == DType::bf16);
-  wide.resize(static_cast<std::size_t>(parameters_[parameter].num_elements()));
-  const std::span narrow(static_cast<const bfloat16*>(used_[i]), wide.size());
-  std::ranges::transform(narrow, wide.begin(), [](bfloat16 value) { return to_float(value); });
-  return wide;
+std::vector<float> TrainState::values(int parameter) const {
+  const TensorRef kept = this->kept(parameter);
+  std::vector<float> out(static_cast<std::size_t>(kept.type().num_elements()));
+  if (kept.type().dtype == DType::f32) {
+    read_tensor<float>(queue(), kept,
+                       [&](std::span<const float> from) { std::ranges::copy(from, out.begin()); });
+    return out;
+  }
+  LAMINA_ASSERT(kept.type().dtype == DType::bf16);
+  read_tensor<bfloat16>(queue(), kept, [&](std::span<const bfloat16> from) {
+    std::ranges::transform(from, out.begin(), [](bfloat16 value) { return to_float(value); });
+  });
+  return out;
 }
 
 std::int64_t TrainState::num_gradient_elements(int parameter) const {
@@ -200,9 +217,12 @@ void TrainState::clear_later_slots() const {
     if (!gradient_ids_[i]) continue;
     const Shape& table = parameters_.all()[i].desc.shape;
     const std::int64_t first = lists_.microbatch[i], count = lists_.step[i] - first;
-    std::fill_n(static_cast<std::int32_t*>(gradient_ids_[i]) + first, count,
-                static_cast<std::int32_t>(table[0]));
-    std::fill_n(static_cast<float*>(gradients_[i]) + first * table[-1], count * table[-1], 0.0f);
+    write_tensor<std::int32_t>(queue(), gradient_ids_[i].part(first, {DType::i32, {count}, {}}),
+                               [&](std::span<std::int32_t> ids) {
+                                 std::ranges::fill(ids, static_cast<std::int32_t>(table[0]));
+                               });
+    queue().fill(gradients_[i].part(first * table[-1], {DType::f32, {count, table[-1]}, {}}),
+                 std::byte{0});
   }
 }
 
@@ -210,27 +230,29 @@ void TrainState::refresh_copies() {
   for (std::size_t i = 0; i < masters_.size(); ++i) refresh_copy(static_cast<int>(i));
 }
 
-std::span<const float> TrainState::values_of(const float* of, std::size_t parameter) const {
-  return {of, static_cast<std::size_t>(parameters_.all()[parameter].num_elements())};
+// In the type of `to`.
+void TrainState::store(const ConstTensorRef& from, const TensorRef& to) const {
+  read_tensor<float>(queue(), from, [&](std::span<const float> values) {
+    write_tensor<std::byte>(queue(), to, [&](std::span<std::byte> out) {
+      weights::store(values, to.type().dtype, 0, out.data());
+    });
+  });
 }
 
 void TrainState::refresh_copy(int parameter) const {
-  if (!has_copy(parameter)) return;
-  std::size_t i = static_cast<std::size_t>(parameter);
-  weights::store(values_of(masters_[i], i), copy_dtype_[i], 0, static_cast<std::byte*>(used_[i]));
+  const auto i = static_cast<std::size_t>(parameter);
+  if (copies_[i]) store(masters_[i], copies_[i]);
 }
 
 void TrainState::begin_averages() const {
   for (std::size_t i = 0; i < averages_.size(); ++i)
-    if (averages_[i]) std::ranges::copy(values_of(masters_[i], i), averages_[i]);
+    if (averages_[i]) queue().copy(averages_[i], masters_[i]);
 }
 
-std::span<void* const> TrainState::used_averages() const {
+std::span<const ConstTensorRef> TrainState::used_averages() const {
   LAMINA_ASSERT(!used_averages_.empty());
   for (std::size_t i = 0; i < averages_.size(); ++i)
-    if (averages_[i] && used_averages_[i] != averages_[i])
-      weights::store(values_of(averages_[i], i), copy_dtype_[i], 0,
-                     static_cast<std::byte*>(used_averages_[i]));
+    if (average_copies_[i]) store(averages_[i], average_copies_[i]);
   return used_averages_;
 }
 

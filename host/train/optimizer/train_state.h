@@ -42,10 +42,10 @@ TrainBytes train_bytes(const decoder::ParameterTable& parameters, DType compute,
                        const config::OptimizerSection& optimizer = {},
                        KeptAverage average = KeptAverage::none);
 
-// Optimizer state of one kind, of all parameters: null where one has none.
+// Optimizer state of one kind, of all parameters: none where one has none.
 struct OptimizerState {
   std::string prefix;  // StateSpec::prefix
-  std::vector<void*> data;
+  std::vector<TensorRef> data;
   std::vector<std::optional<Type>> types;
 };
 
@@ -57,47 +57,45 @@ class TrainState {
              const config::OptimizerSection& optimizer = {},
              KeptAverage average = KeptAverage::none);
 
-  // Row-major f32 tensors, one per parameter; null where Parameter::kept_dtype() is another type.
-  // Moments and gradients are null where it does not learn; moments also where the optimizer keeps
+  // f32 tensors, one per parameter; none where Parameter::kept_dtype() is another type.
+  // Moments and gradients are none where it does not learn; moments also where the optimizer keeps
   // none, or none in f32.
-  std::span<float* const> masters() const { return masters_; }
-  std::span<float* const> first_moments() const { return first_moments_; }
-  std::span<float* const> second_moments() const { return second_moments_; }
+  std::span<const TensorRef> masters() const { return masters_; }
+  std::span<const TensorRef> first_moments() const { return first_moments_; }
+  std::span<const TensorRef> second_moments() const { return second_moments_; }
   // Those and all else that it keeps, as state_of() says.
   std::span<const OptimizerState> optimizer_states() const { return optimizer_states_; }
   // The moving average of each weight that learns; null for others, and where none is kept.
-  std::span<float* const> averages() const { return averages_; }
-  std::span<void* const> gradients() const { return gradients_; }
+  std::span<const TensorRef> averages() const { return averages_; }
+  std::span<const TensorRef> gradients() const { return gradients_; }
   // Where microbatches after the first have theirs: sums are the same, lists are others.
-  std::span<void* const> more_gradients() const { return more_gradients_; }
+  std::span<const TensorRef> more_gradients() const { return more_gradients_; }
 
   // Where a gradient is a list, its rows [slots, width] are above, and here their ids i32[slots];
   // null elsewhere.
-  std::span<void* const> gradient_ids() const { return gradient_ids_; }
-  std::span<void* const> more_gradient_ids() const { return more_gradient_ids_; }
+  std::span<const TensorRef> gradient_ids() const { return gradient_ids_; }
+  std::span<const TensorRef> more_gradient_ids() const { return more_gradient_ids_; }
   const GradientLists& lists() const { return lists_; }
   bool is_listed(int parameter) const {
-    return gradient_ids_[static_cast<std::size_t>(parameter)] != nullptr;
+    return static_cast<bool>(gradient_ids_[static_cast<std::size_t>(parameter)]);
   }
   std::int64_t num_gradient_elements(int parameter) const;
   // Empties the slots that the first microbatch does not write.
   void clear_later_slots() const;
 
   // What the graphs read: masters, or their copies in the compute type.
-  std::span<void* const> used() const { return used_; }
+  std::span<const ConstTensorRef> used() const { return used_; }
+  // The copies in the compute type; none where the graphs read what is kept.
+  std::span<const TensorRef> copies() const { return copies_; }
   bool has_copy(int parameter) const {
-    const float* master = masters_[static_cast<std::size_t>(parameter)];
-    return master && used_[static_cast<std::size_t>(parameter)] != static_cast<const void*>(master);
+    return static_cast<bool>(copies_[static_cast<std::size_t>(parameter)]);
   }
   // What is kept of a parameter, and in which type: its master, or what the graphs read.
-  void* kept(int parameter) const {
-    float* master = masters_[static_cast<std::size_t>(parameter)];
-    return master ? master : used_[static_cast<std::size_t>(parameter)];
-  }
+  TensorRef kept(int parameter) const { return kept_[static_cast<std::size_t>(parameter)]; }
   DType kept_dtype(int parameter) const;
   std::size_t kept_bytes(int parameter) const;
-  // Its values, in `wide` where they are not kept in f32.
-  std::span<const float> values(int parameter, std::vector<float>& wide) const;
+  // Its values in f32.
+  std::vector<float> values(int parameter) const;
   // Whoever changes a parameter's master, average or optimizer states in training says so first:
   // the observer is called with the parameter.
   void will_change(int parameter) const {
@@ -112,24 +110,29 @@ class TrainState {
   // The averages begin as the weights are.
   void begin_averages() const;
   // As used(), of the averages: their copies are made now. REQUIRES: KeptAverage::validated.
-  std::span<void* const> used_averages() const;
+  std::span<const ConstTensorRef> used_averages() const;
 
   std::size_t bytes() const { return buffer_->bytes(); }
+  // Where work on its tensors is enqueued.
+  Queue& queue() const { return context_.queue(); }
+  Context& context() const { return context_; }
 
  private:
   void declare_states(const config::OptimizerSection& optimizer);
-  std::vector<float*> float_states(std::string_view prefix) const;
-  std::span<const float> values_of(const float* of, std::size_t parameter) const;
+  std::vector<TensorRef> float_states(std::string_view prefix) const;
+  void store(const ConstTensorRef& from, const TensorRef& to) const;
   void lay_out(DType compute, bool accumulate, const config::OptimizerSection& optimizer,
                KeptAverage average);
 
   const decoder::ParameterTable& parameters_;
   GradientLists lists_;
+  Context& context_;
   std::unique_ptr<Buffer> buffer_;
-  std::vector<float*> masters_, first_moments_, second_moments_, averages_;
+  std::vector<TensorRef> masters_, first_moments_, second_moments_, averages_;
   std::vector<OptimizerState> optimizer_states_;
-  std::vector<void*> gradients_, more_gradients_, gradient_ids_, more_gradient_ids_, used_,
-      used_averages_;
+  std::vector<TensorRef> gradients_, more_gradients_, gradient_ids_, more_gradient_ids_;
+  std::vector<TensorRef> kept_, copies_, average_copies_;
+  std::vector<ConstTensorRef> used_, used_averages_;
   std::vector<DType> copy_dtype_;  // of used_
   std::function<void(int)> observer_;
 };

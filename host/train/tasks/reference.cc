@@ -41,7 +41,8 @@ bool Reference::read(std::string_view bytes, std::size_t num_train, std::size_t 
   return true;
 }
 
-std::vector<float> log_probabilities(const decoder::Model& model, std::span<void* const> used,
+std::vector<float> log_probabilities(const decoder::Model& model,
+                                     std::span<const ConstTensorRef> used,
                                      const data::Dataset& rows, std::int64_t batch_rows,
                                      DType dtype, const Backend& backend,
                                      const std::function<void()>& between) {
@@ -63,7 +64,7 @@ std::vector<float> log_probabilities(const decoder::Model& model, std::span<void
     const program::Microbatch inputs{batch.tokens.data(), batch.labels.data(),
                                      batch.positions.data(), batch.segment_ids.data()};
     inputs.bind(program);
-    program.run(arena->data());
+    program.run(*arena);
     const std::size_t wanted =
         std::min<std::uint64_t>(static_cast<std::uint64_t>(batch_rows), rows.num_rows() - row);
     std::copy_n(logp.begin(), wanted * segments,
@@ -82,21 +83,21 @@ std::string reference_key(const decoder::Model& model, const TrainState& state,
   std::string text =
       fmt::format("reference 1\n{}\n{}\n{}\n", name(dtype), data_fingerprint, model_file);
   const auto& parameters = model.parameters().all();
-  const auto bytes_of = [&](std::size_t i) {
-    const int parameter = static_cast<int>(i);
-    return std::span(static_cast<const std::byte*>(state.kept(parameter)),
-                     state.kept_bytes(parameter));
+  const auto digest_of = [&](std::size_t i) {
+    return read_tensor<std::byte>(
+        state.queue(), state.kept(static_cast<int>(i)),
+        [](std::span<const std::byte> bytes) { return io::xxh3_128_hex(bytes); });
   };
   bool adapts = model.adapter() && model.adapter()->dora;  // lengths of rows may be other ones
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (parameters[i].name.ends_with(decoder::kAdapterUp))
-      adapts = adapts || std::ranges::any_of(
-                             std::span(state.masters()[i],
-                                       static_cast<std::size_t>(parameters[i].num_elements())),
-                             [](float v) { return v != 0; });
+      adapts = adapts || read_tensor<float>(
+                             state.queue(), state.masters()[i], [](std::span<const float> values) {
+                               return std::ranges::any_of(values, [](float v) { return v != 0; });
+                             });
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (adapts || !decoder::is_adapter(parameters[i].name))
-      text += fmt::format("{} {}\n", parameters[i].name, io::xxh3_128_hex(bytes_of(i)));
+      text += fmt::format("{} {}\n", parameters[i].name, digest_of(i));
   if (adapts && model.adapter()) text += fmt::format("scale {}\n", model.adapter()->scale);
   return io::xxh3_128_hex(std::as_bytes(std::span(text)));
 }

@@ -31,7 +31,8 @@ struct Reference {
 
 // f32[num_rows, S] of all rows. `used` and `dtype` as train/eval_step.h has them; `between` is
 // called after each batch and may throw to stop.
-std::vector<float> log_probabilities(const decoder::Model& model, std::span<void* const> used,
+std::vector<float> log_probabilities(const decoder::Model& model,
+                                     std::span<const ConstTensorRef> used,
                                      const data::Dataset& rows, std::int64_t batch_rows,
                                      DType dtype, const Backend& backend,
                                      const std::function<void()>& between);

@@ -56,7 +56,7 @@ Teacher::Teacher(TeacherModel teacher, std::int64_t rows, std::int64_t tokens,
 
 void Teacher::run(const program::Microbatch& batch) {
   batch.bind(program_);
-  program_.run(arena_->data());
+  program_.run(*arena_);
 }
 
 void Teacher::bind(program::BoundProgram& step) {

@@ -12,11 +12,11 @@
 
 namespace lamina::train {
 
-// A model with its weights, one pointer per parameter in the type that Parameter::used_dtype(dtype)
+// A model with its weights, one tensor per parameter in the type that Parameter::used_dtype(dtype)
 // says, which live as long as `model`: it may own them.
 struct TeacherModel {
   std::shared_ptr<const decoder::Model> model;
-  std::vector<void*> weights;
+  std::vector<ConstTensorRef> weights;
   DType dtype = DType::bf16;  // to compute in
 };
 

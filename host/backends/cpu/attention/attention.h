@@ -28,7 +28,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backends/cpu/device/isa.h"
+#include "backends/cpu/threads/isa.h"
 #include "core/dtype.h"
 
 namespace lamina::cpu {

@@ -7,9 +7,9 @@
 #include "backends/cpu/attention/attention.h"
 #include "backends/cpu/attention/best_keys.h"
 #include "backends/cpu/attention/inputs.h"
-#include "backends/cpu/device/scratch.h"
-#include "backends/cpu/device/threads.h"
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/threads/scratch.h"
+#include "backends/cpu/threads/threads.h"
 
 namespace lamina::cpu {
 namespace {
@@ -195,7 +195,7 @@ Verdict supports(const NodeView& n) {
   return only_f32_and_bf16(n);
 }
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   return std::make_unique<CompressedAttentionStep>(n);
 }
 

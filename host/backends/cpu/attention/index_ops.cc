@@ -4,9 +4,9 @@
 #include "backends/cpu/attention/best_keys.h"
 #include "backends/cpu/attention/inputs.h"
 #include "backends/cpu/attention/latent.h"
-#include "backends/cpu/device/threads.h"
 #include "backends/cpu/kernel_support.h"
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/threads/threads.h"
 
 namespace lamina::cpu {
 namespace {
@@ -50,7 +50,9 @@ class IndexScoresKernel final : public Kernel {
   IndexSpec spec_;
 };
 
-std::unique_ptr<Kernel> make(const NodeView& n) { return std::make_unique<IndexScoresKernel>(n); }
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
+  return std::make_unique<IndexScoresKernel>(n);
+}
 
 constexpr KernelChoice kChoices[] = {{"tiles", supports_index_scores, make}};
 
@@ -87,7 +89,7 @@ Verdict supports(const NodeView& n) {
   return supports_index_scores(n);
 }
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   return std::make_unique<IndexScoresGradKernel>(n);
 }
 
@@ -125,7 +127,7 @@ class IndexScoresStepKernel final : public Kernel {
   std::size_t ends_bytes_;
 };
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   return std::make_unique<IndexScoresStepKernel>(n);
 }
 
@@ -189,7 +191,9 @@ Verdict supports(const NodeView& n) {
   return Verdict::yes();
 }
 
-std::unique_ptr<Kernel> make(const NodeView& n) { return std::make_unique<TopKMaskKernel>(n); }
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
+  return std::make_unique<TopKMaskKernel>(n);
+}
 
 constexpr KernelChoice kChoices[] = {{"select", supports, make}};
 

@@ -54,7 +54,7 @@ Verdict supports(const NodeView& n) {
   return only_f32_and_bf16(n);
 }
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   return std::make_unique<LatentAttentionKernel>(n);
 }
 

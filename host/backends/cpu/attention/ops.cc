@@ -92,7 +92,7 @@ Verdict supports_tiles(const NodeView& n) {
 }
 
 template <bool tiles>
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   return std::make_unique<AttentionKernel>(n, tiles);
 }
 
@@ -183,7 +183,7 @@ Verdict supports_tiles(const NodeView& n) {
 }
 
 template <bool tiles>
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   return std::make_unique<AttentionGradKernel>(n, tiles);
 }
 
@@ -227,7 +227,9 @@ class AttentionMassKernel final : public Kernel {
   MassSpec spec_;
 };
 
-std::unique_ptr<Kernel> make(const NodeView& n) { return std::make_unique<AttentionMassKernel>(n); }
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
+  return std::make_unique<AttentionMassKernel>(n);
+}
 
 constexpr KernelChoice kChoices[] = {{"blocks", only_f32_and_bf16, make}};
 

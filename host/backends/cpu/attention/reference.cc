@@ -5,7 +5,7 @@
 
 #include "backends/cpu/attention/attention.h"
 #include "backends/cpu/attention/mask.h"
-#include "backends/cpu/device/threads.h"
+#include "backends/cpu/threads/threads.h"
 #include "core/error.h"
 #include "core/float16.h"
 

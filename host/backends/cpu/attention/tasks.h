@@ -5,8 +5,8 @@
 #pragma once
 
 #include "backends/cpu/attention/attention.h"
-#include "backends/cpu/device/scratch.h"
-#include "backends/cpu/device/threads.h"
+#include "backends/cpu/threads/scratch.h"
+#include "backends/cpu/threads/threads.h"
 
 namespace lamina::cpu {
 namespace {

@@ -32,7 +32,7 @@ void set_conv1d_inputs(Conv1d& p, const KernelArgs& args) {
 // Blocks of channels and tokens.
 namespace causal_conv1d_op {
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   Conv1dForward p;
   static_cast<Conv1d&>(p) = conv1d_of(n);
   const bool apart = n.has(in::kSegments) && !n.i("across");
@@ -54,7 +54,7 @@ constexpr KernelChoice kChoices[] = {{"channels", only_f32_and_bf16, make}};
 // Blocks of channels, so that the gradients of w and bias have one order.
 namespace causal_conv1d_grad_op {
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   Conv1dBackward p;
   static_cast<Conv1d&>(p) = conv1d_of(n);
   const bool apart = n.has(in::kSegments) && !n.i("across");
@@ -82,7 +82,7 @@ namespace causal_conv1d_step_op {
 
 namespace step = operand::causal_conv1d_step;
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   Conv1dForward p;
   static_cast<Conv1d&>(p) = conv1d_of(n);
   const std::int64_t window_bytes = n.type(step::kWindow).bytes();

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "backends/cpu/cross_entropy/cross_entropy_simd.h"
-#include "backends/cpu/device/isa.h"
-#include "backends/cpu/device/threads.h"
+#include "backends/cpu/threads/isa.h"
+#include "backends/cpu/threads/threads.h"
 #include "core/error.h"
 
 namespace lamina::cpu {

@@ -4,11 +4,11 @@
 #include <cmath>
 
 #include "backends/cpu/cross_entropy/cross_entropy.h"
-#include "backends/cpu/device/scratch.h"
-#include "backends/cpu/device/threads.h"
 #include "backends/cpu/gemm/products.h"
 #include "backends/cpu/kernel_support.h"
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/threads/scratch.h"
+#include "backends/cpu/threads/threads.h"
 #include "core/float16.h"
 
 namespace lamina::cpu {
@@ -188,7 +188,9 @@ class CrossEntropyKernel final : public Kernel {
   std::size_t gemm_bytes_ = 0;
 };
 
-std::unique_ptr<Kernel> make(const NodeView& n) { return std::make_unique<CrossEntropyKernel>(n); }
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
+  return std::make_unique<CrossEntropyKernel>(n);
+}
 
 Verdict supports_bias(const NodeView& n) { return supports(n, in::kBias); }
 
@@ -388,7 +390,7 @@ class CrossEntropyGradKernel final : public Kernel {
   std::size_t gemm_bytes_ = 0;
 };
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   return std::make_unique<CrossEntropyGradKernel>(n);
 }
 

@@ -1,6 +1,6 @@
 // Ops that plugins bring: their kernels, run on our threads.
-#include "backends/cpu/device/threads.h"
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/threads/threads.h"
 #include "ops/custom.h"
 
 namespace lamina::cpu {
@@ -17,7 +17,7 @@ void parallel(std::uint64_t count, void (*task)(void*, std::uint64_t), void* con
                  [&](std::int64_t i) { task(context, static_cast<std::uint64_t>(i)); });
 }
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   std::shared_ptr<ops::CustomRun> run = ops::custom_of(n.op()).kernel->prepare(n);
   const std::size_t bytes = run->workspace_bytes();
   return make_kernel(

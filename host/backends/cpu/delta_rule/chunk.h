@@ -4,10 +4,10 @@
 
 #include "backends/cpu/attention/small_matrices.h"
 #include "backends/cpu/delta_rule/delta_rule_simd.h"
-#include "backends/cpu/device/scratch.h"
 #include "backends/cpu/scan/chunks.h"
 #include "backends/cpu/simd/math.h"
 #include "backends/cpu/simd/typed_rows.h"
+#include "backends/cpu/threads/scratch.h"
 
 namespace lamina::cpu {
 namespace {

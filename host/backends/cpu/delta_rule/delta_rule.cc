@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "backends/cpu/delta_rule/delta_rule_simd.h"
-#include "backends/cpu/device/isa.h"
-#include "backends/cpu/device/threads.h"
+#include "backends/cpu/threads/isa.h"
+#include "backends/cpu/threads/threads.h"
 #include "core/error.h"
 
 namespace lamina::cpu {

@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "backends/cpu/delta_rule/delta_rule.h"
-#include "backends/cpu/device/threads.h"
 #include "backends/cpu/kernel_support.h"
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/threads/threads.h"
 
 namespace lamina::cpu {
 namespace {
@@ -42,7 +42,7 @@ void set_delta_rule_inputs(DeltaRule& p, const KernelArgs& args) {
 // In chunks of 64 tokens.
 namespace gated_delta_rule_op {
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   DeltaRuleForward p;
   static_cast<DeltaRule&>(p) = delta_rule_of(n);
   p.y.dtype = n.out_type().dtype;
@@ -101,7 +101,9 @@ class StepKernel final : public Kernel {
   std::size_t workspace_bytes_;
 };
 
-std::unique_ptr<Kernel> make(const NodeView& n) { return std::make_unique<StepKernel>(n); }
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
+  return std::make_unique<StepKernel>(n);
+}
 
 constexpr KernelChoice kChoices[] = {
     {.name = "state",
@@ -119,7 +121,7 @@ namespace gated_delta_rule_grad_op {
 
 namespace in = operand::gated_delta_rule_grad;
 
-std::unique_ptr<Kernel> make_chunks(const NodeView& n) {
+std::unique_ptr<Kernel> make_chunks(const NodeView& n, Context&) {
   DeltaRuleBackward p;
   static_cast<DeltaRule&>(p) = delta_rule_of(n);
   p.dy.dtype = n.type(in::kDy).dtype;
@@ -279,7 +281,7 @@ class Loops {
   const bool apart_;
 };
 
-std::unique_ptr<Kernel> make_loops(const NodeView& n) {
+std::unique_ptr<Kernel> make_loops(const NodeView& n, Context&) {
   DeltaRule p = delta_rule_of(n);
   const std::int64_t states = p.tokens * p.key_width * p.value_width;
   const double scale = delta_rule_scale(n);

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "backends/cpu/device/isa.h"
 #include "backends/cpu/elementwise/map_compiled.h"
+#include "backends/cpu/threads/isa.h"
 #include "core/error.h"
 
 namespace lamina::cpu {

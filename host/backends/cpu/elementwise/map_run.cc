@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/cpu/device/scratch.h"
-#include "backends/cpu/device/threads.h"
 #include "backends/cpu/elementwise/map_compiled.h"
+#include "backends/cpu/threads/scratch.h"
+#include "backends/cpu/threads/threads.h"
 #include "core/error.h"
 
 namespace lamina::cpu {

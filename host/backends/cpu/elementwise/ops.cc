@@ -165,7 +165,7 @@ Verdict supports(const NodeView& n) {
   return Verdict::yes();
 }
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   MapPlan plan(n.op().name == "fused_map" ? chain(*n.body("body"), n.out_type().shape) : single(n));
   return make_kernel([plan = std::make_shared<const MapPlan>(std::move(plan))](
                          const KernelArgs& args) { plan->run(args.inputs, args.outputs); });

@@ -59,7 +59,7 @@ std::int32_t compressed_id(std::span<const std::int32_t> table, std::int32_t tok
 // Integer arithmetic over the tokens of a row.
 namespace ngram_hash_op {
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const std::int64_t batch = n.type(0).dim(0), tokens = n.type(0).dim(1);
   const auto entries = static_cast<std::size_t>(n.type(1).dim(0));
   const auto pad = static_cast<std::int32_t>(n.i("pad"));
@@ -89,7 +89,7 @@ constexpr KernelChoice kChoices[] = {{"loop", always, make}};
 // Ngram_hash with the ids before the call from decode state.
 namespace ngram_hash_step_op {
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const std::int64_t batch = n.type(1).dim(0), tokens = n.type(1).dim(1);
   const auto entries = static_cast<std::size_t>(n.type(2).dim(0));
   const auto pad = static_cast<std::int32_t>(n.i("pad"));

@@ -1,9 +1,9 @@
 // The kernels of embedding, embedding_grad, sum_rows and add_rows.
-#include "backends/cpu/device/threads.h"
 #include "backends/cpu/embedding/embedding.h"
 #include "backends/cpu/embedding/row_lists.h"
 #include "backends/cpu/kernel_support.h"
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/threads/threads.h"
 
 namespace lamina::cpu {
 namespace {
@@ -11,7 +11,7 @@ namespace {
 // Rows of the table copied; an id outside of the table gives zeros.
 namespace embedding_op {
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const Type& table = n.type(0);
   const std::int64_t vocabulary = table.dim(0), tokens = n.type(1).num_elements();
   const std::int64_t row_bytes = table.dim(1) * size_bytes(table.dtype);
@@ -59,7 +59,7 @@ void start_sums(const KernelArgs& args, bool has_acc, std::int64_t bytes) {
     parallel_zero(args.outputs[0], bytes);
 }
 
-std::unique_ptr<Kernel> make_columns(const NodeView& n) {
+std::unique_ptr<Kernel> make_columns(const NodeView& n, Context&) {
   const Type& out = n.out_type();
   const std::int64_t tokens = n.type(0).num_elements(), rows = out.dim(0), width = out.dim(1);
   const DType dtype = n.type(1).dtype;
@@ -78,7 +78,7 @@ std::unique_ptr<Kernel> make_columns(const NodeView& n) {
   });
 }
 
-std::unique_ptr<Kernel> make_rows(const NodeView& n) {
+std::unique_ptr<Kernel> make_rows(const NodeView& n, Context& context) {
   const Type& out = n.out_type();
   EmbeddingScatterAdd p{.ids = nullptr,
                         .num_ids = n.type(0).num_elements(),
@@ -87,7 +87,7 @@ std::unique_ptr<Kernel> make_rows(const NodeView& n) {
                         .dy_dtype = n.type(1).dtype,
                         .dtable = nullptr,
                         .workspace = nullptr};
-  std::shared_ptr<Kernel> columns = make_columns(n);
+  std::shared_ptr<Kernel> columns = make_columns(n, context);
   return make_kernel(
       [=, rows = out.dim(0), bytes = out.bytes(),
        has_acc = n.has(2)](const KernelArgs& args) mutable {
@@ -150,9 +150,9 @@ std::unique_ptr<Kernel> make_with(const NodeView& n, AddRow add) {
       row_sums_workspace_bytes(sums.num_ids));
 }
 
-std::unique_ptr<Kernel> make_fast(const NodeView& n) { return make_with(n, nullptr); }
+std::unique_ptr<Kernel> make_fast(const NodeView& n, Context&) { return make_with(n, nullptr); }
 
-std::unique_ptr<Kernel> make_reference(const NodeView& n) {
+std::unique_ptr<Kernel> make_reference(const NodeView& n, Context&) {
   return make_with(n, with_floating(n.type(1).dtype,
                                     [](auto type) -> AddRow { return add_row<decltype(type)>; }));
 }
@@ -167,7 +167,7 @@ constexpr KernelChoice kChoices[] = {
 // The second list merged into the memory of the first.
 namespace add_rows_op {
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const std::int64_t slots = n.type(0).dim(0), more_slots = n.type(2).dim(0);
   return make_kernel(
       [=, num_rows = n.i("rows"), width = n.type(1).dim(1), dtype = n.type(1).dtype,

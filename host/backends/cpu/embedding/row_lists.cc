@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/cpu/device/isa.h"
-#include "backends/cpu/device/threads.h"
 #include "backends/cpu/embedding/embedding_simd.h"
+#include "backends/cpu/threads/isa.h"
+#include "backends/cpu/threads/threads.h"
 #include "core/error.h"
 
 namespace lamina::cpu {

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "backends/cpu/device/threads.h"
 #include "backends/cpu/experts/rows.h"
 #include "backends/cpu/kernel_support.h"
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/threads/threads.h"
 #include "ops/group_capacity.h"
 
 namespace lamina::cpu {
@@ -36,7 +36,7 @@ void for_each_assignment(const std::int32_t* ids, std::int64_t count, std::int64
   }
 }
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const Type& ids_type = n.type(0);
   const std::int64_t count = ids_type.num_elements(), groups = n.i("groups");
   const std::int64_t capacity = ops::group_capacity(n);
@@ -85,7 +85,7 @@ struct Sizes {
   std::size_t places_bytes() const { return static_cast<std::size_t>(rows) * sizeof(std::int32_t); }
 };
 
-std::unique_ptr<Kernel> make_vector(const NodeView& n) {
+std::unique_ptr<Kernel> make_vector(const NodeView& n, Context&) {
   return make_kernel(
       [s = Sizes(n), dtype = n.type(0).dtype](const KernelArgs& args) {
         auto* places = reinterpret_cast<std::int32_t*>(args.workspace);
@@ -118,7 +118,7 @@ void combine(const Sizes& s, const KernelArgs& args, const std::int32_t* places)
   });
 }
 
-std::unique_ptr<Kernel> make_reference(const NodeView& n) {
+std::unique_ptr<Kernel> make_reference(const NodeView& n, Context&) {
   return make_kernel(
       [s = Sizes(n), dtype = n.type(0).dtype](const KernelArgs& args) {
         auto* places = reinterpret_cast<std::int32_t*>(args.workspace);
@@ -144,7 +144,7 @@ struct Sizes {
       : rows(n.type(0).dim(0)), width(n.type(0).dim(1)), k(n.type(2).dim(-1)) {}
 };
 
-std::unique_ptr<Kernel> make_vector(const NodeView& n) {
+std::unique_ptr<Kernel> make_vector(const NodeView& n, Context&) {
   return make_kernel([s = Sizes(n), dtype = n.type(0).dtype](const KernelArgs& args) {
     combine_rows_grad({.num_rows = s.rows,
                        .k = s.k,
@@ -180,7 +180,7 @@ void gradients(const Sizes& s, const KernelArgs& args) {
   });
 }
 
-std::unique_ptr<Kernel> make_reference(const NodeView& n) {
+std::unique_ptr<Kernel> make_reference(const NodeView& n, Context&) {
   return make_kernel([s = Sizes(n), dtype = n.type(0).dtype](const KernelArgs& args) {
     with_floating(dtype, [&](auto type) { gradients<decltype(type)>(s, args); });
   });

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <array>
 
-#include "backends/cpu/device/isa.h"
 #include "backends/cpu/gemm/gemv.h"
 #include "backends/cpu/gemm/onednn_gemm.h"
 #include "backends/cpu/gemm/tiles.h"
+#include "backends/cpu/threads/isa.h"
 #include "core/error.h"
 
 namespace lamina::cpu {

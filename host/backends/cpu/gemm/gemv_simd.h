@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "backends/cpu/device/isa.h"
+#include "backends/cpu/threads/isa.h"
 
 namespace lamina::cpu {
 

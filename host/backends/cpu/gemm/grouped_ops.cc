@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "backends/cpu/device/threads.h"
 #include "backends/cpu/gemm/grouped.h"
 #include "backends/cpu/kernel_support.h"
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/threads/threads.h"
 
 namespace lamina::cpu {
 namespace {
@@ -48,7 +48,9 @@ class StreamKernel final : public Kernel {
   GroupedLinear product_;
 };
 
-std::unique_ptr<Kernel> make_stream(const NodeView& n) { return std::make_unique<StreamKernel>(n); }
+std::unique_ptr<Kernel> make_stream(const NodeView& n, Context&) {
+  return std::make_unique<StreamKernel>(n);
+}
 
 template <typename T, typename B>
 void multiply(const GroupedSpec& s, const T* x, const T* w, const std::int32_t* offsets,
@@ -70,7 +72,7 @@ void multiply(const GroupedSpec& s, const T* x, const T* w, const std::int32_t* 
   });
 }
 
-std::unique_ptr<Kernel> make_reference(const NodeView& n) {
+std::unique_ptr<Kernel> make_reference(const NodeView& n, Context&) {
   return make_kernel([s = spec_of(n)](const KernelArgs& args) {
     with_floating(s.dtype, [&](auto x) {
       with_floating(s.bias.value_or(s.dtype), [&](auto b) {
@@ -118,7 +120,9 @@ class TileKernel final : public Kernel {
   GroupedLinearDx product_;
 };
 
-std::unique_ptr<Kernel> make_tiles(const NodeView& n) { return std::make_unique<TileKernel>(n); }
+std::unique_ptr<Kernel> make_tiles(const NodeView& n, Context&) {
+  return std::make_unique<TileKernel>(n);
+}
 
 template <typename T>
 void multiply(const GroupedSpec& s, const T* dy, const T* w, const std::int32_t* offsets, T* dx) {
@@ -134,7 +138,7 @@ void multiply(const GroupedSpec& s, const T* dy, const T* w, const std::int32_t*
   });
 }
 
-std::unique_ptr<Kernel> make_reference(const NodeView& n) {
+std::unique_ptr<Kernel> make_reference(const NodeView& n, Context&) {
   return make_kernel([s = spec_of(n)](const KernelArgs& args) {
     with_floating(s.dtype, [&](auto x) {
       using T = decltype(x);
@@ -204,7 +208,9 @@ class TileKernel final : public Kernel {
   GroupedLinearDw product_;
 };
 
-std::unique_ptr<Kernel> make_tiles(const NodeView& n) { return std::make_unique<TileKernel>(n); }
+std::unique_ptr<Kernel> make_tiles(const NodeView& n, Context&) {
+  return std::make_unique<TileKernel>(n);
+}
 
 template <typename T>
 void multiply(const GroupedSpec& s, const T* x, const T* dy, const std::int32_t* offsets,
@@ -221,7 +227,7 @@ void multiply(const GroupedSpec& s, const T* x, const T* dy, const std::int32_t*
   });
 }
 
-std::unique_ptr<Kernel> make_reference(const NodeView& n) {
+std::unique_ptr<Kernel> make_reference(const NodeView& n, Context&) {
   return make_kernel([s = spec_of(n)](const KernelArgs& args) {
     with_floating(s.dtype, [&](auto type) {
       using T = decltype(type);

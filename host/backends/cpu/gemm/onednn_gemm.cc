@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "backends/cpu/device/threads.h"
 #include "backends/cpu/gemm/onednn.h"
+#include "backends/cpu/threads/threads.h"
 #include "core/error.h"
 #include "core/round_up.h"
 

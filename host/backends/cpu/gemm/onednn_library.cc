@@ -7,7 +7,7 @@
 
 #include <new>
 
-#include "backends/cpu/device/cpu_mask.h"
+#include "backends/cpu/threads/cpu_mask.h"
 
 // The functions that dnnl.hpp calls for onednn.cc; the linker names one that is missing here.
 #define LAMINA_ONEDNN_COMMON(X)              \
@@ -74,7 +74,7 @@ int (*threads)() = nullptr;
 void (*set_threads)(int) = nullptr;
 
 // With OMP_PROC_BIND, OpenMP binds the thread that loads it to one CPU, and what that thread starts
-// later inherits it. Which CPUs a thread has is device/threads.h's to say.
+// later inherits it. Which CPUs a thread has is decided by threads/threads.h.
 void* load() {
   CpuMask cpus;
   const bool known = cpus.read();

@@ -3,10 +3,10 @@
 #include <memory>
 #include <vector>
 
-#include "backends/cpu/device/threads.h"
 #include "backends/cpu/gemm/gemv.h"
 #include "backends/cpu/gemm/products.h"
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/threads/threads.h"
 
 namespace lamina::cpu {
 namespace {
@@ -38,7 +38,9 @@ class LinearKernel final : public Kernel {
   std::unique_ptr<Gemm> gemm_;
 };
 
-std::unique_ptr<Kernel> make(const NodeView& n) { return std::make_unique<LinearKernel>(n); }
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
+  return std::make_unique<LinearKernel>(n);
+}
 
 constexpr KernelChoice kChoices[] = {{"gemm", supports, make}};
 
@@ -144,8 +146,12 @@ class GemmsKernel final : public Kernel {
   std::vector<std::unique_ptr<Gemm>> gemms_;
 };
 
-std::unique_ptr<Kernel> make_stream(const NodeView& n) { return std::make_unique<StreamKernel>(n); }
-std::unique_ptr<Kernel> make_gemms(const NodeView& n) { return std::make_unique<GemmsKernel>(n); }
+std::unique_ptr<Kernel> make_stream(const NodeView& n, Context&) {
+  return std::make_unique<StreamKernel>(n);
+}
+std::unique_ptr<Kernel> make_gemms(const NodeView& n, Context&) {
+  return std::make_unique<GemmsKernel>(n);
+}
 
 constexpr KernelChoice kChoices[] = {
     {.name = "stream", .supports = supports_stream, .make = make_stream, .writes_all = true},
@@ -211,7 +217,7 @@ class GemmKernel final : public Kernel {
   std::unique_ptr<Gemm> gemm_;
 };
 
-std::unique_ptr<Kernel> make_gemm_kernel(const NodeView& n) {
+std::unique_ptr<Kernel> make_gemm_kernel(const NodeView& n, Context&) {
   return std::make_unique<GemmKernel>(n);
 }
 
@@ -233,7 +239,7 @@ void multiply(const Sizes& s, const In* a, const In* b, const Out* acc, Out* y) 
   });
 }
 
-std::unique_ptr<Kernel> make_reference(const NodeView& n) {
+std::unique_ptr<Kernel> make_reference(const NodeView& n, Context&) {
   return make_kernel([s = Sizes(n), in = n.type(0).dtype,
                       out = n.out_type().dtype](const KernelArgs& args) {
     with_floating(in, [&](auto x) {

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "backends/cpu/device/isa.h"
+#include "backends/cpu/threads/isa.h"
 #include "core/dtype.h"
 #include "core/round_up.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/cpu/device/threads.h"
+#include "backends/cpu/threads/threads.h"
 #include "core/error.h"
 
 namespace lamina::cpu {

@@ -2,10 +2,10 @@
 // scatter_along and cache_write.
 #include <vector>
 
-#include "backends/cpu/device/threads.h"
 #include "backends/cpu/kernel_support.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/layout/strided_copy.h"
+#include "backends/cpu/threads/threads.h"
 
 namespace lamina::cpu {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 // All threads move the bytes.
 namespace copy_op {
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   return make_kernel([bytes = n.type(0).bytes()](const KernelArgs& args) {
     parallel_copy(args.outputs[0], args.inputs[0], bytes);
   });
@@ -26,7 +26,7 @@ constexpr KernelChoice kChoices[] = {{"memcpy", always, make}};
 // For each place before the dim one run of memory from each input.
 namespace concat_op {
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const Type& y = n.out_type();
   const int dim = counted_dim(n.i("dim"), y.ndim());
   const std::int64_t inner = product(y.shape, dim + 1, y.ndim()) * size_bytes(y.dtype);
@@ -56,7 +56,7 @@ constexpr KernelChoice kChoices[] = {{"memcpy", always, make}};
 // For each place before the dim one run of memory is copied.
 namespace slice_op {
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const Type& x = n.type(0);
   const int dim = counted_dim(n.i("dim"), x.ndim());
   const std::int64_t inner = product(x.shape, dim + 1, x.ndim()) * size_bytes(x.dtype);
@@ -79,7 +79,7 @@ constexpr KernelChoice kChoices[] = {{"memcpy", always, make}};
 // For each place before the dim zeros, one run of memory, zeros.
 namespace pad_op {
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const Type& x = n.type(0);
   const int dim = counted_dim(n.i("dim"), x.ndim());
   const std::int64_t inner = product(x.shape, dim + 1, x.ndim()) * size_bytes(x.dtype);
@@ -108,7 +108,7 @@ constexpr KernelChoice kChoices[] = {{"memcpy", always, make}};
 // A strided copy, in blocks where rows become columns.
 namespace transpose_op {
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const Type& x = n.type(0);
   const Type& y = n.out_type();
   StridedCopy c{.element_bytes = size_bytes(x.dtype),
@@ -137,7 +137,7 @@ constexpr KernelChoice kChoices[] = {{"blocks", always, make}};
 // Rows copied; a place outside of x gives zeros.
 namespace gather_rows_op {
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const Type& x = n.type(0);
   const std::int64_t rows = num_rows(x), gathered = n.type(1).dim(0), divide = n.i("divide");
   const std::int64_t row_bytes = x.dim(-1) * size_bytes(x.dtype);
@@ -166,7 +166,7 @@ constexpr KernelChoice kChoices[] = {{"memcpy", always, make}};
 // One row copied from each x[b]; a row outside of x gives zeros.
 namespace select_rows_op {
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const Type& x = n.type(0);
   const std::int64_t batch = x.dim(0), rows = x.dim(1);
   const std::int64_t row_bytes = x.dim(2) * size_bytes(x.dtype);
@@ -201,7 +201,7 @@ void with_bits(int bytes, Fn fn) {
   fn(std::uint64_t{});
 }
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const std::int64_t rows = num_rows(n.type(0)), from = n.type(0).dim(-1), to = n.type(1).dim(-1);
   return make_kernel([=, dtype = n.type(0).dtype](const KernelArgs& args) {
     const auto* ids = static_cast<const std::int32_t*>(args.inputs[1]);
@@ -234,7 +234,7 @@ void add_row(const T* x, const std::int32_t* ids, std::int64_t from, std::int64_
   for (std::int64_t n = 0; n < to; ++n) y[n] = Number<T>::store(sums[n]);
 }
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const std::int64_t rows = num_rows(n.type(0)), from = n.type(0).dim(-1), to = n.i("size");
   const auto sums_bytes = aligned(static_cast<std::size_t>(to) * sizeof(double));
   return make_kernel(
@@ -263,7 +263,7 @@ constexpr KernelChoice kChoices[] = {{"elements", always, make}};
 // Numbers of the graph.
 namespace constant_data_op {
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   return make_kernel(
       [values = n.f_list("values"), dtype = n.out_type().dtype](const KernelArgs& args) {
         with_number(dtype, [&](auto type) {
@@ -282,7 +282,7 @@ constexpr KernelChoice kChoices[] = {{"numbers", always, make}};
 // Token rows copied into their slots; slots outside of the cache are left alone.
 namespace cache_write_op {
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const Type& cache = n.type(0);
   const std::int64_t batch = cache.dim(0), capacity = cache.dim(1), tokens = n.type(1).dim(1);
   const std::int64_t row_bytes = product(cache.shape, 2, cache.ndim()) * size_bytes(cache.dtype);

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/cpu/device/scratch.h"
-#include "backends/cpu/device/threads.h"
+#include "backends/cpu/threads/scratch.h"
+#include "backends/cpu/threads/threads.h"
 
 namespace lamina::cpu {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "backends/cpu/device/isa.h"
-#include "backends/cpu/device/scratch.h"
-#include "backends/cpu/device/threads.h"
 #include "backends/cpu/norm/norm_simd.h"
+#include "backends/cpu/threads/isa.h"
+#include "backends/cpu/threads/scratch.h"
+#include "backends/cpu/threads/threads.h"
 #include "core/error.h"
 
 namespace lamina::cpu {

@@ -11,7 +11,7 @@ namespace rms_norm_op {
 
 namespace in = operand::rms_norm;
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const Type& x = n.type(in::kX);
   RmsNormForward p{.dtype = x.dtype,
                    .rows = num_rows(x),
@@ -34,7 +34,7 @@ constexpr KernelChoice kChoices[] = {{"rows", only_f32_and_bf16, make, in_place_
 // One pass over each row; the weight's gradient in partial sums of fixed blocks.
 namespace rms_norm_grad_op {
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const Type& x = n.type(0);
   RmsNormBackward p{.dtype = x.dtype,
                     .rows = num_rows(x),
@@ -64,7 +64,7 @@ namespace add_rms_norm_op {
 
 namespace in = operand::add_rms_norm;
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const Type& x = n.type(in::kX);
   RmsNormForward p{.dtype = x.dtype,
                    .rows = num_rows(x),
@@ -101,7 +101,7 @@ Verdict supports(const NodeView& n) {
   return only_f32_and_bf16(n);
 }
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const Type& x = n.type(in::kX);
   LayerNormForward p{.dtype = x.dtype,
                      .rows = num_rows(x),
@@ -127,7 +127,7 @@ constexpr KernelChoice kChoices[] = {{"rows", supports, make, in_place_of(0)}};
 // blocks.
 namespace layer_norm_grad_op {
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const Type& x = n.type(0);
   LayerNormBackward p{.dtype = x.dtype,
                       .rows = num_rows(x),

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/cpu/device/threads.h"
 #include "backends/cpu/kernel_support.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/optimizer/optimizer.h"
+#include "backends/cpu/threads/threads.h"
 #include "runtime/kernel.h"
 
 namespace lamina::cpu {
@@ -118,7 +118,7 @@ void run_vector(const Settings& s, const KernelArgs& args) {
 constexpr std::uint32_t kOverState = in_place_of(0) | in_place_of(2) | in_place_of(3);
 
 template <void (*run)(const Settings&, const KernelArgs&)>
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   return make_kernel([s = Settings(n)](const KernelArgs& args) { run(s, args); });
 }
 
@@ -196,7 +196,7 @@ constexpr std::uint32_t kOverState =
     in_place_of(0) | in_place_of(3) | in_place_of(4) | in_place_of(6);
 
 template <void (*run)(const Settings&, const KernelArgs&)>
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   return make_kernel([s = Settings(n)](const KernelArgs& args) { run(s, args); });
 }
 
@@ -215,7 +215,7 @@ Verdict supports(const NodeView& n) {
   return Verdict::yes();
 }
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   return make_kernel([count = n.type(0).num_elements()](const KernelArgs& args) {
     *static_cast<double*>(args.outputs[0]) =
         sum_of_squares(static_cast<const float*>(args.inputs[0]), count);

@@ -4,11 +4,11 @@
 #include <array>
 #include <cmath>
 
-#include "backends/cpu/device/scratch.h"
-#include "backends/cpu/device/threads.h"
 #include "backends/cpu/kernel_support.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/random/random.h"
+#include "backends/cpu/threads/scratch.h"
+#include "backends/cpu/threads/threads.h"
 #include "core/split_mix.h"
 
 namespace lamina::cpu {
@@ -28,7 +28,7 @@ namespace dropout_op {
 
 namespace in = operand::dropout;
 
-std::unique_ptr<Kernel> make_vector(const NodeView& n) {
+std::unique_ptr<Kernel> make_vector(const NodeView& n, Context&) {
   Dropout d{.stream = {},
             .rate = static_cast<float>(n.f("rate")),
             .dtype = n.type(0).dtype,
@@ -61,7 +61,7 @@ void drop(RandomStream s, float rate, const T* x, T* y, std::int64_t count) {
   });
 }
 
-std::unique_ptr<Kernel> make_reference(const NodeView& n) {
+std::unique_ptr<Kernel> make_reference(const NodeView& n, Context&) {
   return make_kernel([count = n.type(0).num_elements(), dtype = n.type(0).dtype,
                       rate = static_cast<float>(n.f("rate")),
                       stream = n.i("stream")](const KernelArgs& args) {
@@ -84,7 +84,7 @@ namespace random_op {
 
 namespace in = operand::random;
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   return make_kernel(
       [count = n.out_type().num_elements(), stream = n.i("stream")](const KernelArgs& args) {
         fill_uniform(stream_of(args.inputs[in::kSeed], args.inputs[in::kLayer], stream), 0, 1,

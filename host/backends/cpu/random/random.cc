@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/cpu/device/isa.h"
-#include "backends/cpu/device/scratch.h"
-#include "backends/cpu/device/threads.h"
 #include "backends/cpu/random/random_simd.h"
+#include "backends/cpu/threads/isa.h"
+#include "backends/cpu/threads/scratch.h"
+#include "backends/cpu/threads/threads.h"
 #include "core/error.h"
 
 namespace lamina::cpu {

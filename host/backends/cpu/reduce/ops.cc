@@ -3,10 +3,10 @@
 #include <limits>
 #include <type_traits>
 
-#include "backends/cpu/device/threads.h"
 #include "backends/cpu/kernel_support.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/reduce/reduction.h"
+#include "backends/cpu/threads/threads.h"
 
 namespace lamina::cpu {
 namespace {
@@ -37,7 +37,7 @@ void sum(const Reduction& r, const void* x, void* y) {
       });
 }
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   return make_kernel([r = reduction_of(n), in = n.type(0).dtype,
                       out = n.out_type().dtype](const KernelArgs& args) {
     with_number(in, [&](auto x) {
@@ -55,7 +55,7 @@ Verdict supports_vector(const NodeView& n) {
   return supports(n);
 }
 
-std::unique_ptr<Kernel> make_vector(const NodeView& n) {
+std::unique_ptr<Kernel> make_vector(const NodeView& n, Context&) {
   return make_vector_reduction(n, ReduceOp::sum);
 }
 
@@ -92,7 +92,7 @@ void largest(const Reduction& r, const void* x, void* y) {
       [y = static_cast<T*>(y)](std::int64_t o, Wide max) { y[o] = Number<T>::store(max); });
 }
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   return make_kernel([r = reduction_of(n), dtype = n.type(0).dtype](const KernelArgs& args) {
     with_number(dtype, [&](auto x) { largest<decltype(x)>(r, args.inputs[0], args.outputs[0]); });
   });
@@ -104,7 +104,7 @@ Verdict supports_vector(const NodeView& n) {
   return supports(n);
 }
 
-std::unique_ptr<Kernel> make_vector(const NodeView& n) {
+std::unique_ptr<Kernel> make_vector(const NodeView& n, Context&) {
   return make_vector_reduction(n, ReduceOp::max);
 }
 

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "backends/cpu/device/threads.h"
 #include "backends/cpu/kernel_support.h"
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/threads/threads.h"
 
 namespace lamina::cpu {
 namespace {
@@ -34,7 +34,7 @@ void add_up(const Run& r, const T* x, T* y) {
   }
 }
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const Type& x = n.type(0);
   const int dim = counted_dim(n.i("dim"), x.ndim());
   const std::int64_t outer = product(x.shape, 0, dim), inner = product(x.shape, dim + 1, x.ndim());
@@ -108,7 +108,7 @@ void sort_row(const T* x, std::int64_t width, std::int64_t k, T* values, std::in
   }
 }
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const std::int64_t rows = num_rows(n.type(0)), width = n.type(0).dim(-1), k = n.i("k");
   const bool sorted = k > kMaxInserted;
   const auto run = [=, dtype = n.type(0).dtype](const KernelArgs& args) {

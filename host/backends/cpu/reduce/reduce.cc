@@ -5,10 +5,10 @@
 #include <cmath>
 #include <limits>
 
-#include "backends/cpu/device/isa.h"
-#include "backends/cpu/device/scratch.h"
-#include "backends/cpu/device/threads.h"
 #include "backends/cpu/reduce/reduce_simd.h"
+#include "backends/cpu/threads/isa.h"
+#include "backends/cpu/threads/scratch.h"
+#include "backends/cpu/threads/threads.h"
 #include "core/error.h"
 #include "core/float16.h"
 

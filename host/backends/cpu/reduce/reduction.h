@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "backends/cpu/device/threads.h"
 #include "backends/cpu/kernel_support.h"
 #include "backends/cpu/reduce/reduce.h"
+#include "backends/cpu/threads/threads.h"
 
 namespace lamina::cpu {
 

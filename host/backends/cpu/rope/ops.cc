@@ -67,7 +67,7 @@ std::vector<std::uint8_t> axes_of_frequencies(const NodeView& n) {
   return out;
 }
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const std::int64_t batch = n.type(0).dim(-2), tokens = n.type(0).dim(-1);
   const std::int64_t half = n.i("rotary_dim") / 2;
   const RopeSpec spec = spec_of(n);
@@ -111,7 +111,7 @@ Verdict supports(const NodeView& n) {
   return Verdict::yes();
 }
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const Type& x = n.type(0);
   const std::int64_t tokens = x.dim(0) * x.dim(1), heads = x.dim(2), width = x.dim(3);
   const std::int64_t half = n.type(1).dim(3);

@@ -30,7 +30,7 @@ const std::int32_t* numbers(const KernelArgs& args, std::size_t input) {
 // Blocks of channels.
 namespace linear_scan_op {
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   LinearScanForward p;
   static_cast<LinearScan&>(p) = linear_scan_of(n);
   p.y.dtype = n.out_type().dtype;
@@ -52,7 +52,7 @@ namespace linear_scan_grad_op {
 
 namespace grad = operand::linear_scan_grad;
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   LinearScanBackward p;
   static_cast<LinearScan&>(p) = linear_scan_of(n);
   p.dy.dtype = n.type(grad::kDy).dtype;
@@ -79,7 +79,7 @@ namespace linear_scan_step_op {
 
 namespace step = operand::linear_scan_step;
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   LinearScanForward p;
   static_cast<LinearScan&>(p) = linear_scan_of(n);
   p.y.dtype = n.out_type().dtype;

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "backends/cpu/device/isa.h"
-#include "backends/cpu/device/threads.h"
 #include "backends/cpu/scan/linear_scan_simd.h"
+#include "backends/cpu/threads/isa.h"
+#include "backends/cpu/threads/threads.h"
 #include "core/error.h"
 #include "core/round_up.h"
 

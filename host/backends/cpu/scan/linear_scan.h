@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backends/cpu/device/numbers.h"
+#include "backends/cpu/threads/numbers.h"
 
 namespace lamina::cpu {
 

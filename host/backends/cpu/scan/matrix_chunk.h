@@ -3,11 +3,11 @@
 #pragma once
 
 #include "backends/cpu/attention/small_matrices.h"
-#include "backends/cpu/device/scratch.h"
 #include "backends/cpu/scan/chunks.h"
 #include "backends/cpu/scan/matrix_scan_simd.h"
 #include "backends/cpu/simd/math.h"
 #include "backends/cpu/simd/typed_rows.h"
+#include "backends/cpu/threads/scratch.h"
 
 namespace lamina::cpu {
 namespace {

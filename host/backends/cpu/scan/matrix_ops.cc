@@ -49,7 +49,7 @@ const std::int32_t* numbers(const KernelArgs& args, std::size_t input) {
 // In chunks of 16 tokens.
 namespace matrix_scan_op {
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   MatrixScanForward p;
   static_cast<MatrixScan&>(p) = matrix_scan_of(n);
   p.y.dtype = n.out_type().dtype;
@@ -73,7 +73,7 @@ namespace matrix_scan_grad_op {
 
 namespace grad = operand::matrix_scan_grad;
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   MatrixScanBackward p;
   static_cast<MatrixScan&>(p) = matrix_scan_of(n);
   p.dy.dtype = n.type(grad::kDy).dtype;
@@ -131,7 +131,9 @@ class StepKernel final : public Kernel {
   std::size_t workspace_bytes_;
 };
 
-std::unique_ptr<Kernel> make(const NodeView& n) { return std::make_unique<StepKernel>(n); }
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
+  return std::make_unique<StepKernel>(n);
+}
 
 constexpr KernelChoice kChoices[] = {{.name = "state",
                                       .supports = only_f32_and_bf16,

@@ -1,9 +1,9 @@
 // Shares the heads of a matrix scan out to threads.
 #include "backends/cpu/scan/matrix_scan.h"
 
-#include "backends/cpu/device/isa.h"
-#include "backends/cpu/device/threads.h"
 #include "backends/cpu/scan/matrix_scan_simd.h"
+#include "backends/cpu/threads/isa.h"
+#include "backends/cpu/threads/threads.h"
 #include "core/error.h"
 #include "core/round_up.h"
 

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <vector>
 
-#include "backends/cpu/device/threads.h"
 #include "backends/cpu/kernel_support.h"
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/threads/threads.h"
 
 namespace lamina::cpu {
 namespace {
@@ -51,7 +51,7 @@ void normalize_columns(Wide* m, std::int64_t k, Wide eps) {
     for (std::int64_t j = 0; j < k; ++j) m[i * k + j] /= sum[j];
 }
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const Type& x = n.type(0);
   const std::int64_t k = x.dim(x.ndim() - 1), iterations = n.i("iterations");
   const std::int64_t count = product(x.shape, 0, x.ndim() - 2);
@@ -126,7 +126,7 @@ void softmax_back(const Wide* weights, Wide* d, std::int64_t k) {
   }
 }
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const Type& x = n.type(0);
   const std::int64_t k = x.dim(x.ndim() - 1), divisions = 2 * n.i("iterations") - 1;
   const std::int64_t count = product(x.shape, 0, x.ndim() - 2);

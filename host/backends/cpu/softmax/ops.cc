@@ -6,7 +6,7 @@
 namespace lamina::cpu {
 namespace {
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const Type& x = n.type(0);
   Softmax p{
       .dtype = x.dtype, .num_rows = num_rows(x), .width = x.dim(-1), .x = nullptr, .y = nullptr};

@@ -5,10 +5,10 @@
 #include <limits>
 #include <vector>
 
-#include "backends/cpu/device/scratch.h"
-#include "backends/cpu/device/threads.h"
 #include "backends/cpu/kernel_support.h"
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/threads/scratch.h"
+#include "backends/cpu/threads/threads.h"
 
 namespace lamina::cpu {
 namespace {
@@ -48,7 +48,7 @@ void for_each_slot(const WindowSizes& s, std::int64_t end, std::int64_t start, F
 // Copies of token rows.
 namespace extend_window_op {
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const Type& x = n.type(1);
   const std::int64_t batch = x.dim(0), tokens = x.dim(1), kept = n.type(0).dim(1);
   const std::int64_t row_bytes = product(x.shape, 2, x.ndim()) * size_bytes(x.dtype);
@@ -82,7 +82,7 @@ constexpr KernelChoice kChoices[] = {{"memcpy", always, make}};
 // A walk over the positions of each row.
 namespace window_ends_op {
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const std::int64_t batch = n.type(0).dim(0), tokens = n.type(0).dim(1), ratio = n.i("ratio");
   const std::int64_t windows = divide_up(tokens, ratio);
   return make_kernel([=](const KernelArgs& args) {
@@ -155,7 +155,7 @@ struct Pool {
   }
 };
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const WindowSizes s(n);
   return with_floating(n.type(0).dtype, [&](auto value) {
     return with_floating(n.type(2).dtype, [&](auto bias) {
@@ -244,7 +244,7 @@ struct PoolGrad {
   }
 };
 
-std::unique_ptr<Kernel> make(const NodeView& n) {
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const WindowSizes s(n);
   return with_floating(n.type(0).dtype, [&](auto value) {
     return with_floating(n.type(2).dtype, [&](auto bias) {

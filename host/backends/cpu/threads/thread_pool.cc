@@ -1,5 +1,5 @@
 // Mailboxes, spinning and sleeping.
-#include "backends/cpu/device/thread_pool.h"
+#include "backends/cpu/threads/thread_pool.h"
 
 #include <chrono>
 #include <system_error>

@@ -1,5 +1,5 @@
 // Detects the instruction sets of this machine and applies LAMINA_CPU_ISA.
-#include "backends/cpu/device/isa.h"
+#include "backends/cpu/threads/isa.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // mmap, huge pages, and what the machine and the cgroup have left.
-#include "backends/cpu/device/memory.h"
+#include "backends/cpu/threads/memory.h"
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -25,15 +25,12 @@ constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 
 class MappedBuffer final : public Buffer {
  public:
-  MappedBuffer(std::byte* data, std::size_t map_bytes, std::size_t bytes) : map_bytes_(map_bytes) {
-    data_ = data;
-    bytes_ = bytes;
-  }
+  MappedBuffer(std::byte* data, std::size_t map_bytes, std::size_t bytes)
+      : Buffer(MemoryKind::host, data, bytes), data_(data), map_bytes_(map_bytes) {}
   ~MappedBuffer() override { munmap(data_, map_bytes_); }
-  MappedBuffer(const MappedBuffer&) = delete;
-  MappedBuffer& operator=(const MappedBuffer&) = delete;
 
  private:
+  std::byte* data_;
   std::size_t map_bytes_;
 };
 

@@ -1,5 +1,5 @@
 // Times the loops of limits_loops.h on all threads of the pool.
-#include "backends/cpu/device/limits.h"
+#include "backends/cpu/threads/limits.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,9 +9,9 @@
 #include <chrono>
 #include <cstring>
 
-#include "backends/cpu/device/isa.h"
-#include "backends/cpu/device/limits_simd.h"
-#include "backends/cpu/device/threads.h"
+#include "backends/cpu/threads/isa.h"
+#include "backends/cpu/threads/limits_simd.h"
+#include "backends/cpu/threads/threads.h"
 #include "core/error.h"
 
 namespace lamina::cpu {

@@ -1,10 +1,10 @@
 // Multiply-adds and memory reads at the rate of the vector units of one instruction set.
-#include "backends/cpu/device/limits_simd.h"
+#include "backends/cpu/threads/limits_simd.h"
 
 #include <iterator>
 #include <numeric>
 
-#include "backends/cpu/device/isa.h"
+#include "backends/cpu/threads/isa.h"
 
 #if defined(__AVX2__)
 #include <immintrin.h>

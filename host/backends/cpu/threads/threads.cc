@@ -1,5 +1,5 @@
 // Sizes and pins the pool, and shares work out to it.
-#include "backends/cpu/device/threads.h"
+#include "backends/cpu/threads/threads.h"
 
 #include <algorithm>
 #include <atomic>
@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/device/cpu_mask.h"
-#include "backends/cpu/device/thread_pool.h"
+#include "backends/cpu/threads/cpu_mask.h"
+#include "backends/cpu/threads/thread_pool.h"
 #include "core/error.h"
 #include "core/log.h"
 

@@ -1,0 +1,75 @@
+// The devices of this machine, opened by name: a backend for the runtime, and what commands and
+// benchmarks ask beside it.
+//
+//   const device::Device& cpu = device::open("cpu");
+//   train::Run run(config, model, "none", cpu.backend());
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/backend.h"
+
+namespace lamina::device {
+
+// The largest number of threads that use_threads() takes.
+inline constexpr int kMaxThreads = 1024;
+
+// Reads a buffer much larger than the caches as fast as the device can, pass by pass.
+class MemoryPasses {
+ public:
+  virtual ~MemoryPasses() = default;
+  virtual std::size_t bytes() const = 0;  // of a pass
+  virtual double pass() const = 0;        // takes one, and returns its seconds
+};
+
+// [main thread]
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual std::string_view name() const = 0;  // as open() takes it: "cpu", "cuda:1"
+  virtual const Backend& backend() const = 0;
+
+  // Limits, measured now. [machine otherwise idle]
+  virtual double read_bandwidth() const = 0;         // bytes per second
+  virtual double peak_flops(DType dtype) const = 0;  // operations per second
+  virtual std::unique_ptr<MemoryPasses> memory() const = 0;
+  virtual std::string_view isa() const = 0;  // "avx512"
+
+  // Threads of the host that work beside the device, or are the device.
+  virtual void set_threads(int count, bool pinned) const = 0;  // 0: as many as the process may use
+  virtual int num_threads() const = 0;
+  virtual void unpin_this_thread()
+      const = 0;  // one that computes nothing, started by one that does
+  // Calls `fn` with parts of [0, count) of at least `grain`, on all threads.
+  virtual void parallel_ranges(
+      std::int64_t count, std::int64_t grain,
+      const std::function<void(std::int64_t begin, std::int64_t end)>& fn) const = 0;
+
+  // Bytes that this process may still use, and bytes that it has in memory.
+  virtual std::uint64_t available_memory() const = 0;
+  virtual std::uint64_t resident_memory() const = 0;
+
+  // Threads as -t says, else as many as the process may use, pinned unless LAMINA_PIN=0.
+  void use_threads(std::optional<int> wanted) const { set_threads(wanted.value_or(0), true); }
+};
+
+// The names of the devices of this machine; "cpu" is the first.
+std::vector<std::string> names();
+
+// Opens a device: one of names(), or "auto", the last of them. The device stays until the process
+// ends. Throws UserError (exit 2) for a name of another form than auto, cpu, cuda or cuda:N, and
+// DeviceError (exit 7) where there is no such device. [main thread]
+const Device& open(std::string_view name);
+
+// Makes a further device known, which must stay until the process ends. REQUIRES: the name is new.
+// [main thread, before open()]
+void add(const Device& device);
+
+}  // namespace lamina::device

@@ -1,0 +1,44 @@
+#include "device/device.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "support/expect_error.h"
+
+namespace lamina::device {
+namespace {
+
+TEST(Device, Example) {
+  const Device& cpu = open("cpu");
+  EXPECT_EQ(cpu.name(), "cpu");
+  EXPECT_EQ(cpu.backend().name(), "cpu");
+  EXPECT_TRUE(cpu.backend().reaches(MemoryKind::mapped));
+}
+
+TEST(Device, TheCpuIsTheFirst) { EXPECT_EQ(names().front(), "cpu"); }
+
+TEST(Device, AutoIsTheLast) { EXPECT_EQ(open("auto").name(), names().back()); }
+
+TEST(Device, OneThatIsNotThereIsADeviceErrorWithTheNamesOfThoseThatAre) {
+  EXPECT_ERROR_SAYS(
+      open("cuda:1"), ExitCode::memory,
+      "device 'cuda:1': is not on this machine, or this program was built without it; "
+      "devices: cpu");
+}
+
+TEST(Device, NameOfAnotherFormIsAUsersError) {
+  for (const char* name : {"", "gpu", "cuda:", "cuda:x", "cpu:0", "CUDA"})
+    EXPECT_ERROR_SAYS(open(name), ExitCode::usage,
+                      "--device: got '" + std::string(name) +
+                          "'; expected auto, cpu, cuda or cuda:N, where N counts from 0");
+}
+
+TEST(Device, MemoryOfTheHostIsReadInPlace) {
+  const std::vector<float> values = {1, 2, 3};
+  const ConstTensorRef tensor = host_tensor(std::span(values));
+  EXPECT_EQ(host_view<float>(tensor).data(), values.data());
+}
+
+}  // namespace
+}  // namespace lamina::device
