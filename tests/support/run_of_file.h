@@ -19,12 +19,12 @@ struct RunOfFile {
   model::Training training;
   std::unique_ptr<train::Run> run;
 
-  explicit RunOfFile(const std::string& file, const std::vector<std::string>& sets = {})
+  explicit RunOfFile(const std::string& file, const std::vector<std::string>& sets = {},
+                     const Backend& backend = cpu::cpu_backend())
       : config(config::load_run(file, {sets, {}})),
         training(model::open_training(config, built_plugins(),
-                                      train::likely_checkpoint("auto", config.run.out),
-                                      cpu::cpu_backend())),
-        run(std::make_unique<train::Run>(config, *training.model, "auto", cpu::cpu_backend(),
+                                      train::likely_checkpoint("auto", config.run.out), backend)),
+        run(std::make_unique<train::Run>(config, *training.model, "auto", backend,
                                          data::LoadHooks{}, std::move(training.inherited))) {
     run->resumption().set_aside();
     run->start();

@@ -1,0 +1,161 @@
+#include "backends/emulated/memory.h"
+
+#include <execinfo.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <map>
+#include <mutex>
+
+#include "backends/emulated/backend.h"
+#include "backends/emulated/worker.h"
+#include "core/error.h"
+#include "core/round_up.h"
+
+namespace lamina::emulated {
+namespace {
+
+constexpr std::size_t kDeviceBytes = std::size_t{1} << 36;  // of addresses, not of memory
+constexpr std::size_t kAlignment = 4096;
+
+// Two ranges of addresses of the same size: one without access, and the memory behind it.
+class Space {
+ public:
+  static Space& instance() {
+    static Space& space = *new Space;  // buffers may be freed at exit
+    return space;
+  }
+
+  std::byte* take(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    const std::size_t size = round_up(std::max<std::size_t>(bytes, 1), kAlignment);
+    for (auto gap = free_.begin(); gap != free_.end(); ++gap) {
+      if (gap->second < size) continue;
+      const std::size_t begin = gap->first, rest = gap->second - size;
+      free_.erase(gap);
+      if (rest > 0) free_.emplace(begin + size, rest);
+      taken_.emplace(begin, bytes);
+      if (mprotect(behind_ + begin, size, PROT_READ | PROT_WRITE) != 0) break;
+      return front_ + begin;
+    }
+    throw DeviceError(ExitCode::memory, {"cuda",
+                                         fmt::format("out of memory asking for {} bytes", bytes),
+                                         {"this device is emulated"}});
+  }
+
+  void give_back(const std::byte* address) {
+    const std::lock_guard lock(mutex_);
+    const auto begin = static_cast<std::size_t>(address - front_);
+    const std::size_t size = round_up(std::max<std::size_t>(taken_.at(begin), 1), kAlignment);
+    taken_.erase(begin);
+    // The system gives zeroed pages when they are used again.
+    madvise(behind_ + begin, size, MADV_DONTNEED);
+    mprotect(behind_ + begin, size, PROT_NONE);
+    auto next = free_.emplace(begin, size).first;
+    if (auto after = std::next(next); after != free_.end() && begin + size == after->first) {
+      next->second += after->second;
+      free_.erase(after);
+    }
+    if (next != free_.begin())
+      if (auto before = std::prev(next); before->first + before->second == begin) {
+        before->second += next->second;
+        free_.erase(next);
+      }
+  }
+
+  bool has(Address address) const {
+    const auto first = reinterpret_cast<Address>(front_);
+    return address >= first && address < first + kDeviceBytes;
+  }
+  void* behind(Address address) const {
+    return behind_ + (address - reinterpret_cast<Address>(front_));
+  }
+  std::size_t bytes_at(Address address) {
+    if (!has(address)) return 0;
+    const auto at = static_cast<std::size_t>(address - reinterpret_cast<Address>(front_));
+    auto after = taken_.upper_bound(at);
+    if (after == taken_.begin()) return 0;
+    --after;
+    return at < after->first + after->second ? after->second : 0;
+  }
+
+ private:
+  Space() : front_(reserve()), behind_(reserve()) { free_.emplace(0, kDeviceBytes); }
+
+  static std::byte* reserve() {
+    void* at =
+        mmap(nullptr, kDeviceBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED)
+      throw DeviceError(ExitCode::memory, {"cuda", "the emulated device has no addresses", {}});
+    return static_cast<std::byte*>(at);
+  }
+
+  std::mutex mutex_;
+  std::byte *front_, *behind_;
+  std::map<std::size_t, std::size_t> free_, taken_;  // by begin: bytes
+};
+
+struct sigaction action_before {};
+
+// The trace of a host access, then what any other crash does.
+void on_fault(int signal, siginfo_t* info, void* context) {
+  const auto address = reinterpret_cast<Address>(info->si_addr);
+  if (Space::instance().has(address)) {
+    std::array<char, 160> text;
+    const int length =
+        std::snprintf(text.data(), text.size(),
+                      "\nemulated device: the host touched device memory, a buffer of %zu bytes\n",
+                      bytes_of_buffer_at(address));
+    if (write(STDERR_FILENO, text.data(), static_cast<std::size_t>(length)) < 0) return;
+    std::array<void*, 64> frames;
+    backtrace_symbols_fd(frames.data(), backtrace(frames.data(), frames.size()), STDERR_FILENO);
+  }
+  if (action_before.sa_flags & SA_SIGINFO)
+    action_before.sa_sigaction(signal, info, context);
+  else if (action_before.sa_handler != SIG_DFL && action_before.sa_handler != SIG_IGN)
+    action_before.sa_handler(signal);
+  else
+    sigaction(signal, &action_before, nullptr);
+}
+
+void report_host_accesses() {
+  std::array<void*, 1> frame;
+  backtrace(frame.data(), 1);  // loads what it needs now, not in a signal handler
+  struct sigaction action {};
+  action.sa_sigaction = on_fault;
+  action.sa_flags = SA_ONSTACK | SA_SIGINFO;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGSEGV, &action, &action_before);
+}
+
+class InaccessibleBuffer final : public Buffer {
+ public:
+  explicit InaccessibleBuffer(std::size_t bytes)
+      : Buffer(MemoryKind::device, Space::instance().take(bytes), bytes) {}
+  // Work that is still to run may use it.
+  ~InaccessibleBuffer() override {
+    finish_all_work();
+    Space::instance().give_back(reinterpret_cast<const std::byte*>(address_));
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Buffer> allocate_inaccessible(std::size_t bytes) {
+  static const bool reports = (report_host_accesses(), true);
+  LAMINA_ASSERT(reports);
+  return std::make_unique<InaccessibleBuffer>(bytes);
+}
+
+void* behind(Address address) {
+  const Space& space = Space::instance();
+  return space.has(address) ? space.behind(address) : reinterpret_cast<void*>(address);
+}
+
+std::size_t bytes_of_buffer_at(Address address) { return Space::instance().bytes_at(address); }
+
+}  // namespace lamina::emulated

@@ -1,0 +1,98 @@
+#include "backends/emulated/worker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/cpu/threads/threads.h"
+
+namespace lamina::emulated {
+
+Worker& Worker::instance() {
+  static Worker& worker = *new Worker;  // its thread ends with the process
+  return worker;
+}
+
+Worker::Worker() : thread_([this] { serve(); }) {}
+
+void Worker::open(Line& line) {
+  const std::lock_guard lock(mutex_);
+  lines_.push_back(&line);
+}
+
+void Worker::close(Line& line) {
+  wait_all();
+  const std::lock_guard lock(mutex_);
+  std::erase(lines_, &line);
+}
+
+void Worker::add(Line& line, Line::Work work) {
+  const std::lock_guard lock(mutex_);
+  line.work.push_back(std::move(work));
+  ++num_waiting_;
+  if (num_waiting_ >= kMostWaiting) {
+    drains_ = true;
+    wanted_.notify_one();
+  }
+}
+
+void Worker::wait(const Mark& mark) {
+  std::unique_lock lock(mutex_);
+  ++num_waiters_;
+  wanted_.notify_one();
+  done_.wait(lock, [&] { return mark.reached; });
+  --num_waiters_;
+  if (mark.error) std::rethrow_exception(mark.error);
+}
+
+void Worker::wait_all() {
+  std::unique_lock lock(mutex_);
+  ++num_waiters_;
+  wanted_.notify_one();
+  done_.wait(lock, [&] { return num_waiting_ == 0 && !runs_; });
+  --num_waiters_;
+}
+
+// One of the lines whose first work can run.
+Line* Worker::next() {
+  std::vector<Line*> ready;
+  for (Line* line : lines_)
+    if (!line->work.empty() && (!line->work.front().waits || line->work.front().waits->reached))
+      ready.push_back(line);
+  return ready.empty() ? nullptr : ready[random_() % ready.size()];
+}
+
+void Worker::serve() {
+  cpu::unpin_this_thread();
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wanted_.wait(lock, [&] { return (num_waiters_ > 0 || drains_) && next() != nullptr; });
+    Line& line = *next();
+    Line::Work work = std::move(line.work.front());
+    line.work.pop_front();
+    runs_ = true;
+    if (work.run && !line.error) {
+      lock.unlock();
+      std::exception_ptr error;
+      try {
+        work.run();
+      } catch (...) {
+        error = std::current_exception();
+      }
+      work.run = nullptr;
+      lock.lock();
+      line.error = error;
+    }
+    if (work.marks) {
+      work.marks->time = std::chrono::steady_clock::now();
+      work.marks->error = std::exchange(line.error, nullptr);
+      work.marks->reached = true;
+    }
+    runs_ = false;
+    if (--num_waiting_ == 0) drains_ = false;
+    done_.notify_all();
+  }
+}
+
+void finish_all_work() { Worker::instance().wait_all(); }
+
+}  // namespace lamina::emulated

@@ -1,0 +1,71 @@
+// The thread of the device, and the work that waits for it.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "runtime/queue.h"
+
+namespace lamina::emulated {
+
+// The state of an event.
+struct Mark {
+  bool reached = false;
+  std::chrono::steady_clock::time_point time;
+  std::exception_ptr error;  // of the work before it
+};
+
+// A queue as the worker sees it.
+struct Line {
+  struct Work {
+    std::function<void()> run;    // or
+    std::shared_ptr<Mark> marks;  // a mark is reached, or
+    std::shared_ptr<Mark> waits;  // a mark of another line is waited for
+  };
+  std::deque<Work> work;
+  std::exception_ptr error;  // of work that failed; what follows does not run
+};
+
+// Runs the work of all lines, of each in order; which line is next is drawn at random.
+class Worker {
+ public:
+  static Worker& instance();
+
+  void open(Line& line);
+  void close(Line& line);  // when its work has run
+  void add(Line& line, Line::Work work);
+  // Returns when the mark is reached, and throws what the work before it has thrown.
+  void wait(const Mark& mark);
+  void wait_all();
+
+ private:
+  Worker();
+  void serve();
+  Line* next();
+
+  static constexpr std::size_t kMostWaiting = 48;  // pieces of work, before it begins by itself
+
+  std::mutex mutex_;
+  std::condition_variable wanted_, done_;
+  std::vector<Line*> lines_;
+  std::size_t num_waiting_ = 0;
+  int num_waiters_ = 0;
+  bool runs_ = false;
+  bool drains_ = false;  // once begun, until nothing waits
+  std::minstd_rand random_{20261};
+  std::thread thread_;  // last: it uses all
+};
+
+// Returns when the work of all queues has run. Throws nothing.
+void finish_all_work();
+
+}  // namespace lamina::emulated
