@@ -14,6 +14,8 @@
 
 namespace lamina::config {
 
+inline constexpr double kMaxSteps = 1e12;  // limit of keys that count optimizer steps
+
 // Returns the origin of a key's value, for messages: "run.toml:7: train.remat".
 using KeyPlace = std::function<std::string(std::string_view key)>;
 
