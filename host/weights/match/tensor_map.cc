@@ -1,7 +1,6 @@
 #include "weights/match/tensor_map.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -14,104 +13,12 @@
 #include "io/stored_weight.h"
 #include "lamina/names.h"
 #include "publishers/formats.h"
+#include "weights/check/tensors.h"
 #include "weights/match/map_builder.h"
+#include "weights/match/pattern.h"
 
 namespace lamina::weights {
 namespace {
-
-// Matches "h.{L}.attn.*": {L}, {P} and {E} match numbers, * anything. `layer` receives the number
-// of {L}, or the layer that {P} counts from `num_layers`. Only the last * needs backtracking, so
-// the time is at most proportional to the product of both lengths.
-bool fits(std::string_view pattern, std::string_view text, std::int64_t& layer,
-          std::int64_t num_layers = 0) {
-  struct Retry {
-    std::size_t pattern, text;  // after the *, and the position of the next try
-    std::int64_t layer;
-  };
-  constexpr std::int64_t kMaxNumber = std::int64_t{1} << 40;  // larger than any layer index
-  std::optional<Retry> star;
-  std::int64_t found = layer;
-  std::size_t p = 0, t = 0;
-  while (p < pattern.size() || t < text.size()) {
-    const std::string_view left = pattern.substr(p);
-    if (left.starts_with('*')) {
-      star = {++p, t, found};
-      continue;
-    }
-    std::int64_t number = 0;
-    if (left.starts_with("{L}") || left.starts_with("{P}") || left.starts_with("{E}")) {
-      const char* begin = text.data() + t;
-      const auto [end, error] = std::from_chars(begin, text.data() + text.size(), number);
-      if (error == std::errc() && *begin != '-') {
-        if (left[1] == 'L') found = number;
-        if (left[1] == 'P') found = number < kMaxNumber ? number + num_layers : number;
-        p += 3, t += static_cast<std::size_t>(end - begin);
-        continue;
-      }
-    } else if (!left.empty() && t < text.size() && left[0] == text[t]) {
-      ++p, ++t;
-      continue;
-    }
-    if (!star || star->text == text.size()) return false;
-    p = star->pattern, t = ++star->text, found = star->layer;
-  }
-  layer = found;
-  return true;
-}
-
-bool same_values(const io::StoredWeight& a, const io::StoredWeight& b) {
-  if (a.shape() != b.shape()) return false;
-  if (a.is_plain() && b.is_plain() && a.data().dtype == b.data().dtype)
-    return std::ranges::equal(a.data().bytes, b.data().bytes);
-  constexpr std::int64_t kChunk = 1 << 16;
-  std::vector<float> of_a(kChunk), of_b(kChunk);
-  for (std::int64_t at = 0, total = a.shape().num_elements(); at < total; at += kChunk) {
-    const std::size_t count = static_cast<std::size_t>(std::min(kChunk, total - at));
-    a.decode(at, 1, std::span(of_a).first(count));
-    b.decode(at, 1, std::span(of_b).first(count));
-    if (!std::ranges::equal(std::span(of_a).first(count), std::span(of_b).first(count)))
-      return false;
-  }
-  return true;
-}
-
-// Decides whether the family knows names without a parameter.
-class Ignored {
- public:
-  explicit Ignored(const decoder::Model& model) : model_(model) {
-    for (const decoder::Parameter& p : model.parameters().all())
-      if (p.block != 0) block_of_[p.layer] = p.block;
-  }
-
-  // Returns the row that ignores the name; null if there is none.
-  const registry::TensorRow* by(const std::string& name) const {
-    const std::vector<std::string> spelled =
-        spellings(publishers::without_wrappers(name), model_.family().tensor_prefixes());
-    for (const registry::TensorRow& row : model_.family().tensor_rows())
-      if (std::ranges::any_of(spelled, [&](const std::string& s) { return fits_row(row, s); }))
-        return &row;
-    return nullptr;
-  }
-
- private:
-  bool fits_row(const registry::TensorRow& row, std::string_view name) const {
-    if (!row.ignore && !row.surplus && !(row.tied && model_.options().head.tied)) return false;
-    std::int64_t layer = -1;
-    const std::int64_t num_layers = model_.config().num_layers();
-    if (!fits(row.published, name, layer, num_layers)) return false;
-    // Prediction layers of the model count as layers of the model.
-    const std::int64_t own = num_layers + (row.ignore ? model_.mtp_depth() : 0);
-    const bool beyond = layer >= own;
-    if (row.ignore && row.block != 0) {
-      const auto found = block_of_.find(layer);
-      return found != block_of_.end() && found->second == row.block;
-    }
-    return row.beyond || row.surplus ? beyond == row.beyond : true;
-  }
-
-  const decoder::Model& model_;
-  std::unordered_map<std::int64_t, std::uint32_t> block_of_;
-};
 
 // Returns the folder of the layers: "language_model.model." for
 // "language_model.model.layers.0.mlp.weight", which `row` names "model.layers.{L}.mlp.weight".
@@ -135,8 +42,6 @@ bool is_fixed(const registry::InitSpec& init) {
   return init.kind == Kind::zeros || init.kind == Kind::ones || init.kind == Kind::constant ||
          init.kind == Kind::cycle;
 }
-
-bool is_integer(DType dtype) { return dtype == DType::i32 || dtype == DType::i64; }
 
 // Finds the tensors of all parameters among the existing names.
 class NameMatcher {
@@ -363,93 +268,6 @@ class NameMatcher {
   std::string layers_;
 };
 
-// Checks that matched tensors have the right type and shape, and that nothing is left over.
-class Checker {
- public:
-  Checker(const decoder::Model& model, const io::WeightFiles& files, std::string layers)
-      : model_(model), files_(files), layers_(std::move(layers)) {}
-
-  void run(const TensorMap& map) const {
-    std::unordered_set<std::string_view> used;
-    for (const PublishedTensor& tensor : map.tensors()) check(map, tensor, used);
-    check_nothing_left(map, used);
-  }
-
- private:
-  void check(const TensorMap& map, const PublishedTensor& tensor,
-             std::unordered_set<std::string_view>& used) const {
-    const io::StoredWeight stored(files_, tensor.name);
-    const Piece& piece = map.pieces()[static_cast<std::size_t>(tensor.pieces.front())];
-    const decoder::Parameter& parameter = model_.parameters()[piece.parameter];
-    const std::string whose = fmt::format("for parameter '{}'", parameter.name);
-    const bool integers = parameter.desc.dtype && is_integer(*parameter.desc.dtype);
-    if (is_integer(stored.data().dtype) != integers)
-      refuse(
-          files_.path_of(stored.data().name),
-          fmt::format("tensor '{}' has element type {}; expected {}", tensor.name,
-                      name(stored.data().dtype), integers ? "i32 or i64" : "f32, f16, bf16 or f64"),
-          {whose});
-    if (stored.shape() != tensor.shape)
-      refuse(files_.path_of(stored.data().name),
-             fmt::format("tensor '{}' is {}, but the config requires {}", tensor.name,
-                         to_string(stored.shape()), to_string(tensor.shape)),
-             {whose, "use the config.json that belongs to these weights"});
-    for (std::string_view name : stored.names()) used.insert(name);
-  }
-
-  // Files may contain a copy of the table under the name of a tied head. A different matrix there
-  // must not be ignored silently.
-  void check_tied(const TensorMap& map, std::string_view head) const {
-    const int embed = model_.parameters().find(LAMINA_NAME_EMBED);
-    const std::string& table = map.tensor_of(map.pieces_of(embed).front()).name;
-    if (same_values(io::StoredWeight(files_, head), io::StoredWeight(files_, table))) return;
-    refuse(files_.path_of(head),
-           fmt::format("tensor '{}' differs from '{}', but the config says that the head is the "
-                       "token table",
-                       head, table),
-           {fmt::format("tie_word_embeddings = false uses both; if the head is not wanted, remove "
-                        "'{}'",
-                        head)});
-  }
-
-  void check_nothing_left(const TensorMap& map,
-                          const std::unordered_set<std::string_view>& used) const {
-    const Ignored ignored(model_);
-    std::vector<std::string> left, others;
-    for (std::string_view name : files_.names()) {
-      if (used.contains(name) || used.contains(files_.stored_name(name))) continue;
-      if (const registry::TensorRow* row = ignored.by(std::string(name))) {
-        if (row->tied) check_tied(map, name);
-        continue;
-      }
-      // A checkpoint may also contain encoders for images and sound.
-      const bool other =
-          model_.config().in_wrapper() && !layers_.empty() && !name.starts_with(layers_);
-      (other ? others : left).emplace_back(name);
-    }
-    if (!others.empty())
-      log::info("{}: {} tensors outside the language model are not used, eg '{}'", files_.path(),
-                others.size(), others.front());
-    if (left.empty()) return;
-    std::vector<std::string> notes{
-        fmt::format("num_hidden_layers is {}; check that the config belongs to these weights",
-                    model_.config().num_layers())};
-    constexpr std::size_t kMaxNamed = 16;
-    for (std::size_t i = 1; i < std::min(left.size(), kMaxNamed); ++i)
-      notes.push_back(fmt::format("also '{}'", left[i]));
-    if (left.size() > kMaxNamed)
-      notes.push_back(fmt::format("and {} more", left.size() - kMaxNamed));
-    refuse(files_.path(),
-           fmt::format("{} tensor{} that family '{}' does not use, eg '{}'", left.size(),
-                       left.size() == 1 ? "" : "s", model_.family().name(), left.front()),
-           std::move(notes));
-  }
-
-  const decoder::Model& model_;
-  const io::WeightFiles& files_;
-  std::string layers_;
-};
-
 }  // namespace
 
 bool StridedView::is_contiguous() const {
@@ -515,7 +333,7 @@ TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& file
   // Checkpoints of training have our names, even if tensors are missing.
   const bool is_checkpoint = std::filesystem::exists(files.path() + "/model.toml");
   TensorMap map = names.run(names.has_own_names() || (may_lack && is_checkpoint));
-  Checker(model, files, names.layers()).run(map);
+  check_tensors(model, files, names.layers(), map);
   return map;
 }
 
