@@ -157,7 +157,8 @@ TEST(GgufOtherKeys, AreReadOrWaitOrHaveNoEffect) {
   }
 }
 
-// Together with the keys that they require.
+// Together with the keys that they require. split.no and split.tensors.count require split.count:
+// io_test covers these.
 TEST(GgufOtherKeys, ThatWaitAreReadBesideAnother) {
   const auto with = [](Metadata more) {
     more.merge(sentencepiece_model());
