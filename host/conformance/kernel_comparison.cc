@@ -304,8 +304,8 @@ class ComparedKernel final : public Kernel {
     for (std::size_t i = 0; i < got.size(); ++i)
       for (std::size_t j = 0; j < got[i].size(); ++j)
         if (std::isnan(want[i][j]) && std::isfinite(got[i][j]))
-          wrong("hides NaN of input {}: its lowering gives NaN in result {}, {}, and it {}",
-                operand, i, to_string(result_types_[i]), got[i][j]);
+          wrong("hides NaN of input {}: it gives {} in result {}, {}, and its lowering gives NaN",
+                operand, got[i][j], i, to_string(result_types_[i]));
   }
 
   const std::string name_, place_;
