@@ -33,7 +33,6 @@ constinit const OpDef group_rows_op = {.infer = infer,
                                        .decode = &kEachToken,
                                        .cost = kNoProducts,
                                        .split = {.none = "all assignments are sorted"},
-                                       .tokens = tokens,
-                                       .facts = {.size_attrs = {"capacity"}}};
+                                       .tokens = tokens};
 
 }  // namespace lamina::ops
