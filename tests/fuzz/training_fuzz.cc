@@ -153,7 +153,8 @@ void train(const decoder::Model& model, DType compute, std::int64_t microbatches
   const Backend& backend = cpu::cpu_backend();
   train::TrainState state(model.parameters(), compute, microbatches > 1, backend);
   for (std::size_t i = 0; i < state.masters().size(); ++i)
-    std::fill_n(floats(state.masters()[i]), model.parameters().all()[i].num_elements(), 0.5f);
+    std::fill_n(lamina::testing::floats(state.masters()[i]),
+                model.parameters().all()[i].num_elements(), 0.5f);
   state.refresh_copies();
   train::TrainStep step(
       model, state, {.shape = {2, kTokens, compute}, .microbatches = microbatches}, {}, backend);

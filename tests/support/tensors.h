@@ -2,17 +2,16 @@
 //
 //   std::vector<std::vector<float>> values = ...;
 //   program.bind_parameters(parameters_of(values));
-//   floats(floats(state.masters()[0]))[3] = 1;
+//   floats(state.masters()[0])[3] = 1;
 #pragma once
 
 #include <vector>
 
 #include "runtime/memory.h"
-#include "support/tensors.h"
 
 namespace lamina::testing {
 
-// The elements, whatever their type; null for no tensor.
+// Returns the elements as f32, in whatever type they are stored; null for no tensor.
 inline const float* floats(const ConstTensorRef& tensor) {
   if (!tensor) return nullptr;
   return reinterpret_cast<const float*>(host_view<std::byte>(tensor).data());
