@@ -11,21 +11,21 @@
 namespace lamina::config {
 namespace {
 
-constexpr std::string_view kModel = "model.", kTied = "tie_word_embeddings";
+constexpr std::string_view kModelKeys = "model.", kTied = "tie_word_embeddings";
 
 bool is_in_text_config(std::string_view key) {
-  return key.starts_with(kModel) && key.substr(kModel.size()).starts_with(kTextConfig);
+  return key.starts_with(kModelKeys) && key.substr(kModelKeys.size()).starts_with(kTextConfig);
 }
 
 bool is_lifted(std::string_view key) {
   if (!is_in_text_config(key)) return false;
-  const std::string_view name = key.substr(kModel.size() + kTextConfig.size());
+  const std::string_view name = key.substr(kModelKeys.size() + kTextConfig.size());
   return name != "model_type" && name != "architectures";
 }
 
 // Returns whether a key outside text_config also concerns the language model.
 bool is_of_whole(std::string_view key) {
-  key.remove_prefix(kModel.size());
+  key.remove_prefix(kModelKeys.size());
   return key == kTied || key == "model_type" || key == "architectures" ||
          key.starts_with(kOwnObject);
 }
@@ -41,8 +41,8 @@ std::string top_name(std::string_view key, std::size_t prefix) {
 void lift_text_config(Raw& raw) {
   auto unwrap = [](auto& item) {
     for (std::string_view holder : publishers::kTextConfigHolders) {
-      const std::string held = fmt::format("{}{}.{}", kModel, holder, kTextConfig);
-      if (item.key.starts_with(held)) item.key.erase(kModel.size(), holder.size() + 1);
+      const std::string held = fmt::format("{}{}.{}", kModelKeys, holder, kTextConfig);
+      if (item.key.starts_with(held)) item.key.erase(kModelKeys.size(), holder.size() + 1);
     }
   };
   auto for_each = [&raw](const auto& function) {
@@ -51,31 +51,32 @@ void lift_text_config(Raw& raw) {
       std::ranges::for_each(*keys, function);
   };
   for_each(unwrap);
-  const std::string tied = fmt::format("{}{}", kModel, kTied);
+  const std::string tied = fmt::format("{}{}", kModelKeys, kTied);
   if (std::ranges::find(raw.entries, tied, &RawEntry::key) != raw.entries.end())
     std::erase_if(raw.entries, [](const RawEntry& entry) {
-      return entry.key == fmt::format("{}{}{}", kModel, kTextConfig, kTied);
+      return entry.key == fmt::format("{}{}{}", kModelKeys, kTextConfig, kTied);
     });
   std::set<std::string> inside;
   auto note = [&](const auto& item) {
-    if (is_lifted(item.key)) inside.insert(top_name(item.key, kModel.size() + kTextConfig.size()));
+    if (is_lifted(item.key))
+      inside.insert(top_name(item.key, kModelKeys.size() + kTextConfig.size()));
   };
   for_each(note);
   auto is_replaced = [&](const auto& item) {
-    return item.key.starts_with(kModel) && !is_in_text_config(item.key) &&
-           inside.contains(top_name(item.key, kModel.size()));
+    return item.key.starts_with(kModelKeys) && !is_in_text_config(item.key) &&
+           inside.contains(top_name(item.key, kModelKeys.size()));
   };
   std::erase_if(raw.entries, is_replaced);
   for (std::vector<RawSection>* keys : {&raw.sections, &raw.nulls, &raw.mixed_lists})
     std::erase_if(*keys, is_replaced);
   if (inside.empty()) return;
   auto set_aside = [](auto& item) {
-    if (item.key.starts_with(kModel) && !is_in_text_config(item.key) && !is_of_whole(item.key))
-      item.key.insert(kModel.size(), kOutside);
+    if (item.key.starts_with(kModelKeys) && !is_in_text_config(item.key) && !is_of_whole(item.key))
+      item.key.insert(kModelKeys.size(), kOutside);
   };
   for_each(set_aside);
   auto lift = [](auto& item) {
-    if (is_lifted(item.key)) item.key.erase(kModel.size(), kTextConfig.size());
+    if (is_lifted(item.key)) item.key.erase(kModelKeys.size(), kTextConfig.size());
   };
   for_each(lift);
 }

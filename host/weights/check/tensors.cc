@@ -18,10 +18,10 @@ bool same_values(const io::StoredWeight& a, const io::StoredWeight& b) {
   if (a.shape() != b.shape()) return false;
   if (a.is_plain() && b.is_plain() && a.data().dtype == b.data().dtype)
     return std::ranges::equal(a.data().bytes, b.data().bytes);
-  constexpr std::int64_t kChunk = 1 << 16;
-  std::vector<float> of_a(kChunk), of_b(kChunk);
-  for (std::int64_t at = 0, total = a.shape().num_elements(); at < total; at += kChunk) {
-    const std::size_t count = static_cast<std::size_t>(std::min(kChunk, total - at));
+  constexpr std::int64_t kCompared = 1 << 16;
+  std::vector<float> of_a(kCompared), of_b(kCompared);
+  for (std::int64_t at = 0, total = a.shape().num_elements(); at < total; at += kCompared) {
+    const std::size_t count = static_cast<std::size_t>(std::min(kCompared, total - at));
     a.decode(at, 1, std::span(of_a).first(count));
     b.decode(at, 1, std::span(of_b).first(count));
     if (!std::ranges::equal(std::span(of_a).first(count), std::span(of_b).first(count)))

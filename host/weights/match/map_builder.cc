@@ -14,7 +14,7 @@
 namespace lamina::weights {
 namespace {
 
-using Kind = registry::Transform::Kind;
+using TransformKind = registry::Transform::Kind;
 
 // Maximum number of tensors from one row with {E}.
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 20;
@@ -52,30 +52,32 @@ std::vector<Shape> stages_before(const decoder::Parameter& parameter,
   std::vector<Shape> out{shape};
   for (std::size_t i = row.transforms.size(); i-- > from;) {
     const registry::Transform& t = row.transforms[i];
-    const bool one_more = t.kind == Kind::squeeze || t.kind == Kind::merge;
-    const int change = one_more ? 1 : t.kind == Kind::split ? -1 : 0;
+    const bool one_more = t.kind == TransformKind::squeeze || t.kind == TransformKind::merge;
+    const int change = one_more ? 1 : t.kind == TransformKind::split ? -1 : 0;
     const int ndim = shape.ndim() + change;
     const int dim = static_cast<int>(t.dim < 0 ? t.dim + ndim : t.dim);
-    const bool has_dim = t.kind != Kind::add && t.kind != Kind::mul && t.kind != Kind::transpose;
+    const bool has_dim = t.kind != TransformKind::add && t.kind != TransformKind::mul &&
+                         t.kind != TransformKind::transpose;
     if (ndim > kMaxDims || (has_dim && (dim < 0 || dim >= ndim)) ||
-        (t.kind == Kind::transpose && ndim < 2) || (t.kind == Kind::move && t.index >= ndim) ||
-        (t.kind == Kind::merge && (dim + 1 >= ndim || shape[dim] % t.count != 0)))
+        (t.kind == TransformKind::transpose && ndim < 2) ||
+        (t.kind == TransformKind::move && t.index >= ndim) ||
+        (t.kind == TransformKind::merge && (dim + 1 >= ndim || shape[dim] % t.count != 0)))
       refuse_transforms(parameter, row);
-    if (t.kind == Kind::transpose) std::swap(shape[-1], shape[-2]);
-    if (t.kind == Kind::strided &&
+    if (t.kind == TransformKind::transpose) std::swap(shape[-1], shape[-2]);
+    if (t.kind == TransformKind::strided &&
         __builtin_mul_overflow(shape[dim], std::int64_t{t.count}, &shape[dim]))
       refuse_transforms(parameter, row);
-    if (t.kind == Kind::squeeze) shape = inserted(shape, dim, 1);
-    if (t.kind == Kind::split) {
+    if (t.kind == TransformKind::squeeze) shape = inserted(shape, dim, 1);
+    if (t.kind == TransformKind::split) {
       const std::int64_t merged = shape[dim] * shape[dim + 1];
       shape = erased(shape, dim);
       shape[dim] = merged;
     }
-    if (t.kind == Kind::merge) {
+    if (t.kind == TransformKind::merge) {
       shape[dim] /= t.count;
       shape = inserted(shape, dim + 1, t.count);
     }
-    if (t.kind == Kind::move) {
+    if (t.kind == TransformKind::move) {
       const int at = static_cast<int>(t.index);
       const std::int64_t size = shape[at];
       shape = inserted(erased(shape, at), dim, size);
@@ -107,7 +109,8 @@ Shape unit_shape(const decoder::Parameter& parameter, const registry::TensorRow&
 }
 
 std::size_t part_transform(const registry::TensorRow& row) {
-  const auto at = std::ranges::find(row.transforms, Kind::part, &registry::Transform::kind);
+  const auto at =
+      std::ranges::find(row.transforms, TransformKind::part, &registry::Transform::kind);
   return static_cast<std::size_t>(at - row.transforms.begin());
 }
 
@@ -134,7 +137,7 @@ std::optional<registry::TensorRow> fused_row(const registry::TensorRow& row) {
   registry::TensorRow out = row;
   out.published = fmt::format("{}{}{}", row.published.substr(0, begin), part->fused,
                               row.published.substr(leaf));
-  out.transforms.insert(out.transforms.begin(), {Kind::part, 0, 0, part->index, 0});
+  out.transforms.insert(out.transforms.begin(), {TransformKind::part, 0, 0, part->index, 0});
   return out;
 }
 
@@ -230,7 +233,7 @@ const registry::TensorRow& MapBuilder::beside_row(const decoder::Parameter& para
   registry::TensorRow row{
       .block = parameter.block, .param = parameter.desc.name, .published = std::move(name)};
   for (const registry::Transform& t : beside.transforms)
-    if (continues && t.kind != Kind::part) row.transforms.push_back(t);
+    if (continues && t.kind != TransformKind::part) row.transforms.push_back(t);
   return host_rows_.emplace_back(std::move(row));
 }
 
@@ -334,35 +337,35 @@ ExpandedRow MapBuilder::expand(int parameter, const registry::TensorRow& row) co
     const std::size_t dim = static_cast<std::size_t>(t.dim < 0 ? t.dim + ndim : t.dim);
     std::int64_t* strides = view.strides.data();
     switch (t.kind) {
-      case Kind::transpose:
+      case TransformKind::transpose:
         std::swap(strides[ndim - 1], strides[ndim - 2]);
         break;
-      case Kind::add:
+      case TransformKind::add:
         out.shift += t.number;
         break;
-      case Kind::mul:
+      case TransformKind::mul:
         out.factor *= t.number;
         out.shift *= t.number;
         break;
-      case Kind::part:
+      case TransformKind::part:
         view.offset += before * strides[dim];
         break;
-      case Kind::strided:
+      case TransformKind::strided:
         view.offset += t.index * strides[dim];
         strides[dim] *= t.count;
         break;
-      case Kind::squeeze:
+      case TransformKind::squeeze:
         std::copy(strides + dim + 1, strides + ndim, strides + dim);
         break;
-      case Kind::split:
+      case TransformKind::split:
         std::copy_backward(strides + dim, strides + ndim, strides + ndim + 1);
         strides[dim] *= stages[i + 1][static_cast<int>(dim) + 1];
         break;
-      case Kind::merge:  // of adjacent dims in memory
+      case TransformKind::merge:  // of adjacent dims in memory
         if (strides[dim] != strides[dim + 1] * t.count) refuse_transforms(p, row);
         std::copy(strides + dim + 1, strides + ndim, strides + dim);
         break;
-      case Kind::move:
+      case TransformKind::move:
         if (dim < static_cast<std::size_t>(t.index))
           std::rotate(strides + dim, strides + dim + 1, strides + t.index + 1);
         else
