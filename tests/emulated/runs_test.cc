@@ -13,6 +13,7 @@ namespace lamina::testing {
 namespace {
 
 struct RunCase {
+  friend std::ostream& operator<<(std::ostream& out, const RunCase& c) { return out << c.name; }
   const char* name;
   std::string model;  // of the run file, up to [data]
   std::string data;
@@ -33,7 +34,10 @@ const std::vector<RunCase> kRuns = {
      {"train.dtype=bfloat16", "checkpoint.async=true", "train.ema=0.75", "train.eval_weights=ema"}},
     {"Muon", kLlama, kText, {"train.dtype=float32", "optimizer.name=muon"}},
     {"SmallMoments", kLlama, kText, {"train.dtype=float32", "optimizer.moments=8bit"}},
-    {"UpdatesInBackward", kLlama, kText, {"train.dtype=float32", "optimizer.in_backward=true"}},
+    {"UpdatesInBackward",
+     kLlama,
+     kText,
+     {"train.dtype=float32", "optimizer.in_backward=true", "train.clip_norm=0"}},
     {"Adapter", "", kText, {"train.from=model", "lora.rank=4", "lora.use_dora=true"}},
     {"Distillation",
      "",
@@ -72,9 +76,12 @@ Trained train_on(const Backend& backend, const RunCase& c) {
                                    "[train]\nsteps = 4\nbatch_size = 2\neval_every_steps = 2\n" +
                                    "[optimizer]\nlr = 5e-3\n[checkpoint]\nevery_steps = 2\n" +
                                    "[run]\nout = \"out\"\nseed = 5\n");
+  std::vector<std::string> sets = c.sets;
+  for (std::string& set : sets)  // relative paths would be those of the current folder
+    if (set.ends_with("=model")) set.replace(set.size() - 5, 5, folder / "model");
   Trained out;
-  out.losses.push_back(RunOfFile(file, c.sets, backend).train(2).last_loss);
-  RunOfFile second(file, c.sets, backend);
+  out.losses.push_back(RunOfFile(file, sets, backend).train(2).last_loss);
+  RunOfFile second(file, sets, backend);
   const train::LoopResult result = second.train();
   out.losses.push_back(result.last_loss);
   out.losses.push_back(result.validation_loss.value_or(0));
