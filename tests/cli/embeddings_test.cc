@@ -102,7 +102,7 @@ TEST_F(PromptRowsFile, MistakesAreNamed) {
   const std::string file = (folder / "rows.safetensors");
   EXPECT_USER_ERROR(read({{"rows", {1, 16}, std::vector<float>(16)}}, {5}), ExitCode::checkpoint,
                     file +
-                        ": has an unknown tensor 'rows'\n  there are embeddings, deepstack, "
+                        ": has an unknown tensor 'rows'\n  expected embeddings, deepstack, "
                         "grid, position_ids");
   EXPECT_USER_ERROR(
       read({{"grid", {1, 3}, {1, 1, 1}}}, {5}), ExitCode::checkpoint,
@@ -111,7 +111,7 @@ TEST_F(PromptRowsFile, MistakesAreNamed) {
           "vision or audio encoder");
   EXPECT_USER_ERROR(read({{"embeddings", {2, 8}, std::vector<float>(16)}}, {5}),
                     ExitCode::checkpoint,
-                    file + ": tensor 'embeddings' is [2, 8]\n  [rows, 16] would be right");
+                    file + ": tensor 'embeddings' is [2, 8]\n  expected [rows, 16]");
   EXPECT_USER_ERROR(read({embeddings(2)}, {1, 5, 2}), ExitCode::data,
                     file +
                         ": has 2 rows; the prompt has 1 placeholder tokens (5)\n  the prompt needs "
@@ -128,7 +128,7 @@ TEST_F(PromptRowsFile, MistakesAreNamed) {
                     ExitCode::data, file + ": 'grid' has 2 images\n  the prompt has 1");
   EXPECT_USER_ERROR(read({embeddings(1), {"position_ids", {3, 2}, std::vector<float>(6)}}, {5}),
                     ExitCode::checkpoint,
-                    file + ": tensor 'position_ids' is [3, 2]\n  [3, 1] would be right");
+                    file + ": tensor 'position_ids' is [3, 2]\n  expected [3, 1]");
   EXPECT_USER_ERROR(
       read_prompt_rows(file, std::vector<std::int32_t>{5}, {}, model), ExitCode::usage,
       "--embeddings: the model's config.json has no placeholder token for images or sounds\n  "

@@ -53,8 +53,8 @@ TEST(DataFaults, ABadRecordEndsTheRunBeforeItBegins) {
   Finished f = w.lamina(with(kChat, {"--set", "data.bad_records=skip"}));
   EXPECT_EQ(f.code, 0) << f.err;
   EXPECT_THAT(f.err, HasSubstr("12 documents"));
-  EXPECT_THAT(f.err, HasSubstr("1 bad record left out"));
-  EXPECT_THAT(f.err, HasSubstr("left out "));
+  EXPECT_THAT(f.err, HasSubstr("1 bad record skipped"));
+  EXPECT_THAT(f.err, HasSubstr("skipped "));
   EXPECT_THAT(f.err, HasSubstr("chats.jsonl:13: 'messages' must be an array, got 5"));
 }
 
@@ -78,7 +78,7 @@ TEST(DataFaults, ALineThatIsTooLongIsNotHeld) {
         with(words, {"--out", file + std::string(".out"), "--set", "data.bad_records=skip"}));
     EXPECT_EQ(f.code, 0) << f.err;
     EXPECT_THAT(f.err, HasSubstr("40 documents"));
-    EXPECT_THAT(f.err, HasSubstr("1 bad record left out"));
+    EXPECT_THAT(f.err, HasSubstr("1 bad record skipped"));
     if (!kSanitized && file[0] == 'a') {
       EXPECT_LT(std::max(f.peak_bytes, refused.peak_bytes), std::size_t{300} << 20);
     }
