@@ -1,4 +1,5 @@
-// One buffer of a device cut into aligned parts: all are asked for, then memory is allocated once.
+// One buffer of a device, divided into aligned parts: all parts are added, then memory is allocated
+// once.
 //
 //   BufferParts parts;
 //   std::size_t keys = parts.add(1000), values = parts.add(1000);
@@ -15,7 +16,7 @@ namespace lamina {
 
 class BufferParts {
  public:
-  // The number of a new part. REQUIRES: nothing is allocated yet.
+  // Adds a part and returns its number. REQUIRES: nothing is allocated yet.
   std::size_t add(std::size_t num_bytes) {
     begins_.push_back(bytes_);
     bytes_ += aligned(num_bytes);
@@ -23,7 +24,8 @@ class BufferParts {
   }
   // Throws DeviceError as Backend::allocate does.
   void allocate(const Backend& backend) { buffer_ = backend.allocate(bytes_); }
-  // Zeroed, 64-byte aligned. REQUIRES: allocate() was called, and the part has room for the type.
+  // Returns a tensor in the part, whose memory is zeroed and 64-byte aligned. REQUIRES: allocate()
+  // was called, and the part has room for the type.
   TensorRef tensor(std::size_t part, const Type& type) const {
     return {*buffer_, begins_[part], type};
   }

@@ -1,5 +1,5 @@
-// Reading and writing tensors on the host, wherever they are: in place where the host may touch
-// their memory, else by a copy.
+// Reads and writes tensors on the host, wherever they are: in place if the host may access their
+// memory, else through a copy.
 //
 //   double sum = read_tensor<float>(queue, gradient, [](std::span<const float> g) { ... });
 //   write_tensor<float>(queue, weight, [&](std::span<float> w) { initialise(parameter, seed, w);
@@ -13,7 +13,7 @@
 
 namespace lamina {
 
-// Calls `use` with the elements, after all work of the queue, and returns what it returns.
+// Waits for all work of the queue, calls `use` with the elements, and returns its result.
 template <typename T, typename Use>
 decltype(auto) read_tensor(Queue& queue, const ConstTensorRef& tensor, Use&& use) {
   if (is_host_memory(tensor.kind())) {
@@ -26,7 +26,7 @@ decltype(auto) read_tensor(Queue& queue, const ConstTensorRef& tensor, Use&& use
   return use(std::span<const T>(values));
 }
 
-// The elements, after all work of the queue.
+// Waits for all work of the queue and returns the elements.
 template <typename T>
 std::vector<T> copy_to_host(Queue& queue, const ConstTensorRef& tensor) {
   return read_tensor<T>(queue, tensor, [](std::span<const T> values) {
@@ -34,7 +34,8 @@ std::vector<T> copy_to_host(Queue& queue, const ConstTensorRef& tensor) {
   });
 }
 
-// Calls `make` with memory for all elements, which it sets. Work that is enqueued later finds them.
+// Calls `make`, which must set all elements of the span it receives. Work that is enqueued later
+// reads them.
 template <typename T, typename Make>
 void write_tensor(Queue& queue, const TensorRef& tensor, Make&& make) {
   if (is_host_memory(tensor.kind())) {
@@ -47,7 +48,7 @@ void write_tensor(Queue& queue, const TensorRef& tensor, Make&& make) {
   queue.finish();
 }
 
-// Calls `change` with the elements, which it may change.
+// Waits for all work of the queue and calls `change` with the elements, which it may modify.
 template <typename T, typename Change>
 void change_tensor(Queue& queue, const TensorRef& tensor, Change&& change) {
   if (is_host_memory(tensor.kind())) {

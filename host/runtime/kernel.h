@@ -1,10 +1,10 @@
-// How a backend offers its kernels: for each op a list of candidates, best first.
+// The kernels of a backend: for each op a list of candidates, best first.
 //
 //   const KernelChoice kRmsNorm[] = {{"avx512", supports, make}, ...};
 //
-// A candidate says yes, or why not, from types and attributes alone; `make` prepares everything
-// that a run needs (blocking, library objects) with the context of its backend, so that `run`
-// neither allocates nor decides.
+// A candidate accepts or refuses a node from its types and attributes alone. `make` prepares
+// everything that a run needs (blocking, library objects) with the context of its backend, so that
+// `run` neither allocates nor decides.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,8 @@ namespace lamina {
 class Context;
 class Queue;
 
-// Yes, or a sentence that says why not ("needs avx512_bf16", "only f32 and bf16, got f64").
+// Acceptance, or a sentence with the reason of a refusal ("needs avx512_bf16", "only f32 and bf16,
+// got f64").
 struct Verdict {
   std::string why_not;
   explicit operator bool() const { return why_not.empty(); }
@@ -30,20 +31,20 @@ struct Verdict {
 };
 
 struct KernelArgs {
-  std::span<const void* const> inputs;  // null where an optional input is absent
-  std::span<void* const> outputs;       // dense, row-major; null for an unwanted one but the first
-  std::byte* workspace = nullptr;       // 64-byte aligned, workspace_bytes() long
-  Queue* queue = nullptr;               // whose work this is
+  std::span<const void* const> inputs;  // null for an absent optional input
+  std::span<void* const> outputs;  // dense, row-major; null for an unused one, except the first
+  std::byte* workspace = nullptr;  // 64-byte aligned, workspace_bytes() long
+  Queue* queue = nullptr;          // that runs this work
 };
 
-// The work of one node, ready to run. Queue::enqueue calls run(), one thread at a time: a kernel of
-// the CPU computes there, one of another device launches its work on args.queue.
+// The work of one node, ready to run. Queue::enqueue calls run() from one thread at a time: a CPU
+// kernel computes in it, a kernel of another device launches its work on args.queue.
 class Kernel {
  public:
   virtual ~Kernel() = default;
   virtual std::size_t workspace_bytes() const { return 0; }
   virtual void run(const KernelArgs& args) = 0;
-  // What was decided beyond the choice's name, for people, eg: "rows avx512_bf16".
+  // Returns decisions beyond the choice's name, for people, eg: "rows avx512_bf16".
   virtual std::string detail() const { return {}; }
 };
 
@@ -54,10 +55,10 @@ struct KernelChoice {
   std::string_view name;  // "onednn", "avx512 stream", "reference"
   Verdict (*supports)(const NodeView&);
   std::unique_ptr<Kernel> (*make)(const NodeView&, Context&);
-  // Bit i: an output may be written over input i, if of the same type and read here for the last
-  // time.
+  // Bit i: an output may be written over input i, if both have the same type and input i is not
+  // read later.
   std::uint32_t in_place = 0;
-  // Outputs that nobody wants are given memory too: run() takes no null.
+  // True if unused outputs need memory too, because run() accepts no null.
   bool writes_all = false;
 };
 

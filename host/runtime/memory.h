@@ -1,7 +1,7 @@
 // Memory of devices, and tensors in it.
 //
-// Only host memory can be dereferenced: a TensorRef says where a tensor is, and host_view() gives
-// its elements where the host may touch them. Kernels and queues take addresses.
+// Only host memory can be dereferenced: a TensorRef is a place, and host_view() returns its
+// elements if the host may access them. Kernels and queues use addresses.
 #pragma once
 
 #include <cstddef>
@@ -15,23 +15,23 @@
 
 namespace lamina {
 
-// The place of memory, which decides who may touch it.
+// The place of memory, which decides which code may access it.
 enum class MemoryKind : std::uint8_t {
   host,    // ordinary memory of this process
   pinned,  // host memory that a device copies from and to while the host runs
-  device,  // only work on a queue of its device may touch it
+  device,  // accessible only to work on a queue of its device
   mapped,  // a file in host memory; read only
 };
 
-// "host", "pinned", "device" or "mapped file".
+// Returns "host", "pinned", "device" or "mapped file".
 std::string_view name(MemoryKind kind);
 
 constexpr bool is_host_memory(MemoryKind kind) { return kind != MemoryKind::device; }
 
-// A place in memory as kernels of its device see it; nothing to dereference.
+// A place in memory, as kernels of its device see it. The host must not dereference it.
 using Address = std::uintptr_t;
 
-// Memory that is freed with the object.
+// A block of memory, freed with the object.
 class Buffer {
  public:
   virtual ~Buffer() = default;
@@ -53,12 +53,12 @@ class Buffer {
   MemoryKind kind_;
 };
 
-// All host memory of this process as one buffer; mapped files as another. For tensors in memory
-// that a Buffer does not own. [any thread]
+// Buffers for tensors in memory that no Buffer owns: one for all host memory of this process, one
+// for mapped files. [any thread]
 Buffer& host_memory();
 const Buffer& mapped_memory();
 
-// A row-major tensor in a buffer, to be read. Borrowed; default: no tensor.
+// A read-only, row-major tensor in a buffer. Borrowed; default: no tensor.
 class ConstTensorRef {
  public:
   ConstTensorRef() = default;
@@ -74,7 +74,7 @@ class ConstTensorRef {
   Address address() const { return address_; }
   std::size_t bytes() const { return static_cast<std::size_t>(type_.bytes()); }
 
-  // The same place in the same buffer.
+  // True if both begin at the same address.
   bool same_place(const ConstTensorRef& other) const { return address_ == other.address_; }
 
  protected:
@@ -89,16 +89,16 @@ class ConstTensorRef {
   Type type_;
 };
 
-// Likewise, to be written as well.
+// Likewise, but writable.
 class TensorRef : public ConstTensorRef {
  public:
   TensorRef() = default;
-  // REQUIRES: the tensor is inside the buffer, which is no mapped file.
+  // REQUIRES: the tensor is inside the buffer, and the buffer is not a mapped file.
   TensorRef(Buffer& buffer, std::size_t offset, const Type& type)
       : ConstTensorRef(buffer, offset, type) {}
 
-  // The tensor that begins at element `first` of this one.
-  // REQUIRES: `type` ends inside it.
+  // Returns the tensor that begins at element `first` of this one. REQUIRES: `type` ends inside
+  // this tensor.
   TensorRef part(std::int64_t first, const Type& type) const {
     TensorRef out = *this;
     out.move_to(first, type);
@@ -106,12 +106,12 @@ class TensorRef : public ConstTensorRef {
   }
 
  private:
-  friend class Program;  // knows the buffers that addresses are in
+  friend class Program;  // makes tensors from addresses, because it knows their buffers
   TensorRef(Address address, MemoryKind kind, const Type& type)
       : ConstTensorRef(address, kind, type) {}
 };
 
-// The dtype of elements that are T in C++.
+// Returns the dtype of the C++ type T.
 template <typename T>
 constexpr DType dtype_of() {
   using U = std::remove_cv_t<T>;
@@ -124,7 +124,7 @@ constexpr DType dtype_of() {
   if constexpr (std::is_same_v<U, std::byte> || std::is_same_v<U, std::uint8_t>) return DType::u8;
 }
 
-// A tensor in borrowed host memory.
+// Returns a tensor in borrowed host memory.
 inline TensorRef host_tensor(void* memory, const Type& type) {
   return {host_memory(), reinterpret_cast<Address>(memory), type};
 }
@@ -136,7 +136,7 @@ auto host_tensor(std::span<T> values) {
   return host_tensor(values.data(),
                      Type{dtype_of<T>(), Shape{static_cast<std::int64_t>(values.size())}, {}});
 }
-// A tensor in a mapped file.
+// Returns a tensor in a mapped file.
 inline ConstTensorRef mapped_tensor(const std::byte* memory, const Type& type) {
   return {mapped_memory(), reinterpret_cast<Address>(memory), type};
 }
@@ -145,8 +145,8 @@ namespace detail {
 void check_host_view(const ConstTensorRef& tensor, DType dtype, std::size_t element_bytes);
 }
 
-// The elements of a tensor in host memory; std::byte for elements of any type.
-// REQUIRES: is_host_memory(tensor.kind()), the type fits, and work on the tensor has finished.
+// Returns the elements of a tensor in host memory; std::byte for elements of any type. REQUIRES:
+// is_host_memory(tensor.kind()), the type fits, and work on the tensor has finished.
 template <typename T>
 std::span<const T> host_view(const ConstTensorRef& tensor) {
   detail::check_host_view(tensor, dtype_of<T>(), sizeof(T));

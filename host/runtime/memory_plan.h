@@ -1,4 +1,4 @@
-// Where each temporary of a program lies in its arena.
+// Plans the places of a program's temporaries in its arena.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +22,9 @@ struct MemoryPlan {
   std::size_t lower_bound_bytes = 0;
 };
 
-// Gives every block an offset so that blocks alive together do not overlap: largest first, each at
-// the lowest gap that fits (Pisarchyk & Lee 2020, "greedy by size"). Zero-sized blocks get offset
-// 0.
+// Sets the offset of every block so that blocks alive together do not overlap: largest first, each
+// in the lowest gap that fits (Pisarchyk & Lee 2020, "greedy by size"). Zero-sized blocks get
+// offset 0.
 MemoryPlan plan_memory(std::span<const Lifetime> lifetimes);
 
 }  // namespace lamina

@@ -23,7 +23,7 @@ bool is_view(const Graph& graph, const Node& node, std::int64_t* offset_bytes) {
   return true;
 }
 
-// The memory a value lies in: follows views to where elements are made.
+// Returns the value whose memory `v` is in: follows views to the value that a kernel writes.
 ValueId made_at(const Graph& graph, ValueId v) {
   std::int64_t offset;
   while (graph.value(v).node != kNoNode && is_view(graph, graph.node(graph.value(v).node), &offset))
@@ -31,7 +31,7 @@ ValueId made_at(const Graph& graph, ValueId v) {
   return v;
 }
 
-// The operand that result `i` of the node is always written over, or kNoValue.
+// Returns the operand that result `i` of the node is always written over, or kNoValue.
 ValueId always_written_over(const Node& node, std::size_t i) {
   if (static_cast<int>(i) < node.op->def->in_place) return node.inputs[i];
   if (node.op->code != OpCode::scan) return kNoValue;
@@ -39,7 +39,7 @@ ValueId always_written_over(const Node& node, std::size_t i) {
   return input < 0 ? kNoValue : node.inputs[static_cast<std::size_t>(input)];
 }
 
-// The graph input in whose memory the value is made by ops that work in place, or kNoValue.
+// Returns the graph input in whose memory ops that work in place write the value, or kNoValue.
 ValueId written_input(const Graph& graph, ValueId v) {
   while (v != kNoValue && graph.value(v).node != kNoNode) {
     v = made_at(graph, v);
@@ -49,14 +49,14 @@ ValueId written_input(const Graph& graph, ValueId v) {
   return v;
 }
 
-// A result that nobody reads needs memory all the same.
+// True if the result needs memory even if it is never read.
 bool must_exist(const Node& node, std::size_t i, const KernelChoice* choice) {
   return i == 0 || static_cast<int>(i) < node.op->def->in_place || !choice || choice->writes_all;
 }
 
-// A copy of the graph in which every output is a whole result of its own, so that it can be made
-// right where it is wanted. An output that aliases an input is made there by ops that work in
-// place, or else copied there at the very end, when nobody reads the input any more.
+// Copies the graph so that every output is a separate whole result, which can be written directly
+// to its place. An output that aliases an input is written there by ops that work in place, or else
+// copied there at the end, when the input is not read any more.
 Graph with_own_outputs(const Graph& graph) {
   Graph out;
   Copier copy(graph, out);
@@ -100,15 +100,15 @@ std::string call_text(const NodeView& node) {
 
 }  // namespace
 
-// Works out, in order: how long values are read, a kernel and places for every node, the storages'
-// offsets in the arena, and with them the locations of each step.
+// Determines, in order: the last use of each value, a kernel and places for every node, the offsets
+// of storages in the arena, and from these the locations of each step.
 struct Program::Planner {
-  // Memory that one or several values lie in.
+  // Memory that one or several values share.
   struct Storage {
     std::size_t bytes = 0;
     int space = Location::kArena;  // or the number of an input or output
     Lifetime life;
-    ValueId value = kNoValue;  // the first that lies there; none for a workspace
+    ValueId value = kNoValue;  // the first value in it; none for a workspace
   };
   struct Place {
     int storage = -1;
@@ -120,9 +120,11 @@ struct Program::Planner {
   std::vector<Storage> storages;
   std::vector<Place> places;   // one per value
   std::vector<int> last_uses;  // last step that reads a value (or a view of it), one per value
-  // Results, and the graph inputs over which they are copied, or what is made of them is.
+  // From results to the graph inputs over which they, or results written over them, are copied
+  // later.
   std::map<ValueId, ValueId> copied_to;
-  std::map<ValueId, int> made_as_output;  // whole results, and the outputs' spaces they are made in
+  std::map<ValueId, int>
+      made_as_output;  // whole results, and the spaces of the outputs they are made in
 
   std::map<const Graph*, std::shared_ptr<Program>> compiled;  // bodies of scans
   std::vector<int> workspaces;  // storage of each step's workspace, or -1
@@ -141,7 +143,7 @@ struct Program::Planner {
     return static_cast<int>(storages.size() - 1);
   }
 
-  // Whole results that are outputs of the graph are made at the output's own place.
+  // A whole result that is an output of the graph is written directly to the output's place.
   int space_of_result(ValueId v) const {
     auto output = made_as_output.find(v);
     return output == made_as_output.end() ? Location::kArena : output->second;
@@ -156,7 +158,7 @@ struct Program::Planner {
     for (const Node& node : graph.nodes())
       if (ValueId target = alias_target(node); target != kNoValue)
         copied_to.emplace(node.inputs[0], target);
-    // What they are made of by ops that may write over an operand is wanted there, too.
+    // Operands that an op may overwrite with such a result get the same place.
     for (int n = end - 1; n >= 0; --n)
       for (ValueId made : graph.node(static_cast<NodeId>(n)).outputs) {
         auto target = copied_to.find(made);
@@ -166,7 +168,7 @@ struct Program::Planner {
               graph.type(v) == graph.type(made))
             copied_to.emplace(v, target->second);
       }
-    // A value lives as long as its views.
+    // A value must live as long as its views.
     for (int n = end - 1; n >= 0; --n) {
       const Node& node = graph.node(static_cast<NodeId>(n));
       std::int64_t offset;
@@ -175,7 +177,7 @@ struct Program::Planner {
     }
   }
 
-  // The graph input that copy node `node` brings an aliased output to, or kNoValue.
+  // Returns the graph input to which copy node `node` moves an aliased output, or kNoValue.
   ValueId alias_target(const Node& node) const {
     if (node.op->code != OpCode::copy) return kNoValue;
     for (const GraphOutput& output : graph.outputs())
@@ -184,7 +186,7 @@ struct Program::Planner {
     return kNoValue;
   }
 
-  // The value whose place result `i` of the node must take, or may, if any.
+  // Returns the value whose place result `i` of the node must or may take, if any.
   std::optional<ValueId> written_over(const Node& node, std::size_t i, int step,
                                       const KernelChoice* choice) {
     if (ValueId v = always_written_over(node, i); v != kNoValue) return v;
@@ -197,7 +199,7 @@ struct Program::Planner {
       ValueId v = node.inputs[input];
       if (v == kNoValue || !(choice->in_place >> std::min<std::size_t>(input, 31) & 1)) continue;
       if (!may_write_over(node, i, v, step)) continue;
-      // A result that is copied over a graph input later is made there at once if it may be.
+      // A result that is copied over a graph input later is written there directly, if possible.
       if (target != copied_to.end() && places[target->second].storage == places[v].storage)
         return v;
       const Storage& storage = storages[static_cast<std::size_t>(places[v].storage)];
@@ -208,8 +210,8 @@ struct Program::Planner {
     return std::nullopt;
   }
 
-  // Operand `v` of the node has the result's type, is read for the last time, and no other operand
-  // or earlier result lies in its memory.
+  // True if operand `v` of the node has the result's type, is not read later, and shares its memory
+  // with no other operand or earlier result.
   bool may_write_over(const Node& node, std::size_t i, ValueId v, int step) const {
     if (last_uses[v] != step || places[v].offset != 0) return false;
     if (graph.type(v) != graph.type(node.outputs[i])) return false;
@@ -226,7 +228,7 @@ struct Program::Planner {
     life.last = std::max(life.last, step);
   }
 
-  // The location of a value; offsets of arena storages are added after planning.
+  // Returns the location of a value. Offsets of arena storages are added after planning.
   Location location(ValueId v) const {
     if (v == kNoValue) return {};
     const Place& place = places[v];
@@ -271,7 +273,8 @@ struct Program::Planner {
       places[graph.inputs()[i].value].storage = new_storage(0, static_cast<int>(i), 0);
   }
 
-  // Whether the node needs no step: its result lies in its operand's memory.
+  // Places a node that needs no step because its result is in its operand's memory. Returns false
+  // for other nodes.
   bool place_view(const Node& node) {
     std::int64_t view_offset = 0;
     if (!is_view(graph, node, &view_offset)) return false;
@@ -289,7 +292,8 @@ struct Program::Planner {
                        fmt::format("no kernel computes {}", call_text(node)), std::move(notes)});
   }
 
-  // The kernel of the step's node, made; null for a scan. Its workspace goes to `workspace_bytes`.
+  // Makes the kernel of the step's node, or plans its scan, and sets `workspace_bytes`. Returns
+  // null for a scan.
   const KernelChoice* make_kernel_of(const Node& node, Step& step, std::size_t* workspace_bytes) {
     const KernelChoice* choice = nullptr;
     if (node.op->code == OpCode::scan) {
@@ -339,7 +343,7 @@ struct Program::Planner {
     return steps;
   }
 
-  // Everything that lies in the arena gets its offset.
+  // Sets the offset of every storage in the arena.
   void plan_arena(Program& program) {
     std::vector<Lifetime> lifetimes;
     for (Storage& s : storages) {
@@ -356,7 +360,7 @@ struct Program::Planner {
                                          lifetimes[i].first, lifetimes[i].last});
   }
 
-  // The value's location. REQUIRES: plan_arena() was called.
+  // Returns the value's location. REQUIRES: plan_arena() was called.
   Location final_location(ValueId v) const {
     if (v == kNoValue || places[v].storage < 0) return {};
     Location out = location(v);

@@ -1,4 +1,4 @@
-// Running a program, and describing it.
+// Runs and describes a program.
 #include "runtime/program.h"
 
 #include <algorithm>
@@ -17,12 +17,12 @@ struct Program::ProfileRow {
   std::int64_t calls;
 };
 
-// Kernels stay until their work has run.
+// Waits, because kernels must stay until their work has run.
 Program::~Program() {
   try {
     if (staging_) queue_->finish();
   } catch (const std::exception&) {
-    // An error of the work, which nothing waits for any more.
+    // Ignores an error of the work: no caller waits for its result.
   }
 }
 Program::Program(Program&&) noexcept = default;
@@ -59,7 +59,7 @@ Address Program::address(const Location& location, Address arena) const {
   return base + static_cast<Address>(location.offset);
 }
 
-// Fills a slot with the memory of a binding, or with memory that is copied from or to it.
+// Fills a slot with the memory of a binding, or with staging memory that is copied from or to it.
 template <typename AnyBinding>
 void Program::place(std::size_t slot, const AnyBinding& binding, const Type& type) {
   constexpr bool kIsOutput = std::is_same_v<AnyBinding, Binding>;
@@ -87,7 +87,8 @@ void Program::place(std::size_t slot, const AnyBinding& binding, const Type& typ
   out.base = 0;
 }
 
-// Outputs over inputs have their memory: what is const is not written.
+// Checks that outputs that alias inputs are bound to the same memory, so that no const input is
+// written.
 void Program::check_aliases(std::span<const ConstBinding> inputs,
                             std::span<const Binding> outputs) const {
   for (std::size_t o = 0; o < outputs.size(); ++o) {
@@ -126,7 +127,7 @@ void Program::run(std::span<const ConstBinding> inputs, std::span<const Binding>
       continue;
     }
     const Binding& binding = outputs[o];
-    Address ignored = 0;  // kernels are given the input's
+    Address ignored = 0;  // kernels use the input's address
     if (binding.whole && !staging_->reaches(binding.whole.kind()))
       staging_->add_alias(binding.whole.address(), &ignored);
     for (const TensorRef& piece : binding.pieces)
@@ -172,7 +173,7 @@ void Program::show(const Step& step) const {
 void Program::run_scan(Step& step, Address arena) {
   Scan& scan = *step.scan;
   const Address workspace = address(step.workspace, arena);
-  // Element `layer` of a stacked operand or result; layer 0 of the others.
+  // Returns the address of element `layer` of a stacked operand or result; layer 0 for others.
   auto layer_of = [&](const Location& location, std::int64_t layer, std::int64_t stride) {
     if (location.space >= 0)
       if (const Address* pieces = slots_[static_cast<std::size_t>(location.space)].pieces) {

@@ -1,11 +1,12 @@
-// A program: a graph compiled for one backend, a flat list of bound kernel calls over one arena.
+// A program: a graph compiled for one backend into a flat list of kernel calls over one arena.
 //
 //   Program program(graph, backend);
 //   auto arena = backend.allocate(program.arena_bytes());
 //   program.run(inputs, outputs, *arena);
 //
-// Compiling decides everything: which kernel, where each temporary is, what is written in place.
-// A run allocates nothing. A scan runs the program of its body again and again with other bases.
+// Compiling decides everything: the kernels, the place of each temporary, and the results that are
+// written in place. A run allocates nothing. A scan runs the program of its body several times with
+// other base addresses.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +22,9 @@
 
 namespace lamina {
 
-// Memory given to a program for one of its inputs or outputs, with room for its elements: `whole`,
-// or for a stacked one (its first dim runs over layers) `pieces`, one for each element of the first
-// dim; only scans may take those.
+// Memory of one input or output of a program, with room for its elements: either `whole`, or
+// `pieces`, one per element of the first dim. Only a stacked value (its first dim runs over layers)
+// that only scans use may be in pieces.
 struct Binding {
   TensorRef whole = {};
   std::span<const TensorRef> pieces = {};  // borrowed
@@ -34,37 +35,39 @@ struct ConstBinding {
   std::span<const ConstTensorRef> pieces = {};  // borrowed
 };
 
-// Where a value is while a program runs.
+// The place of a value while a program runs.
 struct Location {
-  static constexpr int kNothing = -2;  // absent, or an output that nobody reads
+  static constexpr int kNothing = -2;  // absent, or an output that is never read
   static constexpr int kArena = -1;    // otherwise the number of an input, then of an output
   int space = kNothing;
   std::int64_t offset = 0;  // bytes
 };
 
-// One kernel that was passed over, and why.
+// A kernel that was not used, and the reason.
 struct Refusal {
   std::string kernel;
   std::string why;
 };
 
-// A piece of the arena, and the nodes of the graph between which it is needed, both included.
+// A piece of the arena, and the first and last node of the graph that need it.
 struct ArenaBlock {
-  ValueId value = kNoValue;  // the first that lies there; kNoValue: workspace of node `first`
+  ValueId value = kNoValue;  // the first value in it; kNoValue: workspace of node `first`
   std::size_t offset = 0;
   std::size_t bytes = 0;
   int first = 0;
-  int last = 0;  // the number of nodes: to the end of the run
+  int last = 0;  // the number of nodes: needed to the end of the run
 };
 
-// Sees every kernel run. [the thread that runs the program]
+// Observes every kernel call. [the thread that runs the program]
 class Watcher {
  public:
   virtual ~Watcher() = default;
-  // A scan of `graph` runs its body for an element of what it runs over; and has.
+  // Before and after one iteration of a scan of `graph`: `element` is its index in the stacked
+  // operands.
   virtual void enter(const Graph& graph, NodeId scan, std::int64_t element) = 0;
   virtual void leave() = 0;
-  // A node's kernel is enqueued; its results, one per output, none where an output is not read.
+  // After the kernel of a node is enqueued. `results`: one per output, none for an output that is
+  // not read.
   virtual void ran(const Graph& graph, NodeId node, std::span<const TensorRef> results) = 0;
 };
 
@@ -72,8 +75,8 @@ class StepTimes;
 
 class Program {
  public:
-  // The graph is copied. Throws DeviceError (exit 7) where a node has no kernel in `backend` and is
-  // neither a view nor a scan: the lowering of ops (passes/lower.h) ends at one that has none.
+  // Copies the graph. Throws DeviceError (exit 7) if `backend` has no kernel for a node that is
+  // neither a view nor a scan. Ops without a kernel must be lowered before (passes/lower.h).
   Program(const Graph& graph, const Backend& backend);
   ~Program();
   Program(Program&&) noexcept;
@@ -81,13 +84,13 @@ class Program {
 
   const Graph& graph() const { return *graph_; }
   std::size_t arena_bytes() const { return arena_bytes_; }
-  // What the arena would need if no two temporaries shared memory.
+  // Size of the arena if no two temporaries shared memory.
   std::size_t unshared_bytes() const { return unshared_bytes_; }
-  // The memory of the temporaries alive at the worst node: no plan can have a smaller arena.
+  // Bytes of the temporaries alive at the worst node; no plan can have a smaller arena.
   std::size_t lower_bound_bytes() const { return lower_bound_bytes_; }
   const std::vector<ArenaBlock>& arena_blocks() const { return arena_blocks_; }
 
-  // The program of a scan's body; its arena lies in the scan's workspace.
+  // The program of a scan's body; its arena is in the scan's workspace.
   struct Body {
     NodeId node;
     std::int64_t times;
@@ -95,32 +98,32 @@ class Program {
   };
   std::vector<Body> bodies() const;
 
-  // Enqueues the whole list. One binding per input and output, in the graph's order; an output that
-  // aliases an input is bound to the same memory. `arena` is at least arena_bytes() long. Inputs
-  // are not written, except aliased ones. Memory that kernels of the backend cannot reach is
-  // copied, in one transfer each way; where an output is such memory, its values are there when
+  // Enqueues all kernel calls. Takes one binding per input and output, in the graph's order; an
+  // output that aliases an input is bound to the same memory. `arena` has at least arena_bytes().
+  // Only inputs that are aliased are written. Memory that kernels of the backend cannot reach is
+  // copied, in one transfer each way; if an output is such memory, its values are complete when
   // run() returns. Otherwise the work may still have to run, in the order of the queue.
   void run(std::span<const ConstBinding> inputs, std::span<const Binding> outputs,
            const Buffer& arena);
-  // Likewise for tensors that are whole.
+  // Likewise if no tensor is in pieces.
   void run(std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
            const Buffer& arena);
 
-  // The queue on which it runs.
+  // The queue on which the program runs.
   Queue& queue() const { return *queue_; }
 
-  // Borrowed; null for none. Bodies of scans are watched, too.
+  // Sets the observer of this program and of its bodies of scans. Borrowed; null for none.
   void watch(Watcher* watcher);
 
-  // A table for people: each step, its kernel, why better ones were refused, where results lie.
+  // Returns a table for people: each step, its kernel, the reasons against better kernels, the
+  // places of results.
   std::string describe() const;
 
-  // From now on every run adds its events to the trace; null: to none. The trace must stay valid
-  // as long.
+  // Makes every later run add its events to `trace`, which must stay valid; null: stops.
   void set_trace(Trace* trace);
 
-  // Time spent in each kernel since the last call with the same argument, by events of the queue;
-  // "" when never enabled.
+  // profile() returns the time in each kernel since the last set_profiling() with the same
+  // argument, measured by events of the queue; "" if it was never enabled.
   void set_profiling(bool enabled);
   std::string profile() const;
 
@@ -149,14 +152,15 @@ class Program {
   void collect_profile(std::vector<ProfileRow>& rows) const;
 
   std::shared_ptr<const Graph> graph_;
-  Queue* queue_ = nullptr;                // of the backend
-  MemoryKind memory_ = MemoryKind::host;  // of what kernels write
+  Queue* queue_ = nullptr;                // owned by the backend
+  MemoryKind memory_ = MemoryKind::host;  // the kind of memory that kernels write
   std::vector<Step> steps_;
-  // Of the current run: inputs, then outputs.
+  // Bindings of the current run: inputs, then outputs.
   std::vector<Slot> bound_;
   std::vector<std::vector<Address>> bound_pieces_;
   std::span<const Slot> slots_;
-  std::unique_ptr<Staging> staging_;  // null in bodies of scans
+  std::unique_ptr<Staging>
+      staging_;  // null in bodies of scans, whose memory the outer program copies
   std::shared_ptr<StepTimes> times_;  // of the current profile or trace, else null
   std::size_t arena_bytes_ = 0;
   std::size_t unshared_bytes_ = 0;
@@ -169,11 +173,13 @@ class Program {
   friend class StepTimes;
 };
 
-// The first kernel of `backend` that takes the node, or null; what refused it goes to `refusals`.
+// Returns the first kernel of `backend` that accepts the node, or null. Appends the refusals of
+// earlier candidates to `refusals`.
 const KernelChoice* choose_kernel(const Backend& backend, const NodeView& node,
                                   std::vector<Refusal>* refusals = nullptr);
 
-// Whether `backend` has a kernel for the node; scans and views need none.
+// Returns true if `backend` has a kernel for the node, or the node is a scan or view, which need
+// none.
 bool is_supported(const Backend& backend, const Graph& graph, const Node& node);
 
 }  // namespace lamina

@@ -1,11 +1,11 @@
-// The private parts of Program, shared by its planner and its runner.
+// The private types of Program, shared by its planner and its runner.
 #pragma once
 
 #include "runtime/program.h"
 
 namespace lamina {
 
-// A scan: the program of its body, and where its operands and results are outside.
+// A scan: the program of its body, and the layout of its operands and results.
 struct Program::Scan {
   std::shared_ptr<Program> body;
   std::int64_t times = 1;
@@ -14,11 +14,12 @@ struct Program::Scan {
   bool reverse = false;
   std::vector<std::int64_t> input_strides;  // bytes from one layer to the next; 0 for consts
   std::vector<std::int64_t> output_strides;
-  // In the step's workspace: two buffers per carry, used alternately, then the arena of the body.
+  // Offsets in the step's workspace. It has two buffers per carry, used alternately, then the
+  // body's arena.
   std::vector<std::size_t> carry_offsets;
   std::size_t carry_gap_bytes = 0;  // from a carry's first buffer to its second
   std::size_t body_arena_offset = 0;
-  // Of the body: filled for each iteration, kept to avoid allocation.
+  // Slots of the body, filled in each iteration; kept to avoid allocation.
   std::vector<Slot> slots;
 };
 
@@ -30,20 +31,21 @@ struct Program::Step {
   std::vector<Refusal> refusals;
   std::vector<Location> inputs, outputs;
   Location workspace;
-  std::vector<const void*> in_pointers;  // filled for each run
+  std::vector<const void*> in_pointers;  // filled in each run
   std::vector<void*> out_pointers;
   double seconds = 0;
   std::int64_t calls = 0;
 };
 
-// Events around the steps of a run, read when it is over: a queue may run them later.
+// Events around the steps of a run. They are read after the run, because a queue may run the steps
+// later.
 class StepTimes {
  public:
-  // An event on the queue: where a step begins.
+  // An event on the queue at the beginning of a step.
   using Begin = std::shared_ptr<const Event>;
   static Begin begin(Program& program) { return program.queue_->record(); }
   void end(Program& program, Program::Step& step, Begin begin);
-  // Waits, then adds all to the steps' times and to the trace.
+  // Waits for the events, then adds their times to the steps and to the trace.
   void read(bool profiling, Trace* trace);
 
   std::int64_t iteration = -1;  // of the innermost scan that runs
@@ -58,8 +60,8 @@ class StepTimes {
   std::vector<Span> spans_;  // in the order in which they ended
 };
 
-// Copies between the memory that a program is given and memory that its kernels reach: all inputs
-// in one transfer before a run, all outputs in one behind it.
+// Copies between the memory bound to a program and memory that its kernels can reach: all inputs in
+// one transfer before a run, all outputs in one transfer after it.
 class Program::Staging {
  public:
   explicit Staging(const Backend& backend) : backend_(backend) {
@@ -70,17 +72,17 @@ class Program::Staging {
 
   bool reaches(MemoryKind kind) const { return reaches_[static_cast<std::size_t>(kind)]; }
 
-  // Before a run: forgets the tensors of the last one.
+  // Forgets the tensors of the previous run.
   void begin() { transfers_.clear(); }
-  // The address of memory that is copied from `host` before the run goes to *slot; that of memory
-  // that is copied to `host` behind it.
+  // Plans to copy `bytes` from `host` before the run, or to `host` after it. copy_in() sets *slot
+  // to the address of the copy.
   void add_input(Address host, std::size_t bytes, Address* slot);
   void add_output(Address host, std::size_t bytes, Address* slot);
-  // An output over an input that was added with the same memory.
+  // Plans an output over the input that was added with the same memory.
   void add_alias(Address host, Address* slot);
 
   void copy_in(Queue& queue);
-  void copy_out(Queue& queue);  // and waits, if there are outputs
+  void copy_out(Queue& queue);  // waits if there are outputs
 
  private:
   struct Transfer {
@@ -96,8 +98,8 @@ class Program::Staging {
   bool reaches_[4];
   std::vector<Transfer> transfers_;
   std::unique_ptr<Buffer> device_, host_;
-  std::shared_ptr<const Event> copied_in_;  // host_ may be written again
-  // In both buffers: inputs, inputs that are outputs too, outputs.
+  std::shared_ptr<const Event> copied_in_;  // after it host_ may be written again
+  // Layout of both buffers: inputs, inputs that are also outputs, outputs.
   std::size_t first_output_ = 0, inputs_end_ = 0, end_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Transfers of inputs and outputs that kernels of a device do not reach.
+// Transfers of inputs and outputs that kernels of a device cannot reach.
 #include <algorithm>
 #include <cstring>
 

@@ -1,4 +1,5 @@
-// When programs did what: one event per kernel call, and one per scan around those of its body.
+// Times of the work of programs: one event per kernel call, and one per scan around the events of
+// its body.
 #pragma once
 
 #include <cstdint>
