@@ -66,7 +66,7 @@ void check_stacked(const Graph& graph, std::span<const InputRole> inputs,
   }
 }
 
-// Callers bind memory for the f32 elements of the parameter.
+// The caller binds memory for the f32 elements of the parameter.
 void check_updates(const Graph& graph, std::span<const OutputRole> outputs) {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].role != Output::update) continue;
@@ -155,7 +155,7 @@ void BoundProgram::place(AnyBinding& binding, Pieces<Ref>& pieces, std::span<con
   pieces.tensors.clear();
   for (int member : pieces.members)
     pieces.tensors.push_back(memory[static_cast<std::size_t>(member)]);
-  // One layer is the whole: ops other than scans may read it.
+  // The one layer is the whole value, which any op may read.
   if (stacked && pieces.tensors.size() > 1)
     binding = {{}, pieces.tensors};
   else

@@ -1,4 +1,4 @@
-// A model's graph, compiled, with memory bound to its roles: what loops and engines run.
+// A compiled graph of a model, with memory bound to the roles of its inputs and outputs.
 //
 //   BoundProgram step(model.decode_graph(shape, state), backend);
 //   step.bind_parameters(weights.pointers());
@@ -20,17 +20,17 @@ namespace lamina::program {
 
 class BoundProgram {
  public:
-  // Optimises for what `backend` has kernels for, then compiles. `observer` sees every pass.
+  // Optimises the graph for the kernels of `backend`, then compiles it. `observer` sees every pass.
   BoundProgram(decoder::ModelGraph graph, const Backend& backend,
                const passes::Observer& observer = {});
 
-  // Memory for the input or output with that role; it must stay valid while bound. REQUIRES: there
-  // is at most one such input or output, and it is not stacked. A role the graph does not have is
-  // ignored: blocks differ in what they read.
+  // Binds memory to the input or output with that role; it must stay valid while bound. Ignores a
+  // role that the graph does not have, because the inputs of blocks differ. REQUIRES: there is at
+  // most one such input or output, and it is not stacked.
   void bind(decoder::Input role, const ConstTensorRef& memory);
   void bind(decoder::Output role, const TensorRef& memory);
-  // Likewise for host memory with room for all elements; null: none. Values
-  // of outputs are there when run() returns. REQUIRES: T is the element type, or std::byte.
+  // Likewise for host memory with room for all elements; null: unbinds it. Values of outputs are
+  // complete when run() returns. REQUIRES: T is the element type, or std::byte.
   template <typename T>
   void bind(decoder::Input role, const T* memory) {
     for (std::size_t i = 0; i < inputs_.size(); ++i)
@@ -45,26 +45,27 @@ class BoundProgram {
   bool has(decoder::Input role) const;
   bool has(decoder::Output role) const;
 
-  // One tensor per parameter of the model, in the element type that Parameter::used_dtype says.
+  // Binds one tensor per parameter of the model, in the element type Parameter::used_dtype.
   void bind_parameters(std::span<const ConstTensorRef> by_parameter);
-  // One tensor per parameter: its gradient; and the ids of its rows, where it is a list.
+  // Binds one gradient per parameter; for a list of rows also the ids of the rows.
   void bind_gradients(std::span<const TensorRef> by_parameter, std::span<const TensorRef> ids = {});
-  // One tensor per state, in the order of Model::states().
+  // Binds one tensor per state, in the order of Model::states().
   void bind_states(std::span<const TensorRef> by_state);
-  // Hidden states: one tensor per layer, [0] for the input of the stack, of hidden_bytes() each.
+  // Binds hidden states: one tensor per layer, [0] for the input of the stack, of hidden_bytes()
+  // each.
   void bind_hidden(std::span<const TensorRef> by_layer);
   std::size_t hidden_bytes() const;
-  // One tensor per parameter: its update, f32 of its shape. Those of parameters without one are not
-  // read.
+  // Binds one update per parameter, f32 of its shape. Tensors of parameters without an update are
+  // not read.
   void bind_updates(std::span<const TensorRef> by_parameter);
 
-  // Outputs with a name: auxiliary losses, metrics, records.
+  // An output with a name: an auxiliary loss, a metric or a record.
   struct NamedOutput {
     decoder::Output role;
     std::string name;
     Type type;
-    std::vector<std::int64_t> layers;  // of metrics and records: one an element of the first dim
-    std::size_t index;                 // for bind_output()
+    std::vector<std::int64_t> layers;  // of metrics and records: one per element of the first dim
+    std::size_t index;                 // argument of bind_output()
   };
   std::vector<NamedOutput> named_outputs() const;
   template <typename T>
@@ -72,33 +73,34 @@ class BoundProgram {
     outputs_[index].whole = host_memory_of(output_type(index), dtype_of<T>(), memory);
   }
 
-  // The parameter, by index, whose memory is element `element` of a stacked input of the graph, or
-  // the whole of another; -1 where the input is none.
+  // Returns the index of the parameter whose memory is element `element` of a stacked input of the
+  // graph, or the whole of another input; -1 if the input is no parameter.
   int parameter_of(std::size_t input, std::int64_t element) const;
 
-  // What its inputs and outputs are, in the order of program().graph().
+  // Roles of the inputs and outputs, in the order of program().graph().
   const std::vector<decoder::InputRole>& input_roles() const { return input_roles_; }
   const std::vector<decoder::OutputRole>& output_roles() const { return output_roles_; }
 
-  // What is done with updates, one each; how metrics of microbatches become one.
+  // The uses of updates, one per update, and the rules that combine metrics of microbatches.
   const std::vector<decoder::ParameterUpdate>& updates() const { return updates_; }
   const std::map<std::string, decoder::Reduce>& metrics() const { return metrics_; }
   const std::vector<decoder::QueryKeyMatrices>& query_keys() const { return query_keys_; }
 
   std::size_t arena_bytes() const { return program_->arena_bytes(); }
-  // REQUIRES: everything is bound. `arena` is at least arena_bytes() long. As Program::run():
-  // values of outputs in host memory are there when it returns, other work may still have to run.
+  // Enqueues the program, as Program::run() does: values of outputs in host memory are complete
+  // when it returns, other work may still have to run. REQUIRES: everything is bound, and `arena`
+  // has at least arena_bytes().
   void run(const Buffer& arena) { program_->run(inputs_, outputs_, arena); }
 
   Program& program() { return *program_; }
   const Program& program() const { return *program_; }
 
  private:
-  // The memory of an input or output that is in pieces, one per layer.
+  // The memory of an input or output in pieces, one per layer.
   template <typename Ref>
   struct Pieces {
     std::vector<int> members;       // parameters, states or layers, by index
-    std::vector<Ref> tensors;       // one each
+    std::vector<Ref> tensors;       // one per member
     std::vector<std::byte> values;  // of per-layer constants
   };
   template <typename AnyBinding, typename Ref, typename Given>

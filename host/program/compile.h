@@ -1,4 +1,4 @@
-// From a graph as it was traced to what a backend runs.
+// Compiles a traced graph for a backend.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace lamina::program {
 
-// Simplifies the graph, optimises it for what `backend` has kernels for, and compiles it. Inputs
-// and outputs stay as they are. `observer` sees the graph after every pass.
+// Simplifies the graph, optimises it for the kernels of `backend`, and compiles it. Inputs and
+// outputs are unchanged. `observer` sees the graph after every pass.
 std::unique_ptr<Program> compile(Graph graph, const Backend& backend,
                                  const passes::Observer& observer = {});
 

@@ -1,4 +1,4 @@
-// Rows of tokens that one pass through a model reads.
+// Rows of tokens for one pass through a model.
 #pragma once
 
 #include <algorithm>
@@ -8,13 +8,13 @@
 
 namespace lamina::program {
 
-// Rows in place of the embeddings of placeholder tokens, for programs whose
-// GraphFeatures::embedding_overrides has R rows and features of L layers. Borrowed.
+// Embedding overrides: rows that replace the embeddings of placeholder tokens, for programs whose
+// GraphFeatures::embedding_overrides has R rows and DeepStack features of L layers. Borrowed.
 struct OverrideRows {
   const std::byte* rows = nullptr;          // [R, D] in the type of activations
-  const std::byte* features = nullptr;      // [L R, D] in that type: DeepStack
-  const std::int32_t* index = nullptr;      // [B, T]: the row of a token, or -1
-  const std::int32_t* blocks = nullptr;     // [B, T]: the image of a token, from 1, or 0
+  const std::byte* features = nullptr;      // [L R, D] in that type: DeepStack features
+  const std::int32_t* index = nullptr;      // [B, T]: the row that replaces the token, or -1
+  const std::int32_t* blocks = nullptr;     // [B, T]: the number of the token's image, from 1, or 0
   const std::int32_t* positions = nullptr;  // [3, B, T] with positions_3d
 
   void bind(BoundProgram& program) const {
@@ -29,13 +29,13 @@ struct OverrideRows {
 // [rows, tokens] each, row-major, borrowed.
 struct Microbatch {
   const std::int32_t* tokens;
-  const std::int32_t* labels;  // of the same position: the token that follows; negative = none
+  const std::int32_t* labels;  // of the same position: the following token; negative: not counted
   const std::int32_t* positions;
   const std::int32_t* segments;
-  const float* reference = nullptr;  // [rows, S], where the task compares with one
+  const float* reference = nullptr;  // [rows, S]; null for tasks without a reference
   const OverrideRows* overrides = nullptr;
 
-  // As inputs of a program, which only reads them.
+  // Binds the rows as inputs of a program, which only reads them.
   void bind(BoundProgram& program) const {
     program.bind(decoder::Input::tokens, tokens);
     program.bind(decoder::Input::labels, labels);

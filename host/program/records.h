@@ -1,4 +1,4 @@
-// Runs a graph once and keeps what comes out: values that blocks name with tags, layer by layer.
+// Runs a graph once and returns its records: the values that blocks tag, layer by layer.
 #pragma once
 
 #include <cstddef>
@@ -15,18 +15,18 @@
 
 namespace lamina::program {
 
-// Once, in memory of its own. REQUIRES: everything is bound.
+// Runs the program once, in an arena that is allocated for this run. REQUIRES: everything is bound.
 void run(BoundProgram& program, const Backend& backend);
 
-// REQUIRES: f32, bf16 or i32.
+// Converts `count` elements to float32. REQUIRES: `dtype` is f32, bf16 or i32.
 std::vector<float> as_floats(const std::byte* from, std::size_t count, DType dtype);
 
 struct Record {
   Shape shape;
-  std::vector<float> values;  // whatever the type: indices are far below 2^24
+  std::vector<float> values;  // exact for indices too: they are far below 2^24
 };
 
-// By layer and tag; several of one tag in the order in which the block names them.
+// Records by layer and tag; several of one tag are in the order in which the block names them.
 using LayerRecords = std::map<std::pair<std::int64_t, std::string>, std::vector<Record>>;
 
 LayerRecords record_layers(const decoder::Model& model, std::span<const ConstTensorRef> parameters,
