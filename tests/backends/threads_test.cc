@@ -59,7 +59,7 @@ TEST(Faults, F13FewerThreadsThanAskedAreAWarning) {
         _exit(num_threads() == 1 && calls.load() == 10 ? 0 : 2);
       },
       ::testing::ExitedWithCode(0),
-      "warning: threads: the system starts 1 of 3; going on with them. Ask for fewer with -t");
+      "warning: threads: the system starts 1 of 3; continuing with them. Ask for fewer with -t");
 }
 
 TEST(Threads, EveryTaskRunsOnceForAnyPoolSize) {

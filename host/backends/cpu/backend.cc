@@ -24,7 +24,7 @@ Lists find_lists() {
   Lists lists;
   for (const Op& op : ops::all())
     if (op.def->elementwise || op.code == OpCode::fused_map) lists[&op] = elementwise_kernels();
-  lists[&ops::get(OpCode::custom)] = {};  // the row itself is no plugin's
+  lists[&ops::get(OpCode::custom)] = {};  // the op "custom" itself belongs to no plugin
   for (KernelTable (*family)() : kFamilies)
     for (const OpKernels& kernels : family()) lists[&ops::get(kernels.op)] = kernels.choices;
   return lists;

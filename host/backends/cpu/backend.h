@@ -1,4 +1,4 @@
-// The CPU as a backend: memory of this machine, queues that run work at once, and the kernels of
+// The CPU as a backend: memory of this machine, queues that run work at once, and the kernels in
 // the folders beside this file.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace lamina::cpu {
 
-// The one CPU backend of the process. [any thread]
+// Returns the one CPU backend of the process. [any thread]
 const Backend& cpu_backend();
 
 }  // namespace lamina::cpu

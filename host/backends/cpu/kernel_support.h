@@ -1,4 +1,4 @@
-// What the kernels of this folder share: verdicts by dtype, and numbers as C++ types.
+// Functions for kernels of this folder: verdicts by dtype, and dtypes as C++ types.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace lamina::cpu {
 
-// Numbers in memory and the type they are computed in.
+// Numbers in memory and the type of arithmetic on them.
 template <typename T>
 struct Number {
   using Wide = std::int64_t;
@@ -77,7 +77,7 @@ auto with_number(DType dtype, Fn fn) {
 
 inline bool is_fast_dtype(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }
 
-// Yes when every floating input and output in [0, count) has dtype f32 or bf16.
+// Accepts nodes whose floating inputs and outputs in [0, count) are all f32 or bf16.
 inline Verdict only_f32_and_bf16(const NodeView& n) {
   for (int i = 0; i < n.num_inputs(); ++i)
     if (n.has(i) && is_floating(n.type(i).dtype) && !is_fast_dtype(n.type(i).dtype))
@@ -90,14 +90,14 @@ inline Verdict only_f32_and_bf16(const NodeView& n) {
 
 inline Verdict always(const NodeView&) { return Verdict::yes(); }
 
-// Product of dims [begin, end).
+// Returns the product of dims [begin, end).
 inline std::int64_t product(const Shape& shape, int begin, int end) {
   std::int64_t out = 1;
   for (int i = begin; i < end; ++i) out *= shape[i];
   return out;
 }
 
-// Rows of a tensor: all dims but the last.
+// Number of rows of a tensor: the product of all dims except the last.
 inline std::int64_t num_rows(const Type& type) { return product(type.shape, 0, type.ndim() - 1); }
 
 inline int counted_dim(std::int64_t dim, int ndim) {
@@ -111,10 +111,10 @@ inline const std::byte* at_byte(const void* base, std::int64_t offset) {
   return static_cast<const std::byte*>(base) + offset;
 }
 
-// Bytes moved per thread that pay for waking it.
+// Bytes per thread for which waking it is worthwhile.
 inline constexpr std::int64_t kMinCopyBytes = 64 << 10;
 
-// memcpy by all threads; `to` and `from` are equal or do not overlap.
+// A memcpy with all threads; `to` and `from` are equal or do not overlap.
 void parallel_copy(void* to, const void* from, std::int64_t bytes);
 void parallel_zero(void* to, std::int64_t bytes);
 

@@ -1,5 +1,5 @@
 // The kernels of the CPU backend, one table per family; CMakeLists.txt lists the families. An op
-// that is in none of them is lowered; constant, iota, fused_map and all elementwise ops share
+// that is in no table is lowered; constant, iota, fused_map and all elementwise ops share
 // elementwise_kernels().
 #pragma once
 
@@ -17,7 +17,7 @@ struct OpKernels {
 using KernelTable = std::span<const OpKernels>;
 
 std::span<const KernelChoice> elementwise_kernels();
-// Of every op that a plugin brings.
+// Returns the kernels for all custom ops of plugins.
 std::span<const KernelChoice> custom_kernels();
 
 #define LAMINA_CPU_FAMILY(name) KernelTable name##_kernels();

@@ -19,7 +19,7 @@ class CpuEvent final : public Event {
   std::chrono::steady_clock::time_point time_ = std::chrono::steady_clock::now();
 };
 
-// Has no state: all threads may use it.
+// Has no state, so all threads may use it.
 class CpuQueue final : public Queue {
  public:
   void enqueue(Kernel& kernel, const KernelArgs& args) override { kernel.run(args); }

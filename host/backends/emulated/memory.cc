@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kDeviceBytes = std::size_t{1} << 36;  // of addresses, not of memory
 constexpr std::size_t kAlignment = 4096;
 
-// Two ranges of addresses of the same size: one without access, and the memory behind it.
+// Two address ranges of the same size: one without access, and one with the memory.
 class Space {
  public:
   static Space& instance() {
@@ -52,7 +52,7 @@ class Space {
     const auto begin = static_cast<std::size_t>(address - front_);
     const std::size_t size = round_up(std::max<std::size_t>(taken_.at(begin), 1), kAlignment);
     taken_.erase(begin);
-    // The system gives zeroed pages when they are used again.
+    // The system zeroes the pages before their next use.
     madvise(behind_ + begin, size, MADV_DONTNEED);
     mprotect(behind_ + begin, size, PROT_NONE);
     auto next = free_.emplace(begin, size).first;
@@ -101,7 +101,7 @@ class Space {
 
 struct sigaction action_before {};
 
-// The trace of a host access, then what any other crash does.
+// Reports a host access to device memory; then handles the signal like any other crash.
 void on_fault(int signal, siginfo_t* info, void* context) {
   const auto address = reinterpret_cast<Address>(info->si_addr);
   if (Space::instance().has(address)) {
@@ -124,7 +124,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
 
 void report_host_accesses() {
   std::array<void*, 1> frame;
-  backtrace(frame.data(), 1);  // loads what it needs now, not in a signal handler
+  backtrace(frame.data(), 1);  // loads libraries now, because a signal handler cannot
   struct sigaction action {};
   action.sa_sigaction = on_fault;
   action.sa_flags = SA_ONSTACK | SA_SIGINFO;
@@ -136,7 +136,7 @@ class InaccessibleBuffer final : public Buffer {
  public:
   explicit InaccessibleBuffer(std::size_t bytes)
       : Buffer(MemoryKind::device, Space::instance().take(bytes), bytes) {}
-  // Work that is still to run may use it.
+  // Waits, because enqueued work may use it.
   ~InaccessibleBuffer() override {
     finish_all_work();
     Space::instance().give_back(reinterpret_cast<const std::byte*>(address_));

@@ -1,4 +1,4 @@
-// Memory that only the thread of the device can touch.
+// Memory that only the thread of the device can access.
 #pragma once
 
 #include <atomic>
@@ -8,12 +8,12 @@
 
 namespace lamina::emulated {
 
-// Zeroed. Its address is in a range without access; the memory behind it is at one distance for all
-// buffers of the device.
-// DeviceError (exit 7) where the device has no room left.
+// Allocates zeroed memory. Its address is in a range without access; the memory behind it has the
+// same distance for all buffers of the device. DeviceError (exit 7) if the device has no room left.
 std::unique_ptr<Buffer> allocate_inaccessible(std::size_t bytes);
 
-// The memory behind an address, in the device or elsewhere; null for null. For work of a queue.
+// Returns the memory behind an address, in the device or elsewhere; null for null. Only for work of
+// a queue.
 void* behind(Address address);
 
 }  // namespace lamina::emulated

@@ -52,7 +52,7 @@ void Worker::wait_all() {
   --num_waiters_;
 }
 
-// One of the lines whose first work can run.
+// Returns one of the lines whose first work can run.
 Line* Worker::next() {
   std::vector<Line*> ready;
   for (Line* line : lines_)

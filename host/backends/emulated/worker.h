@@ -1,4 +1,4 @@
-// The thread of the device, and the work that waits for it.
+// The thread of the device, and the work enqueued for it.
 #pragma once
 
 #include <chrono>
@@ -32,18 +32,18 @@ struct Line {
     std::shared_ptr<Mark> waits;  // a mark of another line is waited for
   };
   std::deque<Work> work;
-  std::exception_ptr error;  // of work that failed; what follows does not run
+  std::exception_ptr error;  // of failed work; later work does not run
 };
 
-// Runs the work of all lines, of each in order; which line is next is drawn at random.
+// Runs the work of all lines, each in order; the next line is chosen at random.
 class Worker {
  public:
   static Worker& instance();
 
   void open(Line& line);
-  void close(Line& line);  // when its work has run
+  void close(Line& line);  // after its work has run
   void add(Line& line, Line::Work work);
-  // Returns when the mark is reached, and throws what the work before it has thrown.
+  // Returns when the mark is reached, and rethrows exceptions of the work before it.
   void wait(const Mark& mark);
   void wait_all();
 
@@ -52,7 +52,8 @@ class Worker {
   void serve();
   Line* next();
 
-  static constexpr std::size_t kMostWaiting = 48;  // pieces of work, before it begins by itself
+  static constexpr std::size_t kMostWaiting =
+      48;  // pieces of work, before the worker begins by itself
 
   std::mutex mutex_;
   std::condition_variable wanted_, done_;
@@ -60,12 +61,12 @@ class Worker {
   std::size_t num_waiting_ = 0;
   int num_waiters_ = 0;
   bool runs_ = false;
-  bool drains_ = false;  // once begun, until nothing waits
+  bool drains_ = false;  // runs until no work is left
   std::minstd_rand random_{20261};
-  std::thread thread_;  // last: it uses all
+  std::thread thread_;  // last member: it uses all others
 };
 
-// Returns when the work of all queues has run. Throws nothing.
+// Waits until the work of all queues has run. Throws nothing.
 void finish_all_work();
 
 }  // namespace lamina::emulated

@@ -1,4 +1,4 @@
-// Chooses the attention functions of this machine and checks what they rely on.
+// Chooses the attention functions for this machine and checks their requirements.
 #include "backends/cpu/attention/attention.h"
 
 #include "backends/cpu/attention/attention_simd.h"

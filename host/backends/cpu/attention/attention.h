@@ -1,4 +1,4 @@
-// Softmax attention on the CPU: every variant of the mask and of the logits as attributes.
+// Softmax attention on the CPU; variants of the mask and of the logits are attributes.
 //
 //   AttentionSpec spec{.dtype = DType::bf16, .batch = 4, .q_tokens = 256, .kv_tokens = 256,
 //                      .heads = 12, .kv_heads = 12, .qk_dim = 64, .v_dim = 64, .scale = 0.125};
@@ -18,11 +18,11 @@
 //   window:   0 <= q_position - k_position < window
 //   chunk:    q_position / chunk == k_position / chunk
 // or if the ids of their bidirectional blocks are equal and not 0, and segments allow it; and in
-// any case if the mask, when there is one, keeps the pair. A query that may attend to nothing has o
-// = 0, lse = -inf (the sink's logit if there is one) and gradients of 0.
+// any case only if the mask, if present, keeps the pair. A query without allowed keys has o = 0,
+// lse = -inf (the sink's logit, if any) and gradients of 0.
 //
 // Sums are f32 (f64 for dtype f64, which only the reference computes). The bits of a result depend
-// on the spec, the inputs and the instruction set, not on the number of threads.
+// on the spec, the inputs and the instruction set, but not on the number of threads.
 #pragma once
 
 #include <cstddef>
@@ -47,10 +47,10 @@ struct AttentionSpec {
   bool causal = true;
   std::int64_t window = 0;  // 0: none; counts the query's own position
   std::int64_t chunk = 0;   // 0: none
-  // The last k_tail_dim of qk_dim lie in a tensor of their own, k_tail. Only over a cache; an even
-  // number of dims comes before.
+  // The last k_tail_dim of qk_dim are in a separate tensor, k_tail. Only with a cache; qk_dim -
+  // k_tail_dim must be even.
   std::int64_t k_tail_dim = 0;
-  bool slopes = false;              // as in AttentionBias
+  bool slopes = false;              // see AttentionBias
   std::int64_t bias_distances = 0;  // 0: no table
 };
 
@@ -67,16 +67,16 @@ struct AttentionOutput {
   AttentionStrides strides;
 };
 
-// The strides of a contiguous [batch, tokens, heads, dim].
+// Returns the strides of a contiguous [batch, tokens, heads, dim].
 constexpr AttentionStrides contiguous_strides(std::int64_t tokens, std::int64_t heads,
                                               std::int64_t dim) {
   return {tokens * heads * dim, heads * dim, dim};
 }
 
-// Contiguous [batch, q_tokens] and [batch, kv_tokens]; null where the feature is not used.
-// Positions lie in [0, 2^30). Without q_positions token t is at t + kv_tokens - q_tokens (the
-// queries are the last tokens), without k_positions token s is at s. Segments and blocks come in
-// pairs.
+// Contiguous [batch, q_tokens] and [batch, kv_tokens]; null for unused features. Positions are in
+// [0, 2^30). Without q_positions, token t is at t + kv_tokens - q_tokens (the queries are the last
+// tokens); without k_positions, token s is at s. Segments of queries and keys are given together,
+// and so are blocks.
 struct AttentionMasks {
   const std::int32_t* q_positions = nullptr;
   const std::int32_t* k_positions = nullptr;
@@ -84,21 +84,21 @@ struct AttentionMasks {
   const std::int32_t* k_segments = nullptr;
   const std::int32_t* q_blocks = nullptr;
   const std::int32_t* k_blocks = nullptr;
-  // [batch, q_tokens, kv_tokens], by_head [batch, heads, q_tokens, kv_tokens]: 0 forbids; not with
-  // a ring.
+  // [batch, q_tokens, kv_tokens], or with by_head [batch, heads, q_tokens, kv_tokens]: 0 forbids.
+  // Not for a ring.
   const std::uint8_t* keep = nullptr;
   bool keep_by_head = false;
   std::int64_t keep_batch = 0;  // elements between its batch rows; 0: they are adjacent
 };
 
-// What is added to the logits by distance.
+// Biases that are added to the logits by distance.
 struct AttentionBias {
   const void* slopes = nullptr;  // [heads]
-  const void* table = nullptr;   // [heads, bias_distances]; further ones are as the last
+  const void* table = nullptr;   // [heads, bias_distances]; longer distances use the last entry
   DType slopes_dtype = DType::f32, table_dtype = DType::f32;  // f32, bf16 or f64
 };
 
-// Arrays called "real" are f32, or f64 if the dtype is f64.
+// "real" arrays are f32, or f64 if the dtype is f64.
 struct AttentionForwardArgs {
   AttentionInput q, k, v;
   AttentionInput k_tail;           // with k_tail_dim
@@ -107,16 +107,17 @@ struct AttentionForwardArgs {
   AttentionBias bias;
   AttentionMasks masks;
   AttentionOutput o;
-  void* lse = nullptr;  // real [batch, heads, q_tokens]; null: not wanted
+  void* lse = nullptr;  // real [batch, heads, q_tokens]; null: not computed
 };
 
-// Bytes for run, aligned to 64; a function of the spec and of num_threads().
+// Returns the bytes of workspace for a run, aligned to 64; they depend on the spec and on
+// num_threads().
 std::size_t attention_forward_workspace_bytes(const AttentionSpec& spec);
-// Allocates nothing. An InternalError if the spec is not what the ops' shape rules allow.
+// Allocates nothing. Throws InternalError if the spec breaks the ops' shape rules.
 void attention_forward(const AttentionSpec& spec, const AttentionForwardArgs& args,
                        std::byte* workspace);
 
-// o and lse are those of attention_forward with the same inputs.
+// o and lse are results of attention_forward with the same inputs.
 struct AttentionBackwardArgs {
   AttentionInput q, k, v, o, d_o;
   const void* lse = nullptr;
@@ -125,7 +126,7 @@ struct AttentionBackwardArgs {
   AttentionBias bias;
   AttentionMasks masks;
   AttentionOutput dq, dk, dv;
-  // real, of the shapes of what they are gradients of; each required if there is that.
+  // Gradients are real, with the shapes of their inputs. Each is required if its input is present.
   void *dsinks = nullptr, *dslopes = nullptr, *dtable = nullptr;
 };
 
@@ -133,11 +134,11 @@ std::size_t attention_backward_workspace_bytes(const AttentionSpec& spec);
 void attention_backward(const AttentionSpec& spec, const AttentionBackwardArgs& args,
                         std::byte* workspace);
 
-// k and v are a cache of spec.kv_tokens slots per batch row, into which the keys and values of the
-// q_tokens new tokens have been written. In row b the new tokens have the positions starts[b] + t.
-// A plain cache keeps position p in slot p; a ring keeps it in slot p % kv_tokens, so it holds the
-// last kv_tokens positions, and is exact for a window of at most kv_tokens - q_tokens + 1.
-// Segments and blocks do not apply, nor do positions: of the masks there may be `keep` only.
+// k and v are a cache of spec.kv_tokens slots per batch row, which already has the keys and values
+// of the q_tokens new tokens. In row b the new tokens have the positions starts[b] + t. A plain
+// cache keeps position p in slot p. A ring keeps it in slot p % kv_tokens, so it has the last
+// kv_tokens positions, and is exact for a window of at most kv_tokens - q_tokens + 1. Segments,
+// blocks and positions are not supported; `keep` is the only mask.
 struct AttentionCache {
   const std::int32_t* starts = nullptr;  // [batch]; starts[b] + q_tokens <= kv_tokens if not ring
   bool ring = false;
@@ -147,8 +148,8 @@ std::size_t attention_cached_workspace_bytes(const AttentionSpec& spec);
 void attention_cached(const AttentionSpec& spec, const AttentionForwardArgs& args,
                       const AttentionCache& cache, std::byte* workspace);
 
-// The same three in plain loops and double: the meaning of the op, the oracle of the tests, and
-// what runs for f64. The backward pass recomputes its own log-sum-exp.
+// The same three functions in plain loops and double: the definition of the op, the reference for
+// tests, and the kernel for f64. The backward pass recomputes its log-sum-exp.
 namespace reference {
 std::size_t attention_forward_workspace_bytes(const AttentionSpec& spec);
 std::size_t attention_backward_workspace_bytes(const AttentionSpec& spec);

@@ -1,4 +1,4 @@
-// What each instruction set offers attention.cc. Private to attention*.cc.
+// The functions of one instruction set for attention.cc. Private to attention*.cc.
 #pragma once
 
 #include "backends/cpu/attention/attention.h"
@@ -7,8 +7,8 @@
 
 namespace lamina::cpu {
 
-// `forward` takes any rows, with a cache or without; `decode` is the faster way for the few rows
-// that `decodes` accepts.
+// `forward` accepts any rows, with or without a cache; `decode` is faster for the few rows that
+// `decodes` accepts.
 struct AttentionFunctions {
   std::int64_t (*forward_workspace_bytes)(const AttentionSpec&, bool cached);
   void (*forward)(const AttentionSpec&, const AttentionForwardArgs&, const AttentionCache*,

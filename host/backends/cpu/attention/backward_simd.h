@@ -1,11 +1,11 @@
-// The backward pass over the same tiles: probabilities come again from the saved log-sum-exp.
+// The backward pass over the same tiles: probabilities are recomputed from the saved log-sum-exp.
 //
 // A task owns some blocks of rows of one (batch row, key head) and sums its share of dk and dv in
-// f32; dq needs no sharing. If there are more tasks than (batch row, key head) pairs, a second
-// phase adds the shares in order. With x the logits, p the probabilities, D = sum_h o_h do_h:
+// f32; dq is not shared. If there are more tasks than (batch row, key head) pairs, a second phase
+// adds the shares in order. With x the logits, p the probabilities, D = sum_h o_h do_h:
 //   dv = p^T do;  dp = do v^T;  dx = p (dp - D) (1 - tanh^2);  dq = scale dx k;  dk = scale dx^T q
-// Internal to each file that includes it. More than 400 lines: one struct, whose phases share a
-// task.
+// Internal to each file that includes it. Has more than 400 lines because it is one struct, whose
+// phases share a task.
 #pragma once
 
 #include "backends/cpu/attention/bias.h"
@@ -50,15 +50,15 @@ struct Backward {
     Word *q_across, *do_across;    // [64 or 32 pairs, width]
     float* dq_across;              // [qk_width, 64]
     float *lse, *row_term;         // [64]; lse in units of log2
-    RowBias bias;                  // where there is one
+    RowBias bias;                  // unused without a bias
   };
 
   struct Scratch {
     Block block[kMaxBlocksPerPass];
     Side keys;
     Tokens<T> tokens;
-    Word *k_rows, *v_rows;     // [64, words]
-    Word* k_across;            // [64 or 32 pairs, qk_width]; f32: not needed, k_rows is that
+    Word *k_rows, *v_rows;  // [64, words]
+    Word* k_across;  // [64 or 32 pairs, qk_width]; unused for f32, where k_rows has this layout
     float *scores, *d_scores;  // [64 keys, 64 rows]
     Word *p_rows, *dx_rows;    // [64 keys, 64 or 32 words]
     Word* dx_across;           // [64 or 32 words, 64 rows]
@@ -72,7 +72,7 @@ struct Backward {
     BiasSums bias;
   };
 
-  // What is summed for each head of each task; the rest of Sums has a place of its own.
+  // Allocates the sums for each head of a task. The other members of Sums are allocated separately.
   static Sums take_head_sums(Arena& arena, const AttentionSpec& spec, std::int64_t heads) {
     Sums s{};
     s.dsinks = arena.take<float>(heads);
@@ -333,7 +333,7 @@ struct Backward {
       const std::int64_t keys = (run.end - run.begin) * kCell;
       const std::int64_t depth = (run.last - run.first) * Ops::kCellDepth;
       const std::int64_t a_at = run.begin * kCell * Ops::kDepth + run.first * Ops::kCellDepth;
-      // Rows of keys past the last one exist in the tile only.
+      // Rows of keys beyond the last one exist only in the tile.
       const std::int64_t real = min(keys, s.keys.count - run.begin * kCell);
       run_product<V, kPairs, false>(
           {.rows = real,
@@ -368,7 +368,8 @@ struct Backward {
     }
   }
 
-  // 16 keys by one vector of rows: p and dx from the logits and dp, in the layouts that follow.
+  // Computes p and dx of 16 keys by one vector of rows from the logits and dp, in the layouts of
+  // the next products.
   template <bool kBias>
   static void differentiate_cell(const Run& r, Scratch& s, bool partial, std::int64_t cell,
                                  std::int64_t lane, Block& block, const BiasSums& sums) {
@@ -455,7 +456,7 @@ struct Backward {
     }
   }
 
-  // Adds what the tasks have for each head, `width` numbers each.
+  // Adds the `width` sums per head of all tasks.
   static void store_head_sums(const Run& r, const float* partial, std::int64_t width, void* out) {
     const std::int64_t group = r.plan.sizes.group, splits = r.plan.splits;
     for (std::int64_t n = 0; n < r.spec.heads; ++n)

@@ -1,4 +1,4 @@
-// The keys with the best scores, by selection instead of sorting.
+// Finds the keys with the best scores, by selection instead of sorting.
 #pragma once
 
 #include <algorithm>
@@ -7,9 +7,9 @@
 
 namespace lamina::cpu {
 
-// Of the keys s in [0, count) with seen(s): keep(s), by rising s, for the k with the highest
-// scores, equal ones by rising index; for all where they are no more than k. `scratch` has room for
-// `count` numbers.
+// Calls keep(s), by rising s, for the k keys with the highest scores among the keys s in [0, count)
+// with seen(s); of equal scores the lower index comes first. If there are at most k such keys,
+// calls it for all. `scratch` has room for `count` numbers.
 template <class Seen, class Keep>
 void for_best_keys(const float* scores, std::int64_t count, std::int64_t k, float* scratch,
                    Seen seen, Keep keep) {

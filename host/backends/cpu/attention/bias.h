@@ -1,5 +1,5 @@
-// What is added to the logits by the distance of query and key, and the gradients of it. Internal
-// to each file that includes it.
+// Biases of the logits by the distance of query and key, and their gradients. Internal to each file
+// that includes it.
 #pragma once
 
 #include "backends/cpu/attention/cells.h"
@@ -7,14 +7,15 @@
 namespace lamina::cpu {
 namespace {
 
-// The numbers of one run in f32; null where there are none.
+// The bias arrays of one run in f32; null if absent.
 struct BiasRule {
   const float *slopes, *table;  // [heads], [heads, distances]
   std::int64_t distances;
   bool any() const { return slopes || table; }
 };
 
-// Copies into the arena what is not f32. Only sizes count where the arena has no memory.
+// Converts arrays to f32 in the arena if they have another type. An arena without memory only
+// counts their sizes.
 inline BiasRule take_bias(Arena& arena, const AttentionSpec& spec, const AttentionBias& bias,
                           bool copy) {
   const auto numbers = [&](const void* data, DType dtype, std::int64_t count) -> const float* {
@@ -30,7 +31,7 @@ inline BiasRule take_bias(Arena& arena, const AttentionSpec& spec, const Attenti
   return rule;
 }
 
-// The numbers for each row of a block.
+// The bias of each row of a block.
 struct RowBias {
   alignas(64) float slope[kTile];
   const float* table[kTile];
@@ -56,7 +57,7 @@ LAMINA_SIMD typename V::I distance_of(typename V::I q, typename V::I k) {
   return d < V::set_int(0) ? -d : d;
 }
 
-// The bias in units of log2, for the distances of one vector and the numbers of its lanes.
+// Returns the bias in units of log2, for the distances of one vector and its lanes' rows.
 template <class V>
 LAMINA_SIMD typename V::F bias_at(const BiasRule& rule, typename V::I distance, typename V::F slope,
                                   const float* const (&table)[V::kLanes]) {
@@ -70,7 +71,7 @@ LAMINA_SIMD typename V::F bias_at(const BiasRule& rule, typename V::I distance, 
   return bias * V::set(kLog2E);
 }
 
-// That of key j for the rows [lane, lane + lanes) of a block.
+// Returns the bias of key j for the rows [lane, lane + lanes) of a block.
 template <class V>
 LAMINA_SIMD typename V::F bias_of_rows(const BiasRule& rule, const RowBias& rows, const Side& q,
                                        const Side& k, std::int64_t lane, std::int64_t j) {
@@ -81,9 +82,9 @@ LAMINA_SIMD typename V::F bias_of_rows(const BiasRule& rule, const RowBias& rows
   return bias_at<V>(rule, distance, V::load(rows.slope + lane), table);
 }
 
-// Sums of the gradients: of each row's slope, and of the table of each head of a group.
+// Sums of the gradients of each row's slope, and of the table of each head of a group.
 struct BiasSums {
-  float *slopes, *table;  // [group], [group, distances]; null where there are none
+  float *slopes, *table;  // [group], [group, distances]; null if absent
 };
 
 // Adds the gradients ds of the logits of key j.
@@ -95,7 +96,7 @@ LAMINA_SIMD void add_bias_gradient(const BiasRule& rule, const Sizes& sizes, con
       distance_of<V>(V::load_int(q.position + lane), V::set_int(k.position[j]));
   RowCursor row(sizes, first_row + lane);
   for (int i = 0; i < V::kLanes && lane + i < q.count; ++i, row.next()) {
-    if (ds[i] == 0) continue;  // a pair that is masked
+    if (ds[i] == 0) continue;  // a masked pair
     if (sums.slopes) sums.slopes[row.g] -= ds[i] * static_cast<float>(distance[i]);
     if (sums.table) sums.table[row.g * rule.distances + table_place(rule, distance[i])] += ds[i];
   }

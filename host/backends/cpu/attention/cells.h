@@ -1,5 +1,5 @@
-// Masks by cells: which 16 by 16 parts of a tile of 64 keys by 64 query rows are open, and which of
-// those need a look at every pair. Internal to each file that includes it.
+// Masks by cells: finds the 16 by 16 cells of a tile of 64 keys by 64 query rows that are open, and
+// those in which every pair must be checked. Internal to each file that includes it.
 #pragma once
 
 #include "backends/cpu/attention/mask.h"
@@ -14,7 +14,7 @@ struct Bounds {
   bool any_block, any_valid, all_valid;
 };
 
-// Up to 64 rows or keys, with what masks ask about them.
+// Up to 64 rows or keys, with the values that masks compare.
 struct Side {
   alignas(64) std::int32_t position[kTile], segment[kTile], block[kTile], chunk[kTile];
   Bounds cell[kCells], all;
@@ -52,7 +52,7 @@ inline Bounds bounds_of(const Side& s, std::int64_t begin, std::int64_t end) {
   return b;
 }
 
-// Keys first, first + 1, ... of one segment: bounds without a look at each.
+// Returns the bounds of keys first, first + 1, ... of one segment, without visiting each key.
 inline Bounds bounds_of_run(std::int64_t first, std::int64_t count, std::int64_t whole,
                             const MaskRule& rule) {
   Bounds b{};
@@ -67,8 +67,8 @@ inline Bounds bounds_of_run(std::int64_t first, std::int64_t count, std::int64_t
   return b;
 }
 
-// Call after position, segment and block of [0, count) are set. Pads to whole cells: with keys that
-// nobody may see, or with copies of the last row.
+// Pads to whole cells: with keys that no query may see, or with copies of the last row. REQUIRES:
+// position, segment and block of [0, count) are set.
 inline void finish_side(Side& s, const MaskRule& rule, bool keys) {
   s.cells = divide_up(s.count, kCell);
   for (std::int64_t i = s.count; i < s.cells * kCell; ++i) {
@@ -84,7 +84,8 @@ inline void finish_side(Side& s, const MaskRule& rule, bool keys) {
 
 enum class Visibility { none, some, all };
 
-// What the rows may see of the keys, as far as bounds tell: `some` is always a right answer.
+// Returns which of the keys the rows may see, judged by bounds only. `some` is always a correct
+// answer.
 inline Visibility visibility(const MaskRule& rule, const Bounds& q, const Bounds& k) {
   if (!k.any_valid) return Visibility::none;
   bool none = false, all = k.all_valid;
@@ -110,13 +111,14 @@ inline Visibility visibility(const MaskRule& rule, const Bounds& q, const Bounds
   return none ? Visibility::none : all ? Visibility::all : Visibility::some;
 }
 
-// Per cell of keys, the range of row cells [first, last) to compute, and which of them need a mask.
+// Per cell of keys: the range of row cells [first, last) to compute, and the cells that need a
+// mask.
 struct OpenCells {
   std::int64_t first[kCells], last[kCells];
   unsigned partial[kCells];  // bit c: row cell c
 };
 
-// False if no row may see any key.
+// Finds the open cells. Returns false if no row may see any key.
 inline bool open_cells(const MaskRule& rule, const Side& q, const Side& k, OpenCells& open) {
   const Visibility whole = visibility(rule, q.all, k.all);
   if (whole == Visibility::none) return false;
@@ -141,8 +143,8 @@ inline bool open_cells(const MaskRule& rule, const Side& q, const Side& k, OpenC
   return any;
 }
 
-// The next run [begin, end) of key cells with one non-empty range of row cells; begin = -1: no
-// more.
+// The next run [begin, end) of key cells with the same non-empty range of row cells; begin = -1 at
+// the end.
 struct CellRun {
   std::int64_t begin, end, first, last;
 };
@@ -155,13 +157,13 @@ inline CellRun next_run(const OpenCells& open, std::int64_t cells, std::int64_t 
   return {from, end, open.first[from], open.last[from]};
 }
 
-// A mask of pairs over a tile: -1 where key j and row `lane` are kept, else 0.
+// A mask of pairs over a tile: -1 if key j and row `lane` are kept, else 0.
 struct KeptTile {
   alignas(64) std::int32_t pair[kTile][kTile];  // [key][row]
 };
 
-// Copies the part of the mask that belongs to a tile, and closes the cells that it empties. Cells
-// that stay open are looked at pair by pair. The rows are those of key head kv_head.
+// Copies the part of the mask for a tile, and closes cells without kept pairs. In the remaining
+// cells every pair is checked. The rows belong to key head kv_head.
 inline void keep_pairs(const RowMasks& masks, const Sizes& sizes, std::int64_t kv_head,
                        std::int64_t first_row, std::int64_t first_key, const Side& q, const Side& k,
                        OpenCells& open, KeptTile& kept) {
@@ -169,7 +171,7 @@ inline void keep_pairs(const RowMasks& masks, const Sizes& sizes, std::int64_t k
   RowCursor row(sizes, first_row);
   for (std::int64_t i = 0; i < q.cells * kCell; ++i, row.next()) {
     const bool real = i < q.count;
-    // As for the row before, which is of the same token.
+    // Rows of the same token have the same mask.
     const bool again = real && i > 0 && row.g > 0 && masks.keep_head == 0;
     const std::int64_t head = kv_head * sizes.group + row.g;
     const std::uint8_t* keep =
@@ -188,7 +190,8 @@ inline void keep_pairs(const RowMasks& masks, const Sizes& sizes, std::int64_t k
   }
 }
 
-// Replaces the logits of key j that the rows [lane, lane + lanes) may not see; kept may be null.
+// Masks the logits of key j for the rows [lane, lane + lanes) that may not see it; kept may be
+// null.
 template <class V>
 LAMINA_SIMD typename V::F mask_logits(const MaskRule& rule, const Side& q, const Side& k,
                                       const KeptTile* kept, std::int64_t lane, std::int64_t j,
@@ -210,7 +213,7 @@ LAMINA_SIMD typename V::F mask_logits(const MaskRule& rule, const Side& q, const
   return V::select(ok, x, V::set(kMasked));
 }
 
-// Padding is in no block.
+// Returns the token's block; padding has none.
 inline std::int32_t block_of(const std::int32_t* blocks, const std::int32_t* segments,
                              std::int64_t t) {
   return blocks == nullptr || (segments && segments[t] == 0) ? 0 : blocks[t];

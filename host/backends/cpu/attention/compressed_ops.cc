@@ -1,5 +1,6 @@
-// compressed_attention_step: reads the slots that tokens see and no others, however many there are.
-// For one token they are gathered; several share the slots up to the last entry, behind a mask.
+// compressed_attention_step: reads only the slots that tokens see, so that its cost does not depend
+// on the number of slots. For one token they are gathered; several tokens share the slots up to the
+// last entry, with a mask.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -57,12 +58,12 @@ class CompressedAttentionStep final : public Kernel {
 
  private:
   bool gathers() const { return tokens_ == 1; }
-  // Slots that are read of a batch row, at most.
+  // Maximum number of slots that are read per batch row.
   std::int64_t max_rows() const {
     return gathers() ? std::min(window_, ring_) + std::min(k_, entries_) : ring_ + entries_;
   }
   struct Memory {
-    // As attention_cached wants it: the last key of a batch row is this + tokens - 1.
+    // The form that attention_cached expects: the last key of a batch row is at this + tokens - 1.
     std::int32_t* last;   // [batch]
     float* scratch;       // [threads, entries]
     std::int32_t* slots;  // gathers: [batch, max_rows]
@@ -97,11 +98,11 @@ class CompressedAttentionStep final : public Kernel {
             .causal = false};
   }
 
-  // Entries of windows that have ended when the token at `position` is there.
+  // Number of entries whose windows have ended at `position`.
   std::int64_t ended(std::int64_t position) const {
     return std::min((position + 1) / ratio_, entries_);
   }
-  // keep(entry) for those that token t of batch row b, at `position`, sees.
+  // Calls keep(entry) for the entries that token t of batch row b, at `position`, sees.
   template <class Keep>
   void for_entries(const KernelArgs& args, std::int64_t b, std::int64_t t, std::int64_t position,
                    float* scratch, Keep keep) const {
@@ -116,8 +117,8 @@ class CompressedAttentionStep final : public Kernel {
         [](std::int64_t) { return true; }, keep);
   }
 
-  // The rows that each batch row's token sees, one after the other. Returns the maximum over
-  // batch rows of their number.
+  // Copies the rows that each batch row's token sees, one after the other. Returns the largest
+  // number of rows in a batch row.
   std::int64_t gather(const KernelArgs& args, const Memory& memory,
                       AttentionForwardArgs& forward) const {
     const auto* starts = static_cast<const std::int32_t*>(args.inputs[in::kStart]);
@@ -151,7 +152,8 @@ class CompressedAttentionStep final : public Kernel {
     return keys;
   }
 
-  // Which of the slots up to the last entry each token sees; how many those are at most.
+  // Sets the mask of the slots that each token sees, up to the last entry. Returns the largest
+  // number of slots of a batch row.
   std::int64_t mask(const KernelArgs& args, const Memory& memory,
                     AttentionForwardArgs& forward) const {
     const auto* starts = static_cast<const std::int32_t*>(args.inputs[in::kStart]);

@@ -1,8 +1,8 @@
-// Attention of a few rows over a long cache, at the speed of memory: decoding.
+// Attention of a few rows over a long cache, for decoding, limited by the speed of memory.
 //
-// A split is a fixed number of slots of one batch row, all key heads together, because a cache
-// lies as [slot, head, dim]; it is walked in steps with an online softmax. The splits are merged in
-// order afterwards. Where there are fewer splits than threads, each is cut by heads, which changes
+// A split is a fixed number of slots of one batch row with all key heads, because a cache is stored
+// as [slot, head, dim]. It is read in steps with an online softmax, and the splits are merged in
+// order afterwards. If there are fewer splits than threads, each is divided by heads, which changes
 // no bit. Internal to each file that includes it.
 #pragma once
 
@@ -31,7 +31,7 @@ struct Decode {
   }
 
   struct Scratch {
-    Word* q;  // these five as in DecodeStep
+    Word* q;  // this and the next four: see DecodeStep
     float *dots, *scores;
     Word* weights;
     float* o;
@@ -102,7 +102,7 @@ struct Decode {
       tasks += range.end - range.begin;
     }
     if (tasks < num_threads()) r.head_blocks = min(num_threads(), spec.kv_heads);
-    // Each thread gets neighbouring splits: one stream of memory.
+    // Each thread gets neighbouring splits, so that it reads one stream of memory.
     parallel_tasks(tasks * r.head_blocks, [&](std::int64_t task, int thread) {
       Arena arena(workspace + shared.used_bytes() + thread * per_thread.used_bytes());
       const Scratch s = take_scratch(arena, r);
@@ -117,7 +117,7 @@ struct Decode {
                          [&](std::int64_t b) { return open_splits(r, b); });
   }
 
-  // The splits of row b with slots that some query may see.
+  // Returns the splits of row b that have slots some query may see.
   static SplitRange open_splits(const Run& r, std::int64_t b) {
     const RowMasks masks = row_masks(r.spec, r.args.masks, &r.cache, b);
     std::int64_t first = 0;
@@ -177,7 +177,7 @@ struct Decode {
     }
     const std::int32_t first = masks.q_start;
     if (r.rule.window > 0 && high != kNoPosition && first - high >= r.rule.window) return;
-    // Every query may see every slot of the step.
+    // True if every query may see every slot of the step.
     const bool open = low != kNoPosition && (high <= first || !(r.rule.causal || r.rule.window)) &&
                       (r.rule.window == 0 || masks.last - low < r.rule.window) &&
                       r.rule.chunk == 0 && !masks.keep;
@@ -211,8 +211,9 @@ struct Decode {
     }
   }
 
-  // What head h of n asks for: the h-th of n parts of the next step's slots where these lie
-  // together and are one thread's, so that memory is asked for in order; else its own.
+  // Returns the memory that head h of n prefetches: the h-th of n parts of the next step's slots,
+  // if these are contiguous and belong to one thread, so that memory is requested in order; else
+  // the head's own part.
   static Ahead::Run ahead(const Run& r, const AttentionInput& x, std::int64_t dim, std::int64_t b,
                           std::int64_t head, std::int64_t key) {
     const std::int64_t bytes = dim * static_cast<std::int64_t>(sizeof(T));
@@ -223,7 +224,7 @@ struct Decode {
             x.strides.token * static_cast<std::int64_t>(sizeof(T))};
   }
 
-  // The bias of slots [j, j + lanes) of the step for row i.
+  // Returns the bias of slots [j, j + lanes) of the step for row i.
   static F bias_of_slots(const Run& r, const Scratch& s, const RowMasks& masks, std::int64_t i,
                          std::int64_t j) {
     const std::int64_t row = i % r.sizes.rows, group = r.sizes.group;
@@ -237,8 +238,8 @@ struct Decode {
         V::set(r.bias.slopes ? r.bias.slopes[n] : 0), table);
   }
 
-  // One step of online softmax: turns a row's logits into weights and rescales the row's sums so
-  // far.
+  // Performs one step of online softmax: turns a row's logits into weights and rescales the row's
+  // sums so far.
   static void online_softmax(const Run& r, const Scratch& s, const RowMasks& masks, bool open,
                              std::int64_t i, std::int64_t key, std::int64_t count) {
     float* scores = s.scores + i * kDecodeKeys;

@@ -1,9 +1,9 @@
 // The two sums of a decoding step: dot products of queries with keys, weighted sums of values.
 //
-// Each head in turn keeps its sums in registers, and with every slot of it asks for a little memory
-// of the next step. (Walking the slots in memory order through all heads, so that the hardware
-// would prefetch, was measured to be slower: it does not run far enough ahead of so much
-// arithmetic.) Internal to each file that includes it.
+// The heads are computed in turn, each with its sums in registers; with every slot, a head
+// prefetches a little memory of the next step. Walking the slots in memory order through all heads,
+// so that the hardware prefetches, was measured to be slower: it does not run far enough ahead of
+// so much arithmetic. Internal to each file that includes it.
 #pragma once
 
 #include "backends/cpu/attention/tiles.h"
@@ -12,16 +12,16 @@ namespace lamina::cpu {
 namespace {
 
 constexpr std::int64_t kDecodeKeys = 32;  // slots of a step
-constexpr std::int64_t kFoldedRows = 3;   // more rows of a head: transpose the keys
+constexpr std::int64_t kFoldedRows = 3;   // with more rows per head the keys are transposed
 
-// One step: `count` <= kDecodeKeys slots of one batch row, all heads. The caches of the next step,
-// if any, follow directly.
+// One step: `count` <= kDecodeKeys slots of one batch row, all heads. The slots of the next step,
+// if any, follow directly in the caches.
 template <class T>
 struct DecodeStep {
   const T *k, *v;                                 // slot 0 of head 0
   std::int64_t k_token, k_head, v_token, v_head;  // strides in elements
   std::int64_t heads, rows, count, qk_dim, v_dim, qk_vectors, v_vectors;
-  std::int64_t lines;   // of memory that one head has in a step
+  std::int64_t lines;   // cache lines of one head in a step
   const Word* q;        // [heads, rows, qk_vectors, L]
   float* dots;          // [L, rows, L]
   float* scores;        // [heads * rows, kDecodeKeys]
@@ -29,11 +29,11 @@ struct DecodeStep {
   float* o;             // [heads * rows, v_vectors, elements of a vector]
 };
 
-// Asks for the memory of one head's part of the next step, a few lines at a time: what the
-// arithmetic of this step spreads evenly over its time. In bursts the requests would stop the core.
+// Prefetches one head's part of the next step, a few lines at a time, spread evenly over the
+// arithmetic of this step. Requests in bursts would stall the core.
 class Ahead {
  public:
-  // `slots` rows of `bytes` each, or one row of all of them if heads lie together.
+  // `slots` rows of `bytes` each; one row with all of them if the heads are contiguous.
   struct Run {
     const char* at;
     std::int64_t rows, lines, stride_bytes;
@@ -54,7 +54,7 @@ class Ahead {
       run_ = next_;
       next_.rows = 0;
     }
-    if (run_.rows == 0) run_ = {line_, 1, 1, 0};  // all asked for: the last line, again and again
+    if (run_.rows == 0) run_ = {line_, 1, 1, 0};  // all requested: repeats the last line
     line_ = run_.at;
     end_ = line_ + run_.lines * 64;
     run_.at += run_.stride_bytes;
@@ -71,7 +71,7 @@ struct DecodeSums {
   static constexpr int L = V::kLanes;
   static constexpr std::int64_t kElements = kPairs ? 2 * L : L;  // of a vector of words
 
-  // The vector of words at p, of which only `left` elements exist.
+  // Loads the vector of words at p; only its first `left` elements exist.
   template <bool kWhole = false>
   LAMINA_SIMD static F load(const T* p, std::int64_t left = kElements) {
     if (!kWhole && left < kElements) {
@@ -96,7 +96,7 @@ struct DecodeSums {
 
   // ---- scores ----
 
-  // The logits of all slots for the rows of one head.
+  // Computes the logits of all slots for the rows of one head.
   static void score(const Step& x, std::int64_t head, Ahead& next) {
     for (std::int64_t column = 0; column < x.count; column += L) {
       if (x.rows > kFoldedRows)
@@ -106,7 +106,7 @@ struct DecodeSums {
     }
   }
 
-  // One dot product at a time; the lanes of L of them are summed together.
+  // Computes dot products one at a time; the lanes of L of them are summed together.
   static void score_folded(const Step& x, std::int64_t head, std::int64_t column, Ahead& next) {
     const std::int64_t count = min(L, x.count - column);
     const T* k = x.k + head * x.k_head + column * x.k_token;
@@ -131,7 +131,7 @@ struct DecodeSums {
     }
   }
 
-  // The common widths, N vectors of words, with the queries in registers.
+  // The common widths of N vectors of words, with the queries in registers.
   template <int R, int N>
   static void dot_keys(const Step& x, const T* k, std::int64_t count, const Word* q, Ahead& next) {
     F queries[R][N];
@@ -170,8 +170,8 @@ struct DecodeSums {
     }
   }
 
-  // The keys' words are transposed in registers, so that lanes are slots and no sums need folding:
-  // costs the same for any number of rows.
+  // Transposes the keys' words in registers, so that lanes are slots and no sums need folding. The
+  // cost of transposing does not depend on the number of rows.
   static void score_transposed(const Step& x, std::int64_t head, std::int64_t column, Ahead& next) {
     const std::int64_t count = min(L, x.count - column);
     for (std::int64_t n = 0; n < x.qk_vectors; ++n) {
@@ -227,7 +227,8 @@ struct DecodeSums {
     }
   }
 
-  // Words of the dims of two slots become pairs of the slots: those of `low`, then those of `high`.
+  // Turns words of the dims of two slots into pairs of the slots: the lower dims in `low`, the
+  // upper ones in `high`.
   LAMINA_SIMD static void unpack([[maybe_unused]] F& low, [[maybe_unused]] F& high) {
 #if defined(__AVX512BF16__)
     if constexpr (kPairs) {
@@ -238,7 +239,7 @@ struct DecodeSums {
 #endif
   }
 
-  // Puts the sums of a row into the order of the dims, which unpacking leaves in fours of low and
+  // Restores the order of the dims in the sums of a row, which unpack() leaves in fours of low and
   // high.
   static void order_sums([[maybe_unused]] float* o, [[maybe_unused]] std::int64_t vectors) {
 #if defined(__AVX512BF16__)
@@ -256,8 +257,8 @@ struct DecodeSums {
 #endif
   }
 
-  // R rows from `first`; returns R. Few rows take several vectors of words at once: sums that do
-  // not wait for each other.
+  // Adds to R rows from `first` on; returns R. With few rows several vectors of words are added at
+  // once, so that the sums do not wait for each other.
   template <int R>
   static std::int64_t add_rows(const Step& x, std::int64_t head, std::int64_t first, Ahead& next) {
     constexpr int kMax = R <= 2 ? 4 : R <= 4 ? 2 : 1;
@@ -273,7 +274,7 @@ struct DecodeSums {
     return R;
   }
 
-  // N vectors of words from the n-th, for R rows; returns N.
+  // Adds N vectors of words from the n-th on, for R rows; returns N.
   template <int R, int N, bool kWhole>
   static std::int64_t add_vectors(const Step& x, std::int64_t head, std::int64_t first,
                                   std::int64_t n, Ahead& next) {
@@ -292,7 +293,7 @@ struct DecodeSums {
         sum[row][part] = V::load(o + row * x.v_vectors * kElements + part * L);
     for (std::int64_t j = 0; j < x.count; j += kSlots, value += kSlots * x.v_token, ++weights) {
       next.ask(lines);
-      // A last slot without a partner is its own: the partner's weight is 0.
+      // A last slot without a partner is paired with itself; the partner's weight is 0.
       [[maybe_unused]] const T* partner = j + 1 < x.count ? value + x.v_token : value;
 #pragma GCC unroll 4
       for (int v = 0; v < N; ++v) {

@@ -1,5 +1,5 @@
 // The forward pass over tiles with an online softmax (Dao 2023, algorithm 1), transposed: scores
-// lie as [key, row], so that the vectors run over rows and the softmax needs no horizontal sums.
+// are stored as [key, row], so that vectors run over rows and the softmax needs no horizontal sums.
 // Internal to each file that includes it.
 #pragma once
 
@@ -11,11 +11,11 @@
 namespace lamina::cpu {
 namespace {
 
-// How one forward run is cut into tasks: by shape alone.
+// The division of one forward run into tasks; depends only on the shape.
 struct ForwardPlan {
   Sizes sizes;
   std::int64_t blocks_per_task, tasks_per_head;  // of a (batch row, key head)
-  std::int64_t splits, keys_per_split;           // more than one: partial results, then a merge
+  std::int64_t splits, keys_per_split;           // if splits > 1, partial results are merged later
 };
 
 constexpr std::int64_t kMaxBlocksPerTask = 4;
@@ -26,13 +26,14 @@ inline ForwardPlan forward_plan(const AttentionSpec& spec, bool cached, bool pai
   ForwardPlan p{};
   p.sizes = sizes_of(spec, pairs);
   const std::int64_t heads = spec.batch * spec.kv_heads;
-  // Several blocks share the copies of a tile of keys; fewer if there would be too few tasks.
+  // Several blocks share the copies of a tile of keys; fewer blocks if there would be too few
+  // tasks.
   p.blocks_per_task = kMaxBlocksPerTask;
   while (p.blocks_per_task > 1 && heads * divide_up(p.sizes.blocks, p.blocks_per_task) < 32)
     p.blocks_per_task /= 2;
   p.tasks_per_head = divide_up(p.sizes.blocks, p.blocks_per_task);
   p.keys_per_split = max(spec.kv_tokens, 1);
-  if (spec.k_tail_dim > 0) {  // one key head for very many rows: they share what is read of a key
+  if (spec.k_tail_dim > 0) {  // one key head for many rows: they share each key that is read
     p.blocks_per_task = min(p.sizes.blocks, kMaxBlocksPerTask);
     p.tasks_per_head = divide_up(p.sizes.blocks, max(p.blocks_per_task, 1));
     p.splits = min(divide_up(kLatentTasks, max(heads * p.tasks_per_head, 1)),
@@ -45,7 +46,7 @@ inline ForwardPlan forward_plan(const AttentionSpec& spec, bool cached, bool pai
   return p;
 }
 
-// The keys of one split of a batch row that has num_keys.
+// Returns the number of keys per split of a batch row that has num_keys.
 inline std::int64_t keys_per_split(const AttentionSpec& spec, const ForwardPlan& plan,
                                    std::int64_t num_keys) {
   return spec.k_tail_dim > 0 ? round_up(divide_up(num_keys, plan.splits), kTile)
@@ -65,7 +66,7 @@ struct Forward {
     Word* q_columns;   // [qk_words, 64]
     float* o_across;   // [v_width, 64]
     float *max, *sum;  // [64]; maximum in units of log2
-    RowBias bias;      // where there is one
+    RowBias bias;      // unused without a bias
   };
 
   struct Scratch {
@@ -148,7 +149,7 @@ struct Forward {
       Scratch s;
       take_scratch(arena, r.plan.sizes, r.plan.blocks_per_task, masked, s);
       const std::int64_t head = task / per_head, part = task % per_head;
-      // The last rows see the most keys under a causal mask: the longest tasks come first.
+      // Under a causal mask the last rows see the most keys, so the longest tasks start first.
       run_task(r, s, head / spec.kv_heads, head % spec.kv_heads,
                r.plan.tasks_per_head - 1 - part / r.plan.splits, part % r.plan.splits);
     });
@@ -157,7 +158,7 @@ struct Forward {
                            [&](std::int64_t b) { return open_splits(r, b); });
   }
 
-  // The splits of batch row b that have keys, or the first alone.
+  // Returns the splits of batch row b that have keys, at least the first one.
   static SplitRange open_splits(const Run& r, std::int64_t b) {
     const std::int64_t num_keys = row_masks(r.spec, r.args.masks, r.cache, b).num_keys;
     if (num_keys <= 0) return {0, 1};
@@ -280,7 +281,7 @@ struct Forward {
       }
   }
 
-  // One vector of rows: caps, biases and masks its logits, then turns them into probabilities.
+  // Caps, biases and masks the logits of one vector of rows, then turns them into probabilities.
   static void softmax_lanes(const Run& r, Scratch& s, const OpenCells& open, Block& block,
                             std::int64_t lane) {
     const std::int64_t cell = lane / kCell;

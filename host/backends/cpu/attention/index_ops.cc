@@ -33,7 +33,7 @@ Verdict supports_index_scores(const NodeView& n) {
   return only_f32_and_bf16(n);
 }
 
-// Products of a tile of keys with all heads, weighted before they are stored.
+// Multiplies a tile of keys with all heads, and weights the products before they are stored.
 namespace index_scores_op {
 
 class IndexScoresKernel final : public Kernel {
@@ -58,7 +58,7 @@ constexpr KernelChoice kChoices[] = {{"tiles", supports_index_scores, make}};
 
 }  // namespace index_scores_op
 
-// Tiles of pairs, made for the gradients of queries and again for those of keys.
+// Computes tiles of pairs twice: for the gradients of queries and for the gradients of keys.
 namespace index_scores_grad_op {
 
 class IndexScoresGradKernel final : public Kernel {
@@ -97,7 +97,7 @@ constexpr KernelChoice kChoices[] = {{"tiles", supports, make}};
 
 }  // namespace index_scores_grad_op
 
-// The tiles of index_scores up to the last key that a token may see.
+// Computes the tiles of index_scores up to the last key that a token may see.
 namespace index_scores_step_op {
 
 class IndexScoresStepKernel final : public Kernel {
@@ -135,7 +135,7 @@ constexpr KernelChoice kChoices[] = {{"tiles", supports_index_scores, make}};
 
 }  // namespace index_scores_step_op
 
-// Per query the k-th highest score by selection, then one walk that marks.
+// Finds the k-th highest score of each query by selection, then marks the keys in one pass.
 namespace top_k_mask_op {
 
 class TopKMaskKernel final : public Kernel {
@@ -171,7 +171,7 @@ class TopKMaskKernel final : public Kernel {
  private:
   std::size_t row_bytes() const { return aligned(static_cast<std::size_t>(keys_) * sizeof(float)); }
 
-  // Keys [0, end) may be seen, as far as segments allow.
+  // Marks keys in [0, end), which the token may see if segments allow it.
   void mark_row(const float* scores, const std::int32_t* segments, std::int64_t t, std::int64_t end,
                 float* scratch, std::uint8_t* mask) const {
     auto seen = [&](std::int64_t s) {

@@ -1,5 +1,5 @@
-// Gradients of index scores: tiles of 64 keys by the heads of a query, twice, so that no product of
-// all pairs is ever stored. Sums are f32. Internal to each file that includes it.
+// Gradients of index scores: tiles of 64 keys by the heads of a query are computed twice, so that
+// the products of all pairs are never stored. Sums are f32. Internal to each file that includes it.
 //
 // With p[i, s] = q[i] . k[s] of one query: dp = dscores[s] weights[i] where p > 0, and
 //   dweights[i] = sum over s of dscores[s] max(0, p);  dq = dp k;  dk = sum over queries of dp^T q.
@@ -81,7 +81,7 @@ struct IndexScoresGrad {
     if (rows) Ops::across(s.tokens, kTile, spec.dim, width(spec), s.key_rows);
   }
 
-  // The `heads` heads from `head` on of query `token`, as rows.
+  // Copies the `heads` heads from `head` on of query `token`, as rows.
   static void take_heads(const IndexSpec& spec, const IndexGradArgs& args, Scratch& s,
                          std::int64_t token, std::int64_t head, std::int64_t heads) {
     const T* q = static_cast<const T*>(args.q) + (token * spec.heads + head) * spec.dim;
@@ -89,14 +89,15 @@ struct IndexScoresGrad {
     Ops::across(s.tokens, heads, spec.dim, width(spec), s.heads);
   }
 
-  // Whether a gradient comes from some of these scores.
+  // True if one of these gradients is not 0.
   static bool any(const float* dscores, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i)
       if (dscores[i] != 0) return true;
     return false;
   }
 
-  // s.p = dp of the heads in s.heads and the keys in s.keys; dweights: null, or added to.
+  // Sets s.p = dp of the heads in s.heads and the keys in s.keys; adds to dweights if it is not
+  // null.
   static void pairs(const IndexSpec& spec, Scratch& s, std::int64_t heads, const float* weights,
                     const float* dscores, std::int64_t count, float* dweights) {
     run_product<V, false, false>({.rows = heads,
@@ -123,7 +124,7 @@ struct IndexScoresGrad {
     }
   }
 
-  // dq and dweights of a block of queries, for some heads.
+  // Computes dq and dweights of a block of queries, for some heads.
   static void of_queries(const IndexSpec& spec, const IndexGradArgs& args, Scratch& s,
                          std::int64_t b, std::int64_t first, std::int64_t head) {
     const std::int64_t heads = min(kTile, spec.heads - head), row = width(spec);
@@ -164,7 +165,7 @@ struct IndexScoresGrad {
     }
   }
 
-  // dk of a tile of keys.
+  // Computes dk of a tile of keys.
   static void of_keys(const IndexSpec& spec, const IndexGradArgs& args, Scratch& s, std::int64_t b,
                       std::int64_t first) {
     const std::int64_t keys = min(kTile, spec.keys - first), row = width(spec);

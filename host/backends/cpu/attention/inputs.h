@@ -1,4 +1,4 @@
-// What the ops of attention share: the inputs of a node as the arguments of attention.h.
+// Converts the inputs of a node to the arguments of attention.h, for all ops of attention.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,8 @@
 
 namespace lamina::cpu {
 
-// The sizes and attributes of attention and attention_grad, which have q, k and v in one place.
+// Returns the sizes and attributes of attention and attention_grad, which have q, k and v at the
+// same places.
 inline AttentionSpec attention_spec(const NodeView& n) {
   namespace in = operand::attention;
   namespace grad = operand::attention_grad;
@@ -29,7 +30,7 @@ inline AttentionSpec attention_spec(const NodeView& n) {
           .chunk = n.i("chunk")};
 }
 
-// A contiguous [B, tokens, heads, dim].
+// Makes the input of a contiguous [B, tokens, heads, dim].
 inline AttentionInput attention_input(const void* data, const Type& type) {
   return {data, contiguous_strides(type.dim(1), type.dim(2), type.dim(3))};
 }
@@ -37,7 +38,7 @@ inline AttentionOutput attention_output(void* data, const Type& type) {
   return {data, contiguous_strides(type.dim(1), type.dim(2), type.dim(3))};
 }
 
-// Where the optional inputs of an op are.
+// The places of an op's optional inputs.
 struct AttentionPositions {
   std::size_t positions, key_positions, segments, key_segments, blocks, mask;
 };
@@ -56,7 +57,7 @@ inline AttentionMasks attention_masks(const KernelArgs& args, const AttentionPos
   return masks;
 }
 
-// The optional inputs that bias the logits, at these places.
+// The places of the optional inputs that bias the logits.
 struct BiasInputs {
   int slopes, table;
   AttentionBias of(const NodeView& n) const {
@@ -75,7 +76,7 @@ struct BiasInputs {
   }
 };
 
-// What only depends on the node.
+// Properties of the node alone.
 inline bool mask_by_head(const NodeView& n, int mask) {
   return n.has(mask) && n.type(mask).ndim() == 4;
 }

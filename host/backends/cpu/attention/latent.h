@@ -1,7 +1,6 @@
-// Multi-head latent attention over decode state, and the scores of its indexer, on the CPU.
+// Multi-head latent attention over decode state, and scores of its indexer, on the CPU.
 //
-// Latents are read as they are: with w_kv = [W_K; W_V] for each head n,
-//   q'[n] = [W_K[n]^T q_nope[n] | q_rope[n]];  o[n] = softmax(q'[n] [latent | k_rope]^T scale)
+// Latents are not expanded to keys and values: with w_kv = [W_K; W_V] for each head n,
 //   latent y[n]  = W_V[n] o[n]
 // so the state of a token serves all heads at once. Sums are f32, q' and o are rounded to the
 // dtype.
@@ -36,7 +35,8 @@ struct LatentArgs {
   void* y = nullptr;
 };
 
-// Bytes for run, aligned to 64; a function of the spec and of num_threads().
+// Returns the bytes of workspace for a run, aligned to 64; they depend on the spec and on
+// num_threads().
 std::size_t latent_attention_workspace_bytes(const LatentSpec& spec);
 void latent_attention(const LatentSpec& spec, const LatentArgs& args, std::byte* workspace);
 
@@ -49,11 +49,11 @@ struct IndexSpec {
 struct IndexArgs {
   const void *q = nullptr, *k = nullptr;
   const float* weights = nullptr;
-  const std::int32_t* ends = nullptr;  // [batch]: keys from there on score 0; null: all count
+  const std::int32_t* ends = nullptr;  // [batch]: later keys score 0; null: all count
   float* scores = nullptr;
 };
 
-// Gradients of index_scores; those of q and k have their dtype. dk and dweights may be null.
+// Gradients of index_scores; dq and dk have the dtype of q and k. dk and dweights may be null.
 struct IndexGradArgs {
   const void *q = nullptr, *k = nullptr;
   const float *weights = nullptr, *dscores = nullptr;

@@ -1,4 +1,4 @@
-// latent_attention_step: queries absorb the products of keys, latents are read once for all heads.
+// latent_attention_step: queries absorb the key matrix, and latents are read once for all heads.
 #include <cmath>
 
 #include "backends/cpu/attention/inputs.h"

@@ -1,5 +1,5 @@
-// Sums over the rows of a matrix where it lies, for a few tokens: what latent attention does with
-// w_kv at the speed of memory. Internal to each file that includes it.
+// Products of a few tokens with the rows of w_kv in latent attention, which read the matrix in
+// place, at the speed of memory. Internal to each file that includes it.
 #pragma once
 
 #include "backends/cpu/attention/decode_sums.h"
@@ -7,7 +7,7 @@
 namespace lamina::cpu {
 namespace {
 
-constexpr std::int64_t kRowsTogether = 8;  // that add_pairs() takes
+constexpr std::int64_t kRowsTogether = 8;  // number of rows that add_pairs() adds
 constexpr std::int64_t kDotAhead = 4096;   // bytes
 
 template <class V, class T, bool kPairs>
@@ -29,8 +29,8 @@ struct LatentRows {
     return __builtin_bit_cast(float, static_cast<std::uint32_t>(word));
   }
 
-  // sums[0, width) = the sum of num_rows (4 or fewer) rows of w, `width` apart, each times its
-  // number, added to what is there unless `first`.
+  // Sets sums[0, width) to the sum of num_rows (4 or fewer) rows of w, `width` apart, each times
+  // its number. Adds to the earlier sums unless `first`.
   template <int kRows>
   static void add(const T* w, const T* numbers, std::int64_t width, bool first, float* sums) {
     F number[kRows];
@@ -52,7 +52,7 @@ struct LatentRows {
     }
   }
 
-  // As add(), for kRowsTogether rows, two of them in each product. The sums stay in the order of
+  // Like add(), for kRowsTogether rows, two of them in each product. The sums stay in the order of
   // unpack() until order_sums().
   static void add_pairs(const T* w, const T* numbers, std::int64_t width, bool first, float* sums) {
     constexpr int kNumbers = kRowsTogether / 2;
@@ -62,7 +62,8 @@ struct LatentRows {
       std::memcpy(&word, numbers + 2 * r, 2 * sizeof(T));
       number[r] = V::broadcast(&word);
     }
-    // The next rows, from front to back: along the columns the memory system would lose track.
+    // Prefetches the next rows from front to back: with an order along columns the hardware would
+    // lose track.
     auto ahead = reinterpret_cast<const char*>(w + kRowsTogether * width);
     for (std::int64_t i = 0; i < width; i += Sums::kElements) {
       F low_sum = first ? F{} : V::load(sums + i), high_sum = first ? F{} : V::load(sums + i + L);
@@ -81,7 +82,7 @@ struct LatentRows {
     }
   }
 
-  // The product of a row of the matrix, which its next rows follow, and a row in cache.
+  // Returns the product of a row of the matrix, followed by its next rows, and a row in cache.
   static float dot(const T* w, const T* x, std::int64_t dim) {
     constexpr std::int64_t kVector = Sums::kElements, kStep = 4 * kVector;
     F sums[4] = {};

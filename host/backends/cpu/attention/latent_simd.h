@@ -10,7 +10,7 @@ namespace lamina::cpu {
 namespace {
 
 constexpr std::int64_t kLatentTokens = 64;  // of all batch rows, at a time
-constexpr std::int64_t kDotRows = 4;        // up to so many rows, w_kv is not copied
+constexpr std::int64_t kDotRows = 4;        // up to this number of rows w_kv is not copied
 
 template <class V, class T, bool kPairs>
 struct Latent {
@@ -20,7 +20,7 @@ struct Latent {
   using Rows = LatentRows<V, T, kPairs>;
   static constexpr int L = V::kLanes;
 
-  // New tokens of a batch row that are taken at a time.
+  // Number of new tokens of a batch row per chunk.
   static std::int64_t chunk_tokens(const LatentSpec& s) {
     return max(1, min(s.tokens, kLatentTokens / max(s.batch, 1)));
   }
@@ -113,8 +113,8 @@ struct Latent {
 
     std::int64_t rows() const { return spec.batch * tokens; }
     std::int64_t head_width() const { return spec.nope_dim + spec.v_dim; }
-    // Row r is token r % tokens of batch row r / tokens; of a tensor [.., heads, width] of the
-    // whole call, or of the chunk.
+    // Returns the offset of row r, which is token r % tokens of batch row r / tokens, in a tensor
+    // [.., heads, width] of the whole call, or of the chunk.
     std::int64_t in_call(std::int64_t r, std::int64_t head, std::int64_t width) const {
       const std::int64_t token = r / tokens * spec.tokens + first + r % tokens;
       return (token * spec.heads + head) * width;
@@ -127,12 +127,12 @@ struct Latent {
     }
   };
 
-  // Whether rows of W_K can be added in pairs, as bf16 products take them.
+  // True if rows of W_K can be added in pairs, as bf16 products need them.
   static bool by_pairs(const LatentSpec& s) {
     return kPairs && s.rank % Rows::kElements == 0 && s.nope_dim % kRowsTogether == 0;
   }
 
-  // q' of one head, for few tokens: W_K is read where it lies, some rows at a time.
+  // Computes q' of one head for few tokens: reads W_K in place, some rows at a time.
   static void absorb_few(const Chunk& c, Scratch& s, std::int64_t head) {
     const LatentSpec& spec = c.spec;
     const std::int64_t width = round_up(spec.rank, kCell);
@@ -159,7 +159,7 @@ struct Latent {
     }
   }
 
-  // q' of one head.
+  // Computes q' of one head.
   static void absorb_queries(const Chunk& c, Scratch& s, std::int64_t head) {
     if (c.rows() <= kDotRows) return absorb_few(c, s, head);
     const LatentSpec& spec = c.spec;
@@ -214,7 +214,7 @@ struct Latent {
     Attention::run(inner(spec, c.tokens), attention, &cache, workspace);
   }
 
-  // y of one head.
+  // Computes y of one head.
   static void give_values(const Chunk& c, Scratch& s, std::int64_t head) {
     const LatentSpec& spec = c.spec;
     T* y = static_cast<T*>(c.args.y);
@@ -257,7 +257,7 @@ struct Latent {
   }
 };
 
-// Tasks are tiles of 64 keys: a tile's columns serve all queries.
+// Computes tiles of 64 keys as tasks: a tile's columns serve all queries.
 template <class V, class T, bool kPairs>
 struct IndexScores {
   using F = typename V::F;
@@ -306,7 +306,7 @@ struct IndexScores {
     });
   }
 
-  // Keys that count in batch row b.
+  // Number of keys that count in batch row b.
   static std::int64_t end_of(const IndexSpec& spec, const IndexArgs& args, std::int64_t b) {
     return args.ends ? min(args.ends[b], spec.keys) : spec.keys;
   }

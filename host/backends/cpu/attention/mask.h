@@ -1,4 +1,4 @@
-// Which key a query may see, one pair at a time, and where slots of a cache lie in the sequence.
+// Decides which keys a query may see, one pair at a time, and the positions of slots of a cache.
 // Included by files compiled for several instruction sets, hence everything is internal.
 #pragma once
 
@@ -9,10 +9,10 @@
 namespace lamina::cpu {
 namespace {
 
-// Differences with any position fit 32 bits.
+// Differences with any position fit in 32 bits.
 constexpr std::int32_t kNoPosition = -(1 << 30);
 
-// Where the tokens of one batch row lie.
+// The positions and masks of one batch row.
 struct RowMasks {
   const std::int32_t* q_positions;
   const std::int32_t* k_positions;
@@ -21,18 +21,18 @@ struct RowMasks {
   const std::int32_t* q_blocks;
   const std::int32_t* k_blocks;
   const std::uint8_t* keep;  // [q_tokens, kv_tokens] of query head 0
-  std::int64_t keep_head;    // elements from one head's to the next; 0: they share it
+  std::int64_t keep_head;    // elements from one head's mask to the next; 0: the heads share it
   std::int32_t q_start;      // the position of query 0 if there are no q_positions
   bool cached, ring;
   std::int32_t last;      // cached: the position of the last new token
   std::int64_t capacity;  // cached: slots
-  std::int64_t num_keys;  // keys (slots) to look at: [0, num_keys)
+  std::int64_t num_keys;  // only keys (slots) in [0, num_keys) can be seen
 
   std::int32_t q_position(std::int64_t t) const {
     return q_positions ? q_positions[t] : q_start + static_cast<std::int32_t>(t);
   }
 
-  // kNoPosition if slot s holds nothing that any query of this row may see.
+  // Returns the position of slot s, or kNoPosition if no query of this row may see the slot.
   std::int32_t k_position(std::int64_t s) const {
     if (!cached) return k_positions ? k_positions[s] : static_cast<std::int32_t>(s);
     std::int64_t position = s;
@@ -68,8 +68,7 @@ inline RowMasks row_masks(const AttentionSpec& spec, const AttentionMasks& masks
   return r;
 }
 
-// Element i of sinks, slopes or a table. In f32 for what computes in f32: T is the type of the
-// result.
+// Returns element i of sinks, slopes or a table, as T; kernels that compute in f32 use f32.
 template <class T>
 T number_of(const void* data, DType dtype, std::int64_t i) {
   if (dtype == DType::f64) return static_cast<T>(static_cast<const double*>(data)[i]);
@@ -80,7 +79,7 @@ T number_of(const void* data, DType dtype, std::int64_t i) {
   return static_cast<T>(value);
 }
 
-// The definition, for query t of head n and key s of the row.
+// The definition of the mask, for query t of head n and key s of the row.
 inline bool allowed(const AttentionSpec& spec, const RowMasks& row, std::int64_t n, std::int64_t t,
                     std::int64_t s) {
   const std::int32_t q = row.q_position(t), k = row.k_position(s);

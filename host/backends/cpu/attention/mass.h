@@ -1,5 +1,5 @@
-// What the heads of attention together give each key, on the CPU: the sum of their softmaxes, never
-// more than a block of queries of one head at a time.
+// The attention that each key receives from all heads together, on the CPU: the sum of their
+// softmaxes. Computes at most a block of queries of one head at a time.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,8 @@ struct MassArgs {
   float* p = nullptr;
 };
 
-// Bytes for run, aligned to 64; a function of the spec and of num_threads().
+// Returns the bytes of workspace for a run, aligned to 64; they depend on the spec and on
+// num_threads().
 std::size_t attention_mass_workspace_bytes(const MassSpec& spec);
 void attention_mass(const MassSpec& spec, const MassArgs& args, std::byte* workspace);
 

@@ -1,4 +1,4 @@
-// Sums of the softmaxes of all heads: products of 64 queries with all keys of a head, at a time.
+// Sums of the softmaxes of all heads: multiplies 64 queries at a time with all keys of a head.
 // Internal to each file that includes it.
 #pragma once
 
@@ -43,7 +43,7 @@ struct AttentionMass {
     parallel_tasks(spec.batch * blocks, [&](std::int64_t task, int thread) {
       Arena arena(workspace + thread * per_thread.used_bytes());
       Scratch s = take_scratch(arena, spec);
-      // The last queries see the most keys.
+      // The last queries see the most keys, so their blocks start first.
       run_block(spec, args, s, task / blocks, (blocks - 1 - task % blocks) * kTile);
     });
   }
@@ -55,7 +55,7 @@ struct AttentionMass {
     const std::uint8_t* keep = args.keep + row * keys;
     float* p = args.p + row * keys;
     std::memset(p, 0, static_cast<std::size_t>(count * keys) * sizeof(float));
-    std::int64_t seen = 0;  // keys up to the last that a query of the block keeps
+    std::int64_t seen = 0;  // number of keys up to the last one that a query of the block keeps
     for (std::int64_t i = 0; i < count; ++i)
       for (std::int64_t end = keys; end > seen; --end)
         if (keep[i * keys + end - 1]) seen = end;

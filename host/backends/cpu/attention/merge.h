@@ -1,5 +1,5 @@
-// Rows whose keys were split between tasks: their partial results, and how they become one.
-// Internal to each file that includes it.
+// Merges the partial results of rows whose keys were split between tasks. Internal to each file
+// that includes it.
 #pragma once
 
 #include "backends/cpu/attention/tiles.h"
@@ -7,7 +7,7 @@
 namespace lamina::cpu {
 namespace {
 
-// Results of one split: o not yet divided by the sum, the maximum in units of log2.
+// Results of one split: o is not yet divided by the sum; the maximum is in units of log2.
 struct Partials {
   float *o, *max, *sum;  // o [batch, kv_head, split, row, v_dim], the others without v_dim
 };
@@ -22,7 +22,7 @@ inline Partials take_partials(Arena& arena, const AttentionSpec& spec, const Siz
   return p;
 }
 
-// Which splits of a batch row have results.
+// The splits of a batch row that have results.
 struct SplitRange {
   std::int64_t begin, end;
 };
@@ -41,7 +41,7 @@ inline void store_stats(const AttentionSpec& spec, const AttentionForwardArgs& a
     static_cast<float*>(args.lse)[at] = sum == 0 ? none : max * kLn2 + __builtin_logf(sum);
 }
 
-// The splits of one row: split i of it is at first + i * stride.
+// The splits of one row: its split i is at first + i * stride.
 struct PartialRow {
   std::int64_t first, stride;
   SplitRange splits;
@@ -77,7 +77,8 @@ void merge_row(const AttentionSpec& spec, const AttentionForwardArgs& args,
   }
 }
 
-// Joins the splits of every row in order, and the sink. range(b): the splits that have results.
+// Joins the splits of every row in order, then the sink. range(b) returns the splits that have
+// results.
 template <class V, class T, typename Range>
 void merge_partials(const AttentionSpec& spec, const AttentionForwardArgs& args, const Sizes& sizes,
                     std::int64_t splits, const Partials& partials, const Range& range) {

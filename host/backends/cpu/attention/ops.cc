@@ -10,8 +10,8 @@
 namespace lamina::cpu {
 namespace {
 
-// Tiles with an online softmax for f32 and bf16, plain loops in double for f64; over
-// decode state when there is a start.
+// Tiles with an online softmax for f32 and bf16, plain loops in double for f64; over decode state
+// if a start is given.
 namespace attention_op {
 
 namespace in = operand::attention;
@@ -23,7 +23,7 @@ constexpr AttentionPositions kWhere = {.positions = in::kPositions,
                                        .mask = in::kMask};
 constexpr BiasInputs kBias = {.slopes = in::kSlopes, .table = in::kBias};
 
-// One run of the op; `tiles` chooses between the kernels and their reference.
+// One run of the op; `tiles` selects tiles or the reference.
 class AttentionKernel final : public Kernel {
  public:
   AttentionKernel(const NodeView& n, bool tiles)
@@ -82,7 +82,7 @@ Verdict supports_reference(const NodeView& n) {
        {n.type(in::kQ).dtype, sinks_dtype(n, in::kSinks), bias.slopes_dtype, bias.table_dtype})
     if (dtype == DType::f16) return Verdict::no("takes f32, bf16 and f64, got f16");
   if (n.has(in::kStart) && (n.has(in::kSegments) || n.has(in::kBlocks) || n.has(in::kPositions)))
-    return Verdict::no("decode state goes without segments, blocks and positions");
+    return Verdict::no("takes no segments, blocks or positions with decode state");
   return Verdict::yes();
 }
 
@@ -194,7 +194,7 @@ constexpr KernelChoice kChoices[] = {
 
 }  // namespace attention_grad_op
 
-// Softmaxes of a block of queries, head by head, added up where they go.
+// Computes the softmaxes of a block of queries head by head and adds them to the result in place.
 namespace attention_mass_op {
 
 namespace in = operand::attention_mass;

@@ -1,8 +1,9 @@
-// The one matrix product of the attention kernels, in registers: C = A * B, C += A * B.
+// The matrix product of all attention kernels, in registers: C = A * B, C += A * B.
 //
-// C is f32 [rows, columns], B lies as words [depth, columns], A is broadcast word by word: from
-// rows of words (kAcross = false: A[row * a_stride + depth]) or from its transpose (kAcross = true:
-// A[depth * a_stride + row]). A word is a float, or, with kPairs, two bf16 neighbours of the sum.
+// C is f32 [rows, columns], B is stored as words [depth, columns]. A is broadcast word by word:
+// from rows of words (kAcross = false: A[row * a_stride + depth]) or from its transpose (kAcross =
+// true: A[depth * a_stride + row]). A word is a float, or, with kPairs, two bf16 that are
+// neighbours along the sum.
 #pragma once
 
 #include "backends/cpu/simd/vectors.h"
@@ -73,7 +74,7 @@ void product_tile(const Product& p) {
 
 using ProductTile = void (*)(const Product&);
 
-// Register tiles of up to 6 x 4 vectors where there are 32 registers, 6 x 2 where there are 16.
+// Register tiles of up to 6 x 4 vectors with 32 registers, 6 x 2 with 16.
 template <class V, bool kPairs, bool kAcross>
 struct ProductTiles {
   static constexpr int kMaxRows = 6, kMaxColumns = V::kLanes == 16 ? 4 : 2;
@@ -98,7 +99,7 @@ void run_product(const Product& p) {
   using Tiles = ProductTiles<V, kPairs, kAcross>;
   constexpr int L = V::kLanes;
   const std::int64_t vectors = p.columns / L;
-  // Panels and groups of nearly equal width: 5 vectors are 3 + 2, not 4 + 1.
+  // Divides into panels of nearly equal width: 5 vectors are 3 + 2, not 4 + 1.
   const std::int64_t panels = (vectors + Tiles::kMaxColumns - 1) / Tiles::kMaxColumns;
   const std::int64_t groups = (p.rows + Tiles::kMaxRows - 1) / Tiles::kMaxRows;
   for (std::int64_t panel = 0; panel < panels; ++panel) {

@@ -1,4 +1,4 @@
-// Attention as its definition says, in plain loops and double: slow, and the oracle of the kernels.
+// Attention by its definition, in plain loops and double: slow, and the reference for kernels.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -42,7 +42,7 @@ std::int64_t at(const AttentionStrides& s, std::int64_t b, std::int64_t t, std::
   return b * s.batch + t * s.token + n * s.head;
 }
 
-// One query of one head: its place, its probabilities, and what follows from them.
+// One query of one head: its place and its probabilities.
 struct Query {
   const AttentionSpec& spec;
   RowMasks row;
@@ -66,7 +66,7 @@ std::int64_t distance(const Query& query, std::int64_t s) {
   return std::abs(std::int64_t{query.row.q_position(query.t)} - query.row.k_position(s));
 }
 
-// Where the number of a distance is in the table.
+// Returns the place of the bias of a distance in the table.
 std::int64_t table_place(const Query& query, std::int64_t distance) {
   const std::int64_t num = query.spec.bias_distances;
   return query.n * num + std::min(distance, num - 1);
@@ -81,8 +81,8 @@ double bias_of(const Query& query, const AttentionBias& bias, std::int64_t s) {
   return sum;
 }
 
-// Fills p[s] for every key, 0 where it is not allowed, and where it is x[s], the logit after the
-// cap and without bias.
+// Sets p[s] for every key (0 for forbidden ones), and x[s], the logit after the cap and without
+// bias, for allowed keys.
 template <class Args>
 Softmax softmax(const Query& query, const Args& args, double* x, double* p) {
   const AttentionInput &q = args.q, &k = args.k;
@@ -126,7 +126,7 @@ void forward_query(const Query& query, const AttentionForwardArgs& args, double*
   if (args.lse) set(real(spec), args.lse, stat, stats.lse);
 }
 
-// Sums over queries: dk and dv [kv_tokens, dim], and those of all heads of a batch row.
+// Sums over queries: dk and dv [kv_tokens, dim], and the sums over all heads of a batch row.
 struct Sums {
   double *dk, *dv, *dsinks, *dslopes, *dtable;
 };
@@ -140,7 +140,7 @@ void backward_query(const Query& query, const AttentionBackwardArgs& args, doubl
   const std::int64_t q_at = at(args.q.strides, query.b, query.t, query.n);
   const std::int64_t do_at = at(args.d_o.strides, query.b, query.t, query.n);
   const std::int64_t dq_at = at(args.dq.strides, query.b, query.t, query.n);
-  // sum_s p_s dp_s: the softmax's row term. Equal to dot(o, d_o), but o may be rounded.
+  // The softmax's row term, sum_s p_s dp_s. Equal to dot(o, d_o), but o may be rounded.
   double row_term = 0;
   for (std::int64_t s = 0; s < query.row.num_keys; ++s)
     if (p[s] != 0)
@@ -172,13 +172,13 @@ void backward_query(const Query& query, const AttentionBackwardArgs& args, doubl
         std::exp(number_of<double>(args.sinks, args.sinks_dtype, query.n) - stats.lse) * row_term;
 }
 
-// Doubles of scratch per thread: x and p (x has room for a dq), then dk and dv.
+// Number of doubles of scratch memory per thread: x and p (x has room for a dq), then dk and dv.
 std::int64_t forward_doubles(const AttentionSpec& spec) { return 2 * spec.kv_tokens + spec.qk_dim; }
 std::int64_t backward_doubles(const AttentionSpec& spec) {
   return forward_doubles(spec) + spec.kv_tokens * (spec.qk_dim + spec.v_dim);
 }
 
-// Of the sums of a batch row: dsinks, dslopes and dtable.
+// Number of doubles for the sums of a batch row: dsinks, dslopes and dtable.
 std::int64_t row_doubles(const AttentionSpec& spec) {
   return spec.heads * (2 + spec.bias_distances);
 }

@@ -1,4 +1,4 @@
-// Matrices of f32 in scratch memory, for kernels that are made of many small products: rows of a
+// Matrices of f32 in scratch memory, for kernels that consist of many small products. Rows have a
 // multiple of 16 numbers. Internal to each file that includes it.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace {
 
 using NativeVectors = Vectors<kNativeBytes / 4>;
 
-// A matrix, or with `across` its transpose, of f32 rows.
+// A matrix of f32 rows, or with `across` its transpose.
 struct Left {
   const float* data;
   std::int64_t stride;
@@ -23,7 +23,7 @@ struct Size3 {
   std::int64_t rows, columns, depth;  // columns: a multiple of 16
 };
 
-// c (+)= a b; rows of c and b have the same stride.
+// Computes c (+)= a b; rows of c and b have the same stride.
 inline void multiply(Size3 size, Left a, const float* b, float* c, std::int64_t stride, Store store,
                      const float* column_factors = nullptr) {
   if (size.depth == 0 && store == Store::add) return;
@@ -43,7 +43,7 @@ inline void multiply(Size3 size, Left a, const float* b, float* c, std::int64_t 
            : run_product<NativeVectors, false, false>(p);
 }
 
-// to[j, i] = from[i, j] for whole vectors of rows and columns.
+// Sets to[j, i] = from[i, j] for whole vectors of rows and columns.
 inline void transpose(const float* from, std::int64_t rows, std::int64_t columns,
                       std::int64_t from_stride, float* to, std::int64_t to_stride) {
   constexpr int L = NativeVectors::kLanes;
@@ -56,7 +56,7 @@ inline void transpose(const float* from, std::int64_t rows, std::int64_t columns
     }
 }
 
-// Rows of n numbers, n a multiple of 16.
+// Clears a row of n numbers, n a multiple of 16.
 inline void clear(float* x, std::int64_t n) {
   for (std::int64_t i = 0; i < n; i += kLanes) store(x + i, splat(0.0f));
 }

@@ -1,4 +1,4 @@
-// The sizes and tasks that the attention kernels share.
+// Sizes and tasks of the attention kernels.
 //
 // All query heads of a key head share its keys, so a "row" is a (token, head of the group) pair:
 // row r is token r / group, head r % group. Internal to each file that includes it.
@@ -14,14 +14,14 @@ namespace {
 constexpr std::int64_t kTile = 64;  // rows of a block, keys of a tile
 constexpr std::int64_t kCell = 16;  // rows and keys of a cell
 constexpr std::int64_t kCells = kTile / kCell;
-constexpr float kMasked = -1e30f;  // a logit that counts as none
-constexpr float kEmpty = -1e29f;   // a maximum below this: nothing was allowed
+constexpr float kMasked = -1e30f;  // a logit of a masked pair
+constexpr float kEmpty = -1e29f;   // a maximum below this means that no key was allowed
 constexpr float kLog2E = 1.44269504088896341f, kLn2 = 0.693147180559945309f;
 
 constexpr std::int64_t min(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 constexpr std::int64_t max(std::int64_t a, std::int64_t b) { return a > b ? a : b; }
 
-// What all tasks of one run share about sizes; kPairs: words hold two bf16.
+// Sizes that all tasks of one run share; with kPairs words have two bf16.
 struct Sizes {
   std::int64_t group, rows, blocks;  // of one (batch row, key head)
   std::int64_t qk_words, v_words;    // of one token
@@ -40,7 +40,7 @@ inline Sizes sizes_of(const AttentionSpec& spec, bool pairs) {
   return s;
 }
 
-// Row r as (token, head of the group), without divisions from row to row.
+// Row r as (token, head of the group); moves from row to row without divisions.
 struct RowCursor {
   std::int64_t group, t, g;
   RowCursor(const Sizes& sizes, std::int64_t row)

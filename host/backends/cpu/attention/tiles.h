@@ -1,4 +1,4 @@
-// The copies of tokens that the products of the attention kernels read, a tile of 64 at a time.
+// Copies of tokens, a tile of 64 at a time, as operands of the products of the attention kernels.
 // Internal to each file that includes it.
 #pragma once
 
@@ -7,7 +7,7 @@
 namespace lamina::cpu {
 namespace {
 
-// Where up to 64 tokens lie; null: a row of zeros.
+// Addresses of up to 64 tokens; null: a row of zeros.
 template <class T>
 struct Tokens {
   const T* row[kTile];
@@ -31,8 +31,8 @@ struct Tokens {
   }
 };
 
-// Asks for part `part` of `parts` of the tokens [first, first + 64) of a head, as far as they
-// exist.
+// Prefetches part `part` of `parts` of the tokens [first, first + 64) of a head, except those that
+// do not exist.
 inline void prefetch_tokens(const AttentionInput& x, std::int64_t element_bytes, std::int64_t dim,
                             std::int64_t b, std::int64_t head, std::int64_t first, std::int64_t end,
                             std::int64_t part, std::int64_t parts) {
@@ -44,7 +44,7 @@ inline void prefetch_tokens(const AttentionInput& x, std::int64_t element_bytes,
       __builtin_prefetch(base + t * x.strides.token * element_bytes + i, 0, 2);
 }
 
-// Asks for the 64 rows of queries (or of their outputs, to be written) from first_row.
+// Prefetches the 64 rows of queries (or of their outputs, for writing) from first_row.
 template <bool kWrite>
 void prefetch_rows(const void* data, const AttentionStrides& strides, std::int64_t element_bytes,
                    std::int64_t dim, const Sizes& sizes, std::int64_t b, std::int64_t kv_head,
@@ -64,7 +64,7 @@ template <class V, class T, bool kPairs>
 struct Operands {
   static constexpr int L = V::kLanes;
   static std::int64_t words(std::int64_t dim) { return kPairs ? divide_up(dim, 2) : dim; }
-  // Words along the tokens of a tile.
+  // Number of words along the tokens of a tile.
   static constexpr std::int64_t kDepth = kPairs ? kTile / 2 : kTile;
   static constexpr std::int64_t kCellDepth = kPairs ? kCell / 2 : kCell;
 
@@ -79,7 +79,7 @@ struct Operands {
     }
   }
 
-  // dst[token][stride]: neighbours are dims.
+  // Makes dst[token][stride], with dims as neighbours.
   static void rows(const Tokens<T>& tokens, std::int64_t count, std::int64_t dim,
                    std::int64_t stride, Word* dst) {
     for (std::int64_t i = 0; i < count; ++i, dst += stride) {
@@ -90,7 +90,7 @@ struct Operands {
     }
   }
 
-  // dst[token (pair)][width]: neighbours are tokens; zeros past dim.
+  // Makes dst[token (pair)][width], with tokens as neighbours and zeros beyond dim.
   static void across(const Tokens<T>& tokens, std::int64_t count, std::int64_t dim,
                      std::int64_t width, Word* dst) {
     if constexpr (!kPairs) {
@@ -112,14 +112,15 @@ struct Operands {
     }
   }
 
-  // dst[word of the dim][64 tokens]; staging: 64 * round_up(words(dim), 16) words.
+  // Makes dst[word of the dim][64 tokens]; staging has 64 * round_up(words(dim), 16) words.
   static void columns(const Tokens<T>& tokens, std::int64_t dim, Word* staging, Word* dst) {
     const std::int64_t num = words(dim), stride = round_up(num, kCell);
     rows(tokens, kTile, dim, stride, staging);
     transpose(staging, stride, kTile, num, dst, kTile);
   }
 
-  // dst[j][i] = src[i][j] for i < rows (a multiple of 16), j < columns; reads whole vectors of src.
+  // Sets dst[j][i] = src[i][j] for i < rows (a multiple of 16), j < columns; reads whole vectors of
+  // src.
   static void transpose(const Word* src, std::int64_t src_stride, std::int64_t num_rows,
                         std::int64_t columns, Word* dst, std::int64_t dst_stride) {
     for (std::int64_t i = 0; i < num_rows; i += L)

@@ -1,4 +1,4 @@
-// Shares the channels (and, forward, rows and tokens) of a convolution out to threads.
+// Distributes the channels (and, forward, rows and tokens) of a convolution over threads.
 #include "backends/cpu/conv/conv1d.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ std::size_t conv1d_backward_workspace_bytes(const Conv1d& p) {
 void conv1d_forward(const Conv1dForward& p) {
   check(p);
   const std::int64_t channel_blocks = divide_up(p.channels, kConvChannels);
-  // A window is read by all tokens before it is rewritten, so its row is one task.
+  // All tokens read a window before it is rewritten, so its row is one task.
   const std::int64_t step = p.window != nullptr ? std::max<std::int64_t>(1, p.tokens) : kConvTokens;
   const std::int64_t token_blocks = p.window != nullptr ? 1 : divide_up(p.tokens, step);
   const std::int64_t scratch = forward_scratch(p);

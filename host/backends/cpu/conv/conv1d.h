@@ -3,8 +3,9 @@
 //   conv1d_forward({.dtype = DType::bf16, .batch = 1, .tokens = 512, .channels = 8192, .width = 4,
 //                   .x = x, .w = w, .y = y, .silu = true, .workspace = scratch});
 //
-// f32 or bf16 in memory, arithmetic in f32, results rounded once. Channels are shared out to
-// threads, so sums have one order whatever the number of threads. Nothing is allocated.
+// Values are f32 or bf16 in memory; arithmetic is f32, and results are rounded once. Channels are
+// distributed over threads, so that sums have one order for any number of threads. Nothing is
+// allocated.
 #pragma once
 
 #include <cstddef>
@@ -23,15 +24,16 @@ struct Conv1d {
   const void* w = nullptr;     // [channels, width]
   const void* bias = nullptr;  // [channels], optional
   DType w_dtype = DType::f32, bias_dtype = DType::f32;
-  const std::int32_t* segments = nullptr;  // [batch, tokens], optional: others count as zeros
-  bool silu = false;                       // y = silu(sum), else the sum
+  const std::int32_t* segments =
+      nullptr;        // [batch, tokens], optional: tokens of other segments count as zeros
+  bool silu = false;  // y = silu(sum), else the sum
 
   std::int64_t reach() const { return (width - 1) * dilation; }
 };
 
 struct Conv1dForward : Conv1d {
   void* y = nullptr;
-  // Decode state: the reach() tokens before x, newest last. With it, start and count are given.
+  // Decode state: the reach() tokens before x, newest last. If given, start and count are too.
   void* window = nullptr;               // [batch, reach, channels], rewritten
   const std::int32_t* start = nullptr;  // [batch]: 0 = the window counts as zeros
   const std::int32_t* count = nullptr;  // [batch]: tokens that enter the window
@@ -48,7 +50,7 @@ struct Conv1dBackward : Conv1d {
 };
 void conv1d_backward(const Conv1dBackward& p);
 
-// With the pool of now. REQUIRES: runs have no larger one.
+// Returns the bytes for the current number of threads. REQUIRES: runs have no larger pool.
 std::size_t conv1d_forward_workspace_bytes(const Conv1d& p);
 std::size_t conv1d_backward_workspace_bytes(const Conv1d& p);
 

@@ -1,4 +1,4 @@
-// Causal depthwise convolution on sixteen channels at a time.
+// Causal depthwise convolution, sixteen channels at a time.
 #include <algorithm>
 #include <cstring>
 
@@ -9,7 +9,8 @@
 namespace lamina::cpu {
 namespace {
 
-// to[j][c] = w[first channel + c, j]. kWidth: the taps, 0 if not known here.
+// Sets to[j][c] = w[first channel + c, j]. kWidth: the number of taps, 0 if unknown at compile
+// time.
 template <DType kDtype, int kWidth>
 void transpose_taps(const Conv1d& p, const Conv1dTask& task, std::int64_t stride, float* to) {
   const void* const w = p.w;
@@ -20,8 +21,8 @@ void transpose_taps(const Conv1d& p, const Conv1dTask& task, std::int64_t stride
       to[j * stride + c] = number_at(w, kDtype, first + c * width + j);
 }
 
-// Taps of neighbouring channels side by side. One token of decoding does little else, so the loop
-// knows the type and the usual width.
+// Puts the taps of neighbouring channels side by side. One token of decoding does little else, so
+// the loop is compiled for the type and the usual width.
 void transpose_weights(const Conv1d& p, const Conv1dTask& task, std::int64_t stride, float* to) {
   if (p.w_dtype == DType::bf16)
     p.width == 4 ? transpose_taps<DType::bf16, 4>(p, task, stride, to)
@@ -31,14 +32,14 @@ void transpose_weights(const Conv1d& p, const Conv1dTask& task, std::int64_t str
                  : transpose_taps<DType::f32, 0>(p, task, stride, to);
 }
 
-// Whether the convolution joins tokens t and t - back of row b.
+// True if the convolution joins tokens t and t - back of row b.
 bool joined(const Conv1d& p, std::int64_t b, std::int64_t t, std::int64_t back) {
   if (p.segments == nullptr) return true;
   const std::int32_t* row = p.segments + b * p.tokens;
   return row[t] == row[t - back];
 }
 
-// One token of a task: the sum over the taps, before the activation.
+// Computes one token of a task: the sum over the taps, before the activation.
 template <typename T>
 struct Taps {
   const Conv1d& p;
@@ -47,7 +48,8 @@ struct Taps {
   std::int64_t stride;  // of weights and, in channels of the task, of window
   const float* window;  // the rows before the first token, or null: zeros
 
-  // Element of the row that tap j of token t of row b reads, from channel c0 on. Null: zeros.
+  // Reads, from channel c0 on, the element of the row that tap j of token t of row b multiplies;
+  // zeros before the first token.
   LAMINA_SIMD Float read(std::int64_t b, std::int64_t t, std::int64_t j, std::int64_t i,
                          int count) const {
     const std::int64_t back = (p.width - 1 - j) * p.dilation;
@@ -80,7 +82,7 @@ void forward(const Conv1dForward& p, const Conv1dTask& task, float* scratch) {
   T* window = static_cast<T*>(p.window);
   if (window != nullptr) window += task.b * reach * p.channels + task.c0;
   const bool reads_window = window != nullptr && p.start[task.b] != 0;
-  // The window is rewritten below, so what the first tokens read is kept.
+  // The window is rewritten below, so the part that the first tokens read is copied.
   if (reads_window)
     for (std::int64_t r = 0; r < reach; ++r)
       for_lanes(channels, [&](std::int64_t i, int count) {
@@ -99,7 +101,7 @@ void forward(const Conv1dForward& p, const Conv1dTask& task, float* scratch) {
   const std::int64_t valid = std::min<std::int64_t>(p.count[task.b], p.tokens);
   const T* x = static_cast<const T*>(p.x) + task.b * p.tokens * p.channels + task.c0;
   for (std::int64_t r = 0; r < reach; ++r) {
-    const std::int64_t t = valid - reach + r;  // the token that belongs here
+    const std::int64_t t = valid - reach + r;  // the token that this row keeps
     T* to = window + r * p.channels;
     if (t >= 0)
       std::memcpy(to, x + t * p.channels, static_cast<std::size_t>(channels) * sizeof(T));

@@ -5,7 +5,7 @@
 
 namespace lamina::cpu {
 
-// Channels and tokens of one task of the forward pass, channels of one of the backward pass.
+// Channels and tokens per task of the forward pass, channels per task of the backward pass.
 inline constexpr std::int64_t kConvChannels = 256, kConvTokens = 256, kConvGradChannels = 64;
 
 struct Conv1dTask {
@@ -17,7 +17,7 @@ struct Conv1dTask {
 struct Conv1dFunctions {
   // scratch: (width + reach) * kConvChannels floats.
   void (*forward)(const Conv1dForward& p, const Conv1dTask& task, float* scratch);
-  // All rows and tokens. scratch: (2 * width + tokens + 1) * kConvGradChannels floats.
+  // Computes all rows and tokens. scratch: (2 * width + tokens + 1) * kConvGradChannels floats.
   void (*backward)(const Conv1dBackward& p, const Conv1dTask& task, float* scratch);
 
   static const Conv1dFunctions avx512, avx2, portable;

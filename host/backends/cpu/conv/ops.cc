@@ -6,7 +6,7 @@
 namespace lamina::cpu {
 namespace {
 
-// The inputs that all three ops have, in one place (host/ops/conv_taps.cc).
+// The inputs that all three ops have, at the same places (host/ops/conv_taps.cc).
 namespace in = operand::causal_conv1d;
 
 Conv1d conv1d_of(const NodeView& n) {
@@ -29,7 +29,7 @@ void set_conv1d_inputs(Conv1d& p, const KernelArgs& args) {
   p.bias = args.inputs[in::kBias];
 }
 
-// Blocks of channels and tokens.
+// Tasks are blocks of channels and tokens.
 namespace causal_conv1d_op {
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
@@ -51,7 +51,7 @@ constexpr KernelChoice kChoices[] = {{"channels", only_f32_and_bf16, make}};
 
 }  // namespace causal_conv1d_op
 
-// Blocks of channels, so that the gradients of w and bias have one order.
+// Tasks are blocks of channels, so that the gradients of w and bias have one order.
 namespace causal_conv1d_grad_op {
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
@@ -77,7 +77,7 @@ constexpr KernelChoice kChoices[] = {{"channels", only_f32_and_bf16, make}};
 
 }  // namespace causal_conv1d_grad_op
 
-// Blocks of channels, each with its part of the window.
+// Tasks are blocks of channels, each with its part of the window.
 namespace causal_conv1d_step_op {
 
 namespace step = operand::causal_conv1d_step;
@@ -89,7 +89,7 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   return make_kernel(
       [p, window_bytes](const KernelArgs& args) mutable {
         parallel_copy(args.outputs[1], args.inputs[step::kWindow],
-                      window_bytes);  // nothing when in place
+                      window_bytes);  // no copy when in place
         set_conv1d_inputs(p, args);
         p.start = static_cast<const std::int32_t*>(args.inputs[step::kStart]);
         p.count = static_cast<const std::int32_t*>(args.inputs[step::kCount]);

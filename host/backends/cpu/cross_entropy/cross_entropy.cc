@@ -1,4 +1,4 @@
-// Shares rows of logits out to threads.
+// Distributes rows of logits over threads.
 #include "backends/cpu/cross_entropy/cross_entropy.h"
 
 #include <algorithm>

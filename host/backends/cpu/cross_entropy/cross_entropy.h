@@ -1,5 +1,5 @@
-// Cross-entropy of rows of logits that come in tiles of the vocabulary, so that all logits need
-// never exist at once (online softmax: Milakov & Gimelshein 2018).
+// Cross-entropy of rows of logits that are given in tiles of the vocabulary, so that all logits
+// never need to exist at once (online softmax: Milakov & Gimelshein 2018).
 //
 //   CrossEntropyRows rows = {.labels = labels, .num_rows = n, .max = max, .sum = sum,
 //                            .target = target};
@@ -9,9 +9,8 @@
 //   ...});
 //
 // The loss of a row is lse - logit[label] + z_loss lse^2 + uniform (lse - mean(logits)), lse = ln
-// sum exp(logits), after a soft cap where there is one. Rows labelled kIgnoredLabel count for
-// nothing. Nothing is allocated; results do not depend on the number of threads, but on the tiles.
-// [any thread]
+// sum exp(logits), after the soft cap, if any. Rows labelled kIgnoredLabel do not count. Nothing is
+// allocated; results depend on the tiles, but not on the number of threads. [any thread]
 #pragma once
 
 #include <cstdint>
@@ -22,7 +21,7 @@ namespace lamina::cpu {
 
 inline constexpr std::int32_t kIgnoredLabel = -100;
 
-// The state of rows between tiles; the arrays are the caller's.
+// The state of rows between tiles; the caller owns the arrays.
 struct CrossEntropyRows {
   const std::int32_t* labels;  // [num_rows]: within the vocabulary, or kIgnoredLabel
   std::int64_t num_rows;
@@ -56,7 +55,7 @@ struct CrossEntropyGradient {
 
 void cross_entropy_begin(const CrossEntropyRows& rows);
 void cross_entropy_add_tile(const CrossEntropyRows& rows, const CrossEntropyTile& tile);
-// Gradients of the logits as given (before the soft cap).
+// Computes the gradients of the logits as given (before the soft cap).
 void cross_entropy_gradient(const CrossEntropyRows& rows, const CrossEntropyTile& tile,
                             const CrossEntropyGradient& gradient);
 

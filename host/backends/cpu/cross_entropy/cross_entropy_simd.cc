@@ -16,7 +16,7 @@ LAMINA_SIMD float first_lane(Float x) {
   store(lanes, x);
   return lanes[0];
 }
-// Lanes from `count` on become `value`.
+// Sets lanes from `count` on to `value`.
 LAMINA_SIMD Float with_rest(Float x, int count, float value) {
   return count == kLanes ? x : select(lane_numbers() < splat<Int>(count), x, splat(value));
 }
@@ -34,7 +34,7 @@ void add_tile_rows(const CrossEntropyRows& rows, const CrossEntropyTile& tile, s
       Float& best = largest[i / kLanes % 2];
       best = max(best, x);
     });
-    // The cap keeps the order, so the largest capped logit is the cap of the largest.
+    // The cap is monotonic, so the largest capped logit is the cap of the largest.
     float best = first_lane(capped(splat(max_lanes(max(largest[0], largest[1]))), tile.soft_cap));
     if (rows.max[row] > best) best = rows.max[row];
     const Float shift = splat(best == kNone ? 0.0f : best);
@@ -76,9 +76,9 @@ void gradient_rows(const CrossEntropyRows& rows, const CrossEntropyTile& tile,
     const float rest =
         g.uniform == 0 ? 0.0f : g.scale * g.uniform / static_cast<float>(g.vocabulary);
     const float lse = rows.max[row] + first_lane(log(splat(rows.sum[row])));
-    // d loss / d logit = p (1 + 2 z lse + uniform) - [label] - uniform / V, times 1 - tanh^2 under
-    // a cap. exp(y - max) / sum rather than exp(y - lse): lse has lost digits when logits are
-    // large.
+    // d loss / d logit = p (1 + 2 z lse + uniform) - [label] - uniform / V, times 1 - tanh^2 with a
+    // cap. Computes exp(y - max) / sum instead of exp(y - lse), because lse loses digits when
+    // logits are large.
     const Float largest = splat(rows.max[row]);
     const bool plain = !g.row_scale && g.uniform == 0;
     const Float weight = splat((plain ? scale * (1.0f + 2.0f * g.z_loss * lse)
@@ -94,7 +94,7 @@ void gradient_rows(const CrossEntropyRows& rows, const CrossEntropyTile& tile,
       }
       return d;
     };
-    // Before the loop, which may overwrite the logit.
+    // Must precede the loop, which may overwrite the logit.
     const bool here = column >= 0 && column < n;
     const Float target =
         here ? gradient_of(load_partial(logits + column, 1), splat(scale + rest)) : splat(0.0f);

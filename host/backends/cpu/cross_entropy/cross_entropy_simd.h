@@ -5,7 +5,7 @@
 
 namespace lamina::cpu {
 
-// Each works on rows [begin, end).
+// Functions for rows [begin, end).
 struct CrossEntropyFunctions {
   void (*add_tile)(const CrossEntropyRows& rows, const CrossEntropyTile& tile, std::int64_t begin,
                    std::int64_t end);

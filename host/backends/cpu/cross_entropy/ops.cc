@@ -14,7 +14,7 @@
 namespace lamina::cpu {
 namespace {
 
-// Memory for the running sums of up to `max_rows` rows, at the start of a workspace.
+// The running sums of up to `max_rows` rows, at the start of a workspace.
 class CrossEntropyState {
  public:
   explicit CrossEntropyState(std::int64_t max_rows)
@@ -22,8 +22,8 @@ class CrossEntropyState {
 
   std::size_t bytes() const { return 6 * stride_; }
 
-  // Begins a block of rows. The op does not count rows with negative labels: they are ignored, or
-  // with `all` still get their sums. `total`: also the sum of logits.
+  // Begins a block of rows. Rows with negative labels do not count: they are ignored, or with `all`
+  // still get their sums. `total`: also computes the sum of logits.
   CrossEntropyRows start(std::byte* workspace, const std::int32_t* labels, std::int64_t num_rows,
                          bool all, bool total) const {
     auto floats = [&](int i) {
@@ -41,7 +41,7 @@ class CrossEntropyState {
     cross_entropy_begin(rows);
     return rows;
   }
-  // Of a block, for row_scale.
+  // Returns the memory for row_scale of a block.
   float* row_scale(std::byte* workspace) const {
     return reinterpret_cast<float*>(workspace + 5 * stride_);
   }
@@ -50,11 +50,11 @@ class CrossEntropyState {
   std::size_t stride_;
 };
 
-// The op's first three results, in the order of the rows.
+// The op's first three results, summed in the order of the rows.
 struct CrossEntropySums {
   double loss = 0, z_loss = 0, uniform_loss = 0;
 
-  // `token_loss` and `lse`, where wanted, get the loss and the log-sum-exp of each row.
+  // Sets the loss and the log-sum-exp of each row in `token_loss` and `lse`, if not null.
   void add(const CrossEntropyRows& rows, const std::int32_t* labels, std::int64_t vocabulary,
            float* token_loss = nullptr, float* lse = nullptr) {
     for (std::int64_t r = 0; r < rows.num_rows; ++r) {
@@ -80,8 +80,8 @@ struct CrossEntropySums {
   }
 };
 
-// Multiplies the logits of a tile by the op's logit_scale, and adds the bias of its columns where
-// there is one.
+// Multiplies the logits of a tile by the op's logit_scale, and adds the bias of its columns, if
+// any.
 void scale_tile(const CrossEntropyTile& tile, std::int64_t num_rows, float scale,
                 const float* bias) {
   if (scale == 1 && !bias) return;
@@ -102,8 +102,8 @@ Verdict supports(const NodeView& n, int bias) {
   return only_f32_and_bf16(n);
 }
 
-// Blocks of rows times tiles of the vocabulary; each tile of logits is made by a
-// product and folded into running sums (online softmax, Milakov & Gimelshein 2018) at once.
+// Computes blocks of rows times tiles of the vocabulary. Each tile of logits is added to running
+// sums at once (online softmax, Milakov & Gimelshein 2018).
 namespace cross_entropy_op {
 
 namespace in = operand::cross_entropy;
@@ -121,7 +121,7 @@ class CrossEntropyKernel final : public Kernel {
         soft_cap_(static_cast<float>(n.f("soft_cap"))),
         logit_scale_(static_cast<float>(n.f("logit_scale"))),
         state_(std::min(rows_, kTileRows)) {
-    // Full and last tiles each way.
+    // Products for full and last tiles in both directions.
     for (std::size_t r : {0, 1})
       for (std::size_t c : {0, 1}) {
         const std::int64_t m = size_of(rows_, kTileRows, r),
@@ -170,7 +170,7 @@ class CrossEntropyKernel final : public Kernel {
   }
 
  private:
-  // Size of a full tile (0 when there is none), or of the last, shorter one.
+  // Returns the size of a full tile (0 if there is none), or of the last, shorter one.
   static std::int64_t size_of(std::int64_t total, std::int64_t tile, std::size_t last) {
     if (last) return total % tile;
     return total >= tile ? tile : 0;
@@ -198,9 +198,9 @@ constexpr KernelChoice kChoices[] = {{"tiles", supports_bias, make}};
 
 }  // namespace cross_entropy_op
 
-// Block by block of rows, one product for all logits of the block, their
-// softmax and gradient where they lie, one product for dx and one added to dw: three in all, and
-// never the logits of more than one block.
+// Computes blocks of rows: one product for all logits of the block, their softmax and gradient in
+// place, one product for dx and one that is added to dw. These are three products in all, and only
+// the logits of one block are in memory.
 namespace cross_entropy_grad_op {
 
 namespace in = operand::cross_entropy_grad;
@@ -208,8 +208,9 @@ namespace in = operand::cross_entropy_grad;
 // Outputs.
 constexpr std::size_t kDx = 3, kDw = 4, kDbias = 5;
 
-// Blocks of equal size, multiples of 16, as tall as their memory allows. Every block streams all of
-// w twice and adds to all of dw, so logits may take as much memory as dw does, within bounds.
+// Returns the rows of a block: blocks of equal size, multiples of 16, as tall as the memory allows.
+// Every block reads all of w twice and adds to all of dw, so logits may use as much memory as dw,
+// within bounds.
 std::int64_t block_rows(std::int64_t rows, std::int64_t width, std::int64_t vocabulary) {
   constexpr std::int64_t kMinBytes = std::int64_t{128} << 20, kMaxBytes = kMinBytes * 4;
   const std::int64_t bytes = std::clamp(vocabulary * width * 4, kMinBytes, kMaxBytes);
@@ -251,7 +252,7 @@ class CrossEntropyGradKernel final : public Kernel {
   }
 
  private:
-  // Before dx is written, which may lie where acc does.
+  // Must run before dx is written, which may be in the memory of acc.
   void begin_sum(const KernelArgs& args) const {
     void* dw = args.outputs[kDw];
     const std::int64_t bytes = vocabulary_ * width_ * 4;
@@ -261,7 +262,8 @@ class CrossEntropyGradKernel final : public Kernel {
       parallel_zero(dw, bytes);
   }
 
-  // The products of a block of m rows: [m, V] logits, dx, and dw, written first and then added to.
+  // The products of a block of m rows: [m, V] logits, dx, and dw, which is first written and then
+  // added to.
   struct Products {
     std::unique_ptr<Gemm> logits, dx, dw, dw_added;
   };
@@ -300,7 +302,7 @@ class CrossEntropyGradKernel final : public Kernel {
     const void* x = at_byte(args.inputs[0], row * row_bytes);
     const void* w = args.inputs[1];
     std::byte* logits = args.workspace + state_.bytes();
-    std::byte* dlogits = logits;  // each row where its logits were
+    std::byte* dlogits = logits;  // each row at the place of its logits
     std::byte* gemm_workspace = logits + logits_bytes();
 
     p.logits->run(x, w, nullptr, logits, gemm_workspace);
@@ -330,7 +332,7 @@ class CrossEntropyGradKernel final : public Kernel {
           ->run(dlogits, x, nullptr, args.outputs[kDw], gemm_workspace);
   }
 
-  // Of the losses of a block of m rows.
+  // Returns the scales of the losses of a block of m rows.
   CrossEntropyGradient scales(const KernelArgs& args, std::int64_t row, std::int64_t m) const {
     const auto number = [&](int input) {
       return args.inputs[input] ? *static_cast<const float*>(args.inputs[input]) : 0.0f;
@@ -348,7 +350,8 @@ class CrossEntropyGradKernel final : public Kernel {
       out.row_scale = row_scale;
       scale = 1;
     }
-    // The other losses are relative to this one: without it, to one that is lost in rounding.
+    // The other losses are relative to this scale, so it must not be 0; a tiny one is lost in
+    // rounding.
     if (scale == 0) scale = dz == 0 && uniform == 0 ? 0 : 1e-20f;
     out.scale = scale * logit_scale_;
     out.z_loss = scale == 0 ? 0 : dz / scale;
@@ -356,7 +359,8 @@ class CrossEntropyGradKernel final : public Kernel {
     return out;
   }
 
-  // Sums of columns of dlogits, which have logit_scale; the bias is added after it.
+  // Adds the sums of columns of dlogits, which include logit_scale; the bias is added after the
+  // scaling.
   void add_bias_gradient(const std::byte* dlogits, std::int64_t m, bool first, float* out) const {
     constexpr std::int64_t kColumns = 256;
     parallel_tasks(divide_up(vocabulary_, kColumns), [&](std::int64_t task, int) {
@@ -384,9 +388,9 @@ class CrossEntropyGradKernel final : public Kernel {
   std::int64_t rows_, width_, vocabulary_;
   float soft_cap_, logit_scale_;
   std::int64_t block_;
-  std::int64_t gradient_stride_;  // in elements of dtype: as far apart as the rows of f32 logits
+  std::int64_t gradient_stride_;  // in elements of dtype: the distance between rows of f32 logits
   CrossEntropyState state_;
-  std::array<Products, 2> products_;  // of a full block, and of the last
+  std::array<Products, 2> products_;  // for a full block, and for the last one
   std::size_t gemm_bytes_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Ops that plugins bring: their kernels, run on our threads.
+// Runs the kernels of custom ops of plugins on our threads.
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/threads/threads.h"
 #include "ops/custom.h"

@@ -1,8 +1,8 @@
-// The gated delta rule backward: states are computed again, forwards, and the gradients walk back
-// through the chunks. Internal to each file that includes it.
+// The gated delta rule backward: states are recomputed forwards, and the gradients are computed
+// from the last chunk to the first. Internal to each file that includes it.
 //
-// With dU, dM, ... the gradients of what delta_rule.h calls U, M, ..., S the state before the chunk
-// and S' after it, and L the lower triangle of its first equation:
+// With dU, dM, ... the gradients of U, M, ... in delta_rule.h, S the state before the chunk and S'
+// after it, and L the lower triangle of its first equation:
 //   dU = M^T dy + k exp(G_C - G) dS'        dR = (I + L)^-T dU (the gradient of the right side)
 //   dL = -dR U^T   dM = dy U^T              (both below the diagonal)
 //   dS = exp(G_C) dS' + (exp(G) q)^T dy - k^T (beta exp(G) dR)
@@ -47,7 +47,7 @@ class DeltaGradient {
     for (std::int64_t end = p_.tokens; end > 0;) {
       const TokenChunk chunk = chunk_before<kC>(p_, b_, end);
       const std::int64_t all = s_.heads * s_.state;
-      // Nothing flows back from the next document.
+      // The next document has no gradient for this state.
       if (end == p_.tokens || begins_document(p_, b_, end)) clear(dstates_, all);
       if (chunk.fresh)
         clear(states_, all);
@@ -64,7 +64,7 @@ class DeltaGradient {
   }
 
  private:
-  // Keeps the states before every chunk that goes on; returns how many.
+  // Saves the states before chunks that continue a document; returns their number.
   std::int64_t save_states() {
     const std::int64_t all = s_.heads * s_.state;
     std::int64_t count = 0;
@@ -75,7 +75,7 @@ class DeltaGradient {
       else
         copy(states_, all, saved_ + count++ * all);
       t += chunk.size;
-      // The state after the last chunk of a document is nobody's.
+      // No token reads the state after the last chunk of a document.
       if (t == p_.tokens || begins_document(p_, b_, t)) continue;
       keys_.prepare(p_, s_, b_, key_head_, chunk);
       for (std::int64_t r = 0; r < s_.heads; ++r) {
@@ -90,7 +90,7 @@ class DeltaGradient {
     return count;
   }
 
-  // Head r of a chunk: everything but dq and dk, which are added to.
+  // Computes the gradients of head r in a chunk; adds its parts of dq and dk.
   void go_back(const TokenChunk& chunk, std::int64_t r) {
     const std::int64_t n = key_head_ * s_.heads + r, size = chunk.size, values = s_.values;
     const float* state = states_ + r * s_.state;
@@ -123,7 +123,7 @@ class DeltaGradient {
     return ((b_ * p_.tokens + chunk.t + i) * p_.heads + n) * p_.value_width;
   }
 
-  // du_ becomes dR: the transposed triangle, solved from the last row on.
+  // Turns du_ into dR: solves the transposed triangle from the last row to the first.
   void substitute_back(std::int64_t size) {
     const std::int64_t values = s_.values;
     for (std::int64_t i0 = (size - 1) / kLanes * kLanes; i0 >= 0; i0 -= kLanes) {
@@ -136,7 +136,7 @@ class DeltaGradient {
     }
   }
 
-  // dv, the first part of dbeta, and dz = -beta exp(G) dR, the gradient of k S.
+  // Computes dv, the first part of dbeta, and dz = -beta exp(G) dR, the gradient of k S.
   void through_rows(const TokenChunk& chunk, std::int64_t n) {
     for (std::int64_t i = 0; i < chunk.size; ++i) {
       const std::int64_t at = i * s_.values;
@@ -147,7 +147,7 @@ class DeltaGradient {
     }
   }
 
-  // dM and dL, then the gradients of q k^T, k k^T (in their place), G and beta.
+  // Computes dM and dL, then the gradients of q k^T, k k^T (in their place), G and beta.
   void through_triangles(const TokenChunk& chunk) {
     const std::int64_t size = chunk.size, padded = chunk.padded(), values = s_.values;
     for (std::int64_t i = size; i < padded; ++i) clear(head_.u + i * values, values);
@@ -173,12 +173,12 @@ class DeltaGradient {
       dbeta_[i] -= sum_lanes(known);
     }
   }
-  // to = rows U^T.
+  // Sets to = rows U^T.
   void multiply_stored(std::int64_t size, std::int64_t padded, const float* rows, float* to) {
     multiply({size, padded, s_.values}, {rows, s_.values}, u_across_, to, kC, Store::scaled);
   }
 
-  // dq and dk, and through their decays G.
+  // Computes dq and dk, and the gradient of G through their decays.
   void through_keys(const TokenChunk& chunk, const float* state, const float* dstate) {
     const std::int64_t size = chunk.size, keys = s_.keys, values = s_.values;
     const Size3 inner{size, keys, size}, outer{size, keys, values};
@@ -195,7 +195,7 @@ class DeltaGradient {
       dsums_[i] -= flow;
       dsums_[size - 1] += flow;
     }
-    if (chunk.fresh) return;  // what follows is times a state of zeros
+    if (chunk.fresh) return;  // the remaining terms contain the state, which is 0
     transpose(state, keys, values, values, state_across_, keys);
     multiply(outer, {dy_, values}, state_across_, row_, keys, Store::scaled);
     for (std::int64_t i = 0; i < size; ++i) {
@@ -211,7 +211,7 @@ class DeltaGradient {
     }
   }
 
-  // dS from dS'.
+  // Computes dS from dS'.
   void through_state(const TokenChunk& chunk, const float* state, float* dstate) {
     if (chunk.fresh) return;
     const Size3 size{s_.keys, s_.values, chunk.size};
@@ -223,7 +223,7 @@ class DeltaGradient {
     multiply(size, across(row_, s_.keys), dy_, dstate, s_.values, Store::add);
   }
 
-  // The gradients of q or k before they were scaled (and divided by their length).
+  // Writes the gradients of q or k before scaling (and before division by the length).
   void write_key_rows(const TokenChunk& chunk, const Numbers& to, const float* x,
                       const float* factors, float scale, float* dx) const {
     for (std::int64_t i = 0; i < chunk.size; ++i) {
@@ -246,7 +246,7 @@ class DeltaGradient {
   float *raw_, *dy_, *du_, *dz_, *u_across_;
   float *row_, *dq_, *dk_;
   float *between_, *dm_, *dl_;
-  float *dsums_, *dbeta_;  // one after the other
+  float *dsums_, *dbeta_;  // contiguous, in this order
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// One chunk of the gated delta rule: what is shared by the heads of a key head, and the corrections
+// One chunk of the gated delta rule: values that the heads of a key head share, and the corrections
 // of one head. Internal to each file that includes it.
 #pragma once
 
@@ -14,20 +14,20 @@ namespace {
 
 constexpr std::int64_t kC = kDeltaChunk;
 
-// e^x; what x loses by becoming f32 is put back.
+// Returns e^x, corrected for the rounding of x to f32.
 LAMINA_SIMD Float exp_of(Double x) {
   const Float near = convert<Float>(x);
   const Float power = exp(near);
   return fma(power, convert<Float>(x - convert<Double>(near)), power);
 }
 
-constexpr float kLengthEps = 1e-6f;  // under the root of a length
+constexpr float kLengthEps = 1e-6f;  // added under the root of a length
 
-// Keys and queries of a chunk: k, q [C, keys] and the transpose of k [keys, C]; q carries the
-// scale. Rows past the chunk, to a whole vector, are zeros.
+// Keys and queries of a chunk: k, q [C, keys] and the transpose of k [keys, C]; q includes the
+// scale. Rows beyond the chunk, up to a whole vector, are zeros.
 struct DeltaKeys {
   float *k, *q, *k_across;
-  float *k_factors, *q_factors;  // [C]: what rows were multiplied by
+  float *k_factors, *q_factors;  // [C]: factors by which rows were multiplied
   float *kk, *qk;                // [C, C]: k k^T, q k^T
 
   DeltaKeys(const DeltaSizes& s, Arena& memory)
@@ -67,10 +67,10 @@ struct DeltaKeys {
 // One head in a chunk.
 struct DeltaHead {
   float *beta, *decay, *rest;  // [C]: beta, exp(G_i), exp(G_C - G_i)
-  double* sums;                // [C]: G_i, in f64 so that their differences are good
+  double* sums;                // [C]: G_i, in f64 for the precision of their differences
   float* u;                    // [C, values]: the corrections
-  float* l;                    // [C, C]: minus what the corrections take from earlier ones
-  float* m;                    // [C, C]: what y takes from the corrections
+  float* l;                    // [C, C]: minus the effect of earlier corrections on later ones
+  float* m;                    // [C, C]: the effect of the corrections on y
   float* k_decayed;            // [C, keys]
   float* column_factors;       // [values]: exp(G_C)
 
@@ -106,7 +106,7 @@ struct DeltaHead {
     fill(column_factors, s.values, total_decay(chunk));
   }
 
-  // The triangles l and m, and when wanted exp(G_i - G_j) for j <= i by itself.
+  // Computes the triangles l and m, and in `between`, if not null, exp(G_i - G_j) for j <= i.
   void make_triangles(const DeltaKeys& keys, const TokenChunk& chunk, float* between) {
     for (std::int64_t i = 0; i < chunk.size; ++i)
       for (std::int64_t j = 0; j < chunk.padded(); j += kLanes) {
@@ -122,8 +122,8 @@ struct DeltaHead {
       }
   }
 
-  // u = beta (v - exp(G) k S), then what later ones take from earlier ones by substitution. `raw`
-  // receives v - exp(G) k S when wanted.
+  // Computes u = beta (v - exp(G) k S), then subtracts the effect of earlier corrections by
+  // substitution. Writes v - exp(G) k S to `raw`, if not null.
   void make_corrections(const DeltaRule& p, const DeltaSizes& s, std::int64_t b, std::int64_t n,
                         const TokenChunk& chunk, const DeltaKeys& keys, const float* state,
                         float* raw) {
@@ -144,7 +144,7 @@ struct DeltaHead {
     }
   }
 
-  // Row i of u += the sum over j in [begin, end) of factors[j * stride] times row j.
+  // Adds to row i of u the sum over j in [begin, end) of factors[j * stride] times row j.
   static void take_rows(std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t values,
                         const float* factors, std::int64_t stride, float* u) {
     for (std::int64_t c = 0; c < values; c += kLanes) {
@@ -172,7 +172,7 @@ struct DeltaHead {
       times(keys.k + i * s.keys, rest[i], s.keys, k_decayed + i * s.keys);
   }
 
-  // The state after the chunk.
+  // Computes the state after the chunk.
   void advance(const DeltaSizes& s, const TokenChunk& chunk, const DeltaKeys& keys, float* state) {
     decay_keys(s, chunk, keys);
     multiply({s.keys, s.values, chunk.size}, across(k_decayed, s.keys), u, state, s.values,

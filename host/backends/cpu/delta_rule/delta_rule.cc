@@ -1,4 +1,4 @@
-// Shares the heads of the gated delta rule out to threads.
+// Distributes the heads of the gated delta rule over threads.
 #include "backends/cpu/delta_rule/delta_rule.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ void check(const DeltaRule& p) {
 
 }  // namespace
 
-// A chunk of so few tokens would spend its time on setting up products.
+// A chunk of so few tokens would spend most of its time on setting up products.
 bool delta_rule_is_recurrent(std::int64_t tokens) { return tokens <= 4; }
 
 std::size_t delta_rule_forward_workspace_bytes(const DeltaRuleForward& p) {

@@ -67,7 +67,7 @@ class DeltaForward {
                   states_ + r * s_.state + row * s_.values);
   }
 
-  // Head r through one chunk.
+  // Computes one chunk of head r.
   void run_head(const TokenChunk& chunk, std::int64_t r) {
     const std::int64_t n = head_of(r), values = s_.values;
     float* state = states_ + r * s_.state;
@@ -98,8 +98,8 @@ class DeltaForward {
   float *y_, *states_;
 };
 
-// One token of one head by strips of columns, whose part of the state stays in the first cache
-// between the two walks over it: it is read from memory once and written once.
+// Computes one token of one head by strips of columns. A strip of the state stays in the first
+// cache between its two uses, so the state is read from memory and written once.
 struct DeltaToken {
   const float *q, *k, *v;
   float *y, *state;

@@ -1,4 +1,4 @@
-// The table of delta rule functions of one instruction set, and the scratch memory they work in.
+// The table of delta rule functions of one instruction set, and the layout of their scratch memory.
 // Private to delta_rule*.cc.
 #pragma once
 
@@ -8,14 +8,14 @@ namespace lamina::cpu {
 
 inline constexpr std::int64_t kDeltaChunk = 64;
 
-// Sizes in floats of what a task works on: C tokens of a chunk, R heads of one key head.
+// Sizes in floats of a task's data: C tokens of a chunk, R heads of one key head.
 struct DeltaSizes {
   std::int64_t heads;         // R
   std::int64_t keys, values;  // widths of rows of k and v, padded to whole vectors
   std::int64_t key_rows;      // [C, keys]
   std::int64_t value_rows;    // [C, values]
   std::int64_t state;         // [keys, values]
-  std::int64_t num_saved;     // states kept for the backward pass: of chunks that go on
+  std::int64_t num_saved;  // states saved for the backward pass, of chunks that continue a document
 
   explicit DeltaSizes(const DeltaRule& p)
       : heads(p.heads / p.key_heads),
@@ -27,14 +27,14 @@ struct DeltaSizes {
         num_saved(p.tokens / kDeltaChunk) {}
 
   static constexpr std::int64_t kSquare = kDeltaChunk * kDeltaChunk;
-  // k, q, the transpose of k; what rows were multiplied by; k k^T, q k^T.
+  // k, q, the transpose of k; factors of rows; k k^T, q k^T.
   std::int64_t of_keys() const { return 3 * key_rows + 2 * kDeltaChunk + 2 * kSquare; }
-  // Five numbers a token; corrections; two triangles; decayed k; factors of columns.
+  // Five numbers per token; corrections; two triangles; decayed k; factors of columns.
   std::int64_t of_head() const {
     return 5 * kDeltaChunk + value_rows + 2 * kSquare + key_rows + values;
   }
   std::int64_t forward() const { return of_keys() + of_head() + value_rows + heads * state; }
-  // Also the gradients of all that, and copies that products need.
+  // Also the gradients of all these, and copies for products.
   std::int64_t backward() const {
     return of_keys() + of_head() + (2 + num_saved) * heads * state + 2 * state + 5 * value_rows +
            3 * key_rows + 3 * kSquare + 2 * kDeltaChunk;
@@ -44,11 +44,11 @@ struct DeltaSizes {
 };
 
 struct DeltaRuleFunctions {
-  // All tokens of row b and key head h, chunk by chunk.
+  // Computes all tokens of row b and key head h, chunk by chunk.
   void (*forward)(const DeltaRuleForward& p, std::int64_t b, std::int64_t h, float* scratch);
-  // All tokens of row b and head n, one by one, the state in place.
+  // Computes all tokens of row b and head n, one by one, with the state in place.
   void (*recurrent)(const DeltaRuleForward& p, std::int64_t b, std::int64_t n, float* scratch);
-  // Gradients of row b and key head h.
+  // Computes the gradients of row b and key head h.
   void (*backward)(const DeltaRuleBackward& p, std::int64_t b, std::int64_t h, float* scratch);
 
   static const DeltaRuleFunctions avx512, avx2, portable;

@@ -33,13 +33,13 @@ DeltaRule delta_rule_of(const NodeView& n) {
           .beta = typed(4)};
 }
 
-// Inputs 0 to 4.
+// Sets inputs 0 to 4.
 void set_delta_rule_inputs(DeltaRule& p, const KernelArgs& args) {
   ConstNumbers* const numbers[] = {&p.q, &p.k, &p.v, &p.g, &p.beta};
   for (std::size_t i = 0; i < 5; ++i) numbers[i]->data = args.inputs[i];
 }
 
-// In chunks of 64 tokens.
+// Computes chunks of 64 tokens.
 namespace gated_delta_rule_op {
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
@@ -64,7 +64,7 @@ constexpr KernelChoice kChoices[] = {{"chunks", only_f32_and_bf16, make}};
 
 }  // namespace gated_delta_rule_op
 
-// Few tokens one by one with the state in place, many in chunks.
+// Computes few tokens one by one with the state in place, many in chunks.
 namespace gated_delta_rule_step_op {
 
 namespace in = operand::gated_delta_rule_step;
@@ -74,7 +74,7 @@ class StepKernel final : public Kernel {
   explicit StepKernel(const NodeView& n) : state_bytes_(n.type(in::kState).bytes()) {
     static_cast<DeltaRule&>(p_) = delta_rule_of(n);
     p_.y.dtype = n.out_type().dtype;
-    // The workspace depends on whether there is a state, not on where it is.
+    // The workspace depends on the presence of a state, not on its address.
     static float anywhere = 0;
     DeltaRuleForward sized = p_;
     sized.state = &anywhere;
@@ -85,7 +85,7 @@ class StepKernel final : public Kernel {
     return delta_rule_is_recurrent(p_.tokens) ? "token by token" : "in chunks";
   }
   void run(const KernelArgs& args) override {
-    parallel_copy(args.outputs[1], args.inputs[in::kState], state_bytes_);  // nothing when in place
+    parallel_copy(args.outputs[1], args.inputs[in::kState], state_bytes_);  // no copy when in place
     set_delta_rule_inputs(p_, args);
     p_.start = static_cast<const std::int32_t*>(args.inputs[in::kStart]);
     p_.count = static_cast<const std::int32_t*>(args.inputs[in::kCount]);
@@ -115,8 +115,8 @@ constexpr KernelChoice kChoices[] = {
 
 }  // namespace gated_delta_rule_step_op
 
-// In chunks for f32 and bf16; for every type plain loops over tokens in its
-// widest arithmetic, which keep the state before each token.
+// In chunks for f32 and bf16; for other types in plain loops over tokens in the widest arithmetic
+// of the type, which save the state before each token.
 namespace gated_delta_rule_grad_op {
 
 namespace in = operand::gated_delta_rule_grad;
@@ -154,10 +154,10 @@ void write(void* data, DType dtype, std::int64_t i, double value) {
   });
 }
 
-// One token of q or k as the rule uses it.
+// One token of q or k after scaling and normalisation.
 struct Key {
-  std::vector<double> x;  // scaled and, when asked for, divided by the length
-  double factor;          // what it was multiplied by
+  std::vector<double> x;  // scaled, and divided by the length if requested
+  double factor;          // the factor by which it was multiplied
 };
 
 class Loops {
@@ -165,7 +165,7 @@ class Loops {
   Loops(const DeltaRule& p, const KernelArgs& args, double scale, bool apart)
       : p_(p), args_(args), scale_(scale), apart_(apart) {}
 
-  // dq and dk of a key head are sums over its heads.
+  // Computes one key head; its dq and dk are sums over its heads.
   void run(std::int64_t b, std::int64_t key_head, double* states) {
     const std::int64_t width = p_.key_width, group = p_.heads / p_.key_heads;
     std::vector<double> dq(static_cast<std::size_t>(p_.tokens * width)), dk = dq;
@@ -219,7 +219,8 @@ class Loops {
     auto value = [&](const void* x, std::int64_t t, std::int64_t c) {
       return read(x, p_.v.dtype, ((b * p_.tokens + t) * p_.heads + n) * V + c);
     };
-    // states[t]: before token t, already decayed; what it learns there is added on the way on.
+    // states[t] is the decayed state before token t; the update of token t is added in the next
+    // iteration.
     std::vector<double> state(static_cast<std::size_t>(size)), raw(static_cast<std::size_t>(V));
     auto known = [&](const double* s, const Key& k, std::int64_t t) {
       for (std::int64_t c = 0; c < V; ++c) {

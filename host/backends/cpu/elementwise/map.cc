@@ -1,4 +1,4 @@
-// Names of map instructions, building of programs, and the plan's outside.
+// Names of map instructions, construction of programs, and the public part of plans.
 #include "backends/cpu/elementwise/map.h"
 
 #include <algorithm>

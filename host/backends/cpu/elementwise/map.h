@@ -11,9 +11,10 @@
 //   MapPlan plan(p);
 //   plan.run({gate_data, up_data}, {y_data});
 //
-// Arithmetic is done in f32 for results in f32, bf16 and f16, in f64 for f64, in i32 for i32 and
-// the narrower integers and bool, and in i64 (wrapping) for i64 and u32. Operands of an instruction
-// must have the same one of these four as its result (a comparison: as each other); cast converts.
+// Arithmetic is in f32 for results in f32, bf16 and f16, in f64 for f64, in i32 for i32, the
+// narrower integers and bool, and in i64 (wrapping) for i64 and u32. Operands of an instruction
+// must be computed in the same type as its result (operands of a comparison: as each other); cast
+// converts.
 #pragma once
 
 #include <array>
@@ -37,12 +38,12 @@ enum class MapOp : std::uint8_t {
   cast,
 #define LAMINA_MAP_FUNCTION(name, f32, f64) name,
 #include "backends/cpu/elementwise/functions.def"
-  // One source and an immediate: `value`, or `integer` where the result is an integer.
+  // One source and an immediate: `value`, or `integer` if the result is an integer.
   add_imm,
   mul_imm,
-  // Two sources. max and min give NaN if either is; floordiv is for integers, rounds to -infinity,
-  // and x / 0 is 0. Those after it are for integers too, shifts by b modulo the number of bits; pow
-  // is for floating numbers.
+  // Two sources. max and min return NaN if either is NaN. floordiv and the instructions after it
+  // are for integers. floordiv rounds to -infinity, and x / 0 is 0; shifts are by b modulo the
+  // number of bits. pow is for floating numbers.
   add,
   sub,
   mul,
@@ -82,7 +83,7 @@ struct MapInstruction {
 
 struct MapOutput {
   int reg;      // its value after the last instruction
-  DType dtype;  // another than the register's means a cast
+  DType dtype;  // if it is not the register's, the value is cast
   std::array<std::int64_t, kMaxDims> strides;
 };
 
@@ -93,23 +94,23 @@ struct MapProgram {
   std::vector<MapInstruction> instructions;
   std::vector<MapOutput> outputs;
 
-  // Each adds one entry and returns its register. Call input() before the others.
+  // Each function adds one entry and returns its register. Call input() before the others.
   int input(DType dtype, std::initializer_list<std::int64_t> strides);
-  int instruction(MapInstruction instruction);  // dst is chosen here
+  int instruction(MapInstruction instruction);  // sets dst
   int unary(MapOp op, int a, DType dtype, double value = 0, std::int64_t integer = 0);
   int binary(MapOp op, int a, int b, DType dtype);
   void output(int reg, DType dtype, std::initializer_list<std::int64_t> strides);
 };
 
-// Row-major strides of contiguous data of this shape.
+// Returns the row-major strides of contiguous data of this shape.
 std::array<std::int64_t, kMaxDims> contiguous_strides(const Shape& dims);
 
 struct MapCompiled;
 
-// A program made ready to run with best_isa(). Immutable.
+// A program prepared to run with best_isa(). Immutable.
 class MapPlan {
  public:
-  // InternalError for a program that breaks the rules above.
+  // Throws InternalError for a program that breaks the rules above.
   explicit MapPlan(const MapProgram& program);
   ~MapPlan();
   MapPlan(MapPlan&&) noexcept;

@@ -1,5 +1,5 @@
-// From a MapProgram to loads, steps and stores: checks it, merges dims, drops roundings that change
-// nothing, and gives every value a slot of the register file.
+// Compiles a MapProgram to loads, steps and stores: checks it, merges dims, removes roundings
+// without effect, and assigns every value a slot of the register file.
 #include <algorithm>
 #include <optional>
 
@@ -12,10 +12,10 @@ namespace {
 
 constexpr int kForever = 1 << 30;
 
-// One computed or loaded register content; registers of the program name these in turn.
+// A computed or loaded register content; registers of the program refer to these in turn.
 struct Value {
   MapKind kind;
-  DType dtype;        // its elements are numbers of this type
+  DType dtype;        // the type of its elements
   int operand = -1;   // >= 0: loaded, on first use
   bool once = false;  // the same everywhere
   int step = -1;      // that defines it; -1: not yet loaded
@@ -36,7 +36,7 @@ struct Draft {
 int register_bytes(MapKind kind) { return kind == MapKind::f64 || kind == MapKind::i64 ? 8 : 4; }
 
 bool is_comparison(MapOp op) { return op >= MapOp::lt && op <= MapOp::eq; }
-// Results are among the operands (or their negatives), so they need no rounding of their own.
+// True if results are among the operands (or their negatives), so that they need no rounding.
 bool keeps_numbers(MapOp op) {
   return op == MapOp::neg || op == MapOp::abs || op == MapOp::relu || op == MapOp::max ||
          op == MapOp::min || op == MapOp::select || op == MapOp::cast;
@@ -92,7 +92,7 @@ class Compiler {
     registers_[static_cast<std::size_t>(reg)] = id;
   }
 
-  // The value of a register, loaded by a step of its own on first use.
+  // Returns the value of a register; its first use adds a step that loads it.
   int read_register(int reg) {
     if (reg < 0 || reg >= static_cast<int>(registers_.size()) ||
         registers_[static_cast<std::size_t>(reg)] < 0)
@@ -243,14 +243,15 @@ class Compiler {
     for (int i = 0; i < static_cast<int>(program_.outputs.size()); ++i) {
       const MapOutput& output = program_.outputs[static_cast<std::size_t>(i)];
       int id = read_register(output.reg);
-      // A store rounds by itself; only another kind of register needs a step.
+      // A store rounds by itself. A step is added only if the output needs another kind of
+      // register.
       const MapKind kind = checked_kind(output.dtype);
       const bool store_casts = kind == MapKind::f32 && value(id).kind == MapKind::f32;
       if (!store_casts) id = add_cast(id, output.dtype);
       map_.outputs.push_back({.dtype = output.dtype,
                               .element_bytes = size_bytes(output.dtype),
                               .pointer = i,
-                              .slot = id,  // the value for now
+                              .slot = id,  // the value's number until slots are assigned
                               .register_bytes = register_bytes(value(id).kind),
                               .strides = output.strides,
                               .convert = store_function(output.dtype)});
@@ -262,7 +263,7 @@ class Compiler {
     }
   }
 
-  // What is only stored as bf16 is rounded by the store.
+  // Removes roundings of values that are only stored as bf16, because the store rounds them.
   void drop_roundings() {
     for (const Draft& draft : drafts_)
       for (int src : draft.src)
@@ -301,12 +302,13 @@ class Compiler {
               register_bytes(value(src).kind) == register_bytes(value(draft.dst).kind);
           if (same != same_size) continue;
           free.push_back(value(src).slot);
-          value(src).last_use = -1;  // not twice
+          value(src).last_use = -1;  // avoids releasing it twice
         }
       };
       for (std::size_t i = 0; i < draft.src.size(); ++i)
         if (draft.src[i] >= 0) draft.step.src[i] = value(draft.src[i]).slot;
-      // An instruction may write over a source that ends here, but only element for element.
+      // An instruction may write over a source that ends here, but only if their elements have one
+      // size.
       release(true);
       Value& dst = value(draft.dst);
       if (dst.slot < 0) {
@@ -340,8 +342,9 @@ class Compiler {
     map_.slot_bytes = tile * bytes;
   }
 
-  // Inputs are used where they lie if memory has the form of registers, or bf16 and all their users
-  // take that. Not if they are outputs too: another output may overwrite them before their turn.
+  // Reads inputs in place if memory has the form of registers, or is bf16 and all users accept
+  // that. Not if they are outputs too, because another output may overwrite them before they are
+  // read.
   void allow_direct_reads() {
     for (Value& v : values_) {
       if (v.operand < 0 || v.once) continue;
@@ -358,7 +361,7 @@ class Compiler {
     }
   }
 
-  // A step may compute straight into an output if nothing after it reads inputs where they lie: the
+  // Lets a step compute directly into an output if no later step reads inputs in place, because the
   // output may be one of them.
   void allow_direct_writes() {
     int last_read = -1;
@@ -381,7 +384,7 @@ class Compiler {
     }
   }
 
-  // The step that defines a value; drafts done once are not among steps.
+  // Returns the step that defines a value. REQUIRES: it is no step that is done once.
   MapStep& step_of(const Value& v) {
     int index = v.step;
     for (int s = 0; s < v.step; ++s) index -= value(drafts_[static_cast<std::size_t>(s)].dst).once;
@@ -394,7 +397,7 @@ class Compiler {
   std::vector<Value> values_;
   std::vector<int> registers_;
   std::vector<Draft> drafts_;
-  int index_ = -1;  // of the instruction that errors are about
+  int index_ = -1;  // of the instruction that errors report
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// What a MapPlan runs: loads, computations and stores over tiles of registers. Private to map*.cc.
+// The compiled form of a map: loads, computations and stores over tiles of registers. Private to
+// map*.cc.
 #pragma once
 
 #include <array>
@@ -11,7 +12,7 @@
 
 namespace lamina::cpu {
 
-// The four forms that registers come in.
+// The four forms of registers.
 enum class MapKind : std::uint8_t { f32, f64, i32, i64 };
 
 struct MapImmediate {
@@ -25,14 +26,14 @@ using MapFunction = void (*)(void* dst, const void* const* src, std::int64_t n,
 // Converts n elements from memory to registers or back; n is any number.
 using MapConvert = void (*)(void* dst, const void* src, std::int64_t n);
 
-// One computation whose sources and destination are registers of f32 or, where they come right from
-// memory or go right there, bf16. Bit 0 of the index: the first source is bf16; bit 1: the second;
-// bit 2: the destination. Null where there is no such version; all null: no such computation.
+// The versions of one computation whose sources and destination are registers of f32, or bf16 in
+// memory. Bit 0 of the index: the first source is bf16; bit 1: the second; bit 2: the destination.
+// Null for a missing version; all null if the computation does not exist.
 struct MapVariants {
   std::array<MapFunction, 8> by_form = {};
 };
 
-// f32 functions by instruction set, and everything else. Null where an op has no such version.
+// The f32 functions of one instruction set, and all other functions. Null for a missing version.
 struct MapFunctions {
   MapVariants (*function)(MapOp op, bool round_to_bf16);  // comparisons give i32
   MapFunction round_to_f16;
@@ -41,14 +42,14 @@ struct MapFunctions {
   static const MapFunctions avx512, avx2, portable;
 };
 
-// kind is that of the sources (comparisons) or of the result (the others).
+// `kind` is the kind of a comparison's sources, else of the result.
 MapFunction map_scalar_function(MapOp op, MapKind kind);
 MapFunction map_cast_function(MapKind from, DType to);  // saturates from floating kinds
-MapFunction map_wrap_function(DType to);                // null where registers fit
+MapFunction map_wrap_function(DType to);                // null if registers have that form
 MapConvert map_load_function(DType from);               // null where registers have that form
 MapConvert map_store_function(DType to);
 
-// The form of registers that hold numbers of a dtype; none: maps do not know it.
+// Returns the form of registers for numbers of a dtype; none if maps do not support it.
 std::optional<MapKind> map_kind(DType dtype);
 
 enum class MapSource : std::uint8_t { memory, constant, iota };
@@ -59,9 +60,9 @@ struct MapOperand {
   DType dtype;
   bool contiguous = false;  // the linear index is the offset
   bool scalar = false;      // the same element everywhere
-  bool in_place = false;    // may be used, or written, where it lies
+  bool in_place = false;    // may be used or written in place
   int element_bytes = 0;
-  int pointer = 0;  // which of run()'s inputs or outputs
+  int pointer = 0;  // index of run()'s input or output
   int slot = 0;
   int register_bytes = 0;  // of one register element
   std::array<std::int64_t, kMaxDims> strides = {};
@@ -71,7 +72,7 @@ struct MapOperand {
 
 struct MapStep {
   int load = -1;         // >= 0: loads this operand; else computes
-  MapVariants variants;  // by_form[0] is always there
+  MapVariants variants;  // by_form[0] always exists
   int dst = 0;
   int num_src = 0;
   std::array<int, 3> src = {};
@@ -90,17 +91,17 @@ struct MapCompiled {
   bool rows = false;  // tiles do not cross the end of the innermost dim
   std::vector<MapOperand> operands;
   std::vector<MapOperand> outputs;
-  std::vector<MapStep> once;   // what is the same everywhere; per range
+  std::vector<MapStep> once;   // steps whose result is the same everywhere; run per range
   std::vector<MapStep> steps;  // per tile; stores follow
 };
 
-// Register files and one tile of raw elements lie on the stack of the thread that runs them.
+// Register files and one tile of raw elements are on the stack of the running thread.
 inline constexpr std::int64_t kMapArenaBytes = 48 * 1024;
 inline constexpr std::int64_t kMapMaxTile = 1024;
 inline constexpr std::int64_t kMapMinTile = 64;
 inline constexpr int kMapMaxSlots = 90;
 
-// Sets dims, ndim, num_elements and rows, and what operands are over the merged dims.
+// Sets dims, ndim, num_elements and rows, and the strides of operands over the merged dims.
 void collapse_map_dims(MapCompiled& map, const Shape& dims);
 
 MapCompiled compile_map(const MapProgram& program);

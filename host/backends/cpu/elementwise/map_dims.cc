@@ -1,4 +1,4 @@
-// The index space of a map: dims merged where every operand is evenly spaced across them.
+// The index space of a map: merges dims that are evenly spaced in every operand.
 #include <optional>
 
 #include "backends/cpu/elementwise/map_compiled.h"
@@ -12,7 +12,7 @@ void for_each_operand(MapCompiled& map, const Visit& visit) {
   for (MapOperand& operand : map.outputs) visit(operand);
 }
 
-// Drops dims of one element and merges neighbours; strides move along.
+// Removes dims of one element and merges neighbours, together with their strides.
 void merge_dims(MapCompiled& map, const Shape& dims) {
   map.num_elements = dims.num_elements();
   int kept = 0;

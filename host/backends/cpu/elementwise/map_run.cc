@@ -1,4 +1,4 @@
-// Runs compiled maps: every thread takes a contiguous part of the index space, tile by tile.
+// Runs compiled maps: every thread computes a contiguous part of the index space, tile by tile.
 #include <algorithm>
 #include <cstring>
 
@@ -10,7 +10,7 @@
 namespace lamina::cpu {
 namespace {
 
-// Threads share out whole units of elements, so that none of them gets crumbs.
+// Threads get whole units of elements, so that no thread gets a tiny part.
 constexpr std::int64_t kUnit = 64;
 constexpr std::int64_t kMinUnitsPerThread = 24;
 
@@ -51,7 +51,7 @@ void for_each_run(const MapCompiled& map, const MapOperand& operand, const Tile&
   }
 }
 
-// One stretch, whose elements lie `stride` apart, from or to packed elements.
+// Copies one stretch, whose elements are `stride` apart, from or to packed elements.
 template <typename T>
 void gather(void* packed, const void* memory, std::int64_t stride, std::int64_t n) {
   T* to = static_cast<T*>(packed);
@@ -110,8 +110,8 @@ class Runner {
       : map_(map), inputs_(inputs), outputs_(outputs) {}
 
   void run(std::int64_t begin, std::int64_t end) {
-    // Instructions work on whole vectors; what lies after a short tile must be numbers of some
-    // kind.
+    // Instructions work on whole vectors, so the memory after a short tile must contain valid
+    // numbers.
     std::memset(arena_, 0, static_cast<std::size_t>(map_.slot_bytes * map_.num_slots));
     Tile tile = {begin, std::min(map_.tile_elements, map_.num_elements), {}};
     const Tile whole = {0, map_.tile_elements, {}};
@@ -120,7 +120,7 @@ class Runner {
     while (tile.begin < end) {
       tile.n = std::min(map_.tile_elements, end - tile.begin);
       if (map_.rows) tile.n = std::min(tile.n, row - tile.begin % row);
-      // Whole vectors can work on memory directly; the rest of a row is a tile of its own.
+      // Whole vectors can be read and written in place; the rest of a row is a separate tile.
       if (tile.n > kVector) tile.n -= tile.n % kVector;
       tile.at = locate(map_, tile.begin);
       const std::int64_t padded = round_up(tile.n, kVector);
@@ -135,7 +135,7 @@ class Runner {
 
   std::byte* slot(int i) { return arena_ + i * map_.slot_bytes; }
 
-  // What a slot holds: a register, in the arena or in memory of its form, or bf16 in memory.
+  // The content of a slot: a register in the arena, a register in memory, or bf16 in memory.
   struct Held {
     const void* data = nullptr;
     bool bf16 = false;
@@ -164,14 +164,15 @@ class Runner {
     held(step.dst) = {dst, bf16};
   }
 
-  // Where the tile lies in an output that steps may write to, else null.
+  // Returns the tile's address in an output that steps may write directly, else null.
   void* direct_address(const MapOperand& output, const Tile& tile) const {
     std::byte* base = static_cast<std::byte*>(outputs_[static_cast<std::size_t>(output.pointer)]);
     const std::int64_t offset = direct_offset(output, tile);
     return offset < 0 ? nullptr : base + offset * output.element_bytes;
   }
 
-  // The element offset of a tile that is contiguous in the operand and whole vectors long, else -1.
+  // Returns the element offset of a tile that is contiguous in the operand and a whole number of
+  // vectors long, else -1.
   std::int64_t direct_offset(const MapOperand& operand, const Tile& tile) const {
     if (tile.n % kVector != 0) return -1;
     return contiguous_offset(operand, tile);
@@ -236,7 +237,7 @@ class Runner {
   void store(const MapOperand& output, const Tile& tile) {
     std::byte* base = static_cast<std::byte*>(outputs_[static_cast<std::size_t>(output.pointer)]);
     const std::byte* from = static_cast<const std::byte*>(held(output.slot).data);
-    if (held(output.slot).bf16) return;  // written where it belongs
+    if (held(output.slot).bf16) return;  // already written in place
     const std::int64_t offset = contiguous_offset(output, tile);
     if (offset >= 0) {
       std::byte* to = base + offset * output.element_bytes;

@@ -50,7 +50,7 @@ void run_constant(void* dst, const void* const*, std::int64_t n, const MapImmedi
   for (std::int64_t i = 0; i < n; ++i) y[i] = immediate_as<T>(imm);
 }
 
-// Signed arithmetic that wraps: done on unsigned numbers.
+// Signed arithmetic that wraps, computed on unsigned numbers.
 template <typename T>
 std::make_unsigned_t<T> bits(T x) {
   return static_cast<std::make_unsigned_t<T>>(x);
@@ -171,7 +171,8 @@ MapFunction integer_function(MapOp op) {
   }
 }
 
-// A floating number as an integer type: toward zero, at most the type's limits, NaN is 0.
+// Converts a floating number to an integer type: rounds toward zero, saturates, and returns 0 for
+// NaN.
 template <typename Integer, typename Float>
 Integer saturate(Float x) {
   using Limits = std::numeric_limits<Integer>;

@@ -1,4 +1,4 @@
-// The f32 instructions of maps and the conversions around them, for one instruction set.
+// The f32 instructions of maps and their conversions, for one instruction set.
 #include "backends/cpu/elementwise/map_compiled.h"
 #include "backends/cpu/simd/math.h"
 #include "backends/cpu/simd/memory.h"
@@ -6,7 +6,7 @@
 namespace lamina::cpu {
 namespace {
 
-// Registers hold f32. A bf16 tile of memory may stand in for one, as source or as destination.
+// Registers hold f32. A bf16 tile in memory may replace one, as source or as destination.
 template <typename T = float>
 LAMINA_SIMD Float get(const void* src, std::int64_t i) {
   return load(static_cast<const T*>(src) + i);

@@ -1,4 +1,4 @@
-// Elementwise ops and fused_map: one node or a chain of them becomes one map, a single pass over
+// Elementwise ops and fused_map: a node or a chain of nodes becomes one map, a single pass over
 // memory. Every op rounds to its own dtype, so that fusing changes no bits.
 #include <optional>
 #include <unordered_map>
@@ -48,7 +48,7 @@ bool can_compute(DType dtype) {
   }
 }
 
-// Strides of a value of `shape` that is broadcast to `dims`.
+// Returns the strides of a value of `shape` that is broadcast to `dims`.
 std::array<std::int64_t, kMaxDims> broadcast_strides(const Shape& shape, const Shape& dims) {
   std::array<std::int64_t, kMaxDims> strides{};
   std::int64_t stride = 1;
@@ -102,13 +102,13 @@ class Builder {
     return program_.unary(op, src, dtype, value, integer(dtype, value));
   }
 
-  // `value` in a type that is not floating; the ops refuse what does not fit.
+  // Returns `value` in an integer type; the ops refuse values that do not fit.
   static std::int64_t integer(DType dtype, double value) {
     if (dtype == DType::boolean) return value != 0;
     return is_floating(dtype) ? 0 : static_cast<std::int64_t>(value);
   }
 
-  // Maps count in four types; the others are cast from them.
+  // Maps count in four types; other types are cast from them.
   int iota(const Type& out, int dim) {
     DType counted = out.dtype;
     if (is_floating(counted) && counted != DType::f64) counted = DType::f32;

@@ -1,4 +1,4 @@
-// Adds rows up by id after sorting them.
+// Sorts rows by id, then adds them up.
 #include "backends/cpu/embedding/embedding.h"
 
 #include <algorithm>
@@ -47,7 +47,7 @@ void embedding_scatter_add(const EmbeddingScatterAdd& p) {
   const auto starts_group = [&](std::int64_t i) {
     return i == 0 || sorted[i].id != sorted[i - 1].id;
   };
-  // A thread owns the groups of equal ids that begin in its range, to their ends.
+  // Each thread adds the groups of equal ids that begin in its range, to their ends.
   parallel_ranges(p.num_ids, min_rows(p.width), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t first = begin; first < end; ++first) {
       if (!starts_group(first)) continue;

@@ -1,4 +1,4 @@
-// The gradient of a table: rows added up by id.
+// The gradient of a table: adds up rows by id.
 //
 // Nothing is allocated, and no result depends on the number of threads. [any thread]
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace lamina::cpu {
 
-// The index of the first id outside [0, num_rows), or -1.
+// Returns the index of the first id outside [0, num_rows), or -1.
 std::int64_t first_bad_id(const std::int32_t* ids, std::int64_t num_ids, std::int64_t num_rows);
 
 struct EmbeddingScatterAdd {

@@ -1,4 +1,4 @@
-// Rows added up for one instruction set.
+// Adds up rows, for one instruction set.
 #include "backends/cpu/embedding/embedding_simd.h"
 #include "backends/cpu/simd/memory.h"
 

@@ -21,11 +21,11 @@ class NgramRows {
     }
   }
 
-  // Tokens in an n-gram of the highest order, and rows per token.
+  // Number of tokens in an n-gram of the highest order, and number of rows per token.
   std::int64_t length() const { return static_cast<std::int64_t>(multipliers_.size()); }
   std::int64_t heads() const { return static_cast<std::int64_t>(sizes_.size()); }
 
-  // `id(j)` is the compressed id j tokens back.
+  // Computes the rows of a token. `id(j)` returns the compressed id j tokens back.
   template <typename Id>
   void operator()(Id id, std::int32_t* rows) const {
     const std::size_t per_order = sizes_.size() / (multipliers_.size() - 1);
@@ -33,7 +33,8 @@ class NgramRows {
     for (std::size_t j = 1, head = 0; j < multipliers_.size(); ++j) {
       hash ^= product(id(static_cast<std::int64_t>(j)), j);
       for (std::size_t h = 0; h < per_order; ++h, ++head) {
-        // Ids that are not tokens are negative and may make the hash so: the remainder never is.
+        // Ids that are not tokens are negative and may make the hash negative, but a row number
+        // never is.
         std::int64_t row = hash % sizes_[head];
         rows[head] = static_cast<std::int32_t>(offsets_[head] + row + (row < 0 ? sizes_[head] : 0));
       }
@@ -41,7 +42,7 @@ class NgramRows {
   }
 
  private:
-  // Wraps, as 32-bit integers do where the reference runs.
+  // Wraps, as the reference's 32-bit integers do.
   std::int32_t product(std::int32_t id, std::size_t j) const {
     return static_cast<std::int32_t>(static_cast<std::uint32_t>(id) *
                                      static_cast<std::uint32_t>(multipliers_[j]));
@@ -50,7 +51,8 @@ class NgramRows {
   std::vector<std::int64_t> multipliers_, sizes_, offsets_;
 };
 
-// The compressed id of a token: ids below 0 pass, ids past the table's end count as its last row.
+// Returns the compressed id of a token. Negative ids are returned unchanged; ids beyond the table's
+// end count as its last row.
 std::int32_t compressed_id(std::span<const std::int32_t> table, std::int32_t token) {
   if (token < 0 || table.empty()) return token;
   return table[std::min(static_cast<std::size_t>(token), table.size() - 1)];
@@ -86,7 +88,7 @@ constexpr KernelChoice kChoices[] = {{"loop", always, make}};
 
 }  // namespace ngram_hash_op
 
-// Ngram_hash with the ids before the call from decode state.
+// Computes ngram_hash with the previous ids from decode state.
 namespace ngram_hash_step_op {
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
@@ -102,14 +104,14 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
     for (std::int64_t b = 0; b < batch; ++b) {
       const std::int32_t* old = static_cast<const std::int32_t*>(args.inputs[0]) + b * before;
       const std::int32_t* row = static_cast<const std::int32_t*>(args.inputs[1]) + b * tokens;
-      // The id at place i of the history followed by this call's tokens.
+      // Returns the id at place i of the history followed by this call's tokens.
       auto id_at = [&](std::int64_t i) {
         if (i >= before) return compressed_id(table, row[i - before]);
         return start[b] == 0 ? pad : old[i];
       };
       for (std::int64_t t = 0; rows && t < tokens; ++t, rows += rows_of.heads())
         rows_of([&](std::int64_t j) { return id_at(before + t - j); }, rows);
-      // Reads ahead of where it writes, so that both may be the same memory.
+      // Reads ahead of the writes, so that both may be the same memory.
       auto* history = static_cast<std::int32_t*>(args.outputs[0]);
       for (std::int64_t i = 0; history && i < before; ++i)
         history[b * before + i] = id_at(count[b] + i);

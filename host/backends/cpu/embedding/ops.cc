@@ -8,7 +8,7 @@
 namespace lamina::cpu {
 namespace {
 
-// Rows of the table copied; an id outside of the table gives zeros.
+// Copies rows of the table; an id outside of the table gives zeros.
 namespace embedding_op {
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
@@ -37,9 +37,9 @@ constexpr KernelChoice kChoices[] = {{"memcpy", always, make}};
 
 }  // namespace embedding_op
 
-// Ids sorted, each row summed by one thread in the order of the ids; or each thread
-// owns some columns and walks over all ids. Either way a row's sum has one order whatever the
-// number of threads. Ids outside of the table are left out.
+// Either sorts the ids, and one thread sums each row in the order of the ids; or each thread adds
+// some columns for all ids. In both cases a row's sum has one order for any number of threads. Ids
+// outside of the table are ignored.
 namespace embedding_grad_op {
 
 template <typename T, typename Sum>
@@ -54,7 +54,7 @@ void add_columns(const std::int32_t* ids, const T* dy, Sum* sums, std::int64_t t
 
 void start_sums(const KernelArgs& args, bool has_acc, std::int64_t bytes) {
   if (has_acc)
-    parallel_copy(args.outputs[0], args.inputs[2], bytes);  // nothing when in place
+    parallel_copy(args.outputs[0], args.inputs[2], bytes);  // no copy when in place
   else
     parallel_zero(args.outputs[0], bytes);
 }
@@ -115,7 +115,7 @@ constexpr KernelChoice kChoices[] = {
 
 }  // namespace embedding_grad_op
 
-// Ids sorted, each sum made by one thread in the order of the ids.
+// Sorts the ids; one thread computes each sum, in the order of the ids.
 namespace sum_rows_op {
 
 template <typename T>
@@ -164,7 +164,7 @@ constexpr KernelChoice kChoices[] = {
 
 }  // namespace sum_rows_op
 
-// The second list merged into the memory of the first.
+// Merges the second list into the memory of the first.
 namespace add_rows_op {
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
@@ -172,7 +172,7 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   return make_kernel(
       [=, num_rows = n.i("rows"), width = n.type(1).dim(1), dtype = n.type(1).dtype,
        ids_bytes = n.type(0).bytes(), bytes = n.type(1).bytes()](const KernelArgs& args) {
-        parallel_copy(args.outputs[0], args.inputs[0], ids_bytes);  // nothing when in place
+        parallel_copy(args.outputs[0], args.inputs[0], ids_bytes);  // no copy when in place
         parallel_copy(args.outputs[1], args.inputs[1], bytes);
         add_row_lists({.ids = static_cast<std::int32_t*>(args.outputs[0]),
                        .sums = args.outputs[1],

@@ -1,4 +1,4 @@
-// Lists of rows by id: made by sorting, merged from their ends.
+// Lists of rows by id: makes them by sorting, and merges them from their ends.
 #include "backends/cpu/embedding/row_lists.h"
 
 #include <algorithm>
@@ -24,18 +24,18 @@ AddRow fastest(DType dtype) {
   return dtype == DType::bf16 ? add_fast<1> : add_fast<0>;
 }
 
-// How many slots of a list are in use.
+// Number of slots of a list that are in use.
 std::int64_t num_used(const std::int32_t* ids, std::int64_t slots, std::int64_t num_rows) {
   return std::lower_bound(ids, ids + slots, num_rows) - ids;
 }
 
-// What becomes a slot of the merged list: a slot of each of the two, or -1.
+// The origin of a slot of the merged list: a slot of each of the two lists, or -1.
 struct Merged {
   std::int32_t id;
   std::int32_t slot, more_slot;
 };
 
-// The merged list from its first id on; returns its length.
+// Lists the slots of the merged list from its first id on; returns their number.
 std::int64_t merge_ids(const RowLists& p, std::int64_t used, std::int64_t more_used, Merged* out) {
   std::int64_t i = 0, j = 0, n = 0;
   while (i < used || j < more_used) {
@@ -49,7 +49,7 @@ std::int64_t merge_ids(const RowLists& p, std::int64_t used, std::int64_t more_u
   return n;
 }
 
-// Columns [begin, end) of all rows, the last slot first: a row only ever moves to a later slot, so
+// Moves columns [begin, end) of all rows, the last slot first. A row only moves to a later slot, so
 // none is overwritten before it has moved.
 template <typename T>
 void merge_columns(const RowLists& p, const Merged* merged, std::int64_t n, std::int64_t begin,
@@ -76,7 +76,7 @@ void merge_columns(const RowLists& p, const Merged* merged, std::int64_t n, std:
 const RowOfId* sort_by_id(RowOfId* entries, RowOfId* scratch, std::int64_t n) {
   std::int64_t largest = 0;
   for (std::int64_t i = 0; i < n; ++i) largest = std::max(largest, entries[i].id);
-  // One pass per byte of the largest id.
+  // Needs one pass per byte of the largest id.
   for (int shift = 0; shift < 64 && (largest >> shift) != 0; shift += 8) {
     std::int64_t starts[257] = {};
     for (std::int64_t i = 0; i < n; ++i) ++starts[((entries[i].id >> shift) & 255) + 1];
@@ -94,7 +94,8 @@ std::size_t row_sums_workspace_bytes(std::int64_t num_ids) {
 
 void sum_rows_by_id(const RowSums& p) {
   RowOfId* entries = static_cast<RowOfId*>(p.workspace);
-  auto* firsts = reinterpret_cast<std::int64_t*>(entries + 2 * p.num_ids);  // of each sum
+  auto* firsts =
+      reinterpret_cast<std::int64_t*>(entries + 2 * p.num_ids);  // the first entry of each sum
   std::int64_t n = 0;
   for (std::int64_t i = 0; i < p.num_ids; ++i)
     if (p.ids[i] >= 0 && p.ids[i] < p.num_rows) entries[n++] = {p.ids[i], i};
@@ -107,7 +108,7 @@ void sum_rows_by_id(const RowSums& p) {
   }
   std::fill(p.sum_ids + used, p.sum_ids + p.slots, static_cast<std::int32_t>(p.num_rows));
 
-  if (p.width == 0) return;  // no memory either, which memset may not be given
+  if (p.width == 0) return;  // the pointers may be null, which memset does not accept
   const AddRow add = p.add ? p.add : fastest(p.dy_dtype);
   const std::int64_t sum_bytes = p.width * size_bytes(sum_dtype(p.dy_dtype));
   const std::int64_t dy_bytes = p.width * size_bytes(p.dy_dtype);

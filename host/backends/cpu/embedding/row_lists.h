@@ -1,7 +1,7 @@
-// Gradients of tables as lists of rows: rows added up by id, and two such lists made one.
+// Gradients of tables as lists of rows: adds up rows by id, and merges two lists.
 //
-// A list is ids i32[slots], rising, each once, and their rows [slots, width]. Slots that are left
-// over come last: they hold the id num_rows, which is none of the table, and zeros.
+// A list is ids i32[slots], rising, without duplicates, and their rows [slots, width]. Unused slots
+// come last: they have the id num_rows, which is outside of the table, and zeros.
 //
 // Nothing is allocated, and no result depends on the number of threads. [any thread]
 #pragma once
@@ -13,20 +13,20 @@
 
 namespace lamina::cpu {
 
-// A row on its way to its place among the rows of the same id.
+// A row to be sorted among the rows of the same id.
 struct RowOfId {
   std::int64_t id;
   std::int64_t row;
 };
 
-// Sorts by id and keeps the order of equal ids. Returns the sorted entries, which lie in one of the
+// Sorts by id and keeps the order of equal ids. Returns the sorted entries, which are in one of the
 // two buffers.
 const RowOfId* sort_by_id(RowOfId* entries, RowOfId* scratch, std::int64_t n);
 
 using AddRow = void (*)(void* sum, const void* row, std::int64_t width);
 
 struct RowSums {
-  const std::int32_t* ids;  // [num_ids]; those outside [0, num_rows) are left out
+  const std::int32_t* ids;  // [num_ids]; ids outside [0, num_rows) are ignored
   std::int64_t num_ids;
   std::int64_t num_rows;
   std::int64_t width;
@@ -53,7 +53,7 @@ struct RowLists {
   DType dtype;      // f32 or f64
   void* workspace;  // row_lists_workspace_bytes(slots, more_slots)
 };
-// REQUIRES: the first list has the slots for all ids of both.
+// REQUIRES: the first list has enough slots for all ids of both.
 void add_row_lists(const RowLists& p);
 std::size_t row_lists_workspace_bytes(std::int64_t slots, std::int64_t more_slots);
 

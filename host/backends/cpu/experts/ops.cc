@@ -11,19 +11,19 @@
 namespace lamina::cpu {
 namespace {
 
-// places[order[r]] = r. An order that is not a permutation, which group_rows never gives, leaves
-// some places 0 but no index outside of [0, count).
+// Sets places[order[r]] = r. An order that is not a permutation, which group_rows never returns,
+// leaves some places 0, but never sets an index outside of [0, count).
 void invert_order(const std::int32_t* order, std::int64_t count, std::int32_t* places) {
   std::fill(places, places + count, 0);
   for (std::int64_t r = 0; r < count; ++r)
     if (order[r] >= 0 && order[r] < count) places[order[r]] = static_cast<std::int32_t>(r);
 }
 
-// A counting sort. One thread: it moves 4 bytes an assignment.
+// A counting sort on one thread, because it moves only 4 bytes per assignment.
 namespace group_rows_op {
 
-// Calls fn(assignment, group), with group = `groups` where the assignment belongs to none.
-// `taken` counts a group's assignments in the present element of the first dim.
+// Calls fn(assignment, group), with group = `groups` if the assignment belongs to no group. `taken`
+// counts a group's assignments in the current element of the first dim.
 template <typename Fn>
 void for_each_assignment(const std::int32_t* ids, std::int64_t count, std::int64_t per_element,
                          std::int64_t groups, std::int64_t capacity, std::int32_t* taken, Fn fn) {
@@ -71,8 +71,8 @@ constexpr KernelChoice kChoices[] = {
 
 }  // namespace group_rows_op
 
-// The rows of a token are found through the inverse of the order and summed in one
-// pass; in plain loops for f64 and f16.
+// Finds the rows of a token through the inverse of the order, and sums them in one pass; in plain
+// loops for f64 and f16.
 namespace combine_rows_op {
 
 struct Sizes {
@@ -135,7 +135,7 @@ constexpr KernelChoice kChoices[] = {
 
 }  // namespace combine_rows_op
 
-// Both gradients in one walk over the rows; in plain loops for f64 and f16.
+// Computes both gradients in one pass over the rows; in plain loops for f64 and f16.
 namespace combine_rows_grad_op {
 
 struct Sizes {

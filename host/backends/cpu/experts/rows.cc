@@ -1,4 +1,4 @@
-// Shares tokens and rows out to threads.
+// Distributes tokens and rows over threads.
 #include "backends/cpu/experts/rows.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Rows gathered from and combined into the tokens they belong to, as experts need it. `order` holds
-// assignments m * k + j; `places` is its inverse: where each assignment's row lies.
+// Rows of tokens gathered for experts, and their results combined per token. `order` has
+// assignments m * k + j; `places` is its inverse: the row of each assignment.
 //
 // No result depends on the number of threads. [any thread]
 #pragma once
@@ -13,7 +13,7 @@ namespace lamina::cpu {
 // y[m] = sum over j of weights[m, j] * x[places[m * k + j]], in the order of j, in f32.
 struct CombineRows {
   std::int64_t num_tokens;  // M
-  std::int64_t k;           // assignments of a token
+  std::int64_t k;           // assignments per token
   std::int64_t width;
   DType dtype;  // of x and y: f32 or bf16
   const void* x;
@@ -34,7 +34,7 @@ struct CombineRowsGrad {
   const float* weights;
   const void* dy;
   void* dx;
-  float* dweights;  // nullptr: not wanted
+  float* dweights;  // nullptr: not computed
 };
 void combine_rows_grad(const CombineRowsGrad& p);
 

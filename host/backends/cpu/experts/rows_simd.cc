@@ -1,4 +1,4 @@
-// Rows combined for one instruction set.
+// Combines rows, for one instruction set.
 #include "backends/cpu/experts/rows_simd.h"
 #include "backends/cpu/simd/memory.h"
 
@@ -25,7 +25,7 @@ template <typename T>
 void combine_grad_of(const CombineRowsGrad& p, std::int64_t begin, std::int64_t end) {
   for (std::int64_t r = begin; r < end; ++r) {
     const std::int64_t assignment = p.order[r];
-    if (assignment < 0 || assignment >= p.num_rows) continue;  // group_rows gives no such
+    if (assignment < 0 || assignment >= p.num_rows) continue;  // never from group_rows
     const T* x = static_cast<const T*>(p.x) + r * p.width;
     const T* dy = static_cast<const T*>(p.dy) + assignment / p.k * p.width;
     T* dx = static_cast<T*>(p.dx) + r * p.width;

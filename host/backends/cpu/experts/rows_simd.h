@@ -5,7 +5,7 @@
 
 namespace lamina::cpu {
 
-// Each works on tokens, or rows, [begin, end).
+// Functions for tokens, or rows, [begin, end).
 struct RowsFunctions {
   void (*combine)(const CombineRows& p, std::int64_t begin, std::int64_t end);
   void (*combine_grad)(const CombineRowsGrad& p, std::int64_t begin, std::int64_t end);

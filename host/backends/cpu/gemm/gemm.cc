@@ -1,4 +1,4 @@
-// Chooses between weight streaming (few rows), our own tiles and those of oneDNN.
+// Chooses between weight streaming (few rows), our own tiles and oneDNN.
 #include "backends/cpu/gemm/gemm.h"
 
 #include <algorithm>
@@ -78,7 +78,7 @@ std::unique_ptr<Gemm> make_streamed(const GemmSpec& s, std::string* why) {
   return std::make_unique<StreamedGemm>(std::move(streamed));
 }
 
-// Only oneDNN has code for the matrix units of AMX; elsewhere our tiles are faster (adr/0027).
+// Only oneDNN has code for the matrix units of AMX; without AMX our tiles are faster (adr/0027).
 bool is_better_by_onednn(const GemmSpec& s) {
   return s.k > 0 && s.in == DType::bf16 && best_isa() == Isa::avx512_bf16 && has_amx_bf16();
 }

@@ -1,4 +1,4 @@
-// The general matrix product: training, prefill and decode all come through here.
+// The general matrix product for training, prefill and decoding.
 //
 //   std::string why;
 //   auto gemm = make_gemm({.m = tokens, .n = out, .k = in}, &why);   // y[m,n] = x[m,k] * W[n,k]^T
@@ -29,11 +29,11 @@ struct GemmSpec {
   std::int64_t lda = 0;       // elements between stored rows of A; 0: rows are adjacent
   std::int64_t ldb = 0;
   std::int64_t ldc = 0;
-  bool accumulate = false;    // adds to what C holds
+  bool accumulate = false;    // adds to the values of C
   std::optional<DType> bias;  // bf16 or f32
 };
 
-// A product that is ready to run: run() allocates nothing of ours and takes no locks.
+// A product that is ready to run: run() allocates no memory itself and takes no locks.
 class Gemm {
  public:
   virtual ~Gemm() = default;
@@ -46,13 +46,13 @@ class Gemm {
   virtual void run(const void* a, const void* b, const void* bias, void* c,
                    std::byte* workspace) const = 0;
 
-  // Which kernel was chosen, for `lamina explain`, eg: "rows avx512_bf16".
+  // Returns the name of the chosen kernel, for `lamina explain`, eg: "rows avx512_bf16".
   virtual std::string_view kernel() const = 0;
 };
 
-// Chooses and prepares the kernel. nullptr, and the reason in *why, when no kernel takes the spec:
-// element types other than bf16 and f32, a negative dimension, a row stride shorter than a row.
-// k = 0 gives the bias (or zero); m = 0 or n = 0 does nothing. [any thread]
+// Chooses and prepares the kernel. Returns nullptr, with the reason in *why, if no kernel accepts
+// the spec: element types other than bf16 and f32, a negative dimension, a row stride shorter than
+// a row. For k = 0 the result is the bias (or zero); for m = 0 or n = 0 it is empty. [any thread]
 std::unique_ptr<Gemm> make_gemm(const GemmSpec& spec, std::string* why);
 
 }  // namespace lamina::cpu

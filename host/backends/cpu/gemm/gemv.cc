@@ -1,4 +1,4 @@
-// Chooses the weight-streaming kernel and splits the outputs of a group over the threads.
+// Chooses the weight-streaming kernel and distributes the outputs of a group over the threads.
 #include "backends/cpu/gemm/gemv.h"
 
 #include <algorithm>
@@ -15,10 +15,10 @@ namespace {
 
 static_assert(kMaxGemvRows == kMaxStreamedRows);
 
-// Work is shared out in cuts of so many outputs: as many rows of W as are ever read together.
+// Outputs are distributed in cuts of this size: the most rows of W that are read together.
 constexpr std::int64_t kCutOutputs = 8;
-// A thread takes so many bytes of weights at a time, two microseconds of reading, but whole blocks
-// of outputs where the kernels read several rows of W for several of x, or W by columns.
+// Bytes of weights that a thread reads at a time, about two microseconds. Whole blocks of outputs
+// instead if the kernels read several rows of W for several rows of x, or W by columns.
 constexpr std::int64_t kGrainBytes = 64 * 1024;
 constexpr std::int64_t kBlockOutputs = 64, kColumnOutputs = 1024;
 // Below this many bytes of weights per thread, waking another thread costs more than it saves.

@@ -1,11 +1,11 @@
-// Products with few rows, as in decoding: they stream the weights once, at memory speed for 1 and 2
-// rows; on Zen 4 at 60 to 68 % of the bf16 peak with 16 rows and 62 to 82 % with 64.
+// Products with few rows, as in decoding. They read the weights once: at the speed of memory for 1
+// and 2 rows; on Zen 4 at 60 to 68 % of the bf16 peak with 16 rows and 62 to 82 % with 64.
 //
 //   auto qkv = make_gemv_group({.m = 1, .k = dim, .matrices = {{.n = q}, {.n = kv}, {.n = kv}}},
 //   &why); qkv->run(x, std::array<GemvOperands, 3>{{{wq, q_out}, {wk, k_out}, {wv, v_out}}});
 //
-// One parallel region serves all matrices of a group. Row i of the result has the same bits for
-// every m (a sequence decodes alike alone and in a batch), for every grouping, and any number of
+// One parallel region computes all matrices of a group. Row i of the result has the same bits for
+// every m (a sequence decodes alike alone and in a batch), every grouping, and any number of
 // threads.
 #pragma once
 
@@ -44,7 +44,7 @@ struct GemvGroupSpec {
 struct GemvOperands {
   const void* w = nullptr;
   void* out = nullptr;           // [m, n]
-  const void* bias = nullptr;    // when the matrix has one
+  const void* bias = nullptr;    // if the matrix has one
   const void* addend = nullptr;  // [m, n], with `add`
 };
 
@@ -54,17 +54,17 @@ class GemvGroup {
   // x is [m, k]; one GemvOperands per matrix. Needs no workspace and allocates nothing. [any
   // thread]
   virtual void run(const void* x, std::span<const GemvOperands> operands) const = 0;
-  // For `lamina explain`, eg: "rows avx512_bf16".
+  // Returns the kernel's name for `lamina explain`, eg: "rows avx512_bf16".
   virtual std::string_view kernel() const = 0;
 };
 
-// Up to how many rows streaming weights that are stored as [n, k] beats tiles, which repack them
-// first; at most kMaxGemvRows. A product by itself and one of a group go by the same bound, since
-// the two ways round differently. [any thread]
+// Returns the largest number of rows for which streaming weights stored as [n, k] beats tiles,
+// which repack them first; at most kMaxGemvRows. Single products and groups use the same bound,
+// because the two methods round differently. [any thread]
 std::int64_t max_rows_to_stream();
 
-// nullptr, and the reason in *why, when the group cannot be done: more than kMaxGemvRows rows or
-// other element types. [any thread]
+// Returns nullptr, with the reason in *why, for a group with more than kMaxGemvRows rows or other
+// element types. [any thread]
 std::unique_ptr<GemvGroup> make_gemv_group(const GemvGroupSpec& spec, std::string* why);
 
 }  // namespace lamina::cpu

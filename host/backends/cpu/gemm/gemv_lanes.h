@@ -1,4 +1,4 @@
-// How gemv_simd.cc reads and multiplies elements of a row of W and of x:
+// The forms in which gemv_simd.cc reads and multiplies elements of a row of W and of x:
 //
 //   struct X { using Element; using Sum;        // Sum: a register of f32 lanes
 //              kStep;                           // elements of one dot()
@@ -19,7 +19,7 @@ namespace {
 
 inline float widen(float value) { return value; }
 
-// What all element forms share: a register of f32 lanes, halved until one is left.
+// Functions of all element forms: a register of f32 lanes, halved until one lane is left.
 struct Lanes {
   static constexpr int kNumLanes = kNativeBytes / 4;
   using Sum = Vec<float, kNumLanes>;
@@ -36,7 +36,7 @@ struct Lanes {
   static Sum zero() { return splat<Sum>(0); }
   static Sum add(Sum a, Sum b) { return a + b; }
   static float reduce(Sum sum) { return sum_lanes(sum); }
-  // The same tree for four sums at once.
+  // Sums four registers at once, by the same tree.
   static void reduce4(Sum a, Sum b, Sum c, Sum d, float* out) {
     const Four ab = halves_added(four_lanes(a), four_lanes(b));
     const Four cd = halves_added(four_lanes(c), four_lanes(d));
@@ -53,7 +53,7 @@ struct Lanes {
     else
       return four_lanes(low_half(sum) + high_half(sum));
   }
-  // a0 + a2, b0 + b2, a1 + a3, b1 + b3.
+  // Returns a0 + a2, b0 + b2, a1 + a3, b1 + b3.
   static Four halves_added(Four a, Four b) {
     const Four low = {__builtin_shufflevector(a.raw, b.raw, 0, 4, 1, 5)};
     const Four high = {__builtin_shufflevector(a.raw, b.raw, 2, 6, 3, 7)};
@@ -89,7 +89,7 @@ struct F32 : Lanes, PaddedTail<F32> {
 };
 
 #if defined(__AVX2__)
-// The even and the odd elements, each widened in place.
+// Widens the even and the odd elements separately, in place.
 struct Bf16Widen : Lanes, PaddedTail<Bf16Widen> {
   using Element = std::uint16_t;
   static constexpr int kStep = 2 * kNumLanes;
@@ -123,7 +123,7 @@ struct Bf16Widen : Lanes, PaddedTail<Bf16Widen> {
 #endif
 
 #if defined(__AVX512BF16__)
-// vdpbf16ps; for machines that have it.
+// Uses vdpbf16ps, on machines that have it.
 struct Bf16Dot : Lanes {
   using Element = std::uint16_t;
   static constexpr int kStep = 2 * kNumLanes;

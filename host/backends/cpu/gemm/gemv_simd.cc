@@ -1,14 +1,14 @@
-// Streams rows of W past a few rows of x, for one instruction set.
+// Multiplies rows of W with a few rows of x, for one instruction set.
 //
-// How a row is summed (so that the bits never depend on m or on neighbours): step j of kStep
-// elements goes to partial sum j mod kSums, the tail like one more step; then the partial sums are
-// added in order, then the lanes by a fixed tree.
+// The order of a row's sum never depends on m or on other rows: step j of kStep elements is added
+// to partial sum j mod kSums, and the tail like one more step. Then the partial sums are added in
+// order, then the lanes by a fixed tree.
 //
-// How memory is walked decides the speed: each thread reads its rows once, front to back. Measured
-// on Zen 4, GB/s of one thread that can read 34: one row at a time while x and a row fit in L1 (33
-// to 34; three rows together 15 to 23); else many rows per pass over x (29 against 21; two threads
-// that share 33 get all of it either way); and from three rows of x on, three rows of W with x
-// packed into one stream (28 against 22).
+// The order of memory accesses decides the speed: each thread reads its rows once, front to back.
+// Measured on Zen 4, in GB/s of one thread that can read 34: one row at a time while x and a row
+// fit in L1 (33 to 34; three rows together 15 to 23); else many rows per pass over x (29 against
+// 21; two threads that share 33 reach it either way); from three rows of x on, three rows of W with
+// x packed into one stream (28 against 22).
 #include "backends/cpu/gemm/gemv_simd.h"
 
 #include <algorithm>
@@ -20,10 +20,10 @@ namespace lamina::cpu {
 namespace {
 
 constexpr std::int64_t kBlockRows = 64;  // outputs kept as f32 until the epilogue
-// Of one row of x and of two, that stay in L1 beside a row of W.
+// Bytes of one and of two rows of x that stay in L1 beside a row of W.
 constexpr std::int64_t kNearBytes1 = 15 * 1024, kNearBytes2 = 12 * 1024;
 
-// sums[i * kBlockRows + r] = row r of W (of R) times row i of x (of M).
+// Sets sums[i * kBlockRows + r] to row r of W (of R) times row i of x (of M).
 template <typename X, int M, int R, bool kPrefetch>
 LAMINA_SIMD void dot_rows(const typename X::Element* w, std::int64_t ldw,
                           const typename X::Element* x, std::int64_t ldx, std::int64_t k,
@@ -31,8 +31,8 @@ LAMINA_SIMD void dot_rows(const typename X::Element* w, std::int64_t ldw,
   using Element = typename X::Element;
   constexpr int kElementsPerLine = 64 / static_cast<int>(sizeof(Element));
   constexpr int kUnroll = X::kSums * X::kStep;
-  // Ahead in the row itself and the next one, or the same place in the next R rows. What is asked
-  // for too early leaves L1 again where x fills much of it.
+  // Prefetches from the row itself and the next one, or from the same place in the next R rows.
+  // Data prefetched too early is evicted from L1 again if x fills much of it.
   const auto row_bytes = ldw * static_cast<std::int64_t>(sizeof(Element));
   const std::int64_t ahead = R > 1 ? R * row_bytes : (M == 1 && row_bytes <= 8192 ? 4096 : 2048);
   typename X::Sum sum[R][M][X::kSums];
@@ -91,7 +91,7 @@ LAMINA_SIMD void dot_rows(const typename X::Element* w, std::int64_t ldw,
   }
 }
 
-// `num_rows` rows of W, R at a time and the last ones one at a time, with M rows of x.
+// Multiplies `num_rows` rows of W, R at a time and the last ones one at a time, with M rows of x.
 template <typename X, int M, int R>
 void stream_rows_of(const RowsArguments& a, const typename X::Element* w, std::int64_t num_rows,
                     float* sums) {
@@ -120,7 +120,8 @@ LAMINA_SIMD void dot_group(std::int64_t m, const typename X::Element* w, std::in
   }
 }
 
-// R rows of W times all rows of x, four of x at a time; all but the first pass find W in L1.
+// Multiplies R rows of W with all rows of x, four of x at a time; all passes except the first find
+// W in L1.
 template <typename X, int R>
 void dot_all(const RowsArguments& a, const typename X::Element* w, float* sums) {
   const auto* x = static_cast<const typename X::Element*>(a.x);
@@ -130,7 +131,7 @@ void dot_all(const RowsArguments& a, const typename X::Element* w, float* sums) 
                            sums + i * kBlockRows);
 }
 
-// sums[m][kBlockRows] = rows [begin, end) of W times x; end - begin is at most kBlockRows.
+// Sets sums[m][kBlockRows] to rows [begin, end) of W times x; end - begin is at most kBlockRows.
 template <typename X>
 void stream_block(const RowsArguments& a, std::int64_t begin, std::int64_t end, float* sums) {
   using Element = typename X::Element;
@@ -163,7 +164,7 @@ inline void add_values(const void* values, std::int64_t at, bool bf16, std::int6
   }
 }
 
-// out[i, begin ..] from the f32 sums of row i.
+// Writes out[i, begin ..] from the f32 sums of row i.
 void finish_row(const RowsArguments& a, std::int64_t i, std::int64_t begin, std::int64_t count,
                 float* sums) {
   if (a.bias != nullptr) add_values(a.bias, begin, a.bf16_bias, count, sums);
@@ -187,8 +188,8 @@ void stream_rows(const RowsArguments& a, std::int64_t begin, std::int64_t end) {
   }
 }
 
-// W stored [k, n]. Each output is one chain of multiply-adds over k in order. Four rows of W are
-// read together while the next four are on their way; the sums of a chunk of columns stay in cache.
+// W stored as [k, n]. Each output is one chain of multiply-adds over k in order. Four rows of W are
+// read together while the next four are prefetched; the sums of a chunk of columns stay in cache.
 constexpr std::int64_t kMaxChunkColumns = 1024;
 constexpr std::int64_t kChunkSums = 16 * kMaxChunkColumns;
 

@@ -1,4 +1,4 @@
-// What each instruction set offers gemv.cc and grouped.cc: one matrix and a range of its
+// The functions of one instruction set for gemv.cc and grouped.cc: one matrix and a range of its
 // outputs.
 #pragma once
 
@@ -39,7 +39,7 @@ struct GemvFunctions {
   static const GemvFunctions avx512, avx2, portable;
 };
 
-// The function of best_isa() for W stored [n, k].
+// Returns the function of best_isa() for W stored [n, k].
 inline const GemvFunctions::Named& best_rows_function() {
   const GemvFunctions& functions = isa_table<GemvFunctions>();
   return best_isa() == Isa::avx512_bf16 ? functions.rows_bf16 : functions.rows;

@@ -1,4 +1,4 @@
-// Cuts the products of groups into pieces of about equal cost and shares them out to threads.
+// Divides the products of groups into pieces of about equal cost and distributes them over threads.
 #include "backends/cpu/gemm/grouped.h"
 
 #include <algorithm>
@@ -20,9 +20,9 @@ char* at(void* base, std::int64_t elements, DType dtype) {
   return static_cast<char*>(base) + elements * size_bytes(dtype);
 }
 
-// The rows of each group, and what the pieces of the groups before it cost.
+// The rows of each group, and the cost of the pieces of the groups before it.
 struct Plan {
-  const std::int32_t* begins;  // [groups + 1], cut to what there is
+  const std::int32_t* begins;  // [groups + 1], cut to the existing rows
   const std::int64_t* costs;   // [groups + 1], rising
 
   static std::size_t bytes(std::int64_t groups) {
@@ -32,7 +32,7 @@ struct Plan {
   std::int64_t rows_of(std::int64_t group) const { return begins[group + 1] - begins[group]; }
 };
 
-// A piece of a group with m rows costs m + base; without rows `empty`.
+// Returns the plan. A piece of a group with m rows costs m + base; without rows `empty`.
 Plan make_plan(const GroupedSpec& spec, const std::int32_t* offsets, std::int64_t base,
                std::int64_t empty, std::byte* memory) {
   auto* costs = reinterpret_cast<std::int64_t*>(memory);
@@ -49,10 +49,10 @@ Plan make_plan(const GroupedSpec& spec, const std::int32_t* offsets, std::int64_
   return {begins, costs};
 }
 
-constexpr std::int64_t kMaxGrains = 256;  // that threads take, all together
+constexpr std::int64_t kMaxGrains = 256;  // of all threads together
 
-// Calls fn(group, piece, thread) for the pieces [0, num_pieces) of every group that costs
-// something; threads take runs of about equal cost, and a free one helps another.
+// Calls fn(group, piece, thread) for the pieces [0, num_pieces) of every group whose cost is not 0.
+// Threads compute runs of about equal cost, and a free thread helps another.
 template <typename Fn>
 void for_each_piece(const Plan& plan, std::int64_t groups, std::int64_t num_pieces,
                     std::int64_t min_cost_per_thread, const Fn& fn) {
@@ -82,7 +82,7 @@ void zero_rows_outside(const Plan& plan, const GroupedSpec& spec, std::int64_t w
   const std::size_t row_bytes = static_cast<std::size_t>(width * size_bytes(spec.dtype));
   const std::int64_t first = plan.begins[0], last = plan.begins[spec.groups];
   const auto zero = [&](std::int64_t begin, std::int64_t end) {
-    // An empty y may have no address, which memset must not see.
+    // An empty y may be null, which memset does not accept.
     if (begin < end)
       std::memset(at(y, begin * width, spec.dtype), 0,
                   static_cast<std::size_t>(end - begin) * row_bytes);
@@ -91,15 +91,15 @@ void zero_rows_outside(const Plan& plan, const GroupedSpec& spec, std::int64_t w
   zero(last, spec.rows);
 }
 
-// Reading a row of a matrix takes as long as multiplying it with about so many rows.
+// Reading a row of a matrix takes as long as multiplying it with about this many rows.
 constexpr std::int64_t kStreamCost = 8;
-// Outputs of a piece: their matrix rows stay in cache while all rows of the group pass. With few
-// rows in all, as in decoding, smaller ones, so that threads end together.
+// Outputs of a piece: their matrix rows stay in cache while all rows of the group are multiplied.
+// With few rows in all, as in decoding, pieces are smaller, so that threads end together.
 constexpr std::int64_t kPieceOutputs = 64, kFewPieceOutputs = 16;
 // Below this many bytes of weights per thread, waking another thread costs more than it saves.
 constexpr std::int64_t kMinBytesPerThread = 64 * 1024;
 
-// Of a tile; multiples of the rows and columns that are multiplied at once.
+// Size of a tile; multiples of the rows and columns that are multiplied at once.
 constexpr std::int64_t kDxRows = 256, kDxColumns = 192;
 constexpr std::int64_t kDwRows = 128, kDwColumns = 384;
 

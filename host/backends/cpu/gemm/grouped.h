@@ -1,12 +1,12 @@
-// Products of rows that lie together by group, each group with a matrix of its own: the experts of
-// a mixture. Groups without rows cost nothing, and their matrices are not read.
+// Products of rows that are grouped, each group with a separate matrix: the experts of a mixture.
+// Groups without rows cost nothing, and their matrices are not read.
 //
 //   GroupedLinear product({.rows = 8, .groups = 128, .inputs = 2048, .outputs = 768});
 //   product.run(x, w, offsets, nullptr, y, workspace);
 //
-// Group e has the rows offsets[e] to offsets[e + 1]; offsets are cut to [0, rows] and to rising
-// order. Work is cut by shapes and offsets alone: a row's bits depend neither on the other rows nor
-// on the number of threads.
+// Group e has the rows offsets[e] to offsets[e + 1]; offsets are limited to [0, rows] and to rising
+// order. Work is divided by shapes and offsets alone, so a row's bits depend neither on other rows
+// nor on the number of threads.
 #pragma once
 
 #include <cstddef>

@@ -10,15 +10,14 @@
 namespace lamina::cpu {
 namespace {
 
-// The group of a row, or -1: offsets rise, group e has [offsets[e], offsets[e + 1]).
+// Returns the group of a row, or -1: offsets rise, group e has [offsets[e], offsets[e + 1]).
 std::int64_t group_of(const std::int32_t* offsets, std::int64_t groups, std::int64_t row) {
   const std::int32_t* past = std::upper_bound(offsets, offsets + groups + 1, row);
   const std::int64_t group = past - offsets - 1;
   return group < groups ? group : -1;
 }
 
-// The matrices of groups that have rows are streamed; in plain loops for f64 and
-// f16.
+// Streams the matrices of groups that have rows; in plain loops for f64 and f16.
 namespace grouped_linear_op {
 
 namespace in = operand::grouped_linear;
@@ -93,7 +92,7 @@ constexpr KernelChoice kChoices[] = {
 
 }  // namespace grouped_linear_op
 
-// A product for each group that has rows; in plain loops for f64 and f16.
+// One product per group that has rows; in plain loops for f64 and f16.
 namespace grouped_linear_dx_op {
 
 GroupedSpec spec_of(const NodeView& n) {
@@ -155,8 +154,8 @@ constexpr KernelChoice kChoices[] = {
 
 }  // namespace grouped_linear_dx_op
 
-// A product over the rows of each group, and the column sums of dy; in plain
-// loops for f64 and f16.
+// One product over the rows of each group, and the column sums of dy; in plain loops for f64 and
+// f16.
 namespace grouped_linear_dw_op {
 
 GroupedSpec spec_of(const NodeView& n) {
@@ -173,7 +172,7 @@ std::int64_t begin_of(const GroupedSpec& s, const std::int32_t* offsets, std::in
   return std::clamp<std::int64_t>(offsets[group], 0, s.rows);
 }
 
-// dbias[e] = the sum of the group's rows of dy, in order.
+// Sets dbias[e] to the sum of the group's rows of dy, in order.
 template <typename T>
 void sum_rows(const GroupedSpec& s, const T* dy, const std::int32_t* offsets,
               typename Number<T>::Wide* dbias) {

@@ -31,8 +31,7 @@ memory::data_type type_of(DType dtype) {
   return dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
 }
 
-// Where OpenMP's runtime has no memory it says so and calls exit(1), which is another code than
-// ours.
+// If OpenMP's runtime has no memory, it calls exit(1). This replaces the exit code by ours.
 thread_local int openmp_calls = 0;
 
 void exit_of_openmp() {
@@ -41,7 +40,8 @@ void exit_of_openmp() {
   _exit(static_cast<int>(ExitCode::memory));
 }
 
-// oneDNN plans for, and starts, as many threads as OpenMP would give it; here that is one.
+// Makes OpenMP offer one thread, because oneDNN plans for and starts as many threads as OpenMP
+// offers.
 class OneThread {
  public:
   OneThread() {
@@ -60,7 +60,7 @@ class OneThread {
   int before_;
 };
 
-// eg: "2.6.3"
+// Returns the version, eg: "2.6.3".
 std::string onednn_version() {
   const dnnl_version_t* v = dnnl_version();
   return fmt::format("{}.{}.{}", v->major, v->minor, v->patch);
@@ -75,8 +75,8 @@ std::string onednn_version() {
        {}});
 }
 
-// oneDNN does not survive all failures to allocate while it makes things. Throws where less is left
-// than they may take.
+// Throws if little memory is left, because oneDNN does not survive all failed allocations while it
+// prepares a product.
 void require_headroom() {
   constexpr std::size_t kBytes = std::size_t{8} << 20;
   void* map = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -117,8 +117,8 @@ dnnl::matmul::primitive_desc create(const OnednnShape& s, const Descriptions& d)
 // oneDNN takes mutable pointers for everything; it does not write its inputs.
 void* mutable_pointer(const void* pointer) { return const_cast<void*>(pointer); }
 
-// The memory objects are wrappers around a pointer, so every thread needs its own. They are made
-// when a thread first runs the product: few products keep all threads of a large machine busy, and
+// Memory objects are wrappers around a pointer, so every thread needs its own. They are made when a
+// thread first runs the product, because few products use all threads of a large machine, and
 // making them for all would take longer than the rest of compiling.
 struct ThreadState {
   dnnl::stream stream;
@@ -164,7 +164,7 @@ std::unique_ptr<OnednnProduct> OnednnProduct::make(const OnednnShape& shape, int
     return nullptr;
   }
   constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
-  if (std::max({shape.m, shape.n, shape.k}) > kMax) {  // it counts blocks with 32 bits
+  if (std::max({shape.m, shape.n, shape.k}) > kMax) {  // oneDNN counts blocks with 32 bits
     *why = fmt::format("oneDNN {} takes no dims above {}", onednn_version(), kMax);
     return nullptr;
   }

@@ -1,4 +1,5 @@
-// Single-threaded oneDNN products of one fixed shape; the only file that knows oneDNN (2.6 to 3.x).
+// Single-threaded oneDNN products of one fixed shape. Only its source file uses the API of oneDNN
+// (2.6 to 3.x).
 #pragma once
 
 #include <cstddef>
@@ -31,11 +32,11 @@ struct OnednnPointers {
   std::byte* scratch;  // scratch_bytes(), 64-byte aligned
 };
 
-// Compiled once, then run from several threads at a time, each with its own `thread` number. The
-// product itself never starts threads.
+// Compiled once, then run from several threads at a time, each with a different `thread` number.
+// The product itself never starts threads.
 class OnednnProduct {
  public:
-  // nullptr and a reason in *why when oneDNN has no fast kernel for the shape.
+  // Returns nullptr and a reason in *why if oneDNN has no fast kernel for the shape.
   static std::unique_ptr<OnednnProduct> make(const OnednnShape& shape, int num_threads,
                                              std::string* why);
   ~OnednnProduct();

@@ -11,13 +11,13 @@
 namespace lamina::cpu {
 namespace {
 
-// How C is cut into tiles. Only shapes decide, so that the bits are the same for any pool.
+// The tiles of C. They depend only on shapes, so that the bits are the same for any pool.
 struct Tiling {
   std::int64_t rows, columns;          // of a full tile
   std::int64_t num_rows, num_columns;  // tiles along m and n
 };
 
-// A power of two up to 8, then multiples of 8: shares come out equal for the usual pool sizes.
+// Returns a power of two up to 8, or a multiple of 8, which is divisible by the usual pool sizes.
 std::int64_t even_count(std::int64_t count) {
   return count <= 8 ? static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(count)))
                     : round_up(count, 8);
@@ -32,10 +32,10 @@ Tiling cut(const GemmSpec& s, std::int64_t max_rows, std::int64_t max_columns) {
   return t;
 }
 
-// Measured on two Zen 4 cores, within 3 % of the best tile for the products of a 124M GPT-2 that
-// were tried (bf16, 1024 tokens). Every tile repacks its part of B, and of a transposed A: the
-// first wants tall tiles, the second wide ones. Taller than 512 rows only where enough tiles are
-// left to share.
+// Measured on two Zen 4 cores, within 3 % of the best tile for the tried products of a 124M GPT-2
+// (bf16, 1024 tokens). Every tile repacks its part of B, which favours tall tiles, and of a
+// transposed A, which favours wide tiles. Tiles are taller than 512 rows only if enough tiles
+// remain for all threads.
 Tiling cut(const GemmSpec& s) {
   constexpr std::int64_t kManyTiles = 16;
   if (s.a_transposed) return cut(s, 512, 768);
@@ -53,8 +53,8 @@ class OnednnGemm final : public Gemm {
   explicit OnednnGemm(const GemmSpec& spec)
       : spec_(spec), tiling_(cut(spec)), num_threads_(num_threads()) {}
 
-  // Makes the primitives: of full tiles, of the last row and column of tiles, of the corner. Those
-  // are often full tiles, too.
+  // Makes the primitives of full tiles, of the last row and column of tiles, and of the corner,
+  // which are often full tiles too.
   bool prepare(std::string* why) {
     for (bool last_row : {false, true})
       for (bool last_column : {false, true}) {

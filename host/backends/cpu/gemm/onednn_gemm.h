@@ -8,8 +8,8 @@
 
 namespace lamina::cpu {
 
-// nullptr and a reason in *why where oneDNN has no fast kernel. REQUIRES: a spec with the strides
-// filled in, and no dim that is 0.
+// Returns nullptr and a reason in *why if oneDNN has no fast kernel. REQUIRES: all strides of the
+// spec are set, and no dim is 0.
 std::unique_ptr<Gemm> make_onednn_gemm(const GemmSpec& spec, std::string* why);
 
 }  // namespace lamina::cpu

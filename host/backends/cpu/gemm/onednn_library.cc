@@ -9,7 +9,7 @@
 
 #include "backends/cpu/threads/cpu_mask.h"
 
-// The functions that dnnl.hpp calls for onednn.cc; the linker names one that is missing here.
+// The functions that dnnl.hpp calls for onednn.cc. The linker reports a missing one.
 #define LAMINA_ONEDNN_COMMON(X)              \
   X(dnnl_engine_create)                      \
   X(dnnl_engine_destroy)                     \
@@ -52,7 +52,7 @@
   X(dnnl_primitive_desc_iterator_fetch)
 #endif
 
-// Each function is a jump to where the library has it.
+// Defines each function as a jump to its address in the library.
 #define LAMINA_ONEDNN_JUMP(name)                                                          \
   extern "C" {                                                                            \
   __attribute__((used, visibility("hidden"))) void* lamina_##name = nullptr;              \
@@ -73,8 +73,8 @@ constexpr const char* kFile = "libdnnl.so." LAMINA_TEXT(DNNL_VERSION_MAJOR);
 int (*threads)() = nullptr;
 void (*set_threads)(int) = nullptr;
 
-// With OMP_PROC_BIND, OpenMP binds the thread that loads it to one CPU, and what that thread starts
-// later inherits it. Which CPUs a thread has is decided by threads/threads.h.
+// With OMP_PROC_BIND, OpenMP binds the thread that loads it to one CPU, and threads started later
+// inherit it. CPUs of threads are decided by threads/threads.h instead.
 void* load() {
   CpuMask cpus;
   const bool known = cpus.read();
@@ -88,7 +88,7 @@ std::string open() {
   if (!library) {
     const char* message = ::dlerror();
     const std::string why = message ? message : "";
-    // What the loader says of ENOMEM, of its own memory and of a segment that finds no room.
+    // The loader's messages for ENOMEM, in its own allocations or when a segment does not fit.
     if (why.find("annot allocate memory") != why.npos || why.find("failed to map") != why.npos)
       throw std::bad_alloc();
     return fmt::format("oneDNN cannot be opened: {}", why);
@@ -103,7 +103,7 @@ std::string open() {
   LAMINA_ONEDNN_COMMON(LAMINA_ONEDNN_FIND)
   LAMINA_ONEDNN_OWN(LAMINA_ONEDNN_FIND)
   if (!missing.empty()) return fmt::format("{} lacks the function {}", kFile, missing);
-  // dlsym() looks in what the library needs, too.
+  // dlsym() also searches the dependencies of the library.
   threads = reinterpret_cast<int (*)()>(::dlsym(library, "omp_get_max_threads"));
   set_threads = reinterpret_cast<void (*)(int)>(::dlsym(library, "omp_set_num_threads"));
   return "";

@@ -11,7 +11,7 @@
 namespace lamina::cpu {
 namespace {
 
-// One product, weights streamed for few rows and tiled for many. Other dtypes are lowered.
+// One product: streams the weights for few rows, uses tiles for many. Other dtypes are lowered.
 namespace linear_op {
 
 namespace in = operand::linear;
@@ -46,11 +46,10 @@ constexpr KernelChoice kChoices[] = {{"gemm", supports, make}};
 
 }  // namespace linear_op
 
-// For few rows all weights are streamed in one parallel region; for many each is a
-// product of its own.
+// For few rows streams all weights in one parallel region; for many, each is a separate product.
 namespace linear_group_op {
 
-// One linear of the group: where its operands are.
+// The places of one linear's operands in the group.
 struct Member {
   int weight;
   int bias;  // -1: none
@@ -160,7 +159,7 @@ constexpr KernelChoice kChoices[] = {
 
 }  // namespace linear_group_op
 
-// Batches of products; and in plain loops for f64 and f16.
+// Batches of products; plain loops for f64 and f16.
 namespace matmul_op {
 
 // The products of a matmul: `batch` of them, one after the other in memory.
@@ -202,7 +201,7 @@ class GemmKernel final : public Kernel {
 
   void run(const KernelArgs& args) override {
     const Sizes& s = sizes_;
-    if (has_acc_)  // nothing when in place
+    if (has_acc_)  // no copy when in place
       parallel_copy(args.outputs[0], args.inputs[2], s.batch * s.m * s.n * out_bytes_);
     for (std::int64_t b = 0; b < s.batch; ++b)
       gemm_->run(at_byte(args.inputs[0], b * s.m * s.k * in_bytes_),

@@ -1,4 +1,4 @@
-// What linear, linear_group and matmul share: products as kernels.
+// Products as kernels, for linear, linear_group and matmul.
 #pragma once
 
 #include <memory>
@@ -8,13 +8,13 @@
 
 namespace lamina::cpu {
 
-// The product for a spec that `supports` has said yes to.
+// Returns the product for a spec that `supports` accepted.
 std::unique_ptr<Gemm> make_checked_gemm(const GemmSpec& spec);
 
-// Yes when gemm takes the dtypes of a product's inputs, bias and result.
+// Accepts the dtypes that gemm supports for a product's inputs, bias and result.
 Verdict gemm_takes(DType in, DType out, const Type* bias);
 
-// x[rows, in] w[out, in]^T (+ bias) of a linear's types.
+// Returns the spec of x[rows, in] w[out, in]^T (+ bias) for a linear's types.
 GemmSpec linear_spec(const Type& x, const Type& w, const Type* bias);
 
 }  // namespace lamina::cpu

@@ -1,4 +1,4 @@
-// What our tile products do with their sums. Internal to each file that includes it.
+// Finishes the sums of our tile products. Internal to each file that includes it.
 #pragma once
 
 #include "backends/cpu/gemm/tile_simd.h"
@@ -21,7 +21,8 @@ void finish_block(const TileArguments& t, const float* sums, std::int64_t ld, st
     });
 }
 
-// Adds the bias and what C holds to sums[rows][ld], and rounds them into C from [row, column] on.
+// Adds the bias and the values of C to sums[rows][ld], and rounds them into C from [row, column]
+// on.
 void finish(const TileArguments& t, const float* sums, std::int64_t ld, std::int64_t row,
             std::int64_t rows, std::int64_t column, std::int64_t columns) {
   const auto finish_as =

@@ -1,5 +1,5 @@
-// The 32-bit words that our tile products multiply, and how operands are packed into panels of
-// them. Internal to each file that includes it.
+// The 32-bit words that our tile products multiply, and the packing of operands into panels of
+// words. Internal to each file that includes it.
 #pragma once
 
 #include <algorithm>
@@ -73,15 +73,15 @@ struct Padded {
   Element elements[kCount] = {};
 };
 
-// Words from one panel [words][kWidth] to the next. A cache line lies between, as the lines of one
-// word in several panels would compete for few places of the cache where they are powers of two
-// apart.
+// Number of words from one panel [words][kWidth] to the next. Adds a cache line, because otherwise
+// panels can be powers of two apart, and the lines of one word in several panels would compete for
+// few places of the cache.
 template <int kWidth>
 constexpr std::int64_t panel_stride(std::int64_t num_words) {
   return round_up(num_words * kWidth, std::int64_t{16}) + 16;
 }
 
-// Words of kWordLanes rows or columns from `i` on, at one word of k, into their panels.
+// Writes words of kWordLanes rows or columns from `i` on, at one word of k, to their panels.
 template <int kWidth>
 LAMINA_SIMD void put_words(Word* panels, std::int64_t stride, std::int64_t word, std::int64_t i,
                            Native::F words) {
@@ -96,14 +96,14 @@ LAMINA_SIMD void put_words(Word* panels, std::int64_t stride, std::int64_t word,
   }
 }
 
-// Rows or columns that a packed operand has room for.
+// Number of rows or columns that a packed operand has room for.
 template <int kWidth>
 constexpr std::int64_t packed_count(std::int64_t count) {
   return round_up(count, std::int64_t{std::max(kWidth, kWordLanes)});
 }
 
-// Packing waits for memory: what comes next is asked for ahead. Beyond the operand's end, too:
-// asking for memory that is not there does nothing.
+// Packing waits for memory, so the next part is prefetched. This may exceed the operand's end,
+// where prefetching does nothing.
 constexpr std::int64_t kElementsAhead = 64, kStepsAhead = 16;
 
 template <class Format, int kWidth>
@@ -142,7 +142,7 @@ void pack_neighbours_across(const TileOperand& from, std::int64_t count, std::in
                             Word* panels) {
   using Element = typename Format::Element;
   constexpr int kStep = Format::kPerWord;
-  // Long pieces of each step of k: memory is slow where it is read in short ones.
+  // Packs long pieces of each step of k, because memory is slow if it is read in short pieces.
   constexpr std::int64_t kAtOnce = std::max(kWidth, 16 * kWordLanes);
   const std::int64_t num_words = words_of<Format>(k), width = packed_count<kWidth>(count);
   const std::int64_t stride = panel_stride<kWidth>(num_words);
@@ -173,7 +173,7 @@ void pack_neighbours_across(const TileOperand& from, std::int64_t count, std::in
   }
 }
 
-// Panels of `count` rows or columns; what is missing in the last ones is 0.
+// Packs panels of `count` rows or columns; missing ones in the last panels are 0.
 template <class Format, int kWidth>
 void pack(const TileOperand& from, std::int64_t count, std::int64_t k, Word* panels) {
   if (from.k_stride == 1)
@@ -182,10 +182,10 @@ void pack(const TileOperand& from, std::int64_t count, std::int64_t k, Word* pan
     pack_neighbours_across<Format, kWidth>(from, count, k, panels);
 }
 
-// Asks for an operand's part line by line, while there is something else to do.
+// Prefetches a part of an operand line by line, during other work.
 class Fetch {
  public:
-  // In about `num_steps` steps. With count = 0 there is nothing to ask for.
+  // Spreads the part over about `num_steps` steps. With count = 0 nothing is prefetched.
   template <class Element>
   static Fetch of(const TileOperand& from, std::int64_t count, std::int64_t k,
                   std::int64_t num_steps) {

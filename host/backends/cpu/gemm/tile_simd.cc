@@ -8,8 +8,8 @@
 namespace lamina::cpu {
 namespace {
 
-// Sums in registers: kRows rows of A times kVectors vectors of B; beside them kVectors vectors of B
-// and one word of A.
+// Sums in registers: kRows rows of A times kVectors vectors of B, beside kVectors vectors of B and
+// one word of A.
 #if defined(__AVX512F__)
 constexpr int kRows = 8, kVectors = 3;
 #elif defined(__AVX2__)
@@ -21,13 +21,13 @@ constexpr int kWidth = kVectors * kWordLanes;
 constexpr std::int64_t kSumsOfPanels = kRows * kWidth;
 static_assert(kPackedRows % std::max(kRows, kWordLanes) == 0);
 
-// Where the words of kRows rows of A are: word w of row r at rows[r][w * step].
+// The words of kRows rows of A: word w of row r is at rows[r][w * step].
 struct RowWords {
   const Word* rows[kRows];
   std::int64_t step;
 };
 
-// Keeps the compiler from reading a word of A again for each vector that it is multiplied with.
+// Prevents the compiler from reading a word of A again for each vector that it is multiplied with.
 LAMINA_SIMD void keep_in_register(Native::F& x) {
 #if defined(__AVX512F__)
   asm("" : "+v"(x));
@@ -36,7 +36,7 @@ LAMINA_SIMD void keep_in_register(Native::F& x) {
 #endif
 }
 
-// sums[kRows][kWidth] (+)= rows of A times a panel of B.
+// Computes sums[kRows][kWidth] (+)= rows of A times a panel of B.
 template <class Format>
 void multiply_panels(const RowWords& a, const Word* b, std::int64_t num_words, bool add,
                      float* sums) {
@@ -69,7 +69,7 @@ void multiply_panels(const RowWords& a, const Word* b, std::int64_t num_words, b
     for (int v = 0; v < kVectors; ++v) Native::store(sums + r * kWidth + v * kWordLanes, sum[r][v]);
 }
 
-// Asks for the lines of C that finish() will write, while the products before that take their time.
+// Prefetches the lines of C that finish() will write, during the products before it.
 void fetch_outputs(const TileArguments& t, std::int64_t row, std::int64_t rows, std::int64_t column,
                    std::int64_t columns) {
   const std::int64_t size = t.bf16_out ? 2 : 4;
@@ -85,7 +85,7 @@ bool takes_as_it_is(const TileOperand& a, std::int64_t k) {
          k % Format::kPerWord == 0;
 }
 
-// Rows from `row` on. Rows that A does not have are its last one again.
+// Returns rows from `row` on. Beyond the end of A they repeat its last row.
 template <class Format>
 RowWords rows_at(const TileArguments& t, std::int64_t row) {
   RowWords words;

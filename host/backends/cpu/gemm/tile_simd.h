@@ -1,5 +1,5 @@
-// Our own product of one tile, for each instruction set: bf16 by vdpbf16ps where the machine has
-// it, else as f32 by FMA.
+// Our product of one tile, for each instruction set: bf16 by vdpbf16ps if the machine has it, else
+// as f32 by FMA.
 //
 // After Goto and van de Geijn 2008, "Anatomy of high-performance matrix multiplication": the
 // columns of B are packed panel by panel, and each panel meets all rows of A while it is in the
@@ -23,14 +23,14 @@ struct TileOperand {
   const void* data;
   std::int64_t stride, k_stride;  // in elements
 
-  // From row or column i and element k on.
+  // Returns the operand from row or column i and element k on.
   TileOperand from(std::int64_t i, std::int64_t k, std::int64_t element_bytes) const {
     return {static_cast<const std::byte*>(data) + (i * stride + k * k_stride) * element_bytes,
             stride, k_stride};
   }
 };
 
-// C[m,n] (+)= A[m,k] * B[k,n] (+ bias[n]), or that part of it for which k is in one block.
+// C[m,n] (+)= A[m,k] * B[k,n] (+ bias[n]), or the part of it for one block of k.
 struct TileArguments {
   std::int64_t m, n, k;
   TileOperand a, b;
@@ -39,7 +39,7 @@ struct TileArguments {
   void* c;
   std::int64_t ldc;
   bool bf16_out, bf16_bias, accumulate;
-  // Columns of B after these that the next call will read.
+  // Number of columns of B after these that the next call will read.
   std::int64_t following_columns;
   // Sums between one block of k and the next, num_sums(m, n) of them. Null: there is one block.
   float* sums;
@@ -47,16 +47,15 @@ struct TileArguments {
   std::byte* scratch;      // scratch_bytes(k), 64-byte aligned
 };
 
-// Rows that lie together in a packed A.
+// Number of adjacent rows in a packed A.
 inline constexpr std::int64_t kPackedRows = 16;
 
 struct TileProduct {
   void (*multiply)(const TileArguments&) = nullptr;
-  // Into packed_a_bytes(m, k) at `packed`, 64-byte aligned. Packed rows from i on, a multiple of
-  // kPackedRows, begin after packed_a_bytes(i, k).
+  // Packs A to packed_a_bytes(m, k) bytes at `packed`, 64-byte aligned. Packed rows from i on, a
+  // multiple of kPackedRows, begin after packed_a_bytes(i, k).
   void (*pack_a)(const TileOperand& a, std::int64_t m, std::int64_t k, void* packed) = nullptr;
-  // Whether multiply() can read such an A, aligned to four bytes, as it is; else it has to be
-  // packed.
+  // True if multiply() can read such an A, aligned to four bytes, without packing.
   bool (*takes_as_it_is)(const TileOperand& a, std::int64_t k) = nullptr;
   std::size_t (*packed_a_bytes)(std::int64_t m, std::int64_t k) = nullptr;
   std::size_t (*scratch_bytes)(std::int64_t k) = nullptr;
@@ -76,7 +75,7 @@ struct TileFunctions {
   static const TileFunctions avx512, avx2, portable;
 };
 
-// The product of best_isa() for operands of `in`: f32 or bf16.
+// Returns the product of best_isa() for operands of `in`: f32 or bf16.
 inline const TileProduct& best_tile_product(DType in) {
   const TileFunctions& functions = isa_table<TileFunctions>();
   if (in == DType::f32) return functions.f32;

@@ -14,7 +14,7 @@ std::size_t sums_bytes(const TileProduct& product, std::int64_t m, std::int64_t 
   return sizeof(float) * static_cast<std::size_t>(product.num_sums(m, n));
 }
 
-// The part of a product that is in one block of k.
+// Returns the part of a product that is in one block of k.
 TileArguments part_of(const TileArguments& whole, DType in, const DepthBlocks& blocks,
                       std::int64_t block, float* sums) {
   TileArguments t = whole;
@@ -27,7 +27,7 @@ TileArguments part_of(const TileArguments& whole, DType in, const DepthBlocks& b
   return t;
 }
 
-// All rows of A that threads work on at once: as many as stay in the caches that they share.
+// Number of rows of A that threads multiply at once: as many as stay in their shared caches.
 std::int64_t rows_at_once(const GemmSpec& s, const DepthBlocks& blocks) {
   constexpr std::int64_t kMaxRows = 2048, kMaxBytes = std::int64_t{4} << 20;
   const std::int64_t row_bytes = std::max<std::int64_t>(1, blocks.depth * size_bytes(s.in));
@@ -36,8 +36,8 @@ std::int64_t rows_at_once(const GemmSpec& s, const DepthBlocks& blocks) {
   return std::min(s.m, round_up(divide_up(s.m, divide_up(s.m, max_rows)), kPackedRows));
 }
 
-// Rows at once times blocks of k, one after the other; within one, threads take panels of B and
-// pack them, each for all rows. Only shapes decide, so that the bits are the same for any pool.
+// Computes blocks of rows and of k one after the other; in each, threads pack panels of B and
+// multiply them with all rows. Only shapes decide, so that the bits are the same for any pool.
 class TiledGemm final : public Gemm {
  public:
   explicit TiledGemm(const GemmSpec& s)
@@ -47,7 +47,7 @@ class TiledGemm final : public Gemm {
         rows_(rows_at_once(s, blocks_)),
         panels_(divide_up(s.n, product_.panel_columns)),
         num_threads_(num_threads()) {
-    // Several parts of the rows where there are few panels, so that all threads have some.
+    // Divides the rows into several parts if there are few panels, so that all threads have work.
     constexpr std::int64_t kMinUnits = 16, kMinRows = 64;
     const std::int64_t parts =
         std::clamp<std::int64_t>(divide_up(kMinUnits, panels_), 1, divide_up(rows_, kMinRows));
@@ -94,7 +94,7 @@ class TiledGemm final : public Gemm {
     return product_.takes_as_it_is(a_, blocks_.depth_of(block));
   }
 
-  // What a product is of these rows and columns.
+  // Returns the part of a product with these rows and columns.
   TileArguments part(TileArguments t, std::int64_t row, std::int64_t rows, std::int64_t column,
                      std::int64_t columns) const {
     t.m = rows;
@@ -111,7 +111,7 @@ class TiledGemm final : public Gemm {
     std::byte* scratch = workspace + packed_bytes_ + sums_bytes_;
     const bool is_packed = !takes_as_it_is(index);
     if (is_packed) pack_a(block, workspace);
-    // Neighbouring panels go to one thread: while one is multiplied, the next is fetched.
+    // One thread computes neighbouring panels: while one is multiplied, the next is fetched.
     parallel_tasks(divide_up(block.m, part_rows_) * panels_, [&](std::int64_t task, int thread) {
       const std::int64_t row = task / panels_ * part_rows_;
       const std::int64_t column = task % panels_ * product_.panel_columns;
@@ -151,7 +151,7 @@ class TiledGemm final : public Gemm {
 TileMultiplier::TileMultiplier(DType in, std::int64_t max_m, std::int64_t max_n, std::int64_t max_k)
     : product_(best_tile_product(in)), in_(in) {
   const DepthBlocks blocks(max_k);
-  // A smaller k may be cut into deeper blocks.
+  // A smaller k may be divided into deeper blocks.
   const std::int64_t depth = std::min(max_k, DepthBlocks::kMaxDepth);
   packed_bytes_ = aligned(product_.packed_a_bytes(max_m, depth));
   sums_bytes_ = aligned(sums_bytes(product_, max_m, max_n, blocks));

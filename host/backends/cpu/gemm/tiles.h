@@ -1,4 +1,4 @@
-// Products of any depth from our own tiles: how k is cut into blocks, and what memory that takes.
+// Products of any depth from our own tiles: division of k into blocks, and memory for it.
 #pragma once
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 
 namespace lamina::cpu {
 
-// How a sum over k is cut: of about equal, even blocks. One block of 0 for k = 0.
+// The division of a sum over k: about equal, even blocks. One block of 0 for k = 0.
 struct DepthBlocks {
-  // Deep enough that sums are rarely put away, shallow enough for a panel to stay in the caches.
+  // Deep enough that sums are rarely stored, shallow enough that a panel stays in the caches.
   static constexpr std::int64_t kMaxDepth = 4096;
 
   explicit DepthBlocks(std::int64_t k)
@@ -31,8 +31,8 @@ class TileMultiplier {
  public:
   TileMultiplier(DType in, std::int64_t max_m, std::int64_t max_n, std::int64_t max_k);
   std::size_t scratch_bytes() const { return scratch_bytes_; }
-  // Of `t`, operands and C and what to do with it; the rest is set here. `scratch` is 64-byte
-  // aligned.
+  // Computes the product. Uses the operands, C and the options of `t`; sets its other members
+  // itself. `scratch` is 64-byte aligned.
   void multiply(TileArguments t, std::byte* scratch) const;
   std::string_view kernel() const { return product_.name; }
 
@@ -42,7 +42,7 @@ class TileMultiplier {
   std::size_t packed_bytes_, sums_bytes_, scratch_bytes_;
 };
 
-// The product of a spec whose defaults are filled in, on the threads of the pool.
+// Makes the product of a spec whose defaults are filled in, for the threads of the pool.
 std::unique_ptr<Gemm> make_tiled_gemm(const GemmSpec& spec);
 
 }  // namespace lamina::cpu

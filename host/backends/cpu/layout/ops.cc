@@ -23,7 +23,7 @@ constexpr KernelChoice kChoices[] = {{"memcpy", always, make}};
 
 }  // namespace copy_op
 
-// For each place before the dim one run of memory from each input.
+// Copies, for each place before the dim, one run of memory from each input.
 namespace concat_op {
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
@@ -53,7 +53,7 @@ constexpr KernelChoice kChoices[] = {{"memcpy", always, make}};
 
 }  // namespace concat_op
 
-// For each place before the dim one run of memory is copied.
+// Copies one run of memory for each place before the dim.
 namespace slice_op {
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
@@ -76,7 +76,7 @@ constexpr KernelChoice kChoices[] = {{"memcpy", always, make}};
 
 }  // namespace slice_op
 
-// For each place before the dim zeros, one run of memory, zeros.
+// Writes, for each place before the dim: zeros, one run of memory, zeros.
 namespace pad_op {
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
@@ -134,7 +134,7 @@ constexpr KernelChoice kChoices[] = {{"blocks", always, make}};
 
 }  // namespace transpose_op
 
-// Rows copied; a place outside of x gives zeros.
+// Copies rows; a place outside of x gives zeros.
 namespace gather_rows_op {
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
@@ -163,7 +163,7 @@ constexpr KernelChoice kChoices[] = {{"memcpy", always, make}};
 
 }  // namespace gather_rows_op
 
-// One row copied from each x[b]; a row outside of x gives zeros.
+// Copies one row from each x[b]; a row outside of x gives zeros.
 namespace select_rows_op {
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
@@ -189,10 +189,10 @@ constexpr KernelChoice kChoices[] = {{"memcpy", always, make}};
 
 }  // namespace select_rows_op
 
-// Elements of each row by index; an index outside of the row gives 0.
+// Copies elements of each row by index; an index outside of the row gives 0.
 namespace take_along_op {
 
-// Calls fn(T{}) with an integer type of so many bytes: numbers are only moved.
+// Calls fn(T{}) with an integer type of this many bytes, because numbers are only moved.
 template <typename Fn>
 void with_bits(int bytes, Fn fn) {
   if (bytes == 1) return fn(std::uint8_t{});
@@ -221,8 +221,8 @@ constexpr KernelChoice kChoices[] = {{"elements", always, make}};
 
 }  // namespace take_along_op
 
-// Elements of each row summed by index, in order, and rounded once; indices outside
-// are dropped.
+// Sums elements of each row by index, in order, and rounds once; indices outside of the row are
+// ignored.
 namespace scatter_along_op {
 
 template <typename T>
@@ -260,7 +260,7 @@ constexpr KernelChoice kChoices[] = {{"elements", always, make}};
 
 }  // namespace scatter_along_op
 
-// Numbers of the graph.
+// Returns numbers stored in the graph.
 namespace constant_data_op {
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
@@ -279,7 +279,7 @@ constexpr KernelChoice kChoices[] = {{"numbers", always, make}};
 
 }  // namespace constant_data_op
 
-// Token rows copied into their slots; slots outside of the cache are left alone.
+// Copies token rows to their slots; slots outside of the cache are ignored.
 namespace cache_write_op {
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
@@ -291,7 +291,7 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const std::int64_t first = n.i("first"),
                      slots = n.i("slots") > 0 ? n.i("slots") : capacity - first;
   return make_kernel([=](const KernelArgs& args) {
-    parallel_copy(args.outputs[0], args.inputs[0], cache_bytes);  // nothing when in place
+    parallel_copy(args.outputs[0], args.inputs[0], cache_bytes);  // no copy when in place
     const auto* start = static_cast<const std::int32_t*>(args.inputs[2]);
     if (row_bytes == 0) return;
     parallel_ranges(batch * tokens, 1 + kMinCopyBytes / row_bytes,

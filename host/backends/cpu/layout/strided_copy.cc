@@ -40,8 +40,8 @@ struct Interleaved {
   }
 };
 
-// A square of kCount x kCount elements through kCount registers: interleaving the first half of the
-// rows with the second half, log2(kCount) times, transposes it.
+// Transposes a square of kCount x kCount elements through kCount registers: interleaves the first
+// half of the rows with the second half, log2(kCount) times.
 template <typename T>
 void transpose_square(T* y, std::int64_t y_stride, const T* x, std::int64_t x_stride) {
   using Step = Interleaved<T>;
@@ -126,7 +126,7 @@ struct Dim {
   std::int64_t size, x, y;  // strides
 };
 
-// The dims that matter, by falling stride of y, neighbours merged.
+// The dims with more than one element, by falling stride of y, neighbours merged.
 struct Dims {
   std::array<Dim, kMaxDims> dims;
   int count = 0;
@@ -177,14 +177,14 @@ void strided_copy(const StridedCopy& c) {
   if (d.elements == 0) return;
   const int bytes = c.element_bytes;
   const Dim inner = d.dims[static_cast<std::size_t>(d.count - 1)];
-  // Where x runs along another dim than y: that dim and the innermost one are walked in blocks.
+  // The contiguous dim of x if y's is another one: both are walked in blocks.
   int other = -1;
   if (inner.y == 1 && inner.x != 1)
     for (int i = 0; i < d.count - 1; ++i)
       if (d.dims[static_cast<std::size_t>(i)].x == 1) other = i;
   if (other < 0) {
     const std::int64_t rows = d.elements / inner.size;
-    // One long run is cut too.
+    // Divides one long run, too.
     const std::int64_t piece = std::min<std::int64_t>(inner.size, 65536);
     const std::int64_t pieces = divide_up(inner.size, piece);
     parallel_ranges(rows * pieces, std::max<std::int64_t>(1, 16384 / piece),

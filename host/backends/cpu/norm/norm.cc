@@ -1,4 +1,4 @@
-// Shares the rows of norms out to threads, and adds up the gradients of their weights.
+// Distributes the rows of norms over threads, and adds up the gradients of their weights.
 #include "backends/cpu/norm/norm.h"
 
 #include <algorithm>
@@ -25,8 +25,8 @@ void check(DType dtype, DType weight_dtype) {
   LAMINA_ASSERT(weight_dtype == DType::f32 || weight_dtype == DType::bf16);
 }
 
-// Weight gradients are summed within blocks of rows, then over blocks in order. The blocks follow
-// from the shape alone: at most 64 of them, of at least 32 rows.
+// Weight gradients are summed within blocks of rows, then over blocks in order. The blocks depend
+// on the shape alone: at most 64 of them, of at least 32 rows.
 std::int64_t rows_per_block(std::int64_t rows) {
   return std::max<std::int64_t>(32, divide_up(rows, 64));
 }
@@ -36,7 +36,7 @@ std::int64_t num_blocks(std::int64_t rows) {
 }
 
 // Runs run_rows(begin, end, partial sums of this block) over all rows, then adds the partial sums
-// into the gradients that are wanted. workspace: [blocks, wanted, width].
+// to the requested gradients. workspace: [blocks, requested, width].
 template <typename RunRows>
 void run_with_gradients(std::int64_t rows, std::int64_t width,
                         std::initializer_list<float*> gradients, float* workspace,

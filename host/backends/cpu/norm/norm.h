@@ -3,9 +3,8 @@
 //   rms_norm_forward({.dtype = DType::bf16, .rows = tokens, .width = 4096, .x = x, .y = y,
 //                     .weight = w, .weight_dtype = DType::bf16, .eps = 1e-6f});
 //
-// Rows are adjacent. Statistics and arithmetic are in f32; results are rounded once, on the way
-// out. Sums are made in one order, whatever the number of threads. Nothing is allocated.
-// [any thread]
+// Rows are adjacent. Statistics and arithmetic are in f32; results are rounded once, when they are
+// stored. Sums have one order for any number of threads. Nothing is allocated. [any thread]
 #pragma once
 
 #include <cstddef>
@@ -32,7 +31,7 @@ void rms_norm_forward(const RmsNormForward& p);
 struct RmsNormBackward {
   DType dtype;  // of x, dy and dx
   std::int64_t rows, width;
-  const void* x = nullptr;  // what was normalised (sum, if there was a residual)
+  const void* x = nullptr;  // the normalised values (sum, if there was a residual)
   const void* dy = nullptr;
   void* dx = nullptr;  // may be dy
   const void* weight = nullptr;
@@ -69,7 +68,7 @@ struct LayerNormBackward {
   float* dbias = nullptr;    // [width], optional; overwritten
   float eps;
   float offset = 0;
-  float* workspace = nullptr;  // norm_workspace_bytes(.., dweight and dbias asked for)
+  float* workspace = nullptr;  // norm_workspace_bytes(.., number of gradients in dweight, dbias)
 };
 void layer_norm_backward(const LayerNormBackward& p);
 

@@ -11,7 +11,7 @@ struct Sums {
   float total() const { return sum_lanes((part[0] + part[1]) + (part[2] + part[3])); }
 };
 
-// Calls body(i, count, k) over a row, k = 0 1 2 3 0 1 ...: the running sum to add to.
+// Calls body(i, count, k) over a row; k = 0 1 2 3 0 1 ... is the running sum to add to.
 template <typename Body>
 LAMINA_SIMD void for_row(std::int64_t n, const Body& body) {
   std::int64_t i = 0;
@@ -27,7 +27,7 @@ LAMINA_SIMD void for_row(std::int64_t n, const Body& body) {
 
 float inverse_root(float x) { return 1.0f / __builtin_sqrtf(x); }
 
-// offset + weight at i; 1 without a weight.
+// Returns offset + weight at i; 1 without a weight.
 template <typename W>
 LAMINA_SIMD Float factor(const W* weight, float offset, std::int64_t i, int count) {
   return weight ? load_some(weight + i, count) + splat(offset) : splat(1.0f);
@@ -107,7 +107,7 @@ LAMINA_SIMD Statistics statistics(const T* x, std::int64_t n, float eps) {
     sums.part[k] = sums.part[k] + load_some(x + i, count);
   });
   const float mean = sums.total() / static_cast<float>(n);
-  // Of a short last step only `count` lanes are elements; the others must not count as -mean.
+  // In a short last step only `count` lanes are elements; the others must not count as -mean.
   for_row(n, [&](std::int64_t i, int count, int k) {
     const Float d = load_some(x + i, count) - splat(mean);
     const Float counted =
@@ -178,7 +178,7 @@ void add_up(float* to, const float* from, std::int64_t stride, std::int64_t num_
   });
 }
 
-// function<T, W> for the dtypes of p.
+// Calls function<T, W> for the dtypes of p.
 #define LAMINA_NORM_BY_DTYPE(function, p, ...)                                       \
   if (p.dtype == DType::f32)                                                         \
     return p.weight_dtype == DType::f32 ? function<float, float>(p, __VA_ARGS__)     \

@@ -5,8 +5,8 @@
 
 namespace lamina::cpu {
 
-// Each works on rows [begin, end). The backward ones add to
-// dweight and dbias (null: not wanted), which the caller has cleared.
+// Functions for rows [begin, end). The backward ones add to dweight and dbias (null: not computed),
+// which the caller has cleared.
 struct NormFunctions {
   void (*rms_forward)(const RmsNormForward& p, std::int64_t begin, std::int64_t end);
   void (*rms_backward)(const RmsNormBackward& p, std::int64_t begin, std::int64_t end,

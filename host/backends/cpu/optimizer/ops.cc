@@ -23,7 +23,8 @@ struct AdamWSettings {
         weight_decay(n.f("weight_decay")),
         count(n.type(0).num_elements()) {}
 
-  // scalars: learning rate, gradient scale, 1 - beta1^t, 1 - beta2^t.
+  // Returns the arguments of a step. scalars: learning rate, gradient scale, 1 - beta1^t, 1 -
+  // beta2^t.
   AdamW step(float* p, const float* g, float* m, float* v, bfloat16* copy,
              const float* scalars) const {
     return {.p = p,
@@ -73,7 +74,7 @@ class AdamWElement {
   float grad_scale_, decay_, step_size_, root_, beta1_, beta2_, rest1_, rest2_, eps_;
 };
 
-// One pass over parameters and moments, in place when the planner put the results there.
+// One pass over parameters and moments, in place if the planner chose so.
 namespace adamw_op {
 
 struct Settings {
@@ -91,7 +92,7 @@ bfloat16* copy_of(const Settings& s, const KernelArgs& args) {
   return s.copy ? static_cast<bfloat16*>(args.outputs[3]) : nullptr;
 }
 
-// Element by element, so that any result may lie over any operand.
+// Computes element by element, so that any result may overwrite any operand.
 void run_loop(const Settings& s, const KernelArgs& args) {
   const AdamWElement step(s.adamw, in(args, 4));
   bfloat16* copy = copy_of(s, args);
@@ -129,7 +130,7 @@ constexpr KernelChoice kChoices[] = {
 
 }  // namespace adamw_op
 
-// One pass over the table, or over the rows of the list alone when lazy.
+// One pass over the table, or, if lazy, only over the rows of the list.
 namespace adamw_rows_op {
 
 struct Settings {
@@ -145,9 +146,9 @@ struct Settings {
         copy(n.has(6)) {}
 };
 
-constexpr std::size_t kStateInputs[] = {0, 3, 4, 6};  // p, m, v, copy: those of the results
+constexpr std::size_t kStateInputs[] = {0, 3, 4, 6};  // p, m, v, copy: inputs that become results
 
-// Element by element, so that any result may lie over any operand.
+// Computes element by element, so that any result may overwrite any operand.
 void run_loop(const Settings& s, const KernelArgs& args) {
   const AdamWElement step(s.adamw, static_cast<const float*>(args.inputs[5]));
   const auto* ids = static_cast<const std::int32_t*>(args.inputs[1]);

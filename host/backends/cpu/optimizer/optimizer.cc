@@ -1,4 +1,4 @@
-// Shares flat ranges out to threads.
+// Distributes flat ranges over threads.
 #include "backends/cpu/optimizer/optimizer.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ void parallel_elements(std::int64_t n, const Body& body) {
   });
 }
 
-// Sums are cut into chunks by n alone: at most 256, of at least 16384 elements.
+// The chunks of sums depend only on n: at most 256, of at least 16384 elements.
 constexpr std::int64_t kMaxChunks = 256;
 std::int64_t chunk_elements(std::int64_t n) {
   return std::max<std::int64_t>(16384, divide_up(n, kMaxChunks));
@@ -66,7 +66,7 @@ void adamw_rows_step(const AdamWRows& a) {
   const AdamWNumbers numbers = numbers_of(t);
   const std::int64_t rows = t.n / a.width;
   const std::int32_t* ids_end = std::lower_bound(a.ids, a.ids + a.slots, rows);
-  // Without a gradient: zeros.
+  // Uses zeros without a gradient.
   auto update = [&](std::int64_t row, std::int64_t count, const float* g) {
     const std::int64_t first = row * a.width;
     functions().adamw(t.p + first, g, t.m + first, t.v + first,

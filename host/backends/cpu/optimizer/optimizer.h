@@ -34,18 +34,18 @@ struct AdamW {
 };
 void adamw_step(const AdamW& a);
 
-// As adamw_step, for a table whose gradient is zero but for the rows of a list
-// (embedding/row_lists.h). The bits are those of the whole gradient, which is never made.
+// Like adamw_step, for a table whose gradient is zero except in the rows of a list
+// (embedding/row_lists.h). Has the same bits as with the dense gradient, which is never made.
 struct AdamWRows {
-  AdamW table;              // of all rows; its g is the list's: [slots, width]
+  AdamW table;              // all rows of the table; its g is the list's: [slots, width]
   const std::int32_t* ids;  // [slots]
   std::int64_t slots;
   std::int64_t width;
-  bool lazy = false;  // only rows of the list change, and only they are read
+  bool lazy = false;  // only rows of the list are read and changed
 };
 void adamw_rows_step(const AdamWRows& a);
 
-// Sum of x^2 in f64, added up in one order.
+// Returns the sum of x^2 in f64, added in one order.
 double sum_of_squares(const float* x, std::int64_t n);
 
 }  // namespace lamina::cpu

@@ -10,7 +10,7 @@ struct AdamWNumbers {
   float grad_scale, decay, beta1, rest1, beta2, rest2, step_size, root_scale, eps;
 };
 
-// Each works on n elements of the given pointers. Without g, adamw's gradients are zeros.
+// Functions for n elements. A null g means zeros in adamw.
 struct OptimizerFunctions {
   void (*adamw)(float* p, const float* g, float* m, float* v, bfloat16* p_bf16, std::int64_t n,
                 const AdamWNumbers& a);

@@ -1,4 +1,4 @@
-// Shares random numbers out to threads, by whole groups.
+// Distributes random numbers over threads, by whole groups.
 #include "backends/cpu/random/random.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Counter-based random numbers (Philox4x32-10: Salmon et al. 2011): number i of a stream depends on
-// (seed, stream, i) alone, so no result depends on threads, on order, or on what was drawn before.
+// (seed, stream, i) alone, so no result depends on threads, order, or earlier numbers.
 //
 // Number i is word (i / 16) % 4 of the block with counter (16 (i / 64) + i % 16, stream) and key
 // seed: sixteen blocks side by side make 64 numbers without any shuffling.
@@ -16,16 +16,15 @@ struct RandomStream {
   std::uint64_t stream;  // below 2^56
 };
 
-// bits[k] = number first + k.
+// Sets bits[k] to number first + k.
 void random_bits(RandomStream s, std::int64_t first, std::int64_t n, std::uint32_t* bits);
 
-// In f32 or bf16 (rounded from f32); element k comes from number k:
-// low + (high - low) u, u = (bits >> 8) 2^-24 in [0, 1),
-// so high is met only by rounding.
+// Fills y in f32 or bf16 (rounded from f32). Element k is made from number k: low + (high - low) u,
+// u = (bits >> 8) 2^-24 in [0, 1), so high is reached only by rounding.
 void fill_uniform(RandomStream s, float low, float high, void* y, DType dtype, std::int64_t n);
 
-// y[k] = x[k] / (1 - rate) where number first + k keeps it, else 0; rate in [0, 1). The same call
-// on dy gives dx. y may be x. `first` lets a tensor be done in parts.
+// y[k] = x[k] / (1 - rate) if number first + k keeps it, else 0; rate in [0, 1). The same call on
+// dy computes dx. y may be x. With `first`, a tensor can be computed in parts.
 struct Dropout {
   RandomStream stream;
   float rate;

@@ -1,4 +1,4 @@
-// Philox and what is made of it for one instruction set.
+// Philox, and uniform numbers and dropout from it, for one instruction set.
 #include "backends/cpu/random/random_simd.h"
 #include "backends/cpu/simd/memory.h"
 
@@ -70,7 +70,7 @@ void fill_numbers(RandomStream s, float scale, float shift, T* y, std::int64_t g
     for (int k = 0; k < 4; ++k) {
       const std::int64_t i = first + k * kLanes;
       if (i >= n) break;
-      // Not fma: the numbers are the same on every machine.
+      // Does not use fma, so that the numbers are the same on every machine.
       store_some(y + i, unit(words.w[k]) * splat(scale) + splat(shift),
                  n - i < kLanes ? static_cast<int>(n - i) : kLanes);
     }

@@ -5,7 +5,7 @@
 
 namespace lamina::cpu {
 
-// How many numbers sixteen blocks give; kernels start at multiples of it.
+// Count of the numbers in sixteen blocks; kernels start at multiples of it.
 inline constexpr std::int64_t kRandomGroup = 64;
 
 struct RandomFunctions {

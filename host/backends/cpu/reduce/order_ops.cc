@@ -1,4 +1,4 @@
-// The kernels of cumsum and top_k: what depends on the order of a row.
+// The kernels of cumsum and top_k, which depend on the order of a row.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -62,8 +62,8 @@ constexpr KernelChoice kChoices[] = {
 
 }  // namespace cumsum_op
 
-// Few elements are kept in order on a walk over the row, where most lose against the worst of them;
-// many are found by sorting.
+// For few elements, keeps the best in order during one pass over the row, because most elements
+// lose against the worst of them. For many, sorts.
 namespace top_k_op {
 
 constexpr std::int64_t kMaxInserted = 32;

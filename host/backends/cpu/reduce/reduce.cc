@@ -1,4 +1,4 @@
-// Cuts reductions into tasks by shape, runs them, and adds up what the tasks found, in order.
+// Divides reductions into tasks by shape, runs them, and adds up the results of tasks in order.
 #include "backends/cpu/reduce/reduce.h"
 
 #include <algorithm>
@@ -106,7 +106,7 @@ struct Dims {
   std::int64_t inner_stride() const {
     return count > 0 ? strides[static_cast<std::size_t>(count - 1)] : 1;
   }
-  // Offset of the element with this row-major index.
+  // Returns the offset of the element with this row-major index.
   std::int64_t offset(std::int64_t index) const {
     std::int64_t o = 0;
     for (int d = count - 1; d >= 0; --d) {

@@ -6,8 +6,8 @@
 //   r.workspace = arena.take(reduce_workspace_bytes(r));
 //   reduce(r);
 //
-// Sums of f32 and bf16 are made in blocks of f32 and added up in f64, integers are added in i64,
-// all in an order that follows from the shape alone. Nothing is allocated. [any thread]
+// Sums of f32 and bf16 are added in blocks of f32, then in f64; integers are added in i64. The
+// order depends on the shape alone. Nothing is allocated. [any thread]
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ namespace lamina::cpu {
 
 enum class ReduceOp : std::uint8_t {
   sum,
-  max,  // NaN if there is one; of nothing: -infinity, or the minimum of i64
+  max,  // NaN if any is NaN; of no elements: -infinity, or the minimum of i64
 };
 
 struct Reduce {

@@ -5,7 +5,7 @@
 namespace lamina::cpu {
 namespace {
 
-// Elements of a run, or rows of columns, that are summed in f32 before f64 takes over.
+// Number of elements of a run, or rows of columns, that are summed in f32 before f64 is used.
 constexpr std::int64_t kRunBlock = 4096;
 constexpr std::int64_t kRowBlock = 64;
 

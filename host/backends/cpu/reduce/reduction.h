@@ -1,4 +1,4 @@
-// How a reduction over some dims looks in memory; for reduce_sum and reduce_max.
+// The memory layout of a reduction over some dims, for reduce_sum and reduce_max.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,7 @@ struct ReducedDim {
   std::int64_t stride;  // in elements of x
 };
 
-// Dims of x that stay and dims that are summed over, neighbours merged.
+// Kept dims and reduced dims of x, neighbours merged.
 struct Reduction {
   std::vector<ReducedDim> kept, reduced;
   std::int64_t num_outputs = 1;

@@ -1,5 +1,5 @@
-// Frequencies of rotary position embeddings with the field's scalings. Names and defaults are those
-// of the rope_scaling table of Hugging Face's config.json; so are the roundings to f32.
+// Frequencies of rotary position embeddings with published scalings. Names, defaults and roundings
+// to f32 follow the rope_scaling table of Hugging Face's config.json.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,8 @@ struct RopeFrequencies {
   float attention_factor;       // multiplies cos and sin
 };
 
-// `num_tokens` is the length of the sequence now; only dynamic and longrope depend on it.
-// UserError (usage) for values that give no frequencies, naming the key.
+// Returns the frequencies. `num_tokens` is the current length of the sequence; only dynamic and
+// longrope depend on it. UserError (usage), with the key, for values without frequencies.
 RopeFrequencies rope_frequencies(const RopeSpec& spec, std::int64_t num_tokens);
 
 }  // namespace lamina::cpu

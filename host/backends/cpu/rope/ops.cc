@@ -10,7 +10,7 @@
 namespace lamina::cpu {
 namespace {
 
-// Frequencies when the kernel is made, angles of the positions when it runs.
+// Computes frequencies when the kernel is made, and angles of the positions in each run.
 namespace rope_table_op {
 
 RopeScaling scaling_of(const std::string& name) {
@@ -21,7 +21,7 @@ RopeScaling scaling_of(const std::string& name) {
   return RopeScaling::none;
 }
 
-// Attributes of 0 are absent.
+// Returns the value; 0 means absent.
 std::optional<double> optional_attr(double value) {
   return value == 0 ? std::nullopt : std::optional(value);
 }
@@ -44,14 +44,14 @@ RopeSpec spec_of(const NodeView& n) {
   return spec;
 }
 
-// The frequencies of `half` channels: those beyond frequency_dim do not rotate.
+// Returns the frequencies of `half` channels: channels beyond frequency_dim do not rotate.
 RopeFrequencies frequencies(const RopeSpec& spec, std::int64_t num_tokens, std::int64_t half) {
   RopeFrequencies out = rope_frequencies(spec, num_tokens);
   out.inv_freq.resize(static_cast<std::size_t>(half), 0.0f);
   return out;
 }
 
-// The row of positions that each frequency rotates by; empty where there is one row.
+// Returns the row of positions for each frequency; empty if there is one row.
 std::vector<std::uint8_t> axes_of_frequencies(const NodeView& n) {
   if (n.type(0).ndim() == 2) return {};
   const std::vector<std::int64_t>& section = n.list("mrope_section");
@@ -103,7 +103,7 @@ constexpr KernelChoice kChoices[] = {{"vector", always, make}};
 
 }  // namespace rope_table_op
 
-// Heads rotated by the table, one pass.
+// Rotates heads by the table, in one pass.
 namespace rotate_op {
 
 Verdict supports(const NodeView& n) {

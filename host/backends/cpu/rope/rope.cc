@@ -1,4 +1,4 @@
-// Shares the tokens of rope out to threads.
+// Distributes the tokens of rope over threads.
 #include "backends/cpu/rope/rope.h"
 
 #include <algorithm>

@@ -22,7 +22,7 @@ struct RopeTable {
   std::int64_t num_tokens;
   const float* inv_freq;         // [num_frequencies]
   std::int64_t num_frequencies;  // rotary_dim / 2
-  // Which row of positions each frequency uses (M-RoPE: 0 time, 1 height, 2 width); null: row 0.
+  // The row of positions for each frequency (M-RoPE: 0 time, 1 height, 2 width); null: row 0.
   const std::uint8_t* axis_of_frequency = nullptr;
   float attention_factor = 1.0f;  // multiplies both
   float* cos;                     // [num_tokens, num_frequencies]

@@ -1,5 +1,5 @@
-// Rows of tokens cut into chunks, none of which goes past the end of a document. Internal to each
-// file that includes it.
+// Divides rows of tokens into chunks that end at the end of a document. Internal to each file that
+// includes it.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 namespace lamina::cpu {
 namespace {
 
-// Tokens [t, t + size) of a row; the state is forgotten before a fresh chunk.
+// Tokens [t, t + size) of a row; the state is reset before a fresh chunk.
 struct TokenChunk {
   std::int64_t t, size;
   bool fresh;
@@ -30,7 +30,7 @@ TokenChunk chunk_at(const Problem& p, std::int64_t b, std::int64_t t, std::int64
     ++chunk.size;
   return chunk;
 }
-// The one that ends before t > 0, cut as chunk_at cuts a whole row.
+// Returns the chunk that ends before t > 0, with the same chunks as chunk_at().
 template <std::int64_t kSize, typename Problem>
 TokenChunk chunk_before(const Problem& p, std::int64_t b, std::int64_t t) {
   std::int64_t begin = t - 1;

@@ -6,7 +6,7 @@
 namespace lamina::cpu {
 namespace {
 
-// The inputs that all three ops have, in one place (host/ops/linear_tokens.cc).
+// The inputs that all three ops have, at the same places (host/ops/linear_tokens.cc).
 namespace in = operand::linear_scan;
 
 LinearScan linear_scan_of(const NodeView& n) {
@@ -47,7 +47,7 @@ constexpr KernelChoice kChoices[] = {
 
 }  // namespace linear_scan_op
 
-// The same with the states of all tokens computed again.
+// Recomputes the states of all tokens.
 namespace linear_scan_grad_op {
 
 namespace grad = operand::linear_scan_grad;

@@ -1,4 +1,4 @@
-// Shares rows and channels of a linear scan out to threads.
+// Distributes rows and channels of a linear scan over threads.
 #include "backends/cpu/scan/linear_scan.h"
 
 #include <algorithm>

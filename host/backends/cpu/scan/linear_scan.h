@@ -3,8 +3,9 @@
 //   linear_scan_forward({.batch = 1, .tokens = 512, .channels = 2560, .a = {a}, .b = {b}, .y =
 //   {y}});
 //
-// Each number is read and written once, so that memory is the limit. f32 or bf16 in memory, the
-// recurrence in f32. Nothing is allocated. Results do not depend on the number of threads.
+// Each number is read and written once, so that memory is the limit. Numbers are f32 or bf16 in
+// memory; the recurrence is in f32. Nothing is allocated. Results do not depend on the number of
+// threads.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +17,14 @@ namespace lamina::cpu {
 
 struct LinearScan {
   std::int64_t batch, tokens, channels;
-  ConstNumbers a, b;                       // [batch, tokens, channels]
-  const std::int32_t* segments = nullptr;  // [batch, tokens], optional: a new one forgets all
+  ConstNumbers a, b;  // [batch, tokens, channels]
+  const std::int32_t* segments =
+      nullptr;  // [batch, tokens], optional: a new segment resets the state
 };
 
 struct LinearScanForward : LinearScan {
   Numbers y;  // of b's type
-  // Decode state, with which start and count are given.
+  // Decode state. If given, start and count are too.
   float* state = nullptr;               // [batch, channels], rewritten
   const std::int32_t* start = nullptr;  // [batch]: 0 = the state counts as zeros
   const std::int32_t* count = nullptr;  // [batch]: later tokens get zeros and change nothing
@@ -36,7 +38,7 @@ struct LinearScanBackward : LinearScan {
 };
 void linear_scan_backward(const LinearScanBackward& p);
 
-// With the pool of now. REQUIRES: runs have no larger one.
+// Returns the bytes for the current number of threads. REQUIRES: runs have no larger pool.
 std::size_t linear_scan_backward_workspace_bytes(const LinearScan& p);
 
 }  // namespace lamina::cpu

@@ -67,7 +67,7 @@ void backward(const LinearScanBackward& p, const LinearScanTask& task, float* st
             fresh ? in : fma(load_some(a + t * p.channels + i, count), load(now - kStride), in));
     });
   }
-  float flow[kScanGradChannels];  // into the state after token t, from the tokens behind it
+  float flow[kScanGradChannels];  // gradient of the state after token t, from later tokens
   for (std::int64_t i = 0; i < channels; i += kLanes) store(flow + i, splat(0.0f));
   for (std::int64_t t = p.tokens; t-- > 0;) {
     const bool fresh = begins_document(p, task.b, t);

@@ -1,11 +1,11 @@
-// The matrix scan backward: states are computed again, forwards, and the gradients walk back
-// through the chunks. Internal to each file that includes it.
+// The matrix scan backward: states are recomputed forwards, and the gradients are computed from the
+// last chunk to the first. Internal to each file that includes it.
 //
-// With S the state before a chunk, S' after it and dR the gradient of what w solves,
+// With S the state before a chunk, S' after it and dR the gradient of the right side for w,
 //   du = z' dS' + M_q^T dy (+ M_b^T dR),  dR = (I - M_ba)^-T dw,  dM = [dy; dR] u^T,
 //   dS = (e_1 ... e_C) dS' + x'^T [dy; dR].
-// What reaches rows and columns through their decays is followed from token to token, as they were
-// made: no part of it is the difference of two larger numbers.
+// Gradients through the decays of rows and columns are computed from token to token, in the order
+// of the decays, so that no part is the difference of two larger numbers.
 #pragma once
 
 #include "backends/cpu/scan/matrix_chunk.h"
@@ -42,7 +42,7 @@ class MatrixGradient {
     std::int64_t num_saved = save_states();
     for (std::int64_t end = p_.tokens; end > 0;) {
       const TokenChunk chunk = chunk_before<kC>(p_, b_, end);
-      // Nothing flows back from the next document.
+      // The next document has no gradient for this state.
       if (end == p_.tokens || begins_document(p_, b_, end)) clear(dstate_, s_.state);
       if (chunk.fresh)
         clear(state_, s_.state);
@@ -63,7 +63,7 @@ class MatrixGradient {
   }
 
  private:
-  // Keeps the states before every chunk that goes on; returns how many.
+  // Saves the states before chunks that continue a document; returns their number.
   std::int64_t save_states() {
     std::int64_t count = 0;
     for (std::int64_t t = 0; t < p_.tokens;) {
@@ -73,7 +73,7 @@ class MatrixGradient {
       else
         copy(state_, s_.state, saved_ + count++ * s_.state);
       t += chunk.size;
-      // The state after the last chunk of a document is nobody's.
+      // No token reads the state after the last chunk of a document.
       if (t == p_.tokens || begins_document(p_, b_, t)) continue;
       c_.load_operands(b_, n_, chunk);
       c_.decay(chunk);
@@ -83,7 +83,7 @@ class MatrixGradient {
     return count;
   }
 
-  // dout_ (dy, then dR) and du_ (dv, then dw, which has become dR too).
+  // Computes dout_ (dy, then dR) and du_ (dv, then dw, which is replaced by dR too).
   void through_outputs(const TokenChunk& chunk) {
     const std::int64_t values = s_.values;
     for (std::int64_t i = 0; i < chunk.size; ++i)
@@ -106,7 +106,8 @@ class MatrixGradient {
     multiply({kC, values, kC}, across(triangle, s_.rows), flow, du_, values, Store::add);
   }
 
-  // dM, what reaches the decayed rows and columns through both states, and the product of e.
+  // Computes dM, the gradients of the decayed rows and columns through both states, and of the
+  // product of e.
   void through_products() {
     const std::int64_t rows = s_.rows, keys = s_.keys, values = s_.values;
     transpose(c_.u, rows, values, values, u_across_, rows);
@@ -120,13 +121,13 @@ class MatrixGradient {
       dtotal_[h] = dot(state_ + h * values, dstate_ + h * values, values);
   }
 
-  // A slice of channels: what a column, decaying from token to token, meets on its way.
+  // A slice of channels of a column that decays from token to token.
   struct Walk {
     Float run[kC + 1];  // the column before token 0 and after each
     Float flow;         // its gradient
   };
 
-  // dx_, dz_ and dg_ of 16 channels.
+  // Computes dx_, dz_ and dg_ of 16 channels.
   void through_decays(const TokenChunk& chunk, std::int64_t h) {
     const std::int64_t keys = s_.keys, rows = s_.rows;
     Float dx[2 * kC], dg[kC], e[kC];

@@ -1,5 +1,5 @@
-// One chunk of a matrix scan: its operands, what they become by decays, and the corrections of rank
-// one. Internal to each file that includes it. The letters are those of matrix_scan.h.
+// One chunk of a matrix scan: its operands, the operands after decays, and the corrections of rank
+// one. Internal to each file that includes it. Uses the letters of matrix_scan.h.
 #pragma once
 
 #include "backends/cpu/attention/small_matrices.h"
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kC = kMatrixChunk;
 
-// Where the row of a token and head of x begins.
+// Returns the beginning of the row of a token and head of x.
 std::int64_t key_row(const MatrixScan& p, const KeyNumbers& x, std::int64_t b, std::int64_t t,
                      std::int64_t n) {
   return ((b * p.tokens + t) * x.heads + n / (p.heads / x.heads)) * p.key_width;
@@ -23,7 +23,7 @@ std::int64_t value_row(const MatrixScan& p, std::int64_t b, std::int64_t t, std:
   return ((b * p.tokens + t) * p.heads + n) * p.value_width;
 }
 
-// exp(g) of a token, in every channel.
+// Loads exp(g) of a token, in every channel.
 void load_decay(const MatrixScan& p, std::int64_t b, std::int64_t t, std::int64_t n,
                 std::int64_t keys, float* to) {
   const std::int64_t at = (b * p.tokens + t) * p.heads + n;
@@ -35,7 +35,8 @@ void load_decay(const MatrixScan& p, std::int64_t b, std::int64_t t, std::int64_
   for (std::int64_t h = 0; h < keys; h += kLanes) store(to + h, exp(load(to + h)));
 }
 
-// Rows [0, 16) belong to q, k, y and v, rows [16, 32) to b, a and w. Rows past the chunk are zeros.
+// Rows [0, 16) belong to q, k, y and v, rows [16, 32) to b, a and w. Rows beyond the chunk are
+// zeros.
 struct MatrixChunk {
   const MatrixScan& p;
   const MatrixScanSizes s;
@@ -73,7 +74,7 @@ struct MatrixChunk {
     clear(u + chunk.size * s.values, (s.rows - chunk.size) * s.values);
   }
 
-  // Needs the operands; makes the decayed ones, total and M.
+  // Computes the decayed operands, total and M. REQUIRES: the operands are loaded.
   void decay(const TokenChunk& chunk) {
     fill(total, s.keys, 1);
     clear(m, s.rows * s.rows);
@@ -92,7 +93,7 @@ struct MatrixChunk {
     }
   }
 
-  // x_decayed S of all rows, in o[rows, values], then w in u. S: [keys, values].
+  // Computes x_decayed S of all rows in o[rows, values], then w in u. S: [keys, values].
   void correct(const TokenChunk& chunk, const float* state, float* o) {
     multiply({s.rows, s.values, s.keys}, {x_decayed, s.keys}, state, o, s.values, Store::scaled);
     if (!p.rank_one) return;
@@ -109,13 +110,13 @@ struct MatrixChunk {
       }
   }
 
-  // The state after the chunk.
+  // Computes the state after the chunk.
   void advance(float* state) const {
     scale_rows(state);
     multiply({s.keys, s.values, s.rows}, across(z_decayed, s.keys), u, state, s.values, Store::add);
   }
 
-  // Row h times total[h].
+  // Multiplies row h by total[h].
   void scale_rows(float* state) const {
     for (std::int64_t h = 0; h < s.keys; ++h)
       times(state + h * s.values, total[h], s.values, state + h * s.values);
@@ -142,7 +143,8 @@ struct MatrixChunk {
       store(row + h, load(row + h) * load(total + h));
   }
 
-  // Column j, of a token before t, decays on through t, and q and b of t meet it.
+  // Applies the decay of token t to column j, of an earlier token, and multiplies it with q and b
+  // of t.
   void meet(std::int64_t t, std::int64_t j) {
     float* column = z_decayed + j * s.keys;
     const float *decay = e + t * s.keys, *q = x + t * s.keys, *b = q + kC * s.keys;

@@ -6,7 +6,7 @@
 namespace lamina::cpu {
 namespace {
 
-// The inputs that all three ops have, in one place (host/ops/matrix_tokens.cc).
+// The inputs that all three ops have, at the same places (host/ops/matrix_tokens.cc).
 namespace in = operand::matrix_scan;
 
 MatrixScan matrix_scan_of(const NodeView& n) {
@@ -46,7 +46,7 @@ const std::int32_t* numbers(const KernelArgs& args, std::size_t input) {
   return static_cast<const std::int32_t*>(args.inputs[input]);
 }
 
-// In chunks of 16 tokens.
+// Computes chunks of 16 tokens.
 namespace matrix_scan_op {
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
@@ -68,7 +68,7 @@ constexpr KernelChoice kChoices[] = {{"chunks", only_f32_and_bf16, make}};
 
 }  // namespace matrix_scan_op
 
-// The same with the states before all chunks computed again.
+// Recomputes the states before all chunks.
 namespace matrix_scan_grad_op {
 
 namespace grad = operand::matrix_scan_grad;
@@ -98,7 +98,7 @@ constexpr KernelChoice kChoices[] = {
 
 }  // namespace matrix_scan_grad_op
 
-// Few tokens one by one with the state in place, many in chunks.
+// Computes few tokens one by one with the state in place, many in chunks.
 namespace matrix_scan_step_op {
 
 namespace step = operand::matrix_scan_step;

@@ -1,6 +1,5 @@
 // Linear attention with a decaying matrix as state: in chunks of 16 tokens for training and
-// prefill, token by token for decoding, and backward. What it computes is said in
-// ops/matrix_scan.cc.
+// prefill, token by token for decoding, and backward. ops/matrix_scan.cc defines it.
 //
 //   matrix_scan_forward({.batch = 1, .tokens = 512, .heads = 32, .key_width = 64, .value_width =
 //   64,
@@ -30,7 +29,7 @@
 
 namespace lamina::cpu {
 
-// [batch, tokens, heads, key_width] of so many heads, of which each serves several.
+// Keys [batch, tokens, heads, key_width]; each of their heads may serve several heads.
 struct KeyNumbers : ConstNumbers {
   std::int64_t heads = 1;
 };
@@ -42,13 +41,14 @@ struct MatrixScan {
   bool per_channel = false;  // g is [batch, tokens, heads, key_width], else without the last dim
   KeyNumbers q, k, a, b;     // a and b: data null = none
   ConstNumbers v, g;         // v [batch, tokens, heads, value_width]
-  const std::int32_t* segments = nullptr;  // [batch, tokens], optional: a new one forgets all
-  bool rank_one = false;                   // whether a and b are given
+  const std::int32_t* segments =
+      nullptr;            // [batch, tokens], optional: a new segment resets the state
+  bool rank_one = false;  // true if a and b are given
 };
 
 struct MatrixScanForward : MatrixScan {
   Numbers y;  // [batch, tokens, heads, value_width]
-  // Decode state, with which start and count are given.
+  // Decode state. If given, start and count are too.
   float* state = nullptr;               // [batch, heads, key_width, value_width], rewritten
   const std::int32_t* start = nullptr;  // [batch]: 0 = the state counts as zeros
   const std::int32_t* count = nullptr;  // [batch]: later tokens get zeros and change nothing
@@ -63,11 +63,12 @@ struct MatrixScanBackward : MatrixScan {
 };
 void matrix_scan_backward(const MatrixScanBackward& p);
 
-// With the pool of now; `with_state`: whether the run has one. REQUIRES: runs have no larger pool.
+// Returns the bytes for the current number of threads. `with_state`: true if the run has a state.
+// REQUIRES: runs have no larger pool.
 std::size_t matrix_scan_forward_workspace_bytes(const MatrixScan& p, bool with_state);
 std::size_t matrix_scan_backward_workspace_bytes(const MatrixScan& p);
 
-// Whether a forward pass of so few tokens over decode state goes token by token.
+// True if a forward pass of so few tokens over decode state is computed token by token.
 bool matrix_scan_is_recurrent(std::int64_t tokens);
 
 }  // namespace lamina::cpu

@@ -46,8 +46,8 @@ void forward(const MatrixScanForward& p, std::int64_t b, std::int64_t n, float* 
     store_row(kept, DType::f32, h * p.value_width, p.value_width, state + h * s.values);
 }
 
-// One token of one head by strips of columns, whose part of the state stays in the first cache
-// between the walks over it: it is read from memory once and written once.
+// Computes one token of one head by strips of columns. A strip of the state stays in the first
+// cache between its two uses, so the state is read from memory and written once.
 struct MatrixToken {
   const float *q, *k, *a, *b, *decay, *v;  // b: times decay where it reads the decayed state
   float *y, *state;

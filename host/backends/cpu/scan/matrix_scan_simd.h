@@ -1,5 +1,5 @@
-// The table of matrix scan functions of one instruction set, and the scratch memory they work in.
-// Private to matrix_scan*.cc.
+// The table of matrix scan functions of one instruction set, and the layout of their scratch
+// memory. Private to matrix_scan*.cc.
 #pragma once
 
 #include "backends/cpu/scan/matrix_scan.h"
@@ -8,12 +8,12 @@ namespace lamina::cpu {
 
 inline constexpr std::int64_t kMatrixChunk = 16;
 
-// Sizes in floats of what a task works on, one head of one row.
+// Sizes in floats of a task's data: one head of one row.
 struct MatrixScanSizes {
   std::int64_t rows;          // of q and b together, and of k and a: 16 or 32
   std::int64_t keys, values;  // widths padded to whole vectors
   std::int64_t state;         // [keys, values]
-  std::int64_t num_saved;     // states kept for the backward pass: of chunks that go on
+  std::int64_t num_saved;  // states saved for the backward pass, of chunks that continue a document
 
   explicit MatrixScanSizes(const MatrixScan& p)
       : rows(kMatrixChunk * (p.rank_one ? 2 : 1)),
@@ -36,11 +36,11 @@ struct MatrixScanSizes {
 };
 
 struct MatrixScanFunctions {
-  // All tokens of head n of row b, chunk by chunk.
+  // Computes all tokens of head n of row b, chunk by chunk.
   void (*forward)(const MatrixScanForward& p, std::int64_t b, std::int64_t n, float* scratch);
-  // The same one by one, the state in place.
+  // Computes the same tokens one by one, with the state in place.
   void (*recurrent)(const MatrixScanForward& p, std::int64_t b, std::int64_t n, float* scratch);
-  // Their gradients.
+  // Computes their gradients.
   void (*backward)(const MatrixScanBackward& p, std::int64_t b, std::int64_t n, float* scratch);
 
   static const MatrixScanFunctions avx512, avx2, portable;

@@ -1,5 +1,6 @@
-// Elementary functions of sixteen f32 lanes: at most 2 ulp off (sin and cos: 1), infinities, NaNs
-// and subnormal numbers included. Range reduction and polynomials (Chebyshev fits) are our own.
+// Elementary functions of sixteen f32 lanes: at most 2 ulp of error (sin and cos: 1), also for
+// infinities, NaNs and subnormal numbers. Range reduction and polynomials (Chebyshev fits) are our
+// own.
 #pragma once
 
 #include "backends/cpu/simd/simd.h"
@@ -139,7 +140,8 @@ LAMINA_SIMD Float round_to_even(Float x) {
   return select(u < magic, copy_sign((u + magic) - magic, x), x);
 }
 
-// ln(1 + x). What 1 + x rounds away is added to its logarithm; Goldberg 1991, theorem 4.
+// Returns ln(1 + x). Adds to the logarithm the part that 1 + x rounds away; Goldberg 1991, theorem
+// 4.
 LAMINA_SIMD Float log1p(Float x) {
   const Float u = splat(1.0f) + x;
   const Float lost = (x - (u - splat(1.0f))) / u;
@@ -147,7 +149,7 @@ LAMINA_SIMD Float log1p(Float x) {
   return log(u) + select(ends, splat(0.0f), lost);
 }
 
-// exp(x) - 1, by a polynomial near 0, where the difference would lose what matters.
+// Returns exp(x) - 1, by a polynomial near 0, where the difference would lose all digits.
 LAMINA_SIMD Float expm1(Float x) {
   static constexpr float c[] = {0.5f,          0.16666667f,    0.041666668f,  0.0083333338f,
                                 0.0013888889f, 0.00019841270f, 2.4801587e-5f, 2.7557319e-6f};
@@ -169,7 +171,7 @@ struct SinCos {
   Float sin, cos;
 };
 
-// Computed in f64, so that the result is right for every angle that f32 can tell apart.
+// Computed in f64, so that the result is right for every angle that f32 can represent.
 LAMINA_SIMD SinCos sin_cos(Float x) {
   static constexpr double s[] = {-0.16666666666663858, 0.0083333333310611601,
                                  -0.00019841266899437399, 2.7555985625200862e-6,

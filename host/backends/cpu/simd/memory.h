@@ -1,5 +1,5 @@
-// Sixteen lanes to and from memory: f32, and bf16 and f16, which are storage only (f32 in
-// registers, round to nearest even on the way out). Included by *_simd.cc only, like simd.h.
+// Loads and stores of sixteen lanes: f32, and bf16 and f16, which are storage only (f32 in
+// registers, rounded to nearest even when stored). Included by *_simd.cc only, like simd.h.
 #pragma once
 
 #include "backends/cpu/simd/simd.h"
@@ -64,7 +64,7 @@ LAMINA_SIMD void store(float16* p, Float x) {
 #endif
 }
 
-// What a value becomes by being stored as T and loaded again.
+// Returns the value after it is stored as T and loaded again.
 template <typename T>
 LAMINA_SIMD Float rounded_to(Float x) {
   if constexpr (sizeof(T) == 4)
@@ -87,8 +87,8 @@ LAMINA_SIMD void store_partial(T* p, Float x, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) p[i] = lanes[i];
 }
 
-// Calls body(i, count) for i = 0, 16, ...: count is 16 but for the last, shorter step.
-// With load_some and store_some below a body covers both.
+// Calls body(i, count) for i = 0, 16, ...: count is 16 except in the last, shorter step. With
+// load_some and store_some below a body handles both.
 template <typename Body>
 LAMINA_SIMD void for_lanes(std::int64_t n, const Body& body) {
   std::int64_t i = 0;

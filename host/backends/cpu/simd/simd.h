@@ -1,10 +1,10 @@
-// Sixteen lanes of a number on whatever vector registers the including file is compiled for.
+// Sixteen lanes of a number, on the vector registers that the including file is compiled for.
 //
 // A kernel is written once over Float, Int, Double and Long, in a *_simd.cc that is compiled three
-// times. Sixteen lanes everywhere means that sums are added in the same order everywhere; only
-// fma() differs (one rounding where the machine has it, else two). Internal linkage: no copy for
-// one instruction set replaces another's. More than 400 lines, to have an operation's forms
-// together.
+// times. Sixteen lanes for every instruction set mean that sums are added in the same order; only
+// fma() differs (one rounding if the machine has it, else two). Everything has internal linkage, so
+// that no copy for one instruction set replaces another's. Has more than 400 lines, to keep the
+// forms of an operation together.
 #pragma once
 
 #include <cstdint>

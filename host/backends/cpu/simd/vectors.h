@@ -1,7 +1,7 @@
 // Vectors as wide as one register, for kernels whose sums are laid out by hand (attention, the
-// delta rule): the operations of simd.h on raw vectors of 4, 8 or 16 floats, and what only these
-// kernels need. exp2 and tanh are shorter polynomials than those of math.h, as exact as a softmax's
-// probabilities have to be. Everything is internal, as in simd.h.
+// delta rule): the operations of simd.h on raw vectors of 4, 8 or 16 floats, and operations that
+// only these kernels need. exp2 and tanh are shorter polynomials than in math.h, exact enough for a
+// softmax's probabilities. Everything is internal, as in simd.h.
 #pragma once
 
 #include <cstddef>

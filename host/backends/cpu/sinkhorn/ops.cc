@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kMaxStreams = 16;
 
-// Each row becomes its softmax + eps.
+// Replaces each row by its softmax + eps.
 template <typename Wide>
 void softmax_rows(Wide* m, std::int64_t k, Wide eps) {
   for (Wide* row = m; row < m + k * k; row += k) {
@@ -29,7 +29,7 @@ Verdict has_small_matrices(const NodeView& n) {
   return Verdict::no("matrices are larger than 16 x 16");
 }
 
-// Each matrix by itself, in f32 (f64 for f64).
+// Computes each matrix by itself, in f32 (f64 for f64).
 namespace sinkhorn_op {
 
 template <typename Wide>
@@ -84,11 +84,11 @@ constexpr KernelChoice kChoices[] = {{"loop", has_small_matrices, make}};
 
 }  // namespace sinkhorn_op
 
-// Each matrix by itself, in f32 (f64 for f64), after its forward pass once more.
+// Computes each matrix by itself, in f32 (f64 for f64), and repeats its forward pass first.
 namespace sinkhorn_grad_op {
 
-// One division of a matrix m[k, k] by sums of its rows or columns; `y` and `sum` lie in memory of
-// the caller.
+// One division of a matrix m[k, k] by sums of its rows or columns; the caller owns the memory of
+// `y` and `sum`.
 template <typename Wide>
 struct Division {
   std::int64_t k;
@@ -108,7 +108,7 @@ struct Division {
     each([&](std::int64_t e, std::int64_t s) { y[e] = m[e] / sum[s]; });
   }
 
-  // dy becomes dm.
+  // Replaces dy by dm.
   void back(Wide* d) const {
     Wide dot[kMaxStreams] = {};
     each([&](std::int64_t e, std::int64_t s) { dot[s] += d[e] * y[e]; });
@@ -116,7 +116,7 @@ struct Division {
   }
 };
 
-// d becomes weights (d - sum over the row of d weights).
+// Replaces d by weights (d - sum over the row of d weights).
 template <typename Wide>
 void softmax_back(const Wide* weights, Wide* d, std::int64_t k) {
   for (std::int64_t i = 0; i < k * k; i += k) {
@@ -134,7 +134,7 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   return with_floating(x.dtype, [&](auto number) {
     using T = decltype(number);
     using Wide = typename Number<T>::Wide;
-    // The weights, and what each division leaves.
+    // The weights, and the results of each division.
     const std::int64_t size = k * k + divisions * (k * k + k);
     const auto run = [=](const KernelArgs& args) {
       const Wide eps = static_cast<Wide>(eps_attr);

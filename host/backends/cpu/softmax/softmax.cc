@@ -1,4 +1,4 @@
-// Shares the rows of softmax out to threads.
+// Distributes the rows of softmax over threads.
 #include "backends/cpu/softmax/softmax.h"
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 namespace lamina::cpu {
 namespace {
 
-// Lanes from `count` on become `value`.
+// Sets lanes from `count` on to `value`.
 LAMINA_SIMD Float with_rest(Float x, int count, float value) {
   return count == kLanes ? x : select(lane_numbers() < splat<Int>(count), x, splat(value));
 }

@@ -17,9 +17,9 @@ class CpuMask {
   bool has(int cpu) const {
     return CPU_ISSET_S(static_cast<std::size_t>(cpu), sizeof sets_, sets_.data());
   }
-  // That of the calling thread; false where the system does not tell.
+  // Reads the mask of the calling thread. Returns false if the system does not report it.
   bool read() { return sched_getaffinity(0, sizeof sets_, sets_.data()) == 0; }
-  // Gives it to the calling thread. Refused: merely slower.
+  // Sets the mask of the calling thread. A refusal only makes it slower.
   void apply() const { (void)sched_setaffinity(0, sizeof sets_, sets_.data()); }
 
  private:

@@ -21,14 +21,14 @@ constexpr int kUnforced = static_cast<int>(kNames.size());
 std::atomic<int> forced{kUnforced};
 
 #if defined(__x86_64__)
-// clang 16 has no name for it in __builtin_cpu_supports.
+// clang 16 does not know this feature in __builtin_cpu_supports.
 bool has_f16c() {
   unsigned a, b, c, d;
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
 }
 #endif
 
-// __builtin_cpu_supports also asks whether the operating system saves the wide registers.
+// __builtin_cpu_supports also checks that the operating system saves the wide registers.
 Isa detect() {
 #if defined(__x86_64__)
   __builtin_cpu_init();

@@ -1,4 +1,4 @@
-// Which instruction set the CPU kernels use: detected once, capped by LAMINA_CPU_ISA.
+// The instruction set of the CPU kernels: detected once, limited by LAMINA_CPU_ISA.
 //
 // Code for an instruction set is a table of functions with one member per set:
 //
@@ -10,10 +10,10 @@
 //   isa_table<NormFunctions>().rms_forward(p, ...);                   // norm.cc
 //
 // The build compiles every *_simd.cc three times, with LAMINA_ISA as the name of the member and the
-// flags of the set; nothing else is compiled for more than the baseline. An inline function or
-// template of a shared header that such a file instantiates may be the copy the linker keeps for
-// the whole program, so what they include beyond intrinsics must have internal linkage (an unnamed
-// namespace) or be always inlined.
+// flags of the set; all other files are compiled for the baseline. The linker may keep the copy of
+// an inline function or template of a shared header from such a file for the whole program. So the
+// headers that they include, except intrinsics, must have internal linkage (an unnamed namespace)
+// or be always inlined.
 #pragma once
 
 #include <string_view>
@@ -28,13 +28,14 @@ enum class Isa { portable, avx2, avx512, avx512_bf16 };
 // not exclude. UserError (usage) for another value of the variable. [any thread]
 Isa best_isa();
 
-// Whether the machine multiplies tiles of bf16 by AMX. [any thread]
+// True if the machine multiplies tiles of bf16 by AMX. [any thread]
 bool has_amx_bf16();
 
 // The name as LAMINA_CPU_ISA spells it.
 std::string_view name(Isa isa);
 
-// The functions of best_isa(). What only avx512_bf16 has are further functions in avx512's table.
+// Returns the functions of best_isa(). Functions of only avx512_bf16 are additional members of
+// avx512's table.
 template <typename Table>
 const Table& isa_table() {
   switch (best_isa()) {
@@ -49,8 +50,8 @@ const Table& isa_table() {
   return Table::portable;
 }
 
-// For tests: best_isa() answers at most `isa` while the object lives (never more than the machine
-// has). Plans made before keep their kernels. [one thread, no nesting]
+// For tests: best_isa() returns at most `isa` during the life of the object (never more than the
+// machine has). Earlier plans keep their kernels. [one thread, no nesting]
 class ScopedIsa {
  public:
   explicit ScopedIsa(Isa isa);

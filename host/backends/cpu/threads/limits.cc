@@ -21,7 +21,7 @@ double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Results of timed loops end here, so that no compiler can drop the loops.
+// Receives the results of timed loops, so that no compiler can remove the loops.
 std::atomic<std::uint64_t> sink;
 
 // Runs function(part) once for as many parts as the pool has threads.
@@ -33,7 +33,7 @@ void on_all_threads(const Function& function) {
 }
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-// A thread takes so much at a time, one piece after the other: see parallel_shares().
+// Bytes that a thread reads at a time: see parallel_shares().
 constexpr std::size_t kPiece = std::size_t{256} << 10;
 
 double best_read_rate(bool huge_pages, double seconds) {

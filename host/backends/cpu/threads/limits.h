@@ -1,4 +1,4 @@
-// What this machine can do at most, measured: the denominators of every benchmark's ratios.
+// Measured limits of this machine: the denominators of every benchmark's ratios.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,13 @@
 
 namespace lamina::cpu {
 
-// Reads a buffer much larger than the caches once a pass with all threads of the pool, each walking
-// a contiguous part as fast as it can: what memory gives at that moment, for comparing with work
-// that alternates with the passes.
+// Reads a buffer much larger than the caches once per pass with all threads of the pool, each a
+// contiguous part as fast as it can. Measures the current bandwidth, for comparison with work
+// between the passes.
 class MemoryReader {
  public:
   // Allocates and touches the buffer, 256 MiB or 4 times the last cache if that is more, on 2 MiB
-  // or on ordinary pages. DeviceError (memory) when there is no room.
+  // or on ordinary pages. DeviceError (memory) if there is no room.
   explicit MemoryReader(bool huge_pages = true);
   ~MemoryReader();
   std::size_t bytes() const;
@@ -27,14 +27,14 @@ class MemoryReader {
   std::size_t bytes_ = 0;
 };
 
-// Bytes per second that all threads of the pool read from memory together: the best pass of a
-// MemoryReader in at least `seconds`, on 2 MiB and on ordinary pages. DeviceError (memory) when
-// there is no room. [main thread, machine otherwise idle]
+// Returns the bytes per second that all threads of the pool read from memory together: the best
+// pass of a MemoryReader in at least `seconds`, on 2 MiB and on ordinary pages. DeviceError
+// (memory) if there is no room. [main thread, machine otherwise idle]
 double measure_read_bandwidth(double seconds = 0.4);
 
-// Floating point operations per second of all threads of the pool: multiply-adds between registers,
-// counted as two, in f32, or in bf16 with f32 sums (vdpbf16ps). Where best_isa() has no bf16
-// products the answer for bf16 is that for f32. The best of repeats that take `seconds` together.
+// Returns the floating point operations per second of all threads of the pool: multiply-adds
+// between registers, counted as two, in f32, or in bf16 with f32 sums (vdpbf16ps). If best_isa()
+// has no bf16 products, bf16 is measured as f32. The best of repeats that take `seconds` together.
 // [main thread, machine otherwise idle]
 double measure_peak_flops(DType dtype, double seconds = 0.2);
 

@@ -1,4 +1,4 @@
-// mmap, huge pages, and what the machine and the cgroup have left.
+// mmap, huge pages, and the memory that the machine and the cgroup have left.
 #include "backends/cpu/threads/memory.h"
 
 #include <fmt/format.h>
@@ -41,7 +41,7 @@ std::optional<std::uint64_t> read_number(const std::string& path) {
   return std::nullopt;  // no such file, or "max"
 }
 
-// Lines are "<key> <number>"; the number of the first of `keys` that is there, else 0.
+// Lines are "<key> <number>". Returns the number of the first of `keys` that exists, else 0.
 std::uint64_t read_field(const std::string& path, std::initializer_list<std::string_view> keys) {
   std::ifstream file(path);
   std::string key, rest;
@@ -54,8 +54,8 @@ std::uint64_t read_field(const std::string& path, std::initializer_list<std::str
   return 0;
 }
 
-// What the tightest limit on the way from `group` up to `root` leaves; pages of files do not count
-// as used, since the system takes them back.
+// Returns the memory that the tightest limit on the path from `group` up to `root` leaves. Pages of
+// files do not count as used, because the system can reclaim them.
 std::uint64_t left_along(const std::string& root, std::string group, bool v2) {
   std::uint64_t min_left = kUnlimited;
   for (;;) {
@@ -90,8 +90,8 @@ std::uint64_t left_of_cgroup() {
       min_left = std::min(min_left, left_along("/sys/fs/cgroup", group, true));
     if (controllers == "memory") {
       min_left = std::min(min_left, left_along("/sys/fs/cgroup/memory", group, false));
-      min_left =
-          std::min(min_left, left_along("/sys/fs/cgroup/memory", "", false));  // a container's own
+      min_left = std::min(
+          min_left, left_along("/sys/fs/cgroup/memory", "", false));  // for a container's own group
     }
   }
   return min_left;
@@ -138,10 +138,10 @@ std::unique_ptr<Buffer> allocate_memory(std::size_t bytes) {
   auto* data = reinterpret_cast<std::byte*>(round_up(start, align));
   const std::size_t before = reinterpret_cast<std::uintptr_t>(data) - start;
   const std::size_t after = map_bytes - before - size;
-  // The map ends where the buffer does: a part of a huge page would take all of one.
+  // Unmaps the end, because a part of a huge page would occupy all of it.
   if (before > 0) munmap(map, before);
   if (after > 0) munmap(data + size, after);
-  if (large) (void)madvise(data, size, MADV_HUGEPAGE);  // refused: merely slower
+  if (large) (void)madvise(data, size, MADV_HUGEPAGE);  // a refusal only makes it slower
   return std::make_unique<MappedBuffer>(data, size, bytes);
 }
 

@@ -9,21 +9,21 @@
 
 namespace lamina::cpu {
 
-// 64-byte aligned; from 4 MiB on 2 MiB aligned and on huge pages, but for a last part of one, where
-// the system grants them.
-// Throws DeviceError (exit 7) when the system refuses, or when more is asked for than the machine
-// and the cgroup have left, saying how much was asked and how much there is. [any thread]
+// Allocates 64-byte aligned memory. From 4 MiB on it is 2 MiB aligned and on huge pages, except the
+// last part of one, if the system grants them. Throws DeviceError (exit 7), with the requested and
+// the available size, if the system refuses, or if the machine or the cgroup has less left. [any
+// thread]
 std::unique_ptr<Buffer> allocate_memory(std::size_t bytes);
 
-// Bytes that the process may still use: what the machine has available, at most what the limit of
-// its cgroup (v1 or v2) leaves. [any thread]
+// Returns the bytes that the process may still use: the machine's available memory, limited by its
+// cgroup (v1 or v2). [any thread]
 std::uint64_t available_memory_bytes();
 
-// Bytes that lie in the machine's memory now for this process: its own and the pages of its files
-// that it has read. [any thread]
+// Returns the bytes in physical memory of this process: its own, and the pages of files that it has
+// read. [any thread]
 std::uint64_t resident_memory_bytes();
 
-// "3.2 GiB", "512 KiB", "17 bytes".
+// Returns "3.2 GiB", "512 KiB", "17 bytes".
 std::string human_bytes(std::uint64_t bytes);
 
 }  // namespace lamina::cpu

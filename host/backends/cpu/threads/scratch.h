@@ -1,4 +1,4 @@
-// Scratch memory handed out in pieces. Also for files that are compiled for several instruction
+// Divides scratch memory into pieces. Also for files that are compiled for several instruction
 // sets, hence everything is internal.
 #pragma once
 
@@ -10,7 +10,7 @@
 namespace lamina::cpu {
 namespace {
 
-// Hands out 64-byte aligned pieces of a workspace; with a null base it only counts.
+// Returns 64-byte aligned pieces of a workspace; with a null base it only counts.
 class Arena {
  public:
   explicit Arena(void* base) : base_(static_cast<std::byte*>(base)) {}

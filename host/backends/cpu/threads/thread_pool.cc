@@ -10,12 +10,12 @@ namespace {
 
 // A mailbox's state. idle -> posted by the caller; posted -> running by the thread, or -> idle by a
 // caller that takes the part back; running -> idle by the thread. asleep and awaited are idle and
-// running with somebody sleeping until the state changes.
+// running while a thread sleeps until the state changes.
 enum State : std::uint32_t { kIdle, kAsleep, kPosted, kRunning, kAwaited, kEnd };
 
-// Longer than what runs on one thread between two regions, and than one thread of a region waits
-// for the others: on a machine with other work, a thread that sleeps comes back only when somebody
-// else's time slice of some milliseconds is over.
+// Longer than the usual work of one thread between two regions, and than the usual wait of one
+// thread of a region for the others. On a busy machine, a sleeping thread returns only after
+// another process's time slice of some milliseconds.
 constexpr auto kSpin = std::chrono::microseconds(500);
 constexpr int kPausesPerLook = 32;  // at the clock
 
@@ -27,7 +27,7 @@ void pause() {
 #endif
 }
 
-// Spins until the state is no longer `state`; false when it took too long.
+// Spins until the state is no longer `state`; returns false after a time limit.
 bool spin_while(const std::atomic<std::uint32_t>& word, std::uint32_t state) {
   using Clock = std::chrono::steady_clock;
   Clock::time_point end = {};
@@ -42,7 +42,7 @@ bool spin_while(const std::atomic<std::uint32_t>& word, std::uint32_t state) {
   }
 }
 
-// Waits until the state is neither `state` nor `asleep`, which says that somebody sleeps.
+// Waits until the state is neither `state` nor `asleep`, which means that a thread sleeps.
 void wait_while(std::atomic<std::uint32_t>& word, std::uint32_t state, std::uint32_t asleep,
                 bool spin) {
   if (spin && spin_while(word, state)) return;
@@ -94,7 +94,7 @@ int ThreadPool::resize(int threads, bool spin) {
   try {
     for (std::size_t i = 1; i < count; ++i) threads_.emplace_back([this, i] { serve(i); });
   } catch (const std::system_error&) {
-    // A limit on processes or memory; those that there are do the work.
+    // A limit on processes or memory was reached; the existing threads do the work.
   }
   size_.store(1 + static_cast<int>(threads_.size()));
   return size();

@@ -1,9 +1,9 @@
-// The threads behind threads.h: they take posted parts of one region of work at a time.
+// The threads of threads.h: they run posted parts of one region of work at a time.
 //
 // A region has a part for each of its threads. The caller runs part 0, then every part that its
-// thread has not begun, and waits for those that have been: a thread that the system does not let
-// run delays nobody. Waiting threads spin for half a millisecond, since the next region is
-// rarely farther away, and then sleep.
+// thread has not begun, and waits for the others, so a thread that the system does not run delays
+// no other. Waiting threads spin for half a millisecond, because the next region usually starts
+// earlier, and then sleep.
 #pragma once
 
 #include <atomic>
@@ -20,29 +20,29 @@ class ThreadPool {
  public:
   using Part = void (*)(const void* context, int part);
 
-  // Of the process. Never destroyed: at exit its threads sleep or have ended.
+  // Returns the pool of the process. Never destroyed: at exit its threads sleep or have ended.
   static ThreadPool& instance();
 
-  // Threads of a region at most, the caller among them. Without `spin` waiting threads sleep at
-  // once: there are more of them than CPUs. Returns how many there are: fewer where the system
-  // starts no more. [no region running]
+  // Sets the maximum number of threads of a region, including the caller. Without `spin`, for more
+  // threads than CPUs, waiting threads sleep at once. Returns the actual number: fewer if the
+  // system starts no more. [no region running]
   int resize(int threads, bool spin);
   int size() const { return size_.load(std::memory_order_relaxed); }
 
-  // Whether the calling thread is inside a part of a region.
+  // True if the calling thread is inside a part of a region.
   static bool inside();
 
   // Calls part(context, i) once for every i of [0, parts), parts at most size(); returns when all
-  // are done. Inside a region, or while another thread's region runs, all on the caller in order.
-  // Throws what a part has thrown, the first of several. [any thread]
+  // are done. Inside a region, or while another thread's region runs, all run on the caller in
+  // order. Throws the first exception of a part. [any thread]
   void run(int parts, Part part, const void* context);
 
-  // Calls function(context, thread) on every thread, the caller with 0. Unlike run() it waits for
-  // each thread to do its own. [no region running]
+  // Calls function(context, thread) on every thread, the caller with 0. Unlike run(), it waits for
+  // each thread to make its own call. [no region running]
   void on_each_thread(Part function, const void* context);
 
  private:
-  // What the caller and thread i tell each other.
+  // Messages between the caller and thread i.
   struct alignas(128) Mailbox {
     std::atomic<std::uint32_t> state{0};
   };

@@ -1,4 +1,4 @@
-// Sizes and pins the pool, and shares work out to it.
+// Sizes and pins the pool, and distributes work over it.
 #include "backends/cpu/threads/threads.h"
 
 #include <algorithm>
@@ -59,8 +59,8 @@ const Cpus& cpus() {
   return found;
 }
 
-// The tightest CPU quota, in CPUs, on the way from `group` up to `root`; infinity when there is
-// none. v2 keeps "<quota|max> <period>" in one file, v1 the two numbers in two.
+// Returns the tightest CPU quota, in CPUs, on the path from `group` up to `root`; infinity without
+// a quota. v2 keeps "<quota|max> <period>" in one file, v1 the two numbers in two.
 double quota_along(const std::string& root, std::string group, bool v2) {
   double min_quota = INFINITY;
   for (;;) {
@@ -147,12 +147,12 @@ void set_threads(int num_threads, bool pin) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   static bool pool_is_pinned = false;
-  if (pool_is_pinned) unpin_pool();  // a thread that is started gets the CPUs of its starter
+  if (pool_is_pinned) unpin_pool();  // a new thread inherits the CPUs of its starter
   const int started = ThreadPool::instance().resize(threads, fits);
   pool_threads.store(started);
   if (started < threads)
     log::warning(
-        "threads: the system starts {} of {}; going on with them. Ask for fewer with -t, "
+        "threads: the system starts {} of {}; continuing with them. Ask for fewer with -t, "
         "or raise the limit (`ulimit -u`, `ulimit -v`, the cgroup's pids.max)",
         started, threads);
   pool_is_pinned = pinned && fits;
@@ -169,7 +169,7 @@ int num_threads() {
 namespace detail {
 namespace {
 
-// Threads that are worth having for `count` items.
+// Returns the number of threads worth using for `count` items.
 int useful_threads(std::int64_t count, std::int64_t min_per_thread) {
   const std::int64_t useful = count / std::max<std::int64_t>(1, min_per_thread);
   if (useful <= 1 || ThreadPool::inside()) return 1;
@@ -186,8 +186,8 @@ Range share_of(std::int64_t count, int threads, int thread) {
   return {begin, begin + share + (thread < extra ? 1 : 0)};
 }
 
-// What is left of a thread's share, [begin, end): its own thread takes from the front, others from
-// the back, each by one exchange of both numbers.
+// The rest of a thread's share, [begin, end): the thread takes from the front, others from the
+// back, each by one exchange of both numbers.
 struct alignas(64) Share {
   std::uint64_t packed;
 
@@ -202,7 +202,7 @@ struct alignas(64) Share {
   void set(Range r) {
     std::atomic_ref(packed).store(pack(r.begin, r.end), std::memory_order_relaxed);
   }
-  // Shortens what is left, if it is still `seen`, to `rest`.
+  // Shortens the rest to `rest`, if it is still `seen`.
   bool replace(Range& seen, Range rest) {
     std::uint64_t expected = pack(seen.begin, seen.end);
     if (std::atomic_ref(packed).compare_exchange_weak(expected, pack(rest.begin, rest.end),
@@ -211,7 +211,7 @@ struct alignas(64) Share {
     seen = unpack(expected);
     return false;
   }
-  // Up to `grain` items from the front; an empty range when nothing is left.
+  // Takes up to `grain` items from the front; an empty range if nothing is left.
   Range take(std::int64_t grain) {
     Range seen = left();
     for (;;) {
@@ -220,7 +220,7 @@ struct alignas(64) Share {
       if (replace(seen, {cut, seen.end})) return {seen.begin, cut};
     }
   }
-  // The back half, all of it when it is no more than `grain`; empty when nothing is left.
+  // Takes the back half, or all if at most `grain` are left; an empty range if nothing is left.
   Range steal(std::int64_t grain) {
     Range seen = left();
     for (;;) {
@@ -285,7 +285,7 @@ void run_shares(std::int64_t count, std::int64_t grain, std::int64_t min_per_thr
   const int threads = useful_threads(count, min_per_thread);
   if (threads == 1) return function(context, 0, count, 0);
   LAMINA_ASSERT(count <= UINT32_MAX);
-  Share shares[kMaxThreads];  // only those of `threads` are touched
+  Share shares[kMaxThreads];  // only the first `threads` are used
   for (int thread = 0; thread < threads; ++thread)
     shares[thread].set(share_of(count, threads, thread));
   const Shares work{shares, threads, std::max<std::int64_t>(1, grain), function, context};

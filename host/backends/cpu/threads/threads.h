@@ -1,4 +1,4 @@
-// The one thread pool of the CPU backend, and the ways to use it.
+// The one thread pool of the CPU backend, and functions to use it.
 //
 //   parallel_tasks(num_heads, [&](std::int64_t head) { attend(head); });
 //
@@ -12,21 +12,21 @@
 
 namespace lamina::cpu {
 
-// Sets the size of the pool. num_threads = 0 means one per physical core among the CPUs that the
-// affinity mask allows, at most what the cgroup's CPU quota pays for; fewer, with a warning, where
-// the system starts no more. With `pin`, thread i stays on the i-th of those CPUs (the caller is
-// thread 0), unless there are more threads than CPUs or LAMINA_PIN=0. Plans made earlier must not
-// run with more threads than they were made for. UserError (usage) below 0, above kMaxThreads, for
-// another LAMINA_PIN. The first use does set_threads(0, false). [main thread, no work running]
+// Sets the size of the pool. num_threads = 0 means one per physical core among the CPUs of the
+// affinity mask, at most the cgroup's CPU quota; fewer, with a warning, if the system starts no
+// more. With `pin`, thread i stays on the i-th of those CPUs (the caller is thread 0), unless there
+// are more threads than CPUs or LAMINA_PIN=0. Earlier plans must not run with more threads than
+// they were made for. UserError (usage) below 0, above kMaxThreads, or for another LAMINA_PIN. The
+// first use calls set_threads(0, false). [main thread, no work running]
 inline constexpr int kMaxThreads = 1024;
 void set_threads(int num_threads, bool pin = true);
 
-// The size of the pool, at least 1. [any thread]
+// Returns the size of the pool, at least 1. [any thread]
 int num_threads();
 
-// Gives the calling thread all CPUs again that the process was allowed when it was first asked. A
-// std::thread started by a pinned thread inherits its one CPU, so background threads (loaders,
-// writers) call this first.
+// Gives the calling thread all CPUs that the process was allowed at the first query. A std::thread
+// started by a pinned thread inherits its one CPU, so background threads (loaders, writers) call
+// this first.
 void unpin_this_thread();
 
 namespace detail {
@@ -49,17 +49,17 @@ void call_range(const void* context, std::int64_t begin, std::int64_t end, int t
 
 // Calls function(begin, end) or function(begin, end, thread) once per thread with contiguous,
 // disjoint ranges that cover [0, count); at most one thread per min_per_thread items. Only for work
-// whose results do not depend on where the cuts are (rows, elements). With one range, or inside
-// another parallel call, it runs on the calling thread. What it throws goes to the caller.
+// whose results do not depend on the ranges (rows, elements). With one range, or inside another
+// parallel call, it runs on the calling thread. Rethrows its exceptions.
 template <typename Function>
 void parallel_ranges(std::int64_t count, std::int64_t min_per_thread, const Function& function) {
   detail::run_ranges(count, min_per_thread, detail::call_range<Function>, std::addressof(function));
 }
 
-// The same, but each thread takes its range `grain` items at a time, front to back, and what a slow
-// one has not taken yet is taken from the back by those that are done: half of what is left at a
-// time. function(begin, end) or function(begin, end, thread) is called for each of these pieces,
-// at most 2^32 - 1 items together.
+// The same, but each thread computes its range `grain` items at a time, front to back. Threads that
+// are done take half of a slow thread's remaining items at a time, from the back. Calls
+// function(begin, end) or function(begin, end, thread) for each of these pieces. REQUIRES: count <
+// 2^32.
 template <typename Function>
 void parallel_shares(std::int64_t count, std::int64_t grain, std::int64_t min_per_thread,
                      const Function& function) {
@@ -67,7 +67,7 @@ void parallel_shares(std::int64_t count, std::int64_t grain, std::int64_t min_pe
                      std::addressof(function));
 }
 
-// Calls function(task) or function(task, thread) for every task of [0, num_tasks), shared out one
+// Calls function(task) or function(task, thread) for every task of [0, num_tasks), distributed one
 // by one as above. `thread` is below num_threads(), for scratch memory.
 template <typename Function>
 void parallel_tasks(std::int64_t num_tasks, const Function& function) {

@@ -30,9 +30,9 @@ struct WindowSizes {
         overlap(n.i("overlap") != 0) {}
 };
 
-// Calls fn(token, place in bias, first channel) for every token of the window that ends at `end`;
-// the window before takes part when there is one in the document. A plugin may give any ends: what
-// would lie outside of the row is left out.
+// Calls fn(token, place in bias, first channel) for every token of the window that ends at `end`,
+// and of the window before it in the document, if any. A plugin may give any ends, so tokens
+// outside of the row are skipped.
 template <typename Fn>
 void for_each_slot(const WindowSizes& s, std::int64_t end, std::int64_t start, Fn fn) {
   const auto visit = [&](std::int64_t first, std::int64_t channel) {
@@ -45,7 +45,7 @@ void for_each_slot(const WindowSizes& s, std::int64_t end, std::int64_t start, F
   visit(first, s.channels - s.width);
 }
 
-// Copies of token rows.
+// Copies token rows.
 namespace extend_window_op {
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
@@ -56,7 +56,7 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
     const auto* start = static_cast<const std::int32_t*>(args.inputs[2]);
     const auto* count = static_cast<const std::int32_t*>(args.inputs[3]);
     for (std::int64_t b = 0; b < batch; ++b) {
-      // Row i of the old window followed by this call's tokens, to `to`.
+      // Copies row i of the old window followed by this call's tokens to `to`.
       const auto copy_row = [&](std::int64_t i, std::byte* to) {
         const auto bytes = static_cast<std::size_t>(row_bytes);
         if (i >= kept)
@@ -68,7 +68,7 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
       };
       for (std::int64_t i = 0; args.outputs[1] && i < kept + tokens; ++i)
         copy_row(i, at_byte(args.outputs[1], (b * (kept + tokens) + i) * row_bytes));
-      // Reads ahead of where it writes, so that both may be the same memory.
+      // Reads ahead of the writes, so that both may be the same memory.
       for (std::int64_t i = 0; args.outputs[0] && i < kept; ++i)
         copy_row(count[b] + i, at_byte(args.outputs[0], (b * kept + i) * row_bytes));
     }
@@ -111,7 +111,7 @@ constexpr KernelChoice kChoices[] = {{"loop", always, make}};
 
 }  // namespace window_ends_op
 
-// Per window and channel a softmax over a few tokens, in f32 (f64 for f64).
+// A softmax over a few tokens per window and channel, in f32 (f64 for f64).
 namespace window_pool_op {
 
 template <typename T, typename B>
@@ -119,8 +119,8 @@ struct Pool {
   using Wide = typename Number<T>::Wide;
   WindowSizes s;
 
-  // One row: the running maximum, sum of weights and weighted values of each channel (Milakov &
-  // Gimelshein 2018), so that the gates are read once.
+  // Computes one row: the running maximum, sum of weights and weighted values of each channel
+  // (Milakov & Gimelshein 2018), so that the gates are read once.
   void row(const KernelArgs& args, std::int64_t b, std::int64_t w) const {
     auto* y = static_cast<T*>(args.outputs[0]) + (b * s.windows + w) * s.width;
     const std::int64_t end = static_cast<const std::int32_t*>(args.inputs[3])[b * s.windows + w];
@@ -173,9 +173,9 @@ constexpr KernelChoice kChoices[] = {{"online", always, make}};
 
 }  // namespace window_pool_op
 
-// Weights computed again, then with p the weights of a channel and y its result
-// dvalue = p dy, dgate = p dy (value - y). Windows of one sequence share tokens: a task is a
-// sequence's channels.
+// Recomputes the weights; then with p the weights of a channel and y its result: dvalue = p dy,
+// dgate = p dy (value - y). Windows of one sequence share tokens, so a task is channels of a
+// sequence.
 namespace window_pool_grad_op {
 
 template <typename T, typename B>
