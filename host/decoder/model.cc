@@ -18,7 +18,7 @@ TracePhase phase_of(const GraphShape& shape, const GraphFeatures& features) {
   return {shape, features, {}};
 }
 
-// Where a scan would run layers of which one learns what another does not.
+// Returns the layers at which scans must break: neighbours there differ in frozen parameters.
 std::vector<std::int64_t> learning_breaks(const StackPlan& stack,
                                           const std::vector<Parameter>& parameters,
                                           const std::vector<Learning>& learning) {
@@ -189,7 +189,7 @@ ModelGraph Model::decode_graph(const GraphShape& shape, const StateSize& state,
   check_call(shape.batch, state.capacity);
   Assembler a(*parts_, {shape, features, state, true});
   Tensor x = a.stack(a.embedding(), false);
-  // Only the wanted rows go through the norm and the head.
+  // Only the requested rows need the norm and the head.
   x = ops::select_rows(x, a.host_input(Input::rows));
   a.add_output(Output::logits, a.logits(a.final_norm(x)));
   return std::move(a.out());

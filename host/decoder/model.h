@@ -3,8 +3,8 @@
 //   Model model(family, config, {.scan_layers = true});
 //   ModelGraph graph = model.loss_graph({.batch = 4, .tokens = 256, .dtype = DType::bf16});
 //
-// Each distinct block is traced once a graph, whatever the depth. Graphs are as traced: run them
-// through passes::optimize() before compiling.
+// Each distinct block is traced once per graph, for any depth. Graphs are not optimised: pass them
+// to passes::optimize() before compiling.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ namespace lamina::decoder {
 
 struct ModelOptions {
   bool scan_layers = true;
-  // The tokenizer's tokens, for models with engram_layers, which are refused without.
+  // Compresses the tokenizer's tokens. Models with engram_layers are refused without it.
   CompressTokens compress_tokens = {};
   std::optional<Adapter> adapter = {};
 };
@@ -44,44 +44,48 @@ class Model {
   const registry::OptionsSpec& options() const;
   const StackPlan& stack() const;
   const ParameterTable& parameters() const;
-  // Whether training draws random numbers, for dropout of the config or in blocks of the family.
+  // True if training draws random numbers, for dropout of the config or in blocks of the family.
   bool has_dropout() const;
   const std::optional<Adapter>& adapter() const;
-  // How each parameter learns. Segments are cut where layers of one would differ in what is frozen.
+  // Sets how each parameter learns. Cuts segments whose layers differ in frozen parameters.
   void set_learning(const std::vector<Learning>& by_parameter);
   std::int64_t vocab_size() const;
   std::int64_t hidden_size() const;
-  // Values per token of what leaves a layer: hidden_size(), times the streams that there are.
+  // Values per token of a layer's output: hidden_size(), times the number of streams.
   std::int64_t layer_width() const;
 
-  // Positions from which on the rotation of earlier tokens changes as a sequence grows (dynamic
-  // scaling): longer sequences must be computed again from their start. Nothing for most models.
+  // Returns the number of positions from which on the rotation of earlier tokens changes as a
+  // sequence grows (dynamic scaling): longer sequences must be computed again from their start.
+  // Nothing for most models.
   std::optional<std::int64_t> length_dependent_from() const;
 
-  // Throws UserError (exit 2) if no sequence can be `tokens` long because positions are learned and
-  // there are fewer. `what` asks for the length: "data.sequence_length". Every graph checks it.
+  // Throws UserError (exit 2) if a sequence cannot be `tokens` long because there are fewer learned
+  // positions. `what`: the key that requested the length, eg: "data.sequence_length". Every graph
+  // checks it.
   void check_length(std::int64_t tokens, std::string_view what) const;
 
-  // Blocks of multi-token prediction, and what their losses are multiplied by.
+  // Number of blocks of multi-token prediction, and the weights of their losses.
   std::int64_t mtp_depth() const;
   double mtp_weight(std::int64_t depth) const;
 
-  // The sums of loss and z_loss over counted labels. train/gradients.h adds gradients.
+  // Returns the graph of the sums of loss and z_loss over counted labels. train/gradients.h adds
+  // gradients.
   ModelGraph loss_graph(const GraphShape& shape, const GraphFeatures& features = {}) const;
-  // Logits of every token, without decode state.
+  // Returns the graph of the logits of every token, without decode state.
   ModelGraph forward_graph(const GraphShape& shape, const GraphFeatures& features = {}) const;
-  // What this model as a teacher tells of every token's next one: features.teacher.
+  // Returns the graph of this model as a teacher of next tokens: features.teacher.
   ModelGraph teacher_graph(const GraphShape& shape, const GraphFeatures& features) const;
-  // f32[B, T, V] of what the head gets, Output::normed of a forward graph: logits later.
+  // Returns the graph of logits f32[B, T, V] from the head's input, Output::normed of a forward
+  // graph.
   ModelGraph head_graph(const GraphShape& shape) const;
-  // Whether tokens see earlier ones only, so that there is a next token to decode.
+  // True if tokens see earlier ones only, so that next tokens can be decoded.
   bool is_autoregressive() const;
-  // Logits of one token per row, reading and writing decode state. Throws UserError (exit 2) for a
-  // model that is not autoregressive; so does states().
+  // Returns the graph of the logits of one token per row, which reads and writes decode state.
+  // decode_graph() and states() throw UserError (exit 2) for a model that is not autoregressive.
   ModelGraph decode_graph(const GraphShape& shape, const StateSize& state,
                           const GraphFeatures& features = {}) const;
 
-  // The state tensors that decode graphs with this batch, dtype and size of state use.
+  // Returns the state tensors of decode graphs with this batch, dtype and size of state.
   std::vector<StateTensor> states(const GraphShape& shape, const StateSize& state) const;
 
  private:

@@ -24,7 +24,7 @@ TEST(AttentionCap, WorksInEveryFamilyWithAttention) {
     } catch (const UserError& refused) {
       EXPECT_THAT(refused.what(),
                   ::testing::AnyOf(::testing::HasSubstr("no layer of this model has attention"),
-                                   ::testing::HasSubstr("has a soft cap of its own")));
+                                   ::testing::HasSubstr("already has a soft cap")));
     }
   }
 }

@@ -145,7 +145,7 @@ TEST(StackKeys, TimescalesWorkInEveryFamilyWithPlainRotations) {
           refused.what(),
           ::testing::AnyOf(
               ::testing::HasSubstr("no layer of this model has rotary positions"),
-              ::testing::HasSubstr("goes with rotations that are scaled linearly or not at all")));
+              ::testing::HasSubstr("needs rotations that are scaled linearly or not at all")));
     }
   }
 }
@@ -153,8 +153,8 @@ TEST(StackKeys, TimescalesWorkInEveryFamilyWithPlainRotations) {
 TEST(StackKeys, KeysWithoutEffectAreRefused) {
   EXPECT_ERROR_SAYS(open_description(described("qwen3", "normalize_embedding_logits = true\n")),
                     ExitCode::usage,
-                    "'model.normalize_embedding_logits' is true, but the head is a matrix of its "
-                    "own: 'tie_word_embeddings' is false\n  leave it out");
+                    "'model.normalize_embedding_logits' is true, but the head is a separate "
+                    "matrix: 'tie_word_embeddings' is false\n  leave it out");
   EXPECT_ERROR_SAYS(open_description(described("qwen3", "mtp_loss_weight = 0.3\n")),
                     ExitCode::usage,
                     "'model.mtp_loss_weight' has no effect, because 'num_nextn_predict_layers' is "

@@ -191,7 +191,7 @@ TEST(StackPlan, RefusesParametersOfLaterLayersAndOfThoseThatHaveNone) {
   last.unit[0].params_of = 2;
   EXPECT_ERROR_SAYS(
       resolve_stack({{first, user, last}}, {}), ExitCode::plugin,
-      "layer 2 owns parameters of another layer and uses those of a third one; name that one as");
+      "layer 2 owns parameters of another layer and uses a third layer's; name that one as");
 }
 
 TEST(StackPlan, RefusesDonorsThatComeLaterOrReadThemselves) {

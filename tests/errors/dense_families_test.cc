@@ -55,8 +55,8 @@ TEST(DenseFamilyErrors, Positions) {
             {"model.sliding_rope_type", "\"default\"", "\"yarn\""}});
   w.expect({as("gpt3", {"trainable_position_size=64"}),
             2,
-            {"'model.trainable_position_size' is 64, but this model has learned positions of its "
-             "own",
+            {"'model.trainable_position_size' is 64, but this model already has "
+             "learned positions",
              "leave it out"}});
   w.expect({as("llama2", {"trainable_position_size=8"}),
             2,

@@ -199,7 +199,7 @@ TEST(LayerDropout, WhereItCannotBeIsRefused) {
                          "intermediate_size = 36\ndropout_rate = 0.1\n"
                          "num_nextn_predict_layers = 1\nlayer_dropout = \"update\"\n"),
                     ExitCode::usage,
-                    "layers of multi-token prediction have no input of their own that it adds to");
+                    "layers of multi-token prediction have no input that it could add to");
   EXPECT_ERROR_SAYS(with("llama2", "intermediate_size = 36\ndropout_rate = 1.0\n"), ExitCode::usage,
                     "'model.dropout_rate' must be a number, at least 0 and less than 1, got 1.0");
   EXPECT_ERROR_SAYS(

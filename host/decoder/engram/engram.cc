@@ -41,7 +41,8 @@ void check_layers(const registry::ModelConfig& config, std::vector<std::int64_t>
     refuse(config, config::kEngramLayers, {}, "layer {} is named twice", *twice);
 }
 
-// Before any table is laid out: their primes are larger than the bases and than their number.
+// Must run before any table is laid out, because the primes are larger than the bases and than the
+// number of tables.
 void check_sizes(const registry::ModelConfig& config, const std::vector<std::int64_t>& bases,
                  std::int64_t length, std::int64_t heads) {
   if (std::ssize(bases) != length - 1)

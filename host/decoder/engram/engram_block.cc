@@ -22,7 +22,8 @@ class EngramBuild {
   EngramBuild(HostBuild& build, const Engram& engram, const EngramLayer& layer, const Type& x)
       : build_(build), engram_(engram), layer_(layer), shape_(x.shape), dtype_(x.dtype) {}
 
-  // Without a weight, each stream by itself; then times a weight for every dim of every stream.
+  // Normalises each stream by itself without a weight, then multiplies every dim of every stream by
+  // a weight.
   Tensor stream_norm(const char* name, Tensor x_BTKD) {
     Tensor normed = rms_norm(x_BTKD, {});
     Tensor weight = param(name, {streams() * width()}, {LAMINA_AXIS_NORM}, registry::Role::norm,
@@ -35,7 +36,7 @@ class EngramBuild {
                              {InitSpec::Kind::ones, 0, 0}));
   }
 
-  // Rows of all tables for the n-grams that end at each token, side by side.
+  // Returns rows of all tables for the n-grams that end at each token, side by side.
   Tensor look_up() {
     Tensor ids = build_.remember(
         ops::ngram_hash(build_.input(Input::tokens), build_.input(Input::compressed_tokens), {},
@@ -63,7 +64,7 @@ class EngramBuild {
     return ops::linear(rows, w, bias);
   }
 
-  // sigmoid(sign(a) sqrt(|a|)) for the scores a of queries and keys, [B, T, K, 1].
+  // Returns sigmoid(sign(a) sqrt(|a|)) for the scores a of queries and keys, [B, T, K, 1].
   Tensor gate(Tensor query_BTKD, Tensor key_BTKD) {
     DType wide = sum_dtype(dtype_);
     Tensor products = ops::cast(query_BTKD, wide) * ops::cast(key_BTKD, wide);

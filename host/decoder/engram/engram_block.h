@@ -1,4 +1,5 @@
-// Engram's equations: what a layer's residual streams get from the n-grams before each token.
+// Engram's equations: the values that the n-grams before each token add to a layer's residual
+// streams.
 #pragma once
 
 #include "decoder/engram/engram.h"
@@ -6,19 +7,18 @@
 
 namespace lamina::decoder {
 
-// What is added to the streams x[B, T, K, D] before it is added: values of the tables times their
-// gates, and what a short convolution over time makes of these; and the rows that were looked up,
-// [B, T, rows of a token].
+// Values added to the streams x[B, T, K, D]: values of the tables times their gates, and a short
+// convolution of these over time; and the rows that were looked up, [B, T, rows per token].
 struct EngramValues {
   Tensor gated, convolved, rows;
 };
 
-// Of streams that are normed, [B, T, K, D].
+// Computes the values. `x` are the normed streams, [B, T, K, D].
 EngramValues engram_values(HostBuild& build, const Engram& engram, const EngramLayer& layer,
                            Tensor x);
 
-// The block: carry 0, [B, T, D] or [B, T, K, D], gets its part, others stay as they are. Throws
-// UserError (exit 2) for a family that keeps something else there.
+// Returns the block, which adds to carry 0, [B, T, D] or [B, T, K, D]; other carries are unchanged.
+// Throws UserError (exit 2) if carry 0 of the family has another shape.
 HostBlock engram_block(const Engram& engram, const EngramLayer& layer, std::int64_t hidden_size);
 
 }  // namespace lamina::decoder

@@ -9,7 +9,8 @@
 namespace lamina::decoder {
 namespace {
 
-// NumPy's SeedSequence: spreads a seed over four words, then draws as many as asked for.
+// NumPy's SeedSequence: spreads a seed over four words, then generates the requested number of
+// words.
 class SeedSequence {
  public:
   explicit SeedSequence(std::uint64_t seed) {
@@ -51,7 +52,7 @@ class SeedSequence {
   std::size_t next_ = 0;
 };
 
-// PCG64, XSL-RR 128/64. O'Neill 2014; seeded and drawn from as NumPy does.
+// PCG64, XSL-RR 128/64 (O'Neill 2014), seeded and sampled as NumPy does.
 class Pcg64 {
  public:
   explicit Pcg64(std::uint64_t seed) {
@@ -65,7 +66,7 @@ class Pcg64 {
     step();
   }
 
-  // Uniform in [0, bound). Lemire 2019.
+  // Returns a uniform number in [0, bound). Lemire 2019.
   std::uint32_t below(std::uint32_t bound) {
     if (bound == 1) return 0;
     std::uint64_t product = std::uint64_t{next32()} * bound;

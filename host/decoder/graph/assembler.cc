@@ -43,7 +43,7 @@ Assembler::Assembler(const ModelParts& parts, const TracePhase& phase)
 Tensor Assembler::host_input(Input role) {
   auto [at, fresh] = host_inputs_.try_emplace(role);
   if (!fresh) return at->second;
-  LAMINA_ASSERT(role != Input::embedding);  // it is there as soon as embedding() was called
+  LAMINA_ASSERT(role != Input::embedding);  // embedding() adds it
   const TracePhase& p = phase();
   if (role == Input::positions_3d && !p.positions_3d) {
     Tensor one = ops::reshape(host_input(Input::positions), {1, p.batch, p.tokens});
@@ -206,7 +206,7 @@ Tensor Assembler::choices(Tensor x) {
   return ops::reshape(out, {out.dim(0)});
 }
 
-// By blocks of rows, so that there are the logits of one block at a time.
+// Computes blocks of rows, so that only the logits of one block exist at a time.
 std::vector<Tensor> Assembler::of_logits(Tensor x, const LogitsUse& use) {
   constexpr std::int64_t kBlockRows = 64;
   Tensor rows = ops::as_rows(x), weight = parameter(parts_.head_weight());
@@ -241,8 +241,8 @@ std::vector<Tensor> Assembler::layers(std::vector<Tensor> carries,
   return carries;
 }
 
-// A scan of its own, so that values in it are rematerialised as those of layers are, and the body
-// of the layer after it stays that of other layers.
+// Uses a separate scan, so that its values are rematerialised like a layer's, and the body of the
+// following layer stays equal to other layers'.
 std::vector<Tensor> Assembler::engram(std::vector<Tensor> carries, const StackSegment& segment) {
   const std::int64_t layer = segment.first_layer;
   if (!parts_.engram || !parts_.engram->find(layer)) return carries;
@@ -257,7 +257,7 @@ std::vector<Tensor> Assembler::engram(std::vector<Tensor> carries, const StackSe
   return scan.finish([this](auto body) { return shared_body(std::move(body)); });
 }
 
-// What a segment's body reads of the graph around it, the same for all its layers.
+// Returns the values outside of a segment's body that it reads, the same for all its layers.
 std::vector<std::pair<std::string, Tensor>> Assembler::consts_of(const StackSegment& segment) {
   std::vector<std::pair<std::string, Tensor>> out;
   auto add = [&](std::string name, Tensor tensor) {
@@ -284,7 +284,7 @@ std::vector<std::pair<std::string, Tensor>> Assembler::consts_of(const StackSegm
   return out;
 }
 
-// A segment becomes a scan: parameters, decode state and constants of its layers are xs.
+// Makes a scan from a segment: parameters, decode state and constants of its layers are xs.
 std::vector<Tensor> Assembler::segment(std::vector<Tensor> carries,
                                        const std::vector<Tensor>& per_layer,
                                        const StackSegment& segment, bool hidden) {
@@ -312,7 +312,8 @@ std::vector<Tensor> Assembler::segment(std::vector<Tensor> carries,
   return scan.finish([this](auto body) { return shared_body(std::move(body)); });
 }
 
-// Layers that are unrolled from one segment have equal bodies: one object, compiled once.
+// Layers that are unrolled from one segment have equal bodies. They share one object, which is
+// compiled once.
 std::shared_ptr<const Graph> Assembler::shared_body(std::shared_ptr<const Graph> body) {
   for (const std::shared_ptr<const Graph>& known : bodies_)
     if (same_graph(*known, *body)) return known;

@@ -1,4 +1,4 @@
-// Builds the graph of a whole model from those of its blocks. Private to decoder.
+// Builds the graph of a whole model from the graphs of its blocks. Private to decoder.
 //
 //   Assembler a(parts, phase);
 //   Tensor logits = a.logits(a.final_norm(a.stack(a.embedding(), false)));
@@ -39,88 +39,91 @@ class Assembler {
   // Inputs of the graph, each added on first use.
   Tensor host_input(Input role);
   Tensor parameter(int index);  // outside the scans
-  // A tensor of decode state [B, ...], and what is written over it.
+  // A tensor of decode state [B, ...], and the value written over it.
   Tensor state_input(const std::string& name, std::int64_t layer, registry::StateKind kind,
                      const Type& type, bool ring = false);
   void state_output(Tensor state, Tensor written);
   void add_output(std::string name, Tensor value, OutputRole role, int alias = -1);
-  // One that is there once, by its own name.
+  // Adds an output without members, under the role's name.
   void add_output(Output role, Tensor value);
 
-  // Rows of the table for tokens i32[B, T], with positions and dropout; `stream` tells draws apart.
+  // Returns rows of the table for tokens i32[B, T], with positions and dropout; `stream` separates
+  // draws.
   Tensor embed(Tensor tokens, Tensor positions, std::int64_t stream = 0);
-  // That of the call's tokens.
+  // Returns the embedding of the call's tokens.
   Tensor embedding();
-  // All layers: the embedding to what the final norm gets. With `hidden`, what enters and leaves
-  // each layer becomes an output.
+  // Runs all layers, from the embedding to the input of the final norm. With `hidden`, the input
+  // and the output of each layer become outputs.
   Tensor stack(Tensor embedding, bool hidden);
-  // Carry 0 as the last layer gave it, without the exit block. REQUIRES: stack() was called.
+  // Returns carry 0 after the last layer, before the exit block. REQUIRES: stack() was called.
   Tensor last_carry() const { return last_carry_; }
   Tensor final_norm(Tensor x);
-  // What the head gets of what the final norm gave: in training some channels drop out. `depth` is
-  // 0 of the model, 1 and on of multi-token prediction.
+  // Returns the head's input from the output of the final norm; training may drop channels. `depth`
+  // is 0 for the model, 1 and up for multi-token prediction.
   Tensor for_head(Tensor normed, std::int64_t depth = 0);
-  // f32[rows, V] of x[..., D].
+  // Returns the logits of x[..., D], f32[rows, V].
   Tensor logits(Tensor x);
-  // Of ops::cross_entropy over rows of x[..., D]: its sums, and token_losses[rows].
+  // Results of ops::cross_entropy over rows of x[..., D]: its sums, and token_losses[rows].
   struct Losses {
     Tensor loss, z_loss, uniform_loss, token_losses;
   };
   Losses losses(Tensor x, Tensor labels);
-  // i32[rows]: the token with the largest logit, the lowest of equal ones. Logits are never stored
-  // whole.
+  // Returns i32[rows]: the token with the largest logit, the lowest of equal ones. The whole logits
+  // are never stored.
   Tensor choices(Tensor x);
 
-  // teacher.cc, as phase().teacher says. Before stack(): which layers of a pair are this model's.
-  // Scans end after them.
+  // In teacher.cc, for phase().teacher. Selects this model's layer of each compared pair; scans end
+  // after them. REQUIRES: stack() was not called yet.
   void compare_layers(std::optional<std::int64_t> config::LayerPair::*side);
-  // What a teacher tells, as outputs: log-probabilities of all tokens or, with their ids, of the
-  // likeliest; and what left the compared layers.
+  // Adds the outputs of a teacher: log-probabilities of all tokens, or of the likeliest with their
+  // ids; and the outputs of the compared layers.
   void add_teacher_outputs(Tensor x);
-  // The sum over counted labels of KL(teacher || model), both at the temperature. Of the likeliest
-  // tokens only: with all others as one outcome more.
+  // Returns the sum over counted labels of KL(teacher || model), both at the temperature. With only
+  // the likeliest tokens, all others are one more outcome.
   Tensor divergence(Tensor x, Tensor labels);
-  // The sum over counted labels of the distance of what left the compared layers from what left
-  // those of the teacher. REQUIRES: there are some.
+  // Returns the sum over counted labels of the distance between the outputs of the compared layers
+  // and the teacher's. REQUIRES: there are such layers.
   Tensor hidden_distance(Tensor labels);
 
-  // embedding_overrides.cc: x[B, T, D] with override row index[b, t] where that is not -1.
+  // In embedding_overrides.cc: returns x[B, T, D] with override row index[b, t] where the index is
+  // not -1.
   Tensor with_embedding_overrides(Tensor x, Tensor index);
 
-  // Results of a block that runs once; parameters are called "<scope>.<name>".
+  // Returns the results of a block that runs once; parameters are named "<scope>.<name>".
   std::vector<Tensor> run_once(const BlockGraph& block, const std::string& scope,
                                std::int64_t layer, const std::vector<Tensor>& carries,
                                const std::vector<Tensor>& per_layer = {},
                                const std::map<Input, Tensor>& instead = {});
   BlockCache& blocks() { return blocks_; }
 
-  // The auxiliary losses and metrics collected so far become outputs.
+  // Makes outputs of the auxiliary losses and metrics collected so far.
   void add_aux_outputs();
 
  private:
-  // Where a block is: inside a scan over `layers`, or once.
+  // The place of a block: inside a scan over `layers`, or run once.
   struct BlockPlacement {
     std::vector<std::int64_t> layers;      // one per iteration
     std::vector<std::string> scopes = {};  // of parameters and states, likewise
     std::string label = {};                // for names of the graph's inputs
     ScanBuilder* scan = nullptr;           // null: once, in the graph itself
-    std::map<Input, Tensor> instead = {};  // of the host's inputs, once
+    std::map<Input, Tensor> instead =
+        {};  // replace inputs from the host; only for a block run once
     std::optional<std::int64_t> kv_donor = {};
     std::optional<std::int64_t> params_of = {};
   };
-  // What a block's graph reads.
+  // The inputs of a block's graph.
   struct Bound {
     std::vector<Tensor> inputs;  // where the block runs
     std::vector<int> params;     // inputs of the model's graph, one per parameter
     std::vector<int> states;     // likewise
   };
 
-  // Runs the block; what it makes beyond its results is collected.
+  // Runs the block, and collects its values other than the results.
   std::vector<Tensor> run(const BlockGraph& block, const BlockPlacement& place,
                           const std::vector<Tensor>& carries, const std::vector<Tensor>& per_layer);
   Tensor value_input(const BlockPlacement& place, const std::string& name, const Type& inner,
                      InputRole role);
-  // The parameter where layers share it: outside of scans.
+  // Returns a parameter that layers share, outside of scans.
   Tensor shared_param(std::int64_t owner, const BlockGraph::Param& param);
   Tensor param_input(const BlockPlacement& place, const BlockGraph::Param& param);
   Tensor block_state(const BlockPlacement& place, const BlockGraph::State& state);
@@ -129,7 +132,7 @@ class Assembler {
   int last_input() const { return static_cast<int>(out_.inputs.size()) - 1; }
   int outside_input(Tensor input);
 
-  // `use` gets `value` stacked over the place's times.
+  // Calls `use` with `value` stacked over the place's iterations.
   void collect(const BlockPlacement& place, const std::string& name, Tensor value,
                std::function<void(Tensor)> use, Tensor over = {});
   void collect_states(const BlockGraph& block, const BlockPlacement& place, const Bound& bound,
@@ -147,7 +150,7 @@ class Assembler {
   std::vector<Tensor> segment(std::vector<Tensor> carries, const std::vector<Tensor>& per_layer,
                               const StackSegment& segment, bool hidden);
   std::vector<std::pair<std::string, Tensor>> consts_of(const StackSegment& segment);
-  // Rows [rows, ...] of what `use` makes of logits [block, V].
+  // Computes values with rows [rows, ...] from logits [block, V].
   using LogitsUse = std::function<std::vector<Tensor>(Tensor logits)>;
   std::vector<Tensor> of_logits(Tensor x, const LogitsUse& use);
   Tensor teacher_input(Input role, Type type);
@@ -156,7 +159,8 @@ class Assembler {
   Tensor without_channels(Tensor x, std::int64_t stream);
   Tensor head_bias();  // null without one
   Tensor head(Tensor rows, Tensor weight, Tensor bias) const;
-  // embedding_overrides.cc: features added to the output of the first layers (DeepStack).
+  // In embedding_overrides.cc: true if features are added to the output of these first layers
+  // (DeepStack).
   bool has_deepstack_features(std::int64_t first_layer) const {
     return phase().embedding_overrides.count > 0 &&
            first_layer < phase().embedding_overrides.layers;

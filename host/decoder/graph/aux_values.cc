@@ -16,7 +16,7 @@ std::vector<std::int64_t> all_dims(Tensor x) {
   return dims;
 }
 
-// The auxiliary loss that several layers have under one name, [] of `dtype`.
+// Returns the auxiliary loss that several layers have under one name, [] of `dtype`.
 Tensor pooled(std::span<const AuxValue> parts, DType dtype) {
   double layers = 0;
   Tensor value, other;
@@ -33,7 +33,7 @@ Tensor pooled(std::span<const AuxValue> parts, DType dtype) {
   return product.ndim() == 0 ? product : ops::reduce_sum(product, all_dims(product));
 }
 
-// The metric of all layers that have it, [layers, ...], with their indices.
+// Returns the metric of all layers that have it, [layers, ...], with their indices.
 std::pair<Tensor, std::vector<std::int64_t>> joined(std::span<const AuxValue> parts) {
   std::vector<Tensor> values;
   std::vector<std::int64_t> layers;
@@ -59,7 +59,7 @@ void check_agreement(std::span<const AuxValue> parts) {
 
 }  // namespace
 
-// Mean, population standard deviation and share of zeros of what a layer hands on, padding
+// Adds mean, population standard deviation and share of zeros of a layer's output, padding
 // included.
 void Assembler::add_layer_metrics(const BlockPlacement& place, Tensor x) {
   x = ops::cast(x, sum_dtype(x.dtype()));

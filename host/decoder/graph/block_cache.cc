@@ -105,8 +105,8 @@ void BlockCache::trace_all(const std::vector<BlockDeclaration>& blocks) {
   for (const BlockDeclaration& block : blocks) get(block.use);
 }
 
-// The plugin does not know whether it builds for training, whether there is decode state, or
-// whether rows hold several documents: what it builds for a call of this size is always the same.
+// The plugin must not depend on training, on decode state or on several documents per row: its
+// build for a call of this size is always the same.
 void BlockCache::check_tokens_apart(const BlockUse& use, const BlockGraph& graph) {
   if (phase_.batch * phase_.tokens == 1) return;
   if (phase_.stateful || phase_.segments || phase_.training) {

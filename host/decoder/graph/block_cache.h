@@ -1,5 +1,5 @@
-// The distinct blocks of a model for one phase, each traced once. A block that mixes tokens as it
-// may not is refused (PluginError), in a phase of any size. Private to decoder.
+// The distinct blocks of a model for one phase, each traced once. Refuses blocks that mix tokens
+// without decode state (PluginError), for any size of the phase. Private to decoder.
 #pragma once
 
 #include <memory>
@@ -15,24 +15,25 @@ namespace lamina::decoder {
 
 class BlockCache {
  public:
-  // Traces the entry, from which the types of carries follow.
+  // Traces the entry, which determines the types of carries.
   BlockCache(const ModelParts& parts, TracePhase phase);
 
   const TracePhase& phase() const { return phase_; }
 
   const BlockGraph& layer(const StackSegment& segment, std::size_t position);
-  // What stands before that layer. REQUIRES: something does.
+  // Returns Engram's block before that layer. REQUIRES: there is one.
   const BlockGraph& engram(std::int64_t layer);
   // REQUIRES: the model has such a block.
   const BlockGraph& entry();
   const BlockGraph& exit();
   const BlockGraph& mtp();
 
-  // What the plugin's blocks that were traced so far declare.
+  // Returns the declarations of the plugin's blocks traced so far.
   std::vector<BlockDeclaration> declarations() const;
-  // Traces these blocks, too. Throws PluginError where one declares something else now.
+  // Traces these blocks, too. Throws PluginError if a block's declaration has changed.
   void trace_all(const std::vector<BlockDeclaration>& blocks);
-  // Likewise those of `first`, of the same phase; also where a graph is another.
+  // Traces the blocks of `first`, of the same phase, again. Throws PluginError if a declaration or
+  // a graph differs.
   void check_repeated(const BlockCache& first);
 
  private:
@@ -42,8 +43,8 @@ class BlockCache {
   const ModelParts& parts_;
   TracePhase phase_;
   TokensOfCarries tokens_;
-  // The same blocks for a pass over one document in each row without decode state, where this phase
-  // is another: there no op of the host's own looks at several tokens.
+  // The same blocks for a pass over one document per row without decode state, if this phase is
+  // different. In such a pass no op of the host itself mixes tokens.
   std::unique_ptr<BlockCache> plain_;
   std::vector<std::pair<BlockUse, std::unique_ptr<BlockGraph>>> traced_;
 };

@@ -6,8 +6,8 @@
 namespace lamina::decoder {
 namespace {
 
-// The index of tokens without an override row: so far outside of any table that no layer's offset
-// reaches it. Rows outside of a table are zeros.
+// The index of tokens without an override row. It stays outside of any table with every layer's
+// offset, and rows outside of a table are zeros.
 constexpr double kNowhere = -0x1p30;
 
 Tensor number(Graph& graph, double value) {
@@ -29,8 +29,8 @@ Tensor Assembler::deepstack_index() {
              ops::select(ops::less(index, number(graph(), 0)), number(graph(), kNowhere), index);
 }
 
-// One gather and one sum per layer, also in layers of a scan that have no features: their rows are
-// past the table's last. Each residual stream of x [B, T, K, D] has them added, as each begins with
+// Uses one gather and one sum per layer, also in layers of a scan without features, whose rows are
+// beyond the table's end. Adds to each residual stream of x [B, T, K, D], because each begins with
 // the embedding.
 void Assembler::add_deepstack_features(const BlockPlacement& place) {
   ScanBuilder& scan = *place.scan;

@@ -18,7 +18,7 @@ namespace {
 using registry::InitSpec;
 using registry::Role;
 
-// Deviation of a standard normal distribution that is cut at 2.
+// Deviation of a standard normal distribution that is truncated at 2.
 constexpr double kCutDeviation = 0.87962566103423978;
 
 InitSpec normal(double variance) { return {InitSpec::Kind::normal, std::sqrt(variance), 0}; }
@@ -43,7 +43,7 @@ std::pair<std::string_view, std::string_view> part_of(const Parameter& p) {
   return {name.substr(0, name.size() - inner.size()), inner.substr(0, inner.find('.'))};
 }
 
-// What surrounds a matrix in its layer.
+// The other parameters near a matrix in its layer.
 class Surroundings {
  public:
   explicit Surroundings(const ModelParts& parts) {
@@ -80,7 +80,7 @@ InitSpec of_table(const ModelParts& parts, int index) {
   const Parameter& p = parts.parameters[index];
   if (index == parts.embed || index == parts.positions) return normal(1);
   auto width = static_cast<double>(p.desc.shape[-1]);
-  // A row of the entry's table is one of every layer.
+  // A row of the entry's table contains one row per layer.
   const registry::EmbedSpec& embed = parts.options.embed;
   if (p.block == embed.entry && embed.num_per_layer > 0)
     width /= static_cast<double>(parts.config.num_layers());

@@ -23,7 +23,7 @@ registry::ParamDesc host_param(std::string name, Shape shape,
   return desc;
 }
 
-// The final norm is the one op of a family that no block is traced with.
+// Checks the final norm, the only op of a family that is in no traced block.
 void check_norm(const ModelParts& parts) {
   const registry::NormSpec& spec = parts.options.head.norm;
   if (!spec.op) return;
@@ -51,7 +51,7 @@ void check_norm(const ModelParts& parts) {
   }
 }
 
-// Where a target is named, something must have come of it.
+// Checks that every named target has an adapter.
 void check_adapter(const ModelParts& parts) {
   if (!parts.adapter || parts.adapter->all) return;
   for (const AdapterTarget& target : parts.adapter->targets) {
@@ -76,7 +76,7 @@ class Declaration {
     return parts_.parameters.add({std::move(name), -1, 0, std::move(desc)});
   }
 
-  // Those of a block; `layer` is what {L} in published names stands for.
+  // Declares the parameters of a block; `layer` replaces {L} in published names.
   void block(const BlockGraph& block, std::uint32_t id, const std::string& scope,
              std::int64_t layer) {
     for (const BlockGraph::Param& param : block.params)
@@ -100,10 +100,10 @@ class Declaration {
   }
 
   BlockCache& blocks() { return blocks_; }
-  // Of any block.
+  // Returns the parts that any block has.
   const BlockParts& has() const { return has_; }
 
-  // What every block declares is fixed from here on; now is the time to see that it is.
+  // Later traces must repeat these declarations. Checks now that repeated traces agree.
   void finish() {
     parts_.declared = blocks_.declarations();
     BlockCache(parts_, {}).check_repeated(blocks_);
@@ -121,7 +121,7 @@ class Declaration {
     note_length(graph);
   }
 
-  // Every parameter of the layer is one of its owner's.
+  // Checks that every parameter of the layer is a parameter of its owner.
   void check_shared(const BlockGraph& graph, std::int64_t index, std::int64_t owner) const {
     const auto fail = [&](std::string what) {
       const registry::PluginIdentity& plugin = parts_.family->plugin();
@@ -149,7 +149,8 @@ class Declaration {
 
 }  // namespace
 
-// Embedding, positions, norm and head are the host's parameters; the rest comes from the traces.
+// Declares embedding, positions, norm and head, which are the host's parameters, and the parameters
+// in traces.
 void declare_parameters(ModelParts& parts) {
   using Init = registry::InitSpec::Kind;
   const registry::EmbedSpec& embed = parts.options.embed;

@@ -1,4 +1,4 @@
-// What a Model holds, for the files that build its graphs. Private to decoder.
+// The data of a Model, for the files that build its graphs. Private to decoder.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@ struct ModelParts {
   ParameterTable parameters;
   std::vector<BlockDeclaration> declared;  // by the blocks, which every later trace must repeat
   std::optional<std::int64_t> length_dependent_from;
-  // The host's own parameters; -1 where the model has no such one.
+  // The host's own parameters; -1 for missing ones.
   int embed = -1, positions = -1, norm = -1, norm_bias = -1, head = -1, head_bias = -1;
   std::optional<Engram> engram;
   bool sinusoids = false;  // sinusoidal positions that the host adds beside options.embed.positions
@@ -33,8 +33,8 @@ struct ModelParts {
   int head_weight() const { return options.head.tied ? embed : head; }
 };
 
-// Declares all parameters in the order of the stack, and learns from the blocks' graphs what else
-// the model has to know of them.
+// Declares all parameters in the order of the stack, and sets facts about the model that only the
+// blocks' graphs have.
 void declare_parameters(ModelParts& parts);
 
 }  // namespace lamina::decoder

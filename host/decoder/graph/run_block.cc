@@ -1,5 +1,5 @@
-// Runs a block where it stands: binds what its graph reads, and takes what it gives beyond its
-// results (decode state, keys for other layers, auxiliary values, records) to its places.
+// Runs a block at its place: binds the inputs of its graph, and collects its outputs other than the
+// results (decode state, keys for other layers, auxiliary values, records).
 #include <algorithm>
 
 #include "decoder/graph/assembler.h"
@@ -45,12 +45,12 @@ Tensor Assembler::block_state(const BlockPlacement& place, const BlockGraph::Sta
   return value_input(place, state.name, state.type, std::move(role));
 }
 
-// The layer's index, or a constant of its own.
+// Returns the layer's index, or the layer's value of a constant.
 Tensor Assembler::layer_value(const BlockGraph& block, const BlockPlacement& place,
                               const BlockGraph::HostInput& input) {
   const GraphInput& declared = block.graph.inputs()[static_cast<std::size_t>(input.input)];
   InputRole role{input.role, {}, true, {}};
-  // Blocks of multi-token prediction come after the last layer and share its constants.
+  // Blocks of multi-token prediction follow the last layer and share its constants.
   std::int64_t last = phase().num_layers - 1;
   for (std::int64_t layer : place.layers)
     role.values.push_back(input.role == Input::layer_index
@@ -145,7 +145,7 @@ void Assembler::collect_kv(const BlockGraph& block, const BlockPlacement& place,
   if (!block.donated_kv) return;
   std::int64_t layer = place.layers[0];
   auto take = [&](const char* name, int output, bool first) {
-    // A state is a result of the scan already: the same value twice, made once.
+    // A state is already a result of the scan, so it is the same value and is made once.
     collect(place, name, results[static_cast<std::size_t>(output)], [this, layer, first](Tensor t) {
       Tensor whole = ops::reshape(t, t.shape().without_leading());
       (first ? donated_kv_[layer].first : donated_kv_[layer].second) = whole;
@@ -188,7 +188,7 @@ void Assembler::collect_aux(const BlockGraph& block, const BlockPlacement& place
           {member, update.desc.rule, parts_.config.factor(update.desc.rate_key)});
     }
     bool stacked = out_.inputs[static_cast<std::size_t>(input)].stacked;
-    // In f32 inside the scan: the pieces that a stacked output is bound to are the scan's to write.
+    // Casts to f32 inside the scan, because only the scan can write the pieces of a stacked output.
     const Tensor value = ops::cast(results[static_cast<std::size_t>(update.output)], DType::f32);
     collect(place, "update of " + update.desc.param, value, [this, input, stacked](Tensor t) {
       if (!stacked) t = ops::reshape(t, t.shape().without_leading());

@@ -1,4 +1,4 @@
-// Puts a scan together: its body, and the operands outside. Private to decoder.
+// Builds a scan: its body, and the operands outside. Private to decoder.
 //
 //   ScanBuilder scan(graph, times, {x});
 //   Tensor w = scan.add_x("w", stacked_w);          // inside: one element per iteration
@@ -18,22 +18,23 @@ namespace lamina::decoder {
 
 class ScanBuilder {
  public:
-  // `consts` are the same each time. Operands lie in `outer`.
+  // `consts` are the same in each iteration. Operands are in `outer`.
   ScanBuilder(Graph& outer, std::int64_t times,
               const std::vector<std::pair<std::string, Tensor>>& consts,
               const std::vector<Tensor>& carries);
 
   Graph& body() { return *body_; }
-  // The body's input for a const. REQUIRES: it was passed as one.
+  // Returns the body's input for a const. REQUIRES: it was passed as one.
   Tensor inner_const(Tensor outer) const;
-  // What goes in, and when all is built, what comes out.
+  // The carries before an iteration; when the body is complete, the carries after it.
   std::vector<Tensor>& carries() { return carries_; }
-  // The element of `outer` of this time. All of them come before the first y.
+  // Returns this iteration's element of `outer`. REQUIRES: no y was added yet.
   Tensor add_x(std::string name, Tensor outer);
-  // Stacks `inner` over times; `use` gets the result. With `over`, an x, it is written over that.
+  // Stacks `inner` over iterations and calls `use` with the result. With `over`, an x, the result
+  // is written over it.
   void add_y(std::string name, Tensor inner, std::function<void(Tensor)> use, Tensor over = {});
 
-  // Adds the scan, then calls the uses in order. `share` may give another, equal body.
+  // Adds the scan, then calls the uses in order. `share` may return another, equal body.
   std::vector<Tensor> finish(
       const std::function<std::shared_ptr<const Graph>(std::shared_ptr<const Graph>)>& share);
 

@@ -23,7 +23,7 @@ void refuse_key(const config::Entry& entry, std::string_view why) {
 
 namespace {
 
-// The entry of a host's key with a value that does something, else null.
+// Returns the entry of a host's key whose value has an effect, else null.
 const config::Entry* wanted(const ModelParts& parts, std::string_view key) {
   const config::Entry* entry = given_key(parts, key);
   if (entry == nullptr) return nullptr;
@@ -48,7 +48,7 @@ std::optional<T> given(const ModelParts& parts, std::string_view key) {
   return entry == nullptr ? std::nullopt : std::optional(std::get<T>(entry->value.data));
 }
 
-// What keys make of queries, keys, values and feed-forwards.
+// Reads the keys that change queries, keys, values and feed-forwards.
 void read_parts(const ModelParts& parts, BlockOptions& out) {
   out.qk_norm = given<bool>(parts, config::kUseQkNorm);
   out.qk_norm_weight = given<bool>(parts, config::kQkNormWithScale);
@@ -73,7 +73,7 @@ void read_parts(const ModelParts& parts, BlockOptions& out) {
                                      parts.options.exports_as));
 }
 
-// The size that a kind of attention takes; a size without its kind is refused.
+// Reads the size for a kind of attention; refuses a size without its kind.
 void read_span(const ModelParts& parts, std::string_view key, bool wants, std::string_view type,
                BlockOptions& out) {
   const config::Entry* span = wanted(parts, key);
@@ -110,7 +110,7 @@ void read_attention(ModelParts& parts, BlockOptions& out) {
         given<std::int64_t>(parts, config::kMobaTopK).value_or(config::kMobaTopKPreset);
   } else if (const config::Entry* best = given_key(parts, config::kMobaTopK);
              best != nullptr && best->value != config::Value(config::kMobaTopKPreset)) {
-    // A checkpoint may say the value that has no effect.
+    // A checkpoint may contain a value without effect.
     refuse_key(*best, fmt::format("'{}' is 0", config::kMobaChunk));
   }
 }
@@ -140,15 +140,15 @@ BlockOptions block_options(ModelParts& parts) {
   if (out.dropout > 0 && out.layer_dropout != LayerDropout::none && mtp.depth > 0) {
     if (out.layer_dropout == LayerDropout::update)
       refuse_key(*given_key(parts, config::kLayerDropout),
-                 "layers of multi-token prediction have no input of their own that it adds to");
+                 "layers of multi-token prediction have no input that it could add to");
     if (!mtp.final_norm)
       refuse_key(*given_key(parts, config::kDropout),
                  "layers of multi-token prediction end with a norm, which comes after the dropout; "
-                 "'layer_dropout' = \"none\" goes with it");
+                 "use 'layer_dropout' = \"none\"");
     if (mtp.carries)
       refuse_key(*given_key(parts, config::kDropout),
-                 "layers of multi-token prediction end with what makes one state of the residual "
-                 "streams, which comes after the dropout; 'layer_dropout' = \"none\" goes with it");
+                 "layers of multi-token prediction end by merging the residual "
+                 "streams, which comes after the dropout; use 'layer_dropout' = \"none\"");
   }
   return out;
 }
@@ -160,25 +160,24 @@ void apply_stack_keys(ModelParts& parts) {
   registry::HeadSpec& head = parts.options.head;
   if (const config::Entry* rows = wanted(parts, config::kPositionRows)) {
     if (embed.positions == registry::Positions::learned)
-      refuse_key(*rows, "this model has learned positions of its own");
+      refuse_key(*rows, "this model already has learned positions");
     parts.sinusoids = embed.positions == registry::Positions::sinusoidal;
     embed.positions = registry::Positions::learned;
     embed.max_positions = std::get<std::int64_t>(rows->value.data);
   }
   if (const config::Entry* sinusoids = wanted(parts, config::kSinusoids)) {
     if (embed.positions == registry::Positions::sinusoidal || parts.sinusoids)
-      refuse_key(*sinusoids, "this model has sinusoidal positions of its own");
+      refuse_key(*sinusoids, "this model already has sinusoidal positions");
     parts.sinusoids = true;
   }
   if (const config::Entry* normalize = wanted(parts, config::kNormalizeLogits)) {
     if (!head.tied)
-      refuse_key(*normalize, "the head is a matrix of its own: 'tie_word_embeddings' is false");
+      refuse_key(*normalize, "the head is a separate matrix: 'tie_word_embeddings' is false");
     head.logit_scale /= std::sqrt(static_cast<double>(parts.config.hidden_size()));
   }
   head.logit_scale *= number_of(parts, config::kLogitScale, 1);
   if (const config::Entry* cap = wanted(parts, config::kLogitCap)) {
-    if (head.soft_cap != 0)
-      refuse_key(*cap, "the logits of this model have a soft cap of their own");
+    if (head.soft_cap != 0) refuse_key(*cap, "the logits of this model already have a soft cap");
     head.soft_cap = std::get<double>(cap->value.data);
   }
   if (const config::Entry* eps = given_key(parts, config::kFinalNormEps)) {
@@ -206,7 +205,7 @@ void refuse_idle_keys(const ModelParts& parts, const BlockParts& has) {
         config::kShareKv, config::kSinks, config::kAttentionType, config::kMobaChunk})
     if (!has.attention) refuse(key, "attention");
   if (!has.feed_forward) refuse(config::kMlpActivations, "a dense feed-forward");
-  if (!has.router) refuse(config::kRandomRouting, "a router that chooses by what it computes");
+  if (!has.router) refuse(config::kRandomRouting, "a router that chooses by computed scores");
   for (const std::string_view key :
        {config::kMinTimescale, config::kLinearScaling, config::kRotaryShare})
     if (!has.rotations) refuse(key, "rotary positions");

@@ -1,4 +1,4 @@
-// The host's [model] keys around the layers of any family, and in them: positions, what is done to
+// The host's [model] keys for any family, around the layers and in them: positions, changes of
 // logits, dropout, norms of queries and keys, activations. Private to decoder.
 #pragma once
 
@@ -6,15 +6,15 @@
 
 namespace lamina::decoder {
 
-// The entry of a host's key that was given, else null.
+// Returns the entry of a host's key if it was given, else null.
 const config::Entry* given_key(const ModelParts& parts, std::string_view key);
-// UserError (exit 2): what was given does not go together with `why`.
+// UserError (exit 2): the entry cannot be combined with `why`.
 [[noreturn]] void refuse_key(const config::Entry& entry, std::string_view why);
 
-// Puts what they say into the options of the family. UserError (exit 2) where a key cannot be
-// together with what the family has, or would have no effect.
+// Sets the options of the family from these keys. UserError (exit 2) if a key conflicts with the
+// family's options, or would have no effect.
 void apply_stack_keys(ModelParts& parts);
-// Refuses keys about what no block of a model has.
+// Refuses keys that no block of the model can use.
 void refuse_idle_keys(const ModelParts& parts, const BlockParts& has);
 
 }  // namespace lamina::decoder

@@ -1,32 +1,32 @@
-// What a teacher tells of next tokens and of layers, and how far a model is from that.
+// The predictions and layer outputs of a teacher, and the distance of a model from them.
 #include "decoder/graph/assembler.h"
 
 namespace lamina::decoder {
 namespace {
 
-// What the likeliest tokens leave is one outcome more. f32 knows it to 1e-7; where that is all
-// there is, its logarithm would be noise.
+// Added to the probability of all tokens other than the likeliest. It is known to 1e-7 in f32, so
+// the logarithm of a smaller one would be noise.
 constexpr double kLeastRest = 1e-6;
 
-// 1 less the sums of the rows of exp(logp): [M, 1].
+// Returns 1 minus the sums of the rows of exp(logp): [M, 1].
 Tensor rest_of(Tensor logp) {
   Tensor rest = ops::shift(-ops::reduce_sum(ops::exp(logp), {1}, true), 1);
   return ops::shift(ops::maximum(rest, ops::zeros_like(rest)), kLeastRest);
 }
 
-// KL(p || q) of each row, [M].
+// Returns KL(p || q) of each row, [M].
 Tensor divergence_of(Tensor log_p, Tensor log_q) {
   return ops::reduce_sum(ops::exp(log_p) * (log_p - log_q), {1});
 }
 
-// The distance of each row of a from that of b, [M].
+// Returns the distance between each row of a and of b, [M].
 Tensor distances(Tensor a, Tensor b, HiddenDistance kind) {
   const auto sums = [](Tensor x) { return ops::reduce_sum(x, {1}); };
   if (kind == HiddenDistance::mse) {
     Tensor difference = a - b;
     return ops::scale(sums(difference * difference), 1 / static_cast<double>(a.dim(1)));
   }
-  // Of a vector of length 0, the cosine with any other is 0.
+  // For a vector of length 0, the cosine with any other is 0.
   constexpr double kLeastLength = 1e-6;
   const auto length = [&](Tensor x) {
     Tensor squared = sums(x * x);
@@ -36,7 +36,7 @@ Tensor distances(Tensor a, Tensor b, HiddenDistance kind) {
   return ops::shift(-(sums(a * b) / (length(a) * length(b))), 1);
 }
 
-// The sum of those rows of x[M] whose label counts.
+// Returns the sum of the rows of x[M] whose label counts.
 Tensor sum_of_counted(Tensor x, Tensor labels) {
   Tensor none = ops::constant(*x.graph, labels.type(), -1);
   return ops::reduce_sum(x * ops::cast(ops::less(none, labels), x.dtype()), {0});
@@ -54,7 +54,7 @@ void Assembler::compare_layers(std::optional<std::int64_t> config::LayerPair::*s
   stack_ = resolve_stack(parts_.family->plan(parts_.config), options);
 }
 
-// What left a layer: [M, W].
+// Returns the output of a layer: [M, W].
 Tensor Assembler::compared_rows(std::int64_t layer) const {
   Tensor x = layer_outputs_.at(layer);
   const std::int64_t num_tokens = phase().batch * phase().tokens;
@@ -92,8 +92,8 @@ Tensor Assembler::teacher_input(Input role, Type type) {
   return graph().add_input(std::string(role_name(role)), type);
 }
 
-// Of the likeliest tokens the head is computed for these alone, and the log-sum-exp comes from the
-// walk over the vocabulary that a loss is: logits [M, V] never exist.
+// Computes the head only for the likeliest tokens. Their log-sum-exp comes from the pass over the
+// vocabulary that computes the loss, so logits [M, V] never exist.
 Tensor Assembler::top_log_probabilities(Tensor x, Tensor labels, Tensor ids) {
   const registry::HeadSpec& head = parts_.options.head;
   const double by = 1 / phase().teacher.temperature;

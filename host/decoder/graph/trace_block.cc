@@ -14,8 +14,9 @@
 namespace lamina::decoder {
 namespace {
 
-// Makes outputs of what a recorded block gives. In `x + attention(..) + mlp(..)` the plugin's
-// compiler chooses which is built first; the order of nodes, outputs and draws does not follow it.
+// Makes outputs of the values of a recorded block. In `x + attention(..) + mlp(..)` the plugin's
+// compiler chooses which is built first; the order of nodes, outputs and draws must not depend on
+// it.
 class Finish {
  public:
   Finish(Recording recording, const BlockContext& context)
@@ -63,7 +64,7 @@ class Finish {
     const Graph& graph = block_.graph;
     BlockGraph::Kv kv{
         graph.type(donated->k), graph.type(donated->v), donated->ring, donated->window, -1, -1};
-    // While decoding they are the state, which is an output already.
+    // While decoding they are the state, which is already an output.
     for (std::size_t i = 0; i < block_.states.size(); ++i) {
       if (recording_.written[i] == donated->k) kv.k_at = block_.states[i].output;
       if (recording_.written[i] == donated->v) kv.v_at = block_.states[i].output;
@@ -82,7 +83,7 @@ class Finish {
         {update.desc, index, add("update of " + update.desc.param, update.value)});
   }
 
-  // Two names of the recording may be one value now.
+  // Several names of the recording may refer to one value.
   void add_records() {
     std::vector<std::pair<std::string, ValueId>> done;
     for (const auto& record : recording_.records) {
@@ -92,7 +93,7 @@ class Finish {
     }
   }
 
-  // Nothing that is wanted may come from what was left out.
+  // Checks that no needed value depends on a removed parameter.
   void check_left_out() const {
     if (recording_.stand_ins.empty()) return;
     const Graph& graph = block_.graph;
@@ -115,7 +116,7 @@ class Finish {
                          {"leave out the keys for norms, shared values and activations"}});
   }
 
-  // With the streams of draws.
+  // Returns the graph, with the streams of draws.
   Graph in_order_of_use() const {
     const Graph& from = block_.graph;
     std::vector<ValueId> roots;
@@ -133,7 +134,7 @@ class Finish {
     return out;
   }
 
-  // Draws of one layer differ by their place in it; those of entry and exit by negative numbers.
+  // Streams of draws differ by the layer's place; entry and exit have negative numbers.
   std::int64_t stream(std::int64_t place) const {
     if (context_.use.kind == BlockUse::Kind::entry) return -2 * place;
     if (context_.use.kind == BlockUse::Kind::exit) return -2 * place - 1;

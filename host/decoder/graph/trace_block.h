@@ -1,5 +1,5 @@
-// The graph of one distinct block for one phase: recorded, then changed by the options of the host,
-// then brought into the form of the phase. Private to decoder.
+// Builds the graph of one distinct block for one phase: records it, applies the options of the
+// host, then converts it to the form of the phase. Private to decoder.
 #pragma once
 
 #include "decoder/trace/block_graph.h"
@@ -8,8 +8,8 @@
 
 namespace lamina::decoder {
 
-// `donor`: what the layer use.kv_donor gives, else null. Throws PluginError for a block that breaks
-// the contract, UserError (exit 2) where an option does not go with the block.
+// `donor`: the keys and values of layer use.kv_donor, else null. Throws PluginError for a block
+// that breaks the contract, UserError (exit 2) if the block cannot be combined with an option.
 BlockGraph trace_block(const registry::Family& family, const registry::ModelConfig& config,
                        const BlockUse& use, const BlockGraph::Kv* donor, const TracePhase& phase);
 

@@ -5,8 +5,8 @@
 namespace lamina::decoder {
 namespace {
 
-// x[..., B, T] one token further: element t of the result is element t + 1, where `together` [B, T]
-// says that both are of one document (null: always), else `fill`.
+// Returns x[..., B, T] shifted by one token: element t of the result is element t + 1 if `together`
+// [B, T] marks both as tokens of one document (null: always), else `fill`.
 Tensor shifted(Tensor x, Tensor together, double fill) {
   const int last = x.shape().ndim() - 1;
   const std::int64_t tokens = x.dim(last);
@@ -19,7 +19,7 @@ Tensor shifted(Tensor x, Tensor together, double fill) {
   return ops::select(together, next, ops::constant(*x.graph, x.type(), fill));
 }
 
-// Runs the blocks; visit(depth, state, what the head gets, labels) is called for each.
+// Runs the blocks; calls visit(depth, state, head's input, labels) for each.
 template <typename Visit>
 void for_each_depth(Assembler& a, Tensor hidden, Tensor labels, Visit visit) {
   const registry::MtpSpec& spec = a.parts().options.mtp;
@@ -33,7 +33,7 @@ void for_each_depth(Assembler& a, Tensor hidden, Tensor labels, Visit visit) {
   if (spec.carries) h = a.last_carry();
   if (spec.normed_hidden) h = a.final_norm(hidden);
   for (std::int64_t j = 0; j < spec.depth; ++j) {
-    // Documents move along with the tokens; 0 is padding and never a document.
+    // Documents are shifted with the tokens; 0 is padding and never a document.
     Tensor together;
     if (segments) {
       Tensor next = shifted(segments, {}, 0);
@@ -98,7 +98,7 @@ void add_mtp_agreement(Assembler& a, Tensor hidden, Tensor x) {
   const TracePhase& phase = a.phase();
   const Shape shape{phase.batch, phase.tokens};
   Tensor labels = ops::reshape(a.host_input(Input::labels), shape);
-  // The choice is the model's own, in whatever document its token is.
+  // Compares with the model's own choice, in the document of that token.
   Tensor main = ops::reshape(a.choices(x), shape);
   std::vector<Tensor> counted, agreed;
   for_each_depth(

@@ -1,24 +1,24 @@
-// Multi-token prediction: after the stack, blocks that each look one token further ahead.
+// Multi-token prediction: blocks after the stack, each predicting one token further.
 // DeepSeek-AI 2024, section 2.2.
 //
-// Block j (from 0) sees at token t what token t + 1 + j is, and predicts the one after it. Where
-// that is of another document (or, chained, where the token before it is) it counts as token 0 and
-// has no label. Private to decoder.
+// Block j (from 0) reads at token t the token t + 1 + j, and predicts the one after it. If that one
+// belongs to another document (or, chained, if the previous one does), it counts as token 0 and has
+// no label. Private to decoder.
 #pragma once
 
 #include "decoder/graph/assembler.h"
 
 namespace lamina::decoder {
 
-// Adds what multi-token prediction loses over counted labels, with its weights, to a loss graph.
-// `hidden` is what the final norm gets.
+// Adds the weighted losses of multi-token prediction over counted labels to a loss graph. `hidden`:
+// the input of the final norm.
 void add_mtp_loss(Assembler& a, Tensor hidden);
-// Adds, for each depth, how many labels are counted, and at how many of them it chooses the token
-// that the model will, which sees all tokens before. `x` is what the model's head gets.
+// Adds, for each depth, the number of counted labels, and the number of them at which it chooses
+// the same token as the model, which sees all earlier tokens. `x`: the input of the model's head.
 void add_mtp_agreement(Assembler& a, Tensor hidden, Tensor x);
-// Adds its states, what its heads get, and their logits.
+// Adds its states, the inputs of its heads, and their logits.
 void add_mtp_outputs(Assembler& a, Tensor hidden);
-// What the loss at `depth` is multiplied by. Throws UserError (exit 2) for a list of weights of
+// Returns the weight of the loss at `depth`. Throws UserError (exit 2) if the list of weights has
 // another length.
 double mtp_weight(const ModelParts& parts, std::int64_t depth);
 

@@ -1,4 +1,4 @@
-// LoRA and DoRA (roles/adapter.h): products with the matrices that an adapter names.
+// LoRA and DoRA (roles/adapter.h): adds low-rank products to products with adapted matrices.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -50,14 +50,14 @@ class Adapters {
   }
 
  private:
-  // A matrix of the plugin's, with the adapter's own once a product has read it.
+  // A matrix of the plugin, with the adapter's matrices after the first product that reads it.
   struct Matrix {
     registry::ParamDesc desc;
     const AdapterTarget* target;
     Tensor down = {}, up = {}, magnitude = {};
   };
 
-  // What another op reads cannot have an adapter.
+  // Refuses adapters of a matrix that another op reads.
   void refuse(const Node& node, ValueId value) {
     const auto matrix = matrices_.find(value);
     if (matrix == matrices_.end()) return;
@@ -80,7 +80,7 @@ class Adapters {
       return out;
     }
     const int dim = out.shape.ndim() - (part == kAdapterDown ? 2 : 1);
-    // As PEFT starts them: so that what is added is 0.
+    // Starts as in PEFT, so that the added product is 0.
     const double bound = 1 / std::sqrt(static_cast<double>(out.shape[-1]));
     if (part == kAdapterDown) {
       if (!matrix.target->down_of.empty())
@@ -107,7 +107,7 @@ class Adapters {
     return rate == 0 || !r_.context().phase.training ? x : r_.dropout(x, rate);
   }
 
-  // Rows of x belong to experts as the offsets say.
+  // Offsets give the expert of each row of x.
   Tensor adapted_experts(Matrix& matrix, const Node& node, const std::vector<Tensor>& inputs) {
     namespace in = operand::grouped_linear;
     if (adapter_.dora)
@@ -143,7 +143,7 @@ class Adapters {
     return y + ops::cast(changed, y.dtype());
   }
 
-  // Of the rows of w + scale b a: [outputs].
+  // Returns the lengths of the rows of w + scale b a: [outputs].
   Tensor row_lengths(const Matrix& matrix, Tensor weight, DType wide) const {
     const Tensor change = ops::matmul(matrix.up, matrix.down, false, false, wide);
     const Tensor whole = ops::cast(weight, wide) + ops::scale(change, adapter_.scale);

@@ -18,7 +18,7 @@ void apply(Recording& recording, const BlockContext& context) {
     if (attends != Attends::to_heads && attends != Attends::to_latents) return false;
     if (std::get<double>(attr(node, "soft_cap")) != 0)
       refuse_option(fmt::format("model.{}", config::kAttentionCap),
-                    "the attention of this model has a soft cap of its own");
+                    "the attention of this model already has a soft cap");
     node.set_attr("soft_cap", context.phase.options.attention_cap);
     r.copy(id, node, r.operands(id));
     return true;

@@ -1,5 +1,5 @@
-// attention_dropout_rate: in training, probabilities of attention are zeroed at random. Attention
-// is then made of smaller ops.
+// attention_dropout_rate: in training, zeroes probabilities of attention at random. This needs
+// attention in smaller ops.
 #include <fmt/format.h>
 
 #include <vector>
@@ -43,7 +43,7 @@ void apply(Recording& recording, const BlockContext& context) {
     std::vector<Tensor> results = r.graph().add_node_like(node, r.operands(id));
     const auto made_by = [&] { return r.graph().node(r.graph().value(results[0].id).node); };
     Node made = made_by();
-    while (made.op->def->facts.attends != Attends::to_heads) {  // another kind becomes one
+    while (made.op->def->facts.attends != Attends::to_heads) {  // other kinds are lowered to it
       results = with_lower_call(r.graph(), made,
                                 [&](const LowerCall& call) { return made.op->def->lower(call); });
       made = made_by();

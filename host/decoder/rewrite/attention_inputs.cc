@@ -1,5 +1,5 @@
-// Norms of queries, keys and values, values that are keys, and sinks: a second look at the ops that
-// lead from matrices to attention.
+// Norms of queries, keys and values, values that are keys, and sinks: changes the ops between
+// matrices and attention.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ bool wanted(const TracePhase& phase) { return phase.options.remake_attention(); 
   refuse_option(fmt::format("model.{}", key), std::move(what));
 }
 
-// Of the options that remake_attention() asks for.
+// Returns the first key among the options in remake_attention().
 std::string_view first_key(const BlockOptions& options) {
   if (options.qk_norm) return config::kUseQkNorm;
   if (options.qk_norm_weight) return config::kQkNormWithScale;
@@ -58,7 +58,7 @@ class AttentionInputs {
           first_key(options_),
           fmt::format(
               "is about queries, keys and values of heads; the attention of this model is {}, "
-              "which has latents with norms of their own",
+              "which has latents with their own norms",
               node.op->name));
     if (attends != Attends::to_heads && attends != Attends::masks_heads) return false;
     const bool attention = attends == Attends::to_heads;
@@ -81,9 +81,9 @@ class AttentionInputs {
 
  private:
   enum class What { query, key, value };
-  // The ops that lead from a matrix to attention.
+  // The ops between a matrix and attention.
   struct Chain {
-    ValueId base;  // what the matrix gives
+    ValueId base;  // the product with the matrix
     std::vector<NodeId> nodes = {};
     std::optional<MatrixProduct> matrix = {};  // nothing: none of the block gives it
   };
@@ -99,14 +99,14 @@ class AttentionInputs {
     return out;
   }
 
-  // In place of x.
+  // Returns the value that replaces x.
   Tensor remade(What what, ValueId x) {
     if (const auto known = made_.find({x, kNoValue}); known != made_.end()) return known->second;
     const Chain chain = chain_of(x);
     return made_[{x, kNoValue}] = replay(what, x, chain, chain.base);
   }
 
-  // Values that follow their own way from where the matrix of keys left off.
+  // Returns values that share the matrix of keys, with the ops of values after it.
   Tensor shared(ValueId k, ValueId v) {
     if (const auto known = made_.find({v, k}); known != made_.end()) return known->second;
     const Chain keys = chain_of(k), values = chain_of(v);
@@ -117,7 +117,7 @@ class AttentionInputs {
       return made_[{v, k}] = replay(What::value, v, values, values.base);
     }
     if (!keys.matrix || !values.matrix)
-      refuse_key(config::kShareKv, "values of this model come from no matrix of their own");
+      refuse_key(config::kShareKv, "this model has no separate matrix for values");
     if (from_.type(keys.base) != from_.type(values.base))
       refuse_key(config::kShareKv,
                  fmt::format("keys of this model are {} and values {}",
@@ -131,7 +131,7 @@ class AttentionInputs {
     return shapes_heads(node) && node.op->attr_index("start") >= 0;
   }
 
-  // `chain`, which gave `was`, once more from `base` on.
+  // Repeats `chain`, whose result was `was`, from `base` on.
   Tensor replay(What what, ValueId was, const Chain& chain, ValueId base) {
     const std::optional<bool> wants = wanted_norm(what);
     const bool has =
@@ -145,7 +145,7 @@ class AttentionInputs {
     for (std::size_t i = 0; i < chain.nodes.size(); ++i)
       if (shapes_heads(from_.node(chain.nodes[i]))) place = i + 1;
     Tensor x = r_.get(base);
-    bool same = base == chain.base;  // as it was
+    bool same = base == chain.base;  // unchanged so far
     for (std::size_t i = 0; i <= chain.nodes.size(); ++i) {
       if (adds && i == place) {
         x = normed(what, chain, x);
@@ -158,7 +158,7 @@ class AttentionInputs {
     return x;
   }
 
-  // One op of a chain, on x.
+  // Repeats one op of a chain on x.
   Tensor step(What what, const Chain& chain, const Node& node, Tensor x, bool& same) {
     if (is_norm(node)) {
       if (wanted_norm(what) == false) {
@@ -178,7 +178,7 @@ class AttentionInputs {
     return r_.graph().add_node_like(node, operands).front();
   }
 
-  // A norm with another epsilon, with weights or without; nothing where it stays as it is.
+  // Returns the norm with another epsilon, or with or without weights; nothing if it is unchanged.
   std::optional<Tensor> changed_norm(What what, const Chain& chain, const Node& node, Tensor x) {
     const ValueId own = node.inputs[operand::rms_norm::kW];
     const bool has_weight = own != kNoValue;
@@ -206,11 +206,11 @@ class AttentionInputs {
     return chain.matrix ? r_.recording().param(chain.matrix->weight) : nullptr;
   }
 
-  // The input of attention with queries q; `own` is the block's, or kNoValue. Zeros at first, as
-  // MaxText's.
+  // Returns the input of attention for sinks, for queries q; `own` is the block's input, or
+  // kNoValue. Starts at zero, as in MaxText.
   Tensor sinks(ValueId q, ValueId own) {
     if (own != kNoValue)
-      refuse_key(config::kSinks, "the attention of this model has sinks of its own");
+      refuse_key(config::kSinks, "the attention of this model already has sinks");
     const registry::ParamDesc* matrix = matrix_of(chain_of(q));
     if (!matrix)
       refuse_key(config::kSinks,

@@ -1,5 +1,5 @@
-// attention_type: which keys a query sees. Sets the attributes of attention of heads, the decode
-// state that they need and, for blocks, the number of each token's block.
+// attention_type: selects the keys that a query sees. Sets the attributes of attention of heads,
+// the decode state that they need and, for blocks, the number of each token's block.
 #include <fmt/format.h>
 
 #include "config/model_keys.h"
@@ -17,7 +17,8 @@ bool wanted(const TracePhase& phase) {
   return phase.options.attention_kind != AttentionKind::declared;
 }
 
-// Of the call's tokens, from 1: their positions in the document by the tokens of a block.
+// Returns the block number of each token of the call, from 1: its position in the document divided
+// by the block size.
 Tensor block_numbers(Rewriter& r, std::int64_t size) {
   const Type one{DType::i32, {1, 1}, {}};
   const Tensor positions = r.host_input(Input::positions);
@@ -54,7 +55,7 @@ void apply(Recording& recording, const BlockContext& context) {
     if (options.attention_kind == AttentionKind::blocks) {
       if (operands[in::kBlocks])
         refuse_option(fmt::format("model.{}", config::kAttentionType),
-                      "the attention of this model has blocks of its own");
+                      "the attention of this model already has blocks");
       r.refuse_in_scope();
       operands[in::kBlocks] = block_numbers(r, options.attention_span);
     }

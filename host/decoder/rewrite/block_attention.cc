@@ -1,4 +1,4 @@
-// moba_chunk_size and moba_topk: attention gets a mask of the chunks that each query sees, made of
+// moba_chunk_size and moba_topk: adds a mask of the chunks that each query sees, computed from
 // queries and keys (mixture of block attention).
 #include <fmt/format.h>
 
@@ -34,7 +34,7 @@ void apply(Recording& recording, const BlockContext& context) {
     if (node.int_attr("chunk") != 0)
       refuse_chunks("a layer of this model sees the chunk of its token alone");
     if (node.inputs[in::kMask] != kNoValue)
-      refuse_chunks("the attention of this model has a mask of its own");
+      refuse_chunks("the attention of this model already has a mask");
     r.refuse_in_scope();
     std::optional<registry::StateDesc>* state = r.state(id);
     if (state && *state) (*state)->window = (*state)->chunk = 0;  // all keys stay

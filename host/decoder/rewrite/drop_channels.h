@@ -7,8 +7,8 @@
 
 namespace lamina::decoder {
 
-// x times one mask for all tokens of a row (all streams of a token), so that channels are kept or
-// dropped: what `draw` makes of ones.
+// Multiplies x by one mask for all tokens of a row (all streams of a token), so that whole channels
+// are kept or dropped. The mask is `draw` of ones.
 Tensor drop_channels(Tensor x, const std::function<Tensor(Tensor ones)>& draw);
 
 }  // namespace lamina::decoder

@@ -1,5 +1,5 @@
-// dropout_rate and layer_dropout: in training, channels of what the last matrix of a feed-forward
-// gets and of what a layer gives are zeroed, the same ones for all tokens of a row.
+// dropout_rate and layer_dropout: in training, zeroes channels of the input of a feed-forward's
+// last matrix and of a layer's output, the same ones for all tokens of a row.
 #include <fmt/format.h>
 
 #include <vector>
@@ -37,7 +37,7 @@ void change_feed_forwards(Recording& recording, const BlockContext& context) {
   });
 }
 
-// Results that are what leaves the layer follow it.
+// Results that are the layer's output are replaced, too.
 void change_result(Recording& recording, const BlockContext& context) {
   const BlockOptions& options = context.phase.options;
   if (!context.is_layer() || options.layer_dropout == LayerDropout::none) return;

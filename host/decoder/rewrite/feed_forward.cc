@@ -1,4 +1,4 @@
-// mlp_activations: another list of activations in dense feed-forwards, with a matrix for each.
+// mlp_activations: other activations in dense feed-forwards, with a matrix for each.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kIdentity = "linear";
 
-// The op of an activation that config.json calls so.
+// Returns the op of an activation's name in config.json.
 std::string_view op_of(std::string_view activation) {
   if (activation == "swish") return "silu";
   if (activation == "silu" || activation == "relu" || activation == "sigmoid" ||
@@ -31,7 +31,7 @@ Tensor activated(Tensor x, std::string_view activation) {
   return activation == kIdentity ? x : ops::call(op_of(activation), {x});
 }
 
-// The product of all; what `glu` computes is one op.
+// Returns the product of all branches; glu is one op.
 Tensor activated_product(const std::vector<Tensor>& branches,
                          const std::vector<std::string>& activations) {
   if (branches.size() == 2 && activations[0] != kIdentity && activations[1] == kIdentity)
@@ -64,7 +64,7 @@ class FeedForward {
   }
 
  private:
-  // In place of x, which is multiplied with the last matrix.
+  // Returns the value that replaces x, the input of the last matrix.
   Tensor hidden(ValueId x) {
     if (const auto known = hidden_.find(x); known != hidden_.end()) return known->second;
     const std::vector<ValueId> own = branches(x);
@@ -81,7 +81,7 @@ class FeedForward {
     return hidden_[x] = activated_product(products, activations_);
   }
 
-  // The products that x is made of: gate and up, or one.
+  // Returns the products that x is computed from: gate and up, or one.
   std::vector<ValueId> branches(ValueId x) const {
     const Graph& graph = r_.from();
     if (matrix_product(graph, x)) return {x};
@@ -94,12 +94,12 @@ class FeedForward {
     if (out.empty() ||
         std::ranges::any_of(out, [&](ValueId y) { return !matrix_product(graph, y); }))
       refuse_activations(
-          "goes with feed-forwards that are activated products with matrices; that of this model "
-          "does more, as clamping them");
+          "needs a feed-forward of activated products with matrices; this model's feed-forward "
+          "does more, eg: it clamps them");
     return out;
   }
 
-  // A product like `y` with a matrix of its own, the `number`th more.
+  // Returns a product like `y` with a new matrix, the `number`th of them.
   Tensor another(ValueId y, std::size_t number) {
     const MatrixProduct like = *matrix_product(r_.from(), y);
     const auto one_more = [&](ValueId param) {

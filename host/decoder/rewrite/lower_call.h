@@ -1,4 +1,4 @@
-// Nodes of a block in smaller ops. Private to decoder.
+// Lowers nodes of a block. Private to decoder.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace lamina::decoder {
 
-// Calls fn(LowerCall) for a node, from copies: fn adds to the graph.
+// Calls fn(LowerCall) for copies of a node's data, because fn adds to the graph.
 template <typename Fn>
 auto with_lower_call(Graph& graph, const Node& node, Fn fn) {
   const std::size_t count = node.inputs.size();

@@ -1,5 +1,5 @@
-// optimizer.qk_clip: the largest logits of latent attention as a metric, and the matrices that make
-// its queries and keys.
+// optimizer.qk_clip: adds the largest logits of latent attention as a metric, and finds the
+// matrices of its queries and keys.
 #include <algorithm>
 #include <string>
 
@@ -22,14 +22,14 @@ bool wanted(const TracePhase& phase) { return phase.max_logits; }
   refuse_option("optimizer.qk_clip", std::move(what));
 }
 
-// Latent attention, whose keys one matrix makes.
+// True for latent attention whose keys come from one matrix.
 bool has_key_matrix(const Node& node) {
   const OpFacts& facts = node.op->def->facts;
   return facts.attends == Attends::to_latents && facts.params[0].use == ParamUse::matrix;
 }
 
-// The matrix whose product a value is, however its columns were split, rotated and joined again;
-// null where it is anything else.
+// Returns the matrix of the product that a value is made from by splitting, rotating and joining
+// columns; null for other values.
 const registry::ParamDesc* matrix_of(const Recording& recording, ValueId id) {
   const Graph& graph = recording.graph();
   const Value& value = graph.value(id);
@@ -44,7 +44,7 @@ const registry::ParamDesc* matrix_of(const Recording& recording, ValueId id) {
   return first;
 }
 
-// More than one attention, or one in a custom op, has no place for its logits.
+// Refuses several attentions, or one in a custom op, because there is no place for their logits.
 void refuse_others(Recording& recording, const BlockContext& context) {
   int count = 0;
   Rewriter r(recording, context);
@@ -69,7 +69,7 @@ void apply(Recording& recording, const BlockContext& context) {
     if (!key)
       refuse_clip(
           "scales rows of the matrix that makes keys and values; here they have several, or none "
-          "of their own");
+          "for themselves");
     r.copy(id, r.operands(id));
     const Node copy = r.graph().nodes().back();
     with_lower_call(r.graph(), copy, [&](const LowerCall& c) {

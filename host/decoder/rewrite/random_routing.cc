@@ -1,5 +1,5 @@
-// use_random_routing: in training routers choose experts at random, all equally likely, and keep
-// the scores that they give these.
+// use_random_routing: in training, routers choose experts at random with equal probability, and
+// keep their scores for the chosen experts.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,8 +20,8 @@ namespace out = result::top_k;
 
 bool wanted(const TracePhase& phase) { return phase.options.random_routing; }
 
-// Whether a router with as many rows as there are choices is among the values that lead to x.
-// Groups of experts are fewer.
+// True if x depends on a router, a matrix with one row per choice. Groups of experts have fewer
+// choices.
 bool comes_from_router(const Recording& recording, ValueId x) {
   const Graph& graph = recording.graph();
   const std::int64_t choices = graph.type(x).dim(-1);

@@ -121,8 +121,8 @@ void Rewriter::add_aux(registry::AuxDesc desc, Tensor value) {
 void Rewriter::refuse_in_scope() const {
   if (!in_region() && !in_custom()) return;
   refuse_option("model",
-                fmt::format("queries, keys, values and feed-forwards in {} of this model stay as "
-                            "they are: keys that change them do not go with it",
+                fmt::format("queries, keys, values and feed-forwards in {} of this model stay "
+                            "unchanged: keys that change them cannot be combined with it",
                             in_region() ? "a region over time" : "a custom op"),
                 "leave out the keys for norms, shared values and activations");
 }

@@ -1,11 +1,11 @@
-// Copies a recording node by node, with other nodes in place of some: the frame of every rewrite.
-// Private to decoder.
+// Copies a recording node by node and replaces some nodes; every rewrite uses it. Private to
+// decoder.
 //
 //   Rewriter r(recording, context);
 //   r.run([&](NodeId id) {
 //     const Node& node = r.from().node(id);
 //     if (!node.op->def->facts.rotates) return false;  // is copied
-//     r.set(node.outputs[0], ...);                     // stands for its result everywhere
+//     r.set(node.outputs[0], ...);                     // replaces its result everywhere
 //     return true;
 //   });
 #pragma once
@@ -18,13 +18,13 @@
 
 namespace lamina::decoder {
 
-// Zeroes elements of x at random; every call draws apart from the others.
+// Zeroes elements of x at random; every call draws different numbers.
 Tensor add_dropout(BlockGraph& block, const BlockContext& context, Tensor x, double rate);
 
-// "attention.wq" of "attention.wq.weight".
+// Returns "attention.wq" for "attention.wq.weight".
 std::string_view module_of(std::string_view parameter);
 
-// UserError (exit 2): the key does not go with what a block is made of.
+// UserError (exit 2): the key cannot be combined with the block.
 [[noreturn]] void refuse_option(std::string key, std::string what,
                                 std::string advice = "leave it out");
 
@@ -32,9 +32,9 @@ class Rewriter {
  public:
   Rewriter(Recording& recording, const BlockContext& context);
 
-  // Calls change(NodeId) -> bool for each node, in order. True: it has set what stands for the
-  // node's results; false: the node is copied. New nodes have the origin of the node and are in its
-  // scope. Then the copy is the recording's graph.
+  // Calls change(NodeId) -> bool for each node, in order. True: it has set the values that replace
+  // the node's results; false: the node is copied. New nodes have the origin of the node and are in
+  // its scope. Finally the copy becomes the recording's graph.
   template <typename Change>
   void run(Change&& change) {
     begin();
@@ -50,36 +50,36 @@ class Rewriter {
   const Recording& recording() const { return recording_; }
   const BlockContext& context() const { return context_; }
 
-  // The new value in place of an old one; null for kNoValue.
+  // Returns the value that replaces an old one; null for kNoValue.
   Tensor get(ValueId old) const { return copy_.get(old); }
   std::vector<Tensor> operands(NodeId id) const { return copy_.operands(from().node(id)); }
   void set(ValueId old, Tensor now);
-  // A copy of the node with other operands, of the types of the old ones, and other attributes.
+  // Copies the node with other operands, of the same types, and other attributes.
   void copy(NodeId id, std::span<const Tensor> operands) { copy(id, from().node(id), operands); }
   void copy(NodeId id, const Node& like, std::span<const Tensor> operands);
-  // What an op that mixes tokens keeps while decoding; null for none.
+  // Returns the decode state of an op that mixes tokens; null for other ops.
   std::optional<registry::StateDesc>* state(NodeId id);
-  // Says that the op which made `result` mixes tokens.
+  // Marks the op of `result` as one that mixes tokens.
   void remember(Tensor result, std::optional<registry::StateDesc> state);
-  // Records of the old value are of the new one.
+  // Moves records of the old value to the new one.
   void move_record(ValueId old, Tensor now) { moved_[old] = now.id; }
 
-  // A parameter `name` ("q_norm.weight") in the folder of `beside`'s module: "attention." of
-  // "attention.wq.weight". The rest of `desc` is taken as it is.
+  // Adds a parameter `name` ("q_norm.weight") in the folder of `beside`'s module: "attention." for
+  // "attention.wq.weight". The rest of `desc` is unchanged.
   Tensor add_param_beside(const registry::ParamDesc& beside, std::string_view name,
                           registry::ParamDesc desc);
   Tensor add_param(const registry::ParamDesc& desc);
   Tensor host_input(Input role);
   Tensor dropout(Tensor x, double rate) { return add_dropout(to_, context_, x, rate); }
   Tensor random(const Shape& shape);
-  // Nothing reads a parameter any more. Other values and kNoValue are nobody's.
+  // Removes a parameter that no op reads any more. Ignores other values and kNoValue.
   void leave_out(ValueId param);
   void add_aux(registry::AuxDesc desc, Tensor value);
 
-  // Where the node is that is being changed.
+  // True if the current node is in a region over time.
   bool in_region() const { return num_regions_ > 0; }
   bool in_custom() const { return num_customs_ > 0; }
-  // UserError (exit 2) in a scope, where queries, keys, values and feed-forwards stay.
+  // UserError (exit 2) in a scope, where queries, keys, values and feed-forwards cannot change.
   void refuse_in_scope() const;
 
  private:

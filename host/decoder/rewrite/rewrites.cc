@@ -8,8 +8,8 @@
 namespace lamina::decoder {
 
 std::span<const Rewrite* const> rewrites() {
-  // Chains of ops are read before adapters put sums in their place, and feed-forwards are remade
-  // before dropout zeroes what they give. MoBA reads the attributes that a kind of attention gives.
+  // Chains of ops must be found before adapters replace them by sums, and feed-forwards changed
+  // before dropout zeroes their results. MoBA reads the attributes that a kind of attention sets.
   static constexpr std::array kAll = {&kAttentionInputs,  &kFeedForward,   &kDropout,
                                       &kAttentionKind,    &kAttentionCap,  &kRotaryPositions,
                                       &kBlockAttention,   &kRandomRouting, &kAdapter,

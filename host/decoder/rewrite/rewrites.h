@@ -1,5 +1,5 @@
-// The host's options that change a block, one file each: they match ops of a recorded block, change
-// them, and refuse a block that does not have what the option is about. Private to decoder.
+// The host's options that change a block, one file per option: each finds ops of a recorded block,
+// changes them, and refuses a block without such ops. Private to decoder.
 #pragma once
 
 #include <span>
@@ -11,31 +11,32 @@ namespace lamina::decoder {
 
 struct Rewrite {
   std::string_view name;
-  // Whether a phase's options ask for it.
+  // True if the options of the phase request it.
   bool (*wanted)(const TracePhase& phase);
-  // Changes the recording. UserError (exit 2) where the block is not made of what the option needs.
+  // Changes the recording. UserError (exit 2) if the block does not have the needed ops.
   void (*apply)(Recording& recording, const BlockContext& context) = nullptr;
-  // Likewise after state/forms.h: for ops whose inputs from the host matter.
+  // Likewise after state/forms.h: for rewrites that depend on an op's inputs from the host.
   void (*apply_to_forms)(Recording& recording, const BlockContext& context) = nullptr;
 };
 
-// In the order in which they are applied: each sees what those before it made.
+// Returns the rewrites in the order in which they are applied: each sees the results of the earlier
+// ones.
 std::span<const Rewrite* const> rewrites();
 
-// What the block has that options are about.
+// Returns the parts of the block that options can change.
 BlockParts block_parts(const Recording& recording);
 
-// A file each.
+// One file each.
 extern const Rewrite kAttentionInputs, kFeedForward, kDropout, kAttentionKind, kAttentionCap,
     kRotaryPositions, kBlockAttention, kRandomRouting, kAdapter, kAttentionDropout, kQkClip;
 
-// What files share.
+// Functions that several rewrites use.
 
-// Whether `weight` is the last matrix of a feed-forward.
+// True if `weight` is the last matrix of a feed-forward.
 bool is_last_matrix(const Recording& recording, ValueId weight);
-// Whether the node chooses experts by what a router computes.
+// True if the node chooses experts by scores of a router.
 bool chooses_experts(const Recording& recording, NodeId id);
-// An attribute of a node.
+// Returns an attribute of a node.
 const AttrValue& attr(const Node& node, std::string_view name);
 
 }  // namespace lamina::decoder

@@ -1,5 +1,5 @@
-// rope_min_timescale, rope_linear_scaling_factor and partial_rotary_factor: other angles of rotary
-// positions, and how much of a head rotates.
+// rope_min_timescale, rope_linear_scaling_factor and partial_rotary_factor: changes the angles of
+// rotary positions, and the rotated share of a head.
 #include <fmt/format.h>
 
 #include <string>
@@ -23,8 +23,8 @@ bool wanted(const TracePhase& phase) {
   return stretches(phase.options) || phase.options.rotary_share < 1;
 }
 
-// Angles are position / (linear * m * (theta / m)^(2 i / dims)): those of another theta, scaled
-// linearly.
+// Angles are position / (linear * m * (theta / m)^(2 i / dims)): the angles of another theta,
+// scaled linearly.
 void stretch(Node& node, const BlockOptions& options) {
   const std::string scaling = std::get<std::string>(attr(node, "scaling"));
   const bool has_frequencies = node.inputs[in::kFrequencies] != kNoValue;
@@ -32,8 +32,8 @@ void stretch(Node& node, const BlockOptions& options) {
     refuse_option(
         fmt::format("model.{}",
                     options.min_timescale != 1 ? config::kMinTimescale : config::kLinearScaling),
-        fmt::format("goes with rotations that are scaled linearly or not at all; this model's {}",
-                    has_frequencies ? "have frequencies of their own" : "are " + scaling));
+        fmt::format("needs rotations that are scaled linearly or not at all; this model's {}",
+                    has_frequencies ? "have their own frequencies" : "are " + scaling));
   const double factor = scaling == "linear" ? std::get<double>(attr(node, "factor")) : 1;
   node.set_attr("theta", std::get<double>(attr(node, "theta")) / options.min_timescale);
   node.set_attr("scaling", std::string("linear"));

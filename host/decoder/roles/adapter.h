@@ -1,9 +1,9 @@
-// A low-rank adapter of some matrices of a model (Hu et al. 2021). Where `linear` reads one of
-// them,
+// A low-rank adapter of some matrices of a model (Hu et al. 2021). A `linear` that reads one of
+// them computes
 //   y = x w^T + scale (dropout(x) a^T) b^T,  a[rank, inputs], b[outputs, rank].
 // With dora (Liu et al. 2024) the matrix is w + scale b a with rows of length m[outputs]:
-//   y = x w^T + dropout(x) ((m / n - 1) w + m / n scale b a)^T,  n[i] = |row i of w + scale b a|,
-// of which n has no gradient (section 4.3 there).
+//   y = x w^T + dropout(x) ((m / n - 1) w + m / n scale b a)^T,  n[i] = |row i of w + scale b a|.
+// n has no gradient (section 4.3 there).
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 
 namespace lamina::decoder {
 
-// A matrix, in all of its layers; or the matrices of all experts, [E, outputs, inputs], each of
-// which has an adapter of its own.
+// A matrix, in all of its layers; or the matrices of all experts, [E, outputs, inputs], each with a
+// separate adapter.
 struct AdapterTarget {
   std::uint32_t block = 0;
   std::string name;
-  // Of rows of a matrix that is published as one with others: the first of these, whose `a` all of
-  // them use.
+  // For rows of a matrix that is published as one with others: the first of these, whose `a` they
+  // all use.
   std::string down_of = {};
   bool operator==(const AdapterTarget&) const = default;
 };
@@ -34,7 +34,7 @@ struct Adapter {
       false;  // the targets are whatever there may be: those that `linear` does not read stay
   bool operator==(const Adapter&) const = default;
 
-  // Null where the matrix is none.
+  // Returns null if the matrix is no target.
   const AdapterTarget* find(std::uint32_t block, std::string_view name) const {
     for (const AdapterTarget& target : targets)
       if (target.block == block && target.name == name) return &target;

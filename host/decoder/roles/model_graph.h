@@ -1,4 +1,4 @@
-// A model's graph, and what its inputs and outputs are: what is to be bound to each.
+// A model's graph, and the roles of its inputs and outputs.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,26 @@
 
 namespace lamina::decoder {
 
-// The size of a call, and the type that it computes in.
+// The size of a call, and the type of its computation.
 struct GraphShape {
   std::int64_t batch = 1;
   std::int64_t tokens = 1;  // of a row
   DType dtype = DType::f32;
 };
 
-// How many rows replace the embeddings of placeholder tokens: outputs of an image or audio encoder.
-// The rows are neither scaled nor do they get positions.
+// Number of rows that replace the embeddings of placeholder tokens: outputs of an image or audio
+// encoder. The rows are not scaled and get no positions.
 struct EmbeddingOverrideShape {
   std::int64_t count = 0;   // R, over the whole batch; 0 = none
   std::int64_t layers = 0;  // the first layers, to whose output features of these rows are added
 };
 
-// How far two hidden states of a token are apart: the mean of their squared differences, or 1 less
-// the cosine of the angle between them.
+// The distance between two hidden states of a token: the mean of their squared differences, or 1
+// minus the cosine of the angle between them.
 enum class HiddenDistance { mse, cosine };
 
-// What a second model, the teacher, tells of the next token: log-probabilities at a temperature, of
-// all tokens or of the likeliest. Hinton et al. 2015. And what leaves some of its layers.
+// The outputs of a second model, the teacher: log-probabilities of the next token at a temperature,
+// for all tokens or for the likeliest (Hinton et al. 2015), and outputs of some of its layers.
 struct TeacherShape {
   bool any = false;
   std::int64_t top_k = 0;  // 0 = all tokens, in the order of their ids
@@ -40,52 +40,53 @@ struct TeacherShape {
   std::vector<config::LayerPair> layers = {};
   HiddenDistance distance = HiddenDistance::mse;
 
-  // How many tokens it tells of, K.
+  // Number of tokens with a log-probability, K.
   std::int64_t num_tokens(std::int64_t vocab_size) const { return top_k == 0 ? vocab_size : top_k; }
 };
 
-// What a graph reads beyond tokens, and gives beyond a loss or logits.
+// Inputs of a graph beyond tokens, and outputs beyond a loss or logits.
 struct GraphFeatures {
   bool segments = false;      // rows hold several documents
-  bool positions_3d = false;  // Input::positions_3d is an input; otherwise made of the positions
+  bool positions_3d = false;  // Input::positions_3d is an input; else made from the positions
   EmbeddingOverrideShape embedding_overrides = {};
-  // Of a loss.
-  bool training = false;       // dropout is active
-  bool aux = false;            // also auxiliary losses, metrics and updates of layers
-  bool mtp = false;            // also what multi-token prediction loses; of logits: what it gives
-  bool mtp_agreement = false;  // also how often it chooses as the model does; not together with mtp
-  bool uniform_loss = false;   // also the cross-entropies with the uniform distribution
-  bool token_losses = false;   // also the cross-entropy of each label
-  TeacherShape teacher = {};   // also the divergence from a teacher
+  // Features of a loss.
+  bool training = false;  // dropout is active
+  bool aux = false;       // also auxiliary losses, metrics and updates of layers
+  bool mtp = false;       // loss: also of multi-token prediction; logits: also its outputs
+  bool mtp_agreement =
+      false;  // also the number of its choices equal to the model's; not together with mtp
+  bool uniform_loss = false;  // also the cross-entropies with the uniform distribution
+  bool token_losses = false;  // also the cross-entropy of each label
+  TeacherShape teacher = {};  // also the divergence from a teacher
   // With aux, the metric kMaxLogits of each layer with latent attention and ModelGraph::query_keys.
-  // UserError (exit 2) where it is not made as QueryKeyMatrices has it.
+  // UserError (exit 2) if its matrices do not fit QueryKeyMatrices.
   bool max_logits = false;
   // With aux, metrics of each layer: mean, population standard deviation and share of zeros of its
   // output as "activation_mean", "activation_stdev", "activation_zeros"; its losses by their names.
   bool layer_metrics = false;
-  // Of logits without decode state.
-  bool hidden = false;  // also what enters and leaves every layer
-  bool normed = false;  // also what the head gets
+  // Features of logits without decode state.
+  bool hidden = false;  // also the input and output of every layer
+  bool normed = false;  // also the input of the head
   bool logits = true;   // false: without the head
-  // Tags of names.h: also what the blocks of layers give those names, as Output::record. Several
-  // values of one tag in a block are as many outputs, in the order of its build.
+  // Tags of names.h: also the values that the blocks of layers give these tags, as Output::record.
+  // Several values of one tag in a block are separate outputs, in the order of its build.
   std::vector<std::string> records = {};
 };
 
-// Decode state, as graphs that share it see it.
+// The size of decode state, for all graphs that share it.
 struct StateSize {
   std::int64_t capacity = 1;         // slots of a row: the longest sequence
   std::int64_t max_call_tokens = 1;  // the largest GraphShape::tokens used with this state
 };
 
-// What is to be bound to an input. roles.h has the name and the type of each.
+// The role of an input. roles.h has the name and the type of each.
 enum class Input {
   tokens,            // i32[B, T]
   positions,         // i32[B, T], from 0 in each document
   positions_3d,      // i32[3, B, T]: time, height, width
   segments,          // i32[B, T], from 1; 0 = padding
   labels,            // i32[B * T]; negative = not counted
-  loss_scale,        // f32[]: what d loss is, usually 1 / number of labels of the whole step
+  loss_scale,        // f32[]: gradient of the loss, usually 1 / number of labels of the whole step
   z_loss_scale,      // f32[]: likewise for the z-loss, with its weight
   uniform_scale,     // f32[]: likewise for uniform_loss, with its weight
   divergence_scale,  // f32[]: likewise for divergence, with its weight
@@ -98,24 +99,24 @@ enum class Input {
   teacher_ids,       // i32[B * T, K]: likewise
   teacher_hidden,    // f32[P, B * T, W]: likewise
   start,             // i32[B]: tokens in the decode state before this call
-  count,             // i32[B]: tokens of this call that are not padding; 0 = the row is left alone
-  rows,              // i32[B]: the token of each row whose logits are wanted
+  count,             // i32[B]: tokens of this call that are not padding; 0: the row is unchanged
+  rows,              // i32[B]: the token of each row whose logits are computed
   embedding_overrides,  // [R, D] in the type of activations; see EmbeddingOverrideShape
   override_index,       // i32[B, T]: the row that replaces a token's embedding; -1 = none
-  image_blocks,         // i32[B, T]: the image a token is of, from 1; 0 = none
+  image_blocks,         // i32[B, T]: the image of a token, from 1; 0: none
   deepstack_features,   // [layers * R, D]: row l R + r is added to the output of layer l at row r
-  // i32[N], of the tokenizer; nobody binds it or the next three.
+  // i32[N], from the tokenizer; the graph has the values of it and of the next three.
   compressed_tokens,
-  embedding,       // never to be bound: what enters the first layer
-  normed,          // [B, T, D] in the type of activations: what the head gets, of head_graph()
+  embedding,       // never bound: the input of the first layer
+  normed,          // [B, T, D] in the type of activations: the head's input, of head_graph()
   layer_index,     // i32[times]: global index of each layer of a segment
   layer_constant,  // [times]: values of the plugin, in the type of activations
-  parameter,       // stacked over `members` when it lies in a segment
+  parameter,       // stacked over `members` if it is in a segment
   state,           // decode state, stacked over `members`, written in place
   gradient_sum,    // of the microbatches before, stacked like its parameter, written in place
 };
 
-// What an output is.
+// The role of an output.
 enum class Output {
   loss,          // f32[]: sum of the cross-entropies of counted labels
   z_loss,        // f32[]: sum of their squared log-sum-exp
@@ -128,24 +129,24 @@ enum class Output {
   mtp_loss,        // f32[]: sum of the cross-entropies of multi-token prediction, with its weights
   named_loss,      // f32[]: the auxiliary loss `name`, without its weight
   metric,          // [layers, ...]: the metric `name` of each of `layers`
-  task_sum,        // f32[]: the sum of `name` over what the loss is the sum of
+  task_sum,        // f32[]: the sum of `name` over the same elements as the loss
   segment_logp,    // f32[B, S]: log-probability of the labels of each segment
   teacher_logp,    // f32[B * T, K]: log-probabilities of next tokens, see TeacherShape
-  teacher_ids,     // i32[B * T, K]: the tokens that these are of, where they are the likeliest
-  teacher_hidden,  // f32[P, B * T, W]: what leaves layers, W values per token
+  teacher_ids,     // i32[B * T, K]: the likeliest tokens, for their log-probabilities
+  teacher_hidden,  // f32[P, B * T, W]: outputs of layers, W values per token
   state,           // decode state, stacked over `members`, written over its input
   update,          // [(times,) ...]: a change of the parameter input `input`
   logits,          // f32[B, V] of `rows`, or f32[B, T, V]
   gradient,        // f32, of the parameter input `input`
-  gradient_ids,  // i32: the rows that the gradient is of, where it is a list: train/row_gradients.h
-  normed,        // [B, T, D]: what the head gets
-  hidden,        // carry 0 entering the stack (layer -1) or leaving layer `layer`; often [B, T, D]
-  record,        // [layers, ...]: the value with the tag `name` in each of `layers`
-  mtp_hidden,    // f32[depth, B, T, D], of streams [.., K, D]: the state for the next depth
-  mtp_normed,    // f32[depth, B, T, D]: what the head gets
-  mtp_logits,    // f32[depth, B, T, V]
-  mtp_counted,   // f32[depth]: labels that multi-token prediction has
-  mtp_agreed,    // f32[depth]: of them, those where it chooses the token that the model will
+  gradient_ids,    // i32: the rows of a gradient that is a list: train/row_gradients.h
+  normed,          // [B, T, D]: the input of the head
+  hidden,       // carry 0 entering the stack (layer -1) or leaving layer `layer`; often [B, T, D]
+  record,       // [layers, ...]: the value with the tag `name` in each of `layers`
+  mtp_hidden,   // f32[depth, B, T, D], of streams [.., K, D]: the state for the next depth
+  mtp_normed,   // f32[depth, B, T, D]: the input of the head
+  mtp_logits,   // f32[depth, B, T, V]
+  mtp_counted,  // f32[depth]: labels that multi-token prediction has
+  mtp_agreed,   // f32[depth]: the labels of these at which it chooses the model's token
 };
 
 // One input of a model's graph.
@@ -153,25 +154,24 @@ struct InputRole {
   Input role;
   std::vector<int> members;  // parameters or states, by index; one per layer of the segment
   bool stacked = false;      // its first dim runs over members
-  // What the input holds: of layer_constant, layer_index and compressed_tokens.
+  // The values of layer_constant, layer_index and compressed_tokens.
   std::vector<double> values;
 };
 
 struct OutputRole {
   Output role;
   int input = -1;  // gradient: the parameter input; state: the state input
-  // hidden: the layers it leaves, -1 for what enters the stack; metric, record: the layers that
-  // have it.
+  // hidden: the layers that it leaves, -1 for the input of the stack; metric, record: the layers
+  // that have it.
   std::vector<std::int64_t> layers = {};
   bool stacked = false;   // its first dim runs over layers or parameters of the input
   std::string name = {};  // of auxiliary losses and metrics; the tag of a record
 };
 
-// How values of several microbatches become one.
+// The rule that combines values of several microbatches.
 using Reduce = registry::AuxDesc::Reduce;
 
-// What is done with the updates of a parameter: p += rate * value, p += rate * sign(value), p =
-// value.
+// The use of the updates of a parameter: p += rate * value, p += rate * sign(value), p = value.
 struct ParameterUpdate {
   int parameter = -1;
   registry::UpdateDesc::Rule rule = registry::UpdateDesc::Rule::add;
@@ -181,9 +181,10 @@ struct ParameterUpdate {
 // The metric of latent attention's largest logits: f32[heads] of each layer.
 inline constexpr const char* kMaxLogits = "max_logits";
 
-// What makes queries and keys of a layer's latent attention: head n has rows [n * query_rows, ...)
-// of the matrix `query`, the first `nope` of which have no rotary positions, and [n * key_rows,
-// ...) of the matrix `key`, the first `nope` of which make keys, the rest values.
+// The matrices of queries and keys of a layer's latent attention. Head n has rows [n * query_rows,
+// ...) of the matrix `query`; the first `nope` of these rows have no rotary positions. It has rows
+// [n * key_rows, ...) of the matrix `key`; the first `nope` of these rows make keys, the rest
+// values.
 struct QueryKeyMatrices {
   std::int64_t layer = 0;    // global index
   std::uint32_t block = 0;   // the id of its block
@@ -191,7 +192,7 @@ struct QueryKeyMatrices {
   std::int64_t heads = 0, nope = 0, query_rows = 0, key_rows = 0;
 };
 
-// A tensor of decode state, one per layer (and part) that has some.
+// A tensor of decode state, one per layer (and part) with state.
 struct StateTensor {
   std::string name;        // "layers.3.kv.k"
   std::int64_t layer = 0;  // -1 outside the layers
@@ -208,7 +209,7 @@ struct ModelGraph {
   std::vector<StateTensor> states;  // by index
   std::vector<ParameterUpdate> updates;
   std::vector<QueryKeyMatrices> query_keys;  // with GraphFeatures::max_logits, one per layer
-  std::map<std::string, Reduce> metrics;     // of those of layers, by name
+  std::map<std::string, Reduce> metrics;     // of layers, by name
 };
 
 }  // namespace lamina::decoder

@@ -1,4 +1,4 @@
-// What each input and output of a model's graph is called, and the types of the host's inputs.
+// The names of the inputs and outputs of a model's graph, and the types of the host's inputs.
 #pragma once
 
 #include <array>
@@ -12,10 +12,10 @@ namespace lamina::decoder {
 struct InputKind {
   Input role;
   std::string_view name;
-  // The type of an input that blocks may ask for; null where the type is that of a parameter, a
-  // state or a constant, or of a loss.
+  // Returns the type of an input that blocks may request; null if its type depends on a parameter,
+  // a state, a constant or a loss.
   Type (*type)(const TracePhase& phase);
-  // It has another value in each layer, and so is an x of the scan over them.
+  // True if its value differs in each layer, so that it is an x of the scan over layers.
   bool per_layer = false;
 };
 
@@ -31,7 +31,7 @@ inline std::string_view role_name(Input role) { return kind_of(role).name; }
 inline std::string_view role_name(Output role) { return kind_of(role).name; }
 inline bool is_per_layer(Input role) { return kind_of(role).per_layer; }
 
-// REQUIRES: blocks may ask for it.
+// REQUIRES: blocks may request it.
 Type host_input_type(Input role, const TracePhase& phase);
 
 }  // namespace lamina::decoder

@@ -1,4 +1,4 @@
-// What a graph is for, as far as its blocks need to know.
+// The purpose and size of a graph, for its blocks.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ struct TracePhase : GraphShape, GraphFeatures, StateSize {
   std::int64_t hidden_size = 0;
   std::int64_t num_layers = 0;
   std::int64_t num_token_ids = 0;  // of the tokenizer, where n-grams are looked up
-  // What layers hand on, and each layer's element of what the entry gives to all of them. Empty
-  // until BlockCache has looked at the entry.
+  // The types of the carries of layers, and of each layer's element of the entry's stacked results.
+  // Empty until BlockCache has traced the entry.
   std::vector<Type> carries = {};
   std::vector<Type> per_layer = {};
   const Adapter* adapter = nullptr;  // of the model, if it has one
   BlockOptions options = {};
 
-  // x: the activations [B, T, D].
+  // Returns the type of the activations x: [B, T, D].
   Type activations() const { return {dtype, {batch, tokens, hidden_size}, {}}; }
 };
 

@@ -27,7 +27,7 @@ std::string adapted_name(std::string_view adapter) {
 bool Parameter::decays() const {
   using registry::Role;
   if (desc.decay) return *desc.decay;
-  // The biases of experts are a table of vectors, and vectors all the same.
+  // The biases of experts are a table of vectors, but count as vectors.
   const bool is_vector =
       desc.role == Role::bias || desc.role == Role::norm || desc.role == Role::scalar;
   return !is_vector && desc.shape.ndim() >= 2;

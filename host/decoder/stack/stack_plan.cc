@@ -17,7 +17,7 @@ void for_each_layer(const registry::PlanSpec& plan, Visit visit) {
       for (const registry::PositionSpec& position : segment.unit) visit(layer++, position);
 }
 
-// What layers share with earlier ones, in words.
+// Words for messages about a kind of sharing between layers.
 struct Sharing {
   std::optional<std::int64_t> registry::PositionSpec::*from;
   std::string_view uses;      // "layer 3 ... layer 2, which is not before it"
@@ -29,7 +29,7 @@ constexpr Sharing kKv = {
     "the donor"};
 constexpr Sharing kParams = {
     &registry::PositionSpec::params_of, "uses the parameters of",
-    "owns parameters of another layer and uses those of a third one; name that one as their owner"};
+    "owns parameters of another layer and uses a third layer's; name that one as their owner"};
 
 // Layers that others use.
 std::set<std::int64_t> checked_givers(const registry::PlanSpec& plan, const Sharing& sharing) {
@@ -51,7 +51,7 @@ std::set<std::int64_t> checked_givers(const registry::PlanSpec& plan, const Shar
   return givers;
 }
 
-// Layers that others use, by what they give.
+// Layers that others use, by the shared things: keys and values, or parameters.
 struct Givers {
   std::set<std::int64_t> kv, params;
 };
@@ -96,7 +96,7 @@ class Resolver {
   StackPlan take() { return std::move(plan_); }
 
  private:
-  // The first of `layers`, which rise, after `layer`.
+  // Returns the first of `layers`, which rise, after `layer`.
   static std::int64_t next_of(const std::vector<std::int64_t>& layers, std::int64_t layer,
                               std::int64_t end) {
     auto next = std::ranges::upper_bound(layers, layer);
@@ -119,7 +119,7 @@ class Resolver {
   }
 
   const StackOptions& options_;
-  std::vector<std::int64_t> cuts_;    // layers that are segments of their own, rising
+  std::vector<std::int64_t> cuts_;    // layers that are separate segments, rising
   std::vector<std::int64_t> breaks_;  // layers that begin a segment, rising
   const Givers& givers_;
   std::int64_t next_layer_ = 0;

@@ -52,7 +52,7 @@ std::vector<Tensor> CustomCall::end(const ops::CustomOp& op, const registry::Nam
           {"host", fmt::format("state '{}' is never written", trace_.block.states[i].name), {}});
     wanted.push_back(trace_.written[i]);
   }
-  if (!trace_.gives_kv) trace_.donated = donated_before_;  // nobody asks for values that are gone
+  if (!trace_.gives_kv) trace_.donated = donated_before_;  // removed values are not used
   const bool donates =
       trace_.donated && (!donated_before_ || donated_before_->k.id != trace_.donated->k.id);
   if (donates) wanted.insert(wanted.end(), {trace_.donated->k, trace_.donated->v});
@@ -67,7 +67,7 @@ std::vector<Tensor> CustomCall::end(const ops::CustomOp& op, const registry::Nam
     trace_.donated->k = made[next];
     trace_.donated->v = made[next + 1];
   }
-  trace_.context.caches.resize(num_caches_);  // of values that are gone
+  trace_.context.caches.resize(num_caches_);  // caches of removed values
   return {made.begin(), made.begin() + std::ssize(results)};
 }
 

@@ -1,5 +1,5 @@
-// One use of an op that a plugin brings, in a block: its lowering, recorded on stand-ins for the
-// inputs, becomes the body of one node. Private to decoder.
+// One use of a custom op in a block: its lowering, recorded on stand-ins for the inputs, becomes
+// the body of one node. Private to decoder.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace lamina::decoder {
 
-// What the trace of a block has gathered, and goes on with.
+// The results of the trace of a block so far, which custom ops add to.
 struct TracedSoFar {
   ops::DecodeContext& context;
   BlockGraph& block;
@@ -23,34 +23,35 @@ struct TracedSoFar {
   bool gives_kv;  // another layer reads what is donated
 };
 
-// While it is open the lowering's ops are nodes of the block's graph, and its states the last of
-// the block. Nothing uses the nodes after end().
+// While it is open, the lowering's ops are nodes of the block's graph, and its states are the last
+// states of the block. No node may use the lowering's nodes after end().
 class CustomCall {
  public:
   CustomCall(TracedSoFar trace, std::span<const Tensor> inputs);
 
-  // One per input; null where that is absent.
+  // Returns one per input; null for absent ones.
   const std::vector<Tensor>& stand_ins() const { return stand_ins_; }
 
-  // The results of the lowering: what stands for them. That is a node of `op`, or the lowering
-  // where it reads what kernels are not given, such as a cache of keys and values.
+  // Returns the values that replace the results of the lowering: a node of `op`, or the lowering
+  // itself if it reads inputs that kernels do not get, such as a cache of keys and values.
   std::vector<Tensor> end(const ops::CustomOp& op, const registry::NamedAttrs& attrs,
                           std::span<const Tensor> results);
 
-  // Stand-ins and lowering. REQUIRES: it has ended.
+  // Stand-ins and lowering. REQUIRES: end() was called.
   const NodeRange& nodes() const { return nodes_; }
 
  private:
-  // The states that the lowering goes on from, in the order in which it declares them.
+  // Returns the states that the lowering continues from, in the order of their declarations.
   std::vector<std::size_t> states() const;
   std::optional<Input> role_of(Tensor input) const;
   bool is_for_kernels(std::span<const Tensor> captured, std::span<const std::size_t> states) const;
 
-  // Nodes of the lowering, from the first on, that `wanted` depends on.
+  // Marks nodes of the lowering, from the first on, that `wanted` depends on.
   std::vector<bool> alive(std::span<const Tensor> wanted) const;
-  // Inputs of the graph that `wanted` depends on.
+  // Returns inputs of the graph that `wanted` depends on.
   std::vector<Tensor> captured(std::span<const Tensor> wanted) const;
-  // What makes `wanted` of the inputs that there are and then of `others`, inputs of the graph.
+  // Returns the body that computes `wanted` from the current inputs followed by `others`, inputs of
+  // the graph.
   std::shared_ptr<const Graph> body(std::span<const Tensor> others,
                                     std::span<const Tensor> wanted) const;
 

@@ -43,7 +43,7 @@ class Forms final : private ops::DecodeContext {
   }
 
  private:
-  // Scopes take their results from nodes now, and what is left out is nowhere.
+  // Results of scopes now come from nodes, and removed inputs have no place.
   void add_inputs() {
     std::vector<int> moved;  // by old index
     for (const GraphInput& input : from_.inputs()) {
@@ -95,7 +95,7 @@ class Forms final : private ops::DecodeContext {
     return {node.outputs.begin(), node.outputs.end()};
   }
 
-  // Plugins may have annotated the axes of what they got.
+  // Plugins may have annotated the axes of their values.
   void set_all(std::span<const ValueId> old, const std::vector<Tensor>& now) {
     for (std::size_t i = 0; i < old.size(); ++i) {
       copy_.set(old[i], now[i]);
@@ -105,7 +105,7 @@ class Forms final : private ops::DecodeContext {
     }
   }
 
-  // Those that say something: a form may add others, which the host alone knows.
+  // Returns the attributes with an effect; a form may add others, which only the host knows.
   static registry::NamedAttrs attrs_of(const Node& node) {
     registry::NamedAttrs out;
     for (std::size_t i = 0; i < node.attrs.size(); ++i)
@@ -124,7 +124,8 @@ class Forms final : private ops::DecodeContext {
     return node.inputs[node.op->num_plugin_inputs] == kNoValue;
   }
 
-  // In training its inputs, the seed and the layer, if there is one; otherwise the mean of draws.
+  // Returns draws: in training with the seed and the layer, if any, as inputs; otherwise their
+  // mean.
   std::vector<Tensor> drawn(const Node& node) {
     std::vector<Tensor> inputs = copy_.operands(node);
     inputs.resize(node.op->num_plugin_inputs);
@@ -172,13 +173,13 @@ class Forms final : private ops::DecodeContext {
     set_all(scope.outside, results);
   }
 
-  // The states that the block has declared at a place.
+  // Declares the states of the block at a place.
   void declare(std::size_t count) {
     const auto& all = recording_.states;
     declared_.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count));
   }
 
-  // The recording is of the new graph.
+  // Makes the new graph the recording's graph.
   void take_over() {
     recording_.boundaries.clear();
     recording_.mixing.clear();
@@ -199,7 +200,7 @@ class Forms final : private ops::DecodeContext {
       recording_.donated = {donated_->k.id, donated_->v.id, donated_->ring, donated_->window};
   }
 
-  // Nodes that are in the bodies of regions and of custom ops now.
+  // Removes nodes that are now in the bodies of regions and of custom ops.
   void drop_bodies() {
     if (bodies_.empty()) return;
     const Graph& whole = recording_.graph();
@@ -224,7 +225,7 @@ class Forms final : private ops::DecodeContext {
                      bool ring) override {
     if (std::ranges::find(out_.states, name, &BlockGraph::State::name) != out_.states.end())
       throw PluginError({"host", fmt::format("state '{}' is used by two ops", name), {}});
-    const Type kept = type;  // may be that of a value, and values move when one is added
+    const Type kept = type;  // a copy: `type` may be in a value, and values move when one is added
     const Tensor state = out_.graph.add_input(name, kept);
     out_.states.push_back({name, kind, kept, ring, index_of(state), -1});
     written_.emplace_back();

@@ -10,7 +10,7 @@
 namespace lamina::decoder {
 namespace {
 
-// Dims 0 and 1 exchanged.
+// Exchanges dims 0 and 1.
 Tensor by_token(Tensor x) {
   std::vector<std::int64_t> perm;
   for (int d = 0; d < x.ndim(); ++d) perm.push_back(d);
@@ -18,7 +18,7 @@ Tensor by_token(Tensor x) {
   return ops::transpose(x, perm);
 }
 
-// Whether flags[B] is 0, for all elements of a row of x[B, ...].
+// Returns true for all elements of a row of x[B, ...] if flags[B] is 0.
 Tensor is_zero(Tensor flags, Tensor x) {
   std::vector<std::int64_t> dims(static_cast<std::size_t>(x.ndim()), 1);
   dims[0] = x.dim(0);
@@ -62,8 +62,8 @@ std::vector<Tensor> TimeRegion::captured(std::span<const Tensor> wanted) const {
   return out;
 }
 
-// Operands: what is captured, the carries, flags per row, the inputs. A flag is 0 where the carries
-// start anew before the token or, while decoding, where the token is padding and changes none.
+// Operands: captured values, the carries, flags per row, the inputs. A flag is 0 if the carries
+// start anew before the token or, while decoding, if the token is padding and does not change them.
 std::shared_ptr<const Graph> TimeRegion::body(std::span<const Tensor> consts,
                                               std::span<const Tensor> carries,
                                               std::span<const Tensor> results) const {

@@ -1,5 +1,5 @@
-// A region over time of a block: its body was recorded for one token and becomes the body of a scan
-// over the tokens of each row. Private to decoder.
+// A region over time of a block: its body, recorded for one token, becomes the body of a scan over
+// the tokens of each row. Private to decoder.
 #pragma once
 
 #include <memory>
@@ -16,26 +16,26 @@ struct NodeRange {
 };
 
 // While a region is open its ops are nodes of the block's graph, on stand-ins for carries and
-// inputs; end() makes them the scan's body. Nothing uses the nodes after that.
+// inputs; end() makes them the scan's body. No node may use them after that.
 class TimeRegion {
  public:
-  // Carries are those of `states`, in `wide` unless a state says otherwise; inputs [batch, tokens,
-  // ...]. Throws PluginError for others (trace/region_types.h).
+  // Carries have the types of `states`, in `wide` unless a state gives another type; inputs are
+  // [batch, tokens, ...]. Throws PluginError for others (trace/region_types.h).
   TimeRegion(ops::DecodeContext& context, std::vector<ops::StateDesc> states,
              std::vector<Tensor> inputs, DType wide, std::int64_t batch, std::int64_t tokens);
 
-  // The carries, then the inputs, of one token.
+  // Returns the carries, then the inputs, of one token.
   const std::vector<Tensor>& stand_ins() const { return stand_ins_; }
 
   // Returns the results of all tokens, from the carries after a token and its results. REQUIRES:
   // check_region() has passed.
   std::vector<Tensor> end(std::span<const Tensor> carries, std::span<const Tensor> results);
 
-  // Stand-ins and body. REQUIRES: it has ended.
+  // Stand-ins and body. REQUIRES: end() was called.
   const NodeRange& nodes() const { return nodes_; }
 
  private:
-  // Values from outside that the body uses.
+  // Returns values from outside that the body uses.
   std::vector<Tensor> captured(std::span<const Tensor> wanted) const;
   bool is_inside(ValueId value) const;
   std::shared_ptr<const Graph> body(std::span<const Tensor> consts, std::span<const Tensor> carries,
@@ -49,7 +49,7 @@ class TimeRegion {
   std::int64_t batch_, tokens_;
   std::vector<Tensor> stand_ins_;
   NodeId first_;               // of the body
-  std::vector<NodeId> order_;  // of its nodes, when it has ended
+  std::vector<NodeId> order_;  // of its nodes, after end()
   NodeRange nodes_;
 };
 

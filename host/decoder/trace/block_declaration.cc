@@ -27,7 +27,7 @@ std::string shown(const registry::StateDesc& state) {
   return fmt::format("[{}]", fmt::join(state.dims, ", "));
 }
 
-// Throws where the two lists are not the same up to their order.
+// Throws if the two lists differ, except in order.
 template <typename Desc>
 void compare(const std::vector<Desc>& first, const std::vector<Desc>& now, std::string_view what,
              const BlockUse& use, const registry::Family& family) {

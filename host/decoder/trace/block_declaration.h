@@ -1,6 +1,6 @@
-// What a block declares, which no phase, size or repetition may change: parameters and states are
-// bound by the names and shapes of the first trace (M-6 of docs/plugin_requirements.md). Private to
-// decoder.
+// The declaration of a block, which no phase, size or repetition may change: parameters and states
+// are bound by the names and shapes of the first trace (M-6 of docs/plugin_requirements.md).
+// Private to decoder.
 #pragma once
 
 #include <string>
@@ -19,12 +19,12 @@ struct BlockDeclaration {
 
 BlockDeclaration declaration_of(const BlockUse& use, const BlockGraph& graph);
 
-// Throws PluginError, naming the block and the first parameter or state that differs. Their order
-// does not count.
+// Throws PluginError with the block and the first parameter or state that differs. Their order may
+// differ.
 void check_declaration(const BlockDeclaration& first, const BlockGraph& now,
                        const registry::Family& family);
 
-// Throws PluginError where two traces of one block for one phase are not the same graph.
+// Throws PluginError if two traces of one block for one phase are not the same graph.
 void check_repeated_trace(const BlockUse& use, const BlockGraph& first, const BlockGraph& second,
                           const registry::Family& family);
 

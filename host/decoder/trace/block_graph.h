@@ -1,4 +1,4 @@
-// One distinct block as a graph of its own, for one phase.
+// The graph of one distinct block, for one phase.
 #pragma once
 
 #include <cstdint>
@@ -30,16 +30,16 @@ struct BlockGraph {
     int input;
     std::vector<double> values;  // of a layer constant: one per layer of the model
   };
-  // Keys and values that this layer donates to others, or takes from its donor.
+  // Keys and values that this layer donates to others, or reads from its donor.
   struct Kv {
     Type k, v;
     bool ring = false;
     std::int64_t window = 0;
-    int k_at, v_at;  // outputs where donated, inputs where taken
+    int k_at, v_at;  // outputs if donated, inputs if read
   };
   struct Aux {
     registry::AuxDesc desc;  // without tensors
-    int value;               // outputs
+    int value;               // index of an output
     int other = -1;
   };
   struct Update {
@@ -48,20 +48,20 @@ struct BlockGraph {
     int output;
   };
 
-  // Of latent attention, with GraphFeatures::max_logits: the matrices by their names in the block.
+  // The matrices of latent attention, with GraphFeatures::max_logits, by their names in the block.
   struct QueryKey {
     std::string query, key;
     std::int64_t heads, nope, query_rows, key_rows;
   };
 
-  // A value with a tag that the phase records; several of one tag in the order of the build.
+  // A value with a tag that the phase records; several of one tag are in the order of the build.
   struct Record {
     std::string tag;
     int output;
   };
 
-  // Inputs: carries, elements of per-layer tensors, then the rest in any order. Outputs: what the
-  // block gives, then the rest.
+  // Inputs: carries, elements of per-layer tensors, then the rest in any order. Outputs: the
+  // results of the block, then the rest.
   Graph graph;
   std::size_t num_results = 1;
   std::vector<Param> params;
@@ -73,13 +73,13 @@ struct BlockGraph {
   std::vector<Update> updates;
   std::optional<QueryKey> query_key;
   std::vector<Record> records;
-  // The minimum of max_positions over rotations that depend on the length of the sequence; 0 =
+  // The minimum of max_positions over rotations that depend on the length of the sequence; 0 for
   // none.
   std::int64_t length_dependent_from = 0;
   BlockParts has;
 };
 
-// Where a block stands, as far as its graph depends on it.
+// The place of a block, with all properties that its graph depends on.
 struct BlockUse {
   enum class Kind { layer, entry, exit, mtp, engram };
   Kind kind = Kind::layer;
@@ -88,8 +88,8 @@ struct BlockUse {
   std::optional<std::int64_t> kv_donor;  // the layer whose keys and values it reads
   bool gives_kv = false;                 // others read its keys and values
   std::size_t num_results = 0;           // of an entry
-  std::int64_t layer = -1;               // before which an engram stands
-  bool carries = false;                  // of a prediction: its hidden state is carry 0
+  std::int64_t layer = -1;               // the layer after an Engram block
+  bool carries = false;                  // a prediction's hidden state is carry 0
   friend bool operator==(const BlockUse&, const BlockUse&) = default;
 };
 

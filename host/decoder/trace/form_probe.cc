@@ -23,7 +23,8 @@ FormProbe::FormProbe(const BlockContext& context, const BlockGraph::Kv* donor) :
   if (!donor) return;
   donor_ = {graph_.add_input("donor k", donor->k), graph_.add_input("donor v", donor->v)};
   const BlockOptions& options = context.phase.options;
-  if (options.attention_kind != AttentionKind::declared) return;  // both layers get other windows
+  if (options.attention_kind != AttentionKind::declared)
+    return;  // then the two layers have different windows
   donor_->ring = donor->ring;
   donor_->window = donor->window;
 }
@@ -69,7 +70,7 @@ Tensor FormProbe::host_input(ops::HostInput input) {
 
 Tensor FormProbe::state_input(const std::string& name, registry::StateKind, const Type& type,
                               bool) {
-  const Type kept = type;  // may be that of a value, and values move when one is added
+  const Type kept = type;  // a copy: `type` may be in a value, and values move when one is added
   if (!states_.insert(name).second)
     throw PluginError({"host", fmt::format("state '{}' is used by two ops", name), {}});
   return graph_.add_input(name, kept);

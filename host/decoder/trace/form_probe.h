@@ -1,6 +1,6 @@
-// The types that ops which mix tokens give in a phase, found on a graph of its own, and what their
-// forms refuse: while a block is recorded a mistake is told with the line that made it. Private to
-// decoder.
+// Finds the result types of ops that mix tokens in a phase, and errors of their forms, on a
+// separate graph, so that a mistake is reported with its line while the block is recorded. Private
+// to decoder.
 #pragma once
 
 #include <map>
@@ -21,12 +21,12 @@ class FormProbe final : private ops::DecodeContext {
   std::vector<Type> types(const Op& op, std::span<const Tensor> inputs,
                           const registry::NamedAttrs& attrs, const registry::StateDesc* state,
                           std::shared_ptr<const Origin> origin);
-  // Those of an op that draws.
+  // Returns the types of an op that draws.
   std::vector<Type> types_of_draw(const Op& op, std::span<const Tensor> inputs,
                                   const registry::NamedAttrs& attrs,
                                   std::shared_ptr<const Origin> origin);
 
-  // Caches that a lowering writes are not there after it.
+  // Number of caches so far. Caches that a lowering writes do not exist after it.
   std::size_t num_caches() const { return caches.size(); }
   void forget_caches(std::size_t from) { caches.resize(from); }
 
@@ -55,7 +55,7 @@ class FormProbe final : private ops::DecodeContext {
   bool donates_ = false;
 };
 
-// The host's input as a role of the block.
+// Returns the host's input as a role of the block.
 Input role_of(ops::HostInput input);
 
 }  // namespace lamina::decoder

@@ -1,5 +1,5 @@
-// The interface that builds a block of the host itself: like a plugin's block, it is one function
-// for training, prefill and decoding. Private to decoder.
+// The interface that builds a block of the host itself: like a plugin's block, one function for
+// training, prefill and decoding. Private to decoder.
 #pragma once
 
 #include <functional>
@@ -17,13 +17,13 @@ class HostBuild {
   virtual ~HostBuild() = default;
   virtual Tensor param(const registry::ParamDesc& desc) = 0;
   virtual Tensor input(Input role) = 0;
-  // Says that the op which made `result` keeps `state` while decoding: it mixes tokens
+  // Marks the op of `result` as one that mixes tokens and has `state` while decoding
   // (ops/decode.h). Returns `result`.
   virtual Tensor remember(Tensor result, const registry::StateDesc& state) = 0;
   virtual Tensor name(Tensor value, const std::string& tag) = 0;  // for rematerialisation
 };
 
-// Gives the carries, which it got.
+// Receives the carries and returns the new ones.
 using HostBlock =
     std::function<std::vector<Tensor>(HostBuild& build, const std::vector<Tensor>& carries)>;
 

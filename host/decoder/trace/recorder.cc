@@ -37,7 +37,7 @@ class Recorder final : public registry::Trace, public HostBuild {
   const std::vector<Tensor>& carries() const { return carries_; }
   const std::vector<Tensor>& per_layer() const { return per_layer_; }
 
-  // The types that the block must give; see registry::BlockRequest.
+  // Returns the types that the block must return; see registry::BlockRequest.
   std::vector<std::optional<Type>> wanted() const {
     switch (use_.kind) {
       case BlockUse::Kind::entry:
@@ -219,7 +219,7 @@ class Recorder final : public registry::Trace, public HostBuild {
 
   NodeId next_node() { return static_cast<NodeId>(graph().nodes().size()); }
 
-  // Stand-ins of the given types; null for inputs that are absent.
+  // Returns stand-ins of the given types; null for absent inputs.
   std::vector<Tensor> begin_scope(Recording::Scope scope, std::span<const Tensor> inputs,
                                   std::span<const Type> types) {
     const std::size_t num_carries = scope.carries.size();
@@ -241,7 +241,7 @@ class Recorder final : public registry::Trace, public HostBuild {
     return out;
   }
 
-  // Stands for the results outside.
+  // Returns the values that replace the results outside.
   std::vector<Tensor> end_scope(std::span<const Tensor> results, std::span<const Type> types) {
     Recording::Scope& scope = out_.scopes[open_.back()];
     for (const Tensor& result : results) scope.last.push_back(result.id);

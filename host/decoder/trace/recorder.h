@@ -1,5 +1,5 @@
-// Records a block: what a build describes, op by op, and nothing else. Options of the host and
-// decode state come later (decoder/rewrite, decoder/state). Private to decoder.
+// Records the ops that a build describes, in order. Options of the host and decode state come later
+// (decoder/rewrite, decoder/state). Private to decoder.
 #pragma once
 
 #include "decoder/trace/host_block.h"
@@ -9,7 +9,7 @@
 namespace lamina::decoder {
 
 // Throws PluginError for a block that breaks the contract, with the line of the plugin. `donor`:
-// what the layer use.kv_donor gives, else null.
+// the keys and values of layer use.kv_donor, else null.
 Recording record_block(const registry::Family& family, const registry::ModelConfig& config,
                        const BlockContext& context, const BlockGraph::Kv* donor);
 

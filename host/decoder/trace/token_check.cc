@@ -11,7 +11,7 @@ namespace {
 using ops::Counted;
 using ops::Extents;
 
-// Of a type whose dims `at` and at + 1 are [B, T].
+// Returns the token dims of a type whose dims `at` and at + 1 are [B, T].
 Extents with_tokens(const Type& type, const TracePhase& phase, std::size_t at = 0) {
   Extents out = ops::extents_of(type, Counted::other);
   out[at] = ops::dim_of(Counted::batch, phase.batch);
@@ -61,7 +61,7 @@ class Follower {
     for (const Node& node : graph_.nodes()) follow(node);
   }
 
-  // What mixed the tokens of output `index`; null: nothing.
+  // Returns the op that mixed the tokens of output `index`; null for none.
   const Finding* of_output(int index) const {
     const GraphOutput& output = graph_.outputs()[static_cast<std::size_t>(index)];
     const int found = values_[output.value].mixed_by;
