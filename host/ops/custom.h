@@ -63,9 +63,9 @@ struct CustomOp : Op {
   std::size_t first_cotangent() const { return num_inputs + 2 + num_outputs; }
 };
 
-// Whether the op is a plugin's, or its gradient.
+// True for an op of a plugin, or its gradient.
 inline bool is_custom(const Op& op) { return op.code == OpCode::custom; }
-// REQUIRES: is_custom(op), and not the row itself.
+// REQUIRES: is_custom(op), and it is not the row OpCode::custom itself.
 inline const CustomOp& custom_of(const Op& op) { return static_cast<const CustomOp&>(op); }
 
 // Completes an op of a plugin, or its gradient, from the names of the row's inputs, outputs and

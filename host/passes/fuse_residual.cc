@@ -65,7 +65,7 @@ class Fusion {
     const Node& sum = graph_.node(add);
     if (graph_.type(sum.inputs[operand::add::kA]) != graph_.type(sum.inputs[operand::add::kB]))
       return;
-    // The norm moves up to the sum: its weight must exist there.
+    // The norm moves up to the sum, so its weight must be defined before it.
     if (const ValueId w = norm.inputs[operand::rms_norm::kW]; w != kNoValue) {
       NodeId weight = graph_.value(w).node;
       if (weight != kNoNode && weight > add) return;
@@ -84,7 +84,7 @@ class Fusion {
       bool free = node.inputs[kAcc] == kNoValue;
       if (!free || reads_[term] != 1 || graph_.type(term) != graph_.type(other)) continue;
       if (graph_.type(term).dtype == DType::bf16) continue;  // would round once instead of twice
-      // Rows are added to those of earlier microbatches when they have come together, as in lists.
+      // A sum of rows is added to earlier microbatches after it is complete, as in lists.
       if (node.op->def->sums_rows && graph_.value(other).node == kNoNode) continue;
       term_of_add_.emplace(n, made_by);
       skipped_.emplace(made_by, true);
