@@ -1,4 +1,4 @@
-// Makes lamina_emulated of lamina: the same program with one more device.
+// Adds the emulated device to lamina; the program is named lamina_emulated.
 #include "emulated/device.h"
 
 namespace lamina::testing {

@@ -1,4 +1,4 @@
-// The emulated device in place of a GPU.
+// The emulated device, used in place of a GPU.
 #pragma once
 
 #include "backends/emulated/backend.h"

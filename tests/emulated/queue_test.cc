@@ -1,4 +1,4 @@
-// The emulated device keeps the contract of queues, and tells when the host breaks it.
+// The emulated device keeps the contract of queues, and reports when the host breaks it.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -56,12 +56,12 @@ TEST(EmulatedQueue, WorkRunsLaterThanTheCallReturns) {
   std::vector<float> values = counted(3, 1), read(3);
   queue().copy(a.tensor, host_tensor(std::span(std::as_const(values))));
   queue().copy(host_tensor(std::span(read)), a.tensor);
-  EXPECT_EQ(read, std::vector<float>(3));  // nobody has waited
+  EXPECT_EQ(read, std::vector<float>(3));  // nothing has waited
   queue().finish();
   EXPECT_EQ(read, values);
 }
 
-// What a missing wait does to numbers.
+// The effect of a missing wait on numbers.
 TEST(EmulatedQueue, HostMemoryThatChangesTooEarlyIsCopiedAsItIsThen) {
   const OnDevice a(3);
   std::vector<float> values = counted(3, 1);
