@@ -65,7 +65,10 @@ std::string key_tables() {
     std::erase(family, '\'');
     out += fmt::format("| `{}` | {} |\n", name, family);
   }
-  out += "\n### Keys that must have one value where the block does not read them\n\n";
+  out +=
+      "\n### Keys that must have one value where the block does not read them\n\n"
+      "Any other value is an error, which says whether MaxText's block does not read the key or "
+      "lamina does not support the value.\n\n| key | value |\n|---|---|\n";
   for (const auto& [key, value] : table.kept)
     out += fmt::format("| `{}` | `{}` |\n", key, config::to_toml(value));
   out += "\n### Keys without a meaning here\n\n| keys | why |\n|---|---|\n";

@@ -143,7 +143,7 @@ struct KernelCalls {
     auto& self = *const_cast<RunningCall*>(static_cast<const RunningCall*>(call));
     if (count > kMostTasks || task == nullptr) {
       self.broken = fmt::format("requests {} tasks{}; expected 1 to 2^31 - 1", count,
-                                task ? "of a null function" : " of a null function");
+                                task ? "" : " of a null function");
       return;
     }
     TaskContext c{self.source, task, context};

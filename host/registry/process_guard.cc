@@ -152,9 +152,7 @@ void ProcessGuard::restore_folder(std::vector<std::string>& changes) const {
   const bool back = !folder_.empty() && chdir(folder_.c_str()) == 0;
   changes.push_back(fmt::format("changes the working directory from '{}' to '{}'{}",
                                 printable(folder_), printable(now),
-                                back ? "(and the former cannot be entered any "
-                                       "more)"
-                                     : " (and the former cannot be entered any more)"));
+                                back ? "" : " (and the former cannot be entered any more)"));
 }
 
 void ProcessGuard::restore_locale(std::vector<std::string>& changes) const {

@@ -152,7 +152,7 @@ TEST(Faults, F7SizesAreLimitedBeforeTheyAreMultiplied) {
       {2,
        {"train", "run.toml", "--set", "train.batch_size=" + rows, "--set",
         "train.microbatch_size=" + rows},
-       "134217728 rows of 32 tokens are requested at once; the maximum is 2147483647 tokens"},
+       "134217728 rows of 32 tokens are requested at once; at most 2147483647 tokens"},
       {2, {"explain", "run.toml", "-b", more}, "'--batch' must be an integer"},
       {2, {"explain", "run.toml", "-n", more}, "'--tokens' must be an integer"},
       {2, {"explain", "run.toml", "-b", max}, "2147483647 rows of"},

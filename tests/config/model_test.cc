@@ -108,7 +108,7 @@ TEST_F(ModelFiles, AnAliasMayStandForSeveralNamesThatAgree) {
       ExitCode::usage,
       (folder_ / "config.json") +
           ":2: 'per_layer.6.head_dim' is 16, but 'per_layer.5.head_dim' is 32; they must be equal\n"
-          "  the other value is at " +
+          "  the other is at " +
           (folder_ / "config.json") + ":1");
 }
 
@@ -169,7 +169,7 @@ TEST_F(ModelFiles, F6KeysOfAnotherKindAreRefusedInJson) {
   const Refusal cases[] = {
       {R"("rope_scaling": "yarn")",
        "config.json:1: 'rope_scaling' must be an object, got \"yarn\" (a string)\n"
-       "  an object an object with keys such as 'rope_scaling.factor'"},
+       "  an object with keys such as 'rope_scaling.factor'"},
       {R"("rope_scaling": true)", "'rope_scaling' must be an object, got true (a boolean)"},
       {R"("rope_scaling": -1)", "'rope_scaling' must be an object, got -1 (an integer)"},
       {R"("rope_scaling": [])", "'rope_scaling' must be an object, got [] (a list)"},
@@ -227,7 +227,7 @@ TEST_F(ModelFiles, OneFileMayNotUseTwoNamesOfOneKey) {
                     path +
                         ":3: 'model.hidden_size' and 'model.n_embd' are names of the same key; "
                         "keep one\n"
-                        "  the other value is at " +
+                        "  the other is at " +
                         path + ":2");
 }
 

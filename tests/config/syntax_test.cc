@@ -115,7 +115,7 @@ TEST(Faults, F9DepthIsCountedOutsideOfStringsAndComments) {
 TEST(Syntax, FileAboveOneMebibyteIsRefused) {
   testing::TempDir folder;
   std::string path = folder.write("big.toml", std::string((1 << 20) + 1, '#'));
-  EXPECT_ERROR_SAYS(read_toml(path, Origin::Kind::run_file), 2, "at most 1048576 are accepted");
+  EXPECT_ERROR_SAYS(read_toml(path, Origin::Kind::run_file), 2, "the maximum is 1048576");
 }
 
 TEST(Syntax, FolderAndMissingFileAreNamed) {

@@ -110,7 +110,7 @@ TEST(TokenBins, FaultsAreNamed) {
                         ": token 4 is the id 5, but the vocabulary has ids 0 to 4\n"
                         "  data.form = \"tokens\" reads files of llm.c, nanoGPT and Megatron; "
                         "data.tokenizer must be the tokenizer that produced them");
-  EXPECT_ERROR_SAYS(read_tokens(dir.write("a.bin.gz", ids)), ExitCode::data, "is packed");
+  EXPECT_ERROR_SAYS(read_tokens(dir.write("a.bin.gz", ids)), ExitCode::data, "is compressed");
 }
 
 TEST(TokenBins, ADamagedIndexIsNamed) {

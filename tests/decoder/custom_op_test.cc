@@ -218,14 +218,14 @@ TEST(CustomOp, RefusesALoweringThatIsMoreThanOps) {
                  }),
                  { return kOp({x}); });
   EXPECT_REFUSED(
-      "an input of the block is in the lowering of op 'test.op'",
+      "an input of the block is not allowed in the lowering of op 'test.op'",
       ([](const OpUse& use) -> Tensors { return {use.step().input(LAMINA_INPUT_POSITIONS)}; }),
       { return kOp({x}); });
-  EXPECT_REFUSED("a tag is in the lowering of op 'test.op'", ([](const OpUse& use) -> Tensors {
-                   return {sdk::tag(use.in(0), sdk::tags::mlpwo)};
-                 }),
-                 { return kOp({x}); });
-  EXPECT_REFUSED("a loss or metric is in the lowering of op 'test.op'",
+  EXPECT_REFUSED(
+      "a tag is not allowed in the lowering of op 'test.op'",
+      ([](const OpUse& use) -> Tensors { return {sdk::tag(use.in(0), sdk::tags::mlpwo)}; }),
+      { return kOp({x}); });
+  EXPECT_REFUSED("a loss or metric is not allowed in the lowering of op 'test.op'",
                  ([](const OpUse& use) -> Tensors {
                    use.step().metric("m", use.in(0));
                    return {use.in(0)};
@@ -300,7 +300,8 @@ TEST(CustomOp, HasNoOtherInItsLowering) {
       }};
   self = &kOp;
   EXPECT_ERROR_SAYS(open_family_with(LAMINA_BLOCK({ return (*self)({x}); }), &kOp),
-                    ExitCode::plugin, "custom op 'test.op' is in the lowering of op 'test.op'");
+                    ExitCode::plugin,
+                    "custom op 'test.op' is not allowed in the lowering of op 'test.op'");
 }
 
 TEST(CustomOp, StandsInARegionOverTime) {
@@ -357,7 +358,7 @@ TEST(CustomOp, IsRefusedWhenItIsLoaded) {
             "the inputs of custom op 'test.multiplied' have 'xs*'; a name consists of letters, "
             "digits and '_', beginning with a letter");
   EXPECT_EQ(with([](CustomOp& op) { op.inputs = "x x"; }),
-            "the inputs of custom op 'test.multiplied' has 'x' twice");
+            "the inputs of custom op 'test.multiplied' have 'x' twice");
   EXPECT_EQ(with([](CustomOp& op) { op.inputs = "x  y"; }),
             "the inputs of custom op 'test.multiplied' 'x  y' has two spaces in a row");
   EXPECT_EQ(
@@ -370,7 +371,7 @@ TEST(CustomOp, IsRefusedWhenItIsLoaded) {
             "the attributes of custom op 'test.multiplied' have 'by:g=1'; expected kind i, b, f, "
             "s, il or fl");
   EXPECT_EQ(with([](CustomOp& op) { op.attrs = "body:i=1"; }),
-            "the attributes of custom op 'test.multiplied' has 'body' twice");
+            "the attributes of custom op 'test.multiplied' have 'body' twice");
   EXPECT_EQ(with([](CustomOp& op) { op.forward.dtypes = 1 << LAMINA_DTYPE_I32; }),
             "the forward kernel of custom op 'test.multiplied' supports no floating-point type "
             "(dtypes 0x20)");

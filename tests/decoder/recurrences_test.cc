@@ -83,7 +83,7 @@ TEST(TimeRegion, RefusesOpsThatKeepDecodeStateInItsBody) {
 }
 
 TEST(TimeRegion, RefusesARegionInARegion) {
-  EXPECT_REFUSED("another region over time is in the body of a region over time", {
+  EXPECT_REFUSED("another region over time is not allowed in the body of a region over time", {
     return summed(step, x, [&](Tensor sum, Tensor) -> TokenResults {
       step.scan_tokens({.carries = {{"inner", {4}}}, .inputs = {x}},
                        [](const Tensors& carries, const Tensors&) -> TokenResults {
@@ -229,7 +229,7 @@ TEST(TimeRegion, HasEveryStateOfItsKind) {
 }
 
 TEST(TimeRegion, RefusesLossesInItsBody) {
-  EXPECT_REFUSED("a loss or metric is in the body of a region over time", {
+  EXPECT_REFUSED("a loss or metric is not allowed in the body of a region over time", {
     return summed(step, x, [&](Tensor sum, Tensor) -> TokenResults {
       step.metric("sum", sum);
       return {.carries = {sum}, .results = {sum}};

@@ -99,8 +99,8 @@ TEST(CheckpointErrors, Mxfp4) {
          {in_file + " is u8[5, 2, 192, 16], and '" + scales +
           "' is u8[5, 192, 2]; expected u8[.., G, 16] and u8[.., G]"});
   expect("gpt_oss_mxfp4", as(scales, DType::u8, {5, 192, 3}),
-         {in_file + " is u8[5, 192, 2, 16], and '" + scales + "' u8[5, 192, 3]"});
-  expect("gpt_oss_mxfp4", as(scales, DType::f16, {5, 192, 2}), {"' f16[5, 192, 2]; they must be"});
+         {in_file + " is u8[5, 192, 2, 16], and '" + scales + "' is u8[5, 192, 3]"});
+  expect("gpt_oss_mxfp4", as(scales, DType::f16, {5, 192, 2}), {"' is f16[5, 192, 2]; expected "});
   expect("gpt_oss_mxfp4", as(blocks, DType::bf16, {5, 192, 2, 16}),
          {in_file + " is [5, 192, 2, 16], but the config requires [5, 64, 192]"});
 }
@@ -121,7 +121,7 @@ TEST(CheckpointErrors, Fp4) {
   expect("deepseek_v4", stored({32, 8}, DType::f8_e8m0, {32, 2}),
          {in_file +
           " is i8[32, 8], pairs of FP4 values in blocks of 32: its scales must be "
-          "f8_e8m0[32, 1], '" +
+          "f8_e8m0[32, 1], but '" +
           scales + "' is f8_e8m0[32, 2]"});
   expect("deepseek_v4", stored({32, 8}, DType::f32, {32, 1}), {"'" + scales + "' is f32[32, 1]"});
   expect("deepseek_v4", stored({32, 16}, DType::f8_e8m0, {32, 1}),

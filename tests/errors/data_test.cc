@@ -108,7 +108,7 @@ TEST(DataFaults, PackedFilesThatAreDamagedAreNamed) {
              "file again"}});
   w.expect({{"train", "run.toml", "--set", "data.train=b.txt.zst"},
             5,
-            {"b.txt.zst: is not a whole zstd file"}});
+            {"b.txt.zst: is not a complete zstd file"}});
 }
 
 TEST(DataFaults, FilesOfOtherKindsAreNamedByKind) {

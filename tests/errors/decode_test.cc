@@ -30,7 +30,8 @@ TEST(DecodeErrors, AModelIsNeeded) {
        {"empty: holds no model: neither config.json, model.toml nor checkpoints", "it is empty"}},
       {{"decode", "-m", "model.toml", "-p", "x"},
        4,
-       {"model.toml: describes a model but has no weights", "give a directory with a checkpoint"}},
+       {"model.toml: describes a model but has no weights",
+        "expected a directory with a checkpoint"}},
       {{"decode", "-m", "run.toml", "-p", "x"}, 2, {"run.toml:9: unknown section [data]"}},
   };
   for (const Mistake& m : mistakes) w.expect(m);
@@ -157,10 +158,8 @@ TEST(DecodeErrors, DamagedTokenizerFilesAreNamed) {
   w.expect({{"decode", "-m", "out", "-p", "x"}, 4, {"lamina_tokenizer.json"}});
   w.write(checkpoint + "lamina_tokenizer.json", whole);
   w.write(checkpoint + "tokenizer.json", "{\"model\": {\"type\": \"BPE\"}}");
-  w.expect({{"decode", "-m", "out", "-p", "x"},
-            4,
-            {"tokenizer.json:1: 'model' the key 'vocab' is "
-             "missing"}});
+  w.expect(
+      {{"decode", "-m", "out", "-p", "x"}, 4, {"tokenizer.json:1: 'model' lacks the key 'vocab'"}});
 }
 
 TEST(VerifyErrors, ACaseNeedsItsNumbersAndDisagreementExitsWithThree) {

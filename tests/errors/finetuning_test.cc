@@ -26,7 +26,7 @@ TEST(FinetuningErrors, TheModelIsTheDirectorys) {
   for (const Mistake& mistake : std::vector<Mistake>{
            {{"train", "run.toml", "--set", "family=gemma"},
             2,
-            {"family: is 'gemma'; ", "is of family 'llama2'", "leave it out"}},
+            {"family: is 'gemma', but ", "is of family 'llama2'", "remove it"}},
            {{"train", "run.toml", "--set", "model.rope_theta=10000.0"},
             2,
             {"run.toml:5: train.from: ", "model is not the model that [model] describes",
@@ -42,7 +42,7 @@ TEST(FinetuningErrors, TheModelIsTheDirectorys) {
              "'layers.2.attention.wk.weight'"}},
            {{"train", "run.toml", "--set", "data.tokenizer=changed"},
             2,
-            {"data.tokenizer: gives token 8 the text 'keep'; with ", "it is 'deep'"}},
+            {"data.tokenizer: gives token 8 the text 'keep', but in ", "it is 'deep'"}},
            {{"train", "run.toml", "--set", "train.from=nowhere"},
             4,
             {"nowhere: no such file or directory"}},

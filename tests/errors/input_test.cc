@@ -152,7 +152,9 @@ TEST(Faults, F22APromptIsGivenOnce) {
        2,
        {"prompt: -p and -f and --ids cannot be combined: each sets the prompt",
         "keep one of them"}},
-      {{"decode", "-m", model, "-f", "run.toml", "--ids", "1"}, 2, {"-f and --ids are given"}},
+      {{"decode", "-m", model, "-f", "run.toml", "--ids", "1"},
+       2,
+       {"-f and --ids cannot be combined"}},
       {{"decode", "-m", model, "--ids", ""}, 2, {"--ids: got ''"}},
       {{"decode", "-m", model, "--ids", "1,"}, 2, {"--ids: got '1,'"}},
       {{"decode", "-m", model, "-p", "a", "--stop", ""}, 2, {"--stop: got ''"}},
@@ -216,7 +218,7 @@ TEST(Faults, F25DamageHasTheCodeOfTheDamagedFile) {
   w.expect({{"eval", "out"}, 4, {"out/config.toml", "training wrote this file"}});
   for (const auto& checkpoint : fs::directory_iterator(w.path("out/checkpoints")))
     fs::resize_file(checkpoint.path() / "model.toml", 30);
-  w.expect({{"decode", "-m", "out", "-p", "x"}, 4, {"model.toml: is 30 bytes long"}});
+  w.expect({{"decode", "-m", "out", "-p", "x"}, 4, {"model.toml: has 30 bytes"}});
 }
 
 TEST(Faults, F26CheckpointsThatAreNotWholeAreNotDenied) {

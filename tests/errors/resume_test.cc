@@ -71,7 +71,7 @@ TEST(ResumeErrors, ADamagedCheckpointThatIsAskedForIsNotUsed) {
   w.expect(
       {{"train", "run.toml", "--set", "train.steps=6", "--resume", "out/checkpoints/step-00000004"},
        4,
-       {"optimizer.safetensors: is ", " bytes long; ",
+       {"optimizer.safetensors: has ", " bytes; expected ",
         "the checkpoint is damaged; resume "
         "from an older one with --resume PATH"}});
 }

@@ -104,8 +104,9 @@ TEST(Faults, F3DecodeDoesNotFillACutModelFileWithDefaults) {
   w.train();
   const std::string file = std::string(kNewest) + "/model.toml";
   fs::resize_file(w.path(file), fs::file_size(w.path(file)) - 30);
-  w.expect(
-      {{"decode", "-m", "out", "-p", "a"}, 4, {"step-00000004/model.toml: is ", " were written"}});
+  w.expect({{"decode", "-m", "out", "-p", "a"},
+            4,
+            {"step-00000004/model.toml: has ", " bytes; expected "}});
 }
 
 // Trains in the background, runs the other line after training has begun, and stops training with
@@ -271,8 +272,9 @@ TEST(Faults, F25TheRunFileOfACheckpointIsNoMistakeOfTheCommandLine) {
   Workplace w;
   w.train();
   fs::resize_file(w.path(std::string(kNewest) + "/run.toml"), 0);
-  w.expect(
-      {{"train", "run.toml", "--resume", kNewest}, 4, {"step-00000004/run.toml: is 0 bytes long"}});
+  w.expect({{"train", "run.toml", "--resume", kNewest},
+            4,
+            {"step-00000004/run.toml: has 0 bytes; expected "}});
   // Nor if a user has edited both the file and its checksum.
   const std::string checkpoint = w.path(kOlder).string();
   const io::Manifest manifest = io::read_manifest(checkpoint);

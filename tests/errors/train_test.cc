@@ -118,9 +118,7 @@ TEST(TrainErrors, DataThatCannotBeTrainedOnIsNamedBeforeAnythingIsWritten) {
       {{"train", "run.toml", "--set", "data.train=latin1.txt"},
        5,
        {"latin1.txt:1: is not UTF-8: byte 3 of the file is 0xe9", "iconv -t utf-8"}},
-      {{"train", "run.toml", "--set", "data.tokenizer=nowhere"},
-       5,
-       {"nowhere: there is no such directory"}},
+      {{"train", "run.toml", "--set", "data.tokenizer=nowhere"}, 5, {"nowhere: no such directory"}},
       {{"train", "run.toml", "--set", "data.validation_fraction=0.999"}, 5, {"validation"}},
   };
   for (const Mistake& m : mistakes) w.expect(m);

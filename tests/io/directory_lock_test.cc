@@ -69,7 +69,7 @@ TEST(DirectoryLock, NoticesThatItsDirectoryWasMovedOrReplaced) {
   fs::rename(dir / "run", dir / "old");
   const std::string moved = dir / "run" + ": was moved or replaced while this process used it";
   EXPECT_ERROR_SAYS(lock.renew(), ExitCode::checkpoint, moved);
-  EXPECT_ERROR_SAYS(lock.renew(), ExitCode::checkpoint, dir / "old" + " now");
+  EXPECT_ERROR_SAYS(lock.renew(), ExitCode::checkpoint, "it is now at " + dir / "old");
   fs::create_directory(dir / "run");
   EXPECT_ERROR_SAYS(lock.renew(), ExitCode::checkpoint, moved);
   dir.write("run/lock", "");

@@ -47,8 +47,8 @@ TEST(ElfFile, SaysWhereACutFileShouldEnd) {
   EXPECT_EQ(refusal(folder, whole.substr(0, 40)),
             "file has 40 bytes, but its ELF header ends at 64; it is truncated");
   const std::string what = refusal(folder, whole.substr(0, whole.size() - 1));
-  EXPECT_TRUE(what.starts_with("file is ")) << what;
-  EXPECT_TRUE(what.ends_with("; the file is truncated")) << what;
+  EXPECT_TRUE(what.starts_with("file has ")) << what;
+  EXPECT_TRUE(what.ends_with("; it is truncated")) << what;
 }
 
 TEST(ElfFile, SurvivesDamageInEveryByteOfItsTables) {

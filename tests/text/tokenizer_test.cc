@@ -387,7 +387,7 @@ TEST(Tokenizer, SaysWhichFilesADirectoryLacks) {
                         "model there, or give token ids");
   EXPECT_FALSE(has_tokenizer(dir.path()));
   EXPECT_ERROR_SAYS(has_tokenizer(dir.path() + "/removed"), ExitCode::checkpoint,
-                    "there is no such directory");
+                    "no such directory");
   dir.write("vocab.txt", "[PAD]");
   EXPECT_ERROR_SAYS(load_tokenizer(dir.path()), ExitCode::checkpoint,
                     "save the tokenizer again as tokenizer.json");

@@ -303,7 +303,7 @@ TEST(DistillationRun, TeachersThatDoNotFitAreRefused) {
     EXPECT_ERROR_SAYS(RunOfFile(file, sets), code, says);
   };
   refused({"model.vocab_size=260"}, ExitCode::usage,
-          "has a vocabulary of 258 tokens; the student has 260");
+          "has a vocabulary of 258 tokens, but the student has 260");
   refused({"data.sequence_length=128"}, ExitCode::usage,
           "data.sequence_length, for distillation.teacher");
   refused({"distillation.top_k=259"}, ExitCode::usage, "is 259; the vocabulary has 258 tokens");

@@ -19,7 +19,8 @@
 namespace lamina::emulated {
 namespace {
 
-constexpr std::size_t kDeviceBytes = std::size_t{1} << 36;  // of addresses, not of memory
+// Addresses, not memory; the kit limits those of its processes.
+constexpr std::size_t kDeviceBytes = std::size_t{1} << 30;
 constexpr std::size_t kAlignment = 4096;
 
 // Two address ranges of the same size: one without access, and one with the memory.
