@@ -6,6 +6,7 @@
 
 #include "conformance/check.h"
 #include "conformance/rows.h"
+#include "decoder/losses.h"
 #include "graph/rewrite.h"
 #include "program/records.h"
 
@@ -38,8 +39,7 @@ decoder::ModelGraph alone(const decoder::ModelGraph& whole, const std::string& n
   for (const Node& node : whole.graph.nodes()) copy.node(node);
   for (std::size_t i = 0; i < whole.outputs.size(); ++i) {
     if (whole.outputs[i].role != Output::named_loss || whole.outputs[i].name != name) continue;
-    out.graph.add_output(name, copy.get(whole.graph.outputs()[i].value));
-    out.outputs.push_back({.role = Output::loss});
+    decoder::set_losses(out, {{{.name = "loss"}, copy.get(whole.graph.outputs()[i].value)}});
   }
   out.graph = without_dead_nodes(out.graph);
   return out;
@@ -78,8 +78,8 @@ class Measured {
       program::BoundProgram program(alone(whole, name), c_.backend());
       program.bind_parameters(weights_.pointers());
       rows.microbatch().bind(program);
-      program.bind(Output::loss, &out[name]);
       program::run(program, c_.backend());
+      out[name] = program.loss("loss");
     }
     return out;
   }

@@ -12,8 +12,8 @@ namespace lamina::conformance {
 std::vector<std::string> layer_losses(const decoder::Model& model,
                                       const decoder::GraphShape& shape);
 
-// One of them, without its weight, as Output::loss, and no other output; in f64 if `shape` is. With
-// `draws`, random numbers are drawn as in training. REQUIRES: the model has it.
+// One of them, without its weight, as the term "loss", and no other output; in f64 if `shape` is.
+// With `draws`, random numbers are drawn as in training. REQUIRES: the model has it.
 decoder::ModelGraph layer_loss_graph(const decoder::Model& model, const decoder::GraphShape& shape,
                                      const std::string& name, bool draws);
 

@@ -1,6 +1,7 @@
 #include "conformance/slopes.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -17,7 +18,6 @@ namespace lamina::conformance {
 namespace {
 
 using decoder::Input;
-using decoder::Output;
 using program::Rows;
 
 constexpr double kZLossScale = 1e-2;
@@ -47,7 +47,6 @@ class Slopes {
   // Checks the loss that a model learns from without auxiliary losses, or one auxiliary loss.
   void check(int directions, const std::string& layer_loss = {}) {
     layer_loss_ = layer_loss;
-    loss_ = z_loss_ = mtp_loss_ = 0;  // a graph may lack some of them
     forward_ = std::make_unique<program::BoundProgram>(loss_graph(), c_.backend());
     prepare(*forward_);
     arena_ = c_.backend().allocate(forward_->arena_bytes());
@@ -103,19 +102,16 @@ class Slopes {
     }
     program.bind_parameters(parameters);
     rows_.microbatch().bind(program);
-    program.bind(Input::seed, seed_);  // the same draws every time
-    program.bind(Output::loss, &loss_);
-    program.bind(Output::z_loss, &z_loss_);
-    program.bind(Output::mtp_loss, &mtp_loss_);
+    program.set(Input::seed, std::array<std::int64_t, 2>{5, 2});  // the same draws every time
   }
 
   double objective() {
     forward_->run(*arena_);
-    return loss_ + kZLossScale * z_loss_ + mtp_loss_;
+    return forward_->loss("loss") + kZLossScale * forward_->loss("z_loss") +
+           forward_->loss("mtp_loss");
   }
 
   std::vector<std::vector<double>> backward() {
-    double one = 1, z_scale = kZLossScale;
     program::BoundProgram program(
         train::add_gradients(loss_graph(), model_.parameters(), autodiff::save_everything()),
         c_.backend());
@@ -127,9 +123,7 @@ class Slopes {
       tensors.push_back(host_tensor(std::span(out.back())));
     }
     program.bind_gradients(tensors);
-    program.bind(Input::loss_scale, &one);
-    program.bind(Input::z_loss_scale, &z_scale);
-    program.bind(Input::mtp_scale, &one);
+    program.set_loss_scales({{"loss", 1}, {"z_loss", kZLossScale}, {"mtp_loss", 1}});
     auto arena = c_.backend().allocate(program.arena_bytes());
     program.run(*arena);
     return out;
@@ -182,8 +176,6 @@ class Slopes {
   std::vector<std::vector<std::byte>> parameters_;
   std::unique_ptr<program::BoundProgram> forward_;
   std::unique_ptr<Buffer> arena_;
-  double loss_ = 0, z_loss_ = 0, mtp_loss_ = 0;
-  std::int64_t seed_[2] = {5, 2};
 };
 
 }  // namespace

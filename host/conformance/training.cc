@@ -85,7 +85,7 @@ class Step {
   }
   // Means over tokens change with padding, and if they are computed in parts.
   bool has_losses_of_layers() const {
-    return run(random_rows(model, 1, tokens), {.features = kAlone}).step.aux_loss != 0;
+    return run(random_rows(model, 1, tokens), {.features = kAlone}).step.mean_of("aux_loss") != 0;
   }
   // Draws depend on the position in a batch, and each microbatch has its own: batches that are cut
   // differently are compared without draws.
@@ -174,10 +174,11 @@ void check_microbatches_are_one_batch(const ModelCase& c) {
   const char* what = "of two microbatches and of one batch";
   if (one.step.num_labels != two.step.num_labels)
     fail("labels {}: {} and {}", what, two.step.num_labels, one.step.num_labels);
-  Step::expect_near(two.step.mtp_loss, one.step.mtp_loss, 1e-6,
+  Step::expect_near(two.step.mean_of("mtp_loss"), one.step.mean_of("mtp_loss"), 1e-6,
                     fmt::format("losses of prediction {}", what));
   Step::expect_near(two.step.loss, one.step.loss, 1e-6, fmt::format("losses {}", what));
-  Step::expect_near(two.step.z_loss, one.step.z_loss, 1e-5, fmt::format("z-losses {}", what));
+  Step::expect_near(two.step.mean_of("z_loss"), one.step.mean_of("z_loss"), 1e-5,
+                    fmt::format("z-losses {}", what));
   const Result disturbed =
       s.run(rows, {.features = features, .z_loss = 1e-2}, nullptr, /*disturbance=*/1e-7);
   s.expect_near(two.gradients, one.gradients, c.gradient_tolerance,

@@ -7,6 +7,7 @@
 #include "decoder/call_limits.h"
 #include "decoder/graph/assembler.h"
 #include "decoder/graph/stack_keys.h"
+#include "decoder/losses.h"
 #include "decoder/mtp/mtp.h"
 #include "lamina/names.h"
 #include "ops/tensor.h"
@@ -116,30 +117,8 @@ ModelGraph Model::loss_graph(const GraphShape& shape, const GraphFeatures& featu
   TracePhase phase = phase_of(shape, features);
   phase.layer_metrics = features.aux && features.layer_metrics;
   Assembler a(*parts_, phase);
-  const registry::HeadSpec& head = parts_->options.head;
   a.compare_layers(&config::LayerPair::student);
-  Tensor hidden = a.stack(a.embedding(), false);
-  if (head.no_loss && features.training) {
-    Tensor nothing = ops::constant(a.graph(), {DType::f32, {}, {}}, 0);
-    a.add_output(Output::loss, nothing);
-    a.add_output(Output::z_loss, nothing);
-    if (features.aux) a.add_aux_outputs();
-    return std::move(a.out());
-  }
-  Tensor x = a.for_head(a.final_norm(hidden));
-  const Assembler::Losses sums = a.losses(x, a.host_input(Input::labels));
-  a.add_output(Output::loss, sums.loss);
-  a.add_output(Output::z_loss, sums.z_loss);
-  if (features.uniform_loss) a.add_output(Output::uniform_loss, sums.uniform_loss);
-  if (features.token_losses) a.add_output(Output::token_losses, sums.token_losses);
-  if (features.teacher.any)
-    a.add_output(Output::divergence, a.divergence(x, a.host_input(Input::labels)));
-  if (!features.teacher.layers.empty())
-    a.add_output(Output::hidden_distance, a.hidden_distance(a.host_input(Input::labels)));
-  LAMINA_ASSERT(!(features.mtp && features.mtp_agreement));
-  if (features.mtp && mtp_depth() > 0) add_mtp_loss(a, hidden);
-  if (features.mtp_agreement && mtp_depth() > 0) add_mtp_agreement(a, hidden, x);
-  if (features.aux) a.add_aux_outputs();
+  add_losses(a, a.stack(a.embedding(), false));
   return std::move(a.out());
 }
 

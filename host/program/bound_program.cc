@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/float16.h"
 #include "ops/op_code.h"
 #include "program/compile.h"
 
@@ -17,31 +16,23 @@ using decoder::OutputRole;
 
 namespace {
 
-template <typename T>
-void append(std::vector<std::byte>& out, T value) {
-  const std::byte* bytes = reinterpret_cast<const std::byte*>(&value);
-  out.insert(out.end(), bytes, bytes + sizeof(T));
-}
-
-std::vector<std::byte> bytes_of(const std::vector<double>& values, DType dtype) {
-  std::vector<std::byte> out;
-  for (double value : values) {
-    switch (dtype) {
-      case DType::i32:
-        append(out, static_cast<std::int32_t>(value));
-        break;
-      case DType::f32:
-        append(out, static_cast<float>(value));
-        break;
-      case DType::f64:
-        append(out, value);
-        break;
-      default:
-        LAMINA_ASSERT(dtype == DType::bf16);
-        append(out, to_bfloat16(static_cast<float>(value)));
-    }
+// Values that the host sets before a run, or reads after it.
+bool is_host_value(Input role) { return role == Input::loss_scales || role == Input::seed; }
+bool is_host_value(Output role) {
+  switch (role) {
+    case Output::losses:
+    case Output::named_loss:
+    case Output::metric:
+    case Output::task_sum:
+    case Output::segment_logp:
+    case Output::token_losses:
+    case Output::update:
+    case Output::mtp_counted:
+    case Output::mtp_agreed:
+      return true;
+    default:
+      return false;
   }
-  return out;
 }
 
 // Only scans read and write memory in pieces (Binding::pieces): another node would take the first
@@ -59,21 +50,10 @@ void check_stacked(const Graph& graph, std::span<const InputRole> inputs,
       LAMINA_ASSERT(value == kNoValue || !in_pieces[value] || is_scan(node));
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const ValueId value = graph.outputs()[i].value;
-    const bool is_whole = outputs[i].role == Output::record;  // bound by bind_output()
+    const bool is_whole = outputs[i].role == Output::record || is_host_value(outputs[i].role);
     if (!outputs[i].stacked || is_whole || !has_several(value)) continue;
     const NodeId made = graph.value(value).node;
     LAMINA_ASSERT(made != kNoNode && is_scan(graph.node(made)));
-  }
-}
-
-// The caller binds memory for the f32 elements of the parameter.
-void check_updates(const Graph& graph, std::span<const OutputRole> outputs) {
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (outputs[i].role != Output::update) continue;
-    const Type& update = graph.type(graph.outputs()[i].value);
-    const auto input = static_cast<std::size_t>(outputs[i].input);
-    LAMINA_ASSERT(update.dtype == DType::f32);
-    LAMINA_ASSERT(update.shape == graph.type(graph.inputs()[input].value).shape);
   }
 }
 
@@ -83,6 +63,7 @@ BoundProgram::BoundProgram(decoder::ModelGraph graph, const Backend& backend,
                            const passes::Observer& observer)
     : input_roles_(std::move(graph.inputs)),
       output_roles_(std::move(graph.outputs)),
+      losses_(std::move(graph.losses)),
       updates_(std::move(graph.updates)),
       query_keys_(std::move(graph.query_keys)),
       metrics_(std::move(graph.metrics)) {
@@ -90,7 +71,6 @@ BoundProgram::BoundProgram(decoder::ModelGraph graph, const Backend& backend,
   LAMINA_ASSERT(program_->graph().inputs().size() == input_roles_.size());
   LAMINA_ASSERT(program_->graph().outputs().size() == output_roles_.size());
   check_stacked(program_->graph(), input_roles_, output_roles_);
-  check_updates(program_->graph(), output_roles_);
 
   inputs_.resize(input_roles_.size());
   outputs_.resize(output_roles_.size());
@@ -111,24 +91,56 @@ BoundProgram::BoundProgram(decoder::ModelGraph graph, const Backend& backend,
     for (std::int64_t layer : role.layers)
       output_pieces_[i].members.push_back(static_cast<int>(layer + 1));
   }
+  bind_host_values();
 }
 
-const Type& BoundProgram::input_type(std::size_t i) const {
-  return program_->graph().type(program_->graph().inputs()[i].value);
+void BoundProgram::bind_host_values() {
+  const Graph& graph = program_->graph();
+  input_values_.assign(inputs_.size(), kNotOwned);
+  output_values_.assign(outputs_.size(), kNotOwned);
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    if (is_host_value(input_roles_[i].role))
+      input_values_[i] = values_.add_input(graph.type(graph.inputs()[i].value));
+  for (std::size_t i = 0; i < outputs_.size(); ++i)
+    if (is_host_value(output_roles_[i].role))
+      output_values_[i] = values_.add_output(graph.type(graph.outputs()[i].value));
+  values_.allocate();
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    if (input_values_[i] != kNotOwned) inputs_[i].whole = values_.input(input_values_[i]);
+  for (std::size_t i = 0; i < outputs_.size(); ++i)
+    if (output_values_[i] != kNotOwned) outputs_[i].whole = values_.output(output_values_[i]);
 }
 
-const Type& BoundProgram::output_type(std::size_t i) const {
-  return program_->graph().type(program_->graph().outputs()[i].value);
+void BoundProgram::set(Input role, std::span<const std::int64_t> elements) {
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    if (input_roles_[i].role == role) values_.set(input_values_[i], elements);
 }
 
-TensorRef BoundProgram::host_memory_of(const Type& type, DType given, void* memory) {
-  LAMINA_ASSERT(given == type.dtype || given == dtype_of<std::byte>());
-  return memory ? host_tensor(memory, type) : TensorRef();
+void BoundProgram::set_loss_scales(const LossScales& by_name) {
+  std::vector<double> scales;
+  for (const decoder::LossTerm& term : losses_) {
+    const auto scale = by_name.find(term.name);
+    scales.push_back(scale == by_name.end() ? 0 : scale->second);
+  }
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    if (input_roles_[i].role == Input::loss_scales) values_.set(input_values_[i], scales);
 }
 
-ConstTensorRef BoundProgram::host_memory_of(const Type& type, DType given, const void* memory) {
-  LAMINA_ASSERT(given == type.dtype || given == dtype_of<std::byte>());
-  return memory ? host_tensor(memory, type) : ConstTensorRef();
+std::vector<double> BoundProgram::values(std::size_t output) const {
+  LAMINA_ASSERT(output_values_[output] != kNotOwned);
+  return values_.get(output_values_[output]);
+}
+
+std::vector<double> BoundProgram::values(Output role) const {
+  const auto at = std::ranges::find(output_roles_, role, &OutputRole::role);
+  if (at == output_roles_.end()) return {};
+  return values(static_cast<std::size_t>(at - output_roles_.begin()));
+}
+
+double BoundProgram::loss(std::string_view name) const {
+  const auto term = std::ranges::find(losses_, name, &decoder::LossTerm::name);
+  if (term == losses_.end()) return 0;
+  return values(Output::losses)[static_cast<std::size_t>(term - losses_.begin())];
 }
 
 void BoundProgram::bind(Input role, const ConstTensorRef& memory) {
@@ -187,12 +199,6 @@ void BoundProgram::bind_states(std::span<const TensorRef> by_state) {
   for (std::size_t i = 0; i < outputs_.size(); ++i)
     if (output_roles_[i].role == Output::state)
       place(outputs_[i], output_pieces_[i], by_state, true);
-}
-
-void BoundProgram::bind_updates(std::span<const TensorRef> by_parameter) {
-  for (std::size_t i = 0; i < outputs_.size(); ++i)
-    if (output_roles_[i].role == Output::update)
-      place(outputs_[i], output_pieces_[i], by_parameter, output_roles_[i].stacked);
 }
 
 int BoundProgram::parameter_of(std::size_t input, std::int64_t element) const {

@@ -10,13 +10,18 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "decoder/roles/model_graph.h"
 #include "passes/pipeline.h"
+#include "program/host_values.h"
 #include "runtime/program.h"
 
 namespace lamina::program {
+
+// Scales by the name of a loss term.
+using LossScales = std::map<std::string, double, std::less<>>;
 
 class BoundProgram {
  public:
@@ -55,9 +60,20 @@ class BoundProgram {
   // each.
   void bind_hidden(std::span<const TensorRef> by_layer);
   std::size_t hidden_bytes() const;
-  // Binds one update per parameter, f32 of its shape. Tensors of parameters without an update are
-  // not read.
-  void bind_updates(std::span<const TensorRef> by_parameter);
+
+  // Values that the program owns (HostValues): the host sets Input::seed and Input::loss_scales,
+  // which are 0 at first, and reads losses (also of tokens), metrics, sums of tasks, updates,
+  // log-probabilities of segments and counts of multi-token prediction.
+  void set(decoder::Input role, std::span<const std::int64_t> elements);
+  // Other terms get the scale 0. Has no effect on a graph without gradients.
+  void set_loss_scales(const LossScales& by_name);
+  // Returns values of the last run; nothing for a role that the graph does not have.
+  std::vector<double> values(decoder::Output role) const;
+  // REQUIRES: the output, by its index, is one of these.
+  std::vector<double> values(std::size_t output) const;
+  // Returns the sum of a term of the loss; 0 if the graph has no such term.
+  double loss(std::string_view name) const;
+  const std::vector<decoder::LossTerm>& losses() const { return losses_; }
 
   // An output with a name: an auxiliary loss, a metric or a record.
   struct NamedOutput {
@@ -65,7 +81,7 @@ class BoundProgram {
     std::string name;
     Type type;
     std::vector<std::int64_t> layers;  // of metrics and records: one per element of the first dim
-    std::size_t index;                 // argument of bind_output()
+    std::size_t index;                 // argument of values(), or of bind_output() for a record
   };
   std::vector<NamedOutput> named_outputs() const;
   template <typename T>
@@ -103,6 +119,7 @@ class BoundProgram {
     std::vector<Ref> tensors;       // one per member
     std::vector<std::byte> values;  // of per-layer constants
   };
+  void bind_host_values();
   template <typename AnyBinding, typename Ref, typename Given>
   static void place(AnyBinding& binding, Pieces<Ref>& pieces, std::span<const Given> memory,
                     bool stacked);
@@ -114,6 +131,7 @@ class BoundProgram {
 
   std::vector<decoder::InputRole> input_roles_;
   std::vector<decoder::OutputRole> output_roles_;
+  std::vector<decoder::LossTerm> losses_;
   std::vector<decoder::ParameterUpdate> updates_;
   std::vector<decoder::QueryKeyMatrices> query_keys_;
   std::map<std::string, decoder::Reduce> metrics_;
@@ -121,6 +139,10 @@ class BoundProgram {
   std::vector<Binding> outputs_;
   std::vector<Pieces<ConstTensorRef>> input_pieces_;
   std::vector<Pieces<TensorRef>> output_pieces_;
+  // By input and by output: a value of the host; kNotOwned for tensors that callers bind.
+  static constexpr std::size_t kNotOwned = ~std::size_t{0};
+  std::vector<std::size_t> input_values_, output_values_;
+  HostValues values_;
   std::unique_ptr<Program> program_;
 };
 

@@ -211,15 +211,15 @@ class Comparison : MaxTextModel {
       const double want = static_cast<double>(case_.floats(name)[0]);
       add(name, got, want, 1e-5 * std::abs(want));
     };
-    const double z_loss = config_.run.train.z_loss * result.z_loss;
+    const double z_loss = config_.run.train.z_loss * result.mean_of("z_loss");
     const auto labels = static_cast<double>(result.num_labels);
     compare("loss", result.total);
     compare("big_batch_loss", result.total);
     compare("aux.xent_sum", (result.loss + z_loss) * labels);
     compare("aux.total_weights", labels);
     compare("aux.z_loss", z_loss);
-    compare("aux.mtp_loss", result.mtp_loss);
-    compare("eval.loss", result.total - result.mtp_loss);
+    compare("aux.mtp_loss", result.mean_of("mtp_loss"));
+    compare("eval.loss", result.total - result.mean_of("mtp_loss"));
     for (const Kept& kept : kKept) {
       const double weight = kept.weight_key && has(result, kept.ours)
                                 ? model_.config().values().number(kept.weight_key)

@@ -15,21 +15,15 @@
 
 namespace lamina::testing {
 
-// A loss of the graph, the input for its cotangent, and the cotangent.
-struct WeightedLoss {
-  decoder::Output loss;
-  decoder::Input scale;
-  double weight = 1;
-};
-
 class Slope {
  public:
-  // `graph` computes in f64. `bind` binds all other inputs.
+  // The slope of the sum of weight * loss over the named terms of `graph`, in f64. `bind`
+  // binds whatever else it reads.
   Slope(const decoder::Model& model, const TestModel& from, decoder::ModelGraph graph,
-        std::vector<WeightedLoss> losses, std::function<void(program::BoundProgram&)> bind)
+        program::LossScales scales, std::function<void(program::BoundProgram&)> bind)
       : model_(model),
         graph_(std::move(graph)),
-        losses_(std::move(losses)),
+        weights_(std::move(scales)),
         bind_(std::move(bind)) {
     const weights::Weights weights = load_weights(from, model, DType::f64);
     for (const auto& p : model.parameters().all()) {
@@ -70,9 +64,7 @@ class Slope {
     std::vector<std::vector<double>> out;
     for (const auto& v : values_) out.emplace_back(v.size());
     program.bind_gradients(tensors_of(out));
-    std::vector<double> weights;
-    for (const WeightedLoss& of : losses_) weights.push_back(of.weight);
-    for (std::size_t i = 0; i < losses_.size(); ++i) program.bind(losses_[i].scale, &weights[i]);
+    program.set_loss_scales(weights_);
     run(program, values_);
     return out;
   }
@@ -81,16 +73,10 @@ class Slope {
   double run(program::BoundProgram& program, const std::vector<std::vector<double>>& values) const {
     program.bind_parameters(parameters_of(values));
     bind_(program);
-    std::vector<double> sums(losses_.size());
-    for (std::size_t i = 0; i < losses_.size(); ++i) program.bind(losses_[i].loss, &sums[i]);
-    std::vector<double> named(program.named_outputs().size());
-    std::size_t next = 0;
-    for (const auto& output : program.named_outputs())
-      program.bind_output(output.index, &named[next++]);
     const auto arena = cpu::cpu_backend().allocate(program.arena_bytes());
     program.run(*arena);
     double out = 0;
-    for (std::size_t i = 0; i < sums.size(); ++i) out += losses_[i].weight * sums[i];
+    for (const auto& [name, weight] : weights_) out += weight * program.loss(name);
     return out;
   }
   double loss_at(const std::vector<std::vector<double>>& values) const {
@@ -100,7 +86,7 @@ class Slope {
 
   const decoder::Model& model_;
   decoder::ModelGraph graph_;
-  std::vector<WeightedLoss> losses_;
+  program::LossScales weights_;
   std::function<void(program::BoundProgram&)> bind_;
   std::vector<std::vector<double>> values_;
 };

@@ -22,7 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using decoder::Input;
-using decoder::Output;
 
 std::vector<double> log_softmax(const float* logits, std::size_t vocabulary, double temperature) {
   std::vector<double> out(vocabulary);
@@ -96,19 +95,13 @@ TEST_P(Distillation, DivergenceEqualsItsDefinition) {
     program::BoundProgram step(
         task->loss_graph(documents.model, {1, kTokens}, {.segments = true, .training = true}),
         cpu::cpu_backend());
-    float loss = 0, z_loss = 0, told = 0;
-    std::int64_t seed[2] = {};
     step.bind_parameters(student.pointers());
-    step.bind(Input::seed, seed);
-    step.bind(Output::loss, &loss);
-    step.bind(Output::z_loss, &z_loss);
-    step.bind(Output::divergence, &told);
     teacher.bind(step);
     const program::Microbatch batch = documents.rows.microbatch();
     batch.bind(step);
     teacher.run(batch);
     step.run(*cpu::cpu_backend().allocate(step.arena_bytes()));
-    EXPECT_NEAR(static_cast<double>(told), want, 5e-5 * want + 1e-5) << name_of(section);
+    EXPECT_NEAR(step.loss("kl"), want, 5e-5 * want + 1e-5) << name_of(section);
     EXPECT_GT(want, 1e-3) << name_of(section);
   }
 }
@@ -142,17 +135,12 @@ TEST_P(Distillation, GradientsAreSlopesOfTheLosses) {
   const Documents documents(from);
   for (const config::DistillationSection& section : kSections) {
     Told told(section, documents.model.vocab_size());
-    std::int64_t seed[2] = {};
     const Slope slope(
         documents.model, from,
         train::distillation_task(section)->loss_graph(documents.model, {1, kTokens, DType::f64},
                                                       {.segments = true, .training = true}),
-        {{Output::loss, Input::loss_scale, 0.25},
-         {Output::z_loss, Input::z_loss_scale, 0},
-         {Output::divergence, Input::divergence_scale, 1.5}},
-        [&](program::BoundProgram& program) {
+        {{"loss", 0.25}, {"kl", 1.5}}, [&](program::BoundProgram& program) {
           documents.rows.microbatch().bind(program);
-          program.bind(Input::seed, seed);
           program.bind(Input::teacher_logp, told.logp.data());
           program.bind(Input::teacher_ids, told.ids.data());
         });
@@ -175,7 +163,7 @@ TEST(DistillationRun, MinimisesTheSharesOfBothLosses) {
   RunOfFile run(write_student(folder, "alpha = 0.7\ntemperature = 2.0\n"),
                 {"train.steps=2", "train.label_smoothing=0.1"});
   for (const train::StepResult& step : run.steps()) {
-    const double labels = 0.9 * step.loss + 0.1 * step.uniform_loss;
+    const double labels = 0.9 * step.loss + 0.1 * step.mean_of("uniform_loss");
     EXPECT_NEAR(step.total, 0.3 * labels + 0.7 * 4 * kl_of(step), 1e-6);
   }
   EXPECT_THAT(folder.read("student/metrics.jsonl"), ::testing::HasSubstr("\"train/kl\":"));

@@ -17,8 +17,6 @@ namespace lamina::testing {
 namespace {
 
 namespace fs = std::filesystem;
-using decoder::Input;
-using decoder::Output;
 using Values = std::vector<std::vector<double>>;
 
 const std::vector<std::string> kDora = {"lora.use_dora=true"};
@@ -90,15 +88,12 @@ Gradients gradients_of(const decoder::Model& model, Values values) {
       cpu::cpu_backend());
   Gradients out;
   for (const std::vector<double>& v : values) out.values.emplace_back(v.size());
-  double scale = 0.1, none = 0, z_loss = 0;
   program.bind_parameters(parameters_of(values));
   program.bind_gradients(tensors_of(out.values));
-  program.bind(Input::loss_scale, &scale);
-  program.bind(Input::z_loss_scale, &none);
-  program.bind(Output::loss, &out.loss);
-  program.bind(Output::z_loss, &z_loss);
+  program.set_loss_scales({{"loss", 0.1}});
   rows.microbatch().bind(program);
   program.run(*cpu::cpu_backend().allocate(program.arena_bytes()));
+  out.loss = program.loss("loss");
   return out;
 }
 

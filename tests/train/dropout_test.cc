@@ -112,10 +112,9 @@ std::vector<std::vector<float>> training_states(const std::string& keys, std::in
       model.forward_graph({.tokens = kTokens}, {.training = true, .hidden = true, .logits = false}),
       backend);
   const Rows rows = random_rows(model, 1, kTokens);
-  std::int64_t draws[2] = {seed, step};
   program.bind_parameters(weights.pointers());
   rows.microbatch().bind(program);
-  program.bind(decoder::Input::seed, draws);
+  program.set(decoder::Input::seed, std::array{seed, step});
   std::vector<std::vector<float>> out(3, std::vector<float>(kTokens * kWidth));
   program.bind_hidden(tensors_of(out));
   program::run(program, backend);

@@ -61,7 +61,7 @@ TEST(MissingPredictions, StartFreshWhereTheyAreNamed) {
   add_without_predictions(folder);
   RunOfFile run(write_predicting_run(folder, "fresh = [\"mtp.*\"]\n"));
   EXPECT_EQ(run.training.model->mtp_depth(), 1);
-  for (const train::StepResult& step : run.steps()) EXPECT_GT(step.mtp_loss, 0.0);
+  for (const train::StepResult& step : run.steps()) EXPECT_GT(step.mean_of("mtp_loss"), 0.0);
 }
 
 TEST(MissingPredictions, AreLeftOutOfRunsAndTheirExports) {

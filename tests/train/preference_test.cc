@@ -146,8 +146,7 @@ TEST(Preference, GradientsAreSlopesOfTheLosses) {
     const Slope slope(pairs.model, test_model("llama2_deep"),
                       train::preference_task(section)->loss_graph(
                           pairs.model, {1, kTokens, DType::f64}, {.segments = true}),
-                      {{decoder::Output::loss, decoder::Input::loss_scale}},
-                      [&](program::BoundProgram& program) {
+                      {{"loss", 1}}, [&](program::BoundProgram& program) {
                         pairs.rows.microbatch().bind(program);
                         program.bind(decoder::Input::reference, pairs.start.data());
                       });

@@ -53,15 +53,23 @@ void print_json_step(const train::LoopEvents::Step& event) {
 
 constexpr std::size_t kSampleBytes = 4096;  // of a sample's line in the log
 
-// "accuracy 0.75  margin 0.120", "kl 0.1234  hidden 0.5678"
+// "accuracy 0.75  margin 0.120"
 std::string task_text(const std::vector<train::AuxScalar>& means) {
   std::string out;
   for (const auto& [name, label, digits] :
-       {std::tuple{"reward_accuracy", "accuracy", 2}, std::tuple{"reward_margin", "margin", 3},
-        std::tuple{"kl", "kl", 4}, std::tuple{"hidden", "hidden", 4}})
+       {std::tuple{"reward_accuracy", "accuracy", 2}, std::tuple{"reward_margin", "margin", 3}})
     if (const auto mean = std::ranges::find(means, name, &train::AuxScalar::name);
         mean != means.end())
       out += fmt::format("{}{} {:.{}f}", out.empty() ? "" : "  ", label, mean->value, digits);
+  return out;
+}
+
+// With the terms of the loss that the task adds: "kl 0.1234  hidden 0.5678".
+std::string progress_text(const train::StepResult& step) {
+  std::string out = task_text(step.task_means);
+  for (const train::LossMean& of : step.terms)
+    if (of.term.report == decoder::LossReport::progress)
+      out += fmt::format("{}{} {:.4f}", out.empty() ? "" : "  ", of.term.name, of.mean);
   return out;
 }
 
@@ -78,7 +86,7 @@ train::LoopEvents events_of(const Arguments& arguments, Progress& progress, Curv
     if (profile) profile->end_step(event.step);
     progress.report({event.step, event.num_steps, event.result.loss, event.result.gradient_norm,
                      event.result.lr, event.result.num_labels, event.result.total,
-                     task_text(event.result.task_means)});
+                     progress_text(event.result)});
     curves.training.push_back({event.step, event.result.loss});
     if (json) print_json_step(event);
   };

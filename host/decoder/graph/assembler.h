@@ -96,8 +96,9 @@ class Assembler {
                                const std::map<Input, Tensor>& instead = {});
   BlockCache& blocks() { return blocks_; }
 
-  // Makes outputs of the auxiliary losses and metrics collected so far.
-  void add_aux_outputs();
+  // Makes outputs of the auxiliary losses and metrics collected so far. Returns the sum of the
+  // losses times their weights, []; null if there is none.
+  Tensor add_aux_outputs();
 
  private:
   // The place of a block: inside a scan over `layers`, or run once.

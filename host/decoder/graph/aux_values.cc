@@ -83,7 +83,7 @@ void Assembler::add_layer_metrics(const BlockPlacement& place, Tensor x) {
   add("activation_zeros", mean_of(ops::cast(ops::equal(x, zero), x.dtype())));
 }
 
-void Assembler::add_aux_outputs() {
+Tensor Assembler::add_aux_outputs() {
   std::ranges::stable_sort(aux_, {}, [](const AuxValue& s) { return s.desc.name; });
   Tensor weighted;
   for (auto begin = aux_.begin(); begin != aux_.end();) {
@@ -107,7 +107,7 @@ void Assembler::add_aux_outputs() {
     }
     begin = end;
   }
-  if (weighted) add_output(Output::aux_loss, weighted);
+  return weighted;
 }
 
 }  // namespace lamina::decoder

@@ -82,7 +82,7 @@ double mtp_weight(const ModelParts& parts, std::int64_t depth) {
   return *value.get_if<double>();
 }
 
-void add_mtp_loss(Assembler& a, Tensor hidden) {
+Tensor mtp_loss(Assembler& a, Tensor hidden) {
   const TracePhase& phase = a.phase();
   Tensor labels = ops::reshape(a.host_input(Input::labels), {phase.batch, phase.tokens});
   Tensor total;
@@ -91,7 +91,7 @@ void add_mtp_loss(Assembler& a, Tensor hidden) {
     Tensor loss = ops::scale(a.losses(x, row_labels).loss, mtp_weight(a.parts(), j));
     total = total ? total + loss : loss;
   });
-  a.add_output(Output::mtp_loss, total);
+  return total;
 }
 
 void add_mtp_agreement(Assembler& a, Tensor hidden, Tensor x) {

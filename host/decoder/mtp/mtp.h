@@ -10,9 +10,9 @@
 
 namespace lamina::decoder {
 
-// Adds the weighted losses of multi-token prediction over counted labels to a loss graph. `hidden`:
-// the input of the final norm.
-void add_mtp_loss(Assembler& a, Tensor hidden);
+// Returns the weighted sum of the cross-entropies of multi-token prediction over counted labels,
+// f32[]. `hidden`: the input of the final norm.
+Tensor mtp_loss(Assembler& a, Tensor hidden);
 // Adds, for each depth, the number of counted labels, and the number of them at which it chooses
 // the same token as the model, which sees all earlier tokens. `x`: the input of the model's head.
 void add_mtp_agreement(Assembler& a, Tensor hidden, Tensor x);

@@ -55,7 +55,8 @@ struct GraphFeatures {
   bool mtp = false;       // loss: also of multi-token prediction; logits: also its outputs
   bool mtp_agreement =
       false;  // also the number of its choices equal to the model's; not together with mtp
-  bool uniform_loss = false;  // also the cross-entropies with the uniform distribution
+  // Optional terms of the loss, by their names in host/decoder/losses.cc.
+  std::vector<std::string> losses = {};
   bool token_losses = false;  // also the cross-entropy of each label
   TeacherShape teacher = {};  // also the divergence from a teacher
   // With aux, the metric kMaxLogits of each layer with latent attention and ModelGraph::query_keys.
@@ -81,26 +82,20 @@ struct StateSize {
 
 // The role of an input. roles.h has the name and the type of each.
 enum class Input {
-  tokens,            // i32[B, T]
-  positions,         // i32[B, T], from 0 in each document
-  positions_3d,      // i32[3, B, T]: time, height, width
-  segments,          // i32[B, T], from 1; 0 = padding
-  labels,            // i32[B * T]; negative = not counted
-  loss_scale,        // f32[]: gradient of the loss, usually 1 / number of labels of the whole step
-  z_loss_scale,      // f32[]: likewise for the z-loss, with its weight
-  uniform_scale,     // f32[]: likewise for uniform_loss, with its weight
-  divergence_scale,  // f32[]: likewise for divergence, with its weight
-  hidden_scale,      // f32[]: likewise for hidden_distance, with its weight
-  aux_scale,         // f32[]: likewise for aux_loss, usually 1 / number of microbatches
-  mtp_scale,         // f32[]: likewise for mtp_loss, usually 1 / its labels in the whole step
-  seed,              // i64[2]: seed, step
-  reference,         // f32[B, S]: log-probability of each segment's labels, by another model
-  teacher_logp,      // f32[B * T, K]: as the output of that name
-  teacher_ids,       // i32[B * T, K]: likewise
-  teacher_hidden,    // f32[P, B * T, W]: likewise
-  start,             // i32[B]: tokens in the decode state before this call
-  count,             // i32[B]: tokens of this call that are not padding; 0: the row is unchanged
-  rows,              // i32[B]: the token of each row whose logits are computed
+  tokens,               // i32[B, T]
+  positions,            // i32[B, T], from 0 in each document
+  positions_3d,         // i32[3, B, T]: time, height, width
+  segments,             // i32[B, T], from 1; 0 = padding
+  labels,               // i32[B * T]; negative = not counted
+  loss_scales,          // f32[n]: the gradient of each of Output::losses
+  seed,                 // i64[2]: seed, step
+  reference,            // f32[B, S]: log-probability of each segment's labels, by another model
+  teacher_logp,         // f32[B * T, K]: as the output of that name
+  teacher_ids,          // i32[B * T, K]: likewise
+  teacher_hidden,       // f32[P, B * T, W]: likewise
+  start,                // i32[B]: tokens in the decode state before this call
+  count,                // i32[B]: tokens of this call that are not padding; 0: the row is unchanged
+  rows,                 // i32[B]: the token of each row whose logits are computed
   embedding_overrides,  // [R, D] in the type of activations; see EmbeddingOverrideShape
   override_index,       // i32[B, T]: the row that replaces a token's embedding; -1 = none
   image_blocks,         // i32[B, T]: the image of a token, from 1; 0: none
@@ -118,15 +113,8 @@ enum class Input {
 
 // The role of an output.
 enum class Output {
-  loss,          // f32[]: sum of the cross-entropies of counted labels
-  z_loss,        // f32[]: sum of their squared log-sum-exp
-  uniform_loss,  // f32[]: sum of their cross-entropies with the uniform distribution
-  divergence,    // f32[]: sum over counted labels of KL(teacher || model), in nats
-  // f32[]: sum over counted labels of the mean over pairs of layers of their HiddenDistance
-  hidden_distance,
+  losses,          // f32[n]: the sum of each term of the loss, ModelGraph::losses
   token_losses,    // f32[B * T]: the cross-entropy of each label; 0 where it is not counted
-  aux_loss,        // f32[]: sum of the auxiliary losses of layers, times their weights
-  mtp_loss,        // f32[]: sum of the cross-entropies of multi-token prediction, with its weights
   named_loss,      // f32[]: the auxiliary loss `name`, without its weight
   metric,          // [layers, ...]: the metric `name` of each of `layers`
   task_sum,        // f32[]: the sum of `name` over the same elements as the loss
@@ -202,10 +190,33 @@ struct StateTensor {
   std::int64_t bytes() const { return type.bytes(); }
 };
 
+// The items that a term of the loss sums over, in all microbatches of a step. Its mean is the sum
+// divided by their number.
+enum class LossCount {
+  items,         // what the task counts: labels, or pairs
+  mtp_labels,    // labels of multi-token prediction
+  microbatches,  // the term is a mean over the tokens of its microbatch
+};
+
+// Where the mean of a loss term is reported.
+enum class LossReport {
+  none,
+  metrics,   // in the metrics of a step, if it adds something to the loss
+  progress,  // with the means of the task: in metrics, and beside the progress of a run
+};
+
+// One term of the loss: training minimises the sum of weight * mean over all terms.
+struct LossTerm {
+  std::string name;  // of metrics: "z_loss"
+  LossCount count = LossCount::items;
+  LossReport report = LossReport::metrics;
+};
+
 struct ModelGraph {
   Graph graph;
   std::vector<InputRole> inputs;    // one per input of the graph
   std::vector<OutputRole> outputs;  // one per output
+  std::vector<LossTerm> losses;     // one per element of Output::losses
   std::vector<StateTensor> states;  // by index
   std::vector<ParameterUpdate> updates;
   std::vector<QueryKeyMatrices> query_keys;  // with GraphFeatures::max_logits, one per layer

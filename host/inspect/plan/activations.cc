@@ -17,12 +17,8 @@ namespace {
 // Inputs with the gradient of the loss: the forward pass does not depend on them.
 std::vector<bool> seeds_of(const decoder::ModelGraph& graph) {
   std::vector<bool> out;
-  for (const decoder::InputRole& input : graph.inputs) {
-    using enum decoder::Input;
-    out.push_back(input.role == loss_scale || input.role == z_loss_scale ||
-                  input.role == uniform_scale || input.role == divergence_scale ||
-                  input.role == hidden_scale || input.role == aux_scale || input.role == mtp_scale);
-  }
+  for (const decoder::InputRole& input : graph.inputs)
+    out.push_back(input.role == decoder::Input::loss_scales);
   return out;
 }
 

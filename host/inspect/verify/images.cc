@@ -95,17 +95,13 @@ void Verifier::image_gradients(const program::Rows& rows, const ImageInputs& ima
       backend_);
   const double labels = static_cast<double>(
       program::count_labels(rows.labels.data(), static_cast<std::int64_t>(rows.labels.size())));
-  float scale = static_cast<float>(1 / labels), zero = 0, loss = 0, z_loss = 0;
   program.bind_parameters(state.used());
   program.bind_gradients(state.gradients());
   rows.microbatch().bind(program);
   images.bind(program);
-  program.bind(Input::loss_scale, &scale);
-  program.bind(Input::z_loss_scale, &zero);
-  program.bind(Output::loss, &loss);
-  program.bind(Output::z_loss, &z_loss);
+  program.set_loss_scales({{"loss", 1 / labels}});
   program::run(program, backend_);
-  add("image.loss", std::abs(static_cast<double>(loss) / labels - case_.number("image.loss")),
+  add("image.loss", std::abs(program.loss("loss") / labels - case_.number("image.loss")),
       case_.tolerance("loss_abs", 1e-5));
   compare_gradients("image.", state);
 }

@@ -12,7 +12,6 @@
 
 namespace lamina::inspect {
 
-using decoder::Input;
 using decoder::Output;
 
 namespace {
@@ -60,18 +59,12 @@ double prediction_gradients(const decoder::Model& model, const train::TrainState
       rows.labels.data(), rows.packed() ? rows.segments.data() : nullptr, rows.batch, rows.tokens,
       model.mtp_depth(), model.options().mtp.chained));
   double denominator = labels * model.mtp_weight(0);
-  float zero = 0, scale = static_cast<float>(1 / denominator), loss = 0, z_loss = 0, mtp = 0;
   program.bind_parameters(state.used());
   program.bind_gradients(state.gradients());
   rows.microbatch().bind(program);
-  program.bind(Input::loss_scale, &zero);
-  program.bind(Input::z_loss_scale, &zero);
-  program.bind(Input::mtp_scale, &scale);
-  program.bind(Output::loss, &loss);
-  program.bind(Output::z_loss, &z_loss);
-  program.bind(Output::mtp_loss, &mtp);
+  program.set_loss_scales({{"mtp_loss", 1 / denominator}});
   program::run(program, backend);
-  return static_cast<double>(mtp) / denominator;
+  return program.loss("mtp_loss") / denominator;
 }
 
 }  // namespace lamina::inspect

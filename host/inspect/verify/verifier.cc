@@ -270,7 +270,7 @@ void Verifier::gradients(const decoder::Model& model, const std::string& prefix,
       add(prefix + name, std::abs(got - case_.number(prefix + name)),
           case_.tolerance("loss_abs", 1e-5));
   };
-  compare_loss("loss", result.loss + result.aux_loss);
+  compare_loss("loss", result.loss + result.mean_of("aux_loss"));
   compare_loss("ce_loss", result.loss);
   for (const train::AuxScalar& scalar : result.aux_scalars)
     if (scalar.name == kBalanceLoss) compare_loss("aux_loss", scalar.value);

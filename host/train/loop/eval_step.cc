@@ -7,7 +7,6 @@
 
 namespace lamina::train {
 
-using decoder::Input;
 using decoder::Output;
 
 EvalSums& EvalSums::operator+=(const EvalSums& more) {
@@ -58,40 +57,26 @@ EvalStep::EvalStep(const decoder::Model& model, std::int64_t rows, std::int64_t 
                    bool segments, const Backend& backend, const EvalOutputs& outputs)
     : task_(outputs.task),
       shape_{rows, tokens, dtype},
-      token_losses_(task_->has_perplexity() ? static_cast<std::size_t>(rows * tokens) : 0),
       program_(eval_graph(model, rows, tokens, dtype, segments, outputs), backend),
-      mtp_depth_(program_.has(Output::mtp_counted) ? static_cast<std::size_t>(model.mtp_depth())
-                                                   : 0),
-      arena_(backend.allocate(program_.arena_bytes())) {
-  const auto named = program_.named_outputs();
-  task_values_.resize(named.size());
-  for (std::size_t i = 0; i < named.size(); ++i) {
-    LAMINA_ASSERT(named[i].role == Output::task_sum);
-    task_sums_.push_back({named[i].name, 0});
-    program_.bind_output(named[i].index, &task_values_[i]);
-  }
-}
+      arena_(backend.allocate(program_.arena_bytes())) {}
 
 EvalSums EvalStep::run(const program::Microbatch& batch, std::span<const ConstTensorRef> used) {
-  float loss = 0, z_loss = 0;
-  std::vector<float> counted(mtp_depth_), agreed(mtp_depth_);
   program_.bind_parameters(used);
-  program_.bind(Output::loss, &loss);
-  program_.bind(Output::z_loss, &z_loss);
-  if (!token_losses_.empty()) program_.bind(Output::token_losses, token_losses_.data());
-  program_.bind(Output::mtp_counted, counted.data());
-  program_.bind(Output::mtp_agreed, agreed.data());
   batch.bind(program_);
   program_.run(*arena_);
-  for (std::size_t i = 0; i < task_sums_.size(); ++i) task_sums_[i].value = task_values_[i];
-  double sum = loss;
+  EvalSums out{.loss = program_.loss("loss"),
+               .num_labels = task_->count(batch, shape_),
+               .mtp_counted = program_.values(Output::mtp_counted),
+               .mtp_agreed = program_.values(Output::mtp_agreed)};
+  const std::vector<double> losses = program_.values(Output::token_losses);
+  token_losses_.assign(losses.begin(), losses.end());
   // In f64, so that the sum does not depend on how many rows are computed together.
-  if (!token_losses_.empty()) sum = std::accumulate(token_losses_.begin(), token_losses_.end(), 0.);
-  return {.loss = sum,
-          .num_labels = task_->count(batch, shape_),
-          .task_sums = task_sums_,
-          .mtp_counted = {counted.begin(), counted.end()},
-          .mtp_agreed = {agreed.begin(), agreed.end()}};
+  if (!losses.empty()) out.loss = std::accumulate(losses.begin(), losses.end(), 0.);
+  for (const auto& output : program_.named_outputs()) {
+    LAMINA_ASSERT(output.role == Output::task_sum);
+    out.task_sums.push_back({output.name, program_.values(output.index)[0]});
+  }
+  return out;
 }
 
 EvalSums evaluate_rows(EvalStep& step, const EvalRows& rows, std::span<const ConstTensorRef> used) {

@@ -60,10 +60,7 @@ class EvalStep {
   decoder::GraphShape shape_;
   std::vector<float> token_losses_;
   program::BoundProgram program_;
-  std::size_t mtp_depth_;  // 0: the program tells nothing of it
   std::unique_ptr<Buffer> arena_;
-  std::vector<AuxScalar> task_sums_;  // of a batch
-  std::vector<float> task_values_;    // one each
 };
 
 // Inputs of evaluate_rows().

@@ -316,17 +316,9 @@ LoopResult Loop::run(const LoopEvents& events) {
     out.last_loss = result.loss;
 
     MetricsRecord record(progress_.step);
-    record.add("train/loss", result.loss);
-    if (options_.task->has_perplexity()) record.add("train/ppl", std::exp(result.loss));
-    record.add("train/grad_norm", result.gradient_norm).add("train/lr", result.lr);
+    result.write(record);
     if (options_.train.skip_spikes > 0)
       record.add("train/skipped_steps", static_cast<std::uint64_t>(progress_.spikes.num_skipped));
-    if (options_.train.z_loss > 0) record.add("train/z_loss", result.z_loss);
-    if (result.total != result.loss) record.add("train/total_loss", result.total);
-    if (result.aux_loss != 0) record.add("train/aux_loss", result.aux_loss);
-    if (result.mtp_loss != 0) record.add("train/mtp_loss", result.mtp_loss);
-    for (const auto* numbers : {&result.task_means, &result.aux_scalars})
-      for (const AuxScalar& number : *numbers) record.add("train/" + number.name, number.value);
     record.add("train/tokens", progress_.num_tokens);
     record.add("perf/step_seconds", seconds);
     record.add("perf/data_seconds", data_seconds_);

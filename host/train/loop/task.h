@@ -8,6 +8,7 @@
 #include "config/sections.h"
 #include "decoder/model.h"
 #include "program/microbatch.h"
+#include "train/loop/step_losses.h"
 
 namespace lamina::train {
 
@@ -16,8 +17,8 @@ class Task {
  public:
   virtual ~Task() = default;
 
-  // Output::loss is the sum over what count() counts; so is each Output::task_sum, of which a step
-  // tells the mean by its name. Here: of next tokens, as Model::loss_graph() has it.
+  // The term "loss" is a sum over what count() counts; so is each Output::task_sum, whose mean a
+  // step reports by its name. Here: of next tokens, as Model::loss_graph() has it.
   virtual decoder::ModelGraph loss_graph(const decoder::Model& model,
                                          const decoder::GraphShape& shape,
                                          const decoder::GraphFeatures& features) const;
@@ -34,12 +35,9 @@ class Task {
   // What graphs of training read of a second model.
   virtual decoder::TeacherShape teacher() const { return {}; }
 
-  // Weights in what is minimised: of the loss, smoothed or not, and of the means of
-  // Output::divergence and Output::hidden_distance.
-  struct Shares {
-    double loss = 1, divergence = 0, hidden = 0;
-  };
-  virtual Shares shares() const { return {}; }
+  // The weight of the loss of labels, and those of terms of the task's own.
+  virtual double label_weight() const { return 1; }
+  virtual void weigh(LossWeights&) const {}
 };
 
 std::shared_ptr<const Task> next_token_task();

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/error.h"
@@ -12,13 +14,16 @@
 namespace lamina::train {
 
 using decoder::Input;
-using decoder::Output;
 
 namespace {
 
+LossWeights weights_of(const TrainStepOptions& options) {
+  return loss_weights(options.z_loss, options.label_smoothing, *options.task);
+}
+
 decoder::ModelGraph loss_graph(const decoder::Model& model, const TrainStepOptions& options) {
   decoder::GraphFeatures features = options.features;
-  features.uniform_loss = options.label_smoothing > 0;
+  features.losses = wanted_losses(weights_of(options));
   return options.task->loss_graph(model, options.shape, features);
 }
 
@@ -39,8 +44,31 @@ decoder::ModelGraph checked(decoder::ModelGraph graph, const decoder::Model& mod
   return graph;
 }
 
-// "'layers.0.attention.wq.weight' is inf at element 3 of [16, 16]"
 }  // namespace
+
+double StepResult::mean_of(std::string_view term) const {
+  for (const LossMean& of : terms)
+    if (of.term.name == term) return of.mean;
+  return 0;
+}
+
+void StepResult::write(MetricsRecord& record) const {
+  record.add("train/loss", loss);
+  if (has_perplexity) record.add("train/ppl", std::exp(loss));
+  record.add("train/grad_norm", gradient_norm).add("train/lr", lr);
+  // Terms that add something to the total: those of labels before it, the others after it.
+  const auto write_terms = [&](bool of_items) {
+    for (const LossMean& of : terms)
+      if (of.term.report == decoder::LossReport::metrics && of.weight * of.mean != 0 &&
+          (of.term.count == decoder::LossCount::items) == of_items)
+        record.add("train/" + of.term.name, of.mean);
+  };
+  write_terms(true);
+  if (total != loss) record.add("train/total_loss", total);
+  write_terms(false);
+  for (const auto* numbers : {&task_means, &aux_scalars})
+    for (const AuxScalar& number : *numbers) record.add("train/" + number.name, number.value);
+}
 
 std::string non_finite_weight(const decoder::ParameterTable& parameters, const TrainState& state) {
   for (std::size_t i = 0; i < parameters.all().size(); ++i) {
@@ -75,8 +103,10 @@ TrainStep::TrainStep(const decoder::Model& model, decoder::ModelGraph graph, Tra
     : model_(model),
       state_(state),
       options_(options),
+      weights_(weights_of(options)),
       program_(checked(std::move(graph), model, state, options, optimizer.in_backward), backend),
       optimizer_(model.parameters(), optimizer, backend),
+      changes_(model.parameters(), state, optimizer_.arena()),
       aux_(program_, model.parameters()),
       qk_clip_(program_.query_keys(), model.parameters(), optimizer),
       arena_(backend.allocate(program_.arena_bytes())) {
@@ -87,89 +117,57 @@ TrainStep::TrainStep(const decoder::Model& model, decoder::ModelGraph graph, Tra
   }
 }
 
-StepResult TrainStep::gradients(std::span<const program::Microbatch> microbatches,
-                                std::int64_t step) {
-  LAMINA_ASSERT(static_cast<std::int64_t>(microbatches.size()) == options_.microbatches);
-  std::int64_t per_batch = options_.shape.batch * options_.shape.tokens;
-  StepResult result;
-  std::int64_t mtp_labels = 0, terms = 0;
+// The mean of a term is over all microbatches, so each contributes by its number of labels or
+// pairs.
+LossCounts TrainStep::count(std::span<const program::Microbatch> microbatches) const {
+  std::int64_t items = 0, mtp_labels = 0;
   for (const program::Microbatch& batch : microbatches) {
-    result.num_labels += program::count_labels(batch.labels, per_batch);
-    terms += options_.task->count(batch, options_.shape);
+    items += options_.task->count(batch, options_.shape);
     mtp_labels += decoder::count_mtp_labels(
         batch.labels, options_.features.segments ? batch.segments : nullptr, options_.shape.batch,
         options_.shape.tokens, model_.mtp_depth(), model_.options().mtp.chained);
   }
-  // The mean is over all microbatches, so each contributes by its number of labels or pairs.
-  double denominator = static_cast<double>(std::max<std::int64_t>(terms, 1));
-  const double smoothing = options_.label_smoothing;
-  const Task::Shares shares = options_.task->shares();
-  float loss_scale = static_cast<float>(shares.loss * (1 - smoothing) / denominator);
-  float uniform_scale = static_cast<float>(shares.loss * smoothing / denominator);
-  float divergence_scale = static_cast<float>(shares.divergence / denominator);
-  float hidden_scale = static_cast<float>(shares.hidden / denominator);
-  float z_scale = static_cast<float>(options_.z_loss / denominator);
-  float aux_scale = static_cast<float>(1 / static_cast<double>(microbatches.size()));
-  double mtp_denominator = static_cast<double>(std::max<std::int64_t>(mtp_labels, 1));
-  float mtp_scale = static_cast<float>(1 / mtp_denominator);
-  std::int64_t draw = step * options_.microbatches;
-  std::int64_t seed[2] = {static_cast<std::int64_t>(options_.seed), 0};
-  float loss = 0, z_loss = 0, uniform_loss = 0, divergence = 0, hidden_distance = 0;
-  program_.bind(Input::loss_scale, &loss_scale);
-  program_.bind(Input::z_loss_scale, &z_scale);
-  program_.bind(Input::uniform_scale, &uniform_scale);
-  program_.bind(Input::divergence_scale, &divergence_scale);
-  program_.bind(Input::hidden_scale, &hidden_scale);
-  program_.bind(Input::aux_scale, &aux_scale);
-  program_.bind(Input::mtp_scale, &mtp_scale);
-  program_.bind(Output::loss, &loss);
-  program_.bind(Output::z_loss, &z_loss);
-  program_.bind(Output::uniform_loss, &uniform_loss);
-  program_.bind(Output::divergence, &divergence);
-  program_.bind(Output::hidden_distance, &hidden_distance);
-  program_.bind(Input::seed, seed);
-  double total_divergence = 0, total_distance = 0;
+  const auto at_least_one = [](std::int64_t n) {
+    return static_cast<double>(std::max<std::int64_t>(n, 1));
+  };
+  return {.items = at_least_one(items),
+          .mtp_labels = at_least_one(mtp_labels),
+          .microbatches = at_least_one(std::ssize(microbatches))};
+}
+
+StepResult TrainStep::gradients(std::span<const program::Microbatch> microbatches,
+                                std::int64_t step) {
+  LAMINA_ASSERT(static_cast<std::int64_t>(microbatches.size()) == options_.microbatches);
+  StepResult result{.has_perplexity = options_.task->has_perplexity()};
+  for (const program::Microbatch& batch : microbatches)
+    result.num_labels +=
+        program::count_labels(batch.labels, options_.shape.batch * options_.shape.tokens);
+  const LossCounts counts = count(microbatches);
+  StepLosses losses(program_, weights_, counts);
   aux_.begin();
   if (in_backward_) in_backward_->begin(lr_, update_);
   for (std::size_t i = 0; i < microbatches.size(); ++i) {
-    seed[1] = draw + static_cast<std::int64_t>(i);
-    run_microbatch(microbatches, i);
+    run_microbatch(microbatches, i, step);
     if (i == 0)
-      state_.clear_later_slots();
+      optimizer_.gradients().clear_later_slots(state_);
     else
-      optimizer_.join_lists(state_);
-    result.loss += loss;
-    result.z_loss += z_loss;
-    result.uniform_loss += uniform_loss;
-    total_divergence += divergence;
-    total_distance += hidden_distance;
+      optimizer_.gradients().join_lists(state_);
+    losses.add();
     aux_.add();
   }
   if (in_backward_) in_backward_->end();
-  result.loss /= denominator;
-  result.z_loss /= denominator;
-  result.uniform_loss /= denominator;
-  result.aux_loss = aux_.aux_loss();
-  result.mtp_loss = aux_.mtp_sum() / mtp_denominator;
-  result.total = result.loss + options_.z_loss * result.z_loss + result.aux_loss + result.mtp_loss;
-  if (smoothing > 0) result.total += smoothing * (result.uniform_loss - result.loss);
+  result.terms = losses.means();
+  result.loss = result.mean_of("loss");
+  result.total = total_loss(result.terms);
   result.aux_scalars = aux_.scalars();
   result.task_means = aux_.task_sums();
-  for (AuxScalar& mean : result.task_means) mean.value /= denominator;
-  if (teacher_) {
-    const double kl = total_divergence / denominator;
-    const double labels = (1 - smoothing) * result.loss + smoothing * result.uniform_loss;
-    result.total += (shares.loss - 1) * labels + shares.divergence * kl;
-    result.task_means.push_back({"kl", kl});
-    if (!options_.task->teacher().layers.empty()) {
-      const double distance = total_distance / denominator;
-      result.total += shares.hidden * distance;
-      result.task_means.push_back({"hidden", distance});
-    }
-  }
+  for (AuxScalar& mean : result.task_means) mean.value /= counts.items;
+  for (const LossMean& of : result.terms)
+    if (of.term.report == decoder::LossReport::progress)
+      result.task_means.push_back({of.term.name, of.mean});
   result.gradient_norm = optimizer_.gradient_norm(state_);
   if (!std::isfinite(result.total) || !std::isfinite(result.gradient_norm))
-    fail(microbatches, step, seed, result);
+    fail(microbatches, step, result);
   return result;
 }
 
@@ -178,10 +176,13 @@ void TrainStep::set_teacher(Teacher* teacher) {
   teacher_->bind(program_);
 }
 
-void TrainStep::run_microbatch(std::span<const program::Microbatch> microbatches, std::size_t i) {
+void TrainStep::run_microbatch(std::span<const program::Microbatch> microbatches, std::size_t i,
+                               std::int64_t step) {
+  const std::int64_t draw = step * options_.microbatches + static_cast<std::int64_t>(i);
+  program_.set(Input::seed, std::array{static_cast<std::int64_t>(options_.seed), draw});
   microbatches[i].bind(program_);
   if (teacher_) teacher_->run(microbatches[i]);
-  if (i == 0 && microbatches.size() > 1) optimizer_.clear_sums(state_);
+  if (i == 0 && microbatches.size() > 1) optimizer_.gradients().clear_sums(state_);
   if (i == 0)
     program_.bind_gradients(state_.gradients(), state_.gradient_ids());
   else
@@ -189,13 +190,12 @@ void TrainStep::run_microbatch(std::span<const program::Microbatch> microbatches
   program_.run(*arena_);
 }
 
-// Runs the step once more, which has the same results, and watches each op. REQUIRES: what
-// gradients() bound is still there, `seed` too.
+// Runs the step once more, which has the same results, and watches each op.
 void TrainStep::fail(std::span<const program::Microbatch> microbatches, std::int64_t step,
-                     std::int64_t (&seed)[2], const StepResult& result) {
+                     const StepResult& result) {
   ErrorText text{fmt::format("step {}", step + 1), "", {}};
   auto bad = in_backward_ ? in_backward_->bad() : std::nullopt;
-  if (!bad) bad = optimizer_.first_non_finite(state_);
+  if (!bad) bad = optimizer_.gradients().first_non_finite(state_);
   if (bad) {
     const decoder::Parameter& p = model_.parameters()[bad->parameter];
     text.what = fmt::format("the gradient of {}", bad_element_text(p, bad->at));
@@ -207,9 +207,8 @@ void TrainStep::fail(std::span<const program::Microbatch> microbatches, std::int
   std::int64_t origin_microbatch = 0;
   bool found = false;
   for (std::size_t i = 0; i < microbatches.size() && !found; ++i) {
-    seed[1] = step * options_.microbatches + static_cast<std::int64_t>(i);
     NonFiniteFinder finder(program_, model_.parameters());
-    run_microbatch(microbatches, i);
+    run_microbatch(microbatches, i, step);
     found = finder.is_found();
     if (!finder.found() || (origin && !found)) continue;
     origin = finder.found();
@@ -239,8 +238,8 @@ void TrainStep::update(StepResult& result, double lr, std::int64_t step) {
   result.lr = lr;
   optimizer_.update(state_, lr, optimizer_.clip_scales(options_.clip_norm, options_.clip_each),
                     step);
-  aux_.apply(state_);
-  qk_clip_.apply(state_, aux_.maxima(decoder::kMaxLogits));
+  aux_.apply(changes_);
+  qk_clip_.apply(changes_, aux_.maxima(decoder::kMaxLogits));
   optimizer_.average(state_, options_.ema);
 }
 

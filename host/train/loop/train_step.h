@@ -12,8 +12,10 @@
 #include "program/microbatch.h"
 #include "train/loop/non_finite.h"
 #include "train/loop/remat_policies.h"
+#include "train/loop/step_losses.h"
 #include "train/loop/task.h"
 #include "train/metrics/aux_values.h"
+#include "train/metrics/metrics_record.h"
 #include "train/optimizer/backward_updates.h"
 #include "train/optimizer/optimizer.h"
 #include "train/optimizer/qk_clip.h"
@@ -23,18 +25,21 @@
 namespace lamina::train {
 
 struct StepResult {
-  double loss = 0;           // mean over what the task counts in the whole step: labels, or pairs
-  double total = 0;          // what is minimised: with the losses below, times their weights
-  double aux_loss = 0;       // of the layers, with their weights; mean over microbatches
-  double mtp_loss = 0;       // of multi-token prediction, with its weights; mean over its labels
-  double z_loss = 0;         // mean squared log-sum-exp
-  double uniform_loss = 0;   // mean cross-entropy with the uniform distribution, where it counts
-  double gradient_norm = 0;  // before clipping
+  double loss = 0;   // mean over what the task counts in the whole step: labels, or pairs
+  double total = 0;  // what training minimises: the sum of weight * mean over `terms`
+  std::vector<LossMean> terms;  // of the loss
+  bool has_perplexity = true;   // e to the power of `loss` is one
+  double gradient_norm = 0;     // before clipping
   double lr = 0;
-  bool skipped = false;                // left out as a spike: nothing was updated
+  bool skipped = false;                // as a spike: nothing was updated
   std::int64_t num_labels = 0;         // counted
   std::vector<AuxScalar> aux_scalars;  // of the layers: losses by name, metrics per layer
-  std::vector<AuxScalar> task_means;   // what the task tells, as loss
+  std::vector<AuxScalar> task_means;   // of the task, over what it counts
+
+  // The mean of a term of the loss; 0 if the step has no such term.
+  double mean_of(std::string_view term) const;
+  // Adds "train/loss" and so on.
+  void write(MetricsRecord& record) const;
 };
 
 // A NaN or infinity was found; nothing was updated.
@@ -110,7 +115,7 @@ class TrainStep {
   // What runs adds its events to the trace; null: to none.
   void set_trace(Trace* trace) {
     program_.program().set_trace(trace);
-    optimizer_.set_trace(trace);
+    optimizer_.arena().set_trace(trace);
   }
 
   std::size_t arena_bytes() const { return arena_->bytes(); }
@@ -121,15 +126,19 @@ class TrainStep {
   program::BoundProgram& program() { return program_; }
 
  private:
-  void run_microbatch(std::span<const program::Microbatch> microbatches, std::size_t i);
+  LossCounts count(std::span<const program::Microbatch> microbatches) const;
+  void run_microbatch(std::span<const program::Microbatch> microbatches, std::size_t i,
+                      std::int64_t step);
   [[noreturn]] void fail(std::span<const program::Microbatch> microbatches, std::int64_t step,
-                         std::int64_t (&seed)[2], const StepResult& result);
+                         const StepResult& result);
 
   const decoder::Model& model_;
   TrainState& state_;
   TrainStepOptions options_;
+  LossWeights weights_;
   program::BoundProgram program_;
   Optimizer optimizer_;
+  WeightChanges changes_;
   AuxValues aux_;
   QkClip qk_clip_;
   std::unique_ptr<Buffer> arena_;

@@ -8,59 +8,58 @@
 
 namespace lamina::train {
 
-using decoder::Input;
 using decoder::Output;
+using decoder::ParameterUpdate;
 using decoder::Reduce;
 using Rule = registry::UpdateDesc::Rule;
 
-AuxValues::AuxValues(program::BoundProgram& program, const decoder::ParameterTable& parameters)
+AuxValues::AuxValues(const program::BoundProgram& program,
+                     const decoder::ParameterTable& parameters)
     : program_(program) {
-  program.bind(Output::aux_loss, &aux_);
-  program.bind(Output::mtp_loss, &mtp_);
   for (program::BoundProgram::NamedOutput& output : program.named_outputs())
-    named_.push_back({std::move(output), {}, {}});
-  for (Named& named : named_) {
-    LAMINA_ASSERT(named.output.type.dtype == DType::f32);
-    named.latest.resize(static_cast<std::size_t>(named.output.type.num_elements()));
-    program.bind_output(named.output.index, named.latest.data());
+    named_.push_back({std::move(output), {}});
+  for (std::size_t o = 0; o < program.output_roles().size(); ++o) {
+    const decoder::OutputRole& output = program.output_roles()[o];
+    if (output.role != Output::update) continue;
+    const std::vector<int>& members =
+        program.input_roles()[static_cast<std::size_t>(output.input)].members;
+    for (std::size_t element = 0; element < members.size(); ++element) {
+      const auto update =
+          std::ranges::find(program.updates(), members[element], &ParameterUpdate::parameter);
+      LAMINA_ASSERT(update != program.updates().end());
+      changes_.push_back({*update, parameters[members[element]].learning.frozen, o, element,
+                          std::vector<double>(static_cast<std::size_t>(
+                              parameters[members[element]].num_elements()))});
+    }
   }
-  std::vector<TensorRef> by_parameter(parameters.all().size());
-  for (const decoder::ParameterUpdate& update : program.updates())
-    changes_.push_back({update, parameters[update.parameter].learning.frozen, {}, {}});
-  for (Change& change : changes_) {
-    change.latest.resize(
-        static_cast<std::size_t>(parameters[change.update.parameter].num_elements()));
-    by_parameter[static_cast<std::size_t>(change.update.parameter)] =
-        host_tensor(std::span(change.latest));
-  }
-  if (!changes_.empty()) program.bind_updates(by_parameter);
+}
+
+bool AuxValues::takes_largest(const Named& named) const {
+  return named.output.role == Output::metric &&
+         program_.metrics().at(named.output.name) == Reduce::max;
 }
 
 void AuxValues::begin() {
   added_ = 0;
-  aux_sum_ = mtp_sum_ = 0;
-  for (Named& named : named_) {
-    bool largest = named.output.role == Output::metric &&
-                   program_.metrics().at(named.output.name) == Reduce::max;
-    named.total.assign(named.latest.size(),
-                       largest ? -std::numeric_limits<double>::infinity() : 0.0);
-  }
-  for (Change& change : changes_) change.total.assign(change.latest.size(), 0.0);
+  for (Named& named : named_)
+    named.total.assign(static_cast<std::size_t>(named.output.type.num_elements()),
+                       takes_largest(named) ? -std::numeric_limits<double>::infinity() : 0.0);
+  for (Change& change : changes_) std::ranges::fill(change.total, 0.0);
 }
 
 void AuxValues::add() {
   ++added_;
-  aux_sum_ += aux_;
-  mtp_sum_ += mtp_;
   for (Named& named : named_) {
-    bool largest = named.output.role == Output::metric &&
-                   program_.metrics().at(named.output.name) == Reduce::max;
-    for (std::size_t i = 0; i < named.latest.size(); ++i)
-      named.total[i] = largest ? std::max<double>(named.total[i], named.latest[i])
-                               : named.total[i] + named.latest[i];
+    const std::vector<double> latest = program_.values(named.output.index);
+    const bool largest = takes_largest(named);
+    for (std::size_t i = 0; i < latest.size(); ++i)
+      named.total[i] = largest ? std::max(named.total[i], latest[i]) : named.total[i] + latest[i];
   }
-  for (Change& change : changes_)
-    for (std::size_t i = 0; i < change.latest.size(); ++i) change.total[i] += change.latest[i];
+  for (Change& change : changes_) {
+    const std::vector<double> latest = program_.values(change.output);
+    for (std::size_t i = 0; i < change.total.size(); ++i)
+      change.total[i] += latest[change.element * change.total.size() + i];
+  }
 }
 
 std::vector<AuxScalar> AuxValues::scalars() const {
@@ -110,31 +109,29 @@ std::vector<AuxScalar> AuxValues::task_sums() const {
   return out;
 }
 
-void AuxValues::apply(const TrainState& state) const {
+void AuxValues::apply(WeightChanges& weights) const {
   for (const Change& change : changes_) {
     if (change.frozen) continue;
     LAMINA_ASSERT(added_ > 0);
-    state.will_change(change.update.parameter);
-    const TensorRef& master = state.masters()[static_cast<std::size_t>(change.update.parameter)];
-    change_tensor<float>(state.queue(), master, [&](std::span<float> p) {
-      for (std::size_t i = 0; i < change.total.size(); ++i) {
-        double value = change.total[i] / static_cast<double>(added_);
-        double now = p[i];
-        switch (change.update.rule) {
-          case Rule::add:
-            now += change.update.rate * value;
-            break;
-          case Rule::sign_step:
-            now += change.update.rate * static_cast<double>((value > 0) - (value < 0));
-            break;
-          case Rule::assign:
-            now = value;
-            break;
-        }
-        p[i] = static_cast<float>(now);
+    std::vector<double> numbers;
+    for (const double total : change.total) {
+      const double mean = total / static_cast<double>(added_);
+      switch (change.update.rule) {
+        case Rule::add:
+          numbers.push_back(change.update.rate * mean);
+          break;
+        case Rule::sign_step:
+          numbers.push_back(change.update.rate * static_cast<double>((mean > 0) - (mean < 0)));
+          break;
+        case Rule::assign:
+          numbers.push_back(mean);
+          break;
       }
-    });
-    state.refresh_copy(change.update.parameter);
+    }
+    if (change.update.rule == Rule::assign)
+      weights.assign(change.update.parameter, numbers);
+    else
+      weights.add(change.update.parameter, numbers);
   }
 }
 

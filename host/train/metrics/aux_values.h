@@ -1,5 +1,5 @@
-// The auxiliary losses, metrics and updates of layers in a training step, and the loss of
-// multi-token prediction: their memory, their means over microbatches, and the updates themselves.
+// The auxiliary losses, metrics and updates of layers in a training step: their means over
+// microbatches, and the updates themselves.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 #include "decoder/stack/parameter.h"
 #include "program/bound_program.h"
-#include "train/optimizer/train_state.h"
+#include "train/optimizer/weight_changes.h"
 
 namespace lamina::train {
 
@@ -27,8 +27,8 @@ struct LayerValues {
 
 class AuxValues {
  public:
-  // Binds their memory to the outputs of `program`.
-  AuxValues(program::BoundProgram& program, const decoder::ParameterTable& parameters);
+  // Both outlive this.
+  AuxValues(const program::BoundProgram& program, const decoder::ParameterTable& parameters);
   AuxValues(const AuxValues&) = delete;
   AuxValues& operator=(const AuxValues&) = delete;
 
@@ -36,10 +36,6 @@ class AuxValues {
   void begin();
   void add();
 
-  // Since begin(): the mean over microbatches of the layers' losses times their weights; the sum of
-  // the losses of multi-token prediction.
-  double aux_loss() const { return aux_sum_ / static_cast<double>(added_); }
-  double mtp_sum() const { return mtp_sum_; }
   // Losses by name, without weights, then metrics: one number per layer, and where a layer has
   // many, their mean and maximum.
   std::vector<AuxScalar> scalars() const;
@@ -51,25 +47,23 @@ class AuxValues {
   std::vector<AuxScalar> task_sums() const;
 
   // Changes the parameters, by the mean of each update over microbatches.
-  void apply(const TrainState& state) const;
+  void apply(WeightChanges& weights) const;
 
  private:
   struct Named {
     program::BoundProgram::NamedOutput output;
-    std::vector<float> latest;
     std::vector<double> total;
   };
   struct Change {
     decoder::ParameterUpdate update;
     bool frozen = false;
-    std::vector<float> latest;
+    std::size_t output = 0, element = 0;  // of the program, and of the output's first dim
     std::vector<double> total;
   };
+  bool takes_largest(const Named& named) const;
 
-  program::BoundProgram& program_;
+  const program::BoundProgram& program_;
   std::int64_t added_ = 0;
-  float aux_ = 0, mtp_ = 0;
-  double aux_sum_ = 0, mtp_sum_ = 0;
   std::vector<Named> named_;
   std::vector<Change> changes_;
 };

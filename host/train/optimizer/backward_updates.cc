@@ -49,7 +49,7 @@ void BackwardUpdates::update(int parameter) {
   if (bad_) return;
   const double norm = optimizer_.measure(state_, parameter);
   if (!std::isfinite(norm)) {
-    bad_ = optimizer_.first_non_finite(state_, parameter);
+    bad_ = optimizer_.gradients().first_non_finite(state_, parameter);
     return;
   }
   optimizer_.update(state_, parameter, lr_, clip_scale(norm, clip_norm_), update_);

@@ -28,7 +28,7 @@ class BackwardUpdates final : public Watcher {
 
   // Of the last run.
   int num_updated() const { return num_updated_; }
-  const std::optional<Optimizer::BadGradient>& bad() const { return bad_; }
+  const std::optional<BadGradient>& bad() const { return bad_; }
 
   void enter(const Graph& graph, NodeId scan, std::int64_t element) override;
   void leave() override;
@@ -51,7 +51,7 @@ class BackwardUpdates final : public Watcher {
   double lr_ = 0;
   std::int64_t update_ = 0;
   int num_updated_ = 0;
-  std::optional<Optimizer::BadGradient> bad_;
+  std::optional<BadGradient> bad_;
 };
 
 }  // namespace lamina::train

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "decoder/losses.h"
 #include "decoder/roles/roles.h"
 #include "ops/tensor.h"
 #include "passes/pipeline.h"
@@ -13,6 +14,7 @@ namespace lamina::train {
 
 using decoder::Input;
 using decoder::InputRole;
+using decoder::LossSum;
 using decoder::ModelGraph;
 using decoder::Output;
 
@@ -36,24 +38,28 @@ Tensor cast_in_scan(Graph& graph, Tensor gradient, DType dtype) {
 ModelGraph add_gradients(ModelGraph loss, const decoder::ParameterTable& parameters,
                          const autodiff::SavePolicy& save) {
   ModelGraph out = std::move(loss);
+  // Each term is an output while gradients are made: vjp() takes outputs from gradient nodes that
+  // compute them as well.
+  std::vector<LossSum> terms = decoder::take_losses(out);
+  for (const LossSum& term : terms) out.graph.add_output(term.term.name, term.sum);
   out.graph = passes::simplify(std::move(out.graph));
   Graph& graph = out.graph;
+  const std::size_t first_term = graph.outputs().size() - terms.size();
+  const auto read_terms = [&] {
+    for (std::size_t i = 0; i < terms.size(); ++i)
+      terms[i].sum = graph.tensor(graph.outputs()[first_term + i].value);
+  };
+  read_terms();
+  const Type scales_type{decoder::losses_dtype(terms), {std::ssize(terms)}, {}};
+  const Tensor scales =
+      graph.add_input(std::string(decoder::role_name(Input::loss_scales)), scales_type);
+  out.inputs.push_back({Input::loss_scales, {}, false, {}});
   std::vector<Tensor> losses, seeds;
-  for (auto [role, scale] :
-       {std::pair{Output::loss, Input::loss_scale}, std::pair{Output::z_loss, Input::z_loss_scale},
-        std::pair{Output::uniform_loss, Input::uniform_scale},
-        std::pair{Output::divergence, Input::divergence_scale},
-        std::pair{Output::hidden_distance, Input::hidden_scale},
-        std::pair{Output::aux_loss, Input::aux_scale},
-        std::pair{Output::mtp_loss, Input::mtp_scale}})
-    for (std::size_t o = 0; o < out.outputs.size(); ++o) {
-      if (out.outputs[o].role != role) continue;
-      losses.push_back(graph.tensor(graph.outputs()[o].value));
-      seeds.push_back(
-          graph.add_input(std::string(decoder::role_name(scale)), losses.back().type()));
-      out.inputs.push_back({scale, {}, false, {}});
-    }
-  LAMINA_ASSERT(!losses.empty());
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    losses.push_back(terms[i].sum);
+    const Tensor scale = ops::slice(scales, 0, static_cast<std::int64_t>(i), 1);
+    seeds.push_back(ops::cast(ops::reshape(scale, {}), terms[i].sum.dtype()));
+  }
 
   std::vector<Tensor> wanted;
   std::vector<int> wanted_inputs;
@@ -66,6 +72,11 @@ ModelGraph add_gradients(ModelGraph loss, const decoder::ParameterTable& paramet
     wanted_inputs.push_back(static_cast<int>(i));
   }
   std::vector<Tensor> gradients = autodiff::vjp(graph, losses, seeds, wanted, save);
+  read_terms();
+  std::vector<GraphOutput> outputs = graph.outputs();
+  outputs.resize(first_term);
+  graph.set_outputs(std::move(outputs));
+  decoder::set_losses(out, terms);
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     std::size_t input = static_cast<std::size_t>(wanted_inputs[i]);
     DType wide = sum_dtype(wanted[i].dtype());

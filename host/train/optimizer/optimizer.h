@@ -1,19 +1,21 @@
-// The optimizer: small programs over one tensor each, run for every parameter.
+// The optimizer: one update of every parameter, each by small programs over one tensor.
 #pragma once
 
 #include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "config/sections.h"
-#include "runtime/program.h"
-#include "train/loop/non_finite.h"
+#include "program/host_values.h"
+#include "program/tensor_programs.h"
+#include "train/optimizer/fused_adamw.h"
+#include "train/optimizer/gradient_tensors.h"
 #include "train/optimizer/train_state.h"
 #include "train/optimizer/update_rules.h"
+#include "train/optimizer/weight_changes.h"
 
 namespace lamina::train {
 
@@ -33,23 +35,11 @@ class Optimizer {
   // the parameters. Rows of a list are there once each. Of gradients that share memory as measure()
   // found it since the last call.
   double gradient_norm(const TrainState& state);
-  // That of one parameter's.
+  // The norm of one parameter's gradient.
   double measure(const TrainState& state, int parameter);
 
-  // The first parameter whose gradient holds a NaN or infinity, with the index of the element.
-  struct BadGradient {
-    int parameter;
-    BadElement at;
-  };
-  std::optional<BadGradient> first_non_finite(const TrainState& state) const;
-  // In that of one parameter.
-  std::optional<BadGradient> first_non_finite(const TrainState& state, int parameter) const;
-
-  // Gradients become zero, but for lists of rows.
-  void clear_sums(const TrainState& state);
-
-  // Adds the lists of rows of a later microbatch to those of the step.
-  void join_lists(const TrainState& state);
+  GradientTensors& gradients() { return gradients_; }
+  const GradientTensors& gradients() const { return gradients_; }
 
   // One update of every parameter, and with optimizer.lazy_embeddings of the listed rows alone
   // where the gradient is a list. Learning rate `lr`; gradients are multiplied by `gradient_scale`
@@ -73,54 +63,47 @@ class Optimizer {
   // copies. Compiles what update() runs.
   std::size_t scratch_bytes(const GradientLists& lists, DType compute);
 
-  // Its programs add their events to the trace; null: to none.
-  void set_trace(Trace* trace) { trace_ = trace; }
+  // Where its programs run, and others that run between them.
+  program::ProgramArena& arena() { return arena_; }
 
  private:
-  // What a program depends on. A whole tensor is `rows` of width 1, and has no slots.
-  struct Kind {
-    enum class Work { norm, clear, join, update, spread, average } work;
-    std::int64_t rows, width = 1;
-    std::int64_t slots = 0, more_slots = 0;  // of lists of rows
-    double decay = 0;                        // of weights, or of their average
-    bool copy = false;
-    auto operator<=>(const Kind&) const = default;
+  // What averages() of so many elements become.
+  struct Average {
+    std::int64_t elements;
+    double decay;
+    auto operator<=>(const Average&) const = default;
   };
-  Graph graph_of(const Kind& kind) const;
-  void run(const Kind& kind, std::span<const ConstTensorRef> inputs,
-           std::span<const TensorRef> outputs);
-  // Compiles what `graph` gives, unless it is known.
-  template <typename Make>
-  void run(std::unique_ptr<Program>& program, Make graph, std::span<const ConstTensorRef> inputs,
-           std::span<const TensorRef> outputs);
   // What one run of an update's program changes: so many elements from `first` on.
   struct Piece {
     UpdateKind kind;
     std::int64_t first = 0;
   };
   std::vector<Piece> pieces_of(int parameter, UpdateRule rule, bool copy) const;
-  Kind adamw_kind(int parameter, std::int64_t slots, bool copy) const;
-  Kind spread_kind(int parameter, std::int64_t slots) const;
+  FusedAdamw fused_of(int parameter, std::int64_t slots, bool copy) const;
   bool is_fused(UpdateRule rule) const;
+  // The scalars of an update, which the program reads after the next scalars_.send().
+  void set_scalars(int parameter, double lr, double gradient_scale, std::int64_t step);
+  void run_update(const TrainState& state, int parameter);
   // The fused kernel of AdamW in f32, and the graphs of update_rules.h for all else.
-  void update_adamw(const TrainState& state, int parameter, std::span<const float> scalars);
-  void update_by_rule(const TrainState& state, int parameter, UpdateRule rule,
-                      std::span<const float> scalars);
+  void update_adamw(const TrainState& state, int parameter);
+  void update_by_rule(const TrainState& state, int parameter, UpdateRule rule);
   void update_piece(const TrainState& state, int parameter, const Piece& piece,
-                    const TensorRef& gradient, std::span<const float> scalars);
-  // The whole gradient of a list of rows.
-  TensorRef spread(const TrainState& state, int parameter);
+                    const TensorRef& gradient);
+  // The whole gradient, also of a list of rows.
+  TensorRef whole_gradient(const TrainState& state, int parameter);
 
   const decoder::ParameterTable& parameters_;
   config::OptimizerSection config_;
-  const Backend& backend_;
-  std::map<Kind, std::unique_ptr<Program>> programs_;
-  std::map<UpdateKind, std::unique_ptr<Program>> updates_;
-  std::unique_ptr<Buffer> arena_, spread_;
+  program::ProgramArena arena_;
+  GradientTensors gradients_;
+  program::TensorPrograms<FusedAdamw> fused_;
+  program::TensorPrograms<UpdateKind> updates_;
+  program::TensorPrograms<Average> averages_;
+  program::HostValues scalars_;  // one input per parameter
+  std::unique_ptr<Buffer> spread_;
   std::vector<double> norms_;       // of each gradient
   std::map<int, double> measured_;  // sums of squares that measure() found
   double global_norm_ = 0;
-  Trace* trace_ = nullptr;
 };
 
 }  // namespace lamina::train

@@ -11,17 +11,6 @@ namespace {
 
 using decoder::QueryKeyMatrices;
 
-// Rows [first, first + count) of a matrix times a factor.
-void scale_rows(const TrainState& state, const decoder::ParameterTable& parameters, int parameter,
-                std::int64_t first, std::int64_t count, double factor) {
-  const std::int64_t width = parameters[parameter].desc.shape[-1];
-  const TensorRef rows = state.masters()[static_cast<std::size_t>(parameter)].part(
-      first * width, {DType::f32, {count, width}, {}});
-  change_tensor<float>(state.queue(), rows, [&](std::span<float> values) {
-    for (float& value : values) value = static_cast<float>(static_cast<double>(value) * factor);
-  });
-}
-
 const std::vector<double>& logits_of(std::int64_t layer, const std::vector<LayerValues>& logits) {
   const auto found = std::ranges::find(logits, layer, &LayerValues::layer);
   LAMINA_ASSERT(found != logits.end());
@@ -49,8 +38,27 @@ QkClip::QkClip(std::vector<QueryKeyMatrices> matrices, const decoder::ParameterT
   std::ranges::sort(matrices_, {}, &QueryKeyMatrices::layer);
 }
 
-void QkClip::apply(const TrainState& state, const std::vector<LayerValues>& logits) const {
+// The factor of each row of a matrix whose heads have `head_rows` rows each.
+std::vector<double> QkClip::factors_of(const QueryKeyMatrices& m, std::int64_t head_rows,
+                                       const std::vector<double>& top, bool is_query) const {
+  std::vector<double> out(static_cast<std::size_t>(m.heads * head_rows), 1.0);
+  for (std::int64_t head = 0; head < m.heads; ++head) {
+    const double s = threshold_ / (top[static_cast<std::size_t>(head)] + 1e-6);
+    // A head without a positive logit is below any threshold.
+    if (!(s > 0 && s < 1)) continue;
+    const auto first = out.begin() + static_cast<std::ptrdiff_t>(head * head_rows);
+    std::fill_n(first, m.nope, std::sqrt(s));
+    if (is_query) std::fill(first + m.nope, first + head_rows, s);
+  }
+  return out;
+}
+
+void QkClip::apply(WeightChanges& weights, const std::vector<LayerValues>& logits) const {
   if (threshold_ == 0) return;
+  const auto scale = [&](int parameter, const std::vector<double>& factors) {
+    const bool clips = std::ranges::any_of(factors, [](double factor) { return factor != 1; });
+    if (clips && parameters_[parameter].learns()) weights.scale_rows(parameter, factors);
+  };
   for (std::size_t first = 0; first < matrices_.size();) {
     const std::size_t end = over_stack_ ? end_of_stack(matrices_, first) : first + 1;
     std::vector<double> top = logits_of(matrices_[first].layer, logits);
@@ -59,26 +67,8 @@ void QkClip::apply(const TrainState& state, const std::vector<LayerValues>& logi
                              [](double a, double b) { return std::max(a, b); });
     for (; first < end; ++first) {
       const QueryKeyMatrices& m = matrices_[first];
-      const auto each_head = [&](int parameter, std::int64_t rows, auto scale) {
-        if (!parameters_[parameter].learns()) return;
-        bool told = false;
-        for (std::int64_t head = 0; head < m.heads; ++head) {
-          const double s = threshold_ / (top[static_cast<std::size_t>(head)] + 1e-6);
-          // A head without a positive logit is below any threshold.
-          if (!(s > 0 && s < 1)) continue;
-          if (!told) state.will_change(parameter);
-          told = true;
-          scale(head * rows, s);
-        }
-        if (told) state.refresh_copy(parameter);
-      };
-      each_head(m.query, m.query_rows, [&](std::int64_t row, double s) {
-        scale_rows(state, parameters_, m.query, row, m.nope, std::sqrt(s));
-        scale_rows(state, parameters_, m.query, row + m.nope, m.query_rows - m.nope, s);
-      });
-      each_head(m.key, m.key_rows, [&](std::int64_t row, double s) {
-        scale_rows(state, parameters_, m.key, row, m.nope, std::sqrt(s));
-      });
+      scale(m.query, factors_of(m, m.query_rows, top, true));
+      scale(m.key, factors_of(m, m.key_rows, top, false));
     }
   }
 }

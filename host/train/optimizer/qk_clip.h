@@ -7,7 +7,7 @@
 #include "config/sections.h"
 #include "decoder/roles/model_graph.h"
 #include "train/metrics/aux_values.h"
-#include "train/optimizer/train_state.h"
+#include "train/optimizer/weight_changes.h"
 
 namespace lamina::train {
 
@@ -22,9 +22,12 @@ class QkClip {
   // rows with them times s; keys with them are shared by all heads and stay, and so do values and
   // frozen matrices. With optimizer.qk_clip_over = "stack" the largest logit is that of all layers
   // of the stack.
-  void apply(const TrainState& state, const std::vector<LayerValues>& logits) const;
+  void apply(WeightChanges& weights, const std::vector<LayerValues>& logits) const;
 
  private:
+  std::vector<double> factors_of(const decoder::QueryKeyMatrices& m, std::int64_t head_rows,
+                                 const std::vector<double>& top, bool is_query) const;
+
   std::vector<decoder::QueryKeyMatrices> matrices_;
   const decoder::ParameterTable& parameters_;
   double threshold_;

@@ -212,20 +212,6 @@ std::int64_t TrainState::num_gradient_elements(int parameter) const {
                               : p.num_elements();
 }
 
-void TrainState::clear_later_slots() const {
-  for (std::size_t i = 0; i < gradient_ids_.size(); ++i) {
-    if (!gradient_ids_[i]) continue;
-    const Shape& table = parameters_.all()[i].desc.shape;
-    const std::int64_t first = lists_.microbatch[i], count = lists_.step[i] - first;
-    write_tensor<std::int32_t>(queue(), gradient_ids_[i].part(first, {DType::i32, {count}, {}}),
-                               [&](std::span<std::int32_t> ids) {
-                                 std::ranges::fill(ids, static_cast<std::int32_t>(table[0]));
-                               });
-    queue().fill(gradients_[i].part(first * table[-1], {DType::f32, {count, table[-1]}, {}}),
-                 std::byte{0});
-  }
-}
-
 void TrainState::refresh_copies() {
   for (std::size_t i = 0; i < masters_.size(); ++i) refresh_copy(static_cast<int>(i));
 }

@@ -80,8 +80,6 @@ class TrainState {
     return static_cast<bool>(gradient_ids_[static_cast<std::size_t>(parameter)]);
   }
   std::int64_t num_gradient_elements(int parameter) const;
-  // Empties the slots that the first microbatch does not write.
-  void clear_later_slots() const;
 
   // What the graphs read: masters, or their copies in the compute type.
   std::span<const ConstTensorRef> used() const { return used_; }

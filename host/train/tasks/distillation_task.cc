@@ -31,11 +31,11 @@ class DistillationTask final : public Task {
       out.layers.push_back(config::parse_layer_pair(pair).value());
     return out;
   }
+  double label_weight() const override { return 1 - section_.alpha; }
   // Gradients of a divergence at temperature T are smaller by 1 / T^2.
-  Shares shares() const override {
-    return {.loss = 1 - section_.alpha,
-            .divergence = section_.alpha * section_.temperature * section_.temperature,
-            .hidden = section_.hidden_weight};
+  void weigh(LossWeights& weights) const override {
+    weights["kl"] = section_.alpha * section_.temperature * section_.temperature;
+    weights["hidden"] = section_.hidden_weight;
   }
 
   // Validation has no teacher.

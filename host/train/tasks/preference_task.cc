@@ -3,6 +3,7 @@
 
 #include "core/error.h"
 #include "data/packing.h"
+#include "decoder/losses.h"
 #include "decoder/roles/roles.h"
 #include "ops/tensor.h"
 #include "train/loop/task.h"
@@ -26,19 +27,6 @@ Tensor input_of(ModelGraph& graph, Input role, const Type& type) {
   return graph.graph.add_input(std::string(decoder::role_name(role)), type);
 }
 
-// The output with that role, which is none any longer.
-Tensor take_output(ModelGraph& graph, Output role) {
-  std::vector<GraphOutput> outputs = graph.graph.outputs();
-  const auto at = std::ranges::find(graph.outputs, role, &decoder::OutputRole::role);
-  LAMINA_ASSERT(at != graph.outputs.end());
-  const auto index = at - graph.outputs.begin();
-  const ValueId value = outputs[static_cast<std::size_t>(index)].value;
-  outputs.erase(outputs.begin() + index);
-  graph.outputs.erase(at);
-  graph.graph.set_outputs(std::move(outputs));
-  return graph.graph.tensor(value);
-}
-
 // What a graph of token losses is made to tell of each segment, [B, S].
 struct Segments {
   Tensor logp, labels;  // the sum over its labels, and how many they are
@@ -46,7 +34,7 @@ struct Segments {
 
 Segments segments_of(ModelGraph& graph, const decoder::GraphShape& shape) {
   const std::int64_t b = shape.batch, t = shape.tokens, s = num_segments(shape);
-  Tensor loss = take_output(graph, Output::token_losses);
+  Tensor loss = decoder::take_output(graph, Output::token_losses);
   Tensor ids = input_of(graph, Input::segments, {DType::i32, {b, t}, {}});
   Tensor labels = input_of(graph, Input::labels, {DType::i32, {b * t}, {}});
   const DType wide = loss.dtype();
@@ -68,10 +56,9 @@ ModelGraph token_losses(const decoder::Model& model, const decoder::GraphShape& 
                                  model.family().name()),
                      {"its tokens are not predicted one after another"}});
   features.segments = features.token_losses = true;
-  features.mtp = features.mtp_agreement = features.uniform_loss = false;
-  ModelGraph out = model.loss_graph(shape, features);
-  for (const Output sum : {Output::loss, Output::z_loss}) take_output(out, sum);
-  return out;
+  features.mtp = features.mtp_agreement = false;
+  features.losses.clear();
+  return model.loss_graph(shape, features);
 }
 
 // One number for each pair, [pairs].
@@ -133,13 +120,11 @@ class PreferenceTask final : public Task {
         loss = sigmoid_loss(reward.chosen - reward.rejected);
       }
     }
-    const auto add = [&](Tensor of_pairs, decoder::OutputRole role, std::string name) {
-      out.graph.add_output(std::move(name), ops::reduce_sum(of_pairs * is_pair, {0}));
-      out.outputs.push_back(std::move(role));
-    };
-    add(loss, {.role = Output::loss}, "loss");
+    const auto sum_of = [&](Tensor of_pairs) { return ops::reduce_sum(of_pairs * is_pair, {0}); };
+    replace_token_losses(out, sum_of(loss));
     const auto tell = [&](const char* name, Tensor of_pairs) {
-      add(of_pairs, {.role = Output::task_sum, .name = name}, name);
+      out.graph.add_output(name, sum_of(of_pairs));
+      out.outputs.push_back({.role = Output::task_sum, .name = name});
     };
     tell("reward_accuracy", above_zero(reward.chosen - reward.rejected));
     tell("reward_margin", reward.chosen - reward.rejected);
@@ -152,6 +137,14 @@ class PreferenceTask final : public Task {
   static Tensor like(Tensor x, double value) { return ops::constant(*x.graph, x.type(), value); }
   static Tensor above_zero(Tensor x) {
     return ops::cast(ops::less(ops::zeros_like(x), x), x.dtype());
+  }
+  // Terms of layers stay.
+  static void replace_token_losses(ModelGraph& graph, Tensor loss) {
+    std::vector<decoder::LossSum> terms{
+        {{.name = "loss", .report = decoder::LossReport::none}, loss}};
+    for (const decoder::LossSum& term : decoder::take_losses(graph))
+      if (term.term.count != decoder::LossCount::items) terms.push_back(term);
+    decoder::set_losses(graph, terms);
   }
   // -log sigmoid(x)
   static Tensor not_sigmoid(Tensor x) { return ops::softplus(-x); }
@@ -186,6 +179,7 @@ std::shared_ptr<const Task> preference_task(const config::PreferenceSection& sec
 
 ModelGraph log_probability_graph(const decoder::Model& model, const decoder::GraphShape& shape) {
   ModelGraph out = token_losses(model, shape, {});
+  decoder::take_losses(out);
   Tensor logp = segments_of(out, shape).logp;
   out.graph.add_output("segment_logp", logp);
   out.outputs.push_back({.role = Output::segment_logp});

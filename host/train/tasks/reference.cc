@@ -8,6 +8,7 @@
 #include "data/packing.h"
 #include "io/durable_file.h"
 #include "program/bound_program.h"
+#include "runtime/host_access.h"
 #include "train/loop/task.h"
 
 namespace lamina::train {
@@ -53,9 +54,7 @@ std::vector<float> log_probabilities(const decoder::Model& model,
   program::BoundProgram program(log_probability_graph(model, {batch_rows, tokens, dtype}), backend);
   const auto arena = backend.allocate(program.arena_bytes());
   program.bind_parameters(used);
-  std::vector<float> out(rows.num_rows() * segments),
-      logp(static_cast<std::size_t>(batch_rows) * segments);
-  program.bind(decoder::Output::segment_logp, logp.data());
+  std::vector<float> out(rows.num_rows() * segments);
   data::Batch batch;
   Clock::time_point told = Clock::now();
   for (std::uint64_t row = 0; row < rows.num_rows();
@@ -67,8 +66,10 @@ std::vector<float> log_probabilities(const decoder::Model& model,
     program.run(*arena);
     const std::size_t wanted =
         std::min<std::uint64_t>(static_cast<std::uint64_t>(batch_rows), rows.num_rows() - row);
-    std::copy_n(logp.begin(), wanted * segments,
-                out.begin() + static_cast<std::ptrdiff_t>(row * segments));
+    const std::vector<double> logp = program.values(decoder::Output::segment_logp);
+    std::transform(logp.begin(), logp.begin() + static_cast<std::ptrdiff_t>(wanted * segments),
+                   out.begin() + static_cast<std::ptrdiff_t>(row * segments),
+                   [](double value) { return static_cast<float>(value); });
     if (between) between();
     if (Clock::now() - told < kTellEvery) continue;
     told = Clock::now();

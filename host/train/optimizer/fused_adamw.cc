@@ -1,0 +1,63 @@
+#include "train/optimizer/fused_adamw.h"
+
+#include "ops/operands.h"
+#include "ops/tensor.h"
+
+namespace lamina::train {
+namespace {
+
+Graph whole_graph(const FusedAdamw& kind, const config::OptimizerSection& config) {
+  const std::int64_t elements = kind.rows * kind.width;
+  namespace in = operand::adamw;
+  Graph graph;
+  auto flat = [&](const char* name) { return graph.add_input(name, {DType::f32, {elements}, {}}); };
+  const ops::AdamwInputs inputs{.p = flat("p"),
+                                .g = flat("g"),
+                                .m = flat("m"),
+                                .v = flat("v"),
+                                .scalars = graph.add_input("scalars", {DType::f32, {4}, {}})};
+  const auto results = ops::adamw(inputs, {.beta1 = config.beta1,
+                                           .beta2 = config.beta2,
+                                           .eps = config.eps,
+                                           .weight_decay = kind.weight_decay,
+                                           .copy = kind.copy});
+  graph.add_output("p", results.p_out, in::kP);
+  graph.add_output("m", results.m_out, in::kM);
+  graph.add_output("v", results.v_out, in::kV);
+  if (kind.copy) graph.add_output("copy", results.copy);
+  return graph;
+}
+
+Graph rows_graph(const FusedAdamw& kind, const config::OptimizerSection& config) {
+  const auto& [rows, width, slots, weight_decay, copy] = kind;
+  namespace in = operand::adamw_rows;
+  Graph graph;
+  auto table = [&](const char* name) {
+    return graph.add_input(name, {DType::f32, {rows, width}, {}});
+  };
+  ops::AdamwRowsInputs inputs{.p = table("p"),
+                              .ids = graph.add_input("ids", {DType::i32, {slots}, {}}),
+                              .g = graph.add_input("g", {DType::f32, {slots, width}, {}}),
+                              .m = table("m"),
+                              .v = table("v"),
+                              .scalars = graph.add_input("scalars", {DType::f32, {4}, {}})};
+  if (copy) inputs.copy = graph.add_input("copy", {DType::bf16, {rows, width}, {}});
+  const auto results = ops::adamw_rows(inputs, {.beta1 = config.beta1,
+                                                .beta2 = config.beta2,
+                                                .eps = config.eps,
+                                                .weight_decay = weight_decay,
+                                                .lazy = config.lazy_embeddings});
+  graph.add_output("p", results.p_out, in::kP);
+  graph.add_output("m", results.m_out, in::kM);
+  graph.add_output("v", results.v_out, in::kV);
+  if (copy) graph.add_output("copy", results.copy_out, in::kCopy);
+  return graph;
+}
+
+}  // namespace
+
+Graph fused_adamw_graph(const FusedAdamw& kind, const config::OptimizerSection& config) {
+  return kind.slots > 0 ? rows_graph(kind, config) : whole_graph(kind, config);
+}
+
+}  // namespace lamina::train

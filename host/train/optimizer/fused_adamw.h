@@ -1,0 +1,24 @@
+// Graphs of the fused kernels of AdamW in f32: over a whole tensor, and over listed rows of one.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+#include "config/sections.h"
+#include "graph/graph.h"
+
+namespace lamina::train {
+
+struct FusedAdamw {
+  std::int64_t rows = 1, width = 1;  // of the parameter; a whole tensor is rows of width 1
+  std::int64_t slots = 0;            // of the list of rows that the gradient is; 0: it is whole
+  double weight_decay = 0;
+  bool copy = false;  // also the new values in bf16
+  auto operator<=>(const FusedAdamw&) const = default;
+};
+
+// Inputs: p, (ids,) g, m, v, scalars f32[4], and with a list the copy. Outputs, in place: p, m, v,
+// and the copy.
+Graph fused_adamw_graph(const FusedAdamw& kind, const config::OptimizerSection& config);
+
+}  // namespace lamina::train

@@ -1,0 +1,76 @@
+// Work on the gradients of a training state, each a small program: their norms, and what begins and
+// joins the sums of several microbatches.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "program/host_values.h"
+#include "program/tensor_programs.h"
+#include "train/loop/non_finite.h"
+#include "train/optimizer/train_state.h"
+
+namespace lamina::train {
+
+// A gradient that holds a NaN or infinity, with the index of the first one in the parameter.
+struct BadGradient {
+  int parameter;
+  BadElement at;
+};
+
+class GradientTensors {
+ public:
+  // Both outlive it.
+  GradientTensors(const decoder::ParameterTable& parameters, program::ProgramArena& arena);
+
+  // The sum of squares of each gradient of a parameter that learns, by parameter, in f64: one
+  // program, whose results come to the host together. Rows of a list count once. 0 for parameters
+  // that do not learn and for gradients that share memory.
+  std::vector<double> sums_of_squares(const TrainState& state);
+  // The same for one parameter.
+  double sum_of_squares(const TrainState& state, int parameter);
+
+  // The first of those gradients that is not finite; and of one parameter.
+  std::optional<BadGradient> first_non_finite(const TrainState& state) const;
+  std::optional<BadGradient> first_non_finite(const TrainState& state, int parameter) const;
+
+  // Makes gradients zero, except lists of rows.
+  void clear_sums(const TrainState& state);
+  // Empties the slots of lists that the first microbatch does not write.
+  void clear_later_slots(const TrainState& state);
+  // Adds the lists of rows of a later microbatch to those of the step.
+  void join_lists(const TrainState& state);
+
+  // Writes the whole gradient of a list of rows.
+  void spread(const TrainState& state, int parameter, const TensorRef& whole);
+  // Compiles what spread() runs, for a list of so many slots. Returns the bytes of its temporaries.
+  std::size_t spread_bytes(int parameter, std::int64_t slots);
+
+ private:
+  // A list of rows of a table.
+  struct List {
+    std::int64_t rows, width, slots;
+    std::int64_t first_slot = 0;  // that is emptied
+    std::int64_t more_slots = 0;  // of the list that is joined to it
+    auto operator<=>(const List&) const = default;
+  };
+  // A program that gives the sums of squares of gradients of so many elements.
+  struct Norms {
+    std::unique_ptr<Program> program;
+    program::HostValues values;
+    std::size_t sums = 0;
+  };
+  List list_of(int parameter, std::int64_t slots) const;
+  std::vector<int> measured(const TrainState& state) const;
+  std::vector<double> measure(const TrainState& state, const std::vector<int>& parameters);
+
+  const decoder::ParameterTable& parameters_;
+  program::ProgramArena& arena_;
+  program::TensorPrograms<std::int64_t> clear_;
+  program::TensorPrograms<List> empty_, join_, spread_;
+  std::map<std::vector<std::int64_t>, Norms> norms_;  // by the elements of each gradient
+};
+
+}  // namespace lamina::train
