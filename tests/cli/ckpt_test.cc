@@ -97,9 +97,10 @@ TEST(CkptVerify, SaysWhereThereIsNoCheckpoint) {
   for (const char* command : {"ls", "verify"}) {
     const Finished result = ckpt({command, folder.path()});
     EXPECT_EQ(result.code, 4);
-    EXPECT_EQ(result.err, "error: " + folder.path() +
-                              ": holds no model: neither config.json, model.toml nor checkpoints\n"
-                              "  it contains notes.txt\n");
+    EXPECT_EQ(result.err,
+              "error: " + folder.path() +
+                  ": contains no model: neither config.json, model.toml nor checkpoints\n"
+                  "  it contains notes.txt\n");
   }
 }
 

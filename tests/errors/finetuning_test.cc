@@ -79,7 +79,7 @@ TEST(FinetuningErrors, FreshNamesMissingParameters) {
              "train.fresh=[\"embed.weight\"]"},
             4,
             {"has tensors of other shapes than the model",
-             "'embed.weight' is [149, 48] there and [100, 48] here"}}})
+             "'embed.weight' is [149, 48] there and [100, 48] in the model"}}})
     place.expect(mistake);
   place.write("plain.toml",
               "family = \"llama2\"\n[model]\nvocab_size = 258\n[data]\ntrain = "

@@ -231,7 +231,7 @@ TEST(Faults, F26CheckpointsThatAreNotWholeAreNotDenied) {
   w.expect(
       {{"decode", "-m", "empty", "-p", "x"},
        4,
-       {"empty/checkpoints: holds no complete checkpoint, and next to it is neither config.json "
+       {"empty/checkpoints: contains no complete checkpoint, and next to it is neither config.json "
         "nor model.toml",
         "it is empty"}});
 }

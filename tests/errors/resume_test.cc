@@ -13,7 +13,7 @@ TEST(ResumeErrors, SettingsThatShapeARunMayNotChange) {
             2,
             {"out/checkpoints/step-00000004: belongs to a run with other settings",
              "optimizer.lr was 0.0003 and is 0.5 now", "model.hidden_size was 16 and is 20 now",
-             "go on with the old values, or start a new run with another --out"}});
+             "continue with the old values, or start a new run with another --out"}});
   // The refused commands did not change the run.
   Finished f = w.lamina({"train", "run.toml", "--set", "train.steps=6", "--quiet"});
   EXPECT_EQ(f.code, 0) << f.err;
@@ -56,10 +56,10 @@ TEST(ResumeErrors, ResumesOnlyFromCheckpoints) {
             4,
             {"run.toml: is not a directory; a checkpoint or a run directory would be right"}});
   w.expect(
-      {{"train", "run.toml", "--resume", "empty"}, 4, {"empty: holds no model", "it is empty"}});
+      {{"train", "run.toml", "--resume", "empty"}, 4, {"empty: contains no model", "it is empty"}});
   w.expect({{"train", "run.toml", "--resume", golden_model("llama3_gqa")},
             4,
-            {"llama3_gqa: holds no optimizer state, so training cannot resume from it"}});
+            {"llama3_gqa: contains no optimizer state, so training cannot resume from it"}});
   EXPECT_FALSE(w.exists("out/checkpoints"));
 }
 

@@ -141,7 +141,7 @@ TEST(NonFiniteEnd, WeightsThatTheLastUpdateSpoiltAreNoCheckpoint) {
     w.expect({train_with(kOverflow, {async}),
               3,
               {"error: step 1: after the update the weight '", " at element ",
-               "no checkpoint of this step is written; those before it stay"}});
+               "no checkpoint of this step is written; earlier ones stay"}});
     EXPECT_EQ(w.lamina({"ckpt", "ls", "out"}).out.find("step-"), std::string::npos);
   }
 }
@@ -151,7 +151,7 @@ TEST(NonFiniteEnd, AValidationLossOfNaNIsAnError) {
   w.expect({train_with(kOverflow, {"data.validation_fraction=0.2"}),
             3,
             {"error: step 1: the validation loss is ", "after the update the weight '",
-             "no checkpoint of this step is written; those before it stay"}});
+             "no checkpoint of this step is written; earlier ones stay"}});
   EXPECT_EQ(w.read("out/metrics.jsonl").find("eval/loss"), std::string::npos);
 }
 

@@ -241,20 +241,22 @@ TEST(ParameterGroups, ThatHaveNoEffectAreRefused) {
   EXPECT_USER_ERROR(set({frozen("*norm*"), {.group = "teacher", .frozen = true}}), 2,
                     "optimizer.groups: group 1, {group = \"teacher\"}, fits no parameter of this "
                     "model\n  the model has no groups; give a match or a role");
-  EXPECT_USER_ERROR(set({frozen("*"), frozen("embed.*")}), 2,
-                    "optimizer.groups: group 1, {match = \"embed.*\"}, has no effect: every "
-                    "parameter that it fits is of an earlier group\n  the first group that fits a "
-                    "parameter counts; put the narrow ones first");
-  EXPECT_USER_ERROR(set({{.match = "*"}}), 2,
-                    "optimizer.groups: group 0, {match = \"*\"}, says nothing of its parameters; "
-                    "give frozen, lr_scale, multiplier or weight_decay");
+  EXPECT_USER_ERROR(
+      set({frozen("*"), frozen("embed.*")}), 2,
+      "optimizer.groups: group 1, {match = \"embed.*\"}, has no effect: every "
+      "parameter that it fits belongs to an earlier group\n  the first group that fits a "
+      "parameter counts; put the narrow ones first");
+  EXPECT_USER_ERROR(
+      set({{.match = "*"}}), 2,
+      "optimizer.groups: group 0, {match = \"*\"}, says nothing about its parameters; "
+      "give frozen, lr_scale, multiplier or weight_decay");
   EXPECT_USER_ERROR(set({{.frozen = true}}), 2,
                     "optimizer.groups: group 0, {}, does not say which parameters it is for; give "
                     "match, group or "
                     "role");
   EXPECT_USER_ERROR(set({{.match = "*", .frozen = true, .lr_scale = 2.0}}), 2,
-                    "optimizer.groups: group 0, {match = \"*\"}, is frozen, so what else it "
-                    "says has no effect; leave that out");
+                    "optimizer.groups: group 0, {match = \"*\"}, is frozen, so its other keys "
+                    "have no effect; leave them out");
   EXPECT_USER_ERROR(set({{.match = "norm.weight", .split_rows = {15, 15}}}), 2,
                     "optimizer.groups: group 0, {match = \"norm.weight\"}, splits the 0 rows of "
                     "'norm.weight' into 15 + 15\n  the numbers must have the sum of the rows");

@@ -77,7 +77,7 @@ TEST(RematPolicy, WrongTagsAreAnswered) {
                     "train.remat_tags.contxt: unknown tag 'contxt'\n  did you mean 'context'?");
   EXPECT_USER_ERROR(find_remat_policy("custom", {{"decoder_layer_input", "remat"}}),
                     ExitCode::usage,
-                    "train.remat_tags.decoder_layer_input: what enters a layer is always kept\n"
+                    "train.remat_tags.decoder_layer_input: the input of a layer is always kept\n"
                     "  leave it out, or say \"device\"");
 }
 

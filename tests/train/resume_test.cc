@@ -291,7 +291,7 @@ TEST(Training, ATensorboardFolderThatCannotBeWrittenChangesNothing) {
   ::testing::internal::CaptureStderr();
   refused.train(false);
   const std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(said, ::testing::HasSubstr("cannot be written, training goes on"));
+  EXPECT_THAT(said, ::testing::HasSubstr("cannot be written, training continues"));
   // The first event has the file's version and the start of the session.
   EXPECT_THAT(said, ::testing::HasSubstr(" lacks its last 10 events"));
   expect_same_state(refused.out(), whole.out(), kSteps);
@@ -327,7 +327,7 @@ TEST(Training, F11ACheckpointThatCannotBeWrittenInTheBackgroundIsAWarning) {
   ::testing::internal::CaptureStderr();
   run.train(false, kSteps, block(run, 2));
   const std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(said, ::testing::HasSubstr("no checkpoint of step 2, training goes on and tries "
+  EXPECT_THAT(said, ::testing::HasSubstr("no checkpoint of step 2, training continues and tries "
                                          "again after step "));
   std::vector<std::int64_t> steps = saved_steps(run);
   std::erase(steps, 3);  // missing if the second step was faster than the writer

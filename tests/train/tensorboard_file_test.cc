@@ -92,7 +92,7 @@ TEST(TensorboardFile, AFolderThatCannotBeMadeIsTriedAgain) {
   write_loss(file, 2);
   const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(said,
-              HasSubstr("cannot be written, training goes on: not a directory; its events are "
+              HasSubstr("cannot be written, training continues: not a directory; its events are "
                         "kept in memory"));
   EXPECT_EQ(said.find("warning"), said.rfind("warning")) << said;  // once
   fs::remove(run / "tensorboard");

@@ -1,4 +1,4 @@
-// The checkpoint of a run with the lowest validation loss, by what its manifests say.
+// The checkpoint of a run with the lowest validation loss, according to the manifests.
 #pragma once
 
 #include <optional>
@@ -6,7 +6,7 @@
 
 namespace lamina::train {
 
-// Of a manifest's info: the validation loss after the checkpoint's step, where that was validated.
+// Key of a manifest's info: the validation loss after the checkpoint's step, if it was validated.
 inline constexpr const char* kValidationLossKey = "validation_loss";
 
 struct BestCheckpoint {
@@ -14,12 +14,12 @@ struct BestCheckpoint {
   double loss = 0;
 };
 
-// Among the whole checkpoints of `run`, the older one of two that are equal; nothing where none was
-// validated. One whose manifest cannot be read does not count.
+// Returns the best whole checkpoint of `run`, the older one of two equal ones; nothing if none was
+// validated. Skips checkpoints whose manifest cannot be read.
 std::optional<BestCheckpoint> best_checkpoint(const std::string& run);
 
-// "RUN/checkpoints/best" as the path of the checkpoint that it stands for; any other path as it is.
-// UserError, exit 4, where no checkpoint there was validated.
+// Returns the checkpoint that "RUN/checkpoints/best" refers to, and any other path unchanged.
+// Throws UserError (exit 4) if no checkpoint of that run was validated.
 std::string resolve_best(const std::string& path);
 
 }  // namespace lamina::train

@@ -24,12 +24,12 @@
 namespace lamina::train {
 namespace {
 
-// Tensors "<prefix><parameter>" of one kind of memory, none where a parameter has none. Tables of
-// integers are f32 in memory and written as what they are.
+// Tensors "<prefix><parameter>" of one kind of memory; null for parameters without one. Tables of
+// integers are f32 in memory and are written in their declared type.
 struct Kind {
   std::string prefix;
   std::vector<TensorRef> data;
-  std::vector<io::TensorSpec> specs;  // one each
+  std::vector<io::TensorSpec> specs;  // one per parameter
   bool is_average = false;
 };
 
@@ -70,7 +70,7 @@ std::vector<Kind> optimizer_states_of(const decoder::ParameterTable& parameters,
   return out;
 }
 
-// Looks at the f32 values of a tensor while they are written, piece by piece.
+// Checks the f32 values of a tensor, piece by piece, while they are written.
 class FiniteCheck {
  public:
   FiniteCheck(const decoder::Parameter& p, bool is_average, std::int64_t step)
@@ -102,7 +102,7 @@ class FiniteCheck {
         {fmt::format("step {}", step_),
          fmt::format("after the update the {} {}", is_average_ ? "average of the weight" : "weight",
                      bad_element_text(parameter_, bad)),
-         {"no checkpoint of this step is written; those before it stay",
+         {"no checkpoint of this step is written; earlier ones stay",
           "try a lower optimizer.lr, a longer schedule.warmup_steps, or a larger optimizer.eps"}});
   }
 
@@ -112,15 +112,15 @@ class FiniteCheck {
   std::int64_t num_before_ = 0;
 };
 
-// What `kinds` have, from memory that stays as it is or from a snapshot of it.
+// Writes the tensors of `kinds`, from the memory of the state or from a snapshot of it.
 std::vector<io::FileDigest> write_tensors(const std::string& directory, const std::string& stem,
                                           const CheckpointContents& contents,
                                           const std::vector<Kind>& kinds, std::int64_t step) {
   const decoder::ParameterTable& parameters = contents.model.parameters();
   struct Source {
     TensorRef data;
-    const decoder::Parameter* table;  // of integers, which no training changes; else null
-    const decoder::Parameter* made;   // a weight that training makes, in f32; else null
+    const decoder::Parameter* table;  // integers, which training never changes; else null
+    const decoder::Parameter* made;   // an f32 weight that training changes; else null
     bool is_average;
   };
   std::vector<io::TensorSpec> specs;
@@ -246,7 +246,7 @@ void save_checkpoint(const std::string& path, const CheckpointContents& contents
     write(file.name, file.bytes);
   }
   if (contents.model.adapter()) {
-    // From what was just written: those in memory may be a later step's by now.
+    // Reads the values that were just written: those in memory may belong to a later step by now.
     const io::WeightFiles written(directory);
     const auto values = [&](int parameter) {
       return std::span<const float>(
@@ -309,7 +309,7 @@ std::vector<std::string> remove_old_checkpoints(const std::string& run, std::int
                                                 bool keep_best) {
   std::vector<std::string> problems;
   if (keep <= 0) return problems;
-  // Also those whose removal ended half-way the last time.
+  // Also finishes removals that were interrupted the last time.
   io::remove_leftovers(checkpoints_directory(run));
   std::vector<CheckpointEntry> entries = list_checkpoints(run);
   const std::size_t kept = std::min(entries.size(), static_cast<std::size_t>(keep));

@@ -15,14 +15,15 @@
 namespace lamina::train {
 namespace {
 
-// Runs what writes to the disk, and returns what the disk had against it; "" for nothing.
+// Runs `action`, which writes to the disk, and returns the text of a disk error; "" if it
+// succeeded.
 template <typename Action>
 std::string disk_problem(const Action& action) {
   try {
     action();
     return "";
   } catch (const Error& e) {
-    // No room to map a file that was just written passes, like a full disk.
+    // A lack of memory to map a file that was just written may pass, like a full disk.
     if (e.code() != ExitCode::checkpoint && e.code() != ExitCode::memory) throw;
     return e.what();
   } catch (const std::filesystem::filesystem_error& e) {
@@ -82,8 +83,9 @@ bool CheckpointSaver::start(const Progress& progress, const SaveHooks& hooks) {
     writer_.start(path_of(progress), contents_, progress, hooks);
     return true;
   } catch (const std::system_error& e) {
-    log::warning("training waits for the checkpoint of step {}: there is no thread to write it: {}",
-                 progress.step, e.what());
+    log::warning(
+        "training waits for the checkpoint of step {}: no thread can be started to write it: {}",
+        progress.step, e.what());
     return false;
   }
 }
@@ -128,13 +130,13 @@ void CheckpointSaver::take(const SavedCheckpoint& saved, std::int64_t step,
   if (const std::int64_t every = options_.every_steps; every > 0)
     retry_at_ = std::min(retry_at_, (step / every + 1) * every);
   retry_steps_ = std::min(2 * retry_steps_, kMaxRetrySteps);
-  log::warning("no checkpoint of step {}, training goes on and tries again after step {}: {}",
+  log::warning("no checkpoint of step {}, training continues and tries again after step {}: {}",
                saved.progress.step, retry_at_, problem);
 }
 
 void CheckpointSaver::save_last(const Progress& progress, const std::function<void()>& before,
                                 const SaveEvents& events) {
-  // Network file systems have bad moments; the work of a whole run is worth two seconds.
+  // Network file systems fail for moments; the work of a whole run is worth two seconds.
   constexpr int kMoreAttempts = 2;
   constexpr std::chrono::seconds kPause{1};
   if (const auto earlier = wait(events)) {

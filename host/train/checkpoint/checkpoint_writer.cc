@@ -20,7 +20,7 @@ SavedCheckpoint save_at_once(SavedCheckpoint out, const CheckpointContents& cont
   out.seconds = out.pause_seconds = watch.seconds();
   try {
     if (!out.error) out.problems = hooks.after();
-  } catch (...) {  // the next checkpoint does it
+  } catch (...) {  // the next checkpoint tries again
   }
   return out;
 }
@@ -28,7 +28,7 @@ SavedCheckpoint save_at_once(SavedCheckpoint out, const CheckpointContents& cont
 CheckpointWriter::~CheckpointWriter() {
   if (!busy()) return;
   thread_.join();
-  // Training ended by an error of its own, so nobody else asks.
+  // Training ended by another error, so no caller takes this result.
   if (result_->error) log::warning("no checkpoint of step {}: its writing failed, too", step_);
 }
 

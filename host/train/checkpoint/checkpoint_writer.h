@@ -1,4 +1,4 @@
-// Saves checkpoints on a thread of its own while training goes on, one at a time.
+// Saves checkpoints, one at a time, on a separate thread while training continues.
 #pragma once
 
 #include <condition_variable>
@@ -16,53 +16,53 @@
 
 namespace lamina::train {
 
-// What became of one save.
+// The result of one save.
 struct SavedCheckpoint {
   std::string path;
   Progress progress;
-  std::exception_ptr error;           // null: the checkpoint is there
-  std::vector<std::string> problems;  // with what `after` had to do, see start()
+  std::exception_ptr error;           // null: the checkpoint exists
+  std::vector<std::string> problems;  // of SaveHooks::after
   double seconds = 0;                 // of writing
-  double pause_seconds = 0;           // that training waited for it
+  double pause_seconds = 0;           // during which training waited
   std::uint64_t num_copied = 0;       // bytes that training changed before they were written
 };
 
-// What is done on the writer's thread beside writing: `begin_thread` first of all where that is a
-// thread of its own, `before`, and once the checkpoint has its name `after`, which returns what
-// went wrong with its own work.
+// Work of the writer's thread beside writing: `begin_thread` comes first, if that is a separate
+// thread; then `before`; and `after` once the checkpoint has its name, which returns the problems
+// of its work.
 struct SaveHooks {
   std::function<void()> begin_thread = {};  // may be empty
   std::function<void()> before;
   std::function<std::vector<std::string>()> after;
 };
 
-// Saves at saved.path while the caller waits. What goes wrong is in the result.
+// Saves at saved.path while the caller waits. Errors are in the result.
 SavedCheckpoint save_at_once(SavedCheckpoint saved, const CheckpointContents& contents,
                              const SaveHooks& hooks) noexcept;
 
 // [the thread that trains]
 class CheckpointWriter {
  public:
-  // All that `contents` of start() refers to must outlive this.
+  // REQUIRES: all that `contents` of start() refers to outlives this.
   explicit CheckpointWriter(TrainState& state) : state_(state) {}
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
   ~CheckpointWriter();  // waits for the save that is under way
 
-  // Begins to save the state as it is now; training may go on at once. REQUIRES: !busy(). Throws
-  // std::system_error where there can be no thread: nothing was begun.
+  // Begins to save the state as it is now; training may continue at once. REQUIRES: !busy(). Throws
+  // std::system_error if no thread can be started; nothing was begun then.
   void start(const std::string& path, const CheckpointContents& contents, const Progress& progress,
              SaveHooks hooks);
 
   bool busy() const { return thread_.joinable(); }
-  // Of the save under way: how far it is. REQUIRES: busy().
+  // The progress of the save under way. REQUIRES: busy().
   std::int64_t step() const { return step_; }
   std::uint64_t num_bytes() const { return snapshot_->num_bytes(); }
   std::uint64_t num_written() const { return snapshot_->num_read(); }
 
-  // The result of the save, once it has ended; nothing before.
+  // Returns the result of the save once it has ended; nothing before.
   std::optional<SavedCheckpoint> take_result();
-  // Waits up to so long for the end of the save. True if it has ended.
+  // Waits at most `seconds` for the end of the save. Returns true if it has ended.
   bool wait_for(double seconds);
 
  private:

@@ -1,6 +1,6 @@
-// The tensors of a training state as they are at one moment, for a thread that writes them while
-// training changes them. Nothing is copied at that moment: whoever changes a parameter says so
-// first, and only what was not read by then is copied.
+// The tensors of a training state at one moment, for a thread that writes them while training
+// changes them. Nothing is copied at that moment. Code that changes a parameter announces it first;
+// only the bytes that were not read by then are copied.
 #pragma once
 
 #include <atomic>
@@ -19,8 +19,8 @@
 
 namespace lamina::train {
 
-// Bytes that a snapshot copies at most: masters, optimizer states and averages of all that training
-// changes.
+// Maximum number of bytes that a snapshot copies: masters, optimizer states and averages of all
+// parameters that training changes.
 std::size_t max_snapshot_bytes(const decoder::ParameterTable& parameters,
                                const config::OptimizerSection& optimizer,
                                KeptAverage average = KeptAverage::none);
@@ -29,26 +29,26 @@ std::size_t max_snapshot_bytes(const decoder::ParameterTable& parameters,
 //   now.read(state.masters()[0], sink);       [the thread that writes]
 class Snapshot {
  public:
-  // Of `state`, which tells it of changes while this lives. REQUIRES: one at a time; no work of
-  // training is under way while it is made or destroyed.
+  // A snapshot of `state`, which reports changes to it. REQUIRES: there is one at a time; no work
+  // of training is under way while it is made or destroyed.
   Snapshot(const decoder::ParameterTable& parameters, TrainState& state);
   Snapshot(const Snapshot&) = delete;
   Snapshot& operator=(const Snapshot&) = delete;
   ~Snapshot();
 
-  // The bytes of a master, of its average or of an optimizer state.
-  // Each can be read once. [the thread that writes]
+  // Passes the bytes of a master, of its average or of an optimizer state to `sink`. Each tensor
+  // can be read once. [the thread that writes]
   void read(const TensorRef& tensor, const io::ByteSink& sink);
-  // Nothing more will be read. [the thread that writes]
+  // Ends reading: later changes copy nothing. [the thread that writes]
   void close();
 
-  // Copies what is not read yet of a parameter's tensors. Without memory for that it waits until
-  // they are read. [the thread that trains]
+  // Copies the unread bytes of a parameter's tensors. Without memory for that it waits until they
+  // are read. [the thread that trains]
   void before_change(int parameter);
 
   std::uint64_t num_bytes() const { return num_bytes_; }
   std::uint64_t num_read() const { return num_read_; }  // [any thread]
-  // What training paid: seconds in before_change(), bytes copied. [the thread that trains]
+  // The cost for training: seconds in before_change(), bytes copied. [the thread that trains]
   double pause_seconds() const { return pause_seconds_; }
   std::uint64_t num_copied() const { return num_copied_; }
 
@@ -64,9 +64,9 @@ class Snapshot {
   void keep(Piece& piece, std::unique_lock<std::mutex>& lock);
 
   TrainState& state_;
-  // Of the thread that writes: its copies do not wait for the work of training.
+  // For the thread that writes: its copies do not wait for the work of training.
   std::unique_ptr<Queue> queue_;
-  std::mutex mutex_;  // of all pieces
+  std::mutex mutex_;  // guards all pieces
   std::condition_variable was_read_;
   std::unordered_map<Address, Piece> pieces_;
   std::vector<std::vector<Piece*>> of_parameter_;

@@ -34,7 +34,7 @@ void write_error(JsonWriter& json, const NumericalError& error) {
 }
 
 std::string text_of(std::span<const text::TokenId> ids, const text::Tokenizer& tokenizer) {
-  // Rows of tokens that were made elsewhere may hold what the tokenizer does not know.
+  // Rows of tokens that other programs made may contain ids that the tokenizer lacks.
   const bool known = std::ranges::all_of(
       ids, [&](text::TokenId id) { return id >= 0 && id < tokenizer.vocab_size(); });
   return known ? tokenizer.decode(ids) : "";
@@ -95,7 +95,7 @@ std::string write_bad_step(const std::string& run, const BadStep& bad,
     io::write_durably(path, json.text() + "\n");
     return path;
   } catch (const DeviceError& e) {
-    log::warning("what is known of step {} is not written down: {}", bad.step, e.what());
+    log::warning("the file about step {} is not written: {}", bad.step, e.what());
     return "";
   }
 }

@@ -1,5 +1,5 @@
-// A file about a step whose loss or gradient was not finite, or that was left out as a spike: what
-// happened, where it began, and what was read.
+// A file about a step whose loss or gradient was not finite, or that was skipped as a spike: its
+// numbers, the op where it began, and the rows that were read.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@ struct BadStep {
   const data::Batch& batch;  // the whole step's
 };
 
-// Writes <run>/non-finite-step-00000012.json, or spike-step-.., and returns its path; "" after a
-// warning where the disk refuses it.
+// Writes <run>/non-finite-step-00000012.json, or spike-step-.., and returns its path. If the disk
+// refuses it, logs a warning and returns "".
 std::string write_bad_step(const std::string& run, const BadStep& bad,
                            const text::Tokenizer& tokenizer);
 
-// What such a file says.
+// The contents of such a file.
 struct BadStepRecord {
   struct Row {
     std::uint64_t epoch = 0, index = 0;  // in the order in which rows are read
@@ -37,12 +37,12 @@ struct BadStepRecord {
   std::int64_t step = 0;
   bool is_spike = false;
   std::string loss, gradient_norm;  // as numbers are printed: "nan"
-  std::string origin;               // NonFinite::text(), and the microbatch; "" where not known
+  std::string origin;               // NonFinite::text(), and the microbatch; "" if unknown
   std::string weight;               // as NumericalError
   std::vector<Row> rows;
 };
 
-// Those of a run directory, by step. Throws UserError (exit 4) for a file that is damaged.
+// Returns the records of a run directory, by step. Throws UserError (exit 4) for a damaged file.
 std::vector<BadStepRecord> read_bad_steps(const std::string& run);
 
 }  // namespace lamina::train

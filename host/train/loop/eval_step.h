@@ -1,4 +1,4 @@
-// How well a model predicts a batch, without gradients: validation.
+// Measures how well a model predicts a batch, without gradients: validation.
 #pragma once
 
 #include <functional>
@@ -17,28 +17,28 @@ namespace lamina::train {
 
 // Sums over batches.
 struct EvalSums {
-  // Sum of the cross-entropies in nats, in f64; otherwise of the task's loss.
+  // Sum of the cross-entropies in nats, in f64; for a task without perplexity, of its loss.
   double loss = 0;
-  std::int64_t num_labels = 0;  // what the task counts
+  std::int64_t num_labels = 0;  // items that the task counts: labels or pairs
   std::vector<AuxScalar> task_sums = {};
-  // Of multi-token prediction, one per depth: labels, and those where it chose the token that the
-  // model chooses once it has seen all tokens before. Empty for a model without.
+  // Per depth of multi-token prediction: number of labels, and of labels for which it chose the
+  // token that the model chooses once it has seen all tokens before. Empty for a model without.
   std::vector<double> mtp_counted = {}, mtp_agreed = {};
 
   EvalSums& operator+=(const EvalSums& more);
   double mean_loss() const;
   std::vector<AuxScalar> task_means() const;
-  // Shares of 1: how many of the tokens that a depth proposes would be accepted.
+  // Per depth, the share (0 to 1) of its proposed tokens that would be accepted.
   std::vector<double> mtp_acceptance() const;
 };
 
-// What is computed: the loss of `task`, and what comes out beside its sums.
+// Selects the loss, and the outputs beside its sums.
 struct EvalOutputs {
   std::shared_ptr<const Task> task = next_token_task();
   bool mtp_agreement = true;  // for a model with multi-token prediction
 };
 
-// What a validation computes.
+// Returns the graph of a validation.
 decoder::ModelGraph eval_graph(const decoder::Model& model, std::int64_t rows, std::int64_t tokens,
                                DType dtype, bool segments, const EvalOutputs& outputs = {});
 
@@ -66,11 +66,11 @@ class EvalStep {
 // Inputs of evaluate_rows().
 struct EvalRows {
   std::uint64_t num_rows = 0;
-  // Writes `count` rows from `first` on; after the last row of all comes the first again.
+  // Writes `count` rows from `first` on to `batch`; continues with row 0 after the last one.
   std::function<void(std::uint64_t first, std::int64_t count, data::Batch& batch)> read;
   // Returns Input::reference of a batch; absent: the graph has no such input.
   std::function<const float*(const data::Batch& batch)> reference = {};
-  // After each batch, of which the first `count` rows are counted. May throw to stop.
+  // Called after each batch; its first `count` rows are counted. May throw to stop.
   std::function<void(std::uint64_t first, std::int64_t count, const data::Batch& batch)> done = {};
 };
 

@@ -30,7 +30,7 @@ bool is_run_directory(const fs::path& directory) {
           (is_there(directory / "lock") || fs::is_directory(checkpoints, error)));
 }
 
-// Many programs have a config.json; those of models name their type.
+// Many programs have a config.json; a model's names the type of the model.
 bool is_model_directory(const fs::path& directory) {
   if (is_there(directory / "model.toml")) return true;
   const std::string config = (directory / "config.json").string();
@@ -38,12 +38,12 @@ bool is_model_directory(const fs::path& directory) {
   try {
     const std::string text = read_file(config, ExitCode::checkpoint, kMaxConfigBytes);
     return text.find("\"model_type\"") != text.npos || text.find("\"architectures\"") != text.npos;
-  } catch (const Error&) {  // not to be read, so not a model that could be lost
+  } catch (const Error&) {  // unreadable, so not a model that could be lost
     return false;
   }
 }
 
-// The owner by the names of the folders that `path` is in.
+// Finds the owner by the names of the folders of `path`.
 std::optional<FileOwner> owner_by_names(const fs::path& path) {
   const fs::path parent = path.parent_path();
   if (is_there(parent / io::kManifestName)) return FileOwner{parent.string(), "a checkpoint", true};

@@ -15,7 +15,7 @@ struct FileOwner {
   bool is_closed = false;
 };
 
-// The owner of `path`, which need not exist; nothing for a file of the user.
+// Returns the owner of `path`, which need not exist; nothing for a file of the user.
 std::optional<FileOwner> file_owner(const std::string& path);
 
 }  // namespace lamina::train

@@ -16,10 +16,10 @@
 namespace lamina::train {
 namespace {
 
-// A run that diverges with train.skip_spikes may leave out any number of steps.
+// A run that diverges with train.skip_spikes may skip any number of steps.
 constexpr std::int64_t kMaxSpikeFiles = 100;
 
-// `reference`: of all rows, or null.
+// `reference`: log-probabilities of all rows, or null.
 program::Microbatch rows_of(const data::Batch& batch, std::int64_t first_row,
                             const float* reference) {
   std::size_t at = static_cast<std::size_t>(first_row * batch.tokens_per_row);
@@ -29,8 +29,8 @@ program::Microbatch rows_of(const data::Batch& batch, std::int64_t first_row,
           batch.segment_ids.data() + at, reference};
 }
 
-// Of the gradients that a run keeps as lists. Throws UserError (exit 2) where lazy updates are
-// asked for and there are none.
+// Returns the gradients that a run keeps as lists. Throws UserError (exit 2) if lazy updates are
+// asked for and there are no lists.
 GradientLists lists_of(const LoopInputs& inputs, const decoder::ModelGraph& graph) {
   constexpr std::string_view kLazy = "optimizer.lazy_embeddings";
   GradientLists lists =
@@ -44,7 +44,7 @@ GradientLists lists_of(const LoopInputs& inputs, const decoder::ModelGraph& grap
   return lists;
 }
 
-// Throws UserError (exit 2) where QK-clip has nothing to clip.
+// Throws UserError (exit 2) if QK-clip has nothing to clip.
 decoder::ModelGraph with_query_keys(const LoopInputs& inputs, decoder::ModelGraph graph) {
   constexpr std::string_view kClip = "optimizer.qk_clip";
   if (inputs.options.optimizer.qk_clip > 0 && graph.query_keys.empty())
@@ -90,7 +90,7 @@ Loop::Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& b
               inputs_.side_files, nullptr, inputs_.guard},
              state_, options_.checkpoint, options_.out, options_.train.steps) {
   if (!inputs.resumes) make_weights();
-  inputs_.start = nullptr;  // it is read, and may be gone
+  inputs_.start = nullptr;  // it was read, and may be destroyed
   progress_.data_fingerprint = inputs.data_fingerprint;
   if (inputs.validation)
     eval_.emplace(inputs.model, options_.train.microbatch_size, options_.sequence_length,
@@ -127,7 +127,7 @@ void Loop::make_weights() {
   state_.begin_averages();
 }
 
-// Lengths of rows that DoRA begins with, which are those of matrices that are there by now.
+// Sets DoRA's magnitudes to the lengths of the rows of its matrices, which were made before.
 void Loop::begin_magnitudes() {
   const decoder::ParameterTable& parameters = inputs_.model.parameters();
   std::vector<float> latest;
@@ -177,8 +177,7 @@ std::string Loop::write_bad_step(const StepResult& result, const NumericalError*
   try {
     check_directory();
   } catch (const Error& moved) {
-    log::warning("what is known of step {} is not written down: {}", progress_.step + 1,
-                 moved.what());
+    log::warning("the file about step {} is not written: {}", progress_.step + 1, moved.what());
     return "";
   }
   return train::write_bad_step(options_.out,
@@ -201,7 +200,7 @@ StepResult Loop::train_one_step() {
   std::vector<program::Microbatch> microbatches;
   for (std::int64_t row = 0; row < options_.train.batch_size; row += options_.train.microbatch_size)
     microbatches.push_back(rows_of(batch_, row, reference));
-  // Steps that were left out do not count for the optimizer.
+  // Skipped steps do not count for the optimizer.
   SpikeHistory& spikes = progress_.spikes;
   const std::int64_t update = progress_.step - spikes.num_skipped;
   const double lr =
@@ -253,7 +252,7 @@ void Loop::write_validation(const EvalSums& sums, const LoopEvents& events) {
     if (const std::string weight = non_finite_weight(inputs_.model.parameters(), state_);
         !weight.empty())
       text.notes.push_back("after the update the weight " + weight);
-    text.notes.emplace_back("no checkpoint of this step is written; those before it stay");
+    text.notes.emplace_back("no checkpoint of this step is written; earlier ones stay");
     text.notes.emplace_back(
         "try a lower optimizer.lr, a longer schedule.warmup_steps, or a larger optimizer.eps");
     throw NumericalError(ExitCode::numerical, std::move(text));

@@ -1,5 +1,5 @@
-// The training loop: data in, steps, validation, checkpoints, metrics; stops and goes on to the
-// bit.
+// The training loop: reads data, runs steps and validation, writes metrics and checkpoints. A run
+// that is resumed continues to the same bits.
 #pragma once
 
 #include <functional>
@@ -23,12 +23,12 @@
 
 namespace lamina::train {
 
-// A prompt and what the model goes on with.
+// A prompt, and the text with which the model continues it.
 struct Sample {
   std::string prompt, text;
 };
 
-// What the loop tells while it runs. [the loop's thread]
+// Calls of the loop while it runs. [the loop's thread]
 struct LoopEvents {
   struct Step {
     StepResult result;
@@ -45,11 +45,11 @@ struct LoopEvents {
   std::function<void(std::int64_t step)> begin_step;  // counted from 1
   std::function<void(const Step&)> step;
   std::function<void(const Validation&)> validation;
-  // Asked for as train.sample_every_steps says; the parameters as programs read them, one pointer
-  // each, which are only read.
+  // Called as train.sample_every_steps says, with the parameters as programs read them, one pointer
+  // each, which must not be written.
   std::function<std::vector<Sample>(std::span<const ConstTensorRef> used)> sample;
   SaveEvents save;
-  // Asked between steps: stop after saving; save and go on.
+  // Called between steps. should_stop: save, then stop. should_save: save, then continue.
   std::function<bool()> should_stop;
   std::function<bool()> should_save;
 };
@@ -78,12 +78,12 @@ struct LoopInputs {
   std::string data_fingerprint;
   std::string run_file;  // texts for checkpoints
   std::string model_file;
-  const TeacherModel* teacher = nullptr;      // of a task that has one
+  const TeacherModel* teacher = nullptr;      // for a task that has one
   const StartWeights* start = nullptr;        // train.from; null: fresh weights, or a checkpoint's
   std::span<const SideFile> side_files = {};  // see CheckpointContents
   bool resumes = false;                       // weights stay 0 until resume() reads them
-  Workers workers = {};                       // to make and to read weights with
-  // Asked before each write by name; throws UserError where the run directory is another by now.
+  Workers workers = {};                       // that make and read weights
+  // Called before each write by name; throws UserError if the run directory was replaced.
   // [any thread]
   std::function<void()> guard = {};
 };
@@ -97,27 +97,27 @@ struct LoopResult {
 
 class Loop {
  public:
-  // Throws UserError (exit 2) for lazy updates of a model that has nothing to update so.
+  // Throws UserError (exit 2) if the model has nothing to which lazy updates or QK-clip apply.
   Loop(const LoopInputs& inputs, const Backend& backend);
 
-  // Goes on from a checkpoint of the same run. Throws UserError (exit 5) when it was made with
-  // other data; as load_checkpoint(): after io::Damaged another one may be tried.
+  // Continues from a checkpoint of the same run. Throws UserError (exit 5) if it was made with
+  // other data, and as load_checkpoint() does: after io::Damaged another one may be tried.
   void resume(const std::string& checkpoint);
 
-  // Where the task compares with the start and no checkpoint was resumed: finds the Reference in
-  // reference_folder, or computes it. run() does so unless it was done. `between` as
-  // log_probabilities() has it.
+  // If the task compares with the start and no checkpoint was resumed: finds the Reference in
+  // reference_folder, or computes it. run() calls it, too; a second call does nothing. `between` as
+  // in log_probabilities().
   void prepare(const std::function<void()>& between = {});
 
-  // Runs to the last step. Throws NumericalError before anything is updated, for a validation loss
-  // that is not finite, and in place of a checkpoint with such weights. A checkpoint or a
-  // record of metrics that cannot be written is a warning and is tried again; only when the state
-  // at the end (or at the stop) cannot be saved is that a DeviceError, exit 4.
+  // Runs to the last step. Throws NumericalError for a loss or gradient that is not finite, before
+  // anything is updated; for such a validation loss; and instead of writing a checkpoint with such
+  // weights. A checkpoint or a record of metrics that cannot be written is a warning and is tried
+  // again. If the state at the end (or at the stop) cannot be saved, throws DeviceError (exit 4).
   LoopResult run(const LoopEvents& events);
 
-  // Bytes of parameters, moments and gradients; of temporaries of a step; of all temporaries, with
-  // those of updates, of validation and of a teacher; of copies while a checkpoint is written, at
-  // most.
+  // Bytes of parameters, moments and gradients; of the temporaries of a step; of all temporaries,
+  // including updates, validation and a teacher; and, at most, of copies while a checkpoint is
+  // written.
   std::size_t state_bytes() const { return state_.bytes(); }
   std::size_t arena_bytes() const { return step_.arena_bytes(); }
   std::size_t temporary_bytes() {
@@ -128,7 +128,7 @@ class Loop {
   const TrainState& state() const { return state_; }
   TrainStep& step() { return step_; }
   const Progress& progress() const { return progress_; }
-  // LoopInputs::guard.
+  // Calls LoopInputs::guard.
   void check_directory() const {
     if (inputs_.guard) inputs_.guard();
   }
@@ -138,11 +138,11 @@ class Loop {
   void begin_magnitudes();
   StepResult train_one_step();
   StepResult gradients(std::span<const program::Microbatch> microbatches);
-  // Of the step under way, see train/bad_step.h. `error`: null for a spike.
+  // Writes the file about the step under way, loop/bad_step.h. `error`: null for a spike.
   std::string write_bad_step(const StepResult& result, const NumericalError* error) const;
   EvalSums validate();
   void write_validation(const EvalSums& sums, const LoopEvents& events);
-  // From train.from, or fresh ones.
+  // Reads the weights from train.from, or makes fresh ones.
   void make_weights();
   void read_reference(const std::string& checkpoint);
   void compare_with(Reference reference);
@@ -160,12 +160,12 @@ class Loop {
   std::optional<Teacher> teacher_;
   Progress progress_;
   data::Batch batch_;
-  double data_seconds_ = 0;  // that it took to be filled
+  double data_seconds_ = 0;  // that filling batch_ took
   std::optional<Reference> reference_;
-  std::vector<SideFile> side_files_;  // with it
+  std::vector<SideFile> side_files_;  // with reference_
   std::vector<float> batch_reference_;
   std::optional<MetricsFile> metrics_;          // while it runs
-  std::optional<TensorboardFile> tensorboard_;  // likewise, where asked for
+  std::optional<TensorboardFile> tensorboard_;  // likewise, if asked for
   CheckpointSaver saver_;
 };
 

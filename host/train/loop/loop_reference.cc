@@ -1,5 +1,5 @@
-// What a run's task compares with: computed before the first step, kept in a folder for other runs,
-// and in every checkpoint.
+// The log-probabilities that a run's task compares with: computed before the first step, kept in a
+// folder for other runs, and in every checkpoint.
 #include <filesystem>
 
 #include "core/log.h"

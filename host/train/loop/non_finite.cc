@@ -56,7 +56,7 @@ Bad look(Queue& queue, const ConstTensorRef& tensor) {
   }
 }
 
-// Of finite numbers these make -inf by overflow alone, never as a mask.
+// From finite numbers these ops make -inf only by overflow, never as a mask.
 bool is_product(const Op& op) {
   const OpFacts& facts = op.def->facts;
   return facts.is_norm || (facts.product != Product::none && facts.product != Product::loss);
@@ -122,7 +122,7 @@ void NonFiniteFinder::ran(const Graph& graph, NodeId id, std::span<const TensorR
   }
 }
 
-// The parameter that a value of the graph at `depth` scans is; -1 if it is none.
+// Returns the parameter that is the value `id` of the graph inside `depth` scans; -1 if it is none.
 int NonFiniteFinder::parameter_at(std::size_t depth, ValueId id) const {
   std::int64_t element = 0;
   for (; depth > 0; --depth) {
@@ -137,7 +137,8 @@ int NonFiniteFinder::parameter_at(std::size_t depth, ValueId id) const {
   return value.node == kNoNode ? program_.parameter_of(value.index, element) : -1;
 }
 
-// That of a parameter which the node reads; else of any that its scan runs over.
+// Returns the layer of a parameter that the node reads, or else of any that its scan runs over; -1
+// if there is none.
 std::int64_t NonFiniteFinder::layer_of(const Node& node) const {
   const auto layer = [&](std::size_t depth, ValueId value) -> std::int64_t {
     const int parameter = value == kNoValue ? -1 : parameter_at(depth, value);

@@ -1,4 +1,4 @@
-// Which op of a training step first made a value that is not finite.
+// Finds the op of a training step that first made a value that is not finite.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ std::string bad_element_text(const decoder::Parameter& p, const BadElement& bad)
 struct NonFinite {
   std::string op;            // "linear"
   std::string scope;         // of the block: "attention.wq"; empty outside of blocks
-  std::string source;        // "model.cc:37"; empty where the host made the node
+  std::string source;        // "model.cc:37"; empty if the host made the node
   std::int64_t layer = -1;   // -1 outside of layers
   std::string result;        // "f32[4, 24, 16]"
   std::int64_t element = 0;  // the first one that is not finite, row-major
@@ -39,7 +39,7 @@ struct NonFinite {
 };
 
 // Watches runs of a program, until the first result with a NaN or +inf, or a product with -inf.
-// From other ops -inf counts only if none of these comes: masks are made of it.
+// From other ops -inf counts only if none of these comes: masks contain it.
 class NonFiniteFinder : public Watcher {
  public:
   // Watches `program` while it lives.
@@ -49,7 +49,7 @@ class NonFiniteFinder : public Watcher {
   ~NonFiniteFinder() override;
 
   bool is_found() const { return found_.has_value(); }
-  // Nothing where all results were finite: what came after the program's runs overflowed.
+  // Nothing if all results were finite: then the overflow came after the runs of the program.
   std::optional<NonFinite> found() const { return found_ ? found_ : masked_; }
 
   void enter(const Graph& graph, NodeId scan, std::int64_t element) override;

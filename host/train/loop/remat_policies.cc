@@ -38,7 +38,7 @@ std::vector<RematPolicy> make_policies() {
   };
 }
 
-// A tag keeps values of another tag too.
+// A tag that also keeps the values of another tag.
 struct Second {
   std::string_view tag, also;
 };
@@ -50,7 +50,7 @@ constexpr Second kSeconds[] = {
     {"mlpwo", "moe_mlpwo"},
 };
 
-// Tags and policies of MaxText for values that nothing here has.
+// Tags and policies of MaxText for values that do not exist here.
 struct Absent {
   std::string_view tag, reason;
 };
@@ -108,7 +108,7 @@ void add_tag(RematPolicy& policy, const std::string& tag, const std::string& res
   } else if (residency != "remat") {
     refuse(fmt::format("unknown place '{}'", residency), "use device, offload or remat");
   } else if (tag == registry::kLayerInputTag) {
-    refuse("what enters a layer is always kept", "leave it out, or say \"device\"");
+    refuse("the input of a layer is always kept", "leave it out, or say \"device\"");
   }
 }
 

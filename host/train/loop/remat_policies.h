@@ -17,20 +17,20 @@ struct RematPolicy {
   std::string name;
   std::vector<std::string> saved;      // tags kept on the device
   std::vector<std::string> offloaded;  // tags kept in the memory of the CPU
-  bool everything = false;             // keep all values the backward pass wants
+  bool everything = false;             // keep all values that the backward pass reads
 
   autodiff::SavePolicy save_policy() const;
 };
 
-// The policies there are, in the order of docs; `custom` is empty.
+// All policies, in the order of the docs; `custom` is empty.
 std::span<const RematPolicy> remat_policies();
 
-// What a run file says of tags: "device", "offload" or "remat" by tag.
+// The choice of a run file for each tag: "device", "offload" or "remat".
 using RematTags = std::map<std::string, std::string>;
 
-// The policy of that name; `custom` keeps what `tags` say, and needs some. Throws UserError (exit
-// 2) at the place of the key, for an unknown policy or tag (naming the nearest), for tags with
-// another policy than custom and custom without, and for a value that cannot be.
+// Returns the policy of that name; `custom` needs `tags` and keeps their values. Throws UserError
+// (exit 2) at the place of the key: for an unknown policy or tag, naming the nearest; for tags
+// without custom, or custom without tags; for an impossible choice of a tag.
 RematPolicy find_remat_policy(std::string_view name, const RematTags& tags = {},
                               const config::KeyPlace& place = {});
 

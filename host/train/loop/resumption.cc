@@ -27,7 +27,7 @@ std::string checkpoint_at(const std::string& named) {
   if (!fs::exists(fs::path(out) / "optimizer.safetensors") &&
       !fs::exists(fs::path(out) / "optimizer.safetensors.index.json"))
     throw UserError(ExitCode::checkpoint,
-                    {out, "holds no optimizer state, so training cannot resume from it", {}});
+                    {out, "contains no optimizer state, so training cannot resume from it", {}});
   return out;
 }
 
@@ -54,7 +54,7 @@ std::string likely_checkpoint(const std::string& resume, const std::string& run)
     try {
       check_structure(entry.path);
       return entry.path;
-    } catch (const io::Damaged&) {  // the run will say so
+    } catch (const io::Damaged&) {  // the run reports it
     }
   }
   return "";
@@ -120,7 +120,7 @@ void Resumption::fail_none_usable() const {
                   {run_, "has checkpoints, but none is complete", std::move(notes)});
 }
 
-// Keys that shape a run must be as they were; hot ones may change and are named.
+// Throws UserError if keys that shape a run have changed; lists changed hot keys in changes_.
 void Resumption::check_same_run(const std::string& checkpoint) {
   changes_.clear();
   const config::RunConfig before = load_written_run(checkpoint + "/run.toml");
@@ -134,7 +134,7 @@ void Resumption::check_same_run(const std::string& checkpoint) {
                                   d.now.empty() ? "absent" : d.now));
   }
   if (notes.empty()) return;
-  notes.push_back("go on with the old values, or start a new run with another --out");
+  notes.push_back("continue with the old values, or start a new run with another --out");
   throw UserError(ExitCode::usage,
                   {checkpoint, "belongs to a run with other settings", std::move(notes)});
 }
@@ -152,7 +152,8 @@ void Resumption::load(Loop& loop) {
   }
 }
 
-// Whole checkpoints that are newer, newest first; all of them where it goes on from another run's.
+// Whole checkpoints of this run that are newer than the loaded one, newest first; all of them if
+// that one belongs to another run.
 std::vector<std::string> Resumption::in_the_way() const {
   const bool own = is_same(fs::path(checkpoint()).parent_path(), checkpoints_directory(run_));
   std::vector<std::string> out;
@@ -167,7 +168,7 @@ std::vector<std::string> Resumption::set_aside() const {
   std::vector<std::string> warnings;
   for (const PassedOver& damaged : passed_over_)
     warnings.push_back(fmt::format(
-        "a checkpoint is damaged, so training goes on from {}: {}\n  it was renamed to {}; look "
+        "a checkpoint is damaged, so training continues from {}: {}\n  it was renamed to {}; look "
         "into it and remove it",
         checkpoint(), damaged.problem, train::set_aside(damaged.path, "damaged")));
   for (const CheckpointEntry& entry : list_incomplete(run_))
@@ -178,7 +179,7 @@ std::vector<std::string> Resumption::set_aside() const {
   for (const std::string& path : in_the_way())
     warnings.push_back(
         fmt::format("{} would be in the way of a run from {}, so it was renamed to {}; remove it "
-                    "if it is of no use",
+                    "if you do not need it",
                     path, checkpoint(), train::set_aside(path, "set-aside")));
   return warnings;
 }

@@ -1,4 +1,4 @@
-// Which checkpoint a training run goes on from, and what is set aside for that.
+// Chooses the checkpoint from which a training run continues, and sets others aside for it.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace lamina::train {
 
-// A run file that training wrote: whatever is wrong with it is exit 4, not a mistake of the user's.
+// Reads a run file that training wrote: a mistake in it is damage (exit 4), not the user's error.
 config::RunConfig load_written_run(const std::string& path);
 
-// The checkpoint that a run with this --resume will most likely go on from, "" for none: what is
-// needed to describe its model before anything else is known of it. Errors: as Resumption.
+// Returns the checkpoint from which a run with this --resume will most likely continue, "" for
+// none. The model of the run is described from it before anything is loaded. Errors: as Resumption.
 std::string likely_checkpoint(const std::string& resume, const std::string& run);
 
 //   Resumption from("auto", "runs/first", run_file);
@@ -26,24 +26,24 @@ std::string likely_checkpoint(const std::string& resume, const std::string& run)
 // Nothing in the run directory is changed before set_aside(). REQUIRES: its lock is held.
 class Resumption {
  public:
-  // `resume` is "auto", "none" or a checkpoint; `run_file` the resolved run file of the run as it
-  // is asked for now. UserError: exit 2 where settings that shape a run differ from the
-  // checkpoint's, or "none" finds checkpoints; exit 4 where there are checkpoints but none can be
-  // used.
+  // `resume` is "auto", "none" or a checkpoint; `run_file` is the resolved run file of the run as
+  // it is requested now. Throws UserError: exit 2 if settings that shape a run differ from the
+  // checkpoint's, or if `resume` is "none" and there are checkpoints; exit 4 if there are
+  // checkpoints but none can be used.
   Resumption(const std::string& resume, std::string run, const std::string& run_file);
 
-  // "" to start from scratch. Its files are whole but for the values of tensors.
+  // "" to start from scratch. The files are checked, except for the values of tensors.
   std::string checkpoint() const { return candidates_.empty() ? "" : candidates_.back(); }
 
-  // Loads it. With "auto" a damaged one is passed over for the one before. Errors: as the
-  // constructor, and those of Loop::resume().
+  // Loads the checkpoint. With "auto", tries the one before if it is damaged. Throws as the
+  // constructor and Loop::resume() do.
   void load(Loop& loop);
 
-  // Settings that differ from the checkpoint's and may.
+  // Settings that differ from the checkpoint's, and may differ.
   const std::vector<std::string>& changes() const { return changes_; }
 
-  // Renames checkpoints that were passed over or that later ones would run into, and returns what
-  // to say about each. Call it after load().
+  // Renames checkpoints that are damaged or in the way of new ones, and returns a warning about
+  // each. Call it after load().
   std::vector<std::string> set_aside() const;
 
  private:
@@ -61,7 +61,7 @@ class Resumption {
   std::string run_;
   config::RunConfig now_;
   std::vector<std::string> candidates_;  // the best one last
-  std::int64_t step_ = 0;                // of the one that was loaded
+  std::int64_t step_ = 0;                // of the loaded checkpoint
   std::vector<PassedOver> passed_over_;
   std::vector<std::string> changes_;
 };

@@ -14,7 +14,7 @@
 namespace lamina::train {
 namespace {
 
-// The values of [model] as a file may give them: without the keys that only config.json knows.
+// Returns the values of [model] without the keys that only config.json may have.
 config::Table model_values(const decoder::Model& model) {
   config::Table out;
   for (const config::Entry& entry : model.config().values().entries()) {
@@ -101,7 +101,7 @@ Run::Run(const config::RunConfig& config, const decoder::Model& model, const std
                  inherited_.files, !resumption_->checkpoint().empty(), hooks.workers,
                  [this] { check_directory(); }},
       backend);
-  inherited_.weights.reset();  // their files are not mapped any longer
+  inherited_.weights.reset();  // unmaps their files
   if (hooks.between) hooks.between();
   resumption_->load(*loop_);
   if (hooks.between) hooks.between();
@@ -111,9 +111,8 @@ Run::Run(const config::RunConfig& config, const decoder::Model& model, const std
 void Run::check_directory() {
   if (!lock_->renew()) return;
   log::warning(
-      "{} was removed while this run trains in it, and is made again for what is written from now "
-      "on; metrics and log before are gone with the old one, copy the next checkpoint to a safe "
-      "place",
+      "{} was removed while this run trains in it, and is made again for later files; earlier "
+      "metrics and log are lost, copy the next checkpoint to a safe place",
       options_.out);
   start();
 }

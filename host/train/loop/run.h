@@ -1,4 +1,4 @@
-// A training run as its run file asks for it, made ready: data read, state made or loaded.
+// A training run, made ready from its run file: data read, state made or loaded.
 #pragma once
 
 #include <functional>
@@ -15,21 +15,21 @@
 
 namespace lamina::train {
 
-// What the loop is told of a run file. REQUIRES: `run` outlives it.
+// Returns the options of the loop from a run file. REQUIRES: `run` outlives them.
 LoopOptions loop_options(const config::RunConfig& run);
 
-// [data], with the tokenizer of train.from where that has it.
+// Returns [data]; a tokenizer that is train.from is resolved to its files.
 config::DataSection data_section(const config::RunConfig& run);
 
-// Tells the model how the run trains its parameters; parameter_groups.h.
+// Sets how the parameters of the model learn in this run; see parameter_groups.h.
 void set_learning(decoder::Model& model, const config::RunConfig& run);
 
-// What a run takes over from train.from, or from the checkpoint that it goes on from.
+// Contents of train.from, or of the checkpoint that a run resumes.
 struct Inherited {
-  std::unique_ptr<StartWeights> weights;  // null where it goes on from a checkpoint
+  std::unique_ptr<StartWeights> weights;  // null if it resumes a checkpoint
   std::string summary;                    // of the weights, for people
   std::string directory;                  // of the tokenizer, unless data.tokenizer is another
-  std::vector<SideFile> files;            // that go along to every checkpoint
+  std::vector<SideFile> files;            // copied to every checkpoint
   std::optional<TeacherModel> teacher;    // of [distillation]
 };
 
@@ -38,9 +38,9 @@ struct Inherited {
 //   run.loop().run({});
 class Run {
  public:
-  // Takes the run directory's lock and changes nothing else in it; data.store gets what is not
-  // there yet. `resume` as in Resumption. `hooks.between` is called between the parts, too. Throws
-  // UserError for whatever could refuse the run. REQUIRES: config, model and backend outlive this.
+  // Takes the lock of the run directory and changes nothing else in it; adds missing stores to
+  // data.store. `resume` as in Resumption. Calls `hooks.between` between the parts, too. Throws
+  // UserError for every reason to refuse the run. REQUIRES: config, model and backend outlive this.
   Run(const config::RunConfig& config, const decoder::Model& model, const std::string& resume,
       const Backend& backend, const data::LoadHooks& hooks = {}, Inherited inherited = {});
 
@@ -50,12 +50,12 @@ class Run {
   const Resumption& resumption() const { return *resumption_; }
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
   const io::DirectoryLock& lock() const { return *lock_; }
-  // Throws UserError of class checkpoint where the run directory was moved or replaced; makes it
-  // again, with a warning, where it was removed. Call it before each write by name. [any thread]
+  // Throws UserError of class checkpoint if the run directory was moved or replaced. If it was
+  // removed, makes it again, with a warning. Call it before each write by name. [any thread]
   void check_directory();
   const Inherited& inherited() const { return inherited_; }
 
-  // Makes the run directory ready to be written: no leftovers, config.toml as the run is now.
+  // Makes the run directory ready to be written: removes leftovers, writes config.toml of this run.
   // REQUIRES: resumption().set_aside() was called.
   void start() const;
 

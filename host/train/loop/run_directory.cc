@@ -48,9 +48,9 @@ std::optional<std::vector<CheckpointEntry>> try_list(const fs::path& directory, 
   return out;
 }
 
-// Directories "step-<number>" that have a manifest, or that lack one. A training that keeps only
-// the newest removes it just after the next one is there, which the names that we read may lack:
-// then they are read again, or a run would seem to have no checkpoints at all.
+// Directories "step-<number>" that have a manifest, or that lack one. A run that keeps only the
+// newest checkpoint removes it just after the next one appears. The names that were read may lack
+// that one: they are read again, or the run would seem to have no checkpoints at all.
 std::vector<CheckpointEntry> list(const fs::path& directory, bool whole = true) {
   if (!fs::is_directory(directory)) return {};
   for (;;)
@@ -134,12 +134,12 @@ std::string resolve_model_directory(const std::string& named) {
   if (fs::is_directory(checkpoints))
     throw UserError(ExitCode::checkpoint,
                     {checkpoints.string(),
-                     "holds no complete checkpoint, and next to it is neither "
+                     "contains no complete checkpoint, and next to it is neither "
                      "config.json nor model.toml",
                      {io::what_is_there(checkpoints.string())}});
   throw UserError(ExitCode::checkpoint,
                   {path,
-                   "holds no model: neither config.json, model.toml nor checkpoints",
+                   "contains no model: neither config.json, model.toml nor checkpoints",
                    {io::what_is_there(path)}});
 }
 

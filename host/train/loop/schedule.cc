@@ -6,14 +6,14 @@
 namespace lamina::train {
 namespace {
 
-// From 1 to `f` while x runs from 0 to 1.
+// Falls from 1 to `f` while x rises from 0 to 1.
 double decayed(std::string_view shape, double f, double x) {
   if (shape == "linear") return 1 - (1 - f) * x;
   if (shape == "sqrt") return 1 - (1 - f) * std::sqrt(x);
   return f + (1 - f) * (1 + std::cos(M_PI * x)) / 2;
 }
 
-// How far `step` is into `steps` steps.
+// The share of `steps` that is done at `step`; with `endpoints` it is 1 at the last step.
 double share(std::int64_t step, std::int64_t steps, bool endpoints) {
   const std::int64_t last = endpoints ? steps - 1 : steps;
   return last > 0 ? static_cast<double>(step) / static_cast<double>(last) : 1.0;

@@ -15,7 +15,7 @@ namespace lamina::train {
 //   wsd           lr, and over the last decay_steps linear, cosine or lr (1 - (1 - f) sqrt(x))
 //   inverse_sqrt  lr sqrt(warmup_steps / (step + 1))        Vaswani et al. 2017, section 5.3
 // With schedule.endpoints warm-up is lr step / warmup_steps, and x is 1 at the last step: n steps
-// have n - 1 between them. `num_steps`: of the run; the schedule may have its own.
+// have n - 1 between them. `num_steps`: of the run; schedule.steps replaces it.
 double learning_rate(const config::ScheduleSection& schedule, double lr, std::int64_t step,
                      std::int64_t num_steps);
 

@@ -1,4 +1,4 @@
-// Steps that are left out because their loss or gradient is far above that of those before.
+// Finds steps to skip, because their loss or gradient is far above the steps before.
 #pragma once
 
 #include <cstdint>
@@ -6,19 +6,19 @@
 
 namespace lamina::train {
 
-// The last steps' losses and gradient norms; what a checkpoint keeps of them.
+// Losses and gradient norms of the last steps; checkpoints keep them.
 struct SpikeHistory {
   std::vector<double> losses, norms;  // oldest first
-  std::int64_t num_skipped = 0;       // steps left out so far
+  std::int64_t num_skipped = 0;       // steps skipped so far
   bool operator==(const SpikeHistory&) const = default;
 };
 
-// Whether either number exceeds the mean of those before by more than `factor` of their standard
-// deviations (of a sample). With fewer than half of `window` steps before it, none is a spike.
+// True if either number exceeds the mean of the steps before by more than `factor` of their
+// standard deviations (of a sample). False with fewer than half of `window` steps before it.
 bool is_spike(const SpikeHistory& history, double loss, double norm, double factor,
               std::int64_t window);
 
-// Adds a step, left out or not: what stays high is soon no spike.
+// Adds a step, skipped or not: a level that stays high is soon no spike.
 void remember(SpikeHistory& history, double loss, double norm, std::int64_t window);
 
 }  // namespace lamina::train

@@ -20,7 +20,7 @@ std::string place_of(const config::KeyPlace& place, std::string_view key) {
   return place ? place(key) : std::string(key);
 }
 
-// train.fresh: patterns of names, and which of them were of use.
+// train.fresh: patterns of names, and which of them named a parameter.
 class Fresh {
  public:
   Fresh(const decoder::Model& model, const std::vector<std::string>& patterns)
@@ -31,8 +31,8 @@ class Fresh {
         published_[model.parameters().all()[i].name].push_back(published.tensor_of(piece).name);
   }
 
-  // Whether one names this parameter, which the directory lacks; `tensor` may be what its files
-  // would call it.
+  // True if a pattern names this parameter, which the directory lacks; `tensor` is its likely name
+  // in the files, or "".
   bool names(const std::string& parameter, const std::string& tensor = {}) {
     lacking_.push_back(parameter);
     std::vector<std::string> all{parameter, tensor};
@@ -87,7 +87,7 @@ class Fresh {
                   {place_of(place, kFrom), std::move(what), std::move(notes)});
 }
 
-// More rows of the same width, one for each token.
+// True if the model has more rows of the same width, one per token.
 bool is_grown(const decoder::Model& model, const decoder::Parameter& now,
               const decoder::Model& source, const Shape& before) {
   const Shape& shape = now.desc.shape;
@@ -97,7 +97,7 @@ bool is_grown(const decoder::Model& model, const decoder::Parameter& now,
          std::ranges::equal(shape.dims().subspan(1), before.dims().subspan(1));
 }
 
-// Rows after the `old` first become their mean.
+// Sets the rows after the first `old` ones to the mean of the first ones.
 void fill_new_rows(std::span<float> values, std::int64_t old, std::int64_t width) {
   std::vector<double> sums(static_cast<std::size_t>(width));
   for (std::int64_t i = 0; i < old * width; ++i)
@@ -115,8 +115,7 @@ StartWeights::StartWeights(const decoder::Model& model, const decoder::Model& so
                            const std::string& directory, const std::vector<std::string>& fresh,
                            const config::KeyPlace& place)
     : source_(source), files_(std::move(files)) {
-  std::map<std::string, std::string>
-      absent;  // from the files, by parameter: what they might call it
+  std::map<std::string, std::string> absent;  // from the files, by parameter: its likely name there
   map_ = weights::match_weights(source, *files_,
                                 [&](const std::string& parameter, const std::string& tensor) {
                                   absent.emplace(parameter, tensor);
@@ -143,8 +142,8 @@ StartWeights::StartWeights(const decoder::Model& model, const decoder::Model& so
     if (!grows_.back()) continue;
     const Shape& before = source.parameters()[from].desc.shape;
     if (!is_grown(model, p, source, before))
-      other_shapes.push_back(fmt::format("'{}' is {} there and {} here", p.name, to_string(before),
-                                         to_string(p.desc.shape)));
+      other_shapes.push_back(fmt::format("'{}' is {} there and {} in the model", p.name,
+                                         to_string(before), to_string(p.desc.shape)));
     else if (patterns.names(p.name))
       grown_.push_back(p.name);
     else

@@ -1,4 +1,4 @@
-// The weights that a run starts from: train.from, and what train.fresh says of it.
+// The weights that a run starts from: train.from, and fresh ones that train.fresh names.
 #pragma once
 
 #include <memory>
@@ -17,24 +17,24 @@ class StartWeights {
  public:
   // `source` is the model as `directory` (or the GGUF file) describes it, of the family of `model`;
   // `files` are its weights. An adapter that only `model` has starts fresh.
-  // REQUIRES: both outlive this. Errors: exit 4 where the directory lacks a tensor that `fresh`
-  // does not name, has one of another shape, or one that `model` has no use for, with lists; exit 2
-  // for a pattern that names nothing which the directory lacks.
+  // REQUIRES: both outlive this. Throws UserError: exit 4 if the directory lacks a tensor that
+  // `fresh` does not name, has one of another shape, or one that `model` does not use, with lists;
+  // exit 2 for a pattern that names no tensor which the directory lacks.
   StartWeights(const decoder::Model& model, const decoder::Model& source,
                std::shared_ptr<const io::WeightFiles> files, const std::string& directory,
                const std::vector<std::string>& fresh, const config::KeyPlace& place);
 
-  // Whether the directory has at least a part of it; else it starts as a fresh model's.
+  // True if the directory has at least a part of the parameter; else it starts fresh.
   bool has(int parameter) const { return origin_[static_cast<std::size_t>(parameter)] >= 0; }
-  // Its values. New rows of a vocabulary are the mean of the old ones. REQUIRES: has(parameter).
+  // Reads its values. New rows are the mean of the old ones. REQUIRES: has(parameter).
   void read(int parameter, std::span<float> out) const;
-  // Whether the directory has all of it, as elements of `dtype`, and these.
+  // True if the directory has all of it, as elements of `dtype`, which read_as() reads.
   bool has_as(int parameter, DType dtype) const;
   void read_as(int parameter, DType dtype, std::byte* out) const;
 
   const io::WeightFiles& files() const { return *files_; }
   const weights::TensorMap& map() const { return map_; }
-  // Parameters that start fresh, in whole; those that get rows.
+  // Parameters that start fresh as a whole; parameters that get new rows.
   const std::vector<std::string>& fresh() const { return fresh_; }
   const std::vector<std::string>& grown() const { return grown_; }
 
@@ -42,8 +42,8 @@ class StartWeights {
   const decoder::Model& source_;
   std::shared_ptr<const io::WeightFiles> files_;
   weights::TensorMap map_;   // of source_
-  std::vector<int> origin_;  // by parameter: that of source_, or -1
-  std::vector<bool> grows_;  // by parameter: more rows than there
+  std::vector<int> origin_;  // by parameter: its index in source_, or -1
+  std::vector<bool> grows_;  // by parameter: more rows than in source_
   std::vector<std::string> fresh_, grown_;
 };
 

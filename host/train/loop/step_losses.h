@@ -20,7 +20,7 @@ class Task;
 // have weight 1.
 using LossWeights = std::map<std::string, double, std::less<>>;
 
-// The weights that a run asks for: by keys of [train], and by its task.
+// Returns the weights that a run asks for, by keys of [train] and by its task.
 LossWeights loss_weights(double z_loss, double label_smoothing, const Task& task);
 
 // GraphFeatures::losses: the terms with a weight.

@@ -1,5 +1,5 @@
-// What a run learns: the loss of its graphs, what that is the sum of, and what it is compared with.
-// There is one loop for all of them.
+// The objective of a run: the loss of its graphs, the items that the loss sums over, and the
+// weights or teacher that it is compared with. One loop trains all tasks.
 #pragma once
 
 #include <cstdint>
@@ -17,43 +17,43 @@ class Task {
  public:
   virtual ~Task() = default;
 
-  // The term "loss" is a sum over what count() counts; so is each Output::task_sum, whose mean a
-  // step reports by its name. Here: of next tokens, as Model::loss_graph() has it.
+  // The term "loss" is a sum over the items that count() counts, like each Output::task_sum, whose
+  // mean a step reports by its name. Here: of next tokens, as in Model::loss_graph().
   virtual decoder::ModelGraph loss_graph(const decoder::Model& model,
                                          const decoder::GraphShape& shape,
                                          const decoder::GraphFeatures& features) const;
   virtual std::int64_t count(const program::Microbatch& batch,
                              const decoder::GraphShape& shape) const;
 
-  // Whether the loss is a cross-entropy, so that e to its power is a perplexity.
+  // True if the loss is a cross-entropy, so that e to its power is a perplexity.
   virtual bool has_perplexity() const { return true; }
-  // Whether multi-token prediction has a loss; without one its parameters stay as they are.
+  // True if multi-token prediction has a loss; otherwise its parameters stay unchanged.
   virtual bool trains_mtp() const { return true; }
-  // Whether graphs read Input::reference: the log-probabilities of segments by the weights that the
-  // run begins with, which log_probability_graph() computes.
+  // True if graphs read Input::reference: the log-probabilities of segments by the weights at the
+  // start of the run, which log_probability_graph() computes.
   virtual bool compares_with_start() const { return false; }
-  // What graphs of training read of a second model.
+  // The outputs of a second model that graphs of training read.
   virtual decoder::TeacherShape teacher() const { return {}; }
 
-  // The weight of the loss of labels, and those of terms of the task's own.
+  // The weight of the loss of labels; weigh() adds the weights of the task's own terms.
   virtual double label_weight() const { return 1; }
   virtual void weigh(LossWeights&) const {}
 };
 
 std::shared_ptr<const Task> next_token_task();
 
-// Next tokens, the divergence from what a teacher predicts, and the distance of layers' outputs
-// from the teacher's. docs/finetuning.md has the equation. Throws UserError (exit 2, at the place
-// of the key) with the graph where the model cannot learn so.
+// Trains on next tokens, the divergence from a teacher's predictions, and the distance of layers'
+// outputs from the teacher's. docs/finetuning.md has the equation. loss_graph() throws UserError
+// (exit 2, at the place of the key) if the model cannot learn so.
 std::shared_ptr<const Task> distillation_task(const config::DistillationSection& section,
                                               const config::KeyPlace& place = {});
 
-// Pairs of segments, an answer that is preferred and one that is not: DPO, IPO and ORPO. Segments 1
-// and 2 of a row are a pair, 3 and 4 the next. docs/finetuning.md has the losses.
+// Trains on pairs of segments, a preferred answer and another: DPO, IPO and ORPO. Segments 1 and 2
+// of a row are a pair, 3 and 4 the next. docs/finetuning.md has the losses.
 std::shared_ptr<const Task> preference_task(const config::PreferenceSection& section);
 
-// f32[B, S] as Output::segment_logp, S = data::max_segments(): the log-probability of the labels of
-// each segment, 0 where there is none.
+// Returns the graph of Output::segment_logp, f32[B, S], S = data::max_segments(): the
+// log-probability of the labels of each segment, 0 for absent ones.
 decoder::ModelGraph log_probability_graph(const decoder::Model& model,
                                           const decoder::GraphShape& shape);
 

@@ -56,7 +56,7 @@ void StepResult::write(MetricsRecord& record) const {
   record.add("train/loss", loss);
   if (has_perplexity) record.add("train/ppl", std::exp(loss));
   record.add("train/grad_norm", gradient_norm).add("train/lr", lr);
-  // Terms that add something to the total: those of labels before it, the others after it.
+  // Terms with a part in the total: terms of labels come before the total, the others after it.
   const auto write_terms = [&](bool of_items) {
     for (const LossMean& of : terms)
       if (of.term.report == decoder::LossReport::metrics && of.weight * of.mean != 0 &&
@@ -190,7 +190,7 @@ void TrainStep::run_microbatch(std::span<const program::Microbatch> microbatches
   program_.run(*arena_);
 }
 
-// Runs the step once more, which has the same results, and watches each op.
+// Runs the step once more, with the same results, watches each op, and throws NumericalError.
 void TrainStep::fail(std::span<const program::Microbatch> microbatches, std::int64_t step,
                      const StepResult& result) {
   ErrorText text{fmt::format("step {}", step + 1), "", {}};
@@ -219,7 +219,7 @@ void TrainStep::fail(std::span<const program::Microbatch> microbatches, std::int
       "loss {}, gradient norm {}; {}", result.loss, result.gradient_norm,
       num_updated == 0 ? "nothing was updated"
                        : fmt::format("{} parameters were updated in this backward pass, as "
-                                     "optimizer.in_backward has it: go on from a checkpoint",
+                                     "optimizer.in_backward has it: continue from a checkpoint",
                                      num_updated))};
   if (!weight.empty()) text.notes.push_back("before this step the weight " + weight);
   if (origin) text.notes.push_back("it began with " + origin->text());

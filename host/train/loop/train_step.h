@@ -25,8 +25,8 @@
 namespace lamina::train {
 
 struct StepResult {
-  double loss = 0;   // mean over what the task counts in the whole step: labels, or pairs
-  double total = 0;  // what training minimises: the sum of weight * mean over `terms`
+  double loss = 0;              // mean over the items of the whole step: labels, or pairs
+  double total = 0;             // the loss with all terms: the sum of weight * mean over `terms`
   std::vector<LossMean> terms;  // of the loss
   bool has_perplexity = true;   // e to the power of `loss` is one
   double gradient_norm = 0;     // before clipping
@@ -47,18 +47,18 @@ class NumericalError : public UserError {
  public:
   using UserError::UserError;
 
-  StepResult result;                // as far as it is known
-  std::optional<NonFinite> origin;  // where it began; nothing where every op's results are finite
-  std::int64_t microbatch = 0;      // of the step, in which that is
-  std::string weight;               // one that was not finite before the step, and where; or ""
+  StepResult result;                // the parts that are known
+  std::optional<NonFinite> origin;  // where it began; nothing if the results of every op are finite
+  std::int64_t microbatch = 0;      // of the step, in which it began
+  std::string weight;               // a weight that was not finite before, and where; or ""
 };
 
-// What is trained on: all losses that the model has. `segments`: rows hold several documents.
+// All losses that the model has. `segments`: rows contain several documents.
 inline decoder::GraphFeatures all_losses(bool segments = true) {
   return {.segments = segments, .training = true, .aux = true, .mtp = true};
 }
 
-// The first weight that is not finite, as bad_element_text(); "" where all are.
+// Returns the first weight that is not finite, as bad_element_text(); "" if all are finite.
 std::string non_finite_weight(const decoder::ParameterTable& parameters, const TrainState& state);
 
 struct TrainStepOptions {
@@ -76,12 +76,12 @@ struct TrainStepOptions {
   std::uint64_t seed = 0;  // of dropout
 };
 
-// What `options` say is kept for the backward pass. Throws UserError (exit 2) at the place of the
-// key, also for a tag that no layer of the model names.
+// Returns the policy of `options` for the backward pass. Throws UserError (exit 2) at the place of
+// the key, also for a tag that no layer of the model names.
 RematPolicy remat_policy(const TrainStepOptions& options, const decoder::Model& model,
                          const config::KeyPlace& place = {});
 
-// Loss and gradients of a microbatch; those of tables are lists where they can be.
+// Loss and gradients of a microbatch; gradients of tables are lists if possible.
 decoder::ModelGraph step_graph(const decoder::Model& model, const TrainStepOptions& options);
 
 class TrainStep {
@@ -99,20 +99,20 @@ class TrainStep {
   // optimizer.in_backward, before the bad tensor is), naming the step and the first bad tensor.
   StepResult run(std::span<const program::Microbatch> microbatches, double lr, std::int64_t step);
 
-  // What gradients() updates with, with optimizer.in_backward.
+  // Sets the learning rate and the update's number for gradients() with optimizer.in_backward.
   void set_update(double lr, std::int64_t step) {
     lr_ = lr;
     update_ = step;
   }
-  // As run() without the update: gradients stay in the state. With optimizer.in_backward those that
-  // share memory do not, their parameters have been updated, and update() does the rest.
+  // As run() without the update: gradients stay in the state. With optimizer.in_backward,
+  // parameters whose gradients share memory are updated here, and update() does the rest.
   StepResult gradients(std::span<const program::Microbatch> microbatches, std::int64_t step);
   void update(StepResult& result, double lr, std::int64_t step);
 
-  // Who is asked before each microbatch, where the task has a teacher; it outlives this.
+  // Sets the teacher, which runs before each microbatch. REQUIRES: it outlives this.
   void set_teacher(Teacher* teacher);
 
-  // What runs adds its events to the trace; null: to none.
+  // Sets the trace to which runs add their events; null: none.
   void set_trace(Trace* trace) {
     program_.program().set_trace(trace);
     optimizer_.arena().set_trace(trace);

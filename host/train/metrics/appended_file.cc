@@ -15,7 +15,7 @@
 namespace lamina::train {
 namespace {
 
-constexpr std::size_t kMaxWaiting = 100'000;  // some 30 MB
+constexpr std::size_t kMaxWaiting = 100'000;  // pieces, about 30 MB
 
 }  // namespace
 
@@ -57,7 +57,7 @@ void AppendedFile::write_waiting() {
   if (error != 0) {
     if (!failing_)
       log::warning(
-          "{} cannot be written, training goes on: {}; its {} are kept in memory and tried "
+          "{} cannot be written, training continues: {}; its {} are kept in memory and tried "
           "again after every step\n  free space on that disk or repair it before the run ends",
           path_, system_error_text(error), pieces_);
     failing_ = true;

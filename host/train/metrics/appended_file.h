@@ -1,5 +1,5 @@
-// A file that grows while a run goes on, by whole pieces: lines or records. What the disk refuses
-// never ends the run.
+// A file that grows during a run by whole pieces: lines or records. Errors of the disk never end
+// the run.
 #pragma once
 
 #include <cstdint>
@@ -23,26 +23,26 @@ class AppendedFile {
   AppendedFile& operator=(const AppendedFile&) = delete;
   ~AppendedFile();
 
-  // Appends a piece. Where the disk refuses, warns and keeps it in memory, up to a bound; the next
-  // calls try again, in order.
+  // Appends a piece. If the disk refuses it, logs a warning and keeps it in memory, up to a bound;
+  // the next calls try again, in order.
   void write(std::string piece);
 
-  // A call that makes what is written by now survive a power failure. [any thread]
+  // Returns a function that makes the pieces written so far survive a power failure. [any thread]
   std::function<void()> sync_later() const;
 
-  // Tries once more and says what could not be written.
+  // Tries once more and logs a warning about pieces that could not be written.
   void finish();
 
  private:
-  int open();  // 0, or the error
-  int cut();   // to the whole pieces; likewise
+  int open();  // returns 0, or errno
+  int cut();   // cuts the file after its whole pieces; likewise
   void write_waiting();
 
   std::string path_;
   std::string pieces_;
   int fd_ = -1;
   std::uint64_t num_bytes_ = 0;  // of whole pieces
-  bool torn_ = false;            // part of a piece may follow them
+  bool torn_ = false;            // part of a piece may follow these
   bool failing_ = false;         // since a warning
   std::vector<std::string> waiting_;
   std::uint64_t num_dropped_ = 0;

@@ -27,26 +27,26 @@ struct LayerValues {
 
 class AuxValues {
  public:
-  // Both outlive this.
+  // REQUIRES: both outlive this.
   AuxValues(const program::BoundProgram& program, const decoder::ParameterTable& parameters);
   AuxValues(const AuxValues&) = delete;
   AuxValues& operator=(const AuxValues&) = delete;
 
-  // Before the first microbatch of a step, and after each.
+  // Call begin() before the first microbatch of a step, and add() after each.
   void begin();
   void add();
 
-  // Losses by name, without weights, then metrics: one number per layer, and where a layer has
-  // many, their mean and maximum.
+  // Returns losses by name, without weights, then metrics: one number per layer; if a layer has
+  // many elements, their mean and maximum.
   std::vector<AuxScalar> scalars() const;
 
-  // Since begin(), of a metric of which microbatches' maximum counts; empty where there is none.
+  // Returns the largest values since begin() of a metric with Reduce::max; empty if there is none.
   std::vector<LayerValues> maxima(std::string_view name) const;
 
-  // What the task tells, since begin().
+  // Returns the sums of Output::task_sum since begin().
   std::vector<AuxScalar> task_sums() const;
 
-  // Changes the parameters, by the mean of each update over microbatches.
+  // Changes the parameters by the mean of each update over microbatches.
   void apply(WeightChanges& weights) const;
 
  private:

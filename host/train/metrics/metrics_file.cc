@@ -46,7 +46,7 @@ bool is_whole(const std::string& line) {
   }
 }
 
-// What a run that goes on finds in its metrics file.
+// The contents of the metrics file of a run that continues.
 struct Kept {
   std::uint64_t num_bytes = 0;  // of lines that stay
   bool ends_whole = true;       // with a line feed

@@ -1,7 +1,7 @@
 // metrics.jsonl of a run: one JSON object per line, `step` first, in the order of the steps.
 //
-// A line is whole or absent, also after a crash, and no step comes twice: a run that goes on from a
-// checkpoint moves what the file has of later steps to metrics.superseded.jsonl.
+// A line is whole or absent, also after a crash, and no step comes twice: a run that continues from
+// a checkpoint moves the lines of later steps to metrics.superseded.jsonl.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@ namespace lamina::train {
 // [one thread]
 class MetricsFile {
  public:
-  // Opens the file of `run` to go on after `step` steps. DeviceError, exit 4.
+  // Opens the file of `run` to continue after `step` steps. Throws DeviceError (exit 4).
   MetricsFile(const std::string& run, std::int64_t step);
 
   // Appends an object, or keeps it until the disk takes it: see AppendedFile.
   void write(const JsonWriter& json) { file_.write(json.text() + "\n"); }
 
-  // See AppendedFile: called before a checkpoint is written, so that none is ahead of the file.
+  // See AppendedFile. Called before a checkpoint is written, so that none is ahead of the file.
   std::function<void()> sync_later() const { return file_.sync_later(); }
 
-  // Tries once more and says what could not be written.
+  // Tries once more and logs a warning about lines that could not be written.
   void finish() { file_.finish(); }
 
  private:

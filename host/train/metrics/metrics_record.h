@@ -1,4 +1,4 @@
-// What a step or a validation came to: one line of metrics.jsonl, one event of TensorBoard.
+// The results of a step or a validation: one line of metrics.jsonl, one event of TensorBoard.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ class MetricsRecord {
   std::int64_t step() const { return step_; }
   const std::vector<Scalar>& scalars() const { return scalars_; }
 
-  // One object, `step` first.
+  // Returns one object, `step` first.
   JsonWriter json() const {
     JsonWriter out;
     out.begin_object().key("step").value(step_);

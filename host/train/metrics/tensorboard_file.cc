@@ -23,7 +23,7 @@ double wall_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// The newest time in a name of the folder; 0 where there is none, or no folder.
+// Returns the newest time in a name of the folder; 0 if there is none, or no folder.
 std::int64_t newest_time(const std::string& folder) {
   std::int64_t out = 0;
   std::error_code ec;
@@ -43,8 +43,8 @@ std::string host_name() {
   return name.data();
 }
 
-// TensorBoard reads the files of a folder in the order of their names, so a run that goes on within
-// a second, or after a clock was set back, needs a later time than it is.
+// TensorBoard reads the files of a folder in the order of their names. A run that continues within
+// a second, or after a clock was set back, therefore needs a later time than now.
 std::string file_path(const std::string& folder) {
   const std::int64_t time =
       std::max(static_cast<std::int64_t>(wall_time()), newest_time(folder) + 1);

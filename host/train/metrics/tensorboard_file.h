@@ -1,7 +1,7 @@
 // The numbers of metrics.jsonl for TensorBoard: an event file in the folder tensorboard/ of a run.
 //
-// A run that goes on makes another file, which begins by saying from which step on it holds: what
-// the files before it have of later steps is then dropped by TensorBoard.
+// A run that continues makes another file, which starts with the number of its first step:
+// TensorBoard then drops that step and later ones from the files before it.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace lamina::train {
 
-// A folder that cannot be written is a warning and is tried again, see AppendedFile. [one thread]
+// If the folder cannot be written, warns and tries again, see AppendedFile. [one thread]
 class TensorboardFile {
  public:
-  // Of `run`, to go on after `step` steps.
+  // Opens a new file of `run`, to continue after `step` steps.
   TensorboardFile(const std::string& run, std::int64_t step);
 
   void write(const MetricsRecord& record);

@@ -1,4 +1,4 @@
-// Updates in the backward pass: a layer's parameters as soon as their gradients are there.
+// Updates in the backward pass: of the parameters of a layer, once their gradients are complete.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@
 
 namespace lamina::train {
 
-// Of the parameters whose gradients share memory, GradientLists::is_shared(); the others are
-// updated when all of the pass is done. All arguments outlive it.
+// Updates the parameters whose gradients share memory, GradientLists::is_shared(); the others are
+// updated after the whole pass. REQUIRES: all arguments outlive it.
 class BackwardUpdates final : public Watcher {
  public:
-  // `clip_norm`: that of each gradient; 0 = none.
+  // `clip_norm`: limit of the norm of each gradient; 0 = none.
   BackwardUpdates(program::BoundProgram& program, TrainState& state, Optimizer& optimizer,
                   double clip_norm);
 
-  // While the program runs next, layers are updated with this learning rate; until end(). `update`
-  // counts from 0. At a gradient that is not finite updates end.
+  // Until end(), layers are updated with this learning rate while the program runs. `update` counts
+  // from 0. The first gradient that is not finite ends the updates.
   void begin(double lr, std::int64_t update);
   void end();
 
-  // Of the last run.
+  // Results of the last run.
   int num_updated() const { return num_updated_; }
   const std::optional<BadGradient>& bad() const { return bad_; }
 
@@ -36,7 +36,7 @@ class BackwardUpdates final : public Watcher {
 
  private:
   struct Round {
-    bool of_layers = false;  // not of a scan in a body
+    bool of_layers = false;  // false for a scan inside a body
     NodeId scan = kNoNode;
     std::int64_t element = 0;
   };
@@ -47,7 +47,7 @@ class BackwardUpdates final : public Watcher {
   Optimizer& optimizer_;
   double clip_norm_;
   std::map<NodeId, std::vector<std::vector<int>>> members_;  // of a scan's gradients
-  std::vector<Round> rounds_;                                // that are being run
+  std::vector<Round> rounds_;                                // rounds under way, outermost first
   double lr_ = 0;
   std::int64_t update_ = 0;
   int num_updated_ = 0;

@@ -11,7 +11,7 @@ namespace lamina::train {
 
 struct FusedAdamw {
   std::int64_t rows = 1, width = 1;  // of the parameter; a whole tensor is rows of width 1
-  std::int64_t slots = 0;            // of the list of rows that the gradient is; 0: it is whole
+  std::int64_t slots = 0;            // of the list of rows of the gradient; 0: it is whole
   double weight_decay = 0;
   bool copy = false;  // also the new values in bf16
   auto operator<=>(const FusedAdamw&) const = default;

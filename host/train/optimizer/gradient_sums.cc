@@ -15,7 +15,7 @@
 namespace lamina::train {
 namespace {
 
-// A result to add up, and the type in which: that of the sum.
+// A result to add up, and the type of its sum.
 struct Summed {
   std::size_t output = 0;
   DType dtype = DType::f32;
@@ -27,11 +27,10 @@ struct BodyKey {
   std::vector<Summed> summed;
   friend auto operator<=>(const BodyKey&, const BodyKey&) = default;
 };
-// Layers that are unrolled have one body.
+// Unrolled layers share one body.
 using Bodies = std::map<BodyKey, std::shared_ptr<const Graph>>;
 
-// A copy of a graph, in which some of its results are added to inputs of their own, the last ones,
-// and written over them.
+// Copies a graph. Some of its results are added to new inputs, the last ones, and overwrite these.
 class Copy {
  public:
   Copy(const Graph& from, const std::vector<Summed>& summed, Bodies& bodies)
@@ -67,7 +66,7 @@ class Copy {
   }
 
  private:
-  // A result of a scan, and what is added to it.
+  // A result of a scan, and the tensor that is added to it.
   struct Addition {
     Summed result;
     Tensor sum;
@@ -84,8 +83,9 @@ class Copy {
       at_end_.emplace(s.output, sum);
   }
 
-  // Adds to `v`, which is read once, as far down in what makes it as can be: of several terms to
-  // the first, so that the others are added to the sum in turn and nothing waits for them.
+  // Adds `sum` to `v`, which is read once, as far down as possible in the nodes that compute `v`.
+  // If these add several terms, it is added to the first: the others are added to the sum in turn,
+  // and nothing waits for them.
   void add_below(ValueId v, Tensor sum) {
     const ValueId whole = v;
     const Tensor whole_sum = sum;
@@ -115,18 +115,18 @@ class Copy {
     const Op* op = value.node == kNoNode ? nullptr : from_.node(value.node).op;
     if (op && op->code == OpCode::cross_entropy_grad && value.index == kHeadGradient)
       head_sums_.emplace(value.node, sum);
-    else if (op && op->def->sums_rows)  // rows of a microbatch come together first, as in lists
+    else if (op && op->def->sums_rows)  // a microbatch's rows are summed first, as in lists
       sums_.emplace(whole, whole_sum);
     else
       sums_.emplace(v, sum);
   }
 
-  // To another type.
+  // True if the node only converts to another type.
   static bool converts(const Node& node) {
     return node.op->def->elementwise && node.op->def->facts.moves_data;
   }
 
-  // Where `v` is what a scan gives for each round.
+  // Adds `sum` inside the scan whose result of each round is `v`; returns false if there is none.
   bool add_in_scan(ValueId v, Tensor sum) {
     const Value& value = from_.value(v);
     if (value.node == kNoNode) return false;
@@ -183,11 +183,11 @@ class Copy {
   Bodies& bodies_;
   std::vector<int> reads_;                // by value
   std::vector<int> alias_;                // by output
-  std::map<std::size_t, Tensor> at_end_;  // by output: what it is added to
-  std::map<ValueId, Tensor> sums_;        // what a value is added to as soon as it is there
+  std::map<std::size_t, Tensor> at_end_;  // by output: the sum it is added to
+  std::map<ValueId, Tensor> sums_;        // by value: the sum it is added to once it exists
   std::map<NodeId, Tensor> head_sums_;
   std::map<NodeId, std::vector<Addition>> scans_;
-  std::set<NodeId> done_in_scan_;  // casts of what a scan has added up in the type of the sum
+  std::set<NodeId> done_in_scan_;  // casts whose input a scan adds up in their type
 };
 
 }  // namespace

@@ -23,7 +23,7 @@ Graph clear_graph(std::int64_t elements) {
   return graph;
 }
 
-// An id past the last row is no row.
+// Ids past the last row mark empty slots.
 template <typename List>
 Graph empty_graph(const List& list) {
   Graph graph;

@@ -1,5 +1,5 @@
-// Work on the gradients of a training state, each a small program: their norms, and what begins and
-// joins the sums of several microbatches.
+// Small programs on the gradients of a training state: they compute norms, and begin and join the
+// sums of several microbatches.
 #pragma once
 
 #include <compare>
@@ -14,7 +14,7 @@
 
 namespace lamina::train {
 
-// A gradient that holds a NaN or infinity, with the index of the first one in the parameter.
+// A gradient with a NaN or infinity, and the index of the first one in the parameter.
 struct BadGradient {
   int parameter;
   BadElement at;
@@ -22,17 +22,17 @@ struct BadGradient {
 
 class GradientTensors {
  public:
-  // Both outlive it.
+  // REQUIRES: both outlive it.
   GradientTensors(const decoder::ParameterTable& parameters, program::ProgramArena& arena);
 
-  // The sum of squares of each gradient of a parameter that learns, by parameter, in f64: one
-  // program, whose results come to the host together. Rows of a list count once. 0 for parameters
-  // that do not learn and for gradients that share memory.
+  // Returns the sum of squares of each gradient of a parameter that learns, by parameter, in f64:
+  // one program, whose results come to the host together. Rows of a list count once. 0 for
+  // parameters that do not learn and for gradients that share memory.
   std::vector<double> sums_of_squares(const TrainState& state);
   // The same for one parameter.
   double sum_of_squares(const TrainState& state, int parameter);
 
-  // The first of those gradients that is not finite; and of one parameter.
+  // Returns the first of these gradients that is not finite; likewise for one parameter.
   std::optional<BadGradient> first_non_finite(const TrainState& state) const;
   std::optional<BadGradient> first_non_finite(const TrainState& state, int parameter) const;
 
@@ -40,23 +40,23 @@ class GradientTensors {
   void clear_sums(const TrainState& state);
   // Empties the slots of lists that the first microbatch does not write.
   void clear_later_slots(const TrainState& state);
-  // Adds the lists of rows of a later microbatch to those of the step.
+  // Adds the lists of rows of a later microbatch to the lists of the step.
   void join_lists(const TrainState& state);
 
   // Writes the whole gradient of a list of rows.
   void spread(const TrainState& state, int parameter, const TensorRef& whole);
-  // Compiles what spread() runs, for a list of so many slots. Returns the bytes of its temporaries.
+  // Compiles the program of spread() for so many slots. Returns the bytes of its temporaries.
   std::size_t spread_bytes(int parameter, std::int64_t slots);
 
  private:
   // A list of rows of a table.
   struct List {
     std::int64_t rows, width, slots;
-    std::int64_t first_slot = 0;  // that is emptied
-    std::int64_t more_slots = 0;  // of the list that is joined to it
+    std::int64_t first_slot = 0;  // the first one to empty
+    std::int64_t more_slots = 0;  // of the list that is added to it
     auto operator<=>(const List&) const = default;
   };
-  // A program that gives the sums of squares of gradients of so many elements.
+  // A program for the sums of squares of gradients with given numbers of elements.
   struct Norms {
     std::unique_ptr<Program> program;
     program::HostValues values;

@@ -20,8 +20,8 @@ using decoder::Output;
 
 namespace {
 
-// The gradient of a parameter that lies in a piece for each layer: only a scan can write to those,
-// so its body is what casts.
+// Casts the gradient of a parameter that is stored in one piece per layer. Only a scan can write
+// these pieces, so the cast is added to its body.
 Tensor cast_in_scan(Graph& graph, Tensor gradient, DType dtype) {
   if (gradient.dtype() == dtype) return gradient;
   const Value made = graph.value(gradient.id);

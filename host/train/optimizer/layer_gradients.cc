@@ -24,7 +24,7 @@ class Finder {
     for (std::size_t n = graph.nodes().size(); n-- > 0;) {
       const Node& node = graph.nodes()[n];
       auto last = static_cast<std::int64_t>(n);
-      // What reads a view reads what it is of.
+      // A node that reads a view also reads the tensor behind it.
       if (is_view(node)) last = last_reader_[node.outputs[0]];
       for (ValueId v : node.inputs) {
         if (v == kNoValue) continue;
@@ -60,8 +60,8 @@ class Finder {
  private:
   static bool is_view(const Node& node) { return node.op->def->view != nullptr; }
 
-  // The scan of which the gradient is a result that nothing else reads, one round for each member;
-  // kNoNode where it is made otherwise.
+  // Returns the scan whose result is the gradient, one round per member, if nothing else reads it;
+  // kNoNode if the gradient is made otherwise.
   NodeId made_by(ValueId v, const decoder::InputRole& parameter) const {
     for (;;) {
       const Value& value = graph_.value(v);
@@ -85,7 +85,7 @@ class Finder {
   std::vector<std::int64_t> last_reader_;  // by value: a node; -1 for none
   std::vector<int> reads_;                 // by value
   std::set<int> lists_;                    // inputs whose gradients are lists of rows
-  std::set<int> seen_, twice_;             // parameters that are one input's, and several inputs'
+  std::set<int> seen_, twice_;             // parameters of any input; of several inputs
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Gradients that are there before the backward pass ends: those of a layer, when its round is over.
+// Gradients that are complete before the backward pass ends: a layer's, when its round is over.
 #pragma once
 
 #include <span>
@@ -9,15 +9,15 @@
 
 namespace lamina::train {
 
-// Gradients of the layers that a scan runs over backwards. When it has done element e, that of
-// parameter members[e] is whole, and nothing reads this parameter any more in the graph.
+// Gradients of the layers that a scan runs over backwards. After element e the gradient of
+// parameter members[e] is complete, and nothing later in the graph reads this parameter.
 struct LayerGradient {
   NodeId scan = kNoNode;
   std::vector<int> members;
 };
 
-// Of a graph with gradients, one per output of the role gradient of which that is true. Lists of
-// rows are not among them.
+// Returns the layer gradients of a graph with gradients: at most one per output of the role
+// gradient, none for lists of rows.
 std::vector<LayerGradient> layer_gradients(const Graph& graph,
                                            std::span<const decoder::InputRole> inputs,
                                            std::span<const decoder::OutputRole> outputs);

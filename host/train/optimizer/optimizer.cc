@@ -10,7 +10,7 @@
 namespace lamina::train {
 namespace {
 
-// Elements that are updated at once, at most, so that temporaries stay small.
+// Maximum number of elements per update, so that temporaries stay small.
 constexpr std::int64_t kPiece = std::int64_t{1} << 22;
 
 // update_scalars(); the fused kernels read the first four.
@@ -135,7 +135,7 @@ void Optimizer::run_update(const TrainState& state, int parameter) {
     update_by_rule(state, parameter, rule);
 }
 
-// Beside Muon AdamW has Nesterov's momentum.
+// True for AdamW alone: beside Muon it has Nesterov's momentum, which the kernel lacks.
 bool Optimizer::is_fused(UpdateRule rule) const {
   return rule == UpdateRule::adamw && config_.name == "adamw" && config_.moments == "float32" &&
          config_.eps_root == 0;

@@ -19,61 +19,61 @@
 
 namespace lamina::train {
 
-// What clips a gradient of this norm to `limit`; 0 = none.
+// Returns the factor that clips a gradient of this norm to `limit`; 1 if `limit` is 0.
 double clip_scale(double norm, double limit);
 
 class Optimizer {
  public:
-  // Parameters that do not learn are left alone.
+  // Does not change parameters that do not learn.
   Optimizer(const decoder::ParameterTable& parameters, const config::OptimizerSection& config,
             const Backend& backend);
 
-  // averages() += (1 - decay) (masters() - averages()), where there are averages.
+  // averages() += (1 - decay) (masters() - averages()), for each average.
   void average(const TrainState& state, double decay);
 
-  // The L2 norm of all gradients, each times its group's multiplier, summed in f64 in the order of
-  // the parameters. Rows of a list are there once each. Of gradients that share memory as measure()
-  // found it since the last call.
+  // Returns the L2 norm of all gradients, each times its group's multiplier, summed in f64 in the
+  // order of the parameters. Rows of a list count once. For gradients that share memory it uses the
+  // norms of measure() since the last call.
   double gradient_norm(const TrainState& state);
-  // The norm of one parameter's gradient.
+  // Returns the norm of one parameter's gradient.
   double measure(const TrainState& state, int parameter);
 
   GradientTensors& gradients() { return gradients_; }
   const GradientTensors& gradients() const { return gradients_; }
 
-  // One update of every parameter, and with optimizer.lazy_embeddings of the listed rows alone
-  // where the gradient is a list. Learning rate `lr`; gradients are multiplied by `gradient_scale`
+  // Updates every parameter once; with optimizer.lazy_embeddings only the listed rows if the
+  // gradient is a list. Learning rate `lr`; gradients are multiplied by `gradient_scale`
   // (clipping). `step` counts from 0.
   void update(const TrainState& state, double lr, double gradient_scale, std::int64_t step) {
     update(state, lr, std::vector<double>(parameters_.all().size(), gradient_scale), step);
   }
-  // With a scale for each parameter. Those whose gradients share memory have been updated.
+  // With a scale per parameter. Skips parameters whose gradients share memory: they were updated.
   void update(const TrainState& state, double lr, const std::vector<double>& gradient_scales,
               std::int64_t step);
-  // Of one parameter.
+  // Updates one parameter.
   void update(const TrainState& state, int parameter, double lr, double gradient_scale,
               std::int64_t step);
 
-  // What clips to `norm` the global norm, or with `each` that of every parameter; 0 = none. Of the
-  // gradients that gradient_norm() saw last.
+  // Returns the factors that clip the global norm, or with `each` the norm of every parameter, to
+  // `norm`; 0 = none. Uses the gradients of the last gradient_norm().
   std::vector<double> clip_scales(double norm, bool each) const;
 
-  // Memory that updates take beside the state: temporaries, and the whole gradient of the largest
-  // table of which a rule spreads the list. `lists` are the state's, `compute` is the type of its
-  // copies. Compiles what update() runs.
+  // Returns the bytes that updates take beside the state: temporaries, and the largest whole
+  // gradient that a rule makes from a list. `lists` are the state's, `compute` is the type of its
+  // copies. Compiles the programs of update().
   std::size_t scratch_bytes(const GradientLists& lists, DType compute);
 
-  // Where its programs run, and others that run between them.
+  // The arena of its programs, and of others that run between them.
   program::ProgramArena& arena() { return arena_; }
 
  private:
-  // What averages() of so many elements become.
+  // The update of an average of so many elements.
   struct Average {
     std::int64_t elements;
     double decay;
     auto operator<=>(const Average&) const = default;
   };
-  // What one run of an update's program changes: so many elements from `first` on.
+  // The part of a parameter that one run of an update's program changes: from element `first` on.
   struct Piece {
     UpdateKind kind;
     std::int64_t first = 0;
@@ -81,15 +81,15 @@ class Optimizer {
   std::vector<Piece> pieces_of(int parameter, UpdateRule rule, bool copy) const;
   FusedAdamw fused_of(int parameter, std::int64_t slots, bool copy) const;
   bool is_fused(UpdateRule rule) const;
-  // The scalars of an update, which the program reads after the next scalars_.send().
+  // Sets the scalars of an update, which the program reads after the next scalars_.send().
   void set_scalars(int parameter, double lr, double gradient_scale, std::int64_t step);
   void run_update(const TrainState& state, int parameter);
-  // The fused kernel of AdamW in f32, and the graphs of update_rules.h for all else.
+  // Uses the fused kernel of AdamW in f32; the graphs of update_rules.h do all else.
   void update_adamw(const TrainState& state, int parameter);
   void update_by_rule(const TrainState& state, int parameter, UpdateRule rule);
   void update_piece(const TrainState& state, int parameter, const Piece& piece,
                     const TensorRef& gradient);
-  // The whole gradient, also of a list of rows.
+  // Returns the whole gradient, also of a list of rows.
   TensorRef whole_gradient(const TrainState& state, int parameter);
 
   const decoder::ParameterTable& parameters_;

@@ -50,7 +50,7 @@ std::vector<std::string> words_of(const std::string& text) {
   return out;
 }
 
-// The pattern with each word that no name has replaced by the nearest that some name has.
+// Replaces each word of the pattern that no name has by the nearest word that some name has.
 std::string nearest_pattern(std::string pattern, const std::vector<Parameter>& parameters) {
   std::set<std::string> known;
   for (const Parameter& p : parameters)
@@ -62,14 +62,14 @@ std::string nearest_pattern(std::string pattern, const std::vector<Parameter>& p
   return pattern;
 }
 
-// Of a parameter of a layer, inside the layer.
+// Returns the name of a parameter of a layer, inside the layer.
 std::string a_layer_name(const std::vector<Parameter>& parameters) {
   const auto in_layer =
       std::ranges::find_if(parameters, [](const Parameter& p) { return p.layer >= 0; });
   return in_layer == parameters.end() ? "weight" : in_layer->desc.name;
 }
 
-// What a group that fits nothing could have meant.
+// Returns what a group that fits nothing could have meant.
 std::string suggestion(const ParameterGroup& group, const std::vector<Parameter>& parameters) {
   std::set<std::string> groups, roles;
   for (const Parameter& p : parameters) {
@@ -103,20 +103,20 @@ std::string text_of(const ParameterGroup& group) {
   return fmt::format("{{{}}}", fmt::join(parts, ", "));
 }
 
-// What is wrong with a group whatever the model; "" for nothing.
+// Returns what is wrong with a group, whatever the model; "" for nothing.
 std::string own_problem(const ParameterGroup& group) {
   if (!group.match && !group.group && !group.role)
     return "does not say which parameters it is for; give match, group or role";
   const bool learns =
       group.lr_scale || group.multiplier || group.weight_decay || !group.split_rows.empty();
   if (!group.frozen && !learns)
-    return "says nothing of its parameters; give frozen, lr_scale, multiplier or weight_decay";
+    return "says nothing about its parameters; give frozen, lr_scale, multiplier or weight_decay";
   if (group.frozen.value_or(false) && learns)
-    return "is frozen, so what else it says has no effect; leave that out";
+    return "is frozen, so its other keys have no effect; leave them out";
   return "";
 }
 
-// Freezes what the losses of this model do not depend on.
+// Freezes parameters that no loss of this model depends on.
 void freeze_unreached(const decoder::Model& model, const decoder::GraphShape& shape,
                       const Task& task, std::vector<Learning>& learning) {
   const decoder::ModelGraph graph = add_gradients(task.loss_graph(model, shape, all_losses()),
@@ -169,7 +169,7 @@ std::vector<Learning> learning_of(const decoder::ParameterTable& table,
     }
     if (!any) refuse(i, "fits no parameter of this model", {suggestion(group, parameters)});
     if (!counts)
-      refuse(i, "has no effect: every parameter that it fits is of an earlier group",
+      refuse(i, "has no effect: every parameter that it fits belongs to an earlier group",
              {"the first group that fits a parameter counts; put the narrow ones first"});
   }
   return out;

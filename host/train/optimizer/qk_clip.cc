@@ -17,8 +17,8 @@ const std::vector<double>& logits_of(std::int64_t layer, const std::vector<Layer
   return found->values;
 }
 
-// The end of the layers from `first` on that are one stack: they follow each other and are of one
-// block.
+// Returns the end of the stack that begins at `first`: layers that follow each other and have the
+// same block.
 std::size_t end_of_stack(const std::vector<QueryKeyMatrices>& matrices, std::size_t first) {
   std::size_t end = first + 1;
   while (end < matrices.size() && matrices[end].block == matrices[first].block &&

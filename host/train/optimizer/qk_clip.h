@@ -1,5 +1,5 @@
-// QK-clip: keeps attention's logits below a threshold by scaling what makes them. Kimi Team 2025
-// (K2), section 2.1; with latent attention as there and in MaxText.
+// QK-clip: keeps attention's logits below a threshold by scaling query and key matrices. Kimi Team
+// 2025 (K2), section 2.1; with latent attention as there and in MaxText.
 #pragma once
 
 #include <vector>
@@ -13,15 +13,15 @@ namespace lamina::train {
 
 class QkClip {
  public:
-  // Of a graph with GraphFeatures::max_logits. Does nothing without optimizer.qk_clip.
+  // For a graph with GraphFeatures::max_logits. Does nothing without optimizer.qk_clip.
   QkClip(std::vector<decoder::QueryKeyMatrices> matrices, const decoder::ParameterTable& parameters,
          const config::OptimizerSection& config);
 
   // `logits`: the metric kMaxLogits of a step. For each head with s = threshold / (its largest
   // logit + 1e-6) < 1: rows of query and key matrices without rotary positions times sqrt(s), query
-  // rows with them times s; keys with them are shared by all heads and stay, and so do values and
-  // frozen matrices. With optimizer.qk_clip_over = "stack" the largest logit is that of all layers
-  // of the stack.
+  // rows with them times s. Key rows with them are shared by all heads and stay unchanged, like
+  // values and frozen matrices. With optimizer.qk_clip_over = "stack" the largest logit of all
+  // layers of the stack counts.
   void apply(WeightChanges& weights, const std::vector<LayerValues>& logits) const;
 
  private:

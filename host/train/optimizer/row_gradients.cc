@@ -26,8 +26,8 @@ bool is_lookup(const Graph& graph, ValueId v) {
   return node != kNoNode && graph.node(node).op->def->sums_rows;
 }
 
-// The nodes whose results `v` is the sum of, in the order in which fuse_residual has them added up;
-// false when something else is in it.
+// Appends the nodes whose results add up to `v`, in the order in which fuse_residual adds them;
+// returns false if `v` has another term.
 bool find_lookups(const Graph& graph, ValueId v, std::vector<NodeId>& out) {
   NodeId id = graph.value(v).node;
   if (id == kNoNode) return false;
@@ -63,7 +63,7 @@ std::optional<RowList> list_lookups(Graph& graph, ValueId v) {
   return RowList{made.sum_ids, made.sums};
 }
 
-// As list_lookups, also where `v` is what a scan gives for each round.
+// As list_lookups(), also if `v` is the result of each round of a scan.
 std::optional<RowList> list_rows(Graph& graph, ValueId v) {
   const Value value = graph.value(v);
   if (value.node == kNoNode) return {};
@@ -86,7 +86,7 @@ std::optional<RowList> list_rows(Graph& graph, ValueId v) {
   return RowList{added[0], added[1]};
 }
 
-// One scan is done before the next begins, so all of them have the same memory.
+// One scan ends before the next begins, so all of them share the same memory.
 void share_memory(const decoder::ModelGraph& graph, const decoder::ParameterTable& parameters,
                   GradientLists& lists) {
   lists.shared.assign(parameters.all().size(), -1);

@@ -1,9 +1,9 @@
-// Gradients of tables that are only looked up, as lists of the rows that were.
+// Gradients of tables that are only looked up, as lists of the rows that were looked up.
 //
 // A lookup adds one row per token to the gradient of its table; a table of a billion rows has
 // a gradient that is zero nearly everywhere. Such a gradient is kept as a list: the ids of its
-// rows, rising, and the rows, summed by id (op sum_rows). Cost and memory go with the tokens of a
-// step.
+// rows, in rising order, and the rows, summed by id (op sum_rows). Cost and memory are
+// proportional to the tokens of a step.
 #pragma once
 
 #include <cstddef>
@@ -14,20 +14,20 @@
 
 namespace lamina::train {
 
-// Makes lists of the gradients that add_gradients() gave, where a gradient is a sum of lookups and
-// of nothing else: at the top or in the body of a scan. Output::gradient is then f32[(times,) S,
-// D], and a further output, Output::gradient_ids, i32[(times,) S]. The rows have the bits of the
-// whole gradient. A table that is also read otherwise (tied to the head) keeps a whole one.
+// Replaces gradients of add_gradients() by lists, if they are sums of lookups and of nothing else:
+// at the top or in the body of a scan. Output::gradient is then f32[(times,) S, D], with a further
+// output, Output::gradient_ids, i32[(times,) S]. The rows have the same bits as the whole gradient.
+// The gradient of a table that is also read otherwise (tied to the head) stays whole.
 decoder::ModelGraph list_table_gradients(decoder::ModelGraph graph);
 
-// How gradients are kept, by parameter. Which are lists, and of how many slots; 0, or no element:
-// whole.
+// How gradients are kept, by parameter: the number of slots of a list; 0, or no element, for a
+// whole gradient.
 struct GradientLists {
-  std::vector<std::int64_t> microbatch;  // what one microbatch fills at most
-  std::vector<std::int64_t> step;        // what all of them do
+  std::vector<std::int64_t> microbatch;  // maximum for one microbatch
+  std::vector<std::int64_t> step;        // maximum for all microbatches of a step
 
   // With optimizer.in_backward a gradient of layer_gradients.h lives until its layer is updated, in
-  // memory that all layers share: the byte where; -1, or no element: it has memory of its own.
+  // memory that all layers share: its first byte there; -1, or no element: it has separate memory.
   std::vector<std::int64_t> shared;
   std::size_t shared_bytes = 0;
 
@@ -39,8 +39,8 @@ struct GradientLists {
   bool operator==(const GradientLists&) const = default;
 };
 
-// Those of a graph that is run `microbatches` times a step; with `in_backward` they share memory
-// where they can. REQUIRES: one microbatch then.
+// Returns the lists of a graph that is run `microbatches` times per step; with `in_backward`
+// gradients share memory where they can. REQUIRES: one microbatch then.
 GradientLists gradient_lists(const decoder::ModelGraph& graph,
                              const decoder::ParameterTable& parameters, std::int64_t microbatches,
                              bool in_backward = false);

@@ -17,7 +17,7 @@ using decoder::Parameter;
 std::size_t value_bytes(const Parameter& p, DType dtype = DType::f32) {
   return aligned(static_cast<std::size_t>(p.num_elements() * size_bytes(dtype)));
 }
-// Of a gradient: whole, or the rows of a list.
+// Bytes of a gradient: whole, or the rows of a list.
 std::size_t gradient_bytes(const Parameter& p, std::int64_t slots) {
   if (slots == 0) return value_bytes(p);
   return aligned(static_cast<std::size_t>(slots * p.desc.shape[-1]) * sizeof(float));
@@ -98,8 +98,8 @@ void TrainState::lay_out(DType compute, bool accumulate, const config::Optimizer
                          KeptAverage average) {
   const std::vector<Parameter>& parameters = parameters_.all();
   std::size_t next = 0;
-  // One tensor a parameter that `has` one. Kind by kind, so that each optimizer pass walks few long
-  // streams.
+  // Lays out one tensor per parameter that `has` one. Kind by kind, so that each optimizer pass
+  // reads few long streams.
   auto take_all = [&](std::vector<TensorRef>& out, auto has, auto type_of) {
     out.assign(parameters.size(), {});
     for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -167,7 +167,7 @@ void TrainState::lay_out(DType compute, bool accumulate, const config::Optimizer
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     used_.push_back(copies_[i] ? copies_[i] : masters_[i]);
     kept_.push_back(masters_[i] ? masters_[i] : copies_[i]);
-    if (!masters_[i]) copies_[i] = {};  // what is kept is no copy
+    if (!masters_[i]) copies_[i] = {};  // a tensor that is kept is no copy
   }
   if (average == KeptAverage::validated) {
     take_all(
@@ -216,7 +216,7 @@ void TrainState::refresh_copies() {
   for (std::size_t i = 0; i < masters_.size(); ++i) refresh_copy(static_cast<int>(i));
 }
 
-// In the type of `to`.
+// Converts to the type of `to`.
 void TrainState::store(const ConstTensorRef& from, const TensorRef& to) const {
   read_tensor<float>(queue(), from, [&](std::span<const float> values) {
     write_tensor<std::byte>(queue(), to, [&](std::span<std::byte> out) {

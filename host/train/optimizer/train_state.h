@@ -17,14 +17,14 @@
 
 namespace lamina::train {
 
-// Bytes of a training state by what they hold.
+// Bytes of a training state, by purpose.
 struct TrainBytes {
   std::size_t weights = 0;    // f32
   std::size_t frozen = 0;     // weights that are kept in the type that products read
   std::size_t copies = 0;     // of weights, in the type that products read
-  std::size_t moments = 0;    // both
-  std::size_t average = 0;    // of the weights, in f32; its copies are among those
-  std::size_t gradients = 0;  // with the second lists that accumulation takes
+  std::size_t moments = 0;    // optimizer states
+  std::size_t average = 0;    // of the weights, in f32; its copies are in `copies`
+  std::size_t gradients = 0;  // including the second lists for accumulation
   std::size_t total() const { return weights + frozen + copies + moments + average + gradients; }
 };
 
@@ -32,17 +32,17 @@ struct TrainBytes {
 enum class KeptAverage {
   none,
   kept,
-  validated,  // and validation computes with it
+  validated,  // kept, and used by validation
 };
 KeptAverage kept_average(const config::TrainSection& train);
 
-// Those of a TrainState, without making one.
+// Returns the bytes of a TrainState without making one.
 TrainBytes train_bytes(const decoder::ParameterTable& parameters, DType compute, bool accumulate,
                        const GradientLists& lists = {},
                        const config::OptimizerSection& optimizer = {},
                        KeptAverage average = KeptAverage::none);
 
-// Optimizer state of one kind, of all parameters: none where one has none.
+// Optimizer state of one kind, of all parameters: null for parameters that have none.
 struct OptimizerState {
   std::string prefix;  // StateSpec::prefix
   std::vector<TensorRef> data;
@@ -51,28 +51,28 @@ struct OptimizerState {
 
 class TrainState {
  public:
-  // Zeroed. `accumulate`: also second lists of rows, for microbatches after the first.
+  // All tensors are 0. `accumulate`: also second lists of rows, for microbatches after the first.
   TrainState(const decoder::ParameterTable& parameters, DType compute, bool accumulate,
              const Backend& backend, GradientLists lists = {},
              const config::OptimizerSection& optimizer = {},
              KeptAverage average = KeptAverage::none);
 
-  // f32 tensors, one per parameter; none where Parameter::kept_dtype() is another type.
-  // Moments and gradients are none where it does not learn; moments also where the optimizer keeps
-  // none, or none in f32.
+  // f32 tensors, one per parameter; null if Parameter::kept_dtype() is another type. Moments and
+  // gradients are null for parameters that do not learn; moments also if the optimizer keeps none,
+  // or none in f32.
   std::span<const TensorRef> masters() const { return masters_; }
   std::span<const TensorRef> first_moments() const { return first_moments_; }
   std::span<const TensorRef> second_moments() const { return second_moments_; }
-  // Those and all else that it keeps, as state_of() says.
+  // The moments and all other state of the optimizer, as state_of() lists it.
   std::span<const OptimizerState> optimizer_states() const { return optimizer_states_; }
-  // The moving average of each weight that learns; null for others, and where none is kept.
+  // The moving average of each weight that learns; null for others, and if none is kept.
   std::span<const TensorRef> averages() const { return averages_; }
   std::span<const TensorRef> gradients() const { return gradients_; }
-  // Where microbatches after the first have theirs: sums are the same, lists are others.
+  // Gradients of microbatches after the first: the same tensors, except for lists.
   std::span<const TensorRef> more_gradients() const { return more_gradients_; }
 
-  // Where a gradient is a list, its rows [slots, width] are above, and here their ids i32[slots];
-  // null elsewhere.
+  // If a gradient is a list, its rows [slots, width] are above, and its ids i32[slots] are here;
+  // null for others.
   std::span<const TensorRef> gradient_ids() const { return gradient_ids_; }
   std::span<const TensorRef> more_gradient_ids() const { return more_gradient_ids_; }
   const GradientLists& lists() const { return lists_; }
@@ -81,37 +81,37 @@ class TrainState {
   }
   std::int64_t num_gradient_elements(int parameter) const;
 
-  // What the graphs read: masters, or their copies in the compute type.
+  // The tensors that the graphs read: masters, or their copies in the compute type.
   std::span<const ConstTensorRef> used() const { return used_; }
-  // The copies in the compute type; none where the graphs read what is kept.
+  // The copies in the compute type; null if the graphs read the tensor that is kept.
   std::span<const TensorRef> copies() const { return copies_; }
   bool has_copy(int parameter) const {
     return static_cast<bool>(copies_[static_cast<std::size_t>(parameter)]);
   }
-  // What is kept of a parameter, and in which type: its master, or what the graphs read.
+  // The tensor that is kept of a parameter, and its type: its master, or the one that graphs read.
   TensorRef kept(int parameter) const { return kept_[static_cast<std::size_t>(parameter)]; }
   DType kept_dtype(int parameter) const;
   std::size_t kept_bytes(int parameter) const;
-  // Its values in f32.
+  // Returns its values in f32.
   std::vector<float> values(int parameter) const;
-  // Whoever changes a parameter's master, average or optimizer states in training says so first:
-  // the observer is called with the parameter.
+  // Calls the observer with the parameter. Training calls it before it changes a parameter's
+  // master, average or optimizer states.
   void will_change(int parameter) const {
     if (observer_) observer_(parameter);
   }
   void set_observer(std::function<void(int)> observer) { observer_ = std::move(observer); }
 
-  // Makes the copies again from the masters (after loading).
+  // Makes the copies again from the masters, after loading.
   void refresh_copies();
   void refresh_copy(int parameter) const;
 
-  // The averages begin as the weights are.
+  // Sets the averages to the weights.
   void begin_averages() const;
-  // As used(), of the averages: their copies are made now. REQUIRES: KeptAverage::validated.
+  // As used(), of the averages; makes their copies now. REQUIRES: KeptAverage::validated.
   std::span<const ConstTensorRef> used_averages() const;
 
   std::size_t bytes() const { return buffer_->bytes(); }
-  // Where work on its tensors is enqueued.
+  // The queue for work on its tensors.
   Queue& queue() const { return context_.queue(); }
   Context& context() const { return context_; }
 

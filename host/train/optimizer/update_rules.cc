@@ -21,7 +21,7 @@ bool is_matrix(const Parameter& p) {
          (p.desc.role == registry::Role::weight || p.desc.role == registry::Role::router);
 }
 
-// Of a moment with this prefix.
+// Returns the tensors of a moment with this prefix.
 std::vector<StateSpec> moment(const std::string& prefix, const Shape& shape,
                               const OptimizerSection& config) {
   if (config.moments == "float32") return {{prefix + ".", {DType::f32, shape, {}}}};
@@ -78,9 +78,10 @@ class Update {
     if (kind_.rule == UpdateRule::adamw) declare(DType::u8);
   }
 
-  // The next moment: decay * moment + rate * by. Of 8 bits, x of a block whose largest is s is the
-  // code 127 sign(x) sqrt(|x| / s) where it has a sign, 255 (x / s)^(1/4) rounded up where it has
-  // none, so that what is not zero stays so: it is divided by.
+  // Returns the next moment: decay * moment + rate * by. In 8 bits, an element x of a block with
+  // the largest magnitude s has the code 127 sign(x) sqrt(|x| / s) if the moment has a sign.
+  // Without a sign it has the code 255 (x / s)^(1/4), rounded up: updates divide by it, so only
+  // zero may become zero.
   Tensor decayed(bool has_sign, double decay, Tensor by, double rate) {
     Tensor before = states_[next_.size()];
     if (!in_8_bits()) {
@@ -121,7 +122,7 @@ class Update {
       case UpdateRule::lion: {
         Tensor before = states_[0];
         const double beta1 = config_.beta1, beta2 = config_.beta2;
-        // The moment is decayed by beta2, and looked at by beta1.
+        // The moment decays by beta2; the update mixes it with the gradient by beta1.
         Tensor m = decayed(true, beta2, g, 1 - beta2);
         Tensor was = in_8_bits() ? ops::scale(m - ops::scale(g, 1 - beta2), 1 / beta2)
                                  : ops::cast(before, DType::f32);
@@ -135,8 +136,8 @@ class Update {
     return {};
   }
 
-  // The first moment, corrected for the zeros that it began with; with Nesterov's momentum, that of
-  // the step after: scalar `next` is what corrects it.
+  // Returns the first moment, corrected for its start at zero. With Nesterov's momentum it is the
+  // moment one step later, corrected by scalar `next`.
   Tensor first(Tensor m, Tensor g, double beta, int next) {
     if (config_.name != "muon") return m / scalar(2);
     return ops::scale(m, beta) / scalar(next) + ops::scale(g, 1 - beta) / scalar(2);
@@ -157,7 +158,7 @@ class Update {
     return ops::concat(parts, {.dim = 1});
   }
 
-  // Near U V^T of the singular value decomposition of each matrix, times a scale.
+  // Returns approximately U V^T of the singular value decomposition of each matrix, times a scale.
   Tensor orthogonal(Tensor x) {
     struct Coefficients {
       double first, third, fifth;  // of powers of the singular values

@@ -1,5 +1,5 @@
-// The rules by which an optimizer updates parameters: which each parameter has, what that keeps
-// from step to step, and one update as a graph. docs/optimizers.md has the equations.
+// The rules by which an optimizer updates parameters: the rule of each parameter, its state between
+// steps, and one update as a graph. docs/optimizers.md has the equations.
 #pragma once
 
 #include <array>
@@ -16,12 +16,12 @@ namespace lamina::train {
 
 enum class UpdateRule { adamw, sgd, muon, lion, adafactor };
 
-// That of optimizer.name. Muon is for matrices of weights and routers, one by one where there are
-// several (experts); all other parameters have AdamW, there with Nesterov's momentum.
+// Returns the rule of optimizer.name. Muon is for matrices of weights and routers, one by one if
+// there are several (experts). Beside it all other parameters have AdamW, with Nesterov's momentum.
 UpdateRule rule_of(const decoder::Parameter& parameter, const config::OptimizerSection& config);
 
-// A tensor of optimizer state. With the parameter's name after the prefix it is its name in
-// checkpoints: "m.embed.weight".
+// A tensor of optimizer state. Its name in checkpoints is the prefix and the parameter's name:
+// "m.embed.weight".
 struct StateSpec {
   std::string prefix;
   Type type;
@@ -29,13 +29,13 @@ struct StateSpec {
 std::vector<StateSpec> state_of(const decoder::Parameter& parameter,
                                 const config::OptimizerSection& config);
 
-// Elements of a moment in 8 bits that share a scale.
+// Number of elements that share a scale, in a moment of 8 bits.
 constexpr std::int64_t kBlock = 256;
 
-// What the graph of an update depends on.
+// The properties that the graph of an update depends on.
 struct UpdateKind {
   UpdateRule rule = UpdateRule::adamw;
-  // A matrix or several. What is updated element by element is one row, or rows of kBlock.
+  // A matrix or several. For elementwise rules: one row, or rows of kBlock.
   std::int64_t batch = 1, rows = 1, width = 1;
   double weight_decay = 0;
   bool copy = false;  // also the new values in bf16
@@ -43,11 +43,11 @@ struct UpdateKind {
   auto operator<=>(const UpdateKind&) const = default;
 };
 
-// Whether the rule treats each element alone, so that large tensors can be updated in pieces.
+// True if the rule treats each element alone, so that large tensors can be updated in pieces.
 bool is_elementwise(UpdateRule rule);
 
-// Inputs: p, g, each of state_of(), scalars f32[5]. Outputs: p and the states, in place, and the
-// copy.
+// Inputs: p, g, each state of state_of(), scalars f32[5]. Outputs: p and the states, in place, and
+// the copy.
 Graph update_graph(const UpdateKind& kind, const config::OptimizerSection& config);
 
 // The scalars of a step, which counts from 1.

@@ -13,18 +13,18 @@
 
 namespace lamina::train {
 
-// Each changes the f32 master of a parameter, computed in f64 and rounded once, and its copy in the
-// compute type.
+// Each call changes the f32 master of a parameter, computed in f64 and rounded once, and its copy
+// in the compute type.
 class WeightChanges {
  public:
-  // All outlive it.
+  // REQUIRES: all outlive it.
   WeightChanges(const decoder::ParameterTable& parameters, const TrainState& state,
                 program::ProgramArena& arena);
 
   // p += change; p = values. One number per element.
   void add(int parameter, std::span<const double> change);
   void assign(int parameter, std::span<const double> values);
-  // Each row times its factor. One number per row of the parameter, seen as [rows, last dim].
+  // Multiplies each row by its factor: one per row of the parameter, seen as [rows, last dim].
   void scale_rows(int parameter, std::span<const double> factors);
 
  private:

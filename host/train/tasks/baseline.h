@@ -1,4 +1,4 @@
-// What a model must beat to have learnt anything: a bigram model of the same tokens.
+// A bigram model of the same tokens, which a model must beat to have learnt anything.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace lamina::train {
 
-// Mean cross-entropy, in nats per token, on `validation` of the bigram model that counts pairs in
-// `train` (one epoch; one added to every count). Nothing when vocab_size^2 counts would be too
-// many.
+// Returns the mean cross-entropy, in nats per token, on `validation` of the bigram model that
+// counts pairs in `train` (one epoch; one added to every count). Nothing if vocab_size^2 counts are
+// too many.
 std::optional<double> bigram_loss(const data::Dataset& train, const data::Dataset& validation,
                                   std::int64_t vocab_size);
 

@@ -1,5 +1,5 @@
-// Next tokens, and what a teacher says of them: Hinton et al. 2015, section 2. And what its layers
-// make of them: Romero et al. 2014 ("FitNets").
+// Trains on next tokens and on a teacher's predictions of them: Hinton et al. 2015, section 2. Also
+// on the outputs of the teacher's layers: Romero et al. 2014 ("FitNets").
 #include <fmt/format.h>
 
 #include <string>

@@ -19,7 +19,7 @@ std::int64_t num_segments(const decoder::GraphShape& shape) {
   return static_cast<std::int64_t>(data::max_segments(shape.tokens));
 }
 
-// The input with that role, which blocks may have asked for.
+// Returns the input with that role; adds it unless a block has added it.
 Tensor input_of(ModelGraph& graph, Input role, const Type& type) {
   for (std::size_t i = 0; i < graph.inputs.size(); ++i)
     if (graph.inputs[i].role == role) return graph.graph.tensor(graph.graph.inputs()[i].value);
@@ -27,9 +27,9 @@ Tensor input_of(ModelGraph& graph, Input role, const Type& type) {
   return graph.graph.add_input(std::string(decoder::role_name(role)), type);
 }
 
-// What a graph of token losses is made to tell of each segment, [B, S].
+// Numbers about each segment that a graph computes from its token losses, [B, S].
 struct Segments {
-  Tensor logp, labels;  // the sum over its labels, and how many they are
+  Tensor logp, labels;  // the sum over its labels, and their number
 };
 
 Segments segments_of(ModelGraph& graph, const decoder::GraphShape& shape) {
@@ -138,7 +138,7 @@ class PreferenceTask final : public Task {
   static Tensor above_zero(Tensor x) {
     return ops::cast(ops::less(ops::zeros_like(x), x), x.dtype());
   }
-  // Terms of layers stay.
+  // Keeps the terms of layers.
   static void replace_token_losses(ModelGraph& graph, Tensor loss) {
     std::vector<decoder::LossSum> terms{
         {{.name = "loss", .report = decoder::LossReport::none}, loss}};
@@ -149,14 +149,14 @@ class PreferenceTask final : public Task {
   // -log sigmoid(x)
   static Tensor not_sigmoid(Tensor x) { return ops::softplus(-x); }
 
-  // Rafailov et al. 2023, equation 7; with labels that are wrong with a probability: Mitchell 2023.
+  // Rafailov et al. 2023, equation 7; with a probability that labels are wrong: Mitchell 2023.
   Tensor sigmoid_loss(Tensor margin) const {
     const double wrong = section_.label_smoothing;
     if (wrong == 0) return not_sigmoid(margin);
     return ops::scale(not_sigmoid(margin), 1 - wrong) + ops::scale(not_sigmoid(-margin), wrong);
   }
 
-  // Hong et al. 2024, equations 4 to 7. Of means over labels.
+  // Hong et al. 2024, equations 4 to 7, with means over labels.
   Tensor odds_ratio_loss(const Pairs& mean) const {
     const auto log_odds = [](Tensor logp) {
       // An answer that is certain would have infinite odds.

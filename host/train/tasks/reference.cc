@@ -89,7 +89,7 @@ std::string reference_key(const decoder::Model& model, const TrainState& state,
         state.queue(), state.kept(static_cast<int>(i)),
         [](std::span<const std::byte> bytes) { return io::xxh3_128_hex(bytes); });
   };
-  bool adapts = model.adapter() && model.adapter()->dora;  // lengths of rows may be other ones
+  bool adapts = model.adapter() && model.adapter()->dora;  // its row lengths may differ
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (parameters[i].name.ends_with(decoder::kAdapterUp))
       adapts = adapts || read_tensor<float>(

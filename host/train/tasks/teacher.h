@@ -1,4 +1,4 @@
-// The second model of distillation: it reads what the step reads, and tells what it would predict.
+// The second model of distillation: it reads the batches of the step and predicts their tokens.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@
 
 namespace lamina::train {
 
-// A model with its weights, one tensor per parameter in the type that Parameter::used_dtype(dtype)
-// says, which live as long as `model`: it may own them.
+// A model with its weights, one tensor per parameter in the type Parameter::used_dtype(dtype). The
+// weights live as long as `model`, which may own them.
 struct TeacherModel {
   std::shared_ptr<const decoder::Model> model;
   std::vector<ConstTensorRef> weights;
   DType dtype = DType::bf16;  // to compute in
 };
 
-// What it takes while a run trains.
+// Memory that a teacher takes while a run trains.
 struct TeacherBytes {
   std::size_t weights = 0;      // mapped from its files, or copies
-  std::size_t temporaries = 0;  // with what it tells of a microbatch
+  std::size_t temporaries = 0;  // including its outputs for a microbatch
   std::size_t total() const { return weights + temporaries; }
 };
 
@@ -32,12 +32,12 @@ TeacherBytes teacher_bytes(const decoder::Model& model, const decoder::GraphShap
 
 class Teacher {
  public:
-  // Of microbatches of `rows` of `tokens`.
+  // For microbatches of `rows` rows of `tokens` tokens.
   Teacher(TeacherModel teacher, std::int64_t rows, std::int64_t tokens,
           const decoder::TeacherShape& told, const Backend& backend);
 
   void run(const program::Microbatch& batch);
-  // What the last run told becomes inputs of `step`.
+  // Binds the outputs of the last run as inputs of `step`.
   void bind(program::BoundProgram& step);
 
   std::size_t temporary_bytes() const;
@@ -47,8 +47,8 @@ class Teacher {
   program::BoundProgram program_;
   std::unique_ptr<Buffer> arena_;
   std::vector<float> logp_;
-  std::vector<std::int32_t> ids_;  // empty where it tells of all tokens
-  std::vector<float> hidden_;      // empty where no layers are compared
+  std::vector<std::int32_t> ids_;  // empty if its outputs cover all tokens
+  std::vector<float> hidden_;      // empty if no layers are compared
 };
 
 }  // namespace lamina::train
