@@ -77,7 +77,7 @@ Trained train_on(const Backend& backend, const RunCase& c) {
                                    "[optimizer]\nlr = 5e-3\n[checkpoint]\nevery_steps = 2\n" +
                                    "[run]\nout = \"out\"\nseed = 5\n");
   std::vector<std::string> sets = c.sets;
-  for (std::string& set : sets)  // relative paths would be those of the current folder
+  for (std::string& set : sets)  // relative paths would start at the current folder
     if (set.ends_with("=model")) set.replace(set.size() - 5, 5, folder / "model");
   Trained out;
   out.losses.push_back(RunOfFile(file, sets, backend).train(2).last_loss);

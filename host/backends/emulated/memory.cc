@@ -19,7 +19,7 @@
 namespace lamina::emulated {
 namespace {
 
-// Addresses, not memory; the kit limits those of its processes.
+// Addresses, not memory; the kit limits the addresses of its processes.
 constexpr std::size_t kDeviceBytes = std::size_t{1} << 30;
 constexpr std::size_t kAlignment = 4096;
 

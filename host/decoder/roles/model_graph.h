@@ -198,7 +198,7 @@ enum class LossCount {
   microbatches,  // the term is a mean over the tokens of its microbatch
 };
 
-// Where the mean of a loss term is reported.
+// The places that report the mean of a loss term.
 enum class LossReport {
   none,
   metrics,   // in the metrics of a step, if it adds something to the loss
