@@ -350,10 +350,10 @@ TEST(ImportRun, ListsSettingsThatAreNotConverted) {
               ElementsAre("data.train: replace the placeholder by the training files",
                           "enable_wandb: not carried over: a run directory contains its "
                           "metrics and its log (docs/runs.md)",
-                          "sa_block_q: not carried over: selects kernels; `lamina explain` "
-                          "shows lamina's",
                           "ici_fsdp_parallelism: not carried over: one process, nothing is "
-                          "sharded"));
+                          "sharded",
+                          "sa_block_q: not carried over: selects kernels; `lamina explain` "
+                          "shows lamina's"));
 }
 
 TEST(ImportRun, SaysWhereMaxTextIsNotAsPublished) {
