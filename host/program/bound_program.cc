@@ -143,6 +143,24 @@ double BoundProgram::loss(std::string_view name) const {
   return values(Output::losses)[static_cast<std::size_t>(term - losses_.begin())];
 }
 
+const Type& BoundProgram::input_type(std::size_t i) const {
+  return program_->graph().type(program_->graph().inputs()[i].value);
+}
+
+const Type& BoundProgram::output_type(std::size_t i) const {
+  return program_->graph().type(program_->graph().outputs()[i].value);
+}
+
+TensorRef BoundProgram::host_memory_of(const Type& type, DType given, void* memory) {
+  LAMINA_ASSERT(given == type.dtype || given == dtype_of<std::byte>());
+  return memory ? host_tensor(memory, type) : TensorRef();
+}
+
+ConstTensorRef BoundProgram::host_memory_of(const Type& type, DType given, const void* memory) {
+  LAMINA_ASSERT(given == type.dtype || given == dtype_of<std::byte>());
+  return memory ? host_tensor(memory, type) : ConstTensorRef();
+}
+
 void BoundProgram::bind(Input role, const ConstTensorRef& memory) {
   for (std::size_t i = 0; i < inputs_.size(); ++i)
     if (input_roles_[i].role == role) inputs_[i].whole = memory;
