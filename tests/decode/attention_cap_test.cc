@@ -39,8 +39,8 @@ TEST(AttentionCap, EqualsTheCapOfGemma2) {
   const Rows rows = random_rows(own, 2, test_tokens(own));
   EXPECT_EQ(forward(ours, weights.pointers(), rows), forward(own, weights.pointers(), rows));
   EXPECT_ERROR_SAYS(open_changed(model, kCap), ExitCode::usage,
-                    "model.attn_logits_soft_cap: the attention of this model has a soft cap of its "
-                    "own\n  leave it out");
+                    "model.attn_logits_soft_cap: the attention of this model already has a soft "
+                    "cap\n  leave it out");
 }
 
 }  // namespace
