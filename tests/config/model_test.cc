@@ -108,7 +108,7 @@ TEST_F(ModelFiles, AnAliasMayStandForSeveralNamesThatAgree) {
       ExitCode::usage,
       (folder_ / "config.json") +
           ":2: 'per_layer.6.head_dim' is 16, but 'per_layer.5.head_dim' is 32; they must be equal\n"
-          "  the other is at " +
+          "  the other value is at " +
           (folder_ / "config.json") + ":1");
 }
 
