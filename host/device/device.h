@@ -1,5 +1,5 @@
-// The devices of this machine, opened by name: a backend for the runtime, and what commands and
-// benchmarks ask beside it.
+// The devices of this machine, opened by name: a backend for the runtime, and the limits, threads
+// and memory that commands and benchmarks need.
 //
 //   const device::Device& cpu = device::open("cpu");
 //   train::Run run(config, model, "none", cpu.backend());
@@ -25,15 +25,15 @@ inline constexpr int kMaxThreads = 1024;
 class MemoryPasses {
  public:
   virtual ~MemoryPasses() = default;
-  virtual std::size_t bytes() const = 0;  // of a pass
-  virtual double pass() const = 0;        // takes one, and returns its seconds
+  virtual std::size_t bytes() const = 0;  // per pass
+  virtual double pass() const = 0;        // reads once and returns the seconds
 };
 
 // [main thread]
 class Device {
  public:
   virtual ~Device() = default;
-  virtual std::string_view name() const = 0;  // as open() takes it: "cpu", "cuda:1"
+  virtual std::string_view name() const = 0;  // the argument of open(): "cpu", "cuda:1"
   virtual const Backend& backend() const = 0;
 
   // Limits, measured now. [machine otherwise idle]
@@ -42,33 +42,33 @@ class Device {
   virtual std::unique_ptr<MemoryPasses> memory() const = 0;
   virtual std::string_view isa() const = 0;  // "avx512"
 
-  // Threads of the host that work beside the device, or are the device.
-  virtual void set_threads(int count, bool pinned) const = 0;  // 0: as many as the process may use
+  // Threads of the host; on the CPU they are the device.
+  virtual void set_threads(int count, bool pinned) const = 0;  // 0: all that the process may use
   virtual int num_threads() const = 0;
-  virtual void unpin_this_thread()
-      const = 0;  // one that computes nothing, started by one that does
+  // For a thread that computes nothing and was started by one that computes.
+  virtual void unpin_this_thread() const = 0;
   // Calls `fn` with parts of [0, count) of at least `grain`, on all threads.
   virtual void parallel_ranges(
       std::int64_t count, std::int64_t grain,
       const std::function<void(std::int64_t begin, std::int64_t end)>& fn) const = 0;
 
-  // Bytes that this process may still use, and bytes that it has in memory.
+  // Bytes that this process may still allocate, and bytes that are resident.
   virtual std::uint64_t available_memory() const = 0;
   virtual std::uint64_t resident_memory() const = 0;
 
-  // Threads as -t says, else as many as the process may use, pinned unless LAMINA_PIN=0.
+  // Uses `wanted` threads, by default all that the process may use; pinned unless LAMINA_PIN=0.
   void use_threads(std::optional<int> wanted) const { set_threads(wanted.value_or(0), true); }
 };
 
-// The names of the devices of this machine; "cpu" is the first.
+// Returns the names of the devices of this machine; "cpu" is the first.
 std::vector<std::string> names();
 
 // Opens a device: one of names(), or "auto", the last of them. The device stays until the process
 // ends. Throws UserError (exit 2) for a name of another form than auto, cpu, cuda or cuda:N, and
-// DeviceError (exit 7) where there is no such device. [main thread]
+// DeviceError (exit 7) if no such device exists. [main thread]
 const Device& open(std::string_view name);
 
-// Makes a further device known, which must stay until the process ends. REQUIRES: the name is new.
+// Adds a device, which must stay until the process ends. REQUIRES: the name is new.
 // [main thread, before open()]
 void add(const Device& device);
 

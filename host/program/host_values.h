@@ -1,4 +1,4 @@
-// Scalars and short vectors that the host gives to a program and takes from it.
+// Scalars and short vectors that the host passes to a program and reads from it.
 //
 //   HostValues values;
 //   const std::size_t lr = values.add_input({DType::f32, {}, {}}), norm = values.add_output(...);
@@ -16,26 +16,26 @@
 
 namespace lamina::program {
 
-// They are tensors in memory of the host: Program::run() copies all of them to a device that does
-// not reach it with one transfer before the run and one after it. [one thread at a time]
+// The values are tensors in host memory. If a device does not reach it, Program::run() copies all
+// of them with one transfer before the run and one after it. [one thread at a time]
 class HostValues {
  public:
-  // Returns the number of a new input or output, counted apart. REQUIRES: allocate() was not
-  // called; the type is f64, f32, bf16, i64 or i32.
+  // Returns the number of a new input or output; both are counted from 0. REQUIRES: allocate() was
+  // not called; the type is f64, f32, bf16, i64 or i32.
   std::size_t add_input(const Type& type) { return inputs_.add(type); }
   std::size_t add_output(const Type& type) { return outputs_.add(type); }
 
-  // From now on the tensors keep their places. All are 0.
+  // Allocates the tensors, all 0. They do not move afterwards.
   void allocate();
 
   // REQUIRES: allocate() was called.
   ConstTensorRef input(std::size_t number) const;
   TensorRef output(std::size_t number);
 
-  // The elements of an input, row-major, converted to its type.
+  // Sets the elements of an input, row-major, converted to its type.
   void set(std::size_t input, std::span<const double> elements);
   void set(std::size_t input, std::span<const std::int64_t> elements);
-  // The elements of an output. REQUIRES: it is f64, f32 or i32.
+  // Returns the elements of an output. REQUIRES: it is f64, f32 or i32.
   std::vector<double> get(std::size_t output) const;
 
  private:
@@ -50,7 +50,7 @@ class HostValues {
   Region inputs_, outputs_;
 };
 
-// Elements as bytes of a tensor of that type. REQUIRES: f64, f32, bf16, i64 or i32.
+// Returns the elements as the bytes of a tensor of that type. REQUIRES: f64, f32, bf16, i64 or i32.
 std::vector<std::byte> bytes_of(std::span<const double> elements, DType dtype);
 
 }  // namespace lamina::program

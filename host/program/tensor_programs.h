@@ -15,7 +15,7 @@
 
 namespace lamina::program {
 
-// Temporaries of programs that run one after another, as many bytes as the largest needs.
+// Shared temporaries of programs that run one after another, as large as the largest program needs.
 // [one thread at a time]
 class ProgramArena {
  public:
@@ -30,7 +30,7 @@ class ProgramArena {
     program.run(inputs, outputs, *memory_);
   }
 
-  // Programs add their events to the trace; null: to none.
+  // Programs add their events to the trace; null: no trace.
   void set_trace(Trace* trace) { trace_ = trace; }
 
  private:
@@ -39,14 +39,14 @@ class ProgramArena {
   Trace* trace_ = nullptr;
 };
 
-// One program for each key, whose graph `make` gives. The arena outlives it.
+// One program for each key, compiled from the graph that `make` returns. The arena outlives it.
 template <typename Key>
 class TensorPrograms {
  public:
   TensorPrograms(ProgramArena& arena, std::function<Graph(const Key&)> make)
       : arena_(arena), make_(std::move(make)) {}
 
-  // Compiled now if it is new.
+  // Returns the program of the key; compiles it at its first use.
   Program& get(const Key& key) {
     std::unique_ptr<Program>& program = programs_[key];
     if (!program) program = compile(make_(key), arena_.backend());

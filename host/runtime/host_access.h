@@ -1,9 +1,8 @@
-// Reads and writes tensors on the host, wherever they are: in place if the host may access their
+// Reads and writes tensors on the host: in place if the host may access their
 // memory, else through a copy.
 //
 //   double sum = read_tensor<float>(queue, gradient, [](std::span<const float> g) { ... });
-//   write_tensor<float>(queue, weight, [&](std::span<float> w) { initialise(parameter, seed, w);
-//   });
+//   write_tensor<float>(queue, weight, [&](std::span<float> w) { fill(w, 0.5f); });
 #pragma once
 
 #include <utility>
