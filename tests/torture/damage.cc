@@ -122,7 +122,8 @@ void planted_files(Case& c) {
   const bool is_link = c.random.chance(0.7), exists = c.random.chance(0.7);
   if (c.random.chance(0.5)) copy_folder(half_run(c.place), out_of(c));
   fs::create_directories(fs::path(planted).parent_path());
-  fs::remove_all(planted);
+  const std::string kept = c.folder + "/kept";
+  if (fs::exists(planted)) fs::rename(planted, kept);
   if (exists) write_bytes(theirs, words);
   if (is_link)
     fs::create_symlink(theirs, planted);
@@ -133,6 +134,7 @@ void planted_files(Case& c) {
   if (read_bytes(theirs) != (exists ? words : ""))
     throw Failure(doing + ": it was written through", theirs);
   fs::remove_all(planted);
+  if (fs::exists(kept)) fs::rename(kept, planted);
   expect_unharmed(c, doing);
 }
 
