@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <sstream>
 
 #include "cli/shell/exit_codes.h"
@@ -305,6 +306,35 @@ TEST(Build, NoUnwindEntryIsHiddenByAnEmptyOne) {
       "awk '{ ++all; if ($1 == $2) empty[$1] = 1; else full[$1] = 1 }"
       "     END { for (at in empty) hidden += at in full; print (all > 1000), hidden + 0 }'");
   EXPECT_EQ(result.out, "1 0\n") << result.err;
+}
+
+// The commands of compile_commands.json, without the path of the build folder.
+std::set<std::string> compile_commands(const std::string& build) {
+  std::set<std::string> commands;
+  std::istringstream lines(read(build + "/compile_commands.json"));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("\"command\":") == std::string::npos) continue;
+    for (std::size_t at; (at = line.find(build)) != std::string::npos;)
+      line.replace(at, build.size(), "BUILD");
+    commands.insert(line);
+  }
+  return commands;
+}
+
+// scripts/quickstart and scripts/test build in two folders. The second one must find all objects of
+// the program in the compiler cache.
+TEST(Build, ProgramIsCompiledAlikeWithAndWithoutTests) {
+  const std::string cache = read(LAMINA_BUILD_DIR "/CMakeCache.txt");
+  if (cache.find("LAMINA_PRECOMPILE:BOOL=ON\n") == std::string::npos)
+    GTEST_SKIP() << "this build has other options than the preset 'test'";
+  TempDir folder;
+  Finished configured =
+      run_process({"cmake", "--preset", "release", "-S", kSource, "-B", folder.path()});
+  ASSERT_EQ(configured.code, 0) << configured.out << configured.err;
+  const std::set<std::string> release = compile_commands(folder.path()),
+                              test = compile_commands(LAMINA_BUILD_DIR);
+  EXPECT_GT(release.size(), 500u);
+  for (const std::string& command : release) EXPECT_EQ(test.count(command), 1u) << command;
 }
 
 TEST(Scripts, AreExecutableAndParse) {
