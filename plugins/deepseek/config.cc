@@ -21,6 +21,7 @@ struct Defaults {
   std::optional<std::string_view> scoring_func, topk_method;
   std::optional<bool> norm_topk_prob;
   std::optional<double> routed_scaling_factor;
+  bool groups_can_be_null = false;  // as DeepSeek V2 publishes "not grouped"
 };
 
 void attention_keys(Schema<Config>& key) {
@@ -122,13 +123,13 @@ void expert_keys(Schema<Config>& key, const Defaults& d) {
            "noaux_tc: with a correction bias, from the groups with the best pair"});
   key("n_group", &Config::n_group,
       {.fallback = d.n_group,
-       .min = 0,
-       .flags = LAMINA_KEY_NULL_IS_ZERO,
+       .min = d.groups_can_be_null ? 0 : 1,
+       .flags = d.groups_can_be_null ? LAMINA_KEY_NULL_IS_ZERO : 0,
        .doc = "groups of experts; up to 1 = not grouped"});
   key("topk_group", &Config::topk_group,
       {.fallback = d.topk_group,
-       .min = 0,
-       .flags = LAMINA_KEY_NULL_IS_ZERO,
+       .min = d.groups_can_be_null ? 0 : 1,
+       .flags = d.groups_can_be_null ? LAMINA_KEY_NULL_IS_ZERO : 0,
        .doc = "groups kept per token"});
   key("norm_topk_prob", &Config::norm_topk_prob,
       {.fallback = d.norm_topk_prob, .doc = "weights of experts are divided by their sum"});
@@ -294,7 +295,8 @@ void v2_keys(Schema<Config>& key) {
                     .scoring_func = "softmax",
                     .topk_method = "greedy",
                     .norm_topk_prob = false,
-                    .routed_scaling_factor = 1});
+                    .routed_scaling_factor = 1,
+                    .groups_can_be_null = true});
 }
 
 void keys(Schema<Config>& key) {

@@ -130,6 +130,8 @@ TEST(SparseFamilyErrors, Experts) {
 }
 
 TEST(SparseFamilyErrors, GroupsOfExperts) {
+  // Null in config.json means "not grouped" in DeepSeek V2 alone; an export of V3 would not run.
+  expect_each({"deepseek"}, {"n_group=0"}, {"at least 1, got 0"});
   expect_each({"deepseek"}, {"n_group=3"}, {"'n_group': got 3; it must divide the 8 experts"});
   expect_each({"deepseek"}, {"topk_group=5"}, {"'topk_group': got 5; it must be 1 to n_group = 4"});
   expect_each({"deepseek"}, {"num_experts_per_tok=4", "topk_group=1"},
