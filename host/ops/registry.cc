@@ -1,5 +1,6 @@
 #include "ops/registry.h"
 
+#include <iterator>
 #include <unordered_map>
 
 #include "core/error.h"
@@ -11,7 +12,7 @@ namespace lamina::ops {
 
 namespace {
 
-// Indexed by code.
+// In the order of parse_rows().
 constexpr const OpDef* kDefs[] = {
 #define LAMINA_OP(id, name, ...) &name##_op,
 #include "lamina/ops.def"
@@ -27,10 +28,14 @@ struct Table {
   std::vector<Op> ops = parse_rows();
   std::unordered_map<std::string_view, const Op*> by_name;
   std::unordered_map<std::uint64_t, const Op*> by_id;
+  std::unordered_map<OpCode, const Op*> by_code;
 
   Table() {
-    for (Op& op : ops) {
-      op.def = kDefs[static_cast<std::size_t>(op.code)];
+    LAMINA_ASSERT(ops.size() == std::size(kDefs));
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      Op& op = ops[i];
+      op.def = kDefs[i];
+      by_code.emplace(op.code, &op);
       by_name.emplace(op.name, &op);
       if (!op.host_only()) by_id.emplace(key(op.id, op.revision), &op);
     }
@@ -56,7 +61,7 @@ const Op* find(std::uint32_t id, std::uint32_t revision) {
   return found == table().by_id.end() ? nullptr : found->second;
 }
 
-const Op& get(OpCode code) { return table().ops[static_cast<std::size_t>(code)]; }
+const Op& get(OpCode code) { return *table().by_code.at(code); }
 
 const Op& get(std::string_view name) {
   const Op* op = find(name);

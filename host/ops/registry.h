@@ -8,8 +8,7 @@
 
 namespace lamina::ops {
 
-// Returns every op, indexed by its code, in the order of ops.def, then of internal.def. [any
-// thread]
+// Returns every op, in the order of ops.def, then of internal.def. [any thread]
 std::span<const Op> all();
 
 // Finds an op by name, or by number and revision as plugins do; null if there is none.

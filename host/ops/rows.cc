@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "ops/op_code.h"
 
 namespace lamina::ops {
 namespace {
@@ -67,16 +68,17 @@ OpAttr parse_attr(std::string_view word) {
 }
 
 struct Row {
+  OpCode code;
   std::uint32_t id, revision, since;
   std::string_view name, inputs, outputs, attrs, doc;
 };
 
 constexpr Row kRows[] = {
 #define LAMINA_OP(id, name, revision, since, inputs, outputs, attrs, doc) \
-  {id, revision, since, #name, inputs, outputs, attrs, doc},
+  {OpCode::name, id, revision, since, #name, inputs, outputs, attrs, doc},
 #include "lamina/ops.def"
 #define LAMINA_INTERNAL_OP(name, inputs, outputs, attrs, doc) \
-  {0, 0, 0, #name, inputs, outputs, attrs, doc},
+  {OpCode::name, 0, 0, 0, #name, inputs, outputs, attrs, doc},
 #include "ops/internal.def"
 };
 
@@ -127,7 +129,7 @@ std::vector<Op> parse_rows() {
   std::vector<Op> out;
   out.reserve(std::size(kRows));
   for (const Row& row : kRows) {
-    Op op{.code = static_cast<OpCode>(out.size()),
+    Op op{.code = row.code,
           .id = row.id,
           .revision = row.revision,
           .since = row.since,

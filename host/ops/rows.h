@@ -13,7 +13,7 @@ namespace lamina::ops {
 std::vector<OpInput> parse_operands(std::string_view text);
 std::vector<OpAttr> parse_attributes(std::string_view text);
 
-// In the order of ops.def, then of internal.def; element i has the code i.
+// In the order of ops.def, then of internal.def.
 std::vector<Op> parse_rows();
 
 }  // namespace lamina::ops
