@@ -58,13 +58,13 @@ std::vector<Block<Config>> blocks() { return {{kBlock, "block", block}}; }
 
 // Our tensor names and the published ones, for loading and exporting.
 std::vector<Weight> weights() {
-  return outer_weights() + norm_weights(kBlock) + attention_weights(kBlock) +
-         std::vector<Weight>{
-             {kBlock, "feed_forward.up.weight", "model.layers.{L}.mlp.up_proj.weight"},
-             {kBlock, "feed_forward.up.bias", "model.layers.{L}.mlp.up_proj.bias"},
-             {kBlock, "feed_forward.down.weight", "model.layers.{L}.mlp.down_proj.weight"},
-             {kBlock, "feed_forward.down.bias", "model.layers.{L}.mlp.down_proj.bias"},
-         };
+  return weight_rows({outer_weights(),
+                      norm_weights(kBlock),
+                      attention_weights(kBlock),
+                      {kBlock, "feed_forward.up.weight", "model.layers.{L}.mlp.up_proj.weight"},
+                      {kBlock, "feed_forward.up.bias", "model.layers.{L}.mlp.up_proj.bias"},
+                      {kBlock, "feed_forward.down.weight", "model.layers.{L}.mlp.down_proj.weight"},
+                      {kBlock, "feed_forward.down.bias", "model.layers.{L}.mlp.down_proj.bias"}});
 }
 
 // The rest is derived from the keys: all layers are that block, then an RMS norm and the head.

@@ -32,10 +32,6 @@ RopeOptions rope_of(const Config& c, bool interleaved) {
   return o;
 }
 
-Tensor columns(Tensor x, std::int64_t start, std::int64_t size) {
-  return slice(x, {.dim = -1, .start = start, .size = size});
-}
-
 // The normed latent of queries; x itself without a latent.
 Tensor query_latent(Scope s, const Config& c, Tensor x_BTD) {
   if (c.q_lora_rank == 0) return x_BTD;
@@ -109,13 +105,11 @@ Tensor index(Scope s, const Config& c, Tensor x_BTD, Tensor q_latent, const Step
 }
 
 // x, and far less where the mask is false.
-Tensor masked(Scope s, Tensor x, Tensor mask) {
-  return select(mask, x, cast_like(constant(s, {.shape = {}, .value = -1e30}), x));
-}
+Tensor masked(Tensor x, Tensor mask) { return select(mask, x, -1e30); }
 
 // Trains the indexer on attention: the KL divergence of softmax(scores) from the attention of all
 // heads together. Computed over the tokens of one call; decoding needs none.
-void keep_indexer_loss(Scope s, const Config& c, const Step& step, Tensor q_BTNH, const Latent& kv,
+void keep_indexer_loss(const Config& c, const Step& step, Tensor q_BTNH, const Latent& kv,
                        Tensor w_kv, Tensor scores_BTS, Tensor mask_BTS) {
   const std::int64_t n = c.num_attention_heads, nope = c.qk_nope_head_dim, h = c.qk_rope_head_dim;
   const Dims shape = scores_BTS.shape();
@@ -127,7 +121,7 @@ void keep_indexer_loss(Scope s, const Config& c, const Step& step, Tensor q_BTNH
   Tensor p_BTS = stop_gradient(attention_mass(q_BTNH, k_BTNH, mask_BTS, softmax_scale(c)));
   Tensor total = reduce_sum(p_BTS, {.dims = {2}, .keep = true});
   Tensor target = p_BTS / shift(total, kTiny);
-  Tensor predicted = softmax(masked(s, scores_BTS, mask_BTS));
+  Tensor predicted = softmax(masked(scores_BTS, mask_BTS));
   Tensor divergence = target * (log(shift(target, kTiny)) - log(shift(predicted, kTiny)));
   step.loss("indexer_loss", counted_mean(reduce_sum(divergence, {.dims = {2}})),
             {.weight_key = "indexer_loss_weight", .mean = true});
@@ -147,7 +141,7 @@ Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
     Tensor chosen_BTS = top_k_mask(scores, c.index_topk), learned_BTS = chosen_BTS;
     if (!c.indexer_sparse_training) learned_BTS = top_k_mask(scores, all);
     mask_BTS = c.indexer_warm_up_chooses ? chosen_BTS : learned_BTS;
-    keep_indexer_loss(s, c, step, q_BTNH, kv, w_kv, scores, learned_BTS);
+    keep_indexer_loss(c, step, q_BTNH, kv, w_kv, scores, learned_BTS);
   }
   Tensor o_BTNH = step.latent_attention(
       q_BTNH, kv.latent_BTR, kv.k_rope_BTH, w_kv,

@@ -38,10 +38,9 @@ RopeOptions rope_of(const Config& c, std::int64_t ratio) {
 Tensor rotate_last(Tensor x, Tensor positions, std::int64_t width,
                    const RopeOptions& rope_options) {
   const std::int64_t kept = x.dim(-1) - width;
-  Tensor rotated =
-      rope(slice(x, {.dim = 3, .start = kept, .size = width}), positions, rope_options);
+  Tensor rotated = rope(columns(x, kept, width), positions, rope_options);
   if (kept == 0) return rotated;
-  return concat({slice(x, {.dim = 3, .start = 0, .size = kept}), rotated}, 3);
+  return concat({columns(x, 0, kept), rotated}, 3);
 }
 Tensor rotate_last_3d(Tensor x_BTH, Tensor positions, std::int64_t width, const RopeOptions& rope) {
   const Dims shape = x_BTH.shape();

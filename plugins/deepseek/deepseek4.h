@@ -83,6 +83,7 @@ inline constexpr lamina::sdk::Model<Config> kDeepseek4 = {
     .keys = keys,
     .derive = derive,
     .validate = validate,
+    .own_checks = true,
     .blocks = blocks,
     .plan = plan,
     .embed = embed,

@@ -86,7 +86,7 @@ void keep_indexer_loss(Scope s, const Config& c, const Step& step, const Attende
          everywhere = constant(s, {.shape = {b, t, 1}, .value = 1});
   Tensor mask = less(nothing, concat({seen.tokens_BTT, learned_BTW, everywhere}, 2));
   Tensor p_BTS = stop_gradient(attention_mass(q, k, mask, factor));
-  Tensor p_BTW = slice(p_BTS, {.dim = 2, .start = t, .size = w});
+  Tensor p_BTW = columns(p_BTS, t, w);
   Tensor target = p_BTW / shift(reduce_sum(p_BTW, {.dims = {2}, .keep = true}), kTiny);
   Tensor predicted = softmax(masked(scores_BTW, less(nothing, learned_BTW), nothing));
   Tensor divergence = target * (log(shift(target, kTiny)) - log(shift(predicted, kTiny)));

@@ -77,10 +77,10 @@ std::vector<Weight> layer_weights(std::uint32_t block) {
 std::vector<Weight> weights() {
   // Files written by transformers lack prediction layers. Published files have them, with copies of
   // the embedding and the head, whatever the config says.
-  return outer_weights() + layer_weights(kDense) + layer_weights(kMoe) +
-         std::vector<Weight>{ignored("model.layers.{L}.embed_tokens.weight"),
-                             ignored("model.layers.{L}.shared_head.head.weight"),
-                             ignored_beyond("model.layers.{L}.*")};
+  return weight_rows({outer_weights(), layer_weights(kDense), layer_weights(kMoe),
+                      ignored("model.layers.{L}.embed_tokens.weight"),
+                      ignored("model.layers.{L}.shared_head.head.weight"),
+                      ignored_beyond("model.layers.{L}.*")});
 }
 
 }  // namespace deepseek

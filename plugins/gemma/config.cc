@@ -125,7 +125,6 @@ std::vector<std::string_view> types_of(const Config& c, std::int64_t pattern) {
 }
 
 void validate(const Config& c, const Problems& problem) {
-  check_standard(c, problem);
   if (c.use_bidirectional_attention)
     problem("use_bidirectional_attention",
             "got true; a decoder's attention is causal, so it must be false");

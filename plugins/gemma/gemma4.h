@@ -72,6 +72,7 @@ inline constexpr lamina::sdk::Model<four::Config> kGemma4 = {
                .doc = "Gemma 4, text: E2B, E4B, 26B A4B, 31B"},
     .keys = four::keys,
     .validate = four::validate,
+    .own_checks = true,
     .blocks = four::blocks,
     .plan = four::plan,
     .embed = four::embed,

@@ -31,9 +31,8 @@ Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   const std::int64_t n = c.num_attention_heads, width = n * c.head_dim;
   Tensor qkv_BTM = linear(s / "c_attn", x_BTD, 3 * width,
                           {.out = axis::qkv, .bias = true, .tag = tags::qkv_proj});
-  Tensor q_BTNH = split_heads(slice(qkv_BTM, {.dim = 2, .start = 0, .size = width}), n);
-  Tensor k_BTNH = split_heads(slice(qkv_BTM, {.dim = 2, .start = width, .size = width}), n);
-  Tensor v_BTNH = split_heads(slice(qkv_BTM, {.dim = 2, .start = 2 * width, .size = width}), n);
+  const auto [q, k, v] = split_columns(qkv_BTM, {width, width, width});
+  Tensor q_BTNH = split_heads(q, n), k_BTNH = split_heads(k, n), v_BTNH = split_heads(v, n);
 
   if (c.scale_attn_by_inverse_layer_idx) q_BTNH = q_BTNH * inverse_layer_index(s, step, q_BTNH);
   Tensor o_BTNH = step.attend(q_BTNH, k_BTNH, v_BTNH, {.scale = c.scale_attn_weights ? 0.0 : 1.0});

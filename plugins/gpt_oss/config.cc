@@ -57,7 +57,6 @@ void derive(const Config& c, const Derived& derived) {
 }
 
 void validate(const Config& c, const Problems& problem) {
-  check_standard(c, problem);
   check_moe(c, problem, "num_local_experts");
   const std::vector<std::string_view> types = types_of(c);
   if (c.sliding_window == 0 &&

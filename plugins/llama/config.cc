@@ -52,6 +52,4 @@ void learned_keys(Schema<Config>& key) {
       {.fallback = false, .doc = "mix heads and channels with one matrix instead of two"});
 }
 
-void validate(const Config& c, const Problems& problem) { check_standard(c, problem); }
-
 }  // namespace llama

@@ -31,9 +31,10 @@ Tensor block(Scope s, const C& c, Tensor x_BTD, const Step& step) {
 }
 
 std::vector<Weight> layer_weights(std::uint32_t block) {
-  return norm_weights(block) + attention_weights(block) +
-         std::vector<Weight>{
-             {block, "post_ffn_norm.weight", "model.layers.{L}.post_feedforward_layernorm.weight"}};
+  return weight_rows(
+      {norm_weights(block),
+       attention_weights(block),
+       {block, "post_ffn_norm.weight", "model.layers.{L}.post_feedforward_layernorm.weight"}});
 }
 
 }  // namespace
@@ -57,10 +58,7 @@ void envy_keys(Schema<C>& key) {
       {.fallback = true, .doc = "divide logits by sqrt(hidden_size) if the head is tied"});
 }
 
-void validate_envy(const C& c, const Problems& problem) {
-  check_standard(c, problem);
-  check_moe(c, problem);
-}
+void validate_envy(const C& c, const Problems& problem) { check_moe(c, problem); }
 
 std::vector<Block<C>> envy_blocks() {
   return {{kDense, "dense", block<false>}, {kSparse, "moe", block<true>}};

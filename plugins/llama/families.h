@@ -23,7 +23,6 @@ inline constexpr lamina::sdk::Model<Config> kDefault = {
                .hf_prefixes = {"model."},
                .doc = "MaxText's first decoder: attention and feed-forward in parallel"},
     .keys = default_keys,
-    .validate = validate,
     .blocks = parallel_blocks,
     .weights = weights,
 };
@@ -36,7 +35,6 @@ inline constexpr lamina::sdk::Model<Config> kLlama2Lti = {
                .doc = "Llama 2 with attention weights learned from a teacher's",
                .exports_as = "llama2"},
     .keys = learned_keys,
-    .validate = validate,
     .blocks = learned_blocks,
     .mtp_layer = learned_mtp_layer,
     .weights = learned_weights,

@@ -85,12 +85,10 @@ void llama4_keys(Schema<Llama4Config>& key) {
 // Among the published models, Maverick (128 experts) has no norms of queries and keys.
 void derive_llama4(const Llama4Config& c, const Derived& derived) {
   constexpr std::int64_t kExpertsWithoutNorms = 128;
-  derive_head_dim(c, derived);
   derived.set("use_qk_norm", !c.is_gguf || c.num_experts != kExpertsWithoutNorms);
 }
 
 void validate_llama4(const Llama4Config& c, const Problems& problem) {
-  check_standard(c, problem);
   check_moe(c, problem, "num_local_experts");
   const auto listed = static_cast<std::int64_t>(c.no_rope_layers.size());
   if (listed != 0 && listed != c.num_hidden_layers)

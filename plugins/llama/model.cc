@@ -30,7 +30,6 @@ constexpr Model<Config> kLlama2 = {
                .hf_prefixes = {"model.", "language_model.", "model.language_model."},
                .doc = "Llama 2, 3, 3.1, 3.2 and 3.3"},
     .keys = llama_keys,
-    .validate = validate,
     .blocks = blocks,
     .weights = weights,
 };

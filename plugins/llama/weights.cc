@@ -7,14 +7,15 @@ namespace llama {
 using namespace lamina::sdk;
 
 std::vector<Weight> weights() {
-  return outer_weights() + norm_weights(kBlock) + attention_weights(kBlock) + mlp_weights(kBlock) +
-         std::vector<Weight>{
-             // A feed-forward without a gate.
-             {kBlock, "feed_forward.wi.weight", "model.layers.{L}.mlp.up_proj.weight"},
-             {kBlock, "feed_forward.wi.bias", "model.layers.{L}.mlp.up_proj.bias"},
-             {kBlock, "feed_forward.wo.weight", "model.layers.{L}.mlp.down_proj.weight"},
-             {kBlock, "feed_forward.wo.bias", "model.layers.{L}.mlp.down_proj.bias"},
-         };
+  return weight_rows({outer_weights(),
+                      norm_weights(kBlock),
+                      attention_weights(kBlock),
+                      mlp_weights(kBlock),
+                      // A feed-forward without a gate.
+                      {kBlock, "feed_forward.wi.weight", "model.layers.{L}.mlp.up_proj.weight"},
+                      {kBlock, "feed_forward.wi.bias", "model.layers.{L}.mlp.up_proj.bias"},
+                      {kBlock, "feed_forward.wo.weight", "model.layers.{L}.mlp.down_proj.weight"},
+                      {kBlock, "feed_forward.wo.bias", "model.layers.{L}.mlp.down_proj.bias"}});
 }
 
 // No such checkpoints are published. A teacher is read from a Llama 2: its attention.

@@ -32,7 +32,6 @@ void mistral_keys(Schema<Config>& key) {
 }
 
 void validate_mistral(const Config& c, const Problems& problem) {
-  check_standard(c, problem);
   if (c.sliding_window == 0 && std::find(c.layer_types.begin(), c.layer_types.end(),
                                          kSlidingAttention) != c.layer_types.end())
     problem("sliding_window", "got 0 with sliding_attention layers; it must be at least 1");
@@ -61,7 +60,6 @@ void mixtral_keys(Schema<Config>& key) {
 }
 
 void validate_mixtral(const Config& c, const Problems& problem) {
-  check_standard(c, problem);
   check_moe(c, problem, "num_local_experts");
   check_uniform_layers(c.layer_types, c.sliding_window > 0, problem);
 }

@@ -55,7 +55,6 @@ void olmo3_keys(Schema<Config>& key) {
 }
 
 void olmo3_validate(const Config& c, const Problems& problem) {
-  check_standard(c, problem);
   const auto& types = c.layer_types;
   const bool slides =
       types.empty() || std::find(types.begin(), types.end(), kSlidingAttention) != types.end();

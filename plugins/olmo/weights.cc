@@ -7,11 +7,12 @@ namespace olmo {
 using namespace lamina::sdk;
 
 std::vector<Weight> weights() {
-  return outer_weights() + attention_weights(kBlock) + mlp_weights(kBlock) +
-         std::vector<Weight>{
-             {kBlock, "attention_norm.weight", "model.layers.{L}.post_attention_layernorm.weight"},
-             {kBlock, "ffn_norm.weight", "model.layers.{L}.post_feedforward_layernorm.weight"},
-         };
+  return weight_rows(
+      {outer_weights(),
+       attention_weights(kBlock),
+       mlp_weights(kBlock),
+       {kBlock, "attention_norm.weight", "model.layers.{L}.post_attention_layernorm.weight"},
+       {kBlock, "ffn_norm.weight", "model.layers.{L}.post_feedforward_layernorm.weight"}});
 }
 
 }  // namespace olmo

@@ -60,7 +60,6 @@ void qwen3_vl_keys(Schema<Config>& key) {
 }
 
 void validate(const Config& c, const Problems& problem) {
-  check_standard(c, problem);
   if (c.use_sliding_window && c.sliding_window == 0)
     problem("sliding_window",
             "got 0 with use_sliding_window = true; it must be at least 1, or use_sliding_window "

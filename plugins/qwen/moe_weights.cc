@@ -10,28 +10,20 @@ using namespace lamina::sdk;
 // Experts one by one; in Qwen3-VL also all in one tensor: [E, D, 2 F] and [E, F, D] as published,
 // [E, 2 F, D] and [E, D, F] as Transformers 5 writes them.
 std::vector<Weight> expert_weights(std::uint32_t block) {
-  return mixture_weights(block) + std::vector<Weight>{{block,
-                                                       "moe.experts.w1.weight",
-                                                       "model.layers.{L}.mlp.experts.gate_up_proj",
-                                                       {kTranspose, part(0, 1)}},
-                                                      {block,
-                                                       "moe.experts.w3.weight",
-                                                       "model.layers.{L}.mlp.experts.gate_up_proj",
-                                                       {kTranspose, part(1, 1)}},
-                                                      {block,
-                                                       "moe.experts.w2.weight",
-                                                       "model.layers.{L}.mlp.experts.down_proj",
-                                                       {kTranspose}},
-                                                      {block,
-                                                       "moe.experts.w1.weight",
-                                                       "model.layers.{L}.mlp.experts.gate_up_proj",
-                                                       {part(0, 1)}},
-                                                      {block,
-                                                       "moe.experts.w3.weight",
-                                                       "model.layers.{L}.mlp.experts.gate_up_proj",
-                                                       {part(1, 1)}},
-                                                      {block, "moe.experts.w2.weight",
-                                                       "model.layers.{L}.mlp.experts.down_proj"}};
+  return weight_rows(
+      {mixture_weights(block),
+       {block,
+        "moe.experts.w1.weight",
+        "model.layers.{L}.mlp.experts.gate_up_proj",
+        {kTranspose, part(0, 1)}},
+       {block,
+        "moe.experts.w3.weight",
+        "model.layers.{L}.mlp.experts.gate_up_proj",
+        {kTranspose, part(1, 1)}},
+       {block, "moe.experts.w2.weight", "model.layers.{L}.mlp.experts.down_proj", {kTranspose}},
+       {block, "moe.experts.w1.weight", "model.layers.{L}.mlp.experts.gate_up_proj", {part(0, 1)}},
+       {block, "moe.experts.w3.weight", "model.layers.{L}.mlp.experts.gate_up_proj", {part(1, 1)}},
+       {block, "moe.experts.w2.weight", "model.layers.{L}.mlp.experts.down_proj"}});
 }
 
 }  // namespace
@@ -43,11 +35,13 @@ std::vector<Weight> moe_weights() {
 
 // No such checkpoints are published.
 std::vector<Weight> custom_moe_weights() {
-  return outer_weights() + attention_weights(kCustom) + norm_weights(kCustom) +
-         expert_weights(kCustom) +
-         std::vector<Weight>{
-             {kCustom, "latent_norm.weight", "model.layers.{L}.latent_norm.weight"},
-             {kCustom, "up_projection.weight", "model.layers.{L}.layer_up_projection.weight"}};
+  return weight_rows(
+      {outer_weights(),
+       attention_weights(kCustom),
+       norm_weights(kCustom),
+       expert_weights(kCustom),
+       {kCustom, "latent_norm.weight", "model.layers.{L}.latent_norm.weight"},
+       {kCustom, "up_projection.weight", "model.layers.{L}.layer_up_projection.weight"}});
 }
 
 }  // namespace qwen

@@ -19,10 +19,6 @@ Tensor norm(Scope s, const C& c, Tensor x) {
   return rms_norm(s, x, {.eps = c.rms_norm_eps, .offset = 1});
 }
 
-Tensor columns(Tensor x, std::int64_t start, std::int64_t size) {
-  return slice(x, {.dim = -1, .start = start, .size = size});
-}
-
 Tensor attention(Scope layer, const C& c, Tensor x_BTD, const Step& step) {
   const Scope s = layer / "attention";
   const std::int64_t n = c.num_attention_heads, k = c.num_key_value_heads, h = c.head_dim;
@@ -86,28 +82,29 @@ Tensor delta_net(Scope layer, const C& c, Tensor x_BTD, const Step& step) {
   const Scope s = layer / "linear_attention";
   const std::int64_t n = c.linear_num_value_heads, keys = c.key_dim(), values = c.value_dim();
   const Projected p = project(s, c, x_BTD);
-  Tensor taps_CK = (s / "conv")
-                       .param("weight", {2 * keys + values, c.linear_conv_kernel_dim},
-                              {.axes = {axis::heads, axis::conv},
-                               .role = Role::conv,
-                               .init = init::normal(s.init_std()),
-                               .flags = LAMINA_PARAM_DECAY});
+  Tensor u_BTC = short_conv(s / "conv", p.u_BTC, step,
+                            {.taps = c.linear_conv_kernel_dim,
+                             .activation = "silu",
+                             .across = c.recurrence_across_documents,
+                             .init = init::normal(s.init_std()),
+                             .decay = true,
+                             .axis = axis::heads});
   Tensor a_log_N =
       s.param("a_log", {n},
               {.axes = {axis::none}, .role = Role::scalar, .init = init::log_uniform(1e-3, 16)});
   Tensor dt_bias_N =
       s.param("dt_bias", {n}, {.axes = {axis::none}, .role = Role::scalar, .init = init::ones});
-  Tensor u_BTC = step.causal_conv1d(
-      p.u_BTC, taps_CK, {}, {.activation = "silu", .across = c.recurrence_across_documents});
-  Tensor q_BTKH = split_heads(columns(u_BTC, 0, keys), c.linear_num_key_heads);
-  Tensor k_BTKH = split_heads(columns(u_BTC, keys, keys), c.linear_num_key_heads);
-  Tensor v_BTNV = split_heads(columns(u_BTC, 2 * keys, values), n);
+  const auto [q, k, v] = split_columns(u_BTC, {keys, keys, values});
+  Tensor q_BTKH = split_heads(q, c.linear_num_key_heads);
+  Tensor k_BTKH = split_heads(k, c.linear_num_key_heads);
+  Tensor v_BTNV = split_heads(v, n);
   Tensor g_BTN = -(exp(widen(a_log_N)) * softplus(widen(p.a_BTN) + widen(dt_bias_N)));
   Tensor o_BTNV =
       step.gated_delta_rule(q_BTKH, k_BTKH, v_BTNV, g_BTN, sigmoid(widen(p.b_BTN)),
                             {.normalize = true, .across = c.recurrence_across_documents});
-  o_BTNV = rms_norm(s / "norm", tag(o_BTNV, tags::recurrent_out), c.rms_norm_eps);
-  return linear(s / "out_proj", merge_heads(glu(p.z_BTNV, o_BTNV)), c.hidden_size,
+  o_BTNV = gated_rms_norm(s / "norm", tag(o_BTNV, tags::recurrent_out), p.z_BTNV,
+                          {.eps = c.rms_norm_eps, .norm_first = true});
+  return linear(s / "out_proj", merge_heads(o_BTNV), c.hidden_size,
                 {.in = axis::heads, .tag = tags::out_proj});
 }
 

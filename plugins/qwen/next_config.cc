@@ -109,9 +109,6 @@ void validate_next(const NextConfig& c, const Problems& problem) {
   check_mixers(c, problem);
 }
 
-void validate_qwen3_5(const NextConfig& c, const Problems& problem) {
-  check_standard(c, problem);
-  check_mixers(c, problem);
-}
+void validate_qwen3_5(const NextConfig& c, const Problems& problem) { check_mixers(c, problem); }
 
 }  // namespace qwen

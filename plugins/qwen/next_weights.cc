@@ -44,15 +44,14 @@ std::vector<Weight> expert_weights(std::uint32_t block, bool fused) {
 }
 
 std::vector<Weight> sparse_weights(std::uint32_t block, bool fused) {
-  return std::vector<Weight>{{block, "moe.shared_expert.w1.weight",
-                              "model.layers.{L}.mlp.shared_expert.gate_proj.weight"},
-                             {block, "moe.shared_expert.w3.weight",
-                              "model.layers.{L}.mlp.shared_expert.up_proj.weight"},
-                             {block, "moe.shared_expert.w2.weight",
-                              "model.layers.{L}.mlp.shared_expert.down_proj.weight"},
-                             {block, "moe.shared_expert_gate.weight",
-                              "model.layers.{L}.mlp.shared_expert_gate.weight"}} +
-         expert_weights(block, fused);
+  return weight_rows(
+      {{block, "moe.shared_expert.w1.weight",
+        "model.layers.{L}.mlp.shared_expert.gate_proj.weight"},
+       {block, "moe.shared_expert.w3.weight", "model.layers.{L}.mlp.shared_expert.up_proj.weight"},
+       {block, "moe.shared_expert.w2.weight",
+        "model.layers.{L}.mlp.shared_expert.down_proj.weight"},
+       {block, "moe.shared_expert_gate.weight", "model.layers.{L}.mlp.shared_expert_gate.weight"},
+       expert_weights(block, fused)});
 }
 
 std::vector<Weight> all_weights(bool fused) {
@@ -72,7 +71,7 @@ std::vector<Weight> all_weights(bool fused) {
 std::vector<Weight> next_weights() { return all_weights(false); }
 
 std::vector<Weight> qwen3_5_weights() {
-  return all_weights(true) + std::vector<Weight>{ignored("model.visual.*")};
+  return weight_rows({all_weights(true), ignored("model.visual.*")});
 }
 
 }  // namespace qwen

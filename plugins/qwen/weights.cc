@@ -7,8 +7,8 @@ namespace qwen {
 using namespace lamina::sdk;
 
 std::vector<Weight> weights() {
-  return outer_weights() + norm_weights(kBlock) + attention_weights(kBlock) + mlp_weights(kBlock) +
-         std::vector<Weight>{ignored("model.visual.*")};
+  return weight_rows({outer_weights(), norm_weights(kBlock), attention_weights(kBlock),
+                      mlp_weights(kBlock), ignored("model.visual.*")});
 }
 
 }  // namespace qwen

@@ -52,14 +52,14 @@ std::vector<Block<Config>> mlp_blocks() { return {{kBlock, "simple_mlp", mlp_blo
 
 // Our own names, so that checkpoints can be exported and read back.
 std::vector<Weight> matrix_weights() {
-  return outer_weights() +
-         std::vector<Weight>{{kBlock, "weights.weight", "model.layers.{L}.weights.weight"}};
+  return weight_rows(
+      {outer_weights(), {kBlock, "weights.weight", "model.layers.{L}.weights.weight"}});
 }
 
 std::vector<Weight> mlp_weights() {
-  return outer_weights() +
-         std::vector<Weight>{{kBlock, "ff_1.weight", "model.layers.{L}.ff_1.weight"},
-                             {kBlock, "ff_2.weight", "model.layers.{L}.ff_2.weight"}};
+  return weight_rows({outer_weights(),
+                      {kBlock, "ff_1.weight", "model.layers.{L}.ff_1.weight"},
+                      {kBlock, "ff_2.weight", "model.layers.{L}.ff_2.weight"}});
 }
 
 constexpr Model<Config> kSimple = {

@@ -15,7 +15,10 @@ constexpr double kEps = 1e-5;
 const std::string kConfig = R"({"model_type": "mamba2", "architectures": ["Mamba2ForCausalLM"],
   "vocab_size": 31, "hidden_size": 12, "num_hidden_layers": 2, "state_size": 5, "expand": 2,
   "head_dim": 6, "num_heads": 4, "n_groups": 2, "conv_kernel": 4, "layer_norm_epsilon": 1e-5,
-  "use_bias": false, "use_conv_bias": true, "chunk_size": 256, "tie_word_embeddings": false})";
+  "use_bias": false, "use_conv_bias": true, "chunk_size": 256, "tie_word_embeddings": false)";
+const std::string kUnlimited = kConfig + R"(, "time_step_limit": [0.0, Infinity]})";
+const std::string kLimited = kConfig + R"(, "time_step_limit": [0.2, {"__float__": "Infinity"}]})";
+constexpr double kLeastStep = 0.2;  // above many steps of the random model
 
 struct Mamba : Checkpoint {
   Mamba() {
@@ -37,7 +40,7 @@ struct Mamba : Checkpoint {
   }
 };
 
-void mix(const Checkpoint& c, const std::string& layer, std::vector<Vector>& x) {
+void mix(const Checkpoint& c, const std::string& layer, double least_step, std::vector<Vector>& x) {
   const std::string mixer = layer + ".mixer";
   const Vector taps = c.get(mixer + ".conv1d.weight"), dt_bias = c.get(mixer + ".dt_bias");
   const Vector a_log = c.get(mixer + ".A_log"), skip = c.get(mixer + ".D");
@@ -55,7 +58,8 @@ void mix(const Checkpoint& c, const std::string& layer, std::vector<Vector>& x) 
     channels = map(channels, [](double v, std::size_t) { return silu(v); });
     Vector y(kInner);
     for (std::size_t n = 0; n < kHeads; ++n) {
-      const double dt = softplus(dt_in[n] + dt_bias[n]), decay = std::exp(-std::exp(a_log[n]) * dt);
+      const double dt = std::max(softplus(dt_in[n] + dt_bias[n]), least_step);
+      const double decay = std::exp(-std::exp(a_log[n]) * dt);
       const std::size_t group = n / (kHeads / kGroups) * kState;
       for (std::size_t p = 0; p < kHead; ++p) {
         const std::size_t at = n * kHead + p;
@@ -74,19 +78,26 @@ void mix(const Checkpoint& c, const std::string& layer, std::vector<Vector>& x) 
   }
 }
 
-TEST(Mamba2Example, LogitsEqualThePapersEquations) {
+double error_with(const std::string& config, double least_step) {
   const Mamba c;
-  const auto logits = [&](std::span<const std::int32_t> ids) {
+  return error_of(c, config, [&](std::span<const std::int32_t> ids) {
     std::vector<Vector> x;
     for (std::int32_t id : ids) x.push_back(c.row("backbone.embeddings.weight", id, kWidth));
-    for (std::int64_t i = 0; i < kLayers; ++i) mix(c, "backbone.layers." + std::to_string(i), x);
+    for (std::int64_t i = 0; i < kLayers; ++i)
+      mix(c, "backbone.layers." + std::to_string(i), least_step, x);
     Vector out;
     for (const Vector& token : x)
       for (double v : c.product("lm_head", rms_norm(token, c.get("backbone.norm_f.weight"), kEps)))
         out.push_back(v);
     return out;
-  };
-  EXPECT_LE(error_of(c, kConfig, logits), 2e-5);
+  });
+}
+
+TEST(Mamba2Example, LogitsEqualThePapersEquations) { EXPECT_LE(error_with(kUnlimited, 0), 2e-5); }
+
+TEST(Mamba2Example, TimeStepsAreLimited) {
+  EXPECT_LE(error_with(kLimited, kLeastStep), 2e-5);
+  EXPECT_GE(error_with(kUnlimited, kLeastStep), 1e-3);
 }
 
 }  // namespace

@@ -36,7 +36,10 @@ std::vector<std::int64_t> result_shape(const RecordingBuild& build, const Emissi
     return e.attrs.contains(key) ? std::get<std::int64_t>(e.attrs.at(key)) : 0;
   };
   if (e.op == kReshape) shape = std::get<std::vector<std::int64_t>>(e.attrs.at(1));
-  if (e.op == kSlice) shape[static_cast<std::size_t>(integer(1))] = integer(3);
+  if (e.op == kSlice) {
+    const std::int64_t dim = integer(1), count = std::ssize(shape);
+    shape.at(static_cast<std::size_t>(dim < 0 ? dim + count : dim)) = integer(3);
+  }
   if (e.op == kLinear) shape.back() = build.shapes[e.inputs[1] - 1][0];
   return shape;
 }

@@ -49,7 +49,7 @@ TEST(SdkSchema, Example) {
 
 TEST(SdkSchema, DeclarationsReachTheHost) {
   const Schema<Config> schema = example();
-  const std::vector<lamina_key_t>& keys = schema.keys();
+  const std::vector<lamina_key_t> keys = schema.keys();
   ASSERT_EQ(keys.size(), 6u);
   EXPECT_EQ(copy(keys[0].name), "heads");
   EXPECT_EQ(keys[0].type, LAMINA_KIND_INT);
@@ -107,6 +107,95 @@ TEST(SdkSchema, KeysWithoutAValueLeaveTheFieldAlone) {
   const Config c = example().read(&config);
   EXPECT_EQ(c.heads, 0);
   EXPECT_EQ(c.rope.theta, 10000);
+}
+
+TEST(SdkSchema, ShortFormsDeclareTypesLimitsAndDefaults) {
+  Schema<Config> key;
+  key.size("heads", &Config::heads, "query heads");
+  key.size("kv_heads", &Config::heads, 4, "key heads");
+  key.count("window", &Config::heads, 0, "tokens");
+  key.flag("tied", &Config::tied, true, "one table");
+  key.factor("scale", &Config::theta, 0.5, "of logits");
+  const std::vector<lamina_key_t> keys = key.keys();
+  ASSERT_EQ(keys.size(), 5u);
+  EXPECT_EQ(keys[0].flags, LAMINA_KEY_REQUIRED);
+  EXPECT_EQ(keys[0].min.v.i, 1);
+  EXPECT_EQ(keys[1].flags, 0u);
+  EXPECT_EQ(keys[1].fallback.v.i, 4);
+  EXPECT_EQ(keys[2].min.type, LAMINA_KIND_INT);
+  EXPECT_EQ(keys[2].min.v.i, 0);
+  EXPECT_EQ(keys[3].type, LAMINA_KIND_BOOL);
+  EXPECT_EQ(keys[4].flags, LAMINA_KEY_ABOVE_MIN);
+  EXPECT_EQ(keys[4].fallback.v.f, 0.5);
+}
+
+TEST(SdkSchema, DefaultsOfAnotherKindDoNotCompile) {
+  static_assert(std::is_convertible_v<int, Fallback<std::int64_t>>);
+  static_assert(!std::is_convertible_v<double, Fallback<std::int64_t>>);
+  static_assert(!std::is_convertible_v<bool, Fallback<std::int64_t>>);
+  static_assert(!std::is_convertible_v<std::optional<double>, Fallback<std::int64_t>>);
+  static_assert(std::is_convertible_v<int, Fallback<double>>);
+  static_assert(!std::is_convertible_v<bool, Fallback<double>>);
+  static_assert(!std::is_convertible_v<int, Fallback<bool>>);
+  static_assert(std::is_convertible_v<const char*, Fallback<std::string_view>>);
+  static_assert(!std::is_convertible_v<int, Fallback<std::string_view>>);
+  static_assert(!std::is_convertible_v<double, Fallback<std::vector<double>>>);
+}
+
+TEST(SdkSchema, ARenamedKeyIsReadUnderItsOtherName) {
+  Schema<Config> key = example();
+  key("kv_heads", &Config::heads, {.same_as = "heads", .doc = "key heads"});
+  key.rename("heads", "n_heads");
+  EXPECT_FALSE(key.declares("heads"));
+  EXPECT_EQ(copy(key.keys()[0].name), "n_heads");
+  EXPECT_EQ(copy(key.keys().back().same_as), "n_heads");
+  key.drop("kv_heads");
+  RecordingConfig config;
+  for (const char* name : {"rope_theta", "tied", "act", "layers"})
+    config.values[name] = std::monostate{};
+  config.values["n_heads"] = std::int64_t{6};
+  EXPECT_EQ(key.read(&config).heads, 6);
+}
+
+TEST(SdkSchema, AnAddedAliasIsTheLast) {
+  Schema<Config> key = example();
+  key.alias("rope_theta", "rotary_base");
+  const lamina_span_t aliases = key.keys()[1].aliases;
+  ASSERT_EQ(aliases.count, 2u);
+  EXPECT_EQ(copy(static_cast<const lamina_str_t*>(aliases.ptr)[0]), "rope_parameters.rope_theta");
+  EXPECT_EQ(copy(static_cast<const lamina_str_t*>(aliases.ptr)[1]), "rotary_base");
+}
+
+TEST(SdkSchema, ADroppedKeyIsNeitherDeclaredNorRead) {
+  Schema<Config> key = example();
+  key.drop("act");
+  EXPECT_FALSE(key.knows("act"));
+  RecordingConfig config;
+  for (const char* name : {"heads", "rope_theta", "tied", "layers"})
+    config.values[name] = std::monostate{};
+  EXPECT_EQ(key.read(&config).act, "");
+}
+
+TEST(SdkSchema, ChangesOfUndeclaredKeysAreRefused) {
+  Schema<Config> key = example();
+  EXPECT_THROW(key.drop("hidden_act"), Error);
+  EXPECT_THROW(key.rename("use_cache", "cache"), Error);  // it is only ignored
+}
+
+TEST(SdkSchema, NestedFieldsAreReached) {
+  Schema<Config> key;
+  key("theta", nested(&Config::rope, &RopeOptions::theta), {.doc = "base"});
+  RecordingConfig config;
+  config.values = {{"theta", 5.0}};
+  EXPECT_EQ(key.read(&config).rope.theta, 5);
+}
+
+TEST(SdkSchema, AProblemIsReportedOnce) {
+  RecordingReply reply;
+  const Problems problem(&reply);
+  for (int i = 0; i < 2; ++i) problem("heads", "got ", std::int64_t{3}, "; it must be even");
+  problem("heads", "got 3; it must be 4");
+  EXPECT_EQ(reply.problems.size(), 2u);
 }
 
 TEST(SdkSchema, ValueOfAnotherKindIsRefused) {

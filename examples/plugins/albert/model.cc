@@ -20,19 +20,15 @@ struct Config {
 };
 
 void keys(Schema<Config>& key) {
-  auto size = [&](std::string_view name, auto field, std::string_view doc) {
-    key(name, field, {.required = true, .min = 1, .doc = doc});
-  };
-  size("vocab_size", &Config::vocab_size, "rows of the token table");
-  size("hidden_size", &Config::hidden_size, "width E of the token table");
-  size("inner_size", &Config::inner_size, "width D of the layers");
-  size("num_hidden_layers", &Config::num_hidden_layers, "layers that share their parameters");
-  size("num_attention_heads", &Config::num_attention_heads, "heads N");
-  size("intermediate_size", &Config::intermediate_size, "feed-forward width");
-  key("max_position_embeddings", &Config::max_position_embeddings,
-      {.fallback = 512, .min = 1, .doc = "rows of the table of positions"});
-  key("layer_norm_eps", &Config::layer_norm_eps,
-      {.fallback = 1e-12, .above = 0, .doc = "added to variances"});
+  key.size("vocab_size", &Config::vocab_size, "rows of the token table");
+  key.size("hidden_size", &Config::hidden_size, "width E of the token table");
+  key.size("inner_size", &Config::inner_size, "width D of the layers");
+  key.size("num_hidden_layers", &Config::num_hidden_layers, "layers that share their parameters");
+  key.size("num_attention_heads", &Config::num_attention_heads, "heads N");
+  key.size("intermediate_size", &Config::intermediate_size, "feed-forward width");
+  key.size("max_position_embeddings", &Config::max_position_embeddings, 512,
+           "rows of the table of positions");
+  key.factor("layer_norm_eps", &Config::layer_norm_eps, 1e-12, "added to variances");
   key("initializer_range", &Config::initializer_range,
       {.fallback = 0.02, .min = 0, .doc = "deviation of fresh weights"});
 }
@@ -86,20 +82,19 @@ Plan plan(const Config& c) {
 }
 
 std::vector<Weight> weights() {
-  return std::vector<Weight>{
-             {0, LAMINA_NAME_EMBED, "albert.embeddings.word_embeddings.weight"},
-             {0, LAMINA_NAME_POSITIONS, "albert.embeddings.position_embeddings.weight"}} +
-         same_names(kEntry, "albert.embeddings.", "LayerNorm.weight LayerNorm.bias") +
-         same_names(kEntry, "albert.encoder.",
-                    "embedding_hidden_mapping_in.weight embedding_hidden_mapping_in.bias") +
-         same_names(kExit, "predictions.",
-                    "dense.weight dense.bias LayerNorm.weight LayerNorm.bias") +
-         same_names(kBlock, "albert.encoder.albert_layer_groups.0.albert_layers.0.",
-                    "attention.query.weight attention.query.bias attention.key.weight "
-                    "attention.key.bias attention.value.weight attention.value.bias "
-                    "attention.dense.weight attention.dense.bias attention.LayerNorm.weight "
-                    "attention.LayerNorm.bias ffn.weight ffn.bias ffn_output.weight "
-                    "ffn_output.bias full_layer_layer_norm.weight full_layer_layer_norm.bias");
+  return weight_rows(
+      {{0, LAMINA_NAME_EMBED, "albert.embeddings.word_embeddings.weight"},
+       {0, LAMINA_NAME_POSITIONS, "albert.embeddings.position_embeddings.weight"},
+       same_names(kEntry, "albert.embeddings.", "LayerNorm.weight LayerNorm.bias"),
+       same_names(kEntry, "albert.encoder.",
+                  "embedding_hidden_mapping_in.weight embedding_hidden_mapping_in.bias"),
+       same_names(kExit, "predictions.", "dense.weight dense.bias LayerNorm.weight LayerNorm.bias"),
+       same_names(kBlock, "albert.encoder.albert_layer_groups.0.albert_layers.0.",
+                  "attention.query.weight attention.query.bias attention.key.weight "
+                  "attention.key.bias attention.value.weight attention.value.bias "
+                  "attention.dense.weight attention.dense.bias attention.LayerNorm.weight "
+                  "attention.LayerNorm.bias ffn.weight ffn.bias ffn_output.weight "
+                  "ffn_output.bias full_layer_layer_norm.weight full_layer_layer_norm.bias")});
 }
 
 constexpr Model<Config> kModel = {

@@ -20,21 +20,20 @@ struct Config {
 };
 
 void keys(Schema<Config>& key) {
-  key("vocab_size", &Config::vocab_size, {.required = true, .min = 1, .doc = "rows of the table"});
+  key.size("vocab_size", &Config::vocab_size, "rows of the table");
   key("hidden_size", &Config::hidden_size,
       {.required = true, .min = 1, .aliases = {"n_embed"}, .doc = "model width D"});
   key("num_hidden_layers", &Config::num_hidden_layers,
       {.required = true, .min = 1, .aliases = {"n_layer"}, .hf_name = "n_layer", .doc = "layers"});
   key("num_attention_heads", &Config::num_attention_heads,
       {.required = true, .min = 1, .aliases = {"n_head"}, .hf_name = "n_head", .doc = "heads N"});
-  key("layer_norm_epsilon", &Config::layer_norm_epsilon,
-      {.fallback = 1e-5, .above = 0, .doc = "added to variances"});
-  key("apply_residual_connection_post_layernorm", &Config::residual_after_norm,
-      {.fallback = false, .doc = "sub-layers are added to the normed input"});
+  key.factor("layer_norm_epsilon", &Config::layer_norm_epsilon, 1e-5, "added to variances");
+  key.flag("apply_residual_connection_post_layernorm", &Config::residual_after_norm, false,
+           "sub-layers are added to the normed input");
   key("initializer_range", &Config::initializer_range,
       {.fallback = 0.02, .min = 0, .doc = "deviation of fresh weights"});
-  key("tie_word_embeddings", &Config::tie_word_embeddings,
-      {.fallback = true, .doc = "the head is the token table"});
+  key.flag("tie_word_embeddings", &Config::tie_word_embeddings, true,
+           "the head is the token table");
   key.ignore({"attention_dropout", "attention_softmax_in_fp32", "bias_dropout_fusion",
               "hidden_dropout", "masked_softmax_fusion", "offset_alibi", "pretraining_tp",
               "seq_length", "skip_bias_add", "skip_bias_add_qkv", "slow_but_exact",
@@ -53,11 +52,9 @@ Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   Tensor qkv_BTM = linear(s / "query_key_value", x_BTD, 3 * d,
                           {.out = axis::qkv, .bias = true, .tag = tags::qkv_proj});
   const Dims shape = x_BTD.shape();
-  Tensor qkv_BTNM = reshape(qkv_BTM, {shape[0], shape[1], n, 3 * h});
-  auto part = [&](std::int64_t i) {
-    return slice(qkv_BTNM, {.dim = 3, .start = i * h, .size = h});
-  };
-  Tensor o_BTNH = step.attend(part(0), part(1), part(2), {.slopes = alibi_slopes(s, n)});
+  const auto [q_BTNH, k_BTNH, v_BTNH] =
+      split_columns(reshape(qkv_BTM, {shape[0], shape[1], n, 3 * h}), {h, h, h});
+  Tensor o_BTNH = step.attend(q_BTNH, k_BTNH, v_BTNH, {.slopes = alibi_slopes(s, n)});
   return linear(s / "dense", merge_heads(o_BTNH), d,
                 {.in = axis::heads, .bias = true, .tag = tags::out_proj});
 }
@@ -89,18 +86,19 @@ std::vector<Block<Config>> blocks() {
 Plan plan(const Config& c) { return repeat(unit(kBlock)).over(c.num_hidden_layers); }
 
 std::vector<Weight> weights() {
-  return std::vector<Weight>{{0, LAMINA_NAME_EMBED, "word_embeddings.weight"},
-                             {0, LAMINA_NAME_NORM, "ln_f.weight"},
-                             {0, LAMINA_NAME_NORM_BIAS, "ln_f.bias"},
-                             {0, LAMINA_NAME_HEAD, "lm_head.weight", {}, LAMINA_HF_TIED}} +
-         same_names(kEntry, "", "word_embeddings_layernorm.weight word_embeddings_layernorm.bias") +
-         same_names(kBlock, "h.{L}.",
-                    "input_layernorm.weight input_layernorm.bias "
-                    "self_attention.query_key_value.weight self_attention.query_key_value.bias "
-                    "self_attention.dense.weight self_attention.dense.bias "
-                    "post_attention_layernorm.weight post_attention_layernorm.bias "
-                    "mlp.dense_h_to_4h.weight mlp.dense_h_to_4h.bias mlp.dense_4h_to_h.weight "
-                    "mlp.dense_4h_to_h.bias");
+  return weight_rows(
+      {{0, LAMINA_NAME_EMBED, "word_embeddings.weight"},
+       {0, LAMINA_NAME_NORM, "ln_f.weight"},
+       {0, LAMINA_NAME_NORM_BIAS, "ln_f.bias"},
+       {0, LAMINA_NAME_HEAD, "lm_head.weight", {}, LAMINA_HF_TIED},
+       same_names(kEntry, "", "word_embeddings_layernorm.weight word_embeddings_layernorm.bias"),
+       same_names(kBlock, "h.{L}.",
+                  "input_layernorm.weight input_layernorm.bias "
+                  "self_attention.query_key_value.weight self_attention.query_key_value.bias "
+                  "self_attention.dense.weight self_attention.dense.bias "
+                  "post_attention_layernorm.weight post_attention_layernorm.bias "
+                  "mlp.dense_h_to_4h.weight mlp.dense_h_to_4h.bias mlp.dense_4h_to_h.weight "
+                  "mlp.dense_4h_to_h.bias")});
 }
 
 constexpr Model<Config> kModel = {

@@ -41,7 +41,6 @@ void keys(Schema<Config>& key) {
 }
 
 void validate(const Config& c, const Problems& problem) {
-  check_standard(c, problem);
   if (c.lru_width % c.num_attention_heads != 0)
     problem("lru_width", "got ", c.lru_width, "; num_attention_heads = ", c.num_attention_heads,
             " must divide it");
@@ -57,7 +56,7 @@ RmsNormOptions norm_options(const Config& c) { return {.eps = c.rms_norm_eps, .o
 Tensor begins(const Step& step) {
   Tensor p_BT = step.positions_BT;
   Tensor first_BT = cast(cast(equal(p_BT, p_BT - p_BT), "i32"), "f32");
-  return reshape(first_BT, {p_BT.dim(0), p_BT.dim(1), 1});
+  return unsqueeze(first_BT);
 }
 
 // a = exp(-8 softplus(L) r), h = a h + sqrt(1 - a^2) (i x), with h = i x where a document begins;
@@ -71,9 +70,8 @@ Tensor rg_lru(Scope s, const Config& c, Tensor x_BTR, const Step& step) {
               {.axes = {axis::heads}, .role = Role::scalar, .init = init::uniform(-6.9, -2.2)});
   Tensor log_a_BTR = r_BTR * softplus(widen(l_R)) * -8.0;
   Tensor rest_BTR = 1 - exp(log_a_BTR * 2.0);
-  Tensor least = cast_like(constant(s, {.shape = {}, .value = 2.5e-7}), rest_BTR);
   Tensor first_BT1 = cast_like(begins(step), rest_BTR);
-  Tensor gain_BTR = first_BT1 + (1 - first_BT1) * sqrt(maximum(rest_BTR, least));
+  Tensor gain_BTR = first_BT1 + (1 - first_BT1) * sqrt(maximum(rest_BTR, 2.5e-7));
   return step.in(s).linear_scan(exp(log_a_BTR), gain_BTR * i_BTR * widen(x_BTR));
 }
 
@@ -81,12 +79,8 @@ Tensor recurrence(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   const LinearOptions to_lru{.out = axis::heads, .bias = true};
   Tensor y_BTR = activate(linear(s / "linear_y", x_BTD, c.lru_width, to_lru), c.hidden_act);
   Tensor x_BTR = linear(s / "linear_x", x_BTD, c.lru_width, to_lru);
-  Tensor w_RK =
-      s.param("conv_1d.weight", {c.lru_width, c.conv1d_width},
-              {.axes = {axis::conv, axis::none}, .role = Role::conv, .init = init::normal(0.05)});
-  Tensor bias_R =
-      s.param("conv_1d.bias", {c.lru_width}, {.axes = {axis::conv}, .role = Role::bias});
-  x_BTR = step.in(s).causal_conv1d(x_BTR, w_RK, bias_R);
+  x_BTR = short_conv(s / "conv_1d", x_BTR, step,
+                     {.taps = c.conv1d_width, .bias = true, .init = init::normal(0.05)});
   Tensor h_BTR = cast_like(rg_lru(s / "rg_lru", c, x_BTR, step), y_BTR);
   return linear(s / "linear_out", h_BTR * y_BTR, c.hidden_size, {.in = axis::heads, .bias = true});
 }
@@ -128,36 +122,37 @@ Plan plan(const Config& c) {
 std::vector<Weight> layer_weights(std::uint32_t block) {
   const std::vector<Transform> across{kTranspose};  // published [block, in, out]
   const std::string_view layer = "model.layers.{L}.";
-  return same_names(block, layer,
-                    "temporal_pre_norm.weight channel_pre_norm.weight mlp_block.gate_proj.weight "
-                    "mlp_block.gate_proj.bias mlp_block.up_proj.weight mlp_block.up_proj.bias "
-                    "mlp_block.down_proj.weight mlp_block.down_proj.bias "
-                    "temporal_block.linear_x.weight temporal_block.linear_x.bias "
-                    "temporal_block.linear_y.weight temporal_block.linear_y.bias "
-                    "temporal_block.linear_out.weight temporal_block.linear_out.bias "
-                    "temporal_block.conv_1d.bias temporal_block.rg_lru.recurrent_param") +
-         same_names(block, layer, "temporal_block.conv_1d.weight", {squeezed(1)}) +
-         std::vector<Weight>{
-             {block, "temporal_block.wq.weight", "model.layers.{L}.temporal_block.q_proj.weight"},
-             {block, "temporal_block.wk.weight", "model.layers.{L}.temporal_block.k_proj.weight"},
-             {block, "temporal_block.wv.weight", "model.layers.{L}.temporal_block.v_proj.weight"},
-             {block, "temporal_block.wo.weight", "model.layers.{L}.temporal_block.o_proj.weight"},
-             {block, "temporal_block.wo.bias", "model.layers.{L}.temporal_block.o_proj.bias"},
-             {block, "temporal_block.rg_lru.input_gate.weight",
-              "model.layers.{L}.temporal_block.rg_lru.input_gate_weight", across},
-             {block, "temporal_block.rg_lru.input_gate.bias",
-              "model.layers.{L}.temporal_block.rg_lru.input_gate_bias"},
-             {block, "temporal_block.rg_lru.recurrent_gate.weight",
-              "model.layers.{L}.temporal_block.rg_lru.recurrent_gate_weight", across},
-             {block, "temporal_block.rg_lru.recurrent_gate.bias",
-              "model.layers.{L}.temporal_block.rg_lru.recurrent_gate_bias"}};
+  return weight_rows(
+      {same_names(block, layer,
+                  "temporal_pre_norm.weight channel_pre_norm.weight mlp_block.gate_proj.weight "
+                  "mlp_block.gate_proj.bias mlp_block.up_proj.weight mlp_block.up_proj.bias "
+                  "mlp_block.down_proj.weight mlp_block.down_proj.bias "
+                  "temporal_block.linear_x.weight temporal_block.linear_x.bias "
+                  "temporal_block.linear_y.weight temporal_block.linear_y.bias "
+                  "temporal_block.linear_out.weight temporal_block.linear_out.bias "
+                  "temporal_block.conv_1d.bias temporal_block.rg_lru.recurrent_param"),
+       same_names(block, layer, "temporal_block.conv_1d.weight", {squeezed(1)}),
+       {block, "temporal_block.wq.weight", "model.layers.{L}.temporal_block.q_proj.weight"},
+       {block, "temporal_block.wk.weight", "model.layers.{L}.temporal_block.k_proj.weight"},
+       {block, "temporal_block.wv.weight", "model.layers.{L}.temporal_block.v_proj.weight"},
+       {block, "temporal_block.wo.weight", "model.layers.{L}.temporal_block.o_proj.weight"},
+       {block, "temporal_block.wo.bias", "model.layers.{L}.temporal_block.o_proj.bias"},
+       {block, "temporal_block.rg_lru.input_gate.weight",
+        "model.layers.{L}.temporal_block.rg_lru.input_gate_weight", across},
+       {block, "temporal_block.rg_lru.input_gate.bias",
+        "model.layers.{L}.temporal_block.rg_lru.input_gate_bias"},
+       {block, "temporal_block.rg_lru.recurrent_gate.weight",
+        "model.layers.{L}.temporal_block.rg_lru.recurrent_gate_weight", across},
+       {block, "temporal_block.rg_lru.recurrent_gate.bias",
+        "model.layers.{L}.temporal_block.rg_lru.recurrent_gate_bias"}});
 }
 
 std::vector<Weight> weights() {
-  return std::vector<Weight>{{0, LAMINA_NAME_EMBED, "model.embed_tokens.weight"},
-                             {0, LAMINA_NAME_NORM, "model.final_norm.weight"},
-                             {0, LAMINA_NAME_HEAD, "lm_head.weight", {}, LAMINA_HF_TIED}} +
-         layer_weights(kRecurrent) + layer_weights(kAttention);
+  return weight_rows({{0, LAMINA_NAME_EMBED, "model.embed_tokens.weight"},
+                      {0, LAMINA_NAME_NORM, "model.final_norm.weight"},
+                      {0, LAMINA_NAME_HEAD, "lm_head.weight", {}, LAMINA_HF_TIED},
+                      layer_weights(kRecurrent),
+                      layer_weights(kAttention)});
 }
 
 constexpr Model<Config> kModel = {

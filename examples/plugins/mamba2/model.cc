@@ -2,8 +2,9 @@
 // per head. Dao & Gu 2024, "Transformers are SSMs", section 7 (the SSD layer).
 //
 // Shapes: B batch, T tokens, D model width, I inner width, N heads, P head width, G groups of
-// heads,
-//         S state width, C channels of the convolution = I + 2 G S, K taps.
+// heads, S state width, K taps.
+
+#include <limits>
 
 #include "lamina/sdk.h"
 
@@ -16,6 +17,7 @@ struct Config {
   std::int64_t vocab_size, hidden_size, num_hidden_layers;
   std::int64_t state_size, expand, num_heads, head_dim, n_groups, conv_kernel;
   double layer_norm_epsilon, initializer_range;
+  std::vector<double> time_step_limit;
   bool use_bias, use_conv_bias, tie_word_embeddings;
 
   std::int64_t inner() const { return expand * hidden_size; }
@@ -23,29 +25,32 @@ struct Config {
 };
 
 void keys(Schema<Config>& key) {
-  key("vocab_size", &Config::vocab_size, {.required = true, .min = 1, .doc = "rows of the table"});
-  key("hidden_size", &Config::hidden_size, {.required = true, .min = 1, .doc = "model width D"});
-  key("num_hidden_layers", &Config::num_hidden_layers,
-      {.required = true, .min = 1, .doc = "layers"});
-  key("state_size", &Config::state_size, {.fallback = 128, .min = 1, .doc = "state width S"});
-  key("expand", &Config::expand, {.fallback = 2, .min = 1, .doc = "inner width I / D"});
-  key("head_dim", &Config::head_dim, {.fallback = 64, .min = 1, .doc = "head width P"});
+  constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+  key.size("vocab_size", &Config::vocab_size, "rows of the table");
+  key.size("hidden_size", &Config::hidden_size, "model width D");
+  key.size("num_hidden_layers", &Config::num_hidden_layers, "layers");
+  key.size("state_size", &Config::state_size, 128, "state width S");
+  key.size("expand", &Config::expand, 2, "inner width I / D");
+  key.size("head_dim", &Config::head_dim, 64, "head width P");
   key("num_heads", &Config::num_heads, {.min = 1, .doc = "heads N; default I / head_dim"});
-  key("n_groups", &Config::n_groups,
-      {.fallback = 1, .min = 1, .doc = "groups G that share B and C"});
-  key("conv_kernel", &Config::conv_kernel, {.fallback = 4, .min = 1, .doc = "taps K"});
-  key("layer_norm_epsilon", &Config::layer_norm_epsilon,
-      {.fallback = 1e-5, .above = 0, .doc = "added to the mean square in norms"});
-  key("initializer_range", &Config::initializer_range,
-      {.fallback = 0.1, .above = 0, .doc = "standard deviation of fresh weights"});
-  key("use_bias", &Config::use_bias, {.fallback = false, .doc = "biases of the projections"});
-  key("use_conv_bias", &Config::use_conv_bias, {.fallback = true, .doc = "of the convolution"});
-  key("tie_word_embeddings", &Config::tie_word_embeddings,
-      {.fallback = false, .doc = "the head is the token table"});
-  // Settings of other implementations, their initialisers, and limits that exclude nothing.
+  key.size("n_groups", &Config::n_groups, 1, "groups G that share B and C");
+  key.size("conv_kernel", &Config::conv_kernel, 4, "taps K");
+  key("time_step_limit", &Config::time_step_limit,
+      {.fallback = {0, kUnlimited},
+       .min = 0,
+       .max = kUnlimited,
+       .doc = "least and most size of a time step"});
+  key.factor("layer_norm_epsilon", &Config::layer_norm_epsilon, 1e-5,
+             "added to the mean square in norms");
+  key.factor("initializer_range", &Config::initializer_range, 0.1,
+             "standard deviation of fresh weights");
+  key.flag("use_bias", &Config::use_bias, false, "biases of the projections");
+  key.flag("use_conv_bias", &Config::use_conv_bias, true, "bias of the convolution");
+  key.flag("tie_word_embeddings", &Config::tie_word_embeddings, false,
+           "the head is the token table");
+  // Settings of other implementations and of their initialisers.
   key.ignore({"chunk_size", "rms_norm", "residual_in_fp32", "rescale_prenorm_residual",
-              "time_step_floor", "time_step_limit", "time_step_max", "time_step_min",
-              "time_step_rank", "hidden_act"});
+              "time_step_floor", "time_step_max", "time_step_min", "time_step_rank", "hidden_act"});
 }
 
 void derive(const Config& c, const Derived& derived) {
@@ -58,51 +63,24 @@ void validate(const Config& c, const Problems& problem) {
             "; together they are ", "expand * hidden_size = ", c.inner());
   if (c.num_heads % c.n_groups != 0)
     problem("n_groups", "got ", c.n_groups, "; it must divide num_heads = ", c.num_heads);
-}
-
-Tensor convolve(Scope s, const Config& c, Tensor x_BTC, const Step& step) {
-  const std::int64_t channels = x_BTC.dim(-1);
-  Tensor w_CK = s.param(
-      "weight", {channels, c.conv_kernel},
-      {.axes = {axis::conv, axis::none}, .role = Role::conv, .init = init::uniform(-0.5, 0.5)});
-  Tensor bias_C;
-  if (c.use_conv_bias)
-    bias_C = s.param("bias", {channels}, {.axes = {axis::conv}, .role = Role::bias});
-  return step.causal_conv1d(x_BTC, w_CK, bias_C, {.activation = "silu"});
-}
-
-// S = exp(dt A) S + B outer (dt x), y = S^T C + D x: a matrix scan with one decay per head.
-Tensor mixer(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
-  const std::int64_t b = x_BTD.dim(0), t = x_BTD.dim(1), i = c.inner(), n = c.num_heads;
-  const std::int64_t bc = c.n_groups * c.state_size;
-  auto number = [&](const char* name, Init start) {  // one per head
-    return widen(s.param(name, {n}, {.axes = {axis::heads}, .role = Role::scalar, .init = start}));
-  };
-  Tensor in =
-      linear(s / "in_proj", x_BTD, 2 * i + 2 * bc + n, {.out = axis::mlp, .bias = c.use_bias});
-  auto part = [](Tensor from, std::int64_t start, std::int64_t size) {
-    return slice(from, {.dim = 2, .start = start, .size = size});
-  };
-  Tensor gate_BTI = part(in, 0, i);
-  Tensor xbc_BTC = convolve(s / "conv1d", c, part(in, i, i + 2 * bc), step);
-  Tensor dt_BTN =
-      softplus(widen(part(in, 2 * i + 2 * bc, n)) + number("dt_bias", init::uniform(-6.9, -2.2)));
-  Tensor x_BTNP = reshape(part(xbc_BTC, 0, i), {b, t, n, c.head_dim});
-  Tensor b_BTGS = reshape(part(xbc_BTC, i, bc), {b, t, c.n_groups, c.state_size});
-  Tensor c_BTGS = reshape(part(xbc_BTC, i + bc, bc), {b, t, c.n_groups, c.state_size});
-
-  Tensor dt_BTN1 = reshape(dt_BTN, {b, t, n, 1});
-  Tensor v_BTNP = cast_like(widen(x_BTNP) * dt_BTN1, x_BTNP);
-  Tensor g_BTN = -(dt_BTN * exp(number("A_log", init::uniform(0, 2.7))));
-  Tensor y_BTNP = widen(step.matrix_scan(c_BTGS, b_BTGS, v_BTNP, g_BTN));
-  y_BTNP += widen(x_BTNP) * reshape(number("D", init::ones), {n, 1});
-  Tensor y_BTI = reshape(y_BTNP, {b, t, i}) * silu(widen(gate_BTI));
-  y_BTI = rms_norm(s / "norm", cast_like(y_BTI, x_BTD), c.norm());
-  return linear(s / "out_proj", y_BTI, c.hidden_size, {.in = axis::heads, .bias = c.use_bias});
+  if (c.time_step_limit.size() != 2 || c.time_step_limit[0] > c.time_step_limit[1])
+    problem("time_step_limit", "got ", c.time_step_limit.size(),
+            " numbers; it must be two, the least and then the most");
 }
 
 Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
-  return x_BTD + mixer(s / "mixer", c, rms_norm(s / "norm", x_BTD, c.norm()), step);
+  Tensor h_BTD = rms_norm(s / "norm", x_BTD, c.norm());
+  return x_BTD + state_space_mixer(s / "mixer", h_BTD, step,
+                                   {.heads = c.num_heads,
+                                    .head_dim = c.head_dim,
+                                    .state = c.state_size,
+                                    .groups = c.n_groups,
+                                    .taps = c.conv_kernel,
+                                    .bias = c.use_bias,
+                                    .conv_bias = c.use_conv_bias,
+                                    .norm = {.eps = c.layer_norm_epsilon},
+                                    .least_time_step = c.time_step_limit[0],
+                                    .most_time_step = c.time_step_limit[1]});
 }
 
 constexpr std::uint32_t kBlock = 1;

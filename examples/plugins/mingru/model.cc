@@ -108,14 +108,11 @@ struct Config {
 };
 
 void keys(Schema<Config>& key) {
-  const auto size = [&](std::string_view name, auto field) {
-    key(name, field, {.required = true, .min = 1, .doc = "a size"});
-  };
-  size("vocab_size", &Config::vocab_size);
-  size("hidden_size", &Config::hidden_size);
-  size("num_hidden_layers", &Config::num_hidden_layers);
-  size("intermediate_size", &Config::intermediate_size);
-  size("state_size", &Config::state_size);
+  key.size("vocab_size", &Config::vocab_size, "rows of the table");
+  key.size("hidden_size", &Config::hidden_size, "model width D");
+  key.size("num_hidden_layers", &Config::num_hidden_layers, "layers");
+  key.size("intermediate_size", &Config::intermediate_size, "feed-forward width F");
+  key.size("state_size", &Config::state_size, "width C of the state");
 }
 
 Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step&) {

@@ -24,22 +24,20 @@ struct Config {
 };
 
 void keys(Schema<Config>& key) {
-  auto size = [&](std::string_view name, auto field, std::optional<std::int64_t> n) {
-    key(name, field, {.required = !n, .fallback = n, .min = 1, .doc = "a size"});
-  };
-  size("vocab_size", &Config::vocab_size, {});
-  size("hidden_size", &Config::hidden_size, {});
-  size("num_hidden_layers", &Config::num_hidden_layers, {});
-  size("head_dim", &Config::head_dim, 64);
-  size("decay_low_rank_dim", &Config::decay_low_rank_dim, 64);
-  size("gate_low_rank_dim", &Config::gate_low_rank_dim, 128);
-  size("a_low_rank_dim", &Config::a_low_rank_dim, 64);
-  size("v_low_rank_dim", &Config::v_low_rank_dim, 16);
+  key.size("vocab_size", &Config::vocab_size, "rows of the table");
+  key.size("hidden_size", &Config::hidden_size, "model width D");
+  key.size("num_hidden_layers", &Config::num_hidden_layers, "layers");
+  key.size("head_dim", &Config::head_dim, 64, "head width H");
+  key.size("decay_low_rank_dim", &Config::decay_low_rank_dim, 64, "rank R of decays");
+  key.size("gate_low_rank_dim", &Config::gate_low_rank_dim, 128, "rank R of gates");
+  key.size("a_low_rank_dim", &Config::a_low_rank_dim, 64, "rank R of learning rates");
+  key.size("v_low_rank_dim", &Config::v_low_rank_dim, 16, "rank R of mixed values");
   key("intermediate_size", &Config::intermediate_size, {.min = 1, .doc = "default 4 hidden_size"});
-  key("norm_eps", &Config::norm_eps, {.fallback = 1e-5, .above = 0, .doc = "added to variances"});
+  key.factor("norm_eps", &Config::norm_eps, 1e-5, "added to variances");
   key("initializer_range", &Config::initializer_range,
       {.fallback = 0.02, .min = 0, .doc = "deviation of fresh weights"});
-  key("tie_word_embeddings", &Config::tie_word_embeddings, {.fallback = false, .doc = "or not"});
+  key.flag("tie_word_embeddings", &Config::tie_word_embeddings, false,
+           "the head is the token table");
   key.ignore({"attn_mode", "fuse_norm", "fuse_cross_entropy", "fuse_linear_cross_entropy",
               "hidden_act", "hidden_ratio", "norm_bias", "norm_first", "use_l2warp", "num_heads",
               "max_position_embeddings", "value_dim", "attn"});
@@ -114,8 +112,8 @@ Tensor time_mix(Scope s, const Config& c, Tensor x_BTD, const Step& step, Tensor
 
 Tensor channel_mix(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   Tensor mixed_BTD = shifted(s, "x_k", x_BTD, step.in(s).previous(x_BTD) - x_BTD);
-  Tensor h_BTF = relu(linear(s / "key", mixed_BTD, c.intermediate_size, {.out = axis::mlp}));
-  return linear(s / "value", square(h_BTF), c.hidden_size, {.in = axis::mlp});
+  Tensor h_BTF = linear(s / "key", mixed_BTD, c.intermediate_size, {.out = axis::mlp});
+  return linear(s / "value", activate(h_BTF, "relu2"), c.hidden_size, {.in = axis::mlp});
 }
 
 // Carries: x, and the first layer's values, which later layers mix with their own.
@@ -158,12 +156,13 @@ std::vector<Weight> layer_weights(std::uint32_t block) {
 }
 
 std::vector<Weight> weights() {
-  return std::vector<Weight>{{0, LAMINA_NAME_EMBED, "model.embeddings.weight"},
-                             {0, LAMINA_NAME_NORM, "model.norm.weight"},
-                             {0, LAMINA_NAME_NORM_BIAS, "model.norm.bias"},
-                             {0, LAMINA_NAME_HEAD, "lm_head.weight", {}, LAMINA_HF_TIED}} +
-         same_names(kEntry, "model.layers.0.", "pre_norm.weight pre_norm.bias") +
-         layer_weights(kFirst) + layer_weights(kLater);
+  return weight_rows({{0, LAMINA_NAME_EMBED, "model.embeddings.weight"},
+                      {0, LAMINA_NAME_NORM, "model.norm.weight"},
+                      {0, LAMINA_NAME_NORM_BIAS, "model.norm.bias"},
+                      {0, LAMINA_NAME_HEAD, "lm_head.weight", {}, LAMINA_HF_TIED},
+                      same_names(kEntry, "model.layers.0.", "pre_norm.weight pre_norm.bias"),
+                      layer_weights(kFirst),
+                      layer_weights(kLater)});
 }
 
 constexpr Model<Config> kModel = {

@@ -55,10 +55,7 @@ std::vector<Weight> weights() {
          mixture_weights(kBlock);
 }
 
-void validate(const Config& c, const Problems& problem) {
-  check_standard(c, problem);
-  check_moe(c, problem);
-}
+void validate(const Config& c, const Problems& problem) { check_moe(c, problem); }
 
 constexpr Model<Config> kModel = {
     .family = {.name = "experts",

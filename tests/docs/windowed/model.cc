@@ -45,12 +45,12 @@ constexpr std::uint32_t kBlock = 1;
 std::vector<Block<Config>> blocks() { return {{kBlock, "block", block}}; }
 
 std::vector<Weight> weights() {
-  return outer_weights() + norm_weights(kBlock) + attention_weights(kBlock) +
-         std::vector<Weight>{
-             {kBlock, "feed_forward.w1.weight", "model.layers.{L}.mlp.gate_proj.weight"},
-             {kBlock, "feed_forward.w2.weight", "model.layers.{L}.mlp.down_proj.weight"},
-             {kBlock, "feed_forward.w3.weight", "model.layers.{L}.mlp.up_proj.weight"},
-         };
+  return weight_rows({outer_weights(),
+                      norm_weights(kBlock),
+                      attention_weights(kBlock),
+                      {kBlock, "feed_forward.w1.weight", "model.layers.{L}.mlp.gate_proj.weight"},
+                      {kBlock, "feed_forward.w2.weight", "model.layers.{L}.mlp.down_proj.weight"},
+                      {kBlock, "feed_forward.w3.weight", "model.layers.{L}.mlp.up_proj.weight"}});
 }
 
 constexpr Model<Config> kModel = {

@@ -214,7 +214,8 @@ class FamilyTables {
 
   void add_keys() {
     keys_ = schema_.keys();
-    keys_.insert(keys_.end(), mtp_schema_.keys().begin(), mtp_schema_.keys().end());
+    const std::vector<lamina_key_t> more = mtp_schema_.keys();
+    keys_.insert(keys_.end(), more.begin(), more.end());
     family_.keys = to_span(keys_);
   }
 

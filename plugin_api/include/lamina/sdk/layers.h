@@ -74,6 +74,32 @@ inline Tensor rms_norm(const Scope& s, Tensor x, double eps, At at = At::current
   return rms_norm(s, x, RmsNormOptions{.eps = eps}, at);
 }
 
+struct GroupedRmsNormOptions {
+  double eps = 1e-6;
+  std::int64_t groups = 1;  // equal parts of the last dim, each with its own mean square
+};
+
+// RMSNorm over each group of the last dim. Owns "weight" [D].
+inline Tensor grouped_rms_norm(const Scope& s, Tensor x, const GroupedRmsNormOptions& o,
+                               At at = At::current()) {
+  if (o.groups == 1) return rms_norm(s, x, o.eps, at);
+  const Dims shape = x.shape(at);
+  const std::int64_t width = x.dim(-1, at);
+  if (o.groups < 1 || width % o.groups != 0)
+    raise(Error(LAMINA_ERROR_SHAPE,
+                "grouped_rms_norm: " + std::to_string(o.groups) +
+                    " groups do not divide the last dim, " + std::to_string(width),
+                at));
+  Tensor weight = s.param("weight", {width},
+                          {.axes = {axis::norm}, .role = Role::norm, .init = init::ones}, at);
+  Scope::Open open(s);
+  Dims grouped = shape;
+  grouped.back() = o.groups;
+  grouped.push_back(width / o.groups);
+  Tensor y = rms_norm(reshape(widen(x, at), grouped, at), Tensor{}, {.eps = o.eps}, at);
+  return cast_like(mul(reshape(y, shape, at), widen(weight, at), at), x, at);
+}
+
 // LayerNorm over the last dim. Owns "weight" [D] and, with options.bias, "bias" [D].
 inline Tensor layer_norm(const Scope& s, Tensor x, const LayerNormOptions& o,
                          At at = At::current()) {
@@ -105,26 +131,53 @@ inline Tensor merge_heads(Tensor x, At at = At::current()) {
   return reshape(x, {shape[0], shape[1], shape[2] * shape[3]}, at);
 }
 
-// Returns the op's name for an activation of config.json: silu (swish), relu, sigmoid, gelu, and
-// the tanh form of gelu under its three names. Fails with LAMINA_ERROR_CONFIG for other names.
+// Returns one name for each activation of config.json: silu (swish), relu, relu2 (the square of
+// relu), sigmoid, gelu, and the tanh form of gelu under its three names. Fails with
+// LAMINA_ERROR_CONFIG for other names.
 inline std::string_view activation_name(std::string_view hf, At at = At::current()) {
   if (hf == "swish") return "silu";
   if (hf == "gelu_new" || hf == "gelu_pytorch_tanh" || hf == "gelu_fast") return "gelu_tanh";
-  if (hf == "silu" || hf == "relu" || hf == "sigmoid" || hf == "gelu" || hf == "gelu_tanh")
+  if (hf == "silu" || hf == "relu" || hf == "sigmoid" || hf == "gelu" || hf == "gelu_tanh" ||
+      hf == "relu2")
     return hf;
   raise(Error(LAMINA_ERROR_CONFIG,
               "'" + std::string(hf) +
-                  "' is not an activation; use silu, gelu, gelu_tanh, relu or "
-                  "sigmoid",
+                  "' is not an activation; use silu, gelu, gelu_tanh, relu, relu2 "
+                  "or sigmoid",
               at));
 }
 inline Tensor activate(Tensor x, std::string_view hf, At at = At::current()) {
   const std::string_view name = activation_name(hf, at);
   if (name == "silu") return silu(x, at);
   if (name == "relu") return relu(x, at);
+  if (name == "relu2") return square(relu(x, at), at);
   if (name == "sigmoid") return sigmoid(x, at);
   if (name == "gelu") return gelu(x, at);
   return gelu_tanh(x, at);
+}
+// activation(gate) * up.
+inline Tensor gated(Tensor gate, Tensor up, std::string_view hf, At at = At::current()) {
+  const std::string_view name = activation_name(hf, at);
+  if (name == "relu2") return mul(activate(gate, name, at), up, at);  // the op has none
+  return glu(gate, up, {.activation = name}, at);
+}
+
+struct GatedRmsNormOptions {
+  double eps = 1e-6;
+  std::int64_t groups = 1;
+  bool norm_first = false;               // the norm is applied before the gate
+  std::string_view activation = "silu";  // of the gate
+};
+
+// norm(x * activation(gate)), or norm(x) * activation(gate) with norm_first, in the type of the
+// gate. Owns "weight" [D].
+inline Tensor gated_rms_norm(const Scope& s, Tensor x, Tensor gate, const GatedRmsNormOptions& o,
+                             At at = At::current()) {
+  const GroupedRmsNormOptions norm{.eps = o.eps, .groups = o.groups};
+  if (o.norm_first)
+    return gated(gate, cast_like(grouped_rms_norm(s, x, norm, at), gate, at), o.activation, at);
+  Tensor y = mul(widen(x, at), activate(widen(gate, at), o.activation, at), at);
+  return grouped_rms_norm(s, cast_like(y, gate, at), norm, at);
 }
 
 }  // namespace lamina::sdk

@@ -190,7 +190,8 @@ struct MtpNames {
 };
 
 // A family. family, keys and blocks are required. Functions marked "derived" have defaults that are
-// derived from the config (see standard_model.h); the others do nothing if they are null.
+// derived from the config (see standard_model.h), to which derive and validate are additions; the
+// others do nothing if they are null.
 template <class C>
 struct Model {
   using Config = C;
@@ -199,7 +200,8 @@ struct Model {
   void (*keys)(Schema<Config>& key) = nullptr;
   void (*derive)(const Config& c, const Derived& derived) = nullptr;     // derived
   void (*validate)(const Config& c, const Problems& problem) = nullptr;  // derived
-  double (*init_std)(const Config& c) = nullptr;                         // of weights; derived
+  bool own_checks = false;                        // derive and validate have no defaults
+  double (*init_std)(const Config& c) = nullptr;  // of weights; derived
   std::vector<Block<Config>> (*blocks)() = nullptr;
   Plan (*plan)(const Config& c) = nullptr;  // derived
   Embed (*embed)(const Config& c) = nullptr;

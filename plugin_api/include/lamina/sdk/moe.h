@@ -18,6 +18,8 @@ namespace lamina::sdk {
 struct ExpertsOptions {
   std::int64_t width = 0;  // F
   GluLimits glu = {};
+  // False: an expert is w2 activation(w1 x), with glu.activation; w1 is then published as up_proj.
+  bool gated = true;
   bool bias = false;
   bool weigh_input = false;  // weights multiply the inputs of experts, not their outputs
   // Each expert takes at most ceil(T K / E) times this from a row of the batch, in order; the rest
@@ -26,8 +28,9 @@ struct ExpertsOptions {
 };
 
 // Returns the weighted sum of the chosen experts' outputs for x[B, T, D]. Owns "w1", "w3" [E, F,
-// D], "w2" [E, D, F] and their biases. w1 is published as gate_proj, w3 as up_proj, w2 as
-// down_proj. A caller that adds a shared expert must tag the sum with tags::moe_out again. [trace]
+// D] (no "w3" without a gate), "w2" [E, D, F] and their biases. w1 is published as gate_proj, w3 as
+// up_proj, w2 as down_proj. A caller that adds a shared expert must tag the sum with tags::moe_out
+// again. [trace]
 inline Tensor experts(const Scope& s, Tensor x_BTD, const Routed& routed, const ExpertsOptions& o,
                       At at = At::current()) {
   const std::int64_t e = routed.experts, d = x_BTD.dim(-1, at), f = o.width;
@@ -51,16 +54,21 @@ inline Tensor experts(const Scope& s, Tensor x_BTD, const Routed& routed, const 
   Tensor rows = gather_rows(x_BTD, order, k, at);
   Tensor weights = routed.weights_BTK;
   if (o.weigh_input) {
-    Dims shape = chosen;
-    shape.push_back(1);
-    rows = rows * cast_like(gather_rows(reshape(weights, shape, at), order, 1, at), rows, at);
+    rows = rows * cast_like(gather_rows(unsqueeze(weights, -1, at), order, 1, at), rows, at);
     weights = moe::ones(s, chosen, routed.weights_BTK, at);
   }
-  Tensor gate =
+  Tensor h =
       product("w1", rows, offsets, f, d, axis::expert_mlp, axis::embed, LAMINA_TAG_MOE_MLPWI_0);
-  Tensor up =
-      product("w3", rows, offsets, f, d, axis::expert_mlp, axis::embed, LAMINA_TAG_MOE_MLPWI_1);
-  Tensor h = limited_glu(s, gate, up, o.glu, at);
+  if (o.gated) {
+    Tensor up =
+        product("w3", rows, offsets, f, d, axis::expert_mlp, axis::embed, LAMINA_TAG_MOE_MLPWI_1);
+    h = limited_glu(s, h, up, o.glu, at);
+  } else if (o.glu.limit != 0 || o.glu.alpha != 0) {
+    raise(Error(LAMINA_ERROR_ARGUMENT,
+                "experts: glu.limit and glu.alpha are for experts with a gate; set gated", at));
+  } else {
+    h = activate(h, o.glu.activation, at);
+  }
   Tensor y = product("w2", h, offsets, d, f, axis::embed, axis::expert_mlp, LAMINA_TAG_MOE_MLPWO);
   return tag(combine_rows(y, order, weights, at), tags::moe_out, at);
 }
@@ -87,7 +95,7 @@ namespace moe {
 inline Tensor is_token(const Step& step, Tensor like, At at) {
   Tensor segments_BT = step.input(LAMINA_INPUT_SEGMENT_IDS, at);
   Tensor real_BT = cast_like(not_equal(segments_BT, segments_BT - segments_BT, at), like, at);
-  return reshape(real_BT, {like.dim(0, at), like.dim(1, at), 1}, at);
+  return unsqueeze(real_BT, -1, at);
 }
 
 // 1 where a token is assigned to an expert, else 0; f32[B, T, E].
@@ -97,16 +105,15 @@ inline Tensor chosen(const Scope& s, const Routed& r, At at) {
 
 // The mean over rows and experts of f P, both taken over the tokens of a row. Rows without tokens
 // do not count.
-inline Tensor mean_of_rows(const Scope& s, const Step& step, Tensor chosen_BTE, Tensor p_BTE,
-                           At at) {
+inline Tensor mean_of_rows(const Step& step, Tensor chosen_BTE, Tensor p_BTE, At at) {
   Tensor real_BT1 = is_token(step, p_BTE, at);
   Tensor tokens_B1 = reduce_sum(real_BT1, {.dims = {1}}, at);
-  Tensor one = ones(s, {}, p_BTE, at), divisor_B1 = maximum(tokens_B1, one, at);
+  Tensor divisor_B1 = maximum(tokens_B1, 1, at);
   Tensor f_BE = reduce_sum(chosen_BTE * real_BT1, {.dims = {1}}, at) / divisor_B1;
   Tensor p_BE = reduce_sum(p_BTE * real_BT1, {.dims = {1}}, at) / divisor_B1;
   Tensor sum = reduce_sum(reduce_mean(f_BE * p_BE, {.dims = {1}}, at), {.dims = {0}}, at);
-  Tensor rows = reduce_sum(minimum(tokens_B1, one, at), {.dims = {0, 1}}, at);
-  return sum / maximum(rows, one, at);
+  Tensor rows = reduce_sum(minimum(tokens_B1, 1, at), {.dims = {0, 1}}, at);
+  return sum / maximum(rows, 1, at);
 }
 
 }  // namespace moe
@@ -134,7 +141,7 @@ inline void keep_router_losses(const Scope& s, const Step& step, const Routed& r
   }
   if (!o.mean_key.empty()) {
     Tensor p_BTE = softmax(o.of_scores ? r.choice_BTE : r.logits_BTE, at);
-    Tensor mean = moe::mean_of_rows(s, step, moe::chosen(s, r, at), p_BTE, at);
+    Tensor mean = moe::mean_of_rows(step, moe::chosen(s, r, at), p_BTE, at);
     step.loss("moe_lb_loss", scale(mean, e * e, at), {.weight_key = o.mean_key, .mean = true}, at);
   }
   if (!o.z_key.empty()) {

@@ -40,6 +40,7 @@ struct MoeDefaults {
   std::string_view experts_key = "num_experts";
   std::vector<std::string_view> experts_aliases = {};
   std::int64_t experts = 8;
+  std::int64_t least_experts = 1;  // 0: a model without experts has the key too
   std::string_view per_token_key = "num_experts_per_tok";
   std::int64_t per_token = 2;
   std::vector<std::string_view> per_token_aliases = {};
@@ -53,7 +54,7 @@ template <class Config>
 void moe_keys(Schema<Config>& key, const MoeDefaults& defaults) {
   key(defaults.experts_key, &Config::num_experts,
       {.fallback = defaults.experts,
-       .min = 1,
+       .min = static_cast<double>(defaults.least_experts),
        .max = kMostExperts,
        .aliases = defaults.experts_aliases,
        .doc = "experts E per layer"});
@@ -91,7 +92,7 @@ void moe_keys(Schema<Config>& key, const MoeDefaults& defaults) {
 // For validate(). experts_key: the family's name of num_experts.
 inline void check_moe(const MoeConfig& c, const Problems& problem,
                       std::string_view experts_key = "num_experts") {
-  if (c.num_experts_per_tok > c.num_experts)
+  if (c.num_experts > 0 && c.num_experts_per_tok > c.num_experts)
     problem("num_experts_per_tok", "got ", c.num_experts_per_tok, "; a layer has ", experts_key,
             " = ", c.num_experts, " experts, so it must be at most that");
 }

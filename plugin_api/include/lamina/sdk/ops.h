@@ -25,8 +25,15 @@ struct Operand {
   Operand(Tensor t, At where = At::current()) : tensor(t), at(where) {}
 };
 
+// A scalar with the element type of x.
+inline Tensor number_like(double value, Tensor x, At at = At::current()) {
+  const Attrs<Op::constant> attrs = Attrs<Op::constant>().number("value", value);
+  Tensor number = emit_all<Op::constant>({}, attrs, State{x.build}, at).front();
+  return emit<Op::cast_like>({number, x}, at);
+}
+
 // Every op of ops.def without attributes that maps x to y, or a and b to y, is a function of its
-// name: exp(x), maximum(a, b).
+// name: exp(x), maximum(a, b). One of two operands may be a number: maximum(x, 1e-6), less(0, x).
 consteval bool is_unary(std::string_view inputs, std::string_view outputs,
                         std::string_view attributes) {
   return inputs == "x" && outputs == "y" && attributes.empty();
@@ -43,12 +50,28 @@ consteval bool is_binary(std::string_view inputs, std::string_view outputs,
   template <std::same_as<Tensor> X>                                                               \
   requires(is_binary(inputs, outputs, attributes)) Tensor name(X a, X b, At at = At::current()) { \
     return emit<Op::name>({a, b}, at);                                                            \
+  }                                                                                               \
+  template <std::same_as<Tensor> X>                                                               \
+  requires(is_binary(inputs, outputs, attributes)) Tensor name(X a, double b,                     \
+                                                               At at = At::current()) {           \
+    return emit<Op::name>({a, number_like(b, a, at)}, at);                                        \
+  }                                                                                               \
+  template <std::same_as<Tensor> X>                                                               \
+  requires(is_binary(inputs, outputs, attributes)) Tensor name(double a, X b,                     \
+                                                               At at = At::current()) {           \
+    return emit<Op::name>({number_like(a, b, at), b}, at);                                        \
   }
 #include "lamina/ops.def"
 
-// a where condition is true, else b.
+// a where condition is true, else b. One of a and b may be a number.
 inline Tensor select(Tensor condition, Tensor a, Tensor b, At at = At::current()) {
   return emit<Op::select>({condition, a, b}, at);
+}
+inline Tensor select(Tensor condition, Tensor a, double b, At at = At::current()) {
+  return emit<Op::select>({condition, a, number_like(b, a, at)}, at);
+}
+inline Tensor select(Tensor condition, double a, Tensor b, At at = At::current()) {
+  return emit<Op::select>({condition, number_like(a, b, at), b}, at);
 }
 
 // x * by, x + by.
@@ -104,6 +127,40 @@ inline Tensor slice(Tensor x, const SliceOptions& o, At at = At::current()) {
       {x},
       Attrs<Op::slice>().integer("dim", o.dim).integer("start", o.start).integer("size", o.size),
       at);
+}
+// The helpers below are templates, so that a function of a plugin with the same name is preferred.
+// Elements `start` to `start + size` of the last dim.
+template <std::same_as<Tensor> X>
+Tensor columns(X x, std::int64_t start, std::int64_t size, At at = At::current()) {
+  return slice(x, {.dim = -1, .start = start, .size = size}, at);
+}
+// Splits the last dim into consecutive parts of these sizes:
+//   auto [gate, up] = split_columns(x, {f, f});
+template <std::same_as<Tensor> X, std::size_t count>
+std::array<Tensor, count> split_columns(X x, const std::int64_t (&sizes)[count],
+                                        At at = At::current()) {
+  std::array<Tensor, count> out;
+  std::int64_t start = 0;
+  for (std::size_t i = 0; i < count; start += sizes[i++]) out[i] = columns(x, start, sizes[i], at);
+  if (const std::int64_t width = x.dim(-1, at); start != width)
+    raise(Error(LAMINA_ERROR_SHAPE,
+                "split_columns: the sizes have the sum " + std::to_string(start) +
+                    "; expected the last dim, " + std::to_string(width),
+                at));
+  return out;
+}
+// Inserts a dim of size 1, as dim `dim` of the result; negative values count from its last dim.
+template <std::same_as<Tensor> X>
+Tensor unsqueeze(X x, int dim = -1, At at = At::current()) {
+  Dims shape = x.shape(at);
+  const int count = static_cast<int>(shape.size()) + 1, index = dim < 0 ? dim + count : dim;
+  if (index < 0 || index >= count)
+    raise(Error(LAMINA_ERROR_SHAPE,
+                "unsqueeze: dim " + std::to_string(dim) + " is out of range: the result has " +
+                    std::to_string(count) + " dims",
+                at));
+  shape.insert(shape.begin() + index, 1);
+  return reshape(x, shape, at);
 }
 inline Tensor concat(const std::vector<Tensor>& xs, std::int64_t dim, At at = At::current()) {
   return emit_all<Op::concat>(xs, Attrs<Op::concat>().integer("dim", dim), State{}, at).front();

@@ -3,86 +3,38 @@
 //   void keys(Schema<Config>& key) {
 //     key("hidden_size", &Config::hidden_size,
 //         {.required = true, .min = 1, .doc = "model width D"});
+//     key.size("state_size", &Config::state_size, 128, "state width S");  // a short form
 //   }
 #pragma once
 
 #include <cstdio>
 #include <deque>
 #include <functional>
-#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
 
-#include "lamina/sdk/emit.h"
+#include "lamina/sdk/config_reply.h"
+#include "lamina/sdk/key.h"
 
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
 
-// The declaration of a key. T is the type of its field: std::int64_t, double, bool,
-// std::string_view, or std::vector of std::int64_t, double or std::string_view. All text is
-// borrowed: use literals.
-template <class T>
-struct Key {
-  bool required = false;
-  std::optional<T> fallback = {};  // the family's default
-  std::string_view same_as = {};   // a key whose value is the default
-  std::optional<double> min = {};  // limits of numbers, or of each number of a list
-  std::optional<double> max = {};
-  std::optional<double> above = {};  // exclusive limits
-  std::optional<double> below = {};
-  std::vector<std::string_view> choices = {};
-  std::vector<std::string_view> aliases = {};  // other dotted paths in config.json
-  std::string_view hf_name = {};               // path in an exported config.json; empty = the name
-  std::uint32_t flags = 0;                     // LAMINA_KEY_*
-  // A key that the original lacks: config.json has it in the object "lamina", and only if the value
-  // is not the default.
-  bool own = false;
-  std::string_view doc = {};  // one line, with the unit
-};
-
-template <class T>
-constexpr std::uint32_t kind_of() {
-  if constexpr (std::is_same_v<T, bool>)
-    return LAMINA_KIND_BOOL;
-  else if constexpr (std::is_same_v<T, std::int64_t>)
-    return LAMINA_KIND_INT;
-  else if constexpr (std::is_same_v<T, double>)
-    return LAMINA_KIND_FLOAT;
-  else if constexpr (std::is_same_v<T, std::string_view>)
-    return LAMINA_KIND_STRING;
-  else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>)
-    return LAMINA_KIND_INT_LIST;
-  else if constexpr (std::is_same_v<T, std::vector<double>>)
-    return LAMINA_KIND_FLOAT_LIST;
-  else {
-    static_assert(std::is_same_v<T, std::vector<std::string_view>>, "no such kind of key");
-    return LAMINA_KIND_STRING_LIST;
-  }
+namespace detail {
+template <class Object, class Member, class... More>
+auto& member_of(Object& object, Member member, More... more) {
+  if constexpr (sizeof...(more) == 0)
+    return object.*member;
+  else
+    return member_of(object.*member, more...);
 }
+}  // namespace detail
 
-template <class T>
-T from_value(const lamina_value_t& value) {
-  if constexpr (std::is_same_v<T, bool>)
-    return value.v.i != 0;
-  else if constexpr (std::is_same_v<T, std::int64_t>)
-    return value.v.i;
-  else if constexpr (std::is_same_v<T, double>)
-    return value.v.f;
-  else if constexpr (std::is_same_v<T, std::string_view>)
-    return to_view(value.v.s);
-  else {
-    using Element = typename T::value_type;
-    T out;
-    for (std::uint32_t i = 0; i < value.v.list.count; ++i) {
-      const void* at = static_cast<const char*>(value.v.list.ptr) + i * value.v.list.stride;
-      if constexpr (std::is_same_v<Element, std::string_view>)
-        out.push_back(to_view(*static_cast<const lamina_str_t*>(at)));
-      else
-        out.push_back(*static_cast<const Element*>(at));
-    }
-    return out;
-  }
+// The field of a key inside a part of the Config:
+//   key("rope_theta", nested(&Config::rope, &RopeConfig::options, &RopeOptions::theta), {...});
+template <class... Members>
+constexpr auto nested(Members... members) {
+  return [members...](auto& config) -> auto& { return detail::member_of(config, members...); };
 }
 
 template <class Config>
@@ -92,16 +44,66 @@ class Schema {
   // a Config.
   template <class Field, class T = std::remove_cvref_t<std::invoke_result_t<Field, Config&>>>
   void operator()(std::string_view name, Field field, const std::type_identity_t<Key<T>>& key) {
-    declare(name, key);
-    readers_.push_back([name, field](Config& c, const lamina_config_t* config) {
+    declare(name, key).read = [field](std::string_view now, Config& c,
+                                      const lamina_config_t* config) {
       lamina_value_t value{};
-      check(config->api->get(config, to_str(name), &value));
+      check(config->api->get(config, to_str(now), &value));
       if (value.type == 0) return;
       if (value.type != kind_of<T>())
-        raise(Error(LAMINA_ERROR_CONFIG, "the host gave '" + std::string(name) +
+        raise(Error(LAMINA_ERROR_CONFIG, "the host gave '" + std::string(now) +
                                              "' a value of another kind than declared"));
       std::invoke(field, c) = from_value<T>(value);
-    });
+    };
+  }
+
+  // Short forms of usual keys. Fields are std::int64_t, bool and double.
+  // A size, at least 1; required without a default.
+  template <class Field>
+  void size(std::string_view name, Field field, std::string_view doc) {
+    (*this)(name, field, {.required = true, .min = 1, .doc = doc});
+  }
+  template <class Field>
+  void size(std::string_view name, Field field, Fallback<std::int64_t> fallback,
+            std::string_view doc) {
+    (*this)(name, field, {.fallback = fallback, .min = 1, .doc = doc});
+  }
+  // A number of things, which may be 0.
+  template <class Field>
+  void count(std::string_view name, Field field, Fallback<std::int64_t> fallback,
+             std::string_view doc) {
+    (*this)(name, field, {.fallback = fallback, .min = 0, .doc = doc});
+  }
+  template <class Field>
+  void flag(std::string_view name, Field field, Fallback<bool> fallback, std::string_view doc) {
+    (*this)(name, field, {.fallback = fallback, .doc = doc});
+  }
+  // A number above 0 that multiplies or is added, eg: logit_scale, norm_eps.
+  template <class Field>
+  void factor(std::string_view name, Field field, Fallback<double> fallback, std::string_view doc) {
+    (*this)(name, field, {.fallback = fallback, .above = 0, .doc = doc});
+  }
+
+  // Changes of keys that are declared already, eg: by standard_keys(). A name that is not declared
+  // is an error.
+  // Gives the key another name, in run files and in config.json: norm_eps for rms_norm_eps.
+  void rename(std::string_view name, std::string_view other) {
+    declared(name).key.name = to_str(other);
+    for (Declared& one : all_)
+      if (to_view(one.key.same_as) == name) one.key.same_as = to_str(other);
+  }
+  // Adds a path of config.json from which the key is read if the file lacks its name.
+  void alias(std::string_view name, std::string_view other) {
+    lamina_key_t& key = declared(name).key;
+    std::vector<lamina_str_t>& aliases = strs_.emplace_back();
+    for (std::uint32_t i = 0; i < key.aliases.count; ++i)
+      aliases.push_back(static_cast<const lamina_str_t*>(key.aliases.ptr)[i]);
+    aliases.push_back(to_str(other));
+    key.aliases = to_span(aliases);
+  }
+  // Removes the key. Its field keeps the value of an empty Config.
+  void drop(std::string_view name) {
+    Declared& gone = declared(name);
+    all_.erase(all_.begin() + (&gone - all_.data()));
   }
 
   // Ignores keys of config.json that cannot change what the model computes, eg: names of files,
@@ -109,8 +111,7 @@ class Schema {
   // ignored.
   void ignore(const std::vector<std::string_view>& names) {
     for (std::string_view name : names) {
-      lamina_key_t& out = keys_.emplace_back();
-      out = {};
+      lamina_key_t& out = all_.emplace_back().key;
       out.size = sizeof out;
       out.type = LAMINA_KIND_STRING;
       out.flags = LAMINA_KEY_IGNORED;
@@ -125,19 +126,19 @@ class Schema {
   void only(std::string_view name, T value, std::string_view why) {
     constexpr bool list = std::is_same_v<T, std::vector<std::string_view>>;
     Key<T> key{.flags = LAMINA_KEY_HF_ONLY | (list ? LAMINA_KEY_PER_LAYER : 0u), .doc = why};
-    declare(name, key);
-    checks_.push_back([name, value, why](const lamina_config_t* config, Refusals& out) {
+    declare(name, key).check = [value, why](std::string_view now, const lamina_config_t* config,
+                                            Refusals& out) {
       lamina_value_t given{};
-      check(config->api->get(config, to_str(name), &given));
+      check(config->api->get(config, to_str(now), &given));
       if (given.type == 0) return;
       const T got = from_value<T>(given);
       if constexpr (list) {
         for (std::string_view one : got)
-          if (one != value.front()) return out.add(name, shown(one), shown(value.front()), why);
+          if (one != value.front()) return out.add(now, shown(one), shown(value.front()), why);
       } else if (got != value) {
-        out.add(name, shown(got), shown(value), why);
+        out.add(now, shown(got), shown(value), why);
       }
-    });
+    };
   }
 
   // The errors of keys that only() declared.
@@ -154,7 +155,8 @@ class Schema {
   };
   Refusals refusals(const lamina_config_t* config) const {
     Refusals out;
-    for (const auto& one : checks_) one(config, out);
+    for (const Declared& one : all_)
+      if (one.check) one.check(to_view(one.key.name), config, out);
     return out;
   }
 
@@ -163,10 +165,15 @@ class Schema {
 
   Config read(const lamina_config_t* config) const {
     Config c{};
-    for (const auto& reader : readers_) reader(c, config);
+    for (const Declared& one : all_)
+      if (one.read) one.read(to_view(one.key.name), c, config);
     return c;
   }
-  const std::vector<lamina_key_t>& keys() const { return keys_; }
+  std::vector<lamina_key_t> keys() const {
+    std::vector<lamina_key_t> out;
+    for (const Declared& one : all_) out.push_back(one.key);
+    return out;
+  }
   // True if a key is declared or ignored.
   bool knows(std::string_view name) const { return find(name) != nullptr; }
   bool declares(std::string_view name) const {
@@ -183,15 +190,27 @@ class Schema {
     return {digits, static_cast<std::size_t>(std::snprintf(digits, sizeof digits, "%.9g", number))};
   }
 
+  struct Declared {
+    lamina_key_t key{};
+    std::function<void(std::string_view name, Config&, const lamina_config_t*)> read = {};
+    std::function<void(std::string_view name, const lamina_config_t*, Refusals&)> check = {};
+  };
+
   const lamina_key_t* find(std::string_view name) const {
-    for (const lamina_key_t& key : keys_)
-      if (to_view(key.name) == name) return &key;
+    for (const Declared& one : all_)
+      if (to_view(one.key.name) == name) return &one.key;
     return nullptr;
+  }
+  Declared& declared(std::string_view name) {
+    for (Declared& one : all_)
+      if (to_view(one.key.name) == name && !(one.key.flags & LAMINA_KEY_IGNORED)) return one;
+    raise(Error(LAMINA_ERROR_ARGUMENT, "the key '" + std::string(name) +
+                                           "' is changed, but not declared; declare it first"));
   }
 
   template <class T>
-  void declare(std::string_view name, const Key<T>& key) {
-    lamina_key_t out{};
+  Declared& declare(std::string_view name, const Key<T>& key) {
+    lamina_key_t& out = all_.emplace_back().key;
     out.size = sizeof out;
     out.type = kind_of<T>();
     out.flags = key.flags | (key.required ? LAMINA_KEY_REQUIRED : 0) |
@@ -213,7 +232,7 @@ class Schema {
     if (key.above) out.min = limit<T>(*key.above);
     if (key.below) out.max = limit<T>(*key.below);
     if (key.fallback) out.fallback = keep(*key.fallback);
-    keys_.push_back(out);
+    return all_.back();
   }
 
   template <class T>
@@ -240,60 +259,12 @@ class Schema {
     }
   }
 
-  std::vector<lamina_key_t> keys_;
-  std::vector<std::function<void(Config&, const lamina_config_t*)>> readers_;
-  std::vector<std::function<void(const lamina_config_t*, Refusals&)>> checks_;
-  // Storage that keys_ point to; a deque does not move its elements.
+  std::vector<Declared> all_;
+  // Storage that keys point to; a deque does not move its elements.
   std::deque<std::string> texts_;
   std::deque<std::vector<lamina_str_t>> strs_;
   std::deque<std::vector<std::int64_t>> integers_;
   std::deque<std::vector<double>> numbers_;
-};
-
-// derive() sets here the values of keys that the config leaves out.
-class Derived {
- public:
-  explicit Derived(lamina_reply_t* reply) : reply_(reply) {}
-  // Has no effect on a key that has a value.
-  void set(std::string_view key, std::int64_t value) const { send(key, to_value(value)); }
-  void set(std::string_view key, double value) const { send(key, to_value(value)); }
-  void set(std::string_view key, bool value) const { send(key, to_value(value)); }
-  void set(std::string_view key, std::string_view value) const { send(key, to_value(value)); }
-
- private:
-  void send(std::string_view key, lamina_value_t value) const {
-    const lamina_setting_t setting{to_str(key), value};
-    check(reply_->api->set(reply_, &setting));
-  }
-  lamina_reply_t* reply_;
-};
-
-// validate() reports here wrong values of keys, any number of times.
-class Problems {
- public:
-  explicit Problems(lamina_reply_t* reply) : reply_(reply) {}
-  // Reports a problem. The message is "got X; Y would be right", in parts: text and numbers.
-  template <class... Parts>
-  void operator()(std::string_view key, const Parts&... message) const {
-    std::string text;
-    (append(text, message), ...);
-    check(reply_->api->problem(reply_, to_str(key), to_str(text), nullptr));
-    ++count_;
-  }
-  bool empty() const { return count_ == 0; }
-
- private:
-  static void append(std::string& text, std::string_view part) { text += part; }
-  static void append(std::string& text, std::int64_t number) { text += std::to_string(number); }
-  static void append(std::string& text, std::size_t number) { text += std::to_string(number); }
-  static void append(std::string& text, double number) {
-    char digits[32];
-    text.append(digits,
-                static_cast<std::size_t>(std::snprintf(digits, sizeof digits, "%.9g", number)));
-  }
-
-  lamina_reply_t* reply_;
-  mutable int count_ = 0;
 };
 
 }  // namespace lamina::sdk

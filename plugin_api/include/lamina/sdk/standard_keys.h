@@ -59,6 +59,8 @@ inline constexpr std::string_view kSlidingAttention = "sliding_attention";
 // The names and defaults in which families differ.
 struct StandardDefaults {
   std::optional<std::int64_t> vocab_size = {};  // empty = required
+  // Files lack num_hidden_layers; derive() sets it, eg: from a list with one element per layer.
+  bool layers_are_derived = false;
   std::int64_t max_position_embeddings = 2048;
   // If files have both names, "hidden_activation" has precedence and is the key.
   std::string_view activation_key = "hidden_act";
@@ -83,7 +85,7 @@ void size_keys(Schema<Config>& key, const StandardDefaults& defaults = {}) {
        .doc = "rows of the token table"});
   key("hidden_size", &Config::hidden_size, {.required = true, .min = 1, .doc = "model width D"});
   key("num_hidden_layers", &Config::num_hidden_layers,
-      {.required = true, .min = 1, .doc = "decoder layers"});
+      {.required = !defaults.layers_are_derived, .min = 1, .doc = "decoder layers"});
   if (defaults.intermediate_size != 0)
     key("intermediate_size", &Config::intermediate_size,
         {.required = !defaults.intermediate_size,
@@ -98,7 +100,7 @@ void size_keys(Schema<Config>& key, const StandardDefaults& defaults = {}) {
   key(defaults.activation_key, &Config::hidden_act,
       {.fallback = defaults.hidden_act,
        .choices = {"silu", "swish", "gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "relu",
-                   "sigmoid"},
+                   "relu2", "sigmoid"},
        .aliases = renamed ? std::vector<std::string_view>{}
                           : std::vector<std::string_view>{"hidden_activation"},
        .doc = "activation of the feed-forward's gate"});
@@ -149,9 +151,9 @@ void full_attention_only(Schema<Config>& key) {
            "every layer of this family attends to all tokens");
 }
 
-// For derive(): sets head_dim if the heads divide the width.
+// For derive(): sets head_dim if the heads divide the width. A default of every Model.
 inline void derive_head_dim(const StandardConfig& c, const Derived& derived) {
-  if (c.hidden_size % c.num_attention_heads == 0)
+  if (c.num_attention_heads > 0 && c.hidden_size % c.num_attention_heads == 0)
     derived.set("head_dim", c.hidden_size / c.num_attention_heads);
 }
 
@@ -165,7 +167,7 @@ inline void check_heads(const StandardConfig& c, const Problems& problem) {
             "; it must divide num_attention_heads = ", c.num_attention_heads);
 }
 
-// For validate(): checks all keys of standard_keys().
+// For validate(): checks all keys of standard_keys(). A default of every Model.
 inline void check_standard(const StandardConfig& c, const Problems& problem) {
   check_heads(c, problem);
   if (c.head_dim % 2 != 0)

@@ -1,7 +1,7 @@
 // The defaults of a Model, derived from the keys of a config.
 //
-//   derive    head_dim is hidden_size / num_attention_heads
-//   validate  check_standard()
+//   derive    head_dim is hidden_size / num_attention_heads, after the model's own derive()
+//   validate  check_standard(), before the model's own validate()
 //   init_std  initializer_range, or 0.02
 //   plan      all layers are the first block
 //   head      an RMS norm with rms_norm_eps, tied if tie_word_embeddings
@@ -21,21 +21,32 @@ Head standard_head(const Config& c) {
   return {.norm = RmsNormOptions{.eps = c.rms_norm_eps}, .tied = c.tie_word_embeddings};
 }
 
+// True if the checks and derived values of standard_keys() are the model's too.
+template <class Config>
+bool has_standard_heads(const Model<Config>& model, const Schema<Config>& keys) {
+  return std::is_base_of_v<StandardConfig, Config> && !model.own_checks &&
+         keys.declares("head_dim") && keys.declares("num_attention_heads");
+}
+
 template <class Config>
 void derive_of(const Model<Config>& model, const Schema<Config>& keys, const Config& c,
                const Derived& derived) {
-  if (model.derive) return model.derive(c, derived);
+  if (model.derive) model.derive(c, derived);
   if constexpr (std::is_base_of_v<StandardConfig, Config>)
-    if (keys.declares("head_dim") && c.hidden_size % c.num_attention_heads == 0)
-      derived.set("head_dim", c.hidden_size / c.num_attention_heads);
+    if (has_standard_heads(model, keys)) derive_head_dim(c, derived);
 }
 
 template <class Config>
 void validate_of(const Model<Config>& model, const Schema<Config>& keys, const Config& c,
                  const Problems& problem) {
-  if (model.validate) return model.validate(c, problem);
   if constexpr (std::is_base_of_v<StandardConfig, Config>)
-    if (keys.declares("head_dim")) check_standard(c, problem);
+    if (has_standard_heads(model, keys)) {
+      if (keys.declares("rope_theta"))
+        check_standard(c, problem);
+      else
+        check_heads(c, problem);
+    }
+  if (model.validate) model.validate(c, problem);
 }
 
 template <class Config>

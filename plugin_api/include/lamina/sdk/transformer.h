@@ -112,17 +112,14 @@ struct GluLimits {
 };
 
 // activation(gate) * up, with limits.
-inline Tensor limited_glu(const Scope& s, Tensor gate, Tensor up, const GluLimits& o,
+inline Tensor limited_glu(const Scope&, Tensor gate, Tensor up, const GluLimits& o,
                           At at = At::current()) {
   if (o.limit > 0) {
-    auto bound = [&](double value) {
-      return cast_like(constant(s, {.shape = {}, .value = value}, at), gate, at);
-    };
-    gate = minimum(gate, bound(o.limit), at);
-    up = maximum(minimum(up, bound(o.limit), at), bound(-o.limit), at);
+    gate = minimum(gate, o.limit, at);
+    up = maximum(minimum(up, o.limit, at), -o.limit, at);
   }
   if (o.alpha != 0) return gate * sigmoid(scale(gate, o.alpha, at), at) * shift(up, 1, at);
-  return glu(gate, up, {.activation = activation_name(o.activation, at)}, at);
+  return gated(gate, up, o.activation, at);
 }
 
 struct GatedMlpOptions {

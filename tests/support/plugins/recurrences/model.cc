@@ -77,11 +77,31 @@ Tensor lstm(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   return step.in(s).scan_tokens({.carries = {{"h", {d}}, {"c", {d}}}, .inputs = {x_BTD}}, body)[0];
 }
 
+// A state space with groups of norms and limits of time steps, and experts without a gate.
+Tensor state_space(Scope s, Tensor h_BTD, const Step& step) {
+  Tensor y_BTD = state_space_mixer(s / "mixer", h_BTD, step,
+                                   {.heads = 4,
+                                    .head_dim = 6,
+                                    .state = 5,
+                                    .groups = 2,
+                                    .taps = 3,
+                                    .bias = true,
+                                    .norm = {.eps = 1e-5, .groups = 2},
+                                    .least_time_step = 0.001,
+                                    .most_time_step = 0.1});
+  return y_BTD +
+         mixture(s / "moe", h_BTD + y_BTD, step,
+                 {.router = {.experts = 4, .per_token = 2},
+                  .experts = {
+                      .width = 12, .glu = {.activation = "relu2"}, .gated = false, .bias = true}});
+}
+
 Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   Tensor h_BTD = rms_norm(s / "norm", x_BTD, 1e-6);
   h_BTD += step.previous(h_BTD) * 0.5;
   h_BTD += step.in(s / "far").previous(h_BTD, 3) * 0.25;
   const std::string_view name = c.recurrence;
+  if (name == "state_space") return x_BTD + state_space(s, h_BTD, step);
   Tensor y_BTD = name == "lstm" ? lstm(s / "lstm", c, h_BTD, step)
                  : name.starts_with("matrix")
                      ? matrix_recurrence(s / "matrix", c, h_BTD, step, name == "matrix_by_token")
@@ -97,7 +117,7 @@ void keys(Schema<Config>& key) {
       {.required = true, .min = 0, .doc = "layers"});
   key("recurrence", &Config::recurrence,
       {.required = true,
-       .choices = {"linear", "linear_by_token", "matrix", "matrix_by_token", "lstm"},
+       .choices = {"linear", "linear_by_token", "matrix", "matrix_by_token", "lstm", "state_space"},
        .doc = "of the block"});
 }
 

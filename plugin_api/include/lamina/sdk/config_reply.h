@@ -1,0 +1,61 @@
+// The replies of derive() and validate().
+#pragma once
+
+#include <cstdio>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "lamina/sdk/emit.h"
+
+#pragma GCC visibility push(hidden)
+namespace lamina::sdk {
+
+// derive() sets here the values of keys that the config leaves out.
+class Derived {
+ public:
+  explicit Derived(lamina_reply_t* reply) : reply_(reply) {}
+  // Has no effect on a key that has a value.
+  void set(std::string_view key, std::int64_t value) const { send(key, to_value(value)); }
+  void set(std::string_view key, double value) const { send(key, to_value(value)); }
+  void set(std::string_view key, bool value) const { send(key, to_value(value)); }
+  void set(std::string_view key, std::string_view value) const { send(key, to_value(value)); }
+
+ private:
+  void send(std::string_view key, lamina_value_t value) const {
+    const lamina_setting_t setting{to_str(key), value};
+    check(reply_->api->set(reply_, &setting));
+  }
+  lamina_reply_t* reply_;
+};
+
+// validate() reports here wrong values of keys, any number of times.
+class Problems {
+ public:
+  explicit Problems(lamina_reply_t* reply) : reply_(reply) {}
+  // Reports a problem, once. The message is "got X; Y would be right", in parts: text and numbers.
+  template <class... Parts>
+  void operator()(std::string_view key, const Parts&... message) const {
+    std::string text;
+    (append(text, message), ...);
+    if (!sent_.insert(std::string(key) + '\n' + text).second) return;
+    check(reply_->api->problem(reply_, to_str(key), to_str(text), nullptr));
+  }
+  bool empty() const { return sent_.empty(); }
+
+ private:
+  static void append(std::string& text, std::string_view part) { text += part; }
+  static void append(std::string& text, std::int64_t number) { text += std::to_string(number); }
+  static void append(std::string& text, std::size_t number) { text += std::to_string(number); }
+  static void append(std::string& text, double number) {
+    char digits[32];
+    text.append(digits,
+                static_cast<std::size_t>(std::snprintf(digits, sizeof digits, "%.9g", number)));
+  }
+
+  lamina_reply_t* reply_;
+  mutable std::set<std::string> sent_;
+};
+
+}  // namespace lamina::sdk
+#pragma GCC visibility pop

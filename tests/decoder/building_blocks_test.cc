@@ -1,0 +1,147 @@
+// Building blocks of the SDK compute the same as the ops that they replace.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "backends/cpu/backend.h"
+#include "conformance/rows.h"
+#include "decoder/one_block_family.h"
+#include "inspect/verify/forward.h"
+#include "support/expect_error.h"
+#include "weights/weights.h"
+
+namespace lamina::decoder {
+namespace {
+
+using sdk::Tensor;
+
+// Logits with fresh weights, which depend on the names and shapes of parameters only.
+std::vector<float> logits_of(Build block) {
+  const Model model = open_family_with(block);
+  const weights::Weights weights =
+      weights::Weights::initialise(model, 1, DType::f32, cpu::cpu_backend());
+  return inspect::forward(model, weights.pointers(), conformance::random_rows(model, 2, 7), {},
+                          cpu::cpu_backend())
+      .logits;
+}
+
+void expect_near(const std::vector<float>& got, const std::vector<float>& expected) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-6);
+}
+
+TEST(BuildingBlocks, NumbersAreOperandsOfTheTensorsType) {
+  EXPECT_EQ(logits_of(LAMINA_BLOCK({
+              Tensor low = sdk::cast_like(sdk::constant(s, {.value = -0.01}), x);
+              Tensor kept = sdk::select(sdk::less(low, x), x, low);
+              return x + sdk::minimum(sdk::maximum(kept, low), x - x);
+            })),
+            logits_of(LAMINA_BLOCK({
+              Tensor kept = sdk::select(sdk::less(-0.01, x), x, -0.01);
+              return x + sdk::minimum(sdk::maximum(kept, -0.01), 0.0);
+            })));
+}
+
+TEST(BuildingBlocks, ColumnsAreSlicesOfTheLastDim) {
+  EXPECT_EQ(
+      logits_of(LAMINA_BLOCK({
+        Tensor a = sdk::slice(x, {.dim = 2, .start = 0, .size = 1});
+        Tensor b = sdk::slice(x, {.dim = 2, .start = 1, .size = 3});
+        return x + sdk::concat({b, a}, 2);
+      })),
+      logits_of(LAMINA_BLOCK({
+        const auto [a, b] = sdk::split_columns(x, {1, 3});
+        return x + sdk::concat({sdk::columns(x, 1, 3), a}, 2) + sdk::concat({b - b, a - a}, 2);
+      })));
+}
+
+TEST(BuildingBlocks, SplitsThatDoNotFillTheLastDimAreRefused) {
+  EXPECT_ERROR_SAYS(logits_of(LAMINA_BLOCK({
+                      return x + sdk::split_columns(x, {1, 2})[0];
+                    })),
+                    ExitCode::plugin,
+                    "split_columns: the sizes have the sum 3; expected the last dim, 4");
+}
+
+TEST(BuildingBlocks, GroupsOfANormHaveTheirOwnMeanSquare) {
+  expect_near(
+      logits_of(LAMINA_BLOCK(
+          { return x + sdk::grouped_rms_norm(s / "norm", x * x, {.eps = 1e-3, .groups = 2}); })),
+      logits_of(LAMINA_BLOCK({
+        Tensor w =
+            (s / "norm").param("weight", {4}, {.axes = {sdk::axis::norm}, .init = sdk::init::ones});
+        const auto [a, b] = sdk::split_columns(x * x, {2, 2});
+        return x + sdk::concat({sdk::rms_norm(a, Tensor{}, {.eps = 1e-3}),
+                                sdk::rms_norm(b, Tensor{}, {.eps = 1e-3})},
+                               2) *
+                       w;
+      })));
+}
+
+TEST(BuildingBlocks, AGatedNormIsAppliedAfterOrBeforeTheGate) {
+  expect_near(logits_of(LAMINA_BLOCK(
+                  { return x + sdk::gated_rms_norm(s / "norm", x + 1, x, {.eps = 1e-3}); })),
+              logits_of(LAMINA_BLOCK(
+                  { return x + sdk::rms_norm(s / "norm", (x + 1) * sdk::silu(x), 1e-3); })));
+  expect_near(
+      logits_of(LAMINA_BLOCK({
+        return x + sdk::gated_rms_norm(s / "norm", x + 1, x,
+                                       {.eps = 1e-3, .norm_first = true, .activation = "sigmoid"});
+      })),
+      logits_of(
+          LAMINA_BLOCK({ return x + sdk::rms_norm(s / "norm", x + 1, 1e-3) * sdk::sigmoid(x); })));
+}
+
+TEST(BuildingBlocks, AShortConvolutionOwnsTapsBiasAndState) {
+  EXPECT_EQ(
+      logits_of(LAMINA_BLOCK({
+        return x + sdk::short_conv(s / "conv", x, step,
+                                   {.taps = 3, .bias = true, .activation = "silu"});
+      })),
+      logits_of(LAMINA_BLOCK({
+        const double bound = 1 / std::sqrt(3.0);
+        Tensor w = (s / "conv")
+                       .param("weight", {4, 3},
+                              {.axes = {sdk::axis::conv, sdk::axis::none},
+                               .role = sdk::Role::conv,
+                               .init = sdk::init::uniform(-bound, bound)});
+        Tensor b =
+            (s / "conv").param("bias", {4}, {.axes = {sdk::axis::conv}, .role = sdk::Role::bias});
+        return x + step.causal_conv1d(x, w, b, {.activation = "silu"});
+      })));
+}
+
+constexpr sdk::RouterOptions kOneExpert{.experts = 1, .per_token = 1};
+
+TEST(BuildingBlocks, AnExpertWithoutAGateIsTwoMatrices) {
+  expect_near(
+      logits_of(LAMINA_BLOCK({
+        const sdk::Routed routed = sdk::route(s / "router", x, kOneExpert);
+        return x + sdk::experts(s / "experts", x, routed,
+                                {.width = 6, .glu = {.activation = "relu2"}, .gated = false});
+      })),
+      logits_of(LAMINA_BLOCK({
+        const auto matrix = [&](const char* name, std::int64_t out, std::int64_t in) {
+          Tensor w = (s / "experts" / name)
+                         .param("weight", {1, out, in},
+                                {.axes = {sdk::axis::experts, sdk::axis::none, sdk::axis::none},
+                                 .init = sdk::init::normal(s.init_std())});
+          return sdk::reshape(w, {out, in});
+        };
+        Tensor h = sdk::relu(sdk::linear(x, matrix("w1", 6, 4)));
+        return x + sdk::linear(h * h, matrix("w2", 4, 6));
+      })));
+}
+
+TEST(BuildingBlocks, LimitsNeedExpertsWithAGate) {
+  EXPECT_ERROR_SAYS(logits_of(LAMINA_BLOCK({
+                      const sdk::Routed routed = sdk::route(s / "router", x, kOneExpert);
+                      return x + sdk::experts(s / "experts", x, routed,
+                                              {.width = 6, .glu = {.limit = 7}, .gated = false});
+                    })),
+                    ExitCode::plugin,
+                    "experts: glu.limit and glu.alpha are for experts with a gate; set gated");
+}
+
+}  // namespace
+}  // namespace lamina::decoder
