@@ -20,6 +20,44 @@ constexpr std::size_t kShownSkipped = 3;
 // Number of unread keys of config.json that are named.
 constexpr std::size_t kShownUnread = 8;
 
+// The names of quantities, cut after a few.
+std::string list(const std::vector<std::string>& names, bool all) {
+  const std::size_t shown = all ? names.size() : std::min(names.size(), kShownSkipped);
+  return fmt::format("{}{}", fmt::join(std::span(names).first(shown), ", "),
+                     shown < names.size() ? fmt::format(" and {} more", names.size() - shown) : "");
+}
+
+std::size_t num_unknown(const inspect::VerifyReport& report) {
+  return static_cast<std::size_t>(std::ranges::count_if(report.skipped, &std::string::empty,
+                                                        &inspect::SkippedQuantity::reason));
+}
+
+std::string skipped_text(const inspect::VerifyReport& report, bool all) {
+  std::map<std::string, std::vector<std::string>> skipped;  // by reason
+  for (const inspect::SkippedQuantity& s : report.skipped) skipped[s.reason].push_back(s.quantity);
+  std::string out;
+  for (const auto& [reason, names] : skipped)
+    if (reason.empty())
+      out += fmt::format("  FAIL not computed: {}; the model has no quantity of that name{}\n",
+                         list(names, all),
+                         all || names.size() <= kShownSkipped ? "" : " (--all lists them)");
+    else
+      out += fmt::format("  not computed: {}; {}\n", list(names, all), reason);
+  return out;
+}
+
+std::string unbuilt_text(const inspect::VerifyReport& report) {
+  std::string out;
+  for (const inspect::UnbuiltType& one : report.unbuilt)
+    out += fmt::format("  {} in {}{}: {}\n",
+                       one.dtype == DType::f64 ? "not built" : "FAIL does not build",
+                       long_name(one.dtype),
+                       one.dtype == DType::f64 ? ", the type of gradients in `lamina plugin check`"
+                                               : ", which runs use",
+                       one.reason);
+  return out;
+}
+
 std::string as_text(const inspect::VerifyReport& report, bool all) {
   std::string out = report.directory + "\n";
   std::size_t passed = 0, width = 8;
@@ -33,24 +71,14 @@ std::string as_text(const inspect::VerifyReport& report, bool all) {
   }
   if (!report.first_departure.empty())
     out += fmt::format("  the first difference is in {}\n", report.first_departure);
-  std::map<std::string, std::vector<std::string>> skipped;  // by reason
-  for (const inspect::SkippedQuantity& s : report.skipped) skipped[s.reason].push_back(s.quantity);
-  for (const auto& [reason, quantities] : skipped) {
-    if (reason.empty()) {
-      out += fmt::format("  FAIL not computed: {}\n", fmt::join(quantities, ", "));
-      continue;
-    }
-    const std::size_t shown = all ? quantities.size() : std::min(quantities.size(), kShownSkipped);
-    const std::string more =
-        shown < quantities.size() ? fmt::format(" and {} more", quantities.size() - shown) : "";
-    out += fmt::format("  not computed: {}{}; {}\n",
-                       fmt::join(std::span(quantities).first(shown), ", "), more, reason);
-  }
+  out += skipped_text(report, all) + unbuilt_text(report);
   if (!report.unread.empty())
     out +=
         fmt::format("  unused keys: {}\n",
                     model::list_unread(report.unread, all ? report.unread.size() : kShownUnread));
-  return out + fmt::format("  {} of {} quantities agree\n", passed, report.rows.size());
+  const std::size_t unknown = num_unknown(report);
+  return out + fmt::format("  {} of {} quantities agree{}\n", passed, report.rows.size(),
+                           unknown > 0 ? fmt::format(", {} are unknown", unknown) : "");
 }
 
 void write_json(JsonWriter& json, const inspect::VerifyReport& report) {
@@ -74,6 +102,14 @@ void write_json(JsonWriter& json, const inspect::VerifyReport& report) {
         .value(s.quantity)
         .key("reason")
         .value(s.reason)
+        .end_object();
+  json.end_array().key("does_not_build_in").begin_array();
+  for (const inspect::UnbuiltType& one : report.unbuilt)
+    json.begin_object()
+        .key("dtype")
+        .value(long_name(one.dtype))
+        .key("reason")
+        .value(one.reason)
         .end_object();
   json.end_array().key("unread_keys").begin_array();
   for (const std::string& key : report.unread) json.value(key);
@@ -111,9 +147,9 @@ Command verify_command() {
           "and a norm), hidden states of every layer, values inside it (attention, "
           "feed-forward, "
           "routers, indexers), packed rows, greedy tokens, or a training run. All are "
-          "recomputed. Exit code 0 if everything agrees within the case's tolerance; 3 if "
-          "something differs or has an unknown name. Plugin authors check a new "
-          "family with it.",
+          "recomputed. The graphs are also built in the other compute types. Exit code 0 if "
+          "everything agrees within the case's tolerance; 3 if something differs, has an unknown "
+          "name, or does not build in a type of runs. Plugin authors check a new family with it.",
       .options = {{.key = {.name = "dtype",
                            .type = Type::string,
                            .preset = Value("float32"),

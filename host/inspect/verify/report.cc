@@ -8,7 +8,9 @@ namespace lamina::inspect {
 
 bool VerifyReport::passed() const {
   return std::ranges::all_of(rows, &VerifyRow::passed) &&
-         std::ranges::none_of(skipped, &std::string::empty, &SkippedQuantity::reason);
+         std::ranges::none_of(skipped, &std::string::empty, &SkippedQuantity::reason) &&
+         std::ranges::all_of(unbuilt,
+                             [](const UnbuiltType& one) { return one.dtype == DType::f64; });
 }
 
 double max_abs_difference(std::span<const float> a, std::span<const float> b) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/dtype.h"
+
 namespace lamina::inspect {
 
 struct VerifyRow {
@@ -21,13 +23,21 @@ struct SkippedQuantity {
   std::string quantity, reason;
 };
 
+// A compute type in which the model's graphs do not build, and the reason.
+struct UnbuiltType {
+  DType dtype;
+  std::string reason;
+};
+
 struct VerifyReport {
   std::string directory;
   std::vector<VerifyRow> rows;
   std::vector<SkippedQuantity> skipped;
+  std::vector<UnbuiltType> unbuilt;
   std::vector<std::string> unread;  // unused keys of config.json, see ModelConfig
   std::string first_departure;      // the first layer whose hidden state differs; may be empty
-  // True if every row passed and every skipped quantity has a reason.
+  // True if every row passed, every skipped quantity has a reason, and graphs build in all types of
+  // runs: float64 is the type of checks only.
   bool passed() const;
 };
 

@@ -148,6 +148,7 @@ VerifyReport Verifier::run() {
   if (case_.has("mtp.logits") && model_->mtp_depth() == 1) prediction();
   if (case_.has("greedy_ids")) greedy("", {});
   if (case_.has("batches.input_ids")) curve();
+  other_types();
   list_skipped();
   if (report_.rows.empty())
     throw UserError(
@@ -401,6 +402,25 @@ void Verifier::greedy(const std::string& prefix, const decode::EmbeddingOverride
     add(prefix + "greedy_ids", static_cast<double>(want.size() - agreed), 0,
         diverged ? fmt::format("differs from the golden at token {}", agreed) : "");
   known_.insert(known_.end(), {prefix + "greedy_ids", prefix + "prompt_ids"});
+}
+
+// Builds the graphs of a step and of decoding in the types that the case does not run in. Blocks
+// are traced in each type, so a constant of a fixed type is found here and not by a later run.
+void Verifier::other_types() {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f64}) {
+    if (dtype == dtype_) continue;
+    const decoder::GraphShape shape{2, 5, dtype};
+    try {
+      model_->loss_graph(shape, {.training = true, .aux = true, .mtp = true});
+      if (model_->is_autoregressive())
+        model_->decode_graph(shape, {.capacity = 8, .max_call_tokens = shape.tokens});
+    } catch (const PluginError& refused) {
+      const ErrorText& text = refused.text();
+      report_.unbuilt.push_back(
+          {dtype, fmt::format("{}: {}{}", text.where, text.what,
+                              text.notes.empty() ? "" : "; " + text.notes.front())});
+    }
+  }
 }
 
 // Lists the quantities of the case that no row above covers.

@@ -40,6 +40,7 @@ class Verifier {
   void adapter();
   void greedy(const std::string& prefix, const decode::EmbeddingOverrides& overrides);
   void curve();
+  void other_types();
   void list_skipped();
 
   void add(std::string quantity, double error, double tolerance, std::string note = {});
