@@ -141,6 +141,18 @@ TEST(PluginInspect, TakesTheNameOfAFamilyAPluginOrAFile) {
   }
 }
 
+TEST(PluginInspect, ShowsOneFamilyOfAFile) {
+  const TempDir folder;
+  const std::string llama = LAMINA_BUILD_DIR "/lib/lamina/plugins/llama.lamina.so";
+  const Finished result = plugin(folder, {"inspect", llama, "llama4"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("\nfamily llama4\n"));
+  EXPECT_THAT(result.out, Not(HasSubstr("\nfamily llama2\n")));
+  const Finished wrong = plugin(folder, {"inspect", llama, "llama9"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr(": the plugin has no family 'llama9'\n  there are: "));
+}
+
 TEST(PluginInspect, RefusesATruncatedFileAndAnUnknownNameWithEight) {
   const TempDir folder;
   const std::string cut = folder.write("cut.lamina.so", bytes_of(kTiny).substr(0, 5000));
@@ -181,6 +193,19 @@ TEST(PluginNew, StartsFromAShippedPluginWithNewFamilies) {
               HasSubstr("lamina_add_plugin(two_towers CHECK)"));
   EXPECT_THAT(folder.read("two_towers/check/mixtral_predicts.toml"),
               HasSubstr("family = \"two_towers_mixtral\""));
+}
+
+TEST(PluginNew, StartsFromAnExampleWithARecurrence) {
+  const TempDir folder;
+  const Finished result =
+      plugin(folder, {"new", "two_towers", "--from", "griffin", "--dir", folder.path()});
+  EXPECT_EQ(result.code, 0) << result.err;
+  const std::string model = folder.read("two_towers/model.cc");
+  EXPECT_THAT(model, HasSubstr(".name = \"two_towers\""));
+  EXPECT_THAT(model, HasSubstr("LAMINA_PLUGIN(\"org.example.two_towers\""));
+  EXPECT_THAT(model, HasSubstr("step.linear_scan("));
+  EXPECT_THAT(folder.read("two_towers/check/two_towers.toml"),
+              HasSubstr("family = \"two_towers\""));
 }
 
 TEST(PluginNew, SaysWhichPluginsThereAreToStartFrom) {

@@ -3,7 +3,7 @@ file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
 include(${CMAKE_CURRENT_LIST_DIR}/../support/run.cmake)
 run(${CMAKE_COMMAND} --install ${BUILD} --component plugin_api --prefix ${WORK}/prefix)
-file(COPY ${WORK}/prefix/share/lamina/plugin/template/ DESTINATION ${WORK}/source)
+file(COPY ${WORK}/prefix/share/lamina/plugin_api/template/ DESTINATION ${WORK}/source)
 run(${CMAKE_COMMAND} -S ${WORK}/source -B ${WORK}/build -DCMAKE_PREFIX_PATH=${WORK}/prefix
     -DCMAKE_CXX_COMPILER=${CXX} "-DCMAKE_CXX_FLAGS=-O1 -Wall -Wextra -Werror"
     -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} -DLAMINA_PROGRAM=${LAMINA})

@@ -109,7 +109,7 @@ Command plugin_check_command() {
               "explains them, and docs/plugin_requirements.md the rules in brackets. Exit "
               "code 0 if the plugin conforms; 8 if a check failed.",
           .options = {choice_option("level", "LEVEL", {"quick", "full", "pedantic"}, "quick",
-                                    "Depth of the checks: seconds, minutes, or everything."),
+                                    "Depth of the checks: seconds, up to a minute, or everything."),
                       repeated(text_option("only", 0, "ID", "Only this check, of any level.")),
                       {.key = {.name = "here",
                                .type = Type::boolean,

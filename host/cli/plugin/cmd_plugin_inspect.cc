@@ -75,9 +75,24 @@ std::string family_text(const Family& family) {
   return out;
 }
 
+// The families of the plugin, or the one of that name.
+std::vector<Family> choose_families(const PluginFile& plugin, const Arguments& arguments) {
+  const std::vector<Family>& all = registry::load_plugin(plugin);
+  if (arguments.positionals.size() < 2) return all;
+  const std::string& name = arguments.positionals[1];
+  std::vector<std::string> names;
+  for (const Family& family : all) {
+    if (family.names().is_called(name)) return {family};
+    names.push_back(family.name());
+  }
+  throw UserError(ExitCode::usage, {plugin.path.string(),
+                                    fmt::format("the plugin has no family '{}'", name),
+                                    {fmt::format("there are: {}", registry::joined(names))}});
+}
+
 int inspect(const Arguments& arguments, const Device&) {
   const PluginFile plugin = choose_plugin(arguments.positionals[0], arguments.globals);
-  const std::vector<Family>& families = registry::load_plugin(plugin);
+  const std::vector<Family> families = choose_families(plugin, arguments);
   if (arguments.flag("json")) {
     print(inspect_json(plugin, families));
     return 0;
@@ -98,9 +113,13 @@ Command plugin_inspect_command() {
               "Loads the plugin, after a check of its file. `lamina "
               "plugin list` runs no code of plugins.",
           .options = {json_option()},
-          .positionals = {{.name = "FILE|NAME", .doc = "A .lamina.so, or the name of a family."}},
+          .positionals = {{.name = "FILE|NAME", .doc = "A .lamina.so, or the name of a family."},
+                          {.name = "FAMILY",
+                           .doc = "One family of the file; default: all.",
+                           .required = false}},
           .examples = {"lamina plugin inspect my_family",
-                       "lamina plugin inspect build/my_family.lamina.so --json"},
+                       "lamina plugin inspect build/my_family.lamina.so --json",
+                       "lamina plugin inspect build/my_family.lamina.so my_family"},
           .run = inspect};
 }
 

@@ -99,9 +99,11 @@ Command plugin_new_command() {
                                .doc = "The parent folder."},
                        .value = "DIR"},
                       text_option("from", 0, "PLUGIN",
-                                  "Start from the sources of one of lamina's plugins instead.")},
+                                  "Start from the sources of one of lamina's plugins or examples "
+                                  "instead, eg: griffin, a hybrid of recurrences and attention.")},
           .positionals = {{.name = "NAME", .doc = "The family's name, eg: my_family."}},
-          .examples = {"lamina plugin new my_family", "lamina plugin new my_family --dir models"},
+          .examples = {"lamina plugin new my_family", "lamina plugin new my_family --dir models",
+                       "lamina plugin new my_family --from griffin"},
           .run = make};
 }
 

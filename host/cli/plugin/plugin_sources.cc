@@ -35,10 +35,10 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
     text.replace(at, from.size(), to);
 }
 
-// share/lamina/plugin/<what> beside the program's folder.
+// share/lamina/<what> beside the program's folder.
 fs::path installed(std::string_view what) {
   std::error_code error;
-  fs::path folder = program_path().parent_path().parent_path() / "share/lamina/plugin" / what;
+  fs::path folder = program_path().parent_path().parent_path() / "share/lamina" / what;
   if (!fs::is_directory(folder, error))
     throw UserError(ExitCode::usage, {folder.string(),
                                       "the sources of plugins are missing",
@@ -46,17 +46,22 @@ fs::path installed(std::string_view what) {
   return folder;
 }
 
+// True for the sources of a plugin in C++, which the project of the template builds.
+bool is_plugin(const fs::path& folder) { return fs::exists(folder / "model.cc"); }
+
+// The sources of a built-in plugin, or of an example.
 fs::path sources_of(const std::string& plugin) {
-  const fs::path all = installed("families");
   std::vector<std::string> names;
-  for (const auto& item : fs::directory_iterator(all))
-    if (item.is_directory()) names.push_back(item.path().filename().string());
+  for (const char* where : {"plugins", "examples/plugins"}) {
+    const fs::path all = installed(where);
+    if (is_plugin(all / plugin)) return all / plugin;
+    for (const auto& item : fs::directory_iterator(all))
+      if (is_plugin(item.path())) names.push_back(item.path().filename().string());
+  }
   std::ranges::sort(names);
-  if (std::ranges::find(names, plugin) == names.end())
-    throw UserError(ExitCode::usage, {"--from",
-                                      fmt::format("lamina has no plugin '{}'", plugin),
-                                      {fmt::format("there are: {}", fmt::join(names, ", "))}});
-  return all / plugin;
+  throw UserError(ExitCode::usage, {"--from",
+                                    fmt::format("lamina has no plugin '{}'", plugin),
+                                    {fmt::format("there are: {}", fmt::join(names, ", "))}});
 }
 
 void write_file(const fs::path& file, const std::string& text) {
@@ -88,7 +93,7 @@ void copy_files(const fs::path& from, const fs::path& to, Change&& change) {
 }
 
 void copy_template(const fs::path& to, const std::string& name) {
-  copy_files(installed("template"), to, [&](std::string& text) {
+  copy_files(installed("plugin_api/template"), to, [&](std::string& text) {
     replace_all(text, kTemplateName, name);
     replace_all(text, class_name(std::string(kTemplateName)), class_name(name));
   });
@@ -98,6 +103,7 @@ void copy_template(const fs::path& to, const std::string& name) {
 void rename_family(const std::string& plugin, const std::string& name, std::string& text) {
   static const std::regex aliases("\\s*\\.aliases = \\{[^}]*\\},");
   text = std::regex_replace(text, aliases, "");
+  replace_all(text, "org.lamina.examples." + plugin, "org.example." + plugin);
   replace_all(text, "org.lamina." + plugin, "org.example." + plugin);
   std::string capital = plugin;
   capital[0] = static_cast<char>(capital[0] - 'a' + 'A');
@@ -123,7 +129,7 @@ void copy_plugin_sources(const std::string& from, const fs::path& to, const std:
   const fs::path sources = sources_of(from);
   copy_files(sources, to, [&](std::string& text) { rename_family(from, name, text); });
   std::string project =
-      read_file((installed("template") / "CMakeLists.txt").string(), ExitCode::usage);
+      read_file((installed("plugin_api/template") / "CMakeLists.txt").string(), ExitCode::usage);
   replace_all(project, kTemplateName, name);
   write_file(to / "CMakeLists.txt", project);
 }
