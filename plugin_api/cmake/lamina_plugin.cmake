@@ -5,6 +5,7 @@
 # that docs/plugin_requirements.md requires and checks the library after linking. The target is
 # lamina_plugin_<name>; the library is written to <build>/lib/lamina/plugins and installed to
 # lib/lamina/plugins. With FOR_TESTS it is written to <build>/tests/plugins and not installed.
+# - In a project without a build type, the plugin has the flags of Release.
 # - The folder check/ has descriptions of small models for `lamina plugin check`; it is linked beside
 #   the library as <name>.check. CHECK adds the CTest test <name>.conforms, at level quick or the
 #   given one; it needs the program lamina.
@@ -17,6 +18,19 @@ function(lamina_plugin_compile_options target)
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-gnu-unique>
     # Errors then name source files relative to the project, not the path on the build machine.
     -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=)
+endfunction()
+
+# Without a build type a compiler does not optimise. Flags of the user that choose a level count.
+function(lamina_plugin_release_flags target)
+  if(CMAKE_BUILD_TYPE OR CMAKE_CONFIGURATION_TYPES)
+    return()
+  endif()
+  foreach(language C CXX)
+    if(NOT "${CMAKE_${language}_FLAGS}" MATCHES "-O")
+      separate_arguments(flags NATIVE_COMMAND "${CMAKE_${language}_FLAGS_RELEASE}")
+      target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:${language}>:${flags}>")
+    endif()
+  endforeach()
 endfunction()
 
 function(lamina_add_plugin name)
@@ -49,6 +63,7 @@ function(lamina_add_plugin name)
     target_compile_definitions(${target} PRIVATE LAMINA_TARGET_MINOR=${ARG_TARGET_MINOR})
   endif()
   lamina_plugin_compile_options(${target})
+  lamina_plugin_release_flags(${target})
   target_link_options(${target} PRIVATE
     LINKER:--version-script=${map} LINKER:-z,defs LINKER:-Bsymbolic LINKER:--exclude-libs,ALL
     LINKER:-z,noexecstack)
