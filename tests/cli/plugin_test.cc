@@ -203,7 +203,7 @@ TEST(PluginNew, StartsFromAnExampleWithARecurrence) {
   const std::string model = folder.read("two_towers/model.cc");
   EXPECT_THAT(model, HasSubstr(".name = \"two_towers\""));
   EXPECT_THAT(model, HasSubstr("LAMINA_PLUGIN(\"org.example.two_towers\""));
-  EXPECT_THAT(model, HasSubstr("step.linear_scan("));
+  EXPECT_THAT(model, HasSubstr("linear_scan("));
   EXPECT_THAT(folder.read("two_towers/check/two_towers.toml"),
               HasSubstr("family = \"two_towers\""));
 }

@@ -27,11 +27,27 @@ TEST(DenseFamilyErrors, Windows) {
             2,
             {"model.layer_types", "\"full_attention\" or \"sliding_attention\""}});
   w.expect({as("mistral", {"sliding_window=-1"}), 2, {"model.sliding_window", "at least 0"}});
+  w.expect({as("cohere2", {"sliding_window=0"}), 2, {"model.sliding_window", "at least 1"}});
+  w.expect({as("lfm2", {"num_key_value_heads=2", "full_attn_idxs=[0, 2]"}),
+            2,
+            {"full_attn_idxs", "names layer 2; there are 2 layers, from 0"}});
+}
+
+TEST(DenseFamilyErrors, WidthsOfFeedForwards) {
+  Workplace w;
+  w.expect({as("lfm2", {"num_key_value_heads=2", "block_ffn_dim_multiplier=1e30"}),
+            2,
+            {"block_ffn_dim_multiplier",
+             "got 1e+30 with intermediate_size = ", "it must be from 1 to 9.00719925e+15"}});
+  w.expect({as("lfm2", {"num_key_value_heads=2", "block_ffn_dim_multiplier=0.001"}),
+            2,
+            {"block_ffn_dim_multiplier", "which is a width of 0"}});
 }
 
 TEST(DenseFamilyErrors, Heads) {
   Workplace w;
-  for (const char* family : {"mistral", "qwen2", "qwen3", "olmo2", "olmo3", "default", "llama2lti"})
+  for (const char* family :
+       {"mistral", "qwen2", "qwen3", "olmo2", "olmo3", "cohere", "default", "llama2lti"})
     w.expect({as(family, {"num_key_value_heads=3"}),
               2,
               {"num_key_value_heads", "got 3; it must divide num_attention_heads = 2"}});

@@ -169,6 +169,77 @@ TEST(GgufFamilies, Olmo3) {
   expect_golden(from, model.gguf.bytes());
 }
 
+// Keys and tensors that both architectures of Cohere have.
+GgufConversion as_cohere(const fs::path& from, const char* architecture) {
+  GgufConversion model(from, architecture);
+  model.copy_count("block_count", "num_hidden_layers");
+  model.copy_count("context_length", "max_position_embeddings");
+  model.copy_count("embedding_length", "hidden_size");
+  model.copy_count("feed_forward_length", "intermediate_size");
+  model.copy_count("attention.head_count", "num_attention_heads");
+  model.copy_count("attention.head_count_kv", "num_key_value_heads");
+  model.copy_number("attention.layer_norm_epsilon", "layer_norm_eps");
+  model.copy_number("rope.freq_base", "rope_theta").set("rope.scaling.type", "none");
+  model.copy_number("logit_scale", "logit_scale").outer_tensors();
+  model.layers({{"attn_norm", "input_layernorm"}});
+  model.layers(kAttentionNames).layers(kFeedForwardNames);
+  return model;
+}
+
+TEST(GgufFamilies, CommandR) {
+  const fs::path from = kOwnCases / "cohere_qk_norm";
+  SKIP_WITHOUT(from);
+  GgufConversion model = as_cohere(from, "command-r");
+  model.layers({{"attn_q_norm", "self_attn.q_norm"}, {"attn_k_norm", "self_attn.k_norm"}});
+  // Files lack use_qk_norm: models of 64 layers have these norms.
+  expect_golden_logits(from, model.gguf.bytes(), {"model.use_qk_norm=true"});
+}
+
+TEST(GgufFamilies, Cohere2) {
+  const fs::path from = kOwnCases / "cohere2_5_layers";
+  SKIP_WITHOUT(from);
+  GgufConversion model = as_cohere(from, "cohere2");
+  model.copy_count("vocab_size", "vocab_size").set("rope.dimension_count", 12u);
+  model.copy_count("attention.sliding_window", "sliding_window");
+  expect_golden(from, model.gguf.bytes());
+}
+
+// Files have the taps without their dim of one, and the width of the feed-forward itself.
+TEST(GgufFamilies, Lfm2) {
+  const fs::path from = kOwnCases / "lfm2_6_layers";
+  SKIP_WITHOUT(from);
+  GgufConversion model(from, "lfm2");
+  model.copy_count("block_count", "num_hidden_layers").copy_count("vocab_size", "vocab_size");
+  model.copy_count("context_length", "max_position_embeddings");
+  model.copy_count("embedding_length", "hidden_size");
+  model.copy_count("attention.head_count", "num_attention_heads");
+  model.set("attention.head_count_kv", std::vector<std::uint32_t>{0, 0, 2, 0, 2, 0});
+  model.set("feed_forward_length", 72u);  // 2 / 3 of 96, times 1.1, rounded up to a multiple of 8
+  model.copy_number("attention.layer_norm_rms_epsilon", "norm_eps");
+  model.copy_number("rope.freq_base", "rope_theta").copy_count("shortconv.l_cache", "conv_L_cache");
+  model.tensor("token_embd.weight", "model.embed_tokens.weight");
+  model.tensor("token_embd_norm.weight", "model.embedding_norm.weight");
+  model.layers({{"attn_norm", "operator_norm"},
+                {"ffn_norm", "ffn_norm"},
+                {"ffn_gate", "feed_forward.w1"},
+                {"ffn_down", "feed_forward.w2"},
+                {"ffn_up", "feed_forward.w3"},
+                {"attn_q", "self_attn.q_proj"},
+                {"attn_k", "self_attn.k_proj"},
+                {"attn_v", "self_attn.v_proj"},
+                {"attn_output", "self_attn.out_proj"},
+                {"attn_q_norm", "self_attn.q_layernorm"},
+                {"attn_k_norm", "self_attn.k_layernorm"},
+                {"shortconv.in_proj", "conv.in_proj"},
+                {"shortconv.out_proj", "conv.out_proj"}});
+  for (std::int64_t layer : {0, 1, 3, 5}) {
+    const std::string taps = model.published_layer(layer, "conv.conv") + ".weight";
+    model.gguf.tensor(model.layer_name(layer, "shortconv.conv") + ".weight", {3, 48},
+                      model.values(taps));
+  }
+  expect_golden(from, model.gguf.bytes());
+}
+
 GgufConversion as_gpt2(const fs::path& from, const char* prefix) {
   GgufConversion model(from, "gpt2", prefix);
   model.copy_count("block_count", "n_layer").copy_count("context_length", "n_ctx");

@@ -61,8 +61,16 @@ KeyValues keys_of(const std::string& architecture) {
     out["attention.value_length"] = 8u;
     out["rope.dimension_count"] = 4u;
   }
-  if (architecture == "gpt-oss" || architecture.starts_with("gemma2") ||
-      architecture.starts_with("gemma3"))
+  if (architecture == "cohere2" || architecture == "command-r") {
+    out.erase("attention.layer_norm_rms_epsilon");
+    out["attention.layer_norm_epsilon"] = 1e-4f;
+    out["logit_scale"] = 0.25f;
+  } else if (architecture == "lfm2") {
+    out["attention.head_count_kv"] = std::vector<std::uint32_t>{0, 2};
+    out["shortconv.l_cache"] = 4u;
+  }
+  if (architecture == "gpt-oss" || architecture == "cohere2" ||
+      architecture.starts_with("gemma2") || architecture.starts_with("gemma3"))
     out["attention.sliding_window"] = 16u;
   return out;
 }
@@ -134,6 +142,8 @@ std::vector<std::string> names_of(const std::string& whole, const std::string& k
     for (const io::ConfigName& row : rows)
       if (row.gguf == key) out.emplace_back(row.published);
   if (key.starts_with("rope.")) out.emplace_back("rope_scaling");
+  // A list with one element per layer has the wrong length for another number of layers.
+  if (key == "block_count") out.emplace_back("per layer");
   // Errors name both widths of a head together.
   if (key == "attention.key_length") out.emplace_back("attention.value_length");
   return out;
@@ -188,8 +198,8 @@ TEST_P(GgufKeys, AreUsedOrWithoutEffectOrRefused) {
 
 INSTANTIATE_TEST_SUITE_P(All, GgufKeys,
                          ::testing::Values("llama", "llama4", "qwen2", "qwen3", "qwen3moe", "gemma",
-                                           "gemma2", "gemma3", "olmo2", "gpt-oss", "gpt2",
-                                           "deepseek2"),
+                                           "gemma2", "gemma3", "olmo2", "command-r", "cohere2",
+                                           "lfm2", "gpt-oss", "gpt2", "deepseek2"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::erase(name, '-');

@@ -92,14 +92,14 @@ struct Case {
 
 class Families : public ::testing::TestWithParam<Case> {};
 
-INSTANTIATE_TEST_SUITE_P(All, Families,
-                         ::testing::Values(Case{"llama", "llama2"}, Case{"llama", "default"},
-                                           Case{"llama", "llama2lti"}, Case{"mistral", "mistral"},
-                                           Case{"qwen", "qwen2"}, Case{"qwen", "qwen3"},
-                                           Case{"qwen", "qwen3_vl"}, Case{"olmo", "olmo2"},
-                                           Case{"olmo", "olmo3"}, Case{"gpt3", "gpt3"},
-                                           Case{"simple", "simple"}, Case{"simple", "simple_mlp"}),
-                         [](const auto& one) { return one.param.family; });
+INSTANTIATE_TEST_SUITE_P(
+    All, Families,
+    ::testing::Values(Case{"llama", "llama2"}, Case{"llama", "default"}, Case{"llama", "llama2lti"},
+                      Case{"mistral", "mistral"}, Case{"qwen", "qwen2"}, Case{"qwen", "qwen3"},
+                      Case{"qwen", "qwen3_vl"}, Case{"olmo", "olmo2"}, Case{"olmo", "olmo3"},
+                      Case{"gpt3", "gpt3"}, Case{"cohere", "cohere"}, Case{"cohere", "cohere2"},
+                      Case{"lfm2", "lfm2"}, Case{"simple", "simple"}, Case{"simple", "simple_mlp"}),
+    [](const auto& one) { return one.param.family; });
 
 TEST_P(Families, EveryParameterHasAnAxisPerDimAndARole) {
   const Loaded plugin(path_of(GetParam().plugin));

@@ -72,6 +72,9 @@ TEST_F(Defaults, BasesOfRotaryPositions) {
                   R"(, "rope_parameters": {"sliding_attention": {"rope_theta": 70}})"),
             70);
   EXPECT_EQ(theta("mixtral", "rope_theta", R"(, "num_key_value_heads": 1)"), 1000000);
+  EXPECT_EQ(theta("cohere", "rope_theta", ""), 500000);
+  EXPECT_EQ(theta("cohere2", "rope_theta", ""), 10000);
+  EXPECT_EQ(theta("lfm2", "rope_theta", R"(, "num_key_value_heads": 1)"), 1000000);
   EXPECT_EQ(theta("qwen3_vl_text", "rope_theta",
                   R"(, "head_dim": 8, "num_key_value_heads": 1,
                       "rope_scaling": {"mrope_section": [2, 1, 1]})"),
