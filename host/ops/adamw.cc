@@ -3,8 +3,9 @@
 //   g = g * scalars[1] (clipping);  p -= lr * weight_decay * p
 //   m = beta1 m + (1 - beta1) g;    v = beta2 v + (1 - beta2) g^2
 //   p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
-// scalars f32[4]: lr, scale of g, 1 - beta1^t, 1 - beta2^t. With attribute copy, the new p in bf16
-// is a fourth result, for the products of the next step.
+// scalars f32[5]: lr, scale of g, 1 - beta1^t, 1 - beta2^t, and 0 if the results are p, m and v
+// unchanged. With attribute copy, the new p in bf16 is a fourth result, for the products of the
+// next step.
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -18,7 +19,7 @@ std::vector<Type> infer(const Call& c) {
               to_string(c.type(i)));
   }
   c.require_dtype(4, DType::f32);
-  c.require_shape(4, {4});
+  c.require_shape(4, {5});
   std::vector<Type> out{p, p, p};
   out[1] = c.type(2);
   if (c.i("copy")) out.push_back(p.with(DType::bf16));
@@ -30,13 +31,15 @@ std::vector<Tensor> lower(const LowerCall& c) {
   auto scalar = [&](int i) { return reshape(slice(scalars, 0, i, 1), {}); };
   Tensor lr = scalar(0), g = c.in(1) * scalar(1);
   double beta1 = c.f("beta1"), beta2 = c.f("beta2");
+  Tensor may_change = less(number_like(scalar(4), 0), scalar(4));
   p = p - p * scale(lr, c.f("weight_decay"));
   Tensor m = scale(c.in(2), beta1) + scale(g, 1 - beta1);
   Tensor v = scale(c.in(3), beta2) + scale(square(g), 1 - beta2);
   Tensor root = sqrt(v) / sqrt(scalar(3));
   p = p - lr / scalar(2) * (m / shift(root, c.f("eps")));
-  std::vector<Tensor> out{p, m, v};
-  if (c.i("copy")) out.push_back(cast(p, DType::bf16));
+  std::vector<Tensor> out{select(may_change, p, c.in(0)), select(may_change, m, c.in(2)),
+                          select(may_change, v, c.in(3))};
+  if (c.i("copy")) out.push_back(cast(out[0], DType::bf16));
   return out;
 }
 

@@ -21,7 +21,7 @@ std::vector<Type> infer(const Call& c) {
             "g must have a row of {} for each of ids {}, got {}", p.dim(1), to_string(c.type(1)),
             to_string(g));
   c.require_dtype(5, DType::f32);
-  c.require_shape(5, {4});
+  c.require_shape(5, {5});
   std::vector<Type> out{p, c.type(3), c.type(4)};
   if (c.has(6)) {
     c.require(c.type(6).dtype == DType::bf16 && c.type(6).shape == p.shape,
@@ -44,12 +44,22 @@ std::vector<Tensor> lower(const LowerCall& c) {
              .copy = copy});
   std::vector<Tensor> made{step.p_out, step.m_out, step.v_out};
   if (copy) made.push_back(step.copy);
+  const auto keep_unless = [&](Tensor may_change) {
+    for (std::size_t i = 0; i < made.size(); ++i)
+      made[i] = select(may_change, made[i],
+                       c.in(i == 0   ? 0
+                            : i == 3 ? 6
+                                     : static_cast<int>(i) + 2));
+  };
+  if (copy) {
+    Tensor on = reshape(slice(c.in(5), 0, 4, 1), {});
+    keep_unless(less(number_like(on, 0), on));
+  }
   if (!c.i("lazy")) return made;
   Graph& graph = *c.in(0).graph;
   Tensor times = spread(constant(graph, {DType::f32, {c.type(1).dim(0), 1}, {}}, 1));
   Tensor listed = less(zeros_like(times), times);
-  for (std::size_t i = 0; i < made.size(); ++i)
-    made[i] = select(listed, made[i], c.in(i == 0 ? 0 : i == 3 ? 6 : static_cast<int>(i) + 2));
+  keep_unless(listed);
   return made;
 }
 

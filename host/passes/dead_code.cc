@@ -26,7 +26,11 @@ class DeadCode {
     std::vector<bool> used(graph.values().size()), alive(graph.nodes().size());
     std::map<NodeId, Narrowed> scans;
     bool changed = outputs.size() < graph.outputs().size();
-    for (const GraphOutput& output : outputs) used[output.value] = true;
+    for (const GraphOutput& output : outputs) {
+      used[output.value] = true;
+      if (output.alias_input >= 0)
+        used[graph.inputs()[static_cast<std::size_t>(output.alias_input)].value] = true;
+    }
     for (NodeId n = static_cast<NodeId>(graph.nodes().size()); n-- > 0;) {
       const Node& node = graph.node(n);
       for (ValueId v : node.outputs) alive[n] = alive[n] || used[v];

@@ -123,6 +123,7 @@ struct Program::Planner {
   // From results to the graph inputs over which they, or results written over them, are copied
   // later.
   std::map<ValueId, ValueId> copied_to;
+  std::map<ValueId, ValueId> copied_at_once;  // those that are copied themselves
   std::map<ValueId, int>
       made_as_output;  // whole results, and the spaces of the outputs they are made in
 
@@ -138,6 +139,7 @@ struct Program::Planner {
                                static_cast<int>(g.inputs().size() + o));
   }
 
+  static constexpr int kBeforeRun = -1;
   int new_storage(std::size_t bytes, int space, int step) {
     storages.push_back({bytes, space, {bytes, step, step}, kNoValue});
     return static_cast<int>(storages.size() - 1);
@@ -158,6 +160,7 @@ struct Program::Planner {
     for (const Node& node : graph.nodes())
       if (ValueId target = alias_target(node); target != kNoValue)
         copied_to.emplace(node.inputs[0], target);
+    copied_at_once = copied_to;
     // Operands that an op may overwrite with such a result get the same place.
     for (int n = end - 1; n >= 0; --n)
       for (ValueId made : graph.node(static_cast<NodeId>(n)).outputs) {
@@ -189,12 +192,16 @@ struct Program::Planner {
   // Returns the value whose place result `i` of the node must or may take, if any.
   std::optional<ValueId> written_over(const Node& node, std::size_t i, int step,
                                       const KernelChoice* choice) {
-    if (ValueId v = always_written_over(node, i); v != kNoValue) return v;
+    if (ValueId v = always_written_over(node, i); v != kNoValue) {
+      LAMINA_ASSERT(last_uses[made_at(graph, v)] <= step);
+      return v;
+    }
     if (ValueId v = alias_target(node); v != kNoValue) return v;
-    if (!choice || !choice->in_place) return std::nullopt;
+    if (!choice) return std::nullopt;
     ValueId result = node.outputs[i];
     if (space_of_result(result) != Location::kArena) return std::nullopt;
     auto target = copied_to.find(result);
+    if (!choice->in_place) return unread_target(result, step);
     for (std::size_t input = 0; input < node.inputs.size(); ++input) {
       ValueId v = node.inputs[input];
       if (v == kNoValue || !(choice->in_place >> std::min<std::size_t>(input, 31) & 1)) continue;
@@ -207,7 +214,17 @@ struct Program::Planner {
           storage.bytes == static_cast<std::size_t>(graph.type(result).bytes()))
         return v;
     }
-    return std::nullopt;
+    return unread_target(result, step);
+  }
+
+  // Returns the graph input over which the result is copied later, if nothing needs the memory of
+  // this input from the step on: then the result is made there.
+  std::optional<ValueId> unread_target(ValueId result, int step) const {
+    const auto target = copied_at_once.find(result);
+    if (target == copied_at_once.end() || last_uses[target->second] >= step) return std::nullopt;
+    const Place& place = places[target->second];
+    if (storages[static_cast<std::size_t>(place.storage)].life.last >= step) return std::nullopt;
+    return target->second;
   }
 
   // True if operand `v` of the node has the result's type, is not read later, and shares its memory
@@ -270,7 +287,7 @@ struct Program::Planner {
 
   void place_inputs() {
     for (std::size_t i = 0; i < graph.inputs().size(); ++i)
-      places[graph.inputs()[i].value].storage = new_storage(0, static_cast<int>(i), 0);
+      places[graph.inputs()[i].value].storage = new_storage(0, static_cast<int>(i), kBeforeRun);
   }
 
   // Places a node that needs no step because its result is in its operand's memory. Returns false
@@ -347,9 +364,9 @@ struct Program::Planner {
   void plan_arena(Program& program) {
     std::vector<Lifetime> lifetimes;
     for (Storage& s : storages) {
-      s.life.bytes = s.space == Location::kArena ? s.bytes : 0;
-      program.unshared_bytes_ += aligned(s.life.bytes);
-      lifetimes.push_back(s.life);
+      const Lifetime life = s.space == Location::kArena ? s.life : Lifetime{};
+      program.unshared_bytes_ += aligned(life.bytes);
+      lifetimes.push_back(life);
     }
     plan = plan_memory(lifetimes);
     program.arena_bytes_ = plan.arena_bytes;

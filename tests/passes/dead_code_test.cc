@@ -73,5 +73,21 @@ TEST(DeadCode, StateOfScansStaysThoughUnread) {
   EXPECT_EQ(count_ops(out, "sub"), 1);
 }
 
+TEST(DeadCode, UnreadOperandThatIsWrittenOverStays) {
+  auto body = std::make_shared<Graph>();
+  Tensor a = body->add_input("a", kOne);
+  body->add_input("b", kOne);
+  body->add_output("b", ops::exp(a), 1);
+  Graph g;
+  g.add_output(
+      "b",
+      ops::scan({g.add_input("a", kTwo), g.add_input("b", kTwo)}, {.body = body, .times = 2})[0],
+      1);
+  const Graph out = cleaned(g);
+  const Node& scan = out.nodes().front();
+  EXPECT_EQ(scan.inputs.size(), 2u);
+  EXPECT_EQ(scan.body()->outputs()[0].alias_input, 1);
+}
+
 }  // namespace
 }  // namespace lamina::testing

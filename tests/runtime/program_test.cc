@@ -106,7 +106,7 @@ TEST(Program, OptimizerStateIsUpdatedInPlace) {
   Graph g;
   Tensor p = g.add_input("p", kRow), grad = g.add_input("g", kRow);
   Tensor m = g.add_input("m", kRow), v = g.add_input("v", kRow);
-  Tensor scalars = g.add_input("scalars", {DType::f32, {4}, {}});
+  Tensor scalars = g.add_input("scalars", {DType::f32, {5}, {}});
   auto made = ops::call_all("adamw", {p, grad, m, v, scalars});
   g.add_output("p", made[0], 0);
   g.add_output("m", made[1], 2);
@@ -115,13 +115,36 @@ TEST(Program, OptimizerStateIsUpdatedInPlace) {
   EXPECT_EQ(program.arena_bytes(), 0u);
   auto out = run(program, cpu::cpu_backend(),
                  {row({1, 1, 1, 1, 1}), row({2, 0, 0, 0, -2}), row({0, 0, 0, 0, 0}),
-                  row({0, 0, 0, 0, 0}), array(scalars.type(), {0.5, 1, 0.1, 0.001})});
+                  row({0, 0, 0, 0, 0}), array(scalars.type(), {0.5, 1, 0.1, 0.001, 1})});
   // The first step moves by the learning rate against the sign of the gradient.
   EXPECT_NEAR(get(out[0], 0), 0.5, 1e-6);
   EXPECT_NEAR(get(out[0], 2), 1.0, 1e-6);
   EXPECT_NEAR(get(out[0], 4), 1.5, 1e-6);
   EXPECT_NEAR(get(out[1], 0), 0.2, 1e-6);
   EXPECT_NEAR(get(out[2], 4), 0.004, 1e-6);
+}
+
+TEST(Program, ResultForAnUnreadInputIsMadeInItsMemory) {
+  Graph g;
+  Tensor x = g.add_input("x", kRow);
+  g.add_input("state", kRow);
+  g.add_output("state", ops::exp(x), 1);
+  Program program(g, cpu::cpu_backend());
+  EXPECT_EQ(program.arena_bytes(), 0u);
+  const auto out = run(program, cpu::cpu_backend(), {row({0, 0, 0, 0, 0}), row({5, 5, 5, 5, 5})});
+  EXPECT_EQ(to_doubles(out[0]), (Doubles{1, 1, 1, 1, 1}));
+}
+
+// The input is read after the result exists, so the result is copied there at the end.
+TEST(Program, ResultForAnInputThatIsReadLaterIsCopiedThere) {
+  Graph g;
+  Tensor x = g.add_input("x", kRow), state = g.add_input("state", kRow);
+  Tensor next = ops::exp(x);
+  g.add_output("sum", ops::cumsum(next, {.dim = 0}) + state);
+  g.add_output("state", next, 1);
+  const auto out = run_unoptimized(g, {row({0, 0, 0, 0, 0}), row({5, 5, 5, 5, 5})});
+  EXPECT_EQ(to_doubles(out[0]), (Doubles{6, 7, 8, 9, 10}));
+  EXPECT_EQ(to_doubles(out[1]), (Doubles{1, 1, 1, 1, 1}));
 }
 
 TEST(Program, CacheIsWrittenInPlaceAndReadAfterwards) {

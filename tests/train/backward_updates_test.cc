@@ -27,10 +27,11 @@ struct Steps {
   Steps(const TestModel& from, const decoder::Model& of, train::TrainStepOptions step_options,
         config::OptimizerSection optimizer)
       : model(of), options(step_options) {
+    if (optimizer.in_backward) options.in_backward = optimizer;
     decoder::ModelGraph graph = train::step_graph(model, options);
     state = std::make_unique<train::TrainState>(
         model.parameters(), options.shape.dtype, false, cpu::cpu_backend(),
-        train::gradient_lists(graph, model.parameters(), 1, optimizer.in_backward), optimizer);
+        train::gradient_lists(graph, model.parameters(), 1), optimizer);
     const auto weights = load_state(from, model, options.shape.dtype);
     for (std::size_t i = 0; i < state->masters().size(); ++i)
       std::copy_n(floats(weights->masters()[i]), model.parameters().all()[i].num_elements(),
@@ -53,47 +54,65 @@ struct Steps {
   std::unique_ptr<train::TrainStep> step;
 };
 
+// Steps with updates in the backward pass equal steps with updates after it.
+void expect_the_same(const TestModel& from, const decoder::Model& model, DType dtype,
+                     double clip_norm, config::OptimizerSection optimizer) {
+  const train::TrainStepOptions options{.shape = {1, test_tokens(model), dtype},
+                                        .features = train::all_losses(false),
+                                        .remat = "full",
+                                        .clip_norm = clip_norm,
+                                        .clip_each = true,
+                                        .seed = 5};
+  Steps after(from, model, options, optimizer);
+  optimizer.in_backward = true;
+  Steps within(from, model, options, optimizer);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(within.run(i), after.run(i));
+  const Tensors masters = copy_of(model, after.state->masters()),
+                masters_within = copy_of(model, within.state->masters()),
+                moments = copy_of(model, after.state->first_moments()),
+                moments_within = copy_of(model, within.state->first_moments());
+  for (std::size_t i = 0; i < masters.size(); ++i) {
+    EXPECT_TRUE(same_bits(masters_within[i], masters[i])) << model.parameters().all()[i].name;
+    EXPECT_TRUE(same_bits(moments_within[i], moments[i])) << model.parameters().all()[i].name;
+  }
+  EXPECT_LE(within.state->bytes(), after.state->bytes());
+  EXPECT_GT(within.state->lists().num_shared(), 0u);
+}
+
 class BackwardUpdates : public ::testing::TestWithParam<FamilyCase> {
  protected:
   BackwardUpdates() : model(open_model(GetParam().model.path, GetParam().scan)) {}
-
-  void expect_the_same(DType dtype, double clip_norm, config::OptimizerSection optimizer) {
-    const train::TrainStepOptions options{.shape = {1, test_tokens(model), dtype},
-                                          .features = train::all_losses(false),
-                                          .remat = "full",
-                                          .clip_norm = clip_norm,
-                                          .clip_each = true,
-                                          .seed = 5};
-    Steps after(GetParam().model, model, options, optimizer);
-    optimizer.in_backward = true;
-    Steps within(GetParam().model, model, options, optimizer);
-    for (int i = 0; i < 3; ++i) EXPECT_EQ(within.run(i), after.run(i));
-    const Tensors masters = copy_of(model, after.state->masters()),
-                  masters_within = copy_of(model, within.state->masters()),
-                  moments = copy_of(model, after.state->first_moments()),
-                  moments_within = copy_of(model, within.state->first_moments());
-    for (std::size_t i = 0; i < masters.size(); ++i) {
-      EXPECT_TRUE(same_bits(masters_within[i], masters[i])) << model.parameters().all()[i].name;
-      EXPECT_TRUE(same_bits(moments_within[i], moments[i])) << model.parameters().all()[i].name;
-    }
-    EXPECT_LE(within.state->bytes(), after.state->bytes());
-  }
 
   decoder::Model model;
 };
 
 TEST_P(BackwardUpdates, GiveTheBitsOfUpdatesAfterIt) {
-  expect_the_same(DType::f32, 0, {});
-  expect_the_same(DType::bf16, 0.05, {.name = "muon"});
+  expect_the_same(GetParam().model, model, DType::f32, 0, {});
+  expect_the_same(GetParam().model, model, DType::bf16, 0.05, {.name = "muon"});
+}
+
+TEST(RulesInTheBackwardPass, GiveTheBitsOfUpdatesAfterIt) {
+  for (const config::OptimizerSection& optimizer :
+       {config::OptimizerSection{.moments = "8bit"},
+        config::OptimizerSection{.moments = "bfloat16"},
+        config::OptimizerSection{.name = "sgd", .momentum = 0.9},
+        config::OptimizerSection{.name = "lion"}, config::OptimizerSection{.name = "adafactor"}}) {
+    SCOPED_TRACE(optimizer.name + " " + optimizer.moments);
+    const decoder::Model model = open_model(test_model("llama2_deep").path);
+    expect_the_same(test_model("llama2_deep"), model, DType::f32, 0.05, optimizer);
+    expect_the_same(test_model("llama2_deep"), model, DType::bf16, 0, optimizer);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, BackwardUpdates, ::testing::ValuesIn(family_cases()),
                          family_case_name);
 
 std::size_t gradient_bytes(const decoder::Model& model, bool in_backward) {
-  const decoder::ModelGraph graph = train::step_graph(model, {.shape = {1, 8}});
+  train::TrainStepOptions options{.shape = {1, 8}};
+  if (in_backward) options.in_backward = config::OptimizerSection{.in_backward = true};
+  const decoder::ModelGraph graph = train::step_graph(model, options);
   return train::train_bytes(model.parameters(), DType::f32, false,
-                            train::gradient_lists(graph, model.parameters(), 1, in_backward))
+                            train::gradient_lists(graph, model.parameters(), 1))
       .gradients;
 }
 

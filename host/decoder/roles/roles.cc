@@ -48,6 +48,10 @@ constexpr std::array kInputs = {
     InputKind{Input::parameter, "parameter", nullptr},
     InputKind{Input::state, "state", nullptr},
     InputKind{Input::gradient_sum, "gradient_sum", nullptr},
+    InputKind{Input::update_scalars, "update_scalars", nullptr},
+    InputKind{Input::updating, "updating", nullptr},
+    InputKind{Input::master, "master", nullptr},
+    InputKind{Input::optimizer_state, "optimizer_state", nullptr},
 };
 
 constexpr std::array kOutputs = {
@@ -73,6 +77,8 @@ constexpr std::array kOutputs = {
     OutputKind{Output::mtp_logits, "mtp_logits"},
     OutputKind{Output::mtp_counted, "mtp_counted"},
     OutputKind{Output::mtp_agreed, "mtp_agreed"},
+    OutputKind{Output::updated, ""},
+    OutputKind{Output::gradient_check, ""},
 };
 
 template <typename Kinds, typename Role>
@@ -81,7 +87,8 @@ constexpr bool is_whole(const Kinds& kinds, Role last) {
     if (static_cast<std::size_t>(kinds[i].role) != i) return false;
   return kinds.size() == static_cast<std::size_t>(last) + 1;
 }
-static_assert(is_whole(kInputs, Input::gradient_sum) && is_whole(kOutputs, Output::mtp_agreed));
+static_assert(is_whole(kInputs, Input::optimizer_state) &&
+              is_whole(kOutputs, Output::gradient_check));
 
 }  // namespace
 

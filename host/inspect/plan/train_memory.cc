@@ -16,15 +16,15 @@ decoder::GraphFeatures PlanOptions::features() const {
 
 TrainMemory plan_train_memory(const decoder::Model& model, const PlanOptions& options,
                               const Backend& backend) {
-  const decoder::ModelGraph graph =
-      train::step_graph(model, {.shape = {options.batch, options.tokens, options.dtype},
-                                .features = options.features(),
-                                .task = options.task,
-                                .microbatches = options.microbatches});
+  train::TrainStepOptions step{.shape = {options.batch, options.tokens, options.dtype},
+                               .features = options.features(),
+                               .task = options.task,
+                               .microbatches = options.microbatches};
+  if (options.optimizer.in_backward) step.in_backward = options.optimizer;
+  const decoder::ModelGraph graph = train::step_graph(model, step);
   const bool accumulate = options.microbatches > 1;
   const decoder::ParameterTable& parameters = model.parameters();
-  const train::GradientLists lists =
-      train::gradient_lists(graph, parameters, options.microbatches, options.optimizer.in_backward);
+  const train::GradientLists lists = train::gradient_lists(graph, parameters, options.microbatches);
   TrainMemory out;
   out.bytes = train::train_bytes(parameters, options.dtype, accumulate, lists, options.optimizer,
                                  options.average);

@@ -34,8 +34,7 @@ program::Microbatch rows_of(const data::Batch& batch, std::int64_t first_row,
 GradientLists lists_of(const LoopInputs& inputs, const decoder::ModelGraph& graph) {
   constexpr std::string_view kLazy = "optimizer.lazy_embeddings";
   GradientLists lists =
-      gradient_lists(graph, inputs.model.parameters(), inputs.options.step().microbatches,
-                     inputs.options.optimizer.in_backward);
+      gradient_lists(graph, inputs.model.parameters(), inputs.options.step().microbatches);
   if (inputs.options.optimizer.lazy_embeddings && !lists.any())
     throw UserError(ExitCode::usage,
                     {inputs.options.place ? inputs.options.place(kLazy) : std::string(kLazy),
@@ -70,6 +69,7 @@ TrainStepOptions LoopOptions::step() const {
                            .seed = seed};
   options.features.layer_metrics = train.layer_metrics;
   options.features.max_logits = optimizer.qk_clip > 0;
+  if (optimizer.in_backward) options.in_backward = optimizer;
   options.task = task;
   return options;
 }

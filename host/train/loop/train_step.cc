@@ -10,6 +10,7 @@
 #include "decoder/mtp/mtp_labels.h"
 #include "train/optimizer/gradient_sums.h"
 #include "train/optimizer/gradients.h"
+#include "train/optimizer/layer_updates.h"
 
 namespace lamina::train {
 
@@ -37,10 +38,8 @@ decoder::ModelGraph with_sums(decoder::ModelGraph graph, const TrainStepOptions&
 }
 
 decoder::ModelGraph checked(decoder::ModelGraph graph, const decoder::Model& model,
-                            const TrainState& state, const TrainStepOptions& options,
-                            bool in_backward) {
-  LAMINA_ASSERT(gradient_lists(graph, model.parameters(), options.microbatches, in_backward) ==
-                state.lists());
+                            const TrainState& state, const TrainStepOptions& options) {
+  LAMINA_ASSERT(gradient_lists(graph, model.parameters(), options.microbatches) == state.lists());
   return graph;
 }
 
@@ -88,7 +87,11 @@ RematPolicy remat_policy(const TrainStepOptions& options, const decoder::Model& 
 }
 
 decoder::ModelGraph step_graph(const decoder::Model& model, const TrainStepOptions& options) {
-  return with_sums(list_table_gradients(whole_graph(model, options)), options);
+  decoder::ModelGraph graph = list_table_gradients(whole_graph(model, options));
+  if (!options.in_backward) return with_sums(std::move(graph), options);
+  LAMINA_ASSERT(options.microbatches == 1 && (options.clip_norm == 0 || options.clip_each));
+  return add_layer_updates(std::move(graph), model.parameters(), *options.in_backward,
+                           options.clip_norm);
 }
 
 TrainStep::TrainStep(const decoder::Model& model, TrainState& state,
@@ -104,17 +107,15 @@ TrainStep::TrainStep(const decoder::Model& model, decoder::ModelGraph graph, Tra
       state_(state),
       options_(options),
       weights_(weights_of(options)),
-      program_(checked(std::move(graph), model, state, options, optimizer.in_backward), backend),
+      program_(checked(std::move(graph), model, state, options), backend),
       optimizer_(model.parameters(), optimizer, backend),
       changes_(model.parameters(), state, optimizer_.arena()),
       aux_(program_, model.parameters()),
       qk_clip_(program_.query_keys(), model.parameters(), optimizer),
       arena_(backend.allocate(program_.arena_bytes())) {
   program_.bind_parameters(state.used());
-  if (optimizer.in_backward) {
-    LAMINA_ASSERT(options_.microbatches == 1 && (options_.clip_norm == 0 || options_.clip_each));
-    in_backward_.emplace(program_, state_, optimizer_, options_.clip_norm);
-  }
+  LAMINA_ASSERT(options_.in_backward.has_value() == optimizer.in_backward);
+  if (optimizer.in_backward) in_backward_.emplace(program_, state_, optimizer_);
 }
 
 // The mean of a term is over all microbatches, so each contributes by its number of labels or
@@ -155,7 +156,7 @@ StepResult TrainStep::gradients(std::span<const program::Microbatch> microbatche
     losses.add();
     aux_.add();
   }
-  if (in_backward_) in_backward_->end();
+  if (in_backward_) in_backward_->read();
   result.terms = losses.means();
   result.loss = result.mean_of("loss");
   result.total = total_loss(result.terms);
@@ -203,6 +204,7 @@ void TrainStep::fail(std::span<const program::Microbatch> microbatches, std::int
     text.what = fmt::format("the loss is {}", result.total);
   }
   const std::string weight = non_finite_weight(model_.parameters(), state_);
+  if (in_backward_) in_backward_->stop();
   std::optional<NonFinite> origin;
   std::int64_t origin_microbatch = 0;
   bool found = false;

@@ -74,6 +74,9 @@ struct TrainStepOptions {
   bool clip_each = false;  // the norm of each parameter's gradient, not of all
   double ema = 0;          // decay of the state's averages
   std::uint64_t seed = 0;  // of dropout
+  // The optimizer's section with in_backward: the backward pass updates layers. REQUIRES: one
+  // microbatch, and no clip_norm without clip_each.
+  std::optional<config::OptimizerSection> in_backward = {};
 };
 
 // Returns the policy of `options` for the backward pass. Throws UserError (exit 2) at the place of
@@ -81,7 +84,8 @@ struct TrainStepOptions {
 RematPolicy remat_policy(const TrainStepOptions& options, const decoder::Model& model,
                          const config::KeyPlace& place = {});
 
-// Loss and gradients of a microbatch; gradients of tables are lists if possible.
+// Loss and gradients of a microbatch; gradients of tables are lists if possible. With in_backward
+// also the updates of layers.
 decoder::ModelGraph step_graph(const decoder::Model& model, const TrainStepOptions& options);
 
 class TrainStep {

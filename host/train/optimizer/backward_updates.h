@@ -1,10 +1,9 @@
-// Updates in the backward pass: of the parameters of a layer, once their gradients are complete.
+// The host's side of updates in the backward pass: the numbers that they need, and their results.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "program/bound_program.h"
@@ -13,43 +12,42 @@
 
 namespace lamina::train {
 
-// Updates the parameters whose gradients share memory, GradientLists::is_shared(); the others are
-// updated after the whole pass. REQUIRES: all arguments outlive it.
-class BackwardUpdates final : public Watcher {
+// Drives the updates of a program from add_layer_updates(), which has all parameters whose
+// gradients share memory, GradientLists::is_shared(). REQUIRES: all arguments outlive it.
+class BackwardUpdates {
  public:
-  // `clip_norm`: limit of the norm of each gradient; 0 = none.
-  BackwardUpdates(program::BoundProgram& program, TrainState& state, Optimizer& optimizer,
-                  double clip_norm);
+  // Binds the tensors that are updated.
+  BackwardUpdates(program::BoundProgram& program, const TrainState& state, Optimizer& optimizer);
 
-  // Until end(), layers are updated with this learning rate while the program runs. `update` counts
-  // from 0. The first gradient that is not finite ends the updates.
+  // The next runs update layers with this learning rate. `update` counts from 0.
   void begin(double lr, std::int64_t update);
-  void end();
+  // Reads the results of a run.
+  void read();
+  // The next runs compute gradients only.
+  void stop();
 
-  // Results of the last run.
+  // Results of the last run that was read. The first gradient that is not finite ends its updates.
   int num_updated() const { return num_updated_; }
   const std::optional<BadGradient>& bad() const { return bad_; }
 
-  void enter(const Graph& graph, NodeId scan, std::int64_t element) override;
-  void leave() override;
-  void ran(const Graph&, NodeId, std::span<const TensorRef>) override {}
-
  private:
-  struct Round {
-    bool of_layers = false;  // false for a scan inside a body
-    NodeId scan = kNoNode;
-    std::int64_t element = 0;
+  // The parameters whose updates share an input with their numbers.
+  struct Numbers {
+    std::size_t input;
+    std::vector<int> members;
   };
-  void update(int parameter);
+  // The updates of one scan: an output for each parameter input.
+  struct Checks {
+    NodeId scan;
+    std::vector<std::size_t> outputs;
+  };
+  void read(const Checks& checks);
 
   program::BoundProgram& program_;
-  TrainState& state_;
+  const TrainState& state_;
   Optimizer& optimizer_;
-  double clip_norm_;
-  std::map<NodeId, std::vector<std::vector<int>>> members_;  // of a scan's gradients
-  std::vector<Round> rounds_;                                // rounds under way, outermost first
-  double lr_ = 0;
-  std::int64_t update_ = 0;
+  std::vector<Numbers> numbers_;
+  std::vector<Checks> checks_;
   int num_updated_ = 0;
   std::optional<BadGradient> bad_;
 };

@@ -15,7 +15,7 @@ Graph whole_graph(const FusedAdamw& kind, const config::OptimizerSection& config
                                 .g = flat("g"),
                                 .m = flat("m"),
                                 .v = flat("v"),
-                                .scalars = graph.add_input("scalars", {DType::f32, {4}, {}})};
+                                .scalars = graph.add_input("scalars", {DType::f32, {5}, {}})};
   const auto results = ops::adamw(inputs, {.beta1 = config.beta1,
                                            .beta2 = config.beta2,
                                            .eps = config.eps,
@@ -40,7 +40,7 @@ Graph rows_graph(const FusedAdamw& kind, const config::OptimizerSection& config)
                               .g = graph.add_input("g", {DType::f32, {slots, width}, {}}),
                               .m = table("m"),
                               .v = table("v"),
-                              .scalars = graph.add_input("scalars", {DType::f32, {4}, {}})};
+                              .scalars = graph.add_input("scalars", {DType::f32, {5}, {}})};
   if (copy) inputs.copy = graph.add_input("copy", {DType::bf16, {rows, width}, {}});
   const auto results = ops::adamw_rows(inputs, {.beta1 = config.beta1,
                                                 .beta2 = config.beta2,

@@ -17,7 +17,7 @@ struct FusedAdamw {
   auto operator<=>(const FusedAdamw&) const = default;
 };
 
-// Inputs: p, (ids,) g, m, v, scalars f32[4], and with a list the copy. Outputs, in place: p, m, v,
+// Inputs: p, (ids,) g, m, v, scalars f32[5], and with a list the copy. Outputs, in place: p, m, v,
 // and the copy.
 Graph fused_adamw_graph(const FusedAdamw& kind, const config::OptimizerSection& config);
 

@@ -48,11 +48,12 @@ class Finder {
       if (output.role != Output::gradient || lists_.contains(output.input)) continue;
       const auto i = static_cast<std::size_t>(output.input);
       const decoder::InputRole& parameter = inputs_[i];
-      const NodeId scan = made_by(graph_.outputs()[o].value, parameter);
+      const Value made = made_by(graph_.outputs()[o].value, parameter);
+      const NodeId scan = made.node;
       if (scan == kNoNode || last_reader_[graph_.inputs()[i].value] > std::int64_t{scan}) continue;
       if (std::ranges::any_of(parameter.members, [&](int m) { return twice_.contains(m); }))
         continue;
-      out.push_back({scan, parameter.members});
+      out.push_back({o, scan, made.index, parameter.members});
     }
     return out;
   }
@@ -60,12 +61,12 @@ class Finder {
  private:
   static bool is_view(const Node& node) { return node.op->def->view != nullptr; }
 
-  // Returns the scan whose result is the gradient, one round per member, if nothing else reads it;
-  // kNoNode if the gradient is made otherwise.
-  NodeId made_by(ValueId v, const decoder::InputRole& parameter) const {
+  // Returns the result of a scan that is the gradient, one iteration per member, if nothing else
+  // reads it; a value of kNoNode if the gradient is made otherwise.
+  Value made_by(ValueId v, const decoder::InputRole& parameter) const {
     for (;;) {
       const Value& value = graph_.value(v);
-      if (value.node == kNoNode || reads_[v] != 1) return kNoNode;
+      if (value.node == kNoNode || reads_[v] != 1) return {};
       const Node& node = graph_.node(value.node);
       if (node.op->code == OpCode::reshape && !parameter.stacked) {
         v = node.inputs[0];
@@ -74,8 +75,8 @@ class Finder {
       const bool is_scan = node.op->def->facts.loops;
       if (!is_scan || value.index < node.int_attr("num_carries") ||
           node.int_attr("times") != static_cast<std::int64_t>(parameter.members.size()))
-        return kNoNode;
-      return value.node;
+        return {};
+      return value;
     }
   }
 

@@ -10,11 +10,8 @@
 namespace lamina::train {
 namespace {
 
-// Maximum number of elements per update, so that temporaries stay small.
-constexpr std::int64_t kPiece = std::int64_t{1} << 22;
-
-// update_scalars(); the fused kernels read the first four.
-const Type kScalars{DType::f32, {5}, {}};
+// update_scalars(); the fused kernels read the first five.
+const Type kScalars{DType::f32, {6}, {}};
 
 Graph average_graph(std::int64_t elements, double decay) {
   Graph graph;
@@ -24,17 +21,10 @@ Graph average_graph(std::int64_t elements, double decay) {
   return graph;
 }
 
-// Relative to the rate that update() gives the rule, which contains the multiplier.
-double weight_decay(const decoder::Parameter& p, const config::OptimizerSection& config) {
-  return p.learning.weight_decay.value_or(p.decays() ? config.weight_decay : 0.0) /
-         p.learning.multiplier;
-}
-
 }  // namespace
 
 double clip_scale(double norm, double limit) {
-  constexpr double kMargin = 1e-6;
-  return limit <= 0 ? 1.0 : std::min(1.0, limit / (norm + kMargin));
+  return limit <= 0 ? 1.0 : std::min(1.0, limit / (norm + kClipMargin));
 }
 
 Optimizer::Optimizer(const decoder::ParameterTable& parameters,
@@ -51,11 +41,9 @@ Optimizer::Optimizer(const decoder::ParameterTable& parameters,
   scalars_.allocate();
 }
 
-double Optimizer::measure(const TrainState& state, int parameter) {
+void Optimizer::measured(int parameter, double sum_of_squares) {
   const double multiplier = parameters_[parameter].learning.multiplier;
-  double& sum = measured_[parameter];
-  sum = gradients_.sum_of_squares(state, parameter) * (multiplier * multiplier);
-  return std::sqrt(sum);
+  measured_[parameter] = sum_of_squares * (multiplier * multiplier);
 }
 
 double Optimizer::gradient_norm(const TrainState& state) {
@@ -87,8 +75,8 @@ void Optimizer::average(const TrainState& state, double decay) {
     if (!state.averages()[i]) continue;
     state.will_change(static_cast<int>(i));
     const std::int64_t n = parameters_.all()[i].num_elements();
-    for (std::int64_t first = 0; first < n; first += kPiece) {
-      const std::int64_t count = std::min(kPiece, n - first);
+    for (std::int64_t first = 0; first < n; first += kMaxPiece) {
+      const std::int64_t count = std::min(kMaxPiece, n - first);
       const Type type{DType::f32, {count}, {}};
       const TensorRef average = state.averages()[i].part(first, type);
       const ConstTensorRef in[] = {average, state.masters()[i].part(first, type)};
@@ -108,47 +96,28 @@ void Optimizer::update(const TrainState& state, double lr,
   for (const int parameter : updated) run_update(state, parameter);
 }
 
-void Optimizer::update(const TrainState& state, int parameter, double lr, double gradient_scale,
-                       std::int64_t step) {
-  set_scalars(parameter, lr, gradient_scale, step);
-  run_update(state, parameter);
-}
-
 // With p = multiplier * w, dL/dw is multiplier * dL/dp, and a step of w moves p that much further.
-void Optimizer::set_scalars(int parameter, double lr, double gradient_scale, std::int64_t step) {
+std::array<float, kNumScalars> Optimizer::scalars(int parameter, double lr, double gradient_scale,
+                                                  std::int64_t step) const {
   const decoder::Parameter& p = parameters_[parameter];
   const double multiplier = p.learning.multiplier;
-  const auto scalars =
-      update_scalars(rule_of(p, config_), config_, lr * p.learning.lr_scale * multiplier,
-                     gradient_scale * multiplier, step + 1);
-  std::array<double, scalars.size()> wide;
-  std::ranges::copy(scalars, wide.begin());
+  return update_scalars(rule_of(p, config_), config_, lr * p.learning.lr_scale * multiplier,
+                        gradient_scale * multiplier, step + 1);
+}
+
+void Optimizer::set_scalars(int parameter, double lr, double gradient_scale, std::int64_t step) {
+  const auto narrow = scalars(parameter, lr, gradient_scale, step);
+  std::array<double, kNumScalars> wide;
+  std::ranges::copy(narrow, wide.begin());
   scalars_.set(static_cast<std::size_t>(parameter), wide);
 }
 
 void Optimizer::run_update(const TrainState& state, int parameter) {
   state.will_change(parameter);
-  const UpdateRule rule = rule_of(parameters_[parameter], config_);
-  if (is_fused(rule))
+  if (is_fused(rule_of(parameters_[parameter], config_), config_))
     update_adamw(state, parameter);
   else
-    update_by_rule(state, parameter, rule);
-}
-
-// True for AdamW alone: beside Muon it has Nesterov's momentum, which the kernel lacks.
-bool Optimizer::is_fused(UpdateRule rule) const {
-  return rule == UpdateRule::adamw && config_.name == "adamw" && config_.moments == "float32" &&
-         config_.eps_root == 0;
-}
-
-FusedAdamw Optimizer::fused_of(int parameter, std::int64_t slots, bool copy) const {
-  const decoder::Parameter& p = parameters_[parameter];
-  FusedAdamw kind{.rows = p.num_elements(), .weight_decay = weight_decay(p, config_), .copy = copy};
-  if (slots == 0) return kind;
-  kind.rows = p.desc.shape[0];
-  kind.width = p.desc.shape[1];
-  kind.slots = slots;
-  return kind;
+    update_by_rule(state, parameter);
 }
 
 void Optimizer::update_adamw(const TrainState& state, int parameter) {
@@ -161,7 +130,8 @@ void Optimizer::update_adamw(const TrainState& state, int parameter) {
   const TensorRef out[] = {master, m, v, used};
   const std::span<const TensorRef> results(out, copy ? 4 : 3);
   const bool listed = state.is_listed(parameter);
-  const FusedAdamw kind = fused_of(parameter, listed ? state.lists().step[i] : 0, copy);
+  const FusedAdamw kind =
+      fused_kind(parameters_[parameter], config_, listed ? state.lists().step[i] : 0, copy);
   if (!listed) {
     const ConstTensorRef in[] = {master, g, m, v, scalars};
     fused_.run(kind, in, results);
@@ -181,40 +151,14 @@ TensorRef Optimizer::whole_gradient(const TrainState& state, int parameter) {
   return whole;
 }
 
-std::vector<Optimizer::Piece> Optimizer::pieces_of(int parameter, UpdateRule rule,
-                                                   bool copy) const {
-  const decoder::Parameter& p = parameters_[parameter];
-  const std::int64_t n = p.num_elements();
-  Piece piece{{.rule = rule, .weight_decay = weight_decay(p, config_), .copy = copy}};
-  UpdateKind& kind = piece.kind;
-  const bool blocks = config_.moments == "8bit";
-  if (!is_elementwise(rule)) {
-    LAMINA_ASSERT(!blocks);
-    const Shape& shape = p.desc.shape;
-    kind.width = shape.ndim() > 0 ? shape[-1] : 1;
-    kind.rows = shape.ndim() > 1 ? shape[-2] : 1;
-    kind.batch = n / std::max<std::int64_t>(kind.rows * kind.width, 1);
-    kind.split_rows = p.learning.split_rows;
-    return {std::move(piece)};
-  }
-  std::vector<Piece> out;
-  while (piece.first < n) {
-    const std::int64_t left = std::min(kPiece, n - piece.first);
-    kind.rows = blocks ? std::max<std::int64_t>(left / kBlock, 1) : 1;
-    kind.width = blocks ? std::min(left, kBlock) : left;
-    out.push_back(piece);
-    piece.first += kind.rows * kind.width;
-  }
-  return out;
-}
-
-void Optimizer::update_by_rule(const TrainState& state, int parameter, UpdateRule rule) {
+void Optimizer::update_by_rule(const TrainState& state, int parameter) {
   const TensorRef gradient = whole_gradient(state, parameter);
-  for (const Piece& piece : pieces_of(parameter, rule, state.has_copy(parameter)))
+  for (const UpdatePiece& piece :
+       update_pieces(parameters_[parameter], config_, state.has_copy(parameter)))
     update_piece(state, parameter, piece, gradient);
 }
 
-void Optimizer::update_piece(const TrainState& state, int parameter, const Piece& piece,
+void Optimizer::update_piece(const TrainState& state, int parameter, const UpdatePiece& piece,
                              const TensorRef& gradient) {
   const auto& [kind, first] = piece;
   const auto i = static_cast<std::size_t>(parameter);
@@ -241,20 +185,19 @@ std::size_t Optimizer::scratch_bytes(const GradientLists& lists, DType compute) 
   const auto add = [&](std::size_t bytes) { arena = std::max(arena, bytes); };
   for (std::size_t i = 0; i < parameters_.all().size(); ++i) {
     const decoder::Parameter& p = parameters_.all()[i];
-    if (!p.learns()) continue;
     const auto parameter = static_cast<int>(i);
+    if (!p.learns() || lists.is_shared(parameter)) continue;
     const std::int64_t slots = i < lists.step.size() ? lists.step[i] : 0;
     const bool copy = p.used_dtype(compute) != DType::f32;
-    const UpdateRule rule = rule_of(p, config_);
-    if (is_fused(rule)) {
-      add(fused_.get(fused_of(parameter, slots, copy)).arena_bytes());
+    if (is_fused(rule_of(p, config_), config_)) {
+      add(fused_.get(fused_kind(p, config_, slots, copy)).arena_bytes());
       continue;
     }
     if (slots > 0) {
       whole = std::max(whole, static_cast<std::size_t>(p.num_elements()) * sizeof(float));
       add(gradients_.spread_bytes(parameter, slots));
     }
-    for (const Piece& piece : pieces_of(parameter, rule, copy))
+    for (const UpdatePiece& piece : update_pieces(p, config_, copy))
       add(updates_.get(piece.kind).arena_bytes());
   }
   return arena + whole;

@@ -1,6 +1,7 @@
 // The optimizer: one update of every parameter, each by small programs over one tensor.
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -11,16 +12,16 @@
 #include "config/sections.h"
 #include "program/host_values.h"
 #include "program/tensor_programs.h"
-#include "train/optimizer/fused_adamw.h"
 #include "train/optimizer/gradient_tensors.h"
 #include "train/optimizer/train_state.h"
-#include "train/optimizer/update_rules.h"
+#include "train/optimizer/update_kinds.h"
 #include "train/optimizer/weight_changes.h"
 
 namespace lamina::train {
 
 // Returns the factor that clips a gradient of this norm to `limit`; 1 if `limit` is 0.
 double clip_scale(double norm, double limit);
+inline constexpr double kClipMargin = 1e-6;  // added to the norm
 
 class Optimizer {
  public:
@@ -32,11 +33,11 @@ class Optimizer {
   void average(const TrainState& state, double decay);
 
   // Returns the L2 norm of all gradients, each times its group's multiplier, summed in f64 in the
-  // order of the parameters. Rows of a list count once. For gradients that share memory it uses the
-  // norms of measure() since the last call.
+  // order of the parameters. Rows of a list count once. For gradients that share memory it uses
+  // what measured() was given since the last call.
   double gradient_norm(const TrainState& state);
-  // Returns the norm of one parameter's gradient.
-  double measure(const TrainState& state, int parameter);
+  // Takes the sum of squares of a gradient that the backward pass measured.
+  void measured(int parameter, double sum_of_squares);
 
   GradientTensors& gradients() { return gradients_; }
   const GradientTensors& gradients() const { return gradients_; }
@@ -50,9 +51,11 @@ class Optimizer {
   // With a scale per parameter. Skips parameters whose gradients share memory: they were updated.
   void update(const TrainState& state, double lr, const std::vector<double>& gradient_scales,
               std::int64_t step);
-  // Updates one parameter.
-  void update(const TrainState& state, int parameter, double lr, double gradient_scale,
-              std::int64_t step);
+  // Returns the factor from the gradient of a parameter to the gradient of the weight behind it.
+  double multiplier(int parameter) const { return parameters_[parameter].learning.multiplier; }
+  // Returns the scalars of a parameter's update. `gradient_scale` clips.
+  std::array<float, kNumScalars> scalars(int parameter, double lr, double gradient_scale,
+                                         std::int64_t step) const;
 
   // Returns the factors that clip the global norm, or with `each` the norm of every parameter, to
   // `norm`; 0 = none. Uses the gradients of the last gradient_norm().
@@ -73,21 +76,12 @@ class Optimizer {
     double decay;
     auto operator<=>(const Average&) const = default;
   };
-  // The part of a parameter that one run of an update's program changes: from element `first` on.
-  struct Piece {
-    UpdateKind kind;
-    std::int64_t first = 0;
-  };
-  std::vector<Piece> pieces_of(int parameter, UpdateRule rule, bool copy) const;
-  FusedAdamw fused_of(int parameter, std::int64_t slots, bool copy) const;
-  bool is_fused(UpdateRule rule) const;
-  // Sets the scalars of an update, which the program reads after the next scalars_.send().
   void set_scalars(int parameter, double lr, double gradient_scale, std::int64_t step);
   void run_update(const TrainState& state, int parameter);
   // Uses the fused kernel of AdamW in f32; the graphs of update_rules.h do all else.
   void update_adamw(const TrainState& state, int parameter);
-  void update_by_rule(const TrainState& state, int parameter, UpdateRule rule);
-  void update_piece(const TrainState& state, int parameter, const Piece& piece,
+  void update_by_rule(const TrainState& state, int parameter);
+  void update_piece(const TrainState& state, int parameter, const UpdatePiece& piece,
                     const TensorRef& gradient);
   // Returns the whole gradient, also of a list of rows.
   TensorRef whole_gradient(const TrainState& state, int parameter);
@@ -102,7 +96,7 @@ class Optimizer {
   program::HostValues scalars_;  // one input per parameter
   std::unique_ptr<Buffer> spread_;
   std::vector<double> norms_;       // of each gradient
-  std::map<int, double> measured_;  // sums of squares that measure() found
+  std::map<int, double> measured_;  // sums of squares from measured()
   double global_norm_ = 0;
 };
 

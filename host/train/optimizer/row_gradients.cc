@@ -6,13 +6,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "ops/operands.h"
 #include "ops/tensor.h"
 #include "runtime/backend.h"
-#include "train/optimizer/layer_gradients.h"
 
 namespace lamina::train {
 namespace {
@@ -86,15 +86,28 @@ std::optional<RowList> list_rows(Graph& graph, ValueId v) {
   return RowList{added[0], added[1]};
 }
 
+// Returns the scan that makes the value.
+NodeId scan_of(const Graph& graph, ValueId v) {
+  while (graph.node(graph.value(v).node).op->def->view)
+    v = graph.node(graph.value(v).node).inputs[0];
+  return graph.value(v).node;
+}
+
 // One scan ends before the next begins, so all of them share the same memory.
 void share_memory(const decoder::ModelGraph& graph, const decoder::ParameterTable& parameters,
                   GradientLists& lists) {
+  std::set<int> updated;  // inputs whose gradients are not needed after the scan
+  for (const decoder::OutputRole& output : graph.outputs)
+    if (output.role == decoder::Output::gradient_check) updated.insert(output.input);
+  if (updated.empty()) return;
   lists.shared.assign(parameters.all().size(), -1);
   std::map<NodeId, std::size_t> taken;  // by scan
-  for (const LayerGradient& gradient : layer_gradients(graph.graph, graph.inputs, graph.outputs)) {
-    std::size_t& end = taken[gradient.scan];
+  for (std::size_t o = 0; o < graph.outputs.size(); ++o) {
+    const decoder::OutputRole& output = graph.outputs[o];
+    if (output.role != decoder::Output::gradient || !updated.contains(output.input)) continue;
+    std::size_t& end = taken[scan_of(graph.graph, graph.graph.outputs()[o].value)];
     std::size_t bytes = 0;
-    for (int member : gradient.members) {
+    for (int member : graph.inputs[static_cast<std::size_t>(output.input)].members) {
       lists.shared[static_cast<std::size_t>(member)] = static_cast<std::int64_t>(end);
       bytes = std::max(bytes, aligned(static_cast<std::size_t>(parameters[member].num_elements()) *
                                       sizeof(float)));
@@ -132,8 +145,7 @@ std::size_t GradientLists::num_shared() const {
 }
 
 GradientLists gradient_lists(const decoder::ModelGraph& graph,
-                             const decoder::ParameterTable& parameters, std::int64_t microbatches,
-                             bool in_backward) {
+                             const decoder::ParameterTable& parameters, std::int64_t microbatches) {
   GradientLists out;
   out.microbatch.resize(parameters.all().size());
   out.step.resize(parameters.all().size());
@@ -147,7 +159,7 @@ GradientLists gradient_lists(const decoder::ModelGraph& graph,
       out.step[i] = std::min(parameters[member].desc.shape[0], microbatches * slots);
     }
   }
-  if (in_backward) share_memory(graph, parameters, out);
+  share_memory(graph, parameters, out);
   return out;
 }
 

@@ -26,7 +26,7 @@ struct GradientLists {
   std::vector<std::int64_t> microbatch;  // maximum for one microbatch
   std::vector<std::int64_t> step;        // maximum for all microbatches of a step
 
-  // With optimizer.in_backward a gradient of layer_gradients.h lives until its layer is updated, in
+  // A gradient of a layer that the backward pass updates (layer_updates.h) lives until then, in
   // memory that all layers share: its first byte there; -1, or no element: it has separate memory.
   std::vector<std::int64_t> shared;
   std::size_t shared_bytes = 0;
@@ -39,10 +39,8 @@ struct GradientLists {
   bool operator==(const GradientLists&) const = default;
 };
 
-// Returns the lists of a graph that is run `microbatches` times per step; with `in_backward`
-// gradients share memory where they can. REQUIRES: one microbatch then.
+// Returns the lists of a graph that is run `microbatches` times per step.
 GradientLists gradient_lists(const decoder::ModelGraph& graph,
-                             const decoder::ParameterTable& parameters, std::int64_t microbatches,
-                             bool in_backward = false);
+                             const decoder::ParameterTable& parameters, std::int64_t microbatches);
 
 }  // namespace lamina::train

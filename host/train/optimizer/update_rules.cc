@@ -40,9 +40,15 @@ class Update {
     const Type type{DType::f32, {kind_.batch, kind_.rows, kind_.width}, {}};
     Tensor p = input(type), g = input(type);
     declare_states(type.shape);
-    scalars_ = input({DType::f32, {5}, {}});
-    g = g * scalar(1);
+    scalars_ = input({DType::f32, {static_cast<std::int64_t>(kNumScalars)}, {}});
+    g = g * scalar(kGradientScale);
+    const Tensor before = p;
     p = p - p * ops::scale(scalar(0), kind_.weight_decay) - scalar(0) * direction(g);
+    if (kind_.skips) {
+      p = if_it_may_change(p, before);
+      for (std::size_t i = 0; i < next_.size(); ++i)
+        next_[i] = if_it_may_change(next_[i], states_[i]);
+    }
     graph_.add_output("p", p, 0);
     for (std::size_t i = 0; i < next_.size(); ++i)
       graph_.add_output("state", next_[i], static_cast<int>(i) + 2);
@@ -52,7 +58,14 @@ class Update {
 
  private:
   Tensor input(Type type) { return graph_.add_input("x", type); }
-  Tensor scalar(int i) { return ops::reshape(ops::slice(scalars_, 0, i, 1), {}); }
+  Tensor if_it_may_change(Tensor now, Tensor before) {
+    Tensor may_change = scalar(kMayChange);
+    return ops::select(ops::less(ops::number_like(may_change, 0), may_change), now, before);
+  }
+  Tensor scalar(std::size_t number) {
+    const auto i = static_cast<std::int64_t>(number);
+    return ops::reshape(ops::slice(scalars_, 0, i, 1), {});
+  }
   bool in_8_bits() const { return config_.moments == "8bit"; }
 
   void declare_states(const Shape& shape) {
@@ -113,7 +126,7 @@ class Update {
         Tensor m = decayed(true, config_.beta1, g, 1 - config_.beta1);
         Tensor v = decayed(false, config_.beta2, ops::square(g), 1 - config_.beta2);
         Tensor root = ops::sqrt(ops::shift(v / scalar(3), config_.eps_root));
-        return first(m, g, config_.beta1, 4) / ops::shift(root, config_.eps);
+        return first(m, g, config_.beta1, 5) / ops::shift(root, config_.eps);
       }
       case UpdateRule::sgd: {
         const double momentum = config_.used_momentum();
@@ -138,7 +151,7 @@ class Update {
 
   // Returns the first moment, corrected for its start at zero. With Nesterov's momentum it is the
   // moment one step later, corrected by scalar `next`.
-  Tensor first(Tensor m, Tensor g, double beta, int next) {
+  Tensor first(Tensor m, Tensor g, double beta, std::size_t next) {
     if (config_.name != "muon") return m / scalar(2);
     return ops::scale(m, beta) / scalar(next) + ops::scale(g, 1 - beta) / scalar(2);
   }
@@ -258,8 +271,8 @@ Graph update_graph(const UpdateKind& kind, const OptimizerSection& config) {
   return Update(kind, config).build();
 }
 
-std::array<float, 5> update_scalars(UpdateRule rule, const OptimizerSection& config, double lr,
-                                    double gradient_scale, std::int64_t step) {
+std::array<float, kNumScalars> update_scalars(UpdateRule rule, const OptimizerSection& config,
+                                              double lr, double gradient_scale, std::int64_t step) {
   const auto t = static_cast<double>(step);
   double third = 1 - std::pow(config.beta1, t), fourth = 1 - std::pow(config.beta2, t);
   if (rule == UpdateRule::muon) {
@@ -269,8 +282,12 @@ std::array<float, 5> update_scalars(UpdateRule rule, const OptimizerSection& con
   } else if (rule == UpdateRule::adafactor) {
     third = 1 - std::pow(t, -0.8);
   }
-  return {static_cast<float>(lr), static_cast<float>(gradient_scale), static_cast<float>(third),
-          static_cast<float>(fourth), static_cast<float>(1 - std::pow(config.beta1, t + 1))};
+  return {static_cast<float>(lr),
+          static_cast<float>(gradient_scale),
+          static_cast<float>(third),
+          static_cast<float>(fourth),
+          1,
+          static_cast<float>(1 - std::pow(config.beta1, t + 1))};
 }
 
 }  // namespace lamina::train

@@ -38,7 +38,8 @@ struct UpdateKind {
   // A matrix or several. For elementwise rules: one row, or rows of kBlock.
   std::int64_t batch = 1, rows = 1, width = 1;
   double weight_decay = 0;
-  bool copy = false;  // also the new values in bf16
+  bool copy = false;   // also the new values in bf16
+  bool skips = false;  // changes nothing if the scalar kMayChange is 0
   std::vector<std::int64_t> split_rows = {};
   auto operator<=>(const UpdateKind&) const = default;
 };
@@ -46,12 +47,16 @@ struct UpdateKind {
 // True if the rule treats each element alone, so that large tensors can be updated in pieces.
 bool is_elementwise(UpdateRule rule);
 
-// Inputs: p, g, each state of state_of(), scalars f32[5]. Outputs: p and the states, in place, and
+// Inputs: p, g, each state of state_of(), scalars f32[6]. Outputs: p and the states, in place, and
 // the copy.
 Graph update_graph(const UpdateKind& kind, const config::OptimizerSection& config);
 
-// The scalars of a step, which counts from 1.
-std::array<float, 5> update_scalars(UpdateRule rule, const config::OptimizerSection& config,
-                                    double lr, double gradient_scale, std::int64_t step);
+// The scalars of a step, which counts from 1: the learning rate, the scale of gradients, two
+// corrections, 1 for kMayChange, and a correction for the next step.
+inline constexpr std::size_t kNumScalars = 6;
+inline constexpr std::size_t kGradientScale = 1, kMayChange = 4;
+std::array<float, kNumScalars> update_scalars(UpdateRule rule,
+                                              const config::OptimizerSection& config, double lr,
+                                              double gradient_scale, std::int64_t step);
 
 }  // namespace lamina::train

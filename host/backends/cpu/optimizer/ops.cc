@@ -1,4 +1,4 @@
-// The kernels of adamw, adamw_rows and sum_of_squares.
+// The kernels of adamw, adamw_rows, sum_of_squares and first_non_finite.
 #include <algorithm>
 #include <cmath>
 
@@ -24,7 +24,7 @@ struct AdamWSettings {
         count(n.type(0).num_elements()) {}
 
   // Returns the arguments of a step. scalars: learning rate, gradient scale, 1 - beta1^t, 1 -
-  // beta2^t.
+  // beta2^t, and may_change().
   AdamW step(float* p, const float* g, float* m, float* v, bfloat16* copy,
              const float* scalars) const {
     return {.p = p,
@@ -44,6 +44,8 @@ struct AdamWSettings {
             .correction2 = scalars[3]};
   }
 };
+
+bool may_change(const void* scalars) { return static_cast<const float*>(scalars)[4] != 0; }
 
 // The step of one element, in plain C++.
 class AdamWElement {
@@ -95,11 +97,12 @@ bfloat16* copy_of(const Settings& s, const KernelArgs& args) {
 // Computes element by element, so that any result may overwrite any operand.
 void run_loop(const Settings& s, const KernelArgs& args) {
   const AdamWElement step(s.adamw, in(args, 4));
+  const bool changes = may_change(args.inputs[4]);
   bfloat16* copy = copy_of(s, args);
   parallel_ranges(s.adamw.count, 4096, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const AdamWElement::State now =
-          step({in(args, 0)[i], in(args, 2)[i], in(args, 3)[i]}, in(args, 1)[i]);
+      AdamWElement::State now{in(args, 0)[i], in(args, 2)[i], in(args, 3)[i]};
+      if (changes) now = step(now, in(args, 1)[i]);
       out(args, 0)[i] = now.p;
       out(args, 1)[i] = now.m;
       out(args, 2)[i] = now.v;
@@ -111,7 +114,7 @@ void run_loop(const Settings& s, const KernelArgs& args) {
 void run_vector(const Settings& s, const KernelArgs& args) {
   const bool in_place = args.outputs[0] == args.inputs[0] && args.outputs[1] == args.inputs[2] &&
                         args.outputs[2] == args.inputs[3];
-  if (!in_place) return run_loop(s, args);
+  if (!in_place || !may_change(args.inputs[4])) return run_loop(s, args);
   adamw_step(s.adamw.step(out(args, 0), in(args, 1), out(args, 1), out(args, 2), copy_of(s, args),
                           in(args, 4)));
 }
@@ -151,6 +154,7 @@ constexpr std::size_t kStateInputs[] = {0, 3, 4, 6};  // p, m, v, copy: inputs t
 // Computes element by element, so that any result may overwrite any operand.
 void run_loop(const Settings& s, const KernelArgs& args) {
   const AdamWElement step(s.adamw, static_cast<const float*>(args.inputs[5]));
+  const bool changes = may_change(args.inputs[5]);
   const auto* ids = static_cast<const std::int32_t*>(args.inputs[1]);
   auto in = [&](std::size_t i) { return static_cast<const float*>(args.inputs[i]); };
   auto out = [&](std::size_t i) { return static_cast<float*>(args.outputs[i]); };
@@ -165,7 +169,7 @@ void run_loop(const Settings& s, const KernelArgs& args) {
         const std::int64_t i = row * s.width + c;
         AdamWElement::State now{in(0)[i], in(3)[i], in(4)[i]};
         bfloat16 rounded = copy ? copy[i] : bfloat16{};
-        if (listed || !s.lazy) {
+        if (changes && (listed || !s.lazy)) {
           now = step(now, listed ? in(2)[(id - ids) * s.width + c] : 0.0f);
           rounded = to_bfloat16(now.p);
         }
@@ -179,6 +183,7 @@ void run_loop(const Settings& s, const KernelArgs& args) {
 }
 
 void run_vector(const Settings& s, const KernelArgs& args) {
+  if (!may_change(args.inputs[5])) return run_loop(s, args);
   for (std::size_t i = 0; i < args.outputs.size(); ++i)
     if (args.outputs[i] != args.inputs[kStateInputs[i]]) return run_loop(s, args);
   adamw_rows_step({.table = s.adamw.step(static_cast<float*>(args.outputs[0]),
@@ -227,10 +232,32 @@ constexpr KernelChoice kChoices[] = {{"blocks", supports, make}};
 
 }  // namespace sum_of_squares_op
 
+// Reads x only if it has such an element.
+namespace first_non_finite_op {
+
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
+  return make_kernel([count = n.type(0).num_elements()](const KernelArgs& args) {
+    auto* y = static_cast<double*>(args.outputs[0]);
+    y[0] = -1;
+    y[1] = 0;
+    if (std::isfinite(*static_cast<const double*>(args.inputs[1]))) return;
+    const auto* x = static_cast<const float*>(args.inputs[0]);
+    const float* bad = std::find_if_not(x, x + count, [](float v) { return std::isfinite(v); });
+    if (bad == x + count) return;
+    y[0] = static_cast<double>(bad - x);
+    y[1] = *bad;
+  });
+}
+
+constexpr KernelChoice kChoices[] = {{"scan", always, make}};
+
+}  // namespace first_non_finite_op
+
 constexpr OpKernels kOps[] = {
     {"adamw", adamw_op::kChoices},
     {"adamw_rows", adamw_rows_op::kChoices},
     {"sum_of_squares", sum_of_squares_op::kChoices},
+    {"first_non_finite", first_non_finite_op::kChoices},
 };
 
 }  // namespace
