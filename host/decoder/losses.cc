@@ -4,7 +4,8 @@
 #include <utility>
 
 #include "core/error.h"
-#include "decoder/graph/assembler.h"
+#include "decoder/graph/head.h"
+#include "decoder/graph/model_builder.h"
 #include "decoder/mtp/mtp.h"
 #include "decoder/roles/roles.h"
 
@@ -12,10 +13,11 @@ namespace lamina::decoder {
 namespace {
 
 // Terms of next tokens: cross-entropies, and what a teacher adds.
-void add_token_losses(Assembler& a, Tensor x, std::vector<LossSum>& out) {
-  const TracePhase& phase = a.phase();
-  Tensor labels = a.host_input(Input::labels);
-  const Assembler::Losses sums = a.losses(x, labels);
+void add_token_losses(ModelBuilder& b, Tensor x, std::vector<LossSum>& out) {
+  GraphBuilder& to = b.to;
+  const TracePhase& phase = to.phase();
+  Tensor labels = to.host_input(Input::labels);
+  const TokenLosses sums = token_losses(to, x, labels);
   const auto wants = [&](std::string_view name) {
     return std::ranges::find(phase.losses, name) != phase.losses.end();
   };
@@ -23,11 +25,12 @@ void add_token_losses(Assembler& a, Tensor x, std::vector<LossSum>& out) {
   out.push_back({{.name = "z_loss"}, sums.z_loss});
   if (wants("uniform_loss"))
     out.push_back({{.name = "uniform_loss", .report = LossReport::none}, sums.uniform_loss});
-  if (phase.token_losses) a.add_output(Output::token_losses, sums.token_losses);
+  if (phase.token_losses) to.add_output(Output::token_losses, sums.token_losses);
   if (phase.teacher.any)
-    out.push_back({{.name = "kl", .report = LossReport::progress}, a.divergence(x, labels)});
+    out.push_back({{.name = "kl", .report = LossReport::progress}, divergence(to, x, labels)});
   if (!phase.teacher.layers.empty())
-    out.push_back({{.name = "hidden", .report = LossReport::progress}, a.hidden_distance(labels)});
+    out.push_back({{.name = "hidden", .report = LossReport::progress},
+                   hidden_distance(to, labels, b.layer_outputs())});
 }
 
 // The scalar that was reshaped to [1], or x reshaped to a scalar.
@@ -44,27 +47,28 @@ Tensor as_scalar(Tensor x) {
 
 }  // namespace
 
-void add_losses(Assembler& a, Tensor hidden) {
-  const TracePhase& phase = a.phase();
+void add_losses(ModelBuilder& b, Tensor hidden) {
+  GraphBuilder& to = b.to;
+  const TracePhase& phase = to.phase();
   std::vector<LossSum> sums;
   Tensor mtp;
-  if (a.parts().options.head.no_loss && phase.training) {
-    Tensor nothing = ops::constant(a.graph(), {DType::f32, {}, {}}, 0);
+  if (to.parts().options.head.no_loss && phase.training) {
+    Tensor nothing = ops::constant(to.graph(), {DType::f32, {}, {}}, 0);
     sums.push_back({{.name = "loss", .report = LossReport::none}, nothing});
     sums.push_back({{.name = "z_loss"}, nothing});
   } else {
-    Tensor x = a.for_head(a.final_norm(hidden));
-    add_token_losses(a, x, sums);
+    Tensor x = for_head(to, final_norm(to, hidden));
+    add_token_losses(b, x, sums);
     LAMINA_ASSERT(!(phase.mtp && phase.mtp_agreement));
-    const bool predicts = a.parts().options.mtp.depth > 0;
-    if (phase.mtp && predicts) mtp = mtp_loss(a, hidden);
-    if (phase.mtp_agreement && predicts) add_mtp_agreement(a, hidden, x);
+    const bool predicts = to.parts().options.mtp.depth > 0;
+    if (phase.mtp && predicts) mtp = mtp_loss(b, hidden);
+    if (phase.mtp_agreement && predicts) add_mtp_agreement(b, hidden, x);
   }
   if (phase.aux)
-    if (Tensor aux = a.add_aux_outputs())
+    if (Tensor aux = b.aux.add_outputs(to))
       sums.push_back({{.name = "aux_loss", .count = LossCount::microbatches}, aux});
   if (mtp) sums.push_back({{.name = "mtp_loss", .count = LossCount::mtp_labels}, mtp});
-  set_losses(a.out(), sums);
+  set_losses(to.out(), sums);
 }
 
 DType losses_dtype(const std::vector<LossSum>& sums) {

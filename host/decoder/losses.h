@@ -12,7 +12,7 @@
 
 namespace lamina::decoder {
 
-class Assembler;
+struct ModelBuilder;
 
 // A term, and its sum over one microbatch: [], f32 or f64.
 struct LossSum {
@@ -22,7 +22,7 @@ struct LossSum {
 
 // Adds to a loss graph all outputs that depend on the stack: the terms of the loss, and what the
 // features ask for beside them. `hidden` is what the final norm gets.
-void add_losses(Assembler& a, Tensor hidden);
+void add_losses(ModelBuilder& b, Tensor hidden);
 
 // The type of Output::losses: f64 if a term is, else f32.
 DType losses_dtype(const std::vector<LossSum>& sums);

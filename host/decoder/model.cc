@@ -5,7 +5,9 @@
 
 #include "core/error.h"
 #include "decoder/call_limits.h"
-#include "decoder/graph/assembler.h"
+#include "decoder/graph/embedding.h"
+#include "decoder/graph/head.h"
+#include "decoder/graph/model_builder.h"
 #include "decoder/graph/stack_keys.h"
 #include "decoder/losses.h"
 #include "decoder/mtp/mtp.h"
@@ -116,41 +118,40 @@ ModelGraph Model::loss_graph(const GraphShape& shape, const GraphFeatures& featu
   check_call(shape.batch, shape.tokens);
   TracePhase phase = phase_of(shape, features);
   phase.layer_metrics = features.aux && features.layer_metrics;
-  Assembler a(*parts_, phase);
-  a.compare_layers(&config::LayerPair::student);
-  add_losses(a, a.stack(a.embedding(), false));
-  return std::move(a.out());
+  ModelBuilder b(*parts_, phase, &ComparedLayers::student);
+  add_losses(b, b.stack.run(embedding(b.to), false));
+  return std::move(b.to.out());
 }
 
 ModelGraph Model::forward_graph(const GraphShape& shape, const GraphFeatures& features) const {
   check_length(shape.tokens, "the length of a row");
   check_call(shape.batch, shape.tokens);
-  Assembler a(*parts_, phase_of(shape, features));
-  Tensor hidden = a.stack(a.embedding(), features.hidden);
-  Tensor normed = a.final_norm(hidden);
-  if (features.normed) a.add_output(Output::normed, normed);
+  ModelBuilder b(*parts_, phase_of(shape, features));
+  Tensor hidden = b.stack.run(embedding(b.to), features.hidden);
+  Tensor normed = final_norm(b.to, hidden);
+  if (features.normed) b.to.add_output(Output::normed, normed);
   if (features.logits)
-    a.add_output(Output::logits,
-                 ops::reshape(a.logits(normed), {shape.batch, shape.tokens, vocab_size()}));
-  if (features.mtp && mtp_depth() > 0) add_mtp_outputs(a, hidden);
-  return std::move(a.out());
+    b.to.add_output(Output::logits,
+                    ops::reshape(logits(b.to, normed), {shape.batch, shape.tokens, vocab_size()}));
+  if (features.mtp && mtp_depth() > 0) add_mtp_outputs(b, hidden);
+  return std::move(b.to.out());
 }
 
 ModelGraph Model::teacher_graph(const GraphShape& shape, const GraphFeatures& features) const {
   check_length(shape.tokens, "the length of a row");
   check_call(shape.batch, shape.tokens);
-  Assembler a(*parts_, phase_of(shape, features));
-  a.compare_layers(&config::LayerPair::teacher);
-  a.add_teacher_outputs(a.final_norm(a.stack(a.embedding(), false)));
-  return std::move(a.out());
+  ModelBuilder b(*parts_, phase_of(shape, features), &ComparedLayers::teacher);
+  const Tensor x = final_norm(b.to, b.stack.run(embedding(b.to), false));
+  add_teacher_outputs(b.to, x, b.layer_outputs());
+  return std::move(b.to.out());
 }
 
 ModelGraph Model::head_graph(const GraphShape& shape) const {
   check_call(shape.batch, shape.tokens);
-  Assembler a(*parts_, phase_of(shape, {}));
-  Tensor logits = a.logits(a.host_input(Input::normed));
-  a.add_output(Output::logits, ops::reshape(logits, {shape.batch, shape.tokens, vocab_size()}));
-  return std::move(a.out());
+  ModelBuilder b(*parts_, phase_of(shape, {}));
+  Tensor all = logits(b.to, b.to.host_input(Input::normed));
+  b.to.add_output(Output::logits, ops::reshape(all, {shape.batch, shape.tokens, vocab_size()}));
+  return std::move(b.to.out());
 }
 
 bool Model::is_autoregressive() const { return !parts_->options.head.bidirectional; }
@@ -166,12 +167,12 @@ ModelGraph Model::decode_graph(const GraphShape& shape, const StateSize& state,
                      {"it can be trained, verified and evaluated"}});
   check_length(state.capacity, "the length of the context");
   check_call(shape.batch, state.capacity);
-  Assembler a(*parts_, {shape, features, state, true});
-  Tensor x = a.stack(a.embedding(), false);
+  ModelBuilder b(*parts_, {shape, features, state, true});
+  Tensor x = b.stack.run(embedding(b.to), false);
   // Only the requested rows need the norm and the head.
-  x = ops::select_rows(x, a.host_input(Input::rows));
-  a.add_output(Output::logits, a.logits(a.final_norm(x)));
-  return std::move(a.out());
+  x = ops::select_rows(x, b.to.host_input(Input::rows));
+  b.to.add_output(Output::logits, logits(b.to, final_norm(b.to, x)));
+  return std::move(b.to.out());
 }
 
 std::vector<StateTensor> Model::states(const GraphShape& shape, const StateSize& state) const {

@@ -40,8 +40,9 @@ class Tree {
     folder_.write("host/backends/cpu/norm/norm.h", "#pragma once\n");
     folder_.write("host/graph/graph.h", "#include \"core/error.h\"\n#include <dlfcn.h>\n");
     folder_.write("host/ops/split.cc", "bool is_scan = op->name == \"scan\";\n");
-    folder_.write("host/decoder/graph/assembler.h", "#pragma once\n#include \"core/error.h\"\n");
-    folder_.write("host/decoder/model.cc", "#include \"decoder/graph/assembler.h\"\n");
+    folder_.write("host/decoder/graph/graph_builder.h",
+                  "#pragma once\n#include \"core/error.h\"\n");
+    folder_.write("host/decoder/model.cc", "#include \"decoder/graph/graph_builder.h\"\n");
     folder_.write("host/backends/cpu/norm/ops.cc",
                   "#include \"core/error.h\"\nbool is_norm = op.name == \"rms_norm\";\n");
     folder_.write("plugin_api/include/lamina/abi.h", "// llama is a citation\n");
@@ -88,11 +89,11 @@ TEST(Layers, ViolationsAreNamedWithLine) {
        "host/backends/cpu/norm/ops.cc:1: host/backends/cpu may not include host/config/key.h\n"},
       {"host/graph/node.cc", "/* no */ int qwen3;\n", "host/graph/node.cc:1:  int qwen3;"},
       {"host/graph/node.cc", "int gpt_oss;\n", "<- names a model family\n"},
-      {"host/decoder/stack/plan.cc", "#include \"decoder/graph/assembler.h\"\n",
+      {"host/decoder/stack/plan.cc", "#include \"decoder/graph/graph_builder.h\"\n",
        "host/decoder/stack/plan.cc:1: host/decoder/stack may not include "
-       "host/decoder/graph/assembler.h\n"},
-      {"host/program/run.cc", "#include \"decoder/graph/assembler.h\"\n",
-       "host/program/run.cc:1: host/program may not include host/decoder/graph/assembler.h\n"},
+       "host/decoder/graph/graph_builder.h\n"},
+      {"host/program/run.cc", "#include \"decoder/graph/graph_builder.h\"\n",
+       "host/program/run.cc:1: host/program may not include host/decoder/graph/graph_builder.h\n"},
       {"host/train/step.cc", "bool is_scan(const Op* op) { return op->name == \"scan\"; }\n",
        "host/train/step.cc:1: bool is_scan(const Op* op) { return op->name == \"scan\"; }"
        "   <- knows an op by its name\n"},

@@ -1,9 +1,12 @@
-// Auxiliary losses, pooled over layers, and metrics, one per layer, as outputs of a graph.
+// Outputs: a loss is pooled over layers, a metric has one element per layer.
+#include "decoder/graph/aux_values.h"
+
 #include <algorithm>
 #include <numeric>
+#include <span>
+#include <utility>
 
 #include "core/error.h"
-#include "decoder/graph/assembler.h"
 
 namespace lamina::decoder {
 namespace {
@@ -59,51 +62,50 @@ void check_agreement(std::span<const AuxValue> parts) {
 
 }  // namespace
 
-// Adds mean, population standard deviation and share of zeros of a layer's output, padding
-// included.
-void Assembler::add_layer_metrics(const BlockPlacement& place, Tensor x) {
+std::vector<LayerMetric> layer_metrics(Tensor x) {
   x = ops::cast(x, sum_dtype(x.dtype()));
   const std::vector<std::int64_t> dims = all_dims(x);
   const auto size = static_cast<double>(x.shape().num_elements());
   auto mean_of = [&](Tensor t) { return ops::scale(ops::reduce_sum(t, dims, true), 1 / size); };
+  std::vector<LayerMetric> out;
   auto add = [&](const char* name, Tensor value) {
-    const std::size_t index = aux_.size();
-    AuxValue& metric = aux_.emplace_back();
-    metric.desc.kind = registry::AuxDesc::Kind::metric;
-    metric.desc.name = name;
-    metric.desc.reduce = Reduce::mean;
-    metric.layers = place.layers;
-    collect(place, name, ops::reshape(value, {}),
-            [this, index](Tensor t) { aux_[index].value = t; });
+    out.push_back({name, ops::reshape(value, {})});
   };
   Tensor mean = mean_of(x);
   Tensor zero = ops::constant(*x.graph, mean.type(), 0);
   add("activation_mean", mean);
   add("activation_stdev", ops::sqrt(mean_of(ops::square(x - mean))));
   add("activation_zeros", mean_of(ops::cast(ops::equal(x, zero), x.dtype())));
+  return out;
 }
 
-Tensor Assembler::add_aux_outputs() {
-  std::ranges::stable_sort(aux_, {}, [](const AuxValue& s) { return s.desc.name; });
+std::size_t AuxOutputs::add(AuxValue value) {
+  values_.push_back(std::move(value));
+  return values_.size() - 1;
+}
+
+Tensor AuxOutputs::add_outputs(GraphBuilder& to) {
+  std::ranges::stable_sort(values_, {}, [](const AuxValue& s) { return s.desc.name; });
   Tensor weighted;
-  for (auto begin = aux_.begin(); begin != aux_.end();) {
-    auto end = std::find_if(begin, aux_.end(),
+  for (auto begin = values_.begin(); begin != values_.end();) {
+    auto end = std::find_if(begin, values_.end(),
                             [&](const AuxValue& s) { return s.desc.name != begin->desc.name; });
     std::span<const AuxValue> parts(begin, end);
     check_agreement(parts);
     const registry::AuxDesc& desc = begin->desc;
     if (desc.kind == registry::AuxDesc::Kind::loss) {
-      Tensor loss = pooled(parts, sum_dtype(phase().dtype));
-      add_output(desc.name, loss, {.role = Output::named_loss, .name = desc.name});
-      const double weight = parts_.config.factor(desc.weight_key);
+      Tensor loss = pooled(parts, sum_dtype(to.phase().dtype));
+      to.add_output(desc.name, loss, {.role = Output::named_loss, .name = desc.name});
+      const double weight = to.parts().config.factor(desc.weight_key);
       if (weight != 0) weighted = sum_of(weighted, ops::scale(loss, weight));
     }
     const bool of_layers = !begin->other && begin->value.ndim() == 1;  // not of all together
-    if (desc.kind == registry::AuxDesc::Kind::metric || (phase().layer_metrics && of_layers)) {
+    if (desc.kind == registry::AuxDesc::Kind::metric || (to.phase().layer_metrics && of_layers)) {
       auto [values, layers] = joined(parts);
-      add_output(desc.name, values, {.role = Output::metric, .layers = layers, .name = desc.name});
+      to.add_output(desc.name, values,
+                    {.role = Output::metric, .layers = layers, .name = desc.name});
       const bool metric = desc.kind == registry::AuxDesc::Kind::metric;
-      out_.metrics[desc.name] = metric ? desc.reduce : Reduce::mean;
+      to.out().metrics[desc.name] = metric ? desc.reduce : Reduce::mean;
     }
     begin = end;
   }

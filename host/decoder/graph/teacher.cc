@@ -1,5 +1,6 @@
-// The predictions and layer outputs of a teacher, and the distance of a model from them.
-#include "decoder/graph/assembler.h"
+#include "decoder/graph/teacher.h"
+
+#include "decoder/graph/head.h"
 
 namespace lamina::decoder {
 namespace {
@@ -42,64 +43,25 @@ Tensor sum_of_counted(Tensor x, Tensor labels) {
   return ops::reduce_sum(x * ops::cast(ops::less(none, labels), x.dtype()), {0});
 }
 
-}  // namespace
-
-void Assembler::compare_layers(std::optional<std::int64_t> config::LayerPair::*side) {
-  if (phase().teacher.layers.empty()) return;
-  StackOptions options = parts_.stack_options;
-  for (const config::LayerPair& pair : phase().teacher.layers) {
-    compared_.push_back((pair.*side).value_or(phase().num_layers - 1));
-    options.breaks.push_back(compared_.back() + 1);
-  }
-  stack_ = resolve_stack(parts_.family->plan(parts_.config), options);
-}
-
 // Returns the output of a layer: [M, W].
-Tensor Assembler::compared_rows(std::int64_t layer) const {
-  Tensor x = layer_outputs_.at(layer);
-  const std::int64_t num_tokens = phase().batch * phase().tokens;
+Tensor rows_of(const TracePhase& phase, Tensor x) {
+  const std::int64_t num_tokens = phase.batch * phase.tokens;
   return ops::reshape(ops::cast(x, sum_dtype(x.dtype())),
                       {num_tokens, x.type().num_elements() / num_tokens});
 }
 
-void Assembler::add_teacher_outputs(Tensor x) {
-  const TeacherShape& teacher = phase().teacher;
-  std::vector<Tensor> left;
-  for (const std::int64_t layer : compared_) {
-    Tensor rows = compared_rows(layer);
-    left.push_back(ops::reshape(rows, rows.shape().with_leading(1)));
-  }
-  if (!left.empty()) add_output(Output::teacher_hidden, ops::joined(left));
-  const auto logp_of = [&](Tensor logits, Tensor of) {
-    const double by = 1 / teacher.temperature;
-    return ops::scale(of, by) - ops::logsumexp(ops::scale(logits, by), {.dims = {1}, .keep = true});
-  };
-  if (teacher.top_k == 0) {
-    Tensor all = logits(x);
-    add_output(Output::teacher_logp, logp_of(all, all));
-    return;
-  }
-  const std::vector<Tensor> likeliest = of_logits(x, [&](Tensor logits) {
-    const auto top = ops::top_k(logits, {.k = teacher.top_k});
-    return std::vector<Tensor>{logp_of(logits, top.values), top.ids};
-  });
-  add_output(Output::teacher_logp, likeliest[0]);
-  add_output(Output::teacher_ids, likeliest[1]);
-}
-
-Tensor Assembler::teacher_input(Input role, Type type) {
-  out_.inputs.push_back({role, {}, false, {}});
-  return graph().add_input(std::string(role_name(role)), type);
+Tensor teacher_input(GraphBuilder& to, Input role, const Type& type) {
+  return to.add_input(std::string(role_name(role)), type, {role, {}, false, {}});
 }
 
 // Computes the head only for the likeliest tokens. Their log-sum-exp comes from the pass over the
 // vocabulary that computes the loss, so logits [M, V] never exist.
-Tensor Assembler::top_log_probabilities(Tensor x, Tensor labels, Tensor ids) {
-  const registry::HeadSpec& head = parts_.options.head;
-  const double by = 1 / phase().teacher.temperature;
+Tensor top_log_probabilities(GraphBuilder& to, Tensor x, Tensor labels, Tensor ids) {
+  const registry::HeadSpec& head = to.parts().options.head;
+  const double by = 1 / to.phase().teacher.temperature;
   const std::int64_t m = x.dim(0), k = ids.dim(1), d = x.dim(1);
   const DType wide = sum_dtype(x.dtype());
-  Tensor weight = parameter(parts_.head_weight()), bias = head_bias();
+  Tensor weight = to.parameter(to.parts().head_weight()), bias = head_bias(to);
   // cap(z) / T is the cap of z / T at cap / T.
   const auto sums =
       ops::cross_entropy(x, weight, labels, bias ? ops::scale(bias, by) : Tensor{},
@@ -119,33 +81,76 @@ Tensor Assembler::top_log_probabilities(Tensor x, Tensor labels, Tensor ids) {
   return ops::slice(logits, 1, 0, k) - lse;
 }
 
-Tensor Assembler::divergence(Tensor x, Tensor labels) {
-  const TeacherShape& teacher = phase().teacher;
+}  // namespace
+
+std::vector<std::int64_t> compared_layers(const TracePhase& phase,
+                                          std::optional<std::int64_t> ComparedLayers::*side) {
+  std::vector<std::int64_t> out;
+  for (const ComparedLayers& pair : phase.teacher.layers)
+    out.push_back((pair.*side).value_or(phase.num_layers - 1));
+  return out;
+}
+
+StackPlan stack_with_ends(const ModelParts& parts, const std::vector<std::int64_t>& layers) {
+  if (layers.empty()) return parts.stack;
+  StackOptions options = parts.stack_options;
+  for (const std::int64_t layer : layers) options.breaks.push_back(layer + 1);
+  return resolve_stack(parts.family->plan(parts.config), options);
+}
+
+void add_teacher_outputs(GraphBuilder& to, Tensor x, const std::vector<Tensor>& layer_outputs) {
+  const TeacherShape& teacher = to.phase().teacher;
+  std::vector<Tensor> left;
+  for (const Tensor output : layer_outputs) {
+    Tensor rows = rows_of(to.phase(), output);
+    left.push_back(ops::reshape(rows, rows.shape().with_leading(1)));
+  }
+  if (!left.empty()) to.add_output(Output::teacher_hidden, ops::joined(left));
+  const auto logp_of = [&](Tensor logits, Tensor of) {
+    const double by = 1 / teacher.temperature;
+    return ops::scale(of, by) - ops::logsumexp(ops::scale(logits, by), {.dims = {1}, .keep = true});
+  };
+  if (teacher.top_k == 0) {
+    Tensor all = logits(to, x);
+    to.add_output(Output::teacher_logp, logp_of(all, all));
+    return;
+  }
+  const std::vector<Tensor> likeliest = of_logits(to, x, [&](Tensor logits) {
+    const auto top = ops::top_k(logits, {.k = teacher.top_k});
+    return std::vector<Tensor>{logp_of(logits, top.values), top.ids};
+  });
+  to.add_output(Output::teacher_logp, likeliest[0]);
+  to.add_output(Output::teacher_ids, likeliest[1]);
+}
+
+Tensor divergence(GraphBuilder& to, Tensor x, Tensor labels) {
+  const TeacherShape& teacher = to.phase().teacher;
   const DType wide = sum_dtype(x.dtype());
   Tensor rows = ops::as_rows(x), of_rows;
-  const Shape told{rows.dim(0), teacher.num_tokens(parts_.config.vocab_size())};
-  Tensor log_p = teacher_input(Input::teacher_logp, {wide, told, {}});
+  const Shape told{rows.dim(0), teacher.num_tokens(to.parts().config.vocab_size())};
+  Tensor log_p = teacher_input(to, Input::teacher_logp, {wide, told, {}});
   if (teacher.top_k == 0) {
-    Tensor scaled = ops::scale(logits(rows), 1 / teacher.temperature);
+    Tensor scaled = ops::scale(logits(to, rows), 1 / teacher.temperature);
     of_rows = divergence_of(log_p, scaled - ops::logsumexp(scaled, {.dims = {1}, .keep = true}));
   } else {
-    Tensor log_q = top_log_probabilities(rows, labels,
-                                         teacher_input(Input::teacher_ids, {DType::i32, told, {}}));
+    Tensor log_q = top_log_probabilities(
+        to, rows, labels, teacher_input(to, Input::teacher_ids, {DType::i32, told, {}}));
     of_rows = divergence_of(ops::concat({log_p, ops::log(rest_of(log_p))}, {.dim = 1}),
                             ops::concat({log_q, ops::log(rest_of(log_q))}, {.dim = 1}));
   }
   return sum_of_counted(of_rows, labels);
 }
 
-Tensor Assembler::hidden_distance(Tensor labels) {
-  const std::int64_t num_pairs = std::ssize(compared_);
-  const Type row = compared_rows(compared_.front()).type();
-  Tensor told = teacher_input(Input::teacher_hidden, row.with(row.shape.with_leading(num_pairs)));
+Tensor hidden_distance(GraphBuilder& to, Tensor labels, const std::vector<Tensor>& layer_outputs) {
+  const std::int64_t num_pairs = std::ssize(layer_outputs);
+  const Type row = rows_of(to.phase(), layer_outputs.front()).type();
+  Tensor told =
+      teacher_input(to, Input::teacher_hidden, row.with(row.shape.with_leading(num_pairs)));
   Tensor sum;
   for (std::int64_t i = 0; i < num_pairs; ++i) {
-    Tensor ours = compared_rows(compared_[static_cast<std::size_t>(i)]);
+    Tensor ours = rows_of(to.phase(), layer_outputs[static_cast<std::size_t>(i)]);
     Tensor theirs = ops::reshape(ops::slice(told, 0, i, 1), ours.shape());
-    Tensor of_pair = distances(ours, theirs, phase().teacher.distance);
+    Tensor of_pair = distances(ours, theirs, to.phase().teacher.distance);
     sum = sum ? sum + of_pair : of_pair;
   }
   return sum_of_counted(ops::scale(sum, 1 / static_cast<double>(num_pairs)), labels);

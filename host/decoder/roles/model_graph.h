@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "config/layer_pair.h"
 #include "graph/graph.h"
 #include "registry/trace.h"
 
@@ -30,6 +30,11 @@ struct EmbeddingOverrideShape {
 // minus the cosine of the angle between them.
 enum class HiddenDistance { mse, cosine };
 
+// A layer of a model and one of its teacher, by index; absent: the last layer.
+struct ComparedLayers {
+  std::optional<std::int64_t> student, teacher;
+};
+
 // The outputs of a second model, the teacher: log-probabilities of the next token at a temperature,
 // for all tokens or for the likeliest (Hinton et al. 2015), and outputs of some of its layers.
 struct TeacherShape {
@@ -37,7 +42,7 @@ struct TeacherShape {
   std::int64_t top_k = 0;  // 0 = all tokens, in the order of their ids
   double temperature = 1;  // logits are divided by it
   // P layers of the model and of the teacher whose outputs are compared.
-  std::vector<config::LayerPair> layers = {};
+  std::vector<ComparedLayers> layers = {};
   HiddenDistance distance = HiddenDistance::mse;
 
   // Number of tokens with a log-probability, K.

@@ -27,8 +27,10 @@ class DistillationTask final : public Task {
                               .distance = section_.hidden_loss == "mse"
                                               ? decoder::HiddenDistance::mse
                                               : decoder::HiddenDistance::cosine};
-    for (const std::string& pair : section_.hidden_layers)
-      out.layers.push_back(config::parse_layer_pair(pair).value());
+    for (const std::string& text : section_.hidden_layers) {
+      const config::LayerPair pair = config::parse_layer_pair(text).value();
+      out.layers.push_back({pair.student, pair.teacher});
+    }
     return out;
   }
   double label_weight() const override { return 1 - section_.alpha; }
