@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "graph/call.h"
 #include "graph/graph.h"
-#include "ops/decode.h"
+#include "ops/decode_form.h"
 #include "ops/op_code.h"
 #include "ops/operands.h"
 #include "ops/tensor.h"

@@ -1,7 +1,7 @@
 // How the memory of a decode state is laid out: a property of its kind.
 #pragma once
 
-#include "ops/decode.h"
+#include "ops/decode_form.h"
 
 namespace lamina::ops {
 

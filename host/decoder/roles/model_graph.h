@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "registry/trace.h"
+#include "registry/block_desc.h"
 
 namespace lamina::decoder {
 

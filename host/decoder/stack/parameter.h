@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "graph/type.h"
-#include "registry/trace.h"
+#include "registry/block_desc.h"
 
 namespace lamina::decoder {
 
