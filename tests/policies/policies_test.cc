@@ -111,6 +111,15 @@ TEST(Layers, ViolationsAreNamedWithLine) {
       {"host/train/step.cc", "auto y = ops::call(\"exp\", {x});\n",
        "host/train/step.cc:1: auto y = ops::call(\"exp\", {x});   <- calls an op by its name"},
       {"host/ops/op.cc", "auto y = call_all(\n    \"exp\", {x});\n", "<- calls an op by its name"},
+      {"host/train/step.cc", "if (bad) throw Surprise(\"x\");\n",
+       "host/train/step.cc:1: if (bad) throw Surprise(\"x\");   <- throws Surprise; use a class of "
+       "core/error.h, or list it in docs/exceptions.txt\n"},
+      {"docs/exceptions.txt", "Surprise host/train: it is special\n",
+       "docs/exceptions.txt: Surprise is not thrown in host/train\n"},
+      {"docs/exceptions.txt", "Surprise host/train: it is special\n",
+       "docs/exceptions.txt: Surprise is not caught in host/train\n"},
+      {"docs/exceptions.txt", "Surprise\n",
+       "docs/exceptions.txt: expected CLASS FOLDER: REASON, got: Surprise\n"},
       {"plugins/llama/fast.cc", "\nbool cuda = true;\n", "plugins/llama/fast.cc:2: bool cuda"},
   };
   for (const Violation& c : cases) {
@@ -135,6 +144,23 @@ TEST(Layers, FilesThatAreListedMayKnowAnOpByItsCode) {
   Tree tree;
   tree.write("docs/op_code_exceptions.txt", "# path: reason\nhost/train/step.cc: it is special\n");
   tree.write("host/train/step.cc", "bool loops = op->code == OpCode::scan;\n");
+  EXPECT_EQ(tree.check().out, "layers: fine\n");
+}
+
+TEST(Layers, ClassesThatAreListedMayBeThrownInTheirFolder) {
+  Tree tree;
+  tree.write("docs/exceptions.txt", "# CLASS FOLDER: REASON\nSurprise host/train: it is special\n");
+  tree.write("host/train/step.cc", "if (bad) throw Surprise(1);\n");
+  tree.write("host/train/loop.cc", "} catch (const train::Surprise& surprise) {\n");
+  EXPECT_EQ(tree.check().out, "layers: fine\n");
+  tree.write("host/cli/run.cc", "if (bad) throw Surprise(1);\n");
+  EXPECT_THAT(tree.check().out, StartsWith("host/cli/run.cc:1: if (bad) throw Surprise(1);"));
+}
+
+TEST(Layers, ClassesDerivedFromTheFourMayBeThrown) {
+  Tree tree;
+  tree.write("host/train/step.h", "class BadStep : public UserError {};\n");
+  tree.write("host/train/step.cc", "throw train::BadStep(text);\nthrow UserError(code, text);\n");
   EXPECT_EQ(tree.check().out, "layers: fine\n");
 }
 
