@@ -1,66 +1,63 @@
 // Bit-equal results of norms, which tolerances cannot test.
-#include "backends/cpu/norm/norm.h"
+#include <random>
 
-#include <cstring>
-
+#include "ops/tensor.h"
+#include "support/run_graph.h"
 #include "vector_support.h"
 
 namespace lamina::cpu {
 namespace {
 
-template <typename T>
-void expect_residual_equals_add_then_norm(DType dtype) {
-  constexpr std::int64_t kRows = 3, kWidth = 77;
-  constexpr std::size_t kElements = kRows * kWidth;
-  const auto x = as<T>(normal_floats(kElements, 3)), r = as<T>(normal_floats(kElements, 4));
-  const std::vector<float> w = normal_floats(kWidth, 5);
-  std::vector<T> sum(kElements), y(kElements), added(kElements), want(kElements);
-  RmsNormForward p = {.dtype = dtype,
-                      .rows = kRows,
-                      .width = kWidth,
-                      .x = x.data(),
-                      .residual = r.data(),
-                      .sum = sum.data(),
-                      .y = y.data(),
-                      .weight = w.data(),
-                      .eps = 1e-5f};
-  rms_norm_forward(p);
-  for (std::size_t i = 0; i < kElements; ++i) added[i] = rounded<T>(number(x[i]) + number(r[i]));
-  p.x = added.data();
-  p.residual = nullptr;
-  p.sum = nullptr;
-  p.y = want.data();
-  rms_norm_forward(p);
-  EXPECT_EQ(std::memcmp(sum.data(), added.data(), kElements * sizeof(T)), 0);
-  EXPECT_EQ(std::memcmp(y.data(), want.data(), kElements * sizeof(T)), 0);
+using lamina::testing::Array;
+using lamina::testing::random_array;
+using lamina::testing::run_unoptimized;
+
+// The norm of x + residual, and that sum; in one op or in two.
+std::vector<std::vector<std::byte>> norm_of_sum(DType dtype, bool in_one) {
+  const Type rows{dtype, {3, 77}, {}}, weights{DType::f32, {77}, {}};
+  Graph graph;
+  Tensor x = graph.add_input("x", rows), residual = graph.add_input("residual", rows);
+  Tensor weight = graph.add_input("w", weights), sum, y;
+  if (in_one) {
+    const auto made = ops::add_rms_norm(x, residual, weight, {.eps = 1e-5});
+    sum = made.sum;
+    y = made.y;
+  } else {
+    sum = x + residual;
+    y = ops::rms_norm(sum, weight, {.eps = 1e-5});
+  }
+  graph.add_output("sum", sum);
+  graph.add_output("y", y);
+  std::mt19937 random(3);
+  std::vector<Array> inputs;
+  for (const Type& type : {rows, rows, weights}) inputs.push_back(random_array(type, random));
+  std::vector<std::vector<std::byte>> out;
+  for (Array& result : run_unoptimized(graph, inputs)) out.push_back(std::move(result.bytes));
+  return out;
 }
 
 TEST(RmsNorm, FusedResidualEqualsAddThenNormBitwise) {
   for_each_isa([] {
-    expect_residual_equals_add_then_norm<float>(DType::f32);
-    expect_residual_equals_add_then_norm<bfloat16>(DType::bf16);
+    for (const DType dtype : {DType::f32, DType::bf16})
+      EXPECT_EQ(norm_of_sum(dtype, true), norm_of_sum(dtype, false));
   });
 }
 
-// Gradients of x, weight and bias, concatenated.
-std::vector<float> layer_gradients(std::int64_t rows, std::int64_t width) {
-  const auto n = static_cast<std::size_t>(rows * width), w = static_cast<std::size_t>(width);
-  const std::vector<float> x = normal_floats(n, 1), dy = normal_floats(n, 2);
-  const std::vector<float> weight = normal_floats(w, 3);
-  std::vector<float> gradients(n + 2 * w);
-  std::vector<std::byte> workspace(norm_workspace_bytes(rows, width, 2));
-  layer_norm_backward({.dtype = DType::f32,
-                       .rows = rows,
-                       .width = width,
-                       .x = x.data(),
-                       .dy = dy.data(),
-                       .dx = gradients.data(),
-                       .weight = weight.data(),
-                       .dweight = gradients.data() + n,
-                       .dbias = gradients.data() + n + w,
-                       .eps = 1e-5f,
-                       .workspace = reinterpret_cast<float*>(workspace.data())});
-  return gradients;
+// Gradients of x, weight and bias.
+std::vector<std::vector<std::byte>> layer_gradients(std::int64_t rows, std::int64_t width) {
+  const Type matrix{DType::f32, {rows, width}, {}}, row{DType::f32, {width}, {}};
+  Graph graph;
+  Tensor x = graph.add_input("x", matrix), w = graph.add_input("w", row);
+  const auto gradients = ops::layer_norm_grad(x, w, graph.add_input("dy", matrix), {.eps = 1e-5});
+  graph.add_output("dx", gradients.dx);
+  graph.add_output("dw", gradients.dw);
+  graph.add_output("dbias", gradients.dbias);
+  std::mt19937 random(1);
+  std::vector<Array> inputs;
+  for (const Type& type : {matrix, row, matrix}) inputs.push_back(random_array(type, random));
+  std::vector<std::vector<std::byte>> out;
+  for (Array& result : run_unoptimized(graph, inputs)) out.push_back(std::move(result.bytes));
+  return out;
 }
 
 TEST(LayerNorm, GradientsHaveTheSameBitsForAnyNumberOfThreads) {

@@ -38,7 +38,6 @@ struct AdamWSettings {
             .beta2 = beta2,
             .eps = eps,
             .weight_decay = weight_decay,
-            .step = 0,
             .grad_scale = scalars[1],
             .correction1 = scalars[2],
             .correction2 = scalars[3]};

@@ -1,10 +1,5 @@
 // Updates of flat f32 parameter ranges, and their sums.
 //
-//   const double squares = sum_of_squares(g, n);
-//   const float scale = static_cast<float>(std::min(1.0, clip / (std::sqrt(squares) + 1e-6)));
-//   adamw_step({.p = p, .g = g, .m = m, .v = v, .p_bf16 = copy, .n = n, .lr = 3e-4, .beta1 = 0.9,
-//               .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .step = 1, .grad_scale = scale});
-//
 // Nothing is allocated; results do not depend on the number of threads. [any thread]
 #pragma once
 
@@ -15,7 +10,7 @@
 
 namespace lamina::cpu {
 
-// Loshchilov & Hutter 2019, with torch's order of operations, t = step, g' = grad_scale g:
+// Loshchilov & Hutter 2019, with torch's order of operations, g' = grad_scale g:
 //   p -= lr weight_decay p;  m = beta1 m + (1 - beta1) g';  v = beta2 v + (1 - beta2) g'^2;
 //   p -= lr / (1 - beta1^t) m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
 struct AdamW {
@@ -27,10 +22,9 @@ struct AdamW {
   std::int64_t n;
   double lr, beta1, beta2, eps;
   double weight_decay;
-  std::int64_t step;  // from 1; 0: the two corrections below are given
-  float grad_scale = 1.0f;
-  double correction1 = 0;  // 1 - beta1^t
-  double correction2 = 0;  // 1 - beta2^t
+  float grad_scale;
+  double correction1;  // 1 - beta1^t in step t
+  double correction2;  // 1 - beta2^t
 };
 void adamw_step(const AdamW& a);
 
