@@ -1,6 +1,9 @@
 #include "chat/reasoning.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/error.h"
@@ -26,14 +29,41 @@ constexpr PublishedPair kPairs[] = {
 
 // The harmony format: each message of an answer names its channel.
 // https://developers.openai.com/cookbook/articles/openai-harmony
-constexpr std::string_view kChannel = "<|channel|>";
+constexpr std::string_view kChannel = "<|channel|>", kMessage = "<|message|>",
+                           kConstrain = "<|constrain|>";
 constexpr std::string_view kReasoningChannel = "<|channel|>analysis<|message|>";
-constexpr std::string_view kAnswerMarks[] = {"<|channel|>final<|message|>",
-                                             "<|channel|>commentary<|message|>",
-                                             "<|start|>assistant",
-                                             kChannel,
-                                             "<|message|>",
-                                             "<|end|>"};
+constexpr std::string_view kReasoningName = "analysis";
+constexpr std::string_view kChannelNames[] = {kReasoningName, "commentary", "final"};
+// A longer header is text: a model that writes no header is shown while it writes.
+constexpr std::size_t kMaxHeader = 256;
+
+// The text between the role of a message and its content: "final", "commentary to=functions.f
+// <|constrain|>json". The recipient may be before the channel.
+struct Header {
+  std::string_view channel, recipient, type;
+};
+
+Header parse_header(std::string_view text) {
+  Header out;
+  for (std::size_t at = 0; (at = text.find_first_not_of(" \t\r\n", at)) != text.npos;) {
+    std::string_view word = text.substr(at, text.find_first_of(" \t\r\n", at) - at);
+    at += word.size();
+    if (word.starts_with(kConstrain))
+      out.type = word.substr(kConstrain.size());
+    else if (word.starts_with("to="))
+      out.recipient = word;
+    else if (out.channel.empty())
+      out.channel = word;
+    else
+      out.type = word;
+  }
+  return out;
+}
+
+bool is_known_channel(std::string_view name) {
+  return std::find(std::begin(kChannelNames), std::end(kChannelNames), name) !=
+         std::end(kChannelNames);
+}
 
 // This byte never occurs in UTF-8. With the next byte it encodes a control token.
 constexpr char kControl = '\xff';
@@ -114,8 +144,11 @@ ReasoningMarks ReasoningMarks::published(const text::Tokenizer& tokenizer,
   }
   if (is_there(kChannel)) {
     marks.push_back({std::string(kReasoningChannel), {}, Role::begin_reasoning});
-    for (const std::string_view mark : kAnswerMarks)
-      marks.push_back({std::string(mark), {}, Role::begin_answer});
+    marks.push_back({"<|start|>assistant", {}, Role::begin_header});
+    marks.push_back({std::string(kChannel), {}, Role::begin_header});
+    marks.push_back({std::string(kConstrain), {}, Role::constrain});
+    marks.push_back({std::string(kMessage), {}, Role::end_header});
+    marks.push_back({"<|end|>", {}, Role::begin_answer});
   }
   return {tokenizer, std::move(marks)};
 }
@@ -156,7 +189,10 @@ void ReasoningSplitter::push_control(text::TokenId id) {
   drain(false);
 }
 
-void ReasoningSplitter::finish() { drain(true); }
+void ReasoningSplitter::finish() {
+  drain(true);
+  if (in_header_) end_without_content();
+}
 
 // The longest mark at a position counts, so a shorter one waits while a longer one is possible.
 void ReasoningSplitter::drain(bool at_end) {
@@ -188,16 +224,30 @@ void ReasoningSplitter::obey(const ReasoningMarks::Mark& mark) {
   using Role = ReasoningMarks::Role;
   // Answers may mention marks that are ordinary text: such marks count once, at the beginning.
   const bool is_text = mark.code.find(kControl) == std::string::npos;
+  if (in_header_ && (mark.role == Role::begin_reasoning || mark.role == Role::end_reasoning ||
+                     mark.role == Role::begin_answer))
+    end_without_content();
   switch (mark.role) {
+    case Role::begin_header:
+      header_ = in_header_ ? header_ + ' ' : "";
+      in_header_ = true;
+      return;
+    case Role::constrain:
+      if (in_header_)
+        header_ += fmt::format(" {}", mark.text);
+      else if (is_text)
+        put(mark.text);
+      return;
+    case Role::end_header:
+      obey_header();
+      return;
     case Role::begin_reasoning:
       if (part_ == AnswerPart::reasoning) {
         if (is_text && !is_blank(reasoning_)) put(mark.text);
         return;
       }
       if (is_text && (!is_blank(answer_) || has_reasoning_)) return put(mark.text);
-      part_ = AnswerPart::reasoning;
-      has_reasoning_ = true;
-      if (!is_blank(reasoning_) && !reasoning_.ends_with('\n')) put("\n");
+      begin_reasoning();
       return;
     case Role::end_reasoning:
       if (part_ == AnswerPart::reasoning) {
@@ -215,9 +265,49 @@ void ReasoningSplitter::obey(const ReasoningMarks::Mark& mark) {
   }
 }
 
+void ReasoningSplitter::begin_reasoning() {
+  part_ = AnswerPart::reasoning;
+  has_reasoning_ = true;
+  if (!is_blank(reasoning_) && !reasoning_.ends_with('\n')) put("\n");
+}
+
+// The channel decides the part. The text of a tool call begins with its header.
+void ReasoningSplitter::obey_header() {
+  const std::string text = in_header_ ? std::exchange(header_, {}) : "";
+  in_header_ = false;
+  const Header header = parse_header(text);
+  if (header.channel == kReasoningName)
+    begin_reasoning();
+  else
+    part_ = AnswerPart::answer;
+  if (header.recipient.empty() && (header.channel.empty() || is_known_channel(header.channel)))
+    return;
+  std::string shown;
+  for (const std::string_view word : {header.channel, header.recipient, header.type})
+    if (!word.empty()) shown += fmt::format("{}{}", shown.empty() ? "" : " ", word);
+  put(shown);
+}
+
+// Text without the channel of a header belongs to the answer.
+void ReasoningSplitter::end_without_content() {
+  if (is_known_channel(parse_header(header_).channel)) header_.clear();
+  show_header_as_answer();
+}
+
+void ReasoningSplitter::show_header_as_answer() {
+  in_header_ = false;
+  part_ = AnswerPart::answer;
+  put(std::exchange(header_, {}));
+}
+
 void ReasoningSplitter::put(std::string_view codes) {
   const std::string text = without_codes(codes);
   if (text.empty()) return;
+  if (in_header_) {
+    header_ += text;
+    if (header_.size() > kMaxHeader) show_header_as_answer();
+    return;
+  }
   (part_ == AnswerPart::reasoning ? reasoning_ : answer_) += text;
   if (emit_) emit_(text, part_);
 }

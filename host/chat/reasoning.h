@@ -45,7 +45,10 @@ class ReasoningMarks {
   enum class Role {
     begin_reasoning,
     end_reasoning,  // without a beginning: all text before it is reasoning
-    begin_answer,   // of a channel, or between messages
+    begin_answer,   // between messages
+    begin_header,   // of a message: its text, with the channel, precedes the content
+    constrain,      // before the type of the content, in a header
+    end_header,
   };
   struct Mark {
     std::string text;  // as published
@@ -80,12 +83,18 @@ class ReasoningSplitter {
  private:
   void drain(bool at_end);
   void obey(const ReasoningMarks::Mark& mark);
+  void begin_reasoning();
+  void obey_header();
+  void end_without_content();
+  void show_header_as_answer();
   void put(std::string_view text);
 
   const ReasoningMarks& marks_;
   Emit emit_;
   AnswerPart part_;
-  std::string held_;  // in codes
+  std::string held_;    // in codes
+  std::string header_;  // of a message, so far
+  bool in_header_ = false;
   std::string reasoning_, answer_;
   bool has_reasoning_;  // may be empty
   bool lacked_beginning_ = false;

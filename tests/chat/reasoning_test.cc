@@ -102,6 +102,31 @@ TEST(Reasoning, OfChannelsIsTheAnalysisChannel) {
   expect_parts(model.parts("<|channel|>analysis<|message|>cut"), "cut", "");
 }
 
+TEST(Reasoning, HeadersOfMessagesAreNotTheirContent) {
+  const Speaker model(
+      {"<|channel|>", "<|message|>", "<|end|>", "<|start|>", "<|call|>", "<|constrain|>"});
+  expect_parts(model.parts("<|channel|>final <|constrain|>json<|message|>{}"), "", "{}");
+  expect_parts(model.parts("<|channel|>final json<|message|>{}"), "", "{}");
+  expect_parts(model.parts("<|channel|>analysis <|constrain|>text<|message|>secret<|end|>"
+                           "<|start|>assistant<|channel|>final<|message|>4"),
+               "secret", "4");
+  // A tool call in the channel of reasoning is reasoning.
+  expect_parts(model.parts("<|channel|>analysis to=python code<|message|>print(1)<|call|>"),
+               "analysis to=python codeprint(1)", "");
+  const char* calls[] = {
+      "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>",
+      "<|channel|>analysis<|message|>a<|end|><|start|>assistant to=functions.f<|channel|>"
+      "commentary <|constrain|>json<|message|>{}<|call|>"};
+  expect_parts(model.parts(calls[0]), "", "commentary to=functions.f json{}");
+  expect_parts(model.parts(calls[1]), "a", "commentary to=functions.f json{}");
+  // Cut before the content.
+  expect_parts(model.parts("<|channel|>final <|constrain|>js"), "", "");
+  // No header at all.
+  expect_parts(model.parts("<|channel|>Hello there"), "", "Hello there");
+  const std::string text(300, 'x');
+  expect_parts(model.parts("<|channel|>" + text + "<|message|>y"), "", (text + "y").c_str());
+}
+
 TEST(Reasoning, AThoughtChannelEndsWithItsControlToken) {
   const Speaker model({"<|channel>", "<channel|>"});
   expect_parts(model.parts("<|channel>thought\nHmm 2+2.\n<channel|>4"), "Hmm 2+2.", "4");
