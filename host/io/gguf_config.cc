@@ -42,8 +42,10 @@ bool is_off(const GgufValue& value) {
 // Returns whether the value has no effect on the model, by the tables of gguf_names.h.
 bool has_no_effect(const GgufFile& file, std::string_view prefix, const GgufValue& value) {
   const std::string_view own = value.key.substr(prefix.size());
-  if (is_off(value) || std::ranges::find(kKeysWithoutEffect, own) != std::end(kKeysWithoutEffect))
-    return true;
+  const auto is_in = [&](const auto& keys) {
+    return std::ranges::find(keys, own) != std::end(keys);
+  };
+  if ((is_off(value) && !is_in(kOnAtZero)) || is_in(kKeysWithoutEffect)) return true;
   if (value.is_array || value.type == Type::string) return false;
   for (const NeutralValue& row : kNeutralValues)
     if (row.key == own && value.number(0) == row.value) return true;
@@ -281,6 +283,11 @@ class ConfigWriter {
     return factor;
   }
 
+  [[noreturn]] void fail_scaling(const GgufValue& value) const {
+    file_.fail(value.key, "is a kind of position scaling that lamina does not support",
+               "use the safetensors files of the same model");
+  }
+
   // Refuses scaling keys that have an effect but no name in config.json.
   void check_other_scaling(bool is_yarn) const {
     for (const GgufValue& value : file_.metadata()) {
@@ -290,14 +297,12 @@ class ConfigWriter {
           keeps(value.key))
         continue;
       const std::string_view name = own.substr(kRopeScaling.size());
-      const bool is_written = name == kYarnLogMultiplier ||
+      const bool is_written = name == kYarnLogMultiplier || own == kRopeAttentionFactor ||
                               std::ranges::find(kRopeScalingNames, name, &ConfigName::gguf) !=
                                   std::end(kRopeScalingNames);
       // Without scaling, only a factor for the rotated values has an effect.
-      const bool has_effect = is_yarn ? !is_written : name == "attn_factor";
-      if (has_effect && !has_no_effect(file_, prefix_, value))
-        file_.fail(value.key, "is a kind of position scaling that lamina does not support",
-                   "use the safetensors files of the same model");
+      const bool has_effect = is_yarn ? !is_written : own == kRopeAttentionFactor;
+      if (has_effect && !has_no_effect(file_, prefix_, value)) fail_scaling(value);
     }
   }
 
@@ -327,6 +332,10 @@ class ConfigWriter {
       json_.end_object();
       return;
     }
+    // config.json has only the product with the factor of this scaling.
+    if (const GgufValue* factor_of_values = find(kRopeAttentionFactor);
+        factor_of_values && !has_no_effect(file_, prefix_, *factor_of_values))
+      fail_scaling(*factor_of_values);
     std::set<std::string_view> written;
     for (const ConfigName& row : kRopeScalingNames)
       if (const GgufValue* value = find(fmt::format("{}{}", kRopeScaling, row.gguf));

@@ -111,12 +111,13 @@ inline constexpr std::string_view kRopeScalingType = "rope.scaling.type",
                                   kOldRopeFactor = "rope.scale_linear";
 inline constexpr ConfigName kRopeScalingNames[] = {
     {"original_context_length", "original_max_position_embeddings"},
-    {"attn_factor", "attention_factor"},
     {"yarn_attn_factor", "attention_factor"},
     {"yarn_beta_fast", "beta_fast"},
     {"yarn_beta_slow", "beta_slow"},
 };
 inline constexpr std::string_view kYarnLogMultiplier = "yarn_log_multiplier";
+// Multiplies the factor of rotated values that the kind of scaling gives; 1 changes nothing.
+inline constexpr std::string_view kRopeAttentionFactor = "rope.scaling.attn_factor";
 
 // Keys of an architecture that have no effect on results, whatever their value.
 inline constexpr std::string_view kKeysWithoutEffect[] = {
@@ -127,7 +128,11 @@ inline constexpr std::string_view kKeysWithoutEffect[] = {
     "rope.dimension_sections",  // the same for all positions of a text
     "rope.scaling.finetuned",   // how the model was trained
 };
-// Keys that have no effect with this value. 0 and false turn a feature off for every key.
+// Keys for which 0 and false are values like others. For every other key they turn a feature off.
+inline constexpr std::string_view kOnAtZero[] = {"attention.causal", "rope.scaling.attn_factor",
+                                                 "rope.scaling.yarn_attn_factor",
+                                                 "rope.scaling.yarn_ext_factor"};
+// Keys that have no effect with this value.
 struct NeutralValue {
   std::string_view key;
   double value;

@@ -123,10 +123,13 @@ std::vector<KnownKey> known_keys() {
 
 // Keys that may have no effect; gguf_names.h gives the reasons.
 const std::set<std::string> kWithoutEffect = {
-    "vocab_size",       "context_length",          "tensor_data_layout",
-    "pooling_type",     "expert_weights_norm",  // true where the family divides by the sum
-
-    "attention.causal", "rope.dimension_sections", "rope.scaling.finetuned"};
+    "vocab_size",
+    "context_length",
+    "tensor_data_layout",
+    "pooling_type",
+    "expert_weights_norm",  // true where the family divides by the sum
+    "rope.dimension_sections",
+    "rope.scaling.finetuned"};
 
 // Scaling of another kind than the file's: only the type key would enable it.
 bool waits_for_a_type(const std::string& key) {
@@ -217,6 +220,33 @@ TEST(GgufKeyRules, FilesOf2023HaveTheFactorOfPositionsUnderAnotherName) {
   EXPECT_EQ(want.at("rope_scaling.factor"), "4.0");
   EXPECT_EQ(values_of("llama", old), want);
   EXPECT_EQ(values_of("llama", both), want);
+}
+
+TEST(GgufKeyRules, AttentionToLaterTokensIsRefused) {
+  KeyValues keys = keys_of("llama");
+  keys["attention.causal"] = true;
+  EXPECT_EQ(values_of("llama", keys), values_of("llama", keys_of("llama")));
+  keys["attention.causal"] = false;
+  EXPECT_ERROR_SAYS(values_of("llama", keys), ExitCode::checkpoint,
+                    "'llama.attention.causal' is unknown for family 'llama2'");
+}
+
+TEST(GgufKeyRules, FactorsOfYarnHaveAnEffectAtZeroToo) {
+  KeyValues keys = keys_of("llama");
+  keys["rope.scaling.type"] = std::string("yarn");
+  keys["rope.scaling.factor"] = 4.f;
+  keys["rope.scaling.original_context_length"] = 32u;
+  const auto want = values_of("llama", keys);
+  for (const char* name : {"rope.scaling.attn_factor", "rope.scaling.yarn_ext_factor"}) {
+    KeyValues more = keys;
+    more[name] = 1.f;
+    EXPECT_EQ(values_of("llama", more), want) << name;
+    for (const float value : {0.f, 0.5f, 1.5f}) {
+      more[name] = value;
+      EXPECT_ERROR_SAYS(values_of("llama", more), ExitCode::checkpoint,
+                        fmt::format("'llama.{}' is a kind of position scaling", name));
+    }
+  }
 }
 
 TEST(GgufKeyRules, KeysThatAFamilyLacksAreRefusedByName) {
