@@ -105,12 +105,18 @@ constexpr TrainingKey kTrainingKeys[] = {
     {"router_jitter_noise", "noise on the inputs of routers", ""},
 };
 
-constexpr std::string_view kOfEncoders[] = {"add_cross_attention", "is_encoder_decoder"};
+constexpr std::string_view kNoEncoder = "lamina runs decoders without an encoder";
+constexpr FixedKey kFixedKeys[] = {
+    {"add_cross_attention", false, kNoEncoder},
+    {"is_causal", true, "lamina runs decoders, where a token attends to earlier tokens only"},
+    {"is_encoder_decoder", false, kNoEncoder},
+};
 
 }  // namespace
 
-bool needs_an_encoder(std::string_view key) {
-  return std::ranges::find(kOfEncoders, key) != std::end(kOfEncoders);
+const FixedKey* find_fixed_key(std::string_view name) {
+  const auto* found = std::ranges::find(kFixedKeys, name, &FixedKey::name);
+  return found == std::end(kFixedKeys) ? nullptr : found;
 }
 
 bool has_no_effect(std::string_view key) {

@@ -14,8 +14,14 @@ inline constexpr std::string_view kOwnObject = "lamina.";
 // settings of text generation, and the rest of the base class of configurations in transformers.
 bool has_no_effect(std::string_view key);
 
-// Returns whether the key, if true, means that the model reads the output of a text encoder.
-bool needs_an_encoder(std::string_view key);
+// A key of models of another kind: decoders have this value.
+struct FixedKey {
+  std::string_view name;
+  bool value;
+  std::string_view reason;  // "lamina runs decoders without an encoder"
+};
+// nullptr for other keys.
+const FixedKey* find_fixed_key(std::string_view name);
 
 // A key that changes training only, and its equivalent here.
 struct TrainingKey {

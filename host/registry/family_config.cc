@@ -232,7 +232,7 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
   config::Raw settled = raw;
   settle_rope_keys(keys, name(), settled, problems);
   settle_host_keys(keys, name(), settled, problems);
-  refuse_encoders(keys, settled, problems);
+  refuse_other_kinds(keys, settled, problems);
   drop_ignored(keys, settled);
   problems.raise();
   config::Resolved resolved = config::resolve_model(declared, with_implied(keys, settled), where);

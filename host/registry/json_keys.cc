@@ -233,18 +233,18 @@ void drop_ignored(const std::vector<ModelKey>& keys, config::Raw& raw) {
   });
 }
 
-void refuse_encoders(const std::vector<ModelKey>& keys, config::Raw& raw,
-                     config::Problems& problems) {
+void refuse_other_kinds(const std::vector<ModelKey>& keys, config::Raw& raw,
+                        config::Problems& problems) {
   std::erase_if(raw.entries, [&](const config::RawEntry& entry) {
     const std::string_view name = without_section(entry.key);
     const bool declared = std::ranges::any_of(
         keys, [&](const ModelKey& key) { return config::is_called(key.key, name); });
-    if (!is_json(entry.origin) || !config::needs_an_encoder(name) || declared) return false;
-    if (entry.value != config::Value(false))
+    const config::FixedKey* fixed = config::find_fixed_key(name);
+    if (!is_json(entry.origin) || fixed == nullptr || declared) return false;
+    if (entry.value != config::Value(fixed->value))
       problems.add({entry.origin.text,
-                    fmt::format("'{}' is {}; it must be false: lamina runs decoders without an "
-                                "encoder",
-                                name, config::to_toml(entry.value)),
+                    fmt::format("'{}' is {}; it must be {}: {}", name, config::to_toml(entry.value),
+                                fixed->value, fixed->reason),
                     {}});
     return true;
   });
@@ -287,7 +287,7 @@ std::vector<std::string> unknown_keys(const std::vector<ModelKey>& keys,
     const std::string_view path = without_section(entry.key), name = as_in_file(path);
     const std::string_view top = top_of(name);
     if (config::has_no_effect(top) || config::find_training_key(name) != nullptr ||
-        config::needs_an_encoder(name) || (path != name && name == kInitializerRange) ||
+        config::find_fixed_key(name) != nullptr || (path != name && name == kInitializerRange) ||
         name.starts_with(config::kTextConfig) || is_ignored(keys, name))
       continue;
     const bool apart = path == name && reads_below(top);

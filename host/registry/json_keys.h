@@ -27,9 +27,9 @@ void settle_host_keys(const std::vector<ModelKey>& keys, const std::string& fami
 // "lamina".
 void drop_ignored(const std::vector<ModelKey>& keys, config::Raw& raw);
 
-// Adds a problem for keys that enable the input from an encoder, and drops them.
-void refuse_encoders(const std::vector<ModelKey>& keys, config::Raw& raw,
-                     config::Problems& problems);
+// Adds a problem for keys of models that are no causal decoders, and drops them.
+void refuse_other_kinds(const std::vector<ModelKey>& keys, config::Raw& raw,
+                        config::Problems& problems);
 
 // Returns the keys of a config.json that are neither read nor known to have no effect, sorted, with
 // their places: "alibi (config.json:7)". An object without a known key is one item. REQUIRES: keys

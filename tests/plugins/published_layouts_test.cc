@@ -288,6 +288,16 @@ TEST(ForeignKeys, EncoderKeysAreRefused) {
                 std::string::npos);
 }
 
+TEST(ForeignKeys, AttentionToLaterTokensIsRefused) {
+  for (const char* type : {"llama", "gpt2", "gemma3_text", "gpt_oss", "deepseek_v3", "qwen2",
+                           "qwen3_moe", "mixtral", "olmo2"}) {
+    EXPECT_NE(refusal(type, R"(, "is_causal": false)")
+                  .find("'is_causal' is false; it must be true: lamina runs decoders"),
+              std::string::npos);
+    EXPECT_EQ(refusal(type, R"(, "is_causal": true)"), "accepted");
+  }
+}
+
 TEST(ForeignKeys, UnreadKeysAreListedInOrder) {
   const ModelConfig config = configure(small_config(
       "llama", R"(, "zebra": 1, "alibi": true, "bottleneck": {"width": 3, "depth": [1, null]},
