@@ -9,6 +9,7 @@
 #include "decoder/graph/head.h"
 #include "decoder/graph/model_builder.h"
 #include "decoder/graph/stack_keys.h"
+#include "decoder/graph/stored_parameters.h"
 #include "decoder/losses.h"
 #include "decoder/mtp/mtp.h"
 #include "lamina/names.h"
@@ -21,25 +22,63 @@ TracePhase phase_of(const GraphShape& shape, const GraphFeatures& features) {
   return {shape, features, {}};
 }
 
-// Returns the layers at which scans must break: neighbours there differ in frozen parameters.
-std::vector<std::int64_t> learning_breaks(const StackPlan& stack,
-                                          const std::vector<Parameter>& parameters,
-                                          const std::vector<Learning>& learning) {
-  std::vector<std::vector<bool>> frozen(static_cast<std::size_t>(stack.num_layers()));
+// The properties of a parameter that all layers of a segment have in common.
+struct Choice {
+  Learning learning;
+  const formats::BlockFormat* storage = nullptr;
+};
+
+std::vector<Choice> choices_of(const std::vector<Parameter>& parameters) {
+  std::vector<Choice> out;
+  for (const Parameter& p : parameters) out.push_back({p.learning, p.storage});
+  return out;
+}
+
+// Returns the layers at which scans must break: neighbours there differ in frozen parameters or in
+// storage.
+std::vector<std::int64_t> choice_breaks(const StackPlan& stack,
+                                        const std::vector<Parameter>& parameters,
+                                        const std::vector<Choice>& choices) {
+  std::vector<std::vector<std::pair<bool, const formats::BlockFormat*>>> by_layer(
+      static_cast<std::size_t>(stack.num_layers()));
   for (std::size_t i = 0; i < parameters.size(); ++i)
-    if (const std::int64_t layer = parameters[i].layer; layer >= 0 && layer < std::ssize(frozen))
-      frozen[static_cast<std::size_t>(layer)].push_back(learning[i].frozen);
+    if (const std::int64_t layer = parameters[i].layer; layer >= 0 && layer < std::ssize(by_layer))
+      by_layer[static_cast<std::size_t>(layer)].emplace_back(choices[i].learning.frozen,
+                                                             choices[i].storage);
   std::vector<std::int64_t> out;
   for (const StackSegment& segment : stack.segments)
     for (std::int64_t time = 1; time < segment.times; ++time)
       for (std::size_t p = 0; p < segment.unit.size(); ++p) {
         const std::int64_t layer = segment.layer(time, p), before = segment.layer(time - 1, p);
-        if (frozen[static_cast<std::size_t>(layer)] == frozen[static_cast<std::size_t>(before)])
+        if (by_layer[static_cast<std::size_t>(layer)] == by_layer[static_cast<std::size_t>(before)])
           continue;
         out.push_back(segment.layer(time, 0));
         break;
       }
   return out;
+}
+
+// Sets the choices of all parameters, and cuts segments where they differ.
+void set_choices(ModelParts& parts, const std::vector<Choice>& choices) {
+  const std::vector<Parameter>& parameters = parts.parameters.all();
+  LAMINA_ASSERT(choices.size() == parameters.size());
+  const registry::PlanSpec plan = parts.family->plan(parts.config);
+  StackOptions& options = parts.stack_options;
+  const std::vector<std::int64_t> before = std::exchange(options.breaks, {});
+  options.breaks = choice_breaks(resolve_stack(plan, options), parameters, choices);
+  if (options.breaks != before) {
+    std::vector<std::string> names;
+    for (const Parameter& p : parameters) names.push_back(p.name);
+    parts.stack = resolve_stack(plan, options);
+    parts.parameters = {};
+    parts.declared.clear();
+    declare_parameters(parts);
+    LAMINA_ASSERT(std::ranges::equal(names, parts.parameters.all(), {}, {}, &Parameter::name));
+  }
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    parts.parameters.set_learning(static_cast<int>(i), choices[i].learning);
+    parts.parameters.set_storage(static_cast<int>(i), choices[i].storage);
+  }
 }
 
 }  // namespace
@@ -60,23 +99,24 @@ Model::Model(std::shared_ptr<const registry::Family> family, registry::ModelConf
 }
 
 void Model::set_learning(const std::vector<Learning>& by_parameter) {
-  const std::vector<Parameter>& parameters = parts_->parameters.all();
-  LAMINA_ASSERT(by_parameter.size() == parameters.size());
-  const registry::PlanSpec plan = parts_->family->plan(parts_->config);
-  StackOptions& options = parts_->stack_options;
-  const std::vector<std::int64_t> before = std::exchange(options.breaks, {});
-  options.breaks = learning_breaks(resolve_stack(plan, options), parameters, by_parameter);
-  if (options.breaks != before) {
-    std::vector<std::string> names;
-    for (const Parameter& p : parameters) names.push_back(p.name);
-    parts_->stack = resolve_stack(plan, options);
-    parts_->parameters = {};
-    parts_->declared.clear();
-    declare_parameters(*parts_);
-    LAMINA_ASSERT(std::ranges::equal(names, parts_->parameters.all(), {}, {}, &Parameter::name));
-  }
-  for (std::size_t i = 0; i < by_parameter.size(); ++i)
-    parts_->parameters.set_learning(static_cast<int>(i), by_parameter[i]);
+  std::vector<Choice> choices = choices_of(parts_->parameters.all());
+  LAMINA_ASSERT(by_parameter.size() == choices.size());
+  for (std::size_t i = 0; i < choices.size(); ++i) choices[i].learning = by_parameter[i];
+  set_choices(*parts_, choices);
+}
+
+std::vector<bool> Model::storable_parameters(bool losses) const {
+  std::vector<bool> out(parts_->parameters.all().size(), true);
+  keep_storable(is_autoregressive() ? decode_graph({}, {}) : forward_graph({}), out);
+  if (losses) keep_storable(loss_graph({}), out);
+  return out;
+}
+
+void Model::set_storage(const std::vector<const formats::BlockFormat*>& by_parameter) {
+  std::vector<Choice> choices = choices_of(parts_->parameters.all());
+  LAMINA_ASSERT(by_parameter.size() == choices.size());
+  for (std::size_t i = 0; i < choices.size(); ++i) choices[i].storage = by_parameter[i];
+  set_choices(*parts_, choices);
 }
 
 Model::~Model() = default;
@@ -113,6 +153,11 @@ void Model::check_length(std::int64_t tokens, std::string_view what) const {
                    {fmt::format("use at most {}", embed.max_positions)}});
 }
 
+ModelGraph Model::stored(ModelGraph graph) const {
+  store_parameters(graph, parts_->parameters);
+  return graph;
+}
+
 ModelGraph Model::loss_graph(const GraphShape& shape, const GraphFeatures& features) const {
   check_length(shape.tokens, "the length of a row");
   check_call(shape.batch, shape.tokens);
@@ -120,7 +165,8 @@ ModelGraph Model::loss_graph(const GraphShape& shape, const GraphFeatures& featu
   phase.layer_metrics = features.aux && features.layer_metrics;
   ModelBuilder b(*parts_, phase, &ComparedLayers::student);
   add_losses(b, b.stack.run(embedding(b.to), false));
-  return std::move(b.to.out());
+  if (features.training) return std::move(b.to.out());  // all parameters are plain
+  return stored(std::move(b.to.out()));
 }
 
 ModelGraph Model::forward_graph(const GraphShape& shape, const GraphFeatures& features) const {
@@ -134,7 +180,7 @@ ModelGraph Model::forward_graph(const GraphShape& shape, const GraphFeatures& fe
     b.to.add_output(Output::logits,
                     ops::reshape(logits(b.to, normed), {shape.batch, shape.tokens, vocab_size()}));
   if (features.mtp && mtp_depth() > 0) add_mtp_outputs(b, hidden);
-  return std::move(b.to.out());
+  return stored(std::move(b.to.out()));
 }
 
 ModelGraph Model::teacher_graph(const GraphShape& shape, const GraphFeatures& features) const {
@@ -143,7 +189,7 @@ ModelGraph Model::teacher_graph(const GraphShape& shape, const GraphFeatures& fe
   ModelBuilder b(*parts_, phase_of(shape, features), &ComparedLayers::teacher);
   const Tensor x = final_norm(b.to, b.stack.run(embedding(b.to), false));
   add_teacher_outputs(b.to, x, b.layer_outputs());
-  return std::move(b.to.out());
+  return stored(std::move(b.to.out()));
 }
 
 ModelGraph Model::head_graph(const GraphShape& shape) const {
@@ -151,7 +197,7 @@ ModelGraph Model::head_graph(const GraphShape& shape) const {
   ModelBuilder b(*parts_, phase_of(shape, {}));
   Tensor all = logits(b.to, b.to.host_input(Input::normed));
   b.to.add_output(Output::logits, ops::reshape(all, {shape.batch, shape.tokens, vocab_size()}));
-  return std::move(b.to.out());
+  return stored(std::move(b.to.out()));
 }
 
 bool Model::is_autoregressive() const { return !parts_->options.head.bidirectional; }
@@ -172,7 +218,7 @@ ModelGraph Model::decode_graph(const GraphShape& shape, const StateSize& state,
   // Only the requested rows need the norm and the head.
   x = ops::select_rows(x, b.to.host_input(Input::rows));
   b.to.add_output(Output::logits, logits(b.to, final_norm(b.to, x)));
-  return std::move(b.to.out());
+  return stored(std::move(b.to.out()));
 }
 
 std::vector<StateTensor> Model::states(const GraphShape& shape, const StateSize& state) const {

@@ -49,6 +49,13 @@ class Model {
   const std::optional<Adapter>& adapter() const;
   // Sets how each parameter learns. Cuts segments whose layers differ in frozen parameters.
   void set_learning(const std::vector<Learning>& by_parameter);
+  // Returns for each parameter whether graphs without training can read it in blocks: decode
+  // graphs, or forward graphs if the model is not autoregressive; with `losses` also loss graphs.
+  std::vector<bool> storable_parameters(bool losses = false) const;
+  // Sets the storage of each parameter; null: plain. Graphs read the parameters in it and widen
+  // them for ops that need plain values; graphs with GraphFeatures::training have plain parameters.
+  // Cuts segments whose layers differ in storage.
+  void set_storage(const std::vector<const formats::BlockFormat*>& by_parameter);
   std::int64_t vocab_size() const;
   std::int64_t hidden_size() const;
   // Values per token of a layer's output: hidden_size(), times the number of streams.
@@ -89,6 +96,9 @@ class Model {
   std::vector<StateTensor> states(const GraphShape& shape, const StateSize& state) const;
 
  private:
+  // Gives parameters their storage.
+  ModelGraph stored(ModelGraph graph) const;
+
   std::unique_ptr<ModelParts> parts_;
 };
 

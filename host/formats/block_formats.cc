@@ -5,6 +5,7 @@
 
 #include "core/float16.h"
 #include "formats/fp4.h"
+#include "formats/fp8.h"
 
 namespace lamina::formats {
 namespace {
@@ -144,12 +145,27 @@ void widen_q6_k(const std::byte* block, float* out) {
   }
 }
 
+template <int kValues>
+void widen_fp8(const std::byte* block, float* out) {
+  float scale;
+  std::memcpy(&scale, block, sizeof scale);
+  const Byte* values = bytes_of(block) + sizeof scale;
+  for (int i = 0; i < kValues; ++i) out[i] = kE4m3[values[i]] * scale;
+}
+
 constexpr BlockFormat kFormats[] = {
-    {"Q4_0", 2, 32, 18, widen_q4_0},    {"Q4_1", 3, 32, 20, widen_q4_1},
-    {"Q5_0", 6, 32, 22, widen_q5_0},    {"Q5_1", 7, 32, 24, widen_q5_1},
-    {"Q8_0", 8, 32, 34, widen_q8_0},    {"Q4_K", 12, 256, 144, widen_q4_k},
-    {"Q5_K", 13, 256, 176, widen_q5_k}, {"Q6_K", 14, 256, 210, widen_q6_k},
+    {"Q4_0", 2, 32, 18, widen_q4_0},
+    {"Q4_1", 3, 32, 20, widen_q4_1},
+    {"Q5_0", 6, 32, 22, widen_q5_0},
+    {"Q5_1", 7, 32, 24, widen_q5_1},
+    {"Q8_0", 8, 32, 34, widen_q8_0},
+    {"Q4_K", 12, 256, 144, widen_q4_k},
+    {"Q5_K", 13, 256, 176, widen_q5_k},
+    {"Q6_K", 14, 256, 210, widen_q6_k},
     {"MXFP4", 39, 32, 17, widen_mxfp4},
+    // Scales of published models span 128 columns; small models have fewer.
+    {"FP8", kNoGgufType, 128, 132, widen_fp8<128>},
+    {"FP8_32", kNoGgufType, 32, 36, widen_fp8<32>},
 };
 
 }  // namespace
@@ -157,8 +173,20 @@ constexpr BlockFormat kFormats[] = {
 std::span<const BlockFormat> block_formats() { return kFormats; }
 
 const BlockFormat* find_block_format(std::uint32_t gguf_type) {
+  if (gguf_type == kNoGgufType) return nullptr;
   for (const BlockFormat& format : kFormats)
     if (format.gguf_type == gguf_type) return &format;
+  return nullptr;
+}
+
+const BlockFormat& mxfp4_format() {
+  static const BlockFormat* const format = find_block_format(39);
+  return *format;
+}
+
+const BlockFormat* fp8_format(std::int64_t num_values) {
+  for (const BlockFormat& format : kFormats)
+    if (format.gguf_type == kNoGgufType && format.num_values == num_values) return &format;
   return nullptr;
 }
 

@@ -187,6 +187,9 @@ struct OpDef {
   // Output 0 is [rows, D], where row i is the sum of the rows of input 1 whose element of input 0
   // is i: a gradient that training may keep as a list of rows.
   bool sums_rows = false;
+  // Returns whether the kernels of the op read the input if it is stored in blocks (Type::storage);
+  // null: no input. Other inputs must be plain.
+  bool (*takes_stored)(const Call&, int input) = nullptr;
   OpFacts facts = {};
 };
 

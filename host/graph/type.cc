@@ -43,11 +43,21 @@ std::string_view axis_name(AxisId axis) {
 Type Type::with(DType other) const {
   Type out = *this;
   out.dtype = other;
+  out.storage = nullptr;
+  return out;
+}
+
+Type Type::stored_as(const formats::BlockFormat* format) const {
+  LAMINA_ASSERT(!format || (ndim() > 0 && dim(-1) % format->num_values == 0));
+  Type out = *this;
+  out.storage = format;
   return out;
 }
 
 std::string to_string(const Type& type) {
-  return std::string(name(type.dtype)) + to_string(type.shape);
+  std::string out = std::string(name(type.dtype)) + to_string(type.shape);
+  if (type.storage) out += " in " + std::string(type.storage->name);
+  return out;
 }
 
 }  // namespace lamina

@@ -11,6 +11,13 @@ namespace {
   throw InternalError({fmt::format("graph after {}", pass), std::move(message), {}});
 }
 
+// A scan passes values on to its body, where they are checked.
+bool takes(const Call& call, int input) {
+  const OpDef& def = *call.op().def;
+  if (!call.type(input).storage || def.facts.loops) return true;
+  return def.takes_stored && def.takes_stored(call, input);
+}
+
 }  // namespace
 
 void verify(const Graph& graph, std::string_view after_pass) {
@@ -33,8 +40,12 @@ void verify(const Graph& graph, std::string_view after_pass) {
     if (node.attrs.size() != node.op->attrs.size())
       broken(after_pass, fmt::format("node {} ({}) has {} attributes, expected {}", n,
                                      node.op->name, node.attrs.size(), node.op->attrs.size()));
-    std::vector<Type> results =
-        node.op->def->infer(Call(*node.op, types, node.attrs, node.origin.get()));
+    const Call call(*node.op, types, node.attrs, node.origin.get());
+    for (int i = 0; i < call.num_inputs(); ++i)
+      if (call.has(i) && !takes(call, i))
+        broken(after_pass, fmt::format("node {} ({}) has input {} ({}), which it cannot read", n,
+                                       node.op->name, i, to_string(call.type(i))));
+    std::vector<Type> results = node.op->def->infer(call);
     if (results.size() != node.outputs.size())
       broken(after_pass, fmt::format("node {} ({}) has {} results, its shape rule says {}", n,
                                      node.op->name, node.outputs.size(), results.size()));

@@ -47,7 +47,7 @@ std::string type_text(std::uint32_t number) {
 std::string readable_types() {
   std::string out = "F32, F16, BF16";
   for (const formats::BlockFormat& format : formats::block_formats())
-    out += fmt::format(", {}", format.name);
+    if (format.gguf_type != formats::kNoGgufType) out += fmt::format(", {}", format.name);
   return out;
 }
 

@@ -20,18 +20,18 @@ std::vector<Tensor> vjp(const VjpCall& c) {
 
 // Only the rows of the table that are looked up are read.
 double share_read(const NodeView& n, int input) {
-  return input == 0
-             ? static_cast<double>(n.out_type().bytes()) / static_cast<double>(n.type(0).bytes())
-             : 1;
+  return input == 0 ? num_elements(n.out_type()) / num_elements(n.type(0)) : 1;
 }
 
 }  // namespace
 
-constinit const OpDef embedding_op = {.infer = infer,
-                                      .vjp = vjp,
-                                      .decode = &kEachToken,
-                                      .cost = {.none = kNoProducts.none, .share_read = share_read},
-                                      .split = {.rule = "Vd, ... -> ...d"},
-                                      .facts = {.params = {{{"table", ParamUse::table}}}}};
+constinit const OpDef embedding_op = {
+    .infer = infer,
+    .vjp = vjp,
+    .decode = &kEachToken,
+    .cost = {.none = kNoProducts.none, .share_read = share_read},
+    .split = {.rule = "Vd, ... -> ...d"},
+    .takes_stored = [](const Call&, int input) { return input == 0; },
+    .facts = {.params = {{{"table", ParamUse::table}}}}};
 
 }  // namespace lamina::ops

@@ -62,6 +62,7 @@ constinit const OpDef grouped_linear_op = {
     .cost = {.flops = flops, .share_read = share_read},
     .split = {.rule = "Ri, Eoi, _, Eo?! -> Ro+i"},
     .tokens = tokens,
+    .takes_stored = [](const Call&, int input) { return input == 1; },
     .facts = {.product = Product::grouped_rows, .params = {{{"w", ParamUse::matrix}}}}};
 
 }  // namespace lamina::ops

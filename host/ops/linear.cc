@@ -57,6 +57,7 @@ constinit const OpDef linear_op = {
     .decode = &kEachToken,
     .cost = {.flops = flops},
     .split = {.rule = "...i, oi, o?! -> ...o+i"},
+    .takes_stored = [](const Call&, int input) { return input == 1; },
     .facts = {.product = Product::rows, .params = {{{"w", ParamUse::matrix}}}}};
 
 }  // namespace lamina::ops

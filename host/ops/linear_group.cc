@@ -52,6 +52,7 @@ constinit const OpDef linear_group_op = {
     .lower = lower,
     .decode = &kEachToken,
     .cost = {.flops = flops},
-    .split = {.none = "it consists of linears that are already split"}};
+    .split = {.none = "it consists of linears that are already split"},
+    .takes_stored = [](const Call& c, int input) { return input >= 1 && input <= num_weights(c); }};
 
 }  // namespace lamina::ops

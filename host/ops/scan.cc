@@ -18,7 +18,8 @@ std::vector<Type> infer(const Call& c) {
             "has {} operands, but its body takes {}", c.num_inputs(), body.inputs().size());
   for (std::size_t i = 0; i < body.inputs().size(); ++i) {
     const Type& inner = body.type(body.inputs()[i].value);
-    Type outer = i < consts + carries ? inner : inner.with(inner.shape.with_leading(times));
+    Type outer = inner;
+    if (i >= consts + carries) outer.shape = inner.shape.with_leading(times);
     const Type& type = c.type(static_cast<int>(i));
     c.require(type == outer, "operand {} ('{}') must be {}, got {}", i, body.inputs()[i].name,
               to_string(outer), to_string(type));

@@ -86,12 +86,22 @@ Definition definition_of(std::string_view name) {
           exponent == 0 ? mantissa / 2.0 : std::ldexp(1 + mantissa / 2.0, exponent - 1);
       return (value & 8 ? -size : size) * std::ldexp(1, b[0] - 127);
     };
+  if (name.starts_with(
+          "FP8"))  // a scale in f32, then sign, four bits of exponent, three of mantissa
+    return [](const Block& b, std::size_t i) {
+      float scale;
+      std::memcpy(&scale, b.data(), sizeof scale);
+      const int value = b[4 + i], exponent = value >> 3 & 15, mantissa = value & 7;
+      const double size =
+          exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
+      return (value & 128 ? -size : size) * static_cast<double>(scale);
+    };
   return nullptr;
 }
 
 TEST(BlockFormats, EveryFormatIsWidenedAsDefined) {
   std::mt19937 random(7);
-  ASSERT_EQ(block_formats().size(), 9u);
+  ASSERT_EQ(block_formats().size(), 11u);
   for (const BlockFormat& format : block_formats()) {
     const Definition wanted = definition_of(format.name);
     ASSERT_TRUE(wanted) << format.name;
@@ -102,6 +112,9 @@ TEST(BlockFormats, EveryFormatIsWidenedAsDefined) {
       // Makes the scales finite, wherever they are.
       for (std::size_t at : {std::size_t{1}, std::size_t{3}, b.size() - 1}) b[at] &= 0xbf;
       if (b[0] == 0xff && format.name == "MXFP4") b[0] = 0xfe;
+      if (format.gguf_type == kNoGgufType)
+        for (std::size_t i = 4; i < b.size(); ++i)
+          if ((b[i] & 127) == 127) b[i] = 0;  // not a number
       std::vector<float> got(static_cast<std::size_t>(format.num_values));
       format.widen(reinterpret_cast<const std::byte*>(b.data()), got.data());
       for (std::size_t i = 0; i < got.size(); ++i)
@@ -114,6 +127,10 @@ TEST(BlockFormats, AreFoundByTheirNumbers) {
   ASSERT_NE(find_block_format(12), nullptr);
   EXPECT_EQ(find_block_format(12)->name, "Q4_K");
   EXPECT_EQ(find_block_format(0), nullptr);
+  EXPECT_EQ(find_block_format(kNoGgufType), nullptr);
+  EXPECT_EQ(mxfp4_format().name, "MXFP4");
+  EXPECT_EQ(fp8_format(128)->num_bytes, 132);
+  EXPECT_EQ(fp8_format(64), nullptr);
 }
 
 }  // namespace

@@ -90,6 +90,14 @@ inline Verdict only_f32_and_bf16(const NodeView& n) {
 
 inline Verdict always(const NodeView&) { return Verdict::yes(); }
 
+// For kernels of ops that may have stored operands (OpDef::takes_stored).
+inline Verdict reads_plain(const NodeView& n) {
+  for (int i = 0; i < n.num_inputs(); ++i)
+    if (n.has(i) && n.type(i).storage)
+      return Verdict::no("reads plain values, got " + to_string(n.type(i)));
+  return Verdict::yes();
+}
+
 // Returns the product of dims [begin, end).
 inline std::int64_t product(const Shape& shape, int begin, int end) {
   std::int64_t out = 1;

@@ -45,6 +45,8 @@ struct Parameter {
   std::uint32_t block = 0;   // id of the block it belongs to; 0 outside
   registry::ParamDesc desc;  // its name is that inside the block
   Learning learning = {};
+  // The format of its values in memory (Type::storage), in graphs that do not train it.
+  const formats::BlockFormat* storage = nullptr;
 
   std::int64_t num_elements() const { return desc.shape.num_elements(); }
   // True if it has a gradient and moments.
@@ -55,6 +57,10 @@ struct Parameter {
   // Returns the element type for ops of a run in `compute`. The plugin decides; else parameters
   // with at most one dim are f32 for any compute type.
   DType used_dtype(DType compute) const;
+  // Returns the type of its memory in such a run, with its storage.
+  Type used_type(DType compute) const {
+    return Type{used_dtype(compute), desc.shape, {}}.stored_as(storage);
+  }
   // Returns the element type in memory of a training run: f32, or used_dtype() if this loses
   // nothing.
   DType kept_dtype(DType compute) const {
@@ -76,6 +82,9 @@ class ParameterTable {
   std::int64_t num_elements() const;
   void set_learning(int index, const Learning& learning) {
     parameters_[static_cast<std::size_t>(index)].learning = learning;
+  }
+  void set_storage(int index, const formats::BlockFormat* storage) {
+    parameters_[static_cast<std::size_t>(index)].storage = storage;
   }
   void set_init(int index, const registry::InitSpec& init) {
     parameters_[static_cast<std::size_t>(index)].desc.init = init;

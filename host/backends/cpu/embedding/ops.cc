@@ -3,37 +3,64 @@
 #include "backends/cpu/embedding/row_lists.h"
 #include "backends/cpu/kernel_support.h"
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/stored/stored_rows.h"
 #include "backends/cpu/threads/threads.h"
 
 namespace lamina::cpu {
 namespace {
 
-// Copies rows of the table; an id outside of the table gives zeros.
+// Copies rows of the table, or widens them if it is stored in blocks; an id outside of the table
+// gives zeros.
 namespace embedding_op {
+
+// Calls copy(id, to) for each token whose row exists.
+template <typename Copy>
+void look_up(const KernelArgs& args, std::int64_t tokens, std::int64_t vocabulary,
+             std::int64_t row_bytes, const Copy& copy) {
+  const auto* ids = static_cast<const std::int32_t*>(args.inputs[1]);
+  if (row_bytes == 0) return;
+  parallel_ranges(tokens, 1 + kMinCopyBytes / row_bytes, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      std::byte* to = at_byte(args.outputs[0], t * row_bytes);
+      const std::int64_t id = ids[t];
+      if (id < 0 || id >= vocabulary)
+        std::memset(to, 0, static_cast<std::size_t>(row_bytes));
+      else
+        copy(id, to);
+    }
+  });
+}
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const Type& table = n.type(0);
   const std::int64_t vocabulary = table.dim(0), tokens = n.type(1).num_elements();
   const std::int64_t row_bytes = table.dim(1) * size_bytes(table.dtype);
   return make_kernel([=](const KernelArgs& args) {
-    const auto* ids = static_cast<const std::int32_t*>(args.inputs[1]);
-    if (row_bytes == 0) return;
-    parallel_ranges(tokens, 1 + kMinCopyBytes / row_bytes,
-                    [&](std::int64_t begin, std::int64_t end) {
-                      for (std::int64_t t = begin; t < end; ++t) {
-                        std::byte* to = at_byte(args.outputs[0], t * row_bytes);
-                        const std::int64_t id = ids[t];
-                        if (id < 0 || id >= vocabulary)
-                          std::memset(to, 0, static_cast<std::size_t>(row_bytes));
-                        else
-                          std::memcpy(to, at_byte(args.inputs[0], id * row_bytes),
-                                      static_cast<std::size_t>(row_bytes));
-                      }
-                    });
+    look_up(args, tokens, vocabulary, row_bytes, [&](std::int64_t id, std::byte* to) {
+      std::memcpy(to, at_byte(args.inputs[0], id * row_bytes), static_cast<std::size_t>(row_bytes));
+    });
   });
 }
 
-constexpr KernelChoice kChoices[] = {{"memcpy", always, make}};
+Verdict supports_stored(const NodeView& n) {
+  if (!n.type(0).storage) return Verdict::no("reads a table in blocks");
+  return only_f32_and_bf16(n);
+}
+
+std::unique_ptr<Kernel> make_stored(const NodeView& n, Context&) {
+  const Type& table = n.type(0);
+  const std::int64_t vocabulary = table.dim(0), tokens = n.type(1).num_elements();
+  return make_kernel(
+      [=, rows = StoredRows(*table.storage, table.dim(1), table.dtype)](const KernelArgs& args) {
+        look_up(args, tokens, vocabulary, rows.bytes_widened(1),
+                [&](std::int64_t id, std::byte* to) { rows.widen(args.inputs[0], id, 1, to); });
+      });
+}
+
+constexpr KernelChoice kChoices[] = {
+    {"memcpy", reads_plain, make},
+    {"widen", supports_stored, make_stored},
+};
 
 }  // namespace embedding_op
 

@@ -7,6 +7,7 @@
 #include "backends/cpu/gemm/gemv.h"
 #include "backends/cpu/gemm/onednn_gemm.h"
 #include "backends/cpu/gemm/tiles.h"
+#include "backends/cpu/stored/stored_rows.h"
 #include "backends/cpu/threads/isa.h"
 #include "core/error.h"
 
@@ -16,15 +17,39 @@ namespace {
 class StreamedGemm : public Gemm {
  public:
   explicit StreamedGemm(std::unique_ptr<GemvGroup> group) : group_(std::move(group)) {}
-  std::size_t workspace_bytes() const override { return 0; }
-  void run(const void* a, const void* b, const void* bias, void* c, std::byte*) const override {
+  std::size_t workspace_bytes() const override { return group_->workspace_bytes(); }
+  void run(const void* a, const void* b, const void* bias, void* c,
+           std::byte* workspace) const override {
     const std::array<GemvOperands, 1> operands = {{{b, c, bias, c}}};
-    group_->run(a, operands);
+    group_->run(a, operands, workspace);
   }
   std::string_view kernel() const override { return group_->kernel(); }
 
  private:
   std::unique_ptr<GemvGroup> group_;
+};
+
+// Widens the whole B before a product that cannot do so panel by panel.
+class WidenedGemm : public Gemm {
+ public:
+  WidenedGemm(const GemmSpec& s, std::unique_ptr<Gemm> gemm)
+      : gemm_(std::move(gemm)),
+        rows_(*s.b_stored, s.k, s.in),
+        num_rows_(s.n),
+        widened_bytes_(aligned(static_cast<std::size_t>(rows_.bytes_widened(s.n)))) {}
+  std::size_t workspace_bytes() const override { return widened_bytes_ + gemm_->workspace_bytes(); }
+  void run(const void* a, const void* b, const void* bias, void* c,
+           std::byte* workspace) const override {
+    parallel_widen(rows_, b, num_rows_, workspace);
+    gemm_->run(a, workspace, bias, c, workspace + widened_bytes_);
+  }
+  std::string_view kernel() const override { return gemm_->kernel(); }
+
+ private:
+  std::unique_ptr<Gemm> gemm_;
+  StoredRows rows_;
+  std::int64_t num_rows_;
+  std::size_t widened_bytes_;
 };
 
 // m = 0 or n = 0.
@@ -49,6 +74,8 @@ std::string refusal(const GemmSpec& s) {
   if (s.lda < a_width || s.ldb < b_width || s.ldc < s.n)
     return fmt::format("rows of {}, {} and {} elements do not fit {}, {} and {} apart", a_width,
                        b_width, s.n, s.lda, s.ldb, s.ldc);
+  if (s.b_stored && (!s.b_transposed || s.ldb != s.k))
+    return "a stored B must consist of adjacent rows along k";
   return "";
 }
 
@@ -71,7 +98,7 @@ std::unique_ptr<Gemm> make_streamed(const GemmSpec& s, std::string* why) {
   group.out = s.out;
   group.w_transposed = s.b_transposed;
   group.ldx = s.lda;
-  group.matrices = {{.n = s.n, .ldw = s.ldb, .ldo = s.ldc, .bias = s.bias}};
+  group.matrices = {{.n = s.n, .ldw = s.ldb, .ldo = s.ldc, .bias = s.bias, .stored = s.b_stored}};
   group.add = s.accumulate;
   auto streamed = make_gemv_group(group, why);
   if (streamed == nullptr) return nullptr;
@@ -92,7 +119,10 @@ std::unique_ptr<Gemm> make_gemm(const GemmSpec& requested, std::string* why) {
   if (spec.m == 0 || spec.n == 0) return std::make_unique<EmptyGemm>();
   if (streams(spec)) return make_streamed(spec, why);
   if (is_better_by_onednn(spec))
-    if (auto gemm = make_onednn_gemm(spec, why)) return gemm;
+    if (auto gemm = make_onednn_gemm(spec, why)) {
+      if (!spec.b_stored) return gemm;
+      return std::make_unique<WidenedGemm>(spec, std::move(gemm));
+    }
   why->clear();
   return make_tiled_gemm(spec);
 }

@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "core/dtype.h"
+#include "formats/block_formats.h"
 
 namespace lamina::cpu {
 
@@ -31,6 +32,9 @@ struct GemmSpec {
   std::int64_t ldc = 0;
   bool accumulate = false;    // adds to the values of C
   std::optional<DType> bias;  // bf16 or f32
+  // The format of B, which is stored as [n, k] without gaps then; null: plain. The bits are the
+  // same as for B widened to `in`, which only oneDNN's products store whole.
+  const formats::BlockFormat* b_stored = nullptr;
 };
 
 // A product that is ready to run: run() allocates no memory itself and takes no locks.

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "backends/cpu/gemm/gemv_simd.h"
+#include "backends/cpu/stored/stored_rows.h"
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/scratch.h"
 #include "backends/cpu/threads/threads.h"
@@ -23,6 +24,16 @@ constexpr std::int64_t kGrainBytes = 64 * 1024;
 constexpr std::int64_t kBlockOutputs = 64, kColumnOutputs = 1024;
 // Below this many bytes of weights per thread, waking another thread costs more than it saves.
 constexpr std::int64_t kMinBytesPerThread = 64 * 1024;
+
+// Rows of a stored W that are widened together: as few as stay in L1 if x has few rows, else enough
+// to use the registers for several rows of W.
+constexpr std::int64_t kNearPanelBytes = 16 * 1024, kNearPanelRows = 8, kPanelRows = 24;
+
+std::int64_t panel_rows(std::int64_t m, std::int64_t row_bytes) {
+  if (m > 2) return kPanelRows;
+  return std::clamp<std::int64_t>(kNearPanelBytes / std::max<std::int64_t>(1, row_bytes), 1,
+                                  kNearPanelRows);
+}
 
 const GemvFunctions::Named& choose(bool w_transposed) {
   return w_transposed ? best_rows_function() : isa_table<GemvFunctions>().columns;
@@ -44,7 +55,13 @@ class StreamedGroup : public GemvGroup {
     for (const GemvMatrix& matrix : spec_.matrices) {
       first_cut_.push_back(cuts);
       cuts += divide_up(matrix.n, kCutOutputs);
+      stored_.emplace_back();
+      if (matrix.stored) stored_.back().emplace(*matrix.stored, spec_.k, spec_.in);
     }
+    panel_rows_ = panel_rows(spec_.m, spec_.k * size_bytes(spec_.in));
+    if (std::ranges::any_of(stored_, [](const auto& rows) { return rows.has_value(); }))
+      panel_bytes_ =
+          aligned(static_cast<std::size_t>(panel_rows_ * spec_.k * size_bytes(spec_.in)));
     first_cut_.push_back(cuts);
     const std::int64_t bytes = num_outputs * spec_.k * size_bytes(spec_.in);
     const std::int64_t max_threads = std::max<std::int64_t>(1, bytes / kMinBytesPerThread);
@@ -55,25 +72,55 @@ class StreamedGroup : public GemvGroup {
         std::max(min_outputs / kCutOutputs, kGrainBytes * cuts / std::max<std::int64_t>(1, bytes));
   }
 
-  void run(const void* x, std::span<const GemvOperands> operands) const override {
+  std::size_t workspace_bytes() const override {
+    return panel_bytes_ * static_cast<std::size_t>(num_threads_);
+  }
+
+  void run(const void* x, std::span<const GemvOperands> operands,
+           std::byte* workspace) const override {
     LAMINA_ASSERT(operands.size() == spec_.matrices.size());
+    LAMINA_ASSERT(panel_bytes_ == 0 || num_threads() <= num_threads_);
     if (spec_.m == 0) return;
-    parallel_shares(
-        first_cut_.back(), grain_, min_cuts_per_thread_,
-        [&](std::int64_t begin, std::int64_t end) { run_cuts(x, operands, begin, end); });
+    parallel_shares(first_cut_.back(), grain_, min_cuts_per_thread_,
+                    [&](std::int64_t begin, std::int64_t end, int thread) {
+                      run_cuts(x, operands, begin, end,
+                               workspace + panel_bytes_ * static_cast<std::size_t>(thread));
+                    });
   }
 
   std::string_view kernel() const override { return function_.name; }
 
  private:
   void run_cuts(const void* x, std::span<const GemvOperands> operands, std::int64_t begin,
-                std::int64_t end) const {
+                std::int64_t end, std::byte* panel) const {
     for (std::size_t i = 0; i + 1 < first_cut_.size(); ++i) {
       const std::int64_t first = std::max(begin, first_cut_[i]) - first_cut_[i];
       const std::int64_t last = std::min(end, first_cut_[i + 1]) - first_cut_[i];
       if (first >= last) continue;
-      function_.run(arguments(x, operands, i), first * kCutOutputs,
-                    std::min(last * kCutOutputs, spec_.matrices[i].n));
+      const std::int64_t row = first * kCutOutputs;
+      const std::int64_t past = std::min(last * kCutOutputs, spec_.matrices[i].n);
+      if (stored_[i])
+        run_stored(arguments(x, operands, i), *stored_[i], row, past, panel);
+      else
+        function_.run(arguments(x, operands, i), row, past);
+    }
+  }
+
+  // Widens panels of rows of W, each while the one before it is still in a cache.
+  void run_stored(const RowsArguments& whole, const StoredRows& stored, std::int64_t begin,
+                  std::int64_t end, std::byte* panel) const {
+    const auto from = [](const void* data, std::int64_t elements, bool bf16) -> const void* {
+      return data ? static_cast<const std::byte*>(data) + elements * (bf16 ? 2 : 4) : nullptr;
+    };
+    for (std::int64_t row = begin; row < end; row += panel_rows_) {
+      const std::int64_t count = std::min(panel_rows_, end - row);
+      stored.widen(whole.w, row, count, panel);
+      RowsArguments a = whole;
+      a.w = panel;
+      a.bias = from(a.bias, row, a.bf16_bias);
+      a.addend = from(a.addend, row, a.bf16_out);
+      a.out = static_cast<std::byte*>(a.out) + row * (a.bf16_out ? 2 : 4);
+      function_.run(a, 0, count);
     }
   }
 
@@ -101,7 +148,11 @@ class StreamedGroup : public GemvGroup {
   const GemvFunctions::Named& function_;
   std::vector<std::int64_t> first_cut_;  // of each streamed matrix, and the total
   std::int64_t min_cuts_per_thread_ = 1;
-  std::int64_t grain_ = 1;  // cuts
+  std::int64_t grain_ = 1;                         // cuts
+  std::vector<std::optional<StoredRows>> stored_;  // of each matrix
+  std::int64_t panel_rows_ = 0;
+  std::size_t panel_bytes_ = 0;  // 0: no matrix is stored
+  int num_threads_ = num_threads();
 };
 
 std::string refusal(const GemvGroupSpec& spec) {
@@ -115,6 +166,8 @@ std::string refusal(const GemvGroupSpec& spec) {
     if (matrix.n < 0) return fmt::format("n = {}; a dimension cannot be negative", matrix.n);
     if (matrix.bias && !is_bf16_or_f32(*matrix.bias))
       return fmt::format("{} bias; it must be bf16 or f32", name(*matrix.bias));
+    if (matrix.stored && (!spec.w_transposed || (matrix.ldw != 0 && matrix.ldw != spec.k)))
+      return "a stored W must consist of adjacent rows along k";
   }
   return "";
 }

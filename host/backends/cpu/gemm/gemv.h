@@ -9,6 +9,7 @@
 // threads.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "core/dtype.h"
+#include "formats/block_formats.h"
 
 namespace lamina::cpu {
 
@@ -29,6 +31,9 @@ struct GemvMatrix {
   std::int64_t ldw = 0;       // elements between stored rows of W; 0: adjacent
   std::int64_t ldo = 0;       // elements between rows of out and of addend; 0: n
   std::optional<DType> bias;  // bf16 or f32, [n]
+  // The format of W, whose rows are adjacent then; null: plain. Panels of rows are widened to `in`
+  // before they are multiplied, so the bits are the same as for a plain W.
+  const formats::BlockFormat* stored = nullptr;
 };
 
 struct GemvGroupSpec {
@@ -51,9 +56,12 @@ struct GemvOperands {
 class GemvGroup {
  public:
   virtual ~GemvGroup() = default;
-  // x is [m, k]; one GemvOperands per matrix. Needs no workspace and allocates nothing. [any
-  // thread]
-  virtual void run(const void* x, std::span<const GemvOperands> operands) const = 0;
+  // Scratch memory that run() needs, 64-byte aligned; 0 if no W is stored in blocks.
+  virtual std::size_t workspace_bytes() const = 0;
+  // x is [m, k]; one GemvOperands per matrix. Allocates nothing. [any thread; with workspace, one
+  // run at a time, not with a larger pool than when it was made]
+  virtual void run(const void* x, std::span<const GemvOperands> operands,
+                   std::byte* workspace = nullptr) const = 0;
   // Returns the kernel's name for `lamina explain`, eg: "rows avx512_bf16".
   virtual std::string_view kernel() const = 0;
 };
@@ -63,8 +71,8 @@ class GemvGroup {
 // because the two methods round differently. [any thread]
 std::int64_t max_rows_to_stream();
 
-// Returns nullptr, with the reason in *why, for a group with more than kMaxGemvRows rows or other
-// element types. [any thread]
+// Returns nullptr, with the reason in *why, for a group with more than kMaxGemvRows rows, other
+// element types, or a stored W that has gaps between its rows or columns as rows. [any thread]
 std::unique_ptr<GemvGroup> make_gemv_group(const GemvGroupSpec& spec, std::string* why);
 
 }  // namespace lamina::cpu

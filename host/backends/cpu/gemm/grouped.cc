@@ -98,6 +98,8 @@ constexpr std::int64_t kStreamCost = 8;
 constexpr std::int64_t kPieceOutputs = 64, kFewPieceOutputs = 16;
 // Below this many bytes of weights per thread, waking another thread costs more than it saves.
 constexpr std::int64_t kMinBytesPerThread = 64 * 1024;
+// Rows of stored matrices that are widened together: a part of L2.
+constexpr std::int64_t kMaxPanelBytes = 256 * 1024, kMinPanelOutputs = 8;
 
 // Size of a tile; multiples of the rows and columns that are multiplied at once.
 constexpr std::int64_t kDxRows = 256, kDxColumns = 192;
@@ -107,17 +109,38 @@ bool is_bf16_or_f32(DType dtype) { return dtype == DType::bf16 || dtype == DType
 
 }  // namespace
 
-GroupedLinear::GroupedLinear(const GroupedSpec& spec) : spec_(spec) {
+GroupedLinear::GroupedLinear(const GroupedSpec& spec) : spec_(spec), num_threads_(num_threads()) {
   LAMINA_ASSERT(is_bf16_or_f32(spec.dtype) && is_bf16_or_f32(spec.bias.value_or(DType::f32)));
   function_ = best_rows_function().run;
   kernel_ = best_rows_function().name;
+  if (!spec.stored) return;
+  stored_.emplace(*spec.stored, spec.inputs, spec.dtype);
+  const std::int64_t row_bytes = std::max<std::int64_t>(1, stored_->bytes_widened(1));
+  panel_outputs_ = std::clamp(kMaxPanelBytes / row_bytes, kMinPanelOutputs, kPieceOutputs);
+  panel_bytes_ = aligned(static_cast<std::size_t>(stored_->bytes_widened(panel_outputs_)));
 }
 
-std::size_t GroupedLinear::workspace_bytes() const { return Plan::bytes(spec_.groups); }
+std::size_t GroupedLinear::workspace_bytes() const {
+  return Plan::bytes(spec_.groups) + panel_bytes_ * static_cast<std::size_t>(num_threads_);
+}
+
+// Computes outputs [begin, end) of `rows` rows, in blocks of rows. `piece` is for the first row.
+void GroupedLinear::multiply(const RowsArguments& piece, std::int64_t begin, std::int64_t end,
+                             std::int64_t rows) const {
+  RowsArguments a = piece;
+  const std::int64_t block = divide_up(rows, divide_up(rows, kMaxStreamedRows));
+  for (std::int64_t row = 0; row < rows; row += block) {
+    a.m = std::min(block, rows - row);
+    a.x = at(piece.x, row * spec_.inputs, spec_.dtype);
+    a.out = at(piece.out, row * spec_.outputs, spec_.dtype);
+    function_(a, begin, end);
+  }
+}
 
 void GroupedLinear::run(const void* x, const void* w, const std::int32_t* offsets, const void* bias,
                         void* y, std::byte* workspace) const {
   const GroupedSpec& s = spec_;
+  LAMINA_ASSERT(!stored_ || num_threads() <= num_threads_);
   const Plan plan = make_plan(s, offsets, kStreamCost, 0, workspace);
   zero_rows_outside(plan, s, s.outputs, y);
   const std::int64_t outputs = s.rows <= kMaxStreamedRows ? kFewPieceOutputs : kPieceOutputs;
@@ -125,25 +148,33 @@ void GroupedLinear::run(const void* x, const void* w, const std::int32_t* offset
       std::max<std::int64_t>(1, std::min(outputs, s.outputs) * s.inputs * size_bytes(s.dtype));
   const std::int64_t min_cost = divide_up(kMinBytesPerThread, piece_bytes) * (kStreamCost + 1);
   for_each_piece(plan, s.groups, divide_up(s.outputs, outputs), min_cost,
-                 [&](std::int64_t group, std::int64_t piece, int) {
+                 [&](std::int64_t group, std::int64_t piece, int thread) {
                    const std::int64_t begin = piece * outputs;
                    const std::int64_t end = std::min(begin + outputs, s.outputs);
                    RowsArguments a = {};
                    a.k = s.inputs;
                    a.ldx = s.inputs;
-                   a.w = at(w, group * s.outputs * s.inputs, s.dtype);
+                   a.x = at(x, plan.begins[group] * s.inputs, s.dtype);
                    a.ldw = s.inputs;
+                   a.out = at(y, plan.begins[group] * s.outputs, s.dtype);
                    a.ldo = s.outputs;
                    if (s.bias) a.bias = at(bias, group * s.outputs, *s.bias);
                    a.bf16_in = a.bf16_out = s.dtype == DType::bf16;
                    a.bf16_bias = s.bias == DType::bf16;
-                   const std::int64_t rows = plan.rows_of(group);
-                   const std::int64_t block = divide_up(rows, divide_up(rows, kMaxStreamedRows));
-                   for (std::int64_t row = 0; row < rows; row += block) {
-                     a.m = std::min(block, rows - row);
-                     a.x = at(x, (plan.begins[group] + row) * s.inputs, s.dtype);
-                     a.out = at(y, (plan.begins[group] + row) * s.outputs, s.dtype);
-                     function_(a, begin, end);
+                   if (!stored_) {
+                     a.w = at(w, group * s.outputs * s.inputs, s.dtype);
+                     return multiply(a, begin, end, plan.rows_of(group));
+                   }
+                   std::byte* panel = workspace + Plan::bytes(s.groups) +
+                                      panel_bytes_ * static_cast<std::size_t>(thread);
+                   for (std::int64_t output = begin; output < end; output += panel_outputs_) {
+                     const std::int64_t count = std::min(panel_outputs_, end - output);
+                     stored_->widen(w, group * s.outputs + output, count, panel);
+                     RowsArguments p = a;
+                     p.w = panel;
+                     p.out = at(a.out, output, s.dtype);
+                     if (s.bias) p.bias = at(a.bias, output, *s.bias);
+                     multiply(p, 0, count, plan.rows_of(group));
                    }
                  });
 }

@@ -16,6 +16,7 @@
 
 #include "backends/cpu/gemm/gemv_simd.h"
 #include "backends/cpu/gemm/tiles.h"
+#include "backends/cpu/stored/stored_rows.h"
 #include "core/dtype.h"
 
 namespace lamina::cpu {
@@ -25,6 +26,8 @@ struct GroupedSpec {
   std::int64_t inputs = 0, outputs = 0;  // I and O of w[groups, O, I]
   DType dtype = DType::bf16;             // of rows and matrices: f32 or bf16
   std::optional<DType> bias;             // f32 or bf16, [groups, O]
+  // The format of the matrices; null: plain. GroupedLinear widens panels of rows to `dtype`.
+  const formats::BlockFormat* stored = nullptr;
 };
 
 // y[rows, O] = x[rows, I] w[e]^T (+ bias[e]), summed in f32 and rounded once; rows of no group are
@@ -38,9 +41,16 @@ class GroupedLinear {
   std::string_view kernel() const { return kernel_; }
 
  private:
+  void multiply(const RowsArguments& piece, std::int64_t begin, std::int64_t end,
+                std::int64_t rows) const;
+
   GroupedSpec spec_;
   RowsFunction function_;
   std::string_view kernel_;
+  std::optional<StoredRows> stored_;
+  std::int64_t panel_outputs_ = 0;
+  std::size_t panel_bytes_ = 0;
+  int num_threads_;
 };
 
 // dx[rows, I] = dy[rows, O] w[e]; rows of no group are 0.

@@ -30,6 +30,7 @@ GroupedSpec spec_of(const NodeView& n) {
                    .outputs = w.dim(1),
                    .dtype = w.dtype};
   if (n.has(in::kBias)) spec.bias = n.type(in::kBias).dtype;
+  spec.stored = w.storage;
   return spec;
 }
 
@@ -87,7 +88,7 @@ std::unique_ptr<Kernel> make_reference(const NodeView& n, Context&) {
 
 constexpr KernelChoice kChoices[] = {
     {"stream", only_f32_and_bf16, make_stream},
-    {"reference", always, make_reference},
+    {"reference", reads_plain, make_reference},
 };
 
 }  // namespace grouped_linear_op

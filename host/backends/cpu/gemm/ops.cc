@@ -93,7 +93,7 @@ class StreamKernel final : public Kernel {
                        .in = n.type(0).dtype,
                        .out = n.type(0).dtype};
     for (const Member& m : members_) {
-      GemvMatrix matrix{.n = n.type(m.weight).dim(0)};
+      GemvMatrix matrix{.n = n.type(m.weight).dim(0), .stored = n.type(m.weight).storage};
       if (const Type* bias = bias_type(n, m)) matrix.bias = bias->dtype;
       spec.matrices.push_back(matrix);
     }
@@ -102,6 +102,7 @@ class StreamKernel final : public Kernel {
     if (!group_) throw InternalError({"linear_group", "gemv refuses: " + why, {}});
   }
 
+  std::size_t workspace_bytes() const override { return group_->workspace_bytes(); }
   std::string detail() const override { return std::string(group_->kernel()); }
 
   void run(const KernelArgs& args) override {
@@ -109,7 +110,7 @@ class StreamKernel final : public Kernel {
       operands_[i] = {.w = args.inputs[static_cast<std::size_t>(members_[i].weight)],
                       .out = args.outputs[i],
                       .bias = bias_data(args, members_[i])};
-    group_->run(args.inputs[0], operands_);
+    group_->run(args.inputs[0], operands_, args.workspace);
   }
 
  private:
@@ -194,7 +195,9 @@ class GemmKernel final : public Kernel {
                                  .out = n.out_type().dtype,
                                  .a_transposed = sizes_.transpose_a,
                                  .b_transposed = sizes_.transpose_b,
-                                 .accumulate = has_acc_})) {}
+                                 .accumulate = has_acc_,
+                                 .bias = {},
+                                 .b_stored = n.type(1).storage})) {}
 
   std::size_t workspace_bytes() const override { return gemm_->workspace_bytes(); }
   std::string detail() const override { return std::string(gemm_->kernel()); }
@@ -255,7 +258,7 @@ std::unique_ptr<Kernel> make_reference(const NodeView& n, Context&) {
 
 constexpr KernelChoice kChoices[] = {
     {"gemm", supports_gemm, make_gemm_kernel, in_place_of(2)},
-    {"reference", always, make_reference, in_place_of(2)},
+    {"reference", reads_plain, make_reference, in_place_of(2)},
 };
 
 }  // namespace matmul_op

@@ -21,6 +21,7 @@ Verdict gemm_takes(DType in, DType out, const Type* bias) {
 GemmSpec linear_spec(const Type& x, const Type& w, const Type* bias) {
   GemmSpec spec{.m = num_rows(x), .n = w.dim(0), .k = w.dim(1), .in = x.dtype, .out = x.dtype};
   if (bias) spec.bias = bias->dtype;
+  spec.b_stored = w.storage;
   return spec;
 }
 

@@ -1,7 +1,9 @@
 #include "backends/cpu/gemm/tiles.h"
 
 #include <algorithm>
+#include <optional>
 
+#include "backends/cpu/stored/stored_rows.h"
 #include "backends/cpu/threads/threads.h"
 #include "core/error.h"
 
@@ -60,7 +62,14 @@ class TiledGemm final : public Gemm {
         packed_bytes_ = std::max(packed_bytes_,
                                  aligned(product_.packed_a_bytes(rows_, blocks_.depth_of(block))));
     sums_bytes_ = sums_bytes(product_, part_rows_ * parts_, s.n, blocks_);
-    scratch_bytes_ = product_.scratch_bytes(blocks_.depth);
+    scratch_bytes_ = aligned(product_.scratch_bytes(blocks_.depth));
+    if (s.b_stored) {
+      stored_.emplace(*s.b_stored, s.k, s.in);
+      const std::int64_t depth = std::min(s.k, blocks_.depth + 2 * s.b_stored->num_values);
+      widened_bytes_ =
+          aligned(static_cast<std::size_t>(product_.panel_columns * depth * size_bytes(s.in)));
+      scratch_bytes_ += widened_bytes_;
+    }
   }
 
   std::size_t workspace_bytes() const override {
@@ -83,7 +92,7 @@ class TiledGemm final : public Gemm {
     for (std::int64_t row = 0; row < spec_.m; row += rows_) {
       const TileArguments rows = part(whole, row, std::min(rows_, spec_.m - row), 0, spec_.n);
       for (std::int64_t block = 0; block < blocks_.count; ++block)
-        run_block(part_of(rows, spec_.in, blocks_, block, nullptr), block, workspace);
+        run_block(part_of(rows, spec_.in, blocks_, block, nullptr), block, b, workspace);
     }
   }
 
@@ -106,7 +115,18 @@ class TiledGemm final : public Gemm {
     return t;
   }
 
-  void run_block(const TileArguments& block, std::int64_t index, std::byte* workspace) const {
+  // Widens the panel of stored columns for one block of k.
+  TileOperand widened(const void* b, std::int64_t column, std::int64_t columns, std::int64_t block,
+                      std::byte* panel) const {
+    const std::int64_t first = blocks_.first(block);
+    const StoredRows::Span values = stored_->whole_blocks(first, first + blocks_.depth_of(block));
+    stored_->widen(b, column, columns, values, panel);
+    return TileOperand{panel, values.past - values.first, 1}.from(0, first - values.first,
+                                                                  size_bytes(spec_.in));
+  }
+
+  void run_block(const TileArguments& block, std::int64_t index, const void* b,
+                 std::byte* workspace) const {
     auto* sums = reinterpret_cast<float*>(workspace + packed_bytes_);
     std::byte* scratch = workspace + packed_bytes_ + sums_bytes_;
     const bool is_packed = !takes_as_it_is(index);
@@ -122,6 +142,11 @@ class TiledGemm final : public Gemm {
       if (blocks_.count > 1)
         t.sums = sums + task * product_.num_sums(part_rows_, product_.panel_columns);
       t.scratch = scratch + scratch_bytes_ * static_cast<std::size_t>(thread);
+      if (stored_) {
+        t.b = widened(b, column, t.n, index, t.scratch);
+        t.following_columns = 0;
+        t.scratch += widened_bytes_;
+      }
       product_.multiply(t);
     });
   }
@@ -144,6 +169,8 @@ class TiledGemm final : public Gemm {
   std::int64_t part_rows_ = 0, parts_ = 0;
   TileOperand a_, b_;
   std::size_t packed_bytes_ = 0, sums_bytes_ = 0, scratch_bytes_ = 0;
+  std::optional<StoredRows> stored_;  // of B
+  std::size_t widened_bytes_ = 0;     // of the scratch of a thread: a panel of a stored B
 };
 
 }  // namespace

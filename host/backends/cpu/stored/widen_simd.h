@@ -1,0 +1,30 @@
+// The functions of one instruction set for stored_rows.cc: values of blocks as f32 or bf16.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "backends/cpu/threads/isa.h"
+
+namespace lamina::cpu {
+
+// Writes `count` values of whole blocks to `out`.
+using WidenBlocks = void (*)(const std::byte* blocks, std::int64_t count, void* out);
+
+struct WidenFunctions {
+  struct Format {
+    std::string_view name;  // of the BlockFormat
+    WidenBlocks f32, bf16;
+    // Likewise bf16, rounded by the machine: for avx512_bf16 only.
+    WidenBlocks machine_bf16 = nullptr;
+  };
+  const Format* formats;
+  std::size_t num_formats;
+  // Rounds f32 values to bf16, for formats that are not in the list.
+  void (*round)(const float* values, std::int64_t count, void* out);
+
+  static const WidenFunctions avx512, avx2, portable;
+};
+
+}  // namespace lamina::cpu

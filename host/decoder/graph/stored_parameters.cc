@@ -1,0 +1,31 @@
+#include "decoder/graph/stored_parameters.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "passes/store_inputs.h"
+
+namespace lamina::decoder {
+
+void keep_storable(const ModelGraph& graph, std::vector<bool>& storable) {
+  const std::vector<bool> inputs = passes::storable_inputs(graph.graph);
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (graph.inputs[i].role == Input::parameter && !inputs[i])
+      for (int parameter : graph.inputs[i].members)
+        storable[static_cast<std::size_t>(parameter)] = false;
+}
+
+void store_parameters(ModelGraph& graph, const ParameterTable& parameters) {
+  std::vector<const formats::BlockFormat*> storages(graph.inputs.size());
+  for (std::size_t i = 0; i < storages.size(); ++i) {
+    if (graph.inputs[i].role != Input::parameter) continue;
+    const std::vector<int>& members = graph.inputs[i].members;
+    storages[i] = parameters[members.front()].storage;
+    // Model::set_storage() cuts segments between layers that differ.
+    for (int member : members) LAMINA_ASSERT(parameters[member].storage == storages[i]);
+  }
+  if (std::ranges::any_of(storages, [](auto* storage) { return storage != nullptr; }))
+    graph.graph = passes::store_inputs(graph.graph, storages);
+}
+
+}  // namespace lamina::decoder

@@ -1,0 +1,237 @@
+// Kernels on matrices that are stored in blocks: the bits of the same kernels on widened matrices.
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "backends/cpu/gemm/gemm.h"
+#include "backends/cpu/gemm/grouped.h"
+#include "backends/cpu/stored/stored_rows.h"
+#include "backends/cpu/threads/isa.h"
+#include "backends/cpu/threads/threads.h"
+#include "core/float16.h"
+#include "core/round_up.h"
+#include "support/expect_error.h"
+
+namespace lamina::cpu {
+namespace {
+
+using formats::BlockFormat;
+using Bytes = std::vector<std::byte>;
+
+constexpr std::array<Isa, 4> kIsas = {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16};
+constexpr std::array<DType, 2> kDtypes = {DType::f32, DType::bf16};
+
+void put(std::byte* at, const void* value, std::size_t size) { std::memcpy(at, value, size); }
+
+// Sets the scales of a block, of about this size.
+void set_scales(const BlockFormat& format, std::byte* block, float scale) {
+  const std::uint16_t half = to_float16(scale).bits;
+  const auto exponent = static_cast<std::uint8_t>(127 + std::ilogb(scale));
+  if (format.name == "MXFP4") return put(block, &exponent, 1);
+  if (format.name.starts_with("FP8")) return put(block, &scale, 4);
+  if (format.name == "Q6_K") return put(block + 208, &half, 2);
+  put(block, &half, 2);
+  const bool has_offset =
+      format.name.ends_with("_1") || format.name == "Q4_K" || format.name == "Q5_K";
+  if (has_offset) put(block + 2, &half, 2);
+}
+
+// Random blocks with finite scales for [rows, width] values; every byte of the rest occurs.
+Bytes random_blocks(const BlockFormat& format, std::int64_t rows, std::int64_t width, unsigned seed,
+                    float scale = 0x1p-6f) {
+  std::mt19937 random(seed);
+  Bytes out(static_cast<std::size_t>(format.bytes_of(rows * width)));
+  for (std::byte& byte : out) byte = static_cast<std::byte>(random());
+  for (std::size_t at = 0; at < out.size(); at += static_cast<std::size_t>(format.num_bytes))
+    set_scales(format, out.data() + at, scale * static_cast<float>(1 + random() % 4));
+  return out;
+}
+
+// The values by the format's definition, rounded once.
+Bytes widened(const BlockFormat& format, const Bytes& blocks, DType dtype) {
+  Bytes out;
+  std::array<float, formats::kMaxBlockValues> values;
+  for (std::size_t at = 0; at < blocks.size(); at += static_cast<std::size_t>(format.num_bytes)) {
+    format.widen(blocks.data() + at, values.data());
+    for (int i = 0; i < format.num_values; ++i) {
+      const float value = values[static_cast<std::size_t>(i)];
+      const bfloat16 rounded = to_bfloat16(value);
+      const auto* from = dtype == DType::f32 ? reinterpret_cast<const std::byte*>(&value)
+                                             : reinterpret_cast<const std::byte*>(&rounded);
+      out.insert(out.end(), from, from + size_bytes(dtype));
+    }
+  }
+  return out;
+}
+
+// Values that a product does not overflow with.
+Bytes random_rows(std::int64_t count, DType dtype, unsigned seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  Bytes out(static_cast<std::size_t>(count * size_bytes(dtype)));
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float value = uniform(random);
+    const bfloat16 rounded = to_bfloat16(value);
+    if (dtype == DType::f32)
+      put(out.data() + 4 * i, &value, 4);
+    else
+      put(out.data() + 2 * i, &rounded, 2);
+  }
+  return out;
+}
+
+// FP8 has values that are no numbers; products are compared without them.
+void remove_nans(const BlockFormat& format, Bytes& blocks) {
+  if (!format.name.starts_with("FP8")) return;
+  for (std::size_t at = 0; at < blocks.size(); at += static_cast<std::size_t>(format.num_bytes))
+    for (int i = 4; i < format.num_bytes; ++i)
+      if ((blocks[at + static_cast<std::size_t>(i)] & std::byte{127}) == std::byte{127})
+        blocks[at + static_cast<std::size_t>(i)] = std::byte{0};
+}
+
+template <typename Check>
+void for_all(const Check& check) {
+  for (const Isa isa : kIsas) {
+    const ScopedIsa scoped(isa);
+    for (const BlockFormat& format : formats::block_formats())
+      for (const DType dtype : kDtypes) {
+        SCOPED_TRACE(::testing::Message() << name(isa) << " " << format.name << " " << name(dtype));
+        check(format, dtype);
+      }
+  }
+}
+
+TEST(StoredRows, HaveTheBitsOfTheDefinition) {
+  for_all([](const BlockFormat& format, DType dtype) {
+    const std::int64_t rows = 3, width = 5 * format.num_values;
+    // Scales so small that values are subnormal, and so large that some are infinite.
+    for (const float scale : {0x1p-6f, 0x1p-22f, 0x1p-126f, 0x1p+13f, 0x1p+122f}) {
+      if (std::abs(std::ilogb(scale)) > 22 && format.name != "MXFP4" &&
+          !format.name.starts_with("FP8"))
+        continue;
+      const Bytes blocks = random_blocks(format, rows, width, 1, scale);
+      const Bytes want = widened(format, blocks, dtype);
+      Bytes got(want.size());
+      StoredRows(format, width, dtype).widen(blocks.data(), 0, rows, got.data());
+      EXPECT_EQ(got, want) << "scale " << scale;
+    }
+  });
+}
+
+TEST(StoredRows, PartsOfRowsAreThoseOfTheWhole) {
+  for_all([](const BlockFormat& format, DType dtype) {
+    const std::int64_t rows = 3, width = 4 * format.num_values;
+    const Bytes blocks = random_blocks(format, rows, width, 2);
+    const Bytes all = widened(format, blocks, dtype);
+    const StoredRows stored(format, width, dtype);
+    const StoredRows::Span part =
+        stored.whole_blocks(format.num_values + 1, 2 * format.num_values + 1);
+    EXPECT_EQ(part.first, format.num_values);
+    EXPECT_EQ(part.past, 3 * format.num_values);
+    const std::int64_t bytes = (part.past - part.first) * size_bytes(dtype);
+    Bytes got(static_cast<std::size_t>(2 * bytes));
+    stored.widen(blocks.data(), 1, 2, part, got.data());
+    for (std::int64_t row = 0; row < 2; ++row)
+      EXPECT_EQ(0, std::memcmp(got.data() + row * bytes,
+                               all.data() + ((row + 1) * width + part.first) * size_bytes(dtype),
+                               static_cast<std::size_t>(bytes)));
+  });
+}
+
+TEST(StoredRows, NoNumberStaysNone) {
+  const BlockFormat& format = *formats::fp8_format(32);
+  for (const Isa isa : kIsas) {
+    const ScopedIsa scoped(isa);
+    Bytes block = random_blocks(format, 1, 32, 3);
+    block[4] = std::byte{0x7f}, block[5] = std::byte{0xff};
+    std::vector<float> got(32);
+    StoredRows(format, 32, DType::f32).widen(block.data(), 0, 1, got.data());
+    EXPECT_TRUE(std::isnan(got[0]) && std::isnan(got[1])) << name(isa);
+  }
+}
+
+Bytes product(const GemmSpec& spec, const Bytes& a, const Bytes& b, const Bytes& bias) {
+  std::string why;
+  const auto gemm = make_gemm(spec, &why);
+  EXPECT_NE(gemm, nullptr) << why;
+  Bytes workspace(gemm->workspace_bytes() + 64),
+      out(static_cast<std::size_t>(spec.m * spec.n * size_bytes(spec.out)));
+  auto* aligned_workspace =
+      workspace.data() + (64 - reinterpret_cast<std::uintptr_t>(workspace.data()) % 64) % 64;
+  gemm->run(a.data(), b.data(), bias.data(), out.data(), aligned_workspace);
+  return out;
+}
+
+void expect_same_product(const BlockFormat& format, DType dtype, std::int64_t m, std::int64_t n,
+                         std::int64_t k) {
+  Bytes blocks = random_blocks(format, n, k, 4);
+  remove_nans(format, blocks);
+  const Bytes a = random_rows(m * k, dtype, 5), bias = random_rows(n, DType::f32, 6);
+  GemmSpec spec{.m = m, .n = n, .k = k, .in = dtype, .out = dtype, .bias = DType::f32};
+  const Bytes want = product(spec, a, widened(format, blocks, dtype), bias);
+  spec.b_stored = &format;
+  EXPECT_EQ(product(spec, a, blocks, bias), want) << m << " x " << n << " x " << k;
+}
+
+TEST(StoredGemm, FewRowsHaveTheBitsOfWidenedWeights) {
+  set_threads(3, false);
+  for_all([](const BlockFormat& format, DType dtype) {
+    for (const std::int64_t m : {1, 5, 16}) expect_same_product(format, dtype, m, 77, 512);
+  });
+  set_threads(2, false);
+}
+
+TEST(StoredGemm, ManyRowsHaveTheBitsOfWidenedWeights) {
+  for_all([](const BlockFormat& format, DType dtype) {
+    expect_same_product(format, dtype, 70, 77, 512);
+  });
+}
+
+// 4352 = 17 * 256 is divided into two sums of 2176, in the middle of a block.
+TEST(StoredGemm, DeepSumsMayBeginInsideABlock) {
+  for (const BlockFormat& format : formats::block_formats())
+    for (const DType dtype : kDtypes) expect_same_product(format, dtype, 65, 35, 4352);
+}
+
+TEST(StoredGemm, RefusesOtherLayouts) {
+  std::string why;
+  GemmSpec spec{.m = 1, .n = 4, .k = 64, .ldb = 128};
+  spec.b_stored = formats::find_block_format(8);
+  EXPECT_EQ(make_gemm(spec, &why), nullptr);
+  EXPECT_EQ(why, "a stored B must consist of adjacent rows along k");
+}
+
+TEST(StoredGroups, HaveTheBitsOfWidenedMatrices) {
+  const std::int64_t groups = 4, outputs = 70, inputs = 256;
+  for (const std::int64_t rows : {6, 150}) {
+    const auto few = static_cast<std::int32_t>(rows / 3);
+    const std::vector<std::int32_t> offsets = {0, few, few, 2 * few,
+                                               static_cast<std::int32_t>(rows)};
+    for_all([&](const BlockFormat& format, DType dtype) {
+      Bytes blocks = random_blocks(format, groups * outputs, inputs, 7);
+      remove_nans(format, blocks);
+      const Bytes x = random_rows(rows * inputs, dtype, 8);
+      const auto run = [&](const BlockFormat* stored, const Bytes& w) {
+        const GroupedLinear linear({.rows = rows,
+                                    .groups = groups,
+                                    .inputs = inputs,
+                                    .outputs = outputs,
+                                    .dtype = dtype,
+                                    .bias = {},
+                                    .stored = stored});
+        std::vector<std::max_align_t> workspace(linear.workspace_bytes() / 16 + 8);
+        auto address =
+            round_up(reinterpret_cast<std::intptr_t>(workspace.data()), std::intptr_t{64});
+        Bytes y(static_cast<std::size_t>(rows * outputs * size_bytes(dtype)));
+        linear.run(x.data(), w.data(), offsets.data(), nullptr, y.data(),
+                   reinterpret_cast<std::byte*>(address));
+        return y;
+      };
+      EXPECT_EQ(run(&format, blocks), run(nullptr, widened(format, blocks, dtype)));
+    });
+  }
+}
+
+}  // namespace
+}  // namespace lamina::cpu
