@@ -10,27 +10,13 @@
 #include "core/float16.h"
 #include "core/round_up.h"
 #include "formats/fp4.h"
+#include "formats/fp8.h"
 #include "publishers/formats.h"
 
 namespace lamina::io {
 namespace {
 
 constexpr std::int64_t kFp4Block = 32;  // values that share a scale
-
-// Sign, four exponent bits (bias 7), three mantissa bits; no infinities; Micikevicius et al. 2022.
-constexpr std::array<float, 256> e4m3_values() {
-  std::array<float, 256> out{};
-  for (std::uint32_t bits = 0; bits < 256; ++bits) {
-    const std::uint32_t exponent = bits >> 3 & 15, mantissa = bits & 7;
-    float value = exponent == 0 ? static_cast<float>(mantissa) * 0x1p-9f
-                                : std::bit_cast<float>((exponent + 120) << 23 | mantissa << 20);
-    if ((bits & 127) == 127) value = std::numeric_limits<float>::quiet_NaN();
-    out[bits] = bits & 128 ? -value : value;
-  }
-  return out;
-}
-
-constexpr std::array<float, 256> kE4m3 = e4m3_values();
 
 template <typename T, typename Convert>
 void gather(const std::byte* from, std::int64_t first, std::int64_t stride, std::span<float> out,
@@ -65,7 +51,7 @@ bool gather(const TensorView& view, std::int64_t first, std::int64_t stride, std
     case DType::i64:
       return as(std::int64_t{}, number);
     case DType::f8_e4m3:
-      return as(std::uint8_t{}, [](std::uint8_t v) { return kE4m3[v]; });
+      return as(std::uint8_t{}, [](std::uint8_t v) { return formats::kE4m3[v]; });
     case DType::f8_e5m2:
       return as(std::uint8_t{}, [](std::uint8_t v) {
         return to_float(float16{static_cast<std::uint16_t>(v << 8)});
@@ -75,6 +61,14 @@ bool gather(const TensorView& view, std::int64_t first, std::int64_t stride, std
     default:
       return false;
   }
+}
+
+// Writes 32 values whose even ones are the low halves of bytes as a block of mxfp4_format().
+void write_fp4_block(const std::byte* pairs, std::byte scale, std::byte* out) {
+  const auto value = [&](std::int64_t i) { return pairs[i / 2] >> (i % 2 * 4) & std::byte{15}; };
+  out[0] = scale;
+  for (std::int64_t i = 0; i < kFp4Block / 2; ++i)
+    out[1 + i] = value(i) | value(i + kFp4Block / 2) << 4;
 }
 
 }  // namespace
@@ -252,18 +246,62 @@ void StoredWeight::decode_blocks(std::int64_t first, std::int64_t stride,
   }
 }
 
+// Returns the row of the file of a row in published order.
+std::int64_t StoredWeight::stored_row(std::int64_t row) const {
+  if (head_rows_ == 0) return row;
+  const std::int64_t of_head = row % head_rows_, half = head_rows_ / 2;
+  return row - of_head + (of_head < half ? 2 * of_head : 2 * (of_head - half) + 1);
+}
+
+const formats::BlockFormat* StoredWeight::block_format() const {
+  if (form_ == Form::plain || shape_.ndim() < 2) return nullptr;
+  const auto divides = [&](const formats::BlockFormat* format) {
+    return shape_[-1] % format->num_values == 0;
+  };
+  if (form_ == Form::blocks) return blocks_;
+  if (form_ == Form::fp4)
+    return divides(&formats::mxfp4_format()) ? &formats::mxfp4_format() : nullptr;
+  if (data_.dtype != DType::f8_e4m3) return nullptr;
+  for (const std::int64_t values : {128, 32}) {
+    const formats::BlockFormat* format = formats::fp8_format(values);
+    const bool one_scale = scale_values_.size() == 1 || block_columns_ % values == 0;
+    if (one_scale && divides(format)) return format;
+  }
+  return nullptr;
+}
+
+void StoredWeight::read_blocks(std::int64_t first, std::int64_t count, std::byte* out) const {
+  const formats::BlockFormat& format = *block_format();
+  const std::int64_t columns = shape_[-1];
+  const std::int64_t begin = stored_row(first / columns) * columns + first % columns;
+  if (form_ == Form::blocks) {
+    std::memcpy(out, data_.bytes.data() + format.bytes_of(begin),
+                static_cast<std::size_t>(format.bytes_of(count)));
+    return;
+  }
+  for (std::int64_t at = begin; at < begin + count; at += format.num_values) {
+    if (form_ == Form::fp4) {
+      write_fp4_block(data_.bytes.data() + at / 2,
+                      scales_.bytes[static_cast<std::size_t>(at / kFp4Block)], out);
+    } else {
+      const float scale = f8_scale(at);
+      std::memcpy(out, &scale, sizeof scale);
+      std::memcpy(out + sizeof scale, data_.bytes.data() + at,
+                  static_cast<std::size_t>(format.num_values));
+    }
+    out += format.num_bytes;
+  }
+}
+
 void StoredWeight::decode(std::int64_t first, std::int64_t stride, std::span<float> out) const {
   if (head_rows_ == 0) return decode_stored(first, stride, out);
   const std::int64_t columns = shape_.ndim() > 1 ? shape_[-1] : 1;
   std::int64_t at = first;
   for (std::size_t i = 0; i < out.size();) {
     const std::int64_t row = at / columns, column = at % columns;
-    const std::int64_t of_head = row % head_rows_, half = head_rows_ / 2;
-    const std::int64_t stored =
-        row - of_head + (of_head < half ? 2 * of_head : 2 * (of_head - half) + 1);
     const std::size_t count =
         std::min(out.size() - i, static_cast<std::size_t>(divide_up(columns - column, stride)));
-    decode_stored(stored * columns + column, stride, out.subspan(i, count));
+    decode_stored(stored_row(row) * columns + column, stride, out.subspan(i, count));
     i += count;
     at += static_cast<std::int64_t>(count) * stride;
   }

@@ -45,6 +45,15 @@ class StoredWeight {
   // out[i] = element first + i * stride, in row-major order.
   void decode(std::int64_t first, std::int64_t stride, std::span<float> out) const;
 
+  // Returns the format of blocks along the last dim that has exactly these values; null for plain
+  // values, and for blocks that do not divide the rows.
+  const formats::BlockFormat* block_format() const;
+  // Returns whether the bytes of data() are these blocks, in row-major order.
+  bool is_in_blocks() const { return form_ == Form::blocks && head_rows_ == 0; }
+  // Writes the blocks of elements first, first + 1, .. of one row. REQUIRES: block_format(); they
+  // are `count` elements in whole blocks.
+  void read_blocks(std::int64_t first, std::int64_t count, std::byte* out) const;
+
  private:
   enum class Form { plain, f8_blocks, fp4, blocks };
   [[noreturn]] void fail(const std::string& what, const std::string& note) const;
@@ -56,6 +65,7 @@ class StoredWeight {
   void decode_fp4(std::int64_t first, std::int64_t stride, std::span<float> out) const;
   void decode_blocks(std::int64_t first, std::int64_t stride, std::span<float> out) const;
   float f8_scale(std::int64_t element) const;
+  std::int64_t stored_row(std::int64_t row) const;
 
   const WeightFiles* files_;
   Form form_ = Form::plain;

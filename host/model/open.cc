@@ -17,6 +17,7 @@
 #include "train/loop/run_directory.h"
 #include "weights/match/tensor_map.h"
 #include "weights/publish/published_form.h"
+#include "weights/stored.h"
 #include "weights/weights.h"
 
 namespace lamina::model {
@@ -137,6 +138,21 @@ std::shared_ptr<io::WeightFiles> OpenedModel::weight_files() const {
     out->add(fmt::format("{}/{}.safetensors", adapter, publishers::kAdapterStem));
   if (average) out->replace(directory, weights::kAverageStem);
   return out;
+}
+
+void keep_blocks(OpenedModel& model, DType compute) {
+  if (model.directory.empty()) return;
+  const auto has_file = [&](const char* name) {
+    return fs::exists(fs::path(model.directory) / name);
+  };
+  if (io::gguf_in(model.directory).empty() && !has_file("model.safetensors") &&
+      !has_file("model.safetensors.index.json"))
+    return;
+  try {
+    weights::keep_blocks(*model.model, *model.weight_files(), compute);
+  } catch (const UserError& error) {
+    log::warning("counts all weights as plain; complete the files of the model: {}", error.what());
+  }
 }
 
 void use_average(OpenedModel& model) {

@@ -26,6 +26,7 @@ namespace lamina::model {
 struct WeightChoice {
   std::string adapter = {};  // another directory, in PEFT's form
   bool average = false;      // the moving average of trained weights, if the checkpoint has one
+  bool packed = false;       // weights in blocks stay in blocks (weights::keep_blocks)
 };
 
 struct OpenedModel {
@@ -43,6 +44,10 @@ struct OpenedModel {
   // average replacing the weights it was computed from. REQUIRES: there are weights.
   std::shared_ptr<io::WeightFiles> weight_files() const;
 };
+
+// Sets the storage of parameters as load() does for WeightChoice::packed and runs of `compute`, if
+// the model has weights. Warns if their files are incomplete.
+void keep_blocks(OpenedModel& model, DType compute);
 
 // Selects the moving average as its weights. Errors (exit 4): there is none.
 void use_average(OpenedModel& model);

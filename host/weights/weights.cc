@@ -10,6 +10,7 @@
 #include "io/stored_weight.h"
 #include "runtime/host_access.h"
 #include "weights/initialise.h"
+#include "weights/stored.h"
 
 namespace lamina::weights {
 namespace {
@@ -24,9 +25,12 @@ const std::byte* bytes_of(const TensorMap& map, const io::WeightFiles& files, co
   return weight.data().bytes.data() + piece.view.offset * size_bytes(wanted);
 }
 
-// Returns the bytes in the file if a program can read them there: one piece, with aligned elements.
+// Returns the bytes in the file if a program can read them there: blocks, or one piece with aligned
+// elements.
 const std::byte* bytes_in_place(const TensorMap& map, const io::WeightFiles& files, int parameter,
-                                DType wanted) {
+                                const Type& type) {
+  if (type.storage) return blocks_in_place(map, files, parameter);
+  const DType wanted = type.dtype;
   const auto pieces = map.pieces_of(parameter);
   if (pieces.size() != 1) return nullptr;
   const std::byte* bytes = bytes_of(map, files, pieces.front(), wanted);
@@ -41,10 +45,6 @@ void initialise_into(const decoder::Parameter& parameter, std::uint64_t seed, Qu
   write_tensor<std::byte>(queue, out, [&](std::span<std::byte> bytes) {
     store(values, out.type().dtype, 0, bytes.data());
   });
-}
-
-Type type_of(const decoder::Parameter& parameter, DType compute) {
-  return {parameter.used_dtype(compute), parameter.desc.shape, {}};
 }
 
 std::size_t bytes_of(const Type& type) { return static_cast<std::size_t>(type.bytes()); }
@@ -121,9 +121,9 @@ Weights Weights::load(const decoder::Model& model, std::shared_ptr<const io::Wei
   out.in_place_.resize(num_parameters);
   std::vector<std::size_t> parts(num_parameters);
   for (std::size_t i = 0; i < num_parameters; ++i) {
-    const Type type = type_of(parameters[i], compute);
+    const Type type = parameters[i].used_type(compute);
     const std::byte* bytes = backend.reaches(MemoryKind::mapped)
-                                 ? bytes_in_place(map, *files, static_cast<int>(i), type.dtype)
+                                 ? bytes_in_place(map, *files, static_cast<int>(i), type)
                                  : nullptr;
     if (bytes) {
       out.in_place_[i] = {bytes, bytes_of(type)};
@@ -135,14 +135,17 @@ Weights Weights::load(const decoder::Model& model, std::shared_ptr<const io::Wei
   out.owned_.allocate(backend);
   for (std::size_t i = 0; i < num_parameters; ++i) {
     if (out.is_mapped(static_cast<int>(i))) continue;
-    const Type type = type_of(parameters[i], compute);
+    const Type type = parameters[i].used_type(compute);
     out.tensors_[i] = out.own_tensors_[i] = out.owned_.tensor(parts[i], type);
     if (map.pieces_of(static_cast<int>(i)).empty())
       // An optional tensor that is missing.
       initialise_into(parameters[i], 0, queue, out.own_tensors_[i]);
     else
       write_tensor<std::byte>(queue, out.own_tensors_[i], [&](std::span<std::byte> to) {
-        read_as(map, *files, static_cast<int>(i), type.dtype, to.data());
+        if (type.storage)
+          read_blocks(map, *files, static_cast<int>(i), to.data());
+        else
+          read_as(map, *files, static_cast<int>(i), type.dtype, to.data());
       });
   }
   return out;
@@ -177,10 +180,10 @@ Weights Weights::initialise(const decoder::Model& model, std::uint64_t seed, DTy
   const auto& parameters = model.parameters().all();
   Weights out;
   out.in_place_.resize(parameters.size());
-  for (const decoder::Parameter& p : parameters) out.owned_.add(bytes_of(type_of(p, compute)));
+  for (const decoder::Parameter& p : parameters) out.owned_.add(bytes_of(p.used_type(compute)));
   out.owned_.allocate(backend);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    out.own_tensors_.push_back(out.owned_.tensor(i, type_of(parameters[i], compute)));
+    out.own_tensors_.push_back(out.owned_.tensor(i, parameters[i].used_type(compute)));
     initialise_into(parameters[i], seed, backend.context().queue(), out.own_tensors_[i]);
   }
   out.tensors_.assign(out.own_tensors_.begin(), out.own_tensors_.end());

@@ -39,7 +39,7 @@ void read_as(const TensorMap& map, const io::WeightFiles& files, int parameter, 
 // copies.
 class Weights {
  public:
-  // Reads every parameter in the type Parameter::used_dtype(compute). Files stay mapped.
+  // Reads every parameter in the type Parameter::used_type(compute). Files stay mapped.
   static Weights load(const decoder::Model& model, std::shared_ptr<const io::WeightFiles> files,
                       DType compute, const Backend& backend);
   // Initialises all parameters as declared. The values of a parameter depend only on its

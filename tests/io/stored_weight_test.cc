@@ -130,6 +130,67 @@ TEST(StoredWeight, Fp4PairsHaveAScaleForEach32ValuesOfARow) {
   }
 }
 
+// The values of a weight in its blocks.
+Floats values_of_blocks(const StoredWeight& weight) {
+  const formats::BlockFormat& format = *weight.block_format();
+  const std::int64_t count = weight.shape().num_elements(), columns = weight.shape()[-1];
+  std::vector<std::byte> blocks(static_cast<std::size_t>(format.bytes_of(count)));
+  for (std::int64_t at = 0; at < count; at += columns)
+    weight.read_blocks(at, columns, blocks.data() + format.bytes_of(at));
+  Floats out(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; i += format.num_values)
+    format.widen(blocks.data() + format.bytes_of(i), out.data() + i);
+  return out;
+}
+
+Bytes counted_bytes(std::size_t count) {
+  Bytes out(count);
+  for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<std::uint8_t>(i * 37 % 127);
+  return out;
+}
+
+TEST(StoredWeight, BlocksOfMxfp4HaveItsValues) {
+  TempDir dir;
+  WeightFiles files =
+      written(dir, {stored("x_blocks", DType::u8, {3, 2, 16}, counted_bytes(96)),
+                    stored("x_scales", DType::u8, {3, 2}, Bytes{120, 121, 122, 123, 124, 0})});
+  const StoredWeight weight(files, "x_blocks");
+  EXPECT_EQ(weight.block_format(), &formats::mxfp4_format());
+  EXPECT_FALSE(weight.is_in_blocks());
+  EXPECT_EQ(values_of_blocks(weight), values(weight));
+}
+
+TEST(StoredWeight, BlocksOfF8HaveItsValues) {
+  TempDir dir;
+  WeightFiles files =
+      written(dir, {stored("w", DType::f8_e4m3, {130, 256}, counted_bytes(33280)),
+                    stored<float>("w_scale_inv", DType::f32, {2, 2}, {3, 5, 7, 9})});
+  const StoredWeight weight(files, "w");
+  EXPECT_EQ(weight.block_format(), formats::fp8_format(128));
+  EXPECT_EQ(values_of_blocks(weight), values(weight));
+}
+
+TEST(StoredWeight, BlocksOfF8AreSmallIfItsScalesAre) {
+  TempDir dir;
+  WeightFiles files =
+      written(dir,
+              {stored("w", DType::f8_e4m3, {2, 64}, counted_bytes(128)),
+               stored<float>("w_scale_inv", DType::f32, {1, 2}, {3, 5})},
+              R"({"quantization_config": {"quant_method": "fp8", "weight_block_size": [2, 32]}})");
+  const StoredWeight weight(files, "w");
+  EXPECT_EQ(weight.block_format(), formats::fp8_format(32));
+  EXPECT_EQ(values_of_blocks(weight), values(weight));
+}
+
+TEST(StoredWeight, ValuesThatAreNoWholeBlocksHaveNoFormat) {
+  TempDir dir;
+  WeightFiles files = written(dir, {stored("w", DType::f8_e4m3, {1, 48}, counted_bytes(48)),
+                                    stored<float>("w_scale_inv", DType::f32, {1}, {3}),
+                                    stored<float>("p", DType::f32, {1, 32}, Floats(32))});
+  EXPECT_EQ(StoredWeight(files, "w").block_format(), nullptr);
+  EXPECT_EQ(StoredWeight(files, "p").block_format(), nullptr);
+}
+
 TEST(StoredWeight, Fp4PairsWithoutScalesNameTheTensorThatIsMissing) {
   TempDir dir;
   WeightFiles files = written(dir, {stored("w1.weight", DType::i8, {1, 16}, Bytes(16))});

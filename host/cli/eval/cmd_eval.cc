@@ -77,6 +77,7 @@ std::vector<Option> eval_options() {
       model_option(),
       adapter_option(),
       weights_option(),
+      packed_option(),
       choice_option("task", "TASK", names, "text",
                     "text: loss on a text; choices: which of several "
                     "continuations is likeliest; answers: generated text compared with the "

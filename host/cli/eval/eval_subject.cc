@@ -6,6 +6,7 @@
 #include "cli/shell/weight_choice.h"
 #include "core/error.h"
 #include "train/loop/resumption.h"
+#include "weights/stored.h"
 
 namespace lamina::cli {
 namespace {
@@ -25,7 +26,8 @@ EvalSubject open_subject(const std::string& path, const model::WeightChoice& cho
                 nullptr,
                 nullptr,
                 {},
-                DType::bf16};
+                DType::bf16,
+                choice.packed};
   s.files = s.opened.weight_files();
   s.tokenizer = text::load_tokenizer(s.opened.directory);
   return s;
@@ -34,6 +36,7 @@ EvalSubject open_subject(const std::string& path, const model::WeightChoice& cho
 }  // namespace
 
 model::Loaded EvalSubject::load(const Backend& backend) && {
+  if (packed) weights::keep_blocks(*opened.model, *files, dtype, /*losses=*/true);
   weights::Weights weights = weights::Weights::load(*opened.model, files, dtype, backend);
   return {std::move(opened), std::move(weights), std::move(tokenizer)};
 }

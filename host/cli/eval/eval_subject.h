@@ -17,6 +17,7 @@ struct EvalSubject {
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::optional<config::RunConfig> run;  // for a run directory or a checkpoint
   DType dtype = DType::bf16;
+  bool packed = false;  // see WeightChoice
 
   // Reads the weights.
   model::Loaded load(const Backend& backend) &&;

@@ -3,6 +3,7 @@
 #include "cli/explain/pass_printer.h"
 #include "cli/explain/subject.h"
 #include "cli/shell/command.h"
+#include "cli/shell/weight_choice.h"
 #include "core/log.h"
 #include "core/stopwatch.h"
 #include "decoder/call_limits.h"
@@ -41,7 +42,7 @@ Command explain_command() {
           "and "
           "for how long. Needs neither data nor weights. With -v it says how long tracing and "
           "compiling took.",
-      .options = {device_option(),
+      .options = {device_option(), packed_option(),
                   choice_option(
                       "phase", "PHASE", {"train", "prefill", "decode"}, {},
                       "Phase to compile; default: train for run files, decode for models."),

@@ -29,6 +29,7 @@ Subject find_subject(const Arguments& a) {
   Subject s;
   std::string phase = "decode";
   std::int64_t tokens = 512;
+  model::OpenedModel opened;
   if (config::is_run_file(path)) {
     config::RunConfig c = config::load_run(path, {a.texts("set"), config::process_environment()});
     s.model = model::open_trained(c, plugin_catalog(a.globals));
@@ -41,15 +42,17 @@ Subject find_subject(const Arguments& a) {
     s.task = train::loop_options(c).task;
   } else {
     require_description(path);
-    s.model =
-        std::move(model::open(path, plugin_catalog(a.globals),
-                              {.compress_tokens = decoder::uncompressed_tokens}, a.texts("set"))
-                      .model);
+    opened = model::open(path, plugin_catalog(a.globals),
+                         {.compress_tokens = decoder::uncompressed_tokens}, a.texts("set"));
   }
   s.phase = a.has("phase") ? a.text("phase") : phase;
   if (a.has("batch")) s.batch = a.integer("batch");
   if (a.has("tokens")) tokens = a.integer("tokens");
   if (a.has("dtype")) s.dtype = *parse_dtype(a.text("dtype"));
+  if (opened.model) {
+    if (a.flag("packed")) model::keep_blocks(opened, s.dtype);
+    s.model = std::move(opened.model);
+  }
   // Decoding writes one token; --tokens is then the capacity of the state.
   s.tokens = s.phase == "decode" ? 1 : tokens;
   s.capacity = tokens;

@@ -66,6 +66,7 @@ Command chat_command() {
   std::vector<Option> options = {
       required_model_option(),
       adapter_option(),
+      packed_option(),
       integer_option("ctx-size", 0, {},
                      "Context length in tokens; default: the model's, at most 4096.", 1,
                      decoder::kMaxTokens),

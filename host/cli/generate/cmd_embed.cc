@@ -9,6 +9,7 @@
 #include "cli/shell/command.h"
 #include "cli/shell/load_model.h"
 #include "cli/shell/output_file.h"
+#include "cli/shell/weight_choice.h"
 #include "core/error.h"
 #include "io/safetensors_writer.h"
 #include "model/hidden_states.h"
@@ -67,7 +68,8 @@ int run_embed(const Arguments& a, const Device& device) {
   check_prompt_options(a);
   check_output_file(a.text("output"));
   const DType dtype = *parse_dtype(a.text("dtype"));
-  const model::Loaded m = load_model(a.text("model"), a.globals, dtype, device);
+  const model::Loaded m =
+      load_model(a.text("model"), a.globals, dtype, device, {.packed = a.flag("packed")});
   const std::vector<std::int32_t> tokens =
       read_prompt(a, m.opened.directory, m.tokenizer.get(), m.model()).ids;
   m.model().check_length(static_cast<std::int64_t>(tokens.size()), "the length of the text");
@@ -118,7 +120,8 @@ Command embed_command() {
           "The file has ids, and f32 tensors with a row per token: last_hidden_state, "
           "hidden.embed, hidden.0 and so on. Layer outputs are before the final norm; a model "
           "with several residual streams has a row per stream.",
-      .options = {required_model_option(), output, text_option("prompt", 'p', "TEXT", "The text."),
+      .options = {required_model_option(), packed_option(), output,
+                  text_option("prompt", 'p', "TEXT", "The text."),
                   text_option("file", 'f', "FILE", "Read the text from a file; - is stdin."),
                   text_option("ids", 0, "1,2,3", "Token ids instead of a text."), layers,
                   dtype_option("float32"), device_option()},

@@ -6,6 +6,7 @@
 #include "cli/plan/report.h"
 #include "cli/shell/command.h"
 #include "cli/shell/plugins.h"
+#include "cli/shell/weight_choice.h"
 #include "decoder/call_limits.h"
 #include "inspect/plan/train_plan.h"
 #include "model/open.h"
@@ -18,7 +19,7 @@ namespace {
 constexpr std::int64_t kContext = 4096;
 
 struct Subject {
-  std::unique_ptr<decoder::Model> model;
+  model::OpenedModel opened;
   inspect::PlanOptions options;
 };
 
@@ -27,13 +28,11 @@ Subject find_planned(const Arguments& a) {
   const std::string& path = a.positionals[0];
   if (!config::is_run_file(path)) {
     require_description(path);
-    Subject out{
-        std::move(model::open(path, plugin_catalog(a.globals),
-                              {.compress_tokens = decoder::uncompressed_tokens}, a.texts("set"))
-                      .model),
-        {}};
+    Subject out{model::open(path, plugin_catalog(a.globals),
+                            {.compress_tokens = decoder::uncompressed_tokens}, a.texts("set")),
+                {}};
     out.options.tokens = kContext;
-    const registry::EmbedSpec& embed = out.model->options().embed;
+    const registry::EmbedSpec& embed = out.opened.model->options().embed;
     if (embed.positions == registry::Positions::learned)
       out.options.tokens = std::min(out.options.tokens, embed.max_positions);
     return out;
@@ -42,16 +41,18 @@ Subject find_planned(const Arguments& a) {
   auto model = model::open_trained(c, plugin_catalog(a.globals));
   const inspect::PlanOptions options = inspect::plan_options(
       c, *model, model::describe_teacher(c, plugin_catalog(a.globals), *model));
-  return {std::move(model), options};
+  return {{.directory = {}, .model = std::move(model)}, options};
 }
 
 int run_plan(const Arguments& a, const Device& device) {
   device.use_threads(a.globals.threads);
-  auto [model, options] = find_planned(a);
+  auto [opened, options] = find_planned(a);
+  const auto& model = opened.model;
   if (a.has("batch")) options.batch = a.integer("batch");
   if (a.has("context")) options.tokens = a.integer("context");
   if (a.has("dtype")) options.dtype = *parse_dtype(a.text("dtype"));
   model->check_length(options.tokens, a.has("context") ? "--context" : "data.sequence_length");
+  if (a.flag("packed")) model::keep_blocks(opened, options.dtype);
   inspect::ModelPlan plan = inspect::plan_model(*model, options, device.backend());
   const std::string& name = a.positionals[0];
   print(a.flag("json") ? plan_json(name, plan) : plan_text(name, plan));
@@ -69,7 +70,7 @@ Command plan_command() {
           "of weights and decode state, operations per token, and the activations that each "
           "rematerialisation policy of training needs, as planned in memory. Reads "
           "only the description: no weights, no data.",
-      .options = {device_option(),
+      .options = {device_option(), packed_option(),
                   dtype_option({}, "Type to compute in. Default: the run file's, or bfloat16."),
                   integer_option(
                       "batch", 'b', {},

@@ -111,7 +111,18 @@ std::string memory_text(const inspect::ModelPlan& plan) {
   std::vector<std::string> weights;
   for (const auto& [dtype, n] : plan.weight_bytes)
     weights.push_back(fmt::format("{} in {}", bytes(n), long_name(dtype)));
-  std::string out = fmt::format("weights\n  {}\n\n", fmt::join(weights, ", "));
+  std::string out = fmt::format("weights\n  {}\n", fmt::join(weights, ", "));
+  if (!plan.stored_bytes.empty()) {
+    std::int64_t total = 0;
+    std::vector<std::string> parts;
+    for (const auto& [storage, n] : plan.stored_bytes) {
+      total += n;
+      parts.push_back(
+          fmt::format("{} in {}", bytes(n), storage == "plain" ? long_name(o.dtype) : storage));
+    }
+    out += fmt::format("  {} in blocks ({})\n", bytes(total), fmt::join(parts, ", "));
+  }
+  out += "\n";
   if (!plan.work.decode) return out + "decode state: none, the model is not autoregressive\n";
   TextTable table(1);
   table.row({"kind", "layers", "per token", "fixed", "all layers, per token", "fixed"});
@@ -221,6 +232,8 @@ std::string plan_json(const std::string& model, const inspect::ModelPlan& plan) 
   write_parameters(json, plan.parameters);
   json.key("weight_bytes").begin_object();
   for (const auto& [dtype, n] : plan.weight_bytes) json.key(long_name(dtype)).value(n);
+  json.end_object().key("stored_weight_bytes").begin_object();
+  for (const auto& [storage, n] : plan.stored_bytes) json.key(storage).value(n);
   json.end_object().key("stack").begin_array();
   for (const inspect::StackPart& part : plan.stack) write_part(json, part);
   json.end_array();

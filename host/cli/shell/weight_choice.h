@@ -1,4 +1,4 @@
-// --adapter and --weights: the choice of weights in a directory.
+// --adapter, --weights and --packed: the choice of weights, and their form in memory.
 #pragma once
 
 #include "cli/shell/command.h"
@@ -9,7 +9,10 @@ namespace lamina::cli {
 // --weights model|ema
 Option weights_option();
 
-// The choice for a command with weights_option(), and perhaps with adapter_option().
+// --packed
+Option packed_option();
+
+// The choice for a command with some of these options and adapter_option().
 model::WeightChoice weight_choice(const Arguments& a);
 
 }  // namespace lamina::cli

@@ -79,6 +79,24 @@ std::vector<std::pair<DType, std::int64_t>> weight_bytes(const std::vector<Param
   return out;
 }
 
+std::vector<std::pair<std::string, std::int64_t>> stored_bytes(
+    const std::vector<Parameter>& parameters, const std::vector<double>& shares, DType dtype) {
+  std::vector<std::pair<std::string, std::int64_t>> out;
+  for (const formats::BlockFormat& format : formats::block_formats())
+    out.emplace_back(format.name, 0);
+  out.emplace_back("plain", 0);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Type type = parameters[i].used_type(dtype);
+    const std::string_view name = type.storage ? type.storage->name : "plain";
+    if (shares[i] > 0)
+      std::ranges::find(out, name, &std::pair<std::string, std::int64_t>::first)->second +=
+          type.bytes();
+  }
+  std::erase_if(out, [](const auto& row) { return row.second == 0; });
+  if (out.size() == 1 && out[0].first == "plain") out.clear();
+  return out;
+}
+
 // "local(sliding_window=512)"
 std::string describe(const decoder::Model& model, const registry::PositionSpec& position) {
   std::string settings;
@@ -250,6 +268,7 @@ ModelPlan plan_model(const decoder::Model& model, const PlanOptions& options,
   out.vocab_size = model.vocab_size();
   out.parameters = count(parameters, shares);
   out.weight_bytes = weight_bytes(parameters, shares);
+  out.stored_bytes = stored_bytes(parameters, shares, options.dtype);
   out.stack = stack_parts(model, shares);
   out.states = state_uses(model, options.dtype);
   if (model.is_autoregressive())

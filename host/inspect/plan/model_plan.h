@@ -115,6 +115,9 @@ struct ModelPlan {
   std::int64_t num_layers = 0, hidden_size = 0, vocab_size = 0;
   ParameterCounts parameters;
   std::vector<std::pair<DType, std::int64_t>> weight_bytes;  // by type of the matrices
+  // Bytes in memory by storage (Parameter::storage): "Q4_K", or "plain" in options.dtype. Empty if
+  // no parameter is stored in blocks.
+  std::vector<std::pair<std::string, std::int64_t>> stored_bytes;
   std::vector<StackPart> stack;
   std::vector<StateUse> states;
   std::int64_t state_bytes = 0;  // for `batch` sequences of `tokens`

@@ -51,9 +51,10 @@ double prediction_gradients(const decoder::Model& model, const train::TrainState
                             const program::Rows& rows, DType dtype, const Backend& backend) {
   LAMINA_ASSERT(model.mtp_depth() == 1);
   program::BoundProgram program(
-      train::add_gradients(model.loss_graph({rows.batch, rows.tokens, dtype},
-                                            {.segments = rows.packed(), .mtp = true}),
-                           model.parameters(), autodiff::save_everything()),
+      train::add_gradients(
+          model.loss_graph({rows.batch, rows.tokens, dtype},
+                           {.segments = rows.packed(), .training = true, .mtp = true}),
+          model.parameters(), autodiff::save_everything()),
       backend);
   double labels = static_cast<double>(decoder::count_mtp_labels(
       rows.labels.data(), rows.packed() ? rows.segments.data() : nullptr, rows.batch, rows.tokens,

@@ -15,6 +15,7 @@
 #include "runtime/host_access.h"
 #include "train/loop/eval_step.h"
 #include "weights/publish/peft.h"
+#include "weights/stored.h"
 
 namespace lamina::inspect {
 namespace {
@@ -91,6 +92,7 @@ Verifier::Verifier(const std::string& directory, DType dtype, const registry::Ca
   report_.unread = model_->config().unread();
   if (model_->adapter()) freeze_all_but_adapter(*model_);
   if (opened.published) placeholders_ = opened.published->placeholder_token_ids();
+  weights::keep_blocks(*model_, *files_, dtype);
   weights_ =
       std::make_unique<weights::Weights>(weights::Weights::load(*model_, files_, dtype, backend_));
   published_ = weights::match_weights(*model_, *files_);

@@ -30,8 +30,7 @@ TeacherBytes teacher_bytes(const decoder::Model& model, const decoder::GraphShap
                            const decoder::TeacherShape& told, const Backend& backend) {
   TeacherBytes out;
   for (const decoder::Parameter& p : model.parameters().all())
-    out.weights +=
-        static_cast<std::size_t>(p.num_elements() * size_bytes(p.used_dtype(shape.dtype)));
+    out.weights += static_cast<std::size_t>(p.used_type(shape.dtype).bytes());
   const std::size_t each = sizeof(float) + (told.top_k > 0 ? sizeof(std::int32_t) : 0);
   const std::int64_t tokens = shape.batch * shape.tokens;
   out.temporaries = program_of(model, shape, told, backend).arena_bytes() +

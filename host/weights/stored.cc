@@ -1,0 +1,117 @@
+#include "weights/stored.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/error.h"
+#include "io/stored_weight.h"
+
+namespace lamina::weights {
+namespace {
+
+using Storage = const formats::BlockFormat*;
+
+// A cheap test of names and types; StoredWeight decides.
+bool has_blocks(const io::WeightFiles& files) {
+  return std::ranges::any_of(files.names(), [&](std::string_view name) {
+    if (files.block_format(name)) return true;
+    const DType dtype = files.tensor(name).dtype;
+    return dtype == DType::f8_e4m3 || dtype == DType::u8 || dtype == DType::i8;
+  });
+}
+
+// Returns the format of a piece's rows if they are whole blocks in the file.
+Storage storage_of(const TensorMap& map, const io::WeightFiles& files, const Piece& piece,
+                   std::int64_t width) {
+  const io::StoredWeight weight(files, map.tensor_of(piece).name);
+  const Storage format = weight.block_format();
+  if (!format || piece.changes_values()) return nullptr;
+  const StridedView& view = piece.view;
+  const int last = view.shape.ndim() - 1;
+  if (last < 0 || view.shape[last] != width || view.strides[static_cast<std::size_t>(last)] != 1)
+    return nullptr;
+  // Rows may be in another order in the file, or blocks of a row.
+  const std::int64_t columns = weight.shape()[-1];
+  if (view.offset % columns + width > columns || view.offset % format->num_values != 0)
+    return nullptr;
+  for (int i = 0; i < last; ++i)
+    if (view.shape[i] > 1 && view.strides[static_cast<std::size_t>(i)] % columns != 0)
+      return nullptr;
+  return format;
+}
+
+// Returns the format that all rows of a parameter have in the files, or null.
+Storage storage_of(const decoder::Parameter& parameter, const TensorMap& map,
+                   const io::WeightFiles& files, int index) {
+  const Shape& shape = parameter.desc.shape;
+  const auto pieces = map.pieces_of(index);
+  if (shape.ndim() < 2 || shape.num_elements() == 0 || pieces.empty()) return nullptr;
+  const std::int64_t width = shape[-1];
+  const Storage format = storage_of(map, files, pieces.front(), width);
+  if (!format || width % format->num_values != 0) return nullptr;
+  for (const Piece& piece : pieces)
+    if (piece.first % width != 0 || storage_of(map, files, piece, width) != format) return nullptr;
+  return format;
+}
+
+// Calls row(first) with the first element of each row of the piece, in the published tensor.
+template <typename Row>
+void for_each_row(const StridedView& view, const Row& row) {
+  const int last = view.shape.ndim() - 1;
+  const std::int64_t count = view.shape.num_elements() / view.shape[last];
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::int64_t at = view.offset, rest = i;
+    for (int dim = last; dim-- > 0;) {
+      at += rest % view.shape[dim] * view.strides[static_cast<std::size_t>(dim)];
+      rest /= view.shape[dim];
+    }
+    row(at);
+  }
+}
+
+}  // namespace
+
+void keep_blocks(decoder::Model& model, const io::WeightFiles& files, DType compute, bool losses) {
+  if (!has_blocks(files)) return;
+  const TensorMap map = match_weights(model, files);
+  const std::vector<bool> storable = model.storable_parameters(losses);
+  std::vector<Storage> storages(storable.size());
+  for (std::size_t i = 0; i < storable.size(); ++i) {
+    const decoder::Parameter& parameter = model.parameters().all()[i];
+    const DType dtype = parameter.used_dtype(compute);
+    if (storable[i] && (dtype == DType::f32 || dtype == DType::bf16))
+      storages[i] = storage_of(parameter, map, files, static_cast<int>(i));
+  }
+  model.set_storage(storages);
+}
+
+const std::byte* blocks_in_place(const TensorMap& map, const io::WeightFiles& files,
+                                 int parameter) {
+  const std::byte *begin = nullptr, *next = nullptr;
+  for (const Piece& piece : map.pieces_of(parameter)) {
+    const io::StoredWeight weight(files, map.tensor_of(piece).name);
+    if (!weight.is_in_blocks() || !piece.view.is_contiguous()) return nullptr;
+    const formats::BlockFormat& format = *weight.block_format();
+    const std::byte* bytes = weight.data().bytes.data() + format.bytes_of(piece.view.offset);
+    if (begin && bytes != next) return nullptr;
+    if (!begin) begin = bytes;
+    next = bytes + format.bytes_of(piece.num_elements());
+  }
+  return begin;
+}
+
+void read_blocks(const TensorMap& map, const io::WeightFiles& files, int parameter,
+                 std::byte* out) {
+  for (const Piece& piece : map.pieces_of(parameter)) {
+    const io::StoredWeight weight(files, map.tensor_of(piece).name);
+    const formats::BlockFormat& format = *weight.block_format();
+    const std::int64_t width = piece.view.shape[-1];
+    std::byte* to = out + format.bytes_of(piece.first);
+    for_each_row(piece.view, [&](std::int64_t first) {
+      weight.read_blocks(first, width, to);
+      to += format.bytes_of(width);
+    });
+  }
+}
+
+}  // namespace lamina::weights

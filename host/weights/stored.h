@@ -1,0 +1,23 @@
+// Parameters that keep the blocks of their files in memory.
+#pragma once
+
+#include <cstddef>
+
+#include "decoder/model.h"
+#include "io/weight_files.h"
+#include "weights/match/tensor_map.h"
+
+namespace lamina::weights {
+
+// Sets the storage (Parameter::storage) of the parameters that Weights::load() shall read in blocks
+// in runs of `compute`: the files contain them in blocks, and graphs without training can read them
+// so; with `losses` also graphs of losses. Does nothing if the files have no blocks.
+void keep_blocks(decoder::Model& model, const io::WeightFiles& files, DType compute,
+                 bool losses = false);
+
+// Returns the blocks of a parameter with storage in the files, if they are adjacent; else null.
+const std::byte* blocks_in_place(const TensorMap& map, const io::WeightFiles& files, int parameter);
+// Reads the blocks of a parameter with storage, row-major.
+void read_blocks(const TensorMap& map, const io::WeightFiles& files, int parameter, std::byte* out);
+
+}  // namespace lamina::weights
