@@ -49,7 +49,7 @@ std::int64_t row_tokens(const decoder::Model& model) {
   const std::int64_t most = embed.positions == registry::Positions::learned
                                 ? std::min(kTokens, std::int64_t{embed.max_positions})
                                 : kTokens;
-  if (model.length_dependent_from()) return most;
+  if (model.length_dependent_from() && !model.rotation_changes_once()) return most;
   return std::min(most, model.config().max_positions().value_or(most));
 }
 

@@ -115,10 +115,9 @@ std::span<const float> Session::append(std::span<const std::span<const std::int3
   for (std::size_t b = 0; b < tokens.size(); ++b) {
     std::int64_t length = static_cast<std::int64_t>(history_[b].size() + tokens[b].size());
     check_capacity(length);
-    // With rotary positions that depend on the length, the state becomes invalid once the length
-    // grows.
-    auto limit = model_.length_dependent_from();
-    from_start = from_start || (limit && length > *limit && !history_[b].empty());
+    from_start =
+        from_start || (!history_[b].empty() &&
+                       rotation_differs(static_cast<std::int64_t>(history_[b].size()), length));
   }
   for (std::size_t b = 0; b < tokens.size(); ++b)
     history_[b].insert(history_[b].end(), tokens[b].begin(), tokens[b].end());
@@ -132,8 +131,15 @@ std::span<const float> Session::append(std::span<const std::span<const std::int3
   return kept_logits_;
 }
 
-// Reads a prompt in pieces of call_tokens. A model whose rotations depend on the length of the
-// whole prompt must read it in one piece.
+// Returns whether a state of `before` tokens becomes invalid when the sequence grows to `after`.
+bool Session::rotation_differs(std::int64_t before, std::int64_t after) const {
+  const auto limit = model_.length_dependent_from();
+  if (!limit || after <= *limit) return false;
+  return !model_.rotation_changes_once() || before <= *limit;
+}
+
+// Reads a prompt in pieces of call_tokens. A prompt whose length changes rotations must be read in
+// one piece.
 void Session::read(std::span<const std::span<const std::int32_t>> tokens) {
   std::vector<std::span<const std::int32_t>> rest(tokens.begin(), tokens.end());
   for (;;) {
@@ -141,7 +147,14 @@ void Session::read(std::span<const std::span<const std::int32_t>> tokens) {
     for (auto& row : rest) longest = std::max(longest, row.size());
     if (longest == 0) return;
     std::size_t call_tokens = static_cast<std::size_t>(options_.call_tokens);
-    if (model_.length_dependent_from() && longest > call_tokens)
+    bool depends = false;
+    for (std::size_t b = 0; b < rest.size(); ++b)
+      // The length after the first token of the call, and after the last one.
+      depends =
+          depends || (!rest[b].empty() &&
+                      rotation_differs(lengths_[b] + 1,
+                                       lengths_[b] + static_cast<std::int64_t>(rest[b].size())));
+    if (depends && longest > call_tokens)
       throw UserError(
           ExitCode::usage,
           {"decode",
@@ -168,10 +181,13 @@ void Session::call(std::span<const std::span<const std::int32_t>> piece, Call ca
     rows_[b] = static_cast<std::int32_t>(piece[b].empty() ? 0 : piece[b].size() - 1);
     // Shorter rows are padded: attention writes past their end, but that is never read, and states
     // of a fixed size ignore tokens from count on.
+    // Rotations may depend on the largest position of a row: padding repeats the last one.
+    const std::size_t last =
+        model_.length_dependent_from() && !piece[b].empty() ? piece[b].size() - 1 : longest;
     for (std::size_t t = 0; t < longest; ++t) {
       tokens_[b * longest + t] = t < piece[b].size() ? piece[b][t] : 0;
-      positions_[b * longest + t] =
-          static_cast<std::int32_t>(lengths_[b] + shifts_[b] + static_cast<std::int64_t>(t));
+      positions_[b * longest + t] = static_cast<std::int32_t>(
+          lengths_[b] + shifts_[b] + static_cast<std::int64_t>(std::min(t, last)));
     }
   }
   call.tokens = static_cast<std::int64_t>(longest);
@@ -186,12 +202,12 @@ void Session::call(std::span<const std::span<const std::int32_t>> piece, Call ca
   }
 }
 
-// True if every state has a separate slot per token, so that later tokens can be removed.
-bool Session::can_cut() const {
+// True if every state has a separate slot per token, so that tokens after the first `kept` can be
+// removed.
+bool Session::can_cut(std::int64_t kept) const {
   using registry::StateKind;
   if (shifts_[0] != 0) return false;
-  const auto limit = model_.length_dependent_from();
-  if (limit && length() > *limit) return false;
+  if (rotation_differs(kept, length())) return false;
   const auto states = model_.states(shape_of(options_, 1), state_size(options_));
   return std::ranges::all_of(states, [&](const decoder::StateTensor& state) {
     const bool by_token = state.kind == StateKind::kv || state.kind == StateKind::latent ||
@@ -206,7 +222,7 @@ std::size_t Session::keep_prefix(std::span<const std::int32_t> tokens) {
   const auto [mine, theirs] = std::ranges::mismatch(history, tokens);
   auto common = static_cast<std::size_t>(mine - history.begin());
   if (common == tokens.size() && common > 0) --common;
-  if (common < history.size() && !can_cut()) common = 0;
+  if (common < history.size() && !can_cut(static_cast<std::int64_t>(common))) common = 0;
   if (common == 0) {
     reset();
   } else {

@@ -104,7 +104,8 @@ class Session {
     bool operator==(const Call& other) const { return key() == other.key(); }
   };
   program::BoundProgram& program(const Call& call);
-  bool can_cut() const;
+  bool can_cut(std::int64_t kept) const;
+  bool rotation_differs(std::int64_t before, std::int64_t after) const;
   void check(std::span<const std::int32_t> tokens, const EmbeddingOverrides& overrides) const;
   void check_capacity(std::int64_t length) const;  // of a sequence
   std::size_t piece(std::span<const std::int32_t> blocks, std::size_t first, Call call);

@@ -35,7 +35,7 @@ void Session::check(std::span<const std::int32_t> tokens,
   if (options_.batch != 1)
     refuse(ExitCode::data, fmt::format("the session has {} sequences", options_.batch),
            "prompts with images need a session with one sequence");
-  if (model_.length_dependent_from())
+  if (model_.depends_on_length_within(options_.capacity))
     refuse(ExitCode::usage, "this model's rotations depend on the length of the sequence",
            "sequences that are recomputed from their start cannot have images");
   if (overrides.rows.empty() || overrides.rows.size() % width != 0)

@@ -142,6 +142,7 @@ double Model::mtp_weight(std::int64_t depth) const { return decoder::mtp_weight(
 std::optional<std::int64_t> Model::length_dependent_from() const {
   return parts_->length_dependent_from;
 }
+bool Model::rotation_changes_once() const { return parts_->rotation_changes_once; }
 
 void Model::check_length(std::int64_t tokens, std::string_view what) const {
   const registry::EmbedSpec& embed = parts_->options.embed;

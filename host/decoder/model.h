@@ -62,9 +62,16 @@ class Model {
   std::int64_t layer_width() const;
 
   // Returns the number of positions from which on the rotation of earlier tokens changes as a
-  // sequence grows (dynamic scaling): longer sequences must be computed again from their start.
-  // Nothing for most models.
+  // sequence grows (scaling dynamic or longrope): longer sequences must be computed again from
+  // their start. Nothing for most models.
   std::optional<std::int64_t> length_dependent_from() const;
+  // True if it changes only there (longrope), not with every further token (dynamic).
+  bool rotation_changes_once() const;
+  // True if sequences of up to `tokens` tokens have different rotations.
+  bool depends_on_length_within(std::int64_t tokens) const {
+    const std::optional<std::int64_t> from = length_dependent_from();
+    return from && tokens > *from;
+  }
 
   // Throws UserError (exit 2) if a sequence cannot be `tokens` long because there are fewer learned
   // positions. `what`: the key that requested the length, eg: "data.sequence_length". Every graph

@@ -88,7 +88,8 @@ std::vector<Answer> evaluate_answers(
   decode::Session session(
       model, weights,
       {.capacity = context,
-       .call_tokens = model.length_dependent_from() ? context : std::min(context, kCallTokens),
+       .call_tokens =
+           model.depends_on_length_within(context) ? context : std::min(context, kCallTokens),
        .dtype = options.dtype},
       backend);
   std::vector<Answer> out;

@@ -92,17 +92,23 @@ std::vector<double> banded_divisors(std::size_t count, double theta, double fact
   return out;
 }
 
+// Returns the divisors of rotary frequencies in a tensor; none if the file has only its
+// description.
+std::vector<float> divisors_of(const GgufFile& file, const GgufTensor& tensor) {
+  if (tensor.format || tensor.dtype != DType::f32)
+    user_error(ExitCode::checkpoint, file.path(), "tensor '{}' must be f32", tensor.name);
+  std::vector<float> out(tensor.bytes.size() / sizeof(float));
+  if (!out.empty()) std::memcpy(out.data(), tensor.bytes.data(), tensor.bytes.size());
+  return out;
+}
+
 // Writes config.json's description of scaled rotary frequencies, derived from `rope_freqs.weight`,
 // because files contain only the divisors. The factor is the largest divisor; the bands are the
 // ones of published models, where the second kind has zero width.
 void write_banded_scaling(JsonWriter& json, const GgufFile& file, const GgufTensor& tensor,
                           double theta) {
   constexpr double kLow = 1, kOriginal = 8192;
-  if (tensor.format || tensor.dtype != DType::f32)
-    user_error(ExitCode::checkpoint, file.path(), "tensor '{}' must be f32", tensor.name);
-  if (tensor.bytes.empty()) return;
-  std::vector<float> divisors(tensor.bytes.size() / sizeof(float));
-  std::memcpy(divisors.data(), tensor.bytes.data(), tensor.bytes.size());
+  const std::vector<float> divisors = divisors_of(file, tensor);
   if (std::ranges::all_of(divisors, [](float d) { return d == 1; })) return;
   const auto factor = static_cast<double>(std::ranges::max(divisors));
   std::vector<double> wanted;
@@ -289,7 +295,7 @@ class ConfigWriter {
   }
 
   // Refuses scaling keys that have an effect but no name in config.json.
-  void check_other_scaling(bool is_yarn) const {
+  void check_other_scaling(bool is_yarn_or_long) const {
     for (const GgufValue& value : file_.metadata()) {
       if (!value.key.starts_with(prefix_)) continue;
       const std::string_view own = value.key.substr(prefix_.size());
@@ -301,12 +307,42 @@ class ConfigWriter {
                               std::ranges::find(kRopeScalingNames, name, &ConfigName::gguf) !=
                                   std::end(kRopeScalingNames);
       // Without scaling, only a factor for the rotated values has an effect.
-      const bool has_effect = is_yarn ? !is_written : own == kRopeAttentionFactor;
+      const bool has_effect = is_yarn_or_long ? !is_written : own == kRopeAttentionFactor;
       if (has_effect && !has_no_effect(file_, prefix_, value)) fail_scaling(value);
     }
   }
 
+  // Writes the divisors of LongRoPE. Returns false if the file has none.
+  bool write_long_scaling() {
+    const GgufTensor* tensors[] = {model_.find_tensor(kShortFactorsTensor),
+                                   model_.find_tensor(kLongFactorsTensor)};
+    if (!tensors[0] && !tensors[1]) return false;
+    if (!tensors[0] || !tensors[1])
+      user_error(ExitCode::checkpoint, file_.path(), "has tensor '{}', but not '{}'",
+                 tensors[0] ? kShortFactorsTensor : kLongFactorsTensor,
+                 tensors[0] ? kLongFactorsTensor : kShortFactorsTensor);
+    check_other_scaling(true);
+    json_.key("rope_scaling").begin_object().key("rope_type").value("longrope");
+    for (const auto& [name, tensor] :
+         {std::pair{"short_factor", tensors[0]}, std::pair{"long_factor", tensors[1]}}) {
+      json_.key(name).begin_array();
+      for (const float divisor : divisors_of(file_, *tensor)) json_.value(divisor);
+      json_.end_array();
+    }
+    const std::string original = fmt::format("{}{}original_context_length", prefix_, kRopeScaling);
+    if (!file_.integer(original))
+      file_.fail(original,
+                 fmt::format("is missing, but the tensor '{}' needs it", kLongFactorsTensor));
+    json_.key("original_max_position_embeddings").value(*file_.integer(original));
+    // Programs that read such files multiply by 1 if the key is missing.
+    const std::string factor = fmt::format("{}{}attn_factor", prefix_, kRopeScaling);
+    json_.key("attention_factor").value(static_cast<float>(file_.number(factor).value_or(1)));
+    json_.end_object();
+    return true;
+  }
+
   void write_rotary_scaling() {
+    if (write_long_scaling()) return;
     const double theta = file_.number(prefix_ + "rope.freq_base").value_or(10000);
     const GgufValue* kind = find(kRopeScalingType);
     const std::string_view type = kind ? *file_.text(kind->key) : "linear";

@@ -55,8 +55,13 @@ inline constexpr std::string_view kPairedRowsKey = "rope_interleave";
 inline constexpr std::string_view kPairedTensors[] = {"attn_q.weight", "attn_q.bias",
                                                       "attn_k.weight", "attn_k.bias"};
 
-// Contains no weights but the divisors of rotary frequencies.
+// Contain no weights but the divisors of rotary frequencies.
 inline constexpr std::string_view kRopeFactorsTensor = "rope_freqs.weight";
+// The divisors of LongRoPE, up to the original context and beyond it.
+inline constexpr std::string_view kShortFactorsTensor = "rope_factors_short.weight",
+                                  kLongFactorsTensor = "rope_factors_long.weight";
+inline constexpr std::string_view kRopeFactorsTensors[] = {kRopeFactorsTensor, kShortFactorsTensor,
+                                                           kLongFactorsTensor};
 
 // Keys after "<architecture>." and their names in config.json.
 struct ConfigName {

@@ -1,5 +1,6 @@
 #include "io/gguf_weights.h"
 
+#include <algorithm>
 #include <span>
 #include <unordered_set>
 
@@ -91,7 +92,8 @@ std::vector<GgufWeight> gguf_weights(const GgufModel& model) {
   };
   for (const auto& file : model.parts())
     for (const GgufTensor& tensor : file->tensors())
-      if (tensor.name != kRopeFactorsTensor) add_all(tensor, *file);
+      if (std::ranges::find(kRopeFactorsTensors, tensor.name) == std::end(kRopeFactorsTensors))
+        add_all(tensor, *file);
   for (GgufWeight& weight : out) weight.tensor.name = weight.name;  // its address is final now
   return out;
 }

@@ -58,7 +58,7 @@ std::vector<Tensor> lower(const LowerCall& c) {
   return {rotate(c.in(0), table, {.interleaved = c.i("interleaved") != 0})};
 }
 
-// With dynamic scaling the rotation of a row depends on its largest position.
+// With scaling dynamic and longrope the rotation of a row depends on its largest position.
 std::string split_rule(const Call& c) {
   return c.type(1).ndim() == 3 ? "bTnH, _bT, F? -> bTnH" : "bTnH, bT, F? -> bTnH";
 }

@@ -240,6 +240,50 @@ TEST(GgufFamilies, Lfm2) {
   expect_golden(from, model.gguf.bytes());
 }
 
+// Projections of one input are one tensor. Divisors of rotary frequencies are tensors; the factor
+// of cosines and sines is a key.
+GgufConversion as_phi3(const fs::path& from) {
+  GgufConversion model(from, "phi3");
+  model.common_keys().copy_count("feed_forward_length", "intermediate_size");
+  model.copy_number("rope.freq_base", "rope_theta").outer_tensors();
+  model.layers({{"attn_norm", "input_layernorm"},
+                {"attn_qkv", "self_attn.qkv_proj"},
+                {"attn_output", "self_attn.o_proj"},
+                {"ffn_norm", "post_attention_layernorm"},
+                {"ffn_up", "mlp.gate_up_proj"},
+                {"ffn_down", "mlp.down_proj"}});
+  const auto most = static_cast<double>(model.count("max_position_embeddings")),
+             original = static_cast<double>(model.count("original_max_position_embeddings"));
+  model.copy_count("rope.scaling.original_context_length", "original_max_position_embeddings");
+  model.set("rope.scaling.attn_factor",
+            static_cast<float>(std::sqrt(1 + std::log(most / original) / std::log(original))));
+  for (const auto& [tensor, name] : {std::pair{"rope_factors_short.weight", "short_factor"},
+                                     {"rope_factors_long.weight", "long_factor"}}) {
+    Floats divisors;
+    for (JsonValue divisor : model.config().at("rope_scaling").at(name).elements())
+      divisors.push_back(static_cast<float>(divisor.as_double()));
+    model.gguf.tensor(tensor, {std::ssize(divisors)}, divisors);
+  }
+  return model;
+}
+
+TEST(GgufFamilies, Phi3WithLongRope) {
+  const fs::path from = kOwnCases / "phi3_longrope";
+  SKIP_WITHOUT(from);
+  GgufConversion model = as_phi3(from);
+  model.set("rope.dimension_count", 12u).set("attention.sliding_window", 0u);
+  expect_golden(from, model.gguf.bytes());
+}
+
+TEST(GgufFamilies, Phi3WithLongRopeOnAPartOfEachHead) {
+  const fs::path from = kOwnCases / "phi3_partial";
+  SKIP_WITHOUT(from);
+  GgufConversion model = as_phi3(from);
+  model.set("rope.dimension_count", 8u);
+  model.copy_count("attention.sliding_window", "sliding_window");
+  expect_golden(from, model.gguf.bytes());
+}
+
 GgufConversion as_gpt2(const fs::path& from, const char* prefix) {
   GgufConversion model(from, "gpt2", prefix);
   model.copy_count("block_count", "n_layer").copy_count("context_length", "n_ctx");

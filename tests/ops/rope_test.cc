@@ -21,6 +21,22 @@ auto angles(std::size_t half, double theta) {
   };
 }
 
+// As angles(), with frequency i divided by divisors[i]; cosines and sines are multiplied by
+// `times`.
+auto divided_angles(std::vector<double> divisors, double times) {
+  return [=](const std::vector<Doubles>& in) {
+    Doubles cos, sin;
+    for (double position : in[0])
+      for (std::size_t i = 0; i < divisors.size(); ++i) {
+        const double share = static_cast<double>(i) / static_cast<double>(divisors.size());
+        const double angle = position * std::pow(10000, -share) / divisors[i];
+        cos.push_back(times * std::cos(angle)), sin.push_back(times * std::sin(angle));
+      }
+    cos.insert(cos.end(), sin.begin(), sin.end());
+    return std::vector<Doubles>{cos};
+  };
+}
+
 // Angles for positions [3, B, T]: frequency i uses row axes[i].
 auto angles_of_axes(std::vector<std::size_t> axes) {
   return [=](const std::vector<Doubles>& in) {
@@ -43,6 +59,17 @@ Attrs rotary(std::int64_t dim, Attrs more = {}) {
   return more;
 }
 
+// Short divisors up to 8 tokens; 64 tokens of context.
+const double kLongTimes = std::sqrt(1 + std::log(8.0) / std::log(8.0));
+Attrs longrope(Attrs more = {}) {
+  more.insert(more.end(), {{"scaling", std::string("longrope")},
+                           {"original_max_positions", std::int64_t{8}},
+                           {"max_positions", std::int64_t{64}},
+                           {"short_factor", std::vector<double>{1, 1.5, 2, 3}},
+                           {"long_factor", std::vector<double>{1, 2.5, 6, 9}}});
+  return rotary(8, std::move(more));
+}
+
 const OpCases kTable = {
     .op = "rope_table",
     .dtypes = {DType::f32},
@@ -61,6 +88,18 @@ const OpCases kTable = {
                              {"factor", 2.0},
                              {"max_positions", std::int64_t{8}}}),
          .expect = angles(4, 10000)},
+        {.name = "longrope up to its original length",
+         .inputs = {ints({1, 4}, {0, 1, 2, 7})},
+         .attrs = longrope(),
+         .expect = divided_angles({1, 1.5, 2, 3}, kLongTimes)},
+        {.name = "longrope beyond it, for all tokens",
+         .inputs = {ints({1, 4}, {0, 1, 2, 8})},
+         .attrs = longrope(),
+         .expect = divided_angles({1, 2.5, 6, 9}, kLongTimes)},
+        {.name = "longrope with a factor for cosines and sines",
+         .inputs = {ints({1, 3}, {0, 3, 5})},
+         .attrs = longrope({{"attention_factor", 1.25}}),
+         .expect = divided_angles({1, 1.5, 2, 3}, 1.25)},
         {.name = "linear halves positions",
          .inputs = {ints({1, 4}, {0, 2, 4, 6})},
          .attrs = rotary(8, {{"scaling", std::string("linear")}, {"factor", 2.0}}),

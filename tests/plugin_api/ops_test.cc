@@ -149,6 +149,8 @@ const std::vector<Case>& cases() {
                .frequency_dim = 14,
                .mrope_section = {1, 2, 3},
                .mrope_interleaved = true,
+               .short_factor = {14},
+               .long_factor = {15},
                .frequencies = x});
        }},
       {"attention", [](Tensor x, Scope) { attention(x, x, x, {}); },

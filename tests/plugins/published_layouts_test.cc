@@ -183,6 +183,31 @@ TEST(RopeLayouts, StretchedPositionsAreTheLimit) {
   EXPECT_EQ(limit(R"(, "rope_scaling": {"type": "linear", "factor": 4.0})"), 32);
 }
 
+// Transformers writes the divisors into rope_parameters; older files have rope_scaling and the
+// original length beside it. Phi-3 files have "su" as type.
+TEST(RopeLayouts, DivisorsOfLongRopeAreReadInBothLayouts) {
+  const std::string divisors = R"("short_factor": [1.0, 2.0], "long_factor": [3.0, 4.0])";
+  for (const std::string& more :
+       {R"(, "original_max_position_embeddings": 8, "rope_scaling": {"type": "su", )" + divisors +
+            "}",
+        R"(, "rope_parameters": {"rope_type": "longrope", "rope_theta": 10000.0,
+             "original_max_position_embeddings": 8, )" +
+            divisors + "}"}) {
+    const config::Table values = values_of("phi3", R"(, "head_dim": 4)" + more);
+    EXPECT_EQ(values.integer("rope_scaling.original_max_position_embeddings"), 8);
+    EXPECT_EQ(values.list("rope_scaling.short_factor"), (config::List{1.0, 2.0}));
+    EXPECT_EQ(values.list("rope_scaling.long_factor"), (config::List{3.0, 4.0}));
+  }
+}
+
+TEST(RopeLayouts, LongRopeNeedsADivisorForEachPair) {
+  EXPECT_NE(refusal("llama", R"(, "head_dim": 8, "rope_scaling": {"rope_type": "longrope",
+                "short_factor": [1, 1, 1], "long_factor": [1, 1, 1, 1]})")
+                .find("'rope_scaling.short_factor': got 3 numbers; longrope needs 4, one for each "
+                      "rotated pair of head_dim = 8"),
+            std::string::npos);
+}
+
 TEST(LayerTypes, FamiliesWithOneKindOfLayerAcceptOnlyThatKind) {
   const std::string full = R"(, "layer_types": ["full_attention", "full_attention",
       "full_attention", "full_attention"])";

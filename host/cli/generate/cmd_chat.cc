@@ -37,7 +37,7 @@ int start_chat(const Arguments& a, const Device& device) {
   decode::Session state(
       m.model(), m.weights.pointers(),
       {.capacity = context,
-       .call_tokens = m.model().length_dependent_from() ? context : std::int64_t{512},
+       .call_tokens = m.model().depends_on_length_within(context) ? context : std::int64_t{512},
        .dtype = dtype},
       device.backend());
   const Terminal out = describe_terminal(1, a.globals.color);

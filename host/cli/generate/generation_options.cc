@@ -281,10 +281,11 @@ decode::SessionOptions session_options(const Arguments& a, const decoder::Model&
   // Rotary positions that depend on the length need the whole prompt in one call, and images may,
   // too.
   const std::int64_t longest = std::max<std::int64_t>(512, rows ? rows->longest_image() : 0);
-  return {.batch = options.num_beams,
-          .capacity = context,
-          .call_tokens = model.length_dependent_from() ? context : std::min(context, longest),
-          .dtype = *parse_dtype(a.text("dtype"))};
+  return {
+      .batch = options.num_beams,
+      .capacity = context,
+      .call_tokens = model.depends_on_length_within(context) ? context : std::min(context, longest),
+      .dtype = *parse_dtype(a.text("dtype"))};
 }
 
 bool set_generation_option(std::string_view name, const std::string& value,

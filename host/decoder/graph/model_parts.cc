@@ -86,10 +86,12 @@ class Declaration {
   }
 
   void note_length(const BlockGraph& block) {
-    if (block.length_dependent_from > 0)
-      parts_.length_dependent_from =
-          std::min(parts_.length_dependent_from.value_or(block.length_dependent_from),
-                   block.length_dependent_from);
+    const std::int64_t from = block.length_dependent_from;
+    if (from == 0) return;
+    const std::int64_t before = parts_.length_dependent_from.value_or(from);
+    parts_.rotation_changes_once =
+        parts_.rotation_changes_once && block.rotation_changes_once && before == from;
+    parts_.length_dependent_from = std::min(before, from);
   }
 
   void layers() {

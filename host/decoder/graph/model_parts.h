@@ -23,6 +23,7 @@ struct ModelParts {
   ParameterTable parameters;
   std::vector<BlockDeclaration> declared;  // by the blocks, which every later trace must repeat
   std::optional<std::int64_t> length_dependent_from;
+  bool rotation_changes_once = true;  // see BlockGraph
   // The host's own parameters; -1 for missing ones.
   int embed = -1, positions = -1, norm = -1, norm_bias = -1, head = -1, head_bias = -1;
   std::optional<Engram> engram;

@@ -73,9 +73,10 @@ struct BlockGraph {
   std::vector<Update> updates;
   std::optional<QueryKey> query_key;
   std::vector<Record> records;
-  // The minimum of max_positions over rotations that depend on the length of the sequence; 0 for
-  // none.
+  // The least length from which on a rotation depends on the length of the sequence; 0 for none.
   std::int64_t length_dependent_from = 0;
+  // All of these rotations change only there, and are the same for all longer sequences.
+  bool rotation_changes_once = true;
   BlockParts has;
 };
 

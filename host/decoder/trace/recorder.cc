@@ -297,13 +297,20 @@ class Recorder final : public registry::Trace, public HostBuild {
   }
 
   void note_length_dependence(const registry::NamedAttrs& attrs) {
-    bool dynamic = false;
-    std::int64_t positions = 0;
+    std::string_view scaling;
+    std::int64_t positions = 0, original = 0;
     for (const auto& [key, value] : attrs) {
-      if (key == "scaling") dynamic = std::get<std::string>(value) == "dynamic";
+      if (key == "scaling") scaling = std::get<std::string>(value);
       if (key == "max_positions") positions = std::get<std::int64_t>(value);
+      if (key == "original_max_positions") original = std::get<std::int64_t>(value);
     }
-    if (dynamic) out_.block.length_dependent_from = positions;
+    if (scaling != "dynamic" && scaling != "longrope") return;
+    BlockGraph& block = out_.block;
+    const std::int64_t from = scaling == "dynamic" ? positions : original;
+    const std::int64_t before = block.length_dependent_from;
+    block.rotation_changes_once =
+        block.rotation_changes_once && scaling == "longrope" && (before == 0 || before == from);
+    block.length_dependent_from = before == 0 ? from : std::min(before, from);
   }
 
   std::vector<Type> carry_types() const {

@@ -46,7 +46,7 @@ extern "C" {
 /* The version of this header, and the first minor whose plugins load into every later host. */
 #define LAMINA_ABI_CANDIDATE 5u
 #define LAMINA_ABI_MAJOR 0u
-#define LAMINA_ABI_MINOR 7u
+#define LAMINA_ABI_MINOR 8u
 #define LAMINA_PLUGIN_MAGIC UINT64_C(0x6e69676c70616d6c) /* "lmaplgin" */
 #define LAMINA_MAX_DIMS 8
 
@@ -328,11 +328,15 @@ typedef struct lamina_key {
   uint32_t flags, since;   /* LAMINA_KEY_*; since: the LAMINA_ABI_MINOR that it needs, 0 = any */
   lamina_str_t name;       /* a dotted path as in Hugging Face, eg: "rope_scaling.factor" */
   lamina_str_t doc;        /* one line, with the unit */
-  lamina_span_t aliases;   /* lamina_str_t: other paths in config.json, in order */
+  /* lamina_str_t: other paths in config.json, in order. Since minor 8 a part "x[]" is a list of
+   * objects: the value is a list with a member of each object; 0 or "" where an object lacks it. */
+  lamina_span_t aliases;
   lamina_value_t fallback; /* the family's default; type 0 = none */
   lamina_str_t same_as;    /* a key whose value is the default; empty = none */
   lamina_value_t min, max; /* type 0 = unlimited; for lists, limits of each element */
-  lamina_span_t choices;   /* lamina_str_t; empty = any */
+  /* lamina_str_t. Strings: the allowed ones, empty = any. Numbers and flags, since minor 8: words
+   * that mean that the value is not given, eg: "auto". */
+  lamina_span_t choices;
   lamina_str_t hf_name;    /* path in an exported config.json; empty = name */
 } lamina_key_t;
 

@@ -125,6 +125,8 @@
 #define LAMINA_PARAM_BUFFER 1u   /* not trained */
 #define LAMINA_PARAM_NO_DECAY 2u /* no weight decay, whatever its role */
 #define LAMINA_PARAM_DECAY 4u    /* weight decay, whatever its role */
+/* Since minor 8: each layer has its own, also a layer that uses the parameters of another. */
+#define LAMINA_PARAM_UNSHARED 8u
 
 /* LAMINA_STATE_*: kinds of decode states. */
 #define LAMINA_STATE_KIND(name, number, text, min_dims, max_dims)

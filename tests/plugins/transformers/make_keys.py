@@ -12,7 +12,7 @@ from transformers.modeling_rope_utils import RopeParameters
 MODEL_TYPES = """llama llama4 llama4_text mistral ministral mixtral olmo2 olmo3 qwen2 qwen3 qwen3_moe
     qwen3_vl qwen3_vl_text qwen3_vl_moe qwen3_vl_moe_text qwen3_omni_moe qwen3_next qwen3_5
     qwen3_5_text qwen3_5_moe qwen3_5_moe_text gemma gemma2 gemma3 gemma3_text gemma4 gemma4_text
-    gpt2 gpt_oss deepseek_v2 deepseek_v3 deepseek_v32 deepseek_v4 cohere cohere2 lfm2""".split()
+    gpt2 gpt_oss deepseek_v2 deepseek_v3 deepseek_v32 deepseek_v4 cohere cohere2 lfm2 phi3""".split()
 
 
 def shown_type(field):

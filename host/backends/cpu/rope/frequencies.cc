@@ -121,7 +121,7 @@ std::vector<float> longrope(const RopeSpec& s, std::int64_t num_tokens) {
 double longrope_attention_factor(const RopeSpec& s) {
   if (s.attention_factor) return *s.attention_factor;
   const double original = static_cast<double>(s.original_max_position_embeddings);
-  const double factor = s.max_position_embeddings > 0
+  const double factor = s.factor == 1 && s.max_position_embeddings > 0
                             ? static_cast<double>(s.max_position_embeddings) / original
                             : s.factor;
   return factor <= 1 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(original));

@@ -18,6 +18,7 @@ RopeScaling scaling_of(const std::string& name) {
   if (name == "dynamic") return RopeScaling::dynamic;
   if (name == "llama3") return RopeScaling::by_wavelength;
   if (name == "yarn") return RopeScaling::yarn;
+  if (name == "longrope") return RopeScaling::longrope;
   return RopeScaling::none;
 }
 
@@ -41,6 +42,8 @@ RopeSpec spec_of(const NodeView& n) {
   spec.attention_factor = optional_attr(n.f("attention_factor"));
   spec.mscale = optional_attr(n.f("mscale"));
   spec.mscale_all_dim = optional_attr(n.f("mscale_all_dim"));
+  spec.short_factor = n.f_list("short_factor");
+  spec.long_factor = n.f_list("long_factor");
   return spec;
 }
 
@@ -71,8 +74,13 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const std::int64_t batch = n.type(0).dim(-2), tokens = n.type(0).dim(-1);
   const std::int64_t half = n.i("rotary_dim") / 2;
   const RopeSpec spec = spec_of(n);
-  const bool dynamic = spec.scaling == RopeScaling::dynamic;
-  return make_kernel([=, base = frequencies(spec, 0, half),
+  const bool is_dynamic = spec.scaling == RopeScaling::dynamic;
+  const bool is_longrope = spec.scaling == RopeScaling::longrope;
+  const std::int64_t limit =
+      is_longrope ? spec.original_max_position_embeddings : spec.max_position_embeddings;
+  RopeFrequencies beyond = {{}, 1.0f};
+  if (is_longrope) beyond = frequencies(spec, limit + 1, half);
+  return make_kernel([=, base = frequencies(spec, 0, half), beyond = std::move(beyond),
                       axes = axes_of_frequencies(n)](const KernelArgs& args) {
     const auto* positions = static_cast<const std::int32_t*>(args.inputs[0]);
     auto* cos = static_cast<float*>(args.outputs[0]);
@@ -87,14 +95,14 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
                   .cos = cos + first * half,
                   .sin = sin + first * half});
     };
-    if (!dynamic) return fill(base, 0, batch * tokens);
+    if (!is_dynamic && !is_longrope) return fill(base, 0, batch * tokens);
     for (std::int64_t b = 0; b < batch && tokens > 0; ++b) {
       const std::int32_t* row = positions + b * tokens;
       const std::int64_t length = *std::max_element(row, row + tokens) + 1;
-      if (length <= spec.max_position_embeddings)
+      if (length <= limit)
         fill(base, b * tokens, tokens);
       else
-        fill(frequencies(spec, length, half), b * tokens, tokens);
+        fill(is_longrope ? beyond : frequencies(spec, length, half), b * tokens, tokens);
     }
   });
 }

@@ -22,7 +22,7 @@ typedef struct lamina_layer_sharing_api {
   /* The layers use the parameters of layer `owner`, which must have every name that they declare,
    * with the same description. They add no parameters to files or to the optimizer; a gradient is
    * the sum over all layers that use the parameter. Blocks that update parameters cannot share
-   * them. */
+   * them. Parameters with LAMINA_PARAM_UNSHARED are excluded: each layer has its own. */
   lamina_status_t (*params_of)(lamina_reply_t* reply, uint32_t position, uint32_t owner);
 } lamina_layer_sharing_api_t;
 

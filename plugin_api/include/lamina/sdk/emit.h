@@ -90,7 +90,10 @@ class AttrList {
   void add(const AttrRow& row, lamina_value_t value, bool is_default) {
     if (!is_default) list_.push_back({row.key, row.since, value});
   }
+  // For attributes that only some configs need: the caller asks the host instead of the target.
+  void checked_by_caller() { checked_ = true; }
   void check_target(std::string_view op, At at) const {
+    if (checked_) return;
     for (const lamina_attr_t& attr : list_)
       if (attr.since > LAMINA_TARGET_MINOR)
         refuse_younger("attribute " + std::to_string(attr.key) + " of op '" + std::string(op) + "'",
@@ -99,6 +102,7 @@ class AttrList {
 
  private:
   std::vector<lamina_attr_t> list_;
+  bool checked_ = false;
 };
 
 // The attributes of one op.

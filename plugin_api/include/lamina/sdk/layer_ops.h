@@ -6,6 +6,7 @@
 //   Tensor r = rope(q_BTNH, step.positions_BT, {.theta = 500000});
 #pragma once
 
+#include "lamina/sdk/host.h"
 #include "lamina/sdk/ops.h"
 
 #pragma GCC visibility push(hidden)
@@ -62,6 +63,7 @@ struct RopeOptions {
   std::int64_t frequency_dim = 0;
   Dims mrope_section = {};  // frequencies rotated by time, height, width
   bool mrope_interleaved = false;
+  std::vector<double> short_factor = {}, long_factor = {};  // scaling "longrope"
   Tensor frequencies = {};  // [rotary_dim / 2], radians per token; replaces theta and scaling
 };
 inline Tensor rope(Tensor x, Tensor positions, const RopeOptions& o = {}, At at = At::current()) {
@@ -83,7 +85,15 @@ inline Tensor rope(Tensor x, Tensor positions, const RopeOptions& o = {}, At at 
       .integer("max_positions", o.max_positions)
       .integer("frequency_dim", o.frequency_dim)
       .integers("mrope_section", o.mrope_section)
-      .flag("mrope_interleaved", o.mrope_interleaved);
+      .flag("mrope_interleaved", o.mrope_interleaved)
+      .numbers("short_factor", o.short_factor)
+      .numbers("long_factor", o.long_factor);
+  // The scaling comes from a config file, so it is the host of the run that must know it.
+  if (o.scaling == "longrope" && !host_knows_minor(8))
+    raise(Error(LAMINA_ERROR_UNSUPPORTED,
+                "rotary positions with scaling longrope need plugin ABI 0.8; this host is older",
+                at));
+  attrs.checked_by_caller();
   return emit<Op::rope>({x, positions, o.frequencies}, attrs, at);
 }
 

@@ -38,10 +38,21 @@ struct RopeKeys {
   // Families with positions in three rows declare mrope_section and mrope_interleaved.
   Dims mrope_section = {};
   bool mrope_interleaved = false;
+  std::vector<std::string_view> types = {};  // supported values of rope_type; empty = all
+  // Tokens of context before stretching, if files do not say; empty = max_position_embeddings.
+  std::optional<std::int64_t> original_max_positions = {};
   // Files without rope_scaling imply a scaling: derive() sets its type, factor, original context
   // and truncate.
   bool scaling_is_derived = false;
 };
+
+inline constexpr std::string_view kLongRope = "longrope";
+
+inline std::vector<std::string_view> rope_types(const RopeKeys& keys) {
+  if (!keys.types.empty()) return keys.types;
+  if (!keys.mrope_section.empty()) return {"default", "linear", "llama3", "yarn", "mrope"};
+  return {"default", "linear", "dynamic", "llama3", "yarn", kLongRope, "su"};
+}
 
 // field: a pointer to the RopeConfig in Config, or a function that returns a reference to it.
 template <class Config, class Field>
@@ -81,10 +92,7 @@ void rope_keys(Schema<Config>& key, Field field, const RopeKeys& keys = {}) {
        .doc = "base of the rotary frequencies"});
   key("rope_scaling.rope_type", [field](Config & c) -> auto& { return std::invoke(field, c).type; },
       {.fallback = keys.scaling_is_derived ? std::optional<std::string_view>() : "default",
-       .choices =
-           keys.mrope_section.empty()
-               ? std::vector<std::string_view>{"default", "linear", "dynamic", "llama3", "yarn"}
-               : std::vector<std::string_view>{"default", "linear", "llama3", "yarn", "mrope"},
+       .choices = rope_types(keys),
        .aliases = also("type", also("rope_type", {"rope_scaling.type"})),
        .hf_name = path("rope_type"),
        .doc = "how rotary frequencies are stretched for longer contexts"});
@@ -93,11 +101,14 @@ void rope_keys(Schema<Config>& key, Field field, const RopeKeys& keys = {}) {
        .above = 0,
        .aliases = also("factor"),
        .hf_name = path("factor"),
-       .doc = "how many times longer the context becomes"});
+       .doc = "how many times longer the context becomes; longrope: 1 = max_position_embeddings / "
+              "original_max_position_embeddings"});
   key("rope_scaling.original_max_position_embeddings", option(&RopeOptions::original_max_positions),
-      {.same_as = keys.scaling_is_derived ? "" : "max_position_embeddings",
+      {.fallback = keys.original_max_positions,
+       .same_as =
+           keys.scaling_is_derived || keys.original_max_positions ? "" : "max_position_embeddings",
        .min = 1,
-       .aliases = also("original_max_position_embeddings"),
+       .aliases = also("original_max_position_embeddings", {"original_max_position_embeddings"}),
        .hf_name = path("original_max_position_embeddings"),
        .doc = "tokens of context before stretching"});
   key("rope_scaling.low_freq_factor", option(&RopeOptions::low_freq_factor),
@@ -134,7 +145,7 @@ void rope_keys(Schema<Config>& key, Field field, const RopeKeys& keys = {}) {
        .min = 0,
        .aliases = also("attention_factor"),
        .hf_name = path("attention_factor"),
-       .doc = "yarn: multiplies cosines and sines; 0 = from mscale, else 0.1 ln(factor) + 1"});
+       .doc = "yarn, longrope: multiplies cosines and sines; 0 = derived from the other keys"});
   key("rope_scaling.mscale", option(&RopeOptions::mscale),
       {.fallback = 0.0,
        .min = 0,
@@ -147,6 +158,19 @@ void rope_keys(Schema<Config>& key, Field field, const RopeKeys& keys = {}) {
        .aliases = also("mscale_all_dim"),
        .hf_name = path("mscale_all_dim"),
        .doc = "yarn: see mscale"});
+  const std::vector<std::string_view> types = rope_types(keys);
+  if (std::find(types.begin(), types.end(), kLongRope) != types.end()) {
+    key("rope_scaling.short_factor", option(&RopeOptions::short_factor),
+        {.above = 0,
+         .aliases = also("short_factor"),
+         .hf_name = path("short_factor"),
+         .doc = "longrope: divisor of each frequency up to the original context"});
+    key("rope_scaling.long_factor", option(&RopeOptions::long_factor),
+        {.above = 0,
+         .aliases = also("long_factor"),
+         .hf_name = path("long_factor"),
+         .doc = "longrope: divisor of each frequency in longer sequences"});
+  }
   if (keys.partial_rotary_factor)
     key("partial_rotary_factor",
         [field](Config & c) -> auto& { return std::invoke(field, c).partial_rotary_factor; },
@@ -181,7 +205,11 @@ inline Dims fitting_mrope_section(const RopeOptions& o, std::int64_t pairs) {
 inline RopeOptions rope_options(const RopeConfig& c, std::int64_t head_dim,
                                 std::int64_t max_positions) {
   RopeOptions o = c.options;
-  o.scaling = c.type == "default" || c.type == "mrope" ? "none" : c.type;
+  // "su" is an earlier name.
+  o.scaling = c.type == "default" || c.type == "mrope" ? "none"
+              : c.type == "su"                         ? kLongRope
+                                                       : c.type;
+  if (o.scaling != kLongRope) o.short_factor = o.long_factor = {};
   o.max_positions = max_positions;
   if (c.partial_rotary_factor != 1)
     o.rotary_dim =
@@ -206,6 +234,13 @@ inline void check_rope(const RopeConfig& c, std::int64_t head_dim, const Problem
     problem("rope_scaling.mrope_section", "got ", section.size(), " numbers with the sum ", sum,
             "; it must be three with the sum ", rotary / 2,
             ", half of the rotated dims (head_dim = ", head_dim, ")");
+  const std::size_t pairs = static_cast<std::size_t>(rotary / 2);
+  for (const auto& [name, divisors] :
+       {std::pair{"rope_scaling.short_factor", &c.options.short_factor},
+        {"rope_scaling.long_factor", &c.options.long_factor}})
+    if ((c.type == kLongRope || c.type == "su") && divisors->size() != pairs)
+      problem(name, "got ", divisors->size(), " numbers; longrope needs ", pairs,
+              ", one for each rotated pair of head_dim = ", head_dim);
   if (c.type == "llama3" && c.options.low_freq_factor > c.options.high_freq_factor)
     problem("rope_scaling.low_freq_factor", "got ", c.options.low_freq_factor,
             "; it must be at most rope_scaling.high_freq_factor = ", c.options.high_freq_factor);
