@@ -1,7 +1,6 @@
 // The larger ops of ops.def as functions: products with weights, norms, rotary positions, token
 // mixers, experts. Weights and decode states are arguments; blocks usually call the forms of
-// layers.h and step.h, which own theirs. Options have the names and defaults of ops.def (a test
-// compares them).
+// layers.h and step.h, which own theirs. Options are generated from ops.def.
 //
 //   Tensor r = rope(q_BTNH, step.positions_BT, {.theta = 500000});
 #pragma once
@@ -21,73 +20,27 @@ inline Tensor embedding(Tensor table, Tensor ids, At at = At::current()) {
 }
 
 struct RmsNormOptions {
-  double eps = 1e-6;
-  double offset = 0;
+  LAMINA_RMS_NORM_OPTIONS
 };
-inline Attrs<Op::rms_norm> attrs_of(const RmsNormOptions& o) {
-  return Attrs<Op::rms_norm>().number("eps", o.eps).number("offset", o.offset);
-}
 inline Tensor rms_norm(Tensor x, Tensor w, const RmsNormOptions& o = {}, At at = At::current()) {
-  return emit<Op::rms_norm>({x, w}, attrs_of(o), at);
+  return emit<Op::rms_norm>({x, w}, rms_norm_attrs(o), at);
 }
 
 struct LayerNormOptions {
-  double eps = 1e-5;
-  double offset = 0;
+  LAMINA_LAYER_NORM_OPTIONS
   bool bias = true;  // for layers and final norms that own their bias; not an attribute of the op
 };
-inline Attrs<Op::layer_norm> attrs_of(const LayerNormOptions& o) {
-  return Attrs<Op::layer_norm>().number("eps", o.eps).number("offset", o.offset);
-}
 inline Tensor layer_norm(Tensor x, Tensor w, Tensor bias, const LayerNormOptions& o = {},
                          At at = At::current()) {
-  return emit<Op::layer_norm>({x, w, bias}, attrs_of(o), at);
+  return emit<Op::layer_norm>({x, w, bias}, layer_norm_attrs(o), at);
 }
 
 struct RopeOptions {
-  double theta = 10000;
-  std::int64_t rotary_dim = 0;
-  bool interleaved = false;
-  std::string_view scaling = "none";
-  double factor = 1;
-  double low_freq_factor = 1;
-  double high_freq_factor = 4;
-  std::int64_t original_max_positions = 0;
-  double beta_fast = 32;
-  double beta_slow = 1;
-  double attention_factor = 0;
-  double mscale = 0;
-  double mscale_all_dim = 0;
-  bool truncate = true;
-  std::int64_t max_positions = 0;
-  std::int64_t frequency_dim = 0;
-  Dims mrope_section = {};  // frequencies rotated by time, height, width
-  bool mrope_interleaved = false;
-  std::vector<double> short_factor = {}, long_factor = {};  // scaling "longrope"
+  LAMINA_ROPE_OPTIONS
   Tensor frequencies = {};  // [rotary_dim / 2], radians per token; replaces theta and scaling
 };
 inline Tensor rope(Tensor x, Tensor positions, const RopeOptions& o = {}, At at = At::current()) {
-  Attrs<Op::rope> attrs;
-  attrs.number("theta", o.theta)
-      .integer("rotary_dim", o.rotary_dim)
-      .flag("interleaved", o.interleaved)
-      .text("scaling", o.scaling)
-      .number("factor", o.factor)
-      .number("low_freq_factor", o.low_freq_factor)
-      .number("high_freq_factor", o.high_freq_factor)
-      .integer("original_max_positions", o.original_max_positions)
-      .number("beta_fast", o.beta_fast)
-      .number("beta_slow", o.beta_slow)
-      .number("attention_factor", o.attention_factor)
-      .number("mscale", o.mscale)
-      .number("mscale_all_dim", o.mscale_all_dim)
-      .flag("truncate", o.truncate)
-      .integer("max_positions", o.max_positions)
-      .integer("frequency_dim", o.frequency_dim)
-      .integers("mrope_section", o.mrope_section)
-      .flag("mrope_interleaved", o.mrope_interleaved)
-      .numbers("short_factor", o.short_factor)
-      .numbers("long_factor", o.long_factor);
+  Attrs<Op::rope> attrs = rope_attrs(o);
   // The scaling comes from a config file, so it is the host of the run that must know it.
   if (o.scaling == "longrope" && !host_knows_minor(8))
     raise(Error(LAMINA_ERROR_UNSUPPORTED,
@@ -97,12 +50,9 @@ inline Tensor rope(Tensor x, Tensor positions, const RopeOptions& o = {}, At at 
   return emit<Op::rope>({x, positions, o.frequencies}, attrs, at);
 }
 
+// scale 0 = 1 / sqrt(head width); window and chunk 0 = all.
 struct AttentionOptions {
-  double scale = 0;  // 0 = 1 / sqrt(head width)
-  double soft_cap = 0;
-  bool causal = true;
-  std::int64_t window = 0;
-  std::int64_t chunk = 0;
+  LAMINA_ATTENTION_OPTIONS
 };
 // Optional inputs of attention besides q, k and v.
 struct AttentionExtras {
@@ -114,59 +64,48 @@ struct AttentionExtras {
 };
 // Maps q[B, T, N, H], k[B, S, K, H], v[B, S, K, Hv] to [B, T, N, Hv]. The host adds positions,
 // segments and the memory of the state. Blocks usually call step.attend(), which declares the
-// state.
-inline Tensor attention(Tensor q, Tensor k, Tensor v, State state, const AttentionOptions& o = {},
-                        const AttentionExtras& e = {}, At at = At::current()) {
-  Attrs<Op::attention> attrs;
-  attrs.number("scale", o.scale)
-      .number("soft_cap", o.soft_cap)
-      .flag("causal", o.causal)
-      .integer("window", o.window)
-      .integer("chunk", o.chunk);
+// state. Options: AttentionOptions, or another struct with LAMINA_ATTENTION_OPTIONS.
+template <class Options = AttentionOptions>
+Tensor attention(Tensor q, Tensor k, Tensor v, State state, const Options& o = {},
+                 const AttentionExtras& e = {}, At at = At::current()) {
   return emit_all<Op::attention>(std::array{q, k, v, e.sinks, e.mask, e.blocks, e.slopes, e.bias},
-                                 attrs, state, at)
+                                 attention_attrs(o), state, at)
       .front();
 }
 
+// chunk: tokens; k: chunks per query, including its own.
 struct MobaMaskOptions {
-  std::int64_t chunk = 1;  // tokens
-  std::int64_t k = 1;      // chunks per query, including its own
+  LAMINA_MOBA_MASK_OPTIONS
 };
 // Returns the keys k[B, S, K, H] that q[B, T, N, H] may see, as bool[B, N, T, S]: the chunks whose
 // mean key has the highest score. `state` is the state of the attention that uses the mask. Lu et
 // al. 2025.
 inline Tensor moba_mask(Tensor q, Tensor k, State state, const MobaMaskOptions& o,
                         At at = At::current()) {
-  Attrs<Op::moba_mask> attrs;
-  attrs.integer("chunk", o.chunk).integer("k", o.k);
-  return emit_all<Op::moba_mask>(std::array{q, k}, attrs, state, at).front();
+  return emit_all<Op::moba_mask>(std::array{q, k}, moba_mask_attrs(o), state, at).front();
 }
 
 struct CausalConv1dOptions {
-  std::int64_t dilation = 1;
-  std::string_view activation = "none";
-  bool across = false;
+  LAMINA_CAUSAL_CONV1D_OPTIONS
 };
 // Maps x[B, T, C], w[C, K] and bias[C] (may be empty) to [B, T, C]. The host adds segments and the
 // memory of the state. Blocks usually call step.causal_conv1d(), which declares the state.
 inline Tensor causal_conv1d(Tensor x, Tensor w, Tensor bias, State state,
                             const CausalConv1dOptions& o = {}, At at = At::current()) {
-  Attrs<Op::causal_conv1d> attrs;
-  attrs.integer("dilation", o.dilation).text("activation", o.activation).flag("across", o.across);
-  return emit_all<Op::causal_conv1d>(std::array{x, w, bias}, attrs, state, at).front();
+  return emit_all<Op::causal_conv1d>(std::array{x, w, bias}, causal_conv1d_attrs(o), state, at)
+      .front();
 }
 
+// scale 0 = 1 / sqrt(key width).
 struct GatedDeltaRuleOptions {
-  double scale = 0;  // 0 = 1 / sqrt(key width)
-  bool normalize = false;
-  bool across = false;
+  LAMINA_GATED_DELTA_RULE_OPTIONS
 };
 // As Step::gated_delta_rule(), with a given state; blocks usually call that one.
 inline Tensor gated_delta_rule(Tensor q, Tensor k, Tensor v, Tensor g, Tensor beta, State state,
                                const GatedDeltaRuleOptions& o = {}, At at = At::current()) {
-  Attrs<Op::gated_delta_rule> attrs;
-  attrs.number("scale", o.scale).flag("normalize", o.normalize).flag("across", o.across);
-  return emit_all<Op::gated_delta_rule>(std::array{q, k, v, g, beta}, attrs, state, at).front();
+  return emit_all<Op::gated_delta_rule>(std::array{q, k, v, g, beta}, gated_delta_rule_attrs(o),
+                                        state, at)
+      .front();
 }
 
 // y_t = a_t y_(t-1) + b_t for a, b[B, T, C]. Blocks usually call step.linear_scan(), which declares
@@ -179,27 +118,23 @@ inline Tensor linear_scan(Tensor a, Tensor b, State state, At at = At::current()
 struct RankOne {
   Tensor a = {}, b = {};
 };
+// decay_first: b reads the decayed state; read_before: q reads the state before the token.
 struct MatrixScanOptions {
-  double scale = 1;
-  bool decay_first = true;   // b reads the decayed state
-  bool read_before = false;  // q reads the state before the token
+  LAMINA_MATRIX_SCAN_OPTIONS
 };
 // As Step::matrix_scan(), with a given state; blocks usually call that one.
 inline Tensor matrix_scan(Tensor q, Tensor k, Tensor v, Tensor g, const RankOne& change,
                           State state, const MatrixScanOptions& o = {}, At at = At::current()) {
-  Attrs<Op::matrix_scan> attrs;
-  attrs.number("scale", o.scale)
-      .flag("decay_first", o.decay_first)
-      .flag("read_before", o.read_before);
-  return emit_all<Op::matrix_scan>(std::array{q, k, v, g, change.a, change.b}, attrs, state, at)
+  return emit_all<Op::matrix_scan>(std::array{q, k, v, g, change.a, change.b}, matrix_scan_attrs(o),
+                                   state, at)
       .front();
 }
 
 struct GluOptions {
-  std::string_view activation = "silu";
+  LAMINA_GLU_OPTIONS
 };
 inline Tensor glu(Tensor gate, Tensor up, const GluOptions& o = {}, At at = At::current()) {
-  return emit<Op::glu>({gate, up}, Attrs<Op::glu>().text("activation", o.activation), at);
+  return emit<Op::glu>({gate, up}, glu_attrs(o), at);
 }
 
 inline Tensor soft_cap(Tensor x, double cap, At at = At::current()) {
@@ -213,16 +148,14 @@ inline Tensor dropout(Tensor x, double rate, At at = At::current()) {
 }
 
 // Experts. Blocks usually call the functions of lamina/sdk/moe.h.
+// capacity_factor: most rows of a group, relative to an equal share; 0 = all.
 struct GroupRowsOptions {
-  std::int64_t groups = 0;
-  double capacity_factor = 0;  // most rows of a group, relative to an equal share; 0 = all
+  LAMINA_GROUP_ROWS_OPTIONS
 };
 // Returns order, offsets: the assignments ids[..., K] sorted by group.
 inline std::array<Tensor, 2> group_rows(Tensor ids, const GroupRowsOptions& o,
                                         At at = At::current()) {
-  Attrs<Op::group_rows> attrs;
-  attrs.integer("groups", o.groups).number("capacity_factor", o.capacity_factor);
-  return emit_all<Op::group_rows>(std::array{ids}, attrs, State{}, at);
+  return emit_all<Op::group_rows>(std::array{ids}, group_rows_attrs(o), State{}, at);
 }
 // `divide`: the number of assignments per row of x.
 inline Tensor gather_rows(Tensor x, Tensor order, std::int64_t divide, At at = At::current()) {

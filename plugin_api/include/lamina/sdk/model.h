@@ -48,9 +48,9 @@ struct Norm {
   std::vector<lamina_attr_t> attrs;
   double eps = 1e-6;  // the value in attrs
   Norm() = default;
-  Norm(const RmsNormOptions& o) : eps(o.eps) { set(Op::rms_norm, attrs_of(o).list(), 0); }
+  Norm(const RmsNormOptions& o) : eps(o.eps) { set(Op::rms_norm, rms_norm_attrs(o).list(), 0); }
   Norm(const LayerNormOptions& o) : eps(o.eps) {
-    set(Op::layer_norm, attrs_of(o).list(), o.bias ? LAMINA_NORM_BIAS : 0);
+    set(Op::layer_norm, layer_norm_attrs(o).list(), o.bias ? LAMINA_NORM_BIAS : 0);
   }
 
  private:

@@ -1,6 +1,6 @@
 // The small ops of ops.def as functions: elementwise, shapes, reductions, products. The larger ops
-// are in layer_ops.h, their definitions in ops.def. Options have the names and defaults of ops.def
-// (a test compares them). All functions [trace].
+// are in layer_ops.h, their definitions in ops.def. Options are generated from ops.def.
+// All functions [trace].
 //
 //   Tensor y = silu(gate) * up + 1;
 #pragma once
@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lamina/sdk/emit.h"
+#include "lamina/sdk/op_options.h"
 
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
@@ -118,15 +118,10 @@ inline Tensor transpose(Tensor x, const Dims& perm, At at = At::current()) {
   return emit<Op::transpose>({x}, Attrs<Op::transpose>().integers("perm", perm), at);
 }
 struct SliceOptions {
-  std::int64_t dim = 0;
-  std::int64_t start = 0;
-  std::int64_t size = 0;
+  LAMINA_SLICE_OPTIONS
 };
 inline Tensor slice(Tensor x, const SliceOptions& o, At at = At::current()) {
-  return emit<Op::slice>(
-      {x},
-      Attrs<Op::slice>().integer("dim", o.dim).integer("start", o.start).integer("size", o.size),
-      at);
+  return emit<Op::slice>({x}, slice_attrs(o), at);
 }
 // The helpers below are templates, so that a function of a plugin with the same name is preferred.
 // Elements `start` to `start + size` of the last dim.
@@ -169,26 +164,18 @@ inline Tensor broadcast(Tensor x, const Dims& shape, At at = At::current()) {
   return emit<Op::broadcast>({x}, Attrs<Op::broadcast>().integers("shape", shape), at);
 }
 struct ConstantOptions {
-  Dims shape = {};
-  std::string_view dtype = "f32";
-  double value = 0;
+  LAMINA_CONSTANT_OPTIONS
 };
 // `trace` only selects the trace.
 inline Tensor constant(const Scope& trace, const ConstantOptions& o, At at = At::current()) {
-  Attrs<Op::constant> attrs;
-  attrs.integers("shape", o.shape).text("dtype", o.dtype).number("value", o.value);
-  return emit_all<Op::constant>({}, attrs, State{trace.build()}, at).front();
+  return emit_all<Op::constant>({}, constant_attrs(o), State{trace.build()}, at).front();
 }
 struct ConstantDataOptions {
-  Dims shape = {};
-  std::string_view dtype = "f32";
-  std::vector<double> values = {};
+  LAMINA_CONSTANT_DATA_OPTIONS
 };
 inline Tensor constant_data(const Scope& trace, const ConstantDataOptions& o,
                             At at = At::current()) {
-  Attrs<Op::constant_data> attrs;
-  attrs.integers("shape", o.shape).text("dtype", o.dtype).numbers("values", o.values);
-  return emit_all<Op::constant_data>({}, attrs, State{trace.build()}, at).front();
+  return emit_all<Op::constant_data>({}, constant_data_attrs(o), State{trace.build()}, at).front();
 }
 // Uniform numbers in [0, 1) in training, f32; 0.5 in other phases.
 inline Tensor random(const Scope& trace, const Dims& shape, At at = At::current()) {
@@ -197,25 +184,16 @@ inline Tensor random(const Scope& trace, const Dims& shape, At at = At::current(
       .front();
 }
 struct IotaOptions {
-  Dims shape = {};
-  std::string_view dtype = "i32";
-  std::int64_t dim = 0;
+  LAMINA_IOTA_OPTIONS
 };
 inline Tensor iota(const Scope& trace, const IotaOptions& o, At at = At::current()) {
-  Attrs<Op::iota> attrs;
-  attrs.integers("shape", o.shape).text("dtype", o.dtype).integer("dim", o.dim);
-  return emit_all<Op::iota>({}, attrs, State{trace.build()}, at).front();
+  return emit_all<Op::iota>({}, iota_attrs(o), State{trace.build()}, at).front();
 }
 struct PadOptions {
-  std::int64_t dim = 0;
-  std::int64_t before = 0;
-  std::int64_t after = 0;
+  LAMINA_PAD_OPTIONS
 };
 inline Tensor pad(Tensor x, const PadOptions& o, At at = At::current()) {
-  return emit<Op::pad>(
-      {x},
-      Attrs<Op::pad>().integer("dim", o.dim).integer("before", o.before).integer("after", o.after),
-      at);
+  return emit<Op::pad>({x}, pad_attrs(o), at);
 }
 
 // The size of a dim as a graph value, i32[]; x.dim() gives the number at build time.
@@ -228,79 +206,59 @@ inline Tensor gather(Tensor x, Tensor ids, std::int64_t dim, At at = At::current
 }
 // Element n along dim is the sum of the elements of x with ids[k] = n, for n < size.
 struct ScatterOptions {
-  std::int64_t dim = 0;
-  std::int64_t size = 0;
+  LAMINA_SCATTER_OPTIONS
 };
 inline Tensor scatter(Tensor x, Tensor ids, const ScatterOptions& o, At at = At::current()) {
-  return emit<Op::scatter>({x, ids},
-                           Attrs<Op::scatter>().integer("dim", o.dim).integer("size", o.size), at);
+  return emit<Op::scatter>({x, ids}, scatter_attrs(o), at);
 }
 
 // Reductions and products.
 struct ReduceSumOptions {
-  Dims dims = {};
-  bool keep = false;
-  std::string_view dtype = "";  // of the result; empty = x's
+  LAMINA_REDUCE_SUM_OPTIONS
 };
+// dtype: of the result; empty = x's.
 inline Tensor reduce_sum(Tensor x, const ReduceSumOptions& o, At at = At::current()) {
-  Attrs<Op::reduce_sum> attrs;
-  attrs.integers("dims", o.dims).flag("keep", o.keep).text("dtype", o.dtype);
-  return emit<Op::reduce_sum>({x}, attrs, at);
+  return emit<Op::reduce_sum>({x}, reduce_sum_attrs(o), at);
 }
 struct ReduceMaxOptions {
-  Dims dims = {};
-  bool keep = false;
+  LAMINA_REDUCE_MAX_OPTIONS
 };
 inline Tensor reduce_max(Tensor x, const ReduceMaxOptions& o, At at = At::current()) {
-  return emit<Op::reduce_max>(
-      {x}, Attrs<Op::reduce_max>().integers("dims", o.dims).flag("keep", o.keep), at);
+  return emit<Op::reduce_max>({x}, reduce_max_attrs(o), at);
 }
 struct ReduceMeanOptions {
-  Dims dims = {};
-  bool keep = false;
-  std::string_view dtype = "";  // of the result; empty = x's
+  LAMINA_REDUCE_MEAN_OPTIONS
 };
 inline Tensor reduce_mean(Tensor x, const ReduceMeanOptions& o, At at = At::current()) {
-  Attrs<Op::reduce_mean> attrs;
-  attrs.integers("dims", o.dims).flag("keep", o.keep).text("dtype", o.dtype);
-  return emit<Op::reduce_mean>({x}, attrs, at);
+  return emit<Op::reduce_mean>({x}, reduce_mean_attrs(o), at);
 }
 struct ReduceMinOptions {
-  Dims dims = {};
-  bool keep = false;
+  LAMINA_REDUCE_MIN_OPTIONS
 };
 inline Tensor reduce_min(Tensor x, const ReduceMinOptions& o, At at = At::current()) {
-  return emit<Op::reduce_min>(
-      {x}, Attrs<Op::reduce_min>().integers("dims", o.dims).flag("keep", o.keep), at);
+  return emit<Op::reduce_min>({x}, reduce_min_attrs(o), at);
 }
 struct LogsumexpOptions {
-  Dims dims = {};
-  bool keep = false;
+  LAMINA_LOGSUMEXP_OPTIONS
 };
 inline Tensor logsumexp(Tensor x, const LogsumexpOptions& o, At at = At::current()) {
-  return emit<Op::logsumexp>(
-      {x}, Attrs<Op::logsumexp>().integers("dims", o.dims).flag("keep", o.keep), at);
+  return emit<Op::logsumexp>({x}, logsumexp_attrs(o), at);
 }
 struct CumsumOptions {
-  std::int64_t dim = 0;
-  bool exclusive = false;
-  bool reverse = false;
+  LAMINA_CUMSUM_OPTIONS
 };
 inline Tensor cumsum(Tensor x, const CumsumOptions& o, At at = At::current()) {
-  Attrs<Op::cumsum> attrs;
-  attrs.integer("dim", o.dim).flag("exclusive", o.exclusive).flag("reverse", o.reverse);
-  return emit<Op::cumsum>({x}, attrs, at);
+  return emit<Op::cumsum>({x}, cumsum_attrs(o), at);
 }
 // Returns i32: the indices that sort the last dim.
 inline Tensor argsort(Tensor x, bool descending = false, At at = At::current()) {
   return emit<Op::argsort>({x}, Attrs<Op::argsort>().flag("descending", descending), at);
 }
 struct MatmulOptions {
-  bool transpose_a = false;
-  bool transpose_b = false;
-  std::string_view dtype = "";  // of the result; empty = a's
+  LAMINA_MATMUL_OPTIONS
 };
-// Dims before the last two are broadcast as in NumPy. acc may be empty.
+// Dims before the last two are broadcast as in NumPy. acc may be empty. dtype: of the result; empty
+// = a's.
 inline Tensor matmul(Tensor a, Tensor b, const MatmulOptions& o = {}, Tensor acc = {},
                      At at = At::current()) {
   const Dims of_a = a.shape(at), of_b = b.shape(at);
@@ -321,26 +279,20 @@ inline Tensor matmul(Tensor a, Tensor b, const MatmulOptions& o = {}, Tensor acc
     a = widened(a, of_a);
     b = widened(b, of_b);
   }
-  Attrs<Op::matmul> attrs;
-  attrs.flag("transpose_a", o.transpose_a).flag("transpose_b", o.transpose_b);
-  attrs.text("dtype", o.dtype);
-  return emit<Op::matmul>({a, b, acc}, attrs, at);
+  return emit<Op::matmul>({a, b, acc}, matmul_attrs(o), at);
 }
 struct SinkhornOptions {
-  std::int64_t iterations = 20;
-  double eps = 1e-6;
+  LAMINA_SINKHORN_OPTIONS
 };
 inline Tensor sinkhorn(Tensor x, const SinkhornOptions& o = {}, At at = At::current()) {
-  Attrs<Op::sinkhorn> attrs;
-  attrs.integer("iterations", o.iterations).number("eps", o.eps);
-  return emit<Op::sinkhorn>({x}, attrs, at);
+  return emit<Op::sinkhorn>({x}, sinkhorn_attrs(o), at);
 }
 struct TopKOptions {
-  std::int64_t k = 1;
+  LAMINA_TOP_K_OPTIONS
 };
 // Returns values, ids: the k largest elements of the last dim and their indices.
 inline std::array<Tensor, 2> top_k(Tensor x, const TopKOptions& o, At at = At::current()) {
-  return emit_all<Op::top_k>(std::array{x}, Attrs<Op::top_k>().integer("k", o.k), State{}, at);
+  return emit_all<Op::top_k>(std::array{x}, top_k_attrs(o), State{}, at);
 }
 inline Tensor take_along(Tensor x, Tensor ids, At at = At::current()) {
   return emit<Op::take_along>({x, ids}, at);

@@ -12,12 +12,10 @@
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
 
+// window: keys a query sees, including itself; chunk: only keys of the same chunk. 0 = all.
+// scale 0 = 1 / sqrt(head width).
 struct AttendOptions {
-  double scale = 0;  // 0 = 1 / sqrt(head width)
-  double soft_cap = 0;
-  bool causal = true;
-  std::int64_t window = 0;  // keys a query sees, including itself; 0 = all
-  std::int64_t chunk = 0;   // only keys of the same chunk; 0 = all
+  LAMINA_ATTENTION_OPTIONS
   // Mixture of block attention: chunk size in tokens (0 = off) and chunks per query, chosen by the
   // score of their mean key; the query's chunk always counts. Lu et al. 2025. Cannot be combined
   // with a window.
@@ -31,32 +29,28 @@ struct AttendOptions {
   std::string_view state = "kv";  // unique in the block
 };
 
+// activation: none or silu; across: state crosses document boundaries.
 struct ConvolveOptions {
-  std::int64_t dilation = 1;
-  std::string_view activation = "none";  // or silu
-  bool across = false;                   // state crosses document boundaries
-  std::string_view state = "conv";       // unique in the block
+  LAMINA_CAUSAL_CONV1D_OPTIONS
+  std::string_view state = "conv";  // unique in the block
 };
 
+// scale 0 = 1 / sqrt(key width); normalize: q and k are divided by their L2 norm; across: state
+// crosses document boundaries.
 struct DeltaRuleOptions {
-  double scale = 0;                      // 0 = 1 / sqrt(key width)
-  bool normalize = false;                // q and k are divided by their L2 norm
-  bool across = false;                   // state crosses document boundaries
+  LAMINA_GATED_DELTA_RULE_OPTIONS
   std::string_view state = "recurrent";  // unique in the block
 };
 
 struct ScanMatrixOptions {
   Tensor a = {}, b = {};  // both or neither: S += a outer (b^T S)
-  double scale = 1;
-  bool decay_first = true;               // b reads the decayed state
-  bool read_before = false;              // q reads the state before the token
+  LAMINA_MATRIX_SCAN_OPTIONS
   std::string_view state = "recurrent";  // unique in the block
 };
 
+// nope_dim: width of the part of a head without rotary positions; scale 0 = 1 / sqrt(width of q).
 struct AttendLatentOptions {
-  std::int64_t nope_dim = 0;  // width of the part of a head without rotary positions
-  double scale = 0;           // 0 = 1 / sqrt(width of q)
-  bool causal = true;
+  LAMINA_LATENT_ATTENTION_OPTIONS
   Tensor mask = {};                   // bool[B, T, S]: keys that may be seen, eg: top_k_mask()
   std::string_view state = "latent";  // unique in the block
 };
@@ -159,9 +153,8 @@ class Step {
       window = scope_.state(LAMINA_STATE_CONV_WINDOW, o.state, {x.dim(2, at), kept},
                             {.axes = {axis::conv, axis::none}}, at);
     window.build = scope_.build();
-    Attrs<Op::causal_conv1d> attrs;
-    attrs.integer("dilation", o.dilation).text("activation", o.activation).flag("across", o.across);
-    return emit_all<Op::causal_conv1d>(std::array{x, w, bias}, attrs, window, at).front();
+    return emit_all<Op::causal_conv1d>(std::array{x, w, bias}, causal_conv1d_attrs(o), window, at)
+        .front();
   }
 
   // The gated delta rule: maps q, k[B,T,K,H], v[B,T,N,Hv], g, beta[B,T,N] to [B,T,N,Hv]. Declares
@@ -169,9 +162,9 @@ class Step {
   Tensor gated_delta_rule(Tensor q, Tensor k, Tensor v, Tensor g, Tensor beta,
                           const DeltaRuleOptions& o = {}, At at = At::current()) const {
     State matrix = matrix_state(o.state, k, v, at);
-    Attrs<Op::gated_delta_rule> attrs;
-    attrs.number("scale", o.scale).flag("normalize", o.normalize).flag("across", o.across);
-    return emit_all<Op::gated_delta_rule>(std::array{q, k, v, g, beta}, attrs, matrix, at).front();
+    return emit_all<Op::gated_delta_rule>(std::array{q, k, v, g, beta}, gated_delta_rule_attrs(o),
+                                          matrix, at)
+        .front();
   }
 
   // Token shift: x[B,T,C] of the token `tokens` places earlier; zeros before the start of the
@@ -199,9 +192,10 @@ class Step {
   // models that use it. Declares the decode state, one matrix [H,Hv] per head.
   Tensor matrix_scan(Tensor q, Tensor k, Tensor v, Tensor g, const ScanMatrixOptions& o = {},
                      At at = At::current()) const {
-    return sdk::matrix_scan(
-        q, k, v, g, {o.a, o.b}, matrix_state(o.state, q, v, at),
-        {.scale = o.scale, .decay_first = o.decay_first, .read_before = o.read_before}, at);
+    State matrix = matrix_state(o.state, q, v, at);
+    return emit_all<Op::matrix_scan>(std::array{q, k, v, g, o.a, o.b}, matrix_scan_attrs(o), matrix,
+                                     at)
+        .front();
   }
 
   // Custom recurrence: body(carries, tokens) -> TokenResults for the inputs of one token, made of
@@ -219,11 +213,9 @@ class Step {
                           const AttendLatentOptions& o = {}, At at = At::current()) const {
     State kept = scope_.state(LAMINA_STATE_LATENT, o.state, {latent.dim(2, at), k_rope.dim(2, at)},
                               {.axes = {LAMINA_AXIS_CACHE_DIM, LAMINA_AXIS_CACHE_DIM}}, at);
-    Attrs<Op::latent_attention> attrs;
-    attrs.integer("nope_dim", o.nope_dim).number("scale", o.scale).flag("causal", o.causal);
-    Tensor y =
-        emit_all<Op::latent_attention>(std::array{q, latent, k_rope, w_kv, o.mask}, attrs, kept, at)
-            .front();
+    Tensor y = emit_all<Op::latent_attention>(std::array{q, latent, k_rope, w_kv, o.mask},
+                                              latent_attention_attrs(o), kept, at)
+                   .front();
     return tag(y, tags::attention_out, at);
   }
 
@@ -324,14 +316,7 @@ class Step {
     if (o.see_images) extras.blocks = input(LAMINA_INPUT_IMAGE_BLOCKS, at);
     if (o.moba_chunk > 0)
       extras.mask = moba_mask(q, k, kv, {.chunk = o.moba_chunk, .k = o.moba_top_k}, at);
-    Tensor y = attention(q, k, v, kv,
-                         {.scale = o.scale,
-                          .soft_cap = o.soft_cap,
-                          .causal = o.causal,
-                          .window = o.window,
-                          .chunk = o.chunk},
-                         extras, at);
-    return tag(y, tags::attention_out, at);
+    return tag(attention(q, k, v, kv, o, extras, at), tags::attention_out, at);
   }
 
   static const lamina_auxiliary_api_t& auxiliary(At at) {
