@@ -64,6 +64,8 @@ std::string expectation(const Key& key, Type type) {
   std::string out(with_article(type));
   std::string limits = limits_in_words(key);
   if ((type == Type::integer || type == Type::number) && !limits.empty()) out += ", " + limits;
+  if (type != Type::string && type == key.type && !key.choices.empty())
+    out += ", or " + join_choices(key.choices);
   return out;
 }
 
@@ -196,7 +198,8 @@ std::string type_text(const Key& key) {
 }
 
 std::string limits_text(const Key& key) {
-  if (!key.choices.empty()) return join_choices(key.choices);
+  const bool is_text = key.type == Type::string || key.type == Type::list;
+  if (is_text && !key.choices.empty()) return join_choices(key.choices);
   if (key.min && key.max)
     return fmt::format("{} {} value {} {}", *key.min,
                        key.min_excluded ? "<" : "<=", key.max_excluded ? "<" : "<=", *key.max);

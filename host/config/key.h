@@ -39,8 +39,9 @@ struct Key {
   // Numbers must be 0 or have a magnitude that float32 represents, because layers, losses and
   // updates use float32. true: this number is never used in float32.
   bool wide = false;
-  std::vector<std::string> choices;  // allowed strings; empty: any
-  std::string doc;                   // one sentence or two
+  // Strings: the allowed ones; empty: any. Numbers and booleans: words for "not given".
+  std::vector<std::string> choices;
+  std::string doc;  // one sentence or two
   bool required = false;
   bool hot = false;   // may differ when a run is resumed
   bool path = false;  // relative paths start at the folder of the file that contains them

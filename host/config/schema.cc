@@ -157,6 +157,13 @@ void check_mixed_lists(const Schema& schema, const Raw& raw, Problems& problems)
   }
 }
 
+// Returns whether the objects in the list are also given as columns, "list[].member".
+bool has_columns(const Raw& raw, const std::string& list) {
+  return std::ranges::any_of(raw.entries, [&](const RawEntry& entry) {
+    return entry.key.starts_with(list) && entry.key.compare(list.size(), 3, "[].") == 0;
+  });
+}
+
 std::vector<std::string> section_names(const Schema& schema) {
   std::vector<std::string> names;
   for (const Section& section : schema.sections)
@@ -357,7 +364,7 @@ Resolved resolve(const Schema& schema, const Raw& raw, const std::string& where)
   }
   for (const RawSection& list : raw.mixed_lists)
     if (!match(schema, list.key).key && !leads_somewhere(schema, list.key) &&
-        !open_section(schema, list.key))
+        !open_section(schema, list.key) && !has_columns(raw, list.key))
       out.unread.push_back({list.key, Value(List{}), list.origin, {}, ""});
   for (const RawSection& section : raw.sections)
     if (open_section(schema, section.key)) out.rest.sections.push_back(section);

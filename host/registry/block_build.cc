@@ -181,7 +181,8 @@ lamina_tensor_t BlockBuild::param(const lamina_param_t* from) {
                                            what, to_string(out.shape), to_string(first.shape)));
     return known->second.second;
   }
-  constexpr std::uint32_t kFlags = LAMINA_PARAM_BUFFER | LAMINA_PARAM_NO_DECAY | LAMINA_PARAM_DECAY;
+  constexpr std::uint32_t kFlags =
+      LAMINA_PARAM_BUFFER | LAMINA_PARAM_NO_DECAY | LAMINA_PARAM_DECAY | LAMINA_PARAM_UNSHARED;
   abi::check_flags(given.flags, kFlags, what);
   out.axes = axis_list(given.axes, static_cast<std::size_t>(out.shape.ndim()), what);
   out.role = given.role == 0
@@ -189,6 +190,7 @@ lamina_tensor_t BlockBuild::param(const lamina_param_t* from) {
                  : enumerator<Role>(given.role, LAMINA_CAPABILITY_ROLE, "the role of " + what);
   out.init = read_init(given, what);
   out.trained = !(given.flags & LAMINA_PARAM_BUFFER);
+  out.unshared = given.flags & LAMINA_PARAM_UNSHARED;
   if (given.flags & LAMINA_PARAM_NO_DECAY) out.decay = false;
   if (given.flags & LAMINA_PARAM_DECAY) {
     if (out.decay) abi::refuse("{} has both flags, with decay and without", what);

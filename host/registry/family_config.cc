@@ -67,6 +67,28 @@ std::optional<config::RawEntry> shared_by_layers(const ModelKey& key, const conf
   return config::RawEntry{folder + key.key.name, of_all->value, of_all->origin, {}, ""};
 }
 
+bool is_word_for_absent(const ModelKey& key, const config::Value& value) {
+  const bool is_text = key.kind == LAMINA_KIND_STRING || key.kind == LAMINA_KIND_STRING_LIST;
+  const auto* word = value.get_if<std::string>();
+  return !is_text && word && std::ranges::find(key.key.choices, *word) != key.key.choices.end();
+}
+
+// Removes values that a word such as "auto" replaces by "not given", and the word.
+void drop_absent(const std::vector<ModelKey>& keys, config::Raw& raw) {
+  for (const ModelKey& key : keys) {
+    if (key.ignored || key.key.choices.empty()) continue;
+    std::size_t end = 0;  // of the entries that the last such word overrides
+    for (std::size_t i = 0; i < raw.entries.size(); ++i)
+      if (config::is_called(key.key, without_section(raw.entries[i].key)) &&
+          is_word_for_absent(key, raw.entries[i].value))
+        end = i + 1;
+    std::size_t i = 0;
+    std::erase_if(raw.entries, [&](const config::RawEntry& entry) {
+      return i++ < end && config::is_called(key.key, without_section(entry.key));
+    });
+  }
+}
+
 // Returns `raw` with a zero for each null of a key whose null means zero, and with values common to
 // all layers.
 config::Raw with_implied(const std::vector<ModelKey>& keys, const config::Raw& raw) {
@@ -234,6 +256,7 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
   settle_host_keys(keys, name(), settled, problems);
   refuse_other_kinds(keys, settled, problems);
   drop_ignored(keys, settled);
+  drop_absent(keys, settled);
   problems.raise();
   config::Resolved resolved = config::resolve_model(declared, with_implied(keys, settled), where);
   config::Table& values = resolved.values;

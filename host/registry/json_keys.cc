@@ -186,7 +186,8 @@ std::string_view plain_name(std::string_view name) {
 // Returns whether `name` is the key or below it: config.json may have an object there.
 bool covers(const ModelKey& key, std::string_view name) {
   return name.starts_with(key.key.name) &&
-         (name.size() == key.key.name.size() || name[key.key.name.size()] == '.');
+         (name.size() == key.key.name.size() || name[key.key.name.size()] == '.' ||
+          name[key.key.name.size()] == '[');
 }
 
 bool is_ignored(const std::vector<ModelKey>& keys, std::string_view name) {
@@ -199,7 +200,8 @@ std::string_view as_in_file(std::string_view name) {
   return name.starts_with(config::kOutside) ? name.substr(config::kOutside.size()) : name;
 }
 
-std::string_view top_of(std::string_view name) { return name.substr(0, name.find('.')); }
+// "layers" for "layers.width" and, in a list of objects, "layers[].width".
+std::string_view top_of(std::string_view name) { return name.substr(0, name.find_first_of(".[")); }
 
 }  // namespace
 
@@ -276,7 +278,8 @@ std::vector<std::string> unknown_keys(const std::vector<ModelKey>& keys,
                                       const std::vector<config::RawEntry>& unread) {
   const auto reads_below = [&](std::string_view top) {
     const auto is_below = [&](std::string_view path) {
-      return path.size() > top.size() && path.starts_with(top) && path[top.size()] == '.';
+      return path.size() > top.size() && path.starts_with(top) &&
+             (path[top.size()] == '.' || path[top.size()] == '[');
     };
     return std::ranges::any_of(keys, [&](const ModelKey& key) {
       return is_below(key.key.name) || std::ranges::any_of(key.key.aliases, is_below);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "decoder/one_block_family.h"
+#include "decoder/stack/parameter.h"
 #include "support/expect_error.h"
 
 namespace lamina::decoder {
@@ -48,6 +49,34 @@ TEST(SharedParameters, AreDescribedAlike) {
         return with_gain(s, x, "w", 3, constant(double(c.vocab_size)));
       }),
       ExitCode::plugin, "layer 1 uses the parameters of layer 0, which describes 'w' differently");
+}
+
+// Zamba2: a shared block with an adapter for each use. The adapters start differently, because
+// initial values depend on the name of the layer.
+TEST(SharedParameters, MayHaveAnAdapterForEachUse) {
+  build = [](sdk::Scope s, const OneBlockConfig& c, sdk::Tensor x, const sdk::Step&) {
+    const std::int64_t d = c.hidden_size;
+    sdk::Tensor low = sdk::linear(s.unshared() / "adapter" / "down", x, 2);
+    return x + sdk::linear(s / "w", x, d) + sdk::linear(s.unshared() / "adapter" / "up", low, d);
+  };
+  sdk::loading_host = &kHost;
+  sdk::Model<OneBlockConfig> model = kFamily;
+  model.plan = [](const OneBlockConfig&) {
+    return sdk::prefix("owner", sdk::unit(1), 1) +
+           sdk::prefix("users", sdk::Unit{{.block = 1, .params_of = 0}}, 2);
+  };
+  const sdk::FamilyTables<OneBlockConfig> tables(model);
+  const auto family = std::make_shared<registry::Family>(
+      tables.family(), std::make_shared<registry::PluginIdentity>());
+  config::Raw keys = config::parse_toml("[model]\nnum_hidden_layers = 3\n", "run.toml",
+                                        config::Origin::Kind::run_file);
+  const Model opened(family, family->configure(keys, "test"));
+  const ParameterTable& parameters = opened.parameters();
+  for (const char* name : {"layers.0.w.weight", "layers.0.adapter.up.weight",
+                           "layers.1.adapter.up.weight", "layers.2.adapter.down.weight"})
+    EXPECT_GE(parameters.find(name), 0) << name;
+  EXPECT_LT(parameters.find("layers.1.w.weight"), 0);
+  EXPECT_NO_THROW((void)opened.loss_graph({.batch = 2, .tokens = 3}, {}));
 }
 
 TEST(SharedParameters, AreTheOwners) {

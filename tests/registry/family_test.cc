@@ -55,6 +55,11 @@ TEST(Family, NullInJsonIsZeroOnlyForKeysThatSaySo) {
   EXPECT_EQ(from_json(R"(, "eps": 0.5)").values().number("norm_eps"), 0.5);
 }
 
+TEST(Family, MembersOfObjectsInAListAreNamedByTheList) {
+  const ModelConfig config = from_json(R"(, "steps": [{"width": 1}, {"width": 2, "kind": "x"}])");
+  EXPECT_EQ(config.unread(), std::vector<std::string>{"steps (config.json:1)"});
+}
+
 TEST(Family, ListsJsonKeysThatNothingReads) {
   const ModelConfig config = from_json(R"(, "cache": {"x": true}, "mystery": 1)");
   EXPECT_EQ(config.unread(), std::vector<std::string>{"mystery (config.json:1)"});

@@ -92,7 +92,7 @@ std::vector<std::pair<std::string, Tensor>> LayerStack::consts_of(const StackSeg
     }
     if (auto owner = segment.params_of(p))
       for (const BlockGraph::Param& param : blocks_.layer(segment, p).params)
-        add(param.desc.name, shared_param(to_, *owner, param));
+        if (!param.desc.unshared) add(param.desc.name, shared_param(to_, *owner, param));
   }
   return out;
 }

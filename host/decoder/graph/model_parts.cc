@@ -85,6 +85,14 @@ class Declaration {
     has_ |= block.has;
   }
 
+  // Declares the parameters that a layer does not share with its owner.
+  void unshared(const BlockGraph& block, std::uint32_t id, const std::string& scope,
+                std::int64_t layer) {
+    for (const BlockGraph::Param& param : block.params)
+      if (param.desc.unshared)
+        parts_.parameters.add({scope + param.desc.name, layer, id, param.desc});
+  }
+
   void note_length(const BlockGraph& block) {
     const std::int64_t from = block.length_dependent_from;
     if (from == 0) return;
@@ -120,6 +128,7 @@ class Declaration {
     const BlockGraph& graph = blocks_.layer(segment, p);
     if (!position.params_of) return block(graph, position.block, scope, index);
     check_shared(graph, index, *position.params_of);
+    unshared(graph, position.block, scope, index);
     note_length(graph);
   }
 
@@ -133,6 +142,7 @@ class Declaration {
            {fmt::format("plugin '{}' {}", plugin.id, plugin.version)}});
     };
     for (const BlockGraph::Param& param : graph.params) {
+      if (param.desc.unshared) continue;
       const int at = parts_.parameters.find(fmt::format("layers.{}.{}", owner, param.desc.name));
       if (at < 0) fail(fmt::format("which has no '{}'", param.desc.name));
       const registry::ParamDesc& owned = parts_.parameters[at].desc;

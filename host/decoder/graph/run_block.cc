@@ -120,7 +120,7 @@ void BlockRunner::bind_params(const BlockGraph& block, const BlockPlacement& pla
          {}});
   for (const BlockGraph::Param& param : block.params) {
     Tensor& inner = bound.inputs[static_cast<std::size_t>(param.input)];
-    if (place.params_of) {
+    if (place.params_of && !param.desc.unshared) {
       const Tensor outer = shared_param(to_, *place.params_of, param);
       inner = place.scan ? place.scan->inner_const(outer) : outer;
       bound.params.push_back(outside_input(outer));

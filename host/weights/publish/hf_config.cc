@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "config/model_keys.h"
 #include "config/published_keys.h"
 #include "core/error.h"
 #include "core/json_writer.h"
@@ -18,9 +19,22 @@ struct Object {
   struct Member {
     std::string name;
     std::string json;                // for a leaf
-    std::vector<Object> below = {};  // one, or none for a leaf
+    std::vector<Object> below = {};  // one, or none for a leaf; of a list: its elements
+    bool is_list = false;
   };
   std::vector<Member> members;
+
+  // Adds a member of each object in a list: the path is "name[].rest".
+  void add_column(std::string_view path, const config::List& values) {
+    const std::size_t end = path.find("[].");
+    const std::string name(path.substr(0, end));
+    auto at = std::ranges::find(members, name, &Member::name);
+    if (at == members.end())
+      at = members.insert(at, {name, "", std::vector<Object>(values.size()), true});
+    at->below.resize(std::max(at->below.size(), values.size()));
+    for (std::size_t i = 0; i < values.size(); ++i)
+      at->below[i].add(path.substr(end + 3), config::to_json(values[i]));
+  }
 
   void add(std::string_view path, std::string json) {
     std::size_t dot = path.find('.');
@@ -38,10 +52,15 @@ struct Object {
     out.begin_object();
     for (const Member& m : members) {
       out.key(m.name);
-      if (m.below.empty())
+      if (m.is_list) {
+        out.begin_array();
+        for (const Object& element : m.below) element.write(out);
+        out.end_array();
+      } else if (m.below.empty()) {
         out.raw(m.json);
-      else
+      } else {
         m.below.front().write(out);
+      }
     }
     out.end_object();
   }
@@ -125,6 +144,15 @@ std::string hf_config(const registry::FamilyNames& names, const registry::ModelC
     const bool unset = !key.host && !key.key.preset && is_zero(entry->value);
     if (path.starts_with(config::kOwnObject) && (unset || has_default(key, entry->value, values)))
       continue;
+    // A feature that is off.
+    if (path == config::kPredictionLayers && has_default(key, entry->value, values) &&
+        is_zero(entry->value))
+      continue;
+    if (const auto* list = entry->value.get_if<config::List>();
+        list && path.find("[].") != path.npos) {
+      out.add_column(path, *list);
+      continue;
+    }
     std::string json = config::to_json(entry->value);
     if (std::size_t dot = path.find('.'); dot != path.npos) {
       bool left_to_the_reader = is_number(entry->value) && is_zero(entry->value) &&

@@ -76,7 +76,8 @@ std::string path_in(const JsonValue& config, const std::string& folder,
   paths.push_back(key.key.name);
   for (const std::string& path : paths)
     if (has_path(config, folder + path)) return path;
-  return key.hf_name;
+  // Members of a list of objects are not edited: the name has precedence.
+  return key.hf_name.find("[].") == std::string::npos ? key.hf_name : key.key.name;
 }
 
 // Returns the values of `model` that differ from `source`, by their paths in config.json.

@@ -73,10 +73,14 @@ struct Key {
   std::optional<double> max = {};
   std::optional<double> above = {};  // exclusive limits
   std::optional<double> below = {};
+  // Strings: the allowed ones; empty = any. Numbers and flags: words in their place that mean that
+  // the value is not given, so that derive() or the default sets it: {"auto"}.
   std::vector<std::string_view> choices = {};
-  std::vector<std::string_view> aliases = {};  // other dotted paths in config.json
-  std::string_view hf_name = {};               // path in an exported config.json; empty = the name
-  std::uint32_t flags = 0;                     // LAMINA_KEY_*
+  // Other dotted paths in config.json. "layers[].width" gives a list: the member "width" of every
+  // object in the list "layers", 0 or "" where an object lacks it.
+  std::vector<std::string_view> aliases = {};
+  std::string_view hf_name = {};  // path in an exported config.json; empty = the name
+  std::uint32_t flags = 0;        // LAMINA_KEY_*
   // A key that the original lacks: config.json has it in the object "lamina", and only if the value
   // is not the default.
   bool own = false;

@@ -103,6 +103,10 @@ class Scope {
   Scope operator/(std::string_view name) const;
   const std::string& path() const { return path_; }
   lamina_build_t* build() const { return build_; }
+  // The same place for parameters that each layer has for itself, in a layer that uses the
+  // parameters of another (Position::params_of): an adapter per use.
+  //   Tensor y = linear(s.unshared() / "adapter" / "up", h, d);
+  Scope unshared() const;
   // The standard deviation of the initial weights of this model.
   double init_std() const { return init_std_; }
 
@@ -139,6 +143,7 @@ class Scope {
   lamina_build_t* build_;
   double init_std_;
   std::string path_;
+  std::uint32_t param_flags_ = 0;  // LAMINA_PARAM_*, of all parameters below
 };
 
 // Returns x under a name for rematerialisation policies and `lamina verify`, one of tags::*.
@@ -188,6 +193,12 @@ inline Scope Scope::operator/(std::string_view name) const {
   return out;
 }
 
+inline Scope Scope::unshared() const {
+  Scope out = *this;
+  out.param_flags_ |= LAMINA_PARAM_UNSHARED;
+  return out;
+}
+
 inline Tensor Scope::param(std::string_view name, std::initializer_list<std::int64_t> dims,
                            const ParamOptions& options, At at) const {
   const std::string full_name = full(name);
@@ -202,7 +213,13 @@ inline Tensor Scope::param(std::string_view name, std::initializer_list<std::int
   desc.init = options.init.kind;
   desc.init_a = options.init.a;
   desc.init_b = options.init.b;
-  desc.flags = options.flags;
+  desc.flags = options.flags | param_flags_;
+  if ((desc.flags & LAMINA_PARAM_UNSHARED) && loading_host && loading_host->abi_minor < 8)
+    raise(Error(LAMINA_ERROR_UNSUPPORTED,
+                "parameter '" + full_name +
+                    "' is unshared, which needs plugin ABI 0.8; this host "
+                    "is older",
+                at));
   desc.group = to_str(options.group);
   desc.dtype = options.dtype;
   Tensor out{build_};
