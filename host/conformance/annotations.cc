@@ -11,6 +11,7 @@
 #include "conformance/groups.h"
 #include "conformance/subject.h"
 #include "ops/custom.h"
+#include "ops/op_code.h"
 #include "registry/names.h"
 
 namespace lamina::conformance {
@@ -44,7 +45,7 @@ void find_uses(const Graph& graph, ValueId value, std::vector<Use>& to) {
       if (node.op->def->facts.loops) {
         const Graph& body = *node.body();
         find_uses(body, body.inputs()[i].value, to);
-      } else if (node.op->def->facts.moves_data) {
+      } else if (node.op->def->facts.moves_data || node.op->code == OpCode::cast_like) {
         find_uses(graph, node.outputs[0], to);
       } else {
         const std::size_t named = std::min(i, node.op->inputs.size() - 1);
@@ -98,6 +99,42 @@ bool agree(Role declared, Role used) {
     return declared == Role::router || declared == Role::head || declared == Role::embedding;
   // Experts may be chosen by a table.
   return declared == Role::router && used == Role::embedding;
+}
+
+bool is_sum(const Use& use) { return use.node->op->def->facts.adds; }
+
+// Adds the products that make a value, through functions of it.
+void find_products(const Graph& graph, ValueId value, int depth, std::set<const Node*>& to) {
+  const NodeId made_by = graph.value(value).node;
+  if (made_by == kNoNode || depth == 0) return;
+  const Node& node = graph.nodes()[made_by];
+  const OpFacts& facts = node.op->def->facts;
+  if (facts.product != Product::none) {
+    to.insert(&node);
+    return;
+  }
+  if (facts.is_norm || facts.loops) return;
+  for (const ValueId input : node.inputs)
+    if (input != kNoValue) find_products(graph, input, depth - 1, to);
+}
+
+// The products whose largest results choose experts: rows are grouped by them.
+std::set<const Node*> router_products(const Graph& whole) {
+  constexpr int kMostFunctions = 8;
+  std::set<const Node*> out;
+  for_each_graph(whole, [&](const Graph& graph) {
+    std::vector<const Node*> chosen_by(graph.values().size());
+    for (const Node& node : graph.nodes()) {
+      const Node* by = node.op->def->facts.chooses ? &node : nullptr;
+      for (const ValueId value : node.inputs)
+        if (!by && value != kNoValue && graph.type(value).dtype == DType::i32)
+          by = chosen_by[value];
+      if (by && node.op->code == OpCode::group_rows)
+        find_products(graph, by->inputs[0], kMostFunctions, out);
+      for (const ValueId value : node.outputs) chosen_by[value] = by;
+    }
+  });
+  return out;
 }
 
 // The loss of the model with all layers unrolled, whatever custom ops its blocks have.
@@ -171,11 +208,20 @@ void check_axes_and_tags(const FamilySubject& subject) {
 void check_roles(const FamilySubject& subject) {
   for (const SmallModel& small : subject.models()) {
     const Unrolled unrolled(subject, small);
+    const std::set<const Node*> routers = router_products(unrolled.graph);
     unrolled.for_each_parameter([&](const decoder::Parameter& p, ValueId value) {
       if (p.layer < 0 && p.block == 0) return;  // a parameter of the host
       std::vector<Use> uses;
       find_uses(unrolled.graph, value, uses);
       for (const Use& use : uses) check_use(p, use);
+      const auto is_router = [&](const Use& use) {
+        return is_product(use) && routers.contains(use.node);
+      };
+      if (p.desc.role == Role::weight && std::ranges::any_of(uses, is_router))
+        fail("give parameter '{}' the role router: the results of its product choose experts",
+             p.name);
+      if (p.desc.role == Role::norm && !uses.empty() && std::ranges::all_of(uses, is_sum))
+        fail("give parameter '{}' the role bias: it is only added", p.name);
       const bool a_product = std::ranges::any_of(uses, is_product);
       if (p.desc.role == Role::weight && p.desc.shape.ndim() < 2 && !a_product)
         fail(

@@ -75,7 +75,22 @@ std::uint64_t fingerprint(const Graph& graph) {
   return hash.value();
 }
 
-std::uint64_t fingerprint(const decoder::Model& model) {
+namespace {
+
+// Covers the values and rates beside the graph, too.
+void add(Hash& hash, const decoder::ModelGraph& model) {
+  hash.number(fingerprint(model.graph));
+  for (const decoder::InputRole& input : model.inputs)
+    for (const double value : input.values) hash.number(std::bit_cast<std::uint64_t>(value));
+  for (const decoder::ParameterUpdate& update : model.updates) {
+    hash.number(static_cast<std::uint64_t>(update.rule));
+    hash.number(std::bit_cast<std::uint64_t>(update.rate));
+  }
+}
+
+}  // namespace
+
+std::uint64_t fingerprint_of_training(const decoder::Model& model) {
   Hash hash;
   for (const decoder::Parameter& p : model.parameters().all()) {
     hash.text(p.name);
@@ -84,14 +99,26 @@ std::uint64_t fingerprint(const decoder::Model& model) {
     hash.number(std::bit_cast<std::uint64_t>(p.desc.init.a));
     hash.number(std::bit_cast<std::uint64_t>(p.desc.init.b));
     hash.number(static_cast<std::uint64_t>(p.desc.role));
+    hash.number(p.desc.trained);
+    hash.number(p.desc.decay ? *p.desc.decay + 1 : 0);
+    hash.text(p.desc.group);
   }
-  const decoder::GraphFeatures training{
-      .segments = true, .training = true, .aux = true, .mtp = true};
-  hash.number(fingerprint(model.loss_graph({.batch = 2, .tokens = 5}, training).graph));
-  hash.number(fingerprint(model.forward_graph({.batch = 2, .tokens = 5}).graph));
+  add(hash, model.loss_graph({.batch = 2, .tokens = 5},
+                             {.segments = true, .training = true, .aux = true, .mtp = true}));
+  const registry::MtpSpec& mtp = model.options().mtp;
+  for (const bool flag : {mtp.normed_hidden, mtp.shifted_positions, mtp.final_norm, mtp.chained})
+    hash.number(flag);
+  for (std::int64_t depth = 0; depth < model.mtp_depth(); ++depth)
+    hash.number(std::bit_cast<std::uint64_t>(model.mtp_weight(depth)));
+  return hash.value();
+}
+
+std::uint64_t fingerprint(const decoder::Model& model) {
+  Hash hash;
+  hash.number(fingerprint_of_training(model));
+  add(hash, model.forward_graph({.batch = 2, .tokens = 5}));
   if (!model.is_autoregressive()) return hash.value();
-  hash.number(fingerprint(
-      model.decode_graph({.batch = 2, .tokens = 3}, {.capacity = 11, .max_call_tokens = 3}).graph));
+  add(hash, model.decode_graph({.batch = 2, .tokens = 3}, {.capacity = 11, .max_call_tokens = 3}));
   return hash.value();
 }
 

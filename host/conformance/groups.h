@@ -36,6 +36,9 @@ void check_keys(const FamilySubject& family);
 void check_odd_configs(const FamilySubject& family);
 void check_config_json(const FamilySubject& family);
 
+// key_effects.cc
+void check_key_effects(const FamilySubject& family);
+
 // plan.cc
 void check_plans(const FamilySubject& family);
 void check_blocks_are_used(const FamilySubject& family);

@@ -1,7 +1,10 @@
 // GRD-3: kernels of custom ops against their lowerings, in training and decoding of small models.
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <map>
 #include <set>
 
 #include "conformance/capture.h"
@@ -9,8 +12,10 @@
 #include "conformance/fingerprint.h"
 #include "conformance/groups.h"
 #include "conformance/kernel_comparison.h"
+#include "conformance/odd_configs.h"
 #include "conformance/rows.h"
 #include "conformance/subject.h"
+#include "conformance/variants.h"
 #include "decode/session.h"
 #include "ops/custom.h"
 #include "registry/custom_ops.h"
@@ -21,25 +26,39 @@ namespace {
 
 // Two of them are 514 rows: two blocks and a rest for a kernel with blocks of 256.
 constexpr std::int64_t kLongRow = 257;
+// More rows of tokens than a 16-bit counter has, in no whole blocks.
+constexpr std::int64_t kManyRows = 32768 + 77;
 
-// A forward and a backward pass, also with several documents in a row.
+// A forward and a backward pass.
+void train(const ModelCase& c, const decoder::Model& model, const program::Rows& rows, DType dtype,
+           const Backend& backend) {
+  const auto state = c.load_state(model, dtype);
+  train::TrainStepOptions options{.shape = {rows.batch, rows.tokens, dtype},
+                                  .features = train::all_losses(!model.length_dependent_from())};
+  options.seed = 11;
+  train::TrainStep step(model, *state, options, {}, backend);
+  const program::Microbatch batch = rows.microbatch();
+  step.gradients(std::span(&batch, 1), 3);
+}
+
+// Odd batches and lengths, also with several documents in a row.
 void train(const ModelCase& c, const decoder::Model& model, DType dtype, const Backend& backend) {
   const std::int64_t tokens = row_tokens(model);
-  const bool packs = !model.length_dependent_from();
-  std::vector<program::Rows> all = {random_rows(model, 1, 1), random_rows(model, 3, 7)};
+  std::vector<program::Rows> all = {random_rows(model, 1, 1), random_rows(model, 5, 7)};
   if (has_positions(model, kLongRow)) all.push_back(random_rows(model, 2, kLongRow));
-  if (packs)
+  if (!model.length_dependent_from())
     all.push_back(
         pack({random_rows(model, 1, tokens / 2, 3), random_rows(model, 1, tokens / 3, 4)}, tokens));
-  for (const program::Rows& rows : all) {
-    const auto state = c.load_state(model, dtype);
-    train::TrainStepOptions options{.shape = {rows.batch, rows.tokens, dtype},
-                                    .features = train::all_losses(packs)};
-    options.seed = 11;
-    train::TrainStep step(model, *state, options, {}, backend);
-    const program::Microbatch batch = rows.microbatch();
-    step.gradients(std::span(&batch, 1), 3);
-  }
+  for (const program::Rows& rows : all) train(c, model, rows, dtype, backend);
+}
+
+// Very many rows, in a model that is small enough.
+void train_many_rows(const ModelCase& c, const decoder::Model& model, const Backend& backend) {
+  constexpr std::int64_t kMostWidth = 512;
+  if (model.vocab_size() > kMostWidth || model.layer_width() > kMostWidth) return;
+  const std::int64_t tokens = row_tokens(model);
+  train(c, model, random_rows(model, (kManyRows + tokens - 1) / tokens, tokens), DType::f32,
+        backend);
 }
 
 // A prompt in uneven pieces, then single tokens.
@@ -55,6 +74,102 @@ void decode(const ModelCase& c, const decoder::Model& model, DType dtype, const 
   session.append(ids.first(prompt));
   for (std::size_t i = prompt; i < std::min(ids.size(), prompt + 2); ++i)
     session.append(ids.subspan(i, 1));
+}
+
+// Six sequences with prompts of different lengths: calls with padding, and rows beyond the fourth.
+void decode_ragged(const ModelCase& c, const decoder::Model& model, DType dtype,
+                   const Backend& backend) {
+  constexpr std::size_t kRows = 6;
+  if (model.length_dependent_from() || !has_positions(model, 8)) return;
+  const weights::Weights weights = c.load(model, dtype);
+  decode::Session session(model, weights.pointers(),
+                          {.batch = kRows, .capacity = 8, .call_tokens = 5, .dtype = dtype},
+                          backend);
+  const program::Rows rows = random_rows(model, kRows, 8);
+  std::array<std::size_t, kRows> used{};
+  for (const std::array<std::size_t, kRows>& counts :
+       {std::array<std::size_t, kRows>{5, 3, 1, 4, 2, 5}, {1, 0, 1, 1, 0, 1}}) {
+    std::vector<std::span<const std::int32_t>> pieces;
+    for (std::size_t b = 0; b < kRows; ++b) {
+      pieces.push_back(std::span(rows.ids).subspan(b * 8 + used[b], counts[b]));
+      used[b] += counts[b];
+    }
+    session.append(pieces);
+  }
+}
+
+// The custom ops of a graph: names and attributes, and the widths of their first inputs.
+struct CustomUses {
+  std::set<std::string> calls;
+  std::map<std::string, std::set<std::int64_t>> widths;
+};
+
+std::string text_of(const Node& node) {
+  std::string out = node.op->name;
+  for (const AttrValue& attr : node.attrs) {
+    if (const auto* i = std::get_if<std::int64_t>(&attr)) out += fmt::format(" {}", *i);
+    if (const auto* d = std::get_if<double>(&attr)) out += fmt::format(" {}", *d);
+    if (const auto* s = std::get_if<std::string>(&attr)) out += " " + *s;
+    if (const auto* l = std::get_if<std::vector<std::int64_t>>(&attr))
+      out += fmt::format(" {}", fmt::join(*l, ","));
+    if (const auto* l = std::get_if<std::vector<double>>(&attr))
+      out += fmt::format(" {}", fmt::join(*l, ","));
+  }
+  return out;
+}
+
+CustomUses custom_uses(const decoder::Model& model) {
+  CustomUses out;
+  for_each_graph(model.loss_graph({2, 5}, train::all_losses()).graph, [&](const Graph& graph) {
+    for (const Node& node : graph.nodes()) {
+      if (!ops::is_custom(*node.op)) continue;
+      out.calls.insert(text_of(node));
+      const Type& first = graph.type(node.inputs[0]);
+      if (first.ndim() > 0) out.widths[node.op->name].insert(first.dim(-1));
+    }
+  });
+  return out;
+}
+
+// Models whose ops have attributes or odd widths that the small model does not have. Kernels with
+// vectors have a rest for widths that are no multiple of eight.
+std::vector<SmallModel> other_uses(const FamilySubject& subject, const SmallModel& small) {
+  CustomUses known = custom_uses(subject.open(small));
+  std::vector<SmallModel> out;
+  const auto add_if_new = [&](const SmallModel& changed) {
+    CustomUses uses;
+    try {
+      uses = custom_uses(subject.open(changed));
+    } catch (const Refused&) {
+      return;
+    }
+    bool is_new = false;
+    for (const std::string& call : uses.calls) is_new = known.calls.insert(call).second || is_new;
+    for (const auto& [op, widths] : uses.widths) {
+      for (const std::int64_t block : {2, 8}) {
+        const auto has_rest = [&](std::int64_t width) { return width % block != 0; };
+        is_new = is_new || (std::ranges::none_of(known.widths[op], has_rest) &&
+                            std::ranges::any_of(widths, has_rest));
+      }
+      known.widths[op].insert(widths.begin(), widths.end());
+    }
+    if (is_new) out.push_back(changed);
+  };
+  for (const Variant& variant : variants_of(subject, small, Changed::everything))
+    add_if_new(variant.model);
+  const registry::ModelConfig config = subject.configure(small);
+  for (const registry::ModelKey& key : subject.family().keys()) {
+    if (key.ignored || key.host || key.json_only) continue;
+    const config::Entry* entry = config.values().find(key.key.name);
+    const auto* now = entry ? entry->value.get_if<std::int64_t>() : nullptr;
+    for (std::int64_t more = 2; now && more <= 9; ++more) {
+      const config::Value value(*now + more);
+      const SmallModel changed{fmt::format("{}, {} = {}", small.name, key.key.name, *now + more),
+                               with_value(small.source, key.key.name, value)};
+      if (is_accepted(subject.family(), changed.source)) add_if_new(changed);
+    }
+  }
+  return out;
 }
 
 }  // namespace
@@ -74,18 +189,36 @@ void check_kernels(const FamilySubject& subject) {
     if (is_alone) want(custom->op);
   const ComparingBackend backend(subject.plugin().compute());
   const Capture output(STDOUT_FILENO);
-  for (const ModelCase& c : subject.cases()) {
+  const std::vector<ModelCase> cases = subject.cases();
+  for (std::size_t number = 0; number < cases.size(); ++number) {
+    const ModelCase& c = cases[number];
     const decoder::Model model = c.open(true);
     for_each_graph(model.loss_graph({2, 5}, train::all_losses()).graph, [&](const Graph& graph) {
       for (const Node& node : graph.nodes())
         if (ops::is_custom(*node.op)) want(ops::custom_of(*node.op));
     });
-    for (const DType dtype : {DType::f32, DType::bf16}) try {
-        train(c, model, dtype, backend);
-        decode(c, model, dtype, backend);
+    const auto in = [&](DType dtype, const std::string& name, auto&& run) {
+      try {
+        run(dtype);
       } catch (const Failure& found) {
-        fail("model '{}', {}: {}", c.name, lamina::name(dtype), found.what());
+        fail("model '{}', {}: {}", name, lamina::name(dtype), found.what());
       }
+    };
+    for (const DType dtype : {DType::f32, DType::bf16})
+      in(dtype, c.name, [&](DType d) {
+        train(c, model, d, backend);
+        if (!model.is_autoregressive()) return;
+        decode(c, model, d, backend);
+        decode_ragged(c, model, d, backend);
+      });
+    if (custom_uses(model).calls.empty()) continue;
+    in(DType::f32, c.name, [&](DType) { train_many_rows(c, model, backend); });
+    for (const SmallModel& other : other_uses(subject, subject.models()[number])) {
+      const ModelCase changed = subject.model_case(other);
+      const decoder::Model opened = changed.open(true);
+      in(DType::f32, other.name,
+         [&](DType d) { train(changed, opened, random_rows(opened, 3, 7), d, backend); });
+    }
   }
   if (const std::string text = output.text(); !text.empty())
     fail("a kernel writes \"{}\" to standard output; use the host's log (C-4)", text);

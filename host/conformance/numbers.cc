@@ -1,25 +1,31 @@
 // The numeric checks; the comparisons are in one_pass.h, decoding.h, training.h and slopes.h.
 #include "conformance/check.h"
 #include "conformance/decoding.h"
+#include "conformance/draws.h"
 #include "conformance/groups.h"
 #include "conformance/layer_losses.h"
+#include "conformance/learning.h"
 #include "conformance/one_pass.h"
+#include "conformance/positions.h"
 #include "conformance/slopes.h"
 #include "conformance/subject.h"
 #include "conformance/training.h"
+#include "conformance/variants.h"
 #include "core/error.h"
 #include "inspect/verify/verify.h"
 
 namespace lamina::conformance {
 namespace {
 
-// Runs `check` on the models; a model with nothing to check does not count if others do. Skipped if
+using CaseCheck = void (*)(const ModelCase&);
+
+// Runs `checks` on `cases`; a model with nothing to check does not count if others do. Skipped if
 // no model has anything to check.
-void on_cases(const FamilySubject& subject, const std::vector<void (*)(const ModelCase&)>& checks) {
+void on_cases(const std::vector<ModelCase>& cases, const std::vector<CaseCheck>& checks) {
   std::string why;
   bool ran = false;
-  for (const ModelCase& c : subject.cases())
-    for (const auto check : checks) {
+  for (const ModelCase& c : cases)
+    for (const CaseCheck check : checks) {
       try {
         check(c);
         ran = true;
@@ -34,6 +40,10 @@ void on_cases(const FamilySubject& subject, const std::vector<void (*)(const Mod
   if (!ran) skip("{}", why);
 }
 
+void on_cases(const FamilySubject& subject, const std::vector<CaseCheck>& checks) {
+  on_cases(subject.cases(), checks);
+}
+
 }  // namespace
 
 void check_gradients(const FamilySubject& subject) {
@@ -42,13 +52,22 @@ void check_gradients(const FamilySubject& subject) {
   on_cases(subject, {[](const ModelCase& c) { check_gradients_are_slopes(c, 8); }});
 }
 void check_dead_parameters(const FamilySubject& subject) {
-  on_cases(subject, {check_every_parameter_learns, check_layer_losses_have_gradients});
+  on_cases(subject,
+           {check_every_part_learns, check_learning_begins, check_layer_losses_have_gradients});
 }
 
 void check_decoding(const FamilySubject& subject) {
+  on_cases(subject, {check_draws_are_not_compared});
   if (!subject.at_least(Level::full)) return on_cases(subject, {check_prompt_tokens_and_prompt});
   on_cases(subject,
            {check_prefill_in_pieces, check_token_by_token, check_prompt_tokens_and_prompt});
+  std::vector<ModelCase> switched;
+  for (const SmallModel& model : switched_models(subject))
+    switched.push_back(subject.model_case(model));
+  try {
+    on_cases(switched, {check_prompt_tokens_and_prompt});
+  } catch (const Skipped&) {  // none is decoded
+  }
 }
 
 void check_batches(const FamilySubject& subject) {
@@ -72,7 +91,7 @@ void check_layer_losses(const FamilySubject& subject) {
   on_cases(subject, {check_layer_losses_are_means});
 }
 void check_bfloat16(const FamilySubject& subject) {
-  on_cases(subject, {check_bfloat16_is_near, check_finite});
+  on_cases(subject, {check_bfloat16_is_near, check_finite, check_positions_are_exact});
 }
 
 void check_determinism(const FamilySubject& subject) {

@@ -51,7 +51,12 @@ std::string verdict_text(const Summary& summary, const PluginSubject& plugin) {
   if (!summary.skipped.empty())
     out +=
         fmt::format(", {} skipped ({})", summary.skipped.size(), fmt::join(summary.skipped, ", "));
-  return out + "\n";
+  out += "\n";
+  if (plugin.settings().goldens.empty())
+    out +=
+        "without a golden case (--golden) no check can find exchanged names, transposed squares "
+        "and other faults that only numbers of the original show\n";
+  return out;
 }
 
 }  // namespace lamina::conformance

@@ -1,5 +1,8 @@
 // CKP-2: the map between published tensors and ours.
+#include <algorithm>
+#include <map>
 #include <span>
+#include <tuple>
 
 #include "conformance/check.h"
 #include "conformance/compare.h"
@@ -54,12 +57,42 @@ void check_undone(const ModelCase& c, const decoder::Model& model, const weights
   }
 }
 
+// The parameters that take parts of one published tensor, by the index of the part.
+using Parts = std::map<std::int64_t, std::string>;
+
+// Fused tensors consist of parts 0, 1, 2 ..., each of one parameter.
+void check_parts(const decoder::Model& model) {
+  using Kind = registry::Transform::Kind;
+  std::map<std::tuple<std::int64_t, std::uint32_t, std::string>, Parts> all;
+  for (const decoder::Parameter& p : model.parameters().all())
+    for (const registry::TensorRow& row : model.family().tensor_rows()) {
+      if (row.ignore || row.block != p.block || row.param != p.desc.name) continue;
+      const auto part = std::ranges::find(row.transforms, Kind::part, &registry::Transform::kind);
+      if (part == row.transforms.end()) continue;
+      Parts& parts = all[{p.layer, p.block, row.published}];
+      const auto [at, fresh] = parts.emplace(part->index, p.desc.name);
+      if (!fresh && at->second != p.desc.name)
+        fail("give '{}' and '{}' different parts of tensor '{}': both rows take part {}",
+             at->second, p.desc.name, row.published, part->index);
+    }
+  for (const auto& [place, parts] : all) {
+    std::int64_t expected = 0;
+    for (const auto& [index, name] : parts)
+      if (index != expected++)
+        fail(
+            "give part {} of tensor '{}' to a parameter: no row takes it, and the parts of a "
+            "tensor are numbered from 0 without gaps",
+            expected - 1, std::get<2>(place));
+  }
+}
+
 }  // namespace
 
 void check_tensor_map(const FamilySubject& subject) {
   for (const SmallModel& small : subject.models()) {
     const decoder::Model model = subject.open(small);
     try {
+      check_parts(model);
       const weights::TensorMap map = weights::published_tensors(model);
       check_undone(subject.model_case(small), model, map);
     } catch (const PluginError& refused) {

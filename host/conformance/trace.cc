@@ -1,6 +1,11 @@
 // TRC: descriptions by a block, which must be the same for any phase, batch and length.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <thread>
@@ -11,6 +16,7 @@
 #include "conformance/groups.h"
 #include "conformance/rows.h"
 #include "conformance/subject.h"
+#include "conformance/variants.h"
 #include "core/error.h"
 #include "graph/graph.h"
 
@@ -23,23 +29,28 @@ void where_possible(const decoder::Model& model, std::int64_t tokens, Make&& mak
   if (has_positions(model, tokens)) make();
 }
 
-// Small calls, large ones, and calls around powers of two.
-constexpr std::int64_t kLongest = 1024;
+// Small calls, large ones, and calls around powers of two. Long rows and large batches take as long
+// to trace as small ones.
+constexpr std::int64_t kLongest = 100003;
 constexpr auto kShapes = std::to_array<decoder::GraphShape>({{1, 1},
                                                              {2, 1},
-                                                             {1, 2},
-                                                             {3, 3},
                                                              {3, 4},
                                                              {3, 7},
                                                              {1, 9},
-                                                             {2, 13},
                                                              {1, 33},
                                                              {2, 64},
                                                              {3, 129},
+                                                             {9, 6},
+                                                             {17, 5},
+                                                             {1, 2049},
                                                              {1, kLongest}});
+// For models with another flag.
+constexpr auto kFewShapes =
+    std::to_array<decoder::GraphShape>({{1, 1}, {3, 7}, {17, 5}, {1, kLongest}});
 
-// Longer ones are traced with one row only: each takes as long to trace as a short one.
+// Longer ones are traced with one row only.
 constexpr std::int64_t kLongestOfSeveralRows = 31;
+constexpr std::int64_t kLongestWindow = 1024;
 
 // Lengths around the numbers of the config: windows, chunks, original contexts.
 std::vector<std::int64_t> lengths(const decoder::Model& model) {
@@ -48,7 +59,7 @@ std::vector<std::int64_t> lengths(const decoder::Model& model) {
     if (const auto* value = entry.value.get_if<std::int64_t>())
       if (entry.key.find("window") != entry.key.npos || entry.key.find("chunk") != entry.key.npos)
         for (const std::int64_t n : {*value - 1, *value, *value + 1})
-          if (n > 0 && n <= kLongest) out.insert(n);
+          if (n > 0 && n <= kLongestWindow) out.insert(n);
   return {out.begin(), out.end()};
 }
 
@@ -107,36 +118,72 @@ void compare_sizes(const Graph& small, const Graph& large, const std::string& wh
   }
 }
 
-std::uint64_t of_models(const FamilySubject& subject, bool backwards) {
-  const std::vector<SmallModel>& models = subject.models();
-  std::vector<std::uint64_t> found(models.size());
-  for (std::size_t n = 0; n < models.size(); ++n) {
-    const std::size_t i = backwards ? models.size() - 1 - n : n;
-    found[i] = fingerprint(subject.open(models[i]));
+// The models of TRC-1: all small models, and the first one with each key changed. At level quick
+// only a plugin with a single model is changed: two models may show values that are kept.
+std::vector<SmallModel> models_and_variants(const FamilySubject& subject) {
+  std::vector<SmallModel> out = subject.models();
+  const bool is_only_one = out.size() == 1 && subject.siblings().size() <= 1;
+  if (!subject.at_least(Level::full) && !is_only_one) return out;
+  for (Variant& variant : variants_of(subject, out.front(), Changed::everything))
+    out.push_back(std::move(variant.model));
+  return out;
+}
+
+// Runs `compute` in a separate process, a copy of this one; nothing if it has no result there.
+std::optional<std::uint64_t> in_a_copy(
+    const std::function<std::optional<std::uint64_t>()>& compute) {
+  int ends[2];
+  if (pipe(ends) != 0) return std::nullopt;
+  const pid_t child = fork();
+  if (child == 0) {
+    close(ends[0]);
+    const auto found = compute();
+    const bool is_whole = found && write(ends[1], &*found, sizeof *found) == sizeof *found;
+    _exit(is_whole ? 0 : 1);
   }
-  std::uint64_t out = 0;
-  for (std::uint64_t f : found) out = out * 31 + f;
+  close(ends[1]);
+  std::uint64_t value = 0;
+  const bool is_whole = child > 0 && read(ends[0], &value, sizeof value) == sizeof value;
+  close(ends[0]);
+  if (child > 0) waitpid(child, nullptr, 0);
+  return is_whole ? std::optional(value) : std::nullopt;
+}
+
+using Fingerprints = std::vector<std::optional<std::uint64_t>>;
+
+Fingerprints fingerprints_of(const FamilySubject& subject, const std::vector<SmallModel>& models) {
+  Fingerprints out;
+  for (const SmallModel& model : models) out.push_back(fingerprint_of(subject, model));
   return out;
 }
 
 }  // namespace
 
 void check_purity(const FamilySubject& subject) {
-  const std::uint64_t first = of_models(subject, false);
-  if (of_models(subject, true) != first)
-    fail("the graphs of its models differ when they are built again, in another order");
-  std::uint64_t elsewhere = 0;
-  std::string refused;
-  std::thread([&] {
-    try {
-      elsewhere = of_models(subject, false);
-    } catch (const std::exception& thrown) {
-      refused = thrown.what();
-    }
-  }).join();
-  if (!refused.empty()) fail("another thread that builds its models is refused: {}", refused);
-  if (elsewhere != first) fail("the graphs of its models differ when another thread builds them");
-  subject.remember(first);
+  const std::vector<SmallModel> all = models_and_variants(subject);
+  Fingerprints alone;  // in processes without builds of other models
+  for (const SmallModel& model : all)
+    alone.push_back(in_a_copy([&] { return fingerprint_of(subject, model); }));
+  const Fingerprints first = fingerprints_of(subject, all);
+  for (std::size_t i = 0; i < subject.models().size(); ++i)
+    if (!first[i]) subject.open(all[i]);  // throws Refused
+  const auto compare = [&](const Fingerprints& with, std::string_view difference) {
+    for (std::size_t i = 0; i < with.size(); ++i)
+      if (with[i] != first[i])
+        fail(
+            "compute every number from the config and inputs of the call: the graphs of model "
+            "'{}' {}",
+            all[i].name, difference);
+  };
+  Fingerprints there;
+  std::thread([&] { there = fingerprints_of(subject, subject.models()); }).join();
+  if (!std::equal(there.begin(), there.end(), first.begin()))
+    compare(fingerprints_of(subject, subject.models()), "differ when they are built again");
+  compare(there, "differ when another thread builds them");
+  compare(alone,
+          "are others after other models: a static variable keeps values of the first config or "
+          "batch");
+  for (const auto& found : first) subject.remember(found.value_or(0));
 }
 
 void check_declarations(const FamilySubject& subject) {
@@ -163,34 +210,44 @@ void check_declarations(const FamilySubject& subject) {
   }
 }
 
+namespace {
+
+void compare_calls(const decoder::Model& model, const std::string& name_of_model,
+                   std::span<const decoder::GraphShape> shapes) {
+  const auto name = [&](const char* phase, decoder::GraphShape a, decoder::GraphShape b) {
+    return fmt::format("{} of model '{}' with B = {}, T = {} and with B = {}, T = {}", phase,
+                       name_of_model, a.batch, a.tokens, b.batch, b.tokens);
+  };
+  const decoder::GraphShape base{2, 5};
+  const decoder::GraphFeatures training{.training = true, .mtp = true};
+  const Graph forward = model.forward_graph(base).graph,
+              loss = model.loss_graph(base, training).graph;
+  for (const decoder::GraphShape& other : shapes)
+    where_possible(model, other.tokens, [&] {
+      compare_sizes(forward, model.forward_graph(other).graph,
+                    name("the forward pass", base, other));
+      compare_sizes(loss, model.loss_graph(other, training).graph, name("training", base, other));
+    });
+  if (!model.is_autoregressive()) return;
+  // The state is the same in all calls, so reads of it are equal.
+  for (const decoder::StateSize& state : {decoder::StateSize{16, 9}, {kLongest + 16, kLongest}})
+    where_possible(model, state.capacity, [&] {
+      const Graph decode = model.decode_graph(base, state).graph;
+      for (const decoder::GraphShape& other : shapes)
+        if (other.tokens <= state.max_call_tokens)
+          compare_sizes(decode, model.decode_graph(other, state).graph,
+                        name("decoding", base, other));
+    });
+}
+
+}  // namespace
+
 void check_sizes_do_not_matter(const FamilySubject& subject) {
-  for (const SmallModel& small : subject.models()) {
-    const decoder::Model model = subject.open(small);
-    const auto name = [&](const char* phase, decoder::GraphShape a, decoder::GraphShape b) {
-      return fmt::format("{} of model '{}' with B = {}, T = {} and with B = {}, T = {}", phase,
-                         small.name, a.batch, a.tokens, b.batch, b.tokens);
-    };
-    const decoder::GraphShape base{2, 5};
-    const decoder::GraphFeatures training{.training = true, .mtp = true};
-    const Graph forward = model.forward_graph(base).graph,
-                loss = model.loss_graph(base, training).graph;
-    for (const decoder::GraphShape& other : kShapes)
-      where_possible(model, other.tokens, [&] {
-        compare_sizes(forward, model.forward_graph(other).graph,
-                      name("the forward pass", base, other));
-        compare_sizes(loss, model.loss_graph(other, training).graph, name("training", base, other));
-      });
-    if (!model.is_autoregressive()) continue;
-    // The state is the same in all calls, so reads of it are equal.
-    for (const decoder::StateSize& state : {decoder::StateSize{16, 9}, {kLongest + 16, kLongest}})
-      where_possible(model, state.capacity, [&] {
-        const Graph decode = model.decode_graph(base, state).graph;
-        for (const decoder::GraphShape& other : kShapes)
-          if (other.tokens <= state.max_call_tokens)
-            compare_sizes(decode, model.decode_graph(other, state).graph,
-                          name("decoding", base, other));
-      });
-  }
+  for (const SmallModel& small : subject.models())
+    compare_calls(subject.open(small), small.name, kShapes);
+  if (!subject.at_least(Level::full)) return;
+  for (const SmallModel& switched : switched_models(subject))
+    compare_calls(subject.open(switched), switched.name, kFewShapes);
 }
 
 // The host checks every graph that it makes.

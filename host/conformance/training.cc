@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "conformance/check.h"
-#include "conformance/choices.h"
 #include "conformance/compare.h"
 #include "conformance/rows.h"
 #include "runtime/host_access.h"
@@ -240,27 +239,6 @@ void check_nothing_is_learnt_without_labels(const ModelCase& c) {
   if (got.step.num_labels != 0 || got.step.loss != 0 || got.step.gradient_norm != 0)
     fail("without a label the loss is {} and the gradient's norm {}; both must be 0", got.step.loss,
          got.step.gradient_norm);
-}
-
-void check_every_parameter_learns(const ModelCase& c) {
-  const Step s(c);
-  const std::vector<bool> choosing = parameters_that_only_choose(s.model);
-  std::vector<bool> learns(s.model.parameters().all().size());
-  for (unsigned seed : {1u, 2u}) {
-    const Result got = s.run(random_rows(s.model, 2, s.tokens, seed), {.features = kAlone});
-    for (std::size_t i = 0; i < learns.size(); ++i)
-      learns[i] = learns[i] || largest_magnitude(got.gradients[i]) > 0;
-  }
-  for (std::size_t i = 0; i < learns.size(); ++i) {
-    const decoder::Parameter& p = s.model.parameters().all()[i];
-    // A router's single expert has weight 1 for any logit.
-    if (p.desc.role == registry::Role::router) continue;
-    if (!learns[i] && !choosing[i] && p.desc.trained && is_floating(p.used_dtype(DType::f32)))
-      fail(
-          "parameter '{}' is trained and its gradient is 0 for all rows; use it, or declare it "
-          "with LAMINA_PARAM_BUFFER",
-          p.name);
-  }
 }
 
 }  // namespace lamina::conformance

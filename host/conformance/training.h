@@ -15,7 +15,5 @@ void check_microbatches_are_one_batch(const ModelCase& c);
 void check_packed_documents_have_the_gradients_of_each(const ModelCase& c);
 void check_threads_give_the_same_step(const ModelCase& c);
 void check_nothing_is_learnt_without_labels(const ModelCase& c);
-// Every trained parameter has a nonzero gradient for some rows.
-void check_every_parameter_learns(const ModelCase& c);
 
 }  // namespace lamina::conformance

@@ -63,6 +63,22 @@ std::string split_rule(const Call& c) {
   return c.type(1).ndim() == 3 ? "bTnH, _bT, F? -> bTnH" : "bTnH, bT, F? -> bTnH";
 }
 
+// Positions belong to the same rows and tokens as x, or are all equal: an index of the call is not
+// the place of a token.
+void tokens(TokenFlow& flow) {
+  const std::size_t first = static_cast<std::size_t>(flow.node.type(1).ndim()) - 2;
+  for (std::size_t d = 0; d < 2; ++d) {
+    const DimExtents &of_x = flow.in(0)[d], &of_positions = flow.in(1)[first + d];
+    const bool known = of_positions == of_x || of_positions.empty() ||
+                       of_positions.front().counted == Counted::same;
+    if (!known && flow.mixes.empty())
+      flow.mixes =
+          fmt::format("distinguishes tokens by their position in the call, along dim {} of {} {}",
+                      first + d, flow.node.input_name(1), to_string(flow.node.type(1)));
+  }
+  flow.outputs = {flow.in(0)};
+}
+
 }  // namespace
 
 constinit const OpDef rope_op = {
@@ -72,7 +88,7 @@ constinit const OpDef rope_op = {
     .decode = &kEachToken,
     .cost = kNoProducts,
     .split = {.rule_of = split_rule},
-    .tokens = keep_extents,
+    .tokens = tokens,
     .facts = {.on_heads = OnHeads::changes, .carries_rows = true, .rotates = true}};
 
 }  // namespace lamina::ops

@@ -75,6 +75,7 @@ std::map<std::string, std::set<std::string>> faults() {
   for (const WrongPlugin& wrong : wrong_plugins()) add(wrong.fault, wrong.caught_by);
   for (const WrongFamily& wrong : wrong_families()) add(wrong.fault, wrong.caught_by);
   for (const WrongFamily& wrong : wrong_borders()) add(wrong.fault, wrong.caught_by);
+  for (const WrongFamily& wrong : wrong_numbers()) add(wrong.fault, wrong.caught_by);
   for (const WrongFamily& wrong : wrong_kernels()) add(wrong.fault, wrong.caught_by);
   for (const WrongCase& wrong : wrong_cases()) add(wrong.fault, {wrong.caught_by});
   return out;

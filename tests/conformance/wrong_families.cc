@@ -101,10 +101,19 @@ std::vector<WrongFamily> of_config() {
        with_plan([](const Config& c) -> Plan {
          return repeat(unit(1, 2)).over(c.num_hidden_layers / 2 * 2);
        })},
-      {"the plan differs on a second call", {"PLN-1"}, with_plan([](const Config& c) -> Plan {
-         static int asked = 0;
-         return repeat(unit(1, 1, {{"extra", ++asked % 2}})).over(c.num_hidden_layers);
-       })},
+      {"the plan differs on a second call",
+       {"PLN-1"},
+       [] {
+         Model out = with_plan([](const Config& c) -> Plan {
+           static int asked = 0;
+           return repeat(unit(1, 1, {{"spare", ++asked % 2 == 0}})).over(c.num_hidden_layers);
+         });
+         out.keys = [](Schema<Config>& key) {
+           usual_keys(key);
+           key("spare", &Config::flag, {.fallback = false, .doc = "Without effect on layers."});
+         };
+         return out;
+       }()},
       {"a block that no model has", {"PLN-2"}, with_blocks([] {
          return std::vector<Block<Config>>{{1, "layer", right_block}, {2, "spare", right_block}};
        })},
@@ -221,8 +230,8 @@ std::vector<WrongFamily> of_traces() {
        }))},
       {"a matrix has its axes the wrong way round", {"TRC-5"}, with_blocks(LAMINA_WRONG_BLOCK({
          const std::int64_t d = c.hidden_size;
-         Tensor up = s.param("up", {d, d}, {.axes = {axis::mlp, axis::embed}});
-         Tensor down = s.param("down", {d, d}, {.axes = {axis::mlp, axis::embed}});
+         const ParamOptions options{.axes = {axis::mlp, axis::embed}, .init = init::normal(0.1)};
+         Tensor up = s.param("up", {d, d}, options), down = s.param("down", {d, d}, options);
          return right_block(s, c, x + linear(relu(linear(x, up)), down), step);
        }))},
       {"a tag is misspelt", {"TRC-5"}, with_blocks(LAMINA_WRONG_BLOCK({
@@ -325,7 +334,9 @@ std::vector<WrongFamily> of_numbers() {
        {"NUM-1"},
        with_blocks(LAMINA_WRONG_BLOCK(
            { return right_block(s, c, x + scale(exp(scale(x, 150)), 1e-9), step); })),
-       Level::full},
+       Level::full,
+       nullptr,
+       {"TRC-4", "GRD-2", "EQV-2", "NUM-1", "NUM-2"}},
   };
 }
 

@@ -15,7 +15,8 @@ constexpr std::uint32_t kBlock = 1;
 
 void keys(Schema<Config>& key) {
   standard_keys(key, {.max_position_embeddings = 64, .rope = {.theta = 100}});
-  key("extra", &Config::extra, {.fallback = 0, .min = 0, .doc = "A number."});
+  key("extra", &Config::extra,
+      {.fallback = 0, .min = 0, .max = 1 << 20, .doc = "More tokens in the window."});
 }
 
 std::vector<Block<Config>> blocks() { return {{kBlock, "layer", right_block}}; }
@@ -32,7 +33,7 @@ std::vector<Weight> weights() {
 
 sdk::Tensor right_block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   SelfAttentionOptions options = c.attention_options();
-  options.attend.window = 6;
+  options.attend.window = 6 + c.extra;
   Tensor h_BTD = lamina::sdk::rms_norm(s / "attention_norm", x_BTD, c.rms_norm_eps);
   Tensor a_BTD = self_attention(s / "attention", h_BTD, step, options);
   x_BTD = x_BTD + a_BTD;

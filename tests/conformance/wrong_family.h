@@ -18,6 +18,7 @@ namespace sdk = lamina::sdk;
 
 struct Config : sdk::StandardConfig {
   std::int64_t extra;
+  bool flag;
   double noise;
 };
 using Model = sdk::Model<Config>;
@@ -58,9 +59,11 @@ struct WrongFamily {
 std::vector<WrongFamily> wrong_families();
 // Faults in wrong_borders.cc, which no plugin of the SDK can have.
 std::vector<WrongFamily> wrong_borders();
-// Faults in wrong_kernels.cc, and one family with right kernels.
+// Faults in wrong_numbers.cc, of some calls, configs or updates.
+std::vector<WrongFamily> wrong_numbers();
+// Faults in wrong_kernels.cc, and families with right kernels.
 std::vector<WrongFamily> wrong_kernels();
-WrongFamily right_kernels();
+std::vector<WrongFamily> right_kernels();
 
 // A family as a plugin registers it. Lives as long as the process.
 struct Registered {

@@ -53,6 +53,9 @@ void forward(const KernelCall& call) {
       }
       y.store(b * tokens + t, first, channels, h);
     }
+    std::fill_n(vt, channels, 0.0f);
+    for (std::int64_t t = call.count(b, tokens); t < tokens; ++t)
+      y.store(b * tokens + t, first, channels, vt);
     if (call.state_after()) call.state_after().store(b, first, channels, h);
   });
 }

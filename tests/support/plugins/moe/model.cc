@@ -84,7 +84,10 @@ void keys(Schema<Config>& key) {
   size("groups", &Config::groups, 1);
   size("groups_kept", &Config::groups_kept, 1);
   key("scores", &Config::scores, {.fallback = "logits", .doc = "a kind of scores"});
-  key("weights", &Config::weights, {.fallback = "softmax", .doc = "a kind of weights"});
+  key("weights", &Config::weights,
+      {.fallback = "softmax",
+       .choices = {"softmax", "scores", "normalized"},
+       .doc = "a kind of weights"});
   key("activation", &Config::activation, {.fallback = "silu", .doc = "of the gate"});
   number("scale", &Config::scale, 1);
   number("epsilon", &Config::epsilon, 0);
