@@ -45,10 +45,10 @@ text::Encoding encode(const text::Tokenizer& tokenizer, const std::string& text)
 }  // namespace
 
 MaskedTokens encode_with_mask(const text::Tokenizer& tokenizer, const std::string& text,
-                              const std::vector<jinja::Span>& generated) {
+                              const std::vector<jinja::RenderedSpan>& generated) {
   text::Encoding encoding = encode(tokenizer, text);
   MaskedTokens out{std::move(encoding.ids), std::vector<bool>(encoding.spans.size())};
-  for (const jinja::Span& block : generated) {
+  for (const jinja::RenderedSpan& block : generated) {
     if (block.begin == block.end) continue;
     const auto first = token_of(encoding.spans, block.begin);
     if (!first) break;
@@ -62,10 +62,10 @@ MaskedTokens encode_with_mask(const text::Tokenizer& tokenizer, const std::strin
 }
 
 MaskedTokens encode_with_mask(const text::Tokenizer& tokenizer, const jinja::Rendered& rendered) {
-  std::vector<jinja::Span> in_bytes;
+  std::vector<jinja::RenderedSpan> in_bytes;
   if (!rendered.generated.empty()) {
     const std::vector<std::size_t> starts = character_starts(rendered.text);
-    for (const jinja::Span& block : rendered.generated)
+    for (const jinja::RenderedSpan& block : rendered.generated)
       in_bytes.push_back({starts[block.begin], starts[block.end]});
   }
   return encode_with_mask(tokenizer, rendered.text, in_bytes);

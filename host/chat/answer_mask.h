@@ -22,6 +22,6 @@ struct MaskedTokens {
 MaskedTokens encode_with_mask(const text::Tokenizer& tokenizer, const jinja::Rendered& rendered);
 // Likewise for parts of a text given in bytes that are boundaries of characters.
 MaskedTokens encode_with_mask(const text::Tokenizer& tokenizer, const std::string& text,
-                              const std::vector<jinja::Span>& generated);
+                              const std::vector<jinja::RenderedSpan>& generated);
 
 }  // namespace lamina::chat

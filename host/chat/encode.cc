@@ -53,7 +53,7 @@ std::vector<Part> split(std::string_view text, std::size_t begin, std::size_t en
 std::vector<Part> parts_of(const jinja::Rendered& rendered, const AddedTokenMatcher& tokens) {
   std::vector<Part> controls;
   std::vector<std::size_t> borders;
-  for (const jinja::Span& given : rendered.given) {
+  for (const jinja::RenderedSpan& given : rendered.given) {
     borders.insert(borders.end(), {given.begin, given.end});
     for (const Part& part : split(rendered.text, given.begin, given.end, tokens))
       if (part.is_control) controls.push_back(part);

@@ -13,7 +13,7 @@
 
 namespace lamina::chat {
 namespace fs = std::filesystem;
-using jinja::Value;
+using jinja::TemplateValue;
 namespace {
 
 constexpr const char* kDefault = "default";
@@ -77,15 +77,15 @@ bool is_plain_name(std::string_view text) {
 // texts. As in transformers.
 constexpr std::string_view kOpenEnd = "CONTINUE_FINAL_MESSAGE_TAG ";
 
-Value with_open_end(const JsonValue& text) {
+TemplateValue with_open_end(const JsonValue& text) {
   return jinja::given(std::string(text.as_string()) + std::string(kOpenEnd));
 }
 
 // A content with its end marked: a text, or a list of parts, in which the last one with a text
 // counts.
-Value open_content(const JsonValue& content) {
+TemplateValue open_content(const JsonValue& content) {
   if (content.is_string()) return with_open_end(content);
-  jinja::Vector<Value> parts;
+  jinja::Vector<TemplateValue> parts;
   std::size_t last = 0, n = 0;
   if (content.is_array())
     for (const JsonValue part : content.elements())
@@ -103,7 +103,7 @@ Value open_content(const JsonValue& content) {
                            key == "text" ? with_open_end(value) : jinja::from_json(value));
     parts.push_back(jinja::make_dict(std::move(entries)));
   }
-  return Value::list(std::move(parts));
+  return TemplateValue::list(std::move(parts));
 }
 
 // Ends the text where the mark begins.
@@ -120,9 +120,9 @@ void cut_at_open_end(jinja::Rendered& rendered) {
   while (!is_kept && !rendered.text.empty() &&
          std::isspace(static_cast<unsigned char>(rendered.text.back())))
     rendered.text.pop_back();
-  const auto cut = [](std::vector<jinja::Span>& spans, std::size_t end) {
-    std::erase_if(spans, [end](const jinja::Span& span) { return span.begin >= end; });
-    for (jinja::Span& span : spans) span.end = std::min(span.end, end);
+  const auto cut = [](std::vector<jinja::RenderedSpan>& spans, std::size_t end) {
+    std::erase_if(spans, [end](const jinja::RenderedSpan& span) { return span.begin >= end; });
+    for (jinja::RenderedSpan& span : spans) span.end = std::min(span.end, end);
   };
   cut(rendered.given, rendered.text.size());
   cut(rendered.generated, utf8_num_characters(rendered.text));
@@ -133,7 +133,7 @@ constexpr std::string_view kReasoningKeys[] = {"reasoning_content", "thinking", 
 
 // As in transformers: keys that are null are dropped, and reasoning is available as "thinking" and
 // as "reasoning_content", whatever its key.
-Value message_value(const JsonValue& message, bool is_open) {
+TemplateValue message_value(const JsonValue& message, bool is_open) {
   const auto value_of = [&](std::string_view key) {
     const JsonValue value = message.find(key);
     return value && value.is_null() ? JsonValue() : value;
@@ -274,7 +274,7 @@ std::vector<std::string> Form::own_text() const {
   return out;
 }
 
-void FormInputs::set(std::string_view name, Value value) {
+void FormInputs::set(std::string_view name, TemplateValue value) {
   const auto known = std::ranges::find(variables_, name,
                                        [](const auto& v) -> std::string_view { return v.first; });
   if (known != variables_.end())
@@ -287,9 +287,9 @@ FormInputs Form::inputs(const Conversation& conversation, const FormOptions& opt
   FormInputs out(pick(conversation.tools().has_value()));
   out.now_ = options.now.value_or(jinja::local_time());
   out.variables_ = special_tokens_;
-  out.set("tools", Value::none());
-  out.set("documents", Value::none());
-  out.set("add_generation_prompt", Value::boolean(false));
+  out.set("tools", TemplateValue::none());
+  out.set("documents", TemplateValue::none());
+  out.set("add_generation_prompt", TemplateValue::boolean(false));
   if (conversation.file())
     for (const auto& [name, value] : conversation.file()->root().members())
       if (name != "messages") out.set(name, jinja::from_json(value));
@@ -298,8 +298,8 @@ FormInputs Form::inputs(const Conversation& conversation, const FormOptions& opt
         message.root(), options.continues_last && &message == &conversation.messages().back()));
   if (conversation.tools()) out.set("tools", jinja::from_json(conversation.tools()->root()));
   if (options.thinking) {  // the variables' names in published templates
-    out.set("enable_thinking", Value::boolean(*options.thinking));
-    out.set("thinking", Value::boolean(*options.thinking));
+    out.set("enable_thinking", TemplateValue::boolean(*options.thinking));
+    out.set("thinking", TemplateValue::boolean(*options.thinking));
   }
   return out;
 }
@@ -307,8 +307,8 @@ FormInputs Form::inputs(const Conversation& conversation, const FormOptions& opt
 jinja::Rendered FormInputs::render(std::size_t num_messages, bool add_generation_prompt) {
   LAMINA_ASSERT(num_messages <= messages_.size());
   const auto end = messages_.begin() + static_cast<std::ptrdiff_t>(num_messages);
-  set("messages", Value::list({messages_.begin(), end}));
-  set("add_generation_prompt", Value::boolean(add_generation_prompt));
+  set("messages", TemplateValue::list({messages_.begin(), end}));
+  set("add_generation_prompt", TemplateValue::boolean(add_generation_prompt));
   return template_.render(variables_, {.now = now_});
 }
 

@@ -29,12 +29,12 @@ class FormInputs {
  private:
   friend class Form;
   explicit FormInputs(const jinja::Template& t) : template_(t) {}
-  void set(std::string_view name, jinja::Value value);
+  void set(std::string_view name, jinja::TemplateValue value);
 
   const jinja::Template& template_;
   std::tm now_ = {};
   jinja::Variables variables_;
-  std::vector<jinja::Value> messages_;
+  std::vector<jinja::TemplateValue> messages_;
 };
 
 // Const and safe to share between threads.

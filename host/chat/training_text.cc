@@ -88,7 +88,7 @@ void end_with_control_token(const text::Tokenizer& tokenizer, MaskedTokens& toke
 
 // Encodes the text; the tokens of these parts (bytes) are learned.
 MaskedTokens encode_answers(const text::Tokenizer& tokenizer, const std::string& text,
-                            const std::vector<jinja::Span>& answers) {
+                            const std::vector<jinja::RenderedSpan>& answers) {
   MaskedTokens out = encode_with_mask(tokenizer, text, answers);
   for (std::size_t i = 0; i < out.generated.size();) {
     std::size_t end = i;
@@ -110,7 +110,7 @@ MaskedTokens marked(const text::Tokenizer& tokenizer, Rendering& rendering,
     std::erase_if(rendered.generated, [first](const auto& span) { return span.end <= first; });
     return encode_with_mask(tokenizer, rendered);
   }
-  std::vector<jinja::Span> kept = rendered.generated;
+  std::vector<jinja::RenderedSpan> kept = rendered.generated;
   for (std::size_t i = answers.back(); i-- > 1;) {
     if (!is_answer(conversation, i) || is_learned(conversation.messages()[i].root())) continue;
     // The marks of a message follow the marks of the messages before it.
@@ -128,7 +128,7 @@ MaskedTokens marked(const text::Tokenizer& tokenizer, Rendering& rendering,
 MaskedTokens whole_conversation(const text::Tokenizer& tokenizer, Rendering& rendering,
                                 const Conversation& conversation) {
   const std::string text = rendering.first(conversation.size(), false).text;
-  std::vector<jinja::Span> left_out;
+  std::vector<jinja::RenderedSpan> left_out;
   for (std::size_t i = 0; i < conversation.size(); ++i) {
     if (is_learned(conversation.messages()[i].root())) continue;
     const std::string before = i == 0 ? "" : rendering.first(i, false).text;
@@ -191,7 +191,7 @@ std::vector<MaskedTokens> training_tokens(const text::Tokenizer& tokenizer, cons
   // begins with the whole answer.
   std::vector<MaskedTokens> out;
   std::optional<Turn> open;  // the text being collected, given by its last answer
-  std::vector<jinja::Span> spans;
+  std::vector<jinja::RenderedSpan> spans;
   const auto close = [&] {
     std::reverse(spans.begin(), spans.end());
     out.push_back(encode_answers(tokenizer, open->whole.text, spans));
@@ -199,7 +199,7 @@ std::vector<MaskedTokens> training_tokens(const text::Tokenizer& tokenizer, cons
   };
   Turn turn = rendering.turn(answers.back(), std::move(whole));
   for (auto answer = answers.rbegin();;) {
-    const jinja::Span span{turn.begin, turn.whole.text.size()};
+    const jinja::RenderedSpan span{turn.begin, turn.whole.text.size()};
     if (open && !open->whole.text.starts_with(turn.whole.text)) {
       close();
       open.reset();

@@ -156,7 +156,7 @@ bool is_loadable(const std::filesystem::path& file) {
 }
 
 // Runs `rest` with a few workers; `done` is called in order.
-void run_by_workers(Runner& runner, std::span<const Check* const> rest, const Watcher& watch,
+void run_by_workers(Runner& runner, std::span<const Check* const> rest, const CheckWatcher& watch,
                     std::vector<Result>& to) {
   std::mutex mutex;
   std::condition_variable ready;
@@ -227,7 +227,7 @@ std::vector<std::string> replay_words(const Check& check, const PluginSubject& p
 }
 
 std::vector<Result> run_checks(std::span<const Check* const> checks, const PluginSubject& plugin,
-                               const std::filesystem::path& program, const Watcher& watch) {
+                               const std::filesystem::path& program, const CheckWatcher& watch) {
   std::vector<Result> out;
   std::vector<const Check*> rest;
   for (const Check* check : checks) {

@@ -17,11 +17,11 @@ namespace lamina::conformance {
 std::vector<std::string> replay_words(const Check& check, const PluginSubject& plugin);
 
 // Called as checks begin and end, in the order of the table: `done` is null at the beginning.
-using Watcher = std::function<void(const Check& check, const Result* done)>;
+using CheckWatcher = std::function<void(const Check& check, const Result* done)>;
 
 // Runs `checks`: checks of the file in this process and before all others, which are skipped if no
 // host would load the file. `program` is lamina.
 std::vector<Result> run_checks(std::span<const Check* const> checks, const PluginSubject& plugin,
-                               const std::filesystem::path& program, const Watcher& watch);
+                               const std::filesystem::path& program, const CheckWatcher& watch);
 
 }  // namespace lamina::conformance

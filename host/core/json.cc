@@ -9,7 +9,7 @@
 
 namespace lamina {
 
-using json_table::Node;
+using json_table::JsonNode;
 using json_table::string_of;
 
 std::string_view infinite_number(double value) {
@@ -50,7 +50,7 @@ std::uint64_t JsonValue::as_uint64() const {
 }
 
 double JsonValue::as_double() const {
-  const Node& node = data_->nodes[node_];
+  const JsonNode& node = data_->nodes[node_];
   if (kind() == JsonKind::real) return std::bit_cast<double>(node.payload);
   if (kind() == JsonKind::integer)
     return static_cast<double>(static_cast<std::int64_t>(node.payload));

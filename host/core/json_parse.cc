@@ -21,7 +21,7 @@ namespace lamina {
 namespace {
 
 using boost::json::error_code;
-using json_table::Node;
+using json_table::JsonNode;
 using json_table::string_of;
 
 // Handler of the parser; builds the table. An error sets `refusal` and an error code.
@@ -54,7 +54,7 @@ struct Handler {
   }
 
   void add(JsonKind kind, std::uint64_t payload, std::uint32_t count = 0) {
-    Node& node = data->nodes.emplace_back();
+    JsonNode& node = data->nodes.emplace_back();
     node.payload = payload;
     node.offset = last_offset;
     node.count = count;
@@ -67,7 +67,7 @@ struct Handler {
     return true;
   }
   void end(std::size_t count) {
-    Node& node = data->nodes[open.back()];
+    JsonNode& node = data->nodes[open.back()];
     node.payload = data->nodes.size();
     node.count = static_cast<std::uint32_t>(count);
     open.pop_back();
@@ -80,7 +80,7 @@ struct Handler {
   }
 
   bool check_keys(std::uint32_t object, std::size_t count, error_code& ec) {
-    const LargeVector<Node>& nodes = data->nodes;
+    const LargeVector<JsonNode>& nodes = data->nodes;
     if (count < 2) return true;
     if (count <= 12) {
       std::uint32_t keys[12];

@@ -18,17 +18,17 @@ namespace json_table {
 
 // A document is a table of nodes in reading order; a member is its key's node, then its value's.
 // Nodes are small, because vocabularies have hundreds of thousands of them.
-struct Node {
+struct JsonNode {
   std::uint64_t payload;  // integer, bits of a double, address of a string, index after a container
   std::uint32_t offset;   // in the text, for messages: of this value or the previous one
   std::uint32_t count : 29;  // bytes of a string, elements or members of a container
   JsonKind kind : 3;
 };
-static_assert(sizeof(Node) == 16);
+static_assert(sizeof(JsonNode) == 16);
 // Limit for texts, so that every count fits.
 inline constexpr std::size_t kMaxTextBytes = (std::size_t{1} << 29) - 1;
 
-inline std::string_view string_of(const Node& node) {
+inline std::string_view string_of(const JsonNode& node) {
   return {std::bit_cast<const char*>(node.payload), node.count};
 }
 
@@ -61,7 +61,7 @@ struct JsonDocument::Data {
   std::string text;
   std::string file;
   JsonOptions options;
-  LargeVector<json_table::Node> nodes;
+  LargeVector<json_table::JsonNode> nodes;
   json_table::Arena arena;
 
   std::string where(std::size_t offset) const {

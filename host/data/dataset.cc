@@ -16,14 +16,14 @@ DatasetCounts drop_unlearned_rows(PackedRows& rows, std::uint64_t row_tokens) {
   DatasetCounts counts;
   PackedRows kept;
   for (std::size_t i = 0; i < rows.num_rows(); ++i) {
-    const std::span<const Piece> row = rows.row(i);
-    if (std::ranges::none_of(row, [](const Piece& piece) { return piece.num_tokens > 1; })) {
+    const std::span<const PackedPiece> row = rows.row(i);
+    if (std::ranges::none_of(row, [](const PackedPiece& piece) { return piece.num_tokens > 1; })) {
       ++counts.num_unlearned_rows;
       continue;
     }
     kept.pieces.insert(kept.pieces.end(), row.begin(), row.end());
     kept.row_begin.push_back(kept.pieces.size());
-    for (const Piece& piece : row) counts.num_tokens += piece.num_tokens;
+    for (const PackedPiece& piece : row) counts.num_tokens += piece.num_tokens;
   }
   if (counts.num_unlearned_rows > 0) rows = std::move(kept);
   counts.padding = rows.num_rows() * row_tokens - counts.num_tokens;
@@ -98,9 +98,9 @@ bool same_tokens(const TokenView& tokens, const std::uint64_t* begins,
 
 // Returns the documents, cut to the row length. Skips groups in which a document has no token in
 // the loss, and pairs that are equal after the cut.
-std::vector<Piece> whole_documents(const TokenView& tokens, std::uint64_t row_tokens,
-                                   std::size_t group, DatasetCounts& counts) {
-  std::vector<Piece> out;
+std::vector<PackedPiece> whole_documents(const TokenView& tokens, std::uint64_t row_tokens,
+                                         std::size_t group, DatasetCounts& counts) {
+  std::vector<PackedPiece> out;
   for (std::size_t d = 0; d + group <= tokens.num_documents(); d += group) {
     std::vector<std::uint64_t> sizes;
     for (std::size_t i = d; i < d + group; ++i)
@@ -126,11 +126,11 @@ std::vector<Piece> whole_documents(const TokenView& tokens, std::uint64_t row_to
 }
 
 // Returns whole groups in a random order.
-std::vector<Piece> shuffled(const std::vector<Piece>& documents, std::size_t group,
-                            std::uint64_t seed) {
+std::vector<PackedPiece> shuffled(const std::vector<PackedPiece>& documents, std::size_t group,
+                                  std::uint64_t seed) {
   const std::size_t num_groups = documents.size() / group;
   const RowOrder order = document_order(num_groups, seed);
-  std::vector<Piece> out;
+  std::vector<PackedPiece> out;
   for (std::size_t i = 0; i < num_groups; ++i) {
     const auto first = documents.begin() + static_cast<std::ptrdiff_t>(order[i] * group);
     out.insert(out.end(), first, first + static_cast<std::ptrdiff_t>(group));
@@ -160,7 +160,7 @@ std::uint64_t Dataset::num_labels() const {
   for (const Part& part : parts_) {
     const std::span<const std::uint8_t> in_loss = part.rows->tokens.in_loss;
     for (std::uint64_t row = part.first_row; row < part.last_row; ++row)
-      for (const Piece& piece : part.rows->packed.row(row)) {
+      for (const PackedPiece& piece : part.rows->packed.row(row)) {
         total += piece.num_tokens - 1;
         if (!in_loss.empty())
           total -= static_cast<std::uint64_t>(
@@ -284,7 +284,7 @@ DatasetSplit split_documents(TokenView tokens, double validation_fraction,
   const auto row_tokens = static_cast<std::uint64_t>(options.tokens_per_row) + 1;
   DatasetCounts counts;
   const std::size_t group = options.grouping.documents;
-  std::vector<Piece> documents = whole_documents(tokens, row_tokens, group, counts);
+  std::vector<PackedPiece> documents = whole_documents(tokens, row_tokens, group, counts);
   if (documents.empty())
     throw UserError(
         ExitCode::data,
@@ -301,9 +301,9 @@ DatasetSplit split_documents(TokenView tokens, double validation_fraction,
   const auto border = documents.begin() + static_cast<std::ptrdiff_t>(num_trained);
   std::string print = fingerprint(tokens, documents.size(), num_trained, options);
   const auto rows_of = [&](auto begin, auto end) {
-    return std::make_shared<const Dataset::PackedTokens>(Dataset::PackedTokens{
-        tokens,
-        pack_whole(std::vector<Piece>(begin, end), row_tokens, options.packing, options.grouping)});
+    return std::make_shared<const Dataset::PackedTokens>(
+        Dataset::PackedTokens{tokens, pack_whole(std::vector<PackedPiece>(begin, end), row_tokens,
+                                                 options.packing, options.grouping)});
   };
   const auto rows = rows_of(documents.begin(), border);
   std::uint64_t num_rows = rows->packed.num_rows();

@@ -34,7 +34,7 @@ Amount first_part(const std::string& file, std::size_t num_bytes, const Reading&
     out += {static_cast<double>(bytes_done), static_cast<double>(part.tokens.size()),
             static_cast<double>(part.document_end.size())};
   };
-  if (reading.form == Form::tokens) {
+  if (reading.form == DataForm::tokens) {
     TokenBins bins(file, reading.tokenizer.eos_id(), num_bytes);
     if (const auto part = bins.next()) add(read_bin_part(file, *part, reading), bins.bytes_done());
   } else {
@@ -58,7 +58,7 @@ Amount estimate_source(const std::vector<std::string>& files, std::size_t sample
   if (read.bytes == 0) return all;
   const double scale = std::max(1.0, all.bytes / read.bytes);
   all.tokens = read.tokens * scale;
-  all.documents = reading.form == Form::text && reading.separator == Separator::file
+  all.documents = reading.form == DataForm::text && reading.separator == Separator::file
                       ? static_cast<double>(files.size())
                       : read.documents * scale;
   return all;

@@ -86,7 +86,7 @@ RunData load_data(const config::DataSection& section, std::uint64_t seed,
     options.packing = section.pack ? Packing::best_fit : Packing::one;
   else
     options.packing = section.pack ? Packing::concat_then_split : Packing::chunk;
-  if (sources.reading().form == Form::preference)
+  if (sources.reading().form == DataForm::preference)
     options.grouping = {.documents = 2, .max_documents = max_segments(options.tokens_per_row)};
   options.seed = seed;
   options.shuffle = section.shuffle;

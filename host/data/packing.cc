@@ -59,16 +59,16 @@ class Packer {
 };
 
 // Converts rows from lists of documents into one list.
-PackedRows flatten(const std::vector<std::vector<Piece>>& rows) {
+PackedRows flatten(const std::vector<std::vector<PackedPiece>>& rows) {
   PackedRows out;
-  for (const std::vector<Piece>& row : rows) {
+  for (const std::vector<PackedPiece>& row : rows) {
     out.pieces.insert(out.pieces.end(), row.begin(), row.end());
     out.row_begin.push_back(out.pieces.size());
   }
   return out;
 }
 
-PackedRows best_fit(const std::vector<Piece>& documents, std::size_t tokens_per_row,
+PackedRows best_fit(const std::vector<PackedPiece>& documents, std::size_t tokens_per_row,
                     const Grouping& grouping) {
   struct Group {
     std::size_t first;  // document
@@ -81,7 +81,7 @@ PackedRows best_fit(const std::vector<Piece>& documents, std::size_t tokens_per_
       groups.back().num_tokens += documents[d + i].num_tokens;
   }
   std::ranges::stable_sort(groups, std::greater<>(), &Group::num_tokens);
-  std::vector<std::vector<Piece>> rows;
+  std::vector<std::vector<PackedPiece>> rows;
   std::set<std::pair<std::size_t, std::size_t>> room;  // free tokens of a row, and the row
   for (const Group& group : groups) {
     const auto fullest = room.lower_bound({group.num_tokens, 0});
@@ -124,8 +124,8 @@ std::size_t max_segments(std::int64_t tokens) {
                                   std::clamp<std::int64_t>(tokens / kTokensOfPair, 1, kMostPairs));
 }
 
-PackedRows pack_whole(std::vector<Piece> documents, std::size_t tokens_per_row, Packing packing,
-                      const Grouping& grouping) {
+PackedRows pack_whole(std::vector<PackedPiece> documents, std::size_t tokens_per_row,
+                      Packing packing, const Grouping& grouping) {
   LAMINA_ASSERT(keeps_documents_whole(packing) && documents.size() % grouping.documents == 0);
   if (packing == Packing::best_fit) return best_fit(documents, tokens_per_row, grouping);
   PackedRows out;
@@ -140,7 +140,7 @@ PackedRows pack(std::span<const std::uint64_t> document_begin, std::size_t token
   LAMINA_ASSERT(!document_begin.empty() && tokens_per_row > 0);
   if (keeps_documents_whole(packing)) {
     LAMINA_ASSERT(order == nullptr);
-    std::vector<Piece> documents;
+    std::vector<PackedPiece> documents;
     for (std::size_t d = 0; d + 1 < document_begin.size(); ++d)
       if (const std::uint64_t n = document_begin[d + 1] - document_begin[d]; n > 0)
         documents.push_back({document_begin[d], static_cast<std::uint32_t>(
@@ -151,11 +151,11 @@ PackedRows pack(std::span<const std::uint64_t> document_begin, std::size_t token
   return packing == Packing::chunk ? packer.chunk() : packer.concat_then_split();
 }
 
-void write_row(const TokenIds& tokens, std::span<const Piece> pieces, std::int32_t pad_id,
+void write_row(const TokenIds& tokens, std::span<const PackedPiece> pieces, std::int32_t pad_id,
                const RowView& row, std::span<const std::uint8_t> in_loss) {
   std::size_t at = 0;
   std::int32_t segment = 0;
-  for (const Piece& piece : pieces) {
+  for (const PackedPiece& piece : pieces) {
     const std::size_t n = piece.num_tokens;
     tokens.copy(piece.first_token, row.inputs.subspan(at, n));
     std::fill_n(row.segment_ids.begin() + static_cast<std::ptrdiff_t>(at), n, ++segment);

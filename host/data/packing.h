@@ -32,18 +32,18 @@ inline bool keeps_documents_whole(Packing packing) {
 std::string_view name(Packing packing);
 
 // Consecutive tokens of one document: one segment of a row.
-struct Piece {
+struct PackedPiece {
   std::uint64_t first_token;
   std::uint32_t num_tokens;
 };
 
 // Rows as lists of pieces; every row has at least one.
 struct PackedRows {
-  std::vector<Piece> pieces;
+  std::vector<PackedPiece> pieces;
   std::vector<std::uint64_t> row_begin = {0};  // indices into pieces; num_rows() + 1 values
 
   std::size_t num_rows() const { return row_begin.size() - 1; }
-  std::span<const Piece> row(std::size_t i) const {
+  std::span<const PackedPiece> row(std::size_t i) const {
     return std::span(pieces).subspan(row_begin[i], row_begin[i + 1] - row_begin[i]);
   }
 };
@@ -68,8 +68,8 @@ std::size_t max_segments(std::int64_t tokens);
 
 // Packs whole groups of documents, none longer than a row. REQUIRES:
 // keeps_documents_whole(packing).
-PackedRows pack_whole(std::vector<Piece> documents, std::size_t tokens_per_row, Packing packing,
-                      const Grouping& grouping = {});
+PackedRows pack_whole(std::vector<PackedPiece> documents, std::size_t tokens_per_row,
+                      Packing packing, const Grouping& grouping = {});
 
 // Output of one row; all spans have the length of the row.
 struct RowView {
@@ -84,7 +84,7 @@ struct RowView {
 inline constexpr std::int32_t kIgnoredLabel = -100;
 
 // See TokenView for `in_loss`.
-void write_row(const TokenIds& tokens, std::span<const Piece> pieces, std::int32_t pad_id,
+void write_row(const TokenIds& tokens, std::span<const PackedPiece> pieces, std::int32_t pad_id,
                const RowView& row, std::span<const std::uint8_t> in_loss = {});
 
 }  // namespace lamina::data

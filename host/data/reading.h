@@ -17,7 +17,7 @@ class ReasoningMarks;
 namespace lamina::data {
 
 // Content of a file; the values of data.form.
-enum class Form {
+enum class DataForm {
   text,        // documents, one after another
   jsonl,       // objects, one per line; a field of each is the document
   chat,        // objects, one per line; each is a conversation
@@ -26,13 +26,15 @@ enum class Form {
 };
 
 // Returns whether documents have a mask of the tokens in the loss.
-inline bool has_masks(Form form) { return form == Form::chat || form == Form::preference; }
+inline bool has_masks(DataForm form) {
+  return form == DataForm::chat || form == DataForm::preference;
+}
 
 // The part of a conversation in the loss; the values of data.loss_on.
 enum class LossOn { assistant, last, all };
 
 struct Reading {
-  Form form = Form::text;
+  DataForm form = DataForm::text;
   Separator separator = Separator::file;  // of text
   std::string field = "text";             // of jsonl
   LossOn loss_on = LossOn::assistant;     // of chat
@@ -45,9 +47,9 @@ struct Reading {
   std::function<void()> between = {};  // called after each document; may throw to stop
 
   // The end of a document in a file of this form.
-  Separator ends() const { return form == Form::text ? separator : Separator::line; }
+  Separator ends() const { return form == DataForm::text ? separator : Separator::line; }
   // Limit for TextParts: records are bounded, documents of text are not.
-  std::size_t max_line_bytes() const { return form == Form::text ? 0 : kMaxRecordBytes; }
+  std::size_t max_line_bytes() const { return form == DataForm::text ? 0 : kMaxRecordBytes; }
 };
 
 }  // namespace lamina::data

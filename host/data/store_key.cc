@@ -70,7 +70,7 @@ std::string store_key(const std::vector<std::vector<std::string>>& files, const 
       // The file name extension determines how a file is read.
       text += fmt::format("file {} {}\n", static_cast<int>(compression_of(file)), hash_of(file));
       if (const std::string index = token_index_of(file);
-          reading.form == Form::tokens && !index.empty())
+          reading.form == DataForm::tokens && !index.empty())
         text += fmt::format("index {}\n", hash_of(index));
       if (reading.between) reading.between();
     }

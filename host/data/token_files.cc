@@ -168,8 +168,9 @@ void TokenFilesWriter::finish(const std::vector<TokenSource>& sources) {
 
 std::optional<StoredTokens> open_token_files(const std::string& directory) {
   if (!fs::exists(directory + "/" + io::kManifestName)) return {};
-  const io::Manifest manifest = io::read_manifest(directory);
-  if (const auto difference = io::first_difference(directory, manifest, io::Check::checksums))
+  const io::FileManifest manifest = io::read_manifest(directory);
+  if (const auto difference =
+          io::first_difference(directory, manifest, io::ManifestCheck::checksums))
     throw io::Damaged({*difference, "does not match its checksum", {}});
   struct Files {
     io::MappedFile tokens, documents, loss;

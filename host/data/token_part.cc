@@ -17,7 +17,7 @@ class Tokenizing {
   TokenPart run(const TextPart& part) && {
     if (part.is_too_long) {
       bad_record(fmt::format("{}:{}", file_, part.first_line), too_long_record());
-    } else if (reading_.form == Form::text) {
+    } else if (reading_.form == DataForm::text) {
       out_.counts = read_documents(file_, part, reading_.separator,
                                    [this](std::string_view text) { add_text(text); });
     } else {
@@ -62,9 +62,9 @@ class Tokenizing {
     std::vector<chat::MaskedTokens> documents;
     try {
       const JsonDocument record = parse_record(line, place);
-      if (reading_.form == Form::jsonl)
+      if (reading_.form == DataForm::jsonl)
         text = record.root().at(reading_.field).as_string();
-      else if (reading_.form == Form::preference)
+      else if (reading_.form == DataForm::preference)
         documents = read_preference_record(record.root(), place, reading_);
       else
         documents = read_chat_record(record.root(), place, reading_);

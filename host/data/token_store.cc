@@ -29,7 +29,7 @@ std::vector<TokenSource> empty_sources(const std::vector<std::string>& patterns,
 }
 
 void check_tokens(std::uint64_t num_tokens, const std::vector<std::vector<std::string>>& files,
-                  const std::vector<TokenSource>& sources, Form form) {
+                  const std::vector<TokenSource>& sources, DataForm form) {
   if (num_tokens > 0) return;
   std::size_t num_files = 0;
   for (const std::vector<std::string>& source : files) num_files += source.size();
@@ -41,13 +41,13 @@ void check_tokens(std::uint64_t num_tokens, const std::vector<std::vector<std::s
       notes.push_back(fmt::format("skipped {}: {}", record.where, record.what));
   }
   if (num_unlearned > 0)
-    throw UserError(ExitCode::data,
-                    {files.front().front(),
-                     fmt::format("there is nothing to train on: {} ({})",
-                                 form == Form::preference ? "both answers are the same in each pair"
-                                                          : "no conversation has an answer",
-                                 num_unlearned),
-                     std::move(notes)});
+    throw UserError(ExitCode::data, {files.front().front(),
+                                     fmt::format("there is nothing to train on: {} ({})",
+                                                 form == DataForm::preference
+                                                     ? "both answers are the same in each pair"
+                                                     : "no conversation has an answer",
+                                                 num_unlearned),
+                                     std::move(notes)});
   notes.emplace_back("give files that contain text");
   throw UserError(ExitCode::data,
                   {files.front().front(),

@@ -36,7 +36,7 @@ std::vector<TokenSource> empty_sources(const std::vector<std::string>& patterns,
 
 // Throws an error if there are no tokens: the sources have no text, or no labels.
 void check_tokens(std::uint64_t num_tokens, const std::vector<std::vector<std::string>>& files,
-                  const std::vector<TokenSource>& sources, Form form);
+                  const std::vector<TokenSource>& sources, DataForm form);
 
 // Tokenizes text.
 TokenStore tokenize_files(const std::vector<std::string>& patterns, Separator separator,

@@ -29,13 +29,13 @@ void TokenSource::add(const TokenPart& part) {
 }
 
 std::vector<std::vector<std::string>> find_sources(const std::vector<std::string>& patterns,
-                                                   Form form) {
+                                                   DataForm form) {
   if (patterns.empty())
     throw UserError(ExitCode::data,
                     {"data", "no files are given", {"list at least one text file"}});
   std::vector<std::vector<std::string>> files;
   for (const std::string& pattern : patterns) files.push_back(find_files(pattern));
-  if (form == Form::tokens)
+  if (form == DataForm::tokens)
     for (std::vector<std::string>& source : files) std::erase_if(source, is_token_index);
   return files;
 }
@@ -45,7 +45,7 @@ PartStream::PartStream(const std::vector<std::vector<std::string>>& files, const
     : files_(files), reading_(reading), part_bytes_(part_bytes) {}
 
 std::optional<std::variant<TextPart, BinPart>> PartStream::next_of(const std::string& file) {
-  if (reading_.form == Form::tokens) {
+  if (reading_.form == DataForm::tokens) {
     if (!bins_) bins_.emplace(file, reading_.tokenizer.eos_id(), part_bytes_);
     return bins_->next();
   }

@@ -31,7 +31,7 @@ struct TokenSource {
 // Returns the files of each pattern; for token files without the .idx of others. Errors (class
 // data): see find_files(); there are no patterns.
 std::vector<std::vector<std::string>> find_sources(const std::vector<std::string>& patterns,
-                                                   Form form);
+                                                   DataForm form);
 
 // Iterates over every part of every file, in order.
 class PartStream {

@@ -14,7 +14,7 @@ namespace {
 // Tokens of a prompt per call: each call length has its own program.
 constexpr std::int64_t kCallTokens = 128;
 
-Exercise read_exercise(const JsonValue& record, Place place, const Prompting& prompting,
+Exercise read_exercise(const JsonValue& record, RecordPlace place, const Prompting& prompting,
                        const decoder::Model& model) {
   Exercise out{.place = std::move(place),
                .prompt = prompting.prompt(record.at("prompt").as_string()),
@@ -51,12 +51,12 @@ std::int64_t context_of(const std::vector<Exercise>& exercises, std::int64_t max
 
 std::vector<Exercise> read_exercises(const std::vector<std::string>& files,
                                      const Prompting& prompting, const decoder::Model& model) {
-  return read_all<Exercise>(files, [&](const JsonValue& record, Place place) {
+  return read_all<Exercise>(files, [&](const JsonValue& record, RecordPlace place) {
     return read_exercise(record, std::move(place), prompting, model);
   });
 }
 
-std::string Comparison::normalized(std::string_view text) const {
+std::string AnswerComparison::normalized(std::string_view text) const {
   constexpr std::string_view kPunctuation = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
   constexpr std::string_view kSpaces = " \t\r\n\v\f";
   std::string alike(text);

@@ -16,7 +16,7 @@ namespace lamina::evaluation {
 // {"prompt": "2 + 2 =", "answer": "4", "stop": ["\n"]}; answer and stop are a text or a list. Any
 // listed answer is right, and stop is optional.
 struct Exercise {
-  Place place;
+  RecordPlace place;
   std::vector<std::int32_t> prompt;
   std::vector<std::string> answers;
   std::vector<std::string> stop;  // in addition to the call's
@@ -30,7 +30,7 @@ std::vector<Exercise> read_exercises(const std::vector<std::string>& files,
 // Normalisation of texts before they are compared, in this order: letters in lower case (Unicode)
 // if requested; ASCII punctuation removed if requested; white space at the ends removed, and every
 // other run of it replaced by a single space.
-struct Comparison {
+struct AnswerComparison {
   bool ignore_case = false;
   bool ignore_punctuation = false;
 
@@ -48,7 +48,7 @@ struct Answering {
   std::vector<std::string> stop = {};
   std::vector<std::int32_t> end_tokens = {};
   bool logprobs = false;  // also return each token's
-  Comparison comparison = {};
+  AnswerComparison comparison = {};
 };
 
 // Greedy. Throws UserError (class data), with file and line, for a prompt that leaves no room for

@@ -24,7 +24,7 @@ void check(const Continuation& c, const decoder::Model& model) {
                model.vocab_size());
 }
 
-Question read_question(const JsonValue& record, Place place, const Prompting& prompting,
+Question read_question(const JsonValue& record, RecordPlace place, const Prompting& prompting,
                        const std::string& delimiter, const decoder::Model& model) {
   Question out{.place = std::move(place),
                .context = std::string(record.at("context").as_string()),
@@ -67,7 +67,7 @@ std::size_t index_of_largest(std::size_t count, const Value& value) {
 std::vector<Question> read_questions(const std::vector<std::string>& files,
                                      const Prompting& prompting, const std::string& delimiter,
                                      const decoder::Model& model) {
-  return read_all<Question>(files, [&](const JsonValue& record, Place place) {
+  return read_all<Question>(files, [&](const JsonValue& record, RecordPlace place) {
     return read_question(record, std::move(place), prompting, delimiter, model);
   });
 }

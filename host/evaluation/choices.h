@@ -12,7 +12,7 @@ namespace lamina::evaluation {
 
 // {"context": "The sky is", "choices": ["green", "blue"], "answer": 1}
 struct Question {
-  Place place;
+  RecordPlace place;
   std::string context;
   std::vector<std::string> choices;
   std::size_t answer = 0;                   // from 0

@@ -11,7 +11,7 @@
 namespace lamina::evaluation {
 
 // The location of a record.
-struct Place {
+struct RecordPlace {
   std::size_t file = 0;  // index of the file
   std::string text;      // "questions.jsonl:7"
 };
@@ -28,7 +28,7 @@ std::vector<Record> read_all(const std::vector<std::string>& files, const Read& 
   std::vector<Record> out;
   for (std::size_t file = 0; file < files.size(); ++file)
     data::read_records(files[file], [&](const JsonValue& record, const std::string& place) {
-      out.push_back(read(record, Place{file, place}));
+      out.push_back(read(record, RecordPlace{file, place}));
     });
   if (out.empty()) no_records(files);
   return out;

@@ -24,7 +24,7 @@ void report_row(std::uint64_t number, std::size_t row, const data::Batch& batch,
 }  // namespace
 
 TextResult evaluate_text(const decoder::Model& model, std::span<const ConstTensorRef> weights,
-                         const Rows& rows, const text::Tokenizer& tokenizer,
+                         const RowsOfWindow& rows, const text::Tokenizer& tokenizer,
                          const Computing& computing, const Backend& backend, const Events& events) {
   LAMINA_ASSERT(rows.num_rows > 0);
   const auto batch_rows = static_cast<std::int64_t>(

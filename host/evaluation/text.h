@@ -40,7 +40,7 @@ struct Events {
 // `weights`: one pointer per parameter, as Weights::load() returns them for the type. REQUIRES:
 // there are rows.
 TextResult evaluate_text(const decoder::Model& model, std::span<const ConstTensorRef> weights,
-                         const Rows& rows, const text::Tokenizer& tokenizer,
+                         const RowsOfWindow& rows, const text::Tokenizer& tokenizer,
                          const Computing& computing, const Backend& backend,
                          const Events& events = {});
 

@@ -43,7 +43,7 @@ void write(const data::TokenView& tokens, const Window& window, std::size_t row,
 
 }  // namespace
 
-Rows rows_of(const data::Dataset& dataset) {
+RowsOfWindow rows_of(const data::Dataset& dataset) {
   return {.num_rows = dataset.num_rows(),
           .tokens_per_row = dataset.tokens_per_row(),
           .read = [&dataset](std::uint64_t first, std::int64_t count, data::Batch& batch) {
@@ -51,9 +51,9 @@ Rows rows_of(const data::Dataset& dataset) {
           }};
 }
 
-Rows windows_of(data::TokenView tokens, std::int64_t window_tokens, std::int64_t stride) {
+RowsOfWindow windows_of(data::TokenView tokens, std::int64_t window_tokens, std::int64_t stride) {
   LAMINA_ASSERT(stride >= 1 && stride <= window_tokens);
-  Rows out;
+  RowsOfWindow out;
   const auto& begin = tokens.document_begin;
   for (std::size_t d = 0; d < tokens.num_documents(); ++d) {
     const std::uint64_t length = begin[d + 1] - begin[d];

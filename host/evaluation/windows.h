@@ -19,7 +19,7 @@ struct Window {
 };
 
 // Rows of one length.
-struct Rows {
+struct RowsOfWindow {
   std::uint64_t num_rows = 0;
   std::int64_t tokens_per_row = 0;
   // Writes `count` rows starting at `first`; the first row follows the last.
@@ -28,13 +28,13 @@ struct Rows {
 };
 
 // REQUIRES: the data set outlives it.
-Rows rows_of(const data::Dataset& dataset);
+RowsOfWindow rows_of(const data::Dataset& dataset);
 
 // Windows of up to `window_tokens` inputs, each `stride` tokens after the previous one. In the
 // first window of a document every label is scored, in the others the labels that no earlier window
 // has: each token that follows another in its document is scored once, with at least `window_tokens
 // - stride` tokens before it if there are so many. No window is longer than the longest document
 // needs. REQUIRES: 1 <= stride <= window_tokens.
-Rows windows_of(data::TokenView tokens, std::int64_t window_tokens, std::int64_t stride);
+RowsOfWindow windows_of(data::TokenView tokens, std::int64_t window_tokens, std::int64_t stride);
 
 }  // namespace lamina::evaluation

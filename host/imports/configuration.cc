@@ -13,9 +13,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string* text_of(const std::vector<Setting>& settings, std::string_view key) {
+const std::string* text_of(const std::vector<YamlSetting>& settings, std::string_view key) {
   const std::string* found = nullptr;
-  for (const Setting& setting : settings)
+  for (const YamlSetting& setting : settings)
     if (setting.key == key) found = setting.value.get_if<std::string>();
   return found;
 }
@@ -39,7 +39,7 @@ fs::path find_upwards(const fs::path& file, const std::string& name) {
 }
 
 // Returns the file of the requested model, or nothing.
-fs::path find_model(const fs::path& base, const std::vector<Setting>& own) {
+fs::path find_model(const fs::path& base, const std::vector<YamlSetting>& own) {
   const std::string* name = text_of(own, "model_name");
   if (!name || *name == "default") return {};
   fs::path file = base.parent_path() / "models" / (*name + ".yml");
@@ -50,18 +50,18 @@ fs::path find_model(const fs::path& base, const std::vector<Setting>& own) {
                    {}});
 }
 
-void append(std::vector<Setting>& out, std::vector<Setting> more) {
+void append(std::vector<YamlSetting>& out, std::vector<YamlSetting> more) {
   out.insert(out.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
 // Reads the base of `file`: a file without a base. Settings of files in between are inserted below
 // `own`.
-std::vector<Setting> read_layers(fs::path& file, std::vector<Setting>& own) {
+std::vector<YamlSetting> read_layers(fs::path& file, std::vector<YamlSetting>& own) {
   const std::string* named = text_of(own, "base_config");
   std::string below = named ? *named : "base.yml";
   for (int i = 0; i < kMaxFiles; ++i) {
     file = find_upwards(file, below);
-    std::vector<Setting> settings = read_yaml(file);
+    std::vector<YamlSetting> settings = read_yaml(file);
     named = text_of(settings, "base_config");
     if (!named || named->empty()) return settings;
     below = *named;
@@ -76,11 +76,11 @@ std::vector<Setting> read_layers(fs::path& file, std::vector<Setting>& own) {
 }
 
 // Settings for the student of a distillation take precedence over all others.
-void set_student(std::vector<Setting>& own) {
+void set_student(std::vector<YamlSetting>& own) {
   constexpr std::string_view kStudent = "student_overrides.";
   std::ranges::stable_partition(
-      own, [&](const Setting& setting) { return !setting.key.starts_with(kStudent); });
-  for (Setting& setting : own)
+      own, [&](const YamlSetting& setting) { return !setting.key.starts_with(kStudent); });
+  for (YamlSetting& setting : own)
     if (setting.key.starts_with(kStudent)) setting.key.erase(0, kStudent.size());
 }
 
@@ -88,7 +88,7 @@ void set_student(std::vector<Setting>& own) {
 
 Configuration read_configuration(const fs::path& file, const std::vector<std::string>& settings) {
   const bool is_base = file.filename() == "base.yml";
-  std::vector<Setting> own = read_yaml(file);
+  std::vector<YamlSetting> own = read_yaml(file);
   const bool is_model =
       fs::absolute(file).parent_path().filename() == "models" && !text_of(own, "model_name");
   Configuration out{.name = file.stem().string(), .base = {}, .given = {}};
@@ -96,7 +96,7 @@ Configuration read_configuration(const fs::path& file, const std::vector<std::st
   out.base = is_base ? std::exchange(own, {}) : read_layers(base, own);
   for (const std::string& text : settings) own.push_back(parse_setting(text));
   set_student(own);
-  std::erase_if(own, [](const Setting& setting) { return setting.key == "base_config"; });
+  std::erase_if(own, [](const YamlSetting& setting) { return setting.key == "base_config"; });
   if (is_model)
     out.given.push_back({"model_name", config::Value(out.name), file.string()});
   else if (const fs::path model = find_model(base, own); !model.empty())

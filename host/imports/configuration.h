@@ -10,9 +10,9 @@
 namespace lamina::imports {
 
 struct Configuration {
-  std::string name;            // name of the file, without .yml
-  std::vector<Setting> base;   // of base.yml
-  std::vector<Setting> given;  // settings above it; later ones take precedence
+  std::string name;                // name of the file, without .yml
+  std::vector<YamlSetting> base;   // of base.yml
+  std::vector<YamlSetting> given;  // settings above it; later ones take precedence
 };
 
 // Reads `file` and its base files: the one given by its base_config, or base.yml, in its folder or

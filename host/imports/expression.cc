@@ -78,26 +78,27 @@ std::string key_of_name(std::string name) {
   return name;
 }
 
-void Variables::set(const std::string& name, const config::Value& value) {
+void ExpressionVariables::set(const std::string& name, const config::Value& value) {
   const std::string text = "[" + config::to_toml(value) + "]";
   const JsonDocument document = JsonDocument::parse(text, name);
-  jinja::Value converted = jinja::from_json(document.root().element(0));
+  jinja::TemplateValue converted = jinja::from_json(document.root().element(0));
   for (auto& [known, old] : values_)
     if (known == name) return static_cast<void>(old = std::move(converted));
   values_.emplace_back(name, std::move(converted));
 }
 
-bool Variables::has(std::string_view name) const {
+bool ExpressionVariables::has(std::string_view name) const {
   return std::ranges::any_of(values_, [&](const auto& known) { return known.first == name; });
 }
 
-std::string Variables::json(const std::string& expression, const std::string& place) const {
+std::string ExpressionVariables::json(const std::string& expression,
+                                      const std::string& place) const {
   return jinja::Template::parse("{{ (" + expression + ") | tojson }}", place)
       .render(values_, {})
       .text;
 }
 
-bool Variables::is_true(const std::string& expression, const std::string& place) const {
+bool ExpressionVariables::is_true(const std::string& expression, const std::string& place) const {
   return json("true if " + expression + " else false", place) == "true";
 }
 

@@ -19,7 +19,7 @@ std::string name_of_key(std::string key);
 std::string key_of_name(std::string name);
 
 // Values that expressions can read by name.
-class Variables {
+class ExpressionVariables {
  public:
   // Sets or replaces the value of a name.
   void set(const std::string& name, const config::Value& value);
@@ -35,7 +35,7 @@ class Variables {
 };
 
 // Converts JSON to a value, without nulls in lists and objects. REQUIRES: a result of
-// Variables::json() other than null.
+// ExpressionVariables::json() other than null.
 config::Value value_of_json(const std::string& json);
 
 }  // namespace lamina::imports

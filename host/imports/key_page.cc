@@ -17,7 +17,7 @@ class Uses {
  public:
   explicit Uses(const KeyTable& table) : table_(table) {
     for (const auto& [key, expression] : table.run) add(expression, key);
-    for (const Rows* groups : {&table.first_groups, &table.groups})
+    for (const TextRows* groups : {&table.first_groups, &table.groups})
       for (const auto& [group, expression] : *groups) add(expression, "optimizer.groups");
     for (const std::string& tag : table.tags) uses_[tag].insert(table.tags_section + "." + tag);
     for (const auto& [name, block] : table.blocks) {

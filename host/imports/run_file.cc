@@ -40,8 +40,8 @@ std::string bare_name(std::string_view key) {
 class Importer {
  public:
   explicit Importer(const Configuration& from) : from_(from) {
-    for (const Setting& setting : from.base) values_[setting.key] = &setting;
-    for (const Setting& setting : from.given) values_[setting.key] = &setting;
+    for (const YamlSetting& setting : from.base) values_[setting.key] = &setting;
+    for (const YamlSetting& setting : from.given) values_[setting.key] = &setting;
   }
 
   Imported import() {
@@ -72,7 +72,7 @@ class Importer {
 
   // Applies MaxText's global_parameter_scale, a power of 2.
   void scale_sizes() {
-    const Setting* scale = find("global_parameter_scale");
+    const YamlSetting* scale = find("global_parameter_scale");
     const auto* factor = scale ? scale->value.get_if<std::int64_t>() : nullptr;
     std::int64_t doublings = 0;
     if (scale && (!factor || *factor < 1 || (*factor & (*factor - 1)) || *factor > 1 << 20))
@@ -83,7 +83,7 @@ class Importer {
     else if (factor)
       while ((std::int64_t{1} << doublings) < *factor) ++doublings;
     for (const auto& [key, ahead] : table_.scaled) {
-      const Setting* size = find(key);
+      const YamlSetting* size = find(key);
       const auto* value = size ? size->value.get_if<std::int64_t>() : nullptr;
       if (!value)
         problems_.add(
@@ -96,7 +96,7 @@ class Importer {
   }
 
   void find_block() {
-    const Setting* named = find("decoder_block");
+    const YamlSetting* named = find("decoder_block");
     const auto* name = named ? named->value.get_if<std::string>() : nullptr;
     block_ = name ? table_.find_block(*name) : nullptr;
     if (!block_) {
@@ -122,13 +122,13 @@ class Importer {
     read_.insert({"model_name", "decoder_block", "global_parameter_scale"});
   }
 
-  void read(const Rows& rows, bool by_name) { read(rows, by_name, read_); }
-  void read(const Rows& rows, bool by_name, std::set<std::string>& out) const {
+  void read(const TextRows& rows, bool by_name) { read(rows, by_name, read_); }
+  void read(const TextRows& rows, bool by_name, std::set<std::string>& out) const {
     for (const auto& [name, expression] : rows) note_read(by_name ? name : expression, out);
   }
 
   // Returns the keys that this block reads.
-  std::set<std::string> keys_of(const Block& block) const {
+  std::set<std::string> keys_of(const TableBlock& block) const {
     std::set<std::string> out(block.unread.begin(), block.unread.end());
     note_read(block.family, out);
     for (const Part* part : table_.parts_of(block)) {
@@ -142,7 +142,7 @@ class Importer {
   // Adds the keys used by an expression, also through [names] and [scaled].
   void note_read(const std::string& expression, std::set<std::string>& out) const {
     for (const std::string& name : names_in(expression)) {
-      auto derived = std::ranges::find(table_.names, name, &Rows::value_type::first);
+      auto derived = std::ranges::find(table_.names, name, &TextRows::value_type::first);
       if (derived != table_.names.end()) note_read(derived->second, out);
       auto scaled = std::ranges::find_if(
           table_.scaled, [&](const auto& row) { return bare_name(row.first) == name; });
@@ -150,7 +150,7 @@ class Importer {
     }
   }
 
-  const Setting* find(const std::string& key) const {
+  const YamlSetting* find(const std::string& key) const {
     auto it = values_.find(key);
     return it == values_.end() ? nullptr : it->second;
   }
@@ -160,7 +160,7 @@ class Importer {
     std::string place = from_.name;
     for (const std::string& name : names_in(expression))
       for (const std::string& key : {key_of_name(name), "base_" + name})
-        if (const Setting* setting = find(key)) place = setting->where;
+        if (const YamlSetting* setting = find(key)) place = setting->where;
     return place;
   }
 
@@ -176,7 +176,7 @@ class Importer {
     return compute("true if " + expression + " else false") == "true";
   }
 
-  void refuse(const Rows& rows) {
+  void refuse(const TextRows& rows) {
     for (const auto& [expression, text] : rows)
       if (is_true(expression)) problems_.add({place_of(expression), text, {}});
   }
@@ -185,7 +185,7 @@ class Importer {
     std::set<std::string> known;
     for (const auto& [key, value] : table_.kept) known.insert(key);
     for (const auto& [key, value] : table_.absent) known.insert(key);
-    for (const Setting& setting : from_.base) known.insert(setting.key);
+    for (const YamlSetting& setting : from_.base) known.insert(setting.key);
     known.insert(read_.begin(), read_.end());
     return known;
   }
@@ -193,7 +193,7 @@ class Importer {
   void refuse_unknown_keys() {
     const std::set<std::string> known = known_keys();
     const std::vector<std::string> names(known.begin(), known.end());
-    for (const Setting& setting : from_.given) {
+    for (const YamlSetting& setting : from_.given) {
       if (known.contains(setting.key) || table_.reason_to_ignore(setting.key)) continue;
       const std::string nearest = nearest_name(setting.key, names);
       problems_.add({setting.where,
@@ -240,8 +240,8 @@ class Importer {
 
   bool is_given(std::string_view key) const { return has(from_.given, key); }
   bool is_of_base(std::string_view key) const { return has(from_.base, key); }
-  static bool has(const std::vector<Setting>& settings, std::string_view key) {
-    return std::ranges::any_of(settings, [&](const Setting& s) { return s.key == key; });
+  static bool has(const std::vector<YamlSetting>& settings, std::string_view key) {
+    return std::ranges::any_of(settings, [&](const YamlSetting& s) { return s.key == key; });
   }
 
   // Returns nothing if the expression is null.
@@ -273,17 +273,17 @@ class Importer {
   void write_tags(RunText& text) const {
     if (!is_true(table_.tags_when)) return;
     for (const std::string& tag : table_.tags)
-      if (const Setting* setting = find(tag); setting && setting->value != Value("remat"))
+      if (const YamlSetting* setting = find(tag); setting && setting->value != Value("remat"))
         text.add(table_.tags_section, tag, setting->value);
   }
 
-  void write_groups(RunText& text, const Rows& groups) const {
+  void write_groups(RunText& text, const TextRows& groups) const {
     for (const auto& [name, expression] : groups)
       if (const auto group = value_of(expression))
         text.add_table("optimizer.groups", std::get<config::Members>(group->data));
   }
 
-  void say_notes(const Rows& notes) {
+  void say_notes(const TextRows& notes) {
     for (const auto& [expression, text] : notes)
       if (is_true(expression)) out_.said.push_back(text);
   }
@@ -294,7 +294,7 @@ class Importer {
     for (const auto& [key, reason] : block_->missing)
       if (is_given(key)) out_.said.push_back(fmt::format("{}: {}", key, reason));
     std::map<std::string, std::set<std::string>> ignored;
-    for (const Setting& setting : from_.given)
+    for (const YamlSetting& setting : from_.given)
       if (const std::string* reason = table_.reason_to_ignore(setting.key);
           reason && !read_.contains(setting.key) && !table_.find_kept(setting.key))
         ignored[*reason].insert(setting.key);
@@ -311,9 +311,9 @@ class Importer {
 
   const Configuration& from_;
   const KeyTable& table_ = key_table();
-  std::map<std::string, const Setting*> values_;
-  Variables variables_;
-  const Block* block_ = nullptr;
+  std::map<std::string, const YamlSetting*> values_;
+  ExpressionVariables variables_;
+  const TableBlock* block_ = nullptr;
   std::vector<const Part*> parts_;
   std::set<std::string> read_;
   std::vector<std::string> unknown_;

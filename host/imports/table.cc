@@ -79,13 +79,13 @@ class Reader {
       table_.of_all_blocks = texts_of(entry);
     else if (section == "tags")
       add_tags(entry, key[1]);
-    else if (Rows* rows = rows_of(section))
+    else if (TextRows* rows = rows_of(section))
       rows->emplace_back(key[1], text_of(entry));
     else
       misplaced(entry);
   }
 
-  Rows* rows_of(std::string_view section) {
+  TextRows* rows_of(std::string_view section) {
     if (section == "absent") return &table_.absent;
     if (section == "names") return &table_.names;
     if (section == "run") return &table_.run;
@@ -96,7 +96,7 @@ class Reader {
     return nullptr;
   }
 
-  static Rows* rows_of(Part& part, std::string_view section) {
+  static TextRows* rows_of(Part& part, std::string_view section) {
     if (section == "refused") return &part.refused;
     if (section == "groups") return &part.groups;
     if (section == "notes") return &part.notes;
@@ -119,7 +119,7 @@ class Reader {
     Part& part = table_.parts[key[1]];
     if (key.size() == 3)
       part.model.emplace_back(key[2], text_of(entry));
-    else if (Rows* rows = key.size() == 4 ? rows_of(part, key[2]) : nullptr)
+    else if (TextRows* rows = key.size() == 4 ? rows_of(part, key[2]) : nullptr)
       rows->emplace_back(key[3], text_of(entry));
     else
       misplaced(entry);
@@ -128,8 +128,8 @@ class Reader {
   void add_block(const config::RawEntry& entry, const std::vector<std::string>& key) {
     if (key.size() < 3) misplaced(entry);
     if (table_.blocks.empty() || table_.blocks.back().first != key[1])
-      table_.blocks.emplace_back(key[1], Block{});
-    Block& block = table_.blocks.back().second;
+      table_.blocks.emplace_back(key[1], TableBlock{});
+    TableBlock& block = table_.blocks.back().second;
     if (key.size() == 3 && key[2] == "family")
       block.family = text_of(entry);
     else if (key.size() == 3 && key[2] == "parts")
@@ -138,7 +138,7 @@ class Reader {
       block.unread = texts_of(entry);
     else if (key.size() == 4 && key[2] == "model")
       block.own.model.emplace_back(key[3], text_of(entry));
-    else if (Rows* rows = key.size() == 4 ? rows_of(block.own, key[2]) : nullptr)
+    else if (TextRows* rows = key.size() == 4 ? rows_of(block.own, key[2]) : nullptr)
       rows->emplace_back(key[3], text_of(entry));
     else if (key.size() == 4 && key[2] == "missing")
       block.missing.emplace_back(key[3], text_of(entry));
@@ -161,12 +161,12 @@ bool matches(std::string_view pattern, std::string_view key) {
   return false;
 }
 
-const Block* KeyTable::find_block(std::string_view name) const {
-  auto it = std::ranges::find(blocks, name, &std::pair<std::string, Block>::first);
+const TableBlock* KeyTable::find_block(std::string_view name) const {
+  auto it = std::ranges::find(blocks, name, &std::pair<std::string, TableBlock>::first);
   return it == blocks.end() ? nullptr : &it->second;
 }
 
-std::vector<const Part*> KeyTable::parts_of(const Block& block) const {
+std::vector<const Part*> KeyTable::parts_of(const TableBlock& block) const {
   std::vector<const Part*> out = {&block.own};
   for (const std::string& name : block.parts) {
     auto it = parts.find(name);

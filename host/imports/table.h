@@ -15,22 +15,22 @@ extern const char* const kTableName;  // for messages
 extern const char* const kTableText;
 
 // Names and texts in the order of the file.
-using Rows = std::vector<std::pair<std::string, std::string>>;
+using TextRows = std::vector<std::pair<std::string, std::string>>;
 
 // A part of a block, or a block without its parts.
 struct Part {
-  Rows model;    // our key: expression
-  Rows refused;  // expression that must be false: the error
-  Rows groups;   // name for the reader: expression for one of [[optimizer.groups]], or null
-  Rows notes;    // expression: the note if it is true
+  TextRows model;    // our key: expression
+  TextRows refused;  // expression that must be false: the error
+  TextRows groups;   // name for the reader: expression for one of [[optimizer.groups]], or null
+  TextRows notes;    // expression: the note if it is true
 };
 
-struct Block {
+struct TableBlock {
   std::string family;  // an expression
   std::vector<std::string> parts;
   Part own;
   std::vector<std::string> unread;
-  Rows missing;  // their key: the error if it is given
+  TextRows missing;  // their key: the error if it is given
 };
 
 struct IgnoredKeys {
@@ -40,20 +40,20 @@ struct IgnoredKeys {
 
 struct KeyTable {
   std::vector<std::pair<std::string, std::int64_t>> scaled;
-  Rows absent, names, run, refused, first_groups, groups, notes;
+  TextRows absent, names, run, refused, first_groups, groups, notes;
   std::string tags_when, tags_section;
   std::vector<std::string> tags;
   std::map<std::string, Part> parts;
-  std::vector<std::pair<std::string, Block>> blocks;
+  std::vector<std::pair<std::string, TableBlock>> blocks;
   std::vector<std::pair<std::string, config::Value>> kept;
   // Keys that MaxText reads in every block, also if no family here does.
   std::vector<std::string> of_all_blocks;
   std::vector<IgnoredKeys> ignored;
 
   // Returns nullptr if there is none.
-  const Block* find_block(std::string_view name) const;
+  const TableBlock* find_block(std::string_view name) const;
   // Returns the block's parts in order, the block itself first. REQUIRES: a block of this table.
-  std::vector<const Part*> parts_of(const Block& block) const;
+  std::vector<const Part*> parts_of(const TableBlock& block) const;
   // Returns the reason why the key has no effect here, or nullptr.
   const std::string* reason_to_ignore(std::string_view key) const;
   const config::Value* find_kept(std::string_view key) const;

@@ -90,10 +90,10 @@ class Values {
 
 }  // namespace
 
-std::vector<Setting> read_yaml(const std::filesystem::path& path) {
+std::vector<YamlSetting> read_yaml(const std::filesystem::path& path) {
   const std::string file = path.string();
   const std::string text = read_file(file, ExitCode::usage, kMaxFileBytes);
-  std::vector<Setting> out;
+  std::vector<YamlSetting> out;
   try {
     const YAML::Node root = YAML::Load(text);
     if (root.IsNull()) return out;
@@ -122,7 +122,7 @@ std::vector<Setting> read_yaml(const std::filesystem::path& path) {
   return out;
 }
 
-Setting parse_setting(const std::string& text) {
+YamlSetting parse_setting(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == text.npos || equals == 0)
     throw UserError(ExitCode::usage, {text, "expected KEY=VALUE", {"eg: base_emb_dim=512"}});

@@ -10,7 +10,7 @@
 namespace lamina::imports {
 
 // One key of a file.
-struct Setting {
+struct YamlSetting {
   std::string key;
   config::Value value;
   std::string where;  // "models/x.yml:12", or the text of a command line
@@ -21,9 +21,9 @@ struct Setting {
 // contain _ between digits. Errors (exit 2): the file is missing, unreadable or above 1 MiB, not
 // YAML, not a mapping, has a duplicate key, lists deeper than 16, or more than 100,000 values
 // including expanded aliases.
-std::vector<Setting> read_yaml(const std::filesystem::path& path);
+std::vector<YamlSetting> read_yaml(const std::filesystem::path& path);
 
 // Parses "key=value" of a command line, with the value in YAML. Errors (exit 2).
-Setting parse_setting(const std::string& text);
+YamlSetting parse_setting(const std::string& text);
 
 }  // namespace lamina::imports

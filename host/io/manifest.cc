@@ -89,7 +89,7 @@ void write_manifest(const std::string& directory, const std::vector<FileDigest>&
   write_durably(directory + "/" + kManifestName, text);
 }
 
-Manifest read_manifest(const std::string& directory) {
+FileManifest read_manifest(const std::string& directory) {
   const std::string path = directory + "/" + kManifestName;
   std::string text = read_file(path, ExitCode::checkpoint);
   const auto self = text.rfind(kSelfKey);
@@ -108,7 +108,8 @@ Manifest read_manifest(const std::string& directory) {
                                     : "does not match its own checksum: it is damaged or was "
                                       "edited"));
   }
-  Manifest manifest{{}, JsonDocument::parse(std::move(text), path, {.code = ExitCode::checkpoint})};
+  FileManifest manifest{{},
+                        JsonDocument::parse(std::move(text), path, {.code = ExitCode::checkpoint})};
   const JsonValue root = manifest.document.root();
   if (root.at("format").as_string() != kFormat)
     throw Damaged(text_of(path, "is not a lamina manifest"));
@@ -125,8 +126,8 @@ Manifest read_manifest(const std::string& directory) {
   return manifest;
 }
 
-std::optional<std::string> first_difference(const std::string& directory, const Manifest& manifest,
-                                            Check check) {
+std::optional<std::string> first_difference(const std::string& directory,
+                                            const FileManifest& manifest, ManifestCheck check) {
   for (const FileDigest& file : manifest.files) {
     const std::string path = directory + "/" + file.name;
     struct stat status {};
@@ -136,11 +137,11 @@ std::optional<std::string> first_difference(const std::string& directory, const 
     if (static_cast<std::uint64_t>(status.st_size) != file.num_bytes)
       return fmt::format("{}: has {} bytes; expected {}", path, status.st_size, file.num_bytes);
   }
-  if (check == Check::sizes) return std::nullopt;
+  if (check == ManifestCheck::sizes) return std::nullopt;
   for (const FileDigest& file : manifest.files) {
     const MappedFile mapped(directory + "/" + file.name);
     const auto bytes = mapped.bytes();
-    if (check == Check::structure && !file.parts.empty()) {
+    if (check == ManifestCheck::structure && !file.parts.empty()) {
       // The first part is the header, the others are tensors.
       const PartDigest& header = file.parts.front();
       if (header.first_byte != 0 || header.num_bytes > bytes.size() ||
@@ -161,7 +162,7 @@ std::optional<std::string> first_difference(const std::string& directory, const 
   return std::nullopt;
 }
 
-PartReader::PartReader(const Manifest& manifest) {
+PartReader::PartReader(const FileManifest& manifest) {
   for (const FileDigest& file : manifest.files)
     // The first part is the header, regardless of the names of tensors.
     for (std::size_t i = 1; i < file.parts.size(); ++i)

@@ -29,7 +29,7 @@ class Damaged : public UserError {
   explicit Damaged(ErrorText text) : UserError(ExitCode::checkpoint, std::move(text)) {}
 };
 
-struct Manifest {
+struct FileManifest {
   std::vector<FileDigest> files;
   JsonDocument document;                                         // the whole text
   JsonValue info() const { return document.root().at("info"); }  // data of the writer
@@ -42,9 +42,9 @@ void write_manifest(const std::string& directory, const std::vector<FileDigest>&
 
 // Errors (class checkpoint): it is missing, or of a newer version; Damaged (it contains its own
 // checksum).
-Manifest read_manifest(const std::string& directory);
+FileManifest read_manifest(const std::string& directory);
 
-enum class Check {
+enum class ManifestCheck {
   sizes,      // every file exists with its length
   structure,  // also every byte outside tensor values: fast for any size
   checksums,  // also every other byte
@@ -52,8 +52,8 @@ enum class Check {
 
 // Returns the first difference between the manifest and the files, as "<file>: <what>", with the
 // damaged tensor; nothing if they agree.
-std::optional<std::string> first_difference(const std::string& directory, const Manifest& manifest,
-                                            Check check);
+std::optional<std::string> first_difference(const std::string& directory,
+                                            const FileManifest& manifest, ManifestCheck check);
 
 // Reads the parts of a manifest's files and checks each.
 //   PartReader reader(manifest);
@@ -61,7 +61,7 @@ std::optional<std::string> first_difference(const std::string& directory, const 
 class PartReader {
  public:
   // Borrows the manifest.
-  explicit PartReader(const Manifest& manifest);
+  explicit PartReader(const FileManifest& manifest);
 
   // Throws Damaged unless `bytes` equal what was written as `part` of the file at `path`. Copies
   // them to `copy`, unless it is null, piece by piece while hashing, so that they are read from the

@@ -6,17 +6,17 @@
 
 namespace lamina::jinja {
 
-Value Interpreter::call(const Value& callee, const Arguments& arguments) {
+TemplateValue Interpreter::call(const TemplateValue& callee, const CallArguments& arguments) {
   const Level level(*this);
   Budget::step();
   switch (callee.kind()) {
     case Kind::undefined:
-      throw Failure(callee.why_undefined());
+      throw TemplateFailure(callee.why_undefined());
     case Kind::loop:
       return call_loop(callee, arguments);
     case Kind::joiner: {
       auto& joiner = callee.as<Joiner>();
-      return std::exchange(joiner.used, true) ? joiner.separator : Value::string("");
+      return std::exchange(joiner.used, true) ? joiner.separator : TemplateValue::string("");
     }
     case Kind::callable:
       break;
@@ -30,16 +30,17 @@ Value Interpreter::call(const Value& callee, const Arguments& arguments) {
   return call_method(*this, callable.self, callable.name, arguments, found);
 }
 
-Value Interpreter::call_macro(const Callable& callable, const Arguments& arguments) {
+TemplateValue Interpreter::call_macro(const Callable& callable, const CallArguments& arguments) {
   const Macro& macro = *callable.macro;
   const std::size_t count = macro.parameters.size();
-  Vector<const Value*> values(count, nullptr);
+  Vector<const TemplateValue*> values(count, nullptr);
   for (std::size_t i = 0; i < std::min(count, arguments.positional.size()); ++i)
     values[i] = &arguments.positional[i];
   if (arguments.positional.size() > count && !macro.uses_varargs)
     fail("macro '{}' takes not more than {} argument(s)", macro.name, count);
   Vector<Dict::Entry> others;
-  Value caller = Value::undefined("no caller is defined: the macro is not called by a call block");
+  TemplateValue caller =
+      TemplateValue::undefined("no caller is defined: the macro is not called by a call block");
   for (const auto& [name, value] : arguments.named) {
     const auto parameter =
         std::find_if(macro.parameters.begin(), macro.parameters.end(),
@@ -51,7 +52,7 @@ Value Interpreter::call_macro(const Callable& callable, const Arguments& argumen
     } else if (name == "caller" && macro.uses_caller) {
       caller = value;
     } else if (macro.uses_kwargs) {
-      others.emplace_back(Value::string(name), value);
+      others.emplace_back(TemplateValue::string(name), value);
     } else {
       fail("macro '{}' takes no keyword argument '{}'", macro.name, name);
     }
@@ -61,8 +62,8 @@ Value Interpreter::call_macro(const Callable& callable, const Arguments& argumen
   const Inner inner(*this, defined_in);
   if (macro.uses_varargs) {
     const auto first = static_cast<std::ptrdiff_t>(std::min(count, arguments.positional.size()));
-    scope_->set(kVarargs,
-                Value::tuple({arguments.positional.begin() + first, arguments.positional.end()}));
+    scope_->set(kVarargs, TemplateValue::tuple(
+                              {arguments.positional.begin() + first, arguments.positional.end()}));
   }
   if (macro.uses_kwargs) scope_->set(kKwargs, make_dict(std::move(others)));
   if (macro.uses_caller) scope_->set(kCaller, caller);
@@ -74,15 +75,16 @@ Value Interpreter::call_macro(const Callable& callable, const Arguments& argumen
     else if (i >= first_default)
       scope_->set(symbol, evaluate(*macro.defaults[i - first_default]));
     else
-      scope_->set(symbol, Value::undefined(fmt::format("parameter '{}' was not provided", name)));
+      scope_->set(symbol,
+                  TemplateValue::undefined(fmt::format("parameter '{}' was not provided", name)));
   }
   Flow flow = Flow::normal;
-  return Value::string(capture(macro.body, flow), escapes_);
+  return TemplateValue::string(capture(macro.body, flow), escapes_);
 }
 
 // Call of a recursive loop: runs its body for other items.
-Value Interpreter::call_loop(const Value& loop, const Arguments& arguments) {
-  const Loop& of = loop.as<Loop>();
+TemplateValue Interpreter::call_loop(const TemplateValue& loop, const CallArguments& arguments) {
+  const LoopVariable& of = loop.as<LoopVariable>();
   if (!of.recursive) fail("the loop must have the 'recursive' marker to be called recursively");
   const Parameters p(arguments, "loop", {"iterable"});
   const Statement& statement = *of.recursive;
@@ -94,7 +96,7 @@ Value Interpreter::call_loop(const Value& loop, const Arguments& arguments) {
     const Output output(*this, text);
     run_loop(statement, p.need(0), depth);
   }
-  return Value::string(std::move(text), escapes_);
+  return TemplateValue::string(std::move(text), escapes_);
 }
 
 }  // namespace lamina::jinja

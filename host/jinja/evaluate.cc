@@ -4,7 +4,7 @@
 
 namespace lamina::jinja {
 
-Value Interpreter::evaluate(const Expression& e) {
+TemplateValue Interpreter::evaluate(const Expression& e) {
   const Level level(*this);
   Budget::step();
   switch (e.kind) {
@@ -13,13 +13,13 @@ Value Interpreter::evaluate(const Expression& e) {
     case ExpressionKind::name:
       return evaluate_name(e);
     case ExpressionKind::attribute: {
-      const Value of = evaluate(*e.children[0]);
+      const TemplateValue of = evaluate(*e.children[0]);
       at_ = e.at;
       return attribute(of, e.name);
     }
     case ExpressionKind::item: {
-      const Value of = evaluate(*e.children[0]);
-      const Value key = evaluate(*e.children[1]);
+      const TemplateValue of = evaluate(*e.children[0]);
+      const TemplateValue key = evaluate(*e.children[1]);
       at_ = e.at;
       return item(of, key);
     }
@@ -33,21 +33,21 @@ Value Interpreter::evaluate(const Expression& e) {
       return evaluate_test(e);
     case ExpressionKind::negative:
     case ExpressionKind::positive: {
-      const Value value = evaluate(*e.children[0]);
+      const TemplateValue value = evaluate(*e.children[0]);
       at_ = e.at;
       return e.kind == ExpressionKind::negative ? negative(value) : positive(value);
     }
     case ExpressionKind::logical_not:
-      return Value::boolean(!truth(evaluate(*e.children[0])));
+      return TemplateValue::boolean(!truth(evaluate(*e.children[0])));
     case ExpressionKind::arithmetic: {
-      Value a = evaluate(*e.children[0]);
-      const Value b = evaluate(*e.children[1]);
+      TemplateValue a = evaluate(*e.children[0]);
+      const TemplateValue b = evaluate(*e.children[1]);
       at_ = e.at;
       return arithmetic(e.name, std::move(a), b);
     }
     case ExpressionKind::logical_and:
     case ExpressionKind::logical_or: {
-      Value left = evaluate(*e.children[0]);
+      TemplateValue left = evaluate(*e.children[0]);
       if (truth(left) == (e.kind == ExpressionKind::logical_or)) return left;
       return evaluate(*e.children[1]);
     }
@@ -56,7 +56,7 @@ Value Interpreter::evaluate(const Expression& e) {
     case ExpressionKind::conditional:
       if (truth(evaluate(*e.children[1]))) return evaluate(*e.children[0]);
       if (e.children.size() == 3) return evaluate(*e.children[2]);
-      return Value::undefined("the inline 'if' has no 'else', and its condition is false");
+      return TemplateValue::undefined("the inline 'if' has no 'else', and its condition is false");
     case ExpressionKind::concat:
       return evaluate_concat(e);
     case ExpressionKind::list:
@@ -69,30 +69,30 @@ Value Interpreter::evaluate(const Expression& e) {
   return {};
 }
 
-Value Interpreter::evaluate_name(const Expression& e) {
-  if (const Value* value = scope_->find(e.symbol)) return *value;
-  return Value::undefined(
+TemplateValue Interpreter::evaluate_name(const Expression& e) {
+  if (const TemplateValue* value = scope_->find(e.symbol)) return *value;
+  return TemplateValue::undefined(
       fmt::format("'{}' is undefined", tree_.symbols[static_cast<std::size_t>(e.symbol)]));
 }
 
-Value Interpreter::evaluate_slice(const Expression& e) {
-  Value parts[4];
+TemplateValue Interpreter::evaluate_slice(const Expression& e) {
+  TemplateValue parts[4];
   for (std::size_t i = 0; i < 4; ++i)
-    parts[i] = e.children[i] ? evaluate(*e.children[i]) : Value::none();
+    parts[i] = e.children[i] ? evaluate(*e.children[i]) : TemplateValue::none();
   at_ = e.at;
   return slice(parts[0], parts[1], parts[2], parts[3]);
 }
 
-Arguments Interpreter::evaluate_arguments(const Expression& e) {
-  Arguments out;
+CallArguments Interpreter::evaluate_arguments(const Expression& e) {
+  CallArguments out;
   for (std::size_t i = 1; i < e.children.size(); ++i)
     out.positional.push_back(evaluate(*e.children[i]));
   if (e.more_positional)
-    for (Value& value : elements(evaluate(*e.more_positional)))
+    for (TemplateValue& value : elements(evaluate(*e.more_positional)))
       out.positional.push_back(std::move(value));
   for (const auto& [name, value] : e.named) out.named.emplace_back(name, evaluate(*value));
   if (e.more_named) {
-    const Value more = evaluate(*e.more_named);
+    const TemplateValue more = evaluate(*e.more_named);
     if (!more.is(Kind::dict)) fail("argument after ** must be a mapping, not {}", type_name(more));
     for (const auto& [name, value] : more.as<Dict>().entries()) {
       if (!name.is(Kind::string)) fail("keywords must be strings");
@@ -102,65 +102,65 @@ Arguments Interpreter::evaluate_arguments(const Expression& e) {
   return out;
 }
 
-Value Interpreter::evaluate_call(const Expression& e) {
+TemplateValue Interpreter::evaluate_call(const Expression& e) {
   const Expression& callee = *e.children[0];
   if (callee.kind != ExpressionKind::attribute) {
-    const Value function = evaluate(callee);
-    const Arguments arguments = evaluate_arguments(e);
+    const TemplateValue function = evaluate(callee);
+    const CallArguments arguments = evaluate_arguments(e);
     at_ = e.at;
     return call(function, arguments);
   }
   // Calls a method without a temporary value for it.
-  const Value self = evaluate(*callee.children[0]);
+  const TemplateValue self = evaluate(*callee.children[0]);
   at_ = callee.at;
   if (has_method(self, callee.name) && !is_mutator(self, callee.name)) {
-    const Arguments arguments = evaluate_arguments(e);
+    const CallArguments arguments = evaluate_arguments(e);
     at_ = callee.at;
     bool found = false;
     return call_method(*this, self, callee.name, arguments, found);
   }
-  const Value function = attribute(self, callee.name);
-  const Arguments arguments = evaluate_arguments(e);
+  const TemplateValue function = attribute(self, callee.name);
+  const CallArguments arguments = evaluate_arguments(e);
   at_ = e.at;
   return call(function, arguments);
 }
 
-Value Interpreter::evaluate_filter(const Expression& e, const Value* block_input) {
-  Value input;  // the first filter of a block filters the block's text
+TemplateValue Interpreter::evaluate_filter(const Expression& e, const TemplateValue* block_input) {
+  TemplateValue input;  // the first filter of a block filters the block's text
   if (!e.children[0])
     input = *block_input;
   else if (block_input)
     input = evaluate_filter(*e.children[0], block_input);
   else
     input = evaluate(*e.children[0]);
-  const Arguments arguments = evaluate_arguments(e);
+  const CallArguments arguments = evaluate_arguments(e);
   at_ = e.at;
-  if (!e.filter) throw Failure(describe_unknown_filter(e.name));
+  if (!e.filter) throw TemplateFailure(describe_unknown_filter(e.name));
   return e.filter->apply(*this, input, arguments);
 }
 
-Value Interpreter::evaluate_test(const Expression& e) {
-  const Value input = evaluate(*e.children[0]);
-  const Arguments arguments = evaluate_arguments(e);
+TemplateValue Interpreter::evaluate_test(const Expression& e) {
+  const TemplateValue input = evaluate(*e.children[0]);
+  const CallArguments arguments = evaluate_arguments(e);
   at_ = e.at;
-  if (!e.test) throw Failure(describe_unknown_test(e.name));
-  return Value::boolean(e.test->apply(*this, input, arguments));
+  if (!e.test) throw TemplateFailure(describe_unknown_test(e.name));
+  return TemplateValue::boolean(e.test->apply(*this, input, arguments));
 }
 
 // a < b < c evaluates both comparisons, the second only if the first is true.
-Value Interpreter::evaluate_compare(const Expression& e) {
-  Value left = evaluate(*e.children[0]);
+TemplateValue Interpreter::evaluate_compare(const Expression& e) {
+  TemplateValue left = evaluate(*e.children[0]);
   for (std::size_t i = 0; i < e.operators.size(); ++i) {
-    Value right = evaluate(*e.children[i + 1]);
+    TemplateValue right = evaluate(*e.children[i + 1]);
     at_ = e.at;
-    if (!compare(e.operators[i], left, right)) return Value::boolean(false);
+    if (!compare(e.operators[i], left, right)) return TemplateValue::boolean(false);
     left = std::move(right);
   }
-  return Value::boolean(true);
+  return TemplateValue::boolean(true);
 }
 
-Value Interpreter::evaluate_concat(const Expression& e) {
-  Vector<Value> parts;
+TemplateValue Interpreter::evaluate_concat(const Expression& e) {
+  Vector<TemplateValue> parts;
   bool markup = false;
   for (const ExpressionPtr& child : e.children) {
     parts.push_back(evaluate(*child));
@@ -168,20 +168,20 @@ Value Interpreter::evaluate_concat(const Expression& e) {
   }
   at_ = e.at;
   Text text;
-  for (const Value& part : parts) {
+  for (const TemplateValue& part : parts) {
     text += markup ? escape(part) : str(part);
     Budget::step(text.size() / 64);
   }
-  return Value::string(std::move(text), markup);
+  return TemplateValue::string(std::move(text), markup);
 }
 
-Value Interpreter::evaluate_items(const Expression& e) {
-  Vector<Value> items;
+TemplateValue Interpreter::evaluate_items(const Expression& e) {
+  Vector<TemplateValue> items;
   items.reserve(e.children.size());
   for (const ExpressionPtr& child : e.children) items.push_back(evaluate(*child));
   at_ = e.at;
-  if (e.kind == ExpressionKind::list) return Value::list(std::move(items));
-  if (e.kind == ExpressionKind::tuple) return Value::tuple(std::move(items));
+  if (e.kind == ExpressionKind::list) return TemplateValue::list(std::move(items));
+  if (e.kind == ExpressionKind::tuple) return TemplateValue::tuple(std::move(items));
   Vector<Dict::Entry> entries;
   for (std::size_t i = 0; i < items.size(); i += 2) entries.emplace_back(items[i], items[i + 1]);
   return make_dict(std::move(entries));

@@ -11,7 +11,7 @@ Interpreter::~Interpreter() {
   for (const auto& scope : scopes_) scope->variables.clear();
 }
 
-Text Interpreter::render(const std::vector<std::pair<std::string, Value>>& variables) {
+Text Interpreter::render(const std::vector<std::pair<std::string, TemplateValue>>& variables) {
   scope_ = std::make_shared<Scope>(nullptr);
   keep(scope_);
   // Only names that occur in the template have a symbol.
@@ -23,7 +23,7 @@ Text Interpreter::render(const std::vector<std::pair<std::string, Value>>& varia
     if (const int name = symbol(global.name); name >= 0) {
       const auto callable = std::make_shared<Callable>(global.printed, global.function);
       callable->is_type = global.is_type;
-      scope_->set(name, Value::object(Kind::callable, callable));
+      scope_->set(name, TemplateValue::object(Kind::callable, callable));
     }
   for (const auto& [name, value] : variables)
     if (const int known = symbol(name); known >= 0) scope_->set(known, value);
@@ -43,7 +43,7 @@ void Interpreter::write(TextView text) {
   *out_ += text;
 }
 
-void Interpreter::write(const Value& value) {
+void Interpreter::write(const TemplateValue& value) {
   if (escapes_)
     write(TextView(escape(value)));
   else if (value.is(Kind::string))
@@ -76,7 +76,7 @@ Interpreter::Flow Interpreter::execute(const Statement& statement) {
       write(TextView(statement.text));
       break;
     case StatementKind::print: {
-      const Value value = evaluate(*statement.expression);
+      const TemplateValue value = evaluate(*statement.expression);
       at_ = statement.at;
       write(value);
       break;
@@ -87,7 +87,7 @@ Interpreter::Flow Interpreter::execute(const Statement& statement) {
       execute_loop(statement);
       break;
     case StatementKind::set: {
-      const Value value = evaluate(*statement.expression);
+      const TemplateValue value = evaluate(*statement.expression);
       at_ = statement.at;
       assign(*statement.target, value);
       break;
@@ -125,7 +125,7 @@ Interpreter::Flow Interpreter::execute_conditional(const Statement& statement) {
 
 Interpreter::Flow Interpreter::execute_block(const Statement& statement) {
   // Values of `with` are evaluated outside its scope, so they do not see each other.
-  Vector<Value> values;
+  Vector<TemplateValue> values;
   for (const auto& [target, value] : statement.variables) values.push_back(evaluate(*value));
   const bool escaped = escapes_;
   if (statement.kind == StatementKind::autoescape)
@@ -141,11 +141,11 @@ Interpreter::Flow Interpreter::execute_block(const Statement& statement) {
 }
 
 void Interpreter::execute_set_block(const Statement& statement) {
-  Value value;
+  TemplateValue value;
   {
     const Inner inner(*this);
     Flow flow = Flow::normal;
-    value = Value::string(capture(statement.body, flow), escapes_);
+    value = TemplateValue::string(capture(statement.body, flow), escapes_);
     if (statement.expression) value = evaluate_filter(*statement.expression, &value);
   }
   at_ = statement.at;
@@ -155,45 +155,47 @@ void Interpreter::execute_set_block(const Statement& statement) {
 void Interpreter::execute_filter_block(const Statement& statement) {
   const Inner inner(*this);
   Flow flow = Flow::normal;
-  const Value input = Value::string(capture(statement.body, flow), escapes_);
-  const Value value = evaluate_filter(*statement.expression, &input);
+  const TemplateValue input = TemplateValue::string(capture(statement.body, flow), escapes_);
+  const TemplateValue value = evaluate_filter(*statement.expression, &input);
   at_ = statement.at;
   write(value);
 }
 
 void Interpreter::execute_macro(const Statement& statement) {
   keep(scope_);
-  scope_->set(statement.symbol, Value::object(Kind::callable, std::make_shared<Callable>(
-                                                                  statement.macro->name,
-                                                                  statement.macro.get(), scope_)));
+  scope_->set(statement.symbol,
+              TemplateValue::object(Kind::callable,
+                                    std::make_shared<Callable>(statement.macro->name,
+                                                               statement.macro.get(), scope_)));
 }
 
 void Interpreter::execute_call(const Statement& statement) {
   keep(scope_);
   const Expression& e = *statement.expression;
-  const Value function = evaluate(*e.children[0]);
-  Arguments arguments = evaluate_arguments(e);
+  const TemplateValue function = evaluate(*e.children[0]);
+  CallArguments arguments = evaluate_arguments(e);
   arguments.named.emplace_back(
-      "caller", Value::object(Kind::callable,
-                              std::make_shared<Callable>("caller", statement.macro.get(), scope_)));
+      "caller",
+      TemplateValue::object(Kind::callable,
+                            std::make_shared<Callable>("caller", statement.macro.get(), scope_)));
   at_ = e.at;
-  const Value value = call(function, arguments);
+  const TemplateValue value = call(function, arguments);
   at_ = statement.at;
   write(value);
 }
 
-void Interpreter::assign(const Expression& target, const Value& value) {
+void Interpreter::assign(const Expression& target, const TemplateValue& value) {
   if (target.kind == ExpressionKind::name) {
     scope_->set(target.symbol, value);
   } else if (target.kind == ExpressionKind::namespace_ref) {
-    const Value* space = scope_->find(target.symbol);
+    const TemplateValue* space = scope_->find(target.symbol);
     if (!space || !space->is(Kind::space))
       fail("'{}' is not a namespace, so its attribute '{}' cannot be set",
            tree_.symbols[static_cast<std::size_t>(target.symbol)], target.name);
     check_attribute_name(target.name);
     space->as<Namespace>().set(target.name, value);
   } else {
-    const Vector<Value> items = elements(value);
+    const Vector<TemplateValue> items = elements(value);
     if (items.size() > target.children.size())
       fail("too many values to unpack (expected {})", target.children.size());
     if (items.size() < target.children.size())

@@ -3,10 +3,10 @@
 
 namespace lamina::jinja {
 
-bool Loop::peek() {
+bool LoopVariable::peek() {
   if (!ahead.empty()) return true;
   while (next_source < source.size()) {
-    Value& candidate = source[next_source++];
+    TemplateValue& candidate = source[next_source++];
     Budget::step();
     if (!accept || accept(candidate)) {
       ahead.push_back(candidate);
@@ -16,8 +16,8 @@ bool Loop::peek() {
   return false;
 }
 
-void Loop::look_all() {
-  std::deque<Value, Counted<Value>> all;
+void LoopVariable::look_all() {
+  std::deque<TemplateValue, CountedAllocator<TemplateValue>> all;
   while (peek()) {
     all.push_back(std::move(ahead.front()));
     ahead.pop_front();
@@ -25,41 +25,41 @@ void Loop::look_all() {
   ahead = std::move(all);
 }
 
-bool Loop::advance() {
+bool LoopVariable::advance() {
   if (!peek()) return false;
-  previous = index ? std::move(current) : Value::undefined("there is no previous item");
+  previous = index ? std::move(current) : TemplateValue::undefined("there is no previous item");
   current = std::move(ahead.front());
   ahead.pop_front();
   ++index;
   return true;
 }
 
-void Loop::finish() {
+void LoopVariable::finish() {
   over = true;
   accept = nullptr;
   source.clear();
   ahead.clear();
   last_changed.clear();
-  previous = current = Value();
+  previous = current = TemplateValue();
   recursive = nullptr;
   scope = nullptr;
 }
 
 void Interpreter::execute_loop(const Statement& statement) {
-  const Value items = evaluate(*statement.expression);
+  const TemplateValue items = evaluate(*statement.expression);
   at_ = statement.at;
   run_loop(statement, items, 0);
 }
 
-void Interpreter::run_loop(const Statement& statement, const Value& items, unsigned depth) {
+void Interpreter::run_loop(const Statement& statement, const TemplateValue& items, unsigned depth) {
   const std::shared_ptr<Scope> around = scope_;
-  const auto loop = std::make_shared<Loop>(elements(items), depth);
+  const auto loop = std::make_shared<LoopVariable>(elements(items), depth);
   struct Finish {
-    Loop& of;
+    LoopVariable& of;
     ~Finish() { of.finish(); }
   } const finish{*loop};
   if (statement.filter)
-    loop->accept = [&](const Value& candidate) {
+    loop->accept = [&](const TemplateValue& candidate) {
       const Inner inner(*this, around);
       assign(*statement.target, candidate);
       return truth(evaluate(*statement.filter));
@@ -71,7 +71,7 @@ void Interpreter::run_loop(const Statement& statement, const Value& items, unsig
   while (loop->advance()) {
     Budget::step();
     const Inner inner(*this, around);
-    scope_->set(kLoop, Value::object(Kind::loop, loop));
+    scope_->set(kLoop, TemplateValue::object(Kind::loop, loop));
     assign(*statement.target, loop->current);
     if (execute(statement.body) == Flow::break_loop) break;
   }

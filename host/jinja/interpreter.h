@@ -20,17 +20,17 @@ namespace lamina::jinja {
 
 // The variable "loop". The filter tests elements one by one, as late as possible, because the body
 // may change the variables that it reads.
-struct Loop : Object {
-  Loop(Vector<Value> items, unsigned level)
-      : Object(sizeof(Loop), deepest(items) + 1), source(std::move(items)), depth0(level) {}
-  Vector<Value> source;
+struct LoopVariable : Object {
+  LoopVariable(Vector<TemplateValue> items, unsigned level)
+      : Object(sizeof(LoopVariable), deepest(items) + 1), source(std::move(items)), depth0(level) {}
+  Vector<TemplateValue> source;
   unsigned depth0;
   std::size_t next_source = 0;
-  std::function<bool(const Value&)> accept;  // absent: every element
-  std::deque<Value, Counted<Value>> ahead;   // accepted, not yet started
-  std::size_t index = 0;                     // elements started
-  Value previous, current;
-  Vector<Value> last_changed;
+  std::function<bool(const TemplateValue&)> accept;                  // absent: every element
+  std::deque<TemplateValue, CountedAllocator<TemplateValue>> ahead;  // accepted, not yet started
+  std::size_t index = 0;                                             // elements started
+  TemplateValue previous, current;
+  Vector<TemplateValue> last_changed;
   bool has_changed = false;
   const Statement* recursive = nullptr;
   std::shared_ptr<Scope> scope;  // around the loop, if it is recursive
@@ -50,7 +50,7 @@ class Interpreter {
   Interpreter& operator=(const Interpreter&) = delete;
 
   // Renders the whole template with these variables.
-  Text render(const std::vector<std::pair<std::string, Value>>& variables);
+  Text render(const std::vector<std::pair<std::string, TemplateValue>>& variables);
   // The position in the template of the last evaluation.
   Position at() const { return at_; }
   // The text written inside "generation" blocks: [begin, end) in characters.
@@ -58,9 +58,9 @@ class Interpreter {
   const std::tm& now() const { return now_; }
 
   // For filters and functions.
-  Value call(const Value& callee, const Arguments& arguments);
-  Value attribute(const Value& of, std::string_view name);
-  Value item(const Value& of, const Value& key);
+  TemplateValue call(const TemplateValue& callee, const CallArguments& arguments);
+  TemplateValue attribute(const TemplateValue& of, std::string_view name);
+  TemplateValue item(const TemplateValue& of, const TemplateValue& key);
   // Empties the scope, namespace or loop at the end of the render: they may refer to themselves.
   void keep(std::shared_ptr<Scope> scope) { scopes_.push_back(std::move(scope)); }
   void keep(std::shared_ptr<Namespace> space) { spaces_.push_back(std::move(space)); }
@@ -81,27 +81,27 @@ class Interpreter {
   void execute_macro(const Statement& statement);
   void execute_call(const Statement& statement);
   void execute_loop(const Statement& statement);
-  void run_loop(const Statement& statement, const Value& items, unsigned depth);
-  void assign(const Expression& target, const Value& value);
+  void run_loop(const Statement& statement, const TemplateValue& items, unsigned depth);
+  void assign(const Expression& target, const TemplateValue& value);
   void write(TextView text);
-  void write(const Value& value);
+  void write(const TemplateValue& value);
   Text capture(const Body& body, Flow& flow);
 
   // Expressions (evaluate.cc).
-  Value evaluate(const Expression& e);
-  Value evaluate_name(const Expression& e);
-  Value evaluate_slice(const Expression& e);
-  Value evaluate_call(const Expression& e);
-  Value evaluate_filter(const Expression& e, const Value* block_input = nullptr);
-  Value evaluate_test(const Expression& e);
-  Value evaluate_compare(const Expression& e);
-  Value evaluate_concat(const Expression& e);
-  Value evaluate_items(const Expression& e);
-  Arguments evaluate_arguments(const Expression& e);
+  TemplateValue evaluate(const Expression& e);
+  TemplateValue evaluate_name(const Expression& e);
+  TemplateValue evaluate_slice(const Expression& e);
+  TemplateValue evaluate_call(const Expression& e);
+  TemplateValue evaluate_filter(const Expression& e, const TemplateValue* block_input = nullptr);
+  TemplateValue evaluate_test(const Expression& e);
+  TemplateValue evaluate_compare(const Expression& e);
+  TemplateValue evaluate_concat(const Expression& e);
+  TemplateValue evaluate_items(const Expression& e);
+  CallArguments evaluate_arguments(const Expression& e);
 
   // Calls (calls.cc).
-  Value call_macro(const Callable& callable, const Arguments& arguments);
-  Value call_loop(const Value& loop, const Arguments& arguments);
+  TemplateValue call_macro(const Callable& callable, const CallArguments& arguments);
+  TemplateValue call_loop(const TemplateValue& loop, const CallArguments& arguments);
 
   const Tree& tree_;
   const std::tm now_;
@@ -158,38 +158,39 @@ struct GlobalFunction {
 };
 std::span<const GlobalFunction> global_functions();
 // Functions that are attributes of a type: dict.fromkeys.
-std::optional<Value> type_attribute(const Callable& type, std::string_view name);
+std::optional<TemplateValue> type_attribute(const Callable& type, std::string_view name);
 // Throws Failure for a name that begins with an underscore.
 void check_attribute_name(std::string_view name);
 
 // Calls a method of a string, number, list or dict. `found` is false if there is no such method.
-Value call_method(Interpreter& interpreter, const Value& self, std::string_view name,
-                  const Arguments& arguments, bool& found);
-bool has_method(const Value& self, std::string_view name);
+TemplateValue call_method(Interpreter& interpreter, const TemplateValue& self,
+                          std::string_view name, const CallArguments& arguments, bool& found);
+bool has_method(const TemplateValue& self, std::string_view name);
 // True for a method that would change the value, which templates must not do.
-bool is_mutator(const Value& self, std::string_view name);
+bool is_mutator(const TemplateValue& self, std::string_view name);
 
 constexpr std::int64_t kMaxFormatWidth = 1 << 20;
 
 // Operators (operators.cc).
-Value arithmetic(std::string_view op, Value a, const Value& b);
-Value negative(const Value& value);
-Value positive(const Value& value);
-bool compare(std::string_view op, const Value& a, const Value& b);
+TemplateValue arithmetic(std::string_view op, TemplateValue a, const TemplateValue& b);
+TemplateValue negative(const TemplateValue& value);
+TemplateValue positive(const TemplateValue& value);
+bool compare(std::string_view op, const TemplateValue& a, const TemplateValue& b);
 // Python's "<", also for sorting; throws Failure for values without an order.
-bool less(const Value& a, const Value& b);
-bool contains(const Value& container, const Value& item);
+bool less(const TemplateValue& a, const TemplateValue& b);
+bool contains(const TemplateValue& container, const TemplateValue& item);
 // value[begin:end:step]; none or undefined members are absent.
-Value slice(const Value& value, const Value& begin, const Value& end, const Value& step);
+TemplateValue slice(const TemplateValue& value, const TemplateValue& begin,
+                    const TemplateValue& end, const TemplateValue& step);
 // Markup: "&", "<", ">" and quotes as entities. Safe text stays unchanged.
-Text escape(const Value& value);
+Text escape(const TemplateValue& value);
 
 // "%s of %d" % value, and the filter format (format_percent.cc).
-Text format_percent(const Text& format, const Value& values);
+Text format_percent(const Text& format, const TemplateValue& values);
 // '{} {name:>5}'.format(...) (format_braces.cc).
-Text format_braces(Interpreter& interpreter, const Text& format, const Arguments& arguments);
+Text format_braces(Interpreter& interpreter, const Text& format, const CallArguments& arguments);
 // Formats a number or string by a format specification such as ">8.2f".
-Text format_spec(const Value& value, TextView spec);
+Text format_spec(const TemplateValue& value, TextView spec);
 
 // json.dumps of Python (to_json.cc).
 struct JsonStyle {
@@ -198,7 +199,7 @@ struct JsonStyle {
   Text item_separator = U", ", key_separator = U": ";
   bool sort_keys = false;
 };
-Text to_json(const Value& value, const JsonStyle& style);
+Text to_json(const TemplateValue& value, const JsonStyle& style);
 
 // datetime.strftime of Python, in the C locale (clock.cc).
 std::string format_time(const std::tm& time, std::string_view format);

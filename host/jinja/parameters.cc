@@ -4,7 +4,7 @@
 
 namespace lamina::jinja {
 
-Parameters::Parameters(const Arguments& arguments, std::string_view function,
+Parameters::Parameters(const CallArguments& arguments, std::string_view function,
                        std::initializer_list<std::string_view> names)
     : function_(function), names_(names), values_(names.size(), nullptr) {
   if (arguments.positional.size() > names_.size())
@@ -15,13 +15,13 @@ Parameters::Parameters(const Arguments& arguments, std::string_view function,
   for (const auto& [name, value] : arguments.named) {
     const auto at = std::find(names_.begin(), names_.end(), name);
     if (at == names_.end()) fail("{} has no argument '{}'", function, name);
-    const Value*& slot = values_[static_cast<std::size_t>(at - names_.begin())];
+    const TemplateValue*& slot = values_[static_cast<std::size_t>(at - names_.begin())];
     if (slot) fail("{} got two values for its argument '{}'", function, name);
     slot = &value;
   }
 }
 
-const Value& Parameters::need(std::size_t n) const {
+const TemplateValue& Parameters::need(std::size_t n) const {
   if (!values_[n]) fail("{} needs its argument '{}'", function_, names_[n]);
   return *values_[n];
 }
@@ -34,8 +34,8 @@ std::int64_t Parameters::integer(std::size_t n, std::int64_t absent) const {
   return values_[n] ? to_index(*values_[n]) : absent;
 }
 
-const Text& need_text(const Value& value, std::string_view what) {
-  if (value.is(Kind::undefined)) throw Failure(value.why_undefined());
+const Text& need_text(const TemplateValue& value, std::string_view what) {
+  if (value.is(Kind::undefined)) throw TemplateFailure(value.why_undefined());
   if (!value.is(Kind::string)) fail("{} must be a string, not {}", what, type_name(value));
   return value.text();
 }

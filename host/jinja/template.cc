@@ -78,7 +78,7 @@ Rendered to_rendered(const Text& text) {
     for (const Char c : alike) num_bytes += num_utf8_bytes(code_of(c));
     rest.remove_prefix(alike.size());
   }
-  const Held held(num_bytes + num_given * sizeof(Span));
+  const Held held(num_bytes + num_given * sizeof(RenderedSpan));
   out.text.reserve(num_bytes);
   out.given.reserve(num_given);
   for (TextView rest = text; !rest.empty();) {
@@ -100,7 +100,7 @@ Rendered Template::render(const Variables& variables, const RenderOptions& optio
     Interpreter interpreter(parsed_->tree, options.now);
     try {
       out = to_rendered(interpreter.render(variables));
-    } catch (const Failure& failure) {
+    } catch (const TemplateFailure& failure) {
       parsed_->fail_at(interpreter.at(), failure.message);
     }
     out.own_text = own_text();
@@ -111,24 +111,24 @@ Rendered Template::render(const Variables& variables, const RenderOptions& optio
 
 std::span<const std::string> Template::own_text() const { return parsed_->tree.own_text; }
 
-Value from_json(const JsonValue& json) {
+TemplateValue from_json(const JsonValue& json) {
   switch (json.kind()) {
     case JsonKind::null:
-      return Value::none();
+      return TemplateValue::none();
     case JsonKind::boolean:
-      return Value::boolean(json.as_bool());
+      return TemplateValue::boolean(json.as_bool());
     case JsonKind::integer:
-      return Value::integer(json.as_int64());
+      return TemplateValue::integer(json.as_int64());
     case JsonKind::unsigned_integer:
-      return Value::integer(json.as_uint64());
+      return TemplateValue::integer(json.as_uint64());
     case JsonKind::real:
-      return Value::real(json.as_double());
+      return TemplateValue::real(json.as_double());
     case JsonKind::string:
       return given(json.as_string());
     case JsonKind::array: {
-      Vector<Value> items;
+      Vector<TemplateValue> items;
       for (const JsonValue item : json.elements()) items.push_back(from_json(item));
-      return Value::list(std::move(items));
+      return TemplateValue::list(std::move(items));
     }
     case JsonKind::object: {
       Vector<Dict::Entry> entries;

@@ -20,23 +20,26 @@
 
 namespace lamina::jinja {
 
-using Variables = std::vector<std::pair<std::string, Value>>;
+using Variables = std::vector<std::pair<std::string, TemplateValue>>;
 
 // A string from the model's own files, and a string from outside.
-inline Value trusted(std::string_view utf8) { return Value::string(to_text(utf8)); }
-inline Value given(std::string_view utf8) { return Value::string(to_text(utf8, true)); }
+inline TemplateValue trusted(std::string_view utf8) { return TemplateValue::string(to_text(utf8)); }
+inline TemplateValue given(std::string_view utf8) {
+  return TemplateValue::string(to_text(utf8, true));
+}
 // All strings in it count as given.
-Value from_json(const JsonValue& json);
+TemplateValue from_json(const JsonValue& json);
 
-struct Span {
+struct RenderedSpan {
   std::size_t begin, end;
-  friend bool operator==(const Span&, const Span&) = default;
+  friend bool operator==(const RenderedSpan&, const RenderedSpan&) = default;
 };
 
 struct Rendered {
-  std::string text;             // UTF-8
-  std::vector<Span> given;      // bytes of the text that came from outside, in order
-  std::vector<Span> generated;  // characters inside {% generation %}, as published masks count
+  std::string text;                 // UTF-8
+  std::vector<RenderedSpan> given;  // bytes of the text that came from outside, in order
+  std::vector<RenderedSpan>
+      generated;  // characters inside {% generation %}, as published masks count
   // All text in the template, written or not.
   std::span<const std::string> own_text;  // borrowed from the template
 };

@@ -60,7 +60,7 @@ class Values {
  private:
   const decoder::Model& model_;
   weights::Weights weights_;
-  weights::HostValues values_;
+  weights::WeightValues values_;
   program::LayerRecords made_;
 };
 

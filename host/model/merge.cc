@@ -20,7 +20,7 @@ void write_merged(const decoder::Model& base, const OpenedModel& adapted,
   const decoder::Model& model = *adapted.model;
   const weights::Weights loaded =
       weights::Weights::load(model, adapted.weight_files(), DType::f32, backend);
-  weights::HostValues host_values(loaded, backend.context().queue());
+  weights::WeightValues host_values(loaded, backend.context().queue());
   const auto values = [&](int parameter) { return host_values(parameter); };
   std::vector<float> merged;
   const auto merged_values = [&](const decoder::Parameter& p) {

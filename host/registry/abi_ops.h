@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "graph/op.h"
+#include "ops/decode_form.h"
 #include "registry/abi_read.h"
 
 namespace lamina::registry::abi {
 
-using NamedAttrs = std::vector<std::pair<std::string_view, AttrValue>>;
+using ops::NamedAttrs;
 
 // Returns the op with this number. Throws ContractError if there is none, or if this host has
 // another revision.

@@ -29,11 +29,11 @@ struct BuildHandle : lamina_build {
   class BlockBuild* build;  // null after the build
 };
 
-struct CustomOp;
+struct PluginOp;
 
 class BlockBuild {
  public:
-  BlockBuild(const Family& family, const Block& block, const ModelConfig& config, Trace& trace,
+  BlockBuild(const Family& family, const Block& block, const ModelConfig& config, BlockTrace& trace,
              const BlockRequest& request);
   ~BlockBuild();
   BlockBuild(const BlockBuild&) = delete;
@@ -80,7 +80,7 @@ class BlockBuild {
   std::size_t state_index(lamina_state_t handle, std::string_view what) const;
 
   // Builds the plugin's lowering of a custom op and returns the results of its one node.
-  std::vector<Tensor> build_lowering(const CustomOp& custom, const std::vector<Tensor>& inputs,
+  std::vector<Tensor> build_lowering(const PluginOp& custom, const std::vector<Tensor>& inputs,
                                      const NamedAttrs& attrs);
   void refuse_in_lowering(std::string_view what) const;
 
@@ -112,7 +112,7 @@ class BlockBuild {
   const Family& family_;
   const Block& block_;
   const ModelConfig& config_;
-  Trace& trace_;
+  BlockTrace& trace_;
   const BlockRequest& request_;
   ConfigView view_;
   std::shared_ptr<const Origin> outer_origin_;  // the graph's, restored at the end

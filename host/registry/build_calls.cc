@@ -153,7 +153,7 @@ lamina_status_t ExtensionCalls::end_region(lamina_build_t* build,
 }
 
 BlockBuild::BlockBuild(const Family& family, const Block& block, const ModelConfig& config,
-                       Trace& trace, const BlockRequest& request)
+                       BlockTrace& trace, const BlockRequest& request)
     : handle_(new_handle(this)),
       family_(family),
       block_(block),

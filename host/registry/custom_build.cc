@@ -39,7 +39,7 @@ void BlockBuild::emit_custom(const lamina_emit_t& use) {
         fmt::format("custom op {} is requested, but the plugin has {}, numbered from 0 "
                     "({})",
                     number, ops.size(), LAMINA_CUSTOM_OPS_ID));
-  const CustomOp& custom = *ops[number];
+  const PluginOp& custom = *ops[number];
   const ops::CustomOp& op = custom.op;
   refuse_in_lowering(fmt::format("custom op '{}'", op.name));
   if (use.revision != 0)
@@ -63,7 +63,7 @@ void BlockBuild::emit_custom(const lamina_emit_t& use) {
   for (std::size_t i = 0; i < use.n_outputs; ++i) use.outputs[i] = hand_out(results[i]);
 }
 
-std::vector<Tensor> BlockBuild::build_lowering(const CustomOp& custom,
+std::vector<Tensor> BlockBuild::build_lowering(const PluginOp& custom,
                                                const std::vector<Tensor>& inputs,
                                                const NamedAttrs& attrs) {
   const ops::CustomOp& op = custom.op;

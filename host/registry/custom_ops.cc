@@ -98,9 +98,9 @@ std::vector<OpAttr> read_attributes(const lamina_str_t& from, const std::string&
   return ops::parse_attributes(text);
 }
 
-std::unique_ptr<CustomOp> read_op(const lamina_custom_op_t& from,
+std::unique_ptr<PluginOp> read_op(const lamina_custom_op_t& from,
                                   const std::shared_ptr<const PluginIdentity>& plugin) {
-  auto out = std::make_unique<CustomOp>();
+  auto out = std::make_unique<PluginOp>();
   out->source = from;
   ops::CustomOp& op = out->op;
   op.name = abi::text(from.name, "the name of a custom op");
@@ -143,9 +143,9 @@ CustomOps read_custom_ops(const lamina_custom_ops_t& table,
   CustomOps out;
   // Never destroyed: graphs point to ops and may outlive a family.
   static auto& mutex = *new std::mutex;
-  static auto& all = *new std::deque<std::unique_ptr<const CustomOp>>;
+  static auto& all = *new std::deque<std::unique_ptr<const PluginOp>>;
   for (const auto& op : abi::copies<lamina_custom_op_t>(table.ops, "lamina_custom_op_t")) {
-    std::unique_ptr<const CustomOp> made = read_op(op, plugin);
+    std::unique_ptr<const PluginOp> made = read_op(op, plugin);
     const std::lock_guard lock(mutex);
     out.push_back(all.emplace_back(std::move(made)).get());
     for (std::size_t i = 0; i + 1 < out.size(); ++i)

@@ -11,7 +11,7 @@
 
 namespace lamina::registry {
 
-struct CustomOp {
+struct PluginOp {
   ops::CustomOp op;
   std::unique_ptr<const ops::CustomOp> gradient;  // of the backward kernel; null without one
   std::unique_ptr<const ops::CustomKernel> forward_kernel, backward_kernel;

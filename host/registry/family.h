@@ -19,8 +19,8 @@ struct lamina_block;
 
 namespace lamina::registry {
 
-struct CustomOp;
-using CustomOps = std::vector<const CustomOp*>;  // live as long as the process
+struct PluginOp;
+using CustomOps = std::vector<const PluginOp*>;  // live as long as the process
 
 // The plugin of an object, for messages and records of runs.
 struct PluginIdentity {

@@ -42,44 +42,44 @@ bool mentions(const std::string& text, const std::string& number) {
 
 std::string export_tag(std::string_view param) { return "exports." + std::string(param); }
 
-Trace::Trace(Graph& graph) : graph_(graph), tag_(next_tag()) {}
-Trace::~Trace() = default;
+BlockTrace::BlockTrace(Graph& graph) : graph_(graph), tag_(next_tag()) {}
+BlockTrace::~BlockTrace() = default;
 
-std::vector<Tensor> Trace::add_op(const Op& op, std::span<const Tensor> inputs,
-                                  const NamedAttrs& attrs, std::optional<int> state) {
+std::vector<Tensor> BlockTrace::add_op(const Op& op, std::span<const Tensor> inputs,
+                                       const NamedAttrs& attrs, std::optional<int> state) {
   LAMINA_ASSERT(!state);
   return graph_.add_node(op, inputs, attrs);
 }
 
-bool Trace::supplies(const Op&, std::size_t) const { return false; }
+bool BlockTrace::supplies(const Op&, std::size_t) const { return false; }
 
-std::vector<Tensor> Trace::begin_region(std::span<const int>, std::span<const Tensor>) {
+std::vector<Tensor> BlockTrace::begin_region(std::span<const int>, std::span<const Tensor>) {
   throw PluginError({"host", "a region over time is allowed only in a block of layers", {}});
 }
-std::vector<Tensor> Trace::end_region(std::span<const Tensor>, std::span<const Tensor>) {
+std::vector<Tensor> BlockTrace::end_region(std::span<const Tensor>, std::span<const Tensor>) {
   throw PluginError({"host", "a region over time is allowed only in a block of layers", {}});
 }
 
-std::vector<Tensor> Trace::begin_custom(std::span<const Tensor>) {
+std::vector<Tensor> BlockTrace::begin_custom(std::span<const Tensor>) {
   throw PluginError({"host", "a custom op is allowed only in a block of a model", {}});
 }
-std::vector<Tensor> Trace::end_custom(const ops::CustomOp&, const NamedAttrs&,
-                                      std::span<const Tensor>) {
+std::vector<Tensor> BlockTrace::end_custom(const ops::CustomOp&, const NamedAttrs&,
+                                           std::span<const Tensor>) {
   throw PluginError({"host", "a custom op is allowed only in a block of a model", {}});
 }
 
-Tensor Trace::tag(Tensor value, const std::string& name) {
+Tensor BlockTrace::tag(Tensor value, const std::string& name) {
   graph_.set_tag(value.id, name);
   return value;
 }
 
-Tensor Trace::annotate(Tensor value, std::span<const AxisId> axes) {
+Tensor BlockTrace::annotate(Tensor value, std::span<const AxisId> axes) {
   graph_.set_axes(value.id, axes);
   return value;
 }
 
 BlockResult build_block(const Family& family, const Block& block, const ModelConfig& config,
-                        Trace& trace, const BlockRequest& request) {
+                        BlockTrace& trace, const BlockRequest& request) {
   return BlockBuild(family, block, config, trace, request).run();
 }
 

@@ -2,7 +2,7 @@
 // contract, and converts them to calls of virtual functions with our types. The decoder derives
 // from it.
 //
-//   class MyTrace : public Trace { ... };
+//   class MyTrace : public BlockTrace { ... };
 //   MyTrace trace(graph, ...);
 //   BlockResult out = build_block(family, family.block(1), config, trace, {.carries = {x}});
 #pragma once
@@ -30,12 +30,12 @@ namespace lamina::registry {
 
 using ops::NamedAttrs;
 
-class Trace {
+class BlockTrace {
  public:
-  explicit Trace(Graph& graph);
-  virtual ~Trace();
-  Trace(const Trace&) = delete;
-  Trace& operator=(const Trace&) = delete;
+  explicit BlockTrace(Graph& graph);
+  virtual ~BlockTrace();
+  BlockTrace(const BlockTrace&) = delete;
+  BlockTrace& operator=(const BlockTrace&) = delete;
 
   Graph& graph() const { return graph_; }
 
@@ -108,6 +108,6 @@ struct BlockResult {
 // block, scope, line of the plugin's source and config values, if the block refuses, breaks the
 // contract, or an op rejects its inputs. A trace may build several blocks, one at a time.
 BlockResult build_block(const Family& family, const Block& block, const ModelConfig& config,
-                        Trace& trace, const BlockRequest& request);
+                        BlockTrace& trace, const BlockRequest& request);
 
 }  // namespace lamina::registry

@@ -16,7 +16,7 @@ std::vector<Span> identity_origins(std::string_view text) {
   return origins;
 }
 
-void Rewriter::put(std::string_view text, std::size_t origin) {
+void PieceWriter::put(std::string_view text, std::size_t origin) {
   if (!changed_) {  // all input so far was kept
     text_.reserve(in_.text.size() + in_.text.size() / 2 + 8);
     text_.assign(in_.text.substr(0, at_));
@@ -28,7 +28,7 @@ void Rewriter::put(std::string_view text, std::size_t origin) {
     origins_.insert(origins_.end(), text.size(), in_.origins[origin]);
 }
 
-void Rewriter::keep(std::size_t num_bytes) {
+void PieceWriter::keep(std::size_t num_bytes) {
   if (changed_) {
     text_ += in_.text.substr(at_, num_bytes);
     if (in_.origins)
@@ -37,21 +37,21 @@ void Rewriter::keep(std::size_t num_bytes) {
   at_ += num_bytes;
 }
 
-void Rewriter::replace(std::size_t num_bytes, std::string_view with) {
+void PieceWriter::replace(std::size_t num_bytes, std::string_view with) {
   put(with, at_);
   at_ += num_bytes;
 }
 
-void Rewriter::replace_as_last(std::size_t num_bytes, std::string_view with) {
+void PieceWriter::replace_as_last(std::size_t num_bytes, std::string_view with) {
   put(with, at_ + num_bytes - 1);
   at_ += num_bytes;
 }
 
-void Rewriter::insert(std::string_view text) {
+void PieceWriter::insert(std::string_view text) {
   put(text, at_ < in_.text.size() ? at_ : in_.text.size() - 1);
 }
 
-Piece Rewriter::output() const {
+TextPiece PieceWriter::output() const {
   if (!changed_) return in_;
   return {text_, in_.origins ? origins_.data() : nullptr, in_.at_start};
 }

@@ -11,12 +11,12 @@
 namespace lamina::text {
 
 // A piece of text (valid UTF-8), borrowed.
-struct Piece {
+struct TextPiece {
   std::string_view text;
   const Span* origins = nullptr;  // one per byte of text; null if not needed
   bool at_start = false;          // true if the original text begins with it
 
-  Piece part(std::size_t begin, std::size_t end) const {
+  TextPiece part(std::size_t begin, std::size_t end) const {
     return {text.substr(begin, end - begin), origins ? origins + begin : nullptr,
             at_start && begin == 0};
   }
@@ -27,11 +27,11 @@ std::vector<Span> identity_origins(std::string_view text);
 
 // Writes the next form of a piece, from its beginning to its end.
 //   for (Rewriter out(piece); !out.done();) ... out.keep(n) or out.replace(n, "x") ...
-class Rewriter {
+class PieceWriter {
  public:
-  explicit Rewriter(const Piece& in) : in_(in) {}
+  explicit PieceWriter(const TextPiece& in) : in_(in) {}
 
-  const Piece& input() const { return in_; }
+  const TextPiece& input() const { return in_; }
   std::string_view rest() const { return in_.text.substr(at_); }
   bool done() const { return at_ == in_.text.size(); }
 
@@ -46,12 +46,12 @@ class Rewriter {
   void insert(std::string_view text);
 
   // The result; borrowed from the rewriter, or from the input if nothing changed.
-  Piece output() const;
+  TextPiece output() const;
 
  private:
   void put(std::string_view text, std::size_t origin);
 
-  Piece in_;
+  TextPiece in_;
   std::size_t at_ = 0;
   bool changed_ = false;  // nothing is copied before the first change
   std::string text_;

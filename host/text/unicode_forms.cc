@@ -84,7 +84,7 @@ std::size_t num_parts(std::string_view character, NormalForm form) {
 
 // Replaces the next bytes by `with`; each character of it has as origin the character that its
 // first part belonged to.
-void replace_by_parts(Rewriter& out, std::size_t num_bytes, std::string_view with,
+void replace_by_parts(PieceWriter& out, std::size_t num_bytes, std::string_view with,
                       NormalForm form) {
   std::size_t reached = 0;  // parts written
   std::size_t before = 0;   // parts read
@@ -107,7 +107,7 @@ void replace_by_parts(Rewriter& out, std::size_t num_bytes, std::string_view wit
 
 }  // namespace
 
-void write_normal_form(Rewriter& out, NormalForm form) {
+void write_normal_form(PieceWriter& out, NormalForm form) {
   while (!out.done()) {
     if (const std::size_t same = inert_bytes(out.rest()); same > 0) {
       out.keep(same);
@@ -124,7 +124,7 @@ void write_normal_form(Rewriter& out, NormalForm form) {
   }
 }
 
-void write_lowercase(Rewriter& out) {
+void write_lowercase(PieceWriter& out) {
   while (!out.done()) {
     const std::string_view rest = out.rest();
     const std::size_t length = character_bytes(rest[0]);
@@ -144,7 +144,7 @@ void write_lowercase(Rewriter& out) {
   }
 }
 
-void write_without_accents(Rewriter& out) {
+void write_without_accents(PieceWriter& out) {
   while (!out.done()) {
     const std::size_t length = character_bytes(out.rest()[0]);
     switch (category(utf8_decode(out.rest()))) {

@@ -8,9 +8,9 @@
 namespace lamina::text {
 
 enum class NormalForm { nfc, nfd, nfkc, nfkd };
-void write_normal_form(Rewriter& out, NormalForm form);
-void write_lowercase(Rewriter& out);
-void write_without_accents(Rewriter& out);  // without combining marks (general category M)
+void write_normal_form(PieceWriter& out, NormalForm form);
+void write_lowercase(PieceWriter& out);
+void write_without_accents(PieceWriter& out);  // without combining marks (general category M)
 
 // Bytes of the first extended grapheme cluster (UAX #29) of `text`. REQUIRES: valid UTF-8, not
 // empty.

@@ -151,7 +151,7 @@ Weights Weights::load(const decoder::Model& model, std::shared_ptr<const io::Wei
   return out;
 }
 
-std::span<const float> HostValues::operator()(int parameter) {
+std::span<const float> WeightValues::operator()(int parameter) {
   const ConstTensorRef& tensor = weights_.pointers()[static_cast<std::size_t>(parameter)];
   if (is_host_memory(tensor.kind())) return host_view<float>(tensor);
   const auto [found, is_new] = copies_.try_emplace(parameter);

@@ -69,9 +69,9 @@ class Weights {
 
 // f32 values of a model's weights on the host: their memory where the host may read it, else copies
 // that are made when they are first asked for. Borrows both. [one thread]
-class HostValues {
+class WeightValues {
  public:
-  HostValues(const Weights& weights, Queue& queue) : weights_(weights), queue_(queue) {}
+  WeightValues(const Weights& weights, Queue& queue) : weights_(weights), queue_(queue) {}
   std::span<const float> operator()(int parameter);
 
  private:

@@ -36,7 +36,8 @@ TEST(ContinuedForms, EndInTheLastMessage) {
                     {.continues_last = true, .now = fixed_time()});
     EXPECT_EQ(rendered.text, c.at("rendered").as_string())
         << c.at("template").as_string() << " " << c.at("case").as_string();
-    for (const jinja::Span& span : rendered.given) EXPECT_LE(span.end, rendered.text.size());
+    for (const jinja::RenderedSpan& span : rendered.given)
+      EXPECT_LE(span.end, rendered.text.size());
     ++compared;
   }
   EXPECT_GT(compared, 0);

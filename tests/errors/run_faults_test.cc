@@ -248,7 +248,7 @@ TEST(Faults, F20AManifestWithANegativeStepIsTheUsersMistake) {
   Workplace w;
   w.train();
   const std::string checkpoint = w.path(kNewest).string();
-  const io::Manifest manifest = io::read_manifest(checkpoint);
+  const io::FileManifest manifest = io::read_manifest(checkpoint);
   io::write_manifest(checkpoint, manifest.files, [&](JsonWriter& json) {
     for (const auto& [key, value] : manifest.info().members())
       key == "step" ? json.key(key).value(std::int64_t{-3}) : json.key(key).value(value);
@@ -277,7 +277,7 @@ TEST(Faults, F25TheRunFileOfACheckpointIsNoMistakeOfTheCommandLine) {
             {"step-00000004/run.toml: has 0 bytes; expected "}});
   // Nor if a user has edited both the file and its checksum.
   const std::string checkpoint = w.path(kOlder).string();
-  const io::Manifest manifest = io::read_manifest(checkpoint);
+  const io::FileManifest manifest = io::read_manifest(checkpoint);
   std::vector<io::FileDigest> files = manifest.files;
   for (io::FileDigest& file : files)
     if (file.name == "run.toml") file = io::write_durably(checkpoint + "/run.toml", "");

@@ -24,7 +24,7 @@ data::TokenView documents() {
 }
 
 TEST(Windows, Example) {
-  const Rows rows = windows_of(documents(), 4, 2);
+  const RowsOfWindow rows = windows_of(documents(), 4, 2);
   EXPECT_EQ(rows.num_rows, 3u);
   EXPECT_EQ(rows.tokens_per_row, 4);
   data::Batch batch;
@@ -41,7 +41,7 @@ TEST(Windows, Example) {
 TEST(Windows, ScoreEveryTokenOnce) {
   for (std::int64_t window = 1; window <= 8; ++window)
     for (std::int64_t stride = 1; stride <= window; ++stride) {
-      const Rows rows = windows_of(documents(), window, stride);
+      const RowsOfWindow rows = windows_of(documents(), window, stride);
       std::map<std::int32_t, int> times;
       data::Batch batch;
       rows.read(0, static_cast<std::int64_t>(rows.num_rows), batch);
@@ -57,7 +57,7 @@ TEST(Windows, ScoreEveryTokenOnce) {
 }
 
 TEST(Windows, SayWhereTheirTokensAre) {
-  const Rows rows = windows_of(documents(), 4, 3);
+  const RowsOfWindow rows = windows_of(documents(), 4, 3);
   ASSERT_EQ(rows.windows.size(), 3u);
   EXPECT_EQ(rows.windows[1].document, 0u);
   EXPECT_EQ(rows.windows[1].first_scored, 5u);
@@ -67,7 +67,7 @@ TEST(Windows, SayWhereTheirTokensAre) {
 }
 
 TEST(Windows, AfterTheLastRowComesTheFirst) {
-  const Rows rows = windows_of(documents(), 4, 2);
+  const RowsOfWindow rows = windows_of(documents(), 4, 2);
   data::Batch batch;
   rows.read(2, 2, batch);
   EXPECT_THAT(batch.tokens, ElementsAre(300, 301, 0, 0, 100, 101, 102, 103));

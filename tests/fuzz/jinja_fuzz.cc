@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
           "add_generation_prompt": true})",
       "context.json");
   fuzz::refuse_or_accept([&] {
-    jinja::Variables variables = {{"tools", jinja::Value::none()},
+    jinja::Variables variables = {{"tools", jinja::TemplateValue::none()},
                                   {"bos_token", jinja::trusted("<s>")}};
     for (const auto& [name, value] : context.root().members())
       variables.emplace_back(name, jinja::from_json(value));
@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
         .limits = {.max_steps = 20'000, .max_output = 20'000, .max_memory = 8 << 20}};
     const jinja::Rendered rendered = parsed.render(variables, options);
     std::size_t end = 0;
-    for (const jinja::Span& span : rendered.given) {
+    for (const jinja::RenderedSpan& span : rendered.given) {
       LAMINA_ASSERT(span.begin >= end && span.end > span.begin);
       end = span.end;
     }

@@ -12,10 +12,11 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   text += io::xxh3_128_hex(std::as_bytes(std::span(text))) + "\"\n}\n";
   fuzz::write(io::kManifestName, text);
   fuzz::refuse_or_accept([&] {
-    const io::Manifest manifest = io::read_manifest(fuzz::folder().path());
+    const io::FileManifest manifest = io::read_manifest(fuzz::folder().path());
     fuzz::refuse_or_accept([&] { static_cast<void>(manifest.info().at("step").as_int64()); });
-    fuzz::refuse_or_accept(
-        [&] { io::first_difference(fuzz::folder().path(), manifest, io::Check::checksums); });
+    fuzz::refuse_or_accept([&] {
+      io::first_difference(fuzz::folder().path(), manifest, io::ManifestCheck::checksums);
+    });
   });
   return 0;
 }

@@ -164,6 +164,23 @@ TEST(Layers, ClassesDerivedFromTheFourMayBeThrown) {
   EXPECT_EQ(tree.check().out, "layers: fine\n");
 }
 
+TEST(Layers, TypesOfTheHostHaveUniqueNames) {
+  Tree tree;
+  tree.write("host/train/step.h", "namespace lamina::train {\n\nstruct Part {\n};\n");
+  tree.write("host/train/step.cc", "namespace {\n\nstruct Local {};\n\n}  // namespace\n");
+  tree.write("host/data/part.cc", "namespace {\nclass Part {};\nstruct Local {};\n");
+  tree.write("host/data/part.h", "struct Part;  // of another file\nusing Part = train::Part;\n");
+  EXPECT_EQ(tree.check().out, "layers: fine\n");
+  tree.write("host/text/part.h", "enum class Part { none };\n");
+  EXPECT_EQ(tree.check().out,
+            "type Part has several meanings: host/text/part.h:1 host/train/step.h:3"
+            "   <- give each a name of its kind\n");
+  tree.write("docs/type_names.txt", "Part: the term of both fields\n");
+  EXPECT_EQ(tree.check().out, "layers: fine\n");
+  tree.write("docs/type_names.txt", "Part: the term of both fields\nStep: likewise\n");
+  EXPECT_EQ(tree.check().out, "docs/type_names.txt: Step is the name of no type\n");
+}
+
 TEST(Layers, CommentsAndTheRopeScalingMayNameAFamily) {
   Tree tree;
   tree.write("host/graph/node.cc",

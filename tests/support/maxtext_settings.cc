@@ -23,7 +23,7 @@ bool is_computed(std::string_view key) {
 }
 
 // Returns the file of the named model, if there is no block.
-std::vector<imports::Setting> model_file(std::initializer_list<JsonValue> settings) {
+std::vector<imports::YamlSetting> model_file(std::initializer_list<JsonValue> settings) {
   JsonValue name;
   for (JsonValue source : settings) {
     if (!source || !source.is_object()) continue;
@@ -49,7 +49,7 @@ imports::Imported import_maxtext(std::initializer_list<JsonValue> settings) {
     json.begin_object();
     for (auto [key, value] : source.members())
       if (!is_computed(key) && !value.is_object()) json.key(key).value(value);
-    for (imports::Setting& setting :
+    for (imports::YamlSetting& setting :
          imports::read_yaml(folder.write("settings.yml", json.end_object().text())))
       configuration.given.push_back(std::move(setting));
   }

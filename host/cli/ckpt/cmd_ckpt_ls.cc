@@ -43,7 +43,7 @@ Listed describe(const std::string& path) {
         0.0, std::chrono::duration<double>(fs::file_time_type::clock::now() - newest).count());
   out.whole = !lacks_manifest(path);
   if (!fs::exists(fs::path(path) / io::kManifestName)) return out;
-  io::Manifest manifest = io::read_manifest(path);
+  io::FileManifest manifest = io::read_manifest(path);
   JsonValue info = manifest.info();
   if (JsonValue step = info.find("step")) out.step = step.as_int64();
   if (JsonValue tokens = info.find("tokens")) out.tokens = tokens.as_uint64();

@@ -30,8 +30,8 @@ std::string verify_one(const std::string& path) {
     return fmt::format("{}: {} tensors, well-formed; it has no checksums to compare with", path,
                        count);
   }
-  io::Manifest manifest = io::read_manifest(path);
-  if (auto difference = io::first_difference(path, manifest, io::Check::checksums))
+  io::FileManifest manifest = io::read_manifest(path);
+  if (auto difference = io::first_difference(path, manifest, io::ManifestCheck::checksums))
     throw UserError(ExitCode::checkpoint,
                     {"", *difference, {"it is damaged; use an older checkpoint or another copy"}});
   std::uint64_t bytes = 0;

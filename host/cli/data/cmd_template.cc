@@ -30,9 +30,9 @@ int run_template(const Arguments& a, const Device&) {
   const jinja::Template parsed = jinja::Template::parse(
       read_file(file, ExitCode::usage, 4 * jinja::kMaxSource), file, ExitCode::usage);
   // Variables that transformers gives to every template.
-  jinja::Variables variables = {{"tools", jinja::Value::none()},
-                                {"documents", jinja::Value::none()},
-                                {"add_generation_prompt", jinja::Value::boolean(false)}};
+  jinja::Variables variables = {{"tools", jinja::TemplateValue::none()},
+                                {"documents", jinja::TemplateValue::none()},
+                                {"add_generation_prompt", jinja::TemplateValue::boolean(false)}};
   jinja::RenderOptions options{.now = jinja::local_time()};
   const JsonDocument context = JsonDocument::read(a.text("context"));
   for (const auto& [name, value] : context.root().members()) {

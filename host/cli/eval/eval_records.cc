@@ -16,7 +16,7 @@
 namespace lamina::cli {
 namespace {
 
-using evaluation::Place;
+using evaluation::RecordPlace;
 using evaluation::Share;
 
 std::vector<std::string> files_of(const Arguments& a) {
@@ -45,7 +45,7 @@ class Scores {
     by_file_.resize(files_.size() + 1, std::vector<Share>(names_.size()));
   }
 
-  void add(const Place& place, std::size_t name, bool hit) {
+  void add(const RecordPlace& place, std::size_t name, bool hit) {
     by_file_[place.file][name].add(hit);
     by_file_.back()[name].add(hit);
   }

@@ -18,11 +18,11 @@
 namespace lamina::cli {
 namespace {
 
-using evaluation::Rows;
+using evaluation::RowsOfWindow;
 using evaluation::TextResult;
 
 // Windows over the documents of --data, no longer than the text needs.
-Rows rows_of_files(const Arguments& a, const EvalSubject& s) {
+RowsOfWindow rows_of_files(const Arguments& a, const EvalSubject& s) {
   const decoder::Model& model = *s.opened.model;
   const auto separator = *data::parse_separator(a.text("separator"));
   auto store = std::make_shared<const data::TokenStore>(data::tokenize_files(
@@ -43,7 +43,7 @@ Rows rows_of_files(const Arguments& a, const EvalSubject& s) {
                                  "tokens",
                                  stride, tokens),
                      {fmt::format("give at most {}", tokens)}});
-  Rows rows = evaluation::windows_of(data::view_of(store), tokens, stride);
+  RowsOfWindow rows = evaluation::windows_of(data::view_of(store), tokens, stride);
   if (rows.num_rows == 0)
     throw UserError(ExitCode::data,
                     {a.texts("data").front(), "no token follows another in its document", {}});
@@ -96,7 +96,7 @@ std::string as_text(const std::string& directory, std::int64_t tokens_per_row,
       thousands_text(static_cast<std::int64_t>(e.num_rows)), tokens_per_row);
 }
 
-void write_row(std::uint64_t row, const Rows& rows, std::span<const std::int32_t> labels,
+void write_row(std::uint64_t row, const RowsOfWindow& rows, std::span<const std::int32_t> labels,
                std::span<const float> logprobs, const text::Tokenizer& tokenizer,
                LogprobsFile& file) {
   JsonWriter json;
@@ -114,7 +114,7 @@ void write_row(std::uint64_t row, const Rows& rows, std::span<const std::int32_t
 
 std::string evaluate_text(const Arguments& a, const Device& device, EvalSubject subject) {
   std::optional<data::Dataset> held_out;
-  Rows rows;
+  RowsOfWindow rows;
   if (a.has("data")) {
     rows = rows_of_files(a, subject);
   } else if (!subject.run) {

@@ -29,7 +29,7 @@ constexpr const char* kHelp =
     "  Ctrl-C stops an answer, Ctrl-D quits. A message may have several lines: end each\n"
     "  but the last with \\, or put them between two lines of three quotes (\"\"\").\n";
 
-void print_answer_stats(const Answer& answer) {
+void print_answer_stats(const ChatAnswer& answer) {
   const decode::Generated& g = answer.generated;
   const double decode_seconds = g.total_seconds - g.prompt_seconds;
   log::info("read {} of {} tokens, first token in {:.0f} ms; wrote {} tokens{}; stopped by {}",
@@ -76,7 +76,7 @@ class Chat {
   }
 
  private:
-  void finish(const Answer& answer) {
+  void finish(const ChatAnswer& answer) {
     print("\n");
     if (session_.settings.stats) print_answer_stats(answer);
   }

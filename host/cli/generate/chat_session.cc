@@ -10,7 +10,7 @@
 
 namespace lamina::cli {
 
-Answer ChatSession::say(std::string_view text) {
+ChatAnswer ChatSession::say(std::string_view text) {
   conversation.add("user", text);
   try {
     return answer();
@@ -20,7 +20,7 @@ Answer ChatSession::say(std::string_view text) {
   }
 }
 
-Answer ChatSession::regenerate() {
+ChatAnswer ChatSession::regenerate() {
   if (conversation.empty() || conversation.role(conversation.size() - 1) != "assistant")
     throw UserError(ExitCode::usage, {"/regen", "there is no answer yet", {}});
   conversation.pop_back();
@@ -28,7 +28,7 @@ Answer ChatSession::regenerate() {
   return answer();
 }
 
-Answer ChatSession::answer() {
+ChatAnswer ChatSession::answer() {
   const jinja::Rendered rendered = form_.render(conversation, settings.form);
   const std::vector<text::TokenId> ids = chat::encode(tokenizer_, rendered);
   const auto length = static_cast<std::int64_t>(ids.size());
@@ -41,7 +41,7 @@ Answer ChatSession::answer() {
                      fmt::format("the conversation has {} tokens; the context has room for {}",
                                  length, context_),
                      {"start again with /reset, or restart with a larger --ctx-size"}});
-  Answer out;
+  ChatAnswer out;
   out.conversation_tokens = ids.size();
   out.kept_tokens = state_.keep_prefix(ids);
   decode::GenerateOptions options = settings.generate;

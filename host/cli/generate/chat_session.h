@@ -13,7 +13,7 @@
 namespace lamina::cli {
 
 // The cost of an answer.
-struct Answer {
+struct ChatAnswer {
   decode::Generated generated;
   std::size_t conversation_tokens = 0;  // tokens that the model had read when it answered
   std::size_t kept_tokens = 0;          // tokens among them that were read in earlier turns
@@ -39,12 +39,12 @@ class ChatSession {
   // Adds a user message and the model's answer to it. Reads only the tokens that are new since the
   // last answer, if the template renders earlier ones unchanged. Errors (the message is removed
   // again): an error raised by the template (class usage); no room left in the context (data).
-  Answer say(std::string_view text);
+  ChatAnswer say(std::string_view text);
   // Gives another answer to the last message. Error (class usage): there is no answer yet.
-  Answer regenerate();
+  ChatAnswer regenerate();
 
  private:
-  Answer answer();
+  ChatAnswer answer();
 
   const chat::Form& form_;
   const text::Tokenizer& tokenizer_;

@@ -39,7 +39,7 @@ void write_family(JsonWriter& json, const Family& family) {
   json.end_array().end_object();
 }
 
-void write_op(JsonWriter& json, const registry::CustomOp& op) {
+void write_op(JsonWriter& json, const registry::PluginOp& op) {
   json.begin_object().key("name").value(op.op.name).key("doc").value(op.op.doc);
   json.key("inputs").value(text_of(op.source.inputs));
   json.key("outputs").value(text_of(op.source.outputs));

@@ -30,7 +30,7 @@ void write_names(JsonWriter& json, const FamilyNames& names) {
   write(json, "hf_architectures", names.hf_architectures);
 }
 
-std::vector<std::string> kernels_of(const registry::CustomOp& op) {
+std::vector<std::string> kernels_of(const registry::PluginOp& op) {
   std::vector<std::string> out;
   if (op.forward_kernel) out.emplace_back("forward");
   if (op.backward_kernel) out.emplace_back("backward");

@@ -15,7 +15,7 @@ void write(JsonWriter& json, const char* key, const std::vector<std::string>& va
 void write_identity(JsonWriter& json, const registry::PluginFile& plugin);
 void write_names(JsonWriter& json, const registry::FamilyNames& names);
 // "forward", "backward".
-std::vector<std::string> kernels_of(const registry::CustomOp& op);
+std::vector<std::string> kernels_of(const registry::PluginOp& op);
 std::string text_of(const lamina_str_t& text);
 
 }  // namespace lamina::cli

@@ -121,7 +121,7 @@ Pace PaceMeter::add(const StepReport& report, Clock::time_point now) {
   return pace;
 }
 
-Progress::Progress(Style style, std::int64_t every_steps, ColorMode color)
+ProgressDisplay::Progress(Style style, std::int64_t every_steps, ColorMode color)
     : style_(style), every_steps_(std::max<std::int64_t>(every_steps, 1)), color_(color) {
   if (style_ == Style::automatic)
     style_ = describe_terminal(STDERR_FILENO, color).animated ? Style::bar : Style::plain;
@@ -133,12 +133,12 @@ Progress::Progress(Style style, std::int64_t every_steps, ColorMode color)
     });
 }
 
-Progress::~Progress() {
+Progress::~ProgressDisplay() {
   if (style_ == Style::bar) log::set_before_terminal({});
   finish();
 }
 
-void Progress::report(const StepReport& report) {
+void ProgressDisplay::report(const StepReport& report) {
   auto now = PaceMeter::Clock::now();
   bool last_step = report.step == report.total_steps;
   std::string line;
@@ -155,20 +155,20 @@ void Progress::report(const StepReport& report) {
   if (!line.empty()) log::info("{}", line);
 }
 
-void Progress::finish() {
+void ProgressDisplay::finish() {
   std::lock_guard lock(mutex_);
   if (!painted_.empty()) write_stderr("\n");
   painted_.clear();
 }
 
-void Progress::paint(const StepReport& report, const Pace& pace) {
+void ProgressDisplay::paint(const StepReport& report, const Pace& pace) {
   Terminal terminal = describe_terminal(STDERR_FILENO, color_);  // its width may have changed
   // The last column stays free: some terminals wrap when it is written.
   painted_ = bar_line(report, pace, terminal.columns - 1, unicode_);
   write_stderr("\r" + painted_ + "\033[K");
 }
 
-void Progress::clear() {
+void ProgressDisplay::clear() {
   if (!painted_.empty()) write_stderr("\r\033[K");
   painted_.clear();
 }

@@ -53,15 +53,15 @@ class PaceMeter {
 
 // The display of one run. While it exists, log messages appear above the bar. [one at a time;
 // report() and log messages from any thread]
-class Progress {
+class ProgressDisplay {
  public:
   enum class Style { automatic, bar, plain, none };
 
   // Plain lines come every `every_steps` steps and at the last one.
-  Progress(Style style, std::int64_t every_steps, ColorMode color = ColorMode::automatic);
-  ~Progress();
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
+  ProgressDisplay(Style style, std::int64_t every_steps, ColorMode color = ColorMode::automatic);
+  ~ProgressDisplay();
+  ProgressDisplay(const ProgressDisplay&) = delete;
+  ProgressDisplay& operator=(const ProgressDisplay&) = delete;
 
   // Shows the step; a bar is repainted at most ten times a second.
   void report(const StepReport& report);

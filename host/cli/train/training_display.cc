@@ -78,7 +78,7 @@ struct Curves {
   std::vector<CurvePoint> training, validation;
 };
 
-train::LoopEvents events_of(const Arguments& arguments, Progress& progress, Curves& curves,
+train::LoopEvents events_of(const Arguments& arguments, ProgressDisplay& progress, Curves& curves,
                             const Extras& extras) {
   train::LoopEvents events;
   events.step = [&, json = arguments.flag("json"),
@@ -190,8 +190,9 @@ void print_banner(const decoder::Model& model, const config::RunConfig& c, train
 
 int run_and_show(const Arguments& arguments, const config::RunConfig& c,
                  const decoder::Model& model, train::Run& run, const Extras& extras) {
-  Progress progress(arguments.globals.quiet ? Progress::Style::none : Progress::Style::automatic,
-                    c.train.log_every_steps, arguments.globals.color);
+  ProgressDisplay progress(
+      arguments.globals.quiet ? ProgressDisplay::Style::none : ProgressDisplay::Style::automatic,
+      c.train.log_every_steps, arguments.globals.color);
   Curves curves;
   const train::LoopResult result = run.loop().run(events_of(arguments, progress, curves, extras));
   progress.finish();

@@ -9,7 +9,7 @@
 
 namespace lamina::decoder {
 
-struct InputKind {
+struct InputInfo {
   Input role;
   std::string_view name;
   // Returns the type of an input that blocks may request; null if its type depends on a parameter,
@@ -19,13 +19,13 @@ struct InputKind {
   bool per_layer = false;
 };
 
-struct OutputKind {
+struct OutputInfo {
   Output role;
   std::string_view name;  // empty: each of them has its own
 };
 
-const InputKind& kind_of(Input role);
-const OutputKind& kind_of(Output role);
+const InputInfo& kind_of(Input role);
+const OutputInfo& kind_of(Output role);
 
 inline std::string_view role_name(Input role) { return kind_of(role).name; }
 inline std::string_view role_name(Output role) { return kind_of(role).name; }

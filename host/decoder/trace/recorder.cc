@@ -14,10 +14,10 @@
 namespace lamina::decoder {
 namespace {
 
-class Recorder final : public registry::Trace, public HostBuild {
+class Recorder final : public registry::BlockTrace, public HostBuild {
  public:
   Recorder(Recording& out, const BlockContext& context, const BlockGraph::Kv* donor)
-      : Trace(out.block.graph),
+      : BlockTrace(out.block.graph),
         out_(out),
         context_(context),
         phase_(context.phase),
@@ -135,7 +135,7 @@ class Recorder final : public registry::Trace, public HostBuild {
     const std::pair record(name, value.id);
     if (wanted && std::ranges::find(out_.records, record) == out_.records.end())
       out_.records.push_back(record);
-    return Trace::tag(value, name);
+    return BlockTrace::tag(value, name);
   }
 
   std::vector<Tensor> begin_region(std::span<const int> states,

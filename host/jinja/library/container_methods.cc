@@ -7,110 +7,112 @@
 namespace lamina::jinja {
 namespace {
 
-using Call = const Arguments&;
+using Call = const CallArguments&;
 
-Value view(const char* name, Vector<Value> items) {
-  return Value::object(Kind::view, std::make_shared<List>(std::move(items), name));
+TemplateValue view(const char* name, Vector<TemplateValue> items) {
+  return TemplateValue::object(Kind::view, std::make_shared<ListObject>(std::move(items), name));
 }
 
-Value dict_get(Interpreter&, const Value& self, Call call) {
+TemplateValue dict_get(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "get()", {"key", "default"});
-  const Value* found = self.as<Dict>().find(p.need(0));
-  return found ? *found : p.get(1) ? *p.get(1) : Value::none();
+  const TemplateValue* found = self.as<Dict>().find(p.need(0));
+  return found ? *found : p.get(1) ? *p.get(1) : TemplateValue::none();
 }
 
-Value dict_items(Interpreter&, const Value& self, Call call) {
+TemplateValue dict_items(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "items()", {});
-  Vector<Value> items;
+  Vector<TemplateValue> items;
   for (const auto& [key, value] : self.as<Dict>().entries())
-    items.push_back(Value::tuple({key, value}));
+    items.push_back(TemplateValue::tuple({key, value}));
   return view("dict_items", std::move(items));
 }
 
-Value dict_keys(Interpreter&, const Value& self, Call call) {
+TemplateValue dict_keys(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "keys()", {});
   return view("dict_keys", elements(self));
 }
 
-Value dict_values(Interpreter&, const Value& self, Call call) {
+TemplateValue dict_values(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "values()", {});
-  Vector<Value> items;
+  Vector<TemplateValue> items;
   for (const auto& [key, value] : self.as<Dict>().entries()) items.push_back(value);
   return view("dict_values", std::move(items));
 }
 
-Value copy(Interpreter&, const Value& self, Call call) {
+TemplateValue copy(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "copy()", {});
   return self;  // values are immutable
 }
 
-Value count(Interpreter&, const Value& self, Call call) {
+TemplateValue count(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "count()", {"value"});
-  const Vector<Value> items = elements(self);
-  return Value::integer(std::count_if(items.begin(), items.end(),
-                                      [&](const Value& item) { return equals(item, p.need(0)); }));
+  const Vector<TemplateValue> items = elements(self);
+  return TemplateValue::integer(
+      std::count_if(items.begin(), items.end(),
+                    [&](const TemplateValue& item) { return equals(item, p.need(0)); }));
 }
 
-Value index(Interpreter&, const Value& self, Call call) {
+TemplateValue index(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "index()", {"value", "start", "stop"});
-  const Vector<Value> items = elements(self);
+  const Vector<TemplateValue> items = elements(self);
   const auto size = static_cast<std::int64_t>(items.size());
   const auto place = [&](std::size_t n, std::int64_t absent) {
     const std::int64_t at = p.integer(n, absent);
     return std::clamp<std::int64_t>(at < 0 ? at + size : at, 0, size);
   };
   for (std::int64_t i = place(1, 0); i < place(2, size); ++i)
-    if (equals(items[static_cast<std::size_t>(i)], p.need(0))) return Value::integer(i);
+    if (equals(items[static_cast<std::size_t>(i)], p.need(0))) return TemplateValue::integer(i);
   fail("{} is not in the list", to_utf8(repr(p.need(0))));
 }
 
-Value bit_length(Interpreter&, const Value& self, Call call) {
+TemplateValue bit_length(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "bit_length()", {});
   Integer bits = 0;
   for (Integer rest = self.whole(); rest != 0; rest /= 2) ++bits;
-  return Value::integer(bits);
+  return TemplateValue::integer(bits);
 }
 
-Value conjugate(Interpreter&, const Value& self, Call) { return self; }
+TemplateValue conjugate(Interpreter&, const TemplateValue& self, Call) { return self; }
 
-Value is_integer(Interpreter&, const Value& self, Call call) {
+TemplateValue is_integer(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "is_integer()", {});
-  return Value::boolean(std::isfinite(self.real()) && self.real() == std::floor(self.real()));
+  return TemplateValue::boolean(std::isfinite(self.real()) &&
+                                self.real() == std::floor(self.real()));
 }
 
-Value decode(Interpreter&, const Value& self, Call call) {
+TemplateValue decode(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "decode()", {"encoding", "errors"});
-  return Value::string(self.as<Bytes>().bytes);
+  return TemplateValue::string(self.as<Bytes>().bytes);
 }
 
-Value cycler_next(Interpreter&, const Value& self, Call call) {
+TemplateValue cycler_next(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "next()", {});
   auto& cycler = self.as<Cycler>();
-  Value value = cycler.items[cycler.at];
+  TemplateValue value = cycler.items[cycler.at];
   cycler.at = (cycler.at + 1) % cycler.items.size();
   return value;
 }
 
-Value cycler_reset(Interpreter&, const Value& self, Call call) {
+TemplateValue cycler_reset(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "reset()", {});
   self.as<Cycler>().at = 0;
-  return Value::none();
+  return TemplateValue::none();
 }
 
-Value loop_cycle(Interpreter&, const Value& self, Call call) {
+TemplateValue loop_cycle(Interpreter&, const TemplateValue& self, Call call) {
   if (call.positional.empty()) fail("no items for cycling given");
-  const std::size_t at = self.as<Loop>().index;
+  const std::size_t at = self.as<LoopVariable>().index;
   return call.positional[(at ? at - 1 : 0) % call.positional.size()];
 }
 
-Value loop_changed(Interpreter&, const Value& self, Call call) {
-  auto& loop = self.as<Loop>();
+TemplateValue loop_changed(Interpreter&, const TemplateValue& self, Call call) {
+  auto& loop = self.as<LoopVariable>();
   const bool same_as_before =
       loop.has_changed && std::equal(loop.last_changed.begin(), loop.last_changed.end(),
                                      call.positional.begin(), call.positional.end(), equals);
   loop.has_changed = true;
   if (!loop.over) loop.last_changed = call.positional;
-  return Value::boolean(!same_as_before);
+  return TemplateValue::boolean(!same_as_before);
 }
 
 constexpr Method kDict[] = {{"get", dict_get},
@@ -126,7 +128,7 @@ constexpr Method kBytes[] = {{"decode", decode}};
 constexpr Method kCycler[] = {{"next", cycler_next}, {"reset", cycler_reset}};
 constexpr Method kLoopMethods[] = {{"cycle", loop_cycle}, {"changed", loop_changed}};
 
-const Method* find_method(const Value& self, std::string_view name) {
+const Method* find_method(const TemplateValue& self, std::string_view name) {
   const auto search = [&](std::span<const Method> methods) -> const Method* {
     const auto at = std::find_if(methods.begin(), methods.end(),
                                  [&](const Method& method) { return method.name == name; });
@@ -164,18 +166,18 @@ std::span<const Method> container_methods(Kind kind) {
   }
 }
 
-bool has_method(const Value& self, std::string_view name) {
+bool has_method(const TemplateValue& self, std::string_view name) {
   return find_method(self, name) != nullptr;
 }
 
-Value call_method(Interpreter& interpreter, const Value& self, std::string_view name,
-                  const Arguments& arguments, bool& found) {
+TemplateValue call_method(Interpreter& interpreter, const TemplateValue& self,
+                          std::string_view name, const CallArguments& arguments, bool& found) {
   const Method* method = find_method(self, name);
   found = method != nullptr;
-  return found ? method->call(interpreter, self, arguments) : Value();
+  return found ? method->call(interpreter, self, arguments) : TemplateValue();
 }
 
-bool is_mutator(const Value& self, std::string_view name) {
+bool is_mutator(const TemplateValue& self, std::string_view name) {
   const auto any = [name](std::initializer_list<std::string_view> names) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };

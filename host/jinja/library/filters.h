@@ -16,9 +16,10 @@ std::span<const Filter> selection_filters();  // selection_filters.cc: map, sele
 
 // Looks up a filter's argument `attribute`: "a.b.0" visits item by item. No attribute: the value
 // itself. An undefined value on the path becomes `absent` if that is given.
-Value look_up_attribute(Interpreter& interpreter, const Value& of, const Value* attribute,
-                        const Value* absent = nullptr);
+TemplateValue look_up_attribute(Interpreter& interpreter, const TemplateValue& of,
+                                const TemplateValue* attribute,
+                                const TemplateValue* absent = nullptr);
 // Strings in lower case, for comparisons without case; other values unchanged.
-Value without_case(const Value& value);
+TemplateValue without_case(const TemplateValue& value);
 
 }  // namespace lamina::jinja

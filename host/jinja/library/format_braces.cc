@@ -9,7 +9,7 @@ namespace {
 
 class Formatter {
  public:
-  Formatter(Interpreter& interpreter, const Arguments& arguments)
+  Formatter(Interpreter& interpreter, const CallArguments& arguments)
       : interpreter_(interpreter), arguments_(arguments) {}
 
   Text run(TextView format, unsigned depth) {
@@ -50,13 +50,13 @@ class Formatter {
       if (c == ']' && brackets) --brackets;
       if (!brackets && (c == '!' || c == ':')) break;
     }
-    Value value = look_up(text.substr(0, end));
+    TemplateValue value = look_up(text.substr(0, end));
     text.remove_prefix(end);
     if (!text.empty() && code_of(text[0]) == '!') {
       const Char conversion = text.size() > 1 ? code_of(text[1]) : 0;
       if (conversion != 'r' && conversion != 's' && conversion != 'a')
         fail("a format has the conversions !r, !s and !a only");
-      value = Value::string(conversion == 's' ? str(value) : repr(value));
+      value = TemplateValue::string(conversion == 's' ? str(value) : repr(value));
       text.remove_prefix(2);
     }
     if (text.empty()) return str(value);
@@ -65,10 +65,10 @@ class Formatter {
   }
 
   // "0", "name", "0.attribute", "name[key]"
-  Value look_up(TextView name) {
+  TemplateValue look_up(TextView name) {
     std::size_t end = 0;
     while (end < name.size() && code_of(name[end]) != '.' && code_of(name[end]) != '[') ++end;
-    Value value = first(to_utf8(name.substr(0, end)));
+    TemplateValue value = first(to_utf8(name.substr(0, end)));
     name.remove_prefix(end);
     while (!name.empty()) {
       const bool dot = code_of(name[0]) == '.';
@@ -81,14 +81,14 @@ class Formatter {
                                                        [](char c) { return c >= '0' && c <= '9'; });
       if (part.empty() || part.size() > 18) fail("Empty attribute in format string");
       value = dot      ? interpreter_.attribute(value, part)
-              : number ? interpreter_.item(value, Value::integer(std::stoll(part)))
-                       : interpreter_.item(value, Value::string(part));
+              : number ? interpreter_.item(value, TemplateValue::integer(std::stoll(part)))
+                       : interpreter_.item(value, TemplateValue::string(part));
       name.remove_prefix(std::min(stop + (dot ? 0 : 1), name.size()));
     }
     return value;
   }
 
-  Value first(const std::string& name) {
+  TemplateValue first(const std::string& name) {
     const bool number =
         std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
     if (!number) {
@@ -104,13 +104,13 @@ class Formatter {
   }
 
   Interpreter& interpreter_;
-  const Arguments& arguments_;
+  const CallArguments& arguments_;
   std::size_t next_ = 0;
 };
 
 }  // namespace
 
-Text format_braces(Interpreter& interpreter, const Text& format, const Arguments& arguments) {
+Text format_braces(Interpreter& interpreter, const Text& format, const CallArguments& arguments) {
   return Formatter(interpreter, arguments).run(format, 0);
 }
 

@@ -10,9 +10,9 @@ namespace {
 
 class Formatter {
  public:
-  Formatter(const Text& format, const Value& values) : format_(format), values_(values) {
+  Formatter(const Text& format, const TemplateValue& values) : format_(format), values_(values) {
     if (values.is(Kind::tuple))
-      rest_ = values.as<List>().items;
+      rest_ = values.as<ListObject>().items;
     else
       rest_ = {values};
   }
@@ -39,7 +39,7 @@ class Formatter {
     return code_of(format_[at_]);
   }
 
-  const Value& take() {
+  const TemplateValue& take() {
     if (next_ >= rest_.size()) fail("not enough arguments for format string");
     return rest_[next_++];
   }
@@ -63,12 +63,12 @@ class Formatter {
 
   Text directive() {
     ++at_;
-    const Value* value = nullptr;
+    const TemplateValue* value = nullptr;
     if (peek() == '(') {
       const std::size_t end = format_.find(U')', at_);
       if (end == Text::npos) fail("incomplete format key");
       if (!values_.is(Kind::dict)) fail("format requires a mapping");
-      const Value key = Value::string(format_.substr(at_ + 1, end - at_ - 1));
+      const TemplateValue key = TemplateValue::string(format_.substr(at_ + 1, end - at_ - 1));
       value = values_.as<Dict>().find(key);
       if (!value) fail("the format names {}, which is not given", to_utf8(repr(key)));
       named_ = true;
@@ -115,7 +115,7 @@ class Formatter {
     return formatted_number(*value, type, sign, width, precision, left, zeros);
   }
 
-  static Text character(const Value& value) {
+  static Text character(const TemplateValue& value) {
     if (value.is_whole() && value.whole() >= 0 && value.whole() <= 0x10ffff) {
       const auto code = static_cast<Char>(value.whole());
       return Text(1, code >= 0xd800 && code < 0xe000 ? Char{0xfffd} : code);
@@ -124,8 +124,9 @@ class Formatter {
     fail("%c requires int or char");
   }
 
-  static Text formatted_number(const Value& value, Char type, const Text& sign, std::int64_t width,
-                               std::optional<std::int64_t> precision, bool left, bool zeros) {
+  static Text formatted_number(const TemplateValue& value, Char type, const Text& sign,
+                               std::int64_t width, std::optional<std::int64_t> precision, bool left,
+                               bool zeros) {
     constexpr std::u32string_view kKnown = U"diuxXoeEfFgG";
     if (kKnown.find(type) == kKnown.npos)
       fail("unsupported format character '{}'", to_utf8(TextView(&type, 1)));
@@ -134,14 +135,14 @@ class Formatter {
            type_name(value));
     const bool whole =
         type == 'd' || type == 'i' || type == 'u' || type == 'x' || type == 'X' || type == 'o';
-    Value number = value;
+    TemplateValue number = value;
     Text spec = sign;
     if (whole && value.is(Kind::real)) {
       if (type == 'x' || type == 'X' || type == 'o')
         fail("%{} format: an integer is required, not float", static_cast<char>(type));
       if (!std::isfinite(value.real()) || std::fabs(value.real()) > 1e30)
         fail("%d format: the number is too large");
-      number = Value::integer(static_cast<Integer>(value.real()));
+      number = TemplateValue::integer(static_cast<Integer>(value.real()));
     }
     if (!whole) spec += to_text(fmt::format(".{}", precision.value_or(6)));
     Text text = format_spec(
@@ -157,15 +158,15 @@ class Formatter {
   }
 
   const Text& format_;
-  const Value& values_;
-  Vector<Value> rest_;
+  const TemplateValue& values_;
+  Vector<TemplateValue> rest_;
   std::size_t at_ = 0, next_ = 0;
   bool named_ = false;
 };
 
 }  // namespace
 
-Text format_percent(const Text& format, const Value& values) {
+Text format_percent(const Text& format, const TemplateValue& values) {
   return Formatter(format, values).run();
 }
 

@@ -141,7 +141,7 @@ std::string format_magnitude(double magnitude, const Spec& spec) {
   return spec.type == '%' ? out + "%" : out;
 }
 
-Text format_number(const Value& value, const Spec& spec) {
+Text format_number(const TemplateValue& value, const Spec& spec) {
   constexpr std::string_view kReal = "eEfFgG%n";
   const bool real = value.is(Kind::real) || (spec.type && kReal.find(spec.type) != kReal.npos);
   constexpr std::string_view kWhole = "dxXobn";
@@ -166,7 +166,7 @@ Text format_number(const Value& value, const Spec& spec) {
 
 }  // namespace
 
-Text format_spec(const Value& value, TextView text) {
+Text format_spec(const TemplateValue& value, TextView text) {
   if (text.empty()) return str(value);
   const Spec spec = read_spec(text);
   if (value.is_number() && spec.type != 's') {

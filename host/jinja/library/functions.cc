@@ -5,9 +5,9 @@
 namespace lamina::jinja {
 namespace {
 
-using Call = const Arguments&;
+using Call = const CallArguments&;
 
-Value range(Interpreter&, Call call) {
+TemplateValue range(Interpreter&, Call call) {
   const Parameters p(call, "range()", {"start", "stop", "step"});
   const std::int64_t first = to_index(p.need(0));
   const std::int64_t start = p.get(1) ? first : 0;
@@ -19,75 +19,78 @@ Value range(Interpreter&, Call call) {
   const Integer size = span <= 0 ? 0 : (span + stride - 1) / stride;
   if (size > kMaxRange)
     fail("range() has {} numbers; a template may have {}", format_integer(size), kMaxRange);
-  return Value::object(Kind::range,
-                       std::make_shared<Range>(start, stop, step, static_cast<std::int64_t>(size)));
+  return TemplateValue::object(
+      Kind::range, std::make_shared<Range>(start, stop, step, static_cast<std::int64_t>(size)));
 }
 
 // dict(a=1), dict({'a': 1}, b=2), dict([('a', 1)])
-Value dict(Interpreter&, Call call) {
+TemplateValue dict(Interpreter&, Call call) {
   Vector<Dict::Entry> entries;
   if (call.positional.size() > 1) fail("dict() takes at most 1 positional argument");
   if (!call.positional.empty()) {
-    const Value& from = call.positional[0];
+    const TemplateValue& from = call.positional[0];
     if (from.is(Kind::dict)) {
       entries = from.as<Dict>().entries();
     } else {
-      for (const Value& item : elements(from)) {
-        const Vector<Value> pair = elements(item);
+      for (const TemplateValue& item : elements(from)) {
+        const Vector<TemplateValue> pair = elements(item);
         if (pair.size() != 2) fail("dict() needs pairs of a key and a value");
         entries.emplace_back(pair[0], pair[1]);
       }
     }
   }
-  for (const auto& [name, value] : call.named) entries.emplace_back(Value::string(name), value);
+  for (const auto& [name, value] : call.named)
+    entries.emplace_back(TemplateValue::string(name), value);
   return make_dict(std::move(entries));
 }
 
-Value make_namespace(Interpreter& interpreter, Call call) {
+TemplateValue make_namespace(Interpreter& interpreter, Call call) {
   const auto space = std::make_shared<Namespace>();
   interpreter.keep(space);
-  const Value first = dict(interpreter, call);
+  const TemplateValue first = dict(interpreter, call);
   for (const auto& [key, value] : first.as<Dict>().entries()) {
     std::string name = to_utf8(str(key));
     check_attribute_name(name);
     space->set(std::move(name), value);
   }
-  return Value::object(Kind::space, space);
+  return TemplateValue::object(Kind::space, space);
 }
 
 // dict.fromkeys(['a', 'b'], 0)
-Value dict_from_keys(Interpreter&, Call call) {
+TemplateValue dict_from_keys(Interpreter&, Call call) {
   const Parameters p(call, "dict.fromkeys()", {"iterable", "value"});
-  const Value value = p.get(1) ? *p.get(1) : Value::none();
+  const TemplateValue value = p.get(1) ? *p.get(1) : TemplateValue::none();
   Vector<Dict::Entry> entries;
-  for (Value& key : elements(p.need(0))) entries.emplace_back(std::move(key), value);
+  for (TemplateValue& key : elements(p.need(0))) entries.emplace_back(std::move(key), value);
   return make_dict(std::move(entries));
 }
 
-Value raise_exception(Interpreter&, Call call) {
+TemplateValue raise_exception(Interpreter&, Call call) {
   const Parameters p(call, "raise_exception()", {"message"});
-  throw Failure(to_utf8(str(p.need(0))));
+  throw TemplateFailure(to_utf8(str(p.need(0))));
 }
 
-Value strftime_now(Interpreter& interpreter, Call call) {
+TemplateValue strftime_now(Interpreter& interpreter, Call call) {
   const Parameters p(call, "strftime_now()", {"format"});
   const std::string format = to_utf8(need_text(p.need(0), "the format of strftime_now()"));
-  return Value::string(format_time(interpreter.now(), format));
+  return TemplateValue::string(format_time(interpreter.now(), format));
 }
 
-Value cycler(Interpreter&, Call call) {
+TemplateValue cycler(Interpreter&, Call call) {
   if (call.positional.empty()) fail("cycler() has no items");
-  return Value::object(Kind::cycler, std::make_shared<Cycler>(call.positional));
+  return TemplateValue::object(Kind::cycler, std::make_shared<Cycler>(call.positional));
 }
 
-Value joiner(Interpreter&, Call call) {
+TemplateValue joiner(Interpreter&, Call call) {
   const Parameters p(call, "joiner()", {"sep"});
-  return Value::object(Kind::joiner,
-                       std::make_shared<Joiner>(p.get(0) ? *p.get(0) : Value::string(", ")));
+  return TemplateValue::object(
+      Kind::joiner, std::make_shared<Joiner>(p.get(0) ? *p.get(0) : TemplateValue::string(", ")));
 }
 
 // Jinja has a generator of random text; chat templates do not need it.
-Value lipsum(Interpreter&, Call) { fail("lipsum() makes random text, which lamina does not have"); }
+TemplateValue lipsum(Interpreter&, Call) {
+  fail("lipsum() makes random text, which lamina does not have");
+}
 
 }  // namespace
 
@@ -96,9 +99,10 @@ void check_attribute_name(std::string_view name) {
     fail("the attribute '{}' of a namespace begins with an underscore; rename it", name);
 }
 
-std::optional<Value> type_attribute(const Callable& type, std::string_view name) {
+std::optional<TemplateValue> type_attribute(const Callable& type, std::string_view name) {
   if (type.function != dict || name != "fromkeys") return {};
-  return Value::object(Kind::callable, std::make_shared<Callable>("dict.fromkeys", dict_from_keys));
+  return TemplateValue::object(Kind::callable,
+                               std::make_shared<Callable>("dict.fromkeys", dict_from_keys));
 }
 
 std::span<const GlobalFunction> global_functions() {

@@ -6,43 +6,43 @@
 namespace lamina::jinja {
 namespace {
 
-using Call = const Arguments&;
+using Call = const CallArguments&;
 
 // As transformers defines it for chat templates: json.dumps, without Jinja's HTML escapes.
-Value tojson(Interpreter&, const Value& value, Call call) {
+TemplateValue tojson(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "tojson", {"ensure_ascii", "indent", "separators", "sort_keys"});
   JsonStyle style;
   style.ensure_ascii = p.flag(0, false);
   style.sort_keys = p.flag(3, false);
-  if (const Value* indent = p.get(1); indent && !indent->is(Kind::none)) {
+  if (const TemplateValue* indent = p.get(1); indent && !indent->is(Kind::none)) {
     style.indent = indent->is(Kind::string) ? indent->text() : pad({}, to_index(*indent), 1, U' ');
     style.item_separator = U",";
   }
-  if (const Value* separators = p.get(2); separators && !separators->is(Kind::none)) {
-    const Vector<Value> both = elements(*separators);
+  if (const TemplateValue* separators = p.get(2); separators && !separators->is(Kind::none)) {
+    const Vector<TemplateValue> both = elements(*separators);
     if (both.size() != 2) fail("tojson: separators are two strings, eg (',', ':')");
     style.item_separator = need_text(both[0], "a separator of tojson");
     style.key_separator = need_text(both[1], "a separator of tojson");
   }
-  return Value::string(to_json(value, style));
+  return TemplateValue::string(to_json(value, style));
 }
 
-Value escape_filter(Interpreter&, const Value& value, Call call) {
+TemplateValue escape_filter(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "escape", {});
-  return Value::string(escape(value), true);
+  return TemplateValue::string(escape(value), true);
 }
 
-Value forceescape(Interpreter&, const Value& value, Call call) {
+TemplateValue forceescape(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "forceescape", {});
-  return Value::string(escape(Value::string(str(value))), true);
+  return TemplateValue::string(escape(TemplateValue::string(str(value))), true);
 }
 
-Value safe(Interpreter&, const Value& value, Call call) {
+TemplateValue safe(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "safe", {});
-  return Value::string(str(value), true);
+  return TemplateValue::string(str(value), true);
 }
 
-Text quote_url(const Value& value, bool of_query) {
+Text quote_url(const TemplateValue& value, bool of_query) {
   Text out;
   for (const Char c : str(value)) {
     const Char code = code_of(c);
@@ -60,26 +60,27 @@ Text quote_url(const Value& value, bool of_query) {
   return out;
 }
 
-Value urlencode(Interpreter&, const Value& value, Call call) {
+TemplateValue urlencode(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "urlencode", {});
-  if (value.is(Kind::string) || !is_iterable(value)) return Value::string(quote_url(value, false));
-  Vector<Value> pairs;
+  if (value.is(Kind::string) || !is_iterable(value))
+    return TemplateValue::string(quote_url(value, false));
+  Vector<TemplateValue> pairs;
   if (value.is(Kind::dict))
     for (const auto& [key, item] : value.as<Dict>().entries())
-      pairs.push_back(Value::tuple({key, item}));
+      pairs.push_back(TemplateValue::tuple({key, item}));
   else
     pairs = elements(value);
   Text out;
-  for (const Value& pair : pairs) {
-    const Vector<Value> both = elements(pair);
+  for (const TemplateValue& pair : pairs) {
+    const Vector<TemplateValue> both = elements(pair);
     if (both.size() != 2) fail("urlencode needs pairs of a name and a value");
     if (!out.empty()) out += U'&';
     out += quote_url(both[0], true) + U"=" + quote_url(both[1], true);
   }
-  return Value::string(std::move(out));
+  return TemplateValue::string(std::move(out));
 }
 
-Value xmlattr(Interpreter&, const Value& value, Call call) {
+TemplateValue xmlattr(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "xmlattr", {"autospace"});
   if (!value.is(Kind::dict)) fail("xmlattr needs a mapping, not {}", type_name(value));
   Text out;
@@ -92,11 +93,11 @@ Value xmlattr(Interpreter&, const Value& value, Call call) {
     out += escape(key) + U"=\"" + escape(item) + U"\"";
   }
   if (p.flag(0, true) && !out.empty()) out.insert(out.begin(), U' ');
-  return Value::string(std::move(out));
+  return TemplateValue::string(std::move(out));
 }
 
 // Removes tags and comments; entities become characters; white space becomes single spaces.
-Value striptags(Interpreter&, const Value& value, Call call) {
+TemplateValue striptags(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "striptags", {});
   Text text = str(value);
   for (const auto& [open, close] : {std::pair{U"<!--", U"-->"}, {U"<", U">"}})
@@ -120,7 +121,7 @@ Value striptags(Interpreter&, const Value& value, Call call) {
     if (is_space(c) && !space) out += U' ';
     space = is_space(c);
   }
-  return Value::string(std::move(out));
+  return TemplateValue::string(std::move(out));
 }
 
 constexpr Filter kMarkupFilters[] = {

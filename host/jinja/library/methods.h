@@ -11,7 +11,7 @@ namespace lamina::jinja {
 
 struct Method {
   std::string_view name;
-  Value (*call)(Interpreter&, const Value& self, const Arguments&);
+  TemplateValue (*call)(Interpreter&, const TemplateValue& self, const CallArguments&);
 };
 
 std::span<const Method> string_methods();     // string_methods.cc

@@ -8,7 +8,7 @@
 namespace lamina::jinja {
 namespace {
 
-using Call = const Arguments&;
+using Call = const CallArguments&;
 
 // Python's int(text, base).
 std::optional<Integer> parse_integer(TextView text, std::int64_t base) {
@@ -72,21 +72,21 @@ std::optional<double> parse_real(TextView text) {
   return value;
 }
 
-Value from_real(double value) {
+TemplateValue from_real(double value) {
   if (std::fabs(value) >= 1.7e38) too_large();
-  return Value::integer(static_cast<Integer>(value));
+  return TemplateValue::integer(static_cast<Integer>(value));
 }
 
-Value int_filter(Interpreter&, const Value& value, Call call) {
+TemplateValue int_filter(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "int", {"default", "base"});
-  if (value.is(Kind::undefined)) throw Failure(value.why_undefined());
-  Value otherwise = p.get(0) ? *p.get(0) : Value::integer(0);
-  if (value.is_whole()) return Value::integer(value.whole());
+  if (value.is(Kind::undefined)) throw TemplateFailure(value.why_undefined());
+  TemplateValue otherwise = p.get(0) ? *p.get(0) : TemplateValue::integer(0);
+  if (value.is_whole()) return TemplateValue::integer(value.whole());
   double real = 0;
   if (value.is(Kind::string)) {
     const std::int64_t base = p.integer(1, 10);
     if (base != 0 && (base < 2 || base > 36)) return otherwise;
-    if (const auto whole = parse_integer(value.text(), base)) return Value::integer(*whole);
+    if (const auto whole = parse_integer(value.text(), base)) return TemplateValue::integer(*whole);
     const auto parsed = parse_real(value.text());
     if (!parsed) return otherwise;
     real = *parsed;
@@ -99,21 +99,21 @@ Value int_filter(Interpreter&, const Value& value, Call call) {
   return std::isfinite(real) ? from_real(real) : otherwise;
 }
 
-Value float_filter(Interpreter&, const Value& value, Call call) {
+TemplateValue float_filter(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "float", {"default"});
-  if (value.is(Kind::undefined)) throw Failure(value.why_undefined());
-  if (value.is_number()) return Value::real(value.real());
+  if (value.is(Kind::undefined)) throw TemplateFailure(value.why_undefined());
+  if (value.is_number()) return TemplateValue::real(value.real());
   if (value.is(Kind::string))
-    if (const auto real = parse_real(value.text())) return Value::real(*real);
-  return p.get(0) ? *p.get(0) : Value::real(0.0);
+    if (const auto real = parse_real(value.text())) return TemplateValue::real(*real);
+  return p.get(0) ? *p.get(0) : TemplateValue::real(0.0);
 }
 
-Value abs_filter(Interpreter&, const Value& value, Call call) {
+TemplateValue abs_filter(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "abs", {});
-  if (value.is(Kind::undefined)) throw Failure(value.why_undefined());
+  if (value.is(Kind::undefined)) throw TemplateFailure(value.why_undefined());
   if (!value.is_number()) fail("bad operand type for abs(): '{}'", type_name(value));
-  if (value.is(Kind::real)) return Value::real(std::fabs(value.real()));
-  return value.whole() < 0 ? negative(value) : Value::integer(value.whole());
+  if (value.is(Kind::real)) return TemplateValue::real(std::fabs(value.real()));
+  return value.whole() < 0 ? negative(value) : TemplateValue::integer(value.whole());
 }
 
 // Rounds half to even, by the exact binary value.
@@ -125,18 +125,18 @@ double round_to(double value, std::int64_t precision) {
   return std::nearbyint(value / scale) * scale;
 }
 
-Value round_filter(Interpreter&, const Value& value, Call call) {
+TemplateValue round_filter(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "round", {"precision", "method"});
   const std::int64_t precision = p.integer(0, 0);
   const std::string method = p.get(1) ? to_utf8(str(*p.get(1))) : "common";
   if (method != "common" && method != "ceil" && method != "floor")
     fail("round: the method is '{}'; expected common, ceil or floor", method);
-  if (value.is(Kind::undefined)) throw Failure(value.why_undefined());
+  if (value.is(Kind::undefined)) throw TemplateFailure(value.why_undefined());
   if (!value.is_number()) fail("round needs a number, not {}", type_name(value));
   if (method == "common") {
-    if (value.is_whole() && precision >= 0) return Value::integer(value.whole());
+    if (value.is_whole() && precision >= 0) return TemplateValue::integer(value.whole());
     const double rounded = round_to(value.real(), precision);
-    return value.is_whole() ? from_real(rounded) : Value::real(rounded);
+    return value.is_whole() ? from_real(rounded) : TemplateValue::real(rounded);
   }
   if (std::isnan(value.real()) || std::isinf(value.real())) fail("round: the number is not finite");
   const double scale = std::pow(10.0, static_cast<double>(precision));
@@ -144,10 +144,11 @@ Value round_filter(Interpreter&, const Value& value, Call call) {
   if (!std::isfinite(scaled))
     fail("round: a precision of {} makes the number too large", precision);
   // Python converts to int here, which has no -0.
-  return Value::real(((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) + 0.0) / scale);
+  return TemplateValue::real(((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) + 0.0) /
+                             scale);
 }
 
-Value filesizeformat(Interpreter&, const Value& value, Call call) {
+TemplateValue filesizeformat(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "filesizeformat", {"binary"});
   const bool binary = p.flag(0, false);
   std::optional<double> bytes;
@@ -155,8 +156,9 @@ Value filesizeformat(Interpreter&, const Value& value, Call call) {
   if (value.is(Kind::string)) bytes = parse_real(value.text());
   if (!bytes || !std::isfinite(*bytes)) fail("filesizeformat needs a number");
   const double base = binary ? 1024 : 1000;
-  if (*bytes == 1) return Value::string("1 Byte");
-  if (*bytes < base) return Value::string(format_integer(static_cast<Integer>(*bytes)) + " Bytes");
+  if (*bytes == 1) return TemplateValue::string("1 Byte");
+  if (*bytes < base)
+    return TemplateValue::string(format_integer(static_cast<Integer>(*bytes)) + " Bytes");
   constexpr std::string_view kPrefixes = "kMGTPEZY";
   double unit = base;
   for (std::size_t i = 0;; ++i) {
@@ -164,7 +166,7 @@ Value filesizeformat(Interpreter&, const Value& value, Call call) {
     if (*bytes >= unit && i + 1 < kPrefixes.size()) continue;
     const std::string prefix =
         binary ? i == 0 ? "Ki" : std::string(1, kPrefixes[i]) + "i" : std::string(1, kPrefixes[i]);
-    return Value::string(fmt::format("{:.1f} {}B", base * *bytes / unit, prefix));
+    return TemplateValue::string(fmt::format("{:.1f} {}B", base * *bytes / unit, prefix));
   }
 }
 

@@ -7,10 +7,10 @@
 namespace lamina::jinja {
 namespace {
 
-using Call = const Arguments&;
+using Call = const CallArguments&;
 
 struct Keyed {
-  Value key, value;
+  TemplateValue key, value;
 };
 
 // Keeps the order of equal elements, forwards and backwards, as Python's sorted().
@@ -22,65 +22,67 @@ void sort_by_key(Vector<Keyed>& items, bool reverse) {
   if (reverse) std::reverse(items.begin(), items.end());
 }
 
-Value key_of(const Value& value, bool case_sensitive) {
+TemplateValue key_of(const TemplateValue& value, bool case_sensitive) {
   return case_sensitive ? value : without_case(value);
 }
 
-const Value* given(const Value* value) { return value && !value->is(Kind::none) ? value : nullptr; }
+const TemplateValue* given(const TemplateValue* value) {
+  return value && !value->is(Kind::none) ? value : nullptr;
+}
 
 // "a,b.c" sorts by two attributes.
-Value sort_key(Interpreter& interpreter, const Value& item, const Value* attribute,
-               bool case_sensitive) {
+TemplateValue sort_key(Interpreter& interpreter, const TemplateValue& item,
+                       const TemplateValue* attribute, bool case_sensitive) {
   if (!attribute || !attribute->is(Kind::string))
     return key_of(look_up_attribute(interpreter, item, attribute), case_sensitive);
-  Vector<Value> parts;
+  Vector<TemplateValue> parts;
   TextView rest = attribute->text();
   for (;;) {
     const std::size_t comma = rest.find(U',');
-    const Value name = Value::string(Text(rest.substr(0, comma)));
+    const TemplateValue name = TemplateValue::string(Text(rest.substr(0, comma)));
     parts.push_back(key_of(look_up_attribute(interpreter, item, &name), case_sensitive));
-    if (comma == TextView::npos) return Value::list(std::move(parts));
+    if (comma == TextView::npos) return TemplateValue::list(std::move(parts));
     rest.remove_prefix(comma + 1);
   }
 }
 
-Vector<Value> values_of(Vector<Keyed> items) {
-  Vector<Value> out;
+Vector<TemplateValue> values_of(Vector<Keyed> items) {
+  Vector<TemplateValue> out;
   for (Keyed& item : items) out.push_back(std::move(item.value));
   return out;
 }
 
-Value sort(Interpreter& interpreter, const Value& value, Call call) {
+TemplateValue sort(Interpreter& interpreter, const TemplateValue& value, Call call) {
   const Parameters p(call, "sort", {"reverse", "case_sensitive", "attribute"});
   Vector<Keyed> items;
-  for (Value& item : elements(value)) {
-    Value key = sort_key(interpreter, item, given(p.get(2)), p.flag(1, false));
+  for (TemplateValue& item : elements(value)) {
+    TemplateValue key = sort_key(interpreter, item, given(p.get(2)), p.flag(1, false));
     items.push_back({std::move(key), std::move(item)});
   }
   sort_by_key(items, p.flag(0, false));
-  return Value::list(values_of(std::move(items)));
+  return TemplateValue::list(values_of(std::move(items)));
 }
 
-Value dictsort(Interpreter&, const Value& value, Call call) {
+TemplateValue dictsort(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "dictsort", {"case_sensitive", "by", "reverse"});
   const std::string by = p.get(1) ? to_utf8(str(*p.get(1))) : "key";
   if (by != "key" && by != "value") fail("dictsort: by is '{}'; expected key or value", by);
-  if (value.is(Kind::undefined)) throw Failure(value.why_undefined());
+  if (value.is(Kind::undefined)) throw TemplateFailure(value.why_undefined());
   if (!value.is(Kind::dict)) fail("dictsort needs a mapping, not {}", type_name(value));
   Vector<Keyed> items;
   for (const auto& [key, item] : value.as<Dict>().entries())
     items.push_back(
-        {key_of(by == "key" ? key : item, p.flag(0, false)), Value::tuple({key, item})});
+        {key_of(by == "key" ? key : item, p.flag(0, false)), TemplateValue::tuple({key, item})});
   sort_by_key(items, p.flag(2, false));
-  return Value::list(values_of(std::move(items)));
+  return TemplateValue::list(values_of(std::move(items)));
 }
 
-Value unique(Interpreter& interpreter, const Value& value, Call call) {
+TemplateValue unique(Interpreter& interpreter, const TemplateValue& value, Call call) {
   const Parameters p(call, "unique", {"case_sensitive", "attribute"});
-  Vector<Value> out;
-  Vector<std::pair<std::uint64_t, Value>> seen;  // sorted by hash
-  for (Value& item : elements(value)) {
-    const Value key =
+  Vector<TemplateValue> out;
+  Vector<std::pair<std::uint64_t, TemplateValue>> seen;  // sorted by hash
+  for (TemplateValue& item : elements(value)) {
+    const TemplateValue key =
         key_of(look_up_attribute(interpreter, item, given(p.get(1))), p.flag(0, false));
     const std::uint64_t h = hash(key);
     auto at =
@@ -94,41 +96,45 @@ Value unique(Interpreter& interpreter, const Value& value, Call call) {
     seen.insert(at, {h, key});
     out.push_back(std::move(item));
   }
-  return Value::generator(std::move(out));
+  return TemplateValue::generator(std::move(out));
 }
 
-Value groupby(Interpreter& interpreter, const Value& value, Call call) {
+TemplateValue groupby(Interpreter& interpreter, const TemplateValue& value, Call call) {
   const Parameters p(call, "groupby", {"attribute", "default", "case_sensitive"});
-  const Value* absent = given(p.get(1));
+  const TemplateValue* absent = given(p.get(1));
   Vector<Keyed> items;
-  for (Value& item : elements(value)) {
-    Value key = key_of(look_up_attribute(interpreter, item, &p.need(0), absent), p.flag(2, false));
+  for (TemplateValue& item : elements(value)) {
+    TemplateValue key =
+        key_of(look_up_attribute(interpreter, item, &p.need(0), absent), p.flag(2, false));
     items.push_back({std::move(key), std::move(item)});
   }
   sort_by_key(items, false);
-  Vector<Value> groups;
+  Vector<TemplateValue> groups;
   for (std::size_t begin = 0, end; begin < items.size(); begin = end) {
-    Vector<Value> members;
+    Vector<TemplateValue> members;
     for (end = begin; end < items.size() && equals(items[end].key, items[begin].key); ++end)
       members.push_back(items[end].value);
-    Value key = look_up_attribute(interpreter, members[0], &p.need(0), absent);
-    groups.push_back(Value::object(
-        Kind::tuple, std::make_shared<List>(
-                         Vector<Value>{std::move(key), Value::list(std::move(members))}, "group")));
+    TemplateValue key = look_up_attribute(interpreter, members[0], &p.need(0), absent);
+    groups.push_back(TemplateValue::object(
+        Kind::tuple,
+        std::make_shared<ListObject>(
+            Vector<TemplateValue>{std::move(key), TemplateValue::list(std::move(members))},
+            "group")));
   }
-  return Value::list(std::move(groups));
+  return TemplateValue::list(std::move(groups));
 }
 
 template <bool largest>
-Value extreme(Interpreter& interpreter, const Value& value, Call call) {
+TemplateValue extreme(Interpreter& interpreter, const TemplateValue& value, Call call) {
   const Parameters p(call, largest ? "max" : "min", {"case_sensitive", "attribute"});
   std::optional<Keyed> best;
-  for (Value& item : elements(value)) {
-    Value key = key_of(look_up_attribute(interpreter, item, given(p.get(1))), p.flag(0, false));
+  for (TemplateValue& item : elements(value)) {
+    TemplateValue key =
+        key_of(look_up_attribute(interpreter, item, given(p.get(1))), p.flag(0, false));
     if (!best || (largest ? less(best->key, key) : less(key, best->key)))
       best = Keyed{std::move(key), std::move(item)};
   }
-  return best ? best->value : Value::undefined("No aggregated item, sequence was empty.");
+  return best ? best->value : TemplateValue::undefined("No aggregated item, sequence was empty.");
 }
 
 constexpr Filter kOrderFilters[] = {
@@ -140,19 +146,19 @@ constexpr Filter kOrderFilters[] = {
 
 std::span<const Filter> order_filters() { return kOrderFilters; }
 
-Value without_case(const Value& value) {
-  return value.is(Kind::string) ? Value::string(lower(value.text())) : value;
+TemplateValue without_case(const TemplateValue& value) {
+  return value.is(Kind::string) ? TemplateValue::string(lower(value.text())) : value;
 }
 
-Value look_up_attribute(Interpreter& interpreter, const Value& of, const Value* attribute,
-                        const Value* absent) {
+TemplateValue look_up_attribute(Interpreter& interpreter, const TemplateValue& of,
+                                const TemplateValue* attribute, const TemplateValue* absent) {
   if (!attribute) return of;
-  const auto step = [&](const Value& from, const Value& key) {
-    Value value = interpreter.item(from, key);
+  const auto step = [&](const TemplateValue& from, const TemplateValue& key) {
+    TemplateValue value = interpreter.item(from, key);
     return value.is(Kind::undefined) && absent ? *absent : value;
   };
   if (!attribute->is(Kind::string)) return step(of, *attribute);
-  Value value = of;
+  TemplateValue value = of;
   TextView rest = attribute->text();
   for (;;) {
     const std::size_t dot = rest.find(U'.');
@@ -160,8 +166,8 @@ Value look_up_attribute(Interpreter& interpreter, const Value& of, const Value* 
     const bool number = !part.empty() && part.size() < 10 &&
                         std::all_of(part.begin(), part.end(),
                                     [](Char c) { return code_of(c) >= '0' && code_of(c) <= '9'; });
-    value =
-        step(value, number ? Value::integer(std::stol(to_utf8(part))) : Value::string(Text(part)));
+    value = step(value, number ? TemplateValue::integer(std::stol(to_utf8(part)))
+                               : TemplateValue::string(Text(part)));
     if (dot == TextView::npos) return value;
     rest.remove_prefix(dot + 1);
   }

@@ -6,31 +6,31 @@
 namespace lamina::jinja {
 namespace {
 
-using Call = const Arguments&;
+using Call = const CallArguments&;
 
 // Only these filters accept a value without elements, if it counts as false.
-Vector<Value> elements_if_any(const Value& value) {
-  return truth(value) ? elements(value) : Vector<Value>();
+Vector<TemplateValue> elements_if_any(const TemplateValue& value) {
+  return truth(value) ? elements(value) : Vector<TemplateValue>();
 }
 
-Arguments without_first(Call call, std::size_t count) {
-  Arguments out;
+CallArguments without_first(Call call, std::size_t count) {
+  CallArguments out;
   out.positional.assign(call.positional.begin() + static_cast<std::ptrdiff_t>(count),
                         call.positional.end());
   out.named = call.named;
   return out;
 }
 
-Value map_attribute(Interpreter& interpreter, const Value& value, Call call) {
+TemplateValue map_attribute(Interpreter& interpreter, const TemplateValue& value, Call call) {
   const Parameters p(call, "map", {"attribute", "default"});
-  const Value* absent = p.get(1) && !p.get(1)->is(Kind::none) ? p.get(1) : nullptr;
-  Vector<Value> out;
-  for (const Value& item : elements_if_any(value))
+  const TemplateValue* absent = p.get(1) && !p.get(1)->is(Kind::none) ? p.get(1) : nullptr;
+  Vector<TemplateValue> out;
+  for (const TemplateValue& item : elements_if_any(value))
     out.push_back(look_up_attribute(interpreter, item, &p.need(0), absent));
-  return Value::generator(std::move(out));
+  return TemplateValue::generator(std::move(out));
 }
 
-Value map(Interpreter& interpreter, const Value& value, Call call) {
+TemplateValue map(Interpreter& interpreter, const TemplateValue& value, Call call) {
   if (call.positional.empty()) {
     for (const auto& [name, argument] : call.named)
       if (name == "attribute") return map_attribute(interpreter, value, call);
@@ -38,38 +38,38 @@ Value map(Interpreter& interpreter, const Value& value, Call call) {
   }
   const std::string name = to_utf8(need_text(call.positional[0], "the name of a filter"));
   const Filter* filter = find_filter(name);
-  if (!filter) throw Failure(describe_unknown_filter(name));
-  const Arguments arguments = without_first(call, 1);
-  Vector<Value> out;
-  for (const Value& item : elements_if_any(value)) {
+  if (!filter) throw TemplateFailure(describe_unknown_filter(name));
+  const CallArguments arguments = without_first(call, 1);
+  Vector<TemplateValue> out;
+  for (const TemplateValue& item : elements_if_any(value)) {
     Budget::step();
     out.push_back(filter->apply(interpreter, item, arguments));
   }
-  return Value::generator(std::move(out));
+  return TemplateValue::generator(std::move(out));
 }
 
 // select and reject, by elements or by one of their attributes.
 template <bool wanted, bool of_attribute>
-Value select(Interpreter& interpreter, const Value& value, Call call) {
+TemplateValue select(Interpreter& interpreter, const TemplateValue& value, Call call) {
   constexpr std::size_t kFirst = of_attribute ? 1 : 0;
   if (call.positional.size() < kFirst) fail("Missing parameter for attribute name");
-  const Value* attribute = of_attribute ? &call.positional[0] : nullptr;
+  const TemplateValue* attribute = of_attribute ? &call.positional[0] : nullptr;
   const Test* test = nullptr;
-  Arguments arguments;
+  CallArguments arguments;
   if (call.positional.size() > kFirst) {
     const std::string name = to_utf8(need_text(call.positional[kFirst], "the name of a test"));
     test = find_test(name);
-    if (!test) throw Failure(describe_unknown_test(name));
+    if (!test) throw TemplateFailure(describe_unknown_test(name));
     arguments = without_first(call, kFirst + 1);
   }
-  Vector<Value> out;
-  for (Value& item : elements_if_any(value)) {
+  Vector<TemplateValue> out;
+  for (TemplateValue& item : elements_if_any(value)) {
     Budget::step();
-    const Value looked_at = look_up_attribute(interpreter, item, attribute);
+    const TemplateValue looked_at = look_up_attribute(interpreter, item, attribute);
     const bool holds = test ? test->apply(interpreter, looked_at, arguments) : truth(looked_at);
     if (holds == wanted) out.push_back(std::move(item));
   }
-  return Value::generator(std::move(out));
+  return TemplateValue::generator(std::move(out));
 }
 
 constexpr Filter kSelectionFilters[] = {

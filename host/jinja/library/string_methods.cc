@@ -8,20 +8,22 @@
 namespace lamina::jinja {
 namespace {
 
-using Call = const Arguments&;
+using Call = const CallArguments&;
 
-Value made(const Value& like, Text text) { return Value::string(std::move(text), like.is_safe()); }
+TemplateValue made(const TemplateValue& like, Text text) {
+  return TemplateValue::string(std::move(text), like.is_safe());
+}
 
-Value pieces(const Value& like, const Vector<TextView>& parts) {
-  Vector<Value> out;
+TemplateValue pieces(const TemplateValue& like, const Vector<TextView>& parts) {
+  Vector<TemplateValue> out;
   out.reserve(parts.size());
   for (const TextView part : parts) out.push_back(made(like, Text(part)));
-  return Value::list(std::move(out));
+  return TemplateValue::list(std::move(out));
 }
 
 // strip(), lstrip(), rstrip()
 template <Side side>
-Value strip_method(Interpreter&, const Value& self, Call call) {
+TemplateValue strip_method(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "strip()", {"chars"});
   if (!p.get(0) || p.get(0)->is(Kind::none)) return made(self, Text(strip(self.text(), side)));
   return made(self,
@@ -29,7 +31,7 @@ Value strip_method(Interpreter&, const Value& self, Call call) {
 }
 
 template <bool from_right>
-Value split_method(Interpreter&, const Value& self, Call call) {
+TemplateValue split_method(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "split()", {"sep", "maxsplit"});
   const std::int64_t cuts = p.integer(1, -1);
   Budget::step(self.text().size() / 8);
@@ -42,24 +44,24 @@ Value split_method(Interpreter&, const Value& self, Call call) {
                                  : split_at(self.text(), separator, cuts));
 }
 
-Value splitlines(Interpreter&, const Value& self, Call call) {
+TemplateValue splitlines(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "splitlines()", {"keepends"});
   return pieces(self, split_lines(self.text(), p.flag(0, false)));
 }
 
 template <bool from_right>
-Value partition(Interpreter&, const Value& self, Call call) {
+TemplateValue partition(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "partition()", {"sep"});
   const Text& text = self.text();
   const Text& separator = need_text(p.need(0), "the separator of partition()");
   if (separator.empty()) fail("the separator of partition() is empty");
   const std::size_t at = from_right ? rfind(text, separator) : find(text, separator);
   if (at == Text::npos)
-    return from_right ? Value::tuple({made(self, {}), made(self, {}), self})
-                      : Value::tuple({self, made(self, {}), made(self, {})});
-  return Value::tuple({made(self, text.substr(0, at)),
-                       made(self, text.substr(at, separator.size())),
-                       made(self, text.substr(at + separator.size()))});
+    return from_right ? TemplateValue::tuple({made(self, {}), made(self, {}), self})
+                      : TemplateValue::tuple({self, made(self, {}), made(self, {})});
+  return TemplateValue::tuple({made(self, text.substr(0, at)),
+                               made(self, text.substr(at, separator.size())),
+                               made(self, text.substr(at + separator.size()))});
 }
 
 // The part of self selected by the optional begin and end of find(), count() ..., and its begin.
@@ -67,7 +69,7 @@ struct Part {
   TextView text;
   std::size_t begin;
 };
-Part part_of(const Value& self, const Parameters& p) {
+Part part_of(const TemplateValue& self, const Parameters& p) {
   const auto size = static_cast<std::int64_t>(self.text().size());
   const auto place = [&](std::size_t n, std::int64_t absent) {
     if (!p.get(n) || p.get(n)->is(Kind::none)) return absent;
@@ -82,54 +84,54 @@ Part part_of(const Value& self, const Parameters& p) {
 
 // startswith() and endswith(): one string, or any of a tuple.
 template <bool at_end>
-Value has_affix(Interpreter&, const Value& self, Call call) {
+TemplateValue has_affix(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, at_end ? "endswith()" : "startswith()", {"prefix", "start", "end"});
   const TextView text = part_of(self, p).text;
-  const auto fits = [&](const Value& affix) {
+  const auto fits = [&](const TemplateValue& affix) {
     const Text& part = need_text(affix, "the argument of startswith() or endswith()");
     return part.size() <= text.size() &&
            equal(text.substr(at_end ? text.size() - part.size() : 0, part.size()), part);
   };
-  const Value& affix = p.need(0);
-  if (!affix.is(Kind::tuple)) return Value::boolean(fits(affix));
-  const auto& all = affix.as<List>().items;
-  return Value::boolean(std::any_of(all.begin(), all.end(), fits));
+  const TemplateValue& affix = p.need(0);
+  if (!affix.is(Kind::tuple)) return TemplateValue::boolean(fits(affix));
+  const auto& all = affix.as<ListObject>().items;
+  return TemplateValue::boolean(std::any_of(all.begin(), all.end(), fits));
 }
 
 template <bool from_right, bool must_be_there>
-Value find_method(Interpreter&, const Value& self, Call call) {
+TemplateValue find_method(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "find()", {"sub", "start", "end"});
   const Text& wanted = need_text(p.need(0), "the argument of find()");
   const Part part = part_of(self, p);
   Budget::step(part.text.size() / 8);
   const std::size_t at = from_right ? rfind(part.text, wanted) : find(part.text, wanted);
   if (at == Text::npos && must_be_there) fail("substring not found");
-  return Value::integer(at == Text::npos ? -1 : static_cast<Integer>(part.begin + at));
+  return TemplateValue::integer(at == Text::npos ? -1 : static_cast<Integer>(part.begin + at));
 }
 
-Value count(Interpreter&, const Value& self, Call call) {
+TemplateValue count(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "count()", {"sub", "start", "end"});
   const Text& wanted = need_text(p.need(0), "the argument of count()");
   const TextView text = part_of(self, p).text;
-  if (wanted.empty()) return Value::integer(static_cast<Integer>(text.size() + 1));
+  if (wanted.empty()) return TemplateValue::integer(static_cast<Integer>(text.size() + 1));
   Integer found = 0;
   for (std::size_t at = 0; (at = find(text, wanted, at)) != Text::npos; at += wanted.size())
     ++found;
-  return Value::integer(found);
+  return TemplateValue::integer(found);
 }
 
-Value replace(Interpreter&, const Value& self, Call call) {
+TemplateValue replace(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "replace()", {"old", "new", "count"});
   const Text& from = need_text(p.need(0), "the first argument of replace()");
   const Text to = self.is_safe() ? escape(p.need(1)) : need_text(p.need(1), "the replacement");
   return made(self, replace_all(self.text(), from, to, p.integer(2, -1)));
 }
 
-Value join(Interpreter&, const Value& self, Call call) {
+TemplateValue join(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "join()", {"iterable"});
   Text out;
   bool first = true;
-  for (const Value& item : elements(p.need(0))) {
+  for (const TemplateValue& item : elements(p.need(0))) {
     if (!std::exchange(first, false)) out += self.text();
     out += self.is_safe() ? escape(item) : need_text(item, "an item that join() joins");
     Budget::step(out.size() / 64);
@@ -138,7 +140,7 @@ Value join(Interpreter&, const Value& self, Call call) {
 }
 
 template <Text (*map)(TextView)>
-Value mapped(Interpreter&, const Value& self, Call call) {
+TemplateValue mapped(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "the method", {});
   return made(self, map(self.text()));
 }
@@ -162,7 +164,7 @@ Text casefold(TextView text) {
 
 // ljust(), rjust(), center()
 template <int side>
-Value justify(Interpreter&, const Value& self, Call call) {
+TemplateValue justify(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "ljust()", {"width", "fillchar"});
   Char fill = ' ';
   if (p.get(1)) {
@@ -173,7 +175,7 @@ Value justify(Interpreter&, const Value& self, Call call) {
   return made(self, pad(self.text(), to_index(p.need(0)), side, fill));
 }
 
-Value zfill(Interpreter&, const Value& self, Call call) {
+TemplateValue zfill(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "zfill()", {"width"});
   const Text& text = self.text();
   const bool sign = !text.empty() && (code_of(text[0]) == '-' || code_of(text[0]) == '+');
@@ -182,7 +184,7 @@ Value zfill(Interpreter&, const Value& self, Call call) {
 }
 
 template <bool at_end>
-Value remove_affix(Interpreter&, const Value& self, Call call) {
+TemplateValue remove_affix(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "removeprefix()", {"affix"});
   const Text& affix = need_text(p.need(0), "the argument of removeprefix()");
   const Text& text = self.text();
@@ -192,7 +194,7 @@ Value remove_affix(Interpreter&, const Value& self, Call call) {
   return made(self, text.substr(at_end ? 0 : affix.size(), rest));
 }
 
-Value expandtabs(Interpreter&, const Value& self, Call call) {
+TemplateValue expandtabs(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "expandtabs()", {"tabsize"});
   const std::int64_t size = std::max<std::int64_t>(p.integer(0, 8), 0);
   Text out;
@@ -213,21 +215,21 @@ Value expandtabs(Interpreter&, const Value& self, Call call) {
   return made(self, std::move(out));
 }
 
-Value encode(Interpreter&, const Value& self, Call call) {
+TemplateValue encode(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "encode()", {"encoding", "errors"});
   if (p.get(0) && lower(need_text(*p.get(0), "the encoding")) != U"utf-8" &&
       lower(p.get(0)->text()) != U"utf8")
     fail("encode() knows utf-8 only");
-  return Value::bytes(to_utf8(self.text()));
+  return TemplateValue::bytes(to_utf8(self.text()));
 }
 
-Value format(Interpreter& interpreter, const Value& self, Call call) {
+TemplateValue format(Interpreter& interpreter, const TemplateValue& self, Call call) {
   return made(self, format_braces(interpreter, self.text(), call));
 }
 
-Value format_map(Interpreter& interpreter, const Value& self, Call call) {
+TemplateValue format_map(Interpreter& interpreter, const TemplateValue& self, Call call) {
   const Parameters p(call, "format_map()", {"mapping"});
-  Arguments names;
+  CallArguments names;
   if (!p.need(0).is(Kind::dict)) fail("format_map() needs a mapping");
   for (const auto& [name, value] : p.need(0).as<Dict>().entries())
     names.named.emplace_back(to_utf8(str(name)), value);

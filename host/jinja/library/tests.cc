@@ -8,62 +8,62 @@
 namespace lamina::jinja {
 namespace {
 
-using Call = const Arguments&;
+using Call = const CallArguments&;
 
-bool is_number_kind(const Value& v) { return v.is_number(); }
+bool is_number_kind(const TemplateValue& v) { return v.is_number(); }
 
 // A test without arguments.
-template <bool (*property)(const Value&)>
-bool plain(Interpreter&, const Value& value, Call call) {
+template <bool (*property)(const TemplateValue&)>
+bool plain(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "the test", {});
   return property(value);
 }
 
 template <Kind kind>
-bool is_kind(const Value& value) {
+bool is_kind(const TemplateValue& value) {
   return value.is(kind);
 }
-bool is_defined(const Value& value) { return !value.is(Kind::undefined); }
-bool is_true(const Value& value) { return value.is(Kind::boolean) && value.flag(); }
-bool is_false(const Value& value) { return value.is(Kind::boolean) && !value.flag(); }
-bool is_sequence(const Value& value) {
+bool is_defined(const TemplateValue& value) { return !value.is(Kind::undefined); }
+bool is_true(const TemplateValue& value) { return value.is(Kind::boolean) && value.flag(); }
+bool is_false(const TemplateValue& value) { return value.is(Kind::boolean) && !value.flag(); }
+bool is_sequence(const TemplateValue& value) {
   return is_iterable(value) && !value.is(Kind::view) && !value.is(Kind::generator) &&
          !value.is(Kind::loop);
 }
-bool is_callable(const Value& value) {
+bool is_callable(const TemplateValue& value) {
   return value.is(Kind::callable) || value.is(Kind::joiner) || value.is(Kind::loop) ||
          value.is(Kind::undefined);
 }
-bool is_escaped(const Value& value) { return value.is_safe(); }
+bool is_escaped(const TemplateValue& value) { return value.is_safe(); }
 
-bool lower_test(const Value& value) {
+bool lower_test(const TemplateValue& value) {
   const Text text = str(value);
   return std::any_of(text.begin(), text.end(), is_cased) &&
          std::all_of(text.begin(), text.end(), [](Char c) { return !is_cased(c) || is_lower(c); });
 }
-bool upper_test(const Value& value) {
+bool upper_test(const TemplateValue& value) {
   const Text text = str(value);
   return std::any_of(text.begin(), text.end(), is_cased) &&
          std::all_of(text.begin(), text.end(), [](Char c) { return !is_cased(c) || is_upper(c); });
 }
 
-bool parity(const Value& value, int rest) {
-  return equals(arithmetic("%", value, Value::integer(2)), Value::integer(rest));
+bool parity(const TemplateValue& value, int rest) {
+  return equals(arithmetic("%", value, TemplateValue::integer(2)), TemplateValue::integer(rest));
 }
-bool is_even(const Value& value) { return parity(value, 0); }
-bool is_odd(const Value& value) { return parity(value, 1); }
+bool is_even(const TemplateValue& value) { return parity(value, 0); }
+bool is_odd(const TemplateValue& value) { return parity(value, 1); }
 
-bool divisible_by(Interpreter&, const Value& value, Call call) {
+bool divisible_by(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "divisibleby", {"num"});
-  return equals(arithmetic("%", value, p.need(0)), Value::integer(0));
+  return equals(arithmetic("%", value, p.need(0)), TemplateValue::integer(0));
 }
 
-bool same_as(Interpreter&, const Value& value, Call call) {
+bool same_as(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "sameas", {"other"});
   return same(value, p.need(0));
 }
 
-bool is_in(Interpreter&, const Value& value, Call call) {
+bool is_in(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "in", {"seq"});
   return contains(p.need(0), value);
 }
@@ -72,15 +72,15 @@ enum class Order { eq, ne, lt, le, gt, ge };
 constexpr std::string_view kOrders[] = {"==", "!=", "<", "<=", ">", ">="};
 
 template <Order order>
-bool ordered(Interpreter&, const Value& value, Call call) {
+bool ordered(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "the comparison", {"other"});
   return compare(kOrders[static_cast<int>(order)], value, p.need(0));
 }
 
-bool filter_exists(Interpreter&, const Value& value, Call) {
+bool filter_exists(Interpreter&, const TemplateValue& value, Call) {
   return find_filter(to_utf8(str(value))) != nullptr;
 }
-bool test_exists(Interpreter&, const Value& value, Call) {
+bool test_exists(Interpreter&, const TemplateValue& value, Call) {
   return find_test(to_utf8(str(value))) != nullptr;
 }
 

@@ -8,12 +8,14 @@
 namespace lamina::jinja {
 namespace {
 
-using Call = const Arguments&;
+using Call = const CallArguments&;
 
-Value made(const Value& like, Text text) { return Value::string(std::move(text), like.is_safe()); }
+TemplateValue made(const TemplateValue& like, Text text) {
+  return TemplateValue::string(std::move(text), like.is_safe());
+}
 
 template <Text (*map)(TextView)>
-Value mapped(Interpreter&, const Value& value, Call call) {
+TemplateValue mapped(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "the filter", {});
   return made(value, map(str(value)));
 }
@@ -44,25 +46,25 @@ Text title_of_words(TextView text) {
   return out;
 }
 
-Value string(Interpreter&, const Value& value, Call call) {
+TemplateValue string(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "string", {});
   return made(value, str(value));
 }
 
-Value trim(Interpreter&, const Value& value, Call call) {
+TemplateValue trim(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "trim", {"chars"});
   const Text text = str(value);
   if (!p.get(0) || p.get(0)->is(Kind::none)) return made(value, Text(strip(text, Side::both)));
   return made(value, Text(strip(text, Side::both, need_text(*p.get(0), "the argument of trim"))));
 }
 
-Value replace(Interpreter&, const Value& value, Call call) {
+TemplateValue replace(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "replace", {"old", "new", "count"});
   const std::int64_t count = p.get(2) && !p.get(2)->is(Kind::none) ? p.integer(2, -1) : -1;
-  return Value::string(replace_all(str(value), str(p.need(0)), str(p.need(1)), count));
+  return TemplateValue::string(replace_all(str(value), str(p.need(0)), str(p.need(1)), count));
 }
 
-Value indent(Interpreter&, const Value& value, Call call) {
+TemplateValue indent(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "indent", {"width", "first", "blank"});
   const Text prefix =
       p.get(0) && p.get(0)->is(Kind::string) ? p.get(0)->text() : pad({}, p.integer(0, 4), 1, U' ');
@@ -80,12 +82,12 @@ Value indent(Interpreter&, const Value& value, Call call) {
   return made(value, p.flag(1, false) ? prefix + out : out);
 }
 
-Value center(Interpreter&, const Value& value, Call call) {
+TemplateValue center(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "center", {"width"});
   return made(value, pad(str(value), p.integer(0, 80), 0, ' '));
 }
 
-Value truncate(Interpreter&, const Value& value, Call call) {
+TemplateValue truncate(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "truncate", {"length", "killwords", "end", "leeway"});
   const Text end = p.get(2) ? str(*p.get(2)) : U"...";
   const std::int64_t length = p.integer(0, 255);
@@ -102,7 +104,7 @@ Value truncate(Interpreter&, const Value& value, Call call) {
   return made(value, Text(kept) + end);
 }
 
-Value wordcount(Interpreter&, const Value& value, Call call) {
+TemplateValue wordcount(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "wordcount", {});
   Integer words = 0;
   bool inside = false;
@@ -111,7 +113,7 @@ Value wordcount(Interpreter&, const Value& value, Call call) {
     words += of_word && !inside;
     inside = of_word;
   }
-  return Value::integer(words);
+  return TemplateValue::integer(words);
 }
 
 // Lines of at most `width` characters, broken at white space, or inside longer words.
@@ -153,7 +155,7 @@ void wrap_line(TextView line, std::size_t width, bool break_words, Vector<Text>&
   finish();
 }
 
-Value wordwrap(Interpreter&, const Value& value, Call call) {
+TemplateValue wordwrap(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "wordwrap",
                      {"width", "break_long_words", "wrapstring", "break_on_hyphens"});
   const std::int64_t width = p.integer(0, 79);
@@ -175,13 +177,14 @@ Value wordwrap(Interpreter&, const Value& value, Call call) {
   return made(value, std::move(out));
 }
 
-Value format(Interpreter&, const Value& value, Call call) {
+TemplateValue format(Interpreter&, const TemplateValue& value, Call call) {
   if (!call.positional.empty() && !call.named.empty())
     fail("format takes positional or named arguments, not both");
   if (call.named.empty())
-    return made(value, format_percent(str(value), Value::tuple(call.positional)));
+    return made(value, format_percent(str(value), TemplateValue::tuple(call.positional)));
   Vector<Dict::Entry> entries;
-  for (const auto& [name, given] : call.named) entries.emplace_back(Value::string(name), given);
+  for (const auto& [name, given] : call.named)
+    entries.emplace_back(TemplateValue::string(name), given);
   return made(value, format_percent(str(value), make_dict(std::move(entries))));
 }
 

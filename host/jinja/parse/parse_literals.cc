@@ -34,12 +34,12 @@ ExpressionPtr Parser::parse_number() {
     const auto read =
         std::from_chars(token.word.data(), token.word.data() + token.word.size(), value);
     if (read.ec == std::errc::result_out_of_range) value = std::strtod(token.word.c_str(), nullptr);
-    node->literal = Value::real(value);
+    node->literal = TemplateValue::real(value);
     return node;
   }
   try {
-    node->literal = Value::integer(read_integer(token.word));
-  } catch (const Failure& failure) {
+    node->literal = TemplateValue::integer(read_integer(token.word));
+  } catch (const TemplateFailure& failure) {
     refuse(token.at, failure.message);
   }
   return node;
@@ -53,11 +53,11 @@ ExpressionPtr Parser::parse_primary(bool is_target) {
     const std::string& word = token.word;
     node = make(ExpressionKind::literal, token.at);
     if (word == "true" || word == "True") {
-      node->literal = Value::boolean(true);
+      node->literal = TemplateValue::boolean(true);
     } else if (word == "false" || word == "False") {
-      node->literal = Value::boolean(false);
+      node->literal = TemplateValue::boolean(false);
     } else if (word == "none" || word == "None") {
-      node->literal = Value::none();
+      node->literal = TemplateValue::none();
     } else {
       node->kind = ExpressionKind::name;
       node->symbol = symbol(word);
@@ -75,7 +75,7 @@ ExpressionPtr Parser::parse_primary(bool is_target) {
     Text text;
     while (current().type == TokenType::string) text += next().text;
     node = make(ExpressionKind::literal, token.at);
-    node->literal = Value::string(std::move(text));
+    node->literal = TemplateValue::string(std::move(text));
   } else if (token.type == TokenType::integer || token.type == TokenType::real) {
     node = parse_number();
   } else if (skip_op("(")) {

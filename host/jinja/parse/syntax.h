@@ -48,7 +48,7 @@ struct Expression {
   unsigned depth = 1;
   int symbol = -1;
   std::string name = {};
-  Value literal = {};
+  TemplateValue literal = {};
   std::vector<ExpressionPtr> children = {};
   std::vector<std::string> operators = {};
   std::vector<std::pair<std::string, ExpressionPtr>> named = {};

@@ -54,15 +54,15 @@ class Budget {
 // string and list of a render uses it, so no size can exceed the limit unnoticed. Throws Failure
 // beyond the limit, before anything is allocated.
 template <typename T>
-class Counted {
+class CountedAllocator {
  public:
   using value_type = T;
   using propagate_on_container_move_assignment = std::true_type;
   using propagate_on_container_swap = std::true_type;
 
-  Counted() = default;
+  CountedAllocator() = default;
   template <typename U>
-  Counted(const Counted<U>& other) : budget_(other.budget()) {}
+  CountedAllocator(const CountedAllocator<U>& other) : budget_(other.budget()) {}
 
   T* allocate(std::size_t count) {
     if (count > kMost) throw std::bad_array_new_length();
@@ -73,9 +73,9 @@ class Counted {
     if (budget_) budget_->give_back(count * sizeof(T) + kBlockBytes);
     std::allocator<T>().deallocate(memory, count);
   }
-  Counted select_on_container_copy_construction() const { return {}; }
+  CountedAllocator select_on_container_copy_construction() const { return {}; }
   Budget* budget() const { return budget_; }
-  friend bool operator==(const Counted&, const Counted&) = default;
+  friend bool operator==(const CountedAllocator&, const CountedAllocator&) = default;
 
  private:
   static constexpr std::size_t kBlockBytes = 16;  // the heap's overhead per block
@@ -84,7 +84,7 @@ class Counted {
 };
 
 template <typename T>
-using Vector = std::vector<T, Counted<T>>;
+using Vector = std::vector<T, CountedAllocator<T>>;
 
 // Memory of the current render that is not in a Counted container, eg of a library function.
 class Held {

@@ -6,7 +6,7 @@
 
 namespace lamina::jinja {
 
-std::string_view type_name(const Value& value) {
+std::string_view type_name(const TemplateValue& value) {
   switch (value.kind()) {
     case Kind::undefined:
       return "Undefined";
@@ -31,7 +31,7 @@ std::string_view type_name(const Value& value) {
     case Kind::range:
       return "range";
     case Kind::view:
-      return value.as<List>().name;
+      return value.as<ListObject>().name;
     case Kind::generator:
       return "generator";
     case Kind::space:
@@ -48,7 +48,7 @@ std::string_view type_name(const Value& value) {
   return "";
 }
 
-bool is_iterable(const Value& value) {
+bool is_iterable(const TemplateValue& value) {
   switch (value.kind()) {
     case Kind::undefined:
     case Kind::string:
@@ -66,24 +66,24 @@ bool is_iterable(const Value& value) {
   }
 }
 
-Vector<Value> elements(const Value& value) {
-  Vector<Value> out;
+Vector<TemplateValue> elements(const TemplateValue& value) {
+  Vector<TemplateValue> out;
   switch (value.kind()) {
     case Kind::undefined:
       break;
     case Kind::string:
-      for (const Char c : value.text()) out.push_back(Value::string(Text(1, c)));
+      for (const Char c : value.text()) out.push_back(TemplateValue::string(Text(1, c)));
       break;
     case Kind::bytes:
       for (const char c : value.as<Bytes>().bytes)
-        out.push_back(Value::integer(static_cast<unsigned char>(c)));
+        out.push_back(TemplateValue::integer(static_cast<unsigned char>(c)));
       break;
     case Kind::list:
     case Kind::tuple:
     case Kind::view:
-      return value.as<List>().items;
+      return value.as<ListObject>().items;
     case Kind::generator:
-      std::swap(out, value.as<List>().items);
+      std::swap(out, value.as<ListObject>().items);
       break;
     case Kind::dict:
       for (const auto& [key, item] : value.as<Dict>().entries()) out.push_back(key);
@@ -92,7 +92,7 @@ Vector<Value> elements(const Value& value) {
       const auto& range = value.as<Range>();
       out.reserve(static_cast<std::size_t>(range.size));
       for (std::int64_t i = 0; i < range.size; ++i)
-        out.push_back(Value::integer(range.start + i * range.step));
+        out.push_back(TemplateValue::integer(range.start + i * range.step));
       break;
     }
     default:
@@ -101,7 +101,7 @@ Vector<Value> elements(const Value& value) {
   return out;
 }
 
-std::size_t length(const Value& value) {
+std::size_t length(const TemplateValue& value) {
   switch (value.kind()) {
     case Kind::undefined:
       return 0;
@@ -112,7 +112,7 @@ std::size_t length(const Value& value) {
     case Kind::list:
     case Kind::tuple:
     case Kind::view:
-      return value.as<List>().items.size();
+      return value.as<ListObject>().items.size();
     case Kind::dict:
       return value.as<Dict>().entries().size();
     case Kind::range:

@@ -4,7 +4,7 @@
 
 namespace lamina::jinja {
 
-void Scope::set(int name, Value value) {
+void Scope::set(int name, TemplateValue value) {
   for (auto& [known, old] : variables)
     if (known == name) {
       old = std::move(value);
@@ -13,20 +13,20 @@ void Scope::set(int name, Value value) {
   variables.emplace_back(name, std::move(value));
 }
 
-const Value* Scope::find(int name) const {
+const TemplateValue* Scope::find(int name) const {
   for (const Scope* scope = this; scope; scope = scope->parent.get())
     for (const auto& [known, value] : scope->variables)
       if (known == name) return &value;
   return nullptr;
 }
 
-const Value* Namespace::find(std::string_view name) const {
+const TemplateValue* Namespace::find(std::string_view name) const {
   for (const auto& [known, value] : attributes)
     if (known == name) return &value;
   return nullptr;
 }
 
-void Namespace::set(std::string name, Value value) {
+void Namespace::set(std::string name, TemplateValue value) {
   for (auto& [known, old] : attributes)
     if (known == name) {
       old = std::move(value);
@@ -36,7 +36,7 @@ void Namespace::set(std::string name, Value value) {
   attributes.emplace_back(std::move(name), std::move(value));
 }
 
-bool same_callable(const Value& a, const Value& b) {
+bool same_callable(const TemplateValue& a, const TemplateValue& b) {
   const auto &x = a.as<Callable>(), &y = b.as<Callable>();
   if (x.self.is(Kind::undefined)) return &x == &y;
   return x.name == y.name && same(x.self, y.self);

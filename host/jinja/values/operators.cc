@@ -7,26 +7,26 @@
 namespace lamina::jinja {
 namespace {
 
-[[noreturn]] void refuse(std::string_view sign, const Value& a, const Value& b) {
-  for (const Value* value : {&a, &b})
-    if (value->is(Kind::undefined)) throw Failure(value->why_undefined());
+[[noreturn]] void refuse(std::string_view sign, const TemplateValue& a, const TemplateValue& b) {
+  for (const TemplateValue* value : {&a, &b})
+    if (value->is(Kind::undefined)) throw TemplateFailure(value->why_undefined());
   fail("unsupported operand types for {}: '{}' and '{}'", sign, type_name(a), type_name(b));
 }
 
-Value floor_div(Integer a, Integer b) {
+TemplateValue floor_div(Integer a, Integer b) {
   const Integer quotient = a / b;
-  return Value::integer(quotient - (a % b != 0 && (a < 0) != (b < 0)));
+  return TemplateValue::integer(quotient - (a % b != 0 && (a < 0) != (b < 0)));
 }
 
-Value floor_mod(Integer a, Integer b) {
+TemplateValue floor_mod(Integer a, Integer b) {
   const Integer rest = a % b;
-  return Value::integer(rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest);
+  return TemplateValue::integer(rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest);
 }
 
-Value power(Integer base, Integer exponent) {
+TemplateValue power(Integer base, Integer exponent) {
   if (exponent < 0) {
     if (base == 0) fail("0.0 cannot be raised to a negative power");
-    return Value::real(std::pow(static_cast<double>(base), static_cast<double>(exponent)));
+    return TemplateValue::real(std::pow(static_cast<double>(base), static_cast<double>(exponent)));
   }
   if (exponent > 127 && base != 0 && base != 1 && base != -1) too_large();
   Integer out = 1;
@@ -35,10 +35,10 @@ Value power(Integer base, Integer exponent) {
                                                  : exponent;
   for (Integer i = 0; i < times; ++i)
     if (__builtin_mul_overflow(out, base, &out)) too_large();
-  return Value::integer(out);
+  return TemplateValue::integer(out);
 }
 
-Value whole_arithmetic(std::string_view sign, Integer a, Integer b) {
+TemplateValue whole_arithmetic(std::string_view sign, Integer a, Integer b) {
   Integer out = 0;
   if (sign == "+") {
     if (__builtin_add_overflow(a, b, &out)) too_large();
@@ -50,34 +50,34 @@ Value whole_arithmetic(std::string_view sign, Integer a, Integer b) {
     return power(a, b);
   } else {
     if (b == 0) fail("division by zero");
-    if (sign == "/") return Value::real(static_cast<double>(a) / static_cast<double>(b));
+    if (sign == "/") return TemplateValue::real(static_cast<double>(a) / static_cast<double>(b));
     return sign == "//" ? floor_div(a, b) : floor_mod(a, b);
   }
-  return Value::integer(out);
+  return TemplateValue::integer(out);
 }
 
-Value real_arithmetic(std::string_view sign, double a, double b) {
-  if (sign == "+") return Value::real(a + b);
-  if (sign == "-") return Value::real(a - b);
-  if (sign == "*") return Value::real(a * b);
+TemplateValue real_arithmetic(std::string_view sign, double a, double b) {
+  if (sign == "+") return TemplateValue::real(a + b);
+  if (sign == "-") return TemplateValue::real(a - b);
+  if (sign == "*") return TemplateValue::real(a * b);
   if (sign == "**") {
     if (a == 0 && b < 0) fail("0.0 cannot be raised to a negative power");
     if (a < 0 && b != std::floor(b)) fail("the root of a negative number is not real");
     const double power_of = std::pow(a, b);
     if (std::isinf(power_of) && std::isfinite(a) && std::isfinite(b))
       fail("the power is too large a number");
-    return Value::real(power_of);
+    return TemplateValue::real(power_of);
   }
   if (b == 0) fail("float division by zero");
-  if (sign == "/") return Value::real(a / b);
+  if (sign == "/") return TemplateValue::real(a / b);
   double rest = std::fmod(a, b);
   if (rest != 0 && (rest < 0) != (b < 0)) rest += b;
-  if (sign == "%") return Value::real(rest);
-  return Value::real(std::round((a - rest) / b));
+  if (sign == "%") return TemplateValue::real(rest);
+  return TemplateValue::real(std::round((a - rest) / b));
 }
 
 // "ab" * 3 and [0] * 3
-Value repeat(const Value& value, Integer times) {
+TemplateValue repeat(const TemplateValue& value, Integer times) {
   const std::size_t size = length(value);
   const Integer all = times <= 0 || size == 0 ? 0 : times;
   constexpr Integer kMostElements = Integer{1} << 28;
@@ -88,41 +88,43 @@ Value repeat(const Value& value, Integer times) {
     Text out;
     out.reserve(static_cast<std::size_t>(all) * size);
     for (Integer i = 0; i < all; ++i) out += value.text();
-    return Value::string(std::move(out), value.is_safe());
+    return TemplateValue::string(std::move(out), value.is_safe());
   }
   Budget::step(static_cast<std::uint64_t>(all) * size);
-  Vector<Value> out;
+  Vector<TemplateValue> out;
   out.reserve(static_cast<std::size_t>(all) * size);
   for (Integer i = 0; i < all; ++i)
-    out.insert(out.end(), value.as<List>().items.begin(), value.as<List>().items.end());
-  return value.is(Kind::list) ? Value::list(std::move(out)) : Value::tuple(std::move(out));
+    out.insert(out.end(), value.as<ListObject>().items.begin(), value.as<ListObject>().items.end());
+  return value.is(Kind::list) ? TemplateValue::list(std::move(out))
+                              : TemplateValue::tuple(std::move(out));
 }
 
 // A text with a single owner grows in place: long sums copy their first parts once.
-Value add_strings(Value a, const Value& b) {
+TemplateValue add_strings(TemplateValue a, const TemplateValue& b) {
   Budget::step((a.text().size() + b.text().size()) / 16);
-  if (a.is_safe() || b.is_safe()) return Value::string(escape(a) + escape(b), true);
-  if (a.object().use_count() > 1) return Value::string(a.text() + b.text());
+  if (a.is_safe() || b.is_safe()) return TemplateValue::string(escape(a) + escape(b), true);
+  if (a.object().use_count() > 1) return TemplateValue::string(a.text() + b.text());
   Text text = std::move(a.as<String>().text);
   text += b.text();
-  return Value::string(std::move(text));
+  return TemplateValue::string(std::move(text));
 }
 
-Value add_lists(const Value& a, const Value& b) {
-  Vector<Value> out = a.as<List>().items;
-  const auto& more = b.as<List>().items;
+TemplateValue add_lists(const TemplateValue& a, const TemplateValue& b) {
+  Vector<TemplateValue> out = a.as<ListObject>().items;
+  const auto& more = b.as<ListObject>().items;
   Budget::step(out.size() + more.size());
   out.insert(out.end(), more.begin(), more.end());
-  return a.is(Kind::list) ? Value::list(std::move(out)) : Value::tuple(std::move(out));
+  return a.is(Kind::list) ? TemplateValue::list(std::move(out))
+                          : TemplateValue::tuple(std::move(out));
 }
 
-bool is_repeatable(const Value& value) {
+bool is_repeatable(const TemplateValue& value) {
   return value.is(Kind::string) || value.is(Kind::list) || value.is(Kind::tuple);
 }
 
 }  // namespace
 
-Value arithmetic(std::string_view sign, Value a, const Value& b) {
+TemplateValue arithmetic(std::string_view sign, TemplateValue a, const TemplateValue& b) {
   if (a.is_whole() && b.is_whole()) return whole_arithmetic(sign, a.whole(), b.whole());
   if (a.is_number() && b.is_number()) return real_arithmetic(sign, a.real(), b.real());
   if (sign == "+" && a.kind() == b.kind()) {
@@ -134,43 +136,43 @@ Value arithmetic(std::string_view sign, Value a, const Value& b) {
   if (sign == "*" && is_repeatable(a) && b.is_whole()) return repeat(a, b.whole());
   if (sign == "*" && is_repeatable(b) && a.is_whole()) return repeat(b, a.whole());
   if (sign == "%" && a.is(Kind::string))
-    return Value::string(format_percent(a.text(), b), a.is_safe());
+    return TemplateValue::string(format_percent(a.text(), b), a.is_safe());
   refuse(sign, a, b);
 }
 
-Value negative(const Value& value) {
-  if (value.is(Kind::real)) return Value::real(-value.real());
+TemplateValue negative(const TemplateValue& value) {
+  if (value.is(Kind::real)) return TemplateValue::real(-value.real());
   if (!value.is_whole()) refuse("unary -", value, value);
   Integer out = 0;
   if (__builtin_sub_overflow(Integer{0}, value.whole(), &out)) too_large();
-  return Value::integer(out);
+  return TemplateValue::integer(out);
 }
 
-Value positive(const Value& value) {
+TemplateValue positive(const TemplateValue& value) {
   if (!value.is_number()) refuse("unary +", value, value);
-  return value.is(Kind::real) ? value : Value::integer(value.whole());
+  return value.is(Kind::real) ? value : TemplateValue::integer(value.whole());
 }
 
-bool less(const Value& a, const Value& b) {
+bool less(const TemplateValue& a, const TemplateValue& b) {
   Budget::step();
   if (a.is_number() && b.is_number())
     return a.is_whole() && b.is_whole() ? a.whole() < b.whole() : a.real() < b.real();
   if (a.is(Kind::string) && b.is(Kind::string)) return compare(a.text(), b.text()) < 0;
   if (a.kind() == b.kind() && (a.is(Kind::list) || a.is(Kind::tuple))) {
-    const auto &x = a.as<List>().items, &y = b.as<List>().items;
+    const auto &x = a.as<ListObject>().items, &y = b.as<ListObject>().items;
     for (std::size_t i = 0; i < std::min(x.size(), y.size()); ++i)
       if (!equals(x[i], y[i])) return less(x[i], y[i]);
     return x.size() < y.size();
   }
-  for (const Value* value : {&a, &b})
-    if (value->is(Kind::undefined)) throw Failure(value->why_undefined());
+  for (const TemplateValue* value : {&a, &b})
+    if (value->is(Kind::undefined)) throw TemplateFailure(value->why_undefined());
   fail("'<' not supported between instances of '{}' and '{}'", type_name(a), type_name(b));
 }
 
-bool contains(const Value& container, const Value& item) {
+bool contains(const TemplateValue& container, const TemplateValue& item) {
   switch (container.kind()) {
     case Kind::string:
-      if (item.is(Kind::undefined)) throw Failure(item.why_undefined());
+      if (item.is(Kind::undefined)) throw TemplateFailure(item.why_undefined());
       if (!item.is(Kind::string))
         fail("'in <string>' requires string as left operand, not {}", type_name(item));
       Budget::step(container.text().size() / 16);
@@ -181,12 +183,12 @@ bool contains(const Value& container, const Value& item) {
       break;
   }
   if (!is_iterable(container)) fail("argument of type '{}' is not iterable", type_name(container));
-  const Vector<Value> items = elements(container);
+  const Vector<TemplateValue> items = elements(container);
   return std::any_of(items.begin(), items.end(),
-                     [&](const Value& other) { return equals(other, item); });
+                     [&](const TemplateValue& other) { return equals(other, item); });
 }
 
-bool compare(std::string_view sign, const Value& a, const Value& b) {
+bool compare(std::string_view sign, const TemplateValue& a, const TemplateValue& b) {
   if (sign == "==") return equals(a, b);
   if (sign == "!=") return !equals(a, b);
   if (sign == "in") return contains(b, a);
@@ -199,7 +201,7 @@ bool compare(std::string_view sign, const Value& a, const Value& b) {
   return sign == "<=" ? !less(b, a) : !less(a, b);
 }
 
-Text escape(const Value& value) {
+Text escape(const TemplateValue& value) {
   if (value.is_safe()) return value.text();
   Text out;
   for (const Char c : str(value)) {

@@ -60,10 +60,10 @@ std::string quote_bytes(const std::string& bytes) {
   return out + quote;
 }
 
-Text print(const Value& value, unsigned depth);
+Text print(const TemplateValue& value, unsigned depth);
 
-Text print_items(const Vector<Value>& items, std::u32string_view open, std::u32string_view close,
-                 unsigned depth) {
+Text print_items(const Vector<TemplateValue>& items, std::u32string_view open,
+                 std::u32string_view close, unsigned depth) {
   Text out(open);
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (i) out += U", ";
@@ -98,7 +98,7 @@ std::string print_callable(const Callable& called) {
   return fmt::format("<function {}>", called.name);
 }
 
-Text print(const Value& value, unsigned depth) {
+Text print(const TemplateValue& value, unsigned depth) {
   Budget::step(8);
   if (depth > kMaxPrintedDepth) fail("prints values that are more than {} deep", kMaxPrintedDepth);
   switch (value.kind()) {
@@ -117,9 +117,9 @@ Text print(const Value& value, unsigned depth) {
     case Kind::bytes:
       return to_text(quote_bytes(value.as<Bytes>().bytes));
     case Kind::list:
-      return print_items(value.as<List>().items, U"[", U"]", depth);
+      return print_items(value.as<ListObject>().items, U"[", U"]", depth);
     case Kind::tuple: {
-      const auto& items = value.as<List>().items;
+      const auto& items = value.as<ListObject>().items;
       return print_items(items, U"(", items.size() == 1 ? U",)" : U")", depth);
     }
     case Kind::dict:
@@ -130,8 +130,8 @@ Text print(const Value& value, unsigned depth) {
       return to_text(fmt::format("range({}, {}, {})", range.start, range.stop, range.step));
     }
     case Kind::view:
-      return to_text(value.as<List>().name) +
-             print_items(value.as<List>().items, U"([", U"])", depth);
+      return to_text(value.as<ListObject>().name) +
+             print_items(value.as<ListObject>().items, U"([", U"])", depth);
     case Kind::space:
       return print_namespace(value.as<Namespace>(), depth);
     case Kind::callable:
@@ -181,9 +181,9 @@ std::string format_real(double number) {
   return negative ? "-" + digits : digits;
 }
 
-Text repr(const Value& value) { return print(value, 0); }
+Text repr(const TemplateValue& value) { return print(value, 0); }
 
-Text str(const Value& value) {
+Text str(const TemplateValue& value) {
   if (value.is(Kind::string)) return value.text();
   if (value.is(Kind::undefined)) return {};
   return repr(value);

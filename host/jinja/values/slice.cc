@@ -16,18 +16,19 @@ std::int64_t near_index(Integer number) {
 
 }  // namespace
 
-std::int64_t to_index(const Value& value) {
-  if (value.is(Kind::undefined)) throw Failure(value.why_undefined());
+std::int64_t to_index(const TemplateValue& value) {
+  if (value.is(Kind::undefined)) throw TemplateFailure(value.why_undefined());
   if (!value.is_whole()) fail("'{}' object cannot be interpreted as an integer", type_name(value));
   return near_index(value.whole());
 }
 
-Value slice(const Value& value, const Value& begin, const Value& end, const Value& step_of) {
-  if (value.is(Kind::undefined)) throw Failure(value.why_undefined());
+TemplateValue slice(const TemplateValue& value, const TemplateValue& begin,
+                    const TemplateValue& end, const TemplateValue& step_of) {
+  if (value.is(Kind::undefined)) throw TemplateFailure(value.why_undefined());
   if (!value.is(Kind::string) && !value.is(Kind::list) && !value.is(Kind::tuple) &&
       !value.is(Kind::range) && !value.is(Kind::bytes))
     fail("'{}' object cannot be sliced", type_name(value));
-  const auto bound = [](const Value& v) -> std::optional<std::int64_t> {
+  const auto bound = [](const TemplateValue& v) -> std::optional<std::int64_t> {
     if (v.is(Kind::none)) return {};
     if (!v.is_whole()) fail("slice indices must be integers or none");
     return to_index(v);
@@ -36,7 +37,7 @@ Value slice(const Value& value, const Value& begin, const Value& end, const Valu
   if (step == 0) fail("slice step cannot be zero");
   const auto size = static_cast<std::int64_t>(length(value));
   // The bound that Python's slice.indices() computes.
-  const auto place = [&](const Value& v, std::int64_t absent) {
+  const auto place = [&](const TemplateValue& v, std::int64_t absent) {
     std::optional<std::int64_t> at = bound(v);
     if (!at) return absent;
     if (*at < 0) *at += size;
@@ -47,10 +48,11 @@ Value slice(const Value& value, const Value& begin, const Value& end, const Valu
   const std::int64_t last = place(end, step > 0 ? size : -1);
   Vector<std::size_t> picked;
   if (value.is(Kind::string) && step == 1)
-    return Value::string(last > first ? value.text().substr(static_cast<std::size_t>(first),
-                                                            static_cast<std::size_t>(last - first))
-                                      : Text(),
-                         value.is_safe());
+    return TemplateValue::string(last > first
+                                     ? value.text().substr(static_cast<std::size_t>(first),
+                                                           static_cast<std::size_t>(last - first))
+                                     : Text(),
+                                 value.is_safe());
   for (std::int64_t at = first; step > 0 ? at < last : at > last; at += step) {
     picked.push_back(static_cast<std::size_t>(at));
     if (step > size || step < -size) break;  // at + step could overflow
@@ -59,26 +61,27 @@ Value slice(const Value& value, const Value& begin, const Value& end, const Valu
   if (value.is(Kind::string)) {
     Text out;
     for (const std::size_t at : picked) out += value.text()[at];
-    return Value::string(std::move(out), value.is_safe());
+    return TemplateValue::string(std::move(out), value.is_safe());
   }
   if (value.is(Kind::bytes)) {
     std::string out;
     for (const std::size_t at : picked) out += value.as<Bytes>().bytes[at];
-    return Value::bytes(std::move(out));
+    return TemplateValue::bytes(std::move(out));
   }
   if (value.is(Kind::range)) {
     const auto& range = value.as<Range>();
     const auto at = [&](std::int64_t n) {
       return near_index(range.start + Integer{n} * range.step);
     };
-    return Value::object(
+    return TemplateValue::object(
         Kind::range,
         std::make_shared<Range>(at(first), at(last), near_index(Integer{range.step} * step),
                                 static_cast<std::int64_t>(picked.size())));
   }
-  Vector<Value> out;
-  for (const std::size_t at : picked) out.push_back(value.as<List>().items[at]);
-  return value.is(Kind::list) ? Value::list(std::move(out)) : Value::tuple(std::move(out));
+  Vector<TemplateValue> out;
+  for (const std::size_t at : picked) out.push_back(value.as<ListObject>().items[at]);
+  return value.is(Kind::list) ? TemplateValue::list(std::move(out))
+                              : TemplateValue::tuple(std::move(out));
 }
 
 }  // namespace lamina::jinja

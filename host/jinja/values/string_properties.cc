@@ -8,44 +8,44 @@ namespace lamina::jinja {
 namespace {
 
 template <bool (*property)(Char)>
-Value all_are(Interpreter&, const Value& self, const Arguments& call) {
+TemplateValue all_are(Interpreter&, const TemplateValue& self, const CallArguments& call) {
   const Parameters p(call, "the method", {});
   const Text& text = self.text();
-  return Value::boolean(!text.empty() && std::all_of(text.begin(), text.end(), property));
+  return TemplateValue::boolean(!text.empty() && std::all_of(text.begin(), text.end(), property));
 }
 
 bool is_letter_or_number(Char c) { return is_letter(c) || is_numeric(c) || is_digit(c); }
 
-Value is_ascii(Interpreter&, const Value& self, const Arguments&) {
+TemplateValue is_ascii(Interpreter&, const TemplateValue& self, const CallArguments&) {
   const Text& text = self.text();
-  return Value::boolean(
+  return TemplateValue::boolean(
       std::all_of(text.begin(), text.end(), [](Char c) { return code_of(c) < 0x80; }));
 }
 
-Value is_identifier(Interpreter&, const Value& self, const Arguments&) {
+TemplateValue is_identifier(Interpreter&, const TemplateValue& self, const CallArguments&) {
   const Text& text = self.text();
-  return Value::boolean(!text.empty() && begins_name(text[0]) &&
-                        std::all_of(text.begin(), text.end(), continues_name));
+  return TemplateValue::boolean(!text.empty() && begins_name(text[0]) &&
+                                std::all_of(text.begin(), text.end(), continues_name));
 }
 
-Value is_printable_text(Interpreter&, const Value& self, const Arguments&) {
+TemplateValue is_printable_text(Interpreter&, const TemplateValue& self, const CallArguments&) {
   const Text& text = self.text();
-  return Value::boolean(std::all_of(text.begin(), text.end(), is_printable));
+  return TemplateValue::boolean(std::all_of(text.begin(), text.end(), is_printable));
 }
 
 // True if some character is cased and none has the other case.
 template <bool (*wanted)(Char)>
-Value has_case(Interpreter&, const Value& self, const Arguments&) {
+TemplateValue has_case(Interpreter&, const TemplateValue& self, const CallArguments&) {
   const Text& text = self.text();
-  return Value::boolean(
+  return TemplateValue::boolean(
       std::any_of(text.begin(), text.end(), wanted) &&
       std::all_of(text.begin(), text.end(), [](Char c) { return !is_cased(c) || wanted(c); }));
 }
 
-Value is_title(Interpreter&, const Value& self, const Arguments&) {
+TemplateValue is_title(Interpreter&, const TemplateValue& self, const CallArguments&) {
   const Text& text = self.text();
   const bool cased = std::any_of(text.begin(), text.end(), is_cased);
-  return Value::boolean(cased && equal(text, title(text)));
+  return TemplateValue::boolean(cased && equal(text, title(text)));
 }
 
 constexpr Method kStringProperties[] = {

@@ -14,7 +14,7 @@
 namespace lamina::jinja {
 
 using Char = char32_t;
-using Text = std::basic_string<Char, std::char_traits<Char>, Counted<Char>>;
+using Text = std::basic_string<Char, std::char_traits<Char>, CountedAllocator<Char>>;
 using TextView = std::u32string_view;
 
 constexpr Char kGiven = Char{1} << 31;  // set in a code point from outside

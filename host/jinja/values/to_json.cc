@@ -11,7 +11,7 @@ class Writer {
  public:
   explicit Writer(const JsonStyle& style) : style_(style) {}
 
-  void write(const Value& value, unsigned depth) {
+  void write(const TemplateValue& value, unsigned depth) {
     Budget::step(8);
     switch (value.kind()) {
       case Kind::none:
@@ -31,7 +31,7 @@ class Writer {
         break;
       case Kind::list:
       case Kind::tuple:
-        write_list(value.as<List>().items, depth);
+        write_list(value.as<ListObject>().items, depth);
         break;
       case Kind::dict:
         write_dict(value.as<Dict>(), depth);
@@ -58,7 +58,7 @@ class Writer {
     for (unsigned i = 0; i < depth; ++i) out += *style_.indent;
   }
 
-  void write_list(const Vector<Value>& items, unsigned depth) {
+  void write_list(const Vector<TemplateValue>& items, unsigned depth) {
     out += U'[';
     for (std::size_t i = 0; i < items.size(); ++i) {
       if (i) out += style_.item_separator;
@@ -87,7 +87,7 @@ class Writer {
     out += U'}';
   }
 
-  void write_key(const Value& key) {
+  void write_key(const TemplateValue& key) {
     if (key.is(Kind::string)) return quote(key.text());
     if (key.is(Kind::none)) return quote(U"null");
     if (key.is(Kind::boolean)) return quote(key.flag() ? U"true" : U"false");
@@ -123,7 +123,7 @@ class Writer {
 
 }  // namespace
 
-Text to_json(const Value& value, const JsonStyle& style) {
+Text to_json(const TemplateValue& value, const JsonStyle& style) {
   Writer writer(style);
   writer.write(value, 0);
   return std::move(writer.out);

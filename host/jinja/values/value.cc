@@ -32,63 +32,63 @@ String::String(Text t, bool is_safe) : Object(0, 0), text(std::move(t)), safe(is
   if (text.size() > kMaxText) fail("a string has more than {} characters", kMaxText);
 }
 
-Value Value::boolean(bool flag) {
-  Value value(Kind::boolean);
+TemplateValue TemplateValue::boolean(bool flag) {
+  TemplateValue value(Kind::boolean);
   value.number_.integer = flag;
   return value;
 }
 
-Value Value::integer(Integer number) {
+TemplateValue TemplateValue::integer(Integer number) {
   // The least integer has no negative.
   constexpr Integer kLeast = -(Integer{1} << 126) * 2;
   if (number == kLeast) too_large();
-  Value value(Kind::integer);
+  TemplateValue value(Kind::integer);
   value.number_.integer = number;
   return value;
 }
 
-Value Value::real(double number) {
-  Value value(Kind::real);
+TemplateValue TemplateValue::real(double number) {
+  TemplateValue value(Kind::real);
   value.number_.real = number;
   return value;
 }
 
-Value Value::string(Text text, bool safe) {
+TemplateValue TemplateValue::string(Text text, bool safe) {
   return object(Kind::string, std::make_shared<String>(std::move(text), safe));
 }
 
-Value Value::bytes(std::string bytes) {
+TemplateValue TemplateValue::bytes(std::string bytes) {
   return object(Kind::bytes, std::make_shared<Bytes>(std::move(bytes)));
 }
 
-Value Value::list(Vector<Value> items) {
-  return object(Kind::list, std::make_shared<List>(std::move(items)));
+TemplateValue TemplateValue::list(Vector<TemplateValue> items) {
+  return object(Kind::list, std::make_shared<ListObject>(std::move(items)));
 }
 
-Value Value::tuple(Vector<Value> items) {
-  return object(Kind::tuple, std::make_shared<List>(std::move(items)));
+TemplateValue TemplateValue::tuple(Vector<TemplateValue> items) {
+  return object(Kind::tuple, std::make_shared<ListObject>(std::move(items)));
 }
 
-Value Value::generator(Vector<Value> items) {
-  return object(Kind::generator, std::make_shared<List>(std::move(items)));
+TemplateValue TemplateValue::generator(Vector<TemplateValue> items) {
+  return object(Kind::generator, std::make_shared<ListObject>(std::move(items)));
 }
 
-Value Value::undefined(std::string why) {
+TemplateValue TemplateValue::undefined(std::string why) {
   return object(Kind::undefined, std::make_shared<Why>(std::move(why)));
 }
 
-const Text& Value::text() const { return as<String>().text; }
+const Text& TemplateValue::text() const { return as<String>().text; }
 
-bool Value::is_safe() const { return kind_ == Kind::string && as<String>().safe; }
+bool TemplateValue::is_safe() const { return kind_ == Kind::string && as<String>().safe; }
 
-const std::string& Value::why_undefined() const {
+const std::string& TemplateValue::why_undefined() const {
   static const std::string nothing = "a value is undefined";
   return object_ ? as<Why>().text : nothing;
 }
 
-unsigned deepest(const Vector<Value>& items) {
+unsigned deepest(const Vector<TemplateValue>& items) {
   unsigned depth = 0;
-  for (const Value& item : items) depth = std::max(depth, item.depth());
+  for (const TemplateValue& item : items) depth = std::max(depth, item.depth());
   return depth;
 }
 
@@ -133,7 +133,7 @@ Dict::Dict(Vector<Entry> given) : Object(0, deepest(given) + 1) {
   std::sort(sorted_.begin(), sorted_.end());
 }
 
-const Value* Dict::find(const Value& key) const {
+const TemplateValue* Dict::find(const TemplateValue& key) const {
   const std::uint64_t wanted = hash(key);
   if (sorted_.empty()) {
     for (const auto& [name, value] : entries_)
@@ -146,10 +146,10 @@ const Value* Dict::find(const Value& key) const {
   return nullptr;
 }
 
-const Value* Dict::find(std::string_view utf8_key) const {
+const TemplateValue* Dict::find(std::string_view utf8_key) const {
   const bool ascii = std::all_of(utf8_key.begin(), utf8_key.end(),
                                  [](char c) { return static_cast<unsigned char>(c) < 0x80; });
-  if (!sorted_.empty() || !ascii) return find(Value::string(utf8_key));
+  if (!sorted_.empty() || !ascii) return find(TemplateValue::string(utf8_key));
   const auto fits = [&](const Text& text) {
     return std::equal(text.begin(), text.end(), utf8_key.begin(), utf8_key.end(),
                       [](Char x, char y) { return code_of(x) == static_cast<unsigned char>(y); });
@@ -159,11 +159,11 @@ const Value* Dict::find(std::string_view utf8_key) const {
   return nullptr;
 }
 
-Value make_dict(Vector<Dict::Entry> entries) {
-  return Value::object(Kind::dict, std::make_shared<Dict>(std::move(entries)));
+TemplateValue make_dict(Vector<Dict::Entry> entries) {
+  return TemplateValue::object(Kind::dict, std::make_shared<Dict>(std::move(entries)));
 }
 
-std::uint64_t hash(const Value& value) {
+std::uint64_t hash(const TemplateValue& value) {
   constexpr std::uint64_t kPrime = 0x100000001b3;
   Budget::step();
   switch (value.kind()) {
@@ -180,7 +180,7 @@ std::uint64_t hash(const Value& value) {
     }
     case Kind::tuple: {
       std::uint64_t h = 3;
-      for (const Value& item : value.as<List>().items) h = (h ^ hash(item)) * kPrime;
+      for (const TemplateValue& item : value.as<ListObject>().items) h = (h ^ hash(item)) * kPrime;
       return h;
     }
     case Kind::list:
@@ -194,7 +194,7 @@ std::uint64_t hash(const Value& value) {
   }
 }
 
-bool truth(const Value& value) {
+bool truth(const TemplateValue& value) {
   switch (value.kind()) {
     case Kind::undefined:
     case Kind::none:
@@ -211,7 +211,7 @@ bool truth(const Value& value) {
     case Kind::list:
     case Kind::tuple:
     case Kind::view:
-      return !value.as<List>().items.empty();
+      return !value.as<ListObject>().items.empty();
     case Kind::dict:
       return !value.as<Dict>().entries().empty();
     case Kind::range:
@@ -223,21 +223,21 @@ bool truth(const Value& value) {
 
 namespace {
 
-bool equal_items(const Vector<Value>& a, const Vector<Value>& b) {
+bool equal_items(const Vector<TemplateValue>& a, const Vector<TemplateValue>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), equals);
 }
 
 bool equal_dicts(const Dict& a, const Dict& b) {
   if (a.entries().size() != b.entries().size()) return false;
   return std::all_of(a.entries().begin(), a.entries().end(), [&](const Dict::Entry& entry) {
-    const Value* other = b.find(entry.first);
+    const TemplateValue* other = b.find(entry.first);
     return other && equals(entry.second, *other);
   });
 }
 
 }  // namespace
 
-bool equals(const Value& a, const Value& b) {
+bool equals(const TemplateValue& a, const TemplateValue& b) {
   Budget::step();
   if (a.is_number() && b.is_number())
     return a.is(Kind::real) || b.is(Kind::real) ? a.real() == b.real() : a.whole() == b.whole();
@@ -252,7 +252,7 @@ bool equals(const Value& a, const Value& b) {
       return a.as<Bytes>().bytes == b.as<Bytes>().bytes;
     case Kind::list:
     case Kind::tuple:
-      return equal_items(a.as<List>().items, b.as<List>().items);
+      return equal_items(a.as<ListObject>().items, b.as<ListObject>().items);
     case Kind::dict:
       return equal_dicts(a.as<Dict>(), b.as<Dict>());
     case Kind::range:
@@ -262,7 +262,7 @@ bool equals(const Value& a, const Value& b) {
   }
 }
 
-bool same(const Value& a, const Value& b) {
+bool same(const TemplateValue& a, const TemplateValue& b) {
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
     case Kind::none:

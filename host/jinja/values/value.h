@@ -19,15 +19,15 @@
 namespace lamina::jinja {
 
 // An error in a template. A caller that knows the position in the template adds it.
-struct Failure : std::exception {
-  explicit Failure(std::string text) : message(std::move(text)) {}
+struct TemplateFailure : std::exception {
+  explicit TemplateFailure(std::string text) : message(std::move(text)) {}
   const char* what() const noexcept override { return message.c_str(); }
   std::string message;
 };
 
 template <typename... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
-  throw Failure(fmt::format(format, std::forward<Args>(args)...));
+  throw TemplateFailure(fmt::format(format, std::forward<Args>(args)...));
 }
 [[noreturn]] inline void too_large() { fail("an integer needs more than 127 bits"); }
 
@@ -72,23 +72,24 @@ enum class Kind : std::uint8_t {
   joiner,
 };
 
-class Value {
+class TemplateValue {
  public:
-  Value() = default;  // undefined, without a reason
-  static Value none() { return Value(Kind::none); }
-  static Value boolean(bool flag);
-  static Value integer(Integer number);
-  static Value real(double number);
-  static Value string(Text text, bool safe = false);  // safe: markup, which is not escaped again
-  static Value string(std::string_view utf8) { return string(to_text(utf8)); }
-  static Value bytes(std::string bytes);
-  static Value list(Vector<Value> items);
-  static Value tuple(Vector<Value> items);
-  static Value generator(Vector<Value> items);
-  static Value undefined(std::string why);
+  TemplateValue() = default;  // undefined, without a reason
+  static TemplateValue none() { return TemplateValue(Kind::none); }
+  static TemplateValue boolean(bool flag);
+  static TemplateValue integer(Integer number);
+  static TemplateValue real(double number);
+  static TemplateValue string(Text text,
+                              bool safe = false);  // safe: markup, which is not escaped again
+  static TemplateValue string(std::string_view utf8) { return string(to_text(utf8)); }
+  static TemplateValue bytes(std::string bytes);
+  static TemplateValue list(Vector<TemplateValue> items);
+  static TemplateValue tuple(Vector<TemplateValue> items);
+  static TemplateValue generator(Vector<TemplateValue> items);
+  static TemplateValue undefined(std::string why);
   template <typename T>
-  static Value object(Kind kind, std::shared_ptr<T> object) {
-    Value value(kind);
+  static TemplateValue object(Kind kind, std::shared_ptr<T> object) {
+    TemplateValue value(kind);
     value.object_ = std::move(object);
     return value;
   }
@@ -115,7 +116,7 @@ class Value {
   unsigned depth() const { return object_ ? object_->depth : 0; }
 
  private:
-  explicit Value(Kind kind) : kind_(kind) {}
+  explicit TemplateValue(Kind kind) : kind_(kind) {}
   Kind kind_ = Kind::undefined;
   union {
     Integer integer = 0;
@@ -138,13 +139,13 @@ struct Why : Object {
   std::string text;
 };
 
-unsigned deepest(const Vector<Value>& items);
+unsigned deepest(const Vector<TemplateValue>& items);
 
 // Lists and tuples, also views and generators. A generator that was read is empty.
-struct List : Object {
-  explicit List(Vector<Value> values, std::string view_name = {})
+struct ListObject : Object {
+  explicit ListObject(Vector<TemplateValue> values, std::string view_name = {})
       : Object(0, deepest(values) + 1), items(std::move(values)), name(std::move(view_name)) {}
-  Vector<Value> items;
+  Vector<TemplateValue> items;
   std::string name;  // for a view "dict_items"; for a tuple of groupby "group"
 };
 
@@ -157,39 +158,39 @@ struct Range : Object {
 // In the order of insertion. Keys are numbers, strings, none and tuples of these.
 class Dict : public Object {
  public:
-  using Entry = std::pair<Value, Value>;
+  using Entry = std::pair<TemplateValue, TemplateValue>;
   explicit Dict(Vector<Entry> entries);  // the last value of equal keys counts
   const Vector<Entry>& entries() const { return entries_; }
   // Null if there is none; throws Failure for a value that cannot be a key.
-  const Value* find(const Value& key) const;
-  const Value* find(std::string_view utf8_key) const;
+  const TemplateValue* find(const TemplateValue& key) const;
+  const TemplateValue* find(std::string_view utf8_key) const;
 
  private:
   Vector<Entry> entries_;
   Vector<std::pair<std::uint64_t, std::uint32_t>> sorted_;  // by hash; empty for few entries
 };
-Value make_dict(Vector<Dict::Entry> entries);
+TemplateValue make_dict(Vector<Dict::Entry> entries);
 
 // Throws Failure for a value that cannot be a key of a dict.
-std::uint64_t hash(const Value& value);
+std::uint64_t hash(const TemplateValue& value);
 
-bool truth(const Value& value);
+bool truth(const TemplateValue& value);
 // Python's "==": 1 == 1.0 == true.
-bool equals(const Value& a, const Value& b);
+bool equals(const TemplateValue& a, const TemplateValue& b);
 // Python's "is": the same object, or an equal constant.
-bool same(const Value& a, const Value& b);
+bool same(const TemplateValue& a, const TemplateValue& b);
 // "str", "int", "NoneType" ...
-std::string_view type_name(const Value& value);
+std::string_view type_name(const TemplateValue& value);
 
 std::string format_integer(Integer number);
 std::string format_real(double number);  // Python's repr()
-Text str(const Value& value);
-Text repr(const Value& value);
+Text str(const TemplateValue& value);
+Text repr(const TemplateValue& value);
 
 // The elements, characters or keys of a value, which a loop visits. Reading a generator empties it.
-Vector<Value> elements(const Value& value);
-bool is_iterable(const Value& value);
+Vector<TemplateValue> elements(const TemplateValue& value);
+bool is_iterable(const TemplateValue& value);
 // len(); throws Failure for values without a length.
-std::size_t length(const Value& value);
+std::size_t length(const TemplateValue& value);
 
 }  // namespace lamina::jinja

@@ -177,7 +177,7 @@ std::unique_ptr<Tokenizer> make_byte_level(const io::GgufFile& file) {
   static_cast<void>(id("unknown"));  // checks the id only; every byte has a token
   const auto bos = id("bos"), eos = id("eos");
   out->set_ids(bos, eos, id("padding"));
-  Template around;
+  PostTemplate around;
   if (bos && flag(file, "add_bos_token", pre.add_bos)) around.before.push_back(*bos);
   if (eos && flag(file, "add_eos_token", false)) around.after.push_back(*eos);
   out->set_template(std::move(around));

@@ -69,7 +69,7 @@ std::string byte_level_spelling(std::string_view bytes) {
   return out;
 }
 
-void write_byte_level(Rewriter& out) {
+void write_byte_level(PieceWriter& out) {
   while (!out.done()) {
     const auto byte = static_cast<unsigned char>(out.rest()[0]);
     const std::string_view character = byte_level_character(byte);

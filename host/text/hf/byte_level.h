@@ -21,6 +21,6 @@ std::ptrdiff_t byte_level_bytes(std::string_view token, char* out);
 std::string_view byte_level_character(unsigned char byte);
 std::string byte_level_spelling(std::string_view bytes);
 // Writes the rest with each byte as its character.
-void write_byte_level(Rewriter& out);
+void write_byte_level(PieceWriter& out);
 
 }  // namespace lamina::text

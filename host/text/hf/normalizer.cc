@@ -19,7 +19,7 @@ using Rewrite = Normalizer::Rewrite;
 
 template <NormalForm form>
 Rewrite normal_form(const JsonValue&) {
-  return [](Rewriter& out) { write_normal_form(out, form); };
+  return [](PieceWriter& out) { write_normal_form(out, form); };
 }
 
 Rewrite lowercase(const JsonValue&) { return write_lowercase; }
@@ -28,7 +28,7 @@ Rewrite strip_accents(const JsonValue&) { return write_without_accents; }
 Rewrite strip(const JsonValue& json) {
   const bool left = json.at("strip_left").as_bool();
   const bool right = json.at("strip_right").as_bool();
-  return [left, right](Rewriter& out) {
+  return [left, right](PieceWriter& out) {
     std::size_t begin = 0, end = out.rest().size();
     const std::string_view text = out.rest();
     if (left) begin = leading_space_bytes(text);
@@ -41,7 +41,7 @@ Rewrite strip(const JsonValue& json) {
 }
 
 Rewrite prepend(const JsonValue& json) {
-  return [text = std::string(json.at("prepend").as_string())](Rewriter& out) {
+  return [text = std::string(json.at("prepend").as_string())](PieceWriter& out) {
     if (out.done() || text.empty()) return;
     out.insert(text);
     out.keep_rest();
@@ -54,7 +54,7 @@ Rewrite replace(const JsonValue& json) {
   if (const JsonValue regex = pattern.find("Regex")) {
     auto compiled = std::make_shared<const Regex>(
         regex.as_string(), fmt::format("{}: '{}'", regex.where(), regex.path()));
-    return [compiled, content](Rewriter& out) {
+    return [compiled, content](PieceWriter& out) {
       Regex::Searcher searcher(*compiled);
       const std::string_view text = out.rest();
       Regex::Match match;
@@ -75,7 +75,7 @@ Rewrite replace(const JsonValue& json) {
   }
   const JsonValue literal = pattern.at("String");
   if (literal.as_string().empty()) literal.fail("must not be empty");
-  return [literal = std::string(literal.as_string()), content](Rewriter& out) {
+  return [literal = std::string(literal.as_string()), content](PieceWriter& out) {
     for (std::size_t at; (at = out.rest().find(literal)) != std::string_view::npos;) {
       out.keep(at);
       out.replace_as_last(literal.size(), content);
@@ -88,12 +88,13 @@ Rewrite replace(const JsonValue& json) {
 // implementation takes the longest string of the map anywhere.
 Rewrite precompiled(const JsonValue& json) {
   const JsonValue value = json.at("precompiled_charsmap");
-  if (value.is_null() || value.as_string().empty()) return [](Rewriter& out) { out.keep_rest(); };
+  if (value.is_null() || value.as_string().empty())
+    return [](PieceWriter& out) { out.keep_rest(); };
   const auto bytes = base64_decode(value.as_string());
   if (!bytes) value.fail("is not base64");
   auto map =
       std::make_shared<const CharMap>(*bytes, fmt::format("{}: '{}'", value.where(), value.path()));
-  return [map](Rewriter& out) {
+  return [map](PieceWriter& out) {
     constexpr std::size_t kShortCluster = 6;
     const auto write = [&](std::size_t length) {
       const CharMap::Match match = map->shortest(out.rest().substr(0, length));
@@ -175,8 +176,8 @@ void Normalizer::add(const JsonValue& json) {
   steps_.push_back(find_kind(kKinds, json, "normalizer").make(json));
 }
 
-Piece Normalizer::normalize(const Piece& piece, std::deque<Rewriter>& owner) const {
-  Piece out = piece;
+TextPiece Normalizer::normalize(const TextPiece& piece, std::deque<PieceWriter>& owner) const {
+  TextPiece out = piece;
   for (const Rewrite& step : steps_) {
     step(owner.emplace_back(out));
     out = owner.back().output();
@@ -185,8 +186,8 @@ Piece Normalizer::normalize(const Piece& piece, std::deque<Rewriter>& owner) con
 }
 
 std::string Normalizer::normalize(std::string_view text) const {
-  std::deque<Rewriter> owner;
-  return std::string(normalize(Piece{text}, owner).text);
+  std::deque<PieceWriter> owner;
+  return std::string(normalize(TextPiece{text}, owner).text);
 }
 
 }  // namespace lamina::text

@@ -17,7 +17,7 @@ class Normalizer {
   // strip_accents drops combining marks (general category M).
   enum class Step { nfc, nfd, nfkc, nfkd, lowercase, strip_accents };
   // Rewrites a piece.
-  using Rewrite = std::function<void(Rewriter&)>;
+  using Rewrite = std::function<void(PieceWriter&)>;
 
   Normalizer() = default;  // changes nothing
   explicit Normalizer(const std::vector<Step>& steps);
@@ -28,7 +28,7 @@ class Normalizer {
   // `text` must be valid UTF-8; the result is, too.
   std::string normalize(std::string_view text) const;
   // Likewise; `owner` stores the text that the result borrows.
-  Piece normalize(const Piece& piece, std::deque<Rewriter>& owner) const;
+  TextPiece normalize(const TextPiece& piece, std::deque<PieceWriter>& owner) const;
 
  private:
   void add(const JsonValue& json);

@@ -79,38 +79,38 @@ class Pipeline::Run {
         cache_(WordCache::of_this_thread(*parts.model_, text_bytes)),
         session_(parts.splitter_) {}
 
-  void text(const Piece& piece) {
+  void text(const TextPiece& piece) {
     if (parts_.raw_.empty() || !options_.find_added) {
       if (!piece.text.empty()) raw(piece);
       return;
     }
-    split(parts_.raw_, piece, [this](const Piece& p) { raw(p); });
+    split(parts_.raw_, piece, [this](const TextPiece& p) { raw(p); });
   }
 
  private:
-  void split(const AddedTokenMatcher& matcher, const Piece& piece,
-             const std::function<void(const Piece&)>& between) {
+  void split(const AddedTokenMatcher& matcher, const TextPiece& piece,
+             const std::function<void(const TextPiece&)>& between) {
     matcher.split(piece.text, options_.parse_special,
                   [&](std::string_view part, const AddedToken* token) {
                     const auto begin = static_cast<std::size_t>(part.data() - piece.text.data());
-                    const Piece p = piece.part(begin, begin + part.size());
+                    const TextPiece p = piece.part(begin, begin + part.size());
                     if (token)
                       add(token->id, p);
                     else
                       between(p);
                   });
   }
-  void raw(const Piece& piece) {
-    const Piece normalized = parts_.normalizer_.normalize(piece, owner_);
+  void raw(const TextPiece& piece) {
+    const TextPiece normalized = parts_.normalizer_.normalize(piece, owner_);
     if (parts_.normalized_.empty() || !options_.find_added)
       words(normalized);
     else
-      split(parts_.normalized_, normalized, [this](const Piece& p) { words(p); });
+      split(parts_.normalized_, normalized, [this](const TextPiece& p) { words(p); });
     owner_.clear();
   }
-  void words(const Piece& piece) { session_.split(piece, word_); }
+  void words(const TextPiece& piece) { session_.split(piece, word_); }
 
-  void word(const Piece& piece) {
+  void word(const TextPiece& piece) {
     std::string_view rest = piece.text;
     while (!rest.empty()) {
       const std::size_t length = parts_.model_->independent_prefix(rest);
@@ -122,14 +122,14 @@ class Pipeline::Run {
       rest.remove_prefix(length);
     }
   }
-  void with_spans(const Piece& piece) {
+  void with_spans(const TextPiece& piece) {
     spans_.clear();
     TokenSink sink{out_.ids, &spans_};
     parts_.model_->encode(piece.text, sink);
     for (const Span& span : spans_)
       out_.spans.push_back({piece.origins[span.begin].begin, piece.origins[span.end - 1].end});
   }
-  void add(TokenId id, const Piece& piece) {
+  void add(TokenId id, const TextPiece& piece) {
     out_.ids.push_back(id);
     if (!with_spans_) return;
     if (piece.text.empty())  // the previous token consumed it: it is all white space
@@ -144,9 +144,9 @@ class Pipeline::Run {
   bool with_spans_;
   WordCache& cache_;
   Splitter::Session session_;
-  std::deque<Rewriter> owner_;  // of the normalized text
+  std::deque<PieceWriter> owner_;  // of the normalized text
   std::vector<Span> spans_;
-  const Splitter::Session::Word word_ = [this](const Piece& piece) { word(piece); };
+  const Splitter::Session::Word word_ = [this](const TextPiece& piece) { word(piece); };
 };
 
 void Pipeline::encode_into(std::string_view text, const EncodeOptions& options, Encoding& out,

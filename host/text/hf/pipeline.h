@@ -42,7 +42,7 @@ class Pipeline final : public Tokenizer {
   void add_token(AddedToken token, const std::function<void(std::string)>& refuse);
   // Another id of a token that was already added: decodes like it and is never found in a text.
   void add_other_id(TokenId id, const std::string& content, bool special);
-  void set_template(Template around) { template_ = std::move(around); }
+  void set_template(PostTemplate around) { template_ = std::move(around); }
   void set_names(const TokenNames& names);
   void set_ids(std::optional<TokenId> bos, std::optional<TokenId> eos, std::optional<TokenId> pad);
 
@@ -84,7 +84,7 @@ class Pipeline final : public Tokenizer {
   bool words_are_bytes_;
   DecoderChain decoder_;
   bool reads_special_tokens_;
-  Template template_;
+  PostTemplate template_;
   AddedTokenMatcher raw_;         // searched in the unchanged text
   AddedTokenMatcher normalized_;  // searched in the normalized text
   std::unordered_map<TokenId, Added> added_;

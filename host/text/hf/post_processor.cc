@@ -8,7 +8,7 @@ namespace lamina::text {
 namespace {
 
 // The part of a TemplateProcessing for a single text.
-void add_template(const JsonValue& json, std::int64_t num_ids, Template& out) {
+void add_template(const JsonValue& json, std::int64_t num_ids, PostTemplate& out) {
   std::vector<TokenId> before, after;
   bool seen_text = false;
   for (JsonValue part : json.at("single").elements()) {
@@ -36,16 +36,16 @@ TokenId read_token_and_id(const JsonValue& json, std::int64_t num_ids) {
   return read_id(json.element(1), num_ids);
 }
 
-void add_cls_and_sep(const JsonValue& json, std::int64_t num_ids, Template& out) {
+void add_cls_and_sep(const JsonValue& json, std::int64_t num_ids, PostTemplate& out) {
   out.before.insert(out.before.begin(), read_token_and_id(json.at("cls"), num_ids));
   out.after.push_back(read_token_and_id(json.at("sep"), num_ids));
 }
 
-void add_nothing(const JsonValue&, std::int64_t, Template&) {}
+void add_nothing(const JsonValue&, std::int64_t, PostTemplate&) {}
 
 struct Kind {
   std::string_view name;
-  void (*add)(const JsonValue& json, std::int64_t num_ids, Template& out);
+  void (*add)(const JsonValue& json, std::int64_t num_ids, PostTemplate& out);
 };
 constexpr Kind kKinds[] = {
     {"TemplateProcessing", add_template},
@@ -54,7 +54,7 @@ constexpr Kind kKinds[] = {
     {"ByteLevel", add_nothing},  // affects offsets only
 };
 
-void add(const JsonValue& json, std::int64_t num_ids, Template& out) {
+void add(const JsonValue& json, std::int64_t num_ids, PostTemplate& out) {
   if (json.at("type").as_string() == "Sequence") {
     for (JsonValue step : json.at("processors").elements()) add(step, num_ids, out);
     return;
@@ -64,8 +64,8 @@ void add(const JsonValue& json, std::int64_t num_ids, Template& out) {
 
 }  // namespace
 
-Template read_post_processor(const JsonValue& json, std::int64_t num_ids) {
-  Template out;
+PostTemplate read_post_processor(const JsonValue& json, std::int64_t num_ids) {
+  PostTemplate out;
   if (json && !json.is_null()) add(json, num_ids, out);
   return out;
 }

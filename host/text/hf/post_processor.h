@@ -8,12 +8,12 @@
 
 namespace lamina::text {
 
-struct Template {
+struct PostTemplate {
   std::vector<TokenId> before, after;
 };
 
 // Reads the value of the key "post_processor"; may be null. Errors (class checkpoint): a type that
 // lamina lacks, ids outside the vocabulary.
-Template read_post_processor(const JsonValue& json, std::int64_t num_ids);
+PostTemplate read_post_processor(const JsonValue& json, std::int64_t num_ids);
 
 }  // namespace lamina::text

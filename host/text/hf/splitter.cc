@@ -11,7 +11,7 @@ Splitter::Session::Session(const Splitter& splitter) : splitter_(splitter) {
   for (const Regex& regex : splitter.regexes_) searchers_.emplace_back(regex);
 }
 
-void Splitter::Session::run(std::size_t index, const Piece& piece, const Word& word) {
+void Splitter::Session::run(std::size_t index, const TextPiece& piece, const Word& word) {
   const std::string_view text = piece.text;
   if (text.empty()) return;
   if (index == splitter_.steps_.size()) return word(piece);
@@ -19,18 +19,18 @@ void Splitter::Session::run(std::size_t index, const Piece& piece, const Word& w
   switch (step.kind) {
     case Step::Kind::prefix_space: {
       if (text.starts_with(' ')) return run(index + 1, piece, word);
-      Rewriter out(piece);
+      PieceWriter out(piece);
       out.insert(" ");
       out.keep_rest();
       return run(index + 1, out.output(), word);
     }
     case Step::Kind::spell_bytes: {
-      Rewriter out(piece);
+      PieceWriter out(piece);
       write_byte_level(out);
       return run(index + 1, out.output(), word);
     }
     case Step::Kind::metaspace: {
-      Rewriter out(piece);
+      PieceWriter out(piece);
       const bool wanted = step.scheme == PrependScheme::always ||
                           (step.scheme == PrependScheme::first && piece.at_start);
       if (wanted && !text.starts_with(' ') && !text.starts_with(step.literal))
@@ -66,7 +66,8 @@ void Splitter::Session::run(std::size_t index, const Piece& piece, const Word& w
   run(index + 1, piece.part(done, text.size()), word);
 }
 
-void Splitter::Session::split_by_class(std::size_t index, const Piece& piece, const Word& word) {
+void Splitter::Session::split_by_class(std::size_t index, const TextPiece& piece,
+                                       const Word& word) {
   const auto kind = [&](std::size_t at) {
     const char32_t c = utf8_decode(piece.text.substr(at, 4));
     return is_word(c) ? 1 : is_space(c) ? 0 : 2;
@@ -81,7 +82,8 @@ void Splitter::Session::split_by_class(std::size_t index, const Piece& piece, co
   }
 }
 
-void Splitter::Session::split_by_matches(std::size_t index, const Piece& piece, const Word& word) {
+void Splitter::Session::split_by_matches(std::size_t index, const TextPiece& piece,
+                                         const Word& word) {
   const Step& step = splitter_.steps_[index];
   const std::string_view text = piece.text;
   struct Part {

@@ -31,15 +31,15 @@ class Splitter {
   // The splitting of one text by one thread; const use of the splitter.
   class Session {
    public:
-    using Word = std::function<void(const Piece&)>;
+    using Word = std::function<void(const TextPiece&)>;
     explicit Session(const Splitter& splitter);
     // Calls `word` for every piece in order; it is valid during the call.
-    void split(const Piece& text, const Word& word) { run(0, text, word); }
+    void split(const TextPiece& text, const Word& word) { run(0, text, word); }
 
    private:
-    void run(std::size_t step, const Piece& text, const Word& word);
-    void split_by_matches(std::size_t step, const Piece& text, const Word& word);
-    void split_by_class(std::size_t step, const Piece& text, const Word& word);
+    void run(std::size_t step, const TextPiece& text, const Word& word);
+    void split_by_matches(std::size_t step, const TextPiece& text, const Word& word);
+    void split_by_class(std::size_t step, const TextPiece& text, const Word& word);
 
     const Splitter& splitter_;
     std::vector<Regex::Searcher> searchers_;  // by index of regex

@@ -106,7 +106,7 @@ std::unique_ptr<Tokenizer> load_vocab_and_merges(const std::string& directory) {
   if (!names.eos && out->find_token(known.end)) names.eos = known.end;
   add_tokens(directory, names, *out);
   out->set_names(names);
-  Template around;
+  PostTemplate around;
   if (names.add_bos && out->bos_id()) around.before.push_back(*out->bos_id());
   if (names.add_eos && out->eos_id()) around.after.push_back(*out->eos_id());
   out->set_template(std::move(around));

@@ -165,7 +165,7 @@ class SentencePieceTokenizer final : public Tokenizer {
       for (std::size_t at : places) broken.push_back(text.data() + at);
     }
     const std::vector<Span> origins = with_spans ? identity_origins(text) : std::vector<Span>();
-    const Piece whole{text, with_spans ? origins.data() : nullptr, true};
+    const TextPiece whole{text, with_spans ? origins.data() : nullptr, true};
     Encoding out;
     out.ids.reserve(text.size() / 3 + 8);
     const auto add_one = [&](TokenId id, Span span) {
@@ -189,13 +189,13 @@ class SentencePieceTokenizer final : public Tokenizer {
     return out;
   }
 
-  void encode_part(const Piece& part, const SentencePieceNormalizer::Broken& broken,
+  void encode_part(const TextPiece& part, const SentencePieceNormalizer::Broken& broken,
                    WordCache& cache, Encoding& out) const {
-    std::deque<Rewriter> owner;
-    Piece rest = normalizer_.normalize(part, broken, owner);
+    std::deque<PieceWriter> owner;
+    TextPiece rest = normalizer_.normalize(part, broken, owner);
     std::vector<Span> spans;
     while (!rest.text.empty()) {
-      const Piece first = rest.part(0, model_->independent_prefix(rest.text));
+      const TextPiece first = rest.part(0, model_->independent_prefix(rest.text));
       rest = rest.part(first.text.size(), rest.text.size());
       if (!first.origins) {
         cache.encode(*model_, first.text, out.ids);

@@ -33,7 +33,7 @@ SentencePieceNormalizer::Step SentencePieceNormalizer::next(std::string_view tex
   return {length, text.substr(0, length)};
 }
 
-void SentencePieceNormalizer::write(Rewriter& out, const Broken& broken,
+void SentencePieceNormalizer::write(PieceWriter& out, const Broken& broken,
                                     std::string_view space) const {
   if (dummy_ && !suffix_) out.insert(space);
   bool after_space = remove_extra_;
@@ -57,8 +57,8 @@ void SentencePieceNormalizer::write(Rewriter& out, const Broken& broken,
   }
 }
 
-Piece SentencePieceNormalizer::normalize(const Piece& text, const Broken& broken,
-                                         std::deque<Rewriter>& owner) const {
+TextPiece SentencePieceNormalizer::normalize(const TextPiece& text, const Broken& broken,
+                                             std::deque<PieceWriter>& owner) const {
   const std::string_view space = escape_ ? kSpaceSymbol : " ";
   std::size_t begin = 0;
   if (remove_extra_)
@@ -68,13 +68,13 @@ Piece SentencePieceNormalizer::normalize(const Piece& text, const Broken& broken
       begin += step.num_bytes;
     }
   if (begin == text.text.size()) return text.part(begin, begin);
-  Piece out = text.part(begin, text.text.size());
+  TextPiece out = text.part(begin, text.text.size());
   write(owner.emplace_back(out), broken, space);
   out = owner.back().output();
   if (remove_extra_)
     while (out.text.ends_with(space)) out = out.part(0, out.text.size() - space.size());
   if (!dummy_ || !suffix_) return out;
-  Rewriter& with_suffix = owner.emplace_back(out);
+  PieceWriter& with_suffix = owner.emplace_back(out);
   with_suffix.keep_rest();
   with_suffix.insert(space);
   return with_suffix.output();

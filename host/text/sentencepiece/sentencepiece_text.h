@@ -25,7 +25,8 @@ class SentencePieceNormalizer {
 
   // `text` must be valid UTF-8; user-defined pieces in it stay unchanged. `owner` stores the text
   // that the result borrows.
-  Piece normalize(const Piece& text, const Broken& broken, std::deque<Rewriter>& owner) const;
+  TextPiece normalize(const TextPiece& text, const Broken& broken,
+                      std::deque<PieceWriter>& owner) const;
 
  private:
   struct Step {
@@ -33,7 +34,7 @@ class SentencePieceNormalizer {
     std::string_view becomes;
   };
   Step next(std::string_view text, const Broken& broken) const;
-  void write(Rewriter& out, const Broken& broken, std::string_view space) const;
+  void write(PieceWriter& out, const Broken& broken, std::string_view space) const;
 
   CharMap map_;
   TokenTrie user_defined_;

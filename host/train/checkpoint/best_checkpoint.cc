@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 std::optional<double> validation_loss(const std::string& checkpoint) {
   try {
-    const io::Manifest manifest = io::read_manifest(checkpoint);
+    const io::FileManifest manifest = io::read_manifest(checkpoint);
     if (const JsonValue loss = manifest.info().find(kValidationLossKey)) return loss.as_double();
   } catch (const Error&) {  // damaged, or removed meanwhile
   }

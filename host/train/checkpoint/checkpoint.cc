@@ -282,14 +282,15 @@ void save_checkpoint(const std::string& path, const CheckpointContents& contents
 }
 
 void check_structure(const std::string& path) {
-  if (auto difference = io::first_difference(path, io::read_manifest(path), io::Check::structure))
+  if (auto difference =
+          io::first_difference(path, io::read_manifest(path), io::ManifestCheck::structure))
     throw io::Damaged({"", *difference, {"use another checkpoint of this run (`lamina ckpt ls`)"}});
 }
 
 Progress load_checkpoint(const std::string& path, const decoder::Model& model, TrainState& state,
                          const Workers& workers) {
   check_structure(path);
-  const io::Manifest manifest = io::read_manifest(path);
+  const io::FileManifest manifest = io::read_manifest(path);
   Progress progress = read_progress(manifest.info());
   const io::PartReader reader(manifest);
   const io::WeightFiles weights(path, "model"), moments(path, "optimizer");
