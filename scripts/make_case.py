@@ -397,7 +397,7 @@ def write_info(args, model, tensors, greedy, noise):
         json.dump(info, file, indent=2)
         file.write("\n")
     with tempfile.TemporaryDirectory() as folder:
-        model.config.save_pretrained(folder)
+        AutoConfig.from_pretrained(args.out, trust_remote_code=args.trust_remote_code).save_pretrained(folder)
         shutil.move(os.path.join(folder, "config.json"), os.path.join(args.out, "config.v5.json"))
 
 

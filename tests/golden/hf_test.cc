@@ -51,18 +51,6 @@ void expect_agreement(const fs::path& directory) {
 // Cases that these tests change, or whose additional files are missing in the set of goldens.
 const fs::path kOwnCases = fs::path(LAMINA_SOURCE_DIR) / "tests" / "golden" / "hf";
 
-// Cases of the set of goldens, and those that only the repository has.
-std::vector<fs::path> all_cases() {
-  std::vector<fs::path> out = golden_folders("hf", "golden.safetensors");
-  const auto has = [&](const fs::path& name) {
-    return std::ranges::any_of(out, [&](const fs::path& one) { return one.filename() == name; });
-  };
-  for (const fs::directory_entry& entry : fs::directory_iterator(kOwnCases))
-    if (fs::exists(entry.path() / "golden.safetensors") && !has(entry.path().filename()))
-      out.push_back(entry.path());
-  return out;
-}
-
 class HfGolden : public ::testing::TestWithParam<fs::path> {};
 
 TEST_P(HfGolden, AgreesWithTheReference) {
@@ -84,14 +72,16 @@ TEST_P(HfGolden, AgreesWithTheConfigOfTransformers5) {
   expect_agreement(folder.path());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, HfGolden, ::testing::ValuesIn(all_cases()), [](const auto& test) {
-  return test_name(test.param.filename().string());
-});
+INSTANTIATE_TEST_SUITE_P(All, HfGolden,
+                         ::testing::ValuesIn(golden_folders("hf", "golden.safetensors")),
+                         [](const auto& test) {
+                           return test_name(test.param.filename().string());
+                         });
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(HfGolden);
 
 TEST(HfGoldens, SomeFamilyIsBuiltThatTheyAreAbout) {
-  const std::vector<fs::path> folders = all_cases();
+  const std::vector<fs::path> folders = golden_folders("hf", "golden.safetensors");
   std::size_t computed = 0;
   for (const fs::path& directory : folders) computed += reason_to_skip(directory).empty();
   EXPECT_GE(computed, std::min<std::size_t>(folders.size(), 14));
