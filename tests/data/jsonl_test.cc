@@ -14,7 +14,7 @@ using testing::TempDir;
 TokenStore read_jsonl(const std::string& path, bool skip = false,
                       const std::string& field = "text") {
   const auto tokenizer = text::make_byte_tokenizer();
-  return tokenize_files({path}, {.form = Form::jsonl,
+  return tokenize_files({path}, {.form = DataForm::jsonl,
                                  .field = field,
                                  .skip_bad_records = skip,
                                  .tokenizer = *tokenizer,

@@ -48,7 +48,7 @@ struct Documents {
 
 struct Row {
   std::vector<std::int32_t> inputs, segment_ids, positions, labels;
-  Row(const Documents& documents, std::span<const Piece> pieces, std::size_t n, std::int32_t pad_id)
+  Row(const Documents& documents, std::span<const PackedPiece> pieces, std::size_t n, std::int32_t pad_id)
       : inputs(n), segment_ids(n), positions(n), labels(n) {
     write_row(documents.tokens, pieces, pad_id, {inputs, segment_ids, positions, labels});
   }
@@ -87,7 +87,7 @@ void expect_packed(const JsonValue& item, const Documents& documents, const Pack
     Row row(documents, pieces, n, 0);
     std::vector<std::int32_t> lengths;
     std::size_t used = 0;
-    for (const Piece& piece : pieces) {
+    for (const PackedPiece& piece : pieces) {
       lengths.push_back(static_cast<std::int32_t>(piece.num_tokens));
       used += piece.num_tokens;
     }

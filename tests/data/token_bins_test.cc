@@ -41,7 +41,7 @@ std::string megatron_index(std::uint8_t type, std::int64_t id_bytes) {
 TokenStore read_tokens(const std::string& path, std::int64_t vocab_size = 258) {
   static const auto tokenizer = text::make_byte_tokenizer();  // 257 ends a text
   return tokenize_files({path},
-                        {.form = Form::tokens, .tokenizer = *tokenizer, .vocab_size = vocab_size});
+                        {.form = DataForm::tokens, .tokenizer = *tokenizer, .vocab_size = vocab_size});
 }
 
 using Ids = std::vector<std::int32_t>;
@@ -85,7 +85,7 @@ TEST(TokenBins, PartsDoNotChangeTheTokens) {
   const std::string path = dir.write("raw.bin", raw_bytes(ids));
   const TokenStore whole = read_tokens(path);
   const auto tokenizer = text::make_byte_tokenizer();
-  const Reading reading{.form = Form::tokens, .tokenizer = *tokenizer, .vocab_size = 258};
+  const Reading reading{.form = DataForm::tokens, .tokenizer = *tokenizer, .vocab_size = 258};
   const StoredTokens stored = open_or_make_store(
       {path}, reading, {.folder = dir / "tokens", .part_bytes = 100, .save_every_bytes = 300});
   Ids all(stored.view.tokens.size());
