@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
+#include <set>
 
 #include "config/raw.h"
 #include "config/run_config.h"
@@ -38,8 +40,10 @@ std::string lower_case(std::string_view text) {
   return out;
 }
 
-[[noreturn]] void refuse(std::string_view name, std::string what, std::vector<std::string> notes) {
-  throw UserError(ExitCode::usage, {printable(name), std::move(what), std::move(notes)});
+[[noreturn]] void refuse(std::string_view name, const std::string& what,
+                         std::vector<std::string> notes) {
+  throw UserError(ExitCode::usage,
+                  {"", fmt::format("{} {}", printable(name), what), std::move(notes)});
 }
 
 // Checks a name without a double underscore: an error if it is close to one of our variables, a
@@ -60,6 +64,9 @@ void check_other(std::string_view name) {
   for (const Section& section : run_schema().sections) {
     const std::string begin = variable_of(section.name);
     if (section.name.empty() || !name.starts_with(begin + "_")) continue;
+    // Several readers of the environment check the same name.
+    static std::set<std::string, std::less<>> warned;
+    if (!warned.emplace(name).second) return;
     log::warning("{} has no effect; expected two underscores between section and key: {}_{}",
                  printable(name), begin, printable(name.substr(begin.size())));
     return;
@@ -85,7 +92,7 @@ Raw parse_environment(const std::vector<std::string>& environment) {
     if (key.starts_with('_') || !is_dotted_key(key))
       refuse(name, "is not LAMINA_SECTION__KEY", {"eg: LAMINA_TRAIN__STEPS=100"});
     if (find_invalid_utf8(value) != value.npos)
-      refuse(name, fmt::format("'{}' is not UTF-8", printable(value)), {});
+      refuse(name, fmt::format("is '{}', which is not UTF-8", printable(value)), {});
     out.append(parse_assignment(key, value, {Origin::Kind::environment, name}));
   }
   return out;

@@ -340,6 +340,12 @@ Resolved resolve_overrides(const Overrides& overrides, const std::string& where)
 
 }  // namespace
 
+void check_environment(const std::vector<std::string>& environment) {
+  Raw raw = parse_environment(environment);
+  expand_short_model(raw);
+  leave_out_run_variables(raw);
+}
+
 ModelSource load_model(const std::filesystem::path& path, const Overrides& overrides) {
   Resolved resolved = resolve_overrides(overrides, path.string());
   return make_model(path.string(), "", path.string(), resolved.values, std::move(resolved.rest));

@@ -76,6 +76,11 @@ RunConfig load_written_run(const std::filesystem::path& path);
 // Reads a run file from memory; `name` replaces its path in messages.
 RunConfig parse_run(std::string_view text, const std::string& name);
 
+// Checks the names of environment variables ("NAME=value"), and the keys and values of those that
+// set a key of a run. Keys of [model] are checked by the functions above and below, which know the
+// model. Errors: exit 2, as parse_environment().
+void check_environment(const std::vector<std::string>& environment);
+
 // Reads a model without a run: a .toml with `family` and [model], a config.json, or a directory
 // that contains one. Overrides may set only "model.*" and "family". Errors: exit 2; for JSON exit
 // 4.

@@ -46,15 +46,14 @@ std::string model_type_of(const io::GgufModel& model, const registry::Catalog& p
 }  // namespace
 
 config::ModelSource read_gguf_source(const io::GgufModel& file, const registry::Catalog& plugins,
-                                     const std::vector<std::string>& overrides, WeightForm form,
+                                     const config::Overrides& overrides, WeightForm form,
                                      std::int64_t& paired_width) {
   if (const auto type = file.first().text("general.type"); type && *type != "model")
     file.first().fail("general.type", fmt::format("is '{}'; expected 'model'", printable(*type)),
                       "give the file of the model itself");
   const std::string model_type = model_type_of(file, plugins);
   const auto parse = [&](const std::string& config) {
-    return config::parse_model(config, file.path() + ": metadata",
-                               {.sets = overrides, .environment = {}});
+    return config::parse_model(config, file.path() + ": metadata", overrides);
   };
   const registry::Family& family =
       registry::load_family(plugins, parse(io::gguf_config(file, model_type, LAMINA_GGUF_KEY)));

@@ -19,7 +19,7 @@ enum class WeightForm { stored, published };
 // Errors (exit 4): the file is no model, its family does not read GGUF files, or a key of the file
 // is unknown.
 config::ModelSource read_gguf_source(const io::GgufModel& file, const registry::Catalog& plugins,
-                                     const std::vector<std::string>& overrides, WeightForm form,
+                                     const config::Overrides& overrides, WeightForm form,
                                      std::int64_t& paired_width);
 
 }  // namespace lamina::model

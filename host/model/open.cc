@@ -57,12 +57,27 @@ std::vector<std::int64_t> end_tokens_of(const std::string& checkpoint) {
   return form ? io::eos_token_ids(form->config()) : out;
 }
 
-config::ModelSource load(const fs::path& description, const std::vector<std::string>& overrides) {
-  return config::load_model(description, {.sets = overrides, .environment = {}});
+bool is_empty(const config::Overrides& overrides) {
+  return overrides.sets.empty() && overrides.environment.empty();
+}
+
+// Refuses a run file, naming its run directory. Files with other mistakes are the reader's.
+void refuse_run_file(const std::string& path) {
+  std::string out;
+  try {
+    if (!config::is_run_file(path)) return;
+    out = config::load_run(path).run.out;
+  } catch (const UserError&) {
+    return;
+  }
+  throw UserError(ExitCode::usage,
+                  {path,
+                   "is a run file; expected a model",
+                   {fmt::format("give its run directory, {}, or the model that it names", out)}});
 }
 
 Description describe_gguf(const std::string& path, const registry::Catalog& plugins,
-                          const std::vector<std::string>& overrides, const std::string& adapter,
+                          const config::Overrides& overrides, const std::string& adapter,
                           WeightForm form) {
   const io::GgufModel file(path);
   Description out{.directory = path, .end_tokens = io::gguf_end_tokens(file), .adapter = adapter};
@@ -71,8 +86,7 @@ Description describe_gguf(const std::string& path, const registry::Catalog& plug
   return out;
 }
 
-Description describe_directory(const DirectoryPlace& place,
-                               const std::vector<std::string>& overrides,
+Description describe_directory(const DirectoryPlace& place, const config::Overrides& overrides,
                                const std::string& adapter) {
   Description out{.directory = place.directory, .adapter = adapter};
   check_if_checkpoint(out.directory);
@@ -88,10 +102,10 @@ Description describe_directory(const DirectoryPlace& place,
   }
   const fs::path directory = out.directory;
   const auto read = [&] {
-    return load(place.has_toml ? directory / "model.toml" : directory, overrides);
+    return config::load_model(place.has_toml ? directory / "model.toml" : directory, overrides);
   };
   // Training wrote the description of a directory that is not published.
-  const bool written = !place.has_config && overrides.empty();
+  const bool written = !place.has_config && is_empty(overrides);
   out.source = written ? train::as_damage(read) : read();
   if (!place.has_config) out.end_tokens = end_tokens_of(out.directory);
   return out;
@@ -166,7 +180,7 @@ void use_average(OpenedModel& model) {
 }
 
 Description describe(const std::string& path, const registry::Catalog& plugins,
-                     const std::vector<std::string>& overrides, const std::string& adapter,
+                     const config::Overrides& overrides, const std::string& adapter,
                      WeightForm form) {
   const ModelPlace place = classify(path);
   if (const auto* at = std::get_if<AdapterPlace>(&place)) {
@@ -178,7 +192,9 @@ Description describe(const std::string& path, const registry::Catalog& plugins,
     return describe_gguf(at->file, plugins, overrides, adapter, form);
   if (const auto* at = std::get_if<DirectoryPlace>(&place))
     return describe_directory(*at, overrides, adapter);
-  return {.source = load(std::get<FilePlace>(place).file, overrides), .adapter = adapter};
+  refuse_run_file(path);
+  return {.source = config::load_model(std::get<FilePlace>(place).file, overrides),
+          .adapter = adapter};
 }
 
 decoder::Model make_of(Description& from, const registry::Catalog& plugins,
@@ -198,7 +214,7 @@ decoder::Model make_of(Description& from, const registry::Catalog& plugins,
 }
 
 OpenedModel open(const std::string& path, const registry::Catalog& plugins,
-                 const decoder::ModelOptions& options, const std::vector<std::string>& overrides,
+                 const decoder::ModelOptions& options, const config::Overrides& overrides,
                  const std::string& adapter) {
   Description from = describe(path, plugins, overrides, adapter);
   decoder::ModelOptions with_tokens = with_tokenizer(options, from.directory);
@@ -210,7 +226,7 @@ OpenedModel open(const std::string& path, const registry::Catalog& plugins,
   };
   const bool written = !from.directory.empty() &&
                        fs::exists(fs::path(from.directory) / "model.toml") && !from.published &&
-                       overrides.empty();
+                       is_empty(overrides);
   auto model = written ? train::as_damage(read) : read();
   note_unread(*model);
   return {.directory = from.directory,
@@ -227,7 +243,7 @@ OpenedModel open_weights(const std::string& path, const registry::Catalog& plugi
   if (fs::is_regular_file(path) && !describes && io::gguf_in(path).empty())
     throw UserError(ExitCode::checkpoint,
                     {path, fmt::format("is a file; {}", train::kModelPlaces), {}});
-  const auto read = [&] { return open(path, plugins, {}, {}, choice.adapter); };
+  const auto read = [&] { return open(path, plugins, {}, choice.overrides, choice.adapter); };
   OpenedModel out = describes ? without_lines(path, read) : read();
   if (out.directory.empty())
     throw UserError(ExitCode::checkpoint, {path,
@@ -248,8 +264,7 @@ std::string list_unread(const std::vector<std::string>& unread, std::size_t limi
 void note_unread(const decoder::Model& model) {
   constexpr std::size_t kShown = 16;
   const std::vector<std::string>& unread = model.config().unread();
-  if (!unread.empty())
-    log::debug("keys of the model that nothing reads: {}", list_unread(unread, kShown));
+  if (!unread.empty()) log::debug("unused keys of the model: {}", list_unread(unread, kShown));
 }
 
 }  // namespace lamina::model

@@ -27,6 +27,7 @@ struct WeightChoice {
   std::string adapter = {};  // another directory, in PEFT's form
   bool average = false;      // the moving average of trained weights, if the checkpoint has one
   bool packed = false;       // weights in blocks stay in blocks (weights::keep_blocks)
+  config::Overrides overrides = {};  // of keys "model.<name>"
 };
 
 struct OpenedModel {
@@ -65,18 +66,18 @@ struct Description {
 
 // Errors: as open(), except errors of plugins.
 Description describe(const std::string& path, const registry::Catalog& plugins,
-                     const std::vector<std::string>& overrides = {},
-                     const std::string& adapter = {}, WeightForm form = WeightForm::stored);
+                     const config::Overrides& overrides = {}, const std::string& adapter = {},
+                     WeightForm form = WeightForm::stored);
 
 // Opens a model. Errors: exit 4 for a directory without a model, with its contents, and for a
 // checkpoint of training with a damaged model.toml; exit 2 for an invalid config; exit 8 for
 // plugins; io::Damaged for a checkpoint that differs from its manifest, except for values of
 // tensors. A path with an adapter in PEFT's form opens its base model with it; `adapter` is one for
-// another model. `overrides`: "model.key=value". If the options do not define the compression of
+// another model. `overrides` sets keys of [model]. If the options do not define the compression of
 // tokens, the directory's tokenizer does.
 OpenedModel open(const std::string& path, const registry::Catalog& plugins,
-                 const decoder::ModelOptions& options = {},
-                 const std::vector<std::string>& overrides = {}, const std::string& adapter = {});
+                 const decoder::ModelOptions& options = {}, const config::Overrides& overrides = {},
+                 const std::string& adapter = {});
 
 // Opens a model with weights. Errors: also exit 4 if there are no weights, if `path` is a file that
 // describes no model, or if there is no average.

@@ -50,7 +50,7 @@ TEST(UnreadKeys, AreListedWithVerbose) {
   verbose.emplace_back("-v");
   const Finished result = lamina_program(verbose);
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("keys of the model that nothing reads: alibi ("));
+  EXPECT_THAT(result.err, HasSubstr("unused keys of the model: alibi ("));
   EXPECT_THAT(result.err, HasSubstr("config.json:6), time_step_limit ("));
   EXPECT_THAT(result.err, HasSubstr("zebra ("));
 }

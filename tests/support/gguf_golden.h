@@ -63,8 +63,8 @@ inline void expect_golden(const std::filesystem::path& from, const std::string& 
 inline void expect_golden_logits(const std::filesystem::path& from, const std::string& gguf,
                                  const std::vector<std::string>& overrides) {
   TempDir dir;
-  const model::OpenedModel opened =
-      model::open(dir.write("m.gguf", gguf), built_plugins(), {}, overrides);
+  const model::OpenedModel opened = model::open(dir.write("m.gguf", gguf), built_plugins(), {},
+                                                {.sets = overrides, .environment = {}});
   const weights::Weights weights =
       weights::Weights::load(*opened.model, opened.weight_files(), DType::f32, cpu::cpu_backend());
   const inspect::GoldenCase golden(from.string());

@@ -8,6 +8,7 @@
 #include "cli/shell/command.h"
 #include "cli/shell/plugins.h"
 #include "cli/shell/terminal.h"
+#include "cli/shell/weight_choice.h"
 #include "core/json_writer.h"
 #include "decoder/call_limits.h"
 #include "model/open.h"
@@ -52,11 +53,12 @@ int run_compile(const Arguments& a, const Device& device) {
     print(fmt::format("milliseconds; ratio: {:.0f} over the longest\n{:>8} {:>8} {:>8} {:>7}\n",
                       1e3 * kMaxCompileSeconds, "train", "prefill", "decode", "ratio"));
   for (const std::string& path : a.positionals) {
-    require_description(path);
+    require_description(path, "a model file or a model directory");
     bench::CompileTimes t = bench::bench_compile(
         [&] {
           return std::move(model::open(path, plugin_catalog(a.globals),
-                                       {.compress_tokens = decoder::uncompressed_tokens})
+                                       {.compress_tokens = decoder::uncompressed_tokens},
+                                       model_overrides(a))
                                .model);
         },
         options, device.backend());

@@ -81,8 +81,9 @@ Command bench_text_command() {
           .details =
               "On one thread: reading the vocabulary (bar: 60 ms for 150,000 entries), encoding "
               "and streaming text (20 MB/s), rendering 100 messages (5 ms), and drawing a token "
-              "with every option on (1 % of the time in which a model of 0.6 billion bfloat16 "
-              "parameters is read, at the bandwidth measured in the same run).",
+              "with every option on. The bar for the last is 1 % of the time that reading the "
+              "weights of a model takes: 0.6 billion bfloat16 parameters, at the bandwidth "
+              "measured in the same run.",
           .options = {std::move(model), std::move(file),
                       integer_option("repeats", 0, 5, "Repeats; the median is reported.", 1, 1000),
                       json_option()},

@@ -4,6 +4,7 @@
 #include "cli/shell/command.h"
 #include "cli/shell/plugins.h"
 #include "cli/shell/terminal.h"
+#include "cli/shell/weight_choice.h"
 #include "core/log.h"
 #include "decoder/call_limits.h"
 #include "model/open.h"
@@ -19,9 +20,10 @@ using Workload = bench::BenchResult (*)(const decoder::Model&, const bench::Benc
 int run_workload(const Arguments& a, const Device& device, std::string_view name,
                  Workload workload) {
   device.use_threads(a.globals.threads);
+  require_description(a.text("model"), "a model file or a model directory");
   model::OpenedModel opened =
       model::open(a.text("model"), plugin_catalog(a.globals),
-                  {.compress_tokens = decoder::uncompressed_tokens}, a.texts("set"));
+                  {.compress_tokens = decoder::uncompressed_tokens}, model_overrides(a));
   bench::BenchOptions options{.directory = opened.directory,
                               .dtype = *parse_dtype(a.text("dtype")),
                               .batch = a.integer("batch"),
@@ -57,7 +59,7 @@ Command workload_command(std::string name, std::string summary, std::string deta
                       {.key = {.name = "profile",
                                .type = Type::boolean,
                                .doc = "Print the time of every kernel to stderr."}},
-                      set_option(),
+                      set_model_option(),
                       device_option(),
                       json_option()},
           .examples = {std::move(example)},
@@ -70,7 +72,7 @@ Command workload_command(std::string name, std::string summary, std::string deta
 
 Command bench_decode_command() {
   return workload_command(
-      "decode", "measures writing text against the machine's read bandwidth",
+      "decode", "measures decoding as a share of the machine's read bandwidth",
       "The limit is the read bandwidth, measured between the tokens, over the bytes that a "
       "token must read: every weight once for the whole batch, one row of each lookup-only "
       "table, and the decode state.",
@@ -79,7 +81,7 @@ Command bench_decode_command() {
 
 Command bench_prefill_command() {
   return workload_command(
-      "prefill", "measures reading a prompt against the machine's peak",
+      "prefill", "measures reading a prompt as a share of the machine's peak",
       "The limit is the peak of the type, measured in the same run, over the operations of the "
       "matrix products (2 M N K each) and of attention (causal: half).",
       512, "lamina bench prefill --model configs/models/bench-0.6b.toml --tokens 512",
@@ -88,7 +90,7 @@ Command bench_prefill_command() {
 
 Command bench_train_command() {
   Command out = workload_command(
-      "train", "measures an optimizer step against the machine's peak",
+      "train", "measures an optimizer step as a share of the machine's peak",
       "The limit is the peak of the type, measured in the same run, over three times the "
       "operations of a forward pass: products (2 M N K each, including the head) and attention "
       "(causal: half), plus twice that for the backward pass. Recomputation does not count. The "

@@ -24,7 +24,7 @@ int run_explain(const Arguments& a, const Device& device) {
   PassPrinter passes(show == "all" || show == "passes");
   program::BoundProgram program = compile(subject, device.backend(), std::ref(passes));
   if (show == "all" || show == "kernels")
-    print("== kernels, and why better ones were refused\n" + program.program().describe() + "\n");
+    print("== kernels, and reasons against faster ones\n" + program.program().describe() + "\n");
   if (show == "all" || show == "memory")
     print("== memory plan\n" + memory_picture(program.program()));
   return 0;
@@ -37,11 +37,10 @@ Command explain_command() {
       .name = "explain",
       .summary = "shows how a model is compiled: graphs, kernels, memory",
       .details =
-          "Prints the graph as traced and after each pass that changed it, the kernel chosen for "
-          "each node with why better ones were refused, and where temporaries are placed in memory "
-          "and "
-          "for how long. Needs neither data nor weights. With -v it says how long tracing and "
-          "compiling took.",
+          "Prints the graph as traced and after each pass that changed it, the kernel of each "
+          "node and the reasons against faster kernels, and the place and lifetime of each "
+          "temporary in memory. Needs neither data nor weights. -v shows the time of tracing and "
+          "compiling.",
       .options = {device_option(), packed_option(),
                   choice_option(
                       "phase", "PHASE", {"train", "prefill", "decode"}, {},

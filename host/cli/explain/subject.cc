@@ -6,6 +6,7 @@
 
 #include "cli/shell/plugins.h"
 #include "cli/shell/units.h"
+#include "cli/shell/weight_choice.h"
 #include "model/open.h"
 #include "model/training.h"
 #include "train/loop/run.h"
@@ -43,7 +44,7 @@ Subject find_subject(const Arguments& a) {
   } else {
     require_description(path);
     opened = model::open(path, plugin_catalog(a.globals),
-                         {.compress_tokens = decoder::uncompressed_tokens}, a.texts("set"));
+                         {.compress_tokens = decoder::uncompressed_tokens}, model_overrides(a));
   }
   s.phase = a.has("phase") ? a.text("phase") : phase;
   if (a.has("batch")) s.batch = a.integer("batch");

@@ -29,7 +29,7 @@ Subject find_planned(const Arguments& a) {
   if (!config::is_run_file(path)) {
     require_description(path);
     Subject out{model::open(path, plugin_catalog(a.globals),
-                            {.compress_tokens = decoder::uncompressed_tokens}, a.texts("set")),
+                            {.compress_tokens = decoder::uncompressed_tokens}, model_overrides(a)),
                 {}};
     out.options.tokens = kContext;
     const registry::EmbedSpec& embed = out.opened.model->options().embed;

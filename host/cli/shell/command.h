@@ -100,6 +100,7 @@ Option raw_option();  // see print_model_text()
 Option dtype_option(std::optional<std::string> preset = "bfloat16",
                     std::string doc = "Type to compute in.");
 Option set_option();             // --set KEY=VALUE, repeatable
+Option set_model_option();       // likewise, for commands without run files
 Option required_model_option();  // -m DIR
 Option model_option();           // likewise, optional
 Option adapter_option();

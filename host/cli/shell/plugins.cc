@@ -1,5 +1,7 @@
 #include "cli/shell/plugins.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -47,13 +49,10 @@ registry::PluginFile choose_plugin(const std::string& what, const Globals& globa
   return *catalog.find(what, "plugin").file;
 }
 
-void require_description(const std::string& path) {
+void require_description(const std::string& path, std::string_view expected) {
   if (!std::filesystem::exists(path))
     throw UserError(ExitCode::usage,
-                    {path,
-                     "no such file or directory; expected a run file, a model file or a model "
-                     "directory",
-                     {}});
+                    {path, fmt::format("no such file or directory; expected {}", expected), {}});
 }
 
 }  // namespace lamina::cli

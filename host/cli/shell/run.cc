@@ -14,6 +14,7 @@
 #include "cli/shell/last_words.h"
 #include "cli/shell/parse.h"
 #include "cli/shell/version.h"
+#include "config/run_config.h"
 #include "core/broken_pipe.h"
 #include "core/error.h"
 #include "core/json_writer.h"
@@ -127,6 +128,7 @@ int perform(const std::vector<Command>& commands, const Request& request) {
       return static_cast<int>(ExitCode::usage);
     case Request::Kind::run:
       set_log_level(request.arguments.globals);
+      config::check_environment(config::process_environment());
       return request.command->run(request.arguments, device_of(request));
   }
   return static_cast<int>(ExitCode::unclassified);

@@ -93,6 +93,13 @@ Option set_option() {
           .repeatable = true};
 }
 
+Option set_model_option() {
+  Option out = set_option();
+  out.key.doc =
+      "Override a key of the model, eg: --set model.num_hidden_layers=2; may be repeated.";
+  return out;
+}
+
 Option text_option(std::string name, char short_name, std::string value, std::string doc) {
   return {.key = {.name = std::move(name), .type = Type::string, .doc = std::move(doc)},
           .short_name = short_name,

@@ -22,10 +22,20 @@ Option packed_option() {
                      "same.");
 }
 
+config::Overrides model_overrides(const Arguments& a) {
+  config::Overrides out{.sets = a.texts("set"), .environment = config::process_environment()};
+  // Keys of other sections have been checked, and have no effect on a model.
+  std::erase_if(out.environment, [](const std::string& variable) {
+    return !variable.starts_with("LAMINA_MODEL__");
+  });
+  return out;
+}
+
 model::WeightChoice weight_choice(const Arguments& a) {
   return {.adapter = adapter_path(a),
           .average = a.text("weights") == "ema",
-          .packed = a.flag("packed")};
+          .packed = a.flag("packed"),
+          .overrides = model_overrides(a)};
 }
 
 }  // namespace lamina::cli

@@ -283,7 +283,8 @@ void Verifier::gradients(const decoder::Model& model, const std::string& prefix,
 // with_aux.*: the loss with the routers' balance loss, in a case whose config omits it.
 void Verifier::with_aux() {
   model::OpenedModel opened = model::open(
-      report_.directory, plugins_, {}, {fmt::format("model.{}=true", publishers::kAddBalanceLoss)});
+      report_.directory, plugins_, {},
+      {.sets = {fmt::format("model.{}=true", publishers::kAddBalanceLoss)}, .environment = {}});
   gradients(*opened.model, "with_aux.", read_rows(case_, ""));
 }
 
