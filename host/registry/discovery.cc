@@ -171,8 +171,7 @@ void Catalog::not_found(std::string_view where, std::string what, std::string_vi
   if (!nearest.empty()) text.notes.push_back(fmt::format("did you mean '{}'?", nearest));
   text.notes.push_back(fmt::format("looked in: {}", joined(folders)));
   for (const BrokenFile& broken : broken_) text.notes.push_back(one_line(broken));
-  if (plugins_.empty())
-    text.notes.push_back("give a plugin with --plugin FILE, or its folder in LAMINA_PLUGIN_PATH");
+  text.notes.push_back("give a plugin with --plugin FILE, or its folder in LAMINA_PLUGIN_PATH");
   throw PluginError(std::move(text));
 }
 
@@ -209,6 +208,7 @@ FamilyFile Catalog::find_published(std::string_view model_type,
   // model_type of the nested language model.
   std::string best;
   int best_score = 0;
+  const PluginFile *best_file = nullptr, *equal_file = nullptr;
   for (const PluginFile& plugin : plugins_)
     for (const FamilyNames& family : plugin.manifest.families) {
       const bool architecture = std::any_of(
@@ -216,8 +216,16 @@ FamilyFile Catalog::find_published(std::string_view model_type,
           [&](const std::string& name) { return lists(family.hf_architectures, name); });
       const int score = 4 * architecture + 2 * lists(family.hf_model_types, model_type) +
                         lists(family.hf_model_types, text_model_type);
-      if (score > best_score) best = family.name, best_score = score;
+      if (score > best_score) {
+        best = family.name, best_score = score;
+        best_file = &plugin, equal_file = nullptr;
+      } else if (score == best_score && score > 0 && best_file != &plugin && !equal_file) {
+        equal_file = &plugin;
+      }
     }
+  if (equal_file && !best_file->named)
+    log::warning("{}: {} and {} read this model; the first is used, --plugin FILE chooses another",
+                 where, best_file->path.string(), equal_file->path.string());
   if (best_score > 0) return find(best, where);
   // The model_type of the whole model may be known with other language models, so the model_type in
   // text_config is the reason.

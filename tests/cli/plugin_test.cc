@@ -208,6 +208,47 @@ TEST(PluginNew, StartsFromAnExampleWithARecurrence) {
               HasSubstr("family = \"two_towers\""));
 }
 
+TEST(PluginNew, KeepsPublishedNamesOfTheShippedPlugin) {
+  const TempDir folder;
+  const Finished result =
+      plugin(folder, {"new", "mine2", "--from", "llama", "--dir", folder.path()});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const std::string model = folder.read("mine2/model.cc");
+  EXPECT_THAT(model, HasSubstr(".name = \"mine2\""));
+  EXPECT_THAT(model, HasSubstr("namespace mine2 {"));
+  EXPECT_THAT(model, HasSubstr("mine2::kLlama2,"));
+  EXPECT_THAT(model, HasSubstr(".hf_model_types = {\"llama\"}"));
+  EXPECT_THAT(model, HasSubstr("\"LlamaForCausalLM\""));
+  EXPECT_THAT(model, Not(HasSubstr(".aliases")));
+  EXPECT_THAT(folder.read("mine2/llama4.h"), HasSubstr(".name = \"mine2_llama4\""));
+  EXPECT_THAT(folder.read("mine2/families.h"), HasSubstr(".name = \"mine2_llama2lti\""));
+  EXPECT_THAT(folder.read("mine2/families.h"), HasSubstr(".exports_as = \"mine2\""));
+  EXPECT_THAT(folder.read("mine2/config.cc"), HasSubstr(".aliases = {LAMINA_GGUF_KEY}"));
+  EXPECT_THAT(folder.read("mine2/check/llama4_interleaved.toml"),
+              HasSubstr("family = \"mine2_llama4\""));
+  EXPECT_THAT(folder.read("mine2/README.md"), HasSubstr("none, linear, dynamic, llama3, yarn"));
+  EXPECT_THAT(folder.read("mine2/README.md"), HasSubstr("Family `llama2` is here `mine2`."));
+}
+
+TEST(PluginNew, KeepsKeysOfGgufFiles) {
+  const TempDir folder;
+  ASSERT_EQ(plugin(folder, {"new", "my_olmo", "--from", "olmo", "--dir", folder.path()}).code, 0);
+  EXPECT_THAT(folder.read("my_olmo/model.cc"), HasSubstr("\"olmo2.attention.sliding_window\""));
+  EXPECT_THAT(folder.read("my_olmo/model.cc"), HasSubstr(".name = \"my_olmo_olmo3\""));
+}
+
+TEST(PluginNew, RefusesFamiliesOfShippedPlugins) {
+  const TempDir folder;
+  for (const char* name : {"llama2", "llama", "qwen3"}) {
+    const Finished result = plugin(folder, {"new", name, "--dir", folder.path()});
+    EXPECT_EQ(result.code, 2) << name;
+    EXPECT_THAT(result.err,
+                HasSubstr(fmt::format("plugin new: '{}' is a family of lamina's plugin", name)));
+    EXPECT_THAT(result.err, HasSubstr(fmt::format("choose another name, eg: my_{};", name)));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
 TEST(PluginNew, SaysWhichPluginsThereAreToStartFrom) {
   const TempDir folder;
   const Finished result =

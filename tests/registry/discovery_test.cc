@@ -120,7 +120,8 @@ TEST(Catalog, AbsentFamilyErrorListsNamesFoldersAndUnusableFiles) {
           "  did you mean 'tiny'?\n"
           "  looked in: {0}\n"
           "  could not read {0}/broken.lamina.so: is not an ELF file, it begins with \"text\"; "
-          "expected an ELF shared library",
+          "expected an ELF shared library\n"
+          "  give a plugin with --plugin FILE, or its folder in LAMINA_PLUGIN_PATH",
           folder.path().string()));
 }
 

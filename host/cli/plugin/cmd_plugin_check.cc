@@ -100,32 +100,33 @@ Option repeated(Option option) {
 }  // namespace
 
 Command plugin_check_command() {
-  return {.name = "plugin check",
-          .summary = "checks that a plugin keeps to the contract",
-          .details =
-              "Runs the checks of the conformance kit, each in a separate process, on small "
-              "models of every family: the models in NAME.check beside NAME.lamina.so, else models "
-              "derived from the keys. Each line names a check; docs/plugin_check.md "
-              "explains them, and docs/plugin_requirements.md the rules in brackets. Exit "
-              "code 0 if the plugin conforms; 8 if a check failed.",
-          .options = {choice_option("level", "LEVEL", {"quick", "full", "pedantic"}, "quick",
-                                    "Depth of the checks: seconds, up to a minute, or everything."),
-                      repeated(text_option("only", 0, "ID", "Only this check, of any level.")),
-                      {.key = {.name = "here",
-                               .type = Type::boolean,
-                               .doc = "Run the checks in this process, for a debugger."}},
-                      text_option("family", 0, "NAME", "Only this family of the plugin."),
-                      repeated(text_option("model", 0, "FILE",
-                                           "A small model to check in addition to the plugin's.")),
-                      repeated(text_option("golden", 0, "DIR", "A golden case to compare with.")),
-                      integer_option("seed", 0, 1, "Seed of the weights.", 0),
-                      device_option(),
-                      json_option()},
-          .positionals = {{.name = "FILE|NAME", .doc = "A .lamina.so, or the name of a family."}},
-          .examples = {"lamina plugin check my_family",
-                       "lamina plugin check build/my_family.lamina.so --level full",
-                       "lamina plugin check my_family --only TRC-2 --here"},
-          .run = check};
+  return {
+      .name = "plugin check",
+      .summary = "checks that a plugin keeps to the contract",
+      .details =
+          "Runs the checks of the conformance kit, each in a separate process, on small "
+          "models of every family: the models in NAME.check beside NAME.lamina.so, else models "
+          "derived from the keys. Each line names a check; docs/plugin_check.md "
+          "explains them, and docs/plugin_requirements.md the rules in brackets. Exit "
+          "code 0 if the plugin conforms; 8 if a check failed.",
+      .options = {choice_option("level", "LEVEL", {"quick", "full", "pedantic"}, "quick",
+                                "Depth of the checks: seconds, up to a minute, or everything."),
+                  repeated(text_option("only", 0, "ID", "Only this check, of any level.")),
+                  {.key = {.name = "here",
+                           .type = Type::boolean,
+                           .doc = "Run the checks in this process, for a debugger."}},
+                  text_option("family", 0, "NAME", "Only this family of the plugin."),
+                  repeated(text_option("model", 0, "FILE",
+                                       "A small model to check in addition to the plugin's.")),
+                  repeated(text_option("golden", 0, "DIR", "A golden case to compare with.")),
+                  integer_option("seed", 0, 1, "Seed of the weights.", 0),
+                  device_option(),
+                  json_option()},
+      .positionals = {{.name = "FILE|NAME", .doc = "A .lamina.so, or the name of a family."}},
+      .examples = {"lamina plugin check my_family",
+                   "lamina plugin check build/lib/lamina/plugins/my_family.lamina.so --level full",
+                   "lamina plugin check my_family --only TRC-2 --here"},
+      .run = check};
 }
 
 }  // namespace lamina::cli

@@ -118,8 +118,9 @@ Command plugin_inspect_command() {
                            .doc = "One family of the file; default: all.",
                            .required = false}},
           .examples = {"lamina plugin inspect my_family",
-                       "lamina plugin inspect build/my_family.lamina.so --json",
-                       "lamina plugin inspect build/my_family.lamina.so my_family"},
+                       "lamina plugin inspect build/lib/lamina/plugins/my_family.lamina.so --json",
+                       "lamina plugin inspect build/lib/lamina/plugins/my_family.lamina.so "
+                       "my_family"},
           .run = inspect};
 }
 

@@ -8,6 +8,8 @@
 
 #include "cli/plugin/plugin_sources.h"
 #include "cli/shell/command.h"
+#include "cli/shell/plugins.h"
+#include "core/program_path.h"
 #include "core/system_error.h"
 
 namespace lamina::cli {
@@ -36,6 +38,13 @@ bool is_taken(const std::string& name) {
          dlsym(RTLD_DEFAULT, name.c_str()) != nullptr;
 }
 
+// The folder of the plugins that are installed with this program.
+fs::path installed_plugins() {
+  std::error_code error;
+  return fs::weakly_canonical(program_path().parent_path().parent_path() / "lib/lamina/plugins",
+                              error);
+}
+
 // The name becomes a namespace, a target and a folder.
 void check_name(const std::string& name) {
   const auto fail = [&](std::string what) {
@@ -55,9 +64,33 @@ void check_name(const std::string& name) {
     fail("is a reserved name in C++, its library or lamina, and cannot be a namespace");
 }
 
+// Refuses the name of a family that is installed with lamina: two plugins cannot have one family.
+void check_family(const std::string& name, const Globals& globals) {
+  for (const registry::PluginFile& plugin : plugin_catalog(globals).plugins())
+    for (const registry::FamilyNames& family : plugin.manifest.families)
+      if (family.is_called(name) && plugin.path.parent_path() == installed_plugins())
+        throw UserError(
+            ExitCode::usage,
+            {"plugin new",
+             fmt::format("'{}' is a family of lamina's plugin {}, and a family has one plugin",
+                         name, plugin.path.filename().string()),
+             {fmt::format("choose another name, eg: my_{}; --from starts from the sources of one "
+                          "of lamina's plugins",
+                          name)}});
+}
+
+// The prefix for CMAKE_PREFIX_PATH: the program's own, if it also has the headers for plugins.
+std::string cmake_prefix() {
+  const fs::path prefix = program_path().parent_path().parent_path();
+  std::error_code error;
+  return fs::exists(prefix / "lib/cmake/lamina_plugin_api", error) ? prefix.string()
+                                                                   : "<where lamina is installed>";
+}
+
 int make(const Arguments& arguments, const Device&) {
   const std::string& name = arguments.positionals[0];
   check_name(name);
+  check_family(name, arguments.globals);
   const fs::path to = fs::path(arguments.text("dir")) / name;
   std::error_code error;
   if (fs::exists(fs::symlink_status(to, error)))
@@ -78,10 +111,10 @@ int make(const Arguments& arguments, const Device&) {
   print(
       fmt::format("{0}\n"
                   "  model.cc has the equations. To build, check and look at it:\n"
-                  "    cmake -S {0} -B {0}/build -DCMAKE_PREFIX_PATH=<where lamina is installed>\n"
+                  "    cmake -S {0} -B {0}/build -DCMAKE_PREFIX_PATH={2}\n"
                   "    cmake --build {0}/build && ctest --test-dir {0}/build\n"
                   "    lamina plugin inspect {0}/build/lib/lamina/plugins/{1}.lamina.so\n",
-                  to.string(), name));
+                  to.string(), name, cmake_prefix()));
   return 0;
 }
 
@@ -100,7 +133,9 @@ Command plugin_new_command() {
                        .value = "DIR"},
                       text_option("from", 0, "PLUGIN",
                                   "Start from the sources of one of lamina's plugins or examples "
-                                  "instead, eg: griffin, a hybrid of recurrences and attention.")},
+                                  "instead, eg: griffin, a hybrid of recurrences and attention. "
+                                  "Its first family gets the name NAME, others NAME_<family>; the "
+                                  "published names stay.")},
           .positionals = {{.name = "NAME", .doc = "The family's name, eg: my_family."}},
           .examples = {"lamina plugin new my_family", "lamina plugin new my_family --dir models",
                        "lamina plugin new my_family --from griffin"},

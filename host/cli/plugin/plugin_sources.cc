@@ -6,6 +6,7 @@
 #include <fstream>
 #include <regex>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -74,52 +75,78 @@ void write_file(const fs::path& file, const std::string& text) {
         {file.string(), "cannot be written", {"check the disk and the folder's permissions"}});
 }
 
-// Copies the files below `from`; `change` rewrites names and texts.
+// Copies the files below `from`; `change` rewrites the path and the text of a file.
 template <typename Change>
 void copy_files(const fs::path& from, const fs::path& to, Change&& change) {
   for (const auto& item : fs::recursive_directory_iterator(from)) {
-    std::string place = fs::relative(item.path(), from).string();
-    change(place);
-    const fs::path target = to / place;
-    if (item.is_directory()) {
-      fs::create_directories(target);
-      continue;
-    }
-    if (!item.is_regular_file()) continue;
-    std::string text = read_file(item.path().string(), ExitCode::usage);
-    change(text);
-    write_file(target, text);
+    std::string place = fs::relative(item.path(), from).string(), text;
+    const bool is_file = item.is_regular_file();
+    if (is_file) text = read_file(item.path().string(), ExitCode::usage);
+    change(place, text);
+    if (item.is_directory()) fs::create_directories(to / place);
+    if (is_file) write_file(to / place, text);
   }
 }
 
 void copy_template(const fs::path& to, const std::string& name) {
-  copy_files(installed("plugin_api/template"), to, [&](std::string& text) {
+  copy_files(installed("plugin_api/template"), to, [&](std::string& place, std::string& text) {
+    replace_all(place, kTemplateName, name);
     replace_all(text, kTemplateName, name);
     replace_all(text, class_name(std::string(kTemplateName)), class_name(name));
   });
 }
 
-// Renames the families of the copy, so that both plugins can be loaded.
-void rename_family(const std::string& plugin, const std::string& name, std::string& text) {
-  static const std::regex aliases("\\s*\\.aliases = \\{[^}]*\\},");
-  text = std::regex_replace(text, aliases, "");
-  replace_all(text, "org.lamina.examples." + plugin, "org.example." + plugin);
-  replace_all(text, "org.lamina." + plugin, "org.example." + plugin);
-  std::string capital = plugin;
-  capital[0] = static_cast<char>(capital[0] - 'a' + 'A');
-  replace_all(text, plugin, name);
-  replace_all(text, capital + "ForCausalLM", class_name(name) + "ForCausalLM");
-  static const std::regex named(
-      "(\\.name = \"|\\.hf_model_types = \\{\"|\nfamily = \")([a-z0-9_]+)");
-  std::string out;
-  std::size_t at = 0;
-  for (std::sregex_iterator match(text.begin(), text.end(), named), end; match != end; ++match) {
-    const std::string family = (*match)[2];
-    out += text.substr(at, static_cast<std::size_t>(match->position()) - at);
-    out += (*match)[1].str() + (family.find(name) == family.npos ? name + "_" : "") + family;
-    at = static_cast<std::size_t>(match->position() + match->length());
+// The names of families in a plugin's sources, and in the copy.
+using RenamedFamilies = std::vector<std::pair<std::string, std::string>>;
+
+// A family's declaration up to its aliases: its constant, its name.
+const std::regex& declaration() {
+  static const std::regex out(
+      R"re((k[A-Za-z0-9]+) = \{\s*\.family = \{\.name = "([a-z0-9_]+)",(\s*\.aliases = \{[^}]*\},)?)re");
+  return out;
+}
+
+// The first family of LAMINA_PLUGIN(...) gets the new name, the others get it as a prefix.
+RenamedFamilies names_of_copy(const fs::path& sources, const std::string& name) {
+  std::string text;
+  for (const auto& item : fs::directory_iterator(sources))
+    if (const auto suffix = item.path().extension(); suffix == ".cc" || suffix == ".h")
+      text += read_file(item.path().string(), ExitCode::usage);
+  static const std::regex first(
+      R"re(LAMINA_PLUGIN\("[^"]*", "[^"]*",\s*[a-z0-9_]+::(k[A-Za-z0-9]+))re");
+  std::smatch plugin;
+  std::regex_search(text, plugin, first);
+  RenamedFamilies out;
+  for (std::sregex_iterator at(text.begin(), text.end(), declaration()), end; at != end; ++at) {
+    const std::string family = (*at)[2];
+    out.emplace_back(family, (*at)[1] == plugin[1] ? name : name + "_" + family);
   }
-  text = out + text.substr(at);
+  return out;
+}
+
+// Renames the namespace, the plugin's id and the families, and removes the families' aliases, so
+// that both plugins can be loaded. All published names stay: the copy reads the same files.
+void rename_code(const std::string& plugin, const std::string& name,
+                 const RenamedFamilies& families, std::string& text) {
+  static const std::regex id(R"re(LAMINA_PLUGIN\("[^"]*")re");
+  text = std::regex_replace(text, id, "LAMINA_PLUGIN(\"org.example." + name + "\"");
+  text = std::regex_replace(text, std::regex(fmt::format(R"(\bnamespace {}\b)", plugin)),
+                            "namespace " + name);
+  text = std::regex_replace(text, std::regex(fmt::format(R"(\b{}::)", plugin)), name + "::");
+  text = std::regex_replace(text, declaration(), "$1 = {\n    .family = {.name = \"$2\",");
+  for (const auto& [from, to] : families)
+    for (const char* place : {".family = {.name = ", ".exports_as = ", "family = "})
+      replace_all(text, fmt::format("{}\"{}\"", place, from), fmt::format("{}\"{}\"", place, to));
+}
+
+// The page of the copy: its names, then the page of the original.
+std::string page_of_copy(const std::string& plugin, const std::string& name,
+                         const RenamedFamilies& families, const std::string& original) {
+  std::string out = fmt::format("# {}\n\nStarted from lamina's plugin `{}`.", name, plugin);
+  for (const auto& [from, to] : families)
+    out += fmt::format(" Family `{}` is here `{}`.", from, to);
+  return out + fmt::format(" The page of `{}` follows.\n{}", plugin,
+                           original.substr(std::min(original.find('\n'), original.size())));
 }
 
 }  // namespace
@@ -127,7 +154,14 @@ void rename_family(const std::string& plugin, const std::string& name, std::stri
 void copy_plugin_sources(const std::string& from, const fs::path& to, const std::string& name) {
   if (from.empty()) return copy_template(to, name);
   const fs::path sources = sources_of(from);
-  copy_files(sources, to, [&](std::string& text) { rename_family(from, name, text); });
+  const RenamedFamilies families = names_of_copy(sources, name);
+  copy_files(sources, to, [&](std::string& place, std::string& text) {
+    if (place == fmt::format("check/{}.toml", from)) place = fmt::format("check/{}.toml", name);
+    if (place == "README.md")
+      text = page_of_copy(from, name, families, text);
+    else
+      rename_code(from, name, families, text);
+  });
   std::string project =
       read_file((installed("plugin_api/template") / "CMakeLists.txt").string(), ExitCode::usage);
   replace_all(project, kTemplateName, name);
