@@ -98,8 +98,8 @@ constexpr std::array kKeys = {
                   "early_stopping",
                   of_generate<&G::early_stopping>,
                   "WHEN",
-                  "With --beams: end once N texts have ended; never: only when none can "
-                  "become better.",
+                  "With --beams: end once N texts have ended; never: only when no open text can "
+                  "become better than they are.",
                   {},
                   {},
                   true},

@@ -164,8 +164,8 @@ void check_logits(std::span<const float> logits, std::int64_t length) {
                                         fmt::format("the logits after {} token{} are not numbers",
                                                     length, length == 1 ? "" : "s"),
                                         {"the weights contain a NaN or infinity, or the type of "
-                                         "the products is too coarse for them; "
-                                         "try --dtype float32"}});
+                                         "the products is too coarse for them: "
+                                         "with bfloat16, try --dtype float32"}});
 }
 
 void refuse_empty(std::size_t num_tokens) {

@@ -32,6 +32,26 @@ std::vector<std::byte> to_bytes(std::span<const float> values, DType dtype) {
   return out;
 }
 
+// Reports the layers that a program has computed.
+class LayerCount final : public Watcher {
+ public:
+  LayerCount(const decoder::Model& model, const HiddenOptions& options)
+      : total_(model.config().num_layers()), progress_(options.progress) {}
+
+  void enter(const Graph&, NodeId, std::int64_t) override { ++depth_; }
+  void leave() override {
+    if (--depth_ == 0) ++done_;
+  }
+  void ran(const Graph&, NodeId, std::span<const TensorRef>) override {
+    progress_(std::min(done_, total_), total_);
+  }
+
+ private:
+  std::int64_t total_, done_ = 0;
+  int depth_ = 0;
+  const std::function<void(std::int64_t, std::int64_t)>& progress_;
+};
+
 }  // namespace
 
 HiddenStates hidden_states(const decoder::Model& model, std::span<const ConstTensorRef> parameters,
@@ -57,6 +77,8 @@ HiddenStates hidden_states(const decoder::Model& model, std::span<const ConstTen
     for (std::vector<std::byte>& layer : layers) tensors.push_back(host_tensor(std::span(layer)));
     program.bind_hidden(tensors);
   }
+  LayerCount count(model, options);
+  if (options.progress) program.program().watch(&count);
   program::run(program, backend);
   HiddenStates out{.normed = to_floats(normed, options.dtype), .layers = {}};
   for (const std::vector<std::byte>& layer : layers)

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -17,6 +18,9 @@ namespace lamina::model {
 struct HiddenOptions {
   DType dtype = DType::f32;  // compute type
   bool layers = false;       // also the inputs and outputs of every layer
+  // Called after each kernel with the number of computed layers, and of all layers. May throw,
+  // which ends the computation. [the calling thread]
+  std::function<void(std::int64_t done, std::int64_t total)> progress = {};
 };
 
 struct HiddenStates {
@@ -27,7 +31,7 @@ struct HiddenStates {
 };
 
 // Computes the states of one whole text, without decode state. Errors: exit 2 for more tokens than
-// the model has positions.
+// the model has learned positions.
 HiddenStates hidden_states(const decoder::Model& model, std::span<const ConstTensorRef> parameters,
                            std::span<const std::int32_t> tokens, const HiddenOptions& options,
                            const Backend& backend);

@@ -138,7 +138,7 @@ TEST(Bench, StartWaitsForTheFirstTokenOfANewProcess) {
 TEST(Bench, StartPassesOnTheMessagesOfDecode) {
   const Finished result = bench({"start", "-m", trained_run(), "-p", std::string(100, 'x')});
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("prompt: has 101 tokens; the context has room for 64"));
+  EXPECT_THAT(result.err, HasSubstr("the prompt has 101 tokens; the context has room for 64"));
   EXPECT_THAT(result.err, HasSubstr("ended with code 2\n  the reason is printed above"));
 }
 

@@ -37,6 +37,22 @@ std::vector<float> floats(const io::SafetensorsFile& file, const std::string& na
   return out;
 }
 
+TEST(Embed, MoreTokensThanPositionsNeedAnOption) {
+  const TempDir folder;
+  const std::string path = folder / "states.safetensors";
+  std::string ids = "1";
+  for (int i = 0; i < 64; ++i) ids += ",1";
+  Finished result = embed(path, {"--ids", ids});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("error: the text has 65 tokens; the context has room for 64\n"
+                                    "  shorten it, or raise --ctx-size"));
+  EXPECT_FALSE(std::filesystem::exists(path));
+  result = embed(path, {"--ids", ids, "--ctx-size", "65"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("warning: the context of 65 tokens exceeds the 64 positions"));
+  EXPECT_EQ(io::SafetensorsFile(path).tensor("ids").shape, (Shape{65}));
+}
+
 TEST(Embed, Example) {
   const TempDir folder;
   const std::string path = folder / "states.safetensors";
@@ -84,7 +100,7 @@ TEST(Embed, RefusesImpossibleOptions) {
             2,
             "error: --layers: got '2'; expected numbers from 0 to 1, embed, last or all"},
            {{"--ids", "1", "--layers", "0,"}, 2, "error: --layers: got ''"},
-           {{"--ids", "258"}, 5, "id 258 is outside the vocabulary of 258"},
+           {{"--ids", "258"}, 2, "id 258 is outside the vocabulary of 258"},
            {{"--ids", "1", "-p", "a"}, 2, "prompt: -p and --ids cannot be combined"}}) {
     const Finished result = embed(path, c.words);
     EXPECT_EQ(result.code, c.code) << c.says;

@@ -147,7 +147,7 @@ TEST(Generate, LogitsThatAreNoNumbersGiveNoToken) {
   EXPECT_ERROR_SAYS(parrot.generate({}), ExitCode::numerical,
                     "decode: the logits after 1 token are not numbers\n"
                     "  the weights contain a NaN or infinity, or the type of the products is too "
-                    "coarse for them; try --dtype float32");
+                    "coarse for them: with bfloat16, try --dtype float32");
 }
 
 }  // namespace

@@ -34,6 +34,7 @@ int start_chat(const Arguments& a, const Device& device) {
           ? a.integer("ctx-size")
           : std::min(kUsualContext, m.model().config().max_positions().value_or(kUsualContext));
   m.model().check_length(context, "--ctx-size");
+  warn_of_positions(m.model(), context);
   decode::Session state(
       m.model(), m.weights.pointers(),
       {.capacity = context,

@@ -5,12 +5,16 @@
 #include <charconv>
 #include <map>
 
+#include "cli/generate/generation_options.h"
 #include "cli/generate/prompt.h"
 #include "cli/shell/command.h"
 #include "cli/shell/load_model.h"
 #include "cli/shell/output_file.h"
+#include "cli/shell/signals.h"
+#include "cli/shell/status_line.h"
 #include "cli/shell/weight_choice.h"
 #include "core/error.h"
+#include "decoder/call_limits.h"
 #include "io/safetensors_writer.h"
 #include "model/hidden_states.h"
 
@@ -64,21 +68,53 @@ std::map<std::string, std::optional<std::size_t>> wanted_tensors(const std::stri
   return out;
 }
 
-int run_embed(const Arguments& a, const Device& device) {
+// Refuses more tokens than the model has positions, or than --ctx-size permits.
+void check_room(const Arguments& a, const decoder::Model& model, std::size_t num_tokens) {
+  const auto length = static_cast<std::int64_t>(num_tokens);
+  const std::optional<std::int64_t> room =
+      a.has("ctx-size") ? a.integer("ctx-size") : model.config().max_positions();
+  if (room && length > *room)
+    throw UserError(
+        ExitCode::usage,
+        {"",
+         fmt::format("the text has {} tokens; the context has room for {}", length, *room),
+         {"shorten it, or raise --ctx-size"}});
+  model.check_length(length, "the length of the text");
+  warn_of_positions(model, a.has("ctx-size") ? length : 0);
+}
+
+model::HiddenStates compute(const Arguments& a, const model::Loaded& m,
+                            std::span<const std::int32_t> tokens, DType dtype, bool layers,
+                            const Device& device) {
+  StatusLine status(a.globals.quiet, a.globals.color);
+  return model::hidden_states(m.model(), m.weights.pointers(), tokens,
+                              {.dtype = dtype,
+                               .layers = layers,
+                               .progress =
+                                   [&status](std::int64_t done, std::int64_t total) {
+                                     end_if_asked();
+                                     status.show(done == total, [&](double seconds) {
+                                       return count_line(
+                                           "embedding", "layers", static_cast<std::uint64_t>(done),
+                                           static_cast<std::uint64_t>(total), seconds);
+                                     });
+                                   }},
+                              device.backend());
+}
+
+int embed(const Arguments& a, const Device& device) {
   check_prompt_options(a);
   check_output_file(a.text("output"));
   const DType dtype = *parse_dtype(a.text("dtype"));
-  const model::Loaded m =
-      load_model(a.text("model"), a.globals, dtype, device, {.packed = a.flag("packed")});
+  const model::Loaded m = load_model(a.text("model"), a.globals, dtype, device, weight_choice(a));
   const std::vector<std::int32_t> tokens =
       read_prompt(a, m.opened.directory, m.tokenizer.get(), m.model()).ids;
-  m.model().check_length(static_cast<std::int64_t>(tokens.size()), "the length of the text");
+  check_room(a, m.model(), tokens.size());
   const auto wanted = wanted_tensors(a.text("layers"), m.model().config().num_layers());
   const bool layers =
       std::ranges::any_of(wanted, [](const auto& w) { return w.second.has_value(); });
-  const model::HiddenStates states =
-      model::hidden_states(m.model(), m.weights.pointers(), tokens,
-                           {.dtype = dtype, .layers = layers}, device.backend());
+  end_if_asked();
+  const model::HiddenStates states = compute(a, m, tokens, dtype, layers, device);
 
   const auto length = static_cast<std::int64_t>(tokens.size());
   const std::int64_t width = m.model().hidden_size();
@@ -103,6 +139,15 @@ int run_embed(const Arguments& a, const Device& device) {
   return 0;
 }
 
+int run_embed(const Arguments& a, const Device& device) {
+  catch_stop_signals();
+  try {
+    return embed(a, device);
+  } catch (const StopAsked&) {
+    return 128 + stop_signal();
+  }
+}
+
 }  // namespace
 
 Command embed_command() {
@@ -120,10 +165,14 @@ Command embed_command() {
           "The file has ids, and f32 tensors with a row per token: last_hidden_state, "
           "hidden.embed, hidden.0 and so on. Layer outputs are before the final norm; a model "
           "with several residual streams has a row per stream.",
-      .options = {required_model_option(), packed_option(), output,
+      .options = {required_model_option(), adapter_option(), weights_option(), packed_option(),
+                  output,
                   text_option("prompt", 'p', "TEXT", "The text."),
                   text_option("file", 'f', "FILE", "Read the text from a file; - is stdin."),
                   text_option("ids", 0, "1,2,3", "Token ids instead of a text."), layers,
+                  integer_option("ctx-size", 0, {},
+                                 "Most tokens of a text; default: the model's positions.", 1,
+                                 decoder::kMaxTokens),
                   dtype_option("float32"), device_option()},
       .examples = {"lamina embed -m model -p \"Who are you?\" -o states.safetensors",
                    "lamina embed -m model --ids 1,2,3 --layers embed,0,last -o states.safetensors"},

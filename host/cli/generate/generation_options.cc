@@ -265,6 +265,15 @@ GenerateOptions read_generation_options(const Arguments& a, const model::Loaded&
   return out;
 }
 
+void warn_of_positions(const decoder::Model& model, std::int64_t context) {
+  const std::optional<std::int64_t> positions = model.config().max_positions();
+  if (positions && context > *positions)
+    log::warning(
+        "the context of {} tokens exceeds the {} positions of the model, which was not trained on "
+        "later ones",
+        context, *positions);
+}
+
 decode::SessionOptions session_options(const Arguments& a, const decoder::Model& model,
                                        std::size_t prompt, const decode::GenerateOptions& options,
                                        const decode::PromptRows* rows) {
@@ -273,11 +282,13 @@ decode::SessionOptions session_options(const Arguments& a, const decoder::Model&
       a.has("ctx-size") ? a.integer("ctx-size")
                         : std::min(needed, model.config().max_positions().value_or(needed));
   model.check_length(context, "--ctx-size");
+  warn_of_positions(model, context);
   if (static_cast<std::int64_t>(prompt) > context)
-    throw UserError(ExitCode::usage,
-                    {"prompt",
-                     fmt::format("has {} tokens; the context has room for {}", prompt, context),
-                     {"shorten it, or raise --ctx-size"}});
+    throw UserError(
+        ExitCode::usage,
+        {"",
+         fmt::format("the prompt has {} tokens; the context has room for {}", prompt, context),
+         {"shorten it, or raise --ctx-size"}});
   // Rotary positions that depend on the length need the whole prompt in one call, and images may,
   // too.
   const std::int64_t longest = std::max<std::int64_t>(512, rows ? rows->longest_image() : 0);

@@ -24,6 +24,9 @@ void check_generation_options(const Arguments& a);
 // --verbose shows the source of each. Throws UserError (exit 2) for texts that are not ids.
 decode::GenerateOptions read_generation_options(const Arguments& a, const model::Loaded& m);
 
+// Warns if a context is longer than the model's positions.
+void warn_of_positions(const decoder::Model& model, std::int64_t context);
+
 // The capacity of the decode state for a continuation, and the number of tokens per call. Throws
 // UserError (exit 2) for a prompt that does not fit. `rows` may be null.
 decode::SessionOptions session_options(const Arguments& a, const decoder::Model& model,

@@ -43,7 +43,7 @@ void check_ids(const std::vector<std::int32_t>& ids, std::int64_t vocab, bool ty
            {"the tokenizer belongs to another model: copy this model's tokenizer files into the "
             "directory"}});
     throw UserError(
-        ExitCode::data,
+        ExitCode::usage,
         {"--ids",
          fmt::format("id {} is outside the vocabulary of {}; use 0 to {}", id, vocab, vocab - 1),
          {}});
