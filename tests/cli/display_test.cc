@@ -159,7 +159,7 @@ TEST(StopSignals, FirstAsksAndSecondEndsTheProcess) {
         if (stop_signal() != SIGINT) _exit(2);
         raise(SIGINT);
       },
-      ::testing::ExitedWithCode(130), "stopping after this step");
+      ::testing::ExitedWithCode(130), "stopping; a second signal");
 }
 
 TEST(StopSignals, UserSignalAsksForOneCheckpoint) {
@@ -197,7 +197,8 @@ TEST(Faults, F29SignalsThatTheParentIgnoresStayIgnored) {
 }
 
 TEST(Faults, F29CtrlCIsNotForJobsInTheBackground) {
-  EXPECT_EXIT(press_ctrl_c(SIG_DFL), ::testing::ExitedWithCode(SIGINT), "stopping after this step");
+  EXPECT_EXIT(press_ctrl_c(SIG_DFL), ::testing::ExitedWithCode(SIGINT),
+              "stopping; a second signal");
   EXPECT_EXIT(press_ctrl_c(SIG_IGN), ::testing::ExitedWithCode(0), "");
   auto killed = [] {
     std::signal(SIGINT, SIG_IGN);
@@ -205,7 +206,7 @@ TEST(Faults, F29CtrlCIsNotForJobsInTheBackground) {
     kill(getpid(), SIGINT);
     _exit(stop_signal());
   };
-  EXPECT_EXIT(killed(), ::testing::ExitedWithCode(SIGINT), "stopping after this step");
+  EXPECT_EXIT(killed(), ::testing::ExitedWithCode(SIGINT), "stopping; a second signal");
 }
 
 }  // namespace

@@ -47,6 +47,10 @@ const std::vector<Row>& rows() {
       {129, signalled(kDecode, "text", "HUP")},
       {130, signalled(kDecode, "text", "INT")},
       {143, signalled(kDecode, "text", "TERM")},
+      // bash makes background jobs ignore SIGINT; a process can still send it.
+      {130,
+       "sleep 9 | $L tokenize -m $R -f - & for i in {1..80}; do kill -INT $! || break; "
+       "sleep 0.1; done 2>/dev/null; wait $!"},
       {141, "set -o pipefail; { sleep 0.2; $L --help; } | true"},
   };
   return rows;

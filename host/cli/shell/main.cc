@@ -20,6 +20,7 @@ namespace {
 // Handles signals that may end the process without a message, from the first moment on.
 void prepare_signals() {
   cli::catch_save_signals();
+  cli::end_on_sent_interrupts();
   cli::install_last_words();
 }
 

@@ -18,18 +18,24 @@ static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_alw
 extern "C" void on_stop(int signal) {
   int none = 0;
   if (!stop.compare_exchange_strong(none, signal)) end_process(128 + signal);
-  static constexpr char kText[] = "\nstopping after this step; once more to quit at once\n";
+  static constexpr char kText[] = "\nstopping; a second signal quits at once\n";
   [[maybe_unused]] ssize_t written = write(STDERR_FILENO, kText, sizeof kText - 1);  // never blocks
 }
 
 extern "C" void on_save(int) { save = true; }
 extern "C" void on_interrupt(int) { interrupt = true; }
 
+bool is_sent(const siginfo_t& from) {
+  return from.si_code <= 0;  // SI_USER, SI_TKILL, SI_QUEUE
+}
+
 // For a signal that the parent ignored: reacts only to a signal sent by a process, not to the
 // terminal's Ctrl-C.
 extern "C" void on_stop_sent(int signal, siginfo_t* from, void*) {
-  const bool by_process = from->si_code <= 0;  // SI_USER, SI_TKILL, SI_QUEUE
-  if (by_process) on_stop(signal);
+  if (is_sent(*from)) on_stop(signal);
+}
+extern "C" void on_end_sent(int signal, siginfo_t* from, void*) {
+  if (is_sent(*from)) end_process(128 + signal);
 }
 
 bool is_ignored(int signal) {
@@ -55,21 +61,31 @@ void install(int signal, void (*handler)(int)) {
   install(signal, action);
 }
 
+void install(int signal, void (*handler)(int, siginfo_t*, void*)) {
+  struct sigaction action {};
+  action.sa_sigaction = handler;
+  action.sa_flags = SA_SIGINFO;
+  install(signal, action);
+}
+
+bool parent_ignores_interrupts = false;
+
 }  // namespace
 
 void catch_save_signals() {
   for (int signal : {SIGUSR1, SIGUSR2}) install(signal, on_save);
 }
 
+void end_on_sent_interrupts() {
+  if (is_ignored(SIGINT)) parent_ignores_interrupts = true;
+  if (parent_ignores_interrupts) install(SIGINT, on_end_sent);
+}
+
 void catch_stop_signals() {
-  if (is_ignored(SIGINT)) {
-    struct sigaction action {};
-    action.sa_sigaction = on_stop_sent;
-    action.sa_flags = SA_SIGINFO;
-    install(SIGINT, action);
-  } else {
+  if (parent_ignores_interrupts || is_ignored(SIGINT))
+    install(SIGINT, on_stop_sent);
+  else
     install(SIGINT, on_stop);
-  }
   for (int signal : {SIGTERM, SIGHUP})
     if (!is_ignored(signal)) install(signal, on_stop);
 }

@@ -7,10 +7,14 @@ namespace lamina::cli {
 // command does not check for them. [main thread, first thing]
 void catch_save_signals();
 
+// If the parent ignored SIGINT (`command &` in a script): from now on a SIGINT that a process sent
+// ends this one at once, with 130. Ctrl-C stays ignored. [main thread, first thing]
+void end_on_sent_interrupts();
+
 // From now on SIGINT, SIGTERM and SIGHUP ask the command to stop soon, with a message on stderr; a
 // second signal ends the process at once with 128 + its number. SIGTERM and SIGHUP stay ignored if
-// the parent ignored them (nohup). If the parent ignored SIGINT (`command &` in a script), Ctrl-C
-// stays ignored, and only a SIGINT sent by a process counts. [main thread, once]
+// the parent ignored them (nohup). If the parent ignored SIGINT, only a SIGINT sent by a process
+// counts. [main thread, once]
 void catch_stop_signals();
 
 // The signal that requested the stop; 0 for none. [any thread]
