@@ -58,7 +58,8 @@ const Fields<RunSection>& run_fields() {
             {.preset_text = "the run file's name", .doc = "Name of the run.", .hot = true}),
       field("out", &RunSection::out,
             {.preset_text = "runs/<name>",
-             .doc = "The run directory: resolved config, metrics, log, checkpoints.",
+             .doc = "The run directory: resolved config, metrics, log, checkpoints. The default is "
+                    "relative to the current folder, as --out is.",
              .hot = true,
              .path = true}),
       field("seed", &RunSection::seed,

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "config/published_keys.h"
+#include "config/suggest_keys.h"
 #include "core/printable.h"
 #include "core/suggest.h"
 
@@ -95,13 +96,6 @@ std::string_view shown(const Entry& entry) {
   if (entry.origin.kind == Origin::Kind::json && is_below(key, kModel))
     key.remove_prefix(kModel.size() + 1);
   return key;
-}
-
-std::vector<std::string> note_nearest(std::string_view typed,
-                                      const std::vector<std::string>& names) {
-  std::string nearest = nearest_name(typed, names);
-  if (nearest.empty()) return {};
-  return {fmt::format("did you mean '{}'?", nearest)};
 }
 
 // Returns whether a declared key or section is at or below `prefix`.
@@ -359,7 +353,7 @@ Resolved resolve(const Schema& schema, const Raw& raw, const std::string& where)
                    unknown_sections.begin(), unknown_sections.end(),
                    [&](const std::string& section) { return is_below(entry.key, section); })) {
       problems.add({entry.origin.text, fmt::format("unknown key '{}'", printable(entry.key)),
-                    note_nearest(entry.key, schema.key_names())});
+                    suggest_keys(schema, entry.key)});
     }
   }
   for (const RawSection& list : raw.mixed_lists)

@@ -39,7 +39,15 @@ std::string nearest_name(std::string_view typed, std::span<const std::string> ca
       best = candidate, best_distance = distance;
   }
   int longest = static_cast<int>(std::max(typed.size(), best.size()));
-  return best_distance <= std::max(2, longest / 3) ? best : "";
+  if (best_distance <= std::max(2, longest / 3)) return best;
+  // The beginning of one candidate alone: "cos" for "cosine".
+  constexpr std::size_t kShortestBeginning = 3;
+  const auto begins = [&](const std::string& name) { return name.starts_with(typed); };
+  const auto first = std::ranges::find_if(candidates, begins);
+  return typed.size() >= kShortestBeginning && first != candidates.end() &&
+                 std::ranges::count_if(candidates, begins) == 1
+             ? *first
+             : "";
 }
 
 }  // namespace lamina

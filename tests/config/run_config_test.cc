@@ -80,6 +80,15 @@ TEST_F(RunFile, UnknownKeyOfSetIsRefusedWithSuggestion) {
                     "  did you mean 'train.steps'?");
 }
 
+TEST_F(RunFile, UnknownKeyIsComparedWithKeysOfOtherSectionsAndWithDescriptions) {
+  EXPECT_USER_ERROR(load_run(write(""), {{"steps=3"}, {}}), 2,
+                    "--set steps=3: unknown key 'steps'\n"
+                    "  did you mean 'train.steps' or 'schedule.steps'?");
+  EXPECT_ERROR_SAYS(load_run(write("[optimizer]\nlearning_rate = 3\n")), 2,
+                    "did you mean 'optimizer.lr'?");
+  EXPECT_ERROR_SAYS(load_run(write("[schedule]\nkind = \"cos\"\n")), 2, "did you mean \"cosine\"?");
+}
+
 TEST_F(RunFile, UnknownVariableIsRefusedWithSuggestion) {
   EXPECT_USER_ERROR(load_run(write(""), {{}, {"LAMINA_TRAIN__STEPZ=3"}}), 2,
                     "LAMINA_TRAIN__STEPZ: unknown key 'train.stepz'\n"

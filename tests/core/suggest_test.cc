@@ -19,6 +19,13 @@ TEST(NearestName, PrefersTheSameBeginning) {
 
 TEST(NearestName, IsEmptyWhenNothingIsNear) { EXPECT_EQ(nearest_name("colour", kKeys), ""); }
 
+TEST(NearestName, CompletesTheBeginningOfOneCandidate) {
+  const std::vector<std::string> kinds = {"constant", "cosine", "linear"};
+  EXPECT_EQ(nearest_name("cos", kinds), "cosine");
+  EXPECT_EQ(nearest_name("co", {}), "");
+  EXPECT_EQ(nearest_name("linear_with_warmup", kinds), "");
+}
+
 TEST(NearestName, IsEmptyWithoutCandidates) { EXPECT_EQ(nearest_name("x", {}), ""); }
 
 }  // namespace

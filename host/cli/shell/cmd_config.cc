@@ -7,8 +7,8 @@
 #include "cli/shell/text.h"
 #include "config/listing.h"
 #include "config/model_keys.h"
+#include "config/suggest_keys.h"
 #include "core/json_writer.h"
-#include "core/suggest.h"
 
 namespace lamina::cli {
 namespace {
@@ -46,16 +46,17 @@ std::string explain_key(const std::string& name, const Key& key) {
   return fmt::format("{}\n  {}\n{}", name, wrap(key.doc, 2), two_columns(rows));
 }
 
+std::string section_text(const config::Section& section) {
+  std::string title = section.name.empty() ? "" : fmt::format("[{}] ", section.name);
+  std::vector<std::pair<std::string, std::string>> rows;
+  for (const Key& key : section.keys)
+    rows.emplace_back(fmt::format("{} = {}", key.name, config::preset_text(key)), key.doc);
+  return wrap(title + section.doc, 0) + "\n" + two_columns(rows);
+}
+
 std::string overview(const config::Schema& schema) {
   std::string out;
-  for (const config::Section& section : schema.sections) {
-    std::string title = section.name.empty() ? "" : fmt::format("[{}] ", section.name);
-    out += wrap(title + section.doc, 0) + "\n";
-    std::vector<std::pair<std::string, std::string>> rows;
-    for (const Key& key : section.keys)
-      rows.emplace_back(fmt::format("{} = {}", key.name, config::preset_text(key)), key.doc);
-    out += two_columns(rows) + "\n";
-  }
+  for (const config::Section& section : schema.sections) out += section_text(section) + "\n";
   return out + "`lamina config explain KEY` describes one key.\n";
 }
 
@@ -81,13 +82,13 @@ int explain(const Arguments& arguments, const Device&) {
   if (arguments.positionals.empty()) return print(overview(schema)), 0;
   const std::string& name = arguments.positionals[0];
   const Key* key = schema.find(name);
+  const auto section = std::ranges::find(schema.sections, name, &config::Section::name);
+  if (!key && !name.empty() && section != schema.sections.end())
+    return print(section_text(*section)), 0;
   if (!key) {
-    std::string nearest = nearest_name(name, schema.key_names());
-    throw UserError(ExitCode::usage,
-                    {"",
-                     fmt::format("unknown key '{}'", name),
-                     {nearest.empty() ? "`lamina config explain` lists the keys"
-                                      : fmt::format("did you mean '{}'?", nearest)}});
+    std::vector<std::string> notes = config::suggest_keys(schema, name);
+    if (notes.empty()) notes.emplace_back("`lamina config explain` lists the keys");
+    throw UserError(ExitCode::usage, {"", fmt::format("unknown key '{}'", name), notes});
   }
   print(explain_key(name, *key));
   return 0;
@@ -116,7 +117,7 @@ Command config_explain_command() {
                                .type = Type::boolean,
                                .doc = "Print the reference page docs/config.md."}}},
           .positionals = {{.name = "KEY",
-                           .doc = "A key, eg: train.steps; default: all keys.",
+                           .doc = "A key or a section, eg: train.steps; default: all keys.",
                            .required = false}},
           .examples = {"lamina config explain", "lamina config explain train.steps"},
           .run = explain};
