@@ -184,8 +184,8 @@ Form Form::load(const std::string& directory, const std::optional<std::string>& 
                     {directory,
                      "has no chat template (chat_template.jinja, or \"chat_template\" in "
                      "tokenizer_config.json or chat_template.json), so it is not a chat model",
-                     {"give one with --chat-template FILE, or continue a text: decode without "
-                      "--chat"}});
+                     {"give one with --chat-template FILE; `lamina decode` without --chat "
+                      "continues a text"}});
   static_cast<void>(out.pick(true));  // throws if neither choice works
   return out;
 }
@@ -249,7 +249,7 @@ Form Form::of_gguf(const std::string& path, const std::optional<std::string>& fi
         ExitCode::data,
         {path,
          fmt::format("has no chat template ('{}'), so it is not a chat model", kKey),
-         {"give one with --chat-template FILE, or continue a text: decode without --chat"}});
+         {"give one with --chat-template FILE; `lamina decode` without --chat continues a text"}});
   static_cast<void>(out.pick(true));  // throws if neither choice works
   return out;
 }

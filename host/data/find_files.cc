@@ -24,6 +24,11 @@ namespace {
   throw UserError(ExitCode::data, {where, std::move(what), {std::move(what_to_do)}});
 }
 
+[[noreturn]] void fail_without_files(const std::string& pattern, std::string what,
+                                     std::string what_to_do) {
+  throw NoFiles(pattern, {pattern, std::move(what), {std::move(what_to_do)}});
+}
+
 std::string relative_to_here() {
   return "it is relative to the current directory, " + std::filesystem::current_path().string();
 }
@@ -156,15 +161,17 @@ std::vector<std::string> find_files(const std::string& pattern) {
   } else if (pattern.find_first_of("*?[") != pattern.npos) {
     const std::vector<std::string> matches = matches_of(pattern);
     if (matches.empty())
-      fail(pattern, "matches no file", "check the pattern; " + relative_to_here());
+      fail_without_files(pattern, "matches no file", "check the pattern; " + relative_to_here());
     for (const std::string& path : matches)
       if (const auto found = look_at(path)) walk.add(path, *found);
     empty = "matches only directories without files";
   } else {
-    fail(pattern, "no such file or directory", "check the path; " + relative_to_here());
+    fail_without_files(pattern, "no such file or directory",
+                       "check the path; " + relative_to_here());
   }
   std::vector<std::string> files = std::move(walk).files();
-  if (files.empty()) fail(pattern, fmt::format("{}; expected text files", empty), "check the path");
+  if (files.empty())
+    fail_without_files(pattern, fmt::format("{}; expected text files", empty), "check the path");
   return files;
 }
 

@@ -23,7 +23,9 @@ std::unique_ptr<text::Tokenizer> load_tokenizer(const config::DataSection& secti
   try {
     return text::load_tokenizer(section.tokenizer);
   } catch (const UserError& error) {  // of another class
-    throw UserError(ExitCode::data, error.text());
+    ErrorText text = error.text();
+    text.notes.emplace_back("or set data.tokenizer to a directory with a tokenizer");
+    throw UserError(ExitCode::data, std::move(text));
   }
 }
 

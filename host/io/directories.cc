@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <filesystem>
 
 #include "core/error.h"
@@ -21,10 +22,12 @@ void make_folder_of(const std::string& path) {
 }
 
 void fail_at(const std::string& path, std::string_view doing, int error_number) {
-  throw DeviceError(ExitCode::checkpoint,
-                    {path,
-                     fmt::format("{}: {}", doing, system_error_text(error_number)),
-                     {"check the disk and the permissions of the folder"}});
+  throw DeviceError(
+      ExitCode::checkpoint,
+      {path,
+       fmt::format("{}: {}", doing, system_error_text(error_number)),
+       {error_number == ENOTDIR ? "a part of the path is a file, not a folder; choose another path"
+                                : "check the disk and the permissions of the folder"}});
 }
 
 }  // namespace lamina::io

@@ -123,7 +123,7 @@ std::string tokenizer_advice(const std::string& directory) {
         name == "sentencepiece.bpe.model" || name.ends_with(".tiktoken"))
       return fmt::format("it has '{}', which lamina does not read: {}", printable(name, 60), kSave);
   }
-  return "copy the tokenizer files of the model there, or give token ids";
+  return "copy the tokenizer files of the model there";
 }
 
 bool has_tokenizer(const std::string& directory) {

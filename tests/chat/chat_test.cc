@@ -163,8 +163,7 @@ TEST(ChatForm, AGgufFileHoldsItsTemplatesAndTokens) {
       Form::load(path), ExitCode::data,
       path +
           ": has no chat template ('tokenizer.chat_template'), so it is not a chat model\n"
-          "  give one with --chat-template FILE, or continue a text: decode without "
-          "--chat");
+          "  give one with --chat-template FILE; `lamina decode` without --chat continues a text");
   EXPECT_EQ(rendered(model, model.write("mine.jinja", "{{ bos_token }}mine")), "<s>mine");
   file.set("tokenizer.chat_template", kTemplate);
   file.set("tokenizer.chat_template.tool_use", "{{ tools | length }} tools");
@@ -181,8 +180,8 @@ TEST(ChatForm, AModelWithoutATemplateIsRefusedInWords) {
                     model.path() +
                         ": has no chat template (chat_template.jinja, or \"chat_template\" in "
                         "tokenizer_config.json or chat_template.json), so it is not a chat model\n"
-                        "  give one with --chat-template FILE, or continue a text: decode without "
-                        "--chat");
+                        "  give one with --chat-template FILE; `lamina decode` without --chat "
+                        "continues a text");
   model.write("tokenizer_config.json", R"({"chat_template": [{"name": "rag", "template": ""}]})");
   EXPECT_ERROR_SAYS(Form::load(model.path()), ExitCode::data,
                     "has the chat templates 'rag' but none named 'default'");

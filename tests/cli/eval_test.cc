@@ -162,8 +162,8 @@ TEST(Eval, RefusesImpossibleEvaluations) {
       {{"-m", folder / "none", "--data", text},
        4,
        "error: " + (folder / "none") +
-           ": no such file or directory; a Hugging Face directory, a GGUF file, a checkpoint "
-           "or a run directory would be right\n"},
+           ": no such file or directory; expected a Hugging Face directory, a GGUF file, a "
+           "checkpoint or a run directory\n"},
   };
   for (const Refusal& c : cases) {
     std::vector<std::string> words = c.words;

@@ -105,7 +105,7 @@ TEST(TensorMap, WithoutARowForAParameterIsRefused) {
                                              kMatrix))
                                      .model),
       ExitCode::plugin,
-      "family 'cuts': its tensor map has no row for 'bias', the parameter 'layers.0.bias'\n"
+      "family 'cuts': the tensor map lacks a row for 'bias', the parameter 'layers.0.bias'\n"
       "  it has a row for 'bais', which this model does not have");
 }
 

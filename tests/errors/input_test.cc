@@ -207,8 +207,12 @@ TEST(Faults, F25DamageHasTheCodeOfTheDamagedFile) {
   w.train();
   w.write("file.txt", "text");
   const Mistake mistakes[] = {
-      {{"decode", "-m", "file.txt", "-p", "x"}, 4, {"file.txt: is a file; a Hugging Face"}},
-      {{"eval", "-m", "file.txt", "-d", "text.txt"}, 4, {"file.txt: is a file; a Hugging Face"}},
+      {{"decode", "-m", "file.txt", "-p", "x"},
+       4,
+       {"file.txt: is a file; expected a Hugging Face"}},
+      {{"eval", "-m", "file.txt", "-d", "text.txt"},
+       4,
+       {"file.txt: is a file; expected a Hugging Face"}},
       {{"train", "run.toml", "--set", "data.tokenizer=nowhere"},
        5,
        {"nowhere: no such directory; expected a model directory with its tokenizer"}},

@@ -51,10 +51,10 @@ TEST(ResumeErrors, ResumesOnlyFromCheckpoints) {
   fs::create_directory(w.path("empty"));
   w.expect({{"train", "run.toml", "--resume", "nowhere"},
             4,
-            {"nowhere: no such directory; a checkpoint or a run directory would be right"}});
+            {"nowhere: no such directory; expected a checkpoint or a run directory"}});
   w.expect({{"train", "run.toml", "--resume", "run.toml"},
             4,
-            {"run.toml: is not a directory; a checkpoint or a run directory would be right"}});
+            {"run.toml: is not a directory; expected a checkpoint or a run directory"}});
   w.expect(
       {{"train", "run.toml", "--resume", "empty"}, 4, {"empty: contains no model", "it is empty"}});
   w.expect({{"train", "run.toml", "--resume", golden_model("llama3_gqa")},

@@ -118,18 +118,67 @@ TEST(TrainErrors, DataThatCannotBeTrainedOnIsNamedBeforeAnythingIsWritten) {
       {{"train", "run.toml", "--set", "data.train=latin1.txt"},
        5,
        {"latin1.txt:1: is not UTF-8: byte 3 of the file is 0xe9", "iconv -t utf-8"}},
-      {{"train", "run.toml", "--set", "data.tokenizer=nowhere"}, 5, {"nowhere: no such directory"}},
+      {{"train", "run.toml", "--set", "data.tokenizer=nowhere"},
+       5,
+       {"nowhere: no such directory", "or set data.tokenizer to a directory with a tokenizer"}},
       {{"train", "run.toml", "--set", "data.validation_fraction=0.999"}, 5, {"validation"}},
   };
   for (const Mistake& m : mistakes) w.expect(m);
   EXPECT_FALSE(w.exists("out"));
 }
 
+TEST(TrainErrors, AMissingFileIsNamedWithItsKeyAndLine) {
+  Workplace w;
+  std::string run = w.read("run.toml");
+  run.replace(run.find("text.txt"), 8, "texd.txt");
+  fs::create_directory(w.path("sub"));
+  w.write("sub/run.toml", run);
+  w.expect({{"train", "sub/run.toml"},
+            5,
+            {"error: sub/run.toml:10: data.train: sub/texd.txt: no such file or directory\n"
+             "  check the path; it is relative to the folder of the run file"}});
+  w.expect({{"train", "run.toml", "--dry-run", "--set", "data.validation=no*.txt"},
+            5,
+            {"data.validation: no*.txt: matches no file", "relative to the current directory"}});
+}
+
+TEST(TrainErrors, AFinishedRunHasNothingToDo) {
+  Workplace w;
+  w.train();
+  const Finished f = w.lamina({"train", "run.toml", "--set", "train.steps=2"});
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.err, ::testing::HasSubstr("nothing to do: the run is at step 4, and train.steps "
+                                          "is 2; `lamina decode -m out"));
+  EXPECT_THAT(f.err, ::testing::Not(::testing::HasSubstr("done;")));
+}
+
+TEST(TrainErrors, AnAdapterOnRandomWeightsIsAWarning) {
+  Workplace w;
+  const Finished f = w.lamina({"train", "run.toml", "--set", "lora.rank=2"});
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.err, ::testing::HasSubstr("'lora.rank' is 2, and 'train.from' is missing: the "
+                                          "adapter is trained on random weights"));
+}
+
+TEST(TrainErrors, BytesForALargeVocabularyAreAWarning) {
+  Workplace w;
+  const std::vector<std::string> words = {"train", "run.toml", "--set", "model.vocab_size=5000"};
+  const char* const kWarning = "'data.tokenizer' is not set: text is read as bytes";
+  EXPECT_THAT(w.lamina(words).err, ::testing::HasSubstr(kWarning));
+  std::vector<std::string> chosen = words;
+  chosen.insert(chosen.end(), {"--set", "data.tokenizer=byte", "--out", "chosen"});
+  EXPECT_THAT(w.lamina(chosen).err, ::testing::Not(::testing::HasSubstr(kWarning)));
+}
+
 TEST(TrainErrors, ARunDirectoryThatCannotBeMadeIsNamed) {
   Workplace w;
   w.expect({{"train", "run.toml", "--out", "text.txt/run"},
             4,
-            {w.path("text.txt/run").string(), "ot a directory"}});
+            {w.path("text.txt/run").string(), "ot a directory",
+             "a part of the path is a file, not a folder; choose another path"}});
+  w.expect({{"train", "run.toml", "--out", "text.txt"},
+            4,
+            {w.path("text.txt").string(), "a part of the path is a file"}});
   w.expect({{"train", "run.toml", "--out", "/proc/lamina"},
             4,
             {"/proc/lamina", "o such file or directory"}});
@@ -142,6 +191,9 @@ TEST(TrainErrors, ANaNStopsTheRunBeforeTheUpdate) {
             3,
             {"error: step 2: the gradient of '", "nan at element ", "nothing was updated",
              "try a lower optimizer.lr"}});
+  const Finished f = w.lamina({"train", "run.toml", "--set", "optimizer.lr=1e30"});
+  EXPECT_EQ(f.err.find("train.dtype"), f.err.npos) << "the run is float32 already\n" << f.err;
+  EXPECT_EQ(f.err.find("-nan"), f.err.npos) << f.err;
   EXPECT_TRUE(fs::is_empty(w.path("out/checkpoints")));
   std::string metrics = w.read("out/metrics.jsonl");  // contains the good step
   EXPECT_EQ(std::count(metrics.begin(), metrics.end(), '\n'), 1);

@@ -384,7 +384,7 @@ TEST(Tokenizer, SaysWhichFilesADirectoryLacks) {
                         ": has no tokenizer.json, tokenizer.model, tekken.json, tiktoken.model or "
                         "vocab.json; expected a model directory with its tokenizer\n  copy the "
                         "tokenizer files of the "
-                        "model there, or give token ids");
+                        "model there");
   EXPECT_FALSE(has_tokenizer(dir.path()));
   EXPECT_ERROR_SAYS(has_tokenizer(dir.path() + "/removed"), ExitCode::checkpoint,
                     "no such directory");

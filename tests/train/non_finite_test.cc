@@ -91,7 +91,8 @@ TEST_F(NonFiniteStep, AnOverflowIsNamedWithLayerScopeAndLine) {
       EXPECT_THAT(error.origin->result, HasSubstr("8, 16]"));
       EXPECT_EQ(error.microbatch, 0);
       EXPECT_THAT(error.what(), StartsWith("step 12: "));
-      EXPECT_THAT(error.what(), HasSubstr(fmt::format("it began with linear in layer {}", layer)));
+      EXPECT_THAT(error.what(), HasSubstr(fmt::format(
+                                    "the first such value comes from linear in layer {}", layer)));
     }
 }
 

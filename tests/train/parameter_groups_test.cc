@@ -233,14 +233,15 @@ TEST(ParameterGroups, ThatHaveNoEffectAreRefused) {
     train::set_learning(model, {.groups = groups}, kGroupShape);
   };
   EXPECT_USER_ERROR(set({frozen("embd.*")}), 2,
-                    "optimizer.groups: group 0, {match = \"embd.*\"}, fits no parameter of this "
+                    "optimizer.groups: group 0, {match = \"embd.*\"}, matches no parameter of this "
                     "model\n  did you mean match = \"embed.*\"?");
   EXPECT_USER_ERROR(set({frozen("layers.*.atention*")}), 2,
                     "optimizer.groups: group 0, {match = \"layers.*.atention*\"}, fits no "
                     "parameter of this model\n  did you mean match = \"layers.*.attention*\"?");
-  EXPECT_USER_ERROR(set({frozen("*norm*"), {.group = "teacher", .frozen = true}}), 2,
-                    "optimizer.groups: group 1, {group = \"teacher\"}, fits no parameter of this "
-                    "model\n  the model has no groups; give a match or a role");
+  EXPECT_USER_ERROR(
+      set({frozen("*norm*"), {.group = "teacher", .frozen = true}}), 2,
+      "optimizer.groups: group 1, {group = \"teacher\"}, matches no parameter of this "
+      "model\n  the model has no groups; give a match or a role");
   EXPECT_USER_ERROR(
       set({frozen("*"), frozen("embed.*")}), 2,
       "optimizer.groups: group 1, {match = \"embed.*\"}, has no effect: every "

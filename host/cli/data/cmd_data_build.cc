@@ -48,9 +48,9 @@ std::uint64_t bytes_of(const data::StoredTokens& store) {
 std::string as_text(const Built& built) {
   std::string out;
   for (const data::StoredTokens& store : built.stores) {
-    out += fmt::format("{}: {} tokens of {} documents, {}\n", store.path,
+    out += fmt::format("{}: {} tokens of {}, {}\n", store.path,
                        thousands_text(static_cast<std::int64_t>(store.view.tokens.size())),
-                       thousands_text(static_cast<std::int64_t>(store.view.num_documents())),
+                       number_of(static_cast<std::int64_t>(store.view.num_documents()), "document"),
                        store.was_made ? "made now" : "already built");
     for (const data::TokenSource& source : store.sources)
       for (const data::BadRecord& record : source.bad_records)
@@ -94,14 +94,15 @@ int run_build(const Arguments& a, const Device& device) {
   const double cpu_before = cpu_seconds();
   try {
     StatusLine display(a.globals.quiet, a.globals.color);
-    built.stores = data::build_stores(
-        section, *tokenizer,
-        {.between = end_if_asked,
-         .workers = workers(device),
-         .progress = [&](const data::StoreProgress& progress) {
-           display.show(progress.bytes_done == progress.num_bytes,
-                        [&](double seconds) { return progress_line(progress, seconds); });
-         }});
+    const auto show = [&](const data::StoreProgress& progress) {
+      display.show(progress.bytes_done == progress.num_bytes,
+                   [&](double seconds) { return progress_line(progress, seconds); });
+    };
+    built.stores = train::with_data_places(c, [&] {
+      return data::build_stores(
+          section, *tokenizer,
+          {.between = end_if_asked, .workers = workers(device), .progress = show});
+    });
   } catch (const StopAsked&) {
     log::info("interrupted; run the same command again to resume");
     return static_cast<int>(ExitCode::resumable);
@@ -121,10 +122,8 @@ Command data_build_command() {
           .summary = "tokenizes the data of a run file into stores that runs map",
           .details =
               "Training does the same before its first step; this command does it ahead of time. A "
-              "store "
-              "is found "
-              "again by the bytes of its files, its tokenizer and the settings of documents. After "
-              "Ctrl-C or a kill the same command resumes.",
+              "store is used again if the bytes of its files, its tokenizer and the settings of "
+              "documents are the same. After Ctrl-C or a kill the same command resumes.",
           .options = {set_option(), json_option()},
           .positionals = {{.name = "RUN.toml", .doc = "The run file."}},
           .examples = {"lamina data build configs/train/quickstart.toml",

@@ -23,8 +23,10 @@ int run_show(const Arguments& a, const Device& device) {
   device.use_threads(a.globals.threads ? a.globals.threads : c.run.threads);
   const config::DataSection section = train::data_section(c);
   const auto tokenizer = data::load_tokenizer(section);
-  const data::RunData all = data::load_data(section, c.run.seed, *tokenizer,
-                                            tokenizer->vocab_size(), {.workers = workers(device)});
+  const data::RunData all = train::with_data_places(c, [&] {
+    return data::load_data(section, c.run.seed, *tokenizer, tokenizer->vocab_size(),
+                           {.workers = workers(device)});
+  });
   if (a.flag("validation") && all.validation.empty())
     throw UserError(ExitCode::data, {c.file.string(),
                                      "has no validation data",
@@ -54,7 +56,7 @@ int run_show(const Arguments& a, const Device& device) {
 
 Command data_show_command() {
   return {.name = "data show",
-          .summary = "prints rows as the model sees them, with the learned tokens marked",
+          .summary = "prints rows as the model sees them, with the trained tokens marked",
           .details =
               "Learned tokens are green, the rest dim; without colour they are between "
               "{+ and +}. Segments do not see each other. Tokens without a text are shown "

@@ -14,8 +14,7 @@ namespace {
 constexpr std::size_t kMaxSources = 6;  // sources with their own line, per key
 
 std::string number_of(std::uint64_t count, std::string_view what) {
-  return fmt::format("{} {}{}", thousands_text(static_cast<std::int64_t>(count)), what,
-                     count == 1 ? "" : "s");
+  return cli::number_of(static_cast<std::int64_t>(count), what);
 }
 
 std::string source_line(const std::string& name, const data::TokenSource& s) {

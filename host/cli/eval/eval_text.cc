@@ -14,6 +14,7 @@
 #include "data/text_files.h"
 #include "data/token_store.h"
 #include "evaluation/text.h"
+#include "train/loop/run.h"
 
 namespace lamina::cli {
 namespace {
@@ -59,8 +60,9 @@ data::Dataset rows_of_run(const EvalSubject& s) {
         {c.file.string(),
          "holds out pairs of answers, and rejected answers should not be predicted",
          {"give text with --data; the loss of the pairs is eval/loss in metrics.jsonl"}});
-  data::RunData data =
-      data::load_data(c.data, c.run.seed, *s.tokenizer, s.opened.model->vocab_size());
+  data::RunData data = train::with_data_places(c, [&] {
+    return data::load_data(c.data, c.run.seed, *s.tokenizer, s.opened.model->vocab_size());
+  });
   if (data.validation.empty())
     throw UserError(ExitCode::data,
                     {c.file.string(), "has no validation data; give text with --data", {}});

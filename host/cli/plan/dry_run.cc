@@ -28,11 +28,11 @@ std::string memory_text(const DryRun& found, DType compute) {
   rows.emplace_back("the program", found.program_bytes);
   const auto all = static_cast<double>(found.memory_bytes());
   std::string out = "memory\n";
-  for (const auto& [name, n] : rows)
-    out += fmt::format(
-        "  {:<30} {:>9}  {}\n", name, bytes(n),
-        std::string(static_cast<std::size_t>(std::lround(static_cast<double>(n) / all * kColumns)),
-                    '#'));
+  for (const auto& [name, n] : rows) {
+    const std::string bar(
+        static_cast<std::size_t>(std::lround(static_cast<double>(n) / all * kColumns)), '#');
+    out += fmt::format("  {:<30} {:>9}{}{}\n", name, bytes(n), bar.empty() ? "" : "  ", bar);
+  }
   return out + fmt::format("  {:<30} {:>9}  of {} available\n", "at most in all",
                            bytes(found.memory_bytes()), bytes(found.available_bytes));
 }
@@ -74,10 +74,10 @@ std::string dry_run_text(const DryRun& found, const decoder::Model& model,
   const auto checkpoint = static_cast<std::uint64_t>(found.plan.checkpoint_bytes);
   const auto num_checkpoints = static_cast<std::uint64_t>(found.plan.num_checkpoints);
   std::string out = fmt::format(
-      "model   {}: {} parameters\nrun     {} steps of {} tokens ({} x {} rows of {}), {} in all; "
+      "model   {}: {} parameters\nrun     {} of {} tokens ({} x {} rows of {}), {} in all; "
       "{}, remat {}\n",
       model.family().name(), thousands_text(model.parameters().num_elements()),
-      thousands_text(run.train.steps), thousands_text(tokens),
+      number_of(run.train.steps, "step"), thousands_text(tokens),
       run.train.batch_size / run.train.microbatch_size, run.train.microbatch_size,
       run.data.sequence_length, count_text(static_cast<double>(tokens * run.train.steps)),
       long_name(run.train.dtype), run.train.remat);

@@ -217,10 +217,10 @@ void write_parameters(JsonWriter& json, const inspect::ParameterCounts& p) {
 }  // namespace
 
 std::string plan_text(const std::string& model, const inspect::ModelPlan& plan) {
-  return fmt::format("{}: family {}, {} layers, width {}, vocabulary {}\n\n{}\n{}\n{}\n{}\n{}\n{}",
-                     model, plan.family, plan.num_layers, plan.hidden_size, plan.vocab_size,
-                     parameters_text(plan), stack_text(plan), memory_text(plan), work_text(plan),
-                     train_text(plan), remat_text(plan));
+  return fmt::format("{}: family {}, {}, width {}, vocabulary {}\n\n{}\n{}\n{}\n{}\n{}\n{}", model,
+                     plan.family, number_of(plan.num_layers, "layer"), plan.hidden_size,
+                     plan.vocab_size, parameters_text(plan), stack_text(plan), memory_text(plan),
+                     work_text(plan), train_text(plan), remat_text(plan));
 }
 
 std::string plan_json(const std::string& model, const inspect::ModelPlan& plan) {

@@ -36,6 +36,10 @@ std::string thousands_text(std::int64_t count) {
   return digits;
 }
 
+std::string number_of(std::int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", thousands_text(count), noun, count == 1 ? "" : "s");
+}
+
 std::string duration_text(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "?";
   if (seconds < 9.995) return fmt::format("{:.2f}s", seconds);

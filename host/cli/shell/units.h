@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace lamina::cli {
 
@@ -12,6 +13,9 @@ std::string count_text(double count);
 
 // "1,234,567"
 std::string thousands_text(std::int64_t count);
+
+// "1 step", "1,234 steps"
+std::string number_of(std::int64_t count, std::string_view noun);
 
 // "0.42s", "59s", "3m07s", "1h12m", "2d03h"; "?" if it is negative or not finite.
 std::string duration_text(double seconds);

@@ -109,6 +109,10 @@ void warn_of_lost_lines(const std::string& run, const std::vector<ReportCurve>& 
 ReportRun read_run(const Arguments& a, const std::string& run, const Backend& backend) {
   const std::string metrics = train::metrics_path(run);
   std::error_code error;
+  if (!fs::exists(run, error) && !error)
+    throw UserError(ExitCode::checkpoint, {run,
+                                           "no such directory; expected a run directory",
+                                           {"`lamina train` prints it at the start as 'out'"}});
   if (!fs::exists(metrics, error) && !error)
     throw UserError(ExitCode::checkpoint, {run,
                                            "has no metrics.jsonl; expected a run directory",
@@ -217,8 +221,9 @@ Command report_command() {
       .summary = "writes runs as one HTML page",
       .details =
           "Curves of every number in metrics.jsonl, training and validation together, samples of "
-          "train.sample_every_steps and of the newest checkpoint, steps that were not finite or "
-          "were skipped, the settings and the log, in RUN_DIR/report.html. Several runs are drawn "
+          "train.sample_every_steps and of the newest checkpoint, steps that were skipped or had a "
+          "loss or gradient that is not finite, the settings and the log, in RUN_DIR/report.html. "
+          "Several runs are drawn "
           "into the same plots, with the settings in which they differ. The page needs no network "
           "and no other files. Only an earlier page is overwritten.",
       .options = {{.key = {.name = "prompt",

@@ -35,6 +35,19 @@ int stopped_early(const Arguments& arguments, const std::string& run) {
   return static_cast<int>(ExitCode::resumable);
 }
 
+// A vocabulary for words is a sign that the model's tokenizer was forgotten.
+void warn_of_unset_tokenizer(const decoder::Model& model, const config::RunConfig& c) {
+  constexpr std::int64_t kFewIds = 4096;
+  const config::Entry* entry = c.values.find("data.tokenizer");
+  if (c.data.tokenizer != "byte" || model.vocab_size() < kFewIds || !entry ||
+      entry->origin.kind != config::Origin::Kind::preset)
+    return;
+  log::warning(
+      "'data.tokenizer' is not set: text is read as bytes, with 258 of the model's {} ids; set it "
+      "to a directory with a tokenizer, or to \"byte\"",
+      model.vocab_size());
+}
+
 // Called after every check that could refuse this run: changes the run directory.
 void begin(train::Run& run, const decoder::Model& model, const config::RunConfig& c) {
   run.check_directory();
@@ -47,6 +60,12 @@ void begin(train::Run& run, const decoder::Model& model, const config::RunConfig
         "{}: 'schedule.warmup_steps' is {}, more than 'train.steps' = {}: the learning rate never "
         "reaches its peak",
         c.values.where("schedule.warmup_steps"), c.schedule.warmup_steps, c.train.steps);
+  if (c.lora.rank > 0 && c.train.from.empty())
+    log::warning(
+        "{}: 'lora.rank' is {}, and 'train.from' is missing: the adapter is trained on random "
+        "weights, which stay as they are",
+        c.values.where("lora.rank"), c.lora.rank);
+  warn_of_unset_tokenizer(model, c);
   for (const std::string& change : run.resumption().changes()) log::info("{}", change);
   for (const std::string& warning : run.resumption().set_aside()) log::warning("{}", warning);
   run.start();
@@ -127,7 +146,9 @@ Command train_command() {
                            .doc = "Print the microbatch and rematerialisation with which the run "
                                   "fits into the available memory, as lines for the run "
                                   "file, and exit."}},
-                  json_option()},
+                  flag_option("json",
+                              "Print one JSON object per step on stdout; with --dry-run or --fit, "
+                              "one in all.")},
       .positionals = {{.name = "RUN.toml", .doc = "The run file."}},
       .examples = {"lamina train configs/train/quickstart.toml",
                    "lamina train run.toml --set train.steps=100 --out runs/short"},

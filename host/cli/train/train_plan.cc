@@ -27,7 +27,8 @@ std::string bytes(std::uint64_t n) { return bytes_text(static_cast<double>(n)); 
 
 std::unique_ptr<decoder::Model> model_of(const Arguments& a, const config::RunConfig& run) {
   auto model = model::open_trained(run, plugin_catalog(a.globals));
-  decoder::check_training_length(*model, run.data.sequence_length, "data.sequence_length");
+  decoder::check_training_length(*model, run.data.sequence_length,
+                                 config::place_in(run)("data.sequence_length"));
   return model;
 }
 
@@ -98,7 +99,8 @@ int show_train_plan(const Arguments& a, const config::RunConfig& run, const Devi
   DryRun found{.plan = inspect::plan_training(*model, run, device.backend(), teacher)};
   found.program_bytes = device.resident_memory();  // before data are read
   found.available_bytes = available;
-  found.data = data::estimate_data(section, *tokenizer, model->vocab_size());
+  found.data = train::with_data_places(
+      run, [&] { return data::estimate_data(section, *tokenizer, model->vocab_size()); });
   print(a.flag("json") ? dry_run_json(found) : dry_run_text(found, *model, run));
   return 0;
 }

@@ -32,6 +32,15 @@ std::string shell_word(const std::string& word) {
   return out + "'";
 }
 
+// " --plugin FILE", for a command line that needs the same plugins.
+std::string plugin_options(const Arguments& a) {
+  std::string out;
+  for (const std::string& plugin : a.globals.plugins) out += " --plugin " + shell_word(plugin);
+  for (const std::string& folders : a.globals.plugin_folders)
+    out += " --plugin-path " + shell_word(folders);
+  return out;
+}
+
 void print_json_step(const train::LoopEvents::Step& event) {
   JsonWriter json;
   json.begin_object().key("event").value("step").key("step").value(event.step);
@@ -135,8 +144,7 @@ std::string resume_command(const Arguments& a) {
   };
   if (a.has("out")) add("out", a.text("out"));
   for (const std::string& set : a.texts("set")) add("set", set);
-  for (const std::string& plugin : a.globals.plugins) add("plugin", plugin);
-  for (const std::string& folders : a.globals.plugin_folders) add("plugin-path", folders);
+  out += plugin_options(a);
   if (a.globals.threads) add("threads", std::to_string(*a.globals.threads));
   if (a.globals.quiet) out += " --quiet";
   if (a.flag("json")) out += " --json";
@@ -175,8 +183,8 @@ void print_banner(const decoder::Model& model, const config::RunConfig& c, train
   if (const std::size_t n = run.loop().checkpoint_copy_bytes(); n > 0)
     copies =
         fmt::format(", up to {} while a checkpoint is written", bytes_text(static_cast<double>(n)));
-  log::info("run     {} steps of {} tokens, {}, seed {}; {} of state, {} of temporaries{}",
-            thousands_text(c.train.steps),
+  log::info("run     {} of {} tokens, {}, seed {}; {} of state, {} of temporaries{}",
+            number_of(c.train.steps, "step"),
             thousands_text(c.train.batch_size * c.data.sequence_length), long_name(c.train.dtype),
             c.run.seed, bytes_text(static_cast<double>(run.loop().state_bytes())),
             bytes_text(static_cast<double>(run.loop().temporary_bytes())), copies);
@@ -215,7 +223,13 @@ int run_and_show(const Arguments& arguments, const config::RunConfig& c,
         "validation loss {:.4f}{}", *result.validation_loss,
         baseline ? fmt::format("; a bigram model of the same tokens has {:.4f}", *baseline) : "");
   }
-  log::info("done; `lamina decode -m {} -p \"...\"` continues a text", shell_word(c.run.out));
+  const std::string next = fmt::format("`lamina decode -m {}{} -p \"...\"` continues a text",
+                                       shell_word(c.run.out), plugin_options(arguments));
+  if (curves.training.empty())
+    log::info("nothing to do: the run is at step {}, and train.steps is {}; {}",
+              thousands_text(result.progress.step), thousands_text(c.train.steps), next);
+  else
+    log::info("done; {}", next);
   return 0;
 }
 

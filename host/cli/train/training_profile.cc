@@ -26,8 +26,8 @@ std::pair<std::int64_t, std::int64_t> parse_profiled_steps(const std::string& te
   }
   throw UserError(ExitCode::usage,
                   {"--profile",
-                   fmt::format("got '{}'; expected the first and the last step, eg "
-                               "steps=10:12",
+                   fmt::format("got '{}'; expected the first step, at least 1, and the last, "
+                               "which is not before it, eg steps=10:12",
                                text),
                    {}});
 }

@@ -153,8 +153,8 @@ void CheckpointSaver::save_last(const Progress& progress, const std::function<vo
         start(progress, hooks) ? *wait(events) : save_here(progress, hooks);
     if (!saved.error) return tell(saved, events);
     if (attempt == kMoreAttempts) throw_error(saved);
-    log::warning("no checkpoint of step {}, trying again in a second: {}", progress.step,
-                 disk_problem([&] { throw_error(saved); }));
+    log::warning("the checkpoint of step {} failed and is tried again in a second: {}",
+                 progress.step, disk_problem([&] { throw_error(saved); }));
     std::this_thread::sleep_for(kPause);
   }
 }

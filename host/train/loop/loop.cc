@@ -247,8 +247,9 @@ EvalSums Loop::validate() {
 void Loop::write_validation(const EvalSums& sums, const LoopEvents& events) {
   const double loss = sums.mean_loss();
   if (!std::isfinite(loss)) {
-    ErrorText text{
-        fmt::format("step {}", progress_.step), fmt::format("the validation loss is {}", loss), {}};
+    ErrorText text{fmt::format("step {}", progress_.step),
+                   fmt::format("the validation loss is {}", without_sign_of_nan(loss)),
+                   {}};
     if (const std::string weight = non_finite_weight(inputs_.model.parameters(), state_);
         !weight.empty())
       text.notes.push_back("after the update the weight " + weight);

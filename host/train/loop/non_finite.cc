@@ -71,8 +71,8 @@ std::optional<BadElement> first_non_finite(std::span<const float> values) {
 }
 
 std::string bad_element_text(const decoder::Parameter& p, const BadElement& bad) {
-  return fmt::format("'{}' is {} at element {} of {}", p.name, bad.value, bad.element,
-                     to_string(p.desc.shape));
+  return fmt::format("'{}' is {} at element {} of {}", p.name, without_sign_of_nan(bad.value),
+                     bad.element, to_string(p.desc.shape));
 }
 
 std::string NonFinite::text() const {
@@ -80,7 +80,7 @@ std::string NonFinite::text() const {
   if (!scope.empty()) where += ", " + scope;
   if (!source.empty()) where += ", built at " + source;
   return fmt::format("{}{}: element {} of {} is {}, {} in all are not finite", op, where, element,
-                     result, value, num_bad);
+                     result, without_sign_of_nan(value), num_bad);
 }
 
 NonFiniteFinder::NonFiniteFinder(program::BoundProgram& program,

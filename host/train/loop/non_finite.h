@@ -1,6 +1,7 @@
 // Finds the op of a training step that first made a value that is not finite.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -11,6 +12,11 @@
 #include "program/bound_program.h"
 
 namespace lamina::train {
+
+// For messages: NaN without its sign, which has no meaning; any other value.
+inline double without_sign_of_nan(double value) {
+  return std::isnan(value) ? std::abs(value) : value;
+}
 
 // The first NaN or infinity of a tensor, by row-major index.
 struct BadElement {

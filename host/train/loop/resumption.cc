@@ -20,9 +20,9 @@ std::string checkpoint_at(const std::string& named) {
   if (!fs::is_directory(path))
     throw UserError(ExitCode::checkpoint,
                     {path,
-                     fmt::format("{}; a checkpoint or a run directory would be right",
+                     fmt::format("{}; expected a checkpoint or a run directory",
                                  fs::exists(path) ? "is not a directory" : "no such directory"),
-                     {}});
+                     {"other values of --resume are auto and none"}});
   std::string out = resolve_model_directory(path);
   if (!fs::exists(fs::path(out) / "optimizer.safetensors") &&
       !fs::exists(fs::path(out) / "optimizer.safetensors.index.json"))
@@ -168,12 +168,12 @@ std::vector<std::string> Resumption::set_aside() const {
   std::vector<std::string> warnings;
   for (const PassedOver& damaged : passed_over_)
     warnings.push_back(fmt::format(
-        "a checkpoint is damaged, so training continues from {}: {}\n  it was renamed to {}; look "
-        "into it and remove it",
+        "a checkpoint is damaged, so training continues from {}: {}\n  it was renamed to {}; check "
+        "it and remove it",
         checkpoint(), damaged.problem, train::set_aside(damaged.path, "damaged")));
   for (const CheckpointEntry& entry : list_incomplete(run_))
     warnings.push_back(
-        fmt::format("{} has no {}, so it is not a complete checkpoint; look into it and remove it",
+        fmt::format("{} has no {}, so it is not a complete checkpoint; check it and remove it",
                     train::set_aside(entry.path, "damaged"), io::kManifestName));
   if (automatic_ || candidates_.empty()) return warnings;
   for (const std::string& path : in_the_way())

@@ -1,5 +1,6 @@
 #include "train/loop/run.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "config/listing.h"
@@ -36,13 +37,17 @@ std::string model_file(const decoder::Model& model) {
   return config::to_toml(entries);
 }
 
-void check_vocabulary(const text::Tokenizer& tokenizer, const decoder::Model& model) {
+void check_vocabulary(const text::Tokenizer& tokenizer, const decoder::Model& model,
+                      const config::RunConfig& run) {
   if (tokenizer.vocab_size() <= model.vocab_size()) return;
-  throw UserError(ExitCode::usage, {"model.vocab_size",
-                                    fmt::format("is {}; the tokenizer has {} ids",
-                                                model.vocab_size(), tokenizer.vocab_size()),
-                                    {"raise it to at least that; with train.from, name the new "
-                                     "rows: train.fresh = [\"embed.weight\"]"}});
+  throw UserError(
+      ExitCode::usage,
+      {"model.vocab_size",
+       fmt::format("is {}; the tokenizer has {} ids", model.vocab_size(), tokenizer.vocab_size()),
+       {model.config().describe("vocab_size"),
+        run.train.from.empty() ? "raise it to at least that"
+                               : "raise it to at least that, and name the new rows: train.fresh = "
+                                 "[\"embed.weight\"]"}});
 }
 
 std::shared_ptr<const Task> task_of(const config::RunConfig& run) {
@@ -74,6 +79,18 @@ config::DataSection data_section(const config::RunConfig& run) {
   return out;
 }
 
+ErrorText with_place(const config::RunConfig& run, const data::NoFiles& error) {
+  const bool trains = std::ranges::find(run.data.train, error.pattern()) != run.data.train.end();
+  const std::string key = trains ? "data.train" : "data.validation";
+  ErrorText text = error.text();
+  text.what = fmt::format("{}: {}", text.where, text.what);
+  text.where = config::place_in(run)(key);
+  const config::Entry* entry = run.values.find(key);
+  if (entry && entry->origin.kind == config::Origin::Kind::run_file)
+    text.notes = {"check the path; it is relative to the folder of the run file"};
+  return text;
+}
+
 void set_learning(decoder::Model& model, const config::RunConfig& run) {
   const LoopOptions options = loop_options(run);
   set_learning(model, options.optimizer, options.step().shape, options.place, *options.task);
@@ -82,17 +99,20 @@ void set_learning(decoder::Model& model, const config::RunConfig& run) {
 Run::Run(const config::RunConfig& config, const decoder::Model& model, const std::string& resume,
          const Backend& backend, const data::LoadHooks& hooks, Inherited inherited)
     : inherited_(std::move(inherited)), options_(loop_options(config)) {
-  decoder::check_training_length(model, options_.sequence_length, "data.sequence_length");
+  decoder::check_training_length(model, options_.sequence_length,
+                                 options_.place("data.sequence_length"));
   remat_ = remat_policy(options_.step(), model, options_.place);
   config::DataSection data = config.data;
   if (!inherited_.directory.empty()) data.tokenizer = inherited_.directory;
   tokenizer_ = data::load_tokenizer(data);
-  check_vocabulary(*tokenizer_, model);
+  check_vocabulary(*tokenizer_, model, config);
   if (hooks.between) hooks.between();
   lock_.emplace(options_.out);
   run_file_ = config::resolved_run_file(config, model.family().name(), model_values(model));
   resumption_.emplace(resume, options_.out, run_file_);
-  data_ = data::load_data(data, options_.seed, *tokenizer_, model.vocab_size(), hooks);
+  data_ = with_data_places(config, [&] {
+    return data::load_data(data, options_.seed, *tokenizer_, model.vocab_size(), hooks);
+  });
   loop_ = std::make_unique<Loop>(
       LoopInputs{options_, model, *tokenizer_, data_->train,
                  data_->validation.empty() ? nullptr : &data_->validation.front(),

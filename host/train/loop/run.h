@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "config/run_config.h"
+#include "core/error.h"
+#include "data/find_files.h"
 #include "data/load.h"
 #include "io/directory_lock.h"
 #include "train/loop/loop.h"
@@ -20,6 +22,20 @@ LoopOptions loop_options(const config::RunConfig& run);
 
 // Returns [data]; a tokenizer that is train.from is resolved to its files.
 config::DataSection data_section(const config::RunConfig& run);
+
+// Returns the text of an error about a path in [data], with the key that names it, its file and
+// line.
+ErrorText with_place(const config::RunConfig& run, const data::NoFiles& error);
+
+// Calls `read`, which finds the files of [data], and adds the place to its errors.
+template <typename Read>
+auto with_data_places(const config::RunConfig& run, const Read& read) {
+  try {
+    return read();
+  } catch (const data::NoFiles& error) {
+    throw UserError(ExitCode::data, with_place(run, error));
+  }
+}
 
 // Sets how the parameters of the model learn in this run; see parameter_groups.h.
 void set_learning(decoder::Model& model, const config::RunConfig& run);

@@ -49,7 +49,7 @@ std::string newest_checkpoint(const std::string& path);
 
 // Paths that a user may give for a model; for errors.
 inline constexpr std::string_view kModelPlaces =
-    "a Hugging Face directory, a GGUF file, a checkpoint or a run directory would be right";
+    "expected a Hugging Face directory, a GGUF file, a checkpoint or a run directory";
 
 // Returns the directory with a model to which `path` refers: itself, the newest checkpoint in it,
 // or the best one if it is RUN/checkpoints/best. If there is none, throws UserError (exit 4), which

@@ -201,7 +201,7 @@ void TrainStep::fail(std::span<const program::Microbatch> microbatches, std::int
     const decoder::Parameter& p = model_.parameters()[bad->parameter];
     text.what = fmt::format("the gradient of {}", bad_element_text(p, bad->at));
   } else {
-    text.what = fmt::format("the loss is {}", result.total);
+    text.what = fmt::format("the loss is {}", without_sign_of_nan(result.total));
   }
   const std::string weight = non_finite_weight(model_.parameters(), state_);
   if (in_backward_) in_backward_->stop();
@@ -218,16 +218,18 @@ void TrainStep::fail(std::span<const program::Microbatch> microbatches, std::int
   }
   const int num_updated = in_backward_ ? in_backward_->num_updated() : 0;
   text.notes = {fmt::format(
-      "loss {}, gradient norm {}; {}", result.loss, result.gradient_norm,
+      "loss {}, gradient norm {}; {}", without_sign_of_nan(result.loss),
+      without_sign_of_nan(result.gradient_norm),
       num_updated == 0 ? "nothing was updated"
                        : fmt::format("{} parameters were updated in this backward pass, as "
                                      "optimizer.in_backward has it: continue from a checkpoint",
                                      num_updated))};
   if (!weight.empty()) text.notes.push_back("before this step the weight " + weight);
-  if (origin) text.notes.push_back("it began with " + origin->text());
-  text.notes.emplace_back(
-      "try a lower optimizer.lr, a longer schedule.warmup_steps, or train.dtype = "
-      "\"float32\"");
+  if (origin) text.notes.push_back("the first such value comes from " + origin->text());
+  text.notes.emplace_back(options_.shape.dtype == DType::f32
+                              ? "try a lower optimizer.lr, or a longer schedule.warmup_steps"
+                              : "try a lower optimizer.lr, a longer schedule.warmup_steps, or "
+                                "train.dtype = \"float32\"");
   NumericalError error(ExitCode::numerical, std::move(text));
   error.result = result;
   error.origin = std::move(origin);

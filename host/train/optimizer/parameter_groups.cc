@@ -167,7 +167,7 @@ std::vector<Learning> learning_of(const decoder::ParameterTable& table,
                 .split_rows = group.split_rows};
       check_split(i, parameters[p]);
     }
-    if (!any) refuse(i, "fits no parameter of this model", {suggestion(group, parameters)});
+    if (!any) refuse(i, "matches no parameter of this model", {suggestion(group, parameters)});
     if (!counts)
       refuse(i, "has no effect: every parameter that it fits belongs to an earlier group",
              {"the first group that fits a parameter counts; put the narrow ones first"});

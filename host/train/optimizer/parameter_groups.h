@@ -10,7 +10,8 @@
 namespace lamina::train {
 
 // Returns how each of `parameters` learns: as the first of `groups` that fits it says, or as usual.
-// Throws UserError (exit 2) for a group that fits no parameter, or none that earlier ones leave.
+// Throws UserError (exit 2) for a group that matches no parameter, or only parameters of earlier
+// groups.
 std::vector<decoder::Learning> learning_of(const decoder::ParameterTable& parameters,
                                            const std::vector<config::ParameterGroup>& groups,
                                            const config::KeyPlace& place = {});

@@ -377,7 +377,7 @@ namespace {
       "a tensor map must have a row for each parameter, or be empty: then our names are the "
       "published names (M-9 of docs/plugin_requirements.md)");
   throw PluginError({fmt::format("family '{}'", family.name()),
-                     fmt::format("its tensor map has no row for '{}', the parameter '{}'",
+                     fmt::format("the tensor map lacks a row for '{}', the parameter '{}'",
                                  parameter.desc.name, parameter.name),
                      std::move(notes)});
 }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
@@ -97,11 +98,21 @@ std::uint64_t left_of_cgroup() {
   return min_left;
 }
 
+// Bytes that the limit on address space (ulimit -v) leaves.
+std::uint64_t left_of_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kUnlimited;
+  const std::uint64_t used = read_field("/proc/self/status", {"VmSize:"}) * 1024;
+  return limit.rlim_cur - std::min<std::uint64_t>(used, limit.rlim_cur);
+}
+
 [[noreturn]] void out_of_memory(std::size_t bytes, std::uint64_t available) {
   throw DeviceError(ExitCode::memory, {"cpu",
                                        fmt::format("out of memory asking for {}; {} are available",
                                                    human_bytes(bytes), human_bytes(available)),
-                                       {"use a smaller batch, fewer tokens or a smaller model"}});
+                                       {"use a smaller batch, fewer tokens or a smaller model; "
+                                        "`lamina train RUN.toml --fit` finds a "
+                                        "train.microbatch_size"}});
 }
 
 }  // namespace
@@ -117,7 +128,7 @@ std::string human_bytes(std::uint64_t bytes) {
 
 std::uint64_t available_memory_bytes() {
   const std::uint64_t machine = read_field("/proc/meminfo", {"MemAvailable:"}) * 1024;
-  return std::min(machine == 0 ? kUnlimited : machine, left_of_cgroup());
+  return std::min({machine == 0 ? kUnlimited : machine, left_of_cgroup(), left_of_limit()});
 }
 
 std::uint64_t resident_memory_bytes() { return read_field("/proc/self/status", {"VmRSS:"}) * 1024; }
