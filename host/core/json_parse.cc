@@ -309,7 +309,7 @@ JsonDocument JsonDocument::parse(std::string text, std::string file, const JsonO
     error.what = fmt::format("JSON is truncated after {} bytes", data->text.size());
   else
     error.what = fmt::format("not valid JSON: {}", ec.message());
-  if (!options.positions_are_bytes)
+  if (!options.positions_are_bytes && ec != boost::json::error::incomplete)
     error.notes.push_back(fmt::format("at byte {} of the file", used));
   if (const std::string_view hint = looks_like(data->text); !hint.empty())
     error.notes.emplace_back(hint);

@@ -43,10 +43,10 @@ const Device& open(std::string_view name) {
   const auto found = std::ranges::find(devices(), wanted, &Device::name);
   if (found == devices().end())
     throw DeviceError(ExitCode::memory,
-                      {fmt::format("device '{}'", name),
-                       fmt::format("is not on this machine, or this program was built without it; "
-                                   "devices: {}",
-                                   fmt::join(names(), ", ")),
+                      {"",
+                       fmt::format("device '{}' is not on this machine, or this program was built "
+                                   "without it; devices: {}",
+                                   name, fmt::join(names(), ", ")),
                        {"use --device auto, or one of these"}});
   return **found;
 }

@@ -21,10 +21,9 @@ TEST(Device, TheCpuIsTheFirst) { EXPECT_EQ(names().front(), "cpu"); }
 TEST(Device, AutoIsTheLast) { EXPECT_EQ(open("auto").name(), names().back()); }
 
 TEST(Device, OneThatIsNotThereIsADeviceErrorWithTheNamesOfThoseThatAre) {
-  EXPECT_ERROR_SAYS(
-      open("cuda:1"), ExitCode::memory,
-      "device 'cuda:1': is not on this machine, or this program was built without it; "
-      "devices: cpu");
+  EXPECT_ERROR_SAYS(open("cuda:1"), ExitCode::memory,
+                    "device 'cuda:1' is not on this machine, or this program was built without it; "
+                    "devices: cpu");
 }
 
 TEST(Device, NameOfAnotherFormIsAUsersError) {

@@ -23,7 +23,7 @@ TEST(JinjaErrors, SyntaxErrorsNameTheExpectedToken) {
       {"{{ x is strong }}", "t.jinja:1:9: there is no test 'strong'"},
       {"{# x", "t.jinja:1:1: a comment begins here and has no end; expected '#}'"},
       {"{{ x", "t.jinja:1:1: a tag begins here and has no end; expected '}}'"},
-      {"{{ ) }}", "t.jinja:1:4: ')' closes nothing that is open"},
+      {"{{ ) }}", "t.jinja:1:4: ')' has no matching opening bracket"},
       {"{% break %}", "t.jinja:1:4: 'break' is not in a loop"},
       {"{% include 'x' %}",
        "t.jinja:1:4: 'include' reads other templates; a chat template is one file"},

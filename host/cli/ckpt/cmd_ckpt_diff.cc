@@ -61,8 +61,6 @@ bool has_optimizer(const std::string& directory) {
 }
 
 int run_diff(const Arguments& a, const Device&) {
-  if (a.positionals.size() != 2)
-    throw UserError(ExitCode::usage, {"ckpt diff", "compares two checkpoints", {"name A and B"}});
   const std::string left = train::resolve_model_files(a.positionals[0]),
                     right = train::resolve_model_files(a.positionals[1]);
   std::vector<std::string> sets = {"model"};
@@ -101,10 +99,10 @@ Command ckpt_diff_command() {
               "are the same, with 3 if they differ. A checkpoint and a published model have "
               "different names: export the checkpoint first.",
           .options = {json_option()},
-          .positionals = {{.name = "A B",
-                           .doc = "Run directories, checkpoints, Hugging Face directories or GGUF "
-                                  "files.",
-                           .repeatable = true}},
+          .positionals = {{.name = "A",
+                           .doc = "A run directory, a checkpoint, a Hugging Face directory or a "
+                                  "GGUF file."},
+                          {.name = "B", .doc = "Another one."}},
           .examples = {"lamina ckpt diff runs/a runs/b",
                        "lamina ckpt diff runs/a/checkpoints/best runs/a --json"},
           .run = run_diff};

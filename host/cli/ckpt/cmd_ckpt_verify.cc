@@ -81,7 +81,7 @@ int run_ckpt_verify(const Arguments& a, const Device&) {
 
 Command ckpt_verify_command() {
   return {.name = "ckpt verify",
-          .summary = "checks checkpoints against the checksums they were written with",
+          .summary = "compares checkpoints with the checksums in their manifests",
           .details =
               "For a run directory, every checkpoint. Names the first file and tensor that differ "
               "and exits with 4. Directories without checksums (published models) are checked for "

@@ -65,9 +65,9 @@ std::string as_text(const inspect::VerifyReport& report, bool all) {
   for (const inspect::VerifyRow& row : report.rows) {
     passed += row.passed();
     if (!all && row.passed()) continue;
-    out +=
-        fmt::format("  {} {:<{}}  {:9.3g}  allowed {:9.3g}  {}\n", row.passed() ? "ok  " : "FAIL",
-                    row.quantity, width, row.error, row.tolerance, row.note);
+    out += fmt::format("  {} {:<{}}  {:9.3g}  allowed {:9.3g}{}{}\n",
+                       row.passed() ? "ok  " : "FAIL", row.quantity, width, row.error,
+                       row.tolerance, row.note.empty() ? "" : "  ", row.note);
   }
   if (!report.first_departure.empty())
     out += fmt::format("  the first difference is in {}\n", report.first_departure);

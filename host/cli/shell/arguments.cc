@@ -6,6 +6,7 @@
 #include <boost/program_options.hpp>
 #include <charconv>
 
+#include "cli/shell/help.h"
 #include "cli/shell/parse.h"
 #include "core/error.h"
 #include "core/printable.h"
@@ -100,12 +101,24 @@ std::variant<Value, ErrorText> check_option(const Option& option, const std::str
   return config::check_value(option.key, shown, typed_value(option, text), text);
 }
 
-void refuse_option(const std::vector<Option>& options, const std::string& word) {
+void refuse_option(const std::vector<Option>& options, const std::string& word,
+                   const std::string& advice) {
   std::string typed = word.substr(0, word.find('='));
   std::string nearest = nearest_name(typed, option_words(options));
-  refuse_usage(
-      fmt::format("unknown option '{}'", printable(typed)),
-      {nearest.empty() ? "-h lists the options" : fmt::format("did you mean '{}'?", nearest)});
+  refuse_usage(fmt::format("unknown option '{}'", printable(typed)),
+               {!advice.empty()   ? advice
+                : nearest.empty() ? "-h lists the options"
+                                  : fmt::format("did you mean '{}'?", nearest)});
+}
+
+// For commands whose model is an argument: the hint for -m.
+std::string model_advice(const Command& command, std::string_view word) {
+  const std::string_view name = word.substr(0, word.find('='));
+  if (name != "-m" && name != "--model") return "";
+  for (const Positional& positional : command.positionals)
+    if (positional.name.find("MODEL") != std::string::npos)
+      return fmt::format("give the model without {}: lamina {} MODEL", name, command.name);
+  return "";
 }
 
 // Builds Arguments; only this class writes their private members.
@@ -173,7 +186,7 @@ class CommandLine {
           .run()
           .options;
     } catch (const po::unknown_option& e) {
-      refuse_option(options_, e.get_option_name());
+      refuse_option(options_, e.get_option_name(), model_advice(command_, e.get_option_name()));
     } catch (const po::error_with_option_name& e) {
       const Option* option = find_option(options_, e.get_option_name());
       if (option && !takes_value(*option))
@@ -205,7 +218,7 @@ class CommandLine {
     for (const Option& option : options_)
       if (option.key.required && !out_.values_.contains(option.key.name))
         refuse_usage(fmt::format("missing option '{} {}'", shown(option), option.value),
-                     {option.key.doc, fmt::format("see `lamina {} --help`", command_.name)});
+                     {usage_line(command_), fmt::format("see `lamina {} --help`", command_.name)});
   }
 
   void check_positionals() {
@@ -215,7 +228,7 @@ class CommandLine {
     if (count < required) {
       const Positional& missing = command_.positionals[count];
       refuse_usage(fmt::format("missing {}", missing.name),
-                   {missing.doc, fmt::format("see `lamina {} --help`", command_.name)});
+                   {usage_line(command_), fmt::format("see `lamina {} --help`", command_.name)});
     }
     bool unlimited = !command_.positionals.empty() && command_.positionals.back().repeatable;
     if (count > command_.positionals.size() && !unlimited)

@@ -17,7 +17,9 @@ bool takes_value(const Option& option);
 
 // Throws UserError (exit 2).
 [[noreturn]] void refuse_usage(std::string what, std::vector<std::string> notes);
-[[noreturn]] void refuse_option(const std::vector<Option>& options, const std::string& word);
+// `advice` replaces the suggestion of the nearest option if it is not empty.
+[[noreturn]] void refuse_option(const std::vector<Option>& options, const std::string& word,
+                                const std::string& advice = "");
 
 // The value of an option, or the error in it. `shown`: the option's name in the error.
 std::variant<Value, ErrorText> check_option(const Option& option, const std::string& shown,

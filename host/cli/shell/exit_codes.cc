@@ -17,7 +17,7 @@ constexpr std::array kCodes = {
                     "a loss or gradient that is not finite; a "
                     "verification that failed"},
     ExitCodeMeaning{ExitCode::checkpoint, "checkpoint", "a checkpoint, model file or disk"},
-    ExitCodeMeaning{ExitCode::data, "data", "training data or a tokenizer"},
+    ExitCodeMeaning{ExitCode::data, "data", "training data, a prompt or their tokenizer"},
     ExitCodeMeaning{ExitCode::communication, "communication", "reserved: a run is one process"},
     ExitCodeMeaning{ExitCode::memory, "memory", "out of memory, or a device that cannot be used"},
     ExitCodeMeaning{ExitCode::plugin, "plugin",

@@ -24,6 +24,10 @@ std::string left_side(const Option& option) {
 std::string right_side(const Option& option) {
   const Key& key = option.key;
   std::string out = key.doc;
+  const auto says = [&out](std::string_view words) { return out.find(words) != out.npos; };
+  if (option.repeatable && !option.value.empty() && !says("may be repeated") &&
+      !says("several times"))
+    out += " May be repeated.";
   if (key.type == Type::boolean && !key.preset) return out;
   std::string limits = config::limits_text(key);
   std::string preset = key.preset || !key.preset_text.empty() ? config::preset_text(key) : "";

@@ -27,8 +27,10 @@ std::string checked(std::string directory) {
   for (const char* file : {"golden.json", "golden.safetensors", "golden.safetensors.index.json"})
     if (fs::exists(fs::path(directory) / file)) return directory;
   throw UserError(ExitCode::checkpoint,
-                  {directory,
-                   "is not a golden case: it has neither golden.safetensors nor golden.json",
+                  {"",
+                   fmt::format("{} is not a golden case: it has neither golden.safetensors nor "
+                               "golden.json",
+                               directory),
                    {io::what_is_there(directory)}});
 }
 

@@ -199,7 +199,7 @@ class Lexer {
     } else if (op == ')' || op == ']' || op == '}') {
       const char expected = op == ')' ? '(' : op == ']' ? '[' : '{';
       if (open.empty() || open.back() != expected)
-        refuse(at_, fmt::format("'{}' closes nothing that is open", op));
+        refuse(at_, fmt::format("'{}' has no matching opening bracket", op));
       open.pop_back();
     }
   }
