@@ -116,10 +116,13 @@ inline Tensor layer_norm(const Scope& s, Tensor x, const LayerNormOptions& o,
 // Reshapes [B, T, N*H] to [B, T, N, H], and back.
 inline Tensor split_heads(Tensor x, std::int64_t heads, At at = At::current()) {
   const Dims shape = x.shape(at);
-  if (shape.size() != 3 || heads <= 0 || shape[2] % heads != 0)
+  if (shape.size() != 3)
     raise(Error(LAMINA_ERROR_SHAPE,
-                "split_heads: " + std::to_string(heads) + " heads do not divide the last of " +
-                    std::to_string(shape.size()) + " dims, which must be 3",
+                "split_heads: x must have 3 dims, got " + std::to_string(shape.size()), at));
+  if (heads <= 0 || shape[2] % heads != 0)
+    raise(Error(LAMINA_ERROR_SHAPE,
+                "split_heads: the last dim of x, " + std::to_string(shape[2]) +
+                    ", is not a multiple of " + std::to_string(heads) + " heads",
                 at));
   return reshape(x, {shape[0], shape[1], heads, shape[2] / heads}, at);
 }

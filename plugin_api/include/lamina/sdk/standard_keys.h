@@ -160,8 +160,9 @@ inline void derive_head_dim(const StandardConfig& c, const Derived& derived) {
 // For validate(): checks head_dim and the heads that share keys and values.
 inline void check_heads(const StandardConfig& c, const Problems& problem) {
   if (c.head_dim == 0)
-    problem("head_dim", "is missing, and num_attention_heads = ", c.num_attention_heads,
-            " does not divide hidden_size = ", c.hidden_size, "; give head_dim");
+    problem("head_dim", "expected a value, because num_attention_heads = ", c.num_attention_heads,
+            " does not divide hidden_size = ", c.hidden_size,
+            "; change one of them or give head_dim");
   if (c.num_attention_heads % c.num_key_value_heads != 0)
     problem("num_key_value_heads", "got ", c.num_key_value_heads,
             "; it must divide num_attention_heads = ", c.num_attention_heads);
