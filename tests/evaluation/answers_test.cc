@@ -8,16 +8,16 @@
 namespace lamina::evaluation {
 namespace {
 
-TEST(Comparison, Example) { EXPECT_EQ(Comparison{}.normalized("  The\t answer\n"), "The answer"); }
+TEST(AnswerComparison, Example) { EXPECT_EQ(AnswerComparison{}.normalized("  The\t answer\n"), "The answer"); }
 
-TEST(Comparison, CaseAndPunctuationCountUnlessIgnored) {
-  EXPECT_EQ(Comparison{}.normalized("Paris."), "Paris.");
-  EXPECT_EQ((Comparison{.ignore_case = true}.normalized("\xc3\x89"
+TEST(AnswerComparison, CaseAndPunctuationCountUnlessIgnored) {
+  EXPECT_EQ(AnswerComparison{}.normalized("Paris."), "Paris.");
+  EXPECT_EQ((AnswerComparison{.ignore_case = true}.normalized("\xc3\x89"
                                                         "cole")),
             "\xc3\xa9"
             "cole");
-  EXPECT_EQ((Comparison{.ignore_punctuation = true}.normalized("$1,000.")), "1000");
-  EXPECT_EQ((Comparison{.ignore_punctuation = true}.normalized("a . b")), "a b");
+  EXPECT_EQ((AnswerComparison{.ignore_punctuation = true}.normalized("$1,000.")), "1000");
+  EXPECT_EQ((AnswerComparison{.ignore_punctuation = true}.normalized("a . b")), "a b");
 }
 
 // sqrt(0.25 * 0.75 / 3)

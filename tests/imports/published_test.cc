@@ -76,7 +76,7 @@ TEST(PublishedBase, HasNoKeyThatTheTableDoesNotKnow) {
 TEST(PublishedBase, HasTheKeptValues) {
   if (!fs::exists(base_file())) GTEST_SKIP() << "there is no " << base_file();
   std::map<std::string, config::Value> base;
-  for (const Setting& setting : read_yaml(base_file())) base[setting.key] = setting.value;
+  for (const YamlSetting& setting : read_yaml(base_file())) base[setting.key] = setting.value;
   for (const auto& [key, value] : key_table().kept) {
     if (!base.contains(key)) continue;
     EXPECT_EQ(config::to_toml(base[key]), config::to_toml(value)) << key;

@@ -239,7 +239,7 @@ TEST(ImportFineTuning, OverridesOfTheStudentAreAboveAllElse) {
       folder.write("run.yml", "student_overrides: {model_name: small, steps: 3}\nsteps: 5\n");
   const Configuration read = read_configuration(file, {"steps=4"});
   std::vector<std::string> keys;
-  for (const Setting& setting : read.given)
+  for (const YamlSetting& setting : read.given)
     keys.push_back(setting.key + "=" + config::to_toml(setting.value));
   EXPECT_THAT(keys, ElementsAre("base_emb_dim=64", "steps=5", "steps=4", "model_name=\"small\"",
                                 "steps=3"));

@@ -183,9 +183,9 @@ void write_checkpoint(const std::string& path) {
 TEST(Manifest, Example) {
   TempDir dir;
   write_checkpoint(dir.path());
-  const Manifest manifest = read_manifest(dir.path());
+  const FileManifest manifest = read_manifest(dir.path());
   EXPECT_EQ(manifest.info().at("step").as_int64(), 7);
-  EXPECT_EQ(first_difference(dir.path(), manifest, Check::checksums), std::nullopt);
+  EXPECT_EQ(first_difference(dir.path(), manifest, ManifestCheck::checksums), std::nullopt);
 }
 
 TEST(DirectoryCommit, KilledAtAnyMomentLeavesOnlyWholeDirectories) {
@@ -212,7 +212,7 @@ TEST(DirectoryCommit, KilledAtAnyMomentLeavesOnlyWholeDirectories) {
       const std::string path = entry.path();
       if (path.find(".partial-") != path.npos) continue;
       ++committed;
-      EXPECT_EQ(first_difference(path, read_manifest(path), Check::checksums), std::nullopt);
+      EXPECT_EQ(first_difference(path, read_manifest(path), ManifestCheck::checksums), std::nullopt);
     }
     remove_leftovers(dir.path());
     for (const auto& entry : fs::directory_iterator(dir.path()))
@@ -227,9 +227,9 @@ TEST(Manifest, NamesTheDamagedTensor) {
   std::string bytes = dir.read("model.safetensors");
   bytes[bytes.size() - 1] ^= 1;
   const std::string path = dir.write("model.safetensors", bytes);
-  const Manifest manifest = read_manifest(dir.path());
-  EXPECT_EQ(first_difference(dir.path(), manifest, Check::sizes), std::nullopt);
-  EXPECT_EQ(first_difference(dir.path(), manifest, Check::checksums),
+  const FileManifest manifest = read_manifest(dir.path());
+  EXPECT_EQ(first_difference(dir.path(), manifest, ManifestCheck::sizes), std::nullopt);
+  EXPECT_EQ(first_difference(dir.path(), manifest, ManifestCheck::checksums),
             fmt::format("{}: tensor 'b' (bytes {} to {}) does not match its checksum", path,
                         bytes.size() - 8, bytes.size()));
 }
@@ -237,25 +237,25 @@ TEST(Manifest, NamesTheDamagedTensor) {
 TEST(Manifest, StructureIsEverythingButTheValuesOfTensors) {
   TempDir dir;
   write_checkpoint(dir.path());
-  const Manifest manifest = read_manifest(dir.path());
+  const FileManifest manifest = read_manifest(dir.path());
   std::string bytes = dir.read("model.safetensors");
   bytes.back() ^= 1;
   dir.write("model.safetensors", bytes);
-  EXPECT_EQ(first_difference(dir.path(), manifest, Check::structure), std::nullopt);
+  EXPECT_EQ(first_difference(dir.path(), manifest, ManifestCheck::structure), std::nullopt);
   bytes[20] ^= 1;
   dir.write("model.safetensors", bytes);
-  EXPECT_EQ(first_difference(dir.path(), manifest, Check::structure),
+  EXPECT_EQ(first_difference(dir.path(), manifest, ManifestCheck::structure),
             dir / "model.safetensors" + ": its header does not match its checksum");
   write_checkpoint(dir.path());
   dir.write("state.json", "[]");
-  EXPECT_EQ(first_difference(dir.path(), manifest, Check::structure),
+  EXPECT_EQ(first_difference(dir.path(), manifest, ManifestCheck::structure),
             dir / "state.json" + ": its contents do not match their checksum");
 }
 
 TEST(Manifest, PartsAreCheckedWhileTheyAreCopied) {
   TempDir dir;
   write_checkpoint(dir.path());
-  const Manifest manifest = read_manifest(dir.path());
+  const FileManifest manifest = read_manifest(dir.path());
   const PartReader reader(manifest);
   const SafetensorsFile file(dir / "model.safetensors");
   const TensorView a = file.tensor("a");
@@ -281,7 +281,7 @@ TEST(Manifest, EveryFlippedBitOfEveryFileIsFound) {
       bool found = false;
       try {
         found =
-            first_difference(dir.path(), read_manifest(dir.path()), Check::checksums).has_value();
+            first_difference(dir.path(), read_manifest(dir.path()), ManifestCheck::checksums).has_value();
       } catch (const UserError&) {
         found = true;
       }
@@ -294,12 +294,12 @@ TEST(Manifest, EveryFlippedBitOfEveryFileIsFound) {
 TEST(Manifest, NamesMissingAndShortFiles) {
   TempDir dir;
   write_checkpoint(dir.path());
-  const Manifest manifest = read_manifest(dir.path());
+  const FileManifest manifest = read_manifest(dir.path());
   dir.write("state.json", "");
-  EXPECT_EQ(first_difference(dir.path(), manifest, Check::sizes),
+  EXPECT_EQ(first_difference(dir.path(), manifest, ManifestCheck::sizes),
             dir / "state.json" + ": has 0 bytes; expected 2");
   fs::remove(dir / "state.json");
-  EXPECT_EQ(first_difference(dir.path(), manifest, Check::sizes),
+  EXPECT_EQ(first_difference(dir.path(), manifest, ManifestCheck::sizes),
             dir / "state.json" + ": cannot be read: no such file or directory");
 }
 

@@ -44,7 +44,7 @@ void expect_case(const std::string& source, const Variables& variables, const Js
     EXPECT_EQ(rendered.text, text.as_string()) << name;
     const JsonValue spans = expected.find("spans");
     if (!spans) return;
-    std::vector<Span> wanted;
+    std::vector<RenderedSpan> wanted;
     for (const JsonValue span : spans.elements())
       wanted.push_back({span.element(0).as_uint64(), span.element(1).as_uint64()});
     EXPECT_EQ(rendered.generated, wanted) << name;
@@ -71,7 +71,7 @@ TEST_P(ChatTemplate, RendersAsTransformersDoes) {
     by_name.emplace(context.at("name").as_string(), context);
   for (const JsonValue expected : results.root().at("results").elements()) {
     const std::string name(expected.at("context").as_string());
-    Variables variables = {{"tools", Value::none()}, {"documents", Value::none()}};
+    Variables variables = {{"tools", TemplateValue::none()}, {"documents", TemplateValue::none()}};
     for (const char* token : {"bos_token", "eos_token"})
       if (const JsonValue text = results.root().find(token); text && !text.is_null())
         set(variables, token, text);

@@ -13,7 +13,7 @@ TEST(Jinja, Example) {
   const Template t = Template::parse("{{ bos }}{{ user }}", "chat_template.jinja");
   const Rendered r = t.render({{"bos", trusted("<s>")}, {"user", given("hi <s>")}}, {});
   EXPECT_EQ(r.text, "<s>hi <s>");
-  EXPECT_EQ(r.given, (std::vector<Span>{{3, 9}}));
+  EXPECT_EQ(r.given, (std::vector<RenderedSpan>{{3, 9}}));
 }
 
 TEST(Jinja, ValuesPrintAsPythonPrintsThem) {
@@ -105,7 +105,7 @@ TEST(Jinja, TheCallerSetsTheClock) {
 TEST(Jinja, GenerationBlocksAreReportedInCharacters) {
   const Rendered r = testing::render_all("é{% generation %}bc{% endgeneration %}d");
   EXPECT_EQ(r.text, "ébcd");
-  EXPECT_EQ(r.generated, (std::vector<Span>{{1, 3}}));
+  EXPECT_EQ(r.generated, (std::vector<RenderedSpan>{{1, 3}}));
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 std::string given_part(const std::string& source, const std::string& context) {
   const Rendered r = testing::render_all(source, context);
   std::string out(r.text.size(), '.');
-  for (const Span& span : r.given)
+  for (const RenderedSpan& span : r.given)
     out.replace(span.begin, span.end - span.begin, r.text, span.begin, span.end - span.begin);
   return out;
 }

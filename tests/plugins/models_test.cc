@@ -23,9 +23,9 @@ const Catalog& shipped() {
 }
 
 // Creates the graph's inputs, without their values.
-class ShapesOnly : public Trace {
+class ShapesOnly : public BlockTrace {
  public:
-  using Trace::Trace;
+  using BlockTrace::BlockTrace;
 
  protected:
   Tensor make_param(const ParamDesc& p) override { return add(p.name, DType::f32, p.shape); }
@@ -39,7 +39,7 @@ class ShapesOnly : public Trace {
   }
   std::vector<Tensor> add_op(const Op& op, std::span<const Tensor> inputs, const NamedAttrs& attrs,
                              std::optional<int>) override {
-    return Trace::add_op(op, inputs, attrs, {});
+    return BlockTrace::add_op(op, inputs, attrs, {});
   }
   void add_aux(const AuxDesc&) override {}
   void update(const UpdateDesc&) override {}

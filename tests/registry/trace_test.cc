@@ -14,9 +14,9 @@ namespace lamina::registry {
 namespace {
 
 // Parameters become inputs of the graph; nothing else is interpreted.
-class RecordingTrace : public Trace {
+class RecordingTrace : public BlockTrace {
  public:
-  using Trace::Trace;
+  using BlockTrace::BlockTrace;
   std::vector<int> states;
 
  protected:
