@@ -10,6 +10,16 @@
 namespace lamina::conformance {
 namespace {
 
+// The lines of a finding below its first one.
+std::string indented(const std::string& text) {
+  std::string out;
+  for (const char c : printable_lines(text)) {
+    out += c;
+    if (c == '\n') out += "  ";
+  }
+  return out;
+}
+
 // Some text comes from plugins: removes terminal control characters and line breaks.
 std::string in_one_line(const std::string& text) {
   std::string out;
@@ -37,8 +47,8 @@ std::string result_text(const Result& result, const PluginSubject& plugin, bool 
     return fmt::format("{}  {}  {} ({})\n", check.id, word, check.what, in_one_line(result.text));
   std::vector<std::string> words = replay_words(check, plugin);
   std::erase(words, "--json");
-  return fmt::format("{}  {}  {}  [{}]  replay: lamina {}\n", check.id, word,
-                     in_one_line(result.text), check.rules, fmt::join(words, " "));
+  return fmt::format("{}  {}  {}\n  [{}]  replay: lamina {}\n", check.id, word,
+                     indented(result.text), check.rules, fmt::join(words, " "));
 }
 
 std::string verdict_text(const Summary& summary, const PluginSubject& plugin) {

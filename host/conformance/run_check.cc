@@ -47,7 +47,7 @@ Result guarded(const Check& check, Action&& action) {
                                       : "out of memory; the last call before was of" + call);
   } catch (const Error& error) {
     std::string text = error.text().where + ": " + error.text().what;
-    for (const std::string& note : error.text().notes) text += "; " + note;
+    for (const std::string& note : error.text().notes) text += "\n" + note;
     return failed(check, std::move(text));
   } catch (const std::exception& thrown) {
     return failed(check, thrown.what());

@@ -20,9 +20,10 @@ std::string_view owner_of(const ErrorText& text) {
   return "TRC-2";
 }
 
-std::string in_one_line(const ErrorText& text) {
+// The first line says what is wrong.
+std::string in_lines(const ErrorText& text) {
   std::string out = text.where.empty() ? text.what : text.where + ": " + text.what;
-  for (const std::string& note : text.notes) out += "; " + note;
+  for (const std::string& note : text.notes) out += "\n" + note;
   return out;
 }
 
@@ -73,7 +74,7 @@ decoder::Model open_with(const SmallModel& model, const registry::Family& family
 
 }  // namespace
 
-Refused::Refused(const ErrorText& text) : Failure(in_one_line(text)), owner_(owner_of(text)) {}
+Refused::Refused(const ErrorText& text) : Failure(in_lines(text)), owner_(owner_of(text)) {}
 
 FamilySubject::FamilySubject(const PluginSubject& plugin, const registry::Family& family,
                              const lamina_family& source, SmallModels models)

@@ -104,7 +104,7 @@ TEST(PluginCheck, ALineNamesTheRuleAndHowToSeeItAgain) {
   EXPECT_THAT(
       result.out,
       HasSubstr("\nLOD-1  FAIL     writes \"plain is here\\x0a\" when it is loaded; use "
-                "the host's log  [C-4, C-10, F-6]  replay: lamina plugin check " +
+                "the host's log\n  [C-4, C-10, F-6]  replay: lamina plugin check " +
                 in_zoo("prints") + " --only LOD-1 --here --level quick --seed 7 --threads 1\n"));
   EXPECT_THAT(result.out, HasSubstr(", 1 failed (LOD-1), 1 skipped (EQV-7)\n"));
 }
@@ -187,11 +187,13 @@ TEST(PluginCheck, AChangeOfTheProcessIsNamed) {
   const Finished result = check(in_zoo("chdir"), {"--only", "LOD-1", "--only", "FIL-2"});
   EXPECT_THAT(
       result.out,
-      HasSubstr("FIL-2  FAIL     calls 'chdir'; the working directory belongs to the program  ["));
+      HasSubstr(
+          "FIL-2  FAIL     calls 'chdir'; the working directory belongs to the program\n  ["));
   EXPECT_THAT(result.out, HasSubstr("LOD-1  FAIL     block 'layer': its build changes the working "
                                     "directory from '"));
-  EXPECT_THAT(result.out, HasSubstr("plugin 'org.example.plain' 1.0; these belong to the program, "
-                                    "which has restored them; the plugin must not change them"));
+  EXPECT_THAT(result.out,
+              HasSubstr("plugin 'org.example.plain' 1.0\n  these belong to the program, "
+                        "which has restored them; the plugin must not change them"));
 }
 
 TEST(PluginCheck, ABuildThatWaitsCostsSecondsInAll) {
