@@ -89,9 +89,9 @@ TEST(PaceMeter, LeavesTheFirstStepOutOfTheSpeed) {
   EXPECT_DOUBLE_EQ(pace.loss_average, 4.0);
 }
 
-TEST(Progress, PlainLinesComeEveryFewStepsAndAtTheEnd) {
+TEST(ProgressDisplay, PlainLinesComeEveryFewStepsAndAtTheEnd) {
   CaptureStderr();
-  Progress progress(Progress::Style::plain, 2);
+  ProgressDisplay progress(ProgressDisplay::Style::plain, 2);
   for (int step = 1; step <= 5; ++step) progress.report({step, 5, 1, 1, 1, 1});
   std::string text = GetCapturedStderr();
   EXPECT_THAT(text, Not(HasSubstr("\033")));
@@ -100,10 +100,10 @@ TEST(Progress, PlainLinesComeEveryFewStepsAndAtTheEnd) {
   EXPECT_THAT(text, HasSubstr("step 5/5"));
 }
 
-TEST(Progress, MessagesAppearAboveTheBar) {
+TEST(ProgressDisplay, MessagesAppearAboveTheBar) {
   CaptureStderr();
   {
-    Progress progress(Progress::Style::bar, 1);
+    ProgressDisplay progress(ProgressDisplay::Style::bar, 1);
     progress.report({1, 2, 1, 1, 1, 1});
     log::info("saved");
     progress.report({2, 2, 1, 1, 1, 1});
@@ -114,10 +114,10 @@ TEST(Progress, MessagesAppearAboveTheBar) {
   EXPECT_EQ(text.back(), '\n');
 }
 
-TEST(Progress, RepaintsAtMostTenTimesASecond) {
+TEST(ProgressDisplay, RepaintsAtMostTenTimesASecond) {
   CaptureStderr();
   {
-    Progress progress(Progress::Style::bar, 1);
+    ProgressDisplay progress(ProgressDisplay::Style::bar, 1);
     for (int step = 1; step <= 1000; ++step) progress.report({step, 100000, 1, 1, 1, 1});
   }
   std::string text = GetCapturedStderr();

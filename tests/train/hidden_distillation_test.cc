@@ -7,6 +7,7 @@
 #include <numeric>
 #include <random>
 
+#include "config/layer_pair.h"
 #include "inspect/plan/train_plan.h"
 #include "model/teacher.h"
 #include "support/expect_error.h"

@@ -121,7 +121,7 @@ Pace PaceMeter::add(const StepReport& report, Clock::time_point now) {
   return pace;
 }
 
-ProgressDisplay::Progress(Style style, std::int64_t every_steps, ColorMode color)
+ProgressDisplay::ProgressDisplay(Style style, std::int64_t every_steps, ColorMode color)
     : style_(style), every_steps_(std::max<std::int64_t>(every_steps, 1)), color_(color) {
   if (style_ == Style::automatic)
     style_ = describe_terminal(STDERR_FILENO, color).animated ? Style::bar : Style::plain;
@@ -133,7 +133,7 @@ ProgressDisplay::Progress(Style style, std::int64_t every_steps, ColorMode color
     });
 }
 
-Progress::~ProgressDisplay() {
+ProgressDisplay::~ProgressDisplay() {
   if (style_ == Style::bar) log::set_before_terminal({});
   finish();
 }
