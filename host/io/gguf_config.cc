@@ -363,7 +363,10 @@ class ConfigWriter {
     }
     if (!scales) return;
     json_.key("rope_scaling").begin_object().key("rope_type").value(type);
-    if (factor) lamina::io::write(json_.key("factor"), *factor);
+    if (factor && !is_off(*factor))
+      lamina::io::write(json_.key("factor"), *factor);
+    else
+      json_.key("factor").value(1.0);
     if (!is_yarn) {
       json_.end_object();
       return;

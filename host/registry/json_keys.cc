@@ -8,6 +8,7 @@
 #include "config/model_keys.h"
 #include "config/published_keys.h"
 #include "config/wrapper.h"
+#include "registry/rope_objects.h"
 
 namespace lamina::registry {
 namespace {
@@ -220,6 +221,8 @@ void settle_rope_keys(const std::vector<ModelKey>& keys, const std::string& fami
     return;
   }
   choose_object(names, raw, problems);
+  check_rope_objects(raw, problems);
+  prefer_outer_context(raw);
   std::set<const ModelKey*> given = keys_below(names, raw, kScaling);
   given.merge(keys_below(names, raw, kParameters));
   erase_keys(names, given, raw, [](std::string_view name) { return !is_rope_path(name); });

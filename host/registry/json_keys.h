@@ -12,8 +12,10 @@ namespace lamina::registry {
 
 // Keeps one place for each key of rotary positions, as Hugging Face's transformers selects it: a
 // non-empty object rope_scaling, else rope_parameters; a key at the top applies if that object does
-// not have it. Sub-objects of rope_parameters for kinds of layers take precedence, and rope_scaling
-// changes the main one. Adds a problem for sub-objects of layers that the family does not have.
+// not have it; original_max_position_embeddings has precedence there. Sub-objects of
+// rope_parameters for kinds of layers take precedence, and rope_scaling changes the main one. Adds
+// a problem for sub-objects of layers that the family does not have, and for keys that a kind of
+// scaling lacks.
 void settle_rope_keys(const std::vector<ModelKey>& keys, const std::string& family,
                       config::Raw& raw, config::Problems& problems);
 

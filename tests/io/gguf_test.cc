@@ -294,6 +294,7 @@ TEST(GgufConfig, HasTheWordsOfConfigJson) {
                                        .set("tiny.rope.scaling.yarn_attn_factor", 1.5f)
                                        .set("tiny.rope.scaling.yarn_log_multiplier", 0.1f));
   const JsonValue scaling = yarn.root().at("rope_scaling");
+  EXPECT_EQ(scaling.at("factor").as_double(), 1);  // the file has none
   EXPECT_EQ(scaling.at("attention_factor").as_double(), 1.5);
   EXPECT_FLOAT_EQ(static_cast<float>(scaling.at("mscale").as_double()), 1);
   EXPECT_FLOAT_EQ(static_cast<float>(scaling.at("mscale_all_dim").as_double()), 1);

@@ -1,5 +1,6 @@
 // Meaning of config.json files with a key in two places, or with layers of several kinds. The
 // expected values come from the configuration classes of transformers 5.24.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "plugins/small_config.h"
@@ -156,6 +157,58 @@ TEST(RopeLayouts, ObjectsOfLayersThatAFamilyLacksAreRefused) {
   EXPECT_NE(refusal("gemma4_text", R"(, "rope_scaling": {"rope_type": "linear", "factor": 2.0})")
                 .find("'rope_scaling' is not read by family 'gemma4'"),
             std::string::npos);
+}
+
+TEST(RopeLayouts, AContextAtTheTopHasPrecedenceOverTheObjects) {
+  const auto context = [](const char* type, const std::string& more) {
+    return values_of(type, R"(, "original_max_position_embeddings": 16)" + more)
+        .integer("rope_scaling.original_max_position_embeddings");
+  };
+  for (const char* object : {"rope_parameters", "rope_scaling"}) {
+    EXPECT_EQ(context("llama", fmt::format(R"(, "{}": {{"rope_type": "yarn", "factor": 4.0,
+                      "original_max_position_embeddings": 8}})",
+                                           object)),
+              16);
+    EXPECT_EQ(context("llama", fmt::format(R"(, "{}": {{"rope_type": "llama3", "factor": 4.0,
+                      "low_freq_factor": 1.0, "high_freq_factor": 4.0}})",
+                                           object)),
+              16);
+  }
+  EXPECT_EQ(context("deepseek_v3", R"(, "rope_parameters": {"rope_type": "yarn", "factor": 4.0,
+                    "original_max_position_embeddings": 8})"),
+            16);
+  EXPECT_EQ(context("olmo3", R"(, "rope_parameters": {
+                    "full_attention": {"rope_type": "yarn", "factor": 4.0,
+                                       "original_max_position_embeddings": 8},
+                    "sliding_attention": {"rope_type": "default"}})"),
+            8);
+}
+
+TEST(RopeLayouts, KindsOfScalingRequireTheirKeys) {
+  const auto lacks = [](const char* kind, const char* more, const char* key) {
+    for (const char* object : {"rope_parameters", "rope_scaling"}) {
+      const std::string error =
+          refusal("llama", fmt::format(R"(, "{}": {{"rope_type": "{}"{}}})", object, kind, more));
+      EXPECT_NE(
+          error.find(fmt::format("'{0}.{1}' is missing; '{0}.rope_type' = \"{2}\" requires it",
+                                 object, key, kind)),
+          std::string::npos)
+          << error;
+    }
+  };
+  for (const char* kind : {"linear", "dynamic", "yarn", "llama3"}) lacks(kind, "", "factor");
+  lacks("yarn", R"(, "factor": null)", "factor");
+  lacks("llama3", R"(, "factor": 8.0)", "low_freq_factor");
+  lacks("llama3", R"(, "factor": 8.0, "low_freq_factor": 1.0)", "high_freq_factor");
+  EXPECT_NE(refusal("llama", R"(, "rope_parameters": {"rope_type": null})")
+                .find("'rope_parameters.rope_type' is null; expected a kind of scaling"),
+            std::string::npos);
+  EXPECT_NE(refusal("llama", R"(, "rope_scaling": {"rope_type": "yarn", "factor": 4.0,
+                                                   "attention_factor": 0.0})")
+                .find("'rope_scaling.attention_factor' is 0; it must be greater than 0"),
+            std::string::npos);
+  EXPECT_EQ(refusal("llama", R"(, "rope_scaling": {"rope_type": "default", "factor": null})"),
+            "accepted");
 }
 
 TEST(RopeLayouts, SectionsOfImagesFitAnyWidthOfText) {
