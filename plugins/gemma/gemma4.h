@@ -20,6 +20,7 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   bool attention_k_eq_v;                      // global layers take values from wk
   bool global_heads_apart;                    // K of global layers also counts with wv
   double local_rope_theta, global_rope_theta;
+  double global_rope_factor;       // positions of global layers are divided by it
   double partial_rotary_factor;    // fraction of a global head's dims that are rotated
   double final_logit_softcapping;  // 0 = none
 

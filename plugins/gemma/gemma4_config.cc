@@ -60,6 +60,8 @@ void attention_keys(Schema<Config>& key) {
        .doc = "rotary positions of global layers"});
   key("rope_parameters.full_attention.rope_theta", &Config::global_rope_theta,
       {.fallback = 1000000.0, .above = 0, .doc = "their base"});
+  key("rope_parameters.full_attention.factor", &Config::global_rope_factor,
+      {.fallback = 1.0, .above = 0, .doc = "their positions are divided by it"});
   key("rope_parameters.full_attention.partial_rotary_factor", &Config::partial_rotary_factor,
       {.fallback = 0.25,
        .max = 1,
