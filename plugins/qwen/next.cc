@@ -82,13 +82,15 @@ Tensor delta_net(Scope layer, const C& c, Tensor x_BTD, const Step& step) {
   const Scope s = layer / "linear_attention";
   const std::int64_t n = c.linear_num_value_heads, keys = c.key_dim(), values = c.value_dim();
   const Projected p = project(s, c, x_BTD);
+  const bool is_silu = c.hidden_act == "silu";
   Tensor u_BTC = short_conv(s / "conv", p.u_BTC, step,
                             {.taps = c.linear_conv_kernel_dim,
-                             .activation = "silu",
+                             .activation = is_silu ? "silu" : "none",
                              .across = c.recurrence_across_documents,
                              .init = init::normal(s.init_std()),
                              .decay = true,
                              .axis = axis::heads});
+  if (!is_silu) u_BTC = activate(u_BTC, c.hidden_act);
   Tensor a_log_N =
       s.param("a_log", {n},
               {.axes = {axis::none}, .role = Role::scalar, .init = init::log_uniform(1e-3, 16)});
