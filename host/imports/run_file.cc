@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <optional>
 #include <set>
 
+#include "config/run_config.h"
 #include "config/schema.h"
 #include "core/error.h"
 #include "core/suggest.h"
@@ -33,6 +35,14 @@ bool same(const Value& a, const Value& b) {
   return a == b;
 }
 
+// Returns the type for messages; "" for texts, which stand for other types too ("None").
+std::string_view type_in_words(const Value& value) {
+  double room = 0;
+  if (number_of(value, room)) return "a number";
+  if (value.get_if<bool>()) return "true or false";
+  return value.get_if<config::List>() ? "a list" : "";
+}
+
 std::string bare_name(std::string_view key) {
   return std::string(key.starts_with("base_") ? key.substr(5) : key);
 }
@@ -45,6 +55,7 @@ class Importer {
   }
 
   Imported import() {
+    refuse_other_types();
     set_variables();
     find_block();
     refuse(table_.refused);
@@ -53,11 +64,42 @@ class Importer {
     refuse_other_values();
     problems_.raise();
     write();
+    check_run();
     say();
     return std::move(out_);
   }
 
  private:
+  // A value of another type would be converted to something else, or be an error of an expression.
+  void refuse_other_types() {
+    for (const YamlSetting& setting : from_.given) {
+      const auto base = std::ranges::find(from_.base, setting.key, &Setting::key);
+      if (base == from_.base.end() || table_.reason_to_ignore(setting.key) ||
+          std::ranges::find(table_.scaled, setting.key,
+                            &decltype(table_.scaled)::value_type::first) != table_.scaled.end())
+        continue;
+      const std::string_view expected = type_in_words(base->value);
+      if (!expected.empty() && type_in_words(setting.value) != expected)
+        problems_.add({setting.where,
+                       fmt::format("'{}' must be {}, got {}", setting.key, expected,
+                                   config::to_toml(setting.value)),
+                       {}});
+    }
+  }
+
+  // Checks the values as training would.
+  void check_run() {
+    for (const config::RawEntry& entry :
+         config::parse_toml(out_.toml, kRunFile, config::Origin::Kind::run_file).entries)
+      if (const auto key = expressions_.find(entry.key); key != expressions_.end())
+        out_.places[entry.origin.text] = place_of(key->second);
+    try {
+      static_cast<void>(config::parse_run(out_.toml, kRunFile));
+    } catch (const UserError& error) {
+      fail_at_settings(error, out_);
+    }
+  }
+
   void set_variables() {
     for (const auto& [key, setting] : values_) variables_.set(name_of_key(key), setting->value);
     for (const auto& [key, value] : table_.absent)
@@ -155,12 +197,15 @@ class Importer {
     return it == values_.end() ? nullptr : it->second;
   }
 
-  // Returns "file:12" for the first given key in the expression, for a message.
+  // Returns "file:12" for a key in the expression, for a message; a given one if there is any.
   std::string place_of(const std::string& expression) const {
     std::string place = from_.name;
-    for (const std::string& name : names_in(expression))
-      for (const std::string& key : {key_of_name(name), "base_" + name})
-        if (const YamlSetting* setting = find(key)) place = setting->where;
+    std::set<std::string> keys;
+    note_read(expression, keys);
+    for (const bool given : {false, true})
+      for (const std::string& key : keys)
+        if (const YamlSetting* setting = find(key); setting && is_given(key) == given)
+          place = setting->where;
     return place;
   }
 
@@ -170,7 +215,16 @@ class Importer {
         throw UserError(ExitCode::usage, {from_.name,
                                           fmt::format("the key '{}' is missing", key_of_name(name)),
                                           {"base.yml of every version since 2025 contains it"}});
-    return variables_.json(expression, fmt::format("{}: {}", kTableName, expression));
+    try {
+      return variables_.json(expression, fmt::format("{}: {}", kTableName, expression));
+    } catch (const UserError& error) {
+      std::set<std::string> keys;
+      note_read(expression, keys);
+      throw UserError(ExitCode::usage,
+                      {place_of(expression),
+                       fmt::format("cannot be converted: {}", error.text().what),
+                       {fmt::format("the value is computed from {}", fmt::join(keys, ", "))}});
+    }
   }
   bool is_true(const std::string& expression) const {
     return compute("true if " + expression + " else false") == "true";
@@ -257,11 +311,15 @@ class Importer {
     for (const Part* part : parts_)
       for (const auto& [key, expression] : part->model)
         if (written.insert(key).second)
-          if (const auto value = value_of(expression)) text.add("model", key, *value);
+          if (const auto value = value_of(expression)) {
+            text.add("model", key, *value);
+            expressions_.emplace(fmt::format("model.{}", key), expression);
+          }
     for (const auto& [key, expression] : table_.run)
       if (const auto value = value_of(expression)) {
         const std::size_t dot = key.find('.');
         text.add(key.substr(0, dot), key.substr(dot + 1), *value);
+        expressions_.emplace(key, expression);
       }
     write_tags(text);
     write_groups(text, table_.first_groups);
@@ -270,11 +328,13 @@ class Importer {
     out_.toml = text.finish();
   }
 
-  void write_tags(RunText& text) const {
+  void write_tags(RunText& text) {
     if (!is_true(table_.tags_when)) return;
     for (const std::string& tag : table_.tags)
-      if (const YamlSetting* setting = find(tag); setting && setting->value != Value("remat"))
+      if (const YamlSetting* setting = find(tag); setting && setting->value != Value("remat")) {
         text.add(table_.tags_section, tag, setting->value);
+        expressions_.emplace(fmt::format("{}.{}", table_.tags_section, tag), tag);
+      }
   }
 
   void write_groups(RunText& text, const TextRows& groups) const {
@@ -317,11 +377,34 @@ class Importer {
   std::vector<const Part*> parts_;
   std::set<std::string> read_;
   std::vector<std::string> unknown_;
+  std::map<std::string, std::string> expressions_;  // by the key of the run file
   config::Problems problems_;
   Imported out_;
 };
 
+// Replaces the place `from`, which ends with the number of a line.
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (std::size_t at = 0; (at = text.find(from, at)) != text.npos;) {
+    const std::size_t end = at + from.size();
+    const bool is_whole =
+        end == text.size() || !std::isdigit(static_cast<unsigned char>(text[end]));
+    if (is_whole) text.replace(at, from.size(), to);
+    at += is_whole ? to.size() : from.size();
+  }
+  return text;
+}
+
 }  // namespace
+
+void fail_at_settings(const UserError& error, const Imported& imported) {
+  ErrorText text = error.text();
+  for (const auto& [from, to] : imported.places) {
+    text.where = replaced(text.where, from, to);
+    text.what = replaced(text.what, from, to);
+    for (std::string& note : text.notes) note = replaced(note, from, to);
+  }
+  throw UserError(error.code(), std::move(text));
+}
 
 Imported import_run(const Configuration& configuration) { return Importer(configuration).import(); }
 

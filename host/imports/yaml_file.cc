@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <set>
+#include <utility>
 
 #include "core/error.h"
 #include "core/read_file.h"
@@ -25,27 +27,52 @@ std::string place(const std::string& file, const YAML::Mark& mark) {
   return mark.line < 0 ? file : fmt::format("{}:{}", file, mark.line + 1);
 }
 
-template <typename T>
-bool parse_whole(std::string_view text, T& out) {
+bool parse_real(std::string_view text, double& out) {
   if (text.starts_with('+')) text.remove_prefix(1);
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
   return error == std::errc() && end == text.data() + text.size();
 }
 
+// Parses an integer as PyYAML does: with 0x, with 0b, and octal after a 0.
+bool parse_integer(std::string_view text, std::int64_t& out) {
+  const bool is_negative = text.starts_with('-');
+  if (is_negative || text.starts_with('+')) text.remove_prefix(1);
+  int base = 10;
+  if (text.starts_with("0x") || text.starts_with("0b")) {
+    base = text[1] == 'x' ? 16 : 2;
+    text.remove_prefix(2);
+  } else if (text.size() > 1 && text.starts_with('0')) {
+    base = 8;
+  }
+  std::uint64_t magnitude = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), magnitude, base);
+  if (error != std::errc() || end != text.data() + text.size() ||
+      !std::in_range<std::int64_t>(magnitude))
+    return false;
+  out = static_cast<std::int64_t>(magnitude);
+  if (is_negative) out = -out;
+  return true;
+}
+
 Value plain_scalar(const std::string& text) {
   if (text.empty() || text == "~" || text == "null" || text == "Null") return Value("None");
-  for (const char* word : {"true", "True", "TRUE"})
+  for (const char* word : {"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"})
     if (text == word) return Value(true);
-  for (const char* word : {"false", "False", "FALSE"})
+  for (const char* word : {"false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"})
     if (text == word) return Value(false);
   std::string digits = text;
   std::erase(digits, '_');
-  const bool number = digits.find_first_not_of("+-.0123456789eE") == digits.npos &&
-                      digits.find_first_of("0123456789") != digits.npos;
   std::int64_t whole = 0;
   double real = 0;
-  if (number && parse_whole(digits, whole)) return Value(whole);
-  if (number && parse_whole(digits, real)) return Value(real);
+  if (parse_integer(digits, whole)) return Value(whole);
+  const bool is_number = digits.find_first_not_of("+-.0123456789eE") == digits.npos &&
+                         digits.find_first_of("0123456789") != digits.npos;
+  const std::string_view unsigned_digits =
+      std::string_view(digits).substr(digits.find_first_not_of("+-"));
+  const bool is_octal =
+      unsigned_digits.starts_with('0') && digits.find_first_of(".eE") == digits.npos;
+  if (is_number && !is_octal && parse_real(digits, real)) return Value(real);
   return Value(text);
 }
 
@@ -95,8 +122,13 @@ std::vector<YamlSetting> read_yaml(const std::filesystem::path& path) {
   const std::string text = read_file(file, ExitCode::usage, kMaxFileBytes);
   std::vector<YamlSetting> out;
   try {
-    const YAML::Node root = YAML::Load(text);
-    if (root.IsNull()) return out;
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1)
+      throw UserError(ExitCode::usage, {place(file, documents[1].Mark()),
+                                        "a second document begins (---); expected one per file",
+                                        {}});
+    if (documents.empty() || documents[0].IsNull()) return out;
+    const YAML::Node& root = documents[0];
     if (!root.IsMap())
       throw UserError(ExitCode::usage, {file, "must be a mapping of keys to values", {}});
     std::set<std::string> seen;

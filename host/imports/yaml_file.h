@@ -17,9 +17,10 @@ struct YamlSetting {
 };
 
 // Returns the keys in the order of the file. Members of a mapping are keys with a dot, "dpo.algo";
-// a nested mapping is its YAML text. Null is the string "None", as Python prints it. Numbers may
-// contain _ between digits. Errors (exit 2): the file is missing, unreadable or above 1 MiB, not
-// YAML, not a mapping, has a duplicate key, lists deeper than 16, or more than 100,000 values
+// a nested mapping is its YAML text. Null is the string "None", as Python prints it. Words and
+// numbers are read as PyYAML does: yes and on are true, 010 is 8, and numbers may contain _.
+// Errors (exit 2): the file is missing, unreadable or above 1 MiB, not YAML, several documents, not
+// a mapping, has a duplicate key, lists deeper than 16, or more than 100,000 values
 // including expanded aliases.
 std::vector<YamlSetting> read_yaml(const std::filesystem::path& path);
 

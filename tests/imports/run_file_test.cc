@@ -386,10 +386,50 @@ TEST(ImportRun, RefusesUnsupportedSettings) {
            {"attention_type=mla",
             "must be global, local_sliding, chunk, full or block_diffusion in this block"},
            {"decoder_block=llama5", "no family implements 'decoder_block' = \"llama5\""},
+           {"steps=~", "steps=~: 'steps' must be a number, got \"None\""},
+           {"steps=abc", "steps=abc: 'steps' must be a number, got \"abc\""},
+           {"steps=1:40", "steps=1:40: 'steps' must be a number"},
+           {"steps=1e3", "steps=1e3: 'train.steps' must be an integer, at least 1, got 1000.0"},
+           {"steps=0189", "'steps' must be a number, got \"0189\""},
+           {"adam_b1=null", "adam_b1=null: 'adam_b1' must be a number, got \"None\""},
+           {"learning_rate=nan", "learning_rate=nan: 'learning_rate' must be a number"},
+           {"logits_via_embedding='true'", "must be true or false, got \"true\""},
+           {"mlp_activations=gelu", "'mlp_activations' must be a list, got \"gelu\""},
+           {"remat_policy=bogus", "remat_policy=bogus: 'train.remat' must be "},
+           {"gradient_accumulation_steps=0", "must be at least 1"},
+           {"per_device_batch_size=0", "must be above 0"},
+           {"gradient_clipping_threshold=-1", "gradient_clipping_threshold=-1: 'train.clip_norm'"},
+           {"head_dim=-4", "head_dim=-4: cannot be converted"},
            {"base_emb_dimm=4", "unknown key 'base_emb_dimm'\n  did you mean 'base_emb_dim'?"},
            {"base_emb_dim=wide", "'base_emb_dim' must be an integer"},
            {"base_emb_dim", "base_emb_dim: expected KEY=VALUE"}})
     EXPECT_ERROR_SAYS(folder.import({c.setting}), ExitCode::usage, c.says);
+}
+
+TEST(ImportRun, ReadsWordsAndNumbersAsPyYaml) {
+  const Folder folder("");
+  EXPECT_EQ(value(folder.import({"steps=0100"}), "train.steps"), "64");
+  EXPECT_EQ(value(folder.import({"steps=0x10"}), "train.steps"), "16");
+  EXPECT_EQ(value(folder.import({"steps=0b11"}), "train.steps"), "3");
+  EXPECT_EQ(value(folder.import({"packing=no"}), "data.pack"), "false");
+  EXPECT_EQ(value(folder.import({"logits_via_embedding=yes"}), "model.tie_word_embeddings"),
+            "true");
+}
+
+TEST(ImportRun, SaysWhatAnotherKeySwitchesOff) {
+  const Folder folder("");
+  EXPECT_THAT(folder.import({"final_logits_soft_cap=30."}).said,
+              Contains(HasSubstr("final_logits_soft_cap: not carried over: MaxText applies it")));
+  EXPECT_THAT(folder.import({"per_device_batch_size=0.5"}).said,
+              Contains(HasSubstr("per_device_batch_size: lamina has one device")));
+}
+
+TEST(ImportRun, MistakesOfTheRunFileAreAtTheUsersLine) {
+  const Folder folder("base_emb_dim: 64\nadam_b1: 2.0\nwarmup_steps_fraction: -1.0\n");
+  EXPECT_ERROR_SAYS(folder.import(), ExitCode::usage,
+                    "models/mine.yml:2: 'optimizer.beta1' must be");
+  EXPECT_ERROR_SAYS(folder.import(), ExitCode::usage,
+                    "models/mine.yml:3: 'schedule.warmup_steps' must be");
 }
 
 TEST(ImportRun, ReportsEveryMistakeAtItsLine) {
@@ -402,11 +442,13 @@ TEST(ImportRun, RefusesFilesThatAreNotConfigurations) {
   struct Case {
     std::string text, says;
   };
-  for (const Case& c : std::vector<Case>{{"a: [1, 2", "mine.yml:1: not YAML: "},
-                                         {"- 1\n", "mine.yml: must be a mapping of keys to values"},
-                                         {"a: 1\na: 2\n", "mine.yml:2: 'a' appears twice"},
-                                         {"a: " + std::string(40, '[') + std::string(40, ']'),
-                                          "mine.yml:1: lists are nested deeper than 16 levels"}})
+  for (const Case& c :
+       std::vector<Case>{{"a: [1, 2", "mine.yml:1: not YAML: "},
+                         {"- 1\n", "mine.yml: must be a mapping of keys to values"},
+                         {"a: 1\n---\na: 2\n", "mine.yml:3: a second document begins (---)"},
+                         {"a: 1\na: 2\n", "mine.yml:2: 'a' appears twice"},
+                         {"a: " + std::string(40, '[') + std::string(40, ']'),
+                          "mine.yml:1: lists are nested deeper than 16 levels"}})
     EXPECT_ERROR_SAYS(Folder(c.text).import(), ExitCode::usage, c.says);
 }
 

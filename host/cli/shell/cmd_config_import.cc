@@ -2,13 +2,28 @@
 #include <fmt/format.h>
 
 #include "cli/shell/command.h"
+#include "cli/shell/plugins.h"
 #include "cli/shell/terminal.h"
+#include "config/run_config.h"
 #include "core/error.h"
 #include "imports/key_page.h"
 #include "imports/run_file.h"
+#include "registry/library.h"
 
 namespace lamina::cli {
 namespace {
+
+// Checks the keys of [model] as training would. The directory of train.from has the whole model.
+void check_model(const Arguments& a, const imports::Imported& imported) {
+  const config::RunConfig run = config::parse_run(imported.toml, imports::kRunFile);
+  if (!run.train.from.empty()) return;
+  const registry::Family& family = registry::load_family(plugin_catalog(a.globals), run.model);
+  try {
+    static_cast<void>(family.configure(run.model.raw, run.model.where));
+  } catch (const UserError& error) {
+    imports::fail_at_settings(error, imported);
+  }
+}
 
 int run_import(const Arguments& a, const Device&) {
   if (a.flag("markdown")) return print(imports::key_tables()), 0;
@@ -16,6 +31,7 @@ int run_import(const Arguments& a, const Device&) {
     throw UserError(ExitCode::usage, {"config import", "needs FILE.yml", {}});
   const imports::Imported imported = imports::import_run(imports::read_configuration(
       a.positionals[0], {a.positionals.begin() + 1, a.positionals.end()}));
+  check_model(a, imported);
   for (const std::string& line : imported.said) fmt::print(stderr, "{}\n", line);
   print(imported.toml);
   return 0;
