@@ -92,10 +92,98 @@ TEST(OutputFile, AFileOfTheUserIsOverwritten) {
   const TempDir folder;
   run_copy(folder);
   for (std::size_t i = 0; i < 3; ++i) {
-    folder.write("mine", "before");
+    // /save replaces only its kind of file.
+    folder.write("mine", i == 2 ? R"([{"role": "user", "content": "before"}])" : "before");
+    const std::string before = folder.read("mine");
     EXPECT_EQ(write_to(folder, folder / "mine")[i].code, 0);
-    EXPECT_NE(folder.read("mine"), "before");
+    EXPECT_NE(folder.read("mine"), before);
   }
+}
+
+TEST(OutputFile, FilesThatTheCommandReadsAreNotOverwritten) {
+  const TempDir folder;
+  const std::string run = run_copy(folder);
+  fs::create_directory(folder / "data");
+  const std::string text = folder.write("data/a.txt", "some text to predict\n");
+  fs::create_symlink(text, folder / "link");
+  const std::vector<std::vector<std::string>> commands = {
+      {"embed", "-m", run, "-f", text, "-o", text},
+      {"embed", "-m", run, "-f", text, "-o", folder / "link"},
+      {"eval", "-m", run, "-d", text, "--logprobs", text},
+      {"eval", "-m", run, "-d", folder / "data", "--logprobs", text},
+      {"eval", "-m", run, "-d", folder / "data/*.txt", "--logprobs", folder / "link"}};
+  for (const std::vector<std::string>& words : commands) {
+    const Finished f = lamina_program(words);
+    EXPECT_EQ(f.code, 2) << words.back();
+    EXPECT_THAT(f.err, HasSubstr("error: " + words.back() + ": is read by this command ("));
+  }
+  EXPECT_EQ(folder.read("data/a.txt"), "some text to predict\n");
+}
+
+TEST(OutputFile, SavingAConversationReplacesOnlyAConversation) {
+  const TempDir folder;
+  run_copy(folder);
+  const std::string form = folder.read("template");
+  folder.write("notes", "mine");
+  folder.write("empty", "");
+  EXPECT_THAT(write_to(folder, folder / "template")[2].err, HasSubstr("is read by this command"));
+  EXPECT_EQ(folder.read("template"), form);
+  const Finished f = write_to(folder, folder / "notes")[2];
+  EXPECT_EQ(f.code, 2);
+  EXPECT_THAT(f.err, HasSubstr("notes: exists and is not a saved conversation"));
+  EXPECT_EQ(folder.read("notes"), "mine");
+  EXPECT_EQ(write_to(folder, folder / "empty")[2].code, 0);
+  EXPECT_EQ(write_to(folder, folder / "empty")[2].code, 0);  // its own file
+}
+
+// The words after "train", and the place and the words of the error.
+struct RefusedFolder {
+  std::vector<std::string> words;
+  std::string says;
+};
+
+TEST(OutputFolder, OfARunIsOutsideOfModelsOtherRunsAndItsData) {
+  const TempDir folder;
+  const std::string run = run_copy(folder);
+  ASSERT_EQ(ckpt({"export", run, "--to", folder / "model"}).code, 0);
+  fs::create_directory(folder / "data");
+  folder.write("data/a.txt", "some text to predict, and some more\n");
+  const std::string data = "data.train=" + (folder / "data"),
+                    glob = "data.train=" + (folder / "da*");
+  const std::vector<RefusedFolder> cases = {
+      {{"--out", ""}, "--out: must not be empty"},
+      {{"--out", folder / "model"}, "model' is a model directory: other commands would read"},
+      {{"--out", run + "/checkpoints"}, "which only its training writes to"},
+      {{"--out", run + kStep + "inner"}, "which only its training writes to"},
+      {{"--out", folder / "new", "--set", "data.store=" + run + "/checkpoints"},
+       "which only its training writes to"},
+      {{"--out", folder / "data/run", "--set", data}, "so its files would be read as data"},
+      {{"--out", folder / "data/run", "--set", glob}, "so its files would be read as data"},
+      {{"--out", folder / "new", "--set", data, "--set", "data.store=" + (folder / "data/tokens")},
+       "so its files would be read as data"}};
+  for (const RefusedFolder& one : cases)
+    for (const bool dry : {false, true}) {
+      std::vector<std::string> more = one.words;
+      if (dry) more.emplace_back("--dry-run");
+      const Finished f = train_tiny(folder, "unused", more);
+      EXPECT_EQ(f.code, 2) << one.says << f.err;
+      EXPECT_THAT(f.err, HasSubstr(one.says));
+    }
+  for (const char* made : {"model/checkpoints", "data/run", "data/tokens", "new", "unused"})
+    EXPECT_FALSE(fs::exists(folder / made)) << made;
+}
+
+TEST(OutputFolder, MayBeHiddenInsideTheData) {
+  const TempDir folder;
+  fs::create_directory(folder / "data");
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += fmt::format("line {}\n", i);
+  folder.write("data/a.txt", text);
+  const std::vector<std::string> more = {"--out", folder / "data/.run",
+                                         "--set", "data.train=" + (folder / "data"),
+                                         "--set", "data.store=none"};
+  EXPECT_EQ(train_tiny(folder, "unused", more).code, 0);
+  EXPECT_EQ(train_tiny(folder, "unused", more).code, 0);  // resumes
 }
 
 TEST(OutputFile, DeviceNodesStay) {

@@ -13,6 +13,7 @@
 #include "core/log.h"
 #include "core/stopwatch.h"
 #include "data/load.h"
+#include "train/loop/output_folders.h"
 #include "train/loop/run.h"
 
 namespace lamina::cli {
@@ -86,6 +87,7 @@ int run_build(const Arguments& a, const Device& device) {
   catch_stop_signals();
   const config::RunConfig c =
       config::load_run(a.positionals[0], {a.texts("set"), config::process_environment()});
+  train::check_output_folders(c);
   device.use_threads(a.globals.threads ? a.globals.threads : c.run.threads);
   const config::DataSection section = train::data_section(c);
   const auto tokenizer = data::load_tokenizer(section);

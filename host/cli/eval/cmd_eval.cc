@@ -9,6 +9,7 @@
 #include "cli/shell/signals.h"
 #include "cli/shell/weight_choice.h"
 #include "core/error.h"
+#include "data/find_files.h"
 #include "decoder/call_limits.h"
 
 namespace lamina::cli {
@@ -46,9 +47,16 @@ const EvalTask& task_of(const Arguments& a) {
   return wanted;
 }
 
+void check_logprobs(const Arguments& a) {
+  std::vector<std::string> inputs = given_files(a, {"model", "adapter", "chat-template"});
+  for (const std::string& pattern : a.texts("data"))
+    for (std::string& file : data::find_files(pattern)) inputs.push_back(std::move(file));
+  check_output_file(a.text("logprobs"), inputs);
+}
+
 int run_eval(const Arguments& a, const Device& device) {
   const EvalTask& task = task_of(a);
-  if (a.has("logprobs")) check_output_file(a.text("logprobs"));
+  if (a.has("logprobs")) check_logprobs(a);
   device.use_threads(a.globals.threads);
   catch_stop_signals();
   try {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <utility>
 
 #include "cli/generate/chat_input.h"
 #include "cli/generate/prompt.h"
@@ -42,9 +44,26 @@ void print_answer_stats(const ChatAnswer& answer) {
             decode::name(g.reason));
 }
 
-void save(const chat::Conversation& conversation, const std::string& path) {
+bool is_conversation(const std::string& path) {
   try {
-    check_output_file(path);
+    static_cast<void>(chat::Conversation::read(path));
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void save(const chat::Conversation& conversation, const std::string& path,
+          const std::vector<std::string>& inputs) {
+  try {
+    const io::Destination to = check_output_file(path, inputs);
+    std::error_code error;
+    if (!to.in_place && std::filesystem::exists(to.path, error) &&
+        !std::filesystem::is_empty(to.path, error) && !is_conversation(to.path))
+      throw UserError(ExitCode::usage, {path,
+                                        "exists and is not a saved conversation, so it is not "
+                                        "overwritten",
+                                        {"choose another name"}});
     io::write_durably(path, conversation.json(), io::NamedBy::user);
   } catch (const DeviceError& error) {  // the user may save the conversation elsewhere
     throw UserError(error.code(), error.text());
@@ -53,7 +72,8 @@ void save(const chat::Conversation& conversation, const std::string& path) {
 
 class Chat {
  public:
-  Chat(ChatSession& session, bool interactive) : session_(session), interactive_(interactive) {}
+  Chat(ChatSession& session, bool interactive, std::vector<std::string> inputs)
+      : session_(session), interactive_(interactive), inputs_(std::move(inputs)) {}
 
   void run() {
     ChatInput input(interactive_);
@@ -103,7 +123,7 @@ class Chat {
     } else if (name == "save" || name == "load") {
       if (rest.empty()) throw UserError(ExitCode::usage, {"/" + name, "needs a file name", {}});
       if (name == "save")
-        save(conversation, rest);
+        save(conversation, rest, inputs_);
       else
         conversation = chat::Conversation::read(rest);
     } else {
@@ -120,10 +140,13 @@ class Chat {
 
   ChatSession& session_;
   bool interactive_;
+  std::vector<std::string> inputs_;
 };
 
 }  // namespace
 
-void run_chat(ChatSession& session, bool interactive) { Chat(session, interactive).run(); }
+void run_chat(ChatSession& session, bool interactive, std::vector<std::string> inputs) {
+  Chat(session, interactive, std::move(inputs)).run();
+}
 
 }  // namespace lamina::cli

@@ -7,6 +7,7 @@
 #include "cli/generate/generation_options.h"
 #include "cli/shell/command.h"
 #include "cli/shell/load_model.h"
+#include "cli/shell/output_file.h"
 #include "cli/shell/signals.h"
 #include "cli/shell/terminal.h"
 #include "cli/shell/weight_choice.h"
@@ -57,7 +58,7 @@ int start_chat(const Arguments& a, const Device& device) {
   session.settings.generate.num_beams = 1;  // answers are shown as they come
   catch_interrupts();
   if (interactive) log::info("/help lists the commands; Ctrl-D quits");
-  run_chat(session, interactive);
+  run_chat(session, interactive, given_files(a, {"model", "adapter", "chat-template", "tools"}));
   return 0;
 }
 

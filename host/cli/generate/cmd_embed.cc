@@ -104,7 +104,7 @@ model::HiddenStates compute(const Arguments& a, const model::Loaded& m,
 
 int embed(const Arguments& a, const Device& device) {
   check_prompt_options(a);
-  check_output_file(a.text("output"));
+  check_output_file(a.text("output"), given_files(a, {"model", "file"}));
   const DType dtype = *parse_dtype(a.text("dtype"));
   const model::Loaded m = load_model(a.text("model"), a.globals, dtype, device, weight_choice(a));
   const std::vector<std::int32_t> tokens =

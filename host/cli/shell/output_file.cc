@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "core/error.h"
+#include "core/printable.h"
+#include "io/directories.h"
 #include "train/loop/file_owner.h"
 
 namespace lamina::cli {
@@ -14,6 +16,15 @@ namespace {
 [[noreturn]] void refuse_output(const std::string& path, std::string what) {
   throw UserError(ExitCode::usage,
                   {path, std::move(what), {"name a file outside of that directory"}});
+}
+
+// Returns whether both are one existing file, or the file is directly in the directory `input`.
+bool is_read(const std::filesystem::path& path, const std::filesystem::path& input) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return false;
+  const bool is_directory = std::filesystem::is_directory(input, error);
+  return std::filesystem::equivalent(is_directory ? io::parent_directory(path.string()) : path,
+                                     input, error);
 }
 
 io::Destination check_output(const std::string& path, bool own_kind) {
@@ -34,8 +45,27 @@ io::Destination check_output(const std::string& path, bool own_kind) {
 
 }  // namespace
 
-io::Destination check_output_file(const std::string& path) { return check_output(path, false); }
+io::Destination check_output_file(const std::string& path, const std::vector<std::string>& inputs) {
+  io::Destination out = check_output(path, false);
+  if (!out.in_place)
+    for (const std::string& input : inputs)
+      if (is_read(out.path, input))
+        throw UserError(ExitCode::usage,
+                        {path,
+                         fmt::format("is read by this command ({}), so it is not overwritten",
+                                     printable(input)),
+                         {"choose another name"}});
+  return out;
+}
 
 io::Destination check_own_output_file(const std::string& path) { return check_output(path, true); }
+
+std::vector<std::string> given_files(const Arguments& a,
+                                     const std::vector<std::string_view>& options) {
+  std::vector<std::string> out;
+  for (const std::string_view option : options)
+    for (std::string& file : a.texts(option)) out.push_back(std::move(file));
+  return out;
+}
 
 }  // namespace lamina::cli

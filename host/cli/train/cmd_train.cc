@@ -15,6 +15,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "model/training.h"
+#include "train/loop/output_folders.h"
 #include "train/loop/run.h"
 #include "train/loop/run_directory.h"
 
@@ -98,10 +99,14 @@ int train_run(const Arguments& arguments, const config::RunConfig& c, const Devi
 int run_train(const Arguments& arguments, const Device& device) {
   catch_stop_signals();  // before anything that takes time
   std::vector<std::string> sets = arguments.texts("set");
+  if (arguments.has("out") && arguments.text("out").empty())
+    throw UserError(ExitCode::usage,
+                    {"--out", "must not be empty", {"give the name of a directory"}});
   if (arguments.has("out"))
     sets.push_back("run.out=" + config::toml_quote(fs::absolute(arguments.text("out")).string()));
   const config::RunConfig c =
       config::load_run(arguments.positionals[0], {sets, config::process_environment()});
+  train::check_output_folders(c);
   if (arguments.flag("fit") || arguments.flag("dry-run"))
     return show_train_plan(arguments, c, device);
   try {

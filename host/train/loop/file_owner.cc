@@ -56,7 +56,7 @@ std::optional<FileOwner> owner_by_names(const fs::path& path) {
     if (folder == folder.parent_path()) break;
   }
   if (is_run_directory(parent)) return FileOwner{parent.string(), "a run directory"};
-  if (is_model_directory(parent)) return FileOwner{parent.string(), "a model directory"};
+  if (is_model_directory(parent)) return FileOwner{parent.string(), kModelDirectory};
   return std::nullopt;
 }
 

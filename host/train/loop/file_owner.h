@@ -7,6 +7,8 @@
 
 namespace lamina::train {
 
+inline constexpr std::string_view kModelDirectory = "a model directory";
+
 struct FileOwner {
   std::string directory;
   std::string_view kind;  // "a run directory"
