@@ -73,7 +73,7 @@ class Importer {
   // A value of another type would be converted to something else, or be an error of an expression.
   void refuse_other_types() {
     for (const YamlSetting& setting : from_.given) {
-      const auto base = std::ranges::find(from_.base, setting.key, &Setting::key);
+      const auto base = std::ranges::find(from_.base, setting.key, &YamlSetting::key);
       if (base == from_.base.end() || table_.reason_to_ignore(setting.key) ||
           std::ranges::find(table_.scaled, setting.key,
                             &decltype(table_.scaled)::value_type::first) != table_.scaled.end())
