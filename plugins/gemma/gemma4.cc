@@ -25,9 +25,9 @@ RopeOptions rope_of(const Config& c, const Kind& kind) {
   const auto h = static_cast<double>(c.global_head_dim);
   const std::int64_t rotary_dim = 2 * static_cast<std::int64_t>(c.partial_rotary_factor * h / 2);
   return {.theta = std::pow(c.global_rope_theta, static_cast<double>(rotary_dim) / h),
-          .frequency_dim = rotary_dim,
           .scaling = c.global_rope_factor == 1 ? "none" : "linear",
-          .factor = c.global_rope_factor};
+          .factor = c.global_rope_factor,
+          .frequency_dim = rotary_dim};
 }
 
 Tensor attention(Scope s, const Config& c, const Kind& kind, Tensor x_BTD, const Step& step) {

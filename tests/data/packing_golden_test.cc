@@ -48,7 +48,8 @@ struct Documents {
 
 struct Row {
   std::vector<std::int32_t> inputs, segment_ids, positions, labels;
-  Row(const Documents& documents, std::span<const PackedPiece> pieces, std::size_t n, std::int32_t pad_id)
+  Row(const Documents& documents, std::span<const PackedPiece> pieces, std::size_t n,
+      std::int32_t pad_id)
       : inputs(n), segment_ids(n), positions(n), labels(n) {
     write_row(documents.tokens, pieces, pad_id, {inputs, segment_ids, positions, labels});
   }

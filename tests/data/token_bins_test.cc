@@ -40,8 +40,8 @@ std::string megatron_index(std::uint8_t type, std::int64_t id_bytes) {
 
 TokenStore read_tokens(const std::string& path, std::int64_t vocab_size = 258) {
   static const auto tokenizer = text::make_byte_tokenizer();  // 257 ends a text
-  return tokenize_files({path},
-                        {.form = DataForm::tokens, .tokenizer = *tokenizer, .vocab_size = vocab_size});
+  return tokenize_files(
+      {path}, {.form = DataForm::tokens, .tokenizer = *tokenizer, .vocab_size = vocab_size});
 }
 
 using Ids = std::vector<std::int32_t>;

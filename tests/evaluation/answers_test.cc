@@ -8,12 +8,14 @@
 namespace lamina::evaluation {
 namespace {
 
-TEST(AnswerComparison, Example) { EXPECT_EQ(AnswerComparison{}.normalized("  The\t answer\n"), "The answer"); }
+TEST(AnswerComparison, Example) {
+  EXPECT_EQ(AnswerComparison{}.normalized("  The\t answer\n"), "The answer");
+}
 
 TEST(AnswerComparison, CaseAndPunctuationCountUnlessIgnored) {
   EXPECT_EQ(AnswerComparison{}.normalized("Paris."), "Paris.");
   EXPECT_EQ((AnswerComparison{.ignore_case = true}.normalized("\xc3\x89"
-                                                        "cole")),
+                                                              "cole")),
             "\xc3\xa9"
             "cole");
   EXPECT_EQ((AnswerComparison{.ignore_punctuation = true}.normalized("$1,000.")), "1000");

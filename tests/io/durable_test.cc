@@ -212,7 +212,8 @@ TEST(DirectoryCommit, KilledAtAnyMomentLeavesOnlyWholeDirectories) {
       const std::string path = entry.path();
       if (path.find(".partial-") != path.npos) continue;
       ++committed;
-      EXPECT_EQ(first_difference(path, read_manifest(path), ManifestCheck::checksums), std::nullopt);
+      EXPECT_EQ(first_difference(path, read_manifest(path), ManifestCheck::checksums),
+                std::nullopt);
     }
     remove_leftovers(dir.path());
     for (const auto& entry : fs::directory_iterator(dir.path()))
@@ -280,8 +281,8 @@ TEST(Manifest, EveryFlippedBitOfEveryFileIsFound) {
       dir.write(name, flipped);
       bool found = false;
       try {
-        found =
-            first_difference(dir.path(), read_manifest(dir.path()), ManifestCheck::checksums).has_value();
+        found = first_difference(dir.path(), read_manifest(dir.path()), ManifestCheck::checksums)
+                    .has_value();
       } catch (const UserError&) {
         found = true;
       }

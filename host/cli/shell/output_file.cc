@@ -23,8 +23,9 @@ bool is_read(const std::filesystem::path& path, const std::filesystem::path& inp
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return false;
   const bool is_directory = std::filesystem::is_directory(input, error);
-  return std::filesystem::equivalent(is_directory ? io::parent_directory(path.string()) : path,
-                                     input, error);
+  return std::filesystem::equivalent(
+      is_directory ? std::filesystem::path(io::parent_directory(path.string())) : path, input,
+      error);
 }
 
 io::Destination check_output(const std::string& path, bool own_kind) {
