@@ -19,9 +19,7 @@ namespace {
 using namespace lamina::sdk;
 
 constexpr std::string_view kHead =
-    "// Generated from ops.def by plugin_api/generate_options.cc; `ninja sdk_options_update` "
-    "writes\n"
-    "// it again.\n"
+    "// Generated from ops.def; `ninja sdk_options_update` writes it again.\n"
     "//\n"
     "// LAMINA_<OP>_OPTIONS: the attributes of an op as members of a struct, with the defaults of\n"
     "// ops.def. <op>_attrs(options): the attributes of any struct with these members.\n"

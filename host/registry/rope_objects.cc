@@ -62,7 +62,16 @@ bool is_zero(const config::Value& value) {
 }  // namespace
 
 void check_rope_objects(const config::Raw& raw, config::Problems& problems) {
-  for (const std::string& prefix : prefixes_in(raw)) {
+  const std::set<std::string> prefixes = prefixes_in(raw);
+  // An object for a kind of layers may leave a key to the object of another kind.
+  const auto has = [&](const std::string& prefix, std::string_view name) {
+    if (std::ranges::count(prefix, '.') == 2)
+      return find(raw.entries, fmt::format("{}{}", prefix, name)) != nullptr;
+    return std::ranges::any_of(prefixes, [&](const std::string& other) {
+      return find(raw.entries, fmt::format("{}{}", other, name)) != nullptr;
+    });
+  };
+  for (const std::string& prefix : prefixes) {
     if (const auto* factor = find(raw.entries, prefix + "attention_factor");
         factor && is_zero(factor->value))
       problems.add({factor->origin.text,
@@ -78,10 +87,10 @@ void check_rope_objects(const config::Raw& raw, config::Problems& problems) {
                         {"without scaling, leave it out or write \"default\""}});
     if (!text) continue;
     for (const std::string_view name : required_by(*text))
-      if (const std::string key = fmt::format("{}{}", prefix, name); !find(raw.entries, key))
+      if (!has(prefix, name))
         problems.add({kind->origin.text,
-                      fmt::format("'{}' is missing; '{}' = \"{}\" requires it", shown(key),
-                                  shown(kind->key), *text),
+                      fmt::format("'{}{}' is missing; '{}' = \"{}\" requires it", shown(prefix),
+                                  name, shown(kind->key), *text),
                       {}});
   }
 }

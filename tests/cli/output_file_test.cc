@@ -29,13 +29,24 @@ std::string run_copy(const TempDir& folder) {
   return folder / "run";
 }
 
+Finished embed_to(const TempDir& folder, const std::string& path) {
+  return lamina_program({"embed", "-m", folder / "run", "-p", "a", "-o", path});
+}
+
+Finished eval_to(const TempDir& folder, const std::string& path) {
+  return lamina_program(
+      {"eval", "-m", folder / "run", "-d", folder / "text.txt", "--logprobs", path});
+}
+
+// Saves a conversation.
+Finished save_to(const TempDir& folder, const std::string& path) {
+  return lamina::testing::run_shell(fmt::format("echo '/save {}' | " LAMINA_BUILD_DIR
+                                                "/bin/lamina chat -m {} --chat-template {}",
+                                                path, folder / "run", folder / "template"));
+}
+
 std::vector<Finished> write_to(const TempDir& folder, const std::string& path) {
-  const std::string run = folder / "run", program = LAMINA_BUILD_DIR "/bin/lamina";
-  return {
-      lamina_program({"embed", "-m", run, "-p", "a", "-o", path}),
-      lamina_program({"eval", "-m", run, "-d", folder / "text.txt", "--logprobs", path}),
-      lamina::testing::run_shell(fmt::format("echo '/save {}' | {} chat -m {} --chat-template {}",
-                                             path, program, run, folder / "template"))};
+  return {embed_to(folder, path), eval_to(folder, path), save_to(folder, path)};
 }
 
 TEST(OutputFile, FilesOfARunAndItsCheckpointsAreNotOverwritten) {
@@ -91,12 +102,10 @@ TEST(OutputFile, FilesOfAModelAreNotOverwritten) {
 TEST(OutputFile, AFileOfTheUserIsOverwritten) {
   const TempDir folder;
   run_copy(folder);
-  for (std::size_t i = 0; i < 3; ++i) {
-    // /save replaces only its kind of file.
-    folder.write("mine", i == 2 ? R"([{"role": "user", "content": "before"}])" : "before");
-    const std::string before = folder.read("mine");
-    EXPECT_EQ(write_to(folder, folder / "mine")[i].code, 0);
-    EXPECT_NE(folder.read("mine"), before);
+  for (const auto& write : {embed_to, eval_to}) {
+    folder.write("mine", "before");
+    EXPECT_EQ(write(folder, folder / "mine").code, 0);
+    EXPECT_NE(folder.read("mine"), "before");
   }
 }
 
@@ -126,14 +135,14 @@ TEST(OutputFile, SavingAConversationReplacesOnlyAConversation) {
   const std::string form = folder.read("template");
   folder.write("notes", "mine");
   folder.write("empty", "");
-  EXPECT_THAT(write_to(folder, folder / "template")[2].err, HasSubstr("is read by this command"));
+  EXPECT_THAT(save_to(folder, folder / "template").err, HasSubstr("is read by this command"));
   EXPECT_EQ(folder.read("template"), form);
-  const Finished f = write_to(folder, folder / "notes")[2];
+  const Finished f = save_to(folder, folder / "notes");
   EXPECT_EQ(f.code, 2);
   EXPECT_THAT(f.err, HasSubstr("notes: exists and is not a saved conversation"));
   EXPECT_EQ(folder.read("notes"), "mine");
-  EXPECT_EQ(write_to(folder, folder / "empty")[2].code, 0);
-  EXPECT_EQ(write_to(folder, folder / "empty")[2].code, 0);  // its own file
+  EXPECT_EQ(save_to(folder, folder / "empty").code, 0);
+  EXPECT_EQ(save_to(folder, folder / "empty").code, 0);  // its own file
 }
 
 // The words after "train", and the place and the words of the error.

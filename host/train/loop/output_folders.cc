@@ -31,8 +31,10 @@ std::optional<fs::path> matched_above(const std::string& pattern, const fs::path
       is_glob ? fs::absolute(pattern).lexically_normal().string() : plain(pattern).string();
   for (fs::path at = folder;; at = at.parent_path()) {
     if (is_glob ? ::fnmatch(wanted.c_str(), at.c_str(), FNM_PATHNAME | FNM_PERIOD) == 0
-                : at == wanted)
-      return at;
+                : at == wanted) {
+      std::error_code error;
+      if (fs::is_directory(at, error)) return at;
+    }
     if (at.filename().string().starts_with('.') || at == at.parent_path()) return std::nullopt;
   }
 }

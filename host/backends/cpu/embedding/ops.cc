@@ -58,8 +58,8 @@ std::unique_ptr<Kernel> make_stored(const NodeView& n, Context&) {
 }
 
 constexpr KernelChoice kChoices[] = {
-    {"memcpy", reads_plain, make},
     {"widen", supports_stored, make_stored},
+    {"memcpy", reads_plain, make},
 };
 
 }  // namespace embedding_op

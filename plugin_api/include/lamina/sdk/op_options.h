@@ -1,5 +1,4 @@
-// Generated from ops.def by plugin_api/generate_options.cc; `ninja sdk_options_update` writes
-// it again.
+// Generated from ops.def; `ninja sdk_options_update` writes it again.
 //
 // LAMINA_<OP>_OPTIONS: the attributes of an op as members of a struct, with the defaults of
 // ops.def. <op>_attrs(options): the attributes of any struct with these members.
