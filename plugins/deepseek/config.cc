@@ -17,7 +17,8 @@ using namespace lamina::sdk;
 
 // An empty default is set by derive(): GGUF files without the key mean another value.
 struct Defaults {
-  std::int64_t experts, shared_experts, expert_width, topk_group, n_group;
+  std::int64_t experts, shared_experts, expert_width;
+  std::optional<std::int64_t> topk_group, n_group;
   std::optional<std::string_view> scoring_func, topk_method;
   std::optional<bool> norm_topk_prob;
   std::optional<double> routed_scaling_factor;
@@ -216,6 +217,8 @@ void derive_gguf(const Config& c, const Derived& derived) {
   derived.set("topk_method", std::string_view(c.scoring_func == "sigmoid" ? "noaux_tc"
                                               : c.n_group > 1             ? "group_limited_greedy"
                                                                           : "greedy"));
+  derived.set("n_group", std::int64_t{1});
+  derived.set("topk_group", std::int64_t{1});
   derived.set("norm_topk_prob", false);
   derived.set("routed_scaling_factor", 1.0);
 }
@@ -225,6 +228,8 @@ void derive_v3(const Derived& derived) {
   derived.set("split_kv_b", false);
   derived.set("scoring_func", std::string_view("sigmoid"));
   derived.set("topk_method", std::string_view("noaux_tc"));
+  derived.set("n_group", std::int64_t{8});
+  derived.set("topk_group", std::int64_t{4});
   derived.set("norm_topk_prob", true);
   derived.set("routed_scaling_factor", 2.5);
 }
@@ -304,9 +309,7 @@ void keys(Schema<Config>& key) {
       {.choices = {kFullAttention, kIndexed, kIndexedBefore},
        .flags = LAMINA_KEY_HF_ONLY | LAMINA_KEY_PER_LAYER,
        .doc = "attention of each layer; must match index_n_heads"});
-  common_keys(
-      key,
-      {.experts = 256, .shared_experts = 1, .expert_width = 2048, .topk_group = 4, .n_group = 8});
+  common_keys(key, {.experts = 256, .shared_experts = 1, .expert_width = 2048});
   gguf_keys(key);
 }
 

@@ -82,10 +82,12 @@ TEST(Faults, F25ABadTokenizerOfTheDataIsBadData) {
   testing::TempDir dir;
   config::DataSection section;
   section.tokenizer = dir / "none";
-  EXPECT_USER_ERROR(load_tokenizer(section), ExitCode::data,
-                    dir / "none" +
-                        ": no such directory; expected a model directory with its "
-                        "tokenizer\n  check the path");
+  EXPECT_USER_ERROR(
+      load_tokenizer(section), ExitCode::data,
+      dir / "none" +
+          ": no such directory; expected a model directory with its "
+          "tokenizer\n  check the path\n  or set data.tokenizer to a directory with a "
+          "tokenizer");
   dir.write("damaged/tokenizer.json", "{\"model\": ");
   section.tokenizer = dir / "damaged";
   EXPECT_ERROR_SAYS(load_tokenizer(section), ExitCode::data, "damaged/tokenizer.json");

@@ -76,15 +76,6 @@ TEST(RopeLayouts, RopeTypeCountsBesideType) {
                 "linear");
 }
 
-TEST(RopeLayouts, OriginalContextAtTheTopHasNoEffect) {
-  const ModelConfig config =
-      configure(small_config("llama", R"(, "original_max_position_embeddings": 64,
-      "rope_parameters": {"rope_type": "yarn", "factor": 2.0})"));
-  EXPECT_EQ(config.values().integer("rope_scaling.original_max_position_embeddings"), 2048);
-  ASSERT_EQ(config.unread().size(), 1u);
-  EXPECT_TRUE(config.unread()[0].starts_with("original_max_position_embeddings ("));
-}
-
 TEST(RopeLayouts, PartialFactorOfTheObjectCounts) {
   for (const char* type : {"qwen3_next", "qwen3_5_text"})
     EXPECT_EQ(values_of(type, R"(, "head_dim": 32, "partial_rotary_factor": 0.5,

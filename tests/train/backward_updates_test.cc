@@ -76,7 +76,10 @@ void expect_the_same(const TestModel& from, const decoder::Model& model, DType d
     EXPECT_TRUE(same_bits(moments_within[i], moments[i])) << model.parameters().all()[i].name;
   }
   EXPECT_LE(within.state->bytes(), after.state->bytes());
-  EXPECT_GT(within.state->lists().num_shared(), 0u);
+  // The layers of ALBERT share all parameters, so they are updated after the pass.
+  if (from.name != "albert") {
+    EXPECT_GT(within.state->lists().num_shared(), 0u);
+  }
 }
 
 class BackwardUpdates : public ::testing::TestWithParam<FamilyCase> {

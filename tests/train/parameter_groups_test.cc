@@ -236,7 +236,7 @@ TEST(ParameterGroups, ThatHaveNoEffectAreRefused) {
                     "optimizer.groups: group 0, {match = \"embd.*\"}, matches no parameter of this "
                     "model\n  did you mean match = \"embed.*\"?");
   EXPECT_USER_ERROR(set({frozen("layers.*.atention*")}), 2,
-                    "optimizer.groups: group 0, {match = \"layers.*.atention*\"}, fits no "
+                    "optimizer.groups: group 0, {match = \"layers.*.atention*\"}, matches no "
                     "parameter of this model\n  did you mean match = \"layers.*.attention*\"?");
   EXPECT_USER_ERROR(
       set({frozen("*norm*"), {.group = "teacher", .frozen = true}}), 2,

@@ -117,7 +117,9 @@ class AttentionInputs {
       return made_[{v, k}] = replay(What::value, v, values, values.base);
     }
     if (!keys.matrix || !values.matrix)
-      refuse_key(config::kShareKv, "this model has no separate matrix for values");
+      refuse_key(config::kShareKv,
+                 fmt::format("{} of this model come from no matrix by ops on heads alone",
+                             keys.matrix ? "values" : "keys"));
     if (from_.type(keys.base) != from_.type(values.base))
       refuse_key(config::kShareKv,
                  fmt::format("keys of this model are {} and values {}",
