@@ -135,7 +135,10 @@ void keys(Schema<Config>& key) {
                       .intermediate_size = 0,
                       .num_key_value_heads = 1,
                       .head_dim = 512,
-                      .rope = {.group = "compress", .flat_too = true, .theta_group = "main"}});
+                      .rope = {.group = "compress",
+                               .flat_too = true,
+                               .theta_group = "main",
+                               .types = {"default", "linear", "dynamic", "llama3", "yarn"}}});
   attention_keys(key);
   expert_keys(key);
   key("hc_mult", &Config::hc_mult, {.fallback = 4, .min = 1, .doc = "residual streams"});
