@@ -69,12 +69,6 @@ std::string expectation(const Key& key, Type type) {
   return out;
 }
 
-bool within_limits(const Key& key, double value) {
-  if (key.min && (key.min_excluded ? value <= *key.min : value < *key.min)) return false;
-  if (key.max && (key.max_excluded ? value >= *key.max : value > *key.max)) return false;
-  return true;
-}
-
 // Range of magnitudes that float32 represents with full precision, rounded inwards to short
 // decimals.
 constexpr double kLeastSize = 1.18e-38, kLargestSize = 3.40e38;
@@ -182,6 +176,12 @@ std::variant<Value, ErrorText> check_table(const Key& key, const std::string& na
 }
 
 }  // namespace
+
+bool within_limits(const Key& key, double value) {
+  if (key.min && (key.min_excluded ? value <= *key.min : value < *key.min)) return false;
+  if (key.max && (key.max_excluded ? value >= *key.max : value > *key.max)) return false;
+  return true;
+}
 
 std::string join_choices(const std::vector<std::string>& choices) {
   std::string out;

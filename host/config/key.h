@@ -52,6 +52,9 @@ struct Key {
   bool any_name = false;
 };
 
+// Returns true if a number is within min and max.
+bool within_limits(const Key& key, double value);
+
 // "integer", "list of strings": for help.
 std::string type_text(const Key& key);
 

@@ -19,6 +19,9 @@ struct RawEntry {
   std::string source;            // the text typed on a command line or in the environment
 };
 
+// Returns true for values of a config.json.
+inline bool is_json(const Origin& origin) { return origin.kind == Origin::Kind::json; }
+
 // A table, or a key with a null or an unsupported list: [train], or rope_scaling = {}.
 struct RawSection {
   std::string key;

@@ -64,13 +64,8 @@ class Effects {
   }
 
   std::optional<std::uint64_t> computed(const SmallModel& model) const {
-    try {
-      return fingerprint_of_training(subject_.open(model));
-    } catch (const Refused&) {
-      return std::nullopt;
-    } catch (const Error&) {
-      return std::nullopt;
-    }
+    const std::optional<decoder::Model> opened = open_if_accepted(subject_, model);
+    return opened ? std::optional(fingerprint_of_training(*opened)) : std::nullopt;
   }
 
   const FamilySubject& subject_;
@@ -78,17 +73,6 @@ class Effects {
 };
 
 constexpr std::size_t kMostChangedModels = 2;
-
-bool opens(const FamilySubject& subject, const SmallModel& model) {
-  try {
-    subject.open(model);
-    return true;
-  } catch (const Refused&) {
-    return false;
-  } catch (const Error&) {
-    return false;
-  }
-}
 
 // The model with as many keys changed together as the family accepts: features that are off by
 // default are on. `backwards`: from the last key and the last value on.
@@ -104,7 +88,8 @@ SmallModel with_everything_changed(const FamilySubject& subject, SmallModel mode
     if (backwards) std::ranges::reverse(values);
     for (config::Value& value : values) {
       SmallModel changed{model.name, with_value(model.source, key->key.name, std::move(value))};
-      if (!is_accepted(subject.family(), changed.source) || !opens(subject, changed)) continue;
+      if (!is_accepted(subject.family(), changed.source) || !open_if_accepted(subject, changed))
+        continue;
       model = std::move(changed);
       break;
     }

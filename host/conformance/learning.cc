@@ -1,7 +1,11 @@
 #include "conformance/learning.h"
 
 #include <fmt/ranges.h>
+
 #include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
 
 #include "conformance/check.h"
 #include "conformance/choices.h"
@@ -144,10 +148,6 @@ bool starts_as_zero(const Parameter& p) {
   return p.desc.init.kind == Kind::zeros ||
          (p.desc.init.kind == Kind::constant && p.desc.init.a == 0);
 }
-
-}  // namespace
-
-namespace {
 
 // The gradients of all parameters, in batches until every part has one.
 class Search {

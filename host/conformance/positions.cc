@@ -1,12 +1,13 @@
 #include "conformance/positions.h"
 
-#include <algorithm>
 #include <limits>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "conformance/check.h"
 #include "ops/custom.h"
-#include "ops/op_code.h"
+#include "ops/integer_range.h"
 
 namespace lamina::conformance {
 namespace {
@@ -15,22 +16,11 @@ constexpr double kMostPositions = 1 << 20;
 // Up to here bfloat16 has every integer.
 constexpr double kMostInBfloat16 = 256;
 
-// The least and the largest value of the elements of a value.
-struct Range {
-  double least, most;
+// The range of a value's elements, and whether they are computed from positions.
+struct Range : ops::IntegerRange {
   bool of_positions = false;
 };
 using MaybeRange = std::optional<Range>;
-
-Range of_corners(std::initializer_list<double> corners, bool of_positions) {
-  return {std::min(corners), std::max(corners), of_positions};
-}
-
-double number(const AttrValue& attr) {
-  if (const auto* i = std::get_if<std::int64_t>(&attr)) return static_cast<double>(*i);
-  if (const auto* d = std::get_if<double>(&attr)) return *d;
-  return 0;
-}
 
 // Follows the ranges of integers through a graph; nothing for those that are not followed.
 class Ranges {
@@ -69,75 +59,15 @@ class Ranges {
   }
 
   MaybeRange range_of(const Node& node) const {
-    if (node.inputs.empty()) return range_of_constant(node);
-    std::vector<Range> in;
+    std::vector<ops::IntegerRange> inputs;
+    bool of_positions = false;
     for (const ValueId value : node.inputs) {
       if (value == kNoValue || !of_[value]) return {};
-      in.push_back(*of_[value]);
+      inputs.push_back(*of_[value]);
+      of_positions = of_positions || of_[value]->of_positions;
     }
-    if (in.size() == 1) return range_of_one(node, in[0]);
-    return in.size() == 2 ? range_of_two(node, in[0], in[1]) : std::nullopt;
-  }
-
-  MaybeRange range_of_constant(const Node& node) const {
-    const Type& type = graph_.type(node.outputs[0]);
-    if (node.op->code == OpCode::iota) {
-      std::int64_t longest = 1;
-      for (const std::int64_t size : type.shape.dims()) longest = std::max(longest, size);
-      return Range{0, static_cast<double>(longest - 1)};
-    }
-    if (node.op->code != OpCode::constant) return {};
-    for (std::size_t i = 0; i < node.attrs.size(); ++i)
-      if (node.op->attrs[i].name == "value")
-        return Range{number(node.attrs[i]), number(node.attrs[i])};
-    return {};
-  }
-
-  MaybeRange range_of_one(const Node& node, const Range& x) const {
-    if (node.op->def->layout_only || node.op->def->view || node.op->def->facts.moves_data) return x;
-    switch (node.op->code) {
-      case OpCode::neg:
-        return Range{-x.most, -x.least, x.of_positions};
-      case OpCode::abs:
-        return Range{0, std::max(-x.least, x.most), x.of_positions};
-      case OpCode::square:
-        return of_corners({0, x.least * x.least, x.most * x.most}, x.of_positions);
-      case OpCode::scale: {
-        const double by = number(node.attrs[0]);
-        return of_corners({x.least * by, x.most * by}, x.of_positions);
-      }
-      case OpCode::shift: {
-        const double by = number(node.attrs[0]);
-        return Range{x.least + by, x.most + by, x.of_positions};
-      }
-      default:
-        return {};
-    }
-  }
-
-  static MaybeRange range_of_two(const Node& node, const Range& a, const Range& b) {
-    const bool of_positions = a.of_positions || b.of_positions;
-    switch (node.op->code) {
-      case OpCode::add:
-        return Range{a.least + b.least, a.most + b.most, of_positions};
-      case OpCode::sub:
-        return Range{a.least - b.most, a.most - b.least, of_positions};
-      case OpCode::mul:
-        return of_corners({a.least * b.least, a.least * b.most, a.most * b.least, a.most * b.most},
-                          of_positions);
-      case OpCode::minimum:
-        return Range{std::min(a.least, b.least), std::min(a.most, b.most), of_positions};
-      case OpCode::maximum:
-        return Range{std::max(a.least, b.least), std::max(a.most, b.most), of_positions};
-      case OpCode::div:
-        if (b.least < 1) return {};
-        return Range{std::min(a.least, 0.0), std::max(a.most, 0.0), of_positions};
-      case OpCode::remainder:
-        if (b.least < 1) return {};
-        return Range{0, b.most - 1, of_positions};
-      default:
-        return {};
-    }
+    const auto range = ops::range_of_result(graph_, node, inputs);
+    return range ? MaybeRange({*range, of_positions}) : std::nullopt;
   }
 
   static std::string place_of(const Node& node) {
@@ -178,7 +108,7 @@ void check_positions_are_exact(const ModelCase& c) {
   for (const decoder::InputRole& input : forward.inputs) {
     const bool is_positions =
         input.role == decoder::Input::positions || input.role == decoder::Input::positions_3d;
-    inputs.push_back(is_positions ? MaybeRange(Range{0, kMostPositions - 1, true}) : std::nullopt);
+    inputs.push_back(is_positions ? MaybeRange({{0, kMostPositions - 1}, true}) : std::nullopt);
   }
   const Graph plain = ops::inline_custom(forward.graph);
   const Ranges ranges(plain, inputs);

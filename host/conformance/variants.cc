@@ -19,17 +19,12 @@ bool is_switch(const registry::ModelKey& key) {
          (key.key.type == config::Type::string && !key.key.choices.empty());
 }
 
-bool is_within(const config::Key& key, double value) {
-  if (key.min && (value < *key.min || (key.min_excluded && value == *key.min))) return false;
-  return !key.max || !(value > *key.max || (key.max_excluded && value == *key.max));
-}
-
 // Integers that often fit together with the other sizes of a model.
 std::vector<Value> other_integers(const config::Key& key, std::int64_t now) {
   std::vector<Value> out;
   for (const std::int64_t value :
        {now + 1, now * 2, now / 2, now - 1, std::int64_t{1}, std::int64_t{0}})
-    if (value != now && is_within(key, static_cast<double>(value)) &&
+    if (value != now && within_limits(key, static_cast<double>(value)) &&
         std::ranges::find(out, Value(value)) == out.end())
       out.emplace_back(value);
   return out;
@@ -38,7 +33,7 @@ std::vector<Value> other_integers(const config::Key& key, std::int64_t now) {
 std::vector<Value> other_numbers(const config::Key& key, double now) {
   std::vector<Value> out;
   for (const double value : {now * 1.25, now * 0.75, now + 0.25, now - 0.25})
-    if (value != now && is_within(key, value)) out.emplace_back(value);
+    if (value != now && within_limits(key, value)) out.emplace_back(value);
   return out;
 }
 
@@ -135,14 +130,20 @@ std::vector<SmallModel> switched_models(const FamilySubject& subject) {
   return out;
 }
 
-std::optional<std::uint64_t> fingerprint_of(const FamilySubject& subject, const SmallModel& model) {
+std::optional<decoder::Model> open_if_accepted(const FamilySubject& subject,
+                                               const SmallModel& model) {
   try {
-    return fingerprint(subject.open(model));
+    return subject.open(model);
   } catch (const Refused&) {
     return std::nullopt;
   } catch (const Error&) {
     return std::nullopt;
   }
+}
+
+std::optional<std::uint64_t> fingerprint_of(const FamilySubject& subject, const SmallModel& model) {
+  const std::optional<decoder::Model> opened = open_if_accepted(subject, model);
+  return opened ? std::optional(fingerprint(*opened)) : std::nullopt;
 }
 
 }  // namespace lamina::conformance

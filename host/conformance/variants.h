@@ -37,7 +37,11 @@ std::vector<Variant> variants_of(const FamilySubject& subject, const SmallModel&
 // small model in which it has an effect.
 std::vector<SmallModel> switched_models(const FamilySubject& subject);
 
-// The fingerprint of a model; nothing if the plugin refuses it.
+// The model; nothing if the plugin or the host refuses it.
+std::optional<decoder::Model> open_if_accepted(const FamilySubject& subject,
+                                               const SmallModel& model);
+
+// The fingerprint of a model; nothing if it is refused.
 std::optional<std::uint64_t> fingerprint_of(const FamilySubject& subject, const SmallModel& model);
 
 }  // namespace lamina::conformance

@@ -12,11 +12,9 @@ void check_new_directory(const std::string& to) {
   weights::require_absent(to);
   const auto owner = train::file_owner(to);
   if (owner && owner->is_closed)
-    throw UserError(ExitCode::usage,
-                    {"--to",
-                     fmt::format("'{}' would be inside {}, '{}', which only training writes to", to,
-                                 owner->kind, owner->directory),
-                     {"choose a directory outside its checkpoints"}});
+    throw UserError(ExitCode::usage, {"--to",
+                                      fmt::format("'{}' {}", to, train::inside_in_words(*owner)),
+                                      {"choose a directory outside its checkpoints"}});
 }
 
 }  // namespace lamina::model

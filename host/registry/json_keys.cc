@@ -22,8 +22,6 @@ std::string_view without_section(std::string_view key) {
   return key.starts_with(kModel) ? key.substr(kModel.size()) : key;
 }
 
-bool is_json(const config::Origin& origin) { return origin.kind == config::Origin::Kind::json; }
-
 // Calls `function` with each list of keys of `raw`: values, objects, nulls, untyped lists.
 template <class Function>
 void for_each_list(config::Raw& raw, const Function& function) {

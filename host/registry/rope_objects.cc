@@ -14,15 +14,11 @@ namespace {
 constexpr std::string_view kObjects[] = {"model.rope_scaling.", "model.rope_parameters."};
 constexpr std::string_view kContext = "original_max_position_embeddings";
 
-bool comes_from_json(const config::Origin& origin) {
-  return origin.kind == config::Origin::Kind::json;
-}
-
 // Returns the last item of that name in a config.json; nullptr if there is none.
 template <class Item>
 const Item* find(const std::vector<Item>& items, std::string_view key) {
   const auto found = std::ranges::find_if(items.rbegin(), items.rend(), [&](const Item& item) {
-    return comes_from_json(item.origin) && item.key == key;
+    return is_json(item.origin) && item.key == key;
   });
   return found == items.rend() ? nullptr : &*found;
 }
@@ -33,7 +29,7 @@ std::set<std::string> prefixes_in(const config::Raw& raw) {
   const auto add = [&](const auto& items) {
     for (const auto& item : items)
       for (const std::string_view object : kObjects)
-        if (comes_from_json(item.origin) && item.key.starts_with(object))
+        if (is_json(item.origin) && item.key.starts_with(object))
           out.insert(item.key.substr(0, item.key.rfind('.') + 1));
   };
   add(raw.entries);
@@ -106,7 +102,7 @@ void prefer_outer_context(config::Raw& raw) {
     config::RawEntry inner = *outer;
     inner.key = fmt::format("{}{}", object, kContext);
     std::erase_if(raw.entries, [&](const config::RawEntry& entry) {
-      return comes_from_json(entry.origin) && (entry.key == inner.key || entry.key == outer_key);
+      return is_json(entry.origin) && (entry.key == inner.key || entry.key == outer_key);
     });
     raw.entries.insert(raw.entries.begin(), std::move(inner));
     return;

@@ -3,6 +3,7 @@
 // routing by bias, MaxText's.
 
 #include "config.h"
+#include "scalings.h"
 
 #include <algorithm>
 #include <optional>
@@ -55,7 +56,7 @@ void attention_keys(Schema<Config>& key) {
       {.fallback = 128, .min = 1, .doc = "width of a value head"});
   key("split_kv_b", &Config::split_kv_b,
       {.own = true, .doc = "keys and values each have a matrix from the latent, as in GGUF files"});
-  rope_keys(key, &Config::rope, {.types = {"default", "linear", "dynamic", "llama3", "yarn"}});
+  rope_keys(key, &Config::rope, {.types = scalings()});
   key("rope_interleave", &Config::rope_interleave,
       {.fallback = true, .doc = "RoPE rotates neighbouring dims (2i, 2i + 1), not the two halves"});
   key("latent_norm_eps", &Config::latent_norm_eps,

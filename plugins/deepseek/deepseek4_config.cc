@@ -1,6 +1,7 @@
 // The [model] keys of DeepSeek V4, in the layouts of published files and of transformers 5.
 
 #include "deepseek4.h"
+#include "scalings.h"
 
 #include <algorithm>
 
@@ -138,7 +139,7 @@ void keys(Schema<Config>& key) {
                       .rope = {.group = "compress",
                                .flat_too = true,
                                .theta_group = "main",
-                               .types = {"default", "linear", "dynamic", "llama3", "yarn"}}});
+                               .types = deepseek::scalings()}});
   attention_keys(key);
   expert_keys(key);
   key("hc_mult", &Config::hc_mult, {.fallback = 4, .min = 1, .doc = "residual streams"});

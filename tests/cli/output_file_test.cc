@@ -82,7 +82,7 @@ TEST(OutputFile, NothingIsAddedToACheckpoint) {
   for (const std::string& path : {run + kStep + "more.safetensors", run + "/checkpoints/more"})
     for (const Finished& f : write_to(folder, path)) {
       EXPECT_EQ(f.code, 2) << path;
-      EXPECT_THAT(f.err, HasSubstr("which only training writes to"));
+      EXPECT_THAT(f.err, HasSubstr("which only its training writes to"));
     }
   for (const Finished& f : write_to(folder, run + "/" + "more")) EXPECT_NE(f.code, 4);
 }
@@ -249,7 +249,7 @@ TEST(NewDirectory, IsNotAmongTheCheckpointsOfARun) {
                                 run + "/checkpoints/deeper/model", run + kStep + "hf"}) {
     const Finished f = ckpt({"export", run, "--to", to});
     EXPECT_EQ(f.code, 2) << to;
-    EXPECT_THAT(f.err, HasSubstr("which only training writes to"));
+    EXPECT_THAT(f.err, HasSubstr("which only its training writes to"));
     EXPECT_FALSE(fs::exists(to));
   }
   EXPECT_EQ(ckpt({"export", run, "--to", run + "/exported"}).code, 0);

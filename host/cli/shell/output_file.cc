@@ -38,9 +38,7 @@ io::Destination check_output(const std::string& path, bool own_kind) {
   if (is_there && (owner->is_closed || !own_kind))
     refuse_output(path, fmt::format("belongs to {}, '{}', and is not overwritten", owner->kind,
                                     owner->directory));
-  if (!is_there && owner->is_closed)
-    refuse_output(path, fmt::format("would be inside {}, '{}', which only training writes to",
-                                    owner->kind, owner->directory));
+  if (!is_there && owner->is_closed) refuse_output(path, train::inside_in_words(*owner));
   return out;
 }
 

@@ -1,5 +1,7 @@
 #include "train/loop/file_owner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -61,6 +63,11 @@ std::optional<FileOwner> owner_by_names(const fs::path& path) {
 }
 
 }  // namespace
+
+std::string inside_in_words(const FileOwner& owner) {
+  return fmt::format("would be inside {}, '{}', which only its training writes to", owner.kind,
+                     owner.directory);
+}
 
 std::optional<FileOwner> file_owner(const std::string& path) {
   std::error_code error;

@@ -17,6 +17,9 @@ struct FileOwner {
   bool is_closed = false;
 };
 
+// "would be inside a run directory, 'runs/a', which only its training writes to"
+std::string inside_in_words(const FileOwner& owner);
+
 // Returns the owner of `path`, which need not exist; nothing for a file of the user.
 std::optional<FileOwner> file_owner(const std::string& path);
 

@@ -47,9 +47,7 @@ class Checker {
   void check_owner(bool is_run_directory) const {
     const std::optional<FileOwner> owner = file_owner((fs::path(folder_) / "file").string());
     if (!owner) return;
-    if (owner->is_closed)
-      refuse(fmt::format("'{}' would be inside {}, '{}', which only its training writes to",
-                         folder_, owner->kind, owner->directory));
+    if (owner->is_closed) refuse(fmt::format("'{}' {}", folder_, inside_in_words(*owner)));
     if (is_run_directory && owner->kind == kModelDirectory)
       refuse(
           fmt::format("'{}' is {}: other commands would read that model instead of the run's "

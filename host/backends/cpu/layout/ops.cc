@@ -1,10 +1,11 @@
 // The kernels of copy, concat, slice, pad, transpose, gather_rows, select_rows, take_along,
-// scatter_along and cache_write.
+// scatter_along, cache_write and widen_stored.
 #include <vector>
 
 #include "backends/cpu/kernel_support.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/layout/strided_copy.h"
+#include "backends/cpu/stored/stored_rows.h"
 #include "backends/cpu/threads/threads.h"
 
 namespace lamina::cpu {
@@ -314,6 +315,24 @@ constexpr KernelChoice kChoices[] = {{"memcpy", always, make}};
 
 }  // namespace cache_write_op
 
+namespace widen_stored_op {
+
+std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
+  const Type& x = n.type(0);
+  if (!x.storage)
+    return make_kernel([bytes = x.bytes()](const KernelArgs& args) {
+      parallel_copy(args.outputs[0], args.inputs[0], bytes);
+    });
+  return make_kernel([rows = StoredRows(*x.storage, x.dim(-1), x.dtype),
+                      count = num_rows(x)](const KernelArgs& args) {
+    parallel_widen(rows, args.inputs[0], count, args.outputs[0]);
+  });
+}
+
+constexpr KernelChoice kChoices[] = {{"rows", only_f32_and_bf16, make}};
+
+}  // namespace widen_stored_op
+
 constexpr OpKernels kOps[] = {
     {"copy", copy_op::kChoices},
     {"concat", concat_op::kChoices},
@@ -326,6 +345,7 @@ constexpr OpKernels kOps[] = {
     {"scatter_along", scatter_along_op::kChoices},
     {"cache_write", cache_write_op::kChoices},
     {"constant_data", constant_data_op::kChoices},
+    {"widen_stored", widen_stored_op::kChoices},
 };
 
 }  // namespace

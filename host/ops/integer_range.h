@@ -1,0 +1,20 @@
+// The least and the largest value of integers, from op to op.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "graph/graph.h"
+
+namespace lamina::ops {
+
+struct IntegerRange {
+  double least, most;
+};
+
+// Returns the range of the one result of `node`, from a range for each of its inputs; nothing for
+// ops that are not followed.
+std::optional<IntegerRange> range_of_result(const Graph& graph, const Node& node,
+                                            std::span<const IntegerRange> inputs);
+
+}  // namespace lamina::ops
