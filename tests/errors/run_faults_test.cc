@@ -116,8 +116,7 @@ Finished beside_training(const Workplace& w, const std::string& line, const std:
       "\"$lamina\" train run.toml --quiet --set train.steps=1000000 --set "
       "checkpoint.every_steps=1 --set checkpoint.keep=1 & first=$!\n"
       "trap 'kill -KILL $first 2>/dev/null' EXIT\n"
-      "until ls out/checkpoints/step-*/manifest.json; do sleep 0.02; done "
-      ">/dev/null 2>&1\n" +
+      "until ls out/checkpoints 2>/dev/null | grep -qx 'step-[0-9]*'; do sleep 0.02; done\n" +
           line + "\ncode=$?\nkill -" + signal +
           " $first; wait $first; echo first $? >&2; exit $code",
       {.environment = {"LAMINA_PIN=0", "lamina=" LAMINA_BUILD_DIR "/bin/lamina"},
