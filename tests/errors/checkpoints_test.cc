@@ -58,10 +58,16 @@ TEST(CheckpointErrors, StackedExperts) {
   const std::string in_file = "m/model.safetensors: tensor '" + name + "'";
   expect("mixtral_8x", without(name),
          {"m: tensor '" + name + "' is missing", "for parameter 'layers.1.moe.experts.w2.weight'"});
-  expect("mixtral_8x", as(name, DType::f32, {28, 40}),
-         {in_file + " is [28, 40], but the config requires [40, 28]",
-          "for parameter 'layers.1.moe.experts.w2.weight'",
-          "use the config.json that belongs to these weights"});
+  expect(
+      "mixtral_8x", as(name, DType::f32, {28, 40}),
+      {in_file + " is [28, 40], but the config requires [40, 28]",
+       "for parameter 'layers.1.moe.experts.w2.weight'",
+       "use the config.json that belongs to these weights",
+       "if you write the plugin: kTranspose in this tensor's row of its map would give [40, 28]"});
+  expect(
+      "mixtral_8x", as(name, DType::f32, {40, 1, 28}),
+      {in_file + " is [40, 1, 28], but the config requires [40, 28]",
+       "if you write the plugin: squeezed(1) in this tensor's row of its map would give [40, 28]"});
   expect("mixtral_8x", as(name, DType::i64, {40, 28}),
          {in_file + " has element type i64; expected f32, f16, bf16 or f64"});
   expect("mixtral_8x", as(name, DType::u8, {40, 28}),

@@ -75,6 +75,23 @@ bool is_integer(DType dtype) { return dtype == DType::i32 || dtype == DType::i64
   throw UserError(ExitCode::checkpoint, {where, std::move(what), std::move(notes)});
 }
 
+// Returns the transform that a row of the tensor map would need for a stored tensor of this shape,
+// in the SDK's words; empty if one step is not enough.
+std::string missing_transform(const Shape& stored, const Shape& expected) {
+  if (stored.ndim() == expected.ndim() && stored.ndim() >= 2) {
+    Shape transposed = stored;
+    std::swap(transposed[-1], transposed[-2]);
+    if (transposed == expected) return "kTranspose";
+  }
+  if (stored.ndim() != expected.ndim() + 1) return {};
+  for (int dim = 0; dim < stored.ndim(); ++dim) {
+    std::vector<std::int64_t> others(stored.dims().begin(), stored.dims().end());
+    others.erase(others.begin() + dim);
+    if (stored[dim] == 1 && Shape(others) == expected) return fmt::format("squeezed({})", dim);
+  }
+  return {};
+}
+
 // Checks that matched tensors have the right type and shape, and that nothing is left over.
 class Checker {
  public:
@@ -101,12 +118,21 @@ class Checker {
           fmt::format("tensor '{}' has element type {}; expected {}", tensor.name,
                       name(stored.data().dtype), integers ? "i32 or i64" : "f32, f16, bf16 or f64"),
           {whose});
-    if (stored.shape() != tensor.shape)
-      refuse_tensor(files_.path_of(stored.data().name),
-                    fmt::format("tensor '{}' is {}, but the config requires {}", tensor.name,
-                                to_string(stored.shape()), to_string(tensor.shape)),
-                    {whose, "use the config.json that belongs to these weights"});
+    if (stored.shape() != tensor.shape) refuse_shape(tensor, stored, whose);
     for (std::string_view name : stored.names()) used.insert(name);
+  }
+
+  [[noreturn]] void refuse_shape(const PublishedTensor& tensor, const io::StoredWeight& stored,
+                                 const std::string& whose) const {
+    std::vector<std::string> notes = {whose, "use the config.json that belongs to these weights"};
+    if (const std::string step = missing_transform(stored.shape(), tensor.shape); !step.empty())
+      notes.push_back(
+          fmt::format("if you write the plugin: {} in this tensor's row of its map would give {}",
+                      step, to_string(tensor.shape)));
+    refuse_tensor(files_.path_of(stored.data().name),
+                  fmt::format("tensor '{}' is {}, but the config requires {}", tensor.name,
+                              to_string(stored.shape()), to_string(tensor.shape)),
+                  std::move(notes));
   }
 
   // Files may contain a copy of the table under the name of a tied head. A different matrix there

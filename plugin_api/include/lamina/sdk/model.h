@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <type_traits>
 #include <vector>
 
 #include "lamina/sdk/plan.h"
@@ -109,16 +110,35 @@ struct Mtp {
 
 using Tensors = std::vector<Tensor>;
 
+// The function that builds a block. Another function does not compile, and the compiler then prints
+// the form.
+template <class Form>
+class BuildFunction {
+ public:
+  constexpr BuildFunction(Form* function = nullptr) : function_(function) {}
+  template <class F>
+  constexpr BuildFunction(F function) {
+    static_assert(std::is_convertible_v<F, Form*>,
+                  "build is 'Tensor f(Scope, const Config&, Tensor, const Step&)', build_all is "
+                  "'Tensors f(Scope, const Config&, const Tensors&, const Step&)'");
+    if constexpr (std::is_convertible_v<F, Form*>) function_ = function;
+  }
+  constexpr operator Form*() const { return function_; }
+
+ private:
+  Form* function_ = nullptr;
+};
+
 // A kind of layer, or a block before or after the layers. Exactly one of the two builds is set.
 template <class Config>
 struct Block {
   std::uint32_t id = 0;        // from 1; the plan's units refer to it
   std::string_view name = {};  // for messages
   // Maps carry 0; other carries are passed on unchanged. [trace]
-  Tensor (*build)(Scope s, const Config& c, Tensor x_BTD, const Step& step) = nullptr;
+  BuildFunction<Tensor(Scope s, const Config& c, Tensor x_BTD, const Step& step)> build = {};
   // Maps all carries. [trace]
-  Tensors (*build_all)(Scope s, const Config& c, const Tensors& carries,
-                       const Step& step) = nullptr;
+  BuildFunction<Tensors(Scope s, const Config& c, const Tensors& carries, const Step& step)>
+      build_all = {};
 };
 
 // A step of the conversion from a published tensor to ours. Dims refer to the tensor after the
