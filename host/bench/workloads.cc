@@ -32,16 +32,34 @@ std::vector<std::int32_t> some_tokens(std::int64_t count, std::int64_t vocab) {
   return out;
 }
 
-// Times `work` repeatedly, with `measure_peak` before and after; the larger peak is the limit.
-void repeat(BenchResult& result, int repeats, const std::function<double()>& measure_peak,
+// The limits of the machine, measured before and after the work; the larger values count.
+class Limits {
+ public:
+  Limits(const device::Device& device, DType dtype) : device_(device), dtype_(dtype) { measure(); }
+  void measure() {
+    bandwidth_ = std::max(bandwidth_, device_.read_bandwidth());
+    peak_ = std::max(peak_, device_.peak_flops(dtype_));
+  }
+  double bandwidth() const { return bandwidth_; }
+  double peak() const { return peak_; }
+
+ private:
+  const device::Device& device_;
+  DType dtype_;
+  double bandwidth_ = 0, peak_ = 0;
+};
+
+void repeat(BenchResult& result, const BenchOptions& options, const device::Device& device,
             const std::function<void()>& prepare, const std::function<void()>& work) {
-  double limit = measure_peak();
-  for (int i = 0; i < repeats; ++i) {
+  Limits limits(device, options.dtype);
+  for (int i = 0; i < options.repeats; ++i) {
     prepare();
     result.repeats.push_back({.seconds = seconds_of(work)});
   }
-  limit = std::max(limit, measure_peak());
-  for (BenchResult::Repeat& r : result.repeats) r.limit = limit;
+  limits.measure();
+  for (BenchResult::Repeat& r : result.repeats)
+    r.bandwidth = limits.bandwidth(), r.peak = limits.peak();
+  result.best_bandwidth = limits.bandwidth();
 }
 
 decode::Session make_session(const decoder::Model& model, const BenchWeights& weights,
@@ -59,6 +77,26 @@ void append_to_all(decode::Session& session, std::int64_t batch,
                    std::span<const std::int32_t> tokens) {
   std::vector<std::span<const std::int32_t>> rows(static_cast<std::size_t>(batch), tokens);
   session.append(rows);
+}
+
+// Bytes that a training step must read and write. Each weight: read in the forward and in the
+// backward pass in the compute type; its gradient in float32, written and read; in the update the
+// weight and both moments in float32, read and written, and the copy in the compute type, written.
+// A table that is only looked up counts in the update alone, and not at all in a lazy one: the rows
+// of a step are few.
+double required_step_bytes(const decoder::Model& model, const BenchOptions& options,
+                           const train::GradientLists& lists) {
+  const double compute = size_bytes(options.dtype), f32 = size_bytes(DType::f32);
+  const double update = 3 * 2 * f32 + (options.dtype == DType::f32 ? 0 : compute);
+  double bytes = 0;
+  for (std::size_t i = 0; i < model.parameters().all().size(); ++i) {
+    const bool looked_up = lists.microbatch[i] > 0;
+    double per_weight = looked_up && options.lazy_embeddings ? 0 : update;
+    if (!looked_up) per_weight += 2 * compute + 2 * f32;
+    bytes +=
+        per_weight * static_cast<double>(model.parameters().all()[i].desc.shape.num_elements());
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -105,7 +143,7 @@ BenchResult bench_decode(const decoder::Model& model, const BenchOptions& option
   // with the tokens measure the bandwidth that was available to them.
   const std::unique_ptr<device::MemoryPasses> memory = device.memory();
   const auto pass_bytes = static_cast<double>(memory->bytes());
-  result.reads = true;
+  double peak = device.peak_flops(options.dtype);
   for (int i = 0; i < options.repeats; ++i) {
     session.reset();
     // Into the same memory: rows refers to it.
@@ -117,11 +155,13 @@ BenchResult bench_decode(const decoder::Model& model, const BenchOptions& option
       r.seconds += seconds_of(write_one);
       const double pass = memory->pass();
       read_seconds += pass;
-      result.best_read = std::max(result.best_read, pass_bytes / pass);
+      result.best_bandwidth = std::max(result.best_bandwidth, pass_bytes / pass);
     }
-    r.limit = pass_bytes * static_cast<double>(options.tokens) / read_seconds;
+    r.bandwidth = pass_bytes * static_cast<double>(options.tokens) / read_seconds;
     result.repeats.push_back(r);
   }
+  peak = std::max(peak, device.peak_flops(options.dtype));
+  for (BenchResult::Repeat& r : result.repeats) r.peak = peak;
   if (options.profile) options.profile(session.program(1).program().profile());
   return result;
 }
@@ -130,21 +170,23 @@ BenchResult bench_prefill(const decoder::Model& model, const BenchOptions& optio
                           const Backend& backend, const device::Device& device) {
   BenchWeights weights(model, options.directory, options.dtype, backend, device);
   decode::Session session = make_session(model, weights, options, options.tokens, backend);
-  Graph graph = passes::simplify(model
-                                     .decode_graph({options.batch, options.tokens, options.dtype},
-                                                   {options.tokens, options.tokens})
-                                     .graph);
+  const decoder::GraphShape shape{options.batch, options.tokens, options.dtype};
+  const decoder::StateSize state{options.tokens, options.tokens};
+  decoder::ModelGraph graph = model.decode_graph(shape, state);
+  graph.graph = passes::simplify(std::move(graph.graph));
 
   BenchResult result;
   result.tokens = static_cast<double>(options.batch * options.tokens);
-  result.flops_per_token = inspect::required_flops(graph) / result.tokens;
+  result.bytes_per_token =
+      inspect::required_read_bytes(graph, model.states(shape, state), 0) / result.tokens;
+  result.flops_per_token = inspect::required_flops(graph.graph) / result.tokens;
   std::vector<std::int32_t> prompt = some_tokens(options.tokens, model.vocab_size());
   append_to_all(session, options.batch, prompt);  // compiles, touches all memory
   Program& program = session.program(options.tokens).program();
   program.set_profiling(options.profile != nullptr);
   repeat(
-      result, options.repeats, [&] { return device.peak_flops(options.dtype); },
-      [&] { session.reset(); }, [&] { append_to_all(session, options.batch, prompt); });
+      result, options, device, [&] { session.reset(); },
+      [&] { append_to_all(session, options.batch, prompt); });
   if (options.profile) options.profile(program.profile());
   return result;
 }
@@ -166,6 +208,7 @@ BenchResult bench_train(const decoder::Model& model, const BenchOptions& options
     throw UserError(ExitCode::usage, {"--lazy-embeddings",
                                       "this model has no lookup-only table",
                                       {"remove it; the head reads a tied token table completely"}});
+  result.bytes_per_token = required_step_bytes(model, options, lists) / result.tokens;
   train::TrainState state(model.parameters(), options.dtype, false, backend, std::move(lists));
   for (std::size_t i = 0; i < state.masters().size(); ++i)
     write_tensor<std::byte>(state.queue(), state.masters()[i], [&](std::span<std::byte> out) {
@@ -188,7 +231,7 @@ BenchResult bench_train(const decoder::Model& model, const BenchOptions& options
   one_step();
   step.program().program().set_profiling(options.profile != nullptr);
   repeat(
-      result, options.repeats, [&] { return device.peak_flops(options.dtype); }, [] {}, one_step);
+      result, options, device, [] {}, one_step);
   if (options.profile) options.profile(step.program().program().profile());
   return result;
 }

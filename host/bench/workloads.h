@@ -22,42 +22,48 @@ struct BenchOptions {
       {};  // called with the time of every kernel, at the end
 };
 
-// The times of a workload's repeats, and the machine's limit during them. The result is the repeat
-// with the median ratio: its time and its limit belong together.
+// The times of a workload's repeats, and the machine's limits during them. The result is the repeat
+// with the median ratio: its time and its limits belong together.
 struct BenchResult {
   struct Repeat {
     double seconds = 0;
-    double limit = 0;  // bytes or operations per second
+    double bandwidth = 0;  // bytes per second
+    double peak = 0;       // operations per second
   };
 
   double tokens = 0;            // per repeat, all sequences together
   std::vector<Repeat> repeats;  // in order
-  bool reads = false;           // true: reading is the limit, otherwise operations
-  double best_read = 0;         // bytes per second of the fastest pass; 0 for operations
-  double bytes_per_token = 0;   // that must be read
+  double best_bandwidth = 0;    // of the fastest pass
+  double bytes_per_token = 0;   // that must be read, in training also written
   double flops_per_token = 0;   // of products and attention
 
   double tokens_per_second() const { return tokens / median().seconds; }
+  // The limit is the larger time of the two: of the bytes and of the operations.
+  bool is_limited_by_bytes() const { return is_limited_by_bytes(median()); }
   double limit_tokens_per_second() const { return limit_tokens_per_second(median()); }
   double ratio() const { return ratio(median()); }
   double ratio(const Repeat& r) const { return tokens / r.seconds / limit_tokens_per_second(r); }
   const Repeat& median() const;
 
  private:
+  bool is_limited_by_bytes(const Repeat& r) const {
+    return bytes_per_token / r.bandwidth > flops_per_token / r.peak;
+  }
   double limit_tokens_per_second(const Repeat& r) const {
-    return r.limit / (reads ? bytes_per_token : flops_per_token);
+    return is_limited_by_bytes(r) ? r.bandwidth / bytes_per_token : r.peak / flops_per_token;
   }
 };
 
-// Writes `tokens` tokens after 16 others, greedily. Limited by reading weights and decode state:
-// after each token a buffer much larger than the caches is read once, and the limit of a repeat is
-// the mean rate of its passes.
+// Writes `tokens` tokens after 16 others, greedily. Bytes: weights and decode state. After each
+// token a buffer much larger than the caches is read once; the bandwidth of a repeat is the mean
+// rate of its passes.
 BenchResult bench_decode(const decoder::Model& model, const BenchOptions& options,
                          const Backend& backend, const device::Device& device);
-// Reads `tokens` tokens into empty decode state. Limited by products and attention.
+// Reads `tokens` tokens into empty decode state. Bytes: weights.
 BenchResult bench_prefill(const decoder::Model& model, const BenchOptions& options,
                           const Backend& backend, const device::Device& device);
-// One optimizer step, forward to update, after one that is not timed; always random weights.
+// One optimizer step, forward to update, after one that is not timed; always random weights. Bytes:
+// weights in the forward and in the backward pass, gradients, and the update.
 BenchResult bench_train(const decoder::Model& model, const BenchOptions& options,
                         const Backend& backend, const device::Device& device);
 

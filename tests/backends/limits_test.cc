@@ -21,6 +21,7 @@ TEST(Limits, PeakFlopsAreMeasuredWithEveryInstructionSet) {
     const ScopedIsa scoped(isa);
     EXPECT_GT(measure_peak_flops(DType::f32, 0.01), 0) << name(isa);
     EXPECT_GT(measure_peak_flops(DType::bf16, 0.01), 0) << name(isa);
+    EXPECT_GT(measure_peak_flops(DType::i8, 0.01), 0) << name(isa);
   }
 }
 

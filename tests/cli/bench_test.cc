@@ -54,8 +54,45 @@ TEST(Bench, PrefillAndTrainPrintSpeedAndLimitWithTheirInputs) {
                                    "--dtype", "float32", "--repeats", "1", "--json"});
     ASSERT_EQ(result.code, 0) << result.err;
     expect_numbers(result.out, {"tokens_per_second", "limit_tokens_per_second", "ratio",
+                                "bytes_per_token", "read_bandwidth_bytes_per_second",
                                 "flops_per_token", "peak_flops_per_second", "seconds"});
   }
+}
+
+// A ratio above 1 means that the limit is wrong. Other programs may slow the machine down while the
+// limit is measured, so one of a few attempts must be below.
+TEST(Bench, NoWorkloadIsFasterThanItsLimit) {
+  constexpr double kMargin = 1.1;
+  const std::vector<std::string> model = {
+      "--model",   LAMINA_SOURCE_DIR "/configs/models/gpt2-124m.toml",
+      "--set",     "model.n_layer=2",
+      "--set",     "model.vocab_size=4096",
+      "--repeats", "1",
+      "--json"};
+  for (std::vector<std::string> words : {std::vector<std::string>{"decode", "--tokens", "8"},
+                                         {"prefill", "--tokens", "256"},
+                                         {"prefill", "--tokens", "8"},
+                                         {"train", "--tokens", "256"}}) {
+    words.insert(words.end(), model.begin(), model.end());
+    double ratio = 2;
+    for (int attempt = 0; attempt < 5 && ratio > kMargin; ++attempt) {
+      const Finished result = bench(words);
+      ASSERT_EQ(result.code, 0) << result.err;
+      ratio = JsonDocument::parse(result.out, "bench").root().at("ratio").as_double();
+    }
+    EXPECT_LT(ratio, kMargin) << words[0];
+  }
+}
+
+TEST(Bench, FewTokensAreLimitedByTheirBytesAndManyByTheirOperations) {
+  const auto limited_by = [](const char* tokens) {
+    const Finished result = bench({"prefill", "--model", kToy, "--tokens", tokens, "--dtype",
+                                   "float32", "--repeats", "1", "--json"});
+    return std::string(
+        JsonDocument::parse(result.out, "bench").root().at("limited_by").as_string());
+  };
+  EXPECT_EQ(limited_by("1"), "bytes");
+  EXPECT_EQ(limited_by("512"), "operations");
 }
 
 TEST(Bench, LazyUpdatesWantATableThatIsOnlyLookedUp) {

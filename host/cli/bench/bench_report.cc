@@ -10,13 +10,13 @@
 namespace lamina::cli {
 
 std::string bench_text(const bench::BenchResult& r, const Device& device) {
-  const double limit = r.median().limit;
-  std::string text =
-      r.reads
-          ? fmt::format("{} read between tokens (at best {}), {:.4g} MB per token",
-                        bandwidth_text(limit), bandwidth_text(r.best_read),
+  const std::string text =
+      r.is_limited_by_bytes()
+          ? fmt::format("{} (at best {}), {:.4g} MB per token",
+                        bandwidth_text(r.median().bandwidth), bandwidth_text(r.best_bandwidth),
                         r.bytes_per_token * 1e-6)
-          : fmt::format("{}, {:.4g} GFLOP per token", flops_text(limit), r.flops_per_token * 1e-9);
+          : fmt::format("{}, {:.4g} GFLOP per token", flops_text(r.median().peak),
+                        r.flops_per_token * 1e-9);
   auto [min, max] = std::ranges::minmax(r.repeats, {}, [&](auto& one) { return r.ratio(one); });
   return fmt::format(
       "machine   {}\nspeed     {:.5g} tok/s, {} tokens in {:.3f} s\nlimit     {:.5g} tok/s: {}\n"
@@ -40,13 +40,11 @@ std::string bench_json(const Arguments& a, std::string_view workload, const benc
   json.key("tokens_per_second").value(r.tokens_per_second());
   json.key("limit_tokens_per_second").value(r.limit_tokens_per_second());
   json.key("ratio").value(r.ratio());
-  if (r.reads) {
-    json.key("read_bandwidth_bytes_per_second").value(r.median().limit);
-    json.key("best_read_bandwidth_bytes_per_second").value(r.best_read);
-  } else {
-    json.key("peak_flops_per_second").value(r.median().limit);
-  }
-  if (r.bytes_per_token > 0) json.key("bytes_per_token").value(r.bytes_per_token);
+  json.key("limited_by").value(r.is_limited_by_bytes() ? "bytes" : "operations");
+  json.key("read_bandwidth_bytes_per_second").value(r.median().bandwidth);
+  json.key("best_read_bandwidth_bytes_per_second").value(r.best_bandwidth);
+  json.key("peak_flops_per_second").value(r.median().peak);
+  json.key("bytes_per_token").value(r.bytes_per_token);
   json.key("flops_per_token").value(r.flops_per_token);
   json.key("seconds").value(r.median().seconds).key("seconds_of_repeats").begin_array();
   for (const bench::BenchResult::Repeat& one : r.repeats) json.value(one.seconds);

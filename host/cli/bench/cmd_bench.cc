@@ -18,16 +18,19 @@ namespace {
 
 int run_machine(const Arguments& a, const Device& device) {
   device.use_threads(a.globals.threads);
-  double read = device.read_bandwidth();
-  double f32 = device.peak_flops(DType::f32), bf16 = device.peak_flops(DType::bf16);
-  read = std::max(read, device.read_bandwidth());
-  f32 = std::max(f32, device.peak_flops(DType::f32));
-  bf16 = std::max(bf16, device.peak_flops(DType::bf16));
+  double read = 0, f32 = 0, bf16 = 0, int8 = 0;
+  for (int i = 0; i < 2; ++i) {
+    read = std::max(read, device.read_bandwidth());
+    f32 = std::max(f32, device.peak_flops(DType::f32));
+    bf16 = std::max(bf16, device.peak_flops(DType::bf16));
+    int8 = std::max(int8, device.peak_flops(DType::i8));
+  }
   if (!a.flag("json")) {
     print(
         fmt::format("machine         {}\nread bandwidth  {}\npeak float32    {}\n"
-                    "peak bfloat16   {}\n",
-                    machine_text(device), bandwidth_text(read), flops_text(f32), flops_text(bf16)));
+                    "peak bfloat16   {}\npeak int8       {:.1f} GOP/s\n",
+                    machine_text(device), bandwidth_text(read), flops_text(f32), flops_text(bf16),
+                    int8 * 1e-9));
     return 0;
   }
   JsonWriter json(2);
@@ -35,7 +38,14 @@ int run_machine(const Arguments& a, const Device& device) {
   json.key("threads").value(device.num_threads()).key("isa").value(device.isa());
   json.key("read_bandwidth_bytes_per_second").value(read);
   json.key("peak_flops_per_second").begin_object();
-  json.key("float32").value(f32).key("bfloat16").value(bf16).end_object().end_object();
+  json.key("float32")
+      .value(f32)
+      .key("bfloat16")
+      .value(bf16)
+      .key("int8")
+      .value(int8)
+      .end_object()
+      .end_object();
   print(json.text() + "\n");
   return 0;
 }

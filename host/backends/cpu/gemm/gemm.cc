@@ -107,7 +107,7 @@ std::unique_ptr<Gemm> make_streamed(const GemmSpec& s, std::string* why) {
 
 // Only oneDNN has code for the matrix units of AMX; without AMX our tiles are faster (adr/0027).
 bool is_better_by_onednn(const GemmSpec& s) {
-  return s.k > 0 && s.in == DType::bf16 && best_isa() == Isa::avx512_bf16 && has_amx_bf16();
+  return s.k > 0 && s.in == DType::bf16 && has_matrix_unit();
 }
 
 }  // namespace

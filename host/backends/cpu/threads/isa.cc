@@ -8,6 +8,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 #include "core/error.h"
@@ -58,11 +60,15 @@ Isa allowed_by_environment() {
   return static_cast<Isa>(found - kNames.begin());
 }
 
-// Intel's manual, volume 2A, CPUID leaf 7: EDX bits 22 and 24.
-bool detect_amx_bf16() {
+// Intel's manual, volume 2A, CPUID leaf 7: EDX bits 22 (bf16), 24 (tiles) and 25 (int8). Linux
+// keeps the state of tiles only for processes that ask for it (Documentation/arch/x86/xstate.rst).
+bool detect_matrix_unit() {
 #if defined(__x86_64__)
   unsigned a, b, c, d;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d >> 22 & 1u) && (d >> 24 & 1u);
+  constexpr unsigned kWanted = 1u << 22 | 1u << 24 | 1u << 25;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kWanted) != kWanted) return false;
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 #else
   return false;
 #endif
@@ -75,9 +81,9 @@ Isa best_isa() {
   return static_cast<Isa>(std::min(static_cast<int>(best), forced.load(std::memory_order_relaxed)));
 }
 
-bool has_amx_bf16() {
-  static const bool has = detect_amx_bf16();
-  return has;
+bool has_matrix_unit() {
+  static const bool has = detect_matrix_unit();
+  return has && best_isa() == Isa::avx512_bf16;
 }
 
 std::string_view name(Isa isa) { return kNames[static_cast<std::size_t>(isa)]; }

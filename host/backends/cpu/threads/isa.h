@@ -28,8 +28,9 @@ enum class Isa { portable, avx2, avx512, avx512_bf16 };
 // not exclude. UserError (usage) for another value of the variable. [any thread]
 Isa best_isa();
 
-// True if the machine multiplies tiles of bf16 by AMX. [any thread]
-bool has_amx_bf16();
+// True if products of tiles can use the matrix unit (AMX with bf16 and int8): the machine has it,
+// the system lets this process use it, and best_isa() is avx512_bf16. [any thread]
+bool has_matrix_unit();
 
 // The name as LAMINA_CPU_ISA spells it.
 std::string_view name(Isa isa);

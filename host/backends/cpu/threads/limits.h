@@ -32,10 +32,11 @@ class MemoryReader {
 // (memory) if there is no room. [main thread, machine otherwise idle]
 double measure_read_bandwidth(double seconds = 0.4);
 
-// Returns the floating point operations per second of all threads of the pool: multiply-adds
-// between registers, counted as two, in f32, or in bf16 with f32 sums (vdpbf16ps). If best_isa()
-// has no bf16 products, bf16 is measured as f32. The best of repeats that take `seconds` together.
-// [main thread, machine otherwise idle]
+// Returns the operations per second of all threads of the pool: multiply-adds between registers,
+// counted as two, by the fastest unit that has them: in f32; in bf16 with f32 sums (AMX,
+// vdpbf16ps); in i8 with i32 sums (AMX, vpdpbusd). If there is no such unit, bf16 and i8 are
+// measured as f32. The best of repeats that take `seconds` together. [main thread, machine
+// otherwise idle]
 double measure_peak_flops(DType dtype, double seconds = 0.2);
 
 }  // namespace lamina::cpu

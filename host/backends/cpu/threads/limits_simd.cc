@@ -47,6 +47,13 @@ double multiply_add_bf16(std::int64_t rounds, float* sink) {
 }
 #endif
 
+double multiply_add_int8(std::int64_t rounds, float* sink) {
+  const __m512i a = _mm512_set1_epi8(1), b = _mm512_set1_epi8(static_cast<char>(*sink));
+  return run(rounds, 64 * 2, sink, [a, b](__m512 sum) {
+    return _mm512_castsi512_ps(_mm512_dpbusd_epi32(_mm512_castps_si512(sum), a, b));
+  });
+}
+
 std::uint64_t read_memory(const std::byte* memory, std::size_t num_bytes) {
   __m512i sum[8];
   for (__m512i& s : sum) s = _mm512_setzero_si512();
@@ -144,6 +151,9 @@ constexpr LimitLoops kFunctions = {
     .multiply_add = multiply_add,
 #if defined(__AVX512BF16__)
     .multiply_add_bf16 = multiply_add_bf16,
+#endif
+#if defined(__AVX512VNNI__)
+    .multiply_add_int8 = multiply_add_int8,
 #endif
 };
 

@@ -18,6 +18,7 @@ struct LimitLoops {
   ReadLoop read;
   FlopLoop multiply_add;
   FlopLoop multiply_add_bf16 = nullptr;  // by vdpbf16ps: for avx512_bf16 only
+  FlopLoop multiply_add_int8 = nullptr;  // by vpdpbusd: for avx512 only
 
   static const LimitLoops avx512, avx2, portable;
 };
