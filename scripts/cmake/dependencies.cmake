@@ -21,5 +21,6 @@ pkg_check_modules(libedit REQUIRED IMPORTED_TARGET libedit)          # lines typ
 
 if(LAMINA_TESTS)
   find_package(GTest REQUIRED)
+  find_package(Boost 1.81 REQUIRED COMPONENTS context)               # threads of the emulated GPU
   pkg_check_modules(oniguruma REQUIRED IMPORTED_TARGET oniguruma)    # what regular expressions mean
 endif()

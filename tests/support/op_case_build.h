@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "runtime/backend.h"
 #include "support/op_cases.h"
 
 namespace lamina::testing {
@@ -26,6 +27,9 @@ void add_outputs(Graph& graph, std::span<const Tensor> results);
 
 // Calls check(case, dtype) for each case and dtype, and names them in failures.
 void for_each(const OpCases& list, const std::function<void(const OpCase&, DType)>& check);
+
+// check_decode() of op_cases.h, on any backend.
+void check_decode(const OpCases& list, const Backend& backend);
 
 // Errors are relative to the largest expected number; `what` names the result.
 void expect_close(const Array& got, const Doubles& want, double tolerance, const std::string& what);

@@ -188,15 +188,16 @@ std::vector<Array> inputs_of(const Rows& of, const Trace& context, const Graph& 
   return out;
 }
 
-std::vector<Array> in_one_go(const Rows& of) {
+std::vector<Array> in_one_go(const Rows& of, const Backend& backend) {
   Trace context(of.rows, of.tokens, 0);
   add_outputs(context.graph(), trace(of, context, of.tokens));
   const auto rows = static_cast<std::size_t>(of.rows);
   const Progress at{std::vector(rows, std::int64_t{0}), std::vector(rows, of.tokens)};
-  return run(context.graph(), inputs_of(of, context, context.graph(), {}, at));
+  return run(context.graph(), inputs_of(of, context, context.graph(), {}, at), backend);
 }
 
-void check_calls(const Rows& of, const std::vector<Array>& want, std::int64_t call_tokens) {
+void check_calls(const Rows& of, const std::vector<Array>& want, std::int64_t call_tokens,
+                 const Backend& backend) {
   SCOPED_TRACE(fmt::format("calls of {} tokens", call_tokens));
   Trace context(of.rows, of.tokens, call_tokens);
   const std::vector<Tensor> results = trace(of, context, call_tokens);
@@ -212,12 +213,11 @@ void check_calls(const Rows& of, const std::vector<Array>& want, std::int64_t ca
     states.push_back(zeros(state.before.type()));
     for (std::byte& byte : states.back().bytes) byte = std::byte{0x3f};
   }
-  Program program(optimized_for(cpu::cpu_backend(), graph), cpu::cpu_backend());
+  Program program(optimized_for(backend, graph), backend);
   const std::vector<std::int64_t> none(static_cast<std::size_t>(of.rows));
   Progress at{none, none};
   for (std::int64_t call = 0; at.next(of.tokens, call_tokens, call); ++call) {
-    std::vector<Array> got =
-        run(program, cpu::cpu_backend(), inputs_of(of, context, graph, states, at));
+    std::vector<Array> got = run(program, backend, inputs_of(of, context, graph, states, at));
     for (std::size_t s = 0; s < states.size(); ++s) states[s] = got[results.size() + s];
     for (std::size_t r = 0; r < results.size(); ++r)
       if (of.output_has_tokens[r])
@@ -237,7 +237,9 @@ bool gives_host_inputs(const OpCase& c, const ops::DecodeForm& form) {
 
 }  // namespace
 
-void check_decode(const OpCases& list) {
+void check_decode(const OpCases& list) { check_decode(list, cpu::cpu_backend()); }
+
+void check_decode(const OpCases& list, const Backend& backend) {
   const ops::DecodeForm* form = ops::decode_form(ops::get(list.op));
   ASSERT_NE(form, nullptr) << list.op << " has no decode form";
   int checked = 0;
@@ -245,9 +247,9 @@ void check_decode(const OpCases& list) {
     if (gives_host_inputs(c, *form)) return;
     const Rows of(list, c, dtype);
     if (of.rows == 0 || of.tokens == 0) return;
-    const std::vector<Array> want = in_one_go(of);
+    const std::vector<Array> want = in_one_go(of, backend);
     for (std::int64_t call_tokens : {std::int64_t{1}, of.tokens / 2 + 1, of.tokens + 1})
-      check_calls(of, want, call_tokens);
+      check_calls(of, want, call_tokens, backend);
     ++checked;
   });
   EXPECT_GT(checked, 0) << "no case of " << list.op << " has tokens and no input of the host";

@@ -10,116 +10,28 @@
 #include "passes/common_subexpressions.h"
 #include "passes/lower.h"
 #include "support/op_case_build.h"
-#include "support/reference_backend.h"
+#include "support/op_case_kernels.h"
 #include "support/run_graph.h"
 
 namespace lamina::testing {
 namespace {
 
-std::vector<Doubles> doubles_of(const std::vector<Array>& arrays) {
-  std::vector<Doubles> out;
-  for (const Array& a : arrays) out.push_back(to_doubles(a));
-  return out;
-}
-
-// Evaluates the definition of the op: the case's function, or its smaller ops in f64.
-std::vector<Doubles> meaning(const OpCases& list, const OpCase& c, DType dtype) {
-  Built rounded;
-  build(list, c, dtype, dtype, rounded);
-  if (c.expect) {
-    std::vector<Doubles> operands;
-    std::size_t next = 0;
-    for (const Tensor& t : rounded.operands)
-      operands.push_back(t ? to_doubles(rounded.inputs[next++]) : Doubles{});
-    return c.expect(operands);
-  }
-  Built wide;
-  build(list, c, is_floating(dtype) ? DType::f64 : dtype, dtype, wide);
-  add_outputs(wide.graph, wide.results);
-  return doubles_of(run(wide.graph, wide.inputs, reference_backend()));
-}
-
-// One run of a single kernel, with its memory and number of threads.
-struct KernelRun {
-  const KernelChoice& choice;
-  const Built& built;
-  std::vector<Array> inputs;
-  std::vector<Array> outputs;
-
-  KernelRun(const KernelChoice& k, const Built& b) : choice(k), built(b), inputs(b.inputs) {
-    for (const Tensor& t : b.results) outputs.push_back(zeros(t.type()));
-  }
-
-  // Output `over_output` is written over operand `over_input`; outputs in `left_out` get no memory.
-  void run(int over_output = -1, int over_input = -1, bool leave_out = false) {
+class CpuCase final : public CaseDevice {
+ public:
+  const Backend& backend() const override { return cpu::cpu_backend(); }
+  void run(Kernel& kernel, std::span<Array* const> inputs,
+           std::span<Array* const> outputs) const override {
     std::vector<const void*> in;
-    std::size_t next = 0;
-    std::vector<int> place(built.operands.size(), -1);
-    for (std::size_t i = 0; i < built.operands.size(); ++i) {
-      if (built.operands[i]) place[i] = static_cast<int>(next++);
-      in.push_back(place[i] < 0 ? nullptr : inputs[static_cast<std::size_t>(place[i])].data());
-    }
-    in.resize(built.node().inputs.size());  // the case may leave out trailing inputs
     std::vector<void*> out;
-    for (std::size_t i = 0; i < outputs.size(); ++i)
-      out.push_back(leave_out && i > 0 ? nullptr : outputs[i].data());
-    if (over_output >= 0)
-      out[static_cast<std::size_t>(over_output)] =
-          const_cast<void*>(in[static_cast<std::size_t>(over_input)]);
-    with_node_view(built.graph, built.node(), [&](const NodeView& view) {
-      std::unique_ptr<Kernel> kernel = choice.make(view, cpu::cpu_backend().context());
-      std::vector<std::byte> workspace(kernel->workspace_bytes() + 64);
-      const auto start = (reinterpret_cast<std::uintptr_t>(workspace.data()) + 63) / 64 * 64;
-      kernel->run({in, out, reinterpret_cast<std::byte*>(start)});
-    });
-    if (over_output >= 0)
-      outputs[static_cast<std::size_t>(over_output)] =
-          inputs[static_cast<std::size_t>(place[static_cast<std::size_t>(over_input)])];
+    for (Array* array : inputs) in.push_back(array ? array->data() : nullptr);
+    for (Array* array : outputs) out.push_back(array ? array->data() : nullptr);
+    std::vector<std::byte> workspace(kernel.workspace_bytes() + 64);
+    const auto start = (reinterpret_cast<std::uintptr_t>(workspace.data()) + 63) / 64 * 64;
+    kernel.run({in, out, reinterpret_cast<std::byte*>(start)});
   }
+  void begin_run(bool again) const override { cpu::set_threads(again ? 1 : 2, false); }
+  std::string_view again() const override { return "one thread instead of two"; }
 };
-
-void expect_same_bits(const KernelRun& a, const KernelRun& b, std::size_t num_outputs,
-                      const std::string& what) {
-  for (std::size_t i = 0; i < num_outputs; ++i)
-    EXPECT_EQ(a.outputs[i].bytes, b.outputs[i].bytes) << what << " changes output " << i;
-}
-
-void check_in_place(const KernelChoice& choice, const Built& built, const KernelRun& plain,
-                    const std::string& what) {
-  for (std::size_t o = 0; o < built.results.size(); ++o)
-    for (std::size_t i = 0; i < built.operands.size(); ++i) {
-      if (!built.operands[i] || !(choice.in_place >> std::min<std::size_t>(i, 31) & 1)) continue;
-      if (built.operands[i].type() != built.results[o].type()) continue;
-      KernelRun over(choice, built);
-      over.run(static_cast<int>(o), static_cast<int>(i));
-      expect_same_bits(over, plain, plain.outputs.size(),
-                       fmt::format("{}: output {} over input {}", what, o, i));
-    }
-}
-
-// The tolerance of a result of a case, by its dtype.
-using Allowed = std::function<double(DType)>;
-
-void check_kernel(const KernelChoice& choice, const Built& built, const std::vector<Doubles>& want,
-                  const Allowed& allowed, const std::string& what) {
-  cpu::set_threads(2, false);
-  KernelRun plain(choice, built);
-  plain.run();
-  for (std::size_t i = 0; i < want.size(); ++i)
-    expect_close(plain.outputs[i], want[i], allowed(plain.outputs[i].type.dtype),
-                 fmt::format("{}, output {}", what, i));
-  check_in_place(choice, built, plain, what);
-  if (built.results.size() > 1 && !choice.writes_all) {
-    KernelRun partial(choice, built);
-    partial.run(-1, -1, true);
-    expect_same_bits(partial, plain, 1, what + ": leaving out the other outputs");
-  }
-  cpu::set_threads(1, false);
-  KernelRun alone(choice, built);
-  alone.run();
-  expect_same_bits(alone, plain, plain.outputs.size(), what + ": one thread instead of two");
-  cpu::set_threads(2, false);
-}
 
 constexpr cpu::Isa kSets[] = {cpu::Isa::portable, cpu::Isa::avx2, cpu::Isa::avx512,
                               cpu::Isa::avx512_bf16};
@@ -145,21 +57,6 @@ std::vector<AttrValue> other_values(const AttrValue& value) {
 
 }  // namespace
 
-double tolerance(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return 1e-11;
-    case DType::f32:
-      return 4e-6;
-    case DType::bf16:
-      return 8e-3;
-    case DType::f16:
-      return 1e-3;
-    default:
-      return 0;
-  }
-}
-
 void check_shape_rule(const OpCases& list) {
   const Op& op = ops::get(list.op);
   if (!op.def->lower) return;
@@ -178,10 +75,7 @@ void check_shape_rule(const OpCases& list) {
 void check_kernels(const OpCases& list) {
   for_each(list, [&](const OpCase& c, DType dtype) {
     const std::vector<Doubles> want = meaning(list, c, dtype);
-    auto allowed = [&](DType result) {
-      if (result == DType::f32 && c.sums_rounded) result = dtype;
-      return c.loosen * tolerance(result);
-    };
+    const Allowed allowed = allowed_errors(c, dtype);
     Built built;
     build(list, c, dtype, dtype, built);
     const cpu::Isa best = cpu::best_isa();
@@ -194,7 +88,7 @@ void check_kernels(const OpCases& list) {
           return static_cast<bool>(choice.supports(view));
         });
         if (takes)
-          check_kernel(choice, built, want, allowed,
+          check_kernel(CpuCase(), choice, built, want, allowed,
                        fmt::format("kernel {} with {}", choice.name, cpu::name(set)));
       }
     }

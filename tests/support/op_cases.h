@@ -80,8 +80,19 @@ void check_split(const OpCases& list);
 void check_types(const OpCases& list);
 void check_decode(const OpCases& list);
 
+// The checks on the emulated GPU (tests/cuda).
+void check_gpu_kernels(const OpCases& list);
+void check_gpu_decode(const OpCases& list);
+
 }  // namespace lamina::testing
 
+// tests/cuda compiles the cases a second time, with LAMINA_TEST_ON_GPU.
+#ifdef LAMINA_TEST_ON_GPU
+#define LAMINA_TEST_OP(Suite, list) \
+  TEST(Suite, KernelsOfTheGpuComputeWhatItMeans) { ::lamina::testing::check_gpu_kernels(list); }
+#define LAMINA_TEST_DECODE(Suite, list) \
+  TEST(Suite, CallsOfTheGpuGiveWhatOneGoDoes) { ::lamina::testing::check_gpu_decode(list); }
+#else
 #define LAMINA_TEST_OP(Suite, list)                                                               \
   TEST(Suite, ShapeRuleGivesWhatItsMeaningHas) { ::lamina::testing::check_shape_rule(list); }     \
   TEST(Suite, KernelsComputeWhatItMeans) { ::lamina::testing::check_kernels(list); }              \
@@ -94,3 +105,4 @@ void check_decode(const OpCases& list);
 // For ops whose rows are [B, T, ...], "bT..." in the split rule.
 #define LAMINA_TEST_DECODE(Suite, list) \
   TEST(Suite, CallsGiveWhatOneGoDoes) { ::lamina::testing::check_decode(list); }
+#endif

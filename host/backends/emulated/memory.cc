@@ -75,13 +75,16 @@ class Space {
   void* behind(Address address) const {
     return behind_ + (address - reinterpret_cast<Address>(front_));
   }
-  std::size_t bytes_at(Address address) {
-    if (!has(address)) return 0;
+  // Returns the memory behind the buffer that contains the address; empty for none.
+  std::span<std::byte> buffer_at(Address address) {
+    if (!has(address)) return {};
+    const std::lock_guard lock(mutex_);
     const auto at = static_cast<std::size_t>(address - reinterpret_cast<Address>(front_));
     auto after = taken_.upper_bound(at);
-    if (after == taken_.begin()) return 0;
+    if (after == taken_.begin()) return {};
     --after;
-    return at < after->first + after->second ? after->second : 0;
+    if (at >= after->first + after->second) return {};
+    return {behind_ + after->first, after->second};
   }
 
  private:
@@ -157,6 +160,8 @@ void* behind(Address address) {
   return space.has(address) ? space.behind(address) : reinterpret_cast<void*>(address);
 }
 
-std::size_t bytes_of_buffer_at(Address address) { return Space::instance().bytes_at(address); }
+std::span<std::byte> buffer_behind(Address address) { return Space::instance().buffer_at(address); }
+
+std::size_t bytes_of_buffer_at(Address address) { return buffer_behind(address).size(); }
 
 }  // namespace lamina::emulated

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <span>
 
 #include "runtime/memory.h"
 
@@ -15,5 +16,9 @@ std::unique_ptr<Buffer> allocate_inaccessible(std::size_t bytes);
 // Returns the memory behind an address, in the device or elsewhere; null for null. Only for work of
 // a queue.
 void* behind(Address address);
+
+// Returns the memory behind the buffer of the device that contains the address; empty for none.
+// Only for work of a queue.
+std::span<std::byte> buffer_behind(Address address);
 
 }  // namespace lamina::emulated

@@ -1,0 +1,18 @@
+// A GPU as a backend.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "backends/cuda/driver/api.h"
+#include "backends/cuda/modules.h"
+#include "runtime/backend.h"
+
+namespace lamina::cuda {
+
+// Opens GPU `ordinal` of the driver with these kernels, which both must stay as long as the
+// backend. Throws DeviceError (exit 7) if the driver or the GPU cannot be used.
+std::unique_ptr<Backend> open_backend(const DriverApi& api, std::span<const ModuleImage> images,
+                                      int ordinal);
+
+}  // namespace lamina::cuda

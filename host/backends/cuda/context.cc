@@ -1,0 +1,59 @@
+#include "backends/cuda/context.h"
+
+#include <array>
+
+#include "backends/cuda/queue.h"
+#include "core/error.h"
+
+namespace lamina::cuda {
+
+CudaContext::CudaContext(const DriverApi& api, std::span<const ModuleImage> images, int ordinal)
+    : api_(api) {
+  check(api, api.init(0), "starting the driver");
+  int count = 0;
+  check(api, api.device_count(&count), "counting GPUs");
+  if (ordinal < 0 || ordinal >= count)
+    throw DeviceError(ExitCode::memory,
+                      {"cuda",
+                       fmt::format("GPU {} does not exist; the driver shows {}", ordinal,
+                                   count == 0   ? "none"
+                                   : count == 1 ? "GPU 0 only"
+                                                : fmt::format("GPUs 0 to {}", count - 1)),
+                       {"CUDA_VISIBLE_DEVICES limits the GPUs of a process"}});
+  check(api, api.device(&device_, ordinal), "opening the GPU");
+  check(api, api.retain_context(&handle_, device_), "opening the GPU");
+  enter();
+  check(api, api.make_stream(&setup_stream_, kStreamNonBlocking), "creating a stream");
+  check(api, api.make_event(&first_event_, kEventDefault), "creating an event");
+  check(api, api.record_event(first_event_, setup_stream_), "recording an event");
+  modules_ = std::make_unique<Modules>(api, images);
+  queue_ = make_queue();
+}
+
+CudaContext::~CudaContext() {
+  if (api_.set_context(handle_) != DriverResult::success) return;
+  queue_.reset();
+  modules_.reset();
+  api_.destroy_event(first_event_);
+  api_.destroy_stream(setup_stream_);
+  api_.release_context(device_);
+}
+
+void CudaContext::enter() const { check(api_, api_.set_context(handle_), "using the GPU"); }
+
+std::unique_ptr<Queue> CudaContext::make_queue() { return std::make_unique<CudaQueue>(*this); }
+
+int CudaContext::attribute(DeviceAttribute attribute) const {
+  int value = 0;
+  check(api_, api_.device_attribute(&value, attribute, device_), "reading a limit of the GPU");
+  return value;
+}
+
+std::string CudaContext::device_name() const {
+  std::array<char, 256> name = {};
+  check(api_, api_.device_name(name.data(), static_cast<int>(name.size()) - 1, device_),
+        "reading the name of the GPU");
+  return name.data();
+}
+
+}  // namespace lamina::cuda

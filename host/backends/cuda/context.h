@@ -1,0 +1,47 @@
+// One GPU in use: its context in the driver, its queues and the functions of its kernels.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "backends/cuda/driver/api.h"
+#include "backends/cuda/modules.h"
+#include "runtime/backend.h"
+
+namespace lamina::cuda {
+
+class CudaContext final : public Context {
+ public:
+  // Opens GPU `ordinal`. Throws DeviceError (exit 7) if the driver or the GPU cannot be used.
+  CudaContext(const DriverApi& api, std::span<const ModuleImage> images, int ordinal);
+  ~CudaContext() override;
+
+  Queue& queue() override { return *queue_; }
+  std::unique_ptr<Queue> make_queue() override;
+
+  const DriverApi& api() const { return api_; }
+  Modules& modules() { return *modules_; }
+  ContextHandle handle() const { return handle_; }
+  // Makes the driver use this context for calls of this thread.
+  void enter() const;
+  int attribute(DeviceAttribute attribute) const;
+  // Returns eg: "NVIDIA H200".
+  std::string device_name() const;
+
+  // An event at the start of the context, from which times count.
+  EventHandle first_event() const { return first_event_; }
+  // For setting up memory, apart from the work of programs.
+  StreamHandle setup_stream() const { return setup_stream_; }
+
+ private:
+  const DriverApi& api_;
+  DeviceId device_ = 0;
+  ContextHandle handle_ = nullptr;
+  EventHandle first_event_ = nullptr;
+  StreamHandle setup_stream_ = nullptr;
+  std::unique_ptr<Modules> modules_;
+  std::unique_ptr<Queue> queue_;
+};
+
+}  // namespace lamina::cuda

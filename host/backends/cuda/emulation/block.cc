@@ -1,0 +1,255 @@
+#include "backends/cuda/emulation/block.h"
+
+#include <boost/context/protected_fixedsize_stack.hpp>
+#include <cstring>
+#include <utility>
+
+#include "backends/emulated/memory.h"
+#include "core/error.h"
+
+namespace lamina::cuda::emulation {
+namespace {
+
+constexpr std::size_t kStackBytes = 128 << 10;
+
+thread_local BlockThreads* current_block = nullptr;
+
+bool same_line(const std::source_location& a, const std::source_location& b) {
+  return a.line() == b.line() && a.column() == b.column() &&
+         std::strcmp(a.file_name(), b.file_name()) == 0;
+}
+
+// Returns eg: "softmax/kernels.cu:21".
+std::string text_of(const std::source_location& where) {
+  std::string_view file = where.file_name();
+  constexpr std::string_view kFolder = "backends/cuda/";
+  if (const auto at = file.rfind(kFolder); at != file.npos) file.remove_prefix(at + kFolder.size());
+  return fmt::format("{}:{}", file, where.line());
+}
+
+}  // namespace
+
+BlockThreads& BlockThreads::current() { return *current_block; }
+
+BlockThreads::BlockThreads(const gpu::EmulatedKernel& kernel, const void* params,
+                           const GridShape& shape)
+    : shared(shape.shared_bytes), kernel_(kernel), params_(params) {
+  launch_ = {kernel.name, shape.threads, shape.blocks};
+  threads_.resize(static_cast<std::size_t>(shape.threads));
+  warps_.resize((threads_.size() + 31) / 32);
+  current_block = this;
+}
+
+BlockThreads::~BlockThreads() { current_block = nullptr; }
+
+void BlockThreads::start(const std::array<int, 3>& index) {
+  block_.index = index;
+  shared.poison();
+  num_ended_ = at_barrier_ = 0;
+  for (std::size_t i = 0; i < threads_.size(); ++i) {
+    Thread& thread = threads_[i];
+    thread.visible = {static_cast<int>(i), &block_, &launch_};
+    thread.fiber = nullptr;
+    thread.ended = false;
+    thread.wait = Wait::nothing;
+    thread.copies.clear();
+    thread.copy_group = 0;
+  }
+  for (Warp& warp : warps_) warp.arrived = 0;
+}
+
+void BlockThreads::run(const std::array<int, 3>& index, OrderDraws draws) {
+  draws_ = draws;
+  newest_first_ = draws_.next() % 2 == 0;
+  start(index);
+  push_ready(0, launch_.num_threads, -1);
+  while (!ready_.empty() && !error_) resume(take_ready());
+  gpu::this_thread = nullptr;
+  if (error_) {
+    idle_.clear();
+    fibers_.clear();  // unwinds the waiting threads
+    ready_.clear();
+    std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+  if (num_ended_ < launch_.num_threads) report_stuck();
+}
+
+void BlockThreads::push_ready(int first, int count, int except) {
+  StepOrder order(count, draws_);
+  for (int i = 0; i < count; ++i) {
+    const int thread = first + static_cast<int>(order.next());
+    if (thread != except) ready_.push_back(thread);
+  }
+}
+
+int BlockThreads::take_ready() {
+  const int thread = newest_first_ ? ready_.back() : ready_.front();
+  newest_first_ ? ready_.pop_back() : ready_.pop_front();
+  return thread;
+}
+
+bool BlockThreads::next_is_fresh() const {
+  if (ready_.empty()) return false;
+  const int thread = newest_first_ ? ready_.back() : ready_.front();
+  return threads_[static_cast<std::size_t>(thread)].fiber == nullptr;
+}
+
+void BlockThreads::resume(int index) {
+  Thread& thread = threads_[static_cast<std::size_t>(index)];
+  if (!thread.fiber) {
+    if (idle_.empty()) {
+      fibers_.push_back(std::make_unique<Fiber>());
+      Fiber& fiber = *fibers_.back();
+      fiber.self = boost::context::fiber(std::allocator_arg,
+                                         boost::context::protected_fixedsize_stack(kStackBytes),
+                                         [this, &fiber](boost::context::fiber&& caller) {
+                                           fiber.caller = std::move(caller);
+                                           serve(fiber);
+                                           return std::move(fiber.caller);
+                                         });
+      idle_.push_back(&fiber);
+    }
+    thread.fiber = idle_.back();
+    idle_.pop_back();
+    thread.fiber->thread = index;
+  }
+  gpu::this_thread = &thread.visible;
+  Fiber& fiber = *thread.fiber;
+  fiber.self = std::move(fiber.self).resume();
+}
+
+// Runs threads one after the other, without a switch where a thread ends without having waited.
+void BlockThreads::serve(Fiber& fiber) {
+  for (;;) {
+    run_thread(fiber.thread);
+    while (!error_ && next_is_fresh()) {
+      fiber.thread = take_ready();
+      Thread& thread = threads_[static_cast<std::size_t>(fiber.thread)];
+      thread.fiber = &fiber;
+      gpu::this_thread = &thread.visible;
+      run_thread(fiber.thread);
+    }
+    idle_.push_back(&fiber);
+    fiber.caller = std::move(fiber.caller).resume();
+  }
+}
+
+void BlockThreads::run_thread(int thread) {
+  try {
+    kernel_.run(params_);
+  } catch (const std::exception&) {
+    error_ = std::current_exception();
+  }
+  threads_[static_cast<std::size_t>(thread)].ended = true;
+  ++num_ended_;
+}
+
+void BlockThreads::suspend(Wait wait, const std::source_location& where) {
+  Thread& thread = me();
+  thread.wait = wait;
+  thread.where = where;
+  Fiber& fiber = *thread.fiber;
+  fiber.caller = std::move(fiber.caller).resume();
+  thread.wait = Wait::nothing;
+}
+
+void BlockThreads::wait_for_block(const std::source_location& where) {
+  if (at_barrier_ == 0) barrier_line_ = where;
+  if (!same_line(where, barrier_line_))
+    gpu::fault("waits for the block at %s, but other threads at %s", text_of(where).c_str(),
+               text_of(barrier_line_).c_str());
+  if (++at_barrier_ < launch_.num_threads) return suspend(Wait::block, where);
+  at_barrier_ = 0;
+  shared.end_epoch();
+  push_ready(0, launch_.num_threads, gpu::this_thread->index);
+}
+
+void BlockThreads::in_warp(void* operands, void (*collective)(void* const*),
+                           const std::source_location& where) {
+  const int index = gpu::this_thread->index, number = index / 32, first = number * 32;
+  const int lanes = std::min(32, launch_.num_threads - first);
+  if (lanes < 32)
+    gpu::fault("uses all 32 lanes of its warp at %s, but the warp has %d", text_of(where).c_str(),
+               lanes);
+  Warp& warp = warps_[static_cast<std::size_t>(number)];
+  if (warp.arrived == 0) warp.collective = collective, warp.where = where;
+  if (warp.collective != collective || !same_line(where, warp.where))
+    gpu::fault("waits for its warp at %s, but other lanes at %s", text_of(where).c_str(),
+               text_of(warp.where).c_str());
+  warp.operands[static_cast<std::size_t>(index - first)] = operands;
+  if (++warp.arrived < 32) return suspend(Wait::warp, where);
+  warp.arrived = 0;
+  if (collective)
+    collective(warp.operands.data());
+  else
+    shared.end_warp_epoch(number);
+  push_ready(first, 32, index);
+}
+
+void BlockThreads::add_copy(void* to, const void* from, std::int64_t bytes) {
+  me().copies.push_back({to, from, bytes, me().copy_group});
+}
+
+void BlockThreads::commit_copies() { ++me().copy_group; }
+
+void BlockThreads::wait_until_copies(int groups) {
+  Thread& thread = me();
+  while (!thread.copies.empty() && thread.copies.front().group < thread.copy_group - groups) {
+    const Copy copy = thread.copies.front();
+    thread.copies.pop_front();
+    gpu::detail::note(copy.to, copy.bytes, true);
+    std::memcpy(copy.to, copy.from, static_cast<std::size_t>(copy.bytes));
+  }
+}
+
+gpu::detail::Located BlockThreads::locate(gpu::Address address) {
+  const auto offset_in = [&](const Found& found) {
+    return static_cast<std::int64_t>(address.value - found.begin);
+  };
+  for (const Found& found : found_)
+    if (address.value >= found.begin && address.value < found.end)
+      return {found.extent, offset_in(found)};
+  const std::span<std::byte> memory = emulated::buffer_behind(address.value);
+  if (memory.empty()) {
+    // Every access faults.
+    static std::byte nothing{};
+    return {{&nothing, 0}, 0};
+  }
+  Found& found = found_[next_found_++ % found_.size()];
+  const auto offset = static_cast<std::uint64_t>(
+      static_cast<const std::byte*>(emulated::behind(address.value)) - memory.data());
+  found = {address.value - offset,
+           address.value - offset + memory.size(),
+           {memory.data(), static_cast<std::int64_t>(memory.size())}};
+  return {found.extent, offset_in(found)};
+}
+
+std::string BlockThreads::here() const {
+  std::string block = fmt::format("{}", block_.index[0]);
+  if (launch_.num_blocks[1] > 1 || launch_.num_blocks[2] > 1)
+    block = fmt::format("({}, {}, {})", block_.index[0], block_.index[1], block_.index[2]);
+  std::string out = fmt::format("{}, block {}", launch_.kernel, block);
+  if (gpu::this_thread) out += fmt::format(", thread {}", gpu::this_thread->index);
+  return out;
+}
+
+// No thread can run, and not all have ended.
+void BlockThreads::report_stuck() const {
+  const Thread* waiting = nullptr;
+  const Thread* other = nullptr;
+  for (const Thread& thread : threads_)
+    if (!thread.ended && (!waiting || thread.wait == Wait::block)) waiting = &thread;
+  for (const Thread& thread : threads_)
+    if (thread.ended || thread.wait != waiting->wait) other = &thread;
+  std::string text =
+      fmt::format("thread {} waits for its {} at {}", waiting->visible.index,
+                  waiting->wait == Wait::block ? "block" : "warp", text_of(waiting->where));
+  if (other && other->ended)
+    text += fmt::format(", but thread {} has ended", other->visible.index);
+  else if (other)
+    text += fmt::format(", but thread {} for its warp at {}", other->visible.index,
+                        text_of(other->where));
+  throw DeviceError(ExitCode::memory, {here(), text, {}});
+}
+
+}  // namespace lamina::cuda::emulation

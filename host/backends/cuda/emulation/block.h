@@ -1,0 +1,106 @@
+// The threads of one block, as fibers: a thread runs until it waits or ends.
+#pragma once
+
+#include <boost/context/fiber.hpp>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/emulation/grid.h"
+#include "backends/cuda/emulation/order.h"
+#include "backends/cuda/emulation/shared_memory.h"
+
+namespace lamina::cuda::emulation {
+
+class BlockThreads {
+ public:
+  BlockThreads(const gpu::EmulatedKernel& kernel, const void* params, const GridShape& shape);
+  ~BlockThreads();
+  BlockThreads(const BlockThreads&) = delete;
+  BlockThreads& operator=(const BlockThreads&) = delete;
+
+  // Runs one block.
+  void run(const std::array<int, 3>& index, OrderDraws draws);
+
+  // The block whose threads run now, on this thread of the host.
+  static BlockThreads& current();
+
+  // Called by the running thread.
+  void wait_for_block(const std::source_location& where);
+  void in_warp(void* operands, void (*collective)(void* const*), const std::source_location& where);
+  void add_copy(void* to, const void* from, std::int64_t bytes);
+  void commit_copies();
+  void wait_until_copies(int groups);
+  // Returns the allocation of an address.
+  gpu::detail::Located locate(gpu::Address address);
+  // Returns eg: "softmax_f32, block 3, thread 17".
+  std::string here() const;
+
+  SharedMemory shared;
+
+ private:
+  struct Fiber {
+    boost::context::fiber self, caller;
+    int thread = 0;  // that it runs
+  };
+  enum class Wait { nothing, block, warp };
+  struct Copy {
+    void* to;
+    const void* from;
+    std::int64_t bytes;
+    int group;
+  };
+  struct Thread {
+    gpu::EmulatedThread visible;
+    Fiber* fiber = nullptr;  // null before the start
+    bool ended = false;
+    Wait wait = Wait::nothing;
+    std::source_location where;  // of the wait
+    std::deque<Copy> copies;
+    int copy_group = 0;
+  };
+  struct Warp {
+    int arrived = 0;
+    std::array<void*, 32> operands;
+    void (*collective)(void* const*) = nullptr;
+    std::source_location where;
+  };
+
+  void start(const std::array<int, 3>& index);
+  void push_ready(int first, int count, int except);
+  int take_ready();
+  bool next_is_fresh() const;
+  void resume(int thread);
+  void serve(Fiber& fiber);
+  void run_thread(int thread);
+  void suspend(Wait wait, const std::source_location& where);
+  [[noreturn]] void report_stuck() const;
+  Thread& me() { return threads_[static_cast<std::size_t>(gpu::this_thread->index)]; }
+
+  const gpu::EmulatedKernel& kernel_;
+  const void* params_;
+  gpu::EmulatedLaunch launch_;
+  gpu::EmulatedBlock block_;
+  OrderDraws draws_{0};
+  std::vector<Thread> threads_;
+  std::vector<Warp> warps_;
+  int at_barrier_ = 0, num_ended_ = 0;
+  std::source_location barrier_line_;
+  std::deque<int> ready_;
+  bool newest_first_ = false;
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+  std::vector<Fiber*> idle_;
+  std::exception_ptr error_;
+  // Allocations found lately; none is freed while the grid runs.
+  struct Found {
+    std::uint64_t begin = 0, end = 0;
+    gpu::detail::CheckedMemory extent;
+  };
+  std::array<Found, 8> found_;
+  std::size_t next_found_ = 0;
+};
+
+}  // namespace lamina::cuda::emulation

@@ -1,0 +1,39 @@
+// Runs kernels of the emulated GPU: block by block, the threads of a block as fibers.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/cuda/gpu/emulated_thread.h"
+
+namespace lamina::cuda::emulation {
+
+// Limits of an H200.
+inline constexpr int kMostThreads = 1024;
+inline constexpr std::int64_t kMostSharedBytes = 227 << 10;
+inline constexpr std::int64_t kMostStaticSharedBytes = 48 << 10;
+inline constexpr std::array<std::int64_t, 3> kMostGridBlocks = {0x7fffffff, 65535, 65535};
+
+struct GridShape {
+  std::array<int, 3> blocks = {1, 1, 1};
+  int threads = 1;
+  std::int64_t shared_bytes = 0;
+};
+
+// Runs all blocks. Throws DeviceError with kernel, block and thread if a thread breaks a rule.
+// REQUIRES: the shape is within the limits. [one thread at a time]
+void run_grid(const gpu::EmulatedKernel& kernel, const void* params, const GridShape& shape);
+
+// Returns the kernel compiled for the emulated GPU, or null. Throws InternalError if several have
+// the name.
+const gpu::EmulatedKernel* find_kernel(const char* name);
+
+// The orders of threads and blocks depend on it; at first LAMINA_GPU_SEED, or 1. Launches after the
+// same set_seed() run in the same orders. [no launch runs]
+void set_seed(std::uint64_t seed);
+// Reports accesses of two threads to the same shared bytes without a sync between, at least one of
+// them a write; at first LAMINA_GPU_RACES=1. [no launch runs]
+void check_races(bool on);
+
+}  // namespace lamina::cuda::emulation

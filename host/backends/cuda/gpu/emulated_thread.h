@@ -1,0 +1,50 @@
+// Threads, warps and blocks of the emulated GPU, as kernels see them. The functions are in
+// backends/cuda/emulation.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+
+namespace lamina::cuda::gpu {
+
+struct EmulatedLaunch {
+  const char* kernel = "";
+  int num_threads = 0;
+  std::array<int, 3> num_blocks = {};
+};
+struct EmulatedBlock {
+  std::array<int, 3> index = {};
+};
+struct EmulatedThread {
+  int index = 0;
+  const EmulatedBlock* block = nullptr;
+  const EmulatedLaunch* launch = nullptr;
+};
+
+// The thread that runs now.
+[[gnu::tls_model("initial-exec")]] extern thread_local constinit EmulatedThread* this_thread;
+
+// A kernel compiled for the emulated GPU; a constant of each kernel, which enters it into a list.
+struct EmulatedKernel {
+  EmulatedKernel(const char* name, std::size_t params_bytes, int max_threads,
+                 void (*run)(const void* params));
+  const char* name;
+  std::size_t params_bytes;
+  int max_threads;
+  void (*run)(const void* params);  // one thread
+  const EmulatedKernel* next;       // in the list
+};
+
+// Ends the launch with an error that names the kernel, the block and the thread.
+[[noreturn, gnu::cold]] void fault(const char* format, ...) __attribute__((format(printf, 1, 2)));
+
+// Returns when all threads of the block wait at the same line.
+void wait_for_block(const std::source_location& where);
+
+// Waits for all 32 lanes of the warp, which must call it at the same line; then one of them calls
+// `run` with the operands of all, and all return.
+void in_warp(void* operands, void (*run)(void* const* lanes), const std::source_location& where);
+
+}  // namespace lamina::cuda::gpu

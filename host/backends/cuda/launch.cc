@@ -1,0 +1,73 @@
+#include "backends/cuda/launch.h"
+
+#include "backends/cuda/context.h"
+#include "backends/cuda/queue.h"
+#include "core/error.h"
+
+namespace lamina::cuda {
+namespace {
+
+const CudaQueue& queue_of(const KernelArgs& args) {
+  LAMINA_ASSERT(args.queue);
+  return static_cast<const CudaQueue&>(*args.queue);
+}
+
+// The driver takes the shared memory of a kernel beyond the usual size only if it is asked before.
+void allow_shared_bytes(const CudaContext& context, Function function, std::size_t bytes) {
+  if (bytes <= function->max_shared_bytes) return;
+  check(context.api(),
+        context.api().set_function_attribute(
+            function->handle, FunctionAttribute::max_dynamic_shared_bytes, static_cast<int>(bytes)),
+        function->name.c_str());
+  function->max_shared_bytes = bytes;
+}
+
+}  // namespace
+
+Function function(Context& context, const std::string& name) {
+  auto& mine = static_cast<CudaContext&>(context);
+  mine.enter();
+  const Function found = mine.modules().find(name);
+  if (!found) throw InternalError({"cuda", fmt::format("there is no kernel '{}'", name), {}});
+  return found;
+}
+
+Function function(Context& context, std::string_view name, DType dtype) {
+  return function(context, fmt::format("{}_{}", name, lamina::name(dtype)));
+}
+
+void launch_bytes(const KernelArgs& args, Function function, const LaunchShape& shape,
+                  const void* params, std::size_t bytes) {
+  if (shape.blocks == 0 || shape.blocks_y == 0 || shape.blocks_z == 0) return;
+  const CudaQueue& queue = queue_of(args);
+  const DriverApi& api = queue.context().api();
+  allow_shared_bytes(queue.context(), function, shape.shared_bytes);
+  const auto size = [](std::int64_t n) {
+    LAMINA_ASSERT(n > 0 && n <= std::int64_t{0x7fffffff});
+    return static_cast<unsigned>(n);
+  };
+  void* extra[] = {kLaunchParams, const_cast<void*>(params), kLaunchParamsBytes, &bytes,
+                   kLaunchEnd};
+  check(api,
+        api.launch(function->handle, size(shape.blocks), size(shape.blocks_y), size(shape.blocks_z),
+                   size(shape.threads), 1, 1, static_cast<unsigned>(shape.shared_bytes),
+                   queue.stream(), nullptr, extra),
+        function->name.c_str());
+}
+
+void fill_zeros(const KernelArgs& args, void* to, std::size_t bytes) {
+  if (bytes == 0) return;
+  const CudaQueue& queue = queue_of(args);
+  check(queue.context().api(),
+        queue.context().api().fill(address(to).value, 0, bytes, queue.stream()), "filling memory");
+}
+
+void copy_bytes(const KernelArgs& args, void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0 || to == from) return;
+  const CudaQueue& queue = queue_of(args);
+  check(queue.context().api(),
+        queue.context().api().copy(address(to).value, address(from).value, bytes, queue.stream()),
+        "copying");
+}
+
+}  // namespace lamina::cuda

@@ -1,0 +1,67 @@
+// Launches of kernels.
+//
+//   const GpuFunction& softmax = function(context, "softmax", x.dtype);
+//   launch(args, softmax, {.blocks = grid_for(p.num_rows), .threads = 256}, p);
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "backends/cuda/gpu/address.h"
+#include "backends/cuda/modules.h"
+#include "core/dtype.h"
+#include "runtime/kernel.h"
+
+namespace lamina::cuda {
+
+// Dynamic shared bytes that every GPU grants without being asked.
+inline constexpr std::size_t kUsualSharedBytes = 48 << 10;
+
+// A kernel of a backend; copied freely, valid as long as the backend.
+using Function = GpuFunction*;
+
+// Returns the kernel `name`, or `name`_<dtype>: "softmax_bf16". Throws InternalError if there is no
+// such kernel: `supports` must refuse what no kernel takes.
+Function function(Context& context, const std::string& name);
+Function function(Context& context, std::string_view name, DType dtype);
+
+struct LaunchShape {
+  std::int64_t blocks = 1;
+  int threads = 256;
+  std::size_t shared_bytes = 0;  // dynamic
+  std::int64_t blocks_y = 1, blocks_z = 1;
+};
+
+// Blocks for `count` pieces of work, `per_block` each; kernels loop where there are more. The
+// number does not depend on the GPU, so that results do not.
+inline constexpr std::int64_t kMostBlocks = 8192;
+inline std::int64_t grid_for(std::int64_t count, std::int64_t per_block = 1) {
+  return std::min((count + per_block - 1) / per_block, kMostBlocks);
+}
+
+// Puts the kernel on args.queue. A shape with 0 blocks launches nothing.
+void launch_bytes(const KernelArgs& args, Function function, const LaunchShape& shape,
+                  const void* params, std::size_t bytes);
+template <typename Params>
+void launch(const KernelArgs& args, Function function, const LaunchShape& shape,
+            const Params& params) {
+  static_assert(std::is_trivially_copyable_v<Params>);
+  launch_bytes(args, function, shape, &params, sizeof(params));
+}
+
+// Sets memory of the GPU to zeros, on args.queue.
+void fill_zeros(const KernelArgs& args, void* to, std::size_t bytes);
+// Copies within the memory of the GPU, on args.queue; equal places copy nothing.
+void copy_bytes(const KernelArgs& args, void* to, const void* from, std::size_t bytes);
+
+// Addresses of operands, as kernels take them.
+inline gpu::Address address(const void* memory) {
+  return {reinterpret_cast<std::uintptr_t>(memory)};
+}
+
+}  // namespace lamina::cuda

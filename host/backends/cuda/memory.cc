@@ -1,0 +1,93 @@
+#include "backends/cuda/memory.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.h"
+
+namespace lamina::cuda {
+namespace {
+
+constexpr double kGiB = 1 << 30;
+
+[[noreturn]] void throw_out_of_memory(const CudaContext& context, std::size_t bytes,
+                                      const char* kind) {
+  std::size_t free = 0, total = 0;
+  check(context.api(), context.api().memory_info(&free, &total), "reading the free memory");
+  throw DeviceError(
+      ExitCode::memory,
+      {"cuda",
+       fmt::format(
+           "out of memory asking for {} bytes{}; {:.1f} of {:.1f} GiB of the GPU are in use", bytes,
+           kind, static_cast<double>(total - free) / kGiB, static_cast<double>(total) / kGiB),
+       {}});
+}
+
+class DeviceBuffer final : public Buffer {
+ public:
+  DeviceBuffer(const CudaContext& context, std::size_t bytes)
+      : Buffer(MemoryKind::device), context_(context) {
+    context.enter();
+    const DriverApi& api = context.api();
+    const std::size_t size = std::max<std::size_t>(bytes, 1);  // the driver refuses 0
+    DevicePointer pointer = 0;
+    const DriverResult result = api.allocate(&pointer, size);
+    if (result == DriverResult::out_of_memory) throw_out_of_memory(context, bytes, "");
+    check(api, result, "allocating memory");
+    address_ = pointer;
+    bytes_ = bytes;
+    try {
+      check(api, api.fill(pointer, 0, size, context.setup_stream()), "filling memory");
+      check(api, api.finish_stream(context.setup_stream()), "filling memory");
+    } catch (...) {
+      api.free(pointer);
+      throw;
+    }
+  }
+  // Waits, because enqueued work may use it.
+  ~DeviceBuffer() override {
+    if (context_.api().set_context(context_.handle()) != DriverResult::success) return;
+    context_.api().synchronize();
+    context_.api().free(address_);
+  }
+
+ private:
+  const CudaContext& context_;
+};
+
+class PinnedMemory final : public Buffer {
+ public:
+  PinnedMemory(const CudaContext& context, std::size_t bytes)
+      : Buffer(MemoryKind::pinned), context_(context) {
+    context.enter();
+    const std::size_t size = std::max<std::size_t>(bytes, 1);
+    void* memory = nullptr;
+    const DriverResult result = context.api().allocate_host(&memory, size, kHostMemoryPortable);
+    if (result == DriverResult::out_of_memory)
+      throw_out_of_memory(context, bytes, " of host memory for copies");
+    check(context.api(), result, "allocating host memory");
+    std::memset(memory, 0, size);
+    address_ = reinterpret_cast<Address>(memory);
+    bytes_ = bytes;
+  }
+  ~PinnedMemory() override {
+    if (context_.api().set_context(context_.handle()) != DriverResult::success) return;
+    context_.api().synchronize();
+    context_.api().free_host(reinterpret_cast<void*>(address_));
+  }
+
+ private:
+  const CudaContext& context_;
+};
+
+}  // namespace
+
+std::unique_ptr<Buffer> allocate_on_device(const CudaContext& context, std::size_t bytes) {
+  return std::make_unique<DeviceBuffer>(context, bytes);
+}
+
+std::unique_ptr<Buffer> allocate_pinned(const CudaContext& context, std::size_t bytes) {
+  return std::make_unique<PinnedMemory>(context, bytes);
+}
+
+}  // namespace lamina::cuda

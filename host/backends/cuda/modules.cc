@@ -1,0 +1,48 @@
+#include "backends/cuda/modules.h"
+
+#include <algorithm>
+
+#include "backends/cuda/launch.h"
+
+namespace lamina::cuda {
+
+Modules::Modules(const DriverApi& api, std::span<const ModuleImage> images) : api_(api) {
+  for (const ModuleImage& image : images) modules_.push_back({&image});
+}
+
+Modules::~Modules() {
+  for (const Module& module : modules_)
+    if (module.handle) api_.unload_module(module.handle);
+}
+
+// Kernels usually begin with the name of their family, which saves loading the others.
+FunctionHandle Modules::look_up(const std::string& name) {
+  std::vector<Module*> order;
+  for (Module& module : modules_) order.push_back(&module);
+  std::ranges::stable_partition(
+      order, [&](const Module* module) { return name.starts_with(module->image->family); });
+  for (Module* module : order) {
+    if (!module->handle)
+      check(api_, api_.load_module(&module->handle, module->image->data), "loading kernels");
+    FunctionHandle handle = nullptr;
+    const DriverResult result = api_.get_function(&handle, module->handle, name.c_str());
+    if (result == DriverResult::success) return handle;
+    if (result != DriverResult::not_found) check(api_, result, "looking up a kernel");
+  }
+  return nullptr;
+}
+
+GpuFunction* Modules::find(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  auto found = functions_.find(name);
+  if (found == functions_.end()) {
+    std::unique_ptr<GpuFunction> function;
+    if (FunctionHandle handle = look_up(name))
+      function = std::make_unique<GpuFunction>(
+          GpuFunction{.handle = handle, .name = name, .max_shared_bytes = kUsualSharedBytes});
+    found = functions_.emplace(name, std::move(function)).first;
+  }
+  return found->second.get();
+}
+
+}  // namespace lamina::cuda

@@ -1,0 +1,56 @@
+// The kernels of the backend as the driver has them: modules, loaded when the first kernel of them
+// is wanted, and functions by name.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "backends/cuda/driver/api.h"
+
+namespace lamina::cuda {
+
+// The compiled kernels of one family: a fatbin. Stays until the process ends.
+struct ModuleImage {
+  std::string_view family;
+  const void* data;
+};
+
+// A kernel, ready to launch.
+struct GpuFunction {
+  FunctionHandle handle;
+  std::string name;
+  std::size_t max_shared_bytes;  // that a launch may have now
+};
+
+// [any thread with the context current]
+class Modules {
+ public:
+  Modules(const DriverApi& api, std::span<const ModuleImage> images);
+  // REQUIRES: the context is current.
+  ~Modules();
+  Modules(const Modules&) = delete;
+  Modules& operator=(const Modules&) = delete;
+
+  // Returns the kernel of that name, or null. The function stays as long as this object.
+  GpuFunction* find(const std::string& name);
+
+ private:
+  struct Module {
+    const ModuleImage* image;
+    ModuleHandle handle = nullptr;
+  };
+  FunctionHandle look_up(const std::string& name);
+
+  const DriverApi& api_;
+  std::mutex mutex_;
+  std::vector<Module> modules_;
+  std::unordered_map<std::string, std::unique_ptr<GpuFunction>> functions_;
+};
+
+}  // namespace lamina::cuda
