@@ -4,17 +4,10 @@
 #pragma once
 
 #include <span>
-#include <string_view>
 
-#include "runtime/kernel.h"
+#include "runtime/kernel_table.h"
 
 namespace lamina::cpu {
-
-struct OpKernels {
-  std::string_view op;
-  std::span<const KernelChoice> choices;  // best first
-};
-using KernelTable = std::span<const OpKernels>;
 
 std::span<const KernelChoice> elementwise_kernels();
 // Returns the kernels for all custom ops of plugins.
