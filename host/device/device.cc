@@ -1,9 +1,11 @@
 #include "device/device.h"
 
 #include <algorithm>
+#include <string>
 
 #include "core/error.h"
 #include "device/cpu.h"
+#include "device/cuda.h"
 
 namespace lamina::device {
 namespace {
@@ -23,6 +25,24 @@ bool is_device_name(std::string_view name) {
          number.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
+std::string& reason_for_cpu() {
+  static std::string reason;
+  return reason;
+}
+
+// Returns an opened or added device, or null.
+const Device* find(std::string_view name) {
+  const auto found = std::ranges::find(devices(), name, &Device::name);
+  return found == devices().end() ? nullptr : *found;
+}
+
+// GPUs stay open until the process ends.
+const Device& open_and_keep(int ordinal) {
+  const Device& gpu = *open_gpu(ordinal).release();
+  devices().push_back(&gpu);
+  return gpu;
+}
+
 }  // namespace
 
 std::vector<std::string> names() {
@@ -32,7 +52,15 @@ std::vector<std::string> names() {
 }
 
 const Device& open(std::string_view name) {
-  if (name == "auto") return *devices().back();
+  if (name == "auto") {
+    if (devices().size() > 1) return *devices().back();
+    try {
+      return open_and_keep(0);
+    } catch (const DeviceError& e) {
+      reason_for_cpu() = e.text().what;
+      return *devices().front();
+    }
+  }
   if (!is_device_name(name))
     throw UserError(ExitCode::usage, {"--device",
                                       fmt::format("got '{}'; expected auto, cpu, cuda or cuda:N, "
@@ -40,16 +68,12 @@ const Device& open(std::string_view name) {
                                                   name),
                                       {}});
   const std::string_view wanted = name == "cuda:0" ? "cuda" : name;  // the first one
-  const auto found = std::ranges::find(devices(), wanted, &Device::name);
-  if (found == devices().end())
-    throw DeviceError(ExitCode::memory,
-                      {"",
-                       fmt::format("device '{}' is not on this machine, or this program was built "
-                                   "without it; devices: {}",
-                                   name, fmt::join(names(), ", ")),
-                       {"use --device auto, or one of these"}});
-  return **found;
+  if (const Device* known = find(wanted)) return *known;
+  const auto colon = wanted.find(':');
+  return open_and_keep(colon == wanted.npos ? 0 : std::stoi(std::string(wanted.substr(colon + 1))));
 }
+
+std::string why_cpu() { return reason_for_cpu(); }
 
 void add(const Device& device) {
   LAMINA_ASSERT(std::ranges::find(devices(), device.name(), &Device::name) == devices().end());

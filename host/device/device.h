@@ -60,13 +60,16 @@ class Device {
   void use_threads(std::optional<int> wanted) const { set_threads(wanted.value_or(0), true); }
 };
 
-// Returns the names of the devices of this machine; "cpu" is the first.
+// Returns the names of the devices that are open; "cpu" is the first.
 std::vector<std::string> names();
 
-// Opens a device: one of names(), or "auto", the last of them. The device stays until the process
-// ends. Throws UserError (exit 2) for a name of another form than auto, cpu, cuda or cuda:N, and
-// DeviceError (exit 7) if no such device exists. [main thread]
+// Opens a device by name: cpu, cuda, which is the first GPU, cuda:N, or auto: the first GPU, or the
+// CPU if it cannot be used. The device stays until the process ends. Throws UserError (exit 2) for
+// a name of another form, and DeviceError (exit 7) if the device cannot be used. [main thread]
 const Device& open(std::string_view name);
+
+// Returns the reason for which "auto" opened the CPU; empty if it did not.
+std::string why_cpu();
 
 // Adds a device, which must stay until the process ends. REQUIRES: the name is new.
 // [main thread, before open()]

@@ -6,10 +6,15 @@
 #include "core/error.h"
 
 namespace lamina::cuda {
+namespace {
+
+constexpr int kOldestCapability = 8;  // PTX of the kernels, bf16 tensor cores
+
+}  // namespace
 
 CudaContext::CudaContext(const DriverApi& api, std::span<const ModuleImage> images, int ordinal)
     : api_(api) {
-  check(api, api.init(0), "starting the driver");
+  check(api, api.init(0), "starting the driver");  // does nothing if it has been started
   int count = 0;
   check(api, api.device_count(&count), "counting GPUs");
   if (ordinal < 0 || ordinal >= count)
@@ -21,6 +26,14 @@ CudaContext::CudaContext(const DriverApi& api, std::span<const ModuleImage> imag
                                                 : fmt::format("GPUs 0 to {}", count - 1)),
                        {"CUDA_VISIBLE_DEVICES limits the GPUs of a process"}});
   check(api, api.device(&device_, ordinal), "opening the GPU");
+  if (const int major = attribute(DeviceAttribute::capability_major); major < kOldestCapability)
+    throw DeviceError(
+        ExitCode::memory,
+        {"cuda",
+         fmt::format("GPU {} ({}) has compute capability {}.{}; expected {}.0 or newer", ordinal,
+                     device_name(), major, attribute(DeviceAttribute::capability_minor),
+                     kOldestCapability),
+         {"use another GPU, or --device cpu"}});
   check(api, api.retain_context(&handle_, device_), "opening the GPU");
   enter();
   check(api, api.make_stream(&setup_stream_, kStreamNonBlocking), "creating a stream");

@@ -85,7 +85,7 @@ int run_decode(const Arguments& a, const Device& device) {
   else if (terminal.is_terminal)
     print("\n");
   const bool stats = a.has("stats") ? a.flag("stats") : describe_terminal(2).is_terminal;
-  if (stats && !json) print_stats(out, timings, session, options.sampler);
+  if (stats && !json) print_stats(out, timings, session, options.sampler, device);
   return out.reason == decode::StopReason::interrupted ? 128 + stop_signal() : 0;
 }
 

@@ -10,7 +10,10 @@
 namespace lamina::cli {
 
 void print_stats(const decode::Generated& g, const Timings& t, const decode::Session& session,
-                 const decode::SamplerOptions& sampler) {
+                 const decode::SamplerOptions& sampler, const device::Device& device) {
+  const std::string reason = device::why_cpu();
+  log::info("device {} ({}){}", device.name(), device.isa(),
+            reason.empty() ? "" : "; no GPU: " + reason);
   double decode_seconds = g.total_seconds - g.prompt_seconds;
   std::size_t decoded =
       g.tokens.empty() ? 0 : g.tokens.size() - 1;  // the first comes from the prompt

@@ -6,6 +6,7 @@
 
 #include "chat/reasoning.h"
 #include "decode/generate.h"
+#include "device/device.h"
 
 namespace lamina::cli {
 
@@ -17,7 +18,7 @@ struct Timings {
 
 // Writes a summary for people to stderr.
 void print_stats(const decode::Generated& g, const Timings& t, const decode::Session& session,
-                 const decode::SamplerOptions& sampler);
+                 const decode::SamplerOptions& sampler, const device::Device& device);
 // `answer`: of a chat; written as "reasoning_content", if there is any, and "content".
 void print_json(const decode::Generated& g, const Timings& t, const decode::SamplerOptions& sampler,
                 const std::optional<chat::Thought>& answer);

@@ -12,7 +12,6 @@ enum class DriverResult : int {
   invalid_value = 1,
   out_of_memory = 2,
   not_initialized = 3,
-  stub_library = 34,
   no_device = 100,
   invalid_device = 101,
   invalid_image = 200,
@@ -24,7 +23,6 @@ enum class DriverResult : int {
   illegal_address = 700,
   launch_out_of_resources = 701,
   launch_failed = 719,
-  system_driver_mismatch = 803,
 };
 
 enum class DeviceAttribute : int {
@@ -32,8 +30,6 @@ enum class DeviceAttribute : int {
   max_shared_bytes_per_block = 8,
   clock_khz = 13,
   num_multiprocessors = 16,
-  memory_clock_khz = 36,
-  memory_bus_bits = 37,
   l2_bytes = 38,
   capability_major = 75,
   capability_minor = 76,

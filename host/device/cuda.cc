@@ -1,0 +1,58 @@
+#include "device/cuda.h"
+
+#include <algorithm>
+
+#include "backends/cuda/backend.h"
+#include "backends/cuda/driver/open.h"
+#include "backends/cuda/kernel_library.h"
+#include "backends/cuda/limits/limits.h"
+
+namespace lamina::device {
+namespace {
+
+class GpuMemory final : public MemoryPasses {
+ public:
+  explicit GpuMemory(const Backend& backend) : reader_(backend) {}
+  std::size_t bytes() const override { return reader_.bytes(); }
+  double pass() const override { return reader_.pass(); }
+
+ private:
+  cuda::GpuMemoryReader reader_;
+};
+
+}  // namespace
+
+CudaDevice::CudaDevice(std::string name, std::unique_ptr<Backend> backend)
+    : name_(std::move(name)),
+      backend_(std::move(backend)),
+      architecture_(cuda::architecture(*backend_)) {}
+
+CudaDevice::~CudaDevice() = default;
+
+double CudaDevice::read_bandwidth() const {
+  constexpr int kPasses = 10;
+  const GpuMemory memory(*backend_);
+  double best = memory.pass();
+  for (int i = 1; i < kPasses; ++i) best = std::min(best, memory.pass());
+  return static_cast<double>(memory.bytes()) / best;
+}
+
+double CudaDevice::peak_flops(DType dtype) const { return cuda::peak_flops(*backend_, dtype); }
+
+std::unique_ptr<MemoryPasses> CudaDevice::memory() const {
+  return std::make_unique<GpuMemory>(*backend_);
+}
+
+std::uint64_t CudaDevice::available_memory() const { return cuda::free_memory(*backend_); }
+
+// The program itself is in the memory of the host.
+std::uint64_t CudaDevice::resident_memory() const { return 0; }
+
+std::unique_ptr<CudaDevice> open_gpu(int ordinal) {
+  const cuda::DriverApi& driver = cuda::open_driver();
+  return std::make_unique<CudaDevice>(
+      ordinal == 0 ? "cuda" : "cuda:" + std::to_string(ordinal),
+      cuda::open_backend(driver, cuda::open_kernel_library(driver), ordinal));
+}
+
+}  // namespace lamina::device

@@ -1,0 +1,36 @@
+// A GPU as a device.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "device/cpu.h"
+
+namespace lamina::device {
+
+// The threads of the host are as on a CPU.
+class CudaDevice final : public CpuDevice {
+ public:
+  // The backend is one of backends/cuda.
+  CudaDevice(std::string name, std::unique_ptr<Backend> backend);
+  ~CudaDevice() override;
+
+  std::string_view name() const override { return name_; }
+  const Backend& backend() const override { return *backend_; }
+  double read_bandwidth() const override;
+  double peak_flops(DType dtype) const override;
+  std::unique_ptr<MemoryPasses> memory() const override;
+  std::string_view isa() const override { return architecture_; }
+  std::uint64_t available_memory() const override;
+  std::uint64_t resident_memory() const override;
+
+ private:
+  std::string name_;
+  std::unique_ptr<Backend> backend_;
+  std::string architecture_;
+};
+
+// Opens GPU `ordinal` of this machine. Throws DeviceError (exit 7) if it cannot be used.
+std::unique_ptr<CudaDevice> open_gpu(int ordinal);
+
+}  // namespace lamina::device

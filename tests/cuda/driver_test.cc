@@ -1,0 +1,147 @@
+// The host's side of the driver, on the double and on doubles that fail.
+#include <gtest/gtest.h>
+
+#include "backends/cuda/backend.h"
+#include "cuda/run_kernel.h"
+#include "support/expect_error.h"
+
+namespace lamina::testing {
+namespace {
+
+using cuda::DriverApi;
+using cuda::DriverResult;
+
+std::unique_ptr<Backend> open_with(const DriverApi& api, int ordinal = 0) {
+  return cuda::open_backend(api, cuda::emulation::images(), ordinal);
+}
+
+TEST(CudaDriver, AnOrdinalThatDoesNotExistIsNamed) {
+  EXPECT_ERROR_SAYS(open_with(cuda::emulation::driver(), 1), ExitCode::memory,
+                    "cuda: GPU 1 does not exist; the driver shows GPU 0 only\n"
+                    "  CUDA_VISIBLE_DEVICES limits the GPUs of a process");
+}
+
+TEST(CudaDriver, ADriverWithoutGpusSaysSo) {
+  DriverApi api = cuda::emulation::driver();
+  api.device_count = [](int* count) { return *count = 0, DriverResult::success; };
+  EXPECT_ERROR_SAYS(open_with(api), ExitCode::memory,
+                    "GPU 0 does not exist; the driver shows none");
+}
+
+TEST(CudaDriver, ACardThatIsTooOldIsNamed) {
+  DriverApi api = cuda::emulation::driver();
+  api.device_attribute = [](int* value, cuda::DeviceAttribute attribute, int id) {
+    if (attribute == cuda::DeviceAttribute::capability_major)
+      return *value = 7, DriverResult::success;
+    return cuda::emulation::driver().device_attribute(value, attribute, id);
+  };
+  EXPECT_ERROR_SAYS(open_with(api), ExitCode::memory,
+                    "GPU 0 (emulated GPU) has compute capability 7.0; expected 8.0 or newer");
+}
+
+TEST(CudaDriver, KernelsOfAnotherCardAreRefused) {
+  DriverApi api = cuda::emulation::driver();
+  api.load_module = [](cuda::ModuleHandle*, const void*) {
+    return DriverResult::no_binary_for_gpu;
+  };
+  const std::unique_ptr<Backend> backend = open_with(api);
+  EXPECT_ERROR_SAYS(cuda::function(backend->context(), "softmax", DType::f32), ExitCode::memory,
+                    "cuda: loading kernels: ");
+}
+
+TEST(CudaDriver, MemoryThatIsMissingIsNamedWithItsSize) {
+  EXPECT_ERROR_SAYS(emulated_gpu().allocate(std::size_t{5} << 30), ExitCode::memory,
+                    "cuda: out of memory asking for 5368709120 bytes; ");
+  DriverApi api = cuda::emulation::driver();
+  api.allocate_host = [](void**, std::size_t, unsigned) { return DriverResult::out_of_memory; };
+  const std::unique_ptr<Backend> backend = open_with(api);
+  EXPECT_ERROR_SAYS(backend->allocate_for_copies(100), ExitCode::memory,
+                    "out of memory asking for 100 bytes of host memory for copies");
+}
+
+TEST(CudaDriver, MemoryIsZeroed) {
+  for (int time = 0; time < 3; ++time) {
+    const auto buffer = emulated_gpu().allocate(4000);
+    const TensorRef tensor(*buffer, 0, {DType::f32, {1000}, {}});
+    EXPECT_EQ(copy_to_host<float>(emulated_gpu().context().queue(), tensor),
+              std::vector<float>(1000));
+    emulated_gpu().context().queue().fill(tensor, std::byte{0x42});
+    EXPECT_EQ(*host_view<float>(
+                   TensorRef(*emulated_gpu().allocate_for_copies(4), 0, {DType::f32, {1}, {}}))
+                   .data(),
+              0.0f);
+  }
+}
+
+TEST(CudaDriver, EventsGiveTheTimeOfWork) {
+  Queue& queue = emulated_gpu().context().queue();
+  const OnGpu values(counted(1 << 16));
+  const auto before = queue.record();
+  EXPECT_EQ(values.read().size(), std::size_t{1} << 16);
+  const auto after = queue.record();
+  EXPECT_GT(after->seconds(), before->seconds());
+}
+
+TEST(CudaDriver, OnlyAnEventOrdersWorkOfTwoQueues) {
+  Queue& queue = emulated_gpu().context().queue();
+  const auto other = emulated_gpu().context().make_queue();
+  const auto buffer = emulated_gpu().allocate(4);
+  const TensorRef tensor(*buffer, 0, {DType::f32, {1}, {}});
+  int num_first = 0;
+  for (int time = 0; time < 64; ++time) {
+    queue.fill(tensor, std::byte{1});
+    other->fill(tensor, std::byte{2});
+    other->finish();
+    num_first += copy_to_host<std::byte>(queue, tensor)[0] == std::byte{2};
+  }
+  EXPECT_GT(num_first, 0);
+  EXPECT_LT(num_first, 64);
+  for (int time = 0; time < 64; ++time) {
+    queue.fill(tensor, std::byte{1});
+    other->wait(queue.record());
+    other->fill(tensor, std::byte{2});
+    other->finish();
+    EXPECT_EQ(copy_to_host<std::byte>(queue, tensor)[0], std::byte{2});
+  }
+}
+
+TEST(CudaDriverDeathTest, TheHostCannotTouchMemoryOfTheGpu) {
+  const OnGpu values(counted(3));
+  EXPECT_DEATH(*reinterpret_cast<volatile float*>(values.address().value) = 1,
+               "the host touched device memory, a buffer of 12 bytes");
+}
+
+// ---- work that fails
+
+LAMINA_GPU_KERNEL(test_fails, InAndOut) { gpu::Global<float>(p.out)[1000] = 1; }
+
+TEST(CudaDriver, AfterWorkHasFailedEveryCallFailsWithItsReport) {
+  const ResetAfter reset;
+  Queue& queue = emulated_gpu().context().queue();
+  const OnGpu values(counted(3));
+  const std::string report = "test_fails, block 0, thread 0: accesses bytes [4000, 4004) of 12";
+  EXPECT_ERROR_SAYS(launch_and_wait("test_fails", {.threads = 1}, InAndOut{{}, values.address()}),
+                    ExitCode::memory, report);
+  EXPECT_ERROR_SAYS(values.read(), ExitCode::memory, report);
+  EXPECT_ERROR_SAYS(queue.record(), ExitCode::memory, report);
+  EXPECT_ERROR_SAYS(emulated_gpu().allocate(4), ExitCode::memory, report);
+  EXPECT_ERROR_SAYS(emulated_gpu().context().make_queue(), ExitCode::memory, report);
+}
+
+TEST(CudaDriver, CallsThatBreakItsRulesReturnItsErrors) {
+  const DriverApi& api = cuda::emulation::driver();
+  cuda::StreamHandle stream = nullptr;
+  cuda::EventHandle event = nullptr;
+  EXPECT_EQ(api.finish_stream(nullptr), DriverResult::invalid_handle);
+  EXPECT_EQ(api.make_event(&event, cuda::kEventWithoutTime), DriverResult::success);
+  float time = 0;
+  EXPECT_EQ(api.elapsed(&time, event, event), DriverResult::invalid_handle);
+  EXPECT_EQ(api.destroy_event(event), DriverResult::success);
+  EXPECT_EQ(api.destroy_event(event), DriverResult::invalid_handle);
+  EXPECT_EQ(api.free(12345), DriverResult::invalid_value);
+  EXPECT_EQ(api.set_context(nullptr), DriverResult::success);
+  EXPECT_EQ(api.make_stream(&stream, cuda::kStreamNonBlocking), DriverResult::invalid_context);
+}
+
+}  // namespace
+}  // namespace lamina::testing

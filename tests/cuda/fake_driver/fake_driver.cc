@@ -1,0 +1,36 @@
+// A libcuda.so.1 for tests of the program: FAKE_DRIVER is "old", "empty" (without a GPU) or "good".
+#include <cstdlib>
+#include <string_view>
+
+#include "backends/cuda/driver/api.h"
+
+namespace lamina::cuda {
+namespace {
+
+std::string_view kind() {
+  const char* text = std::getenv("FAKE_DRIVER");
+  return text ? text : "good";
+}
+
+}  // namespace
+
+// all_functions.cc has weak definitions of all other functions.
+#define LAMINA_EXPORT extern "C" __attribute__((visibility("default")))
+
+LAMINA_EXPORT DriverResult cuInit(unsigned) {
+  return kind() == "empty" ? DriverResult::no_device : DriverResult::success;
+}
+LAMINA_EXPORT DriverResult cuDriverGetVersion(int* version) {
+  *version = kind() == "old" ? 11040 : 13000;
+  return DriverResult::success;
+}
+LAMINA_EXPORT DriverResult cuGetErrorString(DriverResult error, const char** text) {
+  *text = error == DriverResult::no_device ? "no CUDA-capable device is detected" : "other error";
+  return DriverResult::success;
+}
+LAMINA_EXPORT DriverResult cuGetErrorName(DriverResult error, const char** text) {
+  *text = error == DriverResult::no_device ? "CUDA_ERROR_NO_DEVICE" : "CUDA_ERROR_UNKNOWN";
+  return DriverResult::success;
+}
+
+}  // namespace lamina::cuda
