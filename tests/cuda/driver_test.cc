@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cuda/backend.h"
+#include "backends/cuda/context.h"
 #include "cuda/run_kernel.h"
 #include "support/expect_error.h"
 
@@ -82,6 +83,16 @@ TEST(CudaDriver, EventsGiveTheTimeOfWork) {
   EXPECT_GT(after->seconds(), before->seconds());
 }
 
+TEST(CudaDriver, TimesCountOnWhenTheirOriginIsRenewed) {
+  auto& context = static_cast<cuda::CudaContext&>(emulated_gpu().context());
+  const auto before = context.queue().record();
+  before->wait();
+  context.renew_time_origin();
+  const auto after = context.queue().record();
+  EXPECT_GT(after->seconds(), before->seconds());
+  EXPECT_LT(after->seconds(), before->seconds() + 60);
+}
+
 TEST(CudaDriver, OnlyAnEventOrdersWorkOfTwoQueues) {
   Queue& queue = emulated_gpu().context().queue();
   const auto other = emulated_gpu().context().make_queue();
@@ -126,6 +137,28 @@ TEST(CudaDriver, AfterWorkHasFailedEveryCallFailsWithItsReport) {
   EXPECT_ERROR_SAYS(queue.record(), ExitCode::memory, report);
   EXPECT_ERROR_SAYS(emulated_gpu().allocate(4), ExitCode::memory, report);
   EXPECT_ERROR_SAYS(emulated_gpu().context().make_queue(), ExitCode::memory, report);
+}
+
+TEST(CudaDriver, AGpuThatIsLostFailsTheLaunchOrTheNextWait) {
+  for (const auto place :
+       {cuda::emulation::FaultPlace::launch, cuda::emulation::FaultPlace::work}) {
+    const ResetAfter reset;
+    const OnGpu in(counted(1000)), out(counted(1000));
+    const InAndOut p{in.address(), out.address()};
+    cuda::emulation::fail_later(place, 1);
+    EXPECT_NO_THROW(launch_and_wait("test_scale", {.threads = 32}, p));
+    EXPECT_ERROR_SAYS(launch_and_wait("test_scale", {.threads = 32}, p), ExitCode::memory,
+                      "unspecified launch failure (CUDA_ERROR_LAUNCH_FAILED, error 719)");
+    EXPECT_ERROR_SAYS(out.read(), ExitCode::memory, "CUDA_ERROR_LAUNCH_FAILED");
+  }
+}
+
+TEST(CudaDriver, AnAllocationThatFailsLeavesTheGpuUsable) {
+  const ResetAfter reset;
+  cuda::emulation::fail_later(cuda::emulation::FaultPlace::allocation, 0);
+  EXPECT_ERROR_SAYS(emulated_gpu().allocate(100), ExitCode::memory,
+                    "cuda: out of memory asking for 100 bytes; ");
+  EXPECT_NE(emulated_gpu().allocate(100)->address(), 0u);
 }
 
 TEST(CudaDriver, CallsThatBreakItsRulesReturnItsErrors) {

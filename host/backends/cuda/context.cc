@@ -37,8 +37,7 @@ CudaContext::CudaContext(const DriverApi& api, std::span<const ModuleImage> imag
   check(api, api.retain_context(&handle_, device_), "opening the GPU");
   enter();
   check(api, api.make_stream(&setup_stream_, kStreamNonBlocking), "creating a stream");
-  check(api, api.make_event(&first_event_, kEventDefault), "creating an event");
-  check(api, api.record_event(first_event_, setup_stream_), "recording an event");
+  renew_time_origin();
   modules_ = std::make_unique<Modules>(api, images);
   queue_ = make_queue();
 }
@@ -47,9 +46,40 @@ CudaContext::~CudaContext() {
   if (api_.set_context(handle_) != DriverResult::success) return;
   queue_.reset();
   modules_.reset();
-  api_.destroy_event(first_event_);
+  origin_.reset();
   api_.destroy_stream(setup_stream_);
   api_.release_context(device_);
+}
+
+void CudaContext::renew_time_origin() {
+  enter();
+  EventHandle event = nullptr;
+  check(api_, api_.make_event(&event, kEventDefault), "creating an event");
+  const std::shared_ptr<TimeOrigin> made(new TimeOrigin{event, 0}, [this](TimeOrigin* origin) {
+    if (api_.set_context(handle_) == DriverResult::success) api_.destroy_event(origin->event);
+    delete origin;
+  });
+  check(api_, api_.record_event(event, setup_stream_), "recording an event");
+  check(api_, api_.finish_event(event), "waiting for an event");
+  const std::lock_guard lock(origin_mutex_);
+  if (origin_) {
+    float milliseconds = 0;
+    check(api_, api_.elapsed(&milliseconds, origin_->event, event), "reading the time of work");
+    made->seconds = origin_->seconds + 1e-3 * static_cast<double>(milliseconds);
+  }
+  origin_ = made;
+  origin_made_ = std::chrono::steady_clock::now();
+}
+
+std::shared_ptr<const CudaContext::TimeOrigin> CudaContext::time_origin() {
+  constexpr std::chrono::seconds kLongest{10};
+  std::unique_lock lock(origin_mutex_);
+  if (std::chrono::steady_clock::now() - origin_made_ > kLongest) {
+    lock.unlock();
+    renew_time_origin();
+    lock.lock();
+  }
+  return origin_;
 }
 
 void CudaContext::enter() const { check(api_, api_.set_context(handle_), "using the GPU"); }

@@ -1,7 +1,9 @@
 // One GPU in use: its context in the driver, its queues and the functions of its kernels.
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 
@@ -29,8 +31,17 @@ class CudaContext final : public Context {
   // Returns eg: "NVIDIA H200".
   std::string device_name() const;
 
-  // An event at the start of the context, from which times count.
-  EventHandle first_event() const { return first_event_; }
+  // An event from which the times of later events count, and its own time. The driver gives times
+  // as f32: near events have exact differences.
+  struct TimeOrigin {
+    EventHandle event;
+    double seconds;
+  };
+  // Returns the newest origin; makes one if that is older than 10 seconds. [any thread]
+  std::shared_ptr<const TimeOrigin> time_origin();
+  // Makes a new origin.
+  void renew_time_origin();
+
   // For setting up memory, apart from the work of programs.
   StreamHandle setup_stream() const { return setup_stream_; }
 
@@ -38,8 +49,10 @@ class CudaContext final : public Context {
   const DriverApi& api_;
   DeviceId device_ = 0;
   ContextHandle handle_ = nullptr;
-  EventHandle first_event_ = nullptr;
   StreamHandle setup_stream_ = nullptr;
+  std::mutex origin_mutex_;
+  std::shared_ptr<const TimeOrigin> origin_;
+  std::chrono::steady_clock::time_point origin_made_;
   std::unique_ptr<Modules> modules_;
   std::unique_ptr<Queue> queue_;
 };

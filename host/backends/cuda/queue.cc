@@ -8,7 +8,8 @@ namespace {
 
 class CudaEvent final : public Event {
  public:
-  CudaEvent(const CudaContext& context, StreamHandle stream) : context_(context) {
+  CudaEvent(CudaContext& context, StreamHandle stream)
+      : context_(context), origin_(context.time_origin()) {
     check(context.api(), context.api().make_event(&handle_, kEventDefault), "creating an event");
     check(context.api(), context.api().record_event(handle_, stream), "recording an event");
   }
@@ -26,14 +27,15 @@ class CudaEvent final : public Event {
   double seconds() const override {
     wait();
     float milliseconds = 0;
-    check(context_.api(), context_.api().elapsed(&milliseconds, context_.first_event(), handle_),
+    check(context_.api(), context_.api().elapsed(&milliseconds, origin_->event, handle_),
           "reading the time of work");
-    return 1e-3 * static_cast<double>(milliseconds);
+    return origin_->seconds + 1e-3 * static_cast<double>(milliseconds);
   }
   EventHandle handle() const { return handle_; }
 
  private:
   const CudaContext& context_;
+  const std::shared_ptr<const CudaContext::TimeOrigin> origin_;
   EventHandle handle_ = nullptr;
 };
 

@@ -1,5 +1,6 @@
 #include "backends/cuda/emulation/driver.h"
 
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -38,6 +39,7 @@ constexpr int kDriverVersion = 13000;
 constexpr std::size_t kMemoryBytes = std::size_t{1} << 30;
 constexpr int kCacheBytes = 1 << 20;  // less than an H200's 60 MB: measuring takes 8 times as much
 constexpr int kPoison = 0xff;
+constexpr DriverResult kLost = DriverResult::launch_failed;
 constexpr const char* kImage = "all kernels, compiled for the host";
 
 // The state of the driver. Handles are the addresses of the objects that the sets own.
@@ -53,8 +55,9 @@ struct Driver {
   std::map<DevicePointer, std::unique_ptr<Buffer>> memory;
   std::set<void*> host_memory;
   std::size_t used = 0;
-  DriverResult failed = DriverResult::success;  // of work; all later calls return it
-  std::string report;                           // of the failed kernel
+  DriverResult failed = DriverResult::success;    // of work; all later calls return it
+  std::string report;                             // of the failed kernel
+  std::array<int, 3> until_fault = {-1, -1, -1};  // by place; -1: none comes
 
   static Driver& instance() {
     static Driver& driver = *new Driver;  // programs may end at exit
@@ -65,6 +68,12 @@ struct Driver {
     if (failed != DriverResult::success) return;
     failed = result;
     report = text;
+  }
+  // Counts a call, and returns true if it must fail.
+  bool is_fault(FaultPlace place) {
+    const std::lock_guard lock(mutex);
+    int& left = until_fault[static_cast<std::size_t>(place)];
+    return left >= 0 && left-- == 0;
   }
   bool has_failed() {
     const std::lock_guard lock(mutex);
@@ -92,18 +101,19 @@ bool is_stream(StreamHandle stream) { return is_known(Driver::instance().streams
 bool is_event(EventHandle event) { return is_known(Driver::instance().events, event); }
 
 // Work of a failed GPU does nothing.
+void do_work(const std::function<void()>& work) {
+  Driver& driver = Driver::instance();
+  if (driver.has_failed()) return;
+  if (driver.is_fault(FaultPlace::work)) return driver.fail(kLost, "");
+  try {
+    work();
+  } catch (const Error& e) {
+    driver.fail(DriverResult::launch_failed, (e.text().where + ": " + e.text().what).c_str());
+  }
+}
 void add(StreamHandle stream, std::function<void()> work) {
-  emulated::Worker::instance().add(stream->line, {.run = [work = std::move(work)] {
-                                     Driver& driver = Driver::instance();
-                                     if (driver.has_failed()) return;
-                                     try {
-                                       work();
-                                     } catch (const Error& e) {
-                                       const std::string text =
-                                           e.text().where + ": " + e.text().what;
-                                       driver.fail(DriverResult::launch_failed, text.c_str());
-                                     }
-                                   }});
+  emulated::Worker::instance().add(stream->line,
+                                   {.run = [work = std::move(work)] { do_work(work); }});
 }
 
 DriverResult finish(StreamHandle stream) {
@@ -244,6 +254,7 @@ DriverResult allocate(DevicePointer* address, std::size_t bytes) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
   if (bytes == 0) return DriverResult::invalid_value;
   Driver& driver = Driver::instance();
+  if (driver.is_fault(FaultPlace::allocation)) return DriverResult::out_of_memory;
   try {
     std::unique_ptr<Buffer> buffer = emulated::allocate_inaccessible(bytes);
     *address = buffer->address();
@@ -445,6 +456,10 @@ DriverResult launch(FunctionHandle function, unsigned blocks_x, unsigned blocks_
   const std::shared_ptr<std::max_align_t[]> copy(
       new std::max_align_t[bytes / sizeof(std::max_align_t) + 1]);
   std::memcpy(copy.get(), extra[1], bytes);
+  if (Driver::instance().is_fault(FaultPlace::launch)) {
+    Driver::instance().fail(kLost, "");
+    return kLost;
+  }
   const GridShape shape = {
       {static_cast<int>(blocks_x), static_cast<int>(blocks_y), static_cast<int>(blocks_z)},
       static_cast<int>(threads_x),
@@ -474,9 +489,17 @@ DriverResult add_work(StreamHandle stream, std::function<void()> work) {
   return DriverResult::success;
 }
 
+std::unique_ptr<Backend> open_emulated_gpu() { return open_backend(driver(), images(), 0); }
+
 const Backend& emulated_gpu() {
-  static const Backend& backend = *open_backend(driver(), images(), 0).release();
+  static const Backend& backend = *open_emulated_gpu().release();
   return backend;
+}
+
+void fail_later(FaultPlace place, int after) {
+  Driver& driver = Driver::instance();
+  const std::lock_guard lock(driver.mutex);
+  driver.until_fault[static_cast<std::size_t>(place)] = after;
 }
 
 void reset_gpu() {
@@ -485,6 +508,7 @@ void reset_gpu() {
   const std::lock_guard lock(driver.mutex);
   driver.failed = DriverResult::success;
   driver.report.clear();
+  driver.until_fault.fill(-1);
 }
 
 }  // namespace emulation

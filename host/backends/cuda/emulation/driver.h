@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 
 #include "backends/cuda/driver/api.h"
@@ -17,11 +18,17 @@ namespace lamina::cuda::emulation {
 const DriverApi& driver();
 std::span<const ModuleImage> images();
 
-// Returns the backend of the emulated GPU. [any thread]
+// Opens the emulated GPU. emulated_gpu() is open until the process ends. [any thread]
+std::unique_ptr<Backend> open_emulated_gpu();
 const Backend& emulated_gpu();
 
 // Adds work to a stream: for doubles of libraries. Returns an error as cuLaunchKernel does.
 DriverResult add_work(StreamHandle stream, std::function<void()> work);
+
+// Lets a later call fail, once: the allocation, launch or piece of work number `after`, counted
+// from 0. Allocations return out_of_memory; launches and work fail like a GPU that is lost.
+enum class FaultPlace { allocation, launch, work };
+void fail_later(FaultPlace place, int after);
 
 // As on a GPU, all calls fail after work has failed. Makes the GPU usable again. [no work runs]
 void reset_gpu();
