@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/emulation/driver.h"
 #include "backends/cuda/emulation/grid.h"
 #include "backends/cuda/gpu/gpu.h"
 #include "backends/cuda/launch.h"
+#include "cuda/gpu.h"
 #include "runtime/host_access.h"
 
 namespace lamina::testing {
@@ -21,8 +21,6 @@ namespace gpu = cuda::gpu;
 struct InAndOut {
   gpu::Address in, out;
 };
-
-inline const Backend& emulated_gpu() { return cuda::emulation::emulated_gpu(); }
 
 // Values in the memory of the GPU.
 class OnGpu {
@@ -49,11 +47,6 @@ inline std::vector<float> counted(int count) {
   std::iota(out.begin(), out.end(), 0.0f);
   return out;
 }
-
-// Makes the GPU usable again after a kernel that fails.
-struct ResetAfter {
-  ~ResetAfter() { cuda::emulation::reset_gpu(); }
-};
 
 // Launches and waits.
 template <typename Params>

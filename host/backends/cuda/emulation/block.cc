@@ -1,6 +1,5 @@
 #include "backends/cuda/emulation/block.h"
 
-#include <boost/context/protected_fixedsize_stack.hpp>
 #include <cstring>
 #include <utility>
 
@@ -10,9 +9,30 @@
 namespace lamina::cuda::emulation {
 namespace {
 
-constexpr std::size_t kStackBytes = 128 << 10;
-
 thread_local BlockThreads* current_block = nullptr;
+
+// Fibers of this thread of the host, for all blocks: to make one takes longer than to run many
+// threads.
+struct Fibers {
+  std::vector<std::unique_ptr<Fiber>> all;
+  std::vector<Fiber*> idle;
+
+  Fiber* take(void (*body)(Fiber&)) {
+    if (idle.empty()) {
+      all.push_back(std::make_unique<Fiber>(body));
+      return all.back().get();
+    }
+    Fiber* const out = idle.back();
+    idle.pop_back();
+    return out;
+  }
+  // Unwinds the waiting threads.
+  void end() {
+    idle.clear();
+    all.clear();
+  }
+};
+thread_local Fibers fibers;
 
 bool same_line(const std::source_location& a, const std::source_location& b) {
   return a.line() == b.line() && a.column() == b.column() &&
@@ -65,13 +85,11 @@ void BlockThreads::run(const std::array<int, 3>& index, OrderDraws draws) {
   push_ready(0, launch_.num_threads, -1);
   while (!ready_.empty() && !error_) resume(take_ready());
   gpu::this_thread = nullptr;
-  if (error_) {
-    idle_.clear();
-    fibers_.clear();  // unwinds the waiting threads
-    ready_.clear();
-    std::rethrow_exception(std::exchange(error_, nullptr));
-  }
-  if (num_ended_ < launch_.num_threads) report_stuck();
+  if (!error_ && num_ended_ == launch_.num_threads) return;
+  ready_.clear();
+  fibers.end();
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  report_stuck();
 }
 
 void BlockThreads::push_ready(int first, int count, int except) {
@@ -97,40 +115,31 @@ bool BlockThreads::next_is_fresh() const {
 void BlockThreads::resume(int index) {
   Thread& thread = threads_[static_cast<std::size_t>(index)];
   if (!thread.fiber) {
-    if (idle_.empty()) {
-      fibers_.push_back(std::make_unique<Fiber>());
-      Fiber& fiber = *fibers_.back();
-      fiber.self = boost::context::fiber(std::allocator_arg,
-                                         boost::context::protected_fixedsize_stack(kStackBytes),
-                                         [this, &fiber](boost::context::fiber&& caller) {
-                                           fiber.caller = std::move(caller);
-                                           serve(fiber);
-                                           return std::move(fiber.caller);
-                                         });
-      idle_.push_back(&fiber);
-    }
-    thread.fiber = idle_.back();
-    idle_.pop_back();
+    thread.fiber = fibers.take(serve);
     thread.fiber->thread = index;
   }
   gpu::this_thread = &thread.visible;
-  Fiber& fiber = *thread.fiber;
-  fiber.self = std::move(fiber.self).resume();
+  thread.fiber->resume();
+}
+
+// The body of each fiber: one block after the other.
+void BlockThreads::serve(Fiber& fiber) {
+  for (;;) {
+    current().run_threads(fiber);
+    fibers.idle.push_back(&fiber);
+    fiber.suspend();
+  }
 }
 
 // Runs threads one after the other, without a switch where a thread ends without having waited.
-void BlockThreads::serve(Fiber& fiber) {
-  for (;;) {
+void BlockThreads::run_threads(Fiber& fiber) {
+  run_thread(fiber.thread);
+  while (!error_ && next_is_fresh()) {
+    fiber.thread = take_ready();
+    Thread& thread = threads_[static_cast<std::size_t>(fiber.thread)];
+    thread.fiber = &fiber;
+    gpu::this_thread = &thread.visible;
     run_thread(fiber.thread);
-    while (!error_ && next_is_fresh()) {
-      fiber.thread = take_ready();
-      Thread& thread = threads_[static_cast<std::size_t>(fiber.thread)];
-      thread.fiber = &fiber;
-      gpu::this_thread = &thread.visible;
-      run_thread(fiber.thread);
-    }
-    idle_.push_back(&fiber);
-    fiber.caller = std::move(fiber.caller).resume();
   }
 }
 
@@ -148,8 +157,7 @@ void BlockThreads::suspend(Wait wait, const std::source_location& where) {
   Thread& thread = me();
   thread.wait = wait;
   thread.where = where;
-  Fiber& fiber = *thread.fiber;
-  fiber.caller = std::move(fiber.caller).resume();
+  thread.fiber->suspend();
   thread.wait = Wait::nothing;
 }
 

@@ -1,7 +1,6 @@
 // The threads of one block, as fibers: a thread runs until it waits or ends.
 #pragma once
 
-#include <boost/context/fiber.hpp>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -9,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cuda/emulation/fiber.h"
 #include "backends/cuda/emulation/grid.h"
 #include "backends/cuda/emulation/order.h"
 #include "backends/cuda/emulation/shared_memory.h"
@@ -42,10 +42,6 @@ class BlockThreads {
   SharedMemory shared;
 
  private:
-  struct Fiber {
-    boost::context::fiber self, caller;
-    int thread = 0;  // that it runs
-  };
   enum class Wait { nothing, block, warp };
   struct Copy {
     void* to;
@@ -74,7 +70,8 @@ class BlockThreads {
   int take_ready();
   bool next_is_fresh() const;
   void resume(int thread);
-  void serve(Fiber& fiber);
+  static void serve(Fiber& fiber);
+  void run_threads(Fiber& fiber);
   void run_thread(int thread);
   void suspend(Wait wait, const std::source_location& where);
   [[noreturn]] void report_stuck() const;
@@ -91,8 +88,6 @@ class BlockThreads {
   std::source_location barrier_line_;
   std::deque<int> ready_;
   bool newest_first_ = false;
-  std::vector<std::unique_ptr<Fiber>> fibers_;
-  std::vector<Fiber*> idle_;
   std::exception_ptr error_;
   // Allocations found lately; none is freed while the grid runs.
   struct Found {
