@@ -28,8 +28,9 @@ ChoicesByOp find_choices() {
 
 class CudaBackend final : public Backend {
  public:
-  CudaBackend(const DriverApi& api, std::span<const ModuleImage> images, int ordinal)
-      : context_(std::make_unique<CudaContext>(api, images, ordinal)) {}
+  CudaBackend(const DriverApi& api, std::span<const ModuleImage> images, int ordinal,
+              blas::OpenApi open_blas)
+      : context_(std::make_unique<CudaContext>(api, images, open_blas, ordinal)) {}
 
   std::string_view name() const override { return "cuda"; }
   std::span<const KernelChoice> kernels(const Op& op) const override {
@@ -55,8 +56,8 @@ class CudaBackend final : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> open_backend(const DriverApi& api, std::span<const ModuleImage> images,
-                                      int ordinal) {
-  return std::make_unique<CudaBackend>(api, images, ordinal);
+                                      int ordinal, blas::OpenApi open_blas) {
+  return std::make_unique<CudaBackend>(api, images, ordinal, open_blas);
 }
 
 }  // namespace lamina::cuda

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 
+#include "backends/cuda/blas/open.h"
 #include "backends/cuda/driver/api.h"
 #include "backends/cuda/modules.h"
 #include "runtime/backend.h"
@@ -11,8 +12,9 @@
 namespace lamina::cuda {
 
 // Opens GPU `ordinal` of the driver with these kernels, which both must stay as long as the
-// backend. Throws DeviceError (exit 7) if the driver or the GPU cannot be used.
+// backend; `open_blas` is called when the first product is prepared. Throws DeviceError (exit 7) if
+// the driver or the GPU cannot be used.
 std::unique_ptr<Backend> open_backend(const DriverApi& api, std::span<const ModuleImage> images,
-                                      int ordinal);
+                                      int ordinal, blas::OpenApi open_blas = blas::system_api);
 
 }  // namespace lamina::cuda

@@ -12,8 +12,9 @@ constexpr int kOldestCapability = 8;  // PTX of the kernels, bf16 tensor cores
 
 }  // namespace
 
-CudaContext::CudaContext(const DriverApi& api, std::span<const ModuleImage> images, int ordinal)
-    : api_(api) {
+CudaContext::CudaContext(const DriverApi& api, std::span<const ModuleImage> images,
+                         blas::OpenApi open_blas, int ordinal)
+    : api_(api), open_blas_(open_blas) {
   check(api, api.init(0), "starting the driver");  // does nothing if it has been started
   int count = 0;
   check(api, api.device_count(&count), "counting GPUs");
@@ -45,6 +46,7 @@ CudaContext::CudaContext(const DriverApi& api, std::span<const ModuleImage> imag
 CudaContext::~CudaContext() {
   if (api_.set_context(handle_) != DriverResult::success) return;
   queue_.reset();
+  blas_.reset();
   modules_.reset();
   origin_.reset();
   api_.destroy_stream(setup_stream_);
@@ -80,6 +82,13 @@ std::shared_ptr<const CudaContext::TimeOrigin> CudaContext::time_origin() {
     lock.lock();
   }
   return origin_;
+}
+
+blas::Library& CudaContext::blas() {
+  enter();
+  const std::lock_guard lock(blas_mutex_);
+  if (!blas_) blas_ = std::make_unique<blas::Library>(open_blas_());
+  return *blas_;
 }
 
 void CudaContext::enter() const { check(api_, api_.set_context(handle_), "using the GPU"); }

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "backends/cuda/blas/library.h"
 #include "backends/cuda/driver/api.h"
 #include "backends/cuda/modules.h"
 #include "runtime/backend.h"
@@ -16,7 +17,8 @@ namespace lamina::cuda {
 class CudaContext final : public Context {
  public:
   // Opens GPU `ordinal`. Throws DeviceError (exit 7) if the driver or the GPU cannot be used.
-  CudaContext(const DriverApi& api, std::span<const ModuleImage> images, int ordinal);
+  CudaContext(const DriverApi& api, std::span<const ModuleImage> images, blas::OpenApi open_blas,
+              int ordinal);
   ~CudaContext() override;
 
   Queue& queue() override { return *queue_; }
@@ -24,6 +26,8 @@ class CudaContext final : public Context {
 
   const DriverApi& api() const { return api_; }
   Modules& modules() { return *modules_; }
+  // Opens cuBLASLt at the first call: the library is large. [any thread]
+  blas::Library& blas();
   ContextHandle handle() const { return handle_; }
   // Makes the driver use this context for calls of this thread.
   void enter() const;
@@ -54,6 +58,9 @@ class CudaContext final : public Context {
   std::shared_ptr<const TimeOrigin> origin_;
   std::chrono::steady_clock::time_point origin_made_;
   std::unique_ptr<Modules> modules_;
+  blas::OpenApi open_blas_;
+  std::mutex blas_mutex_;
+  std::unique_ptr<blas::Library> blas_;
   std::unique_ptr<Queue> queue_;
 };
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "backends/cuda/backend.h"
+#include "backends/cuda/emulation/blas.h"
 #include "backends/cuda/emulation/grid.h"
 #include "backends/cuda/launch.h"
 #include "backends/emulated/memory.h"
@@ -489,7 +490,9 @@ DriverResult add_work(StreamHandle stream, std::function<void()> work) {
   return DriverResult::success;
 }
 
-std::unique_ptr<Backend> open_emulated_gpu() { return open_backend(driver(), images(), 0); }
+std::unique_ptr<Backend> open_emulated_gpu() {
+  return open_backend(driver(), images(), 0, blas_api);
+}
 
 const Backend& emulated_gpu() {
   static const Backend& backend = *open_emulated_gpu().release();

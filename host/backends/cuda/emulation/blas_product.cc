@@ -1,0 +1,130 @@
+#include "backends/cuda/emulation/blas_product.h"
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "core/float16.h"
+
+namespace lamina::cuda::emulation {
+namespace {
+
+using blas::DataType;
+
+template <typename T>
+T read_as(const std::byte* at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+double read(const std::byte* base, DataType type, std::int64_t i) {
+  const std::byte* at = base + i * static_cast<std::int64_t>(bytes_of(type));
+  switch (type) {
+    case DataType::r_32f:
+      return static_cast<double>(read_as<float>(at));
+    case DataType::r_64f:
+      return read_as<double>(at);
+    case DataType::r_16f:
+      return static_cast<double>(to_float(read_as<float16>(at)));
+    case DataType::r_16bf:
+      return static_cast<double>(to_float(read_as<bfloat16>(at)));
+  }
+  return 0;
+}
+
+template <typename T>
+void write_as(std::byte* at, T value) {
+  std::memcpy(at, &value, sizeof value);
+}
+
+void write(std::byte* base, DataType type, std::int64_t i, double value) {
+  std::byte* at = base + i * static_cast<std::int64_t>(bytes_of(type));
+  switch (type) {
+    case DataType::r_32f:
+      return write_as(at, static_cast<float>(value));
+    case DataType::r_64f:
+      return write_as(at, value);
+    case DataType::r_16f:
+      return write_as(at, to_float16(static_cast<float>(value)));
+    case DataType::r_16bf:
+      return write_as(at, to_bfloat16(static_cast<float>(value)));
+  }
+}
+
+// Returns op(A) by rows or op(B) by columns: [outer][k].
+template <typename W>
+std::vector<W> vectors_of(const std::byte* at, const BlasMatrix& x, std::int64_t outer,
+                          std::int64_t k, bool along_columns) {
+  std::vector<W> out(static_cast<std::size_t>(outer * k));
+  for (std::int64_t i = 0; i < outer; ++i)
+    for (std::int64_t l = 0; l < k; ++l)
+      out[static_cast<std::size_t>(i * k + l)] =
+          static_cast<W>(read(at, x.type, along_columns ? l + i * x.leading : i + l * x.leading));
+  return out;
+}
+
+constexpr int kParts = 16;
+
+// The sum in parts, as blocks of a GPU add it.
+template <typename W>
+W dot(const W* a, const W* b, std::int64_t k, int first_part) {
+  std::array<W, kParts> parts = {};
+  std::int64_t l = 0;
+  for (; l + kParts <= k; l += kParts)
+    for (int i = 0; i < kParts; ++i) parts[static_cast<std::size_t>(i)] += a[l + i] * b[l + i];
+  for (int i = 0; l < k; ++l, ++i) parts[static_cast<std::size_t>(i)] += a[l] * b[l];
+  W sum = 0;
+  for (int i = 0; i < kParts; ++i)
+    sum += parts[static_cast<std::size_t>((first_part + i) % kParts)];
+  return sum;
+}
+
+template <typename W>
+void compute_one(const BlasProduct& p, std::int64_t batch) {
+  const auto matrix = [&](auto* at, const BlasMatrix& x) {
+    return at + batch * x.stride * static_cast<std::int64_t>(bytes_of(x.type));
+  };
+  const std::vector<W> a = vectors_of<W>(matrix(p.a_at, p.a), p.a, p.m, p.k, p.a_transposed);
+  const std::vector<W> b = vectors_of<W>(matrix(p.b_at, p.b), p.b, p.n, p.k, !p.b_transposed);
+  const std::byte* c = matrix(p.c_at, p.c);
+  std::byte* d = matrix(p.d_at, p.d);
+  for (std::int64_t j = 0; j < p.n; ++j)
+    for (std::int64_t i = 0; i < p.m; ++i) {
+      W sum =
+          static_cast<W>(p.alpha) * dot(&a[static_cast<std::size_t>(i * p.k)],
+                                        &b[static_cast<std::size_t>(j * p.k)], p.k, p.first_part);
+      // C is not read if beta is 0: it may have any bits.
+      if (p.beta != 0)
+        sum += static_cast<W>(p.beta) * static_cast<W>(read(c, p.c.type, i + j * p.c.leading));
+      if (p.bias) sum += static_cast<W>(read(p.bias, p.d.type, i));
+      write(d, p.d.type, i + j * p.d.leading, static_cast<double>(sum));
+    }
+}
+
+}  // namespace
+
+std::size_t bytes_of(DataType type) {
+  switch (type) {
+    case DataType::r_32f:
+      return 4;
+    case DataType::r_64f:
+      return 8;
+    case DataType::r_16f:
+    case DataType::r_16bf:
+      return 2;
+  }
+  return 0;
+}
+
+std::int64_t BlasMatrix::bytes() const {
+  const std::int64_t last = (batch - 1) * stride + (columns - 1) * leading + rows;
+  return last * static_cast<std::int64_t>(bytes_of(type));
+}
+
+void compute(const BlasProduct& product) {
+  for (std::int64_t batch = 0; batch < product.d.batch; ++batch)
+    product.in_f64 ? compute_one<double>(product, batch) : compute_one<float>(product, batch);
+}
+
+}  // namespace lamina::cuda::emulation

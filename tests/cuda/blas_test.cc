@@ -1,0 +1,396 @@
+// Products by cuBLASLt, on its double; and the double.
+#include "backends/cuda/emulation/blas.h"
+
+#include <cstring>
+
+#include "backends/cuda/blas/open.h"
+#include "backends/cuda/blas/product.h"
+#include "cuda/gpu_memory.h"
+#include "support/expect_error.h"
+
+namespace lamina::testing {
+namespace {
+
+using namespace cuda::blas;
+using cuda::emulation::fail_next_blas_call;
+
+Library& library() { return gpu_context().blas(); }
+
+// The largest error of a result, relative to 1.
+double allowed_error(DType dtype) {
+  return dtype == DType::f64   ? 1e-13
+         : dtype == DType::f32 ? 1e-5
+         : dtype == DType::f16 ? 1e-2
+                               : 0.1;
+}
+
+Type matrix_type(DType dtype, std::int64_t batch, std::int64_t rows, std::int64_t columns) {
+  return {dtype, {batch, rows, columns}, {}};
+}
+
+// The operands of a product and its result in plain loops.
+struct Problem {
+  ProductSpec spec;
+  Array a, b, bias, c;
+
+  explicit Problem(const ProductSpec& s)
+      : spec(s),
+        a(random_values(
+            matrix_type(s.in, s.batch, s.a_transposed ? s.k : s.m, s.a_transposed ? s.m : s.k), 1)),
+        b(random_values(
+            matrix_type(s.in, s.batch, s.b_transposed ? s.n : s.k, s.b_transposed ? s.k : s.n), 2)),
+        bias(random_values({s.out, {s.n}, {}}, 3)),
+        c(random_values(matrix_type(s.out, s.batch, s.m, s.n), 4)) {}
+
+  std::vector<double> expected() const {
+    std::vector<double> out;
+    for (std::int64_t z = 0; z < spec.batch; ++z)
+      for (std::int64_t i = 0; i < spec.m; ++i)
+        for (std::int64_t j = 0; j < spec.n; ++j) {
+          double sum = spec.bias ? get(bias, j) : 0;
+          if (spec.accumulate) sum += get(c, (z * spec.m + i) * spec.n + j);
+          for (std::int64_t l = 0; l < spec.k; ++l)
+            sum +=
+                get(a,
+                    z * spec.m * spec.k + (spec.a_transposed ? l * spec.m + i : i * spec.k + l)) *
+                get(b, z * spec.k * spec.n + (spec.b_transposed ? j * spec.k + l : l * spec.n + j));
+          out.push_back(sum);
+        }
+    return out;
+  }
+
+  // `shift`: of all operands from a multiple of 16 bytes.
+  Array run(std::size_t shift = 0, bool in_place = true) const {
+    const PreparedProduct product(library(), spec);
+    const GpuMemory ma(a, shift), mb(b, shift), mbias(bias, shift), mc(c, shift);
+    const GpuMemory other(c.bytes.size(), shift), workspace(product.workspace_bytes());
+    const GpuMemory& d = in_place ? mc : other;
+    product.run(gpu_queue().stream(), {.a = ma.address(),
+                                       .b = mb.address(),
+                                       .c = spec.accumulate ? mc.address() : 0,
+                                       .bias = spec.bias ? mbias.address() : 0,
+                                       .d = d.address(),
+                                       .workspace = workspace.address()});
+    return d.array(c.type);
+  }
+
+  void check(std::size_t shift = 0, bool in_place = true) const {
+    const Array got = run(shift, in_place);
+    const std::vector<double> want = expected();
+    for (std::size_t i = 0; i < want.size(); ++i)
+      ASSERT_NEAR(get(got, static_cast<std::int64_t>(i)), want[i], allowed_error(spec.out))
+          << "element " << i << " of " << name(spec.in) << " into " << name(spec.out);
+  }
+};
+
+TEST(BlasProduct, MultipliesInAllLayouts) {
+  for (const bool ta : {false, true})
+    for (const bool tb : {false, true})
+      for (const bool accumulate : {false, true})
+        for (const std::int64_t batch : {1, 3})
+          Problem({.batch = batch,
+                   .m = 5,
+                   .n = 7,
+                   .k = 70,
+                   .in = DType::f32,
+                   .out = DType::f32,
+                   .a_transposed = ta,
+                   .b_transposed = tb,
+                   .accumulate = accumulate})
+              .check();
+}
+
+TEST(BlasProduct, MultipliesAllTypes) {
+  constexpr std::pair<DType, DType> kTypes[] = {
+      {DType::f32, DType::f32}, {DType::bf16, DType::bf16}, {DType::bf16, DType::f32},
+      {DType::f16, DType::f16}, {DType::f16, DType::f32},   {DType::f64, DType::f64}};
+  for (const auto& [in, out] : kTypes) {
+    EXPECT_TRUE(multiplies(in, out));
+    Problem({.m = 9, .n = 17, .k = 33, .in = in, .out = out}).check();
+  }
+  EXPECT_FALSE(multiplies(DType::f32, DType::bf16));
+  EXPECT_FALSE(multiplies(DType::f64, DType::f32));
+}
+
+TEST(BlasProduct, AddsABiasBeforeItRounds) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+    Problem({.m = 9, .n = 17, .k = 33, .in = dtype, .out = dtype, .bias = true}).check();
+}
+
+TEST(BlasProduct, TakesRowsThatAreApart) {
+  const ProductSpec spec{.m = 3, .n = 4, .k = 5, .in = DType::f32, .out = DType::f32};
+  const Problem dense(spec);
+  ProductSpec apart = spec;
+  apart.lda = 8, apart.ldc = 6;
+  Array a = zeros({DType::f32, {3, 8}, {}}), want = zeros({DType::f32, {3, 6}, {}});
+  const Array result = dense.run();
+  for (std::int64_t i = 0; i < 3; ++i) {
+    for (std::int64_t l = 0; l < 5; ++l) set(a, i * 8 + l, get(dense.a, i * 5 + l));
+    for (std::int64_t j = 0; j < 4; ++j) set(want, i * 6 + j, get(result, i * 4 + j));
+  }
+  const PreparedProduct product(library(), apart);
+  const GpuMemory ma(a), mb(dense.b), d(zeros(want.type));
+  product.run(gpu_queue().stream(), {.a = ma.address(), .b = mb.address(), .d = d.address()});
+  EXPECT_EQ(d.bytes(), want.bytes);
+}
+
+TEST(BlasProduct, AddsToSumsInAnotherPlace) {
+  Problem({.m = 9, .n = 17, .k = 33, .accumulate = true}).check(0, false);
+}
+
+// An algorithm for vectors is refused by the double here.
+TEST(BlasProduct, TakesOperandsThatAreNotAligned) {
+  Problem({.m = 9, .n = 17, .k = 33, .accumulate = true}).check(2);
+  Problem({.m = 9, .n = 17, .k = 33, .in = DType::f64, .out = DType::f64}).check(8);
+}
+
+TEST(BlasProduct, HasTheSameBitsInEachRun) {
+  const Problem problem({.m = 9, .n = 17, .k = 133});
+  EXPECT_EQ(problem.run().bytes, problem.run().bytes);
+}
+
+TEST(BlasProduct, SearchesForAnAlgorithmOncePerProblem) {
+  const auto searches = [](const ProductSpec& spec) {
+    const int before = cuda::emulation::blas_calls().searches;
+    const PreparedProduct product(library(), spec);
+    return cuda::emulation::blas_calls().searches - before;
+  };
+  EXPECT_EQ(searches({.m = 31, .n = 17, .k = 33}), 2);  // for vectors and for other operands
+  EXPECT_EQ(searches({.m = 31, .n = 17, .k = 33}), 0);
+  EXPECT_EQ(searches({.m = 31, .n = 17, .k = 33, .accumulate = true}), 2);
+  EXPECT_EQ(searches({.m = 31, .n = 17, .k = 33, .out = DType::f32}), 2);
+}
+
+TEST(BlasProduct, DestroysWhatItCreates) {
+  library();
+  const int before = cuda::emulation::num_blas_objects();
+  { const PreparedProduct product(library(), {.m = 2, .n = 3, .k = 4}); }
+  EXPECT_EQ(cuda::emulation::num_blas_objects(), before);
+}
+
+TEST(BlasProduct, ReportsFailuresOfTheLibrary) {
+  library();
+  fail_next_blas_call("cublasLtMatmul", Status::execution_failed);
+  EXPECT_ERROR_SAYS(Problem({.m = 2, .n = 3, .k = 4}).run(), ExitCode::memory,
+                    "cuda: cublasLtMatmul failed: the GPU program failed to execute");
+  fail_next_blas_call("cublasLtMatrixLayoutCreate", Status::alloc_failed);
+  EXPECT_ERROR_SAYS(Problem({.m = 2, .n = 3, .k = 4}).run(), ExitCode::memory,
+                    "cuda: cublasLtMatrixLayoutCreate failed: the resource allocation failed");
+  fail_next_blas_call("cublasLtMatmulAlgoGetHeuristic", Status::not_supported);
+  EXPECT_ERROR_SAYS(PreparedProduct(library(), {.m = 2, .n = 3, .k = 5, .out = DType::f32}),
+                    ExitCode::memory,
+                    "has no algorithm for 1 products of 2 x 3 x 5, bf16 into f32");
+}
+
+TEST(BlasLibrary, SaysWhichFilesItCannotOpen) {
+  constexpr const char* kFiles[] = {"libmissing.so.13", "libmissing.so.12"};
+  EXPECT_ERROR_SAYS(open_api(kFiles), ExitCode::memory,
+                    "cuda: cannot open cuBLASLt; expected libmissing.so.13 or libmissing.so.12");
+}
+
+TEST(BlasLibrary, SaysWhichFunctionIsMissing) {
+  constexpr const char* kFiles[] = {"libc.so.6"};
+  EXPECT_ERROR_SAYS(open_api(kFiles), ExitCode::memory,
+                    "cuda: libc.so.6 has no function cublasLtCreate");
+}
+
+// A product of 4 x 4 x 4 in f32 by the functions themselves.
+class RawProduct {
+ public:
+  RawProduct() {
+    expect(api().create(&handle));
+    expect(api().create_operation(&operation, ComputeType::f32, DataType::r_32f));
+    expect(api().create_layout(&layout, DataType::r_32f, 4, 4, 4));
+    expect(api().create_preference(&preference));
+    prefer(PreferenceAttribute::max_workspace_bytes, std::uint64_t{1} << 20);
+    for (int i = 5; i <= 8; ++i) prefer(static_cast<PreferenceAttribute>(i), std::uint32_t{16});
+  }
+  ~RawProduct() {
+    for (MatrixLayout other : others_) api().destroy_layout(other);
+    api().destroy_preference(preference);
+    api().destroy_layout(layout);
+    api().destroy_operation(operation);
+    api().destroy(handle);
+  }
+  RawProduct(const RawProduct&) = delete;
+  RawProduct& operator=(const RawProduct&) = delete;
+
+  static const Api& api() { return cuda::emulation::blas_api(); }
+  template <typename T>
+  void prefer(PreferenceAttribute attribute, T value) {
+    expect(api().set_preference(preference, attribute, &value, sizeof value));
+  }
+  MatrixLayout other_layout(std::uint64_t rows, std::uint64_t columns,
+                            DataType type = DataType::r_32f) {
+    MatrixLayout out;
+    expect(api().create_layout(&out, type, rows, columns, static_cast<std::int64_t>(rows)));
+    others_.push_back(out);
+    return out;
+  }
+  Status search(MatrixLayout a_layout, MatrixLayout b_layout, MatrixLayout d_layout) {
+    int found = 0;
+    return api().candidates(handle, operation, a_layout, b_layout, d_layout, d_layout, preference,
+                            1, &candidate, &found);
+  }
+  Status search() { return search(layout, layout, layout); }
+  Status multiply(MatrixLayout a_layout, MatrixLayout b_layout) {
+    const float one = 1, zero = 0;
+    return api().multiply(handle, operation, &one, a, a_layout, b, b_layout, &zero, d, layout, d,
+                          layout, &candidate.algorithm, workspace, workspace_bytes,
+                          gpu_queue().stream());
+  }
+  Status multiply() { return multiply(layout, layout); }
+
+  Handle handle = nullptr;
+  Operation operation = nullptr;
+  MatrixLayout layout = nullptr;
+  Preference preference = nullptr;
+  Candidate candidate = {};
+  GpuMemory memory{3 * 64};
+  void* a = memory.pointer();
+  void* b = static_cast<std::byte*>(a) + 64;
+  void* d = static_cast<std::byte*>(a) + 128;
+  void* workspace = nullptr;
+  std::size_t workspace_bytes = 0;
+
+ private:
+  static void expect(Status status) { EXPECT_EQ(status, Status::success); }
+  std::vector<MatrixLayout> others_;
+};
+
+void expect_refusal(Status status, const std::string& text) {
+  EXPECT_EQ(status, Status::invalid_value);
+  EXPECT_EQ(RawProduct::api().status_text(status), text);
+}
+
+TEST(EmulatedBlas, Example) {
+  RawProduct p;
+  EXPECT_EQ(p.search(), Status::success);
+  EXPECT_EQ(p.multiply(), Status::success);
+}
+
+TEST(EmulatedBlas, RefusesDestroyedObjects) {
+  RawProduct p;
+  EXPECT_EQ(p.search(), Status::success);
+  const MatrixLayout layout = p.other_layout(4, 4);
+  EXPECT_EQ(p.api().destroy_layout(layout), Status::success);
+  expect_refusal(p.search(layout, p.layout, p.layout), "uses a destroyed object");
+  expect_refusal(p.api().destroy_layout(layout), "destroys an object that does not exist");
+}
+
+TEST(EmulatedBlas, RefusesAnAlgorithmOfAnotherProblem) {
+  RawProduct p;
+  EXPECT_EQ(p.search(p.other_layout(4, 8), p.other_layout(8, 4), p.layout), Status::success);
+  expect_refusal(p.multiply(), "the algorithm was chosen for another problem");
+}
+
+TEST(EmulatedBlas, RefusesSizesThatDoNotFit) {
+  RawProduct p;
+  expect_refusal(p.search(p.other_layout(4, 5), p.layout, p.layout),
+                 "the inner sizes differ: 5 and 4");
+  expect_refusal(p.search(p.layout, p.layout, p.other_layout(4, 3)), "a result of 4 x 3 for 4 x 4");
+}
+
+TEST(EmulatedBlas, RefusesTypesOutsideOfTheTable) {
+  RawProduct p;
+  const MatrixLayout half = p.other_layout(4, 4, DataType::r_16f);
+  EXPECT_EQ(p.search(half, p.other_layout(4, 4, DataType::r_16bf), half), Status::not_supported);
+  EXPECT_EQ(p.search(p.layout, p.layout, half), Status::not_supported);
+}
+
+TEST(EmulatedBlas, RefusesOperandsThatAreNotAligned) {
+  RawProduct p;
+  EXPECT_EQ(p.search(), Status::success);
+  p.b = static_cast<std::byte*>(p.b) - 4;
+  expect_refusal(p.multiply(), "B is not aligned to 16 bytes, as the algorithm asks for");
+}
+
+TEST(EmulatedBlas, RefusesMemoryOutsideOfAnAllocation) {
+  RawProduct p;
+  EXPECT_EQ(p.search(), Status::success);
+  p.b = static_cast<std::byte*>(p.d) + 16;
+  expect_refusal(p.multiply(), "B is outside of the memory of the GPU");
+}
+
+TEST(EmulatedBlas, RefusesAResultOverAnOperand) {
+  RawProduct p;
+  EXPECT_EQ(p.search(), Status::success);
+  p.d = static_cast<std::byte*>(p.a) + 16;
+  expect_refusal(p.multiply(), "D overlaps A");
+}
+
+TEST(EmulatedBlas, RefusesTooSmallAWorkspace) {
+  RawProduct p;
+  const MatrixLayout a = p.other_layout(4, 64), b = p.other_layout(64, 4);
+  const GpuMemory long_a(1024), long_b(1024), parts(64);
+  EXPECT_EQ(p.search(a, b, p.layout), Status::success);
+  EXPECT_EQ(p.candidate.workspace_bytes, 64u);
+  p.a = long_a.pointer(), p.b = long_b.pointer(), p.workspace = parts.pointer();
+  p.workspace_bytes = 32;
+  expect_refusal(p.multiply(a, b), "a workspace of 32 bytes; the algorithm needs 64");
+  p.workspace_bytes = 64;
+  EXPECT_EQ(p.multiply(a, b), Status::success);
+  p.workspace = static_cast<std::byte*>(p.workspace) + 16;
+  expect_refusal(p.multiply(a, b),
+                 "the workspace is not aligned to 16 bytes, or outside of the GPU's memory");
+}
+
+TEST(EmulatedBlas, KeepsToTheWorkspaceThatIsPreferred) {
+  RawProduct p;
+  p.prefer(PreferenceAttribute::max_workspace_bytes, std::uint64_t{32});
+  EXPECT_EQ(p.search(p.other_layout(4, 64), p.other_layout(64, 4), p.layout), Status::success);
+  EXPECT_EQ(p.candidate.workspace_bytes, 0u);
+}
+
+TEST(EmulatedBlas, RefusesAttributesOfAnotherSize) {
+  const RawProduct p;
+  const std::int32_t bytes = 16;
+  expect_refusal(p.api().set_preference(p.preference, PreferenceAttribute::max_workspace_bytes,
+                                        &bytes, sizeof bytes),
+                 "an attribute of 8 bytes is set to 4 bytes");
+}
+
+// Work of the stream before it decides its operands, not the memory at the time of the call.
+TEST(EmulatedBlas, RunsAsWorkOfTheStream) {
+  RawProduct p;
+  EXPECT_EQ(p.search(), Status::success);
+  const std::vector<float> ones(32, 1.0f);
+  const Type type{DType::u8, {128}, {}};
+  gpu_queue().fill(p.memory.tensor(), std::byte{0});
+  EXPECT_EQ(p.multiply(), Status::success);
+  gpu_queue().copy(p.memory.tensor().part(0, type), host_tensor(ones.data(), type));
+  const std::vector<std::byte> bytes = p.memory.bytes();
+  float first, result;
+  std::memcpy(&first, bytes.data(), sizeof first);
+  std::memcpy(&result, bytes.data() + 128, sizeof result);
+  EXPECT_EQ(first, 1);
+  EXPECT_EQ(result, 0);
+}
+
+// Two results of the same product of 4 x 4 x 62.
+std::vector<std::vector<std::byte>> results_of(std::uint32_t reduction_schemes) {
+  RawProduct p;
+  p.prefer(PreferenceAttribute::reduction_schemes, reduction_schemes);
+  const MatrixLayout a = p.other_layout(4, 62), b = p.other_layout(62, 4);
+  EXPECT_EQ(p.search(a, b, p.layout), Status::success);
+  const GpuMemory long_a(random_values({DType::f32, {4, 62}, {}}, 1)),
+      long_b(random_values({DType::f32, {62, 4}, {}}, 2));
+  p.a = long_a.pointer(), p.b = long_b.pointer();
+  std::vector<std::vector<std::byte>> results;
+  for (int i = 0; i < 2; ++i) {
+    const GpuMemory result(64);
+    p.d = result.pointer();
+    EXPECT_EQ(p.multiply(a, b), Status::success);
+    results.push_back(result.bytes());
+  }
+  return results;
+}
+
+TEST(EmulatedBlas, SumsInPlaceDifferFromRunToRun) {
+  const auto in_place = results_of(kReductionInPlace), in_order = results_of(kReductionComputeType);
+  EXPECT_NE(in_place[0], in_place[1]);
+  EXPECT_EQ(in_order[0], in_order[1]);
+}
+
+}  // namespace
+}  // namespace lamina::testing
