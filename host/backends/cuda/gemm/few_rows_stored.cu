@@ -1,0 +1,14 @@
+// Products of few rows with matrices that are stored in blocks: few_rows.h. Decoding a value takes
+// more instructions than multiplying it, so these kernels are bound by instructions, not by bytes.
+#include "backends/cuda/gemm/few_rows.h"
+
+namespace lamina::cuda {
+
+#define LAMINA_STORED(name, Format)                                   \
+  using StoredF32_##name = BlockRows<stored::Format, float>;          \
+  using StoredBf16_##name = BlockRows<stored::Format, gpu::bfloat16>; \
+  LAMINA_FEW_ROWS(few_rows_##name##_f32, StoredF32_##name, float, 1)  \
+  LAMINA_FEW_ROWS(few_rows_##name##_bf16, StoredBf16_##name, gpu::bfloat16, 1)
+LAMINA_STORED_FORMATS(LAMINA_STORED)
+
+}  // namespace lamina::cuda

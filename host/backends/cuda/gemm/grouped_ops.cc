@@ -1,0 +1,319 @@
+// The kernels of grouped_linear, grouped_linear_dx and grouped_linear_dw. The groups are known to
+// the GPU only: grids are as large as any groups of so many rows need, and blocks without work end.
+#include "backends/cuda/gemm/grouped_ops.h"
+
+#include <limits>
+#include <optional>
+
+#include "backends/cuda/gemm/few_rows_host.h"
+#include "backends/cuda/gemm/params.h"
+#include "backends/cuda/kernel_support.h"
+#include "backends/cuda/stored/widen.h"
+#include "ops/operands.h"
+
+namespace lamina::cuda {
+namespace {
+
+bool is_16_bit(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
+
+Verdict fits_sizes(const Type& x, const Type& y) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  for (const Type* type : {&x, &y})
+    for (int i = 0; i < type->ndim(); ++i)
+      if (type->dim(i) > kMost)
+        return Verdict::no("takes dims of less than 2^31, got " + to_string(*type));
+  return Verdict::yes();
+}
+
+Verdict takes_16_bit(const NodeView& n) {
+  if (!is_16_bit(n.type(0).dtype))
+    return Verdict::no("takes bf16 and f16, got " + to_string(n.type(0)));
+  return fits_sizes(n.type(0), n.type(1));
+}
+Verdict takes_plain_types(const NodeView& n) {
+  if (is_16_bit(n.type(0).dtype))
+    return Verdict::no("takes f32 and f64, got " + to_string(n.type(0)));
+  if (Verdict v = reads_plain(n); !v) return v;
+  return fits_sizes(n.type(0), n.type(1));
+}
+
+// A kernel with the rows and columns of its tiles.
+struct Tiled {
+  Function function;
+  int tile_rows, tile_columns, threads;
+};
+
+Tiled plain_tiles(Context& context, std::string_view name, DType dtype) {
+  return {function(context, name, dtype), kPlainTile, kPlainTile, kPlainThreads};
+}
+// Tiles of 64 rows waste less on groups of few rows.
+Tiled mma_tiles(Context& context, const std::string& name, DType dtype, bool large) {
+  return {function(context, name + (large ? "_128" : "_64"), dtype), large ? 128 : 64, kMmaColumns,
+          kMmaThreads};
+}
+Tiled mma_numbers(Context& context, const std::string& name, DType dtype) {
+  return {function(context, name + "_numbers", dtype), 64, kMmaColumns, kMmaThreads};
+}
+bool has_large_groups(const RowGroups& rows) {
+  return rows.num_rows >= std::int64_t{96} * rows.num_groups;
+}
+
+void launch_rows(const KernelArgs& args, const Tiled& tiled, const GroupedParams& p) {
+  if (p.rows.num_rows == 0) return;
+  launch(args, tiled.function,
+         {.blocks = max_row_tiles(p.rows.num_rows, p.rows.num_groups, tiled.tile_rows),
+          .threads = tiled.threads,
+          .blocks_y = divide_up(std::int64_t{p.n}, std::int64_t{tiled.tile_columns})},
+         p);
+}
+
+RowGroups groups_of(const Type& rows, std::int64_t num_groups) {
+  return {
+      .offsets = {}, .num_groups = static_cast<std::int32_t>(num_groups), .num_rows = rows.dim(0)};
+}
+
+namespace grouped_linear_op {
+
+namespace in = operand::grouped_linear;
+
+FewRows make_rows(const NodeView& n, Context& context) {
+  const Type &x = n.type(0), &w = n.type(1);
+  std::optional<DType> bias;
+  if (n.has(in::kBias)) bias = n.type(in::kBias).dtype;
+  return FewRows(context, {.num_rows = x.dim(0),
+                           .k = w.dim(2),
+                           .in = x.dtype,
+                           .out = x.dtype,
+                           .num_groups = w.dim(0),
+                           .stored = w.storage,
+                           .matrices = {{w.dim(1), bias}}});
+}
+void run_rows(const KernelArgs& args, const FewRows& product) {
+  const FewRows::Operands operands = {args.inputs[1], args.inputs[in::kBias], args.outputs[0]};
+  product.run(args, args.inputs[0], args.inputs[2], {&operands, 1});
+}
+
+// While most groups have at most kFewRows rows, w is read once.
+Verdict supports_few(const NodeView& n) {
+  const Type &x = n.type(0), &w = n.type(1);
+  if (!is_fast_dtype(x.dtype)) return Verdict::no("takes f32 and bf16, got " + to_string(x));
+  if (Verdict v = fits_sizes(x, w); !v) return v;
+  constexpr std::int64_t kFewInAll = 16, kFewPerGroup = 2;
+  if (w.storage && x.dtype == DType::f32) return Verdict::yes();
+  if (x.dim(0) > std::max(kFewInAll, kFewPerGroup * w.dim(0)))
+    return Verdict::no(fmt::format("streams weights for about {} rows per group, got {} for {}",
+                                   kFewPerGroup, to_string(x), to_string(w)));
+  return Verdict::yes();
+}
+
+std::unique_ptr<Kernel> make_few(const NodeView& n, Context& context) {
+  return make_kernel([product = make_rows(n, context)](const KernelArgs& args) {
+    if (product.num_rows() > 0) run_rows(args, product);
+  });
+}
+
+GroupedParams params_of(const NodeView& n) {
+  const Type& w = n.type(1);
+  return {.x = {},
+          .w = {},
+          .bias = {},
+          .y = {},
+          .rows = groups_of(n.type(0), w.dim(0)),
+          .n = static_cast<std::int32_t>(w.dim(1)),
+          .k = static_cast<std::int32_t>(w.dim(2)),
+          .bias_type = n.has(in::kBias) ? number_type(n.type(in::kBias).dtype) : NumberType::f32};
+}
+
+void set_operands(GroupedParams& p, const KernelArgs& args) {
+  p.x = address(args.inputs[0]);
+  p.w = address(args.inputs[1]);
+  p.rows.offsets = address(args.inputs[2]);
+  p.bias = address(args.inputs[in::kBias]);
+  p.y = address(args.outputs[0]);
+}
+
+std::unique_ptr<Kernel> make_mma(const NodeView& n, Context& context) {
+  const DType dtype = n.type(0).dtype;
+  GroupedParams p = params_of(n);
+  const bool whole_units = p.k % kMmaUnit == 0;
+  return make_kernel(
+      [p, whole_units, vectors = mma_tiles(context, "grouped", dtype, has_large_groups(p.rows)),
+       numbers = mma_numbers(context, "grouped", dtype)](const KernelArgs& args) mutable {
+        set_operands(p, args);
+        const bool aligned = whole_units && are_vectors(args.inputs[0], args.inputs[1]);
+        launch_rows(args, aligned ? vectors : numbers, p);
+      });
+}
+
+// x that vector loads cannot read is multiplied as few rows are.
+std::unique_ptr<Kernel> make_stored_mma(const NodeView& n, Context& context) {
+  const Tiled tiles = {
+      function(context, "grouped_" + kernel_name(*n.type(1).storage), n.type(0).dtype), 64,
+      kMmaColumns, kMmaThreads};
+  return make_kernel(
+      [p = params_of(n), tiles, rows = make_rows(n, context)](const KernelArgs& args) mutable {
+        set_operands(p, args);
+        if (are_vectors(args.inputs[0]))
+          launch_rows(args, tiles, p);
+        else if (p.rows.num_rows > 0)
+          run_rows(args, rows);
+      });
+}
+
+std::unique_ptr<Kernel> make_tensor_cores(const NodeView& n, Context& context) {
+  return n.type(1).storage ? make_stored_mma(n, context) : make_mma(n, context);
+}
+
+Verdict supports_tensor_cores(const NodeView& n) {
+  if (n.type(1).storage && n.type(0).dtype != DType::bf16)
+    return Verdict::no("widens to bf16, not to " + std::string(name(n.type(0).dtype)));
+  return takes_16_bit(n);
+}
+
+std::unique_ptr<Kernel> make_tiles(const NodeView& n, Context& context) {
+  return make_kernel([p = params_of(n), tiles = plain_tiles(context, "grouped", n.type(0).dtype)](
+                         const KernelArgs& args) mutable {
+    set_operands(p, args);
+    launch_rows(args, tiles, p);
+  });
+}
+
+constexpr KernelChoice kChoices[] = {
+    {"few rows", supports_few, make_few},
+    {"tensor cores", supports_tensor_cores, make_tensor_cores},
+    {"tiles", takes_plain_types, make_tiles},
+};
+
+}  // namespace grouped_linear_op
+
+namespace grouped_linear_dx_op {
+
+GroupedParams params_of(const NodeView& n) {
+  const Type& w = n.type(1);
+  return {.x = {},
+          .w = {},
+          .bias = {},
+          .y = {},
+          .rows = groups_of(n.type(0), w.dim(0)),
+          .n = static_cast<std::int32_t>(w.dim(2)),
+          .k = static_cast<std::int32_t>(w.dim(1)),
+          .bias_type = NumberType::f32};
+}
+
+void set_operands(GroupedParams& p, const KernelArgs& args) {
+  p.x = address(args.inputs[0]);
+  p.w = address(args.inputs[1]);
+  p.rows.offsets = address(args.inputs[2]);
+  p.y = address(args.outputs[0]);
+}
+
+std::unique_ptr<Kernel> make_tensor_cores(const NodeView& n, Context& context) {
+  const DType dtype = n.type(0).dtype;
+  GroupedParams p = params_of(n);
+  const bool whole_units = p.k % kMmaUnit == 0 && p.n % kMmaUnit == 0;
+  return make_kernel(
+      [p, whole_units, vectors = mma_tiles(context, "grouped_dx", dtype, has_large_groups(p.rows)),
+       numbers = mma_numbers(context, "grouped_dx", dtype)](const KernelArgs& args) mutable {
+        set_operands(p, args);
+        const bool aligned = whole_units && are_vectors(args.inputs[0], args.inputs[1]);
+        launch_rows(args, aligned ? vectors : numbers, p);
+      });
+}
+
+std::unique_ptr<Kernel> make_tiles(const NodeView& n, Context& context) {
+  return make_kernel(
+      [p = params_of(n), tiles = plain_tiles(context, "grouped_dx", n.type(0).dtype)](
+          const KernelArgs& args) mutable {
+        set_operands(p, args);
+        launch_rows(args, tiles, p);
+      });
+}
+
+constexpr KernelChoice kChoices[] = {
+    {"tensor cores", takes_16_bit, make_tensor_cores},
+    {"tiles", takes_plain_types, make_tiles},
+};
+
+}  // namespace grouped_linear_dx_op
+
+namespace grouped_linear_dw_op {
+
+GroupedGradParams params_of(const NodeView& n) {
+  const Type& dw = n.out_type();
+  return {.x = {},
+          .dy = {},
+          .dw = {},
+          .dbias = {},
+          .rows = groups_of(n.type(0), dw.dim(0)),
+          .inputs = static_cast<std::int32_t>(dw.dim(2)),
+          .outputs = static_cast<std::int32_t>(dw.dim(1))};
+}
+
+void launch_grad(const KernelArgs& args, Function function, int tile_rows, int tile_columns,
+                 int threads, const GroupedGradParams& p) {
+  launch(args, function,
+         {.blocks = divide_up(std::int64_t{p.inputs}, std::int64_t{tile_columns}),
+          .threads = threads,
+          .blocks_y = divide_up(std::int64_t{p.outputs}, std::int64_t{tile_rows}),
+          .blocks_z = p.rows.num_groups},
+         p);
+}
+
+void launch_sums(const KernelArgs& args, Function sums, const GroupedGradParams& p) {
+  if (p.dbias.value == 0) return;
+  constexpr std::int64_t kColumns = 32;  // of a block
+  launch(args, sums,
+         {.blocks = divide_up(std::int64_t{p.outputs}, kColumns),
+          .threads = kPlainThreads,
+          .blocks_y = p.rows.num_groups},
+         p);
+}
+
+void set_operands(GroupedGradParams& p, const KernelArgs& args) {
+  p.x = address(args.inputs[0]);
+  p.dy = address(args.inputs[1]);
+  p.rows.offsets = address(args.inputs[2]);
+  p.dw = address(args.outputs[0]);
+  p.dbias = address(args.outputs[1]);
+}
+
+std::unique_ptr<Kernel> make_tensor_cores(const NodeView& n, Context& context) {
+  const DType dtype = n.type(0).dtype;
+  GroupedGradParams p = params_of(n);
+  const bool whole_units = p.inputs % kMmaUnit == 0 && p.outputs % kMmaUnit == 0;
+  return make_kernel(
+      [p, whole_units, vectors = function(context, "grouped_dw", dtype),
+       numbers = function(context, "grouped_dw_numbers", dtype),
+       sums = function(context, "grouped_sums", dtype)](const KernelArgs& args) mutable {
+        set_operands(p, args);
+        const bool aligned = whole_units && are_vectors(args.inputs[0], args.inputs[1]);
+        launch_grad(args, aligned ? vectors : numbers, kMmaGradRows, kMmaColumns, kMmaThreads, p);
+        launch_sums(args, sums, p);
+      });
+}
+
+std::unique_ptr<Kernel> make_tiles(const NodeView& n, Context& context) {
+  const DType dtype = n.type(0).dtype;
+  return make_kernel(
+      [p = params_of(n), product = function(context, "grouped_dw", dtype),
+       sums = function(context, "grouped_sums", dtype)](const KernelArgs& args) mutable {
+        set_operands(p, args);
+        launch_grad(args, product, kPlainTile, kPlainTile, kPlainThreads, p);
+        launch_sums(args, sums, p);
+      });
+}
+
+constexpr KernelChoice kChoices[] = {
+    {"tensor cores", takes_16_bit, make_tensor_cores},
+    {"tiles", takes_plain_types, make_tiles},
+};
+
+}  // namespace grouped_linear_dw_op
+
+}  // namespace
+
+std::span<const KernelChoice> grouped_linear_choices() { return grouped_linear_op::kChoices; }
+std::span<const KernelChoice> grouped_linear_dx_choices() { return grouped_linear_dx_op::kChoices; }
+std::span<const KernelChoice> grouped_linear_dw_choices() { return grouped_linear_dw_op::kChoices; }
+
+}  // namespace lamina::cuda

@@ -1,0 +1,75 @@
+#include "backends/cuda/gemm/products.h"
+
+#include <algorithm>
+
+#include "backends/cuda/context.h"
+#include "backends/cuda/queue.h"
+#include "core/error.h"
+#include "core/round_up.h"
+
+namespace lamina::cuda {
+namespace {
+
+// Widened weights are read again at once: a part of them should be in L2 still.
+constexpr std::int64_t kPanelBytes = 32 << 20;
+constexpr std::int64_t kPanelStep = 128;  // rows: the width of cuBLASLt's tiles
+
+std::int64_t rows_of_panel(const blas::ProductSpec& spec) {
+  const std::int64_t rows = kPanelBytes / (spec.k * size_bytes(spec.in));
+  return std::min(spec.n, std::max(rows / kPanelStep, std::int64_t{1}) * kPanelStep);
+}
+
+// Addresses on the GPU, which the host cannot dereference.
+const void* after(const void* at, std::int64_t bytes) {
+  return at ? static_cast<const std::byte*>(at) + bytes : nullptr;
+}
+void* after(void* at, std::int64_t bytes) { return static_cast<std::byte*>(at) + bytes; }
+
+Address number(const void* at) { return reinterpret_cast<Address>(at); }
+
+}  // namespace
+
+LargeProduct::LargeProduct(Context& context, const blas::ProductSpec& spec,
+                           const formats::BlockFormat* stored)
+    : spec_(spec), stored_(stored) {
+  LAMINA_ASSERT(!stored || (spec.batch == 1 && spec.b_transposed));
+  if (spec.batch == 0 || spec.m == 0 || spec.n == 0) return;
+  blas::Library& library = static_cast<CudaContext&>(context).blas();
+  if (spec_.ldc == 0) spec_.ldc = spec_.n;
+  panel_rows_ = stored ? rows_of_panel(spec_) : spec_.n;
+  blas::ProductSpec panel = spec_;
+  panel.n = panel_rows_;
+  product_ = std::make_unique<blas::PreparedProduct>(library, panel);
+  if (!stored) return;
+  widener_.emplace(context, *stored, spec.in);
+  panel_bytes_ = aligned(static_cast<std::size_t>(panel_rows_ * spec.k * size_bytes(spec.in)));
+  panel.n = spec.n % panel_rows_;
+  if (panel.n > 0) rest_ = std::make_unique<blas::PreparedProduct>(library, panel);
+}
+
+std::size_t LargeProduct::workspace_bytes() const {
+  const auto bytes = [](const auto& product) { return product ? product->workspace_bytes() : 0; };
+  return panel_bytes_ + std::max(bytes(product_), bytes(rest_));
+}
+
+void LargeProduct::run(const KernelArgs& args, const void* a, const void* b, const void* bias,
+                       const void* c, void* d) const {
+  if (!product_) return;
+  auto& queue = static_cast<CudaQueue&>(*args.queue);
+  const std::int64_t out_bytes = size_bytes(spec_.out);
+  for (std::int64_t row = 0; row < spec_.n; row += panel_rows_) {
+    const std::int64_t rows = std::min(panel_rows_, spec_.n - row);
+    if (stored_)
+      widener_->run(args, after(b, stored_->bytes_of(row * spec_.k)), rows * spec_.k,
+                    args.workspace);
+    const blas::PreparedProduct& product = rows == panel_rows_ ? *product_ : *rest_;
+    product.run(queue.stream(), {.a = number(a),
+                                 .b = number(stored_ ? args.workspace : b),
+                                 .c = number(after(c, row * out_bytes)),
+                                 .bias = number(after(bias, row * out_bytes)),
+                                 .d = number(after(d, row * out_bytes)),
+                                 .workspace = number(args.workspace) + panel_bytes_});
+  }
+}
+
+}  // namespace lamina::cuda

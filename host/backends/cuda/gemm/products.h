@@ -1,0 +1,36 @@
+// Products of many rows: by cuBLASLt, whose weights are plain.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "backends/cuda/blas/product.h"
+#include "backends/cuda/launch.h"
+#include "backends/cuda/stored/widen.h"
+
+namespace lamina::cuda {
+
+// A product whose B may be stored in blocks ([n, k], without a batch): then panels of its rows are
+// widened to the workspace, one after the other.
+class LargeProduct {
+ public:
+  // REQUIRES: blas::multiplies(spec.in, spec.out).
+  LargeProduct(Context& context, const blas::ProductSpec& spec,
+               const formats::BlockFormat* stored = nullptr);
+
+  std::size_t workspace_bytes() const;
+  // c: the sum to add to, or null. Products of size 0 do nothing.
+  void run(const KernelArgs& args, const void* a, const void* b, const void* bias, const void* c,
+           void* d) const;
+
+ private:
+  blas::ProductSpec spec_;
+  const formats::BlockFormat* stored_;
+  std::int64_t panel_rows_ = 0;
+  std::size_t panel_bytes_ = 0;
+  std::optional<Widener> widener_;
+  std::unique_ptr<blas::PreparedProduct> product_;  // of a panel; null if the product has size 0
+  std::unique_ptr<blas::PreparedProduct> rest_;     // of the last panel, if that is smaller
+};
+
+}  // namespace lamina::cuda

@@ -1,0 +1,25 @@
+// Widens values that are stored in blocks, for kernels of plain values.
+#pragma once
+
+#include <string>
+
+#include "backends/cuda/launch.h"
+#include "formats/block_formats.h"
+
+namespace lamina::cuda {
+
+// Returns the format's name in the names of kernels, eg "q4_k".
+std::string kernel_name(const formats::BlockFormat& format);
+
+class Widener {
+ public:
+  // REQUIRES: the dtype is f32 or bf16.
+  Widener(Context& context, const formats::BlockFormat& format, DType dtype);
+  // Sets `to` to `count` values, whole blocks, each rounded once to the dtype.
+  void run(const KernelArgs& args, const void* from, std::int64_t count, void* to) const;
+
+ private:
+  Function function_;
+};
+
+}  // namespace lamina::cuda

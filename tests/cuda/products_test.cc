@@ -1,0 +1,385 @@
+// Products of few rows and of matrices that are stored in blocks, on the emulated GPU.
+#include <array>
+#include <cmath>
+#include <random>
+
+#include "backends/cuda/gemm/few_rows_host.h"
+#include "backends/cuda/gemm/products.h"
+#include "backends/cuda/stored/widen.h"
+#include "core/float16.h"
+#include "cuda/gpu_memory.h"
+#include "formats/block_formats.h"
+#include "ops/registry.h"
+#include "support/expect_error.h"
+
+namespace lamina::testing {
+namespace {
+
+using cuda::FewRows;
+using formats::BlockFormat;
+using Bytes = std::vector<std::byte>;
+
+constexpr std::array<DType, 2> kDtypes = {DType::f32, DType::bf16};
+
+// Random blocks with scales of about this size.
+Bytes random_blocks(const BlockFormat& format, std::int64_t count, unsigned seed, float scale) {
+  std::mt19937 random(seed);
+  Bytes out(static_cast<std::size_t>(format.bytes_of(count)));
+  for (std::byte& byte : out) byte = static_cast<std::byte>(random());
+  const std::uint16_t half = to_float16(scale).bits;
+  const auto exponent = static_cast<std::uint8_t>(127 + std::ilogb(scale));
+  for (auto* block = out.data(); block < out.data() + out.size(); block += format.num_bytes) {
+    if (format.name == "MXFP4") {
+      std::memcpy(block, &exponent, 1);
+    } else if (format.name.starts_with("FP8")) {
+      std::memcpy(block, &scale, 4);
+    } else {
+      std::memcpy(block + (format.name == "Q6_K" ? 208 : 0), &half, 2);
+      if (format.name.ends_with("_1") || format.name == "Q4_K" || format.name == "Q5_K")
+        std::memcpy(block + 2, &half, 2);
+    }
+  }
+  return out;
+}
+
+// FP8 has values that are no numbers; sums are compared without them.
+void remove_nans(const BlockFormat& format, Bytes& blocks) {
+  if (!format.name.starts_with("FP8")) return;
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    if (i % static_cast<std::size_t>(format.num_bytes) >= 4 &&
+        (blocks[i] & std::byte{127}) == std::byte{127})
+      blocks[i] = std::byte{0};
+}
+
+// The values by the format's definition, rounded once.
+Array widened(const BlockFormat& format, const Bytes& blocks, const Type& type) {
+  Array out = zeros(type);
+  std::array<float, formats::kMaxBlockValues> values;
+  for (std::int64_t i = 0; i < type.num_elements(); ++i) {
+    const std::int64_t at = i % format.num_values;
+    if (at == 0)
+      format.widen(blocks.data() + i / format.num_values * format.num_bytes, values.data());
+    set(out, i, static_cast<double>(values[static_cast<std::size_t>(at)]));
+  }
+  return out;
+}
+
+template <typename Check>
+void for_all(const Check& check) {
+  for (const BlockFormat& format : formats::block_formats())
+    for (const DType dtype : kDtypes) {
+      SCOPED_TRACE(::testing::Message() << format.name << " " << name(dtype));
+      check(format, dtype);
+    }
+}
+
+KernelArgs args_on_queue(std::byte* workspace = nullptr) {
+  return {.inputs = {}, .outputs = {}, .workspace = workspace, .queue = &gpu_queue()};
+}
+
+TEST(WidenStoredOfTheGpu, HasTheBitsOfTheDefinition) {
+  for_all([](const BlockFormat& format, DType dtype) {
+    const Type type{dtype, {3 * format.num_values}, {}};
+    // Values that are subnormal, and values that are infinite.
+    for (const float scale : {0x1p-6f, 0x1p-22f, 0x1p-126f, 0x1p+13f, 0x1p+122f}) {
+      const bool wide_scale = format.name == "MXFP4" || format.name.starts_with("FP8");
+      if (std::abs(std::ilogb(scale)) > 22 && !wide_scale) continue;
+      Bytes blocks = random_blocks(format, type.num_elements(), 1, scale);
+      remove_nans(format, blocks);
+      const GpuMemory x(blocks), y(static_cast<std::size_t>(type.bytes()));
+      cuda::Widener(gpu_context(), format, dtype)
+          .run(args_on_queue(), x.pointer(), type.num_elements(), y.pointer());
+      EXPECT_EQ(y.bytes(), widened(format, blocks, type).bytes) << "scale " << scale;
+    }
+  });
+}
+
+TEST(WidenStoredOfTheGpu, NoNumberStaysNone) {
+  const BlockFormat& format = *formats::fp8_format(32);
+  Bytes block = random_blocks(format, 32, 3, 1);
+  block[4] = std::byte{0x7f}, block[5] = std::byte{0xff};
+  const GpuMemory x(block), y(32 * sizeof(float));
+  cuda::Widener(gpu_context(), format, DType::f32)
+      .run(args_on_queue(), x.pointer(), 32, y.pointer());
+  const Array got = y.array({DType::f32, {32}, {}});
+  EXPECT_TRUE(std::isnan(get(got, 0)) && std::isnan(get(got, 1)) && !std::isnan(get(got, 2)));
+}
+
+// y[rows, n] of one matrix; w may be stored.
+Bytes few_rows(const cuda::FewRowsSpec& spec, const Array& x, const Bytes& w,
+               std::size_t shift = 0) {
+  const FewRows product(gpu_context(), spec);
+  const std::int64_t n = spec.matrices[0].n;
+  const GpuMemory mx(x, shift), mw(w, shift),
+      y(static_cast<std::size_t>(spec.num_rows * n * size_bytes(spec.out)), shift);
+  const FewRows::Operands operands = {mw.pointer(), nullptr, y.pointer()};
+  product.run(args_on_queue(), mx.pointer(), nullptr, {&operands, 1});
+  return y.bytes();
+}
+
+cuda::FewRowsSpec few_rows_spec(DType dtype, std::int64_t rows, std::int64_t n, std::int64_t k) {
+  return {.num_rows = rows, .k = k, .in = dtype, .out = dtype, .matrices = {{n, {}}}};
+}
+
+// The rows [first, first + count) of a matrix.
+Array rows_of(const Array& x, std::int64_t first, std::int64_t count) {
+  const std::int64_t row_bytes = x.type.dim(1) * size_bytes(x.type.dtype);
+  return {
+      {x.type.dtype, {count, x.type.dim(1)}, {}},
+      Bytes(x.bytes.begin() + first * row_bytes, x.bytes.begin() + (first + count) * row_bytes)};
+}
+
+TEST(FewRows, ARowHasTheSameBitsAloneAndAmongOthers) {
+  for (const DType dtype : kDtypes) {
+    const std::int64_t n = 21, k = 1300;
+    const Array x = random_values({dtype, {8, k}, {}}, 1),
+                w = random_values({dtype, {n, k}, {}}, 2);
+    const Bytes all = few_rows(few_rows_spec(dtype, 8, n, k), x, w.bytes);
+    for (const std::int64_t count : {1, 2, 3, 5})
+      for (std::int64_t first = 0; first + count <= 8; ++first) {
+        const Bytes some =
+            few_rows(few_rows_spec(dtype, count, n, k), rows_of(x, first, count), w.bytes);
+        EXPECT_EQ(some, rows_of({{dtype, {8, n}, {}}, all}, first, count).bytes)
+            << count << " rows from " << first;
+      }
+  }
+}
+
+// The kernels for large matrices compute several outputs per warp.
+TEST(FewRows, LargeMatricesHaveTheBitsOfSmallOnes) {
+  const std::int64_t k = 40;
+  const Array x = random_values({DType::bf16, {1, k}, {}}, 1);
+  for (const std::int64_t n : {4224, 8448}) {
+    const Array w = random_values({DType::bf16, {n, k}, {}}, 2);
+    const Bytes large = few_rows(few_rows_spec(DType::bf16, 1, n, k), x, w.bytes);
+    Bytes small;
+    for (std::int64_t first = 0; first < n; first += 528) {
+      const Bytes part =
+          few_rows(few_rows_spec(DType::bf16, 1, 528, k), x, rows_of(w, first, 528).bytes);
+      small.insert(small.end(), part.begin(), part.end());
+    }
+    EXPECT_EQ(large, small) << n << " outputs";
+  }
+}
+
+TEST(FewRows, OperandsThatAreNotAlignedGiveTheSameBits) {
+  for (const DType dtype : kDtypes) {
+    const Array x = random_values({dtype, {3, 296}, {}}, 1),
+                w = random_values({dtype, {9, 296}, {}}, 2);
+    EXPECT_EQ(few_rows(few_rows_spec(dtype, 3, 9, 296), x, w.bytes, 4),
+              few_rows(few_rows_spec(dtype, 3, 9, 296), x, w.bytes));
+  }
+}
+
+TEST(FewRows, StoredWeightsHaveTheBitsOfWidenedOnes) {
+  for_all([](const BlockFormat& format, DType dtype) {
+    const std::int64_t n = 13, k = 512;
+    Bytes blocks = random_blocks(format, n * k, 4, 0x1p-6f);
+    remove_nans(format, blocks);
+    const Array w = widened(format, blocks, {dtype, {n, k}, {}});
+    for (const std::int64_t rows : {1, 2, 4, 7}) {
+      const Array x = random_values({dtype, {rows, k}, {}}, 5);
+      cuda::FewRowsSpec spec = few_rows_spec(dtype, rows, n, k);
+      const Bytes want = few_rows(spec, x, w.bytes);
+      spec.stored = &format;
+      EXPECT_EQ(few_rows(spec, x, blocks), want) << rows << " rows";
+    }
+  });
+}
+
+Bytes large_product(const cuda::blas::ProductSpec& spec, const BlockFormat* stored, const Array& x,
+                    const Bytes& w) {
+  const cuda::LargeProduct product(gpu_context(), spec, stored);
+  const GpuMemory mx(x), mw(w), workspace(product.workspace_bytes()),
+      y(static_cast<std::size_t>(spec.m * spec.n * size_bytes(spec.out)));
+  product.run(args_on_queue(static_cast<std::byte*>(workspace.pointer())), mx.pointer(),
+              mw.pointer(), nullptr, nullptr, y.pointer());
+  return y.bytes();
+}
+
+TEST(LargeProduct, StoredWeightsHaveTheBitsOfWidenedOnes) {
+  for_all([](const BlockFormat& format, DType dtype) {
+    const std::int64_t m = 11, n = 20, k = 256;
+    Bytes blocks = random_blocks(format, n * k, 4, 0x1p-6f);
+    remove_nans(format, blocks);
+    const Array w = widened(format, blocks, {dtype, {n, k}, {}});
+    const Array x = random_values({dtype, {m, k}, {}}, 5);
+    const cuda::blas::ProductSpec spec{.m = m, .n = n, .k = k, .in = dtype, .out = dtype};
+    EXPECT_EQ(large_product(spec, &format, x, blocks), large_product(spec, nullptr, x, w.bytes));
+  });
+}
+
+// 130 rows of 65536 values are two panels, the last one smaller.
+TEST(LargeProduct, WidensPanelAfterPanel) {
+  const BlockFormat& format = *formats::find_block_format(8);
+  const std::int64_t m = 2, n = 130, k = 65536;
+  const Bytes blocks = random_blocks(format, n * k, 4, 0x1p-6f);
+  const Array w = widened(format, blocks, {DType::f32, {n, k}, {}});
+  const Array x = random_values({DType::f32, {m, k}, {}}, 5);
+  const cuda::blas::ProductSpec spec{.m = m, .n = n, .k = k, .in = DType::f32, .out = DType::f32};
+  EXPECT_EQ(large_product(spec, &format, x, blocks), large_product(spec, nullptr, x, w.bytes));
+}
+
+// The results of an op by one of its kernels.
+std::vector<Array> run_kernel(std::string_view op, std::string_view choice_name,
+                              const std::vector<Array>& inputs) {
+  Graph g;
+  std::vector<Tensor> operands;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    operands.push_back(g.add_input(fmt::format("in{}", i), inputs[i].type));
+  g.add_node(ops::get(op), operands, {});
+  std::vector<Array> results;
+  with_node_view(g, g.nodes().back(), [&](const NodeView& view) {
+    for (const KernelChoice& choice : cuda::emulation::emulated_gpu().kernels(view.op())) {
+      if (choice.name != choice_name) continue;
+      EXPECT_TRUE(choice.supports(view)) << choice.supports(view).why_not;
+      const std::unique_ptr<Kernel> kernel = choice.make(view, gpu_context());
+      std::vector<GpuMemory> memory;
+      std::vector<const void*> in(static_cast<std::size_t>(view.num_inputs()));
+      std::vector<void*> out;
+      for (std::size_t i = 0; i < inputs.size(); ++i)
+        in[i] = memory.emplace_back(inputs[i]).pointer();
+      for (int i = 0; i < view.num_outputs(); ++i)
+        out.push_back(
+            memory.emplace_back(static_cast<std::size_t>(view.out_type(i).bytes())).pointer());
+      gpu_queue().enqueue(*kernel, {in, out});
+      for (int i = 0; i < view.num_outputs(); ++i)
+        results.push_back(
+            memory[inputs.size() + static_cast<std::size_t>(i)].array(view.out_type(i)));
+    }
+  });
+  return results;
+}
+
+Array ints(const std::vector<std::int32_t>& values) {
+  Array out = zeros({DType::i32, {static_cast<std::int64_t>(values.size())}, {}});
+  for (std::size_t i = 0; i < values.size(); ++i) set(out, static_cast<std::int64_t>(i), values[i]);
+  return out;
+}
+
+// Groups of rows for tiles of 128 rows that vectors can read: the op cases have none.
+struct LargeGroups {
+  static constexpr std::int64_t rows = 300, groups = 3, inputs = 40, outputs = 136;
+  DType dtype;
+  std::vector<std::int32_t> offsets = {1, 141, 141, 298};
+  Array x = random_values({dtype, {rows, inputs}, {}}, 1);
+  Array dy = random_values({dtype, {rows, outputs}, {}}, 2);
+  Array w = random_values({dtype, {groups, outputs, inputs}, {}}, 3);
+
+  bool in_group(std::int64_t row, std::int64_t group) const {
+    const auto g = static_cast<std::size_t>(group);
+    return row >= offsets[g] && row < offsets[g + 1];
+  }
+};
+
+void expect_near(const Array& got, const std::vector<double>& want, double error) {
+  ASSERT_EQ(got.type.num_elements(), static_cast<std::int64_t>(want.size()));
+  for (std::size_t i = 0; i < want.size(); ++i)
+    ASSERT_NEAR(get(got, static_cast<std::int64_t>(i)), want[i], error) << "element " << i;
+}
+
+constexpr std::array<DType, 2> k16BitTypes = {DType::bf16, DType::f16};
+
+TEST(GroupedLinearOfTheGpu, MultipliesLargeGroupsByTensorCores) {
+  for (const DType dtype : k16BitTypes) {
+    const LargeGroups c{dtype};
+    std::vector<double> want;
+    for (std::int64_t r = 0; r < c.rows; ++r)
+      for (std::int64_t o = 0; o < c.outputs; ++o) {
+        double& sum = want.emplace_back();
+        for (std::int64_t g = 0; g < c.groups; ++g)
+          for (std::int64_t i = 0; c.in_group(r, g) && i < c.inputs; ++i)
+            sum += get(c.x, r * c.inputs + i) * get(c.w, (g * c.outputs + o) * c.inputs + i);
+      }
+    expect_near(run_kernel("grouped_linear", "tensor cores", {c.x, c.w, ints(c.offsets)})[0], want,
+                dtype == DType::bf16 ? 0.05 : 0.01);
+  }
+}
+
+TEST(GroupedLinearDxOfTheGpu, MultipliesLargeGroupsByTensorCores) {
+  for (const DType dtype : k16BitTypes) {
+    const LargeGroups c{dtype};
+    std::vector<double> want;
+    for (std::int64_t r = 0; r < c.rows; ++r)
+      for (std::int64_t i = 0; i < c.inputs; ++i) {
+        double& sum = want.emplace_back();
+        for (std::int64_t g = 0; g < c.groups; ++g)
+          for (std::int64_t o = 0; c.in_group(r, g) && o < c.outputs; ++o)
+            sum += get(c.dy, r * c.outputs + o) * get(c.w, (g * c.outputs + o) * c.inputs + i);
+      }
+    expect_near(run_kernel("grouped_linear_dx", "tensor cores", {c.dy, c.w, ints(c.offsets)})[0],
+                want, dtype == DType::bf16 ? 0.1 : 0.02);
+  }
+}
+
+TEST(GroupedLinearDwOfTheGpu, MultipliesLargeGroupsByTensorCores) {
+  for (const DType dtype : k16BitTypes) {
+    const LargeGroups c{dtype};
+    std::vector<double> dw, dbias;
+    for (std::int64_t g = 0; g < c.groups; ++g)
+      for (std::int64_t o = 0; o < c.outputs; ++o) {
+        double& sum_of_rows = dbias.emplace_back();
+        for (std::int64_t r = 0; r < c.rows; ++r)
+          if (c.in_group(r, g)) sum_of_rows += get(c.dy, r * c.outputs + o);
+        for (std::int64_t i = 0; i < c.inputs; ++i) {
+          double& sum = dw.emplace_back();
+          for (std::int64_t r = 0; r < c.rows; ++r)
+            if (c.in_group(r, g)) sum += get(c.dy, r * c.outputs + o) * get(c.x, r * c.inputs + i);
+        }
+      }
+    const std::vector<Array> got =
+        run_kernel("grouped_linear_dw", "tensor cores", {c.x, c.dy, ints(c.offsets)});
+    expect_near(got[0], dw, 1e-4);
+    expect_near(got[1], dbias, 1e-4);
+  }
+}
+
+Bytes grouped(std::string_view choice, const Type& w_type, const Array& x, const Bytes& w,
+              const std::vector<std::int32_t>& offsets) {
+  return run_kernel("grouped_linear", choice, {x, {w_type, w}, ints(offsets)})[0].bytes;
+}
+
+TEST(GroupedLinearOfTheGpu, StoredMatricesHaveTheBitsOfWidenedOnes) {
+  const std::int64_t groups = 3, outputs = 20, inputs = 256;
+  const std::vector<std::int32_t> offsets = {1, 4, 4, 15};
+  for_all([&](const BlockFormat& format, DType dtype) {
+    const Type plain{dtype, {groups, outputs, inputs}, {}};
+    Bytes blocks = random_blocks(format, plain.num_elements(), 7, 0x1p-6f);
+    remove_nans(format, blocks);
+    const Array x = random_values({dtype, {16, inputs}, {}}, 8), w = widened(format, blocks, plain);
+    EXPECT_EQ(grouped("few rows", plain.stored_as(&format), x, blocks, offsets),
+              grouped("few rows", plain, x, w.bytes, offsets));
+    if (dtype == DType::bf16) {
+      EXPECT_EQ(grouped("tensor cores", plain.stored_as(&format), x, blocks, offsets),
+                grouped("tensor cores", plain, x, w.bytes, offsets));
+    }
+  });
+}
+
+// More groups than a warp has lanes, many without rows.
+TEST(GroupedLinearOfTheGpu, FindsTheRowsOfManyGroups) {
+  const std::int64_t groups = 70, outputs = 9, inputs = 16;
+  std::vector<std::int32_t> offsets = {2};
+  for (int g = 0; g < groups; ++g)
+    offsets.push_back(offsets.back() + (g % 7 == 3 ? 5 + g % 11 : g % 5 == 0));
+  const std::int64_t rows = offsets.back() + 3;
+  const Type w_type{DType::f32, {groups, outputs, inputs}, {}};
+  const Array x = random_values({DType::f32, {rows, inputs}, {}}, 1), w = random_values(w_type, 2);
+  const Array few{{DType::f32, {rows, outputs}, {}},
+                  grouped("few rows", w_type, x, w.bytes, offsets)};
+  const Array tiles{few.type, grouped("tiles", w_type, x, w.bytes, offsets)};
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t o = 0; o < outputs; ++o) {
+      double sum = 0;
+      for (std::int64_t g = 0; g < groups; ++g)
+        if (r >= offsets[static_cast<std::size_t>(g)] &&
+            r < offsets[static_cast<std::size_t>(g) + 1])
+          for (std::int64_t i = 0; i < inputs; ++i)
+            sum += get(x, r * inputs + i) * get(w, (g * outputs + o) * inputs + i);
+      ASSERT_NEAR(get(few, r * outputs + o), sum, 1e-5) << "row " << r;
+      ASSERT_NEAR(get(tiles, r * outputs + o), sum, 1e-5) << "row " << r;
+    }
+}
+
+}  // namespace
+}  // namespace lamina::testing
