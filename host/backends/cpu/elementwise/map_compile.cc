@@ -35,13 +35,6 @@ struct Draft {
 
 int register_bytes(MapKind kind) { return kind == MapKind::f64 || kind == MapKind::i64 ? 8 : 4; }
 
-bool is_comparison(MapOp op) { return op >= MapOp::lt && op <= MapOp::eq; }
-// True if results are among the operands (or their negatives), so that they need no rounding.
-bool keeps_numbers(MapOp op) {
-  return op == MapOp::neg || op == MapOp::abs || op == MapOp::relu || op == MapOp::max ||
-         op == MapOp::min || op == MapOp::select || op == MapOp::cast;
-}
-
 class Compiler {
  public:
   explicit Compiler(const MapProgram& program)
@@ -54,7 +47,7 @@ class Compiler {
     index_ = -1;
     add_outputs();
     drop_roundings();
-    collapse_map_dims(map_, program_.dims);
+    merge_operand_dims(map_, program_.dims);
     find_what_is_the_same_everywhere();
     allocate_slots();
     choose_tiles();
@@ -332,7 +325,7 @@ class Compiler {
     int bytes = 4;
     for (const Value& v : values_) bytes = std::max(bytes, register_bytes(v.kind));
     std::int64_t tile = kMapMaxTile;
-    while (tile > kMapMinTile && tile / 2 >= map_.num_elements) tile /= 2;
+    while (tile > kMapMinTile && tile / 2 >= map_.space.num_elements) tile /= 2;
     while (tile > kMapMinTile && (map_.num_slots + 2) * tile * bytes > kMapArenaBytes * 2 / 3)
       tile /= 2;
     if (map_.num_slots > kMapMaxSlots || (map_.num_slots + 2) * tile * bytes > kMapArenaBytes)

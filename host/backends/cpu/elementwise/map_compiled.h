@@ -4,16 +4,13 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "backends/cpu/elementwise/map.h"
+#include "runtime/map/dims.h"
 
 namespace lamina::cpu {
-
-// The four forms of registers.
-enum class MapKind : std::uint8_t { f32, f64, i32, i64 };
 
 struct MapImmediate {
   double value;
@@ -49,9 +46,6 @@ MapFunction map_wrap_function(DType to);                // null if registers hav
 MapConvert map_load_function(DType from);               // null where registers have that form
 MapConvert map_store_function(DType to);
 
-// Returns the form of registers for numbers of a dtype; none if maps do not support it.
-std::optional<MapKind> map_kind(DType dtype);
-
 enum class MapSource : std::uint8_t { memory, constant, iota };
 
 // An input or output over the collapsed dims.
@@ -65,7 +59,7 @@ struct MapOperand {
   int pointer = 0;  // index of run()'s input or output
   int slot = 0;
   int register_bytes = 0;  // of one register element
-  std::array<std::int64_t, kMaxDims> strides = {};
+  MapStrides strides = {};
   MapImmediate immediate = {};
   MapConvert convert = nullptr;  // null: memory has the form of registers
 };
@@ -82,9 +76,7 @@ struct MapStep {
 
 struct MapCompiled {
   int num_inputs = 0;
-  int ndim = 0;
-  std::array<std::int64_t, kMaxDims> dims = {};
-  std::int64_t num_elements = 0;
+  MergedDims space;
   std::int64_t tile_elements = 0;
   std::int64_t slot_bytes = 0;
   int num_slots = 0;
@@ -101,8 +93,8 @@ inline constexpr std::int64_t kMapMaxTile = 1024;
 inline constexpr std::int64_t kMapMinTile = 64;
 inline constexpr int kMapMaxSlots = 90;
 
-// Sets dims, ndim, num_elements and rows, and the strides of operands over the merged dims.
-void collapse_map_dims(MapCompiled& map, const Shape& dims);
+// Sets `space` and `rows`, and the strides of operands over the merged dims.
+void merge_operand_dims(MapCompiled& map, const Shape& dims);
 
 MapCompiled compile_map(const MapProgram& program);
 void run_map(const MapCompiled& map, std::span<const void* const> inputs,

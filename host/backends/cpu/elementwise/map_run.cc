@@ -24,8 +24,8 @@ struct Tile {
 
 Coordinates locate(const MapCompiled& map, std::int64_t index) {
   Coordinates at = {};
-  for (int d = map.ndim - 1; d > 0; --d) {
-    const std::int64_t size = map.dims[static_cast<std::size_t>(d)];
+  for (int d = map.space.ndim - 1; d > 0; --d) {
+    const std::int64_t size = map.space.dims[static_cast<std::size_t>(d)];
     at[static_cast<std::size_t>(d)] = index % size;
     index /= size;
   }
@@ -39,15 +39,16 @@ template <typename Visit>
 void for_each_run(const MapCompiled& map, const MapOperand& operand, const Tile& tile,
                   const Visit& visit) {
   Coordinates at = tile.at;
-  const auto last = static_cast<std::size_t>(map.ndim - 1);
+  const auto last = static_cast<std::size_t>(map.space.ndim - 1);
   for (std::int64_t done = 0; done < tile.n;) {
     std::int64_t offset = 0;
     for (std::size_t d = 0; d <= last; ++d) offset += at[d] * operand.strides[d];
-    const std::int64_t run = std::min(tile.n - done, map.dims[last] - at[last]);
+    const std::int64_t run = std::min(tile.n - done, map.space.dims[last] - at[last]);
     visit(offset, done, run);
     done += run;
     at[last] = 0;
-    for (std::size_t d = last; d > 0 && ++at[d - 1] == map.dims[d - 1] && d > 1; --d) at[d - 1] = 0;
+    for (std::size_t d = last; d > 0 && ++at[d - 1] == map.space.dims[d - 1] && d > 1; --d)
+      at[d - 1] = 0;
   }
 }
 
@@ -113,10 +114,10 @@ class Runner {
     // Instructions work on whole vectors, so the memory after a short tile must contain valid
     // numbers.
     std::memset(arena_, 0, static_cast<std::size_t>(map_.slot_bytes * map_.num_slots));
-    Tile tile = {begin, std::min(map_.tile_elements, map_.num_elements), {}};
+    Tile tile = {begin, std::min(map_.tile_elements, map_.space.num_elements), {}};
     const Tile whole = {0, map_.tile_elements, {}};
     for (const MapStep& step : map_.once) run_step(step, whole, map_.tile_elements);
-    const std::int64_t row = map_.dims[static_cast<std::size_t>(map_.ndim - 1)];
+    const std::int64_t row = map_.space.dims[static_cast<std::size_t>(map_.space.ndim - 1)];
     while (tile.begin < end) {
       tile.n = std::min(map_.tile_elements, end - tile.begin);
       if (map_.rows) tile.n = std::min(tile.n, row - tile.begin % row);
@@ -179,8 +180,8 @@ class Runner {
   }
   std::int64_t contiguous_offset(const MapOperand& operand, const Tile& tile) const {
     if (operand.contiguous) return tile.begin;
-    const auto last = static_cast<std::size_t>(map_.ndim - 1);
-    if (operand.strides[last] != 1 || tile.at[last] + tile.n > map_.dims[last]) return -1;
+    const auto last = static_cast<std::size_t>(map_.space.ndim - 1);
+    if (operand.strides[last] != 1 || tile.at[last] + tile.n > map_.space.dims[last]) return -1;
     std::int64_t offset = 0;
     for (std::size_t d = 0; d <= last; ++d) offset += tile.at[d] * operand.strides[d];
     return offset < 0 ? -1 : offset;
@@ -208,7 +209,7 @@ class Runner {
       return;
     }
     std::byte* packed = operand.convert ? scratch_ : static_cast<std::byte*>(to);
-    const std::int64_t stride = operand.strides[static_cast<std::size_t>(map_.ndim - 1)];
+    const std::int64_t stride = operand.strides[static_cast<std::size_t>(map_.space.ndim - 1)];
     for_each_run(map_, operand, tile, [&](std::int64_t first, std::int64_t done, std::int64_t n) {
       gather(operand.element_bytes, packed + done * operand.element_bytes,
              base + first * operand.element_bytes, stride, n);
@@ -217,7 +218,7 @@ class Runner {
   }
 
   void load_iota(const MapOperand& operand, const Tile& tile, void* to) const {
-    const std::int64_t stride = operand.strides[static_cast<std::size_t>(map_.ndim - 1)];
+    const std::int64_t stride = operand.strides[static_cast<std::size_t>(map_.space.ndim - 1)];
     std::byte* bytes = static_cast<std::byte*>(to);
     for_each_run(map_, operand, tile, [&](std::int64_t first, std::int64_t done, std::int64_t n) {
       void* at = bytes + done * operand.register_bytes;
@@ -251,7 +252,7 @@ class Runner {
       output.convert(scratch_, from, tile.n);
       from = scratch_;
     }
-    const std::int64_t stride = output.strides[static_cast<std::size_t>(map_.ndim - 1)];
+    const std::int64_t stride = output.strides[static_cast<std::size_t>(map_.space.ndim - 1)];
     for_each_run(map_, output, tile, [&](std::int64_t first, std::int64_t done, std::int64_t n) {
       scatter(output.element_bytes, base + first * output.element_bytes,
               from + done * output.element_bytes, stride, n);
@@ -272,9 +273,9 @@ void run_map(const MapCompiled& map, std::span<const void* const> inputs,
              std::span<void* const> outputs) {
   LAMINA_ASSERT(static_cast<int>(inputs.size()) == map.num_inputs);
   LAMINA_ASSERT(outputs.size() == map.outputs.size());
-  const std::int64_t units = divide_up(map.num_elements, kUnit);
+  const std::int64_t units = divide_up(map.space.num_elements, kUnit);
   parallel_ranges(units, kMinUnitsPerThread, [&](std::int64_t begin, std::int64_t end) {
-    Runner(map, inputs, outputs).run(begin * kUnit, std::min(end * kUnit, map.num_elements));
+    Runner(map, inputs, outputs).run(begin * kUnit, std::min(end * kUnit, map.space.num_elements));
   });
 }
 

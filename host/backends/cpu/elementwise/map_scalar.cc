@@ -5,6 +5,7 @@
 
 #include "backends/cpu/elementwise/map_compiled.h"
 #include "core/float16.h"
+#include "runtime/map/functions.h"
 
 namespace lamina::cpu {
 namespace {
@@ -71,15 +72,6 @@ T nan_or(T a, T b, T chosen) {
   return std::isnan(a) ? a : std::isnan(b) ? b : chosen;
 }
 
-double logistic(double x) {
-  const double e = std::exp(-std::abs(x));
-  return (x < 0 ? e : 1.0) / (1.0 + e);
-}
-double normal_cdf(double x) { return 0.5 * std::erfc(-x * std::sqrt(0.5)); }
-constexpr double kSqrt2OverPi = 0.79788456080286535588;
-constexpr double kGeluCubic = 0.044715;
-double gelu_angle(double x) { return kSqrt2OverPi * x * (1.0 + kGeluCubic * x * x); }
-
 MapFunction f64_function(MapOp op) {
   using T = double;
   switch (op) {
@@ -88,7 +80,7 @@ MapFunction f64_function(MapOp op) {
 #define LAMINA_MAP_FUNCTION(name, f32, f64) \
   case MapOp::name:                         \
     return run_unary<[](T x) { return f64; }, T>;
-#include "backends/cpu/elementwise/functions.def"
+#include "runtime/map/functions.def"
     case MapOp::add_imm:
       return run_immediate<[](T a, T b) { return a + b; }, T>;
     case MapOp::mul_imm:

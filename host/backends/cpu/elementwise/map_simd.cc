@@ -109,7 +109,7 @@ MapVariants f32_function(MapOp op, bool round) {
 #define LAMINA_MAP_FUNCTION(name, f32, f64) \
   case MapOp::name:                         \
     return unary<[](Float x) { return f32; }>(round);
-#include "backends/cpu/elementwise/functions.def"
+#include "runtime/map/functions.def"
     case MapOp::add_imm:
       return immediate<[](Float a, Float b) { return a + b; }>(round);
     case MapOp::mul_imm:

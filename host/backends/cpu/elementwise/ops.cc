@@ -1,177 +1,18 @@
 // Elementwise ops and fused_map: a node or a chain of nodes becomes one map, a single pass over
-// memory. Every op rounds to its own dtype, so that fusing changes no bits.
-#include <optional>
-#include <unordered_map>
-#include <vector>
-
+// memory.
 #include "backends/cpu/elementwise/map.h"
-#include "backends/cpu/kernel_support.h"
 #include "backends/cpu/kernels.h"
+#include "runtime/map/translate.h"
 
 namespace lamina::cpu {
 namespace {
 
-// Ops that are one instruction without attributes.
-const std::unordered_map<std::string_view, MapOp>& simple_ops() {
-  static const std::unordered_map<std::string_view, MapOp> table = {
-      {"add", MapOp::add},
-      {"sub", MapOp::sub},
-      {"mul", MapOp::mul},
-      {"div", MapOp::div},
-      {"maximum", MapOp::max},
-      {"minimum", MapOp::min},
-      {"less", MapOp::lt},
-      {"equal", MapOp::eq},
-      {"select", MapOp::select},
-      {"cast", MapOp::cast},
-      {"pow", MapOp::pow},
-      {"bit_and", MapOp::bit_and},
-      {"bit_or", MapOp::bit_or},
-      {"bit_xor", MapOp::bit_xor},
-      {"shift_left", MapOp::shift_left},
-      {"shift_right", MapOp::shift_right},
-#define LAMINA_MAP_FUNCTION(name, f32, f64) {#name, MapOp::name},
-#include "backends/cpu/elementwise/functions.def"
-  };
-  return table;
-}
-
-bool can_compute(DType dtype) {
-  switch (dtype) {
-    case DType::u64:
-    case DType::f8_e4m3:
-    case DType::f8_e5m2:
-    case DType::f8_e8m0:
-      return false;
-    default:
-      return true;
-  }
-}
-
-// Returns the strides of a value of `shape` that is broadcast to `dims`.
-std::array<std::int64_t, kMaxDims> broadcast_strides(const Shape& shape, const Shape& dims) {
-  std::array<std::int64_t, kMaxDims> strides{};
-  std::int64_t stride = 1;
-  for (int i = shape.ndim() - 1; i >= 0; --i) {
-    const int dim = i + dims.ndim() - shape.ndim();
-    strides[static_cast<std::size_t>(dim)] = shape[i] == 1 ? 0 : stride;
-    stride *= shape[i];
-  }
-  return strides;
-}
-
-// Builds the program op by op; operands are registers.
-class Builder {
- public:
-  explicit Builder(const Shape& dims) { program_.dims = dims; }
-
-  int input(const Type& type) {
-    program_.inputs.push_back({type.dtype, broadcast_strides(type.shape, program_.dims)});
-    return static_cast<int>(program_.inputs.size()) - 1;
-  }
-
-  int node(const Call& c, const Type& out, const std::vector<int>& src) {
-    const std::string& op = c.op().name;
-    if (op == "constant") return constant(out.dtype, c.f("value"));
-    if (op == "iota") return iota(out, counted_dim(c.i("dim"), out.ndim()));
-    if (op == "broadcast") return src[0];
-    if (op == "scale") return immediate(MapOp::mul_imm, src[0], out.dtype, c.f("by"));
-    if (op == "shift") return immediate(MapOp::add_imm, src[0], out.dtype, c.f("by"));
-    MapInstruction instruction{.op = simple_ops().at(op), .dtype = out.dtype, .dst = 0};
-    if (op == "div" && !is_floating(out.dtype)) instruction.op = MapOp::floordiv;
-    for (std::size_t i = 0; i < src.size(); ++i) instruction.src[i] = src[i];
-    return program_.instruction(instruction);
-  }
-
-  void output(int reg, const Type& type) {
-    program_.outputs.push_back({reg, type.dtype, broadcast_strides(type.shape, program_.dims)});
-  }
-
-  const MapProgram& program() const { return program_; }
-
- private:
-  int constant(DType dtype, double value) {
-    return program_.instruction({.op = MapOp::constant,
-                                 .dtype = dtype,
-                                 .dst = 0,
-                                 .value = value,
-                                 .integer = integer(dtype, value)});
-  }
-
-  int immediate(MapOp op, int src, DType dtype, double value) {
-    return program_.unary(op, src, dtype, value, integer(dtype, value));
-  }
-
-  // Returns `value` in an integer type; the ops refuse values that do not fit.
-  static std::int64_t integer(DType dtype, double value) {
-    if (dtype == DType::boolean) return value != 0;
-    return is_floating(dtype) ? 0 : static_cast<std::int64_t>(value);
-  }
-
-  // Maps count in four types; other types are cast from them.
-  int iota(const Type& out, int dim) {
-    DType counted = out.dtype;
-    if (is_floating(counted) && counted != DType::f64) counted = DType::f32;
-    if (!is_floating(counted) && counted != DType::i64) counted = DType::i32;
-    int reg = program_.instruction(
-        {.op = MapOp::iota, .dtype = counted, .dst = 0, .integer = std::int64_t{dim}});
-    return counted == out.dtype ? reg : program_.unary(MapOp::cast, reg, out.dtype);
-  }
-
-  MapProgram program_;
-};
-
-MapProgram single(const NodeView& n) {
-  Builder builder(n.out_type().shape);
-  std::vector<int> src;
-  for (int i = 0; i < n.num_inputs(); ++i) src.push_back(builder.input(n.type(i)));
-  builder.output(builder.node(n, n.out_type(), src), n.out_type());
-  return builder.program();
-}
-
-MapProgram chain(const Graph& body, const Shape& dims) {
-  Builder builder(dims);
-  std::vector<int> registers(body.values().size(), -1);
-  for (const GraphInput& input : body.inputs())
-    registers[input.value] = builder.input(body.type(input.value));
-  for (const Node& node : body.nodes()) {
-    std::vector<const Type*> types;
-    std::vector<int> src;
-    for (ValueId v : node.inputs) types.push_back(&body.type(v)), src.push_back(registers[v]);
-    const ValueId result = node.outputs[0];
-    registers[result] =
-        builder.node(Call(*node.op, types, node.attrs, node.origin.get()), body.type(result), src);
-  }
-  for (const GraphOutput& output : body.outputs())
-    builder.output(registers[output.value], body.type(output.value));
-  return builder.program();
-}
-
-Verdict supports(const NodeView& n) {
-  auto refuse = [](const Type& type) {
-    return Verdict::no("maps do not compute in " + std::string(name(type.dtype)));
-  };
-  for (int i = 0; i < n.num_inputs(); ++i)
-    if (!can_compute(n.type(i).dtype)) return refuse(n.type(i));
-  for (int i = 0; i < n.num_outputs(); ++i)
-    if (!can_compute(n.out_type(i).dtype)) return refuse(n.out_type(i));
-  if (n.op().name != "fused_map") {
-    if (n.op().def->lower && !simple_ops().contains(n.op().name))
-      return Verdict::no("maps have no instruction for it");
-    return Verdict::yes();
-  }
-  for (const Value& value : n.body("body")->values())
-    if (!can_compute(value.type.dtype)) return refuse(value.type);
-  return Verdict::yes();
-}
-
 std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
-  MapPlan plan(n.op().name == "fused_map" ? chain(*n.body("body"), n.out_type().shape) : single(n));
-  return make_kernel([plan = std::make_shared<const MapPlan>(std::move(plan))](
+  return make_kernel([plan = std::make_shared<const MapPlan>(map_program(n))](
                          const KernelArgs& args) { plan->run(args.inputs, args.outputs); });
 }
 
-constexpr KernelChoice kChoices[] = {{"map", supports, make, kInPlaceAny, true}};
+constexpr KernelChoice kChoices[] = {{"map", map_supports, make, kInPlaceAny, true}};
 
 }  // namespace
 
