@@ -15,6 +15,13 @@ const OpCases kCases = {
          .inputs = {{.shape = {3, 7}}, {.shape = {3, 7}}, {.shape = {7}}},
          .attrs = {{"offset", 1.0}}},
         {.name = "no rows", .inputs = {{.shape = {0, 8}}, {.shape = {0, 8}}, {.shape = {8}}}},
+        {.name = "rows of vectors",
+         .inputs = {{.shape = {5, 64}}, {.shape = {5, 64}}, {.shape = {64}}},
+         .gradient = false},
+        {.name = "wide rows",
+         .inputs = {{.shape = {2, 2051}}, {.shape = {2, 2051}}, {.shape = {2051}}},
+         .gradient = false,
+         .large = true},
     }};
 
 LAMINA_TEST_OP(AddRmsNorm, kCases)

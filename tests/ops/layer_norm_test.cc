@@ -21,24 +21,39 @@ const OpCases kCases = {
         {.name = "weight in f32, bias as x",
          .inputs = {{.shape = {3, 7}}, {.shape = {7}, .dtype = DType::f32}, {.shape = {7}}}},
         {.name = "no rows", .inputs = {{.shape = {0, 8}}, {.shape = {8}}, {.shape = {8}}}},
+        {.name = "rows of vectors",
+         .inputs = {{.shape = {37, 64}}, {.shape = {64}}, {.shape = {64}}},
+         .gradient = false},
+        {.name = "wide rows",
+         .inputs = {{.shape = {2, 2051}}, {.shape = {2051}}, {.shape = {2051}}},
+         .gradient = false,
+         .large = true},
     }};
 
-const OpCases kGrad = {.op = "layer_norm_grad",
-                       .cases = {
-                           {.name = "weight",
-                            .inputs = {{.shape = {70, 33}}, {.shape = {33}}, {.shape = {70, 33}}},
-                            .gradient = false},
-                           {.name = "no weight",
-                            .inputs = {{.shape = {2, 3, 16}}, kAbsent, {.shape = {2, 3, 16}}},
-                            .gradient = false},
-                           {.name = "offset",
-                            .inputs = {{.shape = {3, 7}}, {.shape = {7}}, {.shape = {3, 7}}},
-                            .attrs = {{"offset", 1.0}},
-                            .gradient = false},
-                           {.name = "no rows",
-                            .inputs = {{.shape = {0, 8}}, {.shape = {8}}, {.shape = {0, 8}}},
-                            .gradient = false},
-                       }};
+const OpCases kGrad = {
+    .op = "layer_norm_grad",
+    .cases = {
+        {.name = "weight",
+         .inputs = {{.shape = {70, 33}}, {.shape = {33}}, {.shape = {70, 33}}},
+         .gradient = false},
+        {.name = "no weight",
+         .inputs = {{.shape = {2, 3, 16}}, kAbsent, {.shape = {2, 3, 16}}},
+         .gradient = false},
+        {.name = "offset",
+         .inputs = {{.shape = {3, 7}}, {.shape = {7}}, {.shape = {3, 7}}},
+         .attrs = {{"offset", 1.0}},
+         .gradient = false},
+        {.name = "no rows",
+         .inputs = {{.shape = {0, 8}}, {.shape = {8}}, {.shape = {0, 8}}},
+         .gradient = false},
+        {.name = "rows of vectors",
+         .inputs = {{.shape = {300, 64}}, {.shape = {64}}, {.shape = {300, 64}}},
+         .gradient = false},
+        {.name = "wide rows",
+         .inputs = {{.shape = {3, 1027}}, {.shape = {1027}}, {.shape = {3, 1027}}},
+         .gradient = false,
+         .large = true},
+    }};
 
 LAMINA_TEST_OP(LayerNorm, kCases)
 LAMINA_TEST_OP(LayerNormGrad, kGrad)
