@@ -45,6 +45,13 @@ OpCase top_k_case(std::string name, In x, std::int64_t k) {
           .expect = best_of(width, at(k))};
 }
 
+OpCase long_row(std::string name, Shape shape, std::int64_t k) {
+  OpCase c = top_k_case(std::move(name), {.shape = shape}, k);
+  c.gradient = false;
+  c.large = true;
+  return c;
+}
+
 const OpCases kTopK = {.op = "top_k",
                        .cases =
                            {top_k_case("one of five", {.shape = {3, 5}}, 1),
@@ -55,6 +62,16 @@ const OpCases kTopK = {.op = "top_k",
                              .inputs = {{.shape = {2, 150}, .values = repeated(300, 7)}},
                              .attrs = {{"k", std::int64_t{40}}},
                              .expect = best_of(150, 40),
+                             .gradient = false},
+                            long_row("a few of a long row", {2, 3000}, 9),
+                            long_row("most of a long row", {1, 4700}, 4500),
+                            {.name = "equal zeros",
+                             .inputs = {{.shape = {5}, .values = {-1, -0.0, 0, 2, -0.0}}},
+                             .attrs = {{"k", std::int64_t{5}}},
+                             .expect =
+                                 [](const Results&) {
+                                   return Results{{2, 0, 0, 0, -1}, {3, 1, 2, 4, 0}};
+                                 },
                              .gradient = false},
                             top_k_case("no rows", {.shape = {0, 6}}, 2),
                             {.name = "equal ones by rising index",

@@ -50,8 +50,15 @@ OpCases reductions(std::string op, double start, double (*fold)(double, double))
   out.cases.push_back(reduction({3, 4}, {}, false, start, fold));
   out.cases.push_back(reduction({0, 4}, {1}, false, start, fold));
   out.cases.push_back(reduction({0, 4}, {0}, false, start, fold));
-  out.cases.push_back(reduction({3, 100003}, {1}, false, start, fold));
-  out.cases.back().gradient = false;  // slow in finite differences
+  const std::pair<Shape, Dims> large[] = {{{3, 100003}, {1}},
+                                          {{2000, 6}, {0}},
+                                          {{90, 64}, {0}},
+                                          {{9, 256}, {1}},
+                                          {{5, 3, 128}, {0, 2}}};
+  for (const auto& [shape, dims] : large) {
+    out.cases.push_back(reduction(shape, dims, false, start, fold));
+    out.cases.back().gradient = false;  // slow in finite differences
+  }
   return out;
 }
 
@@ -65,11 +72,19 @@ const OpCases kSumWide = {.op = "reduce_sum",
                                      .inputs = {{.shape = {300, 9}}},
                                      .attrs = {{"dims", Dims{0}}, {"dtype", std::string("f32")}}}}};
 
-const OpCases kSumIntegers = {.op = "reduce_sum",
-                              .dtypes = {DType::i32, DType::i64},
-                              .cases = {{.name = "integers",
-                                         .inputs = {{.shape = {3, 4}, .low = -50, .high = 50}},
-                                         .attrs = {{"dims", Dims{1}}}}}};
+// Rows and columns, with whole vectors and without.
+OpCases of_integers(std::string op) {
+  const auto over = [](std::int64_t dim, Shape shape) -> OpCase {
+    return {.name = to_string(shape),
+            .inputs = {{.shape = shape, .low = -50, .high = 50}},
+            .attrs = {{"dims", Dims{dim}}}};
+  };
+  return {.op = std::move(op),
+          .dtypes = {DType::i32, DType::i64},
+          .cases = {over(1, {3, 4}), over(0, {5, 8}), over(1, {3, 7}), over(0, {7, 3})}};
+}
+const OpCases kSumIntegers = of_integers("reduce_sum");
+const OpCases kMaxIntegers = of_integers("reduce_max");
 
 const OpCases kSquares = {
     .op = "sum_of_squares",
@@ -109,22 +124,50 @@ double log_sum_exp(const Doubles& x) {
 const OpCases kMean = {.op = "reduce_mean",
                        .cases = {over_the_middle(7, false, mean), over_the_middle(1, true, mean)}};
 const OpCases kLogsumexp = {.op = "logsumexp",
-                            .cases = {over_the_middle(7, false, log_sum_exp),
-                                      over_the_middle(1, true, log_sum_exp),
-                                      {.name = "large numbers",
-                                       .inputs = {{.shape = {2}, .values = {1000, 1000}}},
-                                       .attrs = {{"dims", Dims{0}}},
-                                       .expect =
-                                           [](const std::vector<Doubles>&) {
-                                             return std::vector<Doubles>{{1000 + std::log(2.0)}};
-                                           },
-                                       .gradient = false}}};
+                            .cases = {
+                                over_the_middle(7, false, log_sum_exp),
+                                over_the_middle(1, true, log_sum_exp),
+                                {.name = "rows",
+                                 .inputs = {{.shape = {3, 2, 17}, .low = -9, .high = 9}},
+                                 .attrs = {{"dims", Dims{-1, 1}}}},
+                                {.name = "rows of vectors",
+                                 .inputs = {{.shape = {5, 1024}, .low = -9, .high = 9}},
+                                 .attrs = {{"dims", Dims{1}}},
+                                 .gradient = false},
+                                {.name = "large numbers",
+                                 .inputs = {{.shape = {2}, .values = {1000, 1000}}},
+                                 .attrs = {{"dims", Dims{0}}},
+                                 .expect =
+                                     [](const std::vector<Doubles>&) {
+                                       return std::vector<Doubles>{{1000 + std::log(2.0)}};
+                                     },
+                                 .gradient = false}}};
 
 OpCase sums_along(std::string name, Dims attrs, Doubles y) {
   return {.name = std::move(name),
           .inputs = {{.shape = {2, 3}, .values = {1, 2, 4, 8, 16, 32}}},
           .attrs = {{"dim", attrs[0]}, {"exclusive", attrs[1]}, {"reverse", attrs[2]}},
           .expect = [y](const std::vector<Doubles>&) { return std::vector<Doubles>{y}; }};
+}
+// Exact in every dtype: sums of zeros and at most a few hundred ones.
+OpCase long_sums(std::string name, Shape shape, std::int64_t dim) {
+  std::int64_t stride = 1;
+  for (int d = static_cast<int>(dim) + 1; d < shape.ndim(); ++d) stride *= shape[d];
+  const std::int64_t length = shape[static_cast<int>(dim)];
+  Doubles x(static_cast<std::size_t>(shape.num_elements())), y = x;
+  for (std::int64_t i = 0; i < shape.num_elements(); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    x[at] = i % 17 == 3;
+    const bool is_first = i / stride % length == 0;
+    y[at] = is_first
+                ? 0
+                : y[static_cast<std::size_t>(i - stride)] + x[static_cast<std::size_t>(i - stride)];
+  }
+  return {.name = std::move(name),
+          .inputs = {{.shape = shape, .values = std::move(x)}},
+          .attrs = {{"dim", dim}, {"exclusive", std::int64_t{1}}},
+          .expect = [y](const std::vector<Doubles>&) { return std::vector<Doubles>{y}; },
+          .gradient = false};
 }
 const OpCases kCumsum = {
     .op = "cumsum",
@@ -145,6 +188,8 @@ const OpCases kCumsum = {
                  if (i / 70 % 5 > 0) y[i] += y[i - 70];
                return std::vector<Doubles>{y};
              }},
+        long_sums("a long row", {2, 3000}, 1),
+        long_sums("long columns", {2, 300, 5}, 1),
         {.name = "nothing", .inputs = {{.shape = {2, 0}}}, .attrs = {{"dim", std::int64_t{1}}}}}};
 
 OpCase order(std::string name, bool descending, Doubles x, Doubles y) {
@@ -187,6 +232,7 @@ LAMINA_TEST_OP(ReduceSum, kSum)
 LAMINA_TEST_OP(ReduceSumIntoF32, kSumWide)
 LAMINA_TEST_OP(ReduceSumOfIntegers, kSumIntegers)
 LAMINA_TEST_OP(ReduceMax, kMax)
+LAMINA_TEST_OP(ReduceMaxOfIntegers, kMaxIntegers)
 LAMINA_TEST_OP(SumOfSquares, kSquares)
 
 }  // namespace
