@@ -1,12 +1,17 @@
 // Rope: the precision of the table, and the frequencies of every scaling.
 #include "backends/cpu/rope/rope.h"
 
-#include "backends/cpu/rope/frequencies.h"
+#include "ops/rope_frequencies.h"
 #include "support/expect_error.h"
 #include "vector_support.h"
 
 namespace lamina::cpu {
 namespace {
+
+using ops::rope_frequencies;
+using ops::RopeFrequencies;
+using ops::RopeScaling;
+using ops::RopeSpec;
 
 struct Table {
   std::vector<float> cos, sin;

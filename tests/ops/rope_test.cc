@@ -88,6 +88,28 @@ const OpCases kTable = {
                              {"factor", 2.0},
                              {"max_positions", std::int64_t{8}}}),
          .expect = angles(4, 10000)},
+        {.name = "dynamic beyond its length",
+         .inputs = {ints({2, 4}, {0, 1, 2, 15, 0, 1, 2, 3})},
+         .attrs = rotary(8, {{"scaling", std::string("dynamic")},
+                             {"factor", 2.0},
+                             {"max_positions", std::int64_t{8}}}),
+         .expect =
+             [](const std::vector<Doubles>& in) {
+               // 16 tokens: the base grows by (2 * 16 / 8 - 1)^(8 / 6).
+               const auto row = in[0].begin() + 4;
+               const Doubles far =
+                   angles(4, 10000 * std::pow(3, 8.0 / 6))({Doubles(in[0].begin(), row)})[0];
+               const Doubles near = angles(4, 10000)({Doubles(row, in[0].end())})[0];
+               Doubles out(far.begin(), far.begin() + 16);
+               out.insert(out.end(), near.begin(), near.begin() + 16);
+               out.insert(out.end(), far.begin() + 16, far.end());
+               out.insert(out.end(), near.begin() + 16, near.end());
+               return std::vector<Doubles>{out};
+             }},
+        {.name = "many frequencies",
+         .inputs = {ints({1, 3}, {0, 1, 30})},
+         .attrs = rotary(300),
+         .expect = angles(150, 10000)},
         {.name = "longrope up to its original length",
          .inputs = {ints({1, 4}, {0, 1, 2, 7})},
          .attrs = longrope(),
@@ -144,6 +166,9 @@ const OpCases kRotate = {
          .attrs = {{"inverse", std::int64_t{1}}}},
         {.name = "wide heads",
          .inputs = {{.shape = {1, 2, 2, 128}}, {.shape = {2, 1, 2, 64}, .dtype = DType::f32}}},
+        {.name = "wide heads, interleaved",
+         .inputs = {{.shape = {1, 2, 2, 128}}, {.shape = {2, 1, 2, 32}, .dtype = DType::f32}},
+         .attrs = {{"interleaved", std::int64_t{1}}}},
         {.name = "no tokens",
          .inputs = {{.shape = {2, 0, 2, 8}}, {.shape = {2, 2, 0, 4}, .dtype = DType::f32}}},
     }};

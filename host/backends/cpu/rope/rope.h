@@ -1,7 +1,7 @@
 // Rotary position embeddings: the table of cosines and sines, and the rotation of heads by it
 // (Su et al. 2021).
 //
-//   RopeFrequencies f = rope_frequencies({.rotary_dim = 64, .theta = 1e4}, tokens);
+//   ops::RopeFrequencies f = ops::rope_frequencies({.rotary_dim = 64, .theta = 1e4}, tokens);
 //   rope_table({.positions = positions, .num_tokens = tokens, .inv_freq = f.inv_freq.data(),
 //               .num_frequencies = 32, .attention_factor = f.attention_factor,
 //               .cos = cos, .sin = sin});

@@ -1,12 +1,14 @@
-// Frequencies of rotary position embeddings with published scalings. Names, defaults and roundings
-// to f32 follow the rope_scaling table of Hugging Face's config.json.
+// Frequencies of rotary position embeddings with published scalings, for the kernels of rope_table.
+// Names, defaults and roundings to f32 follow the rope_scaling table of Hugging Face's config.json.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-namespace lamina::cpu {
+#include "graph/call.h"
+
+namespace lamina::ops {
 
 enum class RopeScaling : std::uint8_t {
   none,
@@ -45,4 +47,15 @@ struct RopeFrequencies {
 // longrope depend on it. UserError (usage), with the key, for values without frequencies.
 RopeFrequencies rope_frequencies(const RopeSpec& spec, std::int64_t num_tokens);
 
-}  // namespace lamina::cpu
+// Returns the scaling of a rope_table node.
+RopeSpec rope_spec(const Call& rope_table);
+// The same for `num_channels` channels: those without a frequency do not rotate.
+RopeFrequencies rope_frequencies(const RopeSpec& spec, std::int64_t num_tokens,
+                                 std::int64_t num_channels);
+// Returns the length up to which a row has the frequencies of length 0, and beyond which others;
+// nothing if the frequencies do not depend on the length.
+std::optional<std::int64_t> rope_length_limit(const RopeSpec& spec);
+// Returns the row of positions (0 time, 1 height, 2 width) for each channel; empty if there is one.
+std::vector<std::uint8_t> rope_axes(const Call& rope_table);
+
+}  // namespace lamina::ops

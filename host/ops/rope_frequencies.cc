@@ -1,12 +1,12 @@
 // Frequencies of rotary position embeddings.
-#include "backends/cpu/rope/frequencies.h"
+#include "ops/rope_frequencies.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
 
-namespace lamina::cpu {
+namespace lamina::ops {
 namespace {
 
 constexpr double kTwoPi = 6.283185307179586477;
@@ -162,6 +162,20 @@ void check(const RopeSpec& s) {
   }
 }
 
+RopeScaling scaling_of(const std::string& name) {
+  if (name == "linear") return RopeScaling::linear;
+  if (name == "dynamic") return RopeScaling::dynamic;
+  if (name == "llama3") return RopeScaling::by_wavelength;
+  if (name == "yarn") return RopeScaling::yarn;
+  if (name == "longrope") return RopeScaling::longrope;
+  return RopeScaling::none;
+}
+
+// Returns the value; 0 means absent.
+std::optional<double> optional_attr(double value) {
+  return value == 0 ? std::nullopt : std::optional(value);
+}
+
 }  // namespace
 
 RopeFrequencies rope_frequencies(const RopeSpec& s, std::int64_t num_tokens) {
@@ -196,4 +210,52 @@ RopeFrequencies rope_frequencies(const RopeSpec& s, std::int64_t num_tokens) {
   return result;
 }
 
-}  // namespace lamina::cpu
+RopeSpec rope_spec(const Call& c) {
+  RopeSpec spec{.rotary_dim = c.i("frequency_dim") ? c.i("frequency_dim") : c.i("rotary_dim"),
+                .theta = c.f("theta"),
+                .scaling = scaling_of(c.s("scaling")),
+                .factor = c.f("factor")};
+  spec.max_position_embeddings = c.i("max_positions");
+  spec.original_max_position_embeddings = c.i("original_max_positions");
+  spec.low_freq_factor = c.f("low_freq_factor");
+  spec.high_freq_factor = c.f("high_freq_factor");
+  spec.beta_fast = c.f("beta_fast");
+  spec.beta_slow = c.f("beta_slow");
+  spec.truncate = c.i("truncate") != 0;
+  spec.attention_factor = optional_attr(c.f("attention_factor"));
+  spec.mscale = optional_attr(c.f("mscale"));
+  spec.mscale_all_dim = optional_attr(c.f("mscale_all_dim"));
+  spec.short_factor = c.f_list("short_factor");
+  spec.long_factor = c.f_list("long_factor");
+  return spec;
+}
+
+RopeFrequencies rope_frequencies(const RopeSpec& s, std::int64_t num_tokens,
+                                 std::int64_t num_channels) {
+  RopeFrequencies out = rope_frequencies(s, num_tokens);
+  out.inv_freq.resize(static_cast<std::size_t>(num_channels), 0.0f);
+  return out;
+}
+
+std::optional<std::int64_t> rope_length_limit(const RopeSpec& spec) {
+  if (spec.scaling == RopeScaling::dynamic) return spec.max_position_embeddings;
+  if (spec.scaling == RopeScaling::longrope) return spec.original_max_position_embeddings;
+  return std::nullopt;
+}
+
+std::vector<std::uint8_t> rope_axes(const Call& c) {
+  if (c.type(0).ndim() == 2) return {};
+  const std::vector<std::int64_t>& section = c.list("mrope_section");
+  std::vector<std::uint8_t> out;
+  for (std::int64_t i = 0; i < c.i("rotary_dim") / 2; ++i) {
+    std::size_t axis = 0;
+    if (!c.i("mrope_interleaved"))
+      axis = i < section[0] ? 0 : i < section[0] + section[1] ? 1 : 2;
+    else if (i < 3 * section[static_cast<std::size_t>(i % 3)])
+      axis = static_cast<std::size_t>(i % 3);
+    out.push_back(static_cast<std::uint8_t>(axis));
+  }
+  return out;
+}
+
+}  // namespace lamina::ops

@@ -1,0 +1,51 @@
+// Arguments of the kernels of rope_table and rotate.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/cuda/gpu/address.h"
+
+namespace lamina::cuda {
+
+// Frequencies that the parameters of a kernel have room for; longer lists take several launches.
+inline constexpr int kMaxFrequencies = 128;
+
+// Cosines and sines of position * frequency for frequencies [first, first + count) of `half`.
+struct RopeTableParams {
+  gpu::Address positions;   // i32[axes, tokens]
+  gpu::Address of_rows;     // f32[rows, half]: frequencies of each row; null: those below
+  gpu::Address cos, sin;    // f32[tokens, half]
+  std::int64_t num_tokens;  // of all rows
+  std::int64_t tokens_per_row;
+  int half, first, count;
+  float factor;  // multiplies both
+  float frequencies[kMaxFrequencies];
+  std::uint8_t axes[kMaxFrequencies];  // the row of positions for each frequency
+};
+
+// Frequencies [first, first + count) of rows whose rotation depends on their largest position.
+struct RopeRowsParams {
+  gpu::Address positions;  // i32[rows, tokens_per_row]
+  gpu::Address of_rows;    // f32[rows, half]
+  std::int64_t tokens_per_row;
+  std::int64_t limit;  // longer rows are long
+  int half, first, count;
+  // Long rows have the frequencies `beyond`, or with dynamic scaling the frequencies of the base
+  // theta (factor length / limit - (factor - 1))^exponent.
+  bool is_dynamic;
+  double theta, factor, exponent;
+  int frequency_dim;
+  float within[kMaxFrequencies];
+  float beyond[kMaxFrequencies];
+};
+
+// Pairs of x[tokens, heads, width] rotated by their angles.
+struct RotateParams {
+  gpu::Address x, y;      // y may be x
+  gpu::Address cos, sin;  // f32[tokens, half]
+  std::int64_t num_tokens;
+  int heads, width, half;
+  float sign;  // of sines: -1 rotates back
+};
+
+}  // namespace lamina::cuda
