@@ -29,7 +29,8 @@ const OpCases kCases = {
     .dtypes = {DType::f32},
     .cases = {step("a matrix", {5, 33}, false), step("and a copy in bf16", {130}, true),
               step("a number", {}, false), step("nothing", {0}, true),
-              step("without a change", {5, 33}, true, false)}};
+              step("without a change", {5, 33}, true, false), step("vectors", {6, 64}, true),
+              step("vectors without a change", {8}, true, false)}};
 
 // A list of `slots` ids of a table of `rows`; the last slots are unused.
 OpCase row_step(std::string name, std::int64_t rows, std::vector<double> ids, std::int64_t width,
@@ -68,7 +69,9 @@ const OpCases kRowCases = {
               row_step("without a change", 9, {0, 3, 4, 8, 9, 9}, 33, false, false, false),
               row_step("without a change, and a copy in bf16", 7, {1, 5}, 17, true, true, false),
               row_step("lazy without a row", 7, {7, 7}, 5, true, true),
-              row_step("an empty table", 0, {}, 5, true, true)}};
+              row_step("an empty table", 0, {}, 5, true, true),
+              row_step("rows of vectors", 9, {0, 3, 4, 8, 9, 9}, 36, true, false),
+              row_step("lazy rows of vectors", 9, {0, 3, 4, 8, 9, 9}, 36, true, true)}};
 
 LAMINA_TEST_OP(Adamw, kCases)
 LAMINA_TEST_OP(AdamwRows, kRowCases)
