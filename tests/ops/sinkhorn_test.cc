@@ -6,18 +6,21 @@
 namespace lamina::testing {
 namespace {
 
-const OpCases kCases = {.op = "sinkhorn",
-                        .cases = {{.name = "four streams",
-                                   .inputs = {{.shape = {2, 3, 4, 4}, .low = -3, .high = 3}},
-                                   .attrs = {{"iterations", std::int64_t{5}}, {"eps", 1e-6}}},
-                                  {.name = "one round",
-                                   .inputs = {{.shape = {3, 3}}},
-                                   .attrs = {{"iterations", std::int64_t{1}}, {"eps", 1e-3}}},
-                                  {.name = "more than a kernel's 16",
-                                   .inputs = {{.shape = {17, 17}}},
-                                   .attrs = {{"iterations", std::int64_t{2}}},
-                                   .gradient = false},
-                                  {.name = "one stream", .inputs = {{.shape = {2, 1, 1}}}}}};
+const OpCases kCases = {
+    .op = "sinkhorn",
+    .cases = {{.name = "four streams",
+               .inputs = {{.shape = {2, 3, 4, 4}, .low = -3, .high = 3}},
+               .attrs = {{"iterations", std::int64_t{5}}, {"eps", 1e-6}}},
+              {.name = "one round",
+               .inputs = {{.shape = {3, 3}}},
+               .attrs = {{"iterations", std::int64_t{1}}, {"eps", 1e-3}}},
+              {.name = "more than a kernel's 16",
+               .inputs = {{.shape = {17, 17}}},
+               .attrs = {{"iterations", std::int64_t{2}}},
+               .gradient = false},
+              {.name = "six streams", .inputs = {{.shape = {3, 6, 6}}}},
+              {.name = "sixteen streams", .inputs = {{.shape = {11, 16, 16}}}, .gradient = false},
+              {.name = "one stream", .inputs = {{.shape = {2, 1, 1}}}}}};
 
 const OpCases kGrad = {
     .op = "sinkhorn_grad",
@@ -28,6 +31,12 @@ const OpCases kGrad = {
               {.name = "one round",
                .inputs = {{.shape = {3, 3}}, {.shape = {3, 3}}},
                .attrs = {{"iterations", std::int64_t{1}}, {"eps", 1e-3}},
+               .gradient = false},
+              {.name = "six streams",
+               .inputs = {{.shape = {3, 6, 6}}, {.shape = {3, 6, 6}}},
+               .gradient = false},
+              {.name = "sixteen streams",
+               .inputs = {{.shape = {11, 16, 16}}, {.shape = {11, 16, 16}}},
                .gradient = false},
               {.name = "more than a kernel's 16",
                .inputs = {{.shape = {17, 17}}, {.shape = {17, 17}}},
