@@ -33,6 +33,9 @@ const OpCases kCases = {
         {.name = "two rows",
          .inputs = {{.shape = {11, 17}}, ints({2, 5}, 0, 10)},
          .expect = rows_of(11, 17)},
+        {.name = "rows of whole vectors",
+         .inputs = {{.shape = {11, 32}}, ints({7}, -1, 11)},
+         .expect = rows_of(11, 32)},
         {.name = "ids outside of the table",
          .inputs = {{.shape = {3, 4}}, ints({4}, {-1, 2, 3, 0})},
          .expect = rows_of(3, 4)},
@@ -40,12 +43,24 @@ const OpCases kCases = {
         {.name = "one id", .inputs = {{.shape = {3, 4}}, ints({}, {1})}, .expect = rows_of(3, 4)},
     }};
 
+// `count` ids, half of them `often`.
+Doubles many_ids(std::size_t count, double often) {
+  Doubles ids;
+  for (std::size_t i = 0; i < count; ++i)
+    ids.push_back(i % 2 == 0 ? often : static_cast<double>(i * i % 1999));
+  return ids;
+}
+
 const OpCases kGrad = {.op = "embedding_grad",
                        .cases = {
                            {.name = "ids that repeat",
                             .inputs = {ints({3, 20}, 0, 6), {.shape = {3, 20, 70}}},
                             .attrs = {{"rows", std::int64_t{9}}},
                             .expect = sums_of(9, 70, false)},
+                           {.name = "many ids, one of them often",
+                            .inputs = {ints({5000}, many_ids(5000, 7)), {.shape = {5000, 8}}},
+                            .attrs = {{"rows", std::int64_t{2000}}},
+                            .expect = sums_of(2000, 8, false)},
                            {.name = "ids outside of the table",
                             .inputs = {ints({4}, {-1, 2, 3, 2}), {.shape = {4, 5}}},
                             .attrs = {{"rows", std::int64_t{3}}},

@@ -54,9 +54,16 @@ const OpCases kSums = {
     .cases = {sums("ids that repeat", ints({3, 20}, 0, 6), 70, 900),
               sums("more ids than rows", ints({3, 20}, 0, 6), 17, 9),
               sums("large ids", ints({5}, {70000, 3, 200000000, 70000, 256}), 8, 1 << 28),
+              sums("many ids", ints({5000}, 0, 1900), 4, 2000),
               sums("ids outside of the table", ints({4}, {-1, 2, 3, 2}), 5, 3),
               sums("one id", ints({}, {1}), 33, 3), sums("no ids", ints({0}, 0, 1), 5, 3),
               sums("no rows", ints({4}, 0, 1), 5, 0), sums("no columns", ints({4}, 0, 1), 0, 3)}};
+
+Doubles multiples(std::int64_t of, std::int64_t below) {
+  Doubles out;
+  for (std::int64_t i = 0; i < below; i += of) out.push_back(static_cast<double>(i));
+  return out;
+}
 
 OpCase merged(std::string name, std::vector<double> ids, std::vector<double> more_ids,
               std::int64_t width, std::int64_t table_rows) {
@@ -77,6 +84,14 @@ OpCase merged(std::string name, std::vector<double> ids, std::vector<double> mor
           }};
 }
 
+// Lists of many rows; the first one's unused slots take all that are new.
+OpCase merged_many() {
+  constexpr std::int64_t kRows = 9000;
+  Doubles ids = multiples(3, kRows);
+  ids.resize(ids.size() + kRows / 3, static_cast<double>(kRows));
+  return merged("many rows", std::move(ids), multiples(2, kRows), 3, kRows);
+}
+
 // Unused slots must hold zeros, but the harness fills them at random. So the cases have none, or
 // the other list takes them.
 const OpCases kMerged = {
@@ -86,7 +101,7 @@ const OpCases kMerged = {
               merged("before, between and behind", {2, 5, 9, 9, 9}, {0, 3, 8}, 200, 9),
               merged("both, and others", {2, 5, 9, 9}, {0, 2, 8, 9, 9}, 7, 9),
               merged("nothing to add", {1, 2}, {9, 9}, 5, 9), merged("no slot", {1}, {}, 5, 9),
-              merged("all of them", {7, 7, 7}, {1, 2, 3}, 66, 7)}};
+              merged("all of them", {7, 7, 7}, {1, 2, 3}, 66, 7), merged_many()}};
 
 LAMINA_TEST_OP(SumRows, kSums)
 LAMINA_TEST_OP(AddRows, kMerged)
