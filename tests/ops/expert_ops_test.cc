@@ -162,6 +162,14 @@ const OpCases kGroupRows = {
                .inputs = {ints({3, 10, 2}, 0, 3)},
                .attrs = {{"groups", std::int64_t{4}}, {"capacity_factor", 0.65}},
                .expect = grouped(4, 3, 20)},
+              {.name = "many assignments",
+               .inputs = {ints({1500, 2}, 0, 40)},
+               .attrs = {{"groups", std::int64_t{40}}},
+               .expect = grouped(40, 0, 3000)},
+              {.name = "many groups",
+               .inputs = {ints({2500}, 0, 1600)},
+               .attrs = {{"groups", std::int64_t{1500}}},
+               .expect = grouped(1500, 0, 2500)},
               {.name = "no rows",
                .inputs = {ints({0, 2}, 0, 3)},
                .attrs = {{"groups", std::int64_t{2}}},
@@ -203,6 +211,13 @@ Results combined(const Results& in, std::size_t k, std::size_t width) {
   return {y};
 }
 
+// A permutation of `count` assignments, which 11 does not divide.
+Doubles permuted(std::size_t count) {
+  Doubles out;
+  for (std::size_t i = 0; i < count; ++i) out.push_back(static_cast<double>((i * 11 + 5) % count));
+  return out;
+}
+
 In weights(Shape shape) { return {.shape = shape, .dtype = DType::f32, .widens = true}; }
 
 const OpCases kCombineRows = {
@@ -213,24 +228,34 @@ const OpCases kCombineRows = {
               {.name = "three assignments a row",
                .inputs = {{.shape = {6, 16}}, kOrder, weights({2, 3})},
                .expect = [](const Results& in) { return combined(in, 3, 16); }},
+              {.name = "many rows",
+               .inputs = {{.shape = {2100, 2}}, ints({2100}, permuted(2100)), weights({700, 3})},
+               .expect = [](const Results& in) { return combined(in, 3, 2); },
+               .gradient = false},
               {.name = "no rows",
                .inputs = {{.shape = {0, 4}}, ints({0}, 0, 1), weights({0, 2})},
                .expect = [](const Results&) { return Results{{}}; }}}};
 
-const OpCases kCombineRowsGrad = {
-    .op = "combine_rows_grad",
-    .cases = {{.name = "two assignments a row",
-               .inputs = {{.shape = {6, 37}}, kOrder, weights({3, 2}), {.shape = {3, 37}}},
-               .expect = [](const Results& in) {
-                 Results out = {Doubles(6 * 37), Doubles(6)};
-                 for (std::size_t r = 0; r < 6; ++r)
-                   for (std::size_t i = 0; i < 37; ++i) {
-                     const std::size_t a = at(in[1][r]);
-                     out[0][r * 37 + i] = in[2][a] * in[3][a / 2 * 37 + i];
-                     out[1][a] += in[0][r * 37 + i] * in[3][a / 2 * 37 + i];
-                   }
-                 return out;
-               }}}};
+// A case of 6 rows for 3 tokens of 2 assignments.
+OpCase combined_grad(std::string name, std::size_t width) {
+  const auto columns = static_cast<std::int64_t>(width);
+  return {.name = std::move(name),
+          .inputs = {{.shape = {6, columns}}, kOrder, weights({3, 2}), {.shape = {3, columns}}},
+          .expect = [=](const Results& in) {
+            Results out = {Doubles(6 * width), Doubles(6)};
+            for (std::size_t r = 0; r < 6; ++r)
+              for (std::size_t i = 0; i < width; ++i) {
+                const std::size_t a = at(in[1][r]);
+                out[0][r * width + i] = in[2][a] * in[3][a / 2 * width + i];
+                out[1][a] += in[0][r * width + i] * in[3][a / 2 * width + i];
+              }
+            return out;
+          }};
+}
+
+const OpCases kCombineRowsGrad = {.op = "combine_rows_grad",
+                                  .cases = {combined_grad("two assignments a row", 37),
+                                            combined_grad("rows of whole vectors", 16)}};
 
 // y[r, o] = sum over i of x[r, i] w[e, o, i] (+ bias[e, o]) for the rows of each group e.
 auto products(std::size_t inputs, std::size_t outputs) {
