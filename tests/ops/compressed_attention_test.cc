@@ -8,6 +8,7 @@ namespace lamina::testing {
 namespace {
 
 std::size_t at(double i) { return static_cast<std::size_t>(i); }
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 auto windows_of(std::size_t tokens, std::size_t ratio) {
   return [=](const std::vector<Doubles>& in) {
@@ -109,43 +110,109 @@ const OpCases kPool = {.op = "window_pool",
                                   .expect = pooled(1, 2, 4, 4, false)}}};
 
 // The gradient's formula; the inputs are window_pool's inputs and dy.
-auto pooled_grad(std::size_t tokens, std::size_t channels, std::size_t ratio) {
-  return [=](const std::vector<Doubles>& in) {
-    Doubles dvalues(in[0].size()), dgates(in[0].size()), dbias(in[2].size());
-    for (std::size_t w = 0; w < in[3].size(); ++w)
-      for (std::size_t c = 0; c < channels && in[3][w] >= 0; ++c) {
-        auto place = [&](std::size_t i) { return (at(in[3][w]) + 1 - ratio + i) * channels + c; };
-        double sum = 0, y = 0;
-        for (std::size_t i = 0; i < ratio; ++i) {
-          double e = std::exp(in[1][place(i)] + in[2][i * channels + c]);
-          sum += e;
-          y += e * in[0][place(i)];
-        }
-        y /= sum;
-        for (std::size_t i = 0; i < ratio; ++i) {
-          double p = std::exp(in[1][place(i)] + in[2][i * channels + c]) / sum;
-          double dy = in[5][w * channels + c];
-          dvalues[place(i)] += p * dy;
-          dgates[place(i)] += p * dy * (in[0][place(i)] - y);
-          dbias[i * channels + c] += p * dy * (in[0][place(i)] - y);
-        }
-      }
-    (void)tokens;
-    return std::vector<Doubles>{dvalues, dgates, dbias};
+struct PoolGradCase {
+  std::string name;
+  std::int64_t batch, tokens, channels, ratio;
+  bool overlap;
+  Doubles ends, starts;
+};
+
+std::vector<Doubles> pool_gradients(const PoolGradCase& p, const std::vector<Doubles>& in) {
+  std::vector<Doubles> out = {Doubles(in[0].size()), Doubles(in[0].size()), Doubles(in[2].size())};
+  const auto windows = static_cast<std::int64_t>(p.ends.size()) / p.batch;
+  const std::int64_t width = p.overlap ? p.channels / 2 : p.channels;
+  struct Slot {
+    std::size_t token, bias;  // places in values and bias
   };
+  for (std::int64_t w = 0; w < p.batch * windows; ++w)
+    for (std::int64_t c = 0; c < width; ++c) {
+      const auto end = static_cast<std::int64_t>(in[3][at(w)]);
+      if (end < 0) continue;
+      std::vector<Slot> slots;
+      for (std::int64_t half = p.overlap && in[4][at(w)] > 0 ? 0 : 1; half < 2; ++half)
+        for (std::int64_t i = 0; i < p.ratio; ++i) {
+          const std::int64_t t = end + 1 - (2 - half) * p.ratio + i;
+          const std::int64_t channel = c + (half == 1 ? p.channels - width : 0);
+          if (t >= 0 && t < p.tokens)
+            slots.push_back({at((w / windows * p.tokens + t) * p.channels + channel),
+                             at(i * p.channels + channel)});
+        }
+      double sum = 0, y = 0;
+      for (const Slot& s : slots) {
+        const double e = std::exp(in[1][s.token] + in[2][s.bias]);
+        sum += e;
+        y += e * in[0][s.token];
+      }
+      y /= sum;
+      for (const Slot& s : slots) {
+        const double pdy =
+            std::exp(in[1][s.token] + in[2][s.bias]) / sum * in[5][at(w * width + c)];
+        out[0][s.token] += pdy;
+        out[1][s.token] += pdy * (in[0][s.token] - y);
+        out[2][s.bias] += pdy * (in[0][s.token] - y);
+      }
+    }
+  return out;
+}
+
+OpCase pool_grad(PoolGradCase p) {
+  const auto windows = static_cast<std::int64_t>(p.ends.size()) / p.batch;
+  const In values{.shape = {p.batch, p.tokens, p.channels}};
+  return {.name = p.name,
+          .inputs = {values,
+                     values,
+                     {.shape = {p.ratio, p.channels}},
+                     ints({p.batch, windows}, p.ends),
+                     ints({p.batch, windows}, p.starts),
+                     {.shape = {p.batch, windows, p.overlap ? p.channels / 2 : p.channels}}},
+          .attrs = pool_attrs(p.ratio, p.overlap),
+          .expect = [p](const std::vector<Doubles>& in) { return pool_gradients(p, in); },
+          .gradient = false};
+}
+
+// Windows of two tokens, one after the other.
+PoolGradCase many_windows() {
+  PoolGradCase out{.name = "many windows",
+                   .batch = 1,
+                   .tokens = 150,
+                   .channels = 4,
+                   .ratio = 2,
+                   .overlap = true,
+                   .ends = {},
+                   .starts = {}};
+  for (double end = 1; end < 150; end += 2) {
+    out.ends.push_back(end);
+    out.starts.push_back(end - 1);
+  }
+  return out;
 }
 
 const OpCases kPoolGrad = {.op = "window_pool_grad",
-                           .cases = {{.name = "two windows",
-                                      .inputs = {{.shape = {1, 6, 3}},
-                                                 {.shape = {1, 6, 3}},
-                                                 {.shape = {3, 3}},
-                                                 ints({1, 2}, {2, 5}),
-                                                 ints({1, 2}, {0, 3}),
-                                                 {.shape = {1, 2, 3}}},
-                                      .attrs = pool_attrs(3, false),
-                                      .expect = pooled_grad(6, 3, 3),
-                                      .gradient = false}}};
+                           .cases = {pool_grad({.name = "two windows",
+                                                .batch = 1,
+                                                .tokens = 6,
+                                                .channels = 3,
+                                                .ratio = 3,
+                                                .overlap = false,
+                                                .ends = {2, 5},
+                                                .starts = {0, 3}}),
+                                     pool_grad({.name = "overlapping, and unused ones",
+                                                .batch = 2,
+                                                .tokens = 9,
+                                                .channels = 6,
+                                                .ratio = 2,
+                                                .overlap = true,
+                                                .ends = {1, 3, 7, 0, 4, -1},
+                                                .starts = {0, 2, 2, 0, 3, 0}}),
+                                     pool_grad({.name = "in any order, and out of the row",
+                                                .batch = 2,
+                                                .tokens = 7,
+                                                .channels = 4,
+                                                .ratio = 3,
+                                                .overlap = true,
+                                                .ends = {5, 2, 8, 0, -1, 4, 4, 3},
+                                                .starts = {3, 1, 6, 0, 0, 2, 0, 3}}),
+                                     pool_grad(many_windows())}};
 
 // window[B, K, W], x[B, T, W], start, count.
 auto extended(std::size_t kept, std::size_t tokens, std::size_t width) {
@@ -180,7 +247,13 @@ const OpCases kExtend = {
                           {.shape = {1, 5, 3}, .high = 9},
                           ints({1}, {4}),
                           ints({1}, {5})},
-               .expect = extended(2, 5, 3)}}};
+               .expect = extended(2, 5, 3)},
+              {.name = "rows of whole vectors",
+               .inputs = {{.shape = {2, 2, 8}, .high = 9},
+                          {.shape = {2, 3, 8}, .high = 9},
+                          ints({2}, {4, 0}),
+                          ints({2}, {1, 2})},
+               .expect = extended(2, 3, 8)}}};
 
 // q[1, T, N, D] over cache[1, ring + E, D] from `start`, with all entries or the k best.
 auto attended(std::size_t tokens, std::size_t heads, std::size_t width, std::size_t slots,
