@@ -8,6 +8,10 @@
 #include "passes/lower.h"
 #include "support/op_cases.h"
 #include "support/run_graph.h"
+#ifdef LAMINA_TEST_ON_GPU
+#include "backends/cuda/emulation/driver.h"
+#include "backends/cuda/emulation/grid.h"
+#endif
 
 namespace lamina::testing {
 namespace {
@@ -187,7 +191,7 @@ class Gradient {
   }
 
   // dq, dk, dv (and dsinks), from attention_grad, or from the decomposition if `lowered`.
-  std::vector<Array> compute(bool lowered) {
+  std::vector<Array> compute(bool lowered, const Backend& backend = cpu::cpu_backend()) {
     Graph graph =
         lowered ? passes::lower(
                       graph_, [](const Graph&, const Node& n) { return n.op->name != "attention"; })
@@ -203,7 +207,7 @@ class Gradient {
     auto grads = autodiff::vjp(graph, std::span(&y, 1), std::span(&seed, 1), wanted,
                                autodiff::save_everything());
     for (const Tensor& g : grads) graph.add_output("d", g);
-    return run(graph, inputs_);
+    return run(graph, inputs_, backend);
   }
 
  private:
@@ -212,6 +216,18 @@ class Gradient {
   std::vector<Tensor> operands_;
 };
 
+void expect_equal_gradients(const std::vector<Array>& got, const std::vector<Array>& want,
+                            DType dtype) {
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    double largest = 1e-2;
+    for (double w : to_doubles(want[i])) largest = std::max(largest, std::abs(w));
+    for (std::int64_t e = 0; e < got[i].type.num_elements(); ++e)
+      ASSERT_NEAR(get(got[i], e), get(want[i], e), largest * (dtype == DType::f32 ? 1e-5 : 2e-2))
+          << "gradient " << i << ", element " << e;
+  }
+}
+
+#ifndef LAMINA_TEST_ON_GPU
 TEST(AttentionGrad, KernelsEqualTheGradientOfTheDecomposition) {
   for (const OpCase& c : kCases.cases)
     for (DType dtype : {DType::f32, DType::bf16}) {
@@ -221,18 +237,53 @@ TEST(AttentionGrad, KernelsEqualTheGradientOfTheDecomposition) {
         if (set > cpu::best_isa()) break;
         cpu::ScopedIsa limit(set);
         SCOPED_TRACE(fmt::format("{} {} {}", c.name, name(dtype), cpu::name(set)));
-        std::vector<Array> got = Gradient(c, dtype, dtype).compute(false);
-        for (std::size_t i = 0; i < got.size(); ++i) {
-          double largest = 1e-2;
-          for (double w : to_doubles(want[i])) largest = std::max(largest, std::abs(w));
-          for (std::int64_t e = 0; e < got[i].type.num_elements(); ++e)
-            ASSERT_NEAR(get(got[i], e), get(want[i], e),
-                        largest * (dtype == DType::f32 ? 1e-5 : 2e-2))
-                << "gradient " << i << ", element " << e;
-        }
+        expect_equal_gradients(Gradient(c, dtype, dtype).compute(false), want, dtype);
       }
     }
 }
+#else
+// Heads of the widths of models, which tensor cores take whole, in some tiles of rows and keys.
+OpCase wide(std::string name, std::vector<std::int64_t> sizes, const Optional& o = {},
+            Attrs attrs = {}) {
+  const std::int64_t tokens = sizes[0], keys = sizes[1], heads = sizes[2], kv_heads = sizes[3],
+                     width = sizes[4], value_width = sizes[5];
+  OpCase c = attend(std::move(name), tokens, keys, o, std::move(attrs));
+  c.inputs[0].shape = {2, tokens, heads, width};
+  c.inputs[1].shape = {2, keys, kv_heads, width};
+  c.inputs[2].shape = {2, keys, kv_heads, value_width};
+  return c;
+}
+
+const OpCases kWide = {
+    .op = "attention",
+    .dtypes = {DType::f32, DType::bf16, DType::f16},
+    .cases = {wide("64", {70, 70, 2, 1, 64, 64}, {.sinks = {.shape = {2}}}),
+              wide("80, a window", {70, 70, 2, 2, 80, 80}, {}, {{"window", number(9)}}),
+              wide("128, groups of 4", {40, 40, 4, 1, 128, 128}),
+              wide("192 and 128, a cap", {33, 33, 1, 1, 192, 128}, {}, {{"soft_cap", 3.0}}),
+              wide("256", {20, 20, 1, 1, 256, 256}, {}, {{"causal", number(0)}}),
+              wide("512", {18, 18, 1, 1, 512, 512}, {}, {{"chunk", number(5)}})},
+    .num_differentiable = 1};
+
+TEST(AttentionOfWideHeads, KernelsOfTheGpuComputeWhatItMeans) { check_gpu_kernels(kWide); }
+
+// Keys in splits: of 128 for few rows, of 512 for more.
+TEST(AttentionOfSplitKeys, KernelsOfTheGpuComputeWhatItMeans) {
+  const auto at = [](double first, double second) {
+    return Optional{.start = ints({2}, {first, second})};
+  };
+  OpCases list = {.op = "attention",
+                  .dtypes = {DType::f32, DType::bf16},
+                  .cases = {wide("128, groups of 4", {1, 300, 4, 1, 128, 128}, at(299, 40)),
+                            wide("512", {1, 140, 2, 1, 512, 512}, at(139, 3)),
+                            wide("many rows", {3, 1100, 20, 1, 16, 16}, at(1090, 510)),
+                            wide("a ring", {2, 260, 4, 2, 32, 32}, at(1000, 100),
+                                 {{"ring", number(1)}, {"window", number(250)}})}};
+  list.cases[0].inputs.insert(list.cases[0].inputs.begin() + 3, {.shape = {4}});
+  list.cases[0].inputs.erase(list.cases[0].inputs.begin() + 4);
+  check_gpu_kernels(list);
+}
+#endif
 
 }  // namespace
 }  // namespace lamina::testing

@@ -1,0 +1,150 @@
+// attention and attention_max: tiles by tensor cores for bf16, plain tiles for f32,
+// f16 and f64.
+#include <cmath>
+
+#include "backends/cuda/attention/plan.h"
+#include "ops/operands.h"
+
+namespace lamina::cuda {
+namespace {
+
+double scale_of(const NodeView& n, std::int64_t width) {
+  return n.f("scale") != 0 ? n.f("scale") : 1 / std::sqrt(static_cast<double>(width));
+}
+
+LogitParams logits_of(const NodeView& n, int slopes, int bias) {
+  return {.scale = scale_of(n, n.type(0).dim(3)),
+          .soft_cap = n.f("soft_cap"),
+          .slopes = small_input(n, slopes),
+          .bias = small_input(n, bias),
+          .distances = n.has(bias) ? static_cast<std::int32_t>(n.type(bias).dim(1)) : 0};
+}
+
+gpu::Address input(const KernelArgs& args, int i) {
+  return address(args.inputs[static_cast<std::size_t>(i)]);
+}
+
+// The statistics have no values.
+template <typename In>
+Verdict supports_forward(const NodeView& n, std::int64_t value_width) {
+  const Type &q = n.type(In::kQ), &k = n.type(In::kK);
+  if (Verdict verdict = supports_sizes(q, k); !verdict) return verdict;
+  if (forward_form(q.dtype, attention_sizes(q, k, value_width), false).kernel.empty())
+    return Verdict::no("takes heads whose tiles fit into the GPU's shared memory, got " +
+                       to_string(q));
+  return Verdict::yes();
+}
+
+namespace attention_op {
+
+namespace in = operand::attention;
+constexpr VisibilityInputs kSeen = {.positions = in::kPositions,
+                                    .key_positions = in::kKeyPositions,
+                                    .segments = in::kSegments,
+                                    .key_segments = in::kKeySegments,
+                                    .blocks = in::kBlocks,
+                                    .mask = in::kMask,
+                                    .start = in::kStart};
+struct Inputs {
+  static constexpr int kQ = in::kQ, kK = in::kK;
+};
+
+Verdict supports(const NodeView& n) { return supports_forward<Inputs>(n, n.type(in::kV).dim(3)); }
+
+std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
+  const Type &q = n.type(in::kQ), &k = n.type(in::kK);
+  AttentionParams p;
+  p.size = attention_sizes(q, k, n.type(in::kV).dim(3));
+  p.seen = visibility_of(n, kSeen);
+  p.seen.ring = n.i("ring") != 0;
+  p.logits = logits_of(n, in::kSlopes, in::kBias);
+  p.sinks = small_input(n, in::kSinks);
+  p.key_rows = p.size.kv_tokens;
+  const AttentionRun run(context, q.dtype, p,
+                         {.by_ids = restricts_by_ids(n, kSeen),
+                          .by_mask = n.has(in::kMask),
+                          .over_state = n.has(in::kStart)});
+  return make_kernel(
+      [p, run](const KernelArgs& args) mutable {
+        bind_visibility(args, kSeen, p.seen);
+        p.q = input(args, in::kQ);
+        p.k = input(args, in::kK);
+        p.v = input(args, in::kV);
+        p.sinks.data = input(args, in::kSinks);
+        p.logits.slopes.data = input(args, in::kSlopes);
+        p.logits.bias.data = input(args, in::kBias);
+        p.y = address(args.outputs[0]);
+        p.lse = address(args.outputs[1]);
+        run.run(args, p, args.workspace);
+      },
+      run.workspace_bytes());
+}
+
+constexpr KernelChoice kChoices[] = {{"tiles", supports, make}};
+
+}  // namespace attention_op
+
+namespace attention_max_op {
+
+namespace in = operand::attention_max;
+constexpr VisibilityInputs kSeen = {.positions = in::kPositions,
+                                    .key_positions = in::kKeyPositions,
+                                    .segments = in::kSegments,
+                                    .key_segments = in::kKeySegments,
+                                    .blocks = in::kBlocks,
+                                    .mask = in::kMask,
+                                    .start = in::kStart};
+struct Inputs {
+  static constexpr int kQ = in::kQ, kK = in::kK;
+};
+
+Verdict supports(const NodeView& n) { return supports_forward<Inputs>(n, 0); }
+
+std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
+  const Type &q = n.type(in::kQ), &k = n.type(in::kK);
+  AttentionParams p;
+  p.size = attention_sizes(q, k, 0);
+  p.seen = visibility_of(n, kSeen);
+  p.seen.ring = n.i("ring") != 0;
+  p.logits = logits_of(n, in::kSlopes, in::kBias);
+  p.key_rows = p.size.kv_tokens;
+  const AttentionRun run(context, q.dtype, p,
+                         {.by_ids = restricts_by_ids(n, kSeen), .by_mask = n.has(in::kMask)});
+  const DType wide = sum_dtype(q.dtype);
+  const Function head_max = function(context, "attention_head_max", wide);
+  const std::size_t tops_bytes = aligned(static_cast<std::size_t>(q.dim(0) * q.dim(1) * q.dim(2)) *
+                                         static_cast<std::size_t>(size_bytes(wide)));
+  return make_kernel(
+      [p, run, head_max, tops_bytes](const KernelArgs& args) mutable {
+        bind_visibility(args, kSeen, p.seen);
+        p.q = input(args, in::kQ);
+        p.k = input(args, in::kK);
+        p.logits.slopes.data = input(args, in::kSlopes);
+        p.logits.bias.data = input(args, in::kBias);
+        p.top = address(args.workspace);
+        run.run(args, p, args.workspace + tops_bytes);
+        launch(args, head_max, {.blocks = p.size.heads, .threads = 256},
+               HeadMaxParams{.tops = p.top,
+                             .out = address(args.outputs[0]),
+                             .batch = p.size.batch,
+                             .heads = p.size.heads,
+                             .tokens = p.size.q_tokens});
+      },
+      tops_bytes + run.workspace_bytes());
+}
+
+constexpr KernelChoice kChoices[] = {{"tiles", supports, make}};
+
+}  // namespace attention_max_op
+
+}  // namespace
+
+KernelTable attention_kernels() {
+  static const OpKernels ops[] = {
+      {"attention", attention_op::kChoices},
+      {"attention_max", attention_max_op::kChoices},
+  };
+  return ops;
+}
+
+}  // namespace lamina::cuda
