@@ -283,6 +283,23 @@ TEST(AttentionOfSplitKeys, KernelsOfTheGpuComputeWhatItMeans) {
   list.cases[0].inputs.erase(list.cases[0].inputs.begin() + 4);
   check_gpu_kernels(list);
 }
+
+TEST(AttentionGrad, KernelsOfTheGpuEqualTheGradientOfTheDecomposition) {
+  for (const OpCases* list : {&kCases, &kWide})
+    for (const OpCase& c : list->cases)
+      for (DType dtype : {DType::f32, DType::bf16, DType::f64}) {
+        if (dtype == DType::f64 && list == &kWide) continue;
+        SCOPED_TRACE(fmt::format("{} {}", c.name, name(dtype)));
+        std::vector<std::vector<Array>> got;
+        for (const std::uint64_t seed : {1, 2}) {
+          cuda::emulation::set_seed(seed);
+          got.push_back(Gradient(c, dtype, dtype).compute(false, cuda::emulation::emulated_gpu()));
+        }
+        expect_equal_gradients(got[0], Gradient(c, DType::f64, dtype).compute(true), dtype);
+        for (std::size_t i = 0; i < got[0].size(); ++i)
+          EXPECT_EQ(got[0][i].bytes, got[1][i].bytes) << "gradient " << i;
+      }
+}
 #endif
 
 }  // namespace

@@ -1,7 +1,8 @@
-// attention and attention_max: tiles by tensor cores for bf16, plain tiles for f32,
+// attention, attention_max and attention_grad: tiles by tensor cores for bf16, plain tiles for f32,
 // f16 and f64.
 #include <cmath>
 
+#include "backends/cuda/attention/grad_plan.h"
 #include "backends/cuda/attention/plan.h"
 #include "ops/operands.h"
 
@@ -137,11 +138,71 @@ constexpr KernelChoice kChoices[] = {{"tiles", supports, make}};
 
 }  // namespace attention_max_op
 
+namespace attention_grad_op {
+
+namespace in = operand::attention_grad;
+constexpr VisibilityInputs kSeen = {.positions = in::kPositions,
+                                    .key_positions = in::kKeyPositions,
+                                    .segments = in::kSegments,
+                                    .key_segments = in::kKeySegments,
+                                    .blocks = in::kBlocks,
+                                    .mask = in::kMask,
+                                    .start = -1};
+
+Verdict supports(const NodeView& n) {
+  const Type &q = n.type(in::kQ), &k = n.type(in::kK);
+  if (Verdict verdict = supports_sizes(q, k); !verdict) return verdict;
+  if (!grad_fits(q.dtype, attention_sizes(q, k, n.type(in::kV).dim(3))))
+    return Verdict::no("takes heads whose tiles fit into the GPU's shared memory, got " +
+                       to_string(q));
+  return Verdict::yes();
+}
+
+std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
+  const Type &q = n.type(in::kQ), &k = n.type(in::kK);
+  AttentionGradParams p;
+  p.size = attention_sizes(q, k, n.type(in::kV).dim(3));
+  p.seen = visibility_of(n, kSeen);
+  p.logits = logits_of(n, in::kSlopes, in::kBias);
+  p.sinks = small_input(n, in::kSinks);
+  const AttentionGradRun run(context, q.dtype, p,
+                             {.by_ids = restricts_by_ids(n, kSeen),
+                              .by_mask = n.has(in::kMask),
+                              .slopes = n.has(in::kSlopes),
+                              .bias = n.has(in::kBias)});
+  return make_kernel(
+      [p, run](const KernelArgs& args) mutable {
+        bind_visibility(args, kSeen, p.seen);
+        p.q = input(args, in::kQ);
+        p.k = input(args, in::kK);
+        p.v = input(args, in::kV);
+        p.y = input(args, in::kY);
+        p.dy = input(args, in::kDy);
+        p.lse = input(args, in::kLse);
+        p.sinks.data = input(args, in::kSinks);
+        p.logits.slopes.data = input(args, in::kSlopes);
+        p.logits.bias.data = input(args, in::kBias);
+        p.dq = address(args.outputs[0]);
+        p.dk = address(args.outputs[1]);
+        p.dv = address(args.outputs[2]);
+        p.dsinks = address(args.outputs[3]);
+        p.dslopes = address(args.outputs[4]);
+        p.dbias = address(args.outputs[5]);
+        run.run(args, p, args.workspace);
+      },
+      run.workspace_bytes());
+}
+
+constexpr KernelChoice kChoices[] = {{"tiles", supports, make}};
+
+}  // namespace attention_grad_op
+
 }  // namespace
 
 KernelTable attention_kernels() {
   static const OpKernels ops[] = {
       {"attention", attention_op::kChoices},
+      {"attention_grad", attention_grad_op::kChoices},
       {"attention_max", attention_max_op::kChoices},
   };
   return ops;
