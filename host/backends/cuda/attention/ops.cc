@@ -2,6 +2,7 @@
 // f16 and f64.
 #include <cmath>
 
+#include "backends/cuda/attention/choices.h"
 #include "backends/cuda/attention/grad_plan.h"
 #include "backends/cuda/attention/plan.h"
 #include "ops/operands.h"
@@ -203,7 +204,14 @@ KernelTable attention_kernels() {
   static const OpKernels ops[] = {
       {"attention", attention_op::kChoices},
       {"attention_grad", attention_grad_op::kChoices},
+      {"attention_mass", attention_mass_choices()},
       {"attention_max", attention_max_op::kChoices},
+      {"compressed_attention_step", compressed_attention_step_choices()},
+      {"index_scores", index_scores_choices()},
+      {"index_scores_grad", index_scores_grad_choices()},
+      {"index_scores_step", index_scores_step_choices()},
+      {"latent_attention_step", latent_attention_step_choices()},
+      {"top_k_mask", top_k_mask_choices()},
   };
   return ops;
 }
