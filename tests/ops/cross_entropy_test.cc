@@ -49,6 +49,7 @@ const OpCases kTiles = {
     .op = "cross_entropy",
     .dtypes = {DType::f32, DType::bf16},
     .cases = {loss("many tokens", 530, 50, 4, ints({530}, 0, 49)),
+              loss("very many tokens", 1040, 9, 2, ints({1040}, -1, 8)),
               loss("a large vocabulary", 3, 8200, 4, ints({3}, {0, 8191, 8199})),
               with_f32_bias(loss("a large vocabulary", 3, 8200, 4, ints({3}, {0, 8191, 8199})))}};
 
@@ -107,6 +108,7 @@ OpCases grads() {
                 summed_grad("a sum", 5, 23, ints({5}, {0, 22, -100, 3, 3})),
                 summed_grad("a sum of as many rows", 23, 23, ints({23}, 0, 22)),
                 summed_grad("a sum without tokens", 0, 9, ints({0}, 0, 1)),
+                grad("a large vocabulary", 3, 8200, 4, ints({3}, {0, 8191, -1}), 1, 0.125),
                 smoothed_grad("smoothing", ints({5}, {0, 22, -100, 3, 3}), 0.9, 0.125, 0.1),
                 smoothed_grad("smoothing alone", ints({5}, 0, 22), 0, 0, 0.1),
                 smoothed_grad("smoothing under a cap", ints({5}, 0, 22), 0.9, 0, 0.1,
@@ -142,13 +144,21 @@ const OpCases kGradBlocks = {
 LAMINA_TEST_OP(CrossEntropy, kCases)
 LAMINA_TEST_OP(CrossEntropyInTiles, kTiles)
 LAMINA_TEST_OP(CrossEntropyGrad, kGrad)
-TEST(CrossEntropyGrad, KernelsTakeBf16) { check_kernels(kGradBf16); }
-TEST(CrossEntropyGrad, BlocksOfRowsAddUp) {
+
+OpCases blocks() {
   OpCases list = kGradBlocks;
   list.cases[0].loosen = 100;
   list.cases[0].large = true;
-  check_kernels(list);
+  return list;
 }
+
+#ifdef LAMINA_TEST_ON_GPU
+TEST(CrossEntropyGrad, KernelsOfTheGpuTakeBf16) { check_gpu_kernels(kGradBf16); }
+TEST(CrossEntropyGrad, BlocksOfRowsOfTheGpuAddUp) { check_gpu_kernels(blocks()); }
+#else
+TEST(CrossEntropyGrad, KernelsTakeBf16) { check_kernels(kGradBf16); }
+TEST(CrossEntropyGrad, BlocksOfRowsAddUp) { check_kernels(blocks()); }
+#endif
 
 }  // namespace
 }  // namespace lamina::testing
