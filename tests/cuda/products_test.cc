@@ -1,4 +1,5 @@
 // Products of few rows and of matrices that are stored in blocks, on the emulated GPU.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <random>
@@ -379,6 +380,39 @@ TEST(GroupedLinearOfTheGpu, FindsTheRowsOfManyGroups) {
       ASSERT_NEAR(get(few, r * outputs + o), sum, 1e-5) << "row " << r;
       ASSERT_NEAR(get(tiles, r * outputs + o), sum, 1e-5) << "row " << r;
     }
+}
+
+// Rows of a table by id, by the first kernel that takes the table.
+Bytes looked_up(const Type& table, const Bytes& values, const std::vector<std::int32_t>& ids) {
+  Graph g;
+  const Type ids_type{DType::i32, {static_cast<std::int64_t>(ids.size())}, {}};
+  g.add_node(ops::get("embedding"),
+             std::vector<Tensor>{g.add_input("table", table), g.add_input("ids", ids_type)}, {});
+  Bytes out;
+  with_node_view(g, g.nodes().back(), [&](const NodeView& view) {
+    const auto choices = cuda::emulation::emulated_gpu().kernels(view.op());
+    const auto choice = std::ranges::find_if(
+        choices, [&](const KernelChoice& c) { return static_cast<bool>(c.supports(view)); });
+    ASSERT_NE(choice, choices.end());
+    const std::unique_ptr<Kernel> kernel = choice->make(view, gpu_context());
+    const GpuMemory rows(values), list(ids), y(static_cast<std::size_t>(view.out_type().bytes()));
+    const void* inputs[] = {rows.pointer(), list.pointer()};
+    void* outputs[] = {y.pointer()};
+    gpu_queue().enqueue(*kernel, {inputs, outputs});
+    out = y.bytes();
+  });
+  return out;
+}
+
+TEST(EmbeddingOfTheGpu, RowsOfStoredTablesHaveTheBitsOfWidenedOnes) {
+  for_all([&](const BlockFormat& format, DType dtype) {
+    const Type plain{dtype, {5, 512}, {}};
+    Bytes blocks = random_blocks(format, plain.num_elements(), 9, 0x1p-6f);
+    remove_nans(format, blocks);
+    const std::vector<std::int32_t> ids = {3, 0, -1, 4, 5, 3};
+    EXPECT_EQ(looked_up(plain.stored_as(&format), blocks, ids),
+              looked_up(plain, widened(format, blocks, plain).bytes, ids));
+  });
 }
 
 }  // namespace

@@ -4,13 +4,36 @@
 #include "backends/cuda/embedding/copy_rows.h"
 #include "backends/cuda/embedding/sums_by_id.h"
 #include "backends/cuda/kernel_support.h"
+#include "backends/cuda/stored/widen.h"
 #include "core/round_up.h"
 
 namespace lamina::cuda {
 namespace {
 
-// Copies rows of the table; an id outside of the table gives zeros.
+// Copies rows of the table, or widens them if it is stored in blocks; an id outside of the table
+// gives zeros.
 namespace embedding_op {
+
+Verdict supports_stored(const NodeView& n) {
+  if (!n.type(0).storage) return Verdict::no("reads a table in blocks");
+  return only_f32_and_bf16(n);
+}
+
+std::unique_ptr<Kernel> make_stored(const NodeView& n, Context& context) {
+  const Type& table = n.type(0);
+  const Function widen =
+      function(context, "widen_rows_" + kernel_name(*table.storage), table.dtype);
+  WidenRowsParams p{};
+  p.num_rows = table.dim(0);
+  p.count = n.type(1).num_elements();
+  p.width = table.dim(1);
+  return make_kernel([widen, p](const KernelArgs& args) mutable {
+    p.table = address(args.inputs[0]);
+    p.ids = address(args.inputs[1]);
+    p.to = address(args.outputs[0]);
+    launch(args, widen, {.blocks = grid_for(p.count * (p.width / 8), 128), .threads = 128}, p);
+  });
+}
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
   const Type& table = n.type(0);
@@ -21,7 +44,10 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
   });
 }
 
-constexpr KernelChoice kChoices[] = {{"copy", reads_plain, make}};
+constexpr KernelChoice kChoices[] = {
+    {"widen", supports_stored, make_stored},
+    {"copy", reads_plain, make},
+};
 
 }  // namespace embedding_op
 

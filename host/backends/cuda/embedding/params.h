@@ -18,6 +18,16 @@ struct CopyRowsParams {
   std::int64_t row_units;  // a unit is one memory access of a thread: 16, 4, 2 or 1 bytes
 };
 
+// Likewise, with divide 1, from a table that is stored in blocks.
+struct WidenRowsParams {
+  gpu::Address table;  // [num_rows, width], whole blocks per row
+  gpu::Address ids;    // i32[count]
+  gpu::Address to;     // [count, width]
+  std::int64_t num_rows;
+  std::int64_t count;
+  std::int64_t width;  // a multiple of 8
+};
+
 inline constexpr int kListThreads = 256;
 inline constexpr int kListRounds = 8;
 inline constexpr int kListTile = kListThreads * kListRounds;  // keys of a block
