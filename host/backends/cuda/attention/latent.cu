@@ -82,14 +82,16 @@ LAMINA_GPU_FUNCTION void absorb_queries(const LatentProductParams& p) {
 
 }  // namespace
 
-LAMINA_GPU_KERNEL_BOUNDS(latent_queries_f32, LatentProductParams, 128, 1) {
+LAMINA_GPU_KERNEL_BOUNDS(latent_attention_queries_f32, LatentProductParams, 128, 1) {
   absorb_queries<float>(p);
 }
-LAMINA_GPU_KERNEL_BOUNDS(latent_queries_bf16, LatentProductParams, 128, 1) {
+LAMINA_GPU_KERNEL_BOUNDS(latent_attention_queries_bf16, LatentProductParams, 128, 1) {
   absorb_queries<gpu::bfloat16>(p);
 }
-LAMINA_GPU_KERNEL_BOUNDS(latent_values_f32, LatentProductParams, 256, 1) { expand<float>(p); }
-LAMINA_GPU_KERNEL_BOUNDS(latent_values_bf16, LatentProductParams, 256, 1) {
+LAMINA_GPU_KERNEL_BOUNDS(latent_attention_values_f32, LatentProductParams, 256, 1) {
+  expand<float>(p);
+}
+LAMINA_GPU_KERNEL_BOUNDS(latent_attention_values_bf16, LatentProductParams, 256, 1) {
   expand<gpu::bfloat16>(p);
 }
 

@@ -64,8 +64,8 @@ class LatentAttention final : public Kernel {
         params_(attention(n)),
         run_(context, n.type(in::kQ).dtype, params_,
              {.by_mask = n.has(in::kMask), .over_state = true}),
-        queries_(function(context, "latent_queries", n.type(in::kQ).dtype)),
-        values_(function(context, "latent_values", n.type(in::kQ).dtype)) {
+        queries_(function(context, "latent_attention_queries", n.type(in::kQ).dtype)),
+        values_(function(context, "latent_attention_values", n.type(in::kQ).dtype)) {
     const std::int64_t rows = products_.rows * products_.heads;
     const DType dtype = n.type(in::kQ).dtype;
     queries_bytes_ = bytes_of(dtype, rows * (products_.rank + products_.rope));

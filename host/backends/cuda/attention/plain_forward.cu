@@ -124,6 +124,7 @@ class PlainAttention {
       sum += e;
     }
     sum = combine(sum, gpu::SumOf{});
+    gpu::sync_warp();  // all lanes have read the maximum
     if (lane != 0) return;
     const W scale = exp2_of(before - top);
     tops_[row] = top;

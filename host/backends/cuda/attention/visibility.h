@@ -5,12 +5,6 @@
 #include "backends/cuda/gpu/gpu.h"
 #include "backends/cuda/gpu/sums.h"
 
-#ifdef __CUDACC__
-#define LAMINA_GPU_UNROLL _Pragma("unroll")
-#else
-#define LAMINA_GPU_UNROLL
-#endif
-
 namespace lamina::cuda {
 
 inline constexpr int kLowest = -(1 << 30) * 2, kHighest = (1 << 30) - 1 + (1 << 30);
