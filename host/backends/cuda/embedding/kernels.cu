@@ -184,7 +184,7 @@ LAMINA_GPU_FUNCTION std::int32_t num_used(gpu::Address ids, std::int32_t slots,
 }
 
 // True for a slot of the second list whose id is not in the first.
-LAMINA_GPU_FUNCTION bool is_new(const MergeParams& p, std::int32_t used, std::int32_t slot) {
+LAMINA_GPU_FUNCTION bool is_new(const MergeListsParams& p, std::int32_t used, std::int32_t slot) {
   if (slot >= p.more_slots) return false;
   const gpu::Global<const std::int32_t> ids(p.ids), more_ids(p.more_ids);
   const std::int32_t id = more_ids[slot];
@@ -194,7 +194,7 @@ LAMINA_GPU_FUNCTION bool is_new(const MergeParams& p, std::int32_t used, std::in
 }
 
 template <typename Sum>
-LAMINA_GPU_FUNCTION void merge_rows(const MergeParams& p) {
+LAMINA_GPU_FUNCTION void merge_rows(const MergeListsParams& p) {
   const gpu::Global<const std::int32_t> from(p.from), from_more(p.from_more);
   const gpu::Global<const Sum> sums(p.sums), more(p.more);
   const gpu::Global<Sum> out(p.sums_out);
@@ -260,7 +260,7 @@ LAMINA_SUM_KERNELS(f64, double, 1)
 LAMINA_GPU_KERNEL(clear_slots_f32, ClearSlotsParams) { clear_slots<float>(p); }
 LAMINA_GPU_KERNEL(clear_slots_f64, ClearSlotsParams) { clear_slots<double>(p); }
 
-LAMINA_GPU_KERNEL_BOUNDS(count_new_rows, MergeParams, kListThreads, 1) {
+LAMINA_GPU_KERNEL_BOUNDS(count_new_rows, MergeListsParams, kListThreads, 1) {
   const std::int32_t used = num_used(p.ids, p.slots, p.limit);
   const int tile = gpu::block_index();
   const int count = count_places(tile, [&](int slot) { return is_new(p, used, slot); });
@@ -269,7 +269,7 @@ LAMINA_GPU_KERNEL_BOUNDS(count_new_rows, MergeParams, kListThreads, 1) {
 
 // Places the rows of the second list that are new: before the first row of the first list with a
 // higher id.
-LAMINA_GPU_KERNEL_BOUNDS(place_new_rows, MergeParams, kListThreads, 1) {
+LAMINA_GPU_KERNEL_BOUNDS(place_new_rows, MergeListsParams, kListThreads, 1) {
   const gpu::Global<const std::int32_t> ids(p.ids), more_ids(p.more_ids),
       tile_counts(p.tile_counts);
   const gpu::Global<std::int32_t> new_before(p.new_before), ids_out(p.ids_out), from(p.from),
@@ -290,7 +290,7 @@ LAMINA_GPU_KERNEL_BOUNDS(place_new_rows, MergeParams, kListThreads, 1) {
 }
 
 // Places the rows of the first list, and clears the slots after the last row.
-LAMINA_GPU_KERNEL(place_rows, MergeParams) {
+LAMINA_GPU_KERNEL(place_rows, MergeListsParams) {
   const gpu::Global<const std::int32_t> ids(p.ids), more_ids(p.more_ids), new_before(p.new_before);
   const gpu::Global<std::int32_t> ids_out(p.ids_out), from(p.from), from_more(p.from_more);
   const std::int32_t used = num_used(p.ids, p.slots, p.limit);
@@ -311,7 +311,7 @@ LAMINA_GPU_KERNEL(place_rows, MergeParams) {
   }
 }
 
-LAMINA_GPU_KERNEL(merge_rows_f32, MergeParams) { merge_rows<float>(p); }
-LAMINA_GPU_KERNEL(merge_rows_f64, MergeParams) { merge_rows<double>(p); }
+LAMINA_GPU_KERNEL(merge_rows_f32, MergeListsParams) { merge_rows<float>(p); }
+LAMINA_GPU_KERNEL(merge_rows_f64, MergeListsParams) { merge_rows<double>(p); }
 
 }  // namespace lamina::cuda

@@ -142,7 +142,7 @@ class AddRowsKernel final : public Kernel {
   }
 
   void run(const KernelArgs& args) override {
-    MergeParams p = p_;
+    MergeListsParams p = p_;
     p.ids = address(args.inputs[0]);
     p.sums = address(args.inputs[1]);
     p.more_ids = address(args.inputs[2]);
@@ -167,7 +167,7 @@ class AddRowsKernel final : public Kernel {
   std::size_t slots_bytes() const { return aligned(static_cast<std::size_t>(p_.slots) * 4); }
 
   Function count_, place_new_, place_, merge_;
-  MergeParams p_{};
+  MergeListsParams p_{};
 };
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {

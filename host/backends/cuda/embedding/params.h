@@ -72,7 +72,7 @@ struct ClearSlotsParams {
 };
 
 // Merges two lists of rows.
-struct MergeParams {
+struct MergeListsParams {
   gpu::Address ids;          // i32[slots], rising; unused ones are `limit`
   gpu::Address sums;         // [slots, width]
   gpu::Address more_ids;     // i32[more_slots]
