@@ -257,7 +257,7 @@ LAMINA_GPU_KERNEL_BOUNDS(adamw_rows_vectors, AdamWRowsParams, 256, 2) { adamw_ro
 LAMINA_GPU_KERNEL_BOUNDS(adamw_rows_elements, AdamWRowsParams, 256, 2) { adamw_rows<1>(p); }
 LAMINA_GPU_KERNEL_BOUNDS(adamw_slots_vectors, AdamWRowsParams, 256, 2) { adamw_slots<4>(p); }
 LAMINA_GPU_KERNEL_BOUNDS(adamw_slots_elements, AdamWRowsParams, 256, 2) { adamw_slots<1>(p); }
-LAMINA_GPU_KERNEL_BOUNDS(sum_of_squares_vectors, ChunksParams, kChunkThreads, 1) {
+LAMINA_GPU_KERNEL_BOUNDS(sum_of_squares_vectors, ChunksParams, kChunkThreads, 4) {
   square_chunks<4>(p);
 }
 LAMINA_GPU_KERNEL_BOUNDS(sum_of_squares_elements, ChunksParams, kChunkThreads, 1) {
