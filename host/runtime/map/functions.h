@@ -3,20 +3,16 @@
 
 #include <cmath>
 
-#ifdef __CUDACC__
-#define LAMINA_MAP_INLINE __host__ __device__ inline
-#else
-#define LAMINA_MAP_INLINE inline
-#endif
+#include "core/on_gpus.h"
 
 namespace lamina {
 
-LAMINA_MAP_INLINE double logistic(double x) {
+LAMINA_ON_GPUS inline double logistic(double x) {
   const double e = std::exp(-std::abs(x));
   return (x < 0 ? e : 1.0) / (1.0 + e);
 }
-LAMINA_MAP_INLINE double normal_cdf(double x) { return 0.5 * std::erfc(-x * std::sqrt(0.5)); }
-LAMINA_MAP_INLINE double gelu_angle(double x) {
+LAMINA_ON_GPUS inline double normal_cdf(double x) { return 0.5 * std::erfc(-x * std::sqrt(0.5)); }
+LAMINA_ON_GPUS inline double gelu_angle(double x) {
   constexpr double kSqrt2OverPi = 0.79788456080286535588, kCubic = 0.044715;
   return kSqrt2OverPi * x * (1.0 + kCubic * x * x);
 }
