@@ -1,0 +1,80 @@
+// The kernels of select_rows and cache_write.
+#include "backends/cuda/layout/row_ops.h"
+
+#include "backends/cuda/kernel_support.h"
+#include "backends/cuda/layout/params.h"
+#include "backends/cuda/layout/units.h"
+
+namespace lamina::cuda {
+namespace {
+
+// Launches the kernel that moves rows of `row_bytes`. The addresses in `p` are set.
+void move_rows(const KernelArgs& args, const UnitKernels& kernels, MoveRowsParams p,
+               std::int64_t row_bytes) {
+  if (row_bytes == 0) return;
+  const std::int64_t unit = UnitKernels::unit_of({row_bytes}, {p.x, p.y});
+  p.width = gpu::divisor_of(row_bytes / unit);
+  launch(args, kernels.of(unit), shape_for_units(p.num_rows * p.width.by), p);
+}
+
+// One row from each x[b]; a row outside of x gives zeros.
+namespace select_rows_op {
+
+std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
+  const Type& x = n.type(0);
+  MoveRowsParams p{};
+  p.num_rows = x.dim(0);
+  p.rows_of_x = x.dim(1);
+  return make_kernel(
+      [p, row_bytes = x.dim(2) * size_bytes(x.dtype),
+       kernels = UnitKernels(context, "select_rows")](const KernelArgs& args) mutable {
+        p.x = address(args.inputs[0]);
+        p.index = address(args.inputs[1]);
+        p.y = address(args.outputs[0]);
+        move_rows(args, kernels, p, row_bytes);
+      });
+}
+
+constexpr KernelChoice kChoices[] = {{"rows", always, make}};
+
+}  // namespace select_rows_op
+
+// Slots outside of the cache are ignored.
+namespace cache_write_op {
+
+std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
+  const Type& cache = n.type(0);
+  const std::int64_t tokens = n.type(1).dim(1);
+  MoveRowsParams p{};
+  p.num_rows = cache.dim(0) * tokens;
+  p.tokens = gpu::divisor_of(tokens);
+  p.capacity = cache.dim(1);
+  p.first = n.i("first");
+  p.slots = n.i("slots") > 0 ? n.i("slots") : p.capacity - p.first;
+  p.ring = n.i("ring") != 0;
+  return make_kernel(
+      [p, row_bytes = product(cache.shape, 2, cache.ndim()) * size_bytes(cache.dtype),
+       cache_bytes = static_cast<std::size_t>(cache.bytes()),
+       kernels = UnitKernels(context, "cache_write")](const KernelArgs& args) mutable {
+        copy_bytes(args, args.outputs[0], args.inputs[0], cache_bytes);  // no copy when in place
+        p.x = address(args.inputs[1]);
+        p.index = address(args.inputs[2]);
+        p.y = address(args.outputs[0]);
+        move_rows(args, kernels, p, row_bytes);
+      });
+}
+
+constexpr KernelChoice kChoices[] = {{"rows", always, make}};
+
+}  // namespace cache_write_op
+
+constexpr OpKernels kOps[] = {
+    {"select_rows", select_rows_op::kChoices},
+    {"cache_write", cache_write_op::kChoices},
+};
+
+}  // namespace
+
+KernelTable row_kernels() { return kOps; }
+
+}  // namespace lamina::cuda
