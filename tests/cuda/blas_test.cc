@@ -194,6 +194,50 @@ TEST(BlasLibrary, SaysWhichFunctionIsMissing) {
                     "cuda: libc.so.6 has no function cublasLtCreate");
 }
 
+// Attributes have the sizes that our declarations say: the library needs no GPU to check them.
+TEST(BlasLibrary, TheInstalledOneTakesOurAttributes) {
+  Api api = {};
+  try {
+    constexpr const char* kFiles[] = {"libcublasLt.so.13", "libcublasLt.so.12",
+                                      "/usr/local/cuda/lib64/libcublasLt.so"};
+    api = open_api(kFiles);
+  } catch (const DeviceError& e) {
+    GTEST_SKIP() << e.what();
+  }
+  const auto expect = [](Status status, const char* what) {
+    EXPECT_EQ(status, Status::success) << what;
+  };
+  Operation operation;
+  expect(api.create_operation(&operation, ComputeType::f32, DataType::r_32f), "operation");
+  const auto set_operation = [&](OperationAttribute attribute, auto value) {
+    expect(api.set_operation(operation, attribute, &value, sizeof value), "operation");
+  };
+  set_operation(OperationAttribute::transpose_a, Transpose::transposed);
+  set_operation(OperationAttribute::transpose_b, Transpose::none);
+  set_operation(OperationAttribute::epilogue, Epilogue::bias);
+  set_operation(OperationAttribute::bias_pointer, std::uint64_t{0});
+  set_operation(OperationAttribute::bias_type, DataType::r_16bf);
+  expect(api.destroy_operation(operation), "operation");
+  MatrixLayout layout;
+  expect(api.create_layout(&layout, DataType::r_16bf, 4, 5, 8), "layout");
+  const std::int32_t count = 3;
+  const std::int64_t stride = 40;
+  expect(api.set_layout(layout, LayoutAttribute::batch_count, &count, sizeof count), "layout");
+  expect(api.set_layout(layout, LayoutAttribute::batch_stride, &stride, sizeof stride), "layout");
+  expect(api.destroy_layout(layout), "layout");
+  Preference preference;
+  expect(api.create_preference(&preference), "preference");
+  const auto set_preference = [&](PreferenceAttribute attribute, auto value) {
+    expect(api.set_preference(preference, attribute, &value, sizeof value), "preference");
+  };
+  set_preference(PreferenceAttribute::max_workspace_bytes, std::uint64_t{1} << 20);
+  set_preference(PreferenceAttribute::reduction_schemes, std::uint32_t{kReductionComputeType});
+  for (int i = static_cast<int>(PreferenceAttribute::min_alignment_a);
+       i <= static_cast<int>(PreferenceAttribute::min_alignment_d); ++i)
+    set_preference(static_cast<PreferenceAttribute>(i), std::uint32_t{16});
+  expect(api.destroy_preference(preference), "preference");
+}
+
 // A product of 4 x 4 x 4 in f32 by the functions themselves.
 class RawProduct {
  public:
@@ -289,6 +333,10 @@ TEST(EmulatedBlas, RefusesSizesThatDoNotFit) {
   expect_refusal(p.search(p.other_layout(4, 5), p.layout, p.layout),
                  "the inner sizes differ: 5 and 4");
   expect_refusal(p.search(p.layout, p.layout, p.other_layout(4, 3)), "a result of 4 x 3 for 4 x 4");
+  MatrixLayout narrow;
+  EXPECT_EQ(p.api().create_layout(&narrow, DataType::r_32f, 4, 4, 3), Status::success);
+  expect_refusal(p.search(p.layout, narrow, p.layout), "columns of 4 rows do not fit 3 apart");
+  EXPECT_EQ(p.api().destroy_layout(narrow), Status::success);
 }
 
 TEST(EmulatedBlas, RefusesTypesOutsideOfTheTable) {

@@ -33,6 +33,9 @@ Status sizes_of(const OperationObject& op, const BlasMatrix& a, const BlasMatrix
     if (x->rows != out.m || x->columns != out.n)
       return invalid("a result of {} x {} for {} x {}", x->rows, x->columns, out.m, out.n);
   for (const BlasMatrix* x : {&a, &b, &c, &d})
+    if (x->leading < x->rows)
+      return invalid("columns of {} rows do not fit {} apart", x->rows, x->leading);
+  for (const BlasMatrix* x : {&a, &b, &c, &d})
     if (x->batch < 1 || x->batch != d.batch)
       return invalid("batches of {} and {}", x->batch, d.batch);
   if (d.batch > 1 && d.stride < (d.columns - 1) * d.leading + d.rows)

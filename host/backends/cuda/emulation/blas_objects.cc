@@ -90,8 +90,6 @@ Status create_layout(MatrixLayout* layout, DataType type, std::uint64_t rows, st
   if (const Status status = begin_call("cublasLtMatrixLayoutCreate"); status != Status::success)
     return status;
   if (bytes_of(type) == 0) return invalid("there is no type {}", static_cast<int>(type));
-  if (leading < static_cast<std::int64_t>(rows))
-    return invalid("columns of {} rows do not fit {} apart", rows, leading);
   return enter(layout, LayoutObject{{.type = type,
                                      .rows = static_cast<std::int64_t>(rows),
                                      .columns = static_cast<std::int64_t>(columns),

@@ -4,14 +4,14 @@
 namespace lamina::cuda {
 
 // few_rows_N_*: a warp computes N rows of w, more for large matrices, which fill the GPU anyway.
-// few_rows_numbers_* take rows that vector loads cannot read.
-#define LAMINA_PLAIN(name, X)                                         \
-  using PlainVectors_##name = PlainRows<X, true>;                     \
-  using PlainNumbers_##name = PlainRows<X, false>;                    \
-  LAMINA_FEW_ROWS(few_rows_numbers_##name, PlainNumbers_##name, X, 1) \
-  LAMINA_FEW_ROWS(few_rows_1_##name, PlainVectors_##name, X, 1)       \
-  LAMINA_FEW_ROWS(few_rows_2_##name, PlainVectors_##name, X, 2)       \
-  LAMINA_FEW_ROWS(few_rows_4_##name, PlainVectors_##name, X, 4)
+// *_numbers_* take rows that vector loads cannot read.
+#define LAMINA_PLAIN(name, X)                                \
+  using PlainVectors_##name = PlainRows<X, true>;            \
+  using PlainNumbers_##name = PlainRows<X, false>;           \
+  LAMINA_FEW_ROWS(numbers_##name, PlainNumbers_##name, X, 1) \
+  LAMINA_FEW_ROWS(1_##name, PlainVectors_##name, X, 1)       \
+  LAMINA_FEW_ROWS(2_##name, PlainVectors_##name, X, 2)       \
+  LAMINA_FEW_ROWS(4_##name, PlainVectors_##name, X, 4)
 LAMINA_PLAIN(f32, float)
 LAMINA_PLAIN(bf16, gpu::bfloat16)
 

@@ -14,7 +14,6 @@
 #include "backends/cuda/gemm/params.h"
 #include "backends/cuda/gemm/row_tiles.h"
 #include "backends/cuda/gpu/gpu.h"
-#include "backends/cuda/gpu/sums.h"
 #include "backends/cuda/stored/blocks.h"
 
 namespace lamina::cuda {
@@ -122,7 +121,7 @@ LAMINA_GPU_FUNCTION void load_chunk(const FewRowsParams& p, const RowTile& tile,
 // Adds the products of one unit of each row of w with the rows of x.
 template <typename Rows, typename X, int kRows, int kOutputs>
 LAMINA_GPU_FUNCTION void multiply_unit(const typename Rows::Unit (&w)[kOutputs], gpu::Shared<X> xs,
-                                       int chunk, int at, float (&sums)[kRows][kOutputs]) {
+                                       int chunk, int at, float (&sums)[kRows * kOutputs]) {
   float wide[kOutputs][kUnit];
   LAMINA_GPU_UNROLL
   for (int o = 0; o < kOutputs; ++o) Rows::widen(w[o], wide[o]);
@@ -131,9 +130,32 @@ LAMINA_GPU_FUNCTION void multiply_unit(const typename Rows::Unit (&w)[kOutputs],
     float x[kUnit];
     load_unit(xs + row * chunk, at, x);
     LAMINA_GPU_UNROLL
-    for (int o = 0; o < kOutputs; ++o) LAMINA_GPU_UNROLL
-    for (int i = 0; i < kUnit; ++i) sums[row][o] = gpu::fma(wide[o][i], x[i], sums[row][o]);
+    for (int o = 0; o < kOutputs; ++o) {
+      float& sum = sums[row * kOutputs + o];
+      LAMINA_GPU_UNROLL
+      for (int i = 0; i < kUnit; ++i) sum = gpu::fma(wide[o][i], x[i], sum);
+    }
   }
+}
+
+// Returns the sum over all lanes of sums[lane / (32 / kCount)]. The lanes exchange halves of the
+// sums that they still have, so that there are as many shuffles as sums. The tree of additions is
+// the same for each of the sums and for any number of them.
+template <int kCount>
+LAMINA_GPU_FUNCTION float sum_over_warp(float (&sums)[kCount]) {
+  static_assert(kCount <= gpu::kWarpSize && (kCount & (kCount - 1)) == 0);
+  int mask = gpu::kWarpSize / 2;
+  LAMINA_GPU_UNROLL
+  for (int half = kCount / 2; half > 0; half /= 2, mask /= 2) {
+    const bool upper = (gpu::lane() & mask) != 0;
+    LAMINA_GPU_UNROLL
+    for (int i = 0; i < half; ++i) {
+      const float low = sums[i], high = sums[i + half];
+      sums[i] = (upper ? high : low) + gpu::shuffle_xor(upper ? low : high, mask);
+    }
+  }
+  for (; mask > 0; mask /= 2) sums[0] += gpu::shuffle_xor(sums[0], mask);
+  return sums[0];
 }
 
 template <typename Rows, typename X, int kRows, int kOutputs>
@@ -146,7 +168,7 @@ LAMINA_GPU_FUNCTION void multiply(const FewRowsParams& p, const FewRowsMatrix& m
   LAMINA_GPU_UNROLL
   for (int o = 0; o < kOutputs; ++o)
     rows[o] = tile.group * matrix.n + gpu::min(first_output + o, matrix.n - 1);
-  float sums[kRows][kOutputs] = {};
+  float sums[kRows * kOutputs] = {};
   for (std::int64_t begin = 0; begin < p.k; begin += p.chunk) {
     const int length = static_cast<int>(gpu::min<std::int64_t>(p.chunk, p.k - begin));
     gpu::sync();  // the chunk before is in use until here
@@ -158,30 +180,32 @@ LAMINA_GPU_FUNCTION void multiply(const FewRowsParams& p, const FewRowsMatrix& m
     for (; unit + (kUnderWay - 1) * kUnits < units; unit += kUnderWay * kUnits) {
       typename Rows::Unit loaded[kUnderWay][kOutputs];
       LAMINA_GPU_UNROLL
-      for (int i = 0; i < kUnderWay; ++i) LAMINA_GPU_UNROLL
-      for (int o = 0; o < kOutputs; ++o) loaded[i][o] = w.load(rows[o], first + unit + i * kUnits);
+      for (int i = 0; i < kUnderWay; ++i) {
+        LAMINA_GPU_UNROLL
+        for (int o = 0; o < kOutputs; ++o)
+          loaded[i][o] = w.load(rows[o], first + unit + i * kUnits);
+      }
       LAMINA_GPU_UNROLL
       for (int i = 0; i < kUnderWay; ++i)
-        multiply_unit<Rows, X>(loaded[i], xs, p.chunk, (unit + i * kUnits) * kUnit, sums);
+        multiply_unit<Rows, X, kRows>(loaded[i], xs, p.chunk, (unit + i * kUnits) * kUnit, sums);
     }
     for (; unit < units; unit += kUnits) {
       typename Rows::Unit loaded[kOutputs];
       LAMINA_GPU_UNROLL
       for (int o = 0; o < kOutputs; ++o) loaded[o] = w.load(rows[o], first + unit);
-      multiply_unit<Rows, X>(loaded, xs, p.chunk, unit * kUnit, sums);
+      multiply_unit<Rows, X, kRows>(loaded, xs, p.chunk, unit * kUnit, sums);
     }
   }
-  LAMINA_GPU_UNROLL
-  for (int row = 0; row < kRows; ++row) LAMINA_GPU_UNROLL
-  for (int o = 0; o < kOutputs; ++o) {
-    float sum = gpu::warp_sum(sums[row][o]);
-    const std::int64_t output = first_output + o;
-    if (gpu::lane() != row * kOutputs + o || row >= tile.count || output >= matrix.n) continue;
-    if (matrix.bias.value != 0)
-      sum += static_cast<float>(
-          load_number(matrix.bias, matrix.bias_type, tile.group * matrix.n + output));
-    store_number(matrix.y, p.y_type, (tile.first + row) * matrix.n + output, sum);
-  }
+  float sum = sum_over_warp(sums);
+  const int mine = gpu::lane() / (gpu::kWarpSize / (kRows * kOutputs));
+  const int row = mine / kOutputs;
+  const std::int64_t output = first_output + mine % kOutputs;
+  if (gpu::lane() % (gpu::kWarpSize / (kRows * kOutputs)) != 0) return;
+  if (row >= tile.count || output >= matrix.n) return;
+  if (matrix.bias.value != 0)
+    sum += static_cast<float>(
+        load_number(matrix.bias, matrix.bias_type, tile.group * matrix.n + output));
+  store_number(matrix.y, p.y_type, (tile.first + row) * matrix.n + output, sum);
 }
 
 // Rows of no group.
@@ -193,11 +217,11 @@ LAMINA_GPU_FUNCTION void set_to_zero(const FewRowsParams& p, const FewRowsMatrix
       store_number(matrix.y, p.y_type, (tile.first + row) * matrix.n + first_output + o, 0);
 }
 
-// Block x computes outputs of one matrix, block y a tile of rows.
-template <typename Rows, typename X, int kOutputs>
+// Block x computes outputs of one matrix, block y a tile of at most kMostRows rows.
+template <typename Rows, typename X, int kMostRows, int kOutputs>
 LAMINA_GPU_FUNCTION void few_rows(const FewRowsParams& p) {
   constexpr int kBlockOutputs = kFewRowsThreads / gpu::kWarpSize * kOutputs;
-  const RowTile tile = find_row_tile(p.rows, kFewRows, gpu::block_index_y());
+  const RowTile tile = find_row_tile(p.rows, kMostRows, gpu::block_index_y());
   if (tile.count == 0) return;
   int i = 0;
   while (i + 1 < p.num_matrices && gpu::block_index() >= p.matrices[i + 1].first_block) ++i;
@@ -206,19 +230,29 @@ LAMINA_GPU_FUNCTION void few_rows(const FewRowsParams& p) {
   if (tile.group < 0) return set_to_zero(p, matrix, tile, first, kBlockOutputs);
   const std::int64_t output = first + gpu::warp_index() * kOutputs;
   const Rows w(matrix.w, p.k);
-  if (tile.count == 1)
+  if constexpr (kMostRows == 1) {
     multiply<Rows, X, 1, kOutputs>(p, matrix, tile, w, output);
-  else if (tile.count == 2)
-    multiply<Rows, X, 2, kOutputs>(p, matrix, tile, w, output);
-  else if (tile.count <= 4)
-    multiply<Rows, X, 4, kOutputs>(p, matrix, tile, w, output);
-  else
-    multiply<Rows, X, kFewRows, kOutputs>(p, matrix, tile, w, output);
+  } else {
+    static_assert(kMostRows == kFewRows && kFewRows == 8);
+    if (tile.count == 1)
+      multiply<Rows, X, 1, kOutputs>(p, matrix, tile, w, output);
+    else if (tile.count == 2)
+      multiply<Rows, X, 2, kOutputs>(p, matrix, tile, w, output);
+    else if (tile.count <= 4)
+      multiply<Rows, X, 4, kOutputs>(p, matrix, tile, w, output);
+    else
+      multiply<Rows, X, 8, kOutputs>(p, matrix, tile, w, output);
+  }
 }
 
-#define LAMINA_FEW_ROWS(name, Rows, X, kOutputs)                      \
-  LAMINA_GPU_KERNEL_BOUNDS(name, FewRowsParams, kFewRowsThreads, 2) { \
-    few_rows<Rows, X, kOutputs>(p);                                   \
+// A kernel for any number of rows, and one for a single row, which needs fewer registers: more of
+// its blocks run at a time.
+#define LAMINA_FEW_ROWS(name, Rows, X, kOutputs)                                 \
+  LAMINA_GPU_KERNEL_BOUNDS(few_rows_##name, FewRowsParams, kFewRowsThreads, 2) { \
+    few_rows<Rows, X, kFewRows, kOutputs>(p);                                    \
+  }                                                                              \
+  LAMINA_GPU_KERNEL_BOUNDS(one_row_##name, FewRowsParams, kFewRowsThreads, 3) {  \
+    few_rows<Rows, X, 1, kOutputs>(p);                                           \
   }
 
 }  // namespace lamina::cuda

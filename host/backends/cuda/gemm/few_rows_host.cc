@@ -33,9 +33,13 @@ std::int64_t rows_of_tile(std::int64_t num_rows) {
   return rows;
 }
 
+// Returns the name of a kernel, without the type of x.
+std::string full_name(const FewRowsSpec& spec, const std::string& weights) {
+  return (spec.num_groups == 0 && spec.num_rows == 1 ? "one_row_" : "few_rows_") + weights;
+}
 std::string vectors_name(const FewRowsSpec& spec) {
-  return spec.stored ? "few_rows_" + kernel_name(*spec.stored)
-                     : fmt::format("few_rows_{}", outputs_of_warp(spec));
+  return full_name(
+      spec, spec.stored ? kernel_name(*spec.stored) : fmt::format("{}", outputs_of_warp(spec)));
 }
 
 }  // namespace
@@ -63,9 +67,9 @@ std::int64_t max_row_tiles(std::int64_t num_rows, std::int64_t num_groups, int t
 FewRows::FewRows(Context& context, const FewRowsSpec& spec)
     : spec_(spec),
       vectors_{cuda::function(context, vectors_name(spec), spec.in), outputs_of_warp(spec)},
-      numbers_{
-          spec.stored ? vectors_.function : cuda::function(context, "few_rows_numbers", spec.in),
-          1} {
+      numbers_{spec.stored ? vectors_.function
+                           : cuda::function(context, full_name(spec, "numbers"), spec.in),
+               1} {
   const std::int64_t row_bytes = rows_of_tile(spec.num_rows) * size_bytes(spec.in);
   const std::int64_t most = kSharedBytes / row_bytes / kFewRowsStep * kFewRowsStep;
   params_.chunk = static_cast<std::int32_t>(
