@@ -1,13 +1,11 @@
 // The cases of ops on the emulated GPU: each kernel alone, in memory of exactly the size of its
 // operands, and programs. The main function leaves out the tests of the CPU in the same files.
-#include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
 #include <map>
-#include <set>
 
-#include "backends/cuda/emulation/driver.h"
 #include "backends/cuda/emulation/grid.h"
+#include "cuda/gpu.h"
 #include "ops/registry.h"
 #include "support/op_case_kernels.h"
 #include "support/run_graph.h"
@@ -15,21 +13,19 @@
 namespace lamina::testing {
 namespace {
 
-const Backend& gpu() { return cuda::emulation::emulated_gpu(); }
-
 class GpuCase final : public CaseDevice {
  public:
-  const Backend& backend() const override { return gpu(); }
+  const Backend& backend() const override { return emulated_gpu(); }
 
   void run(Kernel& kernel, std::span<Array* const> inputs,
            std::span<Array* const> outputs) const override {
-    Queue& queue = gpu().context().queue();
+    Queue& queue = emulated_gpu().context().queue();
     std::map<Array*, std::unique_ptr<Buffer>> memory;
     const auto place = [&](Array* array) -> void* {
       if (!array) return nullptr;
       std::unique_ptr<Buffer>& buffer = memory[array];
       if (!buffer) {
-        buffer = gpu().allocate(array->bytes.size());
+        buffer = emulated_gpu().allocate(array->bytes.size());
         queue.copy(TensorRef(*buffer, 0, array->type),
                    host_tensor(std::as_const(*array).data(), array->type));
       }
@@ -39,7 +35,7 @@ class GpuCase final : public CaseDevice {
     std::vector<void*> out;
     for (Array* array : inputs) in.push_back(place(array));
     for (Array* array : outputs) out.push_back(place(array));
-    const std::unique_ptr<Buffer> workspace = gpu().allocate(kernel.workspace_bytes());
+    const std::unique_ptr<Buffer> workspace = emulated_gpu().allocate(kernel.workspace_bytes());
     queue.fill(TensorRef(*workspace, 0, bytes_of(kernel.workspace_bytes())), std::byte{0xff});
     queue.enqueue(kernel, {in, out, reinterpret_cast<std::byte*>(workspace->address()), &queue});
     for (const auto& [array, buffer] : memory)
@@ -56,22 +52,12 @@ class GpuCase final : public CaseDevice {
   }
 };
 
-// Calls check(case, dtype) for each; names the ops without a kernel in the message that skips the
-// test, if nothing else could be checked.
+// Calls check(case, dtype) for each; a kernel that fails leaves the GPU usable for the next case.
 void check_each(const OpCases& list, const std::function<void(const OpCase&, DType)>& check) {
-  std::set<std::string> missing;
-  int checked = 0;
   for_each(list, [&](const OpCase& c, DType dtype) {
-    try {
-      check(c, dtype);
-      ++checked;
-    } catch (const DeviceError& e) {
-      cuda::emulation::reset_gpu();
-      if (!e.text().what.starts_with("no kernel computes")) throw;
-      missing.insert(e.text().what);
-    }
+    const ResetAfter reset;
+    check(c, dtype);
   });
-  if (checked == 0 && !missing.empty()) GTEST_SKIP() << *missing.begin();
 }
 
 }  // namespace
@@ -82,7 +68,7 @@ void check_gpu_kernels(const OpCases& list) {
     const Allowed allowed = allowed_errors(c, dtype);
     Built built;
     build(list, c, dtype, dtype, built);
-    for (const KernelChoice& choice : gpu().kernels(ops::get(list.op))) {
+    for (const KernelChoice& choice : emulated_gpu().kernels(ops::get(list.op))) {
       const bool takes = with_node_view(built.graph, built.node(), [&](const NodeView& view) {
         return static_cast<bool>(choice.supports(view));
       });
@@ -91,7 +77,7 @@ void check_gpu_kernels(const OpCases& list) {
                      fmt::format("kernel {}", choice.name));
     }
     add_outputs(built.graph, built.results);
-    const std::vector<Array> got = lamina::testing::run(built.graph, built.inputs, gpu());
+    const std::vector<Array> got = lamina::testing::run(built.graph, built.inputs, emulated_gpu());
     for (std::size_t i = 0; i < want.size(); ++i)
       expect_close(got[i], want[i], allowed(got[i].type.dtype),
                    fmt::format("program, output {}", i));
@@ -99,18 +85,8 @@ void check_gpu_kernels(const OpCases& list) {
 }
 
 void check_gpu_decode(const OpCases& list) {
-  ::testing::TestPartResultArray failures;
-  {
-    const ::testing::ScopedFakeTestPartResultReporter reporter(
-        ::testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &failures);
-    check_decode(list, gpu());
-  }
-  for (int i = 0; i < failures.size(); ++i)
-    if (const std::string message = failures.GetTestPartResult(i).message();
-        message.find("no kernel computes") != message.npos)
-      GTEST_SKIP() << message;
-  for (int i = 0; i < failures.size(); ++i)
-    ADD_FAILURE() << failures.GetTestPartResult(i).message();
+  const ResetAfter reset;
+  check_decode(list, emulated_gpu());
 }
 
 }  // namespace lamina::testing

@@ -1,0 +1,141 @@
+// Whole models on the emulated GPU: the numbers of the CPU within a tolerance, because functions
+// and orders of sums differ.
+#include <gtest/gtest.h>
+
+#include "backends/cpu/backend.h"
+#include "cuda/gpu.h"
+#include "decode/session.h"
+#include "inspect/verify/verify.h"
+#include "runtime/host_access.h"
+#include "support/goldens.h"
+#include "support/models.h"
+
+namespace lamina::testing {
+namespace {
+
+constexpr double kTolerance = 1e-4, kTolerance16 = 5e-2;
+double allowed(DType dtype) { return dtype == DType::f32 ? kTolerance : kTolerance16; }
+
+weights::Weights weights_on(const Backend& backend, const decoder::Model& model, DType dtype) {
+  return weights::Weights::initialise(model, 7, dtype, backend);
+}
+
+class CudaModel : public ::testing::TestWithParam<const char*> {
+ protected:
+  const decoder::Model model = open_model(test_model(GetParam()).path);
+};
+
+TEST_P(CudaModel, ForwardAgreesWithTheCpu) {
+  const Rows rows = random_rows(model, 2, test_tokens(model));
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const auto run = [&](const Backend& backend) {
+      return inspect::forward(model, weights_on(backend, model, dtype).pointers(), rows,
+                              {.dtype = dtype}, backend)
+          .logits;
+    };
+    EXPECT_LE(relative_difference(run(emulated_gpu()), run(cpu::cpu_backend())), allowed(dtype));
+  }
+}
+
+TEST_P(CudaModel, DecodingAgreesWithTheCpu) {
+  const Rows rows = random_rows(model, 1, test_tokens(model));
+  const auto run = [&](const Backend& backend) {
+    const weights::Weights weights = weights_on(backend, model, DType::f32);
+    decode::Session session(model, weights.pointers(), {.capacity = 64, .call_tokens = 8}, backend);
+    std::vector<float> out;
+    const std::span<const std::int32_t> ids = rows.ids;
+    // Calls of several tokens, and of one.
+    for (std::size_t first = 0, count = 3; first < ids.size(); first += count, count = 4 - count) {
+      count = std::min(count, ids.size() - first);
+      const auto logits = session.append(ids.subspan(first, count));
+      out.insert(out.end(), logits.begin(), logits.end());
+    }
+    return out;
+  };
+  EXPECT_LE(relative_difference(run(emulated_gpu()), run(cpu::cpu_backend())), kTolerance);
+}
+
+TEST_P(CudaModel, TrainingAgreesWithTheCpu) {
+  const Rows rows = random_rows(model, 4, test_tokens(model));
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const auto run = [&](const Backend& backend) {
+      train::TrainState state(model.parameters(), dtype, true, backend);
+      for (std::size_t i = 0; i < state.masters().size(); ++i)
+        write_tensor<float>(state.queue(), state.masters()[i], [&](std::span<float> values) {
+          weights::initialise(model.parameters().all()[i], 7, values);
+        });
+      state.refresh_copies();
+      train::TrainStep step(model, state,
+                            {.shape = {2, test_tokens(model), dtype},
+                             .features = train::all_losses(false),
+                             .microbatches = 2,
+                             .clip_norm = 1},
+                            {}, backend);
+      const std::vector<program::Microbatch> batches = {rows.microbatch(), rows.microbatch(2)};
+      std::vector<float> losses, norms;
+      for (int i = 0; i < 3; ++i) {
+        const train::StepResult result = step.run(batches, 1e-3, i);
+        losses.push_back(static_cast<float>(result.loss));
+        norms.push_back(static_cast<float>(result.gradient_norm));
+      }
+      return std::pair(losses, norms);
+    };
+    const auto here = run(cpu::cpu_backend()), there = run(emulated_gpu());
+    EXPECT_LE(relative_difference(there.first, here.first), allowed(dtype));
+    EXPECT_LE(relative_difference(there.second, here.second), allowed(dtype));
+  }
+}
+
+TEST_P(CudaModel, TrainingGivesTheSameBitsInEachRun) {
+  const Rows rows = random_rows(model, 2, test_tokens(model));
+  const auto run = [&] {
+    train::TrainState state(model.parameters(), DType::bf16, true, emulated_gpu());
+    for (std::size_t i = 0; i < state.masters().size(); ++i)
+      write_tensor<float>(state.queue(), state.masters()[i], [&](std::span<float> values) {
+        weights::initialise(model.parameters().all()[i], 7, values);
+      });
+    state.refresh_copies();
+    train::TrainStep step(model, state,
+                          {.shape = {2, test_tokens(model), DType::bf16}, .clip_norm = 1}, {},
+                          emulated_gpu());
+    const std::vector<program::Microbatch> batches = {rows.microbatch()};
+    const double loss = step.run(batches, 1e-3, 0).loss;
+    return std::pair(loss, conformance::copy_of(model, state.masters(), emulated_gpu()));
+  };
+  const auto first = run(), second = run();
+  EXPECT_EQ(first.first, second.first);
+  EXPECT_EQ(first.second, second.second);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CudaModel,
+                         ::testing::Values("llama2_deep", "qwen3_5", "deepseek_streams"),
+                         [](const auto& test) { return std::string(test.param); });
+
+// Golden cases of other implementations: whole models, images, adapters, packed rows, blocks of few
+// bits, training curves.
+std::vector<std::filesystem::path> golden_cases() {
+  auto out = golden_folders("hf", "golden.safetensors");
+  for (const auto& folder : golden_folders("gguf", "golden.safetensors")) out.push_back(folder);
+  return out;
+}
+
+class CudaGolden : public ::testing::TestWithParam<std::filesystem::path> {};
+
+TEST_P(CudaGolden, AgreesWithTheReference) {
+  const inspect::VerifyReport report =
+      inspect::verify_case(GetParam().string(), DType::f32, built_plugins(), emulated_gpu());
+  EXPECT_FALSE(report.rows.empty());
+  for (const inspect::VerifyRow& row : report.rows)
+    EXPECT_TRUE(row.passed()) << row.quantity << " is off by " << row.error << ", allowed "
+                              << row.tolerance << " " << row.note;
+  EXPECT_EQ(report.first_departure, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CudaGolden, ::testing::ValuesIn(golden_cases()),
+                         [](const auto& test) {
+                           return test_name(test.param.filename().string());
+                         });
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CudaGolden);
+
+}  // namespace
+}  // namespace lamina::testing
