@@ -1,0 +1,111 @@
+// The double of the driver: memory.
+#include <cstdlib>
+#include <cstring>
+
+#include "backends/cuda/emulation/driver_state.h"
+#include "backends/emulated/memory.h"
+#include "core/error.h"
+
+namespace lamina::cuda::emulation {
+namespace {
+
+constexpr int kPoison = 0xff;
+
+// True if the range is inside one allocation of the GPU, or elsewhere in memory of the host.
+bool is_valid_range(DevicePointer at, std::size_t bytes) {
+  const std::span<std::byte> memory = emulated::buffer_behind(at);
+  void* const behind = emulated::behind(at);
+  if (memory.empty()) return behind == reinterpret_cast<void*>(at);
+  return static_cast<std::size_t>(memory.data() + memory.size() -
+                                  static_cast<std::byte*>(behind)) >= bytes;
+}
+
+}  // namespace
+
+namespace calls {
+
+DriverResult memory_info(std::size_t* free, std::size_t* total) {
+  if (const DriverResult result = state(); result != DriverResult::success) return result;
+  *total = kMemoryBytes;
+  return *free = kMemoryBytes - DriverState::instance().used, DriverResult::success;
+}
+
+DriverResult allocate(DevicePointer* address, std::size_t bytes) {
+  if (const DriverResult result = state(); result != DriverResult::success) return result;
+  if (bytes == 0) return DriverResult::invalid_value;
+  DriverState& driver = DriverState::instance();
+  if (driver.is_fault(FaultPlace::allocation)) return DriverResult::out_of_memory;
+  try {
+    std::unique_ptr<Buffer> buffer = emulated::allocate_inaccessible(bytes);
+    *address = buffer->address();
+    std::memset(emulated::behind(*address), kPoison, bytes);
+    const std::lock_guard lock(driver.mutex);
+    driver.used += bytes;
+    driver.memory.emplace(*address, std::move(buffer));
+    return DriverResult::success;
+  } catch (const DeviceError&) {
+    return DriverResult::out_of_memory;
+  }
+}
+
+// Waits for all work, like the driver.
+DriverResult free(DevicePointer address) {
+  DriverState& driver = DriverState::instance();
+  std::unique_ptr<Buffer> buffer;
+  {
+    const std::lock_guard lock(driver.mutex);
+    const auto found = driver.memory.find(address);
+    if (found == driver.memory.end()) return DriverResult::invalid_value;
+    buffer = std::move(found->second);
+    driver.used -= buffer->bytes();
+    driver.memory.erase(found);
+  }
+  buffer.reset();
+  return state();
+}
+
+DriverResult allocate_host(void** memory, std::size_t bytes, unsigned) {
+  if (const DriverResult result = state(); result != DriverResult::success) return result;
+  if (bytes == 0) return DriverResult::invalid_value;
+  constexpr std::size_t kPage = 4096;
+  *memory = std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage);
+  if (!*memory) return DriverResult::out_of_memory;
+  std::memset(*memory, kPoison, bytes);
+  DriverState& driver = DriverState::instance();
+  const std::lock_guard lock(driver.mutex);
+  driver.host_memory.insert(*memory);
+  return DriverResult::success;
+}
+DriverResult free_host(void* memory) {
+  DriverState& driver = DriverState::instance();
+  {
+    const std::lock_guard lock(driver.mutex);
+    if (driver.host_memory.erase(memory) == 0) return DriverResult::invalid_value;
+  }
+  emulated::finish_all_work();
+  std::free(memory);
+  return state();
+}
+
+DriverResult copy(DevicePointer to, DevicePointer from, std::size_t bytes, StreamHandle stream) {
+  if (const DriverResult result = state(); result != DriverResult::success) return result;
+  if (!is_stream(stream)) return DriverResult::invalid_handle;
+  if (!is_valid_range(to, bytes) || !is_valid_range(from, bytes))
+    return DriverResult::invalid_value;
+  add(stream, [to = emulated::behind(to), from = emulated::behind(from), bytes] {
+    std::memmove(to, from, bytes);
+  });
+  return DriverResult::success;
+}
+
+DriverResult fill(DevicePointer to, unsigned char value, std::size_t bytes, StreamHandle stream) {
+  if (const DriverResult result = state(); result != DriverResult::success) return result;
+  if (!is_stream(stream)) return DriverResult::invalid_handle;
+  if (emulated::buffer_behind(to).empty() || !is_valid_range(to, bytes))
+    return DriverResult::invalid_value;
+  add(stream, [to = emulated::behind(to), value, bytes] { std::memset(to, value, bytes); });
+  return DriverResult::success;
+}
+
+}  // namespace calls
+}  // namespace lamina::cuda::emulation

@@ -1,0 +1,146 @@
+// The double of the driver: streams, events and kernels.
+#include <cstring>
+
+#include "backends/cuda/emulation/driver_state.h"
+#include "backends/cuda/emulation/grid.h"
+
+namespace lamina::cuda::emulation::calls {
+
+DriverResult make_stream(StreamHandle* stream, unsigned flags) {
+  if (const DriverResult result = state(); result != DriverResult::success) return result;
+  if (flags != kStreamNonBlocking) return DriverResult::invalid_value;
+  *stream = new DriverStream;
+  emulated::Worker::instance().open((*stream)->line);
+  DriverState& driver = DriverState::instance();
+  const std::lock_guard lock(driver.mutex);
+  driver.streams.insert(*stream);
+  return DriverResult::success;
+}
+DriverResult destroy_stream(StreamHandle stream) {
+  DriverState& driver = DriverState::instance();
+  {
+    const std::lock_guard lock(driver.mutex);
+    if (driver.streams.erase(stream) == 0) return DriverResult::invalid_handle;
+  }
+  emulated::Worker::instance().close(stream->line);
+  delete stream;
+  return state();
+}
+DriverResult finish_stream(StreamHandle stream) {
+  if (const DriverResult result = state(); result != DriverResult::success) return result;
+  return is_stream(stream) ? finish(stream) : DriverResult::invalid_handle;
+}
+DriverResult wait_event(StreamHandle stream, EventHandle event, unsigned flags) {
+  if (const DriverResult result = state(); result != DriverResult::success) return result;
+  if (flags != 0) return DriverResult::invalid_value;
+  if (!is_stream(stream) || !is_event(event)) return DriverResult::invalid_handle;
+  if (event->mark) emulated::Worker::instance().add(stream->line, {.waits = event->mark});
+  return DriverResult::success;
+}
+
+DriverResult make_event(EventHandle* event, unsigned flags) {
+  if (const DriverResult result = state(); result != DriverResult::success) return result;
+  if (flags != kEventDefault && flags != kEventWithoutTime) return DriverResult::invalid_value;
+  *event = new DriverEvent{nullptr, flags == kEventDefault};
+  DriverState& driver = DriverState::instance();
+  const std::lock_guard lock(driver.mutex);
+  driver.events.insert(*event);
+  return DriverResult::success;
+}
+DriverResult destroy_event(EventHandle event) {
+  DriverState& driver = DriverState::instance();
+  {
+    const std::lock_guard lock(driver.mutex);
+    if (driver.events.erase(event) == 0) return DriverResult::invalid_handle;
+  }
+  delete event;
+  return DriverResult::success;
+}
+DriverResult record_event(EventHandle event, StreamHandle stream) {
+  if (const DriverResult result = state(); result != DriverResult::success) return result;
+  if (!is_event(event) || !is_stream(stream)) return DriverResult::invalid_handle;
+  event->mark = std::make_shared<emulated::Mark>();
+  emulated::Worker::instance().add(stream->line, {.marks = event->mark});
+  return DriverResult::success;
+}
+DriverResult finish_event(EventHandle event) {
+  if (const DriverResult result = state(); result != DriverResult::success) return result;
+  if (!is_event(event)) return DriverResult::invalid_handle;
+  if (event->mark) emulated::Worker::instance().wait(*event->mark);
+  return state();
+}
+DriverResult elapsed(float* milliseconds, EventHandle start, EventHandle end) {
+  if (const DriverResult result = state(); result != DriverResult::success) return result;
+  for (const EventHandle event : {start, end}) {
+    if (!is_event(event) || !event->mark || !event->has_time) return DriverResult::invalid_handle;
+    emulated::Worker::instance().wait(*event->mark);
+  }
+  *milliseconds =
+      std::chrono::duration<float, std::milli>(end->mark->time - start->mark->time).count();
+  return DriverResult::success;
+}
+
+DriverResult load_module(ModuleHandle* module, const void* image) {
+  if (const DriverResult result = state(); result != DriverResult::success) return result;
+  if (image != kImage) return DriverResult::invalid_image;
+  return *module = &DriverState::instance().module, DriverResult::success;
+}
+DriverResult unload_module(ModuleHandle module) {
+  return module == &DriverState::instance().module ? state() : DriverResult::invalid_handle;
+}
+DriverResult get_function(FunctionHandle* function, ModuleHandle module, const char* name) {
+  if (const DriverResult result = state(); result != DriverResult::success) return result;
+  DriverState& driver = DriverState::instance();
+  if (module != &driver.module) return DriverResult::invalid_handle;
+  const gpu::EmulatedKernel* kernel = find_kernel(name);
+  if (!kernel) return DriverResult::not_found;
+  const std::lock_guard lock(driver.mutex);
+  std::unique_ptr<DriverFunction>& mine = driver.functions[kernel];
+  if (!mine) mine = std::make_unique<DriverFunction>(DriverFunction{kernel});
+  return *function = mine.get(), DriverResult::success;
+}
+DriverResult set_function_attribute(FunctionHandle function, FunctionAttribute attribute,
+                                    int value) {
+  if (const DriverResult result = state(); result != DriverResult::success) return result;
+  if (attribute != FunctionAttribute::max_dynamic_shared_bytes || value < 0 ||
+      value > kMostSharedBytes)
+    return DriverResult::invalid_value;
+  return function->max_shared_bytes = value, DriverResult::success;
+}
+
+DriverResult launch(FunctionHandle function, unsigned blocks_x, unsigned blocks_y,
+                    unsigned blocks_z, unsigned threads_x, unsigned threads_y, unsigned threads_z,
+                    unsigned shared_bytes, StreamHandle stream, void** params, void** extra) {
+  if (const DriverResult result = state(); result != DriverResult::success) return result;
+  if (!is_stream(stream)) return DriverResult::invalid_handle;
+  const unsigned blocks[] = {blocks_x, blocks_y, blocks_z};
+  for (std::size_t i = 0; i < 3; ++i)
+    if (blocks[i] == 0 || blocks[i] > kMostGridBlocks[i]) return DriverResult::invalid_value;
+  if (threads_x == 0 || threads_x > kMostThreads || threads_y != 1 || threads_z != 1)
+    return DriverResult::invalid_value;
+  const gpu::EmulatedKernel& kernel = *function->kernel;
+  if (static_cast<int>(threads_x) > kernel.max_threads)
+    return DriverResult::launch_out_of_resources;
+  if (shared_bytes > function->max_shared_bytes) return DriverResult::invalid_value;
+  if (params || !extra || extra[0] != kLaunchParams || extra[2] != kLaunchParamsBytes ||
+      extra[4] != kLaunchEnd)
+    return DriverResult::invalid_value;
+  const auto bytes = *static_cast<const std::size_t*>(extra[3]);
+  if (bytes != kernel.params_bytes) return DriverResult::invalid_value;
+  // Parameters are read during the call. Aligned for every type.
+  const std::shared_ptr<std::max_align_t[]> copy(
+      new std::max_align_t[bytes / sizeof(std::max_align_t) + 1]);
+  std::memcpy(copy.get(), extra[1], bytes);
+  if (DriverState::instance().is_fault(FaultPlace::launch)) {
+    DriverState::instance().fail(kLost, "");
+    return kLost;
+  }
+  const GridShape shape = {
+      {static_cast<int>(blocks_x), static_cast<int>(blocks_y), static_cast<int>(blocks_z)},
+      static_cast<int>(threads_x),
+      static_cast<std::int64_t>(shared_bytes)};
+  add(stream, [&kernel, copy, shape] { run_grid(kernel, copy.get(), shape); });
+  return DriverResult::success;
+}
+
+}  // namespace lamina::cuda::emulation::calls
