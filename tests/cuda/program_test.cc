@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "support/paths.h"
 #include "support/process.h"
+#include "support/temp_dir.h"
 
 namespace lamina::testing {
 namespace {
@@ -13,13 +16,14 @@ using ::testing::HasSubstr;
 
 const std::string kProgram = LAMINA_BUILD_DIR "/bin/lamina";
 
-// Runs the program with a driver of that kind: none, or one of fake_driver.cc.
-Finished decode_on(const std::string& device, const std::string& driver) {
+// Runs a program with a driver of that kind: none, or one of fake_driver.cc.
+Finished decode_on(const std::string& device, const std::string& driver,
+                   const std::string& program = kProgram) {
   Surroundings surroundings;
   if (driver != "none")
     surroundings.environment = {"LD_LIBRARY_PATH=" LAMINA_BUILD_DIR "/tests/fake_driver",
                                 "FAKE_DRIVER=" + driver};
-  return run_process({kProgram, "decode", "-m", LAMINA_SOURCE_DIR "/configs", "--ids", "1,2", "-n",
+  return run_process({program, "decode", "-m", LAMINA_SOURCE_DIR "/configs", "--ids", "1,2", "-n",
                       "1", "--device", device, "--stats"},
                      surroundings);
 }
@@ -44,6 +48,30 @@ TEST(CudaProgram, AProgramWithoutKernelsSaysSo) {
   expect_refusal("cuda", "good",
                  "error: cuda: cannot open the kernels: " LAMINA_BUILD_DIR
                  "/lib/lamina/lamina_cuda.so: ");
+}
+
+// Expects that the program refuses kernels of fake_driver/kernels.cc.
+void expect_refused_kernels(const std::string& kernels, const char* text) {
+  const TempDir folder;
+  const std::filesystem::path root(folder / "");
+  std::filesystem::create_directories(root / "bin");
+  std::filesystem::create_directories(root / "lib/lamina");
+  std::filesystem::copy_file(kProgram, root / "bin/lamina");
+  std::filesystem::copy_file(LAMINA_BUILD_DIR "/tests/fake_driver/" + kernels + ".so",
+                             root / "lib/lamina/lamina_cuda.so");
+  const Finished run = decode_on("cuda", "good", (root / "bin/lamina").string());
+  EXPECT_EQ(run.code, 7) << run.err;
+  EXPECT_THAT(run.err, HasSubstr(text));
+}
+
+TEST(CudaProgram, KernelsOfAnotherVersionAreRefused) {
+  expect_refused_kernels("other_version", "is of version 0.0.7; expected ");
+}
+
+TEST(CudaProgram, KernelsThatNeedANewerDriverAreRefused) {
+  expect_refused_kernels("newer_toolkit",
+                         "error: cuda: the driver is for CUDA 13.0; the kernels of this build need "
+                         "14.0 or newer");
 }
 
 TEST(CudaProgram, LinksNoLibraryOfCuda) {
