@@ -245,14 +245,14 @@ LAMINA_GPU_FUNCTION void few_rows(const FewRowsParams& p) {
   }
 }
 
-// A kernel for any number of rows, and one for a single row, which needs fewer registers: more of
-// its blocks run at a time.
-#define LAMINA_FEW_ROWS(name, Rows, X, kOutputs)                                 \
-  LAMINA_GPU_KERNEL_BOUNDS(few_rows_##name, FewRowsParams, kFewRowsThreads, 2) { \
-    few_rows<Rows, X, kFewRows, kOutputs>(p);                                    \
-  }                                                                              \
-  LAMINA_GPU_KERNEL_BOUNDS(one_row_##name, FewRowsParams, kFewRowsThreads, 3) {  \
-    few_rows<Rows, X, 1, kOutputs>(p);                                           \
+// A kernel for any number of rows, and one for a single row, which needs fewer registers:
+// kOneRowBlocks of its blocks run on a multiprocessor.
+#define LAMINA_FEW_ROWS(name, Rows, X, kOutputs, kOneRowBlocks)                             \
+  LAMINA_GPU_KERNEL_BOUNDS(few_rows_##name, FewRowsParams, kFewRowsThreads, 2) {            \
+    few_rows<Rows, X, kFewRows, kOutputs>(p);                                               \
+  }                                                                                         \
+  LAMINA_GPU_KERNEL_BOUNDS(one_row_##name, FewRowsParams, kFewRowsThreads, kOneRowBlocks) { \
+    few_rows<Rows, X, 1, kOutputs>(p);                                                      \
   }
 
 }  // namespace lamina::cuda

@@ -7,8 +7,8 @@ namespace lamina::cuda {
 #define LAMINA_STORED(name, Format)                                   \
   using StoredF32_##name = BlockRows<stored::Format, float>;          \
   using StoredBf16_##name = BlockRows<stored::Format, gpu::bfloat16>; \
-  LAMINA_FEW_ROWS(name##_f32, StoredF32_##name, float, 1)             \
-  LAMINA_FEW_ROWS(name##_bf16, StoredBf16_##name, gpu::bfloat16, 1)
+  LAMINA_FEW_ROWS(name##_f32, StoredF32_##name, float, 1, 3)          \
+  LAMINA_FEW_ROWS(name##_bf16, StoredBf16_##name, gpu::bfloat16, 1, 3)
 LAMINA_STORED_FORMATS(LAMINA_STORED)
 
 }  // namespace lamina::cuda
