@@ -32,7 +32,7 @@ const OpCases kCases = {
     .op = "moba_mask",
     .cases = {choose("one of its own", 7, 7, {}, 3, 1), choose("two", 7, 7, {}, 2, 2),
               choose("all", 7, 7, {}, 2, 9), choose("one chunk", 5, 5, {}, 64, 2),
-              choose("no tokens", 0, 0, {}, 4, 2),
+              choose("chunks of four", 12, 12, {}, 4, 2), choose("no tokens", 0, 0, {}, 4, 2),
               choose("documents", 7, 7, {kPositions, kPositions, kSegments, kSegments}, 2, 2),
               choose("decode state", 2, 11, {kAbsent, kAbsent, kAbsent, kAbsent, ints({2}, {3, 9})},
                      3, 2)}};

@@ -11,6 +11,7 @@ std::span<const KernelChoice> index_scores_choices();
 std::span<const KernelChoice> index_scores_grad_choices();
 std::span<const KernelChoice> index_scores_step_choices();
 std::span<const KernelChoice> latent_attention_step_choices();
+std::span<const KernelChoice> moba_mask_choices();
 std::span<const KernelChoice> top_k_mask_choices();
 
 }  // namespace lamina::cuda

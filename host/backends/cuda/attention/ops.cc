@@ -211,6 +211,7 @@ KernelTable attention_kernels() {
       {"index_scores_grad", index_scores_grad_choices()},
       {"index_scores_step", index_scores_step_choices()},
       {"latent_attention_step", latent_attention_step_choices()},
+      {"moba_mask", moba_mask_choices()},
       {"top_k_mask", top_k_mask_choices()},
   };
   return ops;

@@ -142,6 +142,13 @@ struct TopKMaskParams {
   std::int32_t batch = 0, tokens = 0, keys = 0, k = 0, causal = 1;
 };
 
+// moba_mask: q[B, T, N, H], k[B, S, K, H], means[B, chunks, K, H], mask[B, N, T, S].
+struct MobaMaskParams {
+  gpu::Address q{}, k{}, starts{}, means{}, mask{};
+  std::int32_t batch = 0, tokens = 0, keys = 0, heads = 0, kv_heads = 0, width = 0;
+  std::int32_t chunks = 0, size = 1, best = 1;  // chunks of `size` keys, of which `best` are kept
+};
+
 // The slots that each token of compressed_attention_step sees: counts[B T], slots[B T, max_slots].
 struct CompressedSlotsParams {
   gpu::Address starts{}, scores{}, counts{}, slots{};
