@@ -168,7 +168,7 @@ LAMINA_GPU_FUNCTION void loss_bias(const LossBiasParams& p) {
 
 }  // namespace
 
-LAMINA_GPU_KERNEL_BOUNDS(loss_tile, LossTileParams, kLossThreads, 2) {
+LAMINA_GPU_KERNEL_BOUNDS(cross_entropy_tile, LossTileParams, kLossThreads, 2) {
   const LogitsOfRows& l = p.logits;
   const gpu::Global<const std::int32_t> labels(l.labels);
   const gpu::Global<LossRow> rows(l.rows);
@@ -194,7 +194,7 @@ LAMINA_GPU_KERNEL_BOUNDS(loss_tile, LossTileParams, kLossThreads, 2) {
 }
 
 // One block, so that the sums over rows have one order.
-LAMINA_GPU_KERNEL_BOUNDS(loss_sums, LossSumsParams, kLossThreads, 1) {
+LAMINA_GPU_KERNEL_BOUNDS(cross_entropy_sums, LossSumsParams, kLossThreads, 1) {
   const gpu::Global<const std::int32_t> labels(p.labels);
   const gpu::Global<const LossRow> rows(p.rows);
   const gpu::Global<float> token_loss(p.token_loss), lse_out(p.lse);
@@ -224,13 +224,13 @@ LAMINA_GPU_KERNEL_BOUNDS(loss_sums, LossSumsParams, kLossThreads, 1) {
   }
 }
 
-LAMINA_GPU_KERNEL_BOUNDS(loss_gradient_f32, LossGradientParams, kLossThreads, 2) {
+LAMINA_GPU_KERNEL_BOUNDS(cross_entropy_gradient_f32, LossGradientParams, kLossThreads, 2) {
   loss_gradient<float>(p);
 }
-LAMINA_GPU_KERNEL_BOUNDS(loss_gradient_bf16, LossGradientParams, kLossThreads, 2) {
+LAMINA_GPU_KERNEL_BOUNDS(cross_entropy_gradient_bf16, LossGradientParams, kLossThreads, 2) {
   loss_gradient<gpu::bfloat16>(p);
 }
-LAMINA_GPU_KERNEL(loss_bias_f32, LossBiasParams) { loss_bias<float>(p); }
-LAMINA_GPU_KERNEL(loss_bias_bf16, LossBiasParams) { loss_bias<gpu::bfloat16>(p); }
+LAMINA_GPU_KERNEL(cross_entropy_bias_f32, LossBiasParams) { loss_bias<float>(p); }
+LAMINA_GPU_KERNEL(cross_entropy_bias_bf16, LossBiasParams) { loss_bias<gpu::bfloat16>(p); }
 
 }  // namespace lamina::cuda

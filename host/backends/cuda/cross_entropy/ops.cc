@@ -36,8 +36,8 @@ int row_threads(std::int64_t columns) {
 class Losses {
  public:
   Losses(const NodeView& n, Context& context, std::int64_t block, std::int64_t columns)
-      : tile_(function(context, "loss_tile")),
-        sums_(function(context, "loss_sums")),
+      : tile_(function(context, "cross_entropy_tile")),
+        sums_(function(context, "cross_entropy_sums")),
         block_(block),
         stride_(row_stride(columns)),
         vocabulary_(n.type(1).dim(0)),
@@ -233,8 +233,8 @@ class CrossEntropyGradKernel final : public Kernel {
         vocabulary_(n.type(1).dim(0)),
         block_(block_rows(rows_, width_, vocabulary_)),
         losses_(n, context, block_, vocabulary_),
-        gradient_(function(context, "loss_gradient", dtype_)),
-        bias_(function(context, "loss_bias", dtype_)) {
+        gradient_(function(context, "cross_entropy_gradient", dtype_)),
+        bias_(function(context, "cross_entropy_bias", dtype_)) {
     if (rows_ == 0) return;
     make_products(context, products_[0], block_);
     if (rows_ % block_) make_products(context, products_[1], rows_ % block_);

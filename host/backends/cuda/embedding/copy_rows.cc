@@ -16,7 +16,7 @@ CopyUnit copy_unit(std::int64_t row_bytes) {
 
 CopyRows::CopyRows(Context& context, std::int64_t row_bytes, std::int64_t num_rows,
                    std::int64_t count, std::int64_t divide)
-    : copy_(copy_unit(row_bytes).function(context, "copy_rows")),
+    : copy_(copy_unit(row_bytes).function(context, "embedding_copy")),
       params_{.from = {},
               .ids = {},
               .to = {},

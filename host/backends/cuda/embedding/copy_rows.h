@@ -11,7 +11,7 @@ namespace lamina::cuda {
 // The memory accesses of one thread when rows of `row_bytes` bytes are copied.
 struct CopyUnit {
   std::int64_t bytes;
-  // Returns the kernel `name` for the unit: "copy_rows_16".
+  // Returns the kernel `name` for the unit: "embedding_copy_16".
   Function function(Context& context, std::string_view name) const;
 };
 // REQUIRES: the rows begin at multiples of 16 bytes if all have this size.

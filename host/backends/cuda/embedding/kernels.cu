@@ -209,19 +209,19 @@ LAMINA_GPU_FUNCTION void merge_rows(const MergeListsParams& p) {
 
 }  // namespace
 
-LAMINA_GPU_KERNEL(copy_rows_16, CopyRowsParams) { copy_rows<Unit16>(p); }
-LAMINA_GPU_KERNEL(copy_rows_4, CopyRowsParams) { copy_rows<Unit4>(p); }
-LAMINA_GPU_KERNEL(copy_rows_2, CopyRowsParams) { copy_rows<Unit2>(p); }
-LAMINA_GPU_KERNEL(copy_rows_1, CopyRowsParams) { copy_rows<Unit1>(p); }
+LAMINA_GPU_KERNEL(embedding_copy_16, CopyRowsParams) { copy_rows<Unit16>(p); }
+LAMINA_GPU_KERNEL(embedding_copy_4, CopyRowsParams) { copy_rows<Unit4>(p); }
+LAMINA_GPU_KERNEL(embedding_copy_2, CopyRowsParams) { copy_rows<Unit2>(p); }
+LAMINA_GPU_KERNEL(embedding_copy_1, CopyRowsParams) { copy_rows<Unit1>(p); }
 
-LAMINA_GPU_KERNEL_BOUNDS(count_keys, ListKeysParams, kListThreads, 1) {
+LAMINA_GPU_KERNEL_BOUNDS(embedding_count_keys, ListKeysParams, kListThreads, 1) {
   const gpu::Global<const std::int32_t> keys(p.keys);
   const int tile = gpu::block_index();
   const int count = count_places(tile, [&](int i) { return begins_key(keys, p.count, i); });
   if (gpu::thread_index() == 0) gpu::Global<std::int32_t>(p.tile_counts)[tile] = count;
 }
 
-LAMINA_GPU_KERNEL_BOUNDS(list_keys, ListKeysParams, kListThreads, 1) {
+LAMINA_GPU_KERNEL_BOUNDS(embedding_list_keys, ListKeysParams, kListThreads, 1) {
   const gpu::Global<const std::int32_t> keys(p.keys), tile_counts(p.tile_counts);
   const gpu::Global<std::int32_t> starts(p.starts), ids(p.ids), used(p.used);
   const int tile = gpu::block_index();
@@ -242,12 +242,12 @@ LAMINA_GPU_KERNEL_BOUNDS(list_keys, ListKeysParams, kListThreads, 1) {
       });
 }
 
-#define LAMINA_SUM_KERNELS(type, T, N)                                               \
-  LAMINA_GPU_KERNEL_BOUNDS(sum_short_groups_##type, SumRowsParams, kSumThreads, 2) { \
-    sum_short_groups<T, N>(p);                                                       \
-  }                                                                                  \
-  LAMINA_GPU_KERNEL_BOUNDS(sum_long_groups_##type, SumRowsParams, kSumThreads, 2) {  \
-    sum_long_groups<T, N>(p);                                                        \
+#define LAMINA_SUM_KERNELS(type, T, N)                                                         \
+  LAMINA_GPU_KERNEL_BOUNDS(embedding_sum_short_groups_##type, SumRowsParams, kSumThreads, 2) { \
+    sum_short_groups<T, N>(p);                                                                 \
+  }                                                                                            \
+  LAMINA_GPU_KERNEL_BOUNDS(embedding_sum_long_groups_##type, SumRowsParams, kSumThreads, 2) {  \
+    sum_long_groups<T, N>(p);                                                                  \
   }
 LAMINA_SUM_KERNELS(f32, float, 1)
 LAMINA_SUM_KERNELS(f32x4, float, 4)
@@ -257,10 +257,10 @@ LAMINA_SUM_KERNELS(f16, gpu::float16, 1)
 LAMINA_SUM_KERNELS(f64, double, 1)
 #undef LAMINA_SUM_KERNELS
 
-LAMINA_GPU_KERNEL(clear_slots_f32, ClearSlotsParams) { clear_slots<float>(p); }
-LAMINA_GPU_KERNEL(clear_slots_f64, ClearSlotsParams) { clear_slots<double>(p); }
+LAMINA_GPU_KERNEL(embedding_clear_slots_f32, ClearSlotsParams) { clear_slots<float>(p); }
+LAMINA_GPU_KERNEL(embedding_clear_slots_f64, ClearSlotsParams) { clear_slots<double>(p); }
 
-LAMINA_GPU_KERNEL_BOUNDS(count_new_rows, MergeListsParams, kListThreads, 1) {
+LAMINA_GPU_KERNEL_BOUNDS(add_rows_count_new, MergeListsParams, kListThreads, 1) {
   const std::int32_t used = num_used(p.ids, p.slots, p.limit);
   const int tile = gpu::block_index();
   const int count = count_places(tile, [&](int slot) { return is_new(p, used, slot); });
@@ -269,7 +269,7 @@ LAMINA_GPU_KERNEL_BOUNDS(count_new_rows, MergeListsParams, kListThreads, 1) {
 
 // Places the rows of the second list that are new: before the first row of the first list with a
 // higher id.
-LAMINA_GPU_KERNEL_BOUNDS(place_new_rows, MergeListsParams, kListThreads, 1) {
+LAMINA_GPU_KERNEL_BOUNDS(add_rows_place_new, MergeListsParams, kListThreads, 1) {
   const gpu::Global<const std::int32_t> ids(p.ids), more_ids(p.more_ids),
       tile_counts(p.tile_counts);
   const gpu::Global<std::int32_t> new_before(p.new_before), ids_out(p.ids_out), from(p.from),
@@ -290,7 +290,7 @@ LAMINA_GPU_KERNEL_BOUNDS(place_new_rows, MergeListsParams, kListThreads, 1) {
 }
 
 // Places the rows of the first list, and clears the slots after the last row.
-LAMINA_GPU_KERNEL(place_rows, MergeListsParams) {
+LAMINA_GPU_KERNEL(add_rows_place, MergeListsParams) {
   const gpu::Global<const std::int32_t> ids(p.ids), more_ids(p.more_ids), new_before(p.new_before);
   const gpu::Global<std::int32_t> ids_out(p.ids_out), from(p.from), from_more(p.from_more);
   const std::int32_t used = num_used(p.ids, p.slots, p.limit);
@@ -311,7 +311,7 @@ LAMINA_GPU_KERNEL(place_rows, MergeListsParams) {
   }
 }
 
-LAMINA_GPU_KERNEL(merge_rows_f32, MergeListsParams) { merge_rows<float>(p); }
-LAMINA_GPU_KERNEL(merge_rows_f64, MergeListsParams) { merge_rows<double>(p); }
+LAMINA_GPU_KERNEL(add_rows_merge_f32, MergeListsParams) { merge_rows<float>(p); }
+LAMINA_GPU_KERNEL(add_rows_merge_f64, MergeListsParams) { merge_rows<double>(p); }
 
 }  // namespace lamina::cuda

@@ -22,7 +22,7 @@ Verdict supports_stored(const NodeView& n) {
 std::unique_ptr<Kernel> make_stored(const NodeView& n, Context& context) {
   const Type& table = n.type(0);
   const Function widen =
-      function(context, "widen_rows_" + kernel_name(*table.storage), table.dtype);
+      function(context, "embedding_widen_" + kernel_name(*table.storage), table.dtype);
   WidenRowsParams p{};
   p.num_rows = table.dim(0);
   p.count = n.type(1).num_elements();
@@ -125,10 +125,10 @@ Verdict supports(const NodeView& n) {
 class AddRowsKernel final : public Kernel {
  public:
   AddRowsKernel(const NodeView& n, Context& context)
-      : count_(function(context, "count_new_rows")),
-        place_new_(function(context, "place_new_rows")),
-        place_(function(context, "place_rows")),
-        merge_(function(context, "merge_rows", n.type(1).dtype)) {
+      : count_(function(context, "add_rows_count_new")),
+        place_new_(function(context, "add_rows_place_new")),
+        place_(function(context, "add_rows_place")),
+        merge_(function(context, "add_rows_merge", n.type(1).dtype)) {
     p_.slots = static_cast<std::int32_t>(n.type(0).dim(0));
     p_.more_slots = static_cast<std::int32_t>(n.type(2).dim(0));
     p_.limit = static_cast<std::int32_t>(n.i("rows"));

@@ -9,11 +9,11 @@
 namespace lamina::cuda {
 
 StableSort::StableSort(Context& context, std::int64_t count, std::int64_t limit)
-    : count_(function(context, "sort_count")),
-      offsets_(function(context, "sort_offsets")),
-      scatter_(function(context, "sort_scatter")),
-      tile_(function(context, "sort_tile")),
-      starts_(function(context, "sorted_starts")),
+    : count_(function(context, "embedding_sort_count")),
+      offsets_(function(context, "embedding_sort_offsets")),
+      scatter_(function(context, "embedding_sort_scatter")),
+      tile_(function(context, "embedding_sort_tile")),
+      starts_(function(context, "embedding_sort_starts")),
       num_keys_(count),
       limit_(limit),
       tiles_(divide_up(count, kSortTile)),

@@ -120,7 +120,7 @@ LAMINA_GPU_FUNCTION void scatter_items(const SortParams& p, int tile, Counts cou
 
 }  // namespace
 
-LAMINA_GPU_KERNEL_BOUNDS(sort_count, SortParams, kSortThreads, 1) {
+LAMINA_GPU_KERNEL_BOUNDS(embedding_sort_count, SortParams, kSortThreads, 1) {
   const auto counts = gpu::dynamic_shared<int>();
   const int tile = gpu::block_index(), bins = 1 << p.bits;
   count_bins(p, tile, counts);
@@ -130,7 +130,7 @@ LAMINA_GPU_KERNEL_BOUNDS(sort_count, SortParams, kSortThreads, 1) {
 }
 
 // One warp per bin: replaces the count of each tile by the number of items in the tiles before.
-LAMINA_GPU_KERNEL_BOUNDS(sort_offsets, SortParams, kSortThreads, 1) {
+LAMINA_GPU_KERNEL_BOUNDS(embedding_sort_offsets, SortParams, kSortThreads, 1) {
   const int bin = gpu::block_index() * kSortWarps + gpu::warp_index();
   if (bin >= 1 << p.bits) return;
   const gpu::Global<std::int32_t> counts =
@@ -146,7 +146,7 @@ LAMINA_GPU_KERNEL_BOUNDS(sort_offsets, SortParams, kSortThreads, 1) {
   if (gpu::lane() == 0) gpu::Global<std::int32_t>(p.totals)[bin] = sum;
 }
 
-LAMINA_GPU_KERNEL_BOUNDS(sort_scatter, SortParams, kSortThreads, 1) {
+LAMINA_GPU_KERNEL_BOUNDS(embedding_sort_scatter, SortParams, kSortThreads, 1) {
   const auto counts = gpu::dynamic_shared<int>();
   const int tile = gpu::block_index();
   const gpu::Global<const std::int32_t> totals(p.totals), before(p.counts);
@@ -158,7 +158,7 @@ LAMINA_GPU_KERNEL_BOUNDS(sort_scatter, SortParams, kSortThreads, 1) {
 }
 
 // A pass over a single tile: no other kernel is needed.
-LAMINA_GPU_KERNEL_BOUNDS(sort_tile, SortParams, kSortThreads, 1) {
+LAMINA_GPU_KERNEL_BOUNDS(embedding_sort_tile, SortParams, kSortThreads, 1) {
   const auto counts = gpu::dynamic_shared<int>();
   const int bins = 1 << p.bits;
   count_bins(p, 0, counts);
@@ -167,7 +167,7 @@ LAMINA_GPU_KERNEL_BOUNDS(sort_tile, SortParams, kSortThreads, 1) {
   scatter_items(p, 0, counts);
 }
 
-LAMINA_GPU_KERNEL(sorted_starts, SortedStartsParams) {
+LAMINA_GPU_KERNEL(embedding_sort_starts, SortedStartsParams) {
   const gpu::Global<const std::int32_t> keys(p.keys);
   const gpu::Global<std::int32_t> starts(p.starts);
   for (std::int64_t key = gpu::first_index(); key < p.num_starts; key += gpu::num_indices())

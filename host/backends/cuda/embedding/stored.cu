@@ -32,12 +32,12 @@ LAMINA_GPU_FUNCTION void widen_rows(const WidenRowsParams& p) {
 
 }  // namespace
 
-#define LAMINA_WIDEN_ROWS(name, Format)                          \
-  LAMINA_GPU_KERNEL(widen_rows_##name##_f32, WidenRowsParams) {  \
-    widen_rows<stored::Format, float>(p);                        \
-  }                                                              \
-  LAMINA_GPU_KERNEL(widen_rows_##name##_bf16, WidenRowsParams) { \
-    widen_rows<stored::Format, gpu::bfloat16>(p);                \
+#define LAMINA_WIDEN_ROWS(name, Format)                               \
+  LAMINA_GPU_KERNEL(embedding_widen_##name##_f32, WidenRowsParams) {  \
+    widen_rows<stored::Format, float>(p);                             \
+  }                                                                   \
+  LAMINA_GPU_KERNEL(embedding_widen_##name##_bf16, WidenRowsParams) { \
+    widen_rows<stored::Format, gpu::bfloat16>(p);                     \
   }
 LAMINA_STORED_FORMATS(LAMINA_WIDEN_ROWS)
 #undef LAMINA_WIDEN_ROWS

@@ -28,11 +28,11 @@ SumsById::SumsById(Context& context, const Sizes& sizes)
       sort_(context, sizes.num_ids, sizes.num_rows),
       tiles_(divide_up(sizes.num_ids, kListTile)),
       columns_(vector_columns(sizes)),
-      count_keys_(function(context, "count_keys")),
-      list_keys_(function(context, "list_keys")),
-      short_groups_(sum_function(context, "sum_short_groups", sizes.dtype, columns_)),
-      long_groups_(sum_function(context, "sum_long_groups", sizes.dtype, columns_)),
-      clear_(function(context, "clear_slots", sum_dtype(sizes.dtype))) {}
+      count_keys_(function(context, "embedding_count_keys")),
+      list_keys_(function(context, "embedding_list_keys")),
+      short_groups_(sum_function(context, "embedding_sum_short_groups", sizes.dtype, columns_)),
+      long_groups_(sum_function(context, "embedding_sum_long_groups", sizes.dtype, columns_)),
+      clear_(function(context, "embedding_clear_slots", sum_dtype(sizes.dtype))) {}
 
 std::size_t SumsById::workspace_bytes() const {
   const auto ids = static_cast<std::size_t>(sizes_.num_ids);

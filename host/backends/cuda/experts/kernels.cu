@@ -93,7 +93,7 @@ LAMINA_GPU_FUNCTION void combine_rows_grad(const CombineRowsGradParams& p) {
 
 }  // namespace
 
-LAMINA_GPU_KERNEL(capacity_keys, CapacityParams) {
+LAMINA_GPU_KERNEL(group_rows_keys, CapacityParams) {
   const gpu::Global<const std::int32_t> ids(p.ids);
   const gpu::Global<std::int32_t> keys(p.keys);
   for (std::int64_t i = gpu::first_index(); i < p.count; i += gpu::num_indices()) {
@@ -103,7 +103,7 @@ LAMINA_GPU_KERNEL(capacity_keys, CapacityParams) {
 }
 
 // Assignments with a key are adjacent and in order: those from the capacity on leave their group.
-LAMINA_GPU_KERNEL(capacity_groups, CapacityParams) {
+LAMINA_GPU_KERNEL(group_rows_kept, CapacityParams) {
   const gpu::Global<const std::int32_t> keys(p.keys), places(p.places);
   const gpu::Global<std::int32_t> kept(p.kept);
   for (std::int64_t i = gpu::first_index(); i < p.count; i += gpu::num_indices()) {
@@ -112,7 +112,7 @@ LAMINA_GPU_KERNEL(capacity_groups, CapacityParams) {
   }
 }
 
-LAMINA_GPU_KERNEL(invert_order, CombineRowsParams) {
+LAMINA_GPU_KERNEL(combine_rows_invert, CombineRowsParams) {
   const gpu::Global<const std::int32_t> order(p.order);
   const gpu::Global<std::int32_t> places(p.places);
   for (std::int64_t r = gpu::first_index(); r < p.rows; r += gpu::num_indices()) {

@@ -60,8 +60,8 @@ class GroupRowsKernel final : public Kernel {
         by_group_(context, count_, groups_),
         by_element_(context, count_,
                     capacity_ > 0 ? count_ / per_element_ * (groups_ + 1) : groups_),
-        keys_(function(context, "capacity_keys")),
-        kept_(function(context, "capacity_groups")) {}
+        keys_(function(context, "group_rows_keys")),
+        kept_(function(context, "group_rows_kept")) {}
 
   std::size_t workspace_bytes() const override {
     const std::size_t sorts = std::max(by_group_.workspace_bytes(), by_element_.workspace_bytes());
@@ -157,7 +157,7 @@ constexpr std::int64_t kMostSearched = 2048;
 std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
   int columns = 1;
   const Function combine = rows_function(context, "combine_rows", n.type(0), columns);
-  const Function invert = function(context, "invert_order");
+  const Function invert = function(context, "combine_rows_invert");
   CombineRowsParams p{};
   p.rows = n.type(0).dim(0);
   p.tokens = num_rows(n.type(2));

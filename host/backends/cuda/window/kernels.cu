@@ -281,7 +281,9 @@ LAMINA_GPU_FUNCTION void window_bias_total(const WindowPoolGradParams& p) {
 
 #define LAMINA_EXTEND_KERNELS(unit, Word, kWords)                                                 \
   LAMINA_GPU_KERNEL(extend_window_##unit, ExtendWindowParams) { extend_window<Word, kWords>(p); } \
-  LAMINA_GPU_KERNEL(advance_window_##unit, ExtendWindowParams) { advance_window<Word, kWords>(p); }
+  LAMINA_GPU_KERNEL(extend_window_advance_##unit, ExtendWindowParams) {                           \
+    advance_window<Word, kWords>(p);                                                              \
+  }
 LAMINA_EXTEND_KERNELS(16, std::uint32_t, 4)
 LAMINA_EXTEND_KERNELS(4, std::uint32_t, 1)
 LAMINA_EXTEND_KERNELS(2, std::uint16_t, 1)

@@ -17,7 +17,7 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
   const std::int64_t row_bytes = product(x.shape, 2, x.ndim()) * size_bytes(x.dtype);
   const CopyUnit unit = copy_unit(row_bytes);
   const Function extend = unit.function(context, "extend_window");
-  const Function advance = unit.function(context, "advance_window");
+  const Function advance = unit.function(context, "extend_window_advance");
   ExtendWindowParams p{};
   p.batch = x.dim(0);
   p.kept = n.type(0).dim(1);
