@@ -4,6 +4,7 @@
 #include "autodiff/vjp.h"
 #include "backends/cpu/threads/isa.h"
 #include "ops/op.h"
+#include "ops/operands.h"
 #include "ops/registry.h"
 #include "passes/lower.h"
 #include "support/op_cases.h"
@@ -282,6 +283,42 @@ TEST(AttentionOfSplitKeys, KernelsOfTheGpuComputeWhatItMeans) {
   list.cases[0].inputs.insert(list.cases[0].inputs.begin() + 3, {.shape = {4}});
   list.cases[0].inputs.erase(list.cases[0].inputs.begin() + 4);
   check_gpu_kernels(list);
+}
+
+// Runs attention over state, for batch rows [first, first + count) of the inputs.
+Array attend_rows(const std::vector<Array>& inputs, std::int64_t first, std::int64_t count) {
+  Graph graph;
+  std::vector<Array> part;
+  std::vector<Tensor> operands(ops::get("attention").inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    Array a = inputs[i];
+    const auto row = static_cast<std::int64_t>(a.bytes.size()) / a.type.dim(0);
+    a.bytes = {a.bytes.begin() + first * row, a.bytes.begin() + (first + count) * row};
+    a.type.shape[0] = count;
+    const bool is_start = i + 1 == inputs.size();
+    operands[is_start ? std::size_t{operand::attention::kStart} : i] =
+        graph.add_input("in", a.type);
+    part.push_back(std::move(a));
+  }
+  graph.add_output("y", graph.add_node(ops::get("attention"), operands, {})[0]);
+  return run(graph, part, cuda::emulation::emulated_gpu())[0];
+}
+
+TEST(AttentionOfSplitKeys, BitsOfARowOfTheGpuDoNotDependOnItsBatch) {
+  std::mt19937 random(3);
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const std::vector<Array> inputs = {random_array({dtype, {3, 1, 4, 32}, {}}, random),
+                                       random_array({dtype, {3, 400, 2, 32}, {}}, random),
+                                       random_array({dtype, {3, 400, 2, 32}, {}}, random),
+                                       array({DType::i32, {3}, {}}, {399, 5, 200})};
+    const Array all = attend_rows(inputs, 0, 3);
+    for (std::int64_t b = 0; b < 3; ++b) {
+      const Array alone = attend_rows(inputs, b, 1);
+      const auto bytes = static_cast<std::int64_t>(alone.bytes.size());
+      const auto begin = all.bytes.begin() + b * bytes;
+      EXPECT_TRUE(std::equal(begin, begin + bytes, alone.bytes.begin())) << "row " << b;
+    }
+  }
 }
 
 TEST(AttentionGrad, KernelsOfTheGpuEqualTheGradientOfTheDecomposition) {
