@@ -2,11 +2,14 @@
 // and orders of sums differ.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "backends/cpu/backend.h"
 #include "cuda/gpu.h"
 #include "decode/session.h"
-#include "inspect/verify/verify.h"
+#include "inspect/verify/forward.h"
 #include "runtime/host_access.h"
+#include "support/agreement.h"
 #include "support/goldens.h"
 #include "support/models.h"
 
@@ -122,13 +125,8 @@ std::vector<std::filesystem::path> golden_cases() {
 class CudaGolden : public ::testing::TestWithParam<std::filesystem::path> {};
 
 TEST_P(CudaGolden, AgreesWithTheReference) {
-  const inspect::VerifyReport report =
-      inspect::verify_case(GetParam().string(), DType::f32, built_plugins(), emulated_gpu());
-  EXPECT_FALSE(report.rows.empty());
-  for (const inspect::VerifyRow& row : report.rows)
-    EXPECT_TRUE(row.passed()) << row.quantity << " is off by " << row.error << ", allowed "
-                              << row.tolerance << " " << row.note;
-  EXPECT_EQ(report.first_departure, "");
+  if (std::string reason = reason_to_skip(GetParam()); !reason.empty()) GTEST_SKIP() << reason;
+  expect_agreement(GetParam(), DType::f32, emulated_gpu());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CudaGolden, ::testing::ValuesIn(golden_cases()),
@@ -136,6 +134,28 @@ INSTANTIATE_TEST_SUITE_P(All, CudaGolden, ::testing::ValuesIn(golden_cases()),
                            return test_name(test.param.filename().string());
                          });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CudaGolden);
+
+// Cases that agree within the tolerance of bf16 on the CPU.
+std::vector<std::filesystem::path> golden_cases_of_16_bits() {
+  const std::set<std::string> names = {"gemma3_7_layers", "gpt2_prefixed",  "gpt_oss_mxfp4",
+                                       "llama3_gqa",      "mistral_window", "olmo2_gqa"};
+  auto out = golden_folders("hf", "golden.safetensors");
+  std::erase_if(out, [&](const auto& path) { return !names.contains(path.filename().string()); });
+  return out;
+}
+
+class CudaGolden16 : public ::testing::TestWithParam<std::filesystem::path> {};
+
+TEST_P(CudaGolden16, AgreesWithTheReferenceInBf16) {
+  if (std::string reason = reason_to_skip(GetParam()); !reason.empty()) GTEST_SKIP() << reason;
+  expect_agreement(GetParam(), DType::bf16, emulated_gpu());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CudaGolden16, ::testing::ValuesIn(golden_cases_of_16_bits()),
+                         [](const auto& test) {
+                           return test_name(test.param.filename().string());
+                         });
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CudaGolden16);
 
 }  // namespace
 }  // namespace lamina::testing

@@ -6,8 +6,9 @@
 #include "backends/cpu/backend.h"
 #include "backends/emulated/backend.h"
 #include "decode/session.h"
-#include "inspect/verify/verify.h"
+#include "inspect/verify/forward.h"
 #include "runtime/host_access.h"
+#include "support/agreement.h"
 #include "support/goldens.h"
 #include "support/models.h"
 
@@ -95,13 +96,7 @@ std::vector<std::filesystem::path> golden_cases() {
 class EmulatedGolden : public ::testing::TestWithParam<std::filesystem::path> {};
 
 TEST_P(EmulatedGolden, AgreesWithTheReference) {
-  const inspect::VerifyReport report =
-      inspect::verify_case(GetParam().string(), DType::f32, built_plugins(), device());
-  EXPECT_FALSE(report.rows.empty());
-  for (const inspect::VerifyRow& row : report.rows)
-    EXPECT_TRUE(row.passed()) << row.quantity << " is off by " << row.error << ", allowed "
-                              << row.tolerance << " " << row.note;
-  EXPECT_EQ(report.first_departure, "");
+  expect_agreement(GetParam(), DType::f32, device());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EmulatedGolden, ::testing::ValuesIn(golden_cases()),

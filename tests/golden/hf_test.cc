@@ -11,6 +11,7 @@
 #include "inspect/verify/verify.h"
 #include "io/safetensors_writer.h"
 #include "io/weight_files.h"
+#include "support/agreement.h"
 #include "support/goldens.h"
 #include "support/models.h"
 #include "support/paths.h"
@@ -25,29 +26,6 @@ inspect::VerifyReport verify(const fs::path& directory) {
   return inspect::verify_case(directory.string(), DType::f32, built_plugins(), cpu::cpu_backend());
 }
 
-// True for quantities of a vision encoder, and for *_hf_cached: the reference's cache does not
-// rotate its keys again.
-bool may_be_skipped(const inspect::SkippedQuantity& skipped) {
-  const std::string& name = skipped.quantity;
-  return !skipped.reason.empty() &&
-         (name.find(".visual.") != name.npos || name == "image.pixel_values" ||
-          name == "image.grid_thw" || name == "image.rope_deltas" || name.ends_with("_hf_cached"));
-}
-
-void expect_agreement(const fs::path& directory) {
-  open_model(directory);  // names the family in the result
-  inspect::VerifyReport report = verify(directory);
-  EXPECT_FALSE(report.rows.empty());
-  for (const inspect::VerifyRow& row : report.rows)
-    EXPECT_TRUE(row.passed()) << row.quantity << " is off by " << row.error << ", allowed "
-                              << row.tolerance << " " << row.note;
-  EXPECT_EQ(report.first_departure, "");
-  EXPECT_EQ(report.unread, std::vector<std::string>{});
-  EXPECT_TRUE(report.unbuilt.empty());
-  for (const inspect::SkippedQuantity& skipped : report.skipped)
-    EXPECT_TRUE(may_be_skipped(skipped)) << skipped.quantity << " was not computed";
-}
-
 // Cases that these tests change, or whose additional files are missing in the set of goldens.
 const fs::path kOwnCases = fs::path(LAMINA_SOURCE_DIR) / "tests" / "golden" / "hf";
 
@@ -55,7 +33,7 @@ class HfGolden : public ::testing::TestWithParam<fs::path> {};
 
 TEST_P(HfGolden, AgreesWithTheReference) {
   if (std::string reason = reason_to_skip(GetParam()); !reason.empty()) GTEST_SKIP() << reason;
-  expect_agreement(GetParam());
+  expect_agreement(GetParam(), DType::f32, cpu::cpu_backend());
 }
 
 // The same configuration in the keys of transformers 5, with the same weights.
@@ -69,7 +47,7 @@ TEST_P(HfGolden, AgreesWithTheConfigOfTransformers5) {
     if (entry.path().filename() != "config.json")
       fs::create_symlink(fs::absolute(entry.path()), folder / entry.path().filename().string());
   fs::create_symlink(fs::absolute(config), folder / "config.json");
-  expect_agreement(folder.path());
+  expect_agreement(folder.path(), DType::f32, cpu::cpu_backend());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, HfGolden,
