@@ -146,7 +146,7 @@ struct TopKMaskParams {
 struct MobaMaskParams {
   gpu::Address q{}, k{}, starts{}, means{}, mask{};
   std::int32_t batch = 0, tokens = 0, keys = 0, heads = 0, kv_heads = 0, width = 0;
-  std::int32_t chunks = 0, size = 1, best = 1;  // chunks of `size` keys, of which `best` are kept
+  std::int32_t chunks = 0, size = 1, best = 1;  // chunks of `size` keys; the mask keeps `best`
 };
 
 // The slots that each token of compressed_attention_step sees: counts[B T], slots[B T, max_slots].
