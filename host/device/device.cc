@@ -70,7 +70,16 @@ const Device& open(std::string_view name) {
   const std::string_view wanted = name == "cuda:0" ? "cuda" : name;  // the first one
   if (const Device* known = find(wanted)) return *known;
   const auto colon = wanted.find(':');
-  return open_and_keep(colon == wanted.npos ? 0 : std::stoi(std::string(wanted.substr(colon + 1))));
+  try {
+    return open_and_keep(colon == wanted.npos ? 0
+                                              : std::stoi(std::string(wanted.substr(colon + 1))));
+  } catch (const DeviceError& e) {
+    std::vector<std::string> notes = e.text().notes;
+    notes.emplace_back("--device auto takes the CPU where no GPU can be used");
+    throw UserError(
+        ExitCode::usage,
+        {"--device", fmt::format("{} cannot be used: {}", name, e.text().what), std::move(notes)});
+  }
 }
 
 std::string why_cpu() { return reason_for_cpu(); }

@@ -65,7 +65,7 @@ std::vector<std::string> names();
 
 // Opens a device by name: cpu, cuda, which is the first GPU, cuda:N, or auto: the first GPU, or the
 // CPU if it cannot be used. The device stays until the process ends. Throws UserError (exit 2) for
-// a name of another form, and DeviceError (exit 7) if the device cannot be used. [main thread]
+// a name of another form, or of a GPU that cannot be used. [main thread]
 const Device& open(std::string_view name);
 
 // Returns the reason for which "auto" opened the CPU; empty if it did not.

@@ -38,7 +38,7 @@ const std::vector<Row>& rows() {
       {7,
        "ulimit -v 4000000; $L train run.toml --set train.batch_size=10000000"
        " --set train.microbatch_size=10000000"},
-      {7, "$L decode -m $R --ids 1,2 --device cuda"},
+      {2, "$L decode -m $R --ids 1,2 --device cuda:99"},
       {2, "$L decode -m $R --ids 1,2 --device tpu"},
       {8, "$L --plugin nosuch.lamina.so plugin list"},
       {8, "$L --plugin '' plugin list"},

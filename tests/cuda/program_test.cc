@@ -30,23 +30,25 @@ Finished decode_on(const std::string& device, const std::string& driver,
 
 void expect_refusal(const std::string& device, const std::string& driver, const char* text) {
   const Finished run = decode_on(device, driver);
-  EXPECT_EQ(run.code, 7) << run.err;
+  EXPECT_EQ(run.code, 2) << run.err;
   EXPECT_THAT(run.err, HasSubstr(text));
 }
 
 TEST(CudaProgram, NoUsableDriverIsOneClearLine) {
-  expect_refusal("cuda", "none", "error: cuda: cannot open the driver: libcuda.so.1: ");
-  expect_refusal(
-      "cuda", "old",
-      "error: cuda: the driver is for CUDA 11.4; expected a driver for CUDA 12.0 or newer");
+  expect_refusal("cuda", "none",
+                 "error: --device: cuda cannot be used: cannot open the driver: libcuda.so.1: ");
+  expect_refusal("cuda", "old",
+                 "error: --device: cuda cannot be used: the driver is for CUDA 11.4; expected a "
+                 "driver for CUDA 12.0 or newer");
   expect_refusal("cuda:1", "empty",
-                 "error: cuda: starting the driver: no CUDA-capable device is detected "
+                 "error: --device: cuda:1 cannot be used: starting the driver: no CUDA-capable "
+                 "device is detected "
                  "(CUDA_ERROR_NO_DEVICE, error 100)");
 }
 
 TEST(CudaProgram, AProgramWithoutKernelsSaysSo) {
   expect_refusal("cuda", "good",
-                 "error: cuda: cannot open the kernels: " LAMINA_BUILD_DIR
+                 "error: --device: cuda cannot be used: cannot open the kernels: " LAMINA_BUILD_DIR
                  "/lib/lamina/lamina_cuda.so: ");
 }
 
@@ -60,7 +62,7 @@ void expect_refused_kernels(const std::string& kernels, const char* text) {
   std::filesystem::copy_file(LAMINA_BUILD_DIR "/tests/fake_driver/" + kernels + ".so",
                              root / "lib/lamina/lamina_cuda.so");
   const Finished run = decode_on("cuda", "good", (root / "bin/lamina").string());
-  EXPECT_EQ(run.code, 7) << run.err;
+  EXPECT_EQ(run.code, 2) << run.err;
   EXPECT_THAT(run.err, HasSubstr(text));
 }
 
@@ -70,7 +72,8 @@ TEST(CudaProgram, KernelsOfAnotherVersionAreRefused) {
 
 TEST(CudaProgram, KernelsThatNeedANewerDriverAreRefused) {
   expect_refused_kernels("newer_toolkit",
-                         "error: cuda: the driver is for CUDA 13.0; the kernels of this build need "
+                         "error: --device: cuda cannot be used: the driver is for CUDA 13.0; the "
+                         "kernels of this build need "
                          "14.0 or newer");
 }
 

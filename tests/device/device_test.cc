@@ -23,8 +23,8 @@ TEST(Device, AutoIsAGpuOrSaysWhyItIsNot) {
   EXPECT_EQ(is_cpu, !why_cpu().empty());
 }
 
-TEST(Device, AGpuThatCannotBeUsedIsADeviceError) {
-  EXPECT_ERROR_SAYS(open("cuda:987"), ExitCode::memory, "cuda: ");
+TEST(Device, AGpuThatCannotBeUsedIsTheMistakeOfTheOption) {
+  EXPECT_ERROR_SAYS(open("cuda:987"), ExitCode::usage, "--device: cuda:987 cannot be used: ");
 }
 
 TEST(Device, NameOfAnotherFormIsAUsersError) {
