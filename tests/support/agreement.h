@@ -24,7 +24,6 @@ inline bool may_be_skipped(const inspect::SkippedQuantity& skipped) {
 // Verifies a case, with all of its quantities.
 inline void expect_agreement(const std::filesystem::path& directory, DType dtype,
                              const Backend& backend) {
-  open_model(directory);  // names the family in the result
   const inspect::VerifyReport report =
       inspect::verify_case(directory.string(), dtype, built_plugins(), backend);
   EXPECT_FALSE(report.rows.empty());
