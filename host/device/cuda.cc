@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "backends/cuda/backend.h"
+#include "backends/cuda/described/described.h"
 #include "backends/cuda/driver/open.h"
 #include "backends/cuda/kernel_library.h"
 #include "backends/cuda/limits/limits.h"
+#include "core/error.h"
 
 namespace lamina::device {
 namespace {
@@ -47,6 +49,34 @@ std::uint64_t CudaDevice::available_memory() const { return cuda::free_memory(*b
 
 // The program itself is in the memory of the host.
 std::uint64_t CudaDevice::resident_memory() const { return 0; }
+
+namespace {
+
+// Limits by the data sheet.
+class DescribedGpu final : public CudaDevice {
+ public:
+  explicit DescribedGpu(const cuda::Card& card)
+      : CudaDevice(fmt::format("cuda:{}", card.name), cuda::describe_backend(card)), card_(card) {}
+  bool computes() const override { return false; }
+  double read_bandwidth() const override { return card_.bytes_per_second; }
+
+ private:
+  const cuda::Card& card_;
+};
+
+}  // namespace
+
+std::vector<std::string> described_gpus() {
+  std::vector<std::string> names;
+  for (const cuda::Card& card : cuda::cards()) names.emplace_back(card.name);
+  return names;
+}
+
+std::unique_ptr<CudaDevice> describe_gpu(std::string_view card) {
+  const cuda::Card* const found = cuda::find_card(card);
+  LAMINA_ASSERT(found);
+  return std::make_unique<DescribedGpu>(*found);
+}
 
 std::unique_ptr<CudaDevice> open_gpu(int ordinal) {
   const cuda::DriverApi& driver = cuda::open_driver();

@@ -3,13 +3,15 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "device/cpu.h"
 
 namespace lamina::device {
 
 // The threads of the host are as on a CPU.
-class CudaDevice final : public CpuDevice {
+class CudaDevice : public CpuDevice {
  public:
   // The backend is one of backends/cuda.
   CudaDevice(std::string name, std::unique_ptr<Backend> backend);
@@ -29,6 +31,11 @@ class CudaDevice final : public CpuDevice {
   std::unique_ptr<Backend> backend_;
   std::string architecture_;
 };
+
+// Names of cards: "h200".
+std::vector<std::string> described_gpus();
+// Returns a GPU that computes nothing. REQUIRES: `card` is one of these names.
+std::unique_ptr<CudaDevice> describe_gpu(std::string_view card);
 
 // Opens GPU `ordinal` of this machine. Throws DeviceError (exit 7) if it cannot be used.
 std::unique_ptr<CudaDevice> open_gpu(int ordinal);

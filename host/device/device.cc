@@ -16,9 +16,17 @@ std::vector<const Device*>& devices() {
   return all;
 }
 
+constexpr std::string_view kNumbered = "cuda:";
+
+// True for the name of a GPU that is only described.
+bool is_described(std::string_view name) {
+  if (!name.starts_with(kNumbered)) return false;
+  const std::vector<std::string> cards = described_gpus();
+  return std::ranges::find(cards, name.substr(kNumbered.size())) != cards.end();
+}
+
 bool is_device_name(std::string_view name) {
   if (name == "cpu" || name == "cuda") return true;
-  constexpr std::string_view kNumbered = "cuda:";
   if (!name.starts_with(kNumbered)) return false;
   const std::string_view number = name.substr(kNumbered.size());
   return !number.empty() && number.size() <= 3 &&
@@ -37,11 +45,12 @@ const Device* find(std::string_view name) {
 }
 
 // GPUs stay open until the process ends.
-const Device& open_and_keep(int ordinal) {
-  const Device& gpu = *open_gpu(ordinal).release();
+const Device& keep(std::unique_ptr<CudaDevice> device) {
+  const Device& gpu = *device.release();
   devices().push_back(&gpu);
   return gpu;
 }
+const Device& open_and_keep(int ordinal) { return keep(open_gpu(ordinal)); }
 
 }  // namespace
 
@@ -53,7 +62,8 @@ std::vector<std::string> names() {
 
 const Device& open(std::string_view name) {
   if (name == "auto") {
-    if (devices().size() > 1) return *devices().back();
+    for (std::size_t i = devices().size(); i-- > 1;)
+      if (devices()[i]->computes()) return *devices()[i];
     try {
       return open_and_keep(0);
     } catch (const DeviceError& e) {
@@ -61,12 +71,17 @@ const Device& open(std::string_view name) {
       return *devices().front();
     }
   }
+  if (is_described(name)) {
+    if (const Device* known = find(name)) return *known;
+    return keep(describe_gpu(name.substr(kNumbered.size())));
+  }
   if (!is_device_name(name))
-    throw UserError(ExitCode::usage, {"--device",
-                                      fmt::format("got '{}'; expected auto, cpu, cuda or cuda:N, "
-                                                  "where N counts from 0",
-                                                  name),
-                                      {}});
+    throw UserError(
+        ExitCode::usage,
+        {"--device",
+         fmt::format("got '{}'; expected auto, cpu, cuda or cuda:N, where N counts from 0", name),
+         {fmt::format("explain also takes GPUs that are only described: cuda:{}",
+                      fmt::join(described_gpus(), ", cuda:"))}});
   const std::string_view wanted = name == "cuda:0" ? "cuda" : name;  // the first one
   if (const Device* known = find(wanted)) return *known;
   const auto colon = wanted.find(':');

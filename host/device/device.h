@@ -35,8 +35,11 @@ class Device {
   virtual ~Device() = default;
   virtual std::string_view name() const = 0;  // the argument of open(): "cpu", "cuda:1"
   virtual const Backend& backend() const = 0;
+  // False for a GPU that is only described: programs are compiled for it, but cannot run.
+  virtual bool computes() const { return true; }
 
-  // Limits, measured now. [machine otherwise idle]
+  // Limits, measured now; of a GPU that is only described, from its data sheet. [machine otherwise
+  // idle]
   virtual double read_bandwidth() const = 0;         // bytes per second
   virtual double peak_flops(DType dtype) const = 0;  // operations per second
   virtual std::unique_ptr<MemoryPasses> memory() const = 0;
@@ -64,8 +67,9 @@ class Device {
 std::vector<std::string> names();
 
 // Opens a device by name: cpu, cuda, which is the first GPU, cuda:N, or auto: the first GPU, or the
-// CPU if it cannot be used. The device stays until the process ends. Throws UserError (exit 2) for
-// a name of another form, or of a GPU that cannot be used. [main thread]
+// CPU if it cannot be used. cuda:h200 and other names of cards are GPUs that are only described.
+// The device stays until the process ends. Throws UserError (exit 2) for a name of another form, or
+// of a GPU that cannot be used. [main thread]
 const Device& open(std::string_view name);
 
 // Returns the reason for which "auto" opened the CPU; empty if it did not.

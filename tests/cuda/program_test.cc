@@ -84,5 +84,15 @@ TEST(CudaProgram, LinksNoLibraryOfCuda) {
     EXPECT_THAT(run.out, ::testing::Not(HasSubstr(name)));
 }
 
+TEST(CudaProgram, ExplainNeedsNoGpuThatIsOnlyDescribed) {
+  for (const char* phase : {"train", "prefill", "decode"}) {
+    const Finished run =
+        run_process({kProgram, "explain", LAMINA_SOURCE_DIR "/configs/models/bench-0.6b.toml",
+                     "--device", "cuda:h200", "--phase", phase, "--show", "time"});
+    EXPECT_EQ(run.code, 0) << run.err;
+    EXPECT_THAT(run.out, HasSubstr("== predicted time on cuda:h200: "));
+  }
+}
+
 }  // namespace
 }  // namespace lamina::testing

@@ -1,6 +1,7 @@
 // lamina explain: shows how a model is compiled: graphs, kernels, memory. Needs no data or weights.
 #include "cli/explain/memory_picture.h"
 #include "cli/explain/pass_printer.h"
+#include "cli/explain/prediction_text.h"
 #include "cli/explain/subject.h"
 #include "cli/shell/command.h"
 #include "cli/shell/weight_choice.h"
@@ -27,6 +28,8 @@ int run_explain(const Arguments& a, const Device& device) {
     print("== kernels, and reasons against faster ones\n" + program.program().describe() + "\n");
   if (show == "all" || show == "memory")
     print("== memory plan\n" + memory_picture(program.program()));
+  if (!device.computes() && (show == "all" || show == "time"))
+    print(prediction_text(program.program(), device, subject));
   return 0;
 }
 
@@ -39,28 +42,29 @@ Command explain_command() {
       .details =
           "Prints the graph as traced and after each pass that changed it, the kernel of each "
           "node and the reasons against faster kernels, and the place and lifetime of each "
-          "temporary in memory. Needs neither data nor weights. -v shows the time of tracing and "
-          "compiling.",
-      .options = {device_option(), packed_option(),
-                  choice_option(
-                      "phase", "PHASE", {"train", "prefill", "decode"}, {},
-                      "Phase to compile; default: train for run files, decode for models."),
-                  choice_option("show", "PART", {"all", "passes", "kernels", "memory"}, "all",
-                                "Print only this part."),
-                  integer_option("tokens", 'n', {},
-                                 "Tokens per row or prompt; for decode, capacity of the decode "
-                                 "state. Default: the run "
-                                 "file's, or 512.",
-                                 1, decoder::kMaxTokens),
-                  integer_option("batch", 'b', {},
-                                 "Rows. Default: the run file's microbatch, or 1.", 1,
-                                 decoder::kMaxTokens),
-                  dtype_option({}, "Type to compute in. Default: the run file's, or bfloat16."),
-                  set_option()},
+          "temporary in memory. Needs neither data nor weights. With --device cuda:h200 (or a100, "
+          "h100) it needs no GPU either, and predicts the time by the card's data sheet. -v "
+          "shows the time of tracing and compiling.",
+      .options =
+          {device_option(), packed_option(),
+           choice_option("phase", "PHASE", {"train", "prefill", "decode"}, {},
+                         "Phase to compile; default: train for run files, decode for models."),
+           choice_option("show", "PART", {"all", "passes", "kernels", "memory", "time"}, "all",
+                         "Print only this part; time: of GPUs that are only described."),
+           integer_option("tokens", 'n', {},
+                          "Tokens per row or prompt; for decode, capacity of the decode "
+                          "state. Default: the run "
+                          "file's, or 512.",
+                          1, decoder::kMaxTokens),
+           integer_option("batch", 'b', {}, "Rows. Default: the run file's microbatch, or 1.", 1,
+                          decoder::kMaxTokens),
+           dtype_option({}, "Type to compute in. Default: the run file's, or bfloat16."),
+           set_option()},
       .positionals = {{.name = "RUN.toml|MODEL",
                        .doc = "A run file, a model file or a directory with a model."}},
       .examples = {"lamina explain configs/train/quickstart.toml",
-                   "lamina explain configs/models/bench-0.6b.toml --phase prefill --show kernels"},
+                   "lamina explain configs/models/bench-0.6b.toml --phase prefill --show kernels",
+                   "lamina explain configs/models/bench-0.6b.toml --device cuda:h200 --show time"},
       .run = run_explain};
 }
 
