@@ -61,6 +61,8 @@ const Exception kNotRun[] = {
      "PluginTemplate.* does the same with the installed tree"},
     {"docs/add_an_op.md", "cmake --preset dev", "configures and builds"},
     {"docs/benchmarks.md", "build/release/bin/lamina bench", "measures for minutes"},
+    {"docs/cuda.md", "cmake --preset cuda", "needs nvcc, and builds for minutes"},
+    {"docs/cuda.md", "nvcc", "needs nvcc"},
     {"docs/engram.md", "lamina bench train", "needs tables of gigabytes"},
     {"docs/gguf.md", "lamina decode", "needs a published model"},
     {"docs/from_maxtext.md", "lamina config import", "needs the files of MaxText"},
