@@ -37,6 +37,15 @@ const std::unordered_map<std::string_view, MapOp>& simple_ops() {
   return table;
 }
 
+// Ops that are one instruction with the number in their attribute "by".
+const std::unordered_map<std::string_view, MapOp>& immediate_ops() {
+  static const std::unordered_map<std::string_view, MapOp> table = {
+      {"scale", MapOp::mul_imm},
+      {"shift", MapOp::add_imm},
+  };
+  return table;
+}
+
 // Returns the strides of a value of `shape` that is broadcast to `dims`.
 MapStrides broadcast_strides(const Shape& shape, const Shape& dims) {
   MapStrides strides{};
@@ -60,6 +69,8 @@ class MapTranslation {
   }
 
   int node(const Call& c, const Type& out, const std::vector<int>& src) {
+    if (const auto found = immediate_ops().find(c.op().name); found != immediate_ops().end())
+      return immediate(found->second, src[0], out.dtype, c.f("by"));
     switch (c.op().code) {
       case OpCode::constant:
         return constant(out.dtype, c.f("value"));
@@ -67,10 +78,6 @@ class MapTranslation {
         return iota(out, counted_dim(c.i("dim"), out.ndim()));
       case OpCode::broadcast:
         return src[0];
-      case OpCode::scale:
-        return immediate(MapOp::mul_imm, src[0], out.dtype, c.f("by"));
-      case OpCode::shift:
-        return immediate(MapOp::add_imm, src[0], out.dtype, c.f("by"));
       default:
         return simple(c.op(), out.dtype, src);
     }
@@ -147,6 +154,9 @@ MapProgram chain_map(const Graph& body, const Shape& dims) {
   return map.take();
 }
 
+// The ops of a chain are in its body.
+bool is_chain(const NodeView& n) { return n.op().attr_index("body") >= 0; }
+
 }  // namespace
 
 Verdict map_supports(const NodeView& n) {
@@ -157,7 +167,7 @@ Verdict map_supports(const NodeView& n) {
     if (!map_kind(n.type(i).dtype)) return refuse(n.type(i));
   for (int i = 0; i < n.num_outputs(); ++i)
     if (!map_kind(n.out_type(i).dtype)) return refuse(n.out_type(i));
-  if (n.op().code != OpCode::fused_map) {
+  if (!is_chain(n)) {
     if (n.op().def->lower && !simple_ops().contains(n.op().name))
       return Verdict::no("maps have no instruction for it");
     return Verdict::yes();
@@ -168,8 +178,7 @@ Verdict map_supports(const NodeView& n) {
 }
 
 MapProgram map_program(const NodeView& n) {
-  return n.op().code == OpCode::fused_map ? chain_map(*n.body("body"), n.out_type().shape)
-                                          : single_map(n);
+  return is_chain(n) ? chain_map(*n.body("body"), n.out_type().shape) : single_map(n);
 }
 
 }  // namespace lamina
