@@ -1,5 +1,6 @@
 // linear_group(x, weights..., biases...; biases) = linear(x, w, b) for each weight: one pass over x
 // for projections that share it. Attribute biases: 1 for each weight with a bias.
+#include "ops/group_members.h"
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -10,18 +11,17 @@ int num_weights(const Call& c) { return static_cast<int>(c.list("biases").size()
 std::vector<Type> infer(const Call& c) {
   const Type& x = c.type(0);
   c.require_floating(0);
-  int biases = 0;
-  for (std::int64_t flag : c.list("biases")) biases += flag != 0;
-  c.require(c.num_inputs() == 1 + num_weights(c) + biases, "has {} operands, expected {}",
-            c.num_inputs(), 1 + num_weights(c) + biases);
-  int bias = 1 + num_weights(c);
+  const std::vector<GroupMember> members = group_members(c);
+  int operands = 1;
+  for (const GroupMember& m : members) operands += m.bias < 0 ? 1 : 2;
+  c.require(c.num_inputs() == operands, "has {} operands, expected {}", c.num_inputs(), operands);
   std::vector<Type> out;
-  for (int i = 0; i < num_weights(c); ++i) {
-    const Type& w = c.type(1 + i);
+  for (const GroupMember& m : members) {
+    const Type& w = c.type(m.weight);
     c.require(w.ndim() == 2 && w.dim(1) == x.dim(-1) && w.dtype == x.dtype,
-              "{} must be {}[outputs, {}], got {}", c.input_name(1 + i), name(x.dtype), x.dim(-1),
-              to_string(w));
-    if (c.list("biases")[static_cast<std::size_t>(i)]) c.require_shape(bias++, {w.dim(0)});
+              "{} must be {}[outputs, {}], got {}", c.input_name(m.weight), name(x.dtype),
+              x.dim(-1), to_string(w));
+    if (m.bias >= 0) c.require_shape(m.bias, {w.dim(0)});
     Type y = x;
     y.shape[-1] = w.dim(0);
     out.push_back(y);
@@ -30,12 +30,9 @@ std::vector<Type> infer(const Call& c) {
 }
 
 std::vector<Tensor> lower(const LowerCall& c) {
-  int bias = 1 + num_weights(c);
   std::vector<Tensor> out;
-  for (int i = 0; i < num_weights(c); ++i) {
-    bool has_bias = c.list("biases")[static_cast<std::size_t>(i)] != 0;
-    out.push_back(linear(c.in(0), c.in(1 + i), has_bias ? c.in(bias++) : Tensor{}));
-  }
+  for (const GroupMember& m : group_members(c))
+    out.push_back(linear(c.in(0), c.in(m.weight), m.bias < 0 ? Tensor{} : c.in(m.bias)));
   return out;
 }
 
@@ -46,6 +43,14 @@ double flops(const NodeView& n, const WorkContext&) {
 }
 
 }  // namespace
+
+std::vector<GroupMember> group_members(const Call& call) {
+  int weight = 1, bias = 1 + num_weights(call);
+  std::vector<GroupMember> out;
+  for (const std::int64_t has_bias : call.list("biases"))
+    out.push_back({weight++, has_bias ? bias++ : -1});
+  return out;
+}
 
 constinit const OpDef linear_group_op = {
     .infer = infer,

@@ -1,4 +1,4 @@
-// Functions for the kernels of all backends: verdicts by dtype, and sizes of shapes.
+// Functions for the kernels of all backends: verdicts by dtype, operands, and sizes of shapes.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +32,11 @@ inline Verdict reads_plain(const NodeView& n) {
     if (n.has(i) && n.type(i).storage)
       return Verdict::no("reads plain values, got " + to_string(n.type(i)));
   return Verdict::yes();
+}
+
+// Returns the memory of input `i`; null for -1 and for an absent one.
+inline const void* input_of(const KernelArgs& args, int i) {
+  return i < 0 ? nullptr : args.inputs[static_cast<std::size_t>(i)];
 }
 
 // Returns the product of dims [begin, end).

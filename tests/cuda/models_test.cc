@@ -6,22 +6,16 @@
 
 #include "backends/cpu/backend.h"
 #include "cuda/gpu.h"
-#include "decode/session.h"
 #include "inspect/verify/forward.h"
-#include "runtime/host_access.h"
 #include "support/agreement.h"
+#include "support/device_models.h"
 #include "support/goldens.h"
-#include "support/models.h"
 
 namespace lamina::testing {
 namespace {
 
 constexpr double kTolerance = 1e-4, kTolerance16 = 5e-2;
 double allowed(DType dtype) { return dtype == DType::f32 ? kTolerance : kTolerance16; }
-
-weights::Weights weights_on(const Backend& backend, const decoder::Model& model, DType dtype) {
-  return weights::Weights::initialise(model, 7, dtype, backend);
-}
 
 class CudaModel : public ::testing::TestWithParam<const char*> {
  protected:
@@ -43,17 +37,7 @@ TEST_P(CudaModel, ForwardAgreesWithTheCpu) {
 TEST_P(CudaModel, DecodingAgreesWithTheCpu) {
   const Rows rows = random_rows(model, 1, test_tokens(model));
   const auto run = [&](const Backend& backend) {
-    const weights::Weights weights = weights_on(backend, model, DType::f32);
-    decode::Session session(model, weights.pointers(), {.capacity = 64, .call_tokens = 8}, backend);
-    std::vector<float> out;
-    const std::span<const std::int32_t> ids = rows.ids;
-    // Calls of several tokens, and of one.
-    for (std::size_t first = 0, count = 3; first < ids.size(); first += count, count = 4 - count) {
-      count = std::min(count, ids.size() - first);
-      const auto logits = session.append(ids.subspan(first, count));
-      out.insert(out.end(), logits.begin(), logits.end());
-    }
-    return out;
+    return decoded(model, rows.ids, {3, 1}, backend);
   };
   EXPECT_LE(relative_difference(run(emulated_gpu()), run(cpu::cpu_backend())), kTolerance);
 }
@@ -63,11 +47,7 @@ TEST_P(CudaModel, TrainingAgreesWithTheCpu) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const auto run = [&](const Backend& backend) {
       train::TrainState state(model.parameters(), dtype, true, backend);
-      for (std::size_t i = 0; i < state.masters().size(); ++i)
-        write_tensor<float>(state.queue(), state.masters()[i], [&](std::span<float> values) {
-          weights::initialise(model.parameters().all()[i], 7, values);
-        });
-      state.refresh_copies();
+      initialise(state, model);
       train::TrainStep step(model, state,
                             {.shape = {2, test_tokens(model), dtype},
                              .features = train::all_losses(false),
@@ -93,11 +73,7 @@ TEST_P(CudaModel, TrainingGivesTheSameBitsInEachRun) {
   const Rows rows = random_rows(model, 2, test_tokens(model));
   const auto run = [&] {
     train::TrainState state(model.parameters(), DType::bf16, true, emulated_gpu());
-    for (std::size_t i = 0; i < state.masters().size(); ++i)
-      write_tensor<float>(state.queue(), state.masters()[i], [&](std::span<float> values) {
-        weights::initialise(model.parameters().all()[i], 7, values);
-      });
-    state.refresh_copies();
+    initialise(state, model);
     train::TrainStep step(model, state,
                           {.shape = {2, test_tokens(model), DType::bf16}, .clip_norm = 1}, {},
                           emulated_gpu());

@@ -5,21 +5,15 @@
 
 #include "backends/cpu/backend.h"
 #include "backends/emulated/backend.h"
-#include "decode/session.h"
 #include "inspect/verify/forward.h"
-#include "runtime/host_access.h"
 #include "support/agreement.h"
+#include "support/device_models.h"
 #include "support/goldens.h"
-#include "support/models.h"
 
 namespace lamina::testing {
 namespace {
 
 const Backend& device() { return emulated::emulated_backend(); }
-
-weights::Weights weights_on(const Backend& backend, const decoder::Model& model, DType dtype) {
-  return weights::Weights::initialise(model, 7, dtype, backend);
-}
 
 class EmulatedModel : public ::testing::TestWithParam<const char*> {
  protected:
@@ -41,18 +35,7 @@ TEST_P(EmulatedModel, ForwardGivesTheBitsOfTheCpu) {
 
 TEST_P(EmulatedModel, DecodingGivesTheBitsOfTheCpu) {
   const Rows rows = random_rows(model, 1, test_tokens(model));
-  const auto run = [&](const Backend& backend) {
-    const weights::Weights weights = weights_on(backend, model, DType::f32);
-    decode::Session session(model, weights.pointers(), {.capacity = 64, .call_tokens = 8}, backend);
-    std::vector<float> out;
-    const std::span<const std::int32_t> ids = rows.ids;
-    for (std::size_t first = 0; first < ids.size(); first += 3) {
-      const auto logits =
-          session.append(ids.subspan(first, std::min<std::size_t>(3, ids.size() - first)));
-      out.insert(out.end(), logits.begin(), logits.end());
-    }
-    return out;
-  };
+  const auto run = [&](const Backend& backend) { return decoded(model, rows.ids, {3}, backend); };
   EXPECT_TRUE(same_bits(run(cpu::cpu_backend()), run(device())));
 }
 
@@ -61,11 +44,7 @@ TEST_P(EmulatedModel, TrainingGivesTheBitsOfTheCpu) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const auto run = [&](const Backend& backend) {
       train::TrainState state(model.parameters(), dtype, true, backend);
-      for (std::size_t i = 0; i < state.masters().size(); ++i)
-        write_tensor<float>(state.queue(), state.masters()[i], [&](std::span<float> values) {
-          weights::initialise(model.parameters().all()[i], 7, values);
-        });
-      state.refresh_copies();
+      initialise(state, model);
       train::TrainStep step(model, state,
                             {.shape = {2, test_tokens(model), dtype},
                              .features = train::all_losses(false),

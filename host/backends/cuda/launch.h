@@ -22,6 +22,10 @@ namespace lamina::cuda {
 // Dynamic shared bytes that every GPU grants without being asked.
 inline constexpr std::size_t kUsualSharedBytes = 48 << 10;
 
+// Shared bytes, static arrays included, that a block may have on every GPU that kernels are
+// compiled for: compute capability 8.0.
+inline constexpr std::int64_t kMostSharedBytes = 163 << 10;
+
 // A kernel of a backend; copied freely, valid as long as the backend.
 using Function = GpuFunction*;
 

@@ -7,6 +7,7 @@
 #include "backends/cpu/gemm/products.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/threads/threads.h"
+#include "ops/group_members.h"
 
 namespace lamina::cpu {
 namespace {
@@ -49,31 +50,10 @@ constexpr KernelChoice kChoices[] = {{"gemm", supports, make}};
 // For few rows streams all weights in one parallel region; for many, each is a separate product.
 namespace linear_group_op {
 
-// The places of one linear's operands in the group.
-struct Member {
-  int weight;
-  int bias;  // -1: none
-};
-
-std::vector<Member> members(const Call& n) {
-  const auto& biases = n.list("biases");
-  std::vector<Member> out;
-  int bias = 1 + static_cast<int>(biases.size());
-  for (std::size_t i = 0; i < biases.size(); ++i)
-    out.push_back({1 + static_cast<int>(i), biases[i] ? bias++ : -1});
-  return out;
-}
-
-const Type* bias_type(const NodeView& n, const Member& m) {
-  return m.bias < 0 ? nullptr : &n.type(m.bias);
-}
-
-const void* bias_data(const KernelArgs& args, const Member& m) {
-  return m.bias < 0 ? nullptr : args.inputs[static_cast<std::size_t>(m.bias)];
-}
+using ops::bias_type, ops::group_members, ops::GroupMember;
 
 Verdict supports_gemm(const NodeView& n) {
-  for (const Member& m : members(n))
+  for (const GroupMember& m : group_members(n))
     if (Verdict v = gemm_takes(n.type(0).dtype, n.type(0).dtype, bias_type(n, m)); !v) return v;
   return Verdict::yes();
 }
@@ -87,12 +67,13 @@ Verdict supports_stream(const NodeView& n) {
 
 class StreamKernel final : public Kernel {
  public:
-  explicit StreamKernel(const NodeView& n) : members_(members(n)), operands_(members_.size()) {
+  explicit StreamKernel(const NodeView& n)
+      : members_(group_members(n)), operands_(members_.size()) {
     GemvGroupSpec spec{.m = num_rows(n.type(0)),
                        .k = n.type(0).dim(-1),
                        .in = n.type(0).dtype,
                        .out = n.type(0).dtype};
-    for (const Member& m : members_) {
+    for (const GroupMember& m : members_) {
       GemvMatrix matrix{.n = n.type(m.weight).dim(0), .stored = n.type(m.weight).storage};
       if (const Type* bias = bias_type(n, m)) matrix.bias = bias->dtype;
       spec.matrices.push_back(matrix);
@@ -107,22 +88,22 @@ class StreamKernel final : public Kernel {
 
   void run(const KernelArgs& args) override {
     for (std::size_t i = 0; i < members_.size(); ++i)
-      operands_[i] = {.w = args.inputs[static_cast<std::size_t>(members_[i].weight)],
+      operands_[i] = {.w = input_of(args, members_[i].weight),
                       .out = args.outputs[i],
-                      .bias = bias_data(args, members_[i])};
+                      .bias = input_of(args, members_[i].bias)};
     group_->run(args.inputs[0], operands_, args.workspace);
   }
 
  private:
-  std::vector<Member> members_;
+  std::vector<GroupMember> members_;
   std::vector<GemvOperands> operands_;
   std::unique_ptr<GemvGroup> group_;
 };
 
 class GemmsKernel final : public Kernel {
  public:
-  explicit GemmsKernel(const NodeView& n) : members_(members(n)) {
-    for (const Member& m : members_)
+  explicit GemmsKernel(const NodeView& n) : members_(group_members(n)) {
+    for (const GroupMember& m : members_)
       gemms_.push_back(
           make_checked_gemm(linear_spec(n.type(0), n.type(m.weight), bias_type(n, m))));
   }
@@ -137,12 +118,12 @@ class GemmsKernel final : public Kernel {
   }
   void run(const KernelArgs& args) override {
     for (std::size_t i = 0; i < members_.size(); ++i)
-      gemms_[i]->run(args.inputs[0], args.inputs[static_cast<std::size_t>(members_[i].weight)],
-                     bias_data(args, members_[i]), args.outputs[i], args.workspace);
+      gemms_[i]->run(args.inputs[0], input_of(args, members_[i].weight),
+                     input_of(args, members_[i].bias), args.outputs[i], args.workspace);
   }
 
  private:
-  std::vector<Member> members_;
+  std::vector<GroupMember> members_;
   std::vector<std::unique_ptr<Gemm>> gemms_;
 };
 

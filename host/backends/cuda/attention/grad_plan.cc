@@ -37,7 +37,7 @@ Division matrix_division(const AttentionSizes& size) {
     for (const int stages : {2, 1}) {
       out.stages = stages;
       out.tile.shared_bytes = 2 * ((out.own + stages * form.other) * row + exchanged);
-      if (out.tile.shared_bytes <= kMostSharedBytes) return out;
+      if (out.tile.shared_bytes <= kMostTileBytes) return out;
     }
   }
   return {};
@@ -52,8 +52,7 @@ Division plain_division(DType dtype, const AttentionSizes& size) {
     out.tile.value_stride = plain_stride(size.value_width);
     out.tile.shared_bytes = (3 * (out.tile.key_stride + out.tile.value_stride) + 2 * (tile + 4)) *
                             std::int64_t{tile} * size_bytes(sum_dtype(dtype));
-    if (out.tile.shared_bytes <= (tile == 32 ? std::int64_t{96 << 10} : kMostSharedBytes))
-      return out;
+    if (out.tile.shared_bytes <= (tile == 32 ? std::int64_t{96 << 10} : kMostTileBytes)) return out;
   }
   return {};
 }

@@ -40,7 +40,7 @@ Verdict supports_pairs(const NodeView& n, int tiles) {
   const Type& q = n.type(0);
   if (Verdict verdict = supports_sizes(q, n.type(1)); !verdict) return verdict;
   if (q.dim(3) > 4096 ||
-      pair_form(q.dtype, q.dim(3), tiles).shared_bytes > std::size_t{kMostSharedBytes})
+      pair_form(q.dtype, q.dim(3), tiles).shared_bytes > std::size_t{kMostTileBytes})
     return Verdict::no("takes heads whose tiles fit into the GPU's shared memory, got " +
                        to_string(q));
   return Verdict::yes();

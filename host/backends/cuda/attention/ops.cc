@@ -22,22 +22,10 @@ LogitParams logits_of(const NodeView& n, int slopes, int bias) {
           .distances = n.has(bias) ? static_cast<std::int32_t>(n.type(bias).dim(1)) : 0};
 }
 
-gpu::Address input(const KernelArgs& args, int i) {
-  return address(args.inputs[static_cast<std::size_t>(i)]);
-}
+gpu::Address input(const KernelArgs& args, int i) { return address(input_of(args, i)); }
 
-// The statistics have no values.
-template <typename In>
-Verdict supports_forward(const NodeView& n, std::int64_t value_width) {
-  const Type &q = n.type(In::kQ), &k = n.type(In::kK);
-  if (Verdict verdict = supports_sizes(q, k); !verdict) return verdict;
-  if (forward_form(q.dtype, attention_sizes(q, k, value_width), false).kernel.empty())
-    return Verdict::no("takes heads whose tiles fit into the GPU's shared memory, got " +
-                       to_string(q));
-  return Verdict::yes();
-}
-
-namespace attention_op {
+// attention and attention_max, which have the same operands (ops/attention_max.cc).
+namespace forward {
 
 namespace in = operand::attention;
 constexpr VisibilityInputs kSeen = {.positions = in::kPositions,
@@ -47,34 +35,56 @@ constexpr VisibilityInputs kSeen = {.positions = in::kPositions,
                                     .blocks = in::kBlocks,
                                     .mask = in::kMask,
                                     .start = in::kStart};
-struct Inputs {
-  static constexpr int kQ = in::kQ, kK = in::kK;
-};
 
-Verdict supports(const NodeView& n) { return supports_forward<Inputs>(n, n.type(in::kV).dim(3)); }
-
-std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
+// Statistics have no values: their width is 0.
+Verdict supports(const NodeView& n, std::int64_t value_width) {
   const Type &q = n.type(in::kQ), &k = n.type(in::kK);
+  if (Verdict verdict = supports_sizes(q, k); !verdict) return verdict;
+  if (forward_form(q.dtype, attention_sizes(q, k, value_width), false).kernel.empty())
+    return Verdict::no("takes heads whose tiles fit into the GPU's shared memory, got " +
+                       to_string(q));
+  return Verdict::yes();
+}
+
+AttentionParams params_of(const NodeView& n, std::int64_t value_width) {
   AttentionParams p;
-  p.size = attention_sizes(q, k, n.type(in::kV).dim(3));
+  p.size = attention_sizes(n.type(in::kQ), n.type(in::kK), value_width);
   p.seen = visibility_of(n, kSeen);
   p.seen.ring = n.i("ring") != 0;
   p.logits = logits_of(n, in::kSlopes, in::kBias);
-  p.sinks = small_input(n, in::kSinks);
   p.key_rows = p.size.kv_tokens;
-  const AttentionRun run(context, q.dtype, p,
+  return p;
+}
+
+void bind(const KernelArgs& args, AttentionParams& p) {
+  bind_visibility(args, kSeen, p.seen);
+  p.q = input(args, in::kQ);
+  p.k = input(args, in::kK);
+  p.logits.slopes.data = input(args, in::kSlopes);
+  p.logits.bias.data = input(args, in::kBias);
+}
+
+}  // namespace forward
+
+namespace attention_op {
+
+using forward::kSeen;
+namespace in = operand::attention;
+
+Verdict supports(const NodeView& n) { return forward::supports(n, n.type(in::kV).dim(3)); }
+
+std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
+  AttentionParams p = forward::params_of(n, n.type(in::kV).dim(3));
+  p.sinks = small_input(n, in::kSinks);
+  const AttentionRun run(context, n.type(in::kQ).dtype, p,
                          {.by_ids = restricts_by_ids(n, kSeen),
                           .by_mask = n.has(in::kMask),
                           .over_state = n.has(in::kStart)});
   return make_kernel(
       [p, run](const KernelArgs& args) mutable {
-        bind_visibility(args, kSeen, p.seen);
-        p.q = input(args, in::kQ);
-        p.k = input(args, in::kK);
+        forward::bind(args, p);
         p.v = input(args, in::kV);
         p.sinks.data = input(args, in::kSinks);
-        p.logits.slopes.data = input(args, in::kSlopes);
-        p.logits.bias.data = input(args, in::kBias);
         p.y = address(args.outputs[0]);
         p.lse = address(args.outputs[1]);
         run.run(args, p, args.workspace);
@@ -88,28 +98,14 @@ constexpr KernelChoice kChoices[] = {{"tiles", supports, make}};
 
 namespace attention_max_op {
 
+using forward::kSeen;
 namespace in = operand::attention_max;
-constexpr VisibilityInputs kSeen = {.positions = in::kPositions,
-                                    .key_positions = in::kKeyPositions,
-                                    .segments = in::kSegments,
-                                    .key_segments = in::kKeySegments,
-                                    .blocks = in::kBlocks,
-                                    .mask = in::kMask,
-                                    .start = in::kStart};
-struct Inputs {
-  static constexpr int kQ = in::kQ, kK = in::kK;
-};
 
-Verdict supports(const NodeView& n) { return supports_forward<Inputs>(n, 0); }
+Verdict supports(const NodeView& n) { return forward::supports(n, 0); }
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
-  const Type &q = n.type(in::kQ), &k = n.type(in::kK);
-  AttentionParams p;
-  p.size = attention_sizes(q, k, 0);
-  p.seen = visibility_of(n, kSeen);
-  p.seen.ring = n.i("ring") != 0;
-  p.logits = logits_of(n, in::kSlopes, in::kBias);
-  p.key_rows = p.size.kv_tokens;
+  const Type& q = n.type(in::kQ);
+  AttentionParams p = forward::params_of(n, 0);
   const AttentionRun run(context, q.dtype, p,
                          {.by_ids = restricts_by_ids(n, kSeen), .by_mask = n.has(in::kMask)});
   const DType wide = sum_dtype(q.dtype);
@@ -118,11 +114,7 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
                                          static_cast<std::size_t>(size_bytes(wide)));
   return make_kernel(
       [p, run, head_max, tops_bytes](const KernelArgs& args) mutable {
-        bind_visibility(args, kSeen, p.seen);
-        p.q = input(args, in::kQ);
-        p.k = input(args, in::kK);
-        p.logits.slopes.data = input(args, in::kSlopes);
-        p.logits.bias.data = input(args, in::kBias);
+        forward::bind(args, p);
         p.top = address(args.workspace);
         run.run(args, p, args.workspace + tops_bytes);
         launch(args, head_max, {.blocks = p.size.heads, .threads = 256},

@@ -39,7 +39,7 @@ TileForm matrix_form(const AttentionSizes& size, bool shares) {
                             form.keys * (shares ? out.key_stride : out.value_stride);
     if (form.col_warps > 1) elements += form.rows() * (form.keys + 8);
     out.shared_bytes = 2 * elements;
-    if (out.shared_bytes <= kMostSharedBytes) return out;
+    if (out.shared_bytes <= kMostTileBytes) return out;
   }
   return {};
 }
@@ -55,7 +55,7 @@ TileForm plain_form(DType dtype, const AttentionSizes& size) {
                  .value_stride = size.value_width > 0 ? plain_stride(size.value_width) : 0};
     out.shared_bytes = (2 * out.key_stride + 2 * out.value_stride + tile + 4 + 3) *
                        std::int64_t{tile} * size_bytes(sum_dtype(dtype));
-    if (out.shared_bytes <= (tile == 32 ? std::int64_t{96 << 10} : kMostSharedBytes)) return out;
+    if (out.shared_bytes <= (tile == 32 ? std::int64_t{96 << 10} : kMostTileBytes)) return out;
   }
   return {};
 }
@@ -89,9 +89,7 @@ VisibilityParams visibility_of(const NodeView& n, const VisibilityInputs& in) {
 }
 
 void bind_visibility(const KernelArgs& args, const VisibilityInputs& in, VisibilityParams& seen) {
-  const auto at = [&](int input) {
-    return input < 0 ? gpu::Address{} : address(args.inputs[static_cast<std::size_t>(input)]);
-  };
+  const auto at = [&](int input) { return address(input_of(args, input)); };
   seen.q_positions = at(in.positions);
   seen.k_positions = at(in.key_positions);
   seen.q_segments = at(in.segments);

@@ -11,8 +11,8 @@
 
 namespace lamina::cuda {
 
-// Shared bytes that kernels may ask for, static arrays apart: what compute capability 8.0 has.
-inline constexpr std::int64_t kMostSharedBytes = 152 << 10;
+// Dynamic shared bytes of a tile. Static arrays have the rest.
+inline constexpr std::int64_t kMostTileBytes = kMostSharedBytes - (11 << 10);
 
 NumberKind number_kind(DType dtype);
 // Sets the kind of an optional input; its address is set for each run.

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "backends/cuda/delta_rule/keys.h"
-#include "backends/cuda/matrix_scan/products.h"
+#include "backends/cuda/matrix_scan/chunk_loads.h"
 
 namespace lamina::cuda {
 namespace {
@@ -78,13 +78,7 @@ class DeltaChunk {
 
  private:
   LAMINA_GPU_FUNCTION void load_keys() {
-    const int i = gpu::thread_index();
-    if (i < kC) {
-      int document = 0;
-      for (int j = 0; j <= i && j < size_; ++j)
-        document += TokenTile::begins_document(r_, b_, t_ + j) ? 1 : 0;
-      document_[i] = document;
-    }
+    count_documents<kC>(r_, b_, t_, size_, document_);
     const DeltaKeys keys(rule_);
     struct Item {
       float q = 0, k = 0;

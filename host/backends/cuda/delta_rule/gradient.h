@@ -61,38 +61,13 @@ class DeltaGradient : DeltaChunk {
     write_numbers();
   }
 
-  LAMINA_GPU_FUNCTION void load_columns_of(std::int64_t c) {
-    const gpu::Global<const float> states(r_.states), flows(r_.flows);
-    const int padded = r_.lanes * kStateRows;
-    const std::int64_t first = (of_states_ * r_.num_chunks + chunk_) * r_.value_width;
-    struct Item {
-      float x = 0, dx = 0;
-    };
-    const auto edge = [&](int at) {
-      const std::int64_t i = c + at / keys_, from = (first + i) * padded + at % keys_;
-      return i < r_.value_width ? Item{states[from], flows[from]} : Item{};
-    };
-    gpu::fetch_then_put(kW * keys_, edge, [&](int at, const Item& item) {
-      state_.set(at % keys_, at / keys_, item.x);
-      flow_.set(at % keys_, at / keys_, item.dx);
-    });
-    const gpu::NumberReader v(r_.v), dy(r_.dy);
-    const auto token = [&](int at) {
-      const int t = at / kW, i = at % kW;
-      const std::int64_t from = number(t) * r_.value_width + c + i;
-      return t < size_ && c + i < r_.value_width ? Item{v[from], dy[from]} : Item{};
-    };
-    gpu::fetch_then_put(kC * kW, token, [&](int at, const Item& item) {
-      raw_.set(at / kW, at % kW, item.x);
-      dy_.set(at / kW, at % kW, item.dx);
-    });
-  }
-
   // Adds the parts of value channels [c, c + kW) to the gradients of triangles and keys, and writes
   // their dv.
   LAMINA_GPU_FUNCTION void through_columns(std::int64_t c) {
     gpu::sync();
-    load_columns_of(c);
+    load_columns<kC, kW>(r_, of_states_, chunk_, c, size_,
+                         [&](int t) { return number(t) * r_.value_width; },
+                         {state_, flow_, raw_, dy_});
     gpu::sync();
     multiply(kC, kW, keys_, k_, state_, [&](int i, int j, float sum) {
       ks_.set(i, j, decay_[i] * sum);

@@ -14,6 +14,7 @@ namespace {
 
 // The inputs that all three ops have, at the same places (host/ops/delta_scan.cc).
 namespace in = operand::gated_delta_rule;
+static_assert(in::kQ == 0);
 
 double scale_of(const NodeView& n) {
   return n.f("scale") != 0 ? n.f("scale")
@@ -46,15 +47,6 @@ void set_inputs(DeltaRuleParams& p, const KernelArgs& args) {
   p.beta.at = address(args.inputs[in::kBeta]);
 }
 
-Verdict supports(const NodeView& n) {
-  if (n.type(in::kQ).dim(3) > kMostStateRows)
-    return Verdict::no(fmt::format("takes keys of up to {} channels, got {}", kMostStateRows,
-                                   to_string(n.type(in::kQ))));
-  return only_f32_and_bf16(n);
-}
-
-LaunchShape all_heads(const Recurrence& p) { return recurrence_shape(p, p.batch * p.heads); }
-
 // Returns the segments if the state is reset between them.
 gpu::Address segments_of(const KernelArgs& args, int input, bool apart) {
   return apart ? address(args.inputs[static_cast<std::size_t>(input)]) : gpu::Address{};
@@ -74,7 +66,7 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
   });
 }
 
-constexpr KernelChoice kChoices[] = {{"tokens", supports, make}};
+constexpr KernelChoice kChoices[] = {{"tokens", recurrence_supports, make}};
 
 }  // namespace gated_delta_rule_op
 
@@ -87,18 +79,14 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
   const DType dtype = n.out_type().dtype;
   return make_kernel([p = rule_of(n), tokens, dtype](const KernelArgs& args) mutable {
     set_inputs(p, args);
-    p.tokens.start = address(args.inputs[step::kStart]);
-    p.tokens.count = address(args.inputs[step::kCount]);
-    p.tokens.state = address(args.inputs[step::kState]);
-    p.tokens.y = typed(dtype, args.outputs[0]);
-    p.tokens.new_state = address(args.outputs[1]);
+    set_step(p.tokens, args, {step::kStart, step::kCount, step::kState}, dtype);
     launch(args, tokens, all_heads(p.tokens), p);
   });
 }
 
 constexpr KernelChoice kChoices[] = {
     {.name = "tokens",
-     .supports = supports,
+     .supports = recurrence_supports,
      .make = make,
      .in_place = in_place_of(step::kState),
      .writes_all = true},
@@ -118,13 +106,7 @@ std::int64_t gradient_shared_bytes(const NodeView& n) {
               2 * keys * row(columns) + 9 * chunk + keys);
 }
 
-Verdict supports_chunks(const NodeView& n) {
-  if (const std::int64_t bytes = gradient_shared_bytes(n); bytes > kMostSharedBytes)
-    return Verdict::no(
-        fmt::format("keys of {} channels need {} bytes of shared memory, more than {}",
-                    n.type(in::kQ).dim(3), bytes, kMostSharedBytes));
-  return supports(n);
-}
+Verdict supports_chunks(const NodeView& n) { return chunks_support(n, gradient_shared_bytes(n)); }
 
 class GradKernel final : public Kernel {
  public:

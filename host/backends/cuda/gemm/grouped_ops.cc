@@ -72,6 +72,37 @@ RowGroups groups_of(const Type& rows, std::int64_t num_groups) {
       .offsets = {}, .num_groups = static_cast<std::int32_t>(num_groups), .num_rows = rows.dim(0)};
 }
 
+constexpr int kNoBias = -1;
+
+// x or dy, w and offsets are the first inputs of grouped_linear and grouped_linear_dx.
+void set_operands(GroupedParams& p, const KernelArgs& args, int bias) {
+  p.x = address(args.inputs[0]);
+  p.w = address(args.inputs[1]);
+  p.rows.offsets = address(args.inputs[2]);
+  p.bias = address(input_of(args, bias));
+  p.y = address(args.outputs[0]);
+}
+
+std::unique_ptr<Kernel> make_mma(const std::string& name, DType dtype, GroupedParams p,
+                                 bool whole_units, int bias, Context& context) {
+  return make_kernel([p, whole_units, bias,
+                      vectors = mma_tiles(context, name, dtype, has_large_groups(p.rows)),
+                      numbers = mma_numbers(context, name, dtype)](const KernelArgs& args) mutable {
+    set_operands(p, args, bias);
+    const bool aligned = whole_units && are_vectors(args.inputs[0], args.inputs[1]);
+    launch_rows(args, aligned ? vectors : numbers, p);
+  });
+}
+
+std::unique_ptr<Kernel> make_plain(std::string_view name, DType dtype, GroupedParams p, int bias,
+                                   Context& context) {
+  return make_kernel(
+      [p, bias, tiles = plain_tiles(context, name, dtype)](const KernelArgs& args) mutable {
+        set_operands(p, args, bias);
+        launch_rows(args, tiles, p);
+      });
+}
+
 namespace grouped_linear_op {
 
 namespace in = operand::grouped_linear;
@@ -124,27 +155,6 @@ GroupedParams params_of(const NodeView& n) {
           .bias_type = n.has(in::kBias) ? number_type(n.type(in::kBias).dtype) : NumberType::f32};
 }
 
-void set_operands(GroupedParams& p, const KernelArgs& args) {
-  p.x = address(args.inputs[0]);
-  p.w = address(args.inputs[1]);
-  p.rows.offsets = address(args.inputs[2]);
-  p.bias = address(args.inputs[in::kBias]);
-  p.y = address(args.outputs[0]);
-}
-
-std::unique_ptr<Kernel> make_mma(const NodeView& n, Context& context) {
-  const DType dtype = n.type(0).dtype;
-  GroupedParams p = params_of(n);
-  const bool whole_units = p.k % kMmaUnit == 0;
-  return make_kernel(
-      [p, whole_units, vectors = mma_tiles(context, "grouped", dtype, has_large_groups(p.rows)),
-       numbers = mma_numbers(context, "grouped", dtype)](const KernelArgs& args) mutable {
-        set_operands(p, args);
-        const bool aligned = whole_units && are_vectors(args.inputs[0], args.inputs[1]);
-        launch_rows(args, aligned ? vectors : numbers, p);
-      });
-}
-
 // x that vector loads cannot read is multiplied as few rows are.
 std::unique_ptr<Kernel> make_stored_mma(const NodeView& n, Context& context) {
   const Tiled tiles = {
@@ -152,7 +162,7 @@ std::unique_ptr<Kernel> make_stored_mma(const NodeView& n, Context& context) {
       kMmaColumns, kMmaThreads};
   return make_kernel(
       [p = params_of(n), tiles, rows = make_rows(n, context)](const KernelArgs& args) mutable {
-        set_operands(p, args);
+        set_operands(p, args, in::kBias);
         if (are_vectors(args.inputs[0]))
           launch_rows(args, tiles, p);
         else if (p.rows.num_rows > 0)
@@ -161,7 +171,9 @@ std::unique_ptr<Kernel> make_stored_mma(const NodeView& n, Context& context) {
 }
 
 std::unique_ptr<Kernel> make_tensor_cores(const NodeView& n, Context& context) {
-  return n.type(1).storage ? make_stored_mma(n, context) : make_mma(n, context);
+  if (n.type(1).storage) return make_stored_mma(n, context);
+  const GroupedParams p = params_of(n);
+  return make_mma("grouped", n.type(0).dtype, p, p.k % kMmaUnit == 0, in::kBias, context);
 }
 
 Verdict supports_tensor_cores(const NodeView& n) {
@@ -171,11 +183,7 @@ Verdict supports_tensor_cores(const NodeView& n) {
 }
 
 std::unique_ptr<Kernel> make_tiles(const NodeView& n, Context& context) {
-  return make_kernel([p = params_of(n), tiles = plain_tiles(context, "grouped", n.type(0).dtype)](
-                         const KernelArgs& args) mutable {
-    set_operands(p, args);
-    launch_rows(args, tiles, p);
-  });
+  return make_plain("grouped", n.type(0).dtype, params_of(n), in::kBias, context);
 }
 
 constexpr KernelChoice kChoices[] = {
@@ -200,33 +208,14 @@ GroupedParams params_of(const NodeView& n) {
           .bias_type = NumberType::f32};
 }
 
-void set_operands(GroupedParams& p, const KernelArgs& args) {
-  p.x = address(args.inputs[0]);
-  p.w = address(args.inputs[1]);
-  p.rows.offsets = address(args.inputs[2]);
-  p.y = address(args.outputs[0]);
-}
-
 std::unique_ptr<Kernel> make_tensor_cores(const NodeView& n, Context& context) {
-  const DType dtype = n.type(0).dtype;
-  GroupedParams p = params_of(n);
+  const GroupedParams p = params_of(n);
   const bool whole_units = p.k % kMmaUnit == 0 && p.n % kMmaUnit == 0;
-  return make_kernel(
-      [p, whole_units, vectors = mma_tiles(context, "grouped_dx", dtype, has_large_groups(p.rows)),
-       numbers = mma_numbers(context, "grouped_dx", dtype)](const KernelArgs& args) mutable {
-        set_operands(p, args);
-        const bool aligned = whole_units && are_vectors(args.inputs[0], args.inputs[1]);
-        launch_rows(args, aligned ? vectors : numbers, p);
-      });
+  return make_mma("grouped_dx", n.type(0).dtype, p, whole_units, kNoBias, context);
 }
 
 std::unique_ptr<Kernel> make_tiles(const NodeView& n, Context& context) {
-  return make_kernel(
-      [p = params_of(n), tiles = plain_tiles(context, "grouped_dx", n.type(0).dtype)](
-          const KernelArgs& args) mutable {
-        set_operands(p, args);
-        launch_rows(args, tiles, p);
-      });
+  return make_plain("grouped_dx", n.type(0).dtype, params_of(n), kNoBias, context);
 }
 
 constexpr KernelChoice kChoices[] = {

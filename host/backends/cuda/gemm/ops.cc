@@ -6,6 +6,7 @@
 #include "backends/cuda/gemm/grouped_ops.h"
 #include "backends/cuda/gemm/products.h"
 #include "backends/cuda/kernel_support.h"
+#include "ops/group_members.h"
 #include "ops/operands.h"
 
 namespace lamina::cuda {
@@ -111,30 +112,7 @@ constexpr KernelChoice kChoices[] = {
 
 namespace linear_group_op {
 
-// The places of one linear's operands in the group.
-struct Member {
-  int weight;
-  int bias;  // -1: none
-};
-
-std::vector<Member> members(const Call& n) {
-  const auto& biases = n.list("biases");
-  std::vector<Member> out;
-  int bias = 1 + static_cast<int>(biases.size());
-  for (std::size_t i = 0; i < biases.size(); ++i)
-    out.push_back({1 + static_cast<int>(i), biases[i] ? bias++ : -1});
-  return out;
-}
-
-const Type* bias_type(const NodeView& n, const Member& m) {
-  return m.bias < 0 ? nullptr : &n.type(m.bias);
-}
-const void* bias_data(const KernelArgs& args, const Member& m) {
-  return m.bias < 0 ? nullptr : args.inputs[static_cast<std::size_t>(m.bias)];
-}
-const void* weight_data(const KernelArgs& args, const Member& m) {
-  return args.inputs[static_cast<std::size_t>(m.weight)];
-}
+using ops::bias_type, ops::group_members, ops::GroupMember;
 
 Verdict supports_few(const NodeView& n) {
   return takes_few_rows(num_rows(n.type(0)), n.type(0).dtype);
@@ -143,9 +121,9 @@ Verdict supports_few(const NodeView& n) {
 // The matrices of one format are computed by one launch.
 class FewRowsKernel final : public Kernel {
  public:
-  FewRowsKernel(const NodeView& n, Context& context) : members_(members(n)) {
+  FewRowsKernel(const NodeView& n, Context& context) : members_(group_members(n)) {
     std::vector<const formats::BlockFormat*> seen;
-    for (const Member& first : members_) {
+    for (const GroupMember& first : members_) {
       const formats::BlockFormat* stored = n.type(first.weight).storage;
       if (std::ranges::find(seen, stored) != seen.end()) continue;
       seen.push_back(stored);
@@ -171,8 +149,8 @@ class FewRowsKernel final : public Kernel {
     for (const Product& product : products_) {
       operands_.clear();
       for (std::size_t i : product.places)
-        operands_.push_back(
-            {weight_data(args, members_[i]), bias_data(args, members_[i]), args.outputs[i]});
+        operands_.push_back({input_of(args, members_[i].weight), input_of(args, members_[i].bias),
+                             args.outputs[i]});
       product.rows.run(args, args.inputs[0], nullptr, operands_);
     }
   }
@@ -182,7 +160,7 @@ class FewRowsKernel final : public Kernel {
     FewRows rows;
     std::vector<std::size_t> places;  // in members_
   };
-  std::vector<Member> members_;
+  std::vector<GroupMember> members_;
   std::vector<Product> products_;
   std::vector<FewRows::Operands> operands_;
 };
@@ -194,7 +172,7 @@ std::unique_ptr<Kernel> make_few(const NodeView& n, Context& context) {
 Verdict supports_products(const NodeView& n) {
   const Type& x = n.type(0);
   if (Verdict v = takes_depth(x.dim(-1)); !v) return v;
-  for (const Member& m : members(n)) {
+  for (const GroupMember& m : group_members(n)) {
     if (Verdict v = takes_bias(x, bias_type(n, m)); !v) return v;
     if (Verdict v = takes_product(x, n.type(m.weight), x.dtype); !v) return v;
   }
@@ -203,8 +181,8 @@ Verdict supports_products(const NodeView& n) {
 
 class ProductsKernel final : public Kernel {
  public:
-  ProductsKernel(const NodeView& n, Context& context) : members_(members(n)) {
-    for (const Member& m : members_) {
+  ProductsKernel(const NodeView& n, Context& context) : members_(group_members(n)) {
+    for (const GroupMember& m : members_) {
       const Type& w = n.type(m.weight);
       products_.push_back(std::make_unique<LargeProduct>(
           context, linear_spec(n.type(0), w, m.bias >= 0), w.storage));
@@ -217,12 +195,12 @@ class ProductsKernel final : public Kernel {
   }
   void run(const KernelArgs& args) override {
     for (std::size_t i = 0; i < members_.size(); ++i)
-      products_[i]->run(args, args.inputs[0], weight_data(args, members_[i]),
-                        bias_data(args, members_[i]), nullptr, args.outputs[i]);
+      products_[i]->run(args, args.inputs[0], input_of(args, members_[i].weight),
+                        input_of(args, members_[i].bias), nullptr, args.outputs[i]);
   }
 
  private:
-  std::vector<Member> members_;
+  std::vector<GroupMember> members_;
   std::vector<std::unique_ptr<LargeProduct>> products_;
 };
 

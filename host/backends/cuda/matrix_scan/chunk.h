@@ -2,8 +2,8 @@
 // host/backends/cpu/scan/matrix_scan.h. For the gradient's kernel.
 #pragma once
 
+#include "backends/cuda/matrix_scan/chunk_loads.h"
 #include "backends/cuda/matrix_scan/keys.h"
-#include "backends/cuda/matrix_scan/products.h"
 
 namespace lamina::cuda {
 namespace {
@@ -61,13 +61,7 @@ class MatrixChunk {
 
  private:
   LAMINA_GPU_FUNCTION void load_keys() {
-    const int i = gpu::thread_index();
-    if (i < kC) {
-      int document = 0;
-      for (int j = 0; j <= i && j < size_; ++j)
-        document += TokenTile::begins_document(r_, b_, t_ + j) ? 1 : 0;
-      document_[i] = document;
-    }
+    count_documents<kC>(r_, b_, t_, size_, document_);
     const auto rows = [&](int t) {
       KeyRows to{x_.row(t), z_.row(t), e_.row(t), {}, {}};
       if (ranked_) to.a = z_.row(kC + t), to.b = x_.row(kC + t);

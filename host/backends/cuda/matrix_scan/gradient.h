@@ -49,7 +49,8 @@ class MatrixGradient : MatrixChunk {
   // columns, and writes their dv.
   LAMINA_GPU_FUNCTION void through_columns(std::int64_t c) {
     gpu::sync();
-    load_columns_of(c);
+    load_columns<kC, kW>(r_, head_, chunk_, c, size_, [&](int t) { return value_row(t); },
+                         {state_, flow_, u_, dout_});
     gpu::sync();
     if (ranked_) {
       const SharedMatrix b = x_decayed_.from_row(kC), known = dout_.from_row(kC);
@@ -81,32 +82,6 @@ class MatrixGradient : MatrixChunk {
     }
   }
 
-  LAMINA_GPU_FUNCTION void load_columns_of(std::int64_t c) {
-    const gpu::Global<const float> states(r_.states), flows(r_.flows);
-    const int padded = r_.lanes * kStateRows;
-    const std::int64_t first = (head_ * r_.num_chunks + chunk_) * r_.value_width;
-    struct Item {
-      float x = 0, dx = 0;
-    };
-    const auto edge = [&](int at) {
-      const std::int64_t i = c + at / keys_, from = (first + i) * padded + at % keys_;
-      return i < r_.value_width ? Item{states[from], flows[from]} : Item{};
-    };
-    gpu::fetch_then_put(kW * keys_, edge, [&](int at, const Item& item) {
-      state_.set(at % keys_, at / keys_, item.x);
-      flow_.set(at % keys_, at / keys_, item.dx);
-    });
-    const gpu::NumberReader v(r_.v), dy(r_.dy);
-    const auto token = [&](int at) {
-      const int t = at / kW, i = at % kW;
-      const std::int64_t from = value_row(t) + c + i;
-      return t < size_ && c + i < r_.value_width ? Item{v[from], dy[from]} : Item{};
-    };
-    gpu::fetch_then_put(kC * kW, token, [&](int at, const Item& item) {
-      u_.set(at / kW, at % kW, item.x);
-      dout_.set(at / kW, at % kW, item.dx);
-    });
-  }
   LAMINA_GPU_FUNCTION std::int64_t value_row(int t) const {
     return ((b_ * r_.tokens + t_ + t) * r_.heads + n_) * r_.value_width;
   }

@@ -1,15 +1,15 @@
-// The host's part of recurrences token by token: sizes of launches.
+// The host's part of recurrences over tokens: verdicts, sizes of launches, operands of steps.
 #pragma once
 
-#include "backends/cuda/launch.h"
+#include "backends/cuda/kernel_support.h"
 #include "backends/cuda/matrix_scan/recurrence_params.h"
+#include "backends/cuda/typed.h"
 #include "core/round_up.h"
 
 namespace lamina::cuda {
 
-// Dynamic shared bytes that kernels may use on every GPU that they are compiled for: sm_80 has 163
-// KiB.
-inline constexpr std::int64_t kMostSharedBytes = 160 << 10;
+// Dynamic shared bytes of a chunk. Static arrays have the rest.
+inline constexpr std::int64_t kMostChunkBytes = kMostSharedBytes - (3 << 10);
 // Most bytes of saved states. A gradient with more of them computes its heads in several passes.
 inline constexpr std::int64_t kMostSavedBytes = std::int64_t{512} << 20;
 
@@ -27,6 +27,23 @@ inline void divide_into_blocks(Recurrence& p) {
   if (needed > 64 && p.batch * p.heads * p.blocks_per_head < kFewBlocks) divide(64);
 }
 
+// For ops with keys of the shape of input 0, [B, T, heads, channels].
+inline Verdict recurrence_supports(const NodeView& n) {
+  if (n.type(0).dim(3) > kMostStateRows)
+    return Verdict::no(fmt::format("takes keys of up to {} channels, got {}", kMostStateRows,
+                                   to_string(n.type(0))));
+  return only_f32_and_bf16(n);
+}
+
+// Likewise, for a gradient whose chunks need `bytes` of shared memory.
+inline Verdict chunks_support(const NodeView& n, std::int64_t bytes) {
+  if (bytes > kMostChunkBytes)
+    return Verdict::no(
+        fmt::format("keys of {} channels need {} bytes of shared memory, more than {}",
+                    n.type(0).dim(3), bytes, kMostChunkBytes));
+  return recurrence_supports(n);
+}
+
 inline LaunchShape recurrence_shape(const Recurrence& p, std::int64_t heads,
                                     std::int64_t directions = 1) {
   const std::int64_t floats =
@@ -35,6 +52,20 @@ inline LaunchShape recurrence_shape(const Recurrence& p, std::int64_t heads,
           .threads = static_cast<int>(p.columns_per_block / kStateColumns * p.lanes),
           .shared_bytes = static_cast<std::size_t>(4 * floats),
           .blocks_y = directions};
+}
+
+inline LaunchShape all_heads(const Recurrence& p) { return recurrence_shape(p, p.batch * p.heads); }
+
+// The inputs that a step has in addition to its op.
+struct StepInputs {
+  int start, count, state;
+};
+inline void set_step(Recurrence& p, const KernelArgs& args, const StepInputs& in, DType dtype) {
+  p.start = address(input_of(args, in.start));
+  p.count = address(input_of(args, in.count));
+  p.state = address(input_of(args, in.state));
+  p.y = typed(dtype, args.outputs[0]);
+  p.new_state = address(args.outputs[1]);
 }
 
 // Bytes of the states (or of their gradients) of a head's chunks.

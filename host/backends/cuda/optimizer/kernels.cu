@@ -4,6 +4,7 @@
 // block computes the numbers of a step once. adamw_range() works on any range of any tensor, so
 // that a kernel over many tensors can share it.
 #include "backends/cuda/gpu/row_groups.h"
+#include "backends/cuda/gpu/search.h"
 #include "backends/cuda/optimizer/params.h"
 
 namespace lamina::cuda {
@@ -113,22 +114,6 @@ LAMINA_GPU_FUNCTION void adamw(const AdamWParams& p) {
   adamw_range<N>(numbers, p.tensor, gpu::first_index() * N, p.tensor.count, gpu::num_indices() * N);
 }
 
-// Returns the first slot whose id is not below `row`.
-LAMINA_GPU_FUNCTION std::int64_t find_slot(Global<const std::int32_t> ids, std::int64_t slots,
-                                           std::int64_t row) {
-  std::int64_t first = 0;
-  while (slots > 0) {
-    const std::int64_t half = slots / 2;
-    if (ids[first + half] < row) {
-      first += half + 1;
-      slots -= half + 1;
-    } else {
-      slots = half;
-    }
-  }
-  return first;
-}
-
 // A group of threads per row of the table. All of its threads look up the row, which the caches
 // serve; the loads of other groups hide its latency.
 template <int N>
@@ -142,7 +127,7 @@ LAMINA_GPU_FUNCTION void adamw_rows(const AdamWRowsParams& p) {
   const std::int64_t stride = std::int64_t{gpu::num_blocks()} * g.count;
   for (std::int64_t row = std::int64_t{gpu::block_index()} * g.count + g.index; row < p.rows;
        row += stride) {
-    const std::int64_t slot = find_slot(ids, p.slots, row);
+    const std::int64_t slot = gpu::lower_bound(ids, p.slots, row);
     const bool is_listed = slot < p.slots && ids[slot] == row;
     const bool changes = numbers.may_change && (is_listed || !p.lazy);
     for (int c = g.lane * N; c < p.width; c += g.threads * N) {
