@@ -229,6 +229,8 @@ class SavedAdapter {
         refuse(path_, fmt::format("tensor '{}' is not part of an adapter of a matrix", name));
       if (modules.insert(module).second) add(module);
     }
+    for (const std::string& module : modules)
+      if (table_.find(module)) check_parts(files, module);
     if (out_.targets.empty()) refuse(path_, "contains no adapter of a matrix of the layers");
     check_outside();
     check_whole();
@@ -271,6 +273,18 @@ class SavedAdapter {
     if (prefix_.empty() && module != own && module.ends_with(own))
       prefix_ = module.substr(0, module.size() - own.size());
     inside_.push_back(module + ".weight");
+  }
+
+  void check_parts(const io::WeightFiles& files, const std::string& module) const {
+    for (const std::string_view part :
+         {publishers::kAdapterDown, publishers::kAdapterUp, publishers::kAdapterMagnitude}) {
+      if (part == publishers::kAdapterMagnitude && !config_.dora) continue;
+      const std::string name = fmt::format("{}{}{}", publishers::kAdapterPrefix, module, part);
+      if (!files.contains(name))
+        refuse(path_,
+               fmt::format("tensor '{}' is missing; other tensors of this matrix exist", name),
+               "copy the adapter again: a part of it is missing");
+    }
   }
 
   const Candidate* find(const decoder::Parameter& p) const {

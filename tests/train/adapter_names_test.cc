@@ -246,6 +246,16 @@ void rename_tensors(const std::string& directory,
       {.stem = "adapter_model"});
 }
 
+TEST(AdapterOfPeft, HasBothFactorsOfEachMatrix) {
+  const Saved saved;
+  rename_tensors(saved.directory, [](const std::string& name) {
+    return name.find("layers.1.self_attn.v_proj.lora_A") == name.npos ? name : "";
+  });
+  EXPECT_ERROR_SAYS(saved.logits(), ExitCode::checkpoint,
+                    "tensor 'base_model.model.model.layers.1.self_attn.v_proj.lora_A.weight' is "
+                    "missing; other tensors of this matrix exist")
+}
+
 TEST(AdapterOfPeft, MayHaveOneMatrixInAllLayers) {
   const Saved saved;
   rename_tensors(saved.directory, [](const std::string& name) {
