@@ -121,6 +121,17 @@ class PublishedModel {
   lamina::testing::TempDir folder_;
 };
 
+TEST(GenerationOptions, WarnOfPublishedIdsOutsideOfTheVocabulary) {
+  const PublishedModel model(R"({"do_sample": false, "suppress_tokens": [3, 90000]})");
+  const Finished result = model.decode({"-n", "2"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.err,
+              HasSubstr("generation_config.json: 'suppress_tokens' has the id 90000, which is "
+                        "outside the vocabulary of 149 and has no effect"));
+  EXPECT_THAT(model.decode({"-n", "2", "--suppress-ids", "4"}).err,
+              Not(HasSubstr("outside the vocabulary")));
+}
+
 TEST(GenerationOptions, DefaultToTheModels) {
   const PublishedModel model(
       R"({"do_sample": true, "temperature": 0.6, "top_k": 20, "max_new_tokens": 5,

@@ -112,31 +112,27 @@ struct Assign {
   }
 };
 
-// Throws UserError for a token id outside the vocabulary: it would have no effect.
-struct CheckVocabulary {
+// Returns the first token id outside the vocabulary, which would have no effect.
+struct FirstOutside {
   std::int64_t vocab_size;
-  const std::string& where;
 
-  void operator()(const decode::Ids* ids) const {
-    for (const std::int32_t id : *ids) check(id);
+  std::optional<std::int32_t> operator()(const decode::Ids* ids) const {
+    const auto found = std::ranges::find_if(*ids, [&](auto id) { return id >= vocab_size; });
+    return found == ids->end() ? std::nullopt : std::optional(*found);
   }
-  void operator()(const decode::Words* words) const {
-    for (const decode::Ids& word : *words) (*this)(&word);
+  std::optional<std::int32_t> operator()(const decode::Words* words) const {
+    for (const decode::Ids& word : *words)
+      if (const auto found = (*this)(&word)) return found;
+    return std::nullopt;
   }
-  void operator()(const decode::Biases* biases) const {
-    for (const auto& [id, bias] : *biases) check(id);
+  std::optional<std::int32_t> operator()(const decode::Biases* biases) const {
+    for (const auto& [id, bias] : *biases)
+      if (id >= vocab_size) return id;
+    return std::nullopt;
   }
   template <typename Other>
-  void operator()(const Other*) const {}
-
- private:
-  void check(std::int32_t id) const {
-    if (id < vocab_size) return;
-    throw UserError(ExitCode::usage,
-                    {where,
-                     fmt::format("id {} is outside the vocabulary of {}; use 0 to {}", id,
-                                 vocab_size, vocab_size - 1),
-                     {}});
+  std::optional<std::int32_t> operator()(const Other*) const {
+    return std::nullopt;
   }
 };
 
@@ -167,6 +163,32 @@ void show(const Arguments& a, const GenerateOptions& options,
   if (!config.unused.empty())
     log::debug("generation_config.json also has {}, which lamina does not use",
                fmt::join(config.unused, ", "));
+}
+
+// Throws UserError for a token id outside the vocabulary.
+void refuse_outside(std::optional<std::int32_t> id, const std::string& where,
+                    std::int64_t vocab_size) {
+  if (!id) return;
+  throw UserError(ExitCode::usage,
+                  {where,
+                   fmt::format("id {} is outside the vocabulary of {}; use 0 to {}", *id,
+                               vocab_size, vocab_size - 1),
+                   {}});
+}
+
+// Ids outside the vocabulary are an error if they were given, a warning if the publisher set them.
+void check_vocabulary(const Arguments& a, std::int64_t vocab_size,
+                      const decode::GenerationConfig& config, std::string_view source,
+                      GenerateOptions& options) {
+  for (const GenerationKey& key : decode::generation_keys()) {
+    const auto id = std::visit(FirstOutside{vocab_size}, key.place(options));
+    if (a.has(key.name))
+      refuse_outside(id, fmt::format("--{}", key.name), vocab_size);
+    else if (id && std::ranges::find(config.used, key.config_key) != config.used.end())
+      log::warning(
+          "{}: '{}' has the id {}, which is outside the vocabulary of {} and has no effect", source,
+          key.config_key, *id, vocab_size);
+  }
 }
 
 // Applies the sampling defaults of a GGUF file. Sampling methods that lamina does not have are
@@ -252,10 +274,7 @@ GenerateOptions read_generation_options(const Arguments& a, const model::Loaded&
     source = "GGUF file";
   }
   assign_given(a, out);
-  for (const GenerationKey& key : decode::generation_keys())
-    if (a.has(key.name))
-      std::visit(CheckVocabulary{m.model().vocab_size(), fmt::format("--{}", key.name)},
-                 key.place(out));
+  check_vocabulary(a, m.model().vocab_size(), config, source, out);
   out.end_tokens = m.end_tokens();
   if (out.num_beams > 1 && a.has("temp") && out.sampler.temperature > 0)
     throw UserError(ExitCode::usage, {"--temp",
@@ -307,7 +326,7 @@ bool set_generation_option(std::string_view name, const std::string& value,
     const Option option = option_of(key, options);
     GenerateOptions changed = options;
     std::visit(Assign{read_values(key, option, value, where, options), where}, key.place(changed));
-    std::visit(CheckVocabulary{vocab_size, where}, key.place(changed));
+    refuse_outside(std::visit(FirstOutside{vocab_size}, key.place(changed)), where, vocab_size);
     options = std::move(changed);
     return true;
   }
