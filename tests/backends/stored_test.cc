@@ -12,41 +12,21 @@
 #include "core/float16.h"
 #include "core/round_up.h"
 #include "support/expect_error.h"
+#include "support/stored_blocks.h"
 
 namespace lamina::cpu {
 namespace {
 
 using formats::BlockFormat;
+using testing::has_wide_scale;
+using testing::random_blocks;
+using testing::remove_nans;
 using Bytes = std::vector<std::byte>;
 
 constexpr std::array<Isa, 4> kIsas = {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16};
 constexpr std::array<DType, 2> kDtypes = {DType::f32, DType::bf16};
 
 void put(std::byte* at, const void* value, std::size_t size) { std::memcpy(at, value, size); }
-
-// Sets the scales of a block, of about this size.
-void set_scales(const BlockFormat& format, std::byte* block, float scale) {
-  const std::uint16_t half = to_float16(scale).bits;
-  const auto exponent = static_cast<std::uint8_t>(127 + std::ilogb(scale));
-  if (format.name == "MXFP4") return put(block, &exponent, 1);
-  if (format.name.starts_with("FP8")) return put(block, &scale, 4);
-  if (format.name == "Q6_K") return put(block + 208, &half, 2);
-  put(block, &half, 2);
-  const bool has_offset =
-      format.name.ends_with("_1") || format.name == "Q4_K" || format.name == "Q5_K";
-  if (has_offset) put(block + 2, &half, 2);
-}
-
-// Random blocks with finite scales for [rows, width] values; every byte of the rest occurs.
-Bytes random_blocks(const BlockFormat& format, std::int64_t rows, std::int64_t width, unsigned seed,
-                    float scale = 0x1p-6f) {
-  std::mt19937 random(seed);
-  Bytes out(static_cast<std::size_t>(format.bytes_of(rows * width)));
-  for (std::byte& byte : out) byte = static_cast<std::byte>(random());
-  for (std::size_t at = 0; at < out.size(); at += static_cast<std::size_t>(format.num_bytes))
-    set_scales(format, out.data() + at, scale * static_cast<float>(1 + random() % 4));
-  return out;
-}
 
 // The values by the format's definition, rounded once.
 Bytes widened(const BlockFormat& format, const Bytes& blocks, DType dtype) {
@@ -81,15 +61,6 @@ Bytes random_rows(std::int64_t count, DType dtype, unsigned seed) {
   return out;
 }
 
-// FP8 has values that are no numbers; products are compared without them.
-void remove_nans(const BlockFormat& format, Bytes& blocks) {
-  if (!format.name.starts_with("FP8")) return;
-  for (std::size_t at = 0; at < blocks.size(); at += static_cast<std::size_t>(format.num_bytes))
-    for (int i = 4; i < format.num_bytes; ++i)
-      if ((blocks[at + static_cast<std::size_t>(i)] & std::byte{127}) == std::byte{127})
-        blocks[at + static_cast<std::size_t>(i)] = std::byte{0};
-}
-
 template <typename Check>
 void for_all(const Check& check) {
   for (const Isa isa : kIsas) {
@@ -107,10 +78,8 @@ TEST(StoredRows, HaveTheBitsOfTheDefinition) {
     const std::int64_t rows = 3, width = 5 * format.num_values;
     // Scales so small that values are subnormal, and so large that some are infinite.
     for (const float scale : {0x1p-6f, 0x1p-22f, 0x1p-126f, 0x1p+13f, 0x1p+122f}) {
-      if (std::abs(std::ilogb(scale)) > 22 && format.name != "MXFP4" &&
-          !format.name.starts_with("FP8"))
-        continue;
-      const Bytes blocks = random_blocks(format, rows, width, 1, scale);
+      if (std::abs(std::ilogb(scale)) > 22 && !has_wide_scale(format)) continue;
+      const Bytes blocks = random_blocks(format, rows * width, 1, scale);
       const Bytes want = widened(format, blocks, dtype);
       Bytes got(want.size());
       StoredRows(format, width, dtype).widen(blocks.data(), 0, rows, got.data());
@@ -122,7 +91,7 @@ TEST(StoredRows, HaveTheBitsOfTheDefinition) {
 TEST(StoredRows, PartsOfRowsAreThoseOfTheWhole) {
   for_all([](const BlockFormat& format, DType dtype) {
     const std::int64_t rows = 3, width = 4 * format.num_values;
-    const Bytes blocks = random_blocks(format, rows, width, 2);
+    const Bytes blocks = random_blocks(format, rows * width, 2);
     const Bytes all = widened(format, blocks, dtype);
     const StoredRows stored(format, width, dtype);
     const StoredRows::Span part =
@@ -143,7 +112,7 @@ TEST(StoredRows, NoNumberStaysNone) {
   const BlockFormat& format = *formats::fp8_format(32);
   for (const Isa isa : kIsas) {
     const ScopedIsa scoped(isa);
-    Bytes block = random_blocks(format, 1, 32, 3);
+    Bytes block = random_blocks(format, 32, 3);
     block[4] = std::byte{0x7f}, block[5] = std::byte{0xff};
     std::vector<float> got(32);
     StoredRows(format, 32, DType::f32).widen(block.data(), 0, 1, got.data());
@@ -165,7 +134,7 @@ Bytes product(const GemmSpec& spec, const Bytes& a, const Bytes& b, const Bytes&
 
 void expect_same_product(const BlockFormat& format, DType dtype, std::int64_t m, std::int64_t n,
                          std::int64_t k) {
-  Bytes blocks = random_blocks(format, n, k, 4);
+  Bytes blocks = random_blocks(format, n * k, 4);
   remove_nans(format, blocks);
   const Bytes a = random_rows(m * k, dtype, 5), bias = random_rows(n, DType::f32, 6);
   GemmSpec spec{.m = m, .n = n, .k = k, .in = dtype, .out = dtype, .bias = DType::f32};
@@ -209,7 +178,7 @@ TEST(StoredGroups, HaveTheBitsOfWidenedMatrices) {
     const std::vector<std::int32_t> offsets = {0, few, few, 2 * few,
                                                static_cast<std::int32_t>(rows)};
     for_all([&](const BlockFormat& format, DType dtype) {
-      Bytes blocks = random_blocks(format, groups * outputs, inputs, 7);
+      Bytes blocks = random_blocks(format, groups * outputs * inputs, 7);
       remove_nans(format, blocks);
       const Bytes x = random_rows(rows * inputs, dtype, 8);
       const auto run = [&](const BlockFormat* stored, const Bytes& w) {

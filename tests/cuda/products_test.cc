@@ -12,6 +12,7 @@
 #include "formats/block_formats.h"
 #include "ops/registry.h"
 #include "support/expect_error.h"
+#include "support/stored_blocks.h"
 
 namespace lamina::testing {
 namespace {
@@ -21,36 +22,6 @@ using formats::BlockFormat;
 using Bytes = std::vector<std::byte>;
 
 constexpr std::array<DType, 2> kDtypes = {DType::f32, DType::bf16};
-
-// Random blocks with scales of about this size.
-Bytes random_blocks(const BlockFormat& format, std::int64_t count, unsigned seed, float scale) {
-  std::mt19937 random(seed);
-  Bytes out(static_cast<std::size_t>(format.bytes_of(count)));
-  for (std::byte& byte : out) byte = static_cast<std::byte>(random());
-  const std::uint16_t half = to_float16(scale).bits;
-  const auto exponent = static_cast<std::uint8_t>(127 + std::ilogb(scale));
-  for (auto* block = out.data(); block < out.data() + out.size(); block += format.num_bytes) {
-    if (format.name == "MXFP4") {
-      std::memcpy(block, &exponent, 1);
-    } else if (format.name.starts_with("FP8")) {
-      std::memcpy(block, &scale, 4);
-    } else {
-      std::memcpy(block + (format.name == "Q6_K" ? 208 : 0), &half, 2);
-      if (format.name.ends_with("_1") || format.name == "Q4_K" || format.name == "Q5_K")
-        std::memcpy(block + 2, &half, 2);
-    }
-  }
-  return out;
-}
-
-// FP8 has values that are no numbers; sums are compared without them.
-void remove_nans(const BlockFormat& format, Bytes& blocks) {
-  if (!format.name.starts_with("FP8")) return;
-  for (std::size_t i = 0; i < blocks.size(); ++i)
-    if (i % static_cast<std::size_t>(format.num_bytes) >= 4 &&
-        (blocks[i] & std::byte{127}) == std::byte{127})
-      blocks[i] = std::byte{0};
-}
 
 // The values by the format's definition, rounded once.
 Array widened(const BlockFormat& format, const Bytes& blocks, const Type& type) {
@@ -83,8 +54,7 @@ TEST(WidenStoredOfTheGpu, HasTheBitsOfTheDefinition) {
     const Type type{dtype, {3 * format.num_values}, {}};
     // Values that are subnormal, and values that are infinite.
     for (const float scale : {0x1p-6f, 0x1p-22f, 0x1p-126f, 0x1p+13f, 0x1p+122f}) {
-      const bool wide_scale = format.name == "MXFP4" || format.name.starts_with("FP8");
-      if (std::abs(std::ilogb(scale)) > 22 && !wide_scale) continue;
+      if (std::abs(std::ilogb(scale)) > 22 && !has_wide_scale(format)) continue;
       Bytes blocks = random_blocks(format, type.num_elements(), 1, scale);
       remove_nans(format, blocks);
       const GpuMemory x(blocks), y(static_cast<std::size_t>(type.bytes()));
