@@ -1,4 +1,5 @@
-// Kernels on matrices that are stored in blocks: the bits of the same kernels on widened matrices.
+// Kernels on matrices that are stored in blocks and widened by panels: the bits of the same kernels
+// on widened matrices. Products of integers: integer_products_test.cc.
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -6,6 +7,7 @@
 
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/gemm/grouped.h"
+#include "backends/cpu/stored/integer_dots_simd.h"
 #include "backends/cpu/stored/stored_rows.h"
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/threads.h"
@@ -120,6 +122,10 @@ TEST(StoredRows, NoNumberStaysNone) {
   }
 }
 
+bool is_widened(const BlockFormat& format, DType dtype) {
+  return dtype == DType::f32 || !find_integer_dots(format);
+}
+
 Bytes product(const GemmSpec& spec, const Bytes& a, const Bytes& b, const Bytes& bias) {
   std::string why;
   const auto gemm = make_gemm(spec, &why);
@@ -134,6 +140,7 @@ Bytes product(const GemmSpec& spec, const Bytes& a, const Bytes& b, const Bytes&
 
 void expect_same_product(const BlockFormat& format, DType dtype, std::int64_t m, std::int64_t n,
                          std::int64_t k) {
+  if (!is_widened(format, dtype)) return;
   Bytes blocks = random_blocks(format, n * k, 4);
   remove_nans(format, blocks);
   const Bytes a = random_rows(m * k, dtype, 5), bias = random_rows(n, DType::f32, 6);
@@ -178,6 +185,7 @@ TEST(StoredGroups, HaveTheBitsOfWidenedMatrices) {
     const std::vector<std::int32_t> offsets = {0, few, few, 2 * few,
                                                static_cast<std::int32_t>(rows)};
     for_all([&](const BlockFormat& format, DType dtype) {
+      if (!is_widened(format, dtype)) return;
       Bytes blocks = random_blocks(format, groups * outputs * inputs, 7);
       remove_nans(format, blocks);
       const Bytes x = random_rows(rows * inputs, dtype, 8);

@@ -1,4 +1,4 @@
-// Chooses between weight streaming (few rows), our own tiles and oneDNN.
+// Chooses between weight streaming (few rows), integer products, our own tiles and oneDNN.
 #include "backends/cpu/gemm/gemm.h"
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include "backends/cpu/gemm/gemv.h"
 #include "backends/cpu/gemm/onednn_gemm.h"
 #include "backends/cpu/gemm/tiles.h"
+#include "backends/cpu/stored/integer_gemm.h"
 #include "backends/cpu/stored/stored_rows.h"
 #include "backends/cpu/threads/isa.h"
 #include "core/error.h"
@@ -118,6 +119,8 @@ std::unique_ptr<Gemm> make_gemm(const GemmSpec& requested, std::string* why) {
   if (!why->empty()) return nullptr;
   if (spec.m == 0 || spec.n == 0) return std::make_unique<EmptyGemm>();
   if (streams(spec)) return make_streamed(spec, why);
+  if (spec.b_stored && spec.in == DType::bf16 && spec.k > 0)
+    if (auto gemm = make_integer_gemm(spec)) return gemm;
   if (is_better_by_onednn(spec))
     if (auto gemm = make_onednn_gemm(spec, why)) {
       if (!spec.b_stored) return gemm;

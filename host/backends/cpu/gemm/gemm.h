@@ -32,8 +32,9 @@ struct GemmSpec {
   std::int64_t ldc = 0;
   bool accumulate = false;    // adds to the values of C
   std::optional<DType> bias;  // bf16 or f32
-  // The format of B, which is stored as [n, k] without gaps then; null: plain. The bits are the
-  // same as for B widened to `in`, which only oneDNN's products store whole.
+  // The format of B, which is stored as [n, k] without gaps then; null: plain. If its values are
+  // integers times scales and `in` is bf16, A is quantised (stored/quantised_rows.h). Else the bits
+  // are the same as for B widened to `in`, which only oneDNN's products store whole.
   const formats::BlockFormat* b_stored = nullptr;
 };
 

@@ -5,6 +5,8 @@
 #include <numeric>
 
 #include "backends/cpu/gemm/gemv_simd.h"
+#include "backends/cpu/stored/integer_dots_simd.h"
+#include "backends/cpu/stored/quantised_rows.h"
 #include "backends/cpu/stored/stored_rows.h"
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/scratch.h"
@@ -25,8 +27,8 @@ constexpr std::int64_t kBlockOutputs = 64, kColumnOutputs = 1024;
 // Below this many bytes of weights per thread, waking another thread costs more than it saves.
 constexpr std::int64_t kMinBytesPerThread = 64 * 1024;
 
-// Rows of a stored W that are widened together: as few as stay in L1 if x has few rows, else enough
-// to use the registers for several rows of W.
+// Rows of a stored W that are widened together, if they are: as few as stay in L1 if x has few
+// rows, else enough to use the registers for several rows of W.
 constexpr std::int64_t kNearPanelBytes = 16 * 1024, kNearPanelRows = 8, kPanelRows = 24;
 
 std::int64_t panel_rows(std::int64_t m, std::int64_t row_bytes) {
@@ -44,36 +46,40 @@ bool is_bf16_or_f32(DType dtype) { return dtype == DType::bf16 || dtype == DType
 class StreamedGroup : public GemvGroup {
  public:
   explicit StreamedGroup(const GemvGroupSpec& spec)
-      : spec_(spec), function_(choose(spec.w_transposed)) {
+      : spec_(spec), function_(choose(spec.w_transposed)), quantised_(spec.k) {
     if (spec_.ldx == 0) spec_.ldx = spec_.k;
-    std::int64_t cuts = 0, num_outputs = 0;
+    std::int64_t cuts = 0, total_bytes = 0;
     for (GemvMatrix& matrix : spec_.matrices) {
       if (matrix.ldw == 0) matrix.ldw = spec_.w_transposed ? spec_.k : matrix.n;
       if (matrix.ldo == 0) matrix.ldo = matrix.n;
-      num_outputs += matrix.n;
+      const std::int64_t num_values = matrix.n * spec_.k;
+      total_bytes +=
+          matrix.stored ? matrix.stored->bytes_of(num_values) : num_values * size_bytes(spec_.in);
     }
     for (const GemvMatrix& matrix : spec_.matrices) {
       first_cut_.push_back(cuts);
       cuts += divide_up(matrix.n, kCutOutputs);
+      dots_.push_back(spec_.in == DType::bf16 && matrix.stored ? find_integer_dots(*matrix.stored)
+                                                               : nullptr);
+      if (dots_.back()) quantised_bytes_ = aligned(quantised_.bytes(spec_.m));
       stored_.emplace_back();
-      if (matrix.stored) stored_.back().emplace(*matrix.stored, spec_.k, spec_.in);
+      if (matrix.stored && !dots_.back()) stored_.back().emplace(*matrix.stored, spec_.k, spec_.in);
     }
     panel_rows_ = panel_rows(spec_.m, spec_.k * size_bytes(spec_.in));
     if (std::ranges::any_of(stored_, [](const auto& rows) { return rows.has_value(); }))
       panel_bytes_ =
           aligned(static_cast<std::size_t>(panel_rows_ * spec_.k * size_bytes(spec_.in)));
     first_cut_.push_back(cuts);
-    const std::int64_t bytes = num_outputs * spec_.k * size_bytes(spec_.in);
+    const std::int64_t bytes = std::max<std::int64_t>(1, total_bytes);
     const std::int64_t max_threads = std::max<std::int64_t>(1, bytes / kMinBytesPerThread);
     min_cuts_per_thread_ = std::max<std::int64_t>(1, divide_up(cuts, max_threads));
     const std::int64_t min_outputs =
         !spec_.w_transposed ? kColumnOutputs : (spec_.m > 1 ? kBlockOutputs : kCutOutputs);
-    grain_ =
-        std::max(min_outputs / kCutOutputs, kGrainBytes * cuts / std::max<std::int64_t>(1, bytes));
+    grain_ = std::max(min_outputs / kCutOutputs, kGrainBytes * cuts / bytes);
   }
 
   std::size_t workspace_bytes() const override {
-    return panel_bytes_ * static_cast<std::size_t>(num_threads_);
+    return quantised_bytes_ + panel_bytes_ * static_cast<std::size_t>(num_threads_);
   }
 
   void run(const void* x, std::span<const GemvOperands> operands,
@@ -81,17 +87,26 @@ class StreamedGroup : public GemvGroup {
     LAMINA_ASSERT(operands.size() == spec_.matrices.size());
     LAMINA_ASSERT(panel_bytes_ == 0 || num_threads() <= num_threads_);
     if (spec_.m == 0) return;
+    if (quantised_bytes_ > 0) quantised_.quantise(x, spec_.ldx, spec_.m, workspace);
+    std::byte* panels = workspace + quantised_bytes_;
     parallel_shares(first_cut_.back(), grain_, min_cuts_per_thread_,
                     [&](std::int64_t begin, std::int64_t end, int thread) {
-                      run_cuts(x, operands, begin, end,
-                               workspace + panel_bytes_ * static_cast<std::size_t>(thread));
+                      run_cuts({x, workspace}, operands, begin, end,
+                               panels + panel_bytes_ * static_cast<std::size_t>(thread));
                     });
   }
 
-  std::string_view kernel() const override { return function_.name; }
+  std::string_view kernel() const override {
+    return quantised_bytes_ > 0 ? integer_dots_name() : function_.name;
+  }
 
  private:
-  void run_cuts(const void* x, std::span<const GemvOperands> operands, std::int64_t begin,
+  struct Rows {
+    const void* plain;
+    const void* quantised;  // if quantised_bytes_ > 0
+  };
+
+  void run_cuts(Rows x, std::span<const GemvOperands> operands, std::int64_t begin,
                 std::int64_t end, std::byte* panel) const {
     for (std::size_t i = 0; i + 1 < first_cut_.size(); ++i) {
       const std::int64_t first = std::max(begin, first_cut_[i]) - first_cut_[i];
@@ -99,10 +114,12 @@ class StreamedGroup : public GemvGroup {
       if (first >= last) continue;
       const std::int64_t row = first * kCutOutputs;
       const std::int64_t past = std::min(last * kCutOutputs, spec_.matrices[i].n);
-      if (stored_[i])
-        run_stored(arguments(x, operands, i), *stored_[i], row, past, panel);
+      if (dots_[i])
+        dots_[i](arguments(x.quantised, operands, i), row, past);
+      else if (stored_[i])
+        run_stored(arguments(x.plain, operands, i), *stored_[i], row, past, panel);
       else
-        function_.run(arguments(x, operands, i), row, past);
+        function_.run(arguments(x.plain, operands, i), row, past);
     }
   }
 
@@ -149,9 +166,12 @@ class StreamedGroup : public GemvGroup {
   std::vector<std::int64_t> first_cut_;  // of each streamed matrix, and the total
   std::int64_t min_cuts_per_thread_ = 1;
   std::int64_t grain_ = 1;                         // cuts
-  std::vector<std::optional<StoredRows>> stored_;  // of each matrix
+  std::vector<IntegerDots> dots_;                  // of each matrix, null: not by integers
+  QuantisedRows quantised_;                        // of x
+  std::size_t quantised_bytes_ = 0;                // 0: no matrix is multiplied by integers
+  std::vector<std::optional<StoredRows>> stored_;  // of each matrix that is widened
   std::int64_t panel_rows_ = 0;
-  std::size_t panel_bytes_ = 0;  // 0: no matrix is stored
+  std::size_t panel_bytes_ = 0;  // 0: no matrix is widened
   int num_threads_ = num_threads();
 };
 

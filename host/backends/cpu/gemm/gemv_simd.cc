@@ -12,14 +12,13 @@
 #include "backends/cpu/gemm/gemv_simd.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "backends/cpu/gemm/gemv_lanes.h"
+#include "backends/cpu/gemm/rows_finish_simd.h"
 
 namespace lamina::cpu {
 namespace {
 
-constexpr std::int64_t kBlockRows = 64;  // outputs kept as f32 until the epilogue
 // Bytes of one and of two rows of x that stay in L1 beside a row of W.
 constexpr std::int64_t kNearBytes1 = 15 * 1024, kNearBytes2 = 12 * 1024;
 
@@ -150,31 +149,6 @@ void stream_block(const RowsArguments& a, std::int64_t begin, std::int64_t end, 
     for (; row + X::kRows4 <= num_rows; row += X::kRows4)
       dot_all<X, X::kRows4>(a, w + row * a.ldw, sums + row);
     for (; row < num_rows; ++row) dot_all<X, 1>(a, w + row * a.ldw, sums + row);
-  }
-}
-
-inline void add_values(const void* values, std::int64_t at, bool bf16, std::int64_t count,
-                       float* sums) {
-  if (bf16) {
-    const auto* p = static_cast<const std::uint16_t*>(values) + at;
-    for (std::int64_t j = 0; j < count; ++j) sums[j] += widen(p[j]);
-  } else {
-    const auto* p = static_cast<const float*>(values) + at;
-    for (std::int64_t j = 0; j < count; ++j) sums[j] += p[j];
-  }
-}
-
-// Writes out[i, begin ..] from the f32 sums of row i.
-void finish_row(const RowsArguments& a, std::int64_t i, std::int64_t begin, std::int64_t count,
-                float* sums) {
-  if (a.bias != nullptr) add_values(a.bias, begin, a.bf16_bias, count, sums);
-  if (a.addend != nullptr) add_values(a.addend, i * a.ldo + begin, a.bf16_out, count, sums);
-  if (a.bf16_out) {
-    auto* out = static_cast<std::uint16_t*>(a.out) + i * a.ldo + begin;
-    for (std::int64_t j = 0; j < count; ++j) out[j] = narrow(sums[j]);
-  } else {
-    std::memcpy(static_cast<float*>(a.out) + i * a.ldo + begin, sums,
-                static_cast<std::size_t>(count) * sizeof(float));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/stored/integer_dots_simd.h"
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/scratch.h"
 #include "backends/cpu/threads/threads.h"
@@ -105,15 +106,30 @@ constexpr std::int64_t kMaxPanelBytes = 256 * 1024, kMinPanelOutputs = 8;
 constexpr std::int64_t kDxRows = 256, kDxColumns = 192;
 constexpr std::int64_t kDwRows = 128, kDwColumns = 384;
 
+// Returns the bytes of this many rows of a matrix.
+std::int64_t bytes_of_outputs(const GroupedSpec& s, std::int64_t outputs) {
+  const std::int64_t num_values = outputs * s.inputs;
+  return s.stored ? s.stored->bytes_of(num_values) : num_values * size_bytes(s.dtype);
+}
+
 bool is_bf16_or_f32(DType dtype) { return dtype == DType::bf16 || dtype == DType::f32; }
 
 }  // namespace
 
-GroupedLinear::GroupedLinear(const GroupedSpec& spec) : spec_(spec), num_threads_(num_threads()) {
+GroupedLinear::GroupedLinear(const GroupedSpec& spec)
+    : spec_(spec), quantised_(spec.inputs), num_threads_(num_threads()) {
   LAMINA_ASSERT(is_bf16_or_f32(spec.dtype) && is_bf16_or_f32(spec.bias.value_or(DType::f32)));
   function_ = best_rows_function().run;
   kernel_ = best_rows_function().name;
   if (!spec.stored) return;
+  if (const IntegerDots dots =
+          spec.dtype == DType::bf16 ? find_integer_dots(*spec.stored) : nullptr) {
+    function_ = dots;
+    kernel_ = integer_dots_name();
+    is_quantised_ = true;
+    quantised_bytes_ = aligned(quantised_.bytes(spec.rows));
+    return;
+  }
   stored_.emplace(*spec.stored, spec.inputs, spec.dtype);
   const std::int64_t row_bytes = std::max<std::int64_t>(1, stored_->bytes_widened(1));
   panel_outputs_ = std::clamp(kMaxPanelBytes / row_bytes, kMinPanelOutputs, kPieceOutputs);
@@ -121,7 +137,8 @@ GroupedLinear::GroupedLinear(const GroupedSpec& spec) : spec_(spec), num_threads
 }
 
 std::size_t GroupedLinear::workspace_bytes() const {
-  return Plan::bytes(spec_.groups) + panel_bytes_ * static_cast<std::size_t>(num_threads_);
+  return Plan::bytes(spec_.groups) + quantised_bytes_ +
+         panel_bytes_ * static_cast<std::size_t>(num_threads_);
 }
 
 // Computes outputs [begin, end) of `rows` rows, in blocks of rows. `piece` is for the first row.
@@ -131,7 +148,8 @@ void GroupedLinear::multiply(const RowsArguments& piece, std::int64_t begin, std
   const std::int64_t block = divide_up(rows, divide_up(rows, kMaxStreamedRows));
   for (std::int64_t row = 0; row < rows; row += block) {
     a.m = std::min(block, rows - row);
-    a.x = at(piece.x, row * spec_.inputs, spec_.dtype);
+    a.x = is_quantised_ ? static_cast<const std::byte*>(piece.x) + quantised_.bytes(row)
+                        : static_cast<const void*>(at(piece.x, row * spec_.inputs, spec_.dtype));
     a.out = at(piece.out, row * spec_.outputs, spec_.dtype);
     function_(a, begin, end);
   }
@@ -143,40 +161,45 @@ void GroupedLinear::run(const void* x, const void* w, const std::int32_t* offset
   LAMINA_ASSERT(!stored_ || num_threads() <= num_threads_);
   const Plan plan = make_plan(s, offsets, kStreamCost, 0, workspace);
   zero_rows_outside(plan, s, s.outputs, y);
+  std::byte* quantised = workspace + Plan::bytes(s.groups);
+  if (is_quantised_) quantised_.quantise(x, s.inputs, s.rows, quantised);
   const std::int64_t outputs = s.rows <= kMaxStreamedRows ? kFewPieceOutputs : kPieceOutputs;
   const std::int64_t piece_bytes =
-      std::max<std::int64_t>(1, std::min(outputs, s.outputs) * s.inputs * size_bytes(s.dtype));
+      std::max<std::int64_t>(1, bytes_of_outputs(s, std::min(outputs, s.outputs)));
   const std::int64_t min_cost = divide_up(kMinBytesPerThread, piece_bytes) * (kStreamCost + 1);
-  for_each_piece(plan, s.groups, divide_up(s.outputs, outputs), min_cost,
-                 [&](std::int64_t group, std::int64_t piece, int thread) {
-                   const std::int64_t begin = piece * outputs;
-                   const std::int64_t end = std::min(begin + outputs, s.outputs);
-                   RowsArguments a = {};
-                   a.k = s.inputs;
-                   a.ldx = s.inputs;
-                   a.x = at(x, plan.begins[group] * s.inputs, s.dtype);
-                   a.ldw = s.inputs;
-                   a.out = at(y, plan.begins[group] * s.outputs, s.dtype);
-                   a.ldo = s.outputs;
-                   if (s.bias) a.bias = at(bias, group * s.outputs, *s.bias);
-                   a.bf16_in = a.bf16_out = s.dtype == DType::bf16;
-                   a.bf16_bias = s.bias == DType::bf16;
-                   if (!stored_) {
-                     a.w = at(w, group * s.outputs * s.inputs, s.dtype);
-                     return multiply(a, begin, end, plan.rows_of(group));
-                   }
-                   std::byte* panel = workspace + Plan::bytes(s.groups) +
-                                      panel_bytes_ * static_cast<std::size_t>(thread);
-                   for (std::int64_t output = begin; output < end; output += panel_outputs_) {
-                     const std::int64_t count = std::min(panel_outputs_, end - output);
-                     stored_->widen(w, group * s.outputs + output, count, panel);
-                     RowsArguments p = a;
-                     p.w = panel;
-                     p.out = at(a.out, output, s.dtype);
-                     if (s.bias) p.bias = at(a.bias, output, *s.bias);
-                     multiply(p, 0, count, plan.rows_of(group));
-                   }
-                 });
+  for_each_piece(
+      plan, s.groups, divide_up(s.outputs, outputs), min_cost,
+      [&](std::int64_t group, std::int64_t piece, int thread) {
+        const std::int64_t begin = piece * outputs;
+        const std::int64_t end = std::min(begin + outputs, s.outputs);
+        RowsArguments a = {};
+        a.k = s.inputs;
+        a.ldx = s.inputs;
+        a.x = is_quantised_
+                  ? quantised + quantised_.bytes(plan.begins[group])
+                  : static_cast<const void*>(at(x, plan.begins[group] * s.inputs, s.dtype));
+        a.ldw = s.inputs;
+        a.out = at(y, plan.begins[group] * s.outputs, s.dtype);
+        a.ldo = s.outputs;
+        if (s.bias) a.bias = at(bias, group * s.outputs, *s.bias);
+        a.bf16_in = a.bf16_out = s.dtype == DType::bf16;
+        a.bf16_bias = s.bias == DType::bf16;
+        if (!stored_) {
+          a.w = static_cast<const std::byte*>(w) + group * bytes_of_outputs(s, s.outputs);
+          return multiply(a, begin, end, plan.rows_of(group));
+        }
+        std::byte* panel =
+            quantised + quantised_bytes_ + panel_bytes_ * static_cast<std::size_t>(thread);
+        for (std::int64_t output = begin; output < end; output += panel_outputs_) {
+          const std::int64_t count = std::min(panel_outputs_, end - output);
+          stored_->widen(w, group * s.outputs + output, count, panel);
+          RowsArguments p = a;
+          p.w = panel;
+          p.out = at(a.out, output, s.dtype);
+          if (s.bias) p.bias = at(a.bias, output, *s.bias);
+          multiply(p, 0, count, plan.rows_of(group));
+        }
+      });
 }
 
 GroupedLinearDx::GroupedLinearDx(const GroupedSpec& spec)

@@ -16,6 +16,7 @@
 
 #include "backends/cpu/gemm/gemv_simd.h"
 #include "backends/cpu/gemm/tiles.h"
+#include "backends/cpu/stored/quantised_rows.h"
 #include "backends/cpu/stored/stored_rows.h"
 #include "core/dtype.h"
 
@@ -26,7 +27,7 @@ struct GroupedSpec {
   std::int64_t inputs = 0, outputs = 0;  // I and O of w[groups, O, I]
   DType dtype = DType::bf16;             // of rows and matrices: f32 or bf16
   std::optional<DType> bias;             // f32 or bf16, [groups, O]
-  // The format of the matrices; null: plain. GroupedLinear widens panels of rows to `dtype`.
+  // The format of the matrices; null: plain. GroupedLinear multiplies them as gemv.h does.
   const formats::BlockFormat* stored = nullptr;
 };
 
@@ -45,9 +46,12 @@ class GroupedLinear {
                 std::int64_t rows) const;
 
   GroupedSpec spec_;
-  RowsFunction function_;
+  RowsFunction function_;  // of plain, widened or quantised rows
   std::string_view kernel_;
-  std::optional<StoredRows> stored_;
+  bool is_quantised_ = false;
+  QuantisedRows quantised_;
+  std::size_t quantised_bytes_ = 0;
+  std::optional<StoredRows> stored_;  // if the matrices are widened
   std::int64_t panel_outputs_ = 0;
   std::size_t panel_bytes_ = 0;
   int num_threads_;

@@ -1,0 +1,52 @@
+// Products of many quantised rows with rows that are stored in blocks of integers, tile by tile,
+// for one instruction set.
+//
+// A tile is kTileRows rows of x times kTileColumns rows of w. Every output is one chain of sums
+// over blocks of 32 values in order: the product of the minimum with the sum of x, if the format
+// has minima; then the exact integer sum of the products, times the scale of x, times the scale of
+// w.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "backends/cpu/gemm/tile_simd.h"
+#include "backends/cpu/stored/quantised_rows.h"
+#include "formats/block_formats.h"
+
+namespace lamina::cpu {
+
+inline constexpr int kTileRows = 4, kTileColumns = 48;
+
+// One block of 32 values of kTileRows rows of x. Words are four neighbours.
+struct alignas(64) TileBlock {
+  static constexpr int kWords = kActivationBlock / 4, kParts = 2;
+  std::int8_t codes[kWords][kTileRows][4];
+  std::int32_t init[kParts][kTileRows];  // -offset of w * sum of the codes of a half
+  float sums[kTileRows];                 // scale * sum of the codes
+  float scales[kTileRows];
+};
+
+struct IntegerTileFunctions {
+  struct Format {
+    std::string_view name;     // of the BlockFormat
+    int offset;                // of its codes: see integer_blocks_simd.h
+    std::int64_t panel_bytes;  // of a panel, per block of 32 values
+    // Packs `count` rows of w of k values from `w` on, at most kTileColumns, to a panel.
+    void (*pack)(const std::byte* w, std::int64_t count, std::int64_t k, std::byte* panel);
+    // Computes t.m rows times t.n columns and finishes them, as TileProduct::multiply. t.a is
+    // ignored: `x` are slabs of kTileRows rows, each of t.k / 32 blocks.
+    void (*multiply)(const TileArguments& t, const TileBlock* x, const std::byte* panel);
+  };
+  const Format* formats;  // none: many rows are multiplied as few are
+  std::size_t num_formats;
+  std::string_view name;  // of the kernels, for `lamina explain`
+  // Packs kTileRows quantised rows, `steps` steps each, the last one repeated if there are fewer.
+  void (*pack_rows)(const QuantisedStep* rows, std::int64_t count, std::int64_t k, int offset,
+                    TileBlock* out);
+
+  static const IntegerTileFunctions avx512, avx2, portable;
+};
+
+}  // namespace lamina::cpu

@@ -1,0 +1,34 @@
+#include "backends/cpu/stored/quantised_rows.h"
+
+#include <algorithm>
+
+#include "backends/cpu/stored/integer_dots_simd.h"
+#include "backends/cpu/threads/isa.h"
+#include "backends/cpu/threads/threads.h"
+
+namespace lamina::cpu {
+
+void QuantisedRows::quantise(const void* x, std::int64_t ldx, std::int64_t rows,
+                             std::byte* out) const {
+  // Below this many values per thread, waking another thread costs more than it saves.
+  constexpr std::int64_t kMinValuesPerThread = 16 << 10;
+  const auto function = isa_table<IntegerDotFunctions>().quantise;
+  const auto* from = static_cast<const std::uint16_t*>(x);
+  auto* to = reinterpret_cast<QuantisedStep*>(out);
+  const std::int64_t min_rows = kMinValuesPerThread / std::max<std::int64_t>(1, width_) + 1;
+  parallel_ranges(rows, min_rows, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row)
+      function(from + row * ldx, width_, to + row * steps());
+  });
+}
+
+IntegerDots find_integer_dots(const formats::BlockFormat& format) {
+  const IntegerDotFunctions& functions = isa_table<IntegerDotFunctions>();
+  for (std::size_t i = 0; i < functions.num_formats; ++i)
+    if (functions.formats[i].name == format.name) return functions.formats[i].run;
+  return nullptr;
+}
+
+std::string_view integer_dots_name() { return isa_table<IntegerDotFunctions>().name; }
+
+}  // namespace lamina::cpu
