@@ -175,6 +175,70 @@ TEST(Eval, RefusesImpossibleEvaluations) {
   }
 }
 
+JsonDocument against(std::vector<std::string> words) {
+  words.insert(words.begin(), "eval");
+  words.push_back("--json");
+  const Finished result = lamina_program(words);
+  EXPECT_EQ(result.code, 0) << result.err;
+  return JsonDocument::parse(result.code == 0 ? result.out : "{}", "eval");
+}
+
+// The two checkpoints of the run, as two models.
+TEST(EvalAgainst, ReportsThePerplexityOfEachModelAlone) {
+  const std::string text = LAMINA_SOURCE_DIR "/docs/glossary.md";
+  const std::string first = trained_run() + "/checkpoints/step-00000002";
+  const std::vector<std::string> words = {"--data",   text, "--tokens", "40",
+                                          "--stride", "30", "--dtype",  "float32"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), words.begin(), words.end());
+    return more;
+  };
+  const JsonDocument json = against(with({"-m", trained_run(), "--against", first}));
+  const Numbers mine = eval(with({"-m", trained_run()})), theirs = eval(with({"-m", first}));
+  EXPECT_NEAR(json.root().at("loss").as_double(), mine.loss, 1e-6);
+  EXPECT_NEAR(json.root().at("perplexity").as_double(), mine.perplexity, 1e-3);
+  EXPECT_NEAR(json.root().at("reference_loss").as_double(), theirs.loss, 1e-6);
+  EXPECT_EQ(json.root().at("tokens").as_int64(), mine.tokens);
+  const double mean = json.root().at("mean_kl").as_double();
+  EXPECT_GT(mean, 0);
+  EXPECT_LT(mean, json.root().at("max_kl").as_double());
+  EXPECT_LT(json.root().at("max_kl_token").as_int64(), mine.tokens);
+  EXPECT_LT(json.root().at("top1_agreement").as_double(), 1);
+}
+
+TEST(EvalAgainst, AModelEqualsItself) {
+  const JsonDocument json =
+      against({"-m", trained_run(), "--against", trained_run(), "--ids", "1,2,3,4,5"});
+  EXPECT_EQ(json.root().at("mean_kl").as_double(), 0);
+  EXPECT_EQ(json.root().at("max_kl").as_double(), 0);
+  EXPECT_EQ(json.root().at("top1_agreement").as_double(), 1);
+  EXPECT_EQ(json.root().at("tokens").as_int64(), 4);
+  EXPECT_EQ(json.root().at("loss").as_double(), json.root().at("reference_loss").as_double());
+}
+
+TEST(EvalAgainst, RefusesWhatCannotBeCompared) {
+  const TempDir folder;
+  std::string run = tiny_run_file(folder / "out");
+  run.replace(run.find("vocab_size = 258"), 16, "vocab_size = 260");
+  ASSERT_EQ(lamina_program({"train", folder.write("run.toml", run), "--quiet"}).code, 0);
+  const auto refusal = [](std::vector<std::string> words) {
+    words.insert(words.begin(), {"eval", "-m", trained_run()});
+    const Finished result = lamina_program(words);
+    EXPECT_EQ(result.code, 2);
+    return result.err;
+  };
+  EXPECT_THAT(refusal({"--against", folder / "out", "--ids", "1,2"}),
+              HasSubstr("has a vocabulary of 260, but"));
+  EXPECT_EQ(refusal({"--against", trained_run()}),
+            "error: --against: needs --data FILE or --ids 1,2,3\n");
+  EXPECT_EQ(refusal({"--ids", "1,2"}), "error: --ids: needs --against DIR; add it\n");
+  EXPECT_EQ(refusal({"--against", trained_run(), "--ids", "1,258"}),
+            "error: --ids: id 258 is outside the vocabulary of 258; use 0 to 257\n");
+  EXPECT_EQ(refusal({"--against", trained_run(), "--ids", "1,2", "--task", "answers"}),
+            "error: --against: cannot be used with --task answers; it belongs to --task text\n  "
+            "remove it, or add --task text\n");
+}
+
 TEST(Eval, ARunThatKeepsNothingBackNeedsText) {
   const TempDir folder;
   std::string run = tiny_run_file(folder / "out");

@@ -16,7 +16,7 @@ namespace lamina::cli {
 
 const std::vector<EvalTask>& eval_tasks() {
   static const std::vector<EvalTask> tasks = {
-      {"text", evaluate_text, {"tokens", "stride", "batch", "separator"}},
+      {"text", evaluate_text, {"tokens", "stride", "batch", "separator", "against", "ids"}},
       {"choices", evaluate_choices, {"batch", "delimiter", "chat", "chat-template"}},
       {"answers",
        evaluate_answers,
@@ -48,7 +48,8 @@ const EvalTask& task_of(const Arguments& a) {
 }
 
 void check_logprobs(const Arguments& a) {
-  std::vector<std::string> inputs = given_files(a, {"model", "adapter", "chat-template"});
+  std::vector<std::string> inputs =
+      given_files(a, {"model", "adapter", "chat-template", "against"});
   for (const std::string& pattern : a.texts("data"))
     for (std::string& file : data::find_files(pattern)) inputs.push_back(std::move(file));
   check_output_file(a.text("logprobs"), inputs);
@@ -91,6 +92,10 @@ std::vector<Option> eval_options() {
                     "continuations is likeliest; answers: generated text compared with the "
                     "expected answer."),
       data,
+      text_option("against", 0, "DIR",
+                  "text: a second model; compares the predictions of both over --data or --ids: "
+                  "perplexities, KL divergence per token, equal likeliest tokens."),
+      text_option("ids", 0, "1,2,3", "With --against: token ids instead of --data."),
       integer_option("tokens", 'n', 512,
                      "text: documents are read in windows of up to this many tokens.", 1,
                      decoder::kMaxTokens),
@@ -140,6 +145,7 @@ Command eval_command() {
                            .required = false}},
           .examples = {"lamina eval runs/quickstart",
                        "lamina eval -m model --data book.txt --tokens 1024 --stride 512",
+                       "lamina eval -m model.gguf --against model --data book.txt",
                        "lamina eval -m model --task choices --data questions.jsonl --json"},
           .run = run_eval};
 }

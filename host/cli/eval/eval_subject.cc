@@ -21,7 +21,7 @@ std::string run_file_of(const std::string& path) {
 }
 
 EvalSubject open_subject(const std::string& path, const model::WeightChoice& choice,
-                         const Globals& globals) {
+                         bool needs_tokenizer, const Globals& globals) {
   EvalSubject s{model::open_weights(path, plugin_catalog(globals), choice),
                 nullptr,
                 nullptr,
@@ -29,7 +29,8 @@ EvalSubject open_subject(const std::string& path, const model::WeightChoice& cho
                 DType::bf16,
                 choice.packed};
   s.files = s.opened.weight_files();
-  s.tokenizer = text::load_tokenizer(s.opened.directory);
+  if (needs_tokenizer || text::has_tokenizer(s.opened.directory))
+    s.tokenizer = text::load_tokenizer(s.opened.directory);
   return s;
 }
 
@@ -50,14 +51,19 @@ EvalSubject find_eval_subject(const Arguments& a) {
                      {}});
   const std::string& path = a.has("model") ? a.text("model") : a.positionals[0];
   const model::WeightChoice choice = weight_choice(a);
-  EvalSubject s =
-      model::while_training(path, [&] { return open_subject(path, choice, a.globals); });
+  EvalSubject s = model::while_training(
+      path, [&] { return open_subject(path, choice, !a.has("ids"), a.globals); });
   if (const std::string run_file = run_file_of(path); !run_file.empty()) {
     s.run = train::load_written_run(run_file);
-    if (!a.has("data")) s.dtype = s.run->train.dtype;
+    if (!a.has("data") && !a.has("ids")) s.dtype = s.run->train.dtype;
   }
   if (a.has("dtype")) s.dtype = *parse_dtype(a.text("dtype"));
   return s;
+}
+
+EvalSubject find_eval_reference(const Arguments& a) {
+  const std::string& path = a.text("against");
+  return model::while_training(path, [&] { return open_subject(path, {}, false, a.globals); });
 }
 
 }  // namespace lamina::cli

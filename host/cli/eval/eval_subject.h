@@ -14,8 +14,8 @@ namespace lamina::cli {
 struct EvalSubject {
   model::OpenedModel opened;
   std::shared_ptr<const io::WeightFiles> files;
-  std::unique_ptr<text::Tokenizer> tokenizer;
-  std::optional<config::RunConfig> run;  // for a run directory or a checkpoint
+  std::unique_ptr<text::Tokenizer> tokenizer;  // may be null with --ids and for a reference
+  std::optional<config::RunConfig> run;        // for a run directory or a checkpoint
   DType dtype = DType::bf16;
   bool packed = false;  // see WeightChoice
 
@@ -23,7 +23,11 @@ struct EvalSubject {
   model::Loaded load(const Backend& backend) &&;
 };
 
-// Throws UserError: no model, or two (exit 2); a model without weights or tokenizer (exit 4).
+// Throws UserError: no model, or two (exit 2); a model without weights, or without the tokenizer
+// that texts need (exit 4).
 EvalSubject find_eval_subject(const Arguments& a);
+
+// Opens the model of --against as its files have it. Errors: a model without weights (exit 4).
+EvalSubject find_eval_reference(const Arguments& a);
 
 }  // namespace lamina::cli

@@ -5,11 +5,16 @@
 
 #include "cli/eval/eval_subject.h"
 #include "device/device.h"
+#include "evaluation/windows.h"
 
 namespace lamina::cli {
 
 // Text for people, or one JSON object with --json. Throws StopAsked when a signal has asked to.
 std::string evaluate_text(const Arguments& a, const device::Device& device, EvalSubject subject);
+// The part of evaluate_text() for --against: compares the model with a second one over the rows.
+// Throws UserError (exit 2) if the two have different tokens.
+std::string evaluate_against(const Arguments& a, const device::Device& device, EvalSubject subject,
+                             const evaluation::RowsOfWindow& rows);
 std::string evaluate_choices(const Arguments& a, const device::Device& device, EvalSubject subject);
 std::string evaluate_answers(const Arguments& a, const device::Device& device, EvalSubject subject);
 

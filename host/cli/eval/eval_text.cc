@@ -7,6 +7,7 @@
 
 #include "cli/eval/eval_logprobs.h"
 #include "cli/eval/eval_tasks.h"
+#include "cli/generate/prompt.h"
 #include "cli/shell/signals.h"
 #include "cli/shell/status_line.h"
 #include "cli/shell/units.h"
@@ -22,12 +23,44 @@ namespace {
 using evaluation::RowsOfWindow;
 using evaluation::TextResult;
 
-// Windows over the documents of --data, no longer than the text needs.
-RowsOfWindow rows_of_files(const Arguments& a, const EvalSubject& s) {
+void check_text_options(const Arguments& a) {
+  if (a.has("ids") && !a.has("against"))
+    throw UserError(ExitCode::usage, {"--ids", "needs --against DIR; add it", {}});
+  if (a.has("ids") && a.has("data"))
+    throw UserError(ExitCode::usage, {"--ids", "cannot be combined with --data", {}});
+  if (!a.has("against")) return;
+  if (!a.has("ids") && !a.has("data"))
+    throw UserError(ExitCode::usage, {"--against", "needs --data FILE or --ids 1,2,3", {}});
+  if (a.has("logprobs"))
+    throw UserError(ExitCode::usage,
+                    {"--logprobs", "cannot be combined with --against; remove one of them", {}});
+}
+
+// The documents of --data, or the one of --ids.
+std::shared_ptr<const data::TokenStore> documents(const Arguments& a, const EvalSubject& s) {
+  const std::int64_t vocab = s.opened.model->vocab_size();
+  if (!a.has("ids"))
+    return std::make_shared<const data::TokenStore>(
+        data::tokenize_files(a.texts("data"), *data::parse_separator(a.text("separator")),
+                             *s.tokenizer, vocab, end_if_asked));
+  auto store = std::make_shared<data::TokenStore>();
+  for (const std::int32_t id : parse_ids(a.text("ids"))) {
+    if (id >= vocab)
+      throw UserError(
+          ExitCode::usage,
+          {"--ids",
+           fmt::format("id {} is outside the vocabulary of {}; use 0 to {}", id, vocab, vocab - 1),
+           {}});
+    store->tokens.push_back(id);
+  }
+  store->document_begin.push_back(store->tokens.size());
+  return store;
+}
+
+// Windows over the documents, no longer than they need.
+RowsOfWindow rows_of_documents(const Arguments& a, const EvalSubject& s) {
   const decoder::Model& model = *s.opened.model;
-  const auto separator = *data::parse_separator(a.text("separator"));
-  auto store = std::make_shared<const data::TokenStore>(data::tokenize_files(
-      a.texts("data"), separator, *s.tokenizer, model.vocab_size(), end_if_asked));
+  const auto store = documents(a, s);
   std::int64_t tokens = a.integer("tokens");
   if (auto limit = model.config().max_positions()) {
     if (a.has("tokens") && tokens > *limit)
@@ -46,8 +79,9 @@ RowsOfWindow rows_of_files(const Arguments& a, const EvalSubject& s) {
                      {fmt::format("give at most {}", tokens)}});
   RowsOfWindow rows = evaluation::windows_of(data::view_of(store), tokens, stride);
   if (rows.num_rows == 0)
-    throw UserError(ExitCode::data,
-                    {a.texts("data").front(), "no token follows another in its document", {}});
+    throw UserError(ExitCode::data, {a.has("ids") ? "--ids" : a.texts("data").front(),
+                                     "no token follows another in its document",
+                                     {}});
   return rows;
 }
 
@@ -115,10 +149,12 @@ void write_row(std::uint64_t row, const RowsOfWindow& rows, std::span<const std:
 }  // namespace
 
 std::string evaluate_text(const Arguments& a, const Device& device, EvalSubject subject) {
+  check_text_options(a);
   std::optional<data::Dataset> held_out;
   RowsOfWindow rows;
-  if (a.has("data")) {
-    rows = rows_of_files(a, subject);
+  if (a.has("data") || a.has("ids")) {
+    rows = rows_of_documents(a, subject);
+    if (a.has("against")) return evaluate_against(a, device, std::move(subject), rows);
   } else if (!subject.run) {
     throw UserError(ExitCode::usage,
                     {a.has("model") ? a.text("model") : a.positionals[0],
