@@ -1,4 +1,4 @@
-// Values in the memory of the emulated GPU, for tests of the backend's parts.
+// Values in the memory of the GPU, for tests of the backend's parts.
 #pragma once
 
 #include <memory>
@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "backends/cuda/context.h"
-#include "backends/cuda/emulation/driver.h"
 #include "backends/cuda/queue.h"
+#include "cuda/gpu.h"
 #include "support/array.h"
 
 namespace lamina::testing {
 
 inline cuda::CudaContext& gpu_context() {
-  return static_cast<cuda::CudaContext&>(cuda::emulation::emulated_gpu().context());
+  return static_cast<cuda::CudaContext&>(test_gpu().context());
 }
 inline cuda::CudaQueue& gpu_queue() { return static_cast<cuda::CudaQueue&>(gpu_context().queue()); }
 
@@ -22,7 +22,7 @@ inline cuda::CudaQueue& gpu_queue() { return static_cast<cuda::CudaQueue&>(gpu_c
 class GpuMemory {
  public:
   explicit GpuMemory(std::size_t bytes, std::size_t shift = 0)
-      : buffer_(cuda::emulation::emulated_gpu().allocate(bytes + shift)),
+      : buffer_(test_gpu().allocate(bytes + shift)),
         type_{DType::u8, {static_cast<std::int64_t>(bytes)}, {}},
         shift_(shift) {}
   explicit GpuMemory(std::span<const std::byte> values, std::size_t shift = 0)

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "autodiff/vjp.h"
-#include "backends/cuda/emulation/driver.h"
+#include "cuda/gpu.h"
 #include "ops/op.h"
 #include "ops/registry.h"
 #include "passes/pipeline.h"
@@ -12,7 +12,7 @@
 namespace lamina::testing {
 namespace {
 
-const Backend& map_gpu() { return cuda::emulation::emulated_gpu(); }
+const Backend& map_gpu() { return test_gpu(); }
 
 void expect_same_arrays(const std::vector<Array>& got, const std::vector<Array>& want) {
   ASSERT_EQ(got.size(), want.size());

@@ -30,7 +30,7 @@ TEST_P(CudaModel, ForwardAgreesWithTheCpu) {
                               {.dtype = dtype}, backend)
           .logits;
     };
-    EXPECT_LE(relative_difference(run(emulated_gpu()), run(cpu::cpu_backend())), allowed(dtype));
+    EXPECT_LE(relative_difference(run(test_gpu()), run(cpu::cpu_backend())), allowed(dtype));
   }
 }
 
@@ -39,7 +39,7 @@ TEST_P(CudaModel, DecodingAgreesWithTheCpu) {
   const auto run = [&](const Backend& backend) {
     return decoded(model, rows.ids, {3, 1}, backend);
   };
-  EXPECT_LE(relative_difference(run(emulated_gpu()), run(cpu::cpu_backend())), kTolerance);
+  EXPECT_LE(relative_difference(run(test_gpu()), run(cpu::cpu_backend())), kTolerance);
 }
 
 TEST_P(CudaModel, TrainingAgreesWithTheCpu) {
@@ -63,7 +63,7 @@ TEST_P(CudaModel, TrainingAgreesWithTheCpu) {
       }
       return std::pair(losses, norms);
     };
-    const auto here = run(cpu::cpu_backend()), there = run(emulated_gpu());
+    const auto here = run(cpu::cpu_backend()), there = run(test_gpu());
     EXPECT_LE(relative_difference(there.first, here.first), allowed(dtype));
     EXPECT_LE(relative_difference(there.second, here.second), allowed(dtype));
   }
@@ -72,14 +72,14 @@ TEST_P(CudaModel, TrainingAgreesWithTheCpu) {
 TEST_P(CudaModel, TrainingGivesTheSameBitsInEachRun) {
   const Rows rows = random_rows(model, 2, test_tokens(model));
   const auto run = [&] {
-    train::TrainState state(model.parameters(), DType::bf16, true, emulated_gpu());
+    train::TrainState state(model.parameters(), DType::bf16, true, test_gpu());
     initialise(state, model);
     train::TrainStep step(model, state,
                           {.shape = {2, test_tokens(model), DType::bf16}, .clip_norm = 1}, {},
-                          emulated_gpu());
+                          test_gpu());
     const std::vector<program::Microbatch> batches = {rows.microbatch()};
     const double loss = step.run(batches, 1e-3, 0).loss;
-    return std::pair(loss, conformance::copy_of(model, state.masters(), emulated_gpu()));
+    return std::pair(loss, conformance::copy_of(model, state.masters(), test_gpu()));
   };
   const auto first = run(), second = run();
   EXPECT_EQ(first.first, second.first);
@@ -100,9 +100,7 @@ std::vector<std::filesystem::path> golden_cases() {
 
 class CudaGolden : public ::testing::TestWithParam<std::filesystem::path> {};
 
-TEST_P(CudaGolden, AgreesWithTheReference) {
-  expect_agreement(GetParam(), DType::f32, emulated_gpu());
-}
+TEST_P(CudaGolden, AgreesWithTheReference) { expect_agreement(GetParam(), DType::f32, test_gpu()); }
 
 INSTANTIATE_TEST_SUITE_P(All, CudaGolden, ::testing::ValuesIn(golden_cases()),
                          [](const auto& test) {
@@ -122,7 +120,7 @@ std::vector<std::filesystem::path> golden_cases_of_16_bits() {
 class CudaGolden16 : public ::testing::TestWithParam<std::filesystem::path> {};
 
 TEST_P(CudaGolden16, AgreesWithTheReferenceInBf16) {
-  expect_agreement(GetParam(), DType::bf16, emulated_gpu());
+  expect_agreement(GetParam(), DType::bf16, test_gpu());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CudaGolden16, ::testing::ValuesIn(golden_cases_of_16_bits()),

@@ -15,17 +15,17 @@ namespace {
 
 class GpuCase final : public CaseDevice {
  public:
-  const Backend& backend() const override { return emulated_gpu(); }
+  const Backend& backend() const override { return test_gpu(); }
 
   void run(Kernel& kernel, std::span<Array* const> inputs,
            std::span<Array* const> outputs) const override {
-    Queue& queue = emulated_gpu().context().queue();
+    Queue& queue = test_gpu().context().queue();
     std::map<Array*, std::unique_ptr<Buffer>> memory;
     const auto place = [&](Array* array) -> void* {
       if (!array) return nullptr;
       std::unique_ptr<Buffer>& buffer = memory[array];
       if (!buffer) {
-        buffer = emulated_gpu().allocate(array->bytes.size());
+        buffer = test_gpu().allocate(array->bytes.size());
         queue.copy(TensorRef(*buffer, 0, array->type),
                    host_tensor(std::as_const(*array).data(), array->type));
       }
@@ -35,7 +35,7 @@ class GpuCase final : public CaseDevice {
     std::vector<void*> out;
     for (Array* array : inputs) in.push_back(place(array));
     for (Array* array : outputs) out.push_back(place(array));
-    const std::unique_ptr<Buffer> workspace = emulated_gpu().allocate(kernel.workspace_bytes());
+    const std::unique_ptr<Buffer> workspace = test_gpu().allocate(kernel.workspace_bytes());
     queue.fill(TensorRef(*workspace, 0, bytes_of(kernel.workspace_bytes())), std::byte{0xff});
     queue.enqueue(kernel, {in, out, reinterpret_cast<std::byte*>(workspace->address()), &queue});
     for (const auto& [array, buffer] : memory)
@@ -68,7 +68,7 @@ void check_gpu_kernels(const OpCases& list) {
     const Allowed allowed = allowed_errors(c, dtype);
     Built built;
     build(list, c, dtype, dtype, built);
-    for (const KernelChoice& choice : emulated_gpu().kernels(ops::get(list.op))) {
+    for (const KernelChoice& choice : test_gpu().kernels(ops::get(list.op))) {
       const bool takes = with_node_view(built.graph, built.node(), [&](const NodeView& view) {
         return static_cast<bool>(choice.supports(view));
       });
@@ -77,7 +77,7 @@ void check_gpu_kernels(const OpCases& list) {
                      fmt::format("kernel {}", choice.name));
     }
     add_outputs(built.graph, built.results);
-    const std::vector<Array> got = lamina::testing::run(built.graph, built.inputs, emulated_gpu());
+    const std::vector<Array> got = lamina::testing::run(built.graph, built.inputs, test_gpu());
     for (std::size_t i = 0; i < want.size(); ++i)
       expect_close(got[i], want[i], allowed(got[i].type.dtype),
                    fmt::format("program, output {}", i));
@@ -86,7 +86,7 @@ void check_gpu_kernels(const OpCases& list) {
 
 void check_gpu_decode(const OpCases& list) {
   const ResetAfter reset;
-  check_decode(list, emulated_gpu());
+  check_decode(list, test_gpu());
 }
 
 }  // namespace lamina::testing

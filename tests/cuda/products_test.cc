@@ -201,7 +201,7 @@ std::vector<Array> run_kernel(std::string_view op, std::string_view choice_name,
   g.add_node(ops::get(op), operands, {});
   std::vector<Array> results;
   with_node_view(g, g.nodes().back(), [&](const NodeView& view) {
-    for (const KernelChoice& choice : cuda::emulation::emulated_gpu().kernels(view.op())) {
+    for (const KernelChoice& choice : test_gpu().kernels(view.op())) {
       if (choice.name != choice_name) continue;
       EXPECT_TRUE(choice.supports(view)) << choice.supports(view).why_not;
       const std::unique_ptr<Kernel> kernel = choice.make(view, gpu_context());
@@ -360,7 +360,7 @@ Bytes looked_up(const Type& table, const Bytes& values, const std::vector<std::i
              std::vector<Tensor>{g.add_input("table", table), g.add_input("ids", ids_type)}, {});
   Bytes out;
   with_node_view(g, g.nodes().back(), [&](const NodeView& view) {
-    const auto choices = cuda::emulation::emulated_gpu().kernels(view.op());
+    const auto choices = test_gpu().kernels(view.op());
     const auto choice = std::ranges::find_if(
         choices, [&](const KernelChoice& c) { return static_cast<bool>(c.supports(view)); });
     ASSERT_NE(choice, choices.end());

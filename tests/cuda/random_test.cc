@@ -1,6 +1,7 @@
 // Ops that draw numbers, and custom ops, on the emulated GPU.
 #include <gtest/gtest.h>
 
+#include "cuda/gpu.h"
 #include "ops/custom.h"
 #include "ops/op.h"
 #include "same_bytes.h"
@@ -53,11 +54,11 @@ TEST(GpuCustomOp, ComputesTheLoweringAndSaysWhy) {
   graph.add_output("y", graph.add_node(op, std::array{x}, std::span(&attr, 1))[0]);
   with_node_view(graph, graph.nodes().front(), [&](const NodeView& view) {
     std::vector<Refusal> refusals;
-    EXPECT_EQ(choose_kernel(cuda::emulation::emulated_gpu(), view, &refusals), nullptr);
+    EXPECT_EQ(choose_kernel(test_gpu(), view, &refusals), nullptr);
     ASSERT_EQ(refusals.size(), 1u);
     EXPECT_EQ(refusals[0].why, "the plugin's kernel computes on the CPU; it has no image for CUDA");
   });
-  EXPECT_EQ(to_doubles(run(graph, {array(row, {1, 2, 3})}, cuda::emulation::emulated_gpu())[0]),
+  EXPECT_EQ(to_doubles(run(graph, {array(row, {1, 2, 3})}, test_gpu())[0]),
             (std::vector<double>{2, 4, 6}));
 }
 

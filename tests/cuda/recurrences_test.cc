@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/emulation/driver.h"
+#include "cuda/gpu.h"
 #include "ops/registry.h"
 #include "ops/tensor.h"
 #include "support/array.h"
@@ -113,7 +113,7 @@ std::vector<Array> run_op(const std::string& op, const std::vector<Array>& input
         all.push_back(more[i]);
       }
   for (Tensor t : graph.add_node(ops::get(op), operands, attrs)) graph.add_output("out", t);
-  return run(graph, all, cuda::emulation::emulated_gpu());
+  return run(graph, all, test_gpu());
 }
 
 Array whole_result(const Mixer& m, std::int64_t row, std::int64_t rows) {
@@ -187,7 +187,7 @@ TEST(ManyTaps, HaveTheGradientsOfTheCpu) {
       {.x = in[0], .w = in[1], .bias = {}, .segments = {}, .dy = in[2]}, {.activation = "silu"});
   graph.add_output("dx", grads.dx);
   graph.add_output("dw", grads.dw);
-  const std::vector<Array> got = run(graph, inputs, cuda::emulation::emulated_gpu());
+  const std::vector<Array> got = run(graph, inputs, test_gpu());
   const std::vector<Array> want = run(graph, inputs);
   for (std::size_t i = 0; i < want.size(); ++i)
     for (std::int64_t e = 0; e < want[i].type.num_elements(); ++e)

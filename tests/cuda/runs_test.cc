@@ -13,7 +13,7 @@ class CudaRun : public ::testing::TestWithParam<SmallRun> {};
 
 TEST_P(CudaRun, GivesTheLossesOfTheCpu) {
   const Trained here = train_on(cpu::cpu_backend(), GetParam()),
-                there = train_on(emulated_gpu(), GetParam());
+                there = train_on(test_gpu(), GetParam());
   ASSERT_EQ(here.losses.size(), there.losses.size());
   // After 4 steps; bf16 rounds at other places.
   for (std::size_t i = 0; i < here.losses.size(); ++i)

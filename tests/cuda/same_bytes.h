@@ -5,14 +5,13 @@
 
 #include <vector>
 
-#include "backends/cuda/emulation/driver.h"
+#include "cuda/gpu.h"
 #include "support/run_graph.h"
 
 namespace lamina::testing {
 
 inline void expect_bytes_of_the_cpu(const Graph& graph, const std::vector<Array>& inputs) {
-  const std::vector<Array> got = run(graph, inputs, cuda::emulation::emulated_gpu()),
-                           want = run(graph, inputs);
+  const std::vector<Array> got = run(graph, inputs, test_gpu()), want = run(graph, inputs);
   for (std::size_t i = 0; i < want.size(); ++i) EXPECT_EQ(got[i].bytes, want[i].bytes) << i;
 }
 

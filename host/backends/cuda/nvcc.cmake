@@ -8,7 +8,9 @@ if(toolkit_major LESS 12)
   message(FATAL_ERROR "nvcc is of CUDA ${toolkit_major}; expected 12.0 or newer")
 endif()
 
+set(nvcc_options -std=c++20 -O3 -I ${PROJECT_SOURCE_DIR}/host -Werror all-warnings -Xcompiler -Wall)
 set(image_objects)
+set(reports)
 set(image_code "")
 set(image_rows "")
 foreach(kernel IN LISTS kernels)
@@ -18,13 +20,23 @@ foreach(kernel IN LISTS kernels)
   set(image ${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin)
   # An object file, which a compiler cache knows, and then the fatbin in it.
   add_custom_command(OUTPUT ${image}
-    COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} ${NVCC} -std=c++20 -O3 -I ${PROJECT_SOURCE_DIR}/host
+    COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} ${NVCC} ${nvcc_options}
             -gencode arch=compute_90a,code=sm_90a -gencode arch=compute_80,code=compute_80
-            -Werror all-warnings -Xcompiler -Wall -MD -MF ${image}.d
-            -c -o ${image}.o ${PROJECT_SOURCE_DIR}/host/${kernel}
+            -MD -MF ${image}.d -c -o ${image}.o ${PROJECT_SOURCE_DIR}/host/${kernel}
     COMMAND ${CMAKE_OBJCOPY} -O binary --only-section=.nv_fatbin ${image}.o ${image}
     DEPENDS ${PROJECT_SOURCE_DIR}/host/${kernel} DEPFILE ${image}.d
     COMMENT "Compiling ${kernel} for GPUs" VERBATIM)
+  # What ptxas says of each kernel, for sm_90a and for sm_80 in place of the driver's compiler.
+  set(report ${CMAKE_CURRENT_BINARY_DIR}/${name}.report)
+  list(JOIN CMAKE_CXX_COMPILER_LAUNCHER " " launcher)
+  list(JOIN nvcc_options " " options)
+  add_custom_command(OUTPUT ${report}
+    COMMAND sh -c "${launcher} ${NVCC} ${options} -gencode arch=compute_90a,code=sm_90a \
+-gencode arch=compute_80,code=sm_80 -Xptxas -v -MD -MF ${report}.d \
+-c -o ${report}.o ${PROJECT_SOURCE_DIR}/host/${kernel} 2>${report} || { cat ${report}; rm ${report}; exit 1; }"
+    DEPENDS ${PROJECT_SOURCE_DIR}/host/${kernel} DEPFILE ${report}.d
+    COMMENT "Compiling ${kernel} for the report of its resources" VERBATIM)
+  list(APPEND reports ${report})
   list(APPEND image_objects ${image})
   string(APPEND image_code
     "asm(\".section .rodata\\n.balign 64\\nlamina_image_${name}:\\n.incbin \\\"${image}\\\"\\n.previous\");\n"
@@ -54,3 +66,6 @@ cmake_path(GET NVCC PARENT_PATH bin)
 target_include_directories(lamina_cuda SYSTEM PRIVATE ${bin}/../include)
 target_link_libraries(lamina_cuda PRIVATE lamina::warnings)
 install(TARGETS lamina_cuda LIBRARY DESTINATION lib/lamina)
+
+# Registers, stack and shared memory of all kernels; scripts/gpu_resources compares them with the table.
+add_custom_target(lamina_cuda_report DEPENDS ${reports})
