@@ -78,10 +78,14 @@ std::unique_ptr<CudaDevice> describe_gpu(std::string_view card) {
   return std::make_unique<DescribedGpu>(*found);
 }
 
+std::string gpu_name(int ordinal) {
+  return ordinal == 0 ? "cuda" : "cuda:" + std::to_string(ordinal);
+}
+
 std::unique_ptr<CudaDevice> open_gpu(int ordinal) {
   const cuda::DriverApi& driver = cuda::open_driver();
   return std::make_unique<CudaDevice>(
-      ordinal == 0 ? "cuda" : "cuda:" + std::to_string(ordinal),
+      gpu_name(ordinal),
       cuda::open_backend(driver, cuda::open_kernel_library(driver), ordinal));
 }
 

@@ -37,6 +37,9 @@ std::vector<std::string> described_gpus();
 // Returns a GPU that computes nothing. REQUIRES: `card` is one of these names.
 std::unique_ptr<CudaDevice> describe_gpu(std::string_view card);
 
+// Returns "cuda" for the first GPU, and for others eg "cuda:1".
+std::string gpu_name(int ordinal);
+
 // Opens GPU `ordinal` of this machine. Throws DeviceError (exit 7) if it cannot be used.
 std::unique_ptr<CudaDevice> open_gpu(int ordinal);
 

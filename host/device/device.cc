@@ -45,12 +45,14 @@ const Device* find(std::string_view name) {
 }
 
 // GPUs stay open until the process ends.
-const Device& keep(std::unique_ptr<CudaDevice> device) {
+const Device& keep(std::unique_ptr<Device> device) {
   const Device& gpu = *device.release();
   devices().push_back(&gpu);
   return gpu;
 }
-const Device& open_and_keep(int ordinal) { return keep(open_gpu(ordinal)); }
+
+OpenGpu open_numbered = [](int ordinal) -> std::unique_ptr<Device> { return open_gpu(ordinal); };
+const Device& open_and_keep(int ordinal) { return keep(open_numbered(ordinal)); }
 
 }  // namespace
 
@@ -62,7 +64,7 @@ std::vector<std::string> names() {
 
 const Device& open(std::string_view name) {
   if (name == "auto") {
-    for (std::size_t i = devices().size(); i-- > 1;)
+    for (std::size_t i = 1; i < devices().size(); ++i)
       if (devices()[i]->computes()) return *devices()[i];
     try {
       return open_and_keep(0);
@@ -99,9 +101,6 @@ const Device& open(std::string_view name) {
 
 std::string why_cpu() { return reason_for_cpu(); }
 
-void add(const Device& device) {
-  LAMINA_ASSERT(std::ranges::find(devices(), device.name(), &Device::name) == devices().end());
-  devices().push_back(&device);
-}
+void open_gpus_by(OpenGpu open) { open_numbered = open; }
 
 }  // namespace lamina::device

@@ -75,8 +75,10 @@ const Device& open(std::string_view name);
 // Returns the reason for which "auto" opened the CPU; empty if it did not.
 std::string why_cpu();
 
-// Adds a device, which must stay until the process ends. REQUIRES: the name is new.
+// Opens a GPU by its number; throws DeviceError (exit 7) if it cannot be used.
+using OpenGpu = std::unique_ptr<Device> (*)(int ordinal);
+// Replaces the function that open() uses, for programs with GPUs that this machine lacks.
 // [main thread, before open()]
-void add(const Device& device);
+void open_gpus_by(OpenGpu open);
 
 }  // namespace lamina::device

@@ -1,4 +1,4 @@
-// Adds the emulated GPU to lamina as --device cuda; the program is named lamina_emulated.
+// Gives lamina the emulated GPUs as --device cuda; the program is named lamina_emulated.
 #include "backends/cuda/emulation/driver.h"
 #include "device/cuda.h"
 
@@ -6,8 +6,10 @@ namespace lamina::testing {
 namespace {
 
 [[maybe_unused]] const bool is_known = [] {
-  static const device::CudaDevice device("cuda", cuda::emulation::open_emulated_gpu());
-  device::add(device);
+  device::open_gpus_by([](int ordinal) -> std::unique_ptr<device::Device> {
+    return std::make_unique<device::CudaDevice>(device::gpu_name(ordinal),
+                                                cuda::emulation::open_emulated_gpu(ordinal));
+  });
   return true;
 }();
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <map>
@@ -26,10 +27,21 @@ constexpr std::size_t kAlignment = 4096;
 // Two address ranges of the same size: one without access, and one with the memory.
 class Space {
  public:
-  static Space& instance() {
-    static Space& space = *new Space;  // buffers may be freed at exit
-    return space;
+  // The space of a device, made at the first call.
+  static Space& of(int device) {
+    static std::mutex mutex;
+    const std::lock_guard lock(mutex);
+    std::atomic<Space*>& space = spaces[static_cast<std::size_t>(device)];
+    if (!space) space = new Space(device);  // buffers may be freed at exit
+    return *space;
   }
+  // The space that the address belongs to; null for none. [also in signal handlers]
+  static Space* at(Address address) {
+    for (Space* space : spaces)
+      if (space && space->has(address)) return space;
+    return nullptr;
+  }
+  int device() const { return device_; }
 
   std::byte* take(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
@@ -88,7 +100,9 @@ class Space {
   }
 
  private:
-  Space() : front_(reserve()), behind_(reserve()) { free_.emplace(0, kDeviceBytes); }
+  explicit Space(int device) : device_(device), front_(reserve()), behind_(reserve()) {
+    free_.emplace(0, kDeviceBytes);
+  }
 
   static std::byte* reserve() {
     void* at =
@@ -98,6 +112,9 @@ class Space {
     return static_cast<std::byte*>(at);
   }
 
+  static inline std::array<std::atomic<Space*>, kMostDevices> spaces{};
+
+  int device_;
   std::mutex mutex_;
   std::byte *front_, *behind_;
   std::map<std::size_t, std::size_t> free_, taken_;  // by begin: bytes
@@ -108,7 +125,7 @@ struct sigaction action_before {};
 // Reports a host access to device memory; then handles the signal like any other crash.
 void on_fault(int signal, siginfo_t* info, void* context) {
   const auto address = reinterpret_cast<Address>(info->si_addr);
-  if (Space::instance().has(address)) {
+  if (Space::at(address)) {
     std::array<char, 160> text;
     const int length =
         std::snprintf(text.data(), text.size(),
@@ -138,29 +155,40 @@ void report_host_accesses() {
 
 class InaccessibleBuffer final : public Buffer {
  public:
-  explicit InaccessibleBuffer(std::size_t bytes)
-      : Buffer(MemoryKind::device, Space::instance().take(bytes), bytes) {}
+  InaccessibleBuffer(std::size_t bytes, int device)
+      : Buffer(MemoryKind::device, Space::of(device).take(bytes), bytes), device_(device) {}
   // Waits, because enqueued work may use it.
   ~InaccessibleBuffer() override {
-    finish_all_work();
-    Space::instance().give_back(reinterpret_cast<const std::byte*>(address_));
+    finish_all_work(device_);
+    Space::of(device_).give_back(reinterpret_cast<const std::byte*>(address_));
   }
+
+ private:
+  int device_;
 };
 
 }  // namespace
 
-std::unique_ptr<Buffer> allocate_inaccessible(std::size_t bytes) {
+std::unique_ptr<Buffer> allocate_inaccessible(std::size_t bytes, int device) {
   static const bool reports = (report_host_accesses(), true);
   LAMINA_ASSERT(reports);
-  return std::make_unique<InaccessibleBuffer>(bytes);
+  return std::make_unique<InaccessibleBuffer>(bytes, device);
+}
+
+int device_of(Address address) {
+  const Space* const space = Space::at(address);
+  return space ? space->device() : -1;
 }
 
 void* behind(Address address) {
-  const Space& space = Space::instance();
-  return space.has(address) ? space.behind(address) : reinterpret_cast<void*>(address);
+  const Space* const space = Space::at(address);
+  return space ? space->behind(address) : reinterpret_cast<void*>(address);
 }
 
-std::span<std::byte> buffer_behind(Address address) { return Space::instance().buffer_at(address); }
+std::span<std::byte> buffer_behind(Address address) {
+  Space* const space = Space::at(address);
+  return space ? space->buffer_at(address) : std::span<std::byte>();
+}
 
 std::size_t bytes_of_buffer_at(Address address) { return buffer_behind(address).size(); }
 

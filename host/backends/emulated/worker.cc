@@ -20,7 +20,7 @@ void Worker::open(Line& line) {
 }
 
 void Worker::close(Line& line) {
-  wait_all();
+  wait_all(line.device);
   const std::lock_guard lock(mutex_);
   std::erase(lines_, &line);
 }
@@ -29,6 +29,7 @@ void Worker::add(Line& line, Line::Work work) {
   const std::lock_guard lock(mutex_);
   line.work.push_back(std::move(work));
   ++num_waiting_;
+  ++unfinished_[static_cast<std::size_t>(line.device)];
   if (num_waiting_ >= kMostWaiting) {
     drains_ = true;
     wanted_.notify_one();
@@ -44,11 +45,28 @@ void Worker::wait(const Mark& mark) {
   if (mark.error) std::rethrow_exception(mark.error);
 }
 
-void Worker::wait_all() {
+bool Worker::is_reached(const Mark& mark) {
+  const std::lock_guard lock(mutex_);
+  if (!mark.reached && num_waiting_ > 0) {
+    drains_ = true;
+    wanted_.notify_one();
+  }
+  return mark.reached;
+}
+
+void Worker::reach(Mark& mark) {
+  const std::lock_guard lock(mutex_);
+  mark.time = std::chrono::steady_clock::now();
+  mark.reached = true;
+  wanted_.notify_one();
+  done_.notify_all();
+}
+
+void Worker::wait_all(int device) {
   std::unique_lock lock(mutex_);
   ++num_waiters_;
   wanted_.notify_one();
-  done_.wait(lock, [&] { return num_waiting_ == 0 && !runs_; });
+  done_.wait(lock, [&] { return unfinished_[static_cast<std::size_t>(device)] == 0; });
   --num_waiters_;
 }
 
@@ -69,7 +87,6 @@ void Worker::serve() {
     Line& line = *next();
     Line::Work work = std::move(line.work.front());
     line.work.pop_front();
-    runs_ = true;
     if (work.run && !line.error) {
       lock.unlock();
       std::exception_ptr error;
@@ -87,12 +104,12 @@ void Worker::serve() {
       work.marks->error = std::exchange(line.error, nullptr);
       work.marks->reached = true;
     }
-    runs_ = false;
+    --unfinished_[static_cast<std::size_t>(line.device)];
     if (--num_waiting_ == 0) drains_ = false;
     done_.notify_all();
   }
 }
 
-void finish_all_work() { Worker::instance().wait_all(); }
+void finish_all_work(int device) { Worker::instance().wait_all(device); }
 
 }  // namespace lamina::emulated

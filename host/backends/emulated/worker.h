@@ -1,6 +1,7 @@
 // The thread of the device, and the work enqueued for it.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -24,6 +25,9 @@ struct Mark {
   std::exception_ptr error;  // of the work before it
 };
 
+// Devices of this process, counted from 0; each has lines and memory.
+inline constexpr int kMostDevices = 8;
+
 // A queue as the worker sees it.
 struct Line {
   struct Work {
@@ -33,6 +37,7 @@ struct Line {
   };
   std::deque<Work> work;
   std::exception_ptr error;  // of failed work; later work does not run
+  int device = 0;            // or kMostDevices, for work of no device
 };
 
 // Runs the work of all lines, each in order; the next line is chosen at random.
@@ -45,7 +50,12 @@ class Worker {
   void add(Line& line, Line::Work work);
   // Returns when the mark is reached, and rethrows exceptions of the work before it.
   void wait(const Mark& mark);
-  void wait_all();
+  // Returns true if the mark is reached. Otherwise the worker begins, if it waits.
+  bool is_reached(const Mark& mark);
+  // Reaches the mark now, although the work before it may not have run.
+  void reach(Mark& mark);
+  // Waits for the work of a device.
+  void wait_all(int device);
 
  private:
   Worker();
@@ -58,15 +68,15 @@ class Worker {
   std::mutex mutex_;
   std::condition_variable wanted_, done_;
   std::vector<Line*> lines_;
-  std::size_t num_waiting_ = 0;
+  std::size_t num_waiting_ = 0;                             // pieces of work
+  std::array<std::size_t, kMostDevices + 1> unfinished_{};  // by device, with the piece that runs
   int num_waiters_ = 0;
-  bool runs_ = false;
   bool drains_ = false;  // runs until no work is left
   std::minstd_rand random_{20261};
   std::thread thread_;  // last member: it uses all others
 };
 
-// Waits until the work of all queues has run. Throws nothing.
-void finish_all_work();
+// Waits until the work of all queues of a device has run. Throws nothing.
+void finish_all_work(int device = 0);
 
 }  // namespace lamina::emulated

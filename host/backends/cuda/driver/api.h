@@ -20,6 +20,7 @@ enum class DriverResult : int {
   unsupported_ptx_version = 222,
   invalid_handle = 400,
   not_found = 500,
+  not_ready = 600,
   illegal_address = 700,
   launch_out_of_resources = 701,
   launch_failed = 719,

@@ -48,6 +48,7 @@ static_assert(same(DriverResult::no_binary_for_gpu, CUDA_ERROR_NO_BINARY_FOR_GPU
 static_assert(same(DriverResult::unsupported_ptx_version, CUDA_ERROR_UNSUPPORTED_PTX_VERSION));
 static_assert(same(DriverResult::invalid_handle, CUDA_ERROR_INVALID_HANDLE));
 static_assert(same(DriverResult::not_found, CUDA_ERROR_NOT_FOUND));
+static_assert(same(DriverResult::not_ready, CUDA_ERROR_NOT_READY));
 static_assert(same(DriverResult::illegal_address, CUDA_ERROR_ILLEGAL_ADDRESS));
 static_assert(same(DriverResult::launch_out_of_resources, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES));
 static_assert(same(DriverResult::launch_failed, CUDA_ERROR_LAUNCH_FAILED));

@@ -52,8 +52,8 @@ std::string text_of(const std::source_location& where) {
 BlockThreads& BlockThreads::current() { return *current_block; }
 
 BlockThreads::BlockThreads(const gpu::EmulatedKernel& kernel, const void* params,
-                           const GridShape& shape)
-    : shared(shape.shared_bytes), kernel_(kernel), params_(params) {
+                           const GridShape& shape, int gpu)
+    : shared(shape.shared_bytes), kernel_(kernel), params_(params), gpu_(gpu) {
   launch_ = {kernel.name, shape.threads, shape.blocks};
   threads_.resize(static_cast<std::size_t>(shape.threads));
   warps_.resize((threads_.size() + 31) / 32);
@@ -217,6 +217,8 @@ gpu::detail::Located BlockThreads::locate(gpu::Address address) {
   for (const Found& found : found_)
     if (address.value >= found.begin && address.value < found.end)
       return {found.extent, offset_in(found)};
+  if (const int owner = emulated::device_of(address.value); owner >= 0 && owner != gpu_)
+    gpu::fault("uses memory of GPU %d on GPU %d, without peer access", owner, gpu_);
   const std::span<std::byte> memory = emulated::buffer_behind(address.value);
   if (memory.empty()) {
     // Every access faults.

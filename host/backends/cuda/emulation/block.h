@@ -17,7 +17,8 @@ namespace lamina::cuda::emulation {
 
 class BlockThreads {
  public:
-  BlockThreads(const gpu::EmulatedKernel& kernel, const void* params, const GridShape& shape);
+  BlockThreads(const gpu::EmulatedKernel& kernel, const void* params, const GridShape& shape,
+               int gpu);
   ~BlockThreads();
   BlockThreads(const BlockThreads&) = delete;
   BlockThreads& operator=(const BlockThreads&) = delete;
@@ -79,6 +80,7 @@ class BlockThreads {
 
   const gpu::EmulatedKernel& kernel_;
   const void* params_;
+  int gpu_;
   gpu::EmulatedLaunch launch_;
   gpu::EmulatedBlock block_;
   OrderDraws draws_{0};

@@ -3,6 +3,7 @@
 #include "backends/cuda/backend.h"
 #include "backends/cuda/emulation/blas.h"
 #include "backends/cuda/emulation/driver_state.h"
+#include "core/error.h"
 
 namespace lamina::cuda::emulation {
 namespace {
@@ -26,8 +27,19 @@ DriverResult add_work(StreamHandle stream, std::function<void()> work) {
   return DriverResult::success;
 }
 
-std::unique_ptr<Backend> open_emulated_gpu() {
-  return open_backend(driver(), images(), 0, blas_api);
+void set_num_gpus(int count) {
+  LAMINA_ASSERT(count >= 0 && count <= emulated::kMostDevices);
+  DriverState& driver = DriverState::instance();
+  const std::lock_guard lock(driver.mutex);
+  while (std::ssize(driver.gpus) < count)
+    driver.gpus.push_back(std::make_unique<DriverDevice>(static_cast<int>(driver.gpus.size())));
+  driver.gpus.resize(static_cast<std::size_t>(count));
+}
+
+int num_gpus() { return static_cast<int>(DriverState::instance().gpus.size()); }
+
+std::unique_ptr<Backend> open_emulated_gpu(int ordinal) {
+  return open_backend(driver(), images(), ordinal, blas_api);
 }
 
 const Backend& emulated_gpu() {
@@ -35,19 +47,21 @@ const Backend& emulated_gpu() {
   return backend;
 }
 
-void fail_later(FaultPlace place, int after) {
+void fail_later(FaultPlace place, int after, int gpu) {
   DriverState& driver = DriverState::instance();
   const std::lock_guard lock(driver.mutex);
-  driver.until_fault[static_cast<std::size_t>(place)] = after;
+  driver.gpu(gpu).until_fault[static_cast<std::size_t>(place)] = after;
 }
 
 void reset_gpu() {
-  emulated::finish_all_work();
   DriverState& driver = DriverState::instance();
-  const std::lock_guard lock(driver.mutex);
-  driver.failed = DriverResult::success;
-  driver.report.clear();
-  driver.until_fault.fill(-1);
+  for (int gpu = 0; gpu < num_gpus(); ++gpu) {
+    emulated::finish_all_work(gpu);
+    const std::lock_guard lock(driver.mutex);
+    driver.gpu(gpu).failed = DriverResult::success;
+    driver.gpu(gpu).report.clear();
+    driver.gpu(gpu).until_fault.fill(-1);
+  }
 }
 
 }  // namespace lamina::cuda::emulation

@@ -1,6 +1,6 @@
-// A double of the driver with one emulated GPU: streams whose work runs late and in any order that
-// events allow (backends/emulated), memory that the host cannot access, kernels compiled for the
-// host. Calls that break a rule of the driver's documentation return its error.
+// A double of the driver with emulated GPUs: streams whose work runs late and in any order that
+// events allow (backends/emulated), memory that the host and other GPUs cannot access, kernels
+// compiled for the host. Calls that break a rule of the driver's documentation return its error.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +18,24 @@ namespace lamina::cuda::emulation {
 const DriverApi& driver();
 std::span<const ModuleImage> images();
 
-// Opens the emulated GPU. emulated_gpu() is open until the process ends. [any thread]
-std::unique_ptr<Backend> open_emulated_gpu();
+// The number of GPUs, at first LAMINA_GPU_COUNT, or 1; at most 8. A smaller number removes the last
+// ones. REQUIRES: these are not open.
+void set_num_gpus(int count);
+int num_gpus();
+
+// Opens an emulated GPU. emulated_gpu() is the first one, open until the process ends. [any thread]
+std::unique_ptr<Backend> open_emulated_gpu(int ordinal = 0);
 const Backend& emulated_gpu();
 
 // Adds work to a stream: for doubles of libraries. Returns an error as cuLaunchKernel does.
 DriverResult add_work(StreamHandle stream, std::function<void()> work);
 
-// Lets a later call fail, once: the allocation, launch or piece of work number `after`, counted
-// from 0. Allocations return out_of_memory; launches and work fail like a GPU that is lost.
+// Lets a later call of a GPU fail, once: the allocation, launch or piece of work number `after`,
+// counted from 0. Allocations return out_of_memory; launches and work fail like a GPU that is lost.
 enum class FaultPlace { allocation, launch, work };
-void fail_later(FaultPlace place, int after);
+void fail_later(FaultPlace place, int after, int gpu = 0);
 
-// As on a GPU, all calls fail after work has failed. Makes the GPU usable again. [no work runs]
+// As on a GPU, all calls fail after work has failed. Makes the GPUs usable again. [no work runs]
 void reset_gpu();
 
 }  // namespace lamina::cuda::emulation

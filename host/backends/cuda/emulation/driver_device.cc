@@ -1,4 +1,5 @@
 // The double of the driver: the driver as a whole, its device and context, and the words of errors.
+#include <algorithm>
 #include <cstring>
 
 #include "backends/cuda/emulation/driver_state.h"
@@ -47,9 +48,11 @@ DriverResult get_error_name(DriverResult error, const char** text) {
 }
 // The text of a failed kernel is the report of the emulated GPU.
 DriverResult get_error_string(DriverResult error, const char** text) {
-  const DriverState& driver = DriverState::instance();
-  if (error == driver.failed && !driver.report.empty())
-    return *text = driver.report.c_str(), DriverResult::success;
+  DriverState& driver = DriverState::instance();
+  if (driver.has(current_gpu))
+    if (const DriverDevice& gpu = driver.gpu(current_gpu);
+        error == gpu.failed && !gpu.report.empty())
+      return *text = gpu.report.c_str(), DriverResult::success;
   for (const ErrorWords& words : kErrorWords)
     if (words.result == error) return *text = words.text, DriverResult::success;
   return *text = nullptr, DriverResult::invalid_value;
@@ -57,20 +60,20 @@ DriverResult get_error_string(DriverResult error, const char** text) {
 
 DriverResult device_count(int* count) {
   if (!DriverState::instance().started) return DriverResult::not_initialized;
-  return *count = 1, DriverResult::success;
+  return *count = static_cast<int>(DriverState::instance().gpus.size()), DriverResult::success;
 }
 DriverResult device(DeviceId* id, int ordinal) {
   if (!DriverState::instance().started) return DriverResult::not_initialized;
-  if (ordinal != 0) return DriverResult::invalid_device;
-  return *id = 0, DriverResult::success;
+  if (!DriverState::instance().has(ordinal)) return DriverResult::invalid_device;
+  return *id = ordinal, DriverResult::success;
 }
 DriverResult device_name(char* name, int length, DeviceId id) {
-  if (id != 0) return DriverResult::invalid_device;
+  if (!DriverState::instance().has(id)) return DriverResult::invalid_device;
   std::strncpy(name, "emulated GPU", static_cast<std::size_t>(length));
   return DriverResult::success;
 }
 DriverResult device_attribute(int* value, DeviceAttribute attribute, DeviceId id) {
-  if (id != 0) return DriverResult::invalid_device;
+  if (!DriverState::instance().has(id)) return DriverResult::invalid_device;
   switch (attribute) {
     case DeviceAttribute::max_threads_per_block:
       return *value = kMostThreads, DriverResult::success;
@@ -92,34 +95,38 @@ DriverResult device_attribute(int* value, DeviceAttribute attribute, DeviceId id
   return DriverResult::invalid_value;
 }
 DriverResult device_memory(std::size_t* bytes, DeviceId id) {
-  if (id != 0) return DriverResult::invalid_device;
+  if (!DriverState::instance().has(id)) return DriverResult::invalid_device;
   return *bytes = kMemoryBytes, DriverResult::success;
 }
 
 DriverResult retain_context(ContextHandle* context, DeviceId id) {
   DriverState& driver = DriverState::instance();
   if (!driver.started) return DriverResult::not_initialized;
-  if (id != 0) return DriverResult::invalid_device;
-  ++driver.num_retained;
-  return *context = &driver.context, DriverResult::success;
+  if (!driver.has(id)) return DriverResult::invalid_device;
+  const std::lock_guard lock(driver.mutex);
+  ++driver.gpu(id).num_retained;
+  return *context = &driver.gpu(id).context, DriverResult::success;
 }
 DriverResult release_context(DeviceId id) {
   DriverState& driver = DriverState::instance();
-  if (id != 0) return DriverResult::invalid_device;
-  if (driver.num_retained == 0) return DriverResult::invalid_context;
-  --driver.num_retained;
+  if (!driver.has(id)) return DriverResult::invalid_device;
+  const std::lock_guard lock(driver.mutex);
+  if (driver.gpu(id).num_retained == 0) return DriverResult::invalid_context;
+  --driver.gpu(id).num_retained;
   return DriverResult::success;
 }
 DriverResult set_context(ContextHandle context) {
   DriverState& driver = DriverState::instance();
   if (!driver.started) return DriverResult::not_initialized;
-  if (context && context != &driver.context) return DriverResult::invalid_context;
-  has_context = context != nullptr;
+  if (context &&
+      std::ranges::none_of(driver.gpus, [&](const auto& gpu) { return context == &gpu->context; }))
+    return DriverResult::invalid_context;
+  current_gpu = context ? context->gpu : -1;
   return DriverResult::success;
 }
 DriverResult synchronize() {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
-  emulated::finish_all_work();
+  emulated::finish_all_work(current_gpu);
   return state();
 }
 

@@ -11,8 +11,10 @@ namespace {
 
 constexpr int kPoison = 0xff;
 
-// True if the range is inside one allocation of the GPU, or elsewhere in memory of the host.
+// True if the range is inside one allocation of the current GPU, or elsewhere in memory of the
+// host. Copies between GPUs are not in use.
 bool is_valid_range(DevicePointer at, std::size_t bytes) {
+  if (const int gpu = emulated::device_of(at); gpu >= 0 && gpu != current_gpu) return false;
   const std::span<std::byte> memory = emulated::buffer_behind(at);
   void* const behind = emulated::behind(at);
   if (memory.empty()) return behind == reinterpret_cast<void*>(at);
@@ -27,20 +29,21 @@ namespace calls {
 DriverResult memory_info(std::size_t* free, std::size_t* total) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
   *total = kMemoryBytes;
-  return *free = kMemoryBytes - DriverState::instance().used, DriverResult::success;
+  return *free = kMemoryBytes - DriverState::instance().gpu(current_gpu).used,
+         DriverResult::success;
 }
 
 DriverResult allocate(DevicePointer* address, std::size_t bytes) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
   if (bytes == 0) return DriverResult::invalid_value;
   DriverState& driver = DriverState::instance();
-  if (driver.is_fault(FaultPlace::allocation)) return DriverResult::out_of_memory;
+  if (driver.is_fault(current_gpu, FaultPlace::allocation)) return DriverResult::out_of_memory;
   try {
-    std::unique_ptr<Buffer> buffer = emulated::allocate_inaccessible(bytes);
+    std::unique_ptr<Buffer> buffer = emulated::allocate_inaccessible(bytes, current_gpu);
     *address = buffer->address();
     std::memset(emulated::behind(*address), kPoison, bytes);
     const std::lock_guard lock(driver.mutex);
-    driver.used += bytes;
+    driver.gpu(current_gpu).used += bytes;
     driver.memory.emplace(*address, std::move(buffer));
     return DriverResult::success;
   } catch (const DeviceError&) {
@@ -57,7 +60,7 @@ DriverResult free(DevicePointer address) {
     const auto found = driver.memory.find(address);
     if (found == driver.memory.end()) return DriverResult::invalid_value;
     buffer = std::move(found->second);
-    driver.used -= buffer->bytes();
+    driver.gpu(emulated::device_of(address)).used -= buffer->bytes();
     driver.memory.erase(found);
   }
   buffer.reset();
@@ -82,7 +85,7 @@ DriverResult free_host(void* memory) {
     const std::lock_guard lock(driver.mutex);
     if (driver.host_memory.erase(memory) == 0) return DriverResult::invalid_value;
   }
-  emulated::finish_all_work();
+  if (current_gpu >= 0) emulated::finish_all_work(current_gpu);
   std::free(memory);
   return state();
 }

@@ -1,5 +1,8 @@
 #include "backends/cuda/emulation/driver_state.h"
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "core/error.h"
 
 namespace lamina::cuda::emulation {
@@ -11,35 +14,50 @@ bool is_known(const std::set<Handle>& handles, Handle handle) {
   return handles.contains(handle);
 }
 // Work of a failed GPU does nothing.
-void do_work(const std::function<void()>& work) {
+void do_work(int gpu, const std::function<void()>& work) {
   DriverState& driver = DriverState::instance();
-  if (driver.has_failed()) return;
-  if (driver.is_fault(FaultPlace::work)) return driver.fail(kLost, "");
+  if (driver.has_failed(gpu)) return;
+  if (driver.is_fault(gpu, FaultPlace::work)) return driver.fail(gpu, kLost, "");
   try {
     work();
   } catch (const Error& e) {
-    driver.fail(DriverResult::launch_failed, (e.text().where + ": " + e.text().what).c_str());
+    driver.fail(gpu, DriverResult::launch_failed, (e.text().where + ": " + e.text().what).c_str());
   }
+}
+
+int gpus_in_environment() {
+  const char* text = std::getenv("LAMINA_GPU_COUNT");
+  return text && *text ? std::atoi(text) : 1;
 }
 
 }  // namespace
 
-thread_local bool has_context = false;
+thread_local int current_gpu = -1;
+
+DriverState::DriverState() {
+  const int count = std::clamp(gpus_in_environment(), 0, emulated::kMostDevices);
+  for (int i = 0; i < count; ++i) gpus.push_back(std::make_unique<DriverDevice>(i));
+}
 
 DriverResult state() {
   DriverState& driver = DriverState::instance();
   const std::lock_guard lock(driver.mutex);
   if (!driver.started) return DriverResult::not_initialized;
-  if (!has_context || driver.num_retained == 0) return DriverResult::invalid_context;
-  return driver.failed;
+  if (!driver.has(current_gpu) || driver.gpu(current_gpu).num_retained == 0)
+    return DriverResult::invalid_context;
+  return driver.gpu(current_gpu).failed;
 }
 
-bool is_stream(StreamHandle stream) { return is_known(DriverState::instance().streams, stream); }
-bool is_event(EventHandle event) { return is_known(DriverState::instance().events, event); }
+bool is_stream(StreamHandle stream) {
+  return is_known(DriverState::instance().streams, stream) && stream->line.device == current_gpu;
+}
+bool is_event_of_any(EventHandle event) { return is_known(DriverState::instance().events, event); }
+bool is_event(EventHandle event) { return is_event_of_any(event) && event->gpu == current_gpu; }
 
 void add(StreamHandle stream, std::function<void()> work) {
-  emulated::Worker::instance().add(stream->line,
-                                   {.run = [work = std::move(work)] { do_work(work); }});
+  emulated::Worker::instance().add(
+      stream->line,
+      {.run = [gpu = stream->line.device, work = std::move(work)] { do_work(gpu, work); }});
 }
 
 DriverResult finish(StreamHandle stream) {

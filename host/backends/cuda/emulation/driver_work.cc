@@ -10,6 +10,7 @@ DriverResult make_stream(StreamHandle* stream, unsigned flags) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
   if (flags != kStreamNonBlocking) return DriverResult::invalid_value;
   *stream = new DriverStream;
+  (*stream)->line.device = current_gpu;
   emulated::Worker::instance().open((*stream)->line);
   DriverState& driver = DriverState::instance();
   const std::lock_guard lock(driver.mutex);
@@ -33,7 +34,7 @@ DriverResult finish_stream(StreamHandle stream) {
 DriverResult wait_event(StreamHandle stream, EventHandle event, unsigned flags) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
   if (flags != 0) return DriverResult::invalid_value;
-  if (!is_stream(stream) || !is_event(event)) return DriverResult::invalid_handle;
+  if (!is_stream(stream) || !is_event_of_any(event)) return DriverResult::invalid_handle;
   if (event->mark) emulated::Worker::instance().add(stream->line, {.waits = event->mark});
   return DriverResult::success;
 }
@@ -41,7 +42,7 @@ DriverResult wait_event(StreamHandle stream, EventHandle event, unsigned flags) 
 DriverResult make_event(EventHandle* event, unsigned flags) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
   if (flags != kEventDefault && flags != kEventWithoutTime) return DriverResult::invalid_value;
-  *event = new DriverEvent{nullptr, flags == kEventDefault};
+  *event = new DriverEvent{nullptr, flags == kEventDefault, current_gpu};
   DriverState& driver = DriverState::instance();
   const std::lock_guard lock(driver.mutex);
   driver.events.insert(*event);
@@ -69,6 +70,13 @@ DriverResult finish_event(EventHandle event) {
   if (event->mark) emulated::Worker::instance().wait(*event->mark);
   return state();
 }
+DriverResult query_event(EventHandle event) {
+  if (const DriverResult result = state(); result != DriverResult::success) return result;
+  if (!is_event(event)) return DriverResult::invalid_handle;
+  if (event->mark && !emulated::Worker::instance().is_reached(*event->mark))
+    return DriverResult::not_ready;
+  return state();
+}
 DriverResult elapsed(float* milliseconds, EventHandle start, EventHandle end) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
   for (const EventHandle event : {start, end}) {
@@ -83,20 +91,21 @@ DriverResult elapsed(float* milliseconds, EventHandle start, EventHandle end) {
 DriverResult load_module(ModuleHandle* module, const void* image) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
   if (image != kImage) return DriverResult::invalid_image;
-  return *module = &DriverState::instance().module, DriverResult::success;
+  return *module = &DriverState::instance().gpu(current_gpu).module, DriverResult::success;
 }
 DriverResult unload_module(ModuleHandle module) {
-  return module == &DriverState::instance().module ? state() : DriverResult::invalid_handle;
+  const bool good = current_gpu >= 0 && module == &DriverState::instance().gpu(current_gpu).module;
+  return good ? state() : DriverResult::invalid_handle;
 }
 DriverResult get_function(FunctionHandle* function, ModuleHandle module, const char* name) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
   DriverState& driver = DriverState::instance();
-  if (module != &driver.module) return DriverResult::invalid_handle;
+  if (module != &driver.gpu(current_gpu).module) return DriverResult::invalid_handle;
   const gpu::EmulatedKernel* kernel = find_kernel(name);
   if (!kernel) return DriverResult::not_found;
   const std::lock_guard lock(driver.mutex);
-  std::unique_ptr<DriverFunction>& mine = driver.functions[kernel];
-  if (!mine) mine = std::make_unique<DriverFunction>(DriverFunction{kernel});
+  std::unique_ptr<DriverFunction>& mine = driver.functions[{kernel, current_gpu}];
+  if (!mine) mine = std::make_unique<DriverFunction>(DriverFunction{kernel, current_gpu});
   return *function = mine.get(), DriverResult::success;
 }
 DriverResult set_function_attribute(FunctionHandle function, FunctionAttribute attribute,
@@ -112,7 +121,7 @@ DriverResult launch(FunctionHandle function, unsigned blocks_x, unsigned blocks_
                     unsigned blocks_z, unsigned threads_x, unsigned threads_y, unsigned threads_z,
                     unsigned shared_bytes, StreamHandle stream, void** params, void** extra) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
-  if (!is_stream(stream)) return DriverResult::invalid_handle;
+  if (!is_stream(stream) || function->gpu != current_gpu) return DriverResult::invalid_handle;
   const unsigned blocks[] = {blocks_x, blocks_y, blocks_z};
   for (std::size_t i = 0; i < 3; ++i)
     if (blocks[i] == 0 || blocks[i] > kMostGridBlocks[i]) return DriverResult::invalid_value;
@@ -131,15 +140,16 @@ DriverResult launch(FunctionHandle function, unsigned blocks_x, unsigned blocks_
   const std::shared_ptr<std::max_align_t[]> copy(
       new std::max_align_t[bytes / sizeof(std::max_align_t) + 1]);
   std::memcpy(copy.get(), extra[1], bytes);
-  if (DriverState::instance().is_fault(FaultPlace::launch)) {
-    DriverState::instance().fail(kLost, "");
+  if (DriverState::instance().is_fault(current_gpu, FaultPlace::launch)) {
+    DriverState::instance().fail(current_gpu, kLost, "");
     return kLost;
   }
   const GridShape shape = {
       {static_cast<int>(blocks_x), static_cast<int>(blocks_y), static_cast<int>(blocks_z)},
       static_cast<int>(threads_x),
       static_cast<std::int64_t>(shared_bytes)};
-  add(stream, [&kernel, copy, shape] { run_grid(kernel, copy.get(), shape); });
+  add(stream,
+      [&kernel, copy, shape, gpu = current_gpu] { run_grid(kernel, copy.get(), shape, gpu); });
   return DriverResult::success;
 }
 

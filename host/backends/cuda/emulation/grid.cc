@@ -128,12 +128,13 @@ const gpu::EmulatedKernel* find_kernel(const char* name) {
   return found;
 }
 
-void run_grid(const gpu::EmulatedKernel& kernel, const void* params, const GridShape& shape) {
+void run_grid(const gpu::EmulatedKernel& kernel, const void* params, const GridShape& shape,
+              int gpu) {
   const std::uint64_t launch = split_mix(settings().seed, settings().num_launches++);
   OrderDraws draws(launch);
   const std::int64_t x = shape.blocks[0], y = shape.blocks[1], count = x * y * shape.blocks[2];
   StepOrder order(count, draws);
-  BlockThreads threads(kernel, params, shape);
+  BlockThreads threads(kernel, params, shape, gpu);
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t block = order.next();
     threads.run({static_cast<int>(block % x), static_cast<int>(block / x % y),

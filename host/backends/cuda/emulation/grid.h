@@ -23,7 +23,9 @@ struct GridShape {
 
 // Runs all blocks. Throws DeviceError with kernel, block and thread if a thread breaks a rule.
 // REQUIRES: the shape is within the limits. [one thread at a time]
-void run_grid(const gpu::EmulatedKernel& kernel, const void* params, const GridShape& shape);
+// It may use memory of GPU number `gpu`.
+void run_grid(const gpu::EmulatedKernel& kernel, const void* params, const GridShape& shape,
+              int gpu = 0);
 
 // Returns the kernel compiled for the emulated GPU, or null. Throws InternalError if several have
 // the name.
