@@ -24,8 +24,10 @@ class GpuMemory final : public MemoryPasses {
 
 }  // namespace
 
-CudaDevice::CudaDevice(std::string name, std::unique_ptr<Backend> backend)
-    : name_(std::move(name)),
+CudaDevice::CudaDevice(std::string name, std::unique_ptr<Backend> backend,
+                       const GpuConnection& connection)
+    : connection_(connection),
+      name_(std::move(name)),
       backend_(std::move(backend)),
       architecture_(cuda::architecture(*backend_)) {}
 
@@ -85,8 +87,7 @@ std::string gpu_name(int ordinal) {
 std::unique_ptr<CudaDevice> open_gpu(int ordinal) {
   const cuda::DriverApi& driver = cuda::open_driver();
   return std::make_unique<CudaDevice>(
-      gpu_name(ordinal),
-      cuda::open_backend(driver, cuda::open_kernel_library(driver), ordinal));
+      gpu_name(ordinal), cuda::open_backend(driver, cuda::open_kernel_library(driver), ordinal));
 }
 
 }  // namespace lamina::device

@@ -1,20 +1,30 @@
 // A GPU as a device.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "backends/cuda/nccl/communicator.h"
+#include "backends/cuda/nccl/open.h"
 #include "device/cpu.h"
 
 namespace lamina::device {
+
+// How several GPUs are connected.
+struct GpuConnection {
+  cuda::nccl::OpenNccl open_nccl = cuda::nccl::system_api;
+  std::chrono::milliseconds time_limit = cuda::nccl::kTimeLimit;
+};
 
 // The threads of the host are as on a CPU.
 class CudaDevice : public CpuDevice {
  public:
   // The backend is one of backends/cuda.
-  CudaDevice(std::string name, std::unique_ptr<Backend> backend);
+  CudaDevice(std::string name, std::unique_ptr<Backend> backend,
+             const GpuConnection& connection = {});
   ~CudaDevice() override;
 
   std::string_view name() const override { return name_; }
@@ -26,7 +36,12 @@ class CudaDevice : public CpuDevice {
   std::uint64_t available_memory() const override;
   std::uint64_t resident_memory() const override;
 
+  // Opens NCCL; throws DeviceError (exit 7) if it cannot be used.
+  const cuda::nccl::NcclApi& nccl() const { return connection_.open_nccl(); }
+  std::chrono::milliseconds time_limit() const { return connection_.time_limit; }
+
  private:
+  GpuConnection connection_;
   std::string name_;
   std::unique_ptr<Backend> backend_;
   std::string architecture_;

@@ -1,0 +1,24 @@
+// A double of NCCL between the emulated GPUs of this process. Sums are added in the order of ranks,
+// in f32. It reports calls that differ between ranks, communicators on several streams, a GPU that
+// is used by two ranks, and memory of other GPUs.
+#pragma once
+
+#include "backends/cuda/nccl/api.h"
+
+namespace lamina::cuda::emulation {
+
+// The functions of the double. [any thread]
+const nccl::NcclApi& nccl_api();
+
+// Faults of a rank, once, at its collective number `after`, counted from 0.
+enum class NcclFault {
+  refuses,  // the call returns system_error
+  hangs,    // the GPU hangs after this collective, until the rank aborts
+  breaks,   // the communicators of all ranks get remote_error
+};
+void fail_collective(NcclFault fault, int rank, int after);
+// Lets ranks fail to connect, until reset_nccl().
+void refuse_to_connect();
+void reset_nccl();
+
+}  // namespace lamina::cuda::emulation

@@ -1,0 +1,293 @@
+#include "backends/cuda/nccl/communicator.h"
+
+#include <atomic>
+#include <cstring>
+#include <deque>
+#include <thread>
+
+#include "backends/cuda/context.h"
+#include "backends/cuda/queue.h"
+#include "core/error.h"
+
+namespace lamina::cuda::nccl {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr unsigned kConfigVersion = kOldestVersion;
+
+[[noreturn]] void fail(std::string what, std::vector<std::string> notes = {}) {
+  throw DeviceError(ExitCode::communication, {"cuda", std::move(what), std::move(notes)});
+}
+
+const char* text_of(const char* text) { return text && *text ? text : "no reason"; }
+
+// The state that all ranks of this process share.
+struct Shared {
+  const NcclApi& api;
+  std::vector<std::string> names;
+  std::chrono::milliseconds limit;
+  std::vector<std::atomic<std::int64_t>> reached;  // by rank: collectives that its GPU came to
+  std::atomic<bool> failed{false};
+
+  Shared(const NcclApi& functions, std::span<const std::string> of, std::chrono::milliseconds most)
+      : api(functions), names(of.begin(), of.end()), limit(most), reached(of.size()) {}
+  std::string name(int rank) const {
+    return fmt::format("rank {} ({})", rank, names[static_cast<std::size_t>(rank)]);
+  }
+};
+
+// A wait that begins with short pauses.
+class Pauses {
+ public:
+  void pause() {
+    constexpr int kShort = 200;
+    if (++count_ < kShort)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+
+ private:
+  int count_ = 0;
+};
+
+class GpuRank final : public Communicator {
+ public:
+  GpuRank(std::shared_ptr<Shared> shared, const Backend& gpu, int rank)
+      : shared_(std::move(shared)),
+        gpu_(gpu),
+        context_(static_cast<CudaContext&>(gpu.context())),
+        rank_(rank),
+        queue_(context_) {}
+  ~GpuRank() override {
+    if (context_.api().set_context(context_.handle()) != DriverResult::success) return;
+    if (shared_->failed || !pending_.empty())
+      abort();
+    else if (handle_)
+      shared_->api.destroy(handle_);
+    for (const Collective& collective : pending_) destroy_events(collective);
+  }
+  GpuRank(const GpuRank&) = delete;
+  GpuRank& operator=(const GpuRank&) = delete;
+
+  int rank() const override { return rank_; }
+  int num_ranks() const override { return static_cast<int>(shared_->names.size()); }
+  const Backend& backend() const override { return gpu_; }
+  Queue& queue() override { return queue_; }
+
+  // Begins to connect; the other ranks follow.
+  void begin_connecting(UniqueId id) {
+    context_.enter();
+    Config config{sizeof(Config), kConfigMagic, kConfigVersion, 0};
+    check_result(shared_->api.make_communicator(&handle_, num_ranks(), id, rank_, &config),
+                 "connecting the GPUs");
+  }
+  void finish_connecting() { settle("connecting the GPUs"); }
+
+  void all_reduce(std::span<const TensorRef> tensors) override {
+    std::size_t bytes = 0;
+    for (const TensorRef& tensor : tensors) {
+      LAMINA_ASSERT(tensor.type().dtype == DType::f32);
+      bytes += tensor.bytes();
+    }
+    if (bytes == 0) return;
+    begin("all_reduce", bytes, [&] {
+      for (const TensorRef& tensor : tensors) {
+        if (tensor.bytes() == 0) continue;
+        void* const at = reinterpret_cast<void*>(tensor.address());
+        const NcclResult result =
+            shared_->api.all_reduce(at, at, tensor.bytes() / sizeof(float), NcclType::float32,
+                                    NcclReduction::sum, handle_, queue_.stream());
+        if (is_error(result)) return result;
+      }
+      return NcclResult::success;
+    });
+  }
+
+  void all_gather(const TensorRef& to, const ConstTensorRef& from) override {
+    LAMINA_ASSERT(to.bytes() == from.bytes() * static_cast<std::size_t>(num_ranks()));
+    if (from.bytes() == 0) return;
+    begin("all_gather", to.bytes(), [&] {
+      return shared_->api.all_gather(reinterpret_cast<const void*>(from.address()),
+                                     reinterpret_cast<void*>(to.address()), from.bytes(),
+                                     NcclType::uint8, handle_, queue_.stream());
+    });
+  }
+
+  void broadcast(const TensorRef& tensor, int root) override {
+    if (tensor.bytes() == 0) return;
+    void* const at = reinterpret_cast<void*>(tensor.address());
+    begin("broadcast", tensor.bytes(), [&] {
+      return shared_->api.broadcast(at, at, tensor.bytes(), NcclType::uint8, root, handle_,
+                                    queue_.stream());
+    });
+  }
+
+  // Never waits in the driver: work that waits for another rank may not end.
+  void finish() override {
+    context_.enter();
+    const Clock::time_point end = Clock::now() + shared_->limit;
+    Pauses pauses;
+    while (!pending_.empty()) {
+      const Collective& first = pending_.front();
+      if (is_ready(first.begin)) shared_->reached[static_cast<std::size_t>(rank_)] = first.number;
+      if (is_ready(first.end)) {
+        destroy_events(first);
+        pending_.pop_front();
+        continue;
+      }
+      check_peers(first.name);
+      if (Clock::now() > end) fail_late(first);
+      pauses.pause();
+    }
+  }
+
+  void abort() override {
+    shared_->failed = true;
+    if (!handle_) return;
+    if (context_.api().set_context(context_.handle()) == DriverResult::success)
+      shared_->api.abort(handle_);
+    handle_ = nullptr;
+  }
+
+ private:
+  struct Collective {
+    std::int64_t number;  // counted from 1
+    std::string name;     // "all_reduce 3 of 1024 bytes"
+    EventHandle begin, end;
+  };
+  EventHandle record() const {
+    EventHandle event = nullptr;
+    check(context_.api(), context_.api().make_event(&event, kEventWithoutTime),
+          "creating an event");
+    check(context_.api(), context_.api().record_event(event, queue_.stream()),
+          "recording an event");
+    return event;
+  }
+  bool is_ready(EventHandle event) const {
+    const DriverResult result = context_.api().query_event(event);
+    if (result == DriverResult::not_ready) return false;
+    check(context_.api(), result, "exchanging tensors");
+    return true;
+  }
+  void destroy_events(const Collective& collective) const {
+    context_.api().destroy_event(collective.begin);
+    context_.api().destroy_event(collective.end);
+  }
+  static bool is_error(NcclResult result) {
+    return result != NcclResult::success && result != NcclResult::in_progress;
+  }
+
+  void check_result(NcclResult result, std::string_view action) const {
+    if (!is_error(result)) return;
+    fail(fmt::format("{} on {}: NCCL: {} ({})", action, shared_->name(rank_),
+                     text_of(shared_->api.error_text(result)),
+                     text_of(shared_->api.last_error(handle_))));
+  }
+
+  // Throws if this rank or another one has failed.
+  void check_peers(std::string_view action) const {
+    if (shared_->failed)
+      fail(fmt::format("{} on {}: another rank has failed", action, shared_->name(rank_)));
+    NcclResult state = NcclResult::success;
+    check_result(shared_->api.async_error(handle_, &state), action);
+    check_result(state, action);
+  }
+
+  // Calls of a communicator that does not block end later.
+  void settle(std::string_view action) {
+    context_.enter();
+    const Clock::time_point end = Clock::now() + shared_->limit;
+    Pauses pauses;
+    for (;;) {
+      check_peers(action);
+      NcclResult state = NcclResult::success;
+      shared_->api.async_error(handle_, &state);
+      if (state == NcclResult::success) return;
+      if (Clock::now() > end)
+        fail(fmt::format("{} on {}: not done after {} s", action, shared_->name(rank_),
+                         seconds_of_limit()));
+      pauses.pause();
+    }
+  }
+
+  template <typename Calls>
+  void begin(std::string_view kind, std::size_t bytes, const Calls& calls) {
+    context_.enter();
+    const std::int64_t number = ++num_calls_;
+    const std::string name = fmt::format("{} {} of {} bytes", kind, number, bytes);
+    if (!handle_ || shared_->failed)
+      fail(fmt::format("{} on {}: another rank has failed", name, shared_->name(rank_)));
+    const EventHandle began = record();
+    check_result(shared_->api.begin_group(), name);
+    const NcclResult called = calls();
+    const NcclResult ended = shared_->api.end_group();  // also after an error: it closes the group
+    check_result(called, name);
+    check_result(ended, name);
+    settle(name);
+    pending_.push_back({number, name, began, record()});
+  }
+
+  std::string seconds_of_limit() const {
+    return fmt::format("{:g}", std::chrono::duration<double>(shared_->limit).count());
+  }
+
+  // Names the ranks that others wait for.
+  [[noreturn]] void fail_late(const Collective& late) const {
+    std::string missing;
+    for (int rank = 0; rank < num_ranks(); ++rank)
+      if (shared_->reached[static_cast<std::size_t>(rank)] < late.number)
+        missing += fmt::format("{}{}", missing.empty() ? "" : ", ", shared_->name(rank));
+    fail(missing.empty()
+             ? fmt::format("{} did not end on {} within {} s, although all ranks came to it",
+                           late.name, shared_->name(rank_), seconds_of_limit())
+             : fmt::format("{} did not come to {} within {} s", missing, late.name,
+                           seconds_of_limit()),
+         {"a GPU or its link hangs; `nvidia-smi` and the system's log may say more"});
+  }
+
+  std::shared_ptr<Shared> shared_;
+  const Backend& gpu_;
+  CudaContext& context_;
+  int rank_;
+  CudaQueue queue_;
+  CommunicatorHandle handle_ = nullptr;
+  std::int64_t num_calls_ = 0;
+  std::deque<Collective> pending_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Communicator>> connect(const NcclApi& api,
+                                                   std::span<const Backend* const> gpus,
+                                                   std::span<const std::string> names,
+                                                   std::chrono::milliseconds limit) {
+  LAMINA_ASSERT(gpus.size() == names.size());
+  const auto shared = std::make_shared<Shared>(api, names, limit);
+  UniqueId id = {};
+  if (const NcclResult result = api.make_unique_id(&id); result != NcclResult::success)
+    fail(fmt::format("connecting the GPUs: NCCL: {}", text_of(api.error_text(result))));
+  std::vector<GpuRank*> made;
+  std::vector<std::unique_ptr<Communicator>> out;
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    auto communicator = std::make_unique<GpuRank>(shared, *gpus[i], static_cast<int>(i));
+    made.push_back(communicator.get());
+    out.push_back(std::move(communicator));
+  }
+  // One thread connects all ranks, which is allowed in a group only.
+  try {
+    if (api.begin_group() != NcclResult::success) fail("connecting the GPUs: NCCL begins no group");
+    for (GpuRank* communicator : made) communicator->begin_connecting(id);
+    if (const NcclResult result = api.end_group();
+        result != NcclResult::success && result != NcclResult::in_progress)
+      fail(fmt::format("connecting the GPUs: NCCL: {}", text_of(api.error_text(result))));
+    for (GpuRank* communicator : made) communicator->finish_connecting();
+  } catch (...) {
+    shared->failed = true;  // destructors abort
+    throw;
+  }
+  return out;
+}
+
+}  // namespace lamina::cuda::nccl
