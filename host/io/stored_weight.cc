@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -85,7 +86,9 @@ StoredWeight::StoredWeight(const WeightFiles& files, std::string_view name)
       blocks_(files.block_format(name)),
       head_rows_(files.paired_rows(name)),
       shape_(data_.shape) {
-  if (blocks_) {
+  if (const PackedTensors* packed = files.packed(name)) {
+    open_packed(*packed);
+  } else if (blocks_) {
     form_ = Form::blocks;
     shape_[-1] = shape_[-1] / blocks_->num_bytes * blocks_->num_values;
   } else if (data_.dtype == DType::f8_e4m3 || data_.dtype == DType::f8_e5m2) {
@@ -94,19 +97,31 @@ StoredWeight::StoredWeight(const WeightFiles& files, std::string_view name)
     open_mxfp4();
   } else if (data_.dtype == DType::i8 ||
              (data_.dtype == DType::u8 && files.contains(scales_name()))) {
-    open_fp4_pairs();
+    open_fp4_pairs(scales_name());
   } else if (float none[1];
              data_.dtype == DType::f8_e8m0 || !gather(data_, 0, 0, std::span(none, 0))) {
     // f8_e8m0 is only for scales: powers of two without a sign.
     fail(fmt::format("has element type {}; expected f32, bf16, f16 or f64",
                      lamina::name(data_.dtype)),
-         "compressed weights are f8 with block scales, MXFP4, or pairs of FP4 values with scales");
+         "compressed weights are f8 with scales, MXFP4, pairs of FP4 values with scales, or packed "
+         "as quantization_config of config.json says");
   }
   if (head_rows_ > 0 && (shape_.ndim() > 2 || shape_[0] % head_rows_ != 0))
     fail(fmt::format("is {}, which does not divide into heads of {} "
                      "rows",
                      to_string(shape_), head_rows_),
          "the file is inconsistent: convert the model again");
+}
+
+// MXFP4 in pairs has powers of two as scales, and no global scale.
+void StoredWeight::open_packed(const PackedTensors& tensors) {
+  tensors_ = &tensors;
+  if (tensors.order == PackedTensors::Order::pairs && tensors.global_scale.empty() &&
+      !tensors.scales.empty() && files_->tensor(tensors.scales).dtype != DType::f8_e4m3)
+    return open_fp4_pairs(tensors.scales);
+  form_ = Form::packed;
+  packed_.emplace(*files_, tensors);
+  shape_ = packed_->shape();
 }
 
 // Returns the first possible name of scales that the files contain, else the usual name.
@@ -132,9 +147,14 @@ void StoredWeight::open_f8() {
   if (shape_.ndim() < 2)
     fail(fmt::format("is {} of f8", to_string(shape_)), "f8 weights must be matrices");
   const std::int64_t rows = shape_[-2], columns = shape_[-1];
+  check_f8_scales();
   if (scale_values_.size() == 1) return;  // one for the whole tensor
   block_rows_ = files_->compression().block_rows;
   block_columns_ = files_->compression().block_columns;
+  if (Shape of_rows = shape_; of_rows[-1] = 1, scales_.shape == of_rows) {
+    block_rows_ = 1;
+    block_columns_ = columns;
+  }
   grid_rows_ = divide_up(rows, block_rows_);
   grid_columns_ = divide_up(columns, block_columns_);
   Shape grid = shape_;
@@ -145,6 +165,23 @@ void StoredWeight::open_f8() {
                      to_string(shape_), block_rows_, block_columns_, to_string(grid), scales,
                      to_string(scales_.shape)),
          "quantization_config.weight_block_size of config.json gives the size of blocks");
+}
+
+void StoredWeight::check_f8_scales() const {
+  for (std::size_t i = 0; i < scale_values_.size(); ++i)
+    if (const float scale = scale_values_[i]; !(scale >= 0) || !std::isfinite(scale))
+      fail(fmt::format("has the scale {} at element {} of '{}'; expected a finite positive number",
+                       scale, i, scales_.name),
+           "the checkpoint is damaged: download or export it again");
+}
+
+// Returns the scale of a block of FP4 values.
+float StoredWeight::fp4_scale(std::int64_t block) const {
+  const auto bits = std::to_integer<std::uint8_t>(scales_.bytes[static_cast<std::size_t>(block)]);
+  if (bits == 255)
+    fail(fmt::format("has a scale that is not a number at element {} of '{}'", block, scales_.name),
+         "the checkpoint is damaged: download or export it again");
+  return formats::e8m0(bits);
 }
 
 void StoredWeight::open_mxfp4() {
@@ -164,8 +201,7 @@ void StoredWeight::open_mxfp4() {
   shape_[-1] = columns;
 }
 
-void StoredWeight::open_fp4_pairs() {
-  const std::string scales = scales_name();
+void StoredWeight::open_fp4_pairs(const std::string& scales) {
   if (!files_->contains(scales))
     fail(fmt::format("is stored as {}, but its scales are missing", lamina::name(data_.dtype)),
          fmt::format("expected a tensor '{}' beside it: {} weights contain pairs of FP4 values",
@@ -188,6 +224,7 @@ void StoredWeight::open_fp4_pairs() {
 }
 
 std::vector<std::string_view> StoredWeight::names() const {
+  if (tensors_) return tensors_->names();
   if (is_uncompressed() || blocks_) return {data_.name};
   std::vector<std::string_view> out{data_.name, scales_.name};
   if (form_ != Form::f8_blocks) return out;
@@ -209,13 +246,12 @@ float StoredWeight::f8_scale(std::int64_t element) const {
 // The low half of a byte is the even element.
 void StoredWeight::decode_fp4(std::int64_t first, std::int64_t stride, std::span<float> out) const {
   const auto* pairs = reinterpret_cast<const std::uint8_t*>(data_.bytes.data());
-  const auto* scales = reinterpret_cast<const std::uint8_t*>(scales_.bytes.data());
   const std::int64_t columns = shape_[-1], blocks = divide_up(columns, kFp4Block);
   std::int64_t at = first;
   for (std::size_t i = 0; i < out.size();) {
     const std::int64_t row = at / columns, block = at % columns / kFp4Block;
     const std::int64_t end = row * columns + std::min(columns, (block + 1) * kFp4Block);
-    const float scale = formats::e8m0(scales[row * blocks + block]);
+    const float scale = fp4_scale(row * blocks + block);
     do {
       out[i++] = formats::kE2m1[pairs[at / 2] >> (at % 2 * 4) & 15] * scale;
       at += stride;
@@ -259,6 +295,7 @@ const formats::BlockFormat* StoredWeight::block_format() const {
     return shape_[-1] % format->num_values == 0;
   };
   if (form_ == Form::blocks) return blocks_;
+  if (form_ == Form::packed) return packed_->block_format();
   if (form_ == Form::fp4)
     return divides(&formats::mxfp4_format()) ? &formats::mxfp4_format() : nullptr;
   if (data_.dtype != DType::f8_e4m3) return nullptr;
@@ -279,8 +316,10 @@ void StoredWeight::read_blocks(std::int64_t first, std::int64_t count, std::byte
                 static_cast<std::size_t>(format.bytes_of(count)));
     return;
   }
+  if (form_ == Form::packed) return packed_->read_blocks(begin, count, out);
   for (std::int64_t at = begin; at < begin + count; at += format.num_values) {
     if (form_ == Form::fp4) {
+      fp4_scale(at / kFp4Block);
       write_fp4_block(data_.bytes.data() + at / 2,
                       scales_.bytes[static_cast<std::size_t>(at / kFp4Block)], out);
     } else {
@@ -311,6 +350,7 @@ void StoredWeight::decode_stored(std::int64_t first, std::int64_t stride,
                                  std::span<float> out) const {
   if (form_ == Form::blocks) return decode_blocks(first, stride, out);
   if (form_ == Form::fp4) return decode_fp4(first, stride, out);
+  if (form_ == Form::packed) return packed_->decode(first, stride, out);
   gather(data_, first, stride, out);
   if (form_ == Form::plain) return;
   std::int64_t at = first;

@@ -12,7 +12,7 @@
 #include "io/foreign_file.h"
 #include "io/gguf_names.h"
 #include "io/gguf_weights.h"
-#include "publishers/python_json.h"
+#include "publishers/formats.h"
 
 namespace lamina::io {
 namespace fs = std::filesystem;
@@ -20,35 +20,6 @@ namespace {
 
 [[noreturn]] void fail(const std::string& where, std::string what, std::string note) {
   throw UserError(ExitCode::checkpoint, {where, std::move(what), {std::move(note)}});
-}
-
-// Reads `directory`/config.json, if it exists.
-Compression read_compression(const fs::path& directory) {
-  Compression out;
-  const std::string path = (directory / "config.json").string();
-  if (std::error_code ec; !fs::exists(path, ec)) return out;
-  const JsonDocument config = JsonDocument::read(path, publishers::kPythonJson);
-  if (!config.root().is_object()) return out;
-  JsonValue section = config.root().find("quantization_config");
-  const JsonValue text = config.root().find("text_config");
-  if (!section && text && text.is_object()) section = text.find("quantization_config");
-  if (!section || section.is_null()) return out;
-  const JsonValue method = section.at("quant_method");
-  out.method = method.as_string();
-  if (out.method != "fp8" && out.method != "mxfp4")
-    method.fail(fmt::format("must be \"fp8\" or \"mxfp4\", the compression methods that lamina "
-                            "reads; got {}",
-                            method.describe()),
-                {"use the uncompressed checkpoint of the same model"});
-  if (const JsonValue block = section.find("weight_block_size"); block && !block.is_null()) {
-    std::vector<std::int64_t> sizes;
-    for (JsonValue size : block.elements()) sizes.push_back(size.as_int64());
-    if (sizes.size() != 2 || std::ranges::min(sizes) <= 0)
-      block.fail("must be two positive numbers: the rows and columns of a block");
-    out.block_rows = sizes[0];
-    out.block_columns = sizes[1];
-  }
-  return out;
 }
 
 // A tensor in blocks is viewed as rows of bytes.
@@ -93,7 +64,29 @@ WeightFiles::WeightFiles(const std::string& path, std::string_view stem) : path_
            what_is_there(path));
   }
   compression_ =
-      read_compression(fs::is_directory(status) ? fs::path(path) : fs::path(path).parent_path());
+      read_compression(fs::is_directory(status) ? path : fs::path(path).parent_path().string());
+  name_packed();
+}
+
+void WeightFiles::name_packed() {
+  packed_ = find_packed(*this);
+  std::set<std::string_view> parts;
+  std::map<std::string_view, std::string_view> weights;  // by the name of the stored numbers
+  for (const auto& [weight, tensors] : packed_) {
+    for (std::string_view part : tensors.names()) parts.insert(part);
+    weights.emplace(tensors.values, weight);
+    by_name_.emplace(weight, by_name_.at(tensors.values));
+  }
+  const bool has_activation_scales = compression_.method == "compressed-tensors";
+  std::vector<std::string_view> names;
+  for (std::string_view name : names_) {
+    if (const auto found = weights.find(name); found != weights.end())
+      names.push_back(found->second);
+    else if (!parts.contains(name) &&
+             !(has_activation_scales && publishers::is_activation_scale(name)))
+      names.push_back(name);
+  }
+  names_ = std::move(names);
 }
 
 void WeightFiles::add(const std::string& path) { add_file(path); }
@@ -171,6 +164,12 @@ std::string_view WeightFiles::shard_without(std::string_view name) const {
 }
 
 TensorView WeightFiles::tensor(std::string_view name) const {
+  if (const auto found = packed_.find(name);
+      found != packed_.end() && found->second.values != name) {
+    TensorView out = tensor(found->second.values);
+    out.name = found->first;
+    return out;
+  }
   const auto found = by_name_.find(name);
   if (found != by_name_.end())
     return found->second.gguf ? view(found->second.gguf->tensor)

@@ -11,17 +11,13 @@
 #include <unordered_map>
 #include <vector>
 
+#include "io/compression.h"
 #include "io/gguf_weights.h"
+#include "io/packed_weight.h"
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 
 namespace lamina::io {
-
-// Compression of a checkpoint's tensors, by quantization_config of the config.json beside them.
-struct Compression {
-  std::string method;                                  // "fp8", "mxfp4"; empty = not given
-  std::int64_t block_rows = 128, block_columns = 128;  // for fp8: values with one scale
-};
 
 // Opens a directory (model.safetensors, else model.safetensors.index.json with its shards), an
 // index file, one safetensors file, or the result of gguf_in(), whose tensors get the names of
@@ -45,16 +41,23 @@ class WeightFiles {
   void replace(const std::string& directory, std::string_view stem);
 
   const std::string& path() const { return path_; }
-  // All names: by file, then in the order of the data.
+  // All names: by file, then in the order of the data. The tensors of a packed weight have one name
+  // together, "x.weight".
   const std::vector<std::string_view>& names() const { return names_; }
   bool contains(std::string_view name) const {
     return by_name_.count(name) > 0 || stored_tensor(name);
   }
-  // Errors: the tensor is missing (the nearest name is suggested); its type is not supported.
+  // The name of a packed weight returns its stored numbers. Errors: the tensor is missing (the
+  // nearest name is suggested); its type is not supported.
   TensorView tensor(std::string_view name) const;
   // Returns the block format of a tensor, whose bytes tensor() returns; null for plain values and
   // unknown names.
   const formats::BlockFormat* block_format(std::string_view name) const;
+  // Returns the tensors of a packed weight; null for other names.
+  const PackedTensors* packed(std::string_view name) const {
+    const auto found = packed_.find(name);
+    return found == packed_.end() ? nullptr : &found->second;
+  }
   // Returns the GGUF model, or null. Its tensors are also found under their GGUF names, unsplit.
   const GgufModel* gguf() const { return gguf_.get(); }
   // Returns the rows per head of a tensor whose rows are reordered when read; else 0.
@@ -76,6 +79,8 @@ class WeightFiles {
                 const std::function<bool(std::string_view)>& is_wanted = {});
   void add_index(const std::string& index_path);
   void add_gguf(const std::string& path);
+  // Names packed weights instead of their tensors.
+  void name_packed();
   // Finds a tensor of a GGUF file by its published name; null if there is none.
   const GgufWeight* gguf_weight(std::string_view name) const {
     const auto found = by_name_.find(name);
@@ -98,6 +103,7 @@ class WeightFiles {
     std::size_t file = 0;  // index in files_, else
   };
   std::unordered_map<std::string_view, Place> by_name_;
+  std::map<std::string, PackedTensors, std::less<>> packed_;
   std::int64_t paired_width_ = 0;
 };
 

@@ -2,9 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/error.h"
 
 namespace lamina::publishers {
+
+bool is_activation_scale(std::string_view name) {
+  return std::ranges::any_of(kActivationSuffixes,
+                             [&](std::string_view suffix) { return name.ends_with(suffix); });
+}
 
 std::string without_wrappers(std::string_view name) {
   std::string out(name);

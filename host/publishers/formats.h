@@ -78,10 +78,32 @@ inline constexpr ScalesName kActivationScalesNames[] = {
     {"", "_activation_scale"},         // for several matrices in one tensor
 };
 
+// Suffixes of the tensors that one quantised weight consists of. Its name ends in ".weight".
+struct PackedNames {
+  std::string_view values, scales, zero_points, group_index, shape, global_scale;
+};
+inline constexpr PackedNames kCompressedTensorsNames = {
+    ".weight_packed", ".weight_scale", ".weight_zero_point",
+    ".weight_g_idx",  ".weight_shape", ".weight_global_scale"};
+// int-quantized weights of compressed-tensors, with a byte for each value.
+inline constexpr PackedNames kCompressedBytesNames = {
+    ".weight", ".weight_scale", ".weight_zero_point", ".weight_g_idx", {}, {}};
+inline constexpr PackedNames kGptqNames = {".qweight", ".scales", ".qzeros", ".g_idx", {}, {}};
+
+// Suffixes of the scales of a module's activations, keys and values: without effect on weights.
+inline constexpr std::string_view kActivationSuffixes[] = {
+    ".input_scale",  ".input_zero_point",  ".input_global_scale",
+    ".output_scale", ".output_zero_point", ".k_scale",
+    ".v_scale",
+};
+
 // For values in MXFP4, both tensors in blocks of 32: gpt-oss. Transformers 5.23 also uses the first
 // name for floating-point values that it has converted from blocks; they then have the form of the
 // tensor without the suffix.
 inline constexpr ScalesName kMxfp4Name = {"_blocks", "_scales"};
+
+// Returns whether a name ends in one of kActivationSuffixes.
+bool is_activation_scale(std::string_view name);
 
 // Returns the name without wrappers.
 std::string without_wrappers(std::string_view name);

@@ -14,7 +14,7 @@ using Storage = const formats::BlockFormat*;
 // A cheap test of names and types; StoredWeight decides.
 bool has_blocks(const io::WeightFiles& files) {
   return std::ranges::any_of(files.names(), [&](std::string_view name) {
-    if (files.block_format(name)) return true;
+    if (files.block_format(name) || files.packed(name)) return true;
     const DType dtype = files.tensor(name).dtype;
     return dtype == DType::f8_e4m3 || dtype == DType::u8 || dtype == DType::i8;
   });

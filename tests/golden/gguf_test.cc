@@ -29,11 +29,9 @@ TEST_P(GgufGolden, AgreesWithTheReference) {
   EXPECT_TRUE(report.skipped.empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GgufGolden,
-                         ::testing::ValuesIn(golden_folders("gguf", "golden.safetensors")),
-                         [](const auto& test) {
-                           return test_name(test.param.filename().string());
-                         });
+INSTANTIATE_TEST_SUITE_P(All, GgufGolden, ::testing::ValuesIn(gguf_cases()), [](const auto& test) {
+  return test_name(test.param.filename().string());
+});
 
 // Logits of a few tokens.
 Floats logits_of(const std::string& path) {

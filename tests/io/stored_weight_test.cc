@@ -71,6 +71,13 @@ TEST(StoredWeight, F8IsItsValueTimesTheScaleOfItsBlock) {
   EXPECT_EQ(weight.names(), (std::vector<std::string_view>{"w.weight", "w.weight_scale_inv"}));
 }
 
+TEST(StoredWeight, F8MayHaveAScaleForEachRow) {
+  TempDir dir;
+  WeightFiles files = written(dir, {stored("w.weight", DType::f8_e4m3, {2, 2}, Bytes(4, 0x38)),
+                                    stored<float>("w.weight_scale", DType::f32, {2, 1}, {3, 5})});
+  EXPECT_EQ(values(StoredWeight(files, "w.weight")), (Floats{3, 3, 5, 5}));
+}
+
 TEST(StoredWeight, StackedF8HasSeparateBlocksInEachMatrix) {
   TempDir dir;
   WeightFiles files = written(dir, {stored("w", DType::f8_e4m3, {2, 1, 2}, Bytes(4, 0x38)),
@@ -228,15 +235,6 @@ TEST(StoredWeight, Mxfp4OfAnotherFormIsRefused) {
   EXPECT_ERROR_SAYS(StoredWeight(files, "x_blocks"), ExitCode::checkpoint,
                     "tensor 'x_blocks' is u8[1, 2, 8], and 'x_scales' is u8[1, 2]; expected u8[.., "
                     "G, 16] and u8[.., G]");
-}
-
-TEST(StoredWeight, OtherCompressionsAreNamed) {
-  TempDir dir;
-  EXPECT_ERROR_SAYS(written(dir, {stored<float>("w", DType::f32, {1}, {0})},
-                            R"({"quantization_config": {"quant_method": "gptq"}})"),
-                    ExitCode::checkpoint,
-                    "'quantization_config.quant_method' must be \"fp8\" or \"mxfp4\", the "
-                    "compression methods that lamina reads; got \"gptq\"");
 }
 
 TEST(Faults, F31ScalesAloneAreNoWeight) {

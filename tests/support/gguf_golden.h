@@ -26,6 +26,14 @@ namespace lamina::testing {
 inline const std::filesystem::path kOwnCases =
     std::filesystem::path(LAMINA_SOURCE_DIR) / "tests" / "golden" / "hf";
 
+// Cases with a GGUF file of the optional goldens.
+inline std::vector<std::filesystem::path> gguf_cases() {
+  std::vector<std::filesystem::path> out = golden_folders("gguf", "golden.safetensors");
+  for (std::filesystem::path& folder : golden_folders("quantised", "model.gguf"))
+    out.push_back(std::move(folder));
+  return out;
+}
+
 // Copies the case without gradients, whose names are those in a directory, and without quantities
 // of other configs and of layers that converters leave out.
 inline void copy_golden(const std::filesystem::path& from, const TempDir& to) {

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "decode/sampler.h"
+#include "inspect/verify/dequantised.h"
 #include "inspect/verify/inputs.h"
 #include "inspect/verify/inside.h"
 #include "inspect/verify/prediction.h"
@@ -148,6 +149,8 @@ VerifyReport Verifier::run() {
   if (case_.has("with_aux.loss")) with_aux();
   alone();
   if (case_.has("mtp.logits") && model_->mtp_depth() == 1) prediction();
+  for (DequantisedWeight& weight : compare_dequantised(case_, *files_))
+    add(std::move(weight.quantity), weight.error, 0);
   if (case_.has("greedy_ids")) greedy("", {});
   if (case_.has("batches.input_ids")) curve();
   other_types();

@@ -112,13 +112,14 @@ class Checker {
     const decoder::Parameter& parameter = model_.parameters()[piece.parameter];
     const std::string whose = fmt::format("for parameter '{}'", parameter.name);
     const bool integers = parameter.desc.dtype && is_integer(*parameter.desc.dtype);
-    if (is_integer(stored.data().dtype) != integers)
+    if ((stored.is_uncompressed() && is_integer(stored.data().dtype)) != integers)
       refuse_tensor(
           files_.path_of(stored.data().name),
           fmt::format("tensor '{}' has element type {}; expected {}", tensor.name,
                       name(stored.data().dtype), integers ? "i32 or i64" : "f32, f16, bf16 or f64"),
           {whose});
     if (stored.shape() != tensor.shape) refuse_shape(tensor, stored, whose);
+    used.insert(tensor.name);
     for (std::string_view name : stored.names()) used.insert(name);
   }
 
@@ -151,12 +152,23 @@ class Checker {
                      head)});
   }
 
+  // Exporters of GPTQ write a bias of zeros beside each packed weight.
+  bool is_zero_bias(std::string_view name) const {
+    constexpr std::string_view kBias = ".bias";
+    if (!name.ends_with(kBias)) return false;
+    const std::string module(name.substr(0, name.size() - kBias.size()));
+    return files_.packed(module + ".weight") &&
+           std::ranges::all_of(files_.tensor(name).bytes,
+                               [](std::byte b) { return b == std::byte{0}; });
+  }
+
   void check_nothing_left(const TensorMap& map,
                           const std::unordered_set<std::string_view>& used) const {
     const Ignored ignored(model_);
     std::vector<std::string> left, others;
     for (std::string_view name : files_.names()) {
       if (used.contains(name) || used.contains(files_.stored_name(name))) continue;
+      if (is_zero_bias(name)) continue;
       if (const registry::TensorRow* row = ignored.by(std::string(name))) {
         if (row->tied) check_tied(map, name);
         continue;

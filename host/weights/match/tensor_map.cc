@@ -13,6 +13,7 @@
 #include "io/stored_weight.h"
 #include "lamina/names.h"
 #include "publishers/formats.h"
+#include "weights/check/compression.h"
 #include "weights/check/tensors.h"
 #include "weights/match/map_builder.h"
 #include "weights/match/pattern.h"
@@ -334,6 +335,7 @@ TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& file
   const bool is_checkpoint = std::filesystem::exists(files.path() + "/model.toml");
   TensorMap map = names.run(names.has_own_names() || (may_lack && is_checkpoint));
   check_tensors(model, files, names.layers(), map);
+  check_compression(files);
   return map;
 }
 

@@ -1,0 +1,237 @@
+#include "io/compression.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "core/error.h"
+#include "core/json.h"
+#include "publishers/python_json.h"
+
+namespace lamina::io {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::string_view kReadMethods =
+    "\"compressed-tensors\", \"fp8\", \"mxfp4\", \"gptq\" or \"awq\"";
+constexpr const char* kAlternative =
+    "use the unquantised checkpoint of the same model with --quantize, a checkpoint in the format "
+    "of compressed-tensors, or a GGUF file";
+
+// Methods that are published but not read, and the reason.
+constexpr std::pair<std::string_view, std::string_view> kOtherMethods[] = {
+    {"aqlm", "its weights are sums of vectors from codebooks"},
+    {"auto-round", "its variants pack weights in several orders"},
+    {"autoround", "its variants pack weights in several orders"},
+    {"bitnet", "its weights are ternary, and its layers quantise activations"},
+    {"bitsandbytes", "its scales are quantised again, and their layout is in pickled states"},
+    {"eetq", "its int8 weights are interleaved for one kernel of GPUs"},
+    {"fbgemm_fp8", "its activations have an upper bound that changes the results"},
+    {"higgs", "its weights are rotated and come from a grid of vectors"},
+    {"hqq", "its layers are stored as pickled objects"},
+    {"modelopt", "its scales have other names and another definition"},
+    {"quanto", "its tensors are stored with the state of Python classes"},
+    {"quark", "its layouts depend on the exporter"},
+    {"spqr", "its weights have sparse outliers beside the groups"},
+    {"torchao", "its tensors are pickled Python classes"},
+    {"vptq", "its weights are vectors from codebooks"},
+};
+
+bool is_true(const JsonValue& section, std::string_view key) {
+  const JsonValue value = section.find(key);
+  return value && !value.is_null() && value.as_bool();
+}
+
+std::string text(const JsonValue& section, std::string_view key, std::string preset = {}) {
+  const JsonValue value = section.find(key);
+  return value && !value.is_null() ? std::string(value.as_string()) : preset;
+}
+
+bool has_members(const JsonValue& section, std::string_view key) {
+  const JsonValue value = section.find(key);
+  return value && value.is_object() && value.size() > 0;
+}
+
+std::vector<std::string> strings(const JsonValue& section, std::string_view key) {
+  std::vector<std::string> out;
+  if (const JsonValue list = section.find(key); list && !list.is_null())
+    for (const JsonValue item : list.elements()) out.emplace_back(item.as_string());
+  return out;
+}
+
+// Reads the rows and columns with one scale.
+void read_block(const JsonValue& block, Compression& out) {
+  std::vector<std::int64_t> sizes;
+  for (JsonValue size : block.elements()) sizes.push_back(size.as_int64());
+  if (sizes.size() != 2 || std::ranges::min(sizes) <= 0)
+    block.fail("must be two positive numbers: the rows and columns of a block");
+  out.block_rows = sizes[0];
+  out.block_columns = sizes[1];
+}
+
+constexpr std::string_view kReadFormats[] = {"pack-quantized",       "int-quantized",
+                                             "float-quantized",      "mxfp4-pack-quantized",
+                                             "nvfp4-pack-quantized", "naive-quantized"};
+
+void check_format(const JsonValue& format) {
+  if (std::ranges::find(kReadFormats, format.as_string()) == std::end(kReadFormats))
+    format.fail(fmt::format("must be pack-quantized, int-quantized, float-quantized, "
+                            "mxfp4-pack-quantized or nvfp4-pack-quantized, the formats that "
+                            "lamina reads; got {}",
+                            format.describe()),
+                {kAlternative});
+}
+
+Compression::Group read_group(const JsonValue& value, const std::string& common, Compression& out) {
+  Compression::Group group{.where = value.where(), .name = value.path()};
+  group.targets = strings(value, "targets");
+  group.format = common;
+  if (const JsonValue format = value.find("format"); format && !format.is_null()) {
+    check_format(format);
+    group.format = format.as_string();
+  }
+  const JsonValue weights = value.find("weights");
+  if (!weights || weights.is_null()) {
+    group.bits = 0;  // only activations
+    return group;
+  }
+  if (const JsonValue bits = weights.find("num_bits")) {
+    if (bits.as_int64() != 4 && bits.as_int64() != 8)
+      bits.fail(fmt::format("must be 4 or 8, got {}", bits.describe()), {kAlternative});
+    group.bits = static_cast<int>(bits.as_int64());
+  }
+  group.is_float = text(weights, "type", "int") == "float";
+  if (const JsonValue symmetric = weights.find("symmetric")) group.symmetric = symmetric.as_bool();
+  group.strategy = text(weights, "strategy");
+  if (const JsonValue size = weights.find("group_size"); size && !size.is_null())
+    group.group_size = std::max<std::int64_t>(0, size.as_int64());
+  const JsonValue order = weights.find("actorder");
+  group.reordered =
+      order && (order.is_bool() ? order.as_bool()
+                                : order.is_string() && (order.as_string() == "group" ||
+                                                        order.as_string() == "dynamic"));
+  if (const JsonValue block = weights.find("block_structure"); block && !block.is_null())
+    read_block(block, out);
+  return group;
+}
+
+void read_compressed_tensors(const JsonValue& section, Compression& out) {
+  std::string common;
+  if (const JsonValue format = section.find("format"); format && !format.is_null()) {
+    common = format.as_string();
+    if (common == "mixed-precision")
+      common.clear();  // the groups name theirs
+    else
+      check_format(format);
+  }
+  const JsonValue sparsity = section.find("sparsity_config");
+  if (sparsity && sparsity.is_object() && text(sparsity, "format", "dense") != "dense")
+    sparsity.at("format").fail(
+        fmt::format("must be \"dense\", because lamina reads no sparse tensors; got {}",
+                    sparsity.at("format").describe()),
+        {kAlternative});
+  if (has_members(section, "transform_config"))
+    section.at("transform_config")
+        .fail("must be empty: lamina does not rotate activations", {kAlternative});
+  for (const auto& [name, group] : section.at("config_groups").members())
+    out.groups.push_back(read_group(group, common, out));
+  out.ignored = strings(section, "ignore");
+}
+
+int read_bits(const JsonValue& section, std::string_view key, std::initializer_list<int> allowed) {
+  const JsonValue bits = section.at(key);
+  const std::int64_t got = bits.as_int64();
+  if (std::ranges::find(allowed, got) == allowed.end())
+    bits.fail(fmt::format("must be {}, got {}", allowed.size() > 1 ? "4 or 8" : "4", got),
+              {kAlternative});
+  return static_cast<int>(got);
+}
+
+std::int64_t read_group_size(const JsonValue& section, std::string_view key) {
+  const JsonValue size = section.at(key);
+  const std::int64_t got = size.as_int64();
+  if (got != -1 && got <= 0)
+    size.fail(fmt::format("must be positive, or -1 for whole rows; got {}", got));
+  return got;
+}
+
+// A variant is named under one of two keys.
+void read_gptq(const JsonValue& section, Compression& out) {
+  out.bits = read_bits(section, "bits", {4, 8});
+  out.group_size = read_group_size(section, "group_size");
+  out.symmetric = is_true(section, "sym");
+  out.reordered = is_true(section, "desc_act");
+  const char* key = section.find("checkpoint_format") ? "checkpoint_format" : "format";
+  const std::string variant = text(section, key, "gptq");
+  if (variant != "gptq" && variant != "gptq_v2")
+    section.at(key).fail(fmt::format("must be \"gptq\" or \"gptq_v2\", the orders of GPTQ that "
+                                     "lamina reads; got \"{}\"",
+                                     variant),
+                         {kAlternative});
+  out.zero_offset = variant == "gptq" ? 1 : 0;
+  if (is_true(section, "is_marlin_format"))
+    section.at("is_marlin_format")
+        .fail("must be false: the order of Marlin is for one kernel", {kAlternative});
+  if (const JsonValue dynamic = section.find("dynamic"); dynamic && dynamic.is_object())
+    for (const auto& [pattern, changes] : dynamic.members())
+      if (!pattern.starts_with("-:") && changes.is_object() && changes.size() > 0)
+        changes.fail(
+            "must be empty: lamina reads one number of bits and one group size for all "
+            "modules of GPTQ",
+            {kAlternative});
+}
+
+void read_awq(const JsonValue& section, Compression& out) {
+  out.bits = read_bits(section, section.find("bits") ? "bits" : "w_bit", {4});
+  out.group_size =
+      read_group_size(section, section.find("group_size") ? "group_size" : "q_group_size");
+  const std::string variant = text(section, "version", "gemm");
+  if (variant != "gemm" && variant != "GEMM")
+    section.at("version").fail(
+        fmt::format("must be \"gemm\", the order of AWQ that lamina reads; got \"{}\"", variant),
+        {kAlternative});
+  if (const JsonValue zero = section.find("zero_point"); zero && !zero.is_null() && !zero.as_bool())
+    zero.fail("must be true: weights in the order \"gemm\" have zero points", {kAlternative});
+}
+
+[[noreturn]] void refuse_method(const JsonValue& method) {
+  const auto* const other = std::ranges::find(
+      kOtherMethods, method.as_string(), &std::pair<std::string_view, std::string_view>::first);
+  std::vector<std::string> notes;
+  if (other != std::end(kOtherMethods))
+    notes.push_back(fmt::format("{} cannot be read: {}", other->first, other->second));
+  notes.emplace_back(kAlternative);
+  method.fail(fmt::format("must be {}, the methods that lamina reads; got {}", kReadMethods,
+                          method.describe()),
+              std::move(notes));
+}
+
+}  // namespace
+
+Compression read_compression(const std::string& directory) {
+  Compression out;
+  const std::string path = (fs::path(directory) / "config.json").string();
+  if (std::error_code ec; !fs::exists(path, ec)) return out;
+  const JsonDocument config = JsonDocument::read(path, publishers::kPythonJson);
+  if (!config.root().is_object()) return out;
+  JsonValue section = config.root().find("quantization_config");
+  const JsonValue language = config.root().find("text_config");
+  if (!section && language && language.is_object()) section = language.find("quantization_config");
+  if (!section || section.is_null()) return out;
+  const JsonValue method = section.at("quant_method");
+  out.method = method.as_string();
+  out.where = section.where();
+  if (out.method == "compressed-tensors")
+    read_compressed_tensors(section, out);
+  else if (out.method == "gptq")
+    read_gptq(section, out);
+  else if (out.method == "awq")
+    read_awq(section, out);
+  else if (out.method != "fp8" && out.method != "mxfp4")
+    refuse_method(method);
+  if (const JsonValue block = section.find("weight_block_size"); block && !block.is_null())
+    read_block(block, out);
+  return out;
+}
+
+}  // namespace lamina::io

@@ -1,0 +1,189 @@
+#include "weights/check/compression.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.h"
+#include "io/stored_weight.h"
+#include "text/regex.h"
+
+namespace lamina::weights {
+namespace {
+
+using Group = io::Compression::Group;
+using Order = io::PackedTensors::Order;
+
+constexpr std::string_view kPattern = "re:";
+
+// A list of modules: exact names, and patterns that must match from the first character.
+class Modules {
+ public:
+  Modules(const std::vector<std::string>& targets, const std::string& where,
+          const std::string& key) {
+    for (const std::string& target : targets) {
+      if (!target.starts_with(kPattern)) {
+        names_.push_back(target);
+        continue;
+      }
+      constexpr auto kDialect = text::Regex::Dialect::fancy_regex;
+      const std::string pattern = target.substr(kPattern.size());
+      const std::string place = fmt::format("{}: '{}'", where, key);
+      const text::Regex by_itself(pattern, place, kDialect);  // "a)|(b" is not valid by itself
+      patterns_.emplace_back(fmt::format("^(?:{})", pattern), place, kDialect);
+    }
+  }
+
+  bool contains(std::string_view module) const {
+    text::Regex::Match match{};
+    return std::ranges::find(names_, module) != names_.end() ||
+           std::ranges::any_of(patterns_, [&](const text::Regex& pattern) {
+             return text::Regex::Searcher(pattern).find(module, 0, match) && match.begin == 0;
+           });
+  }
+  // Classes of modules are names without a dot.
+  bool has_classes() const {
+    return std::ranges::any_of(names_,
+                               [](const std::string& name) { return name.find('.') == name.npos; });
+  }
+
+ private:
+  std::vector<std::string> names_;
+  std::vector<text::Regex> patterns_;
+};
+
+// Properties of a weight that its tensors determine.
+struct Stored {
+  std::string_view format;
+  int bits;
+  bool is_float, has_zero_points, has_index;
+  std::int64_t group_size, columns;  // 0: not in groups of one row
+};
+
+std::optional<Stored> stored_form(const io::WeightFiles& files, std::string_view name) {
+  const io::PackedTensors* tensors = files.packed(name);
+  if (!tensors) {
+    const DType dtype = files.tensor(name).dtype;
+    if (dtype != DType::f8_e4m3) return {};
+    return Stored{"float-quantized", 8, true, false, false, 0, 0};
+  }
+  const io::StoredWeight weight(files, name);
+  const std::int64_t columns = weight.shape()[-1];
+  const io::PackedWeight* packed = weight.packed();
+  if (!packed) return Stored{"mxfp4-pack-quantized", 4, true, false, false, 32, columns};
+  const std::string_view format = tensors->order == Order::words   ? "pack-quantized"
+                                  : tensors->order == Order::bytes ? "int-quantized"
+                                                                   : "nvfp4-pack-quantized";
+  return Stored{format,
+                packed->bits(),
+                packed->is_float(),
+                packed->has_zero_points(),
+                !tensors->group_index.empty(),
+                packed->group_size(),
+                columns};
+}
+
+struct Contradiction {
+  std::string found, expected;
+};
+
+std::optional<Contradiction> contradiction(const Group& group, const Stored& stored) {
+  if (group.bits != stored.bits || group.is_float != stored.is_float)
+    return Contradiction{
+        fmt::format("has {} of {} bits", stored.is_float ? "floats" : "integers", stored.bits),
+        fmt::format("{} of {} bits", group.is_float ? "floats" : "integers", group.bits)};
+  if (!group.format.empty() && group.format != "naive-quantized" && group.format != stored.format)
+    return Contradiction{fmt::format("has the form {}", stored.format), group.format};
+  if (stored.is_float && stored.bits == 8) return {};
+  const bool of_row = group.strategy == "channel" || group.strategy == "tensor";
+  const std::int64_t expected =
+      of_row || group.group_size == 0 ? stored.columns : std::min(group.group_size, stored.columns);
+  if (stored.group_size != expected)
+    return Contradiction{fmt::format("has groups of {} values", stored.group_size),
+                         fmt::format("{}", expected)};
+  if (group.symmetric == stored.has_zero_points)
+    return Contradiction{stored.has_zero_points ? "has zero points" : "has no zero points",
+                         group.symmetric ? "none, because it is symmetric"
+                                         : "zero points, because it is not symmetric"};
+  if (group.reordered && !stored.has_index)
+    return Contradiction{"has no tensor 'weight_g_idx'",
+                         "the groups of its columns, because actorder is \"group\""};
+  return {};
+}
+
+class CompressionChecker {
+ public:
+  explicit CompressionChecker(const io::WeightFiles& files)
+      : files_(files),
+        config_(files.compression()),
+        ignored_(config_.ignored, config_.where, "quantization_config.ignore") {
+    for (const Group& group : config_.groups)
+      targets_.emplace_back(group.targets, group.where, group.name + ".targets");
+  }
+
+  void check(std::string_view name) const {
+    const std::optional<Stored> stored = stored_form(files_, name);
+    if (!stored) return;
+    constexpr std::string_view kWeight = ".weight";
+    const std::string_view module =
+        name.ends_with(kWeight) ? name.substr(0, name.size() - kWeight.size()) : name;
+    if (ignored_.contains(module))
+      refuse(name, "is quantised", "a plain weight",
+             fmt::format("{}: 'quantization_config.ignore' contains '{}'", config_.where, module));
+    std::optional<Contradiction> first;
+    const Group* of_first = nullptr;
+    for (const Group* group : groups_of(module)) {
+      const std::optional<Contradiction> found = contradiction(*group, *stored);
+      if (!found) return;
+      if (!first) {
+        first = found;
+        of_first = group;
+      }
+    }
+    if (first)
+      refuse(name, first->found, first->expected,
+             fmt::format("{}: '{}' describes the weight; use the config.json that belongs to these "
+                         "weights",
+                         of_first->where, of_first->name));
+  }
+
+ private:
+  [[noreturn]] void refuse(std::string_view name, std::string_view found, std::string_view expected,
+                           std::string note) const {
+    throw UserError(ExitCode::checkpoint,
+                    {files_.path_of(name),
+                     fmt::format("weight '{}' {}; expected {}", name, found, expected),
+                     {std::move(note)}});
+  }
+
+  // The groups whose names or patterns contain the module, else the groups of classes; all groups
+  // if none does, because names of modules may differ from names in files.
+  std::vector<const Group*> groups_of(std::string_view module) const {
+    std::vector<const Group*> named, classes, all;
+    for (std::size_t i = 0; i < targets_.size(); ++i) {
+      const Group* group = &config_.groups[i];
+      if (group->bits == 0) continue;  // only activations
+      all.push_back(group);
+      if (targets_[i].contains(module)) named.push_back(group);
+      if (targets_[i].has_classes()) classes.push_back(group);
+    }
+    return !named.empty() ? named : !classes.empty() ? classes : all;
+  }
+
+  const io::WeightFiles& files_;
+  const io::Compression& config_;
+  Modules ignored_;
+  std::vector<Modules> targets_;
+};
+
+}  // namespace
+
+void check_compression(const io::WeightFiles& files) {
+  if (files.compression().method != "compressed-tensors") return;
+  const CompressionChecker checker(files);
+  for (std::string_view name : files.names()) checker.check(name);
+}
+
+}  // namespace lamina::weights

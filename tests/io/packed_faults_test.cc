@@ -1,0 +1,299 @@
+// Damaged packed weights, and configurations that contradict them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "io/stored_weight.h"
+#include "support/expect_error.h"
+#include "support/packed_checkpoint.h"
+
+namespace lamina::io {
+namespace {
+
+using namespace testing;  // NOLINT(google-build-using-namespace): the layouts
+
+const std::string kInt4 = compressed_tensors_config("pack-quantized", 4, "group", 32, true);
+
+std::vector<FileBytes> int4_tensors(float scale = 0.5f, bool zeros = false) {
+  IntegerWeight w = random_weight(8, 64, 4, 32, zeros, 1);
+  w.scales[3] = scale;
+  return as_words("m", w, DType::bf16, zeros);
+}
+
+std::vector<FileBytes> gptq_tensors(bool symmetric = true) {
+  return as_gptq("m", random_weight(16, 64, 4, 32, !symmetric, 1), DType::f16, 1);
+}
+
+std::vector<FileBytes> without(std::vector<FileBytes> tensors, std::string_view name) {
+  std::erase_if(tensors, [&](const FileBytes& t) { return t.spec.name == name; });
+  return tensors;
+}
+
+std::vector<FileBytes> with(std::vector<FileBytes> tensors, FileBytes tensor) {
+  tensors = without(std::move(tensors), tensor.spec.name);
+  tensors.push_back(std::move(tensor));
+  return tensors;
+}
+
+void read_values(const StoredWeight& weight) {
+  std::vector<float> out(static_cast<std::size_t>(weight.shape().num_elements()));
+  weight.decode(0, 1, out);
+}
+
+void read_row_of_blocks(const StoredWeight& weight, std::int64_t row) {
+  const std::int64_t columns = weight.shape()[-1];
+  std::vector<std::byte> out(static_cast<std::size_t>(weight.block_format()->bytes_of(columns)));
+  weight.read_blocks(row * columns, columns, out.data());
+}
+
+// Expects the error when the weight is opened or its values are read.
+void expect_refusal(const std::vector<FileBytes>& tensors, const std::string& config,
+                    const std::string& text) {
+  TempDir dir;
+  write_checkpoint(dir.path(), tensors, alone(config));
+  EXPECT_ERROR_SAYS(read_values(StoredWeight(WeightFiles(dir.path()), "m.weight")),
+                    ExitCode::checkpoint, text);
+}
+
+TEST(PackedFaults, ScalesThatAreNoNumbersNameTheirPlace) {
+  for (const auto& [scale, shown] : {std::pair{std::numeric_limits<float>::quiet_NaN(), "nan"},
+                                     {std::numeric_limits<float>::infinity(), "inf"},
+                                     {-0.5f, "-0.5"}}) {
+    const std::string text = fmt::format(
+        "tensor 'm.weight_scale' has the scale {} for group 1 of row 1; expected a "
+        "finite positive number",
+        shown);
+    expect_refusal(int4_tensors(scale), kInt4, text);
+    TempDir dir;
+    write_checkpoint(dir.path(), int4_tensors(scale), alone(kInt4));
+    const WeightFiles files(dir.path());
+    EXPECT_ERROR_SAYS(read_row_of_blocks(StoredWeight(files, "m.weight"), 1), ExitCode::checkpoint,
+                      text);
+    EXPECT_NO_THROW(read_row_of_blocks(StoredWeight(files, "m.weight"), 0));
+  }
+}
+
+TEST(PackedFaults, AScaleOfZeroNeedsValuesOfZero) {
+  expect_refusal(int4_tensors(0), kInt4,
+                 "tensor 'm.weight_scale' has the scale 0 for group 1 of row 1, whose values are "
+                 "not zero; expected a positive number");
+  IntegerWeight w = random_weight(8, 64, 4, 32, false, 1);
+  w.scales[3] = 0;
+  std::fill_n(w.numbers.begin() + 64 + 32, 32, 8);
+  TempDir dir;
+  write_checkpoint(dir.path(), as_words("m", w, DType::bf16, false), alone(kInt4));
+  EXPECT_NO_THROW(read_values(StoredWeight(WeightFiles(dir.path()), "m.weight")));
+}
+
+TEST(PackedFaults, ScalesAreRequired) {
+  expect_refusal(without(int4_tensors(), "m.weight_scale"), kInt4,
+                 "tensor 'm.weight_packed' has no scales");
+}
+
+TEST(PackedFaults, ScalesOfAnotherFormShowBothShapes) {
+  expect_refusal(
+      with(int4_tensors(),
+           float_bytes("m.weight_scale", DType::bf16, {4, 4}, std::vector<float>(16, 1))),
+      kInt4,
+      "tensor 'm.weight_scale' is bf16[4, 4], but 'm.weight_packed' has 8 rows of 64 values; "
+      "expected [8, groups], [8, 1] or [1]");
+  expect_refusal(
+      with(int4_tensors(),
+           float_bytes("m.weight_scale", DType::bf16, {8, 3}, std::vector<float>(24, 1))),
+      kInt4,
+      "tensor 'm.weight_scale' has 3 groups for rows of 64 values, which they do not divide");
+  expect_refusal(with(int4_tensors(), file_bytes<std::int32_t>("m.weight_scale", DType::i32, {8, 2},
+                                                               std::vector<std::int32_t>(16, 1))),
+                 kInt4,
+                 "tensor 'm.weight_scale' has element type i32; expected bf16 or f16 or f32");
+}
+
+TEST(PackedFaults, TheShapeMustFitTheWords) {
+  expect_refusal(without(int4_tensors(), "m.weight_shape"), kInt4,
+                 "tensor 'm.weight_packed' has no shape beside it");
+  for (const auto& [rows, columns, text] :
+       {std::tuple{9, 64,
+                   "tensor 'm.weight_shape' says [9, 64], but 'm.weight_packed' is i32[8, 8]"},
+        {8, 65, "tensor 'm.weight_shape' says [8, 65], but"},
+        {8, -1, "tensor 'm.weight_shape' says [8, -1], but"},
+        {8, 40,
+         "tensor 'm.weight_packed' is i32[8, 8] for a weight of [8, 40]; expected [8, 5] of "
+         "4 bits or [8, 10] of 8 bits"}})
+    expect_refusal(with(int4_tensors(), file_bytes<std::int64_t>("m.weight_shape", DType::i64, {2},
+                                                                 {rows, columns})),
+                   kInt4, text);
+}
+
+TEST(PackedFaults, ZeroPointsMustFitTheScales) {
+  expect_refusal(
+      with(int4_tensors(0.5f, true),
+           file_bytes("m.weight_zero_point", DType::i32, {8, 2}, std::vector<std::int32_t>(16, 0))),
+      kInt4,
+      "tensor 'm.weight_zero_point' is i32[8, 2], but the scales are bf16[8, 2]; expected "
+      "[1, 2]");
+}
+
+TEST(PackedFaults, GroupsOfAnIndexMustExist) {
+  std::vector<std::int32_t> index(64, 0);
+  index[5] = 2;
+  expect_refusal(with(gptq_tensors(), file_bytes("m.g_idx", DType::i32, {64}, index)),
+                 gptq_config(4, 32, true, 1),
+                 "tensor 'm.g_idx' has group 2 at column 5; expected 0 to 1");
+  expect_refusal(with(gptq_tensors(),
+                      file_bytes("m.g_idx", DType::i32, {32}, std::vector<std::int32_t>(32, 0))),
+                 gptq_config(4, 32, true, 1),
+                 "tensor 'm.g_idx' is i32[32]; expected the groups of 64 columns");
+}
+
+TEST(PackedFaults, ReorderedGptqNeedsItsIndex) {
+  std::string config = gptq_config(4, 32, true, 1);
+  config.replace(config.find("\"desc_act\": false"), 17, "\"desc_act\": true");
+  expect_refusal(without(gptq_tensors(), "m.g_idx"), config, "tensor 'm.qweight' has no 'g_idx'");
+}
+
+TEST(PackedFaults, TheOrderMustBeThatOfTheConfig) {
+  const auto awq = as_awq("m", random_weight(16, 64, 4, 32, true, 1), DType::f16);
+  expect_refusal(awq, gptq_config(4, 32, false, 1),
+                 "tensor 'm.qweight' is i32[64, 2] and its scales are f16[2, 16], which does "
+                 "not fit the order of gptq with 4 bits: expected [columns / 8, 16]");
+  expect_refusal(gptq_tensors(false), awq_config(32),
+                 "tensor 'm.qweight' is i32[8, 16] and its scales are f16[2, 16], which does "
+                 "not fit the order of awq with 4 bits: expected [columns, 2]");
+}
+
+TEST(PackedFaults, BitsAndGroupsOfGptqMustFitTheShapes) {
+  expect_refusal(gptq_tensors(), gptq_config(8, 32, true, 1),
+                 "tensor 'm.scales' has 2 groups; expected 1, of 32 columns each in 32 columns");
+  expect_refusal(gptq_tensors(), gptq_config(4, 16, true, 1),
+                 "tensor 'm.scales' has 2 groups; expected 4, of 16 columns each in 64 columns");
+  expect_refusal(without(gptq_tensors(), "m.qzeros"), gptq_config(4, 32, true, 1),
+                 "tensor 'm.qweight' has no zero points");
+}
+
+TEST(PackedFaults, SymmetricGptqHasOneZeroPoint) {
+  IntegerWeight w = random_weight(16, 64, 4, 32, false, 1);
+  w.zeros[5] = 3;  // row 2, group 1
+  expect_refusal(as_gptq("m", w, DType::f16, 1), gptq_config(4, 32, true, 1),
+                 "tensor 'm.qzeros' has the zero point 3 for group 1 of row 2; expected 8");
+  // Version 2 stores the numbers themselves, so that the other version is found.
+  expect_refusal(gptq_tensors(), gptq_config(4, 32, true, 2),
+                 "tensor 'm.qzeros' has the zero point 7 for group 0 of row 0; expected 8");
+}
+
+TEST(PackedFaults, TheGlobalScaleOfNvfp4DividesTheOthers) {
+  const std::string config =
+      compressed_tensors_config("nvfp4-pack-quantized", 4, "tensor_group", 16, true, "", "float");
+  const std::vector<FileBytes> tensors = {
+      file_bytes("m.weight_packed", DType::u8, {2, 32}, std::vector<std::uint8_t>(64, 0x12)),
+      file_bytes("m.weight_scale", DType::f8_e4m3, {2, 4}, std::vector<std::uint8_t>(8, 0x38)),
+      file_bytes<float>("m.weight_global_scale", DType::f32, {1}, {100})};
+  for (const float global : {0.f, -1.f})
+    expect_refusal(
+        with(tensors, file_bytes<float>("m.weight_global_scale", DType::f32, {1}, {global})),
+        config,
+        fmt::format("tensor 'm.weight_global_scale' is {}; expected a positive number", global));
+  expect_refusal(without(tensors, "m.weight_global_scale"), config,
+                 "tensor 'm.weight_packed' has no global scale");
+  std::vector<std::uint8_t> scales(8, 0x38);
+  scales[6] = 0x7f;
+  expect_refusal(with(tensors, file_bytes("m.weight_scale", DType::f8_e4m3, {2, 4}, scales)),
+                 config, "tensor 'm.weight_scale' has the scale nan for group 2 of row 1");
+}
+
+TEST(PackedFaults, ScalesOfMxfp4AreNumbers) {
+  const std::string config =
+      compressed_tensors_config("mxfp4-pack-quantized", 4, "group", 32, true, "", "float");
+  expect_refusal(
+      {file_bytes("m.weight_packed", DType::u8, {2, 16}, std::vector<std::uint8_t>(32, 0x12)),
+       file_bytes<std::uint8_t>("m.weight_scale", DType::u8, {2, 1}, {127, 255})},
+      config,
+      "tensor 'm.weight' has a scale that is not a number at element 1 of 'm.weight_scale'");
+}
+
+TEST(PackedFaults, ScalesOfF8ArePositive) {
+  const std::string config =
+      compressed_tensors_config("float-quantized", 8, "channel", 0, true, "", "float");
+  for (const auto& [scale, shown] :
+       {std::pair{std::numeric_limits<float>::quiet_NaN(), "nan"}, {-2.f, "-2"}})
+    expect_refusal(
+        {file_bytes("m.weight", DType::f8_e4m3, {2, 4}, std::vector<std::uint8_t>(8, 0x38)),
+         float_bytes("m.weight_scale", DType::bf16, {2, 1}, {1, scale})},
+        config,
+        fmt::format("tensor 'm.weight' has the scale {} at element 1 of 'm.weight_scale'; expected "
+                    "a finite positive number",
+                    shown));
+}
+
+TEST(PackedFaults, PackedTensorsNeedTheirConfig) {
+  expect_refusal(int4_tensors(), R"({"quant_method": "fp8"})",
+                 "tensor 'm.weight_packed' is packed, but quantization_config of config.json has "
+                 "the method \"fp8\"");
+  expect_refusal(gptq_tensors(), kInt4,
+                 "tensor 'm.qweight' is packed, but quantization_config of config.json has the "
+                 "method \"compressed-tensors\"");
+  TempDir dir;
+  write_checkpoint(dir.path(), gptq_tensors(), "{}");
+  EXPECT_ERROR_SAYS(WeightFiles(dir.path()), ExitCode::checkpoint,
+                    "tensor 'm.qweight' is packed, but quantization_config of config.json is "
+                    "missing\n"
+                    "  expected quant_method \"gptq\" or \"awq\": use the config.json that belongs "
+                    "to these weights");
+}
+
+TEST(PackedFaults, AWeightIsStoredOnce) {
+  expect_refusal(with(int4_tensors(),
+                      float_bytes("m.weight", DType::bf16, {8, 64}, std::vector<float>(512, 1))),
+                 kInt4, "tensors 'm.weight_packed' and 'm.weight' are the same weight");
+}
+
+// Refuses quantization_config itself.
+void expect_config_refusal(const std::string& config, const std::string& text) {
+  TempDir dir;
+  write_checkpoint(dir.path(), {float_bytes("w", DType::f32, {1}, {0})}, alone(config));
+  EXPECT_ERROR_SAYS(WeightFiles(dir.path()), ExitCode::checkpoint, text);
+}
+
+TEST(QuantizationConfig, OtherMethodsAreRefusedInWords) {
+  for (const auto& [method, reason] :
+       {std::pair{"bitsandbytes", "its scales are quantised again"},
+        {"aqlm", "its weights are sums of vectors from codebooks"},
+        {"hqq", "its layers are stored as pickled objects"},
+        {"quanto", "its tensors are stored with the state of Python classes"},
+        {"eetq", "its int8 weights are interleaved for one kernel of GPUs"},
+        {"torchao", "its tensors are pickled Python classes"}}) {
+    const std::string config = fmt::format(R"({{"quant_method": "{}"}})", method);
+    expect_config_refusal(
+        config, fmt::format("'quantization_config.quant_method' must be \"compressed-tensors\", "
+                            "\"fp8\", \"mxfp4\", \"gptq\" or \"awq\", the methods that lamina "
+                            "reads; got \"{}\"\n  {} cannot be read: {}",
+                            method, method, reason));
+  }
+  expect_config_refusal(R"({"quant_method": "new"})",
+                        "got \"new\"\n  use the unquantised checkpoint of the same model");
+}
+
+TEST(QuantizationConfig, OtherVariantsAreRefusedInWords) {
+  expect_config_refusal(R"({"quant_method": "gptq", "bits": 3, "group_size": 128})",
+                        "'quantization_config.bits' must be 4 or 8, got 3");
+  expect_config_refusal(
+      R"({"quant_method": "gptq", "bits": 4, "group_size": 128, "checkpoint_format": "marlin"})",
+      "'quantization_config.checkpoint_format' must be \"gptq\" or \"gptq_v2\"");
+  expect_config_refusal(R"({"quant_method": "gptq", "bits": 4, "group_size": 0})",
+                        "'quantization_config.group_size' must be positive, or -1 for whole rows");
+  expect_config_refusal(
+      R"({"quant_method": "awq", "bits": 4, "group_size": 128, "version": "gemv"})",
+      "'quantization_config.version' must be \"gemm\", the order of AWQ that lamina reads; got "
+      "\"gemv\"");
+  expect_config_refusal(
+      compressed_tensors_config("marlin-24", 4, "group", 128, true),
+      "'quantization_config.format' must be pack-quantized, int-quantized, "
+      "float-quantized, mxfp4-pack-quantized or nvfp4-pack-quantized, the formats "
+      "that lamina reads; got \"marlin-24\"");
+  expect_config_refusal(
+      compressed_tensors_config("pack-quantized", 3, "group", 128, true),
+      "'quantization_config.config_groups.group_0.weights.num_bits' must be 4 or 8, got 3");
+}
+
+}  // namespace
+}  // namespace lamina::io
