@@ -3,22 +3,48 @@
 #include "core/error.h"
 #include "core/float16.h"
 #include "core/split_mix.h"
+#include "device/workers.h"
 #include "runtime/host_access.h"
+#include "weights/quantise/quantise.h"
 
 namespace lamina::bench {
 namespace {
 
+// Writes numbers first, first + 1, .. of a parameter. REQUIRES: `first` is a multiple of 4.
+template <typename T, typename Convert>
+void write_uniform(std::uint64_t seed, std::int64_t first, std::span<T> out, Convert convert) {
+  constexpr float kHalfWidth = 0.0346f;  // of a uniform number with deviation 0.02
+  const std::int64_t count = std::ssize(out);
+  for (std::int64_t i = 0; i < count;) {
+    std::uint64_t bits = split_mix(seed, static_cast<std::uint64_t>((first + i) / 4));
+    for (const std::int64_t end = std::min(i + 4, count); i < end; ++i, bits >>= 16)
+      out[static_cast<std::size_t>(i)] =
+          convert((static_cast<float>(bits & 0xffff) / 32768.f - 1.f) * kHalfWidth);
+  }
+}
+
 template <typename T, typename Convert>
 void fill_uniform(std::uint64_t seed, std::int64_t count, T* out, const device::Device& device,
                   Convert convert) {
-  constexpr float kHalfWidth = 0.0346f;  // of a uniform number with deviation 0.02
   device.parallel_ranges((count + 3) / 4, 4096, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t group = begin; group < end; ++group) {
-      std::uint64_t bits = split_mix(seed, static_cast<std::uint64_t>(group));
-      for (std::int64_t i = 4 * group; i < std::min(4 * group + 4, count); ++i, bits >>= 16)
-        out[i] = convert((static_cast<float>(bits & 0xffff) / 32768.f - 1.f) * kHalfWidth);
-    }
+    write_uniform(seed, 4 * begin, std::span(out + 4 * begin, out + std::min(4 * end, count)),
+                  convert);
   });
+}
+
+std::uint64_t seed_of(const decoder::Parameter& parameter) {
+  return std::hash<std::string>{}(parameter.name);
+}
+
+// The same numbers, rounded to the storage of the parameter.
+void fill_random_blocks(const decoder::Parameter& parameter, std::span<std::byte> out,
+                        const device::Device& device) {
+  weights::encode_rows(
+      weights::rows_of(parameter), "random weights",
+      [seed = seed_of(parameter)](std::int64_t first, std::span<float> to) {
+        write_uniform(seed, first, to, [](float v) { return v; });
+      },
+      device::workers(device), out.data());
 }
 
 }  // namespace
@@ -26,7 +52,7 @@ void fill_uniform(std::uint64_t seed, std::int64_t count, T* out, const device::
 void fill_random(const decoder::Parameter& parameter, std::span<std::byte> out, DType dtype,
                  const device::Device& device) {
   std::int64_t count = parameter.num_elements();
-  std::uint64_t seed = std::hash<std::string>{}(parameter.name);
+  const std::uint64_t seed = seed_of(parameter);
   const bool table = parameter.desc.dtype && !is_floating(*parameter.desc.dtype);
   if (parameter.desc.shape.ndim() >= 2 && !table) {
     LAMINA_ASSERT(dtype == DType::f32 || dtype == DType::bf16);
@@ -46,19 +72,22 @@ void fill_random(const decoder::Parameter& parameter, std::span<std::byte> out, 
 BenchWeights::BenchWeights(const decoder::Model& model, const std::string& directory, DType dtype,
                            const Backend& backend, const device::Device& device) {
   if (!directory.empty()) {
-    loaded_ =
-        weights::Weights::load(model, std::make_shared<io::WeightFiles>(directory), dtype, backend);
+    loaded_ = weights::Weights::load(model, std::make_shared<io::WeightFiles>(directory), dtype,
+                                     backend, device::workers(device));
     return;
   }
   const std::vector<decoder::Parameter>& parameters = model.parameters().all();
   for (const decoder::Parameter& p : parameters)
-    owned_.add(static_cast<std::size_t>(p.num_elements() * size_bytes(p.used_dtype(dtype))));
+    owned_.add(static_cast<std::size_t>(p.used_type(dtype).bytes()));
   owned_.allocate(backend);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const Type type{parameters[i].used_dtype(dtype), parameters[i].desc.shape, {}};
+    const Type type = parameters[i].used_type(dtype);
     const TensorRef tensor = owned_.tensor(i, type);
     write_tensor<std::byte>(backend.context().queue(), tensor, [&](std::span<std::byte> out) {
-      fill_random(parameters[i], out, type.dtype, device);
+      if (type.storage)
+        fill_random_blocks(parameters[i], out, device);
+      else
+        fill_random(parameters[i], out, type.dtype, device);
     });
     tensors_.push_back(tensor);
   }

@@ -4,7 +4,6 @@
 #include <future>
 
 #include "train/loop/run_directory.h"
-#include "weights/stored.h"
 
 namespace lamina::model {
 
@@ -36,8 +35,9 @@ Loaded load(const std::string& path, const FindPlugins& plugins, DType dtype,
       return text::has_tokenizer(files) ? text::load_tokenizer(files) : nullptr;
     });
     const std::shared_ptr<io::WeightFiles> weight_files = opened.weight_files();
-    if (choice.packed) weights::keep_blocks(*opened.model, *weight_files, dtype);
-    weights::Weights weights = weights::Weights::load(*opened.model, weight_files, dtype, backend);
+    set_storage(*opened.model, *weight_files, choice, dtype);
+    weights::Weights weights =
+        weights::Weights::load(*opened.model, weight_files, dtype, backend, choice.workers);
     // Uses the time until the vocabulary is read: mapping is a large part of the time to the first
     // token.
     weights.map_pages(

@@ -154,19 +154,28 @@ std::shared_ptr<io::WeightFiles> OpenedModel::weight_files() const {
   return out;
 }
 
-void keep_blocks(OpenedModel& model, DType compute) {
-  if (model.directory.empty()) return;
+void set_storage(decoder::Model& model, const io::WeightFiles& files, const WeightChoice& choice,
+                 DType compute, bool losses) {
+  if (choice.packed) weights::keep_blocks(model, files, compute, losses);
+  if (choice.quantise) weights::quantise(model, &files, compute, *choice.quantise);
+}
+
+void set_storage(OpenedModel& model, const WeightChoice& choice, DType compute) {
+  if (!choice.packed && !choice.quantise) return;
   const auto has_file = [&](const char* name) {
     return fs::exists(fs::path(model.directory) / name);
   };
-  if (io::gguf_in(model.directory).empty() && !has_file("model.safetensors") &&
-      !has_file("model.safetensors.index.json"))
-    return;
-  try {
-    weights::keep_blocks(*model.model, *model.weight_files(), compute);
-  } catch (const UserError& error) {
-    log::warning("counts all weights as plain; complete the files of the model: {}", error.what());
-  }
+  const bool has_weights = !model.directory.empty() && (!io::gguf_in(model.directory).empty() ||
+                                                        has_file("model.safetensors") ||
+                                                        has_file("model.safetensors.index.json"));
+  if (has_weights) try {
+      return set_storage(*model.model, *model.weight_files(), choice, compute);
+    } catch (const UserError& error) {
+      if (error.code() == ExitCode::usage) throw;
+      log::warning("counts weights of the files as plain; complete the files of the model: {}",
+                   error.what());
+    }
+  if (choice.quantise) weights::quantise(*model.model, nullptr, compute, *choice.quantise);
 }
 
 void use_average(OpenedModel& model) {

@@ -19,6 +19,7 @@
 #include "registry/discovery.h"
 #include "text/tokenizer.h"
 #include "train/loop/run_directory.h"
+#include "weights/quantise/quantise.h"
 
 namespace lamina::model {
 
@@ -27,7 +28,9 @@ struct WeightChoice {
   std::string adapter = {};  // another directory, in PEFT's form
   bool average = false;      // the moving average of trained weights, if the checkpoint has one
   bool packed = false;       // weights in blocks stay in blocks (weights::keep_blocks)
-  config::Overrides overrides = {};  // of keys "model.<name>"
+  std::optional<weights::Quantisation> quantise = {};  // plain weights become blocks
+  Workers workers = {};                                // for the rounding of values to blocks
+  config::Overrides overrides = {};                    // of keys "model.<name>"
 };
 
 struct OpenedModel {
@@ -46,9 +49,13 @@ struct OpenedModel {
   std::shared_ptr<io::WeightFiles> weight_files() const;
 };
 
-// Sets the storage of parameters as load() does for WeightChoice::packed and runs of `compute`, if
-// the model has weights. Warns if their files are incomplete.
-void keep_blocks(OpenedModel& model, DType compute);
+// Sets the storage of parameters for runs of `compute`, as `choice` says; with `losses` also graphs
+// of losses read blocks of the files. Weights::load() then reads them so. Errors: as
+// weights::quantise().
+void set_storage(decoder::Model& model, const io::WeightFiles& files, const WeightChoice& choice,
+                 DType compute, bool losses = false);
+// Likewise for a model that may have no weights. Warns if their files are incomplete.
+void set_storage(OpenedModel& model, const WeightChoice& choice, DType compute);
 
 // Selects the moving average as its weights. Errors (exit 4): there is none.
 void use_average(OpenedModel& model);

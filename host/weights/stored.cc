@@ -40,20 +40,6 @@ Storage storage_of(const TensorMap& map, const io::WeightFiles& files, const Pie
   return format;
 }
 
-// Returns the format that all rows of a parameter have in the files, or null.
-Storage storage_of(const decoder::Parameter& parameter, const TensorMap& map,
-                   const io::WeightFiles& files, int index) {
-  const Shape& shape = parameter.desc.shape;
-  const auto pieces = map.pieces_of(index);
-  if (shape.ndim() < 2 || shape.num_elements() == 0 || pieces.empty()) return nullptr;
-  const std::int64_t width = shape[-1];
-  const Storage format = storage_of(map, files, pieces.front(), width);
-  if (!format || width % format->num_values != 0) return nullptr;
-  for (const Piece& piece : pieces)
-    if (piece.first % width != 0 || storage_of(map, files, piece, width) != format) return nullptr;
-  return format;
-}
-
 // Calls row(first) with the first element of each row of the piece, in the published tensor.
 template <typename Row>
 void for_each_row(const StridedView& view, const Row& row) {
@@ -71,6 +57,19 @@ void for_each_row(const StridedView& view, const Row& row) {
 
 }  // namespace
 
+Storage stored_format(const decoder::Parameter& parameter, const TensorMap& map,
+                      const io::WeightFiles& files, int index) {
+  const Shape& shape = parameter.desc.shape;
+  const auto pieces = map.pieces_of(index);
+  if (shape.ndim() < 2 || shape.num_elements() == 0 || pieces.empty()) return nullptr;
+  const std::int64_t width = shape[-1];
+  const Storage format = storage_of(map, files, pieces.front(), width);
+  if (!format || width % format->num_values != 0) return nullptr;
+  for (const Piece& piece : pieces)
+    if (piece.first % width != 0 || storage_of(map, files, piece, width) != format) return nullptr;
+  return format;
+}
+
 void keep_blocks(decoder::Model& model, const io::WeightFiles& files, DType compute, bool losses) {
   if (!has_blocks(files)) return;
   const TensorMap map = match_weights(model, files);
@@ -80,7 +79,7 @@ void keep_blocks(decoder::Model& model, const io::WeightFiles& files, DType comp
     const decoder::Parameter& parameter = model.parameters().all()[i];
     const DType dtype = parameter.used_dtype(compute);
     if (storable[i] && (dtype == DType::f32 || dtype == DType::bf16))
-      storages[i] = storage_of(parameter, map, files, static_cast<int>(i));
+      storages[i] = stored_format(parameter, map, files, static_cast<int>(i));
   }
   model.set_storage(storages);
 }

@@ -15,6 +15,10 @@ namespace lamina::weights {
 void keep_blocks(decoder::Model& model, const io::WeightFiles& files, DType compute,
                  bool losses = false);
 
+// Returns the format in which the files contain all rows of a parameter, as whole blocks; null if
+// there is none.
+const formats::BlockFormat* stored_format(const decoder::Parameter& parameter, const TensorMap& map,
+                                          const io::WeightFiles& files, int index);
 // Returns the blocks of a parameter with storage in the files, if they are adjacent; else null.
 const std::byte* blocks_in_place(const TensorMap& map, const io::WeightFiles& files, int parameter);
 // Reads the blocks of a parameter with storage, row-major.

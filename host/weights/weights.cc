@@ -10,6 +10,7 @@
 #include "io/stored_weight.h"
 #include "runtime/host_access.h"
 #include "weights/initialise.h"
+#include "weights/quantise/quantise.h"
 #include "weights/stored.h"
 
 namespace lamina::weights {
@@ -28,8 +29,8 @@ const std::byte* bytes_of(const TensorMap& map, const io::WeightFiles& files, co
 // Returns the bytes in the file if a program can read them there: blocks, or one piece with aligned
 // elements.
 const std::byte* bytes_in_place(const TensorMap& map, const io::WeightFiles& files, int parameter,
-                                const Type& type) {
-  if (type.storage) return blocks_in_place(map, files, parameter);
+                                const Type& type, bool is_stored) {
+  if (type.storage) return is_stored ? blocks_in_place(map, files, parameter) : nullptr;
   const DType wanted = type.dtype;
   const auto pieces = map.pieces_of(parameter);
   if (pieces.size() != 1) return nullptr;
@@ -43,7 +44,15 @@ void initialise_into(const decoder::Parameter& parameter, std::uint64_t seed, Qu
   std::vector<float> values(static_cast<std::size_t>(parameter.num_elements()));
   initialise(parameter, seed, values);
   write_tensor<std::byte>(queue, out, [&](std::span<std::byte> bytes) {
-    store(values, out.type().dtype, 0, bytes.data());
+    if (out.type().storage)
+      encode_rows(
+          rows_of(parameter), "initial values",
+          [&](std::int64_t first, std::span<float> to) {
+            std::copy_n(values.begin() + first, to.size(), to.begin());
+          },
+          {}, bytes.data());
+    else
+      store(values, out.type().dtype, 0, bytes.data());
   });
 }
 
@@ -109,7 +118,7 @@ void read_values(const decoder::Model& model, const TensorMap& map, const io::We
 }
 
 Weights Weights::load(const decoder::Model& model, std::shared_ptr<const io::WeightFiles> files,
-                      DType compute, const Backend& backend) {
+                      DType compute, const Backend& backend, const Workers& workers) {
   const TensorMap map = match_weights(model, *files);
   const auto& parameters = model.parameters().all();
   const auto num_parameters = parameters.size();
@@ -120,11 +129,15 @@ Weights Weights::load(const decoder::Model& model, std::shared_ptr<const io::Wei
   out.own_tensors_.resize(num_parameters);
   out.in_place_.resize(num_parameters);
   std::vector<std::size_t> parts(num_parameters);
+  std::vector<bool> is_stored(num_parameters);  // in the blocks of the parameter
   for (std::size_t i = 0; i < num_parameters; ++i) {
     const Type type = parameters[i].used_type(compute);
-    const std::byte* bytes = backend.reaches(MemoryKind::mapped)
-                                 ? bytes_in_place(map, *files, static_cast<int>(i), type)
-                                 : nullptr;
+    is_stored[i] = type.storage &&
+                   stored_format(parameters[i], map, *files, static_cast<int>(i)) == type.storage;
+    const std::byte* bytes =
+        backend.reaches(MemoryKind::mapped)
+            ? bytes_in_place(map, *files, static_cast<int>(i), type, is_stored[i])
+            : nullptr;
     if (bytes) {
       out.in_place_[i] = {bytes, bytes_of(type)};
       out.tensors_[i] = mapped_tensor(bytes, type);
@@ -142,7 +155,9 @@ Weights Weights::load(const decoder::Model& model, std::shared_ptr<const io::Wei
       initialise_into(parameters[i], 0, queue, out.own_tensors_[i]);
     else
       write_tensor<std::byte>(queue, out.own_tensors_[i], [&](std::span<std::byte> to) {
-        if (type.storage)
+        if (type.storage && !is_stored[i])
+          read_quantised(parameters[i], map, *files, static_cast<int>(i), workers, to.data());
+        else if (type.storage)
           read_blocks(map, *files, static_cast<int>(i), to.data());
         else
           read_as(map, *files, static_cast<int>(i), type.dtype, to.data());

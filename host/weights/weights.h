@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/workers.h"
 #include "decoder/model.h"
 #include "io/weight_files.h"
 #include "runtime/buffer_parts.h"
@@ -39,9 +40,11 @@ void read_as(const TensorMap& map, const io::WeightFiles& files, int parameter, 
 // copies.
 class Weights {
  public:
-  // Reads every parameter in the type Parameter::used_type(compute). Files stay mapped.
+  // Reads every parameter in the type Parameter::used_type(compute). Files stay mapped. A parameter
+  // whose storage is not the format of the files is rounded to it (quantise/quantise.h), with
+  // `workers`.
   static Weights load(const decoder::Model& model, std::shared_ptr<const io::WeightFiles> files,
-                      DType compute, const Backend& backend);
+                      DType compute, const Backend& backend, const Workers& workers = {});
   // Initialises all parameters as declared. The values of a parameter depend only on its
   // declaration, its name and the seed.
   static Weights initialise(const decoder::Model& model, std::uint64_t seed, DType compute,

@@ -35,6 +35,7 @@ std::string bench_json(const Arguments& a, std::string_view workload, const benc
     json.end_array();
   }
   json.key("dtype").value(a.text("dtype")).key("batch").value(a.integer("batch"));
+  if (a.has("quantize")) json.key("quantize").value(a.text("quantize"));
   json.key("tokens").value(a.integer("tokens")).key("threads").value(device.num_threads());
   json.key("isa").value(device.isa());
   json.key("tokens_per_second").value(r.tokens_per_second());

@@ -29,6 +29,7 @@ int run_workload(const Arguments& a, const Device& device, std::string_view name
                               .batch = a.integer("batch"),
                               .tokens = a.integer("tokens"),
                               .repeats = static_cast<int>(a.integer("repeats"))};
+  model::set_storage(opened, weight_choice(a), options.dtype);
   options.lazy_embeddings = workload == bench::bench_train && a.flag(std::string(kLazyEmbeddings));
   if (a.flag("profile")) options.profile = [](const std::string& table) { log::info("{}", table); };
   bench::BenchResult result = workload(*opened.model, options, device.backend(), device);
@@ -68,24 +69,32 @@ Command workload_command(std::string name, std::string summary, std::string deta
           }};
 }
 
+// Adds the options that quantise the weights.
+Command quantising(Command command) {
+  command.options.push_back(quantize_option());
+  command.options.push_back(quantize_rule_option());
+  return command;
+}
+
 }  // namespace
 
 Command bench_decode_command() {
-  return workload_command(
+  return quantising(workload_command(
       "decode", "measures decoding as a share of the machine's read bandwidth",
       "The limit is the read bandwidth, measured between the tokens, over the bytes that a "
       "token must read: every weight once for the whole batch, one row of each lookup-only "
       "table, and the decode state.",
-      48, "lamina bench decode --model configs/models/bench-0.6b.toml --json", bench::bench_decode);
+      48, "lamina bench decode --model configs/models/bench-0.6b.toml --json",
+      bench::bench_decode));
 }
 
 Command bench_prefill_command() {
-  return workload_command(
+  return quantising(workload_command(
       "prefill", "measures reading a prompt as a share of the machine's peak",
       "The limit is the peak of the type, measured in the same run, over the operations of the "
       "matrix products (2 M N K each) and of attention (causal: half).",
       512, "lamina bench prefill --model configs/models/bench-0.6b.toml --tokens 512",
-      bench::bench_prefill);
+      bench::bench_prefill));
 }
 
 Command bench_train_command() {

@@ -7,12 +7,12 @@
 #include "cli/shell/signals.h"
 #include "cli/shell/status_line.h"
 #include "cli/shell/units.h"
-#include "cli/shell/workers.h"
 #include "config/run_config.h"
 #include "core/json_writer.h"
 #include "core/log.h"
 #include "core/stopwatch.h"
 #include "data/load.h"
+#include "device/workers.h"
 #include "train/loop/output_folders.h"
 #include "train/loop/run.h"
 
@@ -103,7 +103,7 @@ int run_build(const Arguments& a, const Device& device) {
     built.stores = train::with_data_places(c, [&] {
       return data::build_stores(
           section, *tokenizer,
-          {.between = end_if_asked, .workers = workers(device), .progress = show});
+          {.between = end_if_asked, .workers = device::workers(device), .progress = show});
     });
   } catch (const StopAsked&) {
     log::info("interrupted; run the same command again to resume");

@@ -7,11 +7,11 @@
 #include "cli/data/data_rows.h"
 #include "cli/shell/command.h"
 #include "cli/shell/terminal.h"
-#include "cli/shell/workers.h"
 #include "config/run_config.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "data/load.h"
+#include "device/workers.h"
 #include "train/loop/run.h"
 
 namespace lamina::cli {
@@ -25,7 +25,7 @@ int run_show(const Arguments& a, const Device& device) {
   const auto tokenizer = data::load_tokenizer(section);
   const data::RunData all = train::with_data_places(c, [&] {
     return data::load_data(section, c.run.seed, *tokenizer, tokenizer->vocab_size(),
-                           {.workers = workers(device)});
+                           {.workers = device::workers(device)});
   });
   if (a.flag("validation") && all.validation.empty())
     throw UserError(ExitCode::data, {c.file.string(),

@@ -87,6 +87,8 @@ std::vector<Option> eval_options() {
       adapter_option(),
       weights_option(),
       packed_option(),
+      quantize_option(),
+      quantize_rule_option(),
       choice_option("task", "TASK", names, "text",
                     "text: loss on a text; choices: which of several "
                     "continuations is likeliest; answers: generated text compared with the "

@@ -148,7 +148,7 @@ std::string evaluate_choices(const Arguments& a, const Device& device, EvalSubje
                                  a.text("delimiter"), *subject.opened.model);
   const DType dtype = subject.dtype;
   LogprobsFile file(a);
-  const model::Loaded m = std::move(subject).load(device.backend());
+  const model::Loaded m = std::move(subject).load(device);
   evaluation::Scorer scorer(m.model(), m.weights.pointers(),
                             {.dtype = dtype, .batch_rows = a.integer("batch")}, device.backend());
   StatusLine status(a.globals.quiet, a.globals.color);
@@ -171,7 +171,7 @@ std::string evaluate_answers(const Arguments& a, const Device& device, EvalSubje
       files, {*subject.tokenizer, form ? &*form : nullptr}, *subject.opened.model);
   const DType dtype = subject.dtype;
   LogprobsFile file(a);
-  const model::Loaded m = std::move(subject).load(device.backend());
+  const model::Loaded m = std::move(subject).load(device);
   StatusLine status(a.globals.quiet, a.globals.color);
   const auto answers = evaluation::evaluate_answers(
       m.model(), m.weights.pointers(), exercises, *m.tokenizer,

@@ -5,8 +5,8 @@
 #include "cli/shell/plugins.h"
 #include "cli/shell/weight_choice.h"
 #include "core/error.h"
+#include "device/workers.h"
 #include "train/loop/resumption.h"
-#include "weights/stored.h"
 
 namespace lamina::cli {
 namespace {
@@ -27,7 +27,7 @@ EvalSubject open_subject(const std::string& path, const model::WeightChoice& cho
                 nullptr,
                 {},
                 DType::bf16,
-                choice.packed};
+                choice};
   s.files = s.opened.weight_files();
   if (needs_tokenizer || text::has_tokenizer(s.opened.directory))
     s.tokenizer = text::load_tokenizer(s.opened.directory);
@@ -36,9 +36,10 @@ EvalSubject open_subject(const std::string& path, const model::WeightChoice& cho
 
 }  // namespace
 
-model::Loaded EvalSubject::load(const Backend& backend) && {
-  if (packed) weights::keep_blocks(*opened.model, *files, dtype, /*losses=*/true);
-  weights::Weights weights = weights::Weights::load(*opened.model, files, dtype, backend);
+model::Loaded EvalSubject::load(const Device& device) && {
+  model::set_storage(*opened.model, *files, choice, dtype, /*losses=*/true);
+  weights::Weights weights = weights::Weights::load(*opened.model, files, dtype, device.backend(),
+                                                    device::workers(device));
   return {std::move(opened), std::move(weights), std::move(tokenizer)};
 }
 

@@ -17,10 +17,10 @@ struct EvalSubject {
   std::unique_ptr<text::Tokenizer> tokenizer;  // may be null with --ids and for a reference
   std::optional<config::RunConfig> run;        // for a run directory or a checkpoint
   DType dtype = DType::bf16;
-  bool packed = false;  // see WeightChoice
+  model::WeightChoice choice = {};  // of the form of weights
 
   // Reads the weights.
-  model::Loaded load(const Backend& backend) &&;
+  model::Loaded load(const Device& device) &&;
 };
 
 // Throws UserError: no model, or two (exit 2); a model without weights, or without the tokenizer

@@ -171,7 +171,7 @@ std::string evaluate_text(const Arguments& a, const Device& device, EvalSubject 
   }
   const DType dtype = subject.dtype;
   LogprobsFile file(a);
-  const model::Loaded m = std::move(subject).load(device.backend());
+  const model::Loaded m = std::move(subject).load(device);
   StatusLine status(a.globals.quiet, a.globals.color);
   evaluation::Events events{.progress = [&](std::uint64_t done, std::uint64_t total) {
     end_if_asked();

@@ -3,6 +3,7 @@
 #include "cli/explain/pass_printer.h"
 #include "cli/explain/prediction_text.h"
 #include "cli/explain/subject.h"
+#include "cli/plan/table.h"
 #include "cli/shell/command.h"
 #include "cli/shell/weight_choice.h"
 #include "core/log.h"
@@ -22,6 +23,10 @@ int run_explain(const Arguments& a, const Device& device) {
   log::debug("traced and compiled in {:.1f} ms", 1e3 * seconds);
 
   print(headline(subject));
+  if (const std::string storage =
+          storage_text(inspect::parameter_storage(*subject.model, subject.dtype));
+      !storage.empty() && show == "all")
+    print(storage + "\n");
   PassPrinter passes(show == "all" || show == "passes");
   program::BoundProgram program = compile(subject, device.backend(), std::ref(passes));
   if (show == "all" || show == "kernels")
@@ -46,7 +51,7 @@ Command explain_command() {
           "h100) it needs no GPU either, and predicts the time by the card's data sheet. -v "
           "shows the time of tracing and compiling.",
       .options =
-          {device_option(), packed_option(),
+          {device_option(), packed_option(), quantize_option(), quantize_rule_option(),
            choice_option("phase", "PHASE", {"train", "prefill", "decode"}, {},
                          "Phase to compile; default: train for run files, decode for models."),
            choice_option("show", "PART", {"all", "passes", "kernels", "memory", "time"}, "all",

@@ -32,6 +32,7 @@ Subject find_subject(const Arguments& a) {
   std::int64_t tokens = 512;
   model::OpenedModel opened;
   if (config::is_run_file(path)) {
+    refuse_quantising(a, "the run file " + path);
     config::RunConfig c = config::load_run(path, {a.texts("set"), config::process_environment()});
     s.model = model::open_trained(c, plugin_catalog(a.globals));
     phase = "train";
@@ -51,7 +52,8 @@ Subject find_subject(const Arguments& a) {
   if (a.has("tokens")) tokens = a.integer("tokens");
   if (a.has("dtype")) s.dtype = *parse_dtype(a.text("dtype"));
   if (opened.model) {
-    if (a.flag("packed")) model::keep_blocks(opened, s.dtype);
+    if (s.phase == "train") refuse_quantising(a, "--phase train");
+    model::set_storage(opened, weight_choice(a), s.dtype);
     s.model = std::move(opened.model);
   }
   // Decoding writes one token; --tokens is then the capacity of the state.

@@ -69,6 +69,8 @@ Command chat_command() {
       required_model_option(),
       adapter_option(),
       packed_option(),
+      quantize_option(),
+      quantize_rule_option(),
       integer_option("ctx-size", 0, {},
                      "Context length in tokens; default: the model's, at most 4096.", 1,
                      decoder::kMaxTokens),

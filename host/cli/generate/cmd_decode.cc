@@ -109,6 +109,8 @@ Command decode_command() {
            adapter_option(),
            weights_option(),
            packed_option(),
+           quantize_option(),
+           quantize_rule_option(),
            text_option("prompt", 'p', "TEXT", "The text to continue."),
            text_option("file", 'f', "FILE", "Read the prompt from a file; - is stdin."),
            text_option("ids", 0, "1,2,3", "Token ids instead of a prompt."),

@@ -166,7 +166,8 @@ Command embed_command() {
           "hidden.embed, hidden.0 and so on. Layer outputs are before the final norm; a model "
           "with several residual streams has a row per stream.",
       .options = {required_model_option(), adapter_option(), weights_option(), packed_option(),
-                  output, text_option("prompt", 'p', "TEXT", "The text."),
+                  quantize_option(), quantize_rule_option(), output,
+                  text_option("prompt", 'p', "TEXT", "The text."),
                   text_option("file", 'f', "FILE", "Read the text from a file; - is stdin."),
                   text_option("ids", 0, "1,2,3", "Token ids instead of a text."), layers,
                   integer_option("ctx-size", 0, {},

@@ -37,6 +37,7 @@ Subject find_planned(const Arguments& a) {
       out.options.tokens = std::min(out.options.tokens, embed.max_positions);
     return out;
   }
+  refuse_quantising(a, "the run file " + path);
   config::RunConfig c = config::load_run(path, {a.texts("set"), config::process_environment()});
   auto model = model::open_trained(c, plugin_catalog(a.globals));
   const inspect::PlanOptions options = inspect::plan_options(
@@ -52,7 +53,7 @@ int run_plan(const Arguments& a, const Device& device) {
   if (a.has("context")) options.tokens = a.integer("context");
   if (a.has("dtype")) options.dtype = *parse_dtype(a.text("dtype"));
   model->check_length(options.tokens, a.has("context") ? "--context" : "data.sequence_length");
-  if (a.flag("packed")) model::keep_blocks(opened, options.dtype);
+  model::set_storage(opened, weight_choice(a), options.dtype);
   inspect::ModelPlan plan = inspect::plan_model(*model, options, device.backend());
   const std::string& name = a.positionals[0];
   print(a.flag("json") ? plan_json(name, plan) : plan_text(name, plan));
@@ -70,7 +71,7 @@ Command plan_command() {
           "of weights and decode state, operations per token, and the activations that each "
           "rematerialisation policy of training needs, as planned in memory. Reads "
           "only the description: no weights, no data.",
-      .options = {device_option(), packed_option(),
+      .options = {device_option(), packed_option(), quantize_option(), quantize_rule_option(),
                   dtype_option({}, "Type to compute in. Default: the run file's, or bfloat16."),
                   integer_option(
                       "batch", 'b', {},

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "cli/plan/memory_rows.h"
+#include "cli/plan/table.h"
 #include "cli/shell/text.h"
 #include "cli/shell/units.h"
 #include "core/json_writer.h"
@@ -19,36 +20,6 @@ constexpr int kBarColumns = 24;
 
 std::string bytes(double n) { return bytes_text(n); }
 std::string bytes(std::int64_t n) { return bytes_text(static_cast<double>(n)); }
-
-// Formats cells in columns; the first `left` columns are aligned left, the others right.
-class TextTable {
- public:
-  explicit TextTable(std::size_t left) : left_(left) {}
-
-  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-
-  std::string text() const {
-    std::vector<int> widths;
-    for (const auto& row : rows_)
-      for (std::size_t i = 0; i < row.size(); ++i) {
-        if (widths.size() <= i) widths.push_back(0);
-        widths[i] = std::max(widths[i], display_width(row[i]));
-      }
-    std::string out;
-    for (const auto& row : rows_) {
-      std::string line;
-      for (std::size_t i = 0; i < row.size(); ++i)
-        line += i < left_ ? fmt::format("  {:<{}}", row[i], widths[i])
-                          : fmt::format("  {:>{}}", row[i], widths[i]);
-      out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-    }
-    return out;
-  }
-
- private:
-  std::size_t left_;
-  std::vector<std::vector<std::string>> rows_;
-};
 
 std::string bar(double share) {
   auto columns = static_cast<std::size_t>(std::lround(share * kBarColumns));
@@ -123,6 +94,8 @@ std::string memory_text(const inspect::ModelPlan& plan) {
     out += fmt::format("  {} in blocks ({})\n", bytes(total), fmt::join(parts, ", "));
   }
   out += "\n";
+  if (const std::string storage = storage_text(plan.storage); !storage.empty())
+    out += storage + "\n";
   if (!plan.work.decode) return out + "decode state: none, the model is not autoregressive\n";
   TextTable table(1);
   table.row({"kind", "layers", "per token", "fixed", "all layers, per token", "fixed"});
@@ -234,7 +207,13 @@ std::string plan_json(const std::string& model, const inspect::ModelPlan& plan) 
   for (const auto& [dtype, n] : plan.weight_bytes) json.key(long_name(dtype)).value(n);
   json.end_object().key("stored_weight_bytes").begin_object();
   for (const auto& [storage, n] : plan.stored_bytes) json.key(storage).value(n);
-  json.end_object().key("stack").begin_array();
+  json.end_object().key("storage").begin_array();
+  for (const inspect::ParameterStorage& p : plan.storage) {
+    json.begin_object().key("parameters").value(p.name).key("count").value(p.count);
+    json.key("shape").value(to_string(p.shape)).key("storage").value(p.storage);
+    json.key("bytes").value(p.bytes).end_object();
+  }
+  json.end_array().key("stack").begin_array();
   for (const inspect::StackPart& part : plan.stack) write_part(json, part);
   json.end_array();
 

@@ -1,6 +1,7 @@
 #include "cli/shell/load_model.h"
 
 #include "cli/shell/plugins.h"
+#include "device/workers.h"
 
 namespace lamina::cli {
 
@@ -10,7 +11,9 @@ model::Loaded load_model(const std::string& path, const Globals& globals, DType 
   const model::FindPlugins plugins = [&globals]() -> const registry::Catalog& {
     return plugin_catalog(globals);
   };
-  model::Loaded out = model::load(path, plugins, dtype, device.backend(), choice);
+  model::WeightChoice with_threads = choice;
+  with_threads.workers = device::workers(device);
+  model::Loaded out = model::load(path, plugins, dtype, device.backend(), with_threads);
   device.use_threads(globals.threads);
   return out;
 }

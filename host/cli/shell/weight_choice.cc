@@ -1,6 +1,17 @@
 #include "cli/shell/weight_choice.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.h"
+#include "formats/encode.h"
+
 namespace lamina::cli {
+namespace {
+
+constexpr const char *kQuantize = "quantize", *kQuantizeRule = "quantize-rule";
+
+}  // namespace
 
 Option weights_option() {
   return {
@@ -22,6 +33,54 @@ Option packed_option() {
                      "same.");
 }
 
+Option quantize_option() {
+  Option out = text_option(
+      kQuantize, 0, "FORMAT",
+      fmt::format(
+          "Round the matrices of products and experts to a format when they are loaded: {}. "
+          "Embedding, head, router, norms and biases stay plain; see --quantize-rule and "
+          "docs/quantisation.md.",
+          quantize_formats()));
+  return out;
+}
+
+Option quantize_rule_option() {
+  Option out = text_option(
+      kQuantizeRule, 0, "PATTERN=FORMAT",
+      "With --quantize: another format, or none, for the parameters of a pattern: a role (head), "
+      "layers:FIRST-LAST, group:NAME or a pattern of whole names. May be repeated; the first rule "
+      "that matches a parameter applies.");
+  out.repeatable = true;
+  return out;
+}
+
+std::string quantize_formats() {
+  return fmt::format("{}", fmt::join(formats::quantised_names(), ", "));
+}
+
+std::optional<weights::Quantisation> quantisation(const Arguments& a, const std::string& format) {
+  if (!a.has(format)) {
+    if (!a.texts(kQuantizeRule).empty())
+      throw UserError(ExitCode::usage,
+                      {fmt::format("--{}", kQuantizeRule), "needs --quantize; add it", {}});
+    return {};
+  }
+  weights::Quantisation out{.format = a.text(format)};
+  weights::check_quantise_format(fmt::format("--{}", format), out.format);
+  for (const std::string& rule : a.texts(kQuantizeRule))
+    out.rules.push_back(weights::parse_quantise_rule(rule));
+  return out;
+}
+
+void refuse_quantising(const Arguments& a, const std::string& training) {
+  if (!quantisation(a)) return;
+  throw UserError(
+      ExitCode::usage,
+      {fmt::format("--{}", kQuantize),
+       fmt::format("cannot be combined with {}: training keeps plain weights", training),
+       {"remove it, or give a model to decode with"}});
+}
+
 config::Overrides model_overrides(const Arguments& a) {
   config::Overrides out{.sets = a.texts("set"), .environment = config::process_environment()};
   // Keys of other sections have been checked, and have no effect on a model.
@@ -33,8 +92,9 @@ config::Overrides model_overrides(const Arguments& a) {
 
 model::WeightChoice weight_choice(const Arguments& a) {
   return {.adapter = adapter_path(a),
-          .average = a.text("weights") == "ema",
+          .average = a.has("weights") && a.text("weights") == "ema",
           .packed = a.flag("packed"),
+          .quantise = quantisation(a),
           .overrides = model_overrides(a)};
 }
 

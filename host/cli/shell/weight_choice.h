@@ -12,6 +12,20 @@ Option weights_option();
 // --packed
 Option packed_option();
 
+// --quantize FORMAT
+Option quantize_option();
+// --quantize-rule PATTERN=FORMAT
+Option quantize_rule_option();
+// "int8, int4, ..", for help.
+std::string quantize_formats();
+// Returns their values; `format` is the name of the first option. UserError (exit 2): an unknown
+// format, an invalid rule, rules alone.
+std::optional<weights::Quantisation> quantisation(const Arguments& a,
+                                                  const std::string& format = "quantize");
+
+// UserError (exit 2) for --quantize together with `training`, eg: "--phase train".
+void refuse_quantising(const Arguments& a, const std::string& training);
+
 // The choice for a command with some of these options and adapter_option().
 model::WeightChoice weight_choice(const Arguments& a);
 

@@ -8,12 +8,12 @@
 #include "cli/shell/plugins.h"
 #include "cli/shell/signals.h"
 #include "cli/shell/version.h"
-#include "cli/shell/workers.h"
 #include "cli/train/train_plan.h"
 #include "cli/train/training_display.h"
 #include "config/listing.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "device/workers.h"
 #include "model/training.h"
 #include "train/loop/output_folders.h"
 #include "train/loop/run.h"
@@ -82,7 +82,7 @@ int train_run(const Arguments& arguments, const config::RunConfig& c, const Devi
                            train::likely_checkpoint(resume, c.run.out), device.backend());
   const decoder::Model& model = *training.model;
   train::Run run(c, model, resume, device.backend(),
-                 {.between = end_if_asked, .workers = workers(device)},
+                 {.between = end_if_asked, .workers = device::workers(device)},
                  std::move(training.inherited));
   std::optional<model::TextSamples> samples;
   if (c.train.sample_every_steps > 0)

@@ -269,6 +269,7 @@ ModelPlan plan_model(const decoder::Model& model, const PlanOptions& options,
   out.parameters = count(parameters, shares);
   out.weight_bytes = weight_bytes(parameters, shares);
   out.stored_bytes = stored_bytes(parameters, shares, options.dtype);
+  out.storage = parameter_storage(model, options.dtype);
   out.stack = stack_parts(model, shares);
   out.states = state_uses(model, options.dtype);
   if (model.is_autoregressive())

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "decoder/model.h"
+#include "inspect/plan/storage.h"
 #include "runtime/backend.h"
 #include "train/loop/remat_policies.h"
 #include "train/loop/task.h"
@@ -118,6 +119,7 @@ struct ModelPlan {
   // Bytes in memory by storage (Parameter::storage): "Q4_K", or "plain" in options.dtype. Empty if
   // no parameter is stored in blocks.
   std::vector<std::pair<std::string, std::int64_t>> stored_bytes;
+  std::vector<ParameterStorage> storage;  // likewise
   std::vector<StackPart> stack;
   std::vector<StateUse> states;
   std::int64_t state_bytes = 0;  // for `batch` sequences of `tokens`

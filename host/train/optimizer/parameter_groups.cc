@@ -2,15 +2,11 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <fnmatch.h>
 
 #include <algorithm>
-#include <array>
 #include <numeric>
-#include <set>
-#include <utility>
 
-#include "core/suggest.h"
+#include "decoder/stack/parameter_match.h"
 #include "train/loop/train_step.h"
 #include "train/optimizer/gradients.h"
 
@@ -22,77 +18,8 @@ using decoder::Learning;
 using decoder::Parameter;
 
 constexpr std::string_view kGroups = "optimizer.groups";
-// In the order of registry::Role.
-constexpr std::array<std::string_view, 8> kRoles = {"weight", "bias",   "norm",   "embedding",
-                                                    "head",   "router", "scalar", "conv"};
-
-std::string_view role_of(const Parameter& p) {
-  return kRoles[static_cast<std::size_t>(p.desc.role) - 1];
-}
-
-bool fits(const ParameterGroup& group, const Parameter& p) {
-  return (!group.match || fnmatch(group.match->c_str(), p.name.c_str(), FNM_EXTMATCH) == 0) &&
-         (!group.group || *group.group == p.desc.group) &&
-         (!group.role || *group.role == role_of(p));
-}
-
-// The words between dots and stars: "layers", "attention" of "layers.*.attention*".
-std::vector<std::string> words_of(const std::string& text) {
-  std::vector<std::string> out;
-  std::string word;
-  for (char c : text + '.') {
-    if (c != '.' && c != '*') {
-      word += c;
-    } else if (!word.empty()) {
-      out.push_back(std::exchange(word, ""));
-    }
-  }
-  return out;
-}
-
-// Replaces each word of the pattern that no name has by the nearest word that some name has.
-std::string nearest_pattern(std::string pattern, const std::vector<Parameter>& parameters) {
-  std::set<std::string> known;
-  for (const Parameter& p : parameters)
-    for (std::string& word : words_of(p.name)) known.insert(std::move(word));
-  const std::vector<std::string> words(known.begin(), known.end());
-  for (const std::string& word : words_of(pattern))
-    if (const std::string near = nearest_name(word, words); !known.contains(word) && !near.empty())
-      pattern.replace(pattern.find(word), word.size(), near);
-  return pattern;
-}
-
-// Returns the name of a parameter of a layer, inside the layer.
-std::string a_layer_name(const std::vector<Parameter>& parameters) {
-  const auto in_layer =
-      std::ranges::find_if(parameters, [](const Parameter& p) { return p.layer >= 0; });
-  return in_layer == parameters.end() ? "weight" : in_layer->desc.name;
-}
-
-// Returns what a group that fits nothing could have meant.
-std::string suggestion(const ParameterGroup& group, const std::vector<Parameter>& parameters) {
-  std::set<std::string> groups, roles;
-  for (const Parameter& p : parameters) {
-    if (!p.desc.group.empty()) groups.insert(p.desc.group);
-    roles.emplace(role_of(p));
-  }
-  if (group.group && !groups.contains(*group.group)) {
-    if (groups.empty()) return "the model has no groups; give a match or a role";
-    const std::string near =
-        nearest_name(*group.group, std::vector<std::string>(groups.begin(), groups.end()));
-    return near.empty() ? fmt::format("its groups are {}", fmt::join(groups, ", "))
-                        : fmt::format("did you mean group = \"{}\"?", near);
-  }
-  if (group.role && !roles.contains(*group.role))
-    return fmt::format("its roles are {}", fmt::join(roles, ", "));
-  if (!group.match) return "no parameter has this group and this role; give one of them";
-  const std::string near = nearest_pattern(*group.match, parameters);
-  const bool any = std::ranges::any_of(parameters, [&](const Parameter& p) {
-    return fnmatch(near.c_str(), p.name.c_str(), FNM_EXTMATCH) == 0;
-  });
-  if (any) return fmt::format("did you mean match = \"{}\"?", near);
-  return fmt::format("a pattern must match the whole name, eg: \"{}\" or \"layers.*.{}\"",
-                     parameters.front().name, a_layer_name(parameters));
+decoder::ParameterMatch match_of(const ParameterGroup& group) {
+  return {group.match, group.group, group.role};
 }
 
 std::string text_of(const ParameterGroup& group) {
@@ -156,7 +83,7 @@ std::vector<Learning> learning_of(const decoder::ParameterTable& table,
     if (const std::string problem = own_problem(group); !problem.empty()) refuse(i, problem, {});
     bool any = false, counts = false;
     for (std::size_t p = 0; p < parameters.size(); ++p) {
-      if (!fits(group, parameters[p])) continue;
+      if (!fits(match_of(group), parameters[p])) continue;
       any = true;
       if (taken[p]) continue;
       counts = taken[p] = true;
@@ -167,7 +94,8 @@ std::vector<Learning> learning_of(const decoder::ParameterTable& table,
                 .split_rows = group.split_rows};
       check_split(i, parameters[p]);
     }
-    if (!any) refuse(i, "matches no parameter of this model", {suggestion(group, parameters)});
+    if (!any)
+      refuse(i, "matches no parameter of this model", {suggestion(match_of(group), parameters)});
     if (!counts)
       refuse(i, "has no effect: every parameter that it fits belongs to an earlier group",
              {"the first group that fits a parameter counts; put the narrow ones first"});

@@ -4,9 +4,9 @@
 #include "core/workers.h"
 #include "device/device.h"
 
-namespace lamina::cli {
+namespace lamina::device {
 
 // REQUIRES: the device outlives the result.
-Workers workers(const device::Device& device);
+Workers workers(const Device& device);
 
-}  // namespace lamina::cli
+}  // namespace lamina::device

@@ -1,0 +1,289 @@
+#include "formats/encode.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "core/float16.h"
+#include "formats/fp4.h"
+#include "formats/fp8.h"
+#include "formats/lookup.h"
+
+namespace lamina::formats {
+namespace {
+
+using Byte = std::uint8_t;
+constexpr int kLanes = 8;  // partial results, so that loops can be vectorised
+
+// Formats of a name of --quantize, the largest blocks first.
+struct Name {
+  std::string_view name;
+  std::array<std::string_view, 3> formats;
+};
+
+constexpr Name kNames[] = {
+    {"int8", {"INT8_128", "INT8_64", "INT8_32"}},
+    {"int4", {"INT4_32"}},
+    {"int4-g64", {"INT4_64", "INT4_32"}},
+    {"int4-g128", {"INT4_128", "INT4_64", "INT4_32"}},
+    {"mxfp4", {"MXFP4"}},
+    {"fp8", {"FP8", "FP8_32"}},
+};
+
+constexpr auto kWords = [] {
+  std::array<std::string_view, std::size(kNames)> out;
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = kNames[i].name;
+  return out;
+}();
+
+enum class Kind { none, int8, int4, mxfp4, fp8 };
+
+Kind kind_of(const BlockFormat& format) {
+  if (format.name.ends_with("_F16")) return Kind::none;
+  if (format.name.starts_with("INT8_")) return Kind::int8;
+  if (format.name.starts_with("INT4_")) return Kind::int4;
+  if (format.name == "MXFP4") return Kind::mxfp4;
+  if (format.name.starts_with("FP8")) return Kind::fp8;
+  return Kind::none;
+}
+
+bool are_finite(std::span<const float> values) {
+  std::uint32_t largest = 0;
+  for (float v : values) largest = std::max(largest, std::bit_cast<std::uint32_t>(v) & 0x7fffffffu);
+  return largest < 0x7f800000u;
+}
+
+float largest_magnitude(const float* x, int count) {
+  std::array<float, kLanes> most{};
+  for (int i = 0; i < count; i += kLanes)
+    for (int j = 0; j < kLanes; ++j) {
+      const float size = std::fabs(x[i + j]);
+      most[static_cast<std::size_t>(j)] = std::max(most[static_cast<std::size_t>(j)], size);
+    }
+  return *std::ranges::max_element(most);
+}
+
+// Four values at once. The compiler cannot vectorise comparisons, because they could trap.
+using Four [[gnu::vector_size(16)]] = float;
+
+Four four_at(const float* x) {
+  Four out;
+  std::memcpy(&out, x, sizeof out);
+  return out;
+}
+
+// The functions below take floats and vectors.
+
+// Rounds to an integer, ties to even. REQUIRES: |v| < 2^22.
+template <typename T>
+T rounded(T v) {
+  constexpr float kShift = 0x1.8p23f;
+  return (v + kShift) - kShift;
+}
+
+template <typename T>
+T smaller(T a, T b) {
+  return a < b ? a : b;
+}
+
+template <typename T>
+T size_of(T v) {
+  return v < 0 ? -v : v;
+}
+
+// A scale of this size or more has a finite inverse. Scales of zeros are 1.
+float usable_scale(float scale) {
+  constexpr float kLeast = std::numeric_limits<float>::min();
+  return std::max(to_float(to_bfloat16(scale)), kLeast);
+}
+
+// Returns the squared error of `round(x / scale) * scale`, in units of `most`, so that it is finite
+// for values of any size. REQUIRES: `count` is a multiple of 8.
+template <typename Round>
+float squared_error(const float* x, int count, float most, float scale, const Round& round) {
+  Four sums{}, more_sums{};
+  const float inverse = 1 / scale;
+  const auto square = [&](const float* at) {
+    const Four v = four_at(at) * inverse, error = v - round(v);
+    return error * error;
+  };
+  for (int i = 0; i < count; i += 8) {
+    sums += square(x + i);
+    more_sums += square(x + i + 4);
+  }
+  const Four sum = sums + more_sums;
+  const float unit = scale / most;
+  return (sum[0] + sum[1] + sum[2] + sum[3]) * unit * unit;
+}
+
+constexpr auto to_int4 = [](auto v) {
+  using T = decltype(v);
+  return rounded(smaller(-smaller(-v, T{} + 8), T{} + 7));
+};
+
+void write_scale(float scale, Byte* out) {
+  const bfloat16 stored = to_bfloat16(scale);
+  std::memcpy(out, &stored, sizeof stored);
+}
+
+void encode_int8(const float* x, int count, Byte* out) {
+  const float most = largest_magnitude(x, count), scale = most == 0 ? 1 : usable_scale(most / 127);
+  const float inverse = 1 / scale;
+  write_scale(scale, out);
+  for (int i = 0; i < count; ++i)
+    out[2 + i] = static_cast<Byte>(
+        static_cast<std::int32_t>(rounded(std::clamp(x[i] * inverse, -128.f, 127.f))));
+}
+
+void encode_int4(const float* x, int count, Byte* out) {
+  const float most = largest_magnitude(x, count);
+  float scale = 1;
+  if (most > 0) {
+    float least = std::numeric_limits<float>::infinity();
+    for (float divisor = 7; divisor <= 10; divisor += .5f) {
+      const float candidate = usable_scale(most / divisor);
+      const float error = squared_error(x, count, most, candidate, to_int4);
+      if (error < least) least = error, scale = candidate;
+    }
+  }
+  write_scale(scale, out);
+  const float inverse = 1 / scale;
+  const auto code = [&](float v) {
+    return static_cast<unsigned>(static_cast<std::int32_t>(to_int4(v * inverse)) + 8);
+  };
+  for (int i = 0; i < count / 2; ++i)
+    out[2 + i] = static_cast<Byte>(code(x[i]) | code(x[i + count / 2]) << 4);
+}
+
+// Returns the index of the nearest E2M1 magnitude; ties go to even indices.
+int e2m1_index(float size) {
+  return (size > .25f) + (size >= .75f) + (size > 1.25f) + (size >= 1.75f) + (size > 2.5f) +
+         (size >= 3.5f) + (size > 5.f);
+}
+
+// Returns the magnitude of the nearest E2M1 value: steps of 1/2 below 2, of 1 below 4, of 2 up
+// to 6.
+constexpr auto e2m1_size = [](auto size) {
+  using T = decltype(size);
+  const T halves = rounded(size * 2) * .5f, ones = rounded(size);
+  const T twos = smaller(rounded(size * .5f) * 2, T{} + 6);
+  return size < 2 ? halves : size < 4 ? ones : twos;
+};
+
+void encode_mxfp4(const float* x, int count, Byte* out) {
+  const float most = largest_magnitude(x, count);
+  constexpr int kLargest = 252;  // 6 times its power of two is finite
+  int exponent = 127;
+  if (most > 0) {
+    exponent = std::clamp(std::ilogb(most) - 2 + 127, 0, kLargest - 1);
+    const auto error = [&](int of) {
+      const float scale = e8m0(static_cast<Byte>(of));
+      return squared_error(x, count, most, scale, [](Four v) {
+        const Four size = size_of(v), nearest = e2m1_size(size);
+        return v < 0 ? -nearest : nearest;
+      });
+    };
+    if (error(exponent + 1) < error(exponent)) ++exponent;
+  }
+  out[0] = static_cast<Byte>(exponent);
+  const float inverse = 1 / e8m0(out[0]);
+  const auto code = [&](float v) {
+    return static_cast<unsigned>(e2m1_index(std::fabs(v * inverse)) + (std::signbit(v) ? 8 : 0));
+  };
+  for (int i = 0; i < count / 2; ++i)
+    out[1 + i] = static_cast<Byte>(code(x[i]) | code(x[i + count / 2]) << 4);
+}
+
+// Rounds to E4M3, ties to even. Larger magnitudes than 448 become 448.
+Byte e4m3_bits(float v) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(v);
+  const float size = std::min(std::fabs(v), 448.f);
+  std::uint32_t code;
+  if (size < 0x1p-6f) {
+    code = static_cast<std::uint32_t>(rounded(size * 512));
+  } else {
+    std::uint32_t u = std::bit_cast<std::uint32_t>(size);
+    u += 0x7ffffu + (u >> 20 & 1);
+    code = ((u >> 23) - 120) << 3 | (u >> 20 & 7);
+  }
+  return static_cast<Byte>(code | (bits >> 31) << 7);
+}
+
+void encode_fp8(std::span<const float> row, int count, Byte* out) {
+  float most = 0;
+  for (std::size_t i = 0; i < row.size(); i += static_cast<std::size_t>(count))
+    most = std::max(most, largest_magnitude(row.data() + i, count));
+  const float scale = most == 0 ? 1 : usable_scale(most / 448), inverse = 1 / scale;
+  for (std::size_t i = 0; i < row.size();) {
+    std::memcpy(out, &scale, sizeof scale);
+    out += sizeof scale;
+    for (int j = 0; j < count; ++j) *out++ = e4m3_bits(row[i++] * inverse);
+  }
+}
+
+}  // namespace
+
+std::span<const std::string_view> quantised_names() { return kWords; }
+
+const BlockFormat* format_for(std::string_view name, std::int64_t width) {
+  const auto found = std::ranges::find(kNames, name, &Name::name);
+  if (found == std::end(kNames)) return nullptr;
+  for (std::string_view format_name : found->formats) {
+    const BlockFormat* format = block_format_named(format_name);
+    if (format && width % format->num_values == 0) return format;
+  }
+  return nullptr;
+}
+
+bool is_encoded(const BlockFormat& format) { return kind_of(format) != Kind::none; }
+
+bool encode_row(const BlockFormat& format, std::span<const float> row, std::byte* out) {
+  if (!are_finite(row)) return false;
+  const Kind kind = kind_of(format);
+  const int count = format.num_values;
+  Byte* to = reinterpret_cast<Byte*>(out);
+  if (kind == Kind::fp8) {
+    encode_fp8(row, count, to);
+    return true;
+  }
+  const auto encode = kind == Kind::int8   ? encode_int8
+                      : kind == Kind::int4 ? encode_int4
+                                           : encode_mxfp4;
+  for (std::size_t i = 0; i < row.size(); i += static_cast<std::size_t>(count)) {
+    encode(row.data() + i, count, to);
+    to += format.num_bytes;
+  }
+  return true;
+}
+
+BlockCodes read_codes(const BlockFormat& format, const std::byte* block) {
+  BlockCodes out{};
+  const Kind kind = kind_of(format);
+  const Byte* b = reinterpret_cast<const Byte*>(block);
+  const int count = format.num_values;
+  if (kind == Kind::fp8) {
+    std::memcpy(&out.scale, b, sizeof out.scale);
+    std::copy_n(b + sizeof out.scale, count, out.codes.begin());
+    return out;
+  }
+  if (kind == Kind::mxfp4) {
+    out.scale = e8m0(*b++);
+  } else {
+    bfloat16 scale;
+    std::memcpy(&scale, b, sizeof scale);
+    out.scale = to_float(scale);
+    b += sizeof scale;
+  }
+  for (int i = 0; i < count; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    if (kind == Kind::int8)
+      out.codes[at] = static_cast<Byte>(b[i] ^ 0x80);
+    else
+      out.codes[at] = i < count / 2 ? b[i] & 15 : b[i - count / 2] >> 4;
+  }
+  return out;
+}
+
+}  // namespace lamina::formats

@@ -1,0 +1,91 @@
+#include "weights/quantise/quantise.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/round_up.h"
+#include "formats/encode.h"
+#include "io/stored_weight.h"
+#include "weights/publish/published.h"
+
+namespace lamina::weights {
+namespace {
+
+constexpr std::int64_t kPartElements = 1 << 16;  // elements that a thread reads at once
+
+void check_is_plain(const decoder::Parameter& parameter, const TensorMap& map,
+                    const io::WeightFiles& files, int index) {
+  for (const Piece& piece : map.pieces_of(index)) {
+    const std::string& name = map.tensor_of(piece).name;
+    const io::StoredWeight weight(files, name);
+    if (weight.is_uncompressed()) continue;
+    const formats::BlockFormat* format = weight.block_format();
+    throw UserError(
+        ExitCode::usage,
+        {"--quantize",
+         fmt::format("{} is quantised already: '{}' is stored in {}; expected plain values",
+                     files.path(), name, format ? format->name : "blocks"),
+         {fmt::format("remove --quantize, or add --quantize-rule '{}=none', which leaves it as it "
+                      "is",
+                      parameter.name)}});
+  }
+}
+
+}  // namespace
+
+void quantise(decoder::Model& model, const io::WeightFiles* files, DType compute,
+              const Quantisation& what) {
+  std::vector<const formats::BlockFormat*> storages = choose_storage(model, what, compute);
+  const std::vector<decoder::Parameter>& parameters = model.parameters().all();
+  if (files) {
+    const TensorMap map = match_weights(model, *files);
+    for (std::size_t i = 0; i < storages.size(); ++i)
+      if (storages[i]) check_is_plain(parameters[i], map, *files, static_cast<int>(i));
+  }
+  for (std::size_t i = 0; i < storages.size(); ++i)
+    if (!storages[i]) storages[i] = parameters[i].storage;
+  model.set_storage(storages);
+}
+
+QuantisedRows rows_of(const decoder::Parameter& parameter) {
+  const std::int64_t width = parameter.desc.shape[-1];
+  return {parameter.name, parameter.storage, parameter.num_elements() / width, width};
+}
+
+void encode_rows(const QuantisedRows& matrix, const std::string& where, const RowSource& values,
+                 const Workers& workers, std::byte* out) {
+  const formats::BlockFormat& format = *matrix.format;
+  const std::int64_t width = matrix.width, rows = matrix.rows;
+  const std::int64_t rows_per_part = std::max<std::int64_t>(1, kPartElements / width);
+  work_on_all(workers, divide_up(rows, rows_per_part), [&](std::int64_t part) {
+    const std::int64_t begin = part * rows_per_part, count = std::min(rows_per_part, rows - begin);
+    std::vector<float> stretch(static_cast<std::size_t>(count * width));
+    values(begin * width, stretch);
+    for (std::int64_t row = 0; row < count; ++row) {
+      const auto one = std::span(stretch).subspan(static_cast<std::size_t>(row * width),
+                                                  static_cast<std::size_t>(width));
+      if (!formats::encode_row(format, one, out + format.bytes_of((begin + row) * width)))
+        throw UserError(ExitCode::checkpoint,
+                        {where,
+                         fmt::format("'{}' has values in row {} that are not finite, which have no "
+                                     "quantised form",
+                                     matrix.name, begin + row),
+                         {"the checkpoint is damaged or training diverged; use another one"}});
+    }
+  });
+}
+
+void read_quantised(const decoder::Parameter& parameter, const TensorMap& map,
+                    const io::WeightFiles& files, int index, const Workers& workers,
+                    std::byte* out) {
+  encode_rows(
+      rows_of(parameter), files.path(),
+      [&](std::int64_t first, std::span<float> to) {
+        read_parameter(map, files, index, first, to);
+      },
+      workers, out);
+}
+
+}  // namespace lamina::weights

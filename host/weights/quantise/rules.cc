@@ -1,0 +1,182 @@
+#include "weights/quantise/rules.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "core/suggest.h"
+#include "formats/encode.h"
+
+namespace lamina::weights {
+namespace {
+
+using decoder::Parameter;
+
+constexpr std::string_view kRule = "--quantize-rule", kNone = "none";
+
+std::optional<std::int64_t> number_in(std::string_view text) {
+  std::int64_t out = 0;
+  const char* end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, out);
+  return error == std::errc() && at == end && out >= 0 ? std::optional(out) : std::nullopt;
+}
+
+// Reads "3" or "0-3".
+std::pair<std::int64_t, std::int64_t> layers_in(const std::string& rule, std::string_view text) {
+  const std::size_t dash = text.find('-');
+  const auto first = number_in(text.substr(0, dash));
+  const auto last = dash == text.npos ? first : number_in(text.substr(dash + 1));
+  if (!first || !last || *last < *first)
+    throw UserError(ExitCode::usage,
+                    {std::string(kRule),
+                     fmt::format("'{}' has no range of layers; expected layers:FIRST-LAST", rule),
+                     {"layers are counted from 0, eg: layers:0-3=int8"}});
+  return {*first, *last};
+}
+
+bool fits(const QuantiseRule& rule, const Parameter& p) {
+  if (rule.layers && (p.layer < rule.layers->first || p.layer > rule.layers->second)) return false;
+  return decoder::fits(rule.match, p);
+}
+
+// The choice among the matrices that graphs can read in blocks.
+class Chooser {
+ public:
+  Chooser(const decoder::Model& model, DType compute)
+      : parameters_(model.parameters().all()),
+        storable_(model.storable_parameters()),
+        taken_(parameters_.size()),
+        storages_(parameters_.size()) {
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      const Parameter& p = parameters_[i];
+      const DType dtype = p.used_dtype(compute);
+      storable_[i] = storable_[i] && p.desc.shape.ndim() >= 2 && p.num_elements() > 0 &&
+                     (dtype == DType::f32 || dtype == DType::bf16) && !decoder::is_adapter(p.name);
+    }
+  }
+
+  void apply(const QuantiseRule& rule) {
+    bool any = false, storable = false, counts = false;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      if (!fits(rule, parameters_[i])) continue;
+      any = true;
+      storable = storable || storable_[i];
+      if (taken_[i]) continue;
+      counts = taken_[i] = true;
+      if (!rule.format.empty() && storable_[i]) set(i, rule.format);
+    }
+    if (!any) refuse(rule, "matches no parameter of this model", note_on(rule));
+    if (!counts)
+      refuse(rule, "has no effect: every parameter that it fits belongs to an earlier rule",
+             "the first rule that fits a parameter applies; put the narrow ones first");
+    if (!storable && !rule.format.empty())
+      refuse(rule, "matches no matrix that can be quantised",
+             "products, experts, the head and the embedding can; norms, biases, convolutions and "
+             "parameters of scans stay as they are");
+  }
+
+  void apply_default(const std::string& format) {
+    for (std::size_t i = 0; i < parameters_.size(); ++i)
+      if (!taken_[i] && storable_[i] && parameters_[i].desc.role == registry::Role::weight)
+        set(i, format);
+  }
+
+  std::vector<const formats::BlockFormat*> take(const std::string& format) {
+    const bool none = std::ranges::all_of(storages_, [](auto* storage) { return !storage; });
+    if (none && odd_rows_.empty())
+      throw UserError(ExitCode::usage, {std::string(kRule),
+                                        fmt::format("leaves no matrix to quantise to {}", format),
+                                        {"remove a rule with none"}});
+    if (!odd_rows_.empty())
+      log::warning("{}", odd_rows_text(format, none ? "all" : std::to_string(odd_rows_.size())));
+    return std::move(storages_);
+  }
+
+ private:
+  void set(std::size_t i, const std::string& format) {
+    storages_[i] = formats::format_for(format, parameters_[i].desc.shape[-1]);
+    if (!storages_[i]) odd_rows_.push_back(&parameters_[i]);
+  }
+
+  std::string odd_rows_text(const std::string& format, const std::string& count) const {
+    const Parameter& p = *odd_rows_.front();
+    return fmt::format(
+        "{} matrices that should become {} stay plain, because their rows are not whole blocks of "
+        "32 values, eg: '{}' {}",
+        count, format, p.name, to_string(p.desc.shape));
+  }
+
+  std::string note_on(const QuantiseRule& rule) const {
+    if (!rule.layers) return decoder::suggestion(rule.match, parameters_);
+    std::int64_t last = -1;
+    for (const Parameter& p : parameters_) last = std::max(last, p.layer);
+    return fmt::format("its layers are 0-{}", last);
+  }
+
+  [[noreturn]] static void refuse(const QuantiseRule& rule, const char* what, std::string note) {
+    throw UserError(ExitCode::usage,
+                    {fmt::format("{} {}", kRule, rule.text), what, {std::move(note)}});
+  }
+
+  const std::vector<Parameter>& parameters_;
+  std::vector<bool> storable_, taken_;
+  std::vector<const formats::BlockFormat*> storages_;
+  std::vector<const Parameter*> odd_rows_;  // without a block size that divides them
+};
+
+}  // namespace
+
+void check_quantise_format(std::string_view where, std::string_view name) {
+  const auto names = formats::quantised_names();
+  if (std::ranges::find(names, name) != names.end()) return;
+  const std::string near = nearest_name(name, std::vector<std::string>(names.begin(), names.end()));
+  std::vector<std::string> notes;
+  if (!near.empty()) notes.push_back(fmt::format("did you mean {}?", near));
+  throw UserError(ExitCode::usage,
+                  {std::string(where),
+                   fmt::format("'{}' is not a format; expected {}", name, fmt::join(names, ", ")),
+                   std::move(notes)});
+}
+
+QuantiseRule parse_quantise_rule(const std::string& text) {
+  const std::size_t equals = text.rfind('=');
+  if (equals == text.npos || equals == 0)
+    throw UserError(ExitCode::usage,
+                    {std::string(kRule),
+                     fmt::format("'{}' has no pattern and format; expected PATTERN=FORMAT", text),
+                     {"eg: head=int8, layers:0-3=int8, 'layers.*.attention.*=none'"}});
+  QuantiseRule out{.text = text, .format = text.substr(equals + 1)};
+  if (out.format == kNone)
+    out.format.clear();
+  else
+    check_quantise_format(fmt::format("{} {}", kRule, text), out.format);
+  const std::string pattern = text.substr(0, equals);
+  const auto after = [&](std::string_view word) {
+    return pattern.starts_with(word) ? std::optional(pattern.substr(word.size())) : std::nullopt;
+  };
+  if (const auto layers = after("layers:"))
+    out.layers = layers_in(text, *layers);
+  else if (const auto group = after("group:"))
+    out.match.group = group;
+  else if (const auto role = after("role:"))
+    out.match.role = role;
+  else if (decoder::is_role_name(pattern))
+    out.match.role = pattern;
+  else
+    out.match.match = pattern;
+  return out;
+}
+
+std::vector<const formats::BlockFormat*> choose_storage(const decoder::Model& model,
+                                                        const Quantisation& what, DType compute) {
+  Chooser chooser(model, compute);
+  for (const QuantiseRule& rule : what.rules) chooser.apply(rule);
+  chooser.apply_default(what.format);
+  return chooser.take(what.format);
+}
+
+}  // namespace lamina::weights

@@ -1,0 +1,47 @@
+// Chooses the formats of quantised parameters: --quantize and --quantize-rule.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "decoder/model.h"
+#include "decoder/stack/parameter_match.h"
+
+namespace lamina::weights {
+
+// A format for some parameters.
+struct QuantiseRule {
+  std::string text;  // as given
+  decoder::ParameterMatch match = {};
+  std::optional<std::pair<std::int64_t, std::int64_t>> layers = {};  // first and last
+  std::string format = {};                                           // empty: not quantised
+};
+
+// A name of formats::quantised_names(), and exceptions. The first rule that matches a parameter
+// applies.
+struct Quantisation {
+  std::string format;
+  std::vector<QuantiseRule> rules = {};
+};
+
+// Checks a name of --quantize. UserError (exit 2): there is no such format; lists those that exist.
+void check_quantise_format(std::string_view where, std::string_view name);
+
+// Parses "PATTERN=FORMAT" or "PATTERN=none". The pattern is "layers:FIRST-LAST" or "layers:N",
+// "group:NAME", "role:NAME", the name of a role, or a pattern of the whole name of a parameter.
+// UserError (exit 2): another form; an unknown format.
+QuantiseRule parse_quantise_rule(const std::string& text);
+
+// Returns the storage of each parameter; null: not quantised. Only matrices that graphs of decoding
+// read in blocks are quantised, but no adapters; without rules only the role "weight". Warns of
+// matrices that stay plain because their rows are not whole blocks.
+// UserError (exit 2): a rule that matches nothing, or nothing that can be quantised, or only
+// parameters of earlier rules; rules that leave nothing.
+std::vector<const formats::BlockFormat*> choose_storage(const decoder::Model& model,
+                                                        const Quantisation& what, DType compute);
+
+}  // namespace lamina::weights
