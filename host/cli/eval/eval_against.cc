@@ -102,8 +102,8 @@ std::string evaluate_against(const Arguments& a, const Device& device, EvalSubje
   EvalSubject reference = find_eval_reference(a);
   check_same_tokens(subject, reference);
   const DType dtype = reference.dtype = subject.dtype;
-  const model::Loaded mine = std::move(subject).load(device.backend());
-  const model::Loaded theirs = std::move(reference).load(device.backend());
+  const model::Loaded mine = std::move(subject).load(device);
+  const model::Loaded theirs = std::move(reference).load(device);
   StatusLine status(a.globals.quiet, a.globals.color);
   const ModelDivergence c = evaluation::compare(
       {mine.model(), mine.weights.pointers()}, {theirs.model(), theirs.weights.pointers()}, rows,
