@@ -19,13 +19,15 @@ struct RunOfFile {
   model::Training training;
   std::unique_ptr<train::Run> run;
 
+  // `group`: several devices; `backend` is the first one's.
   explicit RunOfFile(const std::string& file, const std::vector<std::string>& sets = {},
-                     const Backend& backend = cpu::cpu_backend())
-      : config(config::load_run(file, {sets, {}})),
+                     const Backend& backend = cpu::cpu_backend(),
+                     CommunicatorGroup* group = nullptr)
+      : config(load(file, sets, group)),
         training(model::open_training(config, built_plugins(),
                                       train::likely_checkpoint("auto", config.run.out), backend)),
         run(std::make_unique<train::Run>(config, *training.model, "auto", backend,
-                                         data::LoadHooks{}, std::move(training.inherited))) {
+                                         data::LoadHooks{}, std::move(training.inherited), group)) {
     run->resumption().set_aside();
     run->start();
   }
@@ -45,6 +47,14 @@ struct RunOfFile {
     return out;
   }
   std::string checkpoint() const { return train::newest_checkpoint(config.run.out); }
+
+ private:
+  static config::RunConfig load(const std::string& file, const std::vector<std::string>& sets,
+                                const CommunicatorGroup* group) {
+    config::RunConfig out = config::load_run(file, {sets, {}});
+    if (group) train::share_among(out, group->size());
+    return out;
+  }
 };
 
 }  // namespace lamina::testing

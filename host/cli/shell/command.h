@@ -91,6 +91,7 @@ struct Command {
   std::vector<Positional> positionals = {};
   std::vector<std::string> examples = {};  // whole command lines
   std::function<int(const Arguments&, const device::Device&)> run = {};
+  bool takes_several_devices = false;  // --device cuda:0,1; `run` is given the first one
 };
 
 // Options shared by several commands.

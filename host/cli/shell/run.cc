@@ -21,6 +21,7 @@
 #include "core/log.h"
 #include "core/printable.h"
 #include "core/write_all.h"
+#include "device/connect.h"
 
 namespace lamina::cli {
 namespace {
@@ -109,7 +110,15 @@ void set_log_level(const Globals& globals) {
 const Device& device_of(const Request& request) {
   const bool takes = std::ranges::any_of(
       request.command->options, [](const Option& option) { return option.key.name == "device"; });
-  return device::open(takes ? request.arguments.text("device") : "cpu");
+  if (!takes) return device::open("cpu");
+  const std::string& name = request.arguments.text("device");
+  if (name.find(',') == name.npos) return device::open(name);
+  if (!request.command->takes_several_devices)
+    throw UserError(ExitCode::usage, {"--device",
+                                      fmt::format("got '{}'; `lamina {}` computes on one device",
+                                                  name, request.command->name),
+                                      {"only `lamina train` uses several GPUs"}});
+  return *device::open_all(name).front();
 }
 
 int perform(const std::vector<Command>& commands, const Request& request) {

@@ -1,8 +1,10 @@
 // lamina train: trains the model of a run file.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <optional>
+#include <vector>
 
 #include "cli/shell/command.h"
 #include "cli/shell/plugins.h"
@@ -13,6 +15,7 @@
 #include "config/listing.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "device/connect.h"
 #include "device/workers.h"
 #include "model/training.h"
 #include "train/loop/output_folders.h"
@@ -72,7 +75,8 @@ void begin(train::Run& run, const decoder::Model& model, const config::RunConfig
   run.start();
 }
 
-int train_run(const Arguments& arguments, const config::RunConfig& c, const Device& device) {
+int train_run(const Arguments& arguments, const config::RunConfig& c, const Device& device,
+              const std::vector<const Device*>& devices) {
   std::optional<std::pair<std::int64_t, std::int64_t>> steps;
   if (arguments.has("profile")) steps = parse_profiled_steps(arguments.text("profile"));
   device.use_threads(arguments.globals.threads ? arguments.globals.threads : c.run.threads);
@@ -81,19 +85,33 @@ int train_run(const Arguments& arguments, const config::RunConfig& c, const Devi
       model::open_training(c, plugin_catalog(arguments.globals),
                            train::likely_checkpoint(resume, c.run.out), device.backend());
   const decoder::Model& model = *training.model;
+  CommunicatorGroup group;
+  if (devices.size() > 1) group = device::connect(devices);
   train::Run run(c, model, resume, device.backend(),
                  {.between = end_if_asked, .workers = device::workers(device)},
-                 std::move(training.inherited));
+                 std::move(training.inherited), devices.size() > 1 ? &group : nullptr);
   std::optional<model::TextSamples> samples;
   if (c.train.sample_every_steps > 0)
     samples.emplace(model::training_samples(c), model, run.tokenizer(), device.backend());
   begin(run, model, c);
   print_banner(model, c, run);
+  if (devices.size() > 1)
+    log::info("gpus    {}: {} rows of each step and a copy of the state each",
+              fmt::join(group.names, ", "),
+              c.train.batch_size / static_cast<std::int64_t>(devices.size()));
   std::optional<TrainingProfile> profile;
   if (steps) profile.emplace(*steps, c.run.out, run.loop(), device);
   return run_and_show(arguments, c, model, run,
                       {samples ? &*samples : nullptr, profile ? &*profile : nullptr,
                        [&device] { device.unpin_this_thread(); }});
+}
+
+Option training_device_option() {
+  Option out = device_option();
+  out.value = "NAME|cuda:0,1";
+  out.key.doc +=
+      " cuda:0,1 and more: the rows of each step are shared by these GPUs of the machine.";
+  return out;
 }
 
 int run_train(const Arguments& arguments, const Device& device) {
@@ -104,13 +122,19 @@ int run_train(const Arguments& arguments, const Device& device) {
                     {"--out", "must not be empty", {"give the name of a directory"}});
   if (arguments.has("out"))
     sets.push_back("run.out=" + config::toml_quote(fs::absolute(arguments.text("out")).string()));
-  const config::RunConfig c =
+  config::RunConfig c =
       config::load_run(arguments.positionals[0], {sets, config::process_environment()});
+  const std::vector<const Device*> devices = device::open_all(arguments.text("device"));
+  if (devices.size() > 1) {
+    train::share_among(c, static_cast<int>(devices.size()));
+    if (arguments.flag("fit"))
+      throw UserError(ExitCode::usage, {"--fit", "plans for one device", {"name one GPU"}});
+  }
   train::check_output_folders(c);
   if (arguments.flag("fit") || arguments.flag("dry-run"))
     return show_train_plan(arguments, c, device);
   try {
-    return train_run(arguments, c, device);
+    return train_run(arguments, c, device, devices);
   } catch (const StopAsked&) {
     return stopped_early(arguments, c.run.out);
   }
@@ -127,7 +151,7 @@ Command train_command() {
           "exits with 75; the same command line resumes the run, to the same bits. SIGUSR1 "
           "saves and continues.",
       .options = {set_option(),
-                  device_option(),
+                  training_device_option(),
                   {.key = {.name = "out",
                            .type = Type::string,
                            .doc = "The run directory; overrides run.out."},
@@ -157,7 +181,8 @@ Command train_command() {
       .positionals = {{.name = "RUN.toml", .doc = "The run file."}},
       .examples = {"lamina train configs/train/quickstart.toml",
                    "lamina train run.toml --set train.steps=100 --out runs/short"},
-      .run = run_train};
+      .run = run_train,
+      .takes_several_devices = true};
 }
 
 }  // namespace lamina::cli

@@ -144,6 +144,7 @@ std::string resume_command(const Arguments& a) {
   };
   if (a.has("out")) add("out", a.text("out"));
   for (const std::string& set : a.texts("set")) add("set", set);
+  if (a.has("device")) add("device", a.text("device"));
   out += plugin_options(a);
   if (a.globals.threads) add("threads", std::to_string(*a.globals.threads));
   if (a.globals.quiet) out += " --quiet";

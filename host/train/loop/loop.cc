@@ -34,7 +34,7 @@ program::Microbatch rows_of(const data::Batch& batch, std::int64_t first_row,
 GradientLists lists_of(const LoopInputs& inputs, const decoder::ModelGraph& graph) {
   constexpr std::string_view kLazy = "optimizer.lazy_embeddings";
   GradientLists lists =
-      gradient_lists(graph, inputs.model.parameters(), inputs.options.step().microbatches);
+      gradient_lists(graph, inputs.model.parameters(), inputs.options.step().all_microbatches());
   if (inputs.options.optimizer.lazy_embeddings && !lists.any())
     throw UserError(ExitCode::usage,
                     {inputs.options.place ? inputs.options.place(kLazy) : std::string(kLazy),
@@ -57,8 +57,10 @@ decoder::ModelGraph with_query_keys(const LoopInputs& inputs, decoder::ModelGrap
 }  // namespace
 
 TrainStepOptions LoopOptions::step() const {
+  const std::int64_t microbatches = train.batch_size / train.microbatch_size;
   TrainStepOptions options{.shape = {train.microbatch_size, sequence_length, train.dtype},
-                           .microbatches = train.batch_size / train.microbatch_size,
+                           .microbatches = microbatches / num_ranks,
+                           .step_microbatches = microbatches,
                            .remat = train.remat,
                            .remat_tags = train.remat_tags,
                            .z_loss = train.z_loss,
@@ -82,13 +84,17 @@ Loop::Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& b
     : inputs_(inputs),
       options_(inputs.options),
       backend_(backend),
-      state_(inputs.model.parameters(), options_.train.dtype,
-             options_.train.batch_size > options_.train.microbatch_size, backend,
-             lists_of(inputs, graph), options_.optimizer, kept_average(options_.train)),
+      state_(inputs.model.parameters(), options_.train.dtype, options_.step().microbatches > 1,
+             backend, lists_of(inputs, graph), options_.optimizer, kept_average(options_.train)),
       step_(inputs.model, std::move(graph), state_, options_.step(), options_.optimizer, backend),
       saver_({inputs_.model, state_, inputs_.tokenizer, inputs_.run_file, inputs_.model_file,
               inputs_.side_files, nullptr, inputs_.guard},
              state_, options_.checkpoint, options_.out, options_.train.steps) {
+  if (inputs.group)
+    replicas_.emplace(*inputs.group,
+                      Replicas::Setup{inputs.model, options_.optimizer, options_.step(),
+                                      kept_average(options_.train)},
+                      state_, step_);
   if (!inputs.resumes) make_weights();
   inputs_.start = nullptr;  // it was read, and may be destroyed
   progress_.data_fingerprint = inputs.data_fingerprint;
@@ -162,7 +168,8 @@ void Loop::resume(const std::string& checkpoint) {
 
 StepResult Loop::gradients(std::span<const program::Microbatch> microbatches) {
   try {
-    return step_.gradients(microbatches, progress_.step);
+    return replicas_ ? replicas_->gradients(microbatches, progress_.step)
+                     : step_.gradients(microbatches, progress_.step);
   } catch (NumericalError& error) {
     const std::string path = write_bad_step(error.result, &error);
     if (path.empty()) throw;
@@ -214,6 +221,8 @@ StepResult Loop::train_one_step() {
   if (factor > 0) remember(spikes, result.total, result.gradient_norm, window);
   if (result.skipped) {
     if (++spikes.num_skipped <= kMaxSpikeFiles) write_bad_step(result, nullptr);
+  } else if (replicas_) {
+    replicas_->update(result, lr, update);
   } else {
     step_.update(result, lr, update);
   }
@@ -299,6 +308,7 @@ std::function<void()> Loop::sync_records() const {
 
 LoopResult Loop::run(const LoopEvents& events) {
   prepare();
+  if (replicas_) replicas_->copy_state();
   return_free_memory();
   metrics_.emplace(options_.out, progress_.step);
   if (options_.train.tensorboard && progress_.step < options_.train.steps)

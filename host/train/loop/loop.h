@@ -19,6 +19,7 @@
 #include "train/loop/train_step.h"
 #include "train/metrics/metrics_file.h"
 #include "train/metrics/tensorboard_file.h"
+#include "train/parallel/replicas.h"
 #include "train/tasks/reference.h"
 
 namespace lamina::train {
@@ -65,7 +66,9 @@ struct LoopOptions {
   std::string reference_folder = {};  // where a Reference is kept for other runs; "": nowhere
   std::string out;                    // the run directory
   config::KeyPlace place = {};        // of keys, for messages
+  int num_ranks = 1;                  // devices that share each step
 
+  // The part of a step that the first device runs.
   TrainStepOptions step() const;
 };
 
@@ -86,6 +89,7 @@ struct LoopInputs {
   // Called before each write by name; throws UserError if the run directory was replaced.
   // [any thread]
   std::function<void()> guard = {};
+  CommunicatorGroup* group = nullptr;  // of several devices, LoopOptions::num_ranks; null: one
 };
 
 struct LoopResult {
@@ -97,7 +101,8 @@ struct LoopResult {
 
 class Loop {
  public:
-  // Throws UserError (exit 2) if the model has nothing to which lazy updates or QK-clip apply.
+  // `backend` is the backend of rank 0. Throws UserError (exit 2) if the model has nothing to which
+  // lazy updates or QK-clip apply.
   Loop(const LoopInputs& inputs, const Backend& backend);
 
   // Continues from a checkpoint of the same run. Throws UserError (exit 5) if it was made with
@@ -115,9 +120,9 @@ class Loop {
   // again. If the state at the end (or at the stop) cannot be saved, throws DeviceError (exit 4).
   LoopResult run(const LoopEvents& events);
 
-  // Bytes of parameters, moments and gradients; of the temporaries of a step; of all temporaries,
-  // including updates, validation and a teacher; and, at most, of copies while a checkpoint is
-  // written.
+  // Bytes of each device: of parameters, moments and gradients; of the temporaries of a step; of
+  // all temporaries, including updates, validation and a teacher; and, at most, of copies while a
+  // checkpoint is written.
   std::size_t state_bytes() const { return state_.bytes(); }
   std::size_t arena_bytes() const { return step_.arena_bytes(); }
   std::size_t temporary_bytes() {
@@ -127,6 +132,8 @@ class Loop {
   std::size_t checkpoint_copy_bytes() const;
   const TrainState& state() const { return state_; }
   TrainStep& step() { return step_; }
+  // Null on one device.
+  const Replicas* replicas() const { return replicas_ ? &*replicas_ : nullptr; }
   const Progress& progress() const { return progress_; }
   // Calls LoopInputs::guard.
   void check_directory() const {
@@ -156,6 +163,7 @@ class Loop {
   const Backend& backend_;
   TrainState state_;
   TrainStep step_;
+  std::optional<Replicas> replicas_;
   std::optional<EvalStep> eval_;
   std::optional<Teacher> teacher_;
   Progress progress_;

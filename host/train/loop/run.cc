@@ -91,14 +91,54 @@ ErrorText with_place(const config::RunConfig& run, const data::NoFiles& error) {
   return text;
 }
 
+void share_among(config::RunConfig& run, int num_ranks) {
+  const config::KeyPlace place = config::place_in(run);
+  const auto refuse = [&](const char* key, std::string what, std::string note) {
+    throw UserError(ExitCode::usage, {place(key), std::move(what), {std::move(note)}});
+  };
+  if (run.optimizer.in_backward)
+    refuse("optimizer.in_backward",
+           fmt::format("updates weights before the gradients of {} devices are added", num_ranks),
+           "set optimizer.in_backward = false, or use one device");
+  if (!run.distillation.teacher.empty())
+    refuse("distillation.teacher", "is on one device; training with a teacher takes one",
+           "use one device");
+  if (run.train.batch_size % num_ranks != 0)
+    refuse(
+        "train.batch_size",
+        fmt::format("is {} rows, which {} devices cannot share", run.train.batch_size, num_ranks),
+        fmt::format("use a multiple of {}", num_ranks));
+  const std::int64_t share = run.train.batch_size / num_ranks;
+  const config::Entry* entry = run.values.find("train.microbatch_size");
+  if (entry && entry->origin.kind == config::Origin::Kind::preset) {
+    config::Table changed;
+    for (config::Entry other : run.values.entries()) {
+      if (other.key == "train.microbatch_size") {
+        other.value = config::Value(share);
+        other.origin.text = fmt::format("default: the rows of one of {} devices", num_ranks);
+      }
+      changed.add(std::move(other));
+    }
+    run.values = std::move(changed);
+    run.train.microbatch_size = share;
+  }
+  if (share % run.train.microbatch_size != 0)
+    refuse("train.microbatch_size",
+           fmt::format("is {}; each of {} devices has {} of the {} rows of a step",
+                       run.train.microbatch_size, num_ranks, share, run.train.batch_size),
+           fmt::format("use a divisor of {}", share));
+}
+
 void set_learning(decoder::Model& model, const config::RunConfig& run) {
   const LoopOptions options = loop_options(run);
   set_learning(model, options.optimizer, options.step().shape, options.place, *options.task);
 }
 
 Run::Run(const config::RunConfig& config, const decoder::Model& model, const std::string& resume,
-         const Backend& backend, const data::LoadHooks& hooks, Inherited inherited)
+         const Backend& backend, const data::LoadHooks& hooks, Inherited inherited,
+         CommunicatorGroup* group)
     : inherited_(std::move(inherited)), options_(loop_options(config)) {
+  if (group) options_.num_ranks = group->size();
   decoder::check_training_length(model, options_.sequence_length,
                                  options_.place("data.sequence_length"));
   remat_ = remat_policy(options_.step(), model, options_.place);
@@ -119,7 +159,7 @@ Run::Run(const config::RunConfig& config, const decoder::Model& model, const std
                  data_->fingerprint, run_file_, model_file(model),
                  inherited_.teacher ? &*inherited_.teacher : nullptr, inherited_.weights.get(),
                  inherited_.files, !resumption_->checkpoint().empty(), hooks.workers,
-                 [this] { check_directory(); }},
+                 [this] { check_directory(); }, group},
       backend);
   inherited_.weights.reset();  // unmaps their files
   if (hooks.between) hooks.between();

@@ -12,6 +12,7 @@
 #include "data/find_files.h"
 #include "data/load.h"
 #include "io/directory_lock.h"
+#include "runtime/communicator.h"
 #include "train/loop/loop.h"
 #include "train/loop/resumption.h"
 
@@ -37,6 +38,12 @@ auto with_data_places(const config::RunConfig& run, const Read& read) {
   }
 }
 
+// Adapts a run file to a run on `num_ranks` devices, each of which runs the same number of
+// microbatches: train.microbatch_size is by default the share of one device. Throws UserError (exit
+// 2) at the key if they cannot share the batch, or if the run has a part that works on one device
+// only.
+void share_among(config::RunConfig& run, int num_ranks);
+
 // Sets how the parameters of the model learn in this run; see parameter_groups.h.
 void set_learning(decoder::Model& model, const config::RunConfig& run);
 
@@ -56,9 +63,12 @@ class Run {
  public:
   // Takes the lock of the run directory and changes nothing else in it; adds missing stores to
   // data.store. `resume` as in Resumption. Calls `hooks.between` between the parts, too. Throws
-  // UserError for every reason to refuse the run. REQUIRES: config, model and backend outlive this.
+  // UserError for every reason to refuse the run. With a group of several devices, `backend` is
+  // the backend of rank 0. REQUIRES: config, model, backend and group outlive this, and
+  // share_among() was called for a group.
   Run(const config::RunConfig& config, const decoder::Model& model, const std::string& resume,
-      const Backend& backend, const data::LoadHooks& hooks = {}, Inherited inherited = {});
+      const Backend& backend, const data::LoadHooks& hooks = {}, Inherited inherited = {},
+      CommunicatorGroup* group = nullptr);
 
   Loop& loop() { return *loop_; }
   const data::RunData& data() const { return *data_; }

@@ -51,6 +51,10 @@ void StepLosses::add() {
   for (std::size_t i = 0; i < terms_.size(); ++i) terms_[i].mean += sums[i];
 }
 
+void StepLosses::add(const StepLosses& other) {
+  for (std::size_t i = 0; i < terms_.size(); ++i) terms_[i].mean += other.terms_[i].mean;
+}
+
 std::vector<LossMean> StepLosses::means() const {
   std::vector<LossMean> out = terms_;
   for (LossMean& of : out) of.mean /= counts_.of(of.term.count);

@@ -47,6 +47,8 @@ class StepLosses {
 
   // After each microbatch.
   void add();
+  // Adds the sums of another part of the step. REQUIRES: both have the same model.
+  void add(const StepLosses& other);
   // One per term, in the order of BoundProgram::losses().
   std::vector<LossMean> means() const;
 

@@ -39,7 +39,8 @@ decoder::ModelGraph with_sums(decoder::ModelGraph graph, const TrainStepOptions&
 
 decoder::ModelGraph checked(decoder::ModelGraph graph, const decoder::Model& model,
                             const TrainState& state, const TrainStepOptions& options) {
-  LAMINA_ASSERT(gradient_lists(graph, model.parameters(), options.microbatches) == state.lists());
+  LAMINA_ASSERT(gradient_lists(graph, model.parameters(), options.all_microbatches()) ==
+                state.lists());
   return graph;
 }
 
@@ -138,26 +139,46 @@ LossCounts TrainStep::count(std::span<const program::Microbatch> microbatches) c
 
 StepResult TrainStep::gradients(std::span<const program::Microbatch> microbatches,
                                 std::int64_t step) {
-  LAMINA_ASSERT(static_cast<std::int64_t>(microbatches.size()) == options_.microbatches);
-  StepResult result{.has_perplexity = options_.task->has_perplexity()};
-  for (const program::Microbatch& batch : microbatches)
-    result.num_labels +=
-        program::count_labels(batch.labels, options_.shape.batch * options_.shape.tokens);
   const LossCounts counts = count(microbatches);
-  StepLosses losses(program_, weights_, counts);
+  add_microbatches(microbatches, counts, step);
+  return result(microbatches, counts, step);
+}
+
+void TrainStep::add_microbatches(std::span<const program::Microbatch> microbatches,
+                                 const LossCounts& counts, std::int64_t step,
+                                 const AroundLast& last) {
+  LAMINA_ASSERT(static_cast<std::int64_t>(microbatches.size()) == options_.microbatches);
+  losses_.emplace(program_, weights_, counts);
   aux_.begin();
   if (in_backward_) in_backward_->begin(lr_, update_);
   for (std::size_t i = 0; i < microbatches.size(); ++i) {
-    run_microbatch(microbatches, i, step);
+    const auto run = [&] { run_microbatch(microbatches, i, step); };
+    if (last && i + 1 == microbatches.size())
+      last(run);
+    else
+      run();
     if (i == 0)
       optimizer_.gradients().clear_later_slots(state_);
     else
       optimizer_.gradients().join_lists(state_);
-    losses.add();
+    losses_->add();
     aux_.add();
   }
   if (in_backward_) in_backward_->read();
-  result.terms = losses.means();
+}
+
+void TrainStep::add(const TrainStep& other) {
+  losses_->add(*other.losses_);
+  aux_.add(other.aux_);
+}
+
+StepResult TrainStep::result(std::span<const program::Microbatch> microbatches,
+                             const LossCounts& counts, std::int64_t step) {
+  StepResult result{.has_perplexity = options_.task->has_perplexity()};
+  for (const program::Microbatch& batch : microbatches)
+    result.num_labels +=
+        program::count_labels(batch.labels, options_.shape.batch * options_.shape.tokens);
+  result.terms = losses_->means();
   result.loss = result.mean_of("loss");
   result.total = total_loss(result.terms);
   result.aux_scalars = aux_.scalars();
@@ -179,12 +200,14 @@ void TrainStep::set_teacher(Teacher* teacher) {
 
 void TrainStep::run_microbatch(std::span<const program::Microbatch> microbatches, std::size_t i,
                                std::int64_t step) {
-  const std::int64_t draw = step * options_.microbatches + static_cast<std::int64_t>(i);
+  const std::int64_t draw =
+      step * options_.all_microbatches() + options_.first_microbatch + static_cast<std::int64_t>(i);
   program_.set(Input::seed, std::array{static_cast<std::int64_t>(options_.seed), draw});
   microbatches[i].bind(program_);
   if (teacher_) teacher_->run(microbatches[i]);
-  if (i == 0 && microbatches.size() > 1) optimizer_.gradients().clear_sums(state_);
-  if (i == 0)
+  const bool adds = options_.microbatches > 1;
+  if (i == 0 && adds) optimizer_.gradients().clear_sums(state_);
+  if (i == 0 || !adds)
     program_.bind_gradients(state_.gradients(), state_.gradient_ids());
   else
     program_.bind_gradients(state_.more_gradients(), state_.more_gradient_ids());
@@ -240,10 +263,14 @@ void TrainStep::fail(std::span<const program::Microbatch> microbatches, std::int
 
 void TrainStep::update(StepResult& result, double lr, std::int64_t step) {
   result.lr = lr;
-  optimizer_.update(state_, lr, optimizer_.clip_scales(options_.clip_norm, options_.clip_each),
-                    step);
-  aux_.apply(changes_);
-  qk_clip_.apply(changes_, aux_.maxima(decoder::kMaxLogits));
+  update_like(*this, lr, step);
+}
+
+void TrainStep::update_like(const TrainStep& leader, double lr, std::int64_t step) {
+  optimizer_.update(state_, lr,
+                    leader.optimizer_.clip_scales(options_.clip_norm, options_.clip_each), step);
+  leader.aux_.apply(changes_);
+  qk_clip_.apply(changes_, leader.aux_.maxima(decoder::kMaxLogits));
   optimizer_.average(state_, options_.ema);
 }
 

@@ -1,6 +1,7 @@
 // One training step: microbatches forward and backward, then the update.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -66,6 +67,12 @@ struct TrainStepOptions {
   decoder::GraphFeatures features = all_losses();
   std::shared_ptr<const Task> task = next_token_task();
   std::int64_t microbatches = 1;
+  // The part of a step that runs here, if several devices share it: the number of its first
+  // microbatch, and of all microbatches of the step; 0: it is the whole step.
+  std::int64_t first_microbatch = 0, step_microbatches = 0;
+  std::int64_t all_microbatches() const {
+    return step_microbatches > 0 ? step_microbatches : microbatches;
+  }
   std::string remat = "none";
   RematTags remat_tags = {};  // of the policy custom
   double z_loss = 0;          // weight
@@ -113,6 +120,21 @@ class TrainStep {
   StepResult gradients(std::span<const program::Microbatch> microbatches, std::int64_t step);
   void update(StepResult& result, double lr, std::int64_t step);
 
+  // The parts of gradients(), for a step that several devices share. `counts` are count() of all
+  // microbatches; add_microbatches() runs the part of this device, and calls `last` around the run
+  // of its last one; add() takes the losses of another device; result() computes the norm of the
+  // gradients, which must be the gradients of the whole step, from all its microbatches.
+  LossCounts count(std::span<const program::Microbatch> microbatches) const;
+  using AroundLast = std::function<void(const std::function<void()>& run)>;
+  void add_microbatches(std::span<const program::Microbatch> microbatches, const LossCounts& counts,
+                        std::int64_t step, const AroundLast& last = {});
+  void add(const TrainStep& other);
+  StepResult result(std::span<const program::Microbatch> microbatches, const LossCounts& counts,
+                    std::int64_t step);
+  // Likewise of update(): the same update as another device, whose gradients have the same bits.
+  void update_like(const TrainStep& leader, double lr, std::int64_t step);
+  GradientTensors& gradient_tensors() { return optimizer_.gradients(); }
+
   // Sets the teacher, which runs before each microbatch. REQUIRES: it outlives this.
   void set_teacher(Teacher* teacher);
 
@@ -130,7 +152,6 @@ class TrainStep {
   program::BoundProgram& program() { return program_; }
 
  private:
-  LossCounts count(std::span<const program::Microbatch> microbatches) const;
   void run_microbatch(std::span<const program::Microbatch> microbatches, std::size_t i,
                       std::int64_t step);
   [[noreturn]] void fail(std::span<const program::Microbatch> microbatches, std::int64_t step,
@@ -148,6 +169,7 @@ class TrainStep {
   std::unique_ptr<Buffer> arena_;
   Teacher* teacher_ = nullptr;
   std::optional<BackwardUpdates> in_backward_;
+  std::optional<StepLosses> losses_;  // of the step under way
   double lr_ = 0;
   std::int64_t update_ = 0;
 };

@@ -62,6 +62,20 @@ void AuxValues::add() {
   }
 }
 
+void AuxValues::add(const AuxValues& other) {
+  added_ += other.added_;
+  for (std::size_t n = 0; n < named_.size(); ++n) {
+    Named& mine = named_[n];
+    const std::vector<double>& more = other.named_[n].total;
+    const bool largest = takes_largest(mine);
+    for (std::size_t i = 0; i < more.size(); ++i)
+      mine.total[i] = largest ? std::max(mine.total[i], more[i]) : mine.total[i] + more[i];
+  }
+  for (std::size_t n = 0; n < changes_.size(); ++n)
+    for (std::size_t i = 0; i < changes_[n].total.size(); ++i)
+      changes_[n].total[i] += other.changes_[n].total[i];
+}
+
 std::vector<AuxScalar> AuxValues::scalars() const {
   std::vector<AuxScalar> out;
   double microbatches = static_cast<double>(added_);

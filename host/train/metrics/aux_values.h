@@ -35,6 +35,8 @@ class AuxValues {
   // Call begin() before the first microbatch of a step, and add() after each.
   void begin();
   void add();
+  // Adds the values of another part of the step. REQUIRES: both have the same model.
+  void add(const AuxValues& other);
 
   // Returns losses by name, without weights, then metrics: one number per layer; if a layer has
   // many elements, their mean and maximum.

@@ -170,6 +170,19 @@ void GradientTensors::join_lists(const TrainState& state) {
   }
 }
 
+void GradientTensors::replace_list(const TrainState& state, int parameter,
+                                   std::span<const RowList> lists) {
+  const auto i = static_cast<std::size_t>(parameter);
+  List list = list_of(parameter, state.lists().step[i]);
+  const TensorRef out[] = {state.gradient_ids()[i], state.gradients()[i]};
+  empty_.run(list, {}, out);
+  for (const RowList& more : lists) {
+    list.more_slots = more.ids.type().num_elements();
+    const ConstTensorRef in[] = {out[0], out[1], more.ids, more.rows};
+    join_.run(list, in, out);
+  }
+}
+
 void GradientTensors::spread(const TrainState& state, int parameter, const TensorRef& whole) {
   const auto i = static_cast<std::size_t>(parameter);
   const ConstTensorRef in[] = {state.gradient_ids()[i], state.gradients()[i]};

@@ -43,6 +43,13 @@ class GradientTensors {
   // Adds the lists of rows of a later microbatch to the lists of the step.
   void join_lists(const TrainState& state);
 
+  // Replaces the list of rows of a parameter by the sum of other lists, in their order: `ids`
+  // i32[slots] and `rows` f32[slots, width] of each.
+  struct RowList {
+    ConstTensorRef ids, rows;
+  };
+  void replace_list(const TrainState& state, int parameter, std::span<const RowList> lists);
+
   // Writes the whole gradient of a list of rows.
   void spread(const TrainState& state, int parameter, const TensorRef& whole);
   // Compiles the program of spread() for so many slots. Returns the bytes of its temporaries.

@@ -111,6 +111,10 @@ class TrainState {
   std::span<const ConstTensorRef> used_averages() const;
 
   std::size_t bytes() const { return buffer_->bytes(); }
+  // All its tensors, as bytes. States of the same arguments have them at the same places.
+  TensorRef whole() const {
+    return {*buffer_, 0, Type{DType::u8, {static_cast<std::int64_t>(bytes())}, {}}};
+  }
   // The queue for work on its tensors.
   Queue& queue() const { return context_.queue(); }
   Context& context() const { return context_; }

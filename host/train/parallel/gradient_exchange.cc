@@ -1,0 +1,220 @@
+#include "train/parallel/gradient_exchange.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "core/error.h"
+#include "ops/op.h"
+
+namespace lamina::train {
+namespace {
+
+Address end_of(const ConstTensorRef& tensor) { return tensor.address() + tensor.bytes(); }
+
+}  // namespace
+
+GradientOrder::GradientOrder(const program::BoundProgram& program, std::vector<TensorRef> gradients)
+    : program_(program), gradients_(std::move(gradients)), last_(gradients_.size()) {
+  for (std::size_t i = 0; i < gradients_.size(); ++i)
+    if (gradients_[i] && gradients_[i].bytes() > 0) at_.emplace(gradients_[i].address(), i);
+  const Graph& graph = program.program().graph();
+  for (std::size_t o = 0; o < program.output_roles().size(); ++o) {
+    const decoder::OutputRole& output = program.output_roles()[o];
+    if (output.role != decoder::Output::gradient) continue;
+    const std::vector<int>& members =
+        program.input_roles()[static_cast<std::size_t>(output.input)].members;
+    std::vector<int>& of = of_output_[behind_views(graph, graph.outputs()[o].value)];
+    of.insert(of.end(), members.begin(), members.end());
+  }
+}
+
+// Views are no kernel calls: reading a view is reading the value behind it.
+ValueId GradientOrder::behind_views(const Graph& graph, ValueId value) {
+  for (;;) {
+    const NodeId id = graph.value(value).node;
+    if (id == kNoNode) return value;
+    const Node& node = graph.node(id);
+    const bool is_view = node.op->def->view && with_node_view(graph, node, [&](const NodeView& v) {
+                           return node.op->def->view(v);
+                         });
+    if (!is_view) return value;
+    value = node.inputs.front();
+  }
+}
+
+void GradientOrder::touch(Address begin, Address end, std::int64_t call) {
+  auto next = at_.lower_bound(end);
+  while (next != at_.begin()) {
+    --next;
+    if (end_of(gradients_[next->second]) <= begin) return;
+    last_[next->second] = call;
+  }
+}
+
+void GradientOrder::read(const Graph& graph, const Node& node, std::int64_t call) {
+  const bool is_whole = &graph == &program_.program().graph();
+  for (const ValueId input : node.inputs) {
+    if (input == kNoValue) continue;
+    const ValueId value = behind_views(graph, input);
+    if (const auto found = written_.find({&graph, value}); found != written_.end())
+      touch(found->second.first, found->second.second, call);
+    if (!is_whole) continue;
+    if (const auto found = of_output_.find(value); found != of_output_.end())
+      for (const int parameter : found->second) {
+        const TensorRef& gradient = gradients_[static_cast<std::size_t>(parameter)];
+        if (gradient) touch(gradient.address(), end_of(gradient), call);
+      }
+  }
+}
+
+void GradientOrder::enter(const Graph& graph, NodeId scan, std::int64_t call) {
+  scans_.emplace_back(&graph, scan);
+  read(graph, graph.node(scan), call);
+}
+
+// Results of the scan are where the body wrote its results.
+void GradientOrder::leave() {
+  const auto [graph, id] = scans_.back();
+  scans_.pop_back();
+  const Node& scan = graph->node(id);
+  const Graph& body = *scan.body();
+  for (std::size_t o = 0; o < scan.outputs.size(); ++o) {
+    const auto found = written_.find({&body, behind_views(body, body.outputs()[o].value)});
+    if (found != written_.end()) written_[{graph, scan.outputs[o]}] = found->second;
+  }
+}
+
+void GradientOrder::ran(const Graph& graph, NodeId id, std::span<const TensorRef> results,
+                        std::int64_t call) {
+  const Node& node = graph.node(id);
+  read(graph, node, call);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!results[i] || results[i].bytes() == 0) continue;
+    touch(results[i].address(), end_of(results[i]), call);
+    written_[{&graph, node.outputs[i]}] = {results[i].address(), end_of(results[i])};
+  }
+}
+
+GradientExchange::GradientExchange(program::BoundProgram& program, GradientTensors& tensors,
+                                   const TrainState& state, const GradientLists& lists_of_rank,
+                                   Communicator& communicator, std::size_t bucket_bytes)
+    : program_(program),
+      tensors_(tensors),
+      state_(state),
+      communicator_(communicator),
+      bucket_bytes_(bucket_bytes),
+      whole_(state.gradients().begin(), state.gradients().end()) {
+  std::size_t bytes = 0;
+  const auto place = [&](const Type& type) {
+    const std::size_t at = bytes;
+    bytes += aligned(static_cast<std::size_t>(type.bytes()));
+    return at;
+  };
+  struct Plan {
+    int parameter;
+    Type ids, rows;
+    std::size_t ids_at, rows_at;
+  };
+  std::vector<Plan> plans;
+  const std::int64_t ranks = communicator.num_ranks();
+  for (std::size_t i = 0; i < whole_.size(); ++i) {
+    if (!state.is_listed(static_cast<int>(i))) continue;
+    const std::int64_t slots = lists_of_rank.step[i], width = whole_[i].type().dim(-1);
+    const Type ids{DType::i32, {ranks * slots}, {}}, rows{DType::f32, {ranks * slots, width}, {}};
+    const std::size_t ids_at = place(ids);
+    plans.push_back({static_cast<int>(i), ids, rows, ids_at, place(rows)});
+  }
+  if (!plans.empty()) gathered_ = communicator.backend().allocate(bytes);
+  for (const Plan& plan : plans) {
+    const auto i = static_cast<std::size_t>(plan.parameter);
+    const std::int64_t slots = lists_of_rank.step[i], width = plan.rows.dim(-1);
+    lists_.push_back({plan.parameter, state.gradient_ids()[i].part(0, {DType::i32, {slots}, {}}),
+                      whole_[i].part(0, {DType::f32, {slots, width}, {}}),
+                      TensorRef(*gathered_, plan.ids_at, plan.ids),
+                      TensorRef(*gathered_, plan.rows_at, plan.rows)});
+    whole_[i] = {};
+  }
+}
+
+void GradientExchange::around_last(const std::function<void()>& run) {
+  num_calls_ = 0;
+  next_ = 0;
+  if (buckets_.empty()) order_.emplace(program_, whole_);
+  program_.program().watch(this);
+  try {
+    run();
+  } catch (...) {
+    program_.program().watch(nullptr);
+    throw;
+  }
+  program_.program().watch(nullptr);
+  if (order_) make_buckets();
+  while (next_ < buckets_.size()) send();
+}
+
+void GradientExchange::enter(const Graph& graph, NodeId scan, std::int64_t) {
+  if (order_) order_->enter(graph, scan, num_calls_);
+}
+
+void GradientExchange::leave() {
+  if (order_) order_->leave();
+}
+
+void GradientExchange::ran(const Graph& graph, NodeId node, std::span<const TensorRef> results) {
+  ++num_calls_;
+  if (order_) order_->ran(graph, node, results, num_calls_);
+  while (next_ < buckets_.size() && buckets_[next_].after == num_calls_) send();
+}
+
+// Fills buckets in the order in which gradients are complete. A gradient that no call wrote stays
+// zero on every rank, and costs little in the last bucket.
+void GradientExchange::make_buckets() {
+  std::vector<std::int64_t> last = order_->last_calls();
+  order_.reset();
+  for (std::int64_t& call : last)
+    if (call == 0) call = num_calls_ + 1;
+  std::vector<std::size_t> order(last.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return last[i]; });
+  std::size_t bytes = bucket_bytes_;
+  for (const std::size_t i : order) {
+    if (!whole_[i]) continue;
+    if (bytes >= bucket_bytes_) {
+      buckets_.emplace_back();
+      bytes = 0;
+    }
+    buckets_.back().gradients.push_back(whole_[i]);
+    buckets_.back().after = last[i];
+    bytes += whole_[i].bytes();
+  }
+}
+
+void GradientExchange::send() {
+  communicator_.queue().wait(program_.program().queue().record());
+  communicator_.all_reduce(buckets_[next_++].gradients);
+}
+
+void GradientExchange::finish() {
+  gather_lists();
+  communicator_.finish();
+  for (const Gathered& list : lists_) {
+    std::vector<GradientTensors::RowList> of_ranks;
+    const std::int64_t slots = list.ids.type().num_elements(), width = list.rows.type().dim(-1);
+    for (int rank = 0; rank < communicator_.num_ranks(); ++rank)
+      of_ranks.push_back({list.all_ids.part(rank * slots, list.ids.type()),
+                          list.all_rows.part(rank * slots * width, list.rows.type())});
+    tensors_.replace_list(state_, list.parameter, of_ranks);
+  }
+}
+
+void GradientExchange::gather_lists() {
+  if (lists_.empty()) return;
+  communicator_.queue().wait(program_.program().queue().record());
+  for (const Gathered& list : lists_) {
+    communicator_.all_gather(list.all_ids, list.ids);
+    communicator_.all_gather(list.all_rows, list.rows);
+  }
+}
+
+}  // namespace lamina::train

@@ -1,0 +1,64 @@
+#include "train/parallel/replicas.h"
+
+#include "core/error.h"
+
+namespace lamina::train {
+
+Replicas::Replicas(CommunicatorGroup& group, const Setup& setup, TrainState& state, TrainStep& step)
+    : group_(group), microbatches_(setup.options.microbatches), threads_(group) {
+  LAMINA_ASSERT(!setup.options.in_backward);
+  LAMINA_ASSERT(setup.options.all_microbatches() == microbatches_ * group.size());
+  const decoder::ParameterTable& parameters = setup.model.parameters();
+  for (int i = 0; i < group.size(); ++i) {
+    Communicator& communicator = *group.ranks[static_cast<std::size_t>(i)];
+    Rank made{.state = &state, .step = &step};
+    decoder::ModelGraph graph = step_graph(setup.model, setup.options);
+    const GradientLists lists = gradient_lists(graph, parameters, microbatches_);
+    if (i > 0) {
+      TrainStepOptions options = setup.options;
+      options.first_microbatch = i * microbatches_;
+      made.own_state = std::make_unique<TrainState>(parameters, options.shape.dtype,
+                                                    microbatches_ > 1, communicator.backend(),
+                                                    state.lists(), setup.optimizer, setup.average);
+      made.own_step = std::make_unique<TrainStep>(setup.model, std::move(graph), *made.own_state,
+                                                  options, setup.optimizer, communicator.backend());
+      made.state = made.own_state.get();
+      made.step = made.own_step.get();
+    }
+    made.exchange =
+        std::make_unique<GradientExchange>(made.step->program(), made.step->gradient_tensors(),
+                                           *made.state, lists, communicator, group.bucket_bytes);
+    ranks_.push_back(std::move(made));
+  }
+}
+
+void Replicas::copy_state() {
+  threads_.run([&](int i) {
+    Communicator& communicator = *group_.ranks[static_cast<std::size_t>(i)];
+    communicator.queue().wait(rank(i).state->queue().record());
+    communicator.broadcast(rank(i).state->whole(), 0);
+    communicator.finish();
+  });
+}
+
+StepResult Replicas::gradients(std::span<const program::Microbatch> microbatches,
+                               std::int64_t step) {
+  const LossCounts counts = rank(0).step->count(microbatches);
+  const auto each = static_cast<std::size_t>(microbatches_);
+  threads_.run([&](int i) {
+    Rank& mine = rank(i);
+    mine.step->add_microbatches(
+        microbatches.subspan(static_cast<std::size_t>(i) * each, each), counts, step,
+        [&](const std::function<void()>& run) { mine.exchange->around_last(run); });
+    mine.exchange->finish();
+  });
+  for (int i = 1; i < group_.size(); ++i) rank(0).step->add(*rank(i).step);
+  return rank(0).step->result(microbatches, counts, step);
+}
+
+void Replicas::update(StepResult& result, double lr, std::int64_t step) {
+  result.lr = lr;
+  threads_.run([&](int i) { rank(i).step->update_like(*rank(0).step, lr, step); });
+}
+
+}  // namespace lamina::train

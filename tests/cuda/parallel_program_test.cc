@@ -1,0 +1,80 @@
+// lamina train on several emulated GPUs, as a program.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/paths.h"
+#include "support/process.h"
+#include "support/published_model.h"
+#include "support/small_runs.h"
+#include "support/temp_dir.h"
+
+namespace lamina::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class CudaParallelProgram : public ::testing::Test {
+ protected:
+  CudaParallelProgram() {
+    folder_.write("text.txt", text_of_words(40));
+    folder_.write("run.toml", kSmallLlama + "[data]\n" + kSmallText +
+                                  "[train]\nsteps = 4\nbatch_size = 4\n[run]\nout = \"out\"\n");
+  }
+  Finished run(std::vector<std::string> words, int gpus = 2) {
+    words.insert(words.begin(), LAMINA_BUILD_DIR "/bin/lamina_emulated");
+    return run_process(words, {.environment = {"LAMINA_GPU_COUNT=" + std::to_string(gpus)},
+                               .folder = folder_ / ""});
+  }
+  void expect_refused(const std::string& device, const std::string& text, int gpus = 2) {
+    const Finished f = run({"train", "run.toml", "--device", device}, gpus);
+    EXPECT_EQ(f.code, 2) << f.err;
+    EXPECT_THAT(f.err, HasSubstr(text));
+  }
+  TempDir folder_;
+};
+
+TEST_F(CudaParallelProgram, TrainsOnTwoGpus) {
+  const Finished f = run({"train", "run.toml", "--device", "cuda:0,1"});
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.err, HasSubstr("gpus    cuda, cuda:1: 2 rows of each step and a copy of the state "
+                               "each"));
+}
+
+TEST_F(CudaParallelProgram, FewerGpusThanNamedAreRefused) {
+  expect_refused("cuda:0,1",
+                 "error: --device: cuda:1 cannot be used: GPU 1 does not exist; the driver shows "
+                 "GPU 0 only",
+                 1);
+}
+
+TEST_F(CudaParallelProgram, ListsOfOtherDevicesAreRefused) {
+  expect_refused("cpu:0,1", "error: --device: got 'cpu:0,1'; several devices must be GPUs");
+  expect_refused("cuda:0,0",
+                 "error: --device: cuda:0,0 names GPU 0 twice; expected different GPUs");
+  expect_refused("cuda:0,",
+                 "error: --device: got 'cuda:0,'; expected the numbers of GPUs, with "
+                 "commas between");
+}
+
+TEST_F(CudaParallelProgram, OtherCommandsTakeOneDevice) {
+  const Finished f = run({"verify", "run.toml", "--device", "cuda:0,1"});
+  EXPECT_EQ(f.code, 2) << f.err;
+  EXPECT_THAT(f.err, HasSubstr("`lamina verify` computes on one device"));
+}
+
+// The signal comes after the first step.
+TEST_F(CudaParallelProgram, ASignalEndsAllAtOneStepAndTheRunContinues) {
+  const std::string program = LAMINA_BUILD_DIR "/bin/lamina_emulated";
+  const Finished f =
+      run_process({"sh", "-c",
+                   program + " train run.toml --device cuda:0,1 --set train.steps=1000000 & "
+                             "while kill -0 $! && ! [ -s out/metrics.jsonl ]; do sleep 0.1; done; "
+                             "kill -TERM $!; wait $!"},
+                  {.environment = {"LAMINA_GPU_COUNT=2"}, .folder = folder_ / ""});
+  EXPECT_EQ(f.code, 75) << f.err;
+  EXPECT_THAT(f.err, HasSubstr("--set train.steps=1000000 --device cuda:0,1 --resume auto` resumes "
+                               "the run"));
+}
+
+}  // namespace
+}  // namespace lamina::testing
