@@ -179,11 +179,16 @@ LAMINA_SIMD void sum_rows(const Float* rows, int stride, float* sums) {
 #endif
 }
 
+// Rows of w that are multiplied together with one row of x. Formats of 4 to 6 bits are bound by
+// reads of x, which several rows share; larger ones by memory, which is faster row by row.
+template <typename F>
+constexpr int kRowsAlone = kBytesOf<F> / kStepsOf<F> < kStepValues ? kManyRows : 1;
+
 // Sets sums[i * kBlockRows + row] for `num_rows` rows of w, at most kGroupRows, and M rows of x.
 template <typename F, int M>
 void dot_group(const std::byte* w, int num_rows, std::int64_t k, const QuantisedStep* x,
                std::int64_t x_steps, bool prefetch, float* sums) {
-  constexpr int R = M >= 4 ? std::min(2, kManyRows) : kManyRows;
+  constexpr int R = M >= 4 ? std::min(2, kManyRows) : M == 1 ? kRowsAlone<F> : kManyRows;
   const std::int64_t row_bytes = k / F::kValues * F::kBytes;
   Float lanes[kGroupRows * M];
   int row = 0;
