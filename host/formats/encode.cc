@@ -29,6 +29,7 @@ constexpr Name kNames[] = {
     {"int4-g64", {"INT4_64", "INT4_32"}},
     {"int4-g128", {"INT4_128", "INT4_64", "INT4_32"}},
     {"mxfp4", {"MXFP4"}},
+    {"nvfp4", {"NVFP4"}},
     {"fp8", {"FP8", "FP8_32"}},
 };
 
@@ -38,13 +39,14 @@ constexpr auto kWords = [] {
   return out;
 }();
 
-enum class Kind { none, int8, int4, mxfp4, fp8 };
+enum class Kind { none, int8, int4, mxfp4, nvfp4, fp8 };
 
 Kind kind_of(const BlockFormat& format) {
   if (format.name.ends_with("_F16")) return Kind::none;
   if (format.name.starts_with("INT8_")) return Kind::int8;
   if (format.name.starts_with("INT4_")) return Kind::int4;
   if (format.name == "MXFP4") return Kind::mxfp4;
+  if (format.name == "NVFP4") return Kind::nvfp4;
   if (format.name.starts_with("FP8")) return Kind::fp8;
   return Kind::none;
 }
@@ -172,6 +174,18 @@ constexpr auto e2m1_size = [](auto size) {
   return size < 2 ? halves : size < 4 ? ones : twos;
 };
 
+// Returns the squared error of E2M1 numbers with this scale.
+float e2m1_error(const float* x, int count, float most, float scale) {
+  return squared_error(x, count, most, scale, [](Four v) {
+    const Four size = size_of(v), nearest = e2m1_size(size);
+    return v < 0 ? -nearest : nearest;
+  });
+}
+
+unsigned e2m1_code(float v) {
+  return static_cast<unsigned>(e2m1_index(std::fabs(v)) + (std::signbit(v) ? 8 : 0));
+}
+
 void encode_mxfp4(const float* x, int count, Byte* out) {
   const float most = largest_magnitude(x, count);
   constexpr int kLargest = 252;  // 6 times its power of two is finite
@@ -179,36 +193,56 @@ void encode_mxfp4(const float* x, int count, Byte* out) {
   if (most > 0) {
     exponent = std::clamp(std::ilogb(most) - 2 + 127, 0, kLargest - 1);
     const auto error = [&](int of) {
-      const float scale = e8m0(static_cast<Byte>(of));
-      return squared_error(x, count, most, scale, [](Four v) {
-        const Four size = size_of(v), nearest = e2m1_size(size);
-        return v < 0 ? -nearest : nearest;
-      });
+      return e2m1_error(x, count, most, e8m0(static_cast<Byte>(of)));
     };
     if (error(exponent + 1) < error(exponent)) ++exponent;
   }
   out[0] = static_cast<Byte>(exponent);
   const float inverse = 1 / e8m0(out[0]);
-  const auto code = [&](float v) {
-    return static_cast<unsigned>(e2m1_index(std::fabs(v * inverse)) + (std::signbit(v) ? 8 : 0));
-  };
   for (int i = 0; i < count / 2; ++i)
-    out[1 + i] = static_cast<Byte>(code(x[i]) | code(x[i + count / 2]) << 4);
+    out[1 + i] =
+        static_cast<Byte>(e2m1_code(x[i] * inverse) | e2m1_code(x[i + count / 2] * inverse) << 4);
 }
 
-// Rounds to E4M3, ties to even. Larger magnitudes than 448 become 448.
-Byte e4m3_bits(float v) {
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(v);
-  const float size = std::min(std::fabs(v), 448.f);
-  std::uint32_t code;
-  if (size < 0x1p-6f) {
-    code = static_cast<std::uint32_t>(rounded(size * 512));
-  } else {
-    std::uint32_t u = std::bit_cast<std::uint32_t>(size);
-    u += 0x7ffffu + (u >> 20 & 1);
-    code = ((u >> 23) - 120) << 3 | (u >> 20 & 7);
+// See encode_row().
+float nvfp4_global_scale(std::span<const float> row) {
+  constexpr float kUsual = 512, kLargest = 448 * 6;
+  float most = 0;
+  for (float v : row) most = std::max(most, std::fabs(v));
+  if (most == 0 || (most * kUsual >= 6 && most * kUsual <= kLargest)) return kUsual;
+  return std::ldexp(1.f, std::clamp(std::ilogb(kLargest / most), -126, 126));
+}
+
+// Returns the bits of the scale of 16 values, which is not 0.
+Byte nvfp4_scale(const float* x, float global) {
+  const float most = largest_magnitude(x, 16);
+  if (most == 0) return e4m3_bits(1);
+  Byte best = 1;
+  float least = std::numeric_limits<float>::infinity();
+  for (const float largest : {6.f, 4.f}) {
+    Byte bits = std::max<Byte>(1, e4m3_bits(most / largest * global));
+    while (!std::isfinite(6 * (kE4m3[bits] / global))) --bits;
+    const float error = e2m1_error(x, 16, most, kE4m3[bits] / global);
+    if (error < least) least = error, best = bits;
   }
-  return static_cast<Byte>(code | (bits >> 31) << 7);
+  return best;
+}
+
+void encode_nvfp4(std::span<const float> row, int count, Byte* out) {
+  const float global = nvfp4_global_scale(row);
+  for (const float* x = row.data(); x < row.data() + row.size(); x += count) {
+    std::memcpy(out, &global, sizeof global);
+    out += sizeof global;
+    std::array<unsigned, 64> codes;
+    for (int group = 0; group < 4; ++group) {
+      const Byte scale = out[group] = nvfp4_scale(x + 16 * group, global);
+      const float inverse = 1 / (kE4m3[scale] / global);
+      for (int i = 16 * group; i < 16 * (group + 1); ++i)
+        codes[static_cast<std::size_t>(i)] = e2m1_code(x[i] * inverse);
+    }
+    out += 4;
+    for (std::size_t i = 0; i < 32; ++i) *out++ = static_cast<Byte>(codes[i] | codes[i + 32] << 4);
+  }
 }
 
 void encode_fp8(std::span<const float> row, int count, Byte* out) {
@@ -224,6 +258,20 @@ void encode_fp8(std::span<const float> row, int count, Byte* out) {
 }
 
 }  // namespace
+
+std::uint8_t e4m3_bits(float v) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(v);
+  const float size = std::min(std::fabs(v), 448.f);
+  std::uint32_t code;
+  if (size < 0x1p-6f) {
+    code = static_cast<std::uint32_t>(rounded(size * 512));
+  } else {
+    std::uint32_t u = std::bit_cast<std::uint32_t>(size);
+    u += 0x7ffffu + (u >> 20 & 1);
+    code = ((u >> 23) - 120) << 3 | (u >> 20 & 7);
+  }
+  return static_cast<Byte>(code | (bits >> 31) << 7);
+}
 
 std::span<const std::string_view> quantised_names() { return kWords; }
 
@@ -248,6 +296,10 @@ bool encode_row(const BlockFormat& format, std::span<const float> row, std::byte
     encode_fp8(row, count, to);
     return true;
   }
+  if (kind == Kind::nvfp4) {
+    encode_nvfp4(row, count, to);
+    return true;
+  }
   const auto encode = kind == Kind::int8   ? encode_int8
                       : kind == Kind::int4 ? encode_int4
                                            : encode_mxfp4;
@@ -268,7 +320,11 @@ BlockCodes read_codes(const BlockFormat& format, const std::byte* block) {
     std::copy_n(b + sizeof out.scale, count, out.codes.begin());
     return out;
   }
-  if (kind == Kind::mxfp4) {
+  if (kind == Kind::nvfp4) {
+    std::memcpy(&out.scale, b, sizeof out.scale);
+    std::copy_n(b + sizeof out.scale, 4, out.group_scales.begin());
+    b += sizeof out.scale + 4;
+  } else if (kind == Kind::mxfp4) {
     out.scale = e8m0(*b++);
   } else {
     bfloat16 scale;

@@ -114,10 +114,10 @@ TEST(QuantiseRules, RulesThatLeaveNothingAreAnError) {
 TEST(QuantiseRules, AnUnknownFormatListsThoseThatExist) {
   EXPECT_USER_ERROR(weights::parse_quantise_rule("head=int3"), ExitCode::usage,
                     "--quantize-rule head=int3: 'int3' is not a format; expected int8, "
-                    "int4, int4-g64, int4-g128, mxfp4, fp8\n  did you mean int8?");
+                    "int4, int4-g64, int4-g128, mxfp4, nvfp4, fp8\n  did you mean int8?");
   EXPECT_ERROR_SAYS(weights::check_quantise_format("--quantize", "gzip"), ExitCode::usage,
                     "--quantize: 'gzip' is not a format; expected int8, int4, int4-g64, "
-                    "int4-g128, mxfp4, fp8");
+                    "int4-g128, mxfp4, nvfp4, fp8");
 }
 
 TEST(QuantiseRules, AnotherFormIsAnErrorWithExamples) {

@@ -57,24 +57,28 @@ double squared_error(const Values& a, const Values& b) {
   return sum;
 }
 
-// The values that a block can have with its scale.
-Values grid_of(const BlockFormat& format, const BlockCodes& block) {
+float e4m3_number(int code) {
+  const int exponent = code >> 3 & 15, mantissa = code & 7;
+  const float size = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
+                                   : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
+  return code & 128 ? -size : size;
+}
+
+// The values that number i of a block can have with its scale.
+Values grid_of(const BlockFormat& format, const BlockCodes& block, std::size_t i) {
   Values out;
+  const float scale =
+      format.name == "NVFP4" ? e4m3_number(block.group_scales[i / 16]) / block.scale : block.scale;
   const bool is_int = format.name.starts_with("INT");
   const int count = format.name.starts_with("INT8") || format.name.starts_with("FP8") ? 256 : 16;
   for (int code = 0; code < count; ++code) {
-    std::vector<std::byte> bytes(static_cast<std::size_t>(format.num_bytes));
     if (is_int) {
-      out.push_back(block.scale * static_cast<float>(code - count / 2));
-    } else if (format.name == "MXFP4") {
+      out.push_back(scale * static_cast<float>(code - count / 2));
+    } else if (count == 16) {
       constexpr float kSizes[] = {0, .5f, 1, 1.5f, 2, 3, 4, 6};
-      out.push_back((code & 8 ? -1.f : 1.f) * kSizes[code & 7] * block.scale);
+      out.push_back((code & 8 ? -1.f : 1.f) * kSizes[code & 7] * scale);
     } else if ((code & 127) != 127) {
-      const int exponent = code >> 3 & 15, mantissa = code & 7;
-      const float size = exponent == 0
-                             ? std::ldexp(static_cast<float>(mantissa), -9)
-                             : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
-      out.push_back((code & 128 ? -size : size) * block.scale);
+      out.push_back(e4m3_number(code) * scale);
     }
   }
   return out;
@@ -88,9 +92,11 @@ TEST(EncodeRow, EveryValueIsTheNearestOfItsScale) {
       const Values got = widened(*format, blocks);
       for (std::size_t i = 0; i < row.size(); ++i) {
         const std::size_t block = i / static_cast<std::size_t>(format->num_values);
-        const Values grid = grid_of(
-            *format, read_codes(*format, blocks.data() +
-                                             block * static_cast<std::size_t>(format->num_bytes)));
+        const Values grid =
+            grid_of(*format,
+                    read_codes(*format,
+                               blocks.data() + block * static_cast<std::size_t>(format->num_bytes)),
+                    i % static_cast<std::size_t>(format->num_values));
         float nearest = std::numeric_limits<float>::infinity();
         for (float v : grid) nearest = std::min(nearest, std::fabs(v - row[i]));
         ASSERT_LE(std::fabs(got[i] - row[i]), nearest * (1 + 1e-5f) + std::fabs(row[i]) * 1e-6f)
@@ -129,7 +135,8 @@ TEST(EncodeRow, ZerosStayZerosWithAUsableScale) {
   for (const BlockFormat* format : encoded_formats()) {
     const auto blocks = encoded(*format, Values(256));
     for (float v : widened(*format, blocks)) ASSERT_EQ(v, 0) << format->name;
-    EXPECT_EQ(read_codes(*format, blocks.data()).scale, 1) << format->name;
+    EXPECT_EQ(read_codes(*format, blocks.data()).scale, format->name == "NVFP4" ? 512 : 1)
+        << format->name;
   }
 }
 
@@ -172,11 +179,27 @@ TEST(EncodeRow, Fp8HasOneScalePerRow) {
               read_codes(format, blocks.data()).scale);
 }
 
+// One global scale serves a matrix of usual weights, so that it can be published.
+TEST(EncodeRow, NvFp4HasTheUsualGlobalScaleForUsualRows) {
+  const BlockFormat& format = nvfp4_format();
+  const auto global_scale = [&](float largest) {
+    Values row = normal_row(128, largest / 100);
+    row[77] = largest;
+    const auto blocks = encoded(format, row);
+    EXPECT_EQ(read_codes(format, blocks.data() + format.num_bytes).scale,
+              read_codes(format, blocks.data()).scale);
+    return read_codes(format, blocks.data()).scale;
+  };
+  for (float largest : {.012f, .1f, 1.f, 5.2f}) EXPECT_EQ(global_scale(largest), 512);
+  EXPECT_EQ(global_scale(6), 256);
+  EXPECT_EQ(global_scale(.001f), 0x1p21f);
+}
+
 TEST(EncodeRow, CodesTimesTheScaleAreTheValues) {
   for (const BlockFormat* format : encoded_formats()) {
     const auto blocks = encoded(*format, normal_row(256, 1));
     const BlockCodes block = read_codes(*format, blocks.data());
-    const Values got = widened(*format, blocks), grid = grid_of(*format, block);
+    const Values got = widened(*format, blocks), grid = grid_of(*format, block, 0);
     if (!format->name.starts_with("INT")) continue;
     for (int i = 0; i < format->num_values; ++i) {
       const auto at = static_cast<std::size_t>(i);
@@ -199,6 +222,8 @@ TEST(FormatFor, IsTheLargestBlockThatDividesTheRows) {
   EXPECT_EQ(name("int4-g128", 4096), "INT4_128");
   EXPECT_EQ(name("int4-g128", 64), "INT4_64");
   EXPECT_EQ(name("mxfp4", 64), "MXFP4");
+  EXPECT_EQ(name("nvfp4", 64), "NVFP4");
+  EXPECT_EQ(name("nvfp4", 96), "none");
   EXPECT_EQ(name("fp8", 256), "FP8");
   EXPECT_EQ(name("fp8", 64), "FP8_32");
   EXPECT_EQ(name("int3", 4096), "none");

@@ -29,7 +29,7 @@ void check_is_plain(const decoder::Parameter& parameter, const TensorMap& map,
                      files.path(), name, format ? format->name : "blocks"),
          {fmt::format("remove --quantize, or add --quantize-rule '{}=none', which leaves it as it "
                       "is",
-                      parameter.name)}});
+                      rule_pattern(parameter))}});
   }
 }
 
@@ -49,12 +49,12 @@ void quantise(decoder::Model& model, const io::WeightFiles* files, DType compute
   model.set_storage(storages);
 }
 
-QuantisedRows rows_of(const decoder::Parameter& parameter) {
+RowsToEncode rows_of(const decoder::Parameter& parameter) {
   const std::int64_t width = parameter.desc.shape[-1];
   return {parameter.name, parameter.storage, parameter.num_elements() / width, width};
 }
 
-void encode_rows(const QuantisedRows& matrix, const std::string& where, const RowSource& values,
+void encode_rows(const RowsToEncode& matrix, const std::string& where, const RowSource& values,
                  const Workers& workers, std::byte* out) {
   const formats::BlockFormat& format = *matrix.format;
   const std::int64_t width = matrix.width, rows = matrix.rows;

@@ -17,18 +17,18 @@ void quantise(decoder::Model& model, const io::WeightFiles* files, DType compute
               const Quantisation& what);
 
 // A parameter or a published tensor to be stored in blocks, as rows.
-struct QuantisedRows {
+struct RowsToEncode {
   std::string name;  // for errors
   const formats::BlockFormat* format;
   std::int64_t rows, width;
 };
-QuantisedRows rows_of(const decoder::Parameter& parameter);
+RowsToEncode rows_of(const decoder::Parameter& parameter);
 
 // Rounds f32 values to blocks, row-major, in parallel. `values` writes the elements first, first +
 // 1, .. (whole rows) and is called from all threads.
 // UserError (exit 4) at `where`: values that are not finite.
 using RowSource = std::function<void(std::int64_t first, std::span<float> out)>;
-void encode_rows(const QuantisedRows& matrix, const std::string& where, const RowSource& values,
+void encode_rows(const RowsToEncode& matrix, const std::string& where, const RowSource& values,
                  const Workers& workers, std::byte* out);
 
 // Reads a parameter with pieces and rounds it to its storage. Uses memory for some rows per thread.

@@ -105,9 +105,9 @@ class Chooser {
   std::string odd_rows_text(const std::string& format, const std::string& count) const {
     const Parameter& p = *odd_rows_.front();
     return fmt::format(
-        "{} matrices that should become {} stay plain, because their rows are not whole blocks of "
-        "32 values, eg: '{}' {}",
-        count, format, p.name, to_string(p.desc.shape));
+        "matrices that should become {} stay plain, because their rows are not whole blocks: "
+        "{}, eg: '{}' {}",
+        format, count, p.name, to_string(p.desc.shape));
   }
 
   std::string note_on(const QuantiseRule& rule) const {
@@ -129,6 +129,10 @@ class Chooser {
 };
 
 }  // namespace
+
+std::string rule_pattern(const decoder::Parameter& parameter) {
+  return parameter.layer < 0 ? parameter.name : fmt::format("layers.*.{}", parameter.desc.name);
+}
 
 void check_quantise_format(std::string_view where, std::string_view name) {
   const auto names = formats::quantised_names();

@@ -36,6 +36,9 @@ void check_quantise_format(std::string_view where, std::string_view name);
 // UserError (exit 2): another form; an unknown format.
 QuantiseRule parse_quantise_rule(const std::string& text);
 
+// Returns the pattern of a rule for a parameter in all layers, for messages.
+std::string rule_pattern(const decoder::Parameter& parameter);
+
 // Returns the storage of each parameter; null: not quantised. Only matrices that graphs of decoding
 // read in blocks are quantised, but no adapters; without rules only the role "weight". Warns of
 // matrices that stay plain because their rows are not whole blocks.
