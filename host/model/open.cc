@@ -128,6 +128,14 @@ OpenedModel without_lines(const std::string& path, const Read& read) {
   }
 }
 
+// Returns whether the config.json of a model names the layout of compressed-tensors.
+bool is_compressed(const OpenedModel& model) {
+  if (!model.published) return false;
+  const JsonValue section = model.published->config().find("quantization_config");
+  const JsonValue method = section && section.is_object() ? section.find("quant_method") : section;
+  return method && method.is_string() && method.as_string() == publishers::kCompressedTensors;
+}
+
 }  // namespace
 
 decoder::CompressedTokens compressed_tokens(const text::Tokenizer& tokenizer) {
@@ -156,12 +164,13 @@ std::shared_ptr<io::WeightFiles> OpenedModel::weight_files() const {
 
 void set_storage(decoder::Model& model, const io::WeightFiles& files, const WeightChoice& choice,
                  DType compute, bool losses) {
-  if (choice.packed) weights::keep_blocks(model, files, compute, losses);
+  if (choice.packed.value_or(files.compression().method == publishers::kCompressedTensors))
+    weights::keep_blocks(model, files, compute, losses);
   if (choice.quantise) weights::quantise(model, &files, compute, *choice.quantise);
 }
 
 void set_storage(OpenedModel& model, const WeightChoice& choice, DType compute) {
-  if (!choice.packed && !choice.quantise) return;
+  if (!choice.packed.value_or(is_compressed(model)) && !choice.quantise) return;
   const auto has_file = [&](const char* name) {
     return fs::exists(fs::path(model.directory) / name);
   };

@@ -55,6 +55,12 @@ inline constexpr std::string_view kCompressionKeys[] = {
     "expert_dtype",  // DeepSeek V4
 };
 
+// The quant_method of compressed-tensors in quantization_config.
+inline constexpr std::string_view kCompressedTensors = "compressed-tensors";
+
+// The module of the head in the classes of transformers, also where it is the tied embedding.
+inline constexpr std::string_view kHeadModule = "lm_head";
+
 // The key of config.json that adds the routers' balance loss to the training loss, in Hugging
 // Face's transformers.
 inline constexpr std::string_view kAddBalanceLoss = "output_router_logits";

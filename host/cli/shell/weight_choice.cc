@@ -29,8 +29,9 @@ Option packed_option() {
   return flag_option("packed",
                      "Keep weights in blocks (GGUF, MXFP4, fp8) in memory, where their files have "
                      "them, instead of converting them to --dtype when the model is loaded: less "
-                     "memory and an earlier start, but mostly slower products. The results are the "
-                     "same.");
+                     "memory and an earlier start. Default: for directories in the layout of "
+                     "compressed-tensors. See docs/quantisation.md.",
+                     /*negatable=*/true);
 }
 
 Option quantize_option() {
@@ -93,7 +94,7 @@ config::Overrides model_overrides(const Arguments& a) {
 model::WeightChoice weight_choice(const Arguments& a) {
   return {.adapter = adapter_path(a),
           .average = a.has("weights") && a.text("weights") == "ema",
-          .packed = a.flag("packed"),
+          .packed = a.has("packed") ? std::optional(a.flag("packed")) : std::nullopt,
           .quantise = quantisation(a),
           .overrides = model_overrides(a)};
 }

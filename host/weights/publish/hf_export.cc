@@ -13,8 +13,10 @@
 #include "io/stored_weight.h"
 #include "publishers/formats.h"
 #include "text/tokenizer.h"
+#include "weights/publish/compressed.h"
 #include "weights/publish/hf_config.h"
 #include "weights/publish/published_form.h"
+#include "weights/quantise/quantise.h"
 #include "weights/weights.h"
 
 namespace lamina::weights {
@@ -27,12 +29,22 @@ struct Transfer {
   io::TensorSpec spec;
   int tensor = -1;          // index in the exported map; -1: the bytes of the file
   std::string stored = {};  // its name in the files, which may contain wrapper modules
+  std::optional<CompressedMatrix> matrix = {};  // one of its tensors
 };
 
 struct TransferPlan {
   TensorMap from, to;
   bool reassembled = false;  // `to` is the family's own form, assembled from parameters
   std::vector<Transfer> transfers;
+
+  std::vector<CompressedMatrix> matrices() const {
+    std::map<std::string, CompressedMatrix> by_module;
+    for (const Transfer& t : transfers)
+      if (t.matrix) by_module.emplace(t.matrix->module, *t.matrix);
+    std::vector<CompressedMatrix> out;
+    for (auto& [module, matrix] : by_module) out.push_back(std::move(matrix));
+    return out;
+  }
 };
 
 bool has_compressed(const TensorMap& map, const io::WeightFiles& files) {
@@ -64,6 +76,12 @@ TransferPlan plan_transfers(const decoder::Model& model, const io::WeightFiles& 
     const std::string& source = out.from.tensor_of(from[0]).name;
     const DType stored =
         form ? form->dtype(to.name).value_or(form->main_dtype()) : files.tensor(source).dtype;
+    if (const auto matrix =
+            options.compressed ? compressed_matrix(model, out.to, to) : std::nullopt) {
+      for (io::TensorSpec& spec : compressed_tensors(*matrix))
+        out.transfers.push_back({std::move(spec), static_cast<int>(i), to.name, matrix});
+      continue;
+    }
     const bool free = !model.parameters()[parameter].desc.dtype;
     DType target = dtype && free ? *dtype : stored;
     if (!out.reassembled && target == stored) {
@@ -86,11 +104,12 @@ TransferPlan plan_transfers(const decoder::Model& model, const io::WeightFiles& 
 // Reads the values of tensors to be exported.
 class TransferReader {
  public:
-  TransferReader(const io::WeightFiles& files, const TransferPlan& plan)
-      : files_(files), plan_(plan) {}
+  TransferReader(const io::WeightFiles& files, const TransferPlan& plan, const Workers& workers)
+      : files_(files), plan_(plan), workers_(workers) {}
 
   // Borrowed; valid until the next call.
   std::span<const std::byte> bytes_of(const Transfer& t) {
+    if (t.matrix) return bytes_ = compressed_bytes(*t.matrix, t.spec.name, blocks(t));
     if (t.tensor < 0) return files_.tensor(t.stored).bytes;
     const std::vector<float> values = plan_.reassembled ? assembled(t) : decoded(t);
     bytes_.resize(values.size() * static_cast<std::size_t>(size_bytes(t.spec.dtype)));
@@ -113,16 +132,36 @@ class TransferReader {
     });
   }
 
+  // Every tensor of a matrix rounds it again: they are far apart in the file.
+  std::vector<std::byte> blocks(const Transfer& t) {
+    const CompressedMatrix& m = *t.matrix;
+    std::vector<std::byte> out(static_cast<std::size_t>(m.format->bytes_of(m.rows * m.columns)));
+    const std::vector<float> whole = plan_.reassembled ? assembled(t) : std::vector<float>();
+    const io::StoredWeight weight(files_, plan_.reassembled ? files_.names().front() : t.stored);
+    encode_rows(
+        {t.stored, m.format, m.rows, m.columns}, files_.path(),
+        [&](std::int64_t first, std::span<float> to) {
+          if (plan_.reassembled)
+            std::copy_n(whole.begin() + first, to.size(), to.begin());
+          else
+            weight.decode(first, 1, to);
+        },
+        workers_, out.data());
+    return out;
+  }
+
   const io::WeightFiles& files_;
   const TransferPlan& plan_;
+  const Workers& workers_;
   std::vector<float> ours_;
   std::vector<std::byte> bytes_;
 };
 
-// Returns the type that most bytes are stored in.
+// Returns the type that most bytes of plain tensors are stored in.
 DType main_dtype(const std::vector<Transfer>& transfers) {
   std::map<DType, std::uint64_t> bytes;
-  for (const Transfer& t : transfers) bytes[t.spec.dtype] += io::num_bytes(t.spec);
+  for (const Transfer& t : transfers)
+    if (!t.matrix) bytes[t.spec.dtype] += io::num_bytes(t.spec);
   auto main = std::ranges::max_element(bytes, {}, [](const auto& entry) { return entry.second; });
   return main == bytes.end() ? DType::f32 : main->first;
 }
@@ -155,24 +194,41 @@ std::string fresh_config(const decoder::Model& model, const std::string& directo
   return hf_config(model.family().names(), model.config(), extras);
 }
 
+// Returns a config.json with the quantization_config of the plan.
+std::string quantised_config(const std::string& config, const decoder::Model& model,
+                             const TransferPlan& plan) {
+  const std::vector<CompressedMatrix> matrices = plan.matrices();
+  if (matrices.empty()) return config;
+  const JsonDocument document = JsonDocument::parse(config, "config.json");
+  JsonWriter json(2);
+  json.begin_object();
+  for (const auto& [key, value] : document.root().members()) json.key(key).value(value);
+  json.key("quantization_config");
+  write_quantization_config(json, matrices, plain_modules(model, plan.to, matrices));
+  return json.end_object().text() + "\n";
+}
+
 }  // namespace
 
-void require_absent(const std::string& to) {
+void require_absent(const std::string& to, std::string_view option) {
   if (to.empty())
-    throw UserError(ExitCode::usage,
-                    {"--to", "must not be empty", {"give the name of a new directory"}});
+    throw UserError(
+        ExitCode::usage,
+        {std::string(option), "must not be empty", {"give the name of a new directory"}});
   std::string name = to;
   while (name.size() > 1 && name.ends_with('/')) name.pop_back();
   std::error_code error;
   const fs::file_status status = fs::symlink_status(name, error);
   if (fs::is_symlink(status) && !fs::exists(name, error))
-    throw UserError(ExitCode::usage, {to,
-                                      "is a dangling link; --to must be a new directory",
-                                      {"remove the link, or give the name of its target"}});
+    throw UserError(ExitCode::usage,
+                    {to,
+                     fmt::format("is a dangling link; {} must be a new directory", option),
+                     {"remove the link, or give the name of its target"}});
   if (fs::exists(status))
-    throw UserError(ExitCode::usage, {to,
-                                      "exists already; --to must be a new directory",
-                                      {"choose another name, or remove it first"}});
+    throw UserError(ExitCode::usage,
+                    {to,
+                     fmt::format("exists already; {} must be a new directory", option),
+                     {"choose another name, or remove it first"}});
 }
 
 Exported export_to_hf(const decoder::Model& model, const std::string& from, const std::string& to,
@@ -189,10 +245,11 @@ Exported export_to_hf(const decoder::Model& model, const std::string& from, cons
   const TransferPlan plan = plan_transfers(model, files, form ? &*form : nullptr, options);
   const bool published = fs::exists(fs::path(from) / "config.json");
   const DType main = main_dtype(plan.transfers);
-  const std::string config =
-      form        ? edited_config(form->config(), main, true)
-      : published ? edited_config(io::HfDirectory(from).config(), main, !plan.reassembled)
-                  : fresh_config(model, from, main);
+  std::string config = form ? edited_config(form->config(), main, true)
+                       : published
+                           ? edited_config(io::HfDirectory(from).config(), main, !plan.reassembled)
+                           : fresh_config(model, from, main);
+  if (options.compressed) config = quantised_config(config, model, plan);
 
   Exported out;
   std::vector<io::TensorSpec> specs;
@@ -203,13 +260,18 @@ Exported export_to_hf(const decoder::Model& model, const std::string& from, cons
     out.num_bytes += io::num_bytes(t.spec);
   }
   out.num_tensors = static_cast<std::int64_t>(specs.size());
-  TransferReader reader(files, plan);
+  TransferReader reader(files, plan, options.workers);
   io::DirectoryCommit commit(to);
   io::WeightFilesOptions placing;
   if (form && !options.layout) placing.file_of = form->file_of();
-  io::write_weight_files(
-      commit.path(), specs,
-      [&](const io::TensorSpec& spec) { return reader.bytes_of(*by_name.at(spec.name)); }, placing);
+  std::uint64_t done = 0;
+  const auto bytes_of = [&](const io::TensorSpec& spec) {
+    if (options.progress) options.progress(done, out.num_bytes);
+    done += io::num_bytes(spec);
+    return reader.bytes_of(*by_name.at(spec.name));
+  };
+  io::write_weight_files(commit.path(), specs, io::TensorSource(bytes_of), placing);
+  if (options.progress) options.progress(done, out.num_bytes);
   io::copy_side_files(from, commit.path());
   io::write_durably(commit.path() + "/config.json", config);
   if (check) check(commit.path());

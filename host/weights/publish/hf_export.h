@@ -5,7 +5,9 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include "core/workers.h"
 #include "decoder/model.h"
 #include "weights/match/tensor_map.h"
 
@@ -16,13 +18,19 @@ struct Exported {
   std::uint64_t num_bytes = 0;  // of tensors
 };
 
-// UserError (exit 2) if `to`, the value of --to, is empty or exists, also as a dangling link.
-void require_absent(const std::string& to);
+// UserError (exit 2) if `to`, the value of `option`, is empty or exists, also as a dangling link.
+void require_absent(const std::string& to, std::string_view option = "--to");
 
 struct ExportOptions {
   std::optional<DType> dtype = {};    // of tensors; absent: as stored
   std::optional<Layout> layout = {};  // absent: as stored, or as published
   bool average = false;               // export the moving average of trained weights
+  // Parameters with a storage are rounded to it with `workers`, and written in the layout of
+  // compressed-tensors (publish/compressed.h).
+  bool compressed = false;
+  Workers workers = {};
+  // Called after each tensor with the bytes written and their sum; may throw to stop.
+  std::function<void(std::uint64_t done, std::uint64_t total)> progress = {};
 };
 
 // Exports a checkpoint or a Hugging Face directory `from` to the directory `to`, which must not
@@ -30,8 +38,8 @@ struct ExportOptions {
 // stored, or according to `options`), tokenizer files, generation_config.json. A checkpoint of
 // training that started from a published directory gets its form: names, types, files and
 // config.json. `check` is called with the written directory before it gets its final name, and may
-// throw. Errors: exit 2 if `to` exists; exit 4 if the family cannot be exported, or for damaged
-// weights.
+// throw. Errors: exit 2 if `to` exists, and with options.compressed for a tensor that has no form
+// in that layout; exit 4 if the family cannot be exported, or for damaged weights.
 Exported export_to_hf(const decoder::Model& model, const std::string& from, const std::string& to,
                       const ExportOptions& options,
                       const std::function<void(const std::string& directory)>& check = {});

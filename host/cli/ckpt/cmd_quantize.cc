@@ -1,0 +1,85 @@
+// lamina quantize: writes a model with quantised weights.
+#include <fmt/format.h>
+
+#include "cli/shell/command.h"
+#include "cli/shell/plugins.h"
+#include "cli/shell/signals.h"
+#include "cli/shell/status_line.h"
+#include "cli/shell/units.h"
+#include "cli/shell/weight_choice.h"
+#include "core/json_writer.h"
+#include "device/workers.h"
+#include "model/quantise.h"
+
+namespace lamina::cli {
+namespace {
+
+std::string progress_text(std::uint64_t done, std::uint64_t total) {
+  const auto bytes = [](std::uint64_t n) { return bytes_text(static_cast<double>(n)); };
+  const double share = total == 0 ? 1 : static_cast<double>(done) / static_cast<double>(total);
+  return fmt::format("quantizing {:3.0f}%  {} of {}", 100 * share, bytes(done), bytes(total));
+}
+
+int quantise(const Arguments& a, const Device& device) {
+  device.use_threads(a.globals.threads);
+  const std::string& from = a.positionals[0];
+  const std::string to = a.text("output");
+  StatusLine status(a.globals.quiet, a.globals.color);
+  const weights::ExportOptions options{
+      .average = a.text("weights") == "ema",
+      .workers = device::workers(device),
+      .progress = [&](std::uint64_t done, std::uint64_t total) {
+        end_if_asked();
+        status.show(done == total, [&](double) { return progress_text(done, total); });
+      }};
+  const auto [directory, out] = model::while_training(from, [&] {
+    return model::quantise_to_hf(from, to, quantisation(a, "format").value(), options,
+                                 plugin_catalog(a.globals));
+  });
+  if (!a.flag("json")) {
+    print(fmt::format("{}: {} tensors, {}, from {}\n", to, out.num_tensors,
+                      bytes_text(static_cast<double>(out.num_bytes)), directory));
+    return 0;
+  }
+  JsonWriter json(2);
+  json.begin_object().key("from").value(directory).key("to").value(to);
+  json.key("tensors").value(out.num_tensors).key("bytes").value(out.num_bytes).end_object();
+  print(json.text() + "\n");
+  return 0;
+}
+
+int run_quantize(const Arguments& a, const Device& device) {
+  catch_stop_signals();
+  try {
+    return quantise(a, device);
+  } catch (const StopAsked&) {
+    return 128 + stop_signal();
+  }
+}
+
+}  // namespace
+
+Command quantize_command() {
+  Option output = text_option("output", 'o', "DIR", "The directory to write; must not exist.");
+  output.key.required = true;
+  Option format = quantize_option();
+  format.key.name = "format";
+  format.key.doc = "The format of the matrices: " + quantize_formats() + ".";
+  format.key.required = true;
+  return {.name = "quantize",
+          .summary = "writes a model with 8-bit or 4-bit weights",
+          .details =
+              "Writes a directory in the layout of compressed-tensors, which transformers and vLLM "
+              "also read: config.json with quantization_config, safetensors, and the tokenizer and "
+              "other files of the model. Decoding from it equals `lamina decode --quantize` from "
+              "the original. The directory is loaded as a check before it gets its name.",
+          .options = {output, format, quantize_rule_option(), weights_option(), json_option()},
+          .positionals = {{.name = "DIR",
+                           .doc = "A Hugging Face directory, a checkpoint or a run directory."}},
+          .examples = {"lamina quantize model -o model-int4 --format int4",
+                       "lamina quantize model -o model-int4 --format int4-g128 "
+                       "--quantize-rule head=int8"},
+          .run = run_quantize};
+}
+
+}  // namespace lamina::cli

@@ -1,0 +1,294 @@
+#include "weights/publish/compressed.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <set>
+
+#include "core/error.h"
+#include "core/float16.h"
+#include "core/round_up.h"
+#include "formats/encode.h"
+#include "formats/fp8.h"
+#include "publishers/formats.h"
+#include "weights/quantise/rules.h"
+
+namespace lamina::weights {
+namespace {
+
+constexpr std::string_view kVersion = "0.20.0";
+constexpr std::string_view kPacked = ".weight_packed", kScale = ".weight_scale",
+                           kShape = ".weight_shape", kWeight = ".weight",
+                           kGlobalScale = ".weight_global_scale";
+
+// A format of compressed-tensors.
+struct Scheme {
+  std::string_view format;
+  int bits;
+  std::string_view type, strategy;
+  std::string_view scale_dtype = {};  // if the layout names it
+  int group_size = 0;                 // of a scale; 0: a block
+};
+
+Scheme scheme_of(const formats::BlockFormat& format) {
+  if (format.name.starts_with("INT8")) return {"pack-quantized", 8, "int", "group"};
+  if (format.name.starts_with("INT4")) return {"pack-quantized", 4, "int", "group"};
+  if (format.name == "MXFP4") return {"mxfp4-pack-quantized", 4, "float", "group", "torch.uint8"};
+  if (format.name == "NVFP4")
+    return {"nvfp4-pack-quantized", 4, "float", "tensor_group", "torch.float8_e4m3fn", 16};
+  LAMINA_ASSERT(format.name.starts_with("FP8"));
+  return {"float-quantized", 8, "float", "channel"};
+}
+
+// Calls use(row, group, codes) for every block.
+template <typename Use>
+void for_each_block(const CompressedMatrix& m, std::span<const std::byte> blocks, const Use& use) {
+  const std::int64_t groups = m.columns / m.format->num_values;
+  const std::byte* block = blocks.data();
+  for (std::int64_t row = 0; row < m.rows; ++row)
+    for (std::int64_t group = 0; group < groups; ++group) {
+      use(row, group, formats::read_codes(*m.format, block));
+      block += m.format->num_bytes;
+    }
+}
+
+template <typename T>
+void put(std::vector<std::byte>& out, std::int64_t index, T value) {
+  std::memcpy(out.data() + static_cast<std::size_t>(index) * sizeof value, &value, sizeof value);
+}
+
+// The smallest of the blocks, which all scales can have: others become smaller by a power of two.
+float common_global_scale(const CompressedMatrix& m, std::span<const std::byte> blocks) {
+  float out = std::numeric_limits<float>::infinity();
+  for_each_block(m, blocks, [&](std::int64_t, std::int64_t, const auto& codes) {
+    out = std::min(out, codes.scale);
+  });
+  return out;
+}
+
+void put_e4m3_scales(const CompressedMatrix& m, std::span<const std::byte> blocks,
+                     std::vector<std::byte>& out) {
+  const float common = common_global_scale(m, blocks);
+  std::int64_t at = 0;
+  for_each_block(m, blocks, [&](std::int64_t row, std::int64_t, const auto& codes) {
+    for (const std::uint8_t bits : codes.group_scales) {
+      const float scale = formats::kE4m3[bits] * (common / codes.scale);
+      const std::uint8_t stored = formats::e4m3_bits(scale);
+      if (formats::kE4m3[stored] != scale)
+        throw UserError(
+            ExitCode::usage,
+            {m.module + std::string(kWeight),
+             fmt::format("has no form in nvfp4 with one global scale: the values of row {} are "
+                         "much smaller than others",
+                         row),
+             {"use mxfp4, or a rule for this matrix"}});
+      put(out, at++, stored);
+    }
+  });
+}
+
+void put_scales(const CompressedMatrix& m, std::span<const std::byte> blocks,
+                std::vector<std::byte>& out) {
+  const Scheme scheme = scheme_of(*m.format);
+  const std::int64_t groups = m.columns / m.format->num_values;
+  for_each_block(m, blocks, [&](std::int64_t row, std::int64_t group, const auto& codes) {
+    if (scheme.strategy == "channel")
+      put(out, row, to_bfloat16(codes.scale).bits);
+    else if (scheme.type == "float")
+      put(out, row * groups + group, static_cast<std::uint8_t>(std::ilogb(codes.scale) + 127));
+    else
+      put(out, row * groups + group, to_bfloat16(codes.scale).bits);
+  });
+}
+
+// Rows of words begin with a new word.
+void put_words(const CompressedMatrix& m, std::span<const std::byte> blocks,
+               std::vector<std::byte>& out) {
+  const int bits = scheme_of(*m.format).bits, per_word = 32 / bits;
+  const std::int64_t words = divide_up(m.columns, per_word);
+  for_each_block(m, blocks, [&](std::int64_t row, std::int64_t group, const auto& codes) {
+    const int count = m.format->num_values;
+    for (int i = 0; i < count; i += per_word) {
+      std::uint32_t word = 0;
+      for (int j = 0; j < per_word; ++j)
+        word |= std::uint32_t{codes.codes[static_cast<std::size_t>(i + j)]} << (j * bits);
+      put(out, row * words + (group * count + i) / per_word, word);
+    }
+  });
+}
+
+void put_codes(const CompressedMatrix& m, std::span<const std::byte> blocks,
+               std::vector<std::byte>& out) {
+  const bool pairs = scheme_of(*m.format).bits == 4;
+  std::int64_t at = 0;
+  for_each_block(m, blocks, [&](std::int64_t, std::int64_t, const auto& codes) {
+    const auto count = static_cast<std::size_t>(m.format->num_values);
+    for (std::size_t i = 0; i < count; i += pairs ? 2 : 1)
+      put(out, at++,
+          static_cast<std::uint8_t>(pairs ? codes.codes[i] | codes.codes[i + 1] << 4
+                                          : codes.codes[i]));
+  });
+}
+
+struct Group {
+  const formats::BlockFormat* format;
+  std::vector<std::string> modules;
+  std::int64_t values = 0;
+};
+
+// The group with the most values is the last one.
+std::vector<Group> groups_of(std::span<const CompressedMatrix> matrices) {
+  std::vector<Group> out;
+  for (const CompressedMatrix& m : matrices) {
+    auto found = std::ranges::find(out, m.format, &Group::format);
+    if (found == out.end()) found = out.insert(out.end(), Group{m.format, {}, 0});
+    found->modules.push_back(m.module);
+    found->values += m.rows * m.columns;
+  }
+  std::ranges::stable_sort(out, {}, &Group::values);
+  return out;
+}
+
+void write_group(JsonWriter& json, const Group& group, bool all_linear) {
+  const Scheme scheme = scheme_of(*group.format);
+  json.begin_object().key("format").value(scheme.format);
+  json.key("input_activations").null().key("output_activations").null();
+  json.key("targets").begin_array();
+  if (all_linear)
+    json.value("Linear");
+  else
+    for (const std::string& module : group.modules) json.value(module);
+  json.end_array().key("weights").begin_object();
+  json.key("dynamic").value(false).key("group_size");
+  if (scheme.strategy == "channel")
+    json.null();
+  else
+    json.value(scheme.group_size > 0 ? scheme.group_size : group.format->num_values);
+  json.key("num_bits").value(static_cast<std::int64_t>(scheme.bits));
+  if (!scheme.scale_dtype.empty()) json.key("scale_dtype").value(scheme.scale_dtype);
+  json.key("strategy").value(scheme.strategy).key("symmetric").value(true);
+  json.key("type").value(scheme.type).end_object().end_object();
+}
+
+// Refuses a published tensor that the layout of compressed-tensors cannot express.
+[[noreturn]] void refuse_form(const PublishedTensor& tensor, const decoder::Parameter& parameter,
+                              const char* what) {
+  throw UserError(
+      ExitCode::usage,
+      {tensor.name,
+       fmt::format("has no form in the layout of compressed-tensors: {}", what),
+       {fmt::format("keep it as it is with --quantize-rule '{}=none', or quantise it when it is "
+                    "loaded: lamina decode --quantize",
+                    rule_pattern(parameter))}});
+}
+
+}  // namespace
+
+std::optional<CompressedMatrix> compressed_matrix(const decoder::Model& model, const TensorMap& map,
+                                                  const PublishedTensor& tensor) {
+  const auto piece_at = [&](int i) -> const Piece& {
+    return map.pieces()[static_cast<std::size_t>(i)];
+  };
+  const decoder::Parameter& first = model.parameters()[piece_at(tensor.pieces.front()).parameter];
+  for (int i : tensor.pieces)
+    if (model.parameters()[piece_at(i).parameter].storage != first.storage)
+      refuse_form(tensor, first, "its rows belong to parameters with several formats");
+  if (!first.storage) return {};
+  if (!tensor.name.ends_with(kWeight) || tensor.shape.ndim() != 2)
+    refuse_form(tensor, first, "expected a matrix with a name that ends in .weight");
+  for (int i : tensor.pieces) {
+    const StridedView& view = piece_at(i).view;
+    const int last = view.shape.ndim() - 1;
+    if (piece_at(i).changes_values() || view.shape[last] != tensor.shape[-1] ||
+        view.strides[static_cast<std::size_t>(last)] != 1 || view.offset % tensor.shape[-1] != 0)
+      refuse_form(tensor, first, "its rows are not the rows of the parameter");
+  }
+  std::string module = publishers::without_wrappers(tensor.name);
+  module.resize(module.size() - kWeight.size());
+  return CompressedMatrix{std::move(module), first.storage, tensor.shape[0], tensor.shape[1]};
+}
+
+std::vector<std::string> plain_modules(const decoder::Model& model, const TensorMap& map,
+                                       std::span<const CompressedMatrix> matrices) {
+  std::set<std::string> out{std::string(publishers::kHeadModule)};
+  for (const PublishedTensor& tensor : map.tensors()) {
+    const Piece& piece = map.pieces()[static_cast<std::size_t>(tensor.pieces.front())];
+    if (tensor.shape.ndim() == 2 && tensor.name.ends_with(kWeight) &&
+        model.parameters()[piece.parameter].desc.role != registry::Role::embedding)
+      out.insert(
+          publishers::without_wrappers(tensor.name.substr(0, tensor.name.size() - kWeight.size())));
+  }
+  for (const CompressedMatrix& m : matrices) out.erase(m.module);
+  return {out.begin(), out.end()};
+}
+
+std::vector<io::TensorSpec> compressed_tensors(const CompressedMatrix& m) {
+  const Scheme scheme = scheme_of(*m.format);
+  const std::int64_t groups = m.columns / m.format->num_values;
+  const auto name = [&](std::string_view suffix) { return fmt::format("{}{}", m.module, suffix); };
+  if (scheme.strategy == "channel")
+    return {{name(kWeight), DType::f8_e4m3, {m.rows, m.columns}},
+            {name(kScale), DType::bf16, {m.rows, 1}}};
+  if (scheme.group_size > 0)
+    return {{name(kPacked), DType::u8, {m.rows, m.columns / 2}},
+            {name(kScale), DType::f8_e4m3, {m.rows, m.columns / scheme.group_size}},
+            {name(kGlobalScale), DType::f32, {1}}};
+  if (scheme.type == "float")
+    return {{name(kPacked), DType::u8, {m.rows, m.columns / 2}},
+            {name(kScale), DType::u8, {m.rows, groups}}};
+  return {{name(kPacked), DType::i32, {m.rows, divide_up(m.columns, 32 / scheme.bits)}},
+          {name(kScale), DType::bf16, {m.rows, groups}},
+          {name(kShape), DType::i64, {2}}};
+}
+
+std::vector<std::byte> compressed_bytes(const CompressedMatrix& m, std::string_view tensor,
+                                        std::span<const std::byte> blocks) {
+  const auto specs = compressed_tensors(m);
+  const auto spec = std::ranges::find(specs, tensor, &io::TensorSpec::name);
+  LAMINA_ASSERT(spec != specs.end());
+  std::vector<std::byte> out(io::num_bytes(*spec));
+  if (tensor.ends_with(kShape)) {
+    put(out, 0, m.rows);
+    put(out, 1, m.columns);
+  } else if (tensor.ends_with(kGlobalScale)) {
+    put(out, 0, common_global_scale(m, blocks));
+  } else if (tensor.ends_with(kScale) && scheme_of(*m.format).group_size > 0) {
+    put_e4m3_scales(m, blocks, out);
+  } else if (tensor.ends_with(kScale)) {
+    put_scales(m, blocks, out);
+  } else if (spec->dtype == DType::i32) {
+    put_words(m, blocks, out);
+  } else {
+    put_codes(m, blocks, out);
+  }
+  return out;
+}
+
+void write_quantization_config(JsonWriter& json, std::span<const CompressedMatrix> matrices,
+                               std::span<const std::string> ignored) {
+  const std::vector<Group> groups = groups_of(matrices);
+  LAMINA_ASSERT(!groups.empty());
+  const auto format_of = [](const Group& g) { return scheme_of(*g.format).format; };
+  const bool mixed = std::ranges::any_of(
+      groups, [&](const Group& g) { return format_of(g) != format_of(groups.front()); });
+  json.begin_object().key("config_groups").begin_object();
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    json.key(fmt::format("group_{}", i));
+    write_group(json, groups[i], i + 1 == groups.size());
+  }
+  json.end_object();
+  json.key("format").value(mixed ? std::string_view("mixed-precision") : format_of(groups.front()));
+  json.key("global_compression_ratio").null().key("ignore").begin_array();
+  for (const std::string& module : ignored) json.value(module);
+  json.end_array().key("kv_cache_scheme").null();
+  json.key("quant_method").value(publishers::kCompressedTensors);
+  json.key("quantization_status").value("compressed");
+  json.key("sparsity_config").begin_object().end_object();
+  json.key("transform_config").begin_object().end_object();
+  json.key("version").value(kVersion).end_object();
+}
+
+}  // namespace lamina::weights

@@ -1,0 +1,179 @@
+// lamina quantize: directories that decode as formats on the fly, refusals, interruptions.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "cli/trained_run.h"
+#include "core/json.h"
+#include "core/json_writer.h"
+#include "io/weight_files.h"
+#include "model/quantise.h"
+#include "support/expect_error.h"
+#include "support/models.h"
+#include "support/published_model.h"
+
+namespace lamina::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using lamina::testing::Finished;
+using lamina::testing::TempDir;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::vector<std::string> formats() {
+  return {"int8", "int4", "int4-g64", "int4-g128", "mxfp4", "fp8"};
+}
+
+std::string ids_of(const std::string& model, const std::vector<std::string>& more) {
+  std::vector<std::string> words = {"decode",  "-m",      model,        "--ids", "1,2,3,4",
+                                    "-n",      "12",      "--temp",     "0",     "--json",
+                                    "--dtype", "float32", "--logprobs", "3"};
+  words.insert(words.end(), more.begin(), more.end());
+  const Finished result = lamina_program(words);
+  EXPECT_EQ(result.code, 0) << result.err;
+  if (result.code != 0) return "";
+  // All but the times: ids, and their log probabilities to every digit.
+  const JsonDocument json = JsonDocument::parse(result.out, "decode");
+  std::string out;
+  for (const auto& [key, value] : json.root().members())
+    if (key == "tokens" || key == "logprobs" || key == "ids")
+      out += JsonWriter(0).value(value).text();
+  return out;
+}
+
+Finished quantize(const std::string& from, const std::string& to, const std::string& format,
+                  const std::vector<std::string>& more = {}) {
+  std::vector<std::string> words = {"quantize", from, "-o", to, "--format", format};
+  words.insert(words.end(), more.begin(), more.end());
+  return lamina_program(words);
+}
+
+std::string first_of(JsonValue list) {
+  for (JsonValue value : list.elements()) return std::string(value.as_string());
+  return "";
+}
+
+std::vector<std::string> entries(const std::string& folder) {
+  std::vector<std::string> out;
+  for (const auto& entry : fs::directory_iterator(folder))
+    out.push_back(entry.path().filename().string());
+  return out;
+}
+
+TEST(QuantizeDirectory, ADirectoryDecodesAsTheFormatOnTheFly) {
+  const TempDir folder;
+  const std::string plain = ids_of(trained_run(), {});
+  for (const std::string& format : formats()) {
+    const std::string to = folder / format;
+    const Finished result = quantize(trained_run(), to, format);
+    ASSERT_EQ(result.code, 0) << format << '\n' << result.err;
+    const std::string on_the_fly = ids_of(trained_run(), {"--quantize", format});
+    EXPECT_EQ(ids_of(to, {}), on_the_fly) << format;
+    EXPECT_NE(on_the_fly, plain) << format;
+  }
+}
+
+TEST(QuantizeDirectory, APublishedModelKeepsItsOtherFiles) {
+  const TempDir folder;
+  if (!lamina::testing::has_golden_model("llama31_rope")) GTEST_SKIP() << "no golden models";
+  const std::string from = lamina::testing::add_golden_model(folder, "llama31_rope");
+  const std::string to = folder / "quantised";
+  ASSERT_EQ(quantize(from, to, "nvfp4").code, 0);
+  for (const char* name : {"tokenizer.json", "generation_config.json", "special_tokens_map.json"})
+    EXPECT_EQ(folder.read(std::string("model/") + name),
+              folder.read(std::string("quantised/") + name));
+  EXPECT_EQ(ids_of(to, {}), ids_of(from, {"--quantize", "nvfp4"}));
+}
+
+TEST(QuantizeDirectory, ConfigListsFormatsAndPlainModules) {
+  const TempDir folder;
+  const std::string to = folder / "mixed";
+  const Finished result = quantize(trained_run(), to, "int4", {"--quantize-rule", "head=int8"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const JsonDocument json = JsonDocument::parse(folder.read("mixed/config.json"), "config.json");
+  const JsonValue config = json.root().at("quantization_config");
+  EXPECT_EQ(config.at("quant_method").as_string(), "compressed-tensors");
+  EXPECT_EQ(config.at("format").as_string(), "pack-quantized");
+  const JsonValue head = config.at("config_groups").at("group_0");
+  const JsonValue others = config.at("config_groups").at("group_1");
+  EXPECT_EQ(first_of(head.at("targets")), "lm_head");
+  EXPECT_EQ(head.at("weights").at("num_bits").as_int64(), 8);
+  EXPECT_EQ(first_of(others.at("targets")), "Linear");
+  EXPECT_EQ(others.at("weights").at("num_bits").as_int64(), 4);
+  EXPECT_EQ(others.at("weights").at("group_size").as_int64(), 32);
+  // Their rows of 48 values are not whole blocks.
+  std::vector<std::string> ignored;
+  for (JsonValue module : config.at("ignore").elements()) ignored.emplace_back(module.as_string());
+  EXPECT_THAT(ignored, ::testing::UnorderedElementsAre("model.layers.0.mlp.down_proj",
+                                                       "model.layers.1.mlp.down_proj"));
+}
+
+TEST(QuantizeDirectory, CheckpointCommandsReadTheDirectory) {
+  const TempDir folder;
+  const std::string to = folder / "q";
+  ASSERT_EQ(quantize(trained_run(), to, "int8").code, 0);
+  const Finished listed = ckpt({"ls", "-v", to});
+  EXPECT_EQ(listed.code, 0) << listed.err;
+  EXPECT_THAT(listed.out, HasSubstr("weight_packed"));
+  const Finished evaluated =
+      lamina_program({"eval", "-m", to, "--data", LAMINA_SOURCE_DIR "/docs/glossary.md"});
+  EXPECT_EQ(evaluated.code, 0) << evaluated.err;
+}
+
+TEST(QuantizeDirectory, AQuantisedModelIsNotQuantisedAgain) {
+  const TempDir folder;
+  const std::string to = folder / "q";
+  ASSERT_EQ(quantize(trained_run(), to, "int8").code, 0);
+  const Finished again = quantize(to, folder / "again", "int4");
+  EXPECT_EQ(again.code, 2);
+  EXPECT_THAT(again.err, HasSubstr("is quantised already"));
+  const Finished decoded =
+      lamina_program({"decode", "-m", to, "--quantize", "int4", "--ids", "1", "-n", "1"});
+  EXPECT_EQ(decoded.code, 2);
+  EXPECT_THAT(decoded.err, StartsWith("error: --quantize: " + to + " is quantised already: '"));
+}
+
+TEST(QuantizeDirectory, AnExistingDirectoryIsRefused) {
+  const TempDir folder;
+  const Finished result = quantize(trained_run(), folder.path(), "int8");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("exists already; --output must be a new directory"));
+}
+
+TEST(QuantizeDirectory, AFileThatCannotBeWrittenLeavesNothing) {
+  const TempDir folder;
+  const Finished result = lamina::testing::run_shell(
+      "ulimit -f 20; " LAMINA_BUILD_DIR "/bin/lamina quantize " + trained_run() +
+          " -o q --format "
+          "int8",
+      {.folder = folder.path()});
+  EXPECT_EQ(result.code, 4) << result.err;
+  EXPECT_THAT(entries(folder.path()), ::testing::IsEmpty());
+}
+
+struct Stopped {};
+
+TEST(QuantizeDirectory, AnInterruptionLeavesNothing) {
+  const TempDir folder;
+  int calls = 0;
+  weights::ExportOptions options;
+  options.progress = [&](std::uint64_t, std::uint64_t) {
+    if (++calls == 5) throw Stopped();
+  };
+  EXPECT_THROW(model::quantise_to_hf(trained_run(), folder / "q", {.format = "int8"}, options,
+                                     lamina::testing::built_plugins()),
+               Stopped);
+  EXPECT_EQ(calls, 5);
+  EXPECT_THAT(entries(folder.path()), ::testing::IsEmpty());
+}
+
+TEST(QuantizeDirectory, AnUnknownFormatEndsWith2) {
+  const TempDir folder;
+  EXPECT_EQ(quantize(trained_run(), folder / "q", "int3").code, 2);
+  EXPECT_THAT(entries(folder.path()), ::testing::IsEmpty());
+}
+
+}  // namespace
+}  // namespace lamina::cli
