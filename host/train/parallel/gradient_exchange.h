@@ -1,10 +1,13 @@
 // The sum of the gradients of all ranks, begun while the backward pass still runs.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
