@@ -31,7 +31,7 @@ struct WeightChoice {
   // compressed-tensors, so that decoding equals `quantise` with the original.
   std::optional<bool> packed = {};
   std::optional<weights::Quantisation> quantise = {};  // plain weights become blocks
-  Workers workers = {};                                // for the rounding of values to blocks
+  Workers workers = {};                                // read and round weights
   config::Overrides overrides = {};                    // of keys "model.<name>"
 };
 

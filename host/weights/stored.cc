@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/round_up.h"
 #include "io/stored_weight.h"
+#include "weights/publish/published.h"
 
 namespace lamina::weights {
 namespace {
@@ -40,19 +42,14 @@ Storage storage_of(const TensorMap& map, const io::WeightFiles& files, const Pie
   return format;
 }
 
-// Calls row(first) with the first element of each row of the piece, in the published tensor.
-template <typename Row>
-void for_each_row(const StridedView& view, const Row& row) {
-  const int last = view.shape.ndim() - 1;
-  const std::int64_t count = view.shape.num_elements() / view.shape[last];
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::int64_t at = view.offset, rest = i;
-    for (int dim = last; dim-- > 0;) {
-      at += rest % view.shape[dim] * view.strides[static_cast<std::size_t>(dim)];
-      rest /= view.shape[dim];
-    }
-    row(at);
+// Returns the first element of row `row` of the piece, in the published tensor.
+std::int64_t begin_of_row(const StridedView& view, std::int64_t row) {
+  std::int64_t at = view.offset;
+  for (int dim = view.shape.ndim() - 1; dim-- > 0;) {
+    at += row % view.shape[dim] * view.strides[static_cast<std::size_t>(dim)];
+    row /= view.shape[dim];
   }
+  return at;
 }
 
 }  // namespace
@@ -99,16 +96,18 @@ const std::byte* blocks_in_place(const TensorMap& map, const io::WeightFiles& fi
   return begin;
 }
 
-void read_blocks(const TensorMap& map, const io::WeightFiles& files, int parameter,
-                 std::byte* out) {
+void read_blocks(const TensorMap& map, const io::WeightFiles& files, int parameter, std::byte* out,
+                 const Workers& workers) {
   for (const Piece& piece : map.pieces_of(parameter)) {
     const io::StoredWeight weight(files, map.tensor_of(piece).name);
     const formats::BlockFormat& format = *weight.block_format();
-    const std::int64_t width = piece.view.shape[-1];
-    std::byte* to = out + format.bytes_of(piece.first);
-    for_each_row(piece.view, [&](std::int64_t first) {
-      weight.read_blocks(first, width, to);
-      to += format.bytes_of(width);
+    const std::int64_t width = piece.view.shape[-1], rows = piece.num_elements() / width;
+    const std::int64_t rows_of_part = divide_up(kValuesOfPart, width);
+    work_on_all(workers, divide_up(rows, rows_of_part), [&](std::int64_t part) {
+      const std::int64_t past = std::min(rows, (part + 1) * rows_of_part);
+      for (std::int64_t row = part * rows_of_part; row < past; ++row)
+        weight.read_blocks(begin_of_row(piece.view, row), width,
+                           out + format.bytes_of(piece.first + row * width));
     });
   }
 }

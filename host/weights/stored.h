@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "core/workers.h"
 #include "decoder/model.h"
 #include "io/weight_files.h"
 #include "weights/match/tensor_map.h"
@@ -21,7 +22,8 @@ const formats::BlockFormat* stored_format(const decoder::Parameter& parameter, c
                                           const io::WeightFiles& files, int index);
 // Returns the blocks of a parameter with storage in the files, if they are adjacent; else null.
 const std::byte* blocks_in_place(const TensorMap& map, const io::WeightFiles& files, int parameter);
-// Reads the blocks of a parameter with storage, row-major.
-void read_blocks(const TensorMap& map, const io::WeightFiles& files, int parameter, std::byte* out);
+// Reads the blocks of a parameter with storage, row-major, with `workers`.
+void read_blocks(const TensorMap& map, const io::WeightFiles& files, int parameter, std::byte* out,
+                 const Workers& workers = {});
 
 }  // namespace lamina::weights

@@ -93,15 +93,17 @@ bool is_stored_as(const TensorMap& map, const io::WeightFiles& files, int parame
 }
 
 void read_as(const TensorMap& map, const io::WeightFiles& files, int parameter, DType wanted,
-             std::byte* out) {
+             std::byte* out, const Workers& workers) {
   std::vector<const std::byte*> bytes;
   for (const Piece& piece : map.pieces_of(parameter)) {
     bytes.push_back(bytes_of(map, files, piece, wanted));
     if (!bytes.back())
-      return read_parameter(map, files, parameter,
-                            [&](std::int64_t first, std::span<const float> values) {
-                              store(values, wanted, first, out);
-                            });
+      return read_parameter(
+          map, files, parameter,
+          [&](std::int64_t first, std::span<const float> values) {
+            store(values, wanted, first, out);
+          },
+          workers);
   }
   std::size_t next = 0;
   for (const Piece& piece : map.pieces_of(parameter))
@@ -158,9 +160,9 @@ Weights Weights::load(const decoder::Model& model, std::shared_ptr<const io::Wei
         if (type.storage && !is_stored[i])
           read_quantised(parameters[i], map, *files, static_cast<int>(i), workers, to.data());
         else if (type.storage)
-          read_blocks(map, *files, static_cast<int>(i), to.data());
+          read_blocks(map, *files, static_cast<int>(i), to.data(), workers);
         else
-          read_as(map, *files, static_cast<int>(i), type.dtype, to.data());
+          read_as(map, *files, static_cast<int>(i), type.dtype, to.data(), workers);
       });
   }
   return out;

@@ -32,17 +32,18 @@ void read_values(const decoder::Model& model, const TensorMap& map, const io::We
 // Returns whether the files contain the values of a parameter as elements of `dtype`, in any order.
 // REQUIRES: `map` is match_weights(.., files).
 bool is_stored_as(const TensorMap& map, const io::WeightFiles& files, int parameter, DType dtype);
-// Reads a parameter with pieces as elements of `dtype` (one that store() accepts), row-major.
+// Reads a parameter with pieces as elements of `dtype` (one that store() accepts), row-major;
+// converts with `workers`.
 void read_as(const TensorMap& map, const io::WeightFiles& files, int parameter, DType dtype,
-             std::byte* out);
+             std::byte* out, const Workers& workers = {});
 
 // Memory of all parameters: views into mapped files where the bytes can be used unchanged, else
 // copies.
 class Weights {
  public:
-  // Reads every parameter in the type Parameter::used_type(compute). Files stay mapped. A parameter
-  // whose storage is not the format of the files is rounded to it (quantise/quantise.h), with
-  // `workers`.
+  // Reads every parameter in the type Parameter::used_type(compute), with `workers`. Files stay
+  // mapped. A parameter whose storage is not the format of the files is rounded to it
+  // (quantise/quantise.h).
   static Weights load(const decoder::Model& model, std::shared_ptr<const io::WeightFiles> files,
                       DType compute, const Backend& backend, const Workers& workers = {});
   // Initialises all parameters as declared. The values of a parameter depend only on its

@@ -23,6 +23,8 @@ class ViewRows {
 
   bool is_line() const { return view_.shape.ndim() < 2; }
   std::int64_t width() const { return view_.shape.ndim() == 0 ? 1 : view_.shape[-1]; }
+  // Elements that a part of the view must consist of: a row, or one of a line.
+  std::int64_t row_width() const { return is_line() ? 1 : width(); }
   std::int64_t count() const { return width() == 0 ? 0 : view_.shape.num_elements() / width(); }
   std::int64_t stride() const { return view_.shape.ndim() == 0 ? 1 : stride_of(1); }
   // True if the rows of a matrix are interleaved: columns are contiguous.
@@ -112,11 +114,17 @@ void read_piece(const io::StoredWeight& weight, const Piece& piece, std::int64_t
 }  // namespace
 
 void read_parameter(const TensorMap& map, const io::WeightFiles& files, int parameter,
-                    const ValueSink& sink) {
+                    const ValueSink& sink, const Workers& workers) {
   LAMINA_ASSERT(!map.pieces_of(parameter).empty());
-  for (const Piece& piece : map.pieces_of(parameter))
-    read_piece(io::StoredWeight(files, map.tensor_of(piece).name), piece, 0, piece.num_elements(),
-               sink);
+  for (const Piece& piece : map.pieces_of(parameter)) {
+    const io::StoredWeight weight(files, map.tensor_of(piece).name);
+    const std::int64_t count = piece.num_elements();
+    const std::int64_t width = std::max<std::int64_t>(1, ViewRows(piece.view).row_width());
+    const std::int64_t part = std::max(kTileRows, divide_up(kValuesOfPart, width)) * width;
+    work_on_all(workers, divide_up(count, part), [&](std::int64_t i) {
+      read_piece(weight, piece, i * part, std::min(count, (i + 1) * part), sink);
+    });
+  }
 }
 
 void read_parameter(const TensorMap& map, const io::WeightFiles& files, int parameter,
