@@ -39,6 +39,7 @@ CudaContext::CudaContext(const DriverApi& api, std::span<const ModuleImage> imag
   enter();
   check(api, api.make_stream(&setup_stream_, kStreamNonBlocking), "creating a stream");
   renew_time_origin();
+  shared_limit_.emplace(attribute(DeviceAttribute::max_opt_in_shared_bytes));
   modules_ = std::make_unique<Modules>(api, images);
   queue_ = make_queue();
 }

@@ -4,11 +4,13 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "backends/cuda/blas/library.h"
 #include "backends/cuda/driver/api.h"
+#include "backends/cuda/launch.h"
 #include "backends/cuda/modules.h"
 #include "runtime/backend.h"
 
@@ -54,6 +56,7 @@ class CudaContext final : public Context {
   DeviceId device_ = 0;
   ContextHandle handle_ = nullptr;
   StreamHandle setup_stream_ = nullptr;
+  std::optional<SharedLimit> shared_limit_;
   std::mutex origin_mutex_;
   std::shared_ptr<const TimeOrigin> origin_;
   std::chrono::steady_clock::time_point origin_made_;

@@ -1,5 +1,8 @@
 #include "backends/cuda/launch.h"
 
+#include <mutex>
+#include <set>
+
 #include "backends/cuda/context.h"
 #include "backends/cuda/queue.h"
 #include "core/error.h"
@@ -22,7 +25,34 @@ void allow_shared_bytes(const CudaContext& context, Function function, std::size
   function->max_shared_bytes = bytes;
 }
 
+struct OpenLimits {
+  std::mutex mutex;
+  std::multiset<std::int64_t> bytes;
+  static OpenLimits& instance() {
+    static OpenLimits& limits = *new OpenLimits;  // GPUs may be closed at exit
+    return limits;
+  }
+};
+
 }  // namespace
+
+SharedLimit::SharedLimit(std::int64_t bytes) : bytes_(bytes) {
+  OpenLimits& limits = OpenLimits::instance();
+  const std::lock_guard lock(limits.mutex);
+  limits.bytes.insert(bytes_);
+}
+SharedLimit::~SharedLimit() {
+  OpenLimits& limits = OpenLimits::instance();
+  const std::lock_guard lock(limits.mutex);
+  limits.bytes.erase(limits.bytes.find(bytes_));
+}
+
+std::int64_t most_shared_bytes() {
+  OpenLimits& limits = OpenLimits::instance();
+  const std::lock_guard lock(limits.mutex);
+  return limits.bytes.empty() ? kMostSharedBytes
+                              : std::min(kMostSharedBytes, *limits.bytes.begin());
+}
 
 Function function(Context& context, const std::string& name) {
   auto& mine = static_cast<CudaContext&>(context);

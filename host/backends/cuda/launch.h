@@ -22,9 +22,24 @@ namespace lamina::cuda {
 // Dynamic shared bytes that every GPU grants without being asked.
 inline constexpr std::size_t kUsualSharedBytes = 48 << 10;
 
-// Shared bytes, static arrays included, that a block may have on every GPU that kernels are
-// compiled for: compute capability 8.0.
+// Shared bytes, static arrays included, that a block may have on compute capability 8.0. Kernels
+// are made for at most as many.
 inline constexpr std::int64_t kMostSharedBytes = 163 << 10;
+// Returns how many of them a block may have on every GPU that is open: 99 KiB on 8.6 and 8.9.
+// Kernels choose their tiles by it, so that replicas on unequal cards run the same ones. [any
+// thread]
+std::int64_t most_shared_bytes();
+// The limit of a GPU while it is open.
+class SharedLimit {
+ public:
+  explicit SharedLimit(std::int64_t bytes);
+  ~SharedLimit();
+  SharedLimit(const SharedLimit&) = delete;
+  SharedLimit& operator=(const SharedLimit&) = delete;
+
+ private:
+  const std::int64_t bytes_;
+};
 
 // A kernel of a backend; copied freely, valid as long as the backend.
 using Function = GpuFunction*;

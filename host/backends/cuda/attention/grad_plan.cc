@@ -37,7 +37,7 @@ Division matrix_division(const AttentionSizes& size) {
     for (const int stages : {2, 1}) {
       out.stages = stages;
       out.tile.shared_bytes = 2 * ((out.own + stages * form.other) * row + exchanged);
-      if (out.tile.shared_bytes <= kMostTileBytes) return out;
+      if (out.tile.shared_bytes <= most_tile_bytes()) return out;
     }
   }
   return {};
@@ -52,15 +52,17 @@ Division plain_division(DType dtype, const AttentionSizes& size) {
     out.tile.value_stride = plain_stride(size.value_width);
     out.tile.shared_bytes = (3 * (out.tile.key_stride + out.tile.value_stride) + 2 * (tile + 4)) *
                             std::int64_t{tile} * size_bytes(sum_dtype(dtype));
-    if (out.tile.shared_bytes <= (tile == 32 ? std::int64_t{96 << 10} : kMostTileBytes)) return out;
+    if (out.tile.shared_bytes <= most_plain_bytes(tile, dtype)) return out;
   }
   return {};
 }
 
 // Gradients of biases have plain tiles for all types.
 Division division(DType dtype, const AttentionSizes& size, std::string_view part) {
-  return dtype == DType::bf16 && part != "bias" ? matrix_division(size)
-                                                : plain_division(dtype, size);
+  if (dtype != DType::bf16 || part == "bias") return plain_division(dtype, size);
+  const Division found = matrix_division(size);
+  // Heads too wide for the tensor cores' tiles in 99 KiB.
+  return found.form.empty() ? plain_division(dtype, size) : found;
 }
 
 }  // namespace

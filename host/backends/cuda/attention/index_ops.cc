@@ -39,8 +39,8 @@ Verdict supports_pairs(const NodeView& n, int tiles) {
   if (Verdict verdict = only_f32_and_bf16(n); !verdict) return verdict;
   const Type& q = n.type(0);
   if (Verdict verdict = supports_sizes(q, n.type(1)); !verdict) return verdict;
-  if (q.dim(3) > 4096 ||
-      pair_form(q.dtype, q.dim(3), tiles).shared_bytes > std::size_t{kMostTileBytes})
+  if (q.dim(3) > 4096 || pair_form(q.dtype, q.dim(3), tiles).shared_bytes >
+                             static_cast<std::size_t>(most_tile_bytes()))
     return Verdict::no("takes heads whose tiles fit into the GPU's shared memory, got " +
                        to_string(q));
   return Verdict::yes();

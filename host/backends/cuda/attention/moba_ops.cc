@@ -13,6 +13,9 @@ constexpr int kWarps = 4;  // of a block that chooses chunks
 constexpr std::int64_t kMostChunks = 4096;
 
 std::int64_t chunks_of(const NodeView& n) { return divide_up(n.type(in::kK).dim(1), n.i("chunk")); }
+std::int64_t shared_bytes_of(const NodeView& n) {
+  return kWarps * chunks_of(n) * size_bytes(sum_dtype(n.type(in::kQ).dtype));
+}
 
 Verdict supports(const NodeView& n) {
   const Type &q = n.type(in::kQ), &k = n.type(in::kK);
@@ -22,6 +25,9 @@ Verdict supports(const NodeView& n) {
     return Verdict::no("takes q and k of one type, got " + to_string(q) + " and " + to_string(k));
   if (chunks_of(n) > kMostChunks)
     return Verdict::no("takes up to 4096 chunks, got " + std::to_string(chunks_of(n)));
+  if (shared_bytes_of(n) > most_tile_bytes())
+    return Verdict::no(fmt::format("{} chunks need {} bytes of shared memory, more than {}",
+                                   chunks_of(n), shared_bytes_of(n), most_tile_bytes()));
   return supports_sizes(q, k);
 }
 
@@ -47,6 +53,7 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
   const Function means = function(context, "moba_mask_means", dtype);
   const Function choices = function(context, "moba_mask_choices", dtype);
   const std::int64_t wide_bytes = size_bytes(sum_dtype(dtype));
+  const auto shared_bytes = static_cast<std::size_t>(shared_bytes_of(n));
   const std::int64_t means_bytes =
       std::int64_t{params.batch} * params.chunks * params.kv_heads * params.width * wide_bytes;
   return make_kernel(
@@ -62,7 +69,7 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
         launch(args, choices,
                {.blocks = grid_for(std::int64_t{p.batch} * p.heads * p.tokens, kWarps),
                 .threads = 32 * kWarps,
-                .shared_bytes = static_cast<std::size_t>(kWarps * p.chunks * wide_bytes)},
+                .shared_bytes = shared_bytes},
                p);
       },
       aligned(static_cast<std::size_t>(means_bytes)));

@@ -187,6 +187,7 @@ LAMINA_PLAIN_ATTENTION(f32, float, 8)
 LAMINA_PLAIN_ATTENTION(f16, gpu::float16, 32)
 LAMINA_PLAIN_ATTENTION(f16, gpu::float16, 8)
 LAMINA_PLAIN_ATTENTION(f64, double, 8)
+LAMINA_PLAIN_ATTENTION(bf16, gpu::bfloat16, 8)
 #undef LAMINA_PLAIN_ATTENTION
 
 }  // namespace lamina::cuda

@@ -39,14 +39,14 @@ TileForm matrix_form(const AttentionSizes& size, bool shares) {
                             form.keys * (shares ? out.key_stride : out.value_stride);
     if (form.col_warps > 1) elements += form.rows() * (form.keys + 8);
     out.shared_bytes = 2 * elements;
-    if (out.shared_bytes <= kMostTileBytes) return out;
+    if (out.shared_bytes <= most_tile_bytes()) return out;
   }
   return {};
 }
 
 TileForm plain_form(DType dtype, const AttentionSizes& size) {
   for (const int tile : {32, 8}) {
-    if (dtype == DType::f64 && tile > 8) continue;
+    if ((dtype == DType::f64 || dtype == DType::bf16) && tile > 8) continue;
     TileForm out{.kernel = "attention_plain" + std::to_string(tile),
                  .rows = tile,
                  .keys = tile,
@@ -55,7 +55,7 @@ TileForm plain_form(DType dtype, const AttentionSizes& size) {
                  .value_stride = size.value_width > 0 ? plain_stride(size.value_width) : 0};
     out.shared_bytes = (2 * out.key_stride + 2 * out.value_stride + tile + 4 + 3) *
                        std::int64_t{tile} * size_bytes(sum_dtype(dtype));
-    if (out.shared_bytes <= (tile == 32 ? std::int64_t{96 << 10} : kMostTileBytes)) return out;
+    if (out.shared_bytes <= most_plain_bytes(tile, dtype)) return out;
   }
   return {};
 }
@@ -176,7 +176,10 @@ void TileMarks::run(const KernelArgs& args, const AttentionSizes& size, Visibili
 }
 
 TileForm forward_form(DType dtype, const AttentionSizes& size, bool shares) {
-  return dtype == DType::bf16 ? matrix_form(size, shares) : plain_form(dtype, size);
+  if (dtype != DType::bf16) return plain_form(dtype, size);
+  const TileForm form = matrix_form(size, shares);
+  // Heads too wide for the tensor cores' tiles in 99 KiB.
+  return form.kernel.empty() ? plain_form(dtype, size) : form;
 }
 
 bool copies_vectors(std::initializer_list<int> widths, std::initializer_list<gpu::Address> at) {

@@ -2,6 +2,7 @@
 // the order of the kernels.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -12,7 +13,13 @@
 namespace lamina::cuda {
 
 // Dynamic shared bytes of a tile. Static arrays have the rest.
-inline constexpr std::int64_t kMostTileBytes = kMostSharedBytes - (11 << 10);
+inline std::int64_t most_tile_bytes() { return most_shared_bytes() - (11 << 10); }
+// Likewise of plain tiles, which have smaller static arrays. More than one block with large tiles
+// shall fit on a multiprocessor.
+inline std::int64_t most_plain_bytes(int tile, DType dtype) {
+  if (tile == 32) return std::min(std::int64_t{96} << 10, most_shared_bytes() - (4 << 10));
+  return most_shared_bytes() - 256 * size_bytes(sum_dtype(dtype));
+}
 
 NumberKind number_kind(DType dtype);
 // Sets the kind of an optional input; its address is set for each run.

@@ -80,7 +80,7 @@ DriverResult device_attribute(int* value, DeviceAttribute attribute, DeviceId id
     case DeviceAttribute::max_shared_bytes_per_block:
       return *value = kUsualSharedBytes, DriverResult::success;
     case DeviceAttribute::max_opt_in_shared_bytes:
-      return *value = static_cast<int>(kMostSharedBytes), DriverResult::success;
+      return *value = static_cast<int>(shared_bytes_of_block()), DriverResult::success;
     case DeviceAttribute::clock_khz:
       return *value = 1'980'000, DriverResult::success;
     case DeviceAttribute::num_multiprocessors:

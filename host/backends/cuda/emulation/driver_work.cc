@@ -112,7 +112,7 @@ DriverResult set_function_attribute(FunctionHandle function, FunctionAttribute a
                                     int value) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
   if (attribute != FunctionAttribute::max_dynamic_shared_bytes || value < 0 ||
-      value > kMostSharedBytes)
+      value > shared_bytes_of_block())
     return DriverResult::invalid_value;
   return function->max_shared_bytes = value, DriverResult::success;
 }

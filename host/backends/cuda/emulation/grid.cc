@@ -99,6 +99,8 @@ std::uint64_t number_in_environment(const char* name, std::uint64_t otherwise) {
 struct Settings {
   std::uint64_t seed = number_in_environment("LAMINA_GPU_SEED", 1);
   std::uint64_t num_launches = 0;
+  std::int64_t shared_bytes = static_cast<std::int64_t>(
+      number_in_environment("LAMINA_GPU_SHARED_KIB", kMostSharedBytes >> 10) << 10);
   Settings() { gpu::detail::checks_races = number_in_environment("LAMINA_GPU_RACES", 0) != 0; }
 };
 Settings& settings() {
@@ -113,6 +115,8 @@ void set_seed(std::uint64_t seed) {
   settings().num_launches = 0;
 }
 
+std::int64_t shared_bytes_of_block() { return settings().shared_bytes; }
+
 void check_races(bool on) {
   settings();
   gpu::detail::checks_races = on;
@@ -126,6 +130,13 @@ const gpu::EmulatedKernel* find_kernel(const char* name) {
     found = kernel;
   }
   return found;
+}
+
+std::vector<std::string> kernel_names() {
+  std::vector<std::string> names;
+  for (const gpu::EmulatedKernel* kernel = gpu::first_kernel; kernel; kernel = kernel->next)
+    names.emplace_back(kernel->name);
+  return names;
 }
 
 void run_grid(const gpu::EmulatedKernel& kernel, const void* params, const GridShape& shape,

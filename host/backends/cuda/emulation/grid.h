@@ -4,12 +4,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "backends/cuda/gpu/emulated_thread.h"
 
 namespace lamina::cuda::emulation {
 
-// Limits of an H200.
+// Limits of an H200. shared_bytes_of_block() may be lower.
 inline constexpr int kMostThreads = 1024;
 inline constexpr std::int64_t kMostSharedBytes = 227 << 10;
 inline constexpr std::int64_t kMostStaticSharedBytes = 48 << 10;
@@ -31,9 +33,14 @@ void run_grid(const gpu::EmulatedKernel& kernel, const void* params, const GridS
 // the name.
 const gpu::EmulatedKernel* find_kernel(const char* name);
 
+// Returns the names of all kernels of the program.
+std::vector<std::string> kernel_names();
+
 // The orders of threads and blocks depend on it; at first LAMINA_GPU_SEED, or 1. Launches after the
 // same set_seed() run in the same orders. [no launch runs]
 void set_seed(std::uint64_t seed);
+// Shared bytes that a block may have: LAMINA_GPU_SHARED_KIB, or the limit of an H200.
+std::int64_t shared_bytes_of_block();
 // Reports accesses of two threads to the same shared bytes without a sync between, at least one of
 // them a write; at first LAMINA_GPU_RACES=1. [no launch runs]
 void check_races(bool on);

@@ -38,12 +38,13 @@ gpu::detail::CheckedMemory SharedMemory::array(const char* key, std::int64_t byt
     if (array.key == key) return array.extent;
   std::int64_t all_static = bytes;
   for (const Array& array : arrays_) all_static += array.extent.bytes;
-  if (all_static > kMostStaticSharedBytes || used_ + bytes > kMostSharedBytes)
+  if (all_static > kMostStaticSharedBytes || used_ + bytes > shared_bytes_of_block())
     gpu::fault(
         "arrays in shared memory need %lld bytes, and the launch %lld; the GPU has %lld, "
         "%lld for arrays",
         static_cast<long long>(all_static), static_cast<long long>(dynamic_bytes_),
-        static_cast<long long>(kMostSharedBytes), static_cast<long long>(kMostStaticSharedBytes));
+        static_cast<long long>(shared_bytes_of_block()),
+        static_cast<long long>(kMostStaticSharedBytes));
   arrays_.push_back({key, {bytes_ + used_, bytes}});
   std::memset(bytes_ + used_, kPoison, static_cast<std::size_t>(bytes));
   used_ = static_cast<std::int64_t>(

@@ -9,7 +9,7 @@
 namespace lamina::cuda {
 
 // Dynamic shared bytes of a chunk. Static arrays have the rest.
-inline constexpr std::int64_t kMostChunkBytes = kMostSharedBytes - (3 << 10);
+inline std::int64_t most_chunk_bytes() { return most_shared_bytes() - (3 << 10); }
 // Most bytes of saved states. A gradient with more of them computes its heads in several passes.
 inline constexpr std::int64_t kMostSavedBytes = std::int64_t{512} << 20;
 
@@ -37,10 +37,10 @@ inline Verdict recurrence_supports(const NodeView& n) {
 
 // Likewise, for a gradient whose chunks need `bytes` of shared memory.
 inline Verdict chunks_support(const NodeView& n, std::int64_t bytes) {
-  if (bytes > kMostChunkBytes)
+  if (bytes > most_chunk_bytes())
     return Verdict::no(
         fmt::format("keys of {} channels need {} bytes of shared memory, more than {}",
-                    n.type(0).dim(3), bytes, kMostChunkBytes));
+                    n.type(0).dim(3), bytes, most_chunk_bytes()));
   return recurrence_supports(n);
 }
 
