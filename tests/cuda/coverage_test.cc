@@ -1,7 +1,13 @@
 // The ops that the CPU computes are computed by the GPU.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+#include <string>
+
 #include "backends/cpu/backend.h"
+#include "backends/cuda/described/resources.h"
+#include "backends/cuda/emulation/grid.h"
 #include "cuda/gpu.h"
 #include "ops/registry.h"
 
@@ -17,6 +23,28 @@ TEST(GpuKernels, ThereAreKernelsOrALoweringForEveryOpOfTheCpu) {
   for (const Op& op : ops::all())
     EXPECT_TRUE(runs_on(emulated_gpu(), op) || !runs_on(cpu::cpu_backend(), op))
         << op.name << ": has neither a kernel of the GPU nor a lowering";
+}
+
+// A kernel without a row is new: scripts/gpu_kernels --update writes the tables where nvcc is.
+TEST(KernelResources, AreKnownForEveryKernel) {
+  std::set<std::string> kernels, rows;
+  for (const std::string& name : cuda::emulation::kernel_names()) kernels.insert(name);
+  for (const cuda::KernelResources& row : cuda::kernel_resources())
+    rows.insert(std::string(row.kernel));
+  EXPECT_EQ(rows, kernels);
+}
+
+TEST(KernelResources, NoKernelSpillsRegisters) {
+  for (const cuda::KernelResources& row : cuda::kernel_resources())
+    EXPECT_EQ(row.spilled_bytes, 0) << row.kernel;
+}
+
+TEST(KernelResources, AStackAndManyRegistersHaveAReason) {
+  for (const cuda::KernelResources& row : cuda::kernel_resources()) {
+    const bool needs_one =
+        row.stack_bytes > 0 || std::max(row.registers_90, row.registers_80) > 168;
+    EXPECT_TRUE(!needs_one || !row.reason.empty()) << row.kernel;
+  }
 }
 
 }  // namespace

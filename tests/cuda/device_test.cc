@@ -3,7 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "autodiff/vjp.h"
+#include "backends/cuda/described/resources.h"
 #include "backends/cuda/emulation/driver.h"
+#include "device/kernel_uses.h"
 #include "ops/op.h"
 #include "support/expect_error.h"
 #include "support/run_graph.h"
@@ -69,6 +74,63 @@ TEST(DescribedGpu, CompilesProgramsAndRunsNone) {
   EXPECT_ERROR_SAYS(run(program, h200->backend(), {zeros(x.type()), zeros(w.type())}),
                     ExitCode::memory,
                     "this GPU is only described, for explain; it computes nothing");
+}
+
+// Attention and its gradients of one head width, compiled for a described GPU.
+std::vector<device::KernelUse> attention_on(const device::CudaDevice& gpu, DType dtype,
+                                            std::int64_t width) {
+  Graph graph;
+  const Type heads{dtype, {1, 96, 2, width}, {}};
+  std::vector<Tensor> qkv;
+  for (const char* name : {"q", "k", "v"}) qkv.push_back(graph.add_input(name, heads));
+  const Tensor dy = graph.add_input("dy", heads);
+  const Tensor y = ops::call("attention", {qkv[0], qkv[1], qkv[2]}, {{"causal", true}});
+  graph.add_output("y", y);
+  for (const Tensor& gradient :
+       autodiff::vjp(graph, std::span(&y, 1), std::span(&dy, 1), qkv, autodiff::save_everything()))
+    graph.add_output("gradient", gradient);
+  Program program(optimized_for(gpu.backend(), graph), gpu.backend());
+  return device::kernel_uses(gpu, program);
+}
+std::int64_t most_shared(const std::vector<device::KernelUse>& uses) {
+  return std::ranges::max(uses, {}, &device::KernelUse::shared_bytes).shared_bytes;
+}
+
+// 99 KiB instead of the H200's 227: kernels take smaller tiles, or other kernels compute the op.
+TEST(DescribedGpu, WithLittleSharedMemoryLaunchesNoMoreThanItHas) {
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const std::int64_t width : {64, 128, 256, 512}) {
+      SCOPED_TRACE(width);
+      const auto uses = attention_on(*device::describe_gpu("rtx4090"), dtype, width);
+      EXPECT_FALSE(uses.empty());
+      EXPECT_LE(most_shared(uses), 99 << 10);
+    }
+  EXPECT_GT(most_shared(attention_on(*device::describe_gpu("h200"), DType::bf16, 256)), 99 << 10);
+}
+
+TEST(DescribedGpu, ShowsTheOccupancyOfEachKernel) {
+  for (const device::KernelUse& use :
+       attention_on(*device::describe_gpu("h200"), DType::bf16, 128)) {
+    EXPECT_GT(use.count, 0) << use.kernel;
+    EXPECT_GT(use.registers, 0) << use.kernel;
+    EXPECT_GT(use.warps, 0) << use.kernel;
+    EXPECT_EQ(use.most_warps, 64) << use.kernel;
+  }
+}
+
+// Numbers of NVIDIA's occupancy calculator.
+TEST(Occupancy, IsLimitedByTheScarcestResource) {
+  const cuda::Card& h200 = *cuda::find_card("h200");
+  const auto warps = [&](int registers, int threads, std::int64_t shared) {
+    const cuda::Occupancy there =
+        cuda::occupancy(h200, {.registers_90 = registers, .shared_bytes = 0}, threads, shared);
+    return std::pair(there.warps, std::string(there.limit));
+  };
+  EXPECT_EQ(warps(32, 256, 0), std::pair(64, std::string("threads")));
+  EXPECT_EQ(warps(128, 256, 0), std::pair(16, std::string("registers")));
+  EXPECT_EQ(warps(32, 32, 0), std::pair(32, std::string("blocks")));
+  EXPECT_EQ(warps(64, 128, 100 << 10), std::pair(8, std::string("shared memory")));
+  EXPECT_EQ(warps(255, 1024, 0), std::pair(0, std::string("registers")));
 }
 
 }  // namespace

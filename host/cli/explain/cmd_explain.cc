@@ -1,5 +1,6 @@
 // lamina explain: shows how a model is compiled: graphs, kernels, memory. Needs no data or weights.
 #include "cli/explain/memory_picture.h"
+#include "cli/explain/occupancy_text.h"
 #include "cli/explain/pass_printer.h"
 #include "cli/explain/prediction_text.h"
 #include "cli/explain/subject.h"
@@ -31,6 +32,8 @@ int run_explain(const Arguments& a, const Device& device) {
   program::BoundProgram program = compile(subject, device.backend(), std::ref(passes));
   if (show == "all" || show == "kernels")
     print("== kernels, and reasons against faster ones\n" + program.program().describe() + "\n");
+  if (!device.computes() && (show == "all" || show == "occupancy"))
+    print(occupancy_text(device, program.program()));
   if (show == "all" || show == "memory")
     print("== memory plan\n" + memory_picture(program.program()));
   if (!device.computes() && (show == "all" || show == "time"))
@@ -48,23 +51,27 @@ Command explain_command() {
           "Prints the graph as traced and after each pass that changed it, the kernel of each "
           "node and the reasons against faster kernels, and the place and lifetime of each "
           "temporary in memory. Needs neither data nor weights. With --device cuda:h200 (or a100, "
-          "h100) it needs no GPU either, and predicts the time by the card's data sheet. -v "
-          "shows the time of tracing and compiling.",
-      .options =
-          {device_option(), packed_option(), quantize_option(), quantize_rule_option(),
-           choice_option("phase", "PHASE", {"train", "prefill", "decode"}, {},
-                         "Phase to compile; default: train for run files, decode for models."),
-           choice_option("show", "PART", {"all", "passes", "kernels", "memory", "time"}, "all",
-                         "Print only this part; time: of GPUs that are only described."),
-           integer_option("tokens", 'n', {},
-                          "Tokens per row or prompt; for decode, capacity of the decode "
-                          "state. Default: the run "
-                          "file's, or 512.",
-                          1, decoder::kMaxTokens),
-           integer_option("batch", 'b', {}, "Rows. Default: the run file's microbatch, or 1.", 1,
-                          decoder::kMaxTokens),
-           dtype_option({}, "Type to compute in. Default: the run file's, or bfloat16."),
-           set_option()},
+          "h100, rtx3090, rtx4090) it needs no GPU either, shows how many warps of each kernel "
+          "run at once, and predicts the time by the card's data sheet. -v shows the time of "
+          "tracing and compiling.",
+      .options = {device_option(), packed_option(), quantize_option(), quantize_rule_option(),
+                  choice_option(
+                      "phase", "PHASE", {"train", "prefill", "decode"}, {},
+                      "Phase to compile; default: train for run files, decode for models."),
+                  choice_option("show", "PART",
+                                {"all", "passes", "kernels", "occupancy", "memory", "time"}, "all",
+                                "Print only this part; occupancy and time: of GPUs that are only "
+                                "described."),
+                  integer_option("tokens", 'n', {},
+                                 "Tokens per row or prompt; for decode, capacity of the decode "
+                                 "state. Default: the run "
+                                 "file's, or 512.",
+                                 1, decoder::kMaxTokens),
+                  integer_option("batch", 'b', {},
+                                 "Rows. Default: the run file's microbatch, or 1.", 1,
+                                 decoder::kMaxTokens),
+                  dtype_option({}, "Type to compute in. Default: the run file's, or bfloat16."),
+                  set_option()},
       .positionals = {{.name = "RUN.toml|MODEL",
                        .doc = "A run file, a model file or a directory with a model."}},
       .examples = {"lamina explain configs/train/quickstart.toml",

@@ -1,6 +1,7 @@
 // GPUs by their data sheets, for plans without the GPU.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -19,6 +20,7 @@ struct Card {
 };
 
 // NVIDIA's data sheets and the appendix "Compute Capabilities" of the CUDA C++ Programming Guide.
+inline constexpr std::size_t kNumCards = 5;
 std::span<const Card> cards();
 
 // Returns null if no card has the name.

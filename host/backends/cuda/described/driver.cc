@@ -4,6 +4,9 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <set>
+#include <utility>
 
 #include "backends/cuda/backend.h"
 #include "backends/cuda/described/described.h"
@@ -21,6 +24,28 @@ DriverResult give(Handle* handle) {
   static char object;
   *handle = reinterpret_cast<Handle>(&object);
   return kSuccess;
+}
+
+// The launches of this thread, while LaunchNotes exist.
+thread_local std::vector<Launch>* notes = nullptr;
+
+DriverResult note(Launch launch) {
+  if (!notes) return kNotSupported;
+  notes->push_back(std::move(launch));
+  return kSuccess;
+}
+
+// The handle of a function is the place of its name.
+DriverResult give_function(FunctionHandle* function, const char* name) {
+  static std::mutex mutex;
+  static std::set<std::string>& names = *new std::set<std::string>;
+  const std::lock_guard lock(mutex);
+  *function =
+      reinterpret_cast<FunctionHandle>(const_cast<std::string*>(&*names.insert(name).first));
+  return kSuccess;
+}
+const std::string& name_of(FunctionHandle function) {
+  return *reinterpret_cast<const std::string*>(function);
 }
 
 DriverResult text_of(DriverResult error, const char** text) {
@@ -116,7 +141,9 @@ DriverApi driver_of() {
   api.free = [](DevicePointer) { return kSuccess; };
   api.allocate_host = give_host_memory;
   api.free_host = [](void* memory) { return std::free(memory), kSuccess; };
-  api.copy = [](DevicePointer, DevicePointer, std::size_t, StreamHandle) { return kNotSupported; };
+  api.copy = [](DevicePointer, DevicePointer, std::size_t, StreamHandle) {
+    return notes ? kSuccess : kNotSupported;
+  };
   api.fill = [](DevicePointer, unsigned char, std::size_t, StreamHandle) { return kSuccess; };
   api.make_stream = [](StreamHandle* stream, unsigned) { return give(stream); };
   api.destroy_stream = [](StreamHandle) { return kSuccess; };
@@ -132,18 +159,22 @@ DriverApi driver_of() {
   };
   api.load_module = [](ModuleHandle* module, const void*) { return give(module); };
   api.unload_module = [](ModuleHandle) { return kSuccess; };
-  api.get_function = [](FunctionHandle* function, ModuleHandle, const char*) {
-    return give(function);
+  api.get_function = [](FunctionHandle* function, ModuleHandle, const char* name) {
+    return give_function(function, name);
   };
   api.set_function_attribute = [](FunctionHandle, FunctionAttribute, int) { return kSuccess; };
-  api.launch = [](FunctionHandle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                  unsigned, StreamHandle, void**, void**) { return kNotSupported; };
+  api.launch = [](FunctionHandle function, unsigned x, unsigned y, unsigned z, unsigned threads,
+                  unsigned, unsigned, unsigned shared, StreamHandle, void**, void**) {
+    return note({name_of(function), std::int64_t{x} * y * z, static_cast<int>(threads), shared});
+  };
   return api;
 }
 
 const DriverApi& described_driver(const Card& card) {
-  static const std::array drivers = {driver_of<0>(), driver_of<1>(), driver_of<2>()};
-  LAMINA_ASSERT(cards().size() == drivers.size());
+  static const auto drivers = []<std::size_t... kCard>(std::index_sequence<kCard...>) {
+    return std::array{driver_of<kCard>()...};
+  }
+  (std::make_index_sequence<kNumCards>());
   return drivers.at(static_cast<std::size_t>(&card - cards().data()));
 }
 
@@ -195,10 +226,13 @@ const blas::Api& described_blas() {
             *written = bytes;
             return Status::success;
           },
-      .multiply = [](blas::Handle, blas::Operation, const void*, const void*, blas::MatrixLayout,
-                     const void*, blas::MatrixLayout, const void*, const void*, blas::MatrixLayout,
-                     void*, blas::MatrixLayout, const blas::Algorithm*, void*, std::size_t,
-                     blas::Stream) { return Status::not_supported; }};
+      .multiply =
+          [](blas::Handle, blas::Operation, const void*, const void*, blas::MatrixLayout,
+             const void*, blas::MatrixLayout, const void*, const void*, blas::MatrixLayout, void*,
+             blas::MatrixLayout, const blas::Algorithm*, void*, std::size_t, blas::Stream) {
+            return note({.kernel = "cuBLASLt"}) == kSuccess ? Status::success
+                                                            : Status::not_supported;
+          }};
   return api;
 }
 
@@ -206,6 +240,13 @@ const blas::Api& described_blas() {
 constexpr ModuleImage kAnyKernels[] = {{"", nullptr}};
 
 }  // namespace
+
+LaunchNotes::LaunchNotes() {
+  LAMINA_ASSERT(!notes);
+  notes = new std::vector<Launch>;
+}
+LaunchNotes::~LaunchNotes() { delete std::exchange(notes, nullptr); }
+std::vector<Launch> LaunchNotes::take() { return std::exchange(*notes, {}); }
 
 std::unique_ptr<Backend> describe_backend(const Card& card) {
   return open_backend(described_driver(card), kAnyKernels, 0, described_blas);

@@ -25,7 +25,7 @@ inline constexpr int kUnit = 8;
 template <typename T, bool kVectors>
 struct PlainRows {
   static constexpr int kVector = 16 / static_cast<int>(sizeof(T));
-  static constexpr int kUnderWay = 4;
+  static constexpr int kUnderWay = kVectors ? 4 : 2;  // elements take more registers
   struct Unit {
     gpu::Vector<T, kVector> parts[kUnit / kVector];
   };
@@ -138,23 +138,31 @@ LAMINA_GPU_FUNCTION void multiply_unit(const typename Rows::Unit (&w)[kOutputs],
   }
 }
 
+// Adds sums[i + kHalf] of half of the lanes and sums[i] of the other half, and so on down to one
+// sum per lane. Recursive, because nvcc does not unroll the loop, and sums would be in memory.
+template <int kHalf, int kCount>
+LAMINA_GPU_FUNCTION void exchange_halves(float (&sums)[kCount]) {
+  if constexpr (kHalf > 0) {
+    constexpr int kMask = gpu::kWarpSize * kHalf / kCount;
+    const bool upper = (gpu::lane() & kMask) != 0;
+    LAMINA_GPU_UNROLL
+    for (int i = 0; i < kHalf; ++i) {
+      const float low = sums[i], high = sums[i + kHalf];
+      sums[i] = (upper ? high : low) + gpu::shuffle_xor(upper ? low : high, kMask);
+    }
+    exchange_halves<kHalf / 2>(sums);
+  }
+}
+
 // Returns the sum over all lanes of sums[lane / (32 / kCount)]. The lanes exchange halves of the
 // sums that they still have, so that there are as many shuffles as sums. The tree of additions is
 // the same for each of the sums and for any number of them.
 template <int kCount>
 LAMINA_GPU_FUNCTION float sum_over_warp(float (&sums)[kCount]) {
   static_assert(kCount <= gpu::kWarpSize && (kCount & (kCount - 1)) == 0);
-  int mask = gpu::kWarpSize / 2;
-  LAMINA_GPU_UNROLL
-  for (int half = kCount / 2; half > 0; half /= 2, mask /= 2) {
-    const bool upper = (gpu::lane() & mask) != 0;
-    LAMINA_GPU_UNROLL
-    for (int i = 0; i < half; ++i) {
-      const float low = sums[i], high = sums[i + half];
-      sums[i] = (upper ? high : low) + gpu::shuffle_xor(upper ? low : high, mask);
-    }
-  }
-  for (; mask > 0; mask /= 2) sums[0] += gpu::shuffle_xor(sums[0], mask);
+  exchange_halves<kCount / 2>(sums);
+  for (int mask = gpu::kWarpSize / 2 / kCount; mask > 0; mask /= 2)
+    sums[0] += gpu::shuffle_xor(sums[0], mask);
   return sums[0];
 }
 
