@@ -10,6 +10,7 @@
 #include "support/agreement.h"
 #include "support/device_models.h"
 #include "support/goldens.h"
+#include "support/maxtext_case.h"
 
 namespace lamina::testing {
 namespace {
@@ -107,6 +108,21 @@ INSTANTIATE_TEST_SUITE_P(All, CudaGolden, ::testing::ValuesIn(golden_cases()),
                            return test_name(test.param.filename().string());
                          });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CudaGolden);
+
+// Whole models of MaxText: logits, hidden states, losses, gradients, updates of biases.
+class CudaMaxText : public ::testing::TestWithParam<std::filesystem::path> {};
+
+TEST_P(CudaMaxText, AgreesScanned) {
+  ASSERT_EQ(reason_to_skip_maxtext(GetParam()), "");
+  for (const MaxTextRow& row : compare_maxtext(GetParam(), true, test_gpu()))
+    EXPECT_LE(row.error, row.allowed) << row.quantity;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CudaMaxText, ::testing::ValuesIn(maxtext_models()),
+                         [](const auto& test) {
+                           return test_name(test.param.filename().string());
+                         });
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CudaMaxText);
 
 // Cases that agree within the tolerance of bf16 on the CPU.
 std::vector<std::filesystem::path> golden_cases_of_16_bits() {

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "backends/cpu/backend.h"
 #include "core/json.h"
 #include "io/weight_files.h"
 #include "support/goldens.h"
@@ -19,7 +20,7 @@ namespace fs = std::filesystem;
 class MaxTextGolden : public ::testing::TestWithParam<fs::path> {};
 
 void expect_rows_agree(const fs::path& directory, bool scan_layers) {
-  for (const MaxTextRow& row : compare_maxtext(directory, scan_layers))
+  for (const MaxTextRow& row : compare_maxtext(directory, scan_layers, cpu::cpu_backend()))
     EXPECT_LE(row.error, row.allowed) << row.quantity;
 }
 

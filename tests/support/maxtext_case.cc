@@ -4,10 +4,11 @@
 #include <cmath>
 #include <map>
 
-#include "backends/cpu/backend.h"
+#include "inspect/verify/forward.h"
 #include "inspect/verify/prediction.h"
 #include "inspect/verify/report.h"
 #include "program/records.h"
+#include "runtime/host_access.h"
 #include "support/goldens.h"
 #include "support/maxtext_model.h"
 #include "support/models.h"
@@ -37,7 +38,8 @@ constexpr Kept kKept[] = {
 
 class Comparison : MaxTextModel {
  public:
-  using MaxTextModel::MaxTextModel;
+  Comparison(const fs::path& directory, bool scan_layers, bool disturbed, const Backend& backend)
+      : MaxTextModel(directory, scan_layers, disturbed), backend_(backend) {}
 
   std::vector<MaxTextRow> run() {
     forward();
@@ -66,7 +68,8 @@ class Comparison : MaxTextModel {
 
   void forward() {
     const std::vector<ConstTensorRef> pointers = parameters_of(parameters_);
-    inspect::ForwardResult got = forward_with_hidden(model_, pointers, rows_);
+    inspect::ForwardResult got =
+        inspect::forward(model_, pointers, rows_, {.hidden = true}, backend_);
     auto compare = [&](const std::string& name, std::vector<float> values) {
       if (!case_.has(name)) return;
       std::vector<float> want = case_.floats(name);
@@ -99,7 +102,7 @@ class Comparison : MaxTextModel {
   template <typename Compare>
   void prediction(std::span<const ConstTensorRef> parameters, Compare compare) {
     const inspect::Prediction got =
-        inspect::predict(model_, parameters, rows_, DType::f32, cpu::cpu_backend());
+        inspect::predict(model_, parameters, rows_, DType::f32, backend_);
     const std::size_t depth = static_cast<std::size_t>(model_.mtp_depth());
     std::vector<float> losses;
     for (std::size_t j = 0; j < depth; ++j) {
@@ -138,7 +141,7 @@ class Comparison : MaxTextModel {
   // Compares the validation of a run. Theirs covers one depth.
   void evaluate(std::span<const ConstTensorRef> parameters) {
     if (!case_.has("eval.mtp_acceptance_percent")) return;
-    train::EvalStep step(model_, rows_.batch, rows_.tokens, DType::f32, true, cpu::cpu_backend());
+    train::EvalStep step(model_, rows_.batch, rows_.tokens, DType::f32, true, backend_);
     const train::EvalSums got = step.run(rows_.microbatch(), parameters);
     const auto target = static_cast<std::size_t>(config_.mtp_eval_target_module);
     LAMINA_ASSERT(target >= 1);  // golden.json names the module
@@ -159,7 +162,7 @@ class Comparison : MaxTextModel {
     const std::vector<ConstTensorRef> pointers = parameters_of(parameters_);
     const program::LayerRecords made = program::record_layers(
         model_, pointers, program::rows_of({0}, std::vector<std::int32_t>{-100}, 1, 1), DType::f32,
-        tags, cpu::cpu_backend());
+        tags, backend_);
     for (const auto& [at, records] : made) {
       const std::size_t i =
           static_cast<std::size_t>(std::ranges::find(tags, at.second) - tags.begin());
@@ -182,9 +185,11 @@ class Comparison : MaxTextModel {
   // Compares gradients, called `prefix`grad.<name>; with `values` also the loss and the layers'
   // reports.
   void train_step(const decoder::Model& model, const std::string& prefix, bool values) {
-    train::TrainState state(model.parameters(), DType::f32, microbatches() > 1, cpu::cpu_backend());
+    train::TrainState state(model.parameters(), DType::f32, microbatches() > 1, backend_);
     for (std::size_t i = 0; i < parameters_.size(); ++i)
-      std::ranges::copy(parameters_[i], floats(state.masters()[i]));
+      write_tensor<float>(state.queue(), state.masters()[i], [&](std::span<float> to) {
+        std::ranges::copy(parameters_[i], to.begin());
+      });
     state.refresh_copies();
     std::int64_t rows = rows_.batch / microbatches();
     decoder::GraphFeatures features = train::all_losses();
@@ -194,7 +199,7 @@ class Comparison : MaxTextModel {
                            .features = features,
                            .microbatches = microbatches(),
                            .z_loss = config_.run.train.z_loss},
-                          {}, cpu::cpu_backend());
+                          {}, backend_);
     std::vector<program::Microbatch> batches;
     for (std::int64_t m = 0; m < microbatches(); ++m) batches.push_back(rows_.microbatch(m * rows));
     train::StepResult result = step.gradients(batches, 0);
@@ -276,8 +281,9 @@ class Comparison : MaxTextModel {
       values.resize(static_cast<std::size_t>(case_.shape(name).num_elements()), NAN);
       const std::size_t width = parameters_[k].size();
       const std::size_t at = place.at.empty() ? 0 : static_cast<std::size_t>(place.at[0]);
+      const std::vector<float> updated = copy_to_host<float>(state.queue(), state.masters()[k]);
       for (std::size_t i = 0; i < width; ++i)
-        values.at(at * width + i) = floats(state.masters()[k])[i] - parameters_[k][i];
+        values.at(at * width + i) = updated[i] - parameters_[k][i];
     }
     // The sum rounds to a unit in the last place of the bias.
     for (const auto& [name, values] : got) add(name, values, case_.floats(name), 1e-7);
@@ -288,13 +294,16 @@ class Comparison : MaxTextModel {
     std::map<std::string, std::vector<float>> theirs;
     const auto& parameters = model_.parameters().all();
     for (std::size_t k = 0; k < parameters.size(); ++k) {
-      const auto* ours = floats(state.gradients()[k]);
+      // A parameter that is frozen here has none.
+      const std::vector<float> ours = state.gradients()[k]
+                                          ? copy_to_host<float>(state.queue(), state.gradients()[k])
+                                          : std::vector<float>();
       for (const MaxTextTensor& to : names_[k]) {
         std::vector<float>& out = theirs[to.name()];
         out.resize(static_cast<std::size_t>(to.shape().num_elements()));
         for (std::int64_t i = 0; i < to.num_elements(); ++i)
-          // A parameter that is frozen here has no effect there.
-          out[to.index(i)] = ours ? to.gradient(ours[to.first() + i]) : 0;
+          out[to.index(i)] =
+              ours.empty() ? 0 : to.gradient(ours[static_cast<std::size_t>(to.first() + i)]);
       }
     }
     double largest = 0;
@@ -322,6 +331,7 @@ class Comparison : MaxTextModel {
     }
   }
 
+  const Backend& backend_;
   std::vector<MaxTextRow> out_;
 };
 
@@ -340,11 +350,12 @@ std::string reason_to_skip_maxtext(const fs::path& directory) {
   return maxtext_config(directory).reason;
 }
 
-std::vector<MaxTextRow> compare_maxtext(const fs::path& directory, bool scan_layers) {
-  std::vector<MaxTextRow> rows = Comparison(directory, scan_layers, false).run();
+std::vector<MaxTextRow> compare_maxtext(const fs::path& directory, bool scan_layers,
+                                        const Backend& backend) {
+  std::vector<MaxTextRow> rows = Comparison(directory, scan_layers, false, backend).run();
   auto fails = [](const MaxTextRow& row) { return !(row.error <= row.allowed); };
   if (std::ranges::none_of(rows, fails)) return rows;
-  const std::vector<MaxTextRow> disturbed = Comparison(directory, scan_layers, true).run();
+  const std::vector<MaxTextRow> disturbed = Comparison(directory, scan_layers, true, backend).run();
   for (std::size_t i = 0; i < rows.size(); ++i)
     rows[i].allowed =
         std::max(rows[i].allowed, 8 * inspect::max_abs_difference(rows[i].ours, disturbed[i].ours));

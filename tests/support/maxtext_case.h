@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/backend.h"
+
 namespace lamina::testing {
 
 // Returns the cases with whole models; others are for modules, optimizers and training steps.
@@ -24,6 +26,7 @@ struct MaxTextRow {
 // tolerance is the one in the cases' README or, in models that magnify rounding, eight times the
 // change for weights that differ by a rounding (relative 1e-7). REQUIRES: no reason to skip the
 // case.
-std::vector<MaxTextRow> compare_maxtext(const std::filesystem::path& directory, bool scan_layers);
+std::vector<MaxTextRow> compare_maxtext(const std::filesystem::path& directory, bool scan_layers,
+                                        const Backend& backend);
 
 }  // namespace lamina::testing
