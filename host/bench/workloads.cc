@@ -32,6 +32,13 @@ std::vector<std::int32_t> some_tokens(std::int64_t count, std::int64_t vocab) {
   return out;
 }
 
+// Returns the type whose peak bounds the products: weights in blocks may be multiplied as integers.
+DType peak_dtype(const decoder::Model& model, const BenchOptions& options) {
+  const bool in_blocks = std::ranges::any_of(model.parameters().all(),
+                                             [](const auto& p) { return p.storage != nullptr; });
+  return in_blocks && options.dtype == DType::bf16 ? DType::i8 : options.dtype;
+}
+
 // The limits of the machine, measured before and after the work; the larger values count.
 class Limits {
  public:
@@ -49,10 +56,10 @@ class Limits {
   double bandwidth_ = 0, peak_ = 0;
 };
 
-void repeat(BenchResult& result, const BenchOptions& options, const device::Device& device,
+void repeat(BenchResult& result, DType peak, int repeats, const device::Device& device,
             const std::function<void()>& prepare, const std::function<void()>& work) {
-  Limits limits(device, options.dtype);
-  for (int i = 0; i < options.repeats; ++i) {
+  Limits limits(device, peak);
+  for (int i = 0; i < repeats; ++i) {
     prepare();
     result.repeats.push_back({.seconds = seconds_of(work)});
   }
@@ -143,7 +150,7 @@ BenchResult bench_decode(const decoder::Model& model, const BenchOptions& option
   // with the tokens measure the bandwidth that was available to them.
   const std::unique_ptr<device::MemoryPasses> memory = device.memory();
   const auto pass_bytes = static_cast<double>(memory->bytes());
-  double peak = device.peak_flops(options.dtype);
+  double peak = device.peak_flops(peak_dtype(model, options));
   for (int i = 0; i < options.repeats; ++i) {
     session.reset();
     // Into the same memory: rows refers to it.
@@ -160,7 +167,7 @@ BenchResult bench_decode(const decoder::Model& model, const BenchOptions& option
     r.bandwidth = pass_bytes * static_cast<double>(options.tokens) / read_seconds;
     result.repeats.push_back(r);
   }
-  peak = std::max(peak, device.peak_flops(options.dtype));
+  peak = std::max(peak, device.peak_flops(peak_dtype(model, options)));
   for (BenchResult::Repeat& r : result.repeats) r.peak = peak;
   if (options.profile) options.profile(session.program(1).program().profile());
   return result;
@@ -185,7 +192,7 @@ BenchResult bench_prefill(const decoder::Model& model, const BenchOptions& optio
   Program& program = session.program(options.tokens).program();
   program.set_profiling(options.profile != nullptr);
   repeat(
-      result, options, device, [&] { session.reset(); },
+      result, peak_dtype(model, options), options.repeats, device, [&] { session.reset(); },
       [&] { append_to_all(session, options.batch, prompt); });
   if (options.profile) options.profile(program.profile());
   return result;
@@ -231,7 +238,7 @@ BenchResult bench_train(const decoder::Model& model, const BenchOptions& options
   one_step();
   step.program().program().set_profiling(options.profile != nullptr);
   repeat(
-      result, options, device, [] {}, one_step);
+      result, options.dtype, options.repeats, device, [] {}, one_step);
   if (options.profile) options.profile(step.program().program().profile());
   return result;
 }
