@@ -20,7 +20,6 @@ namespace fs = std::filesystem;
 using lamina::testing::Finished;
 using lamina::testing::TempDir;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 std::vector<std::string> formats() {
   return {"int8", "int4", "int4-g64", "int4-g128", "mxfp4", "fp8"};
@@ -132,7 +131,7 @@ TEST(QuantizeDirectory, AQuantisedModelIsNotQuantisedAgain) {
   const Finished decoded =
       lamina_program({"decode", "-m", to, "--quantize", "int4", "--ids", "1", "-n", "1"});
   EXPECT_EQ(decoded.code, 2);
-  EXPECT_THAT(decoded.err, StartsWith("error: --quantize: " + to + " is quantised already: '"));
+  EXPECT_THAT(decoded.err, HasSubstr("error: --quantize: " + to + " is quantised already: "));
 }
 
 TEST(QuantizeDirectory, AnExistingDirectoryIsRefused) {
