@@ -16,8 +16,6 @@
 namespace lamina::bench {
 namespace {
 
-constexpr std::int64_t kWarmTokens = 16;
-
 double seconds_of(const std::function<void()>& work) {
   const Stopwatch watch;
   work();
@@ -117,7 +115,7 @@ const BenchResult::Repeat& BenchResult::median() const {
 
 BenchResult bench_decode(const decoder::Model& model, const BenchOptions& options,
                          const Backend& backend, const device::Device& device) {
-  std::int64_t capacity = kWarmTokens + options.tokens;
+  std::int64_t capacity = options.context + options.tokens;
   BenchWeights weights(model, options.directory, options.dtype, backend, device);
   decode::Session session = make_session(model, weights, options, capacity, backend);
   const decoder::GraphShape shape{options.batch, 1, options.dtype};
@@ -125,7 +123,7 @@ BenchResult bench_decode(const decoder::Model& model, const BenchOptions& option
   decoder::ModelGraph graph = model.decode_graph(shape, state);
   graph.graph = passes::simplify(std::move(graph.graph));
   double mean_length =
-      static_cast<double>(kWarmTokens) + (static_cast<double>(options.tokens) + 1) / 2;
+      static_cast<double>(options.context) + (static_cast<double>(options.tokens) + 1) / 2;
 
   BenchResult result;
   result.tokens = static_cast<double>(options.batch * options.tokens);
@@ -145,6 +143,11 @@ BenchResult bench_decode(const decoder::Model& model, const BenchOptions& option
     for (std::size_t b = 0; b < next.size(); ++b)
       next[b] = decode::argmax(logits.subspan(b * vocab, vocab));
   };
+  // The context is read in pieces, except for its last tokens: they warm up the program.
+  constexpr std::int64_t kWarmTokens = 16;
+  const std::int64_t read = std::max<std::int64_t>(0, options.context - kWarmTokens);
+  const std::vector<std::int32_t> prompt = some_tokens(read, model.vocab_size());
+  const std::vector<std::span<const std::int32_t>> prompts(next.size(), prompt);
   session.program(1).program().set_profiling(options.profile != nullptr);
   // Bandwidth changes within a second if other programs use the memory: only reads that alternate
   // with the tokens measure the bandwidth that was available to them.
@@ -153,9 +156,10 @@ BenchResult bench_decode(const decoder::Model& model, const BenchOptions& option
   double peak = device.peak_flops(peak_dtype(model, options));
   for (int i = 0; i < options.repeats; ++i) {
     session.reset();
+    if (read > 0) session.append(prompts);
     // Into the same memory: rows refers to it.
     std::ranges::copy(some_tokens(options.batch, model.vocab_size()), next.begin());
-    for (std::int64_t token = 0; token < kWarmTokens; ++token) write_one();
+    for (std::int64_t token = read; token < options.context; ++token) write_one();
     BenchResult::Repeat r;
     double read_seconds = 0;
     for (std::int64_t token = 0; token < options.tokens; ++token) {

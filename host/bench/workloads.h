@@ -16,6 +16,7 @@ struct BenchOptions {
   DType dtype = DType::bf16;
   std::int64_t batch = 1;     // sequences
   std::int64_t tokens = 512;  // per sequence: read, trained on, or written
+  std::int64_t context = 16;  // of decoding: tokens per sequence before those that are written
   int repeats = 3;
   bool lazy_embeddings = false;  // as in [optimizer]
   std::function<void(const std::string&)> profile =
@@ -54,9 +55,9 @@ struct BenchResult {
   }
 };
 
-// Writes `tokens` tokens after 16 others, greedily. Bytes: weights and decode state. After each
-// token a buffer much larger than the caches is read once; the bandwidth of a repeat is the mean
-// rate of its passes.
+// Writes `tokens` tokens after `context` others, greedily. Bytes: weights and decode state. After
+// each token a buffer much larger than the caches is read once; the bandwidth of a repeat is the
+// mean rate of its passes.
 BenchResult bench_decode(const decoder::Model& model, const BenchOptions& options,
                          const Backend& backend, const device::Device& device);
 // Reads `tokens` tokens into empty decode state. Bytes: weights.

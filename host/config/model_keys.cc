@@ -101,6 +101,9 @@ std::vector<Key> attention_keys() {
       integer(std::string(kMobaTopK), kMobaTopKPreset, 1, kMaxRows,
               "Chunks per query in mixture of block attention: those whose mean key has the "
               "largest product with the query. The query's own chunk is always included."),
+      choice(kKvDtype, {std::string(kKvAsComputed), "int8", "fp8"},
+             "Numbers of keys and values in decode state: the type of the computation, or one byte "
+             "each, with a scale per token and head. Has no effect in training."),
   };
 }
 

@@ -52,6 +52,9 @@ inline constexpr std::string_view kBlockSpan = "causal_block_size";
 inline constexpr std::string_view kMobaChunk = "moba_chunk_size";
 inline constexpr std::string_view kMobaTopK = "moba_topk";
 inline constexpr std::int64_t kMobaTopKPreset = 8;
+// The numbers of keys and values in decode state, and the value that leaves them as they are.
+inline constexpr std::string_view kKvDtype = "kv_dtype";
+inline constexpr std::string_view kKvAsComputed = "compute";
 
 // A key of families with multi-token prediction; if it is 0, keys with this prefix have no effect.
 inline constexpr std::string_view kPredictionLayers = "num_nextn_predict_layers";

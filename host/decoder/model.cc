@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "config/model_keys.h"
 #include "core/error.h"
 #include "decoder/call_limits.h"
 #include "decoder/graph/embedding.h"
@@ -81,6 +82,21 @@ void set_choices(ModelParts& parts, const std::vector<Choice>& choices) {
   }
 }
 
+// Throws UserError (exit 2) if model.kv_dtype would change nothing.
+void check_kv_numbers(const Model& model, const ModelParts& parts) {
+  if (!parts.block_options.kv_numbers) return;
+  const config::Entry& entry = *given_key(parts, config::kKvDtype);
+  if (!model.is_autoregressive())
+    refuse_key(entry, "its tokens see later ones, so there is no decode state");
+  const auto is_stored = [](const StateTensor& state) { return state.type.storage != nullptr; };
+  if (std::ranges::none_of(model.states({}, {}), is_stored))
+    refuse_key(entry,
+               fmt::format("the decode state of this model has no keys and values that may be kept "
+                           "in fewer bits; they are states of the kind '{}', without a dtype or "
+                           "the flag NO_QUANTIZE, at most {} wide",
+                           to_string(registry::StateKind::kv), formats::kMaxRowValues));
+}
+
 }  // namespace
 
 Model::Model(std::shared_ptr<const registry::Family> family, registry::ModelConfig config,
@@ -96,6 +112,7 @@ Model::Model(std::shared_ptr<const registry::Family> family, registry::ModelConf
   parts_->stack_options = stack;
   parts_->stack = resolve_stack(family->plan(config), stack);
   declare_parameters(*parts_);
+  check_kv_numbers(*this, *parts_);
 }
 
 void Model::set_learning(const std::vector<Learning>& by_parameter) {

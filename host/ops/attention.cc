@@ -16,7 +16,9 @@
 //
 // With start i32[B], k and v are decode state: token t is at start[b] + t, and slot s contains the
 // token of index s, or with ring the latest token of index congruent to s modulo the capacity.
-// Blocks then contain only the call's tokens; earlier tokens belong to none.
+// Blocks then contain only the call's tokens; earlier tokens belong to none. The state may be
+// stored in rows of formats/row_formats.h: keys and values are then the products of the rows'
+// numbers and scales.
 #include "ops/attention.h"
 
 #include <cmath>
@@ -307,6 +309,8 @@ std::string split_rule(const Call& c) {
 
 }  // namespace
 
+Tensor plain_rows(Tensor x) { return x.type().storage ? widen_stored(x) : x; }
+
 SeenLogits seen_logits(const LowerCall& c) {
   const Type& q_type = c.type(in::kQ);
   std::int64_t batch = q_type.dim(0), tokens = q_type.dim(1), heads = q_type.dim(2);
@@ -317,7 +321,8 @@ SeenLogits seen_logits(const LowerCall& c) {
   Tensor q =
       reshape(heads_first(c.in(in::kQ), wide), {batch, kv_heads, group * tokens, q_type.dim(3)});
   double factor = c.f("scale") != 0 ? c.f("scale") : 1 / std::sqrt(double(q_type.dim(3)));
-  Tensor scores = scale(matmul(q, heads_first(c.in(in::kK), wide), false, true), factor);
+  Tensor scores =
+      scale(matmul(q, heads_first(plain_rows(c.in(in::kK)), wide), false, true), factor);
   scores = soft_cap(reshape(scores, {batch, heads, tokens, keys}), {.cap = c.f("soft_cap")});
   if (Tensor bias = bias_of(c, wide)) scores = scores + bias;
 
@@ -351,8 +356,8 @@ std::vector<Tensor> attend(const LowerCall& c, const std::function<Tensor(Tensor
   Tensor p = e / select(none, one, sum);
   Tensor lse = reshape(log(select(none, one, sum)) + top, {batch, heads, tokens});
   if (change) p = change(p);
-  Tensor y =
-      matmul(reshape(p, {batch, kv_heads, group * tokens, keys}), heads_first(c.in(in::kV), wide));
+  Tensor y = matmul(reshape(p, {batch, kv_heads, group * tokens, keys}),
+                    heads_first(plain_rows(c.in(in::kV)), wide));
   y = transpose(reshape(y, {batch, heads, tokens, c.type(in::kV).dim(3)}), {0, 2, 1, 3});
   return {cast(y, q_type.dtype), lse};
 }
@@ -364,6 +369,8 @@ constinit const OpDef attention_op = {
     .decode = &kDecode,
     .cost = {.flops = flops},
     .split = {.rule_of = split_rule},
+    .takes_stored = [](const Call& c,
+                       int i) { return c.has(in::kStart) && (i == in::kK || i == in::kV); },
     .facts = {.attends = Attends::to_heads, .last_output_tag = "context"}};
 
 }  // namespace lamina::ops

@@ -8,6 +8,9 @@
 
 namespace lamina::ops {
 
+// Returns keys or values that may be stored in rows as plain elements.
+Tensor plain_rows(Tensor x);
+
 // The logits of the op attention, or of another op with the same inputs and attributes: [B, N, T,
 // S] in the accumulation dtype, scaled, capped and biased, -1e30 if the query does not see the key.
 // `seen` is 1 if it does, else 0.

@@ -1,6 +1,8 @@
 // cache_write(cache, update, start; ring, first, slots): update[B, T, ...] written over slots
 // start[b] .. start[b] + T - 1 of cache[B, C, ...], in place; with ring, over those slots modulo C.
 // With first and slots the cache is a part of the given one: C = slots, starting at slot `first`.
+// A cache that is stored in rows of formats/row_formats.h gets the values of `update` in its
+// format.
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -29,6 +31,7 @@ constinit const OpDef cache_write_op = {.infer = infer,
                                         .zero_gradient = true,
                                         .decode = &kContinues,
                                         .cost = kNoProducts,
-                                        .split = {.rule = "bS..., bT..., b -> bS..."}};
+                                        .split = {.rule = "bS..., bT..., b -> bS..."},
+                                        .takes_stored = [](const Call&, int i) { return i == 0; }};
 
 }  // namespace lamina::ops

@@ -151,6 +151,16 @@ Tensor DecodeCall::first_slot() {
   return state->stride == 1 ? start : start / number_like(start, state->stride);
 }
 
+Type DecodeCall::cache_type(const Type& update, std::int64_t slots) const {
+  Shape shape = update.shape;
+  shape[1] = slots;
+  const Type plain{state_dtype(update.dtype), shape, {}};
+  const bool may_change = state->kind == StateKind::kv && state->quantize &&
+                          plain.dtype == update.dtype &&
+                          (plain.dtype == DType::f32 || plain.dtype == DType::bf16);
+  return may_change ? plain.stored_as(context.row_storage(plain.dim(-1))) : plain;
+}
+
 WrittenCache DecodeCall::write_cache(std::string_view part, Tensor update, std::int64_t kept) {
   const std::string name = part.empty() ? state->name : fmt::format("{}.{}", state->name, part);
   std::int64_t size = slots();
@@ -163,10 +173,7 @@ WrittenCache DecodeCall::write_cache(std::string_view part, Tensor update, std::
                          state->name));
     return written;
   }
-  Shape shape = update.shape();
-  shape[1] = size;
-  Tensor cache =
-      context.state_input(name, state->kind, {state_dtype(update.dtype()), shape, {}}, out.ring);
+  Tensor cache = context.state_input(name, state->kind, cache_type(update.type(), size), out.ring);
   const Tensor rows = cast(update, cache.dtype());
   out.cache = cache_write(cache, rows, first_slot(), {.ring = out.ring});
   context.state_output(cache, out.cache);

@@ -40,6 +40,8 @@ class DecodeContext {
   virtual std::int64_t capacity() const = 0;
   virtual std::int64_t max_call_tokens() const = 0;
   virtual bool segments() const = 0;
+  // Returns the storage of rows of keys or values that may be kept in fewer bits; null: none.
+  virtual const formats::BlockFormat* row_storage(std::int64_t /*width*/) const { return nullptr; }
 
   virtual Tensor host_input(HostInput input) = 0;
   // Returns a tensor of decode state before the call; `written` must be passed to state_output().
@@ -86,8 +88,11 @@ struct DecodeCall {
   Tensor first_slot();
   // Appends rows, one per slot, to the cache `part` of the state ("" = its only one). If only the
   // last `kept` tokens are read (0 = all), it is a ring with room for all tokens that the oldest
-  // query of a call still sees.
+  // query of a call still sees. Keys and values have the storage of the context, unless the state
+  // forbids it or has another dtype than the rows.
   WrittenCache write_cache(std::string_view part, Tensor update, std::int64_t kept);
+  // Returns the type of a cache of rows: their type, the declared dtype, the storage.
+  Type cache_type(const Type& update, std::int64_t slots) const;
   // Returns a state of a fixed size: [B, dims...].
   Tensor fixed_state(DType dtype, std::span<const std::int64_t> dims);
 };

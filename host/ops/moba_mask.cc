@@ -11,6 +11,7 @@
 // start[b] + t and the slot. Given positions and segments cut each document into chunks from its
 // first token on.
 #include "core/round_up.h"
+#include "ops/attention.h"
 #include "ops/decode.h"
 #include "ops/op.h"
 
@@ -104,7 +105,7 @@ struct Chooser {
   // For chunks that are consecutive in the row.
   Tensor of_rows() const {
     const std::int64_t chunks = divide_up(keys, size);
-    Tensor k = reshape(cast(c.in(in::kK), wide), {batch, keys, kv_heads * width});
+    Tensor k = reshape(cast(plain_rows(c.in(in::kK)), wide), {batch, keys, kv_heads * width});
     if (chunks * size > keys)
       k = concat(
           {k, constant(graph, {wide, {batch, chunks * size - keys, kv_heads * width}, {}}, 0)},
@@ -143,7 +144,7 @@ struct Chooser {
       own = own * same;
     }
     together = broadcast(together, {batch, keys, keys});
-    Tensor k = reshape(cast(c.in(in::kK), wide), {batch, keys, kv_heads * width});
+    Tensor k = reshape(cast(plain_rows(c.in(in::kK)), wide), {batch, keys, kv_heads * width});
     Tensor means = matmul(together, k) / reduce_sum(together, {2}, true);
     Tensor chosen = choose(gates(means, keys), seen, own, keys);
     Tensor rows = reshape(chosen, {batch, heads * tokens, keys});
@@ -199,6 +200,7 @@ constinit const OpDef moba_mask_op = {
     .decode = &kDecode,
     .cost = {.flops = flops, .keys_kept = keys_kept},
     .split = {.rule = "bTnH, bSnH, bT?, bS?, bT?, bS?, b? -> bnTS"},
+    .takes_stored = [](const Call& c, int i) { return c.has(in::kStart) && i == in::kK; },
     .facts = {.attends = Attends::masks_heads}};
 
 }  // namespace lamina::ops

@@ -1,4 +1,6 @@
-// reshape(x; shape): the same elements, in the same order, in another shape.
+// reshape(x; shape): the same elements, in the same order, in another shape. The result of values
+// that are stored in blocks is stored, too, if they only get or lose a first dim of 1, as decode
+// state does.
 #include <algorithm>
 #include <numeric>
 
@@ -7,12 +9,21 @@
 namespace lamina::ops {
 namespace {
 
+bool is_one_more(const Shape& longer, const Shape& shape) {
+  return longer.ndim() == shape.ndim() + 1 && longer[0] == 1 && longer.without_leading() == shape;
+}
+
+bool keeps_rows(const Shape& from, const Shape& to) {
+  return from.ndim() > 1 && to.ndim() > 1 && (is_one_more(from, to) || is_one_more(to, from));
+}
+
 std::vector<Type> infer(const Call& c) {
   Shape shape = checked_shape(c, "shape");
   c.require(shape.num_elements() == c.type(0).num_elements(),
             "{} has {} elements, but the shape {} requires {}", to_string(c.type(0)),
             c.type(0).num_elements(), to_string(shape), shape.num_elements());
-  return {c.type(0).with(shape)};
+  return {c.type(0).with(shape).stored_as(keeps_rows(c.type(0).shape, shape) ? c.type(0).storage
+                                                                             : nullptr)};
 }
 
 std::vector<Tensor> vjp(const VjpCall& c) { return {reshape(c.ct(), c.type(0).shape)}; }
@@ -61,17 +72,20 @@ void tokens(TokenFlow& flow) {
 
 }  // namespace
 
-constinit const OpDef reshape_op = {.infer = infer,
-                                    .vjp = vjp,
-                                    .view = view,
-                                    .layout_only = true,
-                                    .decode = &kEachToken,
-                                    .cost = kNoProducts,
-                                    .split = {.none = "elements move between dims"},
-                                    .tokens = tokens,
-                                    .facts = {.on_heads = OnHeads::shapes,
-                                              .moves_data = true,
-                                              .carries_rows = true,
-                                              .size_attrs = {"shape"}}};
+constinit const OpDef reshape_op = {
+    .infer = infer,
+    .vjp = vjp,
+    .view = view,
+    .layout_only = true,
+    .decode = &kEachToken,
+    .cost = kNoProducts,
+    .split = {.none = "elements move between dims"},
+    .tokens = tokens,
+    .takes_stored = [](const Call& c,
+                       int) { return keeps_rows(c.type(0).shape, checked_shape(c, "shape")); },
+    .facts = {.on_heads = OnHeads::shapes,
+              .moves_data = true,
+              .carries_rows = true,
+              .size_attrs = {"shape"}}};
 
 }  // namespace lamina::ops

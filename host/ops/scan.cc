@@ -35,7 +35,7 @@ std::vector<Type> infer(const Call& c) {
                 to_string(inner));
       out.push_back(inner);
     } else {
-      out.push_back(inner.with(inner.shape.with_leading(times)));
+      out.push_back(inner.with(inner.shape.with_leading(times)).stored_as(inner.storage));
     }
   }
   return out;

@@ -11,6 +11,8 @@
 
 #include "backends/cpu/attention/attention.h"
 #include "core/float16.h"
+#include "formats/fp8.h"
+#include "formats/row_formats.h"
 
 namespace lamina::cpu {
 
@@ -74,6 +76,36 @@ inline AttentionProblem random_problem(const AttentionSpec& spec, unsigned seed 
   return p;
 }
 
+// Rows of a cache in a format of formats/row_formats.h.
+struct NumberRows {
+  std::vector<std::byte> bytes;
+  Doubles values;          // of the numbers and scales
+  std::int64_t row_bytes;  // of one head
+};
+
+inline NumberRows to_numbers(const Doubles& values, std::int64_t dim, CachedRows cached) {
+  const auto& format = *formats::row_format(
+      cached == CachedRows::int8 ? formats::RowNumbers::int8 : formats::RowNumbers::e4m3, dim);
+  const auto rows = values.size() / static_cast<std::size_t>(dim);
+  const auto row_bytes = static_cast<std::size_t>(format.num_bytes);
+  NumberRows out{std::vector<std::byte>(rows * row_bytes), {}, format.num_bytes};
+  for (std::size_t r = 0; r < rows; ++r) {
+    const auto begin = values.begin() + static_cast<std::ptrdiff_t>(r) * dim;
+    const std::vector<float> row(begin, begin + dim);
+    std::byte* to = out.bytes.data() + r * row_bytes;
+    formats::narrow_row(format, row.data(), to);
+    float scale;
+    std::memcpy(&scale, to, sizeof scale);
+    for (std::int64_t i = 0; i < dim; ++i) {
+      const auto bits = static_cast<std::uint8_t>(to[formats::kRowScaleBytes + i]);
+      const double number = cached == CachedRows::int8 ? static_cast<std::int8_t>(bits)
+                                                       : double{formats::kE4m3[bits]};
+      out.values.push_back(number * scale);
+    }
+  }
+  return out;
+}
+
 struct AttentionResults {
   Doubles o, lse, dq, dk, dv, dsinks, dslopes, dtable;
 };
@@ -103,7 +135,8 @@ inline AttentionResults run_attention(const AttentionProblem& p, DType dtype,
     return x;
   };
   const auto q = with_gaps(p.q, spec.qk_dim), d_o = with_gaps(p.d_o, spec.v_dim);
-  const auto k = to_bytes(p.k, dtype), v = to_bytes(p.v, dtype), sinks = to_bytes(p.sinks, real);
+  auto k = to_bytes(p.k, dtype), v = to_bytes(p.v, dtype);
+  const auto sinks = to_bytes(p.sinks, real);
   auto o = with_gaps({}, spec.v_dim), dq = with_gaps({}, spec.qk_dim);
   const auto slopes = to_bytes(p.slopes, dtype), table = to_bytes(p.table, dtype);
   auto dk = k, dv = v, dsinks = sinks;
@@ -111,8 +144,15 @@ inline AttentionResults run_attention(const AttentionProblem& p, DType dtype,
   auto lse = to_bytes(Doubles(static_cast<std::size_t>(rows)), real);
   const auto q_strides = contiguous_strides(spec.q_tokens, spec.heads, spec.qk_dim + kGap);
   const auto o_strides = contiguous_strides(spec.q_tokens, spec.heads, spec.v_dim + kGap);
-  const auto k_strides = contiguous_strides(spec.kv_tokens, spec.kv_heads, spec.qk_dim);
-  const auto v_strides = contiguous_strides(spec.kv_tokens, spec.kv_heads, spec.v_dim);
+  auto k_strides = contiguous_strides(spec.kv_tokens, spec.kv_heads, spec.qk_dim);
+  auto v_strides = contiguous_strides(spec.kv_tokens, spec.kv_heads, spec.v_dim);
+  if (spec.cached != CachedRows::plain) {
+    NumberRows keys = to_numbers(p.k, spec.qk_dim, spec.cached);
+    NumberRows values = to_numbers(p.v, spec.v_dim, spec.cached);
+    k = std::move(keys.bytes), v = std::move(values.bytes);
+    k_strides = contiguous_strides(spec.kv_tokens, spec.kv_heads, keys.row_bytes);
+    v_strides = contiguous_strides(spec.kv_tokens, spec.kv_heads, values.row_bytes);
+  }
   const void* sink_data = p.sinks.empty() ? nullptr : sinks.data();
   const AttentionForwardArgs args{.q = {q.data(), q_strides},
                                   .k = {k.data(), k_strides},

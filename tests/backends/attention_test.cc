@@ -233,6 +233,24 @@ TEST(Attention, KernelsMatchReferenceForEveryVariant) {
 
 TEST(Attention, CachedKernelsMatchReference) { expect_kernels_match_reference(cached_cases()); }
 
+// The reference gets the products of numbers and scales in double.
+TEST(Attention, CachedNumbersMatchReference) {
+  for (const CachedRows cached : {CachedRows::int8, CachedRows::e4m3})
+    for (const Case& c : cached_cases()) {
+      AttentionProblem plain = c.problem, numbers = c.problem;
+      plain.k = to_numbers(plain.k, plain.spec.qk_dim, cached).values;
+      plain.v = to_numbers(plain.v, plain.spec.v_dim, cached).values;
+      numbers.spec.cached = cached;
+      const AttentionResults want = run_attention(plain, DType::f64);
+      for (Isa isa : isas())
+        for (DType dtype : {DType::f32, DType::bf16}) {
+          SCOPED_TRACE(c.name + ", " + std::string(name(isa)) + ", " + std::string(name(dtype)));
+          const ScopedIsa scoped(isa);
+          expect_close(run_attention(numbers, dtype), want, dtype);
+        }
+    }
+}
+
 // Decoding token by token and in chunks from a cache equals one pass over all tokens.
 TEST(Attention, DecodingEqualsPrefill) {
   const std::int64_t length = 90, heads = 4, kv_heads = 2, dim = 32;

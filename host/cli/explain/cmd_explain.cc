@@ -55,6 +55,7 @@ Command explain_command() {
           "run at once, and predicts the time by the card's data sheet. -v shows the time of "
           "tracing and compiling.",
       .options = {device_option(), packed_option(), quantize_option(), quantize_rule_option(),
+                  kv_dtype_option(),
                   choice_option(
                       "phase", "PHASE", {"train", "prefill", "decode"}, {},
                       "Phase to compile; default: train for run files, decode for models."),

@@ -33,7 +33,7 @@ Subject find_subject(const Arguments& a) {
   model::OpenedModel opened;
   if (config::is_run_file(path)) {
     refuse_quantising(a, "the run file " + path);
-    config::RunConfig c = config::load_run(path, {a.texts("set"), config::process_environment()});
+    config::RunConfig c = config::load_run(path, {sets_of(a), config::process_environment()});
     s.model = model::open_trained(c, plugin_catalog(a.globals));
     phase = "train";
     s.batch = c.train.microbatch_size;

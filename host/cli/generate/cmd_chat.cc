@@ -28,6 +28,7 @@ int start_chat(const Arguments& a, const Device& device) {
   check_marks(a);
   const DType dtype = *parse_dtype(a.text("dtype"));
   const model::Loaded m = load_model(a.text("model"), a.globals, dtype, device, weight_choice(a));
+  note_plain_states(a, m.model(), dtype);
   const chat::Form form = load_form(a, m.opened.directory);
   const text::Tokenizer& tokenizer = need_tokenizer(m.opened.directory, m.tokenizer.get());
   const std::int64_t context =
@@ -71,6 +72,7 @@ Command chat_command() {
       packed_option(),
       quantize_option(),
       quantize_rule_option(),
+      kv_dtype_option(),
       integer_option("ctx-size", 0, {},
                      "Context length in tokens; default: the model's, at most 4096.", 1,
                      decoder::kMaxTokens),

@@ -36,6 +36,7 @@ int run_decode(const Arguments& a, const Device& device) {
     throw UserError(ExitCode::usage, {"decode", "--logprobs needs --json; add it", {}});
   const model::Loaded m = load_model(a.text("model"), a.globals, *parse_dtype(a.text("dtype")),
                                      device, weight_choice(a));
+  note_plain_states(a, m.model(), *parse_dtype(a.text("dtype")));
   const text::Tokenizer* tokenizer = m.tokenizer.get();
   const Prompt asked = read_prompt(a, m.opened.directory, tokenizer, m.model());
   const std::vector<std::int32_t>& prompt = asked.ids;
@@ -111,6 +112,7 @@ Command decode_command() {
            packed_option(),
            quantize_option(),
            quantize_rule_option(),
+           kv_dtype_option(),
            text_option("prompt", 'p', "TEXT", "The text to continue."),
            text_option("file", 'f', "FILE", "Read the prompt from a file; - is stdin."),
            text_option("ids", 0, "1,2,3", "Token ids instead of a prompt."),

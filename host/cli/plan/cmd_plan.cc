@@ -38,7 +38,7 @@ Subject find_planned(const Arguments& a) {
     return out;
   }
   refuse_quantising(a, "the run file " + path);
-  config::RunConfig c = config::load_run(path, {a.texts("set"), config::process_environment()});
+  config::RunConfig c = config::load_run(path, {sets_of(a), config::process_environment()});
   auto model = model::open_trained(c, plugin_catalog(a.globals));
   const inspect::PlanOptions options = inspect::plan_options(
       c, *model, model::describe_teacher(c, plugin_catalog(a.globals), *model));
@@ -72,6 +72,7 @@ Command plan_command() {
           "rematerialisation policy of training needs, as planned in memory. Reads "
           "only the description: no weights, no data.",
       .options = {device_option(), packed_option(), quantize_option(), quantize_rule_option(),
+                  kv_dtype_option(),
                   dtype_option({}, "Type to compute in. Default: the run file's, or bfloat16."),
                   integer_option(
                       "batch", 'b', {},

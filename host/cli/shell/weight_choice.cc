@@ -5,6 +5,10 @@
 
 #include "core/error.h"
 #include "formats/encode.h"
+#include <map>
+
+#include "config/model_keys.h"
+#include "core/log.h"
 
 namespace lamina::cli {
 namespace {
@@ -82,8 +86,34 @@ void refuse_quantising(const Arguments& a, const std::string& training) {
        {"remove it, or give a model to decode with"}});
 }
 
+Option kv_dtype_option() {
+  return choice_option("kv-dtype", "TYPE", {"int8", "fp8"}, {},
+                       "Keep keys and values of earlier tokens in one byte each, with a scale per "
+                       "token and head: half the memory of bfloat16. Sets model.kv_dtype.");
+}
+
+void note_plain_states(const Arguments& a, const decoder::Model& model, DType dtype) {
+  if (!a.has("kv-dtype")) return;
+  std::map<std::string_view, int> plain;  // numbers of tensors by kind
+  for (const decoder::StateTensor& state : model.states({.dtype = dtype}, {}))
+    if (!state.type.storage) ++plain[to_string(state.kind)];
+  if (plain.empty()) return;
+  std::vector<std::string> parts;
+  for (const auto& [kind, count] : plain)
+    parts.push_back(fmt::format("{} of kind {}", count, kind));
+  log::info("--kv-dtype {}: other decode state keeps its type: {}", a.text("kv-dtype"),
+            fmt::join(parts, ", "));
+}
+
+std::vector<std::string> sets_of(const Arguments& a) {
+  std::vector<std::string> out = a.texts("set");
+  if (a.has("kv-dtype"))
+    out.push_back(fmt::format("model.{}={}", config::kKvDtype, a.text("kv-dtype")));
+  return out;
+}
+
 config::Overrides model_overrides(const Arguments& a) {
-  config::Overrides out{.sets = a.texts("set"), .environment = config::process_environment()};
+  config::Overrides out{.sets = sets_of(a), .environment = config::process_environment()};
   // Keys of other sections have been checked, and have no effect on a model.
   std::erase_if(out.environment, [](const std::string& variable) {
     return !variable.starts_with("LAMINA_MODEL__");

@@ -7,14 +7,21 @@
 
 namespace lamina::decoder {
 
+namespace {
+
+Type stacked(const Type& one, std::int64_t times) {
+  return one.with(one.shape.with_leading(times)).stored_as(one.storage);
+}
+
+}  // namespace
+
 Tensor value_input(GraphBuilder& to, const BlockPlacement& place, const std::string& name,
                    const Type& inner, InputRole role) {
   role.stacked = place.scan != nullptr;
   std::string outer_name = fmt::format("{}{}", place.label, name);
   if (!place.scan) return to.add_input(std::move(outer_name), inner, std::move(role));
   const auto times = static_cast<std::int64_t>(place.layers.size());
-  Tensor outer = to.add_input(std::move(outer_name), inner.with(inner.shape.with_leading(times)),
-                              std::move(role));
+  Tensor outer = to.add_input(std::move(outer_name), stacked(inner, times), std::move(role));
   return place.scan->add_x(name, outer);
 }
 
@@ -50,8 +57,8 @@ Tensor BlockRunner::block_state(const BlockPlacement& place, const BlockGraph::S
   }
   if (place.scan) return value_input(to_, place, state.name, state.type, std::move(role));
   // A state outside of scans is stacked, too, over one layer.
-  Tensor outer = to_.add_input(place.scopes[0] + state.name,
-                               state.type.with(state.type.shape.with_leading(1)), std::move(role));
+  Tensor outer =
+      to_.add_input(place.scopes[0] + state.name, stacked(state.type, 1), std::move(role));
   return ops::reshape(outer, state.type.shape);
 }
 

@@ -29,7 +29,8 @@ Tensor ScanBuilder::inner_const(Tensor outer) const {
 Tensor ScanBuilder::add_x(std::string name, Tensor outer) {
   operands_.push_back(outer);
   const Type& type = outer.type();
-  return body_->add_input(std::move(name), type.with(type.shape.without_leading()));
+  return body_->add_input(std::move(name),
+                          type.with(type.shape.without_leading()).stored_as(type.storage));
 }
 
 void ScanBuilder::add_y(std::string name, Tensor inner, std::function<void(Tensor)> use,

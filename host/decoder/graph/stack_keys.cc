@@ -103,6 +103,8 @@ void read_attention(ModelParts& parts, BlockOptions& out) {
   const bool sees_later_tokens =
       out.attention_kind == AttentionKind::full || out.attention_kind == AttentionKind::blocks;
   if (sees_later_tokens) parts.options.head.bidirectional = true;
+  if (const auto numbers = given<std::string>(parts, config::kKvDtype))
+    out.kv_numbers = formats::parse_row_numbers(*numbers);
   if (const config::Entry* chunk = wanted(parts, config::kMobaChunk)) {
     if (sees_later_tokens) refuse_key(*chunk, "attention that sees later tokens chooses no chunks");
     out.moba_chunk = std::get<std::int64_t>(chunk->value.data);

@@ -16,16 +16,19 @@ void keep_storable(const ModelGraph& graph, std::vector<bool>& storable) {
 }
 
 void store_parameters(ModelGraph& graph, const ParameterTable& parameters) {
-  std::vector<const formats::BlockFormat*> storages(graph.inputs.size());
+  std::vector<const formats::BlockFormat*> storages;
+  for (const GraphInput& input : graph.graph.inputs())  // states may have one already
+    storages.push_back(graph.graph.type(input.value).storage);
+  bool is_plain = true;
   for (std::size_t i = 0; i < storages.size(); ++i) {
     if (graph.inputs[i].role != Input::parameter) continue;
     const std::vector<int>& members = graph.inputs[i].members;
     storages[i] = parameters[members.front()].storage;
     // Model::set_storage() cuts segments between layers that differ.
     for (int member : members) LAMINA_ASSERT(parameters[member].storage == storages[i]);
+    is_plain = is_plain && storages[i] == nullptr;
   }
-  if (std::ranges::any_of(storages, [](auto* storage) { return storage != nullptr; }))
-    graph.graph = passes::store_inputs(graph.graph, storages);
+  if (!is_plain) graph.graph = passes::store_inputs(graph.graph, storages);
 }
 
 }  // namespace lamina::decoder

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "formats/row_formats.h"
+
 namespace lamina::decoder {
 
 // The part of a layer that dropout zeroes: x + f(x), f(x) or nothing.
@@ -43,6 +45,9 @@ struct BlockOptions {
   std::int64_t attention_span = 0;  // tokens of a window, chunk or block
   // Mixture of block attention: tokens of a chunk, 0 for none, and chunks per query.
   std::int64_t moba_chunk = 0, moba_top_k = 0;
+
+  // The numbers of keys and values in decode state; nothing: as computed.
+  std::optional<formats::RowNumbers> kv_numbers;
 
   bool remake_attention() const {
     return qk_norm || qk_norm_weight || v_norm || v_norm_weight || qkv_norm_eps || share_kv ||

@@ -9,6 +9,7 @@
 #include "decoder/state/custom_call.h"
 #include "decoder/state/time_region.h"
 #include "decoder/trace/form_probe.h"
+#include "formats/row_formats.h"
 #include "ops/decode.h"
 #include "ops/tensor.h"
 
@@ -219,6 +220,10 @@ class Forms final : private ops::DecodeContext {
   std::int64_t capacity() const override { return phase_.capacity; }
   std::int64_t max_call_tokens() const override { return phase_.max_call_tokens; }
   bool segments() const override { return phase_.segments; }
+  const formats::BlockFormat* row_storage(std::int64_t width) const override {
+    const auto& numbers = phase_.options.kv_numbers;
+    return numbers ? formats::row_format(*numbers, width) : nullptr;
+  }
   Tensor input(Input role) { return decoder::host_input(out_, role, context_); }
   Tensor host_input(ops::HostInput which) override { return input(role_of(which)); }
   Tensor state_input(const std::string& name, registry::StateKind kind, const Type& type,

@@ -168,7 +168,7 @@ decoder::StateSize state_size(std::int64_t capacity) {
   return {capacity, std::min(decode::SessionOptions{}.call_tokens, capacity)};
 }
 
-std::string_view kind_of(const decoder::StateTensor& state) {
+std::string_view layout_name(const decoder::StateTensor& state) {
   if (state.ring) return "ring";
   switch (state.kind) {
     case registry::StateKind::kv:
@@ -189,6 +189,13 @@ std::string_view kind_of(const decoder::StateTensor& state) {
   return "";
 }
 
+// "kv", "ring in INT8_ROW"
+std::string kind_of(const decoder::StateTensor& state) {
+  std::string out(layout_name(state));
+  if (state.type.storage) out += fmt::format(" in {}", state.type.storage->name);
+  return out;
+}
+
 std::vector<StateUse> state_uses(const decoder::Model& model, DType dtype) {
   if (!model.is_autoregressive()) return {};
   // Two lengths, beyond every window if possible: the difference is the cost of tokens.
@@ -201,7 +208,7 @@ std::vector<StateUse> state_uses(const decoder::Model& model, DType dtype) {
   struct Bytes {
     double per_token = 0, fixed = 0;
   };
-  std::map<std::pair<std::string_view, std::int64_t>, Bytes> by_layer;  // key: layer and kind
+  std::map<std::pair<std::string, std::int64_t>, Bytes> by_layer;  // key: layer and kind
   for (std::size_t i = 0; i < at.size(); ++i) {
     double slope =
         static_cast<double>(later[i].bytes() - at[i].bytes()) / static_cast<double>(more);
@@ -211,7 +218,7 @@ std::vector<StateUse> state_uses(const decoder::Model& model, DType dtype) {
   }
   std::vector<StateUse> out;
   for (const auto& [key, bytes] : by_layer) {
-    StateUse use{std::string(key.first), 1, bytes.per_token, bytes.fixed};
+    StateUse use{key.first, 1, bytes.per_token, bytes.fixed};
     auto known = std::ranges::find_if(out, [&](const StateUse& u) {
       return std::tie(u.kind, u.bytes_per_token, u.fixed_bytes) ==
              std::tie(use.kind, use.bytes_per_token, use.fixed_bytes);

@@ -12,6 +12,7 @@ void check(const AttentionSpec& s) {
   LAMINA_ASSERT(s.batch >= 0 && s.q_tokens >= 0 && s.kv_tokens >= 0);
   LAMINA_ASSERT(s.heads > 0 && s.kv_heads > 0 && s.heads % s.kv_heads == 0);
   LAMINA_ASSERT(s.qk_dim > 0 && s.v_dim > 0);
+  LAMINA_ASSERT(s.cached == CachedRows::plain || (s.dtype != DType::f64 && s.k_tail_dim == 0));
   LAMINA_ASSERT(s.window >= 0 && s.chunk >= 0 && s.soft_cap >= 0 && s.bias_distances >= 0);
 }
 

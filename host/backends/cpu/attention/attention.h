@@ -33,6 +33,11 @@
 
 namespace lamina::cpu {
 
+// The storage of keys and values of a cache: rows as plain elements, or in a format of
+// formats/row_formats.h, whose numbers are multiplied without rounding and whose scales are factors
+// of logits and of probabilities.
+enum class CachedRows : std::uint8_t { plain, int8, e4m3 };
+
 struct AttentionSpec {
   DType dtype = DType::f32;  // of q, k, v, o and their gradients: f32, bf16, f64
   std::int64_t batch = 0;
@@ -50,11 +55,13 @@ struct AttentionSpec {
   // The last k_tail_dim of qk_dim are in a separate tensor, k_tail. Only with a cache; qk_dim -
   // k_tail_dim must be even.
   std::int64_t k_tail_dim = 0;
-  bool slopes = false;              // see AttentionBias
-  std::int64_t bias_distances = 0;  // 0: no table
+  CachedRows cached = CachedRows::plain;  // of k and v; others only with a cache, f32 or bf16
+  bool slopes = false;                    // see AttentionBias
+  std::int64_t bias_distances = 0;        // 0: no table
 };
 
-// A tensor [batch, token, head, dim] with a contiguous last dimension; strides in elements.
+// A tensor [batch, token, head, dim] with a contiguous last dimension; strides in elements, or in
+// bytes if its rows are not plain.
 struct AttentionStrides {
   std::int64_t batch = 0, token = 0, head = 0;
 };

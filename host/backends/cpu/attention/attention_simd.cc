@@ -14,13 +14,42 @@ namespace {
 
 using V = Vectors<kNativeBytes / 4>;
 
+// Decoding by the storage of the cache.
+template <class T, bool kPairs>
+struct DecodeCached {
+  static std::int64_t workspace_bytes(const AttentionSpec& spec) {
+    switch (spec.cached) {
+      case CachedRows::int8:
+        return Decode<V, T, false, Int8>::workspace_bytes(spec);
+      case CachedRows::e4m3:
+        return Decode<V, T, false, E4m3>::workspace_bytes(spec);
+      case CachedRows::plain:
+        break;
+    }
+    return Decode<V, T, kPairs>::workspace_bytes(spec);
+  }
+
+  static void run(const AttentionSpec& spec, const AttentionForwardArgs& args,
+                  const AttentionCache& cache, std::byte* workspace) {
+    switch (spec.cached) {
+      case CachedRows::int8:
+        return Decode<V, T, false, Int8>::run(spec, args, cache, workspace);
+      case CachedRows::e4m3:
+        return Decode<V, T, false, E4m3>::run(spec, args, cache, workspace);
+      case CachedRows::plain:
+        break;
+    }
+    Decode<V, T, kPairs>::run(spec, args, cache, workspace);
+  }
+};
+
 template <class T, bool kPairs>
 constexpr AttentionFunctions kFunctions = {
     .forward_workspace_bytes = Forward<V, T, kPairs>::workspace_bytes,
     .forward = Forward<V, T, kPairs>::run,
     .decodes = Decode<V, T, kPairs>::takes,
-    .decode_workspace_bytes = Decode<V, T, kPairs>::workspace_bytes,
-    .decode = Decode<V, T, kPairs>::run,
+    .decode_workspace_bytes = DecodeCached<T, kPairs>::workspace_bytes,
+    .decode = DecodeCached<T, kPairs>::run,
     .backward_workspace_bytes = Backward<V, T, kPairs>::workspace_bytes,
     .backward = Backward<V, T, kPairs>::run,
     .latent_workspace_bytes = Latent<V, T, kPairs>::workspace_bytes,

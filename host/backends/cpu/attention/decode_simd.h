@@ -16,12 +16,13 @@ namespace {
 constexpr std::int64_t kDecodeRows = 16;    // maximum rows of a key head
 constexpr std::int64_t kDecodeSplit = 128;  // slots of a task
 
-template <class V, class T, bool kPairs>
+// T and S: as for DecodeSums.
+template <class V, class T, bool kPairs, class S = T>
 struct Decode {
   using F = typename V::F;
   using I = typename V::I;
-  using Sums = DecodeSums<V, T, kPairs>;
-  using Step = DecodeStep<T>;
+  using Sums = DecodeSums<V, T, kPairs, S>;
+  using Step = DecodeStep<S>;
   static constexpr int L = V::kLanes;
   static constexpr int kDegree = sizeof(T) == 2 ? 4 : 6;
   static constexpr std::int64_t kElements = Sums::kElements;
@@ -37,6 +38,7 @@ struct Decode {
     float* o;
     float *max, *sum;                // [kv_heads, rows]
     std::int32_t *position, *chunk;  // [kDecodeKeys]
+    float *k_scale, *v_scale;        // [kDecodeKeys]; unused for plain rows
   };
 
   struct Run {
@@ -77,6 +79,8 @@ struct Decode {
     s.sum = arena.take<float>(all);
     s.position = arena.take<std::int32_t>(kDecodeKeys);
     s.chunk = arena.take<std::int32_t>(kDecodeKeys);
+    s.k_scale = arena.take<float>(kDecodeKeys);
+    s.v_scale = arena.take<float>(kDecodeKeys);
     return s;
   }
 
@@ -125,10 +129,16 @@ struct Decode {
     return {first / kDecodeSplit, divide_up(masks.num_keys, kDecodeSplit)};
   }
 
-  static const T* at(const AttentionInput& x, std::int64_t b, std::int64_t token,
+  template <class E>
+  static const E* at(const AttentionInput& x, std::int64_t b, std::int64_t token,
                      std::int64_t head) {
-    return static_cast<const T*>(x.data) + b * x.strides.batch + token * x.strides.token +
+    return static_cast<const E*>(x.data) + b * x.strides.batch + token * x.strides.token +
            head * x.strides.head;
+  }
+
+  // Returns the bytes of one head of a slot.
+  static std::int64_t row_bytes(std::int64_t dim) {
+    return (dim + kRowHead<S>)*static_cast<std::int64_t>(sizeof(S));
   }
 
   struct Heads {
@@ -142,7 +152,7 @@ struct Decode {
     const RowMasks masks = row_masks(r.spec, r.args.masks, &r.cache, b);
     for (std::int64_t i = heads.begin * rows; i < heads.end * rows; ++i) {
       const std::int64_t n = i / rows * r.sizes.group + i % rows % r.sizes.group;
-      const T* q = at(r.args.q, b, i % rows / r.sizes.group, n);
+      const T* q = at<T>(r.args.q, b, i % rows / r.sizes.group, n);
       for (std::int64_t v = 0; v < r.qk_vectors; ++v)
         V::store(s.q + (i * r.qk_vectors + v) * L,
                  Sums::load(q + v * kElements, r.spec.qk_dim - v * kElements));
@@ -181,30 +191,31 @@ struct Decode {
     const bool open = low != kNoPosition && (high <= first || !(r.rule.causal || r.rule.window)) &&
                       (r.rule.window == 0 || masks.last - low < r.rule.window) &&
                       r.rule.chunk == 0 && !masks.keep;
-    const Step step{.k = at(r.args.k, b, key, 0),
-                    .v = at(r.args.v, b, key, 0),
-                    .k_token = r.args.k.strides.token,
-                    .k_head = r.args.k.strides.head,
-                    .v_token = r.args.v.strides.token,
-                    .v_head = r.args.v.strides.head,
-                    .heads = r.spec.kv_heads,
-                    .rows = r.sizes.rows,
-                    .count = count,
-                    .qk_dim = r.spec.qk_dim,
-                    .v_dim = r.spec.v_dim,
-                    .qk_vectors = r.qk_vectors,
-                    .v_vectors = r.v_vectors,
-                    .lines = kDecodeKeys * (r.spec.qk_dim + r.spec.v_dim) *
-                             static_cast<std::int64_t>(sizeof(T)) / 64,
-                    .q = s.q,
-                    .dots = s.dots,
-                    .scores = s.scores,
-                    .weights = s.weights,
-                    .o = s.o};
+    const Step step{
+        .k = at<S>(r.args.k, b, key, 0) + kRowHead<S>,
+        .v = at<S>(r.args.v, b, key, 0) + kRowHead<S>,
+        .k_token = r.args.k.strides.token,
+        .k_head = r.args.k.strides.head,
+        .v_token = r.args.v.strides.token,
+        .v_head = r.args.v.strides.head,
+        .heads = r.spec.kv_heads,
+        .rows = r.sizes.rows,
+        .count = count,
+        .qk_dim = r.spec.qk_dim,
+        .v_dim = r.spec.v_dim,
+        .qk_vectors = r.qk_vectors,
+        .v_vectors = r.v_vectors,
+        .lines = kDecodeKeys * (row_bytes(r.spec.qk_dim) + row_bytes(r.spec.v_dim)) / 64,
+        .q = s.q,
+        .dots = s.dots,
+        .scores = s.scores,
+        .weights = s.weights,
+        .o = s.o};
     for (std::int64_t head = heads.begin; head < heads.end; ++head) {
       Ahead next(ahead(r, r.args.k, r.spec.qk_dim, b, head, key + kDecodeKeys),
                  ahead(r, r.args.v, r.spec.v_dim, b, head, key + kDecodeKeys));
       Sums::score(step, head, next);
+      if constexpr (kIsNumber<S>) Sums::read_scales(step, head, s.k_scale, s.v_scale);
       for (std::int64_t row = 0; row < r.sizes.rows; ++row)
         online_softmax(r, s, masks, open, head * r.sizes.rows + row, key, count);
       Sums::add_values(step, head, next);
@@ -216,12 +227,12 @@ struct Decode {
   // the head's own part.
   static Ahead::Run ahead(const Run& r, const AttentionInput& x, std::int64_t dim, std::int64_t b,
                           std::int64_t head, std::int64_t key) {
-    const std::int64_t bytes = dim * static_cast<std::int64_t>(sizeof(T));
-    const auto* slot = reinterpret_cast<const char*>(at(x, b, key, 0));
-    if (x.strides.token == r.spec.kv_heads * dim && r.head_blocks == 1)
+    const std::int64_t bytes = row_bytes(dim);
+    const auto* slot = reinterpret_cast<const char*>(at<S>(x, b, key, 0));
+    if (x.strides.token == r.spec.kv_heads * (dim + kRowHead<S>)&&r.head_blocks == 1)
       return {slot + head * bytes * kDecodeKeys, 1, divide_up(bytes * kDecodeKeys, 64), 0};
-    return {reinterpret_cast<const char*>(at(x, b, key, head)), kDecodeKeys, divide_up(bytes, 64),
-            x.strides.token * static_cast<std::int64_t>(sizeof(T))};
+    return {reinterpret_cast<const char*>(at<S>(x, b, key, head)), kDecodeKeys,
+            divide_up(bytes, 64), x.strides.token * static_cast<std::int64_t>(sizeof(S))};
   }
 
   // Returns the bias of slots [j, j + lanes) of the step for row i.
@@ -247,6 +258,7 @@ struct Decode {
     F max = V::set(s.max[i]);
     for (std::int64_t j = 0; j < count; j += L) {
       F x = V::load(scores + j) * V::set(r.score_factor);
+      if constexpr (kIsNumber<S>) x *= V::load(s.k_scale + j);
       if (r.cap != 0) x = V::tanh(x) * V::set(r.cap);
       if (r.bias.any()) x += bias_of_slots(r, s, masks, i, j);
       if (!open) {
@@ -275,8 +287,9 @@ struct Decode {
     const F alpha = V::template exp2<kDegree>(V::set(s.max[i]) - used);
     F sum = F{};
     for (std::int64_t j = 0; j < kDecodeKeys; j += L) {
-      const F p = j < count ? V::template exp2<kDegree>(V::load(scores + j) - used) : F{};
+      F p = j < count ? V::template exp2<kDegree>(V::load(scores + j) - used) : F{};
       sum += p;
+      if constexpr (kIsNumber<S>) p *= V::load(s.v_scale + j);
 #if defined(__AVX512BF16__)
       if constexpr (kPairs)
         store_neighbours(weights + j / 2, p);

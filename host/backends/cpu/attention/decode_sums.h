@@ -6,6 +6,7 @@
 // so much arithmetic. Internal to each file that includes it.
 #pragma once
 
+#include "backends/cpu/attention/cached_rows.h"
 #include "backends/cpu/attention/tiles.h"
 
 namespace lamina::cpu {
@@ -15,10 +16,10 @@ constexpr std::int64_t kDecodeKeys = 32;  // slots of a step
 constexpr std::int64_t kFoldedRows = 3;   // with more rows per head the keys are transposed
 
 // One step: `count` <= kDecodeKeys slots of one batch row, all heads. The slots of the next step,
-// if any, follow directly in the caches.
-template <class T>
+// if any, follow directly in the caches. S: the elements of the caches.
+template <class S>
 struct DecodeStep {
-  const T *k, *v;                                 // slot 0 of head 0
+  const S *k, *v;                                 // slot 0 of head 0
   std::int64_t k_token, k_head, v_token, v_head;  // strides in elements
   std::int64_t heads, rows, count, qk_dim, v_dim, qk_vectors, v_vectors;
   std::int64_t lines;   // cache lines of one head in a step
@@ -64,14 +65,25 @@ class Ahead {
   const char *line_ = nullptr, *end_ = nullptr;
 };
 
-template <class V, class T, bool kPairs>
+// T: float, or uint16_t for bf16. S: T, or the numbers of rows of formats/row_formats.h, without
+// pairs.
+template <class V, class T, bool kPairs, class S = T>
 struct DecodeSums {
   using F = typename V::F;
-  using Step = DecodeStep<T>;
+  using Step = DecodeStep<S>;
   static constexpr int L = V::kLanes;
   static constexpr std::int64_t kElements = kPairs ? 2 * L : L;  // of a vector of words
 
   // Loads the vector of words at p; only its first `left` elements exist.
+  template <bool kWhole = false>
+  requires kIsNumber<S> LAMINA_SIMD static F load(const S* p, std::int64_t left = kElements) {
+    if (!kWhole && left < kElements) {
+      S rest[L] = {};
+      std::memcpy(rest, p, static_cast<std::size_t>(left));
+      return load_numbers<V>(rest);
+    }
+    return load_numbers<V>(p);
+  }
   template <bool kWhole = false>
   LAMINA_SIMD static F load(const T* p, std::int64_t left = kElements) {
     if (!kWhole && left < kElements) {
@@ -109,7 +121,7 @@ struct DecodeSums {
   // Computes dot products one at a time; the lanes of L of them are summed together.
   static void score_folded(const Step& x, std::int64_t head, std::int64_t column, Ahead& next) {
     const std::int64_t count = min(L, x.count - column);
-    const T* k = x.k + head * x.k_head + column * x.k_token;
+    const S* k = x.k + head * x.k_head + column * x.k_token;
     const Word* q = x.q + head * x.rows * x.qk_vectors * L;
     if (x.rows == 1 && x.qk_dim == 4 * kElements)
       dot_keys<1, 4>(x, k, count, q, next);
@@ -119,6 +131,10 @@ struct DecodeSums {
       dot_keys<1, 2>(x, k, count, q, next);
     else if (x.rows == 2 && x.qk_dim == 2 * kElements)
       dot_keys<2, 2>(x, k, count, q, next);
+    else if (kIsNumber<S> && L == 16 && x.rows == 1 && x.qk_dim == 8 * kElements)
+      dot_keys<1, 8>(x, k, count, q, next);
+    else if (kIsNumber<S> && L == 16 && x.rows == 2 && x.qk_dim == 8 * kElements)
+      dot_keys<2, 8>(x, k, count, q, next);
     else
       dot_keys_of_any_width(x, k, count, q, next);
     for (std::int64_t i = count * x.rows; i < L * x.rows; ++i) V::store(x.dots + i * L, F{});
@@ -133,18 +149,18 @@ struct DecodeSums {
 
   // The common widths of N vectors of words, with the queries in registers.
   template <int R, int N>
-  static void dot_keys(const Step& x, const T* k, std::int64_t count, const Word* q, Ahead& next) {
+  static void dot_keys(const Step& x, const S* k, std::int64_t count, const Word* q, Ahead& next) {
     F queries[R][N];
 #pragma GCC unroll 2
     for (int row = 0; row < R; ++row)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int n = 0; n < N; ++n) queries[row][n] = V::load(q + (row * N + n) * L);
     float* dots = x.dots;
     const std::int64_t lines = x.lines / (4 * kDecodeKeys);
     for (std::int64_t j = 0; j < count; ++j, k += x.k_token) {
       next.ask(lines);
       F sum[R] = {};
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int n = 0; n < N; ++n) {
         const F key = load<true>(k + n * kElements);
 #pragma GCC unroll 2
@@ -155,7 +171,7 @@ struct DecodeSums {
     }
   }
 
-  static void dot_keys_of_any_width(const Step& x, const T* k, std::int64_t count, const Word* q,
+  static void dot_keys_of_any_width(const Step& x, const S* k, std::int64_t count, const Word* q,
                                     Ahead& next) {
     float* dots = x.dots;
     for (std::int64_t j = 0; j < count; ++j, k += x.k_token) {
@@ -176,7 +192,7 @@ struct DecodeSums {
     const std::int64_t count = min(L, x.count - column);
     for (std::int64_t n = 0; n < x.qk_vectors; ++n) {
       const std::int64_t left = x.qk_dim - n * kElements;
-      const T* k = x.k + head * x.k_head + column * x.k_token + n * kElements;
+      const S* k = x.k + head * x.k_head + column * x.k_token + n * kElements;
       next.ask(x.lines / (2 * x.qk_vectors * (kDecodeKeys / L)));
       F words[L];
       if (count == L && left >= kElements) {
@@ -212,6 +228,19 @@ struct DecodeSums {
 #pragma GCC unroll 8
     for (int row = 0; row < R; ++row) V::store(scores + row * kDecodeKeys, sum[row]);
     return R;
+  }
+
+  // ---- scales ----
+
+  // Reads the scales of a head's keys and values in the step, 0 after its last slot.
+  static void read_scales(const Step& x, std::int64_t head, float* keys,
+                          float* values) requires kIsNumber<S> {
+    const S* k = x.k + head * x.k_head;
+    const S* v = x.v + head * x.v_head;
+    for (std::int64_t j = 0; j < kDecodeKeys; ++j) {
+      keys[j] = j < x.count ? row_scale(k + j * x.k_token) : 0;
+      values[j] = j < x.count ? row_scale(v + j * x.v_token) : 0;
+    }
   }
 
   // ---- values ----
@@ -281,7 +310,7 @@ struct DecodeSums {
     constexpr int kSums = kPairs ? 2 * N : N;
     constexpr std::int64_t kSlots = kPairs ? 2 : 1;
     const std::int64_t i = head * x.rows + first, left = x.v_dim - n * kElements;
-    const T* value = x.v + head * x.v_head + n * kElements;
+    const S* value = x.v + head * x.v_head + n * kElements;
     const Word* weights = x.weights + i * kDecodeKeys;
     float* o = x.o + (i * x.v_vectors + n) * kElements;
     const std::int64_t lines = divide_up(x.lines * N * kSlots, 2 * kDecodeKeys * x.v_vectors);
@@ -294,7 +323,7 @@ struct DecodeSums {
     for (std::int64_t j = 0; j < x.count; j += kSlots, value += kSlots * x.v_token, ++weights) {
       next.ask(lines);
       // A last slot without a partner is paired with itself; the partner's weight is 0.
-      [[maybe_unused]] const T* partner = j + 1 < x.count ? value + x.v_token : value;
+      [[maybe_unused]] const S* partner = j + 1 < x.count ? value + x.v_token : value;
 #pragma GCC unroll 4
       for (int v = 0; v < N; ++v) {
         F low = load<kWhole>(value + v * kElements, left), high = low;

@@ -73,17 +73,19 @@ struct Forward {
     Block block[kMaxBlocksPerTask];
     Side keys;
     Tokens<T> tokens;
-    Word* k_rows;         // [64, qk_words]
-    Word* v_across;       // [64 or 32 pairs, v_width]
-    float* scores;        // [64 keys, 64 rows]
-    Word* probabilities;  // the same as words along the keys
-    float* alpha;         // [64]
-    Word* staging;        // [64, widest]
-    KeptTile* kept;       // null without a mask of pairs
+    Word* k_rows;              // [64, qk_words]
+    Word* v_across;            // [64 or 32 pairs, v_width]
+    float* scores;             // [64 keys, 64 rows]
+    Word* probabilities;       // the same as words along the keys
+    float* alpha;              // [64]
+    Word* staging;             // [64, widest]
+    KeptTile* kept;            // null without a mask of pairs
+    CachedNumbers<T> numbers;  // this and the scales: null for plain keys
+    float *k_scale, *v_scale;  // [64]
   };
 
   static void take_scratch(Arena& arena, const Sizes& sizes, std::int64_t num_blocks, bool masked,
-                           Scratch& s) {
+                           bool plain, Scratch& s) {
     for (std::int64_t i = 0; i < num_blocks; ++i) {
       s.block[i].q_columns = arena.take<Word>(sizes.qk_words * kTile);
       s.block[i].o_across = arena.take<float>(sizes.v_width * kTile);
@@ -98,13 +100,22 @@ struct Forward {
     s.alpha = arena.take<float>(kTile);
     s.staging = arena.take<Word>(kTile * max(round_up(sizes.qk_words, kCell), sizes.v_width));
     s.kept = masked ? arena.take<KeptTile>(1) : nullptr;
+    s.numbers = {};
+    s.k_scale = s.v_scale = nullptr;
+    if (plain) return;
+    s.numbers.elements = arena.take<T>(kTile * max(sizes.qk_width, sizes.v_width));
+    s.numbers.widened = arena.take<float>(max(sizes.qk_width, sizes.v_width));
+    s.k_scale = arena.take<float>(kTile);
+    s.v_scale = arena.take<float>(kTile);
   }
+
+  static bool is_plain(const AttentionSpec& spec) { return spec.cached == CachedRows::plain; }
 
   static std::int64_t workspace_bytes(const AttentionSpec& spec, bool cached) {
     const ForwardPlan plan = forward_plan(spec, cached, kPairs);
     Arena per_thread(nullptr), shared(nullptr);
     Scratch s;
-    take_scratch(per_thread, plan.sizes, plan.blocks_per_task, true, s);
+    take_scratch(per_thread, plan.sizes, plan.blocks_per_task, true, is_plain(spec), s);
     if (plan.splits > 1) take_partials(shared, spec, plan.sizes, plan.splits);
     take_bias(shared, spec, {}, false);
     return shared.used_bytes() + num_threads() * per_thread.used_bytes();
@@ -141,13 +152,13 @@ struct Forward {
     r.bias = take_bias(shared, spec, args.bias, true);
     Scratch dry;
     const bool masked = args.masks.keep != nullptr;
-    take_scratch(per_thread, r.plan.sizes, r.plan.blocks_per_task, masked, dry);
+    take_scratch(per_thread, r.plan.sizes, r.plan.blocks_per_task, masked, is_plain(spec), dry);
     const std::int64_t thread_bytes = per_thread.used_bytes();
     const std::int64_t per_head = r.plan.tasks_per_head * r.plan.splits;
     parallel_tasks(spec.batch * spec.kv_heads * per_head, [&](std::int64_t task, int thread) {
       Arena arena(workspace + shared.used_bytes() + thread * thread_bytes);
       Scratch s;
-      take_scratch(arena, r.plan.sizes, r.plan.blocks_per_task, masked, s);
+      take_scratch(arena, r.plan.sizes, r.plan.blocks_per_task, masked, is_plain(spec), s);
       const std::int64_t head = task / per_head, part = task % per_head;
       // Under a causal mask the last rows see the most keys, so the longest tasks start first.
       run_task(r, s, head / spec.kv_heads, head % spec.kv_heads,
@@ -179,8 +190,7 @@ struct Forward {
     for (std::int64_t i = 0; i < num_blocks; ++i)
       prefetch_rows<false>(r.args.q.data, r.args.q.strides, sizeof(T), r.spec.qk_dim, sizes, b,
                            kv_head, (first_block + i) * kTile);
-    prefetch_tokens(r.args.k, sizeof(T), k_dim, b, kv_head, begin, end, 0, 1);
-    prefetch_tokens(r.args.v, sizeof(T), r.spec.v_dim, b, kv_head, begin, end, 0, 1);
+    prefetch_keys(r, b, kv_head, begin, end, 0, 1);
     for (std::int64_t i = 0; i < num_blocks; ++i)
       start_block(r, s, masks, b, kv_head, (first_block + i) * kTile, s.block[i]);
     for (std::int64_t key = begin; key < end; key += kTile) {
@@ -194,20 +204,18 @@ struct Forward {
                      open, *s.kept);
         if (!copied) {
           const std::int64_t padded = s.keys.cells * kCell;
-          s.tokens.from_keys(r.args.k, s.keys, b, kv_head, key);
+          key_tokens(r, s, r.args.k, b, kv_head, key, k_dim, s.k_scale);
           Ops::rows(s.tokens, padded, k_dim, sizes.qk_words, s.k_rows);
           if (r.spec.k_tail_dim > 0) {
             s.tokens.from_keys(r.args.k_tail, s.keys, b, kv_head, key);
             Ops::rows(s.tokens, padded, r.spec.k_tail_dim, sizes.qk_words,
                       s.k_rows + Ops::words(k_dim));
           }
-          s.tokens.from_keys(r.args.v, s.keys, b, kv_head, key);
+          key_tokens(r, s, r.args.v, b, kv_head, key, r.spec.v_dim, s.v_scale);
           Ops::across(s.tokens, padded, r.spec.v_dim, sizes.v_width, s.v_across);
           copied = true;
         }
-        prefetch_tokens(r.args.k, sizeof(T), k_dim, b, kv_head, key + kTile, end, i, num_blocks);
-        prefetch_tokens(r.args.v, sizeof(T), r.spec.v_dim, b, kv_head, key + kTile, end, i,
-                        num_blocks);
+        prefetch_keys(r, b, kv_head, key + kTile, end, i, num_blocks);
         add_tile(r, s, open, s.block[i]);
       }
     }
@@ -215,6 +223,31 @@ struct Forward {
       prefetch_rows<true>(r.args.o.data, r.args.o.strides, sizeof(T), r.spec.v_dim, sizes, b,
                           kv_head, (first_block + i) * kTile);
     for (std::int64_t i = 0; i < num_blocks; ++i) finish_block(r, s, b, kv_head, split, s.block[i]);
+  }
+
+  // Prefetches part `part` of `parts` of the keys and values [first, first + 64).
+  static void prefetch_keys(const Run& r, std::int64_t b, std::int64_t kv_head, std::int64_t first,
+                            std::int64_t end, std::int64_t part, std::int64_t parts) {
+    const bool plain = is_plain(r.spec);
+    const std::int64_t element = plain ? sizeof(T) : 1, head = plain ? 0 : kRowHead<Int8>;
+    prefetch_tokens(r.args.k, element, r.spec.qk_dim - r.spec.k_tail_dim + head, b, kv_head, first,
+                    end, part, parts);
+    prefetch_tokens(r.args.v, element, r.spec.v_dim + head, b, kv_head, first, end, part, parts);
+  }
+
+  // Makes tokens of a tile of keys or values.
+  static void key_tokens(const Run& r, Scratch& s, const AttentionInput& x, std::int64_t b,
+                         std::int64_t kv_head, std::int64_t key, std::int64_t dim, float* scales) {
+    switch (r.spec.cached) {
+      case CachedRows::plain:
+        return s.tokens.from_keys(x, s.keys, b, kv_head, key);
+      case CachedRows::int8:
+        return tokens_from_numbers<V, Int8>(x, s.keys, b, kv_head, key, dim, s.numbers, s.tokens,
+                                            scales);
+      case CachedRows::e4m3:
+        return tokens_from_numbers<V, E4m3>(x, s.keys, b, kv_head, key, dim, s.numbers, s.tokens,
+                                            scales);
+    }
   }
 
   static void start_block(const Run& r, Scratch& s, const RowMasks& masks, std::int64_t b,
@@ -290,6 +323,9 @@ struct Forward {
     for (std::int64_t i = 0; i < s.keys.cells; ++i) {
       if (cell < open.first[i] || cell >= open.last[i]) continue;
       float* x = s.scores + i * kCell * kTile + lane;
+      if (s.k_scale)
+        for (std::int64_t j = 0; j < kCell; ++j)
+          V::store(x + j * kTile, V::load(x + j * kTile) * V::set(s.k_scale[i * kCell + j]));
       if (r.cap != 0)
         for (std::int64_t j = 0; j < kCell; ++j)
           V::store(x + j * kTile, V::tanh(V::load(x + j * kTile)) * V::set(r.cap));
@@ -312,10 +348,14 @@ struct Forward {
       const float* x = s.scores + i * kCell * kTile + lane;
       Word* p = s.probabilities + i * Ops::kCellDepth * kTile + lane;
       for (std::int64_t j = 0; j < kCell; j += 2) {
-        const F even = V::template exp2<kDegree>(V::load(x + j * kTile) - used_max);
-        const F odd = V::template exp2<kDegree>(V::load(x + (j + 1) * kTile) - used_max);
+        F even = V::template exp2<kDegree>(V::load(x + j * kTile) - used_max);
+        F odd = V::template exp2<kDegree>(V::load(x + (j + 1) * kTile) - used_max);
         sum += even;
         sum_odd += odd;
+        if (s.v_scale) {
+          even *= V::set(s.v_scale[i * kCell + j]);
+          odd *= V::set(s.v_scale[i * kCell + j + 1]);
+        }
         if constexpr (kPairs) {
 #if defined(__AVX512BF16__)
           store_pairs(p + j / 2 * kTile, even, odd);

@@ -5,8 +5,17 @@
 
 #include "backends/cpu/attention/attention.h"
 #include "backends/cpu/kernel_support.h"
+#include "core/error.h"
+#include "formats/row_formats.h"
 
 namespace lamina::cpu {
+
+inline CachedRows cached_rows(const Type& keys) {
+  if (!keys.storage) return CachedRows::plain;
+  const auto numbers = formats::row_numbers(*keys.storage);
+  LAMINA_ASSERT(numbers);
+  return *numbers == formats::RowNumbers::int8 ? CachedRows::int8 : CachedRows::e4m3;
+}
 
 // Returns the sizes and attributes of attention and attention_grad, which have q, k and v at the
 // same places.
@@ -27,12 +36,14 @@ inline AttentionSpec attention_spec(const NodeView& n) {
           .soft_cap = n.f("soft_cap"),
           .causal = n.i("causal") != 0,
           .window = n.i("window"),
-          .chunk = n.i("chunk")};
+          .chunk = n.i("chunk"),
+          .cached = cached_rows(k)};
 }
 
 // Makes the input of a contiguous [B, tokens, heads, dim].
 inline AttentionInput attention_input(const void* data, const Type& type) {
-  return {data, contiguous_strides(type.dim(1), type.dim(2), type.dim(3))};
+  const std::int64_t row = type.storage ? type.storage->num_bytes : type.dim(3);
+  return {data, contiguous_strides(type.dim(1), type.dim(2), row)};
 }
 inline AttentionOutput attention_output(void* data, const Type& type) {
   return {data, contiguous_strides(type.dim(1), type.dim(2), type.dim(3))};

@@ -76,7 +76,7 @@ class AttentionKernel final : public Kernel {
   Type types_[4];
 };
 
-Verdict supports_reference(const NodeView& n) {
+Verdict supports_any(const NodeView& n) {
   const AttentionBias bias = kBias.of(n);
   for (DType dtype :
        {n.type(in::kQ).dtype, sinks_dtype(n, in::kSinks), bias.slopes_dtype, bias.table_dtype})
@@ -88,7 +88,18 @@ Verdict supports_reference(const NodeView& n) {
 
 Verdict supports_tiles(const NodeView& n) {
   if (n.type(in::kQ).dtype == DType::f64) return Verdict::no("takes f32 and bf16, got f64");
-  return supports_reference(n);
+  const Type &k = n.type(in::kK), &v = n.type(in::kV);
+  if (!k.storage != !v.storage || (k.storage && cached_rows(k) != cached_rows(v)))
+    return Verdict::no("takes keys and values in rows of one kind, got " + to_string(k) + " and " +
+                       to_string(v));
+  return supports_any(n);
+}
+
+Verdict supports_reference(const NodeView& n) {
+  if (n.type(in::kK).storage || n.type(in::kV).storage)
+    return Verdict::no("takes plain keys and values, got " + to_string(n.type(in::kK)) + " and " +
+                       to_string(n.type(in::kV)));
+  return supports_any(n);
 }
 
 template <bool tiles>

@@ -2,6 +2,7 @@
 // Internal to each file that includes it.
 #pragma once
 
+#include "backends/cpu/attention/cached_rows.h"
 #include "backends/cpu/attention/cells.h"
 
 namespace lamina::cpu {
@@ -56,6 +57,37 @@ void prefetch_rows(const void* data, const AttentionStrides& strides, std::int64
     const char* p = base + (row.t * strides.token + row.g * strides.head) * element_bytes;
     for (std::int64_t j = 0; j < dim * element_bytes; j += 64)
       __builtin_prefetch(p + j, kWrite ? 1 : 0, 2);
+  }
+}
+
+// The numbers of rows of a cache that are not plain, as tokens.
+template <class T>
+struct CachedNumbers {
+  T* elements;     // [64, dim]
+  float* widened;  // [dim]
+};
+
+// Makes tokens of the numbers of up to 64 keys, and sets their scales, 0 for keys that do not
+// exist.
+template <class V, class S, class T>
+void tokens_from_numbers(const AttentionInput& x, const Side& keys, std::int64_t b,
+                         std::int64_t kv_head, std::int64_t first_key, std::int64_t dim,
+                         const CachedNumbers<T>& to, Tokens<T>& tokens, float* scales) {
+  const S* row = static_cast<const S*>(x.data) + b * x.strides.batch + kv_head * x.strides.head +
+                 first_key * x.strides.token + kRowHead<S>;
+  for (std::int64_t i = 0; i < kTile; ++i, row += x.strides.token) {
+    tokens.row[i] = nullptr;
+    scales[i] = 0;
+    if (i >= keys.count || keys.position[i] == kNoPosition) continue;
+    T* elements = to.elements + i * dim;
+    if constexpr (sizeof(T) == 4) {
+      numbers_to_floats<V>(row, dim, elements);
+    } else {
+      numbers_to_floats<V>(row, dim, to.widened);
+      narrow_row(reinterpret_cast<const Word*>(to.widened), dim, elements);
+    }
+    tokens.row[i] = elements;
+    scales[i] = row_scale(row);
   }
 }
 

@@ -1,5 +1,6 @@
 // The kernels of copy, concat, slice, pad, transpose, gather_rows, select_rows, take_along,
 // scatter_along, cache_write and widen_stored.
+#include <array>
 #include <vector>
 
 #include "backends/cpu/kernel_support.h"
@@ -7,6 +8,7 @@
 #include "backends/cpu/layout/strided_copy.h"
 #include "backends/cpu/stored/stored_rows.h"
 #include "backends/cpu/threads/threads.h"
+#include "formats/row_formats.h"
 
 namespace lamina::cpu {
 namespace {
@@ -283,10 +285,36 @@ constexpr KernelChoice kChoices[] = {{"numbers", always, make}};
 // Copies token rows to their slots; slots outside of the cache are ignored.
 namespace cache_write_op {
 
+// Converts `count` values to rows in a format of formats/row_formats.h.
+void narrow_rows(const formats::BlockFormat& format, DType dtype, const void* values,
+                 std::int64_t count, std::byte* rows) {
+  with_number(dtype, [&](auto type) {
+    using T = decltype(type);
+    const auto* from = static_cast<const T*>(values);
+    std::array<float, formats::kMaxRowValues> row;
+    for (std::int64_t i = 0; i < count; i += format.num_values, rows += format.num_bytes) {
+      for (int j = 0; j < format.num_values; ++j)
+        row[static_cast<std::size_t>(j)] = static_cast<float>(Number<T>::load(from[i + j]));
+      formats::narrow_row(format, row.data(), rows);
+    }
+  });
+}
+
+Verdict supports(const NodeView& n) {
+  if (!n.type(0).storage) return Verdict::yes();
+  if (!formats::row_numbers(*n.type(0).storage))
+    return Verdict::no("writes rows of int8 and fp8, got " + to_string(n.type(0)));
+  return only_f32_and_bf16(n);
+}
+
 std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
   const Type& cache = n.type(0);
   const std::int64_t batch = cache.dim(0), capacity = cache.dim(1), tokens = n.type(1).dim(1);
-  const std::int64_t row_bytes = product(cache.shape, 2, cache.ndim()) * size_bytes(cache.dtype);
+  const formats::BlockFormat* storage = cache.storage;
+  const DType dtype = cache.dtype;
+  const std::int64_t row_values = product(cache.shape, 2, cache.ndim());
+  const std::int64_t update_bytes = row_values * size_bytes(dtype);
+  const std::int64_t row_bytes = storage ? storage->bytes_of(row_values) : update_bytes;
   const std::int64_t cache_bytes = cache.bytes();
   const bool ring = n.i("ring") != 0;
   const std::int64_t first = n.i("first"),
@@ -303,15 +331,18 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
                         if (ring) slot %= slots;
                         if (slot < 0 || slot >= slots) continue;
                         const std::int64_t to = b * capacity + first + slot;
-                        std::memcpy(at_byte(args.outputs[0], to * row_bytes),
-                                    at_byte(args.inputs[1], i * row_bytes),
-                                    static_cast<std::size_t>(row_bytes));
+                        std::byte* row = at_byte(args.outputs[0], to * row_bytes);
+                        const std::byte* update = at_byte(args.inputs[1], i * update_bytes);
+                        if (storage)
+                          narrow_rows(*storage, dtype, update, row_values, row);
+                        else
+                          std::memcpy(row, update, static_cast<std::size_t>(row_bytes));
                       }
                     });
   });
 }
 
-constexpr KernelChoice kChoices[] = {{"memcpy", always, make}};
+constexpr KernelChoice kChoices[] = {{"rows", supports, make}};
 
 }  // namespace cache_write_op
 

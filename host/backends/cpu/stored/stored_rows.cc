@@ -6,6 +6,7 @@
 #include "backends/cpu/threads/threads.h"
 #include "core/error.h"
 #include "core/round_up.h"
+#include "formats/row_formats.h"
 
 namespace lamina::cpu {
 
@@ -25,7 +26,7 @@ StoredRows::StoredRows(const formats::BlockFormat& format, std::int64_t width, D
 void StoredRows::widen_values(const std::byte* blocks, std::int64_t count, std::byte* out) const {
   if (widen_) return widen_(blocks, count, out);
   const WidenFunctions& functions = isa_table<WidenFunctions>();
-  std::array<float, formats::kMaxBlockValues> values;
+  std::array<float, std::max(formats::kMaxBlockValues, formats::kMaxRowValues)> values;
   for (std::int64_t i = 0; i < count; i += format_->num_values) {
     if (dtype_ == DType::f32) {
       format_->widen(blocks, reinterpret_cast<float*>(out) + i);

@@ -19,6 +19,7 @@ std::int64_t shared_bytes_of(const NodeView& n) {
 
 Verdict supports(const NodeView& n) {
   const Type &q = n.type(in::kQ), &k = n.type(in::kK);
+  if (k.storage) return Verdict::no("takes plain keys, got " + to_string(k));
   if (n.has(in::kPositions) || n.has(in::kSegments))
     return Verdict::no("takes no documents: chunks must be consecutive in the row");
   if (q.dtype != k.dtype)

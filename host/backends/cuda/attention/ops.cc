@@ -39,6 +39,7 @@ constexpr VisibilityInputs kSeen = {.positions = in::kPositions,
 // Statistics have no values: their width is 0.
 Verdict supports(const NodeView& n, std::int64_t value_width) {
   const Type &q = n.type(in::kQ), &k = n.type(in::kK);
+  if (k.storage) return Verdict::no("takes plain keys, got " + to_string(k));
   if (Verdict verdict = supports_sizes(q, k); !verdict) return verdict;
   if (forward_form(q.dtype, attention_sizes(q, k, value_width), false).kernel.empty())
     return Verdict::no("takes heads whose tiles fit into the GPU's shared memory, got " +

@@ -42,6 +42,11 @@ constexpr KernelChoice kChoices[] = {{"rows", always, make}};
 // Slots outside of the cache are ignored.
 namespace cache_write_op {
 
+Verdict supports(const NodeView& n) {
+  if (n.type(0).storage) return Verdict::no("writes plain rows, got " + to_string(n.type(0)));
+  return Verdict::yes();
+}
+
 std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
   const Type& cache = n.type(0);
   const std::int64_t tokens = n.type(1).dim(1);
@@ -64,7 +69,7 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
       });
 }
 
-constexpr KernelChoice kChoices[] = {{"rows", always, make}};
+constexpr KernelChoice kChoices[] = {{"rows", supports, make}};
 
 }  // namespace cache_write_op
 
