@@ -12,7 +12,7 @@
 namespace lamina::formats {
 namespace {
 
-constexpr float kLargest[] = {127, 448};  // by RowNumbers
+constexpr float kLargestNumbers[] = {127, 448};  // by RowNumbers
 
 float scale_of(const std::byte* row) {
   float scale;
@@ -110,7 +110,7 @@ void narrow_row(const BlockFormat& format, const float* values, std::byte* row) 
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(values[i]) & 0x7fffffff;
     largest = largest > bits ? largest : bits;
   }
-  float scale = std::bit_cast<float>(largest) / kLargest[static_cast<std::size_t>(numbers)];
+  float scale = std::bit_cast<float>(largest) / kLargestNumbers[static_cast<std::size_t>(numbers)];
   const bool is_zero = scale < std::numeric_limits<float>::min();
   const bool is_finite = largest < 0x7f800000;
   if (is_zero) scale = 0;
