@@ -21,9 +21,10 @@ constexpr std::string_view kPrefix = "LAMINA_", kSeparator = "__";
 
 // Variables with another meaning, for lamina or its tests: docs/environment.md.
 constexpr std::string_view kOthers[] = {
-    "LAMINA_CHECK",       "LAMINA_CPU_ISA",      "LAMINA_GOLDENS", "LAMINA_GPU_COUNT",
-    "LAMINA_GPU_RACES",   "LAMINA_GPU_SEED",     "LAMINA_PIN",     "LAMINA_PLUGIN_KERNELS",
-    "LAMINA_PLUGIN_PATH", "LAMINA_TRUST_PLUGINS"};
+    "LAMINA_CHECK",        "LAMINA_CPU_ISA",    "LAMINA_GOLDENS",        "LAMINA_GPU_COUNT",
+    "LAMINA_GPU_GRAPHS",   "LAMINA_GPU_MEMORY", "LAMINA_GPU_RACES",      "LAMINA_GPU_SEED",
+    "LAMINA_GPU_TIMEOUT",  "LAMINA_PIN",        "LAMINA_PLUGIN_KERNELS", "LAMINA_PLUGIN_PATH",
+    "LAMINA_TRUST_PLUGINS"};
 
 // Returns LAMINA_TRAIN__STEPS for "train.steps".
 std::string variable_of(std::string_view key) {

@@ -134,7 +134,7 @@ void Program::run(std::span<const ConstBinding> inputs, std::span<const Binding>
       if (!staging_->reaches(piece.kind())) staging_->add_alias(piece.address(), &ignored);
   }
   staging_->copy_in(*queue_);
-  run_steps(bound_, arena.address());
+  staging_->run_steps(*this, arena.address());
   if (times_) {
     queue_->finish();
     times_->read(profiling_, trace_);
@@ -275,7 +275,8 @@ std::vector<Program::Body> Program::bodies() const {
 std::string Program::describe() const {
   std::string out;
   print(out, 0);
-  return out + fmt::format("arena {} bytes ({} without sharing)\n", arena_bytes_, unshared_bytes_);
+  out += fmt::format("arena {} bytes ({} without sharing)\n", arena_bytes_, unshared_bytes_);
+  return staging_ ? out + staging_->graph_text(*this) : out;
 }
 
 void Program::time(const std::shared_ptr<StepTimes>& times) {

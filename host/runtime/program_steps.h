@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/program.h"
+#include "runtime/recorded_runs.h"
 
 namespace lamina {
 
@@ -61,10 +62,14 @@ class StepTimes {
 };
 
 // Copies between the memory bound to a program and memory that its kernels can reach: all inputs in
-// one transfer before a run, all outputs in one transfer after it.
+// one transfer before a run, all outputs in one transfer after it. The steps between the transfers
+// are recorded where the queue can.
 class Program::Staging {
  public:
   explicit Staging(const Backend& backend) : backend_(backend) {
+    if (auto* recorder = dynamic_cast<Recorder*>(&backend.context().queue());
+        recorder && recorder->records())
+      recorded_ = std::make_unique<RecordedRuns>(*recorder);
     for (const MemoryKind kind :
          {MemoryKind::host, MemoryKind::pinned, MemoryKind::device, MemoryKind::mapped})
       reaches_[static_cast<std::size_t>(kind)] = backend.reaches(kind);
@@ -84,6 +89,11 @@ class Program::Staging {
   void copy_in(Queue& queue);
   void copy_out(Queue& queue);  // waits if there are outputs
 
+  // Enqueues the steps of a run, as a replay of an earlier run if there is one.
+  void run_steps(Program& program, Address arena);
+  // Returns a line about recording, for people; empty if the queue cannot record work.
+  std::string graph_text(const Program& program) const;
+
  private:
   struct Transfer {
     Address host;
@@ -93,12 +103,18 @@ class Program::Staging {
     std::size_t offset = 0;
   };
   TensorRef bytes_of(Buffer& buffer, std::size_t begin, std::size_t end) const;
+  std::byte* mirror() const;  // what host_ contains
+  bool has_same_inputs() const;
+  static std::int64_t num_calls(const Program& program);
 
   const Backend& backend_;
   bool reaches_[4];
   std::vector<Transfer> transfers_;
+  std::unique_ptr<RecordedRuns> recorded_;  // null if the queue cannot record work
+  std::vector<Address> addresses_;          // of the current run
   std::unique_ptr<Buffer> device_, host_;
   std::shared_ptr<const Event> copied_in_;  // after it host_ may be written again
+  std::size_t copied_bytes_ = 0;  // at the begin of both buffers, never written by kernels
   // Layout of both buffers: inputs, inputs that are also outputs, outputs.
   std::size_t first_output_ = 0, inputs_end_ = 0, end_ = 0;
 };

@@ -1,4 +1,5 @@
-// Transfers of inputs and outputs that kernels of a device cannot reach.
+// Runs of a whole program: transfers of inputs and outputs that kernels of a device cannot reach,
+// and the steps between them.
 #include <algorithm>
 #include <cstring>
 
@@ -39,29 +40,77 @@ void Program::Staging::copy_in(Queue& queue) {
     if (!t.out) first_output_ = end_;
     if (t.in) inputs_end_ = end_;
   }
-  if (copied_in_) copied_in_->wait();
   if (!device_ || device_->bytes() < end_) {
     queue.finish();  // an earlier run may use the memory
     device_ = backend_.allocate(end_);
     host_ = backend_.allocate_for_copies(end_);
+    copied_bytes_ = 0;
   }
-  std::byte* mirror = host_view<std::byte>(bytes_of(*host_, 0, end_)).data();
-  for (const Transfer& t : transfers_) {
+  for (const Transfer& t : transfers_)
     for (Address* slot : t.slots) *slot = device_->address() + t.offset;
-    if (t.in) std::memcpy(mirror + t.offset, reinterpret_cast<const void*>(t.host), t.bytes);
-  }
-  if (inputs_end_ == 0) return;
+  if (inputs_end_ == 0 || has_same_inputs()) return;
+  if (copied_in_) copied_in_->wait();
+  for (const Transfer& t : transfers_)
+    if (t.in) std::memcpy(mirror() + t.offset, reinterpret_cast<const void*>(t.host), t.bytes);
   queue.copy(bytes_of(*device_, 0, inputs_end_), bytes_of(*host_, 0, inputs_end_));
   copied_in_ = queue.record();
+  copied_bytes_ = inputs_end_ == first_output_ ? inputs_end_ : 0;
+}
+
+std::byte* Program::Staging::mirror() const {
+  return host_view<std::byte>(bytes_of(*host_, 0, end_)).data();
+}
+
+// True if the device has the inputs from an earlier run: an optimizer passes the same numbers for
+// each parameter.
+bool Program::Staging::has_same_inputs() const {
+  return copied_bytes_ == inputs_end_ && inputs_end_ == first_output_ &&
+         std::ranges::all_of(transfers_, [&](const Transfer& t) {
+           return !t.in || std::memcmp(mirror() + t.offset, reinterpret_cast<const void*>(t.host),
+                                       t.bytes) == 0;
+         });
 }
 
 void Program::Staging::copy_out(Queue& queue) {
   if (end_ == 0 || first_output_ == end_) return;
   queue.copy(bytes_of(*host_, first_output_, end_), bytes_of(*device_, first_output_, end_));
   queue.finish();
-  const std::byte* mirror = host_view<std::byte>(bytes_of(*host_, 0, end_)).data();
   for (const Transfer& t : transfers_)
-    if (t.out) std::memcpy(reinterpret_cast<void*>(t.host), mirror + t.offset, t.bytes);
+    if (t.out) std::memcpy(reinterpret_cast<void*>(t.host), mirror() + t.offset, t.bytes);
+}
+
+std::int64_t Program::Staging::num_calls(const Program& program) {
+  std::int64_t count = 0;
+  for (const Step& step : program.steps_)
+    count += step.scan ? step.scan->times * num_calls(*step.scan->body) : 1;
+  return count;
+}
+
+std::string Program::Staging::graph_text(const Program& program) const {
+  if (!recorded_) return {};
+  const std::int64_t count = num_calls(program);
+  return count < RecordedRuns::kFewestCalls
+             ? fmt::format("no graph: {} kernel calls are too few\n", count)
+             : fmt::format(
+                   "a graph of {} kernel calls, replayed from the second run on the same "
+                   "memory on\n",
+                   count);
+}
+
+// Kernels depend on the addresses of a run alone: their other arguments are fixed when they are
+// made. Events of profiles and watchers are between kernel calls, so those runs are not recorded.
+void Program::Staging::run_steps(Program& program, Address arena) {
+  const auto enqueue = [&] { program.run_steps(program.bound_, arena); };
+  if (!recorded_ || program.times_ || program.watcher_ ||
+      num_calls(program) < RecordedRuns::kFewestCalls)
+    return enqueue();
+  addresses_ = {arena};
+  for (std::size_t i = 0; i < program.bound_.size(); ++i) {
+    addresses_.push_back(program.bound_[i].base);
+    const std::vector<Address>& pieces = program.bound_pieces_[i];
+    addresses_.insert(addresses_.end(), pieces.begin(), pieces.end());
+  }
+  recorded_->run(addresses_, enqueue);
 }
 
 }  // namespace lamina

@@ -40,14 +40,24 @@ TEST(CudaDriver, ACardThatIsTooOldIsNamed) {
                     "GPU 0 (emulated GPU) has compute capability 7.0; expected 8.0 or newer");
 }
 
-TEST(CudaDriver, KernelsOfAnotherCardAreRefused) {
-  DriverApi api = cuda::emulation::driver();
-  api.load_module = [](cuda::ModuleHandle*, const void*) {
-    return DriverResult::no_binary_for_gpu;
+TEST(CudaDriver, KernelsThatTheDriverCannotLoadAreRefused) {
+  const auto expect_refusal = [](auto load_module, const std::string& text) {
+    DriverApi api = cuda::emulation::driver();
+    api.load_module = load_module;
+    const std::unique_ptr<Backend> backend = open_with(api);
+    EXPECT_ERROR_SAYS(cuda::function(backend->context(), "softmax", DType::f32), ExitCode::memory,
+                      "cuda: loading kernels: " + text);
   };
-  const std::unique_ptr<Backend> backend = open_with(api);
-  EXPECT_ERROR_SAYS(cuda::function(backend->context(), "softmax", DType::f32), ExitCode::memory,
-                    "cuda: loading kernels: ");
+  expect_refusal([](cuda::ModuleHandle*,
+                    const void*) { return DriverResult::no_binary_for_gpu; },
+                 "no kernel image is available for execution on the device "
+                 "(CUDA_ERROR_NO_BINARY_FOR_GPU, error 209)\n  this build has kernels for compute "
+                 "capability 9.0, and PTX for 8.0 and higher");
+  expect_refusal([](cuda::ModuleHandle*,
+                    const void*) { return DriverResult::unsupported_ptx_version; },
+                 "the provided PTX was compiled with an unsupported toolchain. "
+                 "(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, error 222)\n  the driver is older than the "
+                 "toolkit of this build: install a newer driver");
 }
 
 TEST(CudaDriver, MemoryThatIsMissingIsNamedWithItsSize) {

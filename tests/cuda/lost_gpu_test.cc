@@ -1,6 +1,7 @@
 // A GPU that fails during training: exit code 7, and nothing of the run is lost.
 #include <gtest/gtest.h>
 
+#include "backends/cuda/context.h"
 #include "cuda/gpu.h"
 #include "io/weight_files.h"
 #include "support/expect_error.h"
@@ -11,6 +12,7 @@
 namespace lamina::testing {
 namespace {
 
+using cuda::DriverResult;
 using cuda::emulation::FaultPlace;
 
 std::string write_run(const TempDir& folder, const std::string& out) {
@@ -23,21 +25,29 @@ std::string write_run(const TempDir& folder, const std::string& out) {
           out + "\"\nseed = 5\n");
 }
 
-class CudaLost : public ::testing::TestWithParam<FaultPlace> {};
+struct Loss {
+  const char* name;
+  FaultPlace place;
+  DriverResult result;
+  const char* text;
+};
 
-TEST_P(CudaLost, TrainingContinuesFromItsLastCheckpoint) {
+class CudaLost : public ::testing::TestWithParam<Loss> {};
+
+// Trains whole, then again on `gpu`, which fails in step 5 with `text`; then the run is resumed.
+void expect_resumption(const Backend& gpu, const Loss& loss) {
   TempDir folder;
   folder.write("text.txt", text_of_words(40));
   const double want = RunOfFile(write_run(folder, "whole"), {}, emulated_gpu()).train().last_loss;
 
   const std::string file = write_run(folder, "lost");
   {
-    RunOfFile run(file, {}, emulated_gpu());
+    RunOfFile run(file, {}, gpu);
     train::LoopEvents events;
-    events.step = [](const train::LoopEvents::Step& done) {
-      if (done.step == 5) cuda::emulation::fail_later(GetParam(), 7);
+    events.step = [&](const train::LoopEvents::Step& done) {
+      if (done.step == 5) cuda::emulation::fail_later(loss.place, 2, 0, loss.result);
     };
-    EXPECT_ERROR_SAYS(run.run->loop().run(events), ExitCode::memory, "CUDA_ERROR_LAUNCH_FAILED");
+    EXPECT_ERROR_SAYS(run.run->loop().run(events), ExitCode::memory, loss.text);
   }
   cuda::emulation::reset_gpu();
   RunOfFile again(file, {}, emulated_gpu());
@@ -45,10 +55,28 @@ TEST_P(CudaLost, TrainingContinuesFromItsLastCheckpoint) {
   EXPECT_EQ(again.train().last_loss, want);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, CudaLost, ::testing::Values(FaultPlace::launch, FaultPlace::work),
-                         [](const auto& test) {
-                           return test.param == FaultPlace::launch ? "Launch" : "Work";
-                         });
+TEST_P(CudaLost, TrainingContinuesFromItsLastCheckpoint) {
+  expect_resumption(emulated_gpu(), GetParam());
+}
+
+constexpr Loss kLosses[] = {
+    {"Launch", FaultPlace::launch, DriverResult::launch_failed, "CUDA_ERROR_LAUNCH_FAILED"},
+    {"Work", FaultPlace::work, DriverResult::launch_failed, "CUDA_ERROR_LAUNCH_FAILED"},
+    {"Ecc", FaultPlace::work, DriverResult::ecc_uncorrectable, "CUDA_ERROR_ECC_UNCORRECTABLE"},
+    {"Address", FaultPlace::work, DriverResult::illegal_address, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+    {"Timeout", FaultPlace::work, DriverResult::launch_timeout, "CUDA_ERROR_LAUNCH_TIMEOUT"},
+    {"Unknown", FaultPlace::launch, DriverResult::unknown, "CUDA_ERROR_UNKNOWN"},
+};
+
+INSTANTIATE_TEST_SUITE_P(All, CudaLost, ::testing::ValuesIn(kLosses),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST(CudaHang, TrainingContinuesFromItsLastCheckpoint) {
+  const std::unique_ptr<Backend> gpu = cuda::emulation::open_emulated_gpu();
+  static_cast<cuda::CudaContext&>(gpu->context()).set_patience(std::chrono::seconds(5));
+  expect_resumption(*gpu, {"Hang", FaultPlace::hang, DriverResult::launch_timeout,
+                           "does not end: no progress for 5 s"});
+}
 
 TEST(CudaMemory, TrainingThatFindsTooLittleEndsBeforeItsFirstStep) {
   TempDir folder;

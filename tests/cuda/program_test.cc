@@ -41,15 +41,20 @@ TEST(CudaProgram, NoUsableDriverIsOneClearLine) {
                  "error: --device: cuda cannot be used: the driver is for CUDA 11.4; expected a "
                  "driver for CUDA 12.0 or newer");
   expect_refusal("cuda:1", "empty",
-                 "error: --device: cuda:1 cannot be used: starting the driver: no CUDA-capable "
-                 "device is detected "
-                 "(CUDA_ERROR_NO_DEVICE, error 100)");
+                 "error: --device: cuda:1 cannot be used: the driver shows no GPU\n");
+  expect_refusal("cuda", "empty", "CUDA_VISIBLE_DEVICES limits the GPUs of a process");
+  expect_refusal("cuda", "mixed", "error: --device: cuda cannot be used: starting the driver: ");
+  expect_refusal("cuda", "mixed", "are of different versions, as after an upgrade: reboot");
 }
 
 TEST(CudaProgram, AProgramWithoutKernelsSaysSo) {
   expect_refusal("cuda", "good",
                  "error: --device: cuda cannot be used: cannot open the kernels: " LAMINA_BUILD_DIR
                  "/lib/lamina/lamina_cuda.so: ");
+}
+
+TEST(CudaProgram, ADriverThatIsNewerThanThisProgramIsUsed) {
+  expect_refusal("cuda", "new", "error: --device: cuda cannot be used: cannot open the kernels: ");
 }
 
 // Expects that the program refuses kernels of fake_driver/kernels.cc.

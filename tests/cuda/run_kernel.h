@@ -32,6 +32,7 @@ class OnGpu {
                         [&](std::span<float> out) { std::ranges::copy(values, out.begin()); });
   }
   gpu::Address address() const { return {tensor_.address()}; }
+  const TensorRef& tensor() const { return tensor_; }
   std::vector<float> read() const {
     return copy_to_host<float>(emulated_gpu().context().queue(), tensor_);
   }

@@ -1,7 +1,11 @@
 #include "backends/cuda/context.h"
 
 #include <array>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
 
+#include "backends/cuda/driver/open.h"
 #include "backends/cuda/queue.h"
 #include "core/error.h"
 
@@ -10,22 +14,44 @@ namespace {
 
 constexpr int kOldestCapability = 8;  // PTX of the kernels, bf16 tensor cores
 
+// More than any kernel and any wait behind other processes on the GPU takes.
+constexpr int kPatienceSeconds = 600;
+
+std::chrono::seconds patience_in_environment() {
+  const char* const text = std::getenv("LAMINA_GPU_TIMEOUT");
+  if (!text || !*text) return std::chrono::seconds(kPatienceSeconds);
+  int seconds = 0;
+  const char* const end = text + std::strlen(text);
+  const auto [stop, bad] = std::from_chars(text, end, seconds);
+  if (bad != std::errc() || stop != end || seconds < 0)
+    throw UserError(ExitCode::usage,
+                    {"LAMINA_GPU_TIMEOUT",
+                     fmt::format("got '{}'; expected seconds, or 0 for no limit", text),
+                     {}});
+  return std::chrono::seconds(seconds);
+}
+
+[[noreturn]] void throw_no_gpu(int ordinal, int count) {
+  throw DeviceError(ExitCode::memory,
+                    {"cuda",
+                     fmt::format("GPU {} does not exist; the driver shows {}", ordinal,
+                                 count == 0   ? "none"
+                                 : count == 1 ? "GPU 0 only"
+                                              : fmt::format("GPUs 0 to {}", count - 1)),
+                     {visible_devices_note()}});
+}
+
 }  // namespace
 
 CudaContext::CudaContext(const DriverApi& api, std::span<const ModuleImage> images,
                          blas::OpenApi open_blas, int ordinal)
-    : api_(api), open_blas_(open_blas) {
-  check(api, api.init(0), "starting the driver");  // does nothing if it has been started
+    : api_(api), open_blas_(open_blas), patience_(patience_in_environment()) {
+  const DriverResult started = api.init(0);  // does nothing if it has been started
+  if (started == DriverResult::no_device) throw_no_gpu(ordinal, 0);
+  check(api, started, "starting the driver");
   int count = 0;
   check(api, api.device_count(&count), "counting GPUs");
-  if (ordinal < 0 || ordinal >= count)
-    throw DeviceError(ExitCode::memory,
-                      {"cuda",
-                       fmt::format("GPU {} does not exist; the driver shows {}", ordinal,
-                                   count == 0   ? "none"
-                                   : count == 1 ? "GPU 0 only"
-                                                : fmt::format("GPUs 0 to {}", count - 1)),
-                       {"CUDA_VISIBLE_DEVICES limits the GPUs of a process"}});
+  if (ordinal < 0 || ordinal >= count) throw_no_gpu(ordinal, count);
   check(api, api.device(&device_, ordinal), "opening the GPU");
   if (const int major = attribute(DeviceAttribute::capability_major); major < kOldestCapability)
     throw DeviceError(
@@ -39,13 +65,19 @@ CudaContext::CudaContext(const DriverApi& api, std::span<const ModuleImage> imag
   enter();
   check(api, api.make_stream(&setup_stream_, kStreamNonBlocking), "creating a stream");
   renew_time_origin();
+  check(api, api.finish_event(origin_->event), "waiting for an event");
   shared_limit_.emplace(attribute(DeviceAttribute::max_opt_in_shared_bytes));
   modules_ = std::make_unique<Modules>(api, images);
   queue_ = make_queue();
 }
 
 CudaContext::~CudaContext() {
-  if (api_.set_context(handle_) != DriverResult::success) return;
+  if (!try_enter()) {
+    // Freeing might wait forever: a GPU that hangs keeps what it has.
+    static_cast<void>(blas_.release());
+    static_cast<void>(modules_.release());
+    return;
+  }
   queue_.reset();
   blas_.reset();
   modules_.reset();
@@ -58,23 +90,19 @@ void CudaContext::renew_time_origin() {
   enter();
   EventHandle event = nullptr;
   check(api_, api_.make_event(&event, kEventDefault), "creating an event");
-  const std::shared_ptr<TimeOrigin> made(new TimeOrigin{event, 0}, [this](TimeOrigin* origin) {
-    if (api_.set_context(handle_) == DriverResult::success) api_.destroy_event(origin->event);
+  const std::shared_ptr<TimeOrigin> made(new TimeOrigin{event}, [this](TimeOrigin* origin) {
+    if (try_enter()) api_.destroy_event(origin->event);
     delete origin;
   });
   check(api_, api_.record_event(event, setup_stream_), "recording an event");
-  check(api_, api_.finish_event(event), "waiting for an event");
   const std::lock_guard lock(origin_mutex_);
-  if (origin_) {
-    float milliseconds = 0;
-    check(api_, api_.elapsed(&milliseconds, origin_->event, event), "reading the time of work");
-    made->seconds = origin_->seconds + 1e-3 * static_cast<double>(milliseconds);
-  }
+  if (origin_) find_seconds(*origin_);  // long reached
+  made->before = origin_;
   origin_ = made;
   origin_made_ = std::chrono::steady_clock::now();
 }
 
-std::shared_ptr<const CudaContext::TimeOrigin> CudaContext::time_origin() {
+std::shared_ptr<CudaContext::TimeOrigin> CudaContext::time_origin() {
   constexpr std::chrono::seconds kLongest{10};
   std::unique_lock lock(origin_mutex_);
   if (std::chrono::steady_clock::now() - origin_made_ > kLongest) {
@@ -85,6 +113,27 @@ std::shared_ptr<const CudaContext::TimeOrigin> CudaContext::time_origin() {
   return origin_;
 }
 
+double CudaContext::seconds_of(TimeOrigin& origin) {
+  enter();
+  const std::lock_guard lock(origin_mutex_);
+  find_seconds(origin);
+  return origin.seconds;
+}
+
+// Origins count from the one before, which knows its time.
+void CudaContext::find_seconds(TimeOrigin& origin) {
+  if (!origin.before) return;
+  float milliseconds = 0;
+  DriverResult result = api_.elapsed(&milliseconds, origin.before->event, origin.event);
+  if (result == DriverResult::not_ready) {
+    check(api_, api_.finish_event(origin.event), "waiting for an event");
+    result = api_.elapsed(&milliseconds, origin.before->event, origin.event);
+  }
+  check(api_, result, "reading the time of work");
+  origin.seconds = origin.before->seconds + 1e-3 * static_cast<double>(milliseconds);
+  origin.before = nullptr;
+}
+
 blas::Library& CudaContext::blas() {
   enter();
   const std::lock_guard lock(blas_mutex_);
@@ -92,7 +141,15 @@ blas::Library& CudaContext::blas() {
   return *blas_;
 }
 
-void CudaContext::enter() const { check(api_, api_.set_context(handle_), "using the GPU"); }
+void CudaContext::enter() const {
+  if (gave_up_)
+    throw DeviceError(ExitCode::memory, {"cuda", "the GPU is not used any more: it hung", {}});
+  check(api_, api_.set_context(handle_), "using the GPU");
+}
+
+bool CudaContext::try_enter() const noexcept {
+  return !gave_up_ && api_.set_context(handle_) == DriverResult::success;
+}
 
 std::unique_ptr<Queue> CudaContext::make_queue() { return std::make_unique<CudaQueue>(*this); }
 

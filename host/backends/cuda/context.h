@@ -1,6 +1,7 @@
 // One GPU in use: its context in the driver, its queues and the functions of its kernels.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -31,8 +32,18 @@ class CudaContext final : public Context {
   // Opens cuBLASLt at the first call: the library is large. [any thread]
   blas::Library& blas();
   ContextHandle handle() const { return handle_; }
-  // Makes the driver use this context for calls of this thread.
+  // Makes the driver use this context for calls of this thread. Throws DeviceError if it cannot, or
+  // after give_up().
   void enter() const;
+  // Likewise, for destructors: returns false instead. Then nothing may be freed.
+  bool try_enter() const noexcept;
+
+  // The longest time without progress of a queue that the host waits for; 0: no limit. At first
+  // LAMINA_GPU_TIMEOUT.
+  std::chrono::steady_clock::duration patience() const { return patience_; }
+  void set_patience(std::chrono::steady_clock::duration patience) { patience_ = patience; }
+  // Uses the GPU no more, because a call might wait forever.
+  void give_up() { gave_up_ = true; }
   int attribute(DeviceAttribute attribute) const;
   // Returns eg: "NVIDIA H200".
   std::string device_name() const;
@@ -41,27 +52,34 @@ class CudaContext final : public Context {
   // as f32: near events have exact differences.
   struct TimeOrigin {
     EventHandle event;
-    double seconds;
+    double seconds = 0;                        // valid if
+    std::shared_ptr<const TimeOrigin> before;  // is null; else it is not known yet
   };
   // Returns the newest origin; makes one if that is older than 10 seconds. [any thread]
-  std::shared_ptr<const TimeOrigin> time_origin();
-  // Makes a new origin.
+  std::shared_ptr<TimeOrigin> time_origin();
+  // Makes a new origin, without a wait.
   void renew_time_origin();
+  // Returns the time of an origin; may wait for it. [any thread]
+  double seconds_of(TimeOrigin& origin);
 
   // For setting up memory, apart from the work of programs.
   StreamHandle setup_stream() const { return setup_stream_; }
 
  private:
+  void find_seconds(TimeOrigin& origin);
+
   const DriverApi& api_;
   DeviceId device_ = 0;
   ContextHandle handle_ = nullptr;
   StreamHandle setup_stream_ = nullptr;
   std::optional<SharedLimit> shared_limit_;
   std::mutex origin_mutex_;
-  std::shared_ptr<const TimeOrigin> origin_;
+  std::shared_ptr<TimeOrigin> origin_;
   std::chrono::steady_clock::time_point origin_made_;
   std::unique_ptr<Modules> modules_;
   blas::OpenApi open_blas_;
+  std::chrono::steady_clock::duration patience_;
+  std::atomic<bool> gave_up_ = false;
   std::mutex blas_mutex_;
   std::unique_ptr<blas::Library> blas_;
   std::unique_ptr<Queue> queue_;

@@ -10,9 +10,9 @@
 namespace lamina::cuda {
 namespace {
 
-const CudaQueue& queue_of(const KernelArgs& args) {
+CudaQueue& queue_of(const KernelArgs& args) {
   LAMINA_ASSERT(args.queue);
-  return static_cast<const CudaQueue&>(*args.queue);
+  return static_cast<CudaQueue&>(*args.queue);
 }
 
 // The driver takes the shared memory of a kernel beyond the usual size only if it is asked before.
@@ -69,7 +69,7 @@ Function function(Context& context, std::string_view name, DType dtype) {
 void launch_bytes(const KernelArgs& args, Function function, const LaunchShape& shape,
                   const void* params, std::size_t bytes) {
   if (shape.blocks == 0 || shape.blocks_y == 0 || shape.blocks_z == 0) return;
-  const CudaQueue& queue = queue_of(args);
+  CudaQueue& queue = queue_of(args);
   const DriverApi& api = queue.context().api();
   allow_shared_bytes(queue.context(), function, shape.shared_bytes);
   const auto size = [](std::int64_t n) {
@@ -83,6 +83,7 @@ void launch_bytes(const KernelArgs& args, Function function, const LaunchShape& 
                    size(shape.threads), 1, 1, static_cast<unsigned>(shape.shared_bytes),
                    queue.stream(), nullptr, extra),
         function->name.c_str());
+  queue.note(function->name);
 }
 
 void fill_zeros(const KernelArgs& args, void* to, std::size_t bytes) {

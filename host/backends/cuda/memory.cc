@@ -17,10 +17,10 @@ constexpr double kGiB = 1 << 30;
   throw DeviceError(
       ExitCode::memory,
       {"cuda",
-       fmt::format(
-           "out of memory asking for {} bytes{}; {:.1f} of {:.1f} GiB of the GPU are in use", bytes,
-           kind, static_cast<double>(total - free) / kGiB, static_cast<double>(total) / kGiB),
-       {}});
+       fmt::format("out of memory asking for {} bytes{}; {:.1f} of {:.1f} GiB of the GPU are free",
+                   bytes, kind, static_cast<double>(free) / kGiB,
+                   static_cast<double>(total) / kGiB),
+       {"other processes on this GPU use memory too: nvidia-smi"}});
 }
 
 class DeviceBuffer final : public Buffer {
@@ -46,7 +46,7 @@ class DeviceBuffer final : public Buffer {
   }
   // Waits, because enqueued work may use it.
   ~DeviceBuffer() override {
-    if (context_.api().set_context(context_.handle()) != DriverResult::success) return;
+    if (!context_.try_enter()) return;
     context_.api().synchronize();
     context_.api().free(address_);
   }
@@ -71,7 +71,7 @@ class PinnedMemory final : public Buffer {
     bytes_ = bytes;
   }
   ~PinnedMemory() override {
-    if (context_.api().set_context(context_.handle()) != DriverResult::success) return;
+    if (!context_.try_enter()) return;
     context_.api().synchronize();
     context_.api().free_host(reinterpret_cast<void*>(address_));
   }

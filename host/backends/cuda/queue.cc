@@ -1,5 +1,9 @@
 #include "backends/cuda/queue.h"
 
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
 #include "core/error.h"
 #include "runtime/kernel.h"
 
@@ -8,47 +12,70 @@ namespace {
 
 class CudaEvent final : public Event {
  public:
-  CudaEvent(CudaContext& context, StreamHandle stream)
-      : context_(context), origin_(context.time_origin()) {
+  CudaEvent(CudaContext& context, StreamHandle stream, std::shared_ptr<QueueProgress> progress)
+      : context_(context),
+        origin_(context.time_origin()),
+        progress_(std::move(progress)),
+        number_(progress_->next_number()) {
     check(context.api(), context.api().make_event(&handle_, kEventDefault), "creating an event");
     check(context.api(), context.api().record_event(handle_, stream), "recording an event");
   }
   ~CudaEvent() override {
-    if (context_.api().set_context(context_.handle()) == DriverResult::success)
-      context_.api().destroy_event(handle_);
+    if (context_.try_enter()) context_.api().destroy_event(handle_);
   }
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
 
-  void wait() const override {
-    context_.enter();
-    check(context_.api(), context_.api().finish_event(handle_), "waiting for work");
-  }
+  void wait() const override { progress_->wait(handle_, number_); }
   double seconds() const override {
     wait();
+    const double origin = context_.seconds_of(*origin_);
     float milliseconds = 0;
     check(context_.api(), context_.api().elapsed(&milliseconds, origin_->event, handle_),
           "reading the time of work");
-    return origin_->seconds + 1e-3 * static_cast<double>(milliseconds);
+    return origin + 1e-3 * static_cast<double>(milliseconds);
   }
   EventHandle handle() const { return handle_; }
 
  private:
-  const CudaContext& context_;
-  const std::shared_ptr<const CudaContext::TimeOrigin> origin_;
+  CudaContext& context_;
+  const std::shared_ptr<CudaContext::TimeOrigin> origin_;
+  const std::shared_ptr<QueueProgress> progress_;
+  const std::int64_t number_;
   EventHandle handle_ = nullptr;
+};
+
+class CudaGraph final : public RecordedWork {
+ public:
+  CudaGraph(const CudaContext& context, ExecutableGraphHandle graph)
+      : context_(context), graph_(graph) {}
+  // Work that runs keeps what it needs.
+  ~CudaGraph() override {
+    if (context_.try_enter()) context_.api().destroy_executable(graph_);
+  }
+  CudaGraph(const CudaGraph&) = delete;
+  CudaGraph& operator=(const CudaGraph&) = delete;
+
+  ExecutableGraphHandle graph() const { return graph_; }
+
+ private:
+  const CudaContext& context_;
+  ExecutableGraphHandle graph_;
 };
 
 }  // namespace
 
 CudaQueue::CudaQueue(CudaContext& context) : context_(context) {
+  const char* const graphs = std::getenv("LAMINA_GPU_GRAPHS");
+  records_ = !graphs || std::string_view(graphs) != "0";
   context.enter();
   check(context.api(), context.api().make_stream(&stream_, kStreamNonBlocking),
         "creating a stream");
+  progress_ = std::make_shared<QueueProgress>(context, stream_);
 }
 
 CudaQueue::~CudaQueue() {
-  if (context_.api().set_context(context_.handle()) != DriverResult::success) return;
+  if (!context_.try_enter()) return;
   context_.api().finish_stream(stream_);
   context_.api().destroy_stream(stream_);
 }
@@ -85,7 +112,7 @@ void CudaQueue::fill(const TensorRef& to, std::byte value) {
 
 std::shared_ptr<const Event> CudaQueue::record() {
   context_.enter();
-  return std::make_shared<const CudaEvent>(context_, stream_);
+  return std::make_shared<const CudaEvent>(context_, stream_, progress_);
 }
 
 void CudaQueue::wait(std::shared_ptr<const Event> event) {
@@ -95,9 +122,51 @@ void CudaQueue::wait(std::shared_ptr<const Event> event) {
         "waiting for another queue");
 }
 
-void CudaQueue::finish() {
+void CudaQueue::finish() { progress_->finish(); }
+
+// Other threads may call the driver meanwhile; this one must not wait or allocate.
+void CudaQueue::begin_recording() {
   context_.enter();
-  check(context_.api(), context_.api().finish_stream(stream_), "waiting for work");
+  check(context_.api(), context_.api().begin_capture(stream_, CaptureMode::thread_local_),
+        "capturing work");
+  progress_->set_capturing(true);
+}
+
+std::unique_ptr<RecordedWork> CudaQueue::end_recording(std::unique_ptr<RecordedWork> old) {
+  const DriverApi& api = context_.api();
+  context_.enter();
+  progress_->set_capturing(false);
+  GraphHandle captured = nullptr;
+  if (api.end_capture(stream_, &captured) != DriverResult::success || !captured) return nullptr;
+  const std::unique_ptr<DriverGraph, DriverResult (*)(GraphHandle)> graph(captured,
+                                                                          api.destroy_graph);
+  std::size_t nodes = 0;
+  check(api, api.graph_nodes(captured, nullptr, &nodes), "counting the work of a graph");
+  recorded_.nodes = std::max(recorded_.nodes, static_cast<std::int64_t>(nodes));
+  // An update costs a fraction of a new graph; it fails if the kernels differ.
+  GraphUpdateInfo info = {};
+  if (old &&
+      api.update(static_cast<CudaGraph&>(*old).graph(), captured, &info) == DriverResult::success) {
+    ++recorded_.updates;
+    return old;
+  }
+  old.reset();
+  ExecutableGraphHandle executable = nullptr;
+  const DriverResult result = api.instantiate(&executable, captured, 0);
+  if (result == DriverResult::out_of_memory) return nullptr;
+  check(api, result, "preparing a graph");
+  ++recorded_.graphs;
+  return std::make_unique<CudaGraph>(context_, executable);
+}
+
+void CudaQueue::replay(const RecordedWork& recording) {
+  context_.enter();
+  check(context_.api(),
+        context_.api().launch_graph(static_cast<const CudaGraph&>(recording).graph(), stream_),
+        "running a graph");
+  static const std::string graph = "of a graph (LAMINA_GPU_GRAPHS=0 runs them one by one)";
+  note(graph);
+  ++recorded_.replays;
 }
 
 }  // namespace lamina::cuda

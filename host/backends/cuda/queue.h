@@ -1,12 +1,17 @@
-// The queues of a GPU: streams of the driver.
+// The queues of a GPU: streams of the driver. Recorded work is a CUDA graph.
 #pragma once
 
+#include <memory>
+#include <string>
+
 #include "backends/cuda/context.h"
+#include "backends/cuda/progress.h"
 #include "runtime/queue.h"
+#include "runtime/recorder.h"
 
 namespace lamina::cuda {
 
-class CudaQueue final : public Queue {
+class CudaQueue final : public Queue, public Recorder {
  public:
   explicit CudaQueue(CudaContext& context);
   ~CudaQueue() override;
@@ -21,9 +26,21 @@ class CudaQueue final : public Queue {
   void wait(std::shared_ptr<const Event> event) override;
   void finish() override;
 
+  bool records() const override { return records_; }
+  void begin_recording() override;
+  std::unique_ptr<RecordedWork> end_recording(std::unique_ptr<RecordedWork> old) override;
+  void replay(const RecordedWork& recording) override;
+  Counts recorded() const override { return recorded_; }
+
+  // Notes work that a kernel has put on the stream.
+  void note(const std::string& name) { progress_->add(name); }
+
  private:
   CudaContext& context_;
   StreamHandle stream_ = nullptr;
+  std::shared_ptr<QueueProgress> progress_;
+  bool records_;  // unless LAMINA_GPU_GRAPHS=0
+  Counts recorded_;
 };
 
 }  // namespace lamina::cuda

@@ -6,6 +6,7 @@
 #include "cli/shell/units.h"
 #include "core/json_writer.h"
 #include "core/log.h"
+#include "runtime/recorder.h"
 
 namespace lamina::cli {
 
@@ -14,6 +15,11 @@ void print_stats(const decode::Generated& g, const Timings& t, const decode::Ses
   const std::string reason = device::why_cpu();
   log::info("device {} ({}){}", device.name(), device.isa(),
             reason.empty() ? "" : "; no GPU: " + reason);
+  if (const auto* queue = dynamic_cast<const Recorder*>(&device.backend().context().queue())) {
+    const Recorder::Counts counts = queue->recorded();
+    log::info("{} CUDA graphs of up to {} nodes, {} updated, {} replays", counts.graphs,
+              counts.nodes, counts.updates, counts.replays);
+  }
   double decode_seconds = g.total_seconds - g.prompt_seconds;
   std::size_t decoded =
       g.tokens.empty() ? 0 : g.tokens.size() - 1;  // the first comes from the prompt

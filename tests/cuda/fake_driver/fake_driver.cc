@@ -1,4 +1,5 @@
-// A libcuda.so.1 for tests of the program: FAKE_DRIVER is "old", "empty" (without a GPU) or "good".
+// A libcuda.so.1 for tests of the program: FAKE_DRIVER is "old", "new", "empty" (without a
+// GPU), "mixed" (of another version than the kernel's) or "good".
 #include <cstdlib>
 #include <string_view>
 
@@ -18,10 +19,12 @@ std::string_view kind() {
 #define LAMINA_EXPORT extern "C" __attribute__((visibility("default")))
 
 LAMINA_EXPORT DriverResult cuInit(unsigned) {
-  return kind() == "empty" ? DriverResult::no_device : DriverResult::success;
+  return kind() == "empty"   ? DriverResult::no_device
+         : kind() == "mixed" ? DriverResult::system_driver_mismatch
+                             : DriverResult::success;
 }
 LAMINA_EXPORT DriverResult cuDriverGetVersion(int* version) {
-  *version = kind() == "old" ? 11040 : 13000;
+  *version = kind() == "old" ? 11040 : kind() == "new" ? 99020 : 13000;
   return DriverResult::success;
 }
 LAMINA_EXPORT DriverResult cuGetErrorString(DriverResult error, const char** text) {

@@ -12,18 +12,42 @@ enum class DriverResult : int {
   invalid_value = 1,
   out_of_memory = 2,
   not_initialized = 3,
+  device_unavailable = 46,
   no_device = 100,
   invalid_device = 101,
   invalid_image = 200,
   invalid_context = 201,
   no_binary_for_gpu = 209,
+  ecc_uncorrectable = 214,
+  invalid_ptx = 218,
+  nvlink_uncorrectable = 220,
   unsupported_ptx_version = 222,
+  contained = 226,
   invalid_handle = 400,
+  illegal_state = 401,
   not_found = 500,
   not_ready = 600,
   illegal_address = 700,
   launch_out_of_resources = 701,
+  launch_timeout = 702,
+  device_assert = 710,
+  hardware_stack_error = 714,
+  illegal_instruction = 715,
+  misaligned_address = 716,
+  invalid_address_space = 717,
+  invalid_pc = 718,
   launch_failed = 719,
+  system_driver_mismatch = 803,
+  capture_unsupported = 900,
+  capture_invalidated = 901,
+  capture_merge = 902,
+  capture_unmatched = 903,
+  capture_unjoined = 904,
+  capture_isolation = 905,
+  captured_event = 907,
+  capture_wrong_thread = 908,
+  graph_update_failed = 910,
+  unknown = 999,
 };
 
 enum class DeviceAttribute : int {
@@ -36,6 +60,10 @@ enum class DeviceAttribute : int {
   capability_minor = 76,
   max_opt_in_shared_bytes = 97,
 };
+
+// Calls that may not be made while work is captured: thread_local_ forbids them to this thread
+// only.
+enum class CaptureMode : int { global = 0, thread_local_ = 1, relaxed = 2 };
 
 enum class FunctionAttribute : int { max_dynamic_shared_bytes = 8 };
 
@@ -54,6 +82,15 @@ using StreamHandle = struct DriverStream*;
 using EventHandle = struct DriverEvent*;
 using ModuleHandle = struct DriverModule*;
 using FunctionHandle = struct DriverFunction*;
+using GraphHandle = struct DriverGraph*;  // work that was captured
+using GraphNodeHandle = struct DriverGraphNode*;
+using ExecutableGraphHandle = struct DriverExecutableGraph*;
+
+// The reason why a graph could not be updated.
+struct GraphUpdateInfo {
+  int result;
+  GraphNodeHandle node, from_node;
+};
 
 struct DriverApi {
 #define LAMINA_CUDA_DRIVER(field, symbol, parameters) DriverResult(*field) parameters;

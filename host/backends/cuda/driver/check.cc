@@ -52,6 +52,37 @@ static_assert(same(DriverResult::not_ready, CUDA_ERROR_NOT_READY));
 static_assert(same(DriverResult::illegal_address, CUDA_ERROR_ILLEGAL_ADDRESS));
 static_assert(same(DriverResult::launch_out_of_resources, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES));
 static_assert(same(DriverResult::launch_failed, CUDA_ERROR_LAUNCH_FAILED));
+static_assert(same(DriverResult::device_unavailable, CUDA_ERROR_DEVICE_UNAVAILABLE));
+static_assert(same(DriverResult::ecc_uncorrectable, CUDA_ERROR_ECC_UNCORRECTABLE));
+static_assert(same(DriverResult::invalid_ptx, CUDA_ERROR_INVALID_PTX));
+static_assert(same(DriverResult::nvlink_uncorrectable, CUDA_ERROR_NVLINK_UNCORRECTABLE));
+#if CUDA_VERSION >= 12080
+static_assert(same(DriverResult::contained, CUDA_ERROR_CONTAINED));
+#endif
+static_assert(same(DriverResult::launch_timeout, CUDA_ERROR_LAUNCH_TIMEOUT));
+static_assert(same(DriverResult::device_assert, CUDA_ERROR_ASSERT));
+static_assert(same(DriverResult::hardware_stack_error, CUDA_ERROR_HARDWARE_STACK_ERROR));
+static_assert(same(DriverResult::illegal_instruction, CUDA_ERROR_ILLEGAL_INSTRUCTION));
+static_assert(same(DriverResult::misaligned_address, CUDA_ERROR_MISALIGNED_ADDRESS));
+static_assert(same(DriverResult::invalid_address_space, CUDA_ERROR_INVALID_ADDRESS_SPACE));
+static_assert(same(DriverResult::invalid_pc, CUDA_ERROR_INVALID_PC));
+static_assert(same(DriverResult::system_driver_mismatch, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH));
+static_assert(same(DriverResult::capture_unsupported, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED));
+static_assert(same(DriverResult::capture_invalidated, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED));
+static_assert(same(DriverResult::illegal_state, CUDA_ERROR_ILLEGAL_STATE));
+static_assert(same(DriverResult::capture_merge, CUDA_ERROR_STREAM_CAPTURE_MERGE));
+static_assert(same(DriverResult::capture_unmatched, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED));
+static_assert(same(DriverResult::capture_unjoined, CUDA_ERROR_STREAM_CAPTURE_UNJOINED));
+static_assert(same(DriverResult::capture_isolation, CUDA_ERROR_STREAM_CAPTURE_ISOLATION));
+static_assert(same(DriverResult::captured_event, CUDA_ERROR_CAPTURED_EVENT));
+static_assert(same(DriverResult::capture_wrong_thread, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD));
+static_assert(same(DriverResult::graph_update_failed, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE));
+static_assert(same(DriverResult::unknown, CUDA_ERROR_UNKNOWN));
+static_assert(same(CaptureMode::global, CU_STREAM_CAPTURE_MODE_GLOBAL));
+static_assert(same(CaptureMode::thread_local_, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+static_assert(same(CaptureMode::relaxed, CU_STREAM_CAPTURE_MODE_RELAXED));
+static_assert(sizeof(GraphUpdateInfo) == sizeof(CUgraphExecUpdateResultInfo));
+static_assert(offsetof(GraphUpdateInfo, node) == offsetof(CUgraphExecUpdateResultInfo, errorNode));
 static_assert(same(DeviceAttribute::max_threads_per_block,
                    CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
 static_assert(same(DeviceAttribute::max_shared_bytes_per_block,

@@ -2,7 +2,10 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
+
 #include "core/error.h"
+#include "core/printable.h"
 
 namespace lamina::cuda {
 namespace {
@@ -35,11 +38,26 @@ DriverApi find_functions() {
   check(api, api.get_version(&version), "reading the driver's version");
   if (version < kOldestVersion)
     throw_too_old(fmt::format("the driver is for CUDA {}.{}", version / 1000, version % 1000 / 10));
-  check(api, api.init(0), "starting the driver");
+  const DriverResult started = api.init(0);
+  if (started == DriverResult::no_device)
+    throw DeviceError(ExitCode::memory,
+                      {"cuda",
+                       "the driver shows no GPU",
+                       {"`nvidia-smi -L` lists the GPUs of this machine", visible_devices_note()}});
+  check(api, started, "starting the driver");
   return api;
 }
 
 }  // namespace
+
+std::string visible_devices_note() {
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (!visible) return "CUDA_VISIBLE_DEVICES limits the GPUs of a process";
+  return fmt::format(
+      "CUDA_VISIBLE_DEVICES='{}' limits the GPUs of this process: numbers, or UUIDs of `nvidia-smi "
+      "-L`; a wrong one hides all after it",
+      printable(visible));
+}
 
 const DriverApi& open_driver() {
   static const DriverApi api = find_functions();

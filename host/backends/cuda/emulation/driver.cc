@@ -22,8 +22,9 @@ std::span<const ModuleImage> images() { return kImages; }
 
 DriverResult add_work(StreamHandle stream, std::function<void()> work) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
-  if (!is_stream(stream)) return DriverResult::invalid_handle;
-  add(stream, std::move(work));
+  if (const DriverResult result = stream_state(stream); result != DriverResult::success)
+    return result;
+  add(stream, DriverGraph::Kind::kernel, std::move(work));
   return DriverResult::success;
 }
 
@@ -47,14 +48,36 @@ const Backend& emulated_gpu() {
   return backend;
 }
 
-void fail_later(FaultPlace place, int after, int gpu) {
+DriverCounts driver_counts() {
+  const AtomicCounts& now = counts();
+  return {now.captures, now.instantiations, now.updates,    now.replays,
+          now.launches, now.waits,          now.allocations};
+}
+
+std::size_t most_pinned_bytes() {
+  const std::lock_guard lock(DriverState::instance().mutex);
+  return DriverState::instance().most_pinned;
+}
+void start_pinned_count() {
+  DriverState& driver = DriverState::instance();
+  const std::lock_guard lock(driver.mutex);
+  driver.most_pinned = driver.pinned;
+}
+
+void fail_later(FaultPlace place, int after, int gpu, DriverResult result) {
   DriverState& driver = DriverState::instance();
   const std::lock_guard lock(driver.mutex);
   driver.gpu(gpu).until_fault[static_cast<std::size_t>(place)] = after;
+  driver.gpu(gpu).next_failure = result;
 }
 
 void reset_gpu() {
   DriverState& driver = DriverState::instance();
+  {
+    const std::lock_guard lock(driver.mutex);
+    driver.hangs = false;
+    driver.changed.notify_all();
+  }
   for (int gpu = 0; gpu < num_gpus(); ++gpu) {
     emulated::finish_all_work(gpu);
     const std::lock_guard lock(driver.mutex);

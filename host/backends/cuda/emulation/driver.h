@@ -31,9 +31,29 @@ const Backend& emulated_gpu();
 DriverResult add_work(StreamHandle stream, std::function<void()> work);
 
 // Lets a later call of a GPU fail, once: the allocation, launch or piece of work number `after`,
-// counted from 0. Allocations return out_of_memory; launches and work fail like a GPU that is lost.
-enum class FaultPlace { allocation, launch, work };
-void fail_later(FaultPlace place, int after, int gpu = 0);
+// counted from 0. Allocations return out_of_memory; launches and work fail with `result`, like a
+// GPU that is lost; work that hangs ends at reset_gpu().
+enum class FaultPlace { allocation, launch, work, hang };
+void fail_later(FaultPlace place, int after, int gpu = 0,
+                DriverResult result = DriverResult::launch_failed);
+
+// Counts of calls since the start of the process.
+struct DriverCounts {
+  std::int64_t captures, instantiations, updates, replays;  // of graphs
+  std::int64_t launches;                                    // of kernels, also captured ones
+  std::int64_t waits;        // of the host for work: also frees, which wait
+  std::int64_t allocations;  // of any memory
+};
+DriverCounts driver_counts();
+
+// Bytes of pinned memory; the largest number since the last call of start_pinned_count().
+std::size_t most_pinned_bytes();
+void start_pinned_count();
+
+// Fills allocations of that size with NaN before each replay of a graph: arenas, whose contents a
+// replay may not depend on.
+void poison_at_replay(std::size_t bytes);
+void stop_poison();
 
 // As on a GPU, all calls fail after work has failed. Makes the GPUs usable again. [no work runs]
 void reset_gpu();

@@ -1,6 +1,9 @@
 // The double of the driver: the driver as a whole, its device and context, and the words of errors.
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <numeric>
+#include <sstream>
 
 #include "backends/cuda/emulation/driver_state.h"
 #include "backends/cuda/emulation/grid.h"
@@ -28,7 +31,80 @@ constexpr ErrorWords kErrorWords[] = {
     {DriverResult::launch_out_of_resources, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
      "too many resources requested for launch"},
     {DriverResult::launch_failed, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+    {DriverResult::launch_timeout, "CUDA_ERROR_LAUNCH_TIMEOUT",
+     "the launch timed out and was terminated"},
+    {DriverResult::ecc_uncorrectable, "CUDA_ERROR_ECC_UNCORRECTABLE",
+     "uncorrectable ECC error encountered"},
+    {DriverResult::nvlink_uncorrectable, "CUDA_ERROR_NVLINK_UNCORRECTABLE",
+     "uncorrectable NVLink error detected during the execution"},
+    {DriverResult::device_unavailable, "CUDA_ERROR_DEVICE_UNAVAILABLE",
+     "CUDA-capable device(s) is/are busy or unavailable"},
+    {DriverResult::no_binary_for_gpu, "CUDA_ERROR_NO_BINARY_FOR_GPU",
+     "no kernel image is available for execution on the device"},
+    {DriverResult::unsupported_ptx_version, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+     "the provided PTX was compiled with an unsupported toolchain."},
+    {DriverResult::invalid_ptx, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"},
+    {DriverResult::contained, "CUDA_ERROR_CONTAINED",
+     "Invalid access of peer GPU memory over nvlink or a hardware error"},
+    {DriverResult::illegal_state, "CUDA_ERROR_ILLEGAL_STATE",
+     "the operation cannot be performed in the present state"},
+    {DriverResult::illegal_address, "CUDA_ERROR_ILLEGAL_ADDRESS",
+     "an illegal memory access was encountered"},
+    {DriverResult::device_assert, "CUDA_ERROR_ASSERT", "device-side assert triggered"},
+    {DriverResult::hardware_stack_error, "CUDA_ERROR_HARDWARE_STACK_ERROR", "hardware stack error"},
+    {DriverResult::illegal_instruction, "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+     "an illegal instruction was encountered"},
+    {DriverResult::misaligned_address, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
+    {DriverResult::invalid_address_space, "CUDA_ERROR_INVALID_ADDRESS_SPACE",
+     "operation not supported on global/shared address space"},
+    {DriverResult::invalid_pc, "CUDA_ERROR_INVALID_PC", "invalid program counter"},
+    {DriverResult::system_driver_mismatch, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+     "system has unsupported display driver / cuda driver combination"},
+    {DriverResult::capture_unsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+     "operation not permitted when stream is capturing"},
+    {DriverResult::capture_invalidated, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+     "operation failed due to a previous error during capture"},
+    {DriverResult::capture_merge, "CUDA_ERROR_STREAM_CAPTURE_MERGE",
+     "operation would result in a merge of separate capture sequences"},
+    {DriverResult::capture_unmatched, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED",
+     "capture was not ended in the same stream as it began"},
+    {DriverResult::capture_unjoined, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED",
+     "capturing stream has unjoined work"},
+    {DriverResult::capture_isolation, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
+     "dependency created on uncaptured work in another stream"},
+    {DriverResult::captured_event, "CUDA_ERROR_CAPTURED_EVENT",
+     "operation not permitted on an event last recorded in a capturing stream"},
+    {DriverResult::capture_wrong_thread, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
+     "attempt to terminate a thread-local capture sequence from another thread"},
+    {DriverResult::graph_update_failed, "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE",
+     "the graph update was not performed because it included changes which violated constraints "
+     "specific to instantiated graph update"},
+    {DriverResult::unknown, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
+
+// Returns the GPUs that CUDA_VISIBLE_DEVICES names, by number, UUID, the beginning of a UUID, or
+// UUID of a MIG slice; a process sees one slice. As documented, the first entry that names none
+// hides the rest.
+std::vector<int> visible_gpus(int count) {
+  std::vector<int> all(static_cast<std::size_t>(count));
+  std::iota(all.begin(), all.end(), 0);
+  const char* const text = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (!text) return all;
+  std::vector<int> out;
+  std::istringstream entries(text);
+  for (std::string entry; std::getline(entries, entry, ',');) {
+    const bool is_slice = entry.starts_with("MIG-");
+    const auto found = std::ranges::find_if(all, [&](int gpu) {
+      const std::string id =
+          fmt::format("{}00000000-0000-0000-0000-00000000000{}", is_slice ? "MIG-" : "GPU-", gpu);
+      return entry == std::to_string(gpu) || (entry.size() > 4 && id.starts_with(entry));
+    });
+    if (found == all.end() || std::ranges::find(out, *found) != out.end()) break;
+    out.push_back(*found);
+    if (is_slice) break;
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -36,7 +112,11 @@ namespace calls {
 
 DriverResult init(unsigned flags) {
   if (flags != 0) return DriverResult::invalid_value;
-  DriverState::instance().started = true;
+  DriverState& driver = DriverState::instance();
+  const std::lock_guard lock(driver.mutex);
+  driver.visible = visible_gpus(static_cast<int>(driver.gpus.size()));
+  if (driver.visible.empty()) return DriverResult::no_device;
+  driver.started = true;
   return DriverResult::success;
 }
 DriverResult get_version(int* version) { return *version = kDriverVersion, DriverResult::success; }
@@ -60,12 +140,13 @@ DriverResult get_error_string(DriverResult error, const char** text) {
 
 DriverResult device_count(int* count) {
   if (!DriverState::instance().started) return DriverResult::not_initialized;
-  return *count = static_cast<int>(DriverState::instance().gpus.size()), DriverResult::success;
+  return *count = static_cast<int>(DriverState::instance().visible.size()), DriverResult::success;
 }
 DriverResult device(DeviceId* id, int ordinal) {
   if (!DriverState::instance().started) return DriverResult::not_initialized;
-  if (!DriverState::instance().has(ordinal)) return DriverResult::invalid_device;
-  return *id = ordinal, DriverResult::success;
+  const std::vector<int>& visible = DriverState::instance().visible;
+  if (ordinal < 0 || ordinal >= std::ssize(visible)) return DriverResult::invalid_device;
+  return *id = visible[static_cast<std::size_t>(ordinal)], DriverResult::success;
 }
 DriverResult device_name(char* name, int length, DeviceId id) {
   if (!DriverState::instance().has(id)) return DriverResult::invalid_device;
@@ -96,7 +177,7 @@ DriverResult device_attribute(int* value, DeviceAttribute attribute, DeviceId id
 }
 DriverResult device_memory(std::size_t* bytes, DeviceId id) {
   if (!DriverState::instance().has(id)) return DriverResult::invalid_device;
-  return *bytes = kMemoryBytes, DriverResult::success;
+  return *bytes = memory_bytes(), DriverResult::success;
 }
 
 DriverResult retain_context(ContextHandle* context, DeviceId id) {
@@ -126,6 +207,9 @@ DriverResult set_context(ContextHandle context) {
 }
 DriverResult synchronize() {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
+  if (const DriverResult result = refuse_in_capture(); result != DriverResult::success)
+    return result;
+  ++counts().waits;
   emulated::finish_all_work(current_gpu);
   return state();
 }

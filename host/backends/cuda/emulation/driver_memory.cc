@@ -1,4 +1,5 @@
 // The double of the driver: memory.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -28,16 +29,20 @@ namespace calls {
 
 DriverResult memory_info(std::size_t* free, std::size_t* total) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
-  *total = kMemoryBytes;
-  return *free = kMemoryBytes - DriverState::instance().gpu(current_gpu).used,
+  *total = memory_bytes();
+  return *free = memory_bytes() - DriverState::instance().gpu(current_gpu).used,
          DriverResult::success;
 }
 
 DriverResult allocate(DevicePointer* address, std::size_t bytes) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
+  if (const DriverResult result = refuse_in_capture(); result != DriverResult::success)
+    return result;
   if (bytes == 0) return DriverResult::invalid_value;
+  ++counts().allocations;
   DriverState& driver = DriverState::instance();
   if (driver.is_fault(current_gpu, FaultPlace::allocation)) return DriverResult::out_of_memory;
+  if (bytes > memory_bytes() - driver.gpu(current_gpu).used) return DriverResult::out_of_memory;
   try {
     std::unique_ptr<Buffer> buffer = emulated::allocate_inaccessible(bytes, current_gpu);
     *address = buffer->address();
@@ -53,6 +58,9 @@ DriverResult allocate(DevicePointer* address, std::size_t bytes) {
 
 // Waits for all work, like the driver.
 DriverResult free(DevicePointer address) {
+  if (const DriverResult result = refuse_in_capture(); result != DriverResult::success)
+    return result;
+  ++counts().waits;
   DriverState& driver = DriverState::instance();
   std::unique_ptr<Buffer> buffer;
   {
@@ -69,21 +77,32 @@ DriverResult free(DevicePointer address) {
 
 DriverResult allocate_host(void** memory, std::size_t bytes, unsigned) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
+  if (const DriverResult result = refuse_in_capture(); result != DriverResult::success)
+    return result;
   if (bytes == 0) return DriverResult::invalid_value;
+  ++counts().allocations;
   constexpr std::size_t kPage = 4096;
   *memory = std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage);
   if (!*memory) return DriverResult::out_of_memory;
   std::memset(*memory, kPoison, bytes);
   DriverState& driver = DriverState::instance();
   const std::lock_guard lock(driver.mutex);
-  driver.host_memory.insert(*memory);
+  driver.host_memory.emplace(*memory, bytes);
+  driver.pinned += bytes;
+  driver.most_pinned = std::max(driver.most_pinned, driver.pinned);
   return DriverResult::success;
 }
 DriverResult free_host(void* memory) {
+  if (const DriverResult result = refuse_in_capture(); result != DriverResult::success)
+    return result;
+  ++counts().waits;
   DriverState& driver = DriverState::instance();
   {
     const std::lock_guard lock(driver.mutex);
-    if (driver.host_memory.erase(memory) == 0) return DriverResult::invalid_value;
+    const auto found = driver.host_memory.find(memory);
+    if (found == driver.host_memory.end()) return DriverResult::invalid_value;
+    driver.pinned -= found->second;
+    driver.host_memory.erase(found);
   }
   if (current_gpu >= 0) emulated::finish_all_work(current_gpu);
   std::free(memory);
@@ -92,21 +111,25 @@ DriverResult free_host(void* memory) {
 
 DriverResult copy(DevicePointer to, DevicePointer from, std::size_t bytes, StreamHandle stream) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
-  if (!is_stream(stream)) return DriverResult::invalid_handle;
+  if (const DriverResult result = stream_state(stream); result != DriverResult::success)
+    return result;
   if (!is_valid_range(to, bytes) || !is_valid_range(from, bytes))
     return DriverResult::invalid_value;
-  add(stream, [to = emulated::behind(to), from = emulated::behind(from), bytes] {
-    std::memmove(to, from, bytes);
-  });
+  add(stream, DriverGraph::Kind::copy,
+      [to = emulated::behind(to), from = emulated::behind(from), bytes] {
+        std::memmove(to, from, bytes);
+      });
   return DriverResult::success;
 }
 
 DriverResult fill(DevicePointer to, unsigned char value, std::size_t bytes, StreamHandle stream) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
-  if (!is_stream(stream)) return DriverResult::invalid_handle;
+  if (const DriverResult result = stream_state(stream); result != DriverResult::success)
+    return result;
   if (emulated::buffer_behind(to).empty() || !is_valid_range(to, bytes))
     return DriverResult::invalid_value;
-  add(stream, [to = emulated::behind(to), value, bytes] { std::memset(to, value, bytes); });
+  add(stream, DriverGraph::Kind::fill,
+      [to = emulated::behind(to), value, bytes] { std::memset(to, value, bytes); });
   return DriverResult::success;
 }
 

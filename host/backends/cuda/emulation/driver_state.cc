@@ -13,11 +13,24 @@ bool is_known(const std::set<Handle>& handles, Handle handle) {
   const std::lock_guard lock(DriverState::instance().mutex);
   return handles.contains(handle);
 }
+// Waits for reset_gpu(); then the work has failed.
+void hang(int gpu) {
+  DriverState& driver = DriverState::instance();
+  {
+    std::unique_lock lock(driver.mutex);
+    driver.hangs = true;
+    driver.changed.wait(lock, [&] { return !driver.hangs; });
+  }
+  driver.fail(gpu, DriverResult::launch_timeout, "");
+}
+
 // Work of a failed GPU does nothing.
 void do_work(int gpu, const std::function<void()>& work) {
   DriverState& driver = DriverState::instance();
   if (driver.has_failed(gpu)) return;
-  if (driver.is_fault(gpu, FaultPlace::work)) return driver.fail(gpu, kLost, "");
+  if (driver.is_fault(gpu, FaultPlace::work))
+    return driver.fail(gpu, driver.gpu(gpu).next_failure, "");
+  if (driver.is_fault(gpu, FaultPlace::hang)) return hang(gpu);
   try {
     work();
   } catch (const Error& e) {
@@ -31,6 +44,14 @@ int gpus_in_environment() {
 }
 
 }  // namespace
+
+std::size_t memory_bytes() {
+  static const std::size_t bytes = [] {
+    const char* const text = std::getenv("LAMINA_GPU_MEMORY");
+    return text && *text ? std::strtoull(text, nullptr, 10) : std::size_t{1} << 30;
+  }();
+  return bytes;
+}
 
 thread_local int current_gpu = -1;
 
@@ -54,13 +75,34 @@ bool is_stream(StreamHandle stream) {
 bool is_event_of_any(EventHandle event) { return is_known(DriverState::instance().events, event); }
 bool is_event(EventHandle event) { return is_event_of_any(event) && event->gpu == current_gpu; }
 
-void add(StreamHandle stream, std::function<void()> work) {
+DriverResult stream_state(StreamHandle stream) {
+  if (!is_stream(stream)) return DriverResult::invalid_handle;
+  const CapturePlace& place = stream->place;
+  return place.is_captured() && !place.capture->valid ? DriverResult::capture_invalidated
+                                                      : DriverResult::success;
+}
+
+AtomicCounts& counts() {
+  static AtomicCounts counts;
+  return counts;
+}
+
+void add(StreamHandle stream, DriverGraph::Kind kind, std::function<void()> work) {
+  if (stream->place.is_captured()) return stream->place.add(kind, std::move(work));
   emulated::Worker::instance().add(
       stream->line,
       {.run = [gpu = stream->line.device, work = std::move(work)] { do_work(gpu, work); }});
 }
 
+DriverResult fail_launch() {
+  DriverState& driver = DriverState::instance();
+  const DriverResult result = driver.gpu(current_gpu).next_failure;
+  driver.fail(current_gpu, result, "");
+  return result;
+}
+
 DriverResult finish(StreamHandle stream) {
+  ++counts().waits;
   auto mark = std::make_shared<emulated::Mark>();
   emulated::Worker::instance().add(stream->line, {.marks = mark});
   emulated::Worker::instance().wait(*mark);

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
@@ -10,6 +12,7 @@
 #include <string>
 
 #include "backends/cuda/emulation/driver.h"
+#include "backends/cuda/emulation/driver_graphs.h"
 #include "backends/cuda/gpu/emulated_thread.h"
 #include "backends/cuda/launch.h"
 #include "backends/emulated/worker.h"
@@ -22,11 +25,14 @@ struct DriverContext {
 };
 struct DriverStream {
   emulated::Line line;
+  emulation::CapturePlace place;
 };
 struct DriverEvent {
   std::shared_ptr<emulated::Mark> mark;
   bool has_time;
   int gpu;
+  emulation::CapturePlace place = {};
+  bool waited = false;  // the host has asked for it
 };
 struct DriverModule {
   int gpu;
@@ -39,7 +45,8 @@ struct DriverFunction {
 
 namespace emulation {
 
-inline constexpr std::size_t kMemoryBytes = std::size_t{1} << 30;
+// The memory of each GPU: LAMINA_GPU_MEMORY, or 1 GiB.
+std::size_t memory_bytes();
 inline constexpr DriverResult kLost = DriverResult::launch_failed;
 inline constexpr const char* kImage = "all kernels, compiled for the host";
 
@@ -49,9 +56,10 @@ struct DriverDevice {
   DriverContext context;
   DriverModule module;
   std::size_t used = 0;
-  DriverResult failed = DriverResult::success;    // of work; all later calls return it
-  std::string report;                             // of the failed kernel
-  std::array<int, 3> until_fault = {-1, -1, -1};  // by place; -1: none comes
+  DriverResult failed = DriverResult::success;        // of work; all later calls return it
+  std::string report;                                 // of the failed kernel
+  std::array<int, 4> until_fault = {-1, -1, -1, -1};  // by place; -1: none comes
+  DriverResult next_failure = kLost;                  // the error of a launch or work that fails
 
   explicit DriverDevice(int gpu) : context{gpu}, module{gpu} {}
 };
@@ -59,13 +67,17 @@ struct DriverDevice {
 // The state of the driver. Handles are the addresses of the objects that the sets own.
 struct DriverState {
   std::mutex mutex;
+  std::condition_variable changed;
+  bool hangs = false;  // the work that runs
   bool started = false;
   std::vector<std::unique_ptr<DriverDevice>> gpus;
+  std::vector<int> visible;  // their numbers by ordinal, as CUDA_VISIBLE_DEVICES has them
   std::set<StreamHandle> streams;
   std::set<EventHandle> events;
   std::map<std::pair<const gpu::EmulatedKernel*, int>, std::unique_ptr<DriverFunction>> functions;
   std::map<DevicePointer, std::unique_ptr<Buffer>> memory;
-  std::set<void*> host_memory;
+  std::map<void*, std::size_t> host_memory;  // pinned: bytes
+  std::size_t pinned = 0, most_pinned = 0;
 
   static DriverState& instance() {
     static DriverState& driver = *new DriverState;  // programs may end at exit
@@ -102,10 +114,21 @@ bool is_stream(StreamHandle stream);
 bool is_event(EventHandle event);
 // True for an event of any GPU.
 bool is_event_of_any(EventHandle event);
-// Puts work on a stream. Work of a failed GPU does nothing.
-void add(StreamHandle stream, std::function<void()> work);
+// Returns success if work can be put on the stream: it is one, and its capture, if any, is valid.
+DriverResult stream_state(StreamHandle stream);
+// Puts work on a stream, or into its capture. Work of a failed GPU does nothing.
+void add(StreamHandle stream, DriverGraph::Kind kind, std::function<void()> work);
+// Makes the current GPU fail at a launch, and returns its error.
+DriverResult fail_launch();
 // Waits for the work of a stream.
 DriverResult finish(StreamHandle stream);
+
+// Counts of calls since the start of the process.
+struct AtomicCounts {
+  std::atomic<std::int64_t> captures = 0, instantiations = 0, updates = 0, replays = 0,
+                            launches = 0, waits = 0, allocations = 0;
+};
+AtomicCounts& counts();
 
 // The functions of the double, by their field of DriverApi.
 namespace calls {

@@ -1,10 +1,44 @@
 // The double of the driver: streams, events and kernels.
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "backends/cuda/emulation/driver_state.h"
 #include "backends/cuda/emulation/grid.h"
 
-namespace lamina::cuda::emulation::calls {
+namespace lamina::cuda::emulation {
+namespace {
+
+// An event of a capture cannot be waited for by the host.
+DriverResult refuse_event(const DriverEvent& event) {
+  event.place.capture->valid = false;
+  return DriverResult::captured_event;
+}
+
+// Orders work of a stream after an event, if one of the two is in a capture: the stream joins the
+// capture of the event.
+DriverResult join_capture(DriverStream& stream, const DriverEvent& event) {
+  const auto refuse = [&](DriverResult result) {
+    for (const CapturePlace* place : {&std::as_const(stream.place), &event.place})
+      if (place->is_captured()) place->capture->valid = false;
+    return result;
+  };
+  if (!event.place.is_captured())
+    return event.mark || event.place.capture ? refuse(DriverResult::capture_isolation)
+                                             : DriverResult::success;
+  if (stream.place.is_captured() && stream.place.capture != event.place.capture)
+    return refuse(DriverResult::capture_merge);
+  if (!stream.place.is_captured()) stream.place = {event.place.capture, {}};
+  std::vector<std::size_t>& after = stream.place.after;
+  after.insert(after.end(), event.place.after.begin(), event.place.after.end());
+  std::ranges::sort(after);
+  after.erase(std::ranges::unique(after).begin(), after.end());
+  return DriverResult::success;
+}
+
+}  // namespace
+
+namespace calls {
 
 DriverResult make_stream(StreamHandle* stream, unsigned flags) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
@@ -29,12 +63,15 @@ DriverResult destroy_stream(StreamHandle stream) {
 }
 DriverResult finish_stream(StreamHandle stream) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
-  return is_stream(stream) ? finish(stream) : DriverResult::invalid_handle;
+  if (const DriverResult result = stream_state(stream); result != DriverResult::success)
+    return result;
+  return stream->place.is_captured() ? refuse_in_capture() : finish(stream);
 }
 DriverResult wait_event(StreamHandle stream, EventHandle event, unsigned flags) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
   if (flags != 0) return DriverResult::invalid_value;
   if (!is_stream(stream) || !is_event_of_any(event)) return DriverResult::invalid_handle;
+  if (event->place.capture || stream->place.is_captured()) return join_capture(*stream, *event);
   if (event->mark) emulated::Worker::instance().add(stream->line, {.waits = event->mark});
   return DriverResult::success;
 }
@@ -60,6 +97,13 @@ DriverResult destroy_event(EventHandle event) {
 DriverResult record_event(EventHandle event, StreamHandle stream) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
   if (!is_event(event) || !is_stream(stream)) return DriverResult::invalid_handle;
+  if (stream->place.is_captured()) {
+    event->mark = nullptr;
+    event->place = stream->place;
+    return stream_state(stream);
+  }
+  event->place = {};
+  event->waited = false;
   event->mark = std::make_shared<emulated::Mark>();
   emulated::Worker::instance().add(stream->line, {.marks = event->mark});
   return DriverResult::success;
@@ -67,12 +111,17 @@ DriverResult record_event(EventHandle event, StreamHandle stream) {
 DriverResult finish_event(EventHandle event) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
   if (!is_event(event)) return DriverResult::invalid_handle;
+  if (event->place.capture) return refuse_event(*event);
+  ++counts().waits;
   if (event->mark) emulated::Worker::instance().wait(*event->mark);
   return state();
 }
 DriverResult query_event(EventHandle event) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
   if (!is_event(event)) return DriverResult::invalid_handle;
+  if (event->place.capture) return refuse_event(*event);
+  if (!event->waited) ++counts().waits;
+  event->waited = true;
   if (event->mark && !emulated::Worker::instance().is_reached(*event->mark))
     return DriverResult::not_ready;
   return state();
@@ -80,8 +129,9 @@ DriverResult query_event(EventHandle event) {
 DriverResult elapsed(float* milliseconds, EventHandle start, EventHandle end) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
   for (const EventHandle event : {start, end}) {
+    if (is_event(event) && event->place.capture) return refuse_event(*event);
     if (!is_event(event) || !event->mark || !event->has_time) return DriverResult::invalid_handle;
-    emulated::Worker::instance().wait(*event->mark);
+    if (!emulated::Worker::instance().is_reached(*event->mark)) return DriverResult::not_ready;
   }
   *milliseconds =
       std::chrono::duration<float, std::milli>(end->mark->time - start->mark->time).count();
@@ -90,6 +140,8 @@ DriverResult elapsed(float* milliseconds, EventHandle start, EventHandle end) {
 
 DriverResult load_module(ModuleHandle* module, const void* image) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
+  if (const DriverResult result = refuse_in_capture(); result != DriverResult::success)
+    return result;
   if (image != kImage) return DriverResult::invalid_image;
   return *module = &DriverState::instance().gpu(current_gpu).module, DriverResult::success;
 }
@@ -121,7 +173,9 @@ DriverResult launch(FunctionHandle function, unsigned blocks_x, unsigned blocks_
                     unsigned blocks_z, unsigned threads_x, unsigned threads_y, unsigned threads_z,
                     unsigned shared_bytes, StreamHandle stream, void** params, void** extra) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
-  if (!is_stream(stream) || function->gpu != current_gpu) return DriverResult::invalid_handle;
+  if (function->gpu != current_gpu) return DriverResult::invalid_handle;
+  if (const DriverResult result = stream_state(stream); result != DriverResult::success)
+    return result;
   const unsigned blocks[] = {blocks_x, blocks_y, blocks_z};
   for (std::size_t i = 0; i < 3; ++i)
     if (blocks[i] == 0 || blocks[i] > kMostGridBlocks[i]) return DriverResult::invalid_value;
@@ -140,17 +194,16 @@ DriverResult launch(FunctionHandle function, unsigned blocks_x, unsigned blocks_
   const std::shared_ptr<std::max_align_t[]> copy(
       new std::max_align_t[bytes / sizeof(std::max_align_t) + 1]);
   std::memcpy(copy.get(), extra[1], bytes);
-  if (DriverState::instance().is_fault(current_gpu, FaultPlace::launch)) {
-    DriverState::instance().fail(current_gpu, kLost, "");
-    return kLost;
-  }
+  if (DriverState::instance().is_fault(current_gpu, FaultPlace::launch)) return fail_launch();
   const GridShape shape = {
       {static_cast<int>(blocks_x), static_cast<int>(blocks_y), static_cast<int>(blocks_z)},
       static_cast<int>(threads_x),
       static_cast<std::int64_t>(shared_bytes)};
-  add(stream,
+  ++counts().launches;
+  add(stream, DriverGraph::Kind::kernel,
       [&kernel, copy, shape, gpu = current_gpu] { run_grid(kernel, copy.get(), shape, gpu); });
   return DriverResult::success;
 }
 
-}  // namespace lamina::cuda::emulation::calls
+}  // namespace calls
+}  // namespace lamina::cuda::emulation

@@ -1,0 +1,146 @@
+// Failures of the driver and of the card, in words.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "backends/cuda/backend.h"
+#include "backends/cuda/context.h"
+#include "backends/cuda/queue.h"
+#include "cuda/run_kernel.h"
+#include "support/expect_error.h"
+
+namespace lamina::testing {
+namespace {
+
+using cuda::DriverResult;
+using cuda::emulation::FaultPlace;
+
+LAMINA_GPU_KERNEL(test_errors_copy, InAndOut) {
+  const int i = gpu::thread_index();
+  gpu::Global<float>(p.out)[i] = gpu::Global<const float>(p.in)[i];
+}
+
+void launch_on(const Backend& backend, const InAndOut& p) {
+  const KernelArgs args = {.inputs = {}, .outputs = {}, .queue = &backend.context().queue()};
+  cuda::launch(args, cuda::function(backend.context(), "test_errors_copy"), {.threads = 8}, p);
+}
+
+struct Failure {
+  DriverResult result;
+  const char *name, *advice;
+};
+
+class GpuFailure : public ::testing::TestWithParam<Failure> {};
+
+TEST_P(GpuFailure, IsNamedWithWhatToDo) {
+  for (const FaultPlace place : {FaultPlace::launch, FaultPlace::work}) {
+    const ResetAfter reset;
+    const OnGpu in(counted(8)), out(counted(8));
+    cuda::emulation::fail_later(place, 0, 0, GetParam().result);
+    const auto run = [&] {
+      launch_on(emulated_gpu(), {in.address(), out.address()});
+      emulated_gpu().context().queue().finish();
+    };
+    try {
+      run();
+      FAIL() << "no error";
+    } catch (const DeviceError& e) {
+      EXPECT_EQ(e.code(), ExitCode::memory);
+      EXPECT_NE(e.text().what.find(GetParam().name), std::string::npos) << e.text().what;
+      ASSERT_EQ(e.text().notes.size(), 2u);
+      EXPECT_NE(e.text().notes[0].find(GetParam().advice), std::string::npos) << e.text().notes[0];
+      EXPECT_EQ(e.text().notes[1], "a training run continues from its last checkpoint");
+    }
+  }
+}
+
+constexpr Failure kFailures[] = {
+    {DriverResult::ecc_uncorrectable, "CUDA_ERROR_ECC_UNCORRECTABLE, error 214", "Xid 48"},
+    {DriverResult::nvlink_uncorrectable, "CUDA_ERROR_NVLINK_UNCORRECTABLE", "Xid 74"},
+    {DriverResult::contained, "CUDA_ERROR_CONTAINED, error 226", "the card, its power"},
+    {DriverResult::illegal_address, "CUDA_ERROR_ILLEGAL_ADDRESS, error 700", "Xid 13 or 31"},
+    {DriverResult::launch_timeout, "CUDA_ERROR_LAUNCH_TIMEOUT, error 702", "Xid 8"},
+    {DriverResult::device_assert, "CUDA_ERROR_ASSERT, error 710", "a mistake in a kernel"},
+    {DriverResult::hardware_stack_error, "CUDA_ERROR_HARDWARE_STACK_ERROR", "a mistake in"},
+    {DriverResult::illegal_instruction, "CUDA_ERROR_ILLEGAL_INSTRUCTION", "a mistake in"},
+    {DriverResult::misaligned_address, "CUDA_ERROR_MISALIGNED_ADDRESS, error 716", "a mistake in"},
+    {DriverResult::invalid_address_space, "CUDA_ERROR_INVALID_ADDRESS_SPACE, error 717",
+     "a mistake in"},
+    {DriverResult::invalid_pc, "CUDA_ERROR_INVALID_PC, error 718", "a mistake in"},
+    {DriverResult::launch_failed, "CUDA_ERROR_LAUNCH_FAILED, error 719", "the card, its power"},
+    {DriverResult::unknown, "CUDA_ERROR_UNKNOWN, error 999", "the card, its power"},
+};
+
+INSTANTIATE_TEST_SUITE_P(All, GpuFailure, ::testing::ValuesIn(kFailures), [](const auto& test) {
+  return "Error" + std::to_string(static_cast<int>(test.param.result));
+});
+
+TEST(GpuErrors, AHungKernelIsNamed) {
+  const std::unique_ptr<Backend> gpu = cuda::emulation::open_emulated_gpu();
+  static_cast<cuda::CudaContext&>(gpu->context()).set_patience(std::chrono::milliseconds(500));
+  {
+    const auto memory = gpu->allocate(64);
+    cuda::emulation::fail_later(FaultPlace::hang, 0);
+    launch_on(*gpu, {{memory->address()}, {memory->address() + 32}});
+    EXPECT_ERROR_SAYS(gpu->context().queue().finish(), ExitCode::memory,
+                      "cuda: the kernel test_errors_copy does not end: no progress for 0 s");
+    EXPECT_ERROR_SAYS(gpu->allocate(4), ExitCode::memory, "the GPU is not used any more: it hung");
+  }
+  cuda::emulation::reset_gpu();
+}
+
+TEST(GpuErrors, SlowWorkIsNotAHang) {
+  const std::unique_ptr<Backend> gpu = cuda::emulation::open_emulated_gpu();
+  const auto memory = gpu->allocate(64);
+  for (int i = 0; i < 2000; ++i) launch_on(*gpu, {{memory->address()}, {memory->address() + 32}});
+  static_cast<cuda::CudaContext&>(gpu->context()).set_patience(std::chrono::seconds(20));
+  EXPECT_NO_THROW(gpu->context().queue().finish());
+}
+
+TEST(GpuErrors, ATimeoutMustBeANumber) {
+  setenv("LAMINA_GPU_TIMEOUT", "soon", 1);
+  EXPECT_ERROR_SAYS(cuda::emulation::open_emulated_gpu(), ExitCode::usage,
+                    "LAMINA_GPU_TIMEOUT: got 'soon'; expected seconds, or 0 for no limit");
+  unsetenv("LAMINA_GPU_TIMEOUT");
+}
+
+TEST(GpuErrors, VisibleGpusAreNamedByNumberUuidAndSlice) {
+  const auto opens = [](const char* visible) {
+    setenv("CUDA_VISIBLE_DEVICES", visible, 1);
+    std::string error;
+    try {
+      cuda::emulation::open_emulated_gpu();
+    } catch (const DeviceError& e) {
+      error = e.text().what + "; " + e.text().notes.at(0);
+    }
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    return error;
+  };
+  for (const char* visible : {"0", "0,7", "GPU-00000000-0000-0000-0000-000000000000", "GPU-0000",
+                              "MIG-00000000-0000-0000-0000-000000000000"})
+    EXPECT_EQ(opens(visible), "") << visible;
+  for (const char* visible : {"", "-1", "7", "7,0", "GPU-1234", "MIG-1"})
+    EXPECT_EQ(opens(visible).find("GPU 0 does not exist; the driver shows none; "
+                                  "CUDA_VISIBLE_DEVICES='" +
+                                  std::string(visible) + "' limits the GPUs of this process"),
+              0u)
+        << opens(visible);
+  EXPECT_NO_THROW(cuda::emulation::open_emulated_gpu());  // all are visible again
+}
+
+// Another context of the GPU stands for another process.
+TEST(GpuErrors, MemoryThatAnotherProcessUsesIsCounted) {
+  const auto other = cuda::emulation::open_emulated_gpu();
+  const auto taken = other->allocate(std::size_t{900} << 20);
+  try {
+    emulated_gpu().allocate(std::size_t{200} << 20);
+    FAIL() << "no error";
+  } catch (const DeviceError& e) {
+    EXPECT_EQ(e.text().what,
+              "out of memory asking for 209715200 bytes; 0.1 of 1.0 GiB of the GPU are free");
+    EXPECT_EQ(e.text().notes.at(0), "other processes on this GPU use memory too: nvidia-smi");
+  }
+}
+
+}  // namespace
+}  // namespace lamina::testing

@@ -1,0 +1,308 @@
+// Graphs: runs of programs that are captured once and replayed, on the double of the driver, which
+// refuses what the driver refuses while work is captured.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+#include <thread>
+
+#include "backends/cuda/context.h"
+#include "backends/cuda/queue.h"
+#include "cuda/run_kernel.h"
+#include "ops/op.h"
+#include "runtime/recorded_runs.h"
+#include "support/expect_error.h"
+#include "support/run_graph.h"
+
+namespace lamina::testing {
+namespace {
+
+using cuda::DriverResult;
+using cuda::emulation::driver_counts;
+using cuda::emulation::DriverCounts;
+
+cuda::CudaQueue& queue() { return static_cast<cuda::CudaQueue&>(emulated_gpu().context().queue()); }
+const cuda::DriverApi& api() { return cuda::emulation::driver(); }
+
+// ---- programs
+
+// y = ((x + b) ... + b) with `count` products between, so that maps are not one kernel.
+Graph chain(int count) {
+  Graph graph;
+  Tensor x = graph.add_input("x", {DType::f32, {4, 8}, {}});
+  const Tensor w = graph.add_input("w", {DType::f32, {8, 8}, {}});
+  for (int i = 0; i < count; ++i) x = ops::call("silu", {ops::linear(x, w)});
+  graph.add_output("y", x);
+  return graph;
+}
+
+// A program with its memory on the GPU.
+struct Runner {
+  Program program;
+  std::unique_ptr<Buffer> arena;
+  OnGpu w{counted(64)};
+  std::vector<float> x, y = std::vector<float>(32);
+
+  explicit Runner(int count)
+      : program(optimized_for(emulated_gpu(), chain(count)), emulated_gpu()),
+        arena(emulated_gpu().allocate(program.arena_bytes() + 1000)) {}
+
+  // Returns the results for the input 0, step, 2 step, ...
+  std::vector<float> run(float step) {
+    x = counted(32);
+    for (float& value : x) value *= step;
+    const ConstTensorRef in[] = {host_tensor(x.data(), {DType::f32, {4, 8}, {}}), w.tensor()};
+    const TensorRef out[] = {host_tensor(y.data(), {DType::f32, {4, 8}, {}})};
+    program.run(in, out, *arena);
+    return y;
+  }
+};
+
+TEST(CudaGraphs, AProgramThatRunsAgainIsReplayed) {
+  Runner runner(6), plain(6);
+  plain.program.set_profiling(true);
+  const DriverCounts before = driver_counts();
+  for (const float step : {0.01f, 0.02f, -0.03f, 0.04f})
+    EXPECT_EQ(runner.run(step), plain.run(step));
+  const DriverCounts after = driver_counts();
+  EXPECT_EQ(after.captures - before.captures, 1);
+  EXPECT_EQ(after.instantiations - before.instantiations, 1);
+  EXPECT_EQ(after.replays - before.replays, 3);
+  EXPECT_GE(queue().recorded().nodes, 6);
+}
+
+TEST(CudaGraphs, AFewKernelCallsAreNotCaptured) {
+  Runner runner(1);
+  const DriverCounts before = driver_counts();
+  for (int i = 0; i < 3; ++i) runner.run(0.01f);
+  EXPECT_EQ(driver_counts().captures, before.captures);
+}
+
+TEST(CudaGraphs, AReplayReadsNothingThatAnEarlierRunLeftInTheArena) {
+  Runner runner(6);
+  const auto want = runner.run(0.01f);
+  cuda::emulation::poison_at_replay(runner.arena->bytes());
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(runner.run(0.01f), want);
+  cuda::emulation::stop_poison();
+}
+
+TEST(CudaGraphs, WatchedRunsAreNotReplayed) {
+  struct Count : Watcher {
+    int kernels = 0;
+    void enter(const Graph&, NodeId, std::int64_t) override {}
+    void leave() override {}
+    void ran(const Graph&, NodeId, std::span<const TensorRef>) override { ++kernels; }
+  } count;
+  Runner runner(6);
+  for (int i = 0; i < 3; ++i) runner.run(0.01f);
+  runner.program.watch(&count);
+  const DriverCounts before = driver_counts();
+  runner.run(0.01f);
+  EXPECT_GE(count.kernels, 6);
+  EXPECT_EQ(driver_counts().replays, before.replays);
+}
+
+// ---- addresses
+
+LAMINA_GPU_KERNEL(test_graph_scale, InAndOut) {
+  const int i = gpu::thread_index();
+  gpu::Global<float>(p.out)[i] = 2 * gpu::Global<const float>(p.in)[i];
+}
+LAMINA_GPU_KERNEL(test_graph_add, InAndOut) {
+  const int i = gpu::thread_index();
+  const gpu::Global<float> out(p.out);
+  out[i] = out[i] + gpu::Global<const float>(p.in)[i];
+}
+
+void launch(const std::string& name, const OnGpu& in, const OnGpu& out, Queue& on = queue()) {
+  const KernelArgs args = {.inputs = {}, .outputs = {}, .queue = &on};
+  cuda::launch(args, cuda::function(emulated_gpu().context(), name), {.threads = 32},
+               InAndOut{in.address(), out.address()});
+}
+
+std::vector<std::unique_ptr<OnGpu>> results(std::size_t count) {
+  std::vector<std::unique_ptr<OnGpu>> out;
+  while (out.size() < count) out.push_back(std::make_unique<OnGpu>(std::vector<float>(32)));
+  return out;
+}
+
+TEST(CudaGraphs, NewAddressesChangeAGraphThatIsNotUsedAnyMore) {
+  RecordedRuns runs(queue());
+  const OnGpu in(counted(32));
+  const auto outs = results(RecordedRuns::kMostRecordings + 1);
+  const DriverCounts before = driver_counts();
+  for (const auto& out : outs)
+    for (std::int64_t time = 0; time < RecordedRuns::kIdleRuns; ++time)
+      runs.run({out->address().value}, [&] { launch("test_graph_scale", in, *out); });
+  for (const auto& out : outs) EXPECT_EQ(out->read()[31], 62);
+  const DriverCounts after = driver_counts();
+  EXPECT_EQ(after.instantiations - before.instantiations,
+            static_cast<std::int64_t>(RecordedRuns::kMostRecordings));
+  EXPECT_EQ(after.updates - before.updates, 1);
+}
+
+// Capturing again and again would cost more than it saves.
+TEST(CudaGraphs, OfManyAddressesInTurnTheFirstAreReplayed) {
+  RecordedRuns runs(queue());
+  const OnGpu in(counted(32));
+  const auto outs = results(20);
+  const DriverCounts before = driver_counts();
+  for (int time = 0; time < 10; ++time)
+    for (const auto& out : outs)
+      runs.run({out->address().value}, [&] { launch("test_graph_add", in, *out); });
+  for (const auto& out : outs) EXPECT_EQ(out->read()[31], 310);
+  EXPECT_EQ(driver_counts().captures - before.captures,
+            static_cast<std::int64_t>(RecordedRuns::kMostRecordings));
+}
+
+TEST(CudaGraphs, WorkThatWaitsIsNotCaptured) {
+  RecordedRuns runs(queue());
+  const OnGpu in(counted(32)), out(std::vector<float>(32));
+  const DriverCounts before = driver_counts();
+  for (int time = 0; time < 4; ++time)
+    runs.run({out.address().value}, [&] {
+      launch("test_graph_add", in, out);
+      queue().finish();
+    });
+  EXPECT_EQ(out.read()[31], 4 * 31);
+  EXPECT_EQ(driver_counts().captures - before.captures, 1);
+  EXPECT_EQ(driver_counts().replays, before.replays);
+}
+
+TEST(CudaGraphs, ALostGpuFailsTheReplayOrTheNextWait) {
+  for (const auto place :
+       {cuda::emulation::FaultPlace::launch, cuda::emulation::FaultPlace::work}) {
+    const ResetAfter reset;
+    Runner runner(6);
+    for (int i = 0; i < 2; ++i) runner.run(0.01f);
+    cuda::emulation::fail_later(place, 0);
+    EXPECT_ERROR_SAYS(runner.run(0.01f), ExitCode::memory, "CUDA_ERROR_LAUNCH_FAILED");
+  }
+}
+
+TEST(CudaGraphs, WithoutMemoryForAGraphRunsArePlain) {
+  const ResetAfter reset;
+  Runner runner(6);
+  const auto want = runner.run(0.01f);
+  cuda::emulation::fail_later(cuda::emulation::FaultPlace::allocation, 0);
+  const DriverCounts before = driver_counts();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(runner.run(0.01f), want);
+  EXPECT_EQ(driver_counts().replays, before.replays);
+}
+
+// ---- the double: what the driver refuses while work is captured
+
+// Begins a capture; ends it with the object.
+struct Capturing {
+  Capturing() { queue().begin_recording(); }
+  ~Capturing() {
+    cuda::GraphHandle graph = nullptr;
+    if (api().end_capture(queue().stream(), &graph) == DriverResult::success)
+      api().destroy_graph(graph);
+  }
+  DriverResult end() {
+    cuda::GraphHandle graph = nullptr;
+    const DriverResult result = api().end_capture(queue().stream(), &graph);
+    if (graph) api().destroy_graph(graph);
+    return result;
+  }
+};
+
+TEST(CudaGraphs, CallsThatWaitOrAllocateEndACapture) {
+  const OnGpu values(counted(32));
+  cuda::DevicePointer address = 0;
+  void* host = nullptr;
+  const std::function<DriverResult()> calls[] = {
+      [&] { return api().finish_stream(queue().stream()); }, [&] { return api().synchronize(); },
+      [&] { return api().allocate(&address, 8); }, [&] { return api().allocate_host(&host, 8, 0); },
+      [&] { return api().free(values.address().value); }};
+  for (const auto& call : calls) {
+    Capturing capturing;
+    EXPECT_EQ(call(), DriverResult::capture_unsupported);
+    EXPECT_EQ(api().fill(values.address().value, 0, 4, queue().stream()),
+              DriverResult::capture_invalidated);
+    EXPECT_EQ(capturing.end(), DriverResult::capture_invalidated);
+  }
+  EXPECT_EQ(values.read(), counted(32));
+}
+
+TEST(CudaGraphs, TheHostCannotWaitForAnEventOfACapture) {
+  Capturing capturing;
+  const auto event = queue().record();
+  EXPECT_ERROR_SAYS(event->wait(), ExitCode::memory, "CUDA_ERROR_CAPTURED_EVENT");
+  EXPECT_EQ(capturing.end(), DriverResult::capture_invalidated);
+}
+
+TEST(CudaGraphs, ACaptureIsEndedByItsThreadOnItsStream) {
+  Capturing capturing;
+  const auto other = emulated_gpu().context().make_queue();
+  auto& joined = static_cast<cuda::CudaQueue&>(*other);
+  joined.wait(queue().record());
+  cuda::GraphHandle graph = nullptr;
+  EXPECT_EQ(api().end_capture(joined.stream(), &graph), DriverResult::capture_unmatched);
+  std::thread([&] {
+    queue().context().enter();
+    EXPECT_EQ(api().end_capture(queue().stream(), &graph), DriverResult::capture_wrong_thread);
+  }).join();
+  EXPECT_EQ(capturing.end(), DriverResult::success);
+  EXPECT_EQ(api().end_capture(queue().stream(), &graph), DriverResult::illegal_state);
+}
+
+TEST(CudaGraphs, AStreamThatJoinsMustBeWaitedFor) {
+  const OnGpu in(counted(32)), a(std::vector<float>(32)), b(std::vector<float>(32));
+  const auto other = emulated_gpu().context().make_queue();
+  for (const bool joins : {false, true}) {
+    Capturing capturing;
+    launch("test_graph_scale", in, a);
+    other->wait(queue().record());
+    launch("test_graph_scale", in, b, *other);
+    if (joins) queue().wait(other->record());
+    EXPECT_EQ(capturing.end(), joins ? DriverResult::success : DriverResult::capture_unjoined);
+  }
+}
+
+TEST(CudaGraphs, WorkBeforeACaptureCannotBeWaitedForInIt) {
+  const auto other = emulated_gpu().context().make_queue();
+  const auto before = other->record();
+  Capturing capturing;
+  EXPECT_ERROR_SAYS(queue().wait(before), ExitCode::memory, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION");
+  EXPECT_EQ(capturing.end(), DriverResult::capture_invalidated);
+}
+
+// Two branches without an order between: both orders occur.
+TEST(CudaGraphs, BranchesOfAGraphRunInAnyOrder) {
+  const OnGpu ones(std::vector<float>(32, 1)), out(std::vector<float>(32));
+  const auto other = emulated_gpu().context().make_queue();
+  queue().begin_recording();
+  const auto fork = queue().record();
+  other->wait(fork);
+  launch("test_graph_scale", ones, out);
+  launch("test_graph_add", ones, out, *other);
+  queue().wait(other->record());
+  const auto recording = queue().end_recording(nullptr);
+  ASSERT_NE(recording, nullptr);
+  std::set<float> results;
+  for (int i = 0; i < 40; ++i) {
+    queue().replay(*recording);
+    results.insert(out.read()[0]);
+  }
+  EXPECT_EQ(results, (std::set<float>{2, 3}));
+}
+
+// The second kernel reads memory that only earlier work has written.
+TEST(CudaGraphs, AGraphThatReadsWhatEarlierWorkLeftIsFound) {
+  const OnGpu in(counted(32)), scratch(std::vector<float>(33)), out(std::vector<float>(32));
+  launch("test_graph_scale", in, scratch);
+  queue().begin_recording();
+  launch("test_graph_scale", scratch, out);
+  const auto recording = queue().end_recording(nullptr);
+  queue().replay(*recording);
+  EXPECT_EQ(out.read()[1], 4);
+  cuda::emulation::poison_at_replay(33 * sizeof(float));
+  queue().replay(*recording);
+  EXPECT_TRUE(std::isnan(out.read()[1]));
+  cuda::emulation::stop_poison();
+}
+
+}  // namespace
+}  // namespace lamina::testing

@@ -1,0 +1,114 @@
+// Steps of decoding and training on the emulated GPU after the first ones: replayed graphs, no
+// allocation, and no wait of the host except for results.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "cuda/gpu.h"
+#include "support/device_models.h"
+
+namespace lamina::testing {
+namespace {
+
+using cuda::emulation::driver_counts;
+using cuda::emulation::DriverCounts;
+
+// The emulated GPU, without graphs.
+const Backend& plain_gpu() {
+  static const std::unique_ptr<Backend> backend = [] {
+    setenv("LAMINA_GPU_GRAPHS", "0", 1);
+    auto out = cuda::emulation::open_emulated_gpu();
+    unsetenv("LAMINA_GPU_GRAPHS");
+    return out;
+  }();
+  return *backend;
+}
+
+class CudaSteadyState : public ::testing::TestWithParam<const char*> {
+ protected:
+  const decoder::Model model = open_model(test_model(GetParam()).path);
+};
+
+TEST_P(CudaSteadyState, DecodingIsOneReplayAndOneWaitPerToken) {
+  const Rows rows = random_rows(model, 1, 12);
+  const weights::Weights weights = weights_on(emulated_gpu(), model, DType::f32);
+  decode::Session session(model, weights.pointers(), {.capacity = 64}, emulated_gpu());
+  const auto append = [&](std::size_t i) { session.append(std::span(rows.ids).subspan(i, 1)); };
+  for (std::size_t i = 0; i < 3; ++i) append(i);
+  const DriverCounts before = driver_counts();
+  for (std::size_t i = 3; i < 11; ++i) append(i);
+  const DriverCounts after = driver_counts();
+  EXPECT_EQ(after.replays - before.replays, 8);
+  EXPECT_EQ(after.waits - before.waits, 8);  // for the logits
+  EXPECT_EQ(after.captures, before.captures);
+  EXPECT_EQ(after.launches, before.launches);
+  EXPECT_EQ(after.allocations, before.allocations);
+}
+
+// Arenas are filled with NaN before each replay.
+TEST_P(CudaSteadyState, ReplayedTokensHaveTheBitsOfPlainOnes) {
+  const Rows rows = random_rows(model, 1, 12);
+  const auto run = [&](const Backend& backend, bool poisons) {
+    const weights::Weights weights = weights_on(backend, model, DType::f32);
+    decode::Session session(model, weights.pointers(), {.capacity = 64}, backend);
+    if (poisons) cuda::emulation::poison_at_replay(session.program(1).arena_bytes());
+    std::vector<float> out;
+    for (std::size_t i = 0; i < rows.ids.size(); ++i) {
+      const auto logits = session.append(std::span(rows.ids).subspan(i, 1));
+      out.insert(out.end(), logits.begin(), logits.end());
+    }
+    cuda::emulation::stop_poison();
+    return out;
+  };
+  EXPECT_EQ(run(emulated_gpu(), true), run(plain_gpu(), false));
+}
+
+struct Steps {
+  std::vector<double> losses;
+  DriverCounts last = {};  // of the last step
+};
+
+Steps train_steps(const decoder::Model& model, const Backend& backend, int count) {
+  constexpr int kMicrobatches = 2;
+  const Rows rows = random_rows(model, kMicrobatches * 2, test_tokens(model));
+  train::TrainState state(model.parameters(), DType::bf16, true, backend);
+  initialise(state, model);
+  train::TrainStep step(model, state,
+                        {.shape = {2, test_tokens(model), DType::bf16},
+                         .features = train::all_losses(false),
+                         .microbatches = kMicrobatches,
+                         .clip_norm = 1},
+                        {}, backend);
+  const std::vector<program::Microbatch> batches = {rows.microbatch(), rows.microbatch(2)};
+  Steps out;
+  for (int i = 0; i < count; ++i) {
+    const DriverCounts before = driver_counts();
+    out.losses.push_back(step.run(batches, 1e-3 / (1 + i), i).loss);
+    const DriverCounts after = driver_counts();
+    out.last = {.captures = after.captures - before.captures,
+                .replays = after.replays - before.replays,
+                .waits = after.waits - before.waits,
+                .allocations = after.allocations - before.allocations};
+  }
+  return out;
+}
+
+// The host reads the losses of each microbatch, and the norm of the gradient.
+TEST_P(CudaSteadyState, TrainingWaitsForItsNumbersOnly) {
+  const Steps steps = train_steps(model, emulated_gpu(), 5);
+  EXPECT_EQ(steps.last.waits, 3);
+  EXPECT_GE(steps.last.replays, 3);
+  EXPECT_EQ(steps.last.captures, 0);
+  EXPECT_EQ(steps.last.allocations, 0);
+}
+
+TEST_P(CudaSteadyState, ReplayedStepsHaveTheBitsOfPlainOnes) {
+  EXPECT_EQ(train_steps(model, emulated_gpu(), 4).losses,
+            train_steps(model, plain_gpu(), 4).losses);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CudaSteadyState, ::testing::Values("llama2_deep", "qwen3_5"),
+                         [](const auto& test) { return std::string(test.param); });
+
+}  // namespace
+}  // namespace lamina::testing
