@@ -22,7 +22,8 @@ Loaded load(const std::string& path, const registry::Catalog& plugins, DType dty
 }
 
 Loaded load(const std::string& path, const FindPlugins& plugins, DType dtype,
-            const Backend& backend, const WeightChoice& choice) {
+            const Backend& backend, const WeightChoice& choice,
+            const std::function<void(const decoder::Model&)>& described) {
   return while_training(path, [&] {
     const std::string base = base_of_adapter(path);
     // Resolved once for both: training may write a new checkpoint at any time.
@@ -36,6 +37,7 @@ Loaded load(const std::string& path, const FindPlugins& plugins, DType dtype,
     });
     const std::shared_ptr<io::WeightFiles> weight_files = opened.weight_files();
     set_storage(*opened.model, *weight_files, choice, dtype);
+    if (described) described(*opened.model);
     weights::Weights weights =
         weights::Weights::load(*opened.model, weight_files, dtype, backend, choice.workers);
     // Uses the time until the vocabulary is read: mapping is a large part of the time to the first

@@ -31,9 +31,11 @@ struct Loaded {
 Loaded load(const std::string& path, const registry::Catalog& plugins, DType dtype,
             const Backend& backend, const WeightChoice& choice = {});
 
-// Like load(), but also searches for plugins while the vocabulary is read.
+// Like load(), but also searches for plugins while the vocabulary is read. `described` is called
+// before weights are read.
 using FindPlugins = std::function<const registry::Catalog&()>;
 Loaded load(const std::string& path, const FindPlugins& plugins, DType dtype,
-            const Backend& backend, const WeightChoice& choice = {});
+            const Backend& backend, const WeightChoice& choice = {},
+            const std::function<void(const decoder::Model&)>& described = {});
 
 }  // namespace lamina::model

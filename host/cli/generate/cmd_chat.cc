@@ -5,6 +5,7 @@
 #include "cli/generate/chat_options.h"
 #include "cli/generate/chat_session.h"
 #include "cli/generate/generation_options.h"
+#include "cli/plan/device_memory.h"
 #include "cli/shell/command.h"
 #include "cli/shell/load_model.h"
 #include "cli/shell/output_file.h"
@@ -27,22 +28,29 @@ int start_chat(const Arguments& a, const Device& device) {
   check_generation_options(a);
   check_marks(a);
   const DType dtype = *parse_dtype(a.text("dtype"));
-  const model::Loaded m = load_model(a.text("model"), a.globals, dtype, device, weight_choice(a));
+  const auto session_of = [&](const decoder::Model& model) {
+    const std::int64_t context =
+        a.has("ctx-size")
+            ? a.integer("ctx-size")
+            : std::min(kUsualContext, model.config().max_positions().value_or(kUsualContext));
+    return decode::SessionOptions{
+        .capacity = context,
+        .call_tokens = model.depends_on_length_within(context) ? context : std::int64_t{512},
+        .dtype = dtype};
+  };
+  const model::Loaded m = load_model(a.text("model"), a.globals, dtype, device, weight_choice(a),
+                                     [&](const decoder::Model& model) {
+                                       check_decode_memory(model, session_of(model), device, "chat",
+                                                           WeightsAre::to_be_loaded);
+                                     });
   note_plain_states(a, m.model(), dtype);
   const chat::Form form = load_form(a, m.opened.directory);
   const text::Tokenizer& tokenizer = need_tokenizer(m.opened.directory, m.tokenizer.get());
-  const std::int64_t context =
-      a.has("ctx-size")
-          ? a.integer("ctx-size")
-          : std::min(kUsualContext, m.model().config().max_positions().value_or(kUsualContext));
+  const decode::SessionOptions options = session_of(m.model());
+  const std::int64_t context = options.capacity;
   m.model().check_length(context, "--ctx-size");
   warn_of_positions(m.model(), context);
-  decode::Session state(
-      m.model(), m.weights.pointers(),
-      {.capacity = context,
-       .call_tokens = m.model().depends_on_length_within(context) ? context : std::int64_t{512},
-       .dtype = dtype},
-      device.backend());
+  decode::Session state(m.model(), m.weights.pointers(), options, device.backend());
   const Terminal out = describe_terminal(1, a.globals.color);
   const bool interactive = describe_terminal(0).is_terminal && out.is_terminal;
   ChatSession session(

@@ -8,6 +8,7 @@
 #include "cli/generate/decode_report.h"
 #include "cli/generate/generation_options.h"
 #include "cli/generate/prompt.h"
+#include "cli/plan/device_memory.h"
 #include "cli/shell/command.h"
 #include "cli/shell/load_model.h"
 #include "cli/shell/program_clock.h"
@@ -34,9 +35,22 @@ int run_decode(const Arguments& a, const Device& device) {
   check_generation_options(a);
   if (a.has("logprobs") && !a.flag("json"))
     throw UserError(ExitCode::usage, {"decode", "--logprobs needs --json; add it", {}});
-  const model::Loaded m = load_model(a.text("model"), a.globals, *parse_dtype(a.text("dtype")),
-                                     device, weight_choice(a));
-  note_plain_states(a, m.model(), *parse_dtype(a.text("dtype")));
+  const DType dtype = *parse_dtype(a.text("dtype"));
+  // Before the prompt is read: without its tokens.
+  const auto check_least_memory = [&](const decoder::Model& model) {
+    const std::int64_t wanted = a.integer("max-new-tokens");
+    const std::int64_t context =
+        a.has("ctx-size") ? a.integer("ctx-size")
+                          : std::min(wanted, model.config().max_positions().value_or(wanted));
+    model.check_length(context, "--ctx-size");
+    check_decode_memory(
+        model,
+        {.batch = a.has("beams") ? a.integer("beams") : 1, .capacity = context, .dtype = dtype},
+        device, "decode", WeightsAre::to_be_loaded);
+  };
+  const model::Loaded m =
+      load_model(a.text("model"), a.globals, dtype, device, weight_choice(a), check_least_memory);
+  note_plain_states(a, m.model(), dtype);
   const text::Tokenizer* tokenizer = m.tokenizer.get();
   const Prompt asked = read_prompt(a, m.opened.directory, tokenizer, m.model());
   const std::vector<std::int32_t>& prompt = asked.ids;
@@ -54,6 +68,7 @@ int run_decode(const Arguments& a, const Device& device) {
                          fmt::format("cannot be combined with {} beams", options.num_beams),
                          {"add --beams 1"}});
   if (rows) options.embedding_overrides = rows->overrides();
+  check_decode_memory(m.model(), session_of, device, "decode", WeightsAre::loaded);
   decode::Session session(m.model(), m.weights.pointers(), session_of, device.backend());
   const Timings timings{program_seconds(), watch.seconds(), prompt.size()};
 

@@ -56,7 +56,21 @@ int run_plan(const Arguments& a, const Device& device) {
   model::set_storage(opened, weight_choice(a), options.dtype);
   inspect::ModelPlan plan = inspect::plan_model(*model, options, device.backend());
   const std::string& name = a.positionals[0];
-  print(a.flag("json") ? plan_json(name, plan) : plan_text(name, plan));
+  MemoryNeed need;
+  if (has_own_memory(device) && plan.work.decode)
+    need = decode_need(*model,
+                       {.batch = options.batch,
+                        .capacity = options.tokens,
+                        .call_tokens = decode::SessionOptions{}.call_tokens,
+                        .dtype = options.dtype},
+                       device.backend());
+  if (a.flag("json")) {
+    print(plan_json(name, plan, need, device));
+    return 0;
+  }
+  print(plan_text(name, plan));
+  if (!need.empty())
+    print("\nmemory of the device for decoding\n  " + need_text(need, device) + "\n");
   return 0;
 }
 

@@ -196,7 +196,8 @@ std::string plan_text(const std::string& model, const inspect::ModelPlan& plan) 
                      work_text(plan), train_text(plan), remat_text(plan));
 }
 
-std::string plan_json(const std::string& model, const inspect::ModelPlan& plan) {
+std::string plan_json(const std::string& model, const inspect::ModelPlan& plan,
+                      const MemoryNeed& need, const device::Device& device) {
   const inspect::PlanOptions& o = plan.options;
   JsonWriter json(2);
   json.begin_object().key("model").value(model).key("family").value(plan.family);
@@ -250,7 +251,13 @@ std::string plan_json(const std::string& model, const inspect::ModelPlan& plan) 
     json.key("arena_bytes").value(r.arena_bytes).key("kept_bytes").value(r.kept_bytes);
     json.key("recomputed_flops_per_token").value(r.recomputed_flops_per_token).end_object();
   }
-  json.end_array().end_object();
+  json.end_array();
+  if (!need.empty()) {
+    json.key("device_memory").begin_object().key("device").value(device.name());
+    for (const auto& [part, bytes] : need) json.key(part).value(bytes);
+    json.key("free").value(device.available_memory()).end_object();
+  }
+  json.end_object();
   return json.text() + "\n";
 }
 

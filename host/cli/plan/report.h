@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "cli/plan/device_memory.h"
 #include "inspect/plan/model_plan.h"
 
 namespace lamina::cli {
@@ -10,7 +11,9 @@ namespace lamina::cli {
 // Tables, and a picture of the stack with bars for each part's share of the parameters.
 std::string plan_text(const std::string& model, const inspect::ModelPlan& plan);
 
-// One JSON object; numbers are exact, sizes in bytes.
-std::string plan_json(const std::string& model, const inspect::ModelPlan& plan);
+// One JSON object; numbers are exact, sizes in bytes. `need`: the memory of `device` for decoding,
+// if that has separate memory.
+std::string plan_json(const std::string& model, const inspect::ModelPlan& plan,
+                      const MemoryNeed& need, const device::Device& device);
 
 }  // namespace lamina::cli

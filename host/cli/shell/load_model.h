@@ -1,6 +1,7 @@
 // Loads the model of a command that computes with it.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "cli/shell/command.h"
@@ -10,8 +11,10 @@
 namespace lamina::cli {
 
 // Calls model::load() for `path` with the plugins and threads of the command line. Threads are
-// pinned after reading: threads started by a pinned thread would share its single CPU.
+// pinned after reading: threads started by a pinned thread would share its single CPU. `described`
+// is called before weights are read.
 model::Loaded load_model(const std::string& path, const Globals& globals, DType dtype,
-                         const Device& device, const model::WeightChoice& choice = {});
+                         const Device& device, const model::WeightChoice& choice = {},
+                         const std::function<void(const decoder::Model&)>& described = {});
 
 }  // namespace lamina::cli

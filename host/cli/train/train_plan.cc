@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "cli/plan/device_memory.h"
 #include "cli/plan/dry_run.h"
 #include "cli/shell/plugins.h"
 #include "cli/shell/text.h"
@@ -103,6 +104,19 @@ int show_train_plan(const Arguments& a, const config::RunConfig& run, const Devi
       run, [&] { return data::estimate_data(section, *tokenizer, model->vocab_size()); });
   print(a.flag("json") ? dry_run_json(found) : dry_run_text(found, *model, run));
   return 0;
+}
+
+void check_train_memory(const Arguments& a, const config::RunConfig& run, const Device& device) {
+  if (!has_own_memory(device)) return;
+  const auto model = model_of(a, run);
+  const inspect::TeacherOfPlan teacher =
+      model::describe_teacher(run, plugin_catalog(a.globals), *model);
+  check_memory(
+      train_need(inspect::plan_training(*model, run, device.backend(), teacher), run.train.dtype),
+      device, a.positionals[0],
+      "use smaller microbatches (train.microbatch_size), train.remat, shorter rows "
+      "(data.sequence_length) or moments in fewer bytes (optimizer.moments): "
+      "`lamina train --fit` finds settings");
 }
 
 }  // namespace lamina::cli

@@ -1,0 +1,76 @@
+#include "cli/plan/device_memory.h"
+
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "cli/plan/memory_rows.h"
+#include "cli/shell/units.h"
+#include "core/error.h"
+#include "inspect/plan/decode_plan.h"
+
+namespace lamina::cli {
+namespace {
+
+std::string bytes(std::size_t n) { return bytes_text(static_cast<double>(n)); }
+
+std::size_t total(const MemoryNeed& need) {
+  return std::accumulate(need.begin(), need.end(), std::size_t{0},
+                         [](std::size_t sum, const auto& part) { return sum + part.second; });
+}
+
+}  // namespace
+
+MemoryNeed decode_need(const decoder::Model& model, const decode::SessionOptions& options,
+                       const Backend& backend) {
+  const inspect::DecodePlan plan = inspect::plan_decoding(model, options, backend);
+  return {{"weights", plan.weights},
+          {fmt::format("state of {} x {} tokens", options.batch, options.capacity), plan.states},
+          {"temporaries", plan.temporaries}};
+}
+
+// Copies for checkpoints are in the memory of the host.
+MemoryNeed train_need(const inspect::TrainPlan& plan, DType compute) {
+  inspect::TrainMemory memory = plan.memory;
+  memory.checkpoint = 0;
+  MemoryNeed out = memory_rows(memory, compute);
+  out.emplace_back("temporaries of a step", plan.step_bytes);
+  if (plan.validation_bytes > 0) out.emplace_back("of a validation", plan.validation_bytes);
+  return out;
+}
+
+std::string need_text(const MemoryNeed& need, const device::Device& device) {
+  std::string parts;
+  for (const auto& [name, n] : need)
+    parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", name, bytes(n));
+  return fmt::format("{}: {} of {} free on {}", parts, bytes(total(need)),
+                     bytes(device.available_memory()), device.name());
+}
+
+bool has_own_memory(const device::Device& device) {
+  return !device.backend().reaches(MemoryKind::host);
+}
+
+void check_memory(const MemoryNeed& need, const device::Device& device, const std::string& where,
+                  const std::string& advice) {
+  if (!has_own_memory(device) || total(need) <= device.available_memory()) return;
+  throw UserError(ExitCode::memory,
+                  {where,
+                   fmt::format("needs {}, and {} of the memory of {} are free", bytes(total(need)),
+                               bytes(device.available_memory()), device.name()),
+                   {need_text(need, device), advice,
+                    "other processes on this GPU use memory too: nvidia-smi"}});
+}
+
+void check_decode_memory(const decoder::Model& model, const decode::SessionOptions& options,
+                         const device::Device& device, const std::string& where,
+                         WeightsAre weights) {
+  if (!has_own_memory(device)) return;
+  MemoryNeed need = decode_need(model, options, device.backend());
+  if (weights == WeightsAre::loaded) need.erase(need.begin());
+  check_memory(need, device, where,
+               "use a shorter context (--ctx-size), fewer beams, a model in fewer bits (--packed "
+               "reads blocks of a GGUF file unchanged), or --device cpu");
+}
+
+}  // namespace lamina::cli

@@ -1,0 +1,41 @@
+// The memory of a GPU, planned before a command reads weights or data.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "decode/session.h"
+#include "device/device.h"
+#include "inspect/plan/train_plan.h"
+
+namespace lamina::cli {
+
+// Parts of the device's memory that a command needs, by name.
+using MemoryNeed = std::vector<std::pair<std::string, std::size_t>>;
+
+MemoryNeed decode_need(const decoder::Model& model, const decode::SessionOptions& options,
+                       const Backend& backend);
+MemoryNeed train_need(const inspect::TrainPlan& plan, DType compute);
+
+// "weights 1.2 GiB, state 512 MiB: 1.7 GiB of 15.1 GiB free on cuda (16 GiB)"
+std::string need_text(const MemoryNeed& need, const device::Device& device);
+
+// True for a device with separate memory; the CPU's is shared with the files and other programs,
+// and is not planned.
+bool has_own_memory(const device::Device& device);
+
+// Throws UserError (exit 7) with the plan if the device has less free memory, for the command
+// `where`; the first note says what to change. Does nothing if the device has no separate memory.
+void check_memory(const MemoryNeed& need, const device::Device& device, const std::string& where,
+                  const std::string& advice);
+
+// Checks the memory of a session: of the weights, unless they are loaded, the state and the
+// temporaries.
+enum class WeightsAre { to_be_loaded, loaded };
+void check_decode_memory(const decoder::Model& model, const decode::SessionOptions& options,
+                         const device::Device& device, const std::string& where,
+                         WeightsAre weights);
+
+}  // namespace lamina::cli
