@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "core/error.h"
 #include "core/float16.h"
 #include "io/stored_weight.h"
 #include "runtime/host_access.h"
+#include "runtime/upload.h"
 #include "weights/initialise.h"
 #include "weights/quantise/quantise.h"
 #include "weights/stored.h"
@@ -148,23 +150,40 @@ Weights Weights::load(const decoder::Model& model, std::shared_ptr<const io::Wei
     }
   }
   out.owned_.allocate(backend);
+  std::optional<Upload> upload;
+  if (!backend.reaches(MemoryKind::host)) upload.emplace(backend);
   for (std::size_t i = 0; i < num_parameters; ++i) {
     if (out.is_mapped(static_cast<int>(i))) continue;
     const Type type = parameters[i].used_type(compute);
     out.tensors_[i] = out.own_tensors_[i] = out.owned_.tensor(parts[i], type);
-    if (map.pieces_of(static_cast<int>(i)).empty())
+    if (map.pieces_of(static_cast<int>(i)).empty()) {
       // An optional tensor that is missing.
       initialise_into(parameters[i], 0, queue, out.own_tensors_[i]);
-    else
-      write_tensor<std::byte>(queue, out.own_tensors_[i], [&](std::span<std::byte> to) {
-        if (type.storage && !is_stored[i])
-          read_quantised(parameters[i], map, *files, static_cast<int>(i), workers, to.data());
-        else if (type.storage)
-          read_blocks(map, *files, static_cast<int>(i), to.data(), workers);
-        else
-          read_as(map, *files, static_cast<int>(i), type.dtype, to.data(), workers);
-      });
+      continue;
+    }
+    const auto read = [&](std::byte* to) {
+      if (type.storage && !is_stored[i])
+        read_quantised(parameters[i], map, *files, static_cast<int>(i), workers, to);
+      else if (type.storage)
+        read_blocks(map, *files, static_cast<int>(i), to, workers);
+      else
+        read_as(map, *files, static_cast<int>(i), type.dtype, to, workers);
+    };
+    if (!upload) {
+      read(host_view<std::byte>(out.own_tensors_[i]).data());
+      continue;
+    }
+    const std::byte* bytes =
+        bytes_in_place(map, *files, static_cast<int>(i), type, is_stored[i]);
+    if (bytes) {
+      upload->copy(out.own_tensors_[i], {bytes, bytes_of(type)});
+      continue;
+    }
+    std::vector<std::byte> values(bytes_of(type));
+    read(values.data());
+    upload->copy(out.own_tensors_[i], values);
   }
+  if (upload) upload->finish();
   return out;
 }
 
