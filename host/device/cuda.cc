@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/cuda/backend.h"
+#include "backends/cuda/blas/choice_file.h"
 #include "backends/cuda/described/described.h"
 #include "backends/cuda/driver/open.h"
 #include "backends/cuda/kernel_library.h"
@@ -87,7 +88,8 @@ std::string gpu_name(int ordinal) {
 std::unique_ptr<CudaDevice> open_gpu(int ordinal) {
   const cuda::DriverApi& driver = cuda::open_driver();
   return std::make_unique<CudaDevice>(
-      gpu_name(ordinal), cuda::open_backend(driver, cuda::open_kernel_library(driver), ordinal));
+      gpu_name(ordinal), cuda::open_backend(driver, cuda::open_kernel_library(driver), ordinal,
+                                            cuda::blas::system_api, cuda::blas::cache_folder()));
 }
 
 }  // namespace lamina::device

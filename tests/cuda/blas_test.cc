@@ -1,12 +1,20 @@
 // Products by cuBLASLt, on its double; and the double.
 #include "backends/cuda/emulation/blas.h"
 
-#include <cstring>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "backends/cuda/backend.h"
+#include "backends/cuda/blas/choice_file.h"
 #include "backends/cuda/blas/open.h"
 #include "backends/cuda/blas/product.h"
 #include "cuda/gpu_memory.h"
 #include "support/expect_error.h"
+#include "support/temp_dir.h"
 
 namespace lamina::testing {
 namespace {
@@ -180,6 +188,100 @@ TEST(BlasProduct, ReportsFailuresOfTheLibrary) {
   EXPECT_ERROR_SAYS(PreparedProduct(library(), {.m = 2, .n = 3, .k = 5, .out = DType::f32}),
                     ExitCode::memory,
                     "has no algorithm for 1 products of 2 x 3 x 5, bf16 into f32");
+}
+
+// ---- choices on the disk
+
+constexpr ProductSpec kKept = {.m = 29, .n = 19, .k = 65};
+
+// Prepares a product with a new context, and returns the number of searches.
+int searches_with(const std::string& folder, const ProductSpec& spec = kKept) {
+  const auto backend = cuda::open_backend(cuda::emulation::driver(), cuda::emulation::images(), 0,
+                                          cuda::emulation::blas_api, folder);
+  const int before = cuda::emulation::blas_calls().searches;
+  const PreparedProduct product(static_cast<cuda::CudaContext&>(backend->context()).blas(), spec);
+  return cuda::emulation::blas_calls().searches - before;
+}
+
+std::string only_file_in(const std::string& folder) {
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    files.push_back(entry.path().string());
+  EXPECT_EQ(files.size(), 1u);
+  return files.at(0);
+}
+
+void change_byte(const std::string& file, std::int64_t from_end) {
+  std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+  stream.seekg(-from_end, std::ios::end);
+  const int byte = stream.get();
+  stream.seekp(-from_end, std::ios::end);
+  stream.put(static_cast<char>(byte ^ 0x10));
+}
+
+TEST(BlasChoices, AreFoundByTheNextProcess) {
+  const TempDir folder;
+  EXPECT_EQ(searches_with(folder / ""), 2);
+  EXPECT_EQ(searches_with(folder / ""), 0);
+  EXPECT_EQ(searches_with(""), 2);
+}
+
+TEST(BlasChoices, BelongToACardADriverAndAVersion) {
+  const TempDir folder;
+  const ChoiceOrigin origins[] = {{"A sm_90", 13000, 130000},
+                                  {"B sm_90", 13000, 130000},
+                                  {"A sm_90", 13010, 130000},
+                                  {"A sm_90", 13000, 130100}};
+  const ProblemKey problem = {.m = 1};
+  for (const ChoiceOrigin& origin : origins) {
+    ChoiceFile file(folder / "", origin);
+    EXPECT_TRUE(file.choices().empty());
+    file.add(problem, {.workspace_bytes = 7});
+  }
+  for (const ChoiceOrigin& origin : origins)
+    EXPECT_EQ(ChoiceFile(folder / "", origin).choices().size(), 1u);
+}
+
+TEST(BlasChoices, DamagedOnesAreMadeAgain) {
+  const TempDir folder;
+  searches_with(folder / "");
+  const std::string file = only_file_in(folder / "");
+  const auto whole = std::filesystem::file_size(file);
+  change_byte(file, 20);
+  EXPECT_EQ(searches_with(folder / ""), 1);
+  EXPECT_EQ(searches_with(folder / ""), 0);
+  std::filesystem::resize_file(file, whole - 5);  // a process was killed while it wrote
+  EXPECT_EQ(searches_with(folder / ""), 1);
+  EXPECT_EQ(searches_with(folder / ""), 0);
+  change_byte(file, static_cast<std::int64_t>(whole));  // the head
+  EXPECT_EQ(searches_with(folder / ""), 2);
+  EXPECT_EQ(std::filesystem::file_size(file), whole);
+}
+
+TEST(BlasChoices, AFolderThatCannotBeWrittenIsNoError) {
+  const TempDir folder;
+  folder.write("taken", "");
+  EXPECT_EQ(searches_with(folder / "taken"), 2);
+}
+
+TEST(BlasChoices, ProcessesAddAtTheSameTime) {
+  const TempDir folder;
+  const ChoiceOrigin origin = {"A sm_90", 13000, 130000};
+  constexpr int kProcesses = 4, kProblems = 50;
+  std::vector<pid_t> children;
+  for (int child = 0; child < kProcesses; ++child) {
+    const pid_t pid = fork();
+    if (pid != 0) {
+      children.push_back(pid);
+      continue;
+    }
+    ChoiceFile file(folder / "", origin);
+    for (int i = 0; i < kProblems; ++i) file.add({.m = child, .n = i}, {.workspace_bytes = 7});
+    _exit(0);
+  }
+  for (const pid_t pid : children) waitpid(pid, nullptr, 0);
+  EXPECT_EQ(ChoiceFile(folder / "", origin).choices().size(),
+            static_cast<std::size_t>(kProcesses * kProblems));
 }
 
 TEST(BlasLibrary, SaysWhichFilesItCannotOpen) {

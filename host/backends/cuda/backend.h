@@ -12,9 +12,11 @@
 namespace lamina::cuda {
 
 // Opens GPU `ordinal` of the driver with these kernels, which both must stay as long as the
-// backend; `open_blas` is called when the first product is prepared. Throws DeviceError (exit 7) if
+// backend; `open_blas` is called when the first product is prepared; `cache` is a folder for
+// its choices, or "" for none. Throws DeviceError (exit 7) if
 // the driver or the GPU cannot be used.
 std::unique_ptr<Backend> open_backend(const DriverApi& api, std::span<const ModuleImage> images,
-                                      int ordinal, blas::OpenApi open_blas = blas::system_api);
+                                      int ordinal, blas::OpenApi open_blas = blas::system_api,
+                                      const std::string& cache = {});
 
 }  // namespace lamina::cuda

@@ -44,8 +44,8 @@ std::chrono::seconds patience_in_environment() {
 }  // namespace
 
 CudaContext::CudaContext(const DriverApi& api, std::span<const ModuleImage> images,
-                         blas::OpenApi open_blas, int ordinal)
-    : api_(api), open_blas_(open_blas), patience_(patience_in_environment()) {
+                         blas::OpenApi open_blas, int ordinal, const std::string& cache)
+    : api_(api), open_blas_(open_blas), cache_(cache), patience_(patience_in_environment()) {
   const DriverResult started = api.init(0);  // does nothing if it has been started
   if (started == DriverResult::no_device) throw_no_gpu(ordinal, 0);
   check(api, started, "starting the driver");
@@ -137,7 +137,18 @@ void CudaContext::find_seconds(TimeOrigin& origin) {
 blas::Library& CudaContext::blas() {
   enter();
   const std::lock_guard lock(blas_mutex_);
-  if (!blas_) blas_ = std::make_unique<blas::Library>(open_blas_());
+  if (blas_) return *blas_;
+  const blas::Api blas = open_blas_();
+  std::unique_ptr<blas::ChoiceFile> file;
+  if (!cache_.empty()) {
+    blas::ChoiceOrigin origin{.card = fmt::format("{} sm_{}{}", device_name(),
+                                                  attribute(DeviceAttribute::capability_major),
+                                                  attribute(DeviceAttribute::capability_minor)),
+                              .library = blas.version()};
+    check(api_, api_.get_version(&origin.driver), "reading the driver's version");
+    file = std::make_unique<blas::ChoiceFile>(cache_, origin);
+  }
+  blas_ = std::make_unique<blas::Library>(blas, std::move(file));
   return *blas_;
 }
 

@@ -20,8 +20,9 @@ namespace lamina::cuda {
 class CudaContext final : public Context {
  public:
   // Opens GPU `ordinal`. Throws DeviceError (exit 7) if the driver or the GPU cannot be used.
+  // `cache`: a folder for choices of cuBLASLt, or "" for none.
   CudaContext(const DriverApi& api, std::span<const ModuleImage> images, blas::OpenApi open_blas,
-              int ordinal);
+              int ordinal, const std::string& cache);
   ~CudaContext() override;
 
   Queue& queue() override { return *queue_; }
@@ -78,6 +79,7 @@ class CudaContext final : public Context {
   std::chrono::steady_clock::time_point origin_made_;
   std::unique_ptr<Modules> modules_;
   blas::OpenApi open_blas_;
+  std::string cache_;
   std::chrono::steady_clock::duration patience_;
   std::atomic<bool> gave_up_ = false;
   std::mutex blas_mutex_;

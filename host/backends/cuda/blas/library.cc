@@ -15,7 +15,9 @@ void check(const Api& api, Status status, std::string_view function) {
   throw DeviceError(ExitCode::memory, std::move(error));
 }
 
-Library::Library(const Api& api) : api_(api) {
+Library::Library(const Api& api, std::unique_ptr<ChoiceFile> file)
+    : api_(api), file_(std::move(file)) {
+  if (file_) choices_ = file_->choices();
   check(api_, api_.create(&handle_), "cublasLtCreate");
 }
 
@@ -25,7 +27,9 @@ AlgorithmChoice Library::choice(const ProblemKey& problem,
                                 const std::function<AlgorithmChoice()>& choose) {
   const std::lock_guard lock(mutex_);
   if (const auto found = choices_.find(problem); found != choices_.end()) return found->second;
-  return choices_.emplace(problem, choose()).first->second;
+  const AlgorithmChoice& choice = choices_.emplace(problem, choose()).first->second;
+  if (file_) file_->add(problem, choice);
+  return choice;
 }
 
 }  // namespace lamina::cuda::blas

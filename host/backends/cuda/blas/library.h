@@ -1,14 +1,14 @@
-// cuBLASLt, opened for one GPU, and the algorithms that were chosen in this process.
+// cuBLASLt, opened for one GPU, and the algorithms that were chosen.
 #pragma once
 
-#include <compare>
-#include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string_view>
 
 #include "backends/cuda/blas/api.h"
+#include "backends/cuda/blas/choice_file.h"
 
 namespace lamina::cuda::blas {
 
@@ -16,26 +16,12 @@ namespace lamina::cuda::blas {
 // success. `function` is the name in NVIDIA's documentation.
 void check(const Api& api, Status status, std::string_view function);
 
-// All facts that the choice of an algorithm depends on. The library's version and the GPU do not
-// change for the life of a Library.
-struct ProblemKey {
-  std::int64_t batch, m, n, k, lda, ldc;  // other strides follow from them
-  std::int32_t in, out;                   // DataType
-  bool a_transposed, b_transposed, accumulate, bias;
-  std::uint32_t alignment;  // of all operands, bytes
-  friend auto operator<=>(const ProblemKey&, const ProblemKey&) = default;
-};
-
-struct AlgorithmChoice {
-  Algorithm algorithm;
-  std::size_t workspace_bytes;
-};
-
 class Library {
  public:
   // REQUIRES: the context of the GPU is current on this thread, here and at the end of the object's
   // life.
-  explicit Library(const Api& api);
+  // `file` keeps choices for later processes; null: none does.
+  explicit Library(const Api& api, std::unique_ptr<ChoiceFile> file = nullptr);
   ~Library();
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
@@ -43,7 +29,8 @@ class Library {
   const Api& api() const { return api_; }
   Handle handle() const { return handle_; }
 
-  // Returns the algorithm for the problem; `choose` is called for each problem once. [any thread]
+  // Returns the algorithm for the problem; `choose` is called for each problem once, if the file
+  // does not know it. [any thread]
   AlgorithmChoice choice(const ProblemKey& problem, const std::function<AlgorithmChoice()>& choose);
 
  private:
@@ -51,6 +38,7 @@ class Library {
   Handle handle_ = nullptr;
   std::mutex mutex_;
   std::map<ProblemKey, AlgorithmChoice> choices_;
+  std::unique_ptr<ChoiceFile> file_;
 };
 
 }  // namespace lamina::cuda::blas
