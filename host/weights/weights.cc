@@ -173,8 +173,7 @@ Weights Weights::load(const decoder::Model& model, std::shared_ptr<const io::Wei
       read(host_view<std::byte>(out.own_tensors_[i]).data());
       continue;
     }
-    const std::byte* bytes =
-        bytes_in_place(map, *files, static_cast<int>(i), type, is_stored[i]);
+    const std::byte* bytes = bytes_in_place(map, *files, static_cast<int>(i), type, is_stored[i]);
     if (bytes) {
       upload->copy(out.own_tensors_[i], {bytes, bytes_of(type)});
       continue;

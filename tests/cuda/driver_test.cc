@@ -48,16 +48,15 @@ TEST(CudaDriver, KernelsThatTheDriverCannotLoadAreRefused) {
     EXPECT_ERROR_SAYS(cuda::function(backend->context(), "softmax", DType::f32), ExitCode::memory,
                       "cuda: loading kernels: " + text);
   };
-  expect_refusal([](cuda::ModuleHandle*,
-                    const void*) { return DriverResult::no_binary_for_gpu; },
+  expect_refusal([](cuda::ModuleHandle*, const void*) { return DriverResult::no_binary_for_gpu; },
                  "no kernel image is available for execution on the device "
                  "(CUDA_ERROR_NO_BINARY_FOR_GPU, error 209)\n  this build has kernels for compute "
                  "capability 9.0, and PTX for 8.0 and higher");
-  expect_refusal([](cuda::ModuleHandle*,
-                    const void*) { return DriverResult::unsupported_ptx_version; },
-                 "the provided PTX was compiled with an unsupported toolchain. "
-                 "(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, error 222)\n  the driver is older than the "
-                 "toolkit of this build: install a newer driver");
+  expect_refusal(
+      [](cuda::ModuleHandle*, const void*) { return DriverResult::unsupported_ptx_version; },
+      "the provided PTX was compiled with an unsupported toolchain. "
+      "(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, error 222)\n  the driver is older than the "
+      "toolkit of this build: install a newer driver");
 }
 
 TEST(CudaDriver, MemoryThatIsMissingIsNamedWithItsSize) {

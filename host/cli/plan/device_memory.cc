@@ -12,7 +12,7 @@
 namespace lamina::cli {
 namespace {
 
-std::string bytes(std::size_t n) { return bytes_text(static_cast<double>(n)); }
+std::string size_text(std::size_t n) { return bytes_text(static_cast<double>(n)); }
 
 std::size_t total(const MemoryNeed& need) {
   return std::accumulate(need.begin(), need.end(), std::size_t{0},
@@ -42,9 +42,9 @@ MemoryNeed train_need(const inspect::TrainPlan& plan, DType compute) {
 std::string need_text(const MemoryNeed& need, const device::Device& device) {
   std::string parts;
   for (const auto& [name, n] : need)
-    parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", name, bytes(n));
-  return fmt::format("{}: {} of {} free on {}", parts, bytes(total(need)),
-                     bytes(device.available_memory()), device.name());
+    parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", name, size_text(n));
+  return fmt::format("{}: {} of {} free on {}", parts, size_text(total(need)),
+                     size_text(device.available_memory()), device.name());
 }
 
 bool has_own_memory(const device::Device& device) {
@@ -54,12 +54,13 @@ bool has_own_memory(const device::Device& device) {
 void check_memory(const MemoryNeed& need, const device::Device& device, const std::string& where,
                   const std::string& advice) {
   if (!has_own_memory(device) || total(need) <= device.available_memory()) return;
-  throw UserError(ExitCode::memory,
-                  {where,
-                   fmt::format("needs {}, and {} of the memory of {} are free", bytes(total(need)),
-                               bytes(device.available_memory()), device.name()),
-                   {need_text(need, device), advice,
-                    "other processes on this GPU use memory too: nvidia-smi"}});
+  throw UserError(
+      ExitCode::memory,
+      {where,
+       fmt::format("needs {}, and {} of the memory of {} are free", size_text(total(need)),
+                   size_text(device.available_memory()), device.name()),
+       {need_text(need, device), advice,
+        "other processes on this GPU use memory too: nvidia-smi"}});
 }
 
 void check_decode_memory(const decoder::Model& model, const decode::SessionOptions& options,

@@ -14,8 +14,7 @@ model::Loaded load_model(const std::string& path, const Globals& globals, DType 
   };
   model::WeightChoice with_threads = choice;
   with_threads.workers = device::workers(device);
-  model::Loaded out =
-      model::load(path, plugins, dtype, device.backend(), with_threads, described);
+  model::Loaded out = model::load(path, plugins, dtype, device.backend(), with_threads, described);
   device.use_threads(globals.threads);
   return out;
 }
