@@ -33,9 +33,10 @@ void check_storage(const Graph& graph, const Backend& backend) {
       });
     });
     if (!is_known)
-      throw UserError(ExitCode::usage, {fmt::format("device '{}'", backend.name()),
-                                        fmt::format("cannot write keys and values as {}", to_string(state)),
-                                        {"leave out --kv-dtype and model.kv_dtype"}});
+      throw UserError(ExitCode::usage,
+                      {fmt::format("device '{}'", backend.name()),
+                       fmt::format("cannot write keys and values as {}", to_string(state)),
+                       {"leave out --kv-dtype and model.kv_dtype"}});
   }
 }
 

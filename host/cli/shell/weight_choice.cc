@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <map>
 #include "core/error.h"
 #include "formats/encode.h"
-#include <map>
 
 #include "config/model_keys.h"
 #include "core/log.h"
