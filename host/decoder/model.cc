@@ -129,6 +129,15 @@ std::vector<bool> Model::storable_parameters(bool losses) const {
   return out;
 }
 
+std::vector<bool> Model::storable_in_training() const {
+  std::vector<bool> out(parts_->parameters.all().size(), true);
+  keep_storable(loss_graph({}), out);
+  keep_storable(loss_graph({}, {.training = true, .aux = true, .mtp = true}), out);
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (!parts_->parameters.all()[i].learning.frozen) out[i] = false;
+  return out;
+}
+
 void Model::set_storage(const std::vector<const formats::BlockFormat*>& by_parameter) {
   std::vector<Choice> choices = choices_of(parts_->parameters.all());
   LAMINA_ASSERT(by_parameter.size() == choices.size());
@@ -171,8 +180,8 @@ void Model::check_length(std::int64_t tokens, std::string_view what) const {
                    {fmt::format("use at most {}", embed.max_positions)}});
 }
 
-ModelGraph Model::stored(ModelGraph graph) const {
-  store_parameters(graph, parts_->parameters);
+ModelGraph Model::stored(ModelGraph graph, bool training) const {
+  store_parameters(graph, parts_->parameters, training);
   return graph;
 }
 
@@ -183,8 +192,7 @@ ModelGraph Model::loss_graph(const GraphShape& shape, const GraphFeatures& featu
   phase.layer_metrics = features.aux && features.layer_metrics;
   ModelBuilder b(*parts_, phase, &ComparedLayers::student);
   add_losses(b, b.stack.run(embedding(b.to), false));
-  if (features.training) return std::move(b.to.out());  // all parameters are plain
-  return stored(std::move(b.to.out()));
+  return stored(std::move(b.to.out()), features.training);
 }
 
 ModelGraph Model::forward_graph(const GraphShape& shape, const GraphFeatures& features) const {

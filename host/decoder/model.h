@@ -52,9 +52,12 @@ class Model {
   // Returns for each parameter whether graphs without training can read it in blocks: decode
   // graphs, or forward graphs if the model is not autoregressive; with `losses` also loss graphs.
   std::vector<bool> storable_parameters(bool losses = false) const;
+  // Likewise for the graphs of a training run, losses with GraphFeatures::training and without.
+  // Only frozen parameters are storable there.
+  std::vector<bool> storable_in_training() const;
   // Sets the storage of each parameter; null: plain. Graphs read the parameters in it and widen
-  // them for ops that need plain values; graphs with GraphFeatures::training have plain parameters.
-  // Cuts segments whose layers differ in storage.
+  // them for ops that need plain values. Graphs with GraphFeatures::training have the storage of
+  // frozen parameters only. Cuts segments whose layers differ in storage.
   void set_storage(const std::vector<const formats::BlockFormat*>& by_parameter);
   std::int64_t vocab_size() const;
   std::int64_t hidden_size() const;
@@ -104,7 +107,7 @@ class Model {
 
  private:
   // Gives parameters their storage.
-  ModelGraph stored(ModelGraph graph) const;
+  ModelGraph stored(ModelGraph graph, bool training = false) const;
 
   std::unique_ptr<ModelParts> parts_;
 };

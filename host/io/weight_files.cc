@@ -9,6 +9,7 @@
 #include "core/json_writer.h"
 #include "core/printable.h"
 #include "core/suggest.h"
+#include "formats/lookup.h"
 #include "io/foreign_file.h"
 #include "io/gguf_names.h"
 #include "io/gguf_weights.h"
@@ -30,12 +31,36 @@ TensorView view(const GgufTensor& tensor) {
   return {tensor.name, DType::u8, shape, tensor.bytes};
 }
 
+// Returns the format of a tensor whose blocks a checkpoint contains; null for other tensors.
+const formats::BlockFormat* block_format_in(const SafetensorsFile& file, std::string_view tensor) {
+  if (file.metadata().empty()) return nullptr;
+  const auto entry = file.metadata().find(blocks_key(tensor));
+  if (entry == file.metadata().end()) return nullptr;
+  const formats::BlockFormat* format = formats::block_format_named(entry->second);
+  const std::string path = file.path();
+  if (!format)
+    fail(path,
+         fmt::format("tensor '{}' is in blocks of the format '{}', which is unknown",
+                     printable(tensor), printable(entry->second)),
+         "use the version of lamina that wrote the file, or a newer one");
+  const TensorView view = file.tensor(tensor);
+  if (view.dtype != DType::u8 || view.shape.ndim() < 1 || view.shape[-1] % format->num_bytes != 0)
+    fail(path,
+         fmt::format("tensor '{}' is {}{}; blocks of {} must be u8 rows of a multiple of {} bytes",
+                     printable(tensor), name(view.dtype), to_string(view.shape), format->name,
+                     format->num_bytes),
+         "the file is damaged: use another checkpoint");
+  return format;
+}
+
 bool is_plain_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == name.npos &&
          name.find('\\') == name.npos && name.find('\0') == name.npos;
 }
 
 }  // namespace
+
+std::string blocks_key(std::string_view tensor) { return fmt::format("blocks of {}", tensor); }
 
 WeightFiles::WeightFiles(const std::string& path, std::string_view stem) : path_(path) {
   std::error_code ec;
@@ -191,9 +216,9 @@ TensorView WeightFiles::tensor(std::string_view name) const {
 }
 
 const formats::BlockFormat* WeightFiles::block_format(std::string_view name) const {
-  if (by_name_.count(name) > 0) {
-    const GgufWeight* weight = gguf_weight(name);
-    return weight ? weight->tensor.format : nullptr;
+  if (const auto found = by_name_.find(name); found != by_name_.end()) {
+    const Place& place = found->second;
+    return place.gguf ? place.gguf->tensor.format : block_format_in(files_[place.file], name);
   }
   const GgufTensor* stored = stored_tensor(name);
   return stored ? stored->format : nullptr;

@@ -116,6 +116,10 @@ struct WeightFilesOptions {
   std::map<std::string, std::string, std::less<>> file_of = {};
 };
 
+// Returns the key in the metadata of a safetensors file that gives the block format of a tensor, by
+// name. Such a tensor is u8, with rows of blocks as its last dim.
+std::string blocks_key(std::string_view tensor);
+
 // Writes `directory`/<stem>.safetensors, or as many shards as needed and their index. Shards are
 // filled in the order of `specs`. Returns the checksums of all written files.
 std::vector<FileDigest> write_weight_files(const std::string& directory,

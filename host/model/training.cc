@@ -279,12 +279,32 @@ void keep_as_stored(decoder::Model& model, DType compute,
   model.set_learning(learning);
 }
 
+// Keeps the frozen parameters in blocks that have them in the files, according to `format_of`,
+// where the graphs of training read blocks.
+void keep_blocks(decoder::Model& model, DType compute,
+                 const std::function<const formats::BlockFormat*(int parameter)>& format_of) {
+  std::vector<const formats::BlockFormat*> storages;
+  for (const decoder::Parameter& p : model.parameters().all()) {
+    const DType used = p.used_dtype(compute);
+    const bool may_be = p.learning.frozen && (used == DType::f32 || used == DType::bf16);
+    const int index = static_cast<int>(storages.size());
+    storages.push_back(may_be ? format_of(index) : nullptr);
+  }
+  if (std::ranges::none_of(storages, [](auto* format) { return format != nullptr; })) return;
+  const std::vector<bool> storable = model.storable_in_training();
+  for (std::size_t i = 0; i < storages.size(); ++i)
+    if (!storable[i]) storages[i] = nullptr;
+  model.set_storage(storages);
+}
+
 void set_learning(const config::RunConfig& run, const train::StartWeights* weights,
                   decoder::Model& model) {
   train::set_learning(model, run);
-  if (weights)
-    keep_as_stored(model, run.train.dtype,
-                   [&](int parameter, DType dtype) { return weights->has_as(parameter, dtype); });
+  if (!weights) return;
+  keep_as_stored(model, run.train.dtype,
+                 [&](int parameter, DType dtype) { return weights->has_as(parameter, dtype); });
+  keep_blocks(model, run.train.dtype,
+              [&](int parameter) { return weights->block_format(parameter); });
 }
 
 // Reads the weights of the checkpoint, which has our names.
@@ -295,6 +315,9 @@ void set_learning_resumed(const config::RunConfig& run, const std::string& check
   keep_as_stored(model, run.train.dtype, [&](int parameter, DType dtype) {
     const std::string& name = model.parameters()[parameter].name;
     return files.contains(name) && files.tensor(name).dtype == dtype;
+  });
+  keep_blocks(model, run.train.dtype, [&](int parameter) {
+    return files.block_format(model.parameters()[parameter].name);
   });
 }
 

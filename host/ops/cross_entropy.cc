@@ -80,6 +80,7 @@ constinit const OpDef cross_entropy_op = {
     .decode = &kTrainingOnly,
     .cost = {.flops = flops},
     .split = {.rule = "mD, VD, m, V? -> ()+m, ()+m, ()+m, m, m"},
+    .takes_stored = [](const Call&, int input) { return input == 1; },
     .facts = {.product = Product::loss}};
 
 }  // namespace lamina::ops

@@ -78,6 +78,7 @@ constinit const OpDef cross_entropy_grad_op = {
     .zero_gradient = true,
     .decode = &kTrainingOnly,
     .cost = kOfBackwardPass,
-    .split = {.rule = "mD, VD, m, (), (), V?, ()?, m?, VD?! -> ()+m, ()+m, ()+m, mD, VD+m, V+m"}};
+    .split = {.rule = "mD, VD, m, (), (), V?, ()?, m?, VD?! -> ()+m, ()+m, ()+m, mD, VD+m, V+m"},
+    .takes_stored = [](const Call&, int input) { return input == 1; }};
 
 }  // namespace lamina::ops

@@ -20,10 +20,12 @@ std::vector<Type> infer(const Call& c) {
 
 }  // namespace
 
-constinit const OpDef grouped_linear_dx_op = {.infer = infer,
-                                              .zero_gradient = true,
-                                              .decode = &kTrainingOnly,
-                                              .cost = kOfBackwardPass,
-                                              .split = {.rule = "Ro, Eoi, _ -> Ri+o"}};
+constinit const OpDef grouped_linear_dx_op = {
+    .infer = infer,
+    .zero_gradient = true,
+    .decode = &kTrainingOnly,
+    .cost = kOfBackwardPass,
+    .split = {.rule = "Ro, Eoi, _ -> Ri+o"},
+    .takes_stored = [](const Call&, int input) { return input == 1; }};
 
 }  // namespace lamina::ops

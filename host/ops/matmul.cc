@@ -63,11 +63,8 @@ constinit const OpDef matmul_op = {
     .decode = &kEachToken,
     .cost = {.flops = flops},
     .split = {.rule_of = split_rule},
-    // One matrix of rows along k, as checkpoints have a head.
-    .takes_stored =
-        [](const Call& c, int input) {
-          return input == 1 && c.i("transpose_b") && c.type(1).ndim() == 2;
-        },
+    // One matrix: the head, or the weight in the gradient to the input of a linear.
+    .takes_stored = [](const Call& c, int input) { return input == 1 && c.type(1).ndim() == 2; },
     .facts = {.product = Product::tensors,
               .params = {{{"a", ParamUse::matrix}, {"b", ParamUse::matrix}}},
               .accumulates = true}};

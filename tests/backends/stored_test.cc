@@ -175,7 +175,65 @@ TEST(StoredGemm, RefusesOtherLayouts) {
   GemmSpec spec{.m = 1, .n = 4, .k = 64, .ldb = 128};
   spec.b_stored = formats::find_block_format(8);
   EXPECT_EQ(make_gemm(spec, &why), nullptr);
-  EXPECT_EQ(why, "a stored B must consist of adjacent rows along k");
+  EXPECT_EQ(why, "a stored B must consist of adjacent rows of whole blocks");
+  spec = {.m = 1, .n = 48, .k = 64, .b_transposed = false};
+  spec.b_stored = formats::find_block_format(8);
+  EXPECT_EQ(make_gemm(spec, &why), nullptr) << "48 columns are not whole blocks of 32";
+}
+
+// dx = dy w, added to C, with blocks of w[k, n] along n.
+void expect_same_columns(const BlockFormat& format, DType dtype, std::int64_t m, std::int64_t n,
+                         std::int64_t k) {
+  Bytes blocks = random_blocks(format, k * n, 4);
+  remove_nans(format, blocks);
+  const Bytes a = random_rows(m * k, dtype, 5), bias = random_rows(n, DType::f32, 6);
+  GemmSpec spec{.m = m, .n = n, .k = k, .in = dtype, .out = dtype, .b_transposed = false};
+  spec.bias = DType::f32;
+  const Bytes want = product(spec, a, widened(format, blocks, dtype), bias);
+  spec.b_stored = &format;
+  EXPECT_EQ(product(spec, a, blocks, bias), want) << m << " x " << n << " x " << k;
+}
+
+TEST(StoredColumns, HaveTheBitsOfWidenedWeights) {
+  set_threads(3, false);
+  for_all([](const BlockFormat& format, DType dtype) {
+    for (const std::int64_t m : {1, 5, 21}) expect_same_columns(format, dtype, m, 512, 37);
+  });
+  set_threads(2, false);
+}
+
+// 2 MiB are 190 and 381 columns of this depth, so columns are widened in several parts; the sums
+// are divided as well.
+TEST(StoredColumns, DeepSumsAreWidenedInParts) {
+  for (const std::uint32_t type : {8u, 12u})  // blocks of 32 and of 256
+    for (const DType dtype : kDtypes)
+      expect_same_columns(*formats::find_block_format(type), dtype, 19, 1280, 5500);
+}
+
+TEST(StoredColumns, DoNotDependOnThreads) {
+  const BlockFormat& format = *formats::find_block_format(8);
+  const std::int64_t m = 70, n = 1280, k = 600;
+  const Bytes blocks = random_blocks(format, k * n, 4), a = random_rows(m * k, DType::bf16, 5);
+  GemmSpec spec{.m = m, .n = n, .k = k, .b_transposed = false};
+  spec.b_stored = &format;
+  set_threads(1, false);
+  const Bytes want = product(spec, a, blocks, {});
+  set_threads(3, false);
+  EXPECT_EQ(product(spec, a, blocks, {}), want);
+  set_threads(2, false);
+}
+
+TEST(StoredColumns, RowsDoNotDependOnTheirNumber) {
+  const BlockFormat& format = *formats::find_block_format(8);
+  const std::int64_t n = 640, k = 600;
+  const Bytes blocks = random_blocks(format, k * n, 4), a = random_rows(70 * k, DType::bf16, 5);
+  GemmSpec spec{.m = 70, .n = n, .k = k, .b_transposed = false};
+  spec.b_stored = &format;
+  Bytes all = product(spec, a, blocks, {});
+  spec.m = 9;
+  const Bytes few = product(spec, a, blocks, {});
+  all.resize(few.size());
+  EXPECT_EQ(all, few);
 }
 
 TEST(StoredGroups, HaveTheBitsOfWidenedMatrices) {
@@ -208,6 +266,32 @@ TEST(StoredGroups, HaveTheBitsOfWidenedMatrices) {
       EXPECT_EQ(run(&format, blocks), run(nullptr, widened(format, blocks, dtype)));
     });
   }
+}
+
+TEST(StoredGroups, GradientsToRowsHaveTheBitsOfWidenedMatrices) {
+  const std::int64_t groups = 4, outputs = 35, inputs = 1024, rows = 60;
+  const std::vector<std::int32_t> offsets = {0, 20, 20, 40, 60};
+  for_all([&](const BlockFormat& format, DType dtype) {
+    Bytes blocks = random_blocks(format, groups * outputs * inputs, 7);
+    remove_nans(format, blocks);
+    const Bytes dy = random_rows(rows * outputs, dtype, 8);
+    const auto run = [&](const BlockFormat* stored, const Bytes& w) {
+      const GroupedLinearDx product({.rows = rows,
+                                     .groups = groups,
+                                     .inputs = inputs,
+                                     .outputs = outputs,
+                                     .dtype = dtype,
+                                     .bias = {},
+                                     .stored = stored});
+      std::vector<std::max_align_t> workspace(product.workspace_bytes() / 16 + 8);
+      auto address = round_up(reinterpret_cast<std::intptr_t>(workspace.data()), std::intptr_t{64});
+      Bytes dx(static_cast<std::size_t>(rows * inputs * size_bytes(dtype)));
+      product.run(dy.data(), w.data(), offsets.data(), dx.data(),
+                  reinterpret_cast<std::byte*>(address));
+      return dx;
+    };
+    EXPECT_EQ(run(&format, blocks), run(nullptr, widened(format, blocks, dtype)));
+  });
 }
 
 }  // namespace

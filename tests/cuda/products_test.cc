@@ -191,6 +191,20 @@ TEST(LargeProduct, WidensPanelAfterPanel) {
   EXPECT_EQ(large_product(spec, &format, x, blocks), large_product(spec, nullptr, x, w.bytes));
 }
 
+// The gradient to the input of a linear: blocks are along n.
+TEST(LargeProduct, StoredColumnsHaveTheBitsOfWidenedOnes) {
+  for_all([](const BlockFormat& format, DType dtype) {
+    const std::int64_t m = 11, n = 256, k = 20;
+    Bytes blocks = random_blocks(format, n * k, 4, 0x1p-6f);
+    remove_nans(format, blocks);
+    const Array w = widened(format, blocks, {dtype, {k, n}, {}});
+    const Array x = random_values({dtype, {m, k}, {}}, 5);
+    const cuda::blas::ProductSpec spec{
+        .m = m, .n = n, .k = k, .in = dtype, .out = dtype, .b_transposed = false};
+    EXPECT_EQ(large_product(spec, &format, x, blocks), large_product(spec, nullptr, x, w.bytes));
+  });
+}
+
 // The results of an op by one of its kernels.
 std::vector<Array> run_kernel(std::string_view op, std::string_view choice_name,
                               const std::vector<Array>& inputs) {
@@ -213,7 +227,8 @@ std::vector<Array> run_kernel(std::string_view op, std::string_view choice_name,
       for (int i = 0; i < view.num_outputs(); ++i)
         out.push_back(
             memory.emplace_back(static_cast<std::size_t>(view.out_type(i).bytes())).pointer());
-      gpu_queue().enqueue(*kernel, {in, out});
+      const GpuMemory workspace(kernel->workspace_bytes());
+      gpu_queue().enqueue(*kernel, {in, out, static_cast<std::byte*>(workspace.pointer())});
       for (int i = 0; i < view.num_outputs(); ++i)
         results.push_back(
             memory[inputs.size() + static_cast<std::size_t>(i)].array(view.out_type(i)));
@@ -324,6 +339,22 @@ TEST(GroupedLinearOfTheGpu, StoredMatricesHaveTheBitsOfWidenedOnes) {
       EXPECT_EQ(grouped("tensor cores", plain.stored_as(&format), x, blocks, offsets),
                 grouped("tensor cores", plain, x, w.bytes, offsets));
     }
+  });
+}
+
+TEST(GroupedLinearDxOfTheGpu, StoredMatricesHaveTheBitsOfWidenedOnes) {
+  const std::int64_t groups = 3, outputs = 20, inputs = 256;
+  const Array offsets = ints({1, 4, 4, 15});
+  for_all([&](const BlockFormat& format, DType dtype) {
+    const Type plain{dtype, {groups, outputs, inputs}, {}};
+    Bytes blocks = random_blocks(format, plain.num_elements(), 7, 0x1p-6f);
+    remove_nans(format, blocks);
+    const Array dy = random_values({dtype, {16, outputs}, {}}, 8),
+                w = widened(format, blocks, plain);
+    const char* choice = dtype == DType::bf16 ? "tensor cores" : "tiles";
+    const Array stored{plain.stored_as(&format), blocks};
+    EXPECT_EQ(run_kernel("grouped_linear_dx", choice, {dy, stored, offsets})[0].bytes,
+              run_kernel("grouped_linear_dx", choice, {dy, w, offsets})[0].bytes);
   });
 }
 

@@ -45,11 +45,24 @@ TEST(StoredParameters, MatricesAndTablesAreStorableButNoGains) {
         << model.parameters().all()[i].name;
 }
 
-TEST(StoredParameters, TheLossNeedsAPlainHead) {
+TEST(StoredParameters, TheLossReadsAHeadInBlocks) {
   const decoder::Model model = small_model();
   const auto head = static_cast<std::size_t>(model.parameters().find("head.weight"));
   EXPECT_TRUE(model.storable_parameters()[head]);
-  EXPECT_FALSE(model.storable_parameters(/*losses=*/true)[head]);
+  EXPECT_TRUE(model.storable_parameters(/*losses=*/true)[head]);
+}
+
+TEST(StoredParameters, OnlyFrozenOnesAreStorableInTraining) {
+  decoder::Model model = small_model();
+  const decoder::ParameterTable& parameters = model.parameters();
+  std::vector<decoder::Learning> learning(parameters.all().size());
+  for (std::size_t i = 0; i < learning.size(); ++i)
+    learning[i].frozen = parameters.all()[i].name.find("attention") != std::string::npos;
+  model.set_learning(learning);
+  const std::vector<bool> storable = model.storable_in_training();
+  for (std::size_t i = 0; i < storable.size(); ++i)
+    EXPECT_EQ(storable[i], learning[i].frozen && parameters.all()[i].desc.shape.ndim() == 2)
+        << parameters.all()[i].name;
 }
 
 TEST(StoredParameters, SegmentsEndWhereTheStorageChanges) {

@@ -12,7 +12,8 @@ namespace lamina::decoder {
 // that need plain values.
 void keep_storable(const ModelGraph& graph, std::vector<bool>& storable);
 
-// Gives the parameters of the graph their storage (Parameter::storage).
-void store_parameters(ModelGraph& graph, const ParameterTable& parameters);
+// Gives the parameters of the graph their storage (Parameter::storage); in `training` only the
+// frozen ones.
+void store_parameters(ModelGraph& graph, const ParameterTable& parameters, bool training = false);
 
 }  // namespace lamina::decoder

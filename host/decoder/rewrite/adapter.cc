@@ -136,18 +136,12 @@ class Adapters {
     else if (inputs[in::kBias])
       product = y - ops::cast(inputs[in::kBias], y.dtype());
     const DType wide = sum_dtype(y.dtype());
-    const Tensor length = row_lengths(matrix, inputs[in::kW], wide);
+    const Tensor length =
+        ops::adapted_lengths(inputs[in::kW], matrix.up, matrix.down, {.scale = adapter_.scale});
     const Tensor ratio = ops::cast(matrix.magnitude, wide) / ops::stop_gradient(length);
     const Tensor changed =
         ops::cast(product, wide) * ops::shift(ratio, -1) + ops::cast(added, wide) * ratio;
     return y + ops::cast(changed, y.dtype());
-  }
-
-  // Returns the lengths of the rows of w + scale b a: [outputs].
-  Tensor row_lengths(const Matrix& matrix, Tensor weight, DType wide) const {
-    const Tensor change = ops::matmul(matrix.up, matrix.down, false, false, wide);
-    const Tensor whole = ops::cast(weight, wide) + ops::scale(change, adapter_.scale);
-    return ops::sqrt(ops::reduce_sum(whole * whole, {1}));
   }
 
   Rewriter& r_;

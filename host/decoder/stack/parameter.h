@@ -45,7 +45,8 @@ struct Parameter {
   std::uint32_t block = 0;   // id of the block it belongs to; 0 outside
   registry::ParamDesc desc;  // its name is that inside the block
   Learning learning = {};
-  // The format of its values in memory (Type::storage), in graphs that do not train it.
+  // The format of its values in memory (Type::storage), in training only if it is frozen; null:
+  // plain.
   const formats::BlockFormat* storage = nullptr;
 
   std::int64_t num_elements() const { return desc.shape.num_elements(); }
@@ -62,9 +63,13 @@ struct Parameter {
     return Type{used_dtype(compute), desc.shape, {}}.stored_as(storage);
   }
   // Returns the element type in memory of a training run: f32, or used_dtype() if this loses
-  // nothing.
+  // nothing or the values are in blocks.
   DType kept_dtype(DType compute) const {
-    return learning.frozen && learning.exact ? used_dtype(compute) : DType::f32;
+    return learning.frozen && (learning.exact || storage) ? used_dtype(compute) : DType::f32;
+  }
+  // Returns the type of its memory in a training run, with its storage.
+  Type kept_type(DType compute) const {
+    return Type{kept_dtype(compute), desc.shape, {}}.stored_as(learning.frozen ? storage : nullptr);
   }
 };
 

@@ -227,9 +227,15 @@ std::unique_ptr<train::TrainState> Verifier::training_state(bool accumulate) {
       std::make_unique<train::TrainState>(model_->parameters(), dtype_, accumulate, backend_);
   const auto& parameters = model_->parameters().all();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    write_tensor<float>(queue(), state->masters()[i], [&](std::span<float> master) {
-      weights::read_values(*model_, published_, *files_, static_cast<int>(i), master);
-    });
+    const int parameter = static_cast<int>(i);
+    if (state->kept(parameter).type().storage)
+      write_tensor<std::byte>(queue(), state->kept(parameter), [&](std::span<std::byte> blocks) {
+        weights::read_blocks(published_, *files_, parameter, blocks.data());
+      });
+    else
+      write_tensor<float>(queue(), state->masters()[i], [&](std::span<float> master) {
+        weights::read_values(*model_, published_, *files_, parameter, master);
+      });
   }
   state->refresh_copies();
   return state;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <map>
 #include <string_view>
 #include <unordered_map>
 
@@ -35,12 +36,19 @@ struct Kind {
 
 bool is_table(const decoder::Parameter& p) { return p.desc.dtype && !is_floating(*p.desc.dtype); }
 
+// A tensor in blocks is written as rows of bytes.
+io::TensorSpec weight_spec(const decoder::Parameter& p, const Type& kept) {
+  if (!kept.storage) return {p.name, is_table(p) ? *p.desc.dtype : kept.dtype, p.desc.shape};
+  Shape bytes = p.desc.shape;
+  bytes[-1] = kept.storage->bytes_of(bytes[-1]);
+  return {p.name, DType::u8, bytes};
+}
+
 Kind weights_of(const decoder::ParameterTable& parameters, const TrainState& state) {
   Kind out;
   for (int i = 0; i < static_cast<int>(parameters.all().size()); ++i) {
-    const decoder::Parameter& p = parameters[i];
     out.data.push_back(state.kept(i));
-    out.specs.push_back({p.name, is_table(p) ? *p.desc.dtype : state.kept_dtype(i), p.desc.shape});
+    out.specs.push_back(weight_spec(parameters[i], state.kept(i).type()));
   }
   return out;
 }
@@ -161,9 +169,11 @@ std::vector<io::FileDigest> write_tensors(const std::string& directory, const st
     }
   };
   // With the step, files of two checkpoints never have the same header.
-  return io::write_weight_files(
-      directory, specs, stream,
-      {.stem = stem, .metadata = {{"format", "pt"}, {"step", std::to_string(step)}}});
+  std::map<std::string, std::string> metadata = {{"format", "pt"}, {"step", std::to_string(step)}};
+  for (const io::TensorSpec& spec : specs)
+    if (const formats::BlockFormat* format = sources.at(spec.name).data.type().storage)
+      metadata[io::blocks_key(spec.name)] = format->name;
+  return io::write_weight_files(directory, specs, stream, {.stem = stem, .metadata = metadata});
 }
 
 void read_tensors(const io::WeightFiles& files, const io::PartReader& reader,

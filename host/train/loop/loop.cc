@@ -117,7 +117,10 @@ void Loop::make_weights() {
     if (!master) {
       LAMINA_ASSERT(inputs_.start != nullptr);
       write_tensor<std::byte>(state_.queue(), state_.kept(i), [&](std::span<std::byte> out) {
-        inputs_.start->read_as(i, state_.kept_dtype(i), out.data());
+        if (state_.kept(i).type().storage)
+          inputs_.start->read_blocks(i, out.data());
+        else
+          inputs_.start->read_as(i, state_.kept_dtype(i), out.data());
       });
       return;
     }

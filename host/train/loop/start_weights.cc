@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/suggest.h"
+#include "weights/stored.h"
 #include "weights/weights.h"
 
 namespace lamina::train {
@@ -190,6 +191,16 @@ void StartWeights::read(int parameter, std::span<float> out) const {
 bool StartWeights::has_as(int parameter, DType dtype) const {
   const auto i = static_cast<std::size_t>(parameter);
   return has(parameter) && !grows_[i] && weights::is_stored_as(map_, *files_, origin_[i], dtype);
+}
+
+const formats::BlockFormat* StartWeights::block_format(int parameter) const {
+  const auto i = static_cast<std::size_t>(parameter);
+  if (!has(parameter) || grows_[i]) return nullptr;
+  return weights::stored_format(source_.parameters()[origin_[i]], map_, *files_, origin_[i]);
+}
+
+void StartWeights::read_blocks(int parameter, std::byte* out) const {
+  weights::read_blocks(map_, *files_, origin_[static_cast<std::size_t>(parameter)], out);
 }
 
 void StartWeights::read_as(int parameter, DType dtype, std::byte* out) const {

@@ -31,6 +31,10 @@ class StartWeights {
   // True if the directory has all of it, as elements of `dtype`, which read_as() reads.
   bool has_as(int parameter, DType dtype) const;
   void read_as(int parameter, DType dtype, std::byte* out) const;
+  // Returns the format of its blocks in the directory, which read_blocks() reads; null if it is not
+  // wholly there in blocks of one format along its last dim.
+  const formats::BlockFormat* block_format(int parameter) const;
+  void read_blocks(int parameter, std::byte* out) const;
 
   const io::WeightFiles& files() const { return *files_; }
   const weights::TensorMap& map() const { return map_; }

@@ -17,6 +17,11 @@ using decoder::Parameter;
 std::size_t value_bytes(const Parameter& p, DType dtype = DType::f32) {
   return aligned(static_cast<std::size_t>(p.num_elements() * size_bytes(dtype)));
 }
+// Returns whether training keeps the parameter in f32, as the optimizer needs it.
+bool has_master(const Parameter& p, DType compute) {
+  const Type kept = p.kept_type(compute);
+  return kept.dtype == DType::f32 && !kept.storage;
+}
 // Bytes of a gradient: whole, or the rows of a list.
 std::size_t gradient_bytes(const Parameter& p, std::int64_t slots) {
   if (slots == 0) return value_bytes(p);
@@ -42,9 +47,10 @@ TrainBytes train_bytes(const decoder::ParameterTable& parameters, DType compute,
   TrainBytes out;
   for (std::size_t i = 0; i < parameters.all().size(); ++i) {
     const Parameter& p = parameters.all()[i];
-    const DType used = p.used_dtype(compute), kept = p.kept_dtype(compute);
-    (kept == DType::f32 ? out.weights : out.frozen) += value_bytes(p, kept);
-    if (used != kept) out.copies += value_bytes(p, used);
+    const DType used = p.used_dtype(compute);
+    (has_master(p, compute) ? out.weights : out.frozen) +=
+        aligned(static_cast<std::size_t>(p.kept_type(compute).bytes()));
+    if (used != p.kept_dtype(compute)) out.copies += value_bytes(p, used);
     if (!p.learns()) continue;
     if (average != KeptAverage::none) out.average += value_bytes(p);
     if (average == KeptAverage::validated && used != DType::f32) out.copies += value_bytes(p, used);
@@ -109,7 +115,7 @@ void TrainState::lay_out(DType compute, bool accumulate, const config::Optimizer
       next += aligned(static_cast<std::size_t>(type.bytes()));
     }
   };
-  auto in_f32 = [&](std::size_t i) { return parameters[i].kept_dtype(compute) == DType::f32; };
+  auto in_f32 = [&](std::size_t i) { return has_master(parameters[i], compute); };
   auto trained = [&](std::size_t i) { return parameters[i].learns(); };
   auto values = [&](std::size_t i) { return Type{DType::f32, parameters[i].desc.shape, {}}; };
   auto take_gradients = [&](std::vector<TensorRef>& gradients, std::vector<TensorRef>& ids,
@@ -160,10 +166,12 @@ void TrainState::lay_out(DType compute, bool accumulate, const config::Optimizer
            {"the plugin must declare it in one of these, or without a type: then it is in the "
             "run's"}});
   auto in_copy_dtype = [&](std::size_t i) {
-    return Type{copy_dtype_[i], parameters[i].desc.shape, {}};
+    return Type{copy_dtype_[i], parameters[i].desc.shape, {}}.stored_as(
+        parameters[i].kept_type(compute).storage);
   };
   take_all(
-      copies_, [&](std::size_t i) { return copy_dtype_[i] != DType::f32; }, in_copy_dtype);
+      copies_, [&](std::size_t i) { return copy_dtype_[i] != DType::f32 || !masters_[i]; },
+      in_copy_dtype);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     used_.push_back(copies_[i] ? copies_[i] : masters_[i]);
     kept_.push_back(masters_[i] ? masters_[i] : copies_[i]);
@@ -186,14 +194,19 @@ DType TrainState::kept_dtype(int parameter) const {
   return kept_[i].type().dtype;
 }
 
-std::size_t TrainState::kept_bytes(int parameter) const {
-  return static_cast<std::size_t>(parameters_[parameter].num_elements() *
-                                  size_bytes(kept_dtype(parameter)));
-}
-
 std::vector<float> TrainState::values(int parameter) const {
   const TensorRef kept = this->kept(parameter);
   std::vector<float> out(static_cast<std::size_t>(kept.type().num_elements()));
+  if (const formats::BlockFormat* format = kept.type().storage) {
+    read_tensor<std::byte>(queue(), kept, [&](std::span<const std::byte> blocks) {
+      for (std::size_t at = 0, value = 0; at < blocks.size();) {
+        format->widen(blocks.data() + at, out.data() + value);
+        at += static_cast<std::size_t>(format->num_bytes);
+        value += static_cast<std::size_t>(format->num_values);
+      }
+    });
+    return out;
+  }
   if (kept.type().dtype == DType::f32) {
     read_tensor<float>(queue(), kept,
                        [&](std::span<const float> from) { std::ranges::copy(from, out.begin()); });

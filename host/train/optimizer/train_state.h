@@ -88,10 +88,10 @@ class TrainState {
   bool has_copy(int parameter) const {
     return static_cast<bool>(copies_[static_cast<std::size_t>(parameter)]);
   }
-  // The tensor that is kept of a parameter, and its type: its master, or the one that graphs read.
+  // The tensor that is kept of a parameter, and its type: its master, or the one that graphs read,
+  // which may be in blocks.
   TensorRef kept(int parameter) const { return kept_[static_cast<std::size_t>(parameter)]; }
   DType kept_dtype(int parameter) const;
-  std::size_t kept_bytes(int parameter) const;
   // Returns its values in f32.
   std::vector<float> values(int parameter) const;
   // Calls the observer with the parameter. Training calls it before it changes a parameter's

@@ -96,6 +96,8 @@ void scale_tile(const CrossEntropyTile& tile, std::int64_t num_rows, float scale
                   });
 }
 
+std::int64_t row_bytes(const Type& w) { return w.bytes() / std::max<std::int64_t>(1, w.dim(0)); }
+
 Verdict supports(const NodeView& n, int bias) {
   if (n.has(bias) && n.type(bias).dtype != DType::f32)
     return Verdict::no("takes a bias in f32 only");
@@ -118,6 +120,7 @@ class CrossEntropyKernel final : public Kernel {
         rows_(n.type(0).dim(0)),
         width_(n.type(0).dim(1)),
         vocabulary_(n.type(1).dim(0)),
+        head_row_bytes_(row_bytes(n.type(1))),
         soft_cap_(static_cast<float>(n.f("soft_cap"))),
         logit_scale_(static_cast<float>(n.f("logit_scale"))),
         state_(std::min(rows_, kTileRows)) {
@@ -127,8 +130,10 @@ class CrossEntropyKernel final : public Kernel {
         const std::int64_t m = size_of(rows_, kTileRows, r),
                            v = size_of(vocabulary_, kTileColumns, c);
         if (m == 0 || v == 0) continue;
-        logits_[r][c] = make_checked_gemm(
-            {.m = m, .n = v, .k = width_, .in = dtype_, .out = DType::f32, .ldc = tile_columns()});
+        GemmSpec spec{
+            .m = m, .n = v, .k = width_, .in = dtype_, .out = DType::f32, .ldc = tile_columns()};
+        spec.b_stored = n.type(1).storage;
+        logits_[r][c] = make_checked_gemm(spec);
         gemm_bytes_ = std::max(gemm_bytes_, logits_[r][c]->workspace_bytes());
       }
   }
@@ -151,9 +156,9 @@ class CrossEntropyKernel final : public Kernel {
       for (std::int64_t column = 0; column < vocabulary_; column += kTileColumns) {
         const std::int64_t v = std::min(kTileColumns, vocabulary_ - column);
         const std::int64_t bytes = width_ * size_bytes(dtype_);
-        logits_[m < kTileRows][v < kTileColumns]->run(at_byte(args.inputs[0], row * bytes),
-                                                      at_byte(args.inputs[1], column * bytes),
-                                                      nullptr, tile_data, gemm_workspace);
+        logits_[m < kTileRows][v < kTileColumns]->run(
+            at_byte(args.inputs[0], row * bytes), at_byte(args.inputs[1], column * head_row_bytes_),
+            nullptr, tile_data, gemm_workspace);
         const CrossEntropyTile tile{.logits = tile_data,
                                     .dtype = DType::f32,
                                     .row_stride = tile_columns(),
@@ -181,7 +186,7 @@ class CrossEntropyKernel final : public Kernel {
   }
 
   DType dtype_;
-  std::int64_t rows_, width_, vocabulary_;
+  std::int64_t rows_, width_, vocabulary_, head_row_bytes_;
   float soft_cap_, logit_scale_;
   CrossEntropyState state_;
   std::array<std::array<std::unique_ptr<Gemm>, 2>, 2> logits_;
@@ -232,8 +237,8 @@ class CrossEntropyGradKernel final : public Kernel {
         gradient_stride_(dtype_ == DType::f32 ? vocabulary_ : 2 * vocabulary_),
         state_(block_) {
     if (rows_ == 0 || vocabulary_ == 0) return;
-    make_products(0, block_);
-    if (rows_ % block_) make_products(1, rows_ % block_);
+    make_products(0, block_, n.type(1).storage);
+    if (rows_ % block_) make_products(1, rows_ % block_, n.type(1).storage);
   }
 
   std::size_t workspace_bytes() const override {
@@ -268,17 +273,20 @@ class CrossEntropyGradKernel final : public Kernel {
     std::unique_ptr<Gemm> logits, dx, dw, dw_added;
   };
 
-  void make_products(std::size_t i, std::int64_t m) {
+  void make_products(std::size_t i, std::int64_t m, const formats::BlockFormat* stored) {
     Products& p = products_[i];
-    p.logits =
-        make_checked_gemm({.m = m, .n = vocabulary_, .k = width_, .in = dtype_, .out = DType::f32});
-    p.dx = make_checked_gemm({.m = m,
-                              .n = width_,
-                              .k = vocabulary_,
-                              .in = dtype_,
-                              .out = dtype_,
-                              .b_transposed = false,
-                              .lda = gradient_stride_});
+    GemmSpec logits{.m = m, .n = vocabulary_, .k = width_, .in = dtype_, .out = DType::f32};
+    logits.b_stored = stored;
+    p.logits = make_checked_gemm(logits);
+    GemmSpec dx{.m = m,
+                .n = width_,
+                .k = vocabulary_,
+                .in = dtype_,
+                .out = dtype_,
+                .b_transposed = false,
+                .lda = gradient_stride_};
+    dx.b_stored = stored;
+    p.dx = make_checked_gemm(dx);
     GemmSpec dw{.m = vocabulary_,
                 .n = width_,
                 .k = m,

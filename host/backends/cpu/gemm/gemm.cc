@@ -6,6 +6,7 @@
 
 #include "backends/cpu/gemm/gemv.h"
 #include "backends/cpu/gemm/onednn_gemm.h"
+#include "backends/cpu/gemm/stored_columns.h"
 #include "backends/cpu/gemm/tiles.h"
 #include "backends/cpu/stored/integer_gemm.h"
 #include "backends/cpu/stored/stored_rows.h"
@@ -75,8 +76,8 @@ std::string refusal(const GemmSpec& s) {
   if (s.lda < a_width || s.ldb < b_width || s.ldc < s.n)
     return fmt::format("rows of {}, {} and {} elements do not fit {}, {} and {} apart", a_width,
                        b_width, s.n, s.lda, s.ldb, s.ldc);
-  if (s.b_stored && (!s.b_transposed || s.ldb != s.k))
-    return "a stored B must consist of adjacent rows along k";
+  if (s.b_stored && (s.ldb != b_width || b_width % s.b_stored->num_values != 0))
+    return "a stored B must consist of adjacent rows of whole blocks";
   return "";
 }
 
@@ -118,6 +119,7 @@ std::unique_ptr<Gemm> make_gemm(const GemmSpec& requested, std::string* why) {
   *why = refusal(spec);
   if (!why->empty()) return nullptr;
   if (spec.m == 0 || spec.n == 0) return std::make_unique<EmptyGemm>();
+  if (spec.b_stored && !spec.b_transposed) return make_stored_columns_gemm(spec, why);
   if (streams(spec)) return make_streamed(spec, why);
   if (spec.b_stored && spec.in == DType::bf16 && spec.k > 0)
     if (auto gemm = make_integer_gemm(spec)) return gemm;

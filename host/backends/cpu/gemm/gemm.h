@@ -32,9 +32,10 @@ struct GemmSpec {
   std::int64_t ldc = 0;
   bool accumulate = false;    // adds to the values of C
   std::optional<DType> bias;  // bf16 or f32
-  // The format of B, which is stored as [n, k] without gaps then; null: plain. If its values are
+  // The format of B, whose rows are adjacent then; null: plain. If B is transposed, its values are
   // integers times scales and `in` is bf16, A is quantised (stored/quantised_rows.h). Else the bits
-  // are the same as for B widened to `in`, which only oneDNN's products store whole.
+  // are the same as for B widened to `in`, which only oneDNN's products of a transposed B store
+  // whole.
   const formats::BlockFormat* b_stored = nullptr;
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "backends/cpu/stored/integer_dots_simd.h"
 #include "backends/cpu/threads/isa.h"
@@ -202,13 +203,21 @@ void GroupedLinear::run(const void* x, const void* w, const std::int32_t* offset
       });
 }
 
+// Pieces of stored matrices consist of whole blocks.
 GroupedLinearDx::GroupedLinearDx(const GroupedSpec& spec)
     : spec_(spec),
-      tile_(spec.dtype, kDxRows, kDxColumns, spec.outputs),
-      num_threads_(num_threads()) {}
+      columns_(spec.stored ? std::lcm(kDxColumns, std::int64_t{spec.stored->num_values})
+                           : kDxColumns),
+      tile_(spec.dtype, kDxRows, columns_, spec.outputs),
+      num_threads_(num_threads()) {
+  if (!spec.stored) return;
+  stored_.emplace(*spec.stored, spec.inputs, spec.dtype);
+  panel_bytes_ = aligned(static_cast<std::size_t>(spec.outputs * std::min(columns_, spec.inputs) *
+                                                  size_bytes(spec.dtype)));
+}
 
 std::size_t GroupedLinearDx::workspace_bytes() const {
-  return Plan::bytes(spec_.groups) + tile_.scratch_bytes() * static_cast<std::size_t>(num_threads_);
+  return Plan::bytes(spec_.groups) + thread_bytes() * static_cast<std::size_t>(num_threads_);
 }
 
 void GroupedLinearDx::run(const void* dy, const void* w, const std::int32_t* offsets, void* dx,
@@ -216,22 +225,27 @@ void GroupedLinearDx::run(const void* dy, const void* w, const std::int32_t* off
   const GroupedSpec& s = spec_;
   const Plan plan = make_plan(s, offsets, kStreamCost, 0, workspace);
   zero_rows_outside(plan, s, s.inputs, dx);
-  std::byte* scratch = workspace + Plan::bytes(s.groups);
-  for_each_piece(plan, s.groups, divide_up(s.inputs, kDxColumns), 1,
+  for_each_piece(plan, s.groups, divide_up(s.inputs, columns_), 1,
                  [&](std::int64_t group, std::int64_t piece, int thread) {
-                   const std::int64_t begin = piece * kDxColumns, first = plan.begins[group];
+                   const std::int64_t begin = piece * columns_, first = plan.begins[group];
+                   std::byte* panel = workspace + Plan::bytes(s.groups) +
+                                      thread_bytes() * static_cast<std::size_t>(thread);
                    TileArguments t = {};
-                   t.n = std::min(kDxColumns, s.inputs - begin);
+                   t.n = std::min(columns_, s.inputs - begin);
                    t.k = s.outputs;
-                   t.b = {at(w, group * s.outputs * s.inputs + begin, s.dtype), 1, s.inputs};
+                   if (stored_) {
+                     stored_->widen(w, group * s.outputs, s.outputs, {begin, begin + t.n}, panel);
+                     t.b = {panel, 1, t.n};
+                   } else {
+                     t.b = {at(w, group * s.outputs * s.inputs + begin, s.dtype), 1, s.inputs};
+                   }
                    t.ldc = s.inputs;
                    t.bf16_out = s.dtype == DType::bf16;
                    for (std::int64_t row = 0; row < plan.rows_of(group); row += kDxRows) {
                      t.m = std::min(kDxRows, plan.rows_of(group) - row);
                      t.a = {at(dy, (first + row) * s.outputs, s.dtype), s.outputs, 1};
                      t.c = at(dx, (first + row) * s.inputs + begin, s.dtype);
-                     tile_.multiply(
-                         t, scratch + tile_.scratch_bytes() * static_cast<std::size_t>(thread));
+                     tile_.multiply(t, panel + panel_bytes_);
                    }
                  });
 }

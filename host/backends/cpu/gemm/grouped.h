@@ -27,7 +27,8 @@ struct GroupedSpec {
   std::int64_t inputs = 0, outputs = 0;  // I and O of w[groups, O, I]
   DType dtype = DType::bf16;             // of rows and matrices: f32 or bf16
   std::optional<DType> bias;             // f32 or bf16, [groups, O]
-  // The format of the matrices; null: plain. GroupedLinear multiplies them as gemv.h does.
+  // The format of the matrices; null: plain. GroupedLinear multiplies them as gemv.h does,
+  // GroupedLinearDx widens panels of columns to `dtype`.
   const formats::BlockFormat* stored = nullptr;
 };
 
@@ -67,8 +68,13 @@ class GroupedLinearDx {
   std::string_view kernel() const { return tile_.kernel(); }
 
  private:
+  std::size_t thread_bytes() const { return tile_.scratch_bytes() + panel_bytes_; }
+
   GroupedSpec spec_;
+  std::int64_t columns_;  // of a piece
   TileMultiplier tile_;
+  std::optional<StoredRows> stored_;
+  std::size_t panel_bytes_ = 0;
   int num_threads_;
 };
 

@@ -103,7 +103,8 @@ GroupedSpec spec_of(const NodeView& n) {
           .inputs = w.dim(2),
           .outputs = w.dim(1),
           .dtype = w.dtype,
-          .bias = {}};
+          .bias = {},
+          .stored = w.storage};
 }
 
 class TileKernel final : public Kernel {
@@ -150,7 +151,7 @@ std::unique_ptr<Kernel> make_reference(const NodeView& n, Context&) {
 
 constexpr KernelChoice kChoices[] = {
     {"gemm", only_f32_and_bf16, make_tiles},
-    {"reference", always, make_reference},
+    {"reference", reads_plain, make_reference},
 };
 
 }  // namespace grouped_linear_dx_op

@@ -7,6 +7,7 @@
 #include "backends/cuda/cross_entropy/params.h"
 #include "backends/cuda/gemm/products.h"
 #include "backends/cuda/kernel_support.h"
+#include "backends/cuda/stored/widen.h"
 #include "core/round_up.h"
 #include "ops/operands.h"
 
@@ -194,7 +195,7 @@ class CrossEntropyKernel final : public Kernel {
 };
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
-  return std::make_unique<CrossEntropyKernel>(n, context);
+  return with_widened(n.type(1), 1, context, std::make_unique<CrossEntropyKernel>(n, context));
 }
 
 Verdict supports_bias(const NodeView& n) { return supports(n, in::kBias); }
@@ -366,7 +367,7 @@ class CrossEntropyGradKernel final : public Kernel {
 };
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
-  return std::make_unique<CrossEntropyGradKernel>(n, context);
+  return with_widened(n.type(1), 1, context, std::make_unique<CrossEntropyGradKernel>(n, context));
 }
 
 Verdict supports_bias(const NodeView& n) {

@@ -208,19 +208,36 @@ GroupedParams params_of(const NodeView& n) {
           .bias_type = NumberType::f32};
 }
 
+Verdict takes_widened(const NodeView& n) {
+  if (n.type(1).storage && !is_fast_dtype(n.type(1).dtype))
+    return Verdict::no("widens to f32 and bf16, not to " + std::string(name(n.type(1).dtype)));
+  return fits_sizes(n.type(0), n.type(1));
+}
+Verdict supports_tensor_cores(const NodeView& n) {
+  if (Verdict v = takes_16_bit(n); !v) return v;
+  return takes_widened(n);
+}
+Verdict supports_tiles(const NodeView& n) {
+  if (is_16_bit(n.type(0).dtype))
+    return Verdict::no("takes f32 and f64, got " + to_string(n.type(0)));
+  return takes_widened(n);
+}
+
 std::unique_ptr<Kernel> make_tensor_cores(const NodeView& n, Context& context) {
   const GroupedParams p = params_of(n);
   const bool whole_units = p.k % kMmaUnit == 0 && p.n % kMmaUnit == 0;
-  return make_mma("grouped_dx", n.type(0).dtype, p, whole_units, kNoBias, context);
+  return with_widened(n.type(1), 1, context,
+                      make_mma("grouped_dx", n.type(0).dtype, p, whole_units, kNoBias, context));
 }
 
 std::unique_ptr<Kernel> make_tiles(const NodeView& n, Context& context) {
-  return make_plain("grouped_dx", n.type(0).dtype, params_of(n), kNoBias, context);
+  return with_widened(n.type(1), 1, context,
+                      make_plain("grouped_dx", n.type(0).dtype, params_of(n), kNoBias, context));
 }
 
 constexpr KernelChoice kChoices[] = {
-    {"tensor cores", takes_16_bit, make_tensor_cores},
-    {"tiles", takes_plain_types, make_tiles},
+    {"tensor cores", supports_tensor_cores, make_tensor_cores},
+    {"tiles", supports_tiles, make_tiles},
 };
 
 }  // namespace grouped_linear_dx_op

@@ -14,7 +14,9 @@ namespace {
 constexpr std::int64_t kPanelBytes = 32 << 20;
 constexpr std::int64_t kPanelStep = 128;  // rows: the width of cuBLASLt's tiles
 
+// Columns of a stored B are widened as a whole: their blocks are not along k.
 std::int64_t rows_of_panel(const blas::ProductSpec& spec) {
+  if (!spec.b_transposed) return spec.n;
   const std::int64_t rows = kPanelBytes / (spec.k * size_bytes(spec.in));
   return std::min(spec.n, std::max(rows / kPanelStep, std::int64_t{1}) * kPanelStep);
 }
@@ -32,7 +34,7 @@ Address number(const void* at) { return reinterpret_cast<Address>(at); }
 LargeProduct::LargeProduct(Context& context, const blas::ProductSpec& spec,
                            const formats::BlockFormat* stored)
     : spec_(spec), stored_(stored) {
-  LAMINA_ASSERT(!stored || (spec.batch == 1 && spec.b_transposed));
+  LAMINA_ASSERT(!stored || spec.batch == 1);
   if (spec.batch == 0 || spec.m == 0 || spec.n == 0) return;
   blas::Library& library = static_cast<CudaContext&>(context).blas();
   if (spec_.ldc == 0) spec_.ldc = spec_.n;

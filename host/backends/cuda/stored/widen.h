@@ -1,10 +1,13 @@
 // Widens values that are stored in blocks, for kernels of plain values.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "backends/cuda/launch.h"
 #include "formats/block_formats.h"
+#include "graph/type.h"
+#include "runtime/kernel.h"
 
 namespace lamina::cuda {
 
@@ -21,5 +24,10 @@ class Widener {
  private:
   Function function_;
 };
+
+// Returns a kernel that widens input `input`, of this type, as a whole before `kernel` reads it
+// plain; `kernel` itself if the type is plain.
+std::unique_ptr<Kernel> with_widened(const Type& type, int input, Context& context,
+                                     std::unique_ptr<Kernel> kernel);
 
 }  // namespace lamina::cuda
