@@ -1,5 +1,5 @@
 // Keys and values in int8 and fp8: every way to read a sequence gives the same logits, close to
-// those of plain keys and values.
+// the logits of plain keys and values.
 #include <gtest/gtest.h>
 
 #include <filesystem>

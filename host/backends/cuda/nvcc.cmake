@@ -26,7 +26,7 @@ foreach(kernel IN LISTS kernels)
     COMMAND ${CMAKE_OBJCOPY} -O binary --only-section=.nv_fatbin ${image}.o ${image}
     DEPENDS ${PROJECT_SOURCE_DIR}/host/${kernel} DEPFILE ${image}.d
     COMMENT "Compiling ${kernel} for GPUs" VERBATIM)
-  # What ptxas says of each kernel, for sm_90a and for sm_80 in place of the driver's compiler.
+  # The report of ptxas about each kernel, for sm_90a and for sm_80 in place of the driver's compiler.
   set(report ${CMAKE_CURRENT_BINARY_DIR}/${name}.report)
   list(JOIN CMAKE_CXX_COMPILER_LAUNCHER " " launcher)
   list(JOIN nvcc_options " " options)
