@@ -77,8 +77,8 @@ Command quantize_command() {
           .positionals = {{.name = "DIR",
                            .doc = "A Hugging Face directory, a checkpoint or a run directory."}},
           .examples = {"lamina quantize model -o model-int4 --format int4",
-                       "lamina quantize model -o model-int4 --format int4-g128 "
-                       "--quantize-rule head=int8"},
+                       "lamina quantize model -o out --format int4-g128 --quantize-rule "
+                       "head=int8"},
           .run = run_quantize};
 }
 
