@@ -110,7 +110,10 @@ void narrow_row(const BlockFormat& format, const float* values, std::byte* row) 
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(values[i]) & 0x7fffffff;
     largest = largest > bits ? largest : bits;
   }
-  float scale = std::bit_cast<float>(largest) / kLargestNumbers[static_cast<std::size_t>(numbers)];
+  const float most = kLargestNumbers[static_cast<std::size_t>(numbers)];
+  float scale = std::bit_cast<float>(largest) / most;
+  // A quotient that was rounded up may not be multiplied back within the range of floats.
+  if (std::isinf(scale * most)) scale = std::nextafter(scale, 0.f);
   const bool is_zero = scale < std::numeric_limits<float>::min();
   const bool is_finite = largest < 0x7f800000;
   if (is_zero) scale = 0;
