@@ -1,7 +1,6 @@
 // The GPUs of a run that uses several.
 #pragma once
 
-#include <chrono>
 #include <string_view>
 #include <vector>
 

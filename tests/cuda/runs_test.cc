@@ -42,7 +42,7 @@ TEST(CudaRuns, AdaptersOverStoredWeightsHaveTheLossesOfTheCpu) {
   };
   for (const char* dora : {"false", "true"}) {
     const std::vector<double> here = losses_on(cpu::cpu_backend(), dora),
-                              there = losses_on(emulated_gpu(), dora);
+                              there = losses_on(test_gpu(), dora);
     for (std::size_t i = 0; i < here.size(); ++i)
       EXPECT_NEAR(there[i], here[i], 1e-4 * std::abs(here[i])) << dora;
   }

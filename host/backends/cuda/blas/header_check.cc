@@ -1,25 +1,11 @@
 // Compares api.h with the header of the toolkit; compiled only where the toolkit is installed.
 #include <cublasLt.h>
 
-#include <type_traits>
-
 #include "backends/cuda/blas/api.h"
+#include "backends/cuda/driver/same_call.h"
 
 namespace lamina::cuda::blas {
 namespace {
-
-// True if arguments of both types are passed in the same way.
-template <typename A, typename B>
-constexpr bool same_argument =
-    sizeof(A) == sizeof(B) && std::is_pointer_v<A> ==
-                                  std::is_pointer_v<B>&& std::is_floating_point_v<A> ==
-                                  std::is_floating_point_v<B>;
-
-template <typename A, typename B>
-constexpr bool same_call = false;
-template <typename A, typename... As, typename B, typename... Bs>
-requires(sizeof...(As) == sizeof...(Bs)) constexpr bool same_call<A (*)(As...), B (*)(Bs...)> =
-    same_argument<A, B> && (same_argument<As, Bs> && ...);
 
 #define LAMINA_CHECK(member, name) \
   static_assert(same_call<decltype(Api::member), decltype(&::name)>, #name);

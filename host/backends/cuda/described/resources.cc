@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/error.h"
+#include "core/round_up.h"
 
 namespace lamina::cuda {
 namespace {
@@ -36,8 +37,8 @@ constexpr KernelResources kResources[] = {
 #undef LAMINA_GPU_RESOURCES
 };
 
-constexpr int kWarp = 32, kRegisters = 64 << 10;  // of a multiprocessor, on all capabilities
-constexpr int kRegistersOfAPiece = 256, kSharedOfAPiece = 128, kReservedShared = 1 << 10;
+constexpr std::int64_t kWarp = 32, kRegisters = 64 << 10;  // of a multiprocessor
+constexpr std::int64_t kRegistersOfAPiece = 256, kSharedOfAPiece = 128, kReservedShared = 1 << 10;
 
 struct Multiprocessor {
   int capability, most_warps, most_blocks, shared_bytes;
@@ -48,8 +49,6 @@ constexpr Multiprocessor kMultiprocessors[] = {
     {89, 48, 24, 100 << 10},
     {90, 64, 32, 228 << 10},
 };
-
-constexpr int rounded_up(int n, int piece) { return (n + piece - 1) / piece * piece; }
 
 }  // namespace
 
@@ -64,14 +63,13 @@ Occupancy occupancy(const Card& card, const KernelResources& kernel, int threads
                     std::int64_t dynamic_shared_bytes) {
   const auto sm = std::ranges::find(kMultiprocessors, card.capability, &Multiprocessor::capability);
   LAMINA_ASSERT(sm != std::end(kMultiprocessors) && threads > 0);
-  const int warps = (threads + kWarp - 1) / kWarp;
+  const std::int64_t warps = divide_up(threads, kWarp);
   const int registers = card.capability >= 90 ? kernel.registers_90 : kernel.registers_80;
-  const int of_a_warp = rounded_up(std::max(registers, 1) * kWarp, kRegistersOfAPiece);
-  const int shared =
-      rounded_up(kernel.shared_bytes + static_cast<int>(dynamic_shared_bytes), kSharedOfAPiece) +
-      kReservedShared;
+  const std::int64_t of_a_warp = round_up(std::max(registers, 1) * kWarp, kRegistersOfAPiece);
+  const std::int64_t shared =
+      round_up(kernel.shared_bytes + dynamic_shared_bytes, kSharedOfAPiece) + kReservedShared;
   struct Limit {
-    int blocks;
+    std::int64_t blocks;
     const char* name;
   };
   const Limit limits[] = {{sm->most_warps / warps, "threads"},
@@ -79,7 +77,8 @@ Occupancy occupancy(const Card& card, const KernelResources& kernel, int threads
                           {sm->shared_bytes / shared, "shared memory"},
                           {sm->most_blocks, "blocks"}};
   const Limit& least = *std::ranges::min_element(limits, {}, &Limit::blocks);
-  return {least.blocks, least.blocks * warps, sm->most_warps, least.name};
+  return {static_cast<int>(least.blocks), static_cast<int>(least.blocks * warps), sm->most_warps,
+          least.name};
 }
 
 }  // namespace lamina::cuda

@@ -1,8 +1,8 @@
 #include "backends/cuda/emulation/driver_state.h"
 
-#include <algorithm>
-#include <cstdlib>
+#include <utility>
 
+#include "backends/cuda/emulation/grid.h"
 #include "core/error.h"
 
 namespace lamina::cuda::emulation {
@@ -38,26 +38,19 @@ void do_work(int gpu, const std::function<void()>& work) {
   }
 }
 
-int gpus_in_environment() {
-  const char* text = std::getenv("LAMINA_GPU_COUNT");
-  return text && *text ? std::atoi(text) : 1;
-}
-
 }  // namespace
 
 std::size_t memory_bytes() {
-  static const std::size_t bytes = [] {
-    const char* const text = std::getenv("LAMINA_GPU_MEMORY");
-    return text && *text ? std::strtoull(text, nullptr, 10) : std::size_t{1} << 30;
-  }();
+  static const std::size_t bytes = number_in_environment("LAMINA_GPU_MEMORY", std::size_t{1} << 30);
   return bytes;
 }
 
 thread_local int current_gpu = -1;
 
 DriverState::DriverState() {
-  const int count = std::clamp(gpus_in_environment(), 0, emulated::kMostDevices);
-  for (int i = 0; i < count; ++i) gpus.push_back(std::make_unique<DriverDevice>(i));
+  const std::uint64_t count = number_in_environment("LAMINA_GPU_COUNT", 1);
+  for (int i = 0; i < emulated::kMostDevices && std::cmp_less(i, count); ++i)
+    gpus.push_back(std::make_unique<DriverDevice>(i));
 }
 
 DriverResult state() {

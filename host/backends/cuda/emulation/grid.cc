@@ -89,12 +89,13 @@ void wait_until_copies(int groups) { emulation::BlockThreads::current().wait_unt
 }  // namespace gpu
 
 namespace emulation {
-namespace {
 
 std::uint64_t number_in_environment(const char* name, std::uint64_t otherwise) {
   const char* text = std::getenv(name);
   return text && *text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
+
+namespace {
 
 struct Settings {
   std::uint64_t seed = number_in_environment("LAMINA_GPU_SEED", 1);

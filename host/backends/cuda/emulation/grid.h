@@ -11,6 +11,9 @@
 
 namespace lamina::cuda::emulation {
 
+// Returns the number in an environment variable of tests, or `otherwise` if it is not set.
+std::uint64_t number_in_environment(const char* name, std::uint64_t otherwise);
+
 // Limits of an H200. shared_bytes_of_block() may be lower.
 inline constexpr int kMostThreads = 1024;
 inline constexpr std::int64_t kMostSharedBytes = 227 << 10;
@@ -23,9 +26,9 @@ struct GridShape {
   std::int64_t shared_bytes = 0;
 };
 
-// Runs all blocks. Throws DeviceError with kernel, block and thread if a thread breaks a rule.
-// REQUIRES: the shape is within the limits. [one thread at a time]
-// It may use memory of GPU number `gpu`.
+// Runs all blocks, which may use the memory of GPU number `gpu`. Throws DeviceError with kernel,
+// block and thread if a thread breaks a rule. REQUIRES: the shape is within the limits. [one thread
+// at a time]
 void run_grid(const gpu::EmulatedKernel& kernel, const void* params, const GridShape& shape,
               int gpu = 0);
 

@@ -1,24 +1,11 @@
 // Compares api.h with the header of NCCL; compiled only where it is installed.
 #include <nccl.h>
 
-#include <type_traits>
-
+#include "backends/cuda/driver/same_call.h"
 #include "backends/cuda/nccl/api.h"
 
 namespace lamina::cuda::nccl {
 namespace {
-
-// True if arguments of both types are passed in the same way.
-template <typename A, typename B>
-constexpr bool same_argument =
-    sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B>&& std::is_class_v<A> ==
-                                  std::is_class_v<B>;
-
-template <typename A, typename B>
-constexpr bool same_call = false;
-template <typename A, typename... As, typename B, typename... Bs>
-requires(sizeof...(As) == sizeof...(Bs)) constexpr bool same_call<A (*)(As...), B (*)(Bs...)> =
-    same_argument<A, B> && (same_argument<As, Bs> && ...);
 
 #define LAMINA_NCCL(field, symbol, parameters) \
   static_assert(same_call<decltype(NcclApi::field), decltype(&::symbol)>, #symbol);

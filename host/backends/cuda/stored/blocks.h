@@ -17,7 +17,7 @@ namespace lamina::cuda::stored {
   X(q4_1, Q41)                   \
   X(q5_0, Q50)                   \
   X(q5_1, Q51)                   \
-  X(q8_0, Q80)                   \
+  X(q8_0, Int8F16<32>)           \
   X(q2_k, Q2K)                   \
   X(q3_k, Q3K)                   \
   X(q4_k, Q4K)                   \

@@ -5,17 +5,6 @@
 
 namespace lamina::cuda::stored {
 
-struct Q80 {
-  static constexpr int kValues = 32, kBytes = 34, kAlignment = 2;
-  static LAMINA_GPU_FUNCTION void widen8(StoredBytes block, int first, float (&out)[8]) {
-    const float scale = half_at(block, 0);
-    int v[8];
-    bytes_at<2>(block, 2 + first, v);
-    LAMINA_GPU_UNROLL
-    for (int i = 0; i < 8; ++i) out[i] = scale * static_cast<float>(static_cast<std::int8_t>(v[i]));
-  }
-};
-
 // Blocks of 32: the low halves of 16 bytes are the first 16 values, the high halves the others.
 
 struct Q40 {
@@ -67,6 +56,12 @@ struct Q51 {
   }
 };
 
+LAMINA_GPU_FUNCTION void scale_and_subtract(const int (&v)[8], float scale, float offset,
+                                            float (&out)[8]) {
+  LAMINA_GPU_UNROLL
+  for (int i = 0; i < 8; ++i) out[i] = scale * static_cast<float>(v[i]) - offset;
+}
+
 // Blocks of 256 in parts of 32, each with a scale and an offset of 6 bits, packed into 12 bytes:
 // the first four parts in the low 6 bits, the others in halves of bytes and the upper 2 bits.
 LAMINA_GPU_FUNCTION void part_scale(StoredBytes block, int part, float& scale, float& offset) {
@@ -91,8 +86,7 @@ struct Q4K {
     part_scale(block, part, scale, offset);
     int v[8];
     nibbles_at<8>(block, 16 + part / 2 * 32 + first % 32, part % 2 != 0, v);
-    LAMINA_GPU_UNROLL
-    for (int i = 0; i < 8; ++i) out[i] = scale * static_cast<float>(v[i]) - offset;
+    scale_and_subtract(v, scale, offset, out);
   }
 };
 
@@ -144,8 +138,7 @@ struct Q2K {
     const float offset = half_at(block, 82) * static_cast<float>(part >> 4);
     int v[8];
     two_bits_at<4>(block, 16, first, v);
-    LAMINA_GPU_UNROLL
-    for (int i = 0; i < 8; ++i) out[i] = scale * static_cast<float>(v[i]) - offset;
+    scale_and_subtract(v, scale, offset, out);
   }
 };
 

@@ -5,7 +5,7 @@
 
 namespace lamina::cuda::stored {
 
-// Groups of integers after their scale.
+// Groups of integers after their scale; Q8_0 of GGUF too.
 template <typename Scale, int kNumValues>
 struct Int8 {
   static constexpr int kValues = kNumValues, kBytes = kNumValues + 2, kAlignment = 2;
@@ -85,7 +85,5 @@ struct Fp8 {
     for (int i = 0; i < 8; ++i) out[i] = e4m3(v[i]) * scale;
   }
 };
-using Fp8_128 = Fp8<128>;
-using Fp8_32 = Fp8<32>;
 
 }  // namespace lamina::cuda::stored

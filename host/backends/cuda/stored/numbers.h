@@ -19,9 +19,14 @@ LAMINA_GPU_FUNCTION float float_of_bits(std::uint32_t bits) {
 #endif
 }
 
-LAMINA_GPU_FUNCTION float half_at(StoredBytes block, int at) {
+// Returns a number of a 16-bit type T.
+template <typename T>
+LAMINA_GPU_FUNCTION float float_at(StoredBytes block, int at) {
   const gpu::Vector<std::uint8_t, 2> b = gpu::load_vector<2>(block, at);
-  return gpu::widen(gpu::float16{static_cast<std::uint16_t>(b.values[0] | b.values[1] << 8)});
+  return gpu::widen(T{static_cast<std::uint16_t>(b.values[0] | b.values[1] << 8)});
+}
+LAMINA_GPU_FUNCTION float half_at(StoredBytes block, int at) {
+  return float_at<gpu::float16>(block, at);
 }
 
 // Loads the 8 bytes at `at`, a multiple of kAlignment.
@@ -43,13 +48,6 @@ LAMINA_GPU_FUNCTION void nibbles_at(StoredBytes block, int at, bool high, int (&
   const int shift = high ? 4 : 0;
   LAMINA_GPU_UNROLL
   for (int i = 0; i < 8; ++i) out[i] = out[i] >> shift & 15;
-}
-
-// Returns a number of type T.
-template <typename T>
-LAMINA_GPU_FUNCTION float float_at(StoredBytes block, int at) {
-  const gpu::Vector<std::uint8_t, 2> b = gpu::load_vector<2>(block, at);
-  return gpu::widen(T{static_cast<std::uint16_t>(b.values[0] | b.values[1] << 8)});
 }
 
 LAMINA_GPU_FUNCTION float single_at(StoredBytes block, int at) {
