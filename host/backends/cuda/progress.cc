@@ -39,7 +39,7 @@ void QueueProgress::add(const std::string& name) {
   if (groups_.empty() || groups_.back().end) {
     // Work this old has ended, or is named by later groups.
     if (groups_.size() == kMostGroups) forget_first();
-    groups_.emplace_back();
+    groups_.emplace_back().names.reserve(kGroupSize);
   }
   groups_.back().names.push_back(&name);
   if (groups_.back().names.size() == kGroupSize) close_group();

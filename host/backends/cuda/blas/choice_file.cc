@@ -64,7 +64,7 @@ class LockedFile {
   explicit operator bool() const { return file_ >= 0; }
   // Returns the contents, at most kMostBytes.
   std::string read() const {
-    std::string out(kMostBytes, '\0');
+    std::string out(std::min(size(), kMostBytes), '\0');
     const ssize_t count = pread(file_, out.data(), out.size(), 0);
     out.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
     return out;

@@ -61,7 +61,7 @@ class GpuRank final : public Communicator {
         rank_(rank),
         queue_(context_) {}
   ~GpuRank() override {
-    if (context_.api().set_context(context_.handle()) != DriverResult::success) return;
+    if (!context_.try_enter()) return;
     if (shared_->failed || !pending_.empty())
       abort();
     else if (handle_)
@@ -186,13 +186,14 @@ class GpuRank final : public Communicator {
                      text_of(shared_->api.last_error(handle_))));
   }
 
-  // Throws if this rank or another one has failed.
-  void check_peers(std::string_view action) const {
+  // Returns the state of this rank's calls. Throws if this rank or another one has failed.
+  NcclResult check_peers(std::string_view action) const {
     if (shared_->failed)
       fail(fmt::format("{} on {}: another rank has failed", action, shared_->name(rank_)));
     NcclResult state = NcclResult::success;
     check_result(shared_->api.async_error(handle_, &state), action);
     check_result(state, action);
+    return state;
   }
 
   // Calls of a communicator that does not block end later.
@@ -201,10 +202,7 @@ class GpuRank final : public Communicator {
     const Clock::time_point end = Clock::now() + shared_->limit;
     Pauses pauses;
     for (;;) {
-      check_peers(action);
-      NcclResult state = NcclResult::success;
-      shared_->api.async_error(handle_, &state);
-      if (state == NcclResult::success) return;
+      if (check_peers(action) == NcclResult::success) return;
       if (Clock::now() > end)
         fail(fmt::format("{} on {}: not done after {} s", action, shared_->name(rank_),
                          seconds_of_limit()));
