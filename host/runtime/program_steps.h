@@ -103,7 +103,7 @@ class Program::Staging {
     std::size_t offset = 0;
   };
   TensorRef bytes_of(Buffer& buffer, std::size_t begin, std::size_t end) const;
-  std::byte* mirror() const;  // what host_ contains
+  std::byte* mirror() const;  // the contents of host_
   bool has_same_inputs() const;
   static std::int64_t num_calls(const Program& program);
 

@@ -129,7 +129,7 @@ TEST(GpuErrors, VisibleGpusAreNamedByNumberUuidAndSlice) {
   EXPECT_NO_THROW(cuda::emulation::open_emulated_gpu());  // all are visible again
 }
 
-// Another context of the GPU stands for another process.
+// Another context of the GPU takes the place of another process.
 TEST(GpuErrors, MemoryThatAnotherProcessUsesIsCounted) {
   const auto other = cuda::emulation::open_emulated_gpu();
   const auto taken = other->allocate(std::size_t{900} << 20);

@@ -53,8 +53,8 @@ class CudaContext final : public Context {
   // as f32: near events have exact differences.
   struct TimeOrigin {
     EventHandle event;
-    double seconds = 0;                        // valid if
-    std::shared_ptr<const TimeOrigin> before;  // is null; else it is not known yet
+    double seconds = 0;                        // not known yet if `before` is set
+    std::shared_ptr<const TimeOrigin> before;  // the origin that it counts from
   };
   // Returns the newest origin; makes one if that is older than 10 seconds. [any thread]
   std::shared_ptr<TimeOrigin> time_origin();

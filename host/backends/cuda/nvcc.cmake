@@ -67,5 +67,5 @@ target_include_directories(lamina_cuda SYSTEM PRIVATE ${bin}/../include)
 target_link_libraries(lamina_cuda PRIVATE lamina::warnings)
 install(TARGETS lamina_cuda LIBRARY DESTINATION lib/lamina)
 
-# Registers, stack and shared memory of all kernels; scripts/gpu_resources compares them with the table.
+# Registers, stack and shared memory of all kernels; scripts/gpu_kernels compares them with the tables.
 add_custom_target(lamina_cuda_report DEPENDS ${reports})

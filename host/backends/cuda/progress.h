@@ -1,8 +1,7 @@
-// The progress of a queue: the host waits for its events here, and a queue that stands still ends
-// with the names of the kernels that may hang.
+// The progress of a queue: the host waits for its events here, and gives up a queue that makes no
+// progress, with the names of the kernels that may hang.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>

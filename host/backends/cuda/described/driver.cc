@@ -157,6 +157,7 @@ DriverApi driver_of() {
   api.elapsed = [](float* milliseconds, EventHandle, EventHandle) {
     return *milliseconds = 0, kSuccess;
   };
+  // The other functions of graphs are null: without a capture none is called.
   api.begin_capture = [](StreamHandle, CaptureMode) { return kNotSupported; };
   api.load_module = [](ModuleHandle* module, const void*) { return give(module); };
   api.unload_module = [](ModuleHandle) { return kSuccess; };
