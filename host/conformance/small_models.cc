@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/folder_entries.h"
 #include "lamina/names.h"
 #include "registry/elf_file.h"
 #include "registry/manifest.h"
@@ -120,9 +121,8 @@ SmallModels small_models(const registry::Family& family, const fs::path& plugin,
                          std::span<const fs::path> files) {
   SmallModels out;
   for (const fs::path& file : files) add_file(family, file, out.models);
-  std::error_code error;
   std::vector<fs::path> found;
-  for (const auto& entry : fs::directory_iterator(models_folder(plugin), error))
+  for (const auto& entry : folder_entries(models_folder(plugin)))
     if (entry.path().extension() == ".toml") found.push_back(entry.path());
   std::ranges::sort(found);
   for (const fs::path& file : found) add_file(family, file, out.models);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/folder_entries.h"
 #include "core/printable.h"
 
 namespace lamina::io {
@@ -68,7 +69,7 @@ std::string hub_snapshot(const std::string& directory) {
   std::string main;
   std::ifstream(fs::path(directory) / "refs" / "main") >> main;
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(snapshots, ec))
+  for (const auto& entry : folder_entries(snapshots))
     if (entry.is_directory(ec)) names.push_back(entry.path().filename().string());
   if (names.empty()) return "";
   std::ranges::sort(names);
@@ -77,12 +78,11 @@ std::string hub_snapshot(const std::string& directory) {
 }
 
 std::string what_is_there(const std::string& directory) {
-  std::error_code ec;
   if (const std::string snapshot = hub_snapshot(directory); !snapshot.empty())
     return fmt::format("it is a folder of the Hub's cache; use the model inside it: {}",
                        printable(snapshot, 200));
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(directory, ec))
+  for (const auto& entry : folder_entries(directory))
     names.push_back(entry.path().filename().string());
   std::ranges::sort(names);
   const auto first = [&](const auto& is_it) -> std::string {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/folder_entries.h"
 
 namespace lamina::io {
 namespace fs = std::filesystem;
@@ -118,7 +119,7 @@ std::string gguf_in(const std::string& path) {
                             "model.safetensors.index.json"})
     if (fs::exists(fs::path(path) / other, ec)) return "";
   std::set<std::string> found;
-  for (const auto& entry : fs::directory_iterator(path, ec))
+  for (const auto& entry : folder_entries(path))
     if (entry.path().extension() == ".gguf") {
       const PartName part = part_name(entry.path().string());
       found.insert(part.count == 0 ? entry.path().string() : part.of(1));

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/folder_entries.h"
 #include "core/log.h"
 #include "io/directories.h"
 #include "io/foreign_file.h"
@@ -138,10 +139,9 @@ std::vector<std::string> additional_chat_templates(const std::string& directory)
   constexpr const char* kFolder = "additional_chat_templates";
   std::vector<std::string> names;
   std::error_code ec;
-  for (fs::directory_iterator entry(fs::path(directory) / kFolder, ec), end; !ec && entry != end;
-       entry.increment(ec))
-    if (entry->path().extension() == ".jinja" && entry->is_regular_file(ec))
-      names.push_back(std::string(kFolder) + "/" + entry->path().filename().string());
+  for (const auto& entry : folder_entries(fs::path(directory) / kFolder))
+    if (entry.path().extension() == ".jinja" && entry.is_regular_file(ec))
+      names.push_back(std::string(kFolder) + "/" + entry.path().filename().string());
   std::sort(names.begin(), names.end());
   return names;
 }

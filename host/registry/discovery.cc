@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <new>
 #include <set>
 
+#include "core/folder_entries.h"
 #include "core/log.h"
 #include "core/program_path.h"
 #include "core/suggest.h"
@@ -115,11 +115,8 @@ Catalog Catalog::scan(SearchPath search) {
 
 void Catalog::add_folder(const fs::path& folder, bool named) {
   std::vector<fs::path> files;
-  std::error_code error;
-  for (const auto& item : fs::directory_iterator(folder, error))
+  for (const auto& item : folder_entries(folder))
     if (item.path().filename().string().ends_with(kPluginSuffix)) files.push_back(item.path());
-  // A folder may be absent, but plugins must not seem absent because memory is short.
-  if (error == std::errc::not_enough_memory) throw std::bad_alloc();
   std::sort(files.begin(), files.end());
   // A family may still come from another folder, so this is logged even if nothing fails.
   std::set<std::string> said;

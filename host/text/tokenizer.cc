@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "core/folder_entries.h"
 #include "core/printable.h"
 #include "core/utf8.h"
 #include "io/foreign_file.h"
@@ -110,14 +111,13 @@ std::string tokenizer_advice(const std::string& directory) {
   constexpr std::string_view kSave =
       "save the tokenizer again as tokenizer.json (transformers' "
       "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR))";
-  std::error_code ec;
   if (const Source* source = find_source(directory))
     return fmt::format(
         "'{}' exists, but 'tokenizer_class' in tokenizer_config.json is not a class whose "
         "rules lamina has: {}",
         source->file, kSave);
   if (!io::hub_snapshot(directory).empty()) return io::what_is_there(directory);
-  for (const auto& entry : fs::directory_iterator(directory, ec)) {
+  for (const auto& entry : folder_entries(directory)) {
     const std::string name = entry.path().filename().string();
     if (name == "vocab.txt" || name == "merges.txt" || name == "spiece.model" ||
         name == "sentencepiece.bpe.model" || name.ends_with(".tiktoken"))

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "core/folder_entries.h"
 #include "io/event_file.h"
 #include "train/loop/run_directory.h"
 
@@ -26,9 +27,8 @@ double wall_time() {
 // Returns the newest time in a name of the folder; 0 if there is none, or no folder.
 std::int64_t newest_time(const std::string& folder) {
   std::int64_t out = 0;
-  std::error_code ec;
-  for (fs::directory_iterator it(folder, ec), end; !ec && it != end; it.increment(ec)) {
-    const std::string name = it->path().filename().string();
+  for (const auto& entry : folder_entries(folder)) {
+    const std::string name = entry.path().filename().string();
     std::int64_t time = 0;
     if (!name.starts_with(kPrefix)) continue;
     std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), time);
