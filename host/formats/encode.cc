@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/float16.h"
+#include "formats/e4m3_bits.h"
 #include "formats/fp4.h"
 #include "formats/fp8.h"
 #include "formats/lookup.h"
@@ -57,9 +58,10 @@ bool are_finite(std::span<const float> values) {
   return largest < 0x7f800000u;
 }
 
-float largest_magnitude(const float* x, int count) {
+// REQUIRES: `count` is a multiple of 8.
+float largest_magnitude(const float* x, std::ptrdiff_t count) {
   std::array<float, kLanes> most{};
-  for (int i = 0; i < count; i += kLanes)
+  for (std::ptrdiff_t i = 0; i < count; i += kLanes)
     for (int j = 0; j < kLanes; ++j) {
       const float size = std::fabs(x[i + j]);
       most[static_cast<std::size_t>(j)] = std::max(most[static_cast<std::size_t>(j)], size);
@@ -207,8 +209,7 @@ void encode_mxfp4(const float* x, int count, Byte* out) {
 // See encode_row().
 float nvfp4_global_scale(std::span<const float> row) {
   constexpr float kUsual = 512, kLargest = 448 * 6;
-  float most = 0;
-  for (float v : row) most = std::max(most, std::fabs(v));
+  const float most = largest_magnitude(row.data(), std::ssize(row));
   if (most == 0 || (most * kUsual >= 6 && most * kUsual <= kLargest)) return kUsual;
   return std::ldexp(1.f, std::clamp(std::ilogb(kLargest / most), -126, 126));
 }
@@ -246,9 +247,7 @@ void encode_nvfp4(std::span<const float> row, int count, Byte* out) {
 }
 
 void encode_fp8(std::span<const float> row, int count, Byte* out) {
-  float most = 0;
-  for (std::size_t i = 0; i < row.size(); i += static_cast<std::size_t>(count))
-    most = std::max(most, largest_magnitude(row.data() + i, count));
+  const float most = largest_magnitude(row.data(), std::ssize(row));
   const float scale = most == 0 ? 1 : usable_scale(most / 448), inverse = 1 / scale;
   for (std::size_t i = 0; i < row.size();) {
     std::memcpy(out, &scale, sizeof scale);
@@ -258,20 +257,6 @@ void encode_fp8(std::span<const float> row, int count, Byte* out) {
 }
 
 }  // namespace
-
-std::uint8_t e4m3_bits(float v) {
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(v);
-  const float size = std::min(std::fabs(v), 448.f);
-  std::uint32_t code;
-  if (size < 0x1p-6f) {
-    code = static_cast<std::uint32_t>(rounded(size * 512));
-  } else {
-    std::uint32_t u = std::bit_cast<std::uint32_t>(size);
-    u += 0x7ffffu + (u >> 20 & 1);
-    code = ((u >> 23) - 120) << 3 | (u >> 20 & 7);
-  }
-  return static_cast<Byte>(code | (bits >> 31) << 7);
-}
 
 std::span<const std::string_view> quantised_names() { return kWords; }
 

@@ -20,9 +20,6 @@ std::span<const std::string_view> quantised_names();
 //   format_for("int8", 4096)->name == "INT8_128", format_for("int4-g128", 192)->name == "INT4_64"
 const BlockFormat* format_for(std::string_view name, std::int64_t width);
 
-// Rounds to the bits of an E4M3 value, ties to even. Larger magnitudes than 448 become 448.
-std::uint8_t e4m3_bits(float value);
-
 // Returns whether encode_row() writes a format.
 bool is_encoded(const BlockFormat& format);
 

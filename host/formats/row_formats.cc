@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "formats/e4m3_bits.h"
 #include "formats/fp8.h"
 
 namespace lamina::formats {
@@ -56,28 +57,11 @@ constexpr std::array<Table, 2> tables(std::index_sequence<kIndex...>) {
 
 constexpr std::array<Table, 2> kTables = tables(std::make_index_sequence<kMaxRowValues>());
 
-// Adding 1.5 * 2^23 leaves the nearest integer, ties to even, in the low bits.
-std::int32_t nearest(float x) {
-  constexpr float kShift = 12582912;
-  return std::bit_cast<std::int32_t>(x + kShift) - std::bit_cast<std::int32_t>(kShift);
-}
-
 void narrow_int8(const float* values, int count, float scale, std::byte* out) {
   for (int i = 0; i < count; ++i) {
-    const std::int32_t number = nearest(values[i] / scale);
+    const std::int32_t number = nearest_integer(values[i] / scale);
     out[i] = static_cast<std::byte>(number < -127 ? -127 : number > 127 ? 127 : number);
   }
-}
-
-// The bits of the nearest e4m3 number of |x| <= 448, ties to even. Below 2^-6 numbers are multiples
-// of 2^-9; above, they have three bits after the leading one.
-std::uint32_t e4m3_bits(float x) {
-  const auto bits = std::bit_cast<std::uint32_t>(x);
-  const std::uint32_t magnitude = bits & 0x7fffffff;
-  const auto small = static_cast<std::uint32_t>(nearest(std::bit_cast<float>(magnitude) * 512));
-  const std::uint32_t large = ((magnitude + 0x7ffff + (magnitude >> 20 & 1)) >> 20) - (120u << 3);
-  const std::uint32_t number = magnitude < 0x3c800000 ? small : large < 126 ? large : 126;
-  return (bits >> 24 & 128) | number;
 }
 
 void narrow_e4m3(const float* values, int count, float scale, std::byte* out) {

@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/float16.h"
 #include "core/round_up.h"
+#include "formats/e4m3_bits.h"
 #include "formats/encode.h"
 #include "formats/fp8.h"
 #include "publishers/formats.h"
@@ -20,9 +21,8 @@ namespace lamina::weights {
 namespace {
 
 constexpr std::string_view kVersion = "0.20.0";
-constexpr std::string_view kPacked = ".weight_packed", kScale = ".weight_scale",
-                           kShape = ".weight_shape", kWeight = ".weight",
-                           kGlobalScale = ".weight_global_scale";
+constexpr const publishers::PackedNames& kNames = publishers::kCompressedTensorsNames;
+constexpr std::string_view kWeight = ".weight";
 
 // A format of compressed-tensors.
 struct Scheme {
@@ -231,17 +231,17 @@ std::vector<io::TensorSpec> compressed_tensors(const CompressedMatrix& m) {
   const auto name = [&](std::string_view suffix) { return fmt::format("{}{}", m.module, suffix); };
   if (scheme.strategy == "channel")
     return {{name(kWeight), DType::f8_e4m3, {m.rows, m.columns}},
-            {name(kScale), DType::bf16, {m.rows, 1}}};
+            {name(kNames.scales), DType::bf16, {m.rows, 1}}};
   if (scheme.group_size > 0)
-    return {{name(kPacked), DType::u8, {m.rows, m.columns / 2}},
-            {name(kScale), DType::f8_e4m3, {m.rows, m.columns / scheme.group_size}},
-            {name(kGlobalScale), DType::f32, {1}}};
+    return {{name(kNames.values), DType::u8, {m.rows, m.columns / 2}},
+            {name(kNames.scales), DType::f8_e4m3, {m.rows, m.columns / scheme.group_size}},
+            {name(kNames.global_scale), DType::f32, {1}}};
   if (scheme.type == "float")
-    return {{name(kPacked), DType::u8, {m.rows, m.columns / 2}},
-            {name(kScale), DType::u8, {m.rows, groups}}};
-  return {{name(kPacked), DType::i32, {m.rows, divide_up(m.columns, 32 / scheme.bits)}},
-          {name(kScale), DType::bf16, {m.rows, groups}},
-          {name(kShape), DType::i64, {2}}};
+    return {{name(kNames.values), DType::u8, {m.rows, m.columns / 2}},
+            {name(kNames.scales), DType::u8, {m.rows, groups}}};
+  return {{name(kNames.values), DType::i32, {m.rows, divide_up(m.columns, 32 / scheme.bits)}},
+          {name(kNames.scales), DType::bf16, {m.rows, groups}},
+          {name(kNames.shape), DType::i64, {2}}};
 }
 
 std::vector<std::byte> compressed_bytes(const CompressedMatrix& m, std::string_view tensor,
@@ -250,14 +250,14 @@ std::vector<std::byte> compressed_bytes(const CompressedMatrix& m, std::string_v
   const auto spec = std::ranges::find(specs, tensor, &io::TensorSpec::name);
   LAMINA_ASSERT(spec != specs.end());
   std::vector<std::byte> out(io::num_bytes(*spec));
-  if (tensor.ends_with(kShape)) {
+  if (tensor.ends_with(kNames.shape)) {
     put(out, 0, m.rows);
     put(out, 1, m.columns);
-  } else if (tensor.ends_with(kGlobalScale)) {
+  } else if (tensor.ends_with(kNames.global_scale)) {
     put(out, 0, common_global_scale(m, blocks));
-  } else if (tensor.ends_with(kScale) && scheme_of(*m.format).group_size > 0) {
+  } else if (tensor.ends_with(kNames.scales) && scheme_of(*m.format).group_size > 0) {
     put_e4m3_scales(m, blocks, out);
-  } else if (tensor.ends_with(kScale)) {
+  } else if (tensor.ends_with(kNames.scales)) {
     put_scales(m, blocks, out);
   } else if (spec->dtype == DType::i32) {
     put_words(m, blocks, out);
