@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/json.h"
+#include "publishers/formats.h"
 #include "publishers/python_json.h"
 
 namespace lamina::io {
@@ -208,20 +208,25 @@ void read_awq(const JsonValue& section, Compression& out) {
 
 }  // namespace
 
+JsonValue quantization_config(const JsonValue& config) {
+  if (!config.is_object()) return {};
+  JsonValue section = config.find("quantization_config");
+  const JsonValue language = config.find("text_config");
+  if (!section && language && language.is_object()) section = language.find("quantization_config");
+  return section && !section.is_null() ? section : JsonValue();
+}
+
 Compression read_compression(const std::string& directory) {
   Compression out;
   const std::string path = (fs::path(directory) / "config.json").string();
   if (std::error_code ec; !fs::exists(path, ec)) return out;
   const JsonDocument config = JsonDocument::read(path, publishers::kPythonJson);
-  if (!config.root().is_object()) return out;
-  JsonValue section = config.root().find("quantization_config");
-  const JsonValue language = config.root().find("text_config");
-  if (!section && language && language.is_object()) section = language.find("quantization_config");
-  if (!section || section.is_null()) return out;
+  const JsonValue section = quantization_config(config.root());
+  if (!section) return out;
   const JsonValue method = section.at("quant_method");
   out.method = method.as_string();
   out.where = section.where();
-  if (out.method == "compressed-tensors")
+  if (out.method == publishers::kCompressedTensors)
     read_compressed_tensors(section, out);
   else if (out.method == "gptq")
     read_gptq(section, out);

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/json.h"
+
 namespace lamina::io {
 
 struct Compression {
@@ -35,6 +37,9 @@ struct Compression {
   std::vector<Group> groups;
   std::vector<std::string> ignored;  // modules that are not quantised, named like targets
 };
+
+// Returns quantization_config of a config.json, also of its text_config; empty if there is none.
+JsonValue quantization_config(const JsonValue& config);
 
 // Reads `directory`/config.json, if it exists. Errors (class checkpoint): a method or a variant of
 // one that lamina does not read, by its name and with an alternative.

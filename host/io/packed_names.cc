@@ -28,10 +28,10 @@ struct Found {
 std::optional<Found> values_of(const WeightFiles& files, std::string_view tensor) {
   const std::string& method = files.compression().method;
   if (tensor.ends_with(publishers::kCompressedTensorsNames.values))
-    return Found{&publishers::kCompressedTensorsNames, "compressed-tensors"};
+    return Found{&publishers::kCompressedTensorsNames, publishers::kCompressedTensors};
   if (tensor.ends_with(publishers::kGptqNames.values))
     return Found{&publishers::kGptqNames, method == "awq" ? "awq" : "gptq"};
-  if (method == "compressed-tensors" &&
+  if (method == publishers::kCompressedTensors &&
       tensor.ends_with(publishers::kCompressedBytesNames.values) &&
       files.tensor(tensor).dtype == DType::i8)
     return Found{&publishers::kCompressedBytesNames, method};

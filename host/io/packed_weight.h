@@ -78,7 +78,6 @@ class PackedWeight {
   void open_transposed();
   void open_pairs();
   void open_scales();
-  void open_transposed_scales();
   void open_zero_points();
   void open_group_index();
   const formats::BlockFormat* choose_format() const;

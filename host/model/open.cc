@@ -131,7 +131,7 @@ OpenedModel without_lines(const std::string& path, const Read& read) {
 // Returns whether the config.json of a model names the layout of compressed-tensors.
 bool is_compressed(const OpenedModel& model) {
   if (!model.published) return false;
-  const JsonValue section = model.published->config().find("quantization_config");
+  const JsonValue section = io::quantization_config(model.published->config());
   const JsonValue method = section && section.is_object() ? section.find("quant_method") : section;
   return method && method.is_string() && method.as_string() == publishers::kCompressedTensors;
 }

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "io/stored_weight.h"
+#include "publishers/formats.h"
 #include "text/regex.h"
 
 namespace lamina::weights {
@@ -181,7 +182,7 @@ class CompressionChecker {
 }  // namespace
 
 void check_compression(const io::WeightFiles& files) {
-  if (files.compression().method != "compressed-tensors") return;
+  if (files.compression().method != publishers::kCompressedTensors) return;
   const CompressionChecker checker(files);
   for (std::string_view name : files.names()) checker.check(name);
 }
