@@ -138,17 +138,19 @@ class TransferReader {
     if (t.spec.dtype == DType::i64) return {};
     const CompressedMatrix& m = *t.matrix;
     std::vector<std::byte> out(static_cast<std::size_t>(m.format->bytes_of(m.rows * m.columns)));
-    const std::vector<float> whole = plan_.reassembled ? assembled(t) : std::vector<float>();
-    const io::StoredWeight weight(files_, plan_.reassembled ? files_.names().front() : t.stored);
-    encode_rows(
-        {t.stored, m.format, m.rows, m.columns}, files_.path(),
-        [&](std::int64_t first, std::span<float> to) {
-          if (plan_.reassembled)
-            std::copy_n(whole.begin() + first, to.size(), to.begin());
-          else
-            weight.decode(first, 1, to);
-        },
-        workers_, out.data());
+    const auto encode = [&](const RowSource& values) {
+      encode_rows({t.stored, m.format, m.rows, m.columns}, files_.path(), values, workers_,
+                  out.data());
+    };
+    if (plan_.reassembled) {
+      const std::vector<float> whole = assembled(t);
+      encode([&](std::int64_t first, std::span<float> to) {
+        std::copy_n(whole.begin() + first, to.size(), to.begin());
+      });
+    } else {
+      const io::StoredWeight weight(files_, t.stored);
+      encode([&](std::int64_t first, std::span<float> to) { weight.decode(first, 1, to); });
+    }
     return out;
   }
 

@@ -29,7 +29,8 @@ struct ExportOptions {
   // compressed-tensors (publish/compressed.h).
   bool compressed = false;
   Workers workers = {};
-  // Called after each tensor with the bytes written and their sum; may throw to stop.
+  // Called before each tensor and at the end with the bytes written and their sum; may throw to
+  // stop.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress = {};
 };
 

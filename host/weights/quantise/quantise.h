@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
 
 #include "core/workers.h"
 #include "io/weight_files.h"
