@@ -45,12 +45,7 @@ std::shared_ptr<const data::TokenStore> documents(const Arguments& a, const Eval
                              *s.tokenizer, vocab, end_if_asked));
   auto store = std::make_shared<data::TokenStore>();
   for (const std::int32_t id : parse_ids(a.text("ids"))) {
-    if (id >= vocab)
-      throw UserError(
-          ExitCode::usage,
-          {"--ids",
-           fmt::format("id {} is outside the vocabulary of {}; use 0 to {}", id, vocab, vocab - 1),
-           {}});
+    if (id >= vocab) refuse_id("--ids", id, vocab);
     store->tokens.push_back(id);
   }
   store->document_begin.push_back(store->tokens.size());

@@ -165,26 +165,15 @@ void show(const Arguments& a, const GenerateOptions& options,
                fmt::join(config.unused, ", "));
 }
 
-// Throws UserError for a token id outside the vocabulary.
-void refuse_outside(std::optional<std::int32_t> id, const std::string& where,
-                    std::int64_t vocab_size) {
-  if (!id) return;
-  throw UserError(ExitCode::usage,
-                  {where,
-                   fmt::format("id {} is outside the vocabulary of {}; use 0 to {}", *id,
-                               vocab_size, vocab_size - 1),
-                   {}});
-}
-
 // Ids outside the vocabulary are an error if they were given, a warning if the publisher set them.
 void check_vocabulary(const Arguments& a, std::int64_t vocab_size,
                       const decode::GenerationConfig& config, std::string_view source,
                       GenerateOptions& options) {
   for (const GenerationKey& key : decode::generation_keys()) {
     const auto id = std::visit(FirstOutside{vocab_size}, key.place(options));
-    if (a.has(key.name))
-      refuse_outside(id, fmt::format("--{}", key.name), vocab_size);
-    else if (id && std::ranges::find(config.used, key.config_key) != config.used.end())
+    if (!id) continue;
+    if (a.has(key.name)) refuse_id(fmt::format("--{}", key.name), *id, vocab_size);
+    if (std::ranges::find(config.used, key.config_key) != config.used.end())
       log::warning(
           "{}: '{}' has the id {}, which is outside the vocabulary of {} and has no effect", source,
           key.config_key, *id, vocab_size);
@@ -326,7 +315,8 @@ bool set_generation_option(std::string_view name, const std::string& value,
     const Option option = option_of(key, options);
     GenerateOptions changed = options;
     std::visit(Assign{read_values(key, option, value, where, options), where}, key.place(changed));
-    refuse_outside(std::visit(FirstOutside{vocab_size}, key.place(changed)), where, vocab_size);
+    if (const auto id = std::visit(FirstOutside{vocab_size}, key.place(changed)))
+      refuse_id(where, *id, vocab_size);
     options = std::move(changed);
     return true;
   }

@@ -42,15 +42,19 @@ void check_ids(const std::vector<std::int32_t>& ids, std::int64_t vocab, bool ty
                        id, vocab),
            {"the tokenizer belongs to another model: copy this model's tokenizer files into the "
             "directory"}});
-    throw UserError(
-        ExitCode::usage,
-        {"--ids",
-         fmt::format("id {} is outside the vocabulary of {}; use 0 to {}", id, vocab, vocab - 1),
-         {}});
+    refuse_id("--ids", id, vocab);
   }
 }
 
 }  // namespace
+
+void refuse_id(std::string where, std::int32_t id, std::int64_t vocab_size) {
+  throw UserError(ExitCode::usage,
+                  {std::move(where),
+                   fmt::format("id {} is outside the vocabulary of {}; use 0 to {}", id, vocab_size,
+                               vocab_size - 1),
+                   {}});
+}
 
 const text::Tokenizer& tokenizer_of_texts(const std::string& directory,
                                           const text::Tokenizer* tokenizer,

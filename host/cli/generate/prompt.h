@@ -40,6 +40,9 @@ void require_utf8(std::string_view text, const std::string& place);
 // text.
 std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& name = "--ids");
 
+// Throws UserError (exit 2) at `where`, an option: a token id outside the vocabulary.
+[[noreturn]] void refuse_id(std::string where, std::int32_t id, std::int64_t vocab_size);
+
 // The rows of --embeddings and their positions in the prompt.
 std::optional<decode::PromptRows> prompt_rows(const Arguments& a, const model::OpenedModel& opened,
                                               std::span<const std::int32_t> prompt);

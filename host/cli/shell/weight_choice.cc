@@ -4,11 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <map>
-#include "core/error.h"
-#include "formats/encode.h"
 
 #include "config/model_keys.h"
+#include "core/error.h"
 #include "core/log.h"
+#include "formats/encode.h"
 
 namespace lamina::cli {
 namespace {
@@ -39,14 +39,13 @@ Option packed_option() {
 }
 
 Option quantize_option() {
-  Option out = text_option(
+  return text_option(
       kQuantize, 0, "FORMAT",
       fmt::format(
           "Round the matrices of products and experts to a format when they are loaded: {}. "
           "Embedding, head, router, norms and biases stay plain; see --quantize-rule and "
           "docs/quantisation.md.",
           quantize_formats()));
-  return out;
 }
 
 Option quantize_rule_option() {
