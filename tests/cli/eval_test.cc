@@ -216,7 +216,7 @@ TEST(EvalAgainst, AModelEqualsItself) {
   EXPECT_EQ(json.root().at("loss").as_double(), json.root().at("reference_loss").as_double());
 }
 
-TEST(EvalAgainst, RefusesWhatCannotBeCompared) {
+TEST(EvalAgainst, RefusesModelsThatCannotBeCompared) {
   const TempDir folder;
   std::string run = tiny_run_file(folder / "out");
   run.replace(run.find("vocab_size = 258"), 16, "vocab_size = 260");

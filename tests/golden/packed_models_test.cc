@@ -104,6 +104,13 @@ constexpr const char* kSizes =
        "num_key_value_heads": 2, "num_hidden_layers": 2, "vocab_size": 48,
        "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "tie_word_embeddings": false)";
 
+// Returns a config.json without the closing brace; `more` are keys of the family.
+std::string config_of(const std::string& type, const std::string& architecture,
+                      const std::string& more = "") {
+  return fmt::format(R"({{"model_type": "{}", "architectures": ["{}"], {}{})", type, architecture,
+                     more, kSizes);
+}
+
 void write_llama(ModelPair& model) {
   for (const std::string layer : {"model.layers.0.", "model.layers.1."}) {
     add_attention(model, layer);
@@ -170,27 +177,21 @@ void expect_same_model(const ModelPair& model, int num_matrices) {
 class PackedModels : public ::testing::TestWithParam<PackedKind> {};
 
 TEST_P(PackedModels, SingleMatricesHaveTheBitsOfPlainOnes) {
-  ModelPair model(GetParam(), fmt::format(R"({{"model_type": "llama", "architectures":
-                                              ["LlamaForCausalLM"], {})",
-                                          kSizes));
+  ModelPair model(GetParam(), config_of("llama", "LlamaForCausalLM"));
   write_llama(model);
   expect_same_model(model, 14);
 }
 
 TEST_P(PackedModels, StackedExpertsHaveTheBitsOfPlainOnes) {
-  ModelPair model(GetParam(), fmt::format(R"({{"model_type": "mixtral", "architectures":
-                                              ["MixtralForCausalLM"], "num_local_experts": 4,
-                                              "num_experts_per_tok": 2, {})",
-                                          kSizes));
+  ModelPair model(GetParam(), config_of("mixtral", "MixtralForCausalLM",
+                                        R"("num_local_experts": 4, "num_experts_per_tok": 2, )"));
   write_mixtral(model);
   expect_same_model(model, 14);
 }
 
 TEST_P(PackedModels, MergedMatricesHaveTheBitsOfPlainOnes) {
-  ModelPair model(GetParam(), fmt::format(R"({{"model_type": "phi3", "architectures":
-                                              ["Phi3ForCausalLM"], "rope_theta": 10000.0,
-                                              "pad_token_id": 0, {})",
-                                          kSizes));
+  ModelPair model(GetParam(), config_of("phi3", "Phi3ForCausalLM",
+                                        R"("rope_theta": 10000.0, "pad_token_id": 0, )"));
   write_phi3(model);
   expect_same_model(model, 14);
 }
@@ -232,9 +233,7 @@ void expect_contradiction(const PackedKind& kind, const std::string& config,
                           const std::string& text) {
   PackedKind changed = kind;
   changed.quantization_config = config;
-  ModelPair model(changed, fmt::format(R"({{"model_type": "llama", "architectures":
-                                           ["LlamaForCausalLM"], {})",
-                                       kSizes));
+  ModelPair model(changed, config_of("llama", "LlamaForCausalLM"));
   write_llama(model);
   EXPECT_ERROR_SAYS(logits_of_model(model.packed_path(), false), ExitCode::checkpoint, text);
 }
@@ -296,9 +295,7 @@ TEST(PackedContradictions, AModuleBelongsToTheGroupOfItsName) {
                        "expected integers of 8 bits");
   PackedKind kind = packed_kinds()[0];
   kind.quantization_config = config(group("re:.*other$", 8));
-  ModelPair model(kind, fmt::format(R"({{"model_type": "llama", "architectures":
-                                        ["LlamaForCausalLM"], {})",
-                                    kSizes));
+  ModelPair model(kind, config_of("llama", "LlamaForCausalLM"));
   write_llama(model);
   expect_same_model(model, 14);
 }

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "io/stored_weight.h"
 #include "support/expect_error.h"
 #include "support/packed_checkpoint.h"
+#include "support/weight_values.h"
 
 namespace lamina::io {
 namespace {
@@ -36,11 +36,6 @@ std::vector<FileBytes> with(std::vector<FileBytes> tensors, FileBytes tensor) {
   return tensors;
 }
 
-void read_values(const StoredWeight& weight) {
-  std::vector<float> out(static_cast<std::size_t>(weight.shape().num_elements()));
-  weight.decode(0, 1, out);
-}
-
 void read_row_of_blocks(const StoredWeight& weight, std::int64_t row) {
   const std::int64_t columns = weight.shape()[-1];
   std::vector<std::byte> out(static_cast<std::size_t>(weight.block_format()->bytes_of(columns)));
@@ -52,7 +47,7 @@ void expect_refusal(const std::vector<FileBytes>& tensors, const std::string& co
                     const std::string& text) {
   TempDir dir;
   write_checkpoint(dir.path(), tensors, alone(config));
-  EXPECT_ERROR_SAYS(read_values(StoredWeight(WeightFiles(dir.path()), "m.weight")),
+  EXPECT_ERROR_SAYS(all_values(StoredWeight(WeightFiles(dir.path()), "m.weight")),
                     ExitCode::checkpoint, text);
 }
 
@@ -83,7 +78,7 @@ TEST(PackedFaults, AScaleOfZeroNeedsValuesOfZero) {
   std::fill_n(w.numbers.begin() + 64 + 32, 32, 8);
   TempDir dir;
   write_checkpoint(dir.path(), as_words("m", w, DType::bf16, false), alone(kInt4));
-  EXPECT_NO_THROW(read_values(StoredWeight(WeightFiles(dir.path()), "m.weight")));
+  EXPECT_NO_THROW(all_values(StoredWeight(WeightFiles(dir.path()), "m.weight")));
 }
 
 TEST(PackedFaults, ScalesAreRequired) {
@@ -152,7 +147,7 @@ TEST(PackedFaults, ReorderedGptqNeedsItsIndex) {
   expect_refusal(without(gptq_tensors(), "m.g_idx"), config, "tensor 'm.qweight' has no 'g_idx'");
 }
 
-TEST(PackedFaults, TheOrderMustBeThatOfTheConfig) {
+TEST(PackedFaults, TheOrderMustMatchTheConfig) {
   const auto awq = as_awq("m", random_weight(16, 64, 4, 32, true, 1), DType::f16);
   expect_refusal(awq, gptq_config(4, 32, false, 1),
                  "tensor 'm.qweight' is i32[64, 2] and its scales are f16[2, 16], which does "

@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "formats/lookup.h"
-#include "io/stored_weight.h"
 #include "support/expect_error.h"
 #include "support/packed_checkpoint.h"
+#include "support/weight_values.h"
 
 namespace lamina::io {
 namespace {
@@ -21,24 +21,6 @@ WeightFiles packed_files(const TempDir& dir, const std::vector<FileBytes>& tenso
                          const std::string& quantization_config) {
   write_checkpoint(dir.path(), tensors, alone(quantization_config));
   return WeightFiles(dir.path());
-}
-
-Floats all_values(const StoredWeight& weight) {
-  Floats out(static_cast<std::size_t>(weight.shape().num_elements()));
-  weight.decode(0, 1, out);
-  return out;
-}
-
-Floats all_values_of_blocks(const StoredWeight& weight) {
-  const formats::BlockFormat& format = *weight.block_format();
-  const std::int64_t count = weight.shape().num_elements(), columns = weight.shape()[-1];
-  std::vector<std::byte> blocks(static_cast<std::size_t>(format.bytes_of(count)));
-  for (std::int64_t at = 0; at < count; at += columns)
-    weight.read_blocks(at, columns, blocks.data() + format.bytes_of(at));
-  Floats out(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; i += format.num_values)
-    format.widen(blocks.data() + format.bytes_of(i), out.data() + i);
-  return out;
 }
 
 // Compares values, strided values and blocks; `format` is empty for weights without blocks.

@@ -8,10 +8,13 @@
 
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
+#include "support/weight_values.h"
 
 namespace lamina::io {
 namespace {
 
+using testing::all_values;
+using testing::all_values_of_blocks;
 using testing::TempDir;
 
 struct Stored {
@@ -38,12 +41,6 @@ WeightFiles written(const TempDir& dir, const std::vector<Stored>& tensors,
   return WeightFiles(dir.path());
 }
 
-std::vector<float> values(const StoredWeight& weight) {
-  std::vector<float> out(static_cast<std::size_t>(weight.shape().num_elements()));
-  weight.decode(0, 1, out);
-  return out;
-}
-
 using Floats = std::vector<float>;
 using Bytes = std::vector<std::uint8_t>;
 
@@ -67,7 +64,7 @@ TEST(StoredWeight, F8IsItsValueTimesTheScaleOfItsBlock) {
                stored<float>("w.weight_scale_inv", DType::f32, {1, 2}, {10, 100})},
               R"({"quantization_config": {"quant_method": "fp8", "weight_block_size": [2, 2]}})");
   StoredWeight weight(files, "w.weight");
-  EXPECT_EQ(values(weight), (Floats{10, 20, 100 * 0x1p-9f, 4480, -10, 0}));
+  EXPECT_EQ(all_values(weight), (Floats{10, 20, 100 * 0x1p-9f, 4480, -10, 0}));
   EXPECT_EQ(weight.names(), (std::vector<std::string_view>{"w.weight", "w.weight_scale_inv"}));
 }
 
@@ -75,21 +72,21 @@ TEST(StoredWeight, F8MayHaveAScaleForEachRow) {
   TempDir dir;
   WeightFiles files = written(dir, {stored("w.weight", DType::f8_e4m3, {2, 2}, Bytes(4, 0x38)),
                                     stored<float>("w.weight_scale", DType::f32, {2, 1}, {3, 5})});
-  EXPECT_EQ(values(StoredWeight(files, "w.weight")), (Floats{3, 3, 5, 5}));
+  EXPECT_EQ(all_values(StoredWeight(files, "w.weight")), (Floats{3, 3, 5, 5}));
 }
 
 TEST(StoredWeight, StackedF8HasSeparateBlocksInEachMatrix) {
   TempDir dir;
   WeightFiles files = written(dir, {stored("w", DType::f8_e4m3, {2, 1, 2}, Bytes(4, 0x38)),
                                     stored<float>("w_scale_inv", DType::f32, {2, 1, 1}, {3, 5})});
-  EXPECT_EQ(values(StoredWeight(files, "w")), (Floats{3, 3, 5, 5}));
+  EXPECT_EQ(all_values(StoredWeight(files, "w")), (Floats{3, 3, 5, 5}));
 }
 
 TEST(StoredWeight, ScalesMayBePowersOfTwoNamedAfterTheModule) {
   TempDir dir;
   WeightFiles files = written(dir, {stored("wq.weight", DType::f8_e4m3, {1, 2}, Bytes{0x38, 0x40}),
                                     stored("wq.scale", DType::f8_e8m0, {1, 1}, Bytes{130})});
-  EXPECT_EQ(values(StoredWeight(files, "wq.weight")), (Floats{8, 16}));
+  EXPECT_EQ(all_values(StoredWeight(files, "wq.weight")), (Floats{8, 16}));
 }
 
 TEST(StoredWeight, Mxfp4HasTheEvenElementInTheLowHalf) {
@@ -102,7 +99,7 @@ TEST(StoredWeight, Mxfp4HasTheEvenElementInTheLowHalf) {
                                     stored("x_scales", DType::u8, {1, 2}, scales)});
   StoredWeight weight(files, "x_blocks");
   EXPECT_EQ(weight.shape(), (Shape{1, 64}));
-  const Floats got = values(weight);
+  const Floats got = all_values(weight);
   EXPECT_EQ(got[0], 0.5f);
   EXPECT_EQ(got[1], 6.f);
   EXPECT_TRUE(got[2] == 0 && std::signbit(got[2]));
@@ -125,7 +122,7 @@ TEST(StoredWeight, Fp4PairsHaveAScaleForEach32ValuesOfARow) {
     EXPECT_EQ(weight.shape(), (Shape{2, 40}));
     EXPECT_FALSE(weight.is_plain());
     EXPECT_EQ(weight.names(), (std::vector<std::string_view>{"w1.weight", name}));
-    const Floats got = values(weight);
+    const Floats got = all_values(weight);
     EXPECT_EQ(got[0], 0.5f);
     EXPECT_EQ(got[1], 6.f);
     EXPECT_EQ(got[31], -6.f);
@@ -135,19 +132,6 @@ TEST(StoredWeight, Fp4PairsHaveAScaleForEach32ValuesOfARow) {
     weight.decode(1, 3, every_third);
     for (std::size_t i = 0; i < every_third.size(); ++i) EXPECT_EQ(every_third[i], got[1 + 3 * i]);
   }
-}
-
-// The values of a weight in its blocks.
-Floats values_of_blocks(const StoredWeight& weight) {
-  const formats::BlockFormat& format = *weight.block_format();
-  const std::int64_t count = weight.shape().num_elements(), columns = weight.shape()[-1];
-  std::vector<std::byte> blocks(static_cast<std::size_t>(format.bytes_of(count)));
-  for (std::int64_t at = 0; at < count; at += columns)
-    weight.read_blocks(at, columns, blocks.data() + format.bytes_of(at));
-  Floats out(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; i += format.num_values)
-    format.widen(blocks.data() + format.bytes_of(i), out.data() + i);
-  return out;
 }
 
 Bytes counted_bytes(std::size_t count) {
@@ -164,7 +148,7 @@ TEST(StoredWeight, BlocksOfMxfp4HaveItsValues) {
   const StoredWeight weight(files, "x_blocks");
   EXPECT_EQ(weight.block_format(), &formats::mxfp4_format());
   EXPECT_FALSE(weight.is_in_blocks());
-  EXPECT_EQ(values_of_blocks(weight), values(weight));
+  EXPECT_EQ(all_values_of_blocks(weight), all_values(weight));
 }
 
 TEST(StoredWeight, BlocksOfF8HaveItsValues) {
@@ -174,7 +158,7 @@ TEST(StoredWeight, BlocksOfF8HaveItsValues) {
                     stored<float>("w_scale_inv", DType::f32, {2, 2}, {3, 5, 7, 9})});
   const StoredWeight weight(files, "w");
   EXPECT_EQ(weight.block_format(), formats::fp8_format(128));
-  EXPECT_EQ(values_of_blocks(weight), values(weight));
+  EXPECT_EQ(all_values_of_blocks(weight), all_values(weight));
 }
 
 TEST(StoredWeight, BlocksOfF8AreSmallIfItsScalesAre) {
@@ -186,7 +170,7 @@ TEST(StoredWeight, BlocksOfF8AreSmallIfItsScalesAre) {
               R"({"quantization_config": {"quant_method": "fp8", "weight_block_size": [2, 32]}})");
   const StoredWeight weight(files, "w");
   EXPECT_EQ(weight.block_format(), formats::fp8_format(32));
-  EXPECT_EQ(values_of_blocks(weight), values(weight));
+  EXPECT_EQ(all_values_of_blocks(weight), all_values(weight));
 }
 
 TEST(StoredWeight, ValuesThatAreNoWholeBlocksHaveNoFormat) {
