@@ -22,7 +22,7 @@ namespace {
 constexpr std::int64_t kAheadBytes = 12 << 10;
 constexpr int kGroupRows = 16;  // rows of w whose lanes are added together
 
-// ---- Products of 64 values
+// ---- Products of 64 values ----------------------------------------------------------------------
 
 #if defined(__AVX512F__)
 constexpr int kManyRows = 4;
@@ -68,8 +68,7 @@ LAMINA_SIMD Int times_offset(Int sums) {
 }
 #endif
 
-// ---- Rows
-// ----------------------------------------------------------------------------------------
+// ---- Rows ---------------------------------------------------------------------------------------
 
 // Adds one step of R rows of w times M rows of x.
 template <typename F, int R, int M>
@@ -231,8 +230,7 @@ void run(const RowsArguments& a, std::int64_t begin, std::int64_t end) {
   }
 }
 
-// ---- Rows of x
-// -----------------------------------------------------------------------------------
+// ---- Rows of x ----------------------------------------------------------------------------------
 
 constexpr float kLeast = 0x1p-100f;  // smaller blocks are zeros
 

@@ -2,7 +2,7 @@
 // definition (formats/block_formats.cc) in their order, so that its bits are equal.
 #include "backends/cpu/stored/widen_simd.h"
 
-#include "backends/cpu/simd/memory.h"
+#include "backends/cpu/stored/block_numbers_simd.h"
 #include "formats/fp4.h"
 #include "formats/fp8.h"
 
@@ -13,16 +13,6 @@ using Bytes = Vec<std::uint8_t, kLanes>;
 using Bytes32 = Vec<std::uint8_t, 2 * kLanes>;
 
 // ---- Numbers in blocks --------------------------------------------------------------------------
-
-LAMINA_SIMD float half_at(const std::byte* p) {
-  float16 value;
-  __builtin_memcpy(&value, p, sizeof value);
-#if defined(__F16C__)
-  return _cvtsh_ss(value.bits);
-#else
-  return to_float(value);
-#endif
-}
 
 LAMINA_SIMD Bytes load_bytes(const std::byte* p) { return load_bits<Bytes>(p); }
 
@@ -174,7 +164,7 @@ struct Q8_0 : Normal {
   static constexpr int kValues = 32, kBytes = 34;
   template <typename Out>
   LAMINA_SIMD static void widen(const std::byte* b, typename Out::Element* out) {
-    const Float scale = splat(half_at(b));
+    const Float scale = splat(f16_at(b));
     Out::store32(out, scale * convert<Float>(signed_lanes(load_bytes(b + 2))),
                  scale * convert<Float>(signed_lanes(load_bytes(b + 18))));
   }
@@ -191,7 +181,7 @@ struct Bits : Normal {
 
   template <typename Out>
   LAMINA_SIMD static void widen(const std::byte* b, typename Out::Element* out) {
-    const Float scale = splat(half_at(b));
+    const Float scale = splat(f16_at(b));
     const Bytes pairs = load_bytes(b + kPairs);
     Bytes first = low_nibbles(pairs), second = high_nibbles(pairs);
     if constexpr (kHasFifthBit) {
@@ -200,7 +190,7 @@ struct Bits : Normal {
     }
     store_indexed<Out, kNumbers>(out, both_halves(first, second), [&](Float x) {
       if constexpr (kHasOffset)
-        return scale * x + splat(half_at(b + 2));
+        return scale * x + splat(f16_at(b + 2));
       else
         return scale * (x - splat(float{kNumbers / 2}));
     });
@@ -310,7 +300,7 @@ struct FourOrFiveK : Normal {
 
   // Scales and offsets of the parts: 6 bits each, see formats/block_formats.cc.
   LAMINA_SIMD static void scales_of(const std::byte* b, float* scales, float* offsets) {
-    const float scale = half_at(b), offset = half_at(b + 2);
+    const float scale = f16_at(b), offset = f16_at(b + 2);
     const auto byte = [&](int i) { return std::to_integer<int>(b[4 + i]); };
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
@@ -347,7 +337,7 @@ struct Q6K : Normal {
 
   template <typename Out>
   LAMINA_SIMD static void widen(const std::byte* b, typename Out::Element* out) {
-    const float scale = half_at(b + 208);
+    const float scale = f16_at(b + 208);
 #pragma GCC unroll 2
     for (int half = 0; half < 2; ++half) {
       const std::byte *pairs = b + half * 64, *upper = b + 128 + half * 32;

@@ -1,0 +1,95 @@
+// Formats of four-bit floats: MXFP4 and NVFP4. Their values, doubled, are integers. Internal to
+// each file that includes it.
+#pragma once
+
+#include <array>
+
+#include "backends/cpu/stored/integer_steps_simd.h"
+#include "formats/fp8.h"
+
+namespace lamina::cpu {
+namespace {
+
+// The scale of doubled MXFP4 values.
+constexpr std::array<float, 256> half_e8m0() {
+  std::array<float, 256> out{};
+  for (std::uint32_t bits = 2; bits < 255; ++bits)
+    out[bits] = __builtin_bit_cast(float, (bits - 1) << 23);
+  out[0] = 0x1p-128f, out[1] = 0x1p-127f;
+  out[255] = __builtin_nanf("");
+  return out;
+}
+constexpr std::array<float, 256> kHalfE8m0 = half_e8m0();
+
+// MXFP4 values, doubled, plus 12.
+constexpr std::uint8_t kE2m1Codes[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+
+#if defined(__AVX512F__)
+LAMINA_SIMD __m512i from_table(const std::uint8_t* table, __m512i nibbles) {
+  const auto* bytes = reinterpret_cast<const __m128i*>(table);
+  return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128(bytes)), nibbles);
+}
+#endif
+
+struct Mxfp4 {
+  static constexpr int kValues = 32, kBytes = 17, kOffset = 12;
+  static constexpr bool kHasMinimum = false;
+  static constexpr int kScaleValues = 32;
+  LAMINA_SIMD static const float* scale_at(const std::byte* p) {
+    return kHalfE8m0.data() + byte_at(p);
+  }
+  static void plain(const std::byte* p, int, PlainStep* out) {
+    for (int half = 0; half < 2; ++half, p += kBytes) {
+      for (int i = 0; i < 16; ++i) {
+        out->codes[32 * half + i] = kE2m1Codes[byte_at(p + 1 + i) & 15];
+        out->codes[32 * half + i + 16] = kE2m1Codes[byte_at(p + 1 + i) >> 4];
+      }
+      out->fill(out->scales, 8 * half, 8, *scale_at(p));
+    }
+  }
+#if defined(__AVX512F__)
+  LAMINA_SIMD static None open(const std::byte*) { return {}; }
+  LAMINA_SIMD static __m512i codes(const std::byte* p, int) {
+    return from_table(kE2m1Codes, nibbles_of_pair(p + 1, p + kBytes + 1));
+  }
+  LAMINA_SIMD static Float scales(None, const std::byte* p, int) {
+    return {_mm512_mask_broadcastss_ps(_mm512_set1_ps(*scale_at(p)), 0xff00,
+                                       _mm_load_ss(scale_at(p + kBytes)))};
+  }
+#endif
+};
+
+// MXFP4's values; a number in f32 divides the scales of 16 values each.
+struct Nvfp4 {
+  static constexpr int kValues = 64, kBytes = 40, kOffset = 12;
+  static constexpr bool kHasMinimum = false;
+  static constexpr int kScaleValues = 16;
+
+  // The scale of doubled values.
+  LAMINA_SIMD static float scale(const std::byte* p, int i) {
+    float divisor;
+    __builtin_memcpy(&divisor, p, sizeof divisor);
+    return formats::kE4m3[static_cast<std::size_t>(byte_at(p + 4 + i))] / divisor * 0.5f;
+  }
+  static void plain(const std::byte* p, int, PlainStep* out) {
+    for (int i = 0; i < 32; ++i) {
+      out->codes[i] = kE2m1Codes[byte_at(p + 8 + i) & 15];
+      out->codes[i + 32] = kE2m1Codes[byte_at(p + 8 + i) >> 4];
+    }
+    for (int i = 0; i < 4; ++i) out->fill(out->scales, 4 * i, 4, scale(p, i));
+  }
+#if defined(__AVX512F__)
+  LAMINA_SIMD static None open(const std::byte*) { return {}; }
+  LAMINA_SIMD static __m512i codes(const std::byte* p, int) {
+    return from_table(kE2m1Codes, low_then_high(load_256(p + 8)));
+  }
+  LAMINA_SIMD static Float scales(None, const std::byte* p, int) {
+    const __m128 four = _mm_setr_ps(scale(p, 0), scale(p, 1), scale(p, 2), scale(p, 3));
+    return {_mm512_permutexvar_ps(_mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3),
+                                  _mm512_castps128_ps512(four))};
+  }
+#endif
+};
+
+}  // namespace
+}  // namespace lamina::cpu
