@@ -32,7 +32,7 @@ void for_all_integer_formats(const Check& check) {
   for (const Isa isa : kIsas) {
     const ScopedIsa scoped(isa);
     for (const BlockFormat& format : formats::block_formats()) {
-      if (!find_integer_dots(format)) continue;
+      if (!find_integer_dots(&format, DType::bf16)) continue;
       SCOPED_TRACE(::testing::Message() << name(isa) << " " << format.name);
       check(format);
     }
@@ -213,7 +213,7 @@ TEST(IntegerProducts, ManyRowsDependOnNoOtherRow) {
 
 TEST(IntegerProducts, HaveTheSameBitsOnEveryMachineWithFma) {
   for (const BlockFormat& format : formats::block_formats()) {
-    if (!find_integer_dots(format)) continue;
+    if (!find_integer_dots(&format, DType::bf16)) continue;
     const std::int64_t n = 21, k = 3 * format.num_values, m = 3;
     const Bytes blocks = random_blocks(format, n * k, 8);
     const std::vector<bfloat16> x = random_rows(m * k, 9);

@@ -122,10 +122,6 @@ TEST(StoredRows, NoNumberStaysNone) {
   }
 }
 
-bool is_widened(const BlockFormat& format, DType dtype) {
-  return dtype == DType::f32 || !find_integer_dots(format);
-}
-
 Bytes product(const GemmSpec& spec, const Bytes& a, const Bytes& b, const Bytes& bias) {
   std::string why;
   const auto gemm = make_gemm(spec, &why);
@@ -138,16 +134,22 @@ Bytes product(const GemmSpec& spec, const Bytes& a, const Bytes& b, const Bytes&
   return out;
 }
 
-void expect_same_product(const BlockFormat& format, DType dtype, std::int64_t m, std::int64_t n,
-                         std::int64_t k) {
-  if (!is_widened(format, dtype)) return;
-  Bytes blocks = random_blocks(format, n * k, 4);
+// Fills in the types and the bias.
+void expect_same_bits(const BlockFormat& format, DType dtype, GemmSpec spec) {
+  Bytes blocks = random_blocks(format, spec.n * spec.k, 4);
   remove_nans(format, blocks);
-  const Bytes a = random_rows(m * k, dtype, 5), bias = random_rows(n, DType::f32, 6);
-  GemmSpec spec{.m = m, .n = n, .k = k, .in = dtype, .out = dtype, .bias = DType::f32};
+  const Bytes a = random_rows(spec.m * spec.k, dtype, 5), bias = random_rows(spec.n, DType::f32, 6);
+  spec.in = spec.out = dtype;
+  spec.bias = DType::f32;
   const Bytes want = product(spec, a, widened(format, blocks, dtype), bias);
   spec.b_stored = &format;
-  EXPECT_EQ(product(spec, a, blocks, bias), want) << m << " x " << n << " x " << k;
+  EXPECT_EQ(product(spec, a, blocks, bias), want) << spec.m << " x " << spec.n << " x " << spec.k;
+}
+
+void expect_same_product(const BlockFormat& format, DType dtype, std::int64_t m, std::int64_t n,
+                         std::int64_t k) {
+  if (find_integer_dots(&format, dtype)) return;
+  expect_same_bits(format, dtype, {.m = m, .n = n, .k = k});
 }
 
 TEST(StoredGemm, FewRowsHaveTheBitsOfWidenedWeights) {
@@ -181,17 +183,10 @@ TEST(StoredGemm, RefusesOtherLayouts) {
   EXPECT_EQ(make_gemm(spec, &why), nullptr) << "48 columns are not whole blocks of 32";
 }
 
-// dx = dy w, added to C, with blocks of w[k, n] along n.
+// dx = dy w, with blocks of w[k, n] along n.
 void expect_same_columns(const BlockFormat& format, DType dtype, std::int64_t m, std::int64_t n,
                          std::int64_t k) {
-  Bytes blocks = random_blocks(format, k * n, 4);
-  remove_nans(format, blocks);
-  const Bytes a = random_rows(m * k, dtype, 5), bias = random_rows(n, DType::f32, 6);
-  GemmSpec spec{.m = m, .n = n, .k = k, .in = dtype, .out = dtype, .b_transposed = false};
-  spec.bias = DType::f32;
-  const Bytes want = product(spec, a, widened(format, blocks, dtype), bias);
-  spec.b_stored = &format;
-  EXPECT_EQ(product(spec, a, blocks, bias), want) << m << " x " << n << " x " << k;
+  expect_same_bits(format, dtype, {.m = m, .n = n, .k = k, .b_transposed = false});
 }
 
 TEST(StoredColumns, HaveTheBitsOfWidenedWeights) {
@@ -243,7 +238,7 @@ TEST(StoredGroups, HaveTheBitsOfWidenedMatrices) {
     const std::vector<std::int32_t> offsets = {0, few, few, 2 * few,
                                                static_cast<std::int32_t>(rows)};
     for_all([&](const BlockFormat& format, DType dtype) {
-      if (!is_widened(format, dtype)) return;
+      if (find_integer_dots(&format, dtype)) return;
       Bytes blocks = random_blocks(format, groups * outputs * inputs, 7);
       remove_nans(format, blocks);
       const Bytes x = random_rows(rows * inputs, dtype, 8);

@@ -121,7 +121,7 @@ std::unique_ptr<Gemm> make_gemm(const GemmSpec& requested, std::string* why) {
   if (spec.m == 0 || spec.n == 0) return std::make_unique<EmptyGemm>();
   if (spec.b_stored && !spec.b_transposed) return make_stored_columns_gemm(spec, why);
   if (streams(spec)) return make_streamed(spec, why);
-  if (spec.b_stored && spec.in == DType::bf16 && spec.k > 0)
+  if (spec.k > 0)
     if (auto gemm = make_integer_gemm(spec)) return gemm;
   if (is_better_by_onednn(spec))
     if (auto gemm = make_onednn_gemm(spec, why)) {

@@ -52,15 +52,12 @@ class StreamedGroup : public GemvGroup {
     for (GemvMatrix& matrix : spec_.matrices) {
       if (matrix.ldw == 0) matrix.ldw = spec_.w_transposed ? spec_.k : matrix.n;
       if (matrix.ldo == 0) matrix.ldo = matrix.n;
-      const std::int64_t num_values = matrix.n * spec_.k;
-      total_bytes +=
-          matrix.stored ? matrix.stored->bytes_of(num_values) : num_values * size_bytes(spec_.in);
+      total_bytes += bytes_of_values(matrix.stored, spec_.in, matrix.n * spec_.k);
     }
     for (const GemvMatrix& matrix : spec_.matrices) {
       first_cut_.push_back(cuts);
       cuts += divide_up(matrix.n, kCutOutputs);
-      dots_.push_back(spec_.in == DType::bf16 && matrix.stored ? find_integer_dots(*matrix.stored)
-                                                               : nullptr);
+      dots_.push_back(find_integer_dots(matrix.stored, spec_.in));
       if (dots_.back()) quantised_bytes_ = aligned(quantised_.bytes(spec_.m));
       stored_.emplace_back();
       if (matrix.stored && !dots_.back()) stored_.back().emplace(*matrix.stored, spec_.k, spec_.in);

@@ -109,8 +109,7 @@ constexpr std::int64_t kDwRows = 128, kDwColumns = 384;
 
 // Returns the bytes of this many rows of a matrix.
 std::int64_t bytes_of_outputs(const GroupedSpec& s, std::int64_t outputs) {
-  const std::int64_t num_values = outputs * s.inputs;
-  return s.stored ? s.stored->bytes_of(num_values) : num_values * size_bytes(s.dtype);
+  return bytes_of_values(s.stored, s.dtype, outputs * s.inputs);
 }
 
 bool is_bf16_or_f32(DType dtype) { return dtype == DType::bf16 || dtype == DType::f32; }
@@ -123,8 +122,7 @@ GroupedLinear::GroupedLinear(const GroupedSpec& spec)
   function_ = best_rows_function().run;
   kernel_ = best_rows_function().name;
   if (!spec.stored) return;
-  if (const IntegerDots dots =
-          spec.dtype == DType::bf16 ? find_integer_dots(*spec.stored) : nullptr) {
+  if (const IntegerDots dots = find_integer_dots(spec.stored, spec.dtype)) {
     function_ = dots;
     kernel_ = integer_dots_name();
     is_quantised_ = true;

@@ -8,6 +8,7 @@
 
 #include "backends/cpu/gemm/gemv_simd.h"
 #include "backends/cpu/stored/quantised_rows.h"
+#include "core/dtype.h"
 #include "formats/block_formats.h"
 
 namespace lamina::cpu {
@@ -30,9 +31,10 @@ struct IntegerDotFunctions {
   static const IntegerDotFunctions avx512, avx2, portable;
 };
 
-// Returns the function of best_isa() for a format, null if its values are not integers times
-// scales.
-IntegerDots find_integer_dots(const formats::BlockFormat& format);
+// Returns the function of best_isa() for products of rows of `in` with a matrix in a format. Null
+// if they are not products of integers: `in` is not bf16, the matrix is plain (a null format), or
+// its values are not integers times scales.
+IntegerDots find_integer_dots(const formats::BlockFormat* format, DType in);
 std::string_view integer_dots_name();
 
 }  // namespace lamina::cpu

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/stored/find_format.h"
 #include "backends/cpu/stored/integer_dots_simd.h"
 #include "backends/cpu/stored/integer_tiles_simd.h"
 #include "backends/cpu/stored/quantised_rows.h"
@@ -14,13 +15,6 @@ namespace {
 
 // Rows of A that are multiplied at once: their quantised forms stay in shared caches.
 constexpr std::int64_t kMaxRows = 1024;
-
-const IntegerTileFunctions::Format* find_tiles(const formats::BlockFormat& format) {
-  const IntegerTileFunctions& functions = isa_table<IntegerTileFunctions>();
-  for (std::size_t i = 0; i < functions.num_formats; ++i)
-    if (functions.formats[i].name == format.name) return &functions.formats[i];
-  return nullptr;
-}
 
 const std::byte* at(const void* base, std::int64_t elements, DType dtype) {
   return base ? static_cast<const std::byte*>(base) + elements * size_bytes(dtype) : nullptr;
@@ -160,9 +154,9 @@ class DotsIntegerGemm final : public Gemm {
 }  // namespace
 
 std::unique_ptr<Gemm> make_integer_gemm(const GemmSpec& spec) {
-  const IntegerDots dots = find_integer_dots(*spec.b_stored);
+  const IntegerDots dots = find_integer_dots(spec.b_stored, spec.in);
   if (!dots || spec.a_transposed) return nullptr;
-  if (const auto* tiles = find_tiles(*spec.b_stored))
+  if (const auto* tiles = find_format<IntegerTileFunctions>(*spec.b_stored))
     return std::make_unique<TiledIntegerGemm>(spec, *tiles);
   return std::make_unique<DotsIntegerGemm>(spec, dots);
 }

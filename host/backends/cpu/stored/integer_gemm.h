@@ -7,8 +7,8 @@
 
 namespace lamina::cpu {
 
-// Makes the product of a spec whose defaults are filled in, with a stored B and bf16 in, for the
-// threads of the pool. Null if there is no such kernel for the format.
+// Makes the product of a spec whose defaults are filled in, for the threads of the pool. Null if it
+// is not a product of integers (find_integer_dots).
 std::unique_ptr<Gemm> make_integer_gemm(const GemmSpec& spec);
 
 }  // namespace lamina::cpu

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/stored/find_format.h"
 #include "backends/cpu/stored/integer_dots_simd.h"
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/threads.h"
@@ -22,11 +23,10 @@ void QuantisedRows::quantise(const void* x, std::int64_t ldx, std::int64_t rows,
   });
 }
 
-IntegerDots find_integer_dots(const formats::BlockFormat& format) {
-  const IntegerDotFunctions& functions = isa_table<IntegerDotFunctions>();
-  for (std::size_t i = 0; i < functions.num_formats; ++i)
-    if (functions.formats[i].name == format.name) return functions.formats[i].run;
-  return nullptr;
+IntegerDots find_integer_dots(const formats::BlockFormat* format, DType in) {
+  if (!format || in != DType::bf16) return nullptr;
+  const auto* found = find_format<IntegerDotFunctions>(*format);
+  return found ? found->run : nullptr;
 }
 
 std::string_view integer_dots_name() { return isa_table<IntegerDotFunctions>().name; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "backends/cpu/stored/find_format.h"
 #include "backends/cpu/threads/threads.h"
 #include "core/error.h"
 #include "core/round_up.h"
@@ -14,13 +15,10 @@ StoredRows::StoredRows(const formats::BlockFormat& format, std::int64_t width, D
     : format_(&format), width_(width), dtype_(dtype) {
   LAMINA_ASSERT(dtype == DType::f32 || dtype == DType::bf16);
   LAMINA_ASSERT(width % format.num_values == 0);
-  const WidenFunctions& functions = isa_table<WidenFunctions>();
-  for (std::size_t i = 0; i < functions.num_formats; ++i) {
-    const WidenFunctions::Format& known = functions.formats[i];
-    if (known.name != format.name) continue;
-    const bool by_machine = best_isa() == Isa::avx512_bf16 && known.machine_bf16;
-    widen_ = dtype == DType::f32 ? known.f32 : by_machine ? known.machine_bf16 : known.bf16;
-  }
+  const WidenFunctions::Format* known = find_format<WidenFunctions>(format);
+  if (!known) return;
+  const bool by_machine = best_isa() == Isa::avx512_bf16 && known->machine_bf16;
+  widen_ = dtype == DType::f32 ? known->f32 : by_machine ? known->machine_bf16 : known->bf16;
 }
 
 void StoredRows::widen_values(const std::byte* blocks, std::int64_t count, std::byte* out) const {

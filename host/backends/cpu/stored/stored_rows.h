@@ -13,6 +13,12 @@
 
 namespace lamina::cpu {
 
+// Returns the bytes of `count` values in a format, or, if it is null, in `dtype`.
+inline std::int64_t bytes_of_values(const formats::BlockFormat* format, DType dtype,
+                                    std::int64_t count) {
+  return format ? format->bytes_of(count) : count * size_bytes(dtype);
+}
+
 class StoredRows {
  public:
   // Rows of `width` values, whole blocks, that become f32 or bf16, rounded once.
