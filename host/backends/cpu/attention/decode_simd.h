@@ -138,7 +138,8 @@ struct Decode {
 
   // Returns the bytes of one head of a slot.
   static std::int64_t row_bytes(std::int64_t dim) {
-    return (dim + kRowHead<S>)*static_cast<std::int64_t>(sizeof(S));
+    constexpr std::int64_t kHead = kRowHead<S>, kBytes = sizeof(S);
+    return (kHead + dim) * kBytes;
   }
 
   struct Heads {
@@ -228,11 +229,12 @@ struct Decode {
   static Ahead::Run ahead(const Run& r, const AttentionInput& x, std::int64_t dim, std::int64_t b,
                           std::int64_t head, std::int64_t key) {
     const std::int64_t bytes = row_bytes(dim);
+    const std::int64_t token_bytes = x.strides.token * static_cast<std::int64_t>(sizeof(S));
     const auto* slot = reinterpret_cast<const char*>(at<S>(x, b, key, 0));
-    if (x.strides.token == r.spec.kv_heads * (dim + kRowHead<S>)&&r.head_blocks == 1)
+    if (token_bytes == r.spec.kv_heads * bytes && r.head_blocks == 1)
       return {slot + head * bytes * kDecodeKeys, 1, divide_up(bytes * kDecodeKeys, 64), 0};
     return {reinterpret_cast<const char*>(at<S>(x, b, key, head)), kDecodeKeys,
-            divide_up(bytes, 64), x.strides.token * static_cast<std::int64_t>(sizeof(S))};
+            divide_up(bytes, 64), token_bytes};
   }
 
   // Returns the bias of slots [j, j + lanes) of the step for row i.

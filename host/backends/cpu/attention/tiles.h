@@ -60,7 +60,7 @@ void prefetch_rows(const void* data, const AttentionStrides& strides, std::int64
   }
 }
 
-// The numbers of rows of a cache that are not plain, as tokens.
+// Memory for tokens made from the numbers of rows that are not plain.
 template <class T>
 struct CachedNumbers {
   T* elements;     // [64, dim]
