@@ -130,10 +130,14 @@ class CrossEntropyKernel final : public Kernel {
         const std::int64_t m = size_of(rows_, kTileRows, r),
                            v = size_of(vocabulary_, kTileColumns, c);
         if (m == 0 || v == 0) continue;
-        GemmSpec spec{
-            .m = m, .n = v, .k = width_, .in = dtype_, .out = DType::f32, .ldc = tile_columns()};
-        spec.b_stored = n.type(1).storage;
-        logits_[r][c] = make_checked_gemm(spec);
+        logits_[r][c] = make_checked_gemm({.m = m,
+                                           .n = v,
+                                           .k = width_,
+                                           .in = dtype_,
+                                           .out = DType::f32,
+                                           .ldc = tile_columns(),
+                                           .bias = {},
+                                           .b_stored = n.type(1).storage});
         gemm_bytes_ = std::max(gemm_bytes_, logits_[r][c]->workspace_bytes());
       }
   }
@@ -275,18 +279,22 @@ class CrossEntropyGradKernel final : public Kernel {
 
   void make_products(std::size_t i, std::int64_t m, const formats::BlockFormat* stored) {
     Products& p = products_[i];
-    GemmSpec logits{.m = m, .n = vocabulary_, .k = width_, .in = dtype_, .out = DType::f32};
-    logits.b_stored = stored;
-    p.logits = make_checked_gemm(logits);
-    GemmSpec dx{.m = m,
-                .n = width_,
-                .k = vocabulary_,
-                .in = dtype_,
-                .out = dtype_,
-                .b_transposed = false,
-                .lda = gradient_stride_};
-    dx.b_stored = stored;
-    p.dx = make_checked_gemm(dx);
+    p.logits = make_checked_gemm({.m = m,
+                                  .n = vocabulary_,
+                                  .k = width_,
+                                  .in = dtype_,
+                                  .out = DType::f32,
+                                  .bias = {},
+                                  .b_stored = stored});
+    p.dx = make_checked_gemm({.m = m,
+                              .n = width_,
+                              .k = vocabulary_,
+                              .in = dtype_,
+                              .out = dtype_,
+                              .b_transposed = false,
+                              .lda = gradient_stride_,
+                              .bias = {},
+                              .b_stored = stored});
     GemmSpec dw{.m = vocabulary_,
                 .n = width_,
                 .k = m,
