@@ -153,7 +153,8 @@ BenchResult bench_decode(const decoder::Model& model, const BenchOptions& option
   // with the tokens measure the bandwidth that was available to them.
   const std::unique_ptr<device::MemoryPasses> memory = device.memory();
   const auto pass_bytes = static_cast<double>(memory->bytes());
-  double peak = device.peak_flops(peak_dtype(model, options));
+  const DType peak_type = peak_dtype(model, options);
+  double peak = device.peak_flops(peak_type);
   for (int i = 0; i < options.repeats; ++i) {
     session.reset();
     if (read > 0) session.append(prompts);
@@ -171,7 +172,7 @@ BenchResult bench_decode(const decoder::Model& model, const BenchOptions& option
     r.bandwidth = pass_bytes * static_cast<double>(options.tokens) / read_seconds;
     result.repeats.push_back(r);
   }
-  peak = std::max(peak, device.peak_flops(peak_dtype(model, options)));
+  peak = std::max(peak, device.peak_flops(peak_type));
   for (BenchResult::Repeat& r : result.repeats) r.peak = peak;
   if (options.profile) options.profile(session.program(1).program().profile());
   return result;

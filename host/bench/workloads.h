@@ -16,7 +16,7 @@ struct BenchOptions {
   DType dtype = DType::bf16;
   std::int64_t batch = 1;     // sequences
   std::int64_t tokens = 512;  // per sequence: read, trained on, or written
-  std::int64_t context = 16;  // of decoding: tokens per sequence before those that are written
+  std::int64_t context = 16;  // for decoding: tokens per sequence before those that are written
   int repeats = 3;
   bool lazy_embeddings = false;  // as in [optimizer]
   std::function<void(const std::string&)> profile =

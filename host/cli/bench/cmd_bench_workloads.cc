@@ -24,12 +24,12 @@ int run_workload(const Arguments& a, const Device& device, std::string_view name
   model::OpenedModel opened =
       model::open(a.text("model"), plugin_catalog(a.globals),
                   {.compress_tokens = decoder::uncompressed_tokens}, model_overrides(a));
-  note_plain_states(a, *opened.model, *parse_dtype(a.text("dtype")));
   bench::BenchOptions options{.directory = opened.directory,
                               .dtype = *parse_dtype(a.text("dtype")),
                               .batch = a.integer("batch"),
                               .tokens = a.integer("tokens"),
                               .repeats = static_cast<int>(a.integer("repeats"))};
+  note_plain_states(a, *opened.model, options.dtype);
   model::set_storage(opened, weight_choice(a), options.dtype);
   if (a.has("context")) options.context = a.integer("context");
   options.lazy_embeddings = workload == bench::bench_train && a.flag(std::string(kLazyEmbeddings));
@@ -88,10 +88,9 @@ Command bench_decode_command() {
       "table, and the decode state.",
       48, "lamina bench decode --model configs/models/bench-0.6b.toml --json",
       bench::bench_decode));
-  out.options.push_back(integer_option("context", 0, {},
-                                       "Tokens in the decode state before the measured ones; "
-                                       "default: 16.",
-                                       1, decoder::kMaxTokens));
+  out.options.push_back(integer_option("context", 0, bench::BenchOptions{}.context,
+                                       "Tokens in the decode state before the measured ones.", 1,
+                                       decoder::kMaxTokens));
   out.options.push_back(kv_dtype_option());
   return out;
 }
