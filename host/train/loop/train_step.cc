@@ -205,6 +205,7 @@ void TrainStep::run_microbatch(std::span<const program::Microbatch> microbatches
   program_.set(Input::seed, std::array{static_cast<std::int64_t>(options_.seed), draw});
   microbatches[i].bind(program_);
   if (teacher_) teacher_->run(microbatches[i]);
+  // fail() runs the microbatches of other devices here, too.
   const bool adds = options_.microbatches > 1;
   if (i == 0 && adds) optimizer_.gradients().clear_sums(state_);
   if (i == 0 || !adds)

@@ -131,7 +131,8 @@ class TrainStep {
   void add(const TrainStep& other);
   StepResult result(std::span<const program::Microbatch> microbatches, const LossCounts& counts,
                     std::int64_t step);
-  // Likewise of update(): the same update as another device, whose gradients have the same bits.
+  // A part of update(), likewise: makes the same update as another device, whose gradients have the
+  // same bits.
   void update_like(const TrainStep& leader, double lr, std::int64_t step);
   GradientTensors& gradient_tensors() { return optimizer_.gradients(); }
 

@@ -5,12 +5,20 @@
 #include <numeric>
 
 #include "core/error.h"
-#include "ops/op.h"
+#include "runtime/views.h"
 
 namespace lamina::train {
 namespace {
 
 Address end_of(const ConstTensorRef& tensor) { return tensor.address() + tensor.bytes(); }
+
+// Returns the gradients that are not lists of rows; null for those that are.
+std::vector<TensorRef> whole_gradients(const TrainState& state) {
+  std::vector<TensorRef> out(state.gradients().begin(), state.gradients().end());
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (state.is_listed(static_cast<int>(i))) out[i] = {};
+  return out;
+}
 
 }  // namespace
 
@@ -24,22 +32,8 @@ GradientOrder::GradientOrder(const program::BoundProgram& program, std::vector<T
     if (output.role != decoder::Output::gradient) continue;
     const std::vector<int>& members =
         program.input_roles()[static_cast<std::size_t>(output.input)].members;
-    std::vector<int>& of = of_output_[behind_views(graph, graph.outputs()[o].value)];
+    std::vector<int>& of = of_output_[made_at(graph, graph.outputs()[o].value)];
     of.insert(of.end(), members.begin(), members.end());
-  }
-}
-
-// Views are no kernel calls: reading a view is reading the value behind it.
-ValueId GradientOrder::behind_views(const Graph& graph, ValueId value) {
-  for (;;) {
-    const NodeId id = graph.value(value).node;
-    if (id == kNoNode) return value;
-    const Node& node = graph.node(id);
-    const bool is_view = node.op->def->view && with_node_view(graph, node, [&](const NodeView& v) {
-                           return node.op->def->view(v);
-                         });
-    if (!is_view) return value;
-    value = node.inputs.front();
   }
 }
 
@@ -56,7 +50,8 @@ void GradientOrder::read(const Graph& graph, const Node& node, std::int64_t call
   const bool is_whole = &graph == &program_.program().graph();
   for (const ValueId input : node.inputs) {
     if (input == kNoValue) continue;
-    const ValueId value = behind_views(graph, input);
+    // Views are no kernel calls: reading a view is reading the value behind it.
+    const ValueId value = made_at(graph, input);
     if (const auto found = written_.find({&graph, value}); found != written_.end())
       touch(found->second.first, found->second.second, call);
     if (!is_whole) continue;
@@ -80,7 +75,7 @@ void GradientOrder::leave() {
   const Node& scan = graph->node(id);
   const Graph& body = *scan.body();
   for (std::size_t o = 0; o < scan.outputs.size(); ++o) {
-    const auto found = written_.find({&body, behind_views(body, body.outputs()[o].value)});
+    const auto found = written_.find({&body, made_at(body, body.outputs()[o].value)});
     if (found != written_.end()) written_[{graph, scan.outputs[o]}] = found->second;
   }
 }
@@ -103,44 +98,40 @@ GradientExchange::GradientExchange(program::BoundProgram& program, GradientTenso
       tensors_(tensors),
       state_(state),
       communicator_(communicator),
-      bucket_bytes_(bucket_bytes),
-      whole_(state.gradients().begin(), state.gradients().end()) {
-  std::size_t bytes = 0;
-  const auto place = [&](const Type& type) {
-    const std::size_t at = bytes;
-    bytes += aligned(static_cast<std::size_t>(type.bytes()));
-    return at;
-  };
-  struct Plan {
-    int parameter;
-    Type ids, rows;
-    std::size_t ids_at, rows_at;
-  };
-  std::vector<Plan> plans;
+      bucket_bytes_(bucket_bytes) {
   const std::int64_t ranks = communicator.num_ranks();
-  for (std::size_t i = 0; i < whole_.size(); ++i) {
+  const auto add = [&](const Type& type) {
+    return gathered_.add(static_cast<std::size_t>(type.bytes() * ranks));
+  };
+  std::vector<std::pair<std::size_t, std::size_t>> parts;  // of the ids and the rows of each list
+  for (std::size_t i = 0; i < state.gradients().size(); ++i) {
     if (!state.is_listed(static_cast<int>(i))) continue;
-    const std::int64_t slots = lists_of_rank.step[i], width = whole_[i].type().dim(-1);
-    const Type ids{DType::i32, {ranks * slots}, {}}, rows{DType::f32, {ranks * slots, width}, {}};
-    const std::size_t ids_at = place(ids);
-    plans.push_back({static_cast<int>(i), ids, rows, ids_at, place(rows)});
+    const TensorRef& rows = state.gradients()[i];
+    const std::int64_t slots = lists_of_rank.step[i];
+    lists_.push_back({static_cast<int>(i),
+                      state.gradient_ids()[i].part(0, {DType::i32, {slots}, {}}),
+                      rows.part(0, {DType::f32, {slots, rows.type().dim(-1)}, {}}),
+                      {},
+                      {}});
+    const std::size_t ids = add(lists_.back().ids.type());
+    parts.emplace_back(ids, add(lists_.back().rows.type()));
   }
-  if (!plans.empty()) gathered_ = communicator.backend().allocate(bytes);
-  for (const Plan& plan : plans) {
-    const auto i = static_cast<std::size_t>(plan.parameter);
-    const std::int64_t slots = lists_of_rank.step[i], width = plan.rows.dim(-1);
-    lists_.push_back({plan.parameter, state.gradient_ids()[i].part(0, {DType::i32, {slots}, {}}),
-                      whole_[i].part(0, {DType::f32, {slots, width}, {}}),
-                      TensorRef(*gathered_, plan.ids_at, plan.ids),
-                      TensorRef(*gathered_, plan.rows_at, plan.rows)});
-    whole_[i] = {};
+  if (lists_.empty()) return;
+  gathered_.allocate(communicator.backend());
+  const auto of_ranks = [&](Type type) {
+    type.shape[0] *= ranks;
+    return type;
+  };
+  for (std::size_t i = 0; i < lists_.size(); ++i) {
+    lists_[i].all_ids = gathered_.tensor(parts[i].first, of_ranks(lists_[i].ids.type()));
+    lists_[i].all_rows = gathered_.tensor(parts[i].second, of_ranks(lists_[i].rows.type()));
   }
 }
 
 void GradientExchange::around_last(const std::function<void()>& run) {
   num_calls_ = 0;
   next_ = 0;
-  if (buckets_.empty()) order_.emplace(program_, whole_);
+  if (buckets_.empty()) order_.emplace(program_, whole_gradients(state_));
   program_.program().watch(this);
   try {
     run();
@@ -170,6 +161,7 @@ void GradientExchange::ran(const Graph& graph, NodeId node, std::span<const Tens
 // Fills buckets in the order in which gradients are complete. A gradient that no call wrote stays
 // zero on every rank, and costs little in the last bucket.
 void GradientExchange::make_buckets() {
+  const std::vector<TensorRef> gradients = whole_gradients(state_);
   std::vector<std::int64_t> last = order_->last_calls();
   order_.reset();
   for (std::int64_t& call : last)
@@ -179,14 +171,14 @@ void GradientExchange::make_buckets() {
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return last[i]; });
   std::size_t bytes = bucket_bytes_;
   for (const std::size_t i : order) {
-    if (!whole_[i]) continue;
+    if (!gradients[i]) continue;
     if (bytes >= bucket_bytes_) {
       buckets_.emplace_back();
       bytes = 0;
     }
-    buckets_.back().gradients.push_back(whole_[i]);
+    buckets_.back().gradients.push_back(gradients[i]);
     buckets_.back().after = last[i];
-    bytes += whole_[i].bytes();
+    bytes += gradients[i].bytes();
   }
 }
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -13,6 +12,7 @@
 
 #include "decoder/stack/parameter.h"
 #include "program/bound_program.h"
+#include "runtime/buffer_parts.h"
 #include "runtime/communicator.h"
 #include "train/optimizer/gradient_tensors.h"
 #include "train/optimizer/train_state.h"
@@ -27,7 +27,7 @@ class GradientOrder {
   // one.
   GradientOrder(const program::BoundProgram& program, std::vector<TensorRef> gradients);
 
-  // As Watcher; `call` counts calls of ran().
+  // The events of a Watcher; `call` counts calls of ran().
   void enter(const Graph& graph, NodeId scan, std::int64_t call);
   void leave();
   void ran(const Graph& graph, NodeId node, std::span<const TensorRef> results, std::int64_t call);
@@ -39,7 +39,6 @@ class GradientOrder {
   using Place = std::pair<const Graph*, ValueId>;
   void touch(Address begin, Address end, std::int64_t call);
   void read(const Graph& graph, const Node& node, std::int64_t call);
-  static ValueId behind_views(const Graph& graph, ValueId value);
 
   const program::BoundProgram& program_;
   std::vector<TensorRef> gradients_;
@@ -89,13 +88,12 @@ class GradientExchange : private Watcher {
   const TrainState& state_;
   Communicator& communicator_;
   std::size_t bucket_bytes_;
-  std::vector<TensorRef> whole_;        // by parameter; null for lists
   std::optional<GradientOrder> order_;  // until the buckets are made
   std::vector<Bucket> buckets_;         // in the order in which they are complete
   std::size_t next_ = 0;                // bucket to send
   std::int64_t num_calls_ = 0;
   std::vector<Gathered> lists_;
-  std::unique_ptr<Buffer> gathered_;
+  BufferParts gathered_;
 };
 
 }  // namespace lamina::train

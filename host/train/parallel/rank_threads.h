@@ -24,8 +24,8 @@ class RankThreads {
 
   // Calls work(rank) on the thread of each rank, and returns when all have returned. If one throws,
   // the collectives of all ranks are aborted, and the first exception is thrown; an error of
-  // communication (exit 6) only if there is no other. If a thread then
-  // does not return, because a driver hangs, prints the error and ends the process with its code.
+  // communication (exit 6) only if there is no other. If a thread then does not return, because a
+  // driver hangs, prints the error and ends the process with its code.
   void run(const std::function<void(int rank)>& work);
 
  private:

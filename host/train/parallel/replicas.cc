@@ -9,19 +9,19 @@ Replicas::Replicas(CommunicatorGroup& group, const Setup& setup, TrainState& sta
   LAMINA_ASSERT(!setup.options.in_backward);
   LAMINA_ASSERT(setup.options.all_microbatches() == microbatches_ * group.size());
   const decoder::ParameterTable& parameters = setup.model.parameters();
+  const decoder::ModelGraph graph = step_graph(setup.model, setup.options);
+  const GradientLists lists = gradient_lists(graph, parameters, microbatches_);
   for (int i = 0; i < group.size(); ++i) {
     Communicator& communicator = *group.ranks[static_cast<std::size_t>(i)];
     Rank made{.state = &state, .step = &step};
-    decoder::ModelGraph graph = step_graph(setup.model, setup.options);
-    const GradientLists lists = gradient_lists(graph, parameters, microbatches_);
     if (i > 0) {
       TrainStepOptions options = setup.options;
       options.first_microbatch = i * microbatches_;
       made.own_state = std::make_unique<TrainState>(parameters, options.shape.dtype,
                                                     microbatches_ > 1, communicator.backend(),
                                                     state.lists(), setup.optimizer, setup.average);
-      made.own_step = std::make_unique<TrainStep>(setup.model, std::move(graph), *made.own_state,
-                                                  options, setup.optimizer, communicator.backend());
+      made.own_step = std::make_unique<TrainStep>(setup.model, graph, *made.own_state, options,
+                                                  setup.optimizer, communicator.backend());
       made.state = made.own_state.get();
       made.step = made.own_step.get();
     }

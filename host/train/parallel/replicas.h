@@ -1,7 +1,7 @@
 // Training steps on several devices: each holds the whole state and runs a part of the
 // microbatches.
 //
-//   Replicas replicas(group, {model, optimizer, average}, state, step, options);
+//   Replicas replicas(group, {model, optimizer, options}, state, step);
 //   replicas.copy_state();
 //   StepResult result = replicas.gradients(microbatches, step_number);
 //   replicas.update(result, lr, update_number);
@@ -27,15 +27,15 @@ class Replicas {
     const TrainStepOptions& options;  // of rank 0: the step has all_microbatches() in all
     KeptAverage average = KeptAverage::none;
   };
-  // Makes states and steps of all ranks but 0, which has these. REQUIRES: all outlive this, and the
-  // step neither updates in the backward pass nor has a teacher.
+  // Makes a state and a step for each rank; rank 0 has the given ones. REQUIRES: all outlive this,
+  // and the step neither updates in the backward pass nor has a teacher.
   Replicas(CommunicatorGroup& group, const Setup& setup, TrainState& state, TrainStep& step);
 
   // Gives all ranks the state of rank 0.
   void copy_state();
 
-  // As of TrainStep, over the microbatches of all ranks. A failure of a rank ends the collectives
-  // of all, and is thrown here; collectives that fail throw DeviceError (exit 6).
+  // Like TrainStep, over the microbatches of all ranks. A failure of a rank ends the collectives of
+  // all, and is thrown here; collectives that fail throw DeviceError (exit 6).
   StepResult gradients(std::span<const program::Microbatch> microbatches, std::int64_t step);
   void update(StepResult& result, double lr, std::int64_t step);
 
