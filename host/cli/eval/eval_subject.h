@@ -17,7 +17,7 @@ struct EvalSubject {
   std::unique_ptr<text::Tokenizer> tokenizer;  // may be null with --ids and for a reference
   std::optional<config::RunConfig> run;        // for a run directory or a checkpoint
   DType dtype = DType::bf16;
-  model::WeightChoice choice = {};  // of the form of weights
+  model::WeightChoice choice = {};  // the form of the weights
 
   // Reads the weights.
   model::Loaded load(const Device& device) &&;
@@ -27,7 +27,8 @@ struct EvalSubject {
 // that texts need (exit 4).
 EvalSubject find_eval_subject(const Arguments& a);
 
-// Opens the model of --against as its files have it. Errors: a model without weights (exit 4).
+// Opens the model of --against as its files describe it. Throws UserError (exit 4) for a model
+// without weights.
 EvalSubject find_eval_reference(const Arguments& a);
 
 }  // namespace lamina::cli

@@ -44,10 +44,9 @@ std::shared_ptr<const data::TokenStore> documents(const Arguments& a, const Eval
         data::tokenize_files(a.texts("data"), *data::parse_separator(a.text("separator")),
                              *s.tokenizer, vocab, end_if_asked));
   auto store = std::make_shared<data::TokenStore>();
-  for (const std::int32_t id : parse_ids(a.text("ids"))) {
-    if (id >= vocab) refuse_id("--ids", id, vocab);
-    store->tokens.push_back(id);
-  }
+  const std::vector<std::int32_t> ids = parse_ids(a.text("ids"));
+  check_given_ids(ids, vocab);
+  store->tokens.assign(ids.begin(), ids.end());
   store->document_begin.push_back(store->tokens.size());
   return store;
 }

@@ -28,27 +28,17 @@ int start_chat(const Arguments& a, const Device& device) {
   check_generation_options(a);
   check_marks(a);
   const DType dtype = *parse_dtype(a.text("dtype"));
-  const auto session_of = [&](const decoder::Model& model) {
-    const std::int64_t context =
-        a.has("ctx-size")
-            ? a.integer("ctx-size")
-            : std::min(kUsualContext, model.config().max_positions().value_or(kUsualContext));
-    return decode::SessionOptions{
-        .capacity = context,
-        .call_tokens = model.depends_on_length_within(context) ? context : std::int64_t{512},
-        .dtype = dtype};
-  };
-  const model::Loaded m = load_model(a.text("model"), a.globals, dtype, device, weight_choice(a),
-                                     [&](const decoder::Model& model) {
-                                       check_decode_memory(model, session_of(model), device, "chat",
-                                                           WeightsAre::to_be_loaded);
-                                     });
+  decode::SessionOptions options;
+  const model::Loaded m =
+      load_model(a.text("model"), a.globals, dtype, device, weight_choice(a),
+                 [&](const decoder::Model& model) {
+                   options = context_options(a, model, kUsualContext);
+                   check_decode_memory(model, options, device, "chat", WeightsAre::to_be_loaded);
+                 });
   note_plain_states(a, m.model(), dtype);
   const chat::Form form = load_form(a, m.opened.directory);
   const text::Tokenizer& tokenizer = need_tokenizer(m.opened.directory, m.tokenizer.get());
-  const decode::SessionOptions options = session_of(m.model());
   const std::int64_t context = options.capacity;
-  m.model().check_length(context, "--ctx-size");
   warn_of_positions(m.model(), context);
   decode::Session state(m.model(), m.weights.pointers(), options, device.backend());
   const Terminal out = describe_terminal(1, a.globals.color);

@@ -38,15 +38,9 @@ int run_decode(const Arguments& a, const Device& device) {
   const DType dtype = *parse_dtype(a.text("dtype"));
   // Before the prompt is read: without its tokens.
   const auto check_least_memory = [&](const decoder::Model& model) {
-    const std::int64_t wanted = a.integer("max-new-tokens");
-    const std::int64_t context =
-        a.has("ctx-size") ? a.integer("ctx-size")
-                          : std::min(wanted, model.config().max_positions().value_or(wanted));
-    model.check_length(context, "--ctx-size");
-    check_decode_memory(
-        model,
-        {.batch = a.has("beams") ? a.integer("beams") : 1, .capacity = context, .dtype = dtype},
-        device, "decode", WeightsAre::to_be_loaded);
+    decode::SessionOptions least = context_options(a, model, a.integer("max-new-tokens"));
+    if (a.has("beams")) least.batch = a.integer("beams");
+    check_decode_memory(model, least, device, "decode", WeightsAre::to_be_loaded);
   };
   const model::Loaded m =
       load_model(a.text("model"), a.globals, dtype, device, weight_choice(a), check_least_memory);

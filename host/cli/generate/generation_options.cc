@@ -282,29 +282,35 @@ void warn_of_positions(const decoder::Model& model, std::int64_t context) {
         context, *positions);
 }
 
+decode::SessionOptions context_options(const Arguments& a, const decoder::Model& model,
+                                       std::int64_t usual) {
+  decode::SessionOptions out{
+      .capacity = a.has("ctx-size")
+                      ? a.integer("ctx-size")
+                      : std::min(usual, model.config().max_positions().value_or(usual)),
+      .dtype = *parse_dtype(a.text("dtype"))};
+  model.check_length(out.capacity, "--ctx-size");
+  // Rotary positions that depend on the length need the whole prompt in one call.
+  if (model.depends_on_length_within(out.capacity)) out.call_tokens = out.capacity;
+  return out;
+}
+
 decode::SessionOptions session_options(const Arguments& a, const decoder::Model& model,
                                        std::size_t prompt, const decode::GenerateOptions& options,
                                        const decode::PromptRows* rows) {
-  const std::int64_t needed = static_cast<std::int64_t>(prompt) + options.max_new_tokens;
-  const std::int64_t context =
-      a.has("ctx-size") ? a.integer("ctx-size")
-                        : std::min(needed, model.config().max_positions().value_or(needed));
-  model.check_length(context, "--ctx-size");
-  warn_of_positions(model, context);
-  if (static_cast<std::int64_t>(prompt) > context)
+  decode::SessionOptions out =
+      context_options(a, model, static_cast<std::int64_t>(prompt) + options.max_new_tokens);
+  out.batch = options.num_beams;
+  // Images may need one call, too.
+  if (rows) out.call_tokens = std::max(out.call_tokens, rows->longest_image());
+  warn_of_positions(model, out.capacity);
+  if (static_cast<std::int64_t>(prompt) > out.capacity)
     throw UserError(
         ExitCode::usage,
         {"",
-         fmt::format("the prompt has {} tokens; the context has room for {}", prompt, context),
+         fmt::format("the prompt has {} tokens; the context has room for {}", prompt, out.capacity),
          {"shorten it, or raise --ctx-size"}});
-  // Rotary positions that depend on the length need the whole prompt in one call, and images may,
-  // too.
-  const std::int64_t longest = std::max<std::int64_t>(512, rows ? rows->longest_image() : 0);
-  return {
-      .batch = options.num_beams,
-      .capacity = context,
-      .call_tokens = model.depends_on_length_within(context) ? context : std::min(context, longest),
-      .dtype = *parse_dtype(a.text("dtype"))};
+  return out;
 }
 
 bool set_generation_option(std::string_view name, const std::string& value,

@@ -27,6 +27,11 @@ decode::GenerateOptions read_generation_options(const Arguments& a, const model:
 // Warns if a context is longer than the model's positions.
 void warn_of_positions(const decoder::Model& model, std::int64_t context);
 
+// A session for --ctx-size tokens, or for `usual` tokens if the model has so many positions. Throws
+// UserError (exit 2) for a context that the model cannot have.
+decode::SessionOptions context_options(const Arguments& a, const decoder::Model& model,
+                                       std::int64_t usual);
+
 // The capacity of the decode state for a continuation, and the number of tokens per call. Throws
 // UserError (exit 2) for a prompt that does not fit. `rows` may be null.
 decode::SessionOptions session_options(const Arguments& a, const decoder::Model& model,

@@ -31,10 +31,9 @@ std::string prompt_text(const Arguments& a) {
   return text;
 }
 
-void check_ids(const std::vector<std::int32_t>& ids, std::int64_t vocab, bool typed) {
-  for (std::int32_t id : ids) {
-    if (id < vocab) continue;
-    if (!typed)
+void check_encoded_ids(std::span<const std::int32_t> ids, std::int64_t vocab) {
+  for (std::int32_t id : ids)
+    if (id >= vocab)
       throw UserError(
           ExitCode::data,
           {"prompt",
@@ -42,8 +41,6 @@ void check_ids(const std::vector<std::int32_t>& ids, std::int64_t vocab, bool ty
                        id, vocab),
            {"the tokenizer belongs to another model: copy this model's tokenizer files into the "
             "directory"}});
-    refuse_id("--ids", id, vocab);
-  }
 }
 
 }  // namespace
@@ -54,6 +51,11 @@ void refuse_id(std::string where, std::int32_t id, std::int64_t vocab_size) {
                    fmt::format("id {} is outside the vocabulary of {}; use 0 to {}", id, vocab_size,
                                vocab_size - 1),
                    {}});
+}
+
+void check_given_ids(std::span<const std::int32_t> ids, std::int64_t vocab) {
+  for (std::int32_t id : ids)
+    if (id >= vocab) refuse_id("--ids", id, vocab);
 }
 
 const text::Tokenizer& tokenizer_of_texts(const std::string& directory,
@@ -128,7 +130,10 @@ Prompt read_prompt(const Arguments& a, const std::string& directory,
                                       "the prompt is empty and this tokenizer has no token that "
                                       "begins a text; give at least one character",
                                       {}});
-  check_ids(prompt, model.vocab_size(), a.has("ids"));
+  if (a.has("ids"))
+    check_given_ids(prompt, model.vocab_size());
+  else
+    check_encoded_ids(prompt, model.vocab_size());
   return out;
 }
 

@@ -42,6 +42,8 @@ std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& 
 
 // Throws UserError (exit 2) at `where`, an option: a token id outside the vocabulary.
 [[noreturn]] void refuse_id(std::string where, std::int32_t id, std::int64_t vocab_size);
+// Throws UserError (exit 2) if ids of --ids are outside the vocabulary.
+void check_given_ids(std::span<const std::int32_t> ids, std::int64_t vocab);
 
 // The rows of --embeddings and their positions in the prompt.
 std::optional<decode::PromptRows> prompt_rows(const Arguments& a, const model::OpenedModel& opened,

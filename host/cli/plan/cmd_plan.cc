@@ -59,10 +59,7 @@ int run_plan(const Arguments& a, const Device& device) {
   MemoryNeed need;
   if (has_own_memory(device) && plan.work.decode)
     need = decode_need(*model,
-                       {.batch = options.batch,
-                        .capacity = options.tokens,
-                        .call_tokens = decode::SessionOptions{}.call_tokens,
-                        .dtype = options.dtype},
+                       {.batch = options.batch, .capacity = options.tokens, .dtype = options.dtype},
                        device.backend());
   if (a.flag("json")) {
     print(plan_json(name, plan, need, device));

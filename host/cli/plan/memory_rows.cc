@@ -8,7 +8,7 @@ std::vector<std::pair<std::string, std::size_t>> memory_rows(const inspect::Trai
                                                              DType compute) {
   std::vector<std::pair<std::string, std::size_t>> out{
       {"weights in float32", memory.bytes.weights},
-      {fmt::format("frozen weights in {}", long_name(compute)), memory.bytes.frozen},
+      {"frozen weights", memory.bytes.frozen},
       {fmt::format("copies in {}", long_name(compute)), memory.bytes.copies},
       {"moments", memory.bytes.moments},
       {"moving average of the weights", memory.bytes.average},

@@ -11,8 +11,6 @@ struct DecodePlan {
   std::size_t weights = 0;      // of all parameters, in the types that graphs read
   std::size_t states = 0;       // of all sequences, for their whole capacity
   std::size_t temporaries = 0;  // of the largest call
-
-  std::size_t total() const { return weights + states + temporaries; }
 };
 
 // The plan of a session, if the device copies all weights into separate memory. Compiles the
