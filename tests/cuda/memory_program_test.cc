@@ -23,17 +23,13 @@ Finished run_with(std::int64_t bytes, std::vector<std::string> arguments,
 
 class GpuMemoryPlan : public ::testing::Test {
  protected:
-  void SetUp() override {
-    if (!has_golden_model("llama3_gqa")) GTEST_SKIP() << "the golden model is missing";
-    model_ = add_golden_model(folder_, "llama3_gqa");
-  }
   std::vector<std::string> decode(const std::string& type = "float32") const {
     return {"decode", "-m",         model_, "--ids",   "1,2", "-n",
             "4",      "--ctx-size", "64",   "--dtype", type,  "--stats"};
   }
 
   TempDir folder_;
-  std::string model_;
+  std::string model_ = add_golden_model(folder_, "llama3_gqa");
 };
 
 TEST_F(GpuMemoryPlan, DecodingThatDoesNotFitEndsBeforeWeightsAreRead) {
