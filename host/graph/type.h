@@ -22,7 +22,7 @@ struct Type {
   Shape shape;
   std::array<AxisId, kMaxDims> axes{};
   // The format of the values in memory, in blocks along the last dim; null: plain elements. `dtype`
-  // is the type in which ops use the values: each is rounded to it once. Only parameters have one.
+  // is the type in which ops use the values: each is rounded to it once. For parameters and states.
   const formats::BlockFormat* storage = nullptr;
 
   int ndim() const { return shape.ndim(); }

@@ -132,7 +132,7 @@
 #define LAMINA_STATE_KIND(name, number, text, min_dims, max_dims)
 #include "lamina/state_kinds.def"
 
-#define LAMINA_STATE_FLAG_NO_QUANTIZE 1u /* full precision; no host quantises yet */
+#define LAMINA_STATE_FLAG_NO_QUANTIZE 1u /* never rounded to fewer bits */
 
 /* Inputs of a block. */
 #define LAMINA_INPUT_POSITIONS 1u   /* i32[B, T], from 0 in each document */
