@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/json.h"
 #include "support/paths.h"
 #include "support/process.h"
 #include "support/published_model.h"
@@ -60,6 +61,19 @@ TEST_F(GpuMemoryPlan, ShowsTheNumbersOfTheError) {
   ASSERT_NE(at, plan.out.npos) << plan.out;
   const Finished error = run_with(1 << 16, decode("bfloat16"));
   EXPECT_EQ(line(plan.out.substr(at)), line(error.err)) << plan.out << error.err;
+}
+
+TEST_F(GpuMemoryPlan, JsonNamesThePartsUnderFixedKeys) {
+  const Finished plan = run_with(1 << 16, {"plan", model_, "-c", "64", "--json"});
+  ASSERT_EQ(plan.code, 0) << plan.err;
+  const JsonDocument json = JsonDocument::parse(plan.out, "plan");
+  const JsonValue memory = json.root().at("device_memory");
+  EXPECT_EQ(memory.at("device").as_string(), "cuda");
+  EXPECT_GT(memory.at("free_bytes").as_int64(), 0);
+  ASSERT_EQ(memory.at("parts").size(), 3u);
+  EXPECT_EQ(memory.at("parts").element(1).at("name").as_string(), "state of 1 x 64 tokens");
+  for (const JsonValue part : memory.at("parts").elements())
+    EXPECT_GT(part.at("bytes").as_int64(), 0);
 }
 
 TEST(GpuMemory, TrainingThatDoesNotFitEndsBeforeDataAreRead) {

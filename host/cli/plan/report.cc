@@ -254,8 +254,10 @@ std::string plan_json(const std::string& model, const inspect::ModelPlan& plan,
   json.end_array();
   if (!need.empty()) {
     json.key("device_memory").begin_object().key("device").value(device.name());
-    for (const auto& [part, bytes] : need) json.key(part).value(bytes);
-    json.key("free").value(device.available_memory()).end_object();
+    json.key("free_bytes").value(device.available_memory()).key("parts").begin_array();
+    for (const auto& [part, bytes] : need)
+      json.begin_object().key("name").value(part).key("bytes").value(bytes).end_object();
+    json.end_array().end_object();
   }
   json.end_object();
   return json.text() + "\n";
