@@ -1,5 +1,6 @@
 // Overrides of keys in environment variables, and detection of misspelled ones.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,10 +22,24 @@ constexpr std::string_view kPrefix = "LAMINA_", kSeparator = "__";
 
 // Variables with another meaning, for lamina or its tests: docs/environment.md.
 constexpr std::string_view kOthers[] = {
-    "LAMINA_CHECK",        "LAMINA_CPU_ISA",    "LAMINA_GOLDENS",        "LAMINA_GPU_COUNT",
-    "LAMINA_GPU_GRAPHS",   "LAMINA_GPU_MEMORY", "LAMINA_GPU_RACES",      "LAMINA_GPU_SEED",
-    "LAMINA_GPU_TIMEOUT",  "LAMINA_PIN",        "LAMINA_PLUGIN_KERNELS", "LAMINA_PLUGIN_PATH",
-    "LAMINA_TRUST_PLUGINS"};
+    "LAMINA_CHECK",          "LAMINA_CPU_ISA",     "LAMINA_GOLDENS",     "LAMINA_GPU_COUNT",
+    "LAMINA_GPU_GRAPHS",     "LAMINA_GPU_MEMORY",  "LAMINA_GPU_RACES",   "LAMINA_GPU_SEED",
+    "LAMINA_GPU_SHARED_KIB", "LAMINA_GPU_TF32",    "LAMINA_GPU_TIMEOUT", "LAMINA_PIN",
+    "LAMINA_PLUGIN_KERNELS", "LAMINA_PLUGIN_PATH", "LAMINA_TEST_GPU",    "LAMINA_TRUST_PLUGINS"};
+
+// Variables with a list of values. Their readers take any other value for "not set".
+struct Switch {
+  std::string_view name;
+  std::vector<std::string> values;
+};
+const std::vector<Switch>& switches() {
+  static const std::vector<Switch> out = {{"LAMINA_CHECK", {"max"}},
+                                          {"LAMINA_GPU_GRAPHS", {"0", "1"}},
+                                          {"LAMINA_GPU_TF32", {"0", "1"}},
+                                          {"LAMINA_PLUGIN_KERNELS", {"0", "1"}},
+                                          {"LAMINA_TRUST_PLUGINS", {"0", "1"}}};
+  return out;
+}
 
 // Returns LAMINA_TRAIN__STEPS for "train.steps".
 std::string variable_of(std::string_view key) {
@@ -75,6 +90,15 @@ void check_other(std::string_view name) {
   }
 }
 
+// Throws for a value of a switch that has no meaning.
+void check_value(std::string_view name, std::string_view value) {
+  const auto found = std::ranges::find(switches(), name, &Switch::name);
+  if (found == switches().end() || value.empty()) return;
+  if (std::ranges::find(found->values, value) == found->values.end())
+    refuse(name, fmt::format("is '{}'", printable(value)),
+           {fmt::format("expected {}, or unset it", fmt::join(found->values, " or "))});
+}
+
 }  // namespace
 
 Raw parse_environment(const std::vector<std::string>& environment) {
@@ -86,6 +110,7 @@ Raw parse_environment(const std::vector<std::string>& environment) {
     const std::string value(variable.substr(equals + 1));
     if (name.find(kSeparator, kPrefix.size() - 1) == name.npos) {
       check_other(name);
+      check_value(name, value);
       continue;
     }
     std::string key = lower_case(name.substr(kPrefix.size()));

@@ -69,7 +69,11 @@ struct Problem {
 
   // `shift`: of all operands from a multiple of 16 bytes.
   Array run(std::size_t shift = 0, bool in_place = true) const {
-    const PreparedProduct product(library(), spec);
+    return run_by(library(), shift, in_place);
+  }
+
+  Array run_by(Library& by, std::size_t shift = 0, bool in_place = true) const {
+    const PreparedProduct product(by, spec);
     const GpuMemory ma(a, shift), mb(b, shift), mbias(bias, shift), mc(c, shift);
     const GpuMemory other(c.bytes.size(), shift), workspace(product.workspace_bytes());
     const GpuMemory& d = in_place ? mc : other;
@@ -155,6 +159,41 @@ TEST(BlasProduct, TakesOperandsThatAreNotAligned) {
 TEST(BlasProduct, HasTheSameBitsInEachRun) {
   const Problem problem({.m = 9, .n = 17, .k = 133});
   EXPECT_EQ(problem.run().bytes, problem.run().bytes);
+}
+
+// ---- TF32
+
+std::unique_ptr<Backend> open_gpu_with_tf32(const char* value) {
+  setenv("LAMINA_GPU_TF32", value, 1);
+  auto backend = cuda::open_backend(cuda::emulation::driver(), cuda::emulation::images(), 0,
+                                    cuda::emulation::blas_api, "");
+  static_cast<cuda::CudaContext&>(backend->context()).blas();
+  unsetenv("LAMINA_GPU_TF32");
+  return backend;
+}
+
+Library& blas_of(const Backend& backend) {
+  return static_cast<cuda::CudaContext&>(backend.context()).blas();
+}
+
+TEST(BlasProduct, RoundsFloat32ToTf32OnRequestOnly) {
+  // 1 + 2^-12 is no number of TF32; its neighbours are 1 and 1 + 2^-10.
+  Problem problem({.m = 1, .n = 1, .k = 1, .in = DType::f32, .out = DType::f32});
+  const float value = 1 + 0x1p-12f, one = 1;
+  std::memcpy(problem.a.bytes.data(), &value, sizeof value);
+  std::memcpy(problem.b.bytes.data(), &one, sizeof one);
+  const auto with = open_gpu_with_tf32("1"), without = open_gpu_with_tf32("0");
+  EXPECT_EQ(get(problem.run_by(blas_of(*with)), 0), 1.0);
+  EXPECT_EQ(get(problem.run_by(blas_of(*without)), 0), 1 + 0x1p-12);
+  EXPECT_EQ(get(problem.run(), 0), 1 + 0x1p-12);
+}
+
+TEST(BlasProduct, Tf32ChangesOnlyFloat32) {
+  const auto with = open_gpu_with_tf32("1");
+  for (const DType dtype : {DType::bf16, DType::f16, DType::f64}) {
+    const Problem problem({.m = 9, .n = 17, .k = 133, .in = dtype, .out = dtype});
+    EXPECT_EQ(problem.run_by(blas_of(*with)).bytes, problem.run().bytes) << name(dtype);
+  }
 }
 
 TEST(BlasProduct, SearchesForAnAlgorithmOncePerProblem) {

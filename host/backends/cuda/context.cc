@@ -148,7 +148,9 @@ blas::Library& CudaContext::blas() {
     check(api_, api_.get_version(&origin.driver), "reading the driver's version");
     file = std::make_unique<blas::ChoiceFile>(cache_, origin);
   }
-  blas_ = std::make_unique<blas::Library>(blas, std::move(file));
+  const char* const tf32 = std::getenv("LAMINA_GPU_TF32");
+  blas_ =
+      std::make_unique<blas::Library>(blas, tf32 && std::string_view(tf32) == "1", std::move(file));
   return *blas_;
 }
 

@@ -30,7 +30,11 @@ enum class Status : std::int32_t {  // cublasStatus_t
 };
 
 enum class DataType : std::int32_t { r_32f = 0, r_64f = 1, r_16f = 2, r_16bf = 14 };
-enum class ComputeType : std::int32_t { f32 = 68, f64 = 70 };  // f32: without tf32
+enum class ComputeType : std::int32_t {
+  f32 = 68,  // without tf32
+  f64 = 70,
+  tf32 = 77,  // f32 operands are rounded to 11 significant bits; sums in f32
+};
 enum class Transpose : std::int32_t { none = 0, transposed = 1 };
 enum class Epilogue : std::int32_t { none = 1, bias = 4 };
 

@@ -13,9 +13,9 @@ namespace lamina::cuda::blas {
 // change for the life of a Library.
 struct ProblemKey {
   std::int64_t batch, m, n, k, lda, ldc;  // other strides follow from them
-  std::int32_t in, out;                   // DataType
+  std::int32_t compute, in, out;          // ComputeType, DataType of operands and of results
   bool a_transposed, b_transposed, accumulate, bias;
-  std::uint32_t alignment;  // of all operands, bytes
+  std::uint64_t alignment;  // of all operands, bytes
   friend auto operator<=>(const ProblemKey&, const ProblemKey&) = default;
 };
 

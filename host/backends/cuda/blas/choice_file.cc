@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // The choice depends on these too: change it with the preferences in product.cc.
-constexpr std::string_view kFormat = "lamina cublaslt choices 1";
+constexpr std::string_view kFormat = "lamina cublaslt choices 2";
 // A usual file has a hundred problems of each of a hundred models, and is smaller.
 constexpr std::size_t kMostBytes = std::size_t{8} << 20;
 
@@ -31,7 +31,7 @@ struct Record {
   std::uint64_t checksum;  // of the bytes before it
 };
 static_assert(std::is_trivially_copyable_v<Record>);
-static_assert(sizeof(ProblemKey) == 6 * 8 + 4 * 4 && sizeof(AlgorithmChoice) == 9 * 8);
+static_assert(sizeof(ProblemKey) == 7 * 8 + 4 * 4 && sizeof(AlgorithmChoice) == 9 * 8);
 
 std::uint64_t checksum_of(std::string_view bytes) {  // FNV-1a
   std::uint64_t hash = 0xcbf29ce484222325;

@@ -27,6 +27,7 @@ static_assert(static_cast<int>(DataType::r_16f) == CUDA_R_16F);
 static_assert(static_cast<int>(DataType::r_16bf) == CUDA_R_16BF);
 static_assert(static_cast<int>(ComputeType::f32) == CUBLAS_COMPUTE_32F);
 static_assert(static_cast<int>(ComputeType::f64) == CUBLAS_COMPUTE_64F);
+static_assert(static_cast<int>(ComputeType::tf32) == CUBLAS_COMPUTE_32F_FAST_TF32);
 static_assert(static_cast<int>(Transpose::none) == CUBLAS_OP_N);
 static_assert(static_cast<int>(Transpose::transposed) == CUBLAS_OP_T);
 static_assert(static_cast<int>(Epilogue::none) == CUBLASLT_EPILOGUE_DEFAULT);

@@ -15,8 +15,8 @@ void check(const Api& api, Status status, std::string_view function) {
   throw DeviceError(ExitCode::memory, std::move(error));
 }
 
-Library::Library(const Api& api, std::unique_ptr<ChoiceFile> file)
-    : api_(api), file_(std::move(file)) {
+Library::Library(const Api& api, bool tf32, std::unique_ptr<ChoiceFile> file)
+    : api_(api), tf32_(tf32), file_(std::move(file)) {
   if (file_) choices_ = file_->choices();
   check(api_, api_.create(&handle_), "cublasLtCreate");
 }

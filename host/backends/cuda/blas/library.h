@@ -20,14 +20,15 @@ class Library {
  public:
   // REQUIRES: the context of the GPU is current on this thread, here and at the end of the object's
   // life.
-  // `file` keeps choices for later processes; null: none does.
-  explicit Library(const Api& api, std::unique_ptr<ChoiceFile> file = nullptr);
+  // `tf32`: products of f32 may use it. `file` keeps choices for later processes; null: none does.
+  Library(const Api& api, bool tf32, std::unique_ptr<ChoiceFile> file = nullptr);
   ~Library();
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
 
   const Api& api() const { return api_; }
   Handle handle() const { return handle_; }
+  bool tf32() const { return tf32_; }
 
   // Returns the algorithm for the problem; `choose` is called for each problem once, if the file
   // does not know it. [any thread]
@@ -35,6 +36,7 @@ class Library {
 
  private:
   Api api_;
+  bool tf32_;
   Handle handle_ = nullptr;
   std::mutex mutex_;
   std::map<ProblemKey, AlgorithmChoice> choices_;

@@ -34,6 +34,11 @@ DataType data_type(DType dtype) {
 
 bool is_f64(const ProductSpec& spec) { return spec.in == DType::f64; }
 
+ComputeType compute_type(const Library& library, const ProductSpec& spec) {
+  if (is_f64(spec)) return ComputeType::f64;
+  return library.tf32() && spec.in == DType::f32 ? ComputeType::tf32 : ComputeType::f32;
+}
+
 // The widths of the stored rows of A and of B.
 std::int64_t a_width(const ProductSpec& s) { return s.a_transposed ? s.m : s.k; }
 std::int64_t b_width(const ProductSpec& s) { return s.b_transposed ? s.k : s.n; }
@@ -71,8 +76,7 @@ PreparedProduct::PreparedProduct(Library& library, const ProductSpec& spec)
     : library_(library),
       spec_(with_defaults(spec)),
       operation_(created(library.api(), "cublasLtMatmulDescCreate", library.api().create_operation,
-                         library.api().destroy_operation,
-                         is_f64(spec) ? ComputeType::f64 : ComputeType::f32,
+                         library.api().destroy_operation, compute_type(library, spec),
                          is_f64(spec) ? DataType::r_64f : DataType::r_32f)),
       a_(make_layout(spec_.in, a_rows(spec_), a_width(spec_), spec_.lda)),
       b_(make_layout(spec_.in, b_rows(spec_), b_width(spec_), b_width(spec_))),
@@ -126,6 +130,7 @@ AlgorithmChoice PreparedProduct::choose(std::uint32_t alignment) const {
                        .k = s.k,
                        .lda = s.lda,
                        .ldc = s.ldc,
+                       .compute = static_cast<std::int32_t>(compute_type(library_, s)),
                        .in = static_cast<std::int32_t>(data_type(s.in)),
                        .out = static_cast<std::int32_t>(data_type(s.out)),
                        .a_transposed = s.a_transposed,

@@ -3,8 +3,9 @@
 //   PreparedProduct product(library, {.m = tokens, .n = outputs, .k = inputs, .in = DType::bf16});
 //   product.run(stream, {.a = x, .b = w, .d = y, .workspace = workspace});   // y = x w^T
 //
-// Sums are in f32 (f64 for f64), without tf32, in an order that depends on the problem, the GPU,
-// the version of the library and the alignment of the operands alone.
+// Sums are in f32 (f64 for f64), in an order that depends on the problem, the GPU, the version of
+// the library and the alignment of the operands alone. Operands in f32 are rounded to TF32 only if
+// the library was opened so.
 #pragma once
 
 #include <array>

@@ -52,6 +52,7 @@ Status check_types(const OperationObject& op, const BlasMatrix& a, const BlasMat
       in == b.type && c.type == d.type && op.scale == (f64 ? DataType::r_64f : DataType::r_32f);
   good = good && (f64 ? in == DataType::r_64f && d.type == DataType::r_64f
                       : in != DataType::r_64f && (d.type == in || d.type == DataType::r_32f));
+  if (op.compute == ComputeType::tf32) good = good && in == DataType::r_32f;
   if (op.epilogue == Epilogue::bias) good = good && !f64 && op.bias_type.value_or(d.type) == d.type;
   if (!good)
     return refuse(Status::not_supported, "a combination of types that is not in the table");
@@ -231,7 +232,7 @@ Status multiply(Handle handle, Operation op, const void* alpha, const void* a,
       .k = sizes.k,
       .a_transposed = op->transpose_a != Transpose::none,
       .b_transposed = op->transpose_b != Transpose::none,
-      .in_f64 = op->compute == ComputeType::f64,
+      .compute = op->compute,
       .alpha = number(alpha, op->scale),
       .beta = factor,
       .a = am,

@@ -1,6 +1,7 @@
 #include "backends/cuda/emulation/blas_product.h"
 
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -16,6 +17,13 @@ T read_as(const std::byte* at) {
   T value;
   std::memcpy(&value, at, sizeof value);
   return value;
+}
+
+// Returns an f32 number as TF32: with 11 significant bits, to nearest.
+double to_tf32(double value) {
+  int exponent = 0;
+  const double fraction = std::frexp(value, &exponent);  // NaN and infinity are kept
+  return std::ldexp(std::round(std::ldexp(fraction, 11)), exponent - 11);
 }
 
 double read(const std::byte* base, DataType type, std::int64_t i) {
@@ -55,12 +63,13 @@ void write(std::byte* base, DataType type, std::int64_t i, double value) {
 // Returns op(A) by rows or op(B) by columns: [outer][k].
 template <typename W>
 std::vector<W> vectors_of(const std::byte* at, const BlasMatrix& x, std::int64_t outer,
-                          std::int64_t k, bool along_columns) {
+                          std::int64_t k, bool along_columns, bool tf32) {
   std::vector<W> out(static_cast<std::size_t>(outer * k));
   for (std::int64_t i = 0; i < outer; ++i)
-    for (std::int64_t l = 0; l < k; ++l)
-      out[static_cast<std::size_t>(i * k + l)] =
-          static_cast<W>(read(at, x.type, along_columns ? l + i * x.leading : i + l * x.leading));
+    for (std::int64_t l = 0; l < k; ++l) {
+      const double value = read(at, x.type, along_columns ? l + i * x.leading : i + l * x.leading);
+      out[static_cast<std::size_t>(i * k + l)] = static_cast<W>(tf32 ? to_tf32(value) : value);
+    }
   return out;
 }
 
@@ -85,8 +94,9 @@ void compute_one(const BlasProduct& p, std::int64_t batch) {
   const auto matrix = [&](auto* at, const BlasMatrix& x) {
     return at + batch * x.stride * static_cast<std::int64_t>(bytes_of(x.type));
   };
-  const std::vector<W> a = vectors_of<W>(matrix(p.a_at, p.a), p.a, p.m, p.k, p.a_transposed);
-  const std::vector<W> b = vectors_of<W>(matrix(p.b_at, p.b), p.b, p.n, p.k, !p.b_transposed);
+  const bool tf32 = p.compute == blas::ComputeType::tf32;
+  const std::vector<W> a = vectors_of<W>(matrix(p.a_at, p.a), p.a, p.m, p.k, p.a_transposed, tf32);
+  const std::vector<W> b = vectors_of<W>(matrix(p.b_at, p.b), p.b, p.n, p.k, !p.b_transposed, tf32);
   const std::byte* c = matrix(p.c_at, p.c);
   std::byte* d = matrix(p.d_at, p.d);
   for (std::int64_t j = 0; j < p.n; ++j)
@@ -124,7 +134,8 @@ std::int64_t BlasMatrix::bytes() const {
 
 void compute(const BlasProduct& product) {
   for (std::int64_t batch = 0; batch < product.d.batch; ++batch)
-    product.in_f64 ? compute_one<double>(product, batch) : compute_one<float>(product, batch);
+    product.compute == blas::ComputeType::f64 ? compute_one<double>(product, batch)
+                                              : compute_one<float>(product, batch);
 }
 
 }  // namespace lamina::cuda::emulation

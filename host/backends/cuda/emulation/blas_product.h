@@ -21,7 +21,8 @@ struct BlasMatrix {
 
 struct BlasProduct {
   std::int64_t m, n, k;  // of op(A)[m, k] op(B)[k, n]
-  bool a_transposed, b_transposed, in_f64;
+  bool a_transposed, b_transposed;
+  blas::ComputeType compute;
   double alpha, beta;
   BlasMatrix a, b, c, d;
   const std::byte *a_at, *b_at, *c_at;
