@@ -22,10 +22,11 @@ constexpr std::string_view kPrefix = "LAMINA_", kSeparator = "__";
 
 // Variables with another meaning, for lamina or its tests: docs/environment.md.
 constexpr std::string_view kOthers[] = {
-    "LAMINA_CHECK",          "LAMINA_CPU_ISA",     "LAMINA_GOLDENS",     "LAMINA_GPU_COUNT",
-    "LAMINA_GPU_GRAPHS",     "LAMINA_GPU_MEMORY",  "LAMINA_GPU_RACES",   "LAMINA_GPU_SEED",
-    "LAMINA_GPU_SHARED_KIB", "LAMINA_GPU_TF32",    "LAMINA_GPU_TIMEOUT", "LAMINA_PIN",
-    "LAMINA_PLUGIN_KERNELS", "LAMINA_PLUGIN_PATH", "LAMINA_TEST_GPU",    "LAMINA_TRUST_PLUGINS"};
+    "LAMINA_CHECK",        "LAMINA_CPU_ISA",        "LAMINA_CPU_TILES",   "LAMINA_GOLDENS",
+    "LAMINA_GPU_COUNT",    "LAMINA_GPU_GRAPHS",     "LAMINA_GPU_MEMORY",  "LAMINA_GPU_RACES",
+    "LAMINA_GPU_SEED",     "LAMINA_GPU_SHARED_KIB", "LAMINA_GPU_TF32",    "LAMINA_GPU_TIMEOUT",
+    "LAMINA_PIN",          "LAMINA_PLUGIN_KERNELS", "LAMINA_PLUGIN_PATH", "LAMINA_TEST_GPU",
+    "LAMINA_TRUST_PLUGINS"};
 
 // Variables with a list of values. Their readers take any other value for "not set".
 struct Switch {

@@ -11,6 +11,7 @@
 
 #include "backends/cpu/gemm/gemv.h"
 #include "backends/cpu/gemm/onednn_gemm.h"
+#include "backends/cpu/gemm/tile_unit.h"
 #include "backends/cpu/gemm/tiles.h"
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/threads.h"
@@ -251,7 +252,7 @@ TEST(TiledGemm, BitsDoNotDependOnHowRowsAreRead) {
   }
 }
 
-// Machines without AMX use lamina's tiles, so this test requests oneDNN.
+// Products use lamina's tiles, so this test requests oneDNN.
 TEST(OnednnGemm, MatchesDoubleForEveryLayoutAndType) {
   set_threads(2, false);
   int num_products = 0;
@@ -278,6 +279,19 @@ TEST(OnednnGemm, MatchesDoubleForEveryLayoutAndType) {
           }
   if (num_products == 0) GTEST_SKIP() << "oneDNN has no fast kernels for this machine";
   EXPECT_GT(num_products, 60);
+}
+
+TEST(OnednnGemm, IsChosenOnRequestOnly) {
+  const GemmSpec many{.m = 100, .n = 64, .k = 64}, few{.m = 3, .n = 64, .k = 64};
+  const GemmSpec in_f32{.m = 100, .n = 64, .k = 64, .in = DType::f32, .out = DType::f32};
+  std::string why;
+  EXPECT_NE(make_gemm(many, &why)->kernel(), "onednn");
+  if (!make_onednn_gemm({.m = 100, .n = 64, .k = 64, .lda = 64, .ldb = 64, .ldc = 64}, &why))
+    GTEST_SKIP() << why;
+  const ScopedTileUnit unit(TileUnit::onednn);
+  EXPECT_EQ(make_gemm(many, &why)->kernel(), "onednn");
+  EXPECT_NE(make_gemm(few, &why)->kernel(), "onednn");
+  EXPECT_NE(make_gemm(in_f32, &why)->kernel(), "onednn");
 }
 
 TEST(Gemm, NoTermsGiveTheBias) {

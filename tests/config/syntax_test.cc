@@ -185,11 +185,11 @@ TEST(Faults, F33SwitchesHaveListedValues) {
 }
 
 TEST(Faults, F33VariablesOfSomethingElseAreLeftAlone) {
-  EXPECT_TRUE(
-      parse_environment({"LAMINA_CHECK=max", "LAMINA_GOLDENS=/x", "LAMINA_PIN=0",
-                         "LAMINA_TRUST_PLUGINS=1", "LAMINA_CPU_ISA=avx2", "LAMINA=x",
-                         "LAMINA_DIR=/x", "LAMINA_ACCEPT_GOLDENS=/x", "XLAMINA_TRAIN_STEPS=1"})
-          .entries.empty());
+  EXPECT_TRUE(parse_environment({"LAMINA_CHECK=max", "LAMINA_GOLDENS=/x", "LAMINA_PIN=0",
+                                 "LAMINA_TRUST_PLUGINS=1", "LAMINA_CPU_ISA=avx2",
+                                 "LAMINA_CPU_TILES=none", "LAMINA=x", "LAMINA_DIR=/x",
+                                 "LAMINA_ACCEPT_GOLDENS=/x", "XLAMINA_TRAIN_STEPS=1"})
+                  .entries.empty());
 }
 
 TEST(Faults, F33NamesThatBeginLikeAKeyGiveAWarning) {

@@ -7,6 +7,7 @@
 #include "backends/cpu/gemm/gemv.h"
 #include "backends/cpu/gemm/onednn_gemm.h"
 #include "backends/cpu/gemm/stored_columns.h"
+#include "backends/cpu/gemm/tile_unit.h"
 #include "backends/cpu/gemm/tiles.h"
 #include "backends/cpu/stored/integer_gemm.h"
 #include "backends/cpu/stored/stored_rows.h"
@@ -88,8 +89,11 @@ GemmSpec with_defaults(GemmSpec s) {
   return s;
 }
 
+// Columns are streamed in another order than a unit of tiles adds them.
 bool streams(const GemmSpec& s) {
-  return !s.a_transposed && s.m <= (s.b_transposed ? max_rows_to_stream() : 4);
+  if (s.a_transposed) return false;
+  if (s.b_transposed) return s.m <= max_rows_to_stream(s.in);
+  return s.m <= 4 && (s.in != DType::bf16 || !has_tiles(tile_unit()));
 }
 
 std::unique_ptr<Gemm> make_streamed(const GemmSpec& s, std::string* why) {
@@ -107,9 +111,9 @@ std::unique_ptr<Gemm> make_streamed(const GemmSpec& s, std::string* why) {
   return std::make_unique<StreamedGemm>(std::move(streamed));
 }
 
-// Only oneDNN has code for the matrix units of AMX; without AMX our tiles are faster (adr/0027).
-bool is_better_by_onednn(const GemmSpec& s) {
-  return s.k > 0 && s.in == DType::bf16 && has_matrix_unit();
+// Only on request: our tiles are faster, or have bits that few rows have too (adr/0048).
+bool is_for_onednn(const GemmSpec& s) {
+  return s.k > 0 && s.in == DType::bf16 && tile_unit() == TileUnit::onednn;
 }
 
 }  // namespace
@@ -123,7 +127,7 @@ std::unique_ptr<Gemm> make_gemm(const GemmSpec& requested, std::string* why) {
   if (streams(spec)) return make_streamed(spec, why);
   if (spec.k > 0)
     if (auto gemm = make_integer_gemm(spec)) return gemm;
-  if (is_better_by_onednn(spec))
+  if (is_for_onednn(spec))
     if (auto gemm = make_onednn_gemm(spec, why)) {
       if (!spec.b_stored) return gemm;
       return std::make_unique<WidenedGemm>(spec, std::move(gemm));

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "backends/cpu/gemm/gemv_simd.h"
+#include "backends/cpu/gemm/tile_unit_simd.h"
 #include "backends/cpu/stored/integer_dots_simd.h"
 #include "backends/cpu/stored/quantised_rows.h"
 #include "backends/cpu/stored/stored_rows.h"
@@ -37,8 +38,8 @@ std::int64_t panel_rows(std::int64_t m, std::int64_t row_bytes) {
                                   kNearPanelRows);
 }
 
-const GemvFunctions::Named& choose(bool w_transposed) {
-  return w_transposed ? best_rows_function() : isa_table<GemvFunctions>().columns;
+const GemvFunctions::Named& choose(DType in, bool w_transposed) {
+  return w_transposed ? best_rows_function(in) : isa_table<GemvFunctions>().columns;
 }
 
 bool is_bf16_or_f32(DType dtype) { return dtype == DType::bf16 || dtype == DType::f32; }
@@ -46,7 +47,7 @@ bool is_bf16_or_f32(DType dtype) { return dtype == DType::bf16 || dtype == DType
 class StreamedGroup : public GemvGroup {
  public:
   explicit StreamedGroup(const GemvGroupSpec& spec)
-      : spec_(spec), function_(choose(spec.w_transposed)), quantised_(spec.k) {
+      : spec_(spec), function_(choose(spec.in, spec.w_transposed)), quantised_(spec.k) {
     if (spec_.ldx == 0) spec_.ldx = spec_.k;
     std::int64_t cuts = 0, total_bytes = 0;
     for (GemvMatrix& matrix : spec_.matrices) {
@@ -191,8 +192,12 @@ std::string refusal(const GemvGroupSpec& spec) {
 
 }  // namespace
 
-// Measured with AVX-512 bf16; the bound for the lower instruction sets is a guess.
-std::int64_t max_rows_to_stream() { return best_isa() >= Isa::avx512 ? kMaxGemvRows : 16; }
+// Measured with AVX-512 bf16; the bounds for units of tiles and for lower instruction sets are
+// guesses.
+std::int64_t max_rows_to_stream(DType in) {
+  if (in == DType::bf16 && has_tiles(tile_unit())) return kMaxGemvRows;
+  return best_isa() >= Isa::avx512 ? kMaxGemvRows : 16;
+}
 
 std::unique_ptr<GemvGroup> make_gemv_group(const GemvGroupSpec& spec, std::string* why) {
   *why = refusal(spec);

@@ -68,10 +68,10 @@ class GemvGroup {
   virtual std::string_view kernel() const = 0;
 };
 
-// Returns the largest number of rows for which streaming weights stored as [n, k] beats tiles,
-// which repack them first; at most kMaxGemvRows. Single products and groups use the same bound,
-// because the two methods round differently. [any thread]
-std::int64_t max_rows_to_stream();
+// Returns the largest number of rows of `in` for which streaming weights stored as [n, k] beats
+// tiles, which repack them first; at most kMaxGemvRows. Single products and groups use the same
+// bound, because the two methods round differently, except with a unit of tiles. [any thread]
+std::int64_t max_rows_to_stream(DType in);
 
 // Returns nullptr, with the reason in *why, for a group with more than kMaxGemvRows rows, other
 // element types, or a stored W that has gaps between its rows or columns as rows. [any thread]

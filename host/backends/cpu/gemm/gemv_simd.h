@@ -39,10 +39,4 @@ struct GemvFunctions {
   static const GemvFunctions avx512, avx2, portable;
 };
 
-// Returns the function of best_isa() for W stored [n, k].
-inline const GemvFunctions::Named& best_rows_function() {
-  const GemvFunctions& functions = isa_table<GemvFunctions>();
-  return best_isa() == Isa::avx512_bf16 ? functions.rows_bf16 : functions.rows;
-}
-
 }  // namespace lamina::cpu

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "backends/cpu/gemm/gemv.h"
+#include "backends/cpu/gemm/tile_unit_simd.h"
 #include "backends/cpu/stored/integer_dots_simd.h"
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/scratch.h"
@@ -104,6 +106,7 @@ constexpr std::int64_t kMinBytesPerThread = 64 * 1024;
 constexpr std::int64_t kMaxPanelBytes = 256 * 1024, kMinPanelOutputs = 8;
 
 // Size of a tile; multiples of the rows and columns that are multiplied at once.
+constexpr std::int64_t kTileRows = 256;
 constexpr std::int64_t kDxRows = 256, kDxColumns = 192;
 constexpr std::int64_t kDwRows = 128, kDwColumns = 384;
 
@@ -119,8 +122,11 @@ bool is_bf16_or_f32(DType dtype) { return dtype == DType::bf16 || dtype == DType
 GroupedLinear::GroupedLinear(const GroupedSpec& spec)
     : spec_(spec), quantised_(spec.inputs), num_threads_(num_threads()) {
   LAMINA_ASSERT(is_bf16_or_f32(spec.dtype) && is_bf16_or_f32(spec.bias.value_or(DType::f32)));
-  function_ = best_rows_function().run;
-  kernel_ = best_rows_function().name;
+  function_ = best_rows_function(spec.dtype).run;
+  kernel_ = best_rows_function(spec.dtype).name;
+  const bool multiplies_integers = find_integer_dots(spec.stored, spec.dtype) != nullptr;
+  if (spec.dtype == DType::bf16 && has_tiles(tile_unit()) && !multiplies_integers)
+    tile_.emplace(spec.dtype, kTileRows, kPieceOutputs, spec.inputs);
   if (!spec.stored) return;
   if (const IntegerDots dots = find_integer_dots(spec.stored, spec.dtype)) {
     function_ = dots;
@@ -137,12 +143,36 @@ GroupedLinear::GroupedLinear(const GroupedSpec& spec)
 
 std::size_t GroupedLinear::workspace_bytes() const {
   return Plan::bytes(spec_.groups) + quantised_bytes_ +
-         panel_bytes_ * static_cast<std::size_t>(num_threads_);
+         thread_bytes() * static_cast<std::size_t>(num_threads_);
+}
+
+std::size_t GroupedLinear::thread_bytes() const {
+  return panel_bytes_ + (tile_ ? tile_->scratch_bytes() : 0);
+}
+
+void GroupedLinear::multiply_tiles(const RowsArguments& piece, std::int64_t begin, std::int64_t end,
+                                   std::int64_t rows, std::byte* tile_scratch) const {
+  TileArguments t = {};
+  t.n = end - begin;
+  t.k = spec_.inputs;
+  t.b = {at(piece.w, begin * spec_.inputs, spec_.dtype), spec_.inputs, 1};
+  if (piece.bias) t.bias = at(piece.bias, begin, *spec_.bias);
+  t.bf16_bias = piece.bf16_bias;
+  t.bf16_out = true;
+  t.ldc = spec_.outputs;
+  for (std::int64_t row = 0; row < rows; row += kTileRows) {
+    t.m = std::min(kTileRows, rows - row);
+    t.a = {at(piece.x, row * spec_.inputs, spec_.dtype), spec_.inputs, 1};
+    t.c = at(piece.out, row * spec_.outputs + begin, spec_.dtype);
+    tile_->multiply(t, tile_scratch);
+  }
 }
 
 // Computes outputs [begin, end) of `rows` rows, in blocks of rows. `piece` is for the first row.
 void GroupedLinear::multiply(const RowsArguments& piece, std::int64_t begin, std::int64_t end,
-                             std::int64_t rows) const {
+                             std::int64_t rows, std::byte* tile_scratch) const {
+  if (tile_ && rows > max_rows_to_stream(spec_.dtype))
+    return multiply_tiles(piece, begin, end, rows, tile_scratch);
   RowsArguments a = piece;
   const std::int64_t block = divide_up(rows, divide_up(rows, kMaxStreamedRows));
   for (std::int64_t row = 0; row < rows; row += block) {
@@ -157,7 +187,7 @@ void GroupedLinear::multiply(const RowsArguments& piece, std::int64_t begin, std
 void GroupedLinear::run(const void* x, const void* w, const std::int32_t* offsets, const void* bias,
                         void* y, std::byte* workspace) const {
   const GroupedSpec& s = spec_;
-  LAMINA_ASSERT(!stored_ || num_threads() <= num_threads_);
+  LAMINA_ASSERT(thread_bytes() == 0 || num_threads() <= num_threads_);
   const Plan plan = make_plan(s, offsets, kStreamCost, 0, workspace);
   zero_rows_outside(plan, s, s.outputs, y);
   std::byte* quantised = workspace + Plan::bytes(s.groups);
@@ -183,12 +213,13 @@ void GroupedLinear::run(const void* x, const void* w, const std::int32_t* offset
         if (s.bias) a.bias = at(bias, group * s.outputs, *s.bias);
         a.bf16_in = a.bf16_out = s.dtype == DType::bf16;
         a.bf16_bias = s.bias == DType::bf16;
+        std::byte* panel =
+            quantised + quantised_bytes_ + thread_bytes() * static_cast<std::size_t>(thread);
+        std::byte* tile_scratch = panel + panel_bytes_;
         if (!stored_) {
           a.w = static_cast<const std::byte*>(w) + group * bytes_of_outputs(s, s.outputs);
-          return multiply(a, begin, end, plan.rows_of(group));
+          return multiply(a, begin, end, plan.rows_of(group), tile_scratch);
         }
-        std::byte* panel =
-            quantised + quantised_bytes_ + panel_bytes_ * static_cast<std::size_t>(thread);
         for (std::int64_t output = begin; output < end; output += panel_outputs_) {
           const std::int64_t count = std::min(panel_outputs_, end - output);
           stored_->widen(w, group * s.outputs + output, count, panel);
@@ -196,7 +227,7 @@ void GroupedLinear::run(const void* x, const void* w, const std::int32_t* offset
           p.w = panel;
           p.out = at(a.out, output, s.dtype);
           if (s.bias) p.bias = at(a.bias, output, *s.bias);
-          multiply(p, 0, count, plan.rows_of(group));
+          multiply(p, 0, count, plan.rows_of(group), tile_scratch);
         }
       });
 }

@@ -33,7 +33,8 @@ struct GroupedSpec {
 };
 
 // y[rows, O] = x[rows, I] w[e]^T (+ bias[e]), summed in f32 and rounded once; rows of no group are
-// 0. The matrices are streamed, at memory speed for few rows per group.
+// 0. The matrices are streamed, at memory speed for few rows per group; groups of many rows use the
+// unit of tiles, if there is one (tile_unit.h), with the same bits.
 class GroupedLinear {
  public:
   explicit GroupedLinear(const GroupedSpec& spec);
@@ -43,8 +44,11 @@ class GroupedLinear {
   std::string_view kernel() const { return kernel_; }
 
  private:
-  void multiply(const RowsArguments& piece, std::int64_t begin, std::int64_t end,
-                std::int64_t rows) const;
+  void multiply(const RowsArguments& piece, std::int64_t begin, std::int64_t end, std::int64_t rows,
+                std::byte* tile_scratch) const;
+  void multiply_tiles(const RowsArguments& piece, std::int64_t begin, std::int64_t end,
+                      std::int64_t rows, std::byte* tile_scratch) const;
+  std::size_t thread_bytes() const;
 
   GroupedSpec spec_;
   RowsFunction function_;  // of plain, widened or quantised rows
@@ -55,6 +59,7 @@ class GroupedLinear {
   std::optional<StoredRows> stored_;  // if the matrices are widened
   std::int64_t panel_outputs_ = 0;
   std::size_t panel_bytes_ = 0;
+  std::optional<TileMultiplier> tile_;  // by a unit of tiles
   int num_threads_;
 };
 

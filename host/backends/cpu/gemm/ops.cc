@@ -59,9 +59,10 @@ Verdict supports_gemm(const NodeView& n) {
 }
 
 Verdict supports_stream(const NodeView& n) {
-  if (num_rows(n.type(0)) > max_rows_to_stream())
-    return Verdict::no(fmt::format("streams weights for at most {} rows, got {}",
-                                   max_rows_to_stream(), num_rows(n.type(0))));
+  const std::int64_t max_rows = max_rows_to_stream(n.type(0).dtype);
+  if (num_rows(n.type(0)) > max_rows)
+    return Verdict::no(
+        fmt::format("streams weights for at most {} rows, got {}", max_rows, num_rows(n.type(0))));
   return supports_gemm(n);
 }
 

@@ -41,7 +41,6 @@ struct WidenedWords : FloatWords {
   }
 };
 
-#if defined(__AVX512BF16__)
 struct PairWords {
   using Element = std::uint16_t;
   static constexpr int kPerWord = 2;
@@ -53,11 +52,12 @@ struct PairWords {
     return reinterpret_cast<Native::F>(low |
                                        reinterpret_cast<Native::I>(Native::load_bf16(second)));
   }
+#if defined(__AVX512BF16__)
   LAMINA_SIMD static Native::F multiply_add(Native::F sum, Native::F a, Native::F b) {
     return dot_pairs(sum, a, b);
   }
-};
 #endif
+};
 
 template <class Format>
 constexpr std::int64_t words_of(std::int64_t k) {

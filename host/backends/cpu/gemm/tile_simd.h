@@ -75,11 +75,4 @@ struct TileFunctions {
   static const TileFunctions avx512, avx2, portable;
 };
 
-// Returns the product of best_isa() for operands of `in`: f32 or bf16.
-inline const TileProduct& best_tile_product(DType in) {
-  const TileFunctions& functions = isa_table<TileFunctions>();
-  if (in == DType::f32) return functions.f32;
-  return best_isa() == Isa::avx512_bf16 ? functions.pairs : functions.bf16;
-}
-
 }  // namespace lamina::cpu

@@ -8,10 +8,12 @@
 
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/gemm/tile_simd.h"
+#include "backends/cpu/gemm/tile_unit.h"
 
 namespace lamina::cpu {
 
-// The division of a sum over k: about equal, even blocks. One block of 0 for k = 0.
+// The division of a sum over k: about equal blocks, of whole pieces for a unit of tiles. One block
+// of 0 for k = 0.
 struct DepthBlocks {
   // Deep enough that sums are rarely stored, shallow enough that a panel stays in the caches.
   static constexpr std::int64_t kMaxDepth = 4096;
@@ -19,7 +21,7 @@ struct DepthBlocks {
   explicit DepthBlocks(std::int64_t k)
       : total(k),
         count(k > kMaxDepth ? divide_up(k, kMaxDepth) : 1),
-        depth(round_up(divide_up(k, count), 2)) {}
+        depth(round_up(divide_up(k, count), kUnitDepth)) {}
   std::int64_t first(std::int64_t block) const { return block * depth; }
   std::int64_t depth_of(std::int64_t block) const { return std::min(depth, total - first(block)); }
 

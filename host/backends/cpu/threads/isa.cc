@@ -67,6 +67,8 @@ bool detect_matrix_unit() {
   unsigned a, b, c, d;
   constexpr unsigned kWanted = 1u << 22 | 1u << 24 | 1u << 25;
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kWanted) != kWanted) return false;
+  // Some virtual machines report AMX without any palette of tiles, and do not run its instructions.
+  if (__get_cpuid_count(0x1d, 0, &a, &b, &c, &d) == 0 || a == 0) return false;
   constexpr int kRequestPermission = 0x1023, kTileData = 18;
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 #else

@@ -1,0 +1,19 @@
+// Products by Intel's AMX. Only for machines with it: see has_matrix_unit().
+#include "backends/cpu/gemm/tile_unit_simd.h"
+
+#if defined(__x86_64__)
+#include "backends/cpu/gemm/tile_amx.h"
+#include "backends/cpu/gemm/tile_unit_product_simd.h"
+#include "backends/cpu/gemm/tile_unit_rows_simd.h"
+#endif
+
+namespace lamina::cpu {
+
+#if defined(__x86_64__)
+constinit const AmxFunctions AmxFunctions::LAMINA_ISA = {
+    {unit_tile_product<AmxTiles>("tiles amx"), {unit_rows<AmxTiles>, "rows amx"}}};
+#else
+constinit const AmxFunctions AmxFunctions::LAMINA_ISA = {};
+#endif
+
+}  // namespace lamina::cpu

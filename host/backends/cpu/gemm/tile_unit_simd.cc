@@ -1,0 +1,13 @@
+// Products by the unit of tiles in plain C++.
+#include "backends/cpu/gemm/tile_unit_simd.h"
+
+#include "backends/cpu/gemm/tile_unit_plain.h"
+#include "backends/cpu/gemm/tile_unit_product_simd.h"
+#include "backends/cpu/gemm/tile_unit_rows_simd.h"
+
+namespace lamina::cpu {
+
+constinit const PlainUnitFunctions PlainUnitFunctions::LAMINA_ISA = {
+    {unit_tile_product<PlainTiles>("tiles emulated"), {unit_rows<PlainTiles>, "rows emulated"}}};
+
+}  // namespace lamina::cpu
