@@ -9,6 +9,7 @@
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/gemm/grouped.h"
 #include "backends/cpu/stored/integer_dots_simd.h"
+#include "backends/cpu/stored/integer_gemm.h"
 #include "backends/cpu/stored/quantised_rows.h"
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/threads.h"
@@ -257,6 +258,37 @@ TEST(IntegerProducts, OfExpertsHaveTheBitsOfSingleRows) {
             << row << " " << j;
     }
   });
+}
+
+TEST(IntegerProducts, OfAGroupHaveTheBitsOfSingleProducts) {
+  const std::int64_t m = 1027, k = 256;  // more rows than are quantised at once
+  const std::vector<bfloat16> x = random_rows(m * k, 14);
+  // Q4_K and Q6_K files mix formats whose codes have different offsets.
+  std::vector<GemmSpec> specs;
+  std::vector<Bytes> blocks;
+  for (const auto& [gguf_type, n] : {std::pair{14u, 50}, std::pair{12u, 7}, std::pair{14u, 96}}) {
+    const BlockFormat& format = *formats::find_block_format(gguf_type);
+    blocks.push_back(random_blocks(format, n * k, static_cast<unsigned>(n)));
+    remove_nans(format, blocks.back());
+    specs.push_back(with_defaults(
+        {.m = m, .n = n, .k = k, .out = DType::f32, .bias = {}, .b_stored = &format}));
+  }
+  const auto group = make_integer_gemm_group(specs);
+  if (best_isa() < Isa::avx512) {
+    EXPECT_EQ(group, nullptr) << "there are no tiles of integers";
+    return;
+  }
+  ASSERT_NE(group, nullptr);
+  std::vector<std::vector<float>> got(3);
+  std::vector<GemvOperands> operands;
+  for (std::size_t i = 0; i < 3; ++i) {
+    got[i].resize(static_cast<std::size_t>(m * specs[i].n));
+    operands.push_back({.w = blocks[i].data(), .out = got[i].data()});
+  }
+  std::vector<QuantisedStep> workspace(group->workspace_bytes() / sizeof(QuantisedStep) + 1);
+  group->run(x.data(), operands, reinterpret_cast<std::byte*>(workspace.data()));
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_EQ(got[i], product(specs[i], x.data(), blocks[i], nullptr)) << i;
 }
 
 TEST(IntegerProducts, OfARowThatIsNotFiniteAreNaN) {

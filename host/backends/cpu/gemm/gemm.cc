@@ -82,13 +82,6 @@ std::string refusal(const GemmSpec& s) {
   return "";
 }
 
-GemmSpec with_defaults(GemmSpec s) {
-  if (s.lda == 0) s.lda = s.a_transposed ? s.m : s.k;
-  if (s.ldb == 0) s.ldb = s.b_transposed ? s.k : s.n;
-  if (s.ldc == 0) s.ldc = s.n;
-  return s;
-}
-
 // Columns are streamed in another order than a unit of tiles adds them.
 bool streams(const GemmSpec& s) {
   if (s.a_transposed) return false;
@@ -117,6 +110,13 @@ bool is_for_onednn(const GemmSpec& s) {
 }
 
 }  // namespace
+
+GemmSpec with_defaults(GemmSpec s) {
+  if (s.lda == 0) s.lda = s.a_transposed ? s.m : s.k;
+  if (s.ldb == 0) s.ldb = s.b_transposed ? s.k : s.n;
+  if (s.ldc == 0) s.ldc = s.n;
+  return s;
+}
 
 std::unique_ptr<Gemm> make_gemm(const GemmSpec& requested, std::string* why) {
   const GemmSpec spec = with_defaults(requested);

@@ -39,6 +39,9 @@ struct GemmSpec {
   const formats::BlockFormat* b_stored = nullptr;
 };
 
+// Replaces the strides that are 0.
+GemmSpec with_defaults(GemmSpec spec);
+
 // A product that is ready to run: run() allocates no memory itself and takes no locks.
 class Gemm {
  public:

@@ -1,11 +1,13 @@
 // The kernels of linear, linear_group and matmul.
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "backends/cpu/gemm/gemv.h"
 #include "backends/cpu/gemm/products.h"
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/stored/integer_gemm.h"
 #include "backends/cpu/threads/threads.h"
 #include "ops/group_members.h"
 
@@ -66,6 +68,14 @@ Verdict supports_stream(const NodeView& n) {
   return supports_gemm(n);
 }
 
+void set_operands(std::span<const GroupMember> members, const KernelArgs& args,
+                  std::span<GemvOperands> out) {
+  for (std::size_t i = 0; i < members.size(); ++i)
+    out[i] = {.w = input_of(args, members[i].weight),
+              .out = args.outputs[i],
+              .bias = input_of(args, members[i].bias)};
+}
+
 class StreamKernel final : public Kernel {
  public:
   explicit StreamKernel(const NodeView& n)
@@ -88,10 +98,7 @@ class StreamKernel final : public Kernel {
   std::string detail() const override { return std::string(group_->kernel()); }
 
   void run(const KernelArgs& args) override {
-    for (std::size_t i = 0; i < members_.size(); ++i)
-      operands_[i] = {.w = input_of(args, members_[i].weight),
-                      .out = args.outputs[i],
-                      .bias = input_of(args, members_[i].bias)};
+    set_operands(members_, args, operands_);
     group_->run(args.inputs[0], operands_, args.workspace);
   }
 
@@ -128,10 +135,35 @@ class GemmsKernel final : public Kernel {
   std::vector<std::unique_ptr<Gemm>> gemms_;
 };
 
+// All matrices by tiles of integers.
+class IntegerGemmsKernel final : public Kernel {
+ public:
+  IntegerGemmsKernel(const NodeView& n, std::unique_ptr<IntegerGemmGroup> group)
+      : members_(group_members(n)), operands_(members_.size()), group_(std::move(group)) {}
+
+  std::size_t workspace_bytes() const override { return group_->workspace_bytes(); }
+  std::string detail() const override { return std::string(group_->kernel()); }
+  void run(const KernelArgs& args) override {
+    set_operands(members_, args, operands_);
+    group_->run(args.inputs[0], operands_, args.workspace);
+  }
+
+ private:
+  std::vector<GroupMember> members_;
+  std::vector<GemvOperands> operands_;
+  std::unique_ptr<IntegerGemmGroup> group_;
+};
+
 std::unique_ptr<Kernel> make_stream(const NodeView& n, Context&) {
   return std::make_unique<StreamKernel>(n);
 }
 std::unique_ptr<Kernel> make_gemms(const NodeView& n, Context&) {
+  std::vector<GemmSpec> specs;
+  for (const GroupMember& m : group_members(n))
+    specs.push_back(with_defaults(linear_spec(n.type(0), n.type(m.weight), bias_type(n, m))));
+  if (!supports_stream(n))
+    if (auto group = make_integer_gemm_group(specs))
+      return std::make_unique<IntegerGemmsKernel>(n, std::move(group));
   return std::make_unique<GemmsKernel>(n);
 }
 

@@ -1,6 +1,7 @@
 #include "backends/cpu/stored/integer_gemm.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "backends/cpu/stored/find_format.h"
 #include "backends/cpu/stored/integer_dots_simd.h"
@@ -23,87 +24,135 @@ std::byte* at(void* base, std::int64_t elements, DType dtype) {
   return static_cast<std::byte*>(base) + elements * size_bytes(dtype);
 }
 
-// Packs panels of B, each with one thread, and multiplies each with all rows.
-class TiledIntegerGemm final : public Gemm {
+// Multiplies A with one or several matrices: packs panels of B, each with one thread, and
+// multiplies each with all rows.
+class TiledIntegerGemms final : public IntegerGemmGroup {
  public:
-  TiledIntegerGemm(const GemmSpec& s, const IntegerTileFunctions::Format& format)
-      : spec_(s),
-        format_(format),
+  using Format = IntegerTileFunctions::Format;
+
+  // One format per spec.
+  TiledIntegerGemms(std::span<const GemmSpec> specs, std::span<const Format* const> formats)
+      : first_(specs.front()),
         functions_(isa_table<IntegerTileFunctions>()),
-        quantised_(s.k),
-        blocks_(s.k / kActivationBlock),
-        rows_(std::min(s.m, kMaxRows)),
+        quantised_(first_.k),
+        blocks_(first_.k / kActivationBlock),
+        rows_(std::min(first_.m, kMaxRows)),
         num_threads_(num_threads()) {
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      const std::int64_t panels = divide_up(specs[i].n, std::int64_t{kTileColumns});
+      members_.push_back({i, specs[i], formats[i], panels});
+      panel_bytes_ = std::max(panel_bytes_,
+                              aligned(static_cast<std::size_t>(formats[i]->panel_bytes * blocks_)));
+    }
+    // Packed rows depend on the offset: members with equal offsets are neighbours.
+    std::ranges::stable_sort(members_, {}, [](const Member& m) { return m.format->offset; });
     quantised_bytes_ = aligned(quantised_.bytes(rows_));
     packed_bytes_ = sizeof(TileBlock) * static_cast<std::size_t>(slabs(rows_) * blocks_);
-    panel_bytes_ = aligned(static_cast<std::size_t>(format_.panel_bytes * blocks_));
   }
 
   std::size_t workspace_bytes() const override {
     return quantised_bytes_ + packed_bytes_ + panel_bytes_ * static_cast<std::size_t>(num_threads_);
   }
+  std::string_view kernel() const override { return functions_.name; }
 
-  void run(const void* a, const void* b, const void* bias, void* c,
+  void run(const void* a, std::span<const GemvOperands> operands,
            std::byte* workspace) const override {
-    LAMINA_ASSERT(num_threads() <= num_threads_);
-    TileArguments whole = {};
-    whole.k = spec_.k;
-    whole.bias = spec_.bias ? bias : nullptr;
-    whole.ldc = spec_.ldc;
-    whole.bf16_out = spec_.out == DType::bf16;
-    whole.bf16_bias = spec_.bias == DType::bf16;
-    whole.accumulate = spec_.accumulate;
-    for (std::int64_t row = 0; row < spec_.m; row += rows_) {
-      whole.m = std::min(rows_, spec_.m - row);
-      whole.c = at(c, row * spec_.ldc, spec_.out);
-      pack_rows(at(a, row * spec_.lda, spec_.in), whole.m, workspace);
-      multiply(whole, static_cast<const std::byte*>(b), workspace);
+    LAMINA_ASSERT(num_threads() <= num_threads_ && operands.size() == members_.size());
+    for (std::int64_t row = 0; row < first_.m; row += rows_) {
+      const std::int64_t rows = std::min(rows_, first_.m - row);
+      quantised_.quantise(at(a, row * first_.lda, first_.in), first_.lda, rows, workspace);
+      std::span<const Member> left = members_;
+      while (!left.empty()) {
+        const int offset = left.front().format->offset;
+        const auto count = static_cast<std::size_t>(std::ranges::count_if(
+            left, [&](const Member& m) { return m.format->offset == offset; }));
+        pack_rows(rows, offset, workspace);
+        multiply(left.first(count), row, rows, operands, workspace);
+        left = left.subspan(count);
+      }
     }
   }
 
-  std::string_view kernel() const override { return functions_.name; }
-
  private:
+  struct Member {
+    std::size_t index;  // of its operands
+    GemmSpec spec;
+    const Format* format;
+    std::int64_t panels;
+  };
+
   static std::int64_t slabs(std::int64_t rows) { return divide_up(rows, std::int64_t{kTileRows}); }
 
   TileBlock* packed(std::byte* workspace) const {
     return reinterpret_cast<TileBlock*>(workspace + quantised_bytes_);
   }
 
-  void pack_rows(const void* a, std::int64_t rows, std::byte* workspace) const {
-    quantised_.quantise(a, spec_.lda, rows, workspace);
+  void pack_rows(std::int64_t rows, int offset, std::byte* workspace) const {
     const auto* from = reinterpret_cast<const QuantisedStep*>(workspace);
     parallel_ranges(slabs(rows), 8, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t slab = begin; slab < end; ++slab)
         functions_.pack_rows(from + slab * kTileRows * quantised_.steps(),
-                             std::min<std::int64_t>(kTileRows, rows - slab * kTileRows), spec_.k,
-                             format_.offset, packed(workspace) + slab * blocks_);
+                             std::min<std::int64_t>(kTileRows, rows - slab * kTileRows), first_.k,
+                             offset, packed(workspace) + slab * blocks_);
     });
   }
 
-  void multiply(const TileArguments& rows, const std::byte* b, std::byte* workspace) const {
-    std::byte* panels = workspace + quantised_bytes_ + packed_bytes_;
-    const std::int64_t row_bytes = spec_.b_stored->bytes_of(spec_.k);
-    parallel_tasks(divide_up(spec_.n, std::int64_t{kTileColumns}),
-                   [&](std::int64_t task, int thread) {
-                     const std::int64_t column = task * kTileColumns;
-                     TileArguments t = rows;
-                     t.n = std::min<std::int64_t>(kTileColumns, spec_.n - column);
-                     if (t.bias) t.bias = at(t.bias, column, *spec_.bias);
-                     t.c = at(t.c, column, spec_.out);
-                     std::byte* panel = panels + panel_bytes_ * static_cast<std::size_t>(thread);
-                     format_.pack(b + column * row_bytes, t.n, spec_.k, panel);
-                     format_.multiply(t, packed(workspace), panel);
-                   });
+  // Multiplies the packed rows, which begin at `row` of A.
+  void multiply(std::span<const Member> members, std::int64_t row, std::int64_t rows,
+                std::span<const GemvOperands> operands, std::byte* workspace) const {
+    std::int64_t panels = 0;
+    for (const Member& m : members) panels += m.panels;
+    parallel_tasks(panels, [&](std::int64_t panel, int thread) {
+      const Member* member = members.data();
+      for (; panel >= member->panels; ++member) panel -= member->panels;
+      multiply_panel(*member, panel, row, rows, operands[member->index], workspace, thread);
+    });
   }
 
-  GemmSpec spec_;
-  const IntegerTileFunctions::Format& format_;
+  void multiply_panel(const Member& member, std::int64_t panel, std::int64_t row, std::int64_t rows,
+                      const GemvOperands& operands, std::byte* workspace, int thread) const {
+    const GemmSpec& spec = member.spec;
+    const std::int64_t column = panel * kTileColumns;
+    TileArguments t = {};
+    t.m = rows;
+    t.n = std::min<std::int64_t>(kTileColumns, spec.n - column);
+    t.k = spec.k;
+    t.bias = spec.bias ? at(operands.bias, column, *spec.bias) : nullptr;
+    t.c = at(operands.out, row * spec.ldc + column, spec.out);
+    t.ldc = spec.ldc;
+    t.bf16_out = spec.out == DType::bf16;
+    t.bf16_bias = spec.bias == DType::bf16;
+    t.accumulate = spec.accumulate;
+    std::byte* packed_columns = workspace + quantised_bytes_ + packed_bytes_ +
+                                panel_bytes_ * static_cast<std::size_t>(thread);
+    const auto* b = static_cast<const std::byte*>(operands.w);
+    member.format->pack(b + column * spec.b_stored->bytes_of(spec.k), t.n, t.k, packed_columns);
+    member.format->multiply(t, packed(workspace), packed_columns);
+  }
+
+  GemmSpec first_;  // for m, k, lda and the type of A
+  std::vector<Member> members_;
   const IntegerTileFunctions& functions_;
   QuantisedRows quantised_;
   std::int64_t blocks_, rows_;
   int num_threads_;
   std::size_t quantised_bytes_ = 0, packed_bytes_ = 0, panel_bytes_ = 0;
+};
+
+class TiledIntegerGemm final : public Gemm {
+ public:
+  TiledIntegerGemm(const GemmSpec& spec, const IntegerTileFunctions::Format* format)
+      : gemms_({&spec, 1}, {&format, 1}) {}
+  std::size_t workspace_bytes() const override { return gemms_.workspace_bytes(); }
+  void run(const void* a, const void* b, const void* bias, void* c,
+           std::byte* workspace) const override {
+    const GemvOperands operands = {.w = b, .out = c, .bias = bias};
+    gemms_.run(a, {&operands, 1}, workspace);
+  }
+  std::string_view kernel() const override { return gemms_.kernel(); }
+
+ private:
+  TiledIntegerGemms gemms_;
 };
 
 // Multiplies rows as products of few rows do, kMaxStreamedRows at a time.
@@ -157,8 +206,19 @@ std::unique_ptr<Gemm> make_integer_gemm(const GemmSpec& spec) {
   const IntegerDots dots = find_integer_dots(spec.b_stored, spec.in);
   if (!dots || spec.a_transposed) return nullptr;
   if (const auto* tiles = find_format<IntegerTileFunctions>(*spec.b_stored))
-    return std::make_unique<TiledIntegerGemm>(spec, *tiles);
+    return std::make_unique<TiledIntegerGemm>(spec, tiles);
   return std::make_unique<DotsIntegerGemm>(spec, dots);
+}
+
+std::unique_ptr<IntegerGemmGroup> make_integer_gemm_group(std::span<const GemmSpec> specs) {
+  std::vector<const IntegerTileFunctions::Format*> formats;
+  for (const GemmSpec& spec : specs) {
+    if (spec.a_transposed || !find_integer_dots(spec.b_stored, spec.in)) return nullptr;
+    formats.push_back(find_format<IntegerTileFunctions>(*spec.b_stored));
+    if (!formats.back()) return nullptr;
+  }
+  if (formats.empty()) return nullptr;
+  return std::make_unique<TiledIntegerGemms>(specs, formats);
 }
 
 }  // namespace lamina::cpu
