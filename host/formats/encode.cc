@@ -270,6 +270,15 @@ const BlockFormat* format_for(std::string_view name, std::int64_t width) {
   return nullptr;
 }
 
+std::int64_t row_unit(std::string_view name) {
+  const auto found = std::ranges::find(kNames, name, &Name::name);
+  std::int64_t out = 0;
+  if (found != std::end(kNames))
+    for (std::string_view format_name : found->formats)  // the smallest blocks are the last
+      if (const BlockFormat* format = block_format_named(format_name)) out = format->num_values;
+  return out;
+}
+
 bool is_encoded(const BlockFormat& format) { return kind_of(format) != Kind::none; }
 
 bool encode_row(const BlockFormat& format, std::span<const float> row, std::byte* out) {

@@ -20,6 +20,10 @@ std::span<const std::string_view> quantised_names();
 //   format_for("int8", 4096)->name == "INT8_128", format_for("int4-g128", 192)->name == "INT4_64"
 const BlockFormat* format_for(std::string_view name, std::int64_t width);
 
+// Returns the number of values that rows must be multiples of; 0 if there is no such name.
+//   row_unit("int8") == 32, row_unit("nvfp4") == 64
+std::int64_t row_unit(std::string_view name);
+
 // Returns whether encode_row() writes a format.
 bool is_encoded(const BlockFormat& format);
 

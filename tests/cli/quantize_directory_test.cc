@@ -109,6 +109,22 @@ TEST(QuantizeDirectory, ConfigListsFormatsAndPlainModules) {
                                                        "model.layers.1.mlp.down_proj"));
 }
 
+// Rows of 48 and 80 values, which no block divides: a plain directory that decodes as on the fly.
+TEST(QuantizeDirectory, AModelOfOddRowsStaysPlainWithAWarning) {
+  const TempDir folder;
+  if (!lamina::testing::has_golden_model("llama_bias")) GTEST_SKIP() << "no golden models";
+  const std::string from = lamina::testing::add_golden_model(folder, "llama_bias");
+  const std::string to = folder / "quantised";
+  const Finished result = quantize(from, to, "int4-g128");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err,
+              HasSubstr("matrices that should become int4-g128 stay plain, because their rows are "
+                        "not multiples of 32 values: all, eg: "));
+  EXPECT_THAT(result.err, HasSubstr("; --quantize-rule 'layers.*."));
+  EXPECT_EQ(folder.read("quantised/config.json").find("quantization_config"), std::string::npos);
+  EXPECT_EQ(ids_of(to, {}), ids_of(from, {"--quantize", "int4-g128"}));
+}
+
 TEST(QuantizeDirectory, CheckpointCommandsReadTheDirectory) {
   const TempDir folder;
   const std::string to = folder / "q";

@@ -229,6 +229,12 @@ TEST(FormatFor, IsTheLargestBlockThatDividesTheRows) {
   EXPECT_EQ(name("int3", 4096), "none");
 }
 
+TEST(RowUnit, IsTheSmallestBlock) {
+  EXPECT_EQ(row_unit("int4-g128"), 32);
+  EXPECT_EQ(row_unit("nvfp4"), 64);
+  EXPECT_EQ(row_unit("int3"), 0);
+}
+
 TEST(FormatFor, HasAnEncoderForEveryName) {
   for (std::string_view word : quantised_names()) {
     ASSERT_NE(format_for(word, 4096), nullptr) << word;

@@ -99,15 +99,18 @@ class Chooser {
  private:
   void set(std::size_t i, const std::string& format) {
     storages_[i] = formats::format_for(format, parameters_[i].desc.shape[-1]);
-    if (!storages_[i]) odd_rows_.push_back(&parameters_[i]);
+    if (storages_[i]) return;
+    if (odd_rows_.empty()) odd_format_ = format;
+    odd_rows_.push_back(&parameters_[i]);
   }
 
   std::string odd_rows_text(const std::string& format, const std::string& count) const {
     const Parameter& p = *odd_rows_.front();
     return fmt::format(
-        "matrices that should become {} stay plain, because their rows are not whole blocks: "
-        "{}, eg: '{}' {}",
-        format, count, p.name, to_string(p.desc.shape));
+        "matrices that should become {} stay plain, because their rows are not multiples of {} "
+        "values: {}, eg: '{}' {}; --quantize-rule '{}=none' accepts that without a warning",
+        format, formats::row_unit(odd_format_), count, p.name, to_string(p.desc.shape),
+        rule_pattern(p));
   }
 
   std::string note_on(const QuantiseRule& rule) const {
@@ -126,6 +129,7 @@ class Chooser {
   std::vector<bool> storable_, taken_;
   std::vector<const formats::BlockFormat*> storages_;
   std::vector<const Parameter*> odd_rows_;  // without a block size that divides them
+  std::string odd_format_;                  // of the first
 };
 
 }  // namespace
