@@ -8,6 +8,7 @@
 #include "core/float16.h"
 #include "formats/fp4.h"
 #include "formats/fp8.h"
+#include "formats/iq4.h"
 #include "formats/lookup.h"
 
 namespace lamina::formats {
@@ -177,16 +178,14 @@ void widen_q3_k(const std::byte* block, float* out) {
   }
 }
 
-// Numbers of IQ4: closer together around 0, where most weights are.
-constexpr float kIq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                            1,    13,   25,  38,  53,  69,  89,  113};
+float iq4(int index) { return kIq4[static_cast<std::size_t>(index)]; }
 
 void widen_iq4_nl(const std::byte* block, float* out) {
   const Byte* b = bytes_of(block);
   const float scale = half_at(b);
   for (int i = 0; i < 16; ++i) {
-    out[i] = scale * kIq4[low(b[2 + i])];
-    out[i + 16] = scale * kIq4[high(b[2 + i])];
+    out[i] = scale * iq4(low(b[2 + i]));
+    out[i + 16] = scale * iq4(high(b[2 + i]));
   }
 }
 
@@ -200,8 +199,8 @@ void widen_iq4_xs(const std::byte* block, float* out) {
     const float of_part = scale * static_cast<float>((lower | (upper & 3) << 4) - 32);
     const Byte* pairs = b + 8 + part * 16;
     for (int i = 0; i < 16; ++i) {
-      out[part * 32 + i] = of_part * kIq4[low(pairs[i])];
-      out[part * 32 + i + 16] = of_part * kIq4[high(pairs[i])];
+      out[part * 32 + i] = of_part * iq4(low(pairs[i]));
+      out[part * 32 + i + 16] = of_part * iq4(high(pairs[i]));
     }
   }
 }

@@ -15,6 +15,7 @@
 #include "backends/cpu/threads/threads.h"
 #include "core/float16.h"
 #include "core/round_up.h"
+#include "formats/fast_products.h"
 #include "support/expect_error.h"
 #include "support/stored_blocks.h"
 
@@ -164,10 +165,18 @@ void expect_definition(const BlockFormat& format, std::int64_t m, std::int64_t n
   EXPECT_LT(worst, 2e-6) << m << " x " << n << " x " << k;
 }
 
+TEST(IntegerProducts, ExistForAllFormatsWithFastProducts) {
+  for (const BlockFormat& format : formats::block_formats())
+    EXPECT_EQ(find_integer_dots(&format, DType::bf16) != nullptr,
+              formats::has_fast_products(format))
+        << format.name;
+}
+
 TEST(IntegerProducts, OfFewRowsFollowTheirDefinition) {
   for_all_integer_formats([](const BlockFormat& format) {
-    const std::int64_t k = 3 * format.num_values;  // an odd number of blocks of 32
-    for (const std::int64_t m : {1, 2, 7}) expect_definition(format, m, 21, k);
+    // Steps of 64 and 128 values end after any block of 32.
+    for (const int blocks : {3, 5, 6}) expect_definition(format, 2, 21, blocks * format.num_values);
+    for (const std::int64_t m : {1, 7}) expect_definition(format, m, 21, 3 * format.num_values);
   });
 }
 

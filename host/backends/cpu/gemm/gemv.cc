@@ -47,7 +47,7 @@ bool is_bf16_or_f32(DType dtype) { return dtype == DType::bf16 || dtype == DType
 class StreamedGroup : public GemvGroup {
  public:
   explicit StreamedGroup(const GemvGroupSpec& spec)
-      : spec_(spec), function_(choose(spec.in, spec.w_transposed)), quantised_(spec.k) {
+      : spec_(spec), function_(choose(spec.in, spec.w_transposed)) {
     if (spec_.ldx == 0) spec_.ldx = spec_.k;
     std::int64_t cuts = 0, total_bytes = 0;
     for (GemvMatrix& matrix : spec_.matrices) {
@@ -59,7 +59,7 @@ class StreamedGroup : public GemvGroup {
       first_cut_.push_back(cuts);
       cuts += divide_up(matrix.n, kCutOutputs);
       dots_.push_back(find_integer_dots(matrix.stored, spec_.in));
-      if (dots_.back()) quantised_bytes_ = aligned(quantised_.bytes(spec_.m));
+      quantised_at_.push_back(dots_.back() ? place_quantised(*dots_.back()->form) : 0);
       stored_.emplace_back();
       if (matrix.stored && !dots_.back()) stored_.back().emplace(*matrix.stored, spec_.k, spec_.in);
     }
@@ -85,11 +85,15 @@ class StreamedGroup : public GemvGroup {
     LAMINA_ASSERT(operands.size() == spec_.matrices.size());
     LAMINA_ASSERT(panel_bytes_ == 0 || num_threads() <= num_threads_);
     if (spec_.m == 0) return;
-    if (quantised_bytes_ > 0) quantised_.quantise(x, spec_.ldx, spec_.m, workspace);
+    std::byte* quantised = workspace;
+    for (const QuantisedRows& rows : quantised_) {
+      rows.quantise(x, spec_.ldx, spec_.m, quantised);
+      quantised += aligned(rows.bytes(spec_.m));
+    }
     std::byte* panels = workspace + quantised_bytes_;
     parallel_shares(first_cut_.back(), grain_, min_cuts_per_thread_,
                     [&](std::int64_t begin, std::int64_t end, int thread) {
-                      run_cuts({x, workspace}, operands, begin, end,
+                      run_cuts(x, workspace, operands, begin, end,
                                panels + panel_bytes_ * static_cast<std::size_t>(thread));
                     });
   }
@@ -99,13 +103,20 @@ class StreamedGroup : public GemvGroup {
   }
 
  private:
-  struct Rows {
-    const void* plain;
-    const void* quantised;  // if quantised_bytes_ > 0
-  };
+  // Returns where the rows of x in a form are in the workspace.
+  std::size_t place_quantised(const RowForm& form) {
+    std::size_t at = 0;
+    for (const QuantisedRows& rows : quantised_) {
+      if (&rows.form() == &form) return at;
+      at += aligned(rows.bytes(spec_.m));
+    }
+    quantised_.emplace_back(spec_.k, form);
+    quantised_bytes_ = at + aligned(quantised_.back().bytes(spec_.m));
+    return at;
+  }
 
-  void run_cuts(Rows x, std::span<const GemvOperands> operands, std::int64_t begin,
-                std::int64_t end, std::byte* panel) const {
+  void run_cuts(const void* x, const std::byte* quantised, std::span<const GemvOperands> operands,
+                std::int64_t begin, std::int64_t end, std::byte* panel) const {
     for (std::size_t i = 0; i + 1 < first_cut_.size(); ++i) {
       const std::int64_t first = std::max(begin, first_cut_[i]) - first_cut_[i];
       const std::int64_t last = std::min(end, first_cut_[i + 1]) - first_cut_[i];
@@ -113,11 +124,11 @@ class StreamedGroup : public GemvGroup {
       const std::int64_t row = first * kCutOutputs;
       const std::int64_t past = std::min(last * kCutOutputs, spec_.matrices[i].n);
       if (dots_[i])
-        dots_[i](arguments(x.quantised, operands, i), row, past);
+        dots_[i]->run(arguments(quantised + quantised_at_[i], operands, i), row, past);
       else if (stored_[i])
-        run_stored(arguments(x.plain, operands, i), *stored_[i], row, past, panel);
+        run_stored(arguments(x, operands, i), *stored_[i], row, past, panel);
       else
-        function_.run(arguments(x.plain, operands, i), row, past);
+        function_.run(arguments(x, operands, i), row, past);
     }
   }
 
@@ -163,9 +174,11 @@ class StreamedGroup : public GemvGroup {
   const GemvFunctions::Named& function_;
   std::vector<std::int64_t> first_cut_;  // of each streamed matrix, and the total
   std::int64_t min_cuts_per_thread_ = 1;
-  std::int64_t grain_ = 1;                         // cuts
-  std::vector<IntegerDots> dots_;                  // of each matrix, null: not by integers
-  QuantisedRows quantised_;                        // of x
+  std::int64_t grain_ = 1;  // cuts
+  // For each matrix; null: not multiplied by integers.
+  std::vector<const IntegerDotFunctions::Format*> dots_;
+  std::vector<QuantisedRows> quantised_;           // x in each form that a matrix needs
+  std::vector<std::size_t> quantised_at_;          // the form of each matrix in the workspace
   std::size_t quantised_bytes_ = 0;                // 0: no matrix is multiplied by integers
   std::vector<std::optional<StoredRows>> stored_;  // of each matrix that is widened
   std::int64_t panel_rows_ = 0;

@@ -128,8 +128,9 @@ GroupedLinear::GroupedLinear(const GroupedSpec& spec)
   if (spec.dtype == DType::bf16 && has_tiles(tile_unit()) && !multiplies_integers)
     tile_.emplace(spec.dtype, kTileRows, kPieceOutputs, spec.inputs);
   if (!spec.stored) return;
-  if (const IntegerDots dots = find_integer_dots(spec.stored, spec.dtype)) {
-    function_ = dots;
+  if (const auto* dots = find_integer_dots(spec.stored, spec.dtype)) {
+    function_ = dots->run;
+    quantised_ = QuantisedRows(spec.inputs, *dots->form);
     kernel_ = integer_dots_name();
     is_quantised_ = true;
     quantised_bytes_ = aligned(quantised_.bytes(spec.rows));

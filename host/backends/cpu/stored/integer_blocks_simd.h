@@ -7,6 +7,7 @@
 #include "backends/cpu/stored/integer_fp4_simd.h"
 #include "backends/cpu/stored/integer_gguf_simd.h"
 #include "backends/cpu/stored/integer_groups_simd.h"
+#include "backends/cpu/stored/integer_small_simd.h"
 
 namespace lamina::cpu {
 namespace {
@@ -21,6 +22,9 @@ namespace {
   LAMINA_INTEGER_FORMAT("Q4_K", FourOrFiveK<false>)                  \
   LAMINA_INTEGER_FORMAT("Q5_K", FourOrFiveK<true>)                   \
   LAMINA_INTEGER_FORMAT("Q6_K", Q6K)                                 \
+  LAMINA_INTEGER_FORMAT("Q3_K", Q3K)                                 \
+  LAMINA_INTEGER_FORMAT("IQ4_NL", Iq4Nl)                             \
+  LAMINA_INTEGER_FORMAT("IQ4_XS", Iq4Xs)                             \
   LAMINA_INTEGER_FORMAT("MXFP4", Mxfp4)                              \
   LAMINA_INTEGER_FORMAT("NVFP4", Nvfp4)                              \
   LAMINA_INTEGER_FORMAT("INT8_32", Group<8, 32>)                     \

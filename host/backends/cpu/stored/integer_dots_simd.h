@@ -13,28 +13,26 @@
 
 namespace lamina::cpu {
 
-// Computes outputs [begin, end) of every row of x, as a RowsFunction: `x` consists of rows of
-// QuantisedStep, `w` of rows of blocks; `ldx`, `ldw` and `bf16_in` are not used.
-using IntegerDots = RowsFunction;
-
 struct IntegerDotFunctions {
   struct Format {
     std::string_view name;  // of the BlockFormat
-    IntegerDots run;
+    // `x` consists of quantised rows in a form, `w` of rows of blocks; `ldx`, `ldw` and `bf16_in`
+    // are not used.
+    RowsFunction run;
+    const RowForm* form;
   };
   const Format* formats;
   std::size_t num_formats;
   std::string_view name;  // of the kernels, for `lamina explain`
-  // Quantises a row of `width` bf16 values.
-  void (*quantise)(const std::uint16_t* x, std::int64_t width, QuantisedStep* out);
+  const RowForm& steps;   // QuantisedStep
 
   static const IntegerDotFunctions avx512, avx2, portable;
 };
 
-// Returns the function of best_isa() for products of rows of `in` with a matrix in a format. Null
+// Returns the entry of best_isa() for products of rows of `in` with a matrix in a format. Null
 // if they are not products of integers: `in` is not bf16, the matrix is plain (a null format), or
 // its values are not integers times scales.
-IntegerDots find_integer_dots(const formats::BlockFormat* format, DType in);
+const IntegerDotFunctions::Format* find_integer_dots(const formats::BlockFormat* format, DType in);
 std::string_view integer_dots_name();
 
 }  // namespace lamina::cpu

@@ -25,9 +25,9 @@ constexpr std::array<float, 256> kHalfE8m0 = half_e8m0();
 constexpr std::uint8_t kE2m1Codes[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 
 #if defined(__AVX512F__)
-LAMINA_SIMD __m512i from_table(const std::uint8_t* table, __m512i nibbles) {
-  const auto* bytes = reinterpret_cast<const __m128i*>(table);
-  return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128(bytes)), nibbles);
+LAMINA_SIMD Float in_four_lanes_each(float a, float b, float c, float d) {
+  return {_mm512_permutexvar_ps(_mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3),
+                                _mm512_castps128_ps512(_mm_setr_ps(a, b, c, d)))};
 }
 #endif
 
@@ -35,6 +35,7 @@ struct Mxfp4 {
   static constexpr int kValues = 32, kBytes = 17, kOffset = 12;
   static constexpr bool kHasMinimum = false;
   static constexpr int kScaleValues = 32;
+  using X = QuantisedHalves;
   LAMINA_SIMD static const float* scale_at(const std::byte* p) {
     return kHalfE8m0.data() + byte_at(p);
   }
@@ -56,6 +57,14 @@ struct Mxfp4 {
     return {_mm512_mask_broadcastss_ps(_mm512_set1_ps(*scale_at(p)), 0xff00,
                                        _mm_load_ss(scale_at(p + kBytes)))};
   }
+  LAMINA_SIMD static void halves(const std::byte* p, __m512i (&codes)[2]) {
+    nibbles_of_four<kBytes>(p + 1, codes);
+    for (__m512i& half : codes) half = from_table(kE2m1Codes, half);
+  }
+  LAMINA_SIMD static Float scales_of_four(const std::byte* p) {
+    return in_four_lanes_each(*scale_at(p), *scale_at(p + kBytes), *scale_at(p + 2 * kBytes),
+                              *scale_at(p + 3 * kBytes));
+  }
 #endif
 };
 
@@ -64,6 +73,7 @@ struct Nvfp4 {
   static constexpr int kValues = 64, kBytes = 40, kOffset = 12;
   static constexpr bool kHasMinimum = false;
   static constexpr int kScaleValues = 16;
+  using X = QuantisedStep;
 
   // The scale of doubled values.
   LAMINA_SIMD static float scale(const std::byte* p, int i) {
@@ -84,9 +94,7 @@ struct Nvfp4 {
     return from_table(kE2m1Codes, low_then_high(load_256(p + 8)));
   }
   LAMINA_SIMD static Float scales(None, const std::byte* p, int) {
-    const __m128 four = _mm_setr_ps(scale(p, 0), scale(p, 1), scale(p, 2), scale(p, 3));
-    return {_mm512_permutexvar_ps(_mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3),
-                                  _mm512_castps128_ps512(four))};
+    return in_four_lanes_each(scale(p, 0), scale(p, 1), scale(p, 2), scale(p, 3));
   }
 #endif
 };

@@ -158,8 +158,8 @@ class TiledIntegerGemm final : public Gemm {
 // Multiplies rows as products of few rows do, kMaxStreamedRows at a time.
 class DotsIntegerGemm final : public Gemm {
  public:
-  DotsIntegerGemm(const GemmSpec& s, IntegerDots dots)
-      : spec_(s), dots_(dots), quantised_(s.k), rows_(std::min(s.m, kMaxRows)) {}
+  DotsIntegerGemm(const GemmSpec& s, const IntegerDotFunctions::Format& dots)
+      : spec_(s), dots_(dots), quantised_(s.k, *dots.form), rows_(std::min(s.m, kMaxRows)) {}
 
   std::size_t workspace_bytes() const override { return quantised_.bytes(rows_); }
 
@@ -183,7 +183,7 @@ class DotsIntegerGemm final : public Gemm {
           part.x = workspace + quantised_.bytes(first);
           part.out = at(out, first * spec_.ldc, spec_.out);
           if (spec_.accumulate) part.addend = part.out;
-          dots_(part, begin, end);
+          dots_.run(part, begin, end);
         }
       });
     }
@@ -195,7 +195,7 @@ class DotsIntegerGemm final : public Gemm {
   static constexpr std::int64_t kOutputs = 16;
 
   GemmSpec spec_;
-  IntegerDots dots_;
+  const IntegerDotFunctions::Format& dots_;
   QuantisedRows quantised_;
   std::int64_t rows_;
 };
@@ -203,11 +203,11 @@ class DotsIntegerGemm final : public Gemm {
 }  // namespace
 
 std::unique_ptr<Gemm> make_integer_gemm(const GemmSpec& spec) {
-  const IntegerDots dots = find_integer_dots(spec.b_stored, spec.in);
+  const auto* dots = find_integer_dots(spec.b_stored, spec.in);
   if (!dots || spec.a_transposed) return nullptr;
   if (const auto* tiles = find_format<IntegerTileFunctions>(*spec.b_stored))
     return std::make_unique<TiledIntegerGemm>(spec, tiles);
-  return std::make_unique<DotsIntegerGemm>(spec, dots);
+  return std::make_unique<DotsIntegerGemm>(spec, *dots);
 }
 
 std::unique_ptr<IntegerGemmGroup> make_integer_gemm_group(std::span<const GemmSpec> specs) {

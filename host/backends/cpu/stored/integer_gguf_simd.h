@@ -2,6 +2,8 @@
 // each file that includes it.
 #pragma once
 
+#include <type_traits>
+
 #include "backends/cpu/stored/integer_steps_simd.h"
 
 namespace lamina::cpu {
@@ -13,6 +15,7 @@ struct Q8_0 {
   static constexpr int kValues = 32, kBytes = 34, kOffset = 128;
   static constexpr bool kHasMinimum = false;
   static constexpr int kScaleValues = 32;
+  using X = QuantisedStep;
   static void plain(const std::byte* p, int, PlainStep* out) {
     for (int half = 0; half < 2; ++half, p += kBytes) {
       for (int i = 0; i < 32; ++i)
@@ -42,6 +45,7 @@ struct FourOrFive {
   static constexpr int kOffset = kMinimum ? 0 : kFifthBit ? 16 : 8;
   static constexpr bool kHasMinimum = kMinimum;
   static constexpr int kScaleValues = 32;
+  using X = std::conditional_t<kFifthBit, QuantisedStep, QuantisedHalves>;
 
   LAMINA_SIMD static std::uint32_t fifth_bits(const std::byte* p) {
     std::uint32_t bits;
@@ -73,6 +77,11 @@ struct FourOrFive {
   LAMINA_SIMD static Float minima(None, const std::byte* p, int) {
     return f16_pair<kBytes / 2>(p, 1);
   }
+  LAMINA_SIMD static void halves(const std::byte* p, __m512i (&codes)[2]) {
+    nibbles_of_four<kBytes>(p + kPairs, codes);
+  }
+  LAMINA_SIMD static Float scales_of_four(const std::byte* p) { return f16_of_four<kBytes>(p, 0); }
+  LAMINA_SIMD static Float minima_of_four(const std::byte* p) { return f16_of_four<kBytes>(p, 1); }
 #endif
 };
 
@@ -85,6 +94,7 @@ struct FourOrFiveK {
   static constexpr int kOffset = 0;
   static constexpr bool kHasMinimum = true;
   static constexpr int kScaleValues = 32;
+  using X = QuantisedParts;
 
   // Eight numbers of 6 bits each, as bytes; see formats/block_formats.cc.
   struct Bytes8 {
@@ -136,16 +146,24 @@ struct FourOrFiveK {
     return with_fifth_bit(four, _mm512_test_epi8_mask(twice(load_256(p + 16)),
                                                       both(bit(2 * step), bit(2 * step + 1))));
   }
-  LAMINA_SIMD static Float lanes_of(__m512 parts, int step) {
-    const int a = 2 * step, b = a + 1;
-    return {_mm512_permutexvar_ps(_mm512_setr_epi32(a, a, a, a, a, a, a, a, b, b, b, b, b, b, b, b),
-                                  parts)};
-  }
   LAMINA_SIMD static Float scales(const Opened& o, const std::byte*, int step) {
-    return lanes_of(o.scales, step);
+    return {numbers_of_two(o.scales, 2 * step, 2 * step + 1)};
   }
   LAMINA_SIMD static Float minima(const Opened& o, const std::byte*, int step) {
-    return lanes_of(o.minima, step);
+    return {numbers_of_two(o.minima, 2 * step, 2 * step + 1)};
+  }
+  LAMINA_SIMD static void part_codes(const std::byte* p, int pair, __m512i (&codes)[2]) {
+    const __m512i bytes = load_512(p + kPairs + 64 * pair);
+    codes[0] = nibbles(bytes);
+    codes[1] = nibbles(_mm512_srli_epi16(bytes, 4));
+    if constexpr (kFifthBit) {
+      const __m512i fifth = twice(load_256(p + 16));
+      const auto bit = [&](int part) { return _mm256_set1_epi8(static_cast<char>(1 << part)); };
+      for (int i = 0; i < 2; ++i) {
+        const __m512i bits = both(bit(4 * pair + i), bit(4 * pair + i + 2));
+        codes[i] = with_fifth_bit(codes[i], _mm512_test_epi8_mask(fifth, bits));
+      }
+    }
   }
 #endif
 };
@@ -155,6 +173,7 @@ struct Q6K {
   static constexpr int kValues = 256, kBytes = 210, kOffset = 32;
   static constexpr bool kHasMinimum = false;
   static constexpr int kScaleValues = 16;
+  using X = QuantisedStep;
 
   static void plain(const std::byte* p, int step, PlainStep* out) {
     const int half = step / 2;

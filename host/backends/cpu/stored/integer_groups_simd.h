@@ -17,6 +17,7 @@ struct Group {
   static constexpr int kOffset = kZero ? 0 : 1 << (kBits - 1);
   static constexpr bool kHasMinimum = kZero;
   static constexpr int kScaleValues = 32;
+  using X = std::conditional_t<kBits == 4 && kGroup == 32, QuantisedHalves, QuantisedStep>;
 
   LAMINA_SIMD static float number(const std::byte* p) {
     if constexpr (std::is_same_v<Scale, bfloat16>)
@@ -78,6 +79,20 @@ struct Group {
   }
   LAMINA_SIMD static Float scales(const Opened& o, const std::byte*, int) { return o.scales; }
   LAMINA_SIMD static Float minima(const Opened& o, const std::byte*, int) { return o.minima; }
+
+  LAMINA_SIMD static void halves(const std::byte* p, __m512i (&codes)[2]) {
+    nibbles_of_four<kBytes>(p + kAt, codes);
+  }
+  LAMINA_SIMD static Float number_of_four(const std::byte* p, int word) {
+    if constexpr (std::is_same_v<Scale, bfloat16>)
+      return bf16_of_four<kBytes>(p, word);
+    else
+      return f16_of_four<kBytes>(p, word);
+  }
+  LAMINA_SIMD static Float scales_of_four(const std::byte* p) { return number_of_four(p, 0); }
+  LAMINA_SIMD static Float minima_of_four(const std::byte* p) {
+    return -(number_of_four(p, 0) * number_of_four(p, 1));
+  }
 #endif
 };
 

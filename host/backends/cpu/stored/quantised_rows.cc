@@ -9,24 +9,24 @@
 
 namespace lamina::cpu {
 
+QuantisedRows::QuantisedRows(std::int64_t width)
+    : QuantisedRows(width, isa_table<IntegerDotFunctions>().steps) {}
+
 void QuantisedRows::quantise(const void* x, std::int64_t ldx, std::int64_t rows,
                              std::byte* out) const {
   // Below this many values per thread, waking another thread costs more than it saves.
   constexpr std::int64_t kMinValuesPerThread = 16 << 10;
-  const auto function = isa_table<IntegerDotFunctions>().quantise;
   const auto* from = static_cast<const std::uint16_t*>(x);
-  auto* to = reinterpret_cast<QuantisedStep*>(out);
   const std::int64_t min_rows = kMinValuesPerThread / std::max<std::int64_t>(1, width_) + 1;
   parallel_ranges(rows, min_rows, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row)
-      function(from + row * ldx, width_, to + row * steps());
+      form_->quantise(from + row * ldx, width_, out + bytes(row));
   });
 }
 
-IntegerDots find_integer_dots(const formats::BlockFormat* format, DType in) {
+const IntegerDotFunctions::Format* find_integer_dots(const formats::BlockFormat* format, DType in) {
   if (!format || in != DType::bf16) return nullptr;
-  const auto* found = find_format<IntegerDotFunctions>(*format);
-  return found ? found->run : nullptr;
+  return find_format<IntegerDotFunctions>(*format);
 }
 
 std::string_view integer_dots_name() { return isa_table<IntegerDotFunctions>().name; }

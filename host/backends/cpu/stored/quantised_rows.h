@@ -24,21 +24,49 @@ struct alignas(64) QuantisedStep {
   std::int32_t sums[kLanes];  // of the lane's codes
 };
 
+// 128 neighbours for blocks of 32 whose halves are the low and the high nibbles of bytes: codes[h]
+// has half h of four blocks. Lane i has eight values of block i / 4.
+struct alignas(64) QuantisedHalves {
+  static constexpr int kValues = 128, kLanes = 16;
+  std::int8_t codes[2][64];
+  float scales[kLanes];
+  std::int32_t sums[kLanes];
+};
+
+// 256 neighbours for blocks whose parts of 32 share bytes in pairs: codes[2 i] has parts 4 i and
+// 4 i + 2, codes[2 i + 1] has parts 4 i + 1 and 4 i + 3.
+struct alignas(64) QuantisedParts {
+  static constexpr int kValues = 256, kParts = 8;
+  std::int8_t codes[4][64];
+  float scales[kParts];
+  float sums[kParts];  // of the codes, times the scale
+};
+
+// A form of quantised rows.
+struct RowForm {
+  std::int64_t step_values, step_bytes;
+  // Quantises a row of `width` bf16 values. Missing values of the last step are zeros.
+  void (*quantise)(const std::uint16_t* x, std::int64_t width, void* out);
+
+  std::int64_t steps(std::int64_t width) const { return (width + step_values - 1) / step_values; }
+};
+
 class QuantisedRows {
  public:
-  // Rows of `width` values; missing values of the last step are zeros.
-  explicit QuantisedRows(std::int64_t width) : width_(width) {}
-  std::int64_t steps() const {
-    return (width_ + QuantisedStep::kValues - 1) / QuantisedStep::kValues;
-  }
+  // Rows of `width` values, as QuantisedStep or in another form of best_isa().
+  explicit QuantisedRows(std::int64_t width);
+  QuantisedRows(std::int64_t width, const RowForm& form) : width_(width), form_(&form) {}
+  std::int64_t steps() const { return form_->steps(width_); }
+  const RowForm& form() const { return *form_; }
   std::size_t bytes(std::int64_t rows) const {
-    return static_cast<std::size_t>(rows * steps()) * sizeof(QuantisedStep);
+    return static_cast<std::size_t>(rows * steps() * form_->step_bytes);
   }
   // Quantises `rows` rows of bf16 values that are `ldx` elements apart, with all threads.
   void quantise(const void* x, std::int64_t ldx, std::int64_t rows, std::byte* out) const;
 
  private:
   std::int64_t width_;
+  const RowForm* form_;
 };
 
 }  // namespace lamina::cpu

@@ -1,0 +1,152 @@
+// Quantises rows of activations to each form of quantised_rows.h. Internal to each file that
+// includes it.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/simd/memory.h"
+#include "backends/cpu/stored/quantised_rows.h"
+
+namespace lamina::cpu {
+namespace {
+
+constexpr float kLeast = 0x1p-100f;  // smaller blocks are zeros
+
+// Returns the bits of the largest magnitude of kActivationBlock values. They have the order of
+// magnitudes, with infinities and NaN above them.
+LAMINA_SIMD int largest_magnitude(const std::uint16_t* x) {
+#if defined(__AVX512F__)
+  static_assert(kActivationBlock == 32);
+  const __m512i sizes = _mm512_and_si512(_mm512_loadu_si512(x), _mm512_set1_epi16(0x7fff));
+  const __m256i half =
+      _mm256_max_epu16(_mm512_castsi512_si256(sizes), _mm512_extracti64x4_epi64(sizes, 1));
+  const __m128i quarter =
+      _mm_max_epu16(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+  // The machine has an instruction for the smallest of eight words only.
+  const __m128i top = _mm_set1_epi16(0x7fff);
+  return 0x7fff - _mm_extract_epi16(_mm_minpos_epu16(_mm_sub_epi16(top, quarter)), 0);
+#else
+  const Words first = convert<Words>(load_raw<Half>(x));
+  const Words second = convert<Words>(load_raw<Half>(x + kLanes));
+  const Words size = splat<Words>(0x7fff);
+  return max_lanes(max(bits_as<Int>(first & size), bits_as<Int>(second & size)));
+#endif
+}
+
+LAMINA_SIMD void quantise_block(const std::uint16_t* x, std::int8_t* codes, float* scale) {
+  const int largest = largest_magnitude(x);
+  const float magnitude = widen(static_cast<std::uint16_t>(largest));
+  const bool is_finite = largest < 0x7f80;
+  const float inverse = is_finite && magnitude >= kLeast ? 127.0f / magnitude : 0;
+  *scale = !is_finite ? __builtin_nanf("") : magnitude >= kLeast ? magnitude / 127.0f : 0;
+  if (!is_finite) {
+    std::fill_n(codes, kActivationBlock, std::int8_t{0});
+    return;
+  }
+  for (int half = 0; half < kActivationBlock; half += kLanes) {
+    // Adding 1.5 * 2^23 rounds to an integer, which the lower bits then hold.
+    constexpr float kRound = 0x1.8p23f;
+    const Words bits = convert<Words>(load_raw<Half>(x + half));
+    const Float value = bits_as<Float>(shift_left(bits, 16)) * splat(inverse) + splat(kRound);
+    const Int code = bits_as<Int>(value) - splat<Int>(__builtin_bit_cast(std::int32_t, kRound));
+#if defined(__AVX512F__)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(codes + half),
+                     _mm512_cvtepi32_epi8(reinterpret_cast<__m512i>(code.raw)));
+#else
+    std::int32_t lanes[kLanes];
+    store_raw(lanes, code);
+    for (int i = 0; i < kLanes; ++i) codes[half + i] = static_cast<std::int8_t>(lanes[i]);
+#endif
+  }
+}
+
+// Sets the sums of the lanes of a step.
+LAMINA_SIMD void sum_codes(QuantisedStep* step) {
+#if defined(__AVX512F__)
+  _mm512_store_si512(step->sums, _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1),
+                                                     _mm512_load_si512(step->codes)));
+#else
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const std::int8_t* c = step->codes + 4 * lane;
+    step->sums[lane] = c[0] + c[1] + c[2] + c[3];
+  }
+#endif
+}
+
+void quantise_steps(const std::uint16_t* x, std::int64_t width, QuantisedStep* out) {
+  constexpr int kValues = QuantisedStep::kValues;
+  constexpr int kBlocks = kValues / kActivationBlock, kBlockLanes = kLanes / kBlocks;
+  for (std::int64_t at = 0; at < width; at += kValues, ++out) {
+    for (int block = 0; block < kBlocks; ++block) {
+      const std::int64_t first = at + block * kActivationBlock;
+      const std::int64_t count = std::clamp<std::int64_t>(width - first, 0, kActivationBlock);
+      std::uint16_t padded[kActivationBlock] = {};
+      if (count < kActivationBlock) std::copy_n(x + std::min(first, width), count, padded);
+      float scale;
+      quantise_block(count < kActivationBlock ? padded : x + first,
+                     out->codes + block * kActivationBlock, &scale);
+      std::fill_n(out->scales + block * kBlockLanes, kBlockLanes, scale);
+    }
+    sum_codes(out);
+  }
+}
+
+// ---- Other orders -------------------------------------------------------------------------------
+
+constexpr int kBlocksOfStep = QuantisedStep::kValues / kActivationBlock;
+constexpr int kLanesOfBlock = QuantisedStep::kLanes / kBlocksOfStep;
+
+LAMINA_SIMD void arrange(const QuantisedStep* steps, QuantisedHalves* out) {
+  constexpr int kHalf = kActivationBlock / 2, kHalfLanes = kLanesOfBlock / 2;
+  for (int block = 0; block < QuantisedHalves::kValues / kActivationBlock; ++block) {
+    const QuantisedStep& step = steps[block / kBlocksOfStep];
+    const int first = block % kBlocksOfStep * kLanesOfBlock;
+    for (int half = 0; half < 2; ++half)
+      std::memcpy(out->codes[half] + block * kHalf, step.codes + 4 * first + half * kHalf, kHalf);
+    for (int i = 0; i < kHalfLanes; ++i) {
+      out->scales[block * kHalfLanes + i] = step.scales[first];
+      out->sums[block * kHalfLanes + i] = step.sums[first + i] + step.sums[first + kHalfLanes + i];
+    }
+  }
+}
+
+// Returns the place of a part: a row of codes and its half.
+struct PartPlace {
+  int row, half;
+};
+constexpr PartPlace place_of(int part) { return {part / 4 * 2 + part % 2, part / 2 % 2}; }
+
+LAMINA_SIMD void arrange(const QuantisedStep* steps, QuantisedParts* out) {
+  for (int part = 0; part < QuantisedParts::kParts; ++part) {
+    const QuantisedStep& step = steps[part / kBlocksOfStep];
+    const int first = part % kBlocksOfStep * kLanesOfBlock;
+    const PartPlace place = place_of(part);
+    std::memcpy(out->codes[place.row] + kActivationBlock * place.half, step.codes + 4 * first,
+                kActivationBlock);
+    std::int32_t sum = 0;
+    for (int lane = first; lane < first + kLanesOfBlock; ++lane) sum += step.sums[lane];
+    out->scales[part] = step.scales[first];
+    out->sums[part] = static_cast<float>(sum) * step.scales[first];
+  }
+}
+
+template <typename X>
+void quantise(const std::uint16_t* x, std::int64_t width, void* out) {
+  if constexpr (std::is_same_v<X, QuantisedStep>) {
+    quantise_steps(x, width, static_cast<QuantisedStep*>(out));
+  } else {
+    auto* to = static_cast<X*>(out);
+    for (std::int64_t at = 0; at < width; at += X::kValues, ++to) {
+      QuantisedStep steps[X::kValues / QuantisedStep::kValues] = {};
+      quantise_steps(x + at, std::min<std::int64_t>(X::kValues, width - at), steps);
+      arrange(steps, to);
+    }
+  }
+}
+
+template <typename X>
+constexpr RowForm kRowForm = {X::kValues, sizeof(X), quantise<X>};
+
+}  // namespace
+}  // namespace lamina::cpu

@@ -1,0 +1,17 @@
+#include "formats/fast_products.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace lamina::formats {
+namespace {
+
+constexpr std::string_view kWidened[] = {"FP8", "FP8_32", "Q2_K"};
+
+}  // namespace
+
+bool has_fast_products(const BlockFormat& format) {
+  return std::ranges::find(kWidened, format.name) == std::end(kWidened);
+}
+
+}  // namespace lamina::formats
