@@ -128,12 +128,10 @@ OpenedModel without_lines(const std::string& path, const Read& read) {
   }
 }
 
-// Returns whether the config.json of a model names the layout of compressed-tensors.
-bool is_compressed(const OpenedModel& model) {
-  if (!model.published) return false;
-  const JsonValue section = io::quantization_config(model.published->config());
-  const JsonValue method = section && section.is_object() ? section.find("quant_method") : section;
-  return method && method.is_string() && method.as_string() == publishers::kCompressedTensors;
+// A cheap test. GGUF files and checkpoints of training are not published directories.
+bool may_have_blocks(const OpenedModel& model) {
+  if (model.directory.empty()) return false;
+  return !model.published || io::quantization_config(model.published->config());
 }
 
 }  // namespace
@@ -164,13 +162,15 @@ std::shared_ptr<io::WeightFiles> OpenedModel::weight_files() const {
 
 void set_storage(decoder::Model& model, const io::WeightFiles& files, const WeightChoice& choice,
                  DType compute, bool losses) {
-  if (choice.packed.value_or(files.compression().method == publishers::kCompressedTensors))
-    weights::keep_blocks(model, files, compute, losses);
+  const bool all = choice.packed || files.compression().method == publishers::kCompressedTensors;
+  if (choice.packed.value_or(true))
+    weights::keep_blocks(model, files, compute,
+                         all ? weights::KeptBlocks::all : weights::KeptBlocks::fast, losses);
   if (choice.quantise) weights::quantise(model, &files, compute, *choice.quantise);
 }
 
 void set_storage(OpenedModel& model, const WeightChoice& choice, DType compute) {
-  if (!choice.packed.value_or(is_compressed(model)) && !choice.quantise) return;
+  if (!choice.packed.value_or(may_have_blocks(model)) && !choice.quantise) return;
   const auto has_file = [&](const char* name) {
     return fs::exists(fs::path(model.directory) / name);
   };

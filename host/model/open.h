@@ -27,8 +27,9 @@ namespace lamina::model {
 struct WeightChoice {
   std::string adapter = {};  // another directory, in PEFT's form
   bool average = false;      // the moving average of trained weights, if the checkpoint has one
-  // Weights in blocks stay in blocks (weights::keep_blocks). Absent: if they are in the layout of
-  // compressed-tensors, so that decoding equals `quantise` with the original.
+  // Weights in blocks stay in blocks (weights::KeptBlocks::all). Absent: those with fast products
+  // (KeptBlocks::fast); in the layout of compressed-tensors all, so that decoding equals `quantise`
+  // with the original.
   std::optional<bool> packed = {};
   std::optional<weights::Quantisation> quantise = {};  // plain weights become blocks
   Workers workers = {};                                // read and round weights

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/round_up.h"
+#include "formats/fast_products.h"
 #include "io/stored_weight.h"
 #include "weights/publish/published.h"
 
@@ -67,7 +68,8 @@ Storage stored_format(const decoder::Parameter& parameter, const TensorMap& map,
   return format;
 }
 
-void keep_blocks(decoder::Model& model, const io::WeightFiles& files, DType compute, bool losses) {
+void keep_blocks(decoder::Model& model, const io::WeightFiles& files, DType compute,
+                 KeptBlocks kept, bool losses) {
   if (!has_blocks(files)) return;
   const TensorMap map = match_weights(model, files);
   const std::vector<bool> storable = model.storable_parameters(losses);
@@ -75,8 +77,11 @@ void keep_blocks(decoder::Model& model, const io::WeightFiles& files, DType comp
   for (std::size_t i = 0; i < storable.size(); ++i) {
     const decoder::Parameter& parameter = model.parameters().all()[i];
     const DType dtype = parameter.used_dtype(compute);
-    if (storable[i] && (dtype == DType::f32 || dtype == DType::bf16))
-      storages[i] = stored_format(parameter, map, files, static_cast<int>(i));
+    const bool is_kept = dtype == DType::bf16 || (dtype == DType::f32 && kept == KeptBlocks::all);
+    if (!storable[i] || !is_kept) continue;
+    storages[i] = stored_format(parameter, map, files, static_cast<int>(i));
+    if (kept == KeptBlocks::fast && storages[i] && !formats::has_fast_products(*storages[i]))
+      storages[i] = nullptr;
   }
   model.set_storage(storages);
 }

@@ -10,11 +10,15 @@
 
 namespace lamina::weights {
 
+// The blocks that stay in memory: all, or only parameters in bf16 whose format has fast products
+// (formats::has_fast_products), because reading blocks is faster than reading bf16 then.
+enum class KeptBlocks { all, fast };
+
 // Sets the storage (Parameter::storage) of the parameters that Weights::load() shall read in blocks
 // in runs of `compute`: the files contain them in blocks, and graphs without training can read them
 // so; with `losses` also graphs of losses. Does nothing if the files have no blocks.
 void keep_blocks(decoder::Model& model, const io::WeightFiles& files, DType compute,
-                 bool losses = false);
+                 KeptBlocks kept = KeptBlocks::all, bool losses = false);
 
 // Returns the format in which the files contain all rows of a parameter, as whole blocks; null if
 // there is none.

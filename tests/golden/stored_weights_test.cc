@@ -4,10 +4,13 @@
 
 #include <cmath>
 #include <filesystem>
+#include <optional>
 
 #include "decode/session.h"
+#include "formats/fast_products.h"
 #include "inspect/plan/model_plan.h"
 #include "model/load.h"
+#include "publishers/formats.h"
 #include "support/gguf_golden.h"
 
 namespace lamina::testing {
@@ -21,7 +24,7 @@ std::string model_in(const fs::path& folder) {
   return (fs::exists(gguf) ? gguf : folder).string();
 }
 
-model::Loaded loaded(const fs::path& folder, DType dtype, bool packed) {
+model::Loaded loaded(const fs::path& folder, DType dtype, std::optional<bool> packed) {
   return model::load(model_in(folder), built_plugins(), dtype, cpu::cpu_backend(),
                      {.packed = packed});
 }
@@ -66,6 +69,26 @@ TEST_P(StoredWeights, HaveTheBitsOfWidenedOnesInFloat32) {
                       widened = loaded(GetParam(), DType::f32, false);
   EXPECT_EQ(num_stored(widened), 0);
   EXPECT_TRUE(same_bits(decoded(stored, DType::f32), decoded(widened, DType::f32)));
+}
+
+TEST_P(StoredWeights, ByDefaultHaveFastProductsAndBfloat16) {
+  if (GetParam().parent_path() == kOwnCases) {
+    SKIP_WITHOUT(GetParam());
+  }
+  for (const DType dtype : {DType::bf16, DType::f32}) {
+    const model::Loaded all = loaded(GetParam(), dtype, true),
+                        by_default = loaded(GetParam(), dtype, {});
+    const bool is_compressed =
+        all.opened.weight_files()->compression().method == publishers::kCompressedTensors;
+    const auto& parameters = by_default.model().parameters().all();
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const auto* storage = all.model().parameters().all()[i].storage;
+      const bool is_kept =
+          storage &&
+          (is_compressed || (dtype == DType::bf16 && formats::has_fast_products(*storage)));
+      EXPECT_EQ(parameters[i].storage, is_kept ? storage : nullptr) << parameters[i].name;
+    }
+  }
 }
 
 // Mean divergence of the next token's probabilities, of rows of `width` logits.

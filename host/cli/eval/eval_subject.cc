@@ -64,7 +64,9 @@ EvalSubject find_eval_subject(const Arguments& a) {
 
 EvalSubject find_eval_reference(const Arguments& a) {
   const std::string& path = a.text("against");
-  return model::while_training(path, [&] { return open_subject(path, {}, false, a.globals); });
+  // Products with blocks round activations, which a reference must not.
+  const model::WeightChoice choice = {.packed = false};
+  return model::while_training(path, [&] { return open_subject(path, choice, false, a.globals); });
 }
 
 }  // namespace lamina::cli

@@ -31,10 +31,11 @@ Option weights_option() {
 
 Option packed_option() {
   return flag_option("packed",
-                     "Keep weights in blocks (GGUF, MXFP4, fp8) in memory, where their files have "
-                     "them, instead of converting them to --dtype when the model is loaded: less "
-                     "memory and an earlier start. Default: for directories in the layout of "
-                     "compressed-tensors. See docs/quantisation.md.",
+                     "Keep weights in blocks (GGUF, MXFP4, fp8 and others) in memory, where their "
+                     "files have them, instead of converting them to --dtype when the model is "
+                     "loaded. Default: in bfloat16, formats whose products are computed from "
+                     "blocks; in the layout of compressed-tensors all formats. --no-packed "
+                     "converts all. See docs/quantisation.md.",
                      /*negatable=*/true);
 }
 
