@@ -8,6 +8,7 @@
 
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/gemm/grouped.h"
+#include "backends/cpu/gemm/tile_unit.h"
 #include "backends/cpu/stored/integer_dots_simd.h"
 #include "backends/cpu/stored/integer_gemm.h"
 #include "backends/cpu/stored/quantised_rows.h"
@@ -16,6 +17,7 @@
 #include "core/float16.h"
 #include "core/round_up.h"
 #include "formats/fast_products.h"
+#include "support/amx_emulator.h"
 #include "support/expect_error.h"
 #include "support/stored_blocks.h"
 
@@ -218,6 +220,39 @@ TEST(IntegerProducts, ManyRowsDependOnNoOtherRow) {
     const std::vector<float> last = product(spec, x.data() + first * k, blocks, nullptr);
     EXPECT_EQ(0, std::memcmp(last.data(), all.data() + first * n, last.size() * sizeof(float)))
         << name(isa);
+  }
+}
+
+TEST(IntegerProducts, OfManyRowsHaveTheSameBitsByVectorsAndByUnitsOfTiles) {
+  const testing::AmxEmulator amx;
+  for (const BlockFormat& format : formats::block_formats()) {
+    if (!find_integer_dots(&format, DType::bf16)) continue;
+    SCOPED_TRACE(format.name);
+    const std::int64_t n = 50, k = 3 * format.num_values, m = 70;
+    const Bytes blocks = random_blocks(format, n * k, 6);
+    const std::vector<bfloat16> x = random_rows(m * k, 7);
+    const std::vector<float> bias(static_cast<std::size_t>(n), 0.75f);
+    const GemmSpec spec{.m = m,
+                        .n = n,
+                        .k = k,
+                        .out = DType::f32,
+                        .accumulate = true,
+                        .bias = DType::f32,
+                        .b_stored = &format};
+    const auto run = [&](TileUnit unit) {
+      const ScopedTileUnit scoped(unit);
+      return product(spec, x.data(), blocks, bias.data(), 0.5f);
+    };
+    const std::vector<float> want = run(TileUnit::none);
+    for (const TileUnit unit : {TileUnit::emulated, TileUnit::amx}) {
+      const std::vector<float> got = run(unit);
+      EXPECT_EQ(0, std::memcmp(got.data(), want.data(), want.size() * sizeof(float)))
+          << (unit == TileUnit::amx ? "amx" : "emulated");
+    }
+  }
+  // The tiles of bytes are multiplied with AVX-512 only, as integer tiles by vectors.
+  if (!has_matrix_unit() && best_isa() >= Isa::avx512) {
+    EXPECT_GT(amx.instructions(), 0);
   }
 }
 

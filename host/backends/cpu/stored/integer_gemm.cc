@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <vector>
 
+#include "backends/cpu/gemm/tile_unit.h"
 #include "backends/cpu/stored/find_format.h"
 #include "backends/cpu/stored/integer_dots_simd.h"
 #include "backends/cpu/stored/integer_tiles_simd.h"
+#include "backends/cpu/stored/integer_units_simd.h"
 #include "backends/cpu/stored/quantised_rows.h"
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/threads.h"
@@ -24,6 +26,23 @@ std::byte* at(void* base, std::int64_t elements, DType dtype) {
   return static_cast<std::byte*>(base) + elements * size_bytes(dtype);
 }
 
+// The kernels of tile_unit(), or those by vectors; both have the same bits.
+class IntegerKernels {
+ public:
+  const IntegerSlabs& slabs() const { return unit_ ? units_.slabs : vectors_.slabs; }
+  std::string_view name() const { return unit_ ? unit_->name : vectors_.name; }
+  IntegerMultiply multiply(const IntegerTileFunctions::Format& format) const {
+    return unit_ ? unit_->of(format) : format.multiply;
+  }
+
+ private:
+  const IntegerTileFunctions& vectors_ = isa_table<IntegerTileFunctions>();
+  const IntegerUnitFunctions& units_ = isa_table<IntegerUnitFunctions>();
+  const IntegerUnitFunctions::Unit* unit_ = tile_unit() == TileUnit::amx        ? &units_.amx
+                                            : tile_unit() == TileUnit::emulated ? &units_.emulated
+                                                                                : nullptr;
+};
+
 // Multiplies A with one or several matrices: packs panels of B, each with one thread, and
 // multiplies each with all rows.
 class TiledIntegerGemms final : public IntegerGemmGroup {
@@ -33,7 +52,6 @@ class TiledIntegerGemms final : public IntegerGemmGroup {
   // One format per spec.
   TiledIntegerGemms(std::span<const GemmSpec> specs, std::span<const Format* const> formats)
       : first_(specs.front()),
-        functions_(isa_table<IntegerTileFunctions>()),
         quantised_(first_.k),
         blocks_(first_.k / kActivationBlock),
         rows_(std::min(first_.m, kMaxRows)),
@@ -47,13 +65,13 @@ class TiledIntegerGemms final : public IntegerGemmGroup {
     // Packed rows depend on the offset: members with equal offsets are neighbours.
     std::ranges::stable_sort(members_, {}, [](const Member& m) { return m.format->offset; });
     quantised_bytes_ = aligned(quantised_.bytes(rows_));
-    packed_bytes_ = sizeof(TileBlock) * static_cast<std::size_t>(slabs(rows_) * blocks_);
+    packed_bytes_ = slab_bytes() * static_cast<std::size_t>(slabs(rows_));
   }
 
   std::size_t workspace_bytes() const override {
     return quantised_bytes_ + packed_bytes_ + panel_bytes_ * static_cast<std::size_t>(num_threads_);
   }
-  std::string_view kernel() const override { return functions_.name; }
+  std::string_view kernel() const override { return kernels_.name(); }
 
   void run(const void* a, std::span<const GemvOperands> operands,
            std::byte* workspace) const override {
@@ -81,19 +99,22 @@ class TiledIntegerGemms final : public IntegerGemmGroup {
     std::int64_t panels;
   };
 
-  static std::int64_t slabs(std::int64_t rows) { return divide_up(rows, std::int64_t{kTileRows}); }
-
-  TileBlock* packed(std::byte* workspace) const {
-    return reinterpret_cast<TileBlock*>(workspace + quantised_bytes_);
+  std::int64_t slabs(std::int64_t rows) const {
+    return divide_up(rows, std::int64_t{kernels_.slabs().rows});
+  }
+  std::size_t slab_bytes() const {
+    return kernels_.slabs().block_bytes * static_cast<std::size_t>(blocks_);
   }
 
   void pack_rows(std::int64_t rows, int offset, std::byte* workspace) const {
     const auto* from = reinterpret_cast<const QuantisedStep*>(workspace);
+    std::byte* packed = workspace + quantised_bytes_;
+    const std::int64_t slab_rows = kernels_.slabs().rows;
     parallel_ranges(slabs(rows), 8, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t slab = begin; slab < end; ++slab)
-        functions_.pack_rows(from + slab * kTileRows * quantised_.steps(),
-                             std::min<std::int64_t>(kTileRows, rows - slab * kTileRows), first_.k,
-                             offset, packed(workspace) + slab * blocks_);
+        kernels_.slabs().pack(from + slab * slab_rows * quantised_.steps(),
+                              std::min(slab_rows, rows - slab * slab_rows), first_.k, offset,
+                              packed + static_cast<std::size_t>(slab) * slab_bytes());
     });
   }
 
@@ -127,12 +148,12 @@ class TiledIntegerGemms final : public IntegerGemmGroup {
                                 panel_bytes_ * static_cast<std::size_t>(thread);
     const auto* b = static_cast<const std::byte*>(operands.w);
     member.format->pack(b + column * spec.b_stored->bytes_of(spec.k), t.n, t.k, packed_columns);
-    member.format->multiply(t, packed(workspace), packed_columns);
+    kernels_.multiply (*member.format)(t, workspace + quantised_bytes_, packed_columns);
   }
 
   GemmSpec first_;  // for m, k, lda and the type of A
   std::vector<Member> members_;
-  const IntegerTileFunctions& functions_;
+  IntegerKernels kernels_;
   QuantisedRows quantised_;
   std::int64_t blocks_, rows_;
   int num_threads_;

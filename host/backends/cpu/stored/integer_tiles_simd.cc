@@ -7,6 +7,7 @@
 #include "backends/cpu/gemm/tile_finish_simd.h"
 #include "backends/cpu/simd/vectors.h"
 #include "backends/cpu/stored/integer_blocks_simd.h"
+#include "backends/cpu/stored/integer_panels_simd.h"
 #include "core/round_up.h"
 #endif
 
@@ -16,20 +17,6 @@ namespace {
 #if defined(__AVX512F__)
 
 constexpr int kVectors = kTileColumns / kLanes;
-
-// A panel consists of blocks of 32 values of kTileColumns rows of w: the codes word by word, then
-// the scales of each part that has one, then the minima.
-template <int kParts, bool kHasMinimum>
-struct PanelBlock {
-  static constexpr int kWords = TileBlock::kWords;
-  alignas(64) std::uint8_t codes[kWords][kTileColumns][4];
-  float scales[kParts + kHasMinimum][kTileColumns];  // the last are the minima, if there are any
-};
-
-template <typename F>
-constexpr int kPartsOf = F::kScaleValues < kActivationBlock ? 2 : 1;
-template <typename F>
-using PanelOf = PanelBlock<kPartsOf<F>, F::kHasMinimum>;
 
 // Packs 64 values of 16 rows of w, `rows` of them, to two blocks of the panel.
 template <typename F>
@@ -136,7 +123,8 @@ LAMINA_SIMD void add_block(const TileBlock& x, const PanelBlock<kParts, kHasMini
 }
 
 template <int kParts, bool kHasMinimum>
-void multiply(const TileArguments& t, const TileBlock* x, const std::byte* panel) {
+void multiply(const TileArguments& t, const std::byte* slabs, const std::byte* panel) {
+  const auto* x = reinterpret_cast<const TileBlock*>(slabs);
   const auto* w = reinterpret_cast<const PanelBlock<kParts, kHasMinimum>*>(panel);
   const std::int64_t blocks = t.k / kActivationBlock;
   for (std::int64_t row = 0; row < t.m; row += kTileRows, x += blocks) {
@@ -156,7 +144,8 @@ void multiply(const TileArguments& t, const TileBlock* x, const std::byte* panel
 }
 
 void pack_rows(const QuantisedStep* rows, std::int64_t count, std::int64_t k, int offset,
-               TileBlock* out) {
+               std::byte* slab) {
+  auto* out = reinterpret_cast<TileBlock*>(slab);
   const std::int64_t steps = divide_up(k, std::int64_t{kStepValues});
   constexpr int kHalf = TileBlock::kWords / TileBlock::kParts;
   for (std::int64_t block = 0; block < k / kActivationBlock; ++block, ++out)
@@ -177,14 +166,23 @@ void pack_rows(const QuantisedStep* rows, std::int64_t count, std::int64_t k, in
 
 template <typename F>
 constexpr IntegerTileFunctions::Format functions_of(std::string_view name) {
-  return {name, F::kOffset, sizeof(PanelOf<F>), pack<F>, multiply<kPartsOf<F>, F::kHasMinimum>};
+  constexpr int kParts = kPartsOf<F>;
+  return {name,
+          F::kOffset,
+          kParts,
+          F::kHasMinimum,
+          sizeof(PanelOf<F>),
+          pack<F>,
+          multiply<kParts, F::kHasMinimum>};
 }
 #define LAMINA_INTEGER_FORMAT(name, ...) functions_of<__VA_ARGS__>(name),
 constexpr IntegerTileFunctions::Format kFormats[] = {LAMINA_INTEGER_FORMATS};
 #undef LAMINA_INTEGER_FORMAT
 
-constexpr IntegerTileFunctions kFunctions = {kFormats, std::size(kFormats),
-                                             "integer tiles " LAMINA_ISA_NAME, pack_rows};
+constexpr IntegerTileFunctions kFunctions = {kFormats,
+                                             std::size(kFormats),
+                                             {kTileRows, sizeof(TileBlock), pack_rows},
+                                             "integer tiles " LAMINA_ISA_NAME};
 #else
 constexpr IntegerTileFunctions kFunctions = {};
 #endif

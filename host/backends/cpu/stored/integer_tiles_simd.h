@@ -28,23 +28,36 @@ struct alignas(64) TileBlock {
   float scales[kTileRows];
 };
 
+// Rows of x as a kernel reads them: slabs of `rows` rows, each of k / 32 blocks.
+struct IntegerSlabs {
+  int rows;
+  std::size_t block_bytes;
+  // Packs one slab of quantised rows of k values, the last row repeated if there are fewer.
+  // `offset`: of the codes of w.
+  void (*pack)(const QuantisedStep* rows, std::int64_t count, std::int64_t k, int offset,
+               std::byte* slab);
+};
+
+// Computes t.m rows times t.n columns and finishes them, as TileProduct::multiply. t.a is ignored:
+// `x` are slabs.
+using IntegerMultiply = void (*)(const TileArguments& t, const std::byte* x,
+                                 const std::byte* panel);
+
 struct IntegerTileFunctions {
   struct Format {
-    std::string_view name;     // of the BlockFormat
-    int offset;                // of its codes: see integer_blocks_simd.h
+    std::string_view name;  // of the BlockFormat
+    int offset;             // of its codes: see integer_blocks_simd.h
+    int parts;              // of a block of 32 values, each with its own scale
+    bool has_minimum;
     std::int64_t panel_bytes;  // of a panel, per block of 32 values
     // Packs `count` rows of w of k values from `w` on, at most kTileColumns, to a panel.
     void (*pack)(const std::byte* w, std::int64_t count, std::int64_t k, std::byte* panel);
-    // Computes t.m rows times t.n columns and finishes them, as TileProduct::multiply. t.a is
-    // ignored: `x` are slabs of kTileRows rows, each of t.k / 32 blocks.
-    void (*multiply)(const TileArguments& t, const TileBlock* x, const std::byte* panel);
+    IntegerMultiply multiply;
   };
   const Format* formats;  // none: many rows are multiplied as few are
   std::size_t num_formats;
+  IntegerSlabs slabs;     // of TileBlock
   std::string_view name;  // of the kernels, for `lamina explain`
-  // Packs kTileRows quantised rows, `steps` steps each, the last one repeated if there are fewer.
-  void (*pack_rows)(const QuantisedStep* rows, std::int64_t count, std::int64_t k, int offset,
-                    TileBlock* out);
 
   static const IntegerTileFunctions avx512, avx2, portable;
 };
