@@ -1,6 +1,6 @@
 // Prints the speed of the products of decoding, prefill and training, and its share of the measured
 // limits; for lamina's tiled products also oneDNN's time divided by lamina's, measured in turn. Not
-// a test. Usage: gemm_bench [decode|prefill|train|all] [threads]
+// a test. Usage: gemm_bench [decode|batch|prefill|train|stored|all] [threads]
 #include <fmt/format.h>
 #include <sys/mman.h>
 
@@ -42,7 +42,7 @@ std::byte* allocate(std::size_t num_bytes, std::size_t fill_from = 0) {
 }
 
 struct Limits {
-  double read, bf16, f32;
+  double read, bf16, f32, int8;
 };
 
 // Weights come from memory, as in a model: every run takes the next of many copies.
@@ -62,12 +62,18 @@ class Weights {
   std::size_t at_ = 0;
 };
 
+std::size_t bytes_of_weights(const GemmSpec& s) {
+  const std::int64_t count = s.n * s.k;
+  return static_cast<std::size_t>(s.b_stored ? s.b_stored->bytes_of(count)
+                                             : count * size_bytes(s.in));
+}
+
 // The operands of a product and a kernel for it.
 class Product {
  public:
   Product(const GemmSpec& spec, std::unique_ptr<Gemm> gemm, Weights& weights)
       : weights_(weights),
-        weight_bytes_(bytes(spec.n * spec.k, spec.in)),
+        weight_bytes_(bytes_of_weights(spec)),
         a_(bytes(spec.m * spec.k, spec.in)),
         c_(bytes(spec.m * spec.n, spec.out)),
         bias_(bytes(spec.n, DType::f32)),
@@ -126,8 +132,10 @@ void measure(const char* what, const GemmSpec& spec, Weights& weights, const Lim
   std::optional<Product> onednn;
   if (peer) onednn.emplace(spec, std::move(peer), weights);
   const double flops = 2.0 * static_cast<double>(spec.m * spec.n) * static_cast<double>(spec.k);
-  const auto weight_bytes = static_cast<double>(spec.n * spec.k * size_bytes(spec.in));
-  const double peak = spec.in == DType::bf16 ? limits.bf16 : limits.f32;
+  const auto weight_bytes = static_cast<double>(bytes_of_weights(spec));
+  const double peak = spec.b_stored            ? limits.int8
+                      : spec.in == DType::bf16 ? limits.bf16
+                                               : limits.f32;
   const int runs =
       std::max(1, static_cast<int>(0.05 / (flops / peak + weight_bytes / limits.read)));
   std::vector<double> seconds, ratios;
@@ -137,11 +145,12 @@ void measure(const char* what, const GemmSpec& spec, Weights& weights, const Lim
   }
   const double typical = median(seconds);
   fmt::print(
-      "{:4} {:4} m {:5} n {:6} k {:5}  {:20} {:9.1f} us  {:6.1f} GB/s ({:3.0f} %)  "
+      "{:4} {:7} m {:5} n {:6} k {:5}  {:20} {:9.1f} us  {:6.1f} GB/s ({:3.0f} %)  "
       "{:6.1f} GFLOP/s ({:3.0f} %){}\n",
-      what, name(spec.in), spec.m, spec.n, spec.k, ours.kernel(), typical * 1e6,
-      weight_bytes / typical / 1e9, 100 * weight_bytes / typical / limits.read,
-      flops / typical / 1e9, 100 * flops / typical / peak,
+      what, spec.b_stored ? spec.b_stored->name : name(spec.in), spec.m, spec.n, spec.k,
+      ours.kernel(), typical * 1e6, weight_bytes / typical / 1e9,
+      100 * weight_bytes / typical / limits.read, flops / typical / 1e9,
+      100 * flops / typical / peak,
       ratios.empty() ? "" : fmt::format("  onednn {:.2f}", median(ratios)));
 }
 
@@ -177,18 +186,38 @@ void measure_training(DType in, Weights& weights, const Limits& limits) {
   }
 }
 
+// Matrices in blocks of integers with few and many rows, and their shares of the peak of int8.
+void measure_stored(Weights& weights, const Limits& limits) {
+  constexpr std::string_view kNames[] = {"INT8_32", "INT8_128", "INT4_32", "Q4_K"};
+  for (const formats::BlockFormat& format : formats::block_formats()) {
+    if (std::ranges::find(kNames, format.name) == std::end(kNames)) continue;
+    for (const std::int64_t m : {1, 16, 128, 512})
+      for (const auto& [n, k] : kWeights)
+        if (n < 100'000)
+          measure("y", {.m = m, .n = n, .k = k, .b_stored = &format}, weights, limits);
+  }
+}
+
 void run(std::string_view part, int threads) {
   set_threads(threads);
   const Limits limits = {measure_read_bandwidth(), measure_peak_flops(DType::bf16),
-                         measure_peak_flops(DType::f32)};
-  fmt::print("{} threads, {}: read {:.1f} GB/s, bf16 {:.0f} GFLOP/s, f32 {:.0f} GFLOP/s\n",
-             num_threads(), name(best_isa()), limits.read / 1e9, limits.bf16 / 1e9,
-             limits.f32 / 1e9);
+                         measure_peak_flops(DType::f32), measure_peak_flops(DType::i8)};
+  fmt::print(
+      "{} threads, {}: read {:.1f} GB/s, bf16 {:.0f} GFLOP/s, f32 {:.0f} GFLOP/s, "
+      "int8 {:.0f} GOP/s\n",
+      num_threads(), name(best_isa()), limits.read / 1e9, limits.bf16 / 1e9, limits.f32 / 1e9,
+      limits.int8 / 1e9);
   Weights weights;
   const bool all = part == "all";
   if (all || part == "decode") {
-    measure_rows({1, 2, 4, 8, 16, 32, 64}, DType::bf16, weights, limits);
-    measure_rows({1, 4, 16, 64}, DType::f32, weights, limits);
+    measure_rows({1, 2, 4, 8}, DType::bf16, weights, limits);
+    measure_rows({1, 4}, DType::f32, weights, limits);
+  }
+  if (all || part == "batch") {
+    measure_rows({16, 32, 64}, DType::bf16, weights, limits);
+    measure_rows({16, 64}, DType::f32, weights, limits);
+  }
+  if (all || part == "decode") {
     for (std::int64_t m : {1, 4, 8, 9, 16})
       measure("y kn", {.m = m, .n = 3072, .k = 1024, .b_transposed = false}, weights, limits);
   }
@@ -196,6 +225,7 @@ void run(std::string_view part, int threads) {
     measure_rows({65, 128, 256, 512, 1024}, DType::bf16, weights, limits);
     measure_rows({65, 512}, DType::f32, weights, limits);
   }
+  if (all || part == "stored") measure_stored(weights, limits);
   if (all || part == "train") {
     measure_training(DType::bf16, weights, limits);
     measure_training(DType::f32, weights, limits);
