@@ -22,11 +22,11 @@ constexpr std::string_view kPrefix = "LAMINA_", kSeparator = "__";
 
 // Variables with another meaning, for lamina or its tests: docs/environment.md.
 constexpr std::string_view kOthers[] = {
-    "LAMINA_CHECK",        "LAMINA_CPU_ISA",        "LAMINA_CPU_TILES",   "LAMINA_GOLDENS",
-    "LAMINA_GPU_COUNT",    "LAMINA_GPU_GRAPHS",     "LAMINA_GPU_MEMORY",  "LAMINA_GPU_RACES",
-    "LAMINA_GPU_SEED",     "LAMINA_GPU_SHARED_KIB", "LAMINA_GPU_TF32",    "LAMINA_GPU_TIMEOUT",
-    "LAMINA_PIN",          "LAMINA_PLUGIN_KERNELS", "LAMINA_PLUGIN_PATH", "LAMINA_TEST_GPU",
-    "LAMINA_TRUST_PLUGINS"};
+    "LAMINA_CHECK",       "LAMINA_CPU_ISA",      "LAMINA_CPU_TILES",      "LAMINA_GOLDENS",
+    "LAMINA_GPU_COUNT",   "LAMINA_GPU_CUDNN",    "LAMINA_GPU_GRAPHS",     "LAMINA_GPU_MEMORY",
+    "LAMINA_GPU_RACES",   "LAMINA_GPU_SEED",     "LAMINA_GPU_SHARED_KIB", "LAMINA_GPU_TF32",
+    "LAMINA_GPU_TIMEOUT", "LAMINA_PIN",          "LAMINA_PLUGIN_KERNELS", "LAMINA_PLUGIN_PATH",
+    "LAMINA_TEST_GPU",    "LAMINA_TRUST_PLUGINS"};
 
 // Variables with a list of values. Their readers take any other value for "not set".
 struct Switch {
@@ -35,6 +35,7 @@ struct Switch {
 };
 const std::vector<Switch>& switches() {
   static const std::vector<Switch> out = {{"LAMINA_CHECK", {"max"}},
+                                          {"LAMINA_GPU_CUDNN", {"0", "all"}},
                                           {"LAMINA_GPU_GRAPHS", {"0", "1"}},
                                           {"LAMINA_GPU_TF32", {"0", "1"}},
                                           {"LAMINA_PLUGIN_KERNELS", {"0", "1"}},

@@ -89,7 +89,7 @@ std::unique_ptr<CudaDevice> open_gpu(int ordinal) {
   const cuda::DriverApi& driver = cuda::open_driver();
   return std::make_unique<CudaDevice>(
       gpu_name(ordinal), cuda::open_backend(driver, cuda::open_kernel_library(driver), ordinal,
-                                            cuda::blas::system_api, cuda::blas::cache_folder()));
+                                            cuda::Libraries{}, cuda::blas::cache_folder()));
 }
 
 }  // namespace lamina::device

@@ -166,7 +166,7 @@ TEST(BlasProduct, HasTheSameBitsInEachRun) {
 std::unique_ptr<Backend> open_gpu_with_tf32(const char* value) {
   setenv("LAMINA_GPU_TF32", value, 1);
   auto backend = cuda::open_backend(cuda::emulation::driver(), cuda::emulation::images(), 0,
-                                    cuda::emulation::blas_api, "");
+                                    {.blas = cuda::emulation::blas_api}, "");
   static_cast<cuda::CudaContext&>(backend->context()).blas();
   unsetenv("LAMINA_GPU_TF32");
   return backend;
@@ -236,7 +236,7 @@ constexpr ProductSpec kKept = {.m = 29, .n = 19, .k = 65};
 // Prepares a product with a new context, and returns the number of searches.
 int searches_with(const std::string& folder, const ProductSpec& spec = kKept) {
   const auto backend = cuda::open_backend(cuda::emulation::driver(), cuda::emulation::images(), 0,
-                                          cuda::emulation::blas_api, folder);
+                                          {.blas = cuda::emulation::blas_api}, folder);
   const int before = cuda::emulation::blas_calls().searches;
   const PreparedProduct product(static_cast<cuda::CudaContext&>(backend->context()).blas(), spec);
   return cuda::emulation::blas_calls().searches - before;

@@ -29,8 +29,8 @@ ChoicesByOp find_choices() {
 class CudaBackend final : public Backend {
  public:
   CudaBackend(const DriverApi& api, std::span<const ModuleImage> images, int ordinal,
-              blas::OpenApi open_blas, const std::string& cache)
-      : context_(std::make_unique<CudaContext>(api, images, open_blas, ordinal, cache)) {}
+              const Libraries& libraries, const std::string& cache)
+      : context_(std::make_unique<CudaContext>(api, images, libraries, ordinal, cache)) {}
 
   std::string_view name() const override { return "cuda"; }
   std::span<const KernelChoice> kernels(const Op& op) const override {
@@ -56,9 +56,9 @@ class CudaBackend final : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> open_backend(const DriverApi& api, std::span<const ModuleImage> images,
-                                      int ordinal, blas::OpenApi open_blas,
+                                      int ordinal, const Libraries& libraries,
                                       const std::string& cache) {
-  return std::make_unique<CudaBackend>(api, images, ordinal, open_blas, cache);
+  return std::make_unique<CudaBackend>(api, images, ordinal, libraries, cache);
 }
 
 }  // namespace lamina::cuda

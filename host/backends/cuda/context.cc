@@ -44,8 +44,8 @@ std::chrono::seconds patience_in_environment() {
 }  // namespace
 
 CudaContext::CudaContext(const DriverApi& api, std::span<const ModuleImage> images,
-                         blas::OpenApi open_blas, int ordinal, const std::string& cache)
-    : api_(api), open_blas_(open_blas), cache_(cache), patience_(patience_in_environment()) {
+                         const Libraries& libraries, int ordinal, const std::string& cache)
+    : api_(api), libraries_(libraries), cache_(cache), patience_(patience_in_environment()) {
   const DriverResult started = api.init(0);  // does nothing if it has been started
   if (started == DriverResult::no_device) throw_no_gpu(ordinal, 0);
   check(api, started, "starting the driver");
@@ -67,6 +67,9 @@ CudaContext::CudaContext(const DriverApi& api, std::span<const ModuleImage> imag
   renew_time_origin();
   check(api, api.finish_event(origin_->event), "waiting for an event");
   shared_limit_.emplace(attribute(DeviceAttribute::max_opt_in_shared_bytes));
+  open_gpu_.emplace(10 * attribute(DeviceAttribute::capability_major) +
+                        attribute(DeviceAttribute::capability_minor),
+                    libraries_.dnn);
   modules_ = std::make_unique<Modules>(api, images);
   queue_ = make_queue();
 }
@@ -75,11 +78,13 @@ CudaContext::~CudaContext() {
   if (!try_enter()) {
     // Freeing might wait forever: a GPU that hangs keeps what it has.
     static_cast<void>(blas_.release());
+    static_cast<void>(dnn_.release());
     static_cast<void>(modules_.release());
     return;
   }
   queue_.reset();
   blas_.reset();
+  dnn_.reset();
   modules_.reset();
   origin_.reset();
   api_.destroy_stream(setup_stream_);
@@ -136,9 +141,9 @@ void CudaContext::find_seconds(TimeOrigin& origin) {
 
 blas::Library& CudaContext::blas() {
   enter();
-  const std::lock_guard lock(blas_mutex_);
+  const std::lock_guard lock(libraries_mutex_);
   if (blas_) return *blas_;
-  const blas::Api blas = open_blas_();
+  const blas::Api blas = libraries_.blas();
   std::unique_ptr<blas::ChoiceFile> file;
   if (!cache_.empty()) {
     blas::ChoiceOrigin origin{.card = fmt::format("{} sm_{}{}", device_name(),
@@ -152,6 +157,16 @@ blas::Library& CudaContext::blas() {
   blas_ =
       std::make_unique<blas::Library>(blas, tf32 && std::string_view(tf32) == "1", std::move(file));
   return *blas_;
+}
+
+dnn::DnnLibrary& CudaContext::dnn() {
+  enter();
+  const std::lock_guard lock(libraries_mutex_);
+  if (dnn_) return *dnn_;
+  const dnn::Opened& opened = libraries_.dnn();
+  LAMINA_ASSERT(opened.api);
+  dnn_ = std::make_unique<dnn::DnnLibrary>(*opened.api);
+  return *dnn_;
 }
 
 void CudaContext::enter() const {

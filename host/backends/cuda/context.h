@@ -10,8 +10,11 @@
 #include <string>
 
 #include "backends/cuda/blas/library.h"
+#include "backends/cuda/dnn/library.h"
+#include "backends/cuda/dnn/use.h"
 #include "backends/cuda/driver/api.h"
 #include "backends/cuda/launch.h"
+#include "backends/cuda/libraries.h"
 #include "backends/cuda/modules.h"
 #include "runtime/backend.h"
 
@@ -21,7 +24,7 @@ class CudaContext final : public Context {
  public:
   // Opens GPU `ordinal`. Throws DeviceError (exit 7) if the driver or the GPU cannot be used.
   // `cache`: a folder for choices of cuBLASLt, or "" for none.
-  CudaContext(const DriverApi& api, std::span<const ModuleImage> images, blas::OpenApi open_blas,
+  CudaContext(const DriverApi& api, std::span<const ModuleImage> images, const Libraries& libraries,
               int ordinal, const std::string& cache);
   ~CudaContext() override;
 
@@ -32,6 +35,8 @@ class CudaContext final : public Context {
   Modules& modules() { return *modules_; }
   // Opens cuBLASLt at the first call: the library is large. [any thread]
   blas::Library& blas();
+  // Opens cuDNN likewise. REQUIRES: dnn::usable(). [any thread]
+  dnn::DnnLibrary& dnn();
   ContextHandle handle() const { return handle_; }
   // Makes the driver use this context for calls of this thread. Throws DeviceError if it cannot, or
   // after give_up().
@@ -78,12 +83,14 @@ class CudaContext final : public Context {
   std::shared_ptr<TimeOrigin> origin_;
   std::chrono::steady_clock::time_point origin_made_;
   std::unique_ptr<Modules> modules_;
-  blas::OpenApi open_blas_;
+  const Libraries libraries_;
   std::string cache_;
   std::chrono::steady_clock::duration patience_;
   std::atomic<bool> gave_up_ = false;
-  std::mutex blas_mutex_;
+  std::mutex libraries_mutex_;
   std::unique_ptr<blas::Library> blas_;
+  std::unique_ptr<dnn::DnnLibrary> dnn_;
+  std::optional<dnn::DnnGpu> open_gpu_;
   std::unique_ptr<Queue> queue_;
 };
 

@@ -1,8 +1,9 @@
-// attention, attention_max and attention_grad: tiles by tensor cores for bf16, plain tiles for f32,
-// f16 and f64.
+// attention, attention_max and attention_grad: cuDNN where it is faster, tiles by tensor cores for
+// bf16, plain tiles for f32, f16 and f64.
 #include <cmath>
 
 #include "backends/cuda/attention/choices.h"
+#include "backends/cuda/attention/cudnn_ops.h"
 #include "backends/cuda/attention/grad_plan.h"
 #include "backends/cuda/attention/plan.h"
 #include "ops/operands.h"
@@ -21,6 +22,18 @@ LogitParams logits_of(const NodeView& n, int slopes, int bias) {
           .bias = small_input(n, bias),
           .distances = n.has(bias) ? static_cast<std::int32_t>(n.type(bias).dim(1)) : 0};
 }
+
+// Stands for cuDNN where it refuses a plan.
+class Instead final : public Kernel {
+ public:
+  explicit Instead(std::unique_ptr<Kernel> kernel) : kernel_(std::move(kernel)) {}
+  std::size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
+  void run(const KernelArgs& args) override { kernel_->run(args); }
+  std::string detail() const override { return "refuses, tiles instead"; }
+
+ private:
+  std::unique_ptr<Kernel> kernel_;
+};
 
 gpu::Address input(const KernelArgs& args, int i) { return address(input_of(args, i)); }
 
@@ -93,7 +106,13 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
       run.workspace_bytes());
 }
 
-constexpr KernelChoice kChoices[] = {{"tiles", supports, make}};
+std::unique_ptr<Kernel> make_by_cudnn(const NodeView& n, Context& context) {
+  if (auto kernel = cudnn_attention(n, context)) return kernel;
+  return std::make_unique<Instead>(make(n, context));
+}
+
+constexpr KernelChoice kChoices[] = {{"cudnn", cudnn_takes_attention, make_by_cudnn, 0, true},
+                                     {"tiles", supports, make}};
 
 }  // namespace attention_op
 
@@ -187,7 +206,13 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
       run.workspace_bytes());
 }
 
-constexpr KernelChoice kChoices[] = {{"tiles", supports, make}};
+std::unique_ptr<Kernel> make_by_cudnn(const NodeView& n, Context& context) {
+  if (auto kernel = cudnn_attention_grad(n, context)) return kernel;
+  return std::make_unique<Instead>(make(n, context));
+}
+
+constexpr KernelChoice kChoices[] = {{"cudnn", cudnn_takes_attention_grad, make_by_cudnn, 0, true},
+                                     {"tiles", supports, make}};
 
 }  // namespace attention_grad_op
 

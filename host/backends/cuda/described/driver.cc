@@ -238,6 +238,14 @@ const blas::Api& described_blas() {
   return api;
 }
 
+// ---- cuDNN ----
+
+// Its plans and their workspaces come from the library of a real GPU only.
+const dnn::Opened& described_dnn() {
+  static const dnn::Opened none{.api = nullptr, .why_not = "is not asked for a described GPU"};
+  return none;
+}
+
 // A module in which every kernel is found.
 constexpr ModuleImage kAnyKernels[] = {{"", nullptr}};
 
@@ -251,7 +259,8 @@ LaunchNotes::~LaunchNotes() { delete std::exchange(notes, nullptr); }
 std::vector<Launch> LaunchNotes::take() { return std::exchange(*notes, {}); }
 
 std::unique_ptr<Backend> describe_backend(const Card& card) {
-  return open_backend(described_driver(card), kAnyKernels, 0, described_blas);
+  return open_backend(described_driver(card), kAnyKernels, 0,
+                      {.blas = described_blas, .dnn = described_dnn});
 }
 
 }  // namespace lamina::cuda

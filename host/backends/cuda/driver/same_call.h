@@ -13,6 +13,9 @@ constexpr bool same_argument =
     std::is_pointer_v<A> == std::is_pointer_v<B>&& std::is_floating_point_v<A> ==
         std::is_floating_point_v<B>&& std::is_class_v<A> == std::is_class_v<B>;
 
+template <>
+inline constexpr bool same_argument<void, void> = true;
+
 // True if calls through both pointers to functions are the same.
 template <typename A, typename B>
 constexpr bool same_call = false;

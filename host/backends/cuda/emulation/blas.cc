@@ -7,6 +7,7 @@
 
 #include "backends/cuda/emulation/blas_objects.h"
 #include "backends/cuda/emulation/driver.h"
+#include "backends/cuda/emulation/memory_range.h"
 #include "backends/emulated/memory.h"
 
 namespace lamina::cuda::emulation {
@@ -135,31 +136,8 @@ Status property(const Algorithm* algorithm, AlgorithmProperty property, void* va
   return Status::success;
 }
 
-// A range of addresses of the GPU.
-struct Range {
-  std::uint64_t begin = 0;
-  std::int64_t bytes = 0;
-
-  explicit operator bool() const { return bytes > 0; }
-  bool overlaps(const Range& other) const {
-    return begin < other.begin + static_cast<std::uint64_t>(other.bytes) &&
-           other.begin < begin + static_cast<std::uint64_t>(bytes);
-  }
-  // True if all of it is inside one allocation.
-  bool is_allocated() const {
-    const std::span<std::byte> memory = emulated::buffer_behind(begin);
-    if (memory.empty()) return false;
-    const auto* at = static_cast<const std::byte*>(emulated::behind(begin));
-    return memory.data() + memory.size() - at >= bytes;
-  }
-};
-
-Range range(const void* at, std::int64_t bytes) {
-  return {reinterpret_cast<std::uint64_t>(at), bytes};
-}
-
-Status check_memory(const Range (&operands)[4], const Range& bias, const Range& workspace,
-                    const AlgorithmData& algorithm, bool reads_c) {
+Status check_memory(const MemoryRange (&operands)[4], const MemoryRange& bias,
+                    const MemoryRange& workspace, const AlgorithmData& algorithm, bool reads_c) {
   constexpr const char* kNames[] = {"A", "B", "C", "D"};
   for (int i = 0; i < 4; ++i) {
     if (i == 2 && !reads_c) continue;
@@ -169,7 +147,7 @@ Status check_memory(const Range (&operands)[4], const Range& bias, const Range& 
       return invalid("{} is not aligned to {} bytes, as the algorithm asks for", kNames[i],
                      algorithm.alignment[i]);
   }
-  const Range& d = operands[3];
+  const MemoryRange& d = operands[3];
   for (int i = 0; i < 2; ++i)
     if (d.overlaps(operands[i])) return invalid("D overlaps {}", kNames[i]);
   if (reads_c && d.begin != operands[2].begin &&
@@ -183,7 +161,7 @@ Status check_memory(const Range (&operands)[4], const Range& bias, const Range& 
   if (!workspace) return Status::success;
   if (workspace.begin % 16 != 0 || !workspace.is_allocated())
     return invalid("the workspace is not aligned to 16 bytes, or outside of the GPU's memory");
-  for (const Range& operand : operands)
+  for (const MemoryRange& operand : operands)
     if (operand.overlaps(workspace)) return invalid("the workspace overlaps an operand");
   return Status::success;
 }
@@ -213,11 +191,11 @@ Status multiply(Handle handle, Operation op, const void* alpha, const void* a,
     return invalid("the algorithm was chosen for another problem");
   const bool has_bias = op->epilogue == Epilogue::bias;
   if (has_bias && op->bias == 0) return invalid("the bias is missing");
-  const Range operands[] = {range(a, am.bytes()), range(b, bm.bytes()), range(c, cm.bytes()),
-                            range(d, dm.bytes())};
-  const Range bias = {op->bias,
-                      has_bias ? dm.rows * static_cast<std::int64_t>(bytes_of(dm.type)) : 0};
-  const Range scratch = range(workspace, static_cast<std::int64_t>(workspace_bytes));
+  const MemoryRange operands[] = {range(a, am.bytes()), range(b, bm.bytes()), range(c, cm.bytes()),
+                                  range(d, dm.bytes())};
+  const MemoryRange bias = {op->bias,
+                            has_bias ? dm.rows * static_cast<std::int64_t>(bytes_of(dm.type)) : 0};
+  const MemoryRange scratch = range(workspace, static_cast<std::int64_t>(workspace_bytes));
   const double factor = number(beta, op->scale);
   if (const Status status = check_memory(operands, bias, scratch, data, factor != 0);
       status != Status::success)

@@ -2,6 +2,7 @@
 
 #include "backends/cuda/backend.h"
 #include "backends/cuda/emulation/blas.h"
+#include "backends/cuda/emulation/dnn.h"
 #include "backends/cuda/emulation/driver_state.h"
 #include "core/error.h"
 
@@ -40,7 +41,7 @@ void set_num_gpus(int count) {
 int num_gpus() { return static_cast<int>(DriverState::instance().gpus.size()); }
 
 std::unique_ptr<Backend> open_emulated_gpu(int ordinal) {
-  return open_backend(driver(), images(), ordinal, blas_api);
+  return open_backend(driver(), images(), ordinal, {.blas = blas_api, .dnn = dnn_opened});
 }
 
 const Backend& emulated_gpu() {

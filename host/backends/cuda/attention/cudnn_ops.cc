@@ -1,0 +1,276 @@
+#include "backends/cuda/attention/cudnn_ops.h"
+
+#include <cmath>
+
+#include "backends/cuda/attention/cudnn_params.h"
+#include "backends/cuda/context.h"
+#include "backends/cuda/dnn/attention.h"
+#include "backends/cuda/dnn/use.h"
+#include "backends/cuda/queue.h"
+#include "core/log.h"
+#include "ops/operands.h"
+
+namespace lamina::cuda {
+namespace {
+
+using dnn::DnnAttentionSpec;
+
+// cuDNN's engines compute 128 queries at a time: with fewer, tiles that split the keys are faster.
+constexpr std::int64_t kFewQueries = 128;
+constexpr std::int64_t kWidest = 256;
+// dS of the gradients; a larger one would take the memory that longer rows need.
+constexpr std::int64_t kMostGradientBytes = std::int64_t{1} << 30;
+
+Address number(const void* at) { return reinterpret_cast<Address>(at); }
+
+// The places of the inputs that both ops have.
+struct Inputs {
+  int q, k, v, segments, key_segments, start;
+  std::initializer_list<int> refused;  // optional inputs
+};
+
+const Inputs& forward_inputs() {
+  namespace in = operand::attention;
+  static const Inputs inputs{in::kQ,
+                             in::kK,
+                             in::kV,
+                             in::kSegments,
+                             in::kKeySegments,
+                             in::kStart,
+                             {in::kSinks, in::kMask, in::kBlocks, in::kSlopes, in::kBias,
+                              in::kPositions, in::kKeyPositions}};
+  return inputs;
+}
+const Inputs& grad_inputs() {
+  namespace in = operand::attention_grad;
+  static const Inputs inputs{in::kQ,
+                             in::kK,
+                             in::kV,
+                             in::kSegments,
+                             in::kKeySegments,
+                             -1,
+                             {in::kSinks, in::kMask, in::kBlocks, in::kSlopes, in::kBias,
+                              in::kPositions, in::kKeyPositions}};
+  return inputs;
+}
+
+bool has(const NodeView& n, int input) { return input >= 0 && n.has(input); }
+
+DnnAttentionSpec spec_of(const NodeView& n, const Inputs& in, bool backward) {
+  const Type &q = n.type(in.q), &k = n.type(in.k);
+  DnnAttentionSpec spec{.backward = backward,
+                        .dtype = q.dtype,
+                        .batch = q.dim(0),
+                        .q_tokens = q.dim(1),
+                        .kv_tokens = k.dim(1),
+                        .heads = q.dim(2),
+                        .kv_heads = k.dim(2),
+                        .width = q.dim(3),
+                        .value_width = n.type(in.v).dim(3),
+                        .scale = n.f("scale"),
+                        .causal = n.i("causal") != 0,
+                        .window = n.i("window"),
+                        .segments = n.has(in.segments),
+                        .over_state = has(n, in.start)};
+  if (spec.scale == 0) spec.scale = 1 / std::sqrt(static_cast<double>(spec.width));
+  if (!spec.over_state && spec.window >= spec.kv_tokens) {
+    spec.causal = true;
+    spec.window = 0;
+  }
+  return spec;
+}
+
+Verdict takes_mask(const NodeView& n, const Inputs& in, const DnnAttentionSpec& spec,
+                   dnn::Wanted wanted) {
+  for (const int input : in.refused)
+    if (n.has(input))
+      return Verdict::no("takes causal masks, windows and segments, without other inputs");
+  if (n.f("soft_cap") != 0 || n.i("chunk") != 0)
+    return Verdict::no("takes no soft cap and no chunks");
+  if (spec.over_state && (n.i("ring") != 0 || spec.segments || !(spec.causal || spec.window > 0)))
+    return Verdict::no("takes causal masks and windows over decode state, without rings");
+  if (wanted == dnn::Wanted::all) return Verdict::yes();
+  if (spec.segments)
+    return Verdict::no("has not been measured with segments; LAMINA_GPU_CUDNN=all takes them");
+  return Verdict::yes();
+}
+
+Verdict takes(const NodeView& n, const Inputs& in, bool backward) {
+  const dnn::Wanted wanted = dnn::wanted();
+  if (wanted == dnn::Wanted::never) return Verdict::no("is switched off by LAMINA_GPU_CUDNN=0");
+  const Type& q = n.type(in.q);
+  if (q.dtype != DType::bf16 && q.dtype != DType::f16)
+    return Verdict::no(fmt::format("takes bf16 and f16, got {}", lamina::name(q.dtype)));
+  if (n.type(in.k).storage || n.type(in.v).storage)
+    return Verdict::no("takes plain keys, got " + to_string(n.type(in.k)));
+  const DnnAttentionSpec spec = spec_of(n, in, backward);
+  if (spec.width % 8 != 0 || spec.value_width % 8 != 0 || spec.width > kWidest ||
+      spec.value_width > kWidest)
+    return Verdict::no(
+        fmt::format("takes widths of heads that are multiples of 8 up to {}, got {} "
+                    "and {}",
+                    kWidest, spec.width, spec.value_width));
+  if (n.type(in.q).shape.num_elements() == 0 || n.type(in.k).shape.num_elements() == 0 ||
+      spec.value_width == 0)
+    return Verdict::no("takes no empty operands");
+  if (Verdict verdict = takes_mask(n, in, spec, wanted); !verdict) return verdict;
+  const std::int64_t fewest = wanted == dnn::Wanted::all ? 2 : kFewQueries;
+  if (spec.q_tokens < fewest)
+    return Verdict::no(
+        fmt::format("takes {} queries of a row or more, got {}", fewest, spec.q_tokens));
+  if (backward && dnn::logit_gradient_bytes(spec) > kMostGradientBytes)
+    return Verdict::no(fmt::format("needs {} MiB for sums in a fixed order; takes up to {}",
+                                   dnn::logit_gradient_bytes(spec) >> 20,
+                                   kMostGradientBytes >> 20));
+  return dnn::usable(backward);
+}
+
+dnn::Planned plan_of(CudaContext& context, const DnnAttentionSpec& spec) {
+  dnn::Planned planned = context.dnn().plan(spec);
+  if (!planned.plan)
+    log::warning(
+        "cuDNN {} refuses attention of [{}, {}, {}, {}] that lamina expects it to take: {}; "
+        "LAMINA_GPU_CUDNN=0 does not ask it",
+        dnn::version_text(context.dnn().api().version()), spec.batch, spec.q_tokens, spec.heads,
+        spec.width, planned.why_not);
+  return planned;
+}
+
+// Rows of padding get zeros, and lse -infinity.
+class Cleared {
+ public:
+  Cleared(CudaContext& context, const DnnAttentionSpec& spec) : spec_(spec) {
+    if (spec.segments) clear_ = function(context, "attention_clear_unseen");
+  }
+  void run(const KernelArgs& args, void* rows, void* lse, const void* segments, std::int64_t tokens,
+           std::int64_t heads, std::int64_t width) const {
+    if (!clear_) return;
+    const std::int64_t count = spec_.batch * tokens * heads;
+    launch(args, clear_, {.blocks = grid_for(count, 8), .threads = 256},
+           ClearUnseenParams{.rows = address(rows),
+                             .lse = address(lse),
+                             .segments = address(segments),
+                             .count = count,
+                             .tokens = static_cast<std::int32_t>(tokens),
+                             .heads = static_cast<std::int32_t>(heads),
+                             .width = static_cast<std::int32_t>(width)});
+  }
+
+ private:
+  DnnAttentionSpec spec_;
+  Function clear_ = nullptr;
+};
+
+class CudnnKernel : public Kernel {
+ public:
+  CudnnKernel(CudaContext& context, const DnnAttentionSpec& spec, dnn::Planned planned)
+      : library_(context.dnn()),
+        spec_(spec),
+        plan_(std::move(planned.plan)),
+        clear_(context, spec) {}
+
+ protected:
+  void run_plan(const KernelArgs& args, const char* name, dnn::AttentionOperands operands) const {
+    auto& queue = static_cast<CudaQueue&>(*args.queue);
+    plan_->run(library_, queue.stream(), operands);
+    queue.note(name);
+  }
+
+  dnn::DnnLibrary& library_;
+  const DnnAttentionSpec spec_;
+  const std::shared_ptr<const dnn::AttentionPlan> plan_;
+  const Cleared clear_;
+};
+
+class Forward final : public CudnnKernel {
+ public:
+  Forward(CudaContext& context, const DnnAttentionSpec& spec, dnn::Planned planned)
+      : CudnnKernel(context, spec, std::move(planned)) {
+    if (!spec.over_state) return;
+    lengths_ = function(context, "attention_state_lengths");
+    lengths_bytes_ = aligned(static_cast<std::size_t>(spec.batch) * 2 * sizeof(std::int32_t));
+  }
+  std::size_t workspace_bytes() const override { return lengths_bytes_ + plan_->workspace_bytes(); }
+
+  void run(const KernelArgs& args) override {
+    namespace in = operand::attention;
+    dnn::AttentionOperands o{.q = number(input_of(args, in::kQ)),
+                             .k = number(input_of(args, in::kK)),
+                             .v = number(input_of(args, in::kV)),
+                             .y = number(args.outputs[0]),
+                             .lse = number(args.outputs[1]),
+                             .q_segments = number(input_of(args, in::kSegments)),
+                             .k_segments = number(input_of(args, in::kKeySegments)),
+                             .workspace = number(args.workspace) + lengths_bytes_};
+    if (lengths_) {
+      o.q_lengths = number(args.workspace);
+      o.kv_lengths = o.q_lengths + static_cast<Address>(spec_.batch) * sizeof(std::int32_t);
+      launch(args, lengths_, {.blocks = grid_for(spec_.batch, 256), .threads = 256},
+             StateLengthsParams{.starts = address(input_of(args, in::kStart)),
+                                .q_lengths = {o.q_lengths},
+                                .kv_lengths = {o.kv_lengths},
+                                .batch = static_cast<std::int32_t>(spec_.batch),
+                                .tokens = static_cast<std::int32_t>(spec_.q_tokens)});
+    }
+    run_plan(args, "cudnn attention", o);
+    clear_.run(args, args.outputs[0], args.outputs[1], input_of(args, in::kSegments),
+               spec_.q_tokens, spec_.heads, spec_.value_width);
+  }
+
+ private:
+  Function lengths_ = nullptr;
+  std::size_t lengths_bytes_ = 0;
+};
+
+class Backward final : public CudnnKernel {
+ public:
+  using CudnnKernel::CudnnKernel;
+  std::size_t workspace_bytes() const override { return plan_->workspace_bytes(); }
+
+  void run(const KernelArgs& args) override {
+    namespace in = operand::attention_grad;
+    run_plan(args, "cudnn attention_grad",
+             {.q = number(input_of(args, in::kQ)),
+              .k = number(input_of(args, in::kK)),
+              .v = number(input_of(args, in::kV)),
+              .y = number(input_of(args, in::kY)),
+              .lse = number(input_of(args, in::kLse)),
+              .q_segments = number(input_of(args, in::kSegments)),
+              .k_segments = number(input_of(args, in::kKeySegments)),
+              .dy = number(input_of(args, in::kDy)),
+              .dq = number(args.outputs[0]),
+              .dk = number(args.outputs[1]),
+              .dv = number(args.outputs[2]),
+              .workspace = number(args.workspace)});
+    const void* const segments = input_of(args, in::kSegments);
+    const void* const key_segments = input_of(args, in::kKeySegments);
+    clear_.run(args, args.outputs[0], nullptr, segments, spec_.q_tokens, spec_.heads, spec_.width);
+    clear_.run(args, args.outputs[1], nullptr, key_segments, spec_.kv_tokens, spec_.kv_heads,
+               spec_.width);
+    clear_.run(args, args.outputs[2], nullptr, key_segments, spec_.kv_tokens, spec_.kv_heads,
+               spec_.value_width);
+  }
+};
+
+template <typename AnyKernel>
+std::unique_ptr<Kernel> made(const NodeView& n, const Inputs& in, bool backward, Context& context) {
+  auto& mine = static_cast<CudaContext&>(context);
+  const DnnAttentionSpec spec = spec_of(n, in, backward);
+  dnn::Planned planned = plan_of(mine, spec);
+  if (!planned.plan) return nullptr;
+  return std::make_unique<AnyKernel>(mine, spec, std::move(planned));
+}
+
+}  // namespace
+
+Verdict cudnn_takes_attention(const NodeView& n) { return takes(n, forward_inputs(), false); }
+Verdict cudnn_takes_attention_grad(const NodeView& n) { return takes(n, grad_inputs(), true); }
+
+std::unique_ptr<Kernel> cudnn_attention(const NodeView& n, Context& context) {
+  return made<Forward>(n, forward_inputs(), false, context);
+}
+std::unique_ptr<Kernel> cudnn_attention_grad(const NodeView& n, Context& context) {
+  return made<Backward>(n, grad_inputs(), true, context);
+}
+
+}  // namespace lamina::cuda

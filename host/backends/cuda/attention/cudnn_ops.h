@@ -1,0 +1,19 @@
+// attention and attention_grad by cuDNN, where it is faster than the tiles of this folder.
+#pragma once
+
+#include <memory>
+
+#include "backends/cuda/kernel_support.h"
+
+namespace lamina::cuda {
+
+// Accepts 16-bit operands with causal masks and windows, alone or over decode state, on the GPUs of
+// dnn::usable(). LAMINA_GPU_CUDNN=all also accepts segments and few queries, never one.
+Verdict cudnn_takes_attention(const NodeView& n);
+Verdict cudnn_takes_attention_grad(const NodeView& n);
+
+// Returns null if cuDNN refuses to plan a node that was accepted, after a warning with its reason.
+std::unique_ptr<Kernel> cudnn_attention(const NodeView& n, Context& context);
+std::unique_ptr<Kernel> cudnn_attention_grad(const NodeView& n, Context& context);
+
+}  // namespace lamina::cuda

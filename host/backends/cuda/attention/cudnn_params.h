@@ -1,0 +1,26 @@
+// Parameters of the kernels around cuDNN's attention.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/cuda/gpu/address.h"
+
+namespace lamina::cuda {
+
+// q_lengths[b] = tokens, kv_lengths[b] = starts[b] + tokens.
+struct StateLengthsParams {
+  gpu::Address starts{}, q_lengths{}, kv_lengths{};  // i32[B]
+  std::int32_t batch = 0, tokens = 0;
+};
+
+// Zeros rows of 16-bit numbers [B, T, N, width] whose token has segment 0, or whose lse is not
+// finite, and sets lse to -infinity.
+struct ClearUnseenParams {
+  gpu::Address rows{};
+  gpu::Address lse{};       // f32[B, N, T], or null
+  gpu::Address segments{};  // i32[B, T]
+  std::int64_t count = 0;   // B T N
+  std::int32_t tokens = 0, heads = 0, width = 0;
+};
+
+}  // namespace lamina::cuda

@@ -1,0 +1,367 @@
+// Attention by cuDNN, on its double; and the double. tests/ops/attention_test.cc has the cases.
+#include "backends/cuda/emulation/dnn.h"
+
+#include <cstdlib>
+
+#include "backends/cpu/backend.h"
+#include "backends/cuda/dnn/attention.h"
+#include "backends/cuda/dnn/graph.h"
+#include "backends/cuda/dnn/use.h"
+#include "cuda/gpu_memory.h"
+#include "ops/operands.h"
+#include "ops/registry.h"
+#include "support/expect_error.h"
+#include "support/paths.h"
+#include "support/run_graph.h"
+#include "support/small_runs.h"
+
+namespace lamina::testing {
+namespace {
+
+using namespace cuda::dnn;
+using cuda::emulation::dnn_calls;
+using cuda::emulation::fail_next_dnn_call;
+namespace in = operand::attention;
+
+const DnnApi& dnn_api() { return *cuda::emulation::dnn_opened().api; }
+
+// Sets LAMINA_GPU_CUDNN while it exists.
+class Switch {
+ public:
+  explicit Switch(const char* value) { setenv("LAMINA_GPU_CUDNN", value, 1); }
+  ~Switch() { unsetenv("LAMINA_GPU_CUDNN"); }
+  Switch(const Switch&) = delete;
+  Switch& operator=(const Switch&) = delete;
+};
+
+// attention of q[1, tokens, 2, 16] over itself, or over a state of `state` tokens.
+struct Problem {
+  std::int64_t tokens = 130, state = 0;
+  DType dtype = DType::bf16;
+  bool segments = false;
+  std::int64_t width = 16;
+
+  std::vector<Array> inputs() const {
+    const std::int64_t keys = state > 0 ? state : tokens;
+    std::vector<Array> out = {random_values({dtype, {1, tokens, 2, width}, {}}, 1),
+                              random_values({dtype, {1, keys, 2, width}, {}}, 2),
+                              random_values({dtype, {1, keys, 2, width}, {}}, 3)};
+    if (segments) {
+      Array ids = zeros({DType::i32, {1, tokens}, {}});
+      for (std::int64_t t = 0; t + 1 < tokens; ++t) set(ids, t, t < tokens / 2 ? 1 : 2);
+      out.push_back(std::move(ids));
+    }
+    if (state > 0)
+      out.push_back(array({DType::i32, {1}, {}}, {static_cast<double>(state - tokens)}));
+    return out;
+  }
+  Graph graph() const {
+    Graph graph;
+    const std::vector<Array> arrays = inputs();
+    std::vector<Tensor> operands(ops::get("attention").inputs.size());
+    for (std::size_t i = 0; i < 3; ++i) operands[i] = graph.add_input("in", arrays[i].type);
+    if (segments)
+      operands[in::kSegments] = operands[in::kKeySegments] =
+          graph.add_input("segments", arrays[3].type);
+    if (state > 0) operands[in::kStart] = graph.add_input("start", arrays.back().type);
+    const auto results = graph.add_node(ops::get("attention"), operands, {});
+    graph.add_output("y", results[0]);
+    graph.add_output("lse", results[1]);
+    return graph;
+  }
+  std::vector<Array> run(const Backend& gpu = test_gpu()) const {
+    return lamina::testing::run(graph(), inputs(), gpu);
+  }
+};
+
+struct Chosen {
+  std::string kernel, refusal;  // why cudnn is not it
+};
+Chosen chosen_for(const Problem& problem, const Backend& gpu = test_gpu()) {
+  const Graph graph = problem.graph();
+  std::vector<Refusal> refusals;
+  for (const Node& node : graph.nodes())
+    if (node.op == &ops::get("attention"))
+      return with_node_view(graph, node, [&](const NodeView& view) {
+        const KernelChoice* const choice = choose_kernel(gpu, view, &refusals);
+        return Chosen{std::string(choice->name), refusals.empty() ? "" : refusals[0].why};
+      });
+  return {};
+}
+
+void expect_near(const std::vector<Array>& got, const std::vector<Array>& want, double most) {
+  for (std::size_t i = 0; i < want.size(); ++i)
+    for (std::int64_t e = 0; e < want[i].type.shape.num_elements(); ++e) {
+      if (get(got[i], e) == get(want[i], e)) continue;  // also infinities
+      ASSERT_NEAR(get(got[i], e), get(want[i], e), most) << "result " << i << ", element " << e;
+    }
+}
+
+// ---- the choice
+
+TEST(CudnnChoice, TakesPromptsAndRowsOfOneDocument) {
+  EXPECT_EQ(chosen_for({.tokens = 130}).kernel, "cudnn");
+  EXPECT_EQ(chosen_for({.tokens = 130, .state = 200}).kernel, "cudnn");
+  EXPECT_EQ(chosen_for({.dtype = DType::f16}).kernel, "cudnn");
+}
+
+TEST(CudnnChoice, NeverTakesOneToken) {
+  const Switch all("all");
+  EXPECT_EQ(chosen_for({.tokens = 1, .state = 200}).refusal,
+            "takes 2 queries of a row or more, got 1");
+}
+
+TEST(CudnnChoice, LeavesFewQueriesToTiles) {
+  const Chosen chosen = chosen_for({.tokens = 127, .state = 200});
+  EXPECT_EQ(chosen.kernel, "tiles");
+  EXPECT_EQ(chosen.refusal, "takes 128 queries of a row or more, got 127");
+}
+
+TEST(CudnnChoice, LeavesOtherTypesAndWidthsToTiles) {
+  EXPECT_EQ(chosen_for({.dtype = DType::f32}).refusal, "takes bf16 and f16, got f32");
+  EXPECT_EQ(chosen_for({.width = 12}).refusal,
+            "takes widths of heads that are multiples of 8 up to 256, got 12 and 12");
+  EXPECT_EQ(chosen_for({.width = 264}).refusal,
+            "takes widths of heads that are multiples of 8 up to 256, got 264 and 264");
+}
+
+TEST(CudnnChoice, TakesSegmentsIfAskedFor) {
+  EXPECT_EQ(chosen_for({.segments = true}).refusal,
+            "has not been measured with segments; LAMINA_GPU_CUDNN=all takes them");
+  const Switch all("all");
+  EXPECT_EQ(chosen_for({.segments = true}).kernel, "cudnn");
+}
+
+TEST(CudnnChoice, IsSwitchedOffByTheEnvironment) {
+  const Switch off("0");
+  EXPECT_EQ(chosen_for({}).refusal, "is switched off by LAMINA_GPU_CUDNN=0");
+}
+
+// A second GPU decides for the first one too.
+std::unique_ptr<Backend> gpu_with(cuda::dnn::OpenDnn open) {
+  return cuda::open_backend(cuda::emulation::driver(), cuda::emulation::images(), 0, {.dnn = open});
+}
+
+TEST(CudnnChoice, WithoutTheLibraryTilesCompute) {
+  const auto gpu = gpu_with([]() -> const Opened& {
+    static constexpr const char* kFiles[] = {"libmissing.so.9"};
+    static const Opened opened = open_api(kFiles);
+    return opened;
+  });
+  const Chosen chosen = chosen_for({}, *gpu);
+  EXPECT_EQ(chosen.kernel, "tiles");
+  EXPECT_TRUE(chosen.refusal.starts_with("cannot open cuDNN; expected libmissing.so.9, got '"))
+      << chosen.refusal;
+  EXPECT_EQ(chosen_for({}).kernel, "tiles");
+}
+
+TEST(CudnnLibrary, RefusesAnOldVersion) {
+  const std::string file = LAMINA_BUILD_DIR "/tests/fake_dnn/libcudnn.so.9";
+  const char* const files[] = {file.c_str()};
+  const Opened opened = open_api(files);
+  EXPECT_EQ(opened.api, nullptr);
+  EXPECT_EQ(opened.why_not, file + " is cuDNN 9.10.2; expected 9.16.0 or newer");
+}
+
+TEST(CudnnLibrary, SaysWhichFunctionIsMissing) {
+  constexpr const char* kFiles[] = {"libc.so.6"};
+  EXPECT_EQ(open_api(kFiles).why_not, "libc.so.6 has no function cudnnCreate");
+}
+
+// ---- results
+
+TEST(CudnnAttention, EqualsTilesUpToRounding) {
+  for (const Problem& problem :
+       {Problem{}, Problem{.tokens = 140, .state = 200}, Problem{.segments = true}}) {
+    const Switch all("all");
+    const int before = dnn_calls().executions;
+    const std::vector<Array> got = problem.run();
+    EXPECT_EQ(dnn_calls().executions, before + 1);
+    const Switch off("0");
+    expect_near(got, problem.run(), 2e-2);
+  }
+}
+
+TEST(CudnnAttention, HasTheSameBitsInEachRun) {
+  const Problem problem{.tokens = 150};
+  const std::vector<Array> first = problem.run(), second = problem.run();
+  for (std::size_t i = 0; i < first.size(); ++i) EXPECT_EQ(first[i].bytes, second[i].bytes);
+}
+
+TEST(CudnnAttention, IsPlannedOncePerProblem) {
+  const Problem problem{.tokens = 160};
+  problem.run();
+  const int before = dnn_calls().plans;
+  problem.run();
+  EXPECT_EQ(dnn_calls().plans, before);
+}
+
+TEST(CudnnAttention, IsComputedByTilesIfNoEngineTakesIt) {
+  const Problem problem{.tokens = 170};
+  const int before = dnn_calls().executions;
+  std::vector<Array> got;
+  {
+    const cuda::emulation::NoDnnEngines none;
+    got = problem.run();
+  }
+  EXPECT_EQ(dnn_calls().executions, before);
+  const Switch off("0");
+  const std::vector<Array> want = problem.run();
+  for (std::size_t i = 0; i < want.size(); ++i) EXPECT_EQ(got[i].bytes, want[i].bytes);
+}
+
+TEST(CudnnAttention, ReportsAFailureOfTheLibrary) {
+  const Problem problem{.tokens = 180};
+  problem.run();
+  fail_next_dnn_call("cudnnBackendExecute", DnnStatus::execution_failed);
+  EXPECT_ERROR_SAYS(problem.run(), ExitCode::memory,
+                    "cuda: cudnnBackendExecute failed: CUDNN_STATUS_EXECUTION_FAILED");
+  fail_next_dnn_call("cudnnBackendExecute", DnnStatus::execution_failed);
+  EXPECT_ERROR_SAYS(problem.run(), ExitCode::memory,
+                    "LAMINA_GPU_CUDNN=0 uses the kernels of lamina instead");
+}
+
+TEST(CudnnAttention, ReportsMissingMemory) {
+  const auto gpu = cuda::emulation::open_emulated_gpu();
+  fail_next_dnn_call("cudnnCreate", DnnStatus::device_allocation_failed);
+  EXPECT_ERROR_SAYS(Problem{}.run(*gpu), ExitCode::memory,
+                    "cuda: cudnnCreate failed: "
+                    "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED");
+}
+
+TEST(CudnnAttention, DestroysWhatItCreates) {
+  const int before = cuda::emulation::num_dnn_objects();
+  {
+    const auto gpu = cuda::emulation::open_emulated_gpu();
+    Problem{}.run(*gpu);
+    EXPECT_GT(cuda::emulation::num_dnn_objects(), before);
+  }
+  EXPECT_EQ(cuda::emulation::num_dnn_objects(), before);
+}
+
+TEST(CudnnAttention, ATrainingRunHasTheLossesOfTiles) {
+  const SmallRun& small = kSmallRuns.at(1);
+  ASSERT_EQ(std::string(small.name), "Microbatches");
+  Trained by_tiles, by_cudnn, again;
+  {
+    const Switch off("0");
+    by_tiles = train_on(test_gpu(), small);
+  }
+  {
+    const Switch all("all");
+    const int before = dnn_calls().executions;
+    by_cudnn = train_on(test_gpu(), small);
+    EXPECT_GT(dnn_calls().executions, before);
+    again = train_on(test_gpu(), small);
+  }
+  EXPECT_EQ(by_cudnn.losses, again.losses);
+  ASSERT_EQ(by_cudnn.losses.size(), by_tiles.losses.size());
+  for (std::size_t i = 0; i < by_tiles.losses.size(); ++i)
+    EXPECT_NEAR(by_cudnn.losses[i], by_tiles.losses[i], 2e-3 * std::abs(by_tiles.losses[i]));
+}
+
+// ---- the double
+
+void expect_refusal(DnnStatus status, DnnStatus expected, const std::string& text) {
+  EXPECT_EQ(status, expected);
+  std::array<char, 256> said = {};
+  dnn_api().last_error(said.data(), said.size());
+  EXPECT_EQ(std::string(said.data()), text);
+}
+
+DnnLibrary& library() { return gpu_context().dnn(); }
+
+// y = x x of f16[1, 1, 8, 8] by the functions themselves.
+class RawGraph {
+ public:
+  RawGraph() {
+    const GraphTensor a = g.tensor(DnnType::f16, kDims, dense(kDims));
+    const GraphTensor y = g.tensor(DnnType::f16, kDims, dense(kDims));
+    g.matmul(a, a, y, {});
+    x_id = a.id;
+    y_id = y.id;
+  }
+  static constexpr Dims kDims = {1, 1, 8, 8};
+  DnnGraphBuilder g{library()};
+  std::int64_t x_id = 0, y_id = 0;
+};
+
+TEST(EmulatedCudnn, Example) {
+  RawGraph raw;
+  const PlanResult made = raw.g.plan();
+  ASSERT_TRUE(made.plan) << made.why_not;
+  const Type type{DType::f16, {8, 8}, {}};
+  Array ones = zeros(type);
+  for (std::int64_t i = 0; i < 64; ++i) set(ones, i, 1);
+  const GpuMemory x(ones), y(zeros(type));
+  made.plan->run(library(), gpu_queue().stream(), {raw.x_id, raw.y_id}, {x.pointer(), y.pointer()},
+                 nullptr);
+  EXPECT_EQ(get(y.array(type), 9), 8);
+}
+
+TEST(EmulatedCudnn, RefusesPlacesThatAreMissingOrNotAligned) {
+  RawGraph raw;
+  const PlanResult made = raw.g.plan();
+  ASSERT_TRUE(made.plan);
+  const GpuMemory x(128), y(128), shifted(128, 2);
+  const auto run = [&](std::vector<std::int64_t> ids, std::vector<void*> places) {
+    made.plan->run(library(), gpu_queue().stream(), std::move(ids), std::move(places), nullptr);
+  };
+  EXPECT_ERROR_SAYS(run({raw.x_id}, {x.pointer()}), ExitCode::unclassified,
+                    "cuDNN says: the pack has no place for tensor 2");
+  EXPECT_ERROR_SAYS(run({raw.x_id, raw.y_id}, {x.pointer(), shifted.pointer()}),
+                    ExitCode::unclassified, "cuDNN says: tensor 2 is not aligned to 16 bytes");
+  EXPECT_ERROR_SAYS(run({raw.x_id, raw.y_id, 7}, {x.pointer(), y.pointer(), y.pointer()}),
+                    ExitCode::unclassified,
+                    "cuDNN says: the pack has the id 7, which no tensor in memory has");
+  EXPECT_ERROR_SAYS(run({raw.x_id, raw.x_id}, {x.pointer(), y.pointer()}), ExitCode::unclassified,
+                    "cuDNN says: an id occurs twice in a pack");
+}
+
+TEST(EmulatedCudnn, RefusesShapesThatDoNotFit) {
+  DnnGraphBuilder g(library());
+  const Dims wide = {1, 1, 8, 16};
+  const GraphTensor a = g.tensor(DnnType::f16, wide, dense(wide));
+  const GraphTensor y = g.tensor(DnnType::f16, RawGraph::kDims, dense(RawGraph::kDims));
+  EXPECT_ERROR_SAYS(g.matmul(a, a, y, {}), ExitCode::unclassified,
+                    "cuDNN says: a product of 8 x 16 and 8 x 16 into 8 x 8");
+}
+
+TEST(EmulatedCudnn, HasNoEngineForOtherWidthsAndTypes) {
+  for (const auto& [type, width] : {std::pair{DnnType::f16, 12}, {DnnType::f32, 16}}) {
+    DnnGraphBuilder g(library());
+    const Dims dims = {1, 1, width, width};
+    const GraphTensor a = g.tensor(type, dims, dense(dims)), y = g.tensor(type, dims, dense(dims));
+    g.matmul(a, a, y, {});
+    EXPECT_EQ(g.plan().why_not, "no engine takes the graph");
+  }
+}
+
+TEST(EmulatedCudnn, KeepsTheOrderOfDescriptors) {
+  Descriptor tensor = nullptr;
+  EXPECT_EQ(dnn_api().create_descriptor(DescriptorType::tensor, &tensor), DnnStatus::success);
+  std::int64_t count = 0, value = 0;
+  expect_refusal(dnn_api().get_attribute(tensor, Attribute::tensor_unique_id, AttributeType::int64,
+                                         1, &count, &value),
+                 DnnStatus::bad_param_not_finalized, "reads a descriptor that is not finalized");
+  expect_refusal(dnn_api().finalize(tensor), DnnStatus::bad_param, "attribute 901 is not set");
+  expect_refusal(
+      dnn_api().set_attribute(tensor, Attribute::tensor_unique_id, AttributeType::f32, 1, &value),
+      DnnStatus::bad_param, "attribute 906 is set to 1 values of type 4; it has 1 to 1 of type 3");
+  expect_refusal(
+      dnn_api().set_attribute(tensor, Attribute::pointwise_mode, AttributeType::int64, 1, &value),
+      DnnStatus::bad_param, "descriptors of type 17 have no attribute 0");
+  Descriptor operation = nullptr;
+  EXPECT_EQ(dnn_api().create_descriptor(DescriptorType::operation_reshape, &operation),
+            DnnStatus::success);
+  expect_refusal(dnn_api().set_attribute(operation, Attribute::operation_reshape_x,
+                                         AttributeType::descriptor, 1, &tensor),
+                 DnnStatus::bad_param_not_finalized, "uses a descriptor that is not finalized");
+  EXPECT_EQ(dnn_api().destroy_descriptor(operation), DnnStatus::success);
+  EXPECT_EQ(dnn_api().destroy_descriptor(tensor), DnnStatus::success);
+  expect_refusal(dnn_api().destroy_descriptor(tensor), DnnStatus::bad_param,
+                 "destroys a descriptor that does not exist");
+}
+
+}  // namespace
+}  // namespace lamina::testing
