@@ -8,6 +8,7 @@
 
 #include "autodiff/tags.h"
 #include "core/error.h"
+#include "graph/placement.h"
 #include "graph/rewrite.h"
 #include "ops/registry.h"
 #include "ops/tensor.h"
@@ -47,6 +48,7 @@ struct Operand {
 struct Transpose {
   std::shared_ptr<const Graph> forward;  // the body with residuals as further results
   std::vector<Type> residual_types;      // of one layer
+  std::vector<bool> offloaded;           // whether a residual is in host memory
   std::shared_ptr<const Graph> backward;
   std::vector<Operand> operands;  // of the backward scan: consts, carries, xs
   std::size_t num_consts = 0;
@@ -87,7 +89,8 @@ Joint make_joint(const TransposeKey& key, const SavePolicy& save) {
   std::vector<Tensor> variables;
   for (std::size_t i = 0; i < key.wanted.size(); ++i)
     if (key.wanted[i]) variables.push_back(joint.inputs[i]);
-  std::vector<Tensor> grads = vjp(joint.graph, joint.results, joint.seeds, variables, save);
+  std::vector<Tensor> grads =
+      vjp(joint.graph, joint.results, joint.seeds, variables, save.on_device());
   joint.gradients.resize(key.wanted.size());
   for (std::size_t i = 0, next = 0; i < key.wanted.size(); ++i)
     if (key.wanted[i]) joint.gradients[i] = grads[next++];
@@ -236,7 +239,12 @@ Transpose transposed(TransposeKey key, const SavePolicy& save) {
     if (parts.inputs[i]) residuals.push_back(joint->inputs[i].id);
   Transpose out;
   out.forward = forward_body(*key.body, *joint, residuals);
-  for (ValueId v : residuals) out.residual_types.push_back(joint->graph.type(v));
+  for (std::size_t r = 0; r < residuals.size(); ++r) {
+    out.residual_types.push_back(joint->graph.type(residuals[r]));
+    out.offloaded.push_back(r < parts.kept.size()
+                                ? save.offloads(tag_of(joint->graph, residuals[r]))
+                                : save.offloads_inputs());
+  }
   make_backward(key, *joint, parts, residuals, out);
   return out;
 }
@@ -282,6 +290,8 @@ std::vector<Tensor> ScanTransposer::transpose(Graph& graph, NodeId scan_id,
   std::vector<Type> residual_types;
   for (const Type& type : t.residual_types) residual_types.push_back(stacked(type, times));
   std::vector<Tensor> residuals = graph.replace_body(scan_id, t.forward, residual_types);
+  for (std::size_t r = 0; r < residuals.size(); ++r)
+    if (t.offloaded[r]) place_in_host_memory(graph, residuals[r].id);
 
   std::vector<Tensor> operands;
   for (const Operand& operand : t.operands) {

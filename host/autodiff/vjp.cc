@@ -161,7 +161,7 @@ void take_byproducts_of_gradients(Graph& graph) {
 }  // namespace
 
 SavePolicy save_everything() {
-  return [](std::string_view) { return true; };
+  return SavePolicy([](std::string_view) { return true; });
 }
 
 std::vector<Tensor> vjp(Graph& graph, std::span<const Tensor> results,

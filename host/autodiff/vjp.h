@@ -4,6 +4,7 @@
 #include <functional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
@@ -12,7 +13,26 @@ namespace lamina::autodiff {
 
 // Decides which tagged values of a forward pass are kept for the backward pass; the others are
 // recomputed. Called with a value's tag, "" for untagged values.
-using SavePolicy = std::function<bool(std::string_view tag)>;
+class SavePolicy {
+ public:
+  using Choice = std::function<bool(std::string_view tag)>;
+  // `offloads`: of the kept values, those that are in host memory between the passes.
+  // `offloads_inputs`: also the inputs of layers, which are always kept.
+  explicit SavePolicy(Choice keeps, Choice offloads = {}, bool offloads_inputs = false)
+      : keeps_(std::move(keeps)),
+        offloads_(std::move(offloads)),
+        offloads_inputs_(offloads_inputs) {}
+
+  bool operator()(std::string_view tag) const { return keeps_(tag); }
+  bool offloads(std::string_view tag) const { return offloads_ && offloads_(tag); }
+  bool offloads_inputs() const { return offloads_inputs_; }
+  // Keeps the same values, all in the memory of the device.
+  SavePolicy on_device() const { return SavePolicy(keeps_); }
+
+ private:
+  Choice keeps_, offloads_;
+  bool offloads_inputs_;
+};
 
 // Keeps every value that the backward pass needs: nothing is computed twice.
 SavePolicy save_everything();

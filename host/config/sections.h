@@ -98,6 +98,7 @@ struct OptimizerSection {
   std::string moments = "float32";
   bool lazy_embeddings = false;
   bool in_backward = false;
+  bool offload = false;                // state in host memory
   double qk_clip = 0.0;                // threshold of logits; 0: none
   std::string qk_clip_over = "layer";  // or "stack"
   std::vector<ParameterGroup> groups;  // the first that matches a parameter applies

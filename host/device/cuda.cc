@@ -42,6 +42,24 @@ double CudaDevice::read_bandwidth() const {
   return static_cast<double>(memory.bytes()) / best;
 }
 
+double CudaDevice::copy_bandwidth() const {
+  constexpr std::size_t kLeast = 1 << 10, kMost = std::size_t{64} << 20;
+  constexpr int kPasses = 4;
+  const std::size_t bytes = std::clamp<std::size_t>(available_memory() / 4, kLeast, kMost);
+  const Type type{DType::u8, {static_cast<std::int64_t>(bytes)}, {}};
+  const std::unique_ptr<Buffer> here = backend_->allocate(bytes),
+                                host = backend_->allocate_for_copies(bytes);
+  Queue& queue = backend_->context().queue();
+  double best = 0;
+  for (int i = 0; i < kPasses; ++i) {
+    const std::shared_ptr<const Event> begin = queue.record();
+    queue.copy(TensorRef(*here, 0, type), TensorRef(*host, 0, type));
+    const double seconds = queue.record()->seconds() - begin->seconds();
+    best = std::max(best, static_cast<double>(bytes) / std::max(seconds, 1e-9));
+  }
+  return best;
+}
+
 double CudaDevice::peak_flops(DType dtype) const { return cuda::peak_flops(*backend_, dtype); }
 
 std::unique_ptr<MemoryPasses> CudaDevice::memory() const {
@@ -62,6 +80,7 @@ class DescribedGpu final : public CudaDevice {
       : CudaDevice(fmt::format("cuda:{}", card.name), cuda::describe_backend(card)), card_(card) {}
   bool computes() const override { return false; }
   double read_bandwidth() const override { return card_.bytes_per_second; }
+  double copy_bandwidth() const override { return card_.link_bytes_per_second; }
 
  private:
   const cuda::Card& card_;

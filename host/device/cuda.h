@@ -30,6 +30,7 @@ class CudaDevice : public CpuDevice {
   std::string_view name() const override { return name_; }
   const Backend& backend() const override { return *backend_; }
   double read_bandwidth() const override;
+  double copy_bandwidth() const override;
   double peak_flops(DType dtype) const override;
   std::unique_ptr<MemoryPasses> memory() const override;
   std::string_view isa() const override { return architecture_; }

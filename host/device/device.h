@@ -40,7 +40,10 @@ class Device {
 
   // Limits, measured now; of a GPU that is only described, from its data sheet. [machine otherwise
   // idle]
-  virtual double read_bandwidth() const = 0;         // bytes per second
+  virtual double read_bandwidth() const = 0;  // bytes per second
+  // Bytes per second of copies between pinned host memory and the device, each way; 0 if the device
+  // computes in host memory.
+  virtual double copy_bandwidth() const { return 0; }
   virtual double peak_flops(DType dtype) const = 0;  // operations per second
   virtual std::unique_ptr<MemoryPasses> memory() const = 0;
   virtual std::string_view isa() const = 0;  // "avx512"

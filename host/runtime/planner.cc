@@ -4,70 +4,19 @@
 #include <optional>
 
 #include "core/error.h"
-#include "graph/rewrite.h"
 #include "ops/op_code.h"
-#include "ops/tensor.h"
 #include "runtime/memory_plan.h"
+#include "runtime/own_outputs.h"
+#include "runtime/placed_values.h"
 #include "runtime/program_steps.h"
 #include "runtime/views.h"
 
 namespace lamina {
 namespace {
 
-// Returns the operand that result `i` of the node is always written over, or kNoValue.
-ValueId always_written_over(const Node& node, std::size_t i) {
-  if (static_cast<int>(i) < node.op->def->in_place) return node.inputs[i];
-  if (node.op->code != OpCode::scan) return kNoValue;
-  int input = node.body()->outputs()[i].alias_input;
-  return input < 0 ? kNoValue : node.inputs[static_cast<std::size_t>(input)];
-}
-
-// Returns the graph input in whose memory ops that work in place write the value, or kNoValue.
-ValueId written_input(const Graph& graph, ValueId v) {
-  while (v != kNoValue && graph.value(v).node != kNoNode) {
-    v = made_at(graph, v);
-    const Value& value = graph.value(v);
-    if (value.node != kNoNode) v = always_written_over(graph.node(value.node), value.index);
-  }
-  return v;
-}
-
 // True if the result needs memory even if it is never read.
 bool must_exist(const Node& node, std::size_t i, const KernelChoice* choice) {
   return i == 0 || static_cast<int>(i) < node.op->def->in_place || !choice || choice->writes_all;
-}
-
-// Copies the graph so that every output is a separate whole result, which can be written directly
-// to its place. An output that aliases an input is written there by ops that work in place, or else
-// copied there at the end, when the input is not read any more.
-Graph with_own_outputs(const Graph& graph) {
-  Graph out;
-  Copier copy(graph, out);
-  copy.inputs();
-  for (const Node& node : graph.nodes()) copy.node(node);
-  std::vector<ValueId> taken;
-  std::vector<Tensor> values;
-  for (const GraphOutput& output : graph.outputs()) {
-    values.push_back(copy.get(output.value));
-    if (output.alias_input >= 0) continue;
-    ValueId origin = made_at(graph, output.value);
-    const Value& made = graph.value(origin);
-    bool own = made.node != kNoNode &&
-               always_written_over(graph.node(made.node), made.index) == kNoValue &&
-               std::ranges::count(taken, origin) == 0 &&
-               made.type.bytes() == graph.type(output.value).bytes();
-    if (!own) values.back() = ops::copy(values.back());
-    taken.push_back(origin);
-  }
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const GraphOutput& output = graph.outputs()[i];
-    if (output.alias_input < 0) continue;
-    ValueId input = graph.inputs()[static_cast<std::size_t>(output.alias_input)].value;
-    if (written_input(graph, output.value) != input) values[i] = ops::copy(values[i]);
-  }
-  for (std::size_t i = 0; i < values.size(); ++i)
-    out.add_output(graph.outputs()[i].name, values[i], graph.outputs()[i].alias_input);
-  return out;
 }
 
 // "linear of f32[2, 3] and f64[4, 3], to f32[2, 4]"
@@ -111,11 +60,17 @@ struct Program::Planner {
       made_as_output;  // whole results, and the spaces of the outputs they are made in
 
   std::map<const Graph*, std::shared_ptr<Program>> compiled;  // bodies of scans
-  std::vector<int> workspaces;  // storage of each step's workspace, or -1
-  MemoryPlan plan;
+  std::vector<int> workspaces;      // storage of each step's workspace, or -1
+  const std::vector<bool> in_host;  // values in host memory
+  MemoryPlan plan, host_plan;
 
   Planner(const Graph& g, const Backend& b)
-      : graph(g), backend(b), places(g.values().size()), last_uses(g.values().size(), -1) {
+      : graph(g),
+        backend(b),
+        places(g.values().size()),
+        last_uses(g.values().size(), -1),
+        in_host(b.reaches(MemoryKind::pinned) ? std::vector<bool>(g.values().size())
+                                              : host_values(g)) {
     for (std::size_t o = 0; o < g.outputs().size(); ++o)
       if (g.outputs()[o].alias_input < 0)
         made_as_output.emplace(made_at(g, g.outputs()[o].value),
@@ -130,6 +85,7 @@ struct Program::Planner {
 
   // A whole result that is an output of the graph is written directly to the output's place.
   int space_of_result(ValueId v) const {
+    if (in_host[v]) return Location::kHost;
     auto output = made_as_output.find(v);
     return output == made_as_output.end() ? Location::kArena : output->second;
   }
@@ -262,10 +218,40 @@ struct Program::Planner {
     }
     scan->carry_gap_bytes = scan->times > 2 ? offset : 0;
     offset += scan->carry_gap_bytes;
+    plan_host_parts(node, *scan);
+    scan->host_buffers_offset = offset;
+    offset += scan->num_host_buffers * scan->host_buffer_bytes;
     scan->body_arena_offset = offset;
     *workspace_bytes = offset + program->arena_bytes();
     scan->slots.resize(body->inputs().size() + body->outputs().size());
     return scan;
+  }
+
+  // Finds the operands and results in host memory, and their places in the buffers. With copies
+  // both ways there are three buffers: one arrives, one is used, one leaves.
+  void plan_host_parts(const Node& node, Scan& scan) const {
+    std::vector<Scan::HostPart>& parts = scan.host_parts;
+    const auto add = [&](Scan::HostPart part, std::int64_t bytes) {
+      part.bytes = static_cast<std::size_t>(bytes);
+      part.offset = scan.host_buffer_bytes;
+      scan.host_buffer_bytes += aligned(part.bytes);
+      parts.push_back(part);
+    };
+    for (std::size_t i = scan.num_consts + scan.num_carries; i < node.inputs.size(); ++i)
+      if (in_host[made_at(graph, node.inputs[i])])
+        add({.input = static_cast<int>(i)}, scan.input_strides[i]);
+    bool both_ways = false;
+    for (std::size_t o = scan.num_carries; o < node.outputs.size(); ++o) {
+      const int over = node.body()->outputs()[o].alias_input;
+      const auto operand = std::ranges::find(parts, over, &Scan::HostPart::input);
+      if (over >= 0 && operand != parts.end())
+        operand->output = static_cast<int>(o), both_ways = true;
+      else if (in_host[node.outputs[o]])
+        add({.output = static_cast<int>(o)}, scan.output_strides[o]);
+    }
+    if (!parts.empty())
+      scan.num_host_buffers =
+          static_cast<std::size_t>(std::min<std::int64_t>(scan.times, both_ways ? 3 : 2));
   }
 
   void place_inputs() {
@@ -352,6 +338,11 @@ struct Program::Planner {
       lifetimes.push_back(life);
     }
     plan = plan_memory(lifetimes);
+    std::vector<Lifetime> on_host;
+    for (const Storage& s : storages)
+      on_host.push_back(s.space == Location::kHost ? s.life : Lifetime{});
+    host_plan = plan_memory(on_host);
+    program.host_bytes_ = host_plan.arena_bytes;
     program.arena_bytes_ = plan.arena_bytes;
     program.lower_bound_bytes_ = plan.lower_bound_bytes;
     for (std::size_t i = 0; i < lifetimes.size(); ++i)
@@ -364,12 +355,15 @@ struct Program::Planner {
   Location final_location(ValueId v) const {
     if (v == kNoValue || places[v].storage < 0) return {};
     Location out = location(v);
-    if (out.space == Location::kArena) out.offset += offset_of(places[v].storage);
+    if (out.space == Location::kArena || out.space == Location::kHost)
+      out.offset += offset_of(places[v].storage);
     return out;
   }
 
   std::int64_t offset_of(int storage) const {
-    return static_cast<std::int64_t>(plan.offsets[static_cast<std::size_t>(storage)]);
+    const auto s = static_cast<std::size_t>(storage);
+    return static_cast<std::int64_t>(
+        (storages[s].space == Location::kHost ? host_plan : plan).offsets[s]);
   }
 
   void fill_locations(std::vector<Step>& steps) const {
@@ -398,6 +392,11 @@ Program::Program(const Graph& graph, const Backend& backend)
   steps_ = planner.make_steps();
   planner.plan_arena(*this);
   planner.fill_locations(steps_);
+  for (const GraphInput& input : graph_->inputs()) in_host_.push_back(planner.in_host[input.value]);
+  in_host_.resize(bound_.size());
+  if (std::ranges::any_of(
+          steps_, [](const Step& step) { return step.scan && !step.scan->host_parts.empty(); }))
+    host_ = std::make_shared<HostPlace>(backend);
 }
 
 }  // namespace lamina

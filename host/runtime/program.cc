@@ -53,10 +53,10 @@ void Program::watch(Watcher* watcher) {
 
 Address Program::address(const Location& location, Address arena) const {
   if (location.space == Location::kNothing) return 0;
-  const Address base = location.space == Location::kArena
-                           ? arena
-                           : slots_[static_cast<std::size_t>(location.space)].base;
-  return base + static_cast<Address>(location.offset);
+  const auto offset = static_cast<Address>(location.offset);
+  if (location.space == Location::kHost) return host_->memory->address() + offset;
+  if (location.space == Location::kArena) return arena + offset;
+  return slots_[static_cast<std::size_t>(location.space)].base + offset;
 }
 
 // Fills a slot with the memory of a binding, or with staging memory that is copied from or to it.
@@ -67,6 +67,11 @@ void Program::place(std::size_t slot, const AnyBinding& binding, const Type& typ
     *address = ref.address();
     LAMINA_ASSERT(!ref || ref.bytes() >= bytes);
     if (!ref || staging_->reaches(ref.kind())) return;
+    if (in_host_[slot]) {
+      LAMINA_ASSERT(ref.kind() == MemoryKind::pinned);
+      return;
+    }
+    if (ref.kind() == MemoryKind::pinned) staging_->wait_before_reading();
     if constexpr (kIsOutput)
       staging_->add_output(ref.address(), bytes, address);
     else
@@ -117,6 +122,7 @@ void Program::run(std::span<const ConstBinding> inputs, std::span<const Binding>
   LAMINA_ASSERT(outputs.size() == graph_->outputs().size());
   LAMINA_ASSERT(arena.bytes() >= arena_bytes_);
   check_aliases(inputs, outputs);
+  reserve_host_memory();
   staging_->begin();
   for (std::size_t i = 0; i < inputs.size(); ++i)
     place(i, inputs[i], graph_->type(graph_->inputs()[i].value));
@@ -126,6 +132,7 @@ void Program::run(std::span<const ConstBinding> inputs, std::span<const Binding>
       place(inputs.size() + o, outputs[o], graph_->type(output.value));
       continue;
     }
+    if (in_host_[static_cast<std::size_t>(output.alias_input)]) continue;
     const Binding& binding = outputs[o];
     Address ignored = 0;  // kernels use the input's address
     if (binding.whole && !staging_->reaches(binding.whole.kind()))
@@ -138,6 +145,7 @@ void Program::run(std::span<const ConstBinding> inputs, std::span<const Binding>
   if (times_) {
     queue_->finish();
     times_->read(profiling_, trace_);
+    if (trace_ && host_) host_->transfers->read(*trace_);
   }
   staging_->copy_out(*queue_);
 }
@@ -170,49 +178,6 @@ void Program::show(const Step& step) const {
   watcher_->ran(*graph_, step.node, results);
 }
 
-void Program::run_scan(Step& step, Address arena) {
-  Scan& scan = *step.scan;
-  const Address workspace = address(step.workspace, arena);
-  // Returns the address of element `layer` of a stacked operand or result; layer 0 for others.
-  auto layer_of = [&](const Location& location, std::int64_t layer, std::int64_t stride) {
-    if (location.space >= 0)
-      if (const Address* pieces = slots_[static_cast<std::size_t>(location.space)].pieces) {
-        LAMINA_ASSERT(location.offset == 0);
-        return pieces[layer];
-      }
-    const Address first = address(location, arena);
-    return first ? first + static_cast<Address>(layer * stride) : first;
-  };
-  auto carry_buffer = [&](std::size_t carry, std::int64_t iteration) {
-    std::size_t second = iteration % 2 ? scan.carry_gap_bytes : 0;
-    return workspace + scan.carry_offsets[carry] + second;
-  };
-  const std::int64_t outer = times_ ? times_->iteration : -1;
-  for (std::int64_t iteration = 0; iteration < scan.times; ++iteration) {
-    if (times_) times_->iteration = iteration;
-    std::int64_t layer = scan.reverse ? scan.times - 1 - iteration : iteration;
-    for (std::size_t i = 0; i < step.inputs.size(); ++i) {
-      std::size_t carry = i - scan.num_consts;
-      bool is_carry = i >= scan.num_consts && carry < scan.num_carries;
-      scan.slots[i].base =
-          is_carry && iteration > 0
-              ? carry_buffer(carry, iteration - 1)
-              : layer_of(step.inputs[i], is_carry ? 0 : layer, scan.input_strides[i]);
-    }
-    for (std::size_t i = 0; i < step.outputs.size(); ++i) {
-      bool is_carry = i < scan.num_carries;
-      scan.slots[step.inputs.size() + i].base =
-          is_carry && iteration + 1 < scan.times
-              ? carry_buffer(i, iteration)
-              : layer_of(step.outputs[i], is_carry ? 0 : layer, scan.output_strides[i]);
-    }
-    if (watcher_) watcher_->enter(*graph_, step.node, layer);
-    scan.body->run_steps(scan.slots, workspace + scan.body_arena_offset);
-    if (watcher_) watcher_->leave();
-  }
-  if (times_) times_->iteration = outer;
-}
-
 void StepTimes::end(Program& program, Program::Step& step, Begin begin) {
   spans_.push_back(
       {program.graph_.get(), &step, iteration, std::move(begin), program.queue_->record()});
@@ -238,6 +203,7 @@ std::string to_string(const Location& location, const Graph& graph) {
   if (location.space == Location::kNothing) return "-";
   std::string at = location.offset ? fmt::format("+{}", location.offset) : "";
   if (location.space == Location::kArena) return fmt::format("arena+{}", location.offset);
+  if (location.space == Location::kHost) return fmt::format("host memory+{}", location.offset);
   std::size_t space = static_cast<std::size_t>(location.space);
   if (space < graph.inputs().size()) return graph.inputs()[space].name + at;
   return graph.outputs()[space - graph.inputs().size()].name + at;
@@ -276,6 +242,9 @@ std::string Program::describe() const {
   std::string out;
   print(out, 0);
   out += fmt::format("arena {} bytes ({} without sharing)\n", arena_bytes_, unshared_bytes_);
+  if (host_)
+    out += fmt::format("host memory {} bytes; a run copies {:.0f} bytes there and {:.0f} back\n",
+                       host_bytes_, stored_bytes(), loaded_bytes());
   return staging_ ? out + staging_->graph_text(*this) : out;
 }
 
@@ -296,6 +265,8 @@ void Program::set_profiling(bool enabled) {
 
 void Program::set_trace(Trace* trace) {
   trace_ = trace;
+  if (trace && host_) reserve_host_memory();
+  if (host_ && host_->transfers) host_->transfers->measure(trace != nullptr);
   time(profiling_ || trace_ ? std::make_shared<StepTimes>() : nullptr);
 }
 

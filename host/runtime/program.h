@@ -6,7 +6,8 @@
 //
 // Compiling decides everything: the kernels, the place of each temporary, and the results that are
 // written in place. A run allocates nothing. A scan runs the program of its body several times with
-// other base addresses.
+// other base addresses. Values that the graph places in host memory (graph/placement.h) leave the
+// device while the scan that makes them runs, and return while the scan that reads them runs.
 #pragma once
 
 #include <cstddef>
@@ -37,6 +38,7 @@ struct ConstBinding {
 
 // The place of a value while a program runs.
 struct Location {
+  static constexpr int kHost = -3;     // host memory of the program
   static constexpr int kNothing = -2;  // absent, or an output that is never read
   static constexpr int kArena = -1;    // otherwise the number of an input, then of an output
   int space = kNothing;
@@ -89,6 +91,14 @@ class Program {
   // Bytes of the temporaries alive at the worst node; no plan can have a smaller arena.
   std::size_t lower_bound_bytes() const { return lower_bound_bytes_; }
   const std::vector<ArenaBlock>& arena_blocks() const { return arena_blocks_; }
+  // Bytes of values in host memory; 0 if the device computes there.
+  std::size_t host_bytes() const { return host_bytes_; }
+  // Bytes that a run copies between host memory and the device, layer by layer, each way.
+  double stored_bytes() const;
+  double loaded_bytes() const;
+  // Allocates the pinned memory of host_bytes(), which the first run does otherwise. Throws
+  // DeviceError (exit 7) if there is too little.
+  void reserve_host_memory();
 
   // The program of a scan's body; its arena is in the scan's workspace.
   struct Body {
@@ -102,7 +112,8 @@ class Program {
   // output that aliases an input is bound to the same memory. `arena` has at least arena_bytes().
   // Only inputs that are aliased are written. Memory that kernels of the backend cannot reach is
   // copied, in one transfer each way; if an output is such memory, its values are complete when
-  // run() returns. Otherwise the work may still have to run, in the order of the queue.
+  // run() returns. Otherwise the work may still have to run, in the order of the queue. An input
+  // that the graph places in host memory, and an output over it, must be in pinned memory.
   void run(std::span<const ConstBinding> inputs, std::span<const Binding> outputs,
            const Buffer& arena);
   // Likewise if no tensor is in pieces.
@@ -131,6 +142,7 @@ class Program {
   struct Step;
   struct Scan;
   struct Planner;
+  struct HostPlace;
   struct ProfileRow;
   class Staging;
 
@@ -146,6 +158,9 @@ class Program {
   void check_aliases(std::span<const ConstBinding> inputs, std::span<const Binding> outputs) const;
   void run_steps(std::span<const Slot> slots, Address arena);
   void run_scan(Step& step, Address arena);
+  void set_scan_slots(Step& step, Address arena, std::int64_t iteration);
+  void load_layer(Step& step, Address workspace);
+  void store_layer(Step& step);
   void show(const Step& step) const;
   void time(const std::shared_ptr<StepTimes>& times);
   void print(std::string& out, int indent) const;
@@ -159,12 +174,15 @@ class Program {
   std::vector<Slot> bound_;
   std::vector<std::vector<Address>> bound_pieces_;
   std::span<const Slot> slots_;
+  std::shared_ptr<HostPlace> host_;  // null if nothing is in host memory
+  std::vector<bool> in_host_;        // of bound_: whether only scans reach it, in host memory
   std::unique_ptr<Staging>
       staging_;  // null in bodies of scans, whose memory the outer program copies
   std::shared_ptr<StepTimes> times_;  // of the current profile or trace, else null
   std::size_t arena_bytes_ = 0;
   std::size_t unshared_bytes_ = 0;
   std::size_t lower_bound_bytes_ = 0;
+  std::size_t host_bytes_ = 0;
   std::vector<ArenaBlock> arena_blocks_;
   bool profiling_ = false;
   Trace* trace_ = nullptr;

@@ -1,6 +1,9 @@
 // The private types of Program, shared by its planner and its runner.
 #pragma once
 
+#include <optional>
+
+#include "runtime/host_transfers.h"
 #include "runtime/program.h"
 #include "runtime/recorded_runs.h"
 
@@ -22,6 +25,26 @@ struct Program::Scan {
   std::size_t body_arena_offset = 0;
   // Slots of the body, filled in each iteration; kept to avoid allocation.
   std::vector<Slot> slots;
+
+  // A stacked operand or result in host memory, or a result over an operand. A layer of it is in
+  // one of the buffers while the body runs.
+  struct HostPart {
+    int input = -1, output = -1;  // of the body; -1: none
+    std::size_t bytes = 0;        // of a layer
+    std::size_t offset = 0;       // in a buffer
+    Address host = 0;             // of the current layer
+  };
+  std::vector<HostPart> host_parts;
+  // Buffers in the step's workspace.
+  std::size_t host_buffers_offset = 0, host_buffer_bytes = 0, num_host_buffers = 0;
+};
+
+// Memory of the values in host memory, and the copies from and to it.
+struct Program::HostPlace {
+  explicit HostPlace(const Backend& of) : backend(of) {}
+  const Backend& backend;
+  std::unique_ptr<Buffer> memory;
+  std::optional<HostTransfers> transfers;  // made at the first use: a described device has no queue
 };
 
 struct Program::Step {
@@ -78,7 +101,12 @@ class Program::Staging {
   bool reaches(MemoryKind kind) const { return reaches_[static_cast<std::size_t>(kind)]; }
 
   // Forgets the tensors of the previous run.
-  void begin() { transfers_.clear(); }
+  void begin() {
+    transfers_.clear();
+    waits_ = false;
+  }
+  // Inputs are in pinned memory: work that was enqueued before may still write them.
+  void wait_before_reading() { waits_ = true; }
   // Plans to copy `bytes` from `host` before the run, or to `host` after it. copy_in() sets *slot
   // to the address of the copy.
   void add_input(Address host, std::size_t bytes, Address* slot);
@@ -110,6 +138,7 @@ class Program::Staging {
   const Backend& backend_;
   bool reaches_[4];
   std::vector<Transfer> transfers_;
+  bool waits_ = false;
   std::unique_ptr<RecordedRuns> recorded_;  // null if the queue cannot record work
   std::vector<Address> addresses_;          // of the current run
   std::unique_ptr<Buffer> device_, host_;

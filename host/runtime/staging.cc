@@ -31,6 +31,7 @@ TensorRef Program::Staging::bytes_of(Buffer& buffer, std::size_t begin, std::siz
 void Program::Staging::copy_in(Queue& queue) {
   end_ = 0;
   if (transfers_.empty()) return;
+  if (waits_) queue.finish();
   const auto order = [](const Transfer& t) { return t.in ? (t.out ? 1 : 0) : 2; };
   std::ranges::stable_sort(transfers_, {}, order);
   first_output_ = inputs_end_ = 0;

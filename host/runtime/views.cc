@@ -1,6 +1,7 @@
 #include "runtime/views.h"
 
-#include "ops/tensor.h"
+#include "graph/call.h"
+#include "ops/op.h"
 
 namespace lamina {
 

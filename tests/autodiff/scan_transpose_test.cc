@@ -146,7 +146,8 @@ TEST(ScanTranspose, PolicyDecidesTheKeptValues) {
   // Saved: carry and y; then also the layer's input; then also the tagged value; then every read
   // value.
   EXPECT_EQ(scan_results(train::find_remat_policy("full").save_policy()), 3u);
-  EXPECT_EQ(scan_results([](std::string_view tag) { return tag == "mlpwi"; }), 4u);
+  EXPECT_EQ(scan_results(autodiff::SavePolicy([](std::string_view tag) { return tag == "mlpwi"; })),
+            4u);
   EXPECT_GT(scan_results(autodiff::save_everything()), 4u);
 }
 

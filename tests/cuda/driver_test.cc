@@ -66,7 +66,7 @@ TEST(CudaDriver, MemoryThatIsMissingIsNamedWithItsSize) {
   api.allocate_host = [](void**, std::size_t, unsigned) { return DriverResult::out_of_memory; };
   const std::unique_ptr<Backend> backend = open_with(api);
   EXPECT_ERROR_SAYS(backend->allocate_for_copies(100), ExitCode::memory,
-                    "out of memory asking for 100 bytes of host memory for copies");
+                    "cuda: out of pinned host memory asking for 100 bytes");
 }
 
 TEST(CudaDriver, MemoryIsZeroed) {

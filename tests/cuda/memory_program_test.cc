@@ -92,5 +92,82 @@ TEST(GpuMemory, TrainingThatDoesNotFitEndsBeforeDataAreRead) {
   EXPECT_FALSE(std::filesystem::exists(folder / "out"));
 }
 
+// A run of a model with 4 layers that offloads, on an emulated GPU.
+class OffloadingRun : public ::testing::Test {
+ protected:
+  Finished run(std::vector<std::string> arguments, const std::string& device = "cuda") const {
+    arguments.insert(arguments.begin(), LAMINA_BUILD_DIR "/bin/lamina_emulated");
+    arguments.insert(arguments.end(), {"--device", device});
+    return run_process(arguments, {.environment = environment_});
+  }
+  std::vector<std::string> environment_;
+  TempDir folder_;
+  std::string text_ = folder_.write("text.txt", text_of_words(40));
+  std::string file_ = folder_.write(
+      "run.toml",
+      "family = \"llama2\"\n[model]\nvocab_size = 258\nhidden_size = 64\nintermediate_size = 96\n"
+      "num_hidden_layers = 4\nnum_attention_heads = 2\n[data]\ntrain = [\"text.txt\"]\n"
+      "sequence_length = 8\n[train]\nsteps = 2\nbatch_size = 2\nremat = \"minimal_offloaded\"\n"
+      "[optimizer]\noffload = true\n[run]\nout = \"out\"\n");
+};
+
+TEST_F(OffloadingRun, PlansDeviceAndHost) {
+  for (const char* device : {"cuda", "cuda:h100"}) {
+    const Finished plan = run({"plan", file_}, device);
+    ASSERT_EQ(plan.code, 0) << plan.err;
+    EXPECT_THAT(plan.out, HasSubstr("host memory"));
+    EXPECT_THAT(plan.out, HasSubstr("train.remat = minimal_offloaded: "));
+    EXPECT_THAT(plan.out, HasSubstr("optimizer.offload: "));
+    EXPECT_THAT(plan.out, HasSubstr("a microbatch computes "));
+  }
+  const Finished plan = run({"plan", file_, "--json"}, "cuda:h100");
+  const JsonDocument json = JsonDocument::parse(plan.out, "plan");
+  EXPECT_EQ(json.root().at("copy_bytes_per_second").as_double(), 64e9);
+  // Two moments; none stay.
+  const std::int64_t elements = json.root().at("parameters").at("total").as_int64();
+  EXPECT_GE(json.root().at("train_state").at("offloaded_state_bytes").as_int64(), 8 * elements);
+  EXPECT_EQ(json.root().at("train_state").at("moment_bytes").as_int64(), 0);
+  const Finished here = run({"plan", file_}, "cpu");
+  EXPECT_THAT(here.out, ::testing::Not(HasSubstr("host memory")));
+}
+
+TEST_F(OffloadingRun, DryRunShowsBothMemories) {
+  const Finished plan = run({"train", file_, "--dry-run"});
+  ASSERT_EQ(plan.code, 0) << plan.err;
+  EXPECT_THAT(plan.out, HasSubstr("pinned host memory\n  state of the optimizer "));
+  EXPECT_THAT(plan.out, HasSubstr("values kept for the backward pass "));
+}
+
+TEST_F(OffloadingRun, ProfileShowsKernelsAndCopiesWithTheirLimits) {
+  const Finished done = run({"train", file_, "--profile", "steps=2:2"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.err, HasSubstr("optim   "));
+  EXPECT_THAT(done.err, HasSubstr(" of state in host memory"));
+  EXPECT_THAT(done.err, HasSubstr("copy               to host memory"));
+  EXPECT_THAT(done.err, HasSubstr("copy               from host memory"));
+  // The columns of a kernel: time, share, calls, rate, and the share of the limit.
+  EXPECT_THAT(done.err, ::testing::ContainsRegex(
+                            " ms +[0-9.]+% +[0-9]+ +[0-9.]+ [A-Za-z]+/s +[0-9.]+%  linear"));
+}
+
+TEST_F(OffloadingRun, SaysOnTheCpuThatThereIsOneMemory) {
+  const Finished done = run({"train", file_}, "cpu");
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.err, HasSubstr("the state stays in memory: the CPU has no other memory"));
+}
+
+// A state of terabytes, on a GPU that has room for the rest.
+TEST_F(OffloadingRun, ThatNeedsMoreHostMemoryEndsBeforeDataAreRead) {
+  environment_ = {"LAMINA_GPU_MEMORY=" + std::to_string(std::int64_t{1} << 45)};
+  const Finished done = run({"train", file_, "--set", "model.num_hidden_layers=126", "--set",
+                             "model.hidden_size=16384", "--set", "model.intermediate_size=53248",
+                             "--set", "model.num_attention_heads=128"});
+  EXPECT_EQ(done.code, 7) << done.err;
+  EXPECT_THAT(done.err, HasSubstr(" of pinned host memory, and "));
+  EXPECT_THAT(done.err, HasSubstr("state of the optimizer "));
+  EXPECT_THAT(done.err, HasSubstr("offload less: optimizer.offload, train.remat"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "out"));
+}
+
 }  // namespace
 }  // namespace lamina::testing

@@ -54,6 +54,12 @@ std::vector<std::string> groups_of(const std::string& text) {
 constexpr const char* kDeepSeek =
     "decoder_block: deepseek\nattention_type: mla\nnum_experts: 4\nshared_experts: 1\n";
 
+TEST(ImportOptimizer, StateInHostMemoryIsCarriedOver) {
+  EXPECT_TRUE(
+      run_of("decoder_block: qwen3\noptimizer_memory_host_offload: True\n").optimizer.offload);
+  EXPECT_FALSE(run_of("decoder_block: qwen3\n").optimizer.offload);
+}
+
 TEST(ImportOptimizer, EveryParameterDecays) {
   for (const char* type : {"adamw", "adam_pax"})
     EXPECT_THAT(groups_of(fmt::format("decoder_block: qwen3\nopt_type: {}\n", type)),

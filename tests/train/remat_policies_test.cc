@@ -66,10 +66,20 @@ TEST(RematPolicy, CustomKeepsTheTaggedValues) {
   EXPECT_EQ(policy.offloaded, std::vector<std::string>{"mlpwo"});
   autodiff::SavePolicy saves = policy.save_policy();
   EXPECT_TRUE(saves("context"));
-  EXPECT_TRUE(saves("mlpwo")) << "kept where it is without a second memory";
+  EXPECT_TRUE(saves("mlpwo"));
+  EXPECT_TRUE(saves.offloads("mlpwo"));
+  EXPECT_TRUE(saves.offloads("moe_mlpwo"));
+  EXPECT_FALSE(saves.offloads("context"));
+  EXPECT_FALSE(saves.offloads_inputs());
   EXPECT_FALSE(saves("out_proj"));
   EXPECT_FALSE(saves("query_proj"));
   EXPECT_FALSE(saves(""));
+}
+
+TEST(RematPolicy, InputsOfLayersMayBeOffloaded) {
+  EXPECT_TRUE(find_remat_policy("custom", {{"decoder_layer_input", "offload"}})
+                  .save_policy()
+                  .offloads_inputs());
 }
 
 TEST(RematPolicy, WrongTagsAreAnswered) {

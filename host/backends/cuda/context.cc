@@ -31,6 +31,10 @@ std::chrono::seconds patience_in_environment() {
   return std::chrono::seconds(seconds);
 }
 
+// Events in a capture only order work: they have no time, and a new origin would need calls that a
+// capture does not allow.
+thread_local bool capturing_here = false;
+
 [[noreturn]] void throw_no_gpu(int ordinal, int count) {
   throw DeviceError(ExitCode::memory,
                     {"cuda",
@@ -107,10 +111,12 @@ void CudaContext::renew_time_origin() {
   origin_made_ = std::chrono::steady_clock::now();
 }
 
+void CudaContext::set_capturing(bool capturing) { capturing_here = capturing; }
+
 std::shared_ptr<CudaContext::TimeOrigin> CudaContext::time_origin() {
   constexpr std::chrono::seconds kLongest{10};
   std::unique_lock lock(origin_mutex_);
-  if (std::chrono::steady_clock::now() - origin_made_ > kLongest) {
+  if (!capturing_here && std::chrono::steady_clock::now() - origin_made_ > kLongest) {
     lock.unlock();
     renew_time_origin();
     lock.lock();

@@ -63,6 +63,8 @@ class CudaContext final : public Context {
   };
   // Returns the newest origin; makes one if that is older than 10 seconds. [any thread]
   std::shared_ptr<TimeOrigin> time_origin();
+  // This thread captures work from here on, or has ended that: origins stay as they are meanwhile.
+  static void set_capturing(bool capturing);
   // Makes a new origin, without a wait.
   void renew_time_origin();
   // Returns the time of an origin; may wait for it. [any thread]

@@ -129,12 +129,14 @@ void CudaQueue::begin_recording() {
   context_.enter();
   check(context_.api(), context_.api().begin_capture(stream_, CaptureMode::thread_local_),
         "capturing work");
+  CudaContext::set_capturing(true);
   progress_->set_capturing(true);
 }
 
 std::unique_ptr<RecordedWork> CudaQueue::end_recording(std::unique_ptr<RecordedWork> old) {
   const DriverApi& api = context_.api();
   context_.enter();
+  CudaContext::set_capturing(false);
   progress_->set_capturing(false);
   GraphHandle captured = nullptr;
   if (api.end_capture(stream_, &captured) != DriverResult::success || !captured) return nullptr;

@@ -65,7 +65,7 @@ int run_plan(const Arguments& a, const Device& device) {
     print(plan_json(name, plan, need, device));
     return 0;
   }
-  print(plan_text(name, plan));
+  print(plan_text(name, plan, device));
   if (!need.empty())
     print("\nmemory of the device for decoding\n  " + need_text(need, device) + "\n");
   return 0;

@@ -1,7 +1,9 @@
 #include "cli/plan/device_memory.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "cli/plan/memory_rows.h"
@@ -37,6 +39,31 @@ MemoryNeed train_need(const inspect::TrainPlan& plan, DType compute) {
   out.emplace_back("temporaries of a step", plan.step_bytes);
   if (plan.validation_bytes > 0) out.emplace_back("of a validation", plan.validation_bytes);
   return out;
+}
+
+MemoryNeed train_host_need(const inspect::TrainPlan& plan) {
+  MemoryNeed out{{"state of the optimizer", plan.memory.bytes.offloaded},
+                 {"values kept for the backward pass", plan.step_host_bytes}};
+  std::erase_if(out, [](const auto& part) { return part.second == 0; });
+  return out;
+}
+
+std::uint64_t available_host_memory() { return device::open("cpu").available_memory(); }
+
+void check_host_memory(const MemoryNeed& need, const std::string& where, std::size_t num_devices) {
+  const std::size_t needed = total(need) * num_devices;
+  const std::uint64_t available = available_host_memory();
+  if (needed <= available) return;
+  std::vector<std::string> parts;
+  for (const auto& [name, n] : need) parts.push_back(fmt::format("{} {}", name, size_text(n)));
+  throw UserError(
+      ExitCode::memory,
+      {where,
+       fmt::format("needs {} of pinned host memory, and {} are available", size_text(needed),
+                   size_text(available)),
+       {fmt::format("{}{}", fmt::join(parts, ", "),
+                    num_devices > 1 ? fmt::format(", for each of {} devices", num_devices) : ""),
+        "offload less: optimizer.offload, train.remat, train.remat_tags"}});
 }
 
 std::string need_text(const MemoryNeed& need, const device::Device& device) {

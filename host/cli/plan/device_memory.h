@@ -18,6 +18,8 @@ using MemoryNeed = std::vector<std::pair<std::string, std::size_t>>;
 MemoryNeed decode_need(const decoder::Model& model, const decode::SessionOptions& options,
                        const Backend& backend);
 MemoryNeed train_need(const inspect::TrainPlan& plan, DType compute);
+// The parts in pinned host memory; none if nothing is offloaded.
+MemoryNeed train_host_need(const inspect::TrainPlan& plan);
 
 // "weights 1.2 GiB, state 512 MiB: 1.7 GiB of 15.1 GiB free on cuda (16 GiB)"
 std::string need_text(const MemoryNeed& need, const device::Device& device);
@@ -30,6 +32,12 @@ bool has_own_memory(const device::Device& device);
 // `where`; the first note says what to change. Does nothing if the device has no separate memory.
 void check_memory(const MemoryNeed& need, const device::Device& device, const std::string& where,
                   const std::string& advice);
+
+// Bytes of host memory that this process may still allocate.
+std::uint64_t available_host_memory();
+
+// Likewise for pinned host memory of `num_devices` devices, each of which needs the parts.
+void check_host_memory(const MemoryNeed& need, const std::string& where, std::size_t num_devices);
 
 // Checks the memory of a session: of the weights, unless they are loaded, the state and the
 // temporaries.

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "cli/plan/device_memory.h"
 #include "cli/plan/memory_rows.h"
 #include "cli/shell/text.h"
 #include "cli/shell/units.h"
@@ -33,8 +34,14 @@ std::string memory_text(const DryRun& found, DType compute) {
         static_cast<std::size_t>(std::lround(static_cast<double>(n) / all * kColumns)), '#');
     out += fmt::format("  {:<30} {:>9}{}{}\n", name, bytes(n), bar.empty() ? "" : "  ", bar);
   }
-  return out + fmt::format("  {:<30} {:>9}  of {} available\n", "at most in all",
-                           bytes(found.memory_bytes()), bytes(found.available_bytes));
+  out += fmt::format("  {:<30} {:>9}  of {} available\n", "at most in all",
+                     bytes(found.memory_bytes()), bytes(found.available_bytes));
+  const MemoryNeed on_host = train_host_need(found.plan);
+  if (on_host.empty()) return out;
+  out += "pinned host memory\n";
+  for (const auto& [name, n] : on_host) out += fmt::format("  {:<30} {:>9}\n", name, bytes(n));
+  return out + fmt::format("  {:<30} {:>9}  of {} available\n", "in all",
+                           bytes(found.plan.host_bytes()), bytes(found.available_host_bytes));
 }
 
 // Returns eg "data    3 files, 12.4 MiB: about 3.10M tokens, read 1.3 times; 5.92 MiB in
@@ -94,6 +101,9 @@ std::string dry_run_json(const DryRun& found) {
   json.begin_object();
   for (const auto& [name, bytes] : memory_fields(found.plan.memory)) json.key(name).value(bytes);
   json.key("step_bytes").value(found.plan.step_bytes);
+  json.key("step_host_bytes").value(found.plan.step_host_bytes);
+  json.key("host_bytes").value(found.plan.host_bytes());
+  json.key("available_host_bytes").value(found.available_host_bytes);
   json.key("validation_bytes").value(found.plan.validation_bytes);
   json.key("data_bytes").value(found.data.held_bytes);
   json.key("program_bytes").value(found.program_bytes);

@@ -17,6 +17,7 @@ struct DryRun {
   data::DataEstimate data;
   std::uint64_t program_bytes = 0;  // this process now: what a run needs besides its tensors
   std::uint64_t available_bytes = 0;
+  std::uint64_t available_host_bytes = 0;
 
   std::uint64_t memory_bytes() const {
     return plan.memory_bytes() + data.held_bytes + program_bytes;

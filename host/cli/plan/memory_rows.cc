@@ -22,12 +22,16 @@ std::vector<std::pair<std::string, std::size_t>> memory_rows(const inspect::Trai
 }
 
 std::vector<std::pair<const char*, std::size_t>> memory_fields(const inspect::TrainMemory& memory) {
-  return {
-      {"weight_bytes", memory.bytes.weights},        {"frozen_weight_bytes", memory.bytes.frozen},
-      {"copy_bytes", memory.bytes.copies},           {"moment_bytes", memory.bytes.moments},
-      {"average_bytes", memory.bytes.average},       {"gradient_bytes", memory.bytes.gradients},
-      {"optimizer_temporary_bytes", memory.updates}, {"checkpoint_copy_bytes", memory.checkpoint},
-      {"teacher_bytes", memory.teacher.total()}};
+  return {{"weight_bytes", memory.bytes.weights},
+          {"frozen_weight_bytes", memory.bytes.frozen},
+          {"copy_bytes", memory.bytes.copies},
+          {"moment_bytes", memory.bytes.moments},
+          {"average_bytes", memory.bytes.average},
+          {"gradient_bytes", memory.bytes.gradients},
+          {"optimizer_temporary_bytes", memory.updates},
+          {"checkpoint_copy_bytes", memory.checkpoint},
+          {"teacher_bytes", memory.teacher.total()},
+          {"offloaded_state_bytes", memory.bytes.offloaded}};
 }
 
 }  // namespace lamina::cli

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <cmath>
 
+#include "cli/bench/bench_text.h"
 #include "cli/plan/memory_rows.h"
 #include "cli/plan/table.h"
 #include "cli/shell/text.h"
@@ -146,23 +147,63 @@ std::string train_text(const inspect::ModelPlan& plan) {
       o.batch, o.tokens, table.text(), saved);
 }
 
-std::string remat_text(const inspect::ModelPlan& plan) {
+// Seconds of a training step's operations at the peak of the device.
+double compute_seconds(const inspect::ModelPlan& plan, const device::Device& device) {
   const inspect::PlanOptions& o = plan.options;
+  return plan.work.train_flops * static_cast<double>(o.batch * o.tokens) /
+         device.peak_flops(o.dtype);
+}
+
+bool offloads(const inspect::ModelPlan& plan) {
+  return plan.train.bytes.offloaded > 0 ||
+         std::ranges::any_of(plan.remat,
+                             [](const inspect::RematCost& r) { return r.host_bytes > 0; });
+}
+
+// Says what is in host memory, and how long its copies take.
+std::string offload_text(const inspect::ModelPlan& plan, const device::Device& device) {
+  if (!offloads(plan)) return "";
+  const double seconds = compute_seconds(plan, device), rate = device.copy_bandwidth();
+  const auto line = [&](const std::string& what, double host, double copied) {
+    return fmt::format(
+        "  {}: {} in host memory, {} copied each way in {:.3g} ms; a microbatch computes {:.3g} "
+        "ms\n",
+        what, bytes(host), bytes(copied), 1e3 * copied / rate, 1e3 * seconds);
+  };
+  std::string out;
+  for (const inspect::RematCost& r : plan.remat)
+    if (r.host_bytes > 0)
+      out += line("train.remat = " + r.policies.front(), static_cast<double>(r.host_bytes),
+                  r.copied_bytes);
+  if (const auto state = static_cast<double>(plan.train.bytes.offloaded); state > 0)
+    out += line("optimizer.offload", state, state);
+  return fmt::format("\noffloading, at {} of the connection and {} of arithmetic\n{}",
+                     bandwidth_text(rate), flops_text(device.peak_flops(plan.options.dtype)), out);
+}
+
+std::string remat_text(const inspect::ModelPlan& plan, const device::Device& device) {
+  const inspect::PlanOptions& o = plan.options;
+  const bool any_on_host =
+      std::ranges::any_of(plan.remat, [](const inspect::RematCost& r) { return r.host_bytes > 0; });
   TextTable table(1);
-  table.row({"train.remat", "arena", "kept for backward", "recomputed", ""});
+  std::vector<std::string> head{"train.remat", "arena", "kept for backward", "recomputed", ""};
+  if (any_on_host) head.insert(head.begin() + 3, "host memory");
+  table.row(std::move(head));
   for (const inspect::RematCost& r : plan.remat) {
     std::string repeated =
         r.recomputed_flops_per_token == 0
             ? "nothing"
             : fmt::format("+{:.1f} %", 100 * r.recomputed_flops_per_token / plan.work.train_flops);
-    table.row({fmt::format("{}", r.policies.front()), bytes(r.arena_bytes), bytes(r.kept_bytes),
-               repeated, r.chosen ? "<- this run" : ""});
+    std::vector<std::string> row{r.policies.front(), bytes(r.arena_bytes), bytes(r.kept_bytes),
+                                 repeated, r.chosen ? "<- this run" : ""};
+    if (any_on_host) row.insert(row.begin() + 3, bytes(r.host_bytes));
+    table.row(std::move(row));
     for (std::size_t i = 1; i < r.policies.size(); ++i)
       table.row({fmt::format("  = {}", r.policies[i])});
   }
   return fmt::format(
-      "activations of a training step, {} x {} tokens in {}: what each policy needs\n{}", o.batch,
-      o.tokens, long_name(o.dtype), table.text());
+      "activations of a training step, {} x {} tokens in {}: what each policy needs\n{}{}", o.batch,
+      o.tokens, long_name(o.dtype), table.text(), offload_text(plan, device));
 }
 
 void write_part(JsonWriter& json, const inspect::StackPart& part) {
@@ -189,11 +230,12 @@ void write_parameters(JsonWriter& json, const inspect::ParameterCounts& p) {
 
 }  // namespace
 
-std::string plan_text(const std::string& model, const inspect::ModelPlan& plan) {
+std::string plan_text(const std::string& model, const inspect::ModelPlan& plan,
+                      const device::Device& device) {
   return fmt::format("{}: family {}, {}, width {}, vocabulary {}\n\n{}\n{}\n{}\n{}\n{}\n{}", model,
                      plan.family, number_of(plan.num_layers, "layer"), plan.hidden_size,
                      plan.vocab_size, parameters_text(plan), stack_text(plan), memory_text(plan),
-                     work_text(plan), train_text(plan), remat_text(plan));
+                     work_text(plan), train_text(plan), remat_text(plan, device));
 }
 
 std::string plan_json(const std::string& model, const inspect::ModelPlan& plan,
@@ -249,9 +291,15 @@ std::string plan_json(const std::string& model, const inspect::ModelPlan& plan,
     for (const std::string& policy : r.policies) json.value(policy);
     json.end_array().key("chosen").value(r.chosen);
     json.key("arena_bytes").value(r.arena_bytes).key("kept_bytes").value(r.kept_bytes);
+    json.key("host_bytes").value(r.host_bytes);
+    if (r.host_bytes > 0) json.key("copied_bytes").value(r.copied_bytes);
     json.key("recomputed_flops_per_token").value(r.recomputed_flops_per_token).end_object();
   }
   json.end_array();
+  if (offloads(plan)) {
+    json.key("copy_bytes_per_second").value(device.copy_bandwidth());
+    json.key("compute_seconds").value(compute_seconds(plan, device));
+  }
   if (!need.empty()) {
     json.key("device_memory").begin_object().key("device").value(device.name());
     json.key("free_bytes").value(device.available_memory()).key("parts").begin_array();

@@ -8,8 +8,10 @@
 
 namespace lamina::cli {
 
-// Tables, and a picture of the stack with bars for each part's share of the parameters.
-std::string plan_text(const std::string& model, const inspect::ModelPlan& plan);
+// Tables, and a picture of the stack with bars for each part's share of the parameters. Offloaded
+// bytes are compared with the speed of `device`.
+std::string plan_text(const std::string& model, const inspect::ModelPlan& plan,
+                      const device::Device& device);
 
 // One JSON object; numbers are exact, sizes in bytes. `need`: the memory of `device` for decoding,
 // if that has separate memory.

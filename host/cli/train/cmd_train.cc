@@ -80,7 +80,7 @@ int train_run(const Arguments& arguments, const config::RunConfig& c, const Devi
   std::optional<std::pair<std::int64_t, std::int64_t>> steps;
   if (arguments.has("profile")) steps = parse_profiled_steps(arguments.text("profile"));
   device.use_threads(arguments.globals.threads ? arguments.globals.threads : c.run.threads);
-  check_train_memory(arguments, c, device);
+  check_train_memory(arguments, c, device, devices.size());
   const std::string& resume = arguments.text("resume");
   model::Training training =
       model::open_training(c, plugin_catalog(arguments.globals),

@@ -100,23 +100,26 @@ int show_train_plan(const Arguments& a, const config::RunConfig& run, const Devi
   DryRun found{.plan = inspect::plan_training(*model, run, device.backend(), teacher)};
   found.program_bytes = device.resident_memory();  // before data are read
   found.available_bytes = available;
+  found.available_host_bytes = available_host_memory();
   found.data = train::with_data_places(
       run, [&] { return data::estimate_data(section, *tokenizer, model->vocab_size()); });
   print(a.flag("json") ? dry_run_json(found) : dry_run_text(found, *model, run));
   return 0;
 }
 
-void check_train_memory(const Arguments& a, const config::RunConfig& run, const Device& device) {
+void check_train_memory(const Arguments& a, const config::RunConfig& run, const Device& device,
+                        std::size_t num_devices) {
   if (!has_own_memory(device)) return;
   const auto model = model_of(a, run);
   const inspect::TeacherOfPlan teacher =
       model::describe_teacher(run, plugin_catalog(a.globals), *model);
+  const inspect::TrainPlan plan = inspect::plan_training(*model, run, device.backend(), teacher);
   check_memory(
-      train_need(inspect::plan_training(*model, run, device.backend(), teacher), run.train.dtype),
-      device, a.positionals[0],
+      train_need(plan, run.train.dtype), device, a.positionals[0],
       "use smaller microbatches (train.microbatch_size), train.remat, shorter rows "
-      "(data.sequence_length) or moments in fewer bytes (optimizer.moments): "
+      "(data.sequence_length), optimizer.offload, or moments in fewer bytes (optimizer.moments): "
       "`lamina train --fit` finds settings");
+  check_host_memory(train_host_need(plan), a.positionals[0], num_devices);
 }
 
 }  // namespace lamina::cli

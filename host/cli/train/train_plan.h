@@ -11,9 +11,9 @@ namespace lamina::cli {
 // exit 2 for options that need a real run.
 int show_train_plan(const Arguments& arguments, const config::RunConfig& run, const Device& device);
 
-// Throws UserError (exit 7) if a GPU has too little free memory for the run. Reads no weights and
-// no data.
+// Throws UserError (exit 7) if a GPU has too little free memory for the run, or the host for the
+// offloaded parts of `num_devices` GPUs. Reads no weights and no data.
 void check_train_memory(const Arguments& arguments, const config::RunConfig& run,
-                        const Device& device);
+                        const Device& device, std::size_t num_devices);
 
 }  // namespace lamina::cli

@@ -152,6 +152,25 @@ std::string resume_command(const Arguments& a) {
   return out + " --resume auto";
 }
 
+// Says which memory has the values that the run file offloads.
+void print_offloading(const config::RunConfig& c, train::Run& run) {
+  const std::size_t state = run.loop().offloaded_state_bytes(),
+                    values = run.loop().offloaded_value_bytes();
+  const auto size = [](std::size_t n) { return bytes_text(static_cast<double>(n)); };
+  if (!run.remat().offloaded.empty()) {
+    const std::string tags = fmt::format("{}", fmt::join(run.remat().offloaded, ", "));
+    if (run.loop().has_host_memory())
+      log::info("remat   {}: {} in host memory", tags, size(values));
+    else
+      log::info("remat   {} stay in memory: the CPU has no other memory to offload to", tags);
+  }
+  if (!c.optimizer.offload) return;
+  if (run.loop().has_host_memory())
+    log::info("optim   {} of state in host memory", size(state));
+  else
+    log::info("optim   the state stays in memory: the CPU has no other memory to offload to");
+}
+
 void print_banner(const decoder::Model& model, const config::RunConfig& c, train::Run& run) {
   std::int64_t embedding = 0, frozen = 0;
   for (const decoder::Parameter& p : model.parameters().all()) {
@@ -190,9 +209,7 @@ void print_banner(const decoder::Model& model, const config::RunConfig& c, train
             c.run.seed, bytes_text(static_cast<double>(run.loop().state_bytes())),
             bytes_text(static_cast<double>(run.loop().temporary_bytes())), copies);
   log::info("out     {}", c.run.out);
-  if (!run.remat().offloaded.empty())
-    log::info("remat   {} stay in memory: the CPU backend has no other memory to offload to",
-              fmt::join(run.remat().offloaded, ", "));
+  print_offloading(c, run);
   if (const std::string from = run.resumption().checkpoint(); !from.empty())
     log::info("resume  {} (step {})", from, run.loop().progress().step);
 }

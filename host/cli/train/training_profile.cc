@@ -33,21 +33,25 @@ std::pair<std::int64_t, std::int64_t> parse_profiled_steps(const std::string& te
 }
 
 std::string kernel_table(const std::vector<inspect::KernelTime>& kernels, double read_bandwidth,
-                         double peak_f32, double peak_bf16) {
+                         double peak_f32, double peak_bf16, double copy_bandwidth) {
   double total = 0;
-  for (const inspect::KernelTime& k : kernels) total += k.seconds;
+  for (const inspect::KernelTime& k : kernels)
+    if (!k.is_copy) total += k.seconds;
   if (total == 0) return "";
   std::string out = fmt::format("{:>10} {:>6} {:>7}  {:>14} {:>6}  {:<18} {:<20} {}\n", "time",
                                 "share", "calls", "rate", "limit", "op", "kernel", "result");
   for (const inspect::KernelTime& k : kernels) {
     const bool computes = k.flops > 0;
     const double rate = (computes ? k.flops : k.bytes) / std::max(k.seconds, 1e-9);
-    const double limit =
-        computes ? (k.dtype == DType::bf16 ? peak_bf16 : peak_f32) : read_bandwidth;
-    out += fmt::format("{:7.3f} ms {:5.1f}% {:7}  {:>14} {:5.1f}%  {:<18} {:<20} {}\n",
-                       1e3 * k.seconds, 100 * k.seconds / total, k.calls,
-                       computes ? flops_text(rate) : bandwidth_text(rate), 100 * rate / limit, k.op,
-                       k.kernel, k.type);
+    const double limit = k.is_copy  ? copy_bandwidth
+                         : computes ? (k.dtype == DType::bf16 ? peak_bf16 : peak_f32)
+                                    : read_bandwidth;
+    const std::string share =
+        k.is_copy ? "beside" : fmt::format("{:5.1f}%", 100 * k.seconds / total);
+    out +=
+        fmt::format("{:7.3f} ms {:>6} {:7}  {:>14} {:5.1f}%  {:<18} {:<20} {}\n", 1e3 * k.seconds,
+                    share, k.calls, computes ? flops_text(rate) : bandwidth_text(rate),
+                    limit > 0 ? 100 * rate / limit : 0, k.op, k.kernel, k.type);
   }
   return out;
 }
@@ -85,8 +89,10 @@ void TrainingProfile::finish() {
   loop_.check_directory();
   io::write_durably(path, inspect::chrome_trace(trace_, phases_));
   const Device& device = device_;
+  const bool copies = std::ranges::any_of(trace_.events, &TraceEvent::is_copy);
   log::info("{}", kernel_table(inspect::kernel_times(trace_), device.read_bandwidth(),
-                               device.peak_flops(DType::f32), device.peak_flops(DType::bf16)));
+                               device.peak_flops(DType::f32), device.peak_flops(DType::bf16),
+                               copies ? device.copy_bandwidth() : 0));
   log::info("profile of {} {} in {}; chrome://tracing and ui.perfetto.dev show it", phases_.size(),
             phases_.size() == 1 ? "step" : "steps", path);
   trace_.events.clear();

@@ -16,9 +16,11 @@ namespace lamina::cli {
 std::pair<std::int64_t, std::int64_t> parse_profiled_steps(const std::string& text);
 
 // Each kernel with its calls, time, share of the total, and its rate (operations for products, else
-// bytes) with the share of the machine's limit. "" for no kernels.
+// bytes) with the share of the machine's limit. Copies between host memory and the device run
+// beside the kernels: they have no share of the total, and their limit is `copy_bandwidth`. "" for
+// no kernels.
 std::string kernel_table(const std::vector<inspect::KernelTime>& kernels, double read_bandwidth,
-                         double peak_f32, double peak_bf16);
+                         double peak_f32, double peak_bf16, double copy_bandwidth = 0);
 
 // Adds itself to the events of a loop; after the last of the steps writes RUN/profile.json and logs
 // the table. [one per loop; must not be moved]

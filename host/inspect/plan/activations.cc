@@ -58,7 +58,8 @@ std::vector<RematCost> plan_activations(const decoder::Model& model, const PlanO
   const std::set<std::string> tags = autodiff::tags_in(loss.graph);
 
   struct Measured {
-    std::vector<bool> kept;  // the model's tags, and all values without a tag
+    // The model's tags, and all values without a tag; where it matters, also those in host memory.
+    std::vector<bool> kept;
     RematCost cost;
     double flops = 0;
   };
@@ -70,6 +71,10 @@ std::vector<RematCost> plan_activations(const decoder::Model& model, const PlanO
     autodiff::SavePolicy saves = policy.save_policy();
     std::vector<bool> kept{saves("")};
     for (const std::string& tag : tags) kept.push_back(saves(tag));
+    if (!backend.reaches(MemoryKind::pinned)) {
+      kept.push_back(saves.offloads_inputs());
+      for (const std::string& tag : tags) kept.push_back(saves.offloads(tag));
+    }
     auto known = std::ranges::find(all, kept, &Measured::kept);
     if (known == all.end()) {
       decoder::ModelGraph trained =
@@ -84,6 +89,8 @@ std::vector<RematCost> plan_activations(const decoder::Model& model, const PlanO
       Measured fresh{std::move(kept), {}, required_flops(program.graph())};
       fresh.cost.arena_bytes = static_cast<std::int64_t>(program.arena_bytes());
       fresh.cost.kept_bytes = kept_bytes(program, seeds);
+      fresh.cost.host_bytes = static_cast<std::int64_t>(program.host_bytes());
+      fresh.cost.copied_bytes = std::max(program.stored_bytes(), program.loaded_bytes());
       known = all.insert(all.end(), std::move(fresh));
     }
     known->cost.policies.push_back(policy.name);
@@ -94,7 +101,8 @@ std::vector<RematCost> plan_activations(const decoder::Model& model, const PlanO
   for (std::size_t i = 0; i < all.size(); ++i)
     for (std::size_t j = all.size(); --j > i;) {
       if (all[j].flops != all[i].flops || all[j].cost.arena_bytes != all[i].cost.arena_bytes ||
-          all[j].cost.kept_bytes != all[i].cost.kept_bytes)
+          all[j].cost.kept_bytes != all[i].cost.kept_bytes ||
+          all[j].cost.host_bytes != all[i].cost.host_bytes)
         continue;
       std::ranges::copy(all[j].cost.policies, std::back_inserter(all[i].cost.policies));
       all[i].cost.chosen |= all[j].cost.chosen;

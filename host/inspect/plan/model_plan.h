@@ -107,6 +107,8 @@ struct RematCost {
   bool chosen = false;                // one of them is the run's
   std::int64_t arena_bytes = 0;       // all temporaries, as the memory planner places them
   std::int64_t kept_bytes = 0;        // live between the forward and the backward pass
+  std::int64_t host_bytes = 0;        // in host memory between the passes
+  double copied_bytes = 0;            // of a step, between host memory and the device, each way
   double recomputed_flops_per_token = 0;
 };
 

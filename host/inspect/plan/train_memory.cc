@@ -26,8 +26,8 @@ TrainMemory plan_train_memory(const decoder::Model& model, const PlanOptions& op
   const decoder::ParameterTable& parameters = model.parameters();
   const train::GradientLists lists = train::gradient_lists(graph, parameters, options.microbatches);
   TrainMemory out;
-  out.bytes = train::train_bytes(parameters, options.dtype, accumulate, lists, options.optimizer,
-                                 options.average);
+  out.bytes = train::train_bytes(parameters, options.dtype, accumulate, lists,
+                                 train::for_backend(options.optimizer, backend), options.average);
   out.updates =
       train::Optimizer(parameters, options.optimizer, backend).scratch_bytes(lists, options.dtype);
   if (options.async_checkpoints)

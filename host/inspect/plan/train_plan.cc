@@ -47,6 +47,7 @@ std::vector<Fit> all_settings(const decoder::Model& model, config::RunConfig run
     const TrainMemory memory = plan_train_memory(model, options, backend);
     const std::size_t always = memory.total() + validation_bytes(model, run, backend);
     for (const RematCost& cost : plan_activations(model, options, backend)) {
+      if (cost.host_bytes > 0 && !cost.chosen) continue;
       Fit fit{.microbatch_size = rows,
               .microbatches = batch / rows,
               .remat = cost.policies.front(),
@@ -87,13 +88,14 @@ TrainPlan plan_training(const decoder::Model& model, const config::RunConfig& ru
                         const Backend& backend, const TeacherOfPlan& teacher) {
   TrainPlan out;
   out.memory = plan_train_memory(model, plan_options(run, model, teacher), backend);
-  out.step_bytes =
-      program::BoundProgram(train::step_graph(model, train::loop_options(run).step()), backend)
-          .arena_bytes();
+  const program::BoundProgram step(train::step_graph(model, train::loop_options(run).step()),
+                                   backend);
+  out.step_bytes = step.arena_bytes();
+  out.step_host_bytes = step.program().host_bytes();
   out.validation_bytes = validation_bytes(model, run, backend);
-  out.checkpoint_bytes =
-      static_cast<std::int64_t>(out.memory.bytes.weights + out.memory.bytes.frozen +
-                                out.memory.bytes.moments + out.memory.bytes.average);
+  out.checkpoint_bytes = static_cast<std::int64_t>(
+      out.memory.bytes.weights + out.memory.bytes.frozen + out.memory.bytes.moments +
+      out.memory.bytes.offloaded + out.memory.bytes.average);
   out.num_checkpoints = max_checkpoints(run);
   return out;
 }

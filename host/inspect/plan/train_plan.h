@@ -20,11 +20,15 @@ PlanOptions plan_options(const config::RunConfig& run, const decoder::Model& mod
 struct TrainPlan {
   TrainMemory memory;
   std::size_t step_bytes = 0;         // of a training step's temporaries
+  std::size_t step_host_bytes = 0;    // of its values in host memory
   std::size_t validation_bytes = 0;   // of a validation; 0 without one
   std::int64_t checkpoint_bytes = 0;  // master weights and optimizer state
   std::int64_t num_checkpoints = 0;   // on the disk at once, including the one being written
 
+  // In the memory of the device. The CPU has no host_bytes().
   std::size_t memory_bytes() const { return memory.total() + step_bytes + validation_bytes; }
+  // In pinned host memory.
+  std::size_t host_bytes() const { return memory.bytes.offloaded + step_host_bytes; }
 };
 
 // The plan of the run with its current settings. REQUIRES: set_learning(model, run).
@@ -48,7 +52,8 @@ struct FitResult {
 
 // The settings with the least recomputation among those that need at most `memory_bytes`, and among
 // these the ones with the largest microbatch; the batch does not change. Training waits for its
-// checkpoints only if nothing fits otherwise. REQUIRES: set_learning(model, run).
+// checkpoints only if nothing fits otherwise. Proposes a policy that offloads only if the run has
+// it: the price of copies is not recomputation. REQUIRES: set_learning(model, run).
 FitResult fit_training(const decoder::Model& model, const config::RunConfig& run,
                        std::size_t memory_bytes, const Backend& backend,
                        const TeacherOfPlan& teacher = nullptr);

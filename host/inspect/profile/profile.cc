@@ -12,21 +12,32 @@ namespace {
 
 const Node& node_of(const TraceEvent& event) { return event.graph->node(event.node); }
 
-bool is_scan(const TraceEvent& event) { return node_of(event).op->def->facts.loops; }
+bool is_scan(const TraceEvent& event) {
+  return !event.is_copy() && node_of(event).op->def->facts.loops;
+}
 
 std::string result_type(const TraceEvent& event) {
   const Node& node = node_of(event);
   return node.outputs.empty() ? "" : to_string(event.graph->type(node.outputs[0]));
 }
 
+// Rows of the viewer.
+constexpr int kKernels = 1, kCopies = 2;
+
 void begin_event(JsonWriter& json, std::string_view name, std::string_view category,
-                 double begin_seconds, double seconds) {
+                 double begin_seconds, double seconds, int row = kKernels) {
   json.begin_object().key("name").value(name).key("cat").value(category);
-  json.key("ph").value("X").key("pid").value(1).key("tid").value(1);
+  json.key("ph").value("X").key("pid").value(1).key("tid").value(row);
   json.key("ts").value(1e6 * begin_seconds).key("dur").value(1e6 * seconds);
 }
 
 void write_event(JsonWriter& json, const TraceEvent& event) {
+  if (event.is_copy()) {
+    begin_event(json, *event.kernel, "copy", event.begin_seconds, event.seconds, kCopies);
+    json.key("args").begin_object().key("bytes").value(event.copied_bytes);
+    json.end_object().end_object();
+    return;
+  }
   const Node& node = node_of(event);
   begin_event(json, node.op->name, is_scan(event) ? "scan" : "kernel", event.begin_seconds,
               event.seconds);
@@ -41,14 +52,20 @@ void write_event(JsonWriter& json, const TraceEvent& event) {
   json.end_object().end_object();
 }
 
+void name_row(JsonWriter& json, int row, std::string_view name) {
+  json.begin_object().key("name").value("thread_name").key("ph").value("M");
+  json.key("pid").value(1).key("tid").value(row).key("args");
+  json.begin_object().key("name").value(name).end_object().end_object();
+}
+
 }  // namespace
 
 std::string chrome_trace(const Trace& trace, const std::vector<Phase>& phases) {
   JsonWriter json;
   json.begin_object().key("displayTimeUnit").value("ms").key("traceEvents").begin_array();
-  json.begin_object().key("name").value("thread_name").key("ph").value("M");
-  json.key("pid").value(1).key("tid").value(1).key("args");
-  json.begin_object().key("name").value("kernels, on all threads").end_object().end_object();
+  name_row(json, kKernels, "kernels, on all threads");
+  if (std::ranges::any_of(trace.events, &TraceEvent::is_copy))
+    name_row(json, kCopies, "copies between host memory and the device");
   for (const Phase& phase : phases) {
     begin_event(json, phase.name, "step", phase.begin_seconds, phase.seconds);
     json.end_object();
@@ -61,6 +78,16 @@ std::vector<KernelTime> kernel_times(const Trace& trace) {
   std::map<std::tuple<std::string, std::string, std::string>, KernelTime> by_kind;
   for (const TraceEvent& event : trace.events) {
     if (is_scan(event)) continue;
+    if (event.is_copy()) {
+      KernelTime& sum = by_kind[{"copy", *event.kernel, ""}];
+      sum.op = "copy";
+      sum.kernel = *event.kernel;
+      sum.is_copy = true;
+      ++sum.calls;
+      sum.seconds += event.seconds;
+      sum.bytes += event.copied_bytes;
+      continue;
+    }
     const Node& node = node_of(event);
     const std::string op(node.op->name), type = result_type(event);
     KernelTime& sum = by_kind[{op, *event.kernel, type}];

@@ -21,9 +21,11 @@ struct Phase {
 // row, because a kernel runs on all threads, and kernels run one after the other.
 std::string chrome_trace(const Trace& trace, const std::vector<Phase>& phases);
 
-// All calls of one kernel of an op with results of one type.
+// All calls of one kernel of an op with results of one type, or all copies in one direction, which
+// are the op "copy" and have the bytes alone.
 struct KernelTime {
   std::string op, kernel, type;
+  bool is_copy = false;
   DType dtype = DType::f32;  // the type of products, given by the first operand
   std::int64_t calls = 0;
   double seconds = 0;

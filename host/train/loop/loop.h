@@ -129,6 +129,11 @@ class Loop {
     return arena_bytes() + step_.update_bytes() + (eval_ ? eval_->arena_bytes() : 0) +
            (teacher_ ? teacher_->temporary_bytes() : 0);
   }
+  // Bytes in pinned host memory: of the state, and of values between the passes of a step.
+  std::size_t offloaded_state_bytes() const { return state_.offloaded_bytes(); }
+  std::size_t offloaded_value_bytes() { return step_.program().program().host_bytes(); }
+  // False if the device computes in host memory, so that nothing is offloaded.
+  bool has_host_memory() const { return !backend_.reaches(MemoryKind::pinned); }
   std::size_t checkpoint_copy_bytes() const;
   const TrainState& state() const { return state_; }
   TrainStep& step() { return step_; }

@@ -116,13 +116,16 @@ void add_tag(RematPolicy& policy, const std::string& tag, const std::string& res
 
 autodiff::SavePolicy RematPolicy::save_policy() const {
   if (everything) return autodiff::save_everything();
-  // A backend without a second memory keeps offloaded values where they are.
-  Tags kept = with(saved, offloaded);
-  for (const Second& second : kSeconds)
-    if (std::ranges::find(kept, second.tag) != kept.end()) kept.emplace_back(second.also);
-  return [kept = std::move(kept)](std::string_view tag) {
-    return !tag.empty() && std::ranges::find(kept, tag) != kept.end();
+  const auto is_one_of = [](Tags tags) -> autodiff::SavePolicy::Choice {
+    for (const Second& second : kSeconds)
+      if (std::ranges::find(tags, second.tag) != tags.end()) tags.emplace_back(second.also);
+    return [tags = std::move(tags)](std::string_view tag) {
+      return !tag.empty() && std::ranges::find(tags, tag) != tags.end();
+    };
   };
+  return autodiff::SavePolicy(
+      is_one_of(with(saved, offloaded)), is_one_of(offloaded),
+      std::ranges::find(offloaded, registry::kLayerInputTag) != offloaded.end());
 }
 
 std::span<const RematPolicy> remat_policies() { return policies(); }

@@ -16,7 +16,7 @@ namespace lamina::train {
 struct RematPolicy {
   std::string name;
   std::vector<std::string> saved;      // tags kept on the device
-  std::vector<std::string> offloaded;  // tags kept in the memory of the CPU
+  std::vector<std::string> offloaded;  // tags kept in host memory, if the device has another memory
   bool everything = false;             // keep all values that the backward pass reads
 
   autodiff::SavePolicy save_policy() const;

@@ -114,6 +114,7 @@ TrainStep::TrainStep(const decoder::Model& model, decoder::ModelGraph graph, Tra
       aux_(program_, model.parameters()),
       qk_clip_(program_.query_keys(), model.parameters(), optimizer),
       arena_(backend.allocate(program_.arena_bytes())) {
+  program_.program().reserve_host_memory();
   program_.bind_parameters(state.used());
   LAMINA_ASSERT(options_.in_backward.has_value() == optimizer.in_backward);
   if (optimizer.in_backward) in_backward_.emplace(program_, state_, optimizer_);

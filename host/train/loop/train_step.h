@@ -142,7 +142,7 @@ class TrainStep {
   // Sets the trace to which runs add their events; null: none.
   void set_trace(Trace* trace) {
     program_.program().set_trace(trace);
-    optimizer_.arena().set_trace(trace);
+    optimizer_.set_trace(trace);
   }
 
   std::size_t arena_bytes() const { return arena_->bytes(); }

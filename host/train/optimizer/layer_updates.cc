@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "decoder/roles/roles.h"
+#include "graph/placement.h"
 #include "graph/rewrite.h"
 #include "ops/tensor.h"
 #include "train/optimizer/layer_gradients.h"
@@ -116,7 +117,10 @@ class Adder {
 
   Tensor add_input(Input role, Type type, const InputRole& like, int state = 0) {
     from_.inputs.push_back({role, like.members, like.stacked, {}, state});
-    return out_.add_input(std::string(role_name(role)), std::move(type));
+    const Tensor input = out_.add_input(std::string(role_name(role)), std::move(type));
+    if (config_.offload && (role == Input::master || role == Input::optimizer_state))
+      place_in_host_memory(out_, input.id);
+    return input;
   }
 
   void emit_scan(const Node& node, const std::vector<Updated>& updates) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 
 #include "core/error.h"
 #include "ops/tensor.h"
@@ -21,6 +22,37 @@ Graph average_graph(std::int64_t elements, double decay) {
   return graph;
 }
 
+// Returns the bytes of state in host memory that one update of `count` of the parameter's elements
+// reads and writes.
+std::size_t update_bytes(const decoder::Parameter& p, const config::OptimizerSection& config,
+                         std::int64_t count, bool copy) {
+  std::size_t bytes = copy ? aligned(static_cast<std::size_t>(count) * sizeof(float)) : 0;
+  for (const StateSpec& state : state_of(p, config)) {
+    const std::int64_t n = state.type.num_elements(), all = p.num_elements();
+    const std::int64_t of_update = n == all ? count : std::min(n, count);
+    bytes += aligned(static_cast<std::size_t>(of_update * size_bytes(state.type.dtype)));
+  }
+  return bytes;
+}
+
+// Returns the sizes of the state that updates copy from host memory.
+StateSizes state_sizes(const decoder::ParameterTable& parameters,
+                       const config::OptimizerSection& config, const GradientLists& lists,
+                       const std::function<bool(int)>& has_copy) {
+  StateSizes out;
+  for (int i = 0; i < std::ssize(parameters.all()); ++i) {
+    const decoder::Parameter& p = parameters[i];
+    if (!p.learns()) continue;
+    const auto index = static_cast<std::size_t>(i);
+    const bool listed = index < lists.step.size() && lists.step[index] > 0;
+    const UpdateRule rule = rule_of(p, config);
+    const bool whole = !is_elementwise(rule) || (listed && is_fused(rule, config));
+    out.add(update_bytes(
+        p, config, whole ? p.num_elements() : std::min(p.num_elements(), kMaxPiece), has_copy(i)));
+  }
+  return out;
+}
+
 }  // namespace
 
 double clip_scale(double norm, double limit) {
@@ -30,8 +62,9 @@ double clip_scale(double norm, double limit) {
 Optimizer::Optimizer(const decoder::ParameterTable& parameters,
                      const config::OptimizerSection& config, const Backend& backend)
     : parameters_(parameters),
-      config_(config),
+      config_(for_backend(config, backend)),
       arena_(backend),
+      buffers_(backend),
       gradients_(parameters, arena_),
       fused_(arena_, [this](const FusedAdamw& kind) { return fused_adamw_graph(kind, config_); }),
       updates_(arena_, [this](const UpdateKind& kind) { return update_graph(kind, config_); }),
@@ -71,6 +104,7 @@ std::vector<double> Optimizer::clip_scales(double norm, bool each) const {
 }
 
 void Optimizer::average(const TrainState& state, double decay) {
+  if (config_.offload && !state.averages().empty()) begin_transfers(state);
   for (std::size_t i = 0; i < state.averages().size(); ++i) {
     if (!state.averages()[i]) continue;
     state.will_change(static_cast<int>(i));
@@ -79,10 +113,20 @@ void Optimizer::average(const TrainState& state, double decay) {
       const std::int64_t count = std::min(kMaxPiece, n - first);
       const Type type{DType::f32, {count}, {}};
       const TensorRef average = state.averages()[i].part(first, type);
-      const ConstTensorRef in[] = {average, state.masters()[i].part(first, type)};
+      const TensorRef now = state.masters()[i].part(first, type);
+      const ConstTensorRef in[] = {average, buffers_.load({&now, 1})[0]};
       averages_.run({count, decay}, in, {&average, 1});
+      buffers_.store();
     }
   }
+  buffers_.end();
+}
+
+void Optimizer::begin_transfers(const TrainState& state) {
+  if (!sizes_)
+    sizes_ = state_sizes(parameters_, config_, state.lists(),
+                         [&](int parameter) { return state.has_copy(parameter); });
+  buffers_.begin(*sizes_);
 }
 
 void Optimizer::update(const TrainState& state, double lr,
@@ -93,7 +137,9 @@ void Optimizer::update(const TrainState& state, double lr,
     set_scalars(i, lr, gradient_scales[static_cast<std::size_t>(i)], step);
     updated.push_back(i);
   }
+  if (config_.offload) begin_transfers(state);
   for (const int parameter : updated) run_update(state, parameter);
+  buffers_.end();
 }
 
 // With p = multiplier * w, dL/dw is multiplier * dL/dp, and a step of w moves p that much further.
@@ -120,25 +166,53 @@ void Optimizer::run_update(const TrainState& state, int parameter) {
     update_by_rule(state, parameter);
 }
 
+namespace {
+
+// Returns the elements of a tensor from `first` on, at most `count`; of a null one, null.
+TensorRef elements(const TensorRef& tensor, std::int64_t first, std::int64_t count) {
+  if (!tensor) return {};
+  const std::int64_t left = tensor.type().num_elements() - first;
+  return tensor.part(first, {tensor.type().dtype, {std::min(count, left)}, {}});
+}
+
+}  // namespace
+
+// State in host memory is updated in pieces, which have the same bits.
 void Optimizer::update_adamw(const TrainState& state, int parameter) {
+  if (state.is_listed(parameter)) return update_adamw_rows(state, parameter);
   const auto i = static_cast<std::size_t>(parameter);
   const bool copy = state.has_copy(parameter);
-  const TensorRef &master = state.masters()[i], &m = state.first_moments()[i],
-                  &v = state.second_moments()[i];
-  const ConstTensorRef g = state.gradients()[i], scalars = scalars_.input(i);
-  const TensorRef used = copy ? state.copies()[i] : TensorRef();
-  const TensorRef out[] = {master, m, v, used};
-  const std::span<const TensorRef> results(out, copy ? 4 : 3);
-  const bool listed = state.is_listed(parameter);
-  const FusedAdamw kind =
-      fused_kind(parameters_[parameter], config_, listed ? state.lists().step[i] : 0, copy);
-  if (!listed) {
-    const ConstTensorRef in[] = {master, g, m, v, scalars};
-    fused_.run(kind, in, results);
-    return;
+  const std::int64_t n = parameters_[parameter].num_elements();
+  const std::int64_t size = config_.offload ? kMaxPiece : n;
+  FusedAdamw kind = fused_kind(parameters_[parameter], config_, 0, copy);
+  for (std::int64_t first = 0; first < n; first += size) {
+    const auto piece = [&](const TensorRef& tensor) { return elements(tensor, first, size); };
+    kind.rows = std::min(size, n - first);
+    std::vector<TensorRef> out =
+        buffers_.load(std::array{piece(state.masters()[i]), piece(state.first_moments()[i]),
+                                 piece(state.second_moments()[i])});
+    const ConstTensorRef in[] = {out[0], piece(state.gradients()[i]), out[1], out[2],
+                                 scalars_.input(i)};
+    if (copy) out.push_back(piece(state.copies()[i]));
+    fused_.run(kind, in, out);
+    buffers_.store();
   }
-  const ConstTensorRef in[] = {master, state.gradient_ids()[i], g, m, v, scalars, used};
-  fused_.run(kind, std::span(in, copy ? 7 : 6), results);
+}
+
+void Optimizer::update_adamw_rows(const TrainState& state, int parameter) {
+  const auto i = static_cast<std::size_t>(parameter);
+  const bool copy = state.has_copy(parameter);
+  const FusedAdamw kind = fused_kind(parameters_[parameter], config_, state.lists().step[i], copy);
+  std::vector<TensorRef> out = buffers_.load(
+      std::array{state.masters()[i], state.first_moments()[i], state.second_moments()[i]});
+  std::vector<ConstTensorRef> in{out[0], state.gradient_ids()[i], state.gradients()[i], out[1],
+                                 out[2], scalars_.input(i)};
+  if (copy) {
+    in.emplace_back(state.copies()[i]);
+    out.push_back(state.copies()[i]);
+  }
+  fused_.run(kind, in, out);
+  buffers_.store();
 }
 
 TensorRef Optimizer::whole_gradient(const TrainState& state, int parameter) {
@@ -162,22 +236,22 @@ void Optimizer::update_piece(const TrainState& state, int parameter, const Updat
                              const TensorRef& gradient) {
   const auto& [kind, first] = piece;
   const auto i = static_cast<std::size_t>(parameter);
-  auto from = [](const TensorRef& tensor, std::int64_t element) {
-    const std::int64_t left = tensor.type().num_elements() - element;
-    return tensor.part(element, {tensor.type().dtype, {left}, {}});
-  };
-  std::vector<TensorRef> out{from(state.masters()[i], first)};
-  std::vector<ConstTensorRef> in{out[0], from(gradient, first)};
+  const std::int64_t n = parameters_[parameter].num_elements();
+  const std::int64_t count = kind.batch * kind.rows * kind.width;
+  std::vector<TensorRef> changed{elements(state.masters()[i], first, count)};
   for (const OptimizerState& kept : state.optimizer_states()) {
     if (!kept.types[i]) continue;
-    const bool scales = kept.types[i]->num_elements() < parameters_[parameter].num_elements() &&
-                        config_.moments == "8bit";
-    out.push_back(from(kept.data[i], scales ? first / kBlock : first));
-    in.push_back(out.back());
+    const bool scales = kept.types[i]->num_elements() < n && config_.moments == "8bit";
+    changed.push_back(scales ? elements(kept.data[i], first / kBlock, kind.rows)
+                             : elements(kept.data[i], first, count));
   }
+  std::vector<TensorRef> out = buffers_.load(changed);
+  std::vector<ConstTensorRef> in{out[0], elements(gradient, first, count)};
+  in.insert(in.end(), out.begin() + 1, out.end());
   in.push_back(scalars_.input(i));
-  if (kind.copy) out.push_back(from(state.copies()[i], first));
+  if (kind.copy) out.push_back(elements(state.copies()[i], first, count));
   updates_.run(kind, in, out);
+  buffers_.store();
 }
 
 std::size_t Optimizer::scratch_bytes(const GradientLists& lists, DType compute) {
@@ -190,7 +264,9 @@ std::size_t Optimizer::scratch_bytes(const GradientLists& lists, DType compute) 
     const std::int64_t slots = i < lists.step.size() ? lists.step[i] : 0;
     const bool copy = p.used_dtype(compute) != DType::f32;
     if (is_fused(rule_of(p, config_), config_)) {
-      add(fused_.get(fused_kind(p, config_, slots, copy)).arena_bytes());
+      FusedAdamw kind = fused_kind(p, config_, slots, copy);
+      if (slots == 0 && config_.offload) kind.rows = std::min(kind.rows, kMaxPiece);
+      add(fused_.get(kind).arena_bytes());
       continue;
     }
     if (slots > 0) {
@@ -200,7 +276,9 @@ std::size_t Optimizer::scratch_bytes(const GradientLists& lists, DType compute) 
     for (const UpdatePiece& piece : update_pieces(p, config_, copy))
       add(updates_.get(piece.kind).arena_bytes());
   }
-  return arena + whole;
+  if (!config_.offload) return arena + whole;
+  const auto has_copy = [&](int i) { return parameters_[i].used_dtype(compute) != DType::f32; };
+  return arena + whole + state_sizes(parameters_, config_, lists, has_copy).bytes();
 }
 
 }  // namespace lamina::train

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "program/host_values.h"
 #include "program/tensor_programs.h"
 #include "train/optimizer/gradient_tensors.h"
+#include "train/optimizer/state_buffers.h"
 #include "train/optimizer/train_state.h"
 #include "train/optimizer/update_kinds.h"
 #include "train/optimizer/weight_changes.h"
@@ -25,7 +27,8 @@ inline constexpr double kClipMargin = 1e-6;  // added to the norm
 
 class Optimizer {
  public:
-  // Does not change parameters that do not learn.
+  // Does not change parameters that do not learn. State in host memory is copied to the device for
+  // each update, and back (StateBuffers).
   Optimizer(const decoder::ParameterTable& parameters, const config::OptimizerSection& config,
             const Backend& backend);
 
@@ -62,12 +65,17 @@ class Optimizer {
   std::vector<double> clip_scales(double norm, bool each) const;
 
   // Returns the bytes that updates take beside the state: temporaries, and the largest whole
-  // gradient that a rule makes from a list. `lists` are the state's, `compute` is the type of its
-  // copies. Compiles the programs of update().
+  // gradient that a rule makes from a list, and buffers for state in host memory. `lists` are the
+  // state's, `compute` is the type of its copies. Compiles the programs of update().
   std::size_t scratch_bytes(const GradientLists& lists, DType compute);
 
   // The arena of its programs, and of others that run between them.
   program::ProgramArena& arena() { return arena_; }
+  // Updates add their events to the trace; null: no trace.
+  void set_trace(Trace* trace) {
+    arena_.set_trace(trace);
+    buffers_.set_trace(trace);
+  }
 
  private:
   // The update of an average of so many elements.
@@ -80,15 +88,19 @@ class Optimizer {
   void run_update(const TrainState& state, int parameter);
   // Uses the fused kernel of AdamW in f32; the graphs of update_rules.h do all else.
   void update_adamw(const TrainState& state, int parameter);
+  void update_adamw_rows(const TrainState& state, int parameter);
   void update_by_rule(const TrainState& state, int parameter);
   void update_piece(const TrainState& state, int parameter, const UpdatePiece& piece,
                     const TensorRef& gradient);
+  void begin_transfers(const TrainState& state);
   // Returns the whole gradient, also of a list of rows.
   TensorRef whole_gradient(const TrainState& state, int parameter);
 
   const decoder::ParameterTable& parameters_;
   config::OptimizerSection config_;
   program::ProgramArena arena_;
+  StateBuffers buffers_;
+  std::optional<StateSizes> sizes_;  // found at the first update
   GradientTensors gradients_;
   program::TensorPrograms<FusedAdamw> fused_;
   program::TensorPrograms<UpdateKind> updates_;

@@ -1,6 +1,7 @@
 #include "train/optimizer/train_state.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/error.h"
 #include "core/float16.h"
@@ -27,6 +28,10 @@ std::size_t gradient_bytes(const Parameter& p, std::int64_t slots) {
   if (slots == 0) return value_bytes(p);
   return aligned(static_cast<std::size_t>(slots * p.desc.shape[-1]) * sizeof(float));
 }
+// Returns whether the f32 weights are in host memory: graphs read a copy.
+bool offloads_master(const Parameter& p, DType compute, const config::OptimizerSection& optimizer) {
+  return optimizer.offload && has_master(p, compute) && p.used_dtype(compute) != DType::f32;
+}
 std::size_t id_bytes(std::int64_t slots) {
   return aligned(static_cast<std::size_t>(slots) * sizeof(std::int32_t));
 }
@@ -48,14 +53,17 @@ TrainBytes train_bytes(const decoder::ParameterTable& parameters, DType compute,
   for (std::size_t i = 0; i < parameters.all().size(); ++i) {
     const Parameter& p = parameters.all()[i];
     const DType used = p.used_dtype(compute);
-    (has_master(p, compute) ? out.weights : out.frozen) +=
+    (offloads_master(p, compute, optimizer) ? out.offloaded
+     : has_master(p, compute)               ? out.weights
+                                            : out.frozen) +=
         aligned(static_cast<std::size_t>(p.kept_type(compute).bytes()));
     if (used != p.kept_dtype(compute)) out.copies += value_bytes(p, used);
     if (!p.learns()) continue;
     if (average != KeptAverage::none) out.average += value_bytes(p);
     if (average == KeptAverage::validated && used != DType::f32) out.copies += value_bytes(p, used);
     for (const StateSpec& state : state_of(p, optimizer))
-      out.moments += aligned(static_cast<std::size_t>(state.type.bytes()));
+      (optimizer.offload ? out.offloaded : out.moments) +=
+          aligned(static_cast<std::size_t>(state.type.bytes()));
     auto add_gradient = [&](std::int64_t slots) {
       out.gradients += gradient_bytes(p, slots) + id_bytes(slots);
     };
@@ -67,14 +75,21 @@ TrainBytes train_bytes(const decoder::ParameterTable& parameters, DType compute,
   return out;
 }
 
+config::OptimizerSection for_backend(config::OptimizerSection optimizer, const Backend& backend) {
+  if (backend.reaches(MemoryKind::pinned)) optimizer.offload = false;
+  return optimizer;
+}
+
 TrainState::TrainState(const decoder::ParameterTable& parameters, DType compute, bool accumulate,
                        const Backend& backend, GradientLists lists,
-                       const config::OptimizerSection& optimizer, KeptAverage average)
+                       const config::OptimizerSection& config, KeptAverage average)
     : parameters_(parameters), lists_(std::move(lists)), context_(backend.context()) {
   lists_.microbatch.resize(parameters.all().size());
   lists_.step.resize(parameters.all().size());
-  buffer_ = backend.allocate(
-      train_bytes(parameters, compute, accumulate, lists_, optimizer, average).total());
+  const config::OptimizerSection optimizer = for_backend(config, backend);
+  const TrainBytes bytes = train_bytes(parameters, compute, accumulate, lists_, optimizer, average);
+  buffer_ = backend.allocate(bytes.total());
+  if (bytes.offloaded > 0) host_buffer_ = backend.allocate_for_copies(bytes.offloaded);
   lay_out(compute, accumulate, optimizer, average);
 }
 
@@ -103,17 +118,22 @@ std::vector<TensorRef> TrainState::float_states(std::string_view prefix) const {
 void TrainState::lay_out(DType compute, bool accumulate, const config::OptimizerSection& optimizer,
                          KeptAverage average) {
   const std::vector<Parameter>& parameters = parameters_.all();
-  std::size_t next = 0;
+  std::size_t next = 0, next_on_host = 0;
   // Lays out one tensor per parameter that `has` one. Kind by kind, so that each optimizer pass
   // reads few long streams.
-  auto take_all = [&](std::vector<TensorRef>& out, auto has, auto type_of) {
+  auto on_device = [](std::size_t) { return false; };
+  auto take_all_in = [&](std::vector<TensorRef>& out, auto has, auto type_of, auto on_host) {
     out.assign(parameters.size(), {});
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       if (!has(i)) continue;
       const Type type = type_of(i);
-      out[i] = TensorRef(*buffer_, next, type);
-      next += aligned(static_cast<std::size_t>(type.bytes()));
+      std::size_t& at = on_host(i) ? next_on_host : next;
+      out[i] = TensorRef(on_host(i) ? *host_buffer_ : *buffer_, at, type);
+      at += aligned(static_cast<std::size_t>(type.bytes()));
     }
+  };
+  auto take_all = [&](std::vector<TensorRef>& out, auto has, auto type_of) {
+    take_all_in(out, has, type_of, on_device);
   };
   auto in_f32 = [&](std::size_t i) { return has_master(parameters[i], compute); };
   auto trained = [&](std::size_t i) { return parameters[i].learns(); };
@@ -130,12 +150,14 @@ void TrainState::lay_out(DType compute, bool accumulate, const config::Optimizer
           return Type{DType::i32, {slots[i]}, {}};
         });
   };
-  take_all(masters_, in_f32, values);
+  take_all_in(masters_, in_f32, values,
+              [&](std::size_t i) { return offloads_master(parameters[i], compute, optimizer); });
   declare_states(optimizer);
   for (OptimizerState& state : optimizer_states_)
-    take_all(
+    take_all_in(
         state.data, [&](std::size_t i) { return state.types[i].has_value(); },
-        [&](std::size_t i) { return *state.types[i]; });
+        [&](std::size_t i) { return *state.types[i]; },
+        [&](std::size_t) { return optimizer.offload; });
   take_all(
       averages_, [&](std::size_t i) { return average != KeptAverage::none && trained(i); }, values);
   first_moments_ = float_states("m.");
@@ -186,7 +208,16 @@ void TrainState::lay_out(DType compute, bool accumulate, const config::Optimizer
                                : averages_[i]     ? ConstTensorRef(averages_[i])
                                                   : used_[i]);
   }
-  LAMINA_ASSERT(next <= buffer_->bytes());
+  LAMINA_ASSERT(next <= buffer_->bytes() && next_on_host <= offloaded_bytes());
+}
+
+void TrainState::copy_offloaded(const TrainState& from) {
+  LAMINA_ASSERT(offloaded_bytes() == from.offloaded_bytes());
+  if (!host_buffer_) return;
+  const Type type{DType::u8, {static_cast<std::int64_t>(offloaded_bytes())}, {}};
+  std::memcpy(host_view<std::byte>(TensorRef(*host_buffer_, 0, type)).data(),
+              host_view<std::byte>(ConstTensorRef(*from.host_buffer_, 0, type)).data(),
+              offloaded_bytes());
 }
 
 DType TrainState::kept_dtype(int parameter) const {

@@ -25,6 +25,8 @@ struct TrainBytes {
   std::size_t moments = 0;    // optimizer states
   std::size_t average = 0;    // of the weights, in f32; its copies are in `copies`
   std::size_t gradients = 0;  // including the second lists for accumulation
+  std::size_t offloaded = 0;  // moments and weights in host memory, which are not counted above
+  // In the memory of the device.
   std::size_t total() const { return weights + frozen + copies + moments + average + gradients; }
 };
 
@@ -35,6 +37,10 @@ enum class KeptAverage {
   validated,  // kept, and used by validation
 };
 KeptAverage kept_average(const config::TrainSection& train);
+
+// Returns the section as it applies on a device: without `offload` if the device computes in host
+// memory.
+config::OptimizerSection for_backend(config::OptimizerSection optimizer, const Backend& backend);
 
 // Returns the bytes of a TrainState without making one.
 TrainBytes train_bytes(const decoder::ParameterTable& parameters, DType compute, bool accumulate,
@@ -52,6 +58,8 @@ struct OptimizerState {
 class TrainState {
  public:
   // All tensors are 0. `accumulate`: also second lists of rows, for microbatches after the first.
+  // With optimizer.offload, masters that have copies and the optimizer's states are in pinned
+  // memory, if the device has another one.
   TrainState(const decoder::ParameterTable& parameters, DType compute, bool accumulate,
              const Backend& backend, GradientLists lists = {},
              const config::OptimizerSection& optimizer = {},
@@ -111,7 +119,11 @@ class TrainState {
   std::span<const ConstTensorRef> used_averages() const;
 
   std::size_t bytes() const { return buffer_->bytes(); }
-  // All its tensors, as bytes. States of the same arguments have them at the same places.
+  std::size_t offloaded_bytes() const { return host_buffer_ ? host_buffer_->bytes() : 0; }
+  // Copies the tensors in host memory from a state of the same arguments. REQUIRES: no work on them
+  // is under way.
+  void copy_offloaded(const TrainState& from);
+  // All tensors on the device, as bytes. States of the same arguments have them at the same places.
   TensorRef whole() const {
     return {*buffer_, 0, Type{DType::u8, {static_cast<std::int64_t>(bytes())}, {}}};
   }
@@ -129,7 +141,7 @@ class TrainState {
   const decoder::ParameterTable& parameters_;
   GradientLists lists_;
   Context& context_;
-  std::unique_ptr<Buffer> buffer_;
+  std::unique_ptr<Buffer> buffer_, host_buffer_;
   std::vector<TensorRef> masters_, first_moments_, second_moments_, averages_;
   std::vector<OptimizerState> optimizer_states_;
   std::vector<TensorRef> gradients_, more_gradients_, gradient_ids_, more_gradient_ids_;

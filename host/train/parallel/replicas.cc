@@ -33,11 +33,13 @@ Replicas::Replicas(CommunicatorGroup& group, const Setup& setup, TrainState& sta
 }
 
 void Replicas::copy_state() {
+  rank(0).state->queue().finish();
   threads_.run([&](int i) {
     Communicator& communicator = *group_.ranks[static_cast<std::size_t>(i)];
     communicator.queue().wait(rank(i).state->queue().record());
     communicator.broadcast(rank(i).state->whole(), 0);
     communicator.finish();
+    if (i > 0) rank(i).state->copy_offloaded(*rank(0).state);
   });
 }
 

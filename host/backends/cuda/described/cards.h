@@ -15,8 +15,9 @@ struct Card {
   int num_multiprocessors;
   int clock_khz;  // boost
   std::int64_t memory_bytes, l2_bytes;
-  int shared_bytes;         // of a block, at most
-  double bytes_per_second;  // of the memory
+  int shared_bytes;              // of a block, at most
+  double bytes_per_second;       // of the memory
+  double link_bytes_per_second;  // to the host, each way: 16 lanes of PCIe
 };
 
 // NVIDIA's data sheets and the appendix "Compute Capabilities" of the CUDA C++ Programming Guide.

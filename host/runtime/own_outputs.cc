@@ -1,0 +1,63 @@
+#include "runtime/own_outputs.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "graph/rewrite.h"
+#include "ops/tensor.h"
+#include "runtime/views.h"
+
+namespace lamina {
+
+ValueId always_written_over(const Node& node, std::size_t i) {
+  if (static_cast<int>(i) < node.op->def->in_place) return node.inputs[i];
+  if (!node.op->def->facts.loops) return kNoValue;
+  int input = node.body()->outputs()[i].alias_input;
+  return input < 0 ? kNoValue : node.inputs[static_cast<std::size_t>(input)];
+}
+
+namespace {
+
+// Returns the graph input in whose memory ops that work in place write the value, or kNoValue.
+ValueId written_input(const Graph& graph, ValueId v) {
+  while (v != kNoValue && graph.value(v).node != kNoNode) {
+    v = made_at(graph, v);
+    const Value& value = graph.value(v);
+    if (value.node != kNoNode) v = always_written_over(graph.node(value.node), value.index);
+  }
+  return v;
+}
+
+}  // namespace
+
+Graph with_own_outputs(const Graph& graph) {
+  Graph out;
+  Copier copy(graph, out);
+  copy.inputs();
+  for (const Node& node : graph.nodes()) copy.node(node);
+  std::vector<ValueId> taken;
+  std::vector<Tensor> values;
+  for (const GraphOutput& output : graph.outputs()) {
+    values.push_back(copy.get(output.value));
+    if (output.alias_input >= 0) continue;
+    ValueId origin = made_at(graph, output.value);
+    const Value& made = graph.value(origin);
+    bool own = made.node != kNoNode &&
+               always_written_over(graph.node(made.node), made.index) == kNoValue &&
+               std::ranges::count(taken, origin) == 0 &&
+               made.type.bytes() == graph.type(output.value).bytes();
+    if (!own) values.back() = ops::copy(values.back());
+    taken.push_back(origin);
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const GraphOutput& output = graph.outputs()[i];
+    if (output.alias_input < 0) continue;
+    ValueId input = graph.inputs()[static_cast<std::size_t>(output.alias_input)].value;
+    if (written_input(graph, output.value) != input) values[i] = ops::copy(values[i]);
+  }
+  for (std::size_t i = 0; i < values.size(); ++i)
+    out.add_output(graph.outputs()[i].name, values[i], graph.outputs()[i].alias_input);
+  return out;
+}
+
+}  // namespace lamina

@@ -1,0 +1,73 @@
+// Buffers on the device for optimizer state in host memory: one update uses its state in one of
+// them while the next state arrives and the one before leaves.
+//
+//   buffers.begin();
+//   for (...) {
+//     std::vector<TensorRef> here = buffers.load({master, m, v});
+//     ...                   // enqueues the update of the tensors in `here`
+//     buffers.store();
+//   }
+//   buffers.end();
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "runtime/backend.h"
+#include "runtime/host_transfers.h"
+
+namespace lamina::train {
+
+// Sizes of the state of single updates, from which the memory of the buffers follows.
+class StateSizes {
+ public:
+  // Larger state has all the memory, so that nothing is copied while its update runs.
+  static constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+  static constexpr std::size_t kNumBuffers = 3;
+
+  void add(std::size_t bytes);
+  std::size_t buffer_bytes() const { return largest_; }
+  // Returns the bytes of all buffers together.
+  std::size_t bytes() const;
+
+ private:
+  std::size_t largest_ = 0;  // up to kMostBytes
+  std::size_t alone_ = 0;    // the largest above it
+};
+
+// [one thread at a time]
+class StateBuffers {
+ public:
+  // REQUIRES: the backend outlives this.
+  explicit StateBuffers(const Backend& backend) : backend_(backend) {}
+
+  // Starts a series of updates, each with state of one of `sizes`. Allocates the buffers in the
+  // first series.
+  void begin(const StateSizes& sizes);
+  // Returns the tensors, with those in pinned memory replaced by their copies on the device.
+  std::vector<TensorRef> load(std::span<const TensorRef> tensors);
+  // Copies them back after the work that is enqueued by now.
+  void store();
+  // Later work of the queue, and of the host after it, sees the state.
+  void end();
+
+  // Later copies are added to the trace; null: none.
+  void set_trace(Trace* trace);
+
+ private:
+  struct Loaded {
+    TensorRef here, home;
+  };
+  const Backend& backend_;
+  StateSizes sizes_;
+  std::unique_ptr<Buffer> memory_;
+  std::optional<HostTransfers> transfers_;
+  std::vector<Loaded> loaded_;
+  bool is_alone_ = false;
+  Trace* trace_ = nullptr;
+};
+
+}  // namespace lamina::train
