@@ -79,19 +79,25 @@ std::string AnswerComparison::normalized(std::string_view text) const {
   return out;
 }
 
+decode::SessionOptions session_options(const std::vector<Exercise>& exercises,
+                                       std::int64_t max_new_tokens, DType dtype,
+                                       const decoder::Model& model) {
+  const std::int64_t context = context_of(exercises, max_new_tokens, model);
+  return {.capacity = context,
+          .call_tokens =
+              model.depends_on_length_within(context) ? context : std::min(context, kCallTokens),
+          .dtype = dtype};
+}
+
 std::vector<Answer> evaluate_answers(
     const decoder::Model& model, std::span<const ConstTensorRef> weights,
     const std::vector<Exercise>& exercises, const text::Tokenizer& tokenizer,
     const Answering& options, const Backend& backend,
     const std::function<void(std::uint64_t done, std::uint64_t total)>& progress) {
-  const std::int64_t context = context_of(exercises, options.max_new_tokens, model);
-  decode::Session session(
-      model, weights,
-      {.capacity = context,
-       .call_tokens =
-           model.depends_on_length_within(context) ? context : std::min(context, kCallTokens),
-       .dtype = options.dtype},
-      backend);
+  const decode::SessionOptions session_of =
+      session_options(exercises, options.max_new_tokens, options.dtype, model);
+  const std::int64_t context = session_of.capacity;
+  decode::Session session(model, weights, session_of, backend);
   std::vector<Answer> out;
   for (const Exercise& exercise : exercises) {
     const auto length = static_cast<std::int64_t>(exercise.prompt.size());

@@ -51,6 +51,11 @@ struct Answering {
   AnswerComparison comparison = {};
 };
 
+// The session that answers the exercises.
+decode::SessionOptions session_options(const std::vector<Exercise>& exercises,
+                                       std::int64_t max_new_tokens, DType dtype,
+                                       const decoder::Model& model);
+
 // Greedy. Throws UserError (class data), with file and line, for a prompt that leaves no room for
 // an answer in the model's positions. A common beginning of prompts is read once.
 std::vector<Answer> evaluate_answers(

@@ -19,6 +19,19 @@ using decoder::Output;
 // Tokens whose logits exist at a time.
 constexpr std::int64_t kHeadTokens = 64;
 
+decoder::ModelGraph layers_graph(const decoder::Model& model, const decoder::GraphShape& shape) {
+  return model.forward_graph(shape, {.segments = true, .normed = true, .logits = false});
+}
+
+decoder::ModelGraph head_graph(const decoder::Model& model, DType dtype) {
+  return model.head_graph({1, kHeadTokens, dtype});
+}
+
+std::int64_t rows_together(const RowsOfWindow& rows, const Computing& computing) {
+  return static_cast<std::int64_t>(
+      std::min(static_cast<std::uint64_t>(computing.batch_rows), rows.num_rows));
+}
+
 // Computes the logits of tokens of a batch: the layers for the whole batch, the head for a few of
 // its tokens at a time.
 class LogitsOfRows {
@@ -27,10 +40,8 @@ class LogitsOfRows {
                const Backend& backend)
       : vocab_(static_cast<std::size_t>(of.model.vocab_size())),
         token_bytes_(static_cast<std::size_t>(of.model.hidden_size() * size_bytes(dtype))),
-        layers_(of.model.forward_graph({rows, tokens, dtype},
-                                       {.segments = true, .normed = true, .logits = false}),
-                backend),
-        head_(of.model.head_graph({1, kHeadTokens, dtype}), backend),
+        layers_(layers_graph(of.model, {rows, tokens, dtype}), backend),
+        head_(head_graph(of.model, dtype), backend),
         normed_(static_cast<std::size_t>(rows * tokens) * token_bytes_),
         head_input_(static_cast<std::size_t>(kHeadTokens) * token_bytes_),
         logits_(static_cast<std::size_t>(kHeadTokens) * vocab_),
@@ -125,13 +136,20 @@ TokenDivergence compare_token(std::span<const float> logits, std::span<const flo
           .agrees = best == reference_best};
 }
 
+std::vector<decoder::ModelGraph> compared_graphs(const decoder::Model& model,
+                                                 const RowsOfWindow& rows,
+                                                 const Computing& computing) {
+  return {
+      layers_graph(model, {rows_together(rows, computing), rows.tokens_per_row, computing.dtype}),
+      head_graph(model, computing.dtype)};
+}
+
 ModelDivergence compare(
     const ComparedModel& model, const ComparedModel& reference, const RowsOfWindow& rows,
     const Computing& computing, const Backend& backend,
     const std::function<void(std::uint64_t done, std::uint64_t total)>& progress) {
   LAMINA_ASSERT(rows.num_rows > 0 && model.model.vocab_size() == reference.model.vocab_size());
-  const auto together = static_cast<std::int64_t>(
-      std::min(static_cast<std::uint64_t>(computing.batch_rows), rows.num_rows));
+  const std::int64_t together = rows_together(rows, computing);
   LogitsOfRows mine(model, together, rows.tokens_per_row, computing.dtype, backend);
   LogitsOfRows theirs(reference, together, rows.tokens_per_row, computing.dtype, backend);
   ModelDivergence out;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "evaluation/text.h"
 
@@ -44,6 +45,11 @@ struct ModelDivergence {
     return static_cast<double>(num_agreed) / static_cast<double>(num_tokens);
   }
 };
+
+// The graphs that compare() runs for one of the models: its layers, and its head for a few tokens.
+std::vector<decoder::ModelGraph> compared_graphs(const decoder::Model& model,
+                                                 const RowsOfWindow& rows,
+                                                 const Computing& computing);
 
 // Runs both models over the same rows, a batch of rows at a time; logits exist for a few tokens
 // only. `progress` counts rows and may throw to stop. REQUIRES: there are rows, and the models have

@@ -31,6 +31,27 @@ void write(const Continuation& c, std::size_t row, data::Batch& batch) {
 
 }  // namespace
 
+namespace {
+
+std::int64_t width_of(std::int64_t longest, const decoder::Model& model) {
+  return std::min(round_up(longest, kRowStep), model.config().max_positions().value_or(1 << 30));
+}
+
+constexpr bool kMtpAgreement = false;
+
+}  // namespace
+
+decoder::ModelGraph Scorer::largest_graph(const decoder::Model& model,
+                                          std::span<const Continuation> continuations,
+                                          const Computing& computing) {
+  std::int64_t longest = 1;
+  for (const Continuation& c : continuations) longest = std::max(longest, num_inputs(c));
+  const std::int64_t rows =
+      std::min(computing.batch_rows, static_cast<std::int64_t>(continuations.size()));
+  return train::eval_graph(model, rows, width_of(longest, model), computing.dtype, true,
+                           {.mtp_agreement = kMtpAgreement});
+}
+
 std::vector<std::vector<float>> Scorer::score(
     std::span<const Continuation> continuations,
     const std::function<void(std::uint64_t done, std::uint64_t total)>& progress) {
@@ -46,12 +67,11 @@ std::vector<std::vector<float>> Scorer::score(
   for (std::size_t done = 0; done < order.size();) {
     const std::size_t count = std::min(rows, order.size() - done);
     const std::int64_t longest = num_inputs(continuations[order[done]]);
-    const std::int64_t width =
-        std::min(round_up(longest, kRowStep), model_.config().max_positions().value_or(1 << 30));
+    const std::int64_t width = width_of(longest, model_);
     LAMINA_ASSERT(longest <= width);
     if (width != batch.tokens_per_row) {
       step.emplace(model_, batch.num_rows, width, computing_.dtype, true, backend_,
-                   train::EvalOutputs{.mtp_agreement = false});
+                   train::EvalOutputs{.mtp_agreement = kMtpAgreement});
       batch.tokens_per_row = width;
     }
     const std::size_t size = rows * static_cast<std::size_t>(width);

@@ -26,6 +26,11 @@ class Scorer {
          const Computing& computing, const Backend& backend)
       : model_(model), weights_(weights), computing_(computing), backend_(backend) {}
 
+  // The graph of the continuations that are computed first, which need the most memory.
+  static decoder::ModelGraph largest_graph(const decoder::Model& model,
+                                           std::span<const Continuation> continuations,
+                                           const Computing& computing);
+
   // Returns for each continuation the log probabilities of its tokens after the prompt, in order.
   // Continuations of similar length are computed together. `progress` counts continuations.
   // REQUIRES: a prompt of at least one token and a token after it; no more tokens than the model

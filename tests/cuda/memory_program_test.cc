@@ -76,6 +76,47 @@ TEST_F(GpuMemoryPlan, JsonNamesThePartsUnderFixedKeys) {
     EXPECT_GT(part.at("bytes").as_int64(), 0);
 }
 
+TEST_F(GpuMemoryPlan, EvaluationThatDoesNotFitEndsBeforeWeightsAreRead) {
+  const std::string text = folder_.write("text.txt", "one two three four five six seven eight");
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"--data", text},
+        std::vector<std::string>{"--against", model_, "--ids", "1,2,3,4"}}) {
+    std::vector<std::string> all{"eval", "-m", model_, "--tokens", "4"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const Finished run = run_with(1 << 16, all);
+    EXPECT_EQ(run.code, 7) << run.err;
+    EXPECT_THAT(run.err, HasSubstr("error: eval: needs "));
+    EXPECT_THAT(run.err, HasSubstr("use fewer rows at a time (--batch)"));
+    EXPECT_THAT(run.err, ::testing::Not(HasSubstr("out of memory")));
+    EXPECT_EQ(run_with(1 << 30, all).code, 0);
+  }
+}
+
+TEST_F(GpuMemoryPlan, EvaluationOfRecordsThatDoesNotFitEndsBeforeWeightsAreRead) {
+  const std::string choices = folder_.write(
+      "choices.jsonl", "{\"context\": \"a b\", \"choices\": [\"c\", \"d\"], \"answer\": 0}\n");
+  const std::string answers =
+      folder_.write("answers.jsonl", "{\"prompt\": \"a b\", \"answer\": \"c\"}\n");
+  for (const auto& [task, file] : {std::pair{"choices", choices}, std::pair{"answers", answers}}) {
+    const std::vector<std::string> all{"eval", "-m", model_, "--task", task, "--data", file};
+    const Finished run = run_with(1 << 16, all);
+    EXPECT_EQ(run.code, 7) << run.err;
+    EXPECT_THAT(run.err, HasSubstr("error: eval: needs "));
+    EXPECT_EQ(run_with(1 << 30, all).code, 0);
+  }
+}
+
+TEST_F(GpuMemoryPlan, EmbeddingThatDoesNotFitEndsBeforeWeightsAreRead) {
+  const std::vector<std::string> all{"embed", "-m",    model_,
+                                     "--ids", "1,2,3", "--layers",
+                                     "all",   "-o",    folder_ / "states.safetensors"};
+  const Finished run = run_with(1 << 16, all);
+  EXPECT_EQ(run.code, 7) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("error: embed: needs "));
+  EXPECT_THAT(run.err, ::testing::Not(HasSubstr("out of memory")));
+  EXPECT_EQ(run_with(1 << 30, all).code, 0);
+}
+
 TEST(GpuMemory, TrainingThatDoesNotFitEndsBeforeDataAreRead) {
   const TempDir folder;
   const std::string run_file = folder.write(

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cli/eval/eval_tasks.h"
+#include "cli/plan/device_memory.h"
 #include "cli/shell/plugins.h"
 #include "cli/shell/signals.h"
 #include "cli/shell/status_line.h"
@@ -95,6 +96,20 @@ std::string as_text(const Report& r) {
       r.rows.tokens_per_row);
 }
 
+// Checks the memory of both models, which are on the device at a time.
+void check_memory_of_both(const decoder::Model& model, const decoder::Model& reference,
+                          const RowsOfWindow& rows, const evaluation::Computing& computing,
+                          const Device& device) {
+  if (!has_own_memory(device)) return;
+  MemoryNeed need;
+  for (const auto& [name, of] : {std::pair{"", &model}, std::pair{" of the reference", &reference}})
+    for (const auto& [part, bytes] :
+         graphs_need(*of, computing.dtype, evaluation::compared_graphs(*of, rows, computing),
+                     device.backend()))
+      need.emplace_back(part + name, bytes);
+  check_memory(need, device, "eval", kLessEvalMemory);
+}
+
 }  // namespace
 
 std::string evaluate_against(const Arguments& a, const Device& device, EvalSubject subject,
@@ -102,12 +117,15 @@ std::string evaluate_against(const Arguments& a, const Device& device, EvalSubje
   EvalSubject reference = find_eval_reference(a);
   check_same_tokens(subject, reference);
   const DType dtype = reference.dtype = subject.dtype;
-  const model::Loaded mine = std::move(subject).load(device);
+  const std::int64_t batch = a.integer("batch");
+  const model::Loaded mine = std::move(subject).load(device, [&](const decoder::Model& model) {
+    check_memory_of_both(model, *reference.opened.model, rows, {dtype, batch}, device);
+  });
   const model::Loaded theirs = std::move(reference).load(device);
   StatusLine status(a.globals.quiet, a.globals.color);
   const ModelDivergence c = evaluation::compare(
       {mine.model(), mine.weights.pointers()}, {theirs.model(), theirs.weights.pointers()}, rows,
-      {.dtype = dtype, .batch_rows = a.integer("batch")}, device.backend(),
+      {.dtype = dtype, .batch_rows = batch}, device.backend(),
       [&](std::uint64_t done, std::uint64_t total) {
         end_if_asked();
         status.show(done == total,

@@ -7,6 +7,7 @@
 #include "cli/eval/eval_logprobs.h"
 #include "cli/eval/eval_tasks.h"
 #include "cli/generate/chat_options.h"
+#include "cli/plan/device_memory.h"
 #include "cli/shell/signals.h"
 #include "cli/shell/status_line.h"
 #include "data/find_files.h"
@@ -148,9 +149,18 @@ std::string evaluate_choices(const Arguments& a, const Device& device, EvalSubje
                                  a.text("delimiter"), *subject.opened.model);
   const DType dtype = subject.dtype;
   LogprobsFile file(a);
-  const model::Loaded m = std::move(subject).load(device);
-  evaluation::Scorer scorer(m.model(), m.weights.pointers(),
-                            {.dtype = dtype, .batch_rows = a.integer("batch")}, device.backend());
+  const evaluation::Computing computing{.dtype = dtype, .batch_rows = a.integer("batch")};
+  const model::Loaded m = std::move(subject).load(device, [&](const decoder::Model& model) {
+    if (!has_own_memory(device)) return;
+    std::vector<evaluation::Continuation> all;
+    for (const evaluation::Question& question : questions)
+      all.insert(all.end(), question.continuations.begin(), question.continuations.end());
+    check_memory(
+        graphs_need(model, dtype, {evaluation::Scorer::largest_graph(model, all, computing)},
+                    device.backend()),
+        device, "eval", kLessEvalMemory);
+  });
+  evaluation::Scorer scorer(m.model(), m.weights.pointers(), computing, device.backend());
   StatusLine status(a.globals.quiet, a.globals.color);
   const auto choices =
       evaluation::evaluate_choices(questions, scorer, shown_progress(status, "choices"));
@@ -171,7 +181,14 @@ std::string evaluate_answers(const Arguments& a, const Device& device, EvalSubje
       files, {*subject.tokenizer, form ? &*form : nullptr}, *subject.opened.model);
   const DType dtype = subject.dtype;
   LogprobsFile file(a);
-  const model::Loaded m = std::move(subject).load(device);
+  const model::Loaded m = std::move(subject).load(device, [&](const decoder::Model& model) {
+    if (has_own_memory(device))
+      check_memory(decode_need(model,
+                               evaluation::session_options(exercises, a.integer("max-new-tokens"),
+                                                           dtype, model),
+                               device.backend()),
+                   device, "eval", kLessEvalMemory);
+  });
   StatusLine status(a.globals.quiet, a.globals.color);
   const auto answers = evaluation::evaluate_answers(
       m.model(), m.weights.pointers(), exercises, *m.tokenizer,

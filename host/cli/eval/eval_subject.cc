@@ -36,8 +36,10 @@ EvalSubject open_subject(const std::string& path, const model::WeightChoice& cho
 
 }  // namespace
 
-model::Loaded EvalSubject::load(const Device& device) && {
+model::Loaded EvalSubject::load(const Device& device,
+                                const std::function<void(const decoder::Model&)>& described) && {
   model::set_storage(*opened.model, *files, choice, dtype, /*losses=*/true);
+  if (described) described(*opened.model);
   weights::Weights weights = weights::Weights::load(*opened.model, files, dtype, device.backend(),
                                                     device::workers(device));
   return {std::move(opened), std::move(weights), std::move(tokenizer)};

@@ -1,6 +1,7 @@
 // The model that `lamina eval` measures, from its options.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -19,8 +20,9 @@ struct EvalSubject {
   DType dtype = DType::bf16;
   model::WeightChoice choice = {};  // the form of the weights
 
-  // Reads the weights.
-  model::Loaded load(const Device& device) &&;
+  // Calls `described` with the model, whose parameters have their storage; then reads the weights.
+  model::Loaded load(const Device& device,
+                     const std::function<void(const decoder::Model&)>& described = {}) &&;
 };
 
 // Throws UserError: no model, or two (exit 2); a model without weights, or without the tokenizer

@@ -9,6 +9,11 @@
 
 namespace lamina::cli {
 
+// Advice for a device with too little memory.
+inline constexpr const char* kLessEvalMemory =
+    "use fewer rows at a time (--batch), shorter rows (--tokens), a model in fewer bits (--packed "
+    "reads blocks of a GGUF file unchanged), or --device cpu";
+
 // Text for people, or one JSON object with --json. Throws StopAsked when a signal has asked to.
 std::string evaluate_text(const Arguments& a, const device::Device& device, EvalSubject subject);
 // The part of evaluate_text() for --against: compares the model with a second one over the rows.

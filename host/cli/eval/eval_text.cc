@@ -8,6 +8,7 @@
 #include "cli/eval/eval_logprobs.h"
 #include "cli/eval/eval_tasks.h"
 #include "cli/generate/prompt.h"
+#include "cli/plan/device_memory.h"
 #include "cli/shell/signals.h"
 #include "cli/shell/status_line.h"
 #include "cli/shell/units.h"
@@ -165,7 +166,15 @@ std::string evaluate_text(const Arguments& a, const Device& device, EvalSubject 
   }
   const DType dtype = subject.dtype;
   LogprobsFile file(a);
-  const model::Loaded m = std::move(subject).load(device);
+  const model::Loaded m = std::move(subject).load(device, [&](const decoder::Model& model) {
+    if (!has_own_memory(device)) return;
+    const auto batch = static_cast<std::int64_t>(
+        std::min(static_cast<std::uint64_t>(a.integer("batch")), rows.num_rows));
+    check_memory(graphs_need(model, dtype,
+                             {train::eval_graph(model, batch, rows.tokens_per_row, dtype, true)},
+                             device.backend()),
+                 device, "eval", kLessEvalMemory);
+  });
   StatusLine status(a.globals.quiet, a.globals.color);
   evaluation::Events events{.progress = [&](std::uint64_t done, std::uint64_t total) {
     end_if_asked();

@@ -7,6 +7,7 @@
 
 #include "cli/generate/generation_options.h"
 #include "cli/generate/prompt.h"
+#include "cli/plan/device_memory.h"
 #include "cli/shell/command.h"
 #include "cli/shell/load_model.h"
 #include "cli/shell/output_file.h"
@@ -83,6 +84,19 @@ void check_room(const Arguments& a, const decoder::Model& model, std::size_t num
   warn_of_positions(model, a.has("ctx-size") ? length : 0);
 }
 
+void check_embed_memory(const decoder::Model& model, DType dtype, std::int64_t tokens,
+                        const Device& device, WeightsAre weights) {
+  if (!has_own_memory(device)) return;
+  MemoryNeed need = graphs_need(
+      model, dtype,
+      {model.forward_graph({1, tokens, dtype}, {.hidden = true, .normed = true, .logits = false})},
+      device.backend());
+  if (weights == WeightsAre::loaded) need.erase(need.begin());
+  check_memory(need, device, "embed",
+               "use a shorter text, a model in fewer bits (--packed reads blocks of a GGUF file "
+               "unchanged), or --device cpu");
+}
+
 model::HiddenStates compute(const Arguments& a, const model::Loaded& m,
                             std::span<const std::int32_t> tokens, DType dtype, bool layers,
                             const Device& device) {
@@ -106,13 +120,20 @@ int embed(const Arguments& a, const Device& device) {
   check_prompt_options(a);
   check_output_file(a.text("output"), given_files(a, {"model", "file"}));
   const DType dtype = *parse_dtype(a.text("dtype"));
-  const model::Loaded m = load_model(a.text("model"), a.globals, dtype, device, weight_choice(a));
+  // Before the text is read: for one token.
+  const model::Loaded m =
+      load_model(a.text("model"), a.globals, dtype, device, weight_choice(a),
+                 [&](const decoder::Model& model) {
+                   check_embed_memory(model, dtype, 1, device, WeightsAre::to_be_loaded);
+                 });
   const std::vector<std::int32_t> tokens =
       read_prompt(a, m.opened.directory, m.tokenizer.get(), m.model()).ids;
   check_room(a, m.model(), tokens.size());
   const auto wanted = wanted_tensors(a.text("layers"), m.model().config().num_layers());
   const bool layers =
       std::ranges::any_of(wanted, [](const auto& w) { return w.second.has_value(); });
+  check_embed_memory(m.model(), dtype, static_cast<std::int64_t>(tokens.size()), device,
+                     WeightsAre::loaded);
   end_if_asked();
   const model::HiddenStates states = compute(a, m, tokens, dtype, layers, device);
 

@@ -10,6 +10,7 @@
 #include "cli/shell/units.h"
 #include "core/error.h"
 #include "inspect/plan/decode_plan.h"
+#include "program/bound_program.h"
 
 namespace lamina::cli {
 namespace {
@@ -88,6 +89,17 @@ void check_memory(const MemoryNeed& need, const device::Device& device, const st
                    size_text(device.available_memory()), device.name()),
        {need_text(need, device), advice,
         "other processes on this GPU use memory too: nvidia-smi"}});
+}
+
+MemoryNeed graphs_need(const decoder::Model& model, DType dtype,
+                       std::vector<decoder::ModelGraph> graphs, const Backend& backend) {
+  std::size_t weights = 0, temporaries = 0;
+  for (const decoder::Parameter& p : model.parameters().all())
+    weights += aligned(static_cast<std::size_t>(p.used_type(dtype).bytes()));
+  for (decoder::ModelGraph& graph : graphs)
+    temporaries =
+        std::max(temporaries, program::BoundProgram(std::move(graph), backend).arena_bytes());
+  return {{"weights", weights}, {"temporaries", temporaries}};
 }
 
 void check_decode_memory(const decoder::Model& model, const decode::SessionOptions& options,

@@ -39,6 +39,11 @@ std::uint64_t available_host_memory();
 // Likewise for pinned host memory of `num_devices` devices, each of which needs the parts.
 void check_host_memory(const MemoryNeed& need, const std::string& where, std::size_t num_devices);
 
+// The weights of a model in the types that graphs read, and the temporaries of the largest of the
+// graphs, which are compiled.
+MemoryNeed graphs_need(const decoder::Model& model, DType dtype,
+                       std::vector<decoder::ModelGraph> graphs, const Backend& backend);
+
 // Checks the memory of a session: of the weights, unless they are loaded, the state and the
 // temporaries.
 enum class WeightsAre { to_be_loaded, loaded };
