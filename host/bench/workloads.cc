@@ -213,7 +213,12 @@ BenchResult bench_train(const decoder::Model& model, const BenchOptions& options
       inspect::kTrainingFactor * inspect::required_flops(graph) / result.tokens;
 
   const train::TrainStepOptions step_options{
-      .shape = shape, .features = train::all_losses(false), .clip_norm = 1};
+      .shape = shape,
+      .features = train::all_losses(false),
+      .remat = train::find_remat_policy(options.remat, {},
+                                        [](std::string_view) { return std::string("--remat"); })
+                   .name,
+      .clip_norm = 1};
   decoder::ModelGraph step_graph = train::step_graph(model, step_options);
   train::GradientLists lists = train::gradient_lists(step_graph, model.parameters(), 1);
   if (options.lazy_embeddings && !lists.any())
@@ -221,14 +226,15 @@ BenchResult bench_train(const decoder::Model& model, const BenchOptions& options
                                       "this model has no lookup-only table",
                                       {"remove it; the head reads a tied token table completely"}});
   result.bytes_per_token = required_step_bytes(model, options, lists) / result.tokens;
-  train::TrainState state(model.parameters(), options.dtype, false, backend, std::move(lists));
+  const config::OptimizerSection optimizer{.lazy_embeddings = options.lazy_embeddings,
+                                           .offload = options.offload};
+  train::TrainState state(model.parameters(), options.dtype, false, backend, std::move(lists),
+                          optimizer);
   for (std::size_t i = 0; i < state.masters().size(); ++i)
     write_tensor<std::byte>(state.queue(), state.masters()[i], [&](std::span<std::byte> out) {
       fill_random(model.parameters().all()[i], out, DType::f32, device);
     });
   state.refresh_copies();
-  config::OptimizerSection optimizer;
-  optimizer.lazy_embeddings = options.lazy_embeddings;
   train::TrainStep step(model, std::move(step_graph), state, step_options, optimizer, backend);
   std::int64_t count = options.batch * options.tokens;
   std::vector<std::int32_t> tokens = some_tokens(count, model.vocab_size());

@@ -111,6 +111,17 @@ TEST(Bench, LazyUpdatesWantATableThatIsOnlyLookedUp) {
   EXPECT_THAT(refused.err, HasSubstr("--lazy-embeddings: this model has no lookup-only table"));
 }
 
+TEST(Bench, TrainingTakesAPolicyOfRematerialisation) {
+  const auto train = [](const char* policy) {
+    return bench({"train", "--model", kToy, "--tokens", "4", "--repeats", "1", "--dtype", "float32",
+                  "--remat", policy});
+  };
+  EXPECT_EQ(train("full").code, 0);
+  const Finished refused = train("fulll");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--remat: unknown policy 'fulll'\n  did you mean 'full'?"));
+}
+
 TEST(Bench, ProfileNamesKernelsOnStderr) {
   const Finished result = bench({"prefill", "--model", kToy, "--tokens", "4", "--repeats", "1",
                                  "--dtype", "float32", "--profile"});

@@ -32,7 +32,11 @@ int run_workload(const Arguments& a, const Device& device, std::string_view name
   note_plain_states(a, *opened.model, options.dtype);
   model::set_storage(opened, weight_choice(a), options.dtype);
   if (a.has("context")) options.context = a.integer("context");
-  options.lazy_embeddings = workload == bench::bench_train && a.flag(std::string(kLazyEmbeddings));
+  if (workload == bench::bench_train) {
+    options.lazy_embeddings = a.flag(std::string(kLazyEmbeddings));
+    options.offload = a.flag("offload");
+    options.remat = a.text("remat");
+  }
   if (a.flag("profile")) options.profile = [](const std::string& table) { log::info("{}", table); };
   bench::BenchResult result = workload(*opened.model, options, device.backend(), device);
   print(a.flag("json") ? bench_json(a, name, result, device) : bench_text(result, device));
@@ -117,6 +121,14 @@ Command bench_train_command() {
                                  .type = Type::boolean,
                                  .doc = "Update only the table rows that were looked up, as "
                                         "optimizer.lazy_embeddings does."}});
+  out.options.push_back(flag_option("offload",
+                                    "Keep the state of the optimizer in host memory, as "
+                                    "optimizer.offload does."));
+  Option remat = text_option("remat", 0, "POLICY",
+                             "The values that are kept for the backward pass, as train.remat "
+                             "chooses them; the named policies only.");
+  remat.key.preset = Value("none");
+  out.options.push_back(std::move(remat));
   return out;
 }
 
