@@ -21,15 +21,28 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-// Memory between two guard zones.
+// Memory between two guard zones. Kernels of a device get a copy of it in memory of the device.
 class GuardedBuffer {
  public:
   // Filled with `fill` at first.
-  GuardedBuffer(std::size_t bytes, std::byte fill)
-      : memory_(kZone + bytes + kZone, fill), bytes_(bytes), fill_(fill) {}
+  GuardedBuffer(std::size_t bytes, std::byte fill, const Backend& backend)
+      : memory_(kZone + bytes + kZone, fill), bytes_(bytes), fill_(fill), backend_(&backend) {
+    if (!backend.reaches(MemoryKind::host)) on_device_ = backend.allocate(memory_.size());
+  }
 
   std::byte* data() { return memory_.data() + kZone; }
   std::size_t bytes() const { return bytes_; }
+  // The address for kernels.
+  std::byte* place() {
+    return on_device_ ? reinterpret_cast<std::byte*>(on_device_->address()) + kZone : data();
+  }
+  // Enqueue copies of everything to the device, and back; nothing without one.
+  void to_device() {
+    if (on_device_) queue().copy(TensorRef(*on_device_, 0, type()), as_tensor());
+  }
+  void from_device() {
+    if (on_device_) queue().copy(as_tensor(), TensorRef(*on_device_, 0, type()));
+  }
   bool is_intact() const {
     const auto untouched = [&](std::byte b) { return b == fill_; };
     return std::all_of(memory_.begin(), memory_.begin() + kZone, untouched) &&
@@ -39,9 +52,16 @@ class GuardedBuffer {
 
  private:
   static constexpr std::ptrdiff_t kZone = 4096;
+
+  Queue& queue() { return backend_->context().queue(); }
+  Type type() const { return {DType::u8, Shape{static_cast<std::int64_t>(memory_.size())}, {}}; }
+  TensorRef as_tensor() { return host_tensor(memory_.data(), type()); }
+
   Bytes memory_;
   std::size_t bytes_;
   std::byte fill_;
+  const Backend* backend_;
+  std::unique_ptr<Buffer> on_device_;
 };
 
 std::size_t bytes_of(const Type& type) { return static_cast<std::size_t>(type.bytes()); }
@@ -102,6 +122,7 @@ class Lowering {
     for (const Tensor& result : results) graph.add_output("result", result);
     program_ = program::compile(std::move(graph), backend);
     arena_ = backend.allocate(program_->arena_bytes());
+    queue_ = &backend.context().queue();
   }
 
   std::vector<Bytes> run(const std::vector<Bytes>& operands, const std::vector<Type>& results) {
@@ -116,6 +137,7 @@ class Lowering {
     for (std::size_t i = 0; i < results.size(); ++i)
       outputs.push_back(host_tensor(out[i].data(), results[i]));
     program_->run(inputs, outputs, *arena_);
+    queue_->finish();
     for (std::size_t i = 0; i < out.size(); ++i) out[i].resize(bytes_of(results[i]));
     return out;
   }
@@ -123,6 +145,7 @@ class Lowering {
  private:
   std::unique_ptr<Program> program_;
   std::unique_ptr<Buffer> arena_;
+  Queue* queue_;
 };
 
 // A kernel that is run several times, in guarded memory, and compared with the lowering.
@@ -161,16 +184,16 @@ class ComparedKernel final : public Kernel {
     std::vector<Bytes> operands;
     for (std::size_t i = 0, next = 0; i < is_there_.size(); ++i) {
       if (!is_there_[i]) continue;
-      const auto* from = static_cast<const std::byte*>(args.inputs[i]);
-      operands.emplace_back(from, from + bytes_of(operand_types_[next++]));
+      operands.push_back(contents(args.inputs[i], operand_types_[next++]));
     }
     const std::vector<Bytes> results = once(operands, 1, std::byte{0xff});
-    once(operands, 1, std::byte{0xff});
+    if (!is_on_device()) once(operands, 1, std::byte{0xff});  // see look_at_rest()
     expect_same(results, once(operands, 1, std::byte{0x11}),
                 "gives other bits if its unwritten memory has other bytes; it "
                 "reads beyond its inputs, or uninitialised memory");
+    // Threads of a device run in another order each time, so the two runs above are enough.
     for (const int threads : {2, 3})
-      for (int time = 0; time < 2; ++time)
+      for (int time = 0; time < 2 && !is_on_device(); ++time)
         expect_same(results, once(operands, threads, std::byte{0xff}),
                     fmt::format("gives other bits with {} threads than with one", threads));
     compute_.set_threads(ComparingBackend::kMostThreads);
@@ -180,7 +203,7 @@ class ComparedKernel final : public Kernel {
       for (std::size_t i = 0; i < operands.size(); ++i) compare_without_number(operands, i);
     }
     for (std::size_t i = 0; i < results.size(); ++i)
-      if (args.outputs[i]) std::memcpy(args.outputs[i], results[i].data(), results[i].size());
+      if (args.outputs[i]) put(args.outputs[i], results[i], result_types_[i]);
     // Programs are compiled for so many threads.
     compute_.set_threads(ComparingBackend::kMostThreads);
   }
@@ -193,37 +216,73 @@ class ComparedKernel final : public Kernel {
          fmt::format(format, std::forward<Args>(args)...));
   }
 
+  bool is_on_device() const { return !compute_.backend->reaches(MemoryKind::host); }
+  Queue& queue() const { return compute_.backend->context().queue(); }
+
+  // A tensor of a running program. Its memory on a device belongs to a buffer that is not known
+  // here.
+  class Place final : public Buffer {
+   public:
+    Place(MemoryKind kind, const void* at, std::size_t bytes) : Buffer(kind, at, bytes) {}
+  };
+  Place place_at(const void* at, const Type& type) const {
+    return {is_on_device() ? MemoryKind::device : MemoryKind::host, at, bytes_of(type)};
+  }
+  // Waits for the work before this kernel.
+  Bytes contents(const void* at, const Type& type) const {
+    Bytes out(bytes_of(type));
+    const Place place = place_at(at, type);
+    queue().copy(host_tensor(out.data(), type), ConstTensorRef(place, 0, type));
+    queue().finish();
+    return out;
+  }
+  void put(void* at, const Bytes& bytes, const Type& type) const {
+    Place place = place_at(at, type);
+    queue().copy(TensorRef(place, 0, type), host_tensor(bytes.data(), type));
+    queue().finish();
+  }
+
   std::vector<Bytes> once(const std::vector<Bytes>& operands, int threads, std::byte fill) {
     compute_.set_threads(threads);
+    const Backend& backend = *compute_.backend;
     std::vector<GuardedBuffer> in, out;
     std::vector<const void*> inputs;
     std::vector<void*> outputs;
     for (const Bytes& operand : operands) {
-      in.emplace_back(operand.size(), fill);
+      in.emplace_back(operand.size(), fill, backend);
       std::ranges::copy(operand, in.back().data());
     }
     for (std::size_t i = 0, next = 0; i < is_there_.size(); ++i)
-      inputs.push_back(is_there_[i] ? in[next++].data() : nullptr);
+      inputs.push_back(is_there_[i] ? in[next++].place() : nullptr);
     for (const Type& type : result_types_) {
-      out.emplace_back(bytes_of(type), fill);
-      outputs.push_back(out.back().data());
+      out.emplace_back(bytes_of(type), fill, backend);
+      outputs.push_back(out.back().place());
     }
     // Aligned, with a guard zone on both sides.
-    GuardedBuffer workspace(kernel_->workspace_bytes() + 64, fill);
+    GuardedBuffer workspace(kernel_->workspace_bytes() + 64, fill, backend);
     const std::size_t to_align =
-        (64 - reinterpret_cast<std::uintptr_t>(workspace.data()) % 64) % 64;
+        (64 - reinterpret_cast<std::uintptr_t>(workspace.place()) % 64) % 64;
+    const auto each = [&](auto&& act) {
+      for (GuardedBuffer& buffer : in) act(buffer);
+      for (GuardedBuffer& buffer : out) act(buffer);
+      act(workspace);
+    };
+    each([](GuardedBuffer& buffer) { buffer.to_device(); });
     // With one thread the caller runs all tasks, so new processes and threads belong to the kernel.
     const registry::ProcessCounts before;
     const auto run_once = [&] {
       const std::size_t bytes_before = used_bytes();
-      kernel_->run({inputs, outputs, workspace.data() + to_align});
+      queue().enqueue(*kernel_, {inputs, outputs, workspace.place() + to_align});
       const std::size_t bytes_after = used_bytes();
       return bytes_after > bytes_before ? bytes_after - bytes_before : 0;
     };
     std::size_t kept = run_once();
     // Memory that the first run freed counts as used until the next allocation of its size.
-    if (threads == 1 && kept > 0) kept = run_once();
-    if (threads == 1) look_at_rest(before, kept);
+    if (threads == 1 && kept > 0 && !is_on_device()) kept = run_once();
+    // The driver of a device starts threads and keeps memory.
+    if (threads == 1 && !is_on_device()) look_at_rest(before, kept);
+    each([](GuardedBuffer& buffer) { buffer.from_device(); });
+    queue().finish();
     std::vector<Bytes> results;
     for (std::size_t i = 0; i < out.size(); ++i) {
       if (!out[i].is_intact()) wrong("writes beyond result {}, {}", i, to_string(result_types_[i]));

@@ -13,7 +13,6 @@ namespace lamina::conformance {
 // The backend of `compute`; where it would run a kernel of a plugin, that throws a Failure when the
 // kernel gives other numbers than the lowering, other bits with other threads or in other memory,
 // or writes outside of its results. One at a time.
-// REQUIRES: kernels compute in host memory.
 class ComparingBackend final : public Backend {
  public:
   explicit ComparingBackend(const Compute& compute);

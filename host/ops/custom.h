@@ -6,11 +6,15 @@
 // another one if the plugin has a kernel for it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "graph/call.h"
 #include "ops/op_code.h"
@@ -41,6 +45,45 @@ class CustomKernel {
   virtual std::unique_ptr<CustomRun> prepare(const NodeView& node) const = 0;
 };
 
+// Compiled kernels of a plugin for GPUs. The memory stays until the process ends.
+struct GpuImage {
+  enum class Kind { ptx, cubin };
+  Kind kind;
+  int capability;              // compute capability: 80 for 8.0
+  bool only_this_capability;   // as sm_90a
+  std::span<const char> data;  // PTX: with a zero byte at the end
+};
+
+struct GpuLaunch {
+  std::string_view function;
+  std::array<std::uint32_t, 3> blocks, threads;
+  std::uint32_t shared_bytes = 0;  // dynamic
+  std::span<const std::byte> params;
+};
+
+// The launches of a plugin's GPU kernel for one node.
+class CustomGpuRun {
+ public:
+  virtual ~CustomGpuRun() = default;
+  virtual std::size_t workspace_bytes() const = 0;
+  // Calls `launch` for each launch, in order; what it throws is thrown again. Addresses belong to
+  // the GPU, or are all null to see the launches only. Throws PluginError if the kernel fails.
+  virtual void run(std::span<const void* const> inputs, std::span<void* const> outputs,
+                   void* workspace, const std::function<void(const GpuLaunch&)>& launch) = 0;
+};
+
+class CustomGpuKernel {
+ public:
+  virtual ~CustomGpuKernel() = default;
+  // As in CustomKernel; images are not looked at.
+  virtual std::string refusal(const NodeView& node) const = 0;
+  // REQUIRES: no refusal.
+  virtual std::unique_ptr<CustomGpuRun> prepare(const NodeView& node) const = 0;
+  virtual std::span<const GpuImage> images() const = 0;
+  // Returns eg: "plugin 'org.example.x' 1.0", for messages.
+  virtual std::string plugin() const = 0;
+};
+
 // Operands of a node: the inputs of the plugin's row, then those below, then the states from which
 // the lowering continues. The gradient has the same operands without start, count and states, then
 // the outputs if its kernel reads them, then their cotangents. Absent ones are null; the inputs of
@@ -49,6 +92,7 @@ class CustomKernel {
 struct CustomOp : Op {
   std::size_t num_inputs = 0, num_outputs = 0;  // of the row
   const CustomKernel* kernel = nullptr;         // null: none
+  const CustomGpuKernel* gpu_kernel = nullptr;  // null: none
   // Replaces differentiating the body in a backward pass; null: none.
   const CustomOp* gradient = nullptr;
   bool reads_outputs = false;  // for a gradient

@@ -18,6 +18,7 @@
 #include "lamina/abi.h"
 #include "lamina/ext/auxiliary.h"
 #include "lamina/ext/custom_ops.h"
+#include "lamina/ext/draft/custom_ops_gpu.h"
 #include "lamina/ext/mtp.h"
 #include "lamina/ext/time_region.h"
 #include "lamina/names.h"
@@ -49,6 +50,7 @@ inline constexpr std::uint32_t kMinBytes = 0;
 LAMINA_GROWABLE(LAMINA_MIN_BYTES)
 LAMINA_AUXILIARY_GROWABLE(LAMINA_MIN_BYTES)
 LAMINA_CUSTOM_OPS_GROWABLE(LAMINA_MIN_BYTES)
+LAMINA_CUSTOM_OPS_GPU_GROWABLE(LAMINA_MIN_BYTES)
 LAMINA_MTP_GROWABLE(LAMINA_MIN_BYTES)
 LAMINA_TIME_REGION_GROWABLE(LAMINA_MIN_BYTES)
 #undef LAMINA_MIN_BYTES

@@ -1,229 +1,25 @@
-// Calls the kernel of a plugin through the C contract.
-#include <atomic>
-#include <cstdlib>
-#include <cstring>
-#include <limits>
-#include <string_view>
-
-#include "core/error.h"
-#include "registry/abi_ops.h"
-#include "registry/custom_ops.h"
-#include "registry/plugin_call.h"
+// Runs a plugin's kernels on the CPU.
+#include "registry/abi_read.h"
+#include "registry/kernel_call.h"
 
 namespace lamina::registry {
 namespace {
 
-using ops::ParallelFor;
-
-struct KernelSource {
-  lamina_kernel_t functions;
-  std::string op;
-  bool is_backward;
-  std::shared_ptr<const PluginIdentity> plugin;
-  PluginFunction running;  // printed if the process ends inside
-
-  std::string place() const {
-    return fmt::format("the {} kernel of op '{}'", is_backward ? "backward" : "forward", op);
-  }
-};
-
-lamina_buffer_t buffer_of(const Type& type) {
-  lamina_buffer_t out{};
-  out.dtype = abi::dtype_number(type.dtype);
-  out.ndim = static_cast<std::uint32_t>(type.ndim());
-  std::int64_t stride = 1;
-  for (int d = type.ndim() - 1; d >= 0; --d) {
-    out.dims[d] = type.dim(d);
-    out.strides[d] = stride;
-    stride *= type.dim(d);
-  }
-  return out;
-}
-
-// The buffers of one call, in the order of the contract. Not movable: the call points to them.
-class CallBuffers {
- public:
-  CallBuffers(const NodeView& n, bool is_backward) : op_(ops::custom_of(n.op())) {
-    const auto attrs = n.attrs().first(op_.num_plugin_attrs);
-    values_.assign(attrs.begin(), attrs.end());
-    attrs_ = abi::value_views(values_);
-    for (int i = 0; i < n.num_inputs(); ++i)
-      operands_.push_back(n.has(i) ? buffer_of(n.type(i)) : lamina_buffer_t{});
-    if (is_backward) {
-      int next = 0;
-      for (std::size_t i = 0; i < op_.num_inputs; ++i) {
-        const bool made = n.has(int(i)) && is_floating(n.type(int(i)).dtype);
-        result_at_.push_back(made ? next : -1);
-        results_.push_back(made ? buffer_of(n.out_type(next++)) : lamina_buffer_t{});
-      }
-    } else {
-      for (int i = 0; i < n.num_outputs(); ++i) {
-        result_at_.push_back(i);
-        results_.push_back(buffer_of(n.out_type(i)));
-      }
-    }
-  }
-  CallBuffers(const CallBuffers&) = delete;
-  CallBuffers& operator=(const CallBuffers&) = delete;
-
-  void set_data(std::span<const void* const> inputs, std::span<void* const> outputs) {
-    for (std::size_t i = 0; i < inputs.size(); ++i)
-      operands_[i].data = const_cast<void*>(inputs[i]);
-    for (std::size_t i = 0; i < results_.size(); ++i)
-      if (result_at_[i] >= 0) results_[i].data = outputs[std::size_t(result_at_[i])];
-  }
-
-  void describe(lamina_kernel_call_t& call, bool is_backward) const {
-    const std::span operands(operands_), results(results_);
-    const auto span = [](std::span<const lamina_buffer_t> of) {
-      return lamina_span_t{of.data(), static_cast<std::uint32_t>(of.size()), sizeof of[0]};
-    };
-    const auto one = [&](std::size_t i) { return operands[i].dtype ? &operands[i] : nullptr; };
-    call.attrs = {attrs_.data(), static_cast<std::uint32_t>(attrs_.size()), sizeof attrs_[0]};
-    call.inputs = span(operands.first(op_.num_inputs));
-    call.positions = one(op_.positions());
-    call.segments = one(op_.segments());
-    if (is_backward) {
-      call.outputs = span(operands.subspan(op_.first_output(), op_.num_outputs));
-      call.output_gradients = span(operands.subspan(op_.first_cotangent(), op_.num_outputs));
-      call.input_gradients = span(results);
-      return;
-    }
-    call.start = one(op_.start());
-    call.count = one(op_.count());
-    call.outputs = span(results.first(op_.num_outputs));
-    call.states_before = span(operands.subspan(op_.first_state()));
-    call.states_after = span(results.subspan(op_.num_outputs));
-  }
-
- private:
-  const ops::CustomOp& op_;
-  std::vector<AttrValue> values_;
-  std::vector<lamina_value_t> attrs_;  // views of the attributes
-  std::vector<lamina_buffer_t> operands_, results_;
-  std::vector<int> result_at_;  // index of the node's result; -1: none
-};
-
-// The state behind the lamina_kernel_call_t of a run.
-struct RunningCall : lamina_kernel_call_t {
-  const KernelSource* source = nullptr;
-  ParallelFor parallel = nullptr;
-  std::string message;
-  std::string broken;  // a violation of the contract by the kernel
-};
-
-constexpr const char* kChangedRounding =
-    "changes how the processor rounds floating-point numbers, which affects everything that runs "
-    "later (C-10 of docs/plugin_requirements.md); restore it before the kernel returns";
-
-struct TaskContext {
-  const KernelSource* source;
-  void (*task)(void*, std::uint64_t);
-  void* context;
-  std::atomic<bool> threw{false}, changed_rounding{false};
-};
-
-void run_task(void* context, std::uint64_t i) {
-  auto& c = *static_cast<TaskContext*>(context);
-  const PluginShortCall call(c.source->running);
-  const FloatControl control;
-  try {
-    c.task(c.context, i);
-  } catch (...) {
-    c.threw = true;
-  }
-  if (control.restore()) c.changed_rounding = true;
-}
-
-constexpr std::uint64_t kMostTasks = std::numeric_limits<std::int32_t>::max();
-
-struct KernelCalls {
-  static void parallel_for(const lamina_kernel_call_t* call, std::uint64_t count,
-                           void (*task)(void*, std::uint64_t), void* context) {
-    auto& self = *const_cast<RunningCall*>(static_cast<const RunningCall*>(call));
-    if (count > kMostTasks || task == nullptr) {
-      self.broken = fmt::format("requests {} tasks{}; expected 1 to 2^31 - 1", count,
-                                task ? "" : " of a null function");
-      return;
-    }
-    TaskContext c{self.source, task, context};
-    self.parallel(count, run_task, &c);
-    if (c.changed_rounding) self.broken = kChangedRounding;
-    if (c.threw) self.broken = "threw an exception in a task; exceptions must not leave a plugin";
-  }
-  static void fail(const lamina_kernel_call_t* call, lamina_str_t message) {
-    auto& self = *const_cast<RunningCall*>(static_cast<const RunningCall*>(call));
-    try {
-      if (self.message.empty()) self.message = abi::text(message, "its message");
-    } catch (const abi::ContractError& unreadable) {
-      self.message = unreadable.what();
-    }
-  }
-};
-
-constexpr lamina_kernel_api_t kApi = {.size = sizeof(lamina_kernel_api_t),
-                                      ._pad0 = 0,
-                                      .parallel_for = KernelCalls::parallel_for,
-                                      .fail = KernelCalls::fail};
-
-[[noreturn]] void fail(const KernelSource& source, const std::string& what,
-                       const std::string& place) {
-  std::vector<std::string> notes;
-  if (!place.empty()) notes.push_back(place);
-  notes.push_back(fmt::format("plugin '{}' {}", source.plugin->id, source.plugin->version));
-  notes.push_back(
-      "LAMINA_PLUGIN_KERNELS=0 computes the op by its lowering; `lamina plugin check --only GRD-3` "
-      "compares the two");
-  throw PluginError({source.place(), what, std::move(notes)});
-}
-
-// Calls a function of the kernel. Only its status is returned; exceptions become errors.
-template <typename Function>
-void call_plugin(const RunningCall& call, const std::string& place, lamina_status_t& status,
-                 Function&& function) {
-  const PluginShortCall running(call.source->running);
-  const FloatControl control;
-  bool changed_rounding = false;
-  try {
-    status = function();
-    changed_rounding = control.restore();
-  } catch (const std::exception& thrown) {
-    fail(*call.source,
-         fmt::format("threw an exception ({}); exceptions must not leave a plugin", thrown.what()),
-         place);
-  } catch (...) {
-    fail(*call.source, "threw an exception; exceptions must not leave a plugin", place);
-  }
-  if (changed_rounding) fail(*call.source, kChangedRounding, place);
-  if (!call.broken.empty()) fail(*call.source, call.broken, place);
-}
-
-std::string place_of(const NodeView& n) { return n.origin() ? to_string(*n.origin()) : ""; }
-
-RunningCall new_call(const KernelSource& source, const CallBuffers& buffers) {
-  RunningCall out{};
-  static_cast<lamina_kernel_call_t&>(out).size = sizeof(lamina_kernel_call_t);
-  out.api = &kApi;
-  out.source = &source;
-  buffers.describe(out, source.is_backward);
-  return out;
-}
-
 class PluginRun final : public ops::CustomRun {
  public:
-  PluginRun(const KernelSource& source, const NodeView& n, std::uint64_t workspace_bytes)
+  PluginRun(const KernelSource& source, decltype(lamina_kernel_t::run) function, const NodeView& n,
+            std::uint64_t workspace_bytes)
       : source_(source),
+        run_(function),
         buffers_(n, source.is_backward),
         place_(place_of(n)),
-        workspace_bytes_(workspace_bytes) {
-    for (int i = 0; i < n.num_outputs(); ++i)
-      is_empty_ = is_empty_ && n.out_type(i).num_elements() == 0;
-  }
+        workspace_bytes_(workspace_bytes),
+        is_empty_(has_empty_results(n)) {}
 
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
 
   void run(std::span<const void* const> inputs, std::span<void* const> outputs, void* workspace,
-           ParallelFor parallel_for) override {
+           ops::ParallelFor parallel_for) override {
     if (is_empty_) return;
     buffers_.set_data(inputs, outputs);
     RunningCall call = new_call(source_, buffers_);
@@ -231,80 +27,35 @@ class PluginRun final : public ops::CustomRun {
     call.workspace = workspace;
     call.workspace_bytes = workspace_bytes_;
     lamina_status_t status = LAMINA_OK;
-    call_plugin(call, place_, status,
-                [&] { return source_.functions.run(source_.functions.user, &call); });
-    if (status == LAMINA_OK) return;
-    if (status == LAMINA_ERROR_MEMORY) throw std::bad_alloc();
-    fail(source_,
-         fmt::format("failed with status {} ({}){}", status, abi::status_name(status),
-                     call.message.empty() ? " and no message" : ": " + call.message),
-         place_);
+    call_plugin(call, place_, status, [&] { return run_(source_.user, &call); });
+    check_status(source_, call, status, place_);
   }
 
  private:
   const KernelSource& source_;
+  decltype(lamina_kernel_t::run) run_;
   CallBuffers buffers_;
   std::string place_;
   std::uint64_t workspace_bytes_;
-  bool is_empty_ = true;
+  bool is_empty_;
 };
 
 class PluginKernel final : public ops::CustomKernel {
  public:
-  explicit PluginKernel(KernelSource source) : source_(std::move(source)) {}
+  PluginKernel(KernelSource source, decltype(lamina_kernel_t::run) function)
+      : source_(std::move(source)), run_(function) {}
 
-  std::string refusal(const NodeView& n) const override {
-    const char* wanted = std::getenv("LAMINA_PLUGIN_KERNELS");
-    if (wanted && std::string_view(wanted) == "0") return "LAMINA_PLUGIN_KERNELS is 0";
-    std::string out;
-    const auto look = [&](const Type& type) {
-      if (out.empty() && is_floating(type.dtype) &&
-          !(source_.functions.dtypes >> abi::dtype_number(type.dtype) & 1))
-        out = fmt::format("the plugin's kernel does not support {}", to_string(type));
-    };
-    for (int i = 0; i < n.num_inputs(); ++i)
-      if (n.has(i)) look(n.type(i));
-    for (int i = 0; i < n.num_outputs(); ++i) look(n.out_type(i));
-    std::uint64_t bytes = 0;
-    if (out.empty() && !prepared(n, bytes))
-      out =
-          "the plugin's kernel does not support these "
-          "shapes";
-    return out;
-  }
+  std::string refusal(const NodeView& n) const override { return refusal_of(source_, n); }
 
   std::unique_ptr<ops::CustomRun> prepare(const NodeView& n) const override {
     std::uint64_t bytes = 0;
-    prepared(n, bytes);
-    return std::make_unique<PluginRun>(source_, n, bytes);
+    is_prepared(source_, n, bytes);
+    return std::make_unique<PluginRun>(source_, run_, n, bytes);
   }
 
  private:
-  // Returns whether the kernel supports the shapes, and gets the size of its workspace.
-  bool prepared(const NodeView& n, std::uint64_t& bytes) const {
-    if (source_.functions.prepare == nullptr) return true;
-    const CallBuffers buffers(n, source_.is_backward);
-    RunningCall call = new_call(source_, buffers);
-    call.parallel = [](std::uint64_t count, void (*task)(void*, std::uint64_t), void* context) {
-      for (std::uint64_t i = 0; i < count; ++i) task(context, i);
-    };
-    lamina_status_t status = LAMINA_OK;
-    call_plugin(call, place_of(n), status,
-                [&] { return source_.functions.prepare(source_.functions.user, &call, &bytes); });
-    if (status == LAMINA_ERROR_UNSUPPORTED) return false;
-    if (status != LAMINA_OK)
-      fail(source_,
-           fmt::format("could not be prepared: status {} ({}){}", status, abi::status_name(status),
-                       call.message.empty() ? "" : ": " + call.message),
-           place_of(n));
-    constexpr std::uint64_t kMost = std::uint64_t{1} << 45;
-    if (bytes > kMost)
-      fail(source_, fmt::format("requests {} bytes of workspace; the maximum is 2^45", bytes),
-           place_of(n));
-    return true;
-  }
-
   const KernelSource source_;
+  decltype(lamina_kernel_t::run) run_;
 };
 
 }  // namespace
@@ -312,19 +63,10 @@ class PluginKernel final : public ops::CustomKernel {
 std::unique_ptr<const ops::CustomKernel> read_kernel(const lamina_kernel_t& source,
                                                      const std::string& op, bool is_backward,
                                                      std::shared_ptr<const PluginIdentity> plugin) {
-  const std::string what =
-      fmt::format("the {} kernel of custom op '{}'", is_backward ? "backward" : "forward", op);
-  const auto kernel = abi::copy(&source, what);
-  abi::check_flags(kernel.flags, is_backward ? LAMINA_KERNEL_READS_OUTPUTS : 0, what);
-  if (kernel.run == nullptr) abi::refuse("{} has no run function", what);
-  constexpr std::uint64_t kFloating = 1u << LAMINA_DTYPE_F32 | 1u << LAMINA_DTYPE_BF16 |
-                                      1u << LAMINA_DTYPE_F16 | 1u << LAMINA_DTYPE_F64;
-  if ((kernel.dtypes & kFloating) == 0)
-    abi::refuse("{} supports no floating-point type (dtypes {:#x})", what, kernel.dtypes);
-  PluginFunction running(
-      *plugin, "", fmt::format("{} kernel of op '{}'", is_backward ? "backward" : "forward", op));
-  return std::make_unique<PluginKernel>(
-      KernelSource{kernel, op, is_backward, std::move(plugin), running});
+  const auto kernel = abi::copy(&source, fmt::format("the {} kernel of custom op '{}'",
+                                                     is_backward ? "backward" : "forward", op));
+  return std::make_unique<PluginKernel>(KernelSource(kernel, op, is_backward, std::move(plugin)),
+                                        kernel.run);
 }
 
 }  // namespace lamina::registry

@@ -120,34 +120,71 @@ std::unique_ptr<PluginOp> read_op(const lamina_custom_op_t& from,
   op.attrs = read_attributes(from.attrs, fmt::format("the attributes of {}", what));
   if (from.lower == nullptr) abi::refuse("{} has no lowering; every op needs one", what);
   if (from.forward) out->forward_kernel = read_kernel(*from.forward, op.name, false, plugin);
-  if (from.backward) {
-    out->backward_kernel = read_kernel(*from.backward, op.name, true, plugin);
-    auto gradient = std::make_unique<ops::CustomOp>(op);
-    gradient->name += "_grad";
-    gradient->kernel = out->backward_kernel.get();
-    const auto kernel = abi::copy(from.backward, "lamina_kernel_t");
-    gradient->reads_outputs = kernel.flags & LAMINA_KERNEL_READS_OUTPUTS;
-    ops::complete(*gradient, true, false);
-    out->gradient = std::move(gradient);
-  }
+  if (from.backward) out->backward_kernel = read_kernel(*from.backward, op.name, true, plugin);
   op.kernel = out->forward_kernel.get();
-  op.gradient = out->gradient.get();
-  ops::complete(op, false, !op.kernel && !op.gradient);
   return out;
+}
+
+// Reads the kernels for GPUs into the ops.
+void read_gpu_kernels(const lamina_custom_ops_gpu_t& table,
+                      std::span<const std::unique_ptr<PluginOp>> ops,
+                      const std::shared_ptr<const PluginIdentity>& plugin) {
+  const std::shared_ptr<const GpuImages> images = read_gpu_images(table);
+  for (const auto& from :
+       abi::copies<lamina_gpu_custom_op_t>(table.ops, "lamina_gpu_custom_op_t")) {
+    if (from.op >= ops.size())
+      abi::refuse("GPU kernels are given for custom op {}, but the plugin has {}, numbered from 0",
+                  from.op, ops.size());
+    PluginOp& op = *ops[from.op];
+    if (op.forward_gpu_kernel || op.backward_gpu_kernel)
+      abi::refuse("GPU kernels are given twice for custom op '{}'", op.op.name);
+    const auto read = [&](const lamina_gpu_kernel_t* kernel, bool is_backward) {
+      const auto copy = abi::copy(kernel, "lamina_gpu_kernel_t");
+      op.gpu_reads_outputs = op.gpu_reads_outputs || (copy.flags & LAMINA_KERNEL_READS_OUTPUTS);
+      return read_gpu_kernel(copy, op.op.name, is_backward, images, plugin);
+    };
+    if (from.forward) op.forward_gpu_kernel = read(from.forward, false);
+    if (from.backward) op.backward_gpu_kernel = read(from.backward, true);
+    op.op.gpu_kernel = op.forward_gpu_kernel.get();
+  }
+}
+
+// Adds the gradient of the backward kernels, and the parts of the op that the host needs.
+void complete(PluginOp& op) {
+  if (op.backward_kernel || op.backward_gpu_kernel) {
+    auto gradient = std::make_unique<ops::CustomOp>(op.op);
+    gradient->name += "_grad";
+    gradient->kernel = op.backward_kernel.get();
+    gradient->gpu_kernel = op.backward_gpu_kernel.get();
+    gradient->reads_outputs = op.gpu_reads_outputs;
+    if (op.source.backward)
+      gradient->reads_outputs =
+          gradient->reads_outputs || (abi::copy(op.source.backward, "lamina_kernel_t").flags &
+                                      LAMINA_KERNEL_READS_OUTPUTS) != 0;
+    ops::complete(*gradient, true, false);
+    op.gradient = std::move(gradient);
+  }
+  op.op.gradient = op.gradient.get();
+  ops::complete(op.op, false, !op.op.kernel && !op.op.gpu_kernel && !op.op.gradient);
 }
 
 }  // namespace
 
 CustomOps read_custom_ops(const lamina_custom_ops_t& table,
-                          std::shared_ptr<const PluginIdentity> plugin) {
+                          std::shared_ptr<const PluginIdentity> plugin,
+                          const lamina_custom_ops_gpu_t* gpu) {
+  std::vector<std::unique_ptr<PluginOp>> read;
+  for (const auto& op : abi::copies<lamina_custom_op_t>(table.ops, "lamina_custom_op_t"))
+    read.push_back(read_op(op, plugin));
+  if (gpu) read_gpu_kernels(*gpu, read, plugin);
   CustomOps out;
   // Never destroyed: graphs point to ops and may outlive a family.
   static auto& mutex = *new std::mutex;
   static auto& all = *new std::deque<std::unique_ptr<const PluginOp>>;
-  for (const auto& op : abi::copies<lamina_custom_op_t>(table.ops, "lamina_custom_op_t")) {
-    std::unique_ptr<const PluginOp> made = read_op(op, plugin);
+  for (std::unique_ptr<PluginOp>& op : read) {
+    complete(*op);
     const std::lock_guard lock(mutex);
-    out.push_back(all.emplace_back(std::move(made)).get());
+    out.push_back(all.emplace_back(std::move(op)).get());
     for (std::size_t i = 0; i + 1 < out.size(); ++i)
       if (out[i]->op.name == out.back()->op.name)
         abi::refuse("two custom ops are named '{}'; names must be unique", out.back()->op.name);

@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include "lamina/ext/draft/custom_ops_gpu.h"
+
 namespace lamina::registry {
 namespace {
 
@@ -23,8 +25,9 @@ constexpr lamina_time_region_api_t kTimeRegion = {.size = sizeof(lamina_time_reg
                                                   ._pad0 = 0,
                                                   .begin = ExtensionCalls::begin_region,
                                                   .end = ExtensionCalls::end_region};
-constexpr lamina_custom_ops_api_t kCustomOps = {
-    .size = sizeof(lamina_custom_ops_api_t), ._pad0 = 0, .devices = LAMINA_DEVICE_CPU};
+constexpr lamina_custom_ops_api_t kCustomOps = {.size = sizeof(lamina_custom_ops_api_t),
+                                                ._pad0 = 0,
+                                                .devices = LAMINA_DEVICE_CPU | LAMINA_DEVICE_CUDA};
 
 }  // namespace
 

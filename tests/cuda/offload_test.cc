@@ -324,7 +324,7 @@ TEST(OffloadMemory, PinnedMemoryThatIsMissingIsAClearError) {
     return cuda::DriverResult::out_of_memory;
   };
   const std::unique_ptr<Backend> gpu =
-      cuda::open_backend(api, cuda::emulation::images(), 0, cuda::emulation::blas_api);
+      cuda::open_backend(api, cuda::emulation::images(), 0, {.blas = cuda::emulation::blas_api});
   EXPECT_ERROR_SAYS(
       train::TrainState(model.parameters(), DType::bf16, false, *gpu, {}, {.offload = true}),
       ExitCode::memory, "cuda: out of pinned host memory asking for ");

@@ -56,7 +56,7 @@ TEST(GpuCustomOp, ComputesTheLoweringAndSaysWhy) {
     std::vector<Refusal> refusals;
     EXPECT_EQ(choose_kernel(test_gpu(), view, &refusals), nullptr);
     ASSERT_EQ(refusals.size(), 1u);
-    EXPECT_EQ(refusals[0].why, "the plugin's kernel computes on the CPU; it has no image for CUDA");
+    EXPECT_EQ(refusals[0].why, "the plugin's kernel computes on the CPU; it has none for GPUs");
   });
   EXPECT_EQ(to_doubles(run(graph, {array(row, {1, 2, 3})}, test_gpu())[0]),
             (std::vector<double>{2, 4, 6}));

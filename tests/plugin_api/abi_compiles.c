@@ -2,6 +2,7 @@
 #include "lamina/abi.h"
 #include "lamina/ext/auxiliary.h"
 #include "lamina/ext/custom_ops.h"
+#include "lamina/ext/draft/custom_ops_gpu.h"
 #include "lamina/ext/export.h"
 #include "lamina/ext/gguf.h"
 #include "lamina/ext/layer_sharing.h"

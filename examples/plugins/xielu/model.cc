@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels.h"
 #include "lamina/sdk.h"
 
 namespace xielu {
@@ -78,6 +79,48 @@ void backward(const KernelCall& call) {
   call.d_in(2).store(0, &of_n);
 }
 
+// Kernels loop where there is more work. The number does not depend on the GPU, and results do not
+// either.
+constexpr std::int64_t kMostBlocks = 8192;
+
+Numbers numbers(const Buffer& of) { return {of.data<void>(), of.dtype() == LAMINA_DTYPE_BF16}; }
+
+void launch_forward(const GpuCall& call) {
+  const std::int64_t count = call.in(0).num_rows() * call.in(0).width();
+  call.launch("xielu_forward", {.blocks = std::min((count + 255) / 256, kMostBlocks)},
+              ForwardParams{.x = numbers(call.in(0)),
+                            .p = numbers(call.in(1)),
+                            .n = numbers(call.in(2)),
+                            .y = numbers(call.out(0)),
+                            .count = count,
+                            .beta = static_cast<float>(call.attrs.number("beta"))});
+}
+
+void launch_backward(const GpuCall& call) {
+  const Numbers p = numbers(call.in(1)), n = numbers(call.in(2));
+  const std::int64_t rows = call.in(0).num_rows();
+  float* const sums = call.workspace();  // [rows, 2]
+  call.launch("xielu_backward", {.blocks = std::min(rows, kMostBlocks)},
+              BackwardParams{.x = numbers(call.in(0)),
+                             .p = p,
+                             .n = n,
+                             .dy = numbers(call.d_out(0)),
+                             .dx = numbers(call.d_in(0)),
+                             .sums = sums,
+                             .rows = rows,
+                             .width = call.in(0).width(),
+                             .beta = static_cast<float>(call.attrs.number("beta"))});
+  call.launch("xielu_add_rows", {},
+              SumParams{.sums = sums,
+                        .p = p,
+                        .n = n,
+                        .dp = numbers(call.d_in(1)),
+                        .dn = numbers(call.d_in(2)),
+                        .rows = rows});
+}
+
+std::int64_t two_per_row(const KernelCall& call) { return 2 * call.in(0).num_rows(); }
+
 constexpr CustomOp kXielu = {
     .name = "xielu.xielu",
     .inputs = "x p n",
@@ -85,8 +128,9 @@ constexpr CustomOp kXielu = {
     .doc = "xIELU with the trained numbers p[1] and n[1]; Huang and Schlag 2024",
     .lower = lower,
     .forward = {.run = forward},
-    .backward = {.run = backward,
-                 .workspace = [](const KernelCall& call) { return 2 * call.in(0).num_rows(); }}};
+    .backward = {.run = backward, .workspace = two_per_row},
+    .gpu_forward = {.run = launch_forward},
+    .gpu_backward = {.run = launch_backward, .workspace = two_per_row}};
 
 Tensor feed_forward(Scope s, const StandardConfig& c, Tensor x_BTD) {
   const auto number = [&](std::string_view name) {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "backends/cuda/custom/plugin_modules.h"
 #include "backends/cuda/driver/open.h"
 #include "backends/cuda/queue.h"
 #include "core/error.h"
@@ -70,11 +71,12 @@ CudaContext::CudaContext(const DriverApi& api, std::span<const ModuleImage> imag
   check(api, api.make_stream(&setup_stream_, kStreamNonBlocking), "creating a stream");
   renew_time_origin();
   check(api, api.finish_event(origin_->event), "waiting for an event");
-  shared_limit_.emplace(attribute(DeviceAttribute::max_opt_in_shared_bytes));
-  open_gpu_.emplace(10 * attribute(DeviceAttribute::capability_major) +
-                        attribute(DeviceAttribute::capability_minor),
-                    libraries_.dnn);
+  entry_.emplace(GpuInUse{.name = device_name(),
+                          .capability = capability(),
+                          .shared_bytes = attribute(DeviceAttribute::max_opt_in_shared_bytes),
+                          .open_dnn = libraries_.dnn});
   modules_ = std::make_unique<Modules>(api, images);
+  plugin_modules_ = std::make_unique<PluginModules>(*this);
   queue_ = make_queue();
 }
 
@@ -83,12 +85,14 @@ CudaContext::~CudaContext() {
     // Freeing might wait forever: a GPU that hangs keeps what it has.
     static_cast<void>(blas_.release());
     static_cast<void>(dnn_.release());
+    static_cast<void>(plugin_modules_.release());
     static_cast<void>(modules_.release());
     return;
   }
   queue_.reset();
   blas_.reset();
   dnn_.reset();
+  plugin_modules_.reset();
   modules_.reset();
   origin_.reset();
   api_.destroy_stream(setup_stream_);
@@ -191,6 +195,11 @@ int CudaContext::attribute(DeviceAttribute attribute) const {
   int value = 0;
   check(api_, api_.device_attribute(&value, attribute, device_), "reading a limit of the GPU");
   return value;
+}
+
+int CudaContext::capability() const {
+  return 10 * attribute(DeviceAttribute::capability_major) +
+         attribute(DeviceAttribute::capability_minor);
 }
 
 std::string CudaContext::device_name() const {

@@ -11,14 +11,16 @@
 
 #include "backends/cuda/blas/library.h"
 #include "backends/cuda/dnn/library.h"
-#include "backends/cuda/dnn/use.h"
 #include "backends/cuda/driver/api.h"
+#include "backends/cuda/gpus_in_use.h"
 #include "backends/cuda/launch.h"
 #include "backends/cuda/libraries.h"
 #include "backends/cuda/modules.h"
 #include "runtime/backend.h"
 
 namespace lamina::cuda {
+
+class PluginModules;
 
 class CudaContext final : public Context {
  public:
@@ -33,6 +35,7 @@ class CudaContext final : public Context {
 
   const DriverApi& api() const { return api_; }
   Modules& modules() { return *modules_; }
+  PluginModules& plugin_modules() { return *plugin_modules_; }
   // Opens cuBLASLt at the first call: the library is large. [any thread]
   blas::Library& blas();
   // Opens cuDNN likewise. REQUIRES: dnn::usable(). [any thread]
@@ -53,6 +56,8 @@ class CudaContext final : public Context {
   int attribute(DeviceAttribute attribute) const;
   // Returns eg: "NVIDIA H200".
   std::string device_name() const;
+  // Returns 90 for compute capability 9.0.
+  int capability() const;
 
   // An event from which the times of later events count, and its own time. The driver gives times
   // as f32: near events have exact differences.
@@ -80,11 +85,12 @@ class CudaContext final : public Context {
   DeviceId device_ = 0;
   ContextHandle handle_ = nullptr;
   StreamHandle setup_stream_ = nullptr;
-  std::optional<SharedLimit> shared_limit_;
+  std::optional<GpuInUseEntry> entry_;
   std::mutex origin_mutex_;
   std::shared_ptr<TimeOrigin> origin_;
   std::chrono::steady_clock::time_point origin_made_;
   std::unique_ptr<Modules> modules_;
+  std::unique_ptr<PluginModules> plugin_modules_;
   const Libraries libraries_;
   std::string cache_;
   std::chrono::steady_clock::duration patience_;
@@ -92,7 +98,6 @@ class CudaContext final : public Context {
   std::mutex libraries_mutex_;
   std::unique_ptr<blas::Library> blas_;
   std::unique_ptr<dnn::DnnLibrary> dnn_;
-  std::optional<dnn::DnnGpu> open_gpu_;
   std::unique_ptr<Queue> queue_;
 };
 

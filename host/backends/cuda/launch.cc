@@ -1,9 +1,7 @@
 #include "backends/cuda/launch.h"
 
-#include <mutex>
-#include <set>
-
 #include "backends/cuda/context.h"
+#include "backends/cuda/gpus_in_use.h"
 #include "backends/cuda/queue.h"
 #include "core/error.h"
 
@@ -15,7 +13,14 @@ CudaQueue& queue_of(const KernelArgs& args) {
   return static_cast<CudaQueue&>(*args.queue);
 }
 
-// The driver takes the shared memory of a kernel beyond the usual size only if it is asked before.
+}  // namespace
+
+std::int64_t most_shared_bytes() {
+  std::int64_t out = kMostSharedBytes;
+  for (const GpuInUse& gpu : gpus_in_use()) out = std::min(out, gpu.shared_bytes);
+  return out;
+}
+
 void allow_shared_bytes(const CudaContext& context, Function function, std::size_t bytes) {
   if (bytes <= function->max_shared_bytes) return;
   check(context.api(),
@@ -23,35 +28,6 @@ void allow_shared_bytes(const CudaContext& context, Function function, std::size
             function->handle, FunctionAttribute::max_dynamic_shared_bytes, static_cast<int>(bytes)),
         function->name.c_str());
   function->max_shared_bytes = bytes;
-}
-
-struct OpenLimits {
-  std::mutex mutex;
-  std::multiset<std::int64_t> bytes;
-  static OpenLimits& instance() {
-    static OpenLimits& limits = *new OpenLimits;  // GPUs may be closed at exit
-    return limits;
-  }
-};
-
-}  // namespace
-
-SharedLimit::SharedLimit(std::int64_t bytes) : bytes_(bytes) {
-  OpenLimits& limits = OpenLimits::instance();
-  const std::lock_guard lock(limits.mutex);
-  limits.bytes.insert(bytes_);
-}
-SharedLimit::~SharedLimit() {
-  OpenLimits& limits = OpenLimits::instance();
-  const std::lock_guard lock(limits.mutex);
-  limits.bytes.erase(limits.bytes.find(bytes_));
-}
-
-std::int64_t most_shared_bytes() {
-  OpenLimits& limits = OpenLimits::instance();
-  const std::lock_guard lock(limits.mutex);
-  return limits.bytes.empty() ? kMostSharedBytes
-                              : std::min(kMostSharedBytes, *limits.bytes.begin());
 }
 
 Function function(Context& context, const std::string& name) {

@@ -19,6 +19,8 @@
 
 namespace lamina::cuda {
 
+class CudaContext;
+
 // Dynamic shared bytes that every GPU grants without being asked.
 inline constexpr std::size_t kUsualSharedBytes = 48 << 10;
 
@@ -29,17 +31,6 @@ inline constexpr std::int64_t kMostSharedBytes = 163 << 10;
 // Kernels choose their tiles by it, so that replicas on unequal cards run the same ones. [any
 // thread]
 std::int64_t most_shared_bytes();
-// The limit of a GPU while it is open.
-class SharedLimit {
- public:
-  explicit SharedLimit(std::int64_t bytes);
-  ~SharedLimit();
-  SharedLimit(const SharedLimit&) = delete;
-  SharedLimit& operator=(const SharedLimit&) = delete;
-
- private:
-  const std::int64_t bytes_;
-};
 
 // A kernel of a backend; copied freely, valid as long as the backend.
 using Function = GpuFunction*;
@@ -62,6 +53,10 @@ inline constexpr std::int64_t kMostBlocks = 8192;
 inline std::int64_t grid_for(std::int64_t count, std::int64_t per_block = 1) {
   return std::min((count + per_block - 1) / per_block, kMostBlocks);
 }
+
+// Lets launches of the kernel have so many dynamic shared bytes: the driver takes more than the
+// usual size only after that.
+void allow_shared_bytes(const CudaContext& context, Function function, std::size_t bytes);
 
 // Puts the kernel on args.queue. A shape with 0 blocks launches nothing.
 void launch_bytes(const KernelArgs& args, Function function, const LaunchShape& shape,

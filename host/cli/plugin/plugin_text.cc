@@ -34,6 +34,8 @@ std::vector<std::string> kernels_of(const registry::PluginOp& op) {
   std::vector<std::string> out;
   if (op.forward_kernel) out.emplace_back("forward");
   if (op.backward_kernel) out.emplace_back("backward");
+  if (op.forward_gpu_kernel) out.emplace_back("gpu forward");
+  if (op.backward_gpu_kernel) out.emplace_back("gpu backward");
   return out;
 }
 

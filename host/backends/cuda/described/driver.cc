@@ -160,11 +160,18 @@ DriverApi driver_of() {
   // The other functions of graphs are null: without a capture none is called.
   api.begin_capture = [](StreamHandle, CaptureMode) { return kNotSupported; };
   api.load_module = [](ModuleHandle* module, const void*) { return give(module); };
+  api.load_module_with_log = [](ModuleHandle* module, const void*, unsigned, LoadOption*, void**) {
+    return give(module);
+  };
   api.unload_module = [](ModuleHandle) { return kSuccess; };
   api.get_function = [](FunctionHandle* function, ModuleHandle, const char* name) {
     return give_function(function, name);
   };
   api.set_function_attribute = [](FunctionHandle, FunctionAttribute, int) { return kSuccess; };
+  api.function_attribute = [](int* value, FunctionAttribute which, FunctionHandle) {
+    *value = which == FunctionAttribute::max_threads_per_block ? 1024 : 0;
+    return kSuccess;
+  };
   api.launch = [](FunctionHandle function, unsigned x, unsigned y, unsigned z, unsigned threads,
                   unsigned, unsigned, unsigned shared, StreamHandle, void**, void**) {
     return note({name_of(function), std::int64_t{x} * y * z, static_cast<int>(threads), shared});

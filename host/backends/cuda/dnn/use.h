@@ -2,7 +2,6 @@
 // cards run the same kernels.
 #pragma once
 
-#include "backends/cuda/dnn/open.h"
 #include "runtime/kernel.h"
 
 namespace lamina::cuda::dnn {
@@ -14,24 +13,6 @@ enum class Wanted {
   all            // everything that cuDNN can compute, to compare it
 };
 Wanted wanted();  // [any thread]
-
-// A GPU while it is open.
-class DnnGpu {
- public:
-  DnnGpu(int capability, OpenDnn open);
-  ~DnnGpu();
-  DnnGpu(const DnnGpu&) = delete;
-  DnnGpu& operator=(const DnnGpu&) = delete;
-
- private:
-  struct Entry {
-    int capability;  // 90: 9.0
-    OpenDnn open;
-  };
-  const Entry entry_;
-  friend Verdict usable(bool backward);
-  struct All;
-};
 
 // True if cuDNN is installed and every open GPU has the fast engines: 9.0 or newer, and exactly 9.x
 // for gradients, whose order of sums is fixed there. [any thread]

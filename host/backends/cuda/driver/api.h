@@ -65,7 +65,14 @@ enum class DeviceAttribute : int {
 // only.
 enum class CaptureMode : int { global = 0, thread_local_ = 1, relaxed = 2 };
 
-enum class FunctionAttribute : int { max_dynamic_shared_bytes = 8 };
+enum class FunctionAttribute : int {
+  max_threads_per_block = 0,
+  shared_bytes = 1,  // static
+  max_dynamic_shared_bytes = 8,
+};
+
+// Options of loading a module: the size is passed in place of a pointer.
+enum class LoadOption : int { error_log = 5, error_log_bytes = 6 };
 
 inline constexpr unsigned kStreamNonBlocking = 1, kEventDefault = 0, kEventWithoutTime = 2,
                           kHostMemoryPortable = 1;

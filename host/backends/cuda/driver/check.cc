@@ -26,6 +26,9 @@ constexpr bool kFunctionFits<DriverResult (*)(Mine...), CUresult (*)(Theirs...)>
   return false;
 }();
 
+#if CUDA_VERSION < 12040
+#define LAMINA_CUDA_DRIVER_OPTIONAL(field, symbol, parameters)
+#endif
 // The header names the newest version of a function by a macro, and functions.def its symbol.
 #define LAMINA_CUDA_DRIVER(field, symbol, parameters) \
   static_assert(kFunctionFits<decltype(DriverApi::field), decltype(&::symbol)>, #symbol);
@@ -96,6 +99,11 @@ static_assert(same(DeviceAttribute::capability_minor,
                    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
 static_assert(same(DeviceAttribute::max_opt_in_shared_bytes,
                    CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
+static_assert(same(FunctionAttribute::max_threads_per_block,
+                   CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
+static_assert(same(FunctionAttribute::shared_bytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
+static_assert(same(LoadOption::error_log, CU_JIT_ERROR_LOG_BUFFER));
+static_assert(same(LoadOption::error_log_bytes, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES));
 static_assert(same(FunctionAttribute::max_dynamic_shared_bytes,
                    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES));
 static_assert(same(kStreamNonBlocking, CU_STREAM_NON_BLOCKING));

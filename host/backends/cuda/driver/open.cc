@@ -19,8 +19,12 @@ constexpr int kOldestVersion = 12000;
 }
 
 template <typename Function>
-void find(void* library, const char* symbol, Function& function) {
+void find_optional(void* library, const char* symbol, Function& function) {
   function = reinterpret_cast<Function>(dlsym(library, symbol));
+}
+template <typename Function>
+void find(void* library, const char* symbol, Function& function) {
+  find_optional(library, symbol, function);
   if (!function) throw_too_old(fmt::format("the driver has no function {}", symbol));
 }
 
@@ -32,6 +36,8 @@ DriverApi find_functions() {
                                          {"install NVIDIA's driver, or use --device cpu"}});
   DriverApi api;
 #define LAMINA_CUDA_DRIVER(field, symbol, parameters) find(library, #symbol, api.field);
+#define LAMINA_CUDA_DRIVER_OPTIONAL(field, symbol, parameters) \
+  find_optional(library, #symbol, api.field);
 #include "backends/cuda/driver/functions.def"
 #undef LAMINA_CUDA_DRIVER
   int version = 0;

@@ -13,6 +13,7 @@
 
 #include "backends/cuda/emulation/driver.h"
 #include "backends/cuda/emulation/driver_graphs.h"
+#include "backends/cuda/emulation/ptx.h"
 #include "backends/cuda/gpu/emulated_thread.h"
 #include "backends/cuda/launch.h"
 #include "backends/emulated/worker.h"
@@ -35,7 +36,10 @@ struct DriverEvent {
   bool waited = false;  // the host has asked for it
 };
 struct DriverModule {
+  explicit DriverModule(int of) : gpu(of) {}
   int gpu;
+  bool is_own = true;       // has the kernels of the program
+  emulation::Ptx ptx = {};  // of a plugin
 };
 struct DriverFunction {
   const gpu::EmulatedKernel* kernel;
@@ -74,7 +78,9 @@ struct DriverState {
   std::vector<int> visible;  // their numbers by ordinal, as CUDA_VISIBLE_DEVICES has them
   std::set<StreamHandle> streams;
   std::set<EventHandle> events;
-  std::map<std::pair<const gpu::EmulatedKernel*, int>, std::unique_ptr<DriverFunction>> functions;
+  std::map<ModuleHandle, std::unique_ptr<DriverModule>> modules;  // of plugins
+  std::map<std::pair<const gpu::EmulatedKernel*, ModuleHandle>, std::unique_ptr<DriverFunction>>
+      functions;
   std::map<DevicePointer, std::unique_ptr<Buffer>> memory;
   std::map<void*, std::size_t> host_memory;  // pinned: bytes
   std::size_t pinned = 0, most_pinned = 0;

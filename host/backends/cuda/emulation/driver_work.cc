@@ -138,37 +138,6 @@ DriverResult elapsed(float* milliseconds, EventHandle start, EventHandle end) {
   return DriverResult::success;
 }
 
-DriverResult load_module(ModuleHandle* module, const void* image) {
-  if (const DriverResult result = state(); result != DriverResult::success) return result;
-  if (const DriverResult result = refuse_in_capture(); result != DriverResult::success)
-    return result;
-  if (image != kImage) return DriverResult::invalid_image;
-  return *module = &DriverState::instance().gpu(current_gpu).module, DriverResult::success;
-}
-DriverResult unload_module(ModuleHandle module) {
-  const bool good = current_gpu >= 0 && module == &DriverState::instance().gpu(current_gpu).module;
-  return good ? state() : DriverResult::invalid_handle;
-}
-DriverResult get_function(FunctionHandle* function, ModuleHandle module, const char* name) {
-  if (const DriverResult result = state(); result != DriverResult::success) return result;
-  DriverState& driver = DriverState::instance();
-  if (module != &driver.gpu(current_gpu).module) return DriverResult::invalid_handle;
-  const gpu::EmulatedKernel* kernel = find_kernel(name);
-  if (!kernel) return DriverResult::not_found;
-  const std::lock_guard lock(driver.mutex);
-  std::unique_ptr<DriverFunction>& mine = driver.functions[{kernel, current_gpu}];
-  if (!mine) mine = std::make_unique<DriverFunction>(DriverFunction{kernel, current_gpu});
-  return *function = mine.get(), DriverResult::success;
-}
-DriverResult set_function_attribute(FunctionHandle function, FunctionAttribute attribute,
-                                    int value) {
-  if (const DriverResult result = state(); result != DriverResult::success) return result;
-  if (attribute != FunctionAttribute::max_dynamic_shared_bytes || value < 0 ||
-      value > shared_bytes_of_block())
-    return DriverResult::invalid_value;
-  return function->max_shared_bytes = value, DriverResult::success;
-}
-
 DriverResult launch(FunctionHandle function, unsigned blocks_x, unsigned blocks_y,
                     unsigned blocks_z, unsigned threads_x, unsigned threads_y, unsigned threads_z,
                     unsigned shared_bytes, StreamHandle stream, void** params, void** extra) {

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "lamina/sdk/gpu_call.h"
 #include "lamina/sdk/kernel_call.h"
 #include "lamina/sdk/step.h"
 
@@ -56,6 +57,16 @@ struct CustomKernel {
   bool reads_outputs = false;  // backward kernels: read the outputs of the forward pass
 };
 
+// Launches of kernels that lamina_add_plugin(... GPU_KERNELS file.cu) compiles. A draft.
+struct GpuKernel {
+  // Depends on shapes, attributes and addresses only: recorded launches may be repeated without it.
+  void (*run)(const GpuCall& call) = nullptr;  // null: no kernel
+  // As in CustomKernel.
+  std::int64_t (*workspace)(const KernelCall& call) = nullptr;
+  std::uint64_t dtypes = kFloat32 | kBfloat16;
+  bool reads_outputs = false;
+};
+
 // An attribute's name and value.
 struct OpAttr {
   std::string_view name;
@@ -79,6 +90,9 @@ struct CustomOp {
   // Defines the op: returns one tensor per output. [trace]
   std::vector<Tensor> (*lower)(const OpUse& use) = nullptr;
   CustomKernel forward = {}, backward = {};
+  GpuKernel gpu_forward = {}, gpu_backward = {};
+
+  constexpr bool has_gpu_kernels() const { return gpu_forward.run || gpu_backward.run; }
 
   // Adds the op and returns its first output. Give a scope `s` to separate the states of two uses.
   Tensor operator()(std::initializer_list<Tensor> in, std::initializer_list<OpAttr> with = {},
@@ -138,8 +152,14 @@ inline std::vector<Tensor> CustomOp::all(std::initializer_list<Tensor> in,
 class OpTable {
  public:
   explicit OpTable(const CustomOp& op) : op_(op) {
-    forward_ = kernel(op.forward, &run<&CustomOp::forward>, &prepare<&CustomOp::forward>);
-    backward_ = kernel(op.backward, &run<&CustomOp::backward>, &prepare<&CustomOp::backward>);
+    forward_ =
+        kernel<lamina_kernel_t>(op.forward, &run<&CustomOp::forward>, &prepare<&CustomOp::forward>);
+    backward_ = kernel<lamina_kernel_t>(op.backward, &run<&CustomOp::backward>,
+                                        &prepare<&CustomOp::backward>);
+    gpu_forward_ = kernel<lamina_gpu_kernel_t>(op.gpu_forward, &launch<&CustomOp::gpu_forward>,
+                                               &prepare<&CustomOp::gpu_forward>);
+    gpu_backward_ = kernel<lamina_gpu_kernel_t>(op.gpu_backward, &launch<&CustomOp::gpu_backward>,
+                                                &prepare<&CustomOp::gpu_backward>);
   }
   OpTable(const OpTable&) = delete;
   OpTable& operator=(const OpTable&) = delete;
@@ -159,12 +179,21 @@ class OpTable {
     return out;
   }
 
- private:
-  using Prepare = decltype(lamina_kernel_t::prepare);
-  using Run = decltype(lamina_kernel_t::run);
+  // The kernels for GPUs of the op with that number.
+  lamina_gpu_custom_op_t gpu_op(std::uint32_t number) const {
+    lamina_gpu_custom_op_t out{};
+    out.size = sizeof out;
+    out.op = number;
+    if (op_.gpu_forward.run) out.forward = &gpu_forward_;
+    if (op_.gpu_backward.run) out.backward = &gpu_backward_;
+    return out;
+  }
 
-  lamina_kernel_t kernel(const CustomKernel& of, Run run_of, Prepare prepare_of) const {
-    lamina_kernel_t out{};
+ private:
+  template <class Table, class Kernel>
+  Table kernel(const Kernel& of, decltype(Table::run) run_of,
+               decltype(Table::prepare) prepare_of) const {
+    Table out{};
     out.size = sizeof out;
     out.flags = of.reads_outputs ? LAMINA_KERNEL_READS_OUTPUTS : 0u;
     out.dtypes = of.dtypes;
@@ -204,7 +233,13 @@ class OpTable {
     const auto& op = *static_cast<const CustomOp*>(user);
     return kernel_guarded(call, [&] { (op.*which).run(KernelCall(op.attrs, call)); });
   }
-  template <CustomKernel CustomOp::*which>
+  template <GpuKernel CustomOp::*which>
+  static lamina_status_t launch(void* user, const lamina_kernel_call_t* call,
+                                const lamina_gpu_api_t* gpu) noexcept {
+    const auto& op = *static_cast<const CustomOp*>(user);
+    return kernel_guarded(call, [&] { (op.*which).run(GpuCall(op.attrs, call, gpu)); });
+  }
+  template <auto which>
   static lamina_status_t prepare(void* user, const lamina_kernel_call_t* call,
                                  std::uint64_t* bytes) noexcept {
     const auto& op = *static_cast<const CustomOp*>(user);
@@ -216,6 +251,7 @@ class OpTable {
 
   const CustomOp& op_;
   lamina_kernel_t forward_, backward_;
+  lamina_gpu_kernel_t gpu_forward_, gpu_backward_;
 };
 
 }  // namespace lamina::sdk

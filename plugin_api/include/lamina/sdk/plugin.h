@@ -48,6 +48,7 @@ class Plugin {
     if (!tables_) return nullptr;
     if (to_view(id) == LAMINA_FAMILIES_ID) return &tables_->interface;
     if (to_view(id) == LAMINA_CUSTOM_OPS_ID && !tables_->ops.empty()) return &tables_->custom_ops;
+    if (to_view(id) == LAMINA_CUSTOM_OPS_GPU_ID && !tables_->gpu_ops.empty()) return &tables_->gpu;
     return nullptr;
   }
 
@@ -55,10 +56,13 @@ class Plugin {
   struct Tables {
     Tables() {
       const auto add = [&](const auto& one) {
-        if constexpr (requires { one.family(); })
+        if constexpr (requires { one.family(); }) {
           families.push_back(one.family());
-        else
+        } else {
+          if (listed[ops.size()]->has_gpu_kernels())
+            gpu_ops.push_back(one.gpu_op(static_cast<std::uint32_t>(ops.size())));
           ops.push_back(one.op());
+        }
       };
       const auto list = [&](const auto& part) {
         if constexpr (!kIsModel<std::remove_cvref_t<decltype(part)>>) listed.push_back(&part);
@@ -67,6 +71,10 @@ class Plugin {
       std::apply([&](const auto&... one) { (add(one), ...); }, each);
       interface.families = to_span(families);
       custom_ops.ops = to_span(ops);
+      if constexpr ((has_gpu_kernels<parts>() || ...)) {
+        gpu.images = gpu_images();
+        gpu.ops = to_span(gpu_ops);
+      }
     }
     std::tuple<typename TableOf<std::remove_cvref_t<decltype(parts)>>::type...> each{parts...};
     std::vector<lamina_family_t> families;
@@ -76,7 +84,16 @@ class Plugin {
       sizeof(lamina_families_t), 0, {}
     };
     lamina_custom_ops_t custom_ops{sizeof(lamina_custom_ops_t), 0, {}};
+    std::vector<lamina_gpu_custom_op_t> gpu_ops;
+    lamina_custom_ops_gpu_t gpu{sizeof(lamina_custom_ops_gpu_t), 0, {}, {}};
   };
+  // A plugin without GPU kernels refers to no images.
+  template <const auto& part>
+  static constexpr bool has_gpu_kernels() {
+    if constexpr (!kIsModel<std::remove_cvref_t<decltype(part)>>) return part.has_gpu_kernels();
+    return false;
+  }
+
   // Plain data, so that loading and unloading run no constructors.
   static inline Tables* tables_ = nullptr;
   static inline unsigned uses_ = 0;

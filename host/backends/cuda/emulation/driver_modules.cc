@@ -1,0 +1,141 @@
+// The double of the driver: modules and functions. Its own image has all kernels of the program.
+// PTX of plugins is read for its target, its kernels and their parameters; a kernel runs as it was
+// compiled for the host under the same name. Cubins are rejected.
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cuda/emulation/driver_state.h"
+#include "backends/cuda/emulation/grid.h"
+#include "core/error.h"
+
+namespace lamina::cuda::emulation {
+namespace {
+
+constexpr int kCapability = 90;
+
+void write_log(unsigned num_options, const LoadOption* options, void* const* values,
+               const std::string& text) {
+  char* log = nullptr;
+  std::size_t bytes = 0;
+  for (unsigned i = 0; i < num_options; ++i) {
+    if (options[i] == LoadOption::error_log) log = static_cast<char*>(values[i]);
+    if (options[i] == LoadOption::error_log_bytes)
+      bytes = reinterpret_cast<std::uintptr_t>(values[i]);
+  }
+  if (log && bytes > 0) log[text.copy(log, bytes - 1)] = '\0';
+}
+
+bool is_module(ModuleHandle module) {
+  DriverState& driver = DriverState::instance();
+  const std::lock_guard lock(driver.mutex);
+  return current_gpu >= 0 && (module == &driver.gpu(current_gpu).module ||
+                              (driver.modules.contains(module) && module->gpu == current_gpu));
+}
+
+// Returns the kernel of a module; `found` is false if the module has none of that name.
+const gpu::EmulatedKernel* kernel_of(const DriverModule& module, const char* name, bool& found) {
+  found = module.is_own || module.ptx.parameters.contains(name);
+  const gpu::EmulatedKernel* const kernel = found ? find_kernel(name) : nullptr;
+  if (module.is_own) {
+    found = kernel != nullptr;
+  } else if (found && (!kernel || kernel->params_bytes != module.ptx.parameters.at(name))) {
+    throw InternalError(
+        {"emulated GPU",
+         fmt::format("the kernel '{}' of a plugin is {}", name,
+                     kernel ? "compiled for the host with parameters of another size"
+                            : "not compiled for the host"),
+         {}});
+  }
+  return kernel;
+}
+
+}  // namespace
+
+namespace calls {
+
+DriverResult load_module(ModuleHandle* module, const void* image) {
+  return load_module_with_log(module, image, 0, nullptr, nullptr);
+}
+DriverResult load_module_with_log(ModuleHandle* module, const void* image, unsigned num_options,
+                                  LoadOption* options, void** values) {
+  if (const DriverResult result = state(); result != DriverResult::success) return result;
+  if (const DriverResult result = refuse_in_capture(); result != DriverResult::success)
+    return result;
+  DriverState& driver = DriverState::instance();
+  if (image == kImage) return *module = &driver.gpu(current_gpu).module, DriverResult::success;
+  const std::string_view text(static_cast<const char*>(image));
+  if (text.starts_with("\x7f"
+                       "ELF"))
+    return DriverResult::no_binary_for_gpu;
+  auto made = std::make_unique<DriverModule>(current_gpu);
+  made->is_own = false;
+  std::string log;
+  bool good = read_ptx(text, made->ptx, log);
+  if (good && made->ptx.capability > kCapability) {
+    log =
+        "ptxas fatal   : SM version specified by .target is higher than default SM version assumed";
+    good = false;
+  }
+  write_log(num_options, options, values, log);
+  if (!good) return DriverResult::invalid_ptx;
+  *module = made.get();
+  const std::lock_guard lock(driver.mutex);
+  driver.modules.emplace(*module, std::move(made));
+  return DriverResult::success;
+}
+DriverResult unload_module(ModuleHandle module) {
+  if (!is_module(module)) return DriverResult::invalid_handle;
+  DriverState& driver = DriverState::instance();
+  {
+    const std::lock_guard lock(driver.mutex);
+    std::erase_if(driver.functions,
+                  [&](const auto& function) { return function.first.second == module; });
+    driver.modules.erase(module);
+  }
+  return state();
+}
+DriverResult get_function(FunctionHandle* function, ModuleHandle module, const char* name) {
+  if (const DriverResult result = state(); result != DriverResult::success) return result;
+  if (!is_module(module)) return DriverResult::invalid_handle;
+  bool found = false;
+  const gpu::EmulatedKernel* const kernel = kernel_of(*module, name, found);
+  if (!found) return DriverResult::not_found;
+  DriverState& driver = DriverState::instance();
+  const std::lock_guard lock(driver.mutex);
+  std::unique_ptr<DriverFunction>& mine = driver.functions[{kernel, module}];
+  if (!mine) mine = std::make_unique<DriverFunction>(DriverFunction{kernel, current_gpu});
+  return *function = mine.get(), DriverResult::success;
+}
+
+DriverResult set_function_attribute(FunctionHandle function, FunctionAttribute attribute,
+                                    int value) {
+  if (const DriverResult result = state(); result != DriverResult::success) return result;
+  if (attribute != FunctionAttribute::max_dynamic_shared_bytes || value < 0 ||
+      value > shared_bytes_of_block())
+    return DriverResult::invalid_value;
+  return function->max_shared_bytes = value, DriverResult::success;
+}
+// Static arrays count when a block needs them, so their size is not known here.
+DriverResult function_attribute(int* value, FunctionAttribute attribute, FunctionHandle function) {
+  if (const DriverResult result = state(); result != DriverResult::success) return result;
+  switch (attribute) {
+    case FunctionAttribute::max_threads_per_block:
+      return *value = function->kernel->max_threads, DriverResult::success;
+    case FunctionAttribute::shared_bytes:
+      return *value = 0, DriverResult::success;
+    case FunctionAttribute::max_dynamic_shared_bytes:
+      return *value = static_cast<int>(function->max_shared_bytes), DriverResult::success;
+  }
+  return DriverResult::invalid_value;
+}
+// Parameters are one struct.
+DriverResult parameter_place(FunctionHandle function, std::size_t index, std::size_t* offset,
+                             std::size_t* bytes) {
+  if (const DriverResult result = state(); result != DriverResult::success) return result;
+  if (index > 0) return DriverResult::invalid_value;
+  *offset = 0, *bytes = function->kernel->params_bytes;
+  return DriverResult::success;
+}
+
+}  // namespace calls
+}  // namespace lamina::cuda::emulation

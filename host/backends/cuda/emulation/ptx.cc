@@ -1,0 +1,47 @@
+#include "backends/cuda/emulation/ptx.h"
+
+#include <algorithm>
+#include <regex>
+
+namespace lamina::cuda::emulation {
+namespace {
+
+std::size_t number(const std::ssub_match& text) { return std::stoul(text.str()); }
+
+// Returns the size of a list of parameters, each at the next multiple of its alignment:
+//   .param .align 8 .b8 name[40], .param .u64 name, ...
+std::size_t bytes_of(const std::string& list) {
+  static const std::regex parameter(
+      R"(\.param\s+(?:\.align\s+(\d+)\s+)?\.[bsuf](\d+)\s+(?:\.ptr\S*\s+(?:\.\w+\s+)*(?:\.align\s+\d+\s+)?)?[\w$]+(?:\[(\d+)\])?)");
+  std::size_t out = 0;
+  for (std::sregex_iterator it(list.begin(), list.end(), parameter), end; it != end; ++it) {
+    const std::size_t element = number((*it)[2]) / 8;
+    const std::size_t alignment = std::max(element, (*it)[1].matched ? number((*it)[1]) : 1);
+    out = (out + alignment - 1) / alignment * alignment +
+          element * ((*it)[3].matched ? number((*it)[3]) : 1);
+  }
+  return out;
+}
+
+}  // namespace
+
+bool read_ptx(std::string_view text, Ptx& ptx, std::string& log) {
+  const std::string code(text.substr(0, text.find('\0')));
+  static const std::regex version(R"((?:^|\n)\.version\s+\d+\.\d+)"),
+      target(R"(\n\.target\s+sm_(\d+))"), entry(R"(\.entry\s+([\w$]+)\s*(?:\(([^)]*)\))?)");
+  std::smatch match;
+  if (!std::regex_search(code, version)) {
+    log = "ptxas fatal   : Missing .version directive at start of file";
+    return false;
+  }
+  if (!std::regex_search(code, match, target)) {
+    log = "ptxas fatal   : Missing .target directive";
+    return false;
+  }
+  ptx.capability = static_cast<int>(number(match[1]));
+  for (std::sregex_iterator it(code.begin(), code.end(), entry), end; it != end; ++it)
+    ptx.parameters[(*it)[1]] = bytes_of((*it)[2]);
+  return true;
+}
+
+}  // namespace lamina::cuda::emulation
