@@ -239,6 +239,36 @@ TEST(CudnnAttention, DestroysWhatItCreates) {
   EXPECT_EQ(cuda::emulation::num_dnn_objects(), before);
 }
 
+// Four nodes, because a graph has at least four kernel calls.
+TEST(CudnnAttention, IsReplayedInAGraph) {
+  constexpr int kNodes = 4, kRuns = 4;
+  const Type type{DType::bf16, {1, 130, 2, 16}, {}};
+  Graph graph;
+  Tensor x = graph.add_input("x", type);
+  for (int i = 0; i < kNodes; ++i) {
+    std::vector<Tensor> operands(ops::get("attention").inputs.size());
+    operands[in::kQ] = operands[in::kK] = operands[in::kV] = x;
+    x = graph.add_node(ops::get("attention"), operands, {})[0];
+  }
+  graph.add_output("y", x);
+  Program program(graph, test_gpu());
+  const auto arena = test_gpu().allocate(program.arena_bytes() + 1000);
+  const Array input = random_values(type, 1);
+  std::vector<std::vector<std::byte>> results;
+  const int executions = dnn_calls().executions;
+  const std::int64_t replays = cuda::emulation::driver_counts().replays;
+  for (int run = 0; run < kRuns; ++run) {
+    Array y = zeros(type);
+    const ConstTensorRef from[] = {host_tensor(input.data(), type)};
+    const TensorRef to[] = {host_tensor(y.data(), type)};
+    program.run(from, to, *arena);
+    results.push_back(y.bytes);
+  }
+  EXPECT_EQ(cuda::emulation::driver_counts().replays - replays, kRuns - 1);
+  EXPECT_EQ(dnn_calls().executions - executions, 2 * kNodes);  // once plainly, once captured
+  for (const auto& result : results) EXPECT_EQ(result, results[0]);
+}
+
 TEST(CudnnAttention, ATrainingRunHasTheLossesOfTiles) {
   const SmallRun& small = kSmallRuns.at(1);
   ASSERT_EQ(std::string(small.name), "Microbatches");
