@@ -48,8 +48,10 @@ struct DataSection {
 };
 
 struct TrainSection {
-  std::string from;                // a directory or GGUF file; "": fresh weights
-  std::vector<std::string> fresh;  // patterns of tensors that are missing in `from`
+  std::string from;                         // a directory or GGUF file; "": fresh weights
+  std::vector<std::string> fresh;           // patterns of tensors that are missing in `from`
+  std::string quantize;                     // a format of frozen matrices; "": as in `from`
+  std::vector<std::string> quantize_rules;  // "PATTERN=FORMAT"
   std::int64_t steps = 1000;
   std::int64_t batch_size = 8;
   std::int64_t microbatch_size = 0;  // divides batch_size once loaded

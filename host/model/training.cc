@@ -297,14 +297,52 @@ void keep_blocks(decoder::Model& model, DType compute,
   model.set_storage(storages);
 }
 
+// The keys train.quantize and train.quantize_rules.
+weights::Quantisation quantisation_of(const config::RunConfig& run) {
+  weights::Quantisation out{.format = run.train.quantize,
+                            .option = place_of(run, "train.quantize"),
+                            .rule_option = place_of(run, "train.quantize_rules")};
+  weights::check_quantise_format(out.option, out.format);
+  for (const std::string& rule : run.train.quantize_rules)
+    out.rules.push_back(weights::parse_quantise_rule(rule, out.rule_option));
+  return out;
+}
+
+// Rounds frozen matrices to train.quantize when they are read. `weights` is null if they are not
+// read.
+void quantise_frozen(const config::RunConfig& run, const train::StartWeights* weights,
+                     decoder::Model& model) {
+  if (run.train.quantize.empty()) return;
+  const weights::Quantisation what = quantisation_of(run);
+  std::vector<bool> storable = model.storable_in_training();
+  if (weights)
+    for (std::size_t i = 0; i < storable.size(); ++i)
+      storable[i] = storable[i] && weights->is_whole(static_cast<int>(i));
+  if (std::ranges::none_of(storable, std::identity()))
+    throw UserError(ExitCode::usage,
+                    {what.option,
+                     fmt::format("is \"{}\", but no matrix is frozen; matrices that are trained "
+                                 "must be plain",
+                                 what.format),
+                     {"add [lora] with a rank, which trains an adapter only, or remove the key"}});
+  std::vector<const formats::BlockFormat*> storages =
+      weights::choose_storage(model, what, run.train.dtype, std::move(storable));
+  for (std::size_t i = 0; i < storages.size(); ++i) {
+    if (storages[i] && weights) weights->check_is_plain(static_cast<int>(i), what);
+    if (!storages[i]) storages[i] = model.parameters().all()[i].storage;
+  }
+  model.set_storage(storages);
+}
+
 void set_learning(const config::RunConfig& run, const train::StartWeights* weights,
                   decoder::Model& model) {
   train::set_learning(model, run);
-  if (!weights) return;
+  if (!weights) return quantise_frozen(run, weights, model);
   keep_as_stored(model, run.train.dtype,
                  [&](int parameter, DType dtype) { return weights->has_as(parameter, dtype); });
   keep_blocks(model, run.train.dtype,
               [&](int parameter) { return weights->block_format(parameter); });
+  quantise_frozen(run, weights, model);
 }
 
 // Reads the weights of the checkpoint, which has our names.

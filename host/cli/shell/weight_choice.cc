@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "config/listing.h"
 #include "config/model_keys.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -77,13 +78,26 @@ std::optional<weights::Quantisation> quantisation(const Arguments& a, const std:
   return out;
 }
 
+std::vector<std::string> quantise_sets(const Arguments& a) {
+  const std::optional<weights::Quantisation> what = quantisation(a);
+  if (!what) return {};
+  std::vector<std::string> out = {"train.quantize=" + config::toml_quote(what->format)};
+  if (what->rules.empty()) return out;
+  std::vector<std::string> rules;
+  for (const weights::QuantiseRule& rule : what->rules)
+    rules.push_back(config::toml_quote(rule.text));
+  out.push_back(fmt::format("train.quantize_rules=[{}]", fmt::join(rules, ", ")));
+  return out;
+}
+
 void refuse_quantising(const Arguments& a, const std::string& training) {
   if (!quantisation(a)) return;
   throw UserError(
       ExitCode::usage,
       {fmt::format("--{}", kQuantize),
        fmt::format("cannot be combined with {}: training keeps plain weights", training),
-       {"remove it, or give a model to decode with"}});
+       {"remove it, or give a model to decode with; the key train.quantize rounds the frozen "
+        "matrices of a run"}});
 }
 
 Option kv_dtype_option() {

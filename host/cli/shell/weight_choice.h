@@ -23,6 +23,9 @@ std::string quantize_formats();
 std::optional<weights::Quantisation> quantisation(const Arguments& a,
                                                   const std::string& format = "quantize");
 
+// Returns the keys of [train] that --quantize and --quantize-rule set, as for --set.
+std::vector<std::string> quantise_sets(const Arguments& a);
+
 // UserError (exit 2) for --quantize together with `training`, eg: "--phase train".
 void refuse_quantising(const Arguments& a, const std::string& training);
 // --kv-dtype: sets the key model.kv_dtype.

@@ -10,6 +10,7 @@
 #include "cli/shell/plugins.h"
 #include "cli/shell/signals.h"
 #include "cli/shell/version.h"
+#include "cli/shell/weight_choice.h"
 #include "cli/train/train_plan.h"
 #include "cli/train/training_display.h"
 #include "config/listing.h"
@@ -107,6 +108,21 @@ int train_run(const Arguments& arguments, const config::RunConfig& c, const Devi
                        [&device] { device.unpin_this_thread(); }});
 }
 
+Option training_quantize_option() {
+  Option out = quantize_option();
+  out.key.doc = fmt::format(
+      "Round the frozen matrices of train.from to a format when the run starts, under an adapter: "
+      "{}. Sets train.quantize.",
+      quantize_formats());
+  return out;
+}
+
+Option training_quantize_rule_option() {
+  Option out = quantize_rule_option();
+  out.key.doc += " Sets train.quantize_rules.";
+  return out;
+}
+
 Option training_device_option() {
   Option out = device_option();
   out.value = "NAME|cuda:0,1";
@@ -123,6 +139,7 @@ int run_train(const Arguments& arguments, const Device& device) {
                     {"--out", "must not be empty", {"give the name of a directory"}});
   if (arguments.has("out"))
     sets.push_back("run.out=" + config::toml_quote(fs::absolute(arguments.text("out")).string()));
+  for (std::string& set : quantise_sets(arguments)) sets.push_back(std::move(set));
   config::RunConfig c =
       config::load_run(arguments.positionals[0], {sets, config::process_environment()});
   const std::vector<const Device*> devices = device::open_all(arguments.text("device"));
@@ -153,6 +170,8 @@ Command train_command() {
           "saves and continues.",
       .options = {set_option(),
                   training_device_option(),
+                  training_quantize_option(),
+                  training_quantize_rule_option(),
                   {.key = {.name = "out",
                            .type = Type::string,
                            .doc = "The run directory; overrides run.out."},

@@ -16,6 +16,17 @@ const Fields<TrainSection>& train_fields() {
                     "model, by our names or the published ones; * matches anything. New rows "
                     "of a vocabulary start as the mean of the existing rows.",
              .only_for = Requirement{"train.from"}}),
+      field(
+          "quantize", &TrainSection::quantize,
+          {.preset_text = "as in train.from",
+           .doc = "Format to which frozen matrices of train.from are rounded when the run starts, "
+                  "eg: \"int4\" under an adapter (QLoRA); the formats of `lamina decode "
+                  "--quantize`, docs/quantisation.md. `lamina train --quantize` sets it.",
+           .only_for = Requirement{"train.from"}}),
+      field("quantize_rules", &TrainSection::quantize_rules,
+            {.doc = "Exceptions \"PATTERN=FORMAT\" or \"PATTERN=none\", the forms of "
+                    "--quantize-rule, eg: \"embedding=int8\" for a table that is frozen.",
+             .only_for = Requirement{"train.quantize"}}),
       field("steps", &TrainSection::steps,
             {.unit = "optimizer steps",
              .min = 1,

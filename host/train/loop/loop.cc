@@ -117,8 +117,11 @@ void Loop::make_weights() {
     if (!master) {
       LAMINA_ASSERT(inputs_.start != nullptr);
       write_tensor<std::byte>(state_.queue(), state_.kept(i), [&](std::span<std::byte> out) {
-        if (state_.kept(i).type().storage)
+        const formats::BlockFormat* storage = state_.kept(i).type().storage;
+        if (storage && inputs_.start->block_format(i) == storage)
           inputs_.start->read_blocks(i, out.data());
+        else if (storage)
+          inputs_.start->read_rounded(i, *storage, out.data());
         else
           inputs_.start->read_as(i, state_.kept_dtype(i), out.data());
       });

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/suggest.h"
+#include "weights/quantise/quantise.h"
 #include "weights/stored.h"
 #include "weights/weights.h"
 
@@ -201,6 +202,20 @@ const formats::BlockFormat* StartWeights::block_format(int parameter) const {
 
 void StartWeights::read_blocks(int parameter, std::byte* out) const {
   weights::read_blocks(map_, *files_, origin_[static_cast<std::size_t>(parameter)], out);
+}
+
+void StartWeights::read_rounded(int parameter, const formats::BlockFormat& format,
+                                std::byte* out) const {
+  LAMINA_ASSERT(is_whole(parameter));
+  const int from = origin_[static_cast<std::size_t>(parameter)];
+  decoder::Parameter as = source_.parameters()[from];
+  as.storage = &format;
+  weights::read_quantised(as, map_, *files_, from, {}, out);
+}
+
+void StartWeights::check_is_plain(int parameter, const weights::Quantisation& what) const {
+  const int from = origin_[static_cast<std::size_t>(parameter)];
+  weights::check_is_plain(source_.parameters()[from], what, map_, *files_, from);
 }
 
 void StartWeights::read_as(int parameter, DType dtype, std::byte* out) const {

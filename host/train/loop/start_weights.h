@@ -10,6 +10,7 @@
 #include "decoder/model.h"
 #include "io/weight_files.h"
 #include "weights/match/tensor_map.h"
+#include "weights/quantise/rules.h"
 
 namespace lamina::train {
 
@@ -35,6 +36,14 @@ class StartWeights {
   // wholly there in blocks of one format along its last dim.
   const formats::BlockFormat* block_format(int parameter) const;
   void read_blocks(int parameter, std::byte* out) const;
+  // Rounds it to `format`. REQUIRES: is_whole(parameter).
+  void read_rounded(int parameter, const formats::BlockFormat& format, std::byte* out) const;
+  // True if the directory has all of it.
+  bool is_whole(int parameter) const {
+    return has(parameter) && !grows_[static_cast<std::size_t>(parameter)];
+  }
+  // UserError (exit 2) if it is compressed in the directory. REQUIRES: has(parameter).
+  void check_is_plain(int parameter, const weights::Quantisation& what) const;
 
   const io::WeightFiles& files() const { return *files_; }
   const weights::TensorMap& map() const { return map_; }

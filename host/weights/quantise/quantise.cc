@@ -15,8 +15,10 @@ namespace {
 
 constexpr std::int64_t kPartElements = 1 << 16;  // elements that a thread reads at once
 
-void check_is_plain(const decoder::Parameter& parameter, const TensorMap& map,
-                    const io::WeightFiles& files, int index) {
+}  // namespace
+
+void check_is_plain(const decoder::Parameter& parameter, const Quantisation& what,
+                    const TensorMap& map, const io::WeightFiles& files, int index) {
   for (const Piece& piece : map.pieces_of(index)) {
     const std::string& name = map.tensor_of(piece).name;
     const io::StoredWeight weight(files, name);
@@ -24,25 +26,26 @@ void check_is_plain(const decoder::Parameter& parameter, const TensorMap& map,
     const formats::BlockFormat* format = weight.block_format();
     throw UserError(
         ExitCode::usage,
-        {"--quantize",
+        {what.option,
          fmt::format("{} is quantised already: '{}' is stored in {}; expected plain values",
                      files.path(), name, format ? format->name : "blocks"),
-         {fmt::format("remove --quantize, or add --quantize-rule '{}=none', which leaves it as it "
-                      "is",
-                      rule_pattern(parameter))}});
+         {fmt::format("remove {}, or add {} '{}=none', which leaves it as it is", what.option,
+                      what.rule_option, rule_pattern(parameter))}});
   }
 }
 
-}  // namespace
-
 void quantise(decoder::Model& model, const io::WeightFiles* files, DType compute,
               const Quantisation& what) {
-  std::vector<const formats::BlockFormat*> storages = choose_storage(model, what, compute);
+  set_quantised(model, files, what, choose_storage(model, what, compute));
+}
+
+void set_quantised(decoder::Model& model, const io::WeightFiles* files, const Quantisation& what,
+                   std::vector<const formats::BlockFormat*> storages) {
   const std::vector<decoder::Parameter>& parameters = model.parameters().all();
   if (files) {
     const TensorMap map = match_weights(model, *files);
     for (std::size_t i = 0; i < storages.size(); ++i)
-      if (storages[i]) check_is_plain(parameters[i], map, *files, static_cast<int>(i));
+      if (storages[i]) check_is_plain(parameters[i], what, map, *files, static_cast<int>(i));
   }
   for (std::size_t i = 0; i < storages.size(); ++i)
     if (!storages[i]) storages[i] = parameters[i].storage;
@@ -52,6 +55,15 @@ void quantise(decoder::Model& model, const io::WeightFiles* files, DType compute
 RowsToEncode rows_of(const decoder::Parameter& parameter) {
   const std::int64_t width = parameter.desc.shape[-1];
   return {parameter.name, parameter.storage, parameter.num_elements() / width, width};
+}
+
+void refuse_row(const RowsToEncode& matrix, const std::string& where, std::int64_t row) {
+  throw UserError(ExitCode::checkpoint,
+                  {where,
+                   fmt::format("'{}' has values in row {} that are not finite, which have no "
+                               "quantised form",
+                               matrix.name, row),
+                   {"the checkpoint is damaged or training diverged; use another one"}});
 }
 
 void encode_rows(const RowsToEncode& matrix, const std::string& where, const RowSource& values,
@@ -67,12 +79,7 @@ void encode_rows(const RowsToEncode& matrix, const std::string& where, const Row
       const auto one = std::span(stretch).subspan(static_cast<std::size_t>(row * width),
                                                   static_cast<std::size_t>(width));
       if (!formats::encode_row(format, one, out + format.bytes_of((begin + row) * width)))
-        throw UserError(ExitCode::checkpoint,
-                        {where,
-                         fmt::format("'{}' has values in row {} that are not finite, which have no "
-                                     "quantised form",
-                                     matrix.name, begin + row),
-                         {"the checkpoint is damaged or training diverged; use another one"}});
+        refuse_row(matrix, where, begin + row);
     }
   });
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/workers.h"
 #include "io/weight_files.h"
@@ -18,6 +19,15 @@ namespace lamina::weights {
 // UserError (exit 2): as choose_storage(); a parameter to be quantised is compressed in the files.
 void quantise(decoder::Model& model, const io::WeightFiles* files, DType compute,
               const Quantisation& what);
+
+// Likewise with the result of choose_storage(), or formats of the same parameters.
+void set_quantised(decoder::Model& model, const io::WeightFiles* files, const Quantisation& what,
+                   std::vector<const formats::BlockFormat*> storages);
+
+// UserError (exit 2) at `what.option`: the parameter, which is number `index` of `map`, is
+// compressed in the files.
+void check_is_plain(const decoder::Parameter& parameter, const Quantisation& what,
+                    const TensorMap& map, const io::WeightFiles& files, int index);
 
 // A parameter or a published tensor to be stored in blocks, as rows.
 struct RowsToEncode {
@@ -33,6 +43,10 @@ RowsToEncode rows_of(const decoder::Parameter& parameter);
 using RowSource = std::function<void(std::int64_t first, std::span<float> out)>;
 void encode_rows(const RowsToEncode& matrix, const std::string& where, const RowSource& values,
                  const Workers& workers, std::byte* out);
+
+// Throws the error of encode_rows() for a row with a value that is not finite.
+[[noreturn]] void refuse_row(const RowsToEncode& matrix, const std::string& where,
+                             std::int64_t row);
 
 // Reads a parameter with pieces and rounds it to its storage. Uses memory for some rows per thread.
 // REQUIRES: `map` is match_weights(model, files).

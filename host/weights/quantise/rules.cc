@@ -16,7 +16,7 @@ namespace {
 
 using decoder::Parameter;
 
-constexpr std::string_view kRule = "--quantize-rule", kNone = "none";
+constexpr std::string_view kNone = "none";
 
 std::optional<std::int64_t> number_in(std::string_view text) {
   std::int64_t out = 0;
@@ -26,13 +26,14 @@ std::optional<std::int64_t> number_in(std::string_view text) {
 }
 
 // Reads "3" or "0-3".
-std::pair<std::int64_t, std::int64_t> layers_in(const std::string& rule, std::string_view text) {
+std::pair<std::int64_t, std::int64_t> layers_in(const std::string& rule, std::string_view text,
+                                                const std::string& where) {
   const std::size_t dash = text.find('-');
   const auto first = number_in(text.substr(0, dash));
   const auto last = dash == text.npos ? first : number_in(text.substr(dash + 1));
   if (!first || !last || *last < *first)
     throw UserError(ExitCode::usage,
-                    {std::string(kRule),
+                    {where,
                      fmt::format("'{}' has no range of layers; expected layers:FIRST-LAST", rule),
                      {"layers are counted from 0, eg: layers:0-3=int8"}});
   return {*first, *last};
@@ -46,9 +47,11 @@ bool fits(const QuantiseRule& rule, const Parameter& p) {
 // The choice among the matrices that graphs can read in blocks.
 class Chooser {
  public:
-  Chooser(const decoder::Model& model, DType compute)
-      : parameters_(model.parameters().all()),
-        storable_(model.storable_parameters()),
+  Chooser(const decoder::Model& model, const Quantisation& what, DType compute,
+          std::vector<bool> storable)
+      : what_(what),
+        parameters_(model.parameters().all()),
+        storable_(std::move(storable)),
         taken_(parameters_.size()),
         storages_(parameters_.size()) {
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -79,16 +82,17 @@ class Chooser {
              "parameters of scans stay as they are");
   }
 
-  void apply_default(const std::string& format) {
+  void apply_default() {
     for (std::size_t i = 0; i < parameters_.size(); ++i)
       if (!taken_[i] && storable_[i] && parameters_[i].desc.role == registry::Role::weight)
-        set(i, format);
+        set(i, what_.format);
   }
 
-  std::vector<const formats::BlockFormat*> take(const std::string& format) {
+  std::vector<const formats::BlockFormat*> take() {
+    const std::string& format = what_.format;
     const bool none = std::ranges::all_of(storages_, [](auto* storage) { return !storage; });
     if (none && odd_rows_.empty())
-      throw UserError(ExitCode::usage, {std::string(kRule),
+      throw UserError(ExitCode::usage, {what_.rule_option,
                                         fmt::format("leaves no matrix to quantise to {}", format),
                                         {"remove a rule with none"}});
     if (!odd_rows_.empty())
@@ -108,9 +112,9 @@ class Chooser {
     const Parameter& p = *odd_rows_.front();
     return fmt::format(
         "matrices that should become {} stay plain, because their rows are not multiples of {} "
-        "values: {}, eg: '{}' {}; --quantize-rule '{}=none' accepts that without a warning",
+        "values: {}, eg: '{}' {}; {} '{}=none' accepts that without a warning",
         format, formats::row_unit(odd_format_), count, p.name, to_string(p.desc.shape),
-        rule_pattern(p));
+        what_.rule_option, rule_pattern(p));
   }
 
   std::string note_on(const QuantiseRule& rule) const {
@@ -120,11 +124,12 @@ class Chooser {
     return fmt::format("its layers are 0-{}", last);
   }
 
-  [[noreturn]] static void refuse(const QuantiseRule& rule, const char* what, std::string note) {
+  [[noreturn]] void refuse(const QuantiseRule& rule, const char* what, std::string note) const {
     throw UserError(ExitCode::usage,
-                    {fmt::format("{} {}", kRule, rule.text), what, {std::move(note)}});
+                    {fmt::format("{} {}", what_.rule_option, rule.text), what, {std::move(note)}});
   }
 
+  const Quantisation& what_;
   const std::vector<Parameter>& parameters_;
   std::vector<bool> storable_, taken_;
   std::vector<const formats::BlockFormat*> storages_;
@@ -150,24 +155,24 @@ void check_quantise_format(std::string_view where, std::string_view name) {
                    std::move(notes)});
 }
 
-QuantiseRule parse_quantise_rule(const std::string& text) {
+QuantiseRule parse_quantise_rule(const std::string& text, const std::string& where) {
   const std::size_t equals = text.rfind('=');
   if (equals == text.npos || equals == 0)
     throw UserError(ExitCode::usage,
-                    {std::string(kRule),
+                    {where,
                      fmt::format("'{}' has no pattern and format; expected PATTERN=FORMAT", text),
                      {"eg: head=int8, layers:0-3=int8, 'layers.*.attention.*=none'"}});
   QuantiseRule out{.text = text, .format = text.substr(equals + 1)};
   if (out.format == kNone)
     out.format.clear();
   else
-    check_quantise_format(fmt::format("{} {}", kRule, text), out.format);
+    check_quantise_format(fmt::format("{} {}", where, text), out.format);
   const std::string pattern = text.substr(0, equals);
   const auto after = [&](std::string_view word) {
     return pattern.starts_with(word) ? std::optional(pattern.substr(word.size())) : std::nullopt;
   };
   if (const auto layers = after("layers:"))
-    out.layers = layers_in(text, *layers);
+    out.layers = layers_in(text, *layers, where);
   else if (const auto group = after("group:"))
     out.match.group = group;
   else if (const auto role = after("role:"))
@@ -181,10 +186,16 @@ QuantiseRule parse_quantise_rule(const std::string& text) {
 
 std::vector<const formats::BlockFormat*> choose_storage(const decoder::Model& model,
                                                         const Quantisation& what, DType compute) {
-  Chooser chooser(model, compute);
+  return choose_storage(model, what, compute, model.storable_parameters());
+}
+
+std::vector<const formats::BlockFormat*> choose_storage(const decoder::Model& model,
+                                                        const Quantisation& what, DType compute,
+                                                        std::vector<bool> storable) {
+  Chooser chooser(model, what, compute, std::move(storable));
   for (const QuantiseRule& rule : what.rules) chooser.apply(rule);
-  chooser.apply_default(what.format);
-  return chooser.take(what.format);
+  chooser.apply_default();
+  return chooser.take();
 }
 
 }  // namespace lamina::weights

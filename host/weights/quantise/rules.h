@@ -26,6 +26,8 @@ struct QuantiseRule {
 struct Quantisation {
   std::string format;
   std::vector<QuantiseRule> rules = {};
+  // Options or keys of both, for errors.
+  std::string option = "--quantize", rule_option = "--quantize-rule";
 };
 
 // Checks a name of --quantize. UserError (exit 2): there is no such format; lists those that exist.
@@ -33,8 +35,9 @@ void check_quantise_format(std::string_view where, std::string_view name);
 
 // Parses "PATTERN=FORMAT" or "PATTERN=none". The pattern is "layers:FIRST-LAST" or "layers:N",
 // "group:NAME", "role:NAME", the name of a role, or a pattern of the whole name of a parameter.
-// UserError (exit 2): another form; an unknown format.
-QuantiseRule parse_quantise_rule(const std::string& text);
+// UserError (exit 2) at `where`: another form; an unknown format.
+QuantiseRule parse_quantise_rule(const std::string& text,
+                                 const std::string& where = "--quantize-rule");
 
 // Returns the pattern of a rule for a parameter in all layers, for messages.
 std::string rule_pattern(const decoder::Parameter& parameter);
@@ -46,5 +49,9 @@ std::string rule_pattern(const decoder::Parameter& parameter);
 // parameters of earlier rules; rules that leave nothing.
 std::vector<const formats::BlockFormat*> choose_storage(const decoder::Model& model,
                                                         const Quantisation& what, DType compute);
+// Likewise for other graphs, which read the `storable` parameters (one per parameter) in blocks.
+std::vector<const formats::BlockFormat*> choose_storage(const decoder::Model& model,
+                                                        const Quantisation& what, DType compute,
+                                                        std::vector<bool> storable);
 
 }  // namespace lamina::weights
