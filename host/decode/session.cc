@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "decode/state_storage.h"
 #include "runtime/host_access.h"
 
 namespace lamina::decode {
@@ -21,25 +22,6 @@ decoder::StateSize state_size(const SessionOptions& options) {
   return {options.capacity, options.call_tokens};
 }
 
-// Throws UserError (exit 2) if no kernel of the backend writes keys and values in their storage.
-void check_storage(const Graph& graph, const Backend& backend) {
-  for (const Node& node : graph.nodes()) {
-    if (node.op->def->facts.loops) check_storage(*node.body(), backend);
-    if (node.op->def->in_place == 0 || !graph.type(node.inputs[0]).storage) continue;
-    const Type& state = graph.type(node.inputs[0]);
-    const bool is_known = with_node_view(graph, node, [&](const NodeView& view) {
-      return std::ranges::any_of(backend.kernels(*node.op), [&](const KernelChoice& kernel) {
-        return static_cast<bool>(kernel.supports(view));
-      });
-    });
-    if (!is_known)
-      throw UserError(ExitCode::usage,
-                      {fmt::format("device '{}'", backend.name()),
-                       fmt::format("cannot write keys and values as {}", to_string(state)),
-                       {"leave out --kv-dtype and model.kv_dtype"}});
-  }
-}
-
 }  // namespace
 
 Session::Session(const decoder::Model& model, std::span<const ConstTensorRef> parameters,
@@ -53,7 +35,7 @@ Session::Session(const decoder::Model& model, std::span<const ConstTensorRef> pa
       shifts_(static_cast<std::size_t>(options.batch)) {
   options_.call_tokens = std::min(options_.call_tokens, options_.capacity);
   decoder::ModelGraph step = model.decode_graph(shape_of(options_, 1), state_size(options_));
-  check_storage(step.graph, backend);
+  check_state_storage(step.graph, backend);
   const std::vector<decoder::StateTensor>& states = step.states;
   std::size_t bytes = 0;
   for (const decoder::StateTensor& state : states)

@@ -241,9 +241,12 @@ ModelGraph Model::decode_graph(const GraphShape& shape, const StateSize& state,
   check_call(shape.batch, state.capacity);
   ModelBuilder b(*parts_, {shape, features, state, true});
   Tensor x = b.stack.run(embedding(b.to), false);
-  // Only the requested rows need the norm and the head.
-  x = ops::select_rows(x, b.to.host_input(Input::rows));
-  b.to.add_output(Output::logits, logits(b.to, final_norm(b.to, x)));
+  if (features.normed) b.to.add_output(Output::normed, final_norm(b.to, x));
+  if (features.logits) {
+    // Only the requested rows need the norm and the head.
+    x = ops::select_rows(x, b.to.host_input(Input::rows));
+    b.to.add_output(Output::logits, logits(b.to, final_norm(b.to, x)));
+  }
   return stored(std::move(b.to.out()));
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "decode/state_storage.h"
 #include "program/bound_program.h"
 #include "program/microbatch.h"
 
@@ -19,8 +20,24 @@ using decoder::Output;
 // Tokens whose logits exist at a time.
 constexpr std::int64_t kHeadTokens = 64;
 
-decoder::ModelGraph layers_graph(const decoder::Model& model, const decoder::GraphShape& shape) {
-  return model.forward_graph(shape, {.segments = true, .normed = true, .logits = false});
+// The graph of the layers. Keys and values in fewer bits exist in decode state only, so such a
+// model reads each row in one call of a decode graph.
+struct Layers {
+  decoder::ModelGraph graph;
+  bool has_state = false;
+};
+
+Layers layers_of(const decoder::Model& model, const decoder::GraphShape& shape) {
+  decoder::GraphFeatures features{.segments = true, .normed = true, .logits = false};
+  if (model.is_autoregressive()) {
+    const decoder::StateSize size{shape.tokens, shape.tokens};
+    const std::vector<decoder::StateTensor> states = model.states(shape, size);
+    if (std::ranges::any_of(states, [](const auto& state) { return state.type.storage; })) {
+      features.segments = false;  // rows are windows of one document
+      return {model.decode_graph(shape, size, features), true};
+    }
+  }
+  return {model.forward_graph(shape, features)};
 }
 
 decoder::ModelGraph head_graph(const decoder::Model& model, DType dtype) {
@@ -32,31 +49,58 @@ std::int64_t rows_together(const RowsOfWindow& rows, const Computing& computing)
       std::min(static_cast<std::uint64_t>(computing.batch_rows), rows.num_rows));
 }
 
+// The decode state of rows that begin with their first token.
+class RowStates {
+ public:
+  RowStates(const std::vector<decoder::StateTensor>& states, std::int64_t rows,
+            const Backend& backend)
+      : start_(static_cast<std::size_t>(rows)), count_(start_) {
+    std::size_t bytes = 0;
+    for (const decoder::StateTensor& state : states)
+      bytes += aligned(static_cast<std::size_t>(state.bytes()));
+    memory_ = backend.allocate(bytes);
+    std::size_t next = 0;
+    for (const decoder::StateTensor& state : states) {
+      tensors_.emplace_back(*memory_, next, state.type);
+      next += aligned(static_cast<std::size_t>(state.bytes()));
+    }
+  }
+
+  void bind(program::BoundProgram& layers) {
+    layers.bind_states(tensors_);
+    layers.bind(Input::start, start_.data());
+    layers.bind(Input::count, count_.data());
+  }
+  // Rows end after their last token.
+  void set_lengths(const data::Batch& batch) {
+    const auto width = static_cast<std::size_t>(batch.tokens_per_row);
+    for (std::size_t row = 0; row < count_.size(); ++row) {
+      std::size_t length = width;
+      while (length > 1 && batch.segment_ids[row * width + length - 1] == 0) --length;
+      count_[row] = static_cast<std::int32_t>(length);
+    }
+  }
+
+ private:
+  std::unique_ptr<Buffer> memory_;
+  std::vector<TensorRef> tensors_;
+  std::vector<std::int32_t> start_, count_;
+};
+
 // Computes the logits of tokens of a batch: the layers for the whole batch, the head for a few of
 // its tokens at a time.
 class LogitsOfRows {
  public:
   LogitsOfRows(const ComparedModel& of, std::int64_t rows, std::int64_t tokens, DType dtype,
                const Backend& backend)
-      : vocab_(static_cast<std::size_t>(of.model.vocab_size())),
-        token_bytes_(static_cast<std::size_t>(of.model.hidden_size() * size_bytes(dtype))),
-        layers_(layers_graph(of.model, {rows, tokens, dtype}), backend),
-        head_(head_graph(of.model, dtype), backend),
-        normed_(static_cast<std::size_t>(rows * tokens) * token_bytes_),
-        head_input_(static_cast<std::size_t>(kHeadTokens) * token_bytes_),
-        logits_(static_cast<std::size_t>(kHeadTokens) * vocab_),
-        arena_(backend.allocate(std::max(layers_.arena_bytes(), head_.arena_bytes()))) {
-    layers_.bind_parameters(of.weights);
-    layers_.bind(Output::normed, normed_.data());
-    head_.bind_parameters(of.weights);
-    head_.bind(Input::normed, head_input_.data());
-    head_.bind(Output::logits, logits_.data());
+      : LogitsOfRows(of, layers_of(of.model, {rows, tokens, dtype}), rows, tokens, dtype, backend) {
   }
 
   void run(const data::Batch& batch) {
     program::Microbatch{batch.tokens.data(), batch.labels.data(), batch.positions.data(),
                         batch.segment_ids.data()}
         .bind(layers_);
+    if (states_) states_->set_lengths(batch);
     layers_.run(*arena_);
   }
 
@@ -73,7 +117,34 @@ class LogitsOfRows {
   }
 
  private:
+  LogitsOfRows(const ComparedModel& of, Layers layers, std::int64_t rows, std::int64_t tokens,
+               DType dtype, const Backend& backend)
+      : vocab_(static_cast<std::size_t>(of.model.vocab_size())),
+        token_bytes_(static_cast<std::size_t>(of.model.hidden_size() * size_bytes(dtype))),
+        states_(states_of(layers, rows, backend)),
+        layers_(std::move(layers.graph), backend),
+        head_(head_graph(of.model, dtype), backend),
+        normed_(static_cast<std::size_t>(rows * tokens) * token_bytes_),
+        head_input_(static_cast<std::size_t>(kHeadTokens) * token_bytes_),
+        logits_(static_cast<std::size_t>(kHeadTokens) * vocab_),
+        arena_(backend.allocate(std::max(layers_.arena_bytes(), head_.arena_bytes()))) {
+    layers_.bind_parameters(of.weights);
+    layers_.bind(Output::normed, normed_.data());
+    head_.bind_parameters(of.weights);
+    head_.bind(Input::normed, head_input_.data());
+    head_.bind(Output::logits, logits_.data());
+    if (states_) states_->bind(layers_);
+  }
+
+  static std::unique_ptr<RowStates> states_of(const Layers& layers, std::int64_t rows,
+                                              const Backend& backend) {
+    if (!layers.has_state) return nullptr;
+    decode::check_state_storage(layers.graph.graph, backend);
+    return std::make_unique<RowStates>(layers.graph.states, rows, backend);
+  }
+
   std::size_t vocab_, token_bytes_;
+  std::unique_ptr<RowStates> states_;  // null without decode state
   program::BoundProgram layers_, head_;
   std::vector<std::byte> normed_, head_input_;
   std::vector<float> logits_;
@@ -139,9 +210,9 @@ TokenDivergence compare_token(std::span<const float> logits, std::span<const flo
 std::vector<decoder::ModelGraph> compared_graphs(const decoder::Model& model,
                                                  const RowsOfWindow& rows,
                                                  const Computing& computing) {
-  return {
-      layers_graph(model, {rows_together(rows, computing), rows.tokens_per_row, computing.dtype}),
-      head_graph(model, computing.dtype)};
+  return {layers_of(model, {rows_together(rows, computing), rows.tokens_per_row, computing.dtype})
+              .graph,
+          head_graph(model, computing.dtype)};
 }
 
 ModelDivergence compare(

@@ -16,7 +16,9 @@ namespace lamina::cli {
 
 const std::vector<EvalTask>& eval_tasks() {
   static const std::vector<EvalTask> tasks = {
-      {"text", evaluate_text, {"tokens", "stride", "batch", "separator", "against", "ids"}},
+      {"text",
+       evaluate_text,
+       {"tokens", "stride", "batch", "separator", "against", "ids", "kv-dtype"}},
       {"choices", evaluate_choices, {"batch", "delimiter", "chat", "chat-template"}},
       {"answers",
        evaluate_answers,
@@ -68,6 +70,14 @@ int run_eval(const Arguments& a, const Device& device) {
   return 0;
 }
 
+Option eval_kv_dtype_option() {
+  Option out = kv_dtype_option();
+  out.key.doc =
+      "With --against: keys and values of the model in one byte each, as in decoding, where each "
+      "token reads them from the decode state. Sets model.kv_dtype.";
+  return out;
+}
+
 std::vector<Option> eval_options() {
   std::vector<std::string> names;
   for (const EvalTask& task : eval_tasks()) names.push_back(task.name);
@@ -97,6 +107,7 @@ std::vector<Option> eval_options() {
       text_option("against", 0, "DIR",
                   "text: a second model; compares the predictions of both over --data or --ids: "
                   "perplexities, KL divergence per token, equal likeliest tokens."),
+      eval_kv_dtype_option(),
       text_option("ids", 0, "1,2,3", "With --against: token ids instead of --data."),
       integer_option("tokens", 'n', 512,
                      "text: documents are read in windows of up to this many tokens.", 1,

@@ -29,6 +29,11 @@ void check_text_options(const Arguments& a) {
     throw UserError(ExitCode::usage, {"--ids", "needs --against DIR; add it", {}});
   if (a.has("ids") && a.has("data"))
     throw UserError(ExitCode::usage, {"--ids", "cannot be combined with --data", {}});
+  if (a.has("kv-dtype") && !a.has("against"))
+    throw UserError(ExitCode::usage,
+                    {"--kv-dtype",
+                     "needs --against DIR; add it",
+                     {"the model itself may be DIR: it is compared without --kv-dtype"}});
   if (!a.has("against")) return;
   if (!a.has("ids") && !a.has("data"))
     throw UserError(ExitCode::usage, {"--against", "needs --data FILE or --ids 1,2,3", {}});

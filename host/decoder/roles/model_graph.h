@@ -70,9 +70,9 @@ struct GraphFeatures {
   // With aux, metrics of each layer: mean, population standard deviation and share of zeros of its
   // output as "activation_mean", "activation_stdev", "activation_zeros"; its losses by their names.
   bool layer_metrics = false;
-  // Features of logits without decode state.
+  // Features of logits; the first one without decode state.
   bool hidden = false;  // also the input and output of every layer
-  bool normed = false;  // also the input of the head
+  bool normed = false;  // also the input of the head, for every token
   bool logits = true;   // false: without the head
   // Tags of names.h: also the values that the blocks of layers give these tags, as Output::record.
   // Several values of one tag in a block are separate outputs, in the order of its build.

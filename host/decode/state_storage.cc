@@ -1,0 +1,28 @@
+#include "decode/state_storage.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "graph/call.h"
+
+namespace lamina::decode {
+
+void check_state_storage(const Graph& graph, const Backend& backend) {
+  for (const Node& node : graph.nodes()) {
+    if (node.op->def->facts.loops) check_state_storage(*node.body(), backend);
+    if (node.op->def->in_place == 0 || !graph.type(node.inputs[0]).storage) continue;
+    const Type& state = graph.type(node.inputs[0]);
+    const bool is_known = with_node_view(graph, node, [&](const NodeView& view) {
+      return std::ranges::any_of(backend.kernels(*node.op), [&](const KernelChoice& kernel) {
+        return static_cast<bool>(kernel.supports(view));
+      });
+    });
+    if (!is_known)
+      throw UserError(ExitCode::usage,
+                      {fmt::format("device '{}'", backend.name()),
+                       fmt::format("cannot write keys and values as {}", to_string(state)),
+                       {"leave out --kv-dtype and model.kv_dtype"}});
+  }
+}
+
+}  // namespace lamina::decode
