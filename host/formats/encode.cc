@@ -11,6 +11,7 @@
 #include "formats/fp4.h"
 #include "formats/fp8.h"
 #include "formats/lookup.h"
+#include "formats/rounding.h"
 
 namespace lamina::formats {
 namespace {
@@ -40,18 +41,6 @@ constexpr auto kWords = [] {
   return out;
 }();
 
-enum class Kind { none, int8, int4, mxfp4, nvfp4, fp8 };
-
-Kind kind_of(const BlockFormat& format) {
-  if (format.name.ends_with("_F16")) return Kind::none;
-  if (format.name.starts_with("INT8_")) return Kind::int8;
-  if (format.name.starts_with("INT4_")) return Kind::int4;
-  if (format.name == "MXFP4") return Kind::mxfp4;
-  if (format.name == "NVFP4") return Kind::nvfp4;
-  if (format.name.starts_with("FP8")) return Kind::fp8;
-  return Kind::none;
-}
-
 bool are_finite(std::span<const float> values) {
   std::uint32_t largest = 0;
   for (float v : values) largest = std::max(largest, std::bit_cast<std::uint32_t>(v) & 0x7fffffffu);
@@ -80,13 +69,6 @@ Four four_at(const float* x) {
 
 // The functions below take floats and vectors.
 
-// Rounds to an integer, ties to even. REQUIRES: |v| < 2^22.
-template <typename T>
-T rounded(T v) {
-  constexpr float kShift = 0x1.8p23f;
-  return (v + kShift) - kShift;
-}
-
 template <typename T>
 T smaller(T a, T b) {
   return a < b ? a : b;
@@ -95,12 +77,6 @@ T smaller(T a, T b) {
 template <typename T>
 T size_of(T v) {
   return v < 0 ? -v : v;
-}
-
-// A scale of this size or more has a finite inverse. Scales of zeros are 1.
-float usable_scale(float scale) {
-  constexpr float kLeast = std::numeric_limits<float>::min();
-  return std::max(to_float(to_bfloat16(scale)), kLeast);
 }
 
 // Returns the squared error of `round(x / scale) * scale`, in units of `most`, so that it is finite
@@ -159,12 +135,6 @@ void encode_int4(const float* x, int count, Byte* out) {
   };
   for (int i = 0; i < count / 2; ++i)
     out[2 + i] = static_cast<Byte>(code(x[i]) | code(x[i + count / 2]) << 4);
-}
-
-// Returns the index of the nearest E2M1 magnitude; ties go to even indices.
-int e2m1_index(float size) {
-  return (size > .25f) + (size >= .75f) + (size > 1.25f) + (size >= 1.75f) + (size > 2.5f) +
-         (size >= 3.5f) + (size > 5.f);
 }
 
 // Returns the magnitude of the nearest E2M1 value: steps of 1/2 below 2, of 1 below 4, of 2 up

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "io/stored_weight.h"
+#include "model/choose_blocks.h"
 #include "model/new_directory.h"
 #include "model/open.h"
 
@@ -27,7 +28,7 @@ void check_is_plain(const std::string& path, const io::WeightFiles& files) {
 
 ExportedModel quantise_to_hf(const std::string& path, const std::string& to,
                              const weights::Quantisation& what, weights::ExportOptions options,
-                             const registry::Catalog& plugins) {
+                             const registry::Catalog& plugins, const QuantiseMethod& method) {
   check_new_directory(to, "--output");
   OpenedModel opened = open_weights(path, plugins);
   if (opened.model->adapter())
@@ -48,8 +49,15 @@ ExportedModel quantise_to_hf(const std::string& path, const std::string& to,
   if (options.average) use_average(opened);
   const std::shared_ptr<io::WeightFiles> files = opened.weight_files();
   check_is_plain(path, *files);
-  weights::quantise(*opened.model, files.get(), DType::bf16, what);
   options.compressed = true;
+  ChosenBlocks chosen;
+  if (method.calibrate.empty() && !method.target_bits) {
+    weights::quantise(*opened.model, files.get(), DType::bf16, what);
+  } else {
+    chosen = choose_blocks(opened, files, what, method, options.workers);
+    weights::set_quantised(*opened.model, files.get(), what, chosen.storages);
+    options.blocks = &chosen.blocks;
+  }
   return {opened.directory, export_checked(*opened.model, opened.directory, to, options, plugins)};
 }
 

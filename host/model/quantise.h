@@ -1,21 +1,41 @@
 // Writes a model with quantised weights as a directory.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "model/export.h"
+#include "runtime/backend.h"
 #include "weights/quantise/rules.h"
 
 namespace lamina::model {
 
+// How formats and numbers are chosen; default: each row to nearest.
+struct QuantiseMethod {
+  // A text file (or token ids, for a model without a tokenizer): 4-bit formats of integers and
+  // MXFP4 are rounded with error feedback for the inputs that this text gives; see
+  // weights/quantise/error_feedback.h.
+  std::string calibrate = {};
+  std::int64_t calibrate_tokens = 16384;  // at most, in rows spread over the text
+  // Most bits per value of all quantised matrices; some get weights::kBudgetFormat for it.
+  std::optional<double> target_bits = {};
+  const Backend* backend = nullptr;  // computes the inputs; required by `calibrate`
+  // Called with the rows of the text that are computed; may throw to stop.
+  std::function<void(std::int64_t done, std::int64_t total)> progress = {};
+};
+
 // Quantises the weights of a checkpoint, a run or a directory `path` and writes them to the new
 // directory `to` in the layout of compressed-tensors, with the configuration, tokenizer and other
 // files of an export. Uses `options.workers` and `options.progress`. The directory appears complete
-// or not at all. Decoding from it equals decoding from `path` with weights::quantise().
+// or not at all. With the default method decoding from it equals decoding from `path` with
+// weights::quantise().
 // Errors: as export_model() and weights::quantise(); exit 2 for weights that are compressed
-// already, for a tensor that the layout cannot express, and for a family that exports as another.
+// already, for a tensor that the layout cannot express, and for a family that exports as another;
+// exit 5 for a text that cannot be read.
 ExportedModel quantise_to_hf(const std::string& path, const std::string& to,
                              const weights::Quantisation& what, weights::ExportOptions options,
-                             const registry::Catalog& plugins);
+                             const registry::Catalog& plugins, const QuantiseMethod& method = {});
 
 }  // namespace lamina::model

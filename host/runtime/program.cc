@@ -161,6 +161,7 @@ void Program::run_steps(std::span<const Slot> slots, Address arena) {
         step.in_pointers[i] = reinterpret_cast<const void*>(address(step.inputs[i], arena));
       for (std::size_t i = 0; i < step.outputs.size(); ++i)
         step.out_pointers[i] = reinterpret_cast<void*>(address(step.outputs[i], arena));
+      if (watcher_) show_operands(step);
       queue_->enqueue(*step.kernel,
                       {step.in_pointers, step.out_pointers,
                        reinterpret_cast<std::byte*>(address(step.workspace, arena)), queue_});
@@ -168,6 +169,17 @@ void Program::run_steps(std::span<const Slot> slots, Address arena) {
     }
     if (times_) times_->end(*this, step, std::move(begin));
   }
+}
+
+void Program::show_operands(const Step& step) const {
+  const Node& node = graph_->node(step.node);
+  std::vector<ConstTensorRef> operands;
+  for (std::size_t i = 0; i < step.in_pointers.size(); ++i)
+    operands.push_back(node.inputs[i] == kNoValue
+                           ? TensorRef()
+                           : TensorRef(reinterpret_cast<Address>(step.in_pointers[i]), memory_,
+                                       graph_->type(node.inputs[i])));
+  watcher_->starts(*graph_, step.node, operands);
 }
 
 void Program::show(const Step& step) const {

@@ -68,6 +68,8 @@ class Watcher {
   // operands.
   virtual void enter(const Graph& graph, NodeId scan, std::int64_t element) = 0;
   virtual void leave() = 0;
+  // Before the kernel of a node is enqueued. `operands`: one per input, none for an absent one.
+  virtual void starts(const Graph&, NodeId, std::span<const ConstTensorRef> /*operands*/) {}
   // After the kernel of a node is enqueued. `results`: one per output, none for an output that is
   // not read.
   virtual void ran(const Graph& graph, NodeId node, std::span<const TensorRef> results) = 0;
@@ -161,6 +163,7 @@ class Program {
   void set_scan_slots(Step& step, Address arena, std::int64_t iteration);
   void load_layer(Step& step, Address workspace);
   void store_layer(Step& step);
+  void show_operands(const Step& step) const;
   void show(const Step& step) const;
   void time(const std::shared_ptr<StepTimes>& times);
   void print(std::string& out, int indent) const;

@@ -43,7 +43,8 @@ Storage storage_of(const TensorMap& map, const io::WeightFiles& files, const Pie
   return format;
 }
 
-// Returns the first element of row `row` of the piece, in the published tensor.
+}  // namespace
+
 std::int64_t begin_of_row(const StridedView& view, std::int64_t row) {
   std::int64_t at = view.offset;
   for (int dim = view.shape.ndim() - 1; dim-- > 0;) {
@@ -52,8 +53,6 @@ std::int64_t begin_of_row(const StridedView& view, std::int64_t row) {
   }
   return at;
 }
-
-}  // namespace
 
 Storage stored_format(const decoder::Parameter& parameter, const TensorMap& map,
                       const io::WeightFiles& files, int index) {

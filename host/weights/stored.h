@@ -30,4 +30,7 @@ const std::byte* blocks_in_place(const TensorMap& map, const io::WeightFiles& fi
 void read_blocks(const TensorMap& map, const io::WeightFiles& files, int parameter, std::byte* out,
                  const Workers& workers = {});
 
+// Returns the first element of row `row` of a piece, in the published tensor.
+std::int64_t begin_of_row(const StridedView& view, std::int64_t row);
+
 }  // namespace lamina::weights

@@ -20,6 +20,24 @@ std::string progress_text(std::uint64_t done, std::uint64_t total) {
   return fmt::format("quantizing {:3.0f}%  {} of {}", 100 * share, bytes(done), bytes(total));
 }
 
+model::QuantiseMethod method_of(const Arguments& a, const Device& device, StatusLine& status) {
+  model::QuantiseMethod out{.backend = &device.backend()};
+  if (a.has("calibrate")) out.calibrate = a.text("calibrate");
+  if (a.has("calibrate") && out.calibrate.empty())
+    throw UserError(ExitCode::usage,
+                    {"--calibrate", "must not be empty", {"give the name of a text file"}});
+  if (a.has("calibrate-tokens") && !a.has("calibrate"))
+    throw UserError(ExitCode::usage, {"--calibrate-tokens", "needs --calibrate FILE; add it", {}});
+  out.calibrate_tokens = a.integer("calibrate-tokens");
+  if (a.has("target-bits")) out.target_bits = a.number("target-bits");
+  out.progress = [&status](std::int64_t done, std::int64_t total) {
+    end_if_asked();
+    status.show(done == total,
+                [&](double) { return fmt::format("calibrating, row {} of {}", done, total); });
+  };
+  return out;
+}
+
 int quantise(const Arguments& a, const Device& device) {
   device.use_threads(a.globals.threads);
   const std::string& from = a.positionals[0];
@@ -32,9 +50,10 @@ int quantise(const Arguments& a, const Device& device) {
         end_if_asked();
         status.show(done == total, [&](double) { return progress_text(done, total); });
       }};
+  const model::QuantiseMethod method = method_of(a, device, status);
   const auto [directory, out] = model::while_training(from, [&] {
     return model::quantise_to_hf(from, to, quantisation(a, "format").value(), options,
-                                 plugin_catalog(a.globals));
+                                 plugin_catalog(a.globals), method);
   });
   if (!a.flag("json")) {
     print(fmt::format("{}: {} tensors, {}, from {}\n", to, out.num_tensors,
@@ -59,6 +78,21 @@ int run_quantize(const Arguments& a, const Device& device) {
 
 }  // namespace
 
+namespace {
+
+Option target_bits_option() {
+  return {.key = {.name = "target-bits",
+                  .type = Type::number,
+                  .min = 0,
+                  .max = 16,
+                  .doc = "Most bits per value of all quantised matrices together: those that lose "
+                         "most in --format become int8. Losses are measured with --calibrate by "
+                         "the inputs of the text, else by the weights alone."},
+          .value = "BITS"};
+}
+
+}  // namespace
+
 Command quantize_command() {
   Option output = text_option("output", 'o', "DIR", "The directory to write; must not exist.");
   output.key.required = true;
@@ -73,7 +107,14 @@ Command quantize_command() {
               "also read: config.json with quantization_config, safetensors, and the tokenizer and "
               "other files of the model. Decoding from it equals `lamina decode --quantize` from "
               "the original. The directory is loaded as a check before it gets its name.",
-          .options = {output, format, quantize_rule_option(), weights_option(), json_option()},
+          .options = {output, format, quantize_rule_option(),
+                      text_option("calibrate", 0, "FILE",
+                                  "Round int4 and mxfp4 formats with error feedback (GPTQ) for the "
+                                  "inputs of this text, which should be typical."),
+                      integer_option(
+                          "calibrate-tokens", 0, model::QuantiseMethod().calibrate_tokens,
+                          "Tokens of --calibrate, in rows spread over the text.", 2, 1 << 24),
+                      target_bits_option(), weights_option(), json_option()},
           .positionals = {{.name = "DIR",
                            .doc = "A Hugging Face directory, a checkpoint or a run directory."}},
           .examples = {"lamina quantize model -o model-int4 --format int4",

@@ -17,6 +17,7 @@
 #include "weights/publish/hf_config.h"
 #include "weights/publish/published_form.h"
 #include "weights/quantise/quantise.h"
+#include "weights/stored.h"
 #include "weights/weights.h"
 
 namespace lamina::weights {
@@ -104,8 +105,9 @@ TransferPlan plan_transfers(const decoder::Model& model, const io::WeightFiles& 
 // Reads the values of tensors to be exported.
 class TransferReader {
  public:
-  TransferReader(const io::WeightFiles& files, const TransferPlan& plan, const Workers& workers)
-      : files_(files), plan_(plan), workers_(workers) {}
+  TransferReader(const io::WeightFiles& files, const TransferPlan& plan,
+                 const ExportOptions& options)
+      : files_(files), plan_(plan), workers_(options.workers), blocks_(options.blocks) {}
 
   // Borrowed; valid until the next call.
   std::span<const std::byte> bytes_of(const Transfer& t) {
@@ -138,6 +140,12 @@ class TransferReader {
     if (t.spec.dtype == DType::i64) return {};
     const CompressedMatrix& m = *t.matrix;
     std::vector<std::byte> out(static_cast<std::size_t>(m.format->bytes_of(m.rows * m.columns)));
+    const PublishedTensor& tensor = plan_.to.tensors()[static_cast<std::size_t>(t.tensor)];
+    if (are_given(tensor)) {
+      for (const int piece : tensor.pieces)
+        copy_rows(plan_.to.pieces()[static_cast<std::size_t>(piece)], m, out);
+      return out;
+    }
     const auto encode = [&](const RowSource& values) {
       encode_rows({t.stored, m.format, m.rows, m.columns}, files_.path(), values, workers_,
                   out.data());
@@ -154,9 +162,31 @@ class TransferReader {
     return out;
   }
 
+  // Returns whether all parameters of the tensor have blocks.
+  bool are_given(const PublishedTensor& tensor) const {
+    return blocks_ && std::ranges::all_of(tensor.pieces, [&](int piece) {
+             const int p = plan_.to.pieces()[static_cast<std::size_t>(piece)].parameter;
+             return !(*blocks_)[static_cast<std::size_t>(p)].empty();
+           });
+  }
+
+  // Copies the rows of a parameter to their places in the tensor (see compressed_matrix()).
+  void copy_rows(const Piece& piece, const CompressedMatrix& m, std::vector<std::byte>& out) const {
+    const std::vector<std::byte>& blocks = (*blocks_)[static_cast<std::size_t>(piece.parameter)];
+    const auto row_bytes = static_cast<std::size_t>(m.format->bytes_of(m.columns));
+    const std::int64_t rows = piece.num_elements() / m.columns;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const auto from = static_cast<std::size_t>(piece.first / m.columns + row) * row_bytes;
+      const auto to = static_cast<std::size_t>(begin_of_row(piece.view, row) / m.columns);
+      std::copy_n(blocks.begin() + static_cast<std::ptrdiff_t>(from), row_bytes,
+                  out.begin() + static_cast<std::ptrdiff_t>(to * row_bytes));
+    }
+  }
+
   const io::WeightFiles& files_;
   const TransferPlan& plan_;
   const Workers& workers_;
+  const std::vector<std::vector<std::byte>>* blocks_;  // may be null
   std::vector<float> ours_;
   std::vector<std::byte> bytes_;
 };
@@ -264,7 +294,7 @@ Exported export_to_hf(const decoder::Model& model, const std::string& from, cons
     out.num_bytes += io::num_bytes(t.spec);
   }
   out.num_tensors = static_cast<std::int64_t>(specs.size());
-  TransferReader reader(files, plan, options.workers);
+  TransferReader reader(files, plan, options);
   io::DirectoryCommit commit(to);
   io::WeightFilesOptions placing;
   if (form && !options.layout) placing.file_of = form->file_of();

@@ -1,11 +1,13 @@
 // Writes a model as a Hugging Face directory.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/workers.h"
 #include "decoder/model.h"
@@ -28,6 +30,9 @@ struct ExportOptions {
   // Parameters with a storage are rounded to it with `workers`, and written in the layout of
   // compressed-tensors (publish/compressed.h).
   bool compressed = false;
+  // Blocks of parameters that were rounded before, eg with a calibration; null or empty: none.
+  // Borrowed.
+  const std::vector<std::vector<std::byte>>* blocks = nullptr;
   Workers workers = {};
   // Called before each tensor and at the end with the bytes written and their sum; may throw to
   // stop.

@@ -1,0 +1,43 @@
+// Scales and numbers of the formats of --quantize. Private to formats.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "core/float16.h"
+#include "formats/block_formats.h"
+
+namespace lamina::formats {
+
+enum class Kind { none, int8, int4, mxfp4, nvfp4, fp8 };
+
+inline Kind kind_of(const BlockFormat& format) {
+  if (format.name.ends_with("_F16")) return Kind::none;
+  if (format.name.starts_with("INT8_")) return Kind::int8;
+  if (format.name.starts_with("INT4_")) return Kind::int4;
+  if (format.name == "MXFP4") return Kind::mxfp4;
+  if (format.name == "NVFP4") return Kind::nvfp4;
+  if (format.name.starts_with("FP8")) return Kind::fp8;
+  return Kind::none;
+}
+
+// Rounds to an integer, ties to even. REQUIRES: |v| < 2^22.
+template <typename T>
+T rounded(T v) {
+  constexpr float kShift = 0x1.8p23f;
+  return (v + kShift) - kShift;
+}
+
+// A scale of this size or more has a finite inverse. Scales of zeros are 1.
+inline float usable_scale(float scale) {
+  constexpr float kLeast = std::numeric_limits<float>::min();
+  return std::max(to_float(to_bfloat16(scale)), kLeast);
+}
+
+// Returns the index of the nearest E2M1 magnitude; ties go to even indices.
+inline int e2m1_index(float size) {
+  return (size > .25f) + (size >= .75f) + (size > 1.25f) + (size >= 1.75f) + (size > 2.5f) +
+         (size >= 3.5f) + (size > 5.f);
+}
+
+}  // namespace lamina::formats

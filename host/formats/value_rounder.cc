@@ -1,0 +1,87 @@
+#include "formats/value_rounder.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "core/error.h"
+#include "formats/fp4.h"
+#include "formats/fp8.h"
+#include "formats/rounding.h"
+
+namespace lamina::formats {
+namespace {
+
+float largest_magnitude(std::span<const float> values) {
+  float most = 0;
+  for (const float v : values) most = std::max(most, std::fabs(v));
+  return most;
+}
+
+}  // namespace
+
+bool ValueRounder::can_round(const BlockFormat& format) {
+  const Kind kind = kind_of(format);
+  return kind == Kind::int8 || kind == Kind::int4 || kind == Kind::mxfp4;
+}
+
+ValueRounder::ValueRounder(const BlockFormat& format)
+    : format_(&format),
+      bits_(kind_of(format) == Kind::int8 ? 8 : 4),
+      is_float_(kind_of(format) == Kind::mxfp4) {
+  LAMINA_ASSERT(can_round(format));
+}
+
+float ValueRounder::choose_scale(std::span<const float> block,
+                                 std::span<const float> importance) const {
+  const float most = largest_magnitude(block);
+  if (most == 0) return 1;
+  float best = 1, least = std::numeric_limits<float>::infinity();
+  // In units of `most`, so that the sum is finite for values of any size.
+  const auto consider = [&](float scale) {
+    float sum = 0;
+    for (std::size_t i = 0; i < block.size(); ++i) {
+      const float error = (block[i] - round(scale, block[i]).value) / most;
+      sum += (importance.empty() ? 1 : importance[i]) * error * error;
+    }
+    if (sum < least) least = sum, best = scale;
+  };
+  if (is_float_) {
+    constexpr int kLargest = 252;  // 6 times its power of two is finite
+    const int exponent = std::clamp(std::ilogb(most) - 2 + 127, 0, kLargest - 1);
+    for (const int e : {exponent, exponent + 1}) consider(e8m0(static_cast<std::uint8_t>(e)));
+    return best;
+  }
+  if (bits_ == 8) return usable_scale(most / 127);
+  for (float divisor = 7; divisor <= 10; divisor += .5f) consider(usable_scale(most / divisor));
+  return best;
+}
+
+ValueRounder::Rounded ValueRounder::round(float scale, float value) const {
+  const float inverse = 1 / scale;
+  if (is_float_) {
+    const int index = e2m1_index(std::fabs(value * inverse)) + (std::signbit(value) ? 8 : 0);
+    return {static_cast<std::uint8_t>(index), scale * kE2m1[static_cast<std::size_t>(index)]};
+  }
+  const float zero = bits_ == 8 ? 128 : 8;
+  const float number = rounded(std::clamp(value * inverse, -zero, zero - 1));
+  return {static_cast<std::uint8_t>(static_cast<int>(number + zero)), scale * number};
+}
+
+void ValueRounder::write(float scale, std::span<const std::uint8_t> codes, std::byte* out) const {
+  auto* to = reinterpret_cast<std::uint8_t*>(out);
+  if (is_float_) {
+    *to++ = static_cast<std::uint8_t>(std::ilogb(scale) + 127);
+  } else {
+    const bfloat16 stored = to_bfloat16(scale);
+    std::memcpy(to, &stored, sizeof stored);
+    to += sizeof stored;
+  }
+  const std::size_t count = codes.size();
+  if (bits_ == 8)
+    for (std::size_t i = 0; i < count; ++i) *to++ = codes[i] ^ 0x80;
+  else
+    for (std::size_t i = 0; i < count / 2; ++i)
+      *to++ = static_cast<std::uint8_t>(codes[i] | codes[i + count / 2] << 4);
+}
+
+}  // namespace lamina::formats

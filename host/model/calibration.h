@@ -1,0 +1,57 @@
+// Second moments of the inputs of a model's products over a text, for quantising with error
+// feedback.
+//
+//   const CalibrationText text = ...;
+//   collect_moments(model, weights.pointers(), text, {3, 4}, {}, backend,
+//                   [](const InputMoments& m) { ... });
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "core/workers.h"
+#include "decoder/model.h"
+#include "runtime/backend.h"
+
+namespace lamina::model {
+
+// Token ids, in rows of `tokens_per_row`.
+struct CalibrationText {
+  std::vector<std::int32_t> ids;
+  std::int64_t tokens_per_row = 0;
+
+  std::int64_t num_rows() const { return static_cast<std::int64_t>(ids.size()) / tokens_per_row; }
+};
+
+// Sums of x_i x_j over the inputs x of one matrix, [width, width], and the matrices that read them:
+// all rows of a parameter, or the rows of one expert.
+struct InputMoments {
+  struct Reader {
+    int parameter;
+    std::int64_t group = 0;  // the expert
+  };
+  std::int64_t width = 0, num_inputs = 0;
+  std::vector<float> sums;
+  std::vector<Reader> readers;
+};
+
+struct CalibrationOptions {
+  DType dtype = DType::bf16;  // of the computation
+  // Called before each batch of rows; may throw to stop.
+  std::function<void(std::int64_t done, std::int64_t total)> progress = {};
+};
+
+// Returns the moments for the inputs of `parameters`, whose matrices are the weights of products. A
+// matrix that no product of the forward graph reads row by row is in no result. Memory: the
+// moments. `weights`: plain weights, one pointer per parameter, in host memory. REQUIRES: at least
+// one row.
+std::vector<InputMoments> collect_moments(const decoder::Model& model,
+                                          std::span<const ConstTensorRef> weights,
+                                          const CalibrationText& text,
+                                          std::span<const int> parameters,
+                                          const CalibrationOptions& options,
+                                          const Backend& backend);
+
+}  // namespace lamina::model

@@ -1,0 +1,271 @@
+#include "model/choose_blocks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "core/read_file.h"
+#include "data/token_store.h"
+#include "formats/encode.h"
+#include "formats/value_rounder.h"
+#include "model/calibration.h"
+#include "weights/publish/published.h"
+#include "weights/quantise/budget.h"
+#include "weights/quantise/error_feedback.h"
+#include "weights/weights.h"
+
+namespace lamina::model {
+namespace {
+
+using Storage = const formats::BlockFormat*;
+using weights::FormatErrors;
+
+constexpr std::int64_t kRowTokens = 512;
+constexpr std::int64_t kMomentBytes = std::int64_t{1} << 30;  // of one pass over the text
+constexpr const char *kCalibrate = "--calibrate", *kTargetBits = "--target-bits";
+
+// Token ids separated by commas or spaces.
+std::vector<std::int32_t> ids_in(const std::string& file, std::int64_t vocab) {
+  const std::string text = read_file(file, ExitCode::data);
+  std::vector<std::int32_t> out;
+  for (const char *at = text.data(), *end = at + text.size(); at < end;) {
+    if (*at == ',' || *at == ' ' || *at == '\n' || *at == '\r' || *at == '\t') {
+      ++at;
+      continue;
+    }
+    std::int32_t id = 0;
+    const auto [next, error] = std::from_chars(at, end, id);
+    if (error != std::errc() || id < 0 || id >= vocab)
+      throw UserError(ExitCode::data,
+                      {file,
+                       fmt::format("has no token id at byte {}; expected numbers below {}, because "
+                                   "the model has no tokenizer",
+                                   at - text.data(), vocab),
+                       {"separate ids by commas or spaces"}});
+    out.push_back(id);
+    at = next;
+  }
+  return out;
+}
+
+// Takes rows at equal distances, so that they are spread over the text.
+CalibrationText rows_in(const std::vector<std::int32_t>& ids, std::int64_t row_tokens,
+                        std::int64_t most_tokens, const std::string& file) {
+  const auto given = static_cast<std::int64_t>(ids.size());
+  if (given < 2)
+    throw UserError(ExitCode::data, {file,
+                                     fmt::format("has {} tokens; expected at least 2", given),
+                                     {"some thousands of tokens of typical text are enough"}});
+  CalibrationText out{.tokens_per_row = std::min({row_tokens, most_tokens, given})};
+  const std::int64_t there = given / out.tokens_per_row;
+  const std::int64_t rows =
+      std::min(there, std::max<std::int64_t>(1, most_tokens / out.tokens_per_row));
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const auto first = ids.begin() + row * there / rows * out.tokens_per_row;
+    out.ids.insert(out.ids.end(), first, first + out.tokens_per_row);
+  }
+  return out;
+}
+
+CalibrationText read_text(const OpenedModel& from, const QuantiseMethod& method) {
+  const decoder::Model& model = *from.model;
+  std::vector<std::int32_t> ids;
+  if (text::has_tokenizer(from.directory))
+    ids = data::tokenize_files({method.calibrate}, *data::parse_separator("file"),
+                               *text::load_tokenizer(from.directory), model.vocab_size())
+              .tokens;
+  else
+    ids = ids_in(method.calibrate, model.vocab_size());
+  const std::int64_t positions = model.config().max_positions().value_or(kRowTokens);
+  return rows_in(ids, std::min(positions, kRowTokens), method.calibrate_tokens, method.calibrate);
+}
+
+// Formats of few bits gain from error feedback; 8 bits are exact enough without.
+bool has_feedback(const formats::BlockFormat& format) {
+  return formats::ValueRounder::can_round(format) && !format.name.starts_with("INT8");
+}
+
+class Chooser {
+ public:
+  Chooser(const OpenedModel& from, const std::shared_ptr<io::WeightFiles>& files,
+          const weights::Quantisation& what, const QuantiseMethod& method, const Workers& workers)
+      : from_(from),
+        model_(*from.model),
+        files_(files),
+        what_(what),
+        method_(method),
+        workers_(workers),
+        map_(weights::match_weights(model_, *files)) {
+    out_.storages = weights::choose_storage(model_, what, DType::bf16);
+    out_.blocks.resize(out_.storages.size());
+    errors_.resize(out_.storages.size());
+    for (std::size_t i = 0; i < out_.storages.size(); ++i)
+      if (out_.storages[i])
+        weights::check_is_plain(parameter(i), what, map_, *files, static_cast<int>(i));
+  }
+
+  ChosenBlocks run() && {
+    if (!method_.calibrate.empty()) calibrate();
+    if (method_.target_bits) spend_bits();
+    return std::move(out_);
+  }
+
+ private:
+  const decoder::Parameter& parameter(std::size_t i) const { return model_.parameters().all()[i]; }
+
+  // The rows of a parameter, or of one expert, in a format.
+  weights::RowsToEncode rows(std::size_t i, Storage format, std::int64_t group,
+                             std::int64_t groups) const {
+    decoder::Parameter p = parameter(i);
+    p.storage = format;
+    weights::RowsToEncode out = weights::rows_of(p);
+    out.rows /= groups;
+    if (groups > 1) out.name += fmt::format(" of expert {}", group);
+    return out;
+  }
+
+  weights::RowSource source(std::size_t i, std::int64_t first_element) const {
+    return [this, i, first_element](std::int64_t first, std::span<float> to) {
+      weights::read_parameter(map_, *files_, static_cast<int>(i), first_element + first, to);
+    };
+  }
+
+  bool may_change(std::size_t i) const {
+    return method_.target_bits && out_.storages[i] &&
+           out_.storages[i] == formats::format_for(what_.format, parameter(i).desc.shape[-1]);
+  }
+
+  std::int64_t num_groups(std::size_t i) const {
+    const Shape& shape = parameter(i).desc.shape;
+    return shape.ndim() == 3 ? shape[0] : 1;
+  }
+
+  // In several passes over the text, because the moments of all layers may be large.
+  void calibrate() {
+    LAMINA_ASSERT(method_.backend != nullptr);
+    const CalibrationText text = read_text(from_, method_);
+    const weights::Weights plain =
+        weights::Weights::load(model_, files_, DType::bf16, *method_.backend, workers_);
+    std::vector<std::vector<int>> passes;
+    std::int64_t bytes = kMomentBytes;
+    for (std::size_t i = 0; i < out_.storages.size(); ++i) {
+      if (!out_.storages[i] || !(has_feedback(*out_.storages[i]) || may_change(i))) continue;
+      const std::int64_t width = parameter(i).desc.shape[-1],
+                         more = 4 * width * width * num_groups(i);
+      if (passes.empty() || bytes + more > kMomentBytes) passes.emplace_back(), bytes = 0;
+      passes.back().push_back(static_cast<int>(i));
+      bytes += more;
+    }
+    std::int64_t pass = 0;
+    for (const std::vector<int>& parameters : passes) {
+      CalibrationOptions options;
+      if (method_.progress)
+        options.progress = [&](std::int64_t done, std::int64_t total) {
+          method_.progress(pass * total + done, total * std::ssize(passes));
+        };
+      for (const InputMoments& moments :
+           collect_moments(model_, plain.pointers(), text, parameters, options, *method_.backend))
+        use(moments);
+      ++pass;
+    }
+    for (std::size_t i = 0; i < out_.storages.size();
+         ++i)  // experts without a token, if some had one
+      finish(i);
+  }
+
+  void use(const InputMoments& moments) {
+    if (moments.num_inputs == 0) return;
+    std::optional<weights::InputFactor> factor;
+    std::vector<float> diagonal(static_cast<std::size_t>(moments.width));
+    for (std::size_t i = 0; i < diagonal.size(); ++i)
+      diagonal[i] = moments.sums[i * (diagonal.size() + 1)];
+    for (const InputMoments::Reader& reader : moments.readers) {
+      const auto i = static_cast<std::size_t>(reader.parameter);
+      const Storage format = out_.storages[i];
+      const std::int64_t groups = num_groups(i);
+      const auto matrix = rows(i, format, reader.group, groups);
+      const std::int64_t first_row = reader.group * matrix.rows;
+      const weights::RowSource values = source(i, first_row * matrix.width);
+      if (may_change(i)) add_errors(i, matrix, values, diagonal);
+      if (!has_feedback(*format)) continue;
+      if (!factor) factor.emplace(moments.sums, moments.width, workers_);
+      std::vector<std::byte>& blocks = out_.blocks[i];
+      blocks.resize(static_cast<std::size_t>(format->bytes_of(parameter(i).num_elements())));
+      if (groups > 1)
+        rounded_groups_.resize(out_.storages.size()), rounded_groups_[i].push_back(reader.group);
+      weights::encode_rows_with_feedback(
+          matrix, files_->path(), values, *factor, workers_,
+          blocks.data() + format->bytes_of(first_row * matrix.width));
+    }
+  }
+
+  // Rounds the experts that no token of the text chose.
+  void finish(std::size_t i) {
+    if (i >= rounded_groups_.size() || rounded_groups_[i].empty()) return;
+    const std::int64_t groups = num_groups(i);
+    for (std::int64_t group = 0; group < groups; ++group) {
+      if (std::ranges::find(rounded_groups_[i], group) != rounded_groups_[i].end()) continue;
+      const auto matrix = rows(i, out_.storages[i], group, groups);
+      const std::int64_t first_row = group * matrix.rows;
+      weights::encode_rows(
+          matrix, files_->path(), source(i, first_row * matrix.width), workers_,
+          out_.blocks[i].data() + matrix.format->bytes_of(first_row * matrix.width));
+    }
+  }
+
+  void add_errors(std::size_t i, weights::RowsToEncode matrix, const weights::RowSource& values,
+                  std::span<const float> importance) {
+    FormatErrors& errors = errors_[i] ? *errors_[i] : errors_[i].emplace();
+    errors.base += weights::rounding_error(matrix, files_->path(), values, importance, workers_);
+    matrix.format = formats::format_for(weights::kBudgetFormat, matrix.width);
+    errors.better += weights::rounding_error(matrix, files_->path(), values, importance, workers_);
+  }
+
+  void spend_bits() {
+    const Storage better = formats::format_for(weights::kBudgetFormat, 128);
+    const Storage base = formats::format_for(what_.format, 4096);
+    const auto bits = [](Storage format) { return 8. * format->num_bytes / format->num_values; };
+    if (bits(base) >= bits(better))
+      throw UserError(ExitCode::usage,
+                      {kTargetBits,
+                       fmt::format("needs a format with fewer bits than {}, got {}",
+                                   weights::kBudgetFormat, what_.format),
+                       {"some matrices keep that format, others get int8; eg: --format int4"}});
+    for (std::size_t i = 0; i < out_.storages.size(); ++i)
+      if (may_change(i) && !errors_[i])
+        add_errors(i, rows(i, out_.storages[i], 0, 1), source(i, 0), {});
+    const std::vector<Storage> before = out_.storages;
+    out_.storages = weights::spend_bits(model_, before, errors_, *method_.target_bits, kTargetBits);
+    std::int64_t changed = 0;
+    for (std::size_t i = 0; i < before.size(); ++i)
+      if (out_.storages[i] != before[i]) out_.blocks[i].clear(), ++changed;
+    log::info("{} of {} matrices in {}: {:.3f} bits per value", changed,
+              std::ranges::count_if(before, [](Storage s) { return s != nullptr; }),
+              weights::kBudgetFormat, weights::bits_per_value(model_, out_.storages));
+  }
+
+  const OpenedModel& from_;
+  const decoder::Model& model_;
+  const std::shared_ptr<io::WeightFiles>& files_;
+  const weights::Quantisation& what_;
+  const QuantiseMethod& method_;
+  const Workers& workers_;
+  weights::TensorMap map_;
+  ChosenBlocks out_;
+  std::vector<std::optional<FormatErrors>> errors_;
+  std::vector<std::vector<std::int64_t>> rounded_groups_;  // by parameter with experts
+};
+
+}  // namespace
+
+ChosenBlocks choose_blocks(const OpenedModel& from, const std::shared_ptr<io::WeightFiles>& files,
+                           const weights::Quantisation& what, const QuantiseMethod& method,
+                           const Workers& workers) {
+  return Chooser(from, files, what, method, workers).run();
+}
+
+}  // namespace lamina::model

@@ -1,0 +1,27 @@
+// Chooses formats and blocks for `lamina quantize` by measuring them. Private to model.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "core/workers.h"
+#include "io/weight_files.h"
+#include "model/open.h"
+#include "model/quantise.h"
+
+namespace lamina::model {
+
+// By parameter.
+struct ChosenBlocks {
+  std::vector<const formats::BlockFormat*> storages;
+  std::vector<std::vector<std::byte>> blocks;  // empty: rounded to nearest when they are written
+};
+
+// REQUIRES: the method has a text or a number of bits; the weights are plain. Memory: the blocks,
+// and about a gigabyte of moments.
+ChosenBlocks choose_blocks(const OpenedModel& from, const std::shared_ptr<io::WeightFiles>& files,
+                           const weights::Quantisation& what, const QuantiseMethod& method,
+                           const Workers& workers);
+
+}  // namespace lamina::model

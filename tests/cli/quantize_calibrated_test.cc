@@ -1,0 +1,167 @@
+// lamina quantize --calibrate and --target-bits, and lamina eval --kv-dtype.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "cli/trained_run.h"
+#include "core/json.h"
+#include "io/packed_weight.h"
+#include "io/weight_files.h"
+
+namespace lamina::cli {
+namespace {
+
+using lamina::testing::Finished;
+using lamina::testing::TempDir;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+const std::string kText = LAMINA_SOURCE_DIR "/docs/glossary.md";
+
+Finished quantize_with(const std::string& to, std::vector<std::string> more,
+                       const std::string& from = trained_run()) {
+  more.insert(more.begin(), {"quantize", from, "-o", to});
+  return lamina_program(more);
+}
+
+double number_of(const std::vector<std::string>& words, const char* member) {
+  const Finished result = lamina_program(words);
+  EXPECT_EQ(result.code, 0) << result.err;
+  if (result.code != 0) return 0;
+  return JsonDocument::parse(result.out, "json").root().at(member).as_double();
+}
+
+double mean_kl(const std::string& model, std::vector<std::string> more = {}) {
+  std::vector<std::string> words = {"eval",        "-m",      model,     "--against",
+                                    trained_run(), "--data",  kText,     "--tokens",
+                                    "32",          "--dtype", "float32", "--json"};
+  words.insert(words.end(), more.begin(), more.end());
+  return number_of(words, "mean_kl");
+}
+
+TEST(QuantizeCalibrated, DivergesLessThanNearestNumbers) {
+  const TempDir folder;
+  for (const std::string format : {"int4", "mxfp4"}) {
+    const std::string near = folder / format, calibrated = folder / (format + "-calibrated");
+    ASSERT_EQ(quantize_with(near, {"--format", format}).code, 0);
+    const Finished result = quantize_with(calibrated, {"--format", format, "--calibrate", kText});
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_LT(mean_kl(calibrated), .8 * mean_kl(near)) << format;
+  }
+}
+
+TEST(QuantizeCalibrated, HasTheSameBytesForAnyThreads) {
+  const TempDir folder;
+  for (const char* threads : {"1", "2"})
+    ASSERT_EQ(quantize_with(folder / threads, {"--format", "int4", "--calibrate", kText,
+                                               "--calibrate-tokens", "1024", "-t", threads})
+                  .code,
+              0);
+  EXPECT_TRUE(folder.read("1/model.safetensors") == folder.read("2/model.safetensors"));
+}
+
+// The tensors of other formats are rounded to nearest, as without a text.
+TEST(QuantizeCalibrated, EightBitsStayNearest) {
+  const TempDir folder;
+  ASSERT_EQ(quantize_with(folder / "near", {"--format", "int8"}).code, 0);
+  ASSERT_EQ(quantize_with(folder / "text", {"--format", "int8", "--calibrate", kText}).code, 0);
+  EXPECT_TRUE(folder.read("near/model.safetensors") == folder.read("text/model.safetensors"));
+}
+
+TEST(QuantizeCalibrated, ExpertsOfAModelAreCalibrated) {
+  const TempDir folder;
+  const std::string run =
+      "family = \"mixtral\"\n[model]\nvocab_size = 258\nhidden_size = 32\n"
+      "intermediate_size = 64\nnum_hidden_layers = 1\n"
+      "num_attention_heads = 2\nnum_key_value_heads = 2\n"
+      "num_local_experts = 4\nnum_experts_per_tok = 2\n"
+      "max_position_embeddings = 64\n[run]\nout = \"" +
+      folder / "moe" + "\"\n[data]\ntrain = \"" + kText +
+      "\"\nsequence_length = 32\n[train]\nsteps = 2\nbatch_size = 2\n";
+  ASSERT_EQ(lamina_program({"train", folder.write("moe.toml", run), "--quiet"}).code, 0);
+  const Finished result =
+      quantize_with(folder / "out", {"--format", "int4", "--calibrate", kText}, folder / "moe");
+  ASSERT_EQ(result.code, 0) << result.err;
+  ASSERT_EQ(quantize_with(folder / "near", {"--format", "int4"}, folder / "moe").code, 0);
+  const io::WeightFiles mine(folder / "out"), near(folder / "near");
+  int experts = 0, changed = 0;
+  for (const std::string_view name : mine.names()) {
+    if (name.find("experts") == name.npos || !mine.packed(name)) continue;
+    ++experts;
+    const auto numbers = [&](const io::WeightFiles& files) {
+      return files.tensor(files.packed(name)->values).bytes;
+    };
+    changed += !std::ranges::equal(numbers(mine), numbers(near));
+  }
+  EXPECT_EQ(experts, 12);
+  EXPECT_EQ(changed, 12);
+  EXPECT_EQ(lamina_program({"decode", "-m", folder / "out", "--ids", "1,2", "-n", "2"}).code, 0);
+}
+
+TEST(QuantizeCalibrated, MistakesAreRefused) {
+  const TempDir folder;
+  const auto refusal = [&](const std::vector<std::string>& more, int code) {
+    const Finished result = quantize_with(folder / "q", more);
+    EXPECT_EQ(result.code, code) << result.err;
+    EXPECT_FALSE(std::filesystem::exists(folder / "q"));
+    return result.err;
+  };
+  EXPECT_EQ(refusal({"--format", "int4", "--calibrate-tokens", "64"}, 2),
+            "error: --calibrate-tokens: needs --calibrate FILE; add it\n");
+  EXPECT_THAT(refusal({"--format", "int4", "--calibrate", folder / "none.txt"}, 5),
+              HasSubstr("none.txt"));
+  EXPECT_THAT(refusal({"--format", "int4", "--calibrate", folder.write("short.txt", "")}, 5),
+              HasSubstr("short.txt"));
+  EXPECT_THAT(refusal({"--format", "fp8", "--target-bits", "8.2"}, 2),
+              EndsWith("error: --target-bits: needs a format with fewer bits than int8, got fp8\n"
+                       "  some matrices keep that format, others get int8; eg: --format int4\n"));
+  EXPECT_THAT(refusal({"--format", "int4", "--target-bits", "4"}, 2),
+              EndsWith("error: --target-bits: got 4 bits per value; the formats need 4.500 without "
+                       "any matrix in int8\n"
+                       "  give at least that, or a format with fewer bits: int4-g128 has 4.125\n"));
+}
+
+TEST(TargetBits, AreKeptAndLowerTheDivergence) {
+  const TempDir folder;
+  ASSERT_EQ(quantize_with(folder / "base", {"--format", "int4"}).code, 0);
+  double last = mean_kl(folder / "base");
+  std::int64_t before = 0;
+  for (const char* bits : {"5.5", "7", "8.5"}) {
+    const Finished result =
+        quantize_with(folder / bits, {"--format", "int4", "--target-bits", bits});
+    ASSERT_EQ(result.code, 0) << result.err;
+    const io::WeightFiles files(folder / bits);
+    std::int64_t eight = 0;
+    for (const std::string_view name : files.names())
+      if (const io::PackedTensors* packed = files.packed(name);
+          packed && files.tensor(packed->values).shape[-1] == 32 / 4)  // four numbers in a word
+        ++eight;
+    EXPECT_GT(eight, before) << bits;
+    before = eight;
+    const double kl = mean_kl(folder / bits);
+    EXPECT_LT(kl, last) << bits;
+    last = kl;
+  }
+}
+
+// Rounded keys and values change the predictions a little, plain ones not at all.
+TEST(EvalKvDtype, MeasuresTheLossOfRoundedKeysAndValues) {
+  const double int8 = mean_kl(trained_run(), {"--kv-dtype", "int8"});
+  const double fp8 = mean_kl(trained_run(), {"--kv-dtype", "fp8"});
+  EXPECT_GT(int8, 0);
+  EXPECT_GT(fp8, int8);
+  EXPECT_LT(fp8, 1e-2);
+}
+
+TEST(EvalKvDtype, NeedsAReference) {
+  const Finished result =
+      lamina_program({"eval", "-m", trained_run(), "--data", kText, "--kv-dtype", "int8"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.err,
+            "error: --kv-dtype: needs --against DIR; add it\n"
+            "  the model itself may be DIR: it is compared without --kv-dtype\n");
+}
+
+}  // namespace
+}  // namespace lamina::cli
