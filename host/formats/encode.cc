@@ -249,24 +249,24 @@ std::int64_t row_unit(std::string_view name) {
   return out;
 }
 
-bool is_encoded(const BlockFormat& format) { return kind_of(format) != Kind::none; }
+bool is_encoded(const BlockFormat& format) { return kind_of(format) != RoundedKind::none; }
 
 bool encode_row(const BlockFormat& format, std::span<const float> row, std::byte* out) {
   if (!are_finite(row)) return false;
-  const Kind kind = kind_of(format);
+  const RoundedKind kind = kind_of(format);
   const int count = format.num_values;
   Byte* to = reinterpret_cast<Byte*>(out);
-  if (kind == Kind::fp8) {
+  if (kind == RoundedKind::fp8) {
     encode_fp8(row, count, to);
     return true;
   }
-  if (kind == Kind::nvfp4) {
+  if (kind == RoundedKind::nvfp4) {
     encode_nvfp4(row, count, to);
     return true;
   }
-  const auto encode = kind == Kind::int8   ? encode_int8
-                      : kind == Kind::int4 ? encode_int4
-                                           : encode_mxfp4;
+  const auto encode = kind == RoundedKind::int8   ? encode_int8
+                      : kind == RoundedKind::int4 ? encode_int4
+                                                  : encode_mxfp4;
   for (std::size_t i = 0; i < row.size(); i += static_cast<std::size_t>(count)) {
     encode(row.data() + i, count, to);
     to += format.num_bytes;
@@ -276,19 +276,19 @@ bool encode_row(const BlockFormat& format, std::span<const float> row, std::byte
 
 BlockCodes read_codes(const BlockFormat& format, const std::byte* block) {
   BlockCodes out{};
-  const Kind kind = kind_of(format);
+  const RoundedKind kind = kind_of(format);
   const Byte* b = reinterpret_cast<const Byte*>(block);
   const int count = format.num_values;
-  if (kind == Kind::fp8) {
+  if (kind == RoundedKind::fp8) {
     std::memcpy(&out.scale, b, sizeof out.scale);
     std::copy_n(b + sizeof out.scale, count, out.codes.begin());
     return out;
   }
-  if (kind == Kind::nvfp4) {
+  if (kind == RoundedKind::nvfp4) {
     std::memcpy(&out.scale, b, sizeof out.scale);
     std::copy_n(b + sizeof out.scale, 4, out.group_scales.begin());
     b += sizeof out.scale + 4;
-  } else if (kind == Kind::mxfp4) {
+  } else if (kind == RoundedKind::mxfp4) {
     out.scale = e8m0(*b++);
   } else {
     bfloat16 scale;
@@ -298,7 +298,7 @@ BlockCodes read_codes(const BlockFormat& format, const std::byte* block) {
   }
   for (int i = 0; i < count; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    if (kind == Kind::int8)
+    if (kind == RoundedKind::int8)
       out.codes[at] = static_cast<Byte>(b[i] ^ 0x80);
     else
       out.codes[at] = i < count / 2 ? b[i] & 15 : b[i - count / 2] >> 4;

@@ -9,16 +9,16 @@
 
 namespace lamina::formats {
 
-enum class Kind { none, int8, int4, mxfp4, nvfp4, fp8 };
+enum class RoundedKind { none, int8, int4, mxfp4, nvfp4, fp8 };
 
-inline Kind kind_of(const BlockFormat& format) {
-  if (format.name.ends_with("_F16")) return Kind::none;
-  if (format.name.starts_with("INT8_")) return Kind::int8;
-  if (format.name.starts_with("INT4_")) return Kind::int4;
-  if (format.name == "MXFP4") return Kind::mxfp4;
-  if (format.name == "NVFP4") return Kind::nvfp4;
-  if (format.name.starts_with("FP8")) return Kind::fp8;
-  return Kind::none;
+inline RoundedKind kind_of(const BlockFormat& format) {
+  if (format.name.ends_with("_F16")) return RoundedKind::none;
+  if (format.name.starts_with("INT8_")) return RoundedKind::int8;
+  if (format.name.starts_with("INT4_")) return RoundedKind::int4;
+  if (format.name == "MXFP4") return RoundedKind::mxfp4;
+  if (format.name == "NVFP4") return RoundedKind::nvfp4;
+  if (format.name.starts_with("FP8")) return RoundedKind::fp8;
+  return RoundedKind::none;
 }
 
 // Rounds to an integer, ties to even. REQUIRES: |v| < 2^22.

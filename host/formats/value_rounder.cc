@@ -20,14 +20,14 @@ float largest_magnitude(std::span<const float> values) {
 }  // namespace
 
 bool ValueRounder::can_round(const BlockFormat& format) {
-  const Kind kind = kind_of(format);
-  return kind == Kind::int8 || kind == Kind::int4 || kind == Kind::mxfp4;
+  const RoundedKind kind = kind_of(format);
+  return kind == RoundedKind::int8 || kind == RoundedKind::int4 || kind == RoundedKind::mxfp4;
 }
 
 ValueRounder::ValueRounder(const BlockFormat& format)
     : format_(&format),
-      bits_(kind_of(format) == Kind::int8 ? 8 : 4),
-      is_float_(kind_of(format) == Kind::mxfp4) {
+      bits_(kind_of(format) == RoundedKind::int8 ? 8 : 4),
+      is_float_(kind_of(format) == RoundedKind::mxfp4) {
   LAMINA_ASSERT(can_round(format));
 }
 
