@@ -152,7 +152,8 @@ Tensor visible(const LowerCall& c) {
   // Empty slots of the state have an index before 0 or after the last token.
   if (c.has(in::kStart)) {
     Tensor last = shift(reshape(c.in(in::kStart), {batch, 1, 1}), static_cast<double>(tokens - 1));
-    seen = both(is_not(as_i32(less(tk, number_like(tk, 0)))), is_not(as_i32(less(last, tk))));
+    seen = both(seen,
+                both(is_not(as_i32(less(tk, number_like(tk, 0)))), is_not(as_i32(less(last, tk)))));
   }
   if (c.i("causal") || c.i("window")) seen = both(seen, is_not(as_i32(less(tq, tk))));
   if (c.i("window")) seen = both(seen, as_i32(less(tq - tk, number_like(tq, c.i("window")))));

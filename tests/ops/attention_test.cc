@@ -141,6 +141,7 @@ OpCases over_state() {
       .op = "attention",
       .cases = {
           decode("one token", 1, 9, kStart), decode("three tokens", 3, 9, kStart),
+          decode("everything", 3, 9, kStart, {{"causal", number(0)}}),
           decode("window", 2, 9, kStart, {{"window", number(3)}}),
           decode("chunk", 2, 9, kStart, {{"chunk", number(4)}}),
           decode("ring", 1, 4, ints({2}, {2, 11}), {{"ring", number(1)}, {"window", number(4)}}),
@@ -190,6 +191,8 @@ const OpCases kEvenState = {
     .cases = {attend_even("prompt", 5, 12, {.start = ints({2}, {0, 7})}),
               attend_even("prompt with a window", 5, 12, {.start = ints({2}, {0, 7})},
                           {{"window", number(3)}}),
+              attend_even("prompt that sees everything", 5, 12, {.start = ints({2}, {0, 7})},
+                          {{"causal", number(0)}}),
               attend_even("long prompt", 130, 150, {.start = ints({2}, {3, 20})})}};
 
 LAMINA_TEST_OP(Attention, kCases)
