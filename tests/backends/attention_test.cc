@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "attention_problem.h"
+#include "backends/cpu/gemm/tile_unit.h"
+#include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/threads.h"
+#include "support/amx_emulator.h"
 
 namespace lamina::cpu {
 namespace {
@@ -232,6 +235,40 @@ TEST(Attention, KernelsMatchReferenceForEveryVariant) {
 }
 
 TEST(Attention, CachedKernelsMatchReference) { expect_kernels_match_reference(cached_cases()); }
+
+// Products by tiles are for bf16 in pairs.
+TEST(Attention, ProductsByTheUnitOfTilesMatchReference) {
+  if (best_isa() < Isa::avx512_bf16) GTEST_SKIP() << "this machine does not multiply pairs of bf16";
+  const ScopedTileUnit unit(TileUnit::emulated);
+  for (const auto& cases : {sizes(), variants(), cached_cases()})
+    for (const Case& c : cases) {
+      SCOPED_TRACE(c.name);
+      expect_close(run_attention(c.problem, DType::bf16), run_attention(c.problem, DType::f64),
+                   DType::bf16, c.name == "large logits" ? 20 : 1);
+    }
+}
+
+TEST(Attention, AmxHasTheBitsOfThePlainUnit) {
+  if (best_isa() < Isa::avx512_bf16) GTEST_SKIP() << "this machine does not multiply pairs of bf16";
+  const testing::AmxEmulator amx;
+  for (const auto& [tokens, qk_dim, v_dim] :
+       {std::array<std::int64_t, 3>{17, 20, 13}, {70, 80, 64}, {129, 32, 50}}) {
+    const AttentionProblem p = random_problem(make_spec(1, tokens, tokens, 2, 1, qk_dim, v_dim));
+    const auto run = [&](TileUnit unit) {
+      const ScopedTileUnit scoped(unit);
+      return run_attention(p, DType::bf16);
+    };
+    const AttentionResults want = run(TileUnit::emulated), got = run(TileUnit::amx);
+    EXPECT_EQ(got.o, want.o) << tokens;
+    EXPECT_EQ(got.lse, want.lse) << tokens;
+    EXPECT_EQ(got.dq, want.dq) << tokens;
+    EXPECT_EQ(got.dk, want.dk) << tokens;
+    EXPECT_EQ(got.dv, want.dv) << tokens;
+  }
+  if (!has_matrix_unit()) {
+    EXPECT_GT(amx.instructions(), 0);
+  }
+}
 
 // The reference gets the products of numbers and scales in double.
 TEST(Attention, CachedNumbersMatchReference) {

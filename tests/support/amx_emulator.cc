@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "backends/cpu/threads/isa.h"
 #include "support/amx_arithmetic.h"
 
 namespace lamina::testing {
@@ -197,6 +198,8 @@ void on_illegal_instruction(int, siginfo_t*, void* where) {
 
 AmxEmulator::AmxEmulator() : instructions_before_(emulated.load()) {
 #if defined(__x86_64__)
+  // Asks for the permission to use AMX, without which its instructions raise SIGILL too.
+  static_cast<void>(cpu::has_matrix_unit());
   struct sigaction action = {};
   action.sa_sigaction = on_illegal_instruction;
   action.sa_flags = SA_SIGINFO;

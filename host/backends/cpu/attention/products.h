@@ -1,30 +1,15 @@
-// The matrix product of all attention kernels, in registers: C = A * B, C += A * B.
-//
-// C is f32 [rows, columns], B is stored as words [depth, columns]. A is broadcast word by word:
-// from rows of words (kAcross = false: A[row * a_stride + depth]) or from its transpose (kAcross =
-// true: A[depth * a_stride + row]). A word is a float, or, with kPairs, two bf16 that are
-// neighbours along the sum.
+// The product of product.h in registers, or by a unit of tiles for pairs of bf16.
 #pragma once
 
-#include "backends/cpu/simd/vectors.h"
+#include "backends/cpu/attention/product.h"
+#if defined(__AVX512BF16__)
+#include "backends/cpu/attention/unit_products.h"
+#include "backends/cpu/gemm/tile_amx.h"
+#include "backends/cpu/gemm/tile_unit_plain.h"
+#endif
 
 namespace lamina::cpu {
 namespace {
-
-enum class Store { scaled, add, rescaled };  // C = f * AB; C = C + AB; C = C * column_factors + AB
-
-struct Product {
-  std::int64_t rows, columns, depth;  // columns: a multiple of the lanes
-  const Word* a;
-  std::int64_t a_stride;
-  const Word* b;
-  std::int64_t b_stride;
-  float* c;
-  std::int64_t c_stride;
-  Store store = Store::add;
-  float factor = 1;
-  const float* column_factors = nullptr;
-};
 
 template <class V, bool kPairs, bool kAcross, int R, int C>
 void product_tile(const Product& p) {
@@ -96,6 +81,13 @@ constexpr ProductTiles<V, kPairs, kAcross> kProductTiles{};
 
 template <class V, bool kPairs, bool kAcross>
 void run_product(const Product& p) {
+#if defined(__AVX512BF16__)
+  if constexpr (kPairs) {
+    const TileUnit unit = tile_unit();
+    if (unit == TileUnit::amx) return run_unit_product<AmxTiles, V, kAcross>(p);
+    if (unit == TileUnit::emulated) return run_unit_product<PlainTiles, V, kAcross>(p);
+  }
+#endif
   using Tiles = ProductTiles<V, kPairs, kAcross>;
   constexpr int L = V::kLanes;
   const std::int64_t vectors = p.columns / L;
