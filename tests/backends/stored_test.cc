@@ -1,6 +1,7 @@
 // Kernels on matrices that are stored in blocks and widened by panels: the bits of the same kernels
 // on widened matrices. Products of integers: integer_products_test.cc.
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -134,6 +135,34 @@ Bytes product(const GemmSpec& spec, const Bytes& a, const Bytes& b, const Bytes&
   return out;
 }
 
+// One row of x is multiplied with FP8 blocks without a panel, if the machine has products of bf16.
+TEST(StoredProducts, OfOneRowHaveTheBitsOfWidenedRows) {
+  const std::int64_t n = 70;
+  for (const std::int64_t num_values : {32, 128}) {
+    const BlockFormat& format = *formats::fp8_format(num_values);
+    const std::int64_t k = 5 * num_values;  // an odd number of steps
+    for (const float scale : {0x1p-6f, 0x1p-120f, 0x1p-126f, 0x1p+7f, 0x1p+100f, INFINITY}) {
+      Bytes blocks = random_blocks(format, n * k, 21, scale);
+      remove_nans(format, blocks);
+      blocks[static_cast<std::size_t>(3 * format.bytes_of(k) + 9)] = std::byte{0xff};  // a NaN
+      const Bytes x = random_rows(k, DType::bf16, 22), w = widened(format, blocks, DType::bf16);
+      GemmSpec spec{.m = 1, .n = n, .k = k, .out = DType::f32, .bias = {}};
+      const Bytes want = product(spec, x, w, {});
+      spec.b_stored = &format;
+      const Bytes got = product(spec, x, blocks, {});
+      for (std::size_t j = 0; j < static_cast<std::size_t>(n); ++j) {
+        float a, b;
+        std::memcpy(&a, got.data() + 4 * j, 4);
+        std::memcpy(&b, want.data() + 4 * j, 4);
+        EXPECT_TRUE(std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) ||
+                    (std::isnan(a) && std::isnan(b)))
+            << format.name << " scale " << scale << " output " << j << ": " << a << ", " << b;
+        EXPECT_TRUE(j != 3 || std::isnan(a));
+      }
+    }
+  }
+}
+
 // Fills in the types and the bias.
 void expect_same_bits(const BlockFormat& format, DType dtype, GemmSpec spec) {
   Bytes blocks = random_blocks(format, spec.n * spec.k, 4);
@@ -233,7 +262,7 @@ TEST(StoredColumns, RowsDoNotDependOnTheirNumber) {
 
 TEST(StoredGroups, HaveTheBitsOfWidenedMatrices) {
   const std::int64_t groups = 4, outputs = 70, inputs = 256;
-  for (const std::int64_t rows : {6, 150}) {
+  for (const std::int64_t rows : {3, 6, 150}) {
     const auto few = static_cast<std::int32_t>(rows / 3);
     const std::vector<std::int32_t> offsets = {0, few, few, 2 * few,
                                                static_cast<std::int32_t>(rows)};

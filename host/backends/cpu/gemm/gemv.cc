@@ -125,6 +125,8 @@ class StreamedGroup : public GemvGroup {
       const std::int64_t past = std::min(last * kCutOutputs, spec_.matrices[i].n);
       if (dots_[i])
         dots_[i]->run(arguments(quantised + quantised_at_[i], operands, i), row, past);
+      else if (stored_[i] && spec_.m == 1 && stored_[i]->one_row())
+        stored_[i]->one_row()(arguments(x, operands, i), row, past);
       else if (stored_[i])
         run_stored(arguments(x, operands, i), *stored_[i], row, past, panel);
       else

@@ -221,6 +221,11 @@ void GroupedLinear::run(const void* x, const void* w, const std::int32_t* offset
           a.w = static_cast<const std::byte*>(w) + group * bytes_of_outputs(s, s.outputs);
           return multiply(a, begin, end, plan.rows_of(group), tile_scratch);
         }
+        if (plan.rows_of(group) == 1 && stored_->one_row()) {
+          a.m = 1;
+          a.w = static_cast<const std::byte*>(w) + group * bytes_of_outputs(s, s.outputs);
+          return stored_->one_row()(a, begin, end);
+        }
         for (std::int64_t output = begin; output < end; output += panel_outputs_) {
           const std::int64_t count = std::min(panel_outputs_, end - output);
           stored_->widen(w, group * s.outputs + output, count, panel);

@@ -29,6 +29,10 @@ class StoredRows {
   // Writes rows [first, first + count) of the matrix at `stored`. [any thread]
   void widen(const void* stored, std::int64_t first, std::int64_t count, void* out) const;
 
+  // Returns the function for products with one row of x, to the bits of best_rows_function() for
+  // widened rows. Null: there is none.
+  RowsFunction one_row() const { return one_row_; }
+
   // Values [begin, end) of a row widened to whole blocks: values [first, past).
   struct Span {
     std::int64_t first, past;
@@ -45,6 +49,7 @@ class StoredRows {
   std::int64_t width_;
   DType dtype_;
   WidenBlocks widen_ = nullptr;  // null: block by block, by the format's definition
+  RowsFunction one_row_ = nullptr;
 };
 
 // Likewise for a large matrix, with all threads.

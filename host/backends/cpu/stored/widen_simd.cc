@@ -2,155 +2,12 @@
 // definition (formats/block_formats.cc) in their order, so that its bits are equal.
 #include "backends/cpu/stored/widen_simd.h"
 
-#include "backends/cpu/stored/block_numbers_simd.h"
+#include "backends/cpu/stored/widen_fp8_simd.h"
 #include "formats/fp4.h"
 #include "formats/fp8.h"
 
 namespace lamina::cpu {
 namespace {
-
-using Bytes = Vec<std::uint8_t, kLanes>;
-using Bytes32 = Vec<std::uint8_t, 2 * kLanes>;
-
-// ---- Numbers in blocks --------------------------------------------------------------------------
-
-LAMINA_SIMD Bytes load_bytes(const std::byte* p) { return load_bits<Bytes>(p); }
-
-LAMINA_SIMD Int unsigned_lanes(Bytes x) {
-#if defined(__AVX512F__)
-  return {reinterpret_cast<Int::Raw>(_mm512_cvtepu8_epi32(reinterpret_cast<__m128i>(x.raw)))};
-#elif defined(__AVX2__)
-  const __m128i bytes = reinterpret_cast<__m128i>(x.raw);
-  return {{reinterpret_cast<Vec<std::int32_t, 8>::Raw>(_mm256_cvtepu8_epi32(bytes))},
-          {reinterpret_cast<Vec<std::int32_t, 8>::Raw>(
-              _mm256_cvtepu8_epi32(_mm_unpackhi_epi64(bytes, bytes)))}};
-#else
-  return convert<Int>(x);
-#endif
-}
-
-LAMINA_SIMD Int signed_lanes(Bytes x) {
-#if defined(__AVX512F__)
-  return {reinterpret_cast<Int::Raw>(_mm512_cvtepi8_epi32(reinterpret_cast<__m128i>(x.raw)))};
-#elif defined(__AVX2__)
-  const __m128i bytes = reinterpret_cast<__m128i>(x.raw);
-  return {{reinterpret_cast<Vec<std::int32_t, 8>::Raw>(_mm256_cvtepi8_epi32(bytes))},
-          {reinterpret_cast<Vec<std::int32_t, 8>::Raw>(
-              _mm256_cvtepi8_epi32(_mm_unpackhi_epi64(bytes, bytes)))}};
-#else
-  return convert<Int>(bits_as<Vec<std::int8_t, kLanes>>(x));
-#endif
-}
-
-LAMINA_SIMD Bytes32 load_bytes32(const std::byte* p) { return load_bits<Bytes32>(p); }
-
-#if defined(__AVX2__)
-LAMINA_SIMD Bytes first_half(Bytes32 x) {
-  return {reinterpret_cast<Bytes::Raw>(_mm256_castsi256_si128(reinterpret_cast<__m256i>(x.raw)))};
-}
-LAMINA_SIMD Bytes second_half(Bytes32 x) {
-  return {
-      reinterpret_cast<Bytes::Raw>(_mm256_extracti128_si256(reinterpret_cast<__m256i>(x.raw), 1))};
-}
-LAMINA_SIMD Bytes32 both_halves(Bytes a, Bytes b) {
-  return {reinterpret_cast<Bytes32::Raw>(
-      _mm256_set_m128i(reinterpret_cast<__m128i>(b.raw), reinterpret_cast<__m128i>(a.raw)))};
-}
-#else
-LAMINA_SIMD Bytes first_half(Bytes32 x) { return x.lo; }
-LAMINA_SIMD Bytes second_half(Bytes32 x) { return x.hi; }
-LAMINA_SIMD Bytes32 both_halves(Bytes a, Bytes b) { return {a, b}; }
-#endif
-
-template <typename V>
-LAMINA_SIMD V low_nibbles(V x) {
-  return x & splat<V>(15);
-}
-template <typename V>
-LAMINA_SIMD V high_nibbles(V x) {
-  return shift_right(x, 4);
-}
-
-// Bit i of 16 bits in lane i: 16 or 0.
-LAMINA_SIMD Bytes sixteens(const std::byte* bits) {
-#if defined(__AVX512F__)
-  std::uint16_t mask;
-  __builtin_memcpy(&mask, bits, sizeof mask);
-  return {reinterpret_cast<Bytes::Raw>(_mm_maskz_set1_epi8(mask, 16))};
-#else
-  static constexpr std::uint8_t kBits[kLanes] = {1, 2, 4, 8, 16, 32, 64, 128,
-                                                 1, 2, 4, 8, 16, 32, 64, 128};
-  const auto spread = [&](int i) {
-    return std::to_integer<std::uint64_t>(bits[i]) * 0x0101010101010101;
-  };
-  const std::uint64_t both[2] = {spread(0), spread(1)};
-  const Bytes of_lane = load_raw<Bytes>(kBits);
-  const Bytes set = load_bits<Bytes>(both) & of_lane;
-  return {reinterpret_cast<Bytes::Raw>(set.raw == of_lane.raw) & splat<Bytes>(16).raw};
-#endif
-}
-
-LAMINA_SIMD Float numbers(int first) { return convert<Float>(lane_numbers() + splat<Int>(first)); }
-
-// ---- Results ------------------------------------------------------------------------------------
-
-struct F32 {
-  using Element = float;
-  static constexpr bool kHasTables = false;
-  LAMINA_SIMD static void store32(Element* out, Float a, Float b) {
-    store(out, a);
-    store(out + kLanes, b);
-  }
-};
-
-struct Bf16 {
-  using Element = bfloat16;
-#if defined(__AVX512F__)
-  static constexpr bool kHasTables = true;
-  LAMINA_SIMD static __m512i table(Float low, Float high) {
-    alignas(64) Element out[2 * kLanes];
-    store32(out, low, high);
-    return _mm512_load_si512(out);
-  }
-#else
-  static constexpr bool kHasTables = false;
-#endif
-  LAMINA_SIMD static void store32(Element* out, Float a, Float b) {
-    store(out, a);
-    store(out + kLanes, b);
-  }
-};
-
-#if defined(__AVX512BF16__)
-// The machine takes numbers below 2^-126 for 0: only for values that are none.
-struct MachineBf16 {
-  using Element = bfloat16;
-  static constexpr bool kHasTables = true;
-  LAMINA_SIMD static __m512i table(Float low, Float high) {
-    return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high.raw, low.raw));
-  }
-  LAMINA_SIMD static void store32(Element* out, Float a, Float b) {
-    _mm512_storeu_si512(out, table(a, b));
-  }
-};
-#endif
-
-// Stores the values of 32 indices below kNumValues, where value(x) is the value of index x, as a
-// float. A table of all values needs less work than 32 single ones.
-template <typename Out, int kNumValues, typename Value>
-LAMINA_SIMD void store_indexed(typename Out::Element* out, Bytes32 indices, const Value& value) {
-#if defined(__AVX512F__)
-  if constexpr (Out::kHasTables) {
-    const Float low = value(numbers(0));
-    const __m512i table = Out::table(low, kNumValues > kLanes ? value(numbers(kLanes)) : low);
-    const __m512i lanes = _mm512_cvtepu8_epi16(reinterpret_cast<__m256i>(indices.raw));
-    _mm512_storeu_si512(out, _mm512_permutexvar_epi16(lanes, table));
-    return;
-  }
-#endif
-  Out::store32(out, value(convert<Float>(unsigned_lanes(first_half(indices)))),
-               value(convert<Float>(unsigned_lanes(second_half(indices)))));
-}
 
 // ---- Formats ------------------------------------------------------------------------------------
 // Each has: kValues and kBytes of a block; is_normal(block): all values are 0 or at least 2^-126;
@@ -233,61 +90,6 @@ struct Mxfp4 {
                                  [&](Float) { return scale * load(formats::kE2m1.data()); });
     else
       Out::store32(out, scale * e2m1(first), scale * e2m1(second));
-  }
-};
-
-template <int kNumValues>
-struct Fp8 {
-  static constexpr int kValues = kNumValues, kBytes = kNumValues + 4;
-
-  LAMINA_SIMD static float scale_of(const std::byte* b) {
-    float scale;
-    __builtin_memcpy(&scale, b, sizeof scale);
-    return scale;
-  }
-  // The smallest value is 2^-9 times the scale.
-  LAMINA_SIMD static bool is_normal(const std::byte* b) {
-    const float scale = scale_of(b);
-    return scale >= 0x1p-117f || scale <= -0x1p-117f;
-  }
-  LAMINA_SIMD static bool has_nan(const std::byte* b) {
-    const Bytes size = splat<Bytes>(127);
-    Bytes::Raw any{};
-    for (int i = 0; i < kValues; i += kLanes)
-      any |= reinterpret_cast<Bytes::Raw>((load_bytes(b + 4 + i) & size).raw == size.raw);
-    std::uint64_t lanes[2];
-    __builtin_memcpy(lanes, &any, sizeof lanes);
-    return (lanes[0] | lanes[1]) != 0;
-  }
-
-  // The value times 2^-120: its sign, and its other bits where a float has the last ones of its
-  // exponent and the first ones of its mantissa. Not for NaN.
-  LAMINA_SIMD static Float small(Bytes x) {
-    constexpr std::uint32_t kKept = 0x87f00000;
-    const Int bits = shift_left(signed_lanes(x), 20);
-    return bits_as<Float>(bits & splat<Int>(static_cast<std::int32_t>(kKept)));
-  }
-  LAMINA_SIMD static Float e4m3(Bytes x) {
-    const Int bits = unsigned_lanes(x);
-    const Int nan = splat<Int>(0x7fc00000) | shift_left(bits & splat<Int>(128), 24);
-    const Float value = small(x) * splat(0x1p120f);
-    return bits_as<Float>(
-        select((bits & splat<Int>(127)) == splat<Int>(127), nan, bits_as<Int>(value)));
-  }
-
-  template <typename Out>
-  LAMINA_SIMD static void widen(const std::byte* b, typename Out::Element* out) {
-    const float scale = scale_of(b);
-    if (__builtin_fabsf(scale) < 128 && !has_nan(b)) {
-      const Float large = splat(scale * 0x1p120f);  // exact: the product is rounded once
-      for (int i = 0; i < kValues; i += 32)
-        Out::store32(out + i, small(load_bytes(b + 4 + i)) * large,
-                     small(load_bytes(b + 4 + i + kLanes)) * large);
-      return;
-    }
-    for (int i = 0; i < kValues; i += 32)
-      Out::store32(out + i, e4m3(load_bytes(b + 4 + i)) * splat(scale),
-                   e4m3(load_bytes(b + 4 + i + kLanes)) * splat(scale));
   }
 };
 
@@ -403,6 +205,16 @@ constexpr WidenFunctions::Format functions_of(std::string_view name) {
 #endif
 }
 
+// Likewise for formats with one_row().
+template <typename Format>
+constexpr WidenFunctions::Format with_one_row(std::string_view name) {
+  WidenFunctions::Format out = functions_of<Format>(name);
+#if defined(__AVX512BF16__)
+  out.machine_one_row = Format::one_row;
+#endif
+  return out;
+}
+
 constexpr WidenFunctions::Format kFormats[] = {
     functions_of<Bits<false, false>>("Q4_0"),
     functions_of<Bits<true, false>>("Q4_1"),
@@ -413,8 +225,8 @@ constexpr WidenFunctions::Format kFormats[] = {
     functions_of<FourOrFiveK<true>>("Q5_K"),
     functions_of<Q6K>("Q6_K"),
     functions_of<Mxfp4>("MXFP4"),
-    functions_of<Fp8<128>>("FP8"),
-    functions_of<Fp8<32>>("FP8_32"),
+    with_one_row<Fp8<128>>("FP8"),
+    with_one_row<Fp8<32>>("FP8_32"),
 };
 
 void round_values(const float* values, std::int64_t count, void* out) {

@@ -1,0 +1,154 @@
+// Reads numbers in blocks and stores values, for the formats of widen_simd.cc. Internal to each
+// file that includes it.
+#pragma once
+
+#include "backends/cpu/stored/block_numbers_simd.h"
+
+namespace lamina::cpu {
+namespace {
+
+using Bytes = Vec<std::uint8_t, kLanes>;
+using Bytes32 = Vec<std::uint8_t, 2 * kLanes>;
+
+// ---- Numbers in blocks --------------------------------------------------------------------------
+
+LAMINA_SIMD Bytes load_bytes(const std::byte* p) { return load_bits<Bytes>(p); }
+
+LAMINA_SIMD Int unsigned_lanes(Bytes x) {
+#if defined(__AVX512F__)
+  return {reinterpret_cast<Int::Raw>(_mm512_cvtepu8_epi32(reinterpret_cast<__m128i>(x.raw)))};
+#elif defined(__AVX2__)
+  const __m128i bytes = reinterpret_cast<__m128i>(x.raw);
+  return {{reinterpret_cast<Vec<std::int32_t, 8>::Raw>(_mm256_cvtepu8_epi32(bytes))},
+          {reinterpret_cast<Vec<std::int32_t, 8>::Raw>(
+              _mm256_cvtepu8_epi32(_mm_unpackhi_epi64(bytes, bytes)))}};
+#else
+  return convert<Int>(x);
+#endif
+}
+
+LAMINA_SIMD Int signed_lanes(Bytes x) {
+#if defined(__AVX512F__)
+  return {reinterpret_cast<Int::Raw>(_mm512_cvtepi8_epi32(reinterpret_cast<__m128i>(x.raw)))};
+#elif defined(__AVX2__)
+  const __m128i bytes = reinterpret_cast<__m128i>(x.raw);
+  return {{reinterpret_cast<Vec<std::int32_t, 8>::Raw>(_mm256_cvtepi8_epi32(bytes))},
+          {reinterpret_cast<Vec<std::int32_t, 8>::Raw>(
+              _mm256_cvtepi8_epi32(_mm_unpackhi_epi64(bytes, bytes)))}};
+#else
+  return convert<Int>(bits_as<Vec<std::int8_t, kLanes> >(x));
+#endif
+}
+
+LAMINA_SIMD Bytes32 load_bytes32(const std::byte* p) { return load_bits<Bytes32>(p); }
+
+#if defined(__AVX2__)
+LAMINA_SIMD Bytes first_half(Bytes32 x) {
+  return {reinterpret_cast<Bytes::Raw>(_mm256_castsi256_si128(reinterpret_cast<__m256i>(x.raw)))};
+}
+LAMINA_SIMD Bytes second_half(Bytes32 x) {
+  return {
+      reinterpret_cast<Bytes::Raw>(_mm256_extracti128_si256(reinterpret_cast<__m256i>(x.raw), 1))};
+}
+LAMINA_SIMD Bytes32 both_halves(Bytes a, Bytes b) {
+  return {reinterpret_cast<Bytes32::Raw>(
+      _mm256_set_m128i(reinterpret_cast<__m128i>(b.raw), reinterpret_cast<__m128i>(a.raw)))};
+}
+#else
+LAMINA_SIMD Bytes first_half(Bytes32 x) { return x.lo; }
+LAMINA_SIMD Bytes second_half(Bytes32 x) { return x.hi; }
+LAMINA_SIMD Bytes32 both_halves(Bytes a, Bytes b) { return {a, b}; }
+#endif
+
+template <typename V>
+LAMINA_SIMD V low_nibbles(V x) {
+  return x & splat<V>(15);
+}
+template <typename V>
+LAMINA_SIMD V high_nibbles(V x) {
+  return shift_right(x, 4);
+}
+
+// Bit i of 16 bits in lane i: 16 or 0.
+LAMINA_SIMD Bytes sixteens(const std::byte* bits) {
+#if defined(__AVX512F__)
+  std::uint16_t mask;
+  __builtin_memcpy(&mask, bits, sizeof mask);
+  return {reinterpret_cast<Bytes::Raw>(_mm_maskz_set1_epi8(mask, 16))};
+#else
+  static constexpr std::uint8_t kBits[kLanes] = {1, 2, 4, 8, 16, 32, 64, 128,
+                                                 1, 2, 4, 8, 16, 32, 64, 128};
+  const auto spread = [&](int i) {
+    return std::to_integer<std::uint64_t>(bits[i]) * 0x0101010101010101;
+  };
+  const std::uint64_t both[2] = {spread(0), spread(1)};
+  const Bytes of_lane = load_raw<Bytes>(kBits);
+  const Bytes set = load_bits<Bytes>(both) & of_lane;
+  return {reinterpret_cast<Bytes::Raw>(set.raw == of_lane.raw) & splat<Bytes>(16).raw};
+#endif
+}
+
+LAMINA_SIMD Float numbers(int first) { return convert<Float>(lane_numbers() + splat<Int>(first)); }
+
+// ---- Results ------------------------------------------------------------------------------------
+
+struct F32 {
+  using Element = float;
+  static constexpr bool kHasTables = false;
+  LAMINA_SIMD static void store32(Element* out, Float a, Float b) {
+    store(out, a);
+    store(out + kLanes, b);
+  }
+};
+
+struct Bf16 {
+  using Element = bfloat16;
+#if defined(__AVX512F__)
+  static constexpr bool kHasTables = true;
+  LAMINA_SIMD static __m512i table(Float low, Float high) {
+    alignas(64) Element out[2 * kLanes];
+    store32(out, low, high);
+    return _mm512_load_si512(out);
+  }
+#else
+  static constexpr bool kHasTables = false;
+#endif
+  LAMINA_SIMD static void store32(Element* out, Float a, Float b) {
+    store(out, a);
+    store(out + kLanes, b);
+  }
+};
+
+#if defined(__AVX512BF16__)
+// The machine takes numbers below 2^-126 for 0: only for values that are none.
+struct MachineBf16 {
+  using Element = bfloat16;
+  static constexpr bool kHasTables = true;
+  LAMINA_SIMD static __m512i table(Float low, Float high) {
+    return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high.raw, low.raw));
+  }
+  LAMINA_SIMD static void store32(Element* out, Float a, Float b) {
+    _mm512_storeu_si512(out, table(a, b));
+  }
+};
+#endif
+
+// Stores the values of 32 indices below kNumValues, where value(x) is the value of index x, as a
+// float. A table of all values needs less work than 32 single ones.
+template <typename Out, int kNumValues, typename Value>
+LAMINA_SIMD void store_indexed(typename Out::Element* out, Bytes32 indices, const Value& value) {
+#if defined(__AVX512F__)
+  if constexpr (Out::kHasTables) {
+    const Float low = value(numbers(0));
+    const __m512i table = Out::table(low, kNumValues > kLanes ? value(numbers(kLanes)) : low);
+    const __m512i lanes = _mm512_cvtepu8_epi16(reinterpret_cast<__m256i>(indices.raw));
+    _mm512_storeu_si512(out, _mm512_permutexvar_epi16(lanes, table));
+    return;
+  }
+#endif
+  Out::store32(out, value(convert<Float>(unsigned_lanes(first_half(indices)))),
+               value(convert<Float>(unsigned_lanes(second_half(indices)))));
+}
+
+}  // namespace
+}  // namespace lamina::cpu
