@@ -6,6 +6,8 @@
 
 #include "backends/cuda/custom/images.h"
 #include "backends/cuda/gpu/gpu.h"
+#include "conformance/check.h"
+#include "conformance/kernel_comparison.h"
 #include "cuda/gpu.h"
 #include "ops/custom.h"
 #include "ops/op.h"
@@ -279,6 +281,21 @@ TEST(GpuKernelOfAPlugin, ChecksTheLimitsOfTheCard) {
 TEST(GpuKernelOfAPlugin, MustLaunchTheSameInEachRun) {
   EXPECT_ERROR_SAYS(result_of(make({.changes_launches = true})), ExitCode::plugin,
                     "launches 'test_scale' in a run, but not when the program was made");
+}
+
+// The kit compares the kernel with the lowering, which gives other numbers.
+TEST(GpuKernelOfAPlugin, MustEqualTheLoweringInTheKit) {
+  const conformance::Compute compute{.backend = &emulated_gpu(), .set_threads = [](int) {}};
+  const conformance::ComparingBackend backend(compute);
+  const Graph graph = graph_of(read(make({}))[0]->op);
+  try {
+    run(graph, {array(kRow, {1, 2, 3})}, backend);
+    ADD_FAILURE() << "the kernel passes";
+  } catch (const conformance::Failure& failure) {
+    EXPECT_THAT(failure.what(),
+                ::testing::HasSubstr(
+                    "the kernel of op 'test.scale' for f32[3] differs from the lowering by 3"));
+  }
 }
 
 TEST(GpuKernelOfAPlugin, IsReadFromAGoodTableOnly) {
