@@ -243,7 +243,7 @@ TEST(CudaParallelRuns, RefuseUpdatesInTheBackwardPassAndTeachers) {
   expect_refused({"optimizer.in_backward=true", "train.clip_norm=0"},
                  "updates weights before the gradients of 2 devices are added");
   expect_refused({"train.from=x", "distillation.teacher=y", "distillation.alpha=0.5"},
-                 "is on one device; training with a teacher takes one");
+                 "cannot be used on several devices");
 }
 
 }  // namespace

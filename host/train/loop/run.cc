@@ -101,8 +101,7 @@ void share_among(config::RunConfig& run, int num_ranks) {
            fmt::format("updates weights before the gradients of {} devices are added", num_ranks),
            "set optimizer.in_backward = false, or use one device");
   if (!run.distillation.teacher.empty())
-    refuse("distillation.teacher", "is on one device; training with a teacher takes one",
-           "use one device");
+    refuse("distillation.teacher", "cannot be used on several devices", "use one device");
   if (run.train.batch_size % num_ranks != 0)
     refuse(
         "train.batch_size",
