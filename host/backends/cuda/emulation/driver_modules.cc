@@ -86,7 +86,7 @@ DriverResult load_module_with_log(ModuleHandle* module, const void* image, unsig
 DriverResult unload_module(ModuleHandle module) {
   if (!is_module(module)) return DriverResult::invalid_handle;
   DriverState& driver = DriverState::instance();
-  {
+  if (!module->is_own) {  // which all contexts of the GPU share
     const std::lock_guard lock(driver.mutex);
     std::erase_if(driver.functions,
                   [&](const auto& function) { return function.first.second == module; });
