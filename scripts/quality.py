@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints the table "Quality" of docs/quantisation.md for a model and a text.
 
-usage: scripts/quality MODEL TEXT [--calibrate TEXT2] [--lamina PATH] [--tokens N] [--adapter-steps N]
+usage: scripts/quality.py MODEL TEXT [--calibrate TEXT2] [--lamina PATH] [--tokens N] [--adapter-steps N]
 
 MODEL is a plain model (a Hugging Face directory, or a run of `lamina train`), TEXT was not seen in
 training. Each row compares a form of the model with MODEL itself: perplexity, mean KL divergence in
