@@ -2,8 +2,9 @@
 // feedback.
 //
 //   const CalibrationText text = ...;
-//   collect_moments(model, weights.pointers(), text, {3, 4}, {}, backend,
-//                   [](const InputMoments& m) { ... });
+//   for (const InputMoments& moments :
+//        collect_moments(model, weights.pointers(), text, std::vector{3, 4}, {}, backend))
+//     ...
 #pragma once
 
 #include <cstdint>

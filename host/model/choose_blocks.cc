@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <optional>
 
 #include "core/error.h"
@@ -109,12 +110,47 @@ class Chooser {
   }
 
   ChosenBlocks run() && {
+    check_method();
     if (!method_.calibrate.empty()) calibrate();
     if (method_.target_bits) spend_bits();
     return std::move(out_);
   }
 
  private:
+  // Errors that follow from the formats alone, before the text is read.
+  void check_method() const {
+    if (method_.target_bits)
+      check_bits();
+    else
+      check_feedback();
+  }
+
+  void check_bits() const {
+    const Storage better = formats::format_for(weights::kBudgetFormat, 128);
+    const Storage base = formats::format_for(what_.format, 4096);
+    const auto bits = [](Storage format) { return 8. * format->num_bytes / format->num_values; };
+    if (bits(base) >= bits(better))
+      throw UserError(ExitCode::usage,
+                      {kTargetBits,
+                       fmt::format("needs a format with fewer bits than {}, got {}",
+                                   weights::kBudgetFormat, what_.format),
+                       {"some matrices keep that format, others get int8; eg: --format int4"}});
+    weights::check_budget(model_, out_.storages, *method_.target_bits, kTargetBits);
+  }
+
+  // A text without a number of bits serves error feedback only.
+  void check_feedback() const {
+    const auto is_stored = [](Storage s) { return s != nullptr; };
+    const auto gains = [](Storage s) { return s && has_feedback(*s); };
+    if (std::ranges::none_of(out_.storages, is_stored) || std::ranges::any_of(out_.storages, gains))
+      return;
+    throw UserError(ExitCode::usage,
+                    {kCalibrate,
+                     "has no effect: no matrix gets an int4 format or mxfp4, and only these are "
+                     "rounded with error feedback",
+                     {"leave it out, or use --format int4"}});
+  }
+
   const decoder::Parameter& parameter(std::size_t i) const { return model_.parameters().all()[i]; }
 
   // The rows of a parameter, or of one expert, in a format.
@@ -172,13 +208,25 @@ class Chooser {
         use(moments);
       ++pass;
     }
-    for (std::size_t i = 0; i < out_.storages.size();
-         ++i)  // experts without a token, if some had one
-      finish(i);
+    for (std::size_t i = 0; i < out_.storages.size(); ++i) finish(i);
+  }
+
+  // Moments that are not finite have no factor.
+  void check_is_finite(const InputMoments& moments) const {
+    const auto is_finite = [](float sum) { return std::isfinite(sum); };
+    if (std::ranges::all_of(moments.sums, is_finite)) return;
+    const auto i = static_cast<std::size_t>(moments.readers.front().parameter);
+    throw UserError(ExitCode::checkpoint,
+                    {files_->path(),
+                     fmt::format("the inputs of '{}' are not finite for {}", parameter(i).name,
+                                 method_.calibrate),
+                     {"the checkpoint is damaged or training diverged; use another one, or leave "
+                      "out --calibrate"}});
   }
 
   void use(const InputMoments& moments) {
     if (moments.num_inputs == 0) return;
+    check_is_finite(moments);
     std::optional<weights::InputFactor> factor;
     std::vector<float> diagonal(static_cast<std::size_t>(moments.width));
     for (std::size_t i = 0; i < diagonal.size(); ++i)
@@ -190,7 +238,7 @@ class Chooser {
       const auto matrix = rows(i, format, reader.group, groups);
       const std::int64_t first_row = reader.group * matrix.rows;
       const weights::RowSource values = source(i, first_row * matrix.width);
-      if (may_change(i)) add_errors(i, matrix, values, diagonal);
+      if (may_change(i)) add_errors(i, groups, matrix, values, diagonal);
       if (!has_feedback(*format)) continue;
       if (!factor) factor.emplace(moments.sums, moments.width, workers_);
       std::vector<std::byte>& blocks = out_.blocks[i];
@@ -203,7 +251,7 @@ class Chooser {
     }
   }
 
-  // Rounds the experts that no token of the text chose.
+  // Rounds the experts that no token of the text chose, if some had one.
   void finish(std::size_t i) {
     if (i >= rounded_groups_.size() || rounded_groups_[i].empty()) return;
     const std::int64_t groups = num_groups(i);
@@ -217,29 +265,26 @@ class Chooser {
     }
   }
 
-  void add_errors(std::size_t i, weights::RowsToEncode matrix, const weights::RowSource& values,
-                  std::span<const float> importance) {
+  // Adds the errors of one of the parameter's groups to the mean of all. Experts without a token
+  // add nothing.
+  void add_errors(std::size_t i, std::int64_t groups, weights::RowsToEncode matrix,
+                  const weights::RowSource& values, std::span<const float> importance) {
+    const auto error = [&] {
+      return weights::rounding_error(matrix, files_->path(), values, importance, workers_) /
+             static_cast<double>(groups);
+    };
     FormatErrors& errors = errors_[i] ? *errors_[i] : errors_[i].emplace();
-    errors.base += weights::rounding_error(matrix, files_->path(), values, importance, workers_);
+    errors.base += error();
     matrix.format = formats::format_for(weights::kBudgetFormat, matrix.width);
-    errors.better += weights::rounding_error(matrix, files_->path(), values, importance, workers_);
+    errors.better += error();
   }
 
   void spend_bits() {
-    const Storage better = formats::format_for(weights::kBudgetFormat, 128);
-    const Storage base = formats::format_for(what_.format, 4096);
-    const auto bits = [](Storage format) { return 8. * format->num_bytes / format->num_values; };
-    if (bits(base) >= bits(better))
-      throw UserError(ExitCode::usage,
-                      {kTargetBits,
-                       fmt::format("needs a format with fewer bits than {}, got {}",
-                                   weights::kBudgetFormat, what_.format),
-                       {"some matrices keep that format, others get int8; eg: --format int4"}});
     for (std::size_t i = 0; i < out_.storages.size(); ++i)
       if (may_change(i) && !errors_[i])
-        add_errors(i, rows(i, out_.storages[i], 0, 1), source(i, 0), {});
+        add_errors(i, 1, rows(i, out_.storages[i], 0, 1), source(i, 0), {});
     const std::vector<Storage> before = out_.storages;
-    out_.storages = weights::spend_bits(model_, before, errors_, *method_.target_bits, kTargetBits);
+    out_.storages = weights::spend_bits(model_, before, errors_, *method_.target_bits);
     std::int64_t changed = 0;
     for (std::size_t i = 0; i < before.size(); ++i)
       if (out_.storages[i] != before[i]) out_.blocks[i].clear(), ++changed;

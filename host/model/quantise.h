@@ -33,7 +33,8 @@ struct QuantiseMethod {
 // weights::quantise().
 // Errors: as export_model() and weights::quantise(); exit 2 for weights that are compressed
 // already, for a tensor that the layout cannot express, and for a family that exports as another;
-// exit 5 for a text that cannot be read.
+// exit 2 for a text or a number of bits that the formats cannot use, exit 5 for a text that cannot
+// be read, exit 4 if the inputs that it gives are not finite.
 ExportedModel quantise_to_hf(const std::string& path, const std::string& to,
                              const weights::Quantisation& what, weights::ExportOptions options,
                              const registry::Catalog& plugins, const QuantiseMethod& method = {});

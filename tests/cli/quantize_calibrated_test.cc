@@ -2,11 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <span>
 
 #include "cli/trained_run.h"
 #include "core/json.h"
 #include "io/packed_weight.h"
+#include "io/safetensors_writer.h"
 #include "io/weight_files.h"
 
 namespace lamina::cli {
@@ -61,12 +64,29 @@ TEST(QuantizeCalibrated, HasTheSameBytesForAnyThreads) {
   EXPECT_TRUE(folder.read("1/model.safetensors") == folder.read("2/model.safetensors"));
 }
 
+bool have_equal_values(const io::WeightFiles& a, const io::WeightFiles& b, std::string_view name) {
+  const auto values = [&](const io::WeightFiles& files) {
+    return files.tensor(files.packed(name)->values).bytes;
+  };
+  return std::ranges::equal(values(a), values(b));
+}
+
 // The tensors of other formats are rounded to nearest, as without a text.
 TEST(QuantizeCalibrated, EightBitsStayNearest) {
   const TempDir folder;
-  ASSERT_EQ(quantize_with(folder / "near", {"--format", "int8"}).code, 0);
-  ASSERT_EQ(quantize_with(folder / "text", {"--format", "int8", "--calibrate", kText}).code, 0);
-  EXPECT_TRUE(folder.read("near/model.safetensors") == folder.read("text/model.safetensors"));
+  std::vector<std::string> more = {"--format", "int4", "--quantize-rule", "layers:0=int8"};
+  ASSERT_EQ(quantize_with(folder / "near", more).code, 0);
+  more.insert(more.end(), {"--calibrate", kText});
+  ASSERT_EQ(quantize_with(folder / "text", more).code, 0);
+  const io::WeightFiles near(folder / "near"), text(folder / "text");
+  int eight = 0;
+  for (const std::string_view name : text.names()) {
+    if (!text.packed(name)) continue;
+    const bool has_eight_bits = name.find("layers.0.") != name.npos;
+    EXPECT_EQ(have_equal_values(text, near, name), has_eight_bits) << name;
+    eight += has_eight_bits;
+  }
+  EXPECT_GT(eight, 0);
 }
 
 TEST(QuantizeCalibrated, ExpertsOfAModelAreCalibrated) {
@@ -89,14 +109,42 @@ TEST(QuantizeCalibrated, ExpertsOfAModelAreCalibrated) {
   for (const std::string_view name : mine.names()) {
     if (name.find("experts") == name.npos || !mine.packed(name)) continue;
     ++experts;
-    const auto numbers = [&](const io::WeightFiles& files) {
-      return files.tensor(files.packed(name)->values).bytes;
-    };
-    changed += !std::ranges::equal(numbers(mine), numbers(near));
+    changed += !have_equal_values(mine, near, name);
   }
   EXPECT_EQ(experts, 12);
   EXPECT_EQ(changed, 12);
   EXPECT_EQ(lamina_program({"decode", "-m", folder / "out", "--ids", "1,2", "-n", "2"}).code, 0);
+}
+
+// Replaces the embedding of an exported model by NaNs.
+void spoil_embedding(const std::string& model) {
+  const std::string file = model + "/model.safetensors", spoilt = model + "/spoilt";
+  {
+    const io::WeightFiles files(model);
+    const std::string_view embedding = "model.embed_tokens.weight";
+    const std::vector<std::byte> ones(files.tensor(embedding).bytes.size(), std::byte{0xff});
+    std::vector<io::TensorSpec> specs;
+    for (const std::string_view name : files.names())
+      specs.push_back({std::string(name), files.tensor(name).dtype, files.tensor(name).shape});
+    io::write_safetensors(spoilt, specs, {},
+                          [&](const io::TensorSpec& spec) -> std::span<const std::byte> {
+                            if (spec.name == embedding) return ones;
+                            return files.tensor(spec.name).bytes;
+                          });
+  }
+  std::filesystem::rename(spoilt, file);
+}
+
+TEST(QuantizeCalibrated, InputsThatAreNotFiniteAreRefused) {
+  const TempDir folder;
+  ASSERT_EQ(ckpt({"export", trained_run(), "--to", folder / "model"}).code, 0);
+  spoil_embedding(folder / "model");
+  const Finished result =
+      quantize_with(folder / "out", {"--format", "int4", "--calibrate", kText}, folder / "model");
+  EXPECT_EQ(result.code, 4) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("the inputs of 'layers.0."));
+  EXPECT_THAT(result.err, HasSubstr("are not finite for " + kText + "\n"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "out"));
 }
 
 TEST(QuantizeCalibrated, MistakesAreRefused) {
@@ -113,10 +161,27 @@ TEST(QuantizeCalibrated, MistakesAreRefused) {
               HasSubstr("none.txt"));
   EXPECT_THAT(refusal({"--format", "int4", "--calibrate", folder.write("short.txt", "")}, 5),
               HasSubstr("short.txt"));
-  EXPECT_THAT(refusal({"--format", "fp8", "--target-bits", "8.2"}, 2),
+  for (const char* format : {"int8", "fp8"})
+    EXPECT_THAT(refusal({"--format", format, "--calibrate", kText}, 2),
+                EndsWith("error: --calibrate: has no effect: no matrix gets an int4 format or "
+                         "mxfp4, and only these are rounded with error feedback\n"
+                         "  leave it out, or use --format int4\n"));
+}
+
+// The text does not exist: errors of the formats come before it is read.
+TEST(TargetBits, ThatNoFormatHasAreRefusedBeforeTheText) {
+  const TempDir folder;
+  const auto refusal = [&](const char* format, const char* bits) {
+    const Finished result = quantize_with(folder / "q", {"--format", format, "--target-bits", bits,
+                                                         "--calibrate", folder / "none.txt"});
+    EXPECT_EQ(result.code, 2) << result.err;
+    EXPECT_FALSE(std::filesystem::exists(folder / "q"));
+    return result.err;
+  };
+  EXPECT_THAT(refusal("fp8", "8.2"),
               EndsWith("error: --target-bits: needs a format with fewer bits than int8, got fp8\n"
                        "  some matrices keep that format, others get int8; eg: --format int4\n"));
-  EXPECT_THAT(refusal({"--format", "int4", "--target-bits", "4"}, 2),
+  EXPECT_THAT(refusal("int4", "4"),
               EndsWith("error: --target-bits: got 4 bits per value; the formats need 4.500 without "
                        "any matrix in int8\n"
                        "  give at least that, or a format with fewer bits: int4-g128 has 4.125\n"));

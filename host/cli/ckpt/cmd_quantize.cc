@@ -76,10 +76,6 @@ int run_quantize(const Arguments& a, const Device& device) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 Option target_bits_option() {
   return {.key = {.name = "target-bits",
                   .type = Type::number,
@@ -105,8 +101,9 @@ Command quantize_command() {
           .details =
               "Writes a directory in the layout of compressed-tensors, which transformers and vLLM "
               "also read: config.json with quantization_config, safetensors, and the tokenizer and "
-              "other files of the model. Decoding from it equals `lamina decode --quantize` from "
-              "the original. The directory is loaded as a check before it gets its name.",
+              "other files of the model. Without --calibrate and --target-bits, decoding from it "
+              "equals `lamina decode --quantize` from the original. The directory is loaded as a "
+              "check before it gets its name.",
           .options = {output, format, quantize_rule_option(),
                       text_option("calibrate", 0, "FILE",
                                   "Round int4 and mxfp4 formats with error feedback (GPTQ) for the "

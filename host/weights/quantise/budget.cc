@@ -65,6 +65,11 @@ Size size_of(const decoder::Model& model, std::span<const Storage> storages) {
   return out;
 }
 
+// Returns the bytes that the matrices may grow; negative if they need more than `target_bits`.
+std::int64_t rest_of_budget(const Size& size, double target_bits) {
+  return static_cast<std::int64_t>(target_bits / 8 * static_cast<double>(size.values)) - size.bytes;
+}
+
 std::vector<Scope> scopes_of(const decoder::Model& model, std::span<const Storage> storages,
                              std::span<const std::optional<FormatErrors>> errors) {
   std::map<std::string, Scope> by_name;
@@ -119,19 +124,22 @@ double bits_per_value(const decoder::Model& model, std::span<const Storage> stor
                           : 8 * static_cast<double>(size.bytes) / static_cast<double>(size.values);
 }
 
+void check_budget(const decoder::Model& model, std::span<const Storage> storages,
+                  double target_bits, const std::string& option) {
+  if (rest_of_budget(size_of(model, storages), target_bits) >= 0) return;
+  throw UserError(
+      ExitCode::usage,
+      {option,
+       fmt::format("got {} bits per value; the formats need {:.3f} without any matrix in {}",
+                   target_bits, bits_per_value(model, storages), kBudgetFormat),
+       {"give at least that, or a format with fewer bits: int4-g128 has 4.125"}});
+}
+
 std::vector<Storage> spend_bits(const decoder::Model& model, std::vector<Storage> storages,
                                 std::span<const std::optional<FormatErrors>> errors,
-                                double target_bits, const std::string& option) {
-  const Size size = size_of(model, storages);
-  const auto budget = static_cast<std::int64_t>(target_bits / 8 * static_cast<double>(size.values));
-  if (size.bytes > budget)
-    throw UserError(
-        ExitCode::usage,
-        {option,
-         fmt::format("got {} bits per value; the formats need {:.3f} without any matrix in {}",
-                     target_bits, bits_per_value(model, storages), kBudgetFormat),
-         {"give at least that, or a format with fewer bits: int4-g128 has 4.125"}});
-  std::int64_t rest = budget - size.bytes;
+                                double target_bits) {
+  std::int64_t rest = rest_of_budget(size_of(model, storages), target_bits);
+  LAMINA_ASSERT(rest >= 0);
   for (const Scope& scope : scopes_of(model, storages, errors)) {
     if (scope.bytes > rest) continue;  // a smaller one may still fit
     rest -= scope.bytes;

@@ -20,20 +20,25 @@ inline constexpr std::string_view kBudgetFormat = "int8";
 double rounding_error(const RowsToEncode& matrix, const std::string& where, const RowSource& values,
                       std::span<const float> importance, const Workers& workers);
 
-// The relative errors of a parameter in its format and in kBudgetFormat.
+// The relative errors of a parameter, for experts their mean, in its format and in kBudgetFormat.
 struct FormatErrors {
   double base = 0, better = 0;
 };
+
+// UserError (exit 2) at `option`: the stored parameters have more than `target_bits` bits per value
+// together.
+void check_budget(const decoder::Model& model,
+                  std::span<const formats::BlockFormat* const> storages, double target_bits,
+                  const std::string& option);
 
 // Returns `storages` with kBudgetFormat for some parameters, so that all stored parameters together
 // have at most `target_bits` bits per value. Scopes of a layer ("layers.3.attention") change
 // together, because other programs fuse their matrices; those with the largest decrease of errors
 // per byte come first. `errors`: one per parameter; none for parameters that keep their format.
-// UserError (exit 2) at `option`: the formats as they are need more bits.
+// REQUIRES: check_budget() does not throw.
 std::vector<const formats::BlockFormat*> spend_bits(
     const decoder::Model& model, std::vector<const formats::BlockFormat*> storages,
-    std::span<const std::optional<FormatErrors>> errors, double target_bits,
-    const std::string& option);
+    std::span<const std::optional<FormatErrors>> errors, double target_bits);
 
 // Returns the bits per value of all stored parameters.
 double bits_per_value(const decoder::Model& model,

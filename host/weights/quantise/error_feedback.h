@@ -16,7 +16,7 @@ namespace lamina::weights {
 // where H is the matrix with a share of its mean diagonal added to the diagonal.
 class InputFactor {
  public:
-  // `moments`: sums of x_i x_j, [width, width]. Inputs that are always 0 keep their values.
+  // `moments`: finite sums of x_i x_j, [width, width]. Inputs that are always 0 keep their values.
   InputFactor(std::span<const float> moments, std::int64_t width, const Workers& workers = {});
 
   std::int64_t width() const { return width_; }
