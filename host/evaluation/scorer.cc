@@ -29,10 +29,6 @@ void write(const Continuation& c, std::size_t row, data::Batch& batch) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 std::int64_t width_of(std::int64_t longest, const decoder::Model& model) {
   return std::min(round_up(longest, kRowStep), model.config().max_positions().value_or(1 << 30));
 }

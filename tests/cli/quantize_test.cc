@@ -84,8 +84,49 @@ TEST(Quantize, RunFilesAreRefused) {
   for (const char* command : {"plan", "explain"}) {
     const Finished result = lamina_program({command, run, "--quantize", "int8"});
     EXPECT_EQ(result.code, 2);
-    EXPECT_THAT(result.err, HasSubstr("training keeps plain weights"));
+    EXPECT_THAT(result.err, HasSubstr("it rounds the weights of a model to decode with"));
   }
+}
+
+// Two steps of an adapter for trained_run(); `keys` belong to [train].
+std::string adapter_run_file(const std::string& out, const std::string& keys) {
+  return "[run]\nout = \"" + out +
+         "\"\n[data]\ntrain = \"" LAMINA_SOURCE_DIR
+         "/docs/glossary.md\"\nsequence_length = 32\n[train]\nfrom = \"" +
+         trained_run() + "\"\nsteps = 2\nbatch_size = 2\ndtype = \"bfloat16\"\n" + keys +
+         "[lora]\nrank = 2\n[checkpoint]\nevery_steps = 2\n";
+}
+
+TEST(Quantize, OptionsOfTrainSetTheKeysOfTheRun) {
+  const TempDir folder;
+  // Returns the weights of the last checkpoint.
+  const auto trained = [&](const std::string& out, const std::string& keys,
+                           const std::vector<std::string>& more) {
+    std::vector<std::string> words = {
+        "train", folder.write(out + ".toml", adapter_run_file(folder / out, keys)), "--quiet"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Finished result = lamina_program(words);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return result.code == 0 ? folder.read(out + "/checkpoints/step-00000002/model.safetensors")
+                            : "";
+  };
+  const std::string want = trained(
+      "keys", "quantize = \"int4\"\nquantize_rules = [\"embedding=int8\", \"layers:1=none\"]\n",
+      {});
+  const std::string got = trained("options", "",
+                                  {"--quantize", "int4", "--quantize-rule", "embedding=int8",
+                                   "--quantize-rule", "layers:1=none"});
+  EXPECT_TRUE(got == want);
+  EXPECT_FALSE(trained("no-rules", "", {"--quantize", "int4"}) == want);
+}
+
+TEST(Quantize, RulesOfTrainNeedTheOption) {
+  const TempDir folder;
+  const std::string file =
+      folder.write("run.toml", adapter_run_file(folder / "out", "quantize = \"int4\"\n"));
+  const Finished result = lamina_program({"train", file, "--quantize-rule", "embedding=int8"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.err, "error: --quantize-rule: needs --quantize; add it\n");
 }
 
 TEST(Quantize, BenchmarksCountStoredBytes) {

@@ -10,8 +10,10 @@
 #include "cli/shell/signals.h"
 #include "cli/shell/status_line.h"
 #include "cli/shell/units.h"
+#include "cli/shell/weight_choice.h"
 #include "core/error.h"
 #include "core/json_writer.h"
+#include "core/round_up.h"
 #include "evaluation/comparison.h"
 
 namespace lamina::cli {
@@ -96,18 +98,25 @@ std::string as_text(const Report& r) {
       r.rows.tokens_per_row);
 }
 
-// Checks the memory of both models, which are on the device at a time.
+// Checks the memory of both models, which are on the device together.
 void check_memory_of_both(const decoder::Model& model, const decoder::Model& reference,
                           const RowsOfWindow& rows, const evaluation::Computing& computing,
                           const Device& device) {
   if (!has_own_memory(device)) return;
   MemoryNeed need;
-  for (const auto& [name, of] : {std::pair{"", &model}, std::pair{" of the reference", &reference}})
+  for (const auto& [name, of] :
+       {std::pair{"", &model}, std::pair{" of the reference", &reference}}) {
+    std::vector<decoder::ModelGraph> graphs = evaluation::compared_graphs(*of, rows, computing);
+    std::size_t states = 0;
+    for (const decoder::ModelGraph& graph : graphs)
+      for (const decoder::StateTensor& state : graph.states)
+        states += aligned(static_cast<std::size_t>(state.bytes()));
     for (const auto& [part, bytes] :
-         graphs_need(*of, computing.dtype, evaluation::compared_graphs(*of, rows, computing),
-                     device.backend()))
+         graphs_need(*of, computing.dtype, std::move(graphs), device.backend()))
       need.emplace_back(part + name, bytes);
-  check_memory(need, device, "eval", kLessEvalMemory);
+    if (states > 0) need.emplace_back(std::string("state") + name, states);
+  }
+  check_memory(need, device, "eval", advice_on_memory(kFewerRows));
 }
 
 }  // namespace
@@ -121,6 +130,7 @@ std::string evaluate_against(const Arguments& a, const Device& device, EvalSubje
   const model::Loaded mine = std::move(subject).load(device, [&](const decoder::Model& model) {
     check_memory_of_both(model, *reference.opened.model, rows, {dtype, batch}, device);
   });
+  note_plain_states(a, mine.model(), dtype);
   const model::Loaded theirs = std::move(reference).load(device);
   StatusLine status(a.globals.quiet, a.globals.color);
   const ModelDivergence c = evaluation::compare(

@@ -158,7 +158,7 @@ std::string evaluate_choices(const Arguments& a, const Device& device, EvalSubje
     check_memory(
         graphs_need(model, dtype, {evaluation::Scorer::largest_graph(model, all, computing)},
                     device.backend()),
-        device, "eval", kLessEvalMemory);
+        device, "eval", advice_on_memory("fewer rows at a time (--batch), shorter records"));
   });
   evaluation::Scorer scorer(m.model(), m.weights.pointers(), computing, device.backend());
   StatusLine status(a.globals.quiet, a.globals.color);
@@ -183,11 +183,12 @@ std::string evaluate_answers(const Arguments& a, const Device& device, EvalSubje
   LogprobsFile file(a);
   const model::Loaded m = std::move(subject).load(device, [&](const decoder::Model& model) {
     if (has_own_memory(device))
-      check_memory(decode_need(model,
-                               evaluation::session_options(exercises, a.integer("max-new-tokens"),
-                                                           dtype, model),
-                               device.backend()),
-                   device, "eval", kLessEvalMemory);
+      check_memory(
+          decode_need(
+              model,
+              evaluation::session_options(exercises, a.integer("max-new-tokens"), dtype, model),
+              device.backend()),
+          device, "eval", advice_on_memory("shorter records, shorter answers (--max-new-tokens)"));
   });
   StatusLine status(a.globals.quiet, a.globals.color);
   const auto answers = evaluation::evaluate_answers(

@@ -9,10 +9,8 @@
 
 namespace lamina::cli {
 
-// Advice for a device with too little memory.
-inline constexpr const char* kLessEvalMemory =
-    "use fewer rows at a time (--batch), shorter rows (--tokens), a model in fewer bits (--packed "
-    "reads blocks of a GGUF file unchanged), or --device cpu";
+// For --task text on a device with too little memory: see advice_on_memory().
+inline constexpr const char* kFewerRows = "fewer rows at a time (--batch), shorter rows (--tokens)";
 
 // Text for people, or one JSON object with --json. Throws StopAsked when a signal has asked to.
 std::string evaluate_text(const Arguments& a, const device::Device& device, EvalSubject subject);

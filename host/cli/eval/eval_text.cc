@@ -178,7 +178,7 @@ std::string evaluate_text(const Arguments& a, const Device& device, EvalSubject 
     check_memory(graphs_need(model, dtype,
                              {train::eval_graph(model, batch, rows.tokens_per_row, dtype, true)},
                              device.backend()),
-                 device, "eval", kLessEvalMemory);
+                 device, "eval", advice_on_memory(kFewerRows));
   });
   StatusLine status(a.globals.quiet, a.globals.color);
   evaluation::Events events{.progress = [&](std::uint64_t done, std::uint64_t total) {

@@ -91,6 +91,10 @@ void check_memory(const MemoryNeed& need, const device::Device& device, const st
         "other processes on this GPU use memory too: nvidia-smi"}});
 }
 
+std::string advice_on_memory(const std::string& less) {
+  return fmt::format("use {}, a model in fewer bits (--quantize int8), or --device cpu", less);
+}
+
 MemoryNeed graphs_need(const decoder::Model& model, DType dtype,
                        std::vector<decoder::ModelGraph> graphs, const Backend& backend) {
   std::size_t weights = 0, temporaries = 0;
@@ -109,8 +113,7 @@ void check_decode_memory(const decoder::Model& model, const decode::SessionOptio
   MemoryNeed need = decode_need(model, options, device.backend());
   if (weights == WeightsAre::loaded) need.erase(need.begin());
   check_memory(need, device, where,
-               "use a shorter context (--ctx-size), fewer beams, a model in fewer bits (--packed "
-               "reads blocks of a GGUF file unchanged), or --device cpu");
+               advice_on_memory("a shorter context (--ctx-size), fewer beams"));
 }
 
 }  // namespace lamina::cli

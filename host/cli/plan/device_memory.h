@@ -33,6 +33,10 @@ bool has_own_memory(const device::Device& device);
 void check_memory(const MemoryNeed& need, const device::Device& device, const std::string& where,
                   const std::string& advice);
 
+// Advice for a command that reads a model: `less` is the part that only this command has, eg
+// "a shorter text".
+std::string advice_on_memory(const std::string& less);
+
 // Bytes of host memory that this process may still allocate.
 std::uint64_t available_host_memory();
 

@@ -95,9 +95,9 @@ void refuse_quantising(const Arguments& a, const std::string& training) {
   throw UserError(
       ExitCode::usage,
       {fmt::format("--{}", kQuantize),
-       fmt::format("cannot be combined with {}: training keeps plain weights", training),
-       {"remove it, or give a model to decode with; the key train.quantize rounds the frozen "
-        "matrices of a run"}});
+       fmt::format("cannot be combined with {}: it rounds the weights of a model to decode with",
+                   training),
+       {"remove it; the key train.quantize rounds the frozen matrices of a run"}});
 }
 
 Option kv_dtype_option() {

@@ -119,7 +119,7 @@ Option training_quantize_option() {
 
 Option training_quantize_rule_option() {
   Option out = quantize_rule_option();
-  out.key.doc += " Sets train.quantize_rules.";
+  out.key.doc += " Sets train.quantize_rules; for a run file with train.quantize use --set.";
   return out;
 }
 
