@@ -5,8 +5,9 @@
 
 namespace lamina::formats {
 
-// Returns whether backends multiply blocks of the format as they are, in runs of bf16. Rows of the
-// other formats are widened before each product, which is slower than reading widened weights.
+// Returns whether the CPU backend multiplies blocks of the format as they are, in runs of bf16.
+// Rows of the other formats are widened before each product (FP8: unless there is one row of
+// activations), which is slower than reading widened weights.
 bool has_fast_products(const BlockFormat& format);
 
 }  // namespace lamina::formats

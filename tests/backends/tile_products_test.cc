@@ -2,6 +2,7 @@
 // Machines without AMX emulate its instructions.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -56,6 +57,7 @@ struct Product {
   GemmSpec spec;
   Halves a, b;
   std::vector<float> bias;
+  float before = 0;  // in every place of C; for f32
 
   explicit Product(const GemmSpec& s)
       : spec(s), a(random_halves(s.m * s.k, 1)), b(random_halves(s.n * s.k, 2)) {
@@ -71,6 +73,10 @@ struct Product {
     EXPECT_NE(gemm, nullptr) << why;
     std::vector<std::byte> workspace(gemm->workspace_bytes() + 64),
         c(static_cast<std::size_t>(m * s.n * size_bytes(s.out)));
+    if (before != 0) {
+      const std::vector<float> values(static_cast<std::size_t>(m * s.n), before);
+      std::memcpy(c.data(), values.data(), c.size());
+    }
     auto* aligned_workspace =
         workspace.data() + (64 - reinterpret_cast<std::uintptr_t>(workspace.data()) % 64) % 64;
     gemm->run(a.data(), b.data(), bias.data(), c.data(), aligned_workspace);
@@ -150,32 +156,43 @@ TEST(TileUnitGemm, RowsDoNotDependOnTheirNumber) {
 
 TEST(TileUnitGemm, DoesNotDependOnThreads) {
   for_each_unit([] {
-    const Product p({.m = 40, .n = 130, .k = 4162});
-    set_threads(1, false);
-    const auto want = p.run();
-    set_threads(3, false);
-    EXPECT_EQ(p.run(), want);
+    for (const std::int64_t m : {40, 81}) {  // rows that are streamed, and packed ones
+      const Product p({.m = m, .n = 130, .k = 4162});
+      set_threads(1, false);
+      const auto want = p.run();
+      set_threads(3, false);
+      EXPECT_EQ(p.run(), want) << m << " rows";
+    }
     set_threads(2, false);
   });
 }
 
 TEST(TileUnitGemm, AddsToTheValuesOfC) {
   for_each_unit([] {
-    const Product plain({.m = 40, .n = 33, .k = 64, .out = DType::f32});
+    Product plain({.m = 70, .n = 33, .k = 64, .out = DType::f32});
+    // Integers: sums are exact in any order.
+    for (Halves* values : {&plain.a, &plain.b})
+      for (bfloat16& value : *values) value = to_bfloat16(std::round(to_float(value)));
+    for (float& value : plain.bias) value = std::round(value);
     Product adding = plain;
     adding.spec.accumulate = true;
-    std::vector<float> want(40 * 33), got(40 * 33);
+    adding.before = 2;
+    std::vector<float> want(70 * 33), got(70 * 33);
     std::memcpy(want.data(), plain.run().data(), want.size() * sizeof(float));
     std::memcpy(got.data(), adding.run().data(), got.size() * sizeof(float));
-    EXPECT_EQ(got, want) << "C was 0";
+    for (float& value : want) value += 2;
+    EXPECT_EQ(got, want);
   });
 }
 
 TEST(TileUnitGemm, IsNamedForExplain) {
   std::string why;
-  const ScopedTileUnit unit(TileUnit::emulated);
-  EXPECT_EQ(make_gemm({.m = 100, .n = 64, .k = 64}, &why)->kernel(), "tiles emulated");
-  const ScopedTileUnit amx(TileUnit::amx);
+  {
+    const ScopedTileUnit unit(TileUnit::emulated);
+    EXPECT_EQ(make_gemm({.m = 100, .n = 64, .k = 64}, &why)->kernel(), "tiles emulated");
+  }
+  const AmxEmulator emulator;
+  const ScopedTileUnit unit(TileUnit::amx);
   EXPECT_EQ(make_gemm({.m = 100, .n = 64, .k = 64}, &why)->kernel(), "tiles amx");
 }
 

@@ -6,8 +6,7 @@
 //   release()                            ends the use of tiles
 //   zero<t>(), load<t>(p, step), store<t>(p, step)     rows are `step` bytes apart in memory
 //   multiply_bf16<c, a, b>()             c[f32] += a b, pairs of bf16
-//   multiply_int8<c, a, b, Signs::xy>()  c[i32] += a b, groups of four; x and y are the signs of a,
-//   b
+//   multiply_int8<c, a, b, Signs::xy>()  c[i32] += a b, groups of four; x, y: signs of a, b
 // A row of a tile has up to 64 bytes. Row p of b contains step p of the sum: the pair (or four) of
 // each column. See tile_unit_plain.h for the results.
 #pragma once
@@ -42,7 +41,8 @@ TileUnit tile_unit();
 inline bool has_tiles(TileUnit unit) { return unit == TileUnit::amx || unit == TileUnit::emulated; }
 
 // For tests: tile_unit() returns `unit` during the life of the object. REQUIRES: not amx without
-// has_matrix_unit(). Earlier plans keep their kernels. [one thread, no nesting]
+// has_matrix_unit() or an emulator of AMX (tests/support/amx_emulator.h). Earlier plans keep their
+// kernels. [one thread, no nesting]
 class ScopedTileUnit {
  public:
   explicit ScopedTileUnit(TileUnit unit);

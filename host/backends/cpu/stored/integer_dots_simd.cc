@@ -96,7 +96,8 @@ void dot_rows(const std::byte* w, std::int64_t k, const typename F::X* x, std::i
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) rows[r] += kIterationBytes<F>;
   }
-  if constexpr (kIteration < F >> F::kValues) {
+  constexpr bool kHasSeveralBlocks = F::kValues < kIteration<F>;  // an iteration
+  if constexpr (kHasSeveralBlocks) {
     if (at < k) {  // the blocks after the last one are zeros, as is their x
       alignas(64) std::byte last[R][kIterationBytes<F>] = {};
       for (int r = 0; r < R; ++r) {

@@ -148,7 +148,8 @@ class TiledIntegerGemms final : public IntegerGemmGroup {
                                 panel_bytes_ * static_cast<std::size_t>(thread);
     const auto* b = static_cast<const std::byte*>(operands.w);
     member.format->pack(b + column * spec.b_stored->bytes_of(spec.k), t.n, t.k, packed_columns);
-    kernels_.multiply (*member.format)(t, workspace + quantised_bytes_, packed_columns);
+    const IntegerMultiply product = kernels_.multiply(*member.format);
+    product(t, workspace + quantised_bytes_, packed_columns);
   }
 
   GemmSpec first_;  // for m, k, lda and the type of A
