@@ -28,7 +28,7 @@ constexpr std::string_view kOthers[] = {
     "LAMINA_GPU_TIMEOUT", "LAMINA_PIN",          "LAMINA_PLUGIN_KERNELS", "LAMINA_PLUGIN_PATH",
     "LAMINA_TEST_GPU",    "LAMINA_TRUST_PLUGINS"};
 
-// Variables with a list of values. Their readers take any other value for "not set".
+// Variables with a list of values. Their readers ignore other values.
 struct Switch {
   std::string_view name;
   std::vector<std::string> values;
