@@ -182,7 +182,7 @@ void check_kernels(const FamilySubject& subject) {
   const Backend& device = *subject.plugin().compute().backend;
   const bool on_gpu = !device.reaches(MemoryKind::host);
   const auto has_kernel = [&](const ops::CustomOp& op) {
-    return on_gpu ? op.gpu_kernel != nullptr : op.kernel != nullptr;
+    return on_gpu ? op.gpu_kernel && !op.gpu_kernel->images().empty() : op.kernel != nullptr;
   };
   const auto want = [&](const ops::CustomOp& op) {
     if (has_kernel(op)) wanted.insert(op.name);

@@ -93,6 +93,8 @@ struct CustomOp : Op {
   std::size_t num_inputs = 0, num_outputs = 0;  // of the row
   const CustomKernel* kernel = nullptr;         // null: none
   const CustomGpuKernel* gpu_kernel = nullptr;  // null: none
+  // The plugin has GPU kernels in a form that this host does not read.
+  bool gpu_kernels_are_of_another_minor = false;
   // Replaces differentiating the body in a backward pass; null: none.
   const CustomOp* gradient = nullptr;
   bool reads_outputs = false;  // for a gradient

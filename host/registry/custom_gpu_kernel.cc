@@ -51,7 +51,7 @@ class PluginGpuRun final : public ops::CustomGpuRun {
                std::uint64_t workspace_bytes)
       : source_(source),
         run_(function),
-        buffers_(n, source.is_backward),
+        buffers_(n, source),
         place_(place_of(n)),
         workspace_bytes_(workspace_bytes),
         is_empty_(has_empty_results(n)) {}
@@ -88,11 +88,7 @@ class PluginGpuKernel final : public ops::CustomGpuKernel {
                   std::shared_ptr<const GpuImages> images)
       : source_(std::move(source)), run_(function), images_(std::move(images)) {}
 
-  std::string refusal(const NodeView& n) const override {
-    if (!source_.plugin->of_this_minor)
-      return "the plugin was built for another minor of the contract, and GPU kernels are a draft";
-    return refusal_of(source_, n);
-  }
+  std::string refusal(const NodeView& n) const override { return refusal_of(source_, n); }
   std::unique_ptr<ops::CustomGpuRun> prepare(const NodeView& n) const override {
     std::uint64_t bytes = 0;
     is_prepared(source_, n, bytes);

@@ -11,7 +11,7 @@ class PluginRun final : public ops::CustomRun {
             std::uint64_t workspace_bytes)
       : source_(source),
         run_(function),
-        buffers_(n, source.is_backward),
+        buffers_(n, source),
         place_(place_of(n)),
         workspace_bytes_(workspace_bytes),
         is_empty_(has_empty_results(n)) {}

@@ -126,9 +126,14 @@ std::unique_ptr<PluginOp> read_op(const lamina_custom_op_t& from,
 }
 
 // Reads the kernels for GPUs into the ops.
-void read_gpu_kernels(const lamina_custom_ops_gpu_t& table,
+void read_gpu_kernels(const lamina_custom_ops_gpu_t& from_plugin,
                       std::span<const std::unique_ptr<PluginOp>> ops,
                       const std::shared_ptr<const PluginIdentity>& plugin) {
+  if (!plugin->of_this_minor) {
+    for (const auto& op : ops) op->op.gpu_kernels_are_of_another_minor = true;
+    return;
+  }
+  const auto table = abi::copy(&from_plugin, LAMINA_CUSTOM_OPS_GPU_ID);
   const std::shared_ptr<const GpuImages> images = read_gpu_images(table);
   for (const auto& from :
        abi::copies<lamina_gpu_custom_op_t>(table.ops, "lamina_gpu_custom_op_t")) {

@@ -22,8 +22,9 @@ struct PluginOp {
 };
 
 // Reads the custom ops of a plugin, by number from LAMINA_CUSTOM_OPS on; graphs point to the
-// elements. `gpu`: their kernels for GPUs, or null. The plugin's memory must live as long as the
-// process. Throws abi::ContractError.
+// elements. `gpu`: their kernels for GPUs, or null; a draft, so the kernels of a plugin that was
+// built for another minor are not read. The plugin's memory must live as long as the process.
+// Throws abi::ContractError.
 CustomOps read_custom_ops(const lamina_custom_ops_t& table,
                           std::shared_ptr<const PluginIdentity> plugin,
                           const lamina_custom_ops_gpu_t* gpu = nullptr);

@@ -49,6 +49,10 @@ struct KernelCalls {
   static void parallel_for(const lamina_kernel_call_t* call, std::uint64_t count,
                            void (*task)(void*, std::uint64_t), void* context) {
     auto& self = *const_cast<RunningCall*>(static_cast<const RunningCall*>(call));
+    if (self.parallel == nullptr) {
+      self.broken = "calls parallel_for, which is not available to GPU kernels";
+      return;
+    }
     if (count > kMostTasks || task == nullptr) {
       self.broken = fmt::format("requests {} tasks{}; expected 1 to 2^31 - 1", count,
                                 task ? "" : " of a null function");
@@ -84,6 +88,7 @@ KernelSource::KernelSource(const Fields& fields, const std::string& of, bool bac
       op(of),
       is_backward(backward),
       on_gpu(fields.on_gpu),
+      reads_outputs((fields.flags & LAMINA_KERNEL_READS_OUTPUTS) != 0),
       plugin(std::move(from)),
       running(*plugin, "", place().substr(4)) {
   const std::string what =
@@ -102,13 +107,17 @@ std::string KernelSource::place() const {
                      on_gpu ? " GPU" : "", op);
 }
 
-CallBuffers::CallBuffers(const NodeView& n, bool is_backward) : op_(ops::custom_of(n.op())) {
+CallBuffers::CallBuffers(const NodeView& n, const KernelSource& source)
+    : op_(ops::custom_of(n.op())) {
   const auto attrs = n.attrs().first(op_.num_plugin_attrs);
   values_.assign(attrs.begin(), attrs.end());
   attrs_ = abi::value_views(values_);
   for (int i = 0; i < n.num_inputs(); ++i)
     operands_.push_back(n.has(i) ? buffer_of(n.type(i)) : lamina_buffer_t{});
-  if (is_backward) {
+  if (source.is_backward) {
+    if (!source.reads_outputs)
+      std::fill_n(operands_.begin() + std::ptrdiff_t(op_.first_output()), op_.num_outputs,
+                  lamina_buffer_t{});
     int next = 0;
     for (std::size_t i = 0; i < op_.num_inputs; ++i) {
       const bool made = n.has(int(i)) && is_floating(n.type(int(i)).dtype);
@@ -123,7 +132,8 @@ CallBuffers::CallBuffers(const NodeView& n, bool is_backward) : op_(ops::custom_
   }
 }
 void CallBuffers::set_data(std::span<const void* const> inputs, std::span<void* const> outputs) {
-  for (std::size_t i = 0; i < inputs.size(); ++i) operands_[i].data = const_cast<void*>(inputs[i]);
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (operands_[i].dtype != 0) operands_[i].data = const_cast<void*>(inputs[i]);
   for (std::size_t i = 0; i < results_.size(); ++i)
     if (result_at_[i] >= 0) results_[i].data = outputs[std::size_t(result_at_[i])];
 }
@@ -174,7 +184,7 @@ RunningCall new_call(const KernelSource& source, const CallBuffers& buffers) {
 
 bool is_prepared(const KernelSource& source, const NodeView& n, std::uint64_t& bytes) {
   if (source.prepare == nullptr) return true;
-  const CallBuffers buffers(n, source.is_backward);
+  const CallBuffers buffers(n, source);
   RunningCall call = new_call(source, buffers);
   if (!source.on_gpu)
     call.parallel = [](std::uint64_t count, void (*task)(void*, std::uint64_t), void* context) {
@@ -210,9 +220,7 @@ std::string refusal_of(const KernelSource& source, const NodeView& n) {
   for (int i = 0; i < n.num_outputs(); ++i) look(n.out_type(i));
   std::uint64_t bytes = 0;
   if (out.empty() && !is_prepared(source, n, bytes))
-    out =
-        "the plugin's kernel does not support these "
-        "shapes";
+    out = "the plugin's kernel does not support these shapes";
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "core/error.h"
@@ -19,7 +20,7 @@ struct KernelSource {
   void* user;
   decltype(lamina_kernel_t::prepare) prepare;
   std::string op;
-  bool is_backward, on_gpu;
+  bool is_backward, on_gpu, reads_outputs;
   std::shared_ptr<const PluginIdentity> plugin;
   PluginFunction running;  // printed if the process ends inside
 
@@ -46,10 +47,12 @@ struct KernelSource {
                std::shared_ptr<const PluginIdentity> from);
 };
 
-// The buffers of one call, in the order of the contract. Not movable: the call points to them.
+// The buffers of one call, in the order of the contract. A backward kernel gets the outputs only if
+// it reads them, although the node may have them for the kernel of another device. Not movable: the
+// call points to them.
 class CallBuffers {
  public:
-  CallBuffers(const NodeView& n, bool is_backward);
+  CallBuffers(const NodeView& n, const KernelSource& source);
   CallBuffers(const CallBuffers&) = delete;
   CallBuffers& operator=(const CallBuffers&) = delete;
 

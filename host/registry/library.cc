@@ -168,10 +168,8 @@ std::shared_ptr<const CustomOps> read_ops(const lamina_plugin_t& entry,
   const auto table =
       abi::copy(static_cast<const lamina_custom_ops_t*>(interface), LAMINA_CUSTOM_OPS_ID);
   const void* const for_gpus = entry.get_interface(abi::str(LAMINA_CUSTOM_OPS_GPU_ID));
-  if (for_gpus == nullptr) return std::make_shared<const CustomOps>(read_custom_ops(table, plugin));
-  const auto gpu =
-      abi::copy(static_cast<const lamina_custom_ops_gpu_t*>(for_gpus), LAMINA_CUSTOM_OPS_GPU_ID);
-  return std::make_shared<const CustomOps>(read_custom_ops(table, plugin, &gpu));
+  return std::make_shared<const CustomOps>(
+      read_custom_ops(table, plugin, static_cast<const lamina_custom_ops_gpu_t*>(for_gpus)));
 }
 
 // Compares the registered families with the manifest.

@@ -68,19 +68,36 @@ LAMINA_GPU_KERNEL(test_scale, ScaleParams) {
   for (std::int64_t i = first_index(); i < p.count; i += num_indices()) y[i] = p.by * x[i];
 }
 
+// Its parameters end with padding in C, but not in PTX.
+struct ShortParams {
+  cuda::gpu::Address x, y;
+  std::int32_t count;
+};
+LAMINA_GPU_KERNEL(test_triple, ShortParams) {
+  using namespace cuda::gpu;
+  const Global<const float> x(p.x);
+  const Global<float> y(p.y);
+  for (std::int64_t i = first_index(); i < p.count; i += num_indices()) y[i] = 3 * x[i];
+}
+
 // As nvcc writes it, without the instructions.
 constexpr char kPtx[] =
     ".version 8.0\n.target sm_80\n.address_size 64\n\n.visible .entry test_scale(\n"
     "\t.param .align 8 .b8 test_scale_param_0[32]\n)\n{\n\tret;\n}\n";
 
+constexpr char kShortPtx[] =
+    ".version 8.0\n.target sm_80\n.address_size 64\n\n.visible .entry test_triple(\n"
+    "\t.param .u64 test_triple_param_0,\n\t.param .u64 test_triple_param_1,\n"
+    "\t.param .u32 test_triple_param_2\n)\n{\n\tret;\n}\n";
+
 // The declaration of a plugin. `run` gets the number of its call, from 0.
 struct Plugin {
   std::string text = std::string(kPtx, sizeof kPtx);
   std::uint32_t capability = 80, kind = LAMINA_GPU_PTX;
-  std::uint32_t threads = 32, blocks = 2, shared_bytes = 0;
+  std::uint32_t threads = 32, blocks = 2, shared_bytes = 0, threads_z = 1;
   std::uint64_t params_bytes = sizeof(ScaleParams);
   const char* function = "test_scale";
-  bool changes_launches = false, of_this_minor = true;
+  bool changes_launches = false, of_this_minor = true, calls_parallel_for = false;
   int calls = 0;
 };
 
@@ -92,16 +109,23 @@ lamina_status_t launch(void* user, const lamina_kernel_call_t* call, const lamin
                            .y = {reinterpret_cast<std::uintptr_t>(out->data)},
                            .count = in->dims[0],
                            .by = 3};
+  const ShortParams short_params{
+      .x = params.x, .y = params.y, .count = static_cast<std::int32_t>(params.count)};
+  if (plugin.calls_parallel_for)
+    call->api->parallel_for(
+        call, 1, [](void*, std::uint64_t) {}, nullptr);
   lamina_gpu_launch_t launch{};
   launch.size = sizeof launch;
   launch.function = {plugin.function, std::strlen(plugin.function)};
   launch.blocks[0] = plugin.blocks;
   launch.threads[0] = plugin.threads;
   launch.shared_bytes = plugin.shared_bytes;
-  launch.blocks[1] = launch.blocks[2] = launch.threads[1] = launch.threads[2] = 1;
+  launch.blocks[1] = launch.blocks[2] = launch.threads[1] = 1;
+  launch.threads[2] = plugin.threads_z;
   if (plugin.changes_launches) launch.threads[0] += static_cast<std::uint32_t>(plugin.calls);
   ++plugin.calls;
-  launch.params = &params;
+  const bool is_short = plugin.text.starts_with(kShortPtx);
+  launch.params = is_short ? static_cast<const void*>(&short_params) : &params;
   launch.params_bytes = plugin.params_bytes;
   return gpu->launch(call, &launch);
 }
@@ -146,14 +170,16 @@ const registry::CustomOps& read(Plugin& plugin) {
 
 const Type kRow{DType::f32, {3}, {}};
 
-Graph graph_of(const ops::CustomOp& op) {
+// `count` of the op, one after the other.
+Graph graph_of(const ops::CustomOp& op, int count = 1) {
   auto body = std::make_shared<Graph>();
   const Tensor inside = body->add_input("x", kRow);
   body->add_output("y", inside + inside);
   Graph graph;
-  const Tensor x = graph.add_input("x", kRow);
+  Tensor x = graph.add_input("x", kRow);
   const std::pair<std::string_view, AttrValue> attr{"body", std::shared_ptr<const Graph>(body)};
-  graph.add_output("y", graph.add_node(op, std::array{x}, std::span(&attr, 1))[0]);
+  for (int i = 0; i < count; ++i) x = graph.add_node(op, std::array{x}, std::span(&attr, 1))[0];
+  graph.add_output("y", x);
   return graph;
 }
 
@@ -181,9 +207,11 @@ const Doubles kByKernel = {3, 6, 9}, kByLowering = {2, 4, 6};
 
 TEST(GpuKernelOfAPlugin, ComputesTheOp) { EXPECT_EQ(result_of(make({})), kByKernel); }
 
+// Four nodes, because a graph has at least four kernel calls.
 TEST(GpuKernelOfAPlugin, IsRecordedAsAGraph) {
+  constexpr int kNodes = 4, kRuns = 5;
   Plugin& plugin = make({});
-  const Graph graph = graph_of(read(plugin)[0]->op);
+  const Graph graph = graph_of(read(plugin)[0]->op, kNodes);
   Program program(optimized_for(emulated_gpu(), graph), emulated_gpu());
   std::vector<std::unique_ptr<Buffer>> memory;
   for (int i = 0; i < 2; ++i) memory.push_back(emulated_gpu().allocate(12));
@@ -191,15 +219,17 @@ TEST(GpuKernelOfAPlugin, IsRecordedAsAGraph) {
   const auto arena = emulated_gpu().allocate(program.arena_bytes());
   std::array<float, 3> numbers = {1, 2, 3};
   Queue& queue = emulated_gpu().context().queue();
-  for (int time = 0; time < 5; ++time) {
+  const std::int64_t replays = cuda::emulation::driver_counts().replays;
+  for (int time = 0; time < kRuns; ++time) {
     queue.copy(x, host_tensor(std::span<float>(numbers)));
     program.run(std::array{ConstTensorRef(x)}, std::array{y}, *arena);
     std::array<float, 3> got = {};
     queue.copy(host_tensor(std::span<float>(got)), y);
     queue.finish();
-    EXPECT_EQ(got[2], 3 * numbers[2]);
+    EXPECT_EQ(got[2], 81 * numbers[2]);
     numbers[2] += 1;
   }
+  EXPECT_EQ(cuda::emulation::driver_counts().replays - replays, kRuns - 1);
 }
 
 TEST(GpuKernelOfAPlugin, IsTheLoweringWithoutAnImageForTheCard) {
@@ -215,6 +245,11 @@ TEST(GpuKernelOfAPlugin, IsTheLoweringIfThePluginIsOfAnotherMinor) {
   EXPECT_EQ(result_of(plugin), kByLowering);
   EXPECT_EQ(refusal_of(plugin),
             "the plugin was built for another minor of the contract, and GPU kernels are a draft");
+}
+
+// The host of another minor may not be able to read the table.
+TEST(GpuKernelOfAPlugin, IsNotReadIfThePluginIsOfAnotherMinor) {
+  EXPECT_EQ(result_of(make({.kind = 3, .of_this_minor = false})), kByLowering);
 }
 
 TEST(GpuKernelOfAPlugin, IsTheLoweringIfKernelsOfPluginsAreOff) {
@@ -264,11 +299,29 @@ TEST(GpuKernelOfAPlugin, NamesAFunctionThatTheImageLacks) {
 TEST(GpuKernelOfAPlugin, ChecksTheSizeOfParameters) {
   EXPECT_ERROR_SAYS(result_of(make({.params_bytes = 24})), ExitCode::plugin,
                     "launches 'test_scale' with 24 bytes of parameters; it has 32");
+  EXPECT_ERROR_SAYS(result_of(make({.params_bytes = 48})), ExitCode::plugin,
+                    "launches 'test_scale' with 48 bytes of parameters; it has 32");
+}
+
+TEST(GpuKernelOfAPlugin, MayHavePaddingAfterItsParameters) {
+  static_assert(sizeof(ShortParams) == 24);
+  EXPECT_EQ(result_of(make({.text = std::string(kShortPtx, sizeof kShortPtx),
+                            .params_bytes = sizeof(ShortParams),
+                            .function = "test_triple"})),
+            kByKernel);
+}
+
+TEST(GpuKernelOfAPlugin, MustNotCallParallelFor) {
+  EXPECT_ERROR_SAYS(result_of(make({.calls_parallel_for = true})), ExitCode::plugin,
+                    "calls parallel_for, which is not available to GPU kernels");
 }
 
 TEST(GpuKernelOfAPlugin, ChecksTheLimitsOfTheCard) {
   EXPECT_ERROR_SAYS(result_of(make({.threads = 2048})), ExitCode::plugin,
                     "launches 'test_scale' with blocks of 2048 threads; expected 1 to 1024");
+  EXPECT_ERROR_SAYS(
+      result_of(make({.threads = 1, .threads_z = 128})), ExitCode::plugin,
+      "launches 'test_scale' with blocks of 128 threads in dim 2; expected at most 64");
   EXPECT_ERROR_SAYS(
       result_of(make({.shared_bytes = 300 << 10})), ExitCode::plugin,
       "launches 'test_scale' with 307200 bytes of shared memory per block; the GPU has "

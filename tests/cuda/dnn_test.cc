@@ -132,6 +132,15 @@ TEST(CudnnChoice, TakesSegmentsIfAskedFor) {
   EXPECT_EQ(chosen_for({.segments = true}).kernel, "cudnn");
 }
 
+// Layers of stacked log-sum-exps would not be aligned to 16 bytes.
+TEST(CudnnChoice, LeavesOddNumbersOfRowsWithSegmentsToTiles) {
+  const Switch all("all");
+  const Chosen chosen = chosen_for({.tokens = 129, .segments = true});
+  EXPECT_EQ(chosen.kernel, "tiles");
+  EXPECT_EQ(chosen.refusal, "takes a number of rows of heads that is a multiple of 4");
+  EXPECT_EQ(chosen_for({.tokens = 129}).kernel, "cudnn");
+}
+
 TEST(CudnnChoice, IsSwitchedOffByTheEnvironment) {
   const Switch off("0");
   EXPECT_EQ(chosen_for({}).refusal, "is switched off by LAMINA_GPU_CUDNN=0");

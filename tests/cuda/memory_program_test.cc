@@ -179,6 +179,20 @@ TEST_F(OffloadingRun, DryRunShowsBothMemories) {
   EXPECT_THAT(plan.out, HasSubstr("values kept for the backward pass "));
 }
 
+TEST_F(OffloadingRun, DryRunCountsThePinnedMemoryOfAllGpus) {
+  environment_ = {"LAMINA_GPU_COUNT=2"};
+  // A microbatch of one row in both plans.
+  const auto host_bytes = [&](const std::string& device) {
+    const Finished plan =
+        run({"train", file_, "--dry-run", "--json", "--set", "train.microbatch_size=1"}, device);
+    EXPECT_EQ(plan.code, 0) << plan.err;
+    return JsonDocument::parse(plan.out, "plan").root().at("host_bytes").as_int64();
+  };
+  EXPECT_EQ(host_bytes("cuda:0,1"), 2 * host_bytes("cuda"));
+  EXPECT_THAT(run({"train", file_, "--dry-run"}, "cuda:0,1").out,
+              HasSubstr("pinned host memory of 2 devices\n"));
+}
+
 TEST_F(OffloadingRun, ProfileShowsKernelsAndCopiesWithTheirLimits) {
   const Finished done = run({"train", file_, "--profile", "steps=2:2"});
   ASSERT_EQ(done.code, 0) << done.err;

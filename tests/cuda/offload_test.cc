@@ -227,6 +227,50 @@ TEST(OffloadedStates, LargeTablesHaveAllBuffers) {
   EXPECT_EQ(sizes.bytes(), train::StateSizes::kMostBytes + 1);
 }
 
+// Sizes in bytes; those above 512 are alone. Every third update changes its copy only.
+TEST(OffloadedStates, AreCopiedBesideLargeTables) {
+  const std::vector<std::int64_t> all = {100, 64, 700, 512, 900, 800, 3, 512, 100, 512};
+  const Backend& gpu = test_gpu();
+  Queue& queue = gpu.context().queue();
+  const auto bytes_of = [&](const TensorRef& tensor) {
+    std::vector<std::byte> out(tensor.bytes());
+    queue.copy(host_tensor(out.data(), tensor.type()), tensor);
+    queue.finish();
+    return out;
+  };
+  train::StateSizes sizes(512);
+  std::vector<std::unique_ptr<Buffer>> memory;
+  std::vector<TensorRef> homes, seen;
+  std::vector<std::vector<std::byte>> want;
+  for (const std::int64_t count : all) {
+    const Type type{DType::u8, {count}, {}};
+    const auto bytes = static_cast<std::size_t>(count);
+    sizes.add(aligned(bytes));
+    homes.emplace_back(*memory.emplace_back(gpu.allocate_for_copies(bytes)), 0, type);
+    seen.emplace_back(*memory.emplace_back(gpu.allocate(bytes)), 0, type);
+    want.emplace_back(bytes, static_cast<std::byte>(100 + want.size()));
+    queue.copy(homes.back(), host_tensor(std::as_const(want.back()).data(), type));
+    queue.finish();
+  }
+  train::StateBuffers buffers(gpu);
+  for (int series = 1; series <= 3; ++series) {
+    buffers.begin(sizes);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const TensorRef here = buffers.load({&homes[i], 1})[0];
+      queue.copy(seen[i], here);
+      queue.fill(here, static_cast<std::byte>(16 * series + static_cast<int>(i)));
+      i % 3 == 1 ? buffers.release() : buffers.store();
+    }
+    buffers.end();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      EXPECT_EQ(bytes_of(seen[i]), want[i]) << i;
+      if (i % 3 != 1)
+        want[i].assign(want[i].size(), static_cast<std::byte>(16 * series + static_cast<int>(i)));
+      EXPECT_EQ(bytes_of(homes[i]), want[i]) << i;
+    }
+  }
+}
+
 TEST(OffloadedStates, AreCopiesInATrace) {
   const decoder::Model model = open_description(kDeepLlama);
   Step step(model, options_of("device", DType::bf16), {.offload = true});

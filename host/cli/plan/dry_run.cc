@@ -38,10 +38,13 @@ std::string memory_text(const DryRun& found, DType compute) {
                      bytes(found.memory_bytes()), bytes(found.available_bytes));
   const MemoryNeed on_host = train_host_need(found.plan);
   if (on_host.empty()) return out;
-  out += "pinned host memory\n";
-  for (const auto& [name, n] : on_host) out += fmt::format("  {:<30} {:>9}\n", name, bytes(n));
-  return out + fmt::format("  {:<30} {:>9}  of {} available\n", "in all",
-                           bytes(found.plan.host_bytes()), bytes(found.available_host_bytes));
+  out += found.num_devices > 1
+             ? fmt::format("pinned host memory of {} devices\n", found.num_devices)
+             : "pinned host memory\n";
+  for (const auto& [name, n] : on_host)
+    out += fmt::format("  {:<30} {:>9}\n", name, bytes(n * found.num_devices));
+  return out + fmt::format("  {:<30} {:>9}  of {} available\n", "in all", bytes(found.host_bytes()),
+                           bytes(found.available_host_bytes));
 }
 
 // Returns eg "data    3 files, 12.4 MiB: about 3.10M tokens, read 1.3 times; 5.92 MiB in
@@ -102,7 +105,7 @@ std::string dry_run_json(const DryRun& found) {
   for (const auto& [name, bytes] : memory_fields(found.plan.memory)) json.key(name).value(bytes);
   json.key("step_bytes").value(found.plan.step_bytes);
   json.key("step_host_bytes").value(found.plan.step_host_bytes);
-  json.key("host_bytes").value(found.plan.host_bytes());
+  json.key("host_bytes").value(found.host_bytes());
   json.key("available_host_bytes").value(found.available_host_bytes);
   json.key("validation_bytes").value(found.plan.validation_bytes);
   json.key("data_bytes").value(found.data.held_bytes);

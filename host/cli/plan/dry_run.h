@@ -18,6 +18,9 @@ struct DryRun {
   std::uint64_t program_bytes = 0;  // this process now: what a run needs besides its tensors
   std::uint64_t available_bytes = 0;
   std::uint64_t available_host_bytes = 0;
+  std::size_t num_devices = 1;  // each pins the offloaded parts
+
+  std::uint64_t host_bytes() const { return plan.host_bytes() * num_devices; }
 
   std::uint64_t memory_bytes() const {
     return plan.memory_bytes() + data.held_bytes + program_bytes;

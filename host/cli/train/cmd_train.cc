@@ -150,7 +150,7 @@ int run_train(const Arguments& arguments, const Device& device) {
   }
   train::check_output_folders(c);
   if (arguments.flag("fit") || arguments.flag("dry-run"))
-    return show_train_plan(arguments, c, device);
+    return show_train_plan(arguments, c, device, devices.size());
   try {
     return train_run(arguments, c, device, devices);
   } catch (const StopAsked&) {

@@ -80,7 +80,8 @@ std::string show_fit(const Arguments& a, const decoder::Model& model, const conf
 
 }  // namespace
 
-int show_train_plan(const Arguments& a, const config::RunConfig& run, const Device& device) {
+int show_train_plan(const Arguments& a, const config::RunConfig& run, const Device& device,
+                    std::size_t num_devices) {
   if (a.has("profile"))
     throw UserError(ExitCode::usage,
                     {"--profile",
@@ -101,6 +102,7 @@ int show_train_plan(const Arguments& a, const config::RunConfig& run, const Devi
   found.program_bytes = device.resident_memory();  // before data are read
   found.available_bytes = available;
   found.available_host_bytes = available_host_memory();
+  found.num_devices = num_devices;
   found.data = train::with_data_places(
       run, [&] { return data::estimate_data(section, *tokenizer, model->vocab_size()); });
   print(a.flag("json") ? dry_run_json(found) : dry_run_text(found, *model, run));

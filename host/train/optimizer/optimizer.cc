@@ -116,7 +116,7 @@ void Optimizer::average(const TrainState& state, double decay) {
       const TensorRef now = state.masters()[i].part(first, type);
       const ConstTensorRef in[] = {average, buffers_.load({&now, 1})[0]};
       averages_.run({count, decay}, in, {&average, 1});
-      buffers_.store();
+      buffers_.release();
     }
   }
   buffers_.end();

@@ -7,7 +7,7 @@
 namespace lamina::train {
 
 void StateSizes::add(std::size_t bytes) {
-  std::size_t& most = bytes > kMostBytes ? alone_ : largest_;
+  std::size_t& most = bytes > most_bytes_ ? alone_ : largest_;
   most = std::max(most, bytes);
 }
 
@@ -52,6 +52,16 @@ void StateBuffers::store() {
   if (loaded_.empty()) return;
   transfers_->computed();
   for (const Loaded& tensor : loaded_) transfers_->store(tensor.home, tensor.here);
+  end_update();
+}
+
+void StateBuffers::release() {
+  if (loaded_.empty()) return;
+  transfers_->computed();
+  end_update();
+}
+
+void StateBuffers::end_update() {
   loaded_.clear();
   if (!is_alone_) return;
   transfers_->end();

@@ -1,7 +1,7 @@
 // Buffers on the device for optimizer state in host memory: one update uses its state in one of
 // them while the next state arrives and the one before leaves.
 //
-//   buffers.begin();
+//   buffers.begin(sizes);
 //   for (...) {
 //     std::vector<TensorRef> here = buffers.load({master, m, v});
 //     ...                   // enqueues the update of the tensors in `here`
@@ -24,9 +24,12 @@ namespace lamina::train {
 // Sizes of the state of single updates, from which the memory of the buffers follows.
 class StateSizes {
  public:
-  // Larger state has all the memory, so that nothing is copied while its update runs.
   static constexpr std::size_t kMostBytes = std::size_t{256} << 20;
   static constexpr std::size_t kNumBuffers = 3;
+
+  // State of more than `most_bytes` has all the memory, so that nothing is copied while its update
+  // runs.
+  explicit StateSizes(std::size_t most_bytes = kMostBytes) : most_bytes_(most_bytes) {}
 
   void add(std::size_t bytes);
   std::size_t buffer_bytes() const { return largest_; }
@@ -34,7 +37,8 @@ class StateSizes {
   std::size_t bytes() const;
 
  private:
-  std::size_t largest_ = 0;  // up to kMostBytes
+  std::size_t most_bytes_;
+  std::size_t largest_ = 0;  // up to most_bytes_
   std::size_t alone_ = 0;    // the largest above it
 };
 
@@ -49,8 +53,10 @@ class StateBuffers {
   void begin(const StateSizes& sizes);
   // Returns the tensors, with those in pinned memory replaced by their copies on the device.
   std::vector<TensorRef> load(std::span<const TensorRef> tensors);
-  // Copies them back after the work that is enqueued by now.
+  // Ends an update by copying them back after the work that is enqueued by now.
   void store();
+  // Ends an update that has not changed them.
+  void release();
   // Later work of the queue, and of the host after it, sees the state.
   void end();
 
@@ -58,6 +64,8 @@ class StateBuffers {
   void set_trace(Trace* trace);
 
  private:
+  void end_update();
+
   struct Loaded {
     TensorRef here, home;
   };

@@ -113,6 +113,9 @@ Verdict takes(const NodeView& n, const Inputs& in, bool backward) {
   if (n.type(in.q).shape.num_elements() == 0 || n.type(in.k).shape.num_elements() == 0 ||
       spec.value_width == 0)
     return Verdict::no("takes no empty operands");
+  // lse of a layer is part of a stacked result in training, and cuDNN reads vectors of 16 bytes.
+  if ((backward || spec.segments) && spec.batch * spec.heads * spec.q_tokens % 4 != 0)
+    return Verdict::no("takes a number of rows of heads that is a multiple of 4");
   if (Verdict verdict = takes_mask(n, in, spec, wanted); !verdict) return verdict;
   const std::int64_t fewest = wanted == dnn::Wanted::all ? 2 : kFewQueries;
   if (spec.q_tokens < fewest)

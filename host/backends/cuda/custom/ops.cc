@@ -13,9 +13,15 @@ namespace {
 using ops::GpuLaunch;
 
 constexpr std::array<std::uint32_t, 3> kMostGridBlocks = {0x7fffffff, 65535, 65535};
+constexpr std::array<std::uint32_t, 3> kMostBlockThreads = {1024, 1024, 64};
+// Padding at the end of a C struct is less than the alignment of its fields.
+constexpr std::size_t kMostAlignment = 16;
 
 Verdict supports(const NodeView& n) {
   const ops::CustomOp& op = ops::custom_of(n.op());
+  if (op.gpu_kernels_are_of_another_minor)
+    return Verdict::no(
+        "the plugin was built for another minor of the contract, and GPU kernels are a draft");
   if (!op.gpu_kernel)
     return Verdict::no(op.kernel ? "the plugin's kernel computes on the CPU; it has none for GPUs"
                                  : "the plugin has no kernel for it");
@@ -107,17 +113,23 @@ class PluginKernel final : public Kernel {
     if (threads == 0 || threads > function.max_threads)
       fail(fmt::format("launches '{}' with blocks of {} threads; expected 1 to {}", launch.function,
                        threads, function.max_threads));
-    for (std::size_t i = 0; i < 3; ++i)
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (launch.threads[i] > kMostBlockThreads[i])
+        fail(fmt::format("launches '{}' with blocks of {} threads in dim {}; expected at most {}",
+                         launch.function, launch.threads[i], i, kMostBlockThreads[i]));
       if (launch.blocks[i] > kMostGridBlocks[i])
         fail(fmt::format("launches '{}' with {} blocks in dim {}; expected at most {}",
                          launch.function, launch.blocks[i], i, kMostGridBlocks[i]));
+    }
     if (const std::size_t bytes = launch.shared_bytes + function.static_shared_bytes;
         bytes > most_shared_bytes_)
       fail(fmt::format("launches '{}' with {} bytes of shared memory per block; the GPU has {}",
                        launch.function, bytes, most_shared_bytes_));
-    if (function.params_bytes && *function.params_bytes != launch.params.size())
+    const std::size_t given = launch.params.size(),
+                      expected = function.params_bytes.value_or(given);
+    if (given < expected || given - expected >= kMostAlignment)
       fail(fmt::format("launches '{}' with {} bytes of parameters; it has {}", launch.function,
-                       launch.params.size(), *function.params_bytes));
+                       given, expected));
     launches_.push_back(
         {&function, launch.blocks, launch.threads, launch.shared_bytes, launch.params.size()});
   }
@@ -128,7 +140,7 @@ class PluginKernel final : public Kernel {
     auto& queue = static_cast<CudaQueue&>(*args.queue);
     const DriverApi& api = context_.api();
     allow_shared_bytes(context_, &function, launch.shared_bytes);
-    std::size_t bytes = launch.params.size();
+    std::size_t bytes = function.params_bytes.value_or(launch.params.size());
     void* extra[] = {kLaunchParams, const_cast<std::byte*>(launch.params.data()),
                      kLaunchParamsBytes, &bytes, kLaunchEnd};
     check(api,

@@ -1,5 +1,6 @@
 #include "backends/cuda/custom/plugin_modules.h"
 
+#include <algorithm>
 #include <array>
 #include <sstream>
 

@@ -3,8 +3,10 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "backends/cuda/context.h"
 #include "ops/custom.h"

@@ -10,7 +10,7 @@
 namespace lamina::cuda::dnn {
 namespace {
 
-// Bytes. Ids come from the host, in memory of any place.
+// Bytes. Ids of segments and lengths are aligned to one element only.
 std::int64_t alignment_of(DnnType type) { return type == DnnType::i32 ? 4 : 16; }
 
 // Heuristic A recommends fewer; the first is nearly always taken.
@@ -19,7 +19,9 @@ constexpr std::int64_t kMostEngines = 16;
 std::string last_error(const DnnApi& api, DnnStatus status) {
   std::array<char, 1024> text = {};
   api.last_error(text.data(), text.size());
-  return text[0] != '\0' ? text.data() : api.status_text(status);
+  if (text[0] != '\0') return text.data();
+  const char* const name = api.status_text(status);
+  return name ? name : fmt::format("status {}", static_cast<int>(status));
 }
 
 }  // namespace

@@ -32,13 +32,20 @@ bool is_module(ModuleHandle module) {
                               (driver.modules.contains(module) && module->gpu == current_gpu));
 }
 
+// True if a struct of so many bytes can have these parameters, with padding after them.
+bool has_size(const std::vector<PtxParameter>& parameters, std::size_t bytes) {
+  const std::size_t used = params_bytes(parameters);
+  return used <= bytes && bytes - used < alignof(std::max_align_t);
+}
+
 // Returns the kernel of a module; `found` is false if the module has none of that name.
 const gpu::EmulatedKernel* kernel_of(const DriverModule& module, const char* name, bool& found) {
   found = module.is_own || module.ptx.parameters.contains(name);
   const gpu::EmulatedKernel* const kernel = found ? find_kernel(name) : nullptr;
   if (module.is_own) {
     found = kernel != nullptr;
-  } else if (found && (!kernel || kernel->params_bytes != module.ptx.parameters.at(name))) {
+  } else if (found &&
+             (!kernel || !has_size(module.ptx.parameters.at(name), kernel->params_bytes))) {
     throw InternalError(
         {"emulated GPU",
          fmt::format("the kernel '{}' of a plugin is {}", name,
@@ -103,7 +110,13 @@ DriverResult get_function(FunctionHandle* function, ModuleHandle module, const c
   DriverState& driver = DriverState::instance();
   const std::lock_guard lock(driver.mutex);
   std::unique_ptr<DriverFunction>& mine = driver.functions[{kernel, module}];
-  if (!mine) mine = std::make_unique<DriverFunction>(DriverFunction{kernel, current_gpu});
+  if (!mine) {
+    mine = std::make_unique<DriverFunction>(DriverFunction{kernel, current_gpu});
+    if (module->is_own)
+      mine->parameters.push_back({0, kernel->params_bytes});
+    else
+      mine->parameters = module->ptx.parameters.at(name);
+  }
   return *function = mine.get(), DriverResult::success;
 }
 
@@ -128,12 +141,12 @@ DriverResult function_attribute(int* value, FunctionAttribute attribute, Functio
   }
   return DriverResult::invalid_value;
 }
-// Parameters are one struct.
+// Parameters of the program's kernels are one struct.
 DriverResult parameter_place(FunctionHandle function, std::size_t index, std::size_t* offset,
                              std::size_t* bytes) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
-  if (index > 0) return DriverResult::invalid_value;
-  *offset = 0, *bytes = function->kernel->params_bytes;
+  if (index >= function->parameters.size()) return DriverResult::invalid_value;
+  *offset = function->parameters[index].offset, *bytes = function->parameters[index].bytes;
   return DriverResult::success;
 }
 

@@ -45,6 +45,7 @@ struct DriverFunction {
   const gpu::EmulatedKernel* kernel;
   int gpu;
   std::int64_t max_shared_bytes = kUsualSharedBytes;
+  std::vector<emulation::PtxParameter> parameters = {};
 };
 
 namespace emulation {

@@ -158,10 +158,10 @@ DriverResult launch(FunctionHandle function, unsigned blocks_x, unsigned blocks_
       extra[4] != kLaunchEnd)
     return DriverResult::invalid_value;
   const auto bytes = *static_cast<const std::size_t*>(extra[3]);
-  if (bytes != kernel.params_bytes) return DriverResult::invalid_value;
-  // Parameters are read during the call. Aligned for every type.
+  if (bytes != params_bytes(function->parameters)) return DriverResult::invalid_value;
+  // Parameters are read during the call. Aligned for every type; the kernel may copy padding too.
   const std::shared_ptr<std::max_align_t[]> copy(
-      new std::max_align_t[bytes / sizeof(std::max_align_t) + 1]);
+      new std::max_align_t[kernel.params_bytes / sizeof(std::max_align_t) + 1]());
   std::memcpy(copy.get(), extra[1], bytes);
   if (DriverState::instance().is_fault(current_gpu, FaultPlace::launch)) return fail_launch();
   const GridShape shape = {

@@ -8,17 +8,20 @@ namespace {
 
 std::size_t number(const std::ssub_match& text) { return std::stoul(text.str()); }
 
-// Returns the size of a list of parameters, each at the next multiple of its alignment:
+// Returns the places of a list of parameters, each at the next multiple of its alignment:
 //   .param .align 8 .b8 name[40], .param .u64 name, ...
-std::size_t bytes_of(const std::string& list) {
+std::vector<PtxParameter> places_of(const std::string& list) {
   static const std::regex parameter(
       R"(\.param\s+(?:\.align\s+(\d+)\s+)?\.[bsuf](\d+)\s+(?:\.ptr\S*\s+(?:\.\w+\s+)*(?:\.align\s+\d+\s+)?)?[\w$]+(?:\[(\d+)\])?)");
-  std::size_t out = 0;
+  std::vector<PtxParameter> out;
+  std::size_t end_of_last = 0;
   for (std::sregex_iterator it(list.begin(), list.end(), parameter), end; it != end; ++it) {
     const std::size_t element = number((*it)[2]) / 8;
     const std::size_t alignment = std::max(element, (*it)[1].matched ? number((*it)[1]) : 1);
-    out = (out + alignment - 1) / alignment * alignment +
-          element * ((*it)[3].matched ? number((*it)[3]) : 1);
+    const std::size_t offset = (end_of_last + alignment - 1) / alignment * alignment;
+    const std::size_t bytes = element * ((*it)[3].matched ? number((*it)[3]) : 1);
+    out.push_back({offset, bytes});
+    end_of_last = offset + bytes;
   }
   return out;
 }
@@ -40,7 +43,7 @@ bool read_ptx(std::string_view text, Ptx& ptx, std::string& log) {
   }
   ptx.capability = static_cast<int>(number(match[1]));
   for (std::sregex_iterator it(code.begin(), code.end(), entry), end; it != end; ++it)
-    ptx.parameters[(*it)[1]] = bytes_of((*it)[2]);
+    ptx.parameters[(*it)[1]] = places_of((*it)[2]);
   return true;
 }
 

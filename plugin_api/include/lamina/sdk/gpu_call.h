@@ -2,6 +2,10 @@
 // draft (lamina/ext/draft/custom_ops_gpu.h).
 #pragma once
 
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "lamina/ext/draft/custom_ops_gpu.h"
@@ -18,7 +22,8 @@ struct GpuGrid {
 };
 
 // One run. data<T>() of a buffer is an address of the GPU, for parameters only; load(), store(),
-// begins(), count() and parallel_for() are not available. [the thread that called run()]
+// begins() and parallel_for() are not available; count() is the buffer of counts. [the thread that
+// called run()]
 class GpuCall : public KernelCall {
  public:
   GpuCall(std::string_view attr_row, const lamina_kernel_call_t* call, const lamina_gpu_api_t* gpu)
@@ -29,6 +34,10 @@ class GpuCall : public KernelCall {
   Buffer segments() const { return Buffer(call_->segments); }
   Buffer start() const { return Buffer(call_->start); }
   Buffer count() const { return Buffer(call_->count); }
+
+  bool begins(std::int64_t b, std::int64_t t) const = delete;
+  template <class Task>
+  void parallel_for(std::int64_t count, const Task& task) const = delete;
 
   // Launches the kernel `function` of the images, with the fields of `params` as its parameters.
   template <class Params>

@@ -44,7 +44,7 @@ typedef struct lamina_gpu_launch {
   /* At most 2^31 - 1, 65535 and 65535 blocks; a number of 0 launches nothing. */
   uint32_t blocks[3], threads[3];
   /* The parameters of the function, in order, each at the next multiple of its alignment: a C
-   * struct with these fields. Read during the call. */
+   * struct with these fields, which may end with padding. Read during the call. */
   const void* params;
   uint64_t params_bytes;
 } lamina_gpu_launch_t;
@@ -73,7 +73,7 @@ typedef struct lamina_gpu_kernel {
   lamina_status_t (*run)(void* user, const lamina_kernel_call_t* call, const lamina_gpu_api_t* gpu);
 } lamina_gpu_kernel_t;
 
-/* The kernels of one op. Null: its lowering. */
+/* The kernels of one op. A null kernel: the lowering runs. */
 typedef struct lamina_gpu_custom_op {
   uint32_t size, op; /* element of lamina_custom_ops_t.ops */
   const lamina_gpu_kernel_t *forward, *backward;
