@@ -39,8 +39,8 @@ Section remat_tags_section() {
   residency.choices = {"device", "offload", "remat"};
   residency.preset_text = "\"remat\"";
   residency.doc =
-      "Values with this tag are kept on the device, offloaded to host memory, or recomputed. The "
-      "CPU has only one memory, so \"offload\" keeps them there.";
+      "Values with this tag are kept on the device, offloaded to host memory, or recomputed. On "
+      "the CPU, which has one memory, \"offload\" is the same as \"device\".";
   residency.hot = true;
   residency.any_name = true;
   return {

@@ -4,8 +4,7 @@
 //   LAMINA_PLAIN_KERNEL(xielu_forward, ForwardParams)
 //
 // A function to_host(Params&) replaces addresses of the GPU by places that the host can access.
-// Accesses are
-// not checked, unlike in our kernels.
+// Accesses are not checked, unlike in our kernels.
 #pragma once
 
 #include "backends/cuda/gpu/gpu.h"

@@ -147,7 +147,7 @@ std::string train_text(const inspect::ModelPlan& plan) {
       o.batch, o.tokens, table.text(), saved);
 }
 
-// Seconds of a training step's operations at the peak of the device.
+// Seconds of a microbatch's operations at the peak of the device.
 double compute_seconds(const inspect::ModelPlan& plan, const device::Device& device) {
   const inspect::PlanOptions& o = plan.options;
   return plan.work.train_flops * static_cast<double>(o.batch * o.tokens) /

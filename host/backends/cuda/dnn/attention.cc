@@ -134,7 +134,7 @@ class AttentionGraph {
     return x;
   }
 
-  // Milakov & Gimelshein 2018 in cuDNN's words; writes lse.
+  // Softmax (Milakov & Gimelshein 2018) as the composition that cuDNN recognises; also writes lse.
   GraphTensor softmax(const GraphTensor& x, const GraphTensor& lse) {
     const GraphTensor top = g_.intermediate(kF32, rows());
     g_.reduce(ReductionOperator::max, x, top);

@@ -1,7 +1,8 @@
 // Graphs of cuDNN's operations over tensors of four dims, and their plans.
 //
 //   DnnGraphBuilder g(library);
-//   const GraphTensor s = g.matmul(q, k, {b, h, t, t}, DnnType::f32);
+//   const GraphTensor s = g.intermediate(DnnType::f32, {b, h, t, t});
+//   g.matmul(q, k, s, {});
 //   PlanResult result = g.plan();
 #pragma once
 
@@ -101,7 +102,8 @@ class DnnGraphBuilder {
   };
   void matmul(const GraphTensor& a, const GraphTensor& b, const GraphTensor& c,
               const MatmulLimits& limits);
-  // Results have the dims of x, in `type`; `compute` is the type of the arithmetic.
+  // Results have the dims of x and b, broadcast, in `type`; `compute` is the type of the
+  // arithmetic.
   GraphTensor pointwise(PointwiseMode mode, const GraphTensor& x, const GraphTensor& b = {},
                         DnnType type = DnnType::f32, DnnType compute = DnnType::f32);
   void pointwise_into(const GraphTensor& y, PointwiseMode mode, const GraphTensor& x,
