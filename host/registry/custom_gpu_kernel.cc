@@ -9,11 +9,10 @@ namespace lamina::registry {
 namespace {
 
 using Launcher = std::function<void(const ops::GpuLaunch&)>;
-using RunFunction = decltype(lamina_gpu_kernel_t::run);
+using GpuRunFunction = decltype(lamina_gpu_kernel_t::run);
 
 struct LaunchingCall : RunningCall {
   const Launcher* launcher = nullptr;
-  std::exception_ptr thrown;  // by the launcher
 };
 
 lamina_status_t launch(const lamina_kernel_call_t* of, const lamina_gpu_launch_t* from) {
@@ -47,52 +46,33 @@ constexpr lamina_gpu_api_t kGpuApi = {
 
 class PluginGpuRun final : public ops::CustomGpuRun {
  public:
-  PluginGpuRun(const KernelSource& source, RunFunction function, const NodeView& n,
-               std::uint64_t workspace_bytes)
-      : source_(source),
-        run_(function),
-        buffers_(n, source),
-        place_(place_of(n)),
-        workspace_bytes_(workspace_bytes),
-        is_empty_(has_empty_results(n)) {}
+  PluginGpuRun(const KernelSource& source, GpuRunFunction function, const NodeView& n)
+      : user_(source.user), run_(function), kernel_(source, n) {}
 
-  std::size_t workspace_bytes() const override { return workspace_bytes_; }
+  std::size_t workspace_bytes() const override { return kernel_.workspace_bytes(); }
 
   void run(std::span<const void* const> inputs, std::span<void* const> outputs, void* workspace,
            const Launcher& launcher) override {
-    if (is_empty_) return;
-    buffers_.set_data(inputs, outputs);
-    LaunchingCall call;
-    static_cast<RunningCall&>(call) = new_call(source_, buffers_);
+    LaunchingCall call{};
     call.launcher = &launcher;
-    call.workspace = workspace;
-    call.workspace_bytes = workspace_bytes_;
-    lamina_status_t status = LAMINA_OK;
-    call_plugin(call, place_, status, [&] { return run_(source_.user, &call, &kGpuApi); });
-    if (call.thrown) std::rethrow_exception(call.thrown);
-    check_status(source_, call, status, place_);
+    kernel_.run(call, inputs, outputs, workspace, [&] { return run_(user_, &call, &kGpuApi); });
   }
 
  private:
-  const KernelSource& source_;
-  RunFunction run_;
-  CallBuffers buffers_;
-  std::string place_;
-  std::uint64_t workspace_bytes_;
-  bool is_empty_;
+  void* user_;
+  GpuRunFunction run_;
+  PreparedKernel kernel_;
 };
 
 class PluginGpuKernel final : public ops::CustomGpuKernel {
  public:
-  PluginGpuKernel(KernelSource source, RunFunction function,
+  PluginGpuKernel(KernelSource source, GpuRunFunction function,
                   std::shared_ptr<const GpuImages> images)
       : source_(std::move(source)), run_(function), images_(std::move(images)) {}
 
   std::string refusal(const NodeView& n) const override { return refusal_of(source_, n); }
   std::unique_ptr<ops::CustomGpuRun> prepare(const NodeView& n) const override {
-    std::uint64_t bytes = 0;
-    is_prepared(source_, n, bytes);
-    return std::make_unique<PluginGpuRun>(source_, run_, n, bytes);
+    return std::make_unique<PluginGpuRun>(source_, run_, n);
   }
   std::span<const ops::GpuImage> images() const override { return *images_; }
   std::string plugin() const override {
@@ -101,7 +81,7 @@ class PluginGpuKernel final : public ops::CustomGpuKernel {
 
  private:
   const KernelSource source_;
-  RunFunction run_;
+  GpuRunFunction run_;
   std::shared_ptr<const GpuImages> images_;
 };
 

@@ -5,57 +5,42 @@
 namespace lamina::registry {
 namespace {
 
+using RunFunction = decltype(lamina_kernel_t::run);
+
 class PluginRun final : public ops::CustomRun {
  public:
-  PluginRun(const KernelSource& source, decltype(lamina_kernel_t::run) function, const NodeView& n,
-            std::uint64_t workspace_bytes)
-      : source_(source),
-        run_(function),
-        buffers_(n, source),
-        place_(place_of(n)),
-        workspace_bytes_(workspace_bytes),
-        is_empty_(has_empty_results(n)) {}
+  PluginRun(const KernelSource& source, RunFunction function, const NodeView& n)
+      : user_(source.user), run_(function), kernel_(source, n) {}
 
-  std::size_t workspace_bytes() const override { return workspace_bytes_; }
+  std::size_t workspace_bytes() const override { return kernel_.workspace_bytes(); }
 
   void run(std::span<const void* const> inputs, std::span<void* const> outputs, void* workspace,
            ops::ParallelFor parallel_for) override {
-    if (is_empty_) return;
-    buffers_.set_data(inputs, outputs);
-    RunningCall call = new_call(source_, buffers_);
+    RunningCall call{};
     call.parallel = parallel_for;
-    call.workspace = workspace;
-    call.workspace_bytes = workspace_bytes_;
-    lamina_status_t status = LAMINA_OK;
-    call_plugin(call, place_, status, [&] { return run_(source_.user, &call); });
-    check_status(source_, call, status, place_);
+    kernel_.run(call, inputs, outputs, workspace, [&] { return run_(user_, &call); });
   }
 
  private:
-  const KernelSource& source_;
-  decltype(lamina_kernel_t::run) run_;
-  CallBuffers buffers_;
-  std::string place_;
-  std::uint64_t workspace_bytes_;
-  bool is_empty_;
+  void* user_;
+  RunFunction run_;
+  PreparedKernel kernel_;
 };
 
 class PluginKernel final : public ops::CustomKernel {
  public:
-  PluginKernel(KernelSource source, decltype(lamina_kernel_t::run) function)
+  PluginKernel(KernelSource source, RunFunction function)
       : source_(std::move(source)), run_(function) {}
 
   std::string refusal(const NodeView& n) const override { return refusal_of(source_, n); }
 
   std::unique_ptr<ops::CustomRun> prepare(const NodeView& n) const override {
-    std::uint64_t bytes = 0;
-    is_prepared(source_, n, bytes);
-    return std::make_unique<PluginRun>(source_, run_, n, bytes);
+    return std::make_unique<PluginRun>(source_, run_, n);
   }
 
  private:
   const KernelSource source_;
-  decltype(lamina_kernel_t::run) run_;
+  RunFunction run_;
 };
 
 }  // namespace

@@ -131,6 +131,7 @@ CallBuffers::CallBuffers(const NodeView& n, const KernelSource& source)
     }
   }
 }
+
 void CallBuffers::set_data(std::span<const void* const> inputs, std::span<void* const> outputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (operands_[i].dtype != 0) operands_[i].data = const_cast<void*>(inputs[i]);
@@ -171,21 +172,24 @@ void fail(const KernelSource& source, const std::string& what, const std::string
   throw PluginError({source.place(), what, std::move(notes)});
 }
 
+namespace {
+
+// Returns the layer and line of the node, for messages; "" if unknown.
 std::string place_of(const NodeView& n) { return n.origin() ? to_string(*n.origin()) : ""; }
 
-RunningCall new_call(const KernelSource& source, const CallBuffers& buffers) {
-  RunningCall out{};
-  static_cast<lamina_kernel_call_t&>(out).size = sizeof(lamina_kernel_call_t);
-  out.api = &kApi;
-  out.source = &source;
-  buffers.describe(out, source.is_backward);
-  return out;
+void start(RunningCall& call, const KernelSource& source, const CallBuffers& buffers) {
+  static_cast<lamina_kernel_call_t&>(call).size = sizeof(lamina_kernel_call_t);
+  call.api = &kApi;
+  call.source = &source;
+  buffers.describe(call, source.is_backward);
 }
 
+// Returns whether the kernel supports the shapes, and gets the size of its workspace.
 bool is_prepared(const KernelSource& source, const NodeView& n, std::uint64_t& bytes) {
   if (source.prepare == nullptr) return true;
   const CallBuffers buffers(n, source);
-  RunningCall call = new_call(source, buffers);
+  RunningCall call{};
+  start(call, source, buffers);
   if (!source.on_gpu)
     call.parallel = [](std::uint64_t count, void (*task)(void*, std::uint64_t), void* context) {
       for (std::uint64_t i = 0; i < count; ++i) task(context, i);
@@ -206,6 +210,14 @@ bool is_prepared(const KernelSource& source, const NodeView& n, std::uint64_t& b
   return true;
 }
 
+bool has_empty_results(const NodeView& n) {
+  for (int i = 0; i < n.num_outputs(); ++i)
+    if (n.out_type(i).num_elements() > 0) return false;
+  return true;
+}
+
+}  // namespace
+
 std::string refusal_of(const KernelSource& source, const NodeView& n) {
   const char* wanted = std::getenv("LAMINA_PLUGIN_KERNELS");
   if (wanted && std::string_view(wanted) == "0") return "LAMINA_PLUGIN_KERNELS is 0";
@@ -224,20 +236,27 @@ std::string refusal_of(const KernelSource& source, const NodeView& n) {
   return out;
 }
 
-void check_status(const KernelSource& source, const RunningCall& call, lamina_status_t status,
-                  const std::string& place) {
-  if (status == LAMINA_OK) return;
-  if (status == LAMINA_ERROR_MEMORY) throw std::bad_alloc();
-  fail(source,
-       fmt::format("failed with status {} ({}){}", status, abi::status_name(status),
-                   call.message.empty() ? " and no message" : ": " + call.message),
-       place);
+PreparedKernel::PreparedKernel(const KernelSource& source, const NodeView& n)
+    : source_(source), buffers_(n, source), place_(place_of(n)), is_empty_(has_empty_results(n)) {
+  is_prepared(source, n, workspace_bytes_);
 }
 
-bool has_empty_results(const NodeView& n) {
-  for (int i = 0; i < n.num_outputs(); ++i)
-    if (n.out_type(i).num_elements() > 0) return false;
-  return true;
+void PreparedKernel::set_data(RunningCall& call, std::span<const void* const> inputs,
+                              std::span<void* const> outputs, void* workspace) {
+  buffers_.set_data(inputs, outputs);
+  start(call, source_, buffers_);
+  call.workspace = workspace;
+  call.workspace_bytes = workspace_bytes_;
+}
+
+void PreparedKernel::check_end(const RunningCall& call, lamina_status_t status) const {
+  if (call.thrown) std::rethrow_exception(call.thrown);
+  if (status == LAMINA_OK) return;
+  if (status == LAMINA_ERROR_MEMORY) throw std::bad_alloc();
+  fail(source_,
+       fmt::format("failed with status {} ({}){}", status, abi::status_name(status),
+                   call.message.empty() ? " and no message" : ": " + call.message),
+       place_);
 }
 
 }  // namespace lamina::registry

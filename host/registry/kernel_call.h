@@ -2,6 +2,7 @@
 // to registry.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <span>
 #include <string>
@@ -72,11 +73,9 @@ struct RunningCall : lamina_kernel_call_t {
   const KernelSource* source = nullptr;
   ops::ParallelFor parallel = nullptr;  // null: not available
   std::string message;
-  std::string broken;  // a violation of the contract by the kernel
+  std::string broken;         // a violation of the contract by the kernel
+  std::exception_ptr thrown;  // by a function of the host that the kernel called
 };
-
-// Returns a call without data.
-RunningCall new_call(const KernelSource& source, const CallBuffers& buffers);
 
 [[noreturn]] void fail(const KernelSource& source, const std::string& what,
                        const std::string& place);
@@ -106,20 +105,39 @@ void call_plugin(const RunningCall& call, const std::string& place, lamina_statu
   if (!call.broken.empty()) fail(*call.source, call.broken, place);
 }
 
-// Returns the layer and line of the node, for messages; "" if unknown.
-std::string place_of(const NodeView& n);
-
-// Returns whether the kernel supports the shapes, and gets the size of its workspace.
-bool is_prepared(const KernelSource& source, const NodeView& n, std::uint64_t& bytes);
-
 // Returns why the kernel does not compute the node; "" if it does.
 std::string refusal_of(const KernelSource& source, const NodeView& n);
 
-// Throws the error of a run that returned `status`.
-void check_status(const KernelSource& source, const RunningCall& call, lamina_status_t status,
-                  const std::string& place);
+// A kernel that is prepared for one node.
+class PreparedKernel {
+ public:
+  // REQUIRES: no refusal, and `source` outlives this.
+  PreparedKernel(const KernelSource& source, const NodeView& n);
 
-// True if run() need not be called, because all results are empty.
-bool has_empty_results(const NodeView& n);
+  std::size_t workspace_bytes() const { return workspace_bytes_; }
+  // Calls `function`, the kernel's run() with `call`, unless all results are empty. Throws its
+  // errors. `call` has no data before.
+  template <typename Function>
+  void run(RunningCall& call, std::span<const void* const> inputs, std::span<void* const> outputs,
+           void* workspace, Function&& function) {
+    if (is_empty_) return;
+    set_data(call, inputs, outputs, workspace);
+    lamina_status_t status = LAMINA_OK;
+    call_plugin(call, place_, status, function);
+    check_end(call, status);
+  }
+
+ private:
+  void set_data(RunningCall& call, std::span<const void* const> inputs,
+                std::span<void* const> outputs, void* workspace);
+  // Throws the error of a run that returned `status`.
+  void check_end(const RunningCall& call, lamina_status_t status) const;
+
+  const KernelSource& source_;
+  CallBuffers buffers_;
+  std::string place_;
+  std::uint64_t workspace_bytes_ = 0;
+  bool is_empty_;
+};
 
 }  // namespace lamina::registry
