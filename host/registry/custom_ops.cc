@@ -120,7 +120,11 @@ std::unique_ptr<PluginOp> read_op(const lamina_custom_op_t& from,
   op.attrs = read_attributes(from.attrs, fmt::format("the attributes of {}", what));
   if (from.lower == nullptr) abi::refuse("{} has no lowering; every op needs one", what);
   if (from.forward) out->forward_kernel = read_kernel(*from.forward, op.name, false, plugin);
-  if (from.backward) out->backward_kernel = read_kernel(*from.backward, op.name, true, plugin);
+  if (from.backward) {
+    out->backward_kernel = read_kernel(*from.backward, op.name, true, plugin);
+    const auto kernel = abi::copy(from.backward, "lamina_kernel_t");
+    out->backward_reads_outputs = kernel.flags & LAMINA_KERNEL_READS_OUTPUTS;
+  }
   op.kernel = out->forward_kernel.get();
   return out;
 }
@@ -145,7 +149,7 @@ void read_gpu_kernels(const lamina_custom_ops_gpu_t& from_plugin,
       abi::refuse("GPU kernels are given twice for custom op '{}'", op.op.name);
     const auto read = [&](const lamina_gpu_kernel_t* kernel, bool is_backward) {
       const auto copy = abi::copy(kernel, "lamina_gpu_kernel_t");
-      op.gpu_reads_outputs = op.gpu_reads_outputs || (copy.flags & LAMINA_KERNEL_READS_OUTPUTS);
+      if (copy.flags & LAMINA_KERNEL_READS_OUTPUTS) op.backward_reads_outputs = true;
       return read_gpu_kernel(copy, op.op.name, is_backward, images, plugin);
     };
     if (from.forward) op.forward_gpu_kernel = read(from.forward, false);
@@ -161,11 +165,7 @@ void complete(PluginOp& op) {
     gradient->name += "_grad";
     gradient->kernel = op.backward_kernel.get();
     gradient->gpu_kernel = op.backward_gpu_kernel.get();
-    gradient->reads_outputs = op.gpu_reads_outputs;
-    if (op.source.backward)
-      gradient->reads_outputs =
-          gradient->reads_outputs || (abi::copy(op.source.backward, "lamina_kernel_t").flags &
-                                      LAMINA_KERNEL_READS_OUTPUTS) != 0;
+    gradient->reads_outputs = op.backward_reads_outputs;
     ops::complete(*gradient, true, false);
     op.gradient = std::move(gradient);
   }

@@ -17,8 +17,8 @@ struct PluginOp {
   std::unique_ptr<const ops::CustomOp> gradient;  // of the backward kernel; null without one
   std::unique_ptr<const ops::CustomKernel> forward_kernel, backward_kernel;
   std::unique_ptr<const ops::CustomGpuKernel> forward_gpu_kernel, backward_gpu_kernel;
-  bool gpu_reads_outputs = false;  // the backward one
-  lamina_custom_op_t source;       // with zeros for fields that an older plugin does not have
+  bool backward_reads_outputs = false;  // a backward kernel reads the outputs
+  lamina_custom_op_t source;            // with zeros for fields that an older plugin does not have
 };
 
 // Reads the custom ops of a plugin, by number from LAMINA_CUSTOM_OPS on; graphs point to the
