@@ -175,9 +175,6 @@ std::vector<SmallModel> other_uses(const FamilySubject& subject, const SmallMode
 }  // namespace
 
 void check_kernels(const FamilySubject& subject) {
-  const auto& all = subject.family().custom_ops();
-  // Ops of a plugin with several families need not belong to this one.
-  const bool is_alone = subject.siblings().size() <= 1;
   std::set<std::string> wanted;
   const Backend& device = *subject.plugin().compute().backend;
   const bool on_gpu = !device.reaches(MemoryKind::host);
@@ -188,11 +185,10 @@ void check_kernels(const FamilySubject& subject) {
     if (has_kernel(op)) wanted.insert(op.name);
     if (op.gradient && has_kernel(*op.gradient)) wanted.insert(op.gradient->name);
   };
-  for (const auto& custom : all) want(custom->op);
+  for (const auto& custom : subject.family().custom_ops()) want(custom->op);
   if (wanted.empty()) skip("the plugin has no kernels{}", on_gpu ? " for this device" : "");
-  wanted.clear();
-  for (const auto& custom : all)
-    if (is_alone) want(custom->op);
+  // Ops of a plugin with several families need not belong to this one.
+  if (subject.siblings().size() > 1) wanted.clear();
   const ComparingBackend backend(subject.plugin().compute());
   const Capture output(STDOUT_FILENO);
   const std::vector<ModelCase> cases = subject.cases();
