@@ -22,6 +22,13 @@ std::size_t total(const MemoryNeed& need) {
                          [](std::size_t sum, const auto& part) { return sum + part.second; });
 }
 
+// "weights 1.2 GiB, state 512 MiB"
+std::string parts_text(const MemoryNeed& need) {
+  std::vector<std::string> parts;
+  for (const auto& [name, n] : need) parts.push_back(fmt::format("{} {}", name, size_text(n)));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
 }  // namespace
 
 MemoryNeed decode_need(const decoder::Model& model, const decode::SessionOptions& options,
@@ -55,23 +62,18 @@ void check_host_memory(const MemoryNeed& need, const std::string& where, std::si
   const std::size_t needed = total(need) * num_devices;
   const std::uint64_t available = available_host_memory();
   if (needed <= available) return;
-  std::vector<std::string> parts;
-  for (const auto& [name, n] : need) parts.push_back(fmt::format("{} {}", name, size_text(n)));
   throw UserError(
       ExitCode::memory,
       {where,
        fmt::format("needs {} of pinned host memory, and {} are available", size_text(needed),
                    size_text(available)),
-       {fmt::format("{}{}", fmt::join(parts, ", "),
+       {fmt::format("{}{}", parts_text(need),
                     num_devices > 1 ? fmt::format(", for each of {} devices", num_devices) : ""),
         "offload less: optimizer.offload, train.remat, train.remat_tags"}});
 }
 
 std::string need_text(const MemoryNeed& need, const device::Device& device) {
-  std::string parts;
-  for (const auto& [name, n] : need)
-    parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", name, size_text(n));
-  return fmt::format("{}: {} of {} free on {}", parts, size_text(total(need)),
+  return fmt::format("{}: {} of {} free on {}", parts_text(need), size_text(total(need)),
                      size_text(device.available_memory()), device.name());
 }
 

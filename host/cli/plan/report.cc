@@ -154,10 +154,13 @@ double compute_seconds(const inspect::ModelPlan& plan, const device::Device& dev
          device.peak_flops(o.dtype);
 }
 
-bool offloads(const inspect::ModelPlan& plan) {
-  return plan.train.bytes.offloaded > 0 ||
-         std::ranges::any_of(plan.remat,
+bool offloads_values(const inspect::ModelPlan& plan) {
+  return std::ranges::any_of(plan.remat,
                              [](const inspect::RematCost& r) { return r.host_bytes > 0; });
+}
+
+bool offloads(const inspect::ModelPlan& plan) {
+  return plan.train.bytes.offloaded > 0 || offloads_values(plan);
 }
 
 // Says what is in host memory, and how long its copies take.
@@ -183,8 +186,7 @@ std::string offload_text(const inspect::ModelPlan& plan, const device::Device& d
 
 std::string remat_text(const inspect::ModelPlan& plan, const device::Device& device) {
   const inspect::PlanOptions& o = plan.options;
-  const bool any_on_host =
-      std::ranges::any_of(plan.remat, [](const inspect::RematCost& r) { return r.host_bytes > 0; });
+  const bool any_on_host = offloads_values(plan);
   TextTable table(1);
   std::vector<std::string> head{"train.remat", "arena", "kept for backward", "recomputed", ""};
   if (any_on_host) head.insert(head.begin() + 3, "host memory");
