@@ -16,7 +16,7 @@ namespace lamina::autodiff {
 class SavePolicy {
  public:
   using Choice = std::function<bool(std::string_view tag)>;
-  // `offloads`: of the kept values, those that are in host memory between the passes.
+  // `offloads`: the kept values that are in host memory between the passes.
   // `offloads_inputs`: also the inputs of layers, which are always kept.
   explicit SavePolicy(Choice keeps, Choice offloads = {}, bool offloads_inputs = false)
       : keeps_(std::move(keeps)),

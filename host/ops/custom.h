@@ -66,8 +66,8 @@ class CustomGpuRun {
  public:
   virtual ~CustomGpuRun() = default;
   virtual std::size_t workspace_bytes() const = 0;
-  // Calls `launch` for each launch, in order; what it throws is thrown again. Addresses belong to
-  // the GPU, or are all null to see the launches only. Throws PluginError if the kernel fails.
+  // Calls `launch` for each launch, in order, and rethrows its exceptions. Addresses are on the
+  // GPU, or all null to list the launches only. Throws PluginError if the kernel fails.
   virtual void run(std::span<const void* const> inputs, std::span<void* const> outputs,
                    void* workspace, const std::function<void(const GpuLaunch&)>& launch) = 0;
 };
@@ -75,7 +75,7 @@ class CustomGpuRun {
 class CustomGpuKernel {
  public:
   virtual ~CustomGpuKernel() = default;
-  // As in CustomKernel; images are not looked at.
+  // As in CustomKernel; does not check the images.
   virtual std::string refusal(const NodeView& node) const = 0;
   // REQUIRES: no refusal.
   virtual std::unique_ptr<CustomGpuRun> prepare(const NodeView& node) const = 0;

@@ -21,7 +21,7 @@ lamina_status_t launch(const lamina_kernel_call_t* of, const lamina_gpu_launch_t
   try {
     const auto launch = abi::copy(from, "its launch");
     const std::string function = abi::text(launch.function, "the function of its launch");
-    constexpr std::uint64_t kMostBytes = 4096;  // of the driver, for every GPU
+    constexpr std::uint64_t kMostBytes = 4096;  // limit of the driver, for every GPU
     if (launch.params_bytes > kMostBytes || (launch.params_bytes > 0 && launch.params == nullptr))
       abi::refuse("launches '{}' with {} bytes of parameters{}; expected at most {}", function,
                   launch.params_bytes, launch.params ? "" : " at a null address", kMostBytes);

@@ -1,6 +1,6 @@
 // Copies between pinned host memory and a few buffers on a device, which rounds of work use in
 // turn. The copies are on two queues beside the queue of the work: while a round computes, the
-// operands of the next one arrive and the results of the one before leave.
+// operands of the next one arrive and the results of the previous one leave.
 //
 //   transfers.begin(3);
 //   for (...) {

@@ -178,7 +178,7 @@ class Program {
   std::vector<std::vector<Address>> bound_pieces_;
   std::span<const Slot> slots_;
   std::shared_ptr<HostPlace> host_;  // null if nothing is in host memory
-  std::vector<bool> in_host_;        // of bound_: whether only scans reach it, in host memory
+  std::vector<bool> in_host_;        // of bound_: in host memory, used by scans alone
   std::unique_ptr<Staging>
       staging_;  // null in bodies of scans, whose memory the outer program copies
   std::shared_ptr<StepTimes> times_;  // of the current profile or trace, else null

@@ -22,7 +22,7 @@ Finished run_emulated(std::vector<std::string> arguments,
 }
 
 TEST(GpuKernelOfXielu, EqualsItsLowering) {
-  // In one process, without the limit of time: on a busy machine the emulated GPU waits often.
+  // In one process, without the time limit: on a busy machine the emulated GPU waits often.
   const Finished run = run_emulated(
       {"plugin", "check", LAMINA_BUILD_DIR "/tests/plugins/xielu.lamina.so", "--here", "--family",
        "xielu", "--level", "full", "--only", "GRD-3", "--seed", "1", "--threads", "1"});

@@ -1,5 +1,5 @@
 // GPU kernels of plugins on the emulated GPU: the choice of an image, launches, and every mistake
-// that the host can see.
+// that the host can detect.
 #include <cstdlib>
 #include <cstring>
 #include <deque>

@@ -1,5 +1,5 @@
-// Values and optimizer state in pinned host memory: the bits of a run without, with less memory on
-// the GPU, on the emulated GPU.
+// Values and optimizer state in pinned host memory, on the emulated GPU: the same bits as without
+// offloading, and less memory on the GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -217,7 +217,7 @@ TEST(OffloadedStates, AreThereForOtherChangesOfWeights) {
     EXPECT_EQ(offloaded.state.values(i), kept.state.values(i));
 }
 
-// Copies of whole tables are alone: nothing else fits into the buffers.
+// A whole table is copied alone: nothing else fits into the buffers.
 TEST(OffloadedStates, LargeTablesHaveAllBuffers) {
   train::StateSizes sizes;
   sizes.add(100);
@@ -227,7 +227,7 @@ TEST(OffloadedStates, LargeTablesHaveAllBuffers) {
   EXPECT_EQ(sizes.bytes(), train::StateSizes::kMostBytes + 1);
 }
 
-// Sizes in bytes; those above 512 are alone. Every third update changes its copy only.
+// Sizes in bytes; those above 512 are copied alone. Every third update changes its copy only.
 TEST(OffloadedStates, AreCopiedBesideLargeTables) {
   const std::vector<std::int64_t> all = {100, 64, 700, 512, 900, 800, 3, 512, 100, 512};
   const Backend& gpu = test_gpu();

@@ -79,8 +79,7 @@ void backward(const KernelCall& call) {
   call.d_in(2).store(0, &of_n);
 }
 
-// Kernels loop where there is more work. The number does not depend on the GPU, and results do not
-// either.
+// Kernels loop over more work. The limit is the same on every GPU, and therefore results are.
 constexpr std::int64_t kMostBlocks = 8192;
 
 Numbers numbers(const Buffer& of) { return {of.data<void>(), of.dtype() == LAMINA_DTYPE_BF16}; }

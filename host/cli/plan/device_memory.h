@@ -33,7 +33,7 @@ bool has_own_memory(const device::Device& device);
 void check_memory(const MemoryNeed& need, const device::Device& device, const std::string& where,
                   const std::string& advice);
 
-// Advice for a command that reads a model: `less` is the part that only this command has, eg
+// Advice for a command that reads a model: `less` names the choices of this command alone, eg
 // "a shorter text".
 std::string advice_on_memory(const std::string& less);
 

@@ -58,7 +58,7 @@ std::vector<RematCost> plan_activations(const decoder::Model& model, const PlanO
   const std::set<std::string> tags = autodiff::tags_in(loss.graph);
 
   struct Measured {
-    // The model's tags, and all values without a tag; where it matters, also those in host memory.
+    // The model's tags, and all values without a tag; then those in host memory, if it is separate.
     std::vector<bool> kept;
     RematCost cost;
     double flops = 0;

@@ -53,7 +53,7 @@ struct FitResult {
 // The settings with the least recomputation among those that need at most `memory_bytes`, and among
 // these the ones with the largest microbatch; the batch does not change. Training waits for its
 // checkpoints only if nothing fits otherwise. Proposes a policy that offloads only if the run has
-// it: the price of copies is not recomputation. REQUIRES: set_learning(model, run).
+// it, because it costs copies, not recomputation. REQUIRES: set_learning(model, run).
 FitResult fit_training(const decoder::Model& model, const config::RunConfig& run,
                        std::size_t memory_bytes, const Backend& backend,
                        const TeacherOfPlan& teacher = nullptr);

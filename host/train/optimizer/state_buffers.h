@@ -1,5 +1,5 @@
-// Buffers on the device for optimizer state in host memory: one update uses its state in one of
-// them while the next state arrives and the one before leaves.
+// Buffers on the device for optimizer state in host memory: while one update changes its state, the
+// next state arrives and the previous one leaves.
 //
 //   buffers.begin(sizes);
 //   for (...) {
@@ -57,7 +57,7 @@ class StateBuffers {
   void store();
   // Ends an update that has not changed them.
   void release();
-  // Later work of the queue, and of the host after it, sees the state.
+  // Delays later work of the queue until the state is in host memory.
   void end();
 
   // Later copies are added to the trace; null: none.

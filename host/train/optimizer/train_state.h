@@ -59,7 +59,7 @@ class TrainState {
  public:
   // All tensors are 0. `accumulate`: also second lists of rows, for microbatches after the first.
   // With optimizer.offload, masters that have copies and the optimizer's states are in pinned
-  // memory, if the device has another one.
+  // memory, if the device has separate memory.
   TrainState(const decoder::ParameterTable& parameters, DType compute, bool accumulate,
              const Backend& backend, GradientLists lists = {},
              const config::OptimizerSection& optimizer = {},

@@ -9,7 +9,7 @@
 namespace lamina::cuda {
 
 // Returns the image for a GPU of that compute capability (90 for 9.0): the cubin of the highest
-// minor capability that it runs, else PTX of the highest capability. Null if none is for it.
+// minor capability that it runs, else PTX of the highest capability. Null if no image fits.
 const ops::GpuImage* choose_image(std::span<const ops::GpuImage> images, int capability);
 
 // Returns eg: "PTX for 8.0 and newer", "a cubin for 9.0 only".

@@ -34,8 +34,7 @@ Verdict supports(const NodeView& n) {
   return Verdict::yes();
 }
 
-// The launches of one node. Their functions are looked up and their sizes are checked when it is
-// made.
+// The launches of one node. The constructor looks up their functions and checks their sizes.
 class PluginKernel final : public Kernel {
  public:
   PluginKernel(const NodeView& n, CudaContext& context)

@@ -1,4 +1,4 @@
-// The GPU kernels of plugins as the driver has them, on one GPU.
+// Loads the GPU kernels of plugins into the driver, on one GPU.
 #pragma once
 
 #include <memory>
@@ -30,13 +30,13 @@ class PluginModules {
 
   // The reason why the driver does not load an image.
   struct Rejection {
-    std::string what;              // empty: it does
+    std::string what;              // empty: it is loaded
     std::vector<std::string> log;  // written by its compiler
   };
 
-  // Loads the image at the first call. The function stays as long as this object; null if the image
-  // has none of that name, or is rejected. Throws DeviceError if memory is missing or the GPU is
-  // lost.
+  // Loads the image at the first call. The function lives as long as this object; null if the image
+  // has no function of that name, or is rejected. Throws DeviceError if memory is missing or the
+  // GPU is lost.
   ImageFunction* find(const ops::GpuImage& image, const std::string& name, Rejection& rejection);
 
  private:

@@ -20,8 +20,8 @@ extern "C" {
  */
 
 /* Compiled kernels. All images of a plugin contain the same functions. The host chooses one for
- * each GPU: a cubin of the same major capability and at most the GPU's minor one, the highest that
- * there is; else PTX of at most the GPU's capability, which the driver compiles. */
+ * each GPU: a cubin of the same major capability and the highest minor one up to the GPU's; else
+ * PTX of the highest capability up to the GPU's, which the driver compiles. */
 typedef struct lamina_gpu_image {
   uint32_t size, kind; /* LAMINA_GPU_* */
   uint32_t capability; /* compute capability: 80 for sm_80 and compute_80 */
