@@ -13,13 +13,18 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Runs the program with an emulated GPU of so many bytes.
-Finished run_with(std::int64_t bytes, std::vector<std::string> arguments,
-                  std::vector<std::string> environment = {}) {
+Finished run_emulated(std::vector<std::string> arguments, const std::string& device,
+                      const std::vector<std::string>& environment) {
   arguments.insert(arguments.begin(), LAMINA_BUILD_DIR "/bin/lamina_emulated");
-  arguments.insert(arguments.end(), {"--device", "cuda"});
-  environment.push_back("LAMINA_GPU_MEMORY=" + std::to_string(bytes));
+  arguments.insert(arguments.end(), {"--device", device});
   return run_process(arguments, {.environment = environment});
+}
+
+std::string memory_of(std::int64_t bytes) { return "LAMINA_GPU_MEMORY=" + std::to_string(bytes); }
+
+// Runs the program with an emulated GPU of so many bytes.
+Finished run_with(std::int64_t bytes, const std::vector<std::string>& arguments) {
+  return run_emulated(arguments, "cuda", {memory_of(bytes)});
 }
 
 class GpuMemoryPlan : public ::testing::Test {
@@ -136,10 +141,9 @@ TEST(GpuMemory, TrainingThatDoesNotFitEndsBeforeDataAreRead) {
 // A run of a model with 4 layers that offloads, on an emulated GPU.
 class OffloadingRun : public ::testing::Test {
  protected:
-  Finished run(std::vector<std::string> arguments, const std::string& device = "cuda") const {
-    arguments.insert(arguments.begin(), LAMINA_BUILD_DIR "/bin/lamina_emulated");
-    arguments.insert(arguments.end(), {"--device", device});
-    return run_process(arguments, {.environment = environment_});
+  Finished run(const std::vector<std::string>& arguments,
+               const std::string& device = "cuda") const {
+    return run_emulated(arguments, device, environment_);
   }
   std::vector<std::string> environment_;
   TempDir folder_;
@@ -213,7 +217,7 @@ TEST_F(OffloadingRun, SaysOnTheCpuThatThereIsOneMemory) {
 
 // A state of terabytes, on a GPU that has room for the rest.
 TEST_F(OffloadingRun, ThatNeedsMoreHostMemoryEndsBeforeDataAreRead) {
-  environment_ = {"LAMINA_GPU_MEMORY=" + std::to_string(std::int64_t{1} << 45)};
+  environment_ = {memory_of(std::int64_t{1} << 45)};
   const Finished done = run({"train", file_, "--set", "model.num_hidden_layers=126", "--set",
                              "model.hidden_size=16384", "--set", "model.intermediate_size=53248",
                              "--set", "model.num_attention_heads=128"});
