@@ -33,7 +33,7 @@ Replicas::Replicas(CommunicatorGroup& group, const Setup& setup, TrainState& sta
 }
 
 void Replicas::copy_state() {
-  rank(0).state->queue().finish();
+  rank(0).state->queue().finish();  // the host reads its offloaded tensors below
   threads_.run([&](int i) {
     Communicator& communicator = *group_.ranks[static_cast<std::size_t>(i)];
     communicator.queue().wait(rank(i).state->queue().record());
