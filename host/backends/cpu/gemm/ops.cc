@@ -1,7 +1,6 @@
 // The kernels of linear, linear_group and matmul.
 #include <algorithm>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "backends/cpu/gemm/gemv.h"
@@ -49,7 +48,8 @@ constexpr KernelChoice kChoices[] = {{"gemm", supports, make}};
 
 }  // namespace linear_op
 
-// For few rows streams all weights in one parallel region; for many, each is a separate product.
+// For few rows streams all weights in one parallel region. For many rows, matrices in blocks of
+// integers share the quantised rows; others are separate products.
 namespace linear_group_op {
 
 using ops::bias_type, ops::group_members, ops::GroupMember;
@@ -68,37 +68,20 @@ Verdict supports_stream(const NodeView& n) {
   return supports_gemm(n);
 }
 
-void set_operands(std::span<const GroupMember> members, const KernelArgs& args,
-                  std::span<GemvOperands> out) {
-  for (std::size_t i = 0; i < members.size(); ++i)
-    out[i] = {.w = input_of(args, members[i].weight),
-              .out = args.outputs[i],
-              .bias = input_of(args, members[i].bias)};
-}
-
-class StreamKernel final : public Kernel {
+// All matrices at once.
+class GroupKernel final : public Kernel {
  public:
-  explicit StreamKernel(const NodeView& n)
-      : members_(group_members(n)), operands_(members_.size()) {
-    GemvGroupSpec spec{.m = num_rows(n.type(0)),
-                       .k = n.type(0).dim(-1),
-                       .in = n.type(0).dtype,
-                       .out = n.type(0).dtype};
-    for (const GroupMember& m : members_) {
-      GemvMatrix matrix{.n = n.type(m.weight).dim(0), .stored = n.type(m.weight).storage};
-      if (const Type* bias = bias_type(n, m)) matrix.bias = bias->dtype;
-      spec.matrices.push_back(matrix);
-    }
-    std::string why;
-    group_ = make_gemv_group(spec, &why);
-    if (!group_) throw InternalError({"linear_group", "gemv refuses: " + why, {}});
-  }
+  GroupKernel(const NodeView& n, std::unique_ptr<GemvGroup> group)
+      : members_(group_members(n)), operands_(members_.size()), group_(std::move(group)) {}
 
   std::size_t workspace_bytes() const override { return group_->workspace_bytes(); }
   std::string detail() const override { return std::string(group_->kernel()); }
 
   void run(const KernelArgs& args) override {
-    set_operands(members_, args, operands_);
+    for (std::size_t i = 0; i < members_.size(); ++i)
+      operands_[i] = {.w = input_of(args, members_[i].weight),
+                      .out = args.outputs[i],
+                      .bias = input_of(args, members_[i].bias)};
     group_->run(args.inputs[0], operands_, args.workspace);
   }
 
@@ -108,6 +91,7 @@ class StreamKernel final : public Kernel {
   std::unique_ptr<GemvGroup> group_;
 };
 
+// One matrix after the other.
 class GemmsKernel final : public Kernel {
  public:
   explicit GemmsKernel(const NodeView& n) : members_(group_members(n)) {
@@ -135,35 +119,29 @@ class GemmsKernel final : public Kernel {
   std::vector<std::unique_ptr<Gemm>> gemms_;
 };
 
-// All matrices by tiles of integers.
-class IntegerGemmsKernel final : public Kernel {
- public:
-  IntegerGemmsKernel(const NodeView& n, std::unique_ptr<IntegerGemmGroup> group)
-      : members_(group_members(n)), operands_(members_.size()), group_(std::move(group)) {}
-
-  std::size_t workspace_bytes() const override { return group_->workspace_bytes(); }
-  std::string detail() const override { return std::string(group_->kernel()); }
-  void run(const KernelArgs& args) override {
-    set_operands(members_, args, operands_);
-    group_->run(args.inputs[0], operands_, args.workspace);
-  }
-
- private:
-  std::vector<GroupMember> members_;
-  std::vector<GemvOperands> operands_;
-  std::unique_ptr<IntegerGemmGroup> group_;
-};
-
 std::unique_ptr<Kernel> make_stream(const NodeView& n, Context&) {
-  return std::make_unique<StreamKernel>(n);
+  GemvGroupSpec spec{.m = num_rows(n.type(0)),
+                     .k = n.type(0).dim(-1),
+                     .in = n.type(0).dtype,
+                     .out = n.type(0).dtype};
+  for (const GroupMember& m : group_members(n)) {
+    GemvMatrix matrix{.n = n.type(m.weight).dim(0), .stored = n.type(m.weight).storage};
+    if (const Type* bias = bias_type(n, m)) matrix.bias = bias->dtype;
+    spec.matrices.push_back(matrix);
+  }
+  std::string why;
+  auto group = make_gemv_group(spec, &why);
+  if (!group) throw InternalError({"linear_group", "gemv refuses: " + why, {}});
+  return std::make_unique<GroupKernel>(n, std::move(group));
 }
 std::unique_ptr<Kernel> make_gemms(const NodeView& n, Context&) {
-  std::vector<GemmSpec> specs;
-  for (const GroupMember& m : group_members(n))
-    specs.push_back(with_defaults(linear_spec(n.type(0), n.type(m.weight), bias_type(n, m))));
-  if (!supports_stream(n))
+  if (!supports_stream(n)) {
+    std::vector<GemmSpec> specs;
+    for (const GroupMember& m : group_members(n))
+      specs.push_back(with_defaults(linear_spec(n.type(0), n.type(m.weight), bias_type(n, m))));
     if (auto group = make_integer_gemm_group(specs))
-      return std::make_unique<IntegerGemmsKernel>(n, std::move(group));
+      return std::make_unique<GroupKernel>(n, std::move(group));
+  }
   return std::make_unique<GemmsKernel>(n);
 }
 

@@ -45,7 +45,7 @@ class IntegerKernels {
 
 // Multiplies A with one or several matrices: packs panels of B, each with one thread, and
 // multiplies each with all rows.
-class TiledIntegerGemms final : public IntegerGemmGroup {
+class TiledIntegerGemms final : public GemvGroup {
  public:
   using Format = IntegerTileFunctions::Format;
 
@@ -232,7 +232,7 @@ std::unique_ptr<Gemm> make_integer_gemm(const GemmSpec& spec) {
   return std::make_unique<DotsIntegerGemm>(spec, *dots);
 }
 
-std::unique_ptr<IntegerGemmGroup> make_integer_gemm_group(std::span<const GemmSpec> specs) {
+std::unique_ptr<GemvGroup> make_integer_gemm_group(std::span<const GemmSpec> specs) {
   std::vector<const IntegerTileFunctions::Format*> formats;
   for (const GemmSpec& spec : specs) {
     if (spec.a_transposed || !find_integer_dots(spec.b_stored, spec.in)) return nullptr;

@@ -13,21 +13,9 @@ namespace lamina::cpu {
 // is not a product of integers (find_integer_dots).
 std::unique_ptr<Gemm> make_integer_gemm(const GemmSpec& spec);
 
-// Products of one A with several matrices. A is quantised once. Each result has the bits of its
-// single product.
-class IntegerGemmGroup {
- public:
-  virtual ~IntegerGemmGroup() = default;
-  // As of Gemm.
-  virtual std::size_t workspace_bytes() const = 0;
-  virtual std::string_view kernel() const = 0;
-  // One GemvOperands per matrix; `addend` is not used.
-  virtual void run(const void* a, std::span<const GemvOperands> operands,
-                   std::byte* workspace) const = 0;
-};
-
-// Makes the products of specs that differ in n, bias and the format of B. Null if one of them is
+// Makes the products of specs that differ in n, bias and the format of B. A is quantised once; each
+// result has the bits of its single product; operands have no addend. Null if one of the specs is
 // not a product by tiles of integers.
-std::unique_ptr<IntegerGemmGroup> make_integer_gemm_group(std::span<const GemmSpec> specs);
+std::unique_ptr<GemvGroup> make_integer_gemm_group(std::span<const GemmSpec> specs);
 
 }  // namespace lamina::cpu
