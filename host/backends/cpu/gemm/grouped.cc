@@ -124,10 +124,6 @@ GroupedLinear::GroupedLinear(const GroupedSpec& spec)
   LAMINA_ASSERT(is_bf16_or_f32(spec.dtype) && is_bf16_or_f32(spec.bias.value_or(DType::f32)));
   function_ = best_rows_function(spec.dtype).run;
   kernel_ = best_rows_function(spec.dtype).name;
-  const bool multiplies_integers = find_integer_dots(spec.stored, spec.dtype) != nullptr;
-  if (spec.dtype == DType::bf16 && has_tiles(tile_unit()) && !multiplies_integers)
-    tile_.emplace(spec.dtype, kTileRows, kPieceOutputs, spec.inputs);
-  if (!spec.stored) return;
   if (const auto* dots = find_integer_dots(spec.stored, spec.dtype)) {
     function_ = dots->run;
     quantised_ = QuantisedRows(spec.inputs, *dots->form);
@@ -136,6 +132,9 @@ GroupedLinear::GroupedLinear(const GroupedSpec& spec)
     quantised_bytes_ = aligned(quantised_.bytes(spec.rows));
     return;
   }
+  if (spec.dtype == DType::bf16 && has_tiles(tile_unit()))
+    tile_.emplace(spec.dtype, kTileRows, kPieceOutputs, spec.inputs);
+  if (!spec.stored) return;
   stored_.emplace(*spec.stored, spec.inputs, spec.dtype);
   const std::int64_t row_bytes = std::max<std::int64_t>(1, stored_->bytes_widened(1));
   panel_outputs_ = std::clamp(kMaxPanelBytes / row_bytes, kMinPanelOutputs, kPieceOutputs);
@@ -208,6 +207,7 @@ void GroupedLinear::run(const void* x, const void* w, const std::int32_t* offset
         a.x = is_quantised_
                   ? quantised + quantised_.bytes(plan.begins[group])
                   : static_cast<const void*>(at(x, plan.begins[group] * s.inputs, s.dtype));
+        a.w = static_cast<const std::byte*>(w) + group * bytes_of_outputs(s, s.outputs);
         a.ldw = s.inputs;
         a.out = at(y, plan.begins[group] * s.outputs, s.dtype);
         a.ldo = s.outputs;
@@ -217,13 +217,9 @@ void GroupedLinear::run(const void* x, const void* w, const std::int32_t* offset
         std::byte* panel =
             quantised + quantised_bytes_ + thread_bytes() * static_cast<std::size_t>(thread);
         std::byte* tile_scratch = panel + panel_bytes_;
-        if (!stored_) {
-          a.w = static_cast<const std::byte*>(w) + group * bytes_of_outputs(s, s.outputs);
-          return multiply(a, begin, end, plan.rows_of(group), tile_scratch);
-        }
+        if (!stored_) return multiply(a, begin, end, plan.rows_of(group), tile_scratch);
         if (plan.rows_of(group) == 1 && stored_->one_row()) {
           a.m = 1;
-          a.w = static_cast<const std::byte*>(w) + group * bytes_of_outputs(s, s.outputs);
           return stored_->one_row()(a, begin, end);
         }
         for (std::int64_t output = begin; output < end; output += panel_outputs_) {
