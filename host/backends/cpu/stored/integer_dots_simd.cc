@@ -52,7 +52,7 @@ LAMINA_SIMD void add_iteration(const std::byte* const* rows, const typename F::X
   } else if constexpr (std::is_same_v<typename F::X, QuantisedHalves>) {
     HalvesStep<F> steps[R];
 #pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) steps[r].read({}, rows[r], 0);
+    for (int r = 0; r < R; ++r) steps[r].read(rows[r]);
     add_step<F, R, M>(steps, x, x_steps, sum);
   } else {
     Opened<F> opened[R];

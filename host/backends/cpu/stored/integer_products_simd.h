@@ -75,28 +75,21 @@ struct NaturalStep {
   }
 };
 
-#if defined(__AVX512F__)
 template <typename F>
 struct HalvesStep {
-  __m512i codes[2];
   Float scales, minima;
+#if defined(__AVX512F__)
+  __m512i codes[2];
 
-  LAMINA_SIMD void read(None, const std::byte* w, int) {
+  LAMINA_SIMD void read(const std::byte* w) {
     F::halves(w, codes);
     scales = F::scales_of_four(w);
     if constexpr (F::kHasMinimum) minima = F::minima_of_four(w);
   }
-  LAMINA_SIMD Int products(Int init, const QuantisedHalves& x) const {
-    return add_products(add_products(init, codes[0], x.codes[0]), codes[1], x.codes[1]);
-  }
-};
 #else
-template <typename F>
-struct HalvesStep {
   alignas(64) std::uint8_t codes[2][64];
-  Float scales, minima;
 
-  void read(None, const std::byte* w, int) {
+  void read(const std::byte* w) {
     float lanes[kLanes], lane_minima[kLanes] = {};
     for (int block = 0; block < 4; block += 2) {
       PlainStep two;
@@ -110,11 +103,11 @@ struct HalvesStep {
     scales = load(lanes);
     minima = load(lane_minima);
   }
+#endif
   LAMINA_SIMD Int products(Int init, const QuantisedHalves& x) const {
     return add_products(add_products(init, codes[0], x.codes[0]), codes[1], x.codes[1]);
   }
 };
-#endif
 
 // Adds a step of R rows of w times M rows of x.
 template <typename F, int R, int M, typename Step>
@@ -161,9 +154,9 @@ struct PartsBlock {
     sum = fma(Float{opened.minima}, Float{sums}, sum);
 #pragma GCC unroll 4
     for (int row = 0; row < 4; ++row) {
-      const int part = row / 2 * 4 + row % 2;
+      const int first = part_at({row, 0}), second = part_at({row, 1});
       sum = fma(convert<Float>(add_products(splat<Int>(0), codes[row], x.codes[row])),
-                Float{numbers_of_two(scales, part, part + 2)}, sum);
+                Float{numbers_of_two(scales, first, second)}, sum);
     }
     return sum;
   }
@@ -189,7 +182,7 @@ struct PartsBlock {
     for (int row = 0; row < 4; ++row) {
       float lanes[kLanes];
       for (int half = 0; half < 2; ++half) {
-        const int part = row / 2 * 4 + row % 2 + 2 * half;
+        const int part = part_at({row, half});
         std::fill_n(lanes + 8 * half, 8, scales[part] * x.scales[part]);
       }
       sum = fma(convert<Float>(add_products(splat<Int>(0), codes[row], x.codes[row])), load(lanes),

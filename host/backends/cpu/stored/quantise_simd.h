@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "backends/cpu/simd/memory.h"
 #include "backends/cpu/stored/quantised_rows.h"
@@ -111,11 +112,14 @@ LAMINA_SIMD void arrange(const QuantisedStep* steps, QuantisedHalves* out) {
   }
 }
 
-// Returns the place of a part: a row of codes and its half.
+// The place of a part in QuantisedParts: a row of codes and its half.
 struct PartPlace {
   int row, half;
 };
 constexpr PartPlace place_of(int part) { return {part / 4 * 2 + part % 2, part / 2 % 2}; }
+constexpr int part_at(PartPlace place) {
+  return place.row / 2 * 4 + place.half * 2 + place.row % 2;
+}
 
 LAMINA_SIMD void arrange(const QuantisedStep* steps, QuantisedParts* out) {
   for (int part = 0; part < QuantisedParts::kParts; ++part) {
