@@ -122,11 +122,10 @@ void encode_int4(const float* x, int count, Byte* out) {
   float scale = 1;
   if (most > 0) {
     float least = std::numeric_limits<float>::infinity();
-    for (float divisor = 7; divisor <= 10; divisor += .5f) {
-      const float candidate = usable_scale(most / divisor);
+    for_each_int4_scale(most, [&](float candidate) {
       const float error = squared_error(x, count, most, candidate, to_int4);
       if (error < least) least = error, scale = candidate;
-    }
+    });
   }
   write_scale(scale, out);
   const float inverse = 1 / scale;
@@ -160,10 +159,9 @@ unsigned e2m1_code(float v) {
 
 void encode_mxfp4(const float* x, int count, Byte* out) {
   const float most = largest_magnitude(x, count);
-  constexpr int kLargest = 252;  // 6 times its power of two is finite
   int exponent = 127;
   if (most > 0) {
-    exponent = std::clamp(std::ilogb(most) - 2 + 127, 0, kLargest - 1);
+    exponent = smaller_mxfp4_exponent(most);
     const auto error = [&](int of) {
       return e2m1_error(x, count, most, e8m0(static_cast<Byte>(of)));
     };

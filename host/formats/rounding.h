@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "core/float16.h"
@@ -32,6 +33,19 @@ T rounded(T v) {
 inline float usable_scale(float scale) {
   constexpr float kLeast = std::numeric_limits<float>::min();
   return std::max(to_float(to_bfloat16(scale)), kLeast);
+}
+
+// Calls consider(scale) for each scale that a block of int4 may have.
+template <typename Consider>
+void for_each_int4_scale(float largest_magnitude, const Consider& consider) {
+  for (float divisor = 7; divisor <= 10; divisor += .5f)
+    consider(usable_scale(largest_magnitude / divisor));
+}
+
+// Returns the smaller exponent of the two that a block of MXFP4 may have. REQUIRES: not 0.
+inline int smaller_mxfp4_exponent(float largest_magnitude) {
+  constexpr int kLargest = 252;  // 6 times its power of two is finite
+  return std::clamp(std::ilogb(largest_magnitude) - 2 + 127, 0, kLargest - 1);
 }
 
 // Returns the index of the nearest E2M1 magnitude; ties go to even indices.

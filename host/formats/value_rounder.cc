@@ -25,8 +25,7 @@ bool ValueRounder::can_round(const BlockFormat& format) {
 }
 
 ValueRounder::ValueRounder(const BlockFormat& format)
-    : format_(&format),
-      bits_(kind_of(format) == RoundedKind::int8 ? 8 : 4),
+    : bits_(kind_of(format) == RoundedKind::int8 ? 8 : 4),
       is_float_(kind_of(format) == RoundedKind::mxfp4) {
   LAMINA_ASSERT(can_round(format));
 }
@@ -46,13 +45,12 @@ float ValueRounder::choose_scale(std::span<const float> block,
     if (sum < least) least = sum, best = scale;
   };
   if (is_float_) {
-    constexpr int kLargest = 252;  // 6 times its power of two is finite
-    const int exponent = std::clamp(std::ilogb(most) - 2 + 127, 0, kLargest - 1);
+    const int exponent = smaller_mxfp4_exponent(most);
     for (const int e : {exponent, exponent + 1}) consider(e8m0(static_cast<std::uint8_t>(e)));
     return best;
   }
   if (bits_ == 8) return usable_scale(most / 127);
-  for (float divisor = 7; divisor <= 10; divisor += .5f) consider(usable_scale(most / divisor));
+  for_each_int4_scale(most, consider);
   return best;
 }
 

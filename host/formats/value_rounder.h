@@ -37,7 +37,6 @@ class ValueRounder {
   void write(float scale, std::span<const std::uint8_t> codes, std::byte* out) const;
 
  private:
-  const BlockFormat* format_;
   int bits_;
   bool is_float_;
 };
