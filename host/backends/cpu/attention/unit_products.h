@@ -17,8 +17,8 @@ namespace {
 constexpr std::int64_t kUnitSide = 16;
 constexpr int kUnitColumnTiles = 4;
 
-// Tiles 0 to 3 have sums, 4 and 5 words of A, 6 and 7 words of B; 5 and 7 the last ones of the
-// depth, if they do not fill a tile.
+// Tiles 0 to 3 contain sums, 4 and 5 words of A, 6 and 7 words of B. Tiles 5 and 7 are for the last
+// words of the depth, if they do not fill a tile.
 inline TileShapes product_shapes(std::int64_t rows, std::int64_t last_words) {
   const auto r = static_cast<std::uint8_t>(rows), last = static_cast<std::uint8_t>(last_words);
   const auto last_bytes = static_cast<std::uint8_t>(4 * last_words);
@@ -64,21 +64,28 @@ class PieceOfA {
   alignas(64) Word copy_[kAcross ? kUnitSide : 1][kUnitSide];
 };
 
-// Adds the products of tile a with `count` tiles of B from tile `b` on to the sums.
-template <class Unit, int kA, int kB>
-void add_columns(const Word* b, std::int64_t step_bytes, int count) {
-  const auto one = [&]<int kC>() {
-    if (kC >= count) return;
-    Unit::template load<kB>(b + kC * kUnitSide, step_bytes);
-    Unit::template multiply_bf16<kC, kA, kB>();
+// Calls body<c>() for the tiles of sums c below `count`.
+template <typename Body>
+void for_column_tiles(int count, const Body& body) {
+  const auto call = [&]<int kC>() {
+    if (kC < count) body.template operator()<kC>();
   };
-  one.template operator()<0>();
-  one.template operator()<1>();
-  one.template operator()<2>();
-  one.template operator()<3>();
+  call.template operator()<0>();
+  call.template operator()<1>();
+  call.template operator()<2>();
+  call.template operator()<3>();
 }
 
-// Stores one tile of sums as the product says.
+// Adds the products of tile a with `count` tiles of B from `b` on to the sums.
+template <class Unit, int kA, int kB>
+void add_columns(const Word* b, std::int64_t step_bytes, int count) {
+  for_column_tiles(count, [&]<int kC>() {
+    Unit::template load<kB>(b + kC * kUnitSide, step_bytes);
+    Unit::template multiply_bf16<kC, kA, kB>();
+  });
+}
+
+// Stores one tile of sums to C as p.store requires.
 template <class V>
 void finish_tile(const Product& p, const float* sums, std::int64_t row, std::int64_t rows,
                  std::int64_t column) {
@@ -100,14 +107,7 @@ template <class Unit, class V>
 void finish_tiles(const Product& p, std::int64_t row, std::int64_t rows, std::int64_t column,
                   int count) {
   alignas(64) float sums[kUnitColumnTiles][kUnitSide * kUnitSide];
-  const auto one = [&]<int kC>() {
-    if (kC >= count) return;
-    Unit::template store<kC>(sums[kC], kUnitSide * 4);
-  };
-  one.template operator()<0>();
-  one.template operator()<1>();
-  one.template operator()<2>();
-  one.template operator()<3>();
+  for_column_tiles(count, [&]<int kC>() { Unit::template store<kC>(sums[kC], kUnitSide * 4); });
   for (int c = 0; c < count; ++c) finish_tile<V>(p, sums[c], row, rows, column + c * kUnitSide);
 }
 
@@ -123,10 +123,7 @@ void run_unit_product(const Product& p) {
     for (std::int64_t column = 0; column < p.columns; column += kUnitColumnTiles * kUnitSide) {
       const auto count = static_cast<int>(
           std::min<std::int64_t>(kUnitColumnTiles, (p.columns - column) / kUnitSide));
-      Unit::template zero<0>();
-      Unit::template zero<1>();
-      Unit::template zero<2>();
-      Unit::template zero<3>();
+      for_column_tiles(count, []<int kC>() { Unit::template zero<kC>(); });
       for (std::int64_t word = 0; word < whole; word += kUnitSide) {
         const PieceOfA<V, kAcross> a(p, row, rows, word, kUnitSide);
         Unit::template load<4>(a.data(), a.step_bytes());
