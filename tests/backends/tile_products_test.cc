@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -53,6 +55,14 @@ Halves random_halves(std::int64_t count, unsigned seed) {
   return out;
 }
 
+struct Workspace {
+  explicit Workspace(std::size_t bytes) : memory(bytes + 64) {}
+  std::byte* data() {
+    return memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
+  }
+  std::vector<std::byte> memory;
+};
+
 struct Product {
   GemmSpec spec;
   Halves a, b;
@@ -71,15 +81,13 @@ struct Product {
     std::string why;
     const auto gemm = make_gemm(s, &why);
     EXPECT_NE(gemm, nullptr) << why;
-    std::vector<std::byte> workspace(gemm->workspace_bytes() + 64),
-        c(static_cast<std::size_t>(m * s.n * size_bytes(s.out)));
+    Workspace workspace(gemm->workspace_bytes());
+    std::vector<std::byte> c(static_cast<std::size_t>(m * s.n * size_bytes(s.out)));
     if (before != 0) {
       const std::vector<float> values(static_cast<std::size_t>(m * s.n), before);
       std::memcpy(c.data(), values.data(), c.size());
     }
-    auto* aligned_workspace =
-        workspace.data() + (64 - reinterpret_cast<std::uintptr_t>(workspace.data()) % 64) % 64;
-    gemm->run(a.data(), b.data(), bias.data(), c.data(), aligned_workspace);
+    gemm->run(a.data(), b.data(), bias.data(), c.data(), workspace.data());
     return c;
   }
   std::vector<std::byte> run() const { return run(spec.m); }
@@ -241,14 +249,6 @@ std::vector<std::byte> bytes_of(const std::vector<T>& values) {
   const auto* first = reinterpret_cast<const std::byte*>(values.data());
   return {first, first + values.size() * sizeof(T)};
 }
-
-struct Workspace {
-  explicit Workspace(std::size_t bytes) : memory(bytes + 64) {}
-  std::byte* data() {
-    return memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
-  }
-  std::vector<std::byte> memory;
-};
 
 // Runs a plain product of a group's rows.
 template <typename Out>

@@ -167,7 +167,7 @@ OpCase attend_even(std::string name, std::int64_t tokens, std::int64_t keys, con
                    Attrs attrs = {}) {
   OpCase c = attend(std::move(name), tokens, keys, o, std::move(attrs));
   for (std::size_t i = 0; i < 3; ++i) c.inputs[i].shape[3] = i == 2 ? 16 : 8;
-  c.gradient = !o.start.absent ? false : c.gradient;
+  if (!o.start.absent) c.gradient = false;
   return c;
 }
 
