@@ -1,4 +1,4 @@
-// Rounds the values of a block one by one, for methods that change the later ones after each.
+// Rounds the values of a block one by one, for methods that change later values after each one.
 //
 //   const ValueRounder rounder(format);
 //   const float scale = rounder.choose_scale(block);

@@ -236,9 +236,11 @@ TEST(Attention, KernelsMatchReferenceForEveryVariant) {
 
 TEST(Attention, CachedKernelsMatchReference) { expect_kernels_match_reference(cached_cases()); }
 
-// Products by tiles are for bf16 in pairs.
+// Only kernels for avx512_bf16 have words of two bf16, the operands of tiles.
+constexpr const char* kNeedsPairs = "attention uses tiles only on machines with vdpbf16ps";
+
 TEST(Attention, ProductsByTheUnitOfTilesMatchReference) {
-  if (best_isa() < Isa::avx512_bf16) GTEST_SKIP() << "this machine does not multiply pairs of bf16";
+  if (best_isa() < Isa::avx512_bf16) GTEST_SKIP() << kNeedsPairs;
   const ScopedTileUnit unit(TileUnit::emulated);
   for (const auto& cases : {sizes(), variants(), cached_cases()})
     for (const Case& c : cases) {
@@ -249,7 +251,7 @@ TEST(Attention, ProductsByTheUnitOfTilesMatchReference) {
 }
 
 TEST(Attention, AmxHasTheBitsOfThePlainUnit) {
-  if (best_isa() < Isa::avx512_bf16) GTEST_SKIP() << "this machine does not multiply pairs of bf16";
+  if (best_isa() < Isa::avx512_bf16) GTEST_SKIP() << kNeedsPairs;
   const testing::AmxEmulator amx;
   for (const auto& [tokens, qk_dim, v_dim] :
        {std::array<std::int64_t, 3>{17, 20, 13}, {70, 80, 64}, {129, 32, 50}}) {

@@ -248,7 +248,7 @@ TYPED_TEST(TileUnits, ClearTheWordsThatATileDoesNotHave) {
 }
 
 #if defined(__x86_64__)
-// On a machine with AMX the processor faults, without words.
+// On a machine with AMX the processor faults without a message.
 #define EXPECT_AMX_FAULT(statement, text) \
   EXPECT_DEATH(                           \
       {                                   \

@@ -6,7 +6,7 @@
 
 namespace lamina::testing {
 
-// The registers of one thread. Rows and bytes that a tile does not have are 0.
+// A tile register. Rows and bytes outside its shape are 0.
 struct AmxTile {
   std::uint8_t rows = 0;
   std::uint16_t row_bytes = 0;

@@ -82,7 +82,7 @@ std::string refusal(const GemmSpec& s) {
   return "";
 }
 
-// Columns are streamed in another order than a unit of tiles adds them.
+// Streamed columns are added in another order than by a unit of tiles.
 bool streams(const GemmSpec& s) {
   if (s.a_transposed) return false;
   if (s.b_transposed) return s.m <= max_rows_to_stream(s.in);
@@ -104,7 +104,7 @@ std::unique_ptr<Gemm> make_streamed(const GemmSpec& s, std::string* why) {
   return std::make_unique<StreamedGemm>(std::move(streamed));
 }
 
-// Only on request: our tiles are faster, or have bits that few rows have too (adr/0048).
+// Only on request: our tiles are faster, or give many rows the bits of few (adr/0048).
 bool is_for_onednn(const GemmSpec& s) {
   return s.k > 0 && s.in == DType::bf16 && tile_unit() == TileUnit::onednn;
 }

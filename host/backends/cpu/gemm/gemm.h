@@ -39,7 +39,7 @@ struct GemmSpec {
   const formats::BlockFormat* b_stored = nullptr;
 };
 
-// Replaces the strides that are 0.
+// Returns the spec with default strides in place of 0.
 GemmSpec with_defaults(GemmSpec spec);
 
 // A product that is ready to run: run() allocates no memory itself and takes no locks.

@@ -103,7 +103,7 @@ class StreamedGroup : public GemvGroup {
   }
 
  private:
-  // Returns where the rows of x in a form are in the workspace.
+  // Returns the offset in the workspace of the rows of x in a form.
   std::size_t place_quantised(const RowForm& form) {
     std::size_t at = 0;
     for (const QuantisedRows& rows : quantised_) {
@@ -180,7 +180,7 @@ class StreamedGroup : public GemvGroup {
   // For each matrix; null: not multiplied by integers.
   std::vector<const IntegerDotFunctions::Format*> dots_;
   std::vector<QuantisedRows> quantised_;           // x in each form that a matrix needs
-  std::vector<std::size_t> quantised_at_;          // the form of each matrix in the workspace
+  std::vector<std::size_t> quantised_at_;          // offset in the workspace, for each matrix
   std::size_t quantised_bytes_ = 0;                // 0: no matrix is multiplied by integers
   std::vector<std::optional<StoredRows>> stored_;  // of each matrix that is widened
   std::int64_t panel_rows_ = 0;

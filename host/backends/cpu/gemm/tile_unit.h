@@ -17,7 +17,7 @@
 
 namespace lamina::cpu {
 
-// Steps of k in one product of bf16: sums are divided into pieces of so many, from 0 on.
+// Steps of k in one product of bf16. Sums are divided into pieces of this length, from 0 on.
 inline constexpr std::int64_t kUnitDepth = 32;
 
 struct TileShapes {

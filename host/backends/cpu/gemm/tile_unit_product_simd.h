@@ -113,7 +113,7 @@ void unit_multiply(const UnitRows& a, const Word* panel, std::int64_t pieces, bo
   }
 }
 
-// Tiles for so many rows of A, at most 32. Tiles of sums are 0 to 3, of A 4 and 5, of B 6 and 7.
+// For up to 32 rows of A. Tiles 0 to 3 contain sums, 4 and 5 rows of A, 6 and 7 columns of B.
 inline TileShapes unit_shapes(std::int64_t rows) {
   const auto first = static_cast<std::uint8_t>(std::min<std::int64_t>(rows, kUnitRows));
   const auto second = static_cast<std::uint8_t>(std::max<std::int64_t>(rows - kUnitRows, 0));

@@ -77,7 +77,7 @@ void multiply_rows(const RowsPart& p, Fetch& fetch) {
   if constexpr (kTwo) Unit::template store<1>(p.sums + kRowTile * kRowTile, kStep);
 }
 
-// Tiles 0 and 1 have the sums, 4 and 5 rows of W, 6 the rows of x.
+// Tiles 0 and 1 contain sums, 4 and 5 rows of W, 6 rows of x.
 inline TileShapes rows_shapes(std::int64_t outputs, std::int64_t rows) {
   const auto first = static_cast<std::uint8_t>(std::min(outputs, kRowTile));
   const auto second = static_cast<std::uint8_t>(std::max<std::int64_t>(outputs - kRowTile, 0));

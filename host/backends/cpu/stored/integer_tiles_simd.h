@@ -39,7 +39,7 @@ struct IntegerSlabs {
 };
 
 // Computes t.m rows times t.n columns and finishes them, as TileProduct::multiply. t.a is ignored:
-// `x` are slabs.
+// `x` consists of slabs.
 using IntegerMultiply = void (*)(const TileArguments& t, const std::byte* x,
                                  const std::byte* panel);
 

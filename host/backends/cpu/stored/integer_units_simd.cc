@@ -54,8 +54,8 @@ void pack_rows(const QuantisedStep* rows, std::int64_t count, std::int64_t k, in
 using Products = std::int32_t[kSlabRows][kTileColumns];
 using Sums = float[kSlabRows][kTileColumns];
 
-// Sets products to the sums of one part of a block. Tiles 0 to 2 have the products, 3 the rows of
-// x, 4 to 6 the columns.
+// Sets products to the sums of one part of a block. Tiles 0 to 2 contain products, 3 rows of x,
+// 4 to 6 columns.
 template <class Unit, int kParts>
 void multiply_part(const UnitBlock& x, const std::uint8_t (*codes)[kTileColumns][4], int part,
                    Products& products) {

@@ -14,8 +14,8 @@ namespace {
 
 constexpr float kLeast = 0x1p-100f;  // smaller blocks are zeros
 
-// Returns the bits of the largest magnitude of kActivationBlock values. They have the order of
-// magnitudes, with infinities and NaN above them.
+// Returns the bits of the largest magnitude of kActivationBlock values. Bits are ordered like
+// magnitudes, with infinities and NaN last.
 LAMINA_SIMD int largest_magnitude(const std::uint16_t* x) {
 #if defined(__AVX512F__)
   static_assert(kActivationBlock == 32);

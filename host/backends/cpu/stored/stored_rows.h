@@ -29,8 +29,8 @@ class StoredRows {
   // Writes rows [first, first + count) of the matrix at `stored`. [any thread]
   void widen(const void* stored, std::int64_t first, std::int64_t count, void* out) const;
 
-  // Returns the function for products with one row of x, to the bits of best_rows_function() for
-  // widened rows. Null: there is none.
+  // Returns the function for products with one row of x, with the bits of best_rows_function() for
+  // widened rows; null if there is none.
   RowsFunction one_row() const { return one_row_; }
 
   // Values [begin, end) of a row widened to whole blocks: values [first, past).

@@ -65,7 +65,7 @@ struct Fp8 {
   }
 
 #if defined(__AVX512BF16__)
-  // As has_nan(), and whether the quick way of widen() is not possible for another reason.
+  // True if add_block() cannot multiply by small(): has_nan(), a large scale, or not is_normal().
   LAMINA_SIMD static bool is_special(const std::byte* b, float scale) {
     bool nan;
     if constexpr (kValues == 32) {
@@ -106,8 +106,8 @@ struct Fp8 {
     }
   }
 
-  // Computes outputs of one row of bf16 x without a panel of widened rows. Adds in the
-  // order of gemv_simd.cc, so that the bits are equal.
+  // Computes outputs of one row of bf16 x without a panel of widened rows, in the order of
+  // gemv_simd.cc, so that the bits are equal.
   static void one_row(const RowsArguments& a, std::int64_t begin, std::int64_t end) {
     constexpr std::int64_t kAhead = 4096;
     const std::int64_t row_bytes = a.k / kValues * kBytes;

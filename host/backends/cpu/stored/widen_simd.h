@@ -19,8 +19,8 @@ struct WidenFunctions {
     WidenBlocks f32, bf16;
     // Likewise bf16, rounded by the machine: for avx512_bf16 only.
     WidenBlocks machine_bf16 = nullptr;
-    // Likewise outputs of one row of x, to the bits of a product with widened rows (gemv_simd.cc);
-    // null: widening rows is as fast.
+    // Multiplies one row of x, with the bits of a product with widened rows (gemv_simd.cc); null:
+    // widening rows is as fast.
     RowsFunction machine_one_row = nullptr;
   };
   const Format* formats;

@@ -120,7 +120,7 @@ struct Bf16 {
 };
 
 #if defined(__AVX512BF16__)
-// The machine takes numbers below 2^-126 for 0: only for values that are none.
+// The machine rounds numbers below 2^-126 to 0: only for blocks with is_normal().
 struct MachineBf16 {
   using Element = bfloat16;
   static constexpr bool kHasTables = true;
