@@ -26,8 +26,7 @@ constexpr std::uint8_t kE2m1Codes[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11,
 
 #if defined(__AVX512F__)
 LAMINA_SIMD Float in_four_lanes_each(float a, float b, float c, float d) {
-  return {_mm512_permutexvar_ps(_mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3),
-                                _mm512_castps128_ps512(_mm_setr_ps(a, b, c, d)))};
+  return {numbers_of_four(_mm512_castps128_ps512(_mm_setr_ps(a, b, c, d)), 0)};
 }
 #endif
 

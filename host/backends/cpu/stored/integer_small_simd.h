@@ -161,11 +161,7 @@ struct Q3K {
     return _mm512_mask_add_epi8(two, third, two, _mm512_set1_epi8(4));
   }
   LAMINA_SIMD static Float scales(Float opened, const std::byte*, int step) {
-    const int first = 4 * step;
-    const __m512i lanes =
-        _mm512_add_epi32(_mm512_set1_epi32(first),
-                         _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3));
-    return {_mm512_permutexvar_ps(lanes, opened.raw)};
+    return {numbers_of_four(opened.raw, 4 * step)};
   }
 #endif
 };

@@ -66,6 +66,11 @@ LAMINA_SIMD __m512 numbers_of_two(__m512 numbers, int a, int b) {
   return _mm512_permutexvar_ps(_mm512_setr_epi32(a, a, a, a, a, a, a, a, b, b, b, b, b, b, b, b),
                                numbers);
 }
+// Numbers first to first + 3, in four lanes each.
+LAMINA_SIMD __m512 numbers_of_four(__m512 numbers, int first) {
+  const __m512i lanes = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+  return _mm512_permutexvar_ps(_mm512_add_epi32(_mm512_set1_epi32(first), lanes), numbers);
+}
 // The nibbles of 16 bytes each in four blocks: all low ones, all high ones.
 template <int kBlockBytes>
 LAMINA_SIMD void nibbles_of_four(const std::byte* p, __m512i (&codes)[2]) {

@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/round_up.h"
+
 namespace lamina::cpu {
 
 inline constexpr int kActivationBlock = 32;  // values that share a scale
@@ -48,7 +50,7 @@ struct RowForm {
   // Quantises a row of `width` bf16 values. Missing values of the last step are zeros.
   void (*quantise)(const std::uint16_t* x, std::int64_t width, void* out);
 
-  std::int64_t steps(std::int64_t width) const { return (width + step_values - 1) / step_values; }
+  std::int64_t steps(std::int64_t width) const { return divide_up(width, step_values); }
 };
 
 class QuantisedRows {
