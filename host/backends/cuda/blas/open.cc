@@ -1,9 +1,9 @@
 #include "backends/cuda/blas/open.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "backends/cuda/driver/shared_library.h"
 #include "core/error.h"
 
 namespace lamina::cuda::blas {
@@ -19,22 +19,14 @@ namespace {
 }  // namespace
 
 Api open_api(std::span<const char* const> files) {
-  void* library = nullptr;
-  const char* opened = nullptr;
-  std::string last_error = "no file";
-  for (const char* file : files) {
-    library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-    opened = file;
-    if (library != nullptr) break;
-    if (const char* error = dlerror()) last_error = error;
-  }
-  if (library == nullptr)
+  const SharedLibrary library(files);
+  if (!library)
     refuse(fmt::format("cannot open cuBLASLt; expected {}, got '{}'", fmt::join(files, " or "),
-                       last_error));
+                       library.why_not()));
   Api api = {};
-#define LAMINA_FIND(member, name)                                             \
-  api.member = reinterpret_cast<decltype(api.member)>(dlsym(library, #name)); \
-  if (api.member == nullptr) refuse(fmt::format("{} has no function {}", opened, #name));
+#define LAMINA_FIND(member, name)       \
+  if (!library.find(#name, api.member)) \
+    refuse(fmt::format("{} has no function {}", library.file(), #name));
   LAMINA_CUBLASLT_FUNCTIONS(LAMINA_FIND)
 #undef LAMINA_FIND
   return api;

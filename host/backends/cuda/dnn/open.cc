@@ -1,10 +1,11 @@
 #include "backends/cuda/dnn/open.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <memory>
+
+#include "backends/cuda/driver/shared_library.h"
 
 namespace lamina::cuda::dnn {
 
@@ -13,29 +14,20 @@ std::string version_text(std::size_t version) {
 }
 
 Opened open_api(std::span<const char* const> files) {
-  void* library = nullptr;
-  const char* opened = nullptr;
-  for (const char* file : files) {
-    library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-    opened = file;
-    if (library != nullptr) break;
-  }
-  if (library == nullptr) {
-    const char* const error = dlerror();
+  const SharedLibrary library(files);
+  if (!library)
     return {.api = nullptr,
             .why_not = fmt::format("cannot open cuDNN; expected {}, got '{}'",
-                                   fmt::join(files, " or "), error ? error : "no file")};
-  }
+                                   fmt::join(files, " or "), library.why_not())};
   auto api = std::make_unique<DnnApi>();
-#define LAMINA_FIND(member, name)                                               \
-  api->member = reinterpret_cast<decltype(api->member)>(dlsym(library, #name)); \
-  if (api->member == nullptr)                                                   \
-    return {.api = nullptr, .why_not = fmt::format("{} has no function {}", opened, #name)};
+#define LAMINA_FIND(member, name)        \
+  if (!library.find(#name, api->member)) \
+    return {.api = nullptr, .why_not = fmt::format("{} has no function {}", library.file(), #name)};
   LAMINA_CUDNN_FUNCTIONS(LAMINA_FIND)
 #undef LAMINA_FIND
   if (const std::size_t version = api->version(); version < kOldestVersion)
     return {.api = nullptr,
-            .why_not = fmt::format("{} is cuDNN {}; expected {} or newer", opened,
+            .why_not = fmt::format("{} is cuDNN {}; expected {} or newer", library.file(),
                                    version_text(version), version_text(kOldestVersion))};
   return {.api = api.release(), .why_not = {}};
 }

@@ -1,9 +1,8 @@
 #include "backends/cuda/driver/open.h"
 
-#include <dlfcn.h>
-
 #include <cstdlib>
 
+#include "backends/cuda/driver/shared_library.h"
 #include "core/error.h"
 #include "core/printable.h"
 
@@ -19,25 +18,22 @@ constexpr int kOldestVersion = 12000;
 }
 
 template <typename Function>
-void find_optional(void* library, const char* symbol, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, symbol));
-}
-template <typename Function>
-void find(void* library, const char* symbol, Function& function) {
-  find_optional(library, symbol, function);
-  if (!function) throw_too_old(fmt::format("the driver has no function {}", symbol));
+void find(const SharedLibrary& library, const char* symbol, Function& function) {
+  if (!library.find(symbol, function))
+    throw_too_old(fmt::format("the driver has no function {}", symbol));
 }
 
 DriverApi find_functions() {
-  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  constexpr const char* kFiles[] = {"libcuda.so.1"};
+  const SharedLibrary library(kFiles);
   if (!library)
-    throw DeviceError(ExitCode::memory, {"cuda",
-                                         fmt::format("cannot open the driver: {}", dlerror()),
-                                         {"install NVIDIA's driver, or use --device cpu"}});
+    throw DeviceError(ExitCode::memory,
+                      {"cuda",
+                       fmt::format("cannot open the driver: {}", library.why_not()),
+                       {"install NVIDIA's driver, or use --device cpu"}});
   DriverApi api;
 #define LAMINA_CUDA_DRIVER(field, symbol, parameters) find(library, #symbol, api.field);
-#define LAMINA_CUDA_DRIVER_OPTIONAL(field, symbol, parameters) \
-  find_optional(library, #symbol, api.field);
+#define LAMINA_CUDA_DRIVER_OPTIONAL(field, symbol, parameters) library.find(#symbol, api.field);
 #include "backends/cuda/driver/functions.def"
 #undef LAMINA_CUDA_DRIVER
   int version = 0;

@@ -1,8 +1,8 @@
 #include "backends/cuda/nccl/open.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
+#include "backends/cuda/driver/shared_library.h"
 #include "core/error.h"
 
 namespace lamina::cuda::nccl {
@@ -17,32 +17,31 @@ namespace {
 }
 
 template <typename Function>
-void find(void* library, const char* file, const char* symbol, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, symbol));
-  if (!function) refuse(fmt::format("{} has no function {}", file, symbol));
+void find(const SharedLibrary& library, const char* symbol, Function& function) {
+  if (!library.find(symbol, function))
+    refuse(fmt::format("{} has no function {}", library.file(), symbol));
 }
 
 }  // namespace
 
 NcclApi open_api(const char* file) {
-  void* const library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-  if (!library) {
-    const char* const error = dlerror();
+  const char* const files[] = {file};
+  const SharedLibrary library(files);
+  if (!library)
     refuse(fmt::format("cannot open NCCL, which exchanges tensors between GPUs: {}",
-                       error ? error : file));
-  }
+                       library.why_not()));
   NcclApi api = {};
-  find(library, file, "ncclGetVersion", api.version);
+  find(library, "ncclGetVersion", api.version);
   int version = 0;
   if (api.version(&version) != NcclResult::success || version < kOldestVersion)
     refuse(fmt::format("{} is NCCL {}.{}; expected 2.14 or newer", file,
                        version < 10000 ? version / 1000 : version / 10000,
                        version < 10000 ? version % 1000 / 100 : version % 10000 / 100));
-#define LAMINA_NCCL(field, symbol, parameters) find(library, file, #symbol, api.field);
+#define LAMINA_NCCL(field, symbol, parameters) find(library, #symbol, api.field);
 #include "backends/cuda/nccl/functions.def"
 #undef LAMINA_NCCL
-  find(library, file, "ncclGetErrorString", api.error_text);
-  find(library, file, "ncclGetLastError", api.last_error);
+  find(library, "ncclGetErrorString", api.error_text);
+  find(library, "ncclGetLastError", api.last_error);
   return api;
 }
 
