@@ -12,11 +12,6 @@ namespace {
 LAMINA_CUDNN_FUNCTIONS(LAMINA_CHECK)
 #undef LAMINA_CHECK
 
-template <typename A, typename B>
-constexpr bool same(A a, B b) {
-  return static_cast<int>(a) == static_cast<int>(b);
-}
-
 #define LAMINA_SAME(type, value, name) static_assert(same(type::value, name), #name);
 LAMINA_SAME(DnnStatus, success, CUDNN_STATUS_SUCCESS)
 LAMINA_SAME(DnnStatus, not_initialized, CUDNN_STATUS_NOT_INITIALIZED)

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "backends/cuda/driver/api.h"
+#include "backends/cuda/driver/same_call.h"
 
 namespace lamina::cuda {
 namespace {
@@ -35,10 +36,6 @@ constexpr bool kFunctionFits<DriverResult (*)(Mine...), CUresult (*)(Theirs...)>
 #include "backends/cuda/driver/functions.def"
 #undef LAMINA_CUDA_DRIVER
 
-template <typename Mine, typename Theirs>
-constexpr bool same(Mine mine, Theirs theirs) {
-  return static_cast<long long>(mine) == static_cast<long long>(theirs);
-}
 static_assert(same(DriverResult::success, CUDA_SUCCESS));
 static_assert(same(DriverResult::invalid_value, CUDA_ERROR_INVALID_VALUE));
 static_assert(same(DriverResult::out_of_memory, CUDA_ERROR_OUT_OF_MEMORY));

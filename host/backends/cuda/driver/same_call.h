@@ -23,4 +23,10 @@ template <typename A, typename... As, typename B, typename... Bs>
 requires(sizeof...(As) == sizeof...(Bs)) constexpr bool same_call<A (*)(As...), B (*)(Bs...)> =
     same_argument<A, B> && (same_argument<As, Bs> && ...);
 
+// True if two constants have the same value.
+template <typename A, typename B>
+constexpr bool same(A a, B b) {
+  return static_cast<long long>(a) == static_cast<long long>(b);
+}
+
 }  // namespace lamina::cuda
