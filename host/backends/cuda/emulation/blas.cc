@@ -8,7 +8,6 @@
 #include "backends/cuda/emulation/blas_objects.h"
 #include "backends/cuda/emulation/driver.h"
 #include "backends/cuda/emulation/memory_range.h"
-#include "backends/emulated/memory.h"
 
 namespace lamina::cuda::emulation {
 
@@ -200,9 +199,6 @@ Status multiply(Handle handle, Operation op, const void* alpha, const void* a,
   if (const Status status = check_memory(operands, bias, scratch, data, factor != 0);
       status != Status::success)
     return status;
-  const auto memory = [](const void* at) {
-    return static_cast<std::byte*>(emulated::behind(reinterpret_cast<std::uintptr_t>(at)));
-  };
   const int count = ++BlasObjects::instance().products;
   const BlasProduct product = {
       .m = sizes.m,
@@ -217,14 +213,14 @@ Status multiply(Handle handle, Operation op, const void* alpha, const void* a,
       .b = bm,
       .c = cm,
       .d = dm,
-      .a_at = memory(a),
-      .b_at = memory(b),
-      .c_at = memory(c),
-      .d_at = memory(d),
-      .bias = has_bias ? memory(reinterpret_cast<const void*>(op->bias)) : nullptr,
+      .a_at = bytes_behind(a),
+      .b_at = bytes_behind(b),
+      .c_at = bytes_behind(c),
+      .d_at = bytes_behind(d),
+      .bias = has_bias ? bytes_behind(reinterpret_cast<const void*>(op->bias)) : nullptr,
       // Sums in place are added in the order in which blocks end.
       .first_part = data.in_place_sums ? count : 0};
-  std::byte* const parts = memory(workspace);
+  std::byte* const parts = bytes_behind(workspace);
   const DriverResult result =
       add_work(static_cast<StreamHandle>(stream), [product, parts, bytes = data.workspace_bytes] {
         if (bytes > 0) std::memset(parts, 0xa5, bytes);
@@ -249,9 +245,7 @@ const Api& blas_api() {
 }
 
 void fail_next_blas_call(std::string_view function, Status status) {
-  BlasObjects& objects = BlasObjects::instance();
-  const std::lock_guard lock(objects.mutex);
-  objects.failures[std::string(function)] = status;
+  BlasObjects::instance().failures.add(function, status);
 }
 
 BlasCalls blas_calls() {

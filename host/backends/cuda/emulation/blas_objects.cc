@@ -148,13 +148,7 @@ Status refuse_with(Status status, std::string reason) {
 
 Status begin_call(std::string_view function) {
   refusal.clear();
-  BlasObjects& objects = BlasObjects::instance();
-  const std::lock_guard lock(objects.mutex);
-  const auto found = objects.failures.find(function);
-  if (found == objects.failures.end()) return Status::success;
-  const Status status = found->second;
-  objects.failures.erase(found);
-  return status;
+  return BlasObjects::instance().failures.take(function);
 }
 
 bool are_alive(std::initializer_list<const void*> objects) {

@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <initializer_list>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -14,6 +13,7 @@
 
 #include "backends/cuda/blas/api.h"
 #include "backends/cuda/emulation/blas_product.h"
+#include "backends/cuda/emulation/failures_on_demand.h"
 
 namespace lamina::cuda {
 namespace blas {
@@ -43,7 +43,7 @@ namespace emulation {
 struct BlasObjects {
   std::mutex mutex;
   std::set<const void*> alive;
-  std::map<std::string, blas::Status, std::less<>> failures;  // on demand, by function, once
+  FailuresOnDemand<blas::Status> failures;
   std::atomic<int> searches = 0, products = 0;
 
   static BlasObjects& instance();

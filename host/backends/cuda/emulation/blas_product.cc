@@ -2,22 +2,15 @@
 
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <vector>
 
+#include "backends/cuda/emulation/plain_bytes.h"
 #include "core/float16.h"
 
 namespace lamina::cuda::emulation {
 namespace {
 
 using blas::DataType;
-
-template <typename T>
-T read_as(const std::byte* at) {
-  T value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
 
 // Returns an f32 number as TF32: with 11 significant bits, to nearest.
 double to_tf32(double value) {
@@ -39,11 +32,6 @@ double read(const std::byte* base, DataType type, std::int64_t i) {
       return static_cast<double>(to_float(read_as<bfloat16>(at)));
   }
   return 0;
-}
-
-template <typename T>
-void write_as(std::byte* at, T value) {
-  std::memcpy(at, &value, sizeof value);
 }
 
 void write(std::byte* base, DataType type, std::int64_t i, double value) {

@@ -156,15 +156,13 @@ DnnStatus execute(DnnHandle handle, Descriptor plan, Descriptor variant_pack) {
     if (p->graph.tensors.at(id).by_value)
       std::memcpy(&work.numbers[id], place, 4);
     else
-      work.places[id] =
-          static_cast<std::byte*>(emulated::behind(reinterpret_cast<std::uintptr_t>(place)));
+      work.places[id] = bytes_behind(place);
   }
   if (p->workspace_bytes > 0) {
     void* const workspace = pack->get<void*>(Attribute::variant_pack_workspace);
     if (!range(workspace, p->workspace_bytes).is_allocated())
       return dnn_bad("a workspace of {} bytes is not there", p->workspace_bytes);
-    work.workspace =
-        static_cast<std::byte*>(emulated::behind(reinterpret_cast<std::uintptr_t>(workspace)));
+    work.workspace = bytes_behind(workspace);
   }
   const int count = ++objects.executions;
   work.first_k = p->fixed_order ? 0 : count;
@@ -196,9 +194,7 @@ const Opened& dnn_opened() {
 }
 
 void fail_next_dnn_call(std::string_view function, DnnStatus status) {
-  DnnObjects& objects = DnnObjects::instance();
-  const std::lock_guard lock(objects.mutex);
-  objects.failures[std::string(function)] = status;
+  DnnObjects::instance().failures.add(function, status);
 }
 
 NoDnnEngines::NoDnnEngines() { ++DnnObjects::instance().without_engines; }

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
+#include "backends/cuda/emulation/plain_bytes.h"
 #include "core/error.h"
 #include "core/float16.h"
 
@@ -13,13 +13,6 @@ namespace {
 
 using dnn::DnnType;
 using Mode = dnn::PointwiseMode;
-
-template <typename T>
-T read_as(const std::byte* at) {
-  T value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
 
 float read(const std::byte* at, DnnType type) {
   switch (type) {
@@ -44,11 +37,10 @@ float rounded(float value, DnnType type) {
 }
 
 void write(std::byte* at, DnnType type, float value) {
-  const auto put = [at](auto number) { std::memcpy(at, &number, sizeof number); };
-  if (type == DnnType::f16) return put(to_float16(value));
-  if (type == DnnType::bf16) return put(to_bfloat16(value));
+  if (type == DnnType::f16) return write_as(at, to_float16(value));
+  if (type == DnnType::bf16) return write_as(at, to_bfloat16(value));
   LAMINA_ASSERT(type == DnnType::f32);
-  put(value);
+  write_as(at, value);
 }
 
 // The values of one tensor, at the places that its strides give them.

@@ -230,13 +230,7 @@ DnnStatus dnn_refuse(DnnStatus status, std::string reason) {
 
 DnnStatus dnn_begin(std::string_view function) {
   refusal.clear();
-  DnnObjects& objects = DnnObjects::instance();
-  const std::lock_guard lock(objects.mutex);
-  const auto found = objects.failures.find(function);
-  if (found == objects.failures.end()) return DnnStatus::success;
-  const DnnStatus status = found->second;
-  objects.failures.erase(found);
-  return status;
+  return DnnObjects::instance().failures.take(function);
 }
 
 void add_dnn_object_functions(DnnApi& api) {

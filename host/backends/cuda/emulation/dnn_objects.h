@@ -16,6 +16,7 @@
 
 #include "backends/cuda/dnn/open.h"
 #include "backends/cuda/emulation/dnn_compute.h"
+#include "backends/cuda/emulation/failures_on_demand.h"
 
 namespace lamina::cuda::emulation {
 
@@ -70,7 +71,7 @@ struct DnnObjects {
   std::map<const void*, DnnPointer> descriptors;
   std::set<const void*> handles;
   std::map<const void*, dnn::DnnStream> streams;  // of handles
-  std::map<std::string, dnn::DnnStatus, std::less<>> failures;
+  FailuresOnDemand<dnn::DnnStatus> failures;
   std::atomic<int> plans = 0, executions = 0, without_engines = 0;
 
   static DnnObjects& instance();

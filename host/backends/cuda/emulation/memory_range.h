@@ -1,4 +1,4 @@
-// Ranges of addresses that doubles of libraries are given.
+// Memory of the GPU that callers pass to doubles of libraries.
 #pragma once
 
 #include <cstddef>
@@ -23,13 +23,18 @@ struct MemoryRange {
   bool is_allocated() const {
     const std::span<std::byte> memory = emulated::buffer_behind(begin);
     if (memory.empty()) return false;
-    const auto* at = static_cast<const std::byte*>(emulated::behind(begin));
+    const auto* const at = static_cast<const std::byte*>(emulated::behind(begin));
     return memory.data() + memory.size() - at >= bytes;
   }
 };
 
 inline MemoryRange range(const void* at, std::int64_t bytes) {
   return {reinterpret_cast<std::uint64_t>(at), bytes};
+}
+
+// Returns the memory of the host behind an address of the GPU.
+inline std::byte* bytes_behind(const void* at) {
+  return static_cast<std::byte*>(emulated::behind(reinterpret_cast<std::uint64_t>(at)));
 }
 
 }  // namespace lamina::cuda::emulation

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/cuda/emulation/driver_state.h"
+#include "backends/cuda/emulation/memory_range.h"
 #include "backends/emulated/memory.h"
 
 namespace lamina::cuda::nccl {
@@ -165,12 +166,8 @@ void run_collective(Clique& clique, const Collective& all) {
 
 // True if the bytes are in one allocation of that GPU.
 bool is_in_memory(const void* at, std::size_t bytes, int gpu) {
-  const auto address = reinterpret_cast<Address>(at);
-  if (emulated::device_of(address) != gpu) return false;
-  const std::span<std::byte> memory = emulated::buffer_behind(address);
-  const auto* const behind = static_cast<const std::byte*>(emulated::behind(address));
-  return !memory.empty() &&
-         static_cast<std::size_t>(memory.data() + memory.size() - behind) >= bytes;
+  const MemoryRange place = range(at, static_cast<std::int64_t>(bytes));
+  return emulated::device_of(place.begin) == gpu && place.is_allocated();
 }
 
 struct Request {
@@ -233,9 +230,7 @@ NcclResult join(NcclCommunicator& mine, const Request& request, StreamHandle str
                     describe(all->kind, all->bytes, all->type, all->root), mine.rank,
                     describe(request.kind, bytes, request.type, request.root)));
   Collective::Part& part = all->parts[static_cast<std::size_t>(mine.rank)];
-  part = {true,
-          static_cast<const std::byte*>(emulated::behind(reinterpret_cast<Address>(request.from))),
-          static_cast<std::byte*>(emulated::behind(reinterpret_cast<Address>(request.to))),
+  part = {true, bytes_behind(request.from), bytes_behind(request.to),
           std::make_shared<emulated::Mark>(), std::make_shared<emulated::Mark>()};
   emulated::Worker& worker = emulated::Worker::instance();
   worker.add(stream->line, {.marks = part.arrived});
