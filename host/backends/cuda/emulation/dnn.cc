@@ -169,8 +169,9 @@ DnnStatus execute(DnnHandle handle, Descriptor plan, Descriptor variant_pack) {
   DnnStream stream = nullptr;
   {
     const std::lock_guard lock(objects.mutex);
-    if (!objects.handles.contains(handle)) return dnn_bad("uses a destroyed handle");
-    stream = objects.streams[handle];
+    const auto found = objects.handles.find(handle);
+    if (found == objects.handles.end()) return dnn_bad("uses a destroyed handle");
+    stream = found->second;
   }
   const DriverResult result =
       add_work(static_cast<StreamHandle>(stream), [work]() mutable { work.run(); });

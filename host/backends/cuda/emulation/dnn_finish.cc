@@ -31,29 +31,21 @@ DnnStatus finish_tensor(DnnDescriptor& d) {
   return DnnStatus::success;
 }
 
-// The tensors of an operation, and their ids in it.
-class Operands {
- public:
-  explicit Operands(DnnDescriptor& d) : d_(d) {}
-  const DnnTensor* add(Attribute attribute, std::int64_t& id) {
-    const DnnDescriptor* const found = d_.descriptor(attribute);
-    if (!found) return nullptr;
-    id = found->tensor.id;
-    d_.graph.tensors.insert_or_assign(id, found->tensor);
-    return &found->tensor;
-  }
-
- private:
-  DnnDescriptor& d_;
-};
+// Adds an operand of an operation to its graph and sets its id. Returns null if it is not set.
+const DnnTensor* add_operand(DnnDescriptor& d, Attribute attribute, std::int64_t& id) {
+  const DnnDescriptor* const found = d.descriptor(attribute);
+  if (!found) return nullptr;
+  id = found->tensor.id;
+  d.graph.tensors.insert_or_assign(id, found->tensor);
+  return &found->tensor;
+}
 
 DnnStatus finish_matmul(DnnDescriptor& d) {
   DnnOperation& op = d.operation;
-  Operands operands(d);
   op.kind = Kind::matmul;
-  const DnnDims a = operands.add(Attribute::operation_matmul_a, op.x)->dims,
-                b = operands.add(Attribute::operation_matmul_b, op.b)->dims,
-                c = operands.add(Attribute::operation_matmul_c, op.y)->dims;
+  const DnnDims a = add_operand(d, Attribute::operation_matmul_a, op.x)->dims,
+                b = add_operand(d, Attribute::operation_matmul_b, op.b)->dims,
+                c = add_operand(d, Attribute::operation_matmul_c, op.y)->dims;
   op.pads =
       d.descriptor(Attribute::operation_matmul_descriptor)->has(Attribute::matmul_padding_value);
   if (a[3] != b[2] || c[2] != a[2] || c[3] != b[3])
@@ -65,7 +57,7 @@ DnnStatus finish_matmul(DnnDescriptor& d) {
        {std::pair{Attribute::operation_matmul_m_override, &op.m_limit},
         {Attribute::operation_matmul_n_override, &op.n_limit},
         {Attribute::operation_matmul_k_override, &op.k_limit}}) {
-    const DnnTensor* const limit = operands.add(attribute, *id);
+    const DnnTensor* const limit = add_operand(d, attribute, *id);
     if (limit && (limit->type != DnnType::i32 || limit->dims != DnnDims{c[0], 1, 1, 1}))
       return dnn_bad("a limit of a product is not i32[{}, 1, 1, 1]", c[0]);
   }
@@ -81,14 +73,13 @@ bool broadcasts(const DnnDims& from, const DnnDims& to) {
 DnnStatus finish_pointwise(DnnDescriptor& d) {
   DnnOperation& op = d.operation;
   const DnnDescriptor& kind = *d.descriptor(Attribute::operation_pointwise_descriptor);
-  Operands operands(d);
   op.kind = Kind::pointwise;
   op.mode = kind.get<PointwiseMode>(Attribute::pointwise_mode);
   op.axis = kind.get<std::int64_t>(Attribute::pointwise_axis, -1);
-  const DnnTensor* const x = operands.add(Attribute::operation_pointwise_x, op.x);
-  const DnnTensor* const b = operands.add(Attribute::operation_pointwise_b, op.b);
-  const DnnTensor* const t = operands.add(Attribute::operation_pointwise_t, op.t);
-  const DnnTensor* const y = operands.add(Attribute::operation_pointwise_y, op.y);
+  const DnnTensor* const x = add_operand(d, Attribute::operation_pointwise_x, op.x);
+  const DnnTensor* const b = add_operand(d, Attribute::operation_pointwise_b, op.b);
+  const DnnTensor* const t = add_operand(d, Attribute::operation_pointwise_t, op.t);
+  const DnnTensor* const y = add_operand(d, Attribute::operation_pointwise_y, op.y);
   const bool unary = op.mode == PointwiseMode::exp || op.mode == PointwiseMode::log ||
                      op.mode == PointwiseMode::gen_index;
   if (unary == (b != nullptr)) return dnn_bad("a pointwise operation has a wrong number of inputs");
@@ -104,12 +95,11 @@ DnnStatus finish_pointwise(DnnDescriptor& d) {
 
 DnnStatus finish_reduction(DnnDescriptor& d) {
   DnnOperation& op = d.operation;
-  Operands operands(d);
   op.kind = Kind::reduction;
   op.reduction = d.descriptor(Attribute::operation_reduction_descriptor)
                      ->get<ReductionOperator>(Attribute::reduction_operator);
-  const DnnDims x = operands.add(Attribute::operation_reduction_x, op.x)->dims,
-                y = operands.add(Attribute::operation_reduction_y, op.y)->dims;
+  const DnnDims x = add_operand(d, Attribute::operation_reduction_x, op.x)->dims,
+                y = add_operand(d, Attribute::operation_reduction_y, op.y)->dims;
   for (std::size_t i = 0; i < 4; ++i)
     if (x[i] % y[i] != 0) return dnn_bad("a reduction of {} to {} elements", x[i], y[i]);
   return DnnStatus::success;
@@ -117,10 +107,9 @@ DnnStatus finish_reduction(DnnDescriptor& d) {
 
 DnnStatus finish_reshape(DnnDescriptor& d) {
   DnnOperation& op = d.operation;
-  Operands operands(d);
   op.kind = Kind::reshape;
-  const DnnTensor& x = *operands.add(Attribute::operation_reshape_x, op.x);
-  const DnnTensor& y = *operands.add(Attribute::operation_reshape_y, op.y);
+  const DnnTensor& x = *add_operand(d, Attribute::operation_reshape_x, op.x);
+  const DnnTensor& y = *add_operand(d, Attribute::operation_reshape_y, op.y);
   if (x.num_elements() != y.num_elements() || x.extent() != y.extent())
     return dnn_bad("a view of {} elements has {}", x.num_elements(), y.num_elements());
   return DnnStatus::success;

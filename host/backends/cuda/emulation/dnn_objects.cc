@@ -88,7 +88,7 @@ DnnStatus create(DnnHandle* handle) {
   DnnObjects& objects = DnnObjects::instance();
   const std::lock_guard lock(objects.mutex);
   *handle = reinterpret_cast<DnnHandle>(new char);
-  objects.handles.insert(*handle);
+  objects.handles.emplace(*handle, nullptr);
   return DnnStatus::success;
 }
 
@@ -96,7 +96,6 @@ DnnStatus destroy(DnnHandle handle) {
   DnnObjects& objects = DnnObjects::instance();
   const std::lock_guard lock(objects.mutex);
   if (objects.handles.erase(handle) == 0) return dnn_bad("destroys a handle that does not exist");
-  objects.streams.erase(handle);
   delete reinterpret_cast<char*>(handle);
   return DnnStatus::success;
 }
@@ -106,8 +105,9 @@ DnnStatus set_stream(DnnHandle handle, DnnStream stream) {
     return status;
   DnnObjects& objects = DnnObjects::instance();
   const std::lock_guard lock(objects.mutex);
-  if (!objects.handles.contains(handle)) return dnn_bad("uses a destroyed handle");
-  objects.streams[handle] = stream;
+  const auto found = objects.handles.find(handle);
+  if (found == objects.handles.end()) return dnn_bad("uses a destroyed handle");
+  found->second = stream;
   return DnnStatus::success;
 }
 
@@ -161,7 +161,7 @@ DnnStatus set_attribute(Descriptor descriptor, Attribute attribute, AttributeTyp
     return dnn_bad("attribute {} is set to {} values of type {}; it has {} to {} of type {}",
                    static_cast<int>(attribute), count, static_cast<int>(type), rule->least,
                    rule->most, static_cast<int>(rule->type));
-  DnnValue value{.type = type, .count = count, .bytes = {}, .descriptors = {}};
+  DnnValue value{.count = count, .bytes = {}, .descriptors = {}};
   if (type == AttributeType::descriptor) {
     if (const DnnStatus status = read_descriptors(from, value); status != DnnStatus::success)
       return status;

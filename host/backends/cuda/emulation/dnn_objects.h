@@ -9,7 +9,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,7 +23,6 @@ struct DnnDescriptor;
 using DnnPointer = std::shared_ptr<DnnDescriptor>;
 
 struct DnnValue {
-  dnn::AttributeType type = dnn::AttributeType::int64;
   std::int64_t count = 0;
   std::vector<std::byte> bytes;
   std::vector<DnnPointer> descriptors;  // instead of the bytes
@@ -69,8 +67,7 @@ struct DnnDescriptor {
 struct DnnObjects {
   std::mutex mutex;
   std::map<const void*, DnnPointer> descriptors;
-  std::set<const void*> handles;
-  std::map<const void*, dnn::DnnStream> streams;  // of handles
+  std::map<const void*, dnn::DnnStream> handles;  // and their streams
   FailuresOnDemand<dnn::DnnStatus> failures;
   std::atomic<int> plans = 0, executions = 0, without_engines = 0;
 
