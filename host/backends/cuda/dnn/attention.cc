@@ -42,7 +42,7 @@ class AttentionGraph {
     s_.backward ? backward() : forward();
     PlanResult result = g_.plan();
     if (!result.plan) return {.plan = nullptr, .why_not = std::move(result.why_not)};
-    return {.plan = std::make_shared<AttentionPlan>(s_, ids_, std::move(result.plan)),
+    return {.plan = std::make_shared<AttentionPlan>(ids_, std::move(result.plan), dots_bytes()),
             .why_not = {}};
   }
 
@@ -168,11 +168,15 @@ class AttentionGraph {
     return dots;
   }
 
+  // The last two dims exchanged.
+  GraphTensor view_across(const GraphTensor& x) {
+    return g_.reshape(x, swapped(x.dims), swapped(x.strides), type_);
+  }
+
   // gradient[B, K, S, W] = sum over the heads of a key head of pairs^T x.
   void by_keys(const GraphTensor& pairs, const GraphTensor& x, std::int64_t width,
                std::int64_t* id) {
-    const GraphTensor across =
-        g_.reshape(pairs, swapped(pairs.dims), swapped(pairs.strides), type_);
+    const GraphTensor across = view_across(pairs);
     const GraphTensor out = in_memory(keys(width), id);
     if (s_.heads == s_.kv_heads) return g_.matmul(across, x, out, {});
     const GraphTensor each = g_.intermediate(type_, {s_.batch, s_.heads, s_.kv_tokens, width});
@@ -202,9 +206,15 @@ class AttentionGraph {
     const GraphTensor scaled = g_.pointwise(Mode::mul, ds, g_.scalar(static_cast<float>(s_.scale)));
     by_keys(scaled, q, s_.width, &ids_.dk);
 
-    const GraphTensor rows_of_k = g_.reshape(k, swapped(k.dims), swapped(k.strides), type_);
+    const GraphTensor rows_of_k = view_across(k);
     const GraphTensor dq = in_memory(queries(s_.width), &ids_.dq);
     g_.matmul(scaled, rows_of_k, dq, {});
+  }
+
+  std::size_t dots_bytes() const {
+    if (!s_.backward) return 0;
+    return static_cast<std::size_t>(
+        round_up(s_.batch * s_.heads * s_.q_tokens * 4, std::int64_t{256}));
   }
 
   DnnGraphBuilder g_;
@@ -219,14 +229,6 @@ class AttentionGraph {
 std::int64_t logit_gradient_bytes(const DnnAttentionSpec& spec) {
   return spec.batch * spec.heads * round_up(spec.q_tokens, std::int64_t{64}) *
          round_up(spec.kv_tokens, std::int64_t{128}) * size_bytes(spec.dtype);
-}
-
-AttentionPlan::AttentionPlan(const DnnAttentionSpec& spec, const Ids& ids,
-                             std::unique_ptr<Plan> plan)
-    : spec_(spec), ids_(ids), plan_(std::move(plan)) {
-  if (ids.dots != 0)
-    dots_bytes_ = static_cast<std::size_t>(
-        round_up(spec.batch * spec.heads * spec.q_tokens * 4, std::int64_t{256}));
 }
 
 void AttentionPlan::run(DnnLibrary& library, DnnStream stream, const AttentionOperands& o) const {

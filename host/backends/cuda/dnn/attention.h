@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "backends/cuda/dnn/graph.h"
 #include "core/dtype.h"
@@ -58,17 +59,18 @@ class AttentionPlan {
     std::int64_t q = 0, k = 0, v = 0, y = 0, lse = 0, q_segments = 0, k_segments = 0;
     std::int64_t q_lengths = 0, kv_lengths = 0, dy = 0, dq = 0, dk = 0, dv = 0, dots = 0;
   };
-  AttentionPlan(const DnnAttentionSpec& spec, const Ids& ids, std::unique_ptr<Plan> plan);
+  // `dots_bytes`: of f32[B, N, T] before the plan's workspace; 0 without gradients.
+  AttentionPlan(const Ids& ids, std::unique_ptr<Plan> plan, std::size_t dots_bytes)
+      : ids_(ids), plan_(std::move(plan)), dots_bytes_(dots_bytes) {}
 
   std::size_t workspace_bytes() const { return dots_bytes_ + plan_->workspace_bytes(); }
   // Enqueues the work on the stream. [any thread]
   void run(DnnLibrary& library, DnnStream stream, const AttentionOperands& operands) const;
 
  private:
-  DnnAttentionSpec spec_;
   Ids ids_;
   std::unique_ptr<Plan> plan_;
-  std::size_t dots_bytes_ = 0;  // of f32[B, N, T] before the plan's workspace
+  std::size_t dots_bytes_;
 };
 
 // Called by DnnLibrary::plan().

@@ -16,12 +16,19 @@ std::int64_t alignment_of(DnnType type) { return type == DnnType::i32 ? 4 : 16; 
 // Heuristic A recommends fewer; the first is nearly always taken.
 constexpr std::int64_t kMostEngines = 16;
 
-std::string last_error(const DnnApi& api, DnnStatus status) {
-  std::array<char, 1024> text = {};
-  api.last_error(text.data(), text.size());
-  if (text[0] != '\0') return text.data();
+std::string reason(const DnnApi& api, DnnStatus status) {
+  if (std::string text = last_error(api); !text.empty()) return text;
   const char* const name = api.status_text(status);
   return name ? name : fmt::format("status {}", static_cast<int>(status));
+}
+
+// Reads up to `most` values of an attribute. Returns how many cuDNN reports, which may be more.
+std::int64_t get_attribute(const DnnApi& api, Descriptor descriptor, Attribute attribute,
+                           AttributeType type, std::int64_t most, void* values) {
+  std::int64_t count = 0;
+  check(api, api.get_attribute(descriptor, attribute, type, most, &count, values),
+        "cudnnBackendGetAttribute");
+  return count;
 }
 
 }  // namespace
@@ -62,7 +69,6 @@ void Plan::run(DnnLibrary& library, DnnStream stream, std::vector<std::int64_t> 
 
 DnnGraphBuilder::DnnGraphBuilder(DnnLibrary& library)
     : library_(library), api_(library.api()), made_(std::make_unique<Plan>()) {}
-DnnGraphBuilder::~DnnGraphBuilder() = default;
 
 OwnedDescriptor& DnnGraphBuilder::add(DescriptorType type) {
   return *made_->descriptors_.emplace_back(std::make_unique<OwnedDescriptor>(api_, type));
@@ -194,16 +200,12 @@ GraphTensor DnnGraphBuilder::reshape(const GraphTensor& x, const Dims& dims, con
 bool DnnGraphBuilder::is_deterministic(Descriptor engine_config) const {
   const OwnedDescriptor engine(api_, DescriptorType::engine);
   Descriptor place = engine.get();
-  std::int64_t count = 0;
-  check(api_,
-        api_.get_attribute(engine_config, Attribute::engine_config_engine,
-                           AttributeType::descriptor, 1, &count, &place),
-        "cudnnBackendGetAttribute");
+  get_attribute(api_, engine_config, Attribute::engine_config_engine, AttributeType::descriptor, 1,
+                &place);
   std::array<NumericalNote, 32> notes = {};
-  check(api_,
-        api_.get_attribute(engine.get(), Attribute::engine_numerical_note,
-                           AttributeType::numerical_note, std::ssize(notes), &count, notes.data()),
-        "cudnnBackendGetAttribute");
+  const std::int64_t count =
+      get_attribute(api_, engine.get(), Attribute::engine_numerical_note,
+                    AttributeType::numerical_note, std::ssize(notes), notes.data());
   const auto end = notes.begin() + std::min<std::int64_t>(count, std::ssize(notes));
   return std::find(notes.begin(), end, NumericalNote::nondeterministic) == end;
 }
@@ -215,20 +217,18 @@ PlanResult DnnGraphBuilder::plan() {
             std::ssize(operations_), operations_.data());
   graph.set(Attribute::operation_graph_handle, AttributeType::handle, handle);
   if (const DnnStatus status = graph.try_finalize(); status != DnnStatus::success)
-    return {.plan = nullptr, .why_not = last_error(api_, status)};
+    return {.plan = nullptr, .why_not = reason(api_, status)};
   const OwnedDescriptor& heuristic = add(DescriptorType::engine_heuristic);
   heuristic.set_descriptor(Attribute::engine_heuristic_operation_graph, graph);
   heuristic.set(Attribute::engine_heuristic_mode, AttributeType::heuristic_mode, HeuristicMode::a);
   if (const DnnStatus status = heuristic.try_finalize(); status != DnnStatus::success)
-    return {.plan = nullptr, .why_not = last_error(api_, status)};
+    return {.plan = nullptr, .why_not = reason(api_, status)};
   std::vector<Descriptor> configs;
   for (std::int64_t i = 0; i < kMostEngines; ++i)
     configs.push_back(add(DescriptorType::engine_config).get());
-  std::int64_t found = 0;
-  check(api_,
-        api_.get_attribute(heuristic.get(), Attribute::engine_heuristic_results,
-                           AttributeType::descriptor, kMostEngines, &found, configs.data()),
-        "cudnnBackendGetAttribute");
+  const std::int64_t found =
+      get_attribute(api_, heuristic.get(), Attribute::engine_heuristic_results,
+                    AttributeType::descriptor, kMostEngines, configs.data());
   std::string why_not = "no engine takes the graph";
   for (std::int64_t i = 0; i < std::min(found, kMostEngines); ++i) {
     const Descriptor config = configs[static_cast<std::size_t>(i)];
@@ -240,14 +240,12 @@ PlanResult DnnGraphBuilder::plan() {
     plan.set(Attribute::execution_plan_handle, AttributeType::handle, handle);
     plan.set(Attribute::execution_plan_engine_config, AttributeType::descriptor, config);
     if (const DnnStatus status = plan.try_finalize(); status != DnnStatus::success) {
-      why_not = last_error(api_, status);
+      why_not = reason(api_, status);
       continue;
     }
-    std::int64_t bytes = 0, count = 0;
-    check(api_,
-          api_.get_attribute(plan.get(), Attribute::execution_plan_workspace_size,
-                             AttributeType::int64, 1, &count, &bytes),
-          "cudnnBackendGetAttribute");
+    std::int64_t bytes = 0;
+    get_attribute(api_, plan.get(), Attribute::execution_plan_workspace_size, AttributeType::int64,
+                  1, &bytes);
     made_->workspace_bytes_ = static_cast<std::size_t>(bytes);
     made_->plan_ = &plan;
     return {.plan = std::move(made_), .why_not = {}};

@@ -84,7 +84,6 @@ struct PlanResult {
 class DnnGraphBuilder {
  public:
   explicit DnnGraphBuilder(DnnLibrary& library);
-  ~DnnGraphBuilder();
 
   // A tensor in memory.
   GraphTensor tensor(DnnType type, const Dims& dims, const Dims& strides);

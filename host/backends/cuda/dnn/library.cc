@@ -17,14 +17,19 @@ struct DnnLibrary::Plans {
   std::map<DnnAttentionSpec, Planned> made;
 };
 
+std::string last_error(const DnnApi& api) {
+  std::array<char, 1024> text = {};
+  api.last_error(text.data(), text.size());
+  return text.data();
+}
+
 void check(const DnnApi& api, DnnStatus status, std::string_view function) {
   if (status == DnnStatus::success) return;
-  std::array<char, 1024> detail = {};
-  api.last_error(detail.data(), detail.size());
   const char* const text = api.status_text(status);
   std::string what = fmt::format("{} failed: {}", function, text ? text : "unknown status");
   ErrorText error{"cuda", std::move(what), {}};
-  if (detail[0] != '\0') error.notes.push_back(fmt::format("cuDNN says: {}", detail.data()));
+  if (const std::string reason = last_error(api); !reason.empty())
+    error.notes.push_back("cuDNN says: " + reason);
   if (category(status) == DnnStatus::bad_param) throw InternalError(std::move(error));
   error.notes.push_back(fmt::format("{}=0 uses the kernels of lamina instead", kSwitch));
   throw DeviceError(ExitCode::memory, std::move(error));

@@ -15,6 +15,9 @@ namespace lamina::cuda::dnn {
 // success. `function` is the name in NVIDIA's documentation.
 void check(const DnnApi& api, DnnStatus status, std::string_view function);
 
+// Returns the library's reason for the last failure on this thread, or "".
+std::string last_error(const DnnApi& api);
+
 class AttentionPlan;
 struct DnnAttentionSpec;
 // The plan of a problem, or the library's reason against it.
