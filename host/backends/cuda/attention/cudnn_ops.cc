@@ -1,5 +1,6 @@
 #include "backends/cuda/attention/cudnn_ops.h"
 
+#include <array>
 #include <cmath>
 
 #include "backends/cuda/attention/cudnn_params.h"
@@ -23,38 +24,35 @@ constexpr std::int64_t kMostGradientBytes = std::int64_t{1} << 30;
 
 Address number(const void* at) { return reinterpret_cast<Address>(at); }
 
-// The places of the inputs that both ops have.
+// The inputs of one op by their numbers.
 struct Inputs {
-  int q, k, v, segments, key_segments, start;
-  std::initializer_list<int> refused;  // optional inputs
+  int q, k, v, segments, key_segments;
+  int start;                   // -1: the op has none
+  std::array<int, 7> refused;  // optional inputs
 };
 
-const Inputs& forward_inputs() {
+constexpr Inputs forward_inputs() {
   namespace in = operand::attention;
-  static const Inputs inputs{in::kQ,
-                             in::kK,
-                             in::kV,
-                             in::kSegments,
-                             in::kKeySegments,
-                             in::kStart,
-                             {in::kSinks, in::kMask, in::kBlocks, in::kSlopes, in::kBias,
-                              in::kPositions, in::kKeyPositions}};
-  return inputs;
+  return {in::kQ,
+          in::kK,
+          in::kV,
+          in::kSegments,
+          in::kKeySegments,
+          in::kStart,
+          {in::kSinks, in::kMask, in::kBlocks, in::kSlopes, in::kBias, in::kPositions,
+           in::kKeyPositions}};
 }
-const Inputs& grad_inputs() {
+constexpr Inputs grad_inputs() {
   namespace in = operand::attention_grad;
-  static const Inputs inputs{in::kQ,
-                             in::kK,
-                             in::kV,
-                             in::kSegments,
-                             in::kKeySegments,
-                             -1,
-                             {in::kSinks, in::kMask, in::kBlocks, in::kSlopes, in::kBias,
-                              in::kPositions, in::kKeyPositions}};
-  return inputs;
+  return {in::kQ,
+          in::kK,
+          in::kV,
+          in::kSegments,
+          in::kKeySegments,
+          -1,
+          {in::kSinks, in::kMask, in::kBlocks, in::kSlopes, in::kBias, in::kPositions,
+           in::kKeyPositions}};
 }
-
-bool has(const NodeView& n, int input) { return input >= 0 && n.has(input); }
 
 DnnAttentionSpec spec_of(const NodeView& n, const Inputs& in, bool backward) {
   const Type &q = n.type(in.q), &k = n.type(in.k);
@@ -71,7 +69,7 @@ DnnAttentionSpec spec_of(const NodeView& n, const Inputs& in, bool backward) {
                         .causal = n.i("causal") != 0,
                         .window = n.i("window"),
                         .segments = n.has(in.segments),
-                        .over_state = has(n, in.start)};
+                        .over_state = in.start >= 0 && n.has(in.start)};
   if (spec.scale == 0) spec.scale = 1 / std::sqrt(static_cast<double>(spec.width));
   if (!spec.over_state && spec.window >= spec.kv_tokens) {
     spec.causal = true;
@@ -98,11 +96,11 @@ Verdict takes_mask(const NodeView& n, const Inputs& in, const DnnAttentionSpec& 
 Verdict takes(const NodeView& n, const Inputs& in, bool backward) {
   const dnn::Wanted wanted = dnn::wanted();
   if (wanted == dnn::Wanted::never) return Verdict::no("is switched off by LAMINA_GPU_CUDNN=0");
-  const Type& q = n.type(in.q);
+  const Type &q = n.type(in.q), &k = n.type(in.k);
   if (q.dtype != DType::bf16 && q.dtype != DType::f16)
     return Verdict::no(fmt::format("takes bf16 and f16, got {}", lamina::name(q.dtype)));
-  if (n.type(in.k).storage || n.type(in.v).storage)
-    return Verdict::no("takes plain keys, got " + to_string(n.type(in.k)));
+  if (k.storage || n.type(in.v).storage)
+    return Verdict::no("takes plain keys, got " + to_string(k));
   const DnnAttentionSpec spec = spec_of(n, in, backward);
   if (spec.width % 8 != 0 || spec.value_width % 8 != 0 || spec.width > kWidest ||
       spec.value_width > kWidest)
@@ -110,8 +108,7 @@ Verdict takes(const NodeView& n, const Inputs& in, bool backward) {
         fmt::format("takes widths of heads that are multiples of 8 up to {}, got {} "
                     "and {}",
                     kWidest, spec.width, spec.value_width));
-  if (n.type(in.q).shape.num_elements() == 0 || n.type(in.k).shape.num_elements() == 0 ||
-      spec.value_width == 0)
+  if (q.shape.num_elements() == 0 || k.shape.num_elements() == 0 || spec.value_width == 0)
     return Verdict::no("takes no empty operands");
   // lse of a layer is part of a stacked result in training, and cuDNN reads vectors of 16 bytes.
   if ((backward || spec.segments) && spec.batch * spec.heads * spec.q_tokens % 4 != 0)
@@ -139,14 +136,23 @@ dnn::Planned plan_of(CudaContext& context, const DnnAttentionSpec& spec) {
   return planned;
 }
 
-// Rows of padding get zeros, and lse -infinity.
-class Cleared {
+class CudnnKernel : public Kernel {
  public:
-  Cleared(CudaContext& context, const DnnAttentionSpec& spec) : spec_(spec) {
+  CudnnKernel(CudaContext& context, const DnnAttentionSpec& spec, dnn::Planned planned)
+      : library_(context.dnn()), spec_(spec), plan_(std::move(planned.plan)) {
     if (spec.segments) clear_ = function(context, "attention_clear_unseen");
   }
-  void run(const KernelArgs& args, void* rows, void* lse, const void* segments, std::int64_t tokens,
-           std::int64_t heads, std::int64_t width) const {
+
+ protected:
+  void run_plan(const KernelArgs& args, const char* name, dnn::AttentionOperands operands) const {
+    auto& queue = static_cast<CudaQueue&>(*args.queue);
+    plan_->run(library_, queue.stream(), operands);
+    queue.note(name);
+  }
+
+  // With segments: rows of padding get zeros, and lse -infinity.
+  void clear_unseen(const KernelArgs& args, void* rows, void* lse, const void* segments,
+                    std::int64_t tokens, std::int64_t heads, std::int64_t width) const {
     if (!clear_) return;
     const std::int64_t count = spec_.batch * tokens * heads;
     launch(args, clear_, {.blocks = grid_for(count, 8), .threads = 256},
@@ -159,30 +165,10 @@ class Cleared {
                              .width = static_cast<std::int32_t>(width)});
   }
 
- private:
-  DnnAttentionSpec spec_;
-  Function clear_ = nullptr;
-};
-
-class CudnnKernel : public Kernel {
- public:
-  CudnnKernel(CudaContext& context, const DnnAttentionSpec& spec, dnn::Planned planned)
-      : library_(context.dnn()),
-        spec_(spec),
-        plan_(std::move(planned.plan)),
-        clear_(context, spec) {}
-
- protected:
-  void run_plan(const KernelArgs& args, const char* name, dnn::AttentionOperands operands) const {
-    auto& queue = static_cast<CudaQueue&>(*args.queue);
-    plan_->run(library_, queue.stream(), operands);
-    queue.note(name);
-  }
-
   dnn::DnnLibrary& library_;
   const DnnAttentionSpec spec_;
   const std::shared_ptr<const dnn::AttentionPlan> plan_;
-  const Cleared clear_;
+  Function clear_ = nullptr;
 };
 
 class Forward final : public CudnnKernel {
@@ -216,8 +202,8 @@ class Forward final : public CudnnKernel {
                                 .tokens = static_cast<std::int32_t>(spec_.q_tokens)});
     }
     run_plan(args, "cudnn attention", o);
-    clear_.run(args, args.outputs[0], args.outputs[1], input_of(args, in::kSegments),
-               spec_.q_tokens, spec_.heads, spec_.value_width);
+    clear_unseen(args, args.outputs[0], args.outputs[1], input_of(args, in::kSegments),
+                 spec_.q_tokens, spec_.heads, spec_.value_width);
   }
 
  private:
@@ -247,11 +233,12 @@ class Backward final : public CudnnKernel {
               .workspace = number(args.workspace)});
     const void* const segments = input_of(args, in::kSegments);
     const void* const key_segments = input_of(args, in::kKeySegments);
-    clear_.run(args, args.outputs[0], nullptr, segments, spec_.q_tokens, spec_.heads, spec_.width);
-    clear_.run(args, args.outputs[1], nullptr, key_segments, spec_.kv_tokens, spec_.kv_heads,
-               spec_.width);
-    clear_.run(args, args.outputs[2], nullptr, key_segments, spec_.kv_tokens, spec_.kv_heads,
-               spec_.value_width);
+    clear_unseen(args, args.outputs[0], nullptr, segments, spec_.q_tokens, spec_.heads,
+                 spec_.width);
+    clear_unseen(args, args.outputs[1], nullptr, key_segments, spec_.kv_tokens, spec_.kv_heads,
+                 spec_.width);
+    clear_unseen(args, args.outputs[2], nullptr, key_segments, spec_.kv_tokens, spec_.kv_heads,
+                 spec_.value_width);
   }
 };
 
