@@ -156,9 +156,7 @@ blas::Library& CudaContext::blas() {
   const blas::Api blas = libraries_.blas();
   std::unique_ptr<blas::ChoiceFile> file;
   if (!cache_.empty()) {
-    blas::ChoiceOrigin origin{.card = fmt::format("{} sm_{}{}", device_name(),
-                                                  attribute(DeviceAttribute::capability_major),
-                                                  attribute(DeviceAttribute::capability_minor)),
+    blas::ChoiceOrigin origin{.card = fmt::format("{} sm_{}", device_name(), capability()),
                               .library = blas.version()};
     check(api_, api_.get_version(&origin.driver), "reading the driver's version");
     file = std::make_unique<blas::ChoiceFile>(cache_, origin);

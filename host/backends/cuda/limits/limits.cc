@@ -15,11 +15,6 @@ CudaContext& context_of(const Backend& backend) {
   return static_cast<CudaContext&>(backend.context());
 }
 
-int capability(const CudaContext& context) {
-  return 10 * context.attribute(DeviceAttribute::capability_major) +
-         context.attribute(DeviceAttribute::capability_minor);
-}
-
 // Operations per clock of a multiprocessor; a multiply-add counts as two. NVIDIA's datasheets and
 // the table "Arithmetic Instructions" of the CUDA C++ Programming Guide.
 struct Throughput {
@@ -65,7 +60,7 @@ double GpuMemoryReader::pass() const {
 
 double peak_flops(const Backend& backend, DType dtype) {
   const CudaContext& context = context_of(backend);
-  const int mine = capability(context);
+  const int mine = context.capability();
   const Throughput* found = std::begin(kThroughputs);
   for (const Throughput& t : kThroughputs)
     if (t.capability <= mine) found = &t;
@@ -77,7 +72,7 @@ double peak_flops(const Backend& backend, DType dtype) {
 }
 
 std::string architecture(const Backend& backend) {
-  return fmt::format("sm_{}", capability(context_of(backend)));
+  return fmt::format("sm_{}", context_of(backend).capability());
 }
 
 std::size_t free_memory(const Backend& backend) {
