@@ -10,14 +10,7 @@ namespace {
 
 constexpr double kGiB = 1 << 30;
 
-[[noreturn]] void throw_out_of_memory(const CudaContext& context, std::size_t bytes, bool pinned) {
-  if (pinned)
-    throw DeviceError(
-        ExitCode::memory,
-        {"cuda",
-         fmt::format("out of pinned host memory asking for {} bytes", bytes),
-         {"pinned memory is never paged out: check the memory of the machine, the limit of the "
-          "container and `ulimit -l`"}});
+[[noreturn]] void throw_out_of_memory(const CudaContext& context, std::size_t bytes) {
   std::size_t free = 0, total = 0;
   check(context.api(), context.api().memory_info(&free, &total), "reading the free memory");
   throw DeviceError(
@@ -26,6 +19,15 @@ constexpr double kGiB = 1 << 30;
        fmt::format("out of memory asking for {} bytes; {:.1f} of {:.1f} GiB of the GPU are free",
                    bytes, static_cast<double>(free) / kGiB, static_cast<double>(total) / kGiB),
        {"other processes on this GPU use memory too: nvidia-smi"}});
+}
+
+[[noreturn]] void throw_out_of_pinned_memory(std::size_t bytes) {
+  throw DeviceError(
+      ExitCode::memory,
+      {"cuda",
+       fmt::format("out of pinned host memory asking for {} bytes", bytes),
+       {"pinned memory is never paged out: check the memory of the machine, the limit of the "
+        "container and `ulimit -l`"}});
 }
 
 class DeviceBuffer final : public Buffer {
@@ -37,7 +39,7 @@ class DeviceBuffer final : public Buffer {
     const std::size_t size = std::max<std::size_t>(bytes, 1);  // the driver refuses 0
     DevicePointer pointer = 0;
     const DriverResult result = api.allocate(&pointer, size);
-    if (result == DriverResult::out_of_memory) throw_out_of_memory(context, bytes, false);
+    if (result == DriverResult::out_of_memory) throw_out_of_memory(context, bytes);
     check(api, result, "allocating memory");
     address_ = pointer;
     bytes_ = bytes;
@@ -68,7 +70,7 @@ class PinnedMemory final : public Buffer {
     const std::size_t size = std::max<std::size_t>(bytes, 1);
     void* memory = nullptr;
     const DriverResult result = context.api().allocate_host(&memory, size, kHostMemoryPortable);
-    if (result == DriverResult::out_of_memory) throw_out_of_memory(context, bytes, true);
+    if (result == DriverResult::out_of_memory) throw_out_of_pinned_memory(bytes);
     check(context.api(), result, "allocating host memory");
     std::memset(memory, 0, size);
     address_ = reinterpret_cast<Address>(memory);

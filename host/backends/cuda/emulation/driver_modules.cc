@@ -32,27 +32,25 @@ bool is_module(ModuleHandle module) {
                               (driver.modules.contains(module) && module->gpu == current_gpu));
 }
 
-// True if a struct of so many bytes can have these parameters, with padding after them.
+// True if a struct of this size can hold these parameters, with padding after them.
 bool has_size(const std::vector<PtxParameter>& parameters, std::size_t bytes) {
   const std::size_t used = params_bytes(parameters);
   return used <= bytes && bytes - used < alignof(std::max_align_t);
 }
 
-// Returns the kernel of a module; `found` is false if the module has none of that name.
-const gpu::EmulatedKernel* kernel_of(const DriverModule& module, const char* name, bool& found) {
-  found = module.is_own || module.ptx.parameters.contains(name);
-  const gpu::EmulatedKernel* const kernel = found ? find_kernel(name) : nullptr;
-  if (module.is_own) {
-    found = kernel != nullptr;
-  } else if (found &&
-             (!kernel || !has_size(module.ptx.parameters.at(name), kernel->params_bytes))) {
+// Returns the kernel of a module, or null if the module has none of that name.
+const gpu::EmulatedKernel* kernel_of(const DriverModule& module, const char* name) {
+  if (module.is_own) return find_kernel(name);
+  const auto parameters = module.ptx.parameters.find(name);
+  if (parameters == module.ptx.parameters.end()) return nullptr;
+  const gpu::EmulatedKernel* const kernel = find_kernel(name);
+  if (!kernel || !has_size(parameters->second, kernel->params_bytes))
     throw InternalError(
         {"emulated GPU",
          fmt::format("the kernel '{}' of a plugin is {}", name,
                      kernel ? "compiled for the host with parameters of another size"
                             : "not compiled for the host"),
          {}});
-  }
   return kernel;
 }
 
@@ -93,7 +91,7 @@ DriverResult load_module_with_log(ModuleHandle* module, const void* image, unsig
 DriverResult unload_module(ModuleHandle module) {
   if (!is_module(module)) return DriverResult::invalid_handle;
   DriverState& driver = DriverState::instance();
-  if (!module->is_own) {  // which all contexts of the GPU share
+  if (!module->is_own) {  // all contexts of the GPU share its own module
     const std::lock_guard lock(driver.mutex);
     std::erase_if(driver.functions,
                   [&](const auto& function) { return function.first.second == module; });
@@ -104,9 +102,8 @@ DriverResult unload_module(ModuleHandle module) {
 DriverResult get_function(FunctionHandle* function, ModuleHandle module, const char* name) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
   if (!is_module(module)) return DriverResult::invalid_handle;
-  bool found = false;
-  const gpu::EmulatedKernel* const kernel = kernel_of(*module, name, found);
-  if (!found) return DriverResult::not_found;
+  const gpu::EmulatedKernel* const kernel = kernel_of(*module, name);
+  if (!kernel) return DriverResult::not_found;
   DriverState& driver = DriverState::instance();
   const std::lock_guard lock(driver.mutex);
   std::unique_ptr<DriverFunction>& mine = driver.functions[{kernel, module}];

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <regex>
 
+#include "core/round_up.h"
+
 namespace lamina::cuda::emulation {
 namespace {
 
@@ -18,7 +20,7 @@ std::vector<PtxParameter> places_of(const std::string& list) {
   for (std::sregex_iterator it(list.begin(), list.end(), parameter), end; it != end; ++it) {
     const std::size_t element = number((*it)[2]) / 8;
     const std::size_t alignment = std::max(element, (*it)[1].matched ? number((*it)[1]) : 1);
-    const std::size_t offset = (end_of_last + alignment - 1) / alignment * alignment;
+    const std::size_t offset = round_up(end_of_last, alignment);
     const std::size_t bytes = element * ((*it)[3].matched ? number((*it)[3]) : 1);
     out.push_back({offset, bytes});
     end_of_last = offset + bytes;
