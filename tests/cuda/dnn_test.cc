@@ -108,13 +108,13 @@ TEST(CudnnChoice, TakesPromptsAndRowsOfOneDocument) {
 TEST(CudnnChoice, NeverTakesOneToken) {
   const Switch all("all");
   EXPECT_EQ(chosen_for({.tokens = 1, .state = 200}).refusal,
-            "takes 2 queries of a row or more, got 1");
+            "takes 2 or more queries per row, got 1");
 }
 
 TEST(CudnnChoice, LeavesFewQueriesToTiles) {
   const Chosen chosen = chosen_for({.tokens = 127, .state = 200});
   EXPECT_EQ(chosen.kernel, "tiles");
-  EXPECT_EQ(chosen.refusal, "takes 128 queries of a row or more, got 127");
+  EXPECT_EQ(chosen.refusal, "takes 128 or more queries per row, got 127");
 }
 
 TEST(CudnnChoice, LeavesOtherTypesAndWidthsToTiles) {

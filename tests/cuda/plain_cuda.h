@@ -1,5 +1,5 @@
-// Keywords of CUDA C++ for the emulated GPU, so that kernels of plugins, which are plain CUDA C++,
-// run on it. Include it before a .cu file, and name its kernels afterwards:
+// Keywords and variables of CUDA C++ for the emulated GPU, so that kernels of plugins, which are
+// plain CUDA C++, run on it. Include it before a .cu file, and list its kernels afterwards:
 //
 //   LAMINA_PLAIN_KERNEL(xielu_forward, ForwardParams)
 //

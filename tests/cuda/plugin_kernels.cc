@@ -1,7 +1,7 @@
 // The GPU kernels of the example plugins, compiled for the emulated GPU.
 #include "cuda/plain_cuda.h"
 
-// After the keywords of CUDA.
+// Needs the keywords of CUDA above.
 #include "../../examples/plugins/xielu/kernels.cu"
 
 namespace {

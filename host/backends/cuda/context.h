@@ -68,7 +68,7 @@ class CudaContext final : public Context {
   };
   // Returns the newest origin; makes one if that is older than 10 seconds. [any thread]
   std::shared_ptr<TimeOrigin> time_origin();
-  // This thread captures work from here on, or has ended that: origins stay as they are meanwhile.
+  // Begins or ends a capture on this thread; time_origin() makes no new origins during one.
   static void set_capturing(bool capturing);
   // Makes a new origin, without a wait.
   void renew_time_origin();

@@ -54,8 +54,8 @@ inline std::int64_t grid_for(std::int64_t count, std::int64_t per_block = 1) {
   return std::min((count + per_block - 1) / per_block, kMostBlocks);
 }
 
-// Lets launches of the kernel have so many dynamic shared bytes: the driver takes more than the
-// usual size only after that.
+// Allows launches of the kernel with up to `bytes` of dynamic shared memory. The driver refuses
+// more than kUsualSharedBytes without it.
 void allow_shared_bytes(const CudaContext& context, Function function, std::size_t bytes);
 
 // Puts the kernel on args.queue. A shape with 0 blocks launches nothing.

@@ -117,7 +117,7 @@ Verdict takes(const NodeView& n, const Inputs& in, bool backward) {
   const std::int64_t fewest = wanted == dnn::Wanted::all ? 2 : kFewQueries;
   if (spec.q_tokens < fewest)
     return Verdict::no(
-        fmt::format("takes {} queries of a row or more, got {}", fewest, spec.q_tokens));
+        fmt::format("takes {} or more queries per row, got {}", fewest, spec.q_tokens));
   if (backward && dnn::logit_gradient_bytes(spec) > kMostGradientBytes)
     return Verdict::no(fmt::format("needs {} MiB for sums in a fixed order; takes up to {}",
                                    dnn::logit_gradient_bytes(spec) >> 20,
@@ -130,7 +130,7 @@ dnn::Planned plan_of(CudaContext& context, const DnnAttentionSpec& spec) {
   if (!planned.plan)
     log::warning(
         "cuDNN {} refuses attention of [{}, {}, {}, {}] that lamina expects it to take: {}; "
-        "LAMINA_GPU_CUDNN=0 does not ask it",
+        "LAMINA_GPU_CUDNN=0 switches it off",
         dnn::version_text(context.dnn().api().version()), spec.batch, spec.q_tokens, spec.heads,
         spec.width, planned.why_not);
   return planned;

@@ -8,8 +8,8 @@
 namespace lamina::cuda {
 
 // Accepts 16-bit operands with causal masks, windows or no mask, and causal masks and windows over
-// decode state, on the GPUs of dnn::usable(). LAMINA_GPU_CUDNN=all also accepts segments and few
-// queries, never one.
+// decode state, on the GPUs of dnn::usable(). With LAMINA_GPU_CUDNN=all, it also accepts
+// segments, and two queries or more.
 Verdict cudnn_takes_attention(const NodeView& n);
 Verdict cudnn_takes_attention_grad(const NodeView& n);
 

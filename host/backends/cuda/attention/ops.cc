@@ -23,7 +23,7 @@ LogitParams logits_of(const NodeView& n, int slopes, int bias) {
           .distances = n.has(bias) ? static_cast<std::int32_t>(n.type(bias).dim(1)) : 0};
 }
 
-// Stands for cuDNN where it refuses a plan.
+// Computes by tiles because cuDNN refused the plan.
 class Instead final : public Kernel {
  public:
   explicit Instead(std::unique_ptr<Kernel> kernel) : kernel_(std::move(kernel)) {}

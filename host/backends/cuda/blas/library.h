@@ -20,7 +20,7 @@ class Library {
  public:
   // REQUIRES: the context of the GPU is current on this thread, here and at the end of the object's
   // life.
-  // `tf32`: products of f32 may use it. `file` keeps choices for later processes; null: none does.
+  // `tf32`: products of f32 may use it. `file` keeps choices for later processes; null for none.
   Library(const Api& api, bool tf32, std::unique_ptr<ChoiceFile> file = nullptr);
   ~Library();
   Library(const Library&) = delete;

@@ -5,7 +5,7 @@
 //
 // Sums are in f32 (f64 for f64), in an order that depends on the problem, the GPU, the version of
 // the library and the alignment of the operands alone. Operands in f32 are rounded to TF32 only if
-// the library was opened so.
+// Library::tf32() is true.
 #pragma once
 
 #include <array>

@@ -247,9 +247,9 @@ const blas::Api& described_blas() {
 
 // ---- cuDNN ----
 
-// Its plans and their workspaces come from the library of a real GPU only.
+// Only the library can plan, and only for a GPU that exists.
 const dnn::Opened& described_dnn() {
-  static const dnn::Opened none{.api = nullptr, .why_not = "is not asked for a described GPU"};
+  static const dnn::Opened none{.api = nullptr, .why_not = "is not used on a described GPU"};
   return none;
 }
 

@@ -37,8 +37,8 @@ bool an_engine_takes(const DnnGraph& graph) {
   return true;
 }
 
-// Fills the descriptors of the caller: an engine whose order of sums is not fixed, and one whose
-// is.
+// Fills the caller's descriptors with two engines: the first adds in varying orders, the second in
+// a fixed one.
 DnnStatus give_configs(const DnnDescriptor& heuristic, std::int64_t most, std::int64_t* count,
                        Descriptor* out) {
   const DnnGraph& graph = heuristic.descriptor(Attribute::engine_heuristic_operation_graph)->graph;
@@ -161,7 +161,7 @@ DnnStatus execute(DnnHandle handle, Descriptor plan, Descriptor variant_pack) {
   if (p->workspace_bytes > 0) {
     void* const workspace = pack->get<void*>(Attribute::variant_pack_workspace);
     if (!range(workspace, p->workspace_bytes).is_allocated())
-      return dnn_bad("a workspace of {} bytes is not there", p->workspace_bytes);
+      return dnn_bad("a workspace of {} bytes is missing", p->workspace_bytes);
     work.workspace = bytes_behind(workspace);
   }
   const int count = ++objects.executions;

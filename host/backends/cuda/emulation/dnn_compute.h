@@ -43,8 +43,8 @@ struct DnnGraph {
 
 std::int64_t bytes_of(dnn::DnnType type);
 
-// Computes a graph. `places`: of the tensors in memory and of numbers, by id. Sums over k begin at
-// element `first_k`: an engine without a fixed order begins elsewhere in each run.
+// Computes a graph. `places`: addresses of tensors in memory and of numbers, by id. Sums over k
+// begin at element `first_k`: an engine without a fixed order begins elsewhere in each run.
 void compute(const DnnGraph& graph, const std::map<std::int64_t, std::byte*>& places,
              std::int64_t first_k);
 

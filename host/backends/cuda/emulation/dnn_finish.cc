@@ -119,7 +119,7 @@ DnnStatus finish_graph(DnnDescriptor& d) {
   std::map<std::int64_t, int> produced;
   for (const DnnPointer& operation : d.descriptors(Attribute::operation_graph_operations)) {
     if (operation->graph.tensors.empty())
-      return dnn_bad("a graph has something else than operations");
+      return dnn_bad("a graph contains something other than operations");
     for (const auto& [id, tensor] : operation->graph.tensors) {
       const auto [known, fresh] = d.graph.tensors.emplace(id, tensor);
       if (!fresh && (known->second.dims != tensor.dims || known->second.strides != tensor.strides))
@@ -192,7 +192,7 @@ DnnStatus finish(DnnDescriptor& d) {
       return finish_pack(d);
     case DescriptorType::engine:
     case DescriptorType::engine_config:
-      return dnn_refuse(DnnStatus::not_supported, "the double chooses engines by itself only");
+      return dnn_refuse(DnnStatus::not_supported, "only the double chooses engines");
     default:
       return DnnStatus::success;
   }

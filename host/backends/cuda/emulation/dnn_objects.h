@@ -1,4 +1,4 @@
-// The descriptors of the double of cuDNN: their attributes by a table, and their life.
+// The descriptors of the double of cuDNN: their attributes and their lifetimes.
 #pragma once
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ struct DnnDescriptor {
   // Set when it is finished.
   DnnTensor tensor;         // of a tensor
   DnnOperation operation;   // of an operation
-  DnnGraph graph;           // of a graph; of all that is made from one
+  DnnGraph graph;           // of a graph, and of engines and plans for it
   bool fixed_order = true;  // of an engine and its plan
   std::int64_t workspace_bytes = 0;
 

@@ -1,4 +1,4 @@
-// PTX of plugins, as the double of the driver reads it: the GPU that it is for, and its kernels.
+// PTX of plugins, as the double of the driver reads it: its target and its kernels.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ struct Ptx {
   std::map<std::string, std::vector<PtxParameter>> parameters;  // by kernel
 };
 
-// Reads the directives .version, .target and .entry. Returns false and the words of the driver's
-// compiler in `log` if the text is not PTX.
+// Reads the directives .version, .target and .entry. Returns false if the text is not PTX,
+// with the message of the driver's compiler in `log`.
 bool read_ptx(std::string_view text, Ptx& ptx, std::string& log);
 
 }  // namespace lamina::cuda::emulation
