@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "decode/state_storage.h"
 #include "runtime/host_access.h"
 
 namespace lamina::decode {
@@ -36,16 +35,7 @@ Session::Session(const decoder::Model& model, std::span<const ConstTensorRef> pa
   options_.call_tokens = std::min(options_.call_tokens, options_.capacity);
   decoder::ModelGraph step = model.decode_graph(shape_of(options_, 1), state_size(options_));
   check_state_storage(step.graph, backend);
-  const std::vector<decoder::StateTensor>& states = step.states;
-  std::size_t bytes = 0;
-  for (const decoder::StateTensor& state : states)
-    bytes += aligned(static_cast<std::size_t>(state.bytes()));
-  state_buffer_ = backend.allocate(bytes);
-  std::size_t next = 0;
-  for (const decoder::StateTensor& state : states) {
-    states_.emplace_back(*state_buffer_, next, state.type);
-    next += aligned(static_cast<std::size_t>(state.bytes()));
-  }
+  state_ = allocate_states(step.states, backend);
   std::size_t batch = static_cast<std::size_t>(options.batch);
   std::size_t call = batch * static_cast<std::size_t>(options_.call_tokens);
   logits_.resize(batch * static_cast<std::size_t>(model.vocab_size()));
@@ -73,7 +63,7 @@ program::BoundProgram& Session::program(const Call& call) {
             {.positions_3d = call.positions_3d, .embedding_overrides = call.embedding_overrides}),
         backend_);
     program->bind_parameters(parameters_);
-    program->bind_states(states_);
+    program->bind_states(state_.tensors);
     program->bind(Input::tokens, tokens_.data());
     program->bind(Input::positions, positions_.data());
     program->bind(Input::segments, segments_.data());
@@ -241,7 +231,7 @@ void Session::reorder(std::span<const std::size_t> parents) {
   std::vector<std::byte> before;
   for (std::size_t s = 0; s < states.size(); ++s) {
     const std::size_t row_bytes = static_cast<std::size_t>(states[s].bytes()) / batch;
-    change_tensor<std::byte>(backend_.context().queue(), states_[s],
+    change_tensor<std::byte>(backend_.context().queue(), state_.tensors[s],
                              [&](std::span<std::byte> rows) {
                                before.assign(rows.begin(), rows.end());
                                for (std::size_t b = 0; b < batch; ++b)

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "decode/state_storage.h"
 #include "decoder/model.h"
 #include "program/bound_program.h"
 
@@ -80,7 +81,7 @@ class Session {
     return history_[static_cast<std::size_t>(row)];
   }
   // Bytes of decode state, and of the largest arena so far.
-  std::size_t state_bytes() const { return state_buffer_->bytes(); }
+  std::size_t state_bytes() const { return state_.memory->bytes(); }
   std::size_t arena_bytes() const { return arena_ ? arena_->bytes() : 0; }
 
   // Returns the program for calls of `tokens` tokens, compiling it if the session has none. Valid
@@ -118,8 +119,8 @@ class Session {
   const Backend& backend_;
   // The most recently used program first.
   std::list<std::pair<Call, std::unique_ptr<program::BoundProgram>>> programs_;
-  std::unique_ptr<Buffer> state_buffer_, arena_;
-  std::vector<TensorRef> states_;
+  StateTensors state_;
+  std::unique_ptr<Buffer> arena_;
   std::vector<std::vector<std::int32_t>> history_;
   std::vector<std::int64_t> lengths_;  // tokens in the state, per row
   std::vector<std::int64_t> shifts_;   // the next token's position minus its index, per row

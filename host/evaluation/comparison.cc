@@ -54,20 +54,12 @@ class RowStates {
  public:
   RowStates(const std::vector<decoder::StateTensor>& states, std::int64_t rows,
             const Backend& backend)
-      : start_(static_cast<std::size_t>(rows)), count_(start_) {
-    std::size_t bytes = 0;
-    for (const decoder::StateTensor& state : states)
-      bytes += aligned(static_cast<std::size_t>(state.bytes()));
-    memory_ = backend.allocate(bytes);
-    std::size_t next = 0;
-    for (const decoder::StateTensor& state : states) {
-      tensors_.emplace_back(*memory_, next, state.type);
-      next += aligned(static_cast<std::size_t>(state.bytes()));
-    }
-  }
+      : states_(decode::allocate_states(states, backend)),
+        start_(static_cast<std::size_t>(rows)),
+        count_(start_) {}
 
   void bind(program::BoundProgram& layers) {
-    layers.bind_states(tensors_);
+    layers.bind_states(states_.tensors);
     layers.bind(Input::start, start_.data());
     layers.bind(Input::count, count_.data());
   }
@@ -82,8 +74,7 @@ class RowStates {
   }
 
  private:
-  std::unique_ptr<Buffer> memory_;
-  std::vector<TensorRef> tensors_;
+  decode::StateTensors states_;
   std::vector<std::int32_t> start_, count_;
 };
 

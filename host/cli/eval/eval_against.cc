@@ -13,7 +13,7 @@
 #include "cli/shell/weight_choice.h"
 #include "core/error.h"
 #include "core/json_writer.h"
-#include "core/round_up.h"
+#include "decode/state_storage.h"
 #include "evaluation/comparison.h"
 
 namespace lamina::cli {
@@ -108,9 +108,7 @@ void check_memory_of_both(const decoder::Model& model, const decoder::Model& ref
        {std::pair{"", &model}, std::pair{" of the reference", &reference}}) {
     std::vector<decoder::ModelGraph> graphs = evaluation::compared_graphs(*of, rows, computing);
     std::size_t states = 0;
-    for (const decoder::ModelGraph& graph : graphs)
-      for (const decoder::StateTensor& state : graph.states)
-        states += aligned(static_cast<std::size_t>(state.bytes()));
+    for (const decoder::ModelGraph& graph : graphs) states += decode::bytes_of_states(graph.states);
     for (const auto& [part, bytes] :
          graphs_need(*of, computing.dtype, std::move(graphs), device.backend()))
       need.emplace_back(part + name, bytes);
