@@ -44,11 +44,6 @@ decoder::ModelGraph head_graph(const decoder::Model& model, DType dtype) {
   return model.head_graph({1, kHeadTokens, dtype});
 }
 
-std::int64_t rows_together(const RowsOfWindow& rows, const Computing& computing) {
-  return static_cast<std::int64_t>(
-      std::min(static_cast<std::uint64_t>(computing.batch_rows), rows.num_rows));
-}
-
 // The decode state of rows that begin with their first token.
 class RowStates {
  public:

@@ -23,13 +23,23 @@ void report_row(std::uint64_t number, std::size_t row, const data::Batch& batch,
 
 }  // namespace
 
+std::int64_t rows_together(const RowsOfWindow& rows, const Computing& computing) {
+  return static_cast<std::int64_t>(
+      std::min(static_cast<std::uint64_t>(computing.batch_rows), rows.num_rows));
+}
+
+decoder::ModelGraph text_graph(const decoder::Model& model, const RowsOfWindow& rows,
+                               const Computing& computing) {
+  return train::eval_graph(model, rows_together(rows, computing), rows.tokens_per_row,
+                           computing.dtype, true);
+}
+
 TextResult evaluate_text(const decoder::Model& model, std::span<const ConstTensorRef> weights,
                          const RowsOfWindow& rows, const text::Tokenizer& tokenizer,
                          const Computing& computing, const Backend& backend, const Events& events) {
   LAMINA_ASSERT(rows.num_rows > 0);
-  const auto batch_rows = static_cast<std::int64_t>(
-      std::min(static_cast<std::uint64_t>(computing.batch_rows), rows.num_rows));
-  train::EvalStep step(model, batch_rows, rows.tokens_per_row, computing.dtype, true, backend);
+  train::EvalStep step(model, rows_together(rows, computing), rows.tokens_per_row, computing.dtype,
+                       true, backend);
   TextResult out{.num_rows = rows.num_rows};
   const auto done = [&](std::uint64_t first, std::int64_t count, const data::Batch& batch) {
     for (std::int32_t label : batch.labels)

@@ -37,6 +37,13 @@ struct Events {
       scored = {};
 };
 
+// Returns how many of the rows are computed together.
+std::int64_t rows_together(const RowsOfWindow& rows, const Computing& computing);
+
+// The graph that evaluate_text() runs.
+decoder::ModelGraph text_graph(const decoder::Model& model, const RowsOfWindow& rows,
+                               const Computing& computing);
+
 // `weights`: one pointer per parameter, as Weights::load() returns them for the type. REQUIRES:
 // there are rows.
 TextResult evaluate_text(const decoder::Model& model, std::span<const ConstTensorRef> weights,

@@ -169,16 +169,13 @@ std::string evaluate_text(const Arguments& a, const Device& device, EvalSubject 
     held_out = rows_of_run(subject);
     rows = evaluation::rows_of(*held_out);
   }
-  const DType dtype = subject.dtype;
+  const evaluation::Computing computing{.dtype = subject.dtype, .batch_rows = a.integer("batch")};
   LogprobsFile file(a);
   const model::Loaded m = std::move(subject).load(device, [&](const decoder::Model& model) {
-    if (!has_own_memory(device)) return;
-    const auto batch = static_cast<std::int64_t>(
-        std::min(static_cast<std::uint64_t>(a.integer("batch")), rows.num_rows));
-    check_memory(graphs_need(model, dtype,
-                             {train::eval_graph(model, batch, rows.tokens_per_row, dtype, true)},
-                             device.backend()),
-                 device, "eval", advice_on_memory(kFewerRows));
+    if (has_own_memory(device))
+      check_memory(graphs_need(model, computing.dtype,
+                               {evaluation::text_graph(model, rows, computing)}, device.backend()),
+                   device, "eval", advice_on_memory(kFewerRows));
   });
   StatusLine status(a.globals.quiet, a.globals.color);
   evaluation::Events events{.progress = [&](std::uint64_t done, std::uint64_t total) {
@@ -191,15 +188,14 @@ std::string evaluate_text(const Arguments& a, const Device& device, EvalSubject 
                         std::span<const float> logprobs) {
       write_row(row, rows, labels, logprobs, *m.tokenizer, file);
     };
-  const TextResult e = evaluation::evaluate_text(
-      m.model(), m.weights.pointers(), rows, *m.tokenizer,
-      {.dtype = dtype, .batch_rows = a.integer("batch")}, device.backend(), events);
+  const TextResult e = evaluation::evaluate_text(m.model(), m.weights.pointers(), rows,
+                                                 *m.tokenizer, computing, device.backend(), events);
   if (!std::isfinite(e.loss()))
     throw UserError(ExitCode::numerical, {m.opened.directory,
                                           fmt::format("the loss is {}", e.loss()),
                                           {"check the weights with `lamina ckpt verify`"}});
   file.commit();
-  return a.flag("json") ? as_json(m.opened.directory, dtype, e)
+  return a.flag("json") ? as_json(m.opened.directory, computing.dtype, e)
                         : as_text(m.opened.directory, rows.tokens_per_row, e);
 }
 
