@@ -55,7 +55,7 @@ ExportedModel quantise_to_hf(const std::string& path, const std::string& to,
     weights::quantise(*opened.model, files.get(), DType::bf16, what);
   } else {
     chosen = choose_blocks(opened, files, what, method, options.workers);
-    weights::set_quantised(*opened.model, files.get(), what, chosen.storages);
+    weights::set_quantised(*opened.model, chosen.storages);
     options.blocks = &chosen.blocks;
   }
   return {opened.directory, export_checked(*opened.model, opened.directory, to, options, plugins)};

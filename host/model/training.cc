@@ -21,6 +21,7 @@
 #include "text/token_difference.h"
 #include "weights/publish/peft_names.h"
 #include "weights/publish/published_form.h"
+#include "weights/quantise/quantise.h"
 
 namespace lamina::model {
 namespace {
@@ -327,21 +328,21 @@ void quantise_frozen(const config::RunConfig& run, const train::StartWeights* we
                      {"add [lora] with a rank, which trains an adapter only, or remove the key"}});
   std::vector<const formats::BlockFormat*> storages =
       weights::choose_storage(model, what, run.train.dtype, std::move(storable));
-  for (std::size_t i = 0; i < storages.size(); ++i) {
-    if (storages[i] && weights) weights->check_is_plain(static_cast<int>(i), what);
-    if (!storages[i]) storages[i] = model.parameters().all()[i].storage;
-  }
-  model.set_storage(storages);
+  if (weights)
+    for (std::size_t i = 0; i < storages.size(); ++i)
+      if (storages[i]) weights->check_is_plain(static_cast<int>(i), what);
+  weights::set_quantised(model, std::move(storages));
 }
 
 void set_learning(const config::RunConfig& run, const train::StartWeights* weights,
                   decoder::Model& model) {
   train::set_learning(model, run);
-  if (!weights) return quantise_frozen(run, weights, model);
-  keep_as_stored(model, run.train.dtype,
-                 [&](int parameter, DType dtype) { return weights->has_as(parameter, dtype); });
-  keep_blocks(model, run.train.dtype,
-              [&](int parameter) { return weights->block_format(parameter); });
+  if (weights) {
+    keep_as_stored(model, run.train.dtype,
+                   [&](int parameter, DType dtype) { return weights->has_as(parameter, dtype); });
+    keep_blocks(model, run.train.dtype,
+                [&](int parameter) { return weights->block_format(parameter); });
+  }
   quantise_frozen(run, weights, model);
 }
 

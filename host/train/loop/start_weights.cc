@@ -191,12 +191,12 @@ void StartWeights::read(int parameter, std::span<float> out) const {
 
 bool StartWeights::has_as(int parameter, DType dtype) const {
   const auto i = static_cast<std::size_t>(parameter);
-  return has(parameter) && !grows_[i] && weights::is_stored_as(map_, *files_, origin_[i], dtype);
+  return is_whole(parameter) && weights::is_stored_as(map_, *files_, origin_[i], dtype);
 }
 
 const formats::BlockFormat* StartWeights::block_format(int parameter) const {
   const auto i = static_cast<std::size_t>(parameter);
-  if (!has(parameter) || grows_[i]) return nullptr;
+  if (!is_whole(parameter)) return nullptr;
   return weights::stored_format(source_.parameters()[origin_[i]], map_, *files_, origin_[i]);
 }
 

@@ -36,19 +36,19 @@ void check_is_plain(const decoder::Parameter& parameter, const Quantisation& wha
 
 void quantise(decoder::Model& model, const io::WeightFiles* files, DType compute,
               const Quantisation& what) {
-  set_quantised(model, files, what, choose_storage(model, what, compute));
-}
-
-void set_quantised(decoder::Model& model, const io::WeightFiles* files, const Quantisation& what,
-                   std::vector<const formats::BlockFormat*> storages) {
-  const std::vector<decoder::Parameter>& parameters = model.parameters().all();
+  std::vector<const formats::BlockFormat*> storages = choose_storage(model, what, compute);
   if (files) {
+    const std::vector<decoder::Parameter>& parameters = model.parameters().all();
     const TensorMap map = match_weights(model, *files);
     for (std::size_t i = 0; i < storages.size(); ++i)
       if (storages[i]) check_is_plain(parameters[i], what, map, *files, static_cast<int>(i));
   }
+  set_quantised(model, std::move(storages));
+}
+
+void set_quantised(decoder::Model& model, std::vector<const formats::BlockFormat*> storages) {
   for (std::size_t i = 0; i < storages.size(); ++i)
-    if (!storages[i]) storages[i] = parameters[i].storage;
+    if (!storages[i]) storages[i] = model.parameters().all()[i].storage;
   model.set_storage(storages);
 }
 

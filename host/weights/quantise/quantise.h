@@ -20,9 +20,9 @@ namespace lamina::weights {
 void quantise(decoder::Model& model, const io::WeightFiles* files, DType compute,
               const Quantisation& what);
 
-// Likewise with the result of choose_storage(), or formats of the same parameters.
-void set_quantised(decoder::Model& model, const io::WeightFiles* files, const Quantisation& what,
-                   std::vector<const formats::BlockFormat*> storages);
+// Likewise with the result of choose_storage(), or formats of the same parameters. REQUIRES: they
+// are plain in the files (check_is_plain()).
+void set_quantised(decoder::Model& model, std::vector<const formats::BlockFormat*> storages);
 
 // UserError (exit 2) at `what.option`: the parameter, which is number `index` of `map`, is
 // compressed in the files.
