@@ -4,9 +4,10 @@
 #include <cstring>
 #include <map>
 #include <memory>
-#include <set>
 
 #include "core/error.h"
+#include "graph/op.h"
+#include "ops/operands.h"
 #include "ops/tensor.h"
 #include "program/bound_program.h"
 #include "program/compile.h"
@@ -74,8 +75,7 @@ class InputWatcher final : public Watcher {
   void enter(const Graph&, NodeId, std::int64_t) override {}
   void leave() override {}
   void ran(const Graph&, NodeId, std::span<const TensorRef>) override {}
-  // The inputs are the first operand of a product; products of experts have the first row of each
-  // expert as their third.
+  // The inputs are the first operand of a product.
   void starts(const Graph& graph, NodeId id, std::span<const ConstTensorRef> operands) override {
     if (operands.size() < 2 || !operands[0] || !is_floating(operands[0].type().dtype)) return;
     std::vector<int> readers;
@@ -86,7 +86,8 @@ class InputWatcher final : public Watcher {
     if (readers.empty()) return;
     const Type& weight = operands[1].type();
     if (weight.ndim() == 2) return add(operands[0], 0, num_rows(operands[0]), readers, 0);
-    const std::span<const std::int32_t> begins = host_view<std::int32_t>(operands[2]);
+    const std::span<const std::int32_t> begins =
+        host_view<std::int32_t>(operands[operand::grouped_linear::kOffsets]);
     for (std::int64_t e = 0; e < weight.dim(0); ++e) {
       const auto at = static_cast<std::size_t>(e);
       add(operands[0], begins[at], begins[at + 1] - begins[at], readers, e);
@@ -107,11 +108,11 @@ class InputWatcher final : public Watcher {
     return x.type().num_elements() / x.type().dim(-1);
   }
 
+  // True for products with matrices that may be in blocks. One of two tensors may read columns.
   static bool reads_rows(const Node& node, const ConstTensorRef& x, const ConstTensorRef& weight) {
-    static const std::set<std::string_view> kProducts = {"linear", "linear_group",
-                                                         "grouped_linear"};
-    const Type& w = weight.type();
-    return kProducts.contains(node.op->name) && x.type().dim(-1) == w.dim(-1);
+    const OpDef& def = *node.op->def;
+    return def.takes_stored && def.facts.product != Product::tensors &&
+           x.type().dim(-1) == weight.type().dim(-1);
   }
 
   void add(const ConstTensorRef& x, std::int64_t first, std::int64_t count,
