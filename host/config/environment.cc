@@ -21,25 +21,29 @@ namespace {
 constexpr std::string_view kPrefix = "LAMINA_", kSeparator = "__";
 
 // Variables with another meaning, for lamina or its tests: docs/environment.md.
-constexpr std::string_view kOthers[] = {
-    "LAMINA_CHECK",       "LAMINA_CPU_ISA",      "LAMINA_CPU_TILES",      "LAMINA_GOLDENS",
-    "LAMINA_GPU_COUNT",   "LAMINA_GPU_CUDNN",    "LAMINA_GPU_GRAPHS",     "LAMINA_GPU_MEMORY",
-    "LAMINA_GPU_RACES",   "LAMINA_GPU_SEED",     "LAMINA_GPU_SHARED_KIB", "LAMINA_GPU_TF32",
-    "LAMINA_GPU_TIMEOUT", "LAMINA_PIN",          "LAMINA_PLUGIN_KERNELS", "LAMINA_PLUGIN_PATH",
-    "LAMINA_TEST_GPU",    "LAMINA_TRUST_PLUGINS"};
-
-// Variables with a list of values. Their readers ignore other values.
-struct Switch {
+struct Variable {
   std::string_view name;
-  std::vector<std::string> values;
+  std::vector<std::string_view> values = {};  // of a switch, whose reader ignores others; {}: any
 };
-const std::vector<Switch>& switches() {
-  static const std::vector<Switch> out = {{"LAMINA_CHECK", {"max"}},
-                                          {"LAMINA_GPU_CUDNN", {"0", "all"}},
-                                          {"LAMINA_GPU_GRAPHS", {"0", "1"}},
-                                          {"LAMINA_GPU_TF32", {"0", "1"}},
-                                          {"LAMINA_PLUGIN_KERNELS", {"0", "1"}},
-                                          {"LAMINA_TRUST_PLUGINS", {"0", "1"}}};
+const std::vector<Variable>& others() {
+  static const std::vector<Variable> out = {{"LAMINA_CHECK", {"max"}},
+                                            {"LAMINA_CPU_ISA"},
+                                            {"LAMINA_CPU_TILES"},
+                                            {"LAMINA_GOLDENS"},
+                                            {"LAMINA_GPU_COUNT"},
+                                            {"LAMINA_GPU_CUDNN", {"0", "all"}},
+                                            {"LAMINA_GPU_GRAPHS", {"0", "1"}},
+                                            {"LAMINA_GPU_MEMORY"},
+                                            {"LAMINA_GPU_RACES"},
+                                            {"LAMINA_GPU_SEED"},
+                                            {"LAMINA_GPU_SHARED_KIB"},
+                                            {"LAMINA_GPU_TF32", {"0", "1"}},
+                                            {"LAMINA_GPU_TIMEOUT"},
+                                            {"LAMINA_PIN"},
+                                            {"LAMINA_PLUGIN_KERNELS", {"0", "1"}},
+                                            {"LAMINA_PLUGIN_PATH"},
+                                            {"LAMINA_TEST_GPU"},
+                                            {"LAMINA_TRUST_PLUGINS", {"0", "1"}}};
   return out;
 }
 
@@ -65,10 +69,9 @@ std::string lower_case(std::string_view text) {
                   {"", fmt::format("{} {}", printable(name), what), std::move(notes)});
 }
 
-// Checks a name without a double underscore: an error if it is close to one of our variables, a
-// warning if it begins like a key.
-void check_other(std::string_view name) {
-  if (std::ranges::find(kOthers, name) != std::end(kOthers)) return;
+// Checks a name without a double underscore that is not one of our variables: an error if it is
+// close to one, a warning if it begins like a key.
+void check_unknown(std::string_view name) {
   // All names share the prefix, which would make them all similar.
   const std::string typed(name.substr(kPrefix.size()));
   constexpr std::size_t kShortest = 5;  // LAMINA_DIR of another program is not a typo of LAMINA_PIN
@@ -76,7 +79,7 @@ void check_other(std::string_view name) {
   std::vector<std::string> known;
   for (const std::string& key : run_schema().key_names())
     if (key.find('.') != key.npos) known.push_back(variable_of(key).substr(kPrefix.size()));
-  for (std::string_view other : kOthers) known.emplace_back(other.substr(kPrefix.size()));
+  for (const Variable& other : others()) known.emplace_back(other.name.substr(kPrefix.size()));
   if (const std::string nearest = nearest_name(typed, known); !nearest.empty())
     refuse(name, "is not a lamina variable",
            {fmt::format("did you mean {}{}?", kPrefix, nearest), "otherwise unset the variable"});
@@ -93,12 +96,11 @@ void check_other(std::string_view name) {
 }
 
 // Throws for a value of a switch that has no meaning.
-void check_value(std::string_view name, std::string_view value) {
-  const auto found = std::ranges::find(switches(), name, &Switch::name);
-  if (found == switches().end() || value.empty()) return;
-  if (std::ranges::find(found->values, value) == found->values.end())
-    refuse(name, fmt::format("is '{}'", printable(value)),
-           {fmt::format("expected {}, or unset it", fmt::join(found->values, " or "))});
+void check_value(const Variable& variable, std::string_view value) {
+  if (variable.values.empty() || value.empty()) return;
+  if (std::ranges::find(variable.values, value) == variable.values.end())
+    refuse(variable.name, fmt::format("is '{}'", printable(value)),
+           {fmt::format("expected {}, or unset it", fmt::join(variable.values, " or "))});
 }
 
 }  // namespace
@@ -111,8 +113,11 @@ Raw parse_environment(const std::vector<std::string>& environment) {
     const std::string name(variable.substr(0, equals));
     const std::string value(variable.substr(equals + 1));
     if (name.find(kSeparator, kPrefix.size() - 1) == name.npos) {
-      check_other(name);
-      check_value(name, value);
+      const auto other = std::ranges::find(others(), name, &Variable::name);
+      if (other == others().end())
+        check_unknown(name);
+      else
+        check_value(*other, value);
       continue;
     }
     std::string key = lower_case(name.substr(kPrefix.size()));
