@@ -104,6 +104,7 @@ class Chooser {
     out_.storages = weights::choose_storage(model_, what, DType::bf16);
     out_.blocks.resize(out_.storages.size());
     errors_.resize(out_.storages.size());
+    rounded_groups_.resize(out_.storages.size());
     for (std::size_t i = 0; i < out_.storages.size(); ++i)
       if (out_.storages[i])
         weights::check_is_plain(parameter(i), what, map_, *files, static_cast<int>(i));
@@ -187,12 +188,15 @@ class Chooser {
     const weights::Weights plain =
         weights::Weights::load(model_, files_, DType::bf16, *method_.backend, workers_);
     std::vector<std::vector<int>> passes;
-    std::int64_t bytes = kMomentBytes;
+    std::int64_t bytes = 0;  // of the last pass
     for (std::size_t i = 0; i < out_.storages.size(); ++i) {
       if (!out_.storages[i] || !(has_feedback(*out_.storages[i]) || may_change(i))) continue;
       const std::int64_t width = parameter(i).desc.shape[-1],
                          more = 4 * width * width * num_groups(i);
-      if (passes.empty() || bytes + more > kMomentBytes) passes.emplace_back(), bytes = 0;
+      if (passes.empty() || bytes + more > kMomentBytes) {
+        passes.emplace_back();
+        bytes = 0;
+      }
       passes.back().push_back(static_cast<int>(i));
       bytes += more;
     }
@@ -243,8 +247,7 @@ class Chooser {
       if (!factor) factor.emplace(moments.sums, moments.width, workers_);
       std::vector<std::byte>& blocks = out_.blocks[i];
       blocks.resize(static_cast<std::size_t>(format->bytes_of(parameter(i).num_elements())));
-      if (groups > 1)
-        rounded_groups_.resize(out_.storages.size()), rounded_groups_[i].push_back(reader.group);
+      if (groups > 1) rounded_groups_[i].push_back(reader.group);
       weights::encode_rows_with_feedback(
           matrix, files_->path(), values, *factor, workers_,
           blocks.data() + format->bytes_of(first_row * matrix.width));
@@ -253,7 +256,7 @@ class Chooser {
 
   // Rounds the experts that no token of the text chose, if some had one.
   void finish(std::size_t i) {
-    if (i >= rounded_groups_.size() || rounded_groups_[i].empty()) return;
+    if (rounded_groups_[i].empty()) return;
     const std::int64_t groups = num_groups(i);
     for (std::int64_t group = 0; group < groups; ++group) {
       if (std::ranges::find(rounded_groups_[i], group) != rounded_groups_[i].end()) continue;
@@ -302,7 +305,7 @@ class Chooser {
   weights::TensorMap map_;
   ChosenBlocks out_;
   std::vector<std::optional<FormatErrors>> errors_;
-  std::vector<std::vector<std::int64_t>> rounded_groups_;  // by parameter with experts
+  std::vector<std::vector<std::int64_t>> rounded_groups_;  // of experts, by parameter
 };
 
 }  // namespace
