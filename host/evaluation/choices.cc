@@ -72,13 +72,17 @@ std::vector<Question> read_questions(const std::vector<std::string>& files,
   });
 }
 
+std::vector<Continuation> continuations_of(const std::vector<Question>& questions) {
+  std::vector<Continuation> out;
+  for (const Question& question : questions)
+    out.insert(out.end(), question.continuations.begin(), question.continuations.end());
+  return out;
+}
+
 std::vector<Choice> evaluate_choices(
     const std::vector<Question>& questions, Scorer& scorer,
     const std::function<void(std::uint64_t done, std::uint64_t total)>& progress) {
-  std::vector<Continuation> all;
-  for (const Question& question : questions)
-    all.insert(all.end(), question.continuations.begin(), question.continuations.end());
-  std::vector<std::vector<float>> logprobs = scorer.score(all, progress);
+  std::vector<std::vector<float>> logprobs = scorer.score(continuations_of(questions), progress);
   std::vector<Choice> out;
   auto next = std::make_move_iterator(logprobs.begin());
   for (const Question& question : questions) {

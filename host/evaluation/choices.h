@@ -27,6 +27,9 @@ std::vector<Question> read_questions(const std::vector<std::string>& files,
                                      const Prompting& prompting, const std::string& delimiter,
                                      const decoder::Model& model);
 
+// Returns the continuations of all questions, in order.
+std::vector<Continuation> continuations_of(const std::vector<Question>& questions);
+
 struct Choice {
   std::vector<std::vector<float>> logprobs;  // of each choice's tokens
   std::size_t likeliest = 0;                 // by the sum; the first of equal ones

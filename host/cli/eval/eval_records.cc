@@ -152,9 +152,7 @@ std::string evaluate_choices(const Arguments& a, const Device& device, EvalSubje
   const evaluation::Computing computing{.dtype = dtype, .batch_rows = a.integer("batch")};
   const model::Loaded m = std::move(subject).load(device, [&](const decoder::Model& model) {
     if (!has_own_memory(device)) return;
-    std::vector<evaluation::Continuation> all;
-    for (const evaluation::Question& question : questions)
-      all.insert(all.end(), question.continuations.begin(), question.continuations.end());
+    const auto all = evaluation::continuations_of(questions);
     check_memory(
         graphs_need(model, dtype, {evaluation::Scorer::largest_graph(model, all, computing)},
                     device.backend()),
