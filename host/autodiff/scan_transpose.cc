@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "graph/placement.h"
 #include "graph/rewrite.h"
+#include "graph/scan_shape.h"
 #include "ops/registry.h"
 #include "ops/tensor.h"
 
@@ -251,11 +252,8 @@ Transpose transposed(TransposeKey key, const SavePolicy& save) {
 
 TransposeKey key_of(const Graph& graph, const Node& scan, std::span<const Tensor> cotangents,
                     const std::vector<bool>& wanted) {
-  TransposeKey key{scan.body(),
-                   static_cast<std::size_t>(scan.int_attr("num_consts")),
-                   static_cast<std::size_t>(scan.int_attr("num_carries")),
-                   {},
-                   wanted};
+  const ScanShape shape = scan_shape(scan);
+  TransposeKey key{scan.body(), shape.consts, shape.carries, {}, wanted};
   for (std::size_t i = 0; i < cotangents.size(); ++i)
     key.flows.push_back(is_floating(graph.type(scan.outputs[i]).dtype) && cotangents[i]);
   for (std::size_t i = 0; i < wanted.size(); ++i) {

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "conformance/check.h"
+#include "graph/scan_shape.h"
 #include "ops/op_code.h"
 
 namespace lamina::conformance {
@@ -136,19 +137,17 @@ void AxisFlow::follow_reshape(const Node& node) {
 
 void AxisFlow::follow_scan(const Node& node) {
   const Graph& body = *node.body();
-  const auto first_x =
-      static_cast<std::size_t>(node.int_attr("num_consts") + node.int_attr("num_carries"));
-  const auto num_carries = static_cast<std::size_t>(node.int_attr("num_carries"));
+  const ScanShape shape = scan_shape(node);
   AxisFlow inside(body);
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     Names names = at(node.inputs[i]);
-    if (i >= first_x) names.erase(names.begin());
+    if (i >= shape.first_x()) names.erase(names.begin());
     inside.set(body.inputs()[i].value, std::move(names));
   }
   inside.run();
   for (std::size_t o = 0; o < node.outputs.size(); ++o) {
     Names names = inside.at(body.outputs()[o].value);
-    if (o >= num_carries) names.insert(names.begin(), std::string_view{});
+    if (shape.is_stacked(o)) names.insert(names.begin(), std::string_view{});
     set(node.outputs[o], std::move(names));
   }
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "conformance/check.h"
+#include "graph/scan_shape.h"
 #include "ops/custom.h"
 #include "ops/integer_range.h"
 
@@ -39,11 +40,10 @@ class Ranges {
  private:
   // Carries change from one repetition to the next and are not followed.
   void follow_body(const Node& node) {
-    const auto first = static_cast<std::size_t>(node.int_attr("num_consts"));
-    const auto end = first + static_cast<std::size_t>(node.int_attr("num_carries"));
+    const ScanShape shape = scan_shape(node);
     std::vector<MaybeRange> inputs;
     for (std::size_t i = 0; i < node.inputs.size(); ++i)
-      inputs.push_back(i >= first && i < end ? std::nullopt : of_[node.inputs[i]]);
+      inputs.push_back(shape.is_carried(i) ? std::nullopt : of_[node.inputs[i]]);
     const Ranges inside(*node.body(), inputs);
   }
 

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "graph/rewrite.h"
+#include "graph/scan_shape.h"
 
 namespace lamina::passes {
 namespace {
@@ -78,20 +79,19 @@ class DeadCode {
   // reads. A y that is written over an x is state and stays.
   const Narrowed& narrowed(const Node& scan, const std::vector<bool>& used) {
     const std::shared_ptr<const Graph>& body = scan.body();
-    std::size_t consts = static_cast<std::size_t>(scan.int_attr("num_consts"));
-    std::size_t carries = static_cast<std::size_t>(scan.int_attr("num_carries"));
+    const ScanShape shape = scan_shape(scan);
     std::vector<bool> results;
     std::vector<GraphOutput> outputs;
     for (std::size_t i = 0; i < scan.outputs.size(); ++i) {
       const GraphOutput& output = body->outputs()[i];
-      results.push_back(i < carries || used[scan.outputs[i]] || output.alias_input >= 0);
+      results.push_back(!shape.is_stacked(i) || used[scan.outputs[i]] || output.alias_input >= 0);
       if (results.back()) outputs.push_back(output);
     }
-    auto [at, fresh] = known_.try_emplace({body.get(), consts, carries, results});
+    auto [at, fresh] = known_.try_emplace({body.get(), shape.consts, shape.carries, results});
     Narrowed& out = at->second;
     if (!fresh) return out;
     std::vector<bool> may_go(body->inputs().size(), true);
-    for (std::size_t i = consts; i < consts + carries; ++i) may_go[i] = false;
+    for (std::size_t i = shape.consts; i < shape.first_x(); ++i) may_go[i] = false;
     std::optional<Graph> made = remove(*body, outputs, may_go, &out.operands);
     out.body = made ? std::make_shared<const Graph>(*std::move(made)) : body;
     out.results = std::move(results);
@@ -99,7 +99,7 @@ class DeadCode {
   }
 
   static void emit(const Node& scan, const Narrowed& to, Copier& copy, Graph& out) {
-    std::size_t consts = static_cast<std::size_t>(scan.int_attr("num_consts"));
+    const std::size_t consts = scan_shape(scan).consts;
     std::vector<Tensor> operands;
     for (std::size_t i = 0; i < scan.inputs.size(); ++i)
       if (to.operands[i]) operands.push_back(copy.get(scan.inputs[i]));

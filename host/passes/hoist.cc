@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "graph/rewrite.h"
+#include "graph/scan_shape.h"
 #include "passes/levels.h"
 
 namespace lamina::passes {
@@ -87,19 +88,16 @@ class Hoister {
   }
 
  private:
-  static std::size_t num_consts(const Node& scan) {
-    return static_cast<std::size_t>(scan.int_attr("num_consts"));
-  }
-
   const Hoisted& find(const Node& scan) {
-    auto [at, fresh] = known_.try_emplace({scan.body().get(), num_consts(scan)});
-    if (fresh) at->second = hoisted(*scan.body(), num_consts(scan));
+    const std::size_t consts = scan_shape(scan).consts;
+    auto [at, fresh] = known_.try_emplace({scan.body().get(), consts});
+    if (fresh) at->second = hoisted(*scan.body(), consts);
     return at->second;
   }
 
   static void emit(const Node& scan, const Hoisted& hoisted, Copier& copy, Graph& out) {
     const Graph& body = *scan.body();
-    std::size_t consts = num_consts(scan);
+    const std::size_t consts = scan_shape(scan).consts;
     std::vector<Tensor> operands = copy.operands(scan);
     Copier outside(body, out);
     for (std::size_t i = 0; i < consts; ++i) outside.set(body.inputs()[i].value, operands[i]);

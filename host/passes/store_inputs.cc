@@ -8,19 +8,13 @@
 #include "core/error.h"
 #include "graph/call.h"
 #include "graph/rewrite.h"
+#include "graph/scan_shape.h"
 #include "ops/tensor.h"
 
 namespace lamina::passes {
 namespace {
 
 using Storages = std::vector<const formats::BlockFormat*>;
-
-// The operands of a scan that stay the same inside it, or whose elements do.
-bool is_carry(const Node& scan, std::size_t operand) {
-  const auto consts = static_cast<std::size_t>(scan.int_attr("num_consts"));
-  const auto carries = static_cast<std::size_t>(scan.int_attr("num_carries"));
-  return operand >= consts && operand < consts + carries;
-}
 
 class Uses {
  public:
@@ -39,7 +33,7 @@ class Uses {
  private:
   bool takes(const Graph& graph, const Node& node, std::size_t operand) {
     const OpDef& def = *node.op->def;
-    if (def.facts.loops) return !is_carry(node, operand) && of_body(node.body())[operand];
+    if (def.facts.loops) return !scan_shape(node).is_carried(operand) && of_body(node.body())[operand];
     return def.takes_stored && with_node_view(graph, node, [&](const NodeView& view) {
              return def.takes_stored(view, static_cast<int>(operand));
            });
@@ -93,7 +87,7 @@ class Storer {
 
   static bool takes(const Node& node, const std::vector<Tensor>& operands, std::size_t operand) {
     const OpDef& def = *node.op->def;
-    if (def.facts.loops) return !is_carry(node, operand);
+    if (def.facts.loops) return !scan_shape(node).is_carried(operand);
     if (!def.takes_stored) return false;
     std::vector<const Type*> types;
     for (const Tensor& tensor : operands) types.push_back(tensor ? &tensor.type() : nullptr);

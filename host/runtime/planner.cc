@@ -201,17 +201,16 @@ struct Program::Planner {
     }
     scan->body = program;
     scan->times = node.int_attr("times");
-    scan->num_consts = static_cast<std::size_t>(node.int_attr("num_consts"));
-    scan->num_carries = static_cast<std::size_t>(node.int_attr("num_carries"));
+    scan->shape = scan_shape(node);
     scan->reverse = node.int_attr("reverse") != 0;
-    std::size_t first_x = scan->num_consts + scan->num_carries;
+    const std::size_t first_x = scan->shape.first_x();
     for (std::size_t i = 0; i < body->inputs().size(); ++i)
       scan->input_strides.push_back(i < first_x ? 0 : body->type(body->inputs()[i].value).bytes());
     std::size_t offset = 0;
     for (std::size_t i = 0; i < body->outputs().size(); ++i) {
       std::int64_t bytes = body->type(body->outputs()[i].value).bytes();
-      scan->output_strides.push_back(i < scan->num_carries ? 0 : bytes);
-      if (i < scan->num_carries) {
+      scan->output_strides.push_back(i < scan->shape.carries ? 0 : bytes);
+      if (i < scan->shape.carries) {
         scan->carry_offsets.push_back(offset);
         if (scan->times > 1) offset += aligned(static_cast<std::size_t>(bytes));
       }
@@ -237,11 +236,11 @@ struct Program::Planner {
       scan.host_buffer_bytes += aligned(part.bytes);
       parts.push_back(part);
     };
-    for (std::size_t i = scan.num_consts + scan.num_carries; i < node.inputs.size(); ++i)
+    for (std::size_t i = scan.shape.first_x(); i < node.inputs.size(); ++i)
       if (in_host[made_at(graph, node.inputs[i])])
         add({.input = static_cast<int>(i)}, scan.input_strides[i]);
     bool both_ways = false;
-    for (std::size_t o = scan.num_carries; o < node.outputs.size(); ++o) {
+    for (std::size_t o = scan.shape.carries; o < node.outputs.size(); ++o) {
       const int over = node.body()->outputs()[o].alias_input;
       const auto operand = std::ranges::find(parts, over, &Scan::HostPart::input);
       if (over >= 0 && operand != parts.end())

@@ -5,6 +5,7 @@
 
 #include "runtime/host_transfers.h"
 #include "runtime/program.h"
+#include "graph/scan_shape.h"
 #include "runtime/recorded_runs.h"
 
 namespace lamina {
@@ -13,8 +14,7 @@ namespace lamina {
 struct Program::Scan {
   std::shared_ptr<Program> body;
   std::int64_t times = 1;
-  std::size_t num_consts = 0;
-  std::size_t num_carries = 0;
+  ScanShape shape = {};
   bool reverse = false;
   std::vector<std::int64_t> input_strides;  // bytes from one layer to the next; 0 for consts
   std::vector<std::int64_t> output_strides;

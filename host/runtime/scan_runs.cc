@@ -25,14 +25,14 @@ void Program::set_scan_slots(Step& step, Address arena, std::int64_t iteration) 
     return workspace + scan.carry_offsets[carry] + second;
   };
   for (std::size_t i = 0; i < step.inputs.size(); ++i) {
-    std::size_t carry = i - scan.num_consts;
-    bool is_carry = i >= scan.num_consts && carry < scan.num_carries;
+    const bool is_carry = scan.shape.is_carried(i);
+    const std::size_t carry = i - scan.shape.consts;
     scan.slots[i].base = is_carry && iteration > 0 ? carry_buffer(carry, iteration - 1)
                                                    : layer_of(step.inputs[i], is_carry ? 0 : layer,
                                                               scan.input_strides[i]);
   }
   for (std::size_t i = 0; i < step.outputs.size(); ++i) {
-    bool is_carry = i < scan.num_carries;
+    const bool is_carry = !scan.shape.is_stacked(i);
     scan.slots[step.inputs.size() + i].base =
         is_carry && iteration + 1 < scan.times
             ? carry_buffer(i, iteration)

@@ -268,7 +268,7 @@ TEST(GpuKernelOfAPlugin, ReportsTheLogOfTheDriver) {
   EXPECT_ERROR_SAYS(
       result_of(plugin), ExitCode::plugin,
       "the GPU kernel of op 'test.scale': the driver rejects PTX for 8.0 and newer: a "
-      "PTX JIT compilation failed (CUDA_ERROR_INVALID_PTX)");
+      "PTX JIT compilation failed (CUDA_ERROR_INVALID_PTX, error 218)");
   EXPECT_ERROR_SAYS(result_of(plugin), ExitCode::plugin,
                     "ptxas fatal   : Missing .version directive at start of file");
   EXPECT_ERROR_SAYS(result_of(plugin), ExitCode::plugin, kAbout);
@@ -283,7 +283,7 @@ TEST(GpuKernelOfAPlugin, ReportsAnImageForAnotherCardThanItClaims) {
                         .kind = LAMINA_GPU_CUBIN});
   EXPECT_ERROR_SAYS(result_of(cubin), ExitCode::plugin,
                     "the driver rejects a cubin for 9.0 to 9.9: no kernel image is available for "
-                    "execution on the device (CUDA_ERROR_NO_BINARY_FOR_GPU)");
+                    "execution on the device (CUDA_ERROR_NO_BINARY_FOR_GPU, error 209)");
   std::string newer(kPtx, sizeof kPtx);
   newer.replace(newer.find("sm_80"), 5, "sm_100");
   Plugin& ptx_of_100 = make({.text = newer});

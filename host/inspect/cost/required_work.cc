@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/call.h"
+#include "graph/scan_shape.h"
 #include "inspect/cost/expert_share.h"
 #include "ops/custom.h"
 #include "ops/state_layout.h"
@@ -55,8 +56,7 @@ double backward_flops(const Graph& graph, const std::vector<bool>& learns,
     std::vector<bool> results(node.outputs.size(), std::ranges::count(operands, true) > 0 &&
                                                        !node.op->def->zero_gradient);
     if (node.op->def->facts.loops) {
-      const auto consts = static_cast<std::size_t>(node.int_attr("num_consts")),
-                 carries = static_cast<std::size_t>(node.int_attr("num_carries"));
+      const auto [consts, carries] = scan_shape(node);
       // The next layer depends on the parameters of the one before it. Nearly all layers do.
       double layer = 0;
       for (bool settled = false; !settled;) {

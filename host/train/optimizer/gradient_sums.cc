@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/rewrite.h"
+#include "graph/scan_shape.h"
 #include "ops/op_code.h"
 #include "ops/operands.h"
 #include "ops/tensor.h"
@@ -131,7 +132,7 @@ class Copy {
     const Value& value = from_.value(v);
     if (value.node == kNoNode) return false;
     const Node& node = from_.node(value.node);
-    if (!node.op->def->facts.loops || value.index < node.int_attr("num_carries")) return false;
+    if (!node.op->def->facts.loops || !scan_shape(node).is_stacked(value.index)) return false;
     scans_[value.node].push_back({{value.index, sum.dtype()}, sum});
     return true;
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <set>
 
+#include "graph/scan_shape.h"
 #include "ops/op_code.h"
 
 namespace lamina::train {
@@ -73,7 +74,7 @@ class Finder {
         continue;
       }
       const bool is_scan = node.op->def->facts.loops;
-      if (!is_scan || value.index < node.int_attr("num_carries") ||
+      if (!is_scan || !scan_shape(node).is_stacked(value.index) ||
           node.int_attr("times") != static_cast<std::int64_t>(parameter.members.size()))
         return {};
       return value;

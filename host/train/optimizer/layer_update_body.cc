@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "graph/rewrite.h"
+#include "graph/scan_shape.h"
 #include "ops/tensor.h"
 #include "train/optimizer/optimizer.h"
 
@@ -71,17 +72,15 @@ class UpdatedBody {
   UpdatedBody(const Node& scan, const config::OptimizerSection& config, double clip_norm)
       : from_(*scan.body()),
         copy_(from_, out_),
-        first_x_(
-            static_cast<std::size_t>(scan.int_attr("num_consts") + scan.int_attr("num_carries"))),
-        num_carries_(static_cast<std::size_t>(scan.int_attr("num_carries"))),
+        shape_(scan_shape(scan)),
         config_(config),
         clip_norm_(clip_norm) {
     for (std::size_t i = 0; i < from_.inputs().size(); ++i) {
-      if (i == first_x_) add_updating();
+      if (i == shape_.first_x()) add_updating();
       const GraphInput& input = from_.inputs()[i];
       copy_.set(input.value, out_.add_input(input.name, from_.type(input.value)));
     }
-    if (from_.inputs().size() == first_x_) add_updating();
+    if (from_.inputs().size() == shape_.first_x()) add_updating();
     for (const Node& node : from_.nodes()) copy_.node(node);
   }
 
@@ -111,9 +110,9 @@ class UpdatedBody {
   }
 
   Graph take() {
-    for (std::size_t o = 0; o < num_carries_; ++o) add_old_output(o);
+    for (std::size_t o = 0; o < shape_.carries; ++o) add_old_output(o);
     out_.add_output("updating", updating_);
-    for (std::size_t o = num_carries_; o < from_.outputs().size(); ++o) add_old_output(o);
+    for (std::size_t o = shape_.carries; o < from_.outputs().size(); ++o) add_old_output(o);
     for (const Result& result : results_) out_.add_output("updated", result.value, result.over);
     return std::move(out_);
   }
@@ -131,7 +130,7 @@ class UpdatedBody {
     const GraphOutput& output = from_.outputs()[o];
     const int alias = output.alias_input;
     out_.add_output(output.name, copy_.get(output.value),
-                    alias >= static_cast<int>(first_x_) ? alias + 1 : alias);
+                    alias >= static_cast<int>(shape_.first_x()) ? alias + 1 : alias);
   }
 
   // Runs the graph of an update over equal pieces of the tensors: it changes `changed` in place.
@@ -169,7 +168,7 @@ class UpdatedBody {
   const Graph& from_;
   Graph out_;
   Copier copy_;
-  std::size_t first_x_, num_carries_;
+  ScanShape shape_;
   const config::OptimizerSection& config_;
   double clip_norm_;
   Tensor updating_;

@@ -10,6 +10,7 @@
 #include "decoder/roles/roles.h"
 #include "graph/placement.h"
 #include "graph/rewrite.h"
+#include "graph/scan_shape.h"
 #include "ops/tensor.h"
 #include "train/optimizer/layer_gradients.h"
 #include "train/optimizer/layer_update_body.h"
@@ -92,8 +93,7 @@ class Adder {
   // it is not a whole parameter per iteration.
   bool find_operand(NodeId scan, Updated& of) const {
     const Node& node = from_.graph.node(scan);
-    const auto first_x =
-        static_cast<int>(node.int_attr("num_consts") + node.int_attr("num_carries"));
+    const auto first_x = static_cast<int>(scan_shape(node).first_x());
     const ValueId parameter = from_.graph.inputs()[static_cast<std::size_t>(of.input)].value;
     for (int i = 0; i < std::ssize(node.inputs); ++i) {
       const ValueId operand = node.inputs[static_cast<std::size_t>(i)];
@@ -124,8 +124,7 @@ class Adder {
   }
 
   void emit_scan(const Node& node, const std::vector<Updated>& updates) {
-    const auto num_carries = static_cast<std::size_t>(node.int_attr("num_carries"));
-    const auto first_x = num_carries + static_cast<std::size_t>(node.int_attr("num_consts"));
+    const ScanShape shape = scan_shape(node);
     UpdatedBodyKey key{node.body(), {}};
     for (const Updated& of : updates)
       key.updates.push_back({of.gradient.result, of.operand, of.update});
@@ -133,16 +132,16 @@ class Adder {
     if (!body) body = body_with_updates(node, key.updates, config_, clip_norm_);
 
     std::vector<Tensor> operands = copy_.operands(node);
-    operands.insert(operands.begin() + static_cast<std::ptrdiff_t>(first_x), updating_);
+    operands.insert(operands.begin() + static_cast<std::ptrdiff_t>(shape.first_x()), updating_);
     results_.clear();
     for (const Updated& of : updates) add_operands(of, node.int_attr("times"), operands);
     Node changed = node;
     changed.set_attr("body", body);
-    changed.set_attr("num_carries", static_cast<std::int64_t>(num_carries) + 1);
+    changed.set_attr("num_carries", static_cast<std::int64_t>(shape.carries) + 1);
     const std::vector<Tensor> made = out_.add_node_like(changed, operands);
-    updating_ = made[num_carries];
+    updating_ = made[shape.carries];
     for (std::size_t i = 0; i < node.outputs.size(); ++i)
-      copy_.set(node.outputs[i], made[i < num_carries ? i : i + 1]);
+      copy_.set(node.outputs[i], made[shape.is_stacked(i) ? i + 1 : i]);
     for (std::size_t i = 0; i < results_.size(); ++i)
       add_result(results_[i], made[node.outputs.size() + 1 + i]);
   }

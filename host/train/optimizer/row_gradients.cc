@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "graph/scan_shape.h"
 #include "ops/operands.h"
 #include "ops/tensor.h"
 #include "runtime/backend.h"
@@ -69,7 +70,7 @@ std::optional<RowList> list_rows(Graph& graph, ValueId v) {
   if (value.node == kNoNode) return {};
   const Node node = graph.node(value.node);
   if (!node.op->def->facts.loops) return list_lookups(graph, v);
-  if (value.index < node.int_attr("num_carries")) return {};  // a sum over rounds
+  if (!scan_shape(node).is_stacked(value.index)) return {};  // a sum over rounds
   auto body = std::make_shared<Graph>(*node.body());
   const GraphOutput output = body->outputs()[value.index];
   std::optional<RowList> inner = list_rows(*body, output.value);

@@ -52,11 +52,7 @@ ModuleHandle PluginModules::load(const ops::GpuImage& image, Rejection& rejectio
                                                        options.data(), values.data());
   if (result == DriverResult::success) return out;
   if (!is_of_image(result)) throw_driver_error(api, result, "loading the kernels of a plugin");
-  const char *text = nullptr, *name = nullptr;
-  api.get_error_string(result, &text);
-  api.get_error_name(result, &name);
-  rejection = {fmt::format("{} ({})", text ? text : "unknown error", name ? name : "unknown"),
-               lines_of(log.data())};
+  rejection = {words_of(api, result), lines_of(log.data())};
   return nullptr;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace lamina::cuda {
 
@@ -105,7 +106,10 @@ struct DriverApi {
 #undef LAMINA_CUDA_DRIVER
 };
 
-// Throws DeviceError (exit 7): "cuda: <action>: <the driver's text and name of the error>".
+// Returns the driver's text, name and number of an error.
+std::string words_of(const DriverApi& api, DriverResult error);
+
+// Throws DeviceError (exit 7): "cuda: <action>: <words of the error>".
 [[noreturn]] void throw_driver_error(const DriverApi& api, DriverResult error, const char* action);
 
 inline void check(const DriverApi& api, DriverResult result, const char* action) {

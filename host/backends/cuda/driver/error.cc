@@ -60,18 +60,20 @@ bool ends_context(DriverResult error) {
 
 }  // namespace
 
-void throw_driver_error(const DriverApi& api, DriverResult error, const char* action) {
+std::string words_of(const DriverApi& api, DriverResult error) {
   const char *text = nullptr, *name = nullptr;
   if (api.get_error_string(error, &text) != DriverResult::success || !text) text = "unknown error";
   if (api.get_error_name(error, &name) != DriverResult::success || !name) name = "unknown";
+  return fmt::format("{} ({}, error {})", text, name, static_cast<int>(error));
+}
+
+void throw_driver_error(const DriverApi& api, DriverResult error, const char* action) {
   std::vector<std::string> notes;
   const auto* const advice = std::ranges::find(kAdvice, error, &Advice::error);
   if (advice != std::end(kAdvice)) notes.emplace_back(advice->text);
   if (ends_context(error)) notes.emplace_back("a training run continues from its last checkpoint");
-  throw DeviceError(
-      ExitCode::memory,
-      {"cuda", fmt::format("{}: {} ({}, error {})", action, text, name, static_cast<int>(error)),
-       std::move(notes)});
+  throw DeviceError(ExitCode::memory, {"cuda", fmt::format("{}: {}", action, words_of(api, error)),
+                                       std::move(notes)});
 }
 
 }  // namespace lamina::cuda
