@@ -33,7 +33,8 @@ class Uses {
  private:
   bool takes(const Graph& graph, const Node& node, std::size_t operand) {
     const OpDef& def = *node.op->def;
-    if (def.facts.loops) return !scan_shape(node).is_carried(operand) && of_body(node.body())[operand];
+    if (def.facts.loops)
+      return !scan_shape(node).is_carried(operand) && of_body(node.body())[operand];
     return def.takes_stored && with_node_view(graph, node, [&](const NodeView& view) {
              return def.takes_stored(view, static_cast<int>(operand));
            });

@@ -3,9 +3,9 @@
 
 #include <optional>
 
+#include "graph/scan_shape.h"
 #include "runtime/host_transfers.h"
 #include "runtime/program.h"
-#include "graph/scan_shape.h"
 #include "runtime/recorded_runs.h"
 
 namespace lamina {
