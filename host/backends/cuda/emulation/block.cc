@@ -57,6 +57,12 @@ BlockThreads::BlockThreads(const gpu::EmulatedKernel& kernel, const void* params
   launch_ = {kernel.name, shape.threads, shape.blocks};
   threads_.resize(static_cast<std::size_t>(shape.threads));
   warps_.resize((threads_.size() + 31) / 32);
+  for (Lanes& warp : warps_) warp.operands.resize(32);
+  if (kernel.has_warpgroups) {
+    warpgroups_.resize((threads_.size() + gpu::kWarpgroupSize - 1) / gpu::kWarpgroupSize);
+    for (Lanes& warpgroup : warpgroups_) warpgroup.operands.resize(gpu::kWarpgroupSize);
+    products_ = std::make_unique<WarpgroupProducts>(shared, shape.threads);
+  }
   current_block = this;
 }
 
@@ -66,16 +72,21 @@ void BlockThreads::start(const std::array<int, 3>& index) {
   block_.index = index;
   shared.poison();
   num_ended_ = at_barrier_ = 0;
+  if (products_) products_->start();
   for (std::size_t i = 0; i < threads_.size(); ++i) {
     Thread& thread = threads_[i];
-    thread.visible = {static_cast<int>(i), &block_, &launch_};
+    thread.visible = {.index = static_cast<int>(i),
+                      .block = &block_,
+                      .launch = &launch_,
+                      .watches_shared = checks_races() || products_};
     thread.fiber = nullptr;
     thread.ended = false;
     thread.wait = Wait::nothing;
     thread.copies.clear();
     thread.copy_group = 0;
   }
-  for (Warp& warp : warps_) warp.arrived = 0;
+  for (Lanes& warp : warps_) warp.arrived = 0;
+  for (Lanes& warpgroup : warpgroups_) warpgroup.arrived = 0;
 }
 
 void BlockThreads::run(const std::array<int, 3>& index, OrderDraws draws) {
@@ -146,6 +157,8 @@ void BlockThreads::run_threads(Fiber& fiber) {
 void BlockThreads::run_thread(int thread) {
   try {
     kernel_.run(params_);
+    if (products_ && !products_->all_ended(thread, gpu::this_thread->products_done))
+      gpu::fault("ends before its products; expected wait_products<0>()");
   } catch (const std::exception&) {
     error_ = std::current_exception();
   }
@@ -172,29 +185,59 @@ void BlockThreads::wait_for_block(const std::source_location& where) {
   push_ready(0, launch_.num_threads, gpu::this_thread->index);
 }
 
+bool BlockThreads::arrive(Lanes& lanes, int count, Wait wait, void* operands,
+                          void (*collective)(void* const*), const std::source_location& where) {
+  const int index = gpu::this_thread->index, first = index / count * count;
+  const char* const name = wait == Wait::warp ? "warp" : "warpgroup";
+  if (launch_.num_threads - first < count)
+    gpu::fault("uses all %d lanes of its %s at %s, but the %s has %d", count, name,
+               text_of(where).c_str(), name, launch_.num_threads - first);
+  if (lanes.arrived == 0) lanes.collective = collective, lanes.where = where;
+  if (lanes.collective != collective || !same_line(where, lanes.where))
+    gpu::fault("waits for its %s at %s, but other lanes at %s", name, text_of(where).c_str(),
+               text_of(lanes.where).c_str());
+  lanes.operands[static_cast<std::size_t>(index - first)] = operands;
+  if (++lanes.arrived < count) return suspend(wait, where), false;
+  lanes.arrived = 0;
+  if (collective) collective(lanes.operands.data());
+  push_ready(first, count, index);
+  return true;
+}
+
 void BlockThreads::in_warp(void* operands, void (*collective)(void* const*),
                            const std::source_location& where) {
-  const int index = gpu::this_thread->index, number = index / 32, first = number * 32;
-  const int lanes = std::min(32, launch_.num_threads - first);
-  if (lanes < 32)
-    gpu::fault("uses all 32 lanes of its warp at %s, but the warp has %d", text_of(where).c_str(),
-               lanes);
-  Warp& warp = warps_[static_cast<std::size_t>(number)];
-  if (warp.arrived == 0) warp.collective = collective, warp.where = where;
-  if (warp.collective != collective || !same_line(where, warp.where))
-    gpu::fault("waits for its warp at %s, but other lanes at %s", text_of(where).c_str(),
-               text_of(warp.where).c_str());
-  warp.operands[static_cast<std::size_t>(index - first)] = operands;
-  if (++warp.arrived < 32) return suspend(Wait::warp, where);
-  warp.arrived = 0;
-  if (collective)
-    collective(warp.operands.data());
-  else
-    shared.end_warp_epoch(number);
-  push_ready(first, 32, index);
+  const int number = gpu::this_thread->index / 32;
+  const bool last =
+      arrive(warps_[static_cast<std::size_t>(number)], 32, Wait::warp, operands, collective, where);
+  if (last && !collective) shared.end_warp_epoch(number);
+}
+
+void BlockThreads::in_warpgroup(void* operands, void (*collective)(void* const*),
+                                const std::source_location& where) {
+  if (!products_) gpu::fault("uses a warpgroup; expected a kernel of LAMINA_GPU_KERNEL_90");
+  const auto number = static_cast<std::size_t>(gpu::this_thread->index / gpu::kWarpgroupSize);
+  arrive(warpgroups_[number], gpu::kWarpgroupSize, Wait::warpgroup, operands, collective, where);
+}
+
+void BlockThreads::fence_async() {
+  if (products_) products_->fence(gpu::this_thread->index);
+}
+
+void BlockThreads::wait_until_products(int groups) {
+  gpu::EmulatedThread& thread = *gpu::this_thread;
+  const int before = thread.products_done;
+  thread.products_done = std::max(before, thread.product_group - 1 - groups);
+  if (products_) products_->end_groups(thread.index, before, thread.products_done);
+}
+
+void BlockThreads::note(const std::byte* at, std::int64_t bytes, bool writes) {
+  const int thread = gpu::this_thread->index;
+  if (checks_races()) shared.note(thread, at, bytes, writes);
+  if (products_ && writes) products_->note_write(thread, at, bytes);
 }
 
 void BlockThreads::add_copy(void* to, const void* from, std::int64_t bytes) {
+  if (products_) products_->check_unread(static_cast<const std::byte*>(to), bytes);
   me().copies.push_back({to, from, bytes, me().copy_group});
 }
 
@@ -251,13 +294,15 @@ void BlockThreads::report_stuck() const {
     if (!thread.ended && (!waiting || thread.wait == Wait::block)) waiting = &thread;
   for (const Thread& thread : threads_)
     if (thread.ended || thread.wait != waiting->wait) other = &thread;
-  std::string text =
-      fmt::format("thread {} waits for its {} at {}", waiting->visible.index,
-                  waiting->wait == Wait::block ? "block" : "warp", text_of(waiting->where));
+  const auto name = [](Wait wait) {
+    return wait == Wait::block ? "block" : wait == Wait::warp ? "warp" : "warpgroup";
+  };
+  std::string text = fmt::format("thread {} waits for its {} at {}", waiting->visible.index,
+                                 name(waiting->wait), text_of(waiting->where));
   if (other && other->ended)
     text += fmt::format(", but thread {} has ended", other->visible.index);
   else if (other)
-    text += fmt::format(", but thread {} for its warp at {}", other->visible.index,
+    text += fmt::format(", but thread {} for its {} at {}", other->visible.index, name(other->wait),
                         text_of(other->where));
   throw DeviceError(ExitCode::memory, {here(), text, {}});
 }

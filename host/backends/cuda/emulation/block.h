@@ -12,6 +12,7 @@
 #include "backends/cuda/emulation/grid.h"
 #include "backends/cuda/emulation/order.h"
 #include "backends/cuda/emulation/shared_memory.h"
+#include "backends/cuda/emulation/warpgroup_products.h"
 
 namespace lamina::cuda::emulation {
 
@@ -32,6 +33,12 @@ class BlockThreads {
   // Called by the running thread.
   void wait_for_block(const std::source_location& where);
   void in_warp(void* operands, void (*collective)(void* const*), const std::source_location& where);
+  void in_warpgroup(void* operands, void (*collective)(void* const*),
+                    const std::source_location& where);
+  void multiply(void* const* lanes) { products_->multiply(lanes); }
+  void fence_async();
+  void wait_until_products(int groups);
+  void note(const std::byte* at, std::int64_t bytes, bool writes);
   void add_copy(void* to, const void* from, std::int64_t bytes);
   void commit_copies();
   void wait_until_copies(int groups);
@@ -43,7 +50,7 @@ class BlockThreads {
   SharedMemory shared;
 
  private:
-  enum class Wait { nothing, block, warp };
+  enum class Wait { nothing, block, warp, warpgroup };
   struct Copy {
     void* to;
     const void* from;
@@ -59,9 +66,10 @@ class BlockThreads {
     std::deque<Copy> copies;
     int copy_group = 0;
   };
-  struct Warp {
+  // A warp or a warpgroup.
+  struct Lanes {
     int arrived = 0;
-    std::array<void*, 32> operands;
+    std::vector<void*> operands;
     void (*collective)(void* const*) = nullptr;
     std::source_location where;
   };
@@ -75,6 +83,9 @@ class BlockThreads {
   void run_threads(Fiber& fiber);
   void run_thread(int thread);
   void suspend(Wait wait, const std::source_location& where);
+  // Returns true in the last of `count` lanes, after it has called `collective`.
+  bool arrive(Lanes& lanes, int count, Wait wait, void* operands, void (*collective)(void* const*),
+              const std::source_location& where);
   [[noreturn]] void report_stuck() const;
   Thread& me() { return threads_[static_cast<std::size_t>(gpu::this_thread->index)]; }
 
@@ -85,7 +96,8 @@ class BlockThreads {
   gpu::EmulatedBlock block_;
   OrderDraws draws_{0};
   std::vector<Thread> threads_;
-  std::vector<Warp> warps_;
+  std::vector<Lanes> warps_, warpgroups_;
+  std::unique_ptr<WarpgroupProducts> products_;  // of a kernel that has any
   int at_barrier_ = 0, num_ended_ = 0;
   std::source_location barrier_line_;
   std::deque<int> ready_;

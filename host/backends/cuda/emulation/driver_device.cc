@@ -169,9 +169,9 @@ DriverResult device_attribute(int* value, DeviceAttribute attribute, DeviceId id
     case DeviceAttribute::l2_bytes:
       return *value = kCacheBytes, DriverResult::success;
     case DeviceAttribute::capability_major:
-      return *value = 9, DriverResult::success;
+      return *value = capability() / 10, DriverResult::success;
     case DeviceAttribute::capability_minor:
-      return *value = 0, DriverResult::success;
+      return *value = capability() % 10, DriverResult::success;
   }
   return DriverResult::invalid_value;
 }

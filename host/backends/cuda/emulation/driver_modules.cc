@@ -11,8 +11,6 @@
 namespace lamina::cuda::emulation {
 namespace {
 
-constexpr int kCapability = 90;
-
 void write_log(unsigned num_options, const LoadOption* options, void* const* values,
                const std::string& text) {
   char* log = nullptr;
@@ -76,7 +74,7 @@ DriverResult load_module_with_log(ModuleHandle* module, const void* image, unsig
   made->is_own = false;
   std::string log;
   bool good = read_ptx(text, made->ptx, log);
-  if (good && made->ptx.capability > kCapability) {
+  if (good && made->ptx.capability > capability()) {
     log =
         "ptxas fatal   : SM version specified by .target is higher than default SM version assumed";
     good = false;

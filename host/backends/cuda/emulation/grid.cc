@@ -9,24 +9,24 @@
 
 #include "backends/cuda/emulation/block.h"
 #include "backends/cuda/emulation/order.h"
-#include "backends/cuda/gpu/gpu.h"
+#include "backends/cuda/gpu/warpgroup.h"
 #include "core/error.h"
 
 namespace lamina::cuda {
 namespace gpu {
 
 thread_local constinit EmulatedThread* this_thread = nullptr;
-constinit bool detail::checks_races = false;
 
 namespace {
 constinit const EmulatedKernel* first_kernel = nullptr;
 }  // namespace
 
 EmulatedKernel::EmulatedKernel(const char* kernel_name, std::size_t bytes, int threads,
-                               void (*function)(const void*))
+                               void (*function)(const void*), bool warpgroups)
     : name(kernel_name),
       params_bytes(bytes),
       max_threads(threads),
+      has_warpgroups(warpgroups),
       run(function),
       next(std::exchange(first_kernel, this)) {}
 
@@ -44,6 +44,9 @@ void wait_for_block(const std::source_location& where) {
 }
 void in_warp(void* operands, void (*run)(void* const*), const std::source_location& where) {
   emulation::BlockThreads::current().in_warp(operands, run, where);
+}
+void in_warpgroup(void* operands, void (*run)(void* const*), const std::source_location& where) {
+  emulation::BlockThreads::current().in_warpgroup(operands, run, where);
 }
 void commit_copies() { emulation::BlockThreads::current().commit_copies(); }
 
@@ -77,7 +80,25 @@ CheckedMemory dynamic_shared_extent() {
 }
 
 void note_shared(const std::byte* at, std::int64_t bytes, bool writes) {
-  emulation::BlockThreads::current().shared.note(this_thread->index, at, bytes, writes);
+  emulation::BlockThreads::current().note(at, bytes, writes);
+}
+
+void AsyncRegisters::fault_unfenced() {
+  fault("multiplies by registers that it has accessed after the last fence_products()");
+}
+void AsyncRegisters::fault_under_way() {
+  fault("accesses registers of a product before wait_products() of its group");
+}
+void WarpgroupProduct::run(void* const* lanes) {
+  emulation::BlockThreads::current().multiply(lanes);
+}
+std::uint32_t shared_address(const void* at) {
+  return static_cast<std::uint32_t>(static_cast<const std::byte*>(at) -
+                                    emulation::BlockThreads::current().shared.used().begin);
+}
+void fence_async() { emulation::BlockThreads::current().fence_async(); }
+void wait_until_products(int groups) {
+  emulation::BlockThreads::current().wait_until_products(groups);
 }
 
 void add_copy(void* to, const void* from, std::int64_t bytes) {
@@ -100,9 +121,8 @@ namespace {
 struct Settings {
   std::uint64_t seed = number_in_environment("LAMINA_GPU_SEED", 1);
   std::uint64_t num_launches = 0;
-  std::int64_t shared_bytes = static_cast<std::int64_t>(
-      number_in_environment("LAMINA_GPU_SHARED_KIB", kMostSharedBytes >> 10) << 10);
-  Settings() { gpu::detail::checks_races = number_in_environment("LAMINA_GPU_RACES", 0) != 0; }
+  bool races = number_in_environment("LAMINA_GPU_RACES", 0) != 0;
+  int capability = static_cast<int>(number_in_environment("LAMINA_GPU_CAPABILITY", 90));
 };
 Settings& settings() {
   static Settings settings;
@@ -116,12 +136,28 @@ void set_seed(std::uint64_t seed) {
   settings().num_launches = 0;
 }
 
-std::int64_t shared_bytes_of_block() { return settings().shared_bytes; }
-
-void check_races(bool on) {
-  settings();
-  gpu::detail::checks_races = on;
+int capability() {
+  const int out = settings().capability;
+  if (out != 80 && out != 86 && out != 89 && out != 90)
+    user_error(ExitCode::usage, "LAMINA_GPU_CAPABILITY", "expected 80, 86, 89 or 90, got {}", out);
+  return out;
 }
+
+void set_capability(int capability) { settings().capability = capability; }
+
+std::int64_t shared_bytes_of_block() {
+  switch (capability()) {
+    case 90:
+      return kMostSharedBytes;
+    case 80:
+      return 163 << 10;
+    default:
+      return 99 << 10;
+  }
+}
+
+void check_races(bool on) { settings().races = on; }
+bool checks_races() { return settings().races; }
 
 const gpu::EmulatedKernel* find_kernel(const char* name) {
   const gpu::EmulatedKernel* found = nullptr;
@@ -142,6 +178,9 @@ std::vector<std::string> kernel_names() {
 
 void run_grid(const gpu::EmulatedKernel& kernel, const void* params, const GridShape& shape,
               int gpu) {
+  if (kernel.has_warpgroups && capability() != 90)
+    throw DeviceError(ExitCode::memory,
+                      {kernel.name, "is for compute capability 9.0; other GPUs stop in it", {}});
   const std::uint64_t launch = split_mix(settings().seed, settings().num_launches++);
   OrderDraws draws(launch);
   const std::int64_t x = shape.blocks[0], y = shape.blocks[1], count = x * y * shape.blocks[2];

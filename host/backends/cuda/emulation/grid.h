@@ -42,10 +42,15 @@ std::vector<std::string> kernel_names();
 // The orders of threads and blocks depend on it; at first LAMINA_GPU_SEED, or 1. Launches after the
 // same set_seed() run in the same orders. [no launch runs]
 void set_seed(std::uint64_t seed);
-// Shared bytes that a block may have: LAMINA_GPU_SHARED_KIB, or the limit of an H200.
+// The compute capability of the emulated GPUs, LAMINA_GPU_CAPABILITY: 80, 86, 89 or 90, as an H200
+// has, which is the default. Throws UserError for another one.
+int capability();
+void set_capability(int capability);  // of later launches, in tests
+// Shared bytes that a block may have with that capability.
 std::int64_t shared_bytes_of_block();
 // Reports accesses of two threads to the same shared bytes without a sync between, at least one of
 // them a write; at first LAMINA_GPU_RACES=1. [no launch runs]
 void check_races(bool on);
+bool checks_races();
 
 }  // namespace lamina::cuda::emulation

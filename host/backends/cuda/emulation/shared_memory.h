@@ -17,6 +17,8 @@ class SharedMemory {
   void poison();
 
   gpu::detail::CheckedMemory dynamic() const { return {bytes_, dynamic_bytes_}; }
+  // Everything that the block has: dynamic memory, then arrays.
+  gpu::detail::CheckedMemory used() const { return {bytes_, used_}; }
   // Returns the static array `key`, which is made when its first thread declares it. Faults if the
   // arrays need more than the GPU has.
   gpu::detail::CheckedMemory array(const char* key, std::int64_t bytes);

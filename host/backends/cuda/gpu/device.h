@@ -14,6 +14,16 @@
 #define LAMINA_GPU_KERNEL_BOUNDS(name, Params, max_threads, min_blocks) \
   extern "C" __global__ void __launch_bounds__(max_threads, min_blocks) \
       name(const __grid_constant__ Params p)
+// The body of a kernel that exists for compute capability 9.0 only; other images stop there.
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define LAMINA_GPU_BODY_90(...) __VA_ARGS__;
+#else
+#define LAMINA_GPU_BODY_90(...) __trap();
+#endif
+#define LAMINA_GPU_KERNEL_90(name, Params, max_threads, min_blocks, ...) \
+  LAMINA_GPU_KERNEL_BOUNDS(name, Params, max_threads, min_blocks) {      \
+    LAMINA_GPU_BODY_90(__VA_ARGS__)                                      \
+  }
 #define LAMINA_GPU_SHARED(T, name, N)                                 \
   __shared__ alignas(16) unsigned char name##_bytes[sizeof(T) * (N)]; \
   const ::lamina::cuda::gpu::Shared<T> name(reinterpret_cast<T*>(name##_bytes))

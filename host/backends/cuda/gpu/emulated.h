@@ -15,11 +15,15 @@
 #define LAMINA_GPU_FUNCTION inline
 #define LAMINA_GPU_UNROLL
 #define LAMINA_GPU_KERNEL(name, Params) LAMINA_GPU_KERNEL_BOUNDS(name, Params, 1024, 1)
-#define LAMINA_GPU_KERNEL_BOUNDS(name, Params, max_threads, min_blocks)              \
-  static void name(const Params& p);                                                 \
-  [[maybe_unused]] static const ::lamina::cuda::gpu::EmulatedKernel name##_emulated( \
-      #name, sizeof(Params), max_threads,                                            \
-      [](const void* params) { name(*static_cast<const Params*>(params)); });        \
+#define LAMINA_GPU_KERNEL_BOUNDS(name, Params, max_threads, min_blocks) \
+  LAMINA_GPU_EMULATED_KERNEL(name, Params, max_threads, false)
+#define LAMINA_GPU_KERNEL_90(name, Params, max_threads, min_blocks, ...) \
+  LAMINA_GPU_EMULATED_KERNEL(name, Params, max_threads, true) { __VA_ARGS__; }
+#define LAMINA_GPU_EMULATED_KERNEL(name, Params, max_threads, has_warpgroups)                 \
+  static void name(const Params& p);                                                          \
+  [[maybe_unused]] static const ::lamina::cuda::gpu::EmulatedKernel name##_emulated(          \
+      #name, sizeof(Params), max_threads,                                                     \
+      [](const void* params) { name(*static_cast<const Params*>(params)); }, has_warpgroups); \
   static void name([[maybe_unused]] const Params& p)
 #define LAMINA_GPU_SHARED(T, name, N)         \
   static constexpr char name##_key = 0;       \

@@ -45,11 +45,11 @@ inline void check_aligned(const char* memory, const void* at, std::int64_t align
 CheckedMemory static_shared_extent(const char* key, std::int64_t bytes);
 CheckedMemory dynamic_shared_extent();
 
-// For the check of races (LAMINA_GPU_RACES): notes an access of this thread to shared memory.
-extern bool checks_races;
+// Notes an access of this thread to shared memory, for the checks of races (LAMINA_GPU_RACES) and
+// of memory that products of warpgroups read.
 void note_shared(const std::byte* at, std::int64_t bytes, bool writes);
 inline void note(const void* at, std::int64_t bytes, bool writes) {
-  if (checks_races) note_shared(static_cast<const std::byte*>(at), bytes, writes);
+  if (this_thread->watches_shared) note_shared(static_cast<const std::byte*>(at), bytes, writes);
 }
 
 // Enters a copy that happens at the latest in wait_copies().

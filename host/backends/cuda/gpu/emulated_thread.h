@@ -21,6 +21,10 @@ struct EmulatedThread {
   int index = 0;
   const EmulatedBlock* block = nullptr;
   const EmulatedLaunch* launch = nullptr;
+  bool watches_shared = false;  // accesses to shared memory are noted
+  // Products of the warpgroup (gpu/warpgroup.h): calls of fence_products(), the group that is open,
+  // and the last group that has ended.
+  int product_fences = 1, product_group = 1, products_done = 0;
 };
 
 // The thread that runs now.
@@ -29,10 +33,11 @@ struct EmulatedThread {
 // A kernel compiled for the emulated GPU; a constant of each kernel, which enters it into a list.
 struct EmulatedKernel {
   EmulatedKernel(const char* name, std::size_t params_bytes, int max_threads,
-                 void (*run)(const void* params));
+                 void (*run)(const void* params), bool has_warpgroups = false);
   const char* name;
   std::size_t params_bytes;
   int max_threads;
+  bool has_warpgroups;              // declared by LAMINA_GPU_KERNEL_90
   void (*run)(const void* params);  // one thread
   const EmulatedKernel* next;       // in the list
 };
@@ -46,5 +51,8 @@ void wait_for_block(const std::source_location& where);
 // Waits for all 32 lanes of the warp, which must call it at the same line; then one of them calls
 // `run` with the operands of all, and all return.
 void in_warp(void* operands, void (*run)(void* const* lanes), const std::source_location& where);
+// The same for the 128 threads of a warpgroup.
+void in_warpgroup(void* operands, void (*run)(void* const* lanes),
+                  const std::source_location& where);
 
 }  // namespace lamina::cuda::gpu

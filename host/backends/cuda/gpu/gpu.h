@@ -24,6 +24,8 @@
 //   LAMINA_GPU_UNROLL                      before a loop over registers
 //   atomic_add atomic_max                  integers only: floating sums have a fixed order
 //   load_matrix mma_16x8x16                tensor cores, gpu/tensor_cores.h
+//   LAMINA_GPU_KERNEL_90 warpgroup_multiply   tensor cores of compute capability 9.0,
+//                                          gpu/warpgroup.h
 // gpu/number.h has the types of numbers and load() and store(), gpu/sums.h sums of warps and
 // blocks.
 #pragma once
