@@ -320,6 +320,38 @@ TEST(GroupedLinearDwOfTheGpu, MultipliesLargeGroupsByTensorCores) {
   }
 }
 
+// The rows of the first group of `rows` rows, by tiles of 128 rows if that is many.
+Bytes first_rows(const Array& x, const Array& w, std::int64_t rows, std::int64_t count) {
+  const Array part = rows_of(x, 0, rows);
+  const Array y = run_kernel("grouped_linear", "tensor cores",
+                             {part, w, ints({0, static_cast<std::int32_t>(rows)})})[0];
+  return rows_of(y, 0, count).bytes;
+}
+
+TEST(GroupedLinearOfTheGpu, ARowHasTheSameBitsAmongFewAndManyRows) {
+  const std::int64_t outputs = 136, inputs = 200;
+  const Array x = random_values({DType::bf16, {150, inputs}, {}}, 1),
+              w = random_values({DType::bf16, {1, outputs, inputs}, {}}, 2);
+  const Bytes few = first_rows(x, w, 20, 20);
+  EXPECT_EQ(first_rows(x, w, 70, 20), few);
+  EXPECT_EQ(first_rows(x, w, 150, 20), few);
+}
+
+// Columns of a matrix alone, and as a part of a larger one.
+TEST(GroupedLinearOfTheGpu, AnOutputHasTheSameBitsAmongFewAndMany) {
+  const std::int64_t inputs = 72;
+  const Array x = random_values({DType::bf16, {30, inputs}, {}}, 1),
+              w = random_values({DType::bf16, {1, 200, inputs}, {}}, 2);
+  const Array some{{DType::bf16, {1, 40, inputs}, {}},
+                   Bytes(w.bytes.begin(), w.bytes.begin() + 40 * inputs * 2)};
+  const Array offsets = ints({0, 30});
+  const Array all = run_kernel("grouped_linear", "tensor cores", {x, w, offsets})[0],
+              few = run_kernel("grouped_linear", "tensor cores", {x, some, offsets})[0];
+  for (std::int64_t r = 0; r < 30; ++r)
+    for (std::int64_t o = 0; o < 40; ++o)
+      ASSERT_EQ(get(all, r * 200 + o), get(few, r * 40 + o)) << "row " << r << ", output " << o;
+}
+
 Bytes grouped(std::string_view choice, const Type& w_type, const Array& x, const Bytes& w,
               const std::vector<std::int32_t>& offsets) {
   return run_kernel("grouped_linear", choice, {x, {w_type, w}, ints(offsets)})[0].bytes;

@@ -21,6 +21,12 @@ std::int64_t most_shared_bytes() {
   return out;
 }
 
+bool have_warpgroup_products() {
+  const std::vector<GpuInUse> gpus = gpus_in_use();
+  return !gpus.empty() &&
+         std::ranges::all_of(gpus, [](const GpuInUse& gpu) { return gpu.capability == 90; });
+}
+
 void allow_shared_bytes(const CudaContext& context, Function function, std::size_t bytes) {
   if (bytes <= function->max_shared_bytes) return;
   check(context.api(),

@@ -32,6 +32,10 @@ inline constexpr std::int64_t kMostSharedBytes = 163 << 10;
 // thread]
 std::int64_t most_shared_bytes();
 
+// True if every GPU that is open multiplies by warpgroups: compute capability 9.0, no other.
+// [any thread]
+bool have_warpgroup_products();
+
 // A kernel of a backend; copied freely, valid as long as the backend.
 using Function = GpuFunction*;
 

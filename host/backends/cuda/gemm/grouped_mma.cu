@@ -4,6 +4,19 @@
 
 namespace lamina::cuda {
 
+namespace {
+
+template <typename T, int kRows, bool kAlongK, bool kVectors>
+LAMINA_GPU_FUNCTION void grouped_mma(const GroupedParams& p) {
+  grouped_tile<MmaTile<T, kRows>, T, kRows, kAlongK, kVectors>(p);
+}
+template <typename T, bool kVectors>
+LAMINA_GPU_FUNCTION void grouped_grad_mma(const GroupedGradParams& p) {
+  grouped_grad_tile<MmaTile<T, kMmaGradRows>, T, kVectors>(p);
+}
+
+}  // namespace
+
 #define LAMINA_GROUPED(name, Params, ...) \
   LAMINA_GPU_KERNEL_BOUNDS(name, Params, kMmaThreads, 2) { __VA_ARGS__(p); }
 #define LAMINA_GROUPED_MMA(T, name)                                                          \

@@ -37,10 +37,13 @@ Verdict takes_plain_types(const NodeView& n) {
   return fits_sizes(n.type(0), n.type(1));
 }
 
+bool by_warpgroups(DType dtype) { return dtype == DType::bf16 && have_warpgroup_products(); }
+
 // A kernel with the rows and columns of its tiles.
 struct Tiled {
   Function function;
   int tile_rows, tile_columns, threads;
+  int shared_bytes = 0;  // dynamic
 };
 
 Tiled plain_tiles(Context& context, std::string_view name, DType dtype) {
@@ -48,7 +51,11 @@ Tiled plain_tiles(Context& context, std::string_view name, DType dtype) {
 }
 // Tiles of 64 rows waste less on groups of few rows.
 Tiled mma_tiles(Context& context, const std::string& name, DType dtype, bool large) {
-  return {function(context, name + (large ? "_128" : "_64"), dtype), large ? 128 : 64, kMmaColumns,
+  const int rows = large ? 128 : 64;
+  if (by_warpgroups(dtype))
+    return {function(context, fmt::format("{}_wgmma_{}", name, rows), dtype), rows, kMmaColumns,
+            kMmaThreads, large ? kWarpgroupSharedBytes<128> : kWarpgroupSharedBytes<64>};
+  return {function(context, fmt::format("{}_{}", name, rows), dtype), rows, kMmaColumns,
           kMmaThreads};
 }
 Tiled mma_numbers(Context& context, const std::string& name, DType dtype) {
@@ -63,6 +70,7 @@ void launch_rows(const KernelArgs& args, const Tiled& tiled, const GroupedParams
   launch(args, tiled.function,
          {.blocks = max_row_tiles(p.rows.num_rows, p.rows.num_groups, tiled.tile_rows),
           .threads = tiled.threads,
+          .shared_bytes = static_cast<std::size_t>(tiled.shared_bytes),
           .blocks_y = divide_up(std::int64_t{p.n}, std::int64_t{tiled.tile_columns})},
          p);
 }
@@ -157,9 +165,11 @@ GroupedParams params_of(const NodeView& n) {
 
 // x that vector loads cannot read is multiplied as few rows are.
 std::unique_ptr<Kernel> make_stored_mma(const NodeView& n, Context& context) {
+  const bool wide = by_warpgroups(n.type(0).dtype);
   const Tiled tiles = {
-      function(context, "grouped_" + kernel_name(*n.type(1).storage), n.type(0).dtype), 64,
-      kMmaColumns, kMmaThreads};
+      function(context, (wide ? "grouped_wgmma_" : "grouped_") + kernel_name(*n.type(1).storage),
+               n.type(0).dtype),
+      64, kMmaColumns, kMmaThreads, wide ? kWarpgroupSharedBytes<64> : 0};
   return make_kernel(
       [p = params_of(n), tiles, rows = make_rows(n, context)](const KernelArgs& args) mutable {
         set_operands(p, args, in::kBias);
@@ -255,12 +265,12 @@ GroupedGradParams params_of(const NodeView& n) {
           .outputs = static_cast<std::int32_t>(dw.dim(1))};
 }
 
-void launch_grad(const KernelArgs& args, Function function, int tile_rows, int tile_columns,
-                 int threads, const GroupedGradParams& p) {
-  launch(args, function,
-         {.blocks = divide_up(std::int64_t{p.inputs}, std::int64_t{tile_columns}),
-          .threads = threads,
-          .blocks_y = divide_up(std::int64_t{p.outputs}, std::int64_t{tile_rows}),
+void launch_grad(const KernelArgs& args, const Tiled& tiled, const GroupedGradParams& p) {
+  launch(args, tiled.function,
+         {.blocks = divide_up(std::int64_t{p.inputs}, std::int64_t{tiled.tile_columns}),
+          .threads = tiled.threads,
+          .shared_bytes = static_cast<std::size_t>(tiled.shared_bytes),
+          .blocks_y = divide_up(std::int64_t{p.outputs}, std::int64_t{tiled.tile_rows}),
           .blocks_z = p.rows.num_groups},
          p);
 }
@@ -287,13 +297,18 @@ std::unique_ptr<Kernel> make_tensor_cores(const NodeView& n, Context& context) {
   const DType dtype = n.type(0).dtype;
   GroupedGradParams p = params_of(n);
   const bool whole_units = p.inputs % kMmaUnit == 0 && p.outputs % kMmaUnit == 0;
+  const bool wide = by_warpgroups(dtype);
+  const Tiled vectors = {function(context, wide ? "grouped_dw_wgmma" : "grouped_dw", dtype),
+                         kMmaGradRows, kMmaColumns, kMmaThreads,
+                         wide ? kWarpgroupSharedBytes<kMmaGradRows> : 0};
+  const Tiled numbers = {function(context, "grouped_dw_numbers", dtype), kMmaGradRows, kMmaColumns,
+                         kMmaThreads};
   return make_kernel(
-      [p, whole_units, vectors = function(context, "grouped_dw", dtype),
-       numbers = function(context, "grouped_dw_numbers", dtype),
+      [p, whole_units, vectors, numbers,
        sums = function(context, "grouped_sums", dtype)](const KernelArgs& args) mutable {
         set_operands(p, args);
         const bool aligned = whole_units && are_vectors(args.inputs[0], args.inputs[1]);
-        launch_grad(args, aligned ? vectors : numbers, kMmaGradRows, kMmaColumns, kMmaThreads, p);
+        launch_grad(args, aligned ? vectors : numbers, p);
         launch_sums(args, sums, p);
       });
 }
@@ -301,10 +316,10 @@ std::unique_ptr<Kernel> make_tensor_cores(const NodeView& n, Context& context) {
 std::unique_ptr<Kernel> make_tiles(const NodeView& n, Context& context) {
   const DType dtype = n.type(0).dtype;
   return make_kernel(
-      [p = params_of(n), product = function(context, "grouped_dw", dtype),
+      [p = params_of(n), product = plain_tiles(context, "grouped_dw", dtype),
        sums = function(context, "grouped_sums", dtype)](const KernelArgs& args) mutable {
         set_operands(p, args);
-        launch_grad(args, product, kPlainTile, kPlainTile, kPlainThreads, p);
+        launch_grad(args, product, p);
         launch_sums(args, sums, p);
       });
 }

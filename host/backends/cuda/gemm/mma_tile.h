@@ -139,21 +139,33 @@ LAMINA_GPU_FUNCTION void multiply_mma(const A& a, const B& b, int row, int colum
   }
 }
 
-// Calls fn(row, column, sum, sum of the next column) for the sums of this thread whose row and
-// first column are inside [rows, columns].
-template <int kRows, typename Fn>
-LAMINA_GPU_FUNCTION void for_each_mma(int row, int column, int rows, int columns,
-                                      const MmaSums<kRows>& sums, Fn fn) {
-  const int first_row = row + gpu::warp_index() / 4 * (kRows / 2) + gpu::lane() / 4;
-  const int first_column = column + gpu::warp_index() % 4 * 32 + gpu::lane() % 4 * 2;
-  LAMINA_GPU_UNROLL
-  for (int r = 0; r < MmaSums<kRows>::kTiles; ++r) LAMINA_GPU_UNROLL
-  for (int c = 0; c < 4; ++c) LAMINA_GPU_UNROLL
-  for (int h = 0; h < 2; ++h) {
-    const int y = first_row + r * 16 + h * 8, x = first_column + c * 8;
-    if (y < rows && x < columns) fn(y, x, sums.values[r][c][2 * h], sums.values[r][c][2 * h + 1]);
+template <typename T, int kRows>
+class MmaTile {
+ public:
+  // Adds the products over `depth` of the tile of a and b that begins at (row, column).
+  template <typename A, typename B>
+  LAMINA_GPU_FUNCTION void multiply(const A& a, const B& b, int row, int column, int depth) {
+    multiply_mma<T>(a, b, row, column, depth, sums_);
   }
-}
+  // Calls fn(row, column, sum, sum of the next column) for the sums of this thread whose row and
+  // first column are inside [rows, columns].
+  template <typename Fn>
+  LAMINA_GPU_FUNCTION void for_each(int row, int column, int rows, int columns, Fn fn) const {
+    const int first_row = row + gpu::warp_index() / 4 * (kRows / 2) + gpu::lane() / 4;
+    const int first_column = column + gpu::warp_index() % 4 * 32 + gpu::lane() % 4 * 2;
+    LAMINA_GPU_UNROLL
+    for (int r = 0; r < MmaSums<kRows>::kTiles; ++r) LAMINA_GPU_UNROLL
+    for (int c = 0; c < 4; ++c) LAMINA_GPU_UNROLL
+    for (int h = 0; h < 2; ++h) {
+      const int y = first_row + r * 16 + h * 8, x = first_column + c * 8;
+      if (y < rows && x < columns)
+        fn(y, x, sums_.values[r][c][2 * h], sums_.values[r][c][2 * h + 1]);
+    }
+  }
+
+ private:
+  MmaSums<kRows> sums_;
+};
 
 // Stores two adjacent numbers of a row. `both`: the second one is in the row too.
 template <typename T>

@@ -57,11 +57,17 @@ struct TilesParams {
   std::int32_t a_transposed, b_transposed;  // a is stored as [k, m], b as [n, k]
 };
 
-// ---- grouped.cu, grouped_mma.cu -----------------------------------------------------------------
+// ---- grouped.cu, grouped_mma.cu, grouped_wgmma.cu -----------------------------------------------
 
 inline constexpr int kMmaColumns = 128, kMmaGradRows = 128;
 inline constexpr int kMmaThreads = 256;
 inline constexpr int kMmaUnit = 8;  // numbers of 16 bits that are copied together
+
+// Tiles by warpgroups: values of k in shared memory at a time, and places for them.
+inline constexpr int kWarpgroupDepth = 64, kWarpgroupPlaces = 3;
+template <int kRows>
+inline constexpr int kWarpgroupSharedBytes =
+    kWarpgroupPlaces*(kRows + kMmaColumns) * kWarpgroupDepth * 2;
 
 // y[rows, n] = x[rows, k] times w[g], which is stored as [n, k] or, for gradients of x, as [k, n].
 // Rows of no group are 0.
