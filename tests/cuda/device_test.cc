@@ -108,6 +108,19 @@ TEST(DescribedGpu, WithLittleSharedMemoryLaunchesNoMoreThanItHas) {
   EXPECT_GT(most_shared(attention_on(*device::describe_gpu("h200"), DType::bf16, 256)), 99 << 10);
 }
 
+TEST(DescribedGpu, MultipliesByWarpgroupsOnCapability90Only) {
+  const auto has_warpgroups = [](const char* card) {
+    const auto uses = attention_on(*device::describe_gpu(card), DType::bf16, 128);
+    return std::ranges::any_of(uses, [](const device::KernelUse& use) {
+      return use.kernel == "attention_wgmma_128_bf16";
+    });
+  };
+  EXPECT_TRUE(has_warpgroups("h100"));
+  EXPECT_TRUE(has_warpgroups("h200"));
+  EXPECT_FALSE(has_warpgroups("a100"));
+  EXPECT_FALSE(has_warpgroups("rtx4090"));
+}
+
 TEST(DescribedGpu, ShowsTheOccupancyOfEachKernel) {
   for (const device::KernelUse& use :
        attention_on(*device::describe_gpu("h200"), DType::bf16, 128)) {

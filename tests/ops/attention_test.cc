@@ -305,6 +305,35 @@ const OpCases kWide = {
 
 TEST(AttentionOfWideHeads, KernelsOfTheGpuComputeWhatItMeans) { check_gpu_kernels(kWide); }
 
+// More rows and keys than a tile of warpgroups has, for the heads that they take
+// (attention/plan.cc).
+const OpCases kManyRows = [] {
+  constexpr std::int64_t kTokens = 90;
+  In segments{.shape = {2, kTokens}, .dtype = DType::i32};
+  for (std::int64_t i = 0; i < 2 * kTokens; ++i)
+    segments.values.push_back(static_cast<double>(i % kTokens < 8 ? 0 : 1 + i / 70));
+  const auto at = [](double first, double second) {
+    return Optional{.start = ints({2}, {first, second})};
+  };
+  OpCases list = {
+      .op = "attention",
+      .dtypes = {DType::bf16},
+      .cases = {wide("64, a window", {150, 150, 1, 1, 64, 64}, {}, {{"window", number(40)}}),
+                wide("128, everything", {140, 140, 1, 1, 128, 128}, {}, {{"causal", number(0)}}),
+                wide("64, documents, sinks and a cap", {kTokens, kTokens, 4, 2, 64, 64},
+                     {.sinks = {.shape = {4}}, .segments = segments, .key_segments = segments},
+                     {{"soft_cap", 2.0}}),
+                wide("128, mask and biases", {70, 70, 4, 1, 128, 128},
+                     {.mask = kept(70, 70), .slopes = kSlopes, .bias = kBias}),
+                wide("64, over state, in splits", {40, 600, 4, 1, 64, 64}, at(550, 3)),
+                wide("128, a ring", {40, 200, 2, 1, 128, 128}, at(1000, 100),
+                     {{"ring", number(1)}, {"window", number(150)}})}};
+  for (OpCase& c : list.cases) c.gradient = false;
+  return list;
+}();
+
+TEST(AttentionOfManyRows, KernelsOfTheGpuComputeWhatItMeans) { check_gpu_kernels(kManyRows); }
+
 // Keys in splits: of 128 for few rows, of 512 for more.
 TEST(AttentionOfSplitKeys, KernelsOfTheGpuComputeWhatItMeans) {
   const auto at = [](double first, double second) {
@@ -341,21 +370,28 @@ Array attend_rows(const std::vector<Array>& inputs, std::int64_t first, std::int
   return run(graph, part, cuda::emulation::emulated_gpu())[0];
 }
 
-TEST(AttentionOfSplitKeys, BitsOfARowOfTheGpuDoNotDependOnItsBatch) {
+// q[3, tokens, 4, width] over 400 slots.
+void expect_rows_alone_and_together(DType dtype, std::int64_t tokens, std::int64_t width) {
   std::mt19937 random(3);
-  for (const DType dtype : {DType::f32, DType::bf16}) {
-    const std::vector<Array> inputs = {random_array({dtype, {3, 1, 4, 32}, {}}, random),
-                                       random_array({dtype, {3, 400, 2, 32}, {}}, random),
-                                       random_array({dtype, {3, 400, 2, 32}, {}}, random),
-                                       array({DType::i32, {3}, {}}, {399, 5, 200})};
-    const Array all = attend_rows(inputs, 0, 3);
-    for (std::int64_t b = 0; b < 3; ++b) {
-      const Array alone = attend_rows(inputs, b, 1);
-      const auto bytes = static_cast<std::int64_t>(alone.bytes.size());
-      const auto begin = all.bytes.begin() + b * bytes;
-      EXPECT_TRUE(std::equal(begin, begin + bytes, alone.bytes.begin())) << "row " << b;
-    }
+  const std::vector<Array> inputs = {
+      random_array({dtype, {3, tokens, 4, width}, {}}, random),
+      random_array({dtype, {3, 400, 2, width}, {}}, random),
+      random_array({dtype, {3, 400, 2, width}, {}}, random),
+      array({DType::i32, {3}, {}}, {static_cast<double>(400 - tokens), 5, 200})};
+  const Array all = attend_rows(inputs, 0, 3);
+  for (std::int64_t b = 0; b < 3; ++b) {
+    const Array alone = attend_rows(inputs, b, 1);
+    const auto bytes = static_cast<std::int64_t>(alone.bytes.size());
+    const auto begin = all.bytes.begin() + b * bytes;
+    EXPECT_TRUE(std::equal(begin, begin + bytes, alone.bytes.begin())) << "row " << b;
   }
+}
+
+TEST(AttentionOfSplitKeys, BitsOfARowOfTheGpuDoNotDependOnItsBatch) {
+  for (const DType dtype : {DType::f32, DType::bf16}) expect_rows_alone_and_together(dtype, 1, 32);
+}
+TEST(AttentionOfManyRows, BitsOfARowOfTheGpuDoNotDependOnItsBatch) {
+  for (const std::int64_t width : {64, 128}) expect_rows_alone_and_together(DType::bf16, 40, width);
 }
 
 TEST(AttentionGrad, KernelsOfTheGpuEqualTheGradientOfTheDecomposition) {

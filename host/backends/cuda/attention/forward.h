@@ -9,25 +9,31 @@
 // Bound by operations of the tensor cores for many rows, by reading keys and values for few.
 #pragma once
 
-#include "backends/cuda/attention/matrices.h"
+#include "backends/cuda/attention/rows.h"
 
 namespace lamina::cuda {
 
 template <typename T, int kRowWarps, int kColWarps, int kKeys, int kCols>
-class AttentionTile {
- public:
-  static constexpr int kRows = 16 * kRowWarps, kThreads = 32 * kRowWarps * kColWarps;
-  static constexpr int kN = kKeys / kColWarps / 8;  // groups of 8 keys of a warp
-  static constexpr bool kExchanges = kColWarps > 1;
+class AttentionTile : AttentionRows<T, kRowWarps, kColWarps, kKeys, kCols,
+                                    float[kKeys / kColWarps / 8][4], float[kCols / 8][4]> {
+  using Rows = AttentionRows<T, kRowWarps, kColWarps, kKeys, kCols, float[kKeys / kColWarps / 8][4],
+                             float[kCols / 8][4]>;
+  using Rows::col_warp_;
+  using Rows::has_values;
+  using Rows::kExchanges;
+  using Rows::kN;
+  using Rows::kRows;
+  using Rows::p_;
+  using Rows::place_;
+  using Rows::row_;
+  using Rows::row_warp_;
+  using Rows::s_;
+  using Rows::y_;
   static_assert(kExchanges || kN % 2 == 0);
 
+ public:
   LAMINA_GPU_FUNCTION AttentionTile(const AttentionParams& params, const BlockPlace& place)
-      : p_(params),
-        place_(place),
-        keys_of_(key_rows(params, place)),
-        row_(row_visibility(params.seen, params.size, place.b)),
-        row_warp_(gpu::warp_index() % kRowWarps),
-        col_warp_(gpu::warp_index() / kRowWarps) {
+      : Rows(params, place), keys_of_(key_rows(params, place)) {
     int at = 0;
     const auto take = [&](int rows, int stride) {
       const Tile<T> tile{gpu::dynamic_shared<T>(at), stride};
@@ -41,18 +47,12 @@ class AttentionTile {
   }
 
   LAMINA_GPU_FUNCTION void run() {
-    top_[0] = top_[1] = kNoMax;
-    sum_[0] = sum_[1] = 0;
-    LAMINA_GPU_UNROLL
-    for (int n = 0; n < kCols / 8; ++n) LAMINA_GPU_UNROLL
-    for (int i = 0; i < 4; ++i) y_[n][i] = 0;
+    this->clear();
     walk_keys();
-    finish();
+    this->finish();
   }
 
  private:
-  LAMINA_GPU_FUNCTION int first_row() const { return place_.tile * kRows + row_warp_ * 16; }
-  LAMINA_GPU_FUNCTION bool has_values() const { return p_.v.value != 0; }
   LAMINA_GPU_FUNCTION bool shares() const { return p_.values_are_keys != 0; }
   // Tiles of keys take turns in two places if they are the values too; else the second place is for
   // values.
@@ -70,14 +70,14 @@ class AttentionTile {
     const Walk<false> walk = key_walk(p_.seen, p_.size, row_, place_.kv_head, place_.tile, to_key);
     int tile = walk.next(gpu::max(walk.first, from_key / kKeys));
     if (tile >= walk.end) return;
-    note_queries();
+    this->note_queries();
     copy_queries();
     copy_keys(tile, keys_at(false));
     gpu::commit_copies();
     for (bool turned = false; tile < walk.end; turned = shares() && !turned) {
       const int next = walk.next(tile + 1);
       const bool whole = walk.whole(tile);
-      if (!whole) note_keys(tile);
+      if (!whole) this->note_keys(tile);
       gpu::wait_copies<0>();
       gpu::sync();
       if (!shares() && has_values()) copy_values(tile);
@@ -119,104 +119,13 @@ class AttentionTile {
               [&](int i) { return keys_of_.offset(first + i, p_.size.value_width); });
   }
 
-  // Rows and keys of partly visible tiles, for finish_logits after the next sync.
-  LAMINA_GPU_FUNCTION gpu::Shared<QueryRow> queries() const {
-    LAMINA_GPU_SHARED(QueryRow, of_rows, kRows);
-    return of_rows;
-  }
-  LAMINA_GPU_FUNCTION gpu::Shared<TokenPlace> keys() const {
-    LAMINA_GPU_SHARED(TokenPlace, of_keys, kKeys);
-    return of_keys;
-  }
-  LAMINA_GPU_FUNCTION void note_queries() {
-    const gpu::Shared<QueryRow> queries = this->queries();
-    for (int i = gpu::thread_index(); i < kRows; i += kThreads)
-      queries[i] = query_row(p_.seen, p_.size, row_, place_.kv_head, place_.tile * kRows + i);
-  }
-  LAMINA_GPU_FUNCTION void note_keys(int tile) {
-    const gpu::Shared<TokenPlace> keys = this->keys();
-    for (int i = gpu::thread_index(); i < kKeys; i += kThreads)
-      keys[i] = key_place(p_.seen, row_, gpu::min(tile * kKeys + i, row_.num_keys - 1));
-  }
-
   LAMINA_GPU_FUNCTION void compute_probabilities(int tile, bool whole, const Tile<T>& k) {
     LAMINA_GPU_UNROLL
     for (int n = 0; n < kN; ++n) LAMINA_GPU_UNROLL
     for (int i = 0; i < 4; ++i) s_[n][i] = 0;
     multiply_rows(s_, q_, row_warp_ * 16, k, col_warp_ * kN * 8, padded(p_.size.width));
-    if (whole && p_.logits.soft_cap == 0 && !has_bias(p_.logits)) {
-      const float scale = static_cast<float>(p_.logits.scale) * kLog2E;
-      LAMINA_GPU_UNROLL
-      for (int n = 0; n < kN; ++n) LAMINA_GPU_UNROLL
-      for (int i = 0; i < 4; ++i) s_[n][i] *= scale;
-    } else {
-      finish_logits(tile, whole);
-    }
-    update_softmax();
-  }
-
-  LAMINA_GPU_FUNCTION void finish_logits(int tile, bool whole) {
-    const gpu::Global<const std::uint8_t> keep(p_.seen.keep);
-    const gpu::Shared<TokenPlace> keys = this->keys();
-    const bool biased = has_bias(p_.logits);
-    LAMINA_GPU_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      const QueryRow q = queries()[row_warp_ * 16 + row_in(2 * half)];
-      LAMINA_GPU_UNROLL
-      for (int n = 0; n < kN; ++n) LAMINA_GPU_UNROLL
-      for (int i = 2 * half; i < 2 * half + 2; ++i) {
-        const int column = col_warp_ * kN * 8 + column_in(n, i), s = tile * kKeys + column;
-        const TokenPlace k = whole ? key_place(p_.seen, row_, s) : TokenPlace(keys[column]);
-        if (!whole && !sees_key(p_.seen, keep, q, k, s, row_.num_keys)) {
-          s_[n][i] = kMasked;
-          continue;
-        }
-        float x = capped(p_.logits, s_[n][i]);
-        if (biased) x += bias_of<float>(p_.logits, q.head, distance_of(q.place, k));
-        s_[n][i] = x * kLog2E;
-      }
-    }
-  }
-
-  // Turns logits into probabilities relative to the new maxima, and scales the sums so far.
-  LAMINA_GPU_FUNCTION void update_softmax() {
-    LAMINA_GPU_SHARED(float, tops, kExchanges ? kRows* kColWarps : 1);
-    float top[2];
-    LAMINA_GPU_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      top[half] = kNoMax;
-      LAMINA_GPU_UNROLL
-      for (int n = 0; n < kN; ++n)
-        top[half] = gpu::max(top[half], gpu::max(s_[n][2 * half], s_[n][2 * half + 1]));
-      top[half] = combine_lanes(top[half], gpu::MaxOf{});
-    }
-    if constexpr (kExchanges) {
-      const int row = row_warp_ * 16 + row_in(0);
-      if (gpu::lane() % 4 == 0) {
-        tops[col_warp_ * kRows + row] = top[0];
-        tops[col_warp_ * kRows + row + 8] = top[1];
-      }
-      gpu::sync();
-      LAMINA_GPU_UNROLL
-      for (int c = 0; c < kColWarps; ++c) {
-        top[0] = gpu::max(top[0], float(tops[c * kRows + row]));
-        top[1] = gpu::max(top[1], float(tops[c * kRows + row + 8]));
-      }
-    }
-    LAMINA_GPU_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      top[half] = gpu::max(top[half], top_[half]);
-      const float scale = exp2_of(top_[half] - top[half]);
-      top_[half] = top[half];
-      sum_[half] *= scale;
-      LAMINA_GPU_UNROLL
-      for (int n = 0; n < kN; ++n) LAMINA_GPU_UNROLL
-      for (int i = 2 * half; i < 2 * half + 2; ++i)
-        sum_[half] += s_[n][i] = exp2_of(s_[n][i] - top[half]);
-      LAMINA_GPU_UNROLL
-      for (int n = 0; n < kCols / 8; ++n) LAMINA_GPU_UNROLL
-      for (int i = 2 * half; i < 2 * half + 2; ++i) y_[n][i] *= scale;
-    }
+    this->scale_logits(tile, whole);
+    this->update_softmax();
     if constexpr (kExchanges) store_rows(probabilities_, row_warp_ * 16, col_warp_ * kN * 8, s_);
   }
 
@@ -235,80 +144,8 @@ class AttentionTile {
     }
   }
 
-  // Adds up the sums of the lanes and column warps of each row.
-  LAMINA_GPU_FUNCTION void join_sums() {
-    LAMINA_GPU_SHARED(float, sums, kExchanges ? kRows* kColWarps : 1);
-    LAMINA_GPU_UNROLL
-    for (int half = 0; half < 2; ++half) sum_[half] = combine_lanes(sum_[half], gpu::SumOf{});
-    if constexpr (kExchanges) {
-      const int row = row_warp_ * 16 + row_in(0);
-      if (gpu::lane() % 4 == 0) {
-        sums[col_warp_ * kRows + row] = sum_[0];
-        sums[col_warp_ * kRows + row + 8] = sum_[1];
-      }
-      gpu::sync();
-      sum_[0] = sum_[1] = 0;
-      for (int c = 0; c < kColWarps; ++c) {
-        sum_[0] += float(sums[c * kRows + row]);
-        sum_[1] += float(sums[c * kRows + row + 8]);
-      }
-    }
-  }
-
-  LAMINA_GPU_FUNCTION void finish() {
-    join_sums();
-    LAMINA_GPU_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      const int r = first_row() + row_in(2 * half);
-      if (r >= p_.size.rows) continue;
-      if (p_.splits > 1)
-        store_partial(half, r);
-      else
-        store_result(half, r);
-    }
-  }
-  LAMINA_GPU_FUNCTION bool is_first_of_row() const {
-    return col_warp_ == 0 && gpu::lane() % 4 == 0;
-  }
-  LAMINA_GPU_FUNCTION void store_partial(int half, int r) {
-    const std::int64_t at =
-        partial_row(p_.size, p_.splits, place_.b, place_.kv_head, place_.split, r);
-    if (is_first_of_row()) {
-      gpu::Global<float>(p_.partial_top)[at] = top_[half];
-      gpu::Global<float>(p_.partial_sum)[at] = sum_[half];
-    }
-    if (has_values() && sum_[half] != 0)  // a split without keys is left out of the merge
-      store_values(gpu::Global<float>(p_.partial_y) + at * p_.size.value_width, half, 1);
-  }
-  LAMINA_GPU_FUNCTION void store_result(int half, int r) {
-    const Normalized<float> n = normalize(
-        p_.sinks, place_.kv_head * p_.size.group + r % p_.size.group, top_[half], sum_[half]);
-    const std::int64_t stat = stat_offset(p_.size, place_.b, place_.kv_head, r);
-    if (is_first_of_row()) {
-      if (p_.lse.value != 0) gpu::Global<float>(p_.lse)[stat] = n.lse;
-      if (p_.top.value != 0)
-        gpu::Global<float>(p_.top)[stat] = top_[half] == kNoMax ? kMasked : top_[half] * kLn2;
-    }
-    if (has_values())
-      store_values(gpu::Global<T>(p_.y) +
-                       query_offset(p_.size, place_.b, place_.kv_head, r, p_.size.value_width),
-                   half, n.factor);
-  }
-  template <typename Out>
-  LAMINA_GPU_FUNCTION void store_values(const gpu::Global<Out>& to, int half, float factor) {
-    LAMINA_GPU_UNROLL
-    for (int n = 0; n < kCols / 8; ++n)
-      store_pair(to, col_warp_ * kCols + column_in(n, 0), p_.size.value_width,
-                 y_[n][2 * half] * factor, y_[n][2 * half + 1] * factor);
-  }
-
-  const AttentionParams& p_;
-  const BlockPlace place_;
   const KeyRows keys_of_;
-  const RowVisibility row_;
-  const int row_warp_, col_warp_;
   Tile<T> q_, k_, probabilities_;
-  float s_[kN][4], y_[kCols / 8][4], top_[2], sum_[2];
 };
 
 template <typename T, int kRowWarps, int kColWarps, int kKeys, int kCols>

@@ -77,8 +77,8 @@ LAMINA_GPU_FUNCTION std::uint32_t pair_of(float low, float high) {
 }
 
 // The sums c of columns [16 step, 16 step + 16) as operand a of a product.
-template <typename T, int kN>
-LAMINA_GPU_FUNCTION void operand_of(std::uint32_t (&a)[4], const float (&c)[kN][4], int step) {
+template <typename T, typename Sums>
+LAMINA_GPU_FUNCTION void operand_of(std::uint32_t (&a)[4], Sums& c, int step) {
   a[0] = pair_of<T>(c[2 * step][0], c[2 * step][1]);
   a[1] = pair_of<T>(c[2 * step][2], c[2 * step][3]);
   a[2] = pair_of<T>(c[2 * step + 1][0], c[2 * step + 1][1]);

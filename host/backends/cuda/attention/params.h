@@ -45,6 +45,12 @@ struct AttentionSizes {
   std::int32_t row_tiles = 0, key_tiles = 0;
 };
 
+// Tiles by warpgroups (warpgroups.h): rows and keys, and dynamic shared bytes for heads of kWidth
+// numbers.
+inline constexpr int kWarpgroupRows = 128, kWarpgroupKeys = 128;
+template <int kWidth>
+inline constexpr int kWarpgroupTileBytes = (kWarpgroupRows + 4 * kWarpgroupKeys) * kWidth * 2;
+
 // The logits' scale, cap and biases.
 struct LogitParams {
   double scale = 1, soft_cap = 0;  // soft_cap 0: none

@@ -25,6 +25,19 @@ constexpr Form kForms[] = {
 #undef LAMINA_ATTENTION_FORM
 };
 
+// Half a tile of rows or less is left to the smaller tiles.
+bool fits_warpgroups(const AttentionSizes& size, bool shares) {
+  return have_warpgroup_products() && !shares && size.width == size.value_width &&
+         (size.width == 64 || size.width == 128) && size.rows > kWarpgroupRows / 2;
+}
+TileForm warpgroup_form(const AttentionSizes& size) {
+  return {.kernel = fmt::format("attention_wgmma_{}", size.width),
+          .rows = kWarpgroupRows,
+          .keys = kWarpgroupKeys,
+          .threads = 256,
+          .shared_bytes = size.width == 64 ? kWarpgroupTileBytes<64> : kWarpgroupTileBytes<128>};
+}
+
 TileForm matrix_form(const AttentionSizes& size, bool shares) {
   const bool few = size.rows <= 16;
   for (const Form& form : kForms) {
@@ -177,6 +190,7 @@ void TileMarks::run(const KernelArgs& args, const AttentionSizes& size, Visibili
 
 TileForm forward_form(DType dtype, const AttentionSizes& size, bool shares) {
   if (dtype != DType::bf16) return plain_form(dtype, size);
+  if (fits_warpgroups(size, shares)) return warpgroup_form(size);
   const TileForm form = matrix_form(size, shares);
   // Heads too wide for the tensor cores' tiles in 99 KiB.
   return form.kernel.empty() ? plain_form(dtype, size) : form;
