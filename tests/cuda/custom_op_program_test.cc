@@ -41,5 +41,35 @@ TEST(GpuKernelOfXielu, IsShownByExplain) {
   EXPECT_THAT(off.out, ::testing::Not(::testing::ContainsRegex("xielu.xielu.* plugin")));
 }
 
+// ---- Ops that are computed by their lowerings ----
+
+Finished explain_on_h100(const std::string& model, std::vector<std::string> environment = {}) {
+  return run_process({LAMINA_BUILD_DIR "/bin/lamina", "explain", LAMINA_SOURCE_DIR "/" + model,
+                      "--phase", "train", "--show", "kernels", "--device", "cuda:h100",
+                      "--plugin-path", LAMINA_BUILD_DIR "/tests/plugins"},
+                     {.environment = std::move(environment)});
+}
+
+TEST(ExplainOfLoweredOps, SaysThatThePluginHasNoKernelForGpus) {
+  const Finished run = explain_on_h100("examples/plugins/mingru/check/mingru.toml");
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.out, ::testing::ContainsRegex("== custom ops that are computed by their lowerings"
+                                                "\nmingru.mix +the plugin's kernel computes on "
+                                                "the CPU; it has none for GPUs\n"));
+}
+
+TEST(ExplainOfLoweredOps, SaysThatKernelsOfPluginsAreOff) {
+  const Finished run =
+      explain_on_h100("examples/plugins/xielu/check/xielu.toml", {"LAMINA_PLUGIN_KERNELS=0"});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.out, ::testing::ContainsRegex("xielu.xielu +LAMINA_PLUGIN_KERNELS is 0\n"));
+}
+
+TEST(ExplainOfLoweredOps, ListsNoOpThatUsesItsKernel) {
+  const Finished run = explain_on_h100("examples/plugins/xielu/check/xielu.toml");
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.out, ::testing::Not(HasSubstr("by their lowerings")));
+}
+
 }  // namespace
 }  // namespace lamina::testing

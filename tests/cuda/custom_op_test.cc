@@ -99,6 +99,7 @@ struct Plugin {
   const char* function = "test_scale";
   bool changes_launches = false, of_this_minor = true, calls_parallel_for = false;
   int calls = 0;
+  std::uint32_t num_images = 1;
 };
 
 lamina_status_t launch(void* user, const lamina_kernel_call_t* call, const lamina_gpu_api_t* gpu) {
@@ -158,7 +159,7 @@ const registry::CustomOps& read(Plugin& plugin) {
   on_gpu.size = sizeof on_gpu;
   on_gpu.forward = &kernel;
   const lamina_custom_ops_gpu_t gpu{
-      sizeof gpu, 0, {&image, 1, sizeof image}, {&on_gpu, 1, sizeof on_gpu}};
+      sizeof gpu, 0, {&image, plugin.num_images, sizeof image}, {&on_gpu, 1, sizeof on_gpu}};
   auto identity = std::make_shared<registry::PluginIdentity>();
   identity->id = "org.example.scale";
   identity->version = "1.2.0";
@@ -238,6 +239,13 @@ TEST(GpuKernelOfAPlugin, IsTheLoweringWithoutAnImageForTheCard) {
   EXPECT_EQ(refusal_of(plugin),
             "the plugin has no image for compute capability 9.0 (emulated GPU); it has: PTX for "
             "10.0 and newer");
+}
+
+TEST(GpuKernelOfAPlugin, IsTheLoweringWithoutAnyImage) {
+  Plugin& plugin = make({.num_images = 0});
+  EXPECT_EQ(result_of(plugin), kByLowering);
+  EXPECT_EQ(refusal_of(plugin),
+            "the plugin has no image for compute capability 9.0 (emulated GPU); it has: none");
 }
 
 TEST(GpuKernelOfAPlugin, IsTheLoweringIfThePluginIsOfAnotherMinor) {

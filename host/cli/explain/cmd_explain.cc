@@ -1,4 +1,5 @@
 // lamina explain: shows how a model is compiled: graphs, kernels, memory. Needs no data or weights.
+#include "cli/explain/lowered_ops.h"
 #include "cli/explain/memory_picture.h"
 #include "cli/explain/occupancy_text.h"
 #include "cli/explain/pass_printer.h"
@@ -29,9 +30,15 @@ int run_explain(const Arguments& a, const Device& device) {
       !storage.empty() && show == "all")
     print(storage + "\n");
   PassPrinter passes(show == "all" || show == "passes");
-  program::BoundProgram program = compile(subject, device.backend(), std::ref(passes));
+  LoweredOps lowered(device.backend());
+  program::BoundProgram program =
+      compile(subject, device.backend(), [&](std::string_view pass, const Graph& graph) {
+        passes(pass, graph);
+        lowered(pass, graph);
+      });
   if (show == "all" || show == "kernels")
-    print("== kernels, and reasons against faster ones\n" + program.program().describe() + "\n");
+    print(lowered.text() + "== kernels, and reasons against faster ones\n" +
+          program.program().describe() + "\n");
   if (!device.computes() && (show == "all" || show == "occupancy"))
     print(occupancy_text(device, program.program()));
   if (show == "all" || show == "memory")
@@ -49,8 +56,9 @@ Command explain_command() {
       .summary = "shows how a model is compiled: graphs, kernels, memory",
       .details =
           "Prints the graph as traced and after each pass that changed it, the kernel of each "
-          "node and the reasons against faster kernels, and the place and lifetime of each "
-          "temporary in memory. Needs neither data nor weights. With --device cuda:h200 (or a100, "
+          "node and the reasons against faster kernels, the reason why an op of a plugin is "
+          "computed by its lowering, and the place and lifetime of each temporary in memory. Needs "
+          "neither data nor weights. With --device cuda:h200 (or a100, "
           "h100, rtx3090, rtx4090) it needs no GPU either, shows how many warps of each kernel "
           "run at once, and predicts the time by the card's data sheet. -v shows the time of "
           "tracing and compiling.",
