@@ -40,6 +40,7 @@ struct Problem {
   DType dtype = DType::bf16;
   bool segments = false;
   std::int64_t width = 16;
+  bool sinks = false;  // large ones, so that they take most of the weight
 
   std::vector<Array> inputs() const {
     const std::int64_t keys = state > 0 ? state : tokens;
@@ -53,6 +54,7 @@ struct Problem {
     }
     if (state > 0)
       out.push_back(array({DType::i32, {1}, {}}, {static_cast<double>(state - tokens)}));
+    if (sinks) out.push_back(array({dtype, {2}, {}}, {3.0, 5.5}));
     return out;
   }
   Graph graph() const {
@@ -63,7 +65,8 @@ struct Problem {
     if (segments)
       operands[in::kSegments] = operands[in::kKeySegments] =
           graph.add_input("segments", arrays[3].type);
-    if (state > 0) operands[in::kStart] = graph.add_input("start", arrays.back().type);
+    if (state > 0) operands[in::kStart] = graph.add_input("start", arrays[segments ? 4 : 3].type);
+    if (sinks) operands[in::kSinks] = graph.add_input("sinks", arrays.back().type);
     const auto results = graph.add_node(ops::get("attention"), operands, {});
     graph.add_output("y", results[0]);
     graph.add_output("lse", results[1]);
@@ -132,6 +135,13 @@ TEST(CudnnChoice, TakesSegmentsIfAskedFor) {
   EXPECT_EQ(chosen_for({.segments = true}).kernel, "cudnn");
 }
 
+TEST(CudnnChoice, TakesSinksWithoutSegments) {
+  EXPECT_EQ(chosen_for({.sinks = true}).kernel, "cudnn");
+  EXPECT_EQ(chosen_for({.tokens = 130, .state = 200, .sinks = true}).kernel, "cudnn");
+  const Switch all("all");
+  EXPECT_EQ(chosen_for({.segments = true, .sinks = true}).refusal, "takes no sinks with segments");
+}
+
 // Layers of stacked log-sum-exps would not be aligned to 16 bytes.
 TEST(CudnnChoice, LeavesOddNumbersOfRowsWithSegmentsToTiles) {
   const Switch all("all");
@@ -181,7 +191,9 @@ TEST(CudnnLibrary, SaysWhichFunctionIsMissing) {
 
 TEST(CudnnAttention, EqualsTilesUpToRounding) {
   for (const Problem& problem :
-       {Problem{}, Problem{.tokens = 140, .state = 200}, Problem{.segments = true}}) {
+       {Problem{}, Problem{.tokens = 140, .state = 200}, Problem{.segments = true},
+        Problem{.sinks = true}, Problem{.dtype = DType::f16, .sinks = true},
+        Problem{.tokens = 140, .state = 200, .sinks = true}}) {
     const Switch all("all");
     const int before = dnn_calls().executions;
     const std::vector<Array> got = problem.run();

@@ -1,6 +1,7 @@
-// Kernels around cuDNN's attention. Both are small against it: one number per batch row, and one id
-// per row of heads.
+// Kernels around cuDNN's attention. They are small against it: one number per batch row or head,
+// and one id per row of heads.
 #include "backends/cuda/attention/cudnn_params.h"
+#include "backends/cuda/attention/walk.h"
 #include "backends/cuda/gpu/gpu.h"
 
 namespace lamina::cuda {
@@ -12,6 +13,12 @@ LAMINA_GPU_KERNEL(attention_state_lengths, StateLengthsParams) {
     q_lengths[b] = p.tokens;
     kv_lengths[b] = starts[b] + p.tokens;
   }
+}
+
+LAMINA_GPU_KERNEL(attention_wide_sinks, WideSinksParams) {
+  const gpu::Global<float> wide(p.wide);
+  for (std::int64_t n = gpu::first_index(); n < p.heads; n += gpu::num_indices())
+    wide[n] = number_at<float>(p.sinks, n);
 }
 
 // One warp per row of one head.

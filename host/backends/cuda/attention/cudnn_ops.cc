@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "backends/cuda/attention/cudnn_params.h"
+#include "backends/cuda/attention/plan.h"
 #include "backends/cuda/context.h"
 #include "backends/cuda/dnn/attention.h"
 #include "backends/cuda/dnn/use.h"
@@ -27,8 +28,9 @@ Address number(const void* at) { return reinterpret_cast<Address>(at); }
 // The inputs of one op by their numbers.
 struct Inputs {
   int q, k, v, segments, key_segments;
-  int start;                   // -1: the op has none
-  std::array<int, 7> refused;  // optional inputs
+  int start;  // -1: the op has none
+  int sinks;
+  std::array<int, 6> refused;  // optional inputs
 };
 
 constexpr Inputs forward_inputs() {
@@ -39,8 +41,8 @@ constexpr Inputs forward_inputs() {
           in::kSegments,
           in::kKeySegments,
           in::kStart,
-          {in::kSinks, in::kMask, in::kBlocks, in::kSlopes, in::kBias, in::kPositions,
-           in::kKeyPositions}};
+          in::kSinks,
+          {in::kMask, in::kBlocks, in::kSlopes, in::kBias, in::kPositions, in::kKeyPositions}};
 }
 constexpr Inputs grad_inputs() {
   namespace in = operand::attention_grad;
@@ -50,8 +52,8 @@ constexpr Inputs grad_inputs() {
           in::kSegments,
           in::kKeySegments,
           -1,
-          {in::kSinks, in::kMask, in::kBlocks, in::kSlopes, in::kBias, in::kPositions,
-           in::kKeyPositions}};
+          in::kSinks,
+          {in::kMask, in::kBlocks, in::kSlopes, in::kBias, in::kPositions, in::kKeyPositions}};
 }
 
 DnnAttentionSpec spec_of(const NodeView& n, const Inputs& in, bool backward) {
@@ -69,7 +71,8 @@ DnnAttentionSpec spec_of(const NodeView& n, const Inputs& in, bool backward) {
                         .causal = n.i("causal") != 0,
                         .window = n.i("window"),
                         .segments = n.has(in.segments),
-                        .over_state = in.start >= 0 && n.has(in.start)};
+                        .over_state = in.start >= 0 && n.has(in.start),
+                        .sinks = n.has(in.sinks)};
   if (spec.scale == 0) spec.scale = 1 / std::sqrt(static_cast<double>(spec.width));
   if (!spec.over_state && spec.window >= spec.kv_tokens) {
     spec.causal = true;
@@ -82,11 +85,13 @@ Verdict takes_mask(const NodeView& n, const Inputs& in, const DnnAttentionSpec& 
                    dnn::Wanted wanted) {
   for (const int input : in.refused)
     if (n.has(input))
-      return Verdict::no("takes causal masks, windows and segments, without other inputs");
+      return Verdict::no("takes causal masks, windows, segments and sinks, without other inputs");
   if (n.f("soft_cap") != 0 || n.i("chunk") != 0)
     return Verdict::no("takes no soft cap and no chunks");
   if (spec.over_state && (n.i("ring") != 0 || spec.segments || !(spec.causal || spec.window > 0)))
     return Verdict::no("takes causal masks and windows over decode state, without rings");
+  if (spec.sinks && spec.backward) return Verdict::no("computes no gradients of sinks");
+  if (spec.sinks && spec.segments) return Verdict::no("takes no sinks with segments");
   if (wanted == dnn::Wanted::all) return Verdict::yes();
   if (spec.segments)
     return Verdict::no("has not been measured with segments; LAMINA_GPU_CUDNN=all takes them");
@@ -138,7 +143,8 @@ dnn::Planned plan_of(CudaContext& context, const DnnAttentionSpec& spec) {
 
 class CudnnKernel : public Kernel {
  public:
-  CudnnKernel(CudaContext& context, const DnnAttentionSpec& spec, dnn::Planned planned)
+  CudnnKernel(CudaContext& context, const NodeView&, const DnnAttentionSpec& spec,
+              dnn::Planned planned)
       : library_(context.dnn()), spec_(spec), plan_(std::move(planned.plan)) {
     if (spec.segments) clear_ = function(context, "attention_clear_unseen");
   }
@@ -173,13 +179,22 @@ class CudnnKernel : public Kernel {
 
 class Forward final : public CudnnKernel {
  public:
-  Forward(CudaContext& context, const DnnAttentionSpec& spec, dnn::Planned planned)
-      : CudnnKernel(context, spec, std::move(planned)) {
-    if (!spec.over_state) return;
-    lengths_ = function(context, "attention_state_lengths");
-    lengths_bytes_ = aligned(static_cast<std::size_t>(spec.batch) * 2 * sizeof(std::int32_t));
+  Forward(CudaContext& context, const NodeView& n, const DnnAttentionSpec& spec,
+          dnn::Planned planned)
+      : CudnnKernel(context, n, spec, std::move(planned)),
+        sinks_(small_input(n, operand::attention::kSinks)) {
+    if (spec.over_state) {
+      lengths_ = function(context, "attention_state_lengths");
+      lengths_bytes_ = aligned(static_cast<std::size_t>(spec.batch) * 2 * sizeof(std::int32_t));
+    }
+    if (spec.sinks) {
+      widen_ = function(context, "attention_wide_sinks");
+      sinks_bytes_ = aligned(static_cast<std::size_t>(spec.heads) * sizeof(float));
+    }
   }
-  std::size_t workspace_bytes() const override { return lengths_bytes_ + plan_->workspace_bytes(); }
+  std::size_t workspace_bytes() const override {
+    return lengths_bytes_ + sinks_bytes_ + plan_->workspace_bytes();
+  }
 
   void run(const KernelArgs& args) override {
     namespace in = operand::attention;
@@ -190,7 +205,14 @@ class Forward final : public CudnnKernel {
                              .lse = number(args.outputs[1]),
                              .q_segments = number(input_of(args, in::kSegments)),
                              .k_segments = number(input_of(args, in::kKeySegments)),
-                             .workspace = number(args.workspace) + lengths_bytes_};
+                             .workspace = number(args.workspace) + lengths_bytes_ + sinks_bytes_};
+    if (widen_) {
+      o.sinks = number(args.workspace) + lengths_bytes_;
+      WideSinksParams params{
+          .sinks = sinks_, .wide = {o.sinks}, .heads = static_cast<std::int32_t>(spec_.heads)};
+      params.sinks.data = address(input_of(args, in::kSinks));
+      launch(args, widen_, {.blocks = grid_for(spec_.heads, 256), .threads = 256}, params);
+    }
     if (lengths_) {
       o.q_lengths = number(args.workspace);
       o.kv_lengths = o.q_lengths + static_cast<Address>(spec_.batch) * sizeof(std::int32_t);
@@ -207,8 +229,9 @@ class Forward final : public CudnnKernel {
   }
 
  private:
-  Function lengths_ = nullptr;
-  std::size_t lengths_bytes_ = 0;
+  Function lengths_ = nullptr, widen_ = nullptr;
+  std::size_t lengths_bytes_ = 0, sinks_bytes_ = 0;
+  const SmallInput sinks_;  // without address
 };
 
 class Backward final : public CudnnKernel {
@@ -248,7 +271,7 @@ std::unique_ptr<Kernel> made(const NodeView& n, const Inputs& in, bool backward,
   const DnnAttentionSpec spec = spec_of(n, in, backward);
   dnn::Planned planned = plan_of(mine, spec);
   if (!planned.plan) return nullptr;
-  return std::make_unique<AnyKernel>(mine, spec, std::move(planned));
+  return std::make_unique<AnyKernel>(mine, n, spec, std::move(planned));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "backends/cuda/attention/params.h"
 #include "backends/cuda/gpu/address.h"
 
 namespace lamina::cuda {
@@ -11,6 +12,13 @@ namespace lamina::cuda {
 struct StateLengthsParams {
   gpu::Address starts{}, q_lengths{}, kv_lengths{};  // i32[B]
   std::int32_t batch = 0, tokens = 0;
+};
+
+// wide[n] = sinks[n] in f32.
+struct WideSinksParams {
+  SmallInput sinks{};
+  gpu::Address wide{};
+  std::int32_t heads = 0;
 };
 
 // Zeros rows of 16-bit numbers [B, T, N, width] whose token has segment 0, or whose lse is not

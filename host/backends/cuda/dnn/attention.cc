@@ -135,12 +135,17 @@ class AttentionGraph {
   }
 
   // Softmax (Milakov & Gimelshein 2018) as the composition that cuDNN recognises; also writes lse.
+  // A sink is one more logit of each row.
   GraphTensor softmax(const GraphTensor& x, const GraphTensor& lse) {
-    const GraphTensor top = g_.intermediate(kF32, rows());
+    GraphTensor top = g_.intermediate(kF32, rows());
     g_.reduce(ReductionOperator::max, x, top);
+    if (sinks_) top = g_.pointwise(Mode::max, top, sinks_);
     const GraphTensor e = g_.pointwise(Mode::exp, g_.pointwise(Mode::sub, x, top));
-    const GraphTensor sum = g_.intermediate(kF32, rows());
+    GraphTensor sum = g_.intermediate(kF32, rows());
     g_.reduce(ReductionOperator::add, e, sum);
+    if (sinks_)
+      sum = g_.pointwise(Mode::add, sum,
+                         g_.pointwise(Mode::exp, g_.pointwise(Mode::sub, sinks_, top)));
     g_.pointwise_into(lse, Mode::add, top, g_.pointwise(Mode::log, sum));
     return g_.pointwise(Mode::div, e, sum, type_);
   }
@@ -152,6 +157,7 @@ class AttentionGraph {
     const GraphTensor y = in_memory(queries(s_.value_width), &ids_.y);
     const GraphTensor lse = in_memory(kF32, rows(), dense(rows()), &ids_.lse);
     add_mask_operands();
+    if (s_.sinks) sinks_ = in_memory(kF32, {1, s_.heads, 1, 1}, {s_.heads, 1, 1, 1}, &ids_.sinks);
     const GraphTensor p = softmax(masked(scaled_logits(q, k)), lse);
     g_.matmul(p, v, y, {.m = q_lengths_, .k = kv_lengths_});
   }
@@ -221,7 +227,7 @@ class AttentionGraph {
   const DnnAttentionSpec& s_;
   const DnnType type_;
   AttentionPlan::Ids ids_;
-  GraphTensor q_lengths_, kv_lengths_, q_segments_, k_segments_;
+  GraphTensor q_lengths_, kv_lengths_, q_segments_, k_segments_, sinks_;
 };
 
 }  // namespace
@@ -242,6 +248,7 @@ void AttentionPlan::run(DnnLibrary& library, DnnStream stream, const AttentionOp
       {ids_.k_segments, o.k_segments},
       {ids_.q_lengths, o.q_lengths},
       {ids_.kv_lengths, o.kv_lengths},
+      {ids_.sinks, o.sinks},
       {ids_.dy, o.dy},
       {ids_.dq, o.dq},
       {ids_.dk, o.dk},

@@ -34,6 +34,8 @@ struct DnnAttentionSpec {
   // The first lengths[b] of S tokens are keys, and the last ones among them are the queries. Not
   // for gradients.
   bool over_state = false;
+  // Each head has one more logit, without a value. Not for gradients.
+  bool sinks = false;
 
   friend auto operator<=>(const DnnAttentionSpec&, const DnnAttentionSpec&) = default;
 };
@@ -48,6 +50,7 @@ struct AttentionOperands {
   Address lse = 0;                         // f32[B, N, T]
   Address q_segments = 0, k_segments = 0;  // i32[B, T]
   Address q_lengths = 0, kv_lengths = 0;   // i32[B]
+  Address sinks = 0;                       // f32[N]
   Address dy = 0, dq = 0, dk = 0, dv = 0;
   Address workspace = 0;  // aligned to 16 bytes
 };
@@ -57,7 +60,7 @@ class AttentionPlan {
   // The ids of the tensors in memory; 0 for those that the spec does not have.
   struct Ids {
     std::int64_t q = 0, k = 0, v = 0, y = 0, lse = 0, q_segments = 0, k_segments = 0;
-    std::int64_t q_lengths = 0, kv_lengths = 0, dy = 0, dq = 0, dk = 0, dv = 0, dots = 0;
+    std::int64_t q_lengths = 0, kv_lengths = 0, sinks = 0, dy = 0, dq = 0, dk = 0, dv = 0, dots = 0;
   };
   // `dots_bytes`: of f32[B, N, T] before the plan's workspace; 0 without gradients.
   AttentionPlan(const Ids& ids, std::unique_ptr<Plan> plan, std::size_t dots_bytes)
