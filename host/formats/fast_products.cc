@@ -6,7 +6,7 @@
 namespace lamina::formats {
 namespace {
 
-constexpr std::string_view kWidened[] = {"FP8", "FP8_32", "Q2_K"};
+constexpr std::string_view kWidened[] = {"FP8", "FP8_32"};
 
 }  // namespace
 

@@ -22,6 +22,7 @@ namespace {
   LAMINA_INTEGER_FORMAT("Q4_K", FourOrFiveK<false>)                  \
   LAMINA_INTEGER_FORMAT("Q5_K", FourOrFiveK<true>)                   \
   LAMINA_INTEGER_FORMAT("Q6_K", Q6K)                                 \
+  LAMINA_INTEGER_FORMAT("Q2_K", Q2K)                                 \
   LAMINA_INTEGER_FORMAT("Q3_K", Q3K)                                 \
   LAMINA_INTEGER_FORMAT("IQ4_NL", Iq4Nl)                             \
   LAMINA_INTEGER_FORMAT("IQ4_XS", Iq4Xs)                             \

@@ -1,4 +1,4 @@
-// GGUF's formats Q3_K, IQ4_NL and IQ4_XS. Internal to each file that includes it.
+// GGUF's formats Q2_K, Q3_K, IQ4_NL and IQ4_XS. Internal to each file that includes it.
 #pragma once
 
 #include <array>
@@ -100,6 +100,57 @@ struct Iq4Xs {
 #endif
 };
 
+// Two bits of the 64 values of a step; two steps share 32 bytes of `pairs`.
+inline int two_bits(const std::byte* pairs, int step, int i) {
+  return byte_at(pairs + step / 2 * 32 + i % 32) >> (step % 2 * 2 + i / 32) * 2 & 3;
+}
+#if defined(__AVX512F__)
+LAMINA_SIMD __m512i two_bits(const std::byte* pairs, int step) {
+  const int first = step % 2 * 4;
+  const __m512i by = both(_mm256_set1_epi16(static_cast<short>(first)),
+                          _mm256_set1_epi16(static_cast<short>(first + 2)));
+  return _mm512_and_si512(_mm512_srlv_epi16(twice(load_256(pairs + step / 2 * 32)), by),
+                          _mm512_set1_epi8(3));
+}
+#endif
+
+// 16 bytes, the scale of 16 values in the low nibble and their minimum in the high one; 64 bytes of
+// two bits each; then the factors of scales and minima.
+struct Q2K {
+  static constexpr int kValues = 256, kBytes = 84, kOffset = 0;
+  static constexpr bool kHasMinimum = true;
+  static constexpr int kScaleValues = 16;
+  using X = QuantisedStep;
+
+  static void plain(const std::byte* p, int step, PlainStep* out) {
+    for (int i = 0; i < kStepValues; ++i)
+      out->codes[i] = static_cast<std::uint8_t>(two_bits(p + 16, step, i));
+    for (int i = 0; i < 4; ++i) {
+      const int both = byte_at(p + 4 * step + i);
+      out->fill(out->scales, 4 * i, 4, f16_at(p + 80) * static_cast<float>(both & 15));
+      out->fill(out->minima, 4 * i, 4, -(f16_at(p + 82) * static_cast<float>(both >> 4)));
+    }
+  }
+#if defined(__AVX512F__)
+  struct Opened {
+    __m512 scales, minima;  // of 16 values each
+  };
+  LAMINA_SIMD static Opened open(const std::byte* p) {
+    const __m512i both = _mm512_cvtepu8_epi32(load_128(p));
+    const __m512i scales = _mm512_and_si512(both, _mm512_set1_epi32(15));
+    return {_mm512_cvtepi32_ps(scales) * _mm512_set1_ps(f16_at(p + 80)),
+            _mm512_cvtepi32_ps(_mm512_srli_epi32(both, 4)) * _mm512_set1_ps(-f16_at(p + 82))};
+  }
+  LAMINA_SIMD static __m512i codes(const std::byte* p, int step) { return two_bits(p + 16, step); }
+  LAMINA_SIMD static Float scales(const Opened& o, const std::byte*, int step) {
+    return {numbers_of_four(o.scales, 4 * step)};
+  }
+  LAMINA_SIMD static Float minima(const Opened& o, const std::byte*, int step) {
+    return {numbers_of_four(o.minima, 4 * step)};
+  }
+#endif
+};
+
 // 32 bytes of third bits, 64 of two bits each, then 16 scales of 6 bits, each for 16 values: the
 // low nibbles of eight bytes, their high nibbles, and the upper bits in four bytes that follow.
 struct Q3K {
@@ -126,10 +177,8 @@ struct Q3K {
   }
   static void plain(const std::byte* p, int step, PlainStep* out) {
     for (int i = 0; i < kStepValues; ++i) {
-      const int part = 2 * step + i / 32;
-      const int two = byte_at(p + 32 + step / 2 * 32 + i % 32) >> part % 4 * 2 & 3;
-      const int third = byte_at(p + i % 32) >> part & 1;
-      out->codes[i] = static_cast<std::uint8_t>(two | third << 2);
+      const int third = byte_at(p + i % 32) >> (2 * step + i / 32) & 1;
+      out->codes[i] = static_cast<std::uint8_t>(two_bits(p + 32, step, i) | third << 2);
     }
     const Bytes16 scales = unpack(p);
     for (int i = 0; i < 4; ++i) {
@@ -148,13 +197,7 @@ struct Q3K {
            splat(f16_at(p + 108));
   }
   LAMINA_SIMD static __m512i codes(const std::byte* p, int step) {
-    const auto by = [](int first) {
-      return both(_mm256_set1_epi16(static_cast<short>(first)),
-                  _mm256_set1_epi16(static_cast<short>(first + 2)));
-    };
-    const __m512i bytes = twice(load_256(p + 32 + step / 2 * 32));
-    const __m512i two =
-        _mm512_and_si512(_mm512_srlv_epi16(bytes, by(step % 2 * 4)), _mm512_set1_epi8(3));
+    const __m512i two = two_bits(p + 32, step);
     const auto bit = [](int part) { return _mm256_set1_epi8(static_cast<char>(1 << part)); };
     const __mmask64 third =
         _mm512_test_epi8_mask(twice(load_256(p)), both(bit(2 * step), bit(2 * step + 1)));

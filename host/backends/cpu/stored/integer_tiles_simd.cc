@@ -33,10 +33,11 @@ LAMINA_SIMD void pack_step(const std::byte* const* rows, int step, int column, i
     store(lanes, scales);
     if constexpr (F::kHasMinimum) store(lane_minima, minima);
     for (int block = 0; block < blocks; ++block) {
-      for (int part = 0; part < kPartsOf<F>; ++part)
+      for (int part = 0; part < kPartsOf<F>; ++part) {
         out[block].scales[part][column + r] = lanes[8 * block + 4 * part];
-      if constexpr (F::kHasMinimum)
-        out[block].scales[kPartsOf<F>][column + r] = lane_minima[8 * block];
+        if constexpr (F::kHasMinimum)
+          out[block].scales[kPartsOf<F> + part][column + r] = lane_minima[8 * block + 4 * part];
+      }
     }
   }
   Vectors<kLanes>::transpose(words);
@@ -82,19 +83,25 @@ template <int kParts, bool kHasMinimum>
 LAMINA_SIMD void add_block(const TileBlock& x, const PanelBlock<kParts, kHasMinimum>& w,
                            Float (&sum)[kTileRows][kVectors]) {
   constexpr int kWordsPerPart = TileBlock::kWords / kParts;
-  if constexpr (kHasMinimum) {
-#pragma GCC unroll 4
-    for (int r = 0; r < kTileRows; ++r)
-#pragma GCC unroll 3
-      for (int v = 0; v < kVectors; ++v)
-        sum[r][v] = fma(load(w.scales[kParts] + v * kLanes), splat(x.sums[r]), sum[r][v]);
-  }
 #pragma GCC unroll 2
   for (int part = 0; part < kParts; ++part) {
+    constexpr bool kOfParts = kHasMinimaOfParts<kParts, kHasMinimum>;
+    if constexpr (kHasMinimum) {
+#pragma GCC unroll 4
+      for (int r = 0; r < kTileRows; ++r) {
+        const float x_sum =
+            kOfParts ? static_cast<float>(x.init[part][r]) * x.scales[r] : x.sums[r];
+#pragma GCC unroll 3
+        for (int v = 0; v < kVectors; ++v)
+          sum[r][v] = fma(load(w.scales[kParts + part] + v * kLanes), splat(x_sum), sum[r][v]);
+      }
+    }
     __m512i products[kTileRows][kVectors];
 #pragma GCC unroll 4
     for (int r = 0; r < kTileRows; ++r) {
-      const std::int32_t init = kParts == 1 ? x.init[0][r] + x.init[1][r] : x.init[part][r];
+      const std::int32_t init = kOfParts      ? 0
+                                : kParts == 1 ? x.init[0][r] + x.init[1][r]
+                                              : x.init[part][r];
 #pragma GCC unroll 3
       for (int v = 0; v < kVectors; ++v) products[r][v] = _mm512_set1_epi32(init);
     }
@@ -168,7 +175,7 @@ template <typename F>
 constexpr IntegerTileFunctions::Format functions_of(std::string_view name) {
   constexpr int kParts = kPartsOf<F>;
   return {name,
-          F::kOffset,
+          kPanelOffset<F>,
           kParts,
           F::kHasMinimum,
           sizeof(PanelOf<F>),

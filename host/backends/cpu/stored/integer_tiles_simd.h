@@ -23,7 +23,7 @@ inline constexpr int kTileRows = 4, kTileColumns = 48;
 struct alignas(64) TileBlock {
   static constexpr int kWords = kActivationBlock / 4, kParts = 2;
   std::int8_t codes[kWords][kTileRows][4];
-  std::int32_t init[kParts][kTileRows];  // -offset of w * sum of the codes of a half
+  std::int32_t init[kParts][kTileRows];  // -offset * sum of the codes of a half
   float sums[kTileRows];                 // scale * sum of the codes
   float scales[kTileRows];
 };
@@ -33,7 +33,7 @@ struct IntegerSlabs {
   int rows;
   std::size_t block_bytes;
   // Packs one slab of quantised rows of k values, the last row repeated if there are fewer.
-  // `offset`: of the codes of w.
+  // `offset`: of the format of w.
   void (*pack)(const QuantisedStep* rows, std::int64_t count, std::int64_t k, int offset,
                std::byte* slab);
 };
@@ -46,7 +46,7 @@ using IntegerMultiply = void (*)(const TileArguments& t, const std::byte* x,
 struct IntegerTileFunctions {
   struct Format {
     std::string_view name;  // of the BlockFormat
-    int offset;             // of its codes: see integer_blocks_simd.h
+    int offset;             // of its codes, or -1: see integer_panels_simd.h
     int parts;              // of a block of 32 values, each with its own scale
     bool has_minimum;
     std::int64_t panel_bytes;  // of a panel, per block of 32 values
