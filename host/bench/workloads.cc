@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "bench/random_state.h"
 #include "bench/random_weights.h"
 #include "core/error.h"
 #include "core/stopwatch.h"
@@ -68,12 +69,12 @@ void repeat(BenchResult& result, DType peak, int repeats, const device::Device& 
 }
 
 decode::Session make_session(const decoder::Model& model, const BenchWeights& weights,
-                             const BenchOptions& options, std::int64_t capacity,
+                             const BenchOptions& options, const decoder::StateSize& state,
                              const Backend& backend) {
   return decode::Session(model, weights.pointers(),
                          {.batch = options.batch,
-                          .capacity = capacity,
-                          .call_tokens = capacity,
+                          .capacity = state.capacity,
+                          .call_tokens = state.max_call_tokens,
                           .dtype = options.dtype},
                          backend);
 }
@@ -115,11 +116,13 @@ const BenchResult::Repeat& BenchResult::median() const {
 
 BenchResult bench_decode(const decoder::Model& model, const BenchOptions& options,
                          const Backend& backend, const device::Device& device) {
-  std::int64_t capacity = options.context + options.tokens;
+  const std::int64_t capacity = options.context + options.tokens;
   BenchWeights weights(model, options.directory, options.dtype, backend, device);
-  decode::Session session = make_session(model, weights, options, capacity, backend);
   const decoder::GraphShape shape{options.batch, 1, options.dtype};
-  const decoder::StateSize state{capacity, capacity};
+  // A ring for calls of one token has no slots but those that the token reads. If rotations depend
+  // on the length, all tokens may be read in one call.
+  const decoder::StateSize state{capacity, model.length_dependent_from() ? capacity : 1};
+  decode::Session session = make_session(model, weights, options, state, backend);
   decoder::ModelGraph graph = model.decode_graph(shape, state);
   graph.graph = passes::simplify(std::move(graph.graph));
   double mean_length =
@@ -143,10 +146,10 @@ BenchResult bench_decode(const decoder::Model& model, const BenchOptions& option
     for (std::size_t b = 0; b < next.size(); ++b)
       next[b] = decode::argmax(logits.subspan(b * vocab, vocab));
   };
-  // The context is read in pieces, except for its last tokens: they warm up the program.
+  // The state of the context is random, except for its last tokens: they warm up the program.
   constexpr std::int64_t kWarmTokens = 16;
-  const std::int64_t read = std::max<std::int64_t>(0, options.context - kWarmTokens);
-  const std::vector<std::int32_t> prompt = some_tokens(read, model.vocab_size());
+  const std::int64_t skipped = std::max<std::int64_t>(0, options.context - kWarmTokens);
+  const std::vector<std::int32_t> prompt = some_tokens(skipped, model.vocab_size());
   const std::vector<std::span<const std::int32_t>> prompts(next.size(), prompt);
   session.program(1).program().set_profiling(options.profile != nullptr);
   // Bandwidth changes within a second if other programs use the memory: only reads that alternate
@@ -156,11 +159,12 @@ BenchResult bench_decode(const decoder::Model& model, const BenchOptions& option
   const DType peak_type = peak_dtype(model, options);
   double peak = device.peak_flops(peak_type);
   for (int i = 0; i < options.repeats; ++i) {
-    session.reset();
-    if (read > 0) session.append(prompts);
+    session.restore(prompts, [&](const decoder::StateTensor& s, std::span<std::byte> out) {
+      fill_random(s, model.vocab_size(), out, device);
+    });
     // Into the same memory: rows refers to it.
     std::ranges::copy(some_tokens(options.batch, model.vocab_size()), next.begin());
-    for (std::int64_t token = read; token < options.context; ++token) write_one();
+    for (std::int64_t token = skipped; token < options.context; ++token) write_one();
     BenchResult::Repeat r;
     double read_seconds = 0;
     for (std::int64_t token = 0; token < options.tokens; ++token) {
@@ -181,9 +185,9 @@ BenchResult bench_decode(const decoder::Model& model, const BenchOptions& option
 BenchResult bench_prefill(const decoder::Model& model, const BenchOptions& options,
                           const Backend& backend, const device::Device& device) {
   BenchWeights weights(model, options.directory, options.dtype, backend, device);
-  decode::Session session = make_session(model, weights, options, options.tokens, backend);
   const decoder::GraphShape shape{options.batch, options.tokens, options.dtype};
   const decoder::StateSize state{options.tokens, options.tokens};
+  decode::Session session = make_session(model, weights, options, state, backend);
   decoder::ModelGraph graph = model.decode_graph(shape, state);
   graph.graph = passes::simplify(std::move(graph.graph));
 

@@ -224,6 +224,21 @@ std::size_t Session::keep_prefix(std::span<const std::int32_t> tokens) {
   return common;
 }
 
+void Session::restore(std::span<const std::span<const std::int32_t>> tokens,
+                      const WriteState& write) {
+  LAMINA_ASSERT(static_cast<std::int64_t>(tokens.size()) == options_.batch);
+  for (const auto& row : tokens) check_capacity(std::ssize(row));
+  reset();
+  for (std::size_t b = 0; b < tokens.size(); ++b) {
+    history_[b].assign(tokens[b].begin(), tokens[b].end());
+    lengths_[b] = std::ssize(tokens[b]);
+  }
+  const auto states = model_.states(shape_of(options_, 1), state_size(options_));
+  for (std::size_t s = 0; s < states.size(); ++s)
+    write_tensor<std::byte>(backend_.context().queue(), state_.tensors[s],
+                            [&](std::span<std::byte> bytes) { write(states[s], bytes); });
+}
+
 void Session::reorder(std::span<const std::size_t> parents) {
   const auto batch = static_cast<std::size_t>(options_.batch);
   LAMINA_ASSERT(parents.size() == batch);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <span>
@@ -66,6 +67,11 @@ class Session {
   // must then be appended. Keys and values can be cut anywhere; if a state cannot (recurrent ones,
   // windows that moved on), the sequence is emptied instead.
   std::size_t keep_prefix(std::span<const std::int32_t> tokens);
+
+  // Sets each sequence to `tokens` without reading them: write() must set all bytes of each state.
+  // For measurements after long contexts. Throws UserError (exit 5) as append().
+  using WriteState = std::function<void(const decoder::StateTensor&, std::span<std::byte>)>;
+  void restore(std::span<const std::span<const std::int32_t>> tokens, const WriteState& write);
 
   // Each sequence continues from the state of the sequence with that number: the beams of a search.
   void reorder(std::span<const std::size_t> parents);

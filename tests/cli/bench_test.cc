@@ -48,6 +48,25 @@ TEST(Bench, DecodePrintsSpeedAndLimitWithTheirInputs) {
                   "read_bandwidth_bytes_per_second", "seconds", "threads"});
 }
 
+// The context is not read: attention over it would take minutes.
+TEST(Bench, DecodesAfterALongContextInEveryStorageOfKeys) {
+  const lamina::testing::TempDir folder;
+  const std::string model = folder.write(
+      "m.toml",
+      "family = \"llama2\"\n[model]\nvocab_size = 10\nhidden_size = 8\nintermediate_size = 16\n"
+      "num_hidden_layers = 2\nnum_attention_heads = 2\n");
+  const auto bytes_per_token = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"decode", "--model", model, "--context", "400000", "--tokens", "2",
+                               "--repeats", "1", "--json"});
+    const Finished result = bench(more);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return JsonDocument::parse(result.out, "bench").root().at("bytes_per_token").as_double();
+  };
+  // Per layer, two heads of keys and values with four channels.
+  EXPECT_NEAR(bytes_per_token({}), 400000 * 2 * 2 * 2 * 8, 1e5);
+  EXPECT_NEAR(bytes_per_token({"--kv-dtype", "int8"}), 400000 * 2 * 2 * 2 * 8, 1e5);
+}
+
 TEST(Bench, PrefillAndTrainPrintSpeedAndLimitWithTheirInputs) {
   for (const char* workload : {"prefill", "train"}) {
     const Finished result = bench({workload, "--model", kToy, "--tokens", "16", "--batch", "2",

@@ -136,6 +136,28 @@ TEST(Session, KeepsFewProgramsForPromptsOfManyLengths) {
   EXPECT_EQ(session.num_programs(), decode::Session::kMaxPrograms);
 }
 
+TEST(Session, ContinuesFromARestoredState) {
+  const TestModel& test = test_models().front();
+  const decoder::Model model = open_model(test.path);
+  const weights::Weights weights = load_weights(test, model);
+  const Rows rows = random_rows(model, 1, 9);
+  const std::span<const std::int32_t> before = std::span(rows.ids).first(8);
+  decode::Session session(model, weights.pointers(), {.capacity = 9}, cpu::cpu_backend());
+  const auto next = [&](std::byte byte) {
+    session.restore(std::span(&before, 1),
+                    [&](const decoder::StateTensor& state, std::span<std::byte> bytes) {
+                      EXPECT_EQ(static_cast<std::int64_t>(bytes.size()), state.bytes());
+                      std::ranges::fill(bytes, byte);
+                    });
+    EXPECT_TRUE(std::ranges::equal(session.tokens(), before));
+    const std::span<const float> logits = session.append(std::span(rows.ids).last(1));
+    return std::vector<float>(logits.begin(), logits.end());
+  };
+  const std::vector<float> zeros = next({}), others = next(std::byte{0x3e});
+  EXPECT_NE(zeros, others);
+  EXPECT_EQ(zeros, next({}));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Sequence, ::testing::ValuesIn(test_models()),
                          [](const auto& test) { return test_name(test.param.name); });
 

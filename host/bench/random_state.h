@@ -1,0 +1,17 @@
+// Decode state of random numbers, for measurements after long contexts.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "decoder/model.h"
+#include "device/device.h"
+
+namespace lamina::bench {
+
+// Sets all bytes of a state: numbers from -1 to 1 in its type and storage, or token ids below
+// `vocab`.
+void fill_random(const decoder::StateTensor& state, std::int64_t vocab, std::span<std::byte> out,
+                 const device::Device& device);
+
+}  // namespace lamina::bench
