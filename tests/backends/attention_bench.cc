@@ -1,19 +1,23 @@
 // Prints the speed of attention and its share of the measured limits: prefill and training relative
 // to the peak of products (half of them, if causal), decoding relative to memory read bandwidth.
-// Not a test. Usage: attention_bench [threads]
+// Not a test. Usage: attention_bench [products|decode|all] [threads]
 #include <fmt/format.h>
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/cpu/attention/attention.h"
 #include "backends/cpu/threads/limits.h"
 #include "backends/cpu/threads/threads.h"
 #include "core/float16.h"
+#include "formats/row_formats.h"
 
 namespace lamina::cpu {
 namespace {
@@ -45,20 +49,24 @@ std::byte* allocate(std::size_t num_bytes) {
   return bytes;
 }
 
-// Numbers in [-1, 1).
+// Numbers in [-1, 1), repeated after a while.
 void* random_tensor(std::int64_t count, DType dtype) {
-  std::byte* bytes =
-      allocate(static_cast<std::size_t>(count) * static_cast<std::size_t>(size_bytes(dtype)));
+  constexpr std::int64_t kDifferent = 65537;
+  const auto width = static_cast<std::size_t>(size_bytes(dtype));
+  const std::size_t bytes = static_cast<std::size_t>(count) * width;
+  std::byte* out = allocate(bytes);
   std::uint32_t state = 1;
-  for (std::int64_t i = 0; i < count; ++i) {
+  for (std::int64_t i = 0; i < std::min(count, kDifferent); ++i) {
     state = state * 1664525 + 1013904223;
     const float x = static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31f;
     if (dtype == DType::f32)
-      reinterpret_cast<float*>(bytes)[i] = x;
+      reinterpret_cast<float*>(out)[i] = x;
     else
-      reinterpret_cast<bfloat16*>(bytes)[i] = to_bfloat16(x);
+      reinterpret_cast<bfloat16*>(out)[i] = to_bfloat16(x);
   }
-  return bytes;
+  for (std::size_t done = kDifferent * width; done < bytes; done *= 2)
+    std::memcpy(out + done, out, std::min(done, bytes - done));
+  return out;
 }
 
 struct Tensors {
@@ -112,12 +120,36 @@ void measure_products(const char* what, const AttentionSpec& s, double peak) {
       (3 * qk + 2 * pv) / backward / peak * 100);
 }
 
+// Bytes of the keys and values of a token.
+std::int64_t token_bytes(const AttentionSpec& s) {
+  const std::int64_t head = s.cached == CachedRows::plain
+                                ? (s.qk_dim + s.v_dim) * size_bytes(s.dtype)
+                                : s.qk_dim + s.v_dim + 2 * formats::kRowScaleBytes;
+  return s.kv_heads * head;
+}
+
+// Random numbers with the scale 1.
+AttentionInput random_rows(const AttentionSpec& s, std::int64_t dim) {
+  const std::int64_t row = dim + formats::kRowScaleBytes;
+  const std::int64_t count = s.batch * s.kv_tokens * s.kv_heads;
+  auto* bytes = static_cast<std::byte*>(random_tensor(count * row / 2 + 1, DType::bf16));
+  constexpr float kScale = 1;
+  for (std::int64_t i = 0; i < count; ++i) std::memcpy(bytes + i * row, &kScale, sizeof kScale);
+  return {bytes, contiguous_strides(s.kv_tokens, s.kv_heads, row)};
+}
+
 // Several caches are used in turn, so that they are read from memory.
-void measure_decode(const char* what, AttentionSpec s, std::int64_t context, double bandwidth) {
-  const std::int64_t layer_bytes = s.batch * s.kv_tokens * s.kv_heads * (s.qk_dim + s.v_dim) * 2;
+void measure_decode(const std::string& what, AttentionSpec s, std::int64_t context,
+                    double bandwidth) {
+  const std::int64_t layer_bytes = s.batch * s.kv_tokens * token_bytes(s);
   const std::int64_t layers = std::max<std::int64_t>(2, (std::int64_t{384} << 20) / layer_bytes);
   std::vector<Tensors> caches;
-  for (std::int64_t i = 0; i < layers; ++i) caches.emplace_back(s);
+  for (std::int64_t i = 0; i < layers; ++i) {
+    caches.emplace_back(s);
+    if (s.cached == CachedRows::plain) continue;
+    caches.back().k = random_rows(s, s.qk_dim);
+    caches.back().v = random_rows(s, s.v_dim);
+  }
   std::byte* workspace = allocate(attention_cached_workspace_bytes(s));
   const std::vector<std::int32_t> starts(static_cast<std::size_t>(s.batch),
                                          static_cast<std::int32_t>(context - s.q_tokens));
@@ -128,10 +160,12 @@ void measure_decode(const char* what, AttentionSpec s, std::int64_t context, dou
                            {starts.data(), false}, workspace);
       }) /
       static_cast<double>(layers);
-  const double read =
-      static_cast<double>(s.batch * context * s.kv_heads * (s.qk_dim + s.v_dim) * 2);
-  fmt::print("{:34} {:5}  {:8.1f} us {:6.1f} GB/s {:3.0f} %\n", what, name(s.dtype), seconds * 1e6,
-             read / seconds * 1e-9, read / seconds / bandwidth * 100);
+  const auto read = static_cast<double>(s.batch * context * token_bytes(s));
+  fmt::print("{:34} {:5}  {:8.1f} us {:6.1f} GB/s {:3.0f} %\n", what,
+             s.cached == CachedRows::int8   ? "int8"
+             : s.cached == CachedRows::e4m3 ? "e4m3"
+                                            : name(s.dtype),
+             seconds * 1e6, read / seconds * 1e-9, read / seconds / bandwidth * 100);
 }
 
 AttentionSpec model(DType dtype, std::int64_t batch, std::int64_t tokens, std::int64_t heads,
@@ -147,11 +181,10 @@ AttentionSpec model(DType dtype, std::int64_t batch, std::int64_t tokens, std::i
           .scale = 0.125};
 }
 
-int run() {
+void run_products() {
   const double bf16 = measure_peak_flops(DType::bf16), f32 = measure_peak_flops(DType::f32);
-  const double read = measure_read_bandwidth();
-  fmt::print("{} threads: bf16 {:.0f} GF/s, f32 {:.0f} GF/s, read {:.1f} GB/s\n", num_threads(),
-             bf16 * 1e-9, f32 * 1e-9, read * 1e-9);
+  fmt::print("{} threads: bf16 {:.0f} GF/s, f32 {:.0f} GF/s\n", num_threads(), bf16 * 1e-9,
+             f32 * 1e-9);
   for (DType dtype : {DType::bf16, DType::f32}) {
     const double peak = dtype == DType::bf16 ? bf16 : f32;
     measure_products("4 x 256 tokens, 12 heads of 64", model(dtype, 4, 256, 12, 12, 64), peak);
@@ -162,20 +195,34 @@ int run() {
   AttentionSpec window = model(DType::bf16, 1, 4096, 16, 8, 128);
   window.window = 512;
   measure_products("4096 tokens, window 512 (of causal)", window, bf16);
-  for (std::int64_t context : {512, 2048, 8192}) {
-    AttentionSpec s = model(DType::bf16, 1, context, 16, 8, 128);
-    s.q_tokens = 1;
-    measure_decode(fmt::format("decode at {}, 16/8 of 128", context).c_str(), s, context, read);
-    s.heads = s.kv_heads = 12;
-    s.qk_dim = s.v_dim = 64;
-    measure_decode(fmt::format("decode at {}, 12/12 of 64", context).c_str(), s, context, read);
-    s.heads = 64;
-    s.kv_heads = 8;
-    measure_decode(fmt::format("decode at {}, 64/8 of 64", context).c_str(), s, context, read);
-  }
+}
+
+// The bandwidth of a machine may change: each case has its own.
+void run_decode() {
+  const auto measure = [](const std::string& what, const AttentionSpec& s, std::int64_t context) {
+    measure_decode(what, s, context, measure_read_bandwidth());
+  };
+  for (const CachedRows cached : {CachedRows::plain, CachedRows::int8, CachedRows::e4m3})
+    for (std::int64_t context : {2048, 8192}) {
+      AttentionSpec s = model(DType::bf16, 1, context, 16, 8, 128);
+      s.q_tokens = 1;
+      s.cached = cached;
+      measure(fmt::format("decode at {}, 16/8 of 128", context), s, context);
+      s.heads = s.kv_heads = 12;
+      s.qk_dim = s.v_dim = 64;
+      measure(fmt::format("decode at {}, 12/12 of 64", context), s, context);
+      s.heads = 64;
+      s.kv_heads = 8;
+      measure(fmt::format("decode at {}, 64/8 of 64", context), s, context);
+    }
   AttentionSpec s = model(DType::bf16, 1, 2048, 16, 8, 128);
   s.q_tokens = 4;
-  measure_decode("4 tokens at 2048, 16/8 of 128", s, 2048, read);
+  measure("4 tokens at 2048, 16/8 of 128", s, 2048);
+}
+
+int run(std::string_view part) {
+  if (part != "decode") run_products();
+  if (part != "products") run_decode();
   return 0;
 }
 
@@ -183,6 +230,6 @@ int run() {
 }  // namespace lamina::cpu
 
 int main(int argc, char** argv) {
-  lamina::cpu::set_threads(argc > 1 ? std::atoi(argv[1]) : 0);
-  return lamina::cpu::run();
+  lamina::cpu::set_threads(argc > 2 ? std::atoi(argv[2]) : 0);
+  return lamina::cpu::run(argc > 1 ? argv[1] : "all");
 }

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "backends/cpu/attention/bias.h"
-#include "backends/cpu/attention/decode_sums.h"
+#include "backends/cpu/attention/decode_integers.h"
 #include "backends/cpu/attention/merge.h"
 
 namespace lamina::cpu {
@@ -21,8 +21,8 @@ template <class V, class T, bool kPairs, class S = T>
 struct Decode {
   using F = typename V::F;
   using I = typename V::I;
-  using Sums = DecodeSums<V, T, kPairs, S>;
-  using Step = DecodeStep<S>;
+  using Sums = typename SumsOf<V, T, kPairs, S>::Type;
+  using Step = typename Sums::Step;
   static constexpr int L = V::kLanes;
   static constexpr int kDegree = sizeof(T) == 2 ? 4 : 6;
   static constexpr std::int64_t kElements = Sums::kElements;
@@ -49,6 +49,7 @@ struct Decode {
     Sizes sizes;
     std::int64_t splits, qk_vectors, v_vectors;
     std::int64_t head_blocks;  // of a split
+    std::int64_t lines;        // cache lines of one head in a step
     BiasRule bias;
     Partials partials;
     float score_factor, cap;  // as in the forward pass
@@ -56,8 +57,20 @@ struct Decode {
 
   static Run make_run(const AttentionSpec& spec, const AttentionForwardArgs& args,
                       const AttentionCache& cache) {
-    Run r{spec, args, cache, mask_rule(spec, args.masks), sizes_of(spec, kPairs), 0, 0, 0, 1, {},
-          {},   0,    0};
+    Run r{.spec = spec,
+          .args = args,
+          .cache = cache,
+          .rule = mask_rule(spec, args.masks),
+          .sizes = sizes_of(spec, kPairs),
+          .splits = 0,
+          .qk_vectors = 0,
+          .v_vectors = 0,
+          .head_blocks = 1,
+          .lines = kDecodeKeys * (row_bytes(spec.qk_dim) + row_bytes(spec.v_dim)) / 64,
+          .bias = {},
+          .partials = {},
+          .score_factor = 0,
+          .cap = 0};
     r.splits = divide_up(spec.kv_tokens, kDecodeSplit);
     r.qk_vectors = divide_up(spec.qk_dim, kElements);
     r.v_vectors = divide_up(spec.v_dim, kElements);
@@ -70,7 +83,7 @@ struct Decode {
   static Scratch take_scratch(Arena& arena, const Run& r) {
     const std::int64_t all = r.spec.kv_heads * r.sizes.rows;
     Scratch s;
-    s.q = arena.take<Word>(all * r.qk_vectors * L);
+    s.q = arena.take<Word>(all * Sums::query_words(r.qk_vectors));
     s.dots = arena.take<float>(L * r.sizes.rows * L);
     s.scores = arena.take<float>(all * kDecodeKeys);
     s.weights = arena.take<Word>(all * kDecodeKeys);
@@ -154,9 +167,7 @@ struct Decode {
     for (std::int64_t i = heads.begin * rows; i < heads.end * rows; ++i) {
       const std::int64_t n = i / rows * r.sizes.group + i % rows % r.sizes.group;
       const T* q = at<T>(r.args.q, b, i % rows / r.sizes.group, n);
-      for (std::int64_t v = 0; v < r.qk_vectors; ++v)
-        V::store(s.q + (i * r.qk_vectors + v) * L,
-                 Sums::load(q + v * kElements, r.spec.qk_dim - v * kElements));
+      Sums::store_query(q, r.spec.qk_dim, s.q + i * Sums::query_words(r.qk_vectors));
       s.max[i] = kMasked;
       s.sum[i] = 0;
     }
@@ -192,33 +203,32 @@ struct Decode {
     const bool open = low != kNoPosition && (high <= first || !(r.rule.causal || r.rule.window)) &&
                       (r.rule.window == 0 || masks.last - low < r.rule.window) &&
                       r.rule.chunk == 0 && !masks.keep;
-    const Step step{
-        .k = at<S>(r.args.k, b, key, 0) + kRowHead<S>,
-        .v = at<S>(r.args.v, b, key, 0) + kRowHead<S>,
-        .k_token = r.args.k.strides.token,
-        .k_head = r.args.k.strides.head,
-        .v_token = r.args.v.strides.token,
-        .v_head = r.args.v.strides.head,
-        .heads = r.spec.kv_heads,
-        .rows = r.sizes.rows,
-        .count = count,
-        .qk_dim = r.spec.qk_dim,
-        .v_dim = r.spec.v_dim,
-        .qk_vectors = r.qk_vectors,
-        .v_vectors = r.v_vectors,
-        .lines = kDecodeKeys * (row_bytes(r.spec.qk_dim) + row_bytes(r.spec.v_dim)) / 64,
-        .q = s.q,
-        .dots = s.dots,
-        .scores = s.scores,
-        .weights = s.weights,
-        .o = s.o};
+    const Step step{.k = at<S>(r.args.k, b, key, 0) + kRowHead<S>,
+                    .v = at<S>(r.args.v, b, key, 0) + kRowHead<S>,
+                    .k_token = r.args.k.strides.token,
+                    .k_head = r.args.k.strides.head,
+                    .v_token = r.args.v.strides.token,
+                    .v_head = r.args.v.strides.head,
+                    .heads = r.spec.kv_heads,
+                    .rows = r.sizes.rows,
+                    .count = count,
+                    .qk_dim = r.spec.qk_dim,
+                    .v_dim = r.spec.v_dim,
+                    .qk_vectors = r.qk_vectors,
+                    .v_vectors = r.v_vectors,
+                    .lines = r.lines,
+                    .q = s.q,
+                    .dots = s.dots,
+                    .scores = s.scores,
+                    .weights = s.weights,
+                    .o = s.o};
     for (std::int64_t head = heads.begin; head < heads.end; ++head) {
       Ahead next(ahead(r, r.args.k, r.spec.qk_dim, b, head, key + kDecodeKeys),
                  ahead(r, r.args.v, r.spec.v_dim, b, head, key + kDecodeKeys));
       Sums::score(step, head, next);
       if constexpr (kIsNumber<S>) Sums::read_scales(step, head, s.k_scale, s.v_scale);
       for (std::int64_t row = 0; row < r.sizes.rows; ++row)
-        online_softmax(r, s, masks, open, head * r.sizes.rows + row, key, count);
+        online_softmax(r, s, masks, open, head * r.sizes.rows + row, key, count, next);
       Sums::add_values(step, head, next);
     }
   }
@@ -254,11 +264,12 @@ struct Decode {
   // Performs one step of online softmax: turns a row's logits into weights and rescales the row's
   // sums so far.
   static void online_softmax(const Run& r, const Scratch& s, const RowMasks& masks, bool open,
-                             std::int64_t i, std::int64_t key, std::int64_t count) {
+                             std::int64_t i, std::int64_t key, std::int64_t count, Ahead& next) {
+    const std::int64_t lines = divide_up(r.lines, 32 * r.sizes.rows);
     float* scores = s.scores + i * kDecodeKeys;
-    Word* weights = s.weights + i * kDecodeKeys;
     F max = V::set(s.max[i]);
     for (std::int64_t j = 0; j < count; j += L) {
+      next.ask(lines);
       F x = V::load(scores + j) * V::set(r.score_factor);
       if constexpr (kIsNumber<S>) x *= V::load(s.k_scale + j);
       if (r.cap != 0) x = V::tanh(x) * V::set(r.cap);
@@ -287,18 +298,16 @@ struct Decode {
     max = V::max_lane(max);
     const F used = V::select(max < V::set(kEmpty), F{}, max);
     const F alpha = V::template exp2<kDegree>(V::set(s.max[i]) - used);
-    F sum = F{};
+    F sum = F{}, p[kDecodeKeys / L];
+#pragma GCC unroll 8
     for (std::int64_t j = 0; j < kDecodeKeys; j += L) {
-      F p = j < count ? V::template exp2<kDegree>(V::load(scores + j) - used) : F{};
-      sum += p;
-      if constexpr (kIsNumber<S>) p *= V::load(s.v_scale + j);
-#if defined(__AVX512BF16__)
-      if constexpr (kPairs)
-        store_neighbours(weights + j / 2, p);
-      else
-#endif
-        V::store(weights + j, p);
+      next.ask(lines);
+      F& of_slots = p[j / L];
+      of_slots = j < count ? V::template exp2<kDegree>(V::load(scores + j) - used) : F{};
+      sum += of_slots;
+      if constexpr (kIsNumber<S>) of_slots *= V::load(s.v_scale + j);
     }
+    Sums::store_weights(p, s.weights + i * kDecodeKeys);
     s.max[i] = max[0];
     s.sum[i] = s.sum[i] * alpha[0] + V::sum_lanes(sum)[0];
     if (alpha[0] == 1) return;

@@ -23,7 +23,7 @@ struct DecodeStep {
   std::int64_t k_token, k_head, v_token, v_head;  // strides in elements
   std::int64_t heads, rows, count, qk_dim, v_dim, qk_vectors, v_vectors;
   std::int64_t lines;   // cache lines of one head in a step
-  const Word* q;        // [heads, rows, qk_vectors, L]
+  const Word* q;        // [heads, rows, query_words()]
   float* dots;          // [L, rows, L]
   float* scores;        // [heads * rows, kDecodeKeys]
   const Word* weights;  // [heads * rows, kDecodeKeys]: words along the slots
@@ -31,7 +31,8 @@ struct DecodeStep {
 };
 
 // Prefetches one head's part of the next step, a few lines at a time, spread evenly over the
-// arithmetic of this step. Requests in bursts would stall the core.
+// arithmetic of this step: half during the scores, an eighth during the softmax, the rest during
+// the values. Requests in bursts would stall the core, and without requests memory would idle.
 class Ahead {
  public:
   // `slots` rows of `bytes` each; one row with all of them if the heads are contiguous.
@@ -104,6 +105,29 @@ struct DecodeSums {
     else
 #endif
       return V::multiply_add(a, b, c);
+  }
+
+  // ---- queries and weights ----
+
+  static constexpr std::int64_t query_words(std::int64_t vectors) { return vectors * L; }
+  static void store_query(const T* q, std::int64_t dim, Word* to) {
+    for (std::int64_t at = 0; at < dim; at += kElements, to += L)
+      V::store(to, load(q + at, dim - at));
+  }
+
+  // Stores the weights of the slots of a step.
+  LAMINA_SIMD static void store_weights(const F (&p)[kDecodeKeys / L], Word* to) {
+    for (const F& of_slots : p) {
+#if defined(__AVX512BF16__)
+      if constexpr (kPairs) {
+        store_neighbours(to, of_slots);
+        to += L / 2;
+        continue;
+      }
+#endif
+      V::store(to, of_slots);
+      to += L;
+    }
   }
 
   // ---- scores ----
@@ -313,7 +337,7 @@ struct DecodeSums {
     const S* value = x.v + head * x.v_head + n * kElements;
     const Word* weights = x.weights + i * kDecodeKeys;
     float* o = x.o + (i * x.v_vectors + n) * kElements;
-    const std::int64_t lines = divide_up(x.lines * N * kSlots, 2 * kDecodeKeys * x.v_vectors);
+    const std::int64_t lines = divide_up(3 * x.lines * N * kSlots, 8 * kDecodeKeys * x.v_vectors);
     F sum[R][kSums];
 #pragma GCC unroll 8
     for (int row = 0; row < R; ++row)
