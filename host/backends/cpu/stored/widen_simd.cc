@@ -3,19 +3,13 @@
 #include "backends/cpu/stored/widen_simd.h"
 
 #include "backends/cpu/stored/widen_fp8_simd.h"
-#include "formats/fp4.h"
-#include "formats/fp8.h"
+#include "backends/cpu/stored/widen_groups_simd.h"
+#include "backends/cpu/stored/widen_small_simd.h"
 
 namespace lamina::cpu {
 namespace {
 
 // ---- Formats ------------------------------------------------------------------------------------
-// Each has: kValues and kBytes of a block; is_normal(block): all values are 0 or at least 2^-126;
-// widen<Out>(block, out). Scales in f16 are at least 2^-24, so their multiples are normal.
-
-struct Normal {
-  LAMINA_SIMD static bool is_normal(const std::byte*) { return true; }
-};
 
 struct Q8_0 : Normal {
   static constexpr int kValues = 32, kBytes = 34;
@@ -51,45 +45,6 @@ struct Bits : Normal {
       else
         return scale * (x - splat(float{kNumbers / 2}));
     });
-  }
-};
-
-struct Mxfp4 {
-  static constexpr int kValues = 32, kBytes = 17;
-  LAMINA_SIMD static bool is_normal(const std::byte* b) { return std::to_integer<int>(b[0]) >= 2; }
-
-  LAMINA_SIMD static Float e2m1(Bytes nibbles) {
-#if defined(__AVX512F__)
-    const __m512i index = _mm512_cvtepu8_epi32(reinterpret_cast<__m128i>(nibbles.raw));
-    return {_mm512_permutexvar_ps(index, _mm512_loadu_ps(formats::kE2m1.data()))};
-#elif defined(__AVX2__)
-    const __m256 sizes = _mm256_loadu_ps(formats::kE2m1.data());
-    const Int index = unsigned_lanes(nibbles);
-    const auto value = [&](Vec<std::int32_t, 8> i) -> Vec<float, 8> {
-      const __m256i lanes = reinterpret_cast<__m256i>(i.raw);
-      const __m256 sign = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_srli_epi32(lanes, 3), 31));
-      return {_mm256_xor_ps(_mm256_permutevar8x32_ps(sizes, lanes), sign)};
-    };
-    return {value(index.lo), value(index.hi)};
-#else
-    float lanes[kLanes];
-    std::uint8_t index[kLanes];
-    store_raw(index, nibbles);
-    for (int i = 0; i < kLanes; ++i) lanes[i] = formats::kE2m1[index[i]];
-    return load(lanes);
-#endif
-  }
-
-  template <typename Out>
-  LAMINA_SIMD static void widen(const std::byte* b, typename Out::Element* out) {
-    const Float scale = splat(formats::e8m0(std::to_integer<std::uint8_t>(b[0])));
-    const Bytes pairs = load_bytes(b + 1);
-    const Bytes first = low_nibbles(pairs), second = high_nibbles(pairs);
-    if constexpr (Out::kHasTables)
-      store_indexed<Out, kLanes>(out, both_halves(first, second),
-                                 [&](Float) { return scale * load(formats::kE2m1.data()); });
-    else
-      Out::store32(out, scale * e2m1(first), scale * e2m1(second));
   }
 };
 
@@ -224,7 +179,28 @@ constexpr WidenFunctions::Format kFormats[] = {
     functions_of<FourOrFiveK<false>>("Q4_K"),
     functions_of<FourOrFiveK<true>>("Q5_K"),
     functions_of<Q6K>("Q6_K"),
+    functions_of<Q2K>("Q2_K"),
+    functions_of<Q3K>("Q3_K"),
+    functions_of<Iq4Nl>("IQ4_NL"),
+    functions_of<Iq4Xs>("IQ4_XS"),
     functions_of<Mxfp4>("MXFP4"),
+    functions_of<Nvfp4>("NVFP4"),
+    functions_of<Group<8, 32>>("INT8_32"),
+    functions_of<Group<8, 64>>("INT8_64"),
+    functions_of<Group<8, 128>>("INT8_128"),
+    functions_of<Group<8, 64, float16>>("INT8_64_F16"),
+    functions_of<Group<8, 128, float16>>("INT8_128_F16"),
+    functions_of<Group<4, 32>>("INT4_32"),
+    functions_of<Group<4, 64>>("INT4_64"),
+    functions_of<Group<4, 128>>("INT4_128"),
+    functions_of<Group<4, 64, float16>>("INT4_64_F16"),
+    functions_of<Group<4, 128, float16>>("INT4_128_F16"),
+    functions_of<Group<4, 32, bfloat16, true>>("INT4Z_32"),
+    functions_of<Group<4, 64, bfloat16, true>>("INT4Z_64"),
+    functions_of<Group<4, 128, bfloat16, true>>("INT4Z_128"),
+    functions_of<Group<4, 32, float16, true>>("INT4Z_32_F16"),
+    functions_of<Group<4, 64, float16, true>>("INT4Z_64_F16"),
+    functions_of<Group<4, 128, float16, true>>("INT4Z_128_F16"),
     with_one_row<Fp8<128>>("FP8"),
     with_one_row<Fp8<32>>("FP8_32"),
 };

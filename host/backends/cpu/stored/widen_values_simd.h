@@ -10,6 +10,14 @@ namespace {
 using Bytes = Vec<std::uint8_t, kLanes>;
 using Bytes32 = Vec<std::uint8_t, 2 * kLanes>;
 
+// ---- Formats ------------------------------------------------------------------------------------
+// Each has: kValues and kBytes of a block; is_normal(block): all values are 0 or at least 2^-126;
+// widen<Out>(block, out). Scales in f16 are at least 2^-24, so their multiples are normal.
+
+struct Normal {
+  LAMINA_SIMD static bool is_normal(const std::byte*) { return true; }
+};
+
 // ---- Numbers in blocks --------------------------------------------------------------------------
 
 LAMINA_SIMD Bytes load_bytes(const std::byte* p) { return load_bits<Bytes>(p); }
@@ -85,6 +93,21 @@ LAMINA_SIMD Bytes sixteens(const std::byte* bits) {
   const Bytes of_lane = load_raw<Bytes>(kBits);
   const Bytes set = load_bits<Bytes>(both) & of_lane;
   return {reinterpret_cast<Bytes::Raw>(set.raw == of_lane.raw) & splat<Bytes>(16).raw};
+#endif
+}
+
+// The entries of a table of 16 bytes.
+LAMINA_SIMD Bytes look_up(const void* table, Bytes nibbles) {
+#if defined(__AVX2__)
+  return {reinterpret_cast<Bytes::Raw>(
+      _mm_shuffle_epi8(_mm_loadu_si128(static_cast<const __m128i*>(table)),
+                       reinterpret_cast<__m128i>(nibbles.raw)))};
+#else
+  std::uint8_t entries[kLanes], index[kLanes];
+  __builtin_memcpy(entries, table, sizeof entries);
+  store_raw(index, nibbles);
+  for (std::uint8_t& i : index) i = entries[i];
+  return load_raw<Bytes>(index);
 #endif
 }
 
