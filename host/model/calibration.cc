@@ -1,5 +1,7 @@
 #include "model/calibration.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -17,57 +19,96 @@
 namespace lamina::model {
 namespace {
 
-constexpr std::int64_t kBatchRows = 4;    // of the text, computed together
-constexpr std::int64_t kInputRows = 256;  // multiplied together
+using weights::SymmetricSums;
 
-// Adds up x^T x of rows x, some at a time.
+constexpr std::int64_t kBatchRows = 4;  // of the text, computed together
+// Inputs that are multiplied together: of many, or of the few that an expert may have.
+constexpr std::int64_t kManyInputs = 2048, kFewInputs = 256;
+
+// Adds x^T x of a fixed number of rows x to sums.
+class MomentProduct {
+ public:
+  MomentProduct(std::int64_t width, std::int64_t rows, DType dtype, const Backend& backend)
+      : rows_(rows),
+        x_type_({dtype, {rows, width}, {}}),
+        program_(program::compile(graph(x_type_, SymmetricSums(width)), backend)),
+        arena_(backend.allocate(program_->arena_bytes())) {}
+
+  // Adds `count` rows, with zeros up to the number of the constructor.
+  void add(const std::byte* x, std::int64_t count, SymmetricSums& sums) {
+    if (count < rows_) {
+      const std::int64_t bytes = x_type_.bytes() / rows_ * count;
+      padded_.assign(static_cast<std::size_t>(x_type_.bytes()), std::byte{0});
+      std::memcpy(padded_.data(), x, static_cast<std::size_t>(bytes));
+      x = padded_.data();
+    }
+    std::vector<ConstTensorRef> inputs = {host_tensor(x, x_type_)};
+    std::vector<TensorRef> outputs;
+    for (std::int64_t b = 0; b < sums.num_blocks(); ++b)
+      outputs.push_back(host_tensor(sums.block(b), block_type(sums, b)));
+    inputs.insert(inputs.end(), outputs.begin(), outputs.end());
+    program_->run(inputs, outputs, *arena_);
+  }
+
+ private:
+  static Type block_type(const SymmetricSums& sums, std::int64_t b) {
+    return {DType::f32, {sums.block_rows(b), sums.block_columns(b)}, {}};
+  }
+
+  static Graph graph(const Type& x_type, const SymmetricSums& sums) {
+    Graph graph;
+    Tensor x = graph.add_input("x", x_type);
+    std::vector<Tensor> before;
+    for (std::int64_t b = 0; b < sums.num_blocks(); ++b)
+      before.push_back(graph.add_input(fmt::format("block {}", b), block_type(sums, b)));
+    for (std::int64_t b = 0; b < sums.num_blocks(); ++b) {
+      const std::int64_t first = b * SymmetricSums::kBlockRows;
+      Tensor rows = ops::slice(x, 1, first, sums.block_rows(b));
+      Tensor columns = ops::slice(x, 1, first, sums.block_columns(b));
+      graph.add_output(
+          fmt::format("block {}", b),
+          before[static_cast<std::size_t>(b)] + ops::matmul(rows, columns, true, false, DType::f32),
+          static_cast<int>(b) + 1);
+    }
+    return graph;
+  }
+
+  std::int64_t rows_;
+  Type x_type_;
+  std::unique_ptr<Program> program_;
+  std::unique_ptr<Buffer> arena_;
+  std::vector<std::byte> padded_;
+};
+
+// Adds up x^T x of any number of rows x.
 class MomentSum {
  public:
   MomentSum(std::int64_t width, DType dtype, const Backend& backend)
-      : width_(width),
-        row_bytes_(width * size_bytes(dtype)),
-        program_(program::compile(product(width, dtype), backend)),
-        arena_(backend.allocate(program_->arena_bytes())),
-        rows_(static_cast<std::size_t>(kInputRows * row_bytes_)),
-        products_(static_cast<std::size_t>(width * width)),
-        x_type_({dtype, {kInputRows, width}, {}}) {}
+      : row_bytes_(width * size_bytes(dtype)),
+        many_(width, kManyInputs, dtype, backend),
+        few_(width, kFewInputs, dtype, backend) {}
 
-  void add(const std::byte* x, std::int64_t count, std::vector<float>& sums) {
-    for (std::int64_t first = 0; first < count; first += kInputRows) {
-      const std::int64_t n = std::min(kInputRows, count - first);
-      const auto bytes = static_cast<std::size_t>(n * row_bytes_);
-      std::memcpy(rows_.data(), x + first * row_bytes_, bytes);
-      std::fill(rows_.begin() + static_cast<std::ptrdiff_t>(bytes), rows_.end(), std::byte{0});
-      const ConstTensorRef input =
-          host_tensor(static_cast<const std::byte*>(rows_.data()), x_type_);
-      const TensorRef output = host_tensor(products_.data(), {DType::f32, {width_, width_}, {}});
-      program_->run(std::span(&input, 1), std::span(&output, 1), *arena_);
-      for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += products_[i];
+  void add(const std::byte* x, std::int64_t count, SymmetricSums& sums) {
+    while (count > 0) {
+      const bool are_many = count > kManyInputs / 2;
+      const std::int64_t n = std::min(count, are_many ? kManyInputs : kFewInputs);
+      (are_many ? many_ : few_).add(x, n, sums);
+      x += n * row_bytes_;
+      count -= n;
     }
   }
 
  private:
-  static Graph product(std::int64_t width, DType dtype) {
-    Graph graph;
-    Tensor x = graph.add_input("x", {dtype, {kInputRows, width}, {}});
-    graph.add_output("products", ops::matmul(x, x, true, false, DType::f32));
-    return graph;
-  }
-
-  std::int64_t width_, row_bytes_;
-  std::unique_ptr<Program> program_;
-  std::unique_ptr<Buffer> arena_;
-  std::vector<std::byte> rows_;
-  std::vector<float> products_;
-  Type x_type_;
+  std::int64_t row_bytes_;
+  MomentProduct many_, few_;
 };
 
 // Sees the operands of every product with a wanted matrix, and adds up the moments of its inputs.
 class InputWatcher final : public Watcher {
  public:
   InputWatcher(std::span<const ConstTensorRef> weights, std::span<const int> parameters,
-               const Backend& backend)
-      : backend_(backend) {
+               std::int64_t most_bytes, const Backend& backend)
+      : backend_(backend), most_bytes_(most_bytes) {
     for (const int p : parameters)
       wanted_.emplace(weights[static_cast<std::size_t>(p)].address(), p);
   }
@@ -85,18 +126,20 @@ class InputWatcher final : public Watcher {
         readers.push_back(found->second);
     if (readers.empty()) return;
     const Type& weight = operands[1].type();
+    const std::int64_t groups = weight.ndim() == 2 ? 1 : weight.dim(0);
+    if (!reserve(readers, groups, weight.dim(-1))) return;
     if (weight.ndim() == 2) return add(operands[0], 0, num_rows(operands[0]), readers, 0);
     const std::span<const std::int32_t> begins =
         host_view<std::int32_t>(operands[operand::grouped_linear::kOffsets]);
-    for (std::int64_t e = 0; e < weight.dim(0); ++e) {
+    for (std::int64_t e = 0; e < groups; ++e) {
       const auto at = static_cast<std::size_t>(e);
       add(operands[0], begins[at], begins[at + 1] - begins[at], readers, e);
     }
   }
 
-  std::vector<InputMoments> take() {
-    std::vector<InputMoments> out;
-    for (auto& [key, moments] : moments_) out.push_back(std::move(moments));
+  CollectedMoments take() {
+    CollectedMoments out{.is_complete = is_complete_};
+    for (auto& [key, moments] : moments_) out.inputs.push_back(std::move(moments));
     return out;
   }
 
@@ -115,15 +158,27 @@ class InputWatcher final : public Watcher {
            x.type().dim(-1) == weight.type().dim(-1);
   }
 
+  // Makes room for the moments of a product when it is seen first. Returns false if there is none.
+  bool reserve(const std::vector<int>& readers, std::int64_t groups, std::int64_t width) {
+    if (moments_.contains({readers.front(), 0})) return true;
+    const std::int64_t more = 4 * groups * SymmetricSums::num_values(width);
+    if (!moments_.empty() && bytes_ + more > most_bytes_) {
+      is_complete_ = false;
+      return false;
+    }
+    bytes_ += more;
+    for (std::int64_t group = 0; group < groups; ++group) {
+      InputMoments& out = moments_[{readers.front(), group}];
+      out.sums = SymmetricSums(width);
+      for (const int p : readers) out.readers.push_back({p, group});
+    }
+    return true;
+  }
+
   void add(const ConstTensorRef& x, std::int64_t first, std::int64_t count,
            const std::vector<int>& readers, std::int64_t group) {
     const std::int64_t width = x.type().dim(-1);
-    InputMoments& out = moments_[{readers.front(), group}];
-    if (out.sums.empty()) {
-      out.width = width;
-      out.sums.resize(static_cast<std::size_t>(width * width));
-      for (const int p : readers) out.readers.push_back({p, group});
-    }
+    InputMoments& out = moments_.at({readers.front(), group});
     if (count == 0) return;
     std::unique_ptr<MomentSum>& sum = sums_[{width, x.type().dtype}];
     if (!sum) sum = std::make_unique<MomentSum>(width, x.type().dtype, backend_);
@@ -133,6 +188,8 @@ class InputWatcher final : public Watcher {
   }
 
   const Backend& backend_;
+  std::int64_t most_bytes_, bytes_ = 0;
+  bool is_complete_ = true;
   std::map<Address, int> wanted_;
   std::map<std::pair<std::int64_t, DType>, std::unique_ptr<MomentSum>> sums_;
   std::map<Key, InputMoments> moments_;
@@ -140,12 +197,10 @@ class InputWatcher final : public Watcher {
 
 }  // namespace
 
-std::vector<InputMoments> collect_moments(const decoder::Model& model,
-                                          std::span<const ConstTensorRef> weights,
-                                          const CalibrationText& text,
-                                          std::span<const int> parameters,
-                                          const CalibrationOptions& options,
-                                          const Backend& backend) {
+CollectedMoments collect_moments(const decoder::Model& model,
+                                 std::span<const ConstTensorRef> weights,
+                                 const CalibrationText& text, std::span<const int> parameters,
+                                 const CalibrationOptions& options, const Backend& backend) {
   const std::int64_t rows = text.num_rows();
   LAMINA_ASSERT(rows > 0 && backend.reaches(MemoryKind::host));
   std::int64_t together = kBatchRows;
@@ -158,7 +213,7 @@ std::vector<InputMoments> collect_moments(const decoder::Model& model,
       together * text.tokens_per_row * model.hidden_size() * size_bytes(options.dtype)));
   layers.bind(decoder::Output::normed, normed.data());
   const auto arena = backend.allocate(layers.arena_bytes());
-  InputWatcher watcher(weights, parameters, backend);
+  InputWatcher watcher(weights, parameters, options.most_bytes, backend);
   layers.program().watch(&watcher);
   for (std::int64_t row = 0; row < rows; row += together) {
     if (options.progress) options.progress(row, rows);

@@ -26,7 +26,6 @@ using Storage = const formats::BlockFormat*;
 using weights::FormatErrors;
 
 constexpr std::int64_t kRowTokens = 512;
-constexpr std::int64_t kMomentBytes = std::int64_t{1} << 30;  // of one pass over the text
 constexpr const char *kCalibrate = "--calibrate", *kTargetBits = "--target-bits";
 
 // Token ids separated by commas or spaces.
@@ -181,44 +180,43 @@ class Chooser {
     return shape.ndim() == 3 ? shape[0] : 1;
   }
 
-  // In several passes over the text, because the moments of all layers may be large.
+  // In several passes over the text if the moments of all inputs are large.
   void calibrate() {
     LAMINA_ASSERT(method_.backend != nullptr);
     const CalibrationText text = read_text(from_, method_);
     const weights::Weights plain =
         weights::Weights::load(model_, files_, DType::bf16, *method_.backend, workers_);
-    std::vector<std::vector<int>> passes;
-    std::int64_t bytes = 0;  // of the last pass
-    for (std::size_t i = 0; i < out_.storages.size(); ++i) {
-      if (!out_.storages[i] || !(has_feedback(*out_.storages[i]) || may_change(i))) continue;
-      const std::int64_t width = parameter(i).desc.shape[-1],
-                         more = 4 * width * width * num_groups(i);
-      if (passes.empty() || bytes + more > kMomentBytes) {
-        passes.emplace_back();
-        bytes = 0;
-      }
-      passes.back().push_back(static_cast<int>(i));
-      bytes += more;
-    }
-    std::int64_t pass = 0;
-    for (const std::vector<int>& parameters : passes) {
+    std::vector<int> wanted;
+    for (std::size_t i = 0; i < out_.storages.size(); ++i)
+      if (out_.storages[i] && (has_feedback(*out_.storages[i]) || may_change(i)))
+        wanted.push_back(static_cast<int>(i));
+    for (bool is_complete = wanted.empty(); !is_complete;) {
       CalibrationOptions options;
-      if (method_.progress)
-        options.progress = [&](std::int64_t done, std::int64_t total) {
-          method_.progress(pass * total + done, total * std::ssize(passes));
-        };
-      for (const InputMoments& moments :
-           collect_moments(model_, plain.pointers(), text, parameters, options, *method_.backend))
+      options.progress = [&](std::int64_t done, std::int64_t total) {
+        show(QuantiseStage::reading, done, total);
+      };
+      CollectedMoments some =
+          collect_moments(model_, plain.pointers(), text, wanted, options, *method_.backend);
+      is_complete = some.is_complete;
+      for (std::size_t done = 0; done < some.inputs.size(); ++done) {
+        show(QuantiseStage::rounding, static_cast<std::int64_t>(done), std::ssize(some.inputs));
+        const InputMoments moments = std::move(some.inputs[done]);
         use(moments);
-      ++pass;
+        for (const InputMoments::Reader& reader : moments.readers)
+          std::erase(wanted, reader.parameter);
+      }
     }
     for (std::size_t i = 0; i < out_.storages.size(); ++i) finish(i);
+  }
+
+  void show(QuantiseStage stage, std::int64_t done, std::int64_t total) const {
+    if (method_.progress) method_.progress(stage, done, total);
   }
 
   // Moments that are not finite have no factor.
   void check_is_finite(const InputMoments& moments) const {
     const auto is_finite = [](float sum) { return std::isfinite(sum); };
-    if (std::ranges::all_of(moments.sums, is_finite)) return;
+    if (std::ranges::all_of(moments.sums.values(), is_finite)) return;
     const auto i = static_cast<std::size_t>(moments.readers.front().parameter);
     throw UserError(ExitCode::checkpoint,
                     {files_->path(),
@@ -232,9 +230,9 @@ class Chooser {
     if (moments.num_inputs == 0) return;
     check_is_finite(moments);
     std::optional<weights::InputFactor> factor;
-    std::vector<float> diagonal(static_cast<std::size_t>(moments.width));
+    std::vector<float> diagonal(static_cast<std::size_t>(moments.sums.width()));
     for (std::size_t i = 0; i < diagonal.size(); ++i)
-      diagonal[i] = moments.sums[i * (diagonal.size() + 1)];
+      diagonal[i] = moments.sums.diagonal(static_cast<std::int64_t>(i));
     for (const InputMoments::Reader& reader : moments.readers) {
       const auto i = static_cast<std::size_t>(reader.parameter);
       const Storage format = out_.storages[i];
@@ -244,7 +242,7 @@ class Chooser {
       const weights::RowSource values = source(i, first_row * matrix.width);
       if (may_change(i)) add_errors(i, groups, matrix, values, diagonal);
       if (!has_feedback(*format)) continue;
-      if (!factor) factor.emplace(moments.sums, moments.width, workers_);
+      if (!factor) factor.emplace(moments.sums, workers_);
       std::vector<std::byte>& blocks = out_.blocks[i];
       blocks.resize(static_cast<std::size_t>(format->bytes_of(parameter(i).num_elements())));
       if (groups > 1) rounded_groups_[i].push_back(reader.group);

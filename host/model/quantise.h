@@ -12,6 +12,10 @@
 
 namespace lamina::model {
 
+// The work that a text takes: `reading` it with the plain model, then `rounding`. A large model
+// does both for some of its layers at a time.
+enum class QuantiseStage { reading, rounding };
+
 // How formats and numbers are chosen; default: each row to nearest.
 struct QuantiseMethod {
   // A text file (or token ids, for a model without a tokenizer): 4-bit formats of integers and
@@ -22,8 +26,9 @@ struct QuantiseMethod {
   // Most bits per value of all quantised matrices; some get weights::kBudgetFormat for it.
   std::optional<double> target_bits = {};
   const Backend* backend = nullptr;  // computes the inputs; required by `calibrate`
-  // Called with the rows of the text that are computed; may throw to stop.
-  std::function<void(std::int64_t done, std::int64_t total)> progress = {};
+  // Called with the rows of the text that are computed, and with the inputs whose matrices are
+  // rounded; may throw to stop.
+  std::function<void(QuantiseStage stage, std::int64_t done, std::int64_t total)> progress = {};
 };
 
 // Quantises the weights of a checkpoint, a run or a directory `path` and writes them to the new

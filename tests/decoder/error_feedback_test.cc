@@ -4,13 +4,18 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <random>
 #include <thread>
 
+#include "backends/cpu/backend.h"
 #include "formats/encode.h"
 #include "formats/lookup.h"
+#include "model/calibration.h"
 #include "support/expect_error.h"
+#include "support/models.h"
 #include "weights/quantise/budget.h"
+#include "weights/weights.h"
 
 namespace lamina::weights {
 namespace {
@@ -38,14 +43,20 @@ Values inputs(std::int64_t count, std::int64_t width, unsigned seed) {
   return out;
 }
 
-Values moments_of(const Values& x, std::int64_t width) {
+SymmetricSums moments_of(const Values& x, std::int64_t width) {
   const auto w = static_cast<std::size_t>(width);
-  std::vector<double> sums(w * w);
-  for (std::size_t row = 0; row < x.size(); row += w)
-    for (std::size_t i = 0; i < w; ++i)
-      for (std::size_t j = 0; j < w; ++j)
-        sums[i * w + j] += static_cast<double>(x[row + i]) * static_cast<double>(x[row + j]);
-  return {sums.begin(), sums.end()};
+  SymmetricSums out(width);
+  for (std::int64_t b = 0; b < out.num_blocks(); ++b)
+    for (std::int64_t i = 0; i < out.block_rows(b); ++i)
+      for (std::int64_t j = 0; j < out.block_columns(b); ++j) {
+        const auto first = static_cast<std::size_t>(b * SymmetricSums::kBlockRows);
+        double sum = 0;
+        for (std::size_t row = first; row < x.size(); row += w)
+          sum += static_cast<double>(x[row + static_cast<std::size_t>(i)]) *
+                 static_cast<double>(x[row + static_cast<std::size_t>(j)]);
+        out.block(b)[i * out.block_columns(b) + j] = static_cast<float>(sum);
+      }
+  return out;
 }
 
 Values weights_of(std::int64_t rows, std::int64_t width) {
@@ -115,34 +126,56 @@ Workers two_threads() {
   };
 }
 
-TEST(InputFactor, SquaredIsTheInverseOfTheDampedMoments) {
-  constexpr std::int64_t kWidth = 70;
-  const Values h = moments_of(inputs(300, kWidth, 1), kWidth);
-  const InputFactor factor(h, kWidth);
-  double mean = 0;
-  for (std::int64_t i = 0; i < kWidth; ++i)
-    mean += static_cast<double>(h[static_cast<std::size_t>(i * (kWidth + 1))]) / kWidth;
-  for (std::int64_t i = 0; i < kWidth; ++i)
-    for (std::int64_t j = 0; j < kWidth; ++j) {
-      // (U^T U H)_ij
-      double got = 0;
-      for (std::int64_t m = 0; m < kWidth; ++m) {
-        double inverse = 0;
-        for (std::int64_t n = 0; n <= std::min(i, m); ++n)
-          inverse += static_cast<double>(factor.row(n)[static_cast<std::size_t>(i - n)]) *
-                     static_cast<double>(factor.row(n)[static_cast<std::size_t>(m - n)]);
-        double damped = h[static_cast<std::size_t>(m * kWidth + j)];
-        if (m == j) damped += .01 * mean;
-        got += inverse * damped;
-      }
-      ASSERT_NEAR(got, i == j ? 1 : 0, 2e-3) << i << ' ' << j;
+// A matrix in double, from the upper triangle that `row` gives.
+std::vector<double> square(std::int64_t width, bool is_symmetric,
+                           const std::function<std::span<const float>(std::int64_t)>& row) {
+  const auto w = static_cast<std::size_t>(width);
+  std::vector<double> out(w * w);
+  for (std::size_t i = 0; i < w; ++i)
+    for (std::size_t j = i; j < w; ++j) {
+      out[i * w + j] = row(static_cast<std::int64_t>(i))[j - i];
+      if (is_symmetric) out[j * w + i] = out[i * w + j];
     }
+  return out;
+}
+
+// Returns A^T B.
+std::vector<double> product(const std::vector<double>& a, const std::vector<double>& b,
+                            std::size_t width) {
+  std::vector<double> out(width * width);
+  for (std::size_t m = 0; m < width; ++m)
+    for (std::size_t i = 0; i < width; ++i)
+      for (std::size_t j = 0; j < width; ++j)
+        out[i * width + j] += a[m * width + i] * b[m * width + j];
+  return out;
+}
+
+// Widths of part of a block, and of several blocks of sums and columns.
+TEST(InputFactor, SquaredIsTheInverseOfTheDampedMoments) {
+  for (const std::int64_t width : {70, 300}) {
+    const SymmetricSums sums = moments_of(inputs(400, width, 1), width);
+    const InputFactor factor(sums, width == 70 ? Workers() : two_threads());
+    const auto w = static_cast<std::size_t>(width);
+    std::vector<double> h = square(width, true, [&](std::int64_t i) { return sums.row(i); });
+    double mean = 0;
+    for (std::size_t i = 0; i < w; ++i) mean += h[i * (w + 1)] / static_cast<double>(width);
+    for (std::size_t i = 0; i < w; ++i) h[i * (w + 1)] += .01 * mean;
+    const std::vector<double> u =
+        square(width, false, [&](std::int64_t i) { return factor.row(i); });
+    const std::vector<double> one = product(product(u, u, w), h, w);
+    for (std::size_t i = 0; i < w; ++i) {
+      for (std::size_t j = 0; j < w; ++j)
+        ASSERT_NEAR(one[i * w + j], i == j ? 1 : 0, 2e-3) << width << ' ' << i << ' ' << j;
+      const double diagonal = u[i * (w + 1)];
+      ASSERT_NEAR(static_cast<double>(factor.importance()[i]) * diagonal * diagonal, 1, 1e-5);
+    }
+  }
 }
 
 TEST(ErrorFeedback, OutputsChangeLessThanWithNearestNumbers) {
   constexpr std::int64_t kWidth = 256;
   const Values x = inputs(400, kWidth, 2);
-  const InputFactor factor(moments_of(x, kWidth), kWidth);
+  const InputFactor factor(moments_of(x, kWidth));
   for (const char* name : {"INT4_32", "INT4_128", "MXFP4", "INT8_128"}) {
     const Matrix m{format(name), 24, kWidth};
     EXPECT_LT(m.output_error(m.with_feedback(factor), x), .5 * m.output_error(m.nearest(), x))
@@ -152,7 +185,7 @@ TEST(ErrorFeedback, OutputsChangeLessThanWithNearestNumbers) {
 
 TEST(ErrorFeedback, ARowDependsOnItselfAlone) {
   constexpr std::int64_t kWidth = 192;
-  const InputFactor factor(moments_of(inputs(100, kWidth, 3), kWidth), kWidth);
+  const InputFactor factor(moments_of(inputs(100, kWidth, 3), kWidth));
   const Matrix all{format("INT4_64"), 37, kWidth};
   const std::vector<std::byte> want = all.with_feedback(factor);
   EXPECT_EQ(all.with_feedback(factor, two_threads()), want);
@@ -163,8 +196,8 @@ TEST(ErrorFeedback, ARowDependsOnItselfAlone) {
 }
 
 TEST(InputFactor, DoesNotDependOnThreads) {
-  const Values h = moments_of(inputs(400, 300, 4), 300);
-  const InputFactor one(h, 300), two(h, 300, two_threads());
+  const SymmetricSums h = moments_of(inputs(400, 300, 4), 300);
+  const InputFactor one(h), two(h, two_threads());
   for (std::int64_t i = 0; i < 300; ++i)
     EXPECT_TRUE(std::ranges::equal(one.row(i), two.row(i))) << i;
 }
@@ -177,7 +210,7 @@ TEST(ErrorFeedback, PoorMomentsGiveFiniteBlocks) {
     std::fill_n(x.begin() + static_cast<std::ptrdiff_t>(i), 20, 0.f);
   const Matrix m{format("INT4_32"), 8, kWidth};
   for (const Values& some : {x, Values(x.begin(), x.begin() + kWidth), Values(kWidth)}) {
-    const InputFactor factor(moments_of(some, kWidth), kWidth);
+    const InputFactor factor(moments_of(some, kWidth));
     const double error = m.output_error(m.with_feedback(factor), x);
     EXPECT_TRUE(std::isfinite(error));
     EXPECT_LT(error, 4 * m.output_error(m.nearest(), x));
@@ -185,7 +218,7 @@ TEST(ErrorFeedback, PoorMomentsGiveFiniteBlocks) {
 }
 
 TEST(ErrorFeedback, ValuesThatAreNotFiniteAreRefused) {
-  const InputFactor factor(moments_of(inputs(10, 32, 6), 32), 32);
+  const InputFactor factor(moments_of(inputs(10, 32, 6), 32));
   Matrix m{format("INT4_32"), 3, 32};
   m.values[70] = NAN;
   EXPECT_ERROR_SAYS(m.with_feedback(factor), ExitCode::checkpoint,
@@ -210,6 +243,47 @@ TEST(RoundingError, IsRelativeAndWeightedByTheInputs) {
             plain);
   const Matrix zeros{format("INT4_32"), 2, 32, Values(64)};
   EXPECT_EQ(rounding_error(zeros.rows_to_encode(), "test", source_of(zeros.values), {}, {}), 0);
+}
+
+std::vector<int> matrices_of(const decoder::Model& model) {
+  std::vector<int> out;
+  for (int i = 0; const decoder::Parameter& p : model.parameters().all()) {
+    if (p.desc.role == registry::Role::weight) out.push_back(i);
+    ++i;
+  }
+  return out;
+}
+
+TEST(CollectMoments, SeveralPassesFindTheSumsOfOne) {
+  const decoder::Model model = lamina::testing::open_description(
+      "family = \"llama2\"\n[model]\nvocab_size = 64\nhidden_size = 32\nintermediate_size = 48\n"
+      "num_hidden_layers = 2\nnum_attention_heads = 2\nmax_position_embeddings = 64\n");
+  const auto plain = Weights::initialise(model, 5, DType::f32, cpu::cpu_backend());
+  model::CalibrationText text{.tokens_per_row = 16};
+  for (int i = 0; i < 48; ++i) text.ids.push_back(i * 7 % 64);
+  std::vector<int> wanted = matrices_of(model);
+  model::CalibrationOptions options{.dtype = DType::f32};
+  const model::CollectedMoments whole =
+      model::collect_moments(model, plain.pointers(), text, wanted, options, cpu::cpu_backend());
+  EXPECT_TRUE(whole.is_complete);
+  // Queries, keys and values have one input, as have the gate and the other half of it.
+  ASSERT_EQ(whole.inputs.size(), 8);
+  options.most_bytes = 1;
+  for (std::size_t pass = 0; pass < 8; ++pass) {
+    const model::CollectedMoments some =
+        model::collect_moments(model, plain.pointers(), text, wanted, options, cpu::cpu_backend());
+    ASSERT_EQ(some.inputs.size(), 1);
+    EXPECT_EQ(some.is_complete, pass == 7);
+    const model::InputMoments& got = some.inputs.front();
+    EXPECT_EQ(got.num_inputs, 48);
+    const auto same = std::ranges::find_if(whole.inputs, [&](const model::InputMoments& m) {
+      return m.readers.front().parameter == got.readers.front().parameter;
+    });
+    ASSERT_NE(same, whole.inputs.end());
+    EXPECT_TRUE(std::ranges::equal(got.sums.values(), same->sums.values()));
+    for (const auto& reader : got.readers) std::erase(wanted, reader.parameter);
+  }
+  EXPECT_TRUE(wanted.empty());
 }
 
 }  // namespace

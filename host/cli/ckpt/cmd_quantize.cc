@@ -1,6 +1,8 @@
 // lamina quantize: writes a model with quantised weights.
 #include <fmt/format.h>
 
+#include <chrono>
+
 #include "cli/shell/command.h"
 #include "cli/shell/plugins.h"
 #include "cli/shell/signals.h"
@@ -20,6 +22,30 @@ std::string progress_text(std::uint64_t done, std::uint64_t total) {
   return fmt::format("quantizing {:3.0f}%  {} of {}", 100 * share, bytes(done), bytes(total));
 }
 
+// Shows the progress of a calibration, with the time that the rest of a stage will take.
+class CalibrationDisplay {
+ public:
+  explicit CalibrationDisplay(StatusLine& status) : status_(&status) {}
+
+  void operator()(model::QuantiseStage stage, std::int64_t done, std::int64_t total) {
+    end_if_asked();
+    if (done == 0) start_ = Clock::now();
+    const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+    const bool is_reading = stage == model::QuantiseStage::reading;
+    status_->show(done == total, [&](double) {
+      return count_line(is_reading ? "calibrating" : "rounding",
+                        is_reading ? "rows of the text" : "inputs of matrices",
+                        static_cast<std::uint64_t>(done), static_cast<std::uint64_t>(total),
+                        seconds);
+    });
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  StatusLine* status_;
+  Clock::time_point start_;
+};
+
 model::QuantiseMethod method_of(const Arguments& a, const Device& device, StatusLine& status) {
   model::QuantiseMethod out{.backend = &device.backend()};
   if (a.has("calibrate")) out.calibrate = a.text("calibrate");
@@ -30,11 +56,7 @@ model::QuantiseMethod method_of(const Arguments& a, const Device& device, Status
     throw UserError(ExitCode::usage, {"--calibrate-tokens", "needs --calibrate FILE; add it", {}});
   out.calibrate_tokens = a.integer("calibrate-tokens");
   if (a.has("target-bits")) out.target_bits = a.number("target-bits");
-  out.progress = [&status](std::int64_t done, std::int64_t total) {
-    end_if_asked();
-    status.show(done == total,
-                [&](double) { return fmt::format("calibrating, row {} of {}", done, total); });
-  };
+  out.progress = CalibrationDisplay(status);
   return out;
 }
 
