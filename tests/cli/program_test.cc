@@ -81,6 +81,10 @@ TEST(Program, MistakesOnTheCommandLineExitWith2AndNameTheRightForm) {
        "error: unknown command 'config zzzzzzzz'\n  there are: show, explain, import\n"},
       {{"plan", "-m", "model"},
        "error: unknown option '-m'\n  give the model without -m: lamina plan MODEL\n"},
+      {{"decode", "-m", "model", "--quantize", "int4", "--target-bits", "5"},
+       "error: unknown option '--target-bits'\n  only `lamina quantize` has it, which writes a "
+       "model "
+       "with 8-bit or 4-bit weights\n"},
       {{"--versoin"}, "error: unknown option '--versoin'\n  did you mean '--version'?\n"},
       {{"config", "show", "x", "--jsn"},
        "error: unknown option '--jsn'\n  did you mean '--json'?\n"},

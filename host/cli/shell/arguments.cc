@@ -6,6 +6,7 @@
 #include <boost/program_options.hpp>
 #include <charconv>
 
+#include "cli/shell/commands.h"
 #include "cli/shell/help.h"
 #include "cli/shell/parse.h"
 #include "core/error.h"
@@ -121,6 +122,18 @@ std::string model_advice(const Command& command, std::string_view word) {
   return "";
 }
 
+// For an option that a single other command has: the hint that names it.
+std::string other_command_advice(std::string_view word) {
+  const std::string typed(word.substr(0, word.find('=')));
+  const Command* only = nullptr;
+  for (const Command& other : all_commands()) {
+    if (std::ranges::count(option_words(other.options), typed) == 0) continue;
+    if (only) return "";
+    only = &other;
+  }
+  return only ? fmt::format("only `lamina {}` has it, which {}", only->name, only->summary) : "";
+}
+
 // Builds Arguments; only this class writes their private members.
 class CommandLine {
  public:
@@ -186,7 +199,9 @@ class CommandLine {
           .run()
           .options;
     } catch (const po::unknown_option& e) {
-      refuse_option(options_, e.get_option_name(), model_advice(command_, e.get_option_name()));
+      const std::string advice = model_advice(command_, e.get_option_name());
+      refuse_option(options_, e.get_option_name(),
+                    advice.empty() ? other_command_advice(e.get_option_name()) : advice);
     } catch (const po::error_with_option_name& e) {
       const Option* option = find_option(options_, e.get_option_name());
       if (option && !takes_value(*option))
