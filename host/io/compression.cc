@@ -28,7 +28,7 @@ constexpr std::pair<std::string_view, std::string_view> kOtherMethods[] = {
     {"eetq", "its int8 weights are interleaved for one kernel of GPUs"},
     {"fbgemm_fp8", "its activations have an upper bound that changes the results"},
     {"higgs", "its weights are rotated and come from a grid of vectors"},
-    {"hqq", "its layers are stored as pickled objects"},
+    {"hqq", "the packing of each module is in tensors of metadata beside it"},
     {"modelopt", "its scales have other names and another definition"},
     {"quanto", "its tensors are stored with the state of Python classes"},
     {"quark", "its layouts depend on the exporter"},

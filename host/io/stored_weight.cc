@@ -72,6 +72,26 @@ void write_fp4_block(const std::byte* pairs, std::byte scale, std::byte* out) {
     out[1 + i] = value(i) | value(i + kFp4Block / 2) << 4;
 }
 
+// A scale of 0 gives values of 0: returns the first one for a value that is not.
+std::optional<std::size_t> zero_scale_of_values(std::span<const std::byte> values,
+                                                std::span<const float> scales, std::int64_t columns,
+                                                const Shape& grid, std::int64_t block_rows,
+                                                std::int64_t block_columns) {
+  if (values.empty() || std::ranges::find(scales, 0.f) == scales.end()) return {};
+  const std::int64_t rows = std::ssize(values) / columns, grid_rows = grid[-2];
+  const std::int64_t matrices = grid.num_elements() / (grid_rows * grid[-1]);
+  const std::int64_t matrix_rows = rows / matrices;
+  for (std::int64_t i = 0; i < std::ssize(values); ++i) {
+    const std::int64_t row = i / columns, matrix = row / matrix_rows;
+    const std::int64_t scale = (matrix * grid_rows + row % matrix_rows / block_rows) * grid[-1] +
+                               i % columns / block_columns;
+    const bool is_zero = (values[static_cast<std::size_t>(i)] & std::byte{0x7f}) == std::byte{0};
+    if (!is_zero && scales[static_cast<std::size_t>(scale)] == 0)
+      return static_cast<std::size_t>(scale);
+  }
+  return {};
+}
+
 }  // namespace
 
 void StoredWeight::fail(const std::string& what, const std::string& note) const {
@@ -148,7 +168,16 @@ void StoredWeight::open_f8() {
     fail(fmt::format("is {} of f8", to_string(shape_)), "f8 weights must be matrices");
   const std::int64_t rows = shape_[-2], columns = shape_[-1];
   check_f8_scales();
-  if (scale_values_.size() == 1) return;  // one for the whole tensor
+  const auto check_zeros = [&](const Shape& grid, std::int64_t in_rows, std::int64_t in_columns) {
+    if (const auto i =
+            zero_scale_of_values(data_.bytes, scale_values_, columns, grid, in_rows, in_columns))
+      fail(fmt::format("has the scale 0 at element {} of '{}' for values that are not zero; "
+                       "expected a positive number",
+                       *i, scales_.name),
+           "the checkpoint is damaged: download or export it again");
+  };
+  if (scale_values_.size() == 1)  // one for the whole tensor
+    return check_zeros(Shape{{1, 1}}, shape_.num_elements(), columns);
   block_rows_ = files_->compression().block_rows;
   block_columns_ = files_->compression().block_columns;
   if (Shape of_rows = shape_; of_rows[-1] = 1, scales_.shape == of_rows) {
@@ -165,6 +194,7 @@ void StoredWeight::open_f8() {
                      to_string(shape_), block_rows_, block_columns_, to_string(grid), scales,
                      to_string(scales_.shape)),
          "quantization_config.weight_block_size of config.json gives the size of blocks");
+  check_zeros(grid, block_rows_, block_columns_);
 }
 
 void StoredWeight::check_f8_scales() const {

@@ -267,6 +267,45 @@ TEST(PackedContradictions, OfGroupsAndZeroPointsAreRefused) {
       "has no tensor 'weight_g_idx'; expected the groups of its columns");
 }
 
+// Values in f8 with a scale for each row.
+PackedKind rows_of_f8() {
+  return {"F8",
+          8,
+          64,
+          false,
+          compressed_tensors_config("float-quantized", 8, "channel", 0, true, "", "float"),
+          [](const std::string& m, const IntegerWeight& w) -> std::vector<FileBytes> {
+            const auto count = static_cast<std::size_t>(w.rows * w.columns);
+            return {file_bytes(m + ".weight", DType::f8_e4m3, {w.rows, w.columns},
+                               std::vector<std::uint8_t>(count, 0x38)),
+                    float_bytes(m + ".weight_scale", DType::bf16, {w.rows, 1},
+                                std::vector<float>(static_cast<std::size_t>(w.rows), 0.01f))};
+          }};
+}
+
+TEST(PackedContradictions, OfScalesOfF8AreRefused) {
+  const PackedKind rows = rows_of_f8();
+  ModelPair model(rows, config_of("llama", "LlamaForCausalLM"));
+  write_llama(model);
+  EXPECT_NO_THROW(logits_of_model(model.packed_path(), false));
+  for (const char* strategy : {"tensor", "group"})
+    expect_contradiction(
+        rows, compressed_tensors_config("float-quantized", 8, strategy, 0, true, "", "float"),
+        fmt::format("1]; expected the scales of the strategy \"{}\"", strategy));
+  expect_contradiction(
+      rows, compressed_tensors_config("float-quantized", 8, "channel", 0, false, "", "float"),
+      "has no zero points; expected zero points, because it is not symmetric");
+}
+
+TEST(PackedContradictions, OfMethodsAndF8AreRefused) {
+  for (const auto& [method, config] :
+       {std::pair{"gptq", gptq_config(4, 32, true, 1)}, {"awq", awq_config(32)}})
+    expect_contradiction(rows_of_f8(), config,
+                         fmt::format("is f8_e4m3; expected packed integers or a plain weight, "
+                                     "because quant_method is \"{}\"",
+                                     method));
+}
+
 TEST(PackedContradictions, IgnoredModulesArePlain) {
   for (const std::string module : {"model.layers.1.self_attn.q_proj", "re:.*layers.1.*q_proj"}) {
     std::string config = packed_kinds()[0].quantization_config;

@@ -220,6 +220,29 @@ TEST(PackedFaults, ScalesOfF8ArePositive) {
                     shown));
 }
 
+TEST(PackedFaults, AScaleOfZeroInF8NeedsValuesOfZero) {
+  const std::string config =
+      compressed_tensors_config("float-quantized", 8, "channel", 0, true, "", "float");
+  const auto tensors = [](std::uint8_t second_row, std::int64_t rows, std::vector<float> scales) {
+    std::vector<std::uint8_t> values(8, 0x38);
+    std::fill_n(values.begin() + 4, 4, second_row);
+    return std::vector<FileBytes>{
+        file_bytes("m.weight", DType::f8_e4m3, {2, 4}, values),
+        float_bytes("m.weight_scale", DType::bf16, {rows, 1}, std::move(scales))};
+  };
+  const auto text = [](int element) {
+    return fmt::format(
+        "tensor 'm.weight' has the scale 0 at element {} of 'm.weight_scale' for "
+        "values that are not zero; expected a positive number",
+        element);
+  };
+  expect_refusal(tensors(0x38, 2, {1, 0}), config, text(1));
+  expect_refusal(tensors(0x38, 1, {0}), config, text(0));
+  TempDir dir;
+  write_checkpoint(dir.path(), tensors(0x80, 2, {1, 0}), alone(config));
+  EXPECT_NO_THROW(all_values(StoredWeight(WeightFiles(dir.path()), "m.weight")));
+}
+
 TEST(PackedFaults, PackedTensorsNeedTheirConfig) {
   expect_refusal(int4_tensors(), R"({"quant_method": "fp8"})",
                  "tensor 'm.weight_packed' is packed, but quantization_config of config.json has "
@@ -253,10 +276,18 @@ TEST(QuantizationConfig, OtherMethodsAreRefusedInWords) {
   for (const auto& [method, reason] :
        {std::pair{"bitsandbytes", "its scales are quantised again"},
         {"aqlm", "its weights are sums of vectors from codebooks"},
-        {"hqq", "its layers are stored as pickled objects"},
+        {"hqq", "the packing of each module is in tensors of metadata beside it"},
         {"quanto", "its tensors are stored with the state of Python classes"},
         {"eetq", "its int8 weights are interleaved for one kernel of GPUs"},
-        {"torchao", "its tensors are pickled Python classes"}}) {
+        {"torchao", "its tensors are pickled Python classes"},
+        {"vptq", "its weights are vectors from codebooks"},
+        {"spqr", "its weights have sparse outliers beside the groups"},
+        {"higgs", "its weights are rotated and come from a grid of vectors"},
+        {"bitnet", "its weights are ternary, and its layers quantise activations"},
+        {"auto-round", "its variants pack weights in several orders"},
+        {"modelopt", "its scales have other names and another definition"},
+        {"quark", "its layouts depend on the exporter"},
+        {"fbgemm_fp8", "its activations have an upper bound that changes the results"}}) {
     const std::string config = fmt::format(R"({{"quant_method": "{}"}})", method);
     expect_config_refusal(
         config, fmt::format("'quantization_config.quant_method' must be \"compressed-tensors\", "

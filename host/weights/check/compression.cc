@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/round_up.h"
 #include "io/stored_weight.h"
 #include "publishers/formats.h"
 #include "text/regex.h"
@@ -60,15 +61,29 @@ struct Stored {
   std::string_view format;
   int bits;
   bool is_float, has_zero_points, has_index;
-  std::int64_t group_size, columns;  // 0: not in groups of one row
+  std::int64_t group_size, columns;    // 0: not in groups of one row
+  Shape f8_scales = {}, f8_grid = {};  // of values in f8: scales; scales of blocks
 };
+
+// Values in f8; a tensor without scales is refused when it is opened.
+Stored f8_form(const io::WeightFiles& files, std::string_view name) {
+  Stored out{"float-quantized", 8, true, false, false, 0, 0};
+  const std::string scales = fmt::format("{}_scale", name);
+  if (!files.contains(scales)) return out;
+  out.f8_scales = files.tensor(scales).shape;
+  out.f8_grid = files.tensor(name).shape;
+  if (out.f8_grid.ndim() < 2) return out;
+  out.f8_grid[-2] = divide_up(out.f8_grid[-2], files.compression().block_rows);
+  out.f8_grid[-1] = divide_up(out.f8_grid[-1], files.compression().block_columns);
+  return out;
+}
 
 std::optional<Stored> stored_form(const io::WeightFiles& files, std::string_view name) {
   const io::PackedTensors* tensors = files.packed(name);
   if (!tensors) {
     const DType dtype = files.tensor(name).dtype;
     if (dtype != DType::f8_e4m3) return {};
-    return Stored{"float-quantized", 8, true, false, false, 0, 0};
+    return f8_form(files, name);
   }
   const io::StoredWeight weight(files, name);
   const std::int64_t columns = weight.shape()[-1];
@@ -90,6 +105,21 @@ struct Contradiction {
   std::string found, expected;
 };
 
+// The scales of values in f8 are one for each row, for the tensor or for a block.
+std::optional<Contradiction> f8_contradiction(const Group& group, const Stored& stored) {
+  const Shape& scales = stored.f8_scales;
+  const bool fits = group.strategy == "tensor"    ? scales.num_elements() == 1
+                    : group.strategy == "channel" ? scales.ndim() > 0 && scales[-1] == 1
+                    : group.strategy == "block"   ? scales == stored.f8_grid
+                                                  : group.strategy.empty();
+  if (!fits)
+    return Contradiction{fmt::format("has scales {}", to_string(scales)),
+                         fmt::format("the scales of the strategy \"{}\"", group.strategy)};
+  if (!group.symmetric)
+    return Contradiction{"has no zero points", "zero points, because it is not symmetric"};
+  return {};
+}
+
 std::optional<Contradiction> contradiction(const Group& group, const Stored& stored) {
   if (group.bits != stored.bits || group.is_float != stored.is_float)
     return Contradiction{
@@ -97,7 +127,7 @@ std::optional<Contradiction> contradiction(const Group& group, const Stored& sto
         fmt::format("{} of {} bits", group.is_float ? "floats" : "integers", group.bits)};
   if (!group.format.empty() && group.format != "naive-quantized" && group.format != stored.format)
     return Contradiction{fmt::format("has the form {}", stored.format), group.format};
-  if (stored.is_float && stored.bits == 8) return {};
+  if (stored.is_float && stored.bits == 8) return f8_contradiction(group, stored);
   const bool of_row = group.strategy == "channel" || group.strategy == "tensor";
   const std::int64_t expected =
       of_row || group.group_size == 0 ? stored.columns : std::min(group.group_size, stored.columns);
@@ -179,10 +209,26 @@ class CompressionChecker {
   std::vector<Modules> targets_;
 };
 
+// Methods of packed integers have no weights in f8.
+void refuse_f8(const io::WeightFiles& files, const std::string& method) {
+  for (std::string_view name : files.names())
+    if (!files.packed(name) && files.tensor(name).dtype == DType::f8_e4m3)
+      throw UserError(
+          ExitCode::checkpoint,
+          {files.path_of(name),
+           fmt::format("weight '{}' is {}; expected packed integers or a plain weight, because "
+                       "quant_method is \"{}\"",
+                       name, lamina::name(DType::f8_e4m3), method),
+           {fmt::format("{}: use the config.json that belongs to these weights",
+                        files.compression().where)}});
+}
+
 }  // namespace
 
 void check_compression(const io::WeightFiles& files) {
-  if (files.compression().method != publishers::kCompressedTensors) return;
+  const std::string& method = files.compression().method;
+  if (method == "gptq" || method == "awq") return refuse_f8(files, method);
+  if (method != publishers::kCompressedTensors) return;
   const CompressionChecker checker(files);
   for (std::string_view name : files.names()) checker.check(name);
 }
