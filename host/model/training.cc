@@ -300,9 +300,11 @@ void keep_blocks(decoder::Model& model, DType compute,
 
 // The keys train.quantize and train.quantize_rules.
 weights::Quantisation quantisation_of(const config::RunConfig& run) {
-  weights::Quantisation out{.format = run.train.quantize,
-                            .option = place_of(run, "train.quantize"),
-                            .rule_option = place_of(run, "train.quantize_rules")};
+  constexpr const char* kRules = "train.quantize_rules";
+  weights::Quantisation out{
+      .format = run.train.quantize,
+      .option = place_of(run, "train.quantize"),
+      .rule_option = run.train.quantize_rules.empty() ? kRules : place_of(run, kRules)};
   weights::check_quantise_format(out.option, out.format);
   for (const std::string& rule : run.train.quantize_rules)
     out.rules.push_back(weights::parse_quantise_rule(rule, out.rule_option));

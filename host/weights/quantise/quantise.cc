@@ -29,7 +29,7 @@ void check_is_plain(const decoder::Parameter& parameter, const Quantisation& wha
         {what.option,
          fmt::format("{} is quantised already: '{}' is stored in {}; expected plain values",
                      files.path(), name, format ? format->name : "blocks"),
-         {fmt::format("remove {}, or add {} '{}=none', which leaves it as it is", what.option,
+         {fmt::format("remove it, or add {} '{}=none', which leaves the weight as it is",
                       what.rule_option, rule_pattern(parameter))}});
   }
 }
