@@ -77,7 +77,7 @@ def main():
                 out = str(pathlib.Path(folder) / f"adapter-{f}")
                 pathlib.Path(folder, "run.toml").write_text(
                     f'[data]\ntrain = ["{pathlib.Path(a.calibrate or a.text).resolve()}"]\nsequence_length = {a.tokens}\n[train]\nfrom = "{pathlib.Path(a.model).resolve()}"\n'
-                    f'steps = {a.adapter_steps}\nbatch_size = 4\ndtype = "bfloat16"\n[lora]\nrank = 8\n[optimizer]\nlr = 1e-3\n[run]\nout = "{out}"\nseed = 1\n')
+                    f'steps = {a.adapter_steps}\nbatch_size = 4\ndtype = "bfloat16"\n[lora]\nrank = 8\n[optimizer]\nlr = 3e-4\n[run]\nout = "{out}"\nseed = 1\n')
                 more = ["--quantize", f] if f else []
                 run(a.lamina, "train", str(pathlib.Path(folder, "run.toml")), *more)
                 name = f"`{f}`, with an adapter" if f else "bfloat16 with an adapter"
