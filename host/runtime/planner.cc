@@ -56,8 +56,9 @@ struct Program::Planner {
   // later.
   std::map<ValueId, ValueId> copied_to;
   std::map<ValueId, ValueId> copied_at_once;  // those that are copied themselves
-  std::map<ValueId, int>
-      made_as_output;  // whole results, and the spaces of the outputs they are made in
+  // Whole results, and the spaces of the outputs they are made in: outputs, and operands over which
+  // kernels write them.
+  std::map<ValueId, int> made_as_output;
 
   std::map<const Graph*, std::shared_ptr<Program>> compiled;  // bodies of scans
   std::vector<int> workspaces;      // storage of each step's workspace, or -1
@@ -119,6 +120,42 @@ struct Program::Planner {
     }
   }
 
+  // An operand that a kernel may overwrite with an output is made in the output's place too.
+  void find_operands_in_outputs() {
+    for (int n = static_cast<int>(graph.nodes().size()) - 1; n >= 0; --n) {
+      const Node& node = graph.node(static_cast<NodeId>(n));
+      for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+        const auto output = made_as_output.find(node.outputs[i]);
+        if (output == made_as_output.end()) continue;
+        const ValueId v = operand_to_write_over(node, i, n);
+        if (v != kNoValue) made_as_output.emplace(v, output->second);
+      }
+    }
+  }
+
+  // Returns an operand that only the node and earlier ones use, and that its kernel may overwrite
+  // with result `i`, or kNoValue.
+  ValueId operand_to_write_over(const Node& node, std::size_t i, int step) const {
+    const auto is_temporary = [&](ValueId v) {
+      return v != kNoValue && last_uses[v] == step && graph.value(v).node != kNoNode &&
+             made_at(graph, v) == v && !made_as_output.contains(v) && !in_host[v] &&
+             graph.type(v) == graph.type(node.outputs[i]) &&
+             std::ranges::count_if(node.inputs, [&](ValueId other) {
+               return other != kNoValue && made_at(graph, other) == v;
+             }) == 1;
+    };
+    if (std::ranges::none_of(node.inputs, is_temporary) || node.op->code == OpCode::scan)
+      return kNoValue;
+    std::uint32_t in_place = 0;
+    with_node_view(graph, node, [&](const NodeView& view) {
+      if (const KernelChoice* choice = choose_kernel(backend, view)) in_place = choice->in_place;
+    });
+    for (std::size_t input = 0; input < node.inputs.size(); ++input)
+      if (in_place >> std::min<std::size_t>(input, 31) & 1 && is_temporary(node.inputs[input]))
+        return node.inputs[input];
+    return kNoValue;
+  }
+
   // Returns the graph input to which copy node `node` moves an aliased output, or kNoValue.
   ValueId alias_target(const Node& node) const {
     if (node.op->code != OpCode::copy) return kNoValue;
@@ -138,7 +175,8 @@ struct Program::Planner {
     if (ValueId v = alias_target(node); v != kNoValue) return v;
     if (!choice) return std::nullopt;
     ValueId result = node.outputs[i];
-    if (space_of_result(result) != Location::kArena) return std::nullopt;
+    if (const int space = space_of_result(result); space != Location::kArena)
+      return operand_in(space, node);
     auto target = copied_to.find(result);
     if (!choice->in_place) return unread_target(result, step);
     for (std::size_t input = 0; input < node.inputs.size(); ++input) {
@@ -154,6 +192,14 @@ struct Program::Planner {
         return v;
     }
     return unread_target(result, step);
+  }
+
+  // Returns the operand in the place of an output that the node makes, if any.
+  std::optional<ValueId> operand_in(int space, const Node& node) const {
+    if (space == Location::kHost) return std::nullopt;
+    for (ValueId v : node.inputs)
+      if (v != kNoValue && location(v).space == space) return v;
+    return std::nullopt;
   }
 
   // Returns the graph input over which the result is copied later, if nothing needs the memory of
@@ -387,6 +433,7 @@ Program::Program(const Graph& graph, const Backend& backend)
       staging_(std::make_unique<Staging>(backend)) {
   Planner planner(*graph_, backend);
   planner.find_last_uses();
+  planner.find_operands_in_outputs();
   planner.place_inputs();
   steps_ = planner.make_steps();
   planner.plan_arena(*this);

@@ -22,11 +22,45 @@ TEST(Program, Example) {
 TEST(Program, DeadOperandIsWrittenOver) {
   Graph g;
   Tensor x = g.add_input("x", kRow);
-  g.add_output("y", ops::neg(ops::exp(ops::neg(ops::exp(x)))));
+  // cumsum cannot be computed in place.
+  g.add_output("y", ops::cumsum(ops::neg(ops::exp(ops::neg(x))), {.dim = 0}));
   Program program(g, cpu::cpu_backend());
   // Three temporaries share one place.
   EXPECT_EQ(program.arena_bytes(), 64u);
   EXPECT_EQ(program.unshared_bytes(), 64u);
+}
+
+TEST(Program, OperandsOfAnOutputAreMadeInItsPlace) {
+  Graph g;
+  Tensor x = g.add_input("x", kRow);
+  g.add_output("y", ops::neg(ops::exp(ops::neg(x))) + x);
+  Program program(g, cpu::cpu_backend());
+  EXPECT_EQ(program.arena_bytes(), 0u);
+  const auto out = run(program, cpu::cpu_backend(), {row({0, 0, 0, 0, 0})});
+  EXPECT_EQ(to_doubles(out[0]), (Doubles{-1, -1, -1, -1, -1}));
+}
+
+TEST(Program, OperandsOfSeveralOutputsHaveDifferentPlaces) {
+  Graph g;
+  Tensor x = g.add_input("x", kRow);
+  Tensor a = ops::scale(x, 2), b = ops::scale(x, 3);
+  g.add_output("sum", a + b);
+  g.add_output("product", ops::scale(x, 4) * ops::shift(x, 1));
+  const auto out = run_unoptimized(g, {row({1, 2, 3, 4, 5})});
+  EXPECT_EQ(to_doubles(out[0]), (Doubles{5, 10, 15, 20, 25}));
+  EXPECT_EQ(to_doubles(out[1]), (Doubles{8, 24, 48, 80, 120}));
+}
+
+// t is read again after the first output exists.
+TEST(Program, OperandOfAnOutputThatIsReadLaterHasItsOwnPlace) {
+  Graph g;
+  Tensor x = g.add_input("x", kRow);
+  Tensor t = ops::scale(x, 2);
+  g.add_output("y", ops::neg(t));
+  g.add_output("z", ops::shift(t, 1));
+  const auto out = run_unoptimized(g, {row({1, 2, 3, 4, 5})});
+  EXPECT_EQ(to_doubles(out[0]), (Doubles{-2, -4, -6, -8, -10}));
+  EXPECT_EQ(to_doubles(out[1]), (Doubles{3, 5, 7, 9, 11}));
 }
 
 TEST(Program, OperandThatIsReadLaterIsKept) {
