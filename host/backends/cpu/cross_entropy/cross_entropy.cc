@@ -36,12 +36,15 @@ void cross_entropy_add_tile(const CrossEntropyRows& rows, const CrossEntropyTile
       [&](std::int64_t begin, std::int64_t end) { functions().add_tile(rows, tile, begin, end); });
 }
 
-void cross_entropy_gradient(const CrossEntropyRows& rows, const CrossEntropyTile& tile,
-                            const CrossEntropyGradient& gradient) {
+void cross_entropy_with_gradient(const CrossEntropyRows& rows, const CrossEntropyTile& tile,
+                                 const CrossEntropyGradient& gradient) {
   LAMINA_ASSERT(is_supported(tile.dtype) && is_supported(gradient.dtype));
   parallel_ranges(rows.num_rows, min_rows(tile.num_columns),
                   [&](std::int64_t begin, std::int64_t end) {
-                    functions().gradient(rows, tile, gradient, begin, end);
+                    for (std::int64_t row = begin; row < end; ++row) {
+                      functions().add_tile(rows, tile, row, row + 1);
+                      functions().gradient(rows, tile, gradient, row, row + 1);
+                    }
                   });
 }
 

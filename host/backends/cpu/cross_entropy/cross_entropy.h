@@ -5,8 +5,10 @@
 //                            .target = target};
 //   cross_entropy_begin(rows);
 //   for (each tile) cross_entropy_add_tile(rows, tile);
-//   for (each tile) cross_entropy_gradient(rows, tile, {.scale = 1 / count, .z_loss = z_loss,
-//   ...});
+//
+// For gradients, one tile has all columns:
+//
+//   cross_entropy_with_gradient(rows, tile, {.scale = 1 / count, .z_loss = z_loss, ...});
 //
 // The loss of a row is lse - logit[label] + z_loss lse^2 + uniform (lse - mean(logits)), lse = ln
 // sum exp(logits), after the soft cap, if any. Rows labelled kIgnoredLabel do not count. Nothing is
@@ -46,17 +48,18 @@ struct CrossEntropyGradient {
   float z_loss = 0;
   float uniform = 0;
   const float* row_scale = nullptr;  // [num_rows], optional: of lse - logit[label] of each row
-  void* dlogits;  // [num_rows, num_columns]; may begin where the tile's logits do if those are
+  void* dlogits;  // [num_rows, vocabulary]; may begin where the tile's logits do if those are
                   // f32 and rows are as many bytes apart
   DType dtype;    // f32 or bf16
   std::int64_t row_stride;
-  std::int64_t vocabulary = 0;  // columns of all tiles; for `uniform`
+  std::int64_t vocabulary = 0;  // for `uniform`
 };
 
 void cross_entropy_begin(const CrossEntropyRows& rows);
 void cross_entropy_add_tile(const CrossEntropyRows& rows, const CrossEntropyTile& tile);
-// Computes the gradients of the logits as given (before the soft cap).
-void cross_entropy_gradient(const CrossEntropyRows& rows, const CrossEntropyTile& tile,
-                            const CrossEntropyGradient& gradient);
+// Adds a tile with all columns, and computes the gradients of its logits as given (before the soft
+// cap). Each row is finished while its logits are in the caches.
+void cross_entropy_with_gradient(const CrossEntropyRows& rows, const CrossEntropyTile& tile,
+                                 const CrossEntropyGradient& gradient);
 
 }  // namespace lamina::cpu

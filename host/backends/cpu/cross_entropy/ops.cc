@@ -332,13 +332,14 @@ class CrossEntropyGradKernel final : public Kernel {
     scale_tile(tile, m, logit_scale_, bias);
     const CrossEntropyRows rows =
         state_.start(args.workspace, labels, m, /*all=*/false, args.outputs[2] != nullptr);
-    cross_entropy_add_tile(rows, tile);
-    sums.add(rows, labels, vocabulary_);
-    if (!args.outputs[kDx] && !args.outputs[kDw] && !args.outputs[kDbias]) return;
-
     CrossEntropyGradient gradient = scales(args, row, m);
     gradient.dlogits = dlogits;
-    cross_entropy_gradient(rows, tile, gradient);
+    if (args.outputs[kDx] || args.outputs[kDw] || args.outputs[kDbias])
+      cross_entropy_with_gradient(rows, tile, gradient);
+    else
+      cross_entropy_add_tile(rows, tile);
+    sums.add(rows, labels, vocabulary_);
+
     if (bias && args.outputs[kDbias])
       add_bias_gradient(dlogits, m, row == 0, static_cast<float*>(args.outputs[kDbias]));
     if (args.outputs[kDx])
