@@ -74,14 +74,25 @@ struct Problem {
   Values a{DType::f32, 0, 0}, b{DType::f32, 0, 0}, c{DType::f32, 0, 0}, bias{DType::f32, 0, 0};
 };
 
+// Memory that is aligned to cache lines.
+class Lines {
+ public:
+  explicit Lines(std::size_t bytes) : memory_(bytes + 64), data_(memory_.data()) {
+    std::size_t space = memory_.size();
+    std::align(64, bytes, data_, space);
+  }
+  std::byte* data() { return static_cast<std::byte*>(data_); }
+
+ private:
+  std::vector<std::byte> memory_;
+  void* data_;
+};
+
 // Runs a product on a copy of C.
 Values run(Problem& p, const Gemm* gemm) {
-  std::vector<std::byte> workspace(gemm->workspace_bytes() + 64);
-  void* aligned = workspace.data();
-  std::size_t space = workspace.size();
-  std::align(64, gemm->workspace_bytes(), aligned, space);
+  Lines workspace(gemm->workspace_bytes());
   Values c = p.c;
-  gemm->run(p.a.data(), p.b.data(), p.bias.data(), c.data(), static_cast<std::byte*>(aligned));
+  gemm->run(p.a.data(), p.b.data(), p.bias.data(), c.data(), workspace.data());
   return c;
 }
 
@@ -249,6 +260,30 @@ TEST(TiledGemm, BitsDoNotDependOnHowRowsAreRead) {
     columns.b = rows.b;
     EXPECT_EQ(run(rows, make_tiled_gemm(rows.spec).get()).bytes,
               run(columns, make_tiled_gemm(columns.spec).get()).bytes);
+  }
+}
+
+// Large results of whole cache lines are stored past the caches.
+TEST(TiledGemm, BitsDoNotDependOnWhenTheResultIsRead) {
+  set_threads(2, false);
+  for (Isa isa : kIsas) {
+    const ScopedIsa scoped(isa);
+    for (DType in : {DType::bf16, DType::f32}) {
+      Problem p({.m = 700,
+                 .n = 400,
+                 .k = 20,
+                 .in = in,
+                 .out = DType::f32,
+                 .a_transposed = true,
+                 .b_transposed = false});
+      const Values soon = run(p, make_tiled_gemm(p.spec).get());
+      p.spec.is_read_late = true;
+      const auto late = make_tiled_gemm(p.spec);
+      const std::size_t bytes = soon.bytes.size();
+      Lines c(bytes), workspace(late->workspace_bytes());
+      late->run(p.a.data(), p.b.data(), nullptr, c.data(), workspace.data());
+      EXPECT_EQ(std::memcmp(c.data(), soon.bytes.data(), bytes), 0);
+    }
   }
 }
 

@@ -302,7 +302,8 @@ class CrossEntropyGradKernel final : public Kernel {
                 .out = DType::f32,
                 .a_transposed = true,
                 .b_transposed = false,
-                .lda = gradient_stride_};
+                .lda = gradient_stride_,
+                .is_read_late = true};
     p.dw = make_checked_gemm(dw);
     dw.accumulate = true;
     p.dw_added = make_checked_gemm(dw);

@@ -31,6 +31,7 @@ struct GemmSpec {
   std::int64_t ldb = 0;
   std::int64_t ldc = 0;
   bool accumulate = false;    // adds to the values of C
+  bool is_read_late = false;  // C is not read soon, so it need not stay in caches; the same bits
   std::optional<DType> bias;  // bf16 or f32
   // The format of B, whose rows are adjacent then; null: plain. If B is transposed, its values are
   // integers times scales and `in` is bf16, A is quantised (stored/quantised_rows.h). Else the bits

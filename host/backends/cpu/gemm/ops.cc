@@ -173,6 +173,11 @@ Verdict supports_gemm(const NodeView& n) {
   return gemm_takes(n.type(0).dtype, n.out_type().dtype, nullptr);
 }
 
+// Gradients of weights are wider than their operands. Only the end of the step reads them.
+bool is_weight_gradient(const NodeView& n) {
+  return size_bytes(n.out_type().dtype) > size_bytes(n.type(0).dtype);
+}
+
 class GemmKernel final : public Kernel {
  public:
   explicit GemmKernel(const NodeView& n)
@@ -188,6 +193,7 @@ class GemmKernel final : public Kernel {
                                  .a_transposed = sizes_.transpose_a,
                                  .b_transposed = sizes_.transpose_b,
                                  .accumulate = has_acc_,
+                                 .is_read_late = is_weight_gradient(n),
                                  .bias = {},
                                  .b_stored = n.type(1).storage})) {}
 

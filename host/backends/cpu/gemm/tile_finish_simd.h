@@ -7,6 +7,20 @@
 namespace lamina::cpu {
 namespace {
 
+// Stores past the caches. Other threads see it after the next end_stores_past_caches().
+LAMINA_SIMD void store_past_caches(float* p, Float x) {
+#if defined(__AVX512F__)
+  _mm512_stream_ps(p, x.raw);
+#else
+  store(p, x);
+#endif
+}
+LAMINA_SIMD void end_stores_past_caches() {
+#if defined(__AVX512F__)
+  _mm_sfence();
+#endif
+}
+
 template <typename Out, typename Bias>
 void finish_block(const TileArguments& t, const float* sums, std::int64_t ld, std::int64_t row,
                   std::int64_t rows, std::int64_t column, std::int64_t columns) {
@@ -17,6 +31,8 @@ void finish_block(const TileArguments& t, const float* sums, std::int64_t ld, st
       Float sum = load_some(sums + j, count);
       if (bias) sum = sum + load_some(bias + j, count);
       if (t.accumulate) sum = sum + load_some(c + j, count);
+      if constexpr (sizeof(Out) == 4)
+        if (t.past_caches && count == kLanes) return store_past_caches(c + j, sum);
       store_some(c + j, sum, count);
     });
 }
@@ -29,6 +45,7 @@ void finish(const TileArguments& t, const float* sums, std::int64_t ld, std::int
       t.bf16_out ? (t.bf16_bias ? finish_block<bfloat16, bfloat16> : finish_block<bfloat16, float>)
                  : (t.bf16_bias ? finish_block<float, bfloat16> : finish_block<float, float>);
   finish_as(t, sums, ld, row, rows, column, columns);
+  if (t.past_caches) end_stores_past_caches();
 }
 
 }  // namespace

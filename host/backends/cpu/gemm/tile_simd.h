@@ -39,6 +39,7 @@ struct TileArguments {
   void* c;
   std::int64_t ldc;
   bool bf16_out, bf16_bias, accumulate;
+  bool past_caches;  // C is not read soon; it is f32, and its rows are aligned to 64 bytes
   // Number of columns of B after these that the next call will read.
   std::int64_t following_columns;
   // Sums between one block of k and the next, num_sums(m, n) of them. Null: there is one block.

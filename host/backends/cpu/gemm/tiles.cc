@@ -1,6 +1,7 @@
 #include "backends/cpu/gemm/tiles.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 
 #include "backends/cpu/gemm/tile_unit_simd.h"
@@ -89,6 +90,7 @@ class TiledGemm final : public Gemm {
     whole.bf16_out = spec_.out == DType::bf16;
     whole.bf16_bias = spec_.bias == DType::bf16;
     whole.accumulate = spec_.accumulate;
+    whole.past_caches = goes_past_caches(c);
     if (!spec_.bias) whole.bias = nullptr;
     for (std::int64_t row = 0; row < spec_.m; row += rows_) {
       const TileArguments rows = part(whole, row, std::min(rows_, spec_.m - row), 0, spec_.n);
@@ -102,6 +104,15 @@ class TiledGemm final : public Gemm {
  private:
   bool takes_as_it_is(std::int64_t block) const {
     return product_.takes_as_it_is(a_, blocks_.depth_of(block));
+  }
+
+  // True if C is stored past the caches: else each line is read before it is written.
+  bool goes_past_caches(const void* c) const {
+    constexpr std::int64_t kMinBytes = std::int64_t{1} << 20, kLine = 64;
+    const auto is_aligned = [](std::int64_t bytes) { return bytes % kLine == 0; };
+    return spec_.is_read_late && spec_.out == DType::f32 && !spec_.accumulate &&
+           spec_.m * spec_.n * 4 >= kMinBytes && is_aligned(spec_.ldc * 4) &&
+           is_aligned(reinterpret_cast<std::intptr_t>(c));
   }
 
   // Returns the part of a product with these rows and columns.
