@@ -19,9 +19,9 @@ class GuardedKernel {
   GuardedKernel(const NodeView& n, std::unique_ptr<Kernel> kernel, const Compute& compute);
 
   const std::string& op() const { return op_; }
-  // For each operand of the op, whether the node has it.
+  // True for each operand of the op that the node has.
   const std::vector<bool>& is_there() const { return is_there_; }
-  // The types of operands that are there.
+  // The types of these operands.
   const std::vector<Type>& operand_types() const { return operand_types_; }
   const std::vector<Type>& result_types() const { return result_types_; }
   bool is_on_device() const { return !compute_.backend->reaches(MemoryKind::host); }

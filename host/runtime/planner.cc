@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "ops/op_code.h"
 #include "runtime/memory_plan.h"
+#include "runtime/output_places.h"
 #include "runtime/own_outputs.h"
 #include "runtime/placed_values.h"
 #include "runtime/program_steps.h"
@@ -56,9 +57,7 @@ struct Program::Planner {
   // later.
   std::map<ValueId, ValueId> copied_to;
   std::map<ValueId, ValueId> copied_at_once;  // those that are copied themselves
-  // Whole results, and the spaces of the outputs they are made in: outputs, and operands over which
-  // kernels write them.
-  std::map<ValueId, int> made_as_output;
+  std::map<ValueId, int> made_in_outputs;     // and the numbers of the outputs
 
   std::map<const Graph*, std::shared_ptr<Program>> compiled;  // bodies of scans
   std::vector<int> workspaces;      // storage of each step's workspace, or -1
@@ -72,10 +71,8 @@ struct Program::Planner {
         last_uses(g.values().size(), -1),
         in_host(b.reaches(MemoryKind::pinned) ? std::vector<bool>(g.values().size())
                                               : host_values(g)) {
-    for (std::size_t o = 0; o < g.outputs().size(); ++o)
-      if (g.outputs()[o].alias_input < 0)
-        made_as_output.emplace(made_at(g, g.outputs()[o].value),
-                               static_cast<int>(g.inputs().size() + o));
+    find_last_uses();
+    made_in_outputs = output_places(graph, backend, last_uses, in_host);
   }
 
   static constexpr int kBeforeRun = -1;
@@ -84,11 +81,11 @@ struct Program::Planner {
     return static_cast<int>(storages.size() - 1);
   }
 
-  // A whole result that is an output of the graph is written directly to the output's place.
   int space_of_result(ValueId v) const {
     if (in_host[v]) return Location::kHost;
-    auto output = made_as_output.find(v);
-    return output == made_as_output.end() ? Location::kArena : output->second;
+    const auto output = made_in_outputs.find(v);
+    if (output == made_in_outputs.end()) return Location::kArena;
+    return static_cast<int>(graph.inputs().size()) + output->second;
   }
 
   void find_last_uses() {
@@ -118,42 +115,6 @@ struct Program::Planner {
       if (is_view(graph, node, &offset))
         last_uses[node.inputs[0]] = std::max(last_uses[node.inputs[0]], last_uses[node.outputs[0]]);
     }
-  }
-
-  // An operand that a kernel may overwrite with an output is made in the output's place too.
-  void find_operands_in_outputs() {
-    for (int n = static_cast<int>(graph.nodes().size()) - 1; n >= 0; --n) {
-      const Node& node = graph.node(static_cast<NodeId>(n));
-      for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-        const auto output = made_as_output.find(node.outputs[i]);
-        if (output == made_as_output.end()) continue;
-        const ValueId v = operand_to_write_over(node, i, n);
-        if (v != kNoValue) made_as_output.emplace(v, output->second);
-      }
-    }
-  }
-
-  // Returns an operand that only the node and earlier ones use, and that its kernel may overwrite
-  // with result `i`, or kNoValue.
-  ValueId operand_to_write_over(const Node& node, std::size_t i, int step) const {
-    const auto is_temporary = [&](ValueId v) {
-      return v != kNoValue && last_uses[v] == step && graph.value(v).node != kNoNode &&
-             made_at(graph, v) == v && !made_as_output.contains(v) && !in_host[v] &&
-             graph.type(v) == graph.type(node.outputs[i]) &&
-             std::ranges::count_if(node.inputs, [&](ValueId other) {
-               return other != kNoValue && made_at(graph, other) == v;
-             }) == 1;
-    };
-    if (std::ranges::none_of(node.inputs, is_temporary) || node.op->code == OpCode::scan)
-      return kNoValue;
-    std::uint32_t in_place = 0;
-    with_node_view(graph, node, [&](const NodeView& view) {
-      if (const KernelChoice* choice = choose_kernel(backend, view)) in_place = choice->in_place;
-    });
-    for (std::size_t input = 0; input < node.inputs.size(); ++input)
-      if (in_place >> std::min<std::size_t>(input, 31) & 1 && is_temporary(node.inputs[input]))
-        return node.inputs[input];
-    return kNoValue;
   }
 
   // Returns the graph input to which copy node `node` moves an aliased output, or kNoValue.
@@ -432,8 +393,6 @@ Program::Program(const Graph& graph, const Backend& backend)
       bound_pieces_(bound_.size()),
       staging_(std::make_unique<Staging>(backend)) {
   Planner planner(*graph_, backend);
-  planner.find_last_uses();
-  planner.find_operands_in_outputs();
   planner.place_inputs();
   steps_ = planner.make_steps();
   planner.plan_arena(*this);
