@@ -52,16 +52,9 @@ constexpr int kStepsOf = std::max(1, F::kValues / kStepValues);
 template <typename F>
 constexpr int kBytesOf = std::max(1, kStepValues / F::kValues) * F::kBytes;  // of kStepsOf steps
 
-#if defined(__AVX512F__)
-using Codes = __m512i;
-
 // The scales of the blocks of kStepsOf steps.
 template <typename F>
 using Opened = decltype(F::open(nullptr));
-template <typename F>
-LAMINA_SIMD Opened<F> open(const std::byte* p) {
-  return F::open(p);
-}
 template <typename F>
 LAMINA_SIMD void read_step(const Opened<F>& opened, const std::byte* p, int step, Codes& codes,
                            Float& scales, Float& minima) {
@@ -69,23 +62,6 @@ LAMINA_SIMD void read_step(const Opened<F>& opened, const std::byte* p, int step
   scales = F::scales(opened, p, step);
   if constexpr (F::kHasMinimum) minima = F::minima(opened, p, step);
 }
-#else
-using Codes = PlainStep;
-
-template <typename F>
-using Opened = None;
-template <typename F>
-LAMINA_SIMD None open(const std::byte*) {
-  return {};
-}
-template <typename F>
-LAMINA_SIMD void read_step(None, const std::byte* p, int step, Codes& codes, Float& scales,
-                           Float& minima) {
-  F::plain(p, step, &codes);
-  scales = load(codes.scales);
-  if constexpr (F::kHasMinimum) minima = load(codes.minima);
-}
-#endif
 
 }  // namespace
 }  // namespace lamina::cpu

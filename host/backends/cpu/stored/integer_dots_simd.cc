@@ -57,7 +57,7 @@ LAMINA_SIMD void add_iteration(const std::byte* const* rows, const typename F::X
   } else {
     Opened<F> opened[R];
 #pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) opened[r] = open<F>(rows[r]);
+    for (int r = 0; r < R; ++r) opened[r] = F::open(rows[r]);
 #pragma GCC unroll 4
     for (int step = 0; step < kIteration<F> / kStepValues; ++step) {
       NaturalStep<F> steps[R];

@@ -24,52 +24,35 @@ constexpr std::array<float, 256> kHalfE8m0 = half_e8m0();
 // MXFP4 values, doubled, plus 12.
 constexpr std::uint8_t kE2m1Codes[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 
-#if defined(__AVX512F__)
-LAMINA_SIMD Float in_four_lanes_each(float a, float b, float c, float d) {
-  return {numbers_of_four(_mm512_castps128_ps512(_mm_setr_ps(a, b, c, d)), 0)};
-}
-#endif
-
 struct Mxfp4 {
-  static constexpr int kValues = 32, kBytes = 17, kOffset = 12;
+  static constexpr int kValues = 32, kBytes = 17, kOffset = 12, kMaxCode = 24;
   static constexpr bool kHasMinimum = false;
   static constexpr int kScaleValues = 32;
   using X = QuantisedHalves;
   LAMINA_SIMD static const float* scale_at(const std::byte* p) {
     return kHalfE8m0.data() + byte_at(p);
   }
-  static void plain(const std::byte* p, int, PlainStep* out) {
-    for (int half = 0; half < 2; ++half, p += kBytes) {
-      for (int i = 0; i < 16; ++i) {
-        out->codes[32 * half + i] = kE2m1Codes[byte_at(p + 1 + i) & 15];
-        out->codes[32 * half + i + 16] = kE2m1Codes[byte_at(p + 1 + i) >> 4];
-      }
-      out->fill(out->scales, 8 * half, 8, *scale_at(p));
-    }
-  }
-#if defined(__AVX512F__)
+
   LAMINA_SIMD static None open(const std::byte*) { return {}; }
-  LAMINA_SIMD static __m512i codes(const std::byte* p, int) {
+  LAMINA_SIMD static Codes codes(const std::byte* p, int) {
     return from_table(kE2m1Codes, nibbles_of_pair(p + 1, p + kBytes + 1));
   }
   LAMINA_SIMD static Float scales(None, const std::byte* p, int) {
-    return {_mm512_mask_broadcastss_ps(_mm512_set1_ps(*scale_at(p)), 0xff00,
-                                       _mm_load_ss(scale_at(p + kBytes)))};
+    return in_eight_lanes_each(*scale_at(p), *scale_at(p + kBytes));
   }
-  LAMINA_SIMD static void halves(const std::byte* p, __m512i (&codes)[2]) {
+  LAMINA_SIMD static void halves(const std::byte* p, Codes (&codes)[2]) {
     nibbles_of_four<kBytes>(p + 1, codes);
-    for (__m512i& half : codes) half = from_table(kE2m1Codes, half);
+    for (Codes& half : codes) half = from_table(kE2m1Codes, half);
   }
   LAMINA_SIMD static Float scales_of_four(const std::byte* p) {
     return in_four_lanes_each(*scale_at(p), *scale_at(p + kBytes), *scale_at(p + 2 * kBytes),
                               *scale_at(p + 3 * kBytes));
   }
-#endif
 };
 
 // MXFP4's values; a number in f32 divides the scales of 16 values each.
 struct Nvfp4 {
-  static constexpr int kValues = 64, kBytes = 40, kOffset = 12;
+  static constexpr int kValues = 64, kBytes = 40, kOffset = 12, kMaxCode = 24;
   static constexpr bool kHasMinimum = false;
   static constexpr int kScaleValues = 16;
   using X = QuantisedStep;
@@ -80,22 +63,14 @@ struct Nvfp4 {
     __builtin_memcpy(&divisor, p, sizeof divisor);
     return formats::kE4m3[static_cast<std::size_t>(byte_at(p + 4 + i))] / divisor * 0.5f;
   }
-  static void plain(const std::byte* p, int, PlainStep* out) {
-    for (int i = 0; i < 32; ++i) {
-      out->codes[i] = kE2m1Codes[byte_at(p + 8 + i) & 15];
-      out->codes[i + 32] = kE2m1Codes[byte_at(p + 8 + i) >> 4];
-    }
-    for (int i = 0; i < 4; ++i) out->fill(out->scales, 4 * i, 4, scale(p, i));
-  }
-#if defined(__AVX512F__)
+
   LAMINA_SIMD static None open(const std::byte*) { return {}; }
-  LAMINA_SIMD static __m512i codes(const std::byte* p, int) {
-    return from_table(kE2m1Codes, low_then_high(load_256(p + 8)));
+  LAMINA_SIMD static Codes codes(const std::byte* p, int) {
+    return from_table(kE2m1Codes, low_then_high(load_bytes32(p + 8)));
   }
   LAMINA_SIMD static Float scales(None, const std::byte* p, int) {
     return in_four_lanes_each(scale(p, 0), scale(p, 1), scale(p, 2), scale(p, 3));
   }
-#endif
 };
 
 }  // namespace

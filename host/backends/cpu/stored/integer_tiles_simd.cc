@@ -1,12 +1,14 @@
 #include "backends/cpu/stored/integer_tiles_simd.h"
 
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
 #include <algorithm>
+#include <bit>
 #include <iterator>
 
 #include "backends/cpu/gemm/tile_finish_simd.h"
 #include "backends/cpu/simd/vectors.h"
 #include "backends/cpu/stored/integer_blocks_simd.h"
+#include "backends/cpu/stored/integer_pairs_simd.h"
 #include "backends/cpu/stored/integer_panels_simd.h"
 #include "core/round_up.h"
 #endif
@@ -14,36 +16,46 @@
 namespace lamina::cpu {
 namespace {
 
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
 
 constexpr int kVectors = kTileColumns / kLanes;
+// Vectors of columns whose sums fit into registers at once.
+constexpr int kTogether = kNativeBytes == 64 ? kVectors : 1;
+// With 16 registers, words of x that GCC keeps for the next vector and products that it adds in
+// another order go to memory: loops over words and vectors stay loops.
+constexpr int kUnrolled = kNativeBytes == 64 ? 8 : 1;
 
 // Packs 64 values of 16 rows of w, `rows` of them, to two blocks of the panel.
 template <typename F>
 LAMINA_SIMD void pack_step(const std::byte* const* rows, int step, int column, int blocks,
                            PanelOf<F>* out) {
-  Vectors<kLanes>::F words[kLanes];
-  for (int r = 0; r < kLanes; ++r) {
-    Codes codes;
-    Float scales, minima;
-    const Opened<F> opened = open<F>(rows[r]);
-    read_step<F>(opened, rows[r], step, codes, scales, minima);
-    words[r] = reinterpret_cast<Vectors<kLanes>::F>(codes);
-    float lanes[kLanes], lane_minima[kLanes];
-    store(lanes, scales);
-    if constexpr (F::kHasMinimum) store(lane_minima, minima);
-    for (int block = 0; block < blocks; ++block) {
-      for (int part = 0; part < kPartsOf<F>; ++part) {
-        out[block].scales[part][column + r] = lanes[8 * block + 4 * part];
-        if constexpr (F::kHasMinimum)
-          out[block].scales[kPartsOf<F> + part][column + r] = lane_minima[8 * block + 4 * part];
-      }
+  constexpr int kSquare = kNativeBytes / 4;  // words of as many rows are transposed at once
+  using Square = Vectors<kSquare>;
+  for (int first = 0; first < kLanes; first += kSquare) {
+    Square::F words[kLanes / kSquare][kSquare];
+    for (int i = 0; i < kSquare; ++i) {
+      const int r = first + i;
+      Codes codes;
+      Float scales, minima;
+      read_step<F>(F::open(rows[r]), rows[r], step, codes, scales, minima);
+      const auto* bytes = reinterpret_cast<const std::byte*>(&codes);
+      for (int j = 0; j < kLanes / kSquare; ++j)
+        words[j][i] = Square::load(bytes + j * kNativeBytes);
+      float lanes[kLanes], lane_minima[kLanes];
+      store(lanes, scales);
+      if constexpr (F::kHasMinimum) store(lane_minima, minima);
+      for (int block = 0; block < blocks; ++block)
+        for (int part = 0; part < kPartsOf<F>; ++part) {
+          out[block].scales[part][column + r] = lanes[8 * block + 4 * part];
+          if constexpr (F::kHasMinimum)
+            out[block].scales[kPartsOf<F> + part][column + r] = lane_minima[8 * block + 4 * part];
+        }
     }
+    for (auto& square : words) Square::transpose(square);
+    for (int word = 0; word < blocks * TileBlock::kWords; ++word)
+      Square::store(out[word / TileBlock::kWords].codes[word % TileBlock::kWords][column + first],
+                    words[word / kSquare][word % kSquare]);
   }
-  Vectors<kLanes>::transpose(words);
-  for (int block = 0; block < blocks; ++block)
-    for (int word = 0; word < TileBlock::kWords; ++word)
-      Vectors<kLanes>::store(out[block].codes[word][column], words[8 * block + word]);
 }
 
 template <typename F>
@@ -72,64 +84,107 @@ void pack(const std::byte* w, std::int64_t count, std::int64_t k, std::byte* pan
   }
 }
 
-LAMINA_SIMD __m512i broadcast_word(const void* p) {
+LAMINA_SIMD Codes broadcast_word(const void* p) {
   std::int32_t word;
   __builtin_memcpy(&word, p, sizeof word);
-  return _mm512_set1_epi32(word);
+  return bits_as<Codes>(splat<Int>(word));
+}
+
+// Products of words of a part that are added in 16 bits, if pairs are; else the words of the part.
+template <typename F>
+constexpr int words_at_once() {
+  const int words = TileBlock::kWords / kPartsOf<F>;
+  if constexpr (!kAddsPairs) return words;
+  const auto fitting = static_cast<unsigned>(INT16_MAX / (2 * 127 * F::kMaxCode));
+  return std::clamp(static_cast<int>(std::bit_floor(fitting)), 1, words);
+}
+
+// Adds the products of kCount words from `codes` and `x` on with kTogether vectors of columns.
+template <int kCount, bool kSigned>
+LAMINA_SIMD void add_words(const std::int8_t (*x)[kTileRows][4],
+                           const std::uint8_t (*codes)[kTileColumns][4], int column,
+                           Int (&products)[kTileRows][kTogether]) {
+#if defined(LAMINA_ADDS_PAIRS)
+  static_assert(kTogether == 1);
+  if constexpr (kCount == 1) {
+    const Codes columns = load_bits<Codes>(codes[0][column]);
+#pragma GCC unroll 4
+    for (int r = 0; r < kTileRows; ++r)
+      products[r][0] = products[r][0] + sum_pairs(pairs<kSigned>(columns, broadcast_word(x[0][r])));
+  } else {
+    Pairs sums[kTileRows];
+#pragma GCC unroll 4
+    for (int r = 0; r < kTileRows; ++r) sums[r] = splat<Pairs>(0);
+#pragma GCC unroll kUnrolled
+    for (int word = 0; word < kCount; ++word) {
+      const Codes columns = load_bits<Codes>(codes[word][column]);
+#pragma GCC unroll 4
+      for (int r = 0; r < kTileRows; ++r)
+        sums[r] = add_pairs(sums[r], pairs<kSigned>(columns, broadcast_word(x[word][r])));
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < kTileRows; ++r) products[r][0] = products[r][0] + sum_pairs(sums[r]);
+  }
+#else
+#pragma GCC unroll kUnrolled
+  for (int word = 0; word < kCount; ++word) {
+    Codes columns[kTogether];
+#pragma GCC unroll 3
+    for (int v = 0; v < kTogether; ++v)
+      columns[v] = load_bits<Codes>(codes[word][column + v * kLanes]);
+#pragma GCC unroll 4
+    for (int r = 0; r < kTileRows; ++r) {
+      const Codes row = broadcast_word(x[word][r]);
+#pragma GCC unroll 3
+      for (int v = 0; v < kTogether; ++v)
+        products[r][v] = add_fours(products[r][v], columns[v], row);
+    }
+  }
+#endif
 }
 
 // Adds one block to the sums of a tile.
-template <int kParts, bool kHasMinimum>
+template <int kParts, bool kHasMinimum, int kWordsAtOnce, bool kSigned>
 LAMINA_SIMD void add_block(const TileBlock& x, const PanelBlock<kParts, kHasMinimum>& w,
                            Float (&sum)[kTileRows][kVectors]) {
   constexpr int kWordsPerPart = TileBlock::kWords / kParts;
+  constexpr bool kOfParts = kHasMinimaOfParts<kParts, kHasMinimum>;
 #pragma GCC unroll 2
   for (int part = 0; part < kParts; ++part) {
-    constexpr bool kOfParts = kHasMinimaOfParts<kParts, kHasMinimum>;
-    if constexpr (kHasMinimum) {
+#pragma GCC unroll kUnrolled
+    for (int vector = 0; vector < kVectors; vector += kTogether) {
+      const int column = vector * kLanes;
+      Int products[kTileRows][kTogether];
 #pragma GCC unroll 4
       for (int r = 0; r < kTileRows; ++r) {
+        const std::int32_t init = kOfParts      ? 0
+                                  : kParts == 1 ? x.init[0][r] + x.init[1][r]
+                                                : x.init[part][r];
+#pragma GCC unroll 3
+        for (int v = 0; v < kTogether; ++v) products[r][v] = splat<Int>(init);
+      }
+#pragma GCC unroll kUnrolled
+      for (int word = 0; word < kWordsPerPart; word += kWordsAtOnce)
+        add_words<kWordsAtOnce, kSigned>(x.codes + part * kWordsPerPart + word,
+                                         w.codes + part * kWordsPerPart + word, column, products);
+#pragma GCC unroll 4
+      for (int r = 0; r < kTileRows; ++r) {
+        const Float scale = splat(x.scales[r]);
         const float x_sum =
             kOfParts ? static_cast<float>(x.init[part][r]) * x.scales[r] : x.sums[r];
 #pragma GCC unroll 3
-        for (int v = 0; v < kVectors; ++v)
-          sum[r][v] = fma(load(w.scales[kParts + part] + v * kLanes), splat(x_sum), sum[r][v]);
+        for (int v = 0; v < kTogether; ++v) {
+          const int at = column + v * kLanes;
+          Float& of = sum[r][vector + v];
+          if constexpr (kHasMinimum) of = fma(load(w.scales[kParts + part] + at), splat(x_sum), of);
+          of = fma(convert<Float>(products[r][v]) * scale, load(w.scales[part] + at), of);
+        }
       }
-    }
-    __m512i products[kTileRows][kVectors];
-#pragma GCC unroll 4
-    for (int r = 0; r < kTileRows; ++r) {
-      const std::int32_t init = kOfParts      ? 0
-                                : kParts == 1 ? x.init[0][r] + x.init[1][r]
-                                              : x.init[part][r];
-#pragma GCC unroll 3
-      for (int v = 0; v < kVectors; ++v) products[r][v] = _mm512_set1_epi32(init);
-    }
-#pragma GCC unroll 8
-    for (int word = part * kWordsPerPart; word < (part + 1) * kWordsPerPart; ++word) {
-      __m512i columns[kVectors];
-#pragma GCC unroll 3
-      for (int v = 0; v < kVectors; ++v) columns[v] = _mm512_loadu_si512(w.codes[word][v * kLanes]);
-#pragma GCC unroll 4
-      for (int r = 0; r < kTileRows; ++r) {
-        const __m512i row = broadcast_word(x.codes[word][r]);
-#pragma GCC unroll 3
-        for (int v = 0; v < kVectors; ++v)
-          products[r][v] = _mm512_dpbusd_epi32(products[r][v], columns[v], row);
-      }
-    }
-#pragma GCC unroll 4
-    for (int r = 0; r < kTileRows; ++r) {
-      const Float scale = splat(x.scales[r]);
-#pragma GCC unroll 3
-      for (int v = 0; v < kVectors; ++v)
-        sum[r][v] = fma(Float{_mm512_cvtepi32_ps(products[r][v])} * scale,
-                        load(w.scales[part] + v * kLanes), sum[r][v]);
     }
   }
 }
 
-template <int kParts, bool kHasMinimum>
+template <int kParts, bool kHasMinimum, int kWordsAtOnce, bool kSigned>
 void multiply(const TileArguments& t, const std::byte* slabs, const std::byte* panel) {
   const auto* x = reinterpret_cast<const TileBlock*>(slabs);
   const auto* w = reinterpret_cast<const PanelBlock<kParts, kHasMinimum>*>(panel);
@@ -140,7 +195,8 @@ void multiply(const TileArguments& t, const std::byte* slabs, const std::byte* p
     for (int r = 0; r < kTileRows; ++r)
 #pragma GCC unroll 3
       for (int v = 0; v < kVectors; ++v) sum[r][v] = splat(0);
-    for (std::int64_t block = 0; block < blocks; ++block) add_block(x[block], w[block], sum);
+    for (std::int64_t block = 0; block < blocks; ++block)
+      add_block<kParts, kHasMinimum, kWordsAtOnce, kSigned>(x[block], w[block], sum);
     float sums[kTileRows][kTileColumns];
 #pragma GCC unroll 4
     for (int r = 0; r < kTileRows; ++r)
@@ -175,12 +231,12 @@ template <typename F>
 constexpr IntegerTileFunctions::Format functions_of(std::string_view name) {
   constexpr int kParts = kPartsOf<F>;
   return {name,
-          kPanelOffset<F>,
+          kHasSignedProducts<F> ? 0 : kPanelOffset<F>,
           kParts,
           F::kHasMinimum,
           sizeof(PanelOf<F>),
           pack<F>,
-          multiply<kParts, F::kHasMinimum>};
+          multiply<kParts, F::kHasMinimum, words_at_once<F>(), kHasSignedProducts<F>>};
 }
 #define LAMINA_INTEGER_FORMAT(name, ...) functions_of<__VA_ARGS__>(name),
 constexpr IntegerTileFunctions::Format kFormats[] = {LAMINA_INTEGER_FORMATS};

@@ -54,6 +54,15 @@ LAMINA_SIMD void quantise_block(const std::uint16_t* x, std::int8_t* codes, floa
 #if defined(__AVX512F__)
     _mm_storeu_si128(reinterpret_cast<__m128i*>(codes + half),
                      _mm512_cvtepi32_epi8(reinterpret_cast<__m512i>(code.raw)));
+#elif defined(__AVX2__)
+    // Packing works on halves of registers: the halves of the words are put into order first.
+    const __m256i words =
+        _mm256_permute4x64_epi64(_mm256_packs_epi32(reinterpret_cast<__m256i>(code.lo.raw),
+                                                    reinterpret_cast<__m256i>(code.hi.raw)),
+                                 0xd8);
+    _mm_storeu_si128(
+        reinterpret_cast<__m128i*>(codes + half),
+        _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
 #else
     std::int32_t lanes[kLanes];
     store_raw(lanes, code);
@@ -67,6 +76,13 @@ LAMINA_SIMD void sum_codes(QuantisedStep* step) {
 #if defined(__AVX512F__)
   _mm512_store_si512(step->sums, _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1),
                                                      _mm512_load_si512(step->codes)));
+#elif defined(__AVX2__)
+  for (int at = 0; at < QuantisedStep::kValues; at += 32) {
+    const __m256i codes = _mm256_load_si256(reinterpret_cast<const __m256i*>(step->codes + at));
+    const __m256i twos = _mm256_maddubs_epi16(_mm256_set1_epi8(1), codes);
+    _mm256_store_si256(reinterpret_cast<__m256i*>(step->sums + at / 4),
+                       _mm256_madd_epi16(twos, _mm256_set1_epi16(1)));
+  }
 #else
   for (int lane = 0; lane < kLanes; ++lane) {
     const std::int8_t* c = step->codes + 4 * lane;
