@@ -26,7 +26,9 @@ struct IntegerDotFunctions {
   std::string_view name;  // of the kernels, for `lamina explain`
   const RowForm& steps;   // QuantisedStep
 
-  static const IntegerDotFunctions avx512, avx2, portable;
+  static const IntegerDotFunctions avx512, avx2, avx2_vnni, portable;
+  // avx2_vnni with an instruction of AVX-512 in place of AVX-VNNI's: tests define it.
+  static const IntegerDotFunctions avx2_vnni_of_avx512;
 };
 
 // Returns the entry of best_isa() for products of rows of `in` with a matrix in a format. Null

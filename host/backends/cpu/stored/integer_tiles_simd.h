@@ -59,7 +59,9 @@ struct IntegerTileFunctions {
   IntegerSlabs slabs;     // of TileBlock
   std::string_view name;  // of the kernels, for `lamina explain`
 
-  static const IntegerTileFunctions avx512, avx2, portable;
+  static const IntegerTileFunctions avx512, avx2, avx2_vnni, portable;
+  // avx2_vnni with an instruction of AVX-512 in place of AVX-VNNI's: tests define it.
+  static const IntegerTileFunctions avx2_vnni_of_avx512;
 };
 
 }  // namespace lamina::cpu

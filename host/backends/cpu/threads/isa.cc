@@ -76,6 +76,16 @@ bool detect_matrix_unit() {
 #endif
 }
 
+// Intel's manual, volume 2A, CPUID leaf 7, subleaf 1: EAX bit 4.
+bool detect_avx_vnni() {
+#if defined(__x86_64__)
+  unsigned a, b, c, d;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;
+#else
+  return false;
+#endif
+}
+
 }  // namespace
 
 Isa best_isa() {
@@ -86,6 +96,11 @@ Isa best_isa() {
 bool has_matrix_unit() {
   static const bool has = detect_matrix_unit();
   return has && best_isa() == Isa::avx512_bf16;
+}
+
+bool has_avx_vnni() {
+  static const bool has = detect_avx_vnni();
+  return has && best_isa() == Isa::avx2;
 }
 
 std::string_view name(Isa isa) { return kNames[static_cast<std::size_t>(isa)]; }

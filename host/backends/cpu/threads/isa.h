@@ -32,11 +32,15 @@ Isa best_isa();
 // the system lets this process use it, and best_isa() is avx512_bf16. [any thread]
 bool has_matrix_unit();
 
+// True if products of bytes can use AVX-VNNI: the machine has it and best_isa() is avx2.
+// [any thread]
+bool has_avx_vnni();
+
 // The name as LAMINA_CPU_ISA spells it.
 std::string_view name(Isa isa);
 
 // Returns the functions of best_isa(). Functions of only avx512_bf16 are additional members of
-// avx512's table.
+// avx512's table. A table whose functions differ with has_avx_vnni() has a member avx2_vnni.
 template <typename Table>
 const Table& isa_table() {
   switch (best_isa()) {
@@ -44,6 +48,8 @@ const Table& isa_table() {
     case Isa::avx512:
       return Table::avx512;
     case Isa::avx2:
+      if constexpr (requires { Table::avx2_vnni; })
+        if (has_avx_vnni()) return Table::avx2_vnni;
       return Table::avx2;
     case Isa::portable:
       break;

@@ -75,21 +75,42 @@ std::uint64_t read_memory(const std::byte* memory, std::size_t num_bytes) {
 
 #elif defined(__AVX2__)
 
-double multiply_add(std::int64_t rounds, float* sink) {
-  constexpr int kSums = 12;  // 16 registers, and two units of latency 4 to 5
-  const __m256 a = _mm256_set1_ps(0.5f), b = _mm256_set1_ps(*sink);
+constexpr int kSums = 12;  // 16 registers, and two units of latency 4 to 5
+
+template <typename Step>
+double run(std::int64_t rounds, double flops_per_step, float* sink, Step step) {
   __m256 sum[kSums];
 #pragma GCC unroll 12
   for (int i = 0; i < kSums; ++i) sum[i] = _mm256_set1_ps(static_cast<float>(i));
   for (std::int64_t round = 0; round < rounds; ++round) {
 #pragma GCC unroll 12
-    for (int i = 0; i < kSums; ++i) sum[i] = _mm256_fmadd_ps(a, b, sum[i]);
+    for (int i = 0; i < kSums; ++i) sum[i] = step(sum[i]);
   }
   __m256 total = sum[0];
 #pragma GCC unroll 12
   for (int i = 1; i < kSums; ++i) total = _mm256_add_ps(total, sum[i]);
   *sink = _mm256_cvtss_f32(total);
-  return static_cast<double>(rounds) * kSums * 8 * 2;
+  return static_cast<double>(rounds) * kSums * flops_per_step;
+}
+
+double multiply_add(std::int64_t rounds, float* sink) {
+  const __m256 a = _mm256_set1_ps(0.5f), b = _mm256_set1_ps(*sink);
+  return run(rounds, 8 * 2, sink, [a, b](__m256 sum) { return _mm256_fmadd_ps(a, b, sum); });
+}
+
+double multiply_add_int8(std::int64_t rounds, float* sink) {
+  const __m256i a = _mm256_set1_epi8(1), b = _mm256_set1_epi8(static_cast<char>(*sink));
+  return run(rounds, 32 * 2, sink, [a, b](__m256 sum) {
+#if defined(__AVXVNNI__)
+    asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
+#else
+    __m256i products;  // in the assembly, since they are equal for all sums
+    asm("vpmaddubsw %3, %2, %1\n\tvpaddw %1, %0, %0"
+        : "+x"(sum), "=&x"(products)
+        : "x"(a), "x"(b));
+#endif
+    return sum;
+  });
 }
 
 std::uint64_t read_memory(const std::byte* memory, std::size_t num_bytes) {
@@ -154,7 +175,7 @@ constexpr LimitLoops kFunctions = {
 #if defined(__AVX512BF16__)
     .multiply_add_bf16 = multiply_add_bf16,
 #endif
-#if defined(__AVX512VNNI__)
+#if defined(__AVX2__)
     .multiply_add_int8 = multiply_add_int8,
 #endif
 };

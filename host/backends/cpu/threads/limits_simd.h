@@ -18,9 +18,10 @@ struct LimitLoops {
   ReadLoop read;
   FlopLoop multiply_add;
   FlopLoop multiply_add_bf16 = nullptr;  // by vdpbf16ps: for avx512_bf16 only
-  FlopLoop multiply_add_int8 = nullptr;  // by vpdpbusd: for avx512 only
+  // Products of bytes by vpdpbusd; for avx2 by vpmaddubsw, with sums in 16 bits. Not for portable.
+  FlopLoop multiply_add_int8 = nullptr;
 
-  static const LimitLoops avx512, avx2, portable;
+  static const LimitLoops avx512, avx2, avx2_vnni, portable;
 };
 
 }  // namespace lamina::cpu
