@@ -268,18 +268,21 @@ TEST(PackedContradictions, OfGroupsAndZeroPointsAreRefused) {
 }
 
 // Values in f8 with a scale for each row.
-PackedKind rows_of_f8() {
+// A scale for each row, or one scale.
+PackedKind rows_of_f8(bool of_rows = true) {
   return {"F8",
           8,
           64,
           false,
           compressed_tensors_config("float-quantized", 8, "channel", 0, true, "", "float"),
-          [](const std::string& m, const IntegerWeight& w) -> std::vector<FileBytes> {
+          [of_rows](const std::string& m, const IntegerWeight& w) -> std::vector<FileBytes> {
             const auto count = static_cast<std::size_t>(w.rows * w.columns);
+            const Shape scales = of_rows ? Shape{w.rows, 1} : Shape{1};
             return {file_bytes(m + ".weight", DType::f8_e4m3, {w.rows, w.columns},
                                std::vector<std::uint8_t>(count, 0x38)),
-                    float_bytes(m + ".weight_scale", DType::bf16, {w.rows, 1},
-                                std::vector<float>(static_cast<std::size_t>(w.rows), 0.01f))};
+                    float_bytes(m + ".weight_scale", DType::bf16, scales,
+                                std::vector<float>(static_cast<std::size_t>(scales.num_elements()),
+                                                   0.01f))};
           }};
 }
 
@@ -292,6 +295,9 @@ TEST(PackedContradictions, OfScalesOfF8AreRefused) {
     expect_contradiction(
         rows, compressed_tensors_config("float-quantized", 8, strategy, 0, true, "", "float"),
         fmt::format("1]; expected the scales of the strategy \"{}\"", strategy));
+  const PackedKind one_scale = rows_of_f8(false);
+  expect_contradiction(one_scale, one_scale.quantization_config,
+                       "has scales [1]; expected the scales of the strategy \"channel\"");
   expect_contradiction(
       rows, compressed_tensors_config("float-quantized", 8, "channel", 0, false, "", "float"),
       "has no zero points; expected zero points, because it is not symmetric");

@@ -61,8 +61,9 @@ struct Stored {
   std::string_view format;
   int bits;
   bool is_float, has_zero_points, has_index;
-  std::int64_t group_size, columns;    // 0: not in groups of one row
-  Shape f8_scales = {}, f8_grid = {};  // of values in f8: scales; scales of blocks
+  std::int64_t group_size, columns;  // 0: not in groups of one row
+  // For values in f8: their scales; the scales of rows, and of blocks, in their place.
+  Shape f8_scales = {}, f8_rows = {}, f8_grid = {};
 };
 
 // Values in f8; a tensor without scales is refused when it is opened.
@@ -71,8 +72,9 @@ Stored f8_form(const io::WeightFiles& files, std::string_view name) {
   const std::string scales = fmt::format("{}_scale", name);
   if (!files.contains(scales)) return out;
   out.f8_scales = files.tensor(scales).shape;
-  out.f8_grid = files.tensor(name).shape;
+  out.f8_rows = out.f8_grid = files.tensor(name).shape;
   if (out.f8_grid.ndim() < 2) return out;
+  out.f8_rows[-1] = 1;
   out.f8_grid[-2] = divide_up(out.f8_grid[-2], files.compression().block_rows);
   out.f8_grid[-1] = divide_up(out.f8_grid[-1], files.compression().block_columns);
   return out;
@@ -109,7 +111,7 @@ struct Contradiction {
 std::optional<Contradiction> f8_contradiction(const Group& group, const Stored& stored) {
   const Shape& scales = stored.f8_scales;
   const bool fits = group.strategy == "tensor"    ? scales.num_elements() == 1
-                    : group.strategy == "channel" ? scales.ndim() > 0 && scales[-1] == 1
+                    : group.strategy == "channel" ? scales == stored.f8_rows
                     : group.strategy == "block"   ? scales == stored.f8_grid
                                                   : group.strategy.empty();
   if (!fits)
