@@ -303,7 +303,7 @@ class CrossEntropyGradKernel final : public Kernel {
                 .a_transposed = true,
                 .b_transposed = false,
                 .lda = gradient_stride_,
-                .is_read_late = true};
+                .is_read_late = block_ >= rows_};  // else the next block adds to it
     p.dw = make_checked_gemm(dw);
     dw.accumulate = true;
     p.dw_added = make_checked_gemm(dw);

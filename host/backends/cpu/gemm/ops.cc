@@ -173,7 +173,8 @@ Verdict supports_gemm(const NodeView& n) {
   return gemm_takes(n.type(0).dtype, n.out_type().dtype, nullptr);
 }
 
-// Gradients of weights are wider than their operands. Only the end of the step reads them.
+// In bf16 only gradients of weights are wider than their operands, and only the end of the step
+// reads them. In f32 they look like other products.
 bool is_weight_gradient(const NodeView& n) {
   return size_bytes(n.out_type().dtype) > size_bytes(n.type(0).dtype);
 }

@@ -7,6 +7,12 @@
 namespace lamina::cpu {
 namespace {
 
+#if defined(__AVX512F__)
+constexpr bool kStoresPastCaches = true;
+#else
+constexpr bool kStoresPastCaches = false;  // store_past_caches() is a plain store
+#endif
+
 // Stores past the caches. Other threads see it after the next end_stores_past_caches().
 LAMINA_SIMD void store_past_caches(float* p, Float x) {
 #if defined(__AVX512F__)

@@ -123,7 +123,8 @@ void multiply(const TileArguments& t) {
       const std::int64_t row = slab * kRows, rows = std::min<std::int64_t>(kRows, t.m - row);
       float* to = t.sums ? sums : own_sums;
       fetch.step();
-      if (t.is_last && !t.past_caches) fetch_outputs(t, row, rows, column, columns);
+      if (t.is_last && !(kStoresPastCaches && t.past_caches))
+        fetch_outputs(t, row, rows, column, columns);
       multiply_panels<Format>(rows_at<Format>(t, row), panel, num_words, !t.is_first, to);
       if (t.is_last) finish(t, to, kWidth, row, rows, column, columns);
       if (t.sums) sums += kSumsOfPanels;
