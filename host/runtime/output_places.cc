@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "graph/op.h"
+#include "runtime/own_outputs.h"
 #include "runtime/program.h"
 #include "runtime/views.h"
 
@@ -34,12 +35,12 @@ class OutputPlaces {
 
  private:
   // Returns an operand that only the node and earlier ones use, and that its kernel may overwrite
-  // with result `i`, or kNoValue.
+  // with result `i`, or kNoValue. No other result takes it.
   ValueId operand_to_write_over(const Node& node, std::size_t i, int step) const {
     const auto is_temporary = [&](ValueId v) {
       return v != kNoValue && last_uses_[v] == step && graph_.value(v).node != kNoNode &&
              made_at(graph_, v) == v && !out_.contains(v) && !in_host_[v] &&
-             graph_.type(v) == graph_.type(node.outputs[i]) &&
+             graph_.type(v) == graph_.type(node.outputs[i]) && !is_taken(node, i, v) &&
              std::ranges::count_if(node.inputs, [&](ValueId other) {
                return other != kNoValue && made_at(graph_, other) == v;
              }) == 1;
@@ -54,6 +55,13 @@ class OutputPlaces {
       if (in_place >> std::min<std::size_t>(input, 31) & 1 && is_temporary(node.inputs[input]))
         return node.inputs[input];
     return kNoValue;
+  }
+
+  // True if another result than `i` is always written over `v`.
+  static bool is_taken(const Node& node, std::size_t i, ValueId v) {
+    for (std::size_t o = 0; o < node.outputs.size(); ++o)
+      if (o != i && always_written_over(node, o) == v) return true;
+    return false;
   }
 
   const Graph& graph_;

@@ -155,7 +155,8 @@ struct Program::Planner {
     return unread_target(result, step);
   }
 
-  // Returns the operand in the place of an output that the node makes, if any.
+  // Returns the operand in the place of an output that the node makes, if any: output_places() puts
+  // no other operand there.
   std::optional<ValueId> operand_in(int space, const Node& node) const {
     if (space == Location::kHost) return std::nullopt;
     for (ValueId v : node.inputs)
