@@ -223,6 +223,7 @@ CollectedMoments collect_moments(const decoder::Model& model,
     batch.microbatch().bind(layers);
     layers.run(*arena);
   }
+  if (options.progress) options.progress(rows, rows);
   return watcher.take();
 }
 

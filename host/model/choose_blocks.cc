@@ -205,6 +205,7 @@ class Chooser {
         for (const InputMoments::Reader& reader : moments.readers)
           std::erase(wanted, reader.parameter);
       }
+      show(QuantiseStage::rounding, std::ssize(some.inputs), std::ssize(some.inputs));
     }
     for (std::size_t i = 0; i < out_.storages.size(); ++i) finish(i);
   }
