@@ -221,6 +221,10 @@ void run_decode() {
 }
 
 int run(std::string_view part) {
+  if (part != "all" && part != "decode" && part != "products") {
+    fmt::print(stderr, "usage: attention_bench [all|decode|products] [threads]\n");
+    return 2;
+  }
   if (part != "decode") run_products();
   if (part != "products") run_decode();
   return 0;

@@ -53,7 +53,7 @@ TEST(Bench, DecodesAfterALongContextInEveryStorageOfKeys) {
   const lamina::testing::TempDir folder;
   const std::string model = folder.write(
       "m.toml",
-      "family = \"llama2\"\n[model]\nvocab_size = 10\nhidden_size = 8\nintermediate_size = 16\n"
+      "family = \"llama2\"\n[model]\nvocab_size = 10\nhidden_size = 16\nintermediate_size = 16\n"
       "num_hidden_layers = 2\nnum_attention_heads = 2\n");
   const auto bytes_per_token = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"decode", "--model", model, "--context", "400000", "--tokens", "2",
@@ -62,9 +62,9 @@ TEST(Bench, DecodesAfterALongContextInEveryStorageOfKeys) {
     EXPECT_EQ(result.code, 0) << result.err;
     return JsonDocument::parse(result.out, "bench").root().at("bytes_per_token").as_double();
   };
-  // Per layer, two heads of keys and values with four channels.
-  EXPECT_NEAR(bytes_per_token({}), 400000 * 2 * 2 * 2 * 8, 1e5);
-  EXPECT_NEAR(bytes_per_token({"--kv-dtype", "int8"}), 400000 * 2 * 2 * 2 * 8, 1e5);
+  // Per layer, two heads of keys and values with eight channels; int8 has a scale of four bytes.
+  EXPECT_NEAR(bytes_per_token({}), 400000 * 2 * 2 * 2 * 16, 1e5);
+  EXPECT_NEAR(bytes_per_token({"--kv-dtype", "int8"}), 400000 * 2 * 2 * 2 * 12, 1e5);
 }
 
 TEST(Bench, PrefillAndTrainPrintSpeedAndLimitWithTheirInputs) {
@@ -118,7 +118,7 @@ TEST(Bench, LazyUpdatesWantATableThatIsOnlyLookedUp) {
   const lamina::testing::TempDir folder;
   const std::string model = folder.write(
       "m.toml",
-      "family = \"llama2\"\n[model]\nvocab_size = 10\nhidden_size = 8\nintermediate_size = 16\n"
+      "family = \"llama2\"\n[model]\nvocab_size = 10\nhidden_size = 16\nintermediate_size = 16\n"
       "num_hidden_layers = 2\nnum_attention_heads = 2\n");
   auto train = [&](const std::string& tied) {
     return bench({"train", "--model", model, "--tokens", "4", "--repeats", "1", "--lazy-embeddings",
