@@ -64,6 +64,7 @@ const Exception kNotRun[] = {
     {"docs/cuda.md", "cmake --preset cuda", "needs nvcc, and builds for minutes"},
     {"docs/cuda.md", "nvcc", "needs nvcc"},
     {"docs/cuda.md", "cmake --build --preset test", "needs nvcc and a GPU"},
+    {"docs/cuda.md", "# With the tree", "needs a GPU"},
     {"docs/engram.md", "lamina bench train", "needs tables of gigabytes"},
     {"docs/gguf.md", "lamina decode", "needs a published model"},
     {"docs/from_maxtext.md", "lamina config import", "needs the files of MaxText"},
