@@ -7,7 +7,7 @@
 #include <random>
 
 #include "conformance/compare.h"
-#include "conformance/guarded_kernel.h"
+#include "conformance/guarded_runs.h"
 #include "graph/rewrite.h"
 #include "ops/custom.h"
 #include "program/compile.h"
@@ -60,7 +60,7 @@ class ComparedKernel final : public Kernel {
  public:
   ComparedKernel(const NodeView& n, std::unique_ptr<Kernel> kernel, const Compute& compute,
                  std::set<std::string>& ran)
-      : kernel_(n, std::move(kernel), compute),
+      : runs_(n, std::move(kernel), compute),
         compute_(compute),
         ran_(ran),
         lowering_(n, *compute.backend) {
@@ -79,20 +79,20 @@ class ComparedKernel final : public Kernel {
   }
 
   void run(const KernelArgs& args) override {
-    ran_.insert(kernel_.op());
+    ran_.insert(runs_.op());
     std::vector<TensorBytes> operands;
-    for (std::size_t i = 0, next = 0; i < kernel_.is_there().size(); ++i) {
-      if (!kernel_.is_there()[i]) continue;
-      operands.push_back(kernel_.contents(args.inputs[i], operand_types_[next++]));
+    for (std::size_t i = 0, next = 0; i < runs_.is_there().size(); ++i) {
+      if (!runs_.is_there()[i]) continue;
+      operands.push_back(runs_.contents(args.inputs[i], operand_types_[next++]));
     }
     const std::vector<TensorBytes> results = once(operands, 1, std::byte{0xff});
     // A kernel may keep memory in its first runs.
-    if (!kernel_.is_on_device()) once(operands, 1, std::byte{0xff});
+    if (!runs_.is_on_device()) once(operands, 1, std::byte{0xff});
     expect_same(results, once(operands, 1, std::byte{0x11}),
                 "gives other bits if its unwritten memory has other bytes; it "
                 "reads beyond its inputs, or uninitialised memory");
     // Threads of a device run in another order each time, so the two runs above are enough.
-    const int most_threads = kernel_.is_on_device() ? 1 : 3;
+    const int most_threads = runs_.is_on_device() ? 1 : 3;
     for (int threads = 2; threads <= most_threads; ++threads)
       for (int time = 0; time < 2; ++time)
         expect_same(results, once(operands, threads, std::byte{0xff}),
@@ -104,7 +104,7 @@ class ComparedKernel final : public Kernel {
       for (std::size_t i = 0; i < operands.size(); ++i) compare_without_number(operands, i);
     }
     for (std::size_t i = 0; i < results.size(); ++i)
-      if (args.outputs[i]) kernel_.put(args.outputs[i], results[i], result_types_[i]);
+      if (args.outputs[i]) runs_.put(args.outputs[i], results[i], result_types_[i]);
     // Programs are compiled for so many threads.
     compute_.set_threads(ComparingBackend::kMostThreads);
   }
@@ -112,7 +112,7 @@ class ComparedKernel final : public Kernel {
  private:
   std::vector<TensorBytes> once(const std::vector<TensorBytes>& operands, int threads,
                                 std::byte fill) {
-    return kernel_.run(operands, threads, fill);
+    return runs_.run(operands, threads, fill);
   }
 
   // Clears results for padding, which are never read.
@@ -145,7 +145,7 @@ class ComparedKernel final : public Kernel {
 
   // The number of present operands before operand `i` of the op.
   std::size_t num_present(std::size_t i) const {
-    const std::vector<bool>& there = kernel_.is_there();
+    const std::vector<bool>& there = runs_.is_there();
     return static_cast<std::size_t>(
         std::count(there.begin(), there.begin() + std::ptrdiff_t(i), true));
   }
@@ -159,7 +159,7 @@ class ComparedKernel final : public Kernel {
 
   void expect_same(const std::vector<TensorBytes>& a, const std::vector<TensorBytes>& b,
                    const std::string& what) const {
-    if (a != b) kernel_.wrong("{}", what);
+    if (a != b) runs_.wrong("{}", what);
   }
 
   // Compares with the lowering up to rounding: one of the type, and eight times the effect of
@@ -183,8 +183,8 @@ class ComparedKernel final : public Kernel {
           std::max(rounding * largest_magnitude(want[i]), 8 * difference(near[i], want[i]));
       const double found = difference(got[i], want[i]);
       if (!(found <= allowed))
-        kernel_.wrong("differs from the lowering by {:.2g} in result {}, {}{}; {:.2g} is rounding",
-                      found, i, to_string(result_types_[i]), with, allowed);
+        runs_.wrong("differs from the lowering by {:.2g} in result {}, {}{}; {:.2g} is rounding",
+                    found, i, to_string(result_types_[i]), with, allowed);
     }
   }
 
@@ -271,17 +271,17 @@ class ComparedKernel final : public Kernel {
     for (std::size_t i = 0; i < got.size(); ++i)
       for (std::size_t j = 0; j < got[i].size(); ++j)
         if (std::isnan(want[i][j]))
-          kernel_.wrong(
+          runs_.wrong(
               "hides NaN of input {}: it gives {} in result {}, {}, and its lowering gives NaN",
               operand, got[i][j], i, to_string(result_types_[i]));
   }
 
-  GuardedKernel kernel_;
+  GuardedRuns runs_;
   const Compute& compute_;
   std::set<std::string>& ran_;
   Lowering lowering_;
-  const std::vector<Type>& operand_types_ = kernel_.operand_types();
-  const std::vector<Type>& result_types_ = kernel_.result_types();
+  const std::vector<Type>& operand_types_ = runs_.operand_types();
+  const std::vector<Type>& result_types_ = runs_.result_types();
   std::size_t num_outputs_ = 0;
   int count_at_ = -1;                              // among the present operands
   std::size_t first_cotangent_ = ~std::size_t{0};  // likewise, of a gradient

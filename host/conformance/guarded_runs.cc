@@ -1,4 +1,4 @@
-#include "conformance/guarded_kernel.h"
+#include "conformance/guarded_runs.h"
 
 #include <algorithm>
 #include <utility>
@@ -84,8 +84,7 @@ Place place_at(const void* at, const Type& type, bool is_on_device) {
 
 }  // namespace
 
-GuardedKernel::GuardedKernel(const NodeView& n, std::unique_ptr<Kernel> kernel,
-                             const Compute& compute)
+GuardedRuns::GuardedRuns(const NodeView& n, std::unique_ptr<Kernel> kernel, const Compute& compute)
     : op_(n.op().name),
       place_(n.origin() ? " (" + to_string(*n.origin()) + ")" : ""),
       kernel_(std::move(kernel)),
@@ -97,7 +96,7 @@ GuardedKernel::GuardedKernel(const NodeView& n, std::unique_ptr<Kernel> kernel,
   for (int i = 0; i < n.num_outputs(); ++i) result_types_.push_back(n.out_type(i));
 }
 
-TensorBytes GuardedKernel::contents(const void* at, const Type& type) const {
+TensorBytes GuardedRuns::contents(const void* at, const Type& type) const {
   TensorBytes out(bytes_of(type));
   const Place place = place_at(at, type, is_on_device());
   queue().copy(host_tensor(out.data(), type), ConstTensorRef(place, 0, type));
@@ -105,14 +104,14 @@ TensorBytes GuardedKernel::contents(const void* at, const Type& type) const {
   return out;
 }
 
-void GuardedKernel::put(void* at, const TensorBytes& bytes, const Type& type) const {
+void GuardedRuns::put(void* at, const TensorBytes& bytes, const Type& type) const {
   Place place = place_at(at, type, is_on_device());
   queue().copy(TensorRef(place, 0, type), host_tensor(bytes.data(), type));
   queue().finish();
 }
 
-std::vector<TensorBytes> GuardedKernel::run(const std::vector<TensorBytes>& operands, int threads,
-                                            std::byte fill) {
+std::vector<TensorBytes> GuardedRuns::run(const std::vector<TensorBytes>& operands, int threads,
+                                          std::byte fill) {
   compute_.set_threads(threads);
   const Backend& backend = *compute_.backend;
   std::vector<GuardedBuffer> in, out;
@@ -169,7 +168,7 @@ std::vector<TensorBytes> GuardedKernel::run(const std::vector<TensorBytes>& oper
 
 // Called after a run by one thread, which kept `kept` bytes of the heap. The first run may
 // prepare constants.
-void GuardedKernel::look_at_rest(const registry::ProcessCounts& before, std::size_t kept) {
+void GuardedRuns::look_at_rest(const registry::ProcessCounts& before, std::size_t kept) {
   const registry::ProcessCounts after;
   if (has_child_processes()) wrong("starts a process; it must not start any (C-10)");
   if (after.threads > before.threads)

@@ -14,9 +14,9 @@
 
 namespace lamina::conformance {
 
-class GuardedKernel {
+class GuardedRuns {
  public:
-  GuardedKernel(const NodeView& n, std::unique_ptr<Kernel> kernel, const Compute& compute);
+  GuardedRuns(const NodeView& n, std::unique_ptr<Kernel> kernel, const Compute& compute);
 
   const std::string& op() const { return op_; }
   // True for each operand of the op that the node has.
