@@ -2,9 +2,8 @@
 // instruction set.
 #include <gtest/gtest.h>
 
-#include "attention_problem.h"
+#include "attention_checks.h"
 #include "backends/cpu/gemm/tile_unit.h"
-#include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/threads.h"
 #include "support/amx_emulator.h"
 
@@ -15,20 +14,6 @@ struct Case {
   std::string name;
   AttentionProblem problem;
 };
-
-AttentionSpec make_spec(std::int64_t batch, std::int64_t q_tokens, std::int64_t kv_tokens,
-                        std::int64_t heads, std::int64_t kv_heads, std::int64_t qk_dim,
-                        std::int64_t v_dim) {
-  AttentionSpec s{.batch = batch,
-                  .q_tokens = q_tokens,
-                  .kv_tokens = kv_tokens,
-                  .heads = heads,
-                  .kv_heads = kv_heads,
-                  .qk_dim = qk_dim,
-                  .v_dim = v_dim};
-  s.scale = 1 / std::sqrt(static_cast<double>(qk_dim));
-  return s;
-}
 
 // Documents of `length` tokens, ids 1, 2, ...; the last `padding` tokens have id -1.
 std::vector<std::int32_t> documents(const AttentionSpec& s, int length, int padding) {
@@ -132,24 +117,6 @@ std::vector<Case> variants() {
   return cases;
 }
 
-// A cache whose rows have `starts` old tokens; empty slots are NaN.
-AttentionProblem cached_problem(AttentionSpec spec, std::vector<std::int32_t> starts, bool ring,
-                                unsigned seed = 3) {
-  spec.batch = static_cast<std::int64_t>(starts.size());
-  AttentionProblem p = random_problem(spec, seed);
-  p.starts = std::move(starts);
-  p.ring = ring;
-  for (std::int64_t b = 0; b < spec.batch; ++b)
-    for (std::int64_t s = p.starts[static_cast<std::size_t>(b)] + spec.q_tokens; s < spec.kv_tokens;
-         ++s) {
-      std::fill_n(p.k.begin() + (b * spec.kv_tokens + s) * spec.kv_heads * spec.qk_dim,
-                  spec.kv_heads * spec.qk_dim, NAN);
-      std::fill_n(p.v.begin() + (b * spec.kv_tokens + s) * spec.kv_heads * spec.v_dim,
-                  spec.kv_heads * spec.v_dim, NAN);
-    }
-  return p;
-}
-
 std::vector<Case> cached_cases() {
   std::vector<Case> cases;
   for (std::int64_t tokens : {1, 4, 8, 40})
@@ -191,27 +158,6 @@ std::vector<Case> cached_cases() {
   biased("bias, ring", ring, {0, 40, 1000}, true);
   biased("bias, splits of a block", split, {1000, 520, 90}, false);
   return cases;
-}
-
-std::vector<Isa> isas() {
-  std::vector<Isa> all;
-  for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16})
-    if (isa <= best_isa()) all.push_back(isa);
-  return all;
-}
-
-void expect_close(const AttentionResults& got, const AttentionResults& want, DType dtype,
-                  double ease = 1) {
-  const double exact = ease * (dtype == DType::f32 ? 2e-5 : 1e-2);
-  const double gradient = ease * (dtype == DType::f32 ? 5e-5 : 2e-2);
-  EXPECT_LT(difference(got.o, want.o), exact);
-  EXPECT_LT(difference(got.lse, want.lse), dtype == DType::f32 ? 1e-6 : 1e-5);
-  EXPECT_LT(difference(got.dq, want.dq), gradient);
-  EXPECT_LT(difference(got.dk, want.dk), gradient);
-  EXPECT_LT(difference(got.dv, want.dv), gradient);
-  EXPECT_LT(difference(got.dsinks, want.dsinks), gradient);
-  EXPECT_LT(difference(got.dslopes, want.dslopes), gradient);
-  EXPECT_LT(difference(got.dtable, want.dtable), gradient);
 }
 
 void expect_kernels_match_reference(const std::vector<Case>& cases) {
@@ -272,15 +218,12 @@ TEST(Attention, AmxHasTheBitsOfThePlainUnit) {
   }
 }
 
-// The reference gets the products of numbers and scales in double.
 TEST(Attention, CachedNumbersMatchReference) {
   for (const CachedRows cached : {CachedRows::int8, CachedRows::e4m3})
     for (const Case& c : cached_cases()) {
-      AttentionProblem plain = c.problem, numbers = c.problem;
-      plain.k = to_numbers(plain.k, plain.spec.qk_dim, cached).values;
-      plain.v = to_numbers(plain.v, plain.spec.v_dim, cached).values;
+      AttentionProblem numbers = c.problem;
       numbers.spec.cached = cached;
-      const AttentionResults want = run_attention(plain, DType::f64);
+      const AttentionResults want = reference_of_numbers(numbers);
       for (Isa isa : isas())
         for (DType dtype : {DType::f32, DType::bf16}) {
           SCOPED_TRACE(c.name + ", " + std::string(name(isa)) + ", " + std::string(name(dtype)));

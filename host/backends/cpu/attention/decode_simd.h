@@ -13,7 +13,6 @@
 namespace lamina::cpu {
 namespace {
 
-constexpr std::int64_t kDecodeRows = 16;    // maximum rows of a key head
 constexpr std::int64_t kDecodeSplit = 128;  // slots of a task
 
 // T and S: as for DecodeSums.
