@@ -1,4 +1,5 @@
-// Products of few rows and of matrices that are stored in blocks, on the emulated GPU.
+// Products of few rows, of groups and of matrices that are stored in blocks, and attention of many
+// rows, on the emulated GPU.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -205,9 +206,10 @@ TEST(LargeProduct, StoredColumnsHaveTheBitsOfWidenedOnes) {
   });
 }
 
-// The results of an op by one of its kernels.
+// The results of an op by one of its kernels. `shift`: the distance of inputs from a multiple of 16
+// bytes.
 std::vector<Array> run_kernel(std::string_view op, std::string_view choice_name,
-                              const std::vector<Array>& inputs) {
+                              const std::vector<Array>& inputs, std::size_t shift = 0) {
   Graph g;
   std::vector<Tensor> operands;
   for (std::size_t i = 0; i < inputs.size(); ++i)
@@ -223,7 +225,7 @@ std::vector<Array> run_kernel(std::string_view op, std::string_view choice_name,
       std::vector<const void*> in(static_cast<std::size_t>(view.num_inputs()));
       std::vector<void*> out;
       for (std::size_t i = 0; i < inputs.size(); ++i)
-        in[i] = memory.emplace_back(inputs[i]).pointer();
+        in[i] = memory.emplace_back(inputs[i], shift).pointer();
       for (int i = 0; i < view.num_outputs(); ++i)
         out.push_back(
             memory.emplace_back(static_cast<std::size_t>(view.out_type(i).bytes())).pointer());
@@ -243,80 +245,105 @@ Array ints(const std::vector<std::int32_t>& values) {
   return out;
 }
 
-// Groups of rows for tiles of 128 rows that vectors can read: the op cases have none.
-struct LargeGroups {
-  static constexpr std::int64_t rows = 300, groups = 3, inputs = 40, outputs = 136;
-  DType dtype;
-  std::vector<std::int32_t> offsets = {1, 141, 141, 298};
-  Array x = random_values({dtype, {rows, inputs}, {}}, 1);
-  Array dy = random_values({dtype, {rows, outputs}, {}}, 2);
-  Array w = random_values({dtype, {groups, outputs, inputs}, {}}, 3);
+// A sum of products, with a bound of its error in f32: each of its roundings, which a tensor core
+// may do by truncation, is at most 2^-23 of the sum of magnitudes.
+struct Sum {
+  double value = 0, magnitude = 0, terms = 0;
 
-  bool in_group(std::int64_t row, std::int64_t group) const {
-    const auto g = static_cast<std::size_t>(group);
-    return row >= offsets[g] && row < offsets[g + 1];
+  void add(double x) { value += x, magnitude += std::abs(x), ++terms; }
+  // The error of a result that is rounded to `dtype` at the end.
+  double error(DType dtype) const {
+    const double before = terms * 0x1p-23 * magnitude;
+    const double unit = dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : 0x1p-24;
+    const double smallest = dtype == DType::f16 ? 0x1p-25 : 0;  // half the distance of subnormals
+    return before + unit * (std::abs(value) + before) + smallest;
   }
 };
 
-void expect_near(const Array& got, const std::vector<double>& want, double error) {
+void expect_near(const Array& got, const std::vector<Sum>& want) {
   ASSERT_EQ(got.type.num_elements(), static_cast<std::int64_t>(want.size()));
   for (std::size_t i = 0; i < want.size(); ++i)
-    ASSERT_NEAR(get(got, static_cast<std::int64_t>(i)), want[i], error) << "element " << i;
+    ASSERT_NEAR(get(got, static_cast<std::int64_t>(i)), want[i].value,
+                want[i].error(got.type.dtype))
+        << "element " << i;
 }
+
+std::size_t as_index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+// Groups of rows for tiles of 128 rows that vectors can read: the op cases have none. Inputs,
+// outputs and a group have more than three times 64 values, so places in shared memory are used
+// again (gemm/warpgroup_tile.h).
+struct LargeGroups {
+  static constexpr std::int64_t rows = 300, groups = 3, inputs = 328, outputs = 200;
+  explicit LargeGroups(DType dtype)
+      : x(random_values({dtype, {rows, inputs}, {}}, 1)),
+        dy(random_values({dtype, {rows, outputs}, {}}, 2)),
+        w(random_values({dtype, {groups, outputs, inputs}, {}}, 3)) {}
+
+  std::vector<std::int32_t> offsets = {1, 221, 221, 298};
+  Array x, dy, w;
+
+  // Calls fn(group, row) for the rows of all groups.
+  template <typename Fn>
+  void for_each_row(Fn fn) const {
+    for (std::int64_t g = 0; g < groups; ++g)
+      for (std::int64_t r = offsets[static_cast<std::size_t>(g)];
+           r < offsets[static_cast<std::size_t>(g) + 1]; ++r)
+        fn(g, r);
+  }
+};
 
 constexpr std::array<DType, 2> k16BitTypes = {DType::bf16, DType::f16};
 
 TEST(GroupedLinearOfTheGpu, MultipliesLargeGroupsByTensorCores) {
   for (const DType dtype : k16BitTypes) {
-    const LargeGroups c{dtype};
-    std::vector<double> want;
-    for (std::int64_t r = 0; r < c.rows; ++r)
-      for (std::int64_t o = 0; o < c.outputs; ++o) {
-        double& sum = want.emplace_back();
-        for (std::int64_t g = 0; g < c.groups; ++g)
-          for (std::int64_t i = 0; c.in_group(r, g) && i < c.inputs; ++i)
-            sum += get(c.x, r * c.inputs + i) * get(c.w, (g * c.outputs + o) * c.inputs + i);
-      }
-    expect_near(run_kernel("grouped_linear", "tensor cores", {c.x, c.w, ints(c.offsets)})[0], want,
-                dtype == DType::bf16 ? 0.05 : 0.01);
+    const LargeGroups c(dtype);
+    std::vector<Sum> want(c.rows * c.outputs);
+    const std::vector<double> x = to_doubles(c.x), w = to_doubles(c.w);
+    c.for_each_row([&](std::int64_t g, std::int64_t r) {
+      for (std::int64_t o = 0; o < c.outputs; ++o)
+        for (std::int64_t i = 0; i < c.inputs; ++i)
+          want[as_index(r * c.outputs + o)].add(x[as_index(r * c.inputs + i)] *
+                                                w[as_index((g * c.outputs + o) * c.inputs + i)]);
+    });
+    expect_near(run_kernel("grouped_linear", "tensor cores", {c.x, c.w, ints(c.offsets)})[0], want);
   }
 }
 
 TEST(GroupedLinearDxOfTheGpu, MultipliesLargeGroupsByTensorCores) {
   for (const DType dtype : k16BitTypes) {
-    const LargeGroups c{dtype};
-    std::vector<double> want;
-    for (std::int64_t r = 0; r < c.rows; ++r)
-      for (std::int64_t i = 0; i < c.inputs; ++i) {
-        double& sum = want.emplace_back();
-        for (std::int64_t g = 0; g < c.groups; ++g)
-          for (std::int64_t o = 0; c.in_group(r, g) && o < c.outputs; ++o)
-            sum += get(c.dy, r * c.outputs + o) * get(c.w, (g * c.outputs + o) * c.inputs + i);
-      }
+    const LargeGroups c(dtype);
+    std::vector<Sum> want(c.rows * c.inputs);
+    const std::vector<double> dy = to_doubles(c.dy), w = to_doubles(c.w);
+    c.for_each_row([&](std::int64_t g, std::int64_t r) {
+      for (std::int64_t o = 0; o < c.outputs; ++o)
+        for (std::int64_t i = 0; i < c.inputs; ++i)
+          want[as_index(r * c.inputs + i)].add(dy[as_index(r * c.outputs + o)] *
+                                               w[as_index((g * c.outputs + o) * c.inputs + i)]);
+    });
     expect_near(run_kernel("grouped_linear_dx", "tensor cores", {c.dy, c.w, ints(c.offsets)})[0],
-                want, dtype == DType::bf16 ? 0.1 : 0.02);
+                want);
   }
 }
 
 TEST(GroupedLinearDwOfTheGpu, MultipliesLargeGroupsByTensorCores) {
   for (const DType dtype : k16BitTypes) {
-    const LargeGroups c{dtype};
-    std::vector<double> dw, dbias;
-    for (std::int64_t g = 0; g < c.groups; ++g)
+    const LargeGroups c(dtype);
+    std::vector<Sum> dw(c.groups * c.outputs * c.inputs), dbias(c.groups * c.outputs);
+    const std::vector<double> x = to_doubles(c.x), dy = to_doubles(c.dy);
+    c.for_each_row([&](std::int64_t g, std::int64_t r) {
       for (std::int64_t o = 0; o < c.outputs; ++o) {
-        double& sum_of_rows = dbias.emplace_back();
-        for (std::int64_t r = 0; r < c.rows; ++r)
-          if (c.in_group(r, g)) sum_of_rows += get(c.dy, r * c.outputs + o);
-        for (std::int64_t i = 0; i < c.inputs; ++i) {
-          double& sum = dw.emplace_back();
-          for (std::int64_t r = 0; r < c.rows; ++r)
-            if (c.in_group(r, g)) sum += get(c.dy, r * c.outputs + o) * get(c.x, r * c.inputs + i);
-        }
+        const double of_row = dy[as_index(r * c.outputs + o)];
+        dbias[as_index(g * c.outputs + o)].add(of_row);
+        for (std::int64_t i = 0; i < c.inputs; ++i)
+          dw[as_index((g * c.outputs + o) * c.inputs + i)].add(of_row *
+                                                               x[as_index(r * c.inputs + i)]);
       }
+    });
     const std::vector<Array> got =
         run_kernel("grouped_linear_dw", "tensor cores", {c.x, c.dy, ints(c.offsets)});
-    expect_near(got[0], dw, 1e-4);
-    expect_near(got[1], dbias, 1e-4);
+    expect_near(got[0], dw);
+    expect_near(got[1], dbias);
   }
 }
 
@@ -388,6 +415,18 @@ TEST(GroupedLinearDxOfTheGpu, StoredMatricesHaveTheBitsOfWidenedOnes) {
     EXPECT_EQ(run_kernel("grouped_linear_dx", choice, {dy, stored, offsets})[0].bytes,
               run_kernel("grouped_linear_dx", choice, {dy, w, offsets})[0].bytes);
   });
+}
+
+TEST(AttentionOfManyRows, OperandsThatAreNotAlignedGiveTheSameBits) {
+  for (const std::int64_t width : {64, 128}) {
+    std::vector<Array> inputs;
+    for (const unsigned seed : {1, 2, 3})
+      inputs.push_back(random_values({DType::bf16, {1, 150, 1, width}, {}}, seed));
+    const std::vector<Array> aligned = run_kernel("attention", "tiles", inputs),
+                             shifted = run_kernel("attention", "tiles", inputs, 4);
+    EXPECT_EQ(shifted[0].bytes, aligned[0].bytes) << "width " << width;
+    EXPECT_EQ(shifted[1].bytes, aligned[1].bytes) << "width " << width;
+  }
 }
 
 // More groups than a warp has lanes, many without rows.
