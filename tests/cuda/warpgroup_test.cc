@@ -82,7 +82,7 @@ void multiply_fragments(const InAndOut& p) {
   gpu::Accumulator<kColumns> sums;
   for (int n = 0; n < kColumns / 8; ++n)
     for (float& sum : sums[n]) sum = 1;
-  gpu::fence_products(sums);
+  gpu::fence_products(sums, a);
   const auto of_b = gpu::describe_matrix<kAlongB>(b, kOperand * 2);
   for (int step = 0; step < 4; ++step) gpu::warpgroup_multiply(sums, a[step], of_b + step);
   gpu::commit_products();
@@ -122,7 +122,30 @@ TEST(WarpgroupProducts, MultiplyRowsInRegisters) {
   }
 }
 
+// The bits of two descriptors, 16 in each number.
+void describe_for_test(const InAndOut& p) {
+  const gpu::Shared<gpu::bfloat16> first = gpu::swizzled_shared() + 4096;
+  const std::uint64_t bits[] = {gpu::describe_matrix<false>(first, 8192).bits,
+                                gpu::describe_matrix<true>(first).bits};
+  const int i = gpu::thread_index();
+  if (i < 8) gpu::Global<float>(p.out)[i] = static_cast<float>(bits[i / 4] >> i % 4 * 16 & 0xffff);
+}
+LAMINA_GPU_KERNEL_90(test_wgmma_describe, InAndOut, 128, 1, describe_for_test(p))
+
+// Fields are in units of 16 bytes. Dynamic shared memory begins at address 0 here.
 TEST(WarpgroupProducts, DescriptorsHaveTheFieldsOfTheManual) {
+  const std::vector<float> got =
+      run_kernel("test_wgmma_describe", {.threads = 128, .shared_bytes = 16384}, counted(1), 8);
+  std::uint64_t bits[2] = {};
+  for (std::size_t i = 0; i < 8; ++i)
+    bits[i / 4] |= static_cast<std::uint64_t>(got[i]) << i % 4 * 16;
+  const std::uint64_t address = 4096 * 2 / 16;                     // bits 0 to 13
+  const std::uint64_t leading = std::uint64_t{8192 / 16} << 16;    // 16 to 29
+  const std::uint64_t stride = std::uint64_t{8 * 128 / 16} << 32;  // 32 to 45: 8 rows
+  const std::uint64_t swizzle_128 = std::uint64_t{1} << 62;        // 62 and 63
+  EXPECT_EQ(bits[0], address | leading | stride | swizzle_128);
+  EXPECT_EQ(bits[0], 0x4000004002000200);
+  EXPECT_EQ(bits[1], 0x4000004000010200);  // along k no distance is read
   const gpu::MatrixDescriptor<true> along{std::uint64_t{1} << 62 | std::uint64_t{64} << 32 | 128};
   EXPECT_EQ((along + 3).bits - along.bits, 6u);  // 96 bytes
   const gpu::MatrixDescriptor<false> across{along.bits};
@@ -137,8 +160,11 @@ TEST(WarpgroupProducts, DescriptorsHaveTheFieldsOfTheManual) {
 enum class Mistake {
   none,
   unseen_writes,
+  fence_after_sync,
   unfenced_sums,
   unfenced_rows,
+  rows_not_named_in_fence,
+  sums_not_named_in_wait,
   early_read,
   early_write,
   rows_changed,
@@ -150,7 +176,9 @@ enum class Mistake {
   other_line,
   misaligned,
   other_matrices,
+  other_groups,
   base_offset,
+  reserved_bits,
 };
 
 template <Mistake kMistake>
@@ -160,22 +188,27 @@ void product_with_mistake(const InAndOut& p) {
   const gpu::Global<float> y(p.out);
   const int t = gpu::thread_index();
   for (int i = t; i < 2 * kOperand; i += gpu::num_threads()) gpu::store(a, i, 1);
-  if (!is(Mistake::unseen_writes) || t != 77) gpu::fence_async();
+  const bool early = !is(Mistake::unseen_writes) && !is(Mistake::fence_after_sync);
+  if (early || t != 77) gpu::fence_async();
   gpu::sync();
+  if (is(Mistake::fence_after_sync)) gpu::fence_async();
   gpu::Accumulator<64> sums;
   gpu::RowFragment rows;
   sums.clear();
   for (std::uint32_t& pair : rows.registers()) pair = 0;
-  gpu::fence_products(sums, rows);
+  if (is(Mistake::rows_not_named_in_fence))
+    gpu::fence_products(sums);
+  else
+    gpu::fence_products(sums, rows);
+  if (is(Mistake::other_groups) && t == 77) gpu::commit_products();
   if (is(Mistake::unfenced_sums) && t == 77) sums.clear();
   if (is(Mistake::unfenced_rows) && t == 77) rows.registers()[0] = 0;
   if (is(Mistake::warp_left_out) && gpu::warp_index() == 2) return;
-  const int shift = is(Mistake::misaligned)                                 ? 64
-                    : is(Mistake::other_matrices) && gpu::warp_index() == 3 ? 512
-                                                                            : 0;
+  const int shift = is(Mistake::misaligned) ? 64 : is(Mistake::other_matrices) && t == 77 ? 512 : 0;
   auto of_a = gpu::describe_matrix<true>(a + shift);
   const auto of_b = gpu::describe_matrix<true>(b);
   if (is(Mistake::base_offset)) of_a.bits |= std::uint64_t{1} << 49;
+  if (is(Mistake::reserved_bits)) of_a.bits |= std::uint64_t{1} << 14;
   if (is(Mistake::other_line) && t < 32)
     gpu::warpgroup_multiply(sums, of_a, of_b);
   else
@@ -190,7 +223,10 @@ void product_with_mistake(const InAndOut& p) {
     gpu::copy_async<16>(b, gpu::Global<const gpu::bfloat16>(p.in));
     gpu::commit_copies();
   }
-  if (!is(Mistake::no_wait)) gpu::wait_products<0>(sums, rows);
+  if (is(Mistake::sums_not_named_in_wait))
+    gpu::wait_products<0>(rows);
+  else if (!is(Mistake::no_wait))
+    gpu::wait_products<0>(sums, rows);
   gpu::wait_copies<0>();
   if (!is(Mistake::no_wait)) y[t] = sums[0][0];
 }
@@ -199,8 +235,11 @@ void product_with_mistake(const InAndOut& p) {
                        product_with_mistake<Mistake::mistake>(p))
 LAMINA_TEST_MISTAKE(none)
 LAMINA_TEST_MISTAKE(unseen_writes)
+LAMINA_TEST_MISTAKE(fence_after_sync)
 LAMINA_TEST_MISTAKE(unfenced_sums)
 LAMINA_TEST_MISTAKE(unfenced_rows)
+LAMINA_TEST_MISTAKE(rows_not_named_in_fence)
+LAMINA_TEST_MISTAKE(sums_not_named_in_wait)
 LAMINA_TEST_MISTAKE(early_read)
 LAMINA_TEST_MISTAKE(early_write)
 LAMINA_TEST_MISTAKE(rows_changed)
@@ -212,7 +251,9 @@ LAMINA_TEST_MISTAKE(warp_left_out)
 LAMINA_TEST_MISTAKE(other_line)
 LAMINA_TEST_MISTAKE(misaligned)
 LAMINA_TEST_MISTAKE(other_matrices)
+LAMINA_TEST_MISTAKE(other_groups)
 LAMINA_TEST_MISTAKE(base_offset)
+LAMINA_TEST_MISTAKE(reserved_bits)
 #undef LAMINA_TEST_MISTAKE
 
 std::vector<float> run_mistake(const std::string& name, int threads = 128) {
@@ -231,10 +272,21 @@ TEST(WarpgroupFaults, WritesMustBeFencedForProducts) {
   expect_mistake("unseen_writes", "that thread 77 wrote without a fence_async()");
 }
 
+// The barrier hands the order of the fences on to the other threads.
+TEST(WarpgroupFaults, WritesMustBeFencedBeforeTheBarrier) {
+  expect_mistake("fence_after_sync",
+                 "that thread 77 wrote without a fence_async() and a sync() after it");
+}
+
 TEST(WarpgroupFaults, AccessedRegistersMustBeFenced) {
   const char* text = "accessed after the last fence_products()";
   expect_mistake("unfenced_sums", text);
   expect_mistake("unfenced_rows", text);
+}
+
+TEST(WarpgroupFaults, FencesAndWaitsMustNameTheRegisters) {
+  expect_mistake("rows_not_named_in_fence", "accessed after the last fence_products()");
+  expect_mistake("sums_not_named_in_wait", "of a product that no wait_products() names");
 }
 
 TEST(WarpgroupFaults, RegistersBelongToTheProductUntilTheWait) {
@@ -269,14 +321,34 @@ TEST(WarpgroupFaults, MatricesMustBeginWithAPiece) {
   expect_mistake("base_offset", "expected the swizzle of 128 bytes and no base offset");
 }
 
-TEST(WarpgroupFaults, WarpsMustDescribeTheSameMatrices) {
-  expect_mistake("other_matrices", "in warp 3 of its warpgroup than in warp 0");
+TEST(WarpgroupFaults, ReservedBitsOfDescriptorsMustBeZero) {
+  expect_mistake("reserved_bits", "expected 0 in the reserved bits 0x3ff1c000c000c000");
 }
 
+TEST(WarpgroupFaults, LanesMustDescribeTheSameMatrices) {
+  expect_mistake("other_matrices", "in lane 77 of its warpgroup than in lane 0");
+}
+
+TEST(WarpgroupFaults, LanesMustEndGroupsTogether) {
+  expect_mistake("other_groups", "has committed 1 groups of products in lane 77");
+}
+
+class ScopedCapability {
+ public:
+  explicit ScopedCapability(int capability) : before_(cuda::emulation::capability()) {
+    cuda::emulation::set_capability(capability);
+  }
+  ~ScopedCapability() { cuda::emulation::set_capability(before_); }
+  ScopedCapability(const ScopedCapability&) = delete;
+  ScopedCapability& operator=(const ScopedCapability&) = delete;
+
+ private:
+  int before_;
+};
+
 TEST(WarpgroupFaults, OtherGpusStopInTheKernel) {
-  cuda::emulation::set_capability(80);
+  const ScopedCapability older(80);
   expect_mistake("none", "is for compute capability 9.0");
-  cuda::emulation::set_capability(90);
 }
 
 LAMINA_GPU_KERNEL(test_wgmma_undeclared, InAndOut) { product_with_mistake<Mistake::none>(p); }

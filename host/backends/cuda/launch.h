@@ -25,8 +25,9 @@ class CudaContext;
 inline constexpr std::size_t kUsualSharedBytes = 48 << 10;
 
 // Shared bytes, static arrays included, that a block may have on compute capability 8.0. Kernels
-// are made for at most as many.
+// are made for at most as many, except kernels of warpgroups: 227 KiB, as on 9.0.
 inline constexpr std::int64_t kMostSharedBytes = 163 << 10;
+inline constexpr std::int64_t kMostWarpgroupSharedBytes = 227 << 10;
 // Returns how many of them a block may have on every GPU that is open: 99 KiB on 8.6 and 8.9.
 // Kernels choose their tiles by it, so that replicas on unequal cards run the same ones. [any
 // thread]

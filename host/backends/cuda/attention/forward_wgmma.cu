@@ -3,7 +3,9 @@
 
 namespace lamina::cuda {
 
-LAMINA_GPU_KERNEL_90(attention_wgmma_64_bf16, AttentionParams, 256, 1, attention_wgmma<64>(p))
-LAMINA_GPU_KERNEL_90(attention_wgmma_128_bf16, AttentionParams, 256, 1, attention_wgmma<128>(p))
+LAMINA_GPU_KERNEL_90(attention_wgmma_64_bf16, AttentionParams, kWarpgroupThreads, 1,
+                     attention_wgmma<64>(p))
+LAMINA_GPU_KERNEL_90(attention_wgmma_128_bf16, AttentionParams, kWarpgroupThreads, 1,
+                     attention_wgmma<128>(p))
 
 }  // namespace lamina::cuda

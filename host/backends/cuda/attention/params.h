@@ -48,6 +48,7 @@ struct AttentionSizes {
 // Tiles by warpgroups (warpgroups.h): rows and keys, and dynamic shared bytes for heads of kWidth
 // numbers.
 inline constexpr int kWarpgroupRows = 128, kWarpgroupKeys = 128;
+inline constexpr int kWarpgroupThreads = 2 * kWarpgroupRows;  // a warpgroup has 64 rows
 template <int kWidth>
 inline constexpr int kWarpgroupTileBytes = (kWarpgroupRows + 4 * kWarpgroupKeys) * kWidth * 2;
 

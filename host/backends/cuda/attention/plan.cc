@@ -25,6 +25,8 @@ constexpr Form kForms[] = {
 #undef LAMINA_ATTENTION_FORM
 };
 
+static_assert(kWarpgroupTileBytes<128> + kStaticTileBytes <= kMostWarpgroupSharedBytes);
+
 // Half a tile of rows or less is left to the smaller tiles.
 bool fits_warpgroups(const AttentionSizes& size, bool shares) {
   return have_warpgroup_products() && !shares && size.width == size.value_width &&
@@ -34,7 +36,7 @@ TileForm warpgroup_form(const AttentionSizes& size) {
   return {.kernel = fmt::format("attention_wgmma_{}", size.width),
           .rows = kWarpgroupRows,
           .keys = kWarpgroupKeys,
-          .threads = 256,
+          .threads = kWarpgroupThreads,
           .shared_bytes = size.width == 64 ? kWarpgroupTileBytes<64> : kWarpgroupTileBytes<128>};
 }
 

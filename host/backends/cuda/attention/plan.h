@@ -13,7 +13,8 @@
 namespace lamina::cuda {
 
 // Dynamic shared bytes of a tile. Static arrays have the rest.
-inline std::int64_t most_tile_bytes() { return most_shared_bytes() - (11 << 10); }
+inline constexpr std::int64_t kStaticTileBytes = 11 << 10;
+inline std::int64_t most_tile_bytes() { return most_shared_bytes() - kStaticTileBytes; }
 // Likewise of plain tiles, which have smaller static arrays. More than one block with large tiles
 // shall fit on a multiprocessor.
 inline std::int64_t most_plain_bytes(int tile, DType dtype) {

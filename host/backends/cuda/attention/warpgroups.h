@@ -15,11 +15,13 @@
 namespace lamina::cuda {
 
 template <int kWidth, int kKeys>
-class AttentionWarpgroups : AttentionRows<gpu::bfloat16, 8, 1, kKeys, kWidth,
-                                          gpu::Accumulator<kKeys>, gpu::Accumulator<kWidth>> {
+using WarpgroupAttentionRows = AttentionRows<gpu::bfloat16, kWarpgroupRows / 16, 1, kKeys, kWidth,
+                                             gpu::Accumulator<kKeys>, gpu::Accumulator<kWidth>>;
+
+template <int kWidth, int kKeys>
+class AttentionWarpgroups : WarpgroupAttentionRows<kWidth, kKeys> {
   using T = gpu::bfloat16;
-  using Rows =
-      AttentionRows<T, 8, 1, kKeys, kWidth, gpu::Accumulator<kKeys>, gpu::Accumulator<kWidth>>;
+  using Rows = WarpgroupAttentionRows<kWidth, kKeys>;
   using Rows::kRows;
   using Rows::p_;
   using Rows::place_;
@@ -28,6 +30,7 @@ class AttentionWarpgroups : AttentionRows<gpu::bfloat16, 8, 1, kKeys, kWidth,
   using Rows::y_;
   static constexpr int kTile = kKeys * kWidth;
   static_assert((kRows * kWidth + 4 * kTile) * 2 == kWarpgroupTileBytes<kWidth>);
+  static_assert(Rows::kThreads == kWarpgroupThreads);
 
  public:
   LAMINA_GPU_FUNCTION AttentionWarpgroups(const AttentionParams& params, const BlockPlace& place)
@@ -64,7 +67,7 @@ class AttentionWarpgroups : AttentionRows<gpu::bfloat16, 8, 1, kKeys, kWidth,
       copy_tile(p_.v, tile, values_at(place));
       gpu::commit_copies();
       multiply_keys(keys_at(place));
-      gpu::wait_products<0>(s_, y_);
+      gpu::wait_products<0>(s_, y_, probabilities_);
       if (next < walk.end) copy_tile(p_.k, next, keys_at(place ^ 1));
       gpu::commit_copies();
       this->scale_logits(tile, whole);
@@ -74,7 +77,7 @@ class AttentionWarpgroups : AttentionRows<gpu::bfloat16, 8, 1, kKeys, kWidth,
       tile = next;
     }
     gpu::wait_copies<0>();
-    gpu::wait_products<0>(y_);
+    gpu::wait_products<0>(y_, probabilities_);
   }
 
   // Waits until at most N groups of copies are under way, and makes the others visible to products.
@@ -139,7 +142,7 @@ class AttentionWarpgroups : AttentionRows<gpu::bfloat16, 8, 1, kKeys, kWidth,
     LAMINA_GPU_UNROLL
     for (int step = 0; step < kKeys / 16; ++step)
       operand_of<T>(probabilities_[step].registers(), s_, step);
-    gpu::fence_products(y_);
+    gpu::fence_products(y_, probabilities_);
     const auto of_values = gpu::describe_matrix<false>(values, kKeys * gpu::kSwizzledRow * 2);
     LAMINA_GPU_UNROLL
     for (int step = 0; step < kKeys / 16; ++step)

@@ -182,6 +182,7 @@ void BlockThreads::wait_for_block(const std::source_location& where) {
   if (++at_barrier_ < launch_.num_threads) return suspend(Wait::block, where);
   at_barrier_ = 0;
   shared.end_epoch();
+  if (products_) products_->end_epoch();
   push_ready(0, launch_.num_threads, gpu::this_thread->index);
 }
 

@@ -89,6 +89,9 @@ void AsyncRegisters::fault_unfenced() {
 void AsyncRegisters::fault_under_way() {
   fault("accesses registers of a product before wait_products() of its group");
 }
+void AsyncRegisters::fault_not_named() {
+  fault("accesses registers of a product that no wait_products() names");
+}
 void WarpgroupProduct::run(void* const* lanes) {
   emulation::BlockThreads::current().multiply(lanes);
 }

@@ -13,6 +13,9 @@ namespace {
 constexpr int kUnitBytes = 16, kDepth = 16, kRows = 64;
 constexpr std::size_t kUnits = static_cast<std::size_t>(kMostSharedBytes) / kUnitBytes;
 
+// Bits of a descriptor between its fields.
+constexpr std::uint64_t kReservedBits = 0x3ff1c000c000c000;
+
 // The fields of a descriptor, in bytes.
 struct Fields {
   int first, next_rows, next_piece;
@@ -24,6 +27,10 @@ Fields fields_of(std::uint64_t bits, bool along_k) {
   if (bits >> 62 != 1 || (bits >> 49 & 7) != 0)
     gpu::fault("describes a matrix by %#llx; expected the swizzle of 128 bytes and no base offset",
                static_cast<unsigned long long>(bits));
+  if ((bits & kReservedBits) != 0)
+    gpu::fault("describes a matrix by %#llx; expected 0 in the reserved bits %#llx",
+               static_cast<unsigned long long>(bits),
+               static_cast<unsigned long long>(kReservedBits));
   const int in_piece = out.first % gpu::kSwizzledPieceBytes;
   if (along_k ? in_piece > 128 - 2 * kUnitBytes : in_piece != 0)
     gpu::fault("has a matrix at byte %d of shared memory; expected a multiple of %d%s", out.first,
@@ -39,13 +46,15 @@ WarpgroupProducts::WarpgroupProducts(SharedMemory& shared, int num_threads)
                  gpu::kWarpgroupSize),
       readers_(kUnits),
       unfenced_(kUnits),
-      written_(static_cast<std::size_t>(num_threads)) {}
+      written_(static_cast<std::size_t>(num_threads)),
+      fenced_(static_cast<std::size_t>(num_threads)) {}
 
 void WarpgroupProducts::start() {
   for (auto& products : under_way_) products.clear();
   std::ranges::fill(readers_, std::uint16_t{0});
   std::ranges::fill(unfenced_, 0);
   for (auto& units : written_) units.clear();
+  for (auto& units : fenced_) units.clear();
 }
 
 // Reads the unit at a byte of shared memory before the swizzle.
@@ -55,8 +64,10 @@ void WarpgroupProducts::read(int byte, float* to, int step, UnderWay& product) {
   gpu::detail::check_inside("shared", memory, place, kUnitBytes);
   const auto unit = static_cast<std::size_t>(place / kUnitBytes);
   if (unfenced_[unit] != 0)
-    gpu::fault("multiplies byte %d of shared memory that thread %d wrote without a fence_async()",
-               place, writer_of(static_cast<int>(unit)));
+    gpu::fault(
+        "multiplies byte %d of shared memory that thread %d wrote without a fence_async() and a "
+        "sync() after it",
+        place, writer_of(static_cast<int>(unit)));
   gpu::detail::note(memory.begin + place, kUnitBytes, false);
   ++readers_[unit];
   product.units.push_back(static_cast<int>(unit));
@@ -140,10 +151,16 @@ void add_products(void* const* lanes, const std::vector<float>& a, const std::ve
 
 void WarpgroupProducts::multiply(void* const* lanes) {
   const gpu::detail::WarpgroupProduct& first = of_lane(lanes, 0);
-  for (int lane = 32; lane < gpu::kWarpgroupSize; lane += 32)
-    if (of_lane(lanes, lane).a != first.a || of_lane(lanes, lane).b != first.b)
-      gpu::fault("describes other matrices in warp %d of its warpgroup than in warp 0", lane / 32);
-  UnderWay product{gpu::this_thread->product_group, 0, {}};
+  for (int lane = 1; lane < gpu::kWarpgroupSize; ++lane) {
+    const gpu::detail::WarpgroupProduct& other = of_lane(lanes, lane);
+    if (other.a != first.a || other.b != first.b)
+      gpu::fault("describes other matrices in lane %d of its warpgroup than in lane 0", lane);
+    if (other.group != first.group)
+      gpu::fault(
+          "has committed %d groups of products in lane %d of its warpgroup, but %d in lane 0",
+          other.group - 1, lane, first.group - 1);
+  }
+  UnderWay product{first.group, 0, {}};
   const Matrix a = first.rows ? rows_of(lanes) : load(first.a, first.a_along_k, kRows, product);
   const Matrix b = load(first.b, first.b_along_k, first.columns, product);
   add_products(lanes, a, b, first.columns);
@@ -187,16 +204,26 @@ void WarpgroupProducts::note_write(int thread, const std::byte* at, std::int64_t
 
 void WarpgroupProducts::fence(int thread) {
   std::vector<int>& units = written_[static_cast<std::size_t>(thread)];
-  for (const int unit : units) --unfenced_[static_cast<std::size_t>(unit)];
+  std::vector<int>& fenced = fenced_[static_cast<std::size_t>(thread)];
+  fenced.insert(fenced.end(), units.begin(), units.end());
   units.clear();
 }
 
-// REQUIRES: a thread has written the unit after its last fence.
+void WarpgroupProducts::end_epoch() {
+  for (std::vector<int>& units : fenced_) {
+    for (const int unit : units) --unfenced_[static_cast<std::size_t>(unit)];
+    units.clear();
+  }
+}
+
+// REQUIRES: products cannot see a write of the unit.
 int WarpgroupProducts::writer_of(int unit) const {
-  const auto writer = std::ranges::find_if(written_, [&](const std::vector<int>& units) {
+  const auto has_unit = [unit](const std::vector<int>& units) {
     return std::ranges::find(units, unit) != units.end();
-  });
-  return static_cast<int>(writer - written_.begin());
+  };
+  std::size_t thread = 0;
+  while (!has_unit(written_[thread]) && !has_unit(fenced_[thread])) ++thread;
+  return static_cast<int>(thread);
 }
 
 }  // namespace lamina::cuda::emulation

@@ -28,9 +28,11 @@ class WarpgroupProducts {
 
   // Faults if a product reads the bytes. A copy to shared memory that has been issued is a write.
   void check_unread(const std::byte* at, std::int64_t bytes) const;
-  // Written by a thread, and not visible to products before its next fence_async().
+  // Written by a thread, and not visible to products before its next fence_async() and then a
+  // barrier of the block.
   void note_write(int thread, const std::byte* at, std::int64_t bytes);
   void fence(int thread);
+  void end_epoch();  // all threads are at the barrier
 
  private:
   // Shared memory in units of 16 bytes.
@@ -48,8 +50,9 @@ class WarpgroupProducts {
   SharedMemory& shared_;
   std::vector<std::deque<UnderWay>> under_way_;  // of each warpgroup
   std::vector<std::uint16_t> readers_;           // products that read each unit
-  std::vector<std::int32_t> unfenced_;           // writes of each unit that are in written_
+  std::vector<std::int32_t> unfenced_;           // writes of each unit in written_ and fenced_
   std::vector<std::vector<int>> written_;  // units that each thread wrote after its last fence
+  std::vector<std::vector<int>> fenced_;   // and before it, but after the last barrier
 };
 
 }  // namespace lamina::cuda::emulation

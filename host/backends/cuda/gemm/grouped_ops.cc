@@ -37,6 +37,8 @@ Verdict takes_plain_types(const NodeView& n) {
   return fits_sizes(n.type(0), n.type(1));
 }
 
+static_assert(kWarpgroupSharedBytes<128> <= kMostWarpgroupSharedBytes);
+
 bool by_warpgroups(DType dtype) { return dtype == DType::bf16 && have_warpgroup_products(); }
 
 // A kernel with the rows and columns of its tiles.

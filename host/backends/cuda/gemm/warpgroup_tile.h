@@ -67,7 +67,7 @@ class WarpgroupTile {
     for (int k = 0; k < depth; k += kWarpgroupDepth) {
       gpu::wait_copies<0>();
       gpu::fence_async();
-      gpu::sync();  // also: all have waited for the products of the place after the next one
+      gpu::sync();  // also: all have waited for the products of the next place
       const gpu::Shared<gpu::bfloat16> panels = places + place * kPlace;
       const auto of_a = PanelA::matrix(panels, kByRows ? part : 0);
       const auto of_b = PanelB::matrix(panels + PanelA::kSize, kByRows ? 0 : part);

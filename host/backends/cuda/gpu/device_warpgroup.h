@@ -54,21 +54,32 @@ LAMINA_GPU_FUNCTION std::uint32_t shared_address(Shared<bfloat16> x) {
 LAMINA_GPU_FUNCTION void fence_async() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-// Before products whose registers this thread has accessed.
+template <typename R>
+LAMINA_GPU_FUNCTION void hold_all(R& registers) {
+  registers.hold();
+}
+template <typename R, int N>
+LAMINA_GPU_FUNCTION void hold_all(R (&registers)[N]) {
+  LAMINA_GPU_UNROLL
+  for (int i = 0; i < N; ++i) registers[i].hold();
+}
+// Before products whose registers this thread has accessed. `registers`: all of these, sums and
+// rows, one by one or in arrays.
 template <typename... Registers>
 LAMINA_GPU_FUNCTION void fence_products(Registers&... registers) {
-  (registers.hold(), ...);
+  (hold_all(registers), ...);
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 // Ends a group of products.
 LAMINA_GPU_FUNCTION void commit_products() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-// Waits until at most N groups are under way. `registers` are the ones accessed next.
+// Waits until at most N groups are under way. `registers` are the ones accessed next, one by one or
+// in arrays.
 template <int N, typename... Registers>
 LAMINA_GPU_FUNCTION void wait_products(Registers&... registers) {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
-  (registers.hold(), ...);
+  (hold_all(registers), ...);
 }
 
 #define LAMINA_SUMS_1(n) "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])

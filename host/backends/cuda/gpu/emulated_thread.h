@@ -22,9 +22,9 @@ struct EmulatedThread {
   const EmulatedBlock* block = nullptr;
   const EmulatedLaunch* launch = nullptr;
   bool watches_shared = false;  // accesses to shared memory are noted
-  // Products of the warpgroup (gpu/warpgroup.h): calls of fence_products(), the group that is open,
-  // and the last group that has ended.
-  int product_fences = 1, product_group = 1, products_done = 0;
+  // Products of the warpgroup (gpu/warpgroup.h): the group that is open, and the last group that
+  // has ended.
+  int product_group = 1, products_done = 0;
 };
 
 // The thread that runs now.

@@ -1,5 +1,7 @@
 // The words of gpu/warpgroup.h on the emulated GPU. A product is computed when its last thread
 // comes to it; until the wait its registers cannot be accessed, and its operands not be written.
+// Fences and waits must name the registers, because compilers move accesses to other ones over
+// them.
 #pragma once
 
 #include "backends/cuda/gpu/gpu.h"
@@ -13,23 +15,33 @@ class AsyncRegisters {
  public:
   void access() {
     check_done();
-    fence_ = this_thread->product_fences;
+    if (group_ > named_) fault_not_named();
+    fenced_ = false;
   }
+  // Named in a fence; a product may be under way.
+  void fence() { fenced_ = true; }
   // By a product.
   void use() {
-    if (fence_ == this_thread->product_fences) fault_unfenced();
+    if (!fenced_) fault_unfenced();
     group_ = this_thread->product_group;
   }
-  void check_done() const {
-    if (group_ > this_thread->products_done) fault_under_way();
+  // Named in a wait.
+  void finish() {
+    check_done();
+    named_ = this_thread->products_done;
   }
 
  private:
+  void check_done() const {
+    if (group_ > this_thread->products_done) fault_under_way();
+  }
   [[noreturn, gnu::cold]] static void fault_unfenced();
   [[noreturn, gnu::cold]] static void fault_under_way();
+  [[noreturn, gnu::cold]] static void fault_not_named();
 
-  int group_ = 0;                            // of the last product
-  int fence_ = this_thread->product_fences;  // the last one before the last access
+  int group_ = 0;        // of the last product
+  int named_ = 0;        // the last group that had ended at the last wait that names the registers
+  bool fenced_ = false;  // no access since the last fence that names them
 };
 
 // The operands of one thread.
@@ -39,6 +51,7 @@ struct WarpgroupProduct {
   const std::uint32_t* rows;  // null: `a` describes them
   std::uint64_t a, b;
   bool a_along_k, b_along_k;
+  int group = this_thread->product_group;
   static void run(void* const* lanes);
 };
 
@@ -67,7 +80,7 @@ class Accumulator {
     state_.use();
     return values_;
   }
-  void check_done() const { state_.check_done(); }
+  detail::AsyncRegisters& state() { return state_; }
 
  private:
   Group values_[kColumns / 8];
@@ -87,7 +100,7 @@ class RowFragment {
     state_.use();
     return values_;
   }
-  void check_done() const { state_.check_done(); }
+  detail::AsyncRegisters& state() { return state_; }
 
  private:
   Registers values_;
@@ -103,16 +116,29 @@ inline std::uint32_t shared_address(const Shared<bfloat16>& x) {
   return detail::shared_address(x.at(0, 0));
 }
 
+namespace detail {
+
+template <typename R, typename Fn>
+void for_each_state(R& registers, Fn fn) {
+  fn(registers.state());
+}
+template <typename R, int N, typename Fn>
+void for_each_state(R (&registers)[N], Fn fn) {
+  for (R& one : registers) fn(one.state());
+}
+
+}  // namespace detail
+
 inline void fence_async() { detail::fence_async(); }
 template <typename... Registers>
-void fence_products(Registers&...) {
-  ++this_thread->product_fences;
+void fence_products(Registers&... registers) {
+  (detail::for_each_state(registers, [](detail::AsyncRegisters& state) { state.fence(); }), ...);
 }
 inline void commit_products() { ++this_thread->product_group; }
 template <int N, typename... Registers>
 void wait_products(Registers&... registers) {
   detail::wait_until_products(N);
-  (registers.check_done(), ...);
+  (detail::for_each_state(registers, [](detail::AsyncRegisters& state) { state.finish(); }), ...);
 }
 
 template <int kColumns, bool kAlongA, bool kAlongB>
