@@ -521,7 +521,7 @@ TEST(EmulatedBlas, RefusesTooSmallAWorkspace) {
   EXPECT_EQ(p.multiply(a, b), Status::success);
   p.workspace = static_cast<std::byte*>(p.workspace) + 16;
   expect_refusal(p.multiply(a, b),
-                 "the workspace is not aligned to 16 bytes, or outside of the GPU's memory");
+                 "the workspace is not aligned to 256 bytes, or outside of the GPU's memory");
 }
 
 TEST(EmulatedBlas, KeepsToTheWorkspaceThatIsPreferred) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/round_up.h"
 
 namespace lamina::cuda::blas {
 namespace {
@@ -17,6 +18,8 @@ constexpr std::uint64_t kMaxWorkspaceBytes = 32 << 20;
 // round sums more than once.
 constexpr std::uint32_t kReductions = kReductionNone | kReductionComputeType;
 constexpr int kCandidates = 8;
+// The alignment of a workspace since cuBLAS 12.9. Memory of programs is aligned less.
+constexpr std::size_t kWorkspaceAlignment = 256;
 
 DataType data_type(DType dtype) {
   switch (dtype) {
@@ -185,7 +188,8 @@ AlgorithmChoice PreparedProduct::search(std::uint32_t alignment) const {
 }
 
 std::size_t PreparedProduct::workspace_bytes() const {
-  return std::max(choices_[0].workspace_bytes, choices_[1].workspace_bytes);
+  const std::size_t bytes = std::max(choices_[0].workspace_bytes, choices_[1].workspace_bytes);
+  return bytes > 0 ? bytes + kWorkspaceAlignment : 0;
 }
 
 void PreparedProduct::run(Stream stream, const Operands& operands) const {
@@ -204,7 +208,8 @@ void PreparedProduct::run(Stream stream, const Operands& operands) const {
         api.multiply(library_.handle(), operation_.get(), alpha, pointer(operands.b), b_.get(),
                      pointer(operands.a), a_.get(), beta,
                      pointer(spec_.accumulate ? operands.c : operands.d), d_.get(),
-                     pointer(operands.d), d_.get(), &choice.algorithm, pointer(operands.workspace),
+                     pointer(operands.d), d_.get(), &choice.algorithm,
+                     pointer(round_up(operands.workspace, Address{kWorkspaceAlignment})),
                      choice.workspace_bytes, stream),
         "cublasLtMatmul");
 }

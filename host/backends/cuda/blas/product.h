@@ -48,7 +48,7 @@ class PreparedProduct {
   // Throws DeviceError if cuBLASLt has no algorithm for it. REQUIRES: multiplies(in, out).
   PreparedProduct(Library& library, const ProductSpec& spec);
 
-  // For any operands; the workspace is 16-byte aligned.
+  // For any operands; the workspace may begin at any address.
   std::size_t workspace_bytes() const;
   // Enqueues the product on the stream. [one thread at a time]
   void run(Stream stream, const Operands& operands) const;

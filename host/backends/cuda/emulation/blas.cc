@@ -158,8 +158,8 @@ Status check_memory(const MemoryRange (&operands)[4], const MemoryRange& bias,
     return invalid("a workspace of {} bytes; the algorithm needs {}", workspace.bytes,
                    algorithm.workspace_bytes);
   if (!workspace) return Status::success;
-  if (workspace.begin % 16 != 0 || !workspace.is_allocated())
-    return invalid("the workspace is not aligned to 16 bytes, or outside of the GPU's memory");
+  if (workspace.begin % 256 != 0 || !workspace.is_allocated())
+    return invalid("the workspace is not aligned to 256 bytes, or outside of the GPU's memory");
   for (const MemoryRange& operand : operands)
     if (operand.overlaps(workspace)) return invalid("the workspace overlaps an operand");
   return Status::success;
