@@ -71,7 +71,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   const auto processor = static_cast<rlim_t>(options.processor_seconds);
   const rlimit time{processor, processor + 5};
   setrlimit(RLIMIT_CPU, &time);
-  if (!kSanitized) limit(RLIMIT_AS, kMostMemory);
+  if (options.limit_memory && !kSanitized) limit(RLIMIT_AS, kMostMemory);
   if (options.hostile) limit(RLIMIT_STACK, kSmallStack);
   if ((options.hostile || options.elsewhere) && chdir("/") != 0) _exit(126);
   execve(program, words, variables);

@@ -11,6 +11,7 @@ struct ChildOptions {
   double processor_seconds = 10;
   double idle_seconds = 6;  // wall time without any processor time
   double seconds = 40;      // wall time
+  bool limit_memory = true;
   bool elsewhere = false;   // another folder and other variables
   bool hostile = false;     // see Again::hostile
 };

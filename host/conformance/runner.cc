@@ -75,6 +75,8 @@ class Runner {
         (quick ? kQuickSeconds : kFullSeconds) * num_families(plugin) * kSlower;
     options_.idle_seconds = quick ? kQuickIdleSeconds : kFullIdleSeconds;
     options_.seconds = options_.processor_seconds * kPatience;
+    // The driver of a GPU reserves addresses for the memory of all GPUs and of the machine.
+    options_.limit_memory = plugin.compute().backend->reaches(MemoryKind::host);
   }
 
   // [any thread]
