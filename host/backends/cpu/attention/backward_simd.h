@@ -132,15 +132,17 @@ struct Backward {
     BackwardPlan plan;
     MaskRule rule;
     BiasRule bias;
-    float score_factor, cap;  // as in the forward pass
+    LogitFactors logits;
   };
 
   static void run(const AttentionSpec& spec, const AttentionBackwardArgs& args,
                   std::byte* workspace) {
-    Run r{spec, args, backward_plan(spec, kPairs), mask_rule(spec, args.masks), {}, 0, 0};
-    r.score_factor =
-        static_cast<float>(spec.soft_cap != 0 ? spec.scale / spec.soft_cap : spec.scale * kLog2E);
-    r.cap = static_cast<float>(spec.soft_cap * kLog2E);
+    Run r{spec,
+          args,
+          backward_plan(spec, kPairs),
+          mask_rule(spec, args.masks),
+          {},
+          logit_factors(spec)};
     const std::int64_t splits = r.plan.splits, group = r.plan.sizes.group;
     const std::int64_t tasks = spec.batch * spec.kv_heads * splits;
     Arena shared(workspace), per_thread(nullptr);
@@ -311,7 +313,7 @@ struct Backward {
                 .c = s.scores + run.begin * kCell * kTile + run.first * kCell,
                 .c_stride = kTile,
                 .store = Store::scaled,
-                .factor = r.score_factor};
+                .factor = r.logits.score};
       run_product<V, kPairs, false>(x);
       x.depth = x.a_stride = sizes.v_words;
       x.a = s.v_rows + run.begin * kCell * sizes.v_words;
@@ -379,9 +381,9 @@ struct Backward {
       for (int half = 0; half < 2; ++half) {
         const std::int64_t key = cell * kCell + j + half, at = key * kTile + lane;
         F x = V::load(s.scores + at), slope = V::set(1);
-        if (r.cap != 0) {
+        if (r.logits.cap != 0) {
           const F t = V::tanh(x);
-          x = t * V::set(r.cap);
+          x = t * V::set(r.logits.cap);
           slope = V::set(1) - t * t;
         }
         if constexpr (kBias)
@@ -392,7 +394,7 @@ struct Backward {
         if constexpr (kBias)
           add_bias_gradient<V>(r.bias, r.plan.sizes, block.side, s.keys, block.first_row, lane, key,
                                dx[half], sums);
-        if (r.cap != 0) dx[half] *= slope;
+        if (r.logits.cap != 0) dx[half] *= slope;
         if constexpr (kPairs) {
 #if defined(__AVX512BF16__)
           store_neighbours(s.p_rows + key * Ops::kDepth + lane / 2, p[half]);

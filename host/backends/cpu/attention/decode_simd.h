@@ -51,7 +51,7 @@ struct Decode {
     std::int64_t lines;        // cache lines of one head in a step
     BiasRule bias;
     Partials partials;
-    float score_factor, cap;  // as in the forward pass
+    LogitFactors logits;
   };
 
   static Run make_run(const AttentionSpec& spec, const AttentionForwardArgs& args,
@@ -68,14 +68,10 @@ struct Decode {
           .lines = kDecodeKeys * (row_bytes(spec.qk_dim) + row_bytes(spec.v_dim)) / 64,
           .bias = {},
           .partials = {},
-          .score_factor = 0,
-          .cap = 0};
+          .logits = logit_factors(spec)};
     r.splits = divide_up(spec.kv_tokens, kDecodeSplit);
     r.qk_vectors = divide_up(spec.qk_dim, kElements);
     r.v_vectors = divide_up(spec.v_dim, kElements);
-    r.score_factor =
-        static_cast<float>(spec.soft_cap != 0 ? spec.scale / spec.soft_cap : spec.scale * kLog2E);
-    r.cap = static_cast<float>(spec.soft_cap * kLog2E);
     return r;
   }
 
@@ -269,9 +265,9 @@ struct Decode {
     F max = V::set(s.max[i]);
     for (std::int64_t j = 0; j < count; j += L) {
       next.ask(lines);
-      F x = V::load(scores + j) * V::set(r.score_factor);
+      F x = V::load(scores + j) * V::set(r.logits.score);
       if constexpr (kIsNumber<S>) x *= V::load(s.k_scale + j);
-      if (r.cap != 0) x = V::tanh(x) * V::set(r.cap);
+      if (r.logits.cap != 0) x = V::tanh(x) * V::set(r.logits.cap);
       if (r.bias.any()) x += bias_of_slots(r, s, masks, i, j);
       if (!open) {
         const std::int32_t q = masks.q_position(i % r.sizes.rows / r.sizes.group);

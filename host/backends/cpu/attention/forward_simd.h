@@ -88,8 +88,7 @@ struct Forward {
     MaskRule rule;
     BiasRule bias;
     Partials partials;
-    float score_factor;  // logits in units of log2, or the argument of tanh
-    float cap;           // soft cap in units of log2; 0: none
+    LogitFactors logits;
   };
 
   static void run(const AttentionSpec& spec, const AttentionForwardArgs& args,
@@ -101,11 +100,7 @@ struct Forward {
           mask_rule(spec, args.masks),
           {},
           {},
-          0,
-          0};
-    r.score_factor =
-        static_cast<float>(spec.soft_cap != 0 ? spec.scale / spec.soft_cap : spec.scale * kLog2E);
-    r.cap = static_cast<float>(spec.soft_cap * kLog2E);
+          logit_factors(spec)};
     Arena shared(workspace), per_thread(nullptr);
     if (r.plan.splits > 1) r.partials = take_partials(shared, spec, r.plan.sizes, r.plan.splits);
     r.bias = take_bias(shared, spec, args.bias, true);
@@ -240,7 +235,7 @@ struct Forward {
                                      .c = s.scores + run.begin * kCell * kTile + run.first * kCell,
                                      .c_stride = kTile,
                                      .store = Store::scaled,
-                                     .factor = r.score_factor});
+                                     .factor = r.logits.score});
     }
     for (std::int64_t lane = 0; lane < block.side.cells * kCell; lane += L)
       softmax_lanes(r, s, open, block, lane);
@@ -285,9 +280,9 @@ struct Forward {
       if (s.k_scale)
         for (std::int64_t j = 0; j < kCell; ++j)
           V::store(x + j * kTile, V::load(x + j * kTile) * V::set(s.k_scale[i * kCell + j]));
-      if (r.cap != 0)
+      if (r.logits.cap != 0)
         for (std::int64_t j = 0; j < kCell; ++j)
-          V::store(x + j * kTile, V::tanh(V::load(x + j * kTile)) * V::set(r.cap));
+          V::store(x + j * kTile, V::tanh(V::load(x + j * kTile)) * V::set(r.logits.cap));
       if (r.bias.any())
         for (std::int64_t j = 0; j < kCell; ++j)
           V::store(x + j * kTile,

@@ -40,6 +40,16 @@ inline Sizes sizes_of(const AttentionSpec& spec, bool pairs) {
   return s;
 }
 
+// Logits in units of log2: score * q . k, or with a soft cap cap * tanh(score * q . k).
+struct LogitFactors {
+  float score, cap;  // cap 0: none
+};
+
+inline LogitFactors logit_factors(const AttentionSpec& spec) {
+  return {static_cast<float>(spec.soft_cap != 0 ? spec.scale / spec.soft_cap : spec.scale * kLog2E),
+          static_cast<float>(spec.soft_cap * kLog2E)};
+}
+
 // Row r as (token, head of the group); moves from row to row without divisions.
 struct RowCursor {
   std::int64_t group, t, g;
