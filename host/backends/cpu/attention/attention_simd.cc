@@ -5,6 +5,7 @@
 #include "backends/cpu/attention/decode_simd.h"
 #include "backends/cpu/attention/forward_simd.h"
 #include "backends/cpu/attention/index_scores_grad_simd.h"
+#include "backends/cpu/attention/index_scores_simd.h"
 #include "backends/cpu/attention/latent_simd.h"
 #include "backends/cpu/attention/mass_simd.h"
 #include "backends/cpu/simd/simd.h"
@@ -20,13 +21,13 @@ struct DecodeCached {
   static std::int64_t workspace_bytes(const AttentionSpec& spec) {
     switch (spec.cached) {
       case CachedRows::int8:
-        return Decode<V, T, false, Int8>::workspace_bytes(spec);
+        return DecodeMemory<V, T, false, Int8>::workspace_bytes(spec);
       case CachedRows::e4m3:
-        return Decode<V, T, false, E4m3>::workspace_bytes(spec);
+        return DecodeMemory<V, T, false, E4m3>::workspace_bytes(spec);
       case CachedRows::plain:
         break;
     }
-    return Decode<V, T, kPairs>::workspace_bytes(spec);
+    return DecodeMemory<V, T, kPairs, T>::workspace_bytes(spec);
   }
 
   static void run(const AttentionSpec& spec, const AttentionForwardArgs& args,
@@ -45,12 +46,12 @@ struct DecodeCached {
 
 template <class T, bool kPairs>
 constexpr AttentionFunctions kFunctions = {
-    .forward_workspace_bytes = Forward<V, T, kPairs>::workspace_bytes,
+    .forward_workspace_bytes = ForwardMemory<V, T, kPairs>::workspace_bytes,
     .forward = Forward<V, T, kPairs>::run,
     .decodes = Decode<V, T, kPairs>::takes,
     .decode_workspace_bytes = DecodeCached<T, kPairs>::workspace_bytes,
     .decode = DecodeCached<T, kPairs>::run,
-    .backward_workspace_bytes = Backward<V, T, kPairs>::workspace_bytes,
+    .backward_workspace_bytes = BackwardMemory<V, T, kPairs>::workspace_bytes,
     .backward = Backward<V, T, kPairs>::run,
     .latent_workspace_bytes = Latent<V, T, kPairs>::workspace_bytes,
     .latent = Latent<V, T, kPairs>::run,

@@ -3,94 +3,21 @@
 // Internal to each file that includes it.
 #pragma once
 
-#include "backends/cpu/attention/bias.h"
-#include "backends/cpu/attention/forward_plan.h"
-#include "backends/cpu/attention/merge.h"
+#include "backends/cpu/attention/forward_softmax.h"
 #include "backends/cpu/attention/products.h"
-#include "backends/cpu/attention/tiles.h"
 
 namespace lamina::cpu {
 namespace {
 
 template <class V, class T, bool kPairs>
 struct Forward {
-  using F = typename V::F;
   using Ops = Operands<V, T, kPairs>;
+  using Memory = ForwardMemory<V, T, kPairs>;
+  using Block = typename Memory::Block;
+  using Scratch = typename Memory::Scratch;
+  using Softmax = ForwardSoftmax<V, T, kPairs>;
+  using Run = ForwardRun;
   static constexpr int L = V::kLanes;
-  static constexpr int kDegree = sizeof(T) == 2 ? 4 : 6;
-
-  struct Block {
-    Side side;
-    std::int64_t first_row;
-    Word* q_columns;   // [qk_words, 64]
-    float* o_across;   // [v_width, 64]
-    float *max, *sum;  // [64]; maximum in units of log2
-    RowBias bias;      // unused without a bias
-  };
-
-  struct Scratch {
-    Block block[kMaxBlocksPerTask];
-    Side keys;
-    Tokens<T> tokens;
-    Word* k_rows;              // [64, qk_words]
-    Word* v_across;            // [64 or 32 pairs, v_width]
-    float* scores;             // [64 keys, 64 rows]
-    Word* probabilities;       // the same as words along the keys
-    float* alpha;              // [64]
-    Word* staging;             // [64, widest]
-    KeptTile* kept;            // null without a mask of pairs
-    CachedNumbers<T> numbers;  // this and the scales: null for plain keys
-    float *k_scale, *v_scale;  // [64]
-  };
-
-  static void take_scratch(Arena& arena, const Sizes& sizes, std::int64_t num_blocks, bool masked,
-                           bool plain, Scratch& s) {
-    for (std::int64_t i = 0; i < num_blocks; ++i) {
-      s.block[i].q_columns = arena.take<Word>(sizes.qk_words * kTile);
-      s.block[i].o_across = arena.take<float>(sizes.v_width * kTile);
-      s.block[i].max = arena.take<float>(kTile);
-      s.block[i].sum = arena.take<float>(kTile);
-    }
-    s.k_rows = arena.take<Word>(kTile * sizes.qk_words);
-    s.v_across = arena.take<Word>(Ops::kDepth * sizes.v_width);
-    s.scores = arena.take<float>(kTile * kTile);
-    s.probabilities =
-        kPairs ? arena.take<Word>(Ops::kDepth * kTile) : reinterpret_cast<Word*>(s.scores);
-    s.alpha = arena.take<float>(kTile);
-    s.staging = arena.take<Word>(kTile * max(round_up(sizes.qk_words, kCell), sizes.v_width));
-    s.kept = masked ? arena.take<KeptTile>(1) : nullptr;
-    s.numbers = {};
-    s.k_scale = s.v_scale = nullptr;
-    if (plain) return;
-    s.numbers.elements = arena.take<T>(kTile * max(sizes.qk_width, sizes.v_width));
-    s.numbers.widened = arena.take<float>(max(sizes.qk_width, sizes.v_width));
-    s.k_scale = arena.take<float>(kTile);
-    s.v_scale = arena.take<float>(kTile);
-  }
-
-  static bool is_plain(const AttentionSpec& spec) { return spec.cached == CachedRows::plain; }
-
-  static std::int64_t workspace_bytes(const AttentionSpec& spec, bool cached) {
-    const ForwardPlan plan = forward_plan(spec, cached, kPairs);
-    Arena per_thread(nullptr), shared(nullptr);
-    Scratch s;
-    take_scratch(per_thread, plan.sizes, plan.blocks_per_task, true, is_plain(spec), s);
-    if (plan.splits > 1) take_partials(shared, spec, plan.sizes, plan.splits);
-    take_bias(shared, spec, {}, false);
-    return shared.used_bytes() + num_threads() * per_thread.used_bytes();
-  }
-
-  struct Run {
-    const AttentionSpec& spec;
-    const AttentionForwardArgs& args;
-    const AttentionCache* cache;
-    ForwardPlan plan;
-    MaskRule rule;
-    BiasRule bias;
-    Partials partials;
-    LogitFactors logits;
-  };
-
   static void run(const AttentionSpec& spec, const AttentionForwardArgs& args,
                   const AttentionCache* cache, std::byte* workspace) {
     Run r{spec,
@@ -106,13 +33,14 @@ struct Forward {
     r.bias = take_bias(shared, spec, args.bias, true);
     Scratch dry;
     const bool masked = args.masks.keep != nullptr;
-    take_scratch(per_thread, r.plan.sizes, r.plan.blocks_per_task, masked, is_plain(spec), dry);
+    Memory::take_scratch(per_thread, r.plan.sizes, r.plan.blocks_per_task, masked, is_plain(spec),
+                         dry);
     const std::int64_t thread_bytes = per_thread.used_bytes();
     const std::int64_t per_head = r.plan.tasks_per_head * r.plan.splits;
     parallel_tasks(spec.batch * spec.kv_heads * per_head, [&](std::int64_t task, int thread) {
       Arena arena(workspace + shared.used_bytes() + thread * thread_bytes);
       Scratch s;
-      take_scratch(arena, r.plan.sizes, r.plan.blocks_per_task, masked, is_plain(spec), s);
+      Memory::take_scratch(arena, r.plan.sizes, r.plan.blocks_per_task, masked, is_plain(spec), s);
       const std::int64_t head = task / per_head, part = task % per_head;
       // Under a causal mask the last rows see the most keys, so the longest tasks start first.
       run_task(r, s, head / spec.kv_heads, head % spec.kv_heads,
@@ -238,11 +166,12 @@ struct Forward {
                                      .factor = r.logits.score});
     }
     for (std::int64_t lane = 0; lane < block.side.cells * kCell; lane += L)
-      softmax_lanes(r, s, open, block, lane);
+      Softmax::softmax_lanes(r, s, open, block, lane);
     bool rescaled = false;
     for (CellRun run = next_run(open, cells, 0); run.begin >= 0;
          run = next_run(open, cells, run.end)) {
-      if (!rescaled && run.last - run.first < block.side.cells) rescale(s, block, r.spec.v_dim);
+      if (!rescaled && run.last - run.first < block.side.cells)
+        Softmax::rescale(s, block, r.spec.v_dim);
       const bool by_product = !rescaled && run.last - run.first == block.side.cells;
       rescaled = true;
       run_product<V, kPairs, true>(
@@ -258,71 +187,6 @@ struct Forward {
            .store = by_product ? Store::rescaled : Store::add,
            .column_factors = s.alpha + run.first * kCell});
     }
-  }
-
-  static void rescale(const Scratch& s, Block& block, std::int64_t v_dim) {
-    for (std::int64_t h = 0; h < v_dim; ++h)
-      for (std::int64_t lane = 0; lane < block.side.cells * kCell; lane += L) {
-        float* o = block.o_across + h * kTile + lane;
-        V::store(o, V::load(o) * V::load(s.alpha + lane));
-      }
-  }
-
-  // Caps, biases and masks the logits of one vector of rows, then turns them into probabilities.
-  static void softmax_lanes(const Run& r, Scratch& s, const OpenCells& open, Block& block,
-                            std::int64_t lane) {
-    const std::int64_t cell = lane / kCell;
-    const F old_max = V::load(block.max + lane);
-    F max = old_max;
-    for (std::int64_t i = 0; i < s.keys.cells; ++i) {
-      if (cell < open.first[i] || cell >= open.last[i]) continue;
-      float* x = s.scores + i * kCell * kTile + lane;
-      if (s.k_scale)
-        for (std::int64_t j = 0; j < kCell; ++j)
-          V::store(x + j * kTile, V::load(x + j * kTile) * V::set(s.k_scale[i * kCell + j]));
-      if (r.logits.cap != 0)
-        for (std::int64_t j = 0; j < kCell; ++j)
-          V::store(x + j * kTile, V::tanh(V::load(x + j * kTile)) * V::set(r.logits.cap));
-      if (r.bias.any())
-        for (std::int64_t j = 0; j < kCell; ++j)
-          V::store(x + j * kTile,
-                   V::load(x + j * kTile) + bias_of_rows<V>(r.bias, block.bias, block.side, s.keys,
-                                                            lane, i * kCell + j));
-      if (open.partial[i] >> cell & 1)
-        for (std::int64_t j = 0; j < kCell; ++j)
-          V::store(x + j * kTile, mask_logits<V>(r.rule, block.side, s.keys, s.kept, lane,
-                                                 i * kCell + j, V::load(x + j * kTile)));
-      for (std::int64_t j = 0; j < kCell; ++j) max = V::max(max, V::load(x + j * kTile));
-    }
-    const F used_max = V::select(max < V::set(kEmpty), F{}, max);
-    const F alpha = V::template exp2<kDegree>(old_max - used_max);
-    F sum = V::load(block.sum + lane) * alpha, sum_odd = F{};
-    for (std::int64_t i = 0; i < s.keys.cells; ++i) {
-      if (cell < open.first[i] || cell >= open.last[i]) continue;
-      const float* x = s.scores + i * kCell * kTile + lane;
-      Word* p = s.probabilities + i * Ops::kCellDepth * kTile + lane;
-      for (std::int64_t j = 0; j < kCell; j += 2) {
-        F even = V::template exp2<kDegree>(V::load(x + j * kTile) - used_max);
-        F odd = V::template exp2<kDegree>(V::load(x + (j + 1) * kTile) - used_max);
-        sum += even;
-        sum_odd += odd;
-        if (s.v_scale) {
-          even *= V::set(s.v_scale[i * kCell + j]);
-          odd *= V::set(s.v_scale[i * kCell + j + 1]);
-        }
-        if constexpr (kPairs) {
-#if defined(__AVX512BF16__)
-          store_pairs(p + j / 2 * kTile, even, odd);
-#endif
-        } else {
-          V::store(p + j * kTile, even);
-          V::store(p + (j + 1) * kTile, odd);
-        }
-      }
-    }
-    V::store(block.max + lane, max);
-    V::store(block.sum + lane, sum + sum_odd);
-    V::store(s.alpha + lane, alpha);
   }
 
   static void finish_block(const Run& r, Scratch& s, std::int64_t b, std::int64_t kv_head,
@@ -344,7 +208,7 @@ struct Forward {
     }
     if (whole) {
       for (std::int64_t i = block.side.count; i < block.side.cells * kCell; ++i) s.alpha[i] = 0;
-      rescale(s, block, r.spec.v_dim);
+      Softmax::rescale(s, block, r.spec.v_dim);
     }
     Ops::transpose(reinterpret_cast<const Word*>(block.o_across), kTile, sizes.v_width,
                    block.side.cells * kCell, s.staging, sizes.v_width);

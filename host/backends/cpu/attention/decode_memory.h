@@ -1,0 +1,102 @@
+// The memory of attention of decoding: the copies and sums of a thread. Internal to each file that
+// includes it.
+#pragma once
+
+#include "backends/cpu/attention/bias.h"
+#include "backends/cpu/attention/decode_integers.h"
+#include "backends/cpu/attention/merge.h"
+
+namespace lamina::cpu {
+namespace {
+
+constexpr std::int64_t kDecodeSplit = 128;  // slots of a task
+
+// Values that all tasks share.
+struct DecodeRun {
+  const AttentionSpec& spec;
+  const AttentionForwardArgs& args;
+  const AttentionCache& cache;
+  MaskRule rule;
+  Sizes sizes;
+  std::int64_t splits, qk_vectors, v_vectors;
+  std::int64_t head_blocks;  // of a split
+  std::int64_t lines;        // cache lines of one head in a step
+  BiasRule bias;
+  Partials partials;
+  LogitFactors logits;
+};
+
+// T and S: as for DecodeSums.
+template <class V, class T, bool kPairs, class S>
+struct DecodeMemory {
+  using Sums = typename SumsOf<V, T, kPairs, S>::Type;
+  using Run = DecodeRun;
+  static constexpr int L = V::kLanes;
+  static constexpr std::int64_t kElements = Sums::kElements;
+
+  struct Scratch {
+    Word* q;  // this and the next four: see DecodeStep
+    float *dots, *scores;
+    Word* weights;
+    float* o;
+    float *max, *sum;                // [kv_heads, rows]
+    std::int32_t *position, *chunk;  // [kDecodeKeys]
+    float *k_scale, *v_scale;        // [kDecodeKeys]; unused for plain rows
+  };
+
+  static Run make_run(const AttentionSpec& spec, const AttentionForwardArgs& args,
+                      const AttentionCache& cache) {
+    Run r{.spec = spec,
+          .args = args,
+          .cache = cache,
+          .rule = mask_rule(spec, args.masks),
+          .sizes = sizes_of(spec, kPairs),
+          .splits = 0,
+          .qk_vectors = 0,
+          .v_vectors = 0,
+          .head_blocks = 1,
+          .lines = kDecodeKeys * (row_bytes(spec.qk_dim) + row_bytes(spec.v_dim)) / 64,
+          .bias = {},
+          .partials = {},
+          .logits = logit_factors(spec)};
+    r.splits = divide_up(spec.kv_tokens, kDecodeSplit);
+    r.qk_vectors = divide_up(spec.qk_dim, kElements);
+    r.v_vectors = divide_up(spec.v_dim, kElements);
+    return r;
+  }
+
+  static Scratch take_scratch(Arena& arena, const Run& r) {
+    const std::int64_t all = r.spec.kv_heads * r.sizes.rows;
+    Scratch s;
+    s.q = arena.take<Word>(all * Sums::query_words(r.qk_vectors));
+    s.dots = arena.take<float>(L * r.sizes.rows * L);
+    s.scores = arena.take<float>(all * kDecodeKeys);
+    s.weights = arena.take<Word>(all * kDecodeKeys);
+    s.o = arena.take<float>(all * r.v_vectors * kElements);
+    s.max = arena.take<float>(all);
+    s.sum = arena.take<float>(all);
+    s.position = arena.take<std::int32_t>(kDecodeKeys);
+    s.chunk = arena.take<std::int32_t>(kDecodeKeys);
+    s.k_scale = arena.take<float>(kDecodeKeys);
+    s.v_scale = arena.take<float>(kDecodeKeys);
+    return s;
+  }
+
+  static std::int64_t workspace_bytes(const AttentionSpec& spec) {
+    const Run r = make_run(spec, {}, {});
+    Arena shared(nullptr), per_thread(nullptr);
+    take_partials(shared, spec, r.sizes, r.splits);
+    take_bias(shared, spec, {}, false);
+    take_scratch(per_thread, r);
+    return shared.used_bytes() + num_threads() * per_thread.used_bytes();
+  }
+
+  // Returns the bytes of one head of a slot.
+  static std::int64_t row_bytes(std::int64_t dim) {
+    constexpr std::int64_t kHead = kRowHead<S>, kBytes = sizeof(S);
+    return (kHead + dim) * kBytes;
+  }
+};
+
+}  // namespace
+}  // namespace lamina::cpu
