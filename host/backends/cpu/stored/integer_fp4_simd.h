@@ -5,7 +5,6 @@
 #include <array>
 
 #include "backends/cpu/stored/integer_steps_simd.h"
-#include "formats/fp8.h"
 
 namespace lamina::cpu {
 namespace {
@@ -50,7 +49,7 @@ struct Mxfp4 {
   }
 };
 
-// MXFP4's values; a number in f32 divides the scales of 16 values each.
+// MXFP4's values; 16 share a scale.
 struct Nvfp4 {
   static constexpr int kValues = 64, kBytes = 40, kOffset = 12, kMaxCode = 24;
   static constexpr bool kHasMinimum = false;
@@ -58,11 +57,7 @@ struct Nvfp4 {
   using X = QuantisedStep;
 
   // The scale of doubled values.
-  LAMINA_SIMD static float scale(const std::byte* p, int i) {
-    float divisor;
-    __builtin_memcpy(&divisor, p, sizeof divisor);
-    return formats::kE4m3[static_cast<std::size_t>(byte_at(p + 4 + i))] / divisor * 0.5f;
-  }
+  LAMINA_SIMD static float scale(const std::byte* p, int i) { return nvfp4_scale_at(p, i) * 0.5f; }
 
   LAMINA_SIMD static None open(const std::byte*) { return {}; }
   LAMINA_SIMD static Codes codes(const std::byte* p, int) {

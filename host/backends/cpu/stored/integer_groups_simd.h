@@ -18,19 +18,13 @@ struct Group {
   static constexpr int kScaleValues = 32;
   using X = std::conditional_t<kBits == 4 && kGroup == 32, QuantisedHalves, QuantisedStep>;
 
-  LAMINA_SIMD static float number(const std::byte* p) {
-    if constexpr (std::is_same_v<Scale, bfloat16>)
-      return bf16_at(p);
-    else
-      return f16_at(p);
-  }
   struct Opened {
     Float scales, minima;
   };
   // The numbers at p of one group, or of two groups in eight lanes each.
   LAMINA_SIMD static Float numbers(const std::byte* p, int word) {
     if constexpr (kGroup > 32)
-      return splat(number(p + 2 * word));
+      return splat(number_at<Scale>(p + 2 * word));
     else if constexpr (std::is_same_v<Scale, bfloat16>)
       return bf16_pair<kBytes / 2>(p, word);
     else

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "backends/cpu/simd/vectors.h"
 #include "backends/cpu/stored/integer_tiles_simd.h"
 
 namespace lamina::cpu {
@@ -27,6 +28,20 @@ template <typename F>
 constexpr int kPanelOffset = kHasMinimaOfParts<kPartsOf<F>, F::kHasMinimum> ? -1 : F::kOffset;
 template <typename F>
 using PanelOf = PanelBlock<kPartsOf<F>, F::kHasMinimum>;
+
+// Returns the start of the integer sums of a part of row r of x, a block of a slab.
+template <int kParts, bool kHasMinimum, class Block>
+LAMINA_SIMD std::int32_t init_of(const Block& x, int part, int r) {
+  if constexpr (kHasMinimaOfParts<kParts, kHasMinimum>) return 0;
+  return kParts == 1 ? x.init[0][r] + x.init[1][r] : x.init[part][r];
+}
+
+// Returns the factor of the minimum of a part: scale * sum of the codes of row r of x.
+template <int kParts, class Block>
+LAMINA_SIMD float factor_of_minimum(const Block& x, int part, int r) {
+  return kHasMinimaOfParts<kParts, true> ? static_cast<float>(x.init[part][r]) * x.scales[r]
+                                         : x.sums[r];
+}
 
 }  // namespace
 }  // namespace lamina::cpu

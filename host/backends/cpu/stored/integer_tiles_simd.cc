@@ -148,7 +148,6 @@ template <int kParts, bool kHasMinimum, int kWordsAtOnce, bool kSigned>
 LAMINA_SIMD void add_block(const TileBlock& x, const PanelBlock<kParts, kHasMinimum>& w,
                            Float (&sum)[kTileRows][kVectors]) {
   constexpr int kWordsPerPart = TileBlock::kWords / kParts;
-  constexpr bool kOfParts = kHasMinimaOfParts<kParts, kHasMinimum>;
 #pragma GCC unroll 2
   for (int part = 0; part < kParts; ++part) {
 #pragma GCC unroll kUnrolled
@@ -157,9 +156,7 @@ LAMINA_SIMD void add_block(const TileBlock& x, const PanelBlock<kParts, kHasMini
       Int products[kTileRows][kTogether];
 #pragma GCC unroll 4
       for (int r = 0; r < kTileRows; ++r) {
-        const std::int32_t init = kOfParts      ? 0
-                                  : kParts == 1 ? x.init[0][r] + x.init[1][r]
-                                                : x.init[part][r];
+        const std::int32_t init = init_of<kParts, kHasMinimum>(x, part, r);
 #pragma GCC unroll 3
         for (int v = 0; v < kTogether; ++v) products[r][v] = splat<Int>(init);
       }
@@ -170,13 +167,13 @@ LAMINA_SIMD void add_block(const TileBlock& x, const PanelBlock<kParts, kHasMini
 #pragma GCC unroll 4
       for (int r = 0; r < kTileRows; ++r) {
         const Float scale = splat(x.scales[r]);
-        const float x_sum =
-            kOfParts ? static_cast<float>(x.init[part][r]) * x.scales[r] : x.sums[r];
 #pragma GCC unroll 3
         for (int v = 0; v < kTogether; ++v) {
           const int at = column + v * kLanes;
           Float& of = sum[r][vector + v];
-          if constexpr (kHasMinimum) of = fma(load(w.scales[kParts + part] + at), splat(x_sum), of);
+          if constexpr (kHasMinimum)
+            of = fma(load(w.scales[kParts + part] + at),
+                     splat(factor_of_minimum<kParts>(x, part, r)), of);
           of = fma(convert<Float>(products[r][v]) * scale, load(w.scales[part] + at), of);
         }
       }

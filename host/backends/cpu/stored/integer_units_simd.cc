@@ -86,15 +86,10 @@ LAMINA_SIMD void add_part(const UnitBlock& x, const PanelBlock<kParts, kHasMinim
     const Float w_scales = load(w.scales[part] + column);
     for (int r = 0; r < kSlabRows; ++r) {
       Float sum = load(sums[r] + column);
-      constexpr bool kOfParts = kHasMinimaOfParts<kParts, kHasMinimum>;
-      if constexpr (kHasMinimum) {
-        const float x_sum =
-            kOfParts ? static_cast<float>(x.init[part][r]) * x.scales[r] : x.sums[r];
-        sum = fma(load(w.scales[kParts + part] + column), splat(x_sum), sum);
-      }
-      const std::int32_t init = kOfParts      ? 0
-                                : kParts == 1 ? x.init[0][r] + x.init[1][r]
-                                              : x.init[part][r];
+      if constexpr (kHasMinimum)
+        sum = fma(load(w.scales[kParts + part] + column),
+                  splat(factor_of_minimum<kParts>(x, part, r)), sum);
+      const std::int32_t init = init_of<kParts, kHasMinimum>(x, part, r);
       const Int product = load_raw<Int>(products[r] + column) + splat<Int>(init);
       store(sums[r] + column, fma(convert<Float>(product) * splat(x.scales[r]), w_scales, sum));
     }

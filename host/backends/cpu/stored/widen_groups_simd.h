@@ -14,31 +14,26 @@ template <int kBits, int kGroup, typename Scale = bfloat16, bool kZero = false>
 struct Group {
   static constexpr int kValues = kGroup, kAt = kZero ? 4 : 2, kBytes = kAt + kGroup * kBits / 8;
 
-  LAMINA_SIMD static float number(const std::byte* p) {
-    if constexpr (std::is_same_v<Scale, bfloat16>)
-      return bf16_at(p);
-    else
-      return f16_at(p);
-  }
   // A difference of a nibble and a zero point is 0 or, if the zero point is 0 or not tiny, at least
   // 2^-60.
   LAMINA_SIMD static bool is_normal(const std::byte* b) {
     if constexpr (!std::is_same_v<Scale, bfloat16>) return true;
     const auto is_large = [](float x) { return !(__builtin_fabsf(x) < 0x1p-60f); };
     if constexpr (kZero)
-      return is_large(number(b)) && (number(b + 2) == 0 || is_large(number(b + 2)));
-    return is_large(number(b));
+      return is_large(number_at<Scale>(b)) &&
+             (number_at<Scale>(b + 2) == 0 || is_large(number_at<Scale>(b + 2)));
+    return is_large(number_at<Scale>(b));
   }
 
   template <typename Out>
   LAMINA_SIMD static void widen(const std::byte* b, typename Out::Element* out) {
-    const Float scale = splat(number(b));
+    const Float scale = splat(number_at<Scale>(b));
     if constexpr (kBits == 8) {
       for (int i = 0; i < kGroup; i += 32)
         Out::store32(out + i, scale * convert<Float>(signed_lanes(load_bytes(b + kAt + i))),
                      scale * convert<Float>(signed_lanes(load_bytes(b + kAt + i + kLanes))));
     } else {
-      const Float zero = splat(kZero ? number(b + 2) : 8.f);
+      const Float zero = splat(kZero ? number_at<Scale>(b + 2) : 8.f);
       const auto value = [&](Bytes nibbles) {
         return scale * (convert<Float>(unsigned_lanes(nibbles)) - zero);
       };

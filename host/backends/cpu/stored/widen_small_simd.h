@@ -138,20 +138,14 @@ struct Mxfp4 {
   }
 };
 
-// 16 values share a scale, which is divided by a number of the block.
 struct Nvfp4 {
   static constexpr int kValues = 64, kBytes = 40;
 
-  LAMINA_SIMD static float scale(const std::byte* b, int i) {
-    float divisor;
-    __builtin_memcpy(&divisor, b, sizeof divisor);
-    return formats::kE4m3[static_cast<std::size_t>(byte_at(b + 4 + i))] / divisor;
-  }
   // The smallest value is half of a scale.
   LAMINA_SIMD static bool is_normal(const std::byte* b) {
     bool out = true;
     for (int i = 0; i < 4; ++i) {
-      const float size = __builtin_fabsf(scale(b, i));
+      const float size = __builtin_fabsf(nvfp4_scale_at(b, i));
       out &= size >= 0x1p-125f || size == 0;
     }
     return out;
@@ -159,10 +153,10 @@ struct Nvfp4 {
   template <typename Out>
   LAMINA_SIMD static void widen(const std::byte* b, typename Out::Element* out) {
     const Bytes pairs[2] = {load_bytes(b + 8), load_bytes(b + 8 + kLanes)};
-    Out::store32(out, e2m1(low_nibbles(pairs[0])) * splat(scale(b, 0)),
-                 e2m1(low_nibbles(pairs[1])) * splat(scale(b, 1)));
-    Out::store32(out + 32, e2m1(high_nibbles(pairs[0])) * splat(scale(b, 2)),
-                 e2m1(high_nibbles(pairs[1])) * splat(scale(b, 3)));
+    Out::store32(out, e2m1(low_nibbles(pairs[0])) * splat(nvfp4_scale_at(b, 0)),
+                 e2m1(low_nibbles(pairs[1])) * splat(nvfp4_scale_at(b, 1)));
+    Out::store32(out + 32, e2m1(high_nibbles(pairs[0])) * splat(nvfp4_scale_at(b, 2)),
+                 e2m1(high_nibbles(pairs[1])) * splat(nvfp4_scale_at(b, 3)));
   }
 };
 
