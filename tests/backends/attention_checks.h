@@ -8,6 +8,7 @@
 
 #include "attention_problem.h"
 #include "backends/cpu/threads/isa.h"
+#include "isas.h"
 
 namespace lamina::cpu {
 
@@ -45,7 +46,7 @@ inline AttentionProblem cached_problem(AttentionSpec spec, std::vector<std::int3
 
 inline std::vector<Isa> isas() {
   std::vector<Isa> all;
-  for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16})
+  for (Isa isa : kIsas)
     if (isa <= best_isa()) all.push_back(isa);
   return all;
 }

@@ -12,12 +12,14 @@
 #include "backends/cpu/stored/quantised_rows.h"
 #include "backends/cpu/threads/isa.h"
 #include "core/float16.h"
+#include "support/aligned_bytes.h"
 #include "support/stored_blocks.h"
 
 namespace lamina::cpu {
 namespace {
 
 using formats::BlockFormat;
+using testing::AlignedBytes;
 
 constexpr std::int64_t kOutputs = 70, kRows = 7;
 
@@ -28,16 +30,6 @@ std::vector<bfloat16> random_activations(std::int64_t count) {
   for (bfloat16& x : out) x = to_bfloat16(normal(random));
   return out;
 }
-
-// Memory of QuantisedRows, slabs and panels, which is aligned to 64 bytes.
-class Aligned {
- public:
-  explicit Aligned(std::size_t num_bytes) : steps_(num_bytes / sizeof(QuantisedStep) + 1) {}
-  std::byte* data() { return reinterpret_cast<std::byte*>(steps_.data()); }
-
- private:
-  std::vector<QuantisedStep> steps_;
-};
 
 // Calls check(format, index of its functions) for the formats of a table.
 template <typename Table, typename Check>
@@ -56,7 +48,7 @@ std::vector<float> few_rows(const IntegerDotFunctions& table, std::size_t index,
   const std::vector<std::byte> w = testing::random_blocks(format, kOutputs * k, 6);
   const std::vector<bfloat16> x = random_activations(kRows * k);
   const QuantisedRows rows(k, *functions.form);
-  Aligned quantised(rows.bytes(kRows));
+  AlignedBytes quantised(rows.bytes(kRows));
   rows.quantise(x.data(), k, kRows, quantised.data());
   std::vector<float> out(kOutputs * kRows);
   RowsArguments a = {};
@@ -73,17 +65,17 @@ std::vector<float> many_rows(const IntegerTileFunctions& table, std::size_t inde
   const std::vector<std::byte> w = testing::random_blocks(format, columns * k, 6);
   const std::vector<bfloat16> x = random_activations(kRows * k);
   const QuantisedRows rows(k);
-  Aligned quantised(rows.bytes(kRows));
+  AlignedBytes quantised(rows.bytes(kRows));
   rows.quantise(x.data(), k, kRows, quantised.data());
   const std::int64_t slab_rows = table.slabs.rows, slabs = (kRows + slab_rows - 1) / slab_rows;
   const std::size_t slab_bytes = table.slabs.block_bytes * static_cast<std::size_t>(blocks);
-  Aligned packed(slab_bytes * static_cast<std::size_t>(slabs));
+  AlignedBytes packed(slab_bytes * static_cast<std::size_t>(slabs));
   for (std::int64_t slab = 0; slab < slabs; ++slab)
     table.slabs.pack(
         reinterpret_cast<const QuantisedStep*>(quantised.data()) + slab * slab_rows * rows.steps(),
         std::min(slab_rows, kRows - slab * slab_rows), k, functions.offset,
         packed.data() + static_cast<std::size_t>(slab) * slab_bytes);
-  Aligned panel(static_cast<std::size_t>(functions.panel_bytes * blocks));
+  AlignedBytes panel(static_cast<std::size_t>(functions.panel_bytes * blocks));
   functions.pack(w.data(), columns, k, panel.data());
   std::vector<float> out(static_cast<std::size_t>(kRows * columns));
   TileArguments t = {};
@@ -127,7 +119,7 @@ TEST(AvxVnni, LargestProductsHaveTheBitsOfAvx2AndOfAvx512) {
     testing::remove_nans(format, w);
     const std::vector<bfloat16> x(static_cast<std::size_t>(k), to_bfloat16(-1.0f));
     const QuantisedRows rows(k, *table.formats[index].form);
-    Aligned quantised(rows.bytes(1));
+    AlignedBytes quantised(rows.bytes(1));
     rows.quantise(x.data(), k, 1, quantised.data());
     std::vector<float> out(static_cast<std::size_t>(n));
     RowsArguments a = {};

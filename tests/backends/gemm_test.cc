@@ -16,6 +16,8 @@
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/threads.h"
 #include "core/float16.h"
+#include "isas.h"
+#include "support/aligned_bytes.h"
 #include "support/expect_error.h"
 
 namespace lamina::cpu {
@@ -74,23 +76,9 @@ struct Problem {
   Values a{DType::f32, 0, 0}, b{DType::f32, 0, 0}, c{DType::f32, 0, 0}, bias{DType::f32, 0, 0};
 };
 
-// Memory that is aligned to cache lines.
-class Lines {
- public:
-  explicit Lines(std::size_t bytes) : memory_(bytes + 64), data_(memory_.data()) {
-    std::size_t space = memory_.size();
-    std::align(64, bytes, data_, space);
-  }
-  std::byte* data() { return static_cast<std::byte*>(data_); }
-
- private:
-  std::vector<std::byte> memory_;
-  void* data_;
-};
-
 // Runs a product on a copy of C.
 Values run(Problem& p, const Gemm* gemm) {
-  Lines workspace(gemm->workspace_bytes());
+  testing::AlignedBytes workspace(gemm->workspace_bytes());
   Values c = p.c;
   gemm->run(p.a.data(), p.b.data(), p.bias.data(), c.data(), workspace.data());
   return c;
@@ -159,15 +147,13 @@ const std::array<std::array<std::int64_t, 3>, 17> kShapes = {{{1, 1, 1},
                                                               {101, 203, 67},
                                                               {129, 513, 31}}};
 
-constexpr std::array<Isa, 4> kIsas = {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16};
-
 TEST(Gemm, Example) {
   const std::vector<float> x = {1, 2, 3, 4};        // [2, 2]
   const std::vector<float> w = {1, 0, 0, 1, 1, 1};  // [3, 2]: out, in
   std::vector<float> y(6);
   std::string why;
   auto gemm = make_gemm({.m = 2, .n = 3, .k = 2, .in = DType::f32, .out = DType::f32}, &why);
-  std::vector<std::byte> workspace(gemm->workspace_bytes());
+  testing::AlignedBytes workspace(gemm->workspace_bytes());
   gemm->run(x.data(), w.data(), nullptr, y.data(), workspace.data());
   EXPECT_EQ(y, (std::vector<float>{1, 2, 3, 3, 4, 7}));
 }
@@ -216,8 +202,8 @@ TEST(Gemm, AddsBiasAndAccumulatesBetweenPaddedRows) {
   }
 }
 
-// Whole and partial panels, rows read in place and packed rows, and sums divided because they have
-// so many terms.
+// Whole and partial panels, rows read in place and packed rows, and sums of so many terms that they
+// are divided.
 TEST(TiledGemm, MatchesDoubleForEveryLayoutTypeAndIsa) {
   set_threads(2, false);
   const std::array<std::array<std::int64_t, 3>, 7> shapes = {{{1, 1, 1},
@@ -280,7 +266,7 @@ TEST(TiledGemm, BitsDoNotDependOnWhenTheResultIsRead) {
       p.spec.is_read_late = true;
       const auto late = make_tiled_gemm(p.spec);
       const std::size_t bytes = soon.bytes.size();
-      Lines c(bytes), workspace(late->workspace_bytes());
+      testing::AlignedBytes c(bytes), workspace(late->workspace_bytes());
       late->run(p.a.data(), p.b.data(), nullptr, c.data(), workspace.data());
       EXPECT_EQ(std::memcmp(c.data(), soon.bytes.data(), bytes), 0);
     }

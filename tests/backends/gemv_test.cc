@@ -8,12 +8,11 @@
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/threads.h"
 #include "core/float16.h"
+#include "isas.h"
 #include "support/expect_error.h"
 
 namespace lamina::cpu {
 namespace {
-
-constexpr std::array<Isa, 4> kIsas = {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16};
 
 std::vector<float> random_values(std::int64_t count, unsigned seed) {
   std::mt19937 random(seed);

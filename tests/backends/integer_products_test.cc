@@ -1,6 +1,5 @@
 // Products of quantised rows with matrices in blocks of integers: their definition in double
 // arithmetic, and which results are equal.
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -15,8 +14,9 @@
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/threads.h"
 #include "core/float16.h"
-#include "core/round_up.h"
 #include "formats/fast_products.h"
+#include "isas.h"
+#include "support/aligned_bytes.h"
 #include "support/amx_emulator.h"
 #include "support/expect_error.h"
 #include "support/stored_blocks.h"
@@ -25,11 +25,10 @@ namespace lamina::cpu {
 namespace {
 
 using formats::BlockFormat;
+using testing::AlignedBytes;
 using testing::random_blocks;
 using testing::remove_nans;
 using Bytes = std::vector<std::byte>;
-
-constexpr std::array<Isa, 4> kIsas = {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16};
 
 template <typename Check>
 void for_all_integer_formats(const Check& check) {
@@ -124,9 +123,9 @@ std::vector<float> product(const GemmSpec& spec, const void* a, const Bytes& b, 
   std::string why;
   const auto gemm = make_gemm(spec, &why);
   EXPECT_NE(gemm, nullptr) << why;
-  std::vector<QuantisedStep> workspace(gemm->workspace_bytes() / sizeof(QuantisedStep) + 1);
+  AlignedBytes workspace(gemm->workspace_bytes());
   std::vector<float> out(static_cast<std::size_t>(spec.m * spec.n), start);
-  gemm->run(a, b.data(), bias, out.data(), reinterpret_cast<std::byte*>(workspace.data()));
+  gemm->run(a, b.data(), bias, out.data(), workspace.data());
   return out;
 }
 
@@ -285,10 +284,9 @@ TEST(IntegerProducts, OfExpertsHaveTheBitsOfSingleRows) {
                                 .dtype = DType::bf16,
                                 .bias = {},
                                 .stored = &format});
-    std::vector<QuantisedStep> workspace(linear.workspace_bytes() / sizeof(QuantisedStep) + 1);
+    AlignedBytes workspace(linear.workspace_bytes());
     std::vector<bfloat16> y(static_cast<std::size_t>(rows * outputs));
-    linear.run(x.data(), blocks.data(), offsets.data(), nullptr, y.data(),
-               reinterpret_cast<std::byte*>(workspace.data()));
+    linear.run(x.data(), blocks.data(), offsets.data(), nullptr, y.data(), workspace.data());
     for (const std::int64_t row : {0, 2, 3, 69}) {
       const auto first = static_cast<std::ptrdiff_t>(format.bytes_of(outputs * inputs));
       const std::int64_t group = row < 3 ? 0 : 2;
@@ -329,8 +327,8 @@ TEST(IntegerProducts, OfAGroupHaveTheBitsOfSingleProducts) {
     got[i].resize(static_cast<std::size_t>(m * specs[i].n));
     operands.push_back({.w = blocks[i].data(), .out = got[i].data()});
   }
-  std::vector<QuantisedStep> workspace(group->workspace_bytes() / sizeof(QuantisedStep) + 1);
-  group->run(x.data(), operands, reinterpret_cast<std::byte*>(workspace.data()));
+  AlignedBytes workspace(group->workspace_bytes());
+  group->run(x.data(), operands, workspace.data());
   for (std::size_t i = 0; i < 3; ++i)
     EXPECT_EQ(got[i], product(specs[i], x.data(), blocks[i], nullptr)) << i;
 }

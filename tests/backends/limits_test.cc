@@ -6,6 +6,7 @@
 
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/threads.h"
+#include "isas.h"
 
 namespace lamina::cpu {
 namespace {
@@ -17,7 +18,7 @@ TEST(Limits, ReadBandwidthIsMeasured) {
 
 TEST(Limits, PeakFlopsAreMeasuredWithEveryInstructionSet) {
   set_threads(1, false);
-  for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16}) {
+  for (Isa isa : kIsas) {
     const ScopedIsa scoped(isa);
     EXPECT_GT(measure_peak_flops(DType::f32, 0.01), 0) << name(isa);
     EXPECT_GT(measure_peak_flops(DType::bf16, 0.01), 0) << name(isa);

@@ -13,7 +13,8 @@
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/threads.h"
 #include "core/float16.h"
-#include "core/round_up.h"
+#include "isas.h"
+#include "support/aligned_bytes.h"
 #include "support/expect_error.h"
 #include "support/stored_blocks.h"
 
@@ -21,12 +22,12 @@ namespace lamina::cpu {
 namespace {
 
 using formats::BlockFormat;
+using testing::AlignedBytes;
 using testing::has_wide_scale;
 using testing::random_blocks;
 using testing::remove_nans;
 using Bytes = std::vector<std::byte>;
 
-constexpr std::array<Isa, 4> kIsas = {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16};
 constexpr std::array<DType, 2> kDtypes = {DType::f32, DType::bf16};
 
 void put(std::byte* at, const void* value, std::size_t size) { std::memcpy(at, value, size); }
@@ -127,11 +128,9 @@ Bytes product(const GemmSpec& spec, const Bytes& a, const Bytes& b, const Bytes&
   std::string why;
   const auto gemm = make_gemm(spec, &why);
   EXPECT_NE(gemm, nullptr) << why;
-  Bytes workspace(gemm->workspace_bytes() + 64),
-      out(static_cast<std::size_t>(spec.m * spec.n * size_bytes(spec.out)));
-  auto* aligned_workspace =
-      workspace.data() + (64 - reinterpret_cast<std::uintptr_t>(workspace.data()) % 64) % 64;
-  gemm->run(a.data(), b.data(), bias.data(), out.data(), aligned_workspace);
+  AlignedBytes workspace(gemm->workspace_bytes());
+  Bytes out(static_cast<std::size_t>(spec.m * spec.n * size_bytes(spec.out)));
+  gemm->run(a.data(), b.data(), bias.data(), out.data(), workspace.data());
   return out;
 }
 
@@ -279,12 +278,9 @@ TEST(StoredGroups, HaveTheBitsOfWidenedMatrices) {
                                     .dtype = dtype,
                                     .bias = {},
                                     .stored = stored});
-        std::vector<std::max_align_t> workspace(linear.workspace_bytes() / 16 + 8);
-        auto address =
-            round_up(reinterpret_cast<std::intptr_t>(workspace.data()), std::intptr_t{64});
+        AlignedBytes workspace(linear.workspace_bytes());
         Bytes y(static_cast<std::size_t>(rows * outputs * size_bytes(dtype)));
-        linear.run(x.data(), w.data(), offsets.data(), nullptr, y.data(),
-                   reinterpret_cast<std::byte*>(address));
+        linear.run(x.data(), w.data(), offsets.data(), nullptr, y.data(), workspace.data());
         return y;
       };
       EXPECT_EQ(run(&format, blocks), run(nullptr, widened(format, blocks, dtype)));
@@ -307,11 +303,9 @@ TEST(StoredGroups, GradientsToRowsHaveTheBitsOfWidenedMatrices) {
                                      .dtype = dtype,
                                      .bias = {},
                                      .stored = stored});
-      std::vector<std::max_align_t> workspace(product.workspace_bytes() / 16 + 8);
-      auto address = round_up(reinterpret_cast<std::intptr_t>(workspace.data()), std::intptr_t{64});
+      AlignedBytes workspace(product.workspace_bytes());
       Bytes dx(static_cast<std::size_t>(rows * inputs * size_bytes(dtype)));
-      product.run(dy.data(), w.data(), offsets.data(), dx.data(),
-                  reinterpret_cast<std::byte*>(address));
+      product.run(dy.data(), w.data(), offsets.data(), dx.data(), workspace.data());
       return dx;
     };
     EXPECT_EQ(run(&format, blocks), run(nullptr, widened(format, blocks, dtype)));

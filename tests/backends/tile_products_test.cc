@@ -16,6 +16,8 @@
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/threads.h"
 #include "core/float16.h"
+#include "isas.h"
+#include "support/aligned_bytes.h"
 #include "support/amx_arithmetic.h"
 #include "support/amx_emulator.h"
 #include "support/expect_error.h"
@@ -23,11 +25,10 @@
 namespace lamina::cpu {
 namespace {
 
+using testing::AlignedBytes;
 using testing::amx_multiply_add;
 using testing::AmxEmulator;
 using Halves = std::vector<bfloat16>;
-
-constexpr std::array<Isa, 4> kIsas = {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16};
 
 // Calls check() with each unit.
 template <typename Check>
@@ -55,14 +56,6 @@ Halves random_halves(std::int64_t count, unsigned seed) {
   return out;
 }
 
-struct Workspace {
-  explicit Workspace(std::size_t bytes) : memory(bytes + 64) {}
-  std::byte* data() {
-    return memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
-  }
-  std::vector<std::byte> memory;
-};
-
 struct Product {
   GemmSpec spec;
   Halves a, b;
@@ -81,7 +74,7 @@ struct Product {
     std::string why;
     const auto gemm = make_gemm(s, &why);
     EXPECT_NE(gemm, nullptr) << why;
-    Workspace workspace(gemm->workspace_bytes());
+    AlignedBytes workspace(gemm->workspace_bytes());
     std::vector<std::byte> c(static_cast<std::size_t>(m * s.n * size_bytes(s.out)));
     if (before != 0) {
       const std::vector<float> values(static_cast<std::size_t>(m * s.n), before);
@@ -256,7 +249,7 @@ std::vector<Out> product(GemmSpec spec, const bfloat16* a, const bfloat16* b, co
   std::string why;
   const auto gemm = make_gemm(spec, &why);
   EXPECT_NE(gemm, nullptr) << why;
-  Workspace workspace(gemm->workspace_bytes());
+  AlignedBytes workspace(gemm->workspace_bytes());
   std::vector<Out> out(static_cast<std::size_t>(spec.m * spec.n));
   gemm->run(a, b, bias, out.data(), workspace.data());
   return out;
@@ -269,7 +262,7 @@ TEST(TileUnitExperts, ForwardHasTheBitsOfSingleRows) {
     std::vector<float> bias;
     for (bfloat16 b : random_halves(3 * kOutputs, 3)) bias.push_back(to_float(b));
     const GroupedLinear linear(kExperts);
-    Workspace workspace(linear.workspace_bytes());
+    AlignedBytes workspace(linear.workspace_bytes());
     Halves y(kRows * kOutputs);
     linear.run(x.data(), w.data(), kOffsets, bias.data(), y.data(), workspace.data());
     for (std::int64_t row = 0; row < kRows; ++row) {
@@ -289,7 +282,7 @@ TEST(TileUnitExperts, GradientsHaveTheBitsOfPlainProducts) {
     const Halves w = random_halves(3 * kOutputs * kInputs, 3);
     const GroupedLinearDx to_inputs(kExperts);
     const GroupedLinearDw to_weights(kExperts);
-    Workspace workspace(std::max(to_inputs.workspace_bytes(), to_weights.workspace_bytes()));
+    AlignedBytes workspace(std::max(to_inputs.workspace_bytes(), to_weights.workspace_bytes()));
     Halves dx(kRows * kInputs);
     std::vector<float> dw(3 * kOutputs * kInputs);
     to_inputs.run(dy.data(), w.data(), kOffsets, dx.data(), workspace.data());
