@@ -25,12 +25,10 @@ Type stacked(const Type& type, std::int64_t times) {
 // the operands whose cotangents are needed.
 struct TransposeKey {
   std::shared_ptr<const Graph> body;
-  std::size_t num_consts = 0;
-  std::size_t num_carries = 0;
+  ScanShape shape = {};
   std::vector<bool> flows;   // one per result
   std::vector<bool> wanted;  // one per operand
 
-  std::size_t first_x() const { return num_consts + num_carries; }
   friend auto operator<=>(const TransposeKey&, const TransposeKey&) = default;
 };
 
@@ -51,9 +49,8 @@ struct Transpose {
   std::vector<Type> residual_types;      // of one layer
   std::vector<bool> offloaded;           // whether a residual is in host memory
   std::shared_ptr<const Graph> backward;
-  std::vector<Operand> operands;  // of the backward scan: consts, carries, xs
-  std::size_t num_consts = 0;
-  std::size_t num_carries = 0;
+  std::vector<Operand> operands;               // of the backward scan: consts, carries, xs
+  ScanShape shape = {};                        // of the backward scan
   std::vector<std::size_t> operand_of_result;  // the operand whose cotangent each result is
 };
 
@@ -184,21 +181,21 @@ void make_backward(const TransposeKey& key, const Joint& joint, const Partition&
       if (joint.seeds[i])
         take("d" + key.body->outputs()[i].name, joint.seeds[i].id, {Kind::cotangent, i});
   };
-  take_inputs(0, key.num_consts);
-  out.num_consts = out.operands.size();
-  take_cotangents(0, key.num_carries);
+  take_inputs(0, key.shape.consts);
+  out.shape.consts = out.operands.size();
+  take_cotangents(0, key.shape.carries);
   std::vector<Tensor> sums;  // of the cotangents of needed consts
-  for (std::size_t i = 0; i < key.num_consts; ++i) {
+  for (std::size_t i = 0; i < key.shape.consts; ++i) {
     if (!joint.gradients[i]) continue;
     sums.push_back(
         back->add_input("sum of d" + key.body->inputs()[i].name, joint.gradients[i].type()));
     out.operands.push_back({Kind::sum, i});
   }
-  out.num_carries = out.operands.size() - out.num_consts;
-  take_inputs(key.first_x(), joint.inputs.size());
+  out.shape.carries = out.operands.size() - out.shape.consts;
+  take_inputs(key.shape.first_x(), joint.inputs.size());
   for (std::size_t r = 0; r < residuals.size(); ++r)
     take("kept " + std::to_string(r), residuals[r], {Kind::residual, r});
-  take_cotangents(key.num_carries, joint.results.size());
+  take_cotangents(key.shape.carries, joint.results.size());
 
   for (NodeId n = 0; n < parts.nodes.size(); ++n)
     if (parts.nodes[n]) copy.node(joint.graph.node(n));
@@ -207,16 +204,16 @@ void make_backward(const TransposeKey& key, const Joint& joint, const Partition&
     back->add_output("d" + key.body->inputs()[operand].name, value);
     out.operand_of_result.push_back(operand);
   };
-  for (std::size_t k = 0; k < key.num_carries; ++k) {
+  for (std::size_t k = 0; k < key.shape.carries; ++k) {
     if (!joint.seeds[k]) continue;
-    Tensor d = joint.gradients[key.num_consts + k];
+    Tensor d = joint.gradients[key.shape.consts + k];
     const Type& type = joint.seeds[k].type();
-    give(key.num_consts + k,
+    give(key.shape.consts + k,
          d ? ops::cast(copy.get(d.id), type.dtype) : ops::constant(*back, type, 0));
   }
-  for (std::size_t i = 0, next = 0; i < key.num_consts; ++i)
+  for (std::size_t i = 0, next = 0; i < key.shape.consts; ++i)
     if (joint.gradients[i]) give(i, ops::add(sums[next++], copy.get(joint.gradients[i].id)));
-  for (std::size_t i = key.first_x(); i < joint.inputs.size(); ++i)
+  for (std::size_t i = key.shape.first_x(); i < joint.inputs.size(); ++i)
     if (joint.gradients[i]) give(i, copy.get(joint.gradients[i].id));
   out.backward = std::move(back);
 }
@@ -228,15 +225,15 @@ Transpose transposed(TransposeKey key, const SavePolicy& save) {
   // The cotangent of a carry from one layer is the input of the previous layer.
   for (bool settled = false; !settled;) {
     settled = true;
-    for (std::size_t k = 0; k < key.num_carries; ++k)
-      if (!key.flows[k] && joint->gradients[key.num_consts + k])
+    for (std::size_t k = 0; k < key.shape.carries; ++k)
+      if (!key.flows[k] && joint->gradients[key.shape.consts + k])
         key.flows[k] = true, settled = false;
     if (!settled) joint = make();
   }
   Partition parts = partition(*joint, save);
   // Residuals: kept values, and the carries that the backward body reads.
   std::vector<ValueId> residuals = parts.kept;
-  for (std::size_t i = key.num_consts; i < key.first_x(); ++i)
+  for (std::size_t i = key.shape.consts; i < key.shape.first_x(); ++i)
     if (parts.inputs[i]) residuals.push_back(joint->inputs[i].id);
   Transpose out;
   out.forward = forward_body(*key.body, *joint, residuals);
@@ -252,14 +249,13 @@ Transpose transposed(TransposeKey key, const SavePolicy& save) {
 
 TransposeKey key_of(const Graph& graph, const Node& scan, std::span<const Tensor> cotangents,
                     const std::vector<bool>& wanted) {
-  const ScanShape shape = scan_shape(scan);
-  TransposeKey key{scan.body(), shape.consts, shape.carries, {}, wanted};
+  TransposeKey key{scan.body(), scan_shape(scan), {}, wanted};
   for (std::size_t i = 0; i < cotangents.size(); ++i)
     key.flows.push_back(is_floating(graph.type(scan.outputs[i]).dtype) && cotangents[i]);
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     // The cotangent of a carry passes through every layer, even if it is not needed in the end.
-    bool carry = i >= key.num_consts && i < key.first_x();
-    key.wanted[i] = (carry || wanted[i]) && is_floating(graph.type(scan.inputs[i]).dtype);
+    key.wanted[i] =
+        (key.shape.is_carried(i) || wanted[i]) && is_floating(graph.type(scan.inputs[i]).dtype);
   }
   return key;
 }
@@ -313,8 +309,8 @@ std::vector<Tensor> ScanTransposer::transpose(Graph& graph, NodeId scan_id,
   }
   auto results = ops::scan(operands, {.body = t.backward,
                                       .times = times,
-                                      .num_consts = static_cast<std::int64_t>(t.num_consts),
-                                      .num_carries = static_cast<std::int64_t>(t.num_carries),
+                                      .num_consts = static_cast<std::int64_t>(t.shape.consts),
+                                      .num_carries = static_cast<std::int64_t>(t.shape.carries),
                                       .reverse = scan.int_attr("reverse") == 0});
   std::vector<Tensor> out(scan.inputs.size());
   for (std::size_t r = 0; r < results.size(); ++r) out[t.operand_of_result[r]] = results[r];

@@ -3,6 +3,7 @@
 // xs with a leading dim of size times; results: the last carries, then ys with that dim.
 //
 // The gradient of a scan is a scan over the transposed body: see autodiff/scan_transpose.h.
+#include "graph/scan_shape.h"
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -10,8 +11,7 @@ namespace {
 
 std::vector<Type> infer(const Call& c) {
   const Graph& body = *c.body("body");
-  auto consts = static_cast<std::size_t>(c.i("num_consts"));
-  auto carries = static_cast<std::size_t>(c.i("num_carries"));
+  const ScanShape shape = scan_shape(c);
   std::int64_t times = c.i("times");
   c.require(times >= 1, "times must be at least 1, got {}", times);
   c.require(static_cast<std::size_t>(c.num_inputs()) == body.inputs().size(),
@@ -19,18 +19,19 @@ std::vector<Type> infer(const Call& c) {
   for (std::size_t i = 0; i < body.inputs().size(); ++i) {
     const Type& inner = body.type(body.inputs()[i].value);
     Type outer = inner;
-    if (i >= consts + carries) outer.shape = inner.shape.with_leading(times);
+    if (i >= shape.first_x()) outer.shape = inner.shape.with_leading(times);
     const Type& type = c.type(static_cast<int>(i));
     c.require(type == outer, "operand {} ('{}') must be {}, got {}", i, body.inputs()[i].name,
               to_string(outer), to_string(type));
   }
-  c.require(body.outputs().size() >= carries, "its body has {} results, fewer than its {} carries",
-            body.outputs().size(), carries);
+  c.require(body.outputs().size() >= shape.carries,
+            "its body has {} results, fewer than its {} carries", body.outputs().size(),
+            shape.carries);
   std::vector<Type> out;
   for (std::size_t i = 0; i < body.outputs().size(); ++i) {
     const Type& inner = body.type(body.outputs()[i].value);
-    if (i < carries) {
-      const Type& carry = body.type(body.inputs()[consts + i].value);
+    if (!shape.is_stacked(i)) {
+      const Type& carry = body.type(body.inputs()[shape.consts + i].value);
       c.require(inner == carry, "carry {} enters as {} but leaves as {}", i, to_string(carry),
                 to_string(inner));
       out.push_back(inner);
@@ -46,14 +47,13 @@ class BodyFlow {
  public:
   BodyFlow(TokenFlow& flow, const Graph& body) : flow_(flow), body_(body), values_(body) {}
 
-  void run(std::size_t num_consts, std::size_t num_carries) {
-    const std::size_t first_x = num_consts + num_carries;
+  void run(const ScanShape& shape) {
     DimExtents tokens, rows;
     for (std::size_t i = 0; i < body_.inputs().size(); ++i) {
       Extents extents = *flow_.inputs[i];
       Followed& inner = at(body_.inputs()[i].value);
-      if (i < first_x) {
-        if (i < num_consts && has_tokens_of_row(extents))
+      if (i < shape.first_x()) {
+        if (!shape.is_carried(i) && has_tokens_of_row(extents))
           inner.mixes = fmt::format("reads {} of all tokens", to_string(flow_.node.type(int(i))));
         inner.extents = std::move(extents);
         continue;
@@ -63,7 +63,7 @@ class BodyFlow {
       if (!extents.empty() && has_tokens(extents[0])) rows = extents[0];
       inner.extents = std::move(extents);
     }
-    for (std::size_t i = num_consts; i < first_x; ++i) {
+    for (std::size_t i = shape.consts; i < shape.first_x(); ++i) {
       const ValueId carry = body_.inputs()[i].value;
       at(carry).extents = extents_of(body_.type(carry), Counted::other);
       if (body_.type(carry).ndim() > 0) at(carry).extents[0] = rows;
@@ -74,7 +74,7 @@ class BodyFlow {
       if (flow_.mixes.empty() && !result.mixes.empty())
         flow_.mixes = result.mixes + ", in the body of a region over time";
       Extents extents = result.extents;
-      if (i >= num_carries)
+      if (shape.is_stacked(i))
         extents.insert(extents.begin(), tokens);
       else
         check_carry(i, extents, rows);
@@ -107,11 +107,7 @@ class BodyFlow {
 
 // A scan in a block is a region over time: tokens pass state on in its carries, and nothing else
 // may mix them.
-void tokens(TokenFlow& flow) {
-  BodyFlow(flow, *flow.node.body("body"))
-      .run(static_cast<std::size_t>(flow.node.i("num_consts")),
-           static_cast<std::size_t>(flow.node.i("num_carries")));
-}
+void tokens(TokenFlow& flow) { BodyFlow(flow, *flow.node.body("body")).run(scan_shape(flow.node)); }
 
 }  // namespace
 

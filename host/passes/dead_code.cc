@@ -87,7 +87,7 @@ class DeadCode {
       results.push_back(!shape.is_stacked(i) || used[scan.outputs[i]] || output.alias_input >= 0);
       if (results.back()) outputs.push_back(output);
     }
-    auto [at, fresh] = known_.try_emplace({body.get(), shape.consts, shape.carries, results});
+    auto [at, fresh] = known_.try_emplace({body.get(), shape, results});
     Narrowed& out = at->second;
     if (!fresh) return out;
     std::vector<bool> may_go(body->inputs().size(), true);
@@ -114,8 +114,8 @@ class DeadCode {
       if (to.results[i]) copy.set(scan.outputs[i], made[next++]);
   }
 
-  // By body, consts, carries and the remaining results.
-  std::map<std::tuple<const Graph*, std::size_t, std::size_t, std::vector<bool>>, Narrowed> known_;
+  // By body, shape and the remaining results.
+  std::map<std::tuple<const Graph*, ScanShape, std::vector<bool>>, Narrowed> known_;
 };
 
 }  // namespace
