@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "bench/some_tokens.h"
 #include "core/error.h"
 #include "core/split_mix.h"
 #include "formats/row_formats.h"
@@ -26,9 +27,7 @@ std::vector<std::byte> random_rows(const Type& type, std::int64_t vocab, std::in
                                                                : width * size_bytes(type.dtype));
   std::vector<std::byte> out(static_cast<std::size_t>(rows) * row_bytes);
   if (type.dtype == DType::i32) {
-    std::vector<std::int32_t> ids;
-    for (std::int64_t i = 0; i < rows * width; ++i)
-      ids.push_back(static_cast<std::int32_t>(i * 2654435761LL % vocab));
+    const std::vector<std::int32_t> ids = some_tokens(rows * width, vocab);
     std::memcpy(out.data(), ids.data(), out.size());
     return out;
   }

@@ -5,6 +5,7 @@
 
 #include "bench/random_state.h"
 #include "bench/random_weights.h"
+#include "bench/some_tokens.h"
 #include "core/error.h"
 #include "core/stopwatch.h"
 #include "decode/sampler.h"
@@ -21,14 +22,6 @@ double seconds_of(const std::function<void()>& work) {
   const Stopwatch watch;
   work();
   return watch.seconds();
-}
-
-// Ids like those in text: spread over the vocabulary, the same in every run.
-std::vector<std::int32_t> some_tokens(std::int64_t count, std::int64_t vocab) {
-  std::vector<std::int32_t> out;
-  for (std::int64_t i = 0; i < count; ++i)
-    out.push_back(static_cast<std::int32_t>((i * 2654435761LL + 12345) % vocab));
-  return out;
 }
 
 // Returns the type whose peak bounds the products: weights in blocks may be multiplied as integers.
