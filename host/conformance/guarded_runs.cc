@@ -5,6 +5,7 @@
 
 #include "conformance/descendants.h"
 #include "conformance/used_memory.h"
+#include "graph/bytes_type.h"
 
 namespace lamina::conformance {
 namespace {
@@ -42,7 +43,7 @@ class GuardedBuffer {
   static constexpr std::ptrdiff_t kZone = 4096;
 
   Queue& queue() { return backend_->context().queue(); }
-  Type type() const { return {DType::u8, Shape{static_cast<std::int64_t>(memory_.size())}, {}}; }
+  Type type() const { return bytes_type(memory_.size()); }
   TensorRef as_tensor() { return host_tensor(memory_.data(), type()); }
 
   TensorBytes memory_;

@@ -6,13 +6,11 @@
 #include <vector>
 
 #include "core/float16.h"
-#include "graph/type.h"
+#include "graph/bytes_type.h"
 
 namespace lamina::conformance {
 
 using TensorBytes = std::vector<std::byte>;
-
-inline std::size_t bytes_of(const Type& type) { return static_cast<std::size_t>(type.bytes()); }
 
 // Returns the elements of a tensor. Integers of 8 bytes are read up to 32 bits.
 std::vector<float> numbers(const TensorBytes& bytes, DType dtype);

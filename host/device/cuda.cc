@@ -9,6 +9,7 @@
 #include "backends/cuda/kernel_library.h"
 #include "backends/cuda/limits/limits.h"
 #include "core/error.h"
+#include "graph/bytes_type.h"
 
 namespace lamina::device {
 namespace {
@@ -46,7 +47,7 @@ double CudaDevice::copy_bandwidth() const {
   constexpr std::size_t kLeast = 1 << 10, kMost = std::size_t{64} << 20;
   constexpr int kPasses = 4;
   const std::size_t bytes = std::clamp<std::size_t>(available_memory() / 4, kLeast, kMost);
-  const Type type{DType::u8, {static_cast<std::int64_t>(bytes)}, {}};
+  const Type type = bytes_type(bytes);
   const std::unique_ptr<Buffer> here = backend_->allocate(bytes),
                                 host = backend_->allocate_for_copies(bytes);
   Queue& queue = backend_->context().queue();

@@ -1,6 +1,7 @@
 // Runs scans: the program of the body once per layer, with layers of values in host memory copied
 // to and from the device around it.
 #include "core/error.h"
+#include "graph/bytes_type.h"
 #include "runtime/program_steps.h"
 
 namespace lamina {
@@ -39,12 +40,6 @@ void Program::set_scan_slots(Step& step, Address arena, std::int64_t iteration) 
             : layer_of(step.outputs[i], is_carry ? 0 : layer, scan.output_strides[i]);
   }
 }
-
-namespace {
-
-Type bytes_type(std::size_t count) { return {DType::u8, {static_cast<std::int64_t>(count)}, {}}; }
-
-}  // namespace
 
 // Copies the operands of the layer into a buffer, and lets the body use it.
 void Program::load_layer(Step& step, Address workspace) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "graph/bytes_type.h"
 #include "runtime/program_steps.h"
 
 namespace lamina {
@@ -25,7 +26,7 @@ void Program::Staging::add_alias(Address host, Address* slot) {
 }
 
 TensorRef Program::Staging::bytes_of(Buffer& buffer, std::size_t begin, std::size_t end) const {
-  return {buffer, begin, Type{DType::u8, Shape{static_cast<std::int64_t>(end - begin)}, {}}};
+  return {buffer, begin, bytes_type(end - begin)};
 }
 
 void Program::Staging::copy_in(Queue& queue) {

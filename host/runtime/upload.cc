@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "graph/bytes_type.h"
 
 namespace lamina {
 
@@ -21,18 +22,15 @@ Upload::~Upload() {
 
 void Upload::copy(const TensorRef& to, std::span<const std::byte> from) {
   LAMINA_ASSERT(to.bytes() == from.size());
-  const auto type = [](std::size_t count) {
-    return Type{DType::u8, {static_cast<std::int64_t>(count)}, {}};
-  };
-  const TensorRef bytes = to.part(0, type(to.bytes()));
+  const TensorRef bytes = to.part(0, bytes_type(to.bytes()));
   for (std::size_t done = 0; done < from.size();) {
     Piece& piece = pieces_[next_++ % kNumPieces];
     if (piece.copied) piece.copied->wait();
     if (!piece.memory) piece.memory = backend_.allocate_for_copies(kPieceBytes);
     const std::size_t count = std::min(kPieceBytes, from.size() - done);
-    const TensorRef here(*piece.memory, 0, type(count));
+    const TensorRef here(*piece.memory, 0, bytes_type(count));
     std::memcpy(host_view<std::byte>(here).data(), from.data() + done, count);
-    queue_->copy(bytes.part(static_cast<std::int64_t>(done), type(count)), here);
+    queue_->copy(bytes.part(static_cast<std::int64_t>(done), bytes_type(count)), here);
     piece.copied = queue_->record();
     done += count;
   }

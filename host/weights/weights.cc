@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/float16.h"
+#include "graph/bytes_type.h"
 #include "io/stored_weight.h"
 #include "runtime/host_access.h"
 #include "runtime/upload.h"
@@ -57,8 +58,6 @@ void initialise_into(const decoder::Parameter& parameter, std::uint64_t seed, Qu
       store(values, out.type().dtype, 0, bytes.data());
   });
 }
-
-std::size_t bytes_of(const Type& type) { return static_cast<std::size_t>(type.bytes()); }
 
 }  // namespace
 

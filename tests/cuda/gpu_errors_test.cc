@@ -7,6 +7,7 @@
 #include "backends/cuda/context.h"
 #include "backends/cuda/queue.h"
 #include "cuda/run_kernel.h"
+#include "graph/bytes_type.h"
 #include "runtime/upload.h"
 #include "support/expect_error.h"
 
@@ -148,7 +149,7 @@ TEST(GpuErrors, AnUploadPinsItsPiecesOnly) {
   const std::size_t bytes = 5 * Upload::kPieceBytes + 12345;
   std::vector<std::byte> values(bytes);
   for (std::size_t i = 0; i < bytes; ++i) values[i] = static_cast<std::byte>(i * 7 + (i >> 13));
-  const Type type{DType::u8, {static_cast<std::int64_t>(bytes)}, {}};
+  const Type type = bytes_type(bytes);
   const auto buffer = emulated_gpu().allocate(bytes);
   const TensorRef to(*buffer, 0, type);
   cuda::emulation::start_pinned_count();

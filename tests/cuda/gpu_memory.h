@@ -8,6 +8,7 @@
 #include "backends/cuda/context.h"
 #include "backends/cuda/queue.h"
 #include "cuda/gpu.h"
+#include "graph/bytes_type.h"
 #include "support/array.h"
 
 namespace lamina::testing {
@@ -22,9 +23,7 @@ inline cuda::CudaQueue& gpu_queue() { return static_cast<cuda::CudaQueue&>(gpu_c
 class GpuMemory {
  public:
   explicit GpuMemory(std::size_t bytes, std::size_t shift = 0)
-      : buffer_(test_gpu().allocate(bytes + shift)),
-        type_{DType::u8, {static_cast<std::int64_t>(bytes)}, {}},
-        shift_(shift) {}
+      : buffer_(test_gpu().allocate(bytes + shift)), type_(bytes_type(bytes)), shift_(shift) {}
   explicit GpuMemory(std::span<const std::byte> values, std::size_t shift = 0)
       : GpuMemory(values.size(), shift) {
     gpu_queue().copy(tensor(), host_tensor(values.data(), type_));

@@ -5,6 +5,7 @@
 
 #include "backends/cuda/emulation/blas.h"
 #include "cuda/gpu.h"
+#include "graph/bytes_type.h"
 #include "support/device_models.h"
 #include "support/expect_error.h"
 #include "support/small_runs.h"
@@ -243,8 +244,8 @@ TEST(OffloadedStates, AreCopiedBesideLargeTables) {
   std::vector<TensorRef> homes, seen;
   std::vector<std::vector<std::byte>> want;
   for (const std::int64_t count : all) {
-    const Type type{DType::u8, {count}, {}};
     const auto bytes = static_cast<std::size_t>(count);
+    const Type type = bytes_type(bytes);
     sizes.add(aligned(bytes));
     homes.emplace_back(*memory.emplace_back(gpu.allocate_for_copies(bytes)), 0, type);
     seen.emplace_back(*memory.emplace_back(gpu.allocate(bytes)), 0, type);

@@ -6,6 +6,7 @@
 
 #include "backends/cuda/emulation/grid.h"
 #include "cuda/gpu.h"
+#include "graph/bytes_type.h"
 #include "ops/registry.h"
 #include "support/op_case_kernels.h"
 #include "support/run_graph.h"
@@ -36,7 +37,7 @@ class GpuCase final : public CaseDevice {
     for (Array* array : inputs) in.push_back(place(array));
     for (Array* array : outputs) out.push_back(place(array));
     const std::unique_ptr<Buffer> workspace = test_gpu().allocate(kernel.workspace_bytes());
-    queue.fill(TensorRef(*workspace, 0, bytes_of(kernel.workspace_bytes())), std::byte{0xff});
+    queue.fill(TensorRef(*workspace, 0, bytes_type(kernel.workspace_bytes())), std::byte{0xff});
     queue.enqueue(kernel, {in, out, reinterpret_cast<std::byte*>(workspace->address()), &queue});
     for (const auto& [array, buffer] : memory)
       queue.copy(host_tensor(array->data(), array->type), TensorRef(*buffer, 0, array->type));
@@ -45,11 +46,6 @@ class GpuCase final : public CaseDevice {
 
   void begin_run(bool again) const override { cuda::emulation::set_seed(again ? 2 : 1); }
   std::string_view again() const override { return "threads in another order"; }
-
- private:
-  static Type bytes_of(std::size_t count) {
-    return {DType::u8, {static_cast<std::int64_t>(count)}, {}};
-  }
 };
 
 // Calls check(case, dtype) for each; a kernel that fails leaves the GPU usable for the next case.

@@ -5,6 +5,7 @@
 
 #include "backends/cpu/backend.h"
 #include "backends/cpu/threads/memory.h"
+#include "graph/bytes_type.h"
 #include "ops/tensor.h"
 #include "support/expect_error.h"
 
@@ -50,7 +51,7 @@ TEST(CpuMemory, IsZeroedAndAligned) {
     auto buffer = cpu::cpu_backend().allocate(bytes);
     EXPECT_EQ(buffer->bytes(), bytes);
     EXPECT_EQ(buffer->address() % (bytes > (4u << 20) ? 2u << 20 : 64u), 0u);
-    const TensorRef all(*buffer, 0, {DType::u8, {static_cast<std::int64_t>(bytes)}, {}});
+    const TensorRef all(*buffer, 0, bytes_type(bytes));
     const std::span<std::byte> view = host_view<std::byte>(all);
     for (std::size_t i = 0; i < bytes; i += 4099) EXPECT_EQ(view[i], std::byte{0});
   }

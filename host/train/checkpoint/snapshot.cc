@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/stopwatch.h"
+#include "graph/bytes_type.h"
 #include "train/optimizer/update_rules.h"
 
 namespace lamina::train {
@@ -25,8 +26,7 @@ std::size_t max_snapshot_bytes(const decoder::ParameterTable& parameters,
     out += bytes;
     if (!p.learns()) continue;
     if (average != KeptAverage::none) out += bytes;
-    for (const StateSpec& state : state_of(p, optimizer))
-      out += static_cast<std::size_t>(state.type.bytes());
+    for (const StateSpec& state : state_of(p, optimizer)) out += bytes_of(state.type);
   }
   return out;
 }
@@ -51,7 +51,7 @@ void Snapshot::add(int parameter, const TensorRef& tensor) {
   const std::size_t bytes = tensor.bytes();
   if (bytes == 0) return;  // it shares its address with the next
   Piece& piece = pieces_[tensor.address()];
-  piece.live = tensor.part(0, {DType::u8, {static_cast<std::int64_t>(bytes)}, {}});
+  piece.live = tensor.part(0, bytes_type(bytes));
   piece.bytes = bytes;
   of_parameter_[static_cast<std::size_t>(parameter)].push_back(&piece);
   num_bytes_ += bytes;
@@ -59,7 +59,7 @@ void Snapshot::add(int parameter, const TensorRef& tensor) {
 
 // Copies bytes that were not read yet.
 void Snapshot::copy_bytes(const Piece& piece, std::byte* to, std::size_t count) const {
-  const Type type{DType::u8, {static_cast<std::int64_t>(count)}, {}};
+  const Type type = bytes_type(count);
   queue_->copy(host_tensor(to, type), piece.live.part(static_cast<std::int64_t>(piece.read), type));
   queue_->finish();
 }

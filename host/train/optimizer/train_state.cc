@@ -214,7 +214,7 @@ void TrainState::lay_out(DType compute, bool accumulate, const config::Optimizer
 void TrainState::copy_offloaded(const TrainState& from) {
   LAMINA_ASSERT(offloaded_bytes() == from.offloaded_bytes());
   if (!host_buffer_) return;
-  const Type type{DType::u8, {static_cast<std::int64_t>(offloaded_bytes())}, {}};
+  const Type type = bytes_type(offloaded_bytes());
   std::memcpy(host_view<std::byte>(TensorRef(*host_buffer_, 0, type)).data(),
               host_view<std::byte>(ConstTensorRef(*from.host_buffer_, 0, type)).data(),
               offloaded_bytes());

@@ -12,6 +12,7 @@
 
 #include "config/sections.h"
 #include "decoder/stack/parameter.h"
+#include "graph/bytes_type.h"
 #include "runtime/backend.h"
 #include "train/optimizer/row_gradients.h"
 
@@ -124,9 +125,7 @@ class TrainState {
   // is under way.
   void copy_offloaded(const TrainState& from);
   // All tensors on the device, as bytes. States of the same arguments have them at the same places.
-  TensorRef whole() const {
-    return {*buffer_, 0, Type{DType::u8, {static_cast<std::int64_t>(bytes())}, {}}};
-  }
+  TensorRef whole() const { return {*buffer_, 0, bytes_type(bytes())}; }
   // The queue for work on its tensors.
   Queue& queue() const { return context_.queue(); }
   Context& context() const { return context_; }
