@@ -41,7 +41,8 @@ def main():
     parser.add_argument("--lamina", default="build/release/bin/lamina", help="the program")
     parser.add_argument("--tokens", default="256", help="tokens of a window of the text")
     parser.add_argument("--adapter-steps", type=int, default=0,
-                        help="also train adapters of so many steps over plain, int8 and int4 weights")
+                        metavar="N",
+                        help="also train adapters for N steps over plain, int8 and int4 weights")
     a = parser.parse_args()
 
     def row(name, model, *more, size=None):

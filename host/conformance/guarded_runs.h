@@ -26,7 +26,7 @@ class GuardedRuns {
   const std::vector<Type>& result_types() const { return result_types_; }
   bool is_on_device() const { return !compute_.backend->reaches(MemoryKind::host); }
 
-  // Runs the kernel with so many threads in memory filled with `fill`, and returns its results.
+  // Runs the kernel with `threads` threads in memory filled with `fill`, and returns its results.
   // Throws Failure if the kernel writes to its inputs or outside its results and workspace, starts
   // threads or processes, keeps files open, or keeps memory in each run.
   std::vector<TensorBytes> run(const std::vector<TensorBytes>& operands, int threads,

@@ -105,7 +105,7 @@ class ComparedKernel final : public Kernel {
     }
     for (std::size_t i = 0; i < results.size(); ++i)
       if (args.outputs[i]) runs_.put(args.outputs[i], results[i], result_types_[i]);
-    // Programs are compiled for so many threads.
+    // Programs are compiled for this number of threads.
     compute_.set_threads(ComparingBackend::kMostThreads);
   }
 

@@ -214,7 +214,7 @@ void check_kernels(const FamilySubject& subject) {
         decode_ragged(c, model, d, backend);
       });
     if (custom_uses(model).calls.empty()) continue;
-    // A whole model with so many rows takes too long on the emulated GPU.
+    // Training on many rows takes too long on the emulated GPU.
     if (!on_gpu) in(DType::f32, c.name, [&](DType) { train_many_rows(c, model, backend); });
     for (const SmallModel& other : other_uses(subject, subject.models()[number])) {
       const ModelCase changed = subject.model_case(other);

@@ -33,8 +33,8 @@ RowsOfWindow rows_of(const data::Dataset& dataset);
 // Windows of up to `window_tokens` inputs, each `stride` tokens after the previous one. In the
 // first window of a document every label is scored, in the others the labels that no earlier window
 // has: each token that follows another in its document is scored once, with at least `window_tokens
-// - stride` tokens before it if there are so many. No window is longer than the longest document
-// needs. REQUIRES: 1 <= stride <= window_tokens.
+// - stride` tokens before it if the document has them. No window is longer than the longest
+// document needs. REQUIRES: 1 <= stride <= window_tokens.
 RowsOfWindow windows_of(data::TokenView tokens, std::int64_t window_tokens, std::int64_t stride);
 
 }  // namespace lamina::evaluation

@@ -22,7 +22,7 @@ Finished run_emulated(std::vector<std::string> arguments, const std::string& dev
 
 std::string memory_of(std::int64_t bytes) { return "LAMINA_GPU_MEMORY=" + std::to_string(bytes); }
 
-// Runs the program with an emulated GPU of so many bytes.
+// Runs the program with an emulated GPU that has `bytes` bytes of memory.
 Finished run_with(std::int64_t bytes, const std::vector<std::string>& arguments) {
   return run_emulated(arguments, "cuda", {memory_of(bytes)});
 }

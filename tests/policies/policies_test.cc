@@ -208,6 +208,7 @@ TEST(Prose, PlainSentencesPass) {
   tree.write("host/core/row.h",
              "// Returns the tokens of a row, one of which is the first. `goes into` is code.\n"
              "// What is the longest row? A question may begin with any word.\n"
+             "// A file of so many rows that they are divided.\n"
              "const char* kHelp = \"cannot be combined with --chat\";  // it's\n"
              "const char kQuote = '\"'; int goes_into_row = 1'000;\n");
   tree.write("docs/rows.md", "# What a row is\n\nA row is\n\n```\nWhat stands in code\n```\n");
@@ -289,6 +290,7 @@ TEST(Prose, EveryPatternFindsItsSentence) {
       "Rows and the like.",
       "It fails, there being no row.",
       "All but for rows.",
+      "It reads a file of so many rows.",
   };
   std::string page;
   for (const std::string& sentence : sentences) page += sentence + "\n\n";

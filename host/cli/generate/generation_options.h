@@ -27,8 +27,8 @@ decode::GenerateOptions read_generation_options(const Arguments& a, const model:
 // Warns if a context is longer than the model's positions.
 void warn_of_positions(const decoder::Model& model, std::int64_t context);
 
-// A session for --ctx-size tokens, or for `usual` tokens if the model has so many positions. Throws
-// UserError (exit 2) for a context that the model cannot have.
+// A session for --ctx-size tokens; without the option for `usual` tokens, or for all positions of
+// the model if it has fewer. Throws UserError (exit 2) for a context that the model cannot have.
 decode::SessionOptions context_options(const Arguments& a, const decoder::Model& model,
                                        std::int64_t usual);
 

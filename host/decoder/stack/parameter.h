@@ -20,7 +20,7 @@ struct Learning {
   double lr_scale = 1;    // of the run's learning rate
   double multiplier = 1;  // times what the optimizer updates
   std::optional<double> weight_decay;         // nothing: the run's, where it decays
-  std::vector<std::int64_t> split_rows = {};  // the matrix is several ones, of so many rows
+  std::vector<std::int64_t> split_rows = {};  // of the matrices that are its parts
 };
 
 // Returns "attention.wq" for "attention.wq.weight"; other names unchanged.

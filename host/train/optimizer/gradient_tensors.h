@@ -52,7 +52,8 @@ class GradientTensors {
 
   // Writes the whole gradient of a list of rows.
   void spread(const TrainState& state, int parameter, const TensorRef& whole);
-  // Compiles the program of spread() for so many slots. Returns the bytes of its temporaries.
+  // Compiles the program of spread() for lists of `slots` rows. Returns the bytes of its
+  // temporaries.
   std::size_t spread_bytes(int parameter, std::int64_t slots);
 
  private:

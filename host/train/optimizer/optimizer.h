@@ -78,7 +78,7 @@ class Optimizer {
   }
 
  private:
-  // The update of an average of so many elements.
+  // The update of an average.
   struct Average {
     std::int64_t elements;
     double decay;

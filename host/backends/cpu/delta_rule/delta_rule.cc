@@ -31,7 +31,7 @@ void check(const DeltaRule& p) {
 
 }  // namespace
 
-// A chunk of so few tokens would spend most of its time on setting up products.
+// A chunk of at most 4 tokens would spend most of its time on setting up products.
 bool delta_rule_is_recurrent(std::int64_t tokens) { return tokens <= 4; }
 
 std::size_t delta_rule_forward_workspace_bytes(const DeltaRuleForward& p) {

@@ -54,7 +54,7 @@ void delta_rule_backward(const DeltaRuleBackward& p);
 std::size_t delta_rule_forward_workspace_bytes(const DeltaRuleForward& p);
 std::size_t delta_rule_backward_workspace_bytes(const DeltaRule& p);
 
-// True if a forward pass of so few tokens over decode state is computed token by token.
+// True if a forward pass of `tokens` tokens over decode state is computed token by token.
 bool delta_rule_is_recurrent(std::int64_t tokens);
 
 }  // namespace lamina::cpu

@@ -36,7 +36,7 @@ void for_heads(const Params& p, std::int64_t floats,
 
 }  // namespace
 
-// A chunk of so few tokens would spend most of its time on setting up products.
+// A chunk of at most 4 tokens would spend most of its time on setting up products.
 bool matrix_scan_is_recurrent(std::int64_t tokens) { return tokens <= 4; }
 
 std::size_t matrix_scan_forward_workspace_bytes(const MatrixScan& p, bool with_state) {

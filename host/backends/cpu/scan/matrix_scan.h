@@ -68,7 +68,7 @@ void matrix_scan_backward(const MatrixScanBackward& p);
 std::size_t matrix_scan_forward_workspace_bytes(const MatrixScan& p, bool with_state);
 std::size_t matrix_scan_backward_workspace_bytes(const MatrixScan& p);
 
-// True if a forward pass of so few tokens over decode state is computed token by token.
+// True if a forward pass of `tokens` tokens over decode state is computed token by token.
 bool matrix_scan_is_recurrent(std::int64_t tokens);
 
 }  // namespace lamina::cpu

@@ -1,5 +1,6 @@
 // The kernels of grouped_linear, grouped_linear_dx and grouped_linear_dw. The groups are known to
-// the GPU only: grids are as large as any groups of so many rows need, and blocks without work end.
+// the GPU only: grids are large enough for every division of the rows into groups, and blocks
+// without work end.
 #include "backends/cuda/gemm/grouped_ops.h"
 
 #include <limits>
