@@ -81,6 +81,11 @@ TEST(Program, MistakesOnTheCommandLineExitWith2AndNameTheRightForm) {
        "error: unknown command 'config zzzzzzzz'\n  there are: show, explain, import\n"},
       {{"plan", "-m", "model"},
        "error: unknown option '-m'\n  give the model without -m: lamina plan MODEL\n"},
+      {{"quantize", "--model", "model"},
+       "error: unknown option '--model'\n  give the model without --model: lamina quantize DIR\n"},
+      {{"decode", "-m", "model", "-p", "x", "--device", "cuda:h100"},
+       "error: --device: cuda:h100 is only described: it computes nothing\n  `lamina explain`, "
+       "`lamina plan` and `lamina train --dry-run` take it\n"},
       {{"decode", "-m", "model", "--quantize", "int4", "--target-bits", "5"},
        "error: unknown option '--target-bits'\n  only `lamina quantize` has it, which writes a "
        "model "

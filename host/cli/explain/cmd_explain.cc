@@ -86,7 +86,8 @@ Command explain_command() {
       .examples = {"lamina explain configs/train/quickstart.toml",
                    "lamina explain configs/models/bench-0.6b.toml --phase prefill --show kernels",
                    "lamina explain configs/models/bench-0.6b.toml --device cuda:h200 --show time"},
-      .run = run_explain};
+      .run = run_explain,
+      .takes_described_devices = true};
 }
 
 }  // namespace lamina::cli

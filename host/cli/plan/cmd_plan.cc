@@ -100,7 +100,8 @@ Command plan_command() {
       .examples = {"lamina plan configs/models/gpt2-124m.toml",
                    "lamina plan configs/train/quickstart.toml --set train.microbatch_size=4",
                    "lamina plan my-model --json"},
-      .run = run_plan};
+      .run = run_plan,
+      .takes_described_devices = true};
 }
 
 }  // namespace lamina::cli

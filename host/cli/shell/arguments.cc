@@ -115,11 +115,12 @@ void refuse_option(const std::vector<Option>& options, const std::string& word,
 // For commands whose model is an argument: the hint for -m.
 std::string model_advice(const Command& command, std::string_view word) {
   const std::string_view name = word.substr(0, word.find('='));
-  if (name != "-m" && name != "--model") return "";
-  for (const Positional& positional : command.positionals)
-    if (positional.name.find("MODEL") != std::string::npos)
-      return fmt::format("give the model without {}: lamina {} MODEL", name, command.name);
-  return "";
+  if ((name != "-m" && name != "--model") || command.positionals.empty()) return "";
+  const std::string& first = command.positionals.front().name;
+  const bool is_model = first.find("MODEL") != std::string::npos;
+  if (!is_model && first != "DIR") return "";
+  return fmt::format("give the model without {}: lamina {} {}", name, command.name,
+                     is_model ? "MODEL" : first);
 }
 
 // For an option that a single other command has: the hint that names it.

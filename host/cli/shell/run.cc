@@ -112,7 +112,11 @@ const Device& device_of(const Request& request) {
       request.command->options, [](const Option& option) { return option.key.name == "device"; });
   if (!takes) return device::open("cpu");
   const std::string& name = request.arguments.text("device");
-  if (name.find(',') == name.npos) return device::open(name);
+  if (name.find(',') == name.npos) {
+    const Device& device = device::open(name);
+    if (!request.command->takes_described_devices) require_computing(device);
+    return device;
+  }
   if (!request.command->takes_several_devices)
     throw UserError(ExitCode::usage, {"--device",
                                       fmt::format("got '{}'; `lamina {}` computes on one device",

@@ -1,5 +1,8 @@
 // Options of every command, and options shared by several.
+#include <fmt/format.h>
+
 #include "cli/shell/parse.h"
+#include "core/error.h"
 #include "device/device.h"
 
 namespace lamina::cli {
@@ -80,6 +83,14 @@ Option device_option() {
                            "accelerator, or the CPU where there is none.");
   out.key.preset = Value("auto");
   return out;
+}
+
+void require_computing(const Device& device) {
+  if (!device.computes())
+    throw UserError(ExitCode::usage,
+                    {"--device",
+                     fmt::format("{} is only described: it computes nothing", device.name()),
+                     {"`lamina explain`, `lamina plan` and `lamina train --dry-run` take it"}});
 }
 
 std::string adapter_path(const Arguments& a) { return a.has("adapter") ? a.text("adapter") : ""; }

@@ -53,9 +53,8 @@ Option quantize_option() {
 Option quantize_rule_option() {
   Option out = text_option(
       kQuantizeRule, 0, "PATTERN=FORMAT",
-      "With --quantize: another format, or none, for the parameters of a pattern: a role (head), "
-      "layers:FIRST-LAST, group:NAME or a pattern of whole names. May be repeated; the first rule "
-      "that matches a parameter applies.");
+      "Another format, or none, for the parameters of a pattern: a role (head), layers:FIRST-LAST, "
+      "group:NAME or a pattern of whole names. The first rule that matches a parameter applies.");
   out.repeatable = true;
   return out;
 }

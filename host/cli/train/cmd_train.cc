@@ -151,6 +151,7 @@ int run_train(const Arguments& arguments, const Device& device) {
   train::check_output_folders(c);
   if (arguments.flag("fit") || arguments.flag("dry-run"))
     return show_train_plan(arguments, c, device, devices.size());
+  require_computing(device);
   try {
     return train_run(arguments, c, device, devices);
   } catch (const StopAsked&) {
@@ -202,7 +203,8 @@ Command train_command() {
       .examples = {"lamina train configs/train/quickstart.toml",
                    "lamina train run.toml --set train.steps=100 --out runs/short"},
       .run = run_train,
-      .takes_several_devices = true};
+      .takes_several_devices = true,
+      .takes_described_devices = true};
 }
 
 }  // namespace lamina::cli
