@@ -8,6 +8,21 @@
 #include "core/suggest.h"
 
 namespace lamina::config {
+namespace {
+
+// Names the keys of a section, if it exists and they are not too many for a note.
+std::vector<std::string> all_keys(const Schema& schema, const std::string& section) {
+  constexpr std::size_t kMost = 12;
+  for (const Section& each : schema.sections) {
+    if (section.empty() || each.name != section || each.keys.size() > kMost) continue;
+    std::vector<std::string> names;
+    for (const Key& key : each.keys) names.push_back(key.name);
+    return {fmt::format("the keys of [{}] are {}", section, fmt::join(names, ", "))};
+  }
+  return {};
+}
+
+}  // namespace
 
 std::vector<std::string> suggest_keys(const Schema& schema, const std::string& typed) {
   if (const std::string nearest = nearest_name(typed, schema.key_names()); !nearest.empty())
@@ -25,7 +40,7 @@ std::vector<std::string> suggest_keys(const Schema& schema, const std::string& t
       if (is_namesake || is_described) found.push_back(dotted_name(section, key));
     }
   constexpr std::size_t kMost = 3;
-  if (found.empty() || found.size() > kMost) return {};
+  if (found.empty() || found.size() > kMost) return all_keys(schema, own_section);
   return {fmt::format("did you mean '{}'?", fmt::join(found, "' or '"))};
 }
 

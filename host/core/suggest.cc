@@ -6,6 +6,13 @@
 namespace lamina {
 namespace {
 
+std::string lower_case(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return out;
+}
+
 // Optimal string alignment distance.
 int edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<int>> d(a.size() + 1, std::vector<int>(b.size() + 1));
@@ -26,6 +33,10 @@ int edit_distance(std::string_view a, std::string_view b) {
 std::string nearest_name(std::string_view typed, std::span<const std::string> candidates) {
   constexpr std::size_t kLongestName = 256;  // the time is the product of both lengths
   if (typed.size() > kLongestName) return "";
+  const std::string lower = lower_case(typed);
+  const auto same =
+      std::ranges::find_if(candidates, [&](const auto& name) { return lower_case(name) == lower; });
+  if (same != candidates.end()) return *same;
   std::string best;
   int best_distance = 1 << 30;
   const auto common = [&](const std::string& name) {

@@ -87,6 +87,10 @@ TEST_F(RunFile, UnknownKeyIsComparedWithKeysOfOtherSectionsAndWithDescriptions) 
   EXPECT_ERROR_SAYS(load_run(write("[optimizer]\nlearning_rate = 3\n")), 2,
                     "did you mean 'optimizer.lr'?");
   EXPECT_ERROR_SAYS(load_run(write("[schedule]\nkind = \"cos\"\n")), 2, "did you mean \"cosine\"?");
+  EXPECT_USER_ERROR(
+      load_run(write(""), {{"lora.adapters=3"}, {}}), 2,
+      "--set lora.adapters=3: unknown key 'lora.adapters'\n"
+      "  the keys of [lora] are rank, alpha, target_modules, dropout, rslora, use_dora");
 }
 
 TEST_F(RunFile, UnknownVariableIsRefusedWithSuggestion) {

@@ -17,6 +17,12 @@ TEST(NearestName, PrefersTheSameBeginning) {
   EXPECT_EQ(nearest_name("q_proj.weight", names), "q_proj.weightx");
 }
 
+TEST(NearestName, IgnoresTheCaseOfLetters) {
+  const std::vector<std::string> formats = {"int8", "INT4_64", "int4-g64"};
+  EXPECT_EQ(nearest_name("INT8", formats), "int8");
+  EXPECT_EQ(nearest_name("Int4-G64", formats), "int4-g64");
+}
+
 TEST(NearestName, IsEmptyWhenNothingIsNear) { EXPECT_EQ(nearest_name("colour", kKeys), ""); }
 
 TEST(NearestName, CompletesTheBeginningOfOneCandidate) {

@@ -77,7 +77,12 @@ TEST(QuantiseRules, ARuleThatMatchesNothingIsAnErrorWithTheNearestName) {
                               DType::bf16),
       ExitCode::usage,
       "--quantize-rule layers.*.attention.wk1*=int8: matches no parameter of this model\n"
-      "  did you mean match = \"layers.*.attention.wk*\"?");
+      "  did you mean 'layers.*.attention.wk*'?");
+  EXPECT_USER_ERROR(
+      weights::choose_storage(model, quantisation("int4", {"haed=int8"}), DType::bf16),
+      ExitCode::usage,
+      "--quantize-rule haed=int8: matches no parameter of this model\n"
+      "  did you mean 'head'?");
   EXPECT_USER_ERROR(
       weights::choose_storage(model, quantisation("int4", {"layers:3-7=int8"}), DType::bf16),
       ExitCode::usage,

@@ -65,7 +65,13 @@ bool fits(const ParameterMatch& match, const Parameter& p) {
          (!match.role || *match.role == role_name(p));
 }
 
-std::string suggestion(const ParameterMatch& match, const std::vector<Parameter>& parameters) {
+std::string suggestion(const ParameterMatch& match, const std::vector<Parameter>& parameters,
+                       MatchSyntax syntax) {
+  const auto did_you_mean = [&](std::string_view key, std::string_view prefix,
+                                std::string_view value) {
+    return syntax == MatchSyntax::keys ? fmt::format("did you mean {} = \"{}\"?", key, value)
+                                       : fmt::format("did you mean '{}{}'?", prefix, value);
+  };
   std::set<std::string> groups, roles;
   for (const Parameter& p : parameters) {
     if (!p.desc.group.empty()) groups.insert(p.desc.group);
@@ -76,16 +82,21 @@ std::string suggestion(const ParameterMatch& match, const std::vector<Parameter>
     const std::string near =
         nearest_name(*match.group, std::vector<std::string>(groups.begin(), groups.end()));
     return near.empty() ? fmt::format("its groups are {}", fmt::join(groups, ", "))
-                        : fmt::format("did you mean group = \"{}\"?", near);
+                        : did_you_mean("group", "group:", near);
   }
   if (match.role && !roles.contains(*match.role))
     return fmt::format("its roles are {}", fmt::join(roles, ", "));
   if (!match.match) return "no parameter has this group and this role; give one of them";
+  if (syntax == MatchSyntax::rule) {  // one word may be a role
+    const std::string role =
+        nearest_name(*match.match, std::vector<std::string>(roles.begin(), roles.end()));
+    if (!role.empty()) return did_you_mean("role", "", role);
+  }
   const std::string near = nearest_pattern(*match.match, parameters);
   const bool any = std::ranges::any_of(parameters, [&](const Parameter& p) {
     return fnmatch(near.c_str(), p.name.c_str(), FNM_EXTMATCH) == 0;
   });
-  if (any) return fmt::format("did you mean match = \"{}\"?", near);
+  if (any) return did_you_mean("match", "", near);
   return fmt::format("a pattern must match the whole name, eg: \"{}\" or \"layers.*.{}\"",
                      parameters.front().name, a_layer_name(parameters));
 }

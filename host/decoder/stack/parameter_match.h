@@ -25,7 +25,11 @@ bool is_role_name(std::string_view name);
 
 bool fits(const ParameterMatch& match, const Parameter& p);
 
+// The syntax of a match: match = "..*" and group = "..", or a rule of --quantize-rule.
+enum class MatchSyntax { keys, rule };
+
 // Returns a hint for a match that fits none of the parameters, eg: the nearest name.
-std::string suggestion(const ParameterMatch& match, const std::vector<Parameter>& parameters);
+std::string suggestion(const ParameterMatch& match, const std::vector<Parameter>& parameters,
+                       MatchSyntax syntax);
 
 }  // namespace lamina::decoder

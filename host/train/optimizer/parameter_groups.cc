@@ -95,7 +95,8 @@ std::vector<Learning> learning_of(const decoder::ParameterTable& table,
       check_split(i, parameters[p]);
     }
     if (!any)
-      refuse(i, "matches no parameter of this model", {suggestion(match_of(group), parameters)});
+      refuse(i, "matches no parameter of this model",
+             {suggestion(match_of(group), parameters, decoder::MatchSyntax::keys)});
     if (!counts)
       refuse(i, "has no effect: every parameter that it fits belongs to an earlier group",
              {"the first group that fits a parameter counts; put the narrow ones first"});

@@ -118,7 +118,8 @@ class Chooser {
   }
 
   std::string note_on(const QuantiseRule& rule) const {
-    if (!rule.layers) return decoder::suggestion(rule.match, parameters_);
+    if (!rule.layers)
+      return decoder::suggestion(rule.match, parameters_, decoder::MatchSyntax::rule);
     std::int64_t last = -1;
     for (const Parameter& p : parameters_) last = std::max(last, p.layer);
     return fmt::format("its layers are 0-{}", last);
