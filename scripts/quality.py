@@ -35,15 +35,18 @@ def plan_bytes(lamina, model, *more):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("model")
-    parser.add_argument("text")
-    parser.add_argument("--calibrate", help="a text for error feedback, and to train the adapters on")
-    parser.add_argument("--lamina", default="build/release/bin/lamina", help="the program")
-    parser.add_argument("--tokens", default="256", help="tokens of a window of the text")
+    parser.add_argument("model", metavar="MODEL", help="a plain model: a Hugging Face directory or a run")
+    parser.add_argument("text", metavar="TEXT", help="the text to measure with, not seen in training")
+    parser.add_argument("--calibrate", metavar="TEXT2", help="a text for error feedback, and to train adapters on")
+    parser.add_argument("--lamina", metavar="PATH", default="build/release/bin/lamina",
+                        help="the program (default %(default)s)")
+    parser.add_argument("--tokens", metavar="N", default="256", help="tokens of a window of TEXT (default 256)")
     parser.add_argument("--adapter-steps", type=int, default=0,
                         metavar="N",
-                        help="also train adapters for N steps over plain, int8 and int4 weights")
+                        help="also train adapters for N steps over plain, int8 and int4 weights; needs --calibrate")
     a = parser.parse_args()
+    if a.adapter_steps and not a.calibrate:
+        parser.error("--adapter-steps needs --calibrate TEXT2: adapters must not be trained on TEXT")
 
     def row(name, model, *more, size=None):
         e = json.loads(run(a.lamina, "eval", "-m", model, "--against", a.model, "--data", a.text, "--tokens", a.tokens, "--json", *more))
@@ -77,7 +80,7 @@ def main():
             for f in [None, "int8", "int4"]:
                 out = str(pathlib.Path(folder) / f"adapter-{f}")
                 pathlib.Path(folder, "run.toml").write_text(
-                    f'[data]\ntrain = ["{pathlib.Path(a.calibrate or a.text).resolve()}"]\nsequence_length = {a.tokens}\n[train]\nfrom = "{pathlib.Path(a.model).resolve()}"\n'
+                    f'[data]\ntrain = ["{pathlib.Path(a.calibrate).resolve()}"]\nsequence_length = {a.tokens}\n[train]\nfrom = "{pathlib.Path(a.model).resolve()}"\n'
                     f'steps = {a.adapter_steps}\nbatch_size = 4\ndtype = "bfloat16"\n[lora]\nrank = 8\n[optimizer]\nlr = 3e-4\n[run]\nout = "{out}"\nseed = 1\n')
                 more = ["--quantize", f] if f else []
                 run(a.lamina, "train", str(pathlib.Path(folder, "run.toml")), *more)
