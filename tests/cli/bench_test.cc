@@ -48,13 +48,18 @@ TEST(Bench, DecodePrintsSpeedAndLimitWithTheirInputs) {
                   "read_bandwidth_bytes_per_second", "seconds", "threads"});
 }
 
-// The context is not read: attention over it would take minutes.
-TEST(Bench, DecodesAfterALongContextInEveryStorageOfKeys) {
-  const lamina::testing::TempDir folder;
-  const std::string model = folder.write(
+// A model of two layers with two heads of eight channels.
+std::string write_model(const lamina::testing::TempDir& folder) {
+  return folder.write(
       "m.toml",
       "family = \"llama2\"\n[model]\nvocab_size = 10\nhidden_size = 16\nintermediate_size = 16\n"
       "num_hidden_layers = 2\nnum_attention_heads = 2\n");
+}
+
+// The context is not read: attention over it would take minutes.
+TEST(Bench, DecodesAfterALongContextInEveryStorageOfKeys) {
+  const lamina::testing::TempDir folder;
+  const std::string model = write_model(folder);
   const auto bytes_per_token = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"decode", "--model", model, "--context", "400000", "--tokens", "2",
                                "--repeats", "1", "--json"});
@@ -116,10 +121,7 @@ TEST(Bench, FewTokensAreLimitedByTheirBytesAndManyByTheirOperations) {
 
 TEST(Bench, LazyUpdatesWantATableThatIsOnlyLookedUp) {
   const lamina::testing::TempDir folder;
-  const std::string model = folder.write(
-      "m.toml",
-      "family = \"llama2\"\n[model]\nvocab_size = 10\nhidden_size = 16\nintermediate_size = 16\n"
-      "num_hidden_layers = 2\nnum_attention_heads = 2\n");
+  const std::string model = write_model(folder);
   auto train = [&](const std::string& tied) {
     return bench({"train", "--model", model, "--tokens", "4", "--repeats", "1", "--lazy-embeddings",
                   "--set", fmt::format("model.tie_word_embeddings={}", tied)});
