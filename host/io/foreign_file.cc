@@ -112,10 +112,15 @@ std::string what_is_there(const std::string& directory) {
         "'{}' is a part of a model, but the index of its parts (*.safetensors.index.json) is "
         "missing: download the rest",
         name);
-  for (const char* ending : {".gguf", ".safetensors"})
-    if (const std::string name = first([&](const std::string& n) { return n.ends_with(ending); });
-        !name.empty())
-      return fmt::format("it contains '{}': give the path of that file", name);
+  if (const std::string name = first([](const std::string& n) { return n.ends_with(".gguf"); });
+      !name.empty())
+    return fmt::format("it contains '{}': give the path of that file", name);
+  const auto has = [&](std::string_view name) { return std::ranges::count(names, name) > 0; };
+  const auto is_weights = [](const std::string& n) { return n.ends_with(".safetensors"); };
+  if (has("model.safetensors") && !has("config.json"))
+    return "it contains 'model.safetensors', but no config.json: download that file too";
+  if (!has("model.safetensors") && std::ranges::count_if(names, is_weights) == 1)
+    return fmt::format("it contains '{}': rename it to model.safetensors", first(is_weights));
   if (names.empty()) return "it is empty";
   std::string list;
   for (std::size_t i = 0; i < std::min(names.size(), kShownNames); ++i)

@@ -166,6 +166,23 @@ TEST(PluginInspect, RefusesATruncatedFileAndAnUnknownNameWithEight) {
   EXPECT_THAT(result.err, HasSubstr("could not read " + cut));
 }
 
+// `lamina plugin new my_family` makes a folder that is easily taken for the plugin.
+TEST(PluginInspect, SaysThatAFolderOrAnotherFileIsNoPlugin) {
+  const TempDir folder;
+  folder.write("my_family/model.cc", "");
+  folder.write("notes", "");
+  for (const auto& [name, kind] :
+       {std::pair{"my_family", "folder"}, std::pair{"notes", "file of another kind"}}) {
+    const Finished result = run_process({LAMINA_BUILD_DIR "/bin/lamina", "plugin", "inspect", name},
+                                        {.folder = folder.path()});
+    EXPECT_EQ(result.code, 8);
+    EXPECT_EQ(result.err,
+              fmt::format("error: {}: is a {}; expected a .lamina.so or the name of a family\n"
+                          "  give the path of the .lamina.so that its build makes\n",
+                          name, kind));
+  }
+}
+
 TEST(PluginNew, CopiesTheTemplateUnderTheName) {
   const TempDir folder;
   const Finished result = plugin(folder, {"new", "two_towers", "--dir", folder.path()});
@@ -255,6 +272,9 @@ TEST(PluginNew, SaysWhichPluginsThereAreToStartFrom) {
       plugin(folder, {"new", "two_towers", "--from", "nothing", "--dir", folder.path()});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, HasSubstr("--from: lamina has no plugin 'nothing'\n  there are: "));
+  const Finished near =
+      plugin(folder, {"new", "two_towers", "--from", "mamba", "--dir", folder.path()});
+  EXPECT_THAT(near.err, HasSubstr("has no plugin 'mamba'\n  did you mean 'mamba2'?\n"));
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "io/foreign_file.h"
 #include "io/hf_directory.h"
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
@@ -113,7 +114,16 @@ TEST(WeightFiles, AHalfDownloadedDirectorySaysSo) {
             "'model-00001-of-00002.safetensors' is a part of a model, but the index of its parts "
             "(*.safetensors.index.json) is missing: download the rest");
   EXPECT_EQ(hint("weights.safetensors", "x"),
-            "it contains 'weights.safetensors': give the path of that file");
+            "it contains 'weights.safetensors': rename it to model.safetensors");
+}
+
+TEST(WeightFiles, AModelWithoutItsConfigIsRecognised) {
+  TempDir dir;
+  dir.write("model.safetensors", "x");
+  EXPECT_EQ(what_is_there(dir.path()),
+            "it contains 'model.safetensors', but no config.json: download that file too");
+  dir.write("config.json", "{}");
+  EXPECT_EQ(what_is_there(dir.path()), "it contains config.json, model.safetensors");
 }
 
 // A sharded checkpoint whose index is replaced by `weight_map`.

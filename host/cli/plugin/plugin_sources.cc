@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/program_path.h"
 #include "core/read_file.h"
+#include "core/suggest.h"
 
 namespace lamina::cli {
 namespace {
@@ -60,9 +61,12 @@ fs::path sources_of(const std::string& plugin) {
       if (is_plugin(item.path())) names.push_back(item.path().filename().string());
   }
   std::ranges::sort(names);
-  throw UserError(ExitCode::usage, {"--from",
-                                    fmt::format("lamina has no plugin '{}'", plugin),
-                                    {fmt::format("there are: {}", fmt::join(names, ", "))}});
+  const std::string nearest = nearest_name(plugin, names);
+  throw UserError(ExitCode::usage,
+                  {"--from",
+                   fmt::format("lamina has no plugin '{}'", plugin),
+                   {nearest.empty() ? fmt::format("there are: {}", fmt::join(names, ", "))
+                                    : fmt::format("did you mean '{}'?", nearest)}});
 }
 
 void write_file(const fs::path& file, const std::string& text) {

@@ -46,6 +46,13 @@ registry::PluginFile choose_plugin(const std::string& what, const Globals& globa
       if (plugin.manifest.id == what ||
           plugin.path.filename() == what + std::string(registry::kPluginSuffix))
         return plugin;
+  if (std::ranges::none_of(catalog.plugins(), offers) && std::filesystem::exists(what))
+    throw UserError(
+        ExitCode::plugin,
+        {what,
+         fmt::format("is a {}; expected a .lamina.so or the name of a family",
+                     std::filesystem::is_directory(what) ? "folder" : "file of another kind"),
+         {"give the path of the .lamina.so that its build makes"}});
   return *catalog.find(what, "plugin").file;
 }
 
