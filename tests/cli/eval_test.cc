@@ -38,6 +38,10 @@ TEST(Eval, Example) {
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("nats per token"));
   EXPECT_THAT(result.out, HasSubstr("bits per byte"));
+  const TempDir folder;
+  const Finished one_byte =
+      lamina_program({"eval", "-m", trained_run(), "--data", folder.write("a.txt", "a")});
+  EXPECT_THAT(one_byte.out, HasSubstr(", 1 byte, 1 row of "));
 }
 
 TEST(Eval, RunDirectoryGivesTheValidationLossOfTraining) {

@@ -90,6 +90,8 @@ TEST(Program, MistakesOnTheCommandLineExitWith2AndNameTheRightForm) {
        "error: unknown option '--target-bits'\n  only `lamina quantize` has it, which writes a "
        "model "
        "with 8-bit or 4-bit weights\n"},
+      {{"decode", "-m", "model", "--temperature", "0"},
+       "error: unknown option '--temperature'\n  did you mean '--temp'?\n"},
       {{"--versoin"}, "error: unknown option '--versoin'\n  did you mean '--version'?\n"},
       {{"config", "show", "x", "--jsn"},
        "error: unknown option '--jsn'\n  did you mean '--json'?\n"},

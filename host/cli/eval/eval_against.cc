@@ -91,11 +91,11 @@ std::string as_text(const Report& r) {
       "mean KL        {:.3g} nats per token\n"
       "largest KL     {:.3g} at token {} of document {}\n"
       "top-1 equal    {:.3f} % of the tokens\n"
-      "over           {} tokens, {} rows of {}\n",
+      "over           {}, {} of {}\n",
       r.model, r.reference, std::exp(r.c.mean_loss()), std::exp(r.c.mean_reference_loss()),
       r.c.mean_kl(), r.c.largest_kl, place.token, place.document, 100 * r.c.agreement(),
-      thousands_text(r.c.num_tokens), thousands_text(static_cast<std::int64_t>(r.rows.num_rows)),
-      r.rows.tokens_per_row);
+      number_of(r.c.num_tokens, "token"),
+      number_of(static_cast<std::int64_t>(r.rows.num_rows), "row"), r.rows.tokens_per_row);
 }
 
 // Checks the memory of both models, which are on the device together.

@@ -123,13 +123,13 @@ std::string as_text(const std::string& directory, std::int64_t tokens_per_row,
   const std::vector<double> acceptance = e.sums.mtp_acceptance();
   return fmt::format(
       "model          {}\nloss           {:.4f} nats per token\nperplexity     {:.3f}\n"
-      "bits per byte  {:.4f}\n{}over           {} tokens, {} bytes, {} rows of {}\n",
+      "bits per byte  {:.4f}\n{}over           {}, {}, {} of {}\n",
       directory, e.loss(), std::exp(e.loss()), e.bits_per_byte(),
       acceptance.empty()
           ? ""
           : fmt::format("mtp accepted   {} of its tokens\n", percents_text(acceptance)),
-      thousands_text(e.sums.num_labels), thousands_text(e.num_bytes),
-      thousands_text(static_cast<std::int64_t>(e.num_rows)), tokens_per_row);
+      number_of(e.sums.num_labels, "token"), number_of(e.num_bytes, "byte"),
+      number_of(static_cast<std::int64_t>(e.num_rows), "row"), tokens_per_row);
 }
 
 void write_row(std::uint64_t row, const RowsOfWindow& rows, std::span<const std::int32_t> labels,

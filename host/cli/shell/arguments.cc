@@ -94,6 +94,16 @@ void describe(po::options_description& out, const Option& option) {
   if (option.negatable) add("no-" + option.key.name, false);
 }
 
+// Returns the longest option with which the typed one begins: "--temp" of "--temperature".
+std::string beginning_of(std::string_view typed, const std::vector<std::string>& options) {
+  constexpr std::size_t kShortest = 6;  // with both dashes
+  std::string best;
+  for (const std::string& option : options)
+    if (option.size() >= kShortest && option.size() > best.size() && typed.starts_with(option))
+      best = option;
+  return best;
+}
+
 }  // namespace
 
 std::variant<Value, ErrorText> check_option(const Option& option, const std::string& shown,
@@ -104,8 +114,10 @@ std::variant<Value, ErrorText> check_option(const Option& option, const std::str
 
 void refuse_option(const std::vector<Option>& options, const std::string& word,
                    const std::string& advice) {
-  std::string typed = word.substr(0, word.find('='));
-  std::string nearest = nearest_name(typed, option_words(options));
+  const std::string typed = word.substr(0, word.find('='));
+  const std::vector<std::string> known = option_words(options);
+  std::string nearest = nearest_name(typed, known);
+  if (nearest.empty()) nearest = beginning_of(typed, known);
   refuse_usage(fmt::format("unknown option '{}'", printable(typed)),
                {!advice.empty()   ? advice
                 : nearest.empty() ? "-h lists the options"
