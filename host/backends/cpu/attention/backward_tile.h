@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backends/cpu/attention/backward_memory.h"
-#include "backends/cpu/attention/products.h"
+#include "backends/cpu/attention/cell_products.h"
 
 namespace lamina::cpu {
 namespace {
@@ -27,24 +27,9 @@ struct BackwardTile {
     const std::int64_t cells = s.keys.cells;
     for (CellRun run = next_run(open, cells, 0); run.begin >= 0;
          run = next_run(open, cells, run.end)) {
-      Product x{.rows = (run.end - run.begin) * kCell,
-                .columns = (run.last - run.first) * kCell,
-                .depth = sizes.qk_words,
-                .a = s.k_rows + run.begin * kCell * sizes.qk_words,
-                .a_stride = sizes.qk_words,
-                .b = block.q_columns + run.first * kCell,
-                .b_stride = kTile,
-                .c = s.scores + run.begin * kCell * kTile + run.first * kCell,
-                .c_stride = kTile,
-                .store = Store::scaled,
-                .factor = r.logits.score};
-      run_product<V, kPairs, false>(x);
-      x.depth = x.a_stride = sizes.v_words;
-      x.a = s.v_rows + run.begin * kCell * sizes.v_words;
-      x.b = block.do_columns + run.first * kCell;
-      x.c = s.d_scores + run.begin * kCell * kTile + run.first * kCell;
-      x.factor = 1;
-      run_product<V, kPairs, false>(x);
+      multiply_cells<V, kPairs>(run, sizes.qk_words, s.k_rows, block.q_columns, r.logits.score,
+                                s.scores);
+      multiply_cells<V, kPairs>(run, sizes.v_words, s.v_rows, block.do_columns, 1, s.d_scores);
     }
     for (std::int64_t i = 0; i < cells; ++i)
       for (std::int64_t lane = open.first[i] * kCell; lane < open.last[i] * kCell; lane += L)

@@ -3,8 +3,8 @@
 // Internal to each file that includes it.
 #pragma once
 
+#include "backends/cpu/attention/cell_products.h"
 #include "backends/cpu/attention/forward_softmax.h"
-#include "backends/cpu/attention/products.h"
 
 namespace lamina::cpu {
 namespace {
@@ -152,19 +152,9 @@ struct Forward {
     const Sizes& sizes = r.plan.sizes;
     const std::int64_t cells = s.keys.cells;
     for (CellRun run = next_run(open, cells, 0); run.begin >= 0;
-         run = next_run(open, cells, run.end)) {
-      run_product<V, kPairs, false>({.rows = (run.end - run.begin) * kCell,
-                                     .columns = (run.last - run.first) * kCell,
-                                     .depth = sizes.qk_words,
-                                     .a = s.k_rows + run.begin * kCell * sizes.qk_words,
-                                     .a_stride = sizes.qk_words,
-                                     .b = block.q_columns + run.first * kCell,
-                                     .b_stride = kTile,
-                                     .c = s.scores + run.begin * kCell * kTile + run.first * kCell,
-                                     .c_stride = kTile,
-                                     .store = Store::scaled,
-                                     .factor = r.logits.score});
-    }
+         run = next_run(open, cells, run.end))
+      multiply_cells<V, kPairs>(run, sizes.qk_words, s.k_rows, block.q_columns, r.logits.score,
+                                s.scores);
     for (std::int64_t lane = 0; lane < block.side.cells * kCell; lane += L)
       Softmax::softmax_lanes(r, s, open, block, lane);
     bool rescaled = false;
