@@ -11,6 +11,7 @@
 #include "config/raw.h"
 #include "config/run_config.h"
 #include "core/log.h"
+#include "core/lower_case.h"
 #include "core/printable.h"
 #include "core/suggest.h"
 #include "core/utf8.h"
@@ -54,12 +55,6 @@ std::string variable_of(std::string_view key) {
     out += c == '.'
                ? std::string(kSeparator)
                : std::string(1, static_cast<char>(std::toupper(static_cast<unsigned char>(c))));
-  return out;
-}
-
-std::string lower_case(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(), [](unsigned char c) { return std::tolower(c); });
   return out;
 }
 

@@ -3,15 +3,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/lower_case.h"
+
 namespace lamina {
 namespace {
-
-std::string lower_case(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
-}
 
 // Optimal string alignment distance.
 int edit_distance(std::string_view a, std::string_view b) {
