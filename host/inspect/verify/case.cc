@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 
 #include "core/error.h"
+#include "core/float16.h"
 #include "io/foreign_file.h"
 
 namespace lamina::inspect {
@@ -73,6 +75,12 @@ double GoldenCase::tolerance(std::string_view key, double fallback) const {
   JsonValue all = info.root().find("tolerance");
   JsonValue value = all ? all.find(key) : JsonValue();
   return value ? value.as_double() : fallback;
+}
+
+DType GoldenCase::reference_dtype() const {
+  const auto is_bfloat16 = [](float v) { return to_float(to_bfloat16(v)) == v; };
+  return has("logits") && std::ranges::all_of(floats("logits"), is_bfloat16) ? DType::bf16
+                                                                             : DType::f32;
 }
 
 }  // namespace lamina::inspect

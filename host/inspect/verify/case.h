@@ -24,6 +24,9 @@ struct GoldenCase {
   Shape shape(std::string_view name) const { return golden.tensor(name).shape; }
   // golden.json: tolerance.<key>, or `fallback`.
   double tolerance(std::string_view key, double fallback) const;
+  // The type in which the reference computed: bf16 if all its logits are bfloat16 numbers, else
+  // f32.
+  DType reference_dtype() const;
 };
 
 }  // namespace lamina::inspect

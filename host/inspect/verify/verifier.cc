@@ -21,9 +21,6 @@
 namespace lamina::inspect {
 namespace {
 
-// Rounding of the compute type relative to f32: a factor for tolerances for f32.
-double slack(DType dtype) { return dtype == DType::bf16 ? 4096 : 1; }
-
 // The name of the routers' balance loss in layers.
 constexpr std::string_view kBalanceLoss = "router_balance";
 
@@ -85,6 +82,7 @@ Verifier::Verifier(const std::string& directory, DType dtype, const registry::Ca
                    const Backend& backend)
     : case_(directory), dtype_(dtype), plugins_(plugins), backend_(backend) {
   report_.directory = directory;
+  is_coarse_ = dtype == DType::bf16 || case_.reference_dtype() == DType::bf16;
   const std::string adapter = directory + "/adapter";
   model::OpenedModel opened =
       model::open(directory, plugins, {}, {}, std::filesystem::exists(adapter) ? adapter : "");
@@ -165,9 +163,11 @@ VerifyReport Verifier::run() {
   return std::move(report_);
 }
 
+double Verifier::slack() const { return is_coarse_ ? 4096 : 1; }
+
 void Verifier::add(std::string quantity, double error, double tolerance, std::string note) {
   known_.push_back(quantity);
-  report_.rows.push_back({std::move(quantity), error, tolerance * slack(dtype_), std::move(note)});
+  report_.rows.push_back({std::move(quantity), error, tolerance * slack(), std::move(note)});
 }
 
 void Verifier::compare_logits(const std::string& name, std::span<const float> got) {
@@ -207,8 +207,8 @@ void Verifier::inside() {
       *model_, weights_->pointers(), read_rows(case_, ""), dtype_, tags, backend_);
   for (Comparison& c : compare_inside(case_, records)) {
     known_.push_back(c.quantity);
-    // A run in a coarser type may choose differently between two close scores.
-    if (!c.follows_choice || dtype_ == DType::f32)
+    // Runs in a coarse type may choose differently between two close scores.
+    if (!c.follows_choice || !is_coarse_)
       add(std::move(c.quantity), c.error, c.tolerance, std::move(c.note));
   }
 }
@@ -409,8 +409,8 @@ void Verifier::greedy(const std::string& prefix, const decode::EmbeddingOverride
   }
   if (!want_logits.empty())
     add(prefix + "greedy_logits", worst, case_.tolerance("logits_max_abs", 1e-4));
-  // A run in a coarser type may choose differently between two close logits.
-  if (dtype_ == DType::f32)
+  // Runs in a coarse type may choose differently between two close logits.
+  if (!is_coarse_)
     add(prefix + "greedy_ids", static_cast<double>(want.size() - agreed), 0,
         diverged ? fmt::format("differs from the golden at token {}", agreed) : "");
   known_.insert(known_.end(), {prefix + "greedy_ids", prefix + "prompt_ids"});

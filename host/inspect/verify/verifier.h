@@ -43,6 +43,8 @@ class Verifier {
   void other_types();
   void list_skipped();
 
+  // A factor for tolerances, which are for float32.
+  double slack() const;
   void add(std::string quantity, double error, double tolerance, std::string note = {});
   void compare_logits(const std::string& name, std::span<const float> got);
   void compare_gradients(const std::string& prefix, const train::TrainState& state);
@@ -63,6 +65,7 @@ class Verifier {
 
   GoldenCase case_;
   DType dtype_;
+  bool is_coarse_ = false;  // we or the reference compute in bfloat16
   const registry::Catalog& plugins_;
   const Backend& backend_;
   std::unique_ptr<decoder::Model> model_;
