@@ -134,9 +134,9 @@ Bytes product(const GemmSpec& spec, const Bytes& a, const Bytes& b, const Bytes&
   return out;
 }
 
-// One row of x is multiplied with FP8 blocks without a panel, if the machine has products of bf16.
-TEST(StoredProducts, OfOneRowHaveTheBitsOfWidenedRows) {
-  const std::int64_t n = 70;
+// One row of x is multiplied with FP8 blocks without a panel, by AVX2 and by products of bf16.
+void expect_one_row_has_the_bits_of_widened_rows() {
+  const std::int64_t n = 71;
   for (const std::int64_t num_values : {32, 128}) {
     const BlockFormat& format = *formats::fp8_format(num_values);
     const std::int64_t k = 5 * num_values;  // an odd number of steps
@@ -159,6 +159,14 @@ TEST(StoredProducts, OfOneRowHaveTheBitsOfWidenedRows) {
         EXPECT_TRUE(j != 3 || std::isnan(a));
       }
     }
+  }
+}
+
+TEST(StoredProducts, OfOneRowHaveTheBitsOfWidenedRows) {
+  for (const Isa isa : kIsas) {
+    const ScopedIsa scoped(isa);
+    SCOPED_TRACE(name(isa));
+    expect_one_row_has_the_bits_of_widened_rows();
   }
 }
 

@@ -20,8 +20,11 @@ StoredRows::StoredRows(const formats::BlockFormat& format, std::int64_t width, D
   if (!known) return;
   const bool by_machine = best_isa() == Isa::avx512_bf16 && known->machine_bf16;
   widen_ = dtype == DType::f32 ? known->f32 : by_machine ? known->machine_bf16 : known->bf16;
-  const bool by_pairs = best_rows_function(dtype).run == isa_table<GemvFunctions>().rows_bf16.run;
-  if (by_machine && dtype == DType::bf16 && by_pairs) one_row_ = known->machine_one_row;
+  if (dtype != DType::bf16) return;
+  const RowsFunction rows = best_rows_function(dtype).run;
+  const GemvFunctions& functions = isa_table<GemvFunctions>();
+  if (by_machine && rows == functions.rows_bf16.run) one_row_ = known->machine_one_row;
+  if (!by_machine && rows == functions.rows.run) one_row_ = known->one_row;
 }
 
 void StoredRows::widen_values(const std::byte* blocks, std::int64_t count, std::byte* out) const {

@@ -2,10 +2,11 @@
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "backends/cpu/gemm/rows_finish_simd.h"
-#include "backends/cpu/stored/widen_values_simd.h"
+#include "backends/cpu/stored/fp8_table_simd.h"
 
 namespace lamina::cpu {
 namespace {
@@ -52,6 +53,11 @@ struct Fp8 {
   template <typename Out>
   LAMINA_SIMD static void widen(const std::byte* b, typename Out::Element* out) {
     const float scale = scale_of(b);
+#if defined(__AVX2__) && !defined(__AVX512F__)
+    if constexpr (std::is_same_v<Out, Bf16>) {
+      if (Fp8Table::takes(scale) && widen_by_table(b, out)) return;
+    }
+#endif
     if (__builtin_fabsf(scale) < 128 && !has_nan(b)) {
       const Float large = splat(scale * 0x1p120f);  // exact: the product is rounded once
       for (int i = 0; i < kValues; i += 32)
@@ -63,6 +69,116 @@ struct Fp8 {
       Out::store32(out + i, e4m3(load_bytes(b + 4 + i)) * splat(scale),
                    e4m3(load_bytes(b + 4 + i + kLanes)) * splat(scale));
   }
+
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  // Returns false if a value is NaN.
+  LAMINA_SIMD static bool widen_by_table(const std::byte* b, bfloat16* out) {
+    const Fp8Table table(scale_of(b));
+    Fp8Multiplier multiplier;
+#pragma GCC unroll 4
+    for (int i = 0; i < kValues; i += 32) {
+      const Fp8Products products = multiplier.multiply(b + 4 + i, table);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), products.first);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i + kLanes), products.second);
+    }
+    return !multiplier.has_nan();
+  }
+
+  using Sum = Vec<float, 8>;
+  // 16 numbers in bf16 as floats.
+  struct EvenAndOdd {
+    Sum even, odd;
+    LAMINA_SIMD explicit EvenAndOdd(__m256i x)
+        : even{_mm256_castsi256_ps(_mm256_slli_epi32(x, 16))},
+          odd{_mm256_castsi256_ps(_mm256_and_si256(x, _mm256_set1_epi32(-0x10000)))} {}
+    LAMINA_SIMD explicit EvenAndOdd(const void* p)
+        : EvenAndOdd(_mm256_loadu_si256(static_cast<const __m256i*>(p))) {}
+  };
+  LAMINA_SIMD static Sum add_products(Sum sum, EvenAndOdd w, EvenAndOdd x) {
+    return fma(w.odd, x.odd, fma(w.even, x.even, sum));
+  }
+
+  // Adds the products of a block of each of R rows; step j of 16 values adds to sums[r][j % 2].
+  template <int R>
+  LAMINA_SIMD static void add_blocks(const std::byte* const (&b)[R], const std::uint16_t* x,
+                                     Sum (&sums)[R][2]) {
+    bool by_table = true;
+#pragma GCC unroll 2
+    for (int r = 0; r < R; ++r) by_table &= Fp8Table::takes(scale_of(b[r]));
+    if (by_table) [[likely]] {
+      Fp8Table tables[R];
+      Sum with_blocks[R][2];
+#pragma GCC unroll 2
+      for (int r = 0; r < R; ++r) {
+        tables[r] = Fp8Table(scale_of(b[r]));
+        with_blocks[r][0] = sums[r][0], with_blocks[r][1] = sums[r][1];
+      }
+      Fp8Multiplier multiplier;
+#pragma GCC unroll 4
+      for (int i = 0; i < kValues; i += 32) {
+        const EvenAndOdd first(x + i), second(x + i + kLanes);
+#pragma GCC unroll 2
+        for (int r = 0; r < R; ++r) {
+          const Fp8Products w = multiplier.multiply(b[r] + 4 + i, tables[r]);
+          with_blocks[r][0] = add_products(with_blocks[r][0], EvenAndOdd(w.first), first);
+          with_blocks[r][1] = add_products(with_blocks[r][1], EvenAndOdd(w.second), second);
+        }
+      }
+      if (!multiplier.has_nan()) [[likely]] {
+#pragma GCC unroll 2
+        for (int r = 0; r < R; ++r) sums[r][0] = with_blocks[r][0], sums[r][1] = with_blocks[r][1];
+        return;
+      }
+    }
+    for (int r = 0; r < R; ++r) {
+      alignas(64) bfloat16 values[kValues];
+      widen<Bf16>(b[r], values);
+      for (int i = 0; i < kValues; i += kLanes) {
+        Sum& sum = sums[r][i / kLanes % 2];
+        sum = add_products(sum, EvenAndOdd(values + i), EvenAndOdd(x + i));
+      }
+    }
+  }
+
+  template <int R>
+  static void dot_rows(const std::byte* w, std::int64_t k, const std::uint16_t* x, float* out) {
+    constexpr std::int64_t kAhead = 4096;
+    const std::byte* b[R];
+    Sum sum[R][2];
+#pragma GCC unroll 2
+    for (int r = 0; r < R; ++r) {
+      b[r] = w + r * (k / kValues * kBytes);
+      sum[r][0] = sum[r][1] = splat<Sum>(0);
+    }
+    for (std::int64_t at = 0; at < k; at += kValues) {
+#pragma GCC unroll 2
+      for (int r = 0; r < R; ++r)
+        for (int line = 0; line < kBytes; line += 64)
+          __builtin_prefetch(b[r] + kAhead + line, 0, 2);
+      add_blocks<R>(b, x + at, sum);
+#pragma GCC unroll 2
+      for (int r = 0; r < R; ++r) b[r] += kBytes;
+    }
+    for (int r = 0; r < R; ++r) out[r] = sum_lanes(sum[r][0] + sum[r][1]);
+  }
+
+  // Computes outputs of one row of bf16 x without a panel of widened rows, in the order of
+  // gemv_simd.cc, so that the bits are equal. Two rows share the reads of x.
+  static void one_row(const RowsArguments& a, std::int64_t begin, std::int64_t end) {
+    const std::int64_t row_bytes = a.k / kValues * kBytes;
+    const auto* x = static_cast<const std::uint16_t*>(a.x);
+    const auto* w = static_cast<const std::byte*>(a.w);
+    alignas(64) float sums[kBlockRows];
+    for (std::int64_t block = begin; block < end; block += kBlockRows) {
+      const std::int64_t count = std::min(kBlockRows, end - block);
+      const std::byte* rows = w + block * row_bytes;
+      std::int64_t row = 0;
+      for (; row + 2 <= count; row += 2) dot_rows<2>(rows + row * row_bytes, a.k, x, sums + row);
+      if (row < count) dot_rows<1>(rows + row * row_bytes, a.k, x, sums + row);
+      finish_row(a, 0, block, count, sums);
+    }
+  }
+#endif
 
 #if defined(__AVX512BF16__)
   // True if add_block() cannot multiply by small(): has_nan(), a large scale, or not is_normal().
