@@ -115,21 +115,26 @@ void pack_neighbours_along_k(const TileOperand& from, std::int64_t count, std::i
   const auto* data = static_cast<const Element*>(from.data);
   for (std::int64_t i = 0; i < packed_count<kWidth>(count); i += kWordLanes) {
     const std::int64_t rows = std::clamp<std::int64_t>(count - i, 0, kWordLanes);
-    for (std::int64_t first = 0; first < k; first += kElements) {
-      const Element* p = data + i * from.stride + first;
+    const Element* row = data + i * from.stride;
+    std::int64_t first = 0;
+    for (; rows == kWordLanes && first + kElements <= k; first += kElements) {
+      Native::F words[kWordLanes];
+#pragma GCC unroll 16
+      for (int r = 0; r < kWordLanes; ++r) {
+        words[r] = Format::along(row + r * from.stride + first);
+        __builtin_prefetch(row + r * from.stride + first + kElementsAhead);
+      }
+      Native::transpose(words);
+#pragma GCC unroll 16
+      for (int w = 0; w < kWordLanes; ++w)
+        put_words<kWidth>(panels, stride, first / Format::kPerWord + w, i, words[w]);
+    }
+    for (; first < k; first += kElements) {
       const std::int64_t elements = std::min(kElements, k - first);
       Native::F words[kWordLanes] = {};
-      if (rows == kWordLanes && elements == kElements) {
-#pragma GCC unroll 16
-        for (int r = 0; r < kWordLanes; ++r) {
-          words[r] = Format::along(p + r * from.stride);
-          __builtin_prefetch(p + r * from.stride + kElementsAhead);
-        }
-      } else {
-        for (std::int64_t r = 0; r < rows; ++r)
-          words[r] =
-              Format::along(Padded<kElements, Element>(p + r * from.stride, elements).elements);
-      }
+      for (std::int64_t r = 0; r < rows; ++r)
+        words[r] = Format::along(
+            Padded<kElements, Element>(row + r * from.stride + first, elements).elements);
       Native::transpose(words);
       for (std::int64_t w = 0; w < words_of<Format>(elements); ++w)
         put_words<kWidth>(panels, stride, first / Format::kPerWord + w, i, words[w]);

@@ -129,8 +129,17 @@ struct Vectors {
     }
   }
 
-  // Transposes L vectors in log2(L) rounds of pairing row i with row i + L/2.
+  // Transposes L vectors.
   LAMINA_SIMD static void transpose(F (&rows)[L]) {
+    if constexpr (L == 8)
+      transpose_quarters(rows);
+    else
+      transpose_by_rounds(rows);
+  }
+
+ private:
+  // Transposes in log2(L) rounds of pairing row i with row i + L/2.
+  LAMINA_SIMD static void transpose_by_rounds(F (&rows)[L]) {
     for (int round = 1; round < L; round *= 2) {
       F next[L];
       for (int i = 0; i < L / 2; ++i) {
@@ -140,6 +149,40 @@ struct Vectors {
             rows[i], rows[i + L / 2]);
       }
       for (int i = 0; i < L; ++i) rows[i] = next[i];
+    }
+  }
+
+  // For a shuffle in each half of a register: takes kRun lanes of a and of b in turn, from lane
+  // kFirst of the half on.
+  template <int kRun, int kFirst>
+  static constexpr int in_turn(int lane) {
+    return lane / 4 * 4 + kFirst + lane % 4 / (2 * kRun) * kRun + lane % kRun + lane / kRun % 2 * L;
+  }
+  // For a shuffle: takes the half that begins at lane kFirst of a, then of b.
+  template <int kFirst>
+  static constexpr int half_of_each(int lane) {
+    return kFirst + lane % 4 + lane / 4 * L;
+  }
+
+  // Transposes the 4 by 4 quarters, then exchanges two of them. AVX2 is slow where lanes cross the
+  // middle of a register, so only the last round does that.
+  LAMINA_SIMD static void transpose_quarters(F (&rows)[L]) {
+    F pairs[8], fours[8];
+#pragma GCC unroll 4
+    for (int i = 0; i < 8; i += 2) {
+      pairs[i] = shuffle<in_turn<1, 0>>(rows[i], rows[i + 1]);
+      pairs[i + 1] = shuffle<in_turn<1, 2>>(rows[i], rows[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      const int from = i / 2 * 4 + i % 2, to = i / 2 * 4 + i % 2 * 2;
+      fours[to] = shuffle<in_turn<2, 0>>(pairs[from], pairs[from + 2]);
+      fours[to + 1] = shuffle<in_turn<2, 2>>(pairs[from], pairs[from + 2]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      rows[i] = shuffle<half_of_each<0>>(fours[i], fours[i + 4]);
+      rows[i + 4] = shuffle<half_of_each<4>>(fours[i], fours[i + 4]);
     }
   }
 };
