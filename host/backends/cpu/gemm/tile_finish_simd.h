@@ -32,15 +32,30 @@ void finish_block(const TileArguments& t, const float* sums, std::int64_t ld, st
                   std::int64_t rows, std::int64_t column, std::int64_t columns) {
   const Bias* bias = t.bias ? static_cast<const Bias*>(t.bias) + column : nullptr;
   Out* c = static_cast<Out*>(t.c) + row * t.ldc + column;
-  for (std::int64_t r = 0; r < rows; ++r, sums += ld, c += t.ldc)
-    for_lanes(columns, [&](std::int64_t j, int count) {
+  const bool past_caches = sizeof(Out) == 4 && t.past_caches && columns % kLanes == 0;
+  for (std::int64_t r = 0; r < rows; ++r, sums += ld, c += t.ldc) {
+    const auto finished = [&](std::int64_t j, int count) {
       Float sum = load_some(sums + j, count);
       if (bias) sum = sum + load_some(bias + j, count);
       if (t.accumulate) sum = sum + load_some(c + j, count);
+      return sum;
+    };
+    const auto put = [&](std::int64_t j, Float sum) {
       if constexpr (sizeof(Out) == 4)
-        if (t.past_caches && count == kLanes) return store_past_caches(c + j, sum);
-      store_some(c + j, sum, count);
-    });
+        if (past_caches) return store_past_caches(c + j, sum);
+      store(c + j, sum);
+    };
+    if (columns < kLanes) {
+      const int count = static_cast<int>(columns);
+      store_some(c, finished(0, count), count);
+      continue;
+    }
+    // The last vector may overlap the one before it, so it is computed before C changes.
+    const std::int64_t last = columns - kLanes;
+    const Float end = finished(last, kLanes);
+    for (std::int64_t j = 0; j < last; j += kLanes) put(j, finished(j, kLanes));
+    put(last, end);
+  }
 }
 
 // Adds the bias and the values of C to sums[rows][ld], and rounds them into C from [row, column]
