@@ -119,14 +119,9 @@ void encode_int8(const float* x, int count, Byte* out) {
 
 void encode_int4(const float* x, int count, Byte* out) {
   const float most = largest_magnitude(x, count);
-  float scale = 1;
-  if (most > 0) {
-    float least = std::numeric_limits<float>::infinity();
-    for_each_int4_scale(most, [&](float candidate) {
-      const float error = squared_error(x, count, most, candidate, to_int4);
-      if (error < least) least = error, scale = candidate;
-    });
-  }
+  const float scale = most == 0 ? 1 : best_int4_scale(most, [&](float candidate) {
+    return squared_error(x, count, most, candidate, to_int4);
+  });
   write_scale(scale, out);
   const float inverse = 1 / scale;
   const auto code = [&](float v) {

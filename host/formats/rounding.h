@@ -35,11 +35,22 @@ inline float usable_scale(float scale) {
   return std::max(to_float(to_bfloat16(scale)), kLeast);
 }
 
-// Calls consider(scale) for each scale that a block of int4 may have.
-template <typename Consider>
-void for_each_int4_scale(float largest_magnitude, const Consider& consider) {
-  for (float divisor = 7; divisor <= 10; divisor += .5f)
-    consider(usable_scale(largest_magnitude / divisor));
+// Returns the scale of a block of int4 with the least error_of(scale): of the largest magnitude
+// over 7, 8, 9 and 10, then over the numbers beside the best one, at smaller and smaller distances.
+template <typename ErrorOf>
+float best_int4_scale(float largest_magnitude, const ErrorOf& error_of) {
+  float best = 1, best_divisor = 7, least = std::numeric_limits<float>::infinity();
+  const auto consider = [&](float divisor) {
+    const float scale = usable_scale(largest_magnitude / divisor), error = error_of(scale);
+    if (error < least) least = error, best = scale, best_divisor = divisor;
+  };
+  for (const float divisor : {7.f, 8.f, 9.f, 10.f}) consider(divisor);
+  for (const float distance : {.5f, .25f, .125f}) {
+    const float middle = best_divisor;
+    consider(middle - distance);
+    consider(middle + distance);
+  }
+  return best;
 }
 
 // Returns the smaller exponent of the two that a block of MXFP4 may have. REQUIRES: not 0.

@@ -34,24 +34,22 @@ float ValueRounder::choose_scale(std::span<const float> block,
                                  std::span<const float> importance) const {
   const float most = largest_magnitude(block);
   if (most == 0) return 1;
-  float best = 1, least = std::numeric_limits<float>::infinity();
   // In units of `most`, so that the sum is finite for values of any size.
-  const auto consider = [&](float scale) {
+  const auto error_of = [&](float scale) {
     float sum = 0;
     for (std::size_t i = 0; i < block.size(); ++i) {
       const float error = (block[i] - round(scale, block[i]).value) / most;
       sum += (importance.empty() ? 1 : importance[i]) * error * error;
     }
-    if (sum < least) least = sum, best = scale;
+    return sum;
   };
   if (is_float_) {
     const int exponent = smaller_mxfp4_exponent(most);
-    for (const int e : {exponent, exponent + 1}) consider(e8m0(static_cast<std::uint8_t>(e)));
-    return best;
+    const float smaller = e8m0(static_cast<std::uint8_t>(exponent)), larger = 2 * smaller;
+    return error_of(larger) < error_of(smaller) ? larger : smaller;
   }
   if (bits_ == 8) return usable_scale(most / 127);
-  for_each_int4_scale(most, consider);
-  return best;
+  return best_int4_scale(most, error_of);
 }
 
 ValueRounder::Rounded ValueRounder::round(float scale, float value) const {

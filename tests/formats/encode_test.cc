@@ -131,6 +131,28 @@ TEST(EncodeRow, Int4HasASmallerErrorThanTheLargestMagnitudeAlone) {
             .9 * squared_error(row, plain));
 }
 
+// A fine search over all scales finds hardly better ones.
+TEST(EncodeRow, Int4HasNearlyTheBestScaleOfEachGroup) {
+  const Values row = normal_row(32 * 500, .02f);
+  double best = 0;
+  for (std::size_t b = 0; b < row.size(); b += 32) {
+    double most = 0, least = std::numeric_limits<double>::infinity();
+    for (std::size_t i = b; i < b + 32; ++i)
+      most = std::max(most, std::fabs(static_cast<double>(row[i])));
+    for (double divisor = 6.5; divisor < 12; divisor += .01) {
+      const double scale = most / divisor;
+      double sum = 0;
+      for (std::size_t i = b; i < b + 32; ++i) {
+        const double x = static_cast<double>(row[i]);
+        sum += std::pow(x - scale * std::clamp(std::nearbyint(x / scale), -8., 7.), 2);
+      }
+      least = std::min(least, sum);
+    }
+    best += least;
+  }
+  EXPECT_LT(squared_error(row, round_trip(*block_format_named("INT4_32"), row)), 1.015 * best);
+}
+
 TEST(EncodeRow, ZerosStayZerosWithAUsableScale) {
   for (const BlockFormat* format : encoded_formats()) {
     const auto blocks = encoded(*format, Values(256));
