@@ -47,6 +47,17 @@ std::string text(const JsonValue& section, std::string_view key, std::string pre
   return value && !value.is_null() ? std::string(value.as_string()) : preset;
 }
 
+// Returns the word of a key, which must be one of `words`; `preset` if the key is missing.
+std::string choice(const JsonValue& section, std::string_view key,
+                   std::initializer_list<std::string_view> words, std::string preset) {
+  std::string out = text(section, key, std::move(preset));
+  if (const JsonValue value = section.find(key);
+      value && !value.is_null() && std::ranges::find(words, out) == words.end())
+    value.fail(fmt::format("must be {}; got {}", fmt::join(words, " or "), value.describe()),
+               {kAlternative});
+  return out;
+}
+
 bool has_members(const JsonValue& section, std::string_view key) {
   const JsonValue value = section.find(key);
   return value && value.is_object() && value.size() > 0;
@@ -100,9 +111,10 @@ Compression::Group read_group(const JsonValue& value, const std::string& common,
       bits.fail(fmt::format("must be 4 or 8, got {}", bits.describe()), {kAlternative});
     group.bits = static_cast<int>(bits.as_int64());
   }
-  group.is_float = text(weights, "type", "int") == "float";
+  group.is_float = choice(weights, "type", {"int", "float"}, "int") == "float";
   if (const JsonValue symmetric = weights.find("symmetric")) group.symmetric = symmetric.as_bool();
-  group.strategy = text(weights, "strategy");
+  group.strategy =
+      choice(weights, "strategy", {"tensor", "channel", "group", "block", "tensor_group"}, "");
   if (const JsonValue size = weights.find("group_size"); size && !size.is_null())
     group.group_size = std::max<std::int64_t>(0, size.as_int64());
   const JsonValue order = weights.find("actorder");

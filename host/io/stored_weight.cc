@@ -160,11 +160,12 @@ void StoredWeight::open_f8() {
   form_ = Form::f8_blocks;
   scales_ = files_->tensor(scales);
   scale_values_.resize(static_cast<std::size_t>(scales_.shape.num_elements()));
-  const bool integers = scales_.dtype == DType::i32 || scales_.dtype == DType::i64;
-  if (integers || !gather(scales_, 0, 1, scale_values_))
+  constexpr DType kScaleTypes[] = {DType::f32, DType::bf16, DType::f16, DType::f8_e8m0};
+  if (std::ranges::find(kScaleTypes, scales_.dtype) == std::end(kScaleTypes) ||
+      !gather(scales_, 0, 1, scale_values_))
     fail(fmt::format("has scales '{}' of type {}", scales, lamina::name(scales_.dtype)),
-         "expected scales of type f32, bf16 or f8_e8m0");
-  if (shape_.ndim() < 2)
+         "expected scales of type f32, bf16, f16 or f8_e8m0");
+  if (shape_.ndim() < 2 || shape_.num_elements() == 0)
     fail(fmt::format("is {} of f8", to_string(shape_)), "f8 weights must be matrices");
   const std::int64_t rows = shape_[-2], columns = shape_[-1];
   check_f8_scales();

@@ -319,6 +319,14 @@ TEST(QuantizationConfig, OtherVariantsAreRefusedInWords) {
   expect_config_refusal(
       compressed_tensors_config("pack-quantized", 3, "group", 128, true),
       "'quantization_config.config_groups.group_0.weights.num_bits' must be 4 or 8, got 3");
+  expect_config_refusal(
+      compressed_tensors_config("pack-quantized", 4, "zigzag", 128, true),
+      "'quantization_config.config_groups.group_0.weights.strategy' must be tensor or channel or "
+      "group or block or tensor_group; got \"zigzag\"");
+  expect_config_refusal(
+      compressed_tensors_config("pack-quantized", 4, "group", 128, true, "", "posit"),
+      "'quantization_config.config_groups.group_0.weights.type' must be int or float; got "
+      "\"posit\"");
 }
 
 }  // namespace

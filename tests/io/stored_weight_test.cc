@@ -203,6 +203,15 @@ TEST(StoredWeight, F8WithoutScalesNamesTheTensorThatIsMissing) {
           "  expected a tensor 'w.weight_scale_inv' beside it");
 }
 
+TEST(StoredWeight, F8WithoutColumnsIsNoMatrix) {
+  TempDir dir;
+  const WeightFiles files =
+      written(dir, {stored("w.weight", DType::f8_e4m3, {2, 0}, Bytes()),
+                    stored<float>("w.weight_scale", DType::f32, {2, 1}, {1, 1})});
+  EXPECT_ERROR_SAYS(StoredWeight(files, "w.weight"), ExitCode::checkpoint,
+                    "tensor 'w.weight' is [2, 0] of f8\n  f8 weights must be matrices");
+}
+
 TEST(StoredWeight, ScalesOfAnotherGridShowBothShapes) {
   TempDir dir;
   WeightFiles files = written(dir, {stored("w", DType::f8_e4m3, {130, 2}, Bytes(260)),
