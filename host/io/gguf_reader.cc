@@ -227,6 +227,7 @@ class Reader {
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::ranges::sort(order, {}, [&](std::size_t i) { return ends_[i]; });
     std::uint64_t end = 0;
+    std::string_view last;  // the tensor that ends there
     for (std::size_t i : order) {
       const auto [begin, length] = ends_[i];
       if (begin % alignment != 0)
@@ -235,8 +236,8 @@ class Reader {
                                                  begin, alignment));
       if (begin < end)
         fail_tensor(tensors[i].name,
-                    fmt::format("begins at byte {} of the data, but the previous tensor ends at {}",
-                                begin, end));
+                    fmt::format("begins at byte {} of the data, but tensor '{}' ends at {}", begin,
+                                printable(last), end));
       if (begin > data.size() || length > data.size() - begin)
         fail_tensor(tensors[i].name,
                     fmt::format("needs {} bytes from byte {} of the data, but the file has only "
@@ -244,6 +245,7 @@ class Reader {
                                 length, begin, data.size()));
       tensors[i].bytes = data.subspan(begin, length);
       end = begin + length;
+      last = tensors[i].name;
     }
   }
 

@@ -142,7 +142,7 @@ TEST(Gguf, FaultsOfTensorsAreNamed) {
   says(GgufBuilder().tensor_at(1, "w", {4}, 0, four_floats()),
        "tensor 'w': begins at byte 1 of the data, which is not a multiple of the alignment 32");
   says(GgufBuilder().tensor("v", {4}, 0, four_floats()).tensor_at(0, "w", {4}, 0, four_floats()),
-       "begins at byte 0 of the data, but the previous tensor ends at 16");
+       "begins at byte 0 of the data, but tensor 'v' ends at 16");
 }
 
 // A truncated file is refused at every length, and not read past its end.
