@@ -248,6 +248,11 @@ TEST(PackedContradictions, OfBitsTypesAndFormatsAreRefused) {
       "has integers of 4 bits; expected floats of 4 bits");
   expect_contradiction(words, compressed_tensors_config("int-quantized", 4, "group", 32, true),
                        "has the form pack-quantized; expected int-quantized");
+  for (const char* groups : {"{}", R"({"group_0": {"targets": ["Linear"], "weights": null}})"})
+    expect_contradiction(
+        words,
+        fmt::format(R"({{"quant_method": "compressed-tensors", "config_groups": {}}})", groups),
+        "weight 'model.layers.0.mlp.down_proj.weight' is quantised; expected a plain weight");
 }
 
 TEST(PackedContradictions, OfGroupsAndZeroPointsAreRefused) {
@@ -305,10 +310,12 @@ TEST(PackedContradictions, OfScalesOfF8AreRefused) {
 
 TEST(PackedContradictions, OfMethodsAndF8AreRefused) {
   for (const auto& [method, config] :
-       {std::pair{"gptq", gptq_config(4, 32, true, 1)}, {"awq", awq_config(32)}})
+       {std::pair<const char*, std::string>{"gptq", gptq_config(4, 32, true, 1)},
+        {"awq", awq_config(32)},
+        {"mxfp4", R"({"quant_method": "mxfp4"})"}})
     expect_contradiction(rows_of_f8(), config,
-                         fmt::format("is f8_e4m3; expected packed integers or a plain weight, "
-                                     "because quant_method is \"{}\"",
+                         fmt::format("is f8_e4m3; expected a packed or a plain weight, because "
+                                     "quant_method is \"{}\"",
                                      method));
 }
 

@@ -165,9 +165,14 @@ class CompressionChecker {
     if (ignored_.contains(module))
       refuse(name, "is quantised", "a plain weight",
              fmt::format("{}: 'quantization_config.ignore' contains '{}'", config_.where, module));
+    const std::vector<const Group*> groups = groups_of(module);
+    if (groups.empty())
+      refuse(name, "is quantised", "a plain weight",
+             fmt::format("{}: no group of 'quantization_config.config_groups' has weights",
+                         config_.where));
     std::optional<Contradiction> first;
     const Group* of_first = nullptr;
-    for (const Group* group : groups_of(module)) {
+    for (const Group* group : groups) {
       const std::optional<Contradiction> found = contradiction(*group, *stored);
       if (!found) return;
       if (!first) {
@@ -211,14 +216,14 @@ class CompressionChecker {
   std::vector<Modules> targets_;
 };
 
-// Methods of packed integers have no weights in f8.
+// Methods of packed integers and of MXFP4 have no weights in f8.
 void refuse_f8(const io::WeightFiles& files, const std::string& method) {
   for (std::string_view name : files.names())
     if (!files.packed(name) && files.tensor(name).dtype == DType::f8_e4m3)
       throw UserError(
           ExitCode::checkpoint,
           {files.path_of(name),
-           fmt::format("weight '{}' is {}; expected packed integers or a plain weight, because "
+           fmt::format("weight '{}' is {}; expected a packed or a plain weight, because "
                        "quant_method is \"{}\"",
                        name, lamina::name(DType::f8_e4m3), method),
            {fmt::format("{}: use the config.json that belongs to these weights",
@@ -229,7 +234,7 @@ void refuse_f8(const io::WeightFiles& files, const std::string& method) {
 
 void check_compression(const io::WeightFiles& files) {
   const std::string& method = files.compression().method;
-  if (method == "gptq" || method == "awq") return refuse_f8(files, method);
+  if (method == "gptq" || method == "awq" || method == "mxfp4") return refuse_f8(files, method);
   if (method != publishers::kCompressedTensors) return;
   const CompressionChecker checker(files);
   for (std::string_view name : files.names()) checker.check(name);
