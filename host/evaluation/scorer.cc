@@ -1,6 +1,7 @@
 #include "evaluation/scorer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <optional>
 
@@ -85,7 +86,11 @@ std::vector<std::vector<float>> Scorer::score(
       const auto losses =
           step->token_losses().subspan(row * static_cast<std::size_t>(width) + c.prompt_tokens - 1,
                                        c.tokens.size() - c.prompt_tokens);
-      for (float loss : losses) out[order[done + row]].push_back(-loss);
+      for (float loss : losses) {
+        if (std::isnan(loss))
+          user_error(ExitCode::numerical, "eval", "the log probability of a token is nan");
+        out[order[done + row]].push_back(-loss);
+      }
     }
     done += count;
     if (progress) progress(done, order.size());

@@ -116,29 +116,11 @@ TEST(QuantizeCalibrated, ExpertsOfAModelAreCalibrated) {
   EXPECT_EQ(lamina_program({"decode", "-m", folder / "out", "--ids", "1,2", "-n", "2"}).code, 0);
 }
 
-// Replaces the embedding of an exported model by NaNs.
-void spoil_embedding(const std::string& model) {
-  const std::string file = model + "/model.safetensors", spoilt = model + "/spoilt";
-  {
-    const io::WeightFiles files(model);
-    const std::string_view embedding = "model.embed_tokens.weight";
-    const std::vector<std::byte> ones(files.tensor(embedding).bytes.size(), std::byte{0xff});
-    std::vector<io::TensorSpec> specs;
-    for (const std::string_view name : files.names())
-      specs.push_back({std::string(name), files.tensor(name).dtype, files.tensor(name).shape});
-    io::write_safetensors(spoilt, specs, {},
-                          [&](const io::TensorSpec& spec) -> std::span<const std::byte> {
-                            if (spec.name == embedding) return ones;
-                            return files.tensor(spec.name).bytes;
-                          });
-  }
-  std::filesystem::rename(spoilt, file);
-}
-
 TEST(QuantizeCalibrated, InputsThatAreNotFiniteAreRefused) {
   const TempDir folder;
   ASSERT_EQ(ckpt({"export", trained_run(), "--to", folder / "model"}).code, 0);
-  spoil_embedding(folder / "model");
+  spoil_tensor(folder / "model", "model.embed_tokens.weight",
+               [](std::span<std::byte> bytes) { std::ranges::fill(bytes, std::byte{0xff}); });
   const Finished result =
       quantize_with(folder / "out", {"--format", "int4", "--calibrate", kText}, folder / "model");
   EXPECT_EQ(result.code, 4) << result.err;

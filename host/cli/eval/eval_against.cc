@@ -15,6 +15,7 @@
 #include "core/json_writer.h"
 #include "decode/state_storage.h"
 #include "evaluation/comparison.h"
+#include "model/results.h"
 
 namespace lamina::cli {
 namespace {
@@ -140,10 +141,12 @@ std::string evaluate_against(const Arguments& a, const Device& device, EvalSubje
                     [&](double s) { return count_line("comparing", "rows", done, total, s); });
       });
   if (!std::isfinite(c.mean_kl()))
-    throw UserError(ExitCode::numerical, {mine.opened.directory,
-                                          fmt::format("the mean divergence from '{}' is {}",
-                                                      theirs.opened.directory, c.mean_kl()),
-                                          {"check the weights with `lamina ckpt verify`"}});
+    model::with_named_weights(theirs, [&] {
+      model::refuse_results(mine, {mine.opened.directory,
+                                   fmt::format("the mean divergence from '{}' is {}",
+                                               theirs.opened.directory, c.mean_kl()),
+                                   {}});
+    });
   const Report report{mine.opened.directory, theirs.opened.directory, dtype, rows, c};
   return a.flag("json") ? as_json(report) : as_text(report);
 }

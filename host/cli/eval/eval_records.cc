@@ -13,6 +13,7 @@
 #include "data/find_files.h"
 #include "evaluation/answers.h"
 #include "evaluation/choices.h"
+#include "model/results.h"
 
 namespace lamina::cli {
 namespace {
@@ -160,8 +161,9 @@ std::string evaluate_choices(const Arguments& a, const Device& device, EvalSubje
   });
   evaluation::Scorer scorer(m.model(), m.weights.pointers(), computing, device.backend());
   StatusLine status(a.globals.quiet, a.globals.color);
-  const auto choices =
-      evaluation::evaluate_choices(questions, scorer, shown_progress(status, "choices"));
+  const auto choices = model::with_named_weights(m, [&] {
+    return evaluation::evaluate_choices(questions, scorer, shown_progress(status, "choices"));
+  });
   Scores scores(files, {"acc", "acc_norm"});
   for (std::size_t i = 0; i < questions.size(); ++i) {
     scores.add(questions[i].place, 0, choices[i].likeliest == questions[i].answer);
@@ -189,15 +191,17 @@ std::string evaluate_answers(const Arguments& a, const Device& device, EvalSubje
           device, "eval", advice_on_memory("shorter records, shorter answers (--max-new-tokens)"));
   });
   StatusLine status(a.globals.quiet, a.globals.color);
-  const auto answers = evaluation::evaluate_answers(
-      m.model(), m.weights.pointers(), exercises, *m.tokenizer,
-      {.dtype = dtype,
-       .max_new_tokens = a.integer("max-new-tokens"),
-       .stop = a.texts("stop"),
-       .end_tokens = m.end_tokens(),
-       .logprobs = file.is_wanted(),
-       .comparison = {a.flag("ignore-case"), a.flag("ignore-punctuation")}},
-      device.backend(), shown_progress(status, "answers"));
+  const auto answers = model::with_named_weights(m, [&] {
+    return evaluation::evaluate_answers(
+        m.model(), m.weights.pointers(), exercises, *m.tokenizer,
+        {.dtype = dtype,
+         .max_new_tokens = a.integer("max-new-tokens"),
+         .stop = a.texts("stop"),
+         .end_tokens = m.end_tokens(),
+         .logprobs = file.is_wanted(),
+         .comparison = {a.flag("ignore-case"), a.flag("ignore-punctuation")}},
+        device.backend(), shown_progress(status, "answers"));
+  });
   Scores scores(files, {"exact_match"});
   for (std::size_t i = 0; i < exercises.size(); ++i) {
     scores.add(exercises[i].place, 0, answers[i].matches);

@@ -16,6 +16,7 @@
 #include "data/text_files.h"
 #include "data/token_store.h"
 #include "evaluation/text.h"
+#include "model/results.h"
 #include "train/loop/run.h"
 
 namespace lamina::cli {
@@ -191,9 +192,7 @@ std::string evaluate_text(const Arguments& a, const Device& device, EvalSubject 
   const TextResult e = evaluation::evaluate_text(m.model(), m.weights.pointers(), rows,
                                                  *m.tokenizer, computing, device.backend(), events);
   if (!std::isfinite(e.loss()))
-    throw UserError(ExitCode::numerical, {m.opened.directory,
-                                          fmt::format("the loss is {}", e.loss()),
-                                          {"check the weights with `lamina ckpt verify`"}});
+    model::refuse_results(m, {m.opened.directory, fmt::format("the loss is {}", e.loss()), {}});
   file.commit();
   return a.flag("json") ? as_json(m.opened.directory, computing.dtype, e)
                         : as_text(m.opened.directory, rows.tokens_per_row, e);

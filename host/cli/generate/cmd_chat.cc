@@ -14,6 +14,7 @@
 #include "cli/shell/weight_choice.h"
 #include "core/log.h"
 #include "decoder/call_limits.h"
+#include "model/results.h"
 
 namespace lamina::cli {
 namespace {
@@ -57,7 +58,9 @@ int start_chat(const Arguments& a, const Device& device) {
   session.settings.generate.num_beams = 1;  // answers are shown as they come
   catch_interrupts();
   if (interactive) log::info("/help lists the commands; Ctrl-D quits");
-  run_chat(session, interactive, given_files(a, {"model", "adapter", "chat-template", "tools"}));
+  model::with_named_weights(m, [&] {
+    run_chat(session, interactive, given_files(a, {"model", "adapter", "chat-template", "tools"}));
+  });
   return 0;
 }
 

@@ -18,6 +18,7 @@
 #include "core/error.h"
 #include "core/stopwatch.h"
 #include "decoder/call_limits.h"
+#include "model/results.h"
 
 namespace lamina::cli {
 namespace {
@@ -86,8 +87,10 @@ int run_decode(const Arguments& a, const Device& device) {
     else if (!json)
       print_model_text(text, raw);
   };
-  const decode::Generated out = decode::generate(session, prompt, tokenizer, options, emit,
-                                                 [] { return stop_signal() != 0; });
+  const decode::Generated out = model::with_named_weights(m, [&] {
+    return decode::generate(session, prompt, tokenizer, options, emit,
+                            [] { return stop_signal() != 0; });
+  });
   std::optional<chat::Thought> parts;
   if (answer) parts = answer->finish();
   if (json)

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <map>
 
 #include "cli/generate/generation_options.h"
@@ -18,6 +19,7 @@
 #include "decoder/call_limits.h"
 #include "io/safetensors_writer.h"
 #include "model/hidden_states.h"
+#include "model/results.h"
 
 namespace lamina::cli {
 namespace {
@@ -142,6 +144,9 @@ int embed(const Arguments& a, const Device& device) {
   };
   std::vector<io::TensorSpec> specs = {{"ids", DType::i32, {length}}};
   for (const auto& [name, output] : wanted) {
+    if (!std::ranges::all_of(values_of(output), [](float x) { return std::isfinite(x); }))
+      model::refuse_results(m,
+                            {"embed", fmt::format("the values of '{}' are not finite", name), {}});
     const std::int64_t streams =
         static_cast<std::int64_t>(values_of(output).size()) / (length * width);
     specs.push_back(
