@@ -18,12 +18,15 @@ inline cuda::CudaContext& gpu_context() {
 }
 inline cuda::CudaQueue& gpu_queue() { return static_cast<cuda::CudaQueue&>(gpu_context().queue()); }
 
-// Bytes at the end of an allocation, so that reads and writes past them are found. `shift`: the
-// distance of the first byte from a multiple of 16.
+// Bytes at the end of an allocation, so that reads and writes past them are found. Bytes that no
+// kernel writes are NaN in every type. `shift`: the distance of the first byte from a multiple of
+// 16.
 class GpuMemory {
  public:
   explicit GpuMemory(std::size_t bytes, std::size_t shift = 0)
-      : buffer_(test_gpu().allocate(bytes + shift)), type_(bytes_type(bytes)), shift_(shift) {}
+      : buffer_(test_gpu().allocate(bytes + shift)), type_(bytes_type(bytes)), shift_(shift) {
+    gpu_queue().fill(tensor(), std::byte{0xff});
+  }
   explicit GpuMemory(std::span<const std::byte> values, std::size_t shift = 0)
       : GpuMemory(values.size(), shift) {
     gpu_queue().copy(tensor(), host_tensor(values.data(), type_));
@@ -58,6 +61,14 @@ class GpuMemory {
 inline Array random_values(const Type& type, unsigned seed) {
   std::mt19937 random(seed);
   return random_array(type, random);
+}
+
+// The rows [first, first + count) of a matrix.
+inline Array rows_of(const Array& x, std::int64_t first, std::int64_t count) {
+  const std::int64_t row_bytes = x.type.dim(1) * size_bytes(x.type.dtype);
+  return {{x.type.dtype, {count, x.type.dim(1)}, {}},
+          std::vector<std::byte>(x.bytes.begin() + first * row_bytes,
+                                 x.bytes.begin() + (first + count) * row_bytes)};
 }
 
 }  // namespace lamina::testing
