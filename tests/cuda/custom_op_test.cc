@@ -98,6 +98,7 @@ struct Plugin {
   std::uint64_t params_bytes = sizeof(ScaleParams);
   const char* function = "test_scale";
   bool changes_launches = false, of_this_minor = true, calls_parallel_for = false;
+  bool takes_shapes = true;
   int calls = 0;
   std::uint32_t num_images = 1;
 };
@@ -131,6 +132,10 @@ lamina_status_t launch(void* user, const lamina_kernel_call_t* call, const lamin
   return gpu->launch(call, &launch);
 }
 
+lamina_status_t prepare(void* user, const lamina_kernel_call_t*, uint64_t*) {
+  return static_cast<Plugin*>(user)->takes_shapes ? LAMINA_OK : LAMINA_ERROR_UNSUPPORTED;
+}
+
 // The lowering is made by the test.
 lamina_status_t lower(void*, lamina_build_t*, const lamina_lowering_t*) { return LAMINA_OK; }
 
@@ -154,6 +159,7 @@ const registry::CustomOps& read(Plugin& plugin) {
   kernel.size = sizeof kernel;
   kernel.dtypes = 1u << LAMINA_DTYPE_F32;
   kernel.user = &plugin;
+  kernel.prepare = prepare;
   kernel.run = launch;
   lamina_gpu_custom_op_t on_gpu{};
   on_gpu.size = sizeof on_gpu;
@@ -172,12 +178,12 @@ const registry::CustomOps& read(Plugin& plugin) {
 const Type kRow{DType::f32, {3}, {}};
 
 // `count` of the op, one after the other.
-Graph graph_of(const ops::CustomOp& op, int count = 1) {
+Graph graph_of(const ops::CustomOp& op, int count = 1, const Type& type = kRow) {
   auto body = std::make_shared<Graph>();
-  const Tensor inside = body->add_input("x", kRow);
+  const Tensor inside = body->add_input("x", type);
   body->add_output("y", inside + inside);
   Graph graph;
-  Tensor x = graph.add_input("x", kRow);
+  Tensor x = graph.add_input("x", type);
   const std::pair<std::string_view, AttrValue> attr{"body", std::shared_ptr<const Graph>(body)};
   for (int i = 0; i < count; ++i) x = graph.add_node(op, std::array{x}, std::span(&attr, 1))[0];
   graph.add_output("y", x);
@@ -185,13 +191,13 @@ Graph graph_of(const ops::CustomOp& op, int count = 1) {
 }
 
 // y for x = [1, 2, 3].
-Doubles result_of(Plugin& plugin) {
-  const Graph graph = graph_of(read(plugin)[0]->op);
-  return to_doubles(run(graph, {array(kRow, {1, 2, 3})}, emulated_gpu())[0]);
+Doubles result_of(Plugin& plugin, const Type& type = kRow) {
+  const Graph graph = graph_of(read(plugin)[0]->op, 1, type);
+  return to_doubles(run(graph, {array(type, {1, 2, 3})}, emulated_gpu())[0]);
 }
 
-std::string refusal_of(Plugin& plugin) {
-  const Graph graph = graph_of(read(plugin)[0]->op);
+std::string refusal_of(Plugin& plugin, const Type& type = kRow) {
+  const Graph graph = graph_of(read(plugin)[0]->op, 1, type);
   std::vector<Refusal> refusals;
   with_node_view(graph, graph.nodes().front(),
                  [&](const NodeView& view) { choose_kernel(emulated_gpu(), view, &refusals); });
@@ -246,6 +252,19 @@ TEST(GpuKernelOfAPlugin, IsTheLoweringWithoutAnyImage) {
   EXPECT_EQ(result_of(plugin), kByLowering);
   EXPECT_EQ(refusal_of(plugin),
             "the plugin has no image for compute capability 9.0 (emulated GPU); it has: none");
+}
+
+TEST(GpuKernelOfAPlugin, IsTheLoweringForATypeThatItDoesNotSupport) {
+  const Type type{DType::bf16, {3}, {}};
+  Plugin& plugin = make({});
+  EXPECT_EQ(result_of(plugin, type), kByLowering);
+  EXPECT_EQ(refusal_of(plugin, type), "the plugin's kernel does not support bf16[3]");
+}
+
+TEST(GpuKernelOfAPlugin, IsTheLoweringForShapesThatItDoesNotSupport) {
+  Plugin& plugin = make({.takes_shapes = false});
+  EXPECT_EQ(result_of(plugin), kByLowering);
+  EXPECT_EQ(refusal_of(plugin), "the plugin's kernel does not support these shapes");
 }
 
 TEST(GpuKernelOfAPlugin, IsTheLoweringIfThePluginIsOfAnotherMinor) {
