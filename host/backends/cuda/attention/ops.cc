@@ -6,6 +6,7 @@
 #include "backends/cuda/attention/cudnn_ops.h"
 #include "backends/cuda/attention/grad_plan.h"
 #include "backends/cuda/attention/plan.h"
+#include "backends/cuda/instead.h"
 #include "ops/operands.h"
 
 namespace lamina::cuda {
@@ -22,18 +23,6 @@ LogitParams logits_of(const NodeView& n, int slopes, int bias) {
           .bias = small_input(n, bias),
           .distances = n.has(bias) ? static_cast<std::int32_t>(n.type(bias).dim(1)) : 0};
 }
-
-// Computes by tiles because cuDNN refused the plan.
-class Instead final : public Kernel {
- public:
-  explicit Instead(std::unique_ptr<Kernel> kernel) : kernel_(std::move(kernel)) {}
-  std::size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
-  void run(const KernelArgs& args) override { kernel_->run(args); }
-  std::string detail() const override { return "refuses, tiles instead"; }
-
- private:
-  std::unique_ptr<Kernel> kernel_;
-};
 
 gpu::Address input(const KernelArgs& args, int i) { return address(input_of(args, i)); }
 
@@ -108,7 +97,7 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
 
 std::unique_ptr<Kernel> make_by_cudnn(const NodeView& n, Context& context) {
   if (auto kernel = cudnn_attention(n, context)) return kernel;
-  return std::make_unique<Instead>(make(n, context));
+  return std::make_unique<Instead>(make(n, context), "refuses, tiles instead");
 }
 
 constexpr KernelChoice kChoices[] = {{"cudnn", cudnn_takes_attention, make_by_cudnn, 0, true},
@@ -208,7 +197,7 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
 
 std::unique_ptr<Kernel> make_by_cudnn(const NodeView& n, Context& context) {
   if (auto kernel = cudnn_attention_grad(n, context)) return kernel;
-  return std::make_unique<Instead>(make(n, context));
+  return std::make_unique<Instead>(make(n, context), "refuses, tiles instead");
 }
 
 constexpr KernelChoice kChoices[] = {{"cudnn", cudnn_takes_attention_grad, make_by_cudnn, 0, true},
