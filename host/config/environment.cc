@@ -34,6 +34,7 @@ const std::vector<Variable>& others() {
                                             {"LAMINA_GPU_CAPABILITY"},
                                             {"LAMINA_GPU_COUNT"},
                                             {"LAMINA_GPU_CUDNN", {"0", "all"}},
+                                            {"LAMINA_GPU_FP8", {"0", "1"}},
                                             {"LAMINA_GPU_GRAPHS", {"0", "1"}},
                                             {"LAMINA_GPU_MEMORY"},
                                             {"LAMINA_GPU_RACES"},

@@ -179,6 +179,8 @@ TEST(Faults, F33NamesNearKeysAreRefused) {
 TEST(Faults, F33SwitchesHaveListedValues) {
   EXPECT_ERROR_SAYS(parse_environment({"LAMINA_GPU_TF32=yes"}), 2,
                     "LAMINA_GPU_TF32 is 'yes'\n  expected 0 or 1, or unset it");
+  EXPECT_ERROR_SAYS(parse_environment({"LAMINA_GPU_FP8=yes"}), 2,
+                    "LAMINA_GPU_FP8 is 'yes'\n  expected 0 or 1, or unset it");
   EXPECT_ERROR_SAYS(parse_environment({"LAMINA_CHECK=1"}), 2,
                     "LAMINA_CHECK is '1'\n  expected max, or unset it");
   EXPECT_TRUE(parse_environment({"LAMINA_GPU_GRAPHS=", "LAMINA_PLUGIN_KERNELS=1"}).entries.empty());

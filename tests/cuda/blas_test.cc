@@ -358,6 +358,12 @@ TEST(BlasLibrary, TheInstalledOneTakesOurAttributes) {
   set_operation(OperationAttribute::epilogue, Epilogue::bias);
   set_operation(OperationAttribute::bias_pointer, std::uint64_t{0});
   set_operation(OperationAttribute::bias_type, DataType::r_16bf);
+  set_operation(OperationAttribute::a_scale_pointer, std::uint64_t{0});
+  set_operation(OperationAttribute::b_scale_pointer, std::uint64_t{0});
+  if (api.version() >= kScalesOf128Since) {
+    set_operation(OperationAttribute::a_scale_mode, ScaleMode::of_128_values);
+    set_operation(OperationAttribute::b_scale_mode, ScaleMode::of_128_values);
+  }
   expect(api.destroy_operation(operation), "operation");
   MatrixLayout layout;
   expect(api.create_layout(&layout, DataType::r_16bf, 4, 5, 8), "layout");

@@ -74,6 +74,7 @@ CudaContext::CudaContext(const DriverApi& api, std::span<const ModuleImage> imag
   entry_.emplace(GpuInUse{.name = device_name(),
                           .capability = capability(),
                           .shared_bytes = attribute(DeviceAttribute::max_opt_in_shared_bytes),
+                          .open_blas = libraries_.blas,
                           .open_dnn = libraries_.dnn});
   modules_ = std::make_unique<Modules>(api, images);
   plugin_modules_ = std::make_unique<PluginModules>(*this);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cuda/blas/api.h"
 #include "backends/cuda/dnn/open.h"
 
 namespace lamina::cuda {
@@ -14,6 +15,7 @@ struct GpuInUse {
   std::string name;           // "NVIDIA H200"
   int capability;             // 90 for compute capability 9.0
   std::int64_t shared_bytes;  // that a block may have
+  blas::OpenApi open_blas;
   dnn::OpenDnn open_dnn;
 };
 

@@ -29,7 +29,7 @@ enum class Status : std::int32_t {  // cublasStatus_t
   not_supported = 15,
 };
 
-enum class DataType : std::int32_t { r_32f = 0, r_64f = 1, r_16f = 2, r_16bf = 14 };
+enum class DataType : std::int32_t { r_32f = 0, r_64f = 1, r_16f = 2, r_16bf = 14, r_8f_e4m3 = 28 };
 enum class ComputeType : std::int32_t {
   f32 = 68,  // without tf32
   f64 = 70,
@@ -39,12 +39,25 @@ enum class Transpose : std::int32_t { none = 0, transposed = 1 };
 enum class Epilogue : std::int32_t { none = 1, bias = 4 };
 
 enum class OperationAttribute : std::int32_t {
-  transpose_a = 3,   // Transpose
-  transpose_b = 4,   // Transpose
-  epilogue = 7,      // Epilogue
-  bias_pointer = 8,  // a device address
-  bias_type = 26,    // DataType
+  transpose_a = 3,       // Transpose
+  transpose_b = 4,       // Transpose
+  epilogue = 7,          // Epilogue
+  bias_pointer = 8,      // a device address, as the next two
+  a_scale_pointer = 17,  // aligned to 16 bytes
+  b_scale_pointer = 18,
+  bias_type = 26,     // DataType
+  a_scale_mode = 31,  // ScaleMode; both since kScalesOf128Since
+  b_scale_mode = 32,
 };
+
+// The scales of an FP8 operand, in f32.
+enum class ScaleMode : std::int32_t {
+  one = 0,
+  // One for 128 values along k: [k / 128][m] of A, [k / 128][n] of B. On compute capability 9.0
+  // only.
+  of_128_values = 4,
+};
+inline constexpr std::size_t kScalesOf128Since = 120900;  // version(): CUDA 12.9
 
 // Layouts are in column-major order unless it is changed.
 enum class LayoutAttribute : std::int32_t {

@@ -13,7 +13,7 @@ namespace lamina::cuda::blas {
 // change for the life of a Library.
 struct ProblemKey {
   std::int64_t batch, m, n, k, lda, ldc;  // other strides follow from them
-  std::int32_t compute, in, out;          // ComputeType, DataType of operands and of results
+  std::int32_t compute, in, out;  // ComputeType; DataType of operands, with the scales of FP8
   bool a_transposed, b_transposed, accumulate, bias;
   std::uint64_t alignment;  // of all operands, bytes
   friend auto operator<=>(const ProblemKey&, const ProblemKey&) = default;

@@ -25,6 +25,7 @@ static_assert(static_cast<int>(DataType::r_32f) == CUDA_R_32F);
 static_assert(static_cast<int>(DataType::r_64f) == CUDA_R_64F);
 static_assert(static_cast<int>(DataType::r_16f) == CUDA_R_16F);
 static_assert(static_cast<int>(DataType::r_16bf) == CUDA_R_16BF);
+static_assert(static_cast<int>(DataType::r_8f_e4m3) == CUDA_R_8F_E4M3);
 static_assert(static_cast<int>(ComputeType::f32) == CUBLAS_COMPUTE_32F);
 static_assert(static_cast<int>(ComputeType::f64) == CUBLAS_COMPUTE_64F);
 static_assert(static_cast<int>(ComputeType::tf32) == CUBLAS_COMPUTE_32F_FAST_TF32);
@@ -38,7 +39,16 @@ static_assert(static_cast<int>(OA::transpose_a) == CUBLASLT_MATMUL_DESC_TRANSA);
 static_assert(static_cast<int>(OA::transpose_b) == CUBLASLT_MATMUL_DESC_TRANSB);
 static_assert(static_cast<int>(OA::epilogue) == CUBLASLT_MATMUL_DESC_EPILOGUE);
 static_assert(static_cast<int>(OA::bias_pointer) == CUBLASLT_MATMUL_DESC_BIAS_POINTER);
+static_assert(static_cast<int>(OA::a_scale_pointer) == CUBLASLT_MATMUL_DESC_A_SCALE_POINTER);
+static_assert(static_cast<int>(OA::b_scale_pointer) == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER);
 static_assert(static_cast<int>(OA::bias_type) == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE);
+#if CUBLAS_VERSION >= 120900  // kScalesOf128Since
+static_assert(static_cast<int>(OA::a_scale_mode) == CUBLASLT_MATMUL_DESC_A_SCALE_MODE);
+static_assert(static_cast<int>(OA::b_scale_mode) == CUBLASLT_MATMUL_DESC_B_SCALE_MODE);
+static_assert(static_cast<int>(ScaleMode::one) == CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F);
+static_assert(static_cast<int>(ScaleMode::of_128_values) ==
+              CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F);
+#endif
 
 using LA = LayoutAttribute;
 static_assert(static_cast<int>(LA::batch_count) == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT);

@@ -29,6 +29,8 @@ DataType data_type(DType dtype) {
       return DataType::r_16bf;
     case DType::f16:
       return DataType::r_16f;
+    case DType::f8_e4m3:
+      return DataType::r_8f_e4m3;
     default:
       LAMINA_ASSERT(dtype == DType::f64);
       return DataType::r_64f;
@@ -36,6 +38,12 @@ DataType data_type(DType dtype) {
 }
 
 bool is_f64(const ProductSpec& spec) { return spec.in == DType::f64; }
+bool is_fp8(const ProductSpec& spec) { return spec.in == DType::f8_e4m3; }
+bool multiplies_fp8(const ProductSpec& s) {
+  return is_fp8(s) && (s.out == DType::bf16 || s.out == DType::f32) && s.batch == 1 &&
+         !s.a_transposed && s.b_transposed && s.m % kFp8Multiple == 0 && s.n % kFp8Multiple == 0 &&
+         s.k % kFp8ScaledValues == 0;
+}
 
 ComputeType compute_type(const Library& library, const ProductSpec& spec) {
   if (is_f64(spec)) return ComputeType::f64;
@@ -49,7 +57,8 @@ std::int64_t a_rows(const ProductSpec& s) { return s.a_transposed ? s.k : s.m; }
 std::int64_t b_rows(const ProductSpec& s) { return s.b_transposed ? s.n : s.k; }
 
 ProductSpec with_defaults(ProductSpec spec) {
-  LAMINA_ASSERT(multiplies(spec.in, spec.out) && !(spec.bias && is_f64(spec)));
+  LAMINA_ASSERT(multiplies(spec.in, spec.out) || multiplies_fp8(spec));
+  LAMINA_ASSERT(!(spec.bias && is_f64(spec)));
   LAMINA_ASSERT(spec.batch > 0 && spec.m > 0 && spec.n > 0 && spec.k > 0);
   if (spec.lda == 0) spec.lda = a_width(spec);
   if (spec.ldc == 0) spec.ldc = spec.n;
@@ -94,6 +103,15 @@ PreparedProduct::PreparedProduct(Library& library, const ProductSpec& spec)
     set(OperationAttribute::epilogue, &epilogue, sizeof epilogue);
     set(OperationAttribute::bias_type, &type, sizeof type);
   }
+  if (is_fp8(spec_)) {
+    const ScaleMode mode = ScaleMode::of_128_values;
+    set(OperationAttribute::a_scale_mode, &mode, sizeof mode);
+    set(OperationAttribute::b_scale_mode, &mode, sizeof mode);
+    // A search reads no scales, but without an address the library could take them as absent.
+    set_scales(kVectorBytes, kVectorBytes);
+    choices_.fill(choose(kVectorBytes));
+    return;
+  }
   choices_ = {
       choose(kVectorBytes),
       choose(static_cast<std::uint32_t>(std::min(size_bytes(spec_.in), size_bytes(spec_.out))))};
@@ -123,6 +141,11 @@ void PreparedProduct::set(OperationAttribute attribute, const void* value,
                           std::size_t bytes) const {
   check(library_.api(), library_.api().set_operation(operation_.get(), attribute, value, bytes),
         "cublasLtMatmulDescSetAttribute");
+}
+
+void PreparedProduct::set_scales(Address a, Address b) const {
+  set(OperationAttribute::a_scale_pointer, &b, sizeof b);  // the first operand is our B
+  set(OperationAttribute::b_scale_pointer, &a, sizeof a);
 }
 
 AlgorithmChoice PreparedProduct::choose(std::uint32_t alignment) const {
@@ -177,7 +200,7 @@ AlgorithmChoice PreparedProduct::search(std::uint32_t alignment) const {
     if (!spec_.accumulate || out_of_place != 0)
       return {candidate.algorithm, candidate.workspace_bytes};
   }
-  throw DeviceError(
+  throw NoAlgorithm(
       ExitCode::memory,
       {"cuda",
        fmt::format("cuBLASLt {} has no algorithm for {} products of {} x {} x {}, {} into {}{}{}",
@@ -195,6 +218,7 @@ std::size_t PreparedProduct::workspace_bytes() const {
 void PreparedProduct::run(Stream stream, const Operands& operands) const {
   const Api& api = library_.api();
   if (spec_.bias) set(OperationAttribute::bias_pointer, &operands.bias, sizeof operands.bias);
+  if (is_fp8(spec_)) set_scales(operands.a_scales, operands.b_scales);
   const Address all = operands.a | operands.b | operands.c | operands.bias | operands.d;
   const AlgorithmChoice& choice = choices_[all % kVectorBytes == 0 ? 0 : 1];
   const float one = 1, zero = 0;

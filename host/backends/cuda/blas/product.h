@@ -6,6 +6,9 @@
 // Sums are in f32 (f64 for f64), in an order that depends on the problem, the GPU, the version of
 // the library and the alignment of the operands alone. Operands in f32 are rounded to TF32 only if
 // Library::tf32() is true.
+//
+// Operands in FP8 have scales in f32 of each row and 128 values along k, stored as [k / 128][rows]:
+// a sum is over the sums of 128 products, times both scales.
 #pragma once
 
 #include <array>
@@ -17,6 +20,7 @@
 
 #include "backends/cuda/blas/library.h"
 #include "core/dtype.h"
+#include "core/error.h"
 #include "runtime/memory.h"
 
 namespace lamina::cuda::blas {
@@ -38,19 +42,33 @@ struct ProductSpec {
 // and f64 into f64.
 bool multiplies(DType in, DType out);
 
+// Operands in f8_e4m3 become bf16 or f32 if m and n are multiples of this, k of kFp8ScaledValues,
+// and nothing but B is transposed. REQUIRES: compute capability 9.0, and a version of the library
+// since kScalesOf128Since.
+inline constexpr std::int64_t kFp8Multiple = 16, kFp8ScaledValues = 128;
+
 // Device addresses; 0 for operands that the spec does not have.
 struct Operands {
   Address a = 0, b = 0, c = 0, bias = 0, d = 0, workspace = 0;
+  Address a_scales = 0, b_scales = 0;
+};
+
+// The library has no algorithm for a problem.
+class NoAlgorithm final : public DeviceError {
+ public:
+  using DeviceError::DeviceError;
 };
 
 class PreparedProduct {
  public:
-  // Throws DeviceError if cuBLASLt has no algorithm for it. REQUIRES: multiplies(in, out).
+  // Throws NoAlgorithm. REQUIRES: multiplies(in, out), or FP8
+  // as above.
   PreparedProduct(Library& library, const ProductSpec& spec);
 
   // For any operands; the workspace may begin at any address.
   std::size_t workspace_bytes() const;
-  // Enqueues the product on the stream. [one thread at a time]
+  // Enqueues the product on the stream. REQUIRES: with FP8, addresses that are multiples of 16.
+  // [one thread at a time]
   void run(Stream stream, const Operands& operands) const;
 
  private:
@@ -60,6 +78,7 @@ class PreparedProduct {
   Owned<LayoutObject> make_layout(DType dtype, std::int64_t rows, std::int64_t width,
                                   std::int64_t leading) const;
   void set(OperationAttribute attribute, const void* value, std::size_t bytes) const;
+  void set_scales(Address a, Address b) const;
   AlgorithmChoice choose(std::uint32_t alignment) const;
   AlgorithmChoice search(std::uint32_t alignment) const;
 

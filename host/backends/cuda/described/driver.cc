@@ -202,7 +202,7 @@ const blas::Api& described_blas() {
   static const blas::Api api = {
       .create = give_object<blas::HandleObject>,
       .destroy = [](blas::Handle) { return Status::success; },
-      .version = [] { return std::size_t{0}; },
+      .version = [] { return blas::kScalesOf128Since; },
       .status_text = [](Status) { return "this GPU is only described; it computes nothing"; },
       .create_operation = [](blas::Operation* operation, blas::ComputeType,
                              blas::DataType) { return give_object(operation); },

@@ -26,6 +26,7 @@ std::uint64_t problem_of(const OperationObject& op, const BlasMatrix& a, const B
     text += fmt::format("{} ", static_cast<std::int64_t>(value));
   };
   add(op.compute), add(op.transpose_a), add(op.transpose_b), add(op.epilogue);
+  add(op.a_scale_mode), add(op.b_scale_mode);
   for (const BlasMatrix* x : {&a, &b, &c, &d})
     add(x->type), add(x->rows), add(x->columns), add(x->leading), add(x->batch), add(x->stride);
   return std::hash<std::string>{}(text);
@@ -60,6 +61,10 @@ Status candidates(Handle handle, Operation op, MatrixLayout a, MatrixLayout b, M
   if (status == Status::success)
     status = check_types(*op, a->matrix, b->matrix, c->matrix, d->matrix);
   if (status != Status::success) return status;
+  if (a->matrix.type == DataType::r_8f_e4m3)
+    for (const std::uint32_t bytes : preference->min_alignment)
+      if (bytes % 16 != 0)
+        return refuse(Status::not_supported, "FP8 operands that are not aligned to 16 bytes");
   constexpr std::int64_t kLongSum = 64;
   const auto parts = static_cast<std::uint64_t>(sizes.m * sizes.n * d->matrix.batch) * 4;
   AlgorithmData data = {
@@ -91,6 +96,16 @@ Status property(const Algorithm* algorithm, AlgorithmProperty property, void* va
   const auto out_of_place = static_cast<std::int32_t>(data_of(*algorithm).out_of_place);
   std::memcpy(value, &out_of_place, sizeof out_of_place);
   *written = sizeof out_of_place;
+  return Status::success;
+}
+
+// `rows`: of the operand, along k.
+Status check_scales(std::uint64_t scales, std::int64_t rows, std::int64_t k, const MemoryRange& d) {
+  if (scales == 0 || scales % 16 != 0)
+    return invalid("the scales are missing, or not aligned to 16 bytes");
+  const MemoryRange range = {scales, (k + 127) / 128 * rows * 4};
+  if (!range.is_allocated() || range.overlaps(d))
+    return invalid("the scales are outside of the memory of the GPU, or in D");
   return Status::success;
 }
 
@@ -158,6 +173,16 @@ Status multiply(Handle handle, Operation op, const void* alpha, const void* a,
   if (const Status status = check_memory(operands, bias, scratch, data, factor != 0);
       status != Status::success)
     return status;
+  const bool fp8 = am.type == DataType::r_8f_e4m3;
+  if (fp8) {
+    Status status = check_scales(op->a_scale, sizes.m, sizes.k, operands[3]);
+    if (status == Status::success)
+      status = check_scales(op->b_scale, sizes.n, sizes.k, operands[3]);
+    if (status != Status::success) return status;
+  }
+  const auto scales_at = [fp8](std::uint64_t at) {
+    return fp8 ? bytes_behind(reinterpret_cast<const void*>(at)) : nullptr;
+  };
   const int count = ++BlasObjects::instance().products;
   const BlasProduct product = {
       .m = sizes.m,
@@ -177,6 +202,8 @@ Status multiply(Handle handle, Operation op, const void* alpha, const void* a,
       .c_at = bytes_behind(c),
       .d_at = bytes_behind(d),
       .bias = has_bias ? bytes_behind(reinterpret_cast<const void*>(op->bias)) : nullptr,
+      .a_scales = scales_at(op->a_scale),
+      .b_scales = scales_at(op->b_scale),
       // Sums in place are added in the order in which blocks end.
       .first_part = data.in_place_sums ? count : 0};
   std::byte* const parts = bytes_behind(workspace);
@@ -202,6 +229,10 @@ const Api& blas_api() {
   }();
   return api;
 }
+
+BlasVersion::BlasVersion(std::size_t version)
+    : before_(BlasObjects::instance().version.exchange(version)) {}
+BlasVersion::~BlasVersion() { BlasObjects::instance().version = before_; }
 
 void fail_next_blas_call(std::string_view function, Status status) {
   BlasObjects::instance().failures.add(function, status);

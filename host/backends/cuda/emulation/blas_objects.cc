@@ -9,8 +9,6 @@ using namespace blas;
 
 namespace {
 
-constexpr std::uint64_t kVersion = 130100;
-
 thread_local std::string refusal;
 
 bool is_alive(const void* object) {
@@ -50,7 +48,7 @@ Status create(Handle* handle) {
   return enter(handle, HandleObject{});
 }
 Status destroy(Handle handle) { return leave(handle); }
-std::size_t version() { return kVersion; }
+std::size_t version() { return BlasObjects::instance().version; }
 const char* status_text(Status status) {
   if (!refusal.empty()) return refusal.c_str();
   return status == Status::success            ? "success"
@@ -81,6 +79,16 @@ Status set_operation(Operation operation, OperationAttribute attribute, const vo
       return assign(operation->bias, value, bytes);
     case OperationAttribute::bias_type:
       return assign(operation->bias_type.emplace(), value, bytes);
+    case OperationAttribute::a_scale_pointer:
+      return assign(operation->a_scale, value, bytes);
+    case OperationAttribute::b_scale_pointer:
+      return assign(operation->b_scale, value, bytes);
+    case OperationAttribute::a_scale_mode:
+    case OperationAttribute::b_scale_mode:
+      if (version() < kScalesOf128Since) break;
+      return assign(attribute == OperationAttribute::a_scale_mode ? operation->a_scale_mode
+                                                                  : operation->b_scale_mode,
+                    value, bytes);
   }
   return invalid("operations have no attribute {}", static_cast<int>(attribute));
 }

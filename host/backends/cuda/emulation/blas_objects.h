@@ -26,6 +26,8 @@ struct OperationObject {
   Epilogue epilogue = Epilogue::none;
   std::uint64_t bias = 0;
   std::optional<DataType> bias_type;
+  std::uint64_t a_scale = 0, b_scale = 0;
+  ScaleMode a_scale_mode = ScaleMode::one, b_scale_mode = ScaleMode::one;
 };
 struct LayoutObject {
   emulation::BlasMatrix matrix;
@@ -45,6 +47,7 @@ struct BlasObjects {
   std::set<const void*> alive;
   FailuresOnDemand<blas::Status> failures;
   std::atomic<int> searches = 0, products = 0;
+  std::atomic<std::size_t> version = 130100;
 
   static BlasObjects& instance();
 };

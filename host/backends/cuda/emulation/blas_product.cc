@@ -1,11 +1,13 @@
 #include "backends/cuda/emulation/blas_product.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <vector>
 
 #include "backends/cuda/emulation/plain_bytes.h"
 #include "core/float16.h"
+#include "formats/fp8.h"
 
 namespace lamina::cuda::emulation {
 namespace {
@@ -30,6 +32,8 @@ double read(const std::byte* base, DataType type, std::int64_t i) {
       return static_cast<double>(to_float(read_as<float16>(at)));
     case DataType::r_16bf:
       return static_cast<double>(to_float(read_as<bfloat16>(at)));
+    case DataType::r_8f_e4m3:
+      return static_cast<double>(formats::kE4m3[read_as<std::uint8_t>(at)]);
   }
   return 0;
 }
@@ -45,6 +49,8 @@ void write(std::byte* base, DataType type, std::int64_t i, double value) {
       return write_as(at, to_float16(static_cast<float>(value)));
     case DataType::r_16bf:
       return write_as(at, to_bfloat16(static_cast<float>(value)));
+    case DataType::r_8f_e4m3:
+      return;  // refused: no result has it
   }
 }
 
@@ -62,6 +68,7 @@ std::vector<W> vectors_of(const std::byte* at, const BlasMatrix& x, std::int64_t
 }
 
 constexpr int kParts = 16;
+constexpr std::int64_t kScaledValues = 128;
 
 // The sum in parts, as blocks of a GPU add it.
 template <typename W>
@@ -77,6 +84,19 @@ W dot(const W* a, const W* b, std::int64_t k, int first_part) {
   return sum;
 }
 
+// The sums of 128 products, times their scales, in rising order.
+template <typename W>
+W scaled_dot(const BlasProduct& p, const W* a, const W* b, std::int64_t i, std::int64_t j) {
+  W sum = 0;
+  for (std::int64_t l = 0; l < p.k; l += kScaledValues) {
+    const double scale = read(p.a_scales, DataType::r_32f, l / kScaledValues * p.m + i) *
+                         read(p.b_scales, DataType::r_32f, l / kScaledValues * p.n + j);
+    sum +=
+        static_cast<W>(scale) * dot(a + l, b + l, std::min(kScaledValues, p.k - l), p.first_part);
+  }
+  return sum;
+}
+
 template <typename W>
 void compute_one(const BlasProduct& p, std::int64_t batch) {
   const auto matrix = [&](auto* at, const BlasMatrix& x) {
@@ -89,9 +109,10 @@ void compute_one(const BlasProduct& p, std::int64_t batch) {
   std::byte* d = matrix(p.d_at, p.d);
   for (std::int64_t j = 0; j < p.n; ++j)
     for (std::int64_t i = 0; i < p.m; ++i) {
-      W sum =
-          static_cast<W>(p.alpha) * dot(&a[static_cast<std::size_t>(i * p.k)],
-                                        &b[static_cast<std::size_t>(j * p.k)], p.k, p.first_part);
+      const W *row = &a[static_cast<std::size_t>(i * p.k)],
+              *column = &b[static_cast<std::size_t>(j * p.k)];
+      W sum = static_cast<W>(p.alpha) *
+              (p.a_scales ? scaled_dot(p, row, column, i, j) : dot(row, column, p.k, p.first_part));
       // C is not read if beta is 0: it may have any bits.
       if (p.beta != 0)
         sum += static_cast<W>(p.beta) * static_cast<W>(read(c, p.c.type, i + j * p.c.leading));
@@ -111,6 +132,8 @@ std::size_t bytes_of(DataType type) {
     case DataType::r_16f:
     case DataType::r_16bf:
       return 2;
+    case DataType::r_8f_e4m3:
+      return 1;
   }
   return 0;
 }

@@ -28,7 +28,9 @@ struct BlasProduct {
   const std::byte *a_at, *b_at, *c_at;
   std::byte* d_at;
   const std::byte* bias;  // [m] of D's type, or null
-  int first_part;         // of the parts of a sum, which are added in rising order from here
+  // In f32, [k / 128][m] and [k / 128][n]; null if the operands are not FP8.
+  const std::byte *a_scales, *b_scales;
+  int first_part;  // of the parts of a sum, which are added in rising order from here
 };
 
 std::size_t bytes_of(blas::DataType type);

@@ -1,8 +1,36 @@
 #include "backends/cuda/emulation/blas_rules.h"
 
+#include "backends/cuda/emulation/grid.h"
+
 namespace lamina::cuda::emulation {
 
 using namespace blas;
+
+namespace {
+
+// The requirements of FP8 in the documentation of cublasLtMatmul and of its modes of scales.
+Status check_fp8(const OperationObject& op, const BlasMatrix& a, const BlasMatrix& b,
+                 const BlasMatrix& c, const BlasMatrix& d) {
+  if (capability() != 90)
+    return refuse(Status::not_supported, "scales of 128 values need compute capability 9.0");
+  if (a.type != b.type || c.type != d.type || op.compute != ComputeType::f32 ||
+      op.scale != DataType::r_32f || d.type == DataType::r_64f || d.type == DataType::r_8f_e4m3)
+    return refuse(Status::not_supported, "a combination of FP8 types that is not in the table");
+  const DataType bias = d.type == DataType::r_16f ? DataType::r_16f : DataType::r_16bf;
+  if (op.epilogue == Epilogue::bias && op.bias_type.value_or(d.type) != bias)
+    return refuse(Status::not_supported, "a bias of a type that is not in the table");
+  if (op.transpose_a != Transpose::transposed || op.transpose_b != Transpose::none)
+    return refuse(Status::not_supported, "FP8 operands that are not multiplied along their rows");
+  if (op.a_scale_mode != ScaleMode::of_128_values || op.b_scale_mode != ScaleMode::of_128_values)
+    return refuse(Status::not_supported, "FP8 operands without scales of 128 values");
+  for (const BlasMatrix* x : {&a, &b, &c, &d})
+    for (const std::int64_t size : {x->rows, x->columns, x->leading})
+      if (size % 16 != 0)
+        return refuse(Status::not_supported, "a size of {}; FP8 needs multiples of 16", size);
+  return Status::success;
+}
+
+}  // namespace
 
 Status sizes_of(const OperationObject& op, const BlasMatrix& a, const BlasMatrix& b,
                 const BlasMatrix& c, const BlasMatrix& d, BlasSizes& out) {
@@ -29,6 +57,10 @@ Status sizes_of(const OperationObject& op, const BlasMatrix& a, const BlasMatrix
 // The table of types in the documentation of cublasLtMatmul.
 Status check_types(const OperationObject& op, const BlasMatrix& a, const BlasMatrix& b,
                    const BlasMatrix& c, const BlasMatrix& d) {
+  if (a.type == DataType::r_8f_e4m3 || b.type == DataType::r_8f_e4m3)
+    return check_fp8(op, a, b, c, d);
+  if (op.a_scale_mode != ScaleMode::one || op.b_scale_mode != ScaleMode::one)
+    return refuse(Status::not_supported, "operands other than FP8 have no scales");
   const bool f64 = op.compute == ComputeType::f64;
   const DataType in = a.type;
   bool good =

@@ -3,8 +3,10 @@
 #include <vector>
 
 #include "backends/cuda/gemm/few_rows_host.h"
+#include "backends/cuda/gemm/fp8_products.h"
 #include "backends/cuda/gemm/grouped_ops.h"
 #include "backends/cuda/gemm/products.h"
+#include "backends/cuda/instead.h"
 #include "backends/cuda/kernel_support.h"
 #include "ops/group_members.h"
 #include "ops/operands.h"
@@ -59,6 +61,13 @@ std::optional<DType> dtype_of(const Type* type) {
   return type->dtype;
 }
 
+// Returns the kernel of FP8 operands, or if cuBLASLt refuses them, the one that `make` makes.
+std::unique_ptr<Kernel> fp8_or(decltype(KernelChoice::make) make, const NodeView& n,
+                               Context& context, std::vector<Fp8Product> products) {
+  if (auto kernel = make_fp8_products(context, std::move(products))) return kernel;
+  return std::make_unique<Instead>(make(n, context), "refuses, bf16 operands instead");
+}
+
 namespace linear_op {
 
 namespace in = operand::linear;
@@ -103,8 +112,22 @@ std::unique_ptr<Kernel> make_product(const NodeView& n, Context& context) {
       product->workspace_bytes());
 }
 
+Verdict supports_fp8(const NodeView& n) {
+  if (Verdict v = supports_product(n); !v) return v;
+  const Type &x = n.type(in::kX), &w = n.type(in::kW);
+  return takes_fp8_products(x, w, linear_spec(x, w, bias_of(n) != nullptr));
+}
+
+std::unique_ptr<Kernel> make_fp8(const NodeView& n, Context& context) {
+  const Type &x = n.type(in::kX), &w = n.type(in::kW);
+  return fp8_or(
+      make_product, n, context,
+      {{.spec = linear_spec(x, w, bias_of(n) != nullptr), .w = in::kW, .bias = in::kBias}});
+}
+
 constexpr KernelChoice kChoices[] = {
     {"few rows", supports_few, make_few},
+    {"cublasLt fp8", supports_fp8, make_fp8},
     {"cublasLt", supports_product, make_product},
 };
 
@@ -208,8 +231,27 @@ std::unique_ptr<Kernel> make_products(const NodeView& n, Context& context) {
   return std::make_unique<ProductsKernel>(n, context);
 }
 
+Verdict supports_fp8(const NodeView& n) {
+  if (Verdict v = supports_products(n); !v) return v;
+  for (const GroupMember& m : group_members(n)) {
+    const Type &x = n.type(0), &w = n.type(m.weight);
+    if (Verdict v = takes_fp8_products(x, w, linear_spec(x, w, m.bias >= 0)); !v) return v;
+  }
+  return Verdict::yes();
+}
+
+std::unique_ptr<Kernel> make_fp8(const NodeView& n, Context& context) {
+  std::vector<Fp8Product> products;
+  for (const GroupMember& m : group_members(n))
+    products.push_back({.spec = linear_spec(n.type(0), n.type(m.weight), m.bias >= 0),
+                        .w = m.weight,
+                        .bias = m.bias});
+  return fp8_or(make_products, n, context, std::move(products));
+}
+
 constexpr KernelChoice kChoices[] = {
     {.name = "few rows", .supports = supports_few, .make = make_few, .writes_all = true},
+    {.name = "cublasLt fp8", .supports = supports_fp8, .make = make_fp8, .writes_all = true},
     {.name = "cublasLt", .supports = supports_products, .make = make_products, .writes_all = true},
 };
 
@@ -268,6 +310,15 @@ std::unique_ptr<Kernel> make_product(const NodeView& n, Context& context) {
       product->workspace_bytes());
 }
 
+Verdict supports_fp8(const NodeView& n) {
+  if (Verdict v = supports_product(n); !v) return v;
+  return takes_fp8_products(n.type(0), n.type(1), spec_of(n));
+}
+
+std::unique_ptr<Kernel> make_fp8(const NodeView& n, Context& context) {
+  return fp8_or(make_product, n, context, {{.spec = spec_of(n), .w = 1, .addend = in::kAcc}});
+}
+
 // For other combinations of types.
 std::unique_ptr<Kernel> make_tiles(const NodeView& n, Context& context) {
   const blas::ProductSpec s = spec_of(n);
@@ -299,6 +350,7 @@ std::unique_ptr<Kernel> make_tiles(const NodeView& n, Context& context) {
 
 constexpr KernelChoice kChoices[] = {
     {"few rows", supports_few, make_few},
+    {"cublasLt fp8", supports_fp8, make_fp8, in_place_of(2)},
     {"cublasLt", supports_product, make_product, in_place_of(2)},
     {"tiles", reads_plain, make_tiles, in_place_of(2)},
 };

@@ -57,6 +57,16 @@ struct TilesParams {
   std::int32_t a_transposed, b_transposed;  // a is stored as [k, m], b as [n, k]
 };
 
+// ---- fp8_operand.cu -----------------------------------------------------------------------------
+
+// numbers[padded_rows, width] in e4m3 and scales[width / 128][padded_rows] in f32 of x[rows,
+// width]. Rows of padding are zeros.
+struct Fp8OperandParams {
+  gpu::Address x, numbers, scales;
+  std::int64_t rows, padded_rows, width;
+  std::int32_t x_vectors;  // 1: x begins at a multiple of 8 bytes
+};
+
 // ---- grouped.cu, grouped_mma.cu, grouped_wgmma.cu -----------------------------------------------
 
 inline constexpr int kMmaColumns = 128, kMmaGradRows = 128;

@@ -43,8 +43,14 @@ LargeProduct::LargeProduct(Context& context, const blas::ProductSpec& spec,
   panel.n = panel_rows_;
   product_ = std::make_unique<blas::PreparedProduct>(library, panel);
   if (!stored) return;
-  widener_.emplace(context, *stored, spec.in);
-  panel_bytes_ = aligned(static_cast<std::size_t>(panel_rows_ * spec.k * size_bytes(spec.in)));
+  if (spec.in == DType::f8_e4m3) {
+    LAMINA_ASSERT(stored == formats::fp8_format(blas::kFp8ScaledValues));
+    fp8_.emplace(context, Fp8Operand::Source::fp8_blocks, panel_rows_, spec.k);
+    panel_bytes_ = fp8_->bytes();
+  } else {
+    widener_.emplace(context, *stored, spec.in);
+    panel_bytes_ = aligned(static_cast<std::size_t>(panel_rows_ * spec.k * size_bytes(spec.in)));
+  }
   panel.n = spec.n % panel_rows_;
   if (panel.n > 0) rest_ = std::make_unique<blas::PreparedProduct>(library, panel);
 }
@@ -55,22 +61,24 @@ std::size_t LargeProduct::workspace_bytes() const {
 }
 
 void LargeProduct::run(const KernelArgs& args, const void* a, const void* b, const void* bias,
-                       const void* c, void* d) const {
+                       const void* c, void* d, const void* a_scales) const {
   if (!product_) return;
   auto& queue = static_cast<CudaQueue&>(*args.queue);
   const std::int64_t out_bytes = size_bytes(spec_.out);
   for (std::int64_t row = 0; row < spec_.n; row += panel_rows_) {
     const std::int64_t rows = std::min(panel_rows_, spec_.n - row);
-    if (stored_)
-      widener_->run(args, after(b, stored_->bytes_of(row * spec_.k)), rows * spec_.k,
-                    args.workspace);
+    const void* const part = stored_ ? after(b, stored_->bytes_of(row * spec_.k)) : b;
+    if (widener_) widener_->run(args, part, rows * spec_.k, args.workspace);
+    if (fp8_) fp8_->write(args, part, rows, args.workspace);
     const blas::PreparedProduct& product = rows == panel_rows_ ? *product_ : *rest_;
     product.run(queue.stream(), {.a = number(a),
                                  .b = number(stored_ ? args.workspace : b),
                                  .c = number(after(c, row * out_bytes)),
                                  .bias = number(after(bias, row * out_bytes)),
                                  .d = number(after(d, row * out_bytes)),
-                                 .workspace = number(args.workspace) + panel_bytes_});
+                                 .workspace = number(args.workspace) + panel_bytes_,
+                                 .a_scales = number(a_scales),
+                                 .b_scales = fp8_ ? number(fp8_->scales(args.workspace)) : 0});
   }
 }
 

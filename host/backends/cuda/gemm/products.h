@@ -5,23 +5,24 @@
 #include <optional>
 
 #include "backends/cuda/blas/product.h"
+#include "backends/cuda/gemm/fp8_operand.h"
 #include "backends/cuda/launch.h"
 #include "backends/cuda/stored/widen.h"
 
 namespace lamina::cuda {
 
 // A product whose B may be stored in blocks ([n, k], without a batch): then panels of its rows are
-// widened to the workspace, one after the other.
+// widened to the workspace, one after the other; for FP8 operands they keep their values there.
 class LargeProduct {
  public:
-  // REQUIRES: blas::multiplies(spec.in, spec.out).
+  // REQUIRES: blas::multiplies(spec.in, spec.out), or FP8 as blas/product.h says with B in FP8.
   LargeProduct(Context& context, const blas::ProductSpec& spec,
                const formats::BlockFormat* stored = nullptr);
 
   std::size_t workspace_bytes() const;
-  // c: the sum to add to, or null. Products of size 0 do nothing.
+  // c: the sum to add to, or null. a_scales: for FP8 operands. Products of size 0 do nothing.
   void run(const KernelArgs& args, const void* a, const void* b, const void* bias, const void* c,
-           void* d) const;
+           void* d, const void* a_scales = nullptr) const;
 
  private:
   blas::ProductSpec spec_;
@@ -29,6 +30,7 @@ class LargeProduct {
   std::int64_t panel_rows_ = 0;
   std::size_t panel_bytes_ = 0;
   std::optional<Widener> widener_;
+  std::optional<Fp8Operand> fp8_;
   std::unique_ptr<blas::PreparedProduct> product_;  // of a panel; null if the product has size 0
   std::unique_ptr<blas::PreparedProduct> rest_;     // of the last panel, if that is smaller
 };

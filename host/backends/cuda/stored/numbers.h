@@ -18,6 +18,13 @@ LAMINA_GPU_FUNCTION float float_of_bits(std::uint32_t bits) {
   return std::bit_cast<float>(bits);
 #endif
 }
+LAMINA_GPU_FUNCTION std::uint32_t bits_of_float(float x) {
+#ifdef __CUDACC__
+  return __float_as_uint(x);
+#else
+  return std::bit_cast<std::uint32_t>(x);
+#endif
+}
 
 // Returns a number of a 16-bit type T.
 template <typename T>
@@ -79,6 +86,17 @@ LAMINA_GPU_FUNCTION float e4m3(int bits) {
   const bool is_nan = (bits & 127) == 127;
   const int half = (bits & 128) << 8 | (is_nan ? 0x7e00 : (bits & 127) << 7);
   return gpu::widen(gpu::float16{static_cast<std::uint16_t>(half)}) * 0x1p8f;
+}
+
+// Rounds to the bits of an E4M3 number, as formats/e4m3_bits.h: ties to even, magnitudes above 448
+// become 448. REQUIRES: not NaN.
+LAMINA_GPU_FUNCTION std::uint8_t e4m3_bits(float x) {
+  constexpr float kShift = 0x1.8p23f;  // leaves an integer in the low bits of a sum
+  const std::uint32_t bits = bits_of_float(x), magnitude = bits & 0x7fffffff;
+  const std::uint32_t small = bits_of_float(float_of_bits(magnitude) * 512 + kShift) & 0x7f;
+  const std::uint32_t large = ((magnitude + 0x7ffff + (magnitude >> 20 & 1)) >> 20) - (120u << 3);
+  const std::uint32_t number = magnitude < 0x3c800000 ? small : large < 126 ? large : 126;
+  return static_cast<std::uint8_t>((bits >> 24 & 128) | number);
 }
 
 }  // namespace lamina::cuda::stored
