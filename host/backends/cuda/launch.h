@@ -21,7 +21,7 @@ namespace lamina::cuda {
 
 class CudaContext;
 
-// Dynamic shared bytes that every GPU grants without being asked.
+// Shared bytes, static arrays included, that every GPU grants without being asked.
 inline constexpr std::size_t kUsualSharedBytes = 48 << 10;
 
 // Shared bytes, static arrays included, that a block may have on compute capability 8.0. Kernels

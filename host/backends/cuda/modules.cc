@@ -6,6 +6,13 @@
 
 namespace lamina::cuda {
 
+std::size_t usual_dynamic_bytes(const DriverApi& api, FunctionHandle function) {
+  int fixed = 0;
+  check(api, api.function_attribute(&fixed, FunctionAttribute::shared_bytes, function),
+        "reading the shared memory of a kernel");
+  return kUsualSharedBytes - std::min(kUsualSharedBytes, static_cast<std::size_t>(fixed));
+}
+
 Modules::Modules(const DriverApi& api, std::span<const ModuleImage> images) : api_(api) {
   for (const ModuleImage& image : images) modules_.push_back({&image});
 }
@@ -38,8 +45,8 @@ GpuFunction* Modules::find(const std::string& name) {
   if (found == functions_.end()) {
     std::unique_ptr<GpuFunction> function;
     if (FunctionHandle handle = look_up(name))
-      function = std::make_unique<GpuFunction>(
-          GpuFunction{.handle = handle, .name = name, .max_shared_bytes = kUsualSharedBytes});
+      function = std::make_unique<GpuFunction>(GpuFunction{
+          .handle = handle, .name = name, .max_shared_bytes = usual_dynamic_bytes(api_, handle)});
     found = functions_.emplace(name, std::move(function)).first;
   }
   return found->second.get();

@@ -21,6 +21,9 @@ struct ModuleImage {
   const void* data;
 };
 
+// Dynamic shared bytes that a launch may have without being asked for: static arrays count, too.
+std::size_t usual_dynamic_bytes(const DriverApi& api, FunctionHandle function);
+
 // A kernel, ready to launch.
 struct GpuFunction {
   FunctionHandle handle;

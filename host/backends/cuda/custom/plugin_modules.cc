@@ -73,7 +73,7 @@ std::unique_ptr<ImageFunction> PluginModules::look_up(ModuleHandle module,
   out->name = name;
   out->max_threads = attribute(FunctionAttribute::max_threads_per_block);
   out->static_shared_bytes = attribute(FunctionAttribute::shared_bytes);
-  out->max_shared_bytes = kUsualSharedBytes - std::min(kUsualSharedBytes, out->static_shared_bytes);
+  out->max_shared_bytes = usual_dynamic_bytes(api, handle);
   if (!api.parameter_place) return out;
   out->params_bytes = 0;
   for (std::size_t i = 0, offset = 0, bytes = 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cuda/described/resources.h"
 #include "backends/cuda/emulation/driver_state.h"
 #include "backends/cuda/emulation/grid.h"
 #include "core/error.h"
@@ -107,9 +108,12 @@ DriverResult get_function(FunctionHandle* function, ModuleHandle module, const c
   std::unique_ptr<DriverFunction>& mine = driver.functions[{kernel, module}];
   if (!mine) {
     mine = std::make_unique<DriverFunction>(DriverFunction{kernel, current_gpu});
-    if (module->is_own)
+    if (module->is_own) {
       mine->parameters.push_back({0, kernel->params_bytes});
-    else
+      if (const KernelResources* needs = find_resources(name))
+        mine->static_shared_bytes = needs->shared_bytes;
+      mine->max_shared_bytes -= mine->static_shared_bytes;
+    } else
       mine->parameters = module->ptx.parameters.at(name);
   }
   return *function = mine.get(), DriverResult::success;
@@ -119,18 +123,18 @@ DriverResult set_function_attribute(FunctionHandle function, FunctionAttribute a
                                     int value) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
   if (attribute != FunctionAttribute::max_dynamic_shared_bytes || value < 0 ||
-      value > shared_bytes_of_block())
+      value + function->static_shared_bytes > shared_bytes_of_block())
     return DriverResult::invalid_value;
   return function->max_shared_bytes = value, DriverResult::success;
 }
-// Static arrays count when a block needs them, so their size is not known here.
+// The compiler's report has the size of static arrays; those of plugins are not known.
 DriverResult function_attribute(int* value, FunctionAttribute attribute, FunctionHandle function) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
   switch (attribute) {
     case FunctionAttribute::max_threads_per_block:
       return *value = function->kernel->max_threads, DriverResult::success;
     case FunctionAttribute::shared_bytes:
-      return *value = 0, DriverResult::success;
+      return *value = static_cast<int>(function->static_shared_bytes), DriverResult::success;
     case FunctionAttribute::max_dynamic_shared_bytes:
       return *value = static_cast<int>(function->max_shared_bytes), DriverResult::success;
   }

@@ -44,7 +44,8 @@ struct DriverModule {
 struct DriverFunction {
   const gpu::EmulatedKernel* kernel;
   int gpu;
-  std::int64_t max_shared_bytes = kUsualSharedBytes;
+  std::int64_t static_shared_bytes = 0;
+  std::int64_t max_shared_bytes = kUsualSharedBytes;  // dynamic, of a launch
   std::vector<emulation::PtxParameter> parameters = {};
 };
 
