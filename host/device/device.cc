@@ -64,12 +64,13 @@ std::vector<std::string> names() {
 
 const Device& open(std::string_view name) {
   if (name == "auto") {
+    if (!reason_for_cpu().empty()) return *devices().front();
     for (std::size_t i = 1; i < devices().size(); ++i)
       if (devices()[i]->computes()) return *devices()[i];
     try {
       return open_and_keep(0);
     } catch (const DeviceError& e) {
-      reason_for_cpu() = e.text().what;
+      use_cpu_for_auto(e.text().what);
       return *devices().front();
     }
   }
@@ -101,6 +102,7 @@ const Device& open(std::string_view name) {
 }
 
 std::string why_cpu() { return reason_for_cpu(); }
+void use_cpu_for_auto(std::string reason) { reason_for_cpu() = std::move(reason); }
 
 void open_gpus_by(OpenGpu open) { open_numbered = open; }
 

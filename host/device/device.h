@@ -70,13 +70,15 @@ class Device {
 std::vector<std::string> names();
 
 // Opens a device by name: cpu, cuda, which is the first GPU, cuda:N, or auto: the first GPU, or the
-// CPU if it cannot be used. cuda:h200 and other names of cards are GPUs that are only described.
-// The device stays until the process ends. Throws UserError (exit 2) for a name of another form, or
-// of a GPU that cannot be used. [main thread]
+// CPU if it cannot be used or use_cpu_for_auto() was called. cuda:h200 and other names of cards are
+// GPUs that are only described. The device stays until the process ends. Throws UserError (exit 2)
+// for a name of another form, or of a GPU that cannot be used. [main thread]
 const Device& open(std::string_view name);
 
 // Returns the reason for which "auto" opened the CPU; empty if it did not.
 std::string why_cpu();
+// Makes "auto" the CPU from now on. [main thread]
+void use_cpu_for_auto(std::string reason);
 
 // Opens a GPU by its number; throws DeviceError (exit 7) if it cannot be used.
 using OpenGpu = std::unique_ptr<Device> (*)(int ordinal);

@@ -94,7 +94,7 @@ void check_embed_memory(const decoder::Model& model, DType dtype, std::int64_t t
       {model.forward_graph({1, tokens, dtype}, {.hidden = true, .normed = true, .logits = false})},
       device.backend());
   if (weights == WeightsAre::loaded) need.erase(need.begin());
-  check_memory(need, device, "embed", advice_on_memory("a shorter text"));
+  check_memory(need, device, "embed", advice_on_memory("a shorter text"), weights);
 }
 
 model::HiddenStates compute(const Arguments& a, const model::Loaded& m,

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "cli/plan/memory_rows.h"
+#include "cli/shell/command.h"
 #include "cli/shell/units.h"
 #include "core/error.h"
 #include "inspect/plan/decode_plan.h"
@@ -82,15 +83,15 @@ bool has_own_memory(const device::Device& device) {
 }
 
 void check_memory(const MemoryNeed& need, const device::Device& device, const std::string& where,
-                  const std::string& advice) {
+                  const std::string& advice, WeightsAre weights) {
   if (!has_own_memory(device) || total(need) <= device.available_memory()) return;
-  throw UserError(
-      ExitCode::memory,
-      {where,
-       fmt::format("needs {}, and {} of the memory of {} are free", size_text(total(need)),
-                   size_text(device.available_memory()), device.name()),
-       {need_text(need, device), advice,
-        "other processes on this GPU use memory too: nvidia-smi"}});
+  ErrorText text{
+      where,
+      fmt::format("needs {}, and {} of the memory of {} are free", size_text(total(need)),
+                  size_text(device.available_memory()), device.name()),
+      {need_text(need, device), advice, "other processes on this GPU use memory too: nvidia-smi"}};
+  if (weights == WeightsAre::loaded) throw UserError(ExitCode::memory, std::move(text));
+  throw DeviceTooSmall(ExitCode::memory, std::move(text));
 }
 
 std::string advice_on_memory(const std::string& less) {
@@ -114,8 +115,8 @@ void check_decode_memory(const decoder::Model& model, const decode::SessionOptio
   if (!has_own_memory(device)) return;
   MemoryNeed need = decode_need(model, options, device.backend());
   if (weights == WeightsAre::loaded) need.erase(need.begin());
-  check_memory(need, device, where,
-               advice_on_memory("a shorter context (--ctx-size), fewer beams"));
+  check_memory(need, device, where, advice_on_memory("a shorter context (--ctx-size), fewer beams"),
+               weights);
 }
 
 }  // namespace lamina::cli

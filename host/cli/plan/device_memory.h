@@ -28,10 +28,13 @@ std::string need_text(const MemoryNeed& need, const device::Device& device);
 // and is not planned.
 bool has_own_memory(const device::Device& device);
 
-// Throws UserError (exit 7) with the plan if the device has less free memory, for the command
-// `where`; the first note says what to change. Does nothing if the device has no separate memory.
+enum class WeightsAre { to_be_loaded, loaded };
+
+// Throws DeviceTooSmall (exit 7) with the plan if the device has less free memory, for the command
+// `where`; the first note says what to change. If the weights are loaded, it is a UserError. Does
+// nothing if the device has no separate memory.
 void check_memory(const MemoryNeed& need, const device::Device& device, const std::string& where,
-                  const std::string& advice);
+                  const std::string& advice, WeightsAre weights = WeightsAre::to_be_loaded);
 
 // Advice for a command that reads a model: `less` names the choices of this command alone, eg
 // "a shorter text".
@@ -50,7 +53,6 @@ MemoryNeed graphs_need(const decoder::Model& model, DType dtype,
 
 // Checks the memory of a session: of the weights, unless they are loaded, the state and the
 // temporaries.
-enum class WeightsAre { to_be_loaded, loaded };
 void check_decode_memory(const decoder::Model& model, const decode::SessionOptions& options,
                          const device::Device& device, const std::string& where,
                          WeightsAre weights);

@@ -83,6 +83,13 @@ class Arguments {
   std::map<std::string, Value, std::less<>> presets_;
 };
 
+// Thrown by a command before it reads weights or its input, if its device has too little memory.
+// With --device auto the command then runs again, on the CPU.
+class DeviceTooSmall : public UserError {
+ public:
+  using UserError::UserError;
+};
+
 struct Command {
   std::string name;          // "train", or with its group: "config show"
   std::string summary;       // one line without a full stop

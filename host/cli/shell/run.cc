@@ -106,11 +106,14 @@ void set_log_level(const Globals& globals) {
   if (globals.verbosity > 0) log::set_level(log::Level::debug);
 }
 
+bool takes_device(const Command& command) {
+  return std::ranges::any_of(command.options,
+                             [](const Option& option) { return option.key.name == "device"; });
+}
+
 // The device of --device; the CPU for commands that do not take it.
 const Device& device_of(const Request& request) {
-  const bool takes = std::ranges::any_of(
-      request.command->options, [](const Option& option) { return option.key.name == "device"; });
-  if (!takes) return device::open("cpu");
+  if (!takes_device(*request.command)) return device::open("cpu");
   const std::string& name = request.arguments.text("device");
   if (name.find(',') == name.npos) {
     const Device& device = device::open(name);
@@ -123,6 +126,27 @@ const Device& device_of(const Request& request) {
                                                   name, request.command->name),
                                       {"only `lamina train` uses several GPUs"}});
   return *device::open_all(name).front();
+}
+
+// Runs the command on its device. A GPU that --device auto chose is named, and is left for the CPU
+// if it has too little memory.
+int run_command(const Request& request) {
+  const auto run = [&](const Device& device) {
+    return request.command->run(request.arguments, device);
+  };
+  const Device& device = device_of(request);
+  if (!takes_device(*request.command) || request.arguments.text("device") != "auto" ||
+      device.name() == "cpu")
+    return run(device);
+  log::info("device {} ({}), by --device auto", device.name(), device.isa());
+  try {
+    return run(device);
+  } catch (const DeviceTooSmall& e) {
+    const std::string reason = fmt::format("{} {}", e.text().where, e.text().what);
+    device::use_cpu_for_auto(reason);
+    log::warning("{}; --device auto takes the CPU", reason);
+  }
+  return run(device_of(request));
 }
 
 int perform(const std::vector<Command>& commands, const Request& request) {
@@ -142,7 +166,7 @@ int perform(const std::vector<Command>& commands, const Request& request) {
     case Request::Kind::run:
       set_log_level(request.arguments.globals);
       config::check_environment(config::process_environment());
-      return request.command->run(request.arguments, device_of(request));
+      return run_command(request);
   }
   return static_cast<int>(ExitCode::unclassified);
 }
