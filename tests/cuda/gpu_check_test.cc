@@ -64,13 +64,20 @@ class GpuCheck : public ::testing::Test {
 };
 
 TEST_F(GpuCheck, ReportsEachPartInSeveralCalls) {
-  const Finished bundle = run_process({LAMINA_SOURCE_DIR "/scripts/gpu_bundle", "--emulated",
-                                       "--limit", "200", file("bundle.tar.xz")},
-                                      {.environment = {"XZ_OPT=-0 -T0"}});
+  fs::create_directories(tree_ / "goldens/hf");
+  fs::create_directory_symlink(fs::path(LAMINA_SOURCE_DIR) / "tests/golden/hf/llama3_gqa",
+                               tree_ / "goldens/hf/llama3_again");
+  fs::create_directories(tree_ / "goldens/maxtext/without_numbers");
+  const Finished bundle =
+      run_process({LAMINA_SOURCE_DIR "/scripts/gpu_bundle", "--emulated", "--limit", "200",
+                   "--goldens", file("goldens"), file("bundle.tar.xz")},
+                  {.environment = {"XZ_OPT=-0 -T0"}});
   ASSERT_EQ(bundle.code, 0) << bundle.out << bundle.err;
 
   const Finished first = check({"--bundle", file("bundle.tar.xz"), "--only", "ops"});
   EXPECT_EQ(first.code, 0) << first.out << first.err;
+  EXPECT_TRUE(fs::exists(tree_ / "build/test/gpu_check/goldens/hf/llama3_again"));
+  EXPECT_FALSE(fs::exists(tree_ / "build/test/gpu_check/goldens/maxtext/without_numbers"));
   EXPECT_EQ(status(parts().at("ops")), "passed");
   EXPECT_EQ(status(parts().at("goldens")), "not run");
   EXPECT_EQ(parts().at("goldens").at("detail").as_string(), "left for the next call");
