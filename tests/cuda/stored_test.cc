@@ -24,7 +24,9 @@ TEST(WidenStoredOfTheGpu, HasTheBitsOfTheDefinition) {
       cuda::Widener(gpu_context(), format, dtype)
           .run({.inputs = {}, .outputs = {}, .queue = &gpu_queue()}, x.pointer(),
                type.num_elements(), y.pointer());
-      EXPECT_EQ(y.bytes(), widened(format, blocks, type).bytes) << "scale " << scale;
+      const Array got = y.array(type), want = widened(format, blocks, type);
+      for (std::int64_t i = 0; i < type.num_elements(); ++i)
+        EXPECT_EQ(get(got, i), get(want, i)) << "value " << i << ", scale " << scale;
     }
   });
 }
