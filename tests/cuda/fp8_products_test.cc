@@ -179,7 +179,7 @@ void set_scheme(Bytes& weights, std::int64_t k, Scheme scheme) {
 }
 
 // One op: x in bf16, stored weights, then a bias or an addend.
-struct Problem {
+struct Fp8Problem {
   std::string op = "linear";
   std::int64_t rows = 37, n = 48, k = 384;
   bool bias = false;       // linear, and the first matrix of a group
@@ -229,7 +229,7 @@ struct Problem {
 struct Chosen {
   std::string kernel, refusal;  // why it is not "cublasLt fp8"
 };
-Chosen chosen_for(const Problem& problem, const Backend& gpu = test_gpu()) {
+Chosen chosen_for(const Fp8Problem& problem, const Backend& gpu = test_gpu()) {
   const Graph graph = problem.graph();
   std::vector<Refusal> refusals;
   const KernelChoice* const choice =
@@ -241,7 +241,7 @@ Chosen chosen_for(const Problem& problem, const Backend& gpu = test_gpu()) {
   return out;
 }
 
-std::vector<Array> run(const Problem& problem) {
+std::vector<Array> run(const Fp8Problem& problem) {
   Program program(problem.graph(), test_gpu());
   const auto arena = test_gpu().allocate(program.arena_bytes());
   const std::vector<Array> inputs = problem.inputs();
@@ -281,7 +281,7 @@ std::vector<double> widened(const Bytes& blocks) {
 }
 
 // Tensor cores keep at least 13 bits of a sum of FP8 products.
-void expect_definition(const Problem& p) {
+void expect_definition(const Fp8Problem& p) {
   const Fp8Switch on("1");
   ASSERT_EQ(chosen_for(p).kernel, "cublasLt fp8") << chosen_for(p).refusal;
   const std::vector<Array> inputs = p.inputs(), got = run(p);
@@ -333,7 +333,7 @@ TEST(Fp8ProductsOfTheGpu, TakePanelAfterPanel) {
 TEST(Fp8ProductsOfTheGpu, ARowThatIsNotFiniteChangesNoOther) {
   SKIP_WITHOUT_FP8();
   const Fp8Switch on("1");
-  const Problem p{.rows = 17};
+  const Fp8Problem p{.rows = 17};
   const Graph graph = p.graph();
   Program program(graph, test_gpu());
   const auto arena = test_gpu().allocate(program.arena_bytes());
@@ -354,7 +354,7 @@ TEST(Fp8ProductsOfTheGpu, ARowThatIsNotFiniteChangesNoOther) {
 }
 
 TEST(Fp8Products, AreUsedOnRequestOnly) {
-  const Problem p;
+  const Fp8Problem p;
   const Chosen without = chosen_for(p);
   EXPECT_EQ(without.kernel, "cublasLt");
   EXPECT_EQ(without.refusal, "rounds activations to FP8, with LAMINA_GPU_FP8=1 only");
@@ -371,7 +371,7 @@ TEST(Fp8Products, AreUsedOnRequestOnly) {
 
 TEST(Fp8Products, SayWhyTheyAreNotUsed) {
   const Fp8Switch on("1");
-  const auto expect_refusal = [](const Problem& p, std::string_view why) {
+  const auto expect_refusal = [](const Fp8Problem& p, std::string_view why) {
     EXPECT_EQ(chosen_for(p).refusal, why);
     EXPECT_EQ(chosen_for(p).kernel, "cublasLt");
   };
@@ -402,7 +402,7 @@ TEST(Fp8Products, NeedCapability90OfAllGpus) {
 
 // The result then has the bits of the product without the switch.
 TEST(Fp8Products, AreLeftToBf16IfTheLibraryHasNoAlgorithm) {
-  const Problem p{.rows = 19, .n = 80};
+  const Fp8Problem p{.rows = 19, .n = 80};
   const Bytes plain = run(p)[0].bytes;
   const Fp8Switch on("1");
   cuda::emulation::fail_next_blas_call("cublasLtMatmulAlgoGetHeuristic", Status::not_supported);
@@ -418,7 +418,7 @@ TEST(Fp8Products, AreLeftToBf16IfTheLibraryHasNoAlgorithm) {
 TEST(Fp8Products, AreReplayedInAGraph) {
   constexpr int kNodes = 4, kRuns = 4;
   const Fp8Switch on("1");
-  const Problem p{.rows = 20, .n = 128, .k = 128};
+  const Fp8Problem p{.rows = 20, .n = 128, .k = 128};
   const std::vector<Array> inputs = p.inputs();
   Graph graph;
   Tensor x = graph.add_input("x", inputs[0].type);
