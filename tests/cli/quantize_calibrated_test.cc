@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <span>
 
+#include "cli/spoilt_model.h"
 #include "cli/trained_run.h"
 #include "core/json.h"
 #include "io/packed_weight.h"
-#include "io/safetensors_writer.h"
 #include "io/weight_files.h"
 
 namespace lamina::cli {
