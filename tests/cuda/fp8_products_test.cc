@@ -29,7 +29,7 @@ using Bytes = std::vector<std::byte>;
 
 constexpr std::int64_t kGroup = 128;
 
-std::size_t as_index(std::int64_t i) { return static_cast<std::size_t>(i); }
+std::size_t to_size(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 const formats::BlockFormat& fp8() { return *formats::fp8_format(kGroup); }
 
@@ -57,7 +57,7 @@ struct Written {
     return {from, from + kGroup};
   }
   float scale(std::int64_t row, std::int64_t group) const {
-    return scale_in(bytes.data() + scales_at + as_index(group * padded + row) * sizeof(float));
+    return scale_in(bytes.data() + scales_at + to_size(group * padded + row) * sizeof(float));
   }
 };
 
@@ -102,7 +102,7 @@ TEST(Fp8OperandOfTheGpu, RoundsRowsByTheDefinition) {
         if (row < rows) {
           std::array<float, kGroup> values;
           for (std::int64_t i = 0; i < kGroup; ++i)
-            values[as_index(i)] = static_cast<float>(get(x, row * width + g * kGroup + i));
+            values[to_size(i)] = static_cast<float>(get(x, row * width + g * kGroup + i));
           want = rounded_group(values.data());
         }
         const float scale = got.scale(row, g);
@@ -135,7 +135,7 @@ TEST(Fp8OperandOfTheGpu, RoundsToNearest) {
       const Bytes numbers = got.numbers(row, g);
       for (std::int64_t i = 0; i < kGroup; ++i) {
         const double value = get(x, row * width + g * kGroup + i),
-                     number = formats::kE4m3[static_cast<std::uint8_t>(numbers[as_index(i)])];
+                     number = formats::kE4m3[static_cast<std::uint8_t>(numbers[to_size(i)])];
         const double most =
             is_zero ? largest : std::max(std::abs(value) * 0x1p-4, scale * 0x1p-10) * (1 + 0x1p-20);
         ASSERT_NEAR(number * scale, value, most) << "row " << row << ", value " << i;
@@ -167,14 +167,14 @@ Bytes weights(std::int64_t n, std::int64_t k, unsigned seed) {
 // Gives the scales the pattern of a published scheme.
 enum class Scheme { blocks_of_128_x_128, rows, tensor };
 void set_scheme(Bytes& weights, std::int64_t k, Scheme scheme) {
-  const auto in_row = as_index(k / kGroup);
-  for (std::size_t i = 0; i < weights.size() / as_index(fp8().num_bytes); ++i) {
+  const auto in_row = to_size(k / kGroup);
+  for (std::size_t i = 0; i < weights.size() / to_size(fp8().num_bytes); ++i) {
     const std::size_t row = i / in_row, like = scheme == Scheme::tensor ? 0
                                                : scheme == Scheme::rows
                                                    ? row * in_row
                                                    : row / 128 * 128 * in_row + i % in_row;
-    std::memcpy(weights.data() + i * as_index(fp8().num_bytes),
-                weights.data() + like * as_index(fp8().num_bytes), sizeof(float));
+    std::memcpy(weights.data() + i * to_size(fp8().num_bytes),
+                weights.data() + like * to_size(fp8().num_bytes), sizeof(float));
   }
 }
 
@@ -217,7 +217,7 @@ struct Fp8Problem {
     std::vector<std::pair<std::string_view, AttrValue>> attrs;
     if (op == "matmul") attrs = {{"transpose_b", std::int64_t{b_transposed}}, {"dtype", dtype}};
     if (op == "linear_group") {
-      std::vector<std::int64_t> biases(as_index(matrices));
+      std::vector<std::int64_t> biases(to_size(matrices));
       biases[0] = bias;
       attrs = {{"biases", biases}};
     }
@@ -245,7 +245,7 @@ std::vector<Array> run(const Fp8Problem& problem) {
   Program program(problem.graph(), test_gpu());
   const auto arena = test_gpu().allocate(program.arena_bytes());
   const std::vector<Array> inputs = problem.inputs();
-  std::vector<Array> out(as_index(problem.matrices), zeros(problem.out_type()));
+  std::vector<Array> out(to_size(problem.matrices), zeros(problem.out_type()));
   std::vector<ConstTensorRef> from;
   std::vector<TensorRef> to;
   for (const Array& array : inputs) from.push_back(host_tensor(array.data(), array.type));
@@ -260,20 +260,20 @@ std::vector<double> rounded(const Array& x) {
   for (std::int64_t first = 0; first < x.type.num_elements(); first += kGroup) {
     std::array<float, kGroup> values;
     for (std::int64_t i = 0; i < kGroup; ++i)
-      values[as_index(i)] = static_cast<float>(get(x, first + i));
+      values[to_size(i)] = static_cast<float>(get(x, first + i));
     const Bytes group = rounded_group(values.data());
     for (std::int64_t i = 0; i < kGroup; ++i)
       out.push_back(
           static_cast<double>(scale_in(group.data())) *
-          static_cast<double>(formats::kE4m3[static_cast<std::uint8_t>(group[as_index(4 + i)])]));
+          static_cast<double>(formats::kE4m3[static_cast<std::uint8_t>(group[to_size(4 + i)])]));
   }
   return out;
 }
 
-std::vector<double> widened(const Bytes& blocks) {
+std::vector<double> values_in(const Bytes& blocks) {
   std::vector<double> out;
   std::array<float, kGroup> values;
-  for (std::size_t at = 0; at < blocks.size(); at += as_index(fp8().num_bytes)) {
+  for (std::size_t at = 0; at < blocks.size(); at += to_size(fp8().num_bytes)) {
     fp8().widen(blocks.data() + at, values.data());
     out.insert(out.end(), values.begin(), values.end());
   }
@@ -287,8 +287,8 @@ void expect_definition(const Fp8Problem& p) {
   const std::vector<Array> inputs = p.inputs(), got = run(p);
   const std::vector<double> x = rounded(inputs[0]);
   for (int matrix = 0; matrix < p.matrices; ++matrix) {
-    const std::vector<double> w = widened(inputs[as_index(1 + matrix)].bytes);
-    const Array& y = got[as_index(matrix)];
+    const std::vector<double> w = values_in(inputs[to_size(1 + matrix)].bytes);
+    const Array& y = got[to_size(matrix)];
     const double unit = y.type.dtype == DType::f32 ? 0x1p-24 : 0x1p-8;
     for (std::int64_t r = 0; r < p.rows; ++r)
       for (std::int64_t o = 0; o < p.n; ++o) {
@@ -297,7 +297,7 @@ void expect_definition(const Fp8Problem& p) {
         if (p.bias && matrix == 0) add(get(inputs.back(), o));
         if (p.addend) add(get(inputs.back(), r * p.n + o));
         for (std::int64_t i = 0; i < p.k; ++i)
-          add(x[as_index(r * p.k + i)] * w[as_index(o * p.k + i)]);
+          add(x[to_size(r * p.k + i)] * w[to_size(o * p.k + i)]);
         ASSERT_NEAR(get(y, r * p.n + o), sum, 0x1p-13 * magnitude + unit * std::abs(sum))
             << "row " << r << ", output " << o << " of matrix " << matrix;
       }
