@@ -77,7 +77,7 @@ std::unique_ptr<Kernel> make_forward(const std::string& op, const Operands& in, 
 
 // The gradients of weight and bias: each of at most kParts blocks adds up its rows, then the sums
 // of the blocks are added in order.
-constexpr std::int64_t kParts = 256;
+constexpr std::int64_t kParts = 1024;
 
 std::unique_ptr<Kernel> make_backward(const std::string& op, int num_gradients, const NodeView& n,
                                       Context& context) {
