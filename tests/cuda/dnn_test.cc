@@ -2,11 +2,14 @@
 #include "backends/cuda/emulation/dnn.h"
 
 #include <cstdlib>
+#include <utility>
 
 #include "backends/cpu/backend.h"
+#include "backends/cuda/attention/cudnn_ops.h"
 #include "backends/cuda/dnn/attention.h"
 #include "backends/cuda/dnn/use.h"
 #include "cuda/gpu_memory.h"
+#include "ops/calls.h"
 #include "ops/operands.h"
 #include "ops/registry.h"
 #include "support/expect_error.h"
@@ -77,16 +80,18 @@ struct Problem {
 struct Chosen {
   std::string kernel, refusal;  // why cudnn is not it
 };
-Chosen chosen_for(const Problem& problem, const Backend& gpu = test_gpu()) {
-  const Graph graph = problem.graph();
+Chosen chosen_in(const Graph& graph, std::string_view op, const Backend& gpu = test_gpu()) {
   std::vector<Refusal> refusals;
   for (const Node& node : graph.nodes())
-    if (node.op == &ops::get("attention"))
+    if (node.op == &ops::get(op))
       return with_node_view(graph, node, [&](const NodeView& view) {
         const KernelChoice* const choice = choose_kernel(gpu, view, &refusals);
         return Chosen{std::string(choice->name), refusals.empty() ? "" : refusals[0].why};
       });
   return {};
+}
+Chosen chosen_for(const Problem& problem, const Backend& gpu = test_gpu()) {
+  return chosen_in(problem.graph(), "attention", gpu);
 }
 
 void expect_near(const std::vector<Array>& got, const std::vector<Array>& want, double most) {
@@ -96,6 +101,51 @@ void expect_near(const std::vector<Array>& got, const std::vector<Array>& want, 
       ASSERT_NEAR(get(got[i], e), get(want[i], e), most) << "result " << i << ", element " << e;
     }
 }
+
+// The gradients of causal attention of q[4, 128, 2, 16] over itself, with two segments per row if
+// `segments`.
+Graph graph_of_gradients(bool segments) {
+  const Type type{DType::bf16, {4, 128, 2, 16}, {}};
+  Graph graph;
+  std::vector<Tensor> x;
+  for (int i = 0; i < 4; ++i) x.push_back(graph.add_input("in", type));
+  Tensor ids;
+  if (segments) ids = graph.add_input("ids", {DType::i32, {4, 128}, {}});
+  const auto y = ops::attention(
+      {.q = x[0], .k = x[1], .v = x[2], .segments = ids, .key_segments = ids}, {.causal = true});
+  const auto grads = ops::attention_grad({.q = x[0],
+                                          .k = x[1],
+                                          .v = x[2],
+                                          .segments = ids,
+                                          .key_segments = ids,
+                                          .y = y.y,
+                                          .lse = y.lse,
+                                          .dy = x[3]},
+                                         {.causal = true});
+  graph.add_output("dq", grads.dq);
+  graph.add_output("dk", grads.dk);
+  graph.add_output("dv", grads.dv);
+  return graph;
+}
+std::vector<Array> run_gradients() {
+  std::vector<Array> inputs;
+  for (unsigned i = 0; i < 4; ++i)
+    inputs.push_back(random_values({DType::bf16, {4, 128, 2, 16}, {}}, i + 1));
+  return lamina::testing::run(graph_of_gradients(false), std::move(inputs), test_gpu());
+}
+
+// Sets the bytes of dS of one call while it exists.
+class GradientBytes {
+ public:
+  explicit GradientBytes(std::int64_t bytes)
+      : before_(std::exchange(cuda::most_logit_gradient_bytes, bytes)) {}
+  ~GradientBytes() { cuda::most_logit_gradient_bytes = before_; }
+  GradientBytes(const GradientBytes&) = delete;
+  GradientBytes& operator=(const GradientBytes&) = delete;
+
+ private:
+  std::int64_t before_;
+};
 
 // ---- the choice
 
@@ -130,6 +180,18 @@ TEST(CudnnChoice, TakesSegmentsIfAskedFor) {
             "has not been measured with segments; LAMINA_GPU_CUDNN=all takes them");
   const Switch all("all");
   EXPECT_EQ(chosen_for({.segments = true}).kernel, "cudnn");
+}
+
+TEST(CudnnChoice, TakesGradientsWithoutSegments) {
+  const Switch all("all");
+  EXPECT_EQ(chosen_in(graph_of_gradients(false), "attention_grad").kernel, "cudnn");
+  EXPECT_EQ(chosen_in(graph_of_gradients(true), "attention_grad").refusal,
+            "computes other gradients than the definition with segments");
+}
+
+TEST(CudnnChoice, LeavesGradientsOfLongRowsToTiles) {
+  const GradientBytes few(1 << 10);
+  EXPECT_EQ(chosen_in(graph_of_gradients(false), "attention_grad").kernel, "tiles");
 }
 
 TEST(CudnnChoice, TakesSinksWithoutSegments) {
@@ -198,6 +260,20 @@ TEST(CudnnAttention, EqualsTilesUpToRounding) {
     const Switch off("0");
     expect_near(got, problem.run(), 2e-2);
   }
+}
+
+TEST(CudnnAttention, ComputesGradientsInPartsOfTheBatch) {
+  constexpr std::int64_t kBytesOfRow = 2 * 128 * 128 * 2;
+  const std::vector<Array> whole = run_gradients();
+  for (const std::int64_t rows : {1, 3}) {  // 3 rows are not an equal part: 2 are computed at once
+    const GradientBytes few(rows * kBytesOfRow);
+    const int before = dnn_calls().executions;
+    const std::vector<Array> got = run_gradients();
+    EXPECT_EQ(dnn_calls().executions - before, 1 + (rows == 1 ? 4 : 2));
+    for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_EQ(got[i].bytes, whole[i].bytes);
+  }
+  const Switch off("0");
+  expect_near(whole, run_gradients(), 4e-2);
 }
 
 TEST(CudnnAttention, HasTheSameBitsInEachRun) {

@@ -20,8 +20,6 @@ using dnn::DnnAttentionSpec;
 // cuDNN's engines compute 128 queries at a time: with fewer, tiles that split the keys are faster.
 constexpr std::int64_t kFewQueries = 128;
 constexpr std::int64_t kWidest = 256;
-// dS of the gradients; a larger one would take the memory that longer rows need.
-constexpr std::int64_t kMostGradientBytes = std::int64_t{1} << 30;
 
 Address number(const void* at) { return reinterpret_cast<Address>(at); }
 
@@ -81,6 +79,18 @@ DnnAttentionSpec spec_of(const NodeView& n, const Inputs& in, bool backward) {
   return spec;
 }
 
+// Returns the problem of one of the equal calls that compute all gradients, or of a row if even the
+// dS of one takes too many bytes.
+DnnAttentionSpec part_of(DnnAttentionSpec spec) {
+  const std::int64_t batch = spec.batch;
+  for (std::int64_t calls = 1; calls <= batch; ++calls) {
+    if (batch % calls != 0) continue;
+    spec.batch = batch / calls;
+    if (dnn::logit_gradient_bytes(spec) <= most_logit_gradient_bytes) break;
+  }
+  return spec;
+}
+
 Verdict takes_mask(const NodeView& n, const Inputs& in, const DnnAttentionSpec& spec,
                    dnn::Wanted wanted) {
   for (const int input : in.refused)
@@ -91,6 +101,8 @@ Verdict takes_mask(const NodeView& n, const Inputs& in, const DnnAttentionSpec& 
   if (spec.over_state && (n.i("ring") != 0 || spec.segments || !(spec.causal || spec.window > 0)))
     return Verdict::no("takes causal masks and windows over decode state, without rings");
   if (spec.sinks && spec.backward) return Verdict::no("computes no gradients of sinks");
+  if (spec.segments && spec.backward)
+    return Verdict::no("computes other gradients than the definition with segments");
   if (spec.sinks && spec.segments) return Verdict::no("takes no sinks with segments");
   if (wanted == dnn::Wanted::all) return Verdict::yes();
   if (spec.segments)
@@ -116,17 +128,18 @@ Verdict takes(const NodeView& n, const Inputs& in, bool backward) {
   if (q.shape.num_elements() == 0 || k.shape.num_elements() == 0 || spec.value_width == 0)
     return Verdict::no("takes no empty operands");
   // lse of a layer is part of a stacked result in training, and cuDNN reads vectors of 16 bytes.
-  if ((backward || spec.segments) && spec.batch * spec.heads * spec.q_tokens % 4 != 0)
+  const DnnAttentionSpec part = backward ? part_of(spec) : spec;
+  if ((backward || spec.segments) && part.batch * spec.heads * spec.q_tokens % 4 != 0)
     return Verdict::no("takes a number of rows of heads that is a multiple of 4");
   if (Verdict verdict = takes_mask(n, in, spec, wanted); !verdict) return verdict;
   const std::int64_t fewest = wanted == dnn::Wanted::all ? 2 : kFewQueries;
   if (spec.q_tokens < fewest)
     return Verdict::no(
         fmt::format("takes {} or more queries per row, got {}", fewest, spec.q_tokens));
-  if (backward && dnn::logit_gradient_bytes(spec) > kMostGradientBytes)
-    return Verdict::no(fmt::format("needs {} MiB for sums in a fixed order; takes up to {}",
-                                   dnn::logit_gradient_bytes(spec) >> 20,
-                                   kMostGradientBytes >> 20));
+  if (backward && dnn::logit_gradient_bytes(part) > most_logit_gradient_bytes)
+    return Verdict::no(fmt::format("needs {} MiB per row for sums in a fixed order; takes up to {}",
+                                   dnn::logit_gradient_bytes(part) >> 20,
+                                   most_logit_gradient_bytes >> 20));
   return dnn::usable(backward);
 }
 
@@ -234,34 +247,39 @@ class Forward final : public CudnnKernel {
   const SmallInput sinks_;  // without address
 };
 
+// Runs the plan of part_of() for one part of the batch after the other.
 class Backward final : public CudnnKernel {
  public:
   using CudnnKernel::CudnnKernel;
   std::size_t workspace_bytes() const override { return plan_->workspace_bytes(); }
 
   void run(const KernelArgs& args) override {
+    const std::int64_t rows = part_of(spec_).batch;
+    for (std::int64_t row = 0; row < spec_.batch; row += rows)
+      run_plan(args, "cudnn attention_grad", operands_from(args, row));
+  }
+
+ private:
+  dnn::AttentionOperands operands_from(const KernelArgs& args, std::int64_t row) const {
     namespace in = operand::attention_grad;
-    run_plan(args, "cudnn attention_grad",
-             {.q = number(input_of(args, in::kQ)),
-              .k = number(input_of(args, in::kK)),
-              .v = number(input_of(args, in::kV)),
-              .y = number(input_of(args, in::kY)),
-              .lse = number(input_of(args, in::kLse)),
-              .q_segments = number(input_of(args, in::kSegments)),
-              .k_segments = number(input_of(args, in::kKeySegments)),
-              .dy = number(input_of(args, in::kDy)),
-              .dq = number(args.outputs[0]),
-              .dk = number(args.outputs[1]),
-              .dv = number(args.outputs[2]),
-              .workspace = number(args.workspace)});
-    const void* const segments = input_of(args, in::kSegments);
-    const void* const key_segments = input_of(args, in::kKeySegments);
-    clear_unseen(args, args.outputs[0], nullptr, segments, spec_.q_tokens, spec_.heads,
-                 spec_.width);
-    clear_unseen(args, args.outputs[1], nullptr, key_segments, spec_.kv_tokens, spec_.kv_heads,
-                 spec_.width);
-    clear_unseen(args, args.outputs[2], nullptr, key_segments, spec_.kv_tokens, spec_.kv_heads,
-                 spec_.value_width);
+    const auto at = [row](const void* base, std::int64_t row_bytes) {
+      return number(base) + static_cast<Address>(row * row_bytes);
+    };
+    const std::int64_t bytes = size_bytes(spec_.dtype);
+    const std::int64_t q = spec_.q_tokens * spec_.heads * spec_.width * bytes;
+    const std::int64_t k = spec_.kv_tokens * spec_.kv_heads * spec_.width * bytes;
+    const std::int64_t v = spec_.kv_tokens * spec_.kv_heads * spec_.value_width * bytes;
+    const std::int64_t y = spec_.q_tokens * spec_.heads * spec_.value_width * bytes;
+    return {.q = at(input_of(args, in::kQ), q),
+            .k = at(input_of(args, in::kK), k),
+            .v = at(input_of(args, in::kV), v),
+            .y = at(input_of(args, in::kY), y),
+            .lse = at(input_of(args, in::kLse), spec_.heads * spec_.q_tokens * 4),
+            .dy = at(input_of(args, in::kDy), y),
+            .dq = at(args.outputs[0], q),
+            .dk = at(args.outputs[1], k),
+            .dv = at(args.outputs[2], v),
+            .workspace = number(args.workspace)};
   }
 };
 
@@ -269,7 +287,7 @@ template <typename AnyKernel>
 std::unique_ptr<Kernel> made(const NodeView& n, const Inputs& in, bool backward, Context& context) {
   auto& mine = static_cast<CudaContext&>(context);
   const DnnAttentionSpec spec = spec_of(n, in, backward);
-  dnn::Planned planned = plan_of(mine, spec);
+  dnn::Planned planned = plan_of(mine, backward ? part_of(spec) : spec);
   if (!planned.plan) return nullptr;
   return std::make_unique<AnyKernel>(mine, n, spec, std::move(planned));
 }

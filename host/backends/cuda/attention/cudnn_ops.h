@@ -1,6 +1,7 @@
 // attention and attention_grad by cuDNN, where it is faster than the tiles of this folder.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "backends/cuda/kernel_support.h"
@@ -12,6 +13,10 @@ namespace lamina::cuda {
 // segments, and two queries or more.
 Verdict cudnn_takes_attention(const NodeView& n);
 Verdict cudnn_takes_attention_grad(const NodeView& n);
+
+// dS of one call for gradients; a larger one would take the memory that longer rows need. Rows of a
+// batch are computed by several calls, each within it. Tests make it small.
+inline std::int64_t most_logit_gradient_bytes = std::int64_t{1} << 30;
 
 // Returns null if cuDNN refuses to plan a node that was accepted, after a warning with its reason.
 std::unique_ptr<Kernel> cudnn_attention(const NodeView& n, Context& context);
