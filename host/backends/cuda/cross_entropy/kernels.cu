@@ -24,6 +24,15 @@ LAMINA_GPU_FUNCTION Logits load_logits(const LogitsOfRows& p, gpu::Global<const 
                                        std::int64_t column, float beyond) {
   const gpu::Global<const float> bias(p.bias);
   Logits out;
+  if (!bias && p.soft_cap <= 0 && column + kLossColumns <= p.num_columns) {  // most of them
+    LAMINA_GPU_UNROLL
+    for (int part = 0; part < kLossColumns; part += 4) {
+      const auto four = gpu::load_vector<4>(products, column + part);
+      LAMINA_GPU_UNROLL
+      for (int i = 0; i < 4; ++i) out.values[part + i] = four.values[i] * p.scale;
+    }
+    return out;
+  }
   for (int part = 0; part < kLossColumns; part += 4) {
     const auto four = gpu::load_vector<4>(products, column + part);
     for (int i = 0; i < 4; ++i) {
@@ -62,17 +71,37 @@ LAMINA_GPU_FUNCTION Running sum_columns(const LogitsOfRows& p, gpu::Global<const
 LAMINA_GPU_FUNCTION float shift_of(float max) { return max == -gpu::infinity() ? 0.0f : max; }
 
 // Adds the sums of a tile to the sums of its row.
-LAMINA_GPU_FUNCTION LossRow merged(const LossRow& row, const Running& tile) {
+LAMINA_GPU_FUNCTION LossRow merged(const LossRow& row, const LossRow& tile) {
   LossRow out = row;
   out.max = gpu::max(row.max, tile.max);
   const float shift = shift_of(out.max);
   out.sum = row.sum * gpu::exp(row.max - shift) + tile.sum * gpu::exp(tile.max - shift);
+  out.target = row.target + tile.target;  // one of them is 0
   out.total = row.total + tile.total;
   return out;
 }
 
+// The sums of a tile's columns of a row, for all threads of the block; `target` is 0 if the label is
+// not in the tile.
+LAMINA_GPU_FUNCTION LossRow sum_tile(const LogitsOfRows& p, gpu::Global<const float> products,
+                                     std::int32_t label) {
+  LossRow out{};
+  const std::int64_t column = label - p.first_column;
+  if (label >= 0 && column >= 0 && column < p.num_columns) {
+    const gpu::Global<const float> bias(p.bias);
+    out.target = logit_of(p, products[column], bias ? bias[label] : 0.0f);
+  }
+  const Running mine = sum_columns(p, products);
+  out.max = gpu::block_max(mine.max, -gpu::infinity());
+  out.sum = gpu::block_sum(mine.sum * gpu::exp(mine.max - shift_of(out.max)));
+  out.total = gpu::block_sum(mine.total);
+  return out;
+}
+
+// Zeros the gradients of a row, up to a whole number of vectors, as store_gradients() does.
 template <typename T>
 LAMINA_GPU_FUNCTION void zero_row(gpu::Global<T> row, std::int64_t columns) {
+  columns = (columns + kLossColumns - 1) / kLossColumns * kLossColumns;
   for (std::int64_t c = gpu::thread_index(); c < columns; c += gpu::num_threads())
     gpu::store(row, c, 0.0f);
 }
@@ -85,8 +114,7 @@ struct RowGradient {
 };
 
 LAMINA_GPU_FUNCTION RowGradient row_gradient(const LossGradientParams& p, std::int64_t r,
-                                             std::int32_t label) {
-  const LossRow row = gpu::Global<const LossRow>(p.logits.rows)[r];
+                                             const LossRow& row, std::int32_t label) {
   const gpu::Global<const float> duniform(p.duniform_loss), of_rows(p.dtoken_loss);
   const float z = gpu::Global<const float>(p.dz_loss)[0];
   const float uniform = duniform ? duniform[0] : 0.0f;
@@ -122,10 +150,12 @@ LAMINA_GPU_FUNCTION void store_gradients(gpu::Global<T> to, std::int64_t column,
   }
 }
 
+// Sums a row, then replaces it by its gradients: the second pass finds a part of it in L2.
 template <typename T>
 LAMINA_GPU_FUNCTION void loss_gradient(const LossGradientParams& p) {
   const LogitsOfRows& l = p.logits;
   const gpu::Global<const std::int32_t> labels(l.labels);
+  const gpu::Global<LossRow> rows(l.rows);
   constexpr std::int64_t kPerFloat = sizeof(float) / sizeof(T);
   const std::int64_t step = gpu::num_threads() * kLossColumns;
   for (std::int64_t r = gpu::block_index(); r < l.num_rows; r += gpu::num_blocks()) {
@@ -136,7 +166,10 @@ LAMINA_GPU_FUNCTION void loss_gradient(const LossGradientParams& p) {
       zero_row(gradients, l.num_columns);
       continue;
     }
-    const RowGradient g = row_gradient(p, r, label);
+    const LossRow row = sum_tile(l, products, label);
+    if (gpu::thread_index() == 0) rows[r] = row;
+    gpu::sync();  // every thread has read the label's product
+    const RowGradient g = row_gradient(p, r, row, label);
     for (std::int64_t first = 0; first < l.num_columns; first += step) {
       const std::int64_t column = first + gpu::thread_index() * kLossColumns;
       const bool mine = column < l.num_columns;
@@ -176,20 +209,8 @@ LAMINA_GPU_KERNEL_BOUNDS(cross_entropy_tile, LossTileParams, kLossThreads, 2) {
     const std::int32_t label = labels[r];
     if (label < 0 && !p.all_rows) continue;
     const gpu::Global<const float> products = gpu::Global<const float>(l.products) + r * l.stride;
-    Running tile = sum_columns(l, products);
-    const float largest = gpu::block_max(tile.max, -gpu::infinity());
-    tile.sum = gpu::block_sum(tile.sum * gpu::exp(tile.max - shift_of(largest)));
-    tile.total = gpu::block_sum(tile.total);
-    tile.max = largest;
-    if (gpu::thread_index() != 0) continue;
-    LossRow row{tile.max, tile.sum, 0, tile.total};
-    if (!p.first) row = merged(rows[r], tile);
-    const std::int64_t column = label - l.first_column;
-    if (label >= 0 && column >= 0 && column < l.num_columns) {
-      const gpu::Global<const float> bias(l.bias);
-      row.target = logit_of(l, products[column], bias ? bias[label] : 0.0f);
-    }
-    rows[r] = row;
+    const LossRow tile = sum_tile(l, products, label);
+    if (gpu::thread_index() == 0) rows[r] = p.first ? tile : merged(rows[r], tile);
   }
 }
 

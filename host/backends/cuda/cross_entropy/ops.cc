@@ -213,17 +213,52 @@ namespace in = operand::cross_entropy_grad;
 // Outputs.
 constexpr std::size_t kDx = 3, kDw = 4, kDbias = 5;
 
-// Returns the rows of a block: blocks of equal size, as tall as the memory allows. Every block
-// reads all of w twice and adds to all of dw, so logits may use as much memory as dw, within
-// bounds.
-std::int64_t block_rows(std::int64_t rows, std::int64_t width, std::int64_t vocabulary) {
-  constexpr std::int64_t kMinBytes = std::int64_t{128} << 20, kMaxBytes = kMinBytes * 8;
-  const std::int64_t bytes = std::clamp(vocabulary * width * 4, kMinBytes, kMaxBytes);
+// Returns the rows of a block: blocks of equal size, as tall as 1 GiB of logits allows. Every block
+// reads all of w twice and adds to all of dw, and dx needs many rows to keep all cores busy.
+std::int64_t block_rows(std::int64_t rows, std::int64_t vocabulary) {
+  constexpr std::int64_t kBytes = std::int64_t{1} << 30;
   const std::int64_t max_rows =
-      std::max<std::int64_t>(16, bytes / (row_stride(vocabulary) * 4) / 16 * 16);
+      std::max<std::int64_t>(16, kBytes / (row_stride(vocabulary) * 4) / 16 * 16);
   const std::int64_t blocks = std::max<std::int64_t>(1, divide_up(rows, max_rows));
   return std::min(rows, round_up(divide_up(rows, blocks), std::int64_t{16}));
 }
+
+// cuBLASLt is fast only where every dim is a multiple of 16 bytes of bf16, and many vocabularies
+// are not: logits and dx are products with a copy of w that has more rows, of zeros, and the last
+// rows of dw are a separate product.
+constexpr std::int64_t kWhole = kLossColumns;
+
+// dw[vocabulary, width] (+ acc) of m rows of gradients.
+class HeadGradient {
+ public:
+  HeadGradient(Context& context, blas::ProductSpec spec) : spec_(spec) {
+    make(context, whole_, whole_rows());
+    make(context, rest_, spec.m % kWhole);
+  }
+
+  std::size_t workspace_bytes() const {
+    return std::max(whole_ ? whole_->workspace_bytes() : 0, rest_ ? rest_->workspace_bytes() : 0);
+  }
+  void run(const KernelArgs& args, const void* gradients, const void* x, const void* acc,
+           void* dw) const {
+    if (whole_) whole_->run(args, gradients, x, nullptr, acc, dw);
+    if (!rest_) return;
+    const std::int64_t row = whole_rows(), row_bytes = spec_.n * size_bytes(spec_.out);
+    rest_->run(args, at_row(gradients, row, size_bytes(spec_.in)), x, nullptr,
+               acc ? at_row(acc, row, row_bytes) : nullptr, at_row(dw, row, row_bytes));
+  }
+
+ private:
+  std::int64_t whole_rows() const { return spec_.m / kWhole * kWhole; }
+  void make(Context& context, std::optional<LargeProduct>& product, std::int64_t rows) const {
+    blas::ProductSpec spec = spec_;
+    spec.m = rows;
+    if (rows > 0) product.emplace(context, spec);
+  }
+
+  blas::ProductSpec spec_;
+  std::optional<LargeProduct> whole_, rest_;
+};
 
 class CrossEntropyGradKernel final : public Kernel {
  public:
@@ -232,7 +267,8 @@ class CrossEntropyGradKernel final : public Kernel {
         rows_(n.type(0).dim(0)),
         width_(n.type(0).dim(1)),
         vocabulary_(n.type(1).dim(0)),
-        block_(block_rows(rows_, width_, vocabulary_)),
+        wide_(round_up(vocabulary_, kWhole)),
+        block_(block_rows(rows_, vocabulary_)),
         losses_(n, context, block_, vocabulary_),
         gradient_(function(context, "cross_entropy_gradient", dtype_)),
         bias_(function(context, "cross_entropy_bias", dtype_)) {
@@ -244,23 +280,28 @@ class CrossEntropyGradKernel final : public Kernel {
     make_product(context, first_dw_, first_dw);
   }
 
-  std::size_t workspace_bytes() const override { return losses_.bytes() + product_bytes_; }
+  std::size_t workspace_bytes() const override {
+    return losses_.bytes() + aligned(product_bytes_) + (is_padded() ? padded_bytes() : 0);
+  }
 
   void run(const KernelArgs& args) override {
     if (rows_ == 0) return run_without_rows(args);
-    for (std::int64_t row = 0; row < rows_; row += block_) run_block(args, row);
+    const void* w = args.inputs[1];
+    if (is_padded()) w = pad(args, w);
+    for (std::int64_t row = 0; row < rows_; row += block_) run_block(args, w, row);
   }
 
  private:
   // The products of a block of m rows: [m, V] logits, dx, and dw, which is added to.
   struct Products {
-    std::optional<LargeProduct> logits, dx, dw;
+    std::optional<LargeProduct> logits, dx;
+    std::optional<HeadGradient> dw;
   };
 
   void make_products(Context& context, Products& p, std::int64_t m) {
     make_product(context, p.logits,
                  {.m = m,
-                  .n = vocabulary_,
+                  .n = wide_,
                   .k = width_,
                   .in = dtype_,
                   .out = DType::f32,
@@ -268,7 +309,7 @@ class CrossEntropyGradKernel final : public Kernel {
     make_product(context, p.dx,
                  {.m = m,
                   .n = width_,
-                  .k = vocabulary_,
+                  .k = wide_,
                   .in = dtype_,
                   .out = dtype_,
                   .b_transposed = false,
@@ -288,7 +329,8 @@ class CrossEntropyGradKernel final : public Kernel {
             .accumulate = true};
   }
 
-  void make_product(Context& context, std::optional<LargeProduct>& product,
+  template <typename Product>
+  void make_product(Context& context, std::optional<Product>& product,
                     const blas::ProductSpec& spec) {
     product.emplace(context, spec);
     product_bytes_ = std::max(product_bytes_, product->workspace_bytes());
@@ -296,6 +338,20 @@ class CrossEntropyGradKernel final : public Kernel {
 
   // In numbers of the dtype: gradients are at the beginning of the rows of products.
   std::int64_t gradient_stride() const { return losses_.stride() * 4 / size_bytes(dtype_); }
+
+  bool is_padded() const { return wide_ > vocabulary_; }
+  std::size_t padded_bytes() const {
+    return aligned(static_cast<std::size_t>(wide_ * width_ * size_bytes(dtype_)));
+  }
+  // Copies w and adds rows of zeros.
+  const void* pad(const KernelArgs& args, const void* w) const {
+    std::byte* to = args.workspace + losses_.bytes() + aligned(product_bytes_);
+    const std::int64_t row_bytes = width_ * size_bytes(dtype_);
+    copy_bytes(args, to, w, static_cast<std::size_t>(vocabulary_ * row_bytes));
+    fill_zeros(args, at_row(to, vocabulary_, row_bytes),
+               static_cast<std::size_t>((wide_ - vocabulary_) * row_bytes));
+    return to;
+  }
 
   void run_without_rows(const KernelArgs& args) const {
     Losses::clear(args);
@@ -308,29 +364,31 @@ class CrossEntropyGradKernel final : public Kernel {
       fill_zeros(args, args.outputs[kDbias], static_cast<std::size_t>(vocabulary_ * 4));
   }
 
-  void run_block(const KernelArgs& args, std::int64_t row) const {
+  void run_block(const KernelArgs& args, const void* w, std::int64_t row) const {
     const std::int64_t m = std::min(block_, rows_ - row);
     const Products& p = products_[m < block_];
     const std::int64_t row_bytes = width_ * size_bytes(dtype_);
     const void* x = at_row(args.inputs[0], row, row_bytes);
-    const void* w = args.inputs[1];
     std::byte* products = losses_.products(args);
     const KernelArgs product_args = losses_.product_args(args);
 
     p.logits->run(product_args, x, w, nullptr, nullptr, products);
     const LogitsOfRows logits =
         losses_.logits(args, row, m, 0, vocabulary_, args.inputs[in::kBias]);
-    losses_.add_tile(args, logits, /*all_rows=*/false);
+    const bool has_gradients = args.outputs[kDx] || args.outputs[kDw] || args.outputs[kDbias];
+    if (has_gradients)
+      launch_gradient(args, logits, row);
+    else
+      losses_.add_tile(args, logits, /*all_rows=*/false);
     losses_.finish_rows(args, row, m);
-    if (!args.outputs[kDx] && !args.outputs[kDw] && !args.outputs[kDbias]) return;
+    if (!has_gradients) return;
 
-    launch_gradient(args, logits, row);
     if (args.outputs[kDbias] && args.inputs[in::kBias]) launch_bias(args, logits, row);
     // Before dx, which may be in the memory of acc.
     void* dw = args.outputs[kDw];
     if (dw && row == 0)
-      first_dw_->run(product_args, products, x, nullptr, args.inputs[in::kAcc], dw);
-    if (dw && row > 0) p.dw->run(product_args, products, x, nullptr, dw, dw);
+      first_dw_->run(product_args, products, x, args.inputs[in::kAcc], dw);
+    if (dw && row > 0) p.dw->run(product_args, products, x, dw, dw);
     if (args.outputs[kDx])
       p.dx->run(product_args, products, w, nullptr, nullptr,
                 at_row(args.outputs[kDx], row, row_bytes));
@@ -358,11 +416,13 @@ class CrossEntropyGradKernel final : public Kernel {
   }
 
   DType dtype_;
-  std::int64_t rows_, width_, vocabulary_, block_;
+  std::int64_t rows_, width_, vocabulary_;
+  std::int64_t wide_;  // columns of products
+  std::int64_t block_;
   Losses losses_;
   Function gradient_, bias_;
   std::array<Products, 2> products_;      // for a full block, and for the last one
-  std::optional<LargeProduct> first_dw_;  // sets dw to the first block's, plus acc
+  std::optional<HeadGradient> first_dw_;  // sets dw to the first block's, plus acc
   std::size_t product_bytes_ = 0;
 };
 
