@@ -74,13 +74,22 @@ class AttentionTile : AttentionRows<T, kRowWarps, kColWarps, kKeys, kCols,
     copy_queries();
     copy_keys(tile, keys_at(false));
     gpu::commit_copies();
-    for (bool turned = false; tile < walk.end; turned = shares() && !turned) {
+    // The first values come with the first keys: few rows often have a single tile of keys.
+    const bool has_own_values = !shares() && has_values();
+    if (has_own_values) copy_values(tile);
+    gpu::commit_copies();
+    bool first = true, turned = false;
+    for (; tile < walk.end; turned = shares() && !turned) {
       const int next = walk.next(tile + 1);
-      const bool whole = walk.whole(tile);
+      const bool whole = walk.whole_keys(tile);
       if (!whole) this->note_keys(tile);
-      gpu::wait_copies<0>();
+      if (first)
+        gpu::wait_copies<1>();
+      else
+        gpu::wait_copies<0>();
       gpu::sync();
-      if (!shares() && has_values()) copy_values(tile);
+      if (has_own_values && !first) copy_values(tile);
+      first = false;
       if (shares() && next < walk.end) copy_keys(next, keys_at(!turned));
       gpu::commit_copies();
       compute_probabilities(tile, whole, keys_at(turned));

@@ -25,8 +25,11 @@ LAMINA_GPU_FUNCTION void copy_rows(const Tile<T>& to, int rows, int count, int f
     const std::int64_t at = real ? offset(row) : 0;
     for (int i = gpu::thread_index() % kLanes * kPiece; first + i < end; i += kLanes * kPiece) {
       const gpu::Shared<T> piece = to.data + (row * to.stride + first + i);
-      if (real && vectors && i < width) {
-        gpu::copy_async<16>(piece, from + (at + i));
+      if (vectors) {
+        if (real && i < width)
+          gpu::copy_async<16>(piece, from + (at + i));
+        else
+          gpu::store_vector<kPiece>(piece, 0, gpu::Vector<T, kPiece>{});
         continue;
       }
       for (int j = 0; j < kPiece && first + i + j < end; ++j)

@@ -157,10 +157,13 @@ struct Walk {
   }
   // True if all pairs exist and are visible.
   LAMINA_GPU_FUNCTION bool whole(int tile) const {
-    const int row_tile = kOfKeys ? tile : own, key_tile = kOfKeys ? own : tile;
-    if (p.keep.value != 0 || (key_tile + 1) * size.tile_keys > row.num_keys ||
-        (row_tile + 1) * size.tile_rows > size.rows)
-      return false;
+    const int row_tile = kOfKeys ? tile : own;
+    return (row_tile + 1) * size.tile_rows <= size.rows && whole_keys(tile);
+  }
+  // True if all keys exist and all rows that exist see them.
+  LAMINA_GPU_FUNCTION bool whole_keys(int tile) const {
+    const int key_tile = kOfKeys ? own : tile;
+    if (p.keep.value != 0 || (key_tile + 1) * size.tile_keys > row.num_keys) return false;
     return kOfKeys ? all_see(p, other(tile), span) : all_see(p, span, other(tile));
   }
 };
