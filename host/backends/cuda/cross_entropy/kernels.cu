@@ -81,8 +81,8 @@ LAMINA_GPU_FUNCTION LossRow merged(const LossRow& row, const LossRow& tile) {
   return out;
 }
 
-// The sums of a tile's columns of a row, for all threads of the block; `target` is 0 if the label is
-// not in the tile.
+// The sums of a tile's columns of a row, for all threads of the block; `target` is 0 if the label
+// is not in the tile.
 LAMINA_GPU_FUNCTION LossRow sum_tile(const LogitsOfRows& p, gpu::Global<const float> products,
                                      std::int32_t label) {
   LossRow out{};

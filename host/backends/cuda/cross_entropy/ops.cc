@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "backends/cuda/cross_entropy/blocks.h"
 #include "backends/cuda/cross_entropy/params.h"
 #include "backends/cuda/gemm/products.h"
 #include "backends/cuda/kernel_support.h"
@@ -213,12 +214,11 @@ namespace in = operand::cross_entropy_grad;
 // Outputs.
 constexpr std::size_t kDx = 3, kDw = 4, kDbias = 5;
 
-// Returns the rows of a block: blocks of equal size, as tall as 1 GiB of logits allows. Every block
+// Returns the rows of a block: blocks of equal size, as tall as their logits may be. Every block
 // reads all of w twice and adds to all of dw, and dx needs many rows to keep all cores busy.
 std::int64_t block_rows(std::int64_t rows, std::int64_t vocabulary) {
-  constexpr std::int64_t kBytes = std::int64_t{1} << 30;
   const std::int64_t max_rows =
-      std::max<std::int64_t>(16, kBytes / (row_stride(vocabulary) * 4) / 16 * 16);
+      std::max<std::int64_t>(16, most_logit_bytes / (row_stride(vocabulary) * 4) / 16 * 16);
   const std::int64_t blocks = std::max<std::int64_t>(1, divide_up(rows, max_rows));
   return std::min(rows, round_up(divide_up(rows, blocks), std::int64_t{16}));
 }
@@ -386,8 +386,7 @@ class CrossEntropyGradKernel final : public Kernel {
     if (args.outputs[kDbias] && args.inputs[in::kBias]) launch_bias(args, logits, row);
     // Before dx, which may be in the memory of acc.
     void* dw = args.outputs[kDw];
-    if (dw && row == 0)
-      first_dw_->run(product_args, products, x, args.inputs[in::kAcc], dw);
+    if (dw && row == 0) first_dw_->run(product_args, products, x, args.inputs[in::kAcc], dw);
     if (dw && row > 0) p.dw->run(product_args, products, x, dw, dw);
     if (args.outputs[kDx])
       p.dx->run(product_args, products, w, nullptr, nullptr,

@@ -49,8 +49,8 @@ struct LossSumsParams {
   bool first;  // block of rows
 };
 
-// Computes the sums of rows that count, and replaces the products of all columns by their gradients,
-// as T at the beginning of each row.
+// Computes the sums of rows that count, and replaces the products of all columns by their
+// gradients, as T at the beginning of each row.
 struct LossGradientParams {
   LogitsOfRows logits;
   gpu::Address dloss;          // f32[]
