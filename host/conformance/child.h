@@ -12,8 +12,8 @@ struct ChildOptions {
   double idle_seconds = 6;  // wall time without any processor time
   double seconds = 40;      // wall time
   bool limit_memory = true;
-  bool elsewhere = false;   // another folder and other variables
-  bool hostile = false;     // see Again::hostile
+  bool elsewhere = false;  // another folder and other variables
+  bool hostile = false;    // see Again::hostile
 };
 
 // The limit that a process has reached.

@@ -124,7 +124,7 @@ TEST(LargeProduct, WidensPanelAfterPanel) {
   const cuda::blas::ProductSpec spec{.m = m, .n = n, .k = k, .in = DType::f32, .out = DType::f32};
   const Array got{{DType::f32, {m, n}, {}}, large_product(spec, &format, x, blocks)},
       want{got.type, large_product(spec, nullptr, x, w.bytes)};
-  // The library may add the terms of a panel in another order than those of the whole matrix.
+  // The library may add the terms of a panel in another order than the terms of the whole matrix.
   for (std::int64_t i = 0; i < m * n; ++i) EXPECT_NEAR(get(got, i), get(want, i), 1e-2) << i;
 }
 

@@ -127,7 +127,7 @@ DriverResult set_function_attribute(FunctionHandle function, FunctionAttribute a
     return DriverResult::invalid_value;
   return function->max_shared_bytes = value, DriverResult::success;
 }
-// The compiler's report has the size of static arrays; those of plugins are not known.
+// The compiler's report has the size of static arrays, except for kernels of plugins.
 DriverResult function_attribute(int* value, FunctionAttribute attribute, FunctionHandle function) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
   switch (attribute) {
