@@ -298,7 +298,8 @@ void expect_definition(const Fp8Problem& p) {
         if (p.addend) add(get(inputs.back(), r * p.n + o));
         for (std::int64_t i = 0; i < p.k; ++i)
           add(x[to_size(r * p.k + i)] * w[to_size(o * p.k + i)]);
-        ASSERT_NEAR(get(y, r * p.n + o), sum, 0x1p-13 * magnitude + unit * std::abs(sum))
+        // Hopper adds products of FP8 operands with 14 bits (arXiv 2412.19437, 3.3.2).
+        ASSERT_NEAR(get(y, r * p.n + o), sum, 0x1p-12 * magnitude + unit * std::abs(sum))
             << "row " << r << ", output " << o << " of matrix " << matrix;
       }
   }
