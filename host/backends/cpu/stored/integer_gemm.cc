@@ -26,7 +26,8 @@ std::byte* at(void* base, std::int64_t elements, DType dtype) {
   return static_cast<std::byte*>(base) + elements * size_bytes(dtype);
 }
 
-// The kernels of tile_unit(), or those by vectors; both have the same bits.
+// The kernels of tile_unit(), or kernels by vectors where the instruction set has none of the unit;
+// both have the same bits.
 class IntegerKernels {
  public:
   const IntegerSlabs& slabs() const { return unit_ ? units_.slabs : vectors_.slabs; }
@@ -38,7 +39,8 @@ class IntegerKernels {
  private:
   const IntegerTileFunctions& vectors_ = isa_table<IntegerTileFunctions>();
   const IntegerUnitFunctions& units_ = isa_table<IntegerUnitFunctions>();
-  const IntegerUnitFunctions::Unit* unit_ = tile_unit() == TileUnit::amx        ? &units_.amx
+  const IntegerUnitFunctions::Unit* unit_ = units_.slabs.rows == 0              ? nullptr
+                                            : tile_unit() == TileUnit::amx      ? &units_.amx
                                             : tile_unit() == TileUnit::emulated ? &units_.emulated
                                                                                 : nullptr;
 };
