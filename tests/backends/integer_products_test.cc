@@ -316,7 +316,7 @@ TEST(IntegerProducts, OfAGroupHaveTheBitsOfSingleProducts) {
         {.m = m, .n = n, .k = k, .out = DType::f32, .bias = {}, .b_stored = &format}));
   }
   const auto group = make_integer_gemm_group(specs);
-  if (best_isa() < Isa::avx512) {
+  if (best_isa() < Isa::avx2) {
     EXPECT_EQ(group, nullptr) << "there are no tiles of integers";
     return;
   }
