@@ -153,7 +153,7 @@ LAMINA_TEST_OP(CrossEntropyGrad, kGrad)
 
 OpCases blocks() {
   OpCases list = kGradBlocks;
-  list.cases[0].loosen = 100;
+  list.cases[0].loosen = 200;  // with AVX2 a sum has fewer parts, and longer ones
   list.cases[0].large = true;
   return list;
 }
