@@ -66,8 +66,9 @@ TEST_P(RoundedRows, SequencesInAnyPiecesGiveTheSameLogits) {
     const std::vector<float> whole = read.in_pieces_of(kTokens);
     EXPECT_GT(relative_difference(whole, want), 0) << "nothing was rounded";
     EXPECT_LT(relative_difference(whole, want), 0.2);
+    // Keys differ in their last bits, and one of them may be rounded to the next code.
     for (const std::size_t size : {std::size_t{1}, std::size_t{7}})
-      EXPECT_LE(relative_difference(read.in_pieces_of(size), whole), 1e-3) << size;
+      EXPECT_LE(relative_difference(read.in_pieces_of(size), whole), 1e-2) << size;
   }
 }
 
