@@ -61,8 +61,7 @@ class NoAlgorithm final : public DeviceError {
 
 class PreparedProduct {
  public:
-  // Throws NoAlgorithm. REQUIRES: multiplies(in, out), or FP8
-  // as above.
+  // Throws NoAlgorithm. REQUIRES: multiplies(in, out), or FP8 as above.
   PreparedProduct(Library& library, const ProductSpec& spec);
 
   // For any operands; the workspace may begin at any address.
