@@ -126,10 +126,10 @@ double processor_seconds(pid_t process) {
   return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
-// True if it waits for a disk, or a debugger has stopped it.
+// True if it waits for a processor that others use, or for a disk, or a debugger has stopped it.
 bool is_held_up(pid_t process) {
   const std::string state = state_of_process(process);
-  return !state.empty() && std::string_view("DTt").find(state[0]) != std::string_view::npos;
+  return !state.empty() && std::string_view("RDTt").find(state[0]) != std::string_view::npos;
 }
 
 // Measures the time that a process has run.
