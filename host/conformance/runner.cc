@@ -71,8 +71,9 @@ class Runner {
   Runner(const PluginSubject& plugin, const std::filesystem::path& program)
       : plugin_(plugin), program_(program) {
     const bool quick = plugin.settings().level == Level::quick;
-    options_.processor_seconds =
-        (quick ? kQuickSeconds : kFullSeconds) * num_families(plugin) * kSlower;
+    const double by_level = (quick ? kQuickSeconds : kFullSeconds) * kSlower;
+    const double seconds = plugin.settings().seconds;
+    options_.processor_seconds = (seconds > 0 ? seconds : by_level) * num_families(plugin);
     options_.idle_seconds = quick ? kQuickIdleSeconds : kFullIdleSeconds;
     options_.seconds = options_.processor_seconds * kPatience;
     // The driver of a GPU reserves addresses for the memory of all GPUs and of the machine.

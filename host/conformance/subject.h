@@ -22,6 +22,7 @@ namespace lamina::conformance {
 struct Settings {
   Level level = Level::quick;
   std::uint64_t seed = 1;
+  double seconds = 0;                          // processor time of a check per family; 0: by level
   std::string family;                          // only this one; empty: all families of the plugin
   std::string device;                          // to compute on; empty: the default
   std::vector<std::filesystem::path> models;   // descriptions in addition to the plugin's

@@ -47,6 +47,8 @@ PluginSubject subject_of(const Arguments& arguments, const Device& device) {
   const std::string& what = arguments.positionals[0];
   Settings settings{.level = level_of(arguments),
                     .seed = static_cast<std::uint64_t>(arguments.integer("seed"))};
+  if (arguments.has("time-limit"))
+    settings.seconds = static_cast<double>(arguments.integer("time-limit"));
   for (const std::string& file : arguments.texts("model"))
     settings.models.push_back(std::filesystem::absolute(file));
   for (const std::string& folder : arguments.texts("golden"))
@@ -120,6 +122,10 @@ Command plugin_check_command() {
                                        "A small model to check in addition to the plugin's.")),
                   repeated(text_option("golden", 0, "DIR", "A golden case to compare with.")),
                   integer_option("seed", 0, 1, "Seed of the weights.", 0),
+                  integer_option("time-limit", 0, {},
+                                 "Seconds of processor time for each check and family, for slow "
+                                 "machines. Default: 10; 60 from level full on.",
+                                 1, 86400),
                   device_option(),
                   json_option()},
       .positionals = {{.name = "FILE|NAME", .doc = "A .lamina.so, or the name of a family."}},
