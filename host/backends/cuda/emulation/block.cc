@@ -36,7 +36,7 @@ thread_local Fibers fibers;
 
 bool same_line(const std::source_location& a, const std::source_location& b) {
   return a.line() == b.line() && a.column() == b.column() &&
-         std::strcmp(a.file_name(), b.file_name()) == 0;
+         (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
 }
 
 // Returns eg: "softmax/kernels.cu:21".
