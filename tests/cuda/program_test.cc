@@ -1,9 +1,11 @@
 // The program on machines without a usable GPU: `--device cuda` is one clear line, only `auto`
 // takes the CPU instead.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <sstream>
 
 #include "support/paths.h"
 #include "support/process.h"
@@ -96,6 +98,36 @@ TEST(CudaProgram, ExplainNeedsNoGpuThatIsOnlyDescribed) {
                      "--device", "cuda:h200", "--phase", phase, "--show", "time"});
     EXPECT_EQ(run.code, 0) << run.err;
     EXPECT_THAT(run.out, HasSubstr("== predicted time on cuda:h200: "));
+  }
+}
+
+// The calls in a list of kernels: a line each, "not" lines give reasons. The kernels of a scan's
+// body are indented, and called as often as the line above them says.
+int listed_calls(const std::string& text) {
+  std::istringstream lines(text);
+  std::string line;
+  int count = 0, times = 1;
+  while (std::getline(lines, line) && !line.starts_with("arena ")) {
+    const std::size_t begin = line.find_first_not_of(' ');
+    if (begin == line.npos || line.starts_with("==")) continue;
+    if (line.find(", its arena ") != line.npos) {
+      times = std::stoi(line);
+    } else if (!line.substr(begin).starts_with("not ") && !line.starts_with("scan ")) {
+      count += begin < 4 ? 1 : times;
+    }
+  }
+  return count;
+}
+
+TEST(CudaProgram, ExplainCountsTheKernelsInTheGraphOfAStep) {
+  for (const char* phase : {"train", "prefill", "decode"}) {
+    const Finished run =
+        run_process({kProgram, "explain", LAMINA_SOURCE_DIR "/configs/models/bench-0.6b.toml",
+                     "--device", "cuda:h200", "--phase", phase, "--show", "kernels"});
+    EXPECT_EQ(run.code, 0) << run.err;
+    const std::string list = run.out.substr(run.out.find("== kernels"));
+    EXPECT_GT(listed_calls(list), 100);
+    EXPECT_THAT(list, HasSubstr(fmt::format("a graph of {} kernel calls", listed_calls(list))));
   }
 }
 
