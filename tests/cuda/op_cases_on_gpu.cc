@@ -37,7 +37,7 @@ class GpuCase final : public CaseDevice {
     for (Array* array : inputs) in.push_back(place(array));
     for (Array* array : outputs) out.push_back(place(array));
     const std::unique_ptr<Buffer> workspace = test_gpu().allocate(kernel.workspace_bytes());
-    queue.fill(TensorRef(*workspace, 0, bytes_type(kernel.workspace_bytes())), std::byte{0xff});
+    queue.fill(TensorRef(*workspace, 0, bytes_type(kernel.workspace_bytes())), kUnwritten);
     queue.enqueue(kernel, {in, out, reinterpret_cast<std::byte*>(workspace->address()), &queue});
     for (const auto& [array, buffer] : memory)
       queue.copy(host_tensor(array->data(), array->type), TensorRef(*buffer, 0, array->type));

@@ -81,6 +81,12 @@ inline Array zeros(const Type& type) {
   return {type, std::vector<std::byte>(static_cast<std::size_t>(type.bytes()))};
 }
 
+// The bytes of a result before it is written: NaN, or a number that no case expects.
+inline constexpr std::byte kUnwritten{0xff};
+inline Array unwritten(const Type& type) {
+  return {type, std::vector<std::byte>(static_cast<std::size_t>(type.bytes()), kUnwritten)};
+}
+
 inline Array array(const Type& type, std::span<const double> values) {
   Array out = zeros(type);
   LAMINA_ASSERT(static_cast<std::int64_t>(values.size()) == type.num_elements());

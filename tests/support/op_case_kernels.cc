@@ -25,7 +25,7 @@ struct KernelRun {
 
   KernelRun(const CaseDevice& d, const KernelChoice& k, const Built& b)
       : device(d), choice(k), built(b), inputs(b.inputs) {
-    for (const Tensor& t : b.results) outputs.push_back(zeros(t.type()));
+    for (const Tensor& t : b.results) outputs.push_back(unwritten(t.type()));
   }
 
   // Output `over_output` is written over operand `over_input`; outputs in `left_out` get no memory.

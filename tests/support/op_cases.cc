@@ -25,7 +25,7 @@ class CpuCase final : public CaseDevice {
     std::vector<void*> out;
     for (Array* array : inputs) in.push_back(array ? array->data() : nullptr);
     for (Array* array : outputs) out.push_back(array ? array->data() : nullptr);
-    std::vector<std::byte> workspace(kernel.workspace_bytes() + 64);
+    std::vector<std::byte> workspace(kernel.workspace_bytes() + 64, kUnwritten);
     const auto start = (reinterpret_cast<std::uintptr_t>(workspace.data()) + 63) / 64 * 64;
     kernel.run({in, out, reinterpret_cast<std::byte*>(start)});
   }

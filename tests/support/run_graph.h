@@ -11,6 +11,7 @@
 
 #include "backends/cpu/backend.h"
 #include "core/error.h"
+#include "graph/bytes_type.h"
 #include "graph/graph.h"
 #include "passes/pipeline.h"
 #include "runtime/program.h"
@@ -54,13 +55,15 @@ inline std::vector<Array> run(Program& program, const Backend& backend, std::vec
   }
   std::vector<Array> outputs;
   for (const GraphOutput& output : graph.outputs())
-    outputs.push_back(zeros(graph.type(output.value)));
+    outputs.push_back(unwritten(graph.type(output.value)));
   for (std::size_t o = 0; o < outputs.size(); ++o) {
     const int alias = graph.outputs()[o].alias_input;
     out.push_back(alias >= 0 ? in[static_cast<std::size_t>(alias)]
                              : host_tensor(outputs[o].data(), outputs[o].type));
   }
   auto arena = backend.allocate(program.arena_bytes());
+  backend.context().queue().fill(TensorRef(*arena, 0, bytes_type(program.arena_bytes())),
+                                 kUnwritten);
   program.run(std::vector<ConstTensorRef>(in.begin(), in.end()), out, *arena);
   for (std::size_t o = 0; o < outputs.size(); ++o)
     if (int alias = graph.outputs()[o].alias_input; alias >= 0)
