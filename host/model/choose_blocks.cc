@@ -135,6 +135,14 @@ class Chooser {
                        fmt::format("needs a format with fewer bits than {}, got {}",
                                    weights::kBudgetFormat, what_.format),
                        {"some matrices keep that format, others get int8; eg: --format int4"}});
+    bool any = false;
+    for (std::size_t i = 0; i < out_.storages.size(); ++i) any |= may_change(i);
+    if (!any)
+      throw UserError(
+          ExitCode::usage,
+          {kTargetBits,
+           fmt::format("has no effect: no matrix gets {}", what_.format),
+           {"leave it out, or check the rules, and warnings about matrices that stay plain"}});
     weights::check_budget(model_, out_.storages, *method_.target_bits, kTargetBits);
   }
 

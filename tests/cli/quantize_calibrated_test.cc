@@ -169,6 +169,18 @@ TEST(TargetBits, ThatNoFormatHasAreRefusedBeforeTheText) {
                        "  give at least that, or a format with fewer bits: int4-g128 has 4.125\n"));
 }
 
+TEST(TargetBits, NeedAMatrixThatMayGetThem) {
+  const TempDir folder;
+  const Finished result = quantize_with(folder / "q", {"--format", "int4", "--target-bits", "8",
+                                                       "--quantize-rule", "layers.*.weight=int8"});
+  EXPECT_EQ(result.code, 2) << result.err;
+  EXPECT_FALSE(std::filesystem::exists(folder / "q"));
+  EXPECT_THAT(result.err,
+              EndsWith("error: --target-bits: has no effect: no matrix gets int4\n"
+                       "  leave it out, or check the rules, and warnings about matrices "
+                       "that stay plain\n"));
+}
+
 TEST(TargetBits, AreKeptAndLowerTheDivergence) {
   const TempDir folder;
   ASSERT_EQ(quantize_with(folder / "base", {"--format", "int4"}).code, 0);
