@@ -55,14 +55,18 @@ TEST(Attention, AValueScaleThatIsNotFiniteGivesNoNumbers) {
 // Queries below 2^-110 count as 0 where they become integers, even if the scale makes logits of
 // them.
 TEST(Attention, TinyQueriesWeighAllSlotsEqually) {
-  if (best_isa() < Isa::avx512) GTEST_SKIP() << "queries become integers only with vpdpbusd";
-  for (std::int64_t group : kGroups) {
-    AttentionProblem zero = int8_problem(group), tiny = zero;
-    std::ranges::fill(zero.q, 0);
-    for (double& x : tiny.q) x = std::ldexp(std::clamp(x, -1.0, 1.0), -111);
-    tiny.spec.scale = 0x1p111;
-    expect_close(run_attention(tiny, DType::bf16), reference_of_numbers(zero), DType::bf16);
-  }
+  if (best_isa() < Isa::avx2) GTEST_SKIP() << "needs AVX2, which multiplies queries as integers";
+  for (Isa isa : isas())
+    for (std::int64_t group : kGroups) {
+      if (isa < Isa::avx2) continue;
+      SCOPED_TRACE(std::string(name(isa)) + ", group " + std::to_string(group));
+      const ScopedIsa scoped(isa);
+      AttentionProblem zero = int8_problem(group), tiny = zero;
+      std::ranges::fill(zero.q, 0);
+      for (double& x : tiny.q) x = std::ldexp(std::clamp(x, -1.0, 1.0), -111);
+      tiny.spec.scale = 0x1p111;
+      expect_close(run_attention(tiny, DType::bf16), reference_of_numbers(zero), DType::bf16);
+    }
 }
 
 // 255/128 times a power of two is the largest mantissa of bf16: with the factor of smaller ones it

@@ -15,11 +15,12 @@ struct IntegerFactor {
 
 constexpr float kTiny = 0x1p-110f;  // a smaller maximum may have an infinite inverse
 
-// Integers of weights are 0 to 65535.
+// Integers of weights are 0 to kLargest.
+template <int kLargest>
 inline IntegerFactor factor_of_weights(float max, bool is_finite) {
   if (!is_finite) return {__builtin_nanf(""), 0};
   if (max < kTiny) return {0, 0};
-  return {max / 65535, 65535 / max};
+  return {max / kLargest, kLargest / max};
 }
 
 // Integers of queries are two signed bytes, at most 127 * 256 + 127.

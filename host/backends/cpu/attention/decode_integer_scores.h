@@ -18,6 +18,7 @@ struct IntegerDecodeScores {
   static constexpr int L = V::kLanes;
   static_assert(L == 16);
   static constexpr std::int64_t kElements = 64;  // of a vector of numbers
+  static constexpr bool kInBlocks = false;
 
   // ---- queries ----
 

@@ -14,12 +14,6 @@
 namespace lamina::cpu {
 namespace {
 
-// The sums of a decoding step for queries of T, with rows of S.
-template <class V, class T, bool kPairs, class S>
-struct SumsOf {
-  using Type = DecodeSums<V, T, kPairs, S>;
-};
-
 #if defined(__AVX512VNNI__)
 
 template <class V>
@@ -40,7 +34,7 @@ struct IntegerDecodeSums : IntegerDecodeScores<V> {
   static void store_weights(const F (&p)[kDecodeKeys / L], Word* to) {
     const F max = V::max(p[0], p[1]), sum = p[0] + p[1];
     const bool is_finite = _mm512_cmp_ps_mask(sum - sum, F{}, _CMP_EQ_OQ) == 0xffff;
-    const IntegerFactor factor = factor_of_weights(V::max_lane(max)[0], is_finite);
+    const IntegerFactor factor = factor_of_weights<65535>(V::max_lane(max)[0], is_finite);
     auto* bytes = reinterpret_cast<std::uint8_t*>(to);
     for (int part = 0; part < kDecodeKeys / L; ++part) {
       const __m512i x = _mm512_min_epi32(_mm512_cvtps_epi32(p[part] * V::set(factor.inverse)),
@@ -145,12 +139,6 @@ struct IntegerDecodeSums : IntegerDecodeScores<V> {
   using Scores::broadcast;
   using Scores::joined;
   using Scores::numbers;
-};
-
-// Queries and weights of bf16 with rows of int8 are multiplied as integers.
-template <class V>
-struct SumsOf<V, std::uint16_t, false, Int8> {
-  using Type = IntegerDecodeSums<V>;
 };
 
 #endif

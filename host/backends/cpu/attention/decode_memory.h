@@ -3,13 +3,14 @@
 #pragma once
 
 #include "backends/cpu/attention/bias.h"
-#include "backends/cpu/attention/decode_integers.h"
+#include "backends/cpu/attention/decode_forms.h"
 #include "backends/cpu/attention/merge.h"
 
 namespace lamina::cpu {
 namespace {
 
-constexpr std::int64_t kDecodeSplit = 128;  // slots of a task
+constexpr std::int64_t kDecodeSplit = 128;      // slots of a task
+constexpr std::int64_t kBlockBytes = 32 << 10;  // maximum of a block, unless it has 8 slots
 
 // Values that all tasks share.
 struct DecodeRun {
@@ -21,6 +22,7 @@ struct DecodeRun {
   std::int64_t splits, qk_vectors, v_vectors;
   std::int64_t head_blocks;  // of a split
   std::int64_t lines;        // cache lines of one head in a step
+  std::int64_t block;        // slots that are read together
   BiasRule bias;
   Partials partials;
   LogitFactors logits;
@@ -41,7 +43,8 @@ struct DecodeMemory {
     float* o;
     float *max, *sum;                // [kv_heads, rows]
     std::int32_t *position, *chunk;  // [kDecodeKeys]
-    float *k_scale, *v_scale;        // [kDecodeKeys]; unused for plain rows
+    float* k_scale;                  // [kv_heads, kDecodeKeys]; unused for plain rows
+    float* v_scale;                  // [kDecodeKeys]; likewise
   };
 
   static Run make_run(const AttentionSpec& spec, const AttentionForwardArgs& args,
@@ -56,10 +59,13 @@ struct DecodeMemory {
           .v_vectors = 0,
           .head_blocks = 1,
           .lines = kDecodeKeys * (row_bytes(spec.qk_dim) + row_bytes(spec.v_dim)) / 64,
+          .block = 8,
           .bias = {},
           .partials = {},
           .logits = logit_factors(spec)};
     r.splits = divide_up(spec.kv_tokens, kDecodeSplit);
+    const std::int64_t slot_bytes = spec.kv_heads * row_bytes(max(spec.qk_dim, spec.v_dim));
+    while (r.block < kDecodeKeys && 2 * r.block * slot_bytes <= kBlockBytes) r.block *= 2;
     r.qk_vectors = divide_up(spec.qk_dim, kElements);
     r.v_vectors = divide_up(spec.v_dim, kElements);
     return r;
@@ -77,7 +83,7 @@ struct DecodeMemory {
     s.sum = arena.take<float>(all);
     s.position = arena.take<std::int32_t>(kDecodeKeys);
     s.chunk = arena.take<std::int32_t>(kDecodeKeys);
-    s.k_scale = arena.take<float>(kDecodeKeys);
+    s.k_scale = arena.take<float>(r.spec.kv_heads * kDecodeKeys);
     s.v_scale = arena.take<float>(kDecodeKeys);
     return s;
   }

@@ -17,6 +17,7 @@ struct DecodeScores {
   using Step = DecodeStep<S>;
   static constexpr int L = V::kLanes;
   static constexpr std::int64_t kElements = kPairs ? 2 * L : L;  // of a vector of words
+  static constexpr bool kInBlocks = false;
 
   // Loads the vector of words at p; only its first `left` elements exist.
   template <bool kWhole = false>

@@ -134,17 +134,69 @@ struct Decode {
                     .dots = s.dots,
                     .scores = s.scores,
                     .weights = s.weights,
+                    .k_scale = s.k_scale,
                     .o = s.o};
+    if constexpr (Sums::kInBlocks)
+      run_blocks(r, s, masks, b, heads, key, open, step);
+    else
+      run_heads(r, s, masks, b, heads, key, open, step);
+  }
+
+  // Computes a step head by head.
+  static void run_heads(const Run& r, const Scratch& s, const RowMasks& masks, std::int64_t b,
+                        Heads heads, std::int64_t key, bool open, const Step& step) {
     for (std::int64_t head = heads.begin; head < heads.end; ++head) {
       Ahead next(ahead(r, r.args.k, r.spec.qk_dim, b, head, key + kDecodeKeys),
                  ahead(r, r.args.v, r.spec.v_dim, b, head, key + kDecodeKeys));
       Sums::score(step, head, next);
-      if constexpr (kIsNumber<S>) Sums::read_scales(step, head, s.k_scale, s.v_scale);
+      if constexpr (kIsNumber<S>)
+        Sums::read_scales(step, head, s.k_scale + head * kDecodeKeys, s.v_scale);
       for (std::int64_t row = 0; row < r.sizes.rows; ++row)
         DecodeSoftmax<V, T, kPairs, S>::update(r, s, masks, open, head * r.sizes.rows + row, key,
-                                               count, next);
+                                               step.count, next);
       Sums::add_values(step, head, next);
     }
+  }
+
+  // Computes a step in blocks of slots, each with all heads, so that memory is read and requested
+  // in order: without that, AMD's Zen 3 requests too little ahead.
+  static void run_blocks(const Run& r, const Scratch& s, const RowMasks& masks, std::int64_t b,
+                         Heads heads, std::int64_t key, bool open, const Step& step) {
+    const auto for_blocks = [&](const Rows& own, const Rows& other, auto compute) {
+      for (std::int64_t j = 0; j < step.count; j += r.block) {
+        const std::int64_t end = min(step.count, j + r.block);
+        const Rows next = end < step.count ? Rows{own.x, own.dim, key + end} : other;
+        for (std::int64_t head = heads.begin; head < heads.end; ++head)
+          compute(head, SlotBlock{j, end, ahead_in_order(r, next, b, head),
+                                  r.block * Memory::row_bytes(next.dim)});
+      }
+    };
+    const Rows keys{r.args.k, r.spec.qk_dim, key + kDecodeKeys},
+        values{r.args.v, r.spec.v_dim, key};
+    for_blocks(keys, values,
+               [&](std::int64_t head, const SlotBlock& block) { Sums::score(step, head, block); });
+    struct {
+      void ask(std::int64_t) {}
+    } nothing;
+    for (std::int64_t i = heads.begin * r.sizes.rows; i < heads.end * r.sizes.rows; ++i)
+      DecodeSoftmax<V, T, kPairs, S>::update(r, s, masks, open, i, key, step.count, nothing);
+    for_blocks(values, keys, [&](std::int64_t head, const SlotBlock& block) {
+      Sums::add_values(step, head, block);
+    });
+  }
+
+  // Rows of all heads from slot `key` on.
+  struct Rows {
+    const AttentionInput& x;
+    std::int64_t dim, key;
+  };
+
+  // Returns the memory to request while head h of n is computed: the h-th of n parts of the next
+  // block. If other threads have other heads of a split, they request the other parts.
+  static const char* ahead_in_order(const Run& r, const Rows& next, std::int64_t b,
+                                    std::int64_t head) {
+    return reinterpret_cast<const char*>(at<S>(next.x, b, next.key, 0)) +
+           head * r.block * Memory::row_bytes(next.dim);
   }
 
   // Returns the memory that head h of n prefetches: the h-th of n parts of the next step's slots,

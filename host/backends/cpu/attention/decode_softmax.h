@@ -35,15 +35,16 @@ struct DecodeSoftmax {
 
   // Performs one step of online softmax: turns a row's logits into weights and rescales the row's
   // sums so far.
+  template <class Requests>
   static void update(const Run& r, const Scratch& s, const RowMasks& masks, bool open,
-                     std::int64_t i, std::int64_t key, std::int64_t count, Ahead& next) {
+                     std::int64_t i, std::int64_t key, std::int64_t count, Requests& next) {
     const std::int64_t lines = divide_up(r.lines, 32 * r.sizes.rows);
     float* scores = s.scores + i * kDecodeKeys;
     F max = V::set(s.max[i]);
     for (std::int64_t j = 0; j < count; j += L) {
       next.ask(lines);
       F x = V::load(scores + j) * V::set(r.logits.score);
-      if constexpr (kIsNumber<S>) x *= V::load(s.k_scale + j);
+      if constexpr (kIsNumber<S>) x *= V::load(s.k_scale + i / r.sizes.rows * kDecodeKeys + j);
       if (r.logits.cap != 0) x = V::tanh(x) * V::set(r.logits.cap);
       if (r.bias.any()) x += bias_of_slots(r, s, masks, i, j);
       if (!open) {
@@ -77,7 +78,7 @@ struct DecodeSoftmax {
       F& of_slots = p[j / L];
       of_slots = j < count ? V::template exp2<kDegree>(V::load(scores + j) - used) : F{};
       sum += of_slots;
-      if constexpr (kIsNumber<S>) of_slots *= V::load(s.v_scale + j);
+      if constexpr (kIsNumber<S> && !Sums::kInBlocks) of_slots *= V::load(s.v_scale + j);
     }
     Sums::store_weights(p, s.weights + i * kDecodeKeys);
     s.max[i] = max[0];

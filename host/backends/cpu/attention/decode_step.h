@@ -18,12 +18,13 @@ struct DecodeStep {
   const S *k, *v;                                 // slot 0 of head 0
   std::int64_t k_token, k_head, v_token, v_head;  // strides in elements
   std::int64_t heads, rows, count, qk_dim, v_dim, qk_vectors, v_vectors;
-  std::int64_t lines;   // cache lines of one head in a step
-  const Word* q;        // [heads, rows, query_words()]
-  float* dots;          // [L, rows, L]
-  float* scores;        // [heads * rows, kDecodeKeys]
-  const Word* weights;  // [heads * rows, kDecodeKeys]: words along the slots
-  float* o;             // [heads * rows, v_vectors, elements of a vector]
+  std::int64_t lines;  // cache lines of one head in a step
+  const Word* q;       // [heads, rows, query_words()]
+  float* dots;         // [L, rows, L]
+  float* scores;       // [heads * rows, kDecodeKeys]
+  Word* weights;       // [heads * rows, kDecodeKeys]: words along the slots
+  float* k_scale;      // [heads, kDecodeKeys]
+  float* o;            // [heads * rows, v_vectors, elements of a vector]
 };
 
 // Prefetches one head's part of the next step, a few lines at a time, spread evenly over the

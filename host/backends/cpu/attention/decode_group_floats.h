@@ -1,0 +1,123 @@
+// The operands of the sums of decode_group_sums.h as floats. Internal to each file that includes
+// it.
+#pragma once
+
+#include "backends/cpu/attention/cached_rows.h"
+#include "backends/cpu/attention/decode_step.h"
+
+namespace lamina::cpu {
+namespace {
+
+// The first `left` of N numbers, and zeros.
+template <class S, std::int64_t N>
+struct Padded {
+  S numbers[N] = {};
+  Padded(const S* p, std::int64_t left) {
+    std::memcpy(numbers, p, static_cast<std::size_t>(left) * sizeof(S));
+  }
+};
+
+// T: float, or uint16_t for bf16. S: T, or the numbers of rows of formats/row_formats.h.
+template <class V, class T, class S = T>
+struct GroupFloats {
+  using F = typename V::F;
+  using I = typename V::I;
+  using Operand = F;
+  using Sum = F;
+  static constexpr int L = V::kLanes;
+  static constexpr int kVectors = 2;  // of kElements numbers of a key
+  static constexpr int kSlots = 1;    // whose values are one operand
+  static constexpr std::int64_t kElements = kVectors * L;
+
+  // A register of bf16 numbers becomes the numbers at even places and those at odd places.
+  LAMINA_SIMD static void load(const S* p, F (&to)[kVectors]) {
+    if constexpr (std::is_same_v<S, std::uint16_t>) {
+      const I pairs = V::load_int(p);
+      to[0] = reinterpret_cast<F>(pairs << 16);
+      to[1] = reinterpret_cast<F>(pairs & V::set_int(static_cast<std::int32_t>(0xffff0000)));
+    } else if constexpr (kIsNumber<S>) {
+      to[0] = load_numbers<V>(p);
+      to[1] = load_numbers<V>(p + L);
+    } else {
+      to[0] = V::load(p);
+      to[1] = V::load(p + L);
+    }
+  }
+  template <bool kWhole>
+  LAMINA_SIMD static void load(const S* p, std::int64_t left, F (&to)[kVectors]) {
+    if constexpr (kWhole)
+      load(p, to);
+    else
+      load(Padded<S, kElements>(p, left).numbers, to);
+  }
+  template <bool kWhole>
+  LAMINA_SIMD static void load_values(const S* p, const S*, std::int64_t left, F (&to)[2]) {
+    load<kWhole>(p, left, to);
+  }
+
+  // Joins the numbers at even places and those at odd places.
+  LAMINA_SIMD static void join_places(F (&x)[kVectors]) {
+    const F even = x[0], odd = x[1];
+    x[0] = V::template shuffle<[](int i) { return i / 2 + i % 2 * L; }>(even, odd);
+    x[1] = V::template shuffle<[](int i) { return L / 2 + i / 2 + i % 2 * L; }>(even, odd);
+  }
+
+  LAMINA_SIMD static void multiply_add(F a, F b, F& sum) { sum = V::multiply_add(a, b, sum); }
+  LAMINA_SIMD static F add(F a, F b) { return a + b; }
+
+  // ---- queries ----
+
+  static constexpr std::int64_t query_words(std::int64_t vectors) { return vectors * kElements; }
+
+  // Widens a query, in the order of the keys' elements.
+  static void store_query(const T* q, std::int64_t dim, Word* to) {
+    using Query = GroupFloats<V, T>;
+    for (std::int64_t at = 0; at < dim; at += kElements, to += kElements) {
+      F x[kVectors];
+      if (dim - at >= kElements)
+        Query::load(q + at, x);
+      else
+        Query::template load<false>(q + at, dim - at, x);
+      if constexpr (sizeof(T) == 2 && kIsNumber<S>) join_places(x);
+      V::store(to, x[0]);
+      V::store(to + L, x[1]);
+    }
+  }
+  LAMINA_SIMD static F query(const Word* q, std::int64_t at, int part) {
+    return V::load(q + at + part * L);
+  }
+  // The factors of L sums, kKeys for each of R queries, which are `words` apart.
+  template <int R, int kKeys>
+  LAMINA_SIMD static F factors(const Word*, std::int64_t) {
+    return F{};
+  }
+  LAMINA_SIMD static F logits(F sums, F) { return sums; }
+
+  // ---- weights ----
+
+  // The weights of R rows of a block, which are kDecodeKeys apart.
+  template <int R>
+  struct Weights {
+    const Word* at;
+    Weights(const Word* from, std::int64_t) : at(from) {}
+    LAMINA_SIMD F of(int row, std::int64_t slot) const {
+      return V::broadcast(at + row * kDecodeKeys + slot);
+    }
+    LAMINA_SIMD static F first(const float* o) { return V::load(o); }
+    LAMINA_SIMD static void store(float* o, F sum, int) { V::store(o, sum); }
+  };
+
+  // Restores the order of the dims in the sums of a row.
+  static void order_sums(float* o, std::int64_t vectors) {
+    if constexpr (std::is_same_v<S, std::uint16_t>)
+      for (std::int64_t n = 0; n < vectors; ++n, o += kElements) {
+        F x[kVectors] = {V::load(o), V::load(o + L)};
+        join_places(x);
+        V::store(o, x[0]);
+        V::store(o + L, x[1]);
+      }
+  }
+};
+
+}  // namespace
+}  // namespace lamina::cpu
