@@ -2,6 +2,7 @@
 // time, and neighbours move neighbouring bytes.
 #include "backends/cuda/gpu/divide.h"
 #include "backends/cuda/gpu/gpu.h"
+#include "backends/cuda/layout/cached_row.h"
 #include "backends/cuda/layout/params.h"
 
 namespace lamina::cuda {
@@ -56,10 +57,8 @@ struct CachedRows {
   static LAMINA_GPU_FUNCTION RowPlaces places(const MoveRowsParams& p, std::int64_t row) {
     std::int64_t token;
     const std::int64_t batch = gpu::divide(row, p.tokens, token);
-    std::int64_t slot = gpu::Global<const std::int32_t>(p.index)[batch] + token;
-    if (p.ring) slot %= p.slots;
-    const bool inside = slot >= 0 && slot < p.slots;
-    return {row, inside ? batch * p.capacity + p.first + slot : -1};
+    const std::int64_t start = gpu::Global<const std::int32_t>(p.index)[batch];
+    return {row, cached_row(p.slots, batch, start + token)};
   }
 };
 

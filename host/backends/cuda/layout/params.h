@@ -6,6 +6,7 @@
 
 #include "backends/cuda/gpu/address.h"
 #include "backends/cuda/gpu/divisor.h"
+#include "backends/cuda/layout/cache_slots.h"
 #include "core/shape.h"
 
 namespace lamina::cuda {
@@ -48,8 +49,7 @@ struct MoveRowsParams {
   std::int64_t rows_of_x;  // select_rows: of a batch
   // cache_write:
   gpu::Divisor tokens;  // of a batch
-  std::int64_t capacity, first, slots;
-  bool ring;
+  CacheSlots slots;
 };
 
 // take_along and scatter_along: rows of x and of indices.

@@ -53,10 +53,7 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
   MoveRowsParams p{};
   p.num_rows = cache.dim(0) * tokens;
   p.tokens = gpu::divisor_of(tokens);
-  p.capacity = cache.dim(1);
-  p.first = n.i("first");
-  p.slots = n.i("slots") > 0 ? n.i("slots") : p.capacity - p.first;
-  p.ring = n.i("ring") != 0;
+  p.slots = cache_slots(n, cache);
   return make_kernel(
       [p, row_bytes = product(cache.shape, 2, cache.ndim()) * size_bytes(cache.dtype),
        cache_bytes = static_cast<std::size_t>(cache.bytes()),
@@ -81,5 +78,13 @@ constexpr OpKernels kOps[] = {
 }  // namespace
 
 KernelTable row_kernels() { return kOps; }
+
+CacheSlots cache_slots(const NodeView& n, const Type& cache) {
+  const std::int64_t first = n.i("first");
+  return {.capacity = cache.dim(1),
+          .first = first,
+          .slots = n.i("slots") > 0 ? n.i("slots") : cache.dim(1) - first,
+          .ring = n.i("ring") != 0};
+}
 
 }  // namespace lamina::cuda
