@@ -1,8 +1,10 @@
-// Tables of angles, and rotations by them.
+// Tables of angles, and rotations by them, also on the way to a cache.
 //
 // rotate is bound by memory: a thread rotates the pairs of one or two vectors of 16 bytes; the
 // table comes from L1 and L2, since all heads of a token share its row. The tables are small.
+#include "backends/cuda/gpu/divide.h"
 #include "backends/cuda/gpu/row_groups.h"
+#include "backends/cuda/layout/cached_row.h"
 #include "backends/cuda/rope/params.h"
 
 namespace lamina::cuda {
@@ -69,48 +71,97 @@ LAMINA_GPU_FUNCTION Pair<W> rotated(W a, W b, W cos, W sin) {
   return {gpu::fma(a, cos, -(b * sin)), gpu::fma(b, cos, a * sin)};
 }
 
-// A thread has N channels of one half and the N that rotate with them, or N pairs of neighbours, or
-// 2 N channels that pass. N divides half and width.
+// Units of a head, one per thread: N channels of one half and the N that rotate with them, or N
+// pairs of neighbours, or N channels that pass. N divides half and width.
+struct HeadUnits {
+  int width, half, rotating, count;
+};
+template <int N>
+LAMINA_GPU_FUNCTION HeadUnits head_units(int width, int half) {
+  return {width, half, half / N, half / N + (width - 2 * half) / N};
+}
+
+// Moves unit `unit` of the head at x[from] to the head at y[place()], rotated by cosines and sines;
+// a place below 0 is nowhere. It is computed after the loads, so that they do not wait for it.
+template <bool kInterleaved, int N, typename T, typename Place>
+LAMINA_GPU_FUNCTION void move_unit(const HeadUnits& units, int unit, Global<const T> x,
+                                   std::int64_t from, Global<T> y, Place place,
+                                   Global<const float> cosines, Global<const float> sines,
+                                   std::int64_t first_angle, float sign) {
+  using W = gpu::Wide<T>;
+  if (unit >= units.rotating) {
+    const std::int64_t i = 2 * units.half + std::int64_t{unit - units.rotating} * N;
+    const auto v = gpu::load_vector<N>(x, from + i);
+    if (const std::int64_t to = place(); to >= 0) gpu::store_vector<N>(y, to + i, v);
+    return;
+  }
+  float c[N], s[N];
+  gpu::load_numbers(cosines, first_angle + unit * N, c);
+  gpu::load_numbers(sines, first_angle + unit * N, s);
+  const std::int64_t first = std::int64_t{unit} * N * (kInterleaved ? 2 : 1);
+  const std::int64_t second = first + (kInterleaved ? N : units.half);
+  W v[2][N];
+  gpu::load_numbers(x, from + first, v[0]);
+  gpu::load_numbers(x, from + second, v[1]);
+  LAMINA_GPU_UNROLL
+  for (int j = 0; j < N; ++j) {
+    W& a = kInterleaved ? v[2 * j / N][2 * j % N] : v[0][j];
+    W& b = kInterleaved ? v[(2 * j + 1) / N][(2 * j + 1) % N] : v[1][j];
+    const Pair<W> turned = rotated<W>(a, b, static_cast<W>(c[j]), static_cast<W>(s[j] * sign));
+    a = turned.a;
+    b = turned.b;
+  }
+  const std::int64_t to = place();
+  if (to < 0) return;
+  gpu::store_numbers(y, to + first, v[0]);
+  gpu::store_numbers(y, to + second, v[1]);
+}
+
 template <bool kInterleaved, typename T, int N>
 LAMINA_GPU_FUNCTION void rotate(const RotateParams& p) {
-  using W = gpu::Wide<T>;
   const Global<const T> x(p.x);
   const Global<T> y(p.y);
   const Global<const float> cosines(p.cos), sines(p.sin);
-  const int rotating = p.half / N;
-  const int passing = (p.width - 2 * p.half) / N;
-  const int per_head = rotating + passing, per_token = p.heads * per_head;
+  const HeadUnits units = head_units<N>(p.width, p.half);
+  const int per_token = p.heads * units.count;
   const std::int64_t count = p.num_tokens * per_token;
   for (std::int64_t at = gpu::first_index(); at < count; at += gpu::num_indices()) {
     const std::int64_t token = at / per_token;
     const int rest = static_cast<int>(at - token * per_token);
-    const int head = rest / per_head, item = rest - head * per_head;
+    const int head = rest / units.count;
     const std::int64_t base = (token * p.heads + head) * p.width;
-    if (item >= rotating) {
-      const std::int64_t i = base + 2 * p.half + static_cast<std::int64_t>(item - rotating) * N;
-      W pass[N];
-      gpu::load_numbers(x, i, pass);
-      gpu::store_numbers(y, i, pass);
-      continue;
-    }
-    float c[N], s[N];
-    gpu::load_numbers(cosines, token * p.half + item * N, c);
-    gpu::load_numbers(sines, token * p.half + item * N, s);
-    const std::int64_t first = base + static_cast<std::int64_t>(item) * N * (kInterleaved ? 2 : 1);
-    const std::int64_t second = first + (kInterleaved ? N : p.half);
-    W v[2][N];
-    gpu::load_numbers(x, first, v[0]);
-    gpu::load_numbers(x, second, v[1]);
-    LAMINA_GPU_UNROLL
-    for (int j = 0; j < N; ++j) {
-      W& a = kInterleaved ? v[2 * j / N][2 * j % N] : v[0][j];
-      W& b = kInterleaved ? v[(2 * j + 1) / N][(2 * j + 1) % N] : v[1][j];
-      const Pair<W> turned = rotated<W>(a, b, static_cast<W>(c[j]), static_cast<W>(s[j] * p.sign));
-      a = turned.a;
-      b = turned.b;
-    }
-    gpu::store_numbers(y, first, v[0]);
-    gpu::store_numbers(y, second, v[1]);
+    const auto place = [base] { return base; };
+    move_unit<kInterleaved, N>(units, rest - head * units.count, x, base, y, place, cosines, sines,
+                               token * p.half, p.sign);
+  }
+}
+
+// The same for several rows of a token, which may be written to a cache. Bound by the time of a
+// launch while few tokens are decoded.
+template <bool kInterleaved, typename T, int N>
+LAMINA_GPU_FUNCTION void rotate_write(const RotateWriteParams& p) {
+  const Global<const float> cosines(p.cos), sines(p.sin);
+  const Global<const std::int32_t> start(p.start);
+  const std::int64_t count = p.num_tokens * p.units.by;
+  for (std::int64_t at = gpu::first_index(); at < count; at += gpu::num_indices()) {
+    std::int64_t unit;
+    const std::int64_t token = gpu::divide(at, p.units, unit);
+    int i = 0;
+    while (unit >= p.rows[i].units) unit -= p.rows[i++].units;
+    const MovedRows& rows = p.rows[i];
+    std::int64_t token_of_batch;
+    const std::int64_t batch = gpu::divide(token, p.tokens, token_of_batch);
+    const std::int32_t first_slot = start[batch];
+    const HeadUnits units = head_units<N>(rows.width, rows.half);
+    const int head = static_cast<int>(unit) / units.count;
+    const auto place = [&]() -> std::int64_t {
+      std::int64_t row = token;
+      if (rows.is_cached) row = cached_row(rows.slots, batch, first_slot + token_of_batch);
+      return row < 0 ? -1 : (row * rows.heads + head) * rows.width;
+    };
+    move_unit<kInterleaved, N>(units, static_cast<int>(unit) - head * units.count,
+                               Global<const T>(rows.x), (token * rows.heads + head) * rows.width,
+                               Global<T>(rows.y), place, cosines, sines, token * rows.half, 1.0f);
   }
 }
 
@@ -119,19 +170,19 @@ LAMINA_GPU_FUNCTION void rotate(const RotateParams& p) {
 LAMINA_GPU_KERNEL(rope_table, RopeTableParams) { fill_table(p); }
 LAMINA_GPU_KERNEL(rope_rows, RopeRowsParams) { find_frequencies(p); }
 
-#define LAMINA_ROTATE_KERNELS(dtype, T)                                                         \
-  LAMINA_GPU_KERNEL(rotate_halves_##dtype##_vectors, RotateParams) {                            \
-    rotate<false, T, (16 / sizeof(T))>(p);                                                      \
-  }                                                                                             \
-  LAMINA_GPU_KERNEL(rotate_halves_##dtype##_elements, RotateParams) { rotate<false, T, 1>(p); } \
-  LAMINA_GPU_KERNEL(rotate_pairs_##dtype##_vectors, RotateParams) {                             \
-    rotate<true, T, (16 / sizeof(T))>(p);                                                       \
-  }                                                                                             \
-  LAMINA_GPU_KERNEL(rotate_pairs_##dtype##_elements, RotateParams) { rotate<true, T, 1>(p); }
+#define LAMINA_ROTATE_KERNELS_OF(form, ...)                                  \
+  LAMINA_GPU_KERNEL(rotate_##form, RotateParams) { rotate<__VA_ARGS__>(p); } \
+  LAMINA_GPU_KERNEL(rotate_write_##form, RotateWriteParams) { rotate_write<__VA_ARGS__>(p); }
+#define LAMINA_ROTATE_KERNELS(dtype, T)                                          \
+  LAMINA_ROTATE_KERNELS_OF(halves_##dtype##_vectors, false, T, (16 / sizeof(T))) \
+  LAMINA_ROTATE_KERNELS_OF(halves_##dtype##_elements, false, T, 1)               \
+  LAMINA_ROTATE_KERNELS_OF(pairs_##dtype##_vectors, true, T, (16 / sizeof(T)))   \
+  LAMINA_ROTATE_KERNELS_OF(pairs_##dtype##_elements, true, T, 1)
 LAMINA_ROTATE_KERNELS(f32, float)
 LAMINA_ROTATE_KERNELS(bf16, gpu::bfloat16)
 LAMINA_ROTATE_KERNELS(f16, gpu::float16)
 LAMINA_ROTATE_KERNELS(f64, double)
 #undef LAMINA_ROTATE_KERNELS
+#undef LAMINA_ROTATE_KERNELS_OF
 
 }  // namespace lamina::cuda

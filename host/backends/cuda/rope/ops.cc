@@ -1,7 +1,11 @@
-// The kernels of rope_table and rotate.
+// The kernels of rope_table, rotate and rotate_write.
+#include <array>
+
 #include "backends/cuda/access.h"
 #include "backends/cuda/kernel_support.h"
+#include "backends/cuda/layout/row_ops.h"
 #include "backends/cuda/rope/params.h"
+#include "ops/operands.h"
 #include "ops/rope_frequencies.h"
 
 namespace lamina::cuda {
@@ -119,16 +123,119 @@ std::unique_ptr<Kernel> make_rotate(const NodeView& n, Context& context) {
   });
 }
 
-Verdict takes_heads(const NodeView& n) {
-  const Type& x = n.type(0);
-  if (x.dim(2) * x.dim(3) <= std::int64_t{1} << 30) return Verdict::yes();
+Verdict takes_tokens(const Type& x) {
+  if (product(x.shape, 2, x.ndim()) <= std::int64_t{1} << 30) return Verdict::yes();
   return Verdict::no("takes tokens of up to 2^30 numbers, got " + to_string(x));
 }
+
+Verdict takes_heads(const NodeView& n) { return takes_tokens(n.type(0)); }
 
 Verdict takes_positions(const NodeView& n) {
   if (n.i("rotary_dim") <= std::int64_t{1} << 30) return Verdict::yes();
   return Verdict::no("takes a rotary_dim of up to 2^30");
 }
+
+// Rotates and writes keys, values and queries in one launch.
+namespace rotate_write_op {
+
+namespace in = operand::rotate_write;
+
+// An operand with its cache, in the order of the results.
+struct Part {
+  int x, cache;
+  const char* rotates;  // an attribute; null: it always does
+};
+constexpr int kNoCache = -1;
+constexpr Part kParts[kMostMovedRows] = {
+    {in::kK, in::kKCache, "rotate_k"},
+    {in::kV, in::kVCache, "rotate_v"},
+    {in::kQ, kNoCache, nullptr},
+};
+
+Verdict supports(const NodeView& n) {
+  for (const Part& part : kParts) {
+    if (!n.has(part.x)) continue;
+    if (Verdict v = takes_tokens(n.type(part.x)); !v) return v;
+    if (part.cache != kNoCache && n.type(part.cache).storage)
+      return Verdict::no("writes plain rows, got " + to_string(n.type(part.cache)));
+  }
+  return Verdict::yes();
+}
+
+// Rows that do not rotate are one head of any width.
+MovedRows moved_rows(const NodeView& n, const Part& part) {
+  const Type& x = n.type(part.x);
+  const bool rotates = !part.rotates || n.i(part.rotates) != 0;
+  MovedRows rows{};
+  rows.heads = rotates ? static_cast<int>(x.dim(2)) : 1;
+  rows.width = static_cast<int>(rotates ? x.dim(3) : product(x.shape, 2, x.ndim()));
+  rows.half = rotates ? static_cast<int>(n.type(in::kTable).dim(3)) : 0;
+  rows.is_cached = part.cache != kNoCache;
+  if (rows.is_cached) rows.slots = cache_slots(n, n.type(part.cache));
+  return rows;
+}
+
+class RotateWriteKernel final : public Kernel {
+ public:
+  RotateWriteKernel(const NodeView& n, Context& context)
+      : forms_(context, fmt::format("rotate_write_{}_{}", n.i("interleaved") ? "pairs" : "halves",
+                                    name(n.type(in::kK).dtype))),
+        vector_(vector_elements(n.type(in::kK).dtype)) {
+    const Type& k = n.type(in::kK);
+    p_.num_tokens = k.dim(0) * k.dim(1);
+    p_.tokens = gpu::divisor_of(k.dim(1));
+    for (std::size_t i = 0; i < kMostMovedRows; ++i) {
+      if (!n.has(kParts[i].x)) continue;
+      p_.rows[i] = moved_rows(n, kParts[i]);
+      if (p_.rows[i].is_cached)
+        cache_bytes_[i] = static_cast<std::size_t>(n.type(kParts[i].cache).bytes());
+    }
+    if (n.has(in::kTable)) num_angles_ = p_.num_tokens * n.type(in::kTable).dim(3);
+  }
+
+  void run(const KernelArgs& args) override {
+    RotateWriteParams p = p_;
+    const auto* cos = static_cast<const float*>(args.inputs[in::kTable]);
+    const float* sin = cos ? cos + num_angles_ : nullptr;
+    p.cos = address(cos), p.sin = address(sin);
+    p.start = address(args.inputs[in::kStart]);
+    bool by_vectors = begin_vectors({cos, sin});
+    for (std::size_t i = 0; i < kMostMovedRows; ++i) {
+      const auto* x = args.inputs[static_cast<std::size_t>(kParts[i].x)];
+      void* y = args.outputs[i];
+      MovedRows& rows = p.rows[i];
+      rows.x = address(x), rows.y = address(y);
+      by_vectors &= rows.half % vector_ == 0 && rows.width % vector_ == 0 && begin_vectors({x, y});
+      if (y && rows.is_cached)  // no copy when in place
+        copy_bytes(args, y, args.inputs[static_cast<std::size_t>(kParts[i].cache)],
+                   cache_bytes_[i]);
+    }
+    std::int64_t units = 0;
+    for (MovedRows& rows : p.rows) {
+      if (rows.y.value != 0) rows.units = rows.heads * (rows.width - rows.half);
+      if (by_vectors) rows.units /= vector_;
+      units += rows.units;
+    }
+    p.units = gpu::divisor_of(units);
+    launch(args, forms_.get(by_vectors),
+           {.blocks = grid_for(p.num_tokens * units, 256), .threads = 256}, p);
+  }
+
+ private:
+  AccessForms forms_;
+  int vector_;
+  RotateWriteParams p_{};
+  std::array<std::size_t, kMostMovedRows> cache_bytes_ = {};
+  std::int64_t num_angles_ = 0;
+};
+
+std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
+  return std::make_unique<RotateWriteKernel>(n, context);
+}
+
+constexpr KernelChoice kChoices[] = {{"rows", supports, make, in_place_of(in::kQ)}};
+
+}  // namespace rotate_write_op
 
 constexpr KernelChoice kTable[] = {{"frequencies", takes_positions, make_table}};
 constexpr KernelChoice kRotate[] = {{"pairs", takes_heads, make_rotate, in_place_of(0)}};
@@ -136,6 +243,7 @@ constexpr KernelChoice kRotate[] = {{"pairs", takes_heads, make_rotate, in_place
 constexpr OpKernels kOps[] = {
     {"rope_table", kTable},
     {"rotate", kRotate},
+    {"rotate_write", rotate_write_op::kChoices},
 };
 
 }  // namespace

@@ -1,9 +1,11 @@
-// Arguments of the kernels of rope_table and rotate.
+// Arguments of the kernels of rope_table, rotate and rotate_write.
 #pragma once
 
 #include <cstdint>
 
 #include "backends/cuda/gpu/address.h"
+#include "backends/cuda/gpu/divisor.h"
+#include "backends/cuda/layout/cache_slots.h"
 
 namespace lamina::cuda {
 
@@ -46,6 +48,27 @@ struct RotateParams {
   std::int64_t num_tokens;
   int heads, width, half;
   float sign;  // of sines: -1 rotates back
+};
+
+// Rows x[tokens, heads, width] that are moved to y: to the same places, or to the slots of a cache.
+struct MovedRows {
+  gpu::Address x, y;  // y may be x; null: not wanted
+  int heads, width;
+  int half;   // pairs of a head that rotate; 0: none does
+  int units;  // of a token: accesses of threads
+  bool is_cached;
+  CacheSlots slots;
+};
+
+// Keys, values and queries of the same tokens.
+inline constexpr int kMostMovedRows = 3;
+struct RotateWriteParams {
+  MovedRows rows[kMostMovedRows];
+  gpu::Address cos, sin;    // f32[tokens, half]; null if nothing rotates
+  gpu::Address start;       // i32[batch]: the slot of the first token
+  std::int64_t num_tokens;  // of all batches
+  gpu::Divisor tokens;      // of a batch
+  gpu::Divisor units;       // of a token, in all rows
 };
 
 }  // namespace lamina::cuda
