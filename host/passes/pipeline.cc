@@ -5,6 +5,7 @@
 
 #include "passes/common_subexpressions.h"
 #include "passes/dead_code.h"
+#include "passes/fuse_cache_writes.h"
 #include "passes/fuse_elementwise.h"
 #include "passes/fuse_linears.h"
 #include "passes/fuse_residual.h"
@@ -56,6 +57,7 @@ Graph optimize(Graph graph, const std::function<bool(const Graph&, const Node&)>
   return Pipeline(std::move(graph), observer)
       .run("fuse residual sums", fuse_residual)
       .run("group linears", group_linears)
+      .run("fuse cache writes", fuse_cache_writes)
       .run("lower ops without a kernel", [&](Graph g) { return lower(std::move(g), supports); })
       .run("merge common subexpressions", merge_common_subexpressions)
       .run("remove dead code", remove_dead_code)

@@ -15,8 +15,8 @@ using Observer = std::function<void(std::string_view pass, const Graph& graph)>;
 // layer-invariant work, removes dead code.
 Graph simplify(Graph graph, const Observer& observer = {});
 
-// For a simplified graph: fuses sums and projections where `supports` has a kernel for the result,
-// lowers ops without a kernel, fuses elementwise chains.
+// For a simplified graph: fuses sums, projections and cache writes where `supports` has a kernel
+// for the result, lowers ops without a kernel, fuses elementwise chains.
 Graph optimize(Graph graph, const std::function<bool(const Graph&, const Node&)>& supports,
                const Observer& observer = {});
 

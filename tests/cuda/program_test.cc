@@ -131,5 +131,16 @@ TEST(CudaProgram, ExplainCountsTheKernelsInTheGraphOfAStep) {
   }
 }
 
+TEST(CudaProgram, ExplainShowsOneKernelForTheRotationsAndWritesOfALayer) {
+  const Finished run =
+      run_process({kProgram, "explain", LAMINA_SOURCE_DIR "/configs/models/bench-0.6b.toml",
+                   "--device", "cuda:h200", "--show", "kernels"});
+  EXPECT_THAT(run.out, HasSubstr("    rotate_write       rows "));
+  EXPECT_THAT(run.out, ::testing::Not(HasSubstr(" cache_write")));
+  EXPECT_THAT(run.out, ::testing::Not(HasSubstr(" rotate ")));
+  // 28 layers with 10 each, before them 2 and after them 3.
+  EXPECT_THAT(run.out, HasSubstr("a graph of 285 kernel calls"));
+}
+
 }  // namespace
 }  // namespace lamina::testing
