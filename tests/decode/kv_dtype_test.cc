@@ -66,9 +66,14 @@ TEST_P(RoundedRows, SequencesInAnyPiecesGiveTheSameLogits) {
     const std::vector<float> whole = read.in_pieces_of(kTokens);
     EXPECT_GT(relative_difference(whole, want), 0) << "nothing was rounded";
     EXPECT_LT(relative_difference(whole, want), 0.2);
-    // Keys differ in their last bits, and one of them may be rounded to the next code.
+    // Products of few rows add in another order than products of many (docs/numerics.md), so keys
+    // and values of all layers differ in their last bits, and one near the middle of two codes is
+    // rounded to the other code. With AVX2 and pieces of 7 the first one is a value of llama2_deep
+    // in fp8: layer 5, slot 14, channel 9 has the code 125 instead of 126. All codes of layers 0 to
+    // 4 are equal, and all codes in int8. A code of fp8 is up to 1/8 of its number.
+    const double tolerance = std::string_view(word) == "fp8" ? 1e-2 : 1e-3;
     for (const std::size_t size : {std::size_t{1}, std::size_t{7}})
-      EXPECT_LE(relative_difference(read.in_pieces_of(size), whole), 1e-2) << size;
+      EXPECT_LE(relative_difference(read.in_pieces_of(size), whole), tolerance) << size;
   }
 }
 
