@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "ops/op_code.h"
 #include "runtime/memory_plan.h"
+#include "runtime/node_groups.h"
 #include "runtime/output_places.h"
 #include "runtime/own_outputs.h"
 #include "runtime/placed_values.h"
@@ -53,6 +54,7 @@ struct Program::Planner {
   std::vector<Storage> storages;
   std::vector<Place> places;   // one per value
   std::vector<int> last_uses;  // last step that reads a value (or a view of it), one per value
+  std::map<ValueId, ValueId> aliased_outputs;  // to the graph inputs that they overwrite
   // From results to the graph inputs over which they, or results written over them, are copied
   // later.
   std::map<ValueId, ValueId> copied_to;
@@ -93,7 +95,12 @@ struct Program::Planner {
     for (int n = 0; n < end; ++n)
       for (ValueId v : graph.node(static_cast<NodeId>(n)).inputs)
         if (v != kNoValue) last_uses[v] = n;
-    for (const GraphOutput& output : graph.outputs()) last_uses[output.value] = end;
+    for (const GraphOutput& output : graph.outputs()) {
+      last_uses[output.value] = end;
+      if (output.alias_input >= 0)
+        aliased_outputs.emplace(output.value,
+                                graph.inputs()[static_cast<std::size_t>(output.alias_input)].value);
+    }
     for (const Node& node : graph.nodes())
       if (ValueId target = alias_target(node); target != kNoValue)
         copied_to.emplace(node.inputs[0], target);
@@ -120,10 +127,8 @@ struct Program::Planner {
   // Returns the graph input to which copy node `node` moves an aliased output, or kNoValue.
   ValueId alias_target(const Node& node) const {
     if (node.op->code != OpCode::copy) return kNoValue;
-    for (const GraphOutput& output : graph.outputs())
-      if (output.alias_input >= 0 && output.value == node.outputs[0])
-        return graph.inputs()[static_cast<std::size_t>(output.alias_input)].value;
-    return kNoValue;
+    const auto target = aliased_outputs.find(node.outputs[0]);
+    return target == aliased_outputs.end() ? kNoValue : target->second;
   }
 
   // Returns the value whose place result `i` of the node must or may take, if any.
@@ -285,10 +290,11 @@ struct Program::Planner {
                        fmt::format("no kernel computes {}", call_text(node)), std::move(notes)});
   }
 
-  // Makes the kernel of the step's node, or plans its scan, and sets `workspace_bytes`. Returns
-  // null for a scan.
-  const KernelChoice* make_kernel_of(const Node& node, Step& step, std::size_t* workspace_bytes) {
+  // Makes the kernel of the step's node, which may take further nodes into the step, or plans its
+  // scan. Sets `workspace_bytes`. Returns null for a scan.
+  const KernelChoice* make_kernel_of(Step& step, std::size_t* workspace_bytes) {
     const KernelChoice* choice = nullptr;
+    const Node& node = graph.node(step.nodes.front());
     if (node.op->code == OpCode::scan) {
       step.kernel_name = "scan";
       step.scan = plan_scan(node, workspace_bytes);
@@ -298,11 +304,32 @@ struct Program::Planner {
       choice = choose_kernel(backend, view, &step.refusals);
       if (!choice) refuse(view, step.refusals);
       step.kernel = choice->make(view, backend.context());
+      if (auto* group = dynamic_cast<KernelGroup*>(step.kernel.get()))
+        step.nodes = add_following_nodes(graph, backend, step.nodes.front(), *choice, *group);
       std::string detail = step.kernel->detail();
       step.kernel_name = std::string(choice->name) + (detail.empty() ? "" : " " + detail);
       *workspace_bytes = step.kernel->workspace_bytes();
     });
     return choice;
+  }
+
+  // All operands of a group are in use until its last node, at which all its results are made.
+  void hold_operands(std::span<const NodeId> group) {
+    const int last = static_cast<int>(group.back());
+    for (const NodeId n : group)
+      for (ValueId v : graph.node(n).inputs) {
+        if (v == kNoValue) continue;
+        for (ValueId used : {v, made_at(graph, v)})
+          last_uses[used] = std::max(last_uses[used], last);
+        touch(v, last);
+      }
+  }
+
+  // Places the views between the nodes of a group whose operands the group may need.
+  void place_views_between(std::span<const NodeId> group) {
+    for (NodeId n = group.front() + 1; n < group.back(); ++n)
+      if (!std::ranges::binary_search(group, n) && places[graph.node(n).inputs[0]].storage >= 0)
+        place_view(graph.node(n));
   }
 
   void place_results(const Node& node, int n, const KernelChoice* choice) {
@@ -322,15 +349,24 @@ struct Program::Planner {
 
   std::vector<Step> make_steps() {
     std::vector<Step> steps;
+    std::vector<bool> is_done(graph.nodes().size());
     for (int n = 0; n < static_cast<int>(graph.nodes().size()); ++n) {
-      const Node& node = graph.node(static_cast<NodeId>(n));
-      if (place_view(node)) continue;
+      if (is_done[static_cast<std::size_t>(n)] || place_view(graph.node(static_cast<NodeId>(n))))
+        continue;
       Step& step = steps.emplace_back();
-      step.node = static_cast<NodeId>(n);
+      step.nodes = {static_cast<NodeId>(n)};
       std::size_t workspace_bytes = 0;
-      const KernelChoice* choice = make_kernel_of(node, step, &workspace_bytes);
-      place_results(node, n, choice);
-      workspaces.push_back(workspace_bytes ? new_storage(workspace_bytes, Location::kArena, n)
+      const KernelChoice* choice = make_kernel_of(step, &workspace_bytes);
+      if (step.nodes.size() > 1) {
+        place_views_between(step.nodes);
+        hold_operands(step.nodes);
+      }
+      const int last = static_cast<int>(step.nodes.back());
+      for (const NodeId member : step.nodes) {
+        is_done[member] = true;
+        place_results(graph.node(member), last, choice);
+      }
+      workspaces.push_back(workspace_bytes ? new_storage(workspace_bytes, Location::kArena, last)
                                            : -1);
     }
     return steps;
@@ -376,9 +412,10 @@ struct Program::Planner {
   void fill_locations(std::vector<Step>& steps) const {
     for (std::size_t s = 0; s < steps.size(); ++s) {
       Step& step = steps[s];
-      const Node& node = graph.node(step.node);
-      for (ValueId v : node.inputs) step.inputs.push_back(final_location(v));
-      for (ValueId v : node.outputs) step.outputs.push_back(final_location(v));
+      for (const NodeId n : step.nodes) {
+        for (ValueId v : graph.node(n).inputs) step.inputs.push_back(final_location(v));
+        for (ValueId v : graph.node(n).outputs) step.outputs.push_back(final_location(v));
+      }
       if (workspaces[s] >= 0) step.workspace = {Location::kArena, offset_of(workspaces[s])};
       step.in_pointers.resize(step.inputs.size());
       step.out_pointers.resize(step.outputs.size());

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "ops/op_code.h"
+#include "runtime/node_groups.h"
 #include "runtime/program_steps.h"
 
 namespace lamina {
@@ -172,22 +173,26 @@ void Program::run_steps(std::span<const Slot> slots, Address arena) {
 }
 
 void Program::show_operands(const Step& step) const {
-  const Node& node = graph_->node(step.node);
-  std::vector<ConstTensorRef> operands;
-  for (std::size_t i = 0; i < step.in_pointers.size(); ++i)
-    operands.push_back(node.inputs[i] == kNoValue
-                           ? TensorRef()
-                           : TensorRef(reinterpret_cast<Address>(step.in_pointers[i]), memory_,
-                                       graph_->type(node.inputs[i])));
-  watcher_->starts(*graph_, step.node, operands);
+  std::size_t i = 0;
+  for (const NodeId node : step.nodes) {
+    std::vector<ConstTensorRef> operands;
+    for (const ValueId v : graph_->node(node).inputs) {
+      const auto at = reinterpret_cast<Address>(step.in_pointers[i++]);
+      operands.push_back(v == kNoValue ? TensorRef() : TensorRef(at, memory_, graph_->type(v)));
+    }
+    watcher_->starts(*graph_, node, operands);
+  }
 }
 
 void Program::show(const Step& step) const {
-  std::vector<TensorRef> results;
-  for (std::size_t i = 0; i < step.out_pointers.size(); ++i)
-    results.push_back(TensorRef(reinterpret_cast<Address>(step.out_pointers[i]), memory_,
-                                graph_->type(graph_->node(step.node).outputs[i])));
-  watcher_->ran(*graph_, step.node, results);
+  std::size_t i = 0;
+  for (const NodeId node : step.nodes) {
+    std::vector<TensorRef> results;
+    for (const ValueId v : graph_->node(node).outputs)
+      results.push_back(
+          TensorRef(reinterpret_cast<Address>(step.out_pointers[i++]), memory_, graph_->type(v)));
+    watcher_->ran(*graph_, node, results);
+  }
 }
 
 void StepTimes::end(Program& program, Program::Step& step, Begin begin) {
@@ -203,8 +208,8 @@ void StepTimes::read(bool profiling, Trace* trace) {
       ++span.step->calls;
     }
     if (trace)
-      trace->events.push_back({span.graph, span.step->node, &span.step->kernel_name, span.iteration,
-                               begin - trace->begin, seconds});
+      trace->events.push_back({span.graph, span.step->nodes, &span.step->kernel_name,
+                               span.iteration, begin - trace->begin, seconds});
   }
   spans_.clear();
 }
@@ -226,13 +231,17 @@ std::string to_string(const Location& location, const Graph& graph) {
 void Program::print(std::string& out, int indent) const {
   std::string margin(static_cast<std::size_t>(indent), ' ');
   for (const Step& step : steps_) {
-    const Node& node = graph_->node(step.node);
-    std::vector<std::string> results;
-    for (std::size_t i = 0; i < node.outputs.size(); ++i)
-      results.push_back(fmt::format("{} at {}", to_string(graph_->type(node.outputs[i])),
-                                    to_string(step.outputs[i], *graph_)));
-    out += fmt::format("{}{:<18} {:<22} {}\n", margin, node.op->name, step.kernel_name,
-                       fmt::join(results, ", "));
+    std::size_t i = 0;
+    for (const NodeId n : step.nodes) {
+      const Node& node = graph_->node(n);
+      std::vector<std::string> results;
+      for (const ValueId v : node.outputs)
+        results.push_back(fmt::format("{} at {}", to_string(graph_->type(v)),
+                                      to_string(step.outputs[i++], *graph_)));
+      out += fmt::format("{}{:<18} {:<22} {}\n", margin, node.op->name,
+                         n == step.nodes.front() ? step.kernel_name : "in the same call",
+                         fmt::join(results, ", "));
+    }
     for (const Refusal& r : step.refusals)
       out += fmt::format("{}  not {}: {}\n", margin, r.kernel, r.why);
     if (step.scan) {
@@ -246,7 +255,7 @@ void Program::print(std::string& out, int indent) const {
 std::vector<Program::Body> Program::bodies() const {
   std::vector<Body> out;
   for (const Step& step : steps_)
-    if (step.scan) out.push_back({step.node, step.scan->times, step.scan->body.get()});
+    if (step.scan) out.push_back({step.nodes.front(), step.scan->times, step.scan->body.get()});
   return out;
 }
 
@@ -288,9 +297,8 @@ void Program::collect_profile(std::vector<ProfileRow>& rows) const {
       step.scan->body->collect_profile(rows);
       continue;
     }
-    const Node& node = graph_->node(step.node);
-    std::string type = node.outputs.empty() ? "" : to_string(graph_->type(node.outputs[0]));
-    rows.push_back({fmt::format("{:<18} {:<20} {}", node.op->name, step.kernel_name, type),
+    rows.push_back({fmt::format("{:<18} {:<20} {}", graph_->node(step.nodes.front()).op->name,
+                                step.kernel_name, result_text(*graph_, step.nodes)),
                     step.seconds, step.calls});
   }
 }

@@ -48,12 +48,12 @@ struct Program::HostPlace {
 };
 
 struct Program::Step {
-  NodeId node = kNoNode;
+  std::vector<NodeId> nodes;       // one, or a group (node_groups.h)
   std::unique_ptr<Kernel> kernel;  // null for a scan
   std::unique_ptr<Scan> scan;
   std::string kernel_name;
   std::vector<Refusal> refusals;
-  std::vector<Location> inputs, outputs;
+  std::vector<Location> inputs, outputs;  // of the nodes, one after the other
   Location workspace;
   std::vector<const void*> in_pointers;  // filled in each run
   std::vector<void*> out_pointers;

@@ -88,7 +88,8 @@ void Program::run_scan(Step& step, Address arena) {
     set_scan_slots(step, arena, iteration);
     if (copies) load_layer(step, workspace);
     if (watcher_)
-      watcher_->enter(*graph_, step.node, scan.reverse ? scan.times - 1 - iteration : iteration);
+      watcher_->enter(*graph_, step.nodes.front(),
+                      scan.reverse ? scan.times - 1 - iteration : iteration);
     scan.body->run_steps(scan.slots, workspace + scan.body_arena_offset);
     if (watcher_) watcher_->leave();
     if (copies) store_layer(step);

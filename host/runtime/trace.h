@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,8 @@
 namespace lamina {
 
 struct TraceEvent {
-  const Graph* graph = nullptr;  // of the program, borrowed; null for a copy
-  NodeId node = kNoNode;
+  const Graph* graph = nullptr;         // of the program, borrowed; null for a copy
+  std::span<const NodeId> nodes;        // several if the call computed a group; borrowed
   const std::string* kernel = nullptr;  // its name, borrowed; empty for a scan
   std::int64_t iteration = -1;          // of the innermost scan around it; -1 outside of scans
   double begin_seconds = 0;             // since Trace::begin

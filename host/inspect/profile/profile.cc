@@ -6,19 +6,30 @@
 
 #include "core/json_writer.h"
 #include "inspect/cost/required_work.h"
+#include "runtime/node_groups.h"
 
 namespace lamina::inspect {
 namespace {
 
-const Node& node_of(const TraceEvent& event) { return event.graph->node(event.node); }
+// The first node, whose op all nodes of a group have.
+const Node& node_of(const TraceEvent& event) { return event.graph->node(event.nodes.front()); }
 
 bool is_scan(const TraceEvent& event) {
   return !event.is_copy() && node_of(event).op->def->facts.loops;
 }
 
-std::string result_type(const TraceEvent& event) {
-  const Node& node = node_of(event);
-  return node.outputs.empty() ? "" : to_string(event.graph->type(node.outputs[0]));
+// The work of all nodes of the event.
+struct Work {
+  double flops = 0, bytes = 0;
+};
+Work work_of(const TraceEvent& event) {
+  Work out;
+  for (const NodeId n : event.nodes) {
+    const Node& node = event.graph->node(n);
+    out.flops += required_flops(*event.graph, node, 0);
+    out.bytes += moved_bytes(*event.graph, node);
+  }
+  return out;
 }
 
 // Rows of the viewer.
@@ -41,13 +52,13 @@ void write_event(JsonWriter& json, const TraceEvent& event) {
   const Node& node = node_of(event);
   begin_event(json, node.op->name, is_scan(event) ? "scan" : "kernel", event.begin_seconds,
               event.seconds);
-  json.key("args").begin_object().key("type").value(result_type(event));
+  json.key("args").begin_object().key("type").value(result_text(*event.graph, event.nodes));
   if (node.origin) json.key("scope").value(node.origin->scope);
   if (event.iteration >= 0) json.key("iteration").value(event.iteration);
   if (!is_scan(event)) {
     json.key("kernel").value(*event.kernel);
-    json.key("flops").value(required_flops(*event.graph, node, 0));
-    json.key("bytes").value(moved_bytes(*event.graph, node));
+    const Work work = work_of(event);
+    json.key("flops").value(work.flops).key("bytes").value(work.bytes);
   }
   json.end_object().end_object();
 }
@@ -89,7 +100,7 @@ std::vector<KernelTime> kernel_times(const Trace& trace) {
       continue;
     }
     const Node& node = node_of(event);
-    const std::string op(node.op->name), type = result_type(event);
+    const std::string op(node.op->name), type = result_text(*event.graph, event.nodes);
     KernelTime& sum = by_kind[{op, *event.kernel, type}];
     sum.op = op;
     sum.kernel = *event.kernel;
@@ -98,8 +109,9 @@ std::vector<KernelTime> kernel_times(const Trace& trace) {
       sum.dtype = event.graph->type(node.inputs[0]).dtype;
     ++sum.calls;
     sum.seconds += event.seconds;
-    sum.flops += required_flops(*event.graph, node, 0);
-    sum.bytes += moved_bytes(*event.graph, node);
+    const Work work = work_of(event);
+    sum.flops += work.flops;
+    sum.bytes += work.bytes;
   }
   std::vector<KernelTime> out;
   for (auto& [kind, sum] : by_kind) out.push_back(std::move(sum));

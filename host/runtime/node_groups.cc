@@ -1,0 +1,80 @@
+#include "runtime/node_groups.h"
+
+#include <algorithm>
+#include <set>
+
+#include "graph/call.h"
+#include "runtime/own_outputs.h"
+#include "runtime/program.h"
+#include "runtime/views.h"
+
+namespace lamina {
+namespace {
+
+// The values that the nodes of a group use, each by the value whose memory it is in.
+class GroupMemory {
+ public:
+  GroupMemory(const Graph& graph, const KernelChoice& choice) : graph_(graph), choice_(choice) {}
+
+  void add(const Node& node) {
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] == kNoValue) continue;
+      read_.insert(made_at(graph_, node.inputs[i]));
+      if (may_overwrite(node, i)) overwritten_.insert(made_at(graph_, node.inputs[i]));
+    }
+    made_.insert(node.outputs.begin(), node.outputs.end());
+  }
+
+  bool is_independent_of(const Node& node) const {
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] == kNoValue) continue;
+      const ValueId v = made_at(graph_, node.inputs[i]);
+      if (made_.contains(v) || overwritten_.contains(v)) return false;
+      if (may_overwrite(node, i) && read_.contains(v)) return false;
+    }
+    return true;
+  }
+
+ private:
+  bool may_overwrite(const Node& node, std::size_t input) const {
+    if (choice_.in_place >> std::min<std::size_t>(input, 31) & 1) return true;
+    for (std::size_t i = 0; i < node.outputs.size(); ++i)
+      if (always_written_over(node, i) == node.inputs[input]) return true;
+    return false;
+  }
+
+  const Graph& graph_;
+  const KernelChoice& choice_;
+  std::set<ValueId> read_, overwritten_, made_;
+};
+
+}  // namespace
+
+std::vector<NodeId> add_following_nodes(const Graph& graph, const Backend& backend, NodeId first,
+                                        const KernelChoice& choice, KernelGroup& kernel) {
+  std::vector<NodeId> out{first};
+  GroupMemory memory(graph, choice);
+  memory.add(graph.node(first));
+  for (NodeId n = first + 1; n < graph.nodes().size(); ++n) {
+    const Node& node = graph.node(n);
+    std::int64_t offset;
+    if (is_view(graph, node, &offset)) continue;
+    const bool joins = node.op == graph.node(first).op && memory.is_independent_of(node) &&
+                       with_node_view(graph, node, [&](const NodeView& view) {
+                         return choose_kernel(backend, view) == &choice && kernel.add(view);
+                       });
+    if (!joins) break;
+    memory.add(node);
+    out.push_back(n);
+  }
+  return out;
+}
+
+std::string result_text(const Graph& graph, std::span<const NodeId> nodes) {
+  const Node& first = graph.node(nodes.front());
+  std::string out = first.outputs.empty() ? "" : to_string(graph.type(first.outputs[0]));
+  if (nodes.size() > 1) out += fmt::format(" and {} more", nodes.size() - 1);
+  return out;
+}
+
+}  // namespace lamina
