@@ -1,8 +1,8 @@
 // AdamW and what training measures of gradients: sums of squares, elements that are not finite.
 //
 // Bound by memory: AdamW reads four tensors and writes three or four, in vectors of 16 bytes. A
-// block computes the numbers of a step once. adamw_range() works on any range of any tensor, so
-// that a kernel over many tensors can share it.
+// launch works on many tensors, in chunks of equal size: small tensors share the GPU, and a large
+// one fills it. A block computes the numbers of a step once per tensor.
 #include "backends/cuda/gpu/row_groups.h"
 #include "backends/cuda/gpu/search.h"
 #include "backends/cuda/optimizer/params.h"
@@ -19,10 +19,11 @@ struct Numbers {
   bool may_change;
 };
 
-LAMINA_GPU_FUNCTION Numbers numbers_of(const AdamWConstants& a, Global<const float> scalars) {
+LAMINA_GPU_FUNCTION Numbers numbers_of(const AdamWConstants& a, const AdamWTensor& t) {
+  const Global<const float> scalars(t.scalars);
   const double lr = static_cast<double>(scalars[0]);
   return {.grad_scale = scalars[1],
-          .decay = static_cast<float>(1 - lr * a.weight_decay),
+          .decay = static_cast<float>(1 - lr * t.weight_decay),
           .beta1 = static_cast<float>(a.beta1),
           .rest1 = static_cast<float>(1 - a.beta1),
           .beta2 = static_cast<float>(a.beta2),
@@ -34,11 +35,46 @@ LAMINA_GPU_FUNCTION Numbers numbers_of(const AdamWConstants& a, Global<const flo
 }
 
 // Computes them in one thread of the block for all.
-LAMINA_GPU_FUNCTION Numbers shared_numbers(const AdamWConstants& a, gpu::Address scalars) {
+LAMINA_GPU_FUNCTION Numbers shared_numbers(const AdamWConstants& a, const AdamWTensor& t) {
   LAMINA_GPU_SHARED(Numbers, numbers, 1);
-  if (gpu::thread_index() == 0) numbers[0] = numbers_of(a, Global<const float>(scalars));
+  gpu::sync();  // the numbers of the tensor before have been read
+  if (gpu::thread_index() == 0) numbers[0] = numbers_of(a, t);
   gpu::sync();
   return numbers[0];
+}
+
+template <typename Tensor>
+LAMINA_GPU_FUNCTION std::int32_t past_chunks(const TensorTable<Tensor>& table, int tensor) {
+  return tensor + 1 < table.num_tensors ? table.first_chunks[tensor + 1] : table.num_chunks;
+}
+
+// Returns the last tensor whose chunks begin at `chunk` or before.
+template <typename Tensor>
+LAMINA_GPU_FUNCTION int tensor_of(const TensorTable<Tensor>& table, std::int32_t chunk) {
+  int first = 0, count = table.num_tensors;
+  while (count > 1) {
+    const int half = count / 2;
+    if (table.first_chunks[first + half] <= chunk) {
+      first += half;
+      count -= half;
+    } else {
+      count = half;
+    }
+  }
+  return first;
+}
+
+// Calls work(tensor, first, past) for the chunks of this block: chunks [first, past) of a tensor.
+template <typename Tensor, typename Work>
+LAMINA_GPU_FUNCTION void for_chunks_of_block(const TensorTable<Tensor>& table, const Work& work) {
+  std::int32_t chunk = gpu::block_index() * table.chunks_per_block;
+  const std::int32_t past = gpu::min(chunk + table.chunks_per_block, table.num_chunks);
+  for (int tensor = tensor_of(table, chunk); chunk < past; ++tensor) {
+    const std::int32_t first = table.first_chunks[tensor];
+    const std::int32_t here = gpu::min(past, past_chunks(table, tensor));
+    work(table.tensors[tensor], chunk - first, here - first);
+    chunk = here;
+  }
 }
 
 // The memory of a tensor.
@@ -91,13 +127,13 @@ LAMINA_GPU_FUNCTION void keep(const State& s, Global<const gpu::bfloat16> copy_i
     gpu::store_numbers(s.copy, i, p);
 }
 
-// Updates elements first, first + step ... below `end` of a tensor, N at a time.
+// Updates elements [begin, end) of a tensor, N at a time.
 template <int N>
 LAMINA_GPU_FUNCTION void adamw_range(const Numbers& numbers, const AdamWTensor& t,
-                                     std::int64_t first, std::int64_t end, std::int64_t stride) {
+                                     std::int64_t begin, std::int64_t end) {
   const State s(t);
   const Global<const float> gradients(t.g);
-  for (std::int64_t i = first; i < end; i += stride) {
+  for (std::int64_t i = begin + gpu::thread_index() * N; i < end; i += kOptimizerThreads * N) {
     if (!numbers.may_change) {
       keep<N>(s, {}, i);
       continue;
@@ -108,80 +144,91 @@ LAMINA_GPU_FUNCTION void adamw_range(const Numbers& numbers, const AdamWTensor& 
   }
 }
 
-template <int N>
-LAMINA_GPU_FUNCTION void adamw(const AdamWParams& p) {
-  const Numbers numbers = shared_numbers(p.constants, p.scalars);
-  adamw_range<N>(numbers, p.tensor, gpu::first_index() * N, p.tensor.count, gpu::num_indices() * N);
+LAMINA_GPU_FUNCTION void adamw_tensors(const AdamWParams& p) {
+  for_chunks_of_block(p.table, [&](const AdamWTensor& t, std::int64_t first, std::int64_t past) {
+    const Numbers numbers = shared_numbers(p.constants, t);
+    const std::int64_t begin = first * kUpdateChunk, end = gpu::min(past * kUpdateChunk, t.count);
+    if (t.by_vectors)
+      adamw_range<4>(numbers, t, begin, end);
+    else
+      adamw_range<1>(numbers, t, begin, end);
+  });
 }
 
-// A group of threads per row of the table. All of its threads look up the row, which the caches
-// serve; the loads of other groups hide its latency.
+// Updates rows [begin, end), a group of threads per row. All of its threads look up the row, which
+// the caches serve; the loads of other groups hide its latency.
 template <int N>
-LAMINA_GPU_FUNCTION void adamw_rows(const AdamWRowsParams& p) {
-  const Numbers numbers = shared_numbers(p.constants, p.scalars);
-  const State s(p.table);
-  const Global<const gpu::bfloat16> copy_in(p.copy_in);
-  const Global<const float> gradients(p.table.g);
-  const Global<const std::int32_t> ids(p.ids);
-  const RowGroup g = gpu::row_group(p.threads_per_row);
-  const std::int64_t stride = std::int64_t{gpu::num_blocks()} * g.count;
-  for (std::int64_t row = std::int64_t{gpu::block_index()} * g.count + g.index; row < p.rows;
-       row += stride) {
-    const std::int64_t slot = gpu::lower_bound(ids, p.slots, row);
-    const bool is_listed = slot < p.slots && ids[slot] == row;
-    const bool changes = numbers.may_change && (is_listed || !p.lazy);
-    for (int c = g.lane * N; c < p.width; c += g.threads * N) {
-      const std::int64_t i = row * p.width + c;
+LAMINA_GPU_FUNCTION void update_rows(const Numbers& numbers, const AdamWTable& t,
+                                     std::int64_t begin, std::int64_t end) {
+  const State s(t.tensor);
+  const Global<const gpu::bfloat16> copy_in(t.copy_in);
+  const Global<const float> gradients(t.tensor.g);
+  const Global<const std::int32_t> ids(t.ids);
+  const RowGroup g = gpu::row_group(t.threads_per_row);
+  for (std::int64_t row = begin + g.index; row < end; row += g.count) {
+    const std::int64_t slot = gpu::lower_bound(ids, t.slots, row);
+    const bool is_listed = slot < t.slots && ids[slot] == row;
+    const bool changes = numbers.may_change && (is_listed || !t.lazy);
+    for (int c = g.lane * N; c < t.width; c += g.threads * N) {
+      const std::int64_t i = row * t.width + c;
       if (!changes) {
         keep<N>(s, copy_in, i);
         continue;
       }
       float gradient[N] = {};
-      if (is_listed) gpu::load_numbers(gradients, slot * p.width + c, gradient);
+      if (is_listed) gpu::load_numbers(gradients, slot * t.width + c, gradient);
       step(numbers, s, i, gradient);
     }
   }
 }
 
-// A group of threads per slot; other rows stay as they are, in place.
+// Updates the rows of slots [begin, end), a group of threads per slot.
 template <int N>
-LAMINA_GPU_FUNCTION void adamw_slots(const AdamWRowsParams& p) {
-  const Numbers numbers = shared_numbers(p.constants, p.scalars);
+LAMINA_GPU_FUNCTION void update_slots(const Numbers& numbers, const AdamWTable& t,
+                                      std::int64_t begin, std::int64_t end) {
   if (!numbers.may_change) return;
-  const State s(p.table);
-  const Global<const float> gradients(p.table.g);
-  const Global<const std::int32_t> ids(p.ids);
-  const RowGroup g = gpu::row_group(p.threads_per_row);
-  const std::int64_t stride = std::int64_t{gpu::num_blocks()} * g.count;
-  for (std::int64_t slot = std::int64_t{gpu::block_index()} * g.count + g.index; slot < p.slots;
-       slot += stride) {
+  const State s(t.tensor);
+  const Global<const float> gradients(t.tensor.g);
+  const Global<const std::int32_t> ids(t.ids);
+  const RowGroup g = gpu::row_group(t.threads_per_row);
+  for (std::int64_t slot = begin + g.index; slot < end; slot += g.count) {
     const std::int64_t row = ids[slot];
-    if (row >= p.rows) continue;
-    for (int c = g.lane * N; c < p.width; c += g.threads * N) {
+    if (row >= t.rows) continue;
+    for (int c = g.lane * N; c < t.width; c += g.threads * N) {
       float gradient[N];
-      gpu::load_numbers(gradients, slot * p.width + c, gradient);
-      step(numbers, s, row * p.width + c, gradient);
+      gpu::load_numbers(gradients, slot * t.width + c, gradient);
+      step(numbers, s, row * t.width + c, gradient);
     }
   }
 }
 
-constexpr int kChunkThreads = 256;
+template <int N>
+LAMINA_GPU_FUNCTION void update_table(const Numbers& numbers, const AdamWTable& t,
+                                      std::int64_t begin, std::int64_t end) {
+  if (t.by_slots)
+    update_slots<N>(numbers, t, begin, gpu::min(end, t.slots));
+  else
+    update_rows<N>(numbers, t, begin, gpu::min(end, t.rows));
+}
 
-struct Chunk {
-  std::int64_t begin, end;
-  LAMINA_GPU_FUNCTION explicit Chunk(const ChunksParams& p)
-      : begin(gpu::block_index() * p.chunk_elements),
-        end(gpu::min(begin + p.chunk_elements, p.count)) {}
-};
+LAMINA_GPU_FUNCTION void adamw_tables(const AdamWRowsParams& p) {
+  for_chunks_of_block(p.table, [&](const AdamWTable& t, std::int64_t first, std::int64_t past) {
+    const Numbers numbers = shared_numbers(p.constants, t.tensor);
+    const std::int64_t rows = kOptimizerThreads / t.threads_per_row;
+    if (t.tensor.by_vectors)
+      update_table<4>(numbers, t, first * rows, past * rows);
+    else
+      update_table<1>(numbers, t, first * rows, past * rows);
+  });
+}
 
 // Squares of f32 are exact in f64. GPUs for servers multiply f64 faster than memory delivers f32.
 template <int N>
-LAMINA_GPU_FUNCTION void square_chunks(const ChunksParams& p) {
-  const Global<const float> x(p.x);
-  const Chunk chunk(p);
+LAMINA_GPU_FUNCTION double sum_squares(const SquaresTensor& t, std::int64_t begin,
+                                       std::int64_t end) {
+  const Global<const float> x(t.x);
   double sums[N] = {};
-  for (std::int64_t i = chunk.begin + gpu::thread_index() * N; i < chunk.end;
-       i += kChunkThreads * N) {
+  for (std::int64_t i = begin + gpu::thread_index() * N; i < end; i += kOptimizerThreads * N) {
     float v[N];
     gpu::load_numbers(x, i, v);
     LAMINA_GPU_UNROLL
@@ -190,36 +237,51 @@ LAMINA_GPU_FUNCTION void square_chunks(const ChunksParams& p) {
   }
   double sum = sums[0];
   for (int j = 1; j < N; ++j) sum += sums[j];
-  sum = gpu::block_sum(sum);
-  if (gpu::thread_index() == 0) Global<double>(p.partials)[gpu::block_index()] = sum;
+  return sum;
 }
 
-LAMINA_GPU_FUNCTION void add_squares(const ChunksParams& p) {
+// A block has one chunk.
+LAMINA_GPU_FUNCTION void square_chunks(const SquaresParams& p) {
+  const Global<double> partials(p.partials);
+  for_chunks_of_block(p.table, [&](const SquaresTensor& t, std::int64_t chunk, std::int64_t) {
+    const std::int64_t begin = chunk * t.chunk_elements;
+    const std::int64_t end = gpu::min(begin + t.chunk_elements, t.count);
+    double sum = t.by_vectors ? sum_squares<4>(t, begin, end) : sum_squares<1>(t, begin, end);
+    sum = gpu::block_sum(sum);
+    if (gpu::thread_index() == 0) partials[gpu::block_index()] = sum;
+  });
+}
+
+// A block per tensor.
+LAMINA_GPU_FUNCTION void add_squares(const SquaresParams& p) {
+  const int tensor = gpu::block_index(), past = past_chunks(p.table, tensor);
   const Global<const double> partials(p.partials);
   double sum = 0;
-  for (int i = gpu::thread_index(); i < p.chunks; i += gpu::num_threads()) sum += partials[i];
+  for (int i = p.table.first_chunks[tensor] + gpu::thread_index(); i < past; i += kOptimizerThreads)
+    sum += partials[i];
   sum = gpu::block_sum(sum);
-  if (gpu::thread_index() == 0) Global<double>(p.y)[0] = sum;
+  if (gpu::thread_index() == 0) Global<double>(p.table.tensors[tensor].y)[0] = sum;
 }
 
 LAMINA_GPU_FUNCTION bool is_finite(double x) { return x - x == 0; }
 
 // The index of the first element of each chunk that is not finite, or `count`; without a look at x
 // if the sum of squares is finite.
-LAMINA_GPU_FUNCTION void search_chunks(const ChunksParams& p) {
+LAMINA_GPU_FUNCTION void search_chunks(const SearchParams& p) {
   const Global<const double> squares(p.squares);
   if (is_finite(squares[0])) return;
   const Global<const float> x(p.x);
-  const Chunk chunk(p);
+  const std::int64_t begin = gpu::block_index() * p.chunk_elements;
+  const std::int64_t end = gpu::min(begin + p.chunk_elements, p.count);
   std::int64_t found = p.count;
-  for (std::int64_t i = chunk.begin + gpu::thread_index(); i < chunk.end && found == p.count;
-       i += kChunkThreads)
+  for (std::int64_t i = begin + gpu::thread_index(); i < end && found == p.count;
+       i += kOptimizerThreads)
     if (!is_finite(static_cast<double>(x[i]))) found = i;
   found = -gpu::block_max(-found, INT64_MIN);
   if (gpu::thread_index() == 0) Global<std::int64_t>(p.partials)[gpu::block_index()] = found;
 }
 
-LAMINA_GPU_FUNCTION void finish_search(const ChunksParams& p) {
+LAMINA_GPU_FUNCTION void finish_search(const SearchParams& p) {
   const Global<const double> squares(p.squares);
   const Global<const std::int64_t> partials(p.partials);
   const Global<double> y(p.y);
@@ -236,23 +298,16 @@ LAMINA_GPU_FUNCTION void finish_search(const ChunksParams& p) {
 
 }  // namespace
 
-LAMINA_GPU_KERNEL_BOUNDS(adamw_vectors, AdamWParams, 256, 2) { adamw<4>(p); }
-LAMINA_GPU_KERNEL_BOUNDS(adamw_elements, AdamWParams, 256, 2) { adamw<1>(p); }
-LAMINA_GPU_KERNEL_BOUNDS(adamw_rows_vectors, AdamWRowsParams, 256, 2) { adamw_rows<4>(p); }
-LAMINA_GPU_KERNEL_BOUNDS(adamw_rows_elements, AdamWRowsParams, 256, 2) { adamw_rows<1>(p); }
-LAMINA_GPU_KERNEL_BOUNDS(adamw_slots_vectors, AdamWRowsParams, 256, 2) { adamw_slots<4>(p); }
-LAMINA_GPU_KERNEL_BOUNDS(adamw_slots_elements, AdamWRowsParams, 256, 2) { adamw_slots<1>(p); }
-LAMINA_GPU_KERNEL_BOUNDS(sum_of_squares_vectors, ChunksParams, kChunkThreads, 4) {
-  square_chunks<4>(p);
+LAMINA_GPU_KERNEL_BOUNDS(adamw, AdamWParams, kOptimizerThreads, 4) { adamw_tensors(p); }
+LAMINA_GPU_KERNEL_BOUNDS(adamw_rows, AdamWRowsParams, kOptimizerThreads, 4) { adamw_tables(p); }
+LAMINA_GPU_KERNEL_BOUNDS(sum_of_squares, SquaresParams, kOptimizerThreads, 4) { square_chunks(p); }
+LAMINA_GPU_KERNEL_BOUNDS(sum_of_squares_finish, SquaresParams, kOptimizerThreads, 1) {
+  add_squares(p);
 }
-LAMINA_GPU_KERNEL_BOUNDS(sum_of_squares_elements, ChunksParams, kChunkThreads, 1) {
-  square_chunks<1>(p);
-}
-LAMINA_GPU_KERNEL_BOUNDS(sum_of_squares_finish, ChunksParams, kChunkThreads, 1) { add_squares(p); }
-LAMINA_GPU_KERNEL_BOUNDS(first_non_finite_chunks, ChunksParams, kChunkThreads, 1) {
+LAMINA_GPU_KERNEL_BOUNDS(first_non_finite_chunks, SearchParams, kOptimizerThreads, 1) {
   search_chunks(p);
 }
-LAMINA_GPU_KERNEL_BOUNDS(first_non_finite_finish, ChunksParams, kChunkThreads, 1) {
+LAMINA_GPU_KERNEL_BOUNDS(first_non_finite_finish, SearchParams, kOptimizerThreads, 1) {
   finish_search(p);
 }
 

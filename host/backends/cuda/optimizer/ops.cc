@@ -1,94 +1,173 @@
 // The kernels of adamw, adamw_rows, sum_of_squares and first_non_finite.
 #include "backends/cuda/access.h"
 #include "backends/cuda/kernel_support.h"
+#include "backends/cuda/optimizer/groups.h"
 #include "backends/cuda/optimizer/params.h"
 #include "ops/operands.h"
+#include "runtime/kernel_group.h"
 
 namespace lamina::cuda {
 namespace {
 
-AdamWConstants constants_of(const NodeView& n) {
-  return {n.f("beta1"), n.f("beta2"), n.f("eps"), n.f("weight_decay")};
-}
+AdamWConstants constants_of(const NodeView& n) { return {n.f("beta1"), n.f("beta2"), n.f("eps")}; }
+
+// Launches a kernel over the tensors of a group, as many at a time as its parameters have room for.
+template <typename Params>
+class TableLaunches {
+ public:
+  TableLaunches(const KernelArgs& args, Function function, const AdamWConstants& constants)
+      : args_(args), function_(function), params_{.constants = constants, .table = {}} {}
+
+  void add(const auto& tensor, std::int64_t chunks) {
+    if (chunks == 0) return;
+    if (params_.table.num_tensors == std::ssize(params_.table.tensors)) run();
+    add_tensor(params_.table, tensor, chunks);
+  }
+  void run() {
+    const std::int64_t blocks = share_chunks(params_.table);
+    launch(args_, function_, {.blocks = blocks, .threads = kOptimizerThreads}, params_);
+    params_.table.num_tensors = params_.table.num_chunks = 0;
+  }
+
+ private:
+  const KernelArgs& args_;
+  Function function_;
+  Params params_;
+};
 
 // One pass over parameters and moments. A thread reads its elements before it writes, so that any
 // result may be in the place of p, m or v.
+class AdamWKernel final : public KernelGroup {
+ public:
+  AdamWKernel(const NodeView& n, Context& context)
+      : function_(function(context, "adamw")), constants_(constants_of(n)) {
+    add(n);
+  }
+
+  bool add(const NodeView& n) override {
+    if (constants_of(n) != constants_) return false;
+    updates_.push_back({n.type(0).num_elements(), n.f("weight_decay"), n.num_outputs()});
+    return true;
+  }
+
+  void run(const KernelArgs& args) override {
+    namespace in = operand::adamw;
+    TableLaunches<AdamWParams> launches(args, function_, constants_);
+    const void* const* from = args.inputs.data();
+    void* const* to = args.outputs.data();
+    for (const Update& update : updates_) {
+      void* const copy = update.num_outputs > 3 ? to[3] : nullptr;
+      launches.add(
+          AdamWTensor{.p = address(from[in::kP]),
+                      .g = address(from[in::kG]),
+                      .m = address(from[in::kM]),
+                      .v = address(from[in::kV]),
+                      .p_out = address(to[0]),
+                      .m_out = address(to[1]),
+                      .v_out = address(to[2]),
+                      .copy = address(copy),
+                      .scalars = address(from[in::kScalars]),
+                      .weight_decay = update.weight_decay,
+                      .count = update.count,
+                      .by_vectors = update.count % 4 == 0 &&
+                                    begin_vectors({from[in::kP], from[in::kG], from[in::kM],
+                                                   from[in::kV], to[0], to[1], to[2], copy})},
+          divide_up(update.count, std::int64_t{kUpdateChunk}));
+      from += in::kScalars + 1;
+      to += update.num_outputs;
+    }
+    launches.run();
+  }
+
+  std::string detail() const override {
+    return group_text<AdamWTensor>(updates_.size(), "tensors");
+  }
+
+ private:
+  struct Update {
+    std::int64_t count;
+    double weight_decay;
+    int num_outputs;
+  };
+  Function function_;
+  AdamWConstants constants_;
+  std::vector<Update> updates_;
+};
+
 std::unique_ptr<Kernel> make_adamw(const NodeView& n, Context& context) {
-  namespace in = operand::adamw;
-  const AccessForms forms(context, "adamw");
-  const std::int64_t count = n.type(0).num_elements();
-  const bool has_copy = n.i("copy") != 0;
-  return make_kernel([=, constants = constants_of(n)](const KernelArgs& args) {
-    AdamWParams p{
-        .constants = constants, .scalars = address(args.inputs[in::kScalars]), .tensor = {}};
-    void* copy = has_copy ? args.outputs[3] : nullptr;
-    p.tensor = {.p = address(args.inputs[in::kP]),
-                .g = address(args.inputs[in::kG]),
-                .m = address(args.inputs[in::kM]),
-                .v = address(args.inputs[in::kV]),
-                .p_out = address(args.outputs[0]),
-                .m_out = address(args.outputs[1]),
-                .v_out = address(args.outputs[2]),
-                .copy = address(copy),
-                .count = count};
-    const bool by_vectors =
-        count % 4 == 0 && begin_vectors({args.inputs[in::kP], args.inputs[in::kG],
-                                         args.inputs[in::kM], args.inputs[in::kV], args.outputs[0],
-                                         args.outputs[1], args.outputs[2], copy});
-    launch(args, forms.get(by_vectors),
-           {.blocks = grid_for(count / (by_vectors ? 4 : 1), 256), .threads = 256}, p);
-  });
+  return std::make_unique<AdamWKernel>(n, context);
 }
 
 // One pass over the table; if lazy and in place, over the rows of the list.
-class AdamWRowsKernel final : public Kernel {
+class AdamWRowsKernel final : public KernelGroup {
  public:
   AdamWRowsKernel(const NodeView& n, Context& context)
-      : rows_(context, "adamw_rows"), slots_(context, "adamw_slots") {
-    params_.constants = constants_of(n);
-    params_.rows = n.type(0).dim(0);
-    params_.width = static_cast<int>(n.type(0).dim(1));
-    params_.slots = n.type(1).dim(0);
-    params_.lazy = n.i("lazy") != 0;
-    params_.table.count = n.type(0).num_elements();
+      : function_(function(context, "adamw_rows")), constants_(constants_of(n)) {
+    add(n);
+  }
+
+  bool add(const NodeView& n) override {
+    if (constants_of(n) != constants_) return false;
+    AdamWTable& rows = updates_.emplace_back();
+    rows.tensor.weight_decay = n.f("weight_decay");
+    rows.tensor.count = n.type(0).num_elements();
+    rows.rows = n.type(0).dim(0);
+    rows.width = static_cast<int>(n.type(0).dim(1));
+    rows.slots = n.type(1).dim(0);
+    rows.lazy = n.i("lazy") != 0;
+    return true;
   }
 
   void run(const KernelArgs& args) override {
     namespace in = operand::adamw_rows;
-    if (params_.table.count == 0) return;
-    AdamWRowsParams p = params_;
-    const auto& from = args.inputs;
-    const auto& to = args.outputs;
-    void* copy = from[in::kCopy] ? to[3] : nullptr;
-    p.scalars = address(from[in::kScalars]);
-    p.ids = address(from[in::kIds]);
-    p.copy_in = address(from[in::kCopy]);
-    p.table = {.p = address(from[in::kP]),
-               .g = address(from[in::kG]),
-               .m = address(from[in::kM]),
-               .v = address(from[in::kV]),
-               .p_out = address(to[0]),
-               .m_out = address(to[1]),
-               .v_out = address(to[2]),
-               .copy = address(copy),
-               .count = p.table.count};
-    const bool in_place = to[0] == from[in::kP] && to[1] == from[in::kM] && to[2] == from[in::kV] &&
-                          copy == from[in::kCopy];
-    const bool by_slots = p.lazy && in_place;
-    const bool by_vectors =
-        p.width % 4 == 0 && begin_vectors({from[in::kP], from[in::kG], from[in::kM], from[in::kV],
-                                           from[in::kCopy], to[0], to[1], to[2], copy});
-    constexpr int kMaxThreads = 256;  // as the bounds of the kernels
-    const RowShape shape =
-        row_shape(by_slots ? p.slots : p.rows, p.width / (by_vectors ? 4 : 1), 1, kMaxThreads);
-    p.threads_per_row = shape.threads_per_row;
-    launch(args, (by_slots ? slots_ : rows_).get(by_vectors),
-           {.blocks = shape.blocks, .threads = shape.threads}, p);
+    TableLaunches<AdamWRowsParams> launches(args, function_, constants_);
+    const void* const* from = args.inputs.data();
+    void* const* to = args.outputs.data();
+    for (const AdamWTable& update : updates_) {
+      const bool has_copy = from[in::kCopy];
+      if (update.tensor.count > 0) {
+        const AdamWTable placed = place(update, from, to);
+        launches.add(placed, divide_up(placed.by_slots ? placed.slots : placed.rows,
+                                       std::int64_t{kOptimizerThreads / placed.threads_per_row}));
+      }
+      from += in::kCopy + 1;
+      to += has_copy ? 4 : 3;
+    }
+    launches.run();
   }
 
+  std::string detail() const override { return group_text<AdamWTable>(updates_.size(), "tables"); }
+
  private:
-  AdamWRowsParams params_ = {};
-  AccessForms rows_, slots_;
+  static AdamWTable place(AdamWTable p, const void* const* from, void* const* to) {
+    namespace in = operand::adamw_rows;
+    void* const copy = from[in::kCopy] ? to[3] : nullptr;
+    p.tensor = {.p = address(from[in::kP]),
+                .g = address(from[in::kG]),
+                .m = address(from[in::kM]),
+                .v = address(from[in::kV]),
+                .p_out = address(to[0]),
+                .m_out = address(to[1]),
+                .v_out = address(to[2]),
+                .copy = address(copy),
+                .scalars = address(from[in::kScalars]),
+                .weight_decay = p.tensor.weight_decay,
+                .count = p.tensor.count,
+                .by_vectors = p.width % 4 == 0 &&
+                              begin_vectors({from[in::kP], from[in::kG], from[in::kM], from[in::kV],
+                                             from[in::kCopy], to[0], to[1], to[2], copy})};
+    p.copy_in = address(from[in::kCopy]);
+    p.ids = address(from[in::kIds]);
+    p.by_slots = p.lazy && to[0] == from[in::kP] && to[1] == from[in::kM] &&
+                 to[2] == from[in::kV] && copy == from[in::kCopy];
+    p.threads_per_row =
+        row_shape(1, p.width / (p.tensor.by_vectors ? 4 : 1), 1, kOptimizerThreads).threads_per_row;
+    return p;
+  }
+
+  Function function_;
+  AdamWConstants constants_;
+  std::vector<AdamWTable> updates_;  // without addresses
 };
 
 std::unique_ptr<Kernel> make_adamw_rows(const NodeView& n, Context& context) {
@@ -101,14 +180,10 @@ Verdict takes_table(const NodeView& n) {
   return Verdict::no("takes rows of up to 2^30 numbers, got " + to_string(n.type(0)));
 }
 
-// The chunks depend on the size alone: at most 1024, of at least 16384 elements.
-ChunksParams chunks_of(std::int64_t count) {
-  ChunksParams p = {};
-  p.count = count;
-  p.chunk_elements =
-      round_up(std::max<std::int64_t>(16384, divide_up(count, std::int64_t{1024})), 1024);
-  p.chunks = static_cast<int>(divide_up(count, p.chunk_elements));
-  return p;
+// The elements of a chunk, which depend on the size alone: at least 16384, so that there are at
+// most 1024 chunks.
+std::int64_t chunk_of(std::int64_t count) {
+  return round_up(std::max<std::int64_t>(16384, divide_up(count, std::int64_t{1024})), 1024);
 }
 
 Verdict takes_f32(const NodeView& n) {
@@ -116,27 +191,69 @@ Verdict takes_f32(const NodeView& n) {
   return Verdict::no("takes f32, got " + to_string(n.type(0)));
 }
 
-// Sums of chunks, then their sum.
+// Sums of chunks, then their sums.
+class SquaresKernel final : public KernelGroup {
+ public:
+  SquaresKernel(const NodeView& n, Context& context)
+      : chunks_(function(context, "sum_of_squares")),
+        finish_(function(context, "sum_of_squares_finish")) {
+    add(n);
+  }
+
+  bool add(const NodeView& n) override {
+    const std::int64_t count = n.type(0).num_elements();
+    counts_.push_back(count);
+    num_chunks_ += divide_up(count, chunk_of(count));
+    return true;
+  }
+
+  std::size_t workspace_bytes() const override {
+    return static_cast<std::size_t>(num_chunks_) * sizeof(double);
+  }
+
+  void run(const KernelArgs& args) override {
+    constexpr std::size_t kMost = TensorTable<SquaresTensor>::kMost;
+    std::byte* partials = args.workspace;
+    for (std::size_t first = 0; first < counts_.size(); first += kMost) {
+      SquaresParams p = {.partials = address(partials), .table = {}};
+      for (std::size_t i = first; i < std::min(first + kMost, counts_.size()); ++i) {
+        const std::int64_t count = counts_[i], elements = chunk_of(count);
+        add_tensor(p.table,
+                   SquaresTensor{.x = address(args.inputs[i]),
+                                 .y = address(args.outputs[i]),
+                                 .count = count,
+                                 .chunk_elements = elements,
+                                 .by_vectors = count % 4 == 0 && begin_vectors({args.inputs[i]})},
+                   divide_up(count, elements));
+      }
+      p.table.chunks_per_block = 1;
+      launch(args, chunks_, {.blocks = p.table.num_chunks, .threads = kOptimizerThreads}, p);
+      launch(args, finish_, {.blocks = p.table.num_tensors, .threads = kOptimizerThreads}, p);
+      partials += static_cast<std::size_t>(p.table.num_chunks) * sizeof(double);
+    }
+  }
+
+  std::string detail() const override {
+    return group_text<SquaresTensor>(counts_.size(), "tensors");
+  }
+
+ private:
+  Function chunks_, finish_;
+  std::vector<std::int64_t> counts_;
+  std::int64_t num_chunks_ = 0;
+};
+
 std::unique_ptr<Kernel> make_sum_of_squares(const NodeView& n, Context& context) {
-  const AccessForms chunks(context, "sum_of_squares");
-  const Function finish = function(context, "sum_of_squares_finish");
-  ChunksParams p = chunks_of(n.type(0).num_elements());
-  const auto run = [=](const KernelArgs& args) mutable {
-    p.x = address(args.inputs[0]);
-    p.partials = address(args.workspace);
-    p.y = address(args.outputs[0]);
-    const bool by_vectors = p.count % 4 == 0 && begin_vectors({args.inputs[0]});
-    launch(args, chunks.get(by_vectors), {.blocks = p.chunks, .threads = 256}, p);
-    launch(args, finish, {.blocks = 1, .threads = 256}, p);
-  };
-  return make_kernel(run, static_cast<std::size_t>(p.chunks) * sizeof(double));
+  return std::make_unique<SquaresKernel>(n, context);
 }
 
 // The first such element of each chunk, then the first of all; x is read only if there is one.
 std::unique_ptr<Kernel> make_first_non_finite(const NodeView& n, Context& context) {
   const Function chunks = function(context, "first_non_finite_chunks");
   const Function finish = function(context, "first_non_finite_finish");
-  ChunksParams p = chunks_of(n.type(0).num_elements());
+  const std::int64_t count = n.type(0).num_elements();
+  SearchParams p = {.count = count, .chunk_elements = chunk_of(count)};
+  p.chunks = static_cast<int>(divide_up(count, p.chunk_elements));
   const auto run = [=](const KernelArgs& args) mutable {
     p.x = address(args.inputs[0]);
     p.squares = address(args.inputs[1]);

@@ -1,0 +1,323 @@
+// One call updates, or measures, many tensors: the bits of one tensor at a time, and few launches.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+
+#include "backends/cuda/emulation/grid.h"
+#include "cuda/gpu_memory.h"
+#include "ops/tensor.h"
+#include "support/run_graph.h"
+
+namespace lamina::testing {
+namespace {
+
+using cuda::emulation::driver_counts;
+
+// An update, or a sum of squares, with its operands. They begin `shift` bytes after a multiple of
+// 16.
+struct Work {
+  std::vector<Array> inputs;
+  std::size_t shift = 0;
+  // Returns the results, and for each the input that it overwrites, or -1.
+  std::function<std::vector<std::pair<Tensor, int>>(const std::vector<Tensor>&)> add;
+};
+
+Graph graph_of(std::span<const Work> all) {
+  Graph graph;
+  for (const Work& work : all) {
+    const auto first = static_cast<int>(graph.inputs().size());
+    std::vector<Tensor> inputs;
+    for (const Array& input : work.inputs) inputs.push_back(graph.add_input("x", input.type));
+    for (const auto& [result, over] : work.add(inputs))
+      graph.add_output("y", result, over < 0 ? -1 : first + over);
+  }
+  return graph;
+}
+
+using Bytes = std::vector<std::byte>;
+
+// Returns the results of all work, computed by one program.
+std::vector<Bytes> run_together(std::span<const Work> all) {
+  const Graph graph = graph_of(all);
+  Program program(graph, test_gpu());
+  std::vector<GpuMemory> memory;
+  std::vector<ConstTensorRef> in;
+  std::vector<TensorRef> out;
+  for (const Work& work : all)
+    for (const Array& input : work.inputs)
+      in.emplace_back(memory.emplace_back(input, work.shift).tensor());
+  std::vector<std::size_t> places;
+  for (const GraphOutput& output : graph.outputs()) {
+    if (output.alias_input < 0)
+      memory.emplace_back(static_cast<std::size_t>(graph.type(output.value).bytes()));
+    places.push_back(output.alias_input < 0 ? memory.size() - 1
+                                            : static_cast<std::size_t>(output.alias_input));
+    out.push_back(memory[places.back()].tensor());
+  }
+  const auto arena = test_gpu().allocate(program.arena_bytes());
+  program.run(in, out, *arena);
+  std::vector<Bytes> results;
+  for (const std::size_t place : places) results.push_back(memory[place].bytes());
+  return results;
+}
+
+// In two orders of threads.
+void expect_bits_of_one_at_a_time(const std::vector<Work>& all) {
+  std::vector<Bytes> want;
+  for (const Work& work : all)
+    for (Bytes& bytes : run_together({&work, 1})) want.push_back(std::move(bytes));
+  for (const std::uint64_t seed : {1, 2}) {
+    cuda::emulation::set_seed(seed);
+    const std::vector<Bytes> got = run_together(all);
+    ASSERT_EQ(got.size(), want.size());
+    for (std::size_t i = 0; i < want.size(); ++i) ASSERT_EQ(got[i], want[i]) << "result " << i;
+  }
+}
+
+// ---- updates
+
+struct UpdateOptions {
+  std::int64_t rows = 1, width = 1;
+  std::vector<double> ids = {};  // of the rows of the gradient; empty: it is whole
+  double weight_decay = 0, beta2 = 0.95;
+  bool copy = false, lazy = false, in_place = true, may_change = true;
+  std::size_t shift = 0;
+};
+
+class Updates {
+ public:
+  explicit Updates(unsigned seed) : random_(seed) {}
+
+  bool flip() { return below(2) == 1; }
+  std::int64_t below(std::int64_t count) {
+    return std::uniform_int_distribution<std::int64_t>(0, count - 1)(random_);
+  }
+
+  Work whole(const UpdateOptions& o) {
+    const Type type{DType::f32, {o.rows * o.width}, {}};
+    Work work{.inputs = {numbers(type), numbers(type), numbers(type), squares(type), scalars(o)},
+              .shift = o.shift};
+    work.add = [o](const std::vector<Tensor>& in) {
+      const auto made =
+          ops::adamw({.p = in[0], .g = in[1], .m = in[2], .v = in[3], .scalars = in[4]},
+                     {.beta1 = 0.9,
+                      .beta2 = o.beta2,
+                      .eps = 1e-8,
+                      .weight_decay = o.weight_decay,
+                      .copy = o.copy});
+      std::vector<std::pair<Tensor, int>> out{{made.p_out, 0}, {made.m_out, 2}, {made.v_out, 3}};
+      if (o.copy) out.emplace_back(made.copy, -1);
+      return placed(std::move(out), o);
+    };
+    return work;
+  }
+
+  Work table(const UpdateOptions& o) {
+    const Type type{DType::f32, {o.rows, o.width}, {}};
+    const std::int64_t slots = std::ssize(o.ids);
+    Work work{.inputs = {numbers(type), array({DType::i32, {slots}, {}}, o.ids),
+                         numbers({DType::f32, {slots, o.width}, {}}), numbers(type), squares(type),
+                         scalars(o)},
+              .shift = o.shift};
+    if (o.copy) work.inputs.push_back(numbers(type.with(DType::bf16)));
+    work.add = [o](const std::vector<Tensor>& in) {
+      const auto made = ops::adamw_rows({.p = in[0],
+                                         .ids = in[1],
+                                         .g = in[2],
+                                         .m = in[3],
+                                         .v = in[4],
+                                         .scalars = in[5],
+                                         .copy = o.copy ? in[6] : Tensor{}},
+                                        {.beta1 = 0.9,
+                                         .beta2 = o.beta2,
+                                         .eps = 1e-8,
+                                         .weight_decay = o.weight_decay,
+                                         .lazy = o.lazy});
+      std::vector<std::pair<Tensor, int>> out{{made.p_out, 0}, {made.m_out, 3}, {made.v_out, 4}};
+      if (o.copy) out.emplace_back(made.copy_out, 6);
+      return placed(std::move(out), o);
+    };
+    return work;
+  }
+
+  Array numbers(const Type& type) { return random_array(type, random_); }
+
+ private:
+  static std::vector<std::pair<Tensor, int>> placed(std::vector<std::pair<Tensor, int>> results,
+                                                    const UpdateOptions& o) {
+    if (!o.in_place)
+      for (auto& [result, over] : results) over = -1;
+    return results;
+  }
+  Array squares(const Type& type) { return random_array(type, random_, 0, 1); }
+  Array scalars(const UpdateOptions& o) {
+    const double rate = 1e-3 * static_cast<double>(1 + below(50));
+    return array({DType::f32, {5}, {}}, {rate, 0.5, 0.271, 0.142625, o.may_change ? 1.0 : 0.0});
+  }
+
+  std::mt19937 random_;
+};
+
+TEST(OptimizerGroups, UpdatesHaveTheBitsOfOneTensorAtATime) {
+  for (const unsigned seed : {1, 2, 3}) {
+    Updates updates(seed);
+    std::vector<Work> all;
+    const std::int64_t count = 1 + updates.below(seed == 1 ? 100 : 30);
+    for (std::int64_t i = 0; i < count; ++i) {
+      constexpr std::int64_t kSizes[] = {0, 1, 3, 4, 64, 1023, 1024, 1025, 2500, 4096};
+      all.push_back(updates.whole({.rows = kSizes[updates.below(std::size(kSizes))],
+                                   .weight_decay = 0.1 * static_cast<double>(updates.below(3)),
+                                   .copy = updates.flip(),
+                                   .in_place = updates.flip(),
+                                   .may_change = updates.below(5) > 0,
+                                   .shift = updates.below(4) == 0 ? 4u : 0u}));
+    }
+    expect_bits_of_one_at_a_time(all);
+  }
+}
+
+// More chunks than a launch has blocks: a block takes two. The tensor is a small one, repeated.
+TEST(OptimizerGroups, ALargeTensorHasTheBitsOfItsParts) {
+  constexpr std::size_t kTimes = 1679, kPart = 5000;
+  Updates updates(4);
+  const UpdateOptions options{.rows = kPart, .weight_decay = 0.1};
+  const Work part = updates.whole(options);
+  Work large = part;
+  for (std::size_t i = 0; i < 4; ++i) {
+    Array& input = large.inputs[i];
+    input = zeros({DType::f32, {kTimes * kPart}, {}});
+    for (std::size_t t = 0; t < kTimes; ++t)
+      std::ranges::copy(part.inputs[i].bytes,
+                        input.bytes.begin() + static_cast<std::ptrdiff_t>(4 * t * kPart));
+  }
+  const std::vector<Work> all = {updates.whole({.rows = 5}), large, updates.whole({.rows = 7})};
+  const std::vector<Bytes> got = run_together(all), want = run_together({&part, 1});
+  for (std::size_t i = 0; i < 3; ++i)
+    for (std::size_t t = 0; t < kTimes; ++t)
+      ASSERT_TRUE(
+          std::ranges::equal(std::span(got[3 + i]).subspan(4 * t * kPart, 4 * kPart), want[i]))
+          << "part " << t;
+}
+
+TEST(OptimizerGroups, UpdatesOfTablesHaveTheBitsOfOneAtATime) {
+  Updates updates(5);
+  std::vector<Work> all;
+  for (int i = 0; i < 40; ++i) {
+    constexpr std::int64_t kWidths[] = {1, 3, 4, 33, 64, 1100};
+    UpdateOptions o{.rows = 1 + updates.below(30),
+                    .width = kWidths[updates.below(std::size(kWidths))],
+                    .weight_decay = 0.1 * static_cast<double>(updates.below(3)),
+                    .copy = updates.flip(),
+                    .lazy = updates.flip(),
+                    .in_place = updates.flip(),
+                    .may_change = updates.below(5) > 0,
+                    .shift = updates.below(4) == 0 ? 4u : 0u};
+    for (std::int64_t row = 0; row < o.rows; ++row)
+      if (updates.flip()) o.ids.push_back(static_cast<double>(row));
+    o.ids.push_back(static_cast<double>(o.rows));  // no row
+    all.push_back(updates.table(o));
+  }
+  expect_bits_of_one_at_a_time(all);
+}
+
+// ---- sums of squares
+
+Work sum_of(const Array& x, std::size_t shift) {
+  return {.inputs = {x}, .shift = shift, .add = [](const std::vector<Tensor>& in) {
+            return std::vector<std::pair<Tensor, int>>{{ops::sum_of_squares(in[0]), -1}};
+          }};
+}
+
+TEST(OptimizerGroups, SumsHaveTheBitsOfOneTensorAtATime) {
+  Updates updates(6);
+  std::vector<Work> all;
+  for (int i = 0; i < 100; ++i) {
+    constexpr std::int64_t kSizes[] = {0, 1, 5, 256, 3000, 16384, 16385, 40000};
+    const std::int64_t size = kSizes[i < 40 ? updates.below(5) : updates.below(std::size(kSizes))];
+    all.push_back(sum_of(updates.numbers({DType::f32, {size}, {}}), i % 7 == 0 ? 4 : 0));
+  }
+  expect_bits_of_one_at_a_time(all);
+}
+
+// ---- launches
+
+// Returns the number of kernels that the program of all work launches.
+std::int64_t launches_of(std::span<const Work> all) {
+  const Graph graph = graph_of(all);
+  Program program(graph, emulated_gpu());
+  std::vector<Array> inputs;
+  for (const Work& work : all) inputs.insert(inputs.end(), work.inputs.begin(), work.inputs.end());
+  const std::int64_t before = driver_counts().launches;
+  run(program, emulated_gpu(), inputs);
+  return driver_counts().launches - before;
+}
+
+TEST(OptimizerGroups, ALaunchUpdatesUpTo40TensorsAnd27Tables) {
+  Updates updates(7);
+  std::vector<Work> tensors, tables, sums;
+  for (int i = 0; i < 100; ++i) {
+    tensors.push_back(updates.whole({.rows = 1 + i, .weight_decay = 0.1 * (i % 2)}));
+    tables.push_back(updates.table({.rows = 3, .width = 1 + i, .ids = {1}}));
+    sums.push_back(sum_of(updates.numbers({DType::f32, {i}, {}}), 0));
+  }
+  EXPECT_EQ(launches_of({tensors.data(), 1}), 1);
+  EXPECT_EQ(launches_of({tensors.data(), 40}), 1);
+  EXPECT_EQ(launches_of({tensors.data(), 41}), 2);
+  EXPECT_EQ(launches_of(tensors), 3);
+  EXPECT_EQ(launches_of({tables.data(), 27}), 1);
+  EXPECT_EQ(launches_of({tables.data(), 28}), 2);
+  EXPECT_EQ(launches_of({sums.data(), 91}), 2);
+  EXPECT_EQ(launches_of({sums.data(), 92}), 4);
+}
+
+TEST(OptimizerGroups, OtherConstantsAreAnotherCall) {
+  Updates updates(8);
+  std::vector<Work> all;
+  for (const double beta2 : {0.95, 0.95, 0.99, 0.99, 0.95})
+    all.push_back(updates.whole({.rows = 9, .beta2 = beta2}));
+  EXPECT_EQ(launches_of(all), 3);
+  expect_bits_of_one_at_a_time(all);
+}
+
+// p is updated twice, and the second update needs the first one.
+TEST(OptimizerGroups, AnUpdateOfAResultIsAnotherCall) {
+  Updates updates(9);
+  Work twice = updates.whole({.rows = 1030});
+  const auto once = twice.add;
+  twice.add = [once](const std::vector<Tensor>& in) {
+    const auto first = once(in);
+    return once({first[0].first, in[1], first[1].first, first[2].first, in[4]});
+  };
+  EXPECT_EQ(launches_of({&twice, 1}), 2);
+  Work first = twice;
+  first.add = once;
+  std::vector<Bytes> between = run_together({&first, 1});
+  for (const std::size_t i : {0, 2, 3}) first.inputs[i].bytes = between[i == 0 ? 0 : i - 1];
+  EXPECT_EQ(run_together({&twice, 1}), run_together({&first, 1}));
+}
+
+TEST(OptimizerGroups, ArePartOfTheDescriptionAndTheProfile) {
+  Updates updates(10);
+  std::vector<Work> all;
+  for (int i = 0; i < 50; ++i) all.push_back(updates.whole({.rows = 8 + i}));
+  for (const auto& [count, kernel] : {std::pair{1, "elements "},
+                                      {3, "elements of 3 tensors "},
+                                      {50, "elements of 50 tensors, 40 per launch "}}) {
+    const std::span<const Work> some(all.data(), static_cast<std::size_t>(count));
+    Program program(graph_of(some), emulated_gpu());
+    EXPECT_THAT(program.describe(),
+                ::testing::StartsWith(fmt::format("{:<18} {}", "adamw", kernel)));
+    std::vector<Array> inputs;
+    for (const Work& work : some)
+      inputs.insert(inputs.end(), work.inputs.begin(), work.inputs.end());
+    program.set_profiling(true);
+    run(program, emulated_gpu(), inputs);
+    EXPECT_THAT(program.profile(),
+                ::testing::HasSubstr(fmt::format("1 calls  {:<18} {}", "adamw", kernel)));
+  }
+}
+
+}  // namespace
+}  // namespace lamina::testing
