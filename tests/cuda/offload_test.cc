@@ -218,6 +218,50 @@ TEST(OffloadedStates, AreThereForOtherChangesOfWeights) {
     EXPECT_EQ(offloaded.state.values(i), kept.state.values(i));
 }
 
+// The embedding has more elements than a group, the layers have less.
+TEST(OffloadedStates, AreUpdatedInGroupsOfUpTo4MiElements) {
+  const decoder::Model model = open_description(
+      "family = \"llama2\"\n[model]\nvocab_size = 70000\nhidden_size = 64\n"
+      "intermediate_size = 160\nnum_hidden_layers = 40\nnum_attention_heads = 2\n");
+  const decoder::ParameterTable& parameters = model.parameters();
+  const auto groups_with = [&](bool offload, const train::GradientLists& lists) {
+    return train::fused_groups(parameters, {.offload = offload}, lists,
+                               [](int parameter) { return parameter % 2 == 0; });
+  };
+  EXPECT_EQ(groups_with(false, {}).size(), 1u);
+  train::GradientLists lists;
+  lists.step.assign(parameters.all().size(), 0);
+  for (const bool has_list : {false, true}) {
+    int table = -1;
+    for (int i = 0; i < std::ssize(parameters.all()); ++i)
+      if (parameters[i].num_elements() == 70000 * 64) table = i;
+    ASSERT_GE(table, 0);
+    if (has_list) lists.step[static_cast<std::size_t>(table)] = 100;
+    std::map<int, std::int64_t> covered;
+    std::size_t most_parts = 0;
+    for (const std::vector<train::FusedPart>& group : groups_with(true, lists)) {
+      std::int64_t elements = 0;
+      for (const train::FusedPart& part : group) {
+        EXPECT_EQ(part.first, covered[part.parameter]);
+        EXPECT_EQ(part.kind.copy, part.parameter % 2 == 0);
+        EXPECT_EQ(part.kind.slots, has_list && part.parameter == table ? 100 : 0);
+        covered[part.parameter] += part.num_elements();
+        elements += part.num_elements();
+      }
+      if (group.front().kind.slots > 0) {
+        EXPECT_EQ(group.size(), 1u);
+      } else {
+        EXPECT_LE(elements, train::kMaxPiece);
+      }
+      most_parts = std::max(most_parts, group.size());
+    }
+    EXPECT_EQ(covered.size(), parameters.all().size());
+    for (const auto& [parameter, elements] : covered)
+      EXPECT_EQ(elements, parameters[parameter].num_elements());
+    EXPECT_GT(most_parts, 40u);
+  }
+}
+
 // A whole table is copied alone: nothing else fits into the buffers.
 TEST(OffloadedStates, LargeTablesHaveAllBuffers) {
   train::StateSizes sizes;

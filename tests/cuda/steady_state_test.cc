@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "core/round_up.h"
 #include "cuda/gpu.h"
 #include "support/device_models.h"
 
@@ -105,6 +106,31 @@ TEST_P(CudaSteadyState, TrainingWaitsForItsNumbersOnly) {
 TEST_P(CudaSteadyState, ReplayedStepsHaveTheBitsOfPlainOnes) {
   EXPECT_EQ(train_steps(model, emulated_gpu(), 4).losses,
             train_steps(model, plain_gpu(), 4).losses);
+}
+
+// 40 tensors per launch, and 91 gradients per two launches; with state in host memory, too.
+TEST_P(CudaSteadyState, UpdatesOfManyTensorsAreOneLaunch) {
+  const std::vector<decoder::Parameter>& all = model.parameters().all();
+  const std::int64_t count = std::ssize(all);
+  ASSERT_GT(count, 20);
+  for (const bool offload : {false, true}) {
+    const config::OptimizerSection section{.offload = offload};
+    const train::TrainState state(model.parameters(), DType::bf16, false, emulated_gpu(), {},
+                                  section);
+    train::Optimizer optimizer(model.parameters(), section, emulated_gpu());
+    for (int step = 0; step < 3; ++step) {
+      const DriverCounts before = driver_counts();
+      optimizer.gradient_norm(state);
+      const DriverCounts measured = driver_counts();
+      EXPECT_EQ(measured.launches - before.launches, 2 * divide_up(count, std::int64_t{91}));
+      optimizer.update(state, 1e-3, 1, step);
+      const DriverCounts updated = driver_counts();
+      const std::int64_t launches = divide_up(count, std::int64_t{40});
+      // From the second step on the update is a graph: it is recorded once, then replayed.
+      EXPECT_EQ(updated.launches - measured.launches, step < 2 ? launches : 0);
+      EXPECT_EQ(updated.replays - measured.replays, step < 1 ? 0 : 1);
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CudaSteadyState, ::testing::Values("llama2_deep", "qwen3_5"),

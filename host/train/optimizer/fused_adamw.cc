@@ -6,10 +6,10 @@
 namespace lamina::train {
 namespace {
 
-Graph whole_graph(const FusedAdamw& kind, const config::OptimizerSection& config) {
+void add_whole(Graph& graph, const FusedAdamw& kind, const config::OptimizerSection& config) {
+  const int first = static_cast<int>(graph.inputs().size());
   const std::int64_t elements = kind.rows * kind.width;
   namespace in = operand::adamw;
-  Graph graph;
   auto flat = [&](const char* name) { return graph.add_input(name, {DType::f32, {elements}, {}}); };
   const ops::AdamwInputs inputs{.p = flat("p"),
                                 .g = flat("g"),
@@ -21,17 +21,16 @@ Graph whole_graph(const FusedAdamw& kind, const config::OptimizerSection& config
                                            .eps = config.eps,
                                            .weight_decay = kind.weight_decay,
                                            .copy = kind.copy});
-  graph.add_output("p", results.p_out, in::kP);
-  graph.add_output("m", results.m_out, in::kM);
-  graph.add_output("v", results.v_out, in::kV);
+  graph.add_output("p", results.p_out, first + in::kP);
+  graph.add_output("m", results.m_out, first + in::kM);
+  graph.add_output("v", results.v_out, first + in::kV);
   if (kind.copy) graph.add_output("copy", results.copy);
-  return graph;
 }
 
-Graph rows_graph(const FusedAdamw& kind, const config::OptimizerSection& config) {
+void add_rows(Graph& graph, const FusedAdamw& kind, const config::OptimizerSection& config) {
+  const int first = static_cast<int>(graph.inputs().size());
   const auto& [rows, width, slots, weight_decay, copy] = kind;
   namespace in = operand::adamw_rows;
-  Graph graph;
   auto table = [&](const char* name) {
     return graph.add_input(name, {DType::f32, {rows, width}, {}});
   };
@@ -47,17 +46,19 @@ Graph rows_graph(const FusedAdamw& kind, const config::OptimizerSection& config)
                                                 .eps = config.eps,
                                                 .weight_decay = weight_decay,
                                                 .lazy = config.lazy_embeddings});
-  graph.add_output("p", results.p_out, in::kP);
-  graph.add_output("m", results.m_out, in::kM);
-  graph.add_output("v", results.v_out, in::kV);
-  if (copy) graph.add_output("copy", results.copy_out, in::kCopy);
-  return graph;
+  graph.add_output("p", results.p_out, first + in::kP);
+  graph.add_output("m", results.m_out, first + in::kM);
+  graph.add_output("v", results.v_out, first + in::kV);
+  if (copy) graph.add_output("copy", results.copy_out, first + in::kCopy);
 }
 
 }  // namespace
 
-Graph fused_adamw_graph(const FusedAdamw& kind, const config::OptimizerSection& config) {
-  return kind.slots > 0 ? rows_graph(kind, config) : whole_graph(kind, config);
+Graph fused_adamw_graph(std::span<const FusedAdamw> kinds, const config::OptimizerSection& config) {
+  Graph graph;
+  for (const FusedAdamw& kind : kinds)
+    kind.slots > 0 ? add_rows(graph, kind, config) : add_whole(graph, kind, config);
+  return graph;
 }
 
 }  // namespace lamina::train

@@ -1,8 +1,9 @@
-// Graphs of the fused kernels of AdamW in f32: over a whole tensor, and over listed rows of one.
+// Graphs of the fused kernels of AdamW in f32: over whole tensors, and over listed rows of tables.
 #pragma once
 
 #include <compare>
 #include <cstdint>
+#include <span>
 
 #include "config/sections.h"
 #include "graph/graph.h"
@@ -17,8 +18,8 @@ struct FusedAdamw {
   auto operator<=>(const FusedAdamw&) const = default;
 };
 
-// Inputs: p, (ids,) g, m, v, scalars f32[5], and with a list the copy. Outputs, in place: p, m, v,
-// and the copy.
-Graph fused_adamw_graph(const FusedAdamw& kind, const config::OptimizerSection& config);
+// Returns a graph of several updates. Inputs of each: p, (ids,) g, m, v, scalars f32[5], and with a
+// list the copy. Outputs of each, in place: p, m, v, and the copy.
+Graph fused_adamw_graph(std::span<const FusedAdamw> kinds, const config::OptimizerSection& config);
 
 }  // namespace lamina::train

@@ -10,10 +10,8 @@ Type flat(std::int64_t elements) { return {DType::f32, {elements}, {}}; }
 
 Graph norms_graph(const std::vector<std::int64_t>& elements) {
   Graph graph;
-  std::vector<Tensor> sums;
   for (const std::int64_t n : elements)
-    sums.push_back(ops::reshape(ops::sum_of_squares(graph.add_input("g", flat(n))), Shape{{1}}));
-  graph.add_output("sums", ops::joined(sums));
+    graph.add_output("sum", ops::sum_of_squares(graph.add_input("g", flat(n))));
   return graph;
 }
 
@@ -91,13 +89,15 @@ std::vector<double> GradientTensors::measure(const TrainState& state,
   Norms& norms = norms_[elements];
   if (!norms.program) {
     norms.program = program::compile(norms_graph(elements), arena_.backend());
-    const Graph& graph = norms.program->graph();
-    norms.sums = norms.values.add_output(graph.type(graph.outputs()[0].value));
+    for (std::size_t i = 0; i < elements.size(); ++i) norms.values.add_output({DType::f64, {}, {}});
     norms.values.allocate();
   }
-  const TensorRef sums = norms.values.output(norms.sums);
-  arena_.run(*norms.program, inputs, {&sums, 1});
-  return norms.values.get(norms.sums);
+  std::vector<TensorRef> outputs;
+  for (std::size_t i = 0; i < elements.size(); ++i) outputs.push_back(norms.values.output(i));
+  arena_.run(*norms.program, inputs, outputs);
+  std::vector<double> sums;
+  for (std::size_t i = 0; i < elements.size(); ++i) sums.push_back(norms.values.get(i)[0]);
+  return sums;
 }
 
 std::vector<double> GradientTensors::sums_of_squares(const TrainState& state) {

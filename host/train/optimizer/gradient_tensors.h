@@ -64,11 +64,11 @@ class GradientTensors {
     std::int64_t more_slots = 0;  // of the list that is added to it
     auto operator<=>(const List&) const = default;
   };
-  // A program for the sums of squares of gradients with given numbers of elements.
+  // A program for the sums of squares of gradients with given numbers of elements. Each is an
+  // output.
   struct Norms {
     std::unique_ptr<Program> program;
     program::HostValues values;
-    std::size_t sums = 0;
   };
   List list_of(int parameter, std::int64_t slots) const;
   std::vector<int> measured(const TrainState& state) const;

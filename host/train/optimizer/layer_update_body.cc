@@ -188,7 +188,7 @@ std::optional<LayerUpdate> common_update(const std::vector<int>& members,
 }
 
 Graph graph_of(const LayerUpdate& update, const config::OptimizerSection& config) {
-  return update.fused ? fused_adamw_graph(*update.fused, config)
+  return update.fused ? fused_adamw_graph({&*update.fused, 1}, config)
                       : update_graph(update.kind, config);
 }
 

@@ -38,17 +38,23 @@ std::size_t update_bytes(const decoder::Parameter& p, const config::OptimizerSec
 // Returns the sizes of the state that updates copy from host memory.
 StateSizes state_sizes(const decoder::ParameterTable& parameters,
                        const config::OptimizerSection& config, const GradientLists& lists,
+                       const std::vector<std::vector<FusedPart>>& fused,
                        const std::function<bool(int)>& has_copy) {
   StateSizes out;
+  for (const std::vector<FusedPart>& group : fused) {
+    std::size_t bytes = 0;
+    for (const FusedPart& part : group)
+      bytes += update_bytes(parameters[part.parameter], config, part.num_elements(),
+                            has_copy(part.parameter));
+    out.add(bytes);
+  }
   for (int i = 0; i < std::ssize(parameters.all()); ++i) {
     const decoder::Parameter& p = parameters[i];
-    if (!p.learns()) continue;
-    const auto index = static_cast<std::size_t>(i);
-    const bool listed = index < lists.step.size() && lists.step[index] > 0;
     const UpdateRule rule = rule_of(p, config);
-    const bool whole = !is_elementwise(rule) || (listed && is_fused(rule, config));
-    out.add(update_bytes(
-        p, config, whole ? p.num_elements() : std::min(p.num_elements(), kMaxPiece), has_copy(i)));
+    if (!p.learns() || (is_fused(rule, config) && !lists.is_shared(i))) continue;
+    const std::int64_t n = p.num_elements();
+    out.add(
+        update_bytes(p, config, is_elementwise(rule) ? std::min(n, kMaxPiece) : n, has_copy(i)));
   }
   return out;
 }
@@ -66,7 +72,10 @@ Optimizer::Optimizer(const decoder::ParameterTable& parameters,
       arena_(backend),
       buffers_(backend),
       gradients_(parameters, arena_),
-      fused_(arena_, [this](const FusedAdamw& kind) { return fused_adamw_graph(kind, config_); }),
+      fused_(arena_,
+             [this](const std::vector<FusedAdamw>& kinds) {
+               return fused_adamw_graph(kinds, config_);
+             }),
       updates_(arena_, [this](const UpdateKind& kind) { return update_graph(kind, config_); }),
       averages_(arena_,
                 [](const Average& kind) { return average_graph(kind.elements, kind.decay); }) {
@@ -122,23 +131,30 @@ void Optimizer::average(const TrainState& state, double decay) {
   buffers_.end();
 }
 
+void Optimizer::find_updates(const TrainState& state) {
+  if (groups_) return;
+  const auto has_copy = [&](int parameter) { return state.has_copy(parameter); };
+  groups_ = fused_groups(parameters_, config_, state.lists(), has_copy);
+  sizes_ = state_sizes(parameters_, config_, state.lists(), *groups_, has_copy);
+}
+
 void Optimizer::begin_transfers(const TrainState& state) {
-  if (!sizes_)
-    sizes_ = state_sizes(parameters_, config_, state.lists(),
-                         [&](int parameter) { return state.has_copy(parameter); });
-  buffers_.begin(*sizes_);
+  find_updates(state);
+  buffers_.begin(sizes_);
 }
 
 void Optimizer::update(const TrainState& state, double lr,
                        const std::vector<double>& gradient_scales, std::int64_t step) {
-  std::vector<int> updated;
+  find_updates(state);
+  std::vector<int> by_rule;
   for (int i = 0; i < std::ssize(parameters_.all()); ++i) {
     if (!parameters_[i].learns() || state.lists().is_shared(i)) continue;
     set_scalars(i, lr, gradient_scales[static_cast<std::size_t>(i)], step);
-    updated.push_back(i);
+    if (!is_fused(rule_of(parameters_[i], config_), config_)) by_rule.push_back(i);
   }
   if (config_.offload) begin_transfers(state);
-  for (const int parameter : updated) run_update(state, parameter);
+  for (const std::vector<FusedPart>& group : *groups_) update_fused(state, group);
+  for (const int parameter : by_rule) update_by_rule(state, parameter);
   buffers_.end();
 }
 
@@ -158,14 +174,6 @@ void Optimizer::set_scalars(int parameter, double lr, double gradient_scale, std
   scalars_.set(static_cast<std::size_t>(parameter), wide);
 }
 
-void Optimizer::run_update(const TrainState& state, int parameter) {
-  state.will_change(parameter);
-  if (is_fused(rule_of(parameters_[parameter], config_), config_))
-    update_adamw(state, parameter);
-  else
-    update_by_rule(state, parameter);
-}
-
 namespace {
 
 // Returns the elements of a tensor from `first` on, at most `count`; of a null one, null.
@@ -177,41 +185,38 @@ TensorRef elements(const TensorRef& tensor, std::int64_t first, std::int64_t cou
 
 }  // namespace
 
-// State in host memory is updated in pieces, which have the same bits.
-void Optimizer::update_adamw(const TrainState& state, int parameter) {
-  if (state.is_listed(parameter)) return update_adamw_rows(state, parameter);
-  const auto i = static_cast<std::size_t>(parameter);
-  const bool copy = state.has_copy(parameter);
-  const std::int64_t n = parameters_[parameter].num_elements();
-  const std::int64_t size = config_.offload ? kMaxPiece : n;
-  FusedAdamw kind = fused_kind(parameters_[parameter], config_, 0, copy);
-  for (std::int64_t first = 0; first < n; first += size) {
-    const auto piece = [&](const TensorRef& tensor) { return elements(tensor, first, size); };
-    kind.rows = std::min(size, n - first);
-    std::vector<TensorRef> out =
-        buffers_.load(std::array{piece(state.masters()[i]), piece(state.first_moments()[i]),
-                                 piece(state.second_moments()[i])});
-    const ConstTensorRef in[] = {out[0], piece(state.gradients()[i]), out[1], out[2],
-                                 scalars_.input(i)};
-    if (copy) out.push_back(piece(state.copies()[i]));
-    fused_.run(kind, in, out);
-    buffers_.store();
+void Optimizer::update_fused(const TrainState& state, const std::vector<FusedPart>& group) {
+  const auto part_of = [](const FusedPart& part, std::span<const TensorRef> tensors) {
+    return elements(tensors[static_cast<std::size_t>(part.parameter)], part.first,
+                    part.num_elements());
+  };
+  std::vector<FusedAdamw> kinds;
+  std::vector<TensorRef> changed;
+  for (const FusedPart& part : group) {
+    state.will_change(part.parameter);
+    kinds.push_back(part.kind);
+    changed.push_back(part_of(part, state.masters()));
+    changed.push_back(part_of(part, state.first_moments()));
+    changed.push_back(part_of(part, state.second_moments()));
   }
-}
-
-void Optimizer::update_adamw_rows(const TrainState& state, int parameter) {
-  const auto i = static_cast<std::size_t>(parameter);
-  const bool copy = state.has_copy(parameter);
-  const FusedAdamw kind = fused_kind(parameters_[parameter], config_, state.lists().step[i], copy);
-  std::vector<TensorRef> out = buffers_.load(
-      std::array{state.masters()[i], state.first_moments()[i], state.second_moments()[i]});
-  std::vector<ConstTensorRef> in{out[0], state.gradient_ids()[i], state.gradients()[i], out[1],
-                                 out[2], scalars_.input(i)};
-  if (copy) {
-    in.emplace_back(state.copies()[i]);
-    out.push_back(state.copies()[i]);
+  const std::vector<TensorRef> loaded = buffers_.load(changed);
+  std::vector<ConstTensorRef> in;
+  std::vector<TensorRef> out;
+  const TensorRef* p_m_v = loaded.data();
+  for (const FusedPart& part : group) {
+    const auto i = static_cast<std::size_t>(part.parameter);
+    const bool is_listed = part.kind.slots > 0;
+    in.push_back(p_m_v[0]);
+    if (is_listed) in.push_back(state.gradient_ids()[i]);
+    in.push_back(is_listed ? state.gradients()[i] : part_of(part, state.gradients()));
+    in.insert(in.end(), {p_m_v[1], p_m_v[2], scalars_.input(i)});
+    out.insert(out.end(), p_m_v, p_m_v + 3);
+    p_m_v += 3;
+    if (!part.kind.copy) continue;
+    out.push_back(part_of(part, state.copies()));
+    if (is_listed) in.emplace_back(out.back());
   }
-  fused_.run(kind, in, out);
+  fused_.run(kinds, in, out);
   buffers_.store();
 }
 
@@ -226,6 +231,7 @@ TensorRef Optimizer::whole_gradient(const TrainState& state, int parameter) {
 }
 
 void Optimizer::update_by_rule(const TrainState& state, int parameter) {
+  state.will_change(parameter);
   const TensorRef gradient = whole_gradient(state, parameter);
   for (const UpdatePiece& piece :
        update_pieces(parameters_[parameter], config_, state.has_copy(parameter)))
@@ -257,28 +263,28 @@ void Optimizer::update_piece(const TrainState& state, int parameter, const Updat
 std::size_t Optimizer::scratch_bytes(const GradientLists& lists, DType compute) {
   std::size_t arena = 0, whole = 0;
   const auto add = [&](std::size_t bytes) { arena = std::max(arena, bytes); };
+  const auto has_copy = [&](int i) { return parameters_[i].used_dtype(compute) != DType::f32; };
+  const auto groups = fused_groups(parameters_, config_, lists, has_copy);
+  for (const std::vector<FusedPart>& group : groups) {
+    std::vector<FusedAdamw> kinds;
+    for (const FusedPart& part : group) kinds.push_back(part.kind);
+    add(fused_.get(kinds).arena_bytes());
+  }
   for (std::size_t i = 0; i < parameters_.all().size(); ++i) {
     const decoder::Parameter& p = parameters_.all()[i];
     const auto parameter = static_cast<int>(i);
-    if (!p.learns() || lists.is_shared(parameter)) continue;
-    const std::int64_t slots = i < lists.step.size() ? lists.step[i] : 0;
-    const bool copy = p.used_dtype(compute) != DType::f32;
-    if (is_fused(rule_of(p, config_), config_)) {
-      FusedAdamw kind = fused_kind(p, config_, slots, copy);
-      if (slots == 0 && config_.offload) kind.rows = std::min(kind.rows, kMaxPiece);
-      add(fused_.get(kind).arena_bytes());
+    if (!p.learns() || lists.is_shared(parameter) || is_fused(rule_of(p, config_), config_))
       continue;
-    }
+    const std::int64_t slots = i < lists.step.size() ? lists.step[i] : 0;
     if (slots > 0) {
       whole = std::max(whole, static_cast<std::size_t>(p.num_elements()) * sizeof(float));
       add(gradients_.spread_bytes(parameter, slots));
     }
-    for (const UpdatePiece& piece : update_pieces(p, config_, copy))
+    for (const UpdatePiece& piece : update_pieces(p, config_, has_copy(parameter)))
       add(updates_.get(piece.kind).arena_bytes());
   }
   if (!config_.offload) return arena + whole;
-  const auto has_copy = [&](int i) { return parameters_[i].used_dtype(compute) != DType::f32; };
-  return arena + whole + state_sizes(parameters_, config_, lists, has_copy).bytes();
+  return arena + whole + state_sizes(parameters_, config_, lists, groups, has_copy).bytes();
 }
 
 }  // namespace lamina::train

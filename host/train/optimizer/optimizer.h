@@ -1,4 +1,4 @@
-// The optimizer: one update of every parameter, each by small programs over one tensor.
+// The optimizer: one update of every parameter, by programs over the tensors of several or one.
 #pragma once
 
 #include <array>
@@ -85,13 +85,12 @@ class Optimizer {
     auto operator<=>(const Average&) const = default;
   };
   void set_scalars(int parameter, double lr, double gradient_scale, std::int64_t step);
-  void run_update(const TrainState& state, int parameter);
-  // Uses the fused kernel of AdamW in f32; the graphs of update_rules.h do all else.
-  void update_adamw(const TrainState& state, int parameter);
-  void update_adamw_rows(const TrainState& state, int parameter);
+  // Uses the fused kernels of AdamW in f32; the graphs of update_rules.h do all else.
+  void update_fused(const TrainState& state, const std::vector<FusedPart>& group);
   void update_by_rule(const TrainState& state, int parameter);
   void update_piece(const TrainState& state, int parameter, const UpdatePiece& piece,
                     const TensorRef& gradient);
+  void find_updates(const TrainState& state);
   void begin_transfers(const TrainState& state);
   // Returns the whole gradient, also of a list of rows.
   TensorRef whole_gradient(const TrainState& state, int parameter);
@@ -100,9 +99,11 @@ class Optimizer {
   config::OptimizerSection config_;
   program::ProgramArena arena_;
   StateBuffers buffers_;
-  std::optional<StateSizes> sizes_;  // found at the first update
+  // Found at the first update or average.
+  std::optional<std::vector<std::vector<FusedPart>>> groups_;
+  StateSizes sizes_;
   GradientTensors gradients_;
-  program::TensorPrograms<FusedAdamw> fused_;
+  program::TensorPrograms<std::vector<FusedAdamw>> fused_;
   program::TensorPrograms<UpdateKind> updates_;
   program::TensorPrograms<Average> averages_;
   program::HostValues scalars_;  // one input per parameter

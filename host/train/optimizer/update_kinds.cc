@@ -31,6 +31,43 @@ FusedAdamw fused_kind(const decoder::Parameter& p, const config::OptimizerSectio
   return kind;
 }
 
+std::vector<std::vector<FusedPart>> fused_groups(const decoder::ParameterTable& parameters,
+                                                 const config::OptimizerSection& config,
+                                                 const GradientLists& lists,
+                                                 const std::function<bool(int)>& has_copy) {
+  // Whole tensors before tables: a device may update all of one op in one call.
+  std::vector<FusedPart> parts, tables;
+  for (int i = 0; i < std::ssize(parameters.all()); ++i) {
+    const decoder::Parameter& p = parameters[i];
+    if (!p.learns() || lists.is_shared(i) || !is_fused(rule_of(p, config), config)) continue;
+    const auto index = static_cast<std::size_t>(i);
+    const std::int64_t slots = index < lists.step.size() ? lists.step[index] : 0;
+    FusedPart part{.parameter = i, .kind = fused_kind(p, config, slots, has_copy(i))};
+    if (slots > 0) {
+      tables.push_back(part);
+      continue;
+    }
+    const std::int64_t n = p.num_elements();
+    for (; part.first < n; part.first += part.kind.rows) {
+      part.kind.rows = config.offload ? std::min(kMaxPiece, n - part.first) : n;
+      parts.push_back(part);
+    }
+  }
+  std::vector<std::vector<FusedPart>> out;
+  std::int64_t room = 0;
+  const auto add = [&](const FusedPart& part, std::int64_t elements) {
+    if (out.empty() || (config.offload && elements > room)) {
+      out.emplace_back();
+      room = kMaxPiece;
+    }
+    out.back().push_back(part);
+    room -= elements;
+  };
+  for (const FusedPart& part : parts) add(part, part.num_elements());
+  for (const FusedPart& part : tables) add(part, kMaxPiece + 1);
+  return out;
+}
+
 std::vector<UpdatePiece> update_pieces(const decoder::Parameter& p,
                                        const config::OptimizerSection& config, bool copy) {
   const UpdateRule rule = rule_of(p, config);

@@ -1,12 +1,14 @@
-// The programs that update a parameter: one of the fused kernel of AdamW, or of a rule's graph.
+// The programs that update parameters: of the fused kernels of AdamW, or of a rule's graph.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "config/sections.h"
 #include "decoder/stack/parameter.h"
 #include "train/optimizer/fused_adamw.h"
+#include "train/optimizer/row_gradients.h"
 #include "train/optimizer/update_rules.h"
 
 namespace lamina::train {
@@ -22,6 +24,22 @@ bool is_fused(UpdateRule rule, const config::OptimizerSection& config);
 // gradient is whole. `copy`: graphs read the parameter in another type than it is kept in.
 FusedAdamw fused_kind(const decoder::Parameter& parameter, const config::OptimizerSection& config,
                       std::int64_t slots, bool copy);
+
+// A part of a parameter that the fused kernel updates: from element `first` on.
+struct FusedPart {
+  int parameter = -1;
+  std::int64_t first = 0;
+  FusedAdamw kind;
+
+  std::int64_t num_elements() const { return kind.rows * kind.width; }
+};
+// Returns the fused updates of a step, except of gradients that share memory: one group per
+// program. With optimizer.offload the parts of a group have up to kMaxPiece elements, because their
+// state is copied together; a table whose gradient is a list is whole and alone.
+std::vector<std::vector<FusedPart>> fused_groups(const decoder::ParameterTable& parameters,
+                                                 const config::OptimizerSection& config,
+                                                 const GradientLists& lists,
+                                                 const std::function<bool(int)>& has_copy);
 
 // The part of a parameter that one run of a rule's program changes: from element `first` on.
 struct UpdatePiece {
