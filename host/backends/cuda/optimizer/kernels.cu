@@ -43,6 +43,7 @@ LAMINA_GPU_FUNCTION Numbers shared_numbers(const AdamWConstants& a, const AdamWT
   return numbers[0];
 }
 
+// Returns the end of a tensor's chunks.
 template <typename Tensor>
 LAMINA_GPU_FUNCTION std::int32_t past_chunks(const TensorTable<Tensor>& table, int tensor) {
   return tensor + 1 < table.num_tensors ? table.first_chunks[tensor + 1] : table.num_chunks;

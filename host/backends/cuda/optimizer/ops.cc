@@ -108,13 +108,14 @@ class AdamWRowsKernel final : public KernelGroup {
 
   bool add(const NodeView& n) override {
     if (constants_of(n) != constants_) return false;
-    AdamWTable& rows = updates_.emplace_back();
+    AdamWTable rows = {};
     rows.tensor.weight_decay = n.f("weight_decay");
     rows.tensor.count = n.type(0).num_elements();
     rows.rows = n.type(0).dim(0);
     rows.width = static_cast<int>(n.type(0).dim(1));
     rows.slots = n.type(1).dim(0);
     rows.lazy = n.i("lazy") != 0;
+    updates_.push_back({rows, n.num_outputs()});
     return true;
   }
 
@@ -123,15 +124,14 @@ class AdamWRowsKernel final : public KernelGroup {
     TableLaunches<AdamWRowsParams> launches(args, function_, constants_);
     const void* const* from = args.inputs.data();
     void* const* to = args.outputs.data();
-    for (const AdamWTable& update : updates_) {
-      const bool has_copy = from[in::kCopy];
-      if (update.tensor.count > 0) {
-        const AdamWTable placed = place(update, from, to);
+    for (const Update& update : updates_) {
+      if (update.table.tensor.count > 0) {
+        const AdamWTable placed = place(update.table, from, to);
         launches.add(placed, divide_up(placed.by_slots ? placed.slots : placed.rows,
                                        std::int64_t{kOptimizerThreads / placed.threads_per_row}));
       }
       from += in::kCopy + 1;
-      to += has_copy ? 4 : 3;
+      to += update.num_outputs;
     }
     launches.run();
   }
@@ -139,6 +139,10 @@ class AdamWRowsKernel final : public KernelGroup {
   std::string detail() const override { return group_text<AdamWTable>(updates_.size(), "tables"); }
 
  private:
+  struct Update {
+    AdamWTable table;  // without addresses
+    int num_outputs;
+  };
   static AdamWTable place(AdamWTable p, const void* const* from, void* const* to) {
     namespace in = operand::adamw_rows;
     void* const copy = from[in::kCopy] ? to[3] : nullptr;
@@ -167,7 +171,7 @@ class AdamWRowsKernel final : public KernelGroup {
 
   Function function_;
   AdamWConstants constants_;
-  std::vector<AdamWTable> updates_;  // without addresses
+  std::vector<Update> updates_;
 };
 
 std::unique_ptr<Kernel> make_adamw_rows(const NodeView& n, Context& context) {
