@@ -30,6 +30,7 @@ constexpr KernelResources kResources[] = {
 #include "backends/cuda/random/resources.def"
 #include "backends/cuda/reduce/resources.def"
 #include "backends/cuda/rope/resources.def"
+#include "backends/cuda/sampling/resources.def"
 #include "backends/cuda/sinkhorn/resources.def"
 #include "backends/cuda/softmax/resources.def"
 #include "backends/cuda/stored/resources.def"

@@ -60,7 +60,7 @@ LAMINA_GPU_FUNCTION void number_places(int tile, int base, Counts counts, Fn fn)
   for (int round = 0; round < kListRounds; ++round) {
     const int i = tile * kListTile + round * kListThreads + gpu::thread_index();
     const bool one = counts(i);
-    const gpu::PrefixSum sum = gpu::block_prefix_sum(one ? 1 : 0, scratch);
+    const gpu::PrefixSum<int> sum = gpu::block_prefix_sum(one ? 1 : 0, scratch);
     fn(i, one, base + sum.before);
     base += sum.total;
   }

@@ -1,4 +1,4 @@
-// Prefix sums of integers over the threads of a warp and of a block, and sets of lanes.
+// Prefix sums over the threads of a warp and of a block, in a fixed order, and sets of lanes.
 #pragma once
 
 #include <cstdint>
@@ -18,26 +18,29 @@ LAMINA_GPU_FUNCTION int count_lanes(std::uint32_t mask) {
 LAMINA_GPU_FUNCTION std::uint32_t lanes_before() { return (std::uint32_t{1} << lane()) - 1; }
 
 // Returns the sum of `value` over lanes 0 to this one. [all lanes]
-LAMINA_GPU_FUNCTION int warp_inclusive_sum(int value) {
+template <typename T>
+LAMINA_GPU_FUNCTION T warp_inclusive_sum(T value) {
   for (int distance = 1; distance < kWarpSize; distance *= 2) {
     const int before = lane() >= distance ? lane() - distance : lane();
-    const int other = shuffle(value, before);
+    const T other = shuffle(value, before);
     if (lane() >= distance) value += other;
   }
   return value;
 }
 
+template <typename T>
 struct PrefixSum {
-  int before;  // the sum over the threads before this one
-  int total;   // over all threads
+  T before;  // the sum over the threads before this one
+  T total;   // over all threads
 };
 
 // Sums over the threads of a block. `scratch`: one element per warp. [all threads]
-LAMINA_GPU_FUNCTION PrefixSum block_prefix_sum(int value, Shared<int> scratch) {
-  const int inclusive = warp_inclusive_sum(value);
+template <typename T>
+LAMINA_GPU_FUNCTION PrefixSum<T> block_prefix_sum(T value, Shared<T> scratch) {
+  const T inclusive = warp_inclusive_sum(value);
   if (lane() == kWarpSize - 1) scratch[warp_index()] = inclusive;
   sync();
-  PrefixSum out{inclusive - value, 0};
+  PrefixSum<T> out{inclusive - value, T{0}};
   for (int warp = 0; warp < num_warps(); ++warp) {
     if (warp < warp_index()) out.before += scratch[warp];
     out.total += scratch[warp];

@@ -8,8 +8,7 @@
 // - Long rows: a block finds the k-th key by a histogram of 8 bits per pass, mostly in four passes
 //   over the row; it sorts the k keys in shared memory.
 // - Everything else: a block sorts all keys in the workspace.
-#include <cstring>
-
+#include "backends/cuda/gpu/ordered_keys.h"
 #include "backends/cuda/gpu/row_groups.h"
 #include "backends/cuda/reduce/params.h"
 
@@ -17,36 +16,9 @@ namespace lamina::cuda {
 namespace {
 
 using gpu::Global;
-
-template <typename Bits, typename T>
-LAMINA_GPU_FUNCTION Bits bits_of(T x) {
-  static_assert(sizeof(Bits) == sizeof(T));
-  Bits bits;
-  memcpy(&bits, &x, sizeof(bits));
-  return bits;
-}
-
-// Maps the order of floats to the order of unsigned integers; equal zeros, NaN above all.
-LAMINA_GPU_FUNCTION std::uint32_t ordered(float x) {
-  if (x != x) return 0xffffffffu;
-  if (x == 0.0f) return 0x80000000u;
-  const auto bits = bits_of<std::uint32_t>(x);
-  return bits >> 31 ? ~bits : bits | 0x80000000u;
-}
-LAMINA_GPU_FUNCTION std::uint64_t ordered(double x) {
-  if (x != x) return ~std::uint64_t{0};
-  if (x == 0.0) return std::uint64_t{1} << 63;
-  const auto bits = bits_of<std::uint64_t>(x);
-  return bits >> 63 ? ~bits : bits | std::uint64_t{1} << 63;
-}
-
-// The key of an element of a 4-byte or narrower type; above 0.
-LAMINA_GPU_FUNCTION std::uint64_t key_of(float x, int index) {
-  return std::uint64_t{ordered(x)} << 32 | ~static_cast<std::uint32_t>(index);
-}
-LAMINA_GPU_FUNCTION int index_of(std::uint64_t key) {
-  return static_cast<int>(~static_cast<std::uint32_t>(key));
-}
+using gpu::index_of;
+using gpu::key_of;
+using gpu::ordered;
 
 template <typename T>
 struct Row {
@@ -90,23 +62,6 @@ LAMINA_GPU_FUNCTION void in_registers(const TopKParams& p) {
     last = best;
     if (gpu::lane() == 0) r.write(place, index_of(best));
   }
-}
-
-// Sorts 2^n keys by falling order with all threads of the block.
-template <typename Key, typename Keys, typename Before>
-LAMINA_GPU_FUNCTION void sort(const Keys& keys, int count, Before before) {
-  for (int length = 2; length <= count; length *= 2)
-    for (int distance = length / 2; distance > 0; distance /= 2) {
-      gpu::sync();
-      for (int i = gpu::thread_index(); i < count; i += gpu::num_threads()) {
-        const int j = i ^ distance;
-        if (j < i) continue;
-        const Key a = keys[i], b = keys[j];
-        const bool falls = (i & length) == 0;
-        if (falls ? before(b, a) : before(a, b)) keys[i] = b, keys[j] = a;
-      }
-    }
-  gpu::sync();
 }
 
 constexpr int kBlockThreads = 512;
@@ -162,7 +117,7 @@ LAMINA_GPU_FUNCTION void by_selection(const TopKParams& p) {
     const std::uint64_t key = key_of(gpu::load(r.x, i), i);
     if (key >= prefix) best[static_cast<int>(gpu::atomic_add(counts, 0, std::uint32_t{1}))] = key;
   }
-  sort<std::uint64_t>(best, p.padded, [](std::uint64_t a, std::uint64_t b) { return a > b; });
+  gpu::sort<std::uint64_t>(best, p.padded, gpu::Larger{});
   for (int i = thread; i < p.k; i += kBlockThreads) r.write(i, index_of(best[i]));
 }
 
@@ -182,7 +137,7 @@ LAMINA_GPU_FUNCTION void by_sorting(const TopKParams& p) {
     gpu::sync();  // the keys of the last row have been read
     for (int i = gpu::thread_index(); i < p.padded; i += gpu::num_threads())
       keys[i] = i < p.width ? WideKey{ordered(gpu::load(r.x, i)), i} : WideKey{0, i};
-    sort<WideKey>(keys, p.padded, [](const WideKey& a, const WideKey& b) {
+    gpu::sort<WideKey>(keys, p.padded, [](const WideKey& a, const WideKey& b) {
       return a.value != b.value ? a.value > b.value : a.index < b.index;
     });
     for (int i = gpu::thread_index(); i < p.k; i += gpu::num_threads())

@@ -302,7 +302,7 @@ LAMINA_GPU_KERNEL_BOUNDS(window_ends, WindowEndsParams, 256, 1) {
     const std::int64_t t = first + gpu::thread_index();
     const std::int64_t next = t < p.tokens ? std::int64_t{positions[t]} + 1 : 1;
     const bool ends_here = t < p.tokens && next % p.ratio == 0;
-    const gpu::PrefixSum sum = gpu::block_prefix_sum(ends_here ? 1 : 0, scratch);
+    const gpu::PrefixSum<int> sum = gpu::block_prefix_sum(ends_here ? 1 : 0, scratch);
     const std::int64_t window = found + sum.before;
     if (ends_here && window < p.windows) {
       if (ends) ends[row * p.windows + window] = static_cast<std::int32_t>(t);
