@@ -51,8 +51,8 @@ const Backend& emulated_gpu() {
 
 DriverCounts driver_counts() {
   const AtomicCounts& now = counts();
-  return {now.captures, now.instantiations, now.updates,    now.replays,
-          now.launches, now.waits,          now.allocations};
+  return {now.captures, now.instantiations, now.updates,     now.replays,
+          now.launches, now.waits,          now.allocations, now.bytes_to_host};
 }
 
 std::size_t most_pinned_bytes() {

@@ -41,8 +41,9 @@ void fail_later(FaultPlace place, int after, int gpu = 0,
 struct DriverCounts {
   std::int64_t captures, instantiations, updates, replays;  // of graphs
   std::int64_t launches;                                    // of kernels, also captured ones
-  std::int64_t waits;        // of the host for work: also frees, which wait
-  std::int64_t allocations;  // of any memory
+  std::int64_t waits;          // of the host for work: also frees, which wait
+  std::int64_t allocations;    // of any memory
+  std::int64_t bytes_to_host;  // copied from GPUs
 };
 DriverCounts driver_counts();
 

@@ -115,9 +115,12 @@ DriverResult copy(DevicePointer to, DevicePointer from, std::size_t bytes, Strea
     return result;
   if (!is_valid_range(to, bytes) || !is_valid_range(from, bytes))
     return DriverResult::invalid_value;
+  const bool is_to_host =
+      emulated::buffer_behind(to).empty() && !emulated::buffer_behind(from).empty();
   add(stream, DriverGraph::Kind::copy,
-      [to = emulated::behind(to), from = emulated::behind(from), bytes] {
+      [to = emulated::behind(to), from = emulated::behind(from), bytes, is_to_host] {
         std::memmove(to, from, bytes);
+        if (is_to_host) counts().bytes_to_host += static_cast<std::int64_t>(bytes);
       });
   return DriverResult::success;
 }

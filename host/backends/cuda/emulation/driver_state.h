@@ -134,7 +134,7 @@ DriverResult finish(StreamHandle stream);
 // Counts of calls since the start of the process.
 struct AtomicCounts {
   std::atomic<std::int64_t> captures = 0, instantiations = 0, updates = 0, replays = 0,
-                            launches = 0, waits = 0, allocations = 0;
+                            launches = 0, waits = 0, allocations = 0, bytes_to_host = 0;
 };
 AtomicCounts& counts();
 
