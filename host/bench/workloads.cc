@@ -134,10 +134,13 @@ BenchResult bench_decode(const decoder::Model& model, const BenchOptions& option
   std::vector<std::span<const std::int32_t>> rows;
   for (const std::int32_t& id : next) rows.push_back(std::span(&id, 1));
   auto vocab = static_cast<std::size_t>(model.vocab_size());
+  session.set_shortlists({.likeliest = 1});
   auto write_one = [&] {
     std::span<const float> logits = session.append(rows);
     for (std::size_t b = 0; b < next.size(); ++b)
-      next[b] = decode::argmax(logits.subspan(b * vocab, vocab));
+      next[b] = session.has_shortlists()
+                    ? std::get<decode::LikeliestTokens>(session.shortlist(std::int64_t(b))).ids[0]
+                    : decode::argmax(logits.subspan(b * vocab, vocab));
   };
   // The state of the context is random, except for its last tokens: they warm up the program.
   constexpr std::int64_t kWarmTokens = 16;

@@ -84,7 +84,8 @@ class Search {
       row.resize(vocab);
       for (std::size_t i = 0; i < vocab; ++i)
         row[i] = static_cast<float>(static_cast<double>(of_beam[i]) + shift);
-      apply_penalties(sampling_, session_.tokens(static_cast<std::int64_t>(b)), length_, row);
+      apply_penalties(sampling_, session_.tokens(static_cast<std::int64_t>(b)), length_,
+                      Logits(row));
       for (std::size_t i = 0; i < vocab; ++i) {
         const Candidate c{static_cast<double>(row[i]) + running_[b].score, b,
                           static_cast<std::int32_t>(i)};

@@ -27,6 +27,33 @@ std::string_view name(StopReason reason) {
 
 namespace {
 
+// Shortlists of a session until the end of the object.
+class ShortlistScope {
+ public:
+  ShortlistScope(Session& session, const ShortlistShape& shape) : session_(session) {
+    session.set_shortlists(shape);
+  }
+  ~ShortlistScope() { session_.set_shortlists({}); }
+  ShortlistScope(const ShortlistScope&) = delete;
+  ShortlistScope& operator=(const ShortlistScope&) = delete;
+
+ private:
+  Session& session_;
+};
+
+// Chooses the token after the tokens of the session. `logits`: the result of append().
+std::int32_t next_token(Session& session, Sampler& sampler, std::span<const float> logits,
+                        std::size_t num_output) {
+  const auto index = static_cast<std::uint64_t>(session.length());
+  if (session.has_shortlists()) {
+    if (const auto token = sampler.sample(session.shortlist(), index, session.tokens(), num_output))
+      return *token;
+    logits = session.logits();
+  }
+  check_logits(logits, session.length());
+  return sampler.sample(logits, index, session.tokens(), num_output);
+}
+
 Generated draw(Session& session, std::span<const std::int32_t> prompt,
                const text::Tokenizer* tokenizer, const GenerateOptions& options,
                const std::function<void(std::string_view)>& emit,
@@ -37,17 +64,25 @@ Generated draw(Session& session, std::span<const std::int32_t> prompt,
   sampling.end_tokens = options.end_tokens;
   sampling.max_new_tokens = options.max_new_tokens;
   Sampler sampler(std::move(sampling));
+  // Log probabilities need whole rows.
+  const ShortlistScope scope(
+      session, options.num_logprobs > 0 ? ShortlistShape{}
+                                        : shortlist_shape(sampler.options(), session.vocab_size()));
   const Stopwatch watch;
   std::span<const float> logits;
   for (std::int64_t i = 0; i < options.max_new_tokens; ++i) {
     // The successor of the last token is not needed, so that token is not read.
-    logits = i > 0 ? session.append(std::span(&out.tokens.back(), 1))
-             : options.embedding_overrides.rows.empty()
-                 ? session.append(prompt)
-                 : session.append(prompt, options.embedding_overrides);
-    check_logits(logits, session.length());
-    std::int32_t token = sampler.sample(logits, static_cast<std::uint64_t>(session.length()),
-                                        session.tokens(), out.tokens.size());
+    const std::span<const std::int32_t> read =
+        i > 0 ? std::span<const std::int32_t>(&out.tokens.back(), 1) : prompt;
+    if (session.has_shortlists()) {
+      const double draw =
+          sampler.uniform(static_cast<std::uint64_t>(session.length()) + read.size());
+      session.set_draws(sampler.options().temperature, std::span(&draw, 1));
+    }
+    logits = i > 0 || options.embedding_overrides.rows.empty()
+                 ? session.append(read)
+                 : session.append(read, options.embedding_overrides);
+    const std::int32_t token = next_token(session, sampler, logits, out.tokens.size());
     if (i == 0) out.prompt_seconds = watch.seconds();
     if (!options.ignore_end &&
         std::ranges::find(options.end_tokens, token) != options.end_tokens.end()) {

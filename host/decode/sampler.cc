@@ -8,42 +8,11 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "decode/candidates.h"
 #include "decode/penalties.h"
 
 namespace lamina::decode {
 namespace {
-
-// A number in [0, 1), by Philox4x32-10.
-double uniform(std::uint64_t seed, std::uint64_t index) {
-  r123::Philox4x32::ctr_type counter{
-      {static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), 0, 0}};
-  r123::Philox4x32::key_type key{
-      {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}};
-  auto bits = r123::Philox4x32{}(counter, key);
-  std::uint64_t wide = (static_cast<std::uint64_t>(bits[0]) << 32) | bits[1];
-  return static_cast<double>(wide >> 11) * 0x1p-53;
-}
-
-using Candidate = Sampler::Candidate;
-using Candidates = std::vector<Candidate>;
-
-bool before(const Candidate& a, const Candidate& b) {
-  return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-}
-
-double sum_of(const Candidates& list) {
-  double sum = 0;
-  for (const Candidate& c : list) sum += c.weight;
-  return sum;
-}
-
-// The entropy in nats.
-double entropy_of(const Candidates& list, double sum) {
-  double out = 0;
-  for (const Candidate& c : list)
-    if (c.weight > 0) out -= c.weight / sum * std::log(c.weight / sum);
-  return out;
-}
 
 // REQUIRES: no NaN. In lanes that compilers vectorise; -INFINITY for an empty list.
 float largest(std::span<const float> list) {
@@ -79,75 +48,6 @@ float kth_largest(std::span<const float> list, std::span<const float> peaks, std
     }
   }
   return heap.front();
-}
-
-// Sorts the first `n` and removes the others.
-void keep_first(Candidates& list, std::size_t n) {
-  n = std::min(n, list.size());
-  std::ranges::partial_sort(list, list.begin() + static_cast<std::ptrdiff_t>(n), before);
-  list.resize(n);
-}
-
-// Keeps as many of the 100 likeliest as their accumulated entropy stays within the share `h`.
-void keep_top_h(Candidates& list, double h, double temperature) {
-  keep_first(list, 100);
-  const auto top = static_cast<double>(list.front().logit);
-  for (Candidate& c : list) c.weight = std::exp((static_cast<double>(c.logit) - top) / temperature);
-  const double sum = sum_of(list), limit = h * entropy_of(list, sum);
-  double reached = 0;
-  std::size_t n = 0;
-  for (; n < list.size(); ++n) {
-    const double p = list[n].weight / sum;
-    if (p > 0) reached -= p * std::log(p);
-    if (reached > limit) break;
-  }
-  list.resize(std::max<std::size_t>(n, 1));
-}
-
-// Keeps the k likeliest, and tokens as likely as the last of them.
-void keep_top_k(Candidates& list, std::size_t k) {
-  std::ranges::partial_sort(list, list.begin() + static_cast<std::ptrdiff_t>(k), before);
-  auto tail = list.begin() + static_cast<std::ptrdiff_t>(k);
-  auto end = std::partition(tail, list.end(),
-                            [last = tail[-1].logit](const auto& c) { return c.logit == last; });
-  std::sort(tail, end, before);
-  list.erase(end, list.end());
-}
-
-// Keeps the smallest prefix of a sorted list whose probabilities reach p.
-void keep_top_p(Candidates& list, double p) {
-  const double sum = sum_of(list);
-  double reached = 0;
-  std::size_t n = 0;
-  while (n < list.size() && reached < p * sum) reached += list[n++].weight;
-  list.resize(std::max<std::size_t>(n, 1));
-}
-
-// Keeps the tokens whose surprise is nearest to the entropy until their mass is reached, and ties.
-void keep_typical(Candidates& list, double mass) {
-  const double sum = sum_of(list), entropy = entropy_of(list, sum);
-  const auto distance = [&](const Candidate& c) {
-    return std::abs(-std::log(c.weight / sum) - entropy);
-  };
-  std::vector<std::pair<double, double>> sorted;  // distance and weight
-  for (const Candidate& c : list) sorted.emplace_back(distance(c), c.weight);
-  std::ranges::sort(sorted);
-  double reached = 0, last = sorted.back().first;
-  for (const auto& [away, weight] : sorted) {
-    reached += weight;
-    if (reached < mass * sum) continue;
-    last = away;
-    break;
-  }
-  std::erase_if(list, [&](const Candidate& c) { return distance(c) > last; });
-}
-
-// Keeps the tokens that are at least that likely, and always the likeliest.
-void keep_above(Candidates& list, double probability) {
-  const double sum = sum_of(list);
-  const double most = std::ranges::max_element(list, {}, &Candidate::weight)->weight;
-  std::erase_if(
-      list, [&](const Candidate& c) { return c.weight / sum < probability && c.weight < most; });
 }
 
 }  // namespace
@@ -211,7 +111,7 @@ std::span<const Sampler::Candidate> Sampler::candidates(std::span<const float> l
                                                         std::size_t num_output) {
   if (has_penalties(options_)) {
     logits_.assign(logits.begin(), logits.end());
-    apply_penalties(options_, tokens, num_output, logits_);
+    apply_penalties(options_, tokens, num_output, Logits(logits_));
     logits = logits_;
   }
   candidates_.clear();
@@ -239,41 +139,40 @@ std::span<const Sampler::Candidate> Sampler::candidates(std::span<const float> l
       if (in[i] >= least && in[i] != -INFINITY)
         candidates_.push_back({in[i], static_cast<std::int32_t>(block * kBlock + i), 0});
   }
-  if (options_.top_h > 0) keep_top_h(candidates_, options_.top_h, options_.temperature);
-  if (k > 0 && k < candidates_.size())
-    keep_top_k(candidates_, k);
-  else if (options_.top_p < 1)
-    std::ranges::sort(candidates_, before);
-  const auto top = static_cast<double>(top_logit);
-  for (Candidate& c : candidates_)
-    c.weight = std::exp((static_cast<double>(c.logit) - top) / options_.temperature);
-  if (options_.top_p < 1) keep_top_p(candidates_, options_.top_p);
-  if (options_.min_p > 0)  // the likeliest token has the weight 1
-    std::erase_if(candidates_, [this](const Candidate& c) { return c.weight < options_.min_p; });
-  if (options_.typical_p < 1) keep_typical(candidates_, options_.typical_p);
-  if (options_.epsilon_cutoff > 0) keep_above(candidates_, options_.epsilon_cutoff);
-  if (const double eta = options_.eta_cutoff; eta > 0)
-    keep_above(
-        candidates_,
-        std::min(eta, std::sqrt(eta) * std::exp(-entropy_of(candidates_, sum_of(candidates_)))));
+  filter(options_, top_logit, candidates_, {});
   return candidates_;
 }
 
 std::int32_t Sampler::sample(std::span<const float> logits, std::uint64_t index,
                              std::span<const std::int32_t> tokens, std::size_t num_output) {
-  const std::span<const Candidate> left = candidates(logits, tokens, num_output);
-  if (left.size() == 1) return left.front().id;
-  double draw = uniform(options_.seed, index) * sum_of(candidates_);
-  std::size_t chosen = left.size() - 1;
-  for (std::size_t i = 0; i < left.size(); ++i) {
-    draw -= left[i].weight;
+  candidates(logits, tokens, num_output);
+  return drawn(index);
+}
+
+// Philox4x32-10.
+double Sampler::uniform(std::uint64_t index) const {
+  r123::Philox4x32::ctr_type counter{
+      {static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), 0, 0}};
+  r123::Philox4x32::key_type key{
+      {static_cast<std::uint32_t>(options_.seed), static_cast<std::uint32_t>(options_.seed >> 32)}};
+  auto bits = r123::Philox4x32{}(counter, key);
+  std::uint64_t wide = (static_cast<std::uint64_t>(bits[0]) << 32) | bits[1];
+  return static_cast<double>(wide >> 11) * 0x1p-53;
+}
+
+std::int32_t Sampler::drawn(std::uint64_t index) const {
+  if (candidates_.size() == 1) return candidates_.front().id;
+  double draw = uniform(index) * sum_of(candidates_);
+  std::size_t chosen = candidates_.size() - 1;
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    draw -= candidates_[i].weight;
     if (draw < 0) {
       chosen = i;
       break;
     }
   }
-  while (left[chosen].weight == 0) --chosen;
-  return left[chosen].id;
+  while (candidates_[chosen].weight == 0) --chosen;
+  return candidates_[chosen].id;
 }
 
 }  // namespace lamina::decode

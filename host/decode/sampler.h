@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
+
+#include "decode/shortlist.h"
 
 namespace lamina::decode {
 
@@ -60,14 +63,34 @@ class Sampler {
   // Draws a candidate. Among equal logits the lowest id comes first.
   std::int32_t sample(std::span<const float> logits, std::uint64_t index,
                       std::span<const std::int32_t> tokens = {}, std::size_t num_output = 0);
+  // Returns the token that sample() chooses from the whole logits; none if only these can decide
+  // it, or if they are no numbers.
+  std::optional<std::int32_t> sample(const Shortlist& list, std::uint64_t index,
+                                     std::span<const std::int32_t> tokens = {},
+                                     std::size_t num_output = 0);
+
+  const SamplerOptions& options() const { return options_; }
+  // The draw for token `index`: a number in [0, 1).
+  double uniform(std::uint64_t index) const;
 
  private:
+  std::optional<std::int32_t> of_likeliest(const LikeliestTokens& list, std::uint64_t index,
+                                           std::span<const std::int32_t> tokens,
+                                           std::size_t num_output);
+  std::optional<std::int32_t> at_draw(const TokensAtDraw& list, std::uint64_t index) const;
+  std::int32_t drawn(std::uint64_t index) const;  // one of candidates_
+
   SamplerOptions options_;
   // Kept to avoid allocation.
   std::vector<float> logits_;  // after penalties
-  std::vector<float> peaks_;   // the maximum of each block
+  std::vector<std::int32_t> ids_;
+  std::vector<float> peaks_;  // the maximum of each block
   std::vector<Candidate> candidates_;
 };
+
+// Returns the shortlist that mostly suffices for a sampler with these options; whole rows if none
+// does. The only place that decides it.
+ShortlistShape shortlist_shape(const SamplerOptions& options, std::int64_t vocab);
 
 // Tokens drawn from an invalid distribution would be noise that looks like text: throws UserError
 // (exit 3) if the logits after `length` tokens are not numbers.

@@ -52,32 +52,42 @@ program::BoundProgram& Session::program(std::int64_t tokens) {
   return program(Call{.tokens = tokens});
 }
 
-program::BoundProgram& Session::program(const Call& call) {
+std::unique_ptr<program::BoundProgram> Session::compiled(const Call& call) {
+  decoder::ModelGraph graph = model_.decode_graph(
+      shape_of(options_, call.tokens), state_size(options_),
+      {.positions_3d = call.positions_3d, .embedding_overrides = call.embedding_overrides});
+  if (lists_) add_shortlists(graph, lists_->shape());
+  auto program = std::make_unique<program::BoundProgram>(std::move(graph), backend_);
+  program->bind_parameters(parameters_);
+  program->bind_states(state_.tensors);
+  program->bind(Input::tokens, tokens_.data());
+  program->bind(Input::positions, positions_.data());
+  program->bind(Input::segments, segments_.data());
+  program->bind(Input::start, start_.data());
+  program->bind(Input::count, count_.data());
+  program->bind(Input::rows, rows_.data());
+  if (lists_)
+    program->bind(Output::logits, TensorRef(*device_logits_, 0, logits_type()));
+  else
+    program->bind(Output::logits, logits_.data());
+  return program;
+}
+
+program::BoundProgram& Session::program(Call call) {
+  if (lists_) call.shortlists = lists_->shape();
   const auto found =
       std::ranges::find(programs_, call, [](const auto& made) { return made.first; });
   if (found == programs_.end()) {
     if (programs_.size() == kMaxPrograms) programs_.pop_back();
-    auto program = std::make_unique<program::BoundProgram>(
-        model_.decode_graph(
-            shape_of(options_, call.tokens), state_size(options_),
-            {.positions_3d = call.positions_3d, .embedding_overrides = call.embedding_overrides}),
-        backend_);
-    program->bind_parameters(parameters_);
-    program->bind_states(state_.tensors);
-    program->bind(Input::tokens, tokens_.data());
-    program->bind(Input::positions, positions_.data());
-    program->bind(Input::segments, segments_.data());
-    program->bind(Input::start, start_.data());
-    program->bind(Input::count, count_.data());
-    program->bind(Input::rows, rows_.data());
-    program->bind(Output::logits, logits_.data());
-    if (!arena_ || arena_->bytes() < program->arena_bytes())
-      arena_ = backend_.allocate(program->arena_bytes());
-    programs_.emplace_front(call, std::move(program));
+    std::unique_ptr<program::BoundProgram> made = compiled(call);
+    if (!arena_ || arena_->bytes() < made->arena_bytes())
+      arena_ = backend_.allocate(made->arena_bytes());
+    programs_.emplace_front(call, std::move(made));
   } else {
     programs_.splice(programs_.begin(), programs_, found);
   }
   program::BoundProgram& program = *programs_.front().second;
+  if (lists_) lists_->bind(program);
   if (call.embedding_overrides.count > 0) {  // they differ from prompt to prompt
     program.bind(Input::embedding_overrides, override_rows_.data());
     program.bind(Input::deepstack_features, deepstack_features_.data());
@@ -88,6 +98,32 @@ program::BoundProgram& Session::program(const Call& call) {
   return program;
 }
 
+Type Session::logits_type() const {
+  return {DType::f32, {options_.batch, model_.vocab_size()}, {}};
+}
+
+void Session::set_shortlists(const ShortlistShape& shape) {
+  if (shape.is_whole() || backend_.reaches(MemoryKind::host)) {
+    lists_.reset();
+    return;
+  }
+  lists_.emplace(shape, options_.batch, model_.vocab_size());
+  if (!device_logits_)
+    device_logits_ = backend_.allocate(static_cast<std::size_t>(logits_type().bytes()));
+}
+
+std::span<const float> Session::logits(std::int64_t row) {
+  LAMINA_ASSERT(lists_ && count_[static_cast<std::size_t>(row)] > 0);
+  const std::int64_t vocab = model_.vocab_size();
+  const TensorRef all(*device_logits_, 0, logits_type());
+  const auto to = std::span(logits_).subspan(static_cast<std::size_t>(row * vocab),
+                                             static_cast<std::size_t>(vocab));
+  Queue& queue = backend_.context().queue();
+  queue.copy(host_tensor(to), all.part(row * vocab, host_tensor(to).type()));
+  queue.finish();
+  return to;
+}
+
 void Session::check_capacity(std::int64_t length) const {
   if (length <= options_.capacity) return;
   throw UserError(ExitCode::data,
@@ -95,6 +131,10 @@ void Session::check_capacity(std::int64_t length) const {
                    fmt::format("the sequence would have {} tokens; the context has room for {}",
                                length, options_.capacity),
                    {"raise --ctx-size, or shorten the prompt"}});
+}
+
+std::span<const float> Session::appended() const {
+  return lists_ ? std::span<const float>() : kept_logits_;
 }
 
 std::span<const float> Session::append(std::span<const std::int32_t> tokens) {
@@ -120,7 +160,7 @@ std::span<const float> Session::append(std::span<const std::span<const std::int3
   } else {
     read(tokens);
   }
-  return kept_logits_;
+  return appended();
 }
 
 // Returns whether a state of `before` tokens becomes invalid when the sequence grows to `after`.
@@ -189,6 +229,7 @@ void Session::call(std::span<const std::span<const std::int32_t>> piece, Call ca
   for (std::size_t b = 0; b < piece.size(); ++b) {
     if (piece[b].empty()) continue;
     lengths_[b] += static_cast<std::int64_t>(piece[b].size());
+    if (lists_) continue;
     std::copy_n(logits_.begin() + static_cast<std::ptrdiff_t>(b * vocab), vocab,
                 kept_logits_.begin() + static_cast<std::ptrdiff_t>(b * vocab));
   }

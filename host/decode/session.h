@@ -9,11 +9,13 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "decode/shortlist_rows.h"
 #include "decode/state_storage.h"
 #include "decoder/model.h"
 #include "program/bound_program.h"
@@ -53,6 +55,22 @@ class Session {
   // For one sequence.
   std::span<const float> append(std::span<const std::int32_t> tokens);
 
+  // Makes append() return no logits: then shortlist() and logits() have its result, for sequences
+  // with as many new tokens as the longest. Ignored if the host reaches the memory of the device,
+  // because whole rows then cost no copy. A whole shape ends it.
+  void set_shortlists(const ShortlistShape& shape);
+  // True if append() returns nothing.
+  bool has_shortlists() const { return lists_.has_value(); }
+  // Sets the numbers that the shortlists of the next call depend on: the temperature, and a draw in
+  // [0, 1) per sequence. REQUIRES: has_shortlists().
+  void set_draws(double temperature, std::span<const double> draws) {
+    lists_->set_draws(temperature, draws);
+  }
+  // Valid until the next call. REQUIRES: has_shortlists().
+  Shortlist shortlist(std::int64_t row = 0) const { return lists_->row(row); }
+  // Copies a whole row from the device. Valid until the next call. REQUIRES: has_shortlists().
+  std::span<const float> logits(std::int64_t row = 0);
+
   // For one sequence, with images. Positions cover the whole sequence; later tokens continue after
   // the largest of them. Without positions, each token's is its index. Adjacent tokens with rows
   // are one image; if its tokens see each other, it is read in one call. Throws UserError (exit 5)
@@ -80,6 +98,7 @@ class Session {
   void reset();
   void reset(std::int64_t row);
 
+  std::int64_t vocab_size() const { return model_.vocab_size(); }
   std::int64_t length(std::int64_t row = 0) const {
     return static_cast<std::int64_t>(history_[static_cast<std::size_t>(row)].size());
   }
@@ -104,13 +123,17 @@ class Session {
     std::int64_t tokens = 1;
     decoder::EmbeddingOverrideShape embedding_overrides = {};
     bool positions_3d = false;
+    ShortlistShape shortlists = {};  // of the session
     auto key() const {
-      return std::tuple(tokens, embedding_overrides.count, embedding_overrides.layers,
-                        positions_3d);
+      return std::tuple(tokens, embedding_overrides.count, embedding_overrides.layers, positions_3d,
+                        shortlists.likeliest, shortlists.at_draw);
     }
     bool operator==(const Call& other) const { return key() == other.key(); }
   };
-  program::BoundProgram& program(const Call& call);
+  program::BoundProgram& program(Call call);
+  std::unique_ptr<program::BoundProgram> compiled(const Call& call);
+  Type logits_type() const;
+  std::span<const float> appended() const;  // the result of append()
   bool can_cut(std::int64_t kept) const;
   bool rotation_differs(std::int64_t before, std::int64_t after) const;
   void check(std::span<const std::int32_t> tokens, const EmbeddingOverrides& overrides) const;
@@ -131,6 +154,8 @@ class Session {
   std::vector<std::int64_t> lengths_;  // tokens in the state, per row
   std::vector<std::int64_t> shifts_;   // the next token's position minus its index, per row
   std::vector<float> logits_, kept_logits_;
+  std::optional<ShortlistRows> lists_;
+  std::unique_ptr<Buffer> device_logits_;  // [batch, vocab], with shortlists
   // Inputs of a call.
   std::vector<std::int32_t> tokens_, positions_, segments_, start_, count_, rows_;
   std::vector<std::int32_t> positions_3d_, override_index_, image_blocks_;

@@ -120,7 +120,7 @@ std::span<const float> Session::append(std::span<const std::int32_t> tokens,
     first += n;
   }
   if (call.positions_3d) shifts_[0] = std::ranges::max(overrides.positions) + 1 - lengths_[0];
-  return kept_logits_;
+  return appended();
 }
 
 }  // namespace lamina::decode

@@ -68,6 +68,25 @@ TEST_F(DeviceProgram, EveryCommandComputesOnAGpu) {
   }
 }
 
+TEST_F(DeviceProgram, DecodesTheTokensOfTheCpu) {
+  for (const char* options :
+       {"--temp 0", "--temp 0.9", "--temp 0.9 --top-k 5", "--temp 1.2 --top-p 0.7 --min-p 0.01",
+        "--temp 0 --repeat-penalty 1.3 --no-repeat-ngram 2", "--temp 0.9 --logit-bias 3=4",
+        "--temp 1 --typical-p 0.6", "--temp 0.9 --logprobs 2"}) {
+    const std::string line = fmt::format(
+        "decode -m model --ids 1,2 -n 12 --seed 7 --dtype float32 --json {} --device ", options);
+    const Finished here = run(line + "cpu"), there = run(line + "cuda");
+    EXPECT_EQ(there.code, 0) << there.err;
+    const auto ids_of = [](const Finished& run) {
+      const std::size_t at = run.out.find("\"ids\":");
+      EXPECT_NE(at, std::string::npos) << run.out;
+      return at == std::string::npos ? std::string()
+                                     : run.out.substr(at, run.out.find(']', at) - at);
+    };
+    EXPECT_EQ(ids_of(there), ids_of(here)) << options;
+  }
+}
+
 TEST_F(DeviceProgram, PlansAndExplainsForAGpu) {
   EXPECT_THAT(run("plan model --device cuda").out, HasSubstr("memory of the device for decoding"));
   EXPECT_THAT(run("explain run.toml --device cuda --show kernels").out, HasSubstr("few rows"));

@@ -101,6 +101,8 @@ enum class Input {
   start,                // i32[B]: tokens in the decode state before this call
   count,                // i32[B]: tokens of this call that are not padding; 0: the row is unchanged
   rows,                 // i32[B]: the token of each row whose logits are computed
+  temperature,          // f64[]: of the next tokens, see ops::likeliest_tokens
+  draws,                // f64[B]: a number in [0, 1) for each row's next token
   embedding_overrides,  // [R, D] in the type of activations; see EmbeddingOverrideShape
   override_index,       // i32[B, T]: the row that replaces a token's embedding; -1 = none
   image_blocks,         // i32[B, T]: the image of a token, from 1; 0: none
@@ -136,9 +138,17 @@ enum class Output {
   state,           // decode state, stacked over `members`, written over its input
   update,          // [(times,) ...]: a change of the parameter input `input`
   logits,          // f32[B, V] of `rows`, or f32[B, T, V]
-  gradient,        // f32, of the parameter input `input`
-  gradient_ids,    // i32: the rows of a gradient that is a list: train/row_gradients.h
-  normed,          // [B, T, D]: the input of the head
+  // Parts of the logits of next tokens, by decode/shortlist.h.
+  likeliest_logits,  // f32[B, K]
+  likeliest_ids,     // i32[B, K]
+  drawn_logits,      // f32[B, 256]: the group of tokens in which the draw falls
+  drawn_first,       // i32[B]: the first token of the group
+  drawn_before,      // f64[B]: the weight of the tokens before it
+  drawn_largest,     // f32[B]: the largest logit
+  total_weight,      // f64[B]: of all tokens, NaN if the logits are not numbers
+  gradient,          // f32, of the parameter input `input`
+  gradient_ids,      // i32: the rows of a gradient that is a list: train/row_gradients.h
+  normed,            // [B, T, D]: the input of the head
   hidden,       // carry 0 entering the stack (layer -1) or leaving layer `layer`; often [B, T, D]
   record,       // [layers, ...]: the value with the tag `name` in each of `layers`
   mtp_hidden,   // f32[depth, B, T, D], of streams [.., K, D]: the state for the next depth

@@ -10,6 +10,8 @@ Type of_rows(const TracePhase& p) { return {DType::i32, {p.batch}, {}}; }
 Type of_tokens(const TracePhase& p) { return {DType::i32, {p.batch, p.tokens}, {}}; }
 Type of_flat_tokens(const TracePhase& p) { return {DType::i32, {p.batch * p.tokens}, {}}; }
 Type of_places(const TracePhase& p) { return {DType::i32, {3, p.batch, p.tokens}, {}}; }
+Type of_temperature(const TracePhase&) { return {DType::f64, {}, {}}; }
+Type of_draws(const TracePhase& p) { return {DType::f64, {p.batch}, {}}; }
 Type of_seed(const TracePhase&) { return {DType::i64, {2}, {}}; }
 Type of_token_ids(const TracePhase& p) { return {DType::i32, {p.num_token_ids}, {}}; }
 Type of_activations(const TracePhase& p) { return p.activations(); }
@@ -36,6 +38,8 @@ constexpr std::array kInputs = {
     InputInfo{Input::start, "start", of_rows},
     InputInfo{Input::count, "count", of_rows},
     InputInfo{Input::rows, "rows", of_rows},
+    InputInfo{Input::temperature, "temperature", of_temperature},
+    InputInfo{Input::draws, "draws", of_draws},
     InputInfo{Input::embedding_overrides, "embedding_overrides", of_embedding_overrides},
     InputInfo{Input::override_index, "override_index", of_tokens},
     InputInfo{Input::image_blocks, "image_blocks", of_tokens},
@@ -67,6 +71,13 @@ constexpr std::array kOutputs = {
     OutputInfo{Output::state, ""},
     OutputInfo{Output::update, "update"},
     OutputInfo{Output::logits, "logits"},
+    OutputInfo{Output::likeliest_logits, "likeliest_logits"},
+    OutputInfo{Output::likeliest_ids, "likeliest_ids"},
+    OutputInfo{Output::drawn_logits, "drawn_logits"},
+    OutputInfo{Output::drawn_first, "drawn_first"},
+    OutputInfo{Output::drawn_before, "drawn_before"},
+    OutputInfo{Output::drawn_largest, "drawn_largest"},
+    OutputInfo{Output::total_weight, "total_weight"},
     OutputInfo{Output::gradient, ""},
     OutputInfo{Output::gradient_ids, ""},
     OutputInfo{Output::normed, "normed"},
