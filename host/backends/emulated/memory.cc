@@ -122,8 +122,9 @@ class Space {
 
 struct sigaction action_before {};
 
-// Reports a host access to device memory; then handles the signal like any other crash.
-void on_fault(int signal, siginfo_t* info, void* context) {
+// Reports a host access to device memory; then handles the signal like any other crash: the fault
+// occurs again when this returns.
+void on_fault(int signal, siginfo_t* info, void*) {
   const auto address = reinterpret_cast<Address>(info->si_addr);
   if (Space::at(address)) {
     std::array<char, 160> text;
@@ -135,12 +136,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
     std::array<void*, 64> frames;
     backtrace_symbols_fd(frames.data(), backtrace(frames.data(), frames.size()), STDERR_FILENO);
   }
-  if (action_before.sa_flags & SA_SIGINFO)
-    action_before.sa_sigaction(signal, info, context);
-  else if (action_before.sa_handler != SIG_DFL && action_before.sa_handler != SIG_IGN)
-    action_before.sa_handler(signal);
-  else
-    sigaction(signal, &action_before, nullptr);
+  sigaction(signal, &action_before, nullptr);
 }
 
 void report_host_accesses() {

@@ -30,10 +30,8 @@ void Worker::add(Line& line, Line::Work work) {
   line.work.push_back(std::move(work));
   ++num_waiting_;
   ++unfinished_[static_cast<std::size_t>(line.device)];
-  if (num_waiting_ >= kMostWaiting) {
-    drains_ = true;
-    wanted_.notify_one();
-  }
+  if (num_waiting_ >= kMostWaiting) drains_ = true;
+  if (drains_ || num_waiters_ > 0) wanted_.notify_one();
 }
 
 void Worker::wait(const Mark& mark) {
