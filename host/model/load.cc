@@ -38,8 +38,8 @@ Loaded load(const std::string& path, const FindPlugins& plugins, DType dtype,
     const std::shared_ptr<io::WeightFiles> weight_files = opened.weight_files();
     set_storage(*opened.model, *weight_files, choice, dtype);
     if (described) described(*opened.model);
-    weights::Weights weights =
-        weights::Weights::load(*opened.model, weight_files, dtype, backend, choice.workers);
+    weights::Weights weights = weights::Weights::load(*opened.model, weight_files, dtype, backend,
+                                                      choice.workers, choice.between);
     // Uses the time until the vocabulary is read: mapping is a large part of the time to the first
     // token.
     weights.map_pages(

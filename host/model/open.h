@@ -5,6 +5,7 @@
 
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,6 +34,7 @@ struct WeightChoice {
   std::optional<bool> packed = {};
   std::optional<weights::Quantisation> quantise = {};  // plain weights become blocks
   Workers workers = {};                                // read and round weights
+  std::function<void()> between = {};                  // see Weights::load()
   config::Overrides overrides = {};                    // of keys "model.<name>"
 };
 

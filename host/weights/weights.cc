@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <optional>
 
 #include "core/error.h"
 #include "core/float16.h"
@@ -106,10 +105,12 @@ void read_as(const TensorMap& map, const io::WeightFiles& files, int parameter, 
           },
           workers);
   }
-  std::size_t next = 0;
-  for (const Piece& piece : map.pieces_of(parameter))
-    std::memcpy(out + piece.first * size_bytes(wanted), bytes[next++],
+  const auto pieces = map.pieces_of(parameter);
+  work_on_all(workers, std::ssize(pieces), [&](std::int64_t i) {
+    const Piece& piece = pieces[static_cast<std::size_t>(i)];
+    std::memcpy(out + piece.first * size_bytes(wanted), bytes[static_cast<std::size_t>(i)],
                 static_cast<std::size_t>(piece.num_elements() * size_bytes(wanted)));
+  });
 }
 
 void read_values(const decoder::Model& model, const TensorMap& map, const io::WeightFiles& files,
@@ -121,8 +122,9 @@ void read_values(const decoder::Model& model, const TensorMap& map, const io::We
 }
 
 Weights Weights::load(const decoder::Model& model, std::shared_ptr<const io::WeightFiles> files,
-                      DType compute, const Backend& backend, const Workers& workers) {
-  const TensorMap map = match_weights(model, *files);
+                      DType compute, const Backend& backend, const Workers& workers,
+                      const std::function<void()>& between) {
+  const auto map = std::make_shared<const TensorMap>(match_weights(model, *files));
   const auto& parameters = model.parameters().all();
   const auto num_parameters = parameters.size();
   Queue& queue = backend.context().queue();
@@ -136,53 +138,58 @@ Weights Weights::load(const decoder::Model& model, std::shared_ptr<const io::Wei
   for (std::size_t i = 0; i < num_parameters; ++i) {
     const Type type = parameters[i].used_type(compute);
     is_stored[i] = type.storage &&
-                   stored_format(parameters[i], map, *files, static_cast<int>(i)) == type.storage;
+                   stored_format(parameters[i], *map, *files, static_cast<int>(i)) == type.storage;
     const std::byte* bytes =
         backend.reaches(MemoryKind::mapped)
-            ? bytes_in_place(map, *files, static_cast<int>(i), type, is_stored[i])
+            ? bytes_in_place(*map, *files, static_cast<int>(i), type, is_stored[i])
             : nullptr;
     if (bytes) {
       out.in_place_[i] = {bytes, bytes_of(type)};
       out.tensors_[i] = mapped_tensor(bytes, type);
     } else {
-      parts[i] = out.owned_.add(bytes_of(type));
+      parts[i] = out.owned_->parts.add(bytes_of(type));
     }
   }
-  out.owned_.allocate(backend);
-  std::optional<Upload> upload;
-  if (!backend.reaches(MemoryKind::host)) upload.emplace(backend);
+  out.owned_->parts.allocate(backend);
+  std::shared_ptr<Upload>& upload = out.owned_->upload;
+  if (!backend.reaches(MemoryKind::host)) upload = std::make_shared<Upload>(backend);
   for (std::size_t i = 0; i < num_parameters; ++i) {
     if (out.is_mapped(static_cast<int>(i))) continue;
     const Type type = parameters[i].used_type(compute);
-    out.tensors_[i] = out.own_tensors_[i] = out.owned_.tensor(parts[i], type);
-    if (map.pieces_of(static_cast<int>(i)).empty()) {
+    const TensorRef& tensor = out.own_tensors_[i] = out.owned_->parts.tensor(parts[i], type);
+    out.tensors_[i] = tensor;
+    if (map->pieces_of(static_cast<int>(i)).empty()) {
       // An optional tensor that is missing.
-      initialise_into(parameters[i], 0, queue, out.own_tensors_[i]);
+      initialise_into(parameters[i], 0, queue, tensor);
       continue;
     }
-    const auto read = [&](std::byte* to) {
-      if (type.storage && !is_stored[i])
-        read_quantised(parameters[i], map, *files, static_cast<int>(i), workers, to);
+    const bool has_blocks = is_stored[i];
+    // An upload calls it later, when `model` may be gone.
+    const auto read = [map, files, parameter = parameters[i], index = static_cast<int>(i), type,
+                       has_blocks](const Workers& threads, std::byte* to) {
+      if (type.storage && !has_blocks)
+        read_quantised(parameter, *map, *files, index, threads, to);
       else if (type.storage)
-        read_blocks(map, *files, static_cast<int>(i), to, workers);
+        read_blocks(*map, *files, index, to, threads);
       else
-        read_as(map, *files, static_cast<int>(i), type.dtype, to, workers);
+        read_as(*map, *files, index, type.dtype, to, threads);
     };
     if (!upload) {
-      read(host_view<std::byte>(out.own_tensors_[i]).data());
-      continue;
+      if (between) between();
+      read(workers, host_view<std::byte>(tensor).data());
+    } else if (const std::byte* bytes =
+                   bytes_in_place(*map, *files, static_cast<int>(i), type, has_blocks)) {
+      upload->add(tensor, {bytes, bytes_of(type)});
+    } else {
+      upload->add(tensor, read);
     }
-    const std::byte* bytes = bytes_in_place(map, *files, static_cast<int>(i), type, is_stored[i]);
-    if (bytes) {
-      upload->copy(out.own_tensors_[i], {bytes, bytes_of(type)});
-      continue;
-    }
-    std::vector<std::byte> values(bytes_of(type));
-    read(values.data());
-    upload->copy(out.own_tensors_[i], values);
   }
-  if (upload) upload->finish();
+  if (upload) upload->start(between);
   return out;
+}
+
+void Weights::wait_until_read() const {
+  if (owned_->upload) owned_->upload->wait_until_read();
 }
 
 std::span<const float> WeightValues::operator()(int parameter) {
@@ -214,10 +221,11 @@ Weights Weights::initialise(const decoder::Model& model, std::uint64_t seed, DTy
   const auto& parameters = model.parameters().all();
   Weights out;
   out.in_place_.resize(parameters.size());
-  for (const decoder::Parameter& p : parameters) out.owned_.add(bytes_of(p.used_type(compute)));
-  out.owned_.allocate(backend);
+  for (const decoder::Parameter& p : parameters)
+    out.owned_->parts.add(bytes_of(p.used_type(compute)));
+  out.owned_->parts.allocate(backend);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    out.own_tensors_.push_back(out.owned_.tensor(i, parameters[i].used_type(compute)));
+    out.own_tensors_.push_back(out.owned_->parts.tensor(i, parameters[i].used_type(compute)));
     initialise_into(parameters[i], seed, backend.context().queue(), out.own_tensors_[i]);
   }
   out.tensors_.assign(out.own_tensors_.begin(), out.own_tensors_.end());

@@ -15,6 +15,10 @@
 #include "weights/initialise.h"
 #include "weights/match/tensor_map.h"
 
+namespace lamina {
+class Upload;
+}
+
 namespace lamina::weights {
 
 // The files of a checkpoint with the moving average of the trained weights.
@@ -43,9 +47,15 @@ class Weights {
  public:
   // Reads every parameter in the type Parameter::used_type(compute), with `workers`. Files stay
   // mapped. A parameter whose storage is not the format of the files is rounded to it
-  // (quantise/quantise.h).
+  // (quantise/quantise.h). `between` is called before parameters or parts of them are read, by any
+  // thread, and may throw to end the reading.
+  //
+  // On a device with separate memory, load() returns while an Upload reads the files, in the order
+  // of the parameters, with its own threads. Programs wait for the parameters that they use, and
+  // throw errors of reading.
   static Weights load(const decoder::Model& model, std::shared_ptr<const io::WeightFiles> files,
-                      DType compute, const Backend& backend, const Workers& workers = {});
+                      DType compute, const Backend& backend, const Workers& workers = {},
+                      const std::function<void()>& between = {});
   // Initialises all parameters as declared. The values of a parameter depend only on its
   // declaration, its name and the seed.
   static Weights initialise(const decoder::Model& model, std::uint64_t seed, DType compute,
@@ -59,13 +69,22 @@ class Weights {
     return in_place_[static_cast<std::size_t>(parameter)].data() != nullptr;
   }
 
+  // Returns when the files have been read. Throws errors of reading.
+  void wait_until_read() const;
+
   // Uses idle time: maps pages of the files before their first use, in the order of the parameters,
   // while `go_on` returns true. Affects only the time of the first use.
   void map_pages(const std::function<bool()>& go_on) const;
 
  private:
+  // The memory of parameters that are not in mapped files, and their upload, which ends first.
+  struct Owned {
+    BufferParts parts;
+    std::shared_ptr<Upload> upload;  // null where the host writes the memory
+  };
+
   std::shared_ptr<const io::WeightFiles> files_;
-  BufferParts owned_;
+  std::unique_ptr<Owned> owned_ = std::make_unique<Owned>();
   std::vector<ConstTensorRef> tensors_;
   std::vector<TensorRef> own_tensors_;                // none where in a file
   std::vector<std::span<const std::byte>> in_place_;  // in the files; null for own copies

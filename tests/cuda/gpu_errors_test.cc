@@ -7,8 +7,6 @@
 #include "backends/cuda/context.h"
 #include "backends/cuda/queue.h"
 #include "cuda/run_kernel.h"
-#include "graph/bytes_type.h"
-#include "runtime/upload.h"
 #include "support/expect_error.h"
 
 namespace lamina::testing {
@@ -142,26 +140,6 @@ TEST(GpuErrors, MemoryThatAnotherProcessUsesIsCounted) {
               "out of memory asking for 209715200 bytes; 0.1 of 1.0 GiB of the GPU are free");
     EXPECT_EQ(e.text().notes.at(0), "other processes on this GPU use memory too: nvidia-smi");
   }
-}
-
-// Uploads are copied while later pieces are written.
-TEST(GpuErrors, AnUploadPinsItsPiecesOnly) {
-  const std::size_t bytes = 5 * Upload::kPieceBytes + 12345;
-  std::vector<std::byte> values(bytes);
-  for (std::size_t i = 0; i < bytes; ++i) values[i] = static_cast<std::byte>(i * 7 + (i >> 13));
-  const Type type = bytes_type(bytes);
-  const auto buffer = emulated_gpu().allocate(bytes);
-  const TensorRef to(*buffer, 0, type);
-  cuda::emulation::start_pinned_count();
-  const std::size_t before = cuda::emulation::most_pinned_bytes();
-  {
-    Upload upload(emulated_gpu());
-    upload.copy(to, values);
-    upload.finish();
-  }
-  EXPECT_EQ(cuda::emulation::most_pinned_bytes() - before,
-            Upload::kNumPieces * Upload::kPieceBytes);
-  EXPECT_EQ(copy_to_host<std::byte>(emulated_gpu().context().queue(), to), values);
 }
 
 }  // namespace

@@ -65,7 +65,8 @@ class CudaGraph final : public RecordedWork {
 
 }  // namespace
 
-CudaQueue::CudaQueue(CudaContext& context) : context_(context) {
+CudaQueue::CudaQueue(CudaContext& context)
+    : PendingUploads(static_cast<Queue&>(*this)), context_(context) {
   const char* const graphs = std::getenv("LAMINA_GPU_GRAPHS");
   records_ = !graphs || std::string_view(graphs) != "0";
   context.enter();
@@ -81,6 +82,7 @@ CudaQueue::~CudaQueue() {
 }
 
 void CudaQueue::enqueue(Kernel& kernel, const KernelArgs& args) {
+  before_use(args);
   context_.enter();
   KernelArgs mine = args;
   mine.queue = this;
@@ -90,6 +92,8 @@ void CudaQueue::enqueue(Kernel& kernel, const KernelArgs& args) {
 void CudaQueue::copy(const TensorRef& to, const ConstTensorRef& from) {
   LAMINA_ASSERT(to.bytes() == from.bytes());
   if (to.bytes() == 0) return;
+  before_use(to);
+  before_use(from);
   context_.enter();
   check(context_.api(), context_.api().copy(to.address(), from.address(), to.bytes(), stream_),
         "copying");
@@ -103,6 +107,7 @@ void CudaQueue::fill(const TensorRef& to, std::byte value) {
     for (std::byte& byte : host_view<std::byte>(to)) byte = value;
     return;
   }
+  before_use(to);
   context_.enter();
   check(
       context_.api(),
@@ -126,6 +131,7 @@ void CudaQueue::finish() { progress_->finish(); }
 
 // Other threads may call the driver meanwhile; this one must not wait or allocate.
 void CudaQueue::begin_recording() {
+  before_any_use();
   context_.enter();
   check(context_.api(), context_.api().begin_capture(stream_, CaptureMode::thread_local_),
         "capturing work");
@@ -162,6 +168,7 @@ std::unique_ptr<RecordedWork> CudaQueue::end_recording(std::unique_ptr<RecordedW
 }
 
 void CudaQueue::replay(const RecordedWork& recording) {
+  before_any_use();
   context_.enter();
   check(context_.api(),
         context_.api().launch_graph(static_cast<const CudaGraph&>(recording).graph(), stream_),

@@ -6,12 +6,13 @@
 
 #include "backends/cuda/context.h"
 #include "backends/cuda/progress.h"
+#include "runtime/pending_uploads.h"
 #include "runtime/queue.h"
 #include "runtime/recorder.h"
 
 namespace lamina::cuda {
 
-class CudaQueue final : public Queue, public Recorder {
+class CudaQueue final : public Queue, public Recorder, public PendingUploads {
  public:
   explicit CudaQueue(CudaContext& context);
   ~CudaQueue() override;

@@ -6,6 +6,7 @@
 #include "backends/emulated/memory.h"
 #include "backends/emulated/worker.h"
 #include "core/error.h"
+#include "runtime/pending_uploads.h"
 
 namespace lamina::emulated {
 namespace {
@@ -24,12 +25,13 @@ class EmulatedEvent final : public Event {
   std::shared_ptr<Mark> mark_;
 };
 
-class EmulatedQueue final : public Queue {
+class EmulatedQueue final : public Queue, public PendingUploads {
  public:
-  EmulatedQueue() { Worker::instance().open(line_); }
+  EmulatedQueue() : PendingUploads(static_cast<Queue&>(*this)) { Worker::instance().open(line_); }
   ~EmulatedQueue() override { Worker::instance().close(line_); }
 
   void enqueue(Kernel& kernel, const KernelArgs& args) override {
+    before_use(args);
     std::vector<const void*> inputs;
     std::vector<void*> outputs;
     for (const void* input : args.inputs)
@@ -43,12 +45,15 @@ class EmulatedQueue final : public Queue {
 
   void copy(const TensorRef& to, const ConstTensorRef& from) override {
     LAMINA_ASSERT(to.bytes() == from.bytes());
+    before_use(to);
+    before_use(from);
     add([to = behind(to.address()), from = behind(from.address()), bytes = to.bytes()] {
       if (bytes > 0) std::memmove(to, from, bytes);
     });
   }
 
   void fill(const TensorRef& to, std::byte value) override {
+    before_use(to);
     add([to = behind(to.address()), value, bytes = to.bytes()] {
       if (bytes > 0) std::memset(to, std::to_integer<int>(value), bytes);
     });

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "cli/shell/plugins.h"
+#include "cli/shell/signals.h"
 #include "cli/shell/weight_choice.h"
 #include "core/error.h"
 #include "device/workers.h"
@@ -41,7 +42,7 @@ model::Loaded EvalSubject::load(const Device& device,
   model::set_storage(*opened.model, *files, choice, dtype, /*losses=*/true);
   if (described) described(*opened.model);
   weights::Weights weights = weights::Weights::load(*opened.model, files, dtype, device.backend(),
-                                                    device::workers(device));
+                                                    device::workers(device), end_if_asked);
   return {std::move(opened), std::move(weights), std::move(tokenizer)};
 }
 

@@ -57,7 +57,10 @@ int start_chat(const Arguments& a, const Device& device) {
   session.settings.vocab_size = m.model().vocab_size();
   session.settings.generate.num_beams = 1;  // answers are shown as they come
   catch_interrupts();
-  if (interactive) log::info("/help lists the commands; Ctrl-D quits");
+  if (interactive) {
+    m.weights.wait_until_read();  // an error of reading ends the chat before the first message
+    log::info("/help lists the commands; Ctrl-D quits");
+  }
   model::with_named_weights(m, [&] {
     run_chat(session, interactive, given_files(a, {"model", "adapter", "chat-template", "tools"}));
   });

@@ -30,7 +30,7 @@ constexpr std::int64_t kMaxLogprobs = 1000;
 
 constexpr std::int64_t kUsualTokens = 128;
 
-int run_decode(const Arguments& a, const Device& device) {
+int decode_prompt(const Arguments& a, const Device& device) {
   const Stopwatch watch;
   check_prompt_options(a);
   check_generation_options(a);
@@ -69,7 +69,10 @@ int run_decode(const Arguments& a, const Device& device) {
 
   catch_stop_signals();
   const bool json = a.flag("json"), raw = a.flag("raw");
-  if (!json && a.flag("echo") && tokenizer) print_model_text(tokenizer->decode(prompt, true), raw);
+  if (!json && a.flag("echo") && tokenizer) {
+    m.weights.wait_until_read();  // after an error nothing is printed
+    print_model_text(tokenizer->decode(prompt, true), raw);
+  }
   const Terminal terminal = describe_terminal(1, a.globals.color);
   const AnswerStyle style{.dim_reasoning = terminal.color,
                           .escape_controls = terminal.is_terminal && !raw};
@@ -100,6 +103,14 @@ int run_decode(const Arguments& a, const Device& device) {
   const bool stats = a.has("stats") ? a.flag("stats") : describe_terminal(2).is_terminal;
   if (stats && !json) print_stats(out, timings, session, options.sampler, device);
   return out.reason == decode::StopReason::interrupted ? 128 + stop_signal() : 0;
+}
+
+int run_decode(const Arguments& a, const Device& device) {
+  try {
+    return decode_prompt(a, device);
+  } catch (const StopAsked&) {
+    return 128 + stop_signal();
+  }
 }
 
 }  // namespace

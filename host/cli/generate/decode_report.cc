@@ -6,6 +6,7 @@
 #include "cli/shell/units.h"
 #include "core/json_writer.h"
 #include "core/log.h"
+#include "runtime/pending_uploads.h"
 #include "runtime/recorder.h"
 
 namespace lamina::cli {
@@ -19,6 +20,12 @@ void print_stats(const decode::Generated& g, const Timings& t, const decode::Ses
     const Recorder::Counts counts = queue->recorded();
     log::info("{} CUDA graphs of up to {} nodes, {} updated, {} replays", counts.graphs,
               counts.nodes, counts.updates, counts.replays);
+  }
+  if (auto* queue = dynamic_cast<PendingUploads*>(&device.backend().context().queue())) {
+    const PendingUploads::Times times = queue->times();
+    log::info(
+        "uploaded {} of weights in {:.0f} ms beside other work, which waited {:.0f} ms for it",
+        bytes_text(times.bytes), 1e3 * times.seconds, 1e3 * times.waited_seconds);
   }
   double decode_seconds = g.total_seconds - g.prompt_seconds;
   std::size_t decoded =

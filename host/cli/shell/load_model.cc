@@ -1,6 +1,7 @@
 #include "cli/shell/load_model.h"
 
 #include "cli/shell/plugins.h"
+#include "cli/shell/signals.h"
 #include "device/workers.h"
 
 namespace lamina::cli {
@@ -14,6 +15,7 @@ model::Loaded load_model(const std::string& path, const Globals& globals, DType 
   };
   model::WeightChoice with_threads = choice;
   with_threads.workers = device::workers(device);
+  with_threads.between = end_if_asked;
   model::Loaded out = model::load(path, plugins, dtype, device.backend(), with_threads, described);
   device.use_threads(globals.threads);
   return out;
