@@ -1,4 +1,5 @@
 // The program with --device auto and --device cuda, on the emulated GPU.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -65,6 +66,16 @@ TEST_F(DeviceProgram, EveryCommandComputesOnAGpu) {
     const Finished without = this->run(on_gpu, {kLittleMemory});
     EXPECT_NE(without.code, 0) << line;
     EXPECT_THAT(without.out + without.err, HasSubstr("memory")) << line;
+  }
+}
+
+TEST_F(DeviceProgram, RefusesRoundedKeysByTheirOption) {
+  for (const char* type : {"int8", "fp8"}) {
+    const Finished run =
+        this->run(std::string("decode -m model --ids 1,2 -n 2 --device cuda --kv-dtype ") + type);
+    EXPECT_EQ(run.code, 2) << run.err;
+    EXPECT_THAT(run.err, HasSubstr("cannot write keys and values as "));
+    EXPECT_THAT(run.err, HasSubstr("\n  leave out --kv-dtype and model.kv_dtype\n"));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/round_up.h"
+#include "decode/state_storage.h"
 #include "program/bound_program.h"
 
 namespace lamina::inspect {
@@ -17,12 +18,12 @@ DecodePlan plan_decoding(const decoder::Model& model, const decode::SessionOptio
     out.weights += bytes(parameter.used_type(options.dtype).bytes());
   for (const decoder::StateTensor& state : model.states({options.batch, 1, options.dtype}, size))
     out.states += bytes(state.bytes());
-  for (const std::int64_t tokens : {std::int64_t{1}, call_tokens})
+  for (const std::int64_t tokens : {std::int64_t{1}, call_tokens}) {
+    decoder::ModelGraph graph = model.decode_graph({options.batch, tokens, options.dtype}, size);
+    decode::check_state_storage(graph.graph, backend);
     out.temporaries =
-        std::max(out.temporaries,
-                 program::BoundProgram(
-                     model.decode_graph({options.batch, tokens, options.dtype}, size), backend)
-                     .arena_bytes());
+        std::max(out.temporaries, program::BoundProgram(std::move(graph), backend).arena_bytes());
+  }
   return out;
 }
 
