@@ -86,7 +86,15 @@ void CudaQueue::enqueue(Kernel& kernel, const KernelArgs& args) {
   context_.enter();
   KernelArgs mine = args;
   mine.queue = this;
-  kernel.run(mine);
+  try {
+    kernel.run(mine);
+  } catch (const DeviceError&) {
+    // After work of the GPU has failed, libraries refuse calls in words of their own; the driver
+    // says what failed.
+    std::size_t free = 0, total = 0;
+    check(context_.api(), context_.api().memory_info(&free, &total), "running a kernel");
+    throw;
+  }
 }
 
 void CudaQueue::copy(const TensorRef& to, const ConstTensorRef& from) {
