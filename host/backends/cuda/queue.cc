@@ -89,8 +89,8 @@ void CudaQueue::enqueue(Kernel& kernel, const KernelArgs& args) {
   try {
     kernel.run(mine);
   } catch (const DeviceError&) {
-    // After work of the GPU has failed, libraries refuse calls in words of their own; the driver
-    // says what failed.
+    // After work of the GPU has failed, libraries only report that their call failed. The driver
+    // names the cause.
     std::size_t free = 0, total = 0;
     check(context_.api(), context_.api().memory_info(&free, &total), "running a kernel");
     throw;
