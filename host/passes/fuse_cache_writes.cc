@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "graph/count_reads.h"
 #include "graph/rewrite.h"
 #include "ops/op_code.h"
 #include "ops/operands.h"
@@ -42,12 +43,7 @@ struct WriteGroup {
 class CacheWriteFusion {
  public:
   explicit CacheWriteFusion(const Graph& graph)
-      : graph_(graph), reads_(graph.values().size()), is_member_(graph.nodes().size()) {
-    for (const Node& node : graph.nodes())
-      for (ValueId v : node.inputs)
-        if (v != kNoValue) ++reads_[v];
-    for (const GraphOutput& output : graph.outputs()) ++reads_[output.value];
-  }
+      : graph_(graph), reads_(count_reads(graph)), is_member_(graph.nodes().size()) {}
 
   std::optional<Graph> run() {
     find_writes();

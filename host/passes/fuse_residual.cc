@@ -4,6 +4,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "graph/count_reads.h"
 #include "graph/rewrite.h"
 #include "ops/op_code.h"
 #include "ops/operands.h"
@@ -19,12 +20,7 @@ static_assert(int{operand::embedding_grad::kAcc} == kAcc);
 
 class Fusion {
  public:
-  explicit Fusion(const Graph& graph) : graph_(graph), reads_(graph.values().size()) {
-    for (const Node& node : graph.nodes())
-      for (ValueId v : node.inputs)
-        if (v != kNoValue) ++reads_[v];
-    for (const GraphOutput& output : graph.outputs()) ++reads_[output.value];
-  }
+  explicit Fusion(const Graph& graph) : graph_(graph), reads_(count_reads(graph)) {}
 
   std::optional<Graph> run() {
     find();

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/count_reads.h"
 #include "graph/rewrite.h"
 #include "graph/scan_shape.h"
 #include "ops/op_code.h"
@@ -38,15 +39,9 @@ class Copy {
       : from_(from),
         copy_(from_, out_),
         bodies_(bodies),
-        reads_(from.values().size()),
+        reads_(count_reads(from)),
         alias_(from.outputs().size(), -1) {
-    for (const Node& node : from_.nodes())
-      for (ValueId v : node.inputs)
-        if (v != kNoValue) ++reads_[v];
-    for (std::size_t o = 0; o < alias_.size(); ++o) {
-      ++reads_[from_.outputs()[o].value];
-      alias_[o] = from_.outputs()[o].alias_input;
-    }
+    for (std::size_t o = 0; o < alias_.size(); ++o) alias_[o] = from_.outputs()[o].alias_input;
     copy_.inputs();
     for (const Summed& s : summed) add_sum(s);
   }

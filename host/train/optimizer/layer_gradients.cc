@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <set>
 
+#include "graph/count_reads.h"
 #include "graph/scan_shape.h"
 #include "ops/op_code.h"
 
@@ -21,19 +22,15 @@ class Finder {
         inputs_(inputs),
         outputs_(outputs),
         last_reader_(graph.values().size(), -1),
-        reads_(graph.values().size()) {
+        reads_(count_reads(graph)) {
     for (std::size_t n = graph.nodes().size(); n-- > 0;) {
       const Node& node = graph.nodes()[n];
       auto last = static_cast<std::int64_t>(n);
       // A node that reads a view also reads the tensor behind it.
       if (is_view(node)) last = last_reader_[node.outputs[0]];
-      for (ValueId v : node.inputs) {
-        if (v == kNoValue) continue;
-        last_reader_[v] = std::max(last_reader_[v], last);
-        ++reads_[v];
-      }
+      for (ValueId v : node.inputs)
+        if (v != kNoValue) last_reader_[v] = std::max(last_reader_[v], last);
     }
-    for (const GraphOutput& output : graph.outputs()) ++reads_[output.value];
     for (const decoder::OutputRole& output : outputs)
       if (output.role == Output::gradient_ids) lists_.insert(output.input);
     for (const decoder::InputRole& input : inputs)

@@ -35,6 +35,30 @@ class TableLaunches {
   Params params_;
 };
 
+// The operands that updates of tensors and of tables have.
+struct UpdateOperands {
+  const void *p, *g, *m, *v, *scalars;
+  const void* copy_in = nullptr;
+};
+
+// Adds the addresses of an update to its tensor. `copy`: null if it makes none. `width`: elements
+// of a row; rows of whole vectors are read as vectors where all memory allows it.
+AdamWTensor placed(AdamWTensor t, const UpdateOperands& from, void* const* to, void* copy,
+                   std::int64_t width) {
+  t.p = address(from.p);
+  t.g = address(from.g);
+  t.m = address(from.m);
+  t.v = address(from.v);
+  t.p_out = address(to[0]);
+  t.m_out = address(to[1]);
+  t.v_out = address(to[2]);
+  t.copy = address(copy);
+  t.scalars = address(from.scalars);
+  t.by_vectors = width % 4 == 0 && begin_vectors({from.p, from.g, from.m, from.v, from.copy_in,
+                                                  to[0], to[1], to[2], copy});
+  return t;
+}
+
 // One pass over parameters and moments. A thread reads its elements before it writes, so that any
 // result may be in the place of p, m or v.
 class AdamWKernel final : public KernelGroup {
@@ -46,7 +70,10 @@ class AdamWKernel final : public KernelGroup {
 
   bool add(const NodeView& n) override {
     if (constants_of(n) != constants_) return false;
-    updates_.push_back({n.type(0).num_elements(), n.f("weight_decay"), n.num_outputs()});
+    AdamWTensor tensor = {};
+    tensor.weight_decay = n.f("weight_decay");
+    tensor.count = n.type(0).num_elements();
+    updates_.push_back({tensor, n.num_outputs()});
     return true;
   }
 
@@ -57,22 +84,15 @@ class AdamWKernel final : public KernelGroup {
     void* const* to = args.outputs.data();
     for (const Update& update : updates_) {
       void* const copy = update.num_outputs > 3 ? to[3] : nullptr;
-      launches.add(
-          AdamWTensor{.p = address(from[in::kP]),
-                      .g = address(from[in::kG]),
-                      .m = address(from[in::kM]),
-                      .v = address(from[in::kV]),
-                      .p_out = address(to[0]),
-                      .m_out = address(to[1]),
-                      .v_out = address(to[2]),
-                      .copy = address(copy),
-                      .scalars = address(from[in::kScalars]),
-                      .weight_decay = update.weight_decay,
-                      .count = update.count,
-                      .by_vectors = update.count % 4 == 0 &&
-                                    begin_vectors({from[in::kP], from[in::kG], from[in::kM],
-                                                   from[in::kV], to[0], to[1], to[2], copy})},
-          divide_up(update.count, std::int64_t{kUpdateChunk}));
+      const std::int64_t count = update.tensor.count;
+      launches.add(placed(update.tensor,
+                          {.p = from[in::kP],
+                           .g = from[in::kG],
+                           .m = from[in::kM],
+                           .v = from[in::kV],
+                           .scalars = from[in::kScalars]},
+                          to, copy, count),
+                   divide_up(count, std::int64_t{kUpdateChunk}));
       from += in::kScalars + 1;
       to += update.num_outputs;
     }
@@ -85,8 +105,7 @@ class AdamWKernel final : public KernelGroup {
 
  private:
   struct Update {
-    std::int64_t count;
-    double weight_decay;
+    AdamWTensor tensor;  // without addresses
     int num_outputs;
   };
   Function function_;
@@ -126,9 +145,9 @@ class AdamWRowsKernel final : public KernelGroup {
     void* const* to = args.outputs.data();
     for (const Update& update : updates_) {
       if (update.table.tensor.count > 0) {
-        const AdamWTable placed = place(update.table, from, to);
-        launches.add(placed, divide_up(placed.by_slots ? placed.slots : placed.rows,
-                                       std::int64_t{kOptimizerThreads / placed.threads_per_row}));
+        const AdamWTable table = place(update.table, from, to);
+        launches.add(table, divide_up(table.by_slots ? table.slots : table.rows,
+                                      std::int64_t{kOptimizerThreads / table.threads_per_row}));
       }
       from += in::kCopy + 1;
       to += update.num_outputs;
@@ -146,20 +165,14 @@ class AdamWRowsKernel final : public KernelGroup {
   static AdamWTable place(AdamWTable p, const void* const* from, void* const* to) {
     namespace in = operand::adamw_rows;
     void* const copy = from[in::kCopy] ? to[3] : nullptr;
-    p.tensor = {.p = address(from[in::kP]),
-                .g = address(from[in::kG]),
-                .m = address(from[in::kM]),
-                .v = address(from[in::kV]),
-                .p_out = address(to[0]),
-                .m_out = address(to[1]),
-                .v_out = address(to[2]),
-                .copy = address(copy),
-                .scalars = address(from[in::kScalars]),
-                .weight_decay = p.tensor.weight_decay,
-                .count = p.tensor.count,
-                .by_vectors = p.width % 4 == 0 &&
-                              begin_vectors({from[in::kP], from[in::kG], from[in::kM], from[in::kV],
-                                             from[in::kCopy], to[0], to[1], to[2], copy})};
+    p.tensor = placed(p.tensor,
+                      {.p = from[in::kP],
+                       .g = from[in::kG],
+                       .m = from[in::kM],
+                       .v = from[in::kV],
+                       .scalars = from[in::kScalars],
+                       .copy_in = from[in::kCopy]},
+                      to, copy, p.width);
     p.copy_in = address(from[in::kCopy]);
     p.ids = address(from[in::kIds]);
     p.by_slots = p.lazy && to[0] == from[in::kP] && to[1] == from[in::kM] &&
@@ -184,8 +197,8 @@ Verdict takes_table(const NodeView& n) {
   return Verdict::no("takes rows of up to 2^30 numbers, got " + to_string(n.type(0)));
 }
 
-// The elements of a chunk, which depend on the size alone: at least 16384, so that there are at
-// most 1024 chunks.
+// Returns the elements of a chunk, by the size of the tensor alone: at least 16384, and as many as
+// at most 1024 chunks need.
 std::int64_t chunk_of(std::int64_t count) {
   return round_up(std::max<std::int64_t>(16384, divide_up(count, std::int64_t{1024})), 1024);
 }
