@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "bench/repeated_write.h"
 #include "bench/some_tokens.h"
 #include "core/error.h"
 #include "core/split_mix.h"
@@ -46,19 +47,21 @@ std::vector<std::byte> random_rows(const Type& type, std::int64_t vocab, std::in
 
 }  // namespace
 
-void fill_random(const decoder::StateTensor& state, std::int64_t vocab, std::span<std::byte> out,
-                 const device::Device& device) {
-  if (out.empty()) return;
+void write_random(Queue& queue, const decoder::StateTensor& state, std::int64_t vocab,
+                  const TensorRef& tensor, const device::Device& device) {
+  if (state.bytes() == 0) return;
   const std::int64_t rows = state.type.num_elements() / state.type.dim(-1);
   const std::vector<std::byte> some = random_rows(state.type, vocab, std::min(rows, kRows));
-  const auto bytes = static_cast<std::int64_t>(out.size());
   const auto period = static_cast<std::int64_t>(some.size());
-  device.parallel_ranges(
-      (bytes + period - 1) / period, 16, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i)
-          std::memcpy(out.data() + i * period, some.data(),
-                      static_cast<std::size_t>(std::min(period, bytes - i * period)));
-      });
+  write_repeated(queue, tensor, [&](std::span<std::byte> out) {
+    const auto bytes = static_cast<std::int64_t>(out.size());
+    device.parallel_ranges(
+        (bytes + period - 1) / period, 16, [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t i = begin; i < end; ++i)
+            std::memcpy(out.data() + i * period, some.data(),
+                        static_cast<std::size_t>(std::min(period, bytes - i * period)));
+        });
+  });
 }
 
 }  // namespace lamina::bench

@@ -9,9 +9,8 @@
 
 namespace lamina::bench {
 
-// Sets all bytes of a state: numbers from -1 to 1 in its type and storage, or token ids below
-// `vocab`.
-void fill_random(const decoder::StateTensor& state, std::int64_t vocab, std::span<std::byte> out,
-                 const device::Device& device);
+// Writes a state: numbers from -1 to 1 in its type and storage, or token ids below `vocab`.
+void write_random(Queue& queue, const decoder::StateTensor& state, std::int64_t vocab,
+                  const TensorRef& tensor, const device::Device& device);
 
 }  // namespace lamina::bench

@@ -1,5 +1,6 @@
 #include "bench/random_weights.h"
 
+#include "bench/repeated_write.h"
 #include "core/error.h"
 #include "core/float16.h"
 #include "core/split_mix.h"
@@ -49,24 +50,29 @@ void fill_random_blocks(const decoder::Parameter& parameter, std::span<std::byte
 
 }  // namespace
 
-void fill_random(const decoder::Parameter& parameter, std::span<std::byte> out, DType dtype,
-                 const device::Device& device) {
-  std::int64_t count = parameter.num_elements();
+void write_random(Queue& queue, const decoder::Parameter& parameter, const TensorRef& tensor,
+                  const device::Device& device) {
   const std::uint64_t seed = seed_of(parameter);
+  const DType dtype = tensor.type().dtype;
   const bool table = parameter.desc.dtype && !is_floating(*parameter.desc.dtype);
   if (parameter.desc.shape.ndim() >= 2 && !table) {
     LAMINA_ASSERT(dtype == DType::f32 || dtype == DType::bf16);
-    if (dtype == DType::f32)
-      fill_uniform(seed, count, reinterpret_cast<float*>(out.data()), device,
-                   [](float v) { return v; });
-    else
-      fill_uniform(seed, count, reinterpret_cast<bfloat16*>(out.data()), device,
-                   [](float v) { return to_bfloat16(v); });
+    write_repeated(queue, tensor, [&](std::span<std::byte> out) {
+      const std::int64_t count = std::ssize(out) / size_bytes(dtype);
+      if (dtype == DType::f32)
+        fill_uniform(seed, count, reinterpret_cast<float*>(out.data()), device,
+                     [](float v) { return v; });
+      else
+        fill_uniform(seed, count, reinterpret_cast<bfloat16*>(out.data()), device,
+                     [](float v) { return to_bfloat16(v); });
+    });
     return;
   }
-  std::vector<float> values(static_cast<std::size_t>(count));
+  std::vector<float> values(static_cast<std::size_t>(parameter.num_elements()));
   weights::initialise(parameter, 0, values);
-  weights::store(values, dtype, 0, out.data());
+  write_tensor<std::byte>(queue, tensor, [&](std::span<std::byte> out) {
+    weights::store(values, dtype, 0, out.data());
+  });
 }
 
 BenchWeights::BenchWeights(const decoder::Model& model, const std::string& directory, DType dtype,
@@ -83,12 +89,13 @@ BenchWeights::BenchWeights(const decoder::Model& model, const std::string& direc
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Type type = parameters[i].used_type(dtype);
     const TensorRef tensor = owned_.tensor(i, type);
-    write_tensor<std::byte>(backend.context().queue(), tensor, [&](std::span<std::byte> out) {
-      if (type.storage)
+    Queue& queue = backend.context().queue();
+    if (type.storage)
+      write_tensor<std::byte>(queue, tensor, [&](std::span<std::byte> out) {
         fill_random_blocks(parameters[i], out, device);
-      else
-        fill_random(parameters[i], out, type.dtype, device);
-    });
+      });
+    else
+      write_random(queue, parameters[i], tensor, device);
     tensors_.push_back(tensor);
   }
 }

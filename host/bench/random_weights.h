@@ -10,10 +10,10 @@
 
 namespace lamina::bench {
 
-// Fills a parameter of `dtype` (f32 or bf16), plain. Matrices get uniform numbers of deviation 0.02
-// from a hash, by all threads; the rest is initialised as it declares.
-void fill_random(const decoder::Parameter& parameter, std::span<std::byte> out, DType dtype,
-                 const device::Device& device);
+// Writes a parameter of the type of `tensor` (f32 or bf16), plain. Matrices get uniform numbers of
+// deviation 0.02 from a hash, by all threads; the rest is initialised as it declares.
+void write_random(Queue& queue, const decoder::Parameter& parameter, const TensorRef& tensor,
+                  const device::Device& device);
 
 class BenchWeights {
  public:

@@ -18,9 +18,10 @@ struct BenchOptions {
   std::int64_t tokens = 512;  // per sequence: read, trained on, or written
   std::int64_t context = 16;  // for decoding: tokens per sequence before those that are written
   int repeats = 3;
-  bool lazy_embeddings = false;  // as in [optimizer]
-  bool offload = false;          // likewise
-  std::string remat = "none";    // as in [train]
+  bool lazy_embeddings = false;     // as in [optimizer]
+  bool offload = false;             // likewise
+  std::string moments = "float32";  // likewise
+  std::string remat = "none";       // as in [train]
   std::function<void(const std::string&)> profile =
       {};  // called with the time of every kernel, at the end
 };

@@ -275,9 +275,7 @@ void Session::restore(std::span<const std::span<const std::int32_t>> tokens,
     lengths_[b] = std::ssize(tokens[b]);
   }
   const auto states = model_.states(shape_of(options_, 1), state_size(options_));
-  for (std::size_t s = 0; s < states.size(); ++s)
-    write_tensor<std::byte>(backend_.context().queue(), state_.tensors[s],
-                            [&](std::span<std::byte> bytes) { write(states[s], bytes); });
+  for (std::size_t s = 0; s < states.size(); ++s) write(states[s], state_.tensors[s]);
 }
 
 void Session::reorder(std::span<const std::size_t> parents) {

@@ -86,9 +86,9 @@ class Session {
   // windows that moved on), the sequence is emptied instead.
   std::size_t keep_prefix(std::span<const std::int32_t> tokens);
 
-  // Sets each sequence to `tokens` without reading them: write() must set all bytes of each state.
+  // Sets each sequence to `tokens` without reading them: write() must set all of each state.
   // For measurements after long contexts. Throws UserError (exit 5) as append().
-  using WriteState = std::function<void(const decoder::StateTensor&, std::span<std::byte>)>;
+  using WriteState = std::function<void(const decoder::StateTensor&, const TensorRef&)>;
   void restore(std::span<const std::span<const std::int32_t>> tokens, const WriteState& write);
 
   // Each sequence continues from the state of the sequence with that number: the beams of a search.

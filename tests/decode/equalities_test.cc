@@ -145,9 +145,9 @@ TEST(Session, ContinuesFromARestoredState) {
   decode::Session session(model, weights.pointers(), {.capacity = 9}, cpu::cpu_backend());
   const auto next = [&](std::byte byte) {
     session.restore(std::span(&before, 1),
-                    [&](const decoder::StateTensor& state, std::span<std::byte> bytes) {
-                      EXPECT_EQ(static_cast<std::int64_t>(bytes.size()), state.bytes());
-                      std::ranges::fill(bytes, byte);
+                    [&](const decoder::StateTensor& state, const TensorRef& tensor) {
+                      EXPECT_EQ(static_cast<std::int64_t>(tensor.bytes()), state.bytes());
+                      cpu::cpu_backend().context().queue().fill(tensor, byte);
                     });
     EXPECT_TRUE(std::ranges::equal(session.tokens(), before));
     const std::span<const float> logits = session.append(std::span(rows.ids).last(1));

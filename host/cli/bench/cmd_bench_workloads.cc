@@ -35,6 +35,7 @@ int run_workload(const Arguments& a, const Device& device, std::string_view name
   if (workload == bench::bench_train) {
     options.lazy_embeddings = a.flag(std::string(kLazyEmbeddings));
     options.offload = a.flag("offload");
+    options.moments = a.text("moments");
     options.remat = a.text("remat");
   }
   if (a.flag("profile")) options.profile = [](const std::string& table) { log::info("{}", table); };
@@ -124,6 +125,9 @@ Command bench_train_command() {
   out.options.push_back(flag_option("offload",
                                     "Keep the state of the optimizer in host memory, as "
                                     "optimizer.offload does."));
+  out.options.push_back(choice_option("moments", "TYPE", {"float32", "bfloat16", "8bit"},
+                                      bench::BenchOptions{}.moments,
+                                      "Storage of moments, as optimizer.moments chooses it."));
   Option remat = text_option("remat", 0, "POLICY",
                              "The values that are kept for the backward pass, as train.remat "
                              "chooses them; the named policies only.");
