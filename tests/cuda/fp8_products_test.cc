@@ -280,7 +280,6 @@ std::vector<double> values_in(const Bytes& blocks) {
   return out;
 }
 
-// Tensor cores keep at least 13 bits of a sum of FP8 products.
 void expect_definition(const Fp8Problem& p) {
   const Fp8Switch on("1");
   ASSERT_EQ(chosen_for(p).kernel, "cublasLt fp8") << chosen_for(p).refusal;
@@ -298,8 +297,10 @@ void expect_definition(const Fp8Problem& p) {
         if (p.addend) add(get(inputs.back(), r * p.n + o));
         for (std::int64_t i = 0; i < p.k; ++i)
           add(x[to_size(r * p.k + i)] * w[to_size(o * p.k + i)]);
-        // Hopper adds products of FP8 operands with 14 bits (arXiv 2412.19437, 3.3.2).
-        ASSERT_NEAR(get(y, r * p.n + o), sum, 0x1p-12 * magnitude + unit * std::abs(sum))
+        // Hopper adds products of FP8 operands with 14 bits (arXiv 2412.19437, 3.3.2): each of the
+        // 32 terms of an instruction may lose 2^-13 of the largest one, which is here up to four
+        // times their mean.
+        ASSERT_NEAR(get(y, r * p.n + o), sum, 0x1p-11 * magnitude + unit * std::abs(sum))
             << "row " << r << ", output " << o << " of matrix " << matrix;
       }
   }
