@@ -10,6 +10,7 @@
 #include "passes/fuse_linears.h"
 #include "passes/fuse_residual.h"
 #include "passes/hoist.h"
+#include "passes/join_pads.h"
 #include "passes/lower.h"
 #include "passes/share_bodies.h"
 
@@ -60,6 +61,7 @@ Graph optimize(Graph graph, const std::function<bool(const Graph&, const Node&)>
       .run("fuse cache writes", fuse_cache_writes)
       .run("lower ops without a kernel", [&](Graph g) { return lower(std::move(g), supports); })
       .run("merge common subexpressions", merge_common_subexpressions)
+      .run("join pads", join_pads)
       .run("remove dead code", remove_dead_code)
       .run("fuse elementwise", fuse_elementwise)
       .run("remove dead code", remove_dead_code)
