@@ -4,10 +4,11 @@
 namespace lamina::ops {
 namespace {
 
-// d/dx = s + x s (1 - s), s = sigmoid(x).
+// d/dx = s + x s (1 - s), s = sigmoid(x), in f32, rounded once.
 std::vector<Tensor> vjp(const VjpCall& c) {
-  Tensor s = sigmoid(c.in(0));
-  return {c.ct() * s * shift(c.in(0) * shift(-s, 1), 1)};
+  const DType wide = sum_dtype(c.in(0).dtype());
+  Tensor x = cast(c.in(0), wide), s = sigmoid(x);
+  return {cast(cast(c.ct(), wide) * s * shift(x * shift(-s, 1), 1), c.in(0).dtype())};
 }
 
 }  // namespace

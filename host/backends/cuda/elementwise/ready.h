@@ -14,7 +14,7 @@ struct ReadyStep {
   bool rounds = false;
 };
 
-inline constexpr int kMostReadySteps = 18, kMostReadyOperands = 5;
+inline constexpr int kMostReadySteps = 14, kMostReadyOperands = 5;
 
 // All inputs and outputs have one type, f32 or bf16, and are contiguous. Outputs are numbers of
 // values; they are rounded when they are stored.
@@ -48,30 +48,26 @@ inline constexpr ReadyMap kReadySwigluGrad = {3,
                                                {MapOp::mul, 11, 10}},
                                               {5, 12}};
 
-// gelu_tanh(x); its gradient, from x and dy, each op rounded.
+// gelu_tanh(x); its gradient, from x and dy, computed in f32.
 inline constexpr ReadyMap kReadyGelu = {1, 1, 1, {{MapOp::gelu_tanh, 0}}, {1}};
 inline constexpr ReadyMap kReadyGeluGrad = {2,
-                                            18,
+                                            14,
                                             1,
-                                            {{MapOp::square, 0, -1, true},
-                                             {MapOp::mul_imm, 2, -1, true},
-                                             {MapOp::add_imm, 3, -1, true},
-                                             {MapOp::mul, 0, 4, true},
-                                             {MapOp::mul_imm, 5, -1, true},
-                                             {MapOp::tanh, 6, -1, true},
-                                             {MapOp::mul_imm, 2, -1, true},
-                                             {MapOp::add_imm, 8, -1, true},
-                                             {MapOp::mul_imm, 9, -1, true},
-                                             {MapOp::square, 7, -1, true},
-                                             {MapOp::neg, 11},
-                                             {MapOp::add_imm, 12, -1, true},
-                                             {MapOp::mul, 0, 13, true},
-                                             {MapOp::mul, 14, 10, true},
-                                             {MapOp::add_imm, 7, -1, true},
-                                             {MapOp::add, 16, 15, true},
-                                             {MapOp::mul_imm, 17, -1, true},
-                                             {MapOp::mul, 1, 18}},
-                                            {19}};
+                                            {{MapOp::square, 0},
+                                             {MapOp::mul_imm, 2},
+                                             {MapOp::add_imm, 3},
+                                             {MapOp::mul, 0, 4},
+                                             {MapOp::sigmoid, 5},
+                                             {MapOp::mul_imm, 2},
+                                             {MapOp::add_imm, 7},
+                                             {MapOp::mul, 0, 8},
+                                             {MapOp::neg, 6},
+                                             {MapOp::add_imm, 10},
+                                             {MapOp::mul, 9, 11},
+                                             {MapOp::add_imm, 12},
+                                             {MapOp::mul, 6, 13},
+                                             {MapOp::mul, 1, 14}},
+                                            {15}};
 
 // For each: its name in kernels, ready_<name>_<f32|bf16>, and its program.
 #define LAMINA_READY_MAPS(X)   \
