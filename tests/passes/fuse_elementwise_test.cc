@@ -108,5 +108,31 @@ TEST(FuseElementwise, RandomGraphsKeepTheirBits) {
   }
 }
 
+// A gated activation that a product reads, and the gradient of its gate behind the product.
+TEST(FuseElementwise, ConversionsAreRepeatedInsteadOfStored) {
+  const Type square{DType::bf16, {8, 8}, {}};
+  Graph g;
+  Tensor gate = ops::cast(g.add_input("gate", square), DType::f32),
+         up = ops::cast(g.add_input("up", square), DType::f32), active = ops::silu(gate);
+  Tensor dy = ops::matmul(ops::cast(active * up, DType::bf16), g.add_input("w", square));
+  g.add_output("y", ops::cast(ops::cast(dy, DType::f32) * active * ops::exp(up), DType::bf16));
+  const Graph out = fused(g);
+  EXPECT_EQ(count_ops(out, "fused_map"), 2);
+  for (const Node& node : out.nodes())
+    for (ValueId v : node.inputs) EXPECT_TRUE(v == kNoValue || out.type(v).dtype == DType::bf16);
+  expect_same_bits(g);
+}
+
+// The source has as many bytes as its function.
+TEST(FuseElementwise, ValuesAsNarrowAsTheirSourcesAreStored) {
+  const Type square{DType::bf16, {8, 8}, {}};
+  Graph g;
+  Tensor x = g.add_input("x", square), h = ops::tanh(x);
+  Tensor y = ops::matmul(ops::square(h), g.add_input("w", square));
+  g.add_output("y", y * h);
+  EXPECT_EQ(count_ops(fused(g), "tanh"), 1);
+  expect_same_bits(g);
+}
+
 }  // namespace
 }  // namespace lamina::testing
