@@ -141,5 +141,29 @@ TEST(LargeProduct, StoredColumnsHaveTheBitsOfWidenedOnes) {
     EXPECT_EQ(large_product(spec, &format, x, blocks), large_product(spec, nullptr, x, w.bytes));
   });
 }
+
+TEST(LargeProducts, AWideBiasIsRoundedToTheResult) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const std::int64_t rows = 20, n = 24, k = 32;
+    const Array x = random_values({dtype, {rows, k}, {}}, 1),
+                w = random_values({dtype, {n, k}, {}}, 2),
+                wide = random_values({DType::f32, {n}, {}}, 3);
+    Array narrow{{dtype, {n}, {}}, Bytes(static_cast<std::size_t>(n * size_bytes(dtype)))};
+    for (std::int64_t i = 0; i < n; ++i) set(narrow, i, get(wide, i));
+    const auto product_with = [&](const Array& bias) {
+      const cuda::LargeProduct product(
+          gpu_context(), {.m = rows, .n = n, .k = k, .in = dtype, .out = dtype, .bias = true},
+          nullptr, bias.type.dtype);
+      const GpuMemory mx(x), mw(w), mbias(bias),
+          y(static_cast<std::size_t>(rows * n * size_bytes(dtype))),
+          workspace(product.workspace_bytes());
+      product.run(args_on_queue(static_cast<std::byte*>(workspace.pointer())), mx.pointer(),
+                  mw.pointer(), mbias.pointer(), nullptr, y.pointer());
+      return y.bytes();
+    };
+    EXPECT_EQ(product_with(wide), product_with(narrow)) << name(dtype);
+  }
+}
+
 }  // namespace
 }  // namespace lamina::testing

@@ -47,7 +47,8 @@ class Fp8Products final : public Kernel {
         padded_bytes_ =
             std::max(padded_bytes_,
                      aligned(static_cast<std::size_t>(spec.m * spec.n * size_bytes(spec.out))));
-      multiply_.emplace_back(context, spec, formats::fp8_format(blas::kFp8ScaledValues));
+      multiply_.emplace_back(context, spec, formats::fp8_format(blas::kFp8ScaledValues),
+                             product.bias_type);
     }
   }
 

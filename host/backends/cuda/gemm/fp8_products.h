@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "backends/cuda/blas/product.h"
@@ -19,6 +20,7 @@ Verdict takes_fp8_products(const Type& x, const Type& w, const blas::ProductSpec
 struct Fp8Product {
   blas::ProductSpec spec;
   int w, bias = -1, addend = -1;
+  std::optional<DType> bias_type = {};
 };
 // Output i is the result of product i. Returns null, after a warning, if cuBLASLt has no algorithm
 // for one of them. REQUIRES: takes_fp8_products() for each.

@@ -37,13 +37,14 @@ Verdict takes_depth(std::int64_t k) {
   return k > 0 ? Verdict::yes() : Verdict::no("multiplies at least one number per sum");
 }
 
-// cuBLASLt adds a bias of the result's type, before it rounds.
+// cuBLASLt adds a bias of the result's type, before it rounds. An f32 bias is rounded to that type
+// like the matrix.
 Verdict takes_bias(const Type& x, const Type* bias) {
   if (!bias) return Verdict::yes();
-  if (bias->dtype != x.dtype || x.dtype == DType::f64)
-    return Verdict::no(
-        fmt::format("adds a bias of the result's type, f32, bf16 or f16; got {} for {}",
-                    name(bias->dtype), name(x.dtype)));
+  if ((bias->dtype != x.dtype && bias->dtype != DType::f32) || x.dtype == DType::f64)
+    return Verdict::no(fmt::format(
+        "adds a bias in f32 or in the result's type, to f32, bf16 or f16; got {} for {}",
+        name(bias->dtype), name(x.dtype)));
   return Verdict::yes();
 }
 
@@ -102,8 +103,8 @@ Verdict supports_product(const NodeView& n) {
 
 std::unique_ptr<Kernel> make_product(const NodeView& n, Context& context) {
   const Type &x = n.type(in::kX), &w = n.type(in::kW);
-  const auto product =
-      std::make_shared<LargeProduct>(context, linear_spec(x, w, bias_of(n) != nullptr), w.storage);
+  const auto product = std::make_shared<LargeProduct>(
+      context, linear_spec(x, w, bias_of(n) != nullptr), w.storage, dtype_of(bias_of(n)));
   return make_kernel(
       [product](const KernelArgs& args) {
         product->run(args, args.inputs[in::kX], args.inputs[in::kW], args.inputs[in::kBias],
@@ -120,9 +121,11 @@ Verdict supports_fp8(const NodeView& n) {
 
 std::unique_ptr<Kernel> make_fp8(const NodeView& n, Context& context) {
   const Type &x = n.type(in::kX), &w = n.type(in::kW);
-  return fp8_or(
-      make_product, n, context,
-      {{.spec = linear_spec(x, w, bias_of(n) != nullptr), .w = in::kW, .bias = in::kBias}});
+  return fp8_or(make_product, n, context,
+                {{.spec = linear_spec(x, w, bias_of(n) != nullptr),
+                  .w = in::kW,
+                  .bias = in::kBias,
+                  .bias_type = dtype_of(bias_of(n))}});
 }
 
 constexpr KernelChoice kChoices[] = {
@@ -208,7 +211,7 @@ class ProductsKernel final : public Kernel {
     for (const GroupMember& m : members_) {
       const Type& w = n.type(m.weight);
       products_.push_back(std::make_unique<LargeProduct>(
-          context, linear_spec(n.type(0), w, m.bias >= 0), w.storage));
+          context, linear_spec(n.type(0), w, m.bias >= 0), w.storage, dtype_of(bias_type(n, m))));
     }
   }
   std::size_t workspace_bytes() const override {
@@ -245,7 +248,8 @@ std::unique_ptr<Kernel> make_fp8(const NodeView& n, Context& context) {
   for (const GroupMember& m : group_members(n))
     products.push_back({.spec = linear_spec(n.type(0), n.type(m.weight), m.bias >= 0),
                         .w = m.weight,
-                        .bias = m.bias});
+                        .bias = m.bias,
+                        .bias_type = dtype_of(bias_type(n, m))});
   return fp8_or(make_products, n, context, std::move(products));
 }
 

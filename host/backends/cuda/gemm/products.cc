@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/cuda/context.h"
+#include "backends/cuda/gemm/bias_params.h"
 #include "backends/cuda/queue.h"
 #include "core/error.h"
 #include "core/round_up.h"
@@ -32,10 +33,15 @@ Address number(const void* at) { return reinterpret_cast<Address>(at); }
 }  // namespace
 
 LargeProduct::LargeProduct(Context& context, const blas::ProductSpec& spec,
-                           const formats::BlockFormat* stored)
+                           const formats::BlockFormat* stored, std::optional<DType> bias)
     : spec_(spec), stored_(stored) {
   LAMINA_ASSERT(!stored || spec.batch == 1);
   if (spec.batch == 0 || spec.m == 0 || spec.n == 0) return;
+  if (bias && *bias != spec.out) {
+    LAMINA_ASSERT(spec.bias && *bias == DType::f32);
+    round_bias_ = function(context, "linear_bias", spec.out);
+    bias_bytes_ = aligned(static_cast<std::size_t>(spec.n * size_bytes(spec.out)));
+  }
   blas::Library& library = static_cast<CudaContext&>(context).blas();
   if (spec_.ldc == 0) spec_.ldc = spec_.n;
   panel_rows_ = stored ? rows_of_panel(spec_) : spec_.n;
@@ -57,7 +63,7 @@ LargeProduct::LargeProduct(Context& context, const blas::ProductSpec& spec,
 
 std::size_t LargeProduct::workspace_bytes() const {
   const auto bytes = [](const auto& product) { return product ? product->workspace_bytes() : 0; };
-  return panel_bytes_ + std::max(bytes(product_), bytes(rest_));
+  return bias_bytes_ + panel_bytes_ + std::max(bytes(product_), bytes(rest_));
 }
 
 void LargeProduct::run(const KernelArgs& args, const void* a, const void* b, const void* bias,
@@ -65,20 +71,26 @@ void LargeProduct::run(const KernelArgs& args, const void* a, const void* b, con
   if (!product_) return;
   auto& queue = static_cast<CudaQueue&>(*args.queue);
   const std::int64_t out_bytes = size_bytes(spec_.out);
+  std::byte* const workspace = args.workspace + bias_bytes_;
+  if (round_bias_) {
+    launch(args, round_bias_, {.blocks = grid_for(spec_.n, 256), .threads = 256},
+           LinearBiasParams{address(bias), address(args.workspace), spec_.n});
+    bias = args.workspace;
+  }
   for (std::int64_t row = 0; row < spec_.n; row += panel_rows_) {
     const std::int64_t rows = std::min(panel_rows_, spec_.n - row);
     const void* const part = stored_ ? after(b, stored_->bytes_of(row * spec_.k)) : b;
-    if (widener_) widener_->run(args, part, rows * spec_.k, args.workspace);
-    if (fp8_) fp8_->write(args, part, rows, args.workspace);
+    if (widener_) widener_->run(args, part, rows * spec_.k, workspace);
+    if (fp8_) fp8_->write(args, part, rows, workspace);
     const blas::PreparedProduct& product = rows == panel_rows_ ? *product_ : *rest_;
     product.run(queue.stream(), {.a = number(a),
-                                 .b = number(stored_ ? args.workspace : b),
+                                 .b = number(stored_ ? workspace : b),
                                  .c = number(after(c, row * out_bytes)),
                                  .bias = number(after(bias, row * out_bytes)),
                                  .d = number(after(d, row * out_bytes)),
-                                 .workspace = number(args.workspace) + panel_bytes_,
+                                 .workspace = number(workspace) + panel_bytes_,
                                  .a_scales = number(a_scales),
-                                 .b_scales = fp8_ ? number(fp8_->scales(args.workspace)) : 0});
+                                 .b_scales = fp8_ ? number(fp8_->scales(workspace)) : 0});
   }
 }
 

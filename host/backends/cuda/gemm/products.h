@@ -11,13 +11,15 @@
 
 namespace lamina::cuda {
 
-// A product whose B may be stored in blocks ([n, k], without a batch): then panels of its rows are
-// widened to the workspace, one after the other; for FP8 operands they keep their values there.
+// A product whose bias is rounded to the result's type if it is f32, and whose B may be stored in
+// blocks ([n, k], without a batch): then panels of its rows are widened to the workspace, one after
+// the other; for FP8 operands they keep their values there.
 class LargeProduct {
  public:
+  // `bias`: its type, where the spec has one: f32 or spec.out.
   // REQUIRES: blas::multiplies(spec.in, spec.out), or FP8 as blas/product.h says with B in FP8.
   LargeProduct(Context& context, const blas::ProductSpec& spec,
-               const formats::BlockFormat* stored = nullptr);
+               const formats::BlockFormat* stored = nullptr, std::optional<DType> bias = {});
 
   std::size_t workspace_bytes() const;
   // c: the sum to add to, or null. a_scales: for FP8 operands. Products of size 0 do nothing.
@@ -27,6 +29,8 @@ class LargeProduct {
  private:
   blas::ProductSpec spec_;
   const formats::BlockFormat* stored_;
+  Function round_bias_ = nullptr;  // null: the bias has the result's type
+  std::size_t bias_bytes_ = 0;     // of the rounded bias, at the beginning of the workspace
   std::int64_t panel_rows_ = 0;
   std::size_t panel_bytes_ = 0;
   std::optional<Widener> widener_;

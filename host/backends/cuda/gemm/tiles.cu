@@ -1,4 +1,5 @@
 // Products of the types that cuBLASLt does not combine, and sums over nothing: plain_tile.h.
+#include "backends/cuda/gemm/bias_params.h"
 #include "backends/cuda/gemm/params.h"
 #include "backends/cuda/gemm/plain_tile.h"
 
@@ -29,6 +30,14 @@ LAMINA_GPU_FUNCTION void tiles(const TilesParams& p) {
   }
 }
 
+template <typename T>
+LAMINA_GPU_FUNCTION void round_bias(const LinearBiasParams& p) {
+  const gpu::Global<const float> x(p.x);
+  const gpu::Global<T> y(p.y);
+  for (std::int64_t i = gpu::first_index(); i < p.count; i += gpu::num_indices())
+    gpu::store(y, i, x[i]);
+}
+
 }  // namespace
 
 #define LAMINA_TILES(in, In)                                                   \
@@ -48,5 +57,8 @@ LAMINA_TILES(f32, float)
 LAMINA_TILES(bf16, gpu::bfloat16)
 LAMINA_TILES(f16, gpu::float16)
 LAMINA_TILES(f64, double)
+
+LAMINA_GPU_KERNEL(linear_bias_bf16, LinearBiasParams) { round_bias<gpu::bfloat16>(p); }
+LAMINA_GPU_KERNEL(linear_bias_f16, LinearBiasParams) { round_bias<gpu::float16>(p); }
 
 }  // namespace lamina::cuda
