@@ -334,7 +334,7 @@ const OpCases kManyRows = [] {
 
 TEST(AttentionOfManyRows, KernelsOfTheGpuComputeWhatItMeans) { check_gpu_kernels(kManyRows); }
 
-// Keys in splits: of 128 for few rows, of 512 for more.
+// Keys in splits of tiles: of 128 for few rows, of 512 for more.
 TEST(AttentionOfSplitKeys, KernelsOfTheGpuComputeWhatItMeans) {
   const auto at = [](double first, double second) {
     return Optional{.start = ints({2}, {first, second})};
@@ -348,6 +348,35 @@ TEST(AttentionOfSplitKeys, KernelsOfTheGpuComputeWhatItMeans) {
                                  {{"ring", number(1)}, {"window", number(250)}})}};
   list.cases[0].inputs.insert(list.cases[0].inputs.begin() + 3, {.shape = {4}});
   list.cases[0].inputs.erase(list.cases[0].inputs.begin() + 4);
+  check_gpu_kernels(list);
+}
+
+// One token per row: in one split, in several, and with the last splits without keys.
+TEST(AttentionOfOneToken, KernelsOfTheGpuComputeWhatItMeans) {
+  const auto at = [](double first, double second) {
+    return Optional{.start = ints({2}, {first, second})};
+  };
+  const auto with_sinks = [&](double first, double second) {
+    Optional o = at(first, second);
+    o.sinks = {.shape = {8}};
+    return o;
+  };
+  OpCases list = {
+      .op = "attention",
+      .dtypes = {DType::bf16},
+      .cases = {
+          wide("64, one split", {1, 40, 4, 2, 64, 64}, at(39, 0)),
+          wide("128, splits", {1, 700, 4, 2, 128, 128}, at(699, 20)),
+          wide("128, eight heads and sinks", {1, 600, 8, 1, 128, 128}, with_sinks(520, 255)),
+          wide("256, a cap", {1, 600, 2, 1, 256, 256}, at(256, 599), {{"soft_cap", 2.0}}),
+          wide("64, three heads", {1, 300, 6, 2, 64, 64}, at(270, 15)),
+          wide("64, a window", {1, 900, 2, 1, 64, 64}, at(899, 300), {{"window", number(300)}}),
+          wide("128, a narrow window", {1, 900, 2, 2, 128, 128}, at(770, 3),
+               {{"window", number(5)}}),
+          wide("128, a ring", {1, 600, 2, 1, 128, 128}, at(2000, 300),
+               {{"ring", number(1)}, {"window", number(590)}}),
+          wide("64, everything", {1, 300, 2, 1, 64, 64}, at(280, 100), {{"causal", number(0)}})}};
+  for (OpCase& c : list.cases) c.gradient = false;
   check_gpu_kernels(list);
 }
 
@@ -370,14 +399,14 @@ Array attend_rows(const std::vector<Array>& inputs, std::int64_t first, std::int
   return run(graph, part, cuda::emulation::emulated_gpu())[0];
 }
 
-// q[3, tokens, 4, width] over 400 slots.
+// q[3, tokens, 4, width] over 600 slots.
 void expect_rows_alone_and_together(DType dtype, std::int64_t tokens, std::int64_t width) {
   std::mt19937 random(3);
   const std::vector<Array> inputs = {
       random_array({dtype, {3, tokens, 4, width}, {}}, random),
-      random_array({dtype, {3, 400, 2, width}, {}}, random),
-      random_array({dtype, {3, 400, 2, width}, {}}, random),
-      array({DType::i32, {3}, {}}, {static_cast<double>(400 - tokens), 5, 200})};
+      random_array({dtype, {3, 600, 2, width}, {}}, random),
+      random_array({dtype, {3, 600, 2, width}, {}}, random),
+      array({DType::i32, {3}, {}}, {static_cast<double>(600 - tokens), 5, 300})};
   const Array all = attend_rows(inputs, 0, 3);
   for (std::int64_t b = 0; b < 3; ++b) {
     const Array alone = attend_rows(inputs, b, 1);
@@ -389,6 +418,10 @@ void expect_rows_alone_and_together(DType dtype, std::int64_t tokens, std::int64
 
 TEST(AttentionOfSplitKeys, BitsOfARowOfTheGpuDoNotDependOnItsBatch) {
   for (const DType dtype : {DType::f32, DType::bf16}) expect_rows_alone_and_together(dtype, 1, 32);
+}
+TEST(AttentionOfOneToken, BitsOfARowOfTheGpuDoNotDependOnItsBatch) {
+  for (const std::int64_t width : {64, 128, 256})
+    expect_rows_alone_and_together(DType::bf16, 1, width);
 }
 TEST(AttentionOfManyRows, BitsOfARowOfTheGpuDoNotDependOnItsBatch) {
   for (const std::int64_t width : {64, 128}) expect_rows_alone_and_together(DType::bf16, 40, width);

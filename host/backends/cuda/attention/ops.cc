@@ -1,10 +1,12 @@
-// attention, attention_max and attention_grad: cuDNN where it is faster, tiles by tensor cores for
-// bf16, plain tiles for f32, f16 and f64.
+// attention, attention_max and attention_grad: cuDNN where it is faster, one launch for one token
+// in bf16, tiles by tensor cores for bf16, plain tiles for f32, f16 and f64.
+#include <algorithm>
 #include <cmath>
 
 #include "backends/cuda/attention/choices.h"
 #include "backends/cuda/attention/cudnn_ops.h"
 #include "backends/cuda/attention/grad_plan.h"
+#include "backends/cuda/attention/one_token_ops.h"
 #include "backends/cuda/attention/plan.h"
 #include "backends/cuda/instead.h"
 #include "ops/operands.h"
@@ -76,23 +78,54 @@ namespace in = operand::attention;
 
 Verdict supports(const NodeView& n) { return forward::supports(n, n.type(in::kV).dim(3)); }
 
-std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
+AttentionParams params_of(const NodeView& n) {
   AttentionParams p = forward::params_of(n, n.type(in::kV).dim(3));
   p.sinks = small_input(n, in::kSinks);
-  const AttentionRun run(context, n.type(in::kQ).dtype, p,
-                         {.by_ids = restricts_by_ids(n, kSeen),
-                          .by_mask = n.has(in::kMask),
-                          .over_state = n.has(in::kStart)});
+  return p;
+}
+
+void bind(const KernelArgs& args, AttentionParams& p) {
+  forward::bind(args, p);
+  p.v = input(args, in::kV);
+  p.sinks.data = input(args, in::kSinks);
+  p.y = address(args.outputs[0]);
+  p.lse = address(args.outputs[1]);
+}
+
+AttentionRun tiles_of(const NodeView& n, Context& context, const AttentionParams& p) {
+  return {context,
+          n.type(in::kQ).dtype,
+          p,
+          {.by_ids = restricts_by_ids(n, kSeen),
+           .by_mask = n.has(in::kMask),
+           .over_state = n.has(in::kStart)}};
+}
+
+std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
+  const AttentionParams params = params_of(n);
+  const AttentionRun run = tiles_of(n, context, params);
   return make_kernel(
-      [p, run](const KernelArgs& args) mutable {
-        forward::bind(args, p);
-        p.v = input(args, in::kV);
-        p.sinks.data = input(args, in::kSinks);
-        p.y = address(args.outputs[0]);
-        p.lse = address(args.outputs[1]);
+      [p = params, run](const KernelArgs& args) mutable {
+        bind(args, p);
         run.run(args, p, args.workspace);
       },
       run.workspace_bytes());
+}
+
+// Operands that are not aligned are left to the tiles.
+std::unique_ptr<Kernel> make_one_token(const NodeView& n, Context& context) {
+  const AttentionParams params = params_of(n);
+  const OneTokenRun run(context, params);
+  const AttentionRun tiles = tiles_of(n, context, params);
+  return make_kernel(
+      [p = params, run, tiles](const KernelArgs& args) mutable {
+        bind(args, p);
+        if (OneTokenRun::takes(p))
+          run.run(args, p, args.workspace);
+        else
+          tiles.run(args, p, args.workspace);
+      },
+      std::max(run.workspace_bytes(), tiles.workspace_bytes()));
 }
 
 std::unique_ptr<Kernel> make_by_cudnn(const NodeView& n, Context& context) {
@@ -101,6 +134,7 @@ std::unique_ptr<Kernel> make_by_cudnn(const NodeView& n, Context& context) {
 }
 
 constexpr KernelChoice kChoices[] = {{"cudnn", cudnn_takes_attention, make_by_cudnn, 0, true},
+                                     {"one token", takes_one_token, make_one_token},
                                      {"tiles", supports, make}};
 
 }  // namespace attention_op

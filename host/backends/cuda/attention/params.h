@@ -72,6 +72,7 @@ struct AttentionParams {
   gpu::Address y{}, lse{}, top{};  // [B, T, N, V]; [B, N, T]; [B, N, T]: the largest logit
   // With splits > 1 instead of the results: f32[B, K, splits, rows, V] and without V.
   gpu::Address partial_y{}, partial_top{}, partial_sum{};
+  gpu::Address ended{};  // u32[B, K]: splits that have ended, 0 before and after (one_token.h)
   std::int32_t tail_width = 0;
   std::int32_t values_are_keys = 0;  // v is the first V elements of each key
   std::int32_t key_rows = 0;         // rows of k per batch row, in one batch row of k ...

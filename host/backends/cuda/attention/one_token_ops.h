@@ -1,0 +1,33 @@
+// attention of one token per row over decode state, in one launch (one_token.h).
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "backends/cuda/attention/params.h"
+#include "backends/cuda/kernel_support.h"
+#include "runtime/memory.h"
+
+namespace lamina::cuda {
+
+// Accepts bf16, causal masks, windows and rings, with sinks and soft caps.
+Verdict takes_one_token(const NodeView& n);
+
+class OneTokenRun {
+ public:
+  OneTokenRun(Context& context, const AttentionParams& params);
+  std::size_t workspace_bytes() const { return bytes_; }
+  // True if the operands begin at multiples of 16 bytes.
+  static bool takes(const AttentionParams& p);
+  // `p` has the sizes of the constructor's params, and the addresses. REQUIRES: takes(p).
+  void run(const KernelArgs& args, AttentionParams p, std::byte* workspace) const;
+
+ private:
+  AttentionSizes size_;
+  Function function_;
+  int splits_ = 1;
+  std::size_t partial_bytes_ = 0, bytes_ = 0;
+  std::shared_ptr<Buffer> ended_;  // numbers of splits, 0 between runs; null with one split
+};
+
+}  // namespace lamina::cuda
