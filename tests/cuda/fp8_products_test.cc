@@ -298,9 +298,9 @@ void expect_definition(const Fp8Problem& p) {
         for (std::int64_t i = 0; i < p.k; ++i)
           add(x[to_size(r * p.k + i)] * w[to_size(o * p.k + i)]);
         // Hopper adds products of FP8 operands with 14 bits (arXiv 2412.19437, 3.3.2): each of the
-        // 32 terms of an instruction may lose 2^-13 of the largest one, which is here up to four
-        // times their mean.
-        ASSERT_NEAR(get(y, r * p.n + o), sum, 0x1p-11 * magnitude + unit * std::abs(sum))
+        // 32 terms of an instruction may lose 2^-13 of the largest one, or of the sum so far. An
+        // H200 lost up to 2^-10.7 of the terms.
+        ASSERT_NEAR(get(y, r * p.n + o), sum, 0x1p-10 * magnitude + unit * std::abs(sum))
             << "row " << r << ", output " << o << " of matrix " << matrix;
       }
   }
