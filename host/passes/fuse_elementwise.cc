@@ -48,8 +48,7 @@ void emit_group(const Graph& graph, const std::vector<NodeId>& members,
   for (std::size_t i = 0; i < made.size(); ++i) copy.set(results[i], made[i]);
 }
 
-std::optional<Graph> fuse_groups(const Graph& graph) {
-  const ElementwiseGroups grouping(graph);
+std::optional<Graph> fuse_groups(const Graph& graph, const ElementwiseGroups& grouping) {
   if (!grouping.any()) return std::nullopt;
 
   std::vector<bool> read_outside(graph.values().size());
@@ -83,8 +82,10 @@ std::optional<Graph> fuse_groups(const Graph& graph) {
 }
 
 std::optional<Graph> fuse_level(const Graph& graph) {
-  const std::optional<Graph> repeated = repeat_elementwise(graph);
-  return fuse_groups(repeated ? *repeated : graph);
+  const ElementwiseGroups groups(graph);
+  const std::optional<Graph> repeated = repeat_elementwise(graph, groups);
+  return repeated ? fuse_groups(*repeated, ElementwiseGroups(*repeated))
+                  : fuse_groups(graph, groups);
 }
 
 }  // namespace

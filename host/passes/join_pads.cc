@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "graph/count_reads.h"
 #include "graph/rewrite.h"
@@ -58,7 +59,7 @@ class Joining {
     std::ranges::sort(parts.list, {}, &Part::first);
     for (std::size_t i = 1; i < parts.list.size(); ++i)
       if (parts.list[i].first != parts.list[i - 1].past) return;
-    for (NodeId member : members) joined_[member] = true;
+    joined_.insert(members.begin(), members.end());
     sums_.emplace(n, std::move(parts));
   }
 
@@ -97,7 +98,7 @@ class Joining {
   const Graph& graph_;
   std::vector<int> reads_;
   std::unordered_map<NodeId, Parts> sums_;
-  std::unordered_map<NodeId, bool> joined_;  // nodes that a sum replaces
+  std::unordered_set<NodeId> joined_;  // pads and sums that a sum replaces
 };
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "graph/rewrite.h"
-#include "passes/elementwise_groups.h"
 
 namespace lamina::passes {
 namespace {
@@ -14,8 +13,8 @@ constexpr std::size_t kMostRepeated = 8;  // nodes of one group
 
 class Repetition {
  public:
-  explicit Repetition(const Graph& graph)
-      : graph_(graph), groups_(graph), stored_(graph.values().size()) {
+  Repetition(const Graph& graph, const ElementwiseGroups& groups)
+      : graph_(graph), groups_(groups), stored_(graph.values().size()) {
     for (const GraphOutput& output : graph.outputs()) stored_[output.value] = true;
     for (NodeId n = 0; n < graph.nodes().size(); ++n)
       for (ValueId v : graph.node(n).inputs)
@@ -120,13 +119,15 @@ class Repetition {
   }
 
   const Graph& graph_;
-  const ElementwiseGroups groups_;
+  const ElementwiseGroups& groups_;
   std::vector<bool> stored_;  // values that are in memory for other readers than groups
   std::map<int, std::vector<NodeId>> repeated_;  // by group, in order
 };
 
 }  // namespace
 
-std::optional<Graph> repeat_elementwise(const Graph& graph) { return Repetition(graph).run(); }
+std::optional<Graph> repeat_elementwise(const Graph& graph, const ElementwiseGroups& groups) {
+  return Repetition(graph, groups).run();
+}
 
 }  // namespace lamina::passes
