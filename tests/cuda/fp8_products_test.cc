@@ -299,7 +299,7 @@ void expect_definition(const Fp8Problem& p) {
           add(x[to_size(r * p.k + i)] * w[to_size(o * p.k + i)]);
         // Hopper adds products of FP8 operands with 14 bits (arXiv 2412.19437, 3.3.2): each of the
         // 32 terms of an instruction may lose 2^-13 of the largest one, or of the sum so far. An
-        // H200 lost up to 2^-10.7 of the terms.
+        // H200 lost at least 2^-10.8 of the terms.
         ASSERT_NEAR(get(y, r * p.n + o), sum, 0x1p-10 * magnitude + unit * std::abs(sum))
             << "row " << r << ", output " << o << " of matrix " << matrix;
       }

@@ -23,6 +23,7 @@ struct SeenKeys {
   int first_split, num_splits;  // at least one
 };
 
+// As row_visibility() for the masks of these kernels: with it, heads of 128 spill registers.
 LAMINA_GPU_FUNCTION SeenKeys seen_keys(const AttentionParams& p, int b) {
   SeenKeys seen;
   seen.token = gpu::Global<const std::int32_t>(p.seen.starts)[b];
@@ -239,7 +240,8 @@ class OneToken {
     if (channel == 0 && p_.lse.value != 0) gpu::Global<float>(p_.lse)[at] = n.lse;
   }
 
-  // True in the block of the last split that ends; its threads see the results of the others.
+  // Returns true in the block of the split that ends last, to which the results of the others are
+  // visible.
   LAMINA_GPU_FUNCTION bool is_last() const {
     LAMINA_GPU_SHARED(std::uint32_t, before, 1);
     const gpu::Global<std::uint32_t> ended(p_.ended);

@@ -30,6 +30,7 @@ LAMINA_GPU_FUNCTION void tiles(const TilesParams& p) {
   }
 }
 
+// From any address; the ready-made conversions need multiples of 16 bytes.
 template <typename T>
 LAMINA_GPU_FUNCTION void round_bias(const LinearBiasParams& p) {
   const gpu::Global<const float> x(p.x);
