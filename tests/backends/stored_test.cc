@@ -135,29 +135,61 @@ Bytes product(const GemmSpec& spec, const Bytes& a, const Bytes& b, const Bytes&
 }
 
 // One row of x is multiplied with FP8 blocks without a panel, by AVX2 and by products of bf16.
-void expect_one_row_has_the_bits_of_widened_rows() {
+void expect_one_row_has_the_bits_of_widened_rows(const BlockFormat& format, const Bytes& blocks,
+                                                 std::int64_t n, std::int64_t k) {
+  const Bytes x = random_rows(k, DType::bf16, 22), w = widened(format, blocks, DType::bf16);
+  GemmSpec spec{.m = 1, .n = n, .k = k, .out = DType::f32, .bias = {}};
+  const Bytes want = product(spec, x, w, {});
+  spec.b_stored = &format;
+  const Bytes got = product(spec, x, blocks, {});
+  for (std::size_t j = 0; j < static_cast<std::size_t>(n); ++j) {
+    float a, b;
+    std::memcpy(&a, got.data() + 4 * j, 4);
+    std::memcpy(&b, want.data() + 4 * j, 4);
+    EXPECT_TRUE(std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) ||
+                (std::isnan(a) && std::isnan(b)))
+        << format.name << " output " << j << ": " << a << ", " << b;
+  }
+}
+
+void expect_one_row_of_all_values() {
   const std::int64_t n = 71;
   for (const std::int64_t num_values : {32, 128}) {
     const BlockFormat& format = *formats::fp8_format(num_values);
     const std::int64_t k = 5 * num_values;  // an odd number of steps
     for (const float scale : {0x1p-6f, 0x1p-120f, 0x1p-126f, 0x1p+7f, 0x1p+100f, INFINITY}) {
+      SCOPED_TRACE(::testing::Message() << "scale " << scale);
       Bytes blocks = random_blocks(format, n * k, 21, scale);
       remove_nans(format, blocks);
       blocks[static_cast<std::size_t>(3 * format.bytes_of(k) + 9)] = std::byte{0xff};  // a NaN
-      const Bytes x = random_rows(k, DType::bf16, 22), w = widened(format, blocks, DType::bf16);
-      GemmSpec spec{.m = 1, .n = n, .k = k, .out = DType::f32, .bias = {}};
-      const Bytes want = product(spec, x, w, {});
-      spec.b_stored = &format;
-      const Bytes got = product(spec, x, blocks, {});
-      for (std::size_t j = 0; j < static_cast<std::size_t>(n); ++j) {
-        float a, b;
-        std::memcpy(&a, got.data() + 4 * j, 4);
-        std::memcpy(&b, want.data() + 4 * j, 4);
-        EXPECT_TRUE(std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) ||
-                    (std::isnan(a) && std::isnan(b)))
-            << format.name << " scale " << scale << " output " << j << ": " << a << ", " << b;
-        EXPECT_TRUE(j != 3 || std::isnan(a));
+      expect_one_row_has_the_bits_of_widened_rows(format, blocks, n, k);
+    }
+  }
+}
+
+// Most blocks of a model have normal values only. Rows share scales by 128 rows, blocks by rows, or
+// neither does.
+void expect_one_row_of_normal_values() {
+  const std::int64_t n = 131;
+  for (const std::int64_t num_values : {32, 128}) {
+    const BlockFormat& format = *formats::fp8_format(num_values);
+    const std::int64_t num_blocks = num_values == 32 ? 71 : 5, k = num_blocks * num_values;
+    Bytes blocks = random_blocks(format, n * k, 23);
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      const auto size = std::to_integer<int>(blocks[i] & std::byte{127});
+      if (size < 8 || size == 127) blocks[i] = (blocks[i] & std::byte{0x80}) | std::byte{13};
+    }
+    using ScaleOf = float (*)(std::int64_t row, std::int64_t block);
+    constexpr std::array<ScaleOf, 3> kScales = {
+        [](auto row, auto block) { return 0.01F + static_cast<float>(row / 128 * 100 + block); },
+        [](auto row, auto) { return 0.01F + static_cast<float>(row) * 0.03F; },
+        [](auto row, auto block) { return 0.01F + static_cast<float>((row * 37 + block) % 100); }};
+    for (const ScaleOf scale_of : kScales) {
+      for (std::int64_t i = 0; i < n * num_blocks; ++i) {
+        const float scale = scale_of(i / num_blocks, i % num_blocks);
+        put(blocks.data() + i * format.num_bytes, &scale, sizeof scale);
       }
+      expect_one_row_has_the_bits_of_widened_rows(format, blocks, n, k);
     }
   }
 }
@@ -166,7 +198,8 @@ TEST(StoredProducts, OfOneRowHaveTheBitsOfWidenedRows) {
   for (const Isa isa : kIsas) {
     const ScopedIsa scoped(isa);
     SCOPED_TRACE(name(isa));
-    expect_one_row_has_the_bits_of_widened_rows();
+    expect_one_row_of_all_values();
+    expect_one_row_of_normal_values();
   }
 }
 

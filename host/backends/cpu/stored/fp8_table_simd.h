@@ -10,10 +10,32 @@ namespace {
 
 #if defined(__AVX2__) && !defined(__AVX512F__)
 
-// Rounding does not depend on the exponent. So the products of the bytes 0 to 15, which have all
-// significands, are rounded once; others differ from one of them in exponent and sign only.
+// 16 numbers in bf16, as their lower and upper bytes, in both halves of a register.
 struct Fp8Table {
-  __m256i lower, upper;  // bytes of the 16 products, in both halves of a register
+  __m256i lower, upper;
+};
+
+// Returns eight rounded products with a scale, twice in each half.
+LAMINA_SIMD Fp8Table rounded_products(const float* values, float scale) {
+  const __m256 products = _mm256_mul_ps(_mm256_loadu_ps(values), _mm256_set1_ps(scale));
+  const __m256i bits = _mm256_castps_si256(products);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  const __m256i half = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+  // The lower bytes of the four numbers of each half of the register, then the upper ones.
+  const __m256i bytes =
+      _mm256_shuffle_epi8(_mm256_add_epi32(bits, half), _mm256_set1_epi64x(0x0f0b'0703'0e0a'0602));
+  return {_mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 0, 4, 0, 4, 0, 4)),
+          _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(1, 5, 1, 5, 1, 5, 1, 5))};
+}
+
+// Rounding does not depend on the exponent. So the products of the eight significands are rounded
+// once; products of normal bytes differ from one of them in the exponent and the sign only.
+template <bool kSubnormal>
+struct Fp8Tables;
+
+template <>
+struct Fp8Tables<false> {
+  Fp8Table normal;  // by significand and last bit of the exponent; its other bits are zero
 
   // False if a product may be infinite or below 2^-126.
   LAMINA_SIMD static bool takes(float scale) {
@@ -21,58 +43,97 @@ struct Fp8Table {
     return size >= 0x1p-117f && size < 128;
   }
 
-  Fp8Table() = default;
-  LAMINA_SIMD explicit Fp8Table(float scale) {
-    const Float products = load(formats::kE4m3.data()) * splat(scale);
-    const auto round = [](Vec<float, 8> x) -> __m256i {
-      const __m256i bits = reinterpret_cast<__m256i>(x.raw);
-      const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-      const __m256i half = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
-      return _mm256_srli_epi32(_mm256_add_epi32(bits, half), 16);
-    };
-    const __m256i words = _mm256_packus_epi32(round(products.lo), round(products.hi));
-    const __m256i bytes = _mm256_packus_epi16(_mm256_and_si256(words, _mm256_set1_epi16(255)),
-                                              _mm256_srli_epi16(words, 8));
-    // Packing works on halves of registers: all lower bytes, then all upper ones.
-    const __m256i ordered =
-        _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-    lower = _mm256_permute2x128_si256(ordered, ordered, 0x00);
-    upper = _mm256_permute2x128_si256(ordered, ordered, 0x11);
+  Fp8Tables() = default;
+  LAMINA_SIMD explicit Fp8Tables(float scale) {
+    constexpr float kStep = 0x1p-10F;
+    alignas(32) static constexpr float kSignificands[8] = {8 * kStep,  9 * kStep,  10 * kStep,
+                                                           11 * kStep, 12 * kStep, 13 * kStep,
+                                                           14 * kStep, 15 * kStep};
+    const Fp8Table products = rounded_products(kSignificands, scale);
+    // The exponent of the second eight is 1 more. Its last bit is the first of the lower byte.
+    const __m256i second = _mm256_setr_epi64x(0, -1, 0, -1);
+    const __m256i carries = _mm256_cmpgt_epi8(_mm256_setzero_si256(), products.lower);
+    normal.lower =
+        _mm256_xor_si256(products.lower, _mm256_and_si256(second, _mm256_set1_epi8(-128)));
+    normal.upper = _mm256_sub_epi8(products.upper, _mm256_and_si256(second, carries));
   }
 };
 
-// 16 numbers in bf16 each.
+template <>
+struct Fp8Tables<true> : Fp8Tables<false> {
+  Fp8Table subnormal;  // bytes 0 to 7, with zero
+
+  LAMINA_SIMD explicit Fp8Tables(float scale)
+      : Fp8Tables<false>(scale), subnormal(rounded_products(formats::kE4m3.data(), scale)) {}
+};
+
+// The tables of the blocks of a row, kept for the next rows: a published scale is of 128 rows, or
+// of all blocks of a row.
+class KeptFp8Tables {
+ public:
+  LAMINA_SIMD const Fp8Tables<false>& find(std::int64_t block, float scale) {
+    if (scale != last_scale_) {
+      const std::int64_t at = block % kKept;
+      if (scale != scales_[at]) [[unlikely]] {
+        scales_[at] = scale;
+        tables_[at] = Fp8Tables<false>(scale);
+      }
+      last_scale_ = scale;
+      last_ = &tables_[at];
+    }
+    return *last_;
+  }
+
+ private:
+  static constexpr std::int64_t kKept = 64;
+  float last_scale_ = 0, scales_[kKept] = {};  // 0: none; tables do not take it
+  const Fp8Tables<false>* last_ = nullptr;
+  Fp8Tables<false> tables_[kKept];
+};
+
+// 32 numbers in bf16: 0 to 7 and 16 to 23, then 8 to 15 and 24 to 31. Unpacking bytes gives this
+// order, because it works on halves of registers.
 struct Fp8Products {
   __m256i first, second;
 };
 
-// Computes products of 32 bytes at a time with the scale of a table.
+// Computes products of 32 bytes at a time. Bytes of other kinds have wrong products: has_others().
+template <bool kSubnormal>
 class Fp8Multiplier {
  public:
-  // Returns the products of the bytes at p; a NaN gives a wrong one: see has_nan().
-  LAMINA_SIMD Fp8Products multiply(const std::byte* p, const Fp8Table& table) {
-    // Unpacking works on halves of registers, too: the quarters are put into order first.
-    const __m256i x =
-        _mm256_permute4x64_epi64(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)), 0xd8);
-    const __m256i largest = _mm256_set1_epi8(127), size = _mm256_and_si256(x, largest);
-    const __m256i index = _mm256_min_epu8(
-        size, _mm256_or_si256(_mm256_and_si256(size, _mm256_set1_epi8(7)), _mm256_set1_epi8(8)));
-    const __m256i sign = _mm256_xor_si256(x, size);
-    const __m256i lower = _mm256_shuffle_epi8(table.lower, index);
-    const __m256i upper = _mm256_xor_si256(_mm256_shuffle_epi8(table.upper, index), sign);
-    // Eight times the difference of the exponents.
-    const __m256i steps = _mm256_sub_epi8(size, index), zero = _mm256_setzero_si256();
-    nan_ = _mm256_or_si256(nan_, _mm256_cmpeq_epi8(size, largest));
-    return {_mm256_add_epi16(_mm256_unpacklo_epi8(lower, upper),
-                             _mm256_srli_epi16(_mm256_unpacklo_epi8(zero, steps), 4)),
-            _mm256_add_epi16(_mm256_unpackhi_epi8(lower, upper),
-                             _mm256_srli_epi16(_mm256_unpackhi_epi8(zero, steps), 4))};
+  LAMINA_SIMD Fp8Products multiply(const std::byte* p, const Fp8Tables<kSubnormal>& tables) {
+    const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    const __m256i nibble = _mm256_set1_epi8(15), index = _mm256_and_si256(x, nibble);
+    const __m256i rest = _mm256_and_si256(_mm256_srli_epi16(x, 4), nibble);
+    const __m256i signs_and_exponents = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, -128, -127, -126, -125, -124, -123, -122, -121));
+    __m256i lower = _mm256_shuffle_epi8(tables.normal.lower, index);
+    __m256i upper = _mm256_add_epi8(_mm256_shuffle_epi8(tables.normal.upper, index),
+                                    _mm256_shuffle_epi8(signs_and_exponents, rest));
+    const __m256i size = _mm256_and_si256(x, _mm256_set1_epi8(127));
+    if constexpr (kSubnormal) {
+      const __m256i is_subnormal = _mm256_cmpgt_epi8(_mm256_set1_epi8(kSubnormals), size);
+      const __m256i sign = _mm256_xor_si256(x, size);
+      const Fp8Table& subnormal = tables.subnormal;
+      lower = _mm256_blendv_epi8(lower, _mm256_shuffle_epi8(subnormal.lower, index), is_subnormal);
+      upper = _mm256_blendv_epi8(
+          upper, _mm256_or_si256(_mm256_shuffle_epi8(subnormal.upper, index), sign), is_subnormal);
+      most_ = _mm256_max_epu8(most_, size);
+    } else {  // sizes of subnormal bytes become the largest
+      most_ = _mm256_max_epu8(most_, _mm256_sub_epi8(size, _mm256_set1_epi8(kSubnormals)));
+    }
+    return {_mm256_unpacklo_epi8(lower, upper), _mm256_unpackhi_epi8(lower, upper)};
   }
-  // True if one of the bytes was NaN.
-  LAMINA_SIMD bool has_nan() const { return _mm256_testz_si256(nan_, nan_) == 0; }
+  // True if one of the bytes was NaN, or subnormal without kSubnormal.
+  LAMINA_SIMD bool has_others() const {
+    const __m256i largest = _mm256_set1_epi8(kSubnormal ? 126 : 126 - kSubnormals);
+    const __m256i others = _mm256_subs_epu8(most_, largest);
+    return _mm256_testz_si256(others, others) == 0;
+  }
 
  private:
-  __m256i nan_ = _mm256_setzero_si256();
+  static constexpr int kSubnormals = 8;  // with zero
+  __m256i most_ = _mm256_setzero_si256();
 };
 
 #endif

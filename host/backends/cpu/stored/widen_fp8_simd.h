@@ -55,7 +55,9 @@ struct Fp8 {
     const float scale = scale_of(b);
 #if defined(__AVX2__) && !defined(__AVX512F__)
     if constexpr (std::is_same_v<Out, Bf16>) {
-      if (Fp8Table::takes(scale) && widen_by_table(b, out)) return;
+      if (Fp8Tables<false>::takes(scale) &&
+          (widen_by_tables<false>(b, out) || widen_by_tables<true>(b, out)))
+        return;
     }
 #endif
     if (__builtin_fabsf(scale) < 128 && !has_nan(b)) {
@@ -71,17 +73,20 @@ struct Fp8 {
   }
 
 #if defined(__AVX2__) && !defined(__AVX512F__)
-  // Returns false if a value is NaN.
-  LAMINA_SIMD static bool widen_by_table(const std::byte* b, bfloat16* out) {
-    const Fp8Table table(scale_of(b));
-    Fp8Multiplier multiplier;
+  // Returns false if a value is NaN, or subnormal without kSubnormal.
+  template <bool kSubnormal>
+  LAMINA_SIMD static bool widen_by_tables(const std::byte* b, bfloat16* out) {
+    const Fp8Tables<kSubnormal> tables(scale_of(b));
+    Fp8Multiplier<kSubnormal> multiplier;
 #pragma GCC unroll 4
     for (int i = 0; i < kValues; i += 32) {
-      const Fp8Products products = multiplier.multiply(b + 4 + i, table);
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), products.first);
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i + kLanes), products.second);
+      const Fp8Products w = multiplier.multiply(b + 4 + i, tables);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i),
+                          _mm256_permute2x128_si256(w.first, w.second, 0x20));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i + kLanes),
+                          _mm256_permute2x128_si256(w.first, w.second, 0x31));
     }
-    return !multiplier.has_nan();
+    return !multiplier.has_others();
   }
 
   using Sum = Vec<float, 8>;
@@ -91,58 +96,79 @@ struct Fp8 {
     LAMINA_SIMD explicit EvenAndOdd(__m256i x)
         : even{_mm256_castsi256_ps(_mm256_slli_epi32(x, 16))},
           odd{_mm256_castsi256_ps(_mm256_and_si256(x, _mm256_set1_epi32(-0x10000)))} {}
-    LAMINA_SIMD explicit EvenAndOdd(const void* p)
-        : EvenAndOdd(_mm256_loadu_si256(static_cast<const __m256i*>(p))) {}
+    // 8 numbers at p and 8 at p + 16, as in Fp8Products.
+    LAMINA_SIMD explicit EvenAndOdd(const std::uint16_t* p)
+        : EvenAndOdd(_mm256_inserti128_si256(
+              _mm256_castsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
+              _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + kLanes)), 1)) {}
   };
   LAMINA_SIMD static Sum add_products(Sum sum, EvenAndOdd w, EvenAndOdd x) {
     return fma(w.odd, x.odd, fma(w.even, x.even, sum));
   }
 
-  // Adds the products of a block of each of R rows; step j of 16 values adds to sums[r][j % 2].
+  // Adds the products of a block of each of R rows. Number i of each 32 adds to sums[r][i / 8 % 2].
   template <int R>
-  LAMINA_SIMD static void add_blocks(const std::byte* const (&b)[R], const std::uint16_t* x,
+  LAMINA_SIMD static void add_blocks(const std::byte* const (&b)[R], std::int64_t block,
+                                     const std::uint16_t* x, KeptFp8Tables (&kept)[R],
                                      Sum (&sums)[R][2]) {
-    bool by_table = true;
+    bool by_tables = true;
 #pragma GCC unroll 2
-    for (int r = 0; r < R; ++r) by_table &= Fp8Table::takes(scale_of(b[r]));
-    if (by_table) [[likely]] {
-      Fp8Table tables[R];
-      Sum with_blocks[R][2];
+    for (int r = 0; r < R; ++r) by_tables &= Fp8Tables<false>::takes(scale_of(b[r]));
+    if (by_tables) [[likely]] {
+      const Fp8Tables<false>* tables[R];
+      const float scale = scale_of(b[0]);
+      tables[0] = &kept[0].find(block, scale);
 #pragma GCC unroll 2
-      for (int r = 0; r < R; ++r) {
-        tables[r] = Fp8Table(scale_of(b[r]));
-        with_blocks[r][0] = sums[r][0], with_blocks[r][1] = sums[r][1];
-      }
-      Fp8Multiplier multiplier;
-#pragma GCC unroll 4
-      for (int i = 0; i < kValues; i += 32) {
-        const EvenAndOdd first(x + i), second(x + i + kLanes);
-#pragma GCC unroll 2
-        for (int r = 0; r < R; ++r) {
-          const Fp8Products w = multiplier.multiply(b[r] + 4 + i, tables[r]);
-          with_blocks[r][0] = add_products(with_blocks[r][0], EvenAndOdd(w.first), first);
-          with_blocks[r][1] = add_products(with_blocks[r][1], EvenAndOdd(w.second), second);
-        }
-      }
-      if (!multiplier.has_nan()) [[likely]] {
-#pragma GCC unroll 2
-        for (int r = 0; r < R; ++r) sums[r][0] = with_blocks[r][0], sums[r][1] = with_blocks[r][1];
+      for (int r = 1; r < R; ++r)
+        tables[r] = scale_of(b[r]) == scale ? tables[0] : &kept[r].find(block, scale_of(b[r]));
+      if (add_by_tables<false>(b, tables, x, sums)) [[likely]]
         return;
-      }
     }
-    for (int r = 0; r < R; ++r) {
-      alignas(64) bfloat16 values[kValues];
-      widen<Bf16>(b[r], values);
-      for (int i = 0; i < kValues; i += kLanes) {
-        Sum& sum = sums[r][i / kLanes % 2];
-        sum = add_products(sum, EvenAndOdd(values + i), EvenAndOdd(x + i));
-      }
+    for (int r = 0; r < R; ++r) add_block(b[r], by_tables, x, sums[r]);
+  }
+  LAMINA_SIMD static void add_block(const std::byte* b, bool by_tables, const std::uint16_t* x,
+                                    Sum (&sums)[2]) {
+    if (by_tables) {
+      const Fp8Tables<true> tables(scale_of(b));
+      if (add_by_tables<true>({b}, {&tables}, x, reinterpret_cast<Sum(&)[1][2]>(sums))) return;
+    }
+    alignas(64) std::uint16_t values[kValues];
+    widen<Bf16>(b, reinterpret_cast<bfloat16*>(values));
+    for (int i = 0; i < kValues; i += 32) {
+      for (int half = 0; half < 2; ++half)
+        sums[half] = add_products(sums[half], EvenAndOdd(values + i + 8 * half),
+                                  EvenAndOdd(x + i + 8 * half));
     }
   }
 
+  // Returns false, and leaves sums, if a value is NaN, or subnormal without kSubnormal.
+  template <bool kSubnormal, int R>
+  LAMINA_SIMD static bool add_by_tables(const std::byte* const (&b)[R],
+                                        const Fp8Tables<kSubnormal>* const (&tables)[R],
+                                        const std::uint16_t* x, Sum (&sums)[R][2]) {
+    Sum with_blocks[R][2];
+#pragma GCC unroll 2
+    for (int r = 0; r < R; ++r) with_blocks[r][0] = sums[r][0], with_blocks[r][1] = sums[r][1];
+    Fp8Multiplier<kSubnormal> multiplier;
+#pragma GCC unroll 4
+    for (int i = 0; i < kValues; i += 32) {
+      const EvenAndOdd first(x + i), second(x + i + 8);
+#pragma GCC unroll 2
+      for (int r = 0; r < R; ++r) {
+        const Fp8Products w = multiplier.multiply(b[r] + 4 + i, *tables[r]);
+        with_blocks[r][0] = add_products(with_blocks[r][0], EvenAndOdd(w.first), first);
+        with_blocks[r][1] = add_products(with_blocks[r][1], EvenAndOdd(w.second), second);
+      }
+    }
+    if (multiplier.has_others()) return false;
+#pragma GCC unroll 2
+    for (int r = 0; r < R; ++r) sums[r][0] = with_blocks[r][0], sums[r][1] = with_blocks[r][1];
+    return true;
+  }
+
   template <int R>
-  static void dot_rows(const std::byte* w, std::int64_t k, const std::uint16_t* x, float* out) {
-    constexpr std::int64_t kAhead = 4096;
+  static void dot_rows(const std::byte* w, std::int64_t k, const std::uint16_t* x,
+                       KeptFp8Tables (&kept)[R], float* out) {
     const std::byte* b[R];
     Sum sum[R][2];
 #pragma GCC unroll 2
@@ -150,16 +176,22 @@ struct Fp8 {
       b[r] = w + r * (k / kValues * kBytes);
       sum[r][0] = sum[r][1] = splat<Sum>(0);
     }
-    for (std::int64_t at = 0; at < k; at += kValues) {
-#pragma GCC unroll 2
-      for (int r = 0; r < R; ++r)
-        for (int line = 0; line < kBytes; line += 64)
-          __builtin_prefetch(b[r] + kAhead + line, 0, 2);
-      add_blocks<R>(b, x + at, sum);
+    // The next rows are requested in the order of memory, which is faster than row by row.
+    const std::byte* ahead = w + R * (k / kValues * kBytes);
+    for (std::int64_t block = 0; block < k / kValues; ++block) {
+#pragma GCC unroll 8
+      for (int line = 0; line < R * kBytes; line += 64) __builtin_prefetch(ahead + line, 0, 2);
+      ahead += R * kBytes;
+      add_blocks<R>(b, block, x + block * kValues, kept, sum);
 #pragma GCC unroll 2
       for (int r = 0; r < R; ++r) b[r] += kBytes;
     }
-    for (int r = 0; r < R; ++r) out[r] = sum_lanes(sum[r][0] + sum[r][1]);
+    for (int r = 0; r < R; ++r) {
+      // Sums of numbers 0 to 15 of each 32, and of the others.
+      const __m256 first = sum[r][0].raw, second = sum[r][1].raw;
+      out[r] = sum_lanes(Sum{_mm256_permute2f128_ps(first, second, 0x20)} +
+                         Sum{_mm256_permute2f128_ps(first, second, 0x31)});
+    }
   }
 
   // Computes outputs of one row of bf16 x without a panel of widened rows, in the order of
@@ -169,12 +201,14 @@ struct Fp8 {
     const auto* x = static_cast<const std::uint16_t*>(a.x);
     const auto* w = static_cast<const std::byte*>(a.w);
     alignas(64) float sums[kBlockRows];
+    KeptFp8Tables kept[2], kept_of_one[1];
     for (std::int64_t block = begin; block < end; block += kBlockRows) {
       const std::int64_t count = std::min(kBlockRows, end - block);
       const std::byte* rows = w + block * row_bytes;
       std::int64_t row = 0;
-      for (; row + 2 <= count; row += 2) dot_rows<2>(rows + row * row_bytes, a.k, x, sums + row);
-      if (row < count) dot_rows<1>(rows + row * row_bytes, a.k, x, sums + row);
+      for (; row + 2 <= count; row += 2)
+        dot_rows<2>(rows + row * row_bytes, a.k, x, kept, sums + row);
+      if (row < count) dot_rows<1>(rows + row * row_bytes, a.k, x, kept_of_one, sums + row);
       finish_row(a, 0, block, count, sums);
     }
   }
