@@ -1,6 +1,7 @@
 // Attention by cuDNN, on its double. tests/ops/attention_test.cc has the cases.
 #include "backends/cuda/emulation/dnn.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <utility>
 
@@ -321,6 +322,26 @@ TEST(CudnnAttention, ReportsMissingMemory) {
   EXPECT_ERROR_SAYS(Problem{}.run(*gpu), ExitCode::memory,
                     "cuda: cudnnCreate failed: "
                     "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED");
+}
+
+TEST(CudnnAttention, OneThatHangsIsNamed) {
+  const auto gpu = cuda::emulation::open_emulated_gpu();
+  static_cast<cuda::CudaContext&>(gpu->context()).set_patience(std::chrono::milliseconds(500));
+  {
+    Program program(Problem{}.graph(), *gpu);
+    const auto arena = gpu->allocate(program.arena_bytes());
+    const std::vector<Array> inputs = Problem{}.inputs();
+    std::vector<ConstTensorRef> from;
+    for (const Array& x : inputs) from.push_back(host_tensor(x.data(), x.type));
+    Array y = unwritten(program.graph().type(program.graph().outputs()[0].value)),
+          lse = unwritten(program.graph().type(program.graph().outputs()[1].value));
+    const TensorRef to[] = {host_tensor(y.data(), y.type), host_tensor(lse.data(), lse.type)};
+    program.run(from, to, *arena);
+    cuda::emulation::fail_later(cuda::emulation::FaultPlace::hang, 0);
+    EXPECT_ERROR_SAYS(program.run(from, to, *arena), ExitCode::memory,
+                      "cuda: the kernel cudnn attention does not end: no progress for 0 s");
+  }
+  cuda::emulation::reset_gpu();
 }
 
 TEST(CudnnAttention, DestroysWhatItCreates) {

@@ -1,10 +1,12 @@
 // Products of few and many rows, and of weights that are stored in blocks, on the emulated GPU.
 #include <array>
+#include <chrono>
 
 #include "backends/cuda/gemm/few_rows_host.h"
 #include "backends/cuda/gemm/products.h"
 #include "cuda/gpu_memory.h"
 #include "cuda/stored_values.h"
+#include "support/expect_error.h"
 
 namespace lamina::testing {
 namespace {
@@ -140,6 +142,29 @@ TEST(LargeProduct, StoredColumnsHaveTheBitsOfWidenedOnes) {
         .m = m, .n = n, .k = k, .in = dtype, .out = dtype, .b_transposed = false};
     EXPECT_EQ(large_product(spec, &format, x, blocks), large_product(spec, nullptr, x, w.bytes));
   });
+}
+
+TEST(LargeProduct, OneThatHangsIsNamed) {
+  const std::unique_ptr<Backend> gpu = cuda::emulation::open_emulated_gpu();
+  auto& context = static_cast<cuda::CudaContext&>(gpu->context());
+  context.set_patience(std::chrono::milliseconds(500));
+  {
+    const cuda::LargeProduct product(
+        context, {.m = 11, .n = 20, .k = 32, .in = DType::f32, .out = DType::f32}, nullptr);
+    const auto memory = gpu->allocate(8192), workspace = gpu->allocate(product.workspace_bytes());
+    const auto at = [&](std::size_t byte) {
+      return reinterpret_cast<void*>(memory->address() + byte);
+    };
+    cuda::emulation::fail_later(cuda::emulation::FaultPlace::hang, 0);
+    product.run({.inputs = {},
+                 .outputs = {},
+                 .workspace = reinterpret_cast<std::byte*>(workspace->address()),
+                 .queue = &context.queue()},
+                at(0), at(2048), nullptr, nullptr, at(6144));
+    EXPECT_ERROR_SAYS(context.queue().finish(), ExitCode::memory,
+                      "cuda: the kernel cublasLtMatmul does not end: no progress for 0 s");
+  }
+  cuda::emulation::reset_gpu();
 }
 
 TEST(LargeProducts, AWideBiasIsRoundedToTheResult) {

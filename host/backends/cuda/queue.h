@@ -33,8 +33,10 @@ class CudaQueue final : public Queue, public Recorder, public PendingUploads {
   void replay(const RecordedWork& recording) override;
   Counts recorded() const override { return recorded_; }
 
-  // Notes work that a kernel has put on the stream.
+  // Notes work that a kernel has put on the stream, for the report of a hang. The name is kept by
+  // its address, and must stay as long as the context.
   void note(const std::string& name) { progress_->add(name); }
+  void note(std::string&&) = delete;
 
  private:
   CudaContext& context_;

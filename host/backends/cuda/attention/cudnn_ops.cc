@@ -154,6 +154,8 @@ dnn::Planned plan_of(CudaContext& context, const DnnAttentionSpec& spec) {
   return planned;
 }
 
+const std::string kForward = "cudnn attention", kBackward = "cudnn attention_grad";
+
 class CudnnKernel : public Kernel {
  public:
   CudnnKernel(CudaContext& context, const NodeView&, const DnnAttentionSpec& spec,
@@ -163,7 +165,9 @@ class CudnnKernel : public Kernel {
   }
 
  protected:
-  void run_plan(const KernelArgs& args, const char* name, dnn::AttentionOperands operands) const {
+  // `name` as in CudaQueue::note().
+  void run_plan(const KernelArgs& args, const std::string& name,
+                dnn::AttentionOperands operands) const {
     auto& queue = static_cast<CudaQueue&>(*args.queue);
     plan_->run(library_, queue.stream(), operands);
     queue.note(name);
@@ -236,7 +240,7 @@ class Forward final : public CudnnKernel {
                                 .batch = static_cast<std::int32_t>(spec_.batch),
                                 .tokens = static_cast<std::int32_t>(spec_.q_tokens)});
     }
-    run_plan(args, "cudnn attention", o);
+    run_plan(args, kForward, o);
     clear_unseen(args, args.outputs[0], args.outputs[1], input_of(args, in::kSegments),
                  spec_.q_tokens, spec_.heads, spec_.value_width);
   }
@@ -256,7 +260,7 @@ class Backward final : public CudnnKernel {
   void run(const KernelArgs& args) override {
     const std::int64_t rows = part_of(spec_).batch;
     for (std::int64_t row = 0; row < spec_.batch; row += rows)
-      run_plan(args, "cudnn attention_grad", operands_from(args, row));
+      run_plan(args, kBackward, operands_from(args, row));
   }
 
  private:

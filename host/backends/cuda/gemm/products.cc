@@ -1,6 +1,7 @@
 #include "backends/cuda/gemm/products.h"
 
 #include <algorithm>
+#include <string>
 
 #include "backends/cuda/context.h"
 #include "backends/cuda/gemm/bias_params.h"
@@ -14,6 +15,7 @@ namespace {
 // Widened weights are read again at once: a part of them should be in L2 still.
 constexpr std::int64_t kPanelBytes = 32 << 20;
 constexpr std::int64_t kPanelStep = 128;  // rows: the width of cuBLASLt's tiles
+const std::string kProduct = "cublasLtMatmul";
 
 // Columns of a stored B are widened as a whole: their blocks are not along k.
 std::int64_t rows_of_panel(const blas::ProductSpec& spec) {
@@ -91,6 +93,7 @@ void LargeProduct::run(const KernelArgs& args, const void* a, const void* b, con
                                  .workspace = number(workspace) + panel_bytes_,
                                  .a_scales = number(a_scales),
                                  .b_scales = fp8_ ? number(fp8_->scales(workspace)) : 0});
+    queue.note(kProduct);
   }
 }
 
