@@ -69,6 +69,22 @@ TEST_F(DeviceProgram, EveryCommandComputesOnAGpu) {
   }
 }
 
+TEST_F(DeviceProgram, EveryBenchmarkOfADeviceTakesAGpu) {
+  ASSERT_EQ(run("train run.toml --device cpu").code, 0);
+  for (const char* line : {"bench machine --json", "bench start -m out --repeats 1 --json"}) {
+    const Finished run = this->run(std::string(line) + " --device cuda");
+    EXPECT_EQ(run.code, 0) << line << ": " << run.err;
+    EXPECT_THAT(run.out, HasSubstr("\"isa\": \"sm_90\"")) << line;
+  }
+  // The measured process computes on the same device.
+  const Finished start = run("bench start -m out --repeats 1 --device cuda", {kLittleMemory});
+  EXPECT_EQ(start.code, 7) << start.err;
+  const std::string compile =
+      "bench compile " LAMINA_SOURCE_DIR "/configs/models/gpt3-52k.toml --repeats 1 --device ";
+  EXPECT_EQ(run(compile + "cuda").code, 0);
+  EXPECT_EQ(run(compile + "cuda:7").code, 2);
+}
+
 TEST_F(DeviceProgram, RefusesRoundedKeysByTheirOption) {
   for (const char* type : {"int8", "fp8"}) {
     const Finished run =

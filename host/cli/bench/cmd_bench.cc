@@ -18,35 +18,34 @@ namespace {
 
 int run_machine(const Arguments& a, const Device& device) {
   device.use_threads(a.globals.threads);
-  double read = 0, f32 = 0, bf16 = 0, int8 = 0;
+  const bool multiplies_int8 = device.name() == "cpu";  // GPUs widen it
+  double read = 0, copy = 0, f32 = 0, bf16 = 0, int8 = 0;
   for (int i = 0; i < 2; ++i) {
     read = std::max(read, device.read_bandwidth());
+    copy = std::max(copy, device.copy_bandwidth());
     f32 = std::max(f32, device.peak_flops(DType::f32));
     bf16 = std::max(bf16, device.peak_flops(DType::bf16));
-    int8 = std::max(int8, device.peak_flops(DType::i8));
+    if (multiplies_int8) int8 = std::max(int8, device.peak_flops(DType::i8));
   }
   if (!a.flag("json")) {
-    print(
-        fmt::format("machine         {}\nread bandwidth  {}\npeak float32    {}\n"
-                    "peak bfloat16   {}\npeak int8       {:.1f} GOP/s\n",
-                    machine_text(device), bandwidth_text(read), flops_text(f32), flops_text(bf16),
-                    int8 * 1e-9));
+    std::string text = fmt::format("machine         {}\nread bandwidth  {}\n", machine_text(device),
+                                   bandwidth_text(read));
+    if (copy > 0) text += fmt::format("copies          {} each way\n", bandwidth_text(copy));
+    text +=
+        fmt::format("peak float32    {}\npeak bfloat16   {}\n", flops_text(f32), flops_text(bf16));
+    if (multiplies_int8) text += fmt::format("peak int8       {:.1f} GOP/s\n", int8 * 1e-9);
+    print(text);
     return 0;
   }
   JsonWriter json(2);
   json.begin_object().key("workload").value("machine");
   json.key("threads").value(device.num_threads()).key("isa").value(device.isa());
   json.key("read_bandwidth_bytes_per_second").value(read);
+  if (copy > 0) json.key("copy_bytes_per_second").value(copy);
   json.key("peak_flops_per_second").begin_object();
-  json.key("float32")
-      .value(f32)
-      .key("bfloat16")
-      .value(bf16)
-      .key("int8")
-      .value(int8)
-      .end_object()
-      .end_object();
-  print(json.text() + "\n");
+  json.key("float32").value(f32).key("bfloat16").value(bf16);
+  if (multiplies_int8) json.key("int8").value(int8);
+  print(json.end_object().end_object().text() + "\n");
   return 0;
 }
 
@@ -93,7 +92,7 @@ Command bench_machine_command() {
   return {.name = "bench machine",
           .summary = "measures the machine's limits: read bandwidth and peak products",
           .details = "Run nothing else at the same time.",
-          .options = {json_option()},
+          .options = {device_option(), json_option()},
           .examples = {"lamina bench machine"},
           .run = run_machine};
 }
@@ -109,7 +108,7 @@ Command bench_compile_command() {
                       integer_option("tokens", 'n', 512, "Tokens per row or prompt.", 1,
                                      decoder::kMaxTokens),
                       integer_option("repeats", 0, 3, "Repeats; the median is reported.", 1, 1000),
-                      json_option()},
+                      device_option(), json_option()},
           .positionals = {{.name = "MODEL",
                            .doc = "Model files or directories with a model.",
                            .repeatable = true}},

@@ -19,9 +19,11 @@ namespace {
 
 using bench::StartTime;
 
-std::vector<std::string> decode_command_line(const Arguments& a) {
-  std::vector<std::string> out = {program_path().string(), "decode", "-m", a.text("model"), "-p",
-                                  a.text("prompt"),        "-n",     "1",  "--no-stats"};
+std::vector<std::string> decode_command_line(const Arguments& a, const Device& device) {
+  std::vector<std::string> out = {
+      program_path().string(),   "decode", "-m", a.text("model"), "-p",
+      a.text("prompt"),          "-n",     "1",  "--no-stats",    "--device",
+      std::string(device.name())};
   if (a.globals.threads) out.insert(out.end(), {"-t", fmt::format("{}", *a.globals.threads)});
   for (const std::string& plugin : a.globals.plugins) out.insert(out.end(), {"--plugin", plugin});
   for (const std::string& folder : a.globals.plugin_folders)
@@ -34,14 +36,17 @@ int run_start(const Arguments& a, const Device& device) {
   device.set_threads(a.globals.threads.value_or(0), /*pinned=*/false);
   const auto bytes = static_cast<double>(
       io::WeightFiles(train::resolve_model_files(a.text("model"))).file_bytes());
-  const std::vector<std::string> words = decode_command_line(a);
+  const std::vector<std::string> words = decode_command_line(a, device);
   bench::time_start(words);  // so that files are in the page cache
   std::vector<double> first, whole, bandwidths;
+  bool copies = false;  // weights, to the memory of a GPU
   for (std::int64_t i = 0; i < a.integer("repeats"); ++i) {
     const StartTime one = bench::time_start(words);
     first.push_back(one.first_output);
     whole.push_back(one.whole);
-    bandwidths.push_back(device.read_bandwidth());
+    const double copy = device.copy_bandwidth();
+    copies = copy > 0;
+    bandwidths.push_back(copies ? copy : device.read_bandwidth());
   }
   const auto median = [](std::vector<double>& values) {
     std::ranges::sort(values);
@@ -63,7 +68,8 @@ int run_start(const Arguments& a, const Device& device) {
   json.key("threads").value(device.num_threads()).key("isa").value(device.isa());
   json.key("first_token_seconds").value(seconds).key("end_seconds").value(end);
   json.key("limit_seconds").value(limit).key("ratio").value(limit / seconds);
-  json.key("read_bandwidth_bytes_per_second").value(bandwidth).key("weight_bytes").value(bytes);
+  json.key(copies ? "copy_bytes_per_second" : "read_bandwidth_bytes_per_second").value(bandwidth);
+  json.key("weight_bytes").value(bytes);
   json.key("first_token_seconds_of_repeats").begin_array();
   for (const double one : first) json.value(one);
   print(json.end_array().end_object().text() + "\n");
@@ -82,11 +88,11 @@ Command bench_start_command() {
           .details =
               "Runs `lamina decode -n 1` repeatedly and waits for its output: linking, "
               "plugins, vocabulary, graphs, weights, prompt and token. The limit is the time in "
-              "which the machine reads the weights once, at the bandwidth measured between the "
-              "repeats. Files are in the page cache.",
+              "which the machine reads the weights once, or copies them to a GPU, at the bandwidth "
+              "measured between the repeats. Files are in the page cache.",
           .options = {std::move(model), std::move(prompt),
                       integer_option("repeats", 0, 5, "Repeats; the median is reported.", 1, 1000),
-                      json_option()},
+                      device_option(), json_option()},
           .examples = {"lamina bench start -m model"},
           .run = run_start};
 }
