@@ -17,17 +17,17 @@
 //   first_index()                          block_index() * num_threads() + thread_index(), 64 bits
 //   sync() sync_warp()                     all threads of the block, of the warp
 //   shuffle shuffle_xor shuffle_down ballot any all              all 32 lanes take part
-//   LAMINA_GPU_SHARED(T, name, N)          an array of the block; its contents are undefined at
-//   first dynamic_shared<T>(first_byte)          the launch's shared bytes Global<T> Shared<T>
-//   places in memory, used like pointers: x[i], x + n load_vector<N>(x, i) store_vector<N>(x, i, v)
-//   elements [i, i + N), aligned copy_async<Bytes>(shared, global) commit_copies() wait_copies<N>()
+//   LAMINA_GPU_SHARED(T, name, N)          an array of the block; undefined at first
+//   dynamic_shared<T>(first_byte)          the launch's shared bytes
+//   Global<T> Shared<T>                    places in memory, used like pointers: x[i], x + n
+//   load_vector<N>(x, i) store_vector<N>(x, i, v)      elements [i, i + N), aligned
+//   copy_async<Bytes>(shared, global) commit_copies() wait_copies<N>()
 //   LAMINA_GPU_UNROLL                      before a loop over registers
 //   atomic_add atomic_max                  integers only: floating sums have a fixed order
 //   load_matrix mma_16x8x16                tensor cores, gpu/tensor_cores.h
 //   LAMINA_GPU_KERNEL_90 warpgroup_multiply   tensor cores of compute capability 9.0,
 //                                          gpu/warpgroup.h
-// gpu/number.h has the types of numbers and load() and store(), gpu/sums.h sums of warps and
-// blocks.
+// gpu/number.h: types of numbers, load() and store(); gpu/sums.h: sums of warps and blocks.
 #pragma once
 
 #include <cmath>
