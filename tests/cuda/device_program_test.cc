@@ -85,21 +85,12 @@ TEST_F(DeviceProgram, EveryBenchmarkOfADeviceTakesAGpu) {
   EXPECT_EQ(run(compile + "cuda:7").code, 2);
 }
 
-TEST_F(DeviceProgram, RefusesRoundedKeysByTheirOption) {
-  for (const char* type : {"int8", "fp8"}) {
-    const Finished run =
-        this->run(std::string("decode -m model --ids 1,2 -n 2 --device cuda --kv-dtype ") + type);
-    EXPECT_EQ(run.code, 2) << run.err;
-    EXPECT_THAT(run.err, HasSubstr("cannot write keys and values as "));
-    EXPECT_THAT(run.err, HasSubstr("\n  leave out --kv-dtype and model.kv_dtype\n"));
-  }
-}
-
 TEST_F(DeviceProgram, DecodesTheTokensOfTheCpu) {
   for (const char* options :
        {"--temp 0", "--temp 0.9", "--temp 0.9 --top-k 5", "--temp 1.2 --top-p 0.7 --min-p 0.01",
         "--temp 0 --repeat-penalty 1.3 --no-repeat-ngram 2", "--temp 0.9 --logit-bias 3=4",
-        "--temp 1 --typical-p 0.6", "--temp 0.9 --logprobs 2"}) {
+        "--temp 1 --typical-p 0.6", "--temp 0.9 --logprobs 2", "--temp 0 --kv-dtype int8",
+        "--temp 0 --kv-dtype fp8"}) {
     const std::string line = fmt::format(
         "decode -m model --ids 1,2 -n 12 --seed 7 --dtype float32 --json {} --device ", options);
     const Finished here = run(line + "cpu"), there = run(line + "cuda");

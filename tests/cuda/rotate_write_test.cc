@@ -6,6 +6,7 @@
 #include <random>
 
 #include "cuda/gpu.h"
+#include "formats/row_formats.h"
 #include "ops/op.h"
 #include "passes/count_ops.h"
 #include "support/run_graph.h"
@@ -27,6 +28,10 @@ class RandomWrites {
     const std::int64_t half = any({1, width / 4, width / 2});
     const std::int64_t heads = any({1, 2, 3}), slots = any({7, 8, 12});
     const DType dtype = kTypes[random_() % 4];
+    const bool may_be_rounded = dtype == DType::f32 || dtype == DType::bf16;
+    const bool is_rounded = may_be_rounded && one_of(2);
+    const formats::RowNumbers numbers =
+        one_of(2) ? formats::RowNumbers::int8 : formats::RowNumbers::e4m3;
     const bool interleaved = one_of(2);
     const Tensor table = input({DType::f32, {2, batch, tokens, half}, {}});
     const Tensor start = input({DType::i32, {batch}, {}});
@@ -36,7 +41,9 @@ class RandomWrites {
       return ops::rotate(x, table, {.interleaved = interleaved});
     };
     const auto write = [&](Tensor rows, Shape slot) {
-      const Tensor cache = input({dtype, slot, {}});
+      Type type{dtype, slot, {}};
+      if (is_rounded) type = type.stored_as(formats::row_format(numbers, type.dim(-1)));
+      const Tensor cache = input(type);
       graph.add_output("cache", ops::cache_write(cache, rows, start, attrs),
                        static_cast<int>(graph.inputs().size()) - 1);
     };
@@ -56,7 +63,7 @@ class RandomWrites {
     std::vector<Array> out;
     for (const GraphInput& input : graph.inputs()) {
       const Type& type = graph.type(input.value);
-      Array x = random_array(type, random_, -2, 9);
+      Array x = type.storage ? zeros(type) : random_array(type, random_, -2, 9);
       if (type.dtype != DType::i32)
         for (std::byte& byte : x.bytes)
           if (one_of(8)) byte = static_cast<std::byte>(random_());
@@ -79,7 +86,7 @@ class RandomWrites {
 
 // Sets the bits of NaNs to one value: which NaN a product with one gives is not specified.
 Array with_one_nan(Array x) {
-  if (!is_floating(x.type.dtype)) return x;
+  if (!is_floating(x.type.dtype) || x.type.storage) return x;
   for (std::int64_t i = 0; i < x.type.num_elements(); ++i)
     if (std::isnan(get(x, i))) set(x, i, std::numeric_limits<double>::quiet_NaN());
   return x;

@@ -104,6 +104,34 @@ TEST_P(RoundedRows, CutAndReorderedSequencesContinueAsOthers) {
     EXPECT_LE(relative_difference(both.subspan(row * vocab, vocab), alone), 1e-3) << row;
 }
 
+// A device without kernels for writes.
+class NoWrites final : public Backend {
+ public:
+  std::string_view name() const override { return "other"; }
+  std::span<const KernelChoice> kernels(const Op& op) const override {
+    return op.name == "cache_write" ? std::span<const KernelChoice>() : cpu_.kernels(op);
+  }
+  std::unique_ptr<Buffer> allocate(std::size_t bytes) const override {
+    return cpu_.allocate(bytes);
+  }
+  std::unique_ptr<Buffer> allocate_for_copies(std::size_t bytes) const override {
+    return cpu_.allocate_for_copies(bytes);
+  }
+  Context& context() const override { return cpu_.context(); }
+  bool reaches(MemoryKind kind) const override { return cpu_.reaches(kind); }
+
+ private:
+  const Backend& cpu_ = cpu::cpu_backend();
+};
+
+TEST(RoundedRowsOfADevice, AreRefusedByTheirOptionOnADeviceWithoutKernels) {
+  const TestModel plain = test_model("llama2_deep");
+  const decoder::Model model = open_changed(plain, key("int8"));
+  const weights::Weights weights = load_weights(plain, model);
+  EXPECT_ERROR_SAYS(decode::Session(model, weights.pointers(), {.capacity = 8}, NoWrites()),
+                    ExitCode::usage, "cannot write keys and values as ");
+}
+
 TEST_P(KvDtype, OnlyKeysAndValuesOfHeadsAreRounded) {
   const decoder::Model plain = open_model(GetParam().path);
   if (!has_rows(plain)) {

@@ -1,6 +1,7 @@
 // moba_mask for chunks that are consecutive in the row; documents are lowered.
 #include "backends/cuda/attention/choices.h"
 #include "backends/cuda/attention/plan.h"
+#include "backends/cuda/attention/widened_rows.h"
 #include "core/round_up.h"
 #include "ops/operands.h"
 
@@ -19,7 +20,7 @@ std::int64_t shared_bytes_of(const NodeView& n) {
 
 Verdict supports(const NodeView& n) {
   const Type &q = n.type(in::kQ), &k = n.type(in::kK);
-  if (k.storage) return Verdict::no("takes plain keys, got " + to_string(k));
+  if (Verdict verdict = supports_rows(k); !verdict) return verdict;
   if (n.has(in::kPositions) || n.has(in::kSegments))
     return Verdict::no("takes no documents: chunks must be consecutive in the row");
   if (q.dtype != k.dtype)
@@ -57,15 +58,17 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
   const auto shared_bytes = static_cast<std::size_t>(shared_bytes_of(n));
   const std::int64_t means_bytes =
       std::int64_t{params.batch} * params.chunks * params.kv_heads * params.width * wide_bytes;
+  const WidenedRows keys(context, n.type(in::kK), params.tokens);
+  const std::size_t keys_bytes = keys.workspace_bytes();
   return make_kernel(
       [=](const KernelArgs& args) {
         MobaMaskParams p = params;
-        p.q = address(args.inputs[in::kQ]);
-        p.k = address(args.inputs[in::kK]);
-        p.starts = address(args.inputs[in::kStart]);
-        p.means = address(args.workspace);
-        p.mask = address(args.outputs[0]);
         if (p.tokens == 0 || p.keys == 0) return;
+        p.q = address(args.inputs[in::kQ]);
+        p.k = address(keys.run(args, args.inputs[in::kK], args.inputs[in::kStart], args.workspace));
+        p.starts = address(args.inputs[in::kStart]);
+        p.means = address(args.workspace + keys_bytes);
+        p.mask = address(args.outputs[0]);
         launch(args, means, {.blocks = std::int64_t{p.batch} * p.chunks, .threads = 256}, p);
         launch(args, choices,
                {.blocks = grid_for(std::int64_t{p.batch} * p.heads * p.tokens, kWarps),
@@ -73,7 +76,7 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
                 .shared_bytes = shared_bytes},
                p);
       },
-      aligned(static_cast<std::size_t>(means_bytes)));
+      keys_bytes + aligned(static_cast<std::size_t>(means_bytes)));
 }
 
 constexpr KernelChoice kChoices[] = {{"rows", supports, make}};

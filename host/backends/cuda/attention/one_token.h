@@ -2,16 +2,15 @@
 //
 // A block has the queries that share a key head, up to 8 rows, and the keys of one split. Each warp
 // walks over groups of 16 keys, which it reads from memory into registers in the layout of the
-// products: the channels of a product are in any order that keys and queries share, so a lane reads
-// 16 bytes at a time. Then the block joins its warps and, if the token sees keys of more than one
-// split, the block that ends last joins the splits, in their order.
+// products (one_token_rows.h). Then the block joins its warps and, if the token sees keys of more
+// than one split, the block that ends last joins the splits, in their order.
 //
 // Bound by reading keys and values: the loads of a group are under way together, 64 registers per
 // lane, and no warp waits for another one before it has all its keys. A short context is one split,
 // so that it takes a single pass of loads.
 #pragma once
 
-#include "backends/cuda/attention/matrices.h"
+#include "backends/cuda/attention/one_token_rows.h"
 #include "backends/cuda/gpu/fence.h"
 
 namespace lamina::cuda {
@@ -36,15 +35,12 @@ LAMINA_GPU_FUNCTION SeenKeys seen_keys(const AttentionParams& p, int b) {
   return seen;
 }
 
-template <typename T, int kWidth, int kWarps>
+template <typename T, typename Form, int kWarps>
 class OneToken {
-  static constexpr int kRows = 8, kKeys = 16;
+  static constexpr int kRows = 8, kKeys = 16, kWidth = Form::kWidth;
   static constexpr int kPieces = kWidth / 32;  // of 8 channels of a key that a lane reads
-  static constexpr int kOwn = kWidth / 8;      // channels of a value that a lane reads
   static constexpr int kTiles = kWidth / 16;   // of 16 channels of the results
   static constexpr int kStride = kWidth + 4;   // of results in shared memory
-  // Wider heads have no registers for keys and values at once.
-  static constexpr bool kLoadsTogether = kWidth <= 128;
 
  public:
   LAMINA_GPU_FUNCTION OneToken(const AttentionParams& params, const BlockPlace& place)
@@ -62,16 +58,14 @@ class OneToken {
  private:
   LAMINA_GPU_FUNCTION int quad() const { return gpu::lane() / 4; }
   LAMINA_GPU_FUNCTION int lane_of_quad() const { return gpu::lane() % 4; }
-  LAMINA_GPU_FUNCTION std::int64_t key_offset(int key) const {
-    const std::int64_t row =
+  LAMINA_GPU_FUNCTION std::int64_t key_row(int key) const {
+    const std::int64_t slot =
         std::int64_t{place_.b} * p_.size.kv_tokens + gpu::min(key, seen_.end - 1);
-    return (row * p_.size.kv_heads + place_.kv_head) * kWidth;
+    return slot * p_.size.kv_heads + place_.kv_head;
   }
-
-  // 8 numbers as the registers of a product.
-  using Words = gpu::Vector<std::uint32_t, 4>;
-  static LAMINA_GPU_FUNCTION Words load_words(gpu::Address x, std::int64_t i) {
-    return gpu::load_vector<4>(gpu::Global<const std::uint32_t>(x), i / 2);
+  // Key i of 4 whose values and logits a lane has.
+  LAMINA_GPU_FUNCTION int own_key(int first, int i) const {
+    return first + 2 * lane_of_quad() + i % 2 + i / 2 * 8;
   }
 
   LAMINA_GPU_FUNCTION void load_queries() {
@@ -80,7 +74,7 @@ class OneToken {
         (std::int64_t{place_.b} * p_.size.heads + place_.kv_head * p_.size.group + quad()) * kWidth;
     LAMINA_GPU_UNROLL
     for (int c = 0; c < kPieces; ++c)
-      q_[c] = real ? load_words(p_.q, row + c * 32 + lane_of_quad() * 8) : Words{};
+      q_[c] = real ? Form::load_query(p_.q, row, c, lane_of_quad()) : ProductWords{};
   }
 
   LAMINA_GPU_FUNCTION void walk_keys() {
@@ -95,26 +89,32 @@ class OneToken {
     sum_ = combine_lanes(sum_, gpu::SumOf{});
   }
 
+  // The loads of a lane for 16 keys.
+  struct Group {
+    typename Form::KeyPiece keys[2][kPieces];
+    typename Form::Value values[4];
+    float key_scales[2], value_scales[4];  // of the keys of its quad, and of its values
+  };
+
   // Keys past the last one are read as the last, and have probability 0.
   LAMINA_GPU_FUNCTION void add_keys(int first) {
-    Words keys[2][kPieces], values[4][kOwn / 8];
+    Group group;
     LAMINA_GPU_UNROLL
     for (int half = 0; half < 2; ++half) {
-      const std::int64_t at = key_offset(first + 8 * half + quad());
+      const std::int64_t row = key_row(first + 8 * half + quad());
       LAMINA_GPU_UNROLL
       for (int c = 0; c < kPieces; ++c)
-        keys[half][c] = load_words(p_.k, at + c * 32 + lane_of_quad() * 8);
+        group.keys[half][c] = Form::load_key(p_.k, row, c, lane_of_quad());
     }
-    if (kLoadsTogether) load_values(first, values);
+    if constexpr (Form::kHasScales) load_scales(first, group);
+    if (Form::kLoadsTogether) load_values(first, group);
     std::uint32_t probabilities[2];
-    find_probabilities(first, keys, probabilities);
-    if (!kLoadsTogether) load_values(first, values);
+    find_probabilities(first, group, probabilities);
+    if (!Form::kLoadsTogether) load_values(first, group);
     // The transposed product: 16 channels by 8 rows. Lanes have channels n and n + kTiles of their
     // part of a value.
-    const auto pair = [&](int i, int channel) {
-      const std::uint32_t low = values[i][channel / 8].values[channel % 8 / 2],
-                          high = values[i + 1][channel / 8].values[channel % 8 / 2];
-      return channel % 2 == 0 ? (low & 0xffffu) | high << 16 : low >> 16 | (high & 0xffff0000u);
+    const auto pair = [&](int i, int own) {
+      return Form::pair(group.values[i], group.values[i + 1], own);
     };
     LAMINA_GPU_UNROLL
     for (int n = 0; n < kTiles; ++n)
@@ -122,19 +122,27 @@ class OneToken {
                           probabilities);
   }
 
-  LAMINA_GPU_FUNCTION void load_values(int first, Words (&values)[4][kOwn / 8]) const {
+  LAMINA_GPU_FUNCTION void load_values(int first, Group& group) const {
     LAMINA_GPU_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      const int key = first + 2 * lane_of_quad() + i % 2 + i / 2 * 8;
-      const std::int64_t at = key_offset(key) + quad() * kOwn;
-      LAMINA_GPU_UNROLL
-      for (int c = 0; c < kOwn / 8; ++c) values[i][c] = load_words(p_.v, at + c * 8);
-    }
+    for (int i = 0; i < 4; ++i)
+      Form::load_value(p_.v, key_row(own_key(first, i)), quad(), group.values[i]);
+  }
+  LAMINA_GPU_FUNCTION void load_scales(int first, Group& group) const {
+    LAMINA_GPU_UNROLL
+    for (int half = 0; half < 2; ++half)
+      group.key_scales[half] = Form::scale(p_.k, key_row(first + 8 * half + quad()));
+    LAMINA_GPU_UNROLL
+    for (int i = 0; i < 4; ++i)
+      group.value_scales[i] = Form::scale(p_.v, key_row(own_key(first, i)));
+  }
+  // Returns the scale of own_key(first, i). All lanes take part.
+  LAMINA_GPU_FUNCTION float key_scale(const Group& group, int i) const {
+    return gpu::shuffle(group.key_scales[i / 2], 4 * (2 * lane_of_quad() + i % 2));
   }
 
   // Sets the probabilities, relative to the largest logit so far, of keys 2t and 2t + 1, and of
-  // keys + 8, of row quad().
-  LAMINA_GPU_FUNCTION void find_probabilities(int first, const Words (&keys)[2][kPieces],
+  // keys + 8, of row quad(), times the scales of their values.
+  LAMINA_GPU_FUNCTION void find_probabilities(int first, const Group& group,
                                               std::uint32_t (&out)[2]) {
     float logits[2][4] = {};  // rows 8 to 15 of the product are zeros
     LAMINA_GPU_UNROLL
@@ -142,7 +150,8 @@ class OneToken {
       const auto& q = q_[c].values;
       LAMINA_GPU_UNROLL
       for (int half = 0; half < 2; ++half) {
-        const auto& k = keys[half][c].values;
+        const ProductWords words = Form::words(group.keys[half][c]);
+        const auto& k = words.values;
         gpu::mma_16x8x16<T>(logits[half], {q[0], 0, q[1], 0}, {k[0], k[1]});
         gpu::mma_16x8x16<T>(logits[half], {q[2], 0, q[3], 0}, {k[2], k[3]});
       }
@@ -153,8 +162,8 @@ class OneToken {
       LAMINA_GPU_UNROLL
       for (int i = 0; i < 2; ++i) {
         float& logit = logits[half][i];
-        logit = sees(first + 8 * half + 2 * lane_of_quad() + i) ? capped(p_.logits, logit) * kLog2E
-                                                                : kMasked;
+        if constexpr (Form::kHasScales) logit *= key_scale(group, 2 * half + i);
+        logit = sees(own_key(first, 2 * half + i)) ? capped(p_.logits, logit) * kLog2E : kMasked;
         top = gpu::max(top, logit);
       }
     }
@@ -165,7 +174,11 @@ class OneToken {
     LAMINA_GPU_UNROLL
     for (int half = 0; half < 2; ++half) {
       LAMINA_GPU_UNROLL
-      for (int i = 0; i < 2; ++i) sum_ += logits[half][i] = exp2_of(logits[half][i] - top);
+      for (int i = 0; i < 2; ++i) {
+        float& probability = logits[half][i];
+        sum_ += probability = exp2_of(probability - top);
+        if constexpr (Form::kHasScales) probability *= group.value_scales[2 * half + i];
+      }
       out[half] = pair_of<T>(logits[half][0], logits[half][1]);
     }
     float scales[2];
@@ -198,10 +211,11 @@ class OneToken {
       if (row >= group) continue;
       LAMINA_GPU_UNROLL
       for (int n = 0; n < kTiles; n += 4) {
-        const int at = (warp * group + row) * kStride + quad() * kOwn + n;
+        const int at = (warp * group + row) * kStride;
         gpu::store_vector<4>(
-            results, at, gpu::Vector<float, 4>{y_[n][i], y_[n + 1][i], y_[n + 2][i], y_[n + 3][i]});
-        gpu::store_vector<4>(results, at + kTiles,
+            results, at + Form::channel(quad(), n),
+            gpu::Vector<float, 4>{y_[n][i], y_[n + 1][i], y_[n + 2][i], y_[n + 3][i]});
+        gpu::store_vector<4>(results, at + Form::channel(quad(), n + kTiles),
                              gpu::Vector<float, 4>{y_[n][i + 2], y_[n + 1][i + 2], y_[n + 2][i + 2],
                                                    y_[n + 3][i + 2]});
       }
@@ -282,14 +296,14 @@ class OneToken {
   const AttentionParams& p_;
   const BlockPlace place_;
   const SeenKeys seen_;
-  Words q_[kPieces];
+  ProductWords q_[kPieces];
   float y_[kTiles][4];            // of rows 2t and 2t + 1
   float top_ = kNoMax, sum_ = 0;  // of row quad()
 };
 
-template <typename T, int kWidth, int kWarps>
+template <typename T, typename Form, int kWarps>
 LAMINA_GPU_FUNCTION void attention_one_token(const AttentionParams& p) {
-  OneToken<T, kWidth, kWarps>(p, block_place(p.size, 1, p.splits)).run();
+  OneToken<T, Form, kWarps>(p, block_place(p.size, 1, p.splits)).run();
 }
 
 }  // namespace lamina::cuda

@@ -17,14 +17,24 @@ constexpr int kWarps = 4, kMostGroup = 8;
 // It does not depend on the batch, so that the bits of a row do not either.
 constexpr int kKeysPerSplit = 256;
 
+std::string kernel_name(const AttentionSizes& size, RowKind kind) {
+  const std::string plain = fmt::format("attention_one_token_{}", size.width);
+  return kind == RowKind::plain ? plain : fmt::format("{}_{}", plain, name(kind));
+}
+
 }  // namespace
 
 Verdict takes_one_token(const NodeView& n) {
   const Type &q = n.type(in::kQ), &k = n.type(in::kK), &v = n.type(in::kV);
   if (!n.has(in::kStart) || q.dim(1) != 1)
     return Verdict::no("takes one token per row over decode state");
-  if (q.dtype != DType::bf16 || k.storage || v.storage)
+  if (q.dtype != DType::bf16)
     return Verdict::no("takes bf16, got " + to_string(q) + " and " + to_string(k));
+  for (const Type& rows : {k, v})
+    if (Verdict verdict = supports_rows(rows); !verdict) return verdict;
+  if (row_kind(k) != row_kind(v))
+    return Verdict::no("takes keys and values of one kind, got " + to_string(k) + " and " +
+                       to_string(v));
   const std::int64_t width = q.dim(3);
   if ((width != 64 && width != 128 && width != 256) || v.dim(3) != width)
     return Verdict::no("takes heads of 64, 128 or 256 numbers, got " + to_string(q) + " and " +
@@ -39,10 +49,8 @@ Verdict takes_one_token(const NodeView& n) {
   return supports_sizes(q, k);
 }
 
-OneTokenRun::OneTokenRun(Context& context, const AttentionParams& params)
-    : size_(params.size),
-      function_(
-          function(context, fmt::format("attention_one_token_{}", size_.width), DType::bf16)) {
+OneTokenRun::OneTokenRun(Context& context, const AttentionParams& params, RowKind kind)
+    : size_(params.size), function_(function(context, kernel_name(size_, kind), DType::bf16)) {
   splits_ = static_cast<int>(std::max<std::int64_t>(
       1, divide_up(std::int64_t{size_.kv_tokens}, std::int64_t{kKeysPerSplit})));
   if (splits_ == 1) return;

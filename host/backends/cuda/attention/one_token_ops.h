@@ -6,6 +6,7 @@
 
 #include "backends/cuda/attention/params.h"
 #include "backends/cuda/kernel_support.h"
+#include "backends/cuda/stored/rows.h"
 #include "runtime/memory.h"
 
 namespace lamina::cuda {
@@ -15,7 +16,7 @@ Verdict takes_one_token(const NodeView& n);
 
 class OneTokenRun {
  public:
-  OneTokenRun(Context& context, const AttentionParams& params);
+  OneTokenRun(Context& context, const AttentionParams& params, RowKind kind);
   std::size_t workspace_bytes() const { return bytes_; }
   // True if the operands begin at multiples of 16 bytes.
   static bool takes(const AttentionParams& p);

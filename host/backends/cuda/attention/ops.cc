@@ -8,6 +8,7 @@
 #include "backends/cuda/attention/grad_plan.h"
 #include "backends/cuda/attention/one_token_ops.h"
 #include "backends/cuda/attention/plan.h"
+#include "backends/cuda/attention/widened_rows.h"
 #include "backends/cuda/instead.h"
 #include "ops/operands.h"
 
@@ -43,7 +44,6 @@ constexpr VisibilityInputs kSeen = {.positions = in::kPositions,
 // Statistics have no values: their width is 0.
 Verdict supports(const NodeView& n, std::int64_t value_width) {
   const Type &q = n.type(in::kQ), &k = n.type(in::kK);
-  if (k.storage) return Verdict::no("takes plain keys, got " + to_string(k));
   if (Verdict verdict = supports_sizes(q, k); !verdict) return verdict;
   if (forward_form(q.dtype, attention_sizes(q, k, value_width), false).kernel.empty())
     return Verdict::no("takes heads whose tiles fit into the GPU's shared memory, got " +
@@ -76,7 +76,18 @@ namespace attention_op {
 using forward::kSeen;
 namespace in = operand::attention;
 
-Verdict supports(const NodeView& n) { return forward::supports(n, n.type(in::kV).dim(3)); }
+Verdict supports_any(const NodeView& n) { return forward::supports(n, n.type(in::kV).dim(3)); }
+Verdict supports(const NodeView& n) {
+  for (const int i : {in::kK, in::kV})
+    if (n.type(i).storage)
+      return Verdict::no("takes plain keys and values, got " + to_string(n.type(i)));
+  return supports_any(n);
+}
+Verdict supports_widened(const NodeView& n) {
+  for (const int i : {in::kK, in::kV})
+    if (Verdict v = supports_rows(n.type(i)); !v) return v;
+  return supports_any(n);
+}
 
 AttentionParams params_of(const NodeView& n) {
   AttentionParams p = forward::params_of(n, n.type(in::kV).dim(3));
@@ -101,29 +112,56 @@ AttentionRun tiles_of(const NodeView& n, Context& context, const AttentionParams
            .over_state = n.has(in::kStart)}};
 }
 
+// Tiles of plain keys and values, which are widened before if they are stored in rows.
+class Tiles {
+ public:
+  Tiles(const NodeView& n, Context& context, const AttentionParams& params)
+      : run_(tiles_of(n, context, params)),
+        keys_(context, n.type(in::kK), n.type(in::kQ).dim(1)),
+        values_(context, n.type(in::kV), n.type(in::kQ).dim(1)) {}
+
+  std::size_t workspace_bytes() const {
+    return keys_.workspace_bytes() + values_.workspace_bytes() + run_.workspace_bytes();
+  }
+  // `p` is bound.
+  void run(const KernelArgs& args, AttentionParams p) const {
+    std::byte* workspace = args.workspace;
+    const void* starts = input_of(args, in::kStart);
+    p.k = address(keys_.run(args, args.inputs[in::kK], starts, workspace));
+    workspace += keys_.workspace_bytes();
+    p.v = address(values_.run(args, args.inputs[in::kV], starts, workspace));
+    workspace += values_.workspace_bytes();
+    run_.run(args, p, workspace);
+  }
+
+ private:
+  AttentionRun run_;
+  WidenedRows keys_, values_;
+};
+
 std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
   const AttentionParams params = params_of(n);
-  const AttentionRun run = tiles_of(n, context, params);
+  const Tiles tiles(n, context, params);
   return make_kernel(
-      [p = params, run](const KernelArgs& args) mutable {
+      [p = params, tiles](const KernelArgs& args) mutable {
         bind(args, p);
-        run.run(args, p, args.workspace);
+        tiles.run(args, p);
       },
-      run.workspace_bytes());
+      tiles.workspace_bytes());
 }
 
 // Operands that are not aligned are left to the tiles.
 std::unique_ptr<Kernel> make_one_token(const NodeView& n, Context& context) {
   const AttentionParams params = params_of(n);
-  const OneTokenRun run(context, params);
-  const AttentionRun tiles = tiles_of(n, context, params);
+  const OneTokenRun run(context, params, row_kind(n.type(in::kK)));
+  const Tiles tiles(n, context, params);
   return make_kernel(
       [p = params, run, tiles](const KernelArgs& args) mutable {
         bind(args, p);
         if (OneTokenRun::takes(p))
           run.run(args, p, args.workspace);
         else
-          tiles.run(args, p, args.workspace);
+          tiles.run(args, p);
       },
       std::max(run.workspace_bytes(), tiles.workspace_bytes()));
 }
@@ -135,7 +173,8 @@ std::unique_ptr<Kernel> make_by_cudnn(const NodeView& n, Context& context) {
 
 constexpr KernelChoice kChoices[] = {{"cudnn", cudnn_takes_attention, make_by_cudnn, 0, true},
                                      {"one token", takes_one_token, make_one_token},
-                                     {"tiles", supports, make}};
+                                     {"tiles", supports, make},
+                                     {"widened tiles", supports_widened, make}};
 
 }  // namespace attention_op
 

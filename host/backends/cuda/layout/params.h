@@ -7,6 +7,7 @@
 #include "backends/cuda/gpu/address.h"
 #include "backends/cuda/gpu/divisor.h"
 #include "backends/cuda/layout/cache_slots.h"
+#include "backends/cuda/stored/params.h"
 #include "core/shape.h"
 
 namespace lamina::cuda {
@@ -50,6 +51,16 @@ struct MoveRowsParams {
   // cache_write:
   gpu::Divisor tokens;  // of a batch
   CacheSlots slots;
+};
+
+// cache_write to rows that are stored in numbers: x[tokens of all batches, heads, width].
+struct RoundRowsParams {
+  gpu::Address x, y, start;
+  std::int64_t num_rows;  // of all heads
+  gpu::Divisor heads, tokens;
+  CacheSlots slots;
+  int width;
+  RowKind kind;
 };
 
 // take_along and scatter_along: rows of x and of indices.

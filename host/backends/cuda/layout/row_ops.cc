@@ -4,6 +4,7 @@
 #include "backends/cuda/kernel_support.h"
 #include "backends/cuda/layout/params.h"
 #include "backends/cuda/layout/units.h"
+#include "backends/cuda/stored/rows.h"
 
 namespace lamina::cuda {
 namespace {
@@ -47,6 +48,11 @@ Verdict supports(const NodeView& n) {
   return Verdict::yes();
 }
 
+Verdict supports_rounded(const NodeView& n) {
+  if (!n.type(0).storage) return Verdict::no("writes stored rows, got " + to_string(n.type(0)));
+  return supports_rows(n.type(0));
+}
+
 std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
   const Type& cache = n.type(0);
   const std::int64_t tokens = n.type(1).dim(1);
@@ -66,7 +72,31 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
       });
 }
 
-constexpr KernelChoice kChoices[] = {{"rows", supports, make}};
+// Rounds each row to the numbers of the cache.
+std::unique_ptr<Kernel> make_rounded(const NodeView& n, Context& context) {
+  const Type& cache = n.type(0);
+  const std::int64_t tokens = n.type(1).dim(1);
+  RoundRowsParams p{};
+  p.width = cache.storage->num_values;
+  p.kind = row_kind(cache);
+  p.heads = gpu::divisor_of(product(cache.shape, 2, cache.ndim()) / p.width);
+  p.tokens = gpu::divisor_of(tokens);
+  p.num_rows = cache.dim(0) * tokens * p.heads.by;
+  p.slots = cache_slots(n, cache);
+  return make_kernel([p, cache_bytes = static_cast<std::size_t>(cache.bytes()),
+                      kernel = function(context, "cache_write_rounded", cache.dtype)](
+                         const KernelArgs& args) mutable {
+    copy_bytes(args, args.outputs[0], args.inputs[0], cache_bytes);  // no copy when in place
+    p.x = address(args.inputs[1]);
+    p.start = address(args.inputs[2]);
+    p.y = address(args.outputs[0]);
+    constexpr int kThreads = 128;
+    launch(args, kernel, {.blocks = grid_for(p.num_rows, kThreads / 32), .threads = kThreads}, p);
+  });
+}
+
+constexpr KernelChoice kChoices[] = {{"rows", supports, make},
+                                     {"rounded rows", supports_rounded, make_rounded}};
 
 }  // namespace cache_write_op
 

@@ -6,6 +6,7 @@
 #include "backends/cuda/gpu/row_groups.h"
 #include "backends/cuda/layout/cached_row.h"
 #include "backends/cuda/rope/params.h"
+#include "backends/cuda/rope/rotated.h"
 
 namespace lamina::cuda {
 namespace {
@@ -59,16 +60,6 @@ LAMINA_GPU_FUNCTION void find_frequencies(const RopeRowsParams& p) {
     }
     out[i] = frequency;
   }
-}
-
-// Wide numbers of the pairs: a rotates to a cos - b sin, b to b cos + a sin.
-template <typename W>
-struct Pair {
-  W a, b;
-};
-template <typename W>
-LAMINA_GPU_FUNCTION Pair<W> rotated(W a, W b, W cos, W sin) {
-  return {gpu::fma(a, cos, -(b * sin)), gpu::fma(b, cos, a * sin)};
 }
 
 // Units of a head, one per thread: N channels of one half and the N that rotate with them, or N

@@ -5,6 +5,8 @@
 #include "backends/cuda/kernel_support.h"
 #include "backends/cuda/layout/row_ops.h"
 #include "backends/cuda/rope/params.h"
+#include "backends/cuda/stored/rows.h"
+#include "formats/row_formats.h"
 #include "ops/operands.h"
 #include "ops/rope_frequencies.h"
 
@@ -162,24 +164,54 @@ Verdict supports(const NodeView& n) {
   return Verdict::yes();
 }
 
-// Rows that do not rotate are one head of any width.
+bool is_rounded(const NodeView& n) { return n.type(in::kKCache).storage != nullptr; }
+
+// Caches that are stored in numbers. A warp has the row of a head.
+Verdict supports_rounded(const NodeView& n) {
+  if (!is_rounded(n))
+    return Verdict::no("writes stored rows, got " + to_string(n.type(in::kKCache)));
+  for (const Part& part : kParts) {
+    if (!n.has(part.x)) continue;
+    const Type& x = n.type(part.x);
+    if (Verdict v = takes_tokens(x); !v) return v;
+    if (part.cache == kNoCache) {
+      if (x.dim(3) <= formats::kMaxRowValues) continue;
+      return Verdict::no(fmt::format("takes heads of up to {} numbers, got {}",
+                                     formats::kMaxRowValues, to_string(x)));
+    }
+    const Type& cache = n.type(part.cache);
+    if (Verdict v = supports_rows(cache); !v) return v;
+    if (!cache.storage || cache.storage->num_values != x.dim(-1))
+      return Verdict::no("takes rows of heads, got " + to_string(x) + " and " + to_string(cache));
+  }
+  return Verdict::yes();
+}
+
+// Rows that do not rotate are one head of any width, except rows that are rounded.
 MovedRows moved_rows(const NodeView& n, const Part& part) {
   const Type& x = n.type(part.x);
-  const bool rotates = !part.rotates || n.i(part.rotates) != 0;
+  const bool rotates = !part.rotates || n.i(part.rotates) != 0, is_cached = part.cache != kNoCache;
+  const bool has_heads = rotates || is_rounded(n);
   MovedRows rows{};
-  rows.heads = rotates ? static_cast<int>(x.dim(2)) : 1;
-  rows.width = static_cast<int>(rotates ? x.dim(3) : product(x.shape, 2, x.ndim()));
+  rows.width = static_cast<int>(has_heads ? x.dim(-1) : product(x.shape, 2, x.ndim()));
+  rows.heads = static_cast<int>(product(x.shape, 2, x.ndim()) / rows.width);
   rows.half = rotates ? static_cast<int>(n.type(in::kTable).dim(3)) : 0;
-  rows.is_cached = part.cache != kNoCache;
-  if (rows.is_cached) rows.slots = cache_slots(n, n.type(part.cache));
+  rows.is_cached = is_cached;
+  if (!is_cached) return rows;
+  rows.slots = cache_slots(n, n.type(part.cache));
+  rows.kind = row_kind(n.type(part.cache));
   return rows;
 }
 
 class RotateWriteKernel final : public Kernel {
  public:
   RotateWriteKernel(const NodeView& n, Context& context)
-      : forms_(context, fmt::format("rotate_write_{}_{}", n.i("interleaved") ? "pairs" : "halves",
-                                    name(n.type(in::kK).dtype))),
+      : RotateWriteKernel(n, context,
+                          fmt::format("rotate_write_{}_{}", n.i("interleaved") ? "pairs" : "halves",
+                                      name(n.type(in::kK).dtype))) {}
+  RotateWriteKernel(const NodeView& n, Context& context, const std::string& stem)
+      : forms_(context, stem),
+        rounded_(is_rounded(n) ? function(context, stem + "_rounded") : nullptr),
         vector_(vector_elements(n.type(in::kK).dtype)) {
     const Type& k = n.type(in::kK);
     p_.num_tokens = k.dim(0) * k.dim(1);
@@ -212,17 +244,25 @@ class RotateWriteKernel final : public Kernel {
     }
     std::int64_t units = 0;
     for (MovedRows& rows : p.rows) {
-      if (rows.y.value != 0) rows.units = rows.heads * (rows.width - rows.half);
-      if (by_vectors) rows.units /= vector_;
+      if (rows.y.value != 0) rows.units = units_of(rows, by_vectors);
       units += rows.units;
     }
     p.units = gpu::divisor_of(units);
-    launch(args, forms_.get(by_vectors),
-           {.blocks = grid_for(p.num_tokens * units, 256), .threads = 256}, p);
+    const int units_of_block = rounded_ ? kThreads / 32 : kThreads;
+    launch(args, rounded_ ? rounded_ : forms_.get(by_vectors),
+           {.blocks = grid_for(p.num_tokens * units, units_of_block), .threads = kThreads}, p);
   }
 
  private:
+  static constexpr int kThreads = 256;
+  // Units of a token: accesses of threads, or rows of warps.
+  int units_of(const MovedRows& rows, bool by_vectors) const {
+    if (rounded_) return rows.heads;
+    return rows.heads * (rows.width - rows.half) / (by_vectors ? vector_ : 1);
+  }
+
   AccessForms forms_;
+  Function rounded_;
   int vector_;
   RotateWriteParams p_{};
   std::array<std::size_t, kMostMovedRows> cache_bytes_ = {};
@@ -233,7 +273,8 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
   return std::make_unique<RotateWriteKernel>(n, context);
 }
 
-constexpr KernelChoice kChoices[] = {{"rows", supports, make, in_place_of(in::kQ)}};
+constexpr KernelChoice kChoices[] = {{"rows", supports, make, in_place_of(in::kQ)},
+                                     {"rounded rows", supports_rounded, make, in_place_of(in::kQ)}};
 
 }  // namespace rotate_write_op
 

@@ -6,6 +6,7 @@
 #include "backends/cuda/gpu/address.h"
 #include "backends/cuda/gpu/divisor.h"
 #include "backends/cuda/layout/cache_slots.h"
+#include "backends/cuda/stored/params.h"
 
 namespace lamina::cuda {
 
@@ -55,9 +56,10 @@ struct MovedRows {
   gpu::Address x, y;  // y may be x; null: not wanted
   int heads, width;
   int half;   // pairs of a head that rotate; 0: none does
-  int units;  // of a token: accesses of threads
+  int units;  // of a token: accesses of threads, or rows of warps
   bool is_cached;
   CacheSlots slots;
+  RowKind kind;  // of y
 };
 
 // Keys, values and queries of the same tokens.
