@@ -1,6 +1,6 @@
 // Prints the speed of attention and its share of the measured limits: prefill and training relative
 // to the peak of products (half of them, if causal), decoding relative to memory read bandwidth.
-// Not a test. Usage: attention_bench [products|decode|all] [threads]
+// Not a test. Usage: attention_bench [products|decode|all] [threads] [part of a case's name]
 #include <fmt/format.h>
 #include <sys/mman.h>
 
@@ -139,6 +139,12 @@ AttentionInput random_rows(const AttentionSpec& s, std::int64_t dim) {
 }
 
 // Several caches are used in turn, so that they are read from memory.
+std::string_view numbers_of(const AttentionSpec& s) {
+  return s.cached == CachedRows::int8   ? "int8"
+         : s.cached == CachedRows::e4m3 ? "e4m3"
+                                        : name(s.dtype);
+}
+
 void measure_decode(const std::string& what, AttentionSpec s, std::int64_t context,
                     double bandwidth) {
   const std::int64_t layer_bytes = s.batch * s.kv_tokens * token_bytes(s);
@@ -161,11 +167,8 @@ void measure_decode(const std::string& what, AttentionSpec s, std::int64_t conte
       }) /
       static_cast<double>(layers);
   const auto read = static_cast<double>(s.batch * context * token_bytes(s));
-  fmt::print("{:34} {:5}  {:8.1f} us {:6.1f} GB/s {:3.0f} %\n", what,
-             s.cached == CachedRows::int8   ? "int8"
-             : s.cached == CachedRows::e4m3 ? "e4m3"
-                                            : name(s.dtype),
-             seconds * 1e6, read / seconds * 1e-9, read / seconds / bandwidth * 100);
+  fmt::print("{:34} {:5}  {:8.1f} us {:6.1f} GB/s {:3.0f} %\n", what, numbers_of(s), seconds * 1e6,
+             read / seconds * 1e-9, read / seconds / bandwidth * 100);
 }
 
 AttentionSpec model(DType dtype, std::int64_t batch, std::int64_t tokens, std::int64_t heads,
@@ -198,9 +201,10 @@ void run_products() {
 }
 
 // The bandwidth of a machine may change: each case has its own.
-void run_decode() {
-  const auto measure = [](const std::string& what, const AttentionSpec& s, std::int64_t context) {
-    measure_decode(what, s, context, measure_read_bandwidth());
+void run_decode(std::string_view wanted) {
+  const auto measure = [&](const std::string& what, const AttentionSpec& s, std::int64_t context) {
+    if (fmt::format("{} {}", what, numbers_of(s)).find(wanted) != std::string::npos)
+      measure_decode(what, s, context, measure_read_bandwidth());
   };
   for (const CachedRows cached : {CachedRows::plain, CachedRows::int8, CachedRows::e4m3})
     for (std::int64_t context : {2048, 8192}) {
@@ -220,13 +224,13 @@ void run_decode() {
   measure("4 tokens at 2048, 16/8 of 128", s, 2048);
 }
 
-int run(std::string_view part) {
+int run(std::string_view part, std::string_view wanted) {
   if (part != "all" && part != "decode" && part != "products") {
-    fmt::print(stderr, "usage: attention_bench [all|decode|products] [threads]\n");
+    fmt::print(stderr, "usage: attention_bench [all|decode|products] [threads] [name]\n");
     return 2;
   }
   if (part != "decode") run_products();
-  if (part != "products") run_decode();
+  if (part != "products") run_decode(wanted);
   return 0;
 }
 
@@ -235,5 +239,5 @@ int run(std::string_view part) {
 
 int main(int argc, char** argv) {
   lamina::cpu::set_threads(argc > 2 ? std::atoi(argv[2]) : 0);
-  return lamina::cpu::run(argc > 1 ? argv[1] : "all");
+  return lamina::cpu::run(argc > 1 ? argv[1] : "all", argc > 3 ? argv[3] : "");
 }
