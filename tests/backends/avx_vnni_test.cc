@@ -67,11 +67,11 @@ std::vector<float> many_rows(const IntegerTileFunctions& table, std::size_t inde
   const QuantisedRows rows(k);
   AlignedBytes quantised(rows.bytes(kRows));
   rows.quantise(x.data(), k, kRows, quantised.data());
-  const std::int64_t slab_rows = table.slabs.rows, slabs = (kRows + slab_rows - 1) / slab_rows;
-  const std::size_t slab_bytes = table.slabs.block_bytes * static_cast<std::size_t>(blocks);
+  const std::int64_t slab_rows = functions.slabs.rows, slabs = (kRows + slab_rows - 1) / slab_rows;
+  const std::size_t slab_bytes = functions.slabs.block_bytes * static_cast<std::size_t>(blocks);
   AlignedBytes packed(slab_bytes * static_cast<std::size_t>(slabs));
   for (std::int64_t slab = 0; slab < slabs; ++slab)
-    table.slabs.pack(
+    functions.slabs.pack(
         reinterpret_cast<const QuantisedStep*>(quantised.data()) + slab * slab_rows * rows.steps(),
         std::min(slab_rows, kRows - slab * slab_rows), k, functions.offset,
         packed.data() + static_cast<std::size_t>(slab) * slab_bytes);

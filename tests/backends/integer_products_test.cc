@@ -129,14 +129,13 @@ std::vector<float> product(const GemmSpec& spec, const void* a, const Bytes& b, 
   return out;
 }
 
-void expect_definition(const BlockFormat& format, std::int64_t m, std::int64_t n, std::int64_t k) {
+void expect_definition(const BlockFormat& format, const Bytes& blocks,
+                       const std::vector<bfloat16>& x, std::int64_t m, std::int64_t n,
+                       std::int64_t k) {
   const auto un = [](std::int64_t i) { return static_cast<std::size_t>(i); };
-  Bytes blocks = random_blocks(format, n * k, 4);
-  remove_nans(format, blocks);
   std::vector<float> w(un(n * k));
   for (std::int64_t i = 0; i < n * k / format.num_values; ++i)
     format.widen(blocks.data() + i * format.num_bytes, w.data() + i * format.num_values);
-  const std::vector<bfloat16> x = random_rows(m * k, 5);
   std::vector<float> bias(un(n));
   for (std::int64_t j = 0; j < n; ++j) bias[un(j)] = static_cast<float>(j % 7) - 3;
   const GemmSpec spec{.m = m,
@@ -166,6 +165,23 @@ void expect_definition(const BlockFormat& format, std::int64_t m, std::int64_t n
   EXPECT_LT(worst, 2e-6) << m << " x " << n << " x " << k;
 }
 
+void expect_definition(const BlockFormat& format, std::int64_t m, std::int64_t n, std::int64_t k) {
+  Bytes blocks = random_blocks(format, n * k, 4);
+  remove_nans(format, blocks);
+  expect_definition(format, blocks, random_rows(m * k, 5), m, n, k);
+}
+
+// Returns whether a byte of a block contains codes: it changes few values, other bytes a scale.
+bool contains_codes(const BlockFormat& format, Bytes block, std::int64_t byte) {
+  std::vector<float> before(static_cast<std::size_t>(format.num_values)), after = before;
+  format.widen(block.data(), before.data());
+  block[static_cast<std::size_t>(byte)] ^= std::byte{0x55};
+  format.widen(block.data(), after.data());
+  std::int64_t changed = 0;
+  for (std::size_t i = 0; i < before.size(); ++i) changed += before[i] != after[i];
+  return changed <= 8;
+}
+
 TEST(IntegerProducts, ExistForAllFormatsWithFastProducts) {
   for (const BlockFormat& format : formats::block_formats())
     EXPECT_EQ(find_integer_dots(&format, DType::bf16) != nullptr,
@@ -184,6 +200,31 @@ TEST(IntegerProducts, OfFewRowsFollowTheirDefinition) {
 TEST(IntegerProducts, OfManyRowsFollowTheirDefinition) {
   for_all_integer_formats(
       [](const BlockFormat& format) { expect_definition(format, 70, 50, 3 * format.num_values); });
+}
+
+// Sums of products in few bits must not saturate, and what is left of them must not wrap.
+TEST(IntegerProducts, OfManyRowsWithTheLargestCodesFollowTheirDefinition) {
+  for_all_integer_formats([](const BlockFormat& format) {
+    const std::int64_t m = 66, n = 2, k = 2 * format.num_values;
+    std::vector<bfloat16> x(static_cast<std::size_t>(m * k));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const std::size_t row = i / static_cast<std::size_t>(k);
+      x[i] = to_bfloat16(row % 3 == 0 || (row % 3 == 1 && i % 2 == 0) ? 1.0f : -1.0f);
+    }
+    Bytes scales = random_blocks(format, n * k, 15);
+    remove_nans(format, scales);
+    const Bytes block(scales.begin(), scales.begin() + format.num_bytes);
+    for (const int fill : {0x00, 0xff, 0x0f, 0xf0, 0x77, 0x88, 0x7f, 0x80}) {
+      SCOPED_TRACE(fill);
+      Bytes blocks = scales;
+      for (std::int64_t byte = 0; byte < format.num_bytes; ++byte)
+        if (contains_codes(format, block, byte))
+          for (std::size_t at = static_cast<std::size_t>(byte); at < blocks.size();
+               at += static_cast<std::size_t>(format.num_bytes))
+            blocks[at] = static_cast<std::byte>(fill);
+      expect_definition(format, blocks, x, m, n, k);
+    }
+  });
 }
 
 TEST(IntegerProducts, ARowHasTheSameBitsAloneAndInABatch) {
@@ -206,20 +247,18 @@ TEST(IntegerProducts, ARowHasTheSameBitsAloneAndInABatch) {
 }
 
 TEST(IntegerProducts, ManyRowsDependOnNoOtherRow) {
-  const BlockFormat& format = *formats::find_block_format(8);
-  for (const Isa isa : kIsas) {
-    const ScopedIsa scoped(isa);
-    const std::int64_t n = 77, k = 96, m = 130;
-    const Bytes blocks = random_blocks(format, n * k, 6);
+  for_all_integer_formats([](const BlockFormat& format) {
+    const std::int64_t n = 77, k = 3 * format.num_values, m = 130;
+    Bytes blocks = random_blocks(format, n * k, 6);
+    remove_nans(format, blocks);
     const std::vector<bfloat16> x = random_rows(m * k, 7);
     GemmSpec spec{.m = m, .n = n, .k = k, .out = DType::f32, .bias = {}, .b_stored = &format};
     const std::vector<float> all = product(spec, x.data(), blocks, nullptr);
     spec.m = 70;
     const std::int64_t first = m - spec.m;
     const std::vector<float> last = product(spec, x.data() + first * k, blocks, nullptr);
-    EXPECT_EQ(0, std::memcmp(last.data(), all.data() + first * n, last.size() * sizeof(float)))
-        << name(isa);
-  }
+    EXPECT_EQ(0, std::memcmp(last.data(), all.data() + first * n, last.size() * sizeof(float)));
+  });
 }
 
 TEST(IntegerProducts, OfManyRowsHaveTheSameBitsByVectorsAndByUnitsOfTiles) {

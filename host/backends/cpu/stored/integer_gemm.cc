@@ -1,6 +1,8 @@
 #include "backends/cpu/stored/integer_gemm.h"
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "backends/cpu/gemm/tile_unit.h"
@@ -30,7 +32,9 @@ std::byte* at(void* base, std::int64_t elements, DType dtype) {
 // both have the same bits.
 class IntegerKernels {
  public:
-  const IntegerSlabs& slabs() const { return unit_ ? units_.slabs : vectors_.slabs; }
+  const IntegerSlabs& slabs(const IntegerTileFunctions::Format& format) const {
+    return unit_ ? units_.slabs : format.slabs;
+  }
   std::string_view name() const { return unit_ ? unit_->name : vectors_.name; }
   IntegerMultiply multiply(const IntegerTileFunctions::Format& format) const {
     return unit_ ? unit_->of(format) : format.multiply;
@@ -61,13 +65,15 @@ class TiledIntegerGemms final : public GemvGroup {
     for (std::size_t i = 0; i < specs.size(); ++i) {
       const std::int64_t panels = divide_up(specs[i].n, std::int64_t{kTileColumns});
       members_.push_back({i, specs[i], formats[i], panels});
+      packed_bytes_ = std::max(
+          packed_bytes_,
+          aligned(slab_bytes(*formats[i]) * static_cast<std::size_t>(slabs(*formats[i], rows_))));
       panel_bytes_ = std::max(panel_bytes_,
                               aligned(static_cast<std::size_t>(formats[i]->panel_bytes * blocks_)));
     }
-    // Packed rows depend on the offset: members with equal offsets are neighbours.
-    std::ranges::stable_sort(members_, {}, [](const Member& m) { return m.format->offset; });
+    // Members that read the same packed rows are neighbours.
+    std::ranges::stable_sort(members_, std::less{}, [&](const Member& m) { return packing(m); });
     quantised_bytes_ = aligned(quantised_.bytes(rows_));
-    packed_bytes_ = slab_bytes() * static_cast<std::size_t>(slabs(rows_));
   }
 
   std::size_t workspace_bytes() const override {
@@ -83,10 +89,10 @@ class TiledIntegerGemms final : public GemvGroup {
       quantised_.quantise(at(a, row * first_.lda, first_.in), first_.lda, rows, workspace);
       std::span<const Member> left = members_;
       while (!left.empty()) {
-        const int offset = left.front().format->offset;
+        const Member& first = left.front();
         const auto count = static_cast<std::size_t>(std::ranges::count_if(
-            left, [&](const Member& m) { return m.format->offset == offset; }));
-        pack_rows(rows, offset, workspace);
+            left, [&](const Member& m) { return packing(m) == packing(first); }));
+        pack_rows(rows, *first.format, workspace);
         multiply(left.first(count), row, rows, operands, workspace);
         left = left.subspan(count);
       }
@@ -101,22 +107,27 @@ class TiledIntegerGemms final : public GemvGroup {
     std::int64_t panels;
   };
 
-  std::int64_t slabs(std::int64_t rows) const {
-    return divide_up(rows, std::int64_t{kernels_.slabs().rows});
+  // Members whose packing is equal read the same packed rows.
+  std::pair<std::uintptr_t, int> packing(const Member& m) const {
+    return {reinterpret_cast<std::uintptr_t>(kernels_.slabs(*m.format).pack), m.format->offset};
   }
-  std::size_t slab_bytes() const {
-    return kernels_.slabs().block_bytes * static_cast<std::size_t>(blocks_);
+  std::int64_t slabs(const Format& format, std::int64_t rows) const {
+    return divide_up(rows, std::int64_t{kernels_.slabs(format).rows});
+  }
+  std::size_t slab_bytes(const Format& format) const {
+    return kernels_.slabs(format).block_bytes * static_cast<std::size_t>(blocks_);
   }
 
-  void pack_rows(std::int64_t rows, int offset, std::byte* workspace) const {
+  void pack_rows(std::int64_t rows, const Format& format, std::byte* workspace) const {
     const auto* from = reinterpret_cast<const QuantisedStep*>(workspace);
     std::byte* packed = workspace + quantised_bytes_;
-    const std::int64_t slab_rows = kernels_.slabs().rows;
-    parallel_ranges(slabs(rows), 8, [&](std::int64_t begin, std::int64_t end) {
+    const IntegerSlabs& kernel = kernels_.slabs(format);
+    const std::int64_t slab_rows = kernel.rows;
+    parallel_ranges(slabs(format, rows), 8, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t slab = begin; slab < end; ++slab)
-        kernels_.slabs().pack(from + slab * slab_rows * quantised_.steps(),
-                              std::min(slab_rows, rows - slab * slab_rows), first_.k, offset,
-                              packed + static_cast<std::size_t>(slab) * slab_bytes());
+        kernel.pack(from + slab * slab_rows * quantised_.steps(),
+                    std::min(slab_rows, rows - slab * slab_rows), first_.k, format.offset,
+                    packed + static_cast<std::size_t>(slab) * slab_bytes(format));
     });
   }
 

@@ -10,13 +10,13 @@
 namespace lamina::cpu {
 namespace {
 
-// A panel consists of blocks of 32 values of kTileColumns rows of w: the codes word by word, then
-// the scales of each part that has one, then as many minima, if the format has them.
-template <int kParts, bool kHasMinimum>
+// A panel consists of blocks of 32 values of kColumns rows of w: the codes word by word, then the
+// scales of each part that has one, then as many minima, if the format has them.
+template <int kParts, bool kHasMinimum, int kColumns = kTileColumns>
 struct PanelBlock {
   static constexpr int kWords = TileBlock::kWords;
-  alignas(64) std::uint8_t codes[kWords][kTileColumns][4];
-  float scales[kHasMinimum ? 2 * kParts : kParts][kTileColumns];
+  alignas(64) std::uint8_t codes[kWords][kColumns][4];
+  float scales[kHasMinimum ? 2 * kParts : kParts][kColumns];
 };
 
 template <typename F>

@@ -2,7 +2,6 @@
 
 #if defined(__AVX2__)
 #include <algorithm>
-#include <bit>
 #include <iterator>
 
 #include "backends/cpu/gemm/tile_finish_simd.h"
@@ -11,6 +10,9 @@
 #include "backends/cpu/stored/integer_pairs_simd.h"
 #include "backends/cpu/stored/integer_panels_simd.h"
 #include "core/round_up.h"
+#if defined(LAMINA_ADDS_PAIRS)
+#include "backends/cpu/stored/integer_pair_tiles_simd.h"
+#endif
 #endif
 
 namespace lamina::cpu {
@@ -18,19 +20,20 @@ namespace {
 
 #if defined(__AVX2__)
 
-constexpr int kVectors = kTileColumns / kLanes;
-// Vectors of columns whose sums fit into registers at once.
-constexpr int kTogether = kNativeBytes == 64 ? kVectors : 1;
-// With 16 registers, words of x that GCC keeps for the next vector and products that it adds in
-// another order go to memory: loops over words and vectors stay loops.
-constexpr int kUnrolled = kNativeBytes == 64 ? 8 : 1;
+constexpr int kSquare = kNativeBytes / 4;  // words of as many rows are transposed at once
+using Square = Vectors<kSquare>;
 
-// Packs 64 values of 16 rows of w, `rows` of them, to two blocks of the panel.
-template <typename F>
+// Stores a word of as many columns as a register has words.
+template <int kParts, bool kHasMinimum, int kColumns>
+LAMINA_SIMD void store_word(PanelBlock<kParts, kHasMinimum, kColumns>& block, int word, int column,
+                            Square::F codes) {
+  Square::store(block.codes[word][column], codes);
+}
+
+// Packs 64 values of 16 rows of w, `rows` of them, to `blocks` blocks from column `column` on.
+template <typename F, typename Block>
 LAMINA_SIMD void pack_step(const std::byte* const* rows, int step, int column, int blocks,
-                           PanelOf<F>* out) {
-  constexpr int kSquare = kNativeBytes / 4;  // words of as many rows are transposed at once
-  using Square = Vectors<kSquare>;
+                           Block* out) {
   for (int first = 0; first < kLanes; first += kSquare) {
     Square::F words[kLanes / kSquare][kSquare];
     for (int i = 0; i < kSquare; ++i) {
@@ -53,20 +56,22 @@ LAMINA_SIMD void pack_step(const std::byte* const* rows, int step, int column, i
     }
     for (auto& square : words) Square::transpose(square);
     for (int word = 0; word < blocks * TileBlock::kWords; ++word)
-      Square::store(out[word / TileBlock::kWords].codes[word % TileBlock::kWords][column + first],
-                    words[word / kSquare][word % kSquare]);
+      store_word(out[word / TileBlock::kWords], word % TileBlock::kWords, column + first,
+                 words[word / kSquare][word % kSquare]);
   }
 }
 
-template <typename F>
+// Packs blocks of kTileColumns columns, or strips of blocks of fewer.
+template <typename F, typename Block, int kColumns>
 void pack(const std::byte* w, std::int64_t count, std::int64_t k, std::byte* panel) {
-  auto* out = reinterpret_cast<PanelOf<F>*>(panel);
+  auto* out = reinterpret_cast<Block*>(panel);
   const std::int64_t row_bytes = k / F::kValues * F::kBytes;
-  for (int column = 0; column < kTileColumns; column += kLanes) {
+  for (int first = 0; first < kTileColumns; first += kLanes) {
     const std::byte* rows[kLanes];  // missing ones repeat the last
     for (int r = 0; r < kLanes; ++r)
-      rows[r] = w + std::min<std::int64_t>(column + r, count - 1) * row_bytes;
-    PanelOf<F>* to = out;
+      rows[r] = w + std::min<std::int64_t>(first + r, count - 1) * row_bytes;
+    const int column = first % kColumns;
+    Block* to = out + first / kColumns * (k / kActivationBlock);
     std::int64_t at = 0;
     for (; at + kStepsOf<F> * kStepValues <= k; at += kStepsOf<F> * kStepValues) {
       for (int step = 0; step < kStepsOf<F>; ++step, to += 2)
@@ -84,48 +89,26 @@ void pack(const std::byte* w, std::int64_t count, std::int64_t k, std::byte* pan
   }
 }
 
+#if !defined(LAMINA_ADDS_PAIRS)
+
+constexpr int kVectors = kTileColumns / kLanes;
+// Vectors of columns whose sums fit into registers at once.
+constexpr int kTogether = kNativeBytes == 64 ? kVectors : 1;
+// With 16 registers, words of x that GCC keeps for the next vector go to memory: loops over words
+// and vectors stay loops.
+constexpr int kUnrolled = kNativeBytes == 64 ? 8 : 1;
+
 LAMINA_SIMD Codes broadcast_word(const void* p) {
   std::int32_t word;
   __builtin_memcpy(&word, p, sizeof word);
   return bits_as<Codes>(splat<Int>(word));
 }
 
-// Products of words of a part that are added in 16 bits, if pairs are; else the words of the part.
-template <typename F>
-constexpr int words_at_once() {
-  const int words = TileBlock::kWords / kPartsOf<F>;
-  if constexpr (!kAddsPairs) return words;
-  const auto fitting = static_cast<unsigned>(INT16_MAX / (2 * 127 * F::kMaxCode));
-  return std::clamp(static_cast<int>(std::bit_floor(fitting)), 1, words);
-}
-
 // Adds the products of kCount words from `codes` and `x` on with kTogether vectors of columns.
-template <int kCount, bool kSigned>
+template <int kCount>
 LAMINA_SIMD void add_words(const std::int8_t (*x)[kTileRows][4],
                            const std::uint8_t (*codes)[kTileColumns][4], int column,
                            Int (&products)[kTileRows][kTogether]) {
-#if defined(LAMINA_ADDS_PAIRS)
-  static_assert(kTogether == 1);
-  if constexpr (kCount == 1) {
-    const Codes columns = load_bits<Codes>(codes[0][column]);
-#pragma GCC unroll 4
-    for (int r = 0; r < kTileRows; ++r)
-      products[r][0] = products[r][0] + sum_pairs(pairs<kSigned>(columns, broadcast_word(x[0][r])));
-  } else {
-    Pairs sums[kTileRows];
-#pragma GCC unroll 4
-    for (int r = 0; r < kTileRows; ++r) sums[r] = splat<Pairs>(0);
-#pragma GCC unroll kUnrolled
-    for (int word = 0; word < kCount; ++word) {
-      const Codes columns = load_bits<Codes>(codes[word][column]);
-#pragma GCC unroll 4
-      for (int r = 0; r < kTileRows; ++r)
-        sums[r] = add_pairs(sums[r], pairs<kSigned>(columns, broadcast_word(x[word][r])));
-    }
-#pragma GCC unroll 4
-    for (int r = 0; r < kTileRows; ++r) products[r][0] = products[r][0] + sum_pairs(sums[r]);
-  }
-#else
 #pragma GCC unroll kUnrolled
   for (int word = 0; word < kCount; ++word) {
     Codes columns[kTogether];
@@ -140,11 +123,10 @@ LAMINA_SIMD void add_words(const std::int8_t (*x)[kTileRows][4],
         products[r][v] = add_fours(products[r][v], columns[v], row);
     }
   }
-#endif
 }
 
 // Adds one block to the sums of a tile.
-template <int kParts, bool kHasMinimum, int kWordsAtOnce, bool kSigned>
+template <int kParts, bool kHasMinimum>
 LAMINA_SIMD void add_block(const TileBlock& x, const PanelBlock<kParts, kHasMinimum>& w,
                            Float (&sum)[kTileRows][kVectors]) {
   constexpr int kWordsPerPart = TileBlock::kWords / kParts;
@@ -160,10 +142,8 @@ LAMINA_SIMD void add_block(const TileBlock& x, const PanelBlock<kParts, kHasMini
 #pragma GCC unroll 3
         for (int v = 0; v < kTogether; ++v) products[r][v] = splat<Int>(init);
       }
-#pragma GCC unroll kUnrolled
-      for (int word = 0; word < kWordsPerPart; word += kWordsAtOnce)
-        add_words<kWordsAtOnce, kSigned>(x.codes + part * kWordsPerPart + word,
-                                         w.codes + part * kWordsPerPart + word, column, products);
+      add_words<kWordsPerPart>(x.codes + part * kWordsPerPart, w.codes + part * kWordsPerPart,
+                               column, products);
 #pragma GCC unroll 4
       for (int r = 0; r < kTileRows; ++r) {
         const Float scale = splat(x.scales[r]);
@@ -181,7 +161,7 @@ LAMINA_SIMD void add_block(const TileBlock& x, const PanelBlock<kParts, kHasMini
   }
 }
 
-template <int kParts, bool kHasMinimum, int kWordsAtOnce, bool kSigned>
+template <int kParts, bool kHasMinimum>
 void multiply(const TileArguments& t, const std::byte* slabs, const std::byte* panel) {
   const auto* x = reinterpret_cast<const TileBlock*>(slabs);
   const auto* w = reinterpret_cast<const PanelBlock<kParts, kHasMinimum>*>(panel);
@@ -193,7 +173,7 @@ void multiply(const TileArguments& t, const std::byte* slabs, const std::byte* p
 #pragma GCC unroll 3
       for (int v = 0; v < kVectors; ++v) sum[r][v] = splat(0);
     for (std::int64_t block = 0; block < blocks; ++block)
-      add_block<kParts, kHasMinimum, kWordsAtOnce, kSigned>(x[block], w[block], sum);
+      add_block<kParts, kHasMinimum>(x[block], w[block], sum);
     float sums[kTileRows][kTileColumns];
 #pragma GCC unroll 4
     for (int r = 0; r < kTileRows; ++r)
@@ -228,20 +208,38 @@ template <typename F>
 constexpr IntegerTileFunctions::Format functions_of(std::string_view name) {
   constexpr int kParts = kPartsOf<F>;
   return {name,
-          kHasSignedProducts<F> ? 0 : kPanelOffset<F>,
+          kPanelOffset<F>,
           kParts,
           F::kHasMinimum,
           sizeof(PanelOf<F>),
-          pack<F>,
-          multiply<kParts, F::kHasMinimum, words_at_once<F>(), kHasSignedProducts<F>>};
+          pack<F, PanelOf<F>, kTileColumns>,
+          multiply<kParts, F::kHasMinimum>,
+          {kTileRows, sizeof(TileBlock), pack_rows}};
 }
+
+#else
+
+template <typename F>
+constexpr IntegerTileFunctions::Format functions_of(std::string_view name) {
+  using Tiles = PairTiles<F>;
+  using Block = typename Tiles::Block;
+  return {name,
+          F::kOffset,
+          kPartsOf<F>,
+          F::kHasMinimum,
+          kTileColumns / kStripColumns * sizeof(Block),
+          pack<F, Block, kStripColumns>,
+          Tiles::multiply,
+          {kTileRows, sizeof(typename Tiles::Rows), Tiles::pack_rows}};
+}
+
+#endif
+
 #define LAMINA_INTEGER_FORMAT(name, ...) functions_of<__VA_ARGS__>(name),
 constexpr IntegerTileFunctions::Format kFormats[] = {LAMINA_INTEGER_FORMATS};
 #undef LAMINA_INTEGER_FORMAT
 
-constexpr IntegerTileFunctions kFunctions = {kFormats,
-                                             std::size(kFormats),
-                                             {kTileRows, sizeof(TileBlock), pack_rows},
+constexpr IntegerTileFunctions kFunctions = {kFormats, std::size(kFormats),
                                              "integer tiles " LAMINA_ISA_NAME};
 #else
 constexpr IntegerTileFunctions kFunctions = {};

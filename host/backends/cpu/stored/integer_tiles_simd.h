@@ -53,10 +53,10 @@ struct IntegerTileFunctions {
     // Packs `count` rows of w of k values from `w` on, at most kTileColumns, to a panel.
     void (*pack)(const std::byte* w, std::int64_t count, std::int64_t k, std::byte* panel);
     IntegerMultiply multiply;
+    IntegerSlabs slabs;  // that multiply() reads
   };
   const Format* formats;  // none: many rows are multiplied as few are
   std::size_t num_formats;
-  IntegerSlabs slabs;     // of TileBlock
   std::string_view name;  // of the kernels, for `lamina explain`
 
   static const IntegerTileFunctions avx512, avx2, avx2_vnni, portable;
