@@ -6,6 +6,7 @@
 #include "support/paths.h"
 #include "support/process.h"
 #include "support/published_model.h"
+#include "support/small_runs.h"
 #include "support/temp_dir.h"
 
 namespace lamina::testing {
@@ -136,6 +137,26 @@ TEST(GpuMemory, TrainingThatDoesNotFitEndsBeforeDataAreRead) {
   EXPECT_THAT(run.err, HasSubstr("temporaries of a step "));
   EXPECT_THAT(run.err, HasSubstr("use smaller microbatches (train.microbatch_size)"));
   EXPECT_FALSE(std::filesystem::exists(folder / "out"));
+}
+
+TEST(GpuMemory, TrainingMustFitOnEachGpu) {
+  const TempDir folder;
+  const std::string run_file =
+      folder.write("run.toml", kSmallLlama +
+                                   "[data]\ntrain = [\"missing.txt\"]\nsequence_length = 24\n"
+                                   "[train]\nsteps = 6\nbatch_size = 2\n[run]\nout = \"" +
+                                   (folder / "out") + "\"\n");
+  const std::vector<std::string> environment = {
+      "LAMINA_GPU_COUNT=2", "LAMINA_GPU_MEMORY=" + std::to_string(1 << 30) + ",65536"};
+  const Finished run = run_emulated({"train", run_file}, "cuda:0,1", environment);
+  EXPECT_EQ(run.code, 7) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("64.0 KiB of the memory of cuda:1 are free"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "out"));
+  const Finished plan = run_emulated({"train", run_file, "--dry-run", "--set",
+                                      "data.train=[\"" + folder.write("t.txt", "a b c") + "\"]"},
+                                     "cuda:0,1", environment);
+  EXPECT_EQ(plan.code, 0) << plan.err;
+  EXPECT_THAT(plan.out, HasSubstr("of 64.0 KiB available"));
 }
 
 // A run of a model with 4 layers that offloads, on an emulated GPU.

@@ -81,7 +81,7 @@ int train_run(const Arguments& arguments, const config::RunConfig& c, const Devi
   std::optional<std::pair<std::int64_t, std::int64_t>> steps;
   if (arguments.has("profile")) steps = parse_profiled_steps(arguments.text("profile"));
   device.use_threads(arguments.globals.threads ? arguments.globals.threads : c.run.threads);
-  check_train_memory(arguments, c, device, devices.size());
+  check_train_memory(arguments, c, devices);
   const std::string& resume = arguments.text("resume");
   model::Training training =
       model::open_training(c, plugin_catalog(arguments.globals),
@@ -150,7 +150,7 @@ int run_train(const Arguments& arguments, const Device& device) {
   }
   train::check_output_folders(c);
   if (arguments.flag("fit") || arguments.flag("dry-run"))
-    return show_train_plan(arguments, c, device, devices.size());
+    return show_train_plan(arguments, c, devices);
   require_computing(device);
   try {
     return train_run(arguments, c, device, devices);

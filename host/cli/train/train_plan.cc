@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "cli/plan/device_memory.h"
@@ -80,18 +81,20 @@ std::string show_fit(const Arguments& a, const decoder::Model& model, const conf
 
 }  // namespace
 
-int show_train_plan(const Arguments& a, const config::RunConfig& run, const Device& device,
-                    std::size_t num_devices) {
+int show_train_plan(const Arguments& a, const config::RunConfig& run,
+                    const std::vector<const Device*>& devices) {
   if (a.has("profile"))
     throw UserError(ExitCode::usage,
                     {"--profile",
                      "cannot be combined with --dry-run or --fit, which run no steps",
                      {"remove one of them"}});
+  const Device& device = *devices.front();
   device.use_threads(a.globals.threads ? a.globals.threads : run.run.threads);
   const auto model = model_of(a, run);
   const inspect::TeacherOfPlan teacher =
       model::describe_teacher(run, plugin_catalog(a.globals), *model);
-  const std::uint64_t available = device.available_memory();
+  std::uint64_t available = device.available_memory();
+  for (const Device* other : devices) available = std::min(available, other->available_memory());
   if (a.flag("fit")) {
     print(show_fit(a, *model, run, teacher, device, available));
     return 0;
@@ -102,26 +105,28 @@ int show_train_plan(const Arguments& a, const config::RunConfig& run, const Devi
   found.program_bytes = device.resident_memory();  // before data are read
   found.available_bytes = available;
   found.available_host_bytes = available_host_memory();
-  found.num_devices = num_devices;
+  found.num_devices = devices.size();
   found.data = train::with_data_places(
       run, [&] { return data::estimate_data(section, *tokenizer, model->vocab_size()); });
   print(a.flag("json") ? dry_run_json(found) : dry_run_text(found, *model, run));
   return 0;
 }
 
-void check_train_memory(const Arguments& a, const config::RunConfig& run, const Device& device,
-                        std::size_t num_devices) {
-  if (!has_own_memory(device)) return;
+void check_train_memory(const Arguments& a, const config::RunConfig& run,
+                        const std::vector<const Device*>& devices) {
+  if (!has_own_memory(*devices.front())) return;
   const auto model = model_of(a, run);
   const inspect::TeacherOfPlan teacher =
       model::describe_teacher(run, plugin_catalog(a.globals), *model);
-  const inspect::TrainPlan plan = inspect::plan_training(*model, run, device.backend(), teacher);
-  check_memory(
-      train_need(plan, run.train.dtype), device, a.positionals[0],
-      "use smaller microbatches (train.microbatch_size), train.remat, shorter rows "
-      "(data.sequence_length), optimizer.offload, or moments in fewer bytes (optimizer.moments): "
-      "`lamina train --fit` finds settings");
-  check_host_memory(train_host_need(plan), a.positionals[0], num_devices);
+  const inspect::TrainPlan plan =
+      inspect::plan_training(*model, run, devices.front()->backend(), teacher);
+  for (const Device* device : devices)
+    check_memory(
+        train_need(plan, run.train.dtype), *device, a.positionals[0],
+        "use smaller microbatches (train.microbatch_size), train.remat, shorter rows "
+        "(data.sequence_length), optimizer.offload, or moments in fewer bytes (optimizer.moments): "
+        "`lamina train --fit` finds settings");
+  check_host_memory(train_host_need(plan), a.positionals[0], devices.size());
 }
 
 }  // namespace lamina::cli

@@ -177,7 +177,7 @@ DriverResult device_attribute(int* value, DeviceAttribute attribute, DeviceId id
 }
 DriverResult device_memory(std::size_t* bytes, DeviceId id) {
   if (!DriverState::instance().has(id)) return DriverResult::invalid_device;
-  return *bytes = memory_bytes(), DriverResult::success;
+  return *bytes = memory_bytes(id), DriverResult::success;
 }
 
 DriverResult retain_context(ContextHandle* context, DeviceId id) {

@@ -29,8 +29,8 @@ namespace calls {
 
 DriverResult memory_info(std::size_t* free, std::size_t* total) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
-  *total = memory_bytes();
-  return *free = memory_bytes() - DriverState::instance().gpu(current_gpu).used,
+  *total = memory_bytes(current_gpu);
+  return *free = memory_bytes(current_gpu) - DriverState::instance().gpu(current_gpu).used,
          DriverResult::success;
 }
 
@@ -42,7 +42,8 @@ DriverResult allocate(DevicePointer* address, std::size_t bytes) {
   ++counts().allocations;
   DriverState& driver = DriverState::instance();
   if (driver.is_fault(current_gpu, FaultPlace::allocation)) return DriverResult::out_of_memory;
-  if (bytes > memory_bytes() - driver.gpu(current_gpu).used) return DriverResult::out_of_memory;
+  if (bytes > memory_bytes(current_gpu) - driver.gpu(current_gpu).used)
+    return DriverResult::out_of_memory;
   try {
     std::unique_ptr<Buffer> buffer = emulated::allocate_inaccessible(bytes, current_gpu);
     *address = buffer->address();

@@ -1,6 +1,9 @@
 #include "backends/cuda/emulation/driver_state.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <utility>
+#include <vector>
 
 #include "backends/cuda/emulation/grid.h"
 #include "core/error.h"
@@ -40,9 +43,19 @@ void do_work(int gpu, const std::function<void()>& work) {
 
 }  // namespace
 
-std::size_t memory_bytes() {
-  static const std::size_t bytes = number_in_environment("LAMINA_GPU_MEMORY", std::size_t{1} << 30);
-  return bytes;
+std::size_t memory_bytes(int gpu) {
+  static const std::vector<std::size_t> bytes = [] {
+    std::vector<std::size_t> out;
+    const char* text = std::getenv("LAMINA_GPU_MEMORY");
+    while (text && *text) {
+      char* end = nullptr;
+      out.push_back(std::strtoull(text, &end, 10));
+      text = *end == ',' ? end + 1 : nullptr;
+    }
+    if (out.empty()) out.push_back(std::size_t{1} << 30);
+    return out;
+  }();
+  return bytes[std::min(static_cast<std::size_t>(gpu), bytes.size() - 1)];
 }
 
 thread_local int current_gpu = -1;

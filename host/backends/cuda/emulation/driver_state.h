@@ -51,8 +51,9 @@ struct DriverFunction {
 
 namespace emulation {
 
-// The memory of each GPU: LAMINA_GPU_MEMORY, or 1 GiB.
-std::size_t memory_bytes();
+// The memory of a GPU: LAMINA_GPU_MEMORY, or 1 GiB. The variable may have a number for each GPU,
+// with commas between; the last one is also for further GPUs.
+std::size_t memory_bytes(int gpu);
 inline constexpr DriverResult kLost = DriverResult::launch_failed;
 inline constexpr const char* kImage = "all kernels, compiled for the host";
 
