@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "ops/op_code.h"
+#include "runtime/counting_kernel.h"
 #include "runtime/memory_plan.h"
 #include "runtime/node_groups.h"
 #include "runtime/output_places.h"
@@ -65,6 +66,7 @@ struct Program::Planner {
   std::vector<int> workspaces;      // storage of each step's workspace, or -1
   const std::vector<bool> in_host;  // values in host memory
   MemoryPlan plan, host_plan;
+  std::size_t counter_bytes = 0;  // of all steps
 
   Planner(const Graph& g, const Backend& b)
       : graph(g),
@@ -306,6 +308,10 @@ struct Program::Planner {
       step.kernel = choice->make(view, backend.context());
       if (auto* group = dynamic_cast<KernelGroup*>(step.kernel.get()))
         step.nodes = add_following_nodes(graph, backend, step.nodes.front(), *choice, *group);
+      if (auto* counting = dynamic_cast<CountingKernel*>(step.kernel.get())) {
+        step.counter_bytes = counting->counter_bytes();
+        counter_bytes += aligned(step.counter_bytes);
+      }
       std::string detail = step.kernel->detail();
       step.kernel_name = std::string(choice->name) + (detail.empty() ? "" : " " + detail);
       *workspace_bytes = step.kernel->workspace_bytes();
@@ -386,12 +392,17 @@ struct Program::Planner {
       on_host.push_back(s.space == Location::kHost ? s.life : Lifetime{});
     host_plan = plan_memory(on_host);
     program.host_bytes_ = host_plan.arena_bytes;
-    program.arena_bytes_ = plan.arena_bytes;
-    program.lower_bound_bytes_ = plan.lower_bound_bytes;
+    // No step may use the memory of counters, so they are behind the temporaries.
+    program.unshared_bytes_ += counter_bytes;
+    program.arena_bytes_ = plan.arena_bytes + counter_bytes;
+    program.lower_bound_bytes_ = plan.lower_bound_bytes + counter_bytes;
     for (std::size_t i = 0; i < lifetimes.size(); ++i)
       if (lifetimes[i].bytes > 0)
         program.arena_blocks_.push_back({storages[i].value, plan.offsets[i], lifetimes[i].bytes,
                                          lifetimes[i].first, lifetimes[i].last});
+    if (counter_bytes > 0)
+      program.arena_blocks_.push_back(
+          {kNoValue, plan.arena_bytes, counter_bytes, 0, static_cast<int>(graph.nodes().size())});
   }
 
   // Returns the value's location. REQUIRES: plan_arena() was called.
@@ -410,6 +421,7 @@ struct Program::Planner {
   }
 
   void fill_locations(std::vector<Step>& steps) const {
+    auto counters = static_cast<std::int64_t>(plan.arena_bytes);
     for (std::size_t s = 0; s < steps.size(); ++s) {
       Step& step = steps[s];
       for (const NodeId n : step.nodes) {
@@ -417,6 +429,10 @@ struct Program::Planner {
         for (ValueId v : graph.node(n).outputs) step.outputs.push_back(final_location(v));
       }
       if (workspaces[s] >= 0) step.workspace = {Location::kArena, offset_of(workspaces[s])};
+      if (step.counter_bytes > 0) {
+        step.outputs.push_back({Location::kArena, counters});
+        counters += static_cast<std::int64_t>(aligned(step.counter_bytes));
+      }
       step.in_pointers.resize(step.inputs.size());
       step.out_pointers.resize(step.outputs.size());
     }

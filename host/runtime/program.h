@@ -53,7 +53,7 @@ struct Refusal {
 
 // A piece of the arena, and the first and last node of the graph that need it.
 struct ArenaBlock {
-  ValueId value = kNoValue;  // the first value in it; kNoValue: workspace of node `first`
+  ValueId value = kNoValue;  // the first value in it; kNoValue: workspace of a node, or counters
   std::size_t offset = 0;
   std::size_t bytes = 0;
   int first = 0;

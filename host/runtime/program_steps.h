@@ -55,10 +55,14 @@ struct Program::Step {
   std::vector<Refusal> refusals;
   std::vector<Location> inputs, outputs;  // of the nodes, one after the other
   Location workspace;
+  std::size_t counter_bytes = 0;  // of a CountingKernel; their location is the last of `outputs`
   std::vector<const void*> in_pointers;  // filled in each run
   std::vector<void*> out_pointers;
   double seconds = 0;
   std::int64_t calls = 0;
+
+  // Enqueues a fill of the counters of all steps of a program; none if it has no counters.
+  static void clear_counters(const Program& program, Address arena);
 };
 
 // Events around the steps of a run. They are read after the run, because a queue may run the steps

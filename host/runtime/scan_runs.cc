@@ -83,6 +83,7 @@ void Program::run_scan(Step& step, Address arena) {
   const bool copies = !scan.host_parts.empty();
   const std::int64_t outer = times_ ? times_->iteration : -1;
   if (copies) host_->transfers->begin(scan.num_host_buffers);
+  Step::clear_counters(*scan.body, workspace + scan.body_arena_offset);
   for (std::int64_t iteration = 0; iteration < scan.times; ++iteration) {
     if (times_) times_->iteration = iteration;
     set_scan_slots(step, arena, iteration);

@@ -99,10 +99,22 @@ std::string Program::Staging::graph_text(const Program& program) const {
                    count);
 }
 
+// They are at the end of the arena.
+void Program::Step::clear_counters(const Program& program, Address arena) {
+  std::size_t bytes = 0;
+  for (const Step& step : program.steps_) bytes += aligned(step.counter_bytes);
+  if (bytes == 0) return;
+  const Address begin = arena + program.arena_bytes_ - bytes;
+  program.queue_->fill({begin, program.memory_, bytes_type(bytes)}, std::byte{0});
+}
+
 // Kernels depend on the addresses of a run alone: their other arguments are fixed when they are
 // made. Events of profiles and watchers are between kernel calls, so those runs are not recorded.
 void Program::Staging::run_steps(Program& program, Address arena) {
-  const auto enqueue = [&] { program.run_steps(program.bound_, arena); };
+  const auto enqueue = [&] {
+    Step::clear_counters(program, arena);
+    program.run_steps(program.bound_, arena);
+  };
   if (!recorded_ || program.times_ || program.watcher_ ||
       num_calls(program) < RecordedRuns::kFewestCalls)
     return enqueue();

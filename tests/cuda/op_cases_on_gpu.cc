@@ -8,6 +8,7 @@
 #include "cuda/gpu.h"
 #include "graph/bytes_type.h"
 #include "ops/registry.h"
+#include "runtime/counting_kernel.h"
 #include "support/op_case_kernels.h"
 #include "support/run_graph.h"
 
@@ -36,12 +37,19 @@ class GpuCase final : public CaseDevice {
     std::vector<void*> out;
     for (Array* array : inputs) in.push_back(place(array));
     for (Array* array : outputs) out.push_back(place(array));
+    const auto* const counting = dynamic_cast<CountingKernel*>(&kernel);
+    std::vector<std::byte> counts(counting ? counting->counter_bytes() : 0);
+    const std::unique_ptr<Buffer> counters = test_gpu().allocate(counts.size());  // zeroed
+    if (!counts.empty()) out.push_back(reinterpret_cast<void*>(counters->address()));
     const std::unique_ptr<Buffer> workspace = test_gpu().allocate(kernel.workspace_bytes());
     queue.fill(TensorRef(*workspace, 0, bytes_type(kernel.workspace_bytes())), kUnwritten);
     queue.enqueue(kernel, {in, out, reinterpret_cast<std::byte*>(workspace->address()), &queue});
     for (const auto& [array, buffer] : memory)
       queue.copy(host_tensor(array->data(), array->type), TensorRef(*buffer, 0, array->type));
+    queue.copy(host_tensor(counts.data(), bytes_type(counts.size())),
+               TensorRef(*counters, 0, bytes_type(counts.size())));
     queue.finish();
+    for (const std::byte count : counts) EXPECT_EQ(count, std::byte{0}) << "left in a counter";
   }
 
   void begin_run(bool again) const override { cuda::emulation::set_seed(again ? 2 : 1); }

@@ -25,6 +25,8 @@ std::string bar(const ArenaBlock& block, int num_nodes) {
 }
 
 std::string name_of(const ArenaBlock& block, const Graph& graph) {
+  if (block.value == kNoValue && block.last == std::ssize(graph.nodes()))
+    return "counters of kernels";
   const Node& node = graph.node(static_cast<NodeId>(block.first));
   std::string what = block.value == kNoValue
                          ? fmt::format("workspace of {}", node.op->name)

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "backends/cuda/attention/plan.h"
-#include "backends/cuda/memory.h"
 #include "core/round_up.h"
 #include "ops/operands.h"
 
@@ -56,7 +55,7 @@ OneTokenRun::OneTokenRun(Context& context, const AttentionParams& params, RowKin
   if (splits_ == 1) return;
   const auto rows =
       static_cast<std::size_t>(size_.batch) * static_cast<std::size_t>(size_.kv_heads);
-  ended_ = allocate_on_device(static_cast<CudaContext&>(context), rows * sizeof(std::uint32_t));
+  counter_bytes_ = rows * sizeof(std::uint32_t);
   partial_bytes_ = rows * static_cast<std::size_t>(splits_) *
                    static_cast<std::size_t>(size_.group) * sizeof(float);
   bytes_ =
@@ -72,7 +71,6 @@ void OneTokenRun::run(const KernelArgs& args, AttentionParams p, std::byte* work
     p.partial_top = address(workspace);
     p.partial_sum = address(workspace + aligned(partial_bytes_));
     p.partial_y = address(workspace + 2 * aligned(partial_bytes_));
-    p.ended = {ended_->address()};
   }
   launch(args, function_,
          {.blocks = std::int64_t{size_.batch} * size_.kv_heads * splits_,

@@ -2,12 +2,10 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 
 #include "backends/cuda/attention/params.h"
 #include "backends/cuda/kernel_support.h"
 #include "backends/cuda/stored/rows.h"
-#include "runtime/memory.h"
 
 namespace lamina::cuda {
 
@@ -18,17 +16,18 @@ class OneTokenRun {
  public:
   OneTokenRun(Context& context, const AttentionParams& params, RowKind kind);
   std::size_t workspace_bytes() const { return bytes_; }
+  std::size_t counter_bytes() const { return counter_bytes_; }
   // True if the operands begin at multiples of 16 bytes.
   static bool takes(const AttentionParams& p);
-  // `p` has the sizes of the constructor's params, and the addresses. REQUIRES: takes(p).
+  // `p` has the sizes of the constructor's params, and the addresses, also of the counters.
+  // REQUIRES: takes(p).
   void run(const KernelArgs& args, AttentionParams p, std::byte* workspace) const;
 
  private:
   AttentionSizes size_;
   Function function_;
   int splits_ = 1;
-  std::size_t partial_bytes_ = 0, bytes_ = 0;
-  std::shared_ptr<Buffer> ended_;  // numbers of splits, 0 between runs; null with one split
+  std::size_t partial_bytes_ = 0, bytes_ = 0, counter_bytes_ = 0;
 };
 
 }  // namespace lamina::cuda

@@ -11,6 +11,7 @@
 #include "backends/cuda/attention/widened_rows.h"
 #include "backends/cuda/instead.h"
 #include "ops/operands.h"
+#include "runtime/counting_kernel.h"
 
 namespace lamina::cuda {
 namespace {
@@ -151,19 +152,33 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
 }
 
 // Operands that are not aligned are left to the tiles.
+class OneTokenKernel final : public CountingKernel {
+ public:
+  OneTokenKernel(const NodeView& n, Context& context)
+      : p_(params_of(n)), run_(context, p_, row_kind(n.type(in::kK))), tiles_(n, context, p_) {}
+
+  std::size_t workspace_bytes() const override {
+    return std::max(run_.workspace_bytes(), tiles_.workspace_bytes());
+  }
+  std::size_t counter_bytes() const override { return run_.counter_bytes(); }
+
+  void run(const KernelArgs& args) override {
+    bind(args, p_);
+    if (counter_bytes() > 0) p_.ended = address(args.outputs.back());
+    if (OneTokenRun::takes(p_))
+      run_.run(args, p_, args.workspace);
+    else
+      tiles_.run(args, p_);
+  }
+
+ private:
+  AttentionParams p_;
+  OneTokenRun run_;
+  Tiles tiles_;
+};
+
 std::unique_ptr<Kernel> make_one_token(const NodeView& n, Context& context) {
-  const AttentionParams params = params_of(n);
-  const OneTokenRun run(context, params, row_kind(n.type(in::kK)));
-  const Tiles tiles(n, context, params);
-  return make_kernel(
-      [p = params, run, tiles](const KernelArgs& args) mutable {
-        bind(args, p);
-        if (OneTokenRun::takes(p))
-          run.run(args, p, args.workspace);
-        else
-          tiles.run(args, p);
-      },
-      std::max(run.workspace_bytes(), tiles.workspace_bytes()));
+  return std::make_unique<OneTokenKernel>(n, context);
 }
 
 std::unique_ptr<Kernel> make_by_cudnn(const NodeView& n, Context& context) {
