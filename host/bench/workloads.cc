@@ -24,33 +24,61 @@ double seconds_of(const std::function<void()>& work) {
   return watch.seconds();
 }
 
-// Returns the type whose peak bounds the products: weights in blocks may be multiplied as integers.
-DType peak_dtype(const decoder::Model& model, const BenchOptions& options) {
-  const bool in_blocks = std::ranges::any_of(model.parameters().all(),
-                                             [](const auto& p) { return p.storage != nullptr; });
-  return in_blocks && options.dtype == DType::bf16 ? DType::i8 : options.dtype;
+using Work = std::vector<inspect::ProductWork>;
+
+double sum_of(const Work& work) {
+  double flops = 0;
+  for (const inspect::ProductWork& one : work) flops += one.flops;
+  return flops;
 }
+
+// The peak of the operations of a workload: all of them, divided by the time that they take if each
+// is computed at the peak of its operands. It may be measured several times; larger values count.
+class Peak {
+ public:
+  Peak(const device::Device& device, Work work)
+      : device_(device), work_(std::move(work)), peaks_(work_.size()) {
+    measure();
+  }
+  void measure() {
+    for (std::size_t i = 0; i < work_.size(); ++i)
+      peaks_[i] = std::max(peaks_[i],
+                           device_.peak_flops(work_[i].operands.dtype, work_[i].operands.storage));
+  }
+  double flops_per_second() const {
+    double seconds = 0;
+    for (std::size_t i = 0; i < work_.size(); ++i) seconds += work_[i].flops / peaks_[i];
+    return sum_of(work_) / seconds;
+  }
+
+ private:
+  const device::Device& device_;
+  Work work_;
+  std::vector<double> peaks_;
+};
 
 // The limits of the machine, measured before and after the work; the larger values count.
 class Limits {
  public:
-  Limits(const device::Device& device, DType dtype) : device_(device), dtype_(dtype) { measure(); }
+  Limits(const device::Device& device, const Work& work) : device_(device), peak_(device, work) {
+    bandwidth_ = device_.read_bandwidth();
+  }
   void measure() {
     bandwidth_ = std::max(bandwidth_, device_.read_bandwidth());
-    peak_ = std::max(peak_, device_.peak_flops(dtype_));
+    peak_.measure();
   }
   double bandwidth() const { return bandwidth_; }
-  double peak() const { return peak_; }
+  double peak() const { return peak_.flops_per_second(); }
 
  private:
   const device::Device& device_;
-  DType dtype_;
-  double bandwidth_ = 0, peak_ = 0;
+  Peak peak_;
+  double bandwidth_ = 0;
 };
 
-void repeat(BenchResult& result, DType peak, int repeats, const device::Device& device,
+void repeat(BenchResult& result, const Work& operations, int repeats, const device::Device& device,
             const std::function<void()>& prepare, const std::function<void()>& work) {
-  Limits limits(device, peak);
+  Limits limits(device, operations);
   for (int i = 0; i < repeats; ++i) {
     prepare();
     result.repeats.push_back({.seconds = seconds_of(work)});
@@ -127,9 +155,9 @@ BenchResult bench_decode(const decoder::Model& model, const BenchOptions& option
   result.bytes_per_token =
       inspect::required_read_bytes(graph, model.states(shape, state), mean_length) /
       static_cast<double>(options.batch);
-  result.flops_per_token =
-      inspect::required_flops(graph.graph, static_cast<std::int64_t>(mean_length) - 1) /
-      static_cast<double>(options.batch);
+  const Work work =
+      inspect::flops_by_operands(graph.graph, static_cast<std::int64_t>(mean_length) - 1);
+  result.flops_per_token = sum_of(work) / static_cast<double>(options.batch);
 
   std::vector<std::int32_t> next(static_cast<std::size_t>(options.batch));
   std::vector<std::span<const std::int32_t>> rows;
@@ -152,8 +180,7 @@ BenchResult bench_decode(const decoder::Model& model, const BenchOptions& option
   // with the tokens measure the bandwidth that was available to them.
   const std::unique_ptr<device::MemoryPasses> memory = device.memory();
   const auto pass_bytes = static_cast<double>(memory->bytes());
-  const DType peak_type = peak_dtype(model, options);
-  double peak = device.peak_flops(peak_type);
+  Peak peak(device, work);
   for (int i = 0; i < options.repeats; ++i) {
     session.restore(prompts, [&](const decoder::StateTensor& s, const TensorRef& tensor) {
       write_random(backend.context().queue(), s, model.vocab_size(), tensor, device);
@@ -174,8 +201,8 @@ BenchResult bench_decode(const decoder::Model& model, const BenchOptions& option
     r.bandwidth = pass_bytes * static_cast<double>(options.tokens) / read_seconds;
     result.repeats.push_back(r);
   }
-  peak = std::max(peak, device.peak_flops(peak_type));
-  for (BenchResult::Repeat& r : result.repeats) r.peak = peak;
+  peak.measure();
+  for (BenchResult::Repeat& r : result.repeats) r.peak = peak.flops_per_second();
   if (options.profile) options.profile(session.program(1).program().profile());
   return result;
 }
@@ -193,13 +220,14 @@ BenchResult bench_prefill(const decoder::Model& model, const BenchOptions& optio
   result.tokens = static_cast<double>(options.batch * options.tokens);
   result.bytes_per_token =
       inspect::required_read_bytes(graph, model.states(shape, state), 0) / result.tokens;
-  result.flops_per_token = inspect::required_flops(graph.graph) / result.tokens;
+  const Work work = inspect::flops_by_operands(graph.graph);
+  result.flops_per_token = sum_of(work) / result.tokens;
   std::vector<std::int32_t> prompt = some_tokens(options.tokens, model.vocab_size());
   append_to_all(session, options.batch, prompt);  // compiles, touches all memory
   Program& program = session.program(options.tokens).program();
   program.set_profiling(options.profile != nullptr);
   repeat(
-      result, peak_dtype(model, options), options.repeats, device, [&] { session.reset(); },
+      result, work, options.repeats, device, [&] { session.reset(); },
       [&] { append_to_all(session, options.batch, prompt); });
   if (options.profile) options.profile(program.profile());
   return result;
@@ -211,8 +239,9 @@ BenchResult bench_train(const decoder::Model& model, const BenchOptions& options
   Graph graph = passes::simplify(model.loss_graph(shape, {.training = true}).graph);
   BenchResult result;
   result.tokens = static_cast<double>(options.batch * options.tokens);
-  result.flops_per_token =
-      inspect::kTrainingFactor * inspect::required_flops(graph) / result.tokens;
+  Work work = inspect::flops_by_operands(graph);
+  for (inspect::ProductWork& one : work) one.flops *= inspect::kTrainingFactor;
+  result.flops_per_token = sum_of(work) / result.tokens;
 
   const train::TrainStepOptions step_options{
       .shape = shape,
@@ -250,7 +279,7 @@ BenchResult bench_train(const decoder::Model& model, const BenchOptions& options
   one_step();
   step.program().program().set_profiling(options.profile != nullptr);
   repeat(
-      result, options.dtype, options.repeats, device, [] {}, one_step);
+      result, work, options.repeats, device, [] {}, one_step);
   if (options.profile) options.profile(step.program().program().profile());
   return result;
 }

@@ -24,7 +24,9 @@ class CpuMemory final : public MemoryPasses {
 
 const Backend& CpuDevice::backend() const { return cpu::cpu_backend(); }
 double CpuDevice::read_bandwidth() const { return cpu::measure_read_bandwidth(); }
-double CpuDevice::peak_flops(DType dtype) const { return cpu::measure_peak_flops(dtype); }
+double CpuDevice::peak_flops(DType dtype, const formats::BlockFormat* storage) const {
+  return cpu::measure_peak_flops(dtype, storage);
+}
 std::unique_ptr<MemoryPasses> CpuDevice::memory() const { return std::make_unique<CpuMemory>(); }
 std::string_view CpuDevice::isa() const { return cpu::name(cpu::best_isa()); }
 void CpuDevice::set_threads(int count, bool pinned) const { cpu::set_threads(count, pinned); }

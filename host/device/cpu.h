@@ -10,7 +10,7 @@ class CpuDevice : public Device {
   std::string_view name() const override { return "cpu"; }
   const Backend& backend() const override;
   double read_bandwidth() const override;
-  double peak_flops(DType dtype) const override;
+  double peak_flops(DType dtype, const formats::BlockFormat* storage = nullptr) const override;
   std::unique_ptr<MemoryPasses> memory() const override;
   std::string_view isa() const override;
   void set_threads(int count, bool pinned) const override;

@@ -61,7 +61,9 @@ double CudaDevice::copy_bandwidth() const {
   return best;
 }
 
-double CudaDevice::peak_flops(DType dtype) const { return cuda::peak_flops(*backend_, dtype); }
+double CudaDevice::peak_flops(DType dtype, const formats::BlockFormat* /*widened*/) const {
+  return cuda::peak_flops(*backend_, dtype);
+}
 
 std::unique_ptr<MemoryPasses> CudaDevice::memory() const {
   return std::make_unique<GpuMemory>(*backend_);

@@ -31,7 +31,7 @@ class CudaDevice : public CpuDevice {
   const Backend& backend() const override { return *backend_; }
   double read_bandwidth() const override;
   double copy_bandwidth() const override;
-  double peak_flops(DType dtype) const override;
+  double peak_flops(DType dtype, const formats::BlockFormat* storage = nullptr) const override;
   std::unique_ptr<MemoryPasses> memory() const override;
   std::string_view isa() const override { return architecture_; }
   std::uint64_t available_memory() const override;

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "formats/block_formats.h"
 #include "runtime/backend.h"
 
 namespace lamina::device {
@@ -44,7 +45,9 @@ class Device {
   // Bytes per second of copies between pinned host memory and the device, each way; 0 if the device
   // computes in host memory.
   virtual double copy_bandwidth() const { return 0; }
-  virtual double peak_flops(DType dtype) const = 0;  // operations per second
+  // Operations per second of products of this type; with `storage`, with a matrix that is stored in
+  // these blocks.
+  virtual double peak_flops(DType dtype, const formats::BlockFormat* storage = nullptr) const = 0;
   virtual std::unique_ptr<MemoryPasses> memory() const = 0;
   virtual std::string_view isa() const = 0;  // "avx512"
 

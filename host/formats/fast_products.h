@@ -10,4 +10,8 @@ namespace lamina::formats {
 // activations), which is slower than reading widened weights.
 bool has_fast_products(const BlockFormat& format);
 
+// Returns whether the integers of a format with fast products have up to six bits. Some CPUs
+// multiply these at twice the rate of bytes, because their sums fit into fewer bits.
+bool has_small_integers(const BlockFormat& format);
+
 }  // namespace lamina::formats

@@ -18,6 +18,7 @@
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/limits.h"
 #include "backends/cpu/threads/threads.h"
+#include "formats/fast_products.h"
 
 namespace lamina::cpu {
 namespace {
@@ -43,7 +44,7 @@ std::byte* allocate(std::size_t num_bytes, std::size_t fill_from = 0) {
 }
 
 struct Limits {
-  double read, bf16, f32, int8;
+  double read, bf16, f32, int8, int4;
 };
 
 // Weights come from memory, as in a model: every run takes the next of many copies.
@@ -132,9 +133,10 @@ void measure(const char* what, const GemmSpec& spec, Weights& weights, const Lim
   if (peer) onednn.emplace(spec, std::move(peer), weights);
   const double flops = 2.0 * static_cast<double>(spec.m * spec.n) * static_cast<double>(spec.k);
   const auto weight_bytes = static_cast<double>(bytes_of_weights(spec));
-  const double peak = spec.b_stored            ? limits.int8
-                      : spec.in == DType::bf16 ? limits.bf16
-                                               : limits.f32;
+  const double peak = spec.b_stored && formats::has_small_integers(*spec.b_stored) ? limits.int4
+                      : spec.b_stored                                              ? limits.int8
+                      : spec.in == DType::bf16                                     ? limits.bf16
+                                                                                   : limits.f32;
   const int runs =
       std::max(1, static_cast<int>(0.05 / (flops / peak + weight_bytes / limits.read)));
   std::vector<double> seconds, ratios;
@@ -185,7 +187,8 @@ void measure_training(DType in, Weights& weights, const Limits& limits) {
   }
 }
 
-// Matrices in blocks of integers with few and many rows, and their shares of the peak of int8.
+// Matrices in blocks of integers with few and many rows, and their shares of the peak of their
+// integers.
 void measure_stored(Weights& weights, const Limits& limits) {
   constexpr std::string_view kNames[] = {"INT8_32", "INT8_128", "INT4_32", "Q4_K"};
   for (const formats::BlockFormat& format : formats::block_formats()) {
@@ -200,12 +203,13 @@ void measure_stored(Weights& weights, const Limits& limits) {
 void run(std::string_view part, int threads) {
   set_threads(threads);
   const Limits limits = {measure_read_bandwidth(), measure_peak_flops(DType::bf16),
-                         measure_peak_flops(DType::f32), measure_peak_flops(DType::i8)};
+                         measure_peak_flops(DType::f32), measure_peak_flops(DType::i8),
+                         measure_peak_flops(DType::bf16, formats::find_block_format(2))};
   fmt::print(
       "{} threads, {}: read {:.1f} GB/s, bf16 {:.0f} GFLOP/s, f32 {:.0f} GFLOP/s, "
-      "int8 {:.0f} GOP/s\n",
+      "int8 {:.0f} GOP/s, int4 {:.0f} GOP/s\n",
       num_threads(), name(best_isa()), limits.read / 1e9, limits.bf16 / 1e9, limits.f32 / 1e9,
-      limits.int8 / 1e9);
+      limits.int8 / 1e9, limits.int4 / 1e9);
   Weights weights;
   const bool all = part == "all";
   if (all || part == "decode") {

@@ -10,6 +10,7 @@
 #include "backends/cpu/gemm/tile_unit.h"
 #include "backends/cpu/stored/integer_dots_simd.h"
 #include "backends/cpu/stored/integer_gemm.h"
+#include "backends/cpu/stored/integer_tiles_simd.h"
 #include "backends/cpu/stored/quantised_rows.h"
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/threads.h"
@@ -187,6 +188,16 @@ TEST(IntegerProducts, ExistForAllFormatsWithFastProducts) {
     EXPECT_EQ(find_integer_dots(&format, DType::bf16) != nullptr,
               formats::has_fast_products(format))
         << format.name;
+}
+
+TEST(IntegerProducts, HaveTheOffsetOfBytesIfTheirIntegersAreNotSmall) {
+  const IntegerTileFunctions& table = IntegerTileFunctions::avx2;
+  for (std::size_t i = 0; i < table.num_formats; ++i)
+    for (const BlockFormat& format : formats::block_formats())
+      if (format.name == table.formats[i].name) {
+        EXPECT_EQ(table.formats[i].offset == 128, !formats::has_small_integers(format))
+            << format.name;
+      }
 }
 
 TEST(IntegerProducts, OfFewRowsFollowTheirDefinition) {

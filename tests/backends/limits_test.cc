@@ -23,6 +23,8 @@ TEST(Limits, PeakFlopsAreMeasuredWithEveryInstructionSet) {
     EXPECT_GT(measure_peak_flops(DType::f32, 0.01), 0) << name(isa);
     EXPECT_GT(measure_peak_flops(DType::bf16, 0.01), 0) << name(isa);
     EXPECT_GT(measure_peak_flops(DType::i8, 0.01), 0) << name(isa);
+    for (const formats::BlockFormat& format : formats::block_formats())
+      EXPECT_GT(measure_peak_flops(DType::bf16, &format, 0.001), 0) << name(isa);
   }
 }
 

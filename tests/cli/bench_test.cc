@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/json.h"
+#include "formats/block_formats.h"
 #include "inspect/cost/required_work.h"
 #include "ops/op.h"
 #include "support/paths.h"
@@ -96,6 +97,8 @@ TEST(Bench, NoWorkloadIsFasterThanItsLimit) {
   for (std::vector<std::string> words : {std::vector<std::string>{"decode", "--tokens", "8"},
                                          {"prefill", "--tokens", "256"},
                                          {"prefill", "--tokens", "8"},
+                                         {"prefill", "--tokens", "256", "--quantize", "int8"},
+                                         {"prefill", "--tokens", "256", "--quantize", "int4"},
                                          {"train", "--tokens", "256"}}) {
     words.insert(words.end(), model.begin(), model.end());
     double ratio = 2;
@@ -223,6 +226,21 @@ TEST(RequiredWork, Example) {
   Tensor w = g.add_input("w", {DType::f32, {7, 3}, {}});
   g.add_output("y", ops::call("linear", {x, w}));
   EXPECT_EQ(required_flops(g), 2 * 5 * 3 * 7);
+}
+
+TEST(RequiredWork, IsDividedByTheOperandsOfProducts) {
+  const formats::BlockFormat* q8 = formats::find_block_format(8);
+  Graph g;
+  Tensor x = g.add_input("x", {DType::bf16, {5, 32}, {}});
+  Tensor plain = g.add_input("plain", {DType::bf16, {32, 32}, {}});
+  Tensor stored = g.add_input("stored", {DType::bf16, {64, 32}, {}, q8});
+  g.add_output("y", ops::call("linear", {ops::call("linear", {x, plain}), stored}));
+  const std::vector<inspect::ProductWork> work = inspect::flops_by_operands(g);
+  ASSERT_EQ(work.size(), 2u);
+  EXPECT_EQ(work[0].operands, (inspect::ProductOperands{DType::bf16, nullptr}));
+  EXPECT_EQ(work[0].flops, 2 * 5 * 32 * 32);
+  EXPECT_EQ(work[1].operands, (inspect::ProductOperands{DType::bf16, q8}));
+  EXPECT_EQ(work[1].flops, 2 * 5 * 32 * 64);
 }
 
 TEST(RequiredWork, CausalAttentionCountsPairsThatSeeEachOther) {

@@ -11,6 +11,7 @@
 #include "cli/shell/weight_choice.h"
 #include "core/json_writer.h"
 #include "decoder/call_limits.h"
+#include "formats/block_formats.h"
 #include "model/open.h"
 
 namespace lamina::cli {
@@ -18,14 +19,19 @@ namespace {
 
 int run_machine(const Arguments& a, const Device& device) {
   device.use_threads(a.globals.threads);
-  const bool multiplies_int8 = device.name() == "cpu";  // GPUs widen it
-  double read = 0, copy = 0, f32 = 0, bf16 = 0, int8 = 0;
+  const bool multiplies_integers = device.name() == "cpu";  // GPUs widen them
+  // Published formats of integers of 8 and of 4 bits.
+  const formats::BlockFormat *q8 = formats::find_block_format(8),
+                             *q4 = formats::find_block_format(2);
+  double read = 0, copy = 0, f32 = 0, bf16 = 0, int8 = 0, int4 = 0;
   for (int i = 0; i < 2; ++i) {
     read = std::max(read, device.read_bandwidth());
     copy = std::max(copy, device.copy_bandwidth());
     f32 = std::max(f32, device.peak_flops(DType::f32));
     bf16 = std::max(bf16, device.peak_flops(DType::bf16));
-    if (multiplies_int8) int8 = std::max(int8, device.peak_flops(DType::i8));
+    if (!multiplies_integers) continue;
+    int8 = std::max(int8, device.peak_flops(DType::bf16, q8));
+    int4 = std::max(int4, device.peak_flops(DType::bf16, q4));
   }
   if (!a.flag("json")) {
     std::string text = fmt::format("machine         {}\nread bandwidth  {}\n", machine_text(device),
@@ -33,7 +39,9 @@ int run_machine(const Arguments& a, const Device& device) {
     if (copy > 0) text += fmt::format("copies          {} each way\n", bandwidth_text(copy));
     text +=
         fmt::format("peak float32    {}\npeak bfloat16   {}\n", flops_text(f32), flops_text(bf16));
-    if (multiplies_int8) text += fmt::format("peak int8       {:.1f} GOP/s\n", int8 * 1e-9);
+    if (multiplies_integers)
+      text += fmt::format("peak int8       {:.1f} GOP/s\npeak int4       {:.1f} GOP/s\n",
+                          int8 * 1e-9, int4 * 1e-9);
     print(text);
     return 0;
   }
@@ -44,7 +52,7 @@ int run_machine(const Arguments& a, const Device& device) {
   if (copy > 0) json.key("copy_bytes_per_second").value(copy);
   json.key("peak_flops_per_second").begin_object();
   json.key("float32").value(f32).key("bfloat16").value(bf16);
-  if (multiplies_int8) json.key("int8").value(int8);
+  if (multiplies_integers) json.key("int8").value(int8).key("int4").value(int4);
   print(json.end_object().end_object().text() + "\n");
   return 0;
 }

@@ -14,9 +14,10 @@ std::string milliseconds(double seconds) { return fmt::format("{:.3f} ms", 1e3 *
 
 std::string prediction_text(const Program& program, const device::Device& device,
                             const Subject& subject) {
-  const inspect::Roofline limits{
-      .bytes_per_second = device.read_bandwidth(),
-      .flops_per_second = [&](DType dtype) { return device.peak_flops(dtype); }};
+  const inspect::Roofline limits{.bytes_per_second = device.read_bandwidth(),
+                                 .flops_per_second = [&](const inspect::ProductOperands& operands) {
+                                   return device.peak_flops(operands.dtype, operands.storage);
+                                 }};
   const std::int64_t start = subject.phase == "decode" ? subject.capacity - 1 : 0;
   const inspect::PredictedTime predicted = inspect::predict(program, limits, start);
   std::string out = fmt::format(

@@ -103,6 +103,32 @@ double required_flops(const Graph& graph, const Node& node, std::int64_t start) 
   });
 }
 
+ProductOperands operands_of(const Graph& graph, const Node& node) {
+  ProductOperands out{graph.type(node.inputs.empty() ? node.outputs[0] : node.inputs[0]).dtype};
+  for (const ValueId v : node.inputs)
+    if (v != kNoValue && graph.type(v).storage) out.storage = graph.type(v).storage;
+  return out;
+}
+
+std::vector<ProductWork> flops_by_operands(const Graph& graph, std::int64_t start) {
+  std::vector<ProductWork> out;
+  const auto add = [&](const ProductOperands& operands, double flops) {
+    auto at = std::ranges::find(out, operands, &ProductWork::operands);
+    if (at == out.end()) at = out.insert(at, {operands});
+    at->flops += flops;
+  };
+  for (const Node& node : graph.nodes()) {
+    if (node.op->def->facts.loops) {
+      const auto times = static_cast<double>(node.int_attr("times"));
+      for (const ProductWork& work : flops_by_operands(*node.body(), start))
+        add(work.operands, times * work.flops);
+    } else if (const double flops = required_flops(graph, node, start); flops > 0) {
+      add(operands_of(graph, node), flops);
+    }
+  }
+  return out;
+}
+
 double moved_bytes(const Graph& graph, const Node& node) {
   const OpCost& cost = node.op->def->cost;
   double bytes = 0;

@@ -19,6 +19,23 @@ double required_flops(const Graph& graph, std::int64_t start = 0);
 // Operations of one node; for a scan of all its runs.
 double required_flops(const Graph& graph, const Node& node, std::int64_t start);
 
+// The operands of products, by which their speed is bounded: the type of the first one, and the
+// blocks that a matrix is stored in, if any.
+struct ProductOperands {
+  DType dtype;
+  const formats::BlockFormat* storage = nullptr;
+
+  friend bool operator==(const ProductOperands&, const ProductOperands&) = default;
+};
+ProductOperands operands_of(const Graph& graph, const Node& node);
+
+// required_flops() of a graph, by operands.
+struct ProductWork {
+  ProductOperands operands;
+  double flops = 0;
+};
+std::vector<ProductWork> flops_by_operands(const Graph& graph, std::int64_t start = 0);
+
 // Minimum bytes that a node reads and writes: its operands (for lookup tables only the rows that
 // are looked up) and its results. REQUIRES: not a scan.
 double moved_bytes(const Graph& graph, const Node& node);

@@ -4,7 +4,6 @@
 #include <map>
 
 #include "graph/call.h"
-#include "inspect/cost/required_work.h"
 
 namespace lamina::inspect {
 namespace {
@@ -19,9 +18,8 @@ bool is_view(const Graph& graph, const Node& node) {
 
 void add_node(PredictedByOp& ops, const Graph& graph, const Node& node, const Roofline& limits,
               std::int64_t start, std::int64_t times) {
-  const ValueId first = node.inputs.empty() ? node.outputs[0] : node.inputs[0];
   const double compute =
-      required_flops(graph, node, start) / limits.flops_per_second(graph.type(first).dtype);
+      required_flops(graph, node, start) / limits.flops_per_second(operands_of(graph, node));
   const double move = moved_bytes(graph, node) / limits.bytes_per_second;
   const double seconds = static_cast<double>(times) * std::max(compute, move);
   PredictedOp& op = ops[node.op->name];

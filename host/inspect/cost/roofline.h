@@ -6,13 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "inspect/cost/required_work.h"
 #include "runtime/program.h"
 
 namespace lamina::inspect {
 
 struct Roofline {
-  double bytes_per_second;                        // of the memory
-  std::function<double(DType)> flops_per_second;  // of products of this type
+  double bytes_per_second;                                         // of the memory
+  std::function<double(const ProductOperands&)> flops_per_second;  // of products of these operands
 };
 
 // The nodes of one op.
@@ -28,8 +29,8 @@ struct PredictedTime {
   std::vector<PredictedOp> ops;  // longest first
 };
 
-// A node takes the longer of two times: its required operations at the peak of its first operand's
-// type, and the bytes of its operands and results, each moved once. Nodes run one after the other;
+// A node takes the longer of two times: its required operations at the peak of its operands, and
+// the bytes of its operands and results, each moved once. Nodes run one after the other;
 // launches, waits and caches cost and save nothing. `start`: tokens in the decode state.
 PredictedTime predict(const Program& program, const Roofline& limits, std::int64_t start);
 

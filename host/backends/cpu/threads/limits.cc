@@ -13,6 +13,7 @@
 #include "backends/cpu/threads/limits_simd.h"
 #include "backends/cpu/threads/threads.h"
 #include "core/error.h"
+#include "formats/fast_products.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -94,8 +95,13 @@ template <DType dtype>
 }
 #endif
 
-FlopLoop flop_loop(DType dtype) {
+FlopLoop flop_loop(DType dtype, const formats::BlockFormat* storage) {
   const LimitLoops& loops = isa_table<LimitLoops>();
+  if (storage && dtype == DType::bf16 && formats::has_fast_products(*storage)) {
+    if (loops.multiply_add_small_integers && formats::has_small_integers(*storage))
+      return loops.multiply_add_small_integers;
+    return flop_loop(DType::i8, nullptr);
+  }
 #if defined(__x86_64__)
   if (has_matrix_unit() && dtype == DType::bf16) return multiply_tiles<DType::bf16>;
   if (has_matrix_unit() && dtype == DType::i8) return multiply_tiles<DType::i8>;
@@ -165,7 +171,11 @@ double measure_read_bandwidth(double seconds) {
 }
 
 double measure_peak_flops(DType dtype, double seconds) {
-  const FlopLoop loop = flop_loop(dtype);
+  return measure_peak_flops(dtype, nullptr, seconds);
+}
+
+double measure_peak_flops(DType dtype, const formats::BlockFormat* storage, double seconds) {
+  const FlopLoop loop = flop_loop(dtype, storage);
   constexpr std::int64_t kRounds = 400'000;  // some milliseconds
   double best = 0;
   const double end = now_seconds() + seconds;

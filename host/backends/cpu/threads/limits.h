@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "core/dtype.h"
+#include "formats/block_formats.h"
 
 namespace lamina::cpu {
 
@@ -34,9 +35,14 @@ double measure_read_bandwidth(double seconds = 0.4);
 
 // Returns the operations per second of all threads of the pool: multiply-adds between registers,
 // counted as two, by the fastest unit that has them: in f32; in bf16 with f32 sums (AMX,
-// vdpbf16ps); in i8 with i32 sums (AMX, vpdpbusd). If there is no such unit, bf16 and i8 are
-// measured as f32. The best of repeats that take `seconds` together. [main thread, machine
+// vdpbf16ps); in i8 with i32 sums (AMX, vpdpbusd, vpmaddwd). If there is no such unit, bf16 and i8
+// are measured as f32. The best of repeats that take `seconds` together. [main thread, machine
 // otherwise idle]
 double measure_peak_flops(DType dtype, double seconds = 0.2);
+
+// Likewise for products of bf16 with a matrix that is stored in blocks of `storage`; null: not in
+// blocks. Formats with fast products are multiplied in i8, their integers of few bits by a faster
+// instruction if there is one. [main thread, machine otherwise idle]
+double measure_peak_flops(DType dtype, const formats::BlockFormat* storage, double seconds = 0.2);
 
 }  // namespace lamina::cpu

@@ -104,14 +104,27 @@ double multiply_add_int8(std::int64_t rounds, float* sink) {
 #if defined(__AVXVNNI__)
     asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
 #else
-    __m256i products;  // in the assembly, since they are equal for all sums
-    asm("vpmaddubsw %3, %2, %1\n\tvpaddw %1, %0, %0"
+    // In the assembly, since products are equal for all sums. 32 bytes widened are two registers.
+    __m256i products;
+    asm("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0\n\tvpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0"
         : "+x"(sum), "=&x"(products)
         : "x"(a), "x"(b));
 #endif
     return sum;
   });
 }
+
+#if !defined(__AVXVNNI__)
+double multiply_add_small_integers(std::int64_t rounds, float* sink) {
+  const __m256i a = _mm256_set1_epi8(1), b = _mm256_set1_epi8(static_cast<char>(*sink));
+  return run(rounds, 32 * 2, sink, [a, b](__m256 sum) {
+    __m256i products;
+    asm("vpmaddubsw %3, %2, %1\n\tvpaddw %1, %0, %0" : "+x"(sum), "=&x"(products) : "x"(a), "x"(b));
+    return sum;
+  });
+}
+#define LAMINA_MULTIPLIES_SMALL_INTEGERS
+#endif
 
 std::uint64_t read_memory(const std::byte* memory, std::size_t num_bytes) {
   __m256i sum[8];
@@ -177,6 +190,9 @@ constexpr LimitLoops kFunctions = {
 #endif
 #if defined(__AVX2__)
     .multiply_add_int8 = multiply_add_int8,
+#endif
+#if defined(LAMINA_MULTIPLIES_SMALL_INTEGERS)
+    .multiply_add_small_integers = multiply_add_small_integers,
 #endif
 };
 

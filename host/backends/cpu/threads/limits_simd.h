@@ -18,8 +18,12 @@ struct LimitLoops {
   ReadLoop read;
   FlopLoop multiply_add;
   FlopLoop multiply_add_bf16 = nullptr;  // by vdpbf16ps: for avx512_bf16 only
-  // Products of bytes by vpdpbusd; for avx2 by vpmaddubsw, with sums in 16 bits. Not for portable.
+  // Products of bytes by vpdpbusd; for avx2 by vpmaddwd, of bytes that are widened to 16 bits. Not
+  // for portable.
   FlopLoop multiply_add_int8 = nullptr;
+  // Products of bytes with integers of up to six bits, if these are faster: by vpmaddubsw, with
+  // sums in 16 bits. For avx2 only.
+  FlopLoop multiply_add_small_integers = nullptr;
 
   static const LimitLoops avx512, avx2, avx2_vnni, portable;
 };
