@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "decode/planned_shortlists.h"
 #include "decoder/roles/roles.h"
 #include "ops/tensor.h"
 
@@ -27,13 +28,17 @@ void add_output(ModelGraph& graph, Output role, Tensor value) {
   graph.graph.add_output(std::string(decoder::role_name(role)), value);
 }
 
-}  // namespace
-
-void add_shortlists(ModelGraph& graph, const ShortlistShape& shape) {
+Tensor logits_of(ModelGraph& graph) {
   const auto at = std::ranges::find(graph.outputs, Output::logits, &decoder::OutputRole::role);
   LAMINA_ASSERT(at != graph.outputs.end());
   const auto index = static_cast<std::size_t>(at - graph.outputs.begin());
-  const Tensor logits = graph.graph.tensor(graph.graph.outputs()[index].value);
+  return graph.graph.tensor(graph.graph.outputs()[index].value);
+}
+
+}  // namespace
+
+void add_shortlists(ModelGraph& graph, const ShortlistShape& shape) {
+  const Tensor logits = logits_of(graph);
   const Tensor temperature = add_input(graph, Input::temperature, {DType::f64, {}, {}});
   if (shape.likeliest > 0) {
     const auto best = ops::likeliest_tokens(logits, temperature, {.k = shape.likeliest});
@@ -49,6 +54,13 @@ void add_shortlists(ModelGraph& graph, const ShortlistShape& shape) {
   add_output(graph, Output::drawn_before, group.before);
   add_output(graph, Output::drawn_largest, group.largest);
   add_output(graph, Output::total_weight, group.weight);
+}
+
+void add_possible_shortlists(ModelGraph& graph, const Backend& backend) {
+  if (backend.reaches(MemoryKind::host)) return;
+  const std::int64_t vocab = logits_of(graph).dim(1);
+  add_shortlists(graph, {.likeliest = std::min(kLongestShortlist, vocab)});
+  if (vocab > kLongestShortlist) add_shortlists(graph, {.at_draw = true});
 }
 
 ShortlistRows::ShortlistRows(const ShortlistShape& shape, std::int64_t batch, std::int64_t vocab)

@@ -8,12 +8,13 @@
 #include "core/error.h"
 #include "decode/candidates.h"
 #include "decode/penalties.h"
+#include "decode/planned_shortlists.h"
 
 namespace lamina::decode {
 namespace {
 
 // Lists of more tokens need no option but a large top-k. A device selects at most kLongest fast.
-constexpr std::int64_t kUsual = 128, kLongest = 256;
+constexpr std::int64_t kUsual = 128, kLongest = kLongestShortlist;
 
 // The relative difference that two sums over all tokens may have: each addition rounds once, on
 // the host another time when the draw is counted down. The weights themselves differ by less than

@@ -6,6 +6,7 @@
 
 #include "core/round_up.h"
 #include "cuda/gpu.h"
+#include "inspect/plan/decode_plan.h"
 #include "support/device_models.h"
 
 namespace lamina::testing {
@@ -62,6 +63,39 @@ TEST_P(CudaSteadyState, ReplayedTokensHaveTheBitsOfPlainOnes) {
     return out;
   };
   EXPECT_EQ(run(emulated_gpu(), true), run(plain_gpu(), false));
+}
+
+// A prompt and two tokens allocate no more than the plan contains.
+TEST_P(CudaSteadyState, DecodingAllocatesWhatItsPlanContains) {
+  const decode::SessionOptions options{.batch = 3, .capacity = 16, .call_tokens = 5};
+  const Rows rows = random_rows(model, 3, 7);
+  const weights::Weights weights = weights_on(emulated_gpu(), model, DType::f32);
+  const auto used = [] {
+    std::size_t free = 0, total = 0;
+    EXPECT_EQ(cuda::emulation::driver().memory_info(&free, &total), cuda::DriverResult::success);
+    return total - free;
+  };
+  const inspect::DecodePlan plan = inspect::plan_decoding(model, options, emulated_gpu());
+  const std::int64_t vocab = model.vocab_size();
+  for (const decode::ShortlistShape& shape :
+       {decode::ShortlistShape{}, decode::shortlist_shape({}, vocab)}) {
+    const std::size_t before = used();
+    decode::Session session(model, weights.pointers(), options, emulated_gpu());
+    session.set_shortlists(shape);
+    const std::vector<double> draws(3, 0.5);
+    if (session.has_shortlists()) session.set_draws(1.0, draws);
+    for (const auto& [first, count] : {std::pair{0, 5}, {5, 1}, {6, 1}}) {
+      std::vector<std::span<const std::int32_t>> piece;
+      for (int b = 0; b < 3; ++b)
+        piece.push_back(std::span(rows.ids).subspan(static_cast<std::size_t>(b * 7 + first),
+                                                    static_cast<std::size_t>(count)));
+      session.append(piece);
+    }
+    const std::size_t allocated = used() - before;
+    SCOPED_TRACE(fmt::format("{} tokens, {} likeliest", vocab, shape.likeliest));
+    EXPECT_GT(allocated, plan.states + 3 * 4 * static_cast<std::size_t>(vocab));
+    EXPECT_LE(allocated, plan.states + plan.temporaries + plan.transfers);
+  }
 }
 
 struct Steps {

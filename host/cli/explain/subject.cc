@@ -7,6 +7,8 @@
 #include "cli/shell/plugins.h"
 #include "cli/shell/units.h"
 #include "cli/shell/weight_choice.h"
+#include "decode/sampler.h"
+#include "decode/shortlist_rows.h"
 #include "model/open.h"
 #include "model/training.h"
 #include "train/loop/run.h"
@@ -16,11 +18,15 @@
 namespace lamina::cli {
 namespace {
 
-decoder::ModelGraph trace(const Subject& s) {
+decoder::ModelGraph trace(const Subject& s, const Backend& backend) {
   if (s.phase == "train")
     return s.task->loss_graph(*s.model, {s.batch, s.tokens, s.dtype},
                               train::all_losses(s.segments));
-  return s.model->decode_graph({s.batch, s.tokens, s.dtype}, {s.capacity, s.capacity});
+  decoder::ModelGraph graph =
+      s.model->decode_graph({s.batch, s.tokens, s.dtype}, {s.capacity, s.capacity});
+  const decode::ShortlistShape shape = decode::shortlist_shape({}, s.model->vocab_size());
+  if (!shape.is_whole() && !backend.reaches(MemoryKind::host)) decode::add_shortlists(graph, shape);
+  return graph;
 }
 
 }  // namespace
@@ -64,7 +70,7 @@ Subject find_subject(const Arguments& a) {
 
 program::BoundProgram compile(const Subject& s, const Backend& backend,
                               const passes::Observer& observer) {
-  decoder::ModelGraph graph = trace(s);
+  decoder::ModelGraph graph = trace(s, backend);
   if (observer) observer("as traced", graph.graph);
   if (s.phase == "train") {
     if (observer) graph.graph = passes::simplify(std::move(graph.graph), observer);

@@ -37,7 +37,8 @@ MemoryNeed decode_need(const decoder::Model& model, const decode::SessionOptions
   const inspect::DecodePlan plan = inspect::plan_decoding(model, options, backend);
   return {{"weights", plan.weights},
           {fmt::format("state of {} x {} tokens", options.batch, options.capacity), plan.states},
-          {"temporaries", plan.temporaries}};
+          {"temporaries", plan.temporaries},
+          {"inputs and logits", plan.transfers}};
 }
 
 // Copies for checkpoints are in the memory of the host.

@@ -11,6 +11,7 @@ struct DecodePlan {
   std::size_t weights = 0;      // of all parameters, in the types that graphs read
   std::size_t states = 0;       // of all sequences, for their whole capacity
   std::size_t temporaries = 0;  // of the largest call
+  std::size_t transfers = 0;    // inputs and results of a prompt and of one token, eg logits
 };
 
 // The plan of a session, if the device copies all weights into separate memory. Compiles the
