@@ -2,9 +2,7 @@
 //
 // rotate is bound by memory: a thread rotates the pairs of one or two vectors of 16 bytes; the
 // table comes from L1 and L2, since all heads of a token share its row. The tables are small.
-#include "backends/cuda/gpu/divide.h"
 #include "backends/cuda/gpu/row_groups.h"
-#include "backends/cuda/layout/cached_row.h"
 #include "backends/cuda/rope/params.h"
 #include "backends/cuda/rope/rotated.h"
 
@@ -132,27 +130,20 @@ LAMINA_GPU_FUNCTION void rotate(const RotateParams& p) {
 template <bool kInterleaved, typename T, int N>
 LAMINA_GPU_FUNCTION void rotate_write(const RotateWriteParams& p) {
   const Global<const float> cosines(p.cos), sines(p.sin);
-  const Global<const std::int32_t> start(p.start);
   const std::int64_t count = p.num_tokens * p.units.by;
   for (std::int64_t at = gpu::first_index(); at < count; at += gpu::num_indices()) {
-    std::int64_t unit;
-    const std::int64_t token = gpu::divide(at, p.units, unit);
-    int i = 0;
-    while (unit >= p.rows[i].units) unit -= p.rows[i++].units;
-    const MovedRows& rows = p.rows[i];
-    std::int64_t token_of_batch;
-    const std::int64_t batch = gpu::divide(token, p.tokens, token_of_batch);
-    const std::int32_t first_slot = start[batch];
+    const MovedUnit moved = moved_unit(p, at);
+    const MovedRows& rows = p.rows[moved.part];
     const HeadUnits units = head_units<N>(rows.width, rows.half);
-    const int head = static_cast<int>(unit) / units.count;
+    const int head = static_cast<int>(moved.index) / units.count;
     const auto place = [&]() -> std::int64_t {
-      std::int64_t row = token;
-      if (rows.is_cached) row = cached_row(rows.slots, batch, first_slot + token_of_batch);
+      const std::int64_t row = written_row(rows, moved);
       return row < 0 ? -1 : (row * rows.heads + head) * rows.width;
     };
-    move_unit<kInterleaved, N>(units, static_cast<int>(unit) - head * units.count,
-                               Global<const T>(rows.x), (token * rows.heads + head) * rows.width,
-                               Global<T>(rows.y), place, cosines, sines, token * rows.half, 1.0f);
+    move_unit<kInterleaved, N>(units, static_cast<int>(moved.index) - head * units.count,
+                               Global<const T>(rows.x),
+                               (moved.token * rows.heads + head) * rows.width, Global<T>(rows.y),
+                               place, cosines, sines, moved.token * rows.half, 1.0f);
   }
 }
 

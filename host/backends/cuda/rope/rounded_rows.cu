@@ -1,8 +1,5 @@
 // rotate_write to caches of formats/row_formats.h: a warp rotates a row of a head and rounds it to
 // the numbers of the cache. Bound by the time of a launch while few tokens are decoded.
-#include "backends/cuda/gpu/divide.h"
-#include "backends/cuda/layout/cached_row.h"
-#include "backends/cuda/rope/params.h"
 #include "backends/cuda/rope/rotated.h"
 #include "backends/cuda/stored/row_numbers.h"
 
@@ -33,27 +30,20 @@ struct RotatedRow {
 // A unit of a token is a row of a head.
 template <bool kInterleaved, typename T>
 LAMINA_GPU_FUNCTION void rotate_and_round(const RotateWriteParams& p) {
-  const Global<const std::int32_t> start(p.start);
   const std::int64_t count = p.num_tokens * p.units.by;
   for (std::int64_t at = gpu::first_index() / gpu::kWarpSize; at < count;
        at += gpu::num_indices() / gpu::kWarpSize) {
-    std::int64_t head;
-    const std::int64_t token = gpu::divide(at, p.units, head);
-    int part = 0;
-    while (head >= p.rows[part].units) head -= p.rows[part++].units;
-    const MovedRows& rows = p.rows[part];
-    std::int64_t token_of_batch;
-    const std::int64_t batch = gpu::divide(token, p.tokens, token_of_batch);
-    std::int64_t to = token;
-    if (rows.is_cached) to = cached_row(rows.slots, batch, start[batch] + token_of_batch);
+    const MovedUnit unit = moved_unit(p, at);
+    const MovedRows& rows = p.rows[unit.part];
+    std::int64_t to = written_row(rows, unit);
     if (to < 0) continue;
     const RotatedRow<kInterleaved, T> row{
         Global<const T>(rows.x),    Global<const float>(p.cos),
-        Global<const float>(p.sin), (token * rows.heads + head) * rows.width,
-        token * rows.half,          rows.half};
+        Global<const float>(p.sin), (unit.token * rows.heads + unit.index) * rows.width,
+        unit.token * rows.half,     rows.half};
     stored::RowValues values;
     stored::set_row(values, rows.width, [&](int i) { return row.at(i); });
-    to = to * rows.heads + head;
+    to = to * rows.heads + unit.index;
     if (rows.kind != RowKind::plain) {
       stored::store_row(values, rows.width, rows.kind, rows.y, to);
       continue;
