@@ -34,7 +34,7 @@ IGNORED = -100  # a label that is not counted
 # Names of the children of a layer whose outputs are recorded, for each kind of output.
 CHILDREN = {
     "attn": ("self_attn", "attn", "attention", "linear_attn", "temporal_block", "mixer", "mamba", "conv", "short_conv"),
-    "mlp": ("mlp", "feed_forward", "ffn", "moe", "block_sparse_moe"),
+    "mlp": ("mlp", "feed_forward", "ffn", "moe", "block_sparse_moe", "experts"),
 }
 DEFAULT_TOLERANCE = {
     "logits_max_abs": 1e-4,
@@ -190,6 +190,28 @@ class Recorder:
     def __exit__(self, *_):
         for hook in self.hooks:
             hook.remove()
+
+
+class Ties:
+    """Counts the choices of top-k between equal values, eg zeros behind a relu: the definition leaves open
+    which of them is taken, so implementations differ."""
+
+    def __init__(self):
+        self.count, self.topk = 0, torch.Tensor.topk
+
+    def choose(self, values, k, dim=-1, **options):
+        if k < values.shape[dim]:
+            last, next_one = self.topk(values, k + 1, dim).values.narrow(dim, k - 1, 2).unbind(dim)
+            masked = last <= torch.finfo(values.dtype).min / 2
+            self.count += int(((last == next_one) & ~masked).sum())
+        return self.topk(values, k, dim, **options)
+
+    def __enter__(self):
+        torch.Tensor.topk = torch.topk = lambda *values, **options: self.choose(*values, **options)
+        return self
+
+    def __exit__(self, *_):
+        torch.Tensor.topk = torch.topk = self.topk
 
 
 # --- rows of tokens --------------------------------------------------------------------------------
@@ -416,15 +438,19 @@ def main():
     generator = torch.Generator().manual_seed(args.seed)
     ids = usable_ids(model.config)
     rows, labels = draw_rows(ids, generator, args.rows, args.tokens)
-    tensors = {"input_ids": rows, "labels": labels, **forward_case(model, rows, labels)}
+    with Ties() as ties:
+        tensors = {"input_ids": rows, "labels": labels, **forward_case(model, rows, labels)}
     noise = rounding(args, tensors, rows, labels)
     if noise and noise["logits_max_abs"] > 1e-3:
         fail(f"float32 and float64 differ by {noise['logits_max_abs']:.2g} in logits: a choice hangs on rounding",
              "try another --seed")
-    if not args.no_packed:
-        tensors.update(packed_case(model, *draw_rows(ids, generator, args.rows, args.tokens)))
-    model.zero_grad(set_to_none=True)
-    greedy, about_greedy = greedy_case(model, ids, args, generator)
+    with ties:
+        if not args.no_packed:
+            tensors.update(packed_case(model, *draw_rows(ids, generator, args.rows, args.tokens)))
+        model.zero_grad(set_to_none=True)
+        greedy, about_greedy = greedy_case(model, ids, args, generator)
+    if ties.count:
+        fail(f"{ties.count} choices of top-k are between equal values", "try another --seed")
     tensors.update(greedy)
     write_golden(args, tensors)
     write_info(args, model, tensors, about_greedy, noise)
