@@ -80,6 +80,18 @@ void check_model(const config::RunConfig& run, const decoder::Model& teacher,
                                  "data.sequence_length, for distillation.teacher");
 }
 
+// `theirs` may be null.
+void check_tokenizer(const config::RunConfig& run, const text::Tokenizer& ours,
+                     const text::Tokenizer* theirs) {
+  if (!theirs) return;
+  if (const auto other = text::first_difference(ours, *theirs))
+    throw UserError(ExitCode::usage,
+                    {config::place_in(run)(kTeacher),
+                     fmt::format("gives token {} the text '{}'; the student gives it '{}'",
+                                 other->id, printable(other->theirs), printable(other->ours)),
+                     {kRemedy}});
+}
+
 }  // namespace
 
 std::unique_ptr<decoder::Model> describe_teacher(const config::RunConfig& run,
@@ -94,27 +106,39 @@ std::unique_ptr<decoder::Model> describe_teacher(const config::RunConfig& run,
   return out;
 }
 
-std::optional<train::TeacherModel> open_teacher(const config::RunConfig& run,
-                                                const registry::Catalog& plugins,
-                                                const decoder::Model& student,
-                                                const text::Tokenizer& tokenizer,
-                                                const Backend& backend) {
+std::vector<train::TeacherModel> open_teachers(const config::RunConfig& run,
+                                               const registry::Catalog& plugins,
+                                               const decoder::Model& student,
+                                               const text::Tokenizer& tokenizer,
+                                               const std::vector<const Backend*>& backends) {
   const std::string& path = run.distillation.teacher;
-  if (path.empty()) return std::nullopt;
+  if (path.empty()) return {};
   check_present(run);
   const DType dtype = run.distillation.dtype;
-  auto loaded = std::make_shared<const Loaded>(load(path, plugins, dtype, backend));
-  check_model(run, loaded->model(), student);
-  if (loaded->tokenizer)
-    if (const auto other = text::first_difference(tokenizer, *loaded->tokenizer))
-      throw UserError(ExitCode::usage,
-                      {config::place_in(run)(kTeacher),
-                       fmt::format("gives token {} the text '{}'; the student gives it '{}'",
-                                   other->id, printable(other->theirs), printable(other->ours)),
-                       {kRemedy}});
-  const std::span<const ConstTensorRef> weights = loaded->weights.pointers();
-  return train::TeacherModel{
-      {loaded, loaded->opened.model.get()}, {weights.begin(), weights.end()}, dtype};
+  // The weights on one device, and the first device's, with the model of all.
+  struct Copy {
+    std::shared_ptr<const Loaded> first;
+    weights::Weights weights;
+  };
+  return while_training(path, [&] {
+    const auto first =
+        std::make_shared<const Loaded>(load(path, plugins, dtype, *backends.front()));
+    check_model(run, first->model(), student);
+    check_tokenizer(run, tokenizer, first->tokenizer.get());
+    std::vector<train::TeacherModel> out;
+    const auto add = [&](const auto& owner, const weights::Weights& weights) {
+      const std::span<const ConstTensorRef> tensors = weights.pointers();
+      out.push_back({{owner, first->opened.model.get()}, {tensors.begin(), tensors.end()}, dtype});
+    };
+    add(first, first->weights);
+    for (std::size_t i = 1; i < backends.size(); ++i) {
+      const auto copy = std::make_shared<const Copy>(
+          first, weights::Weights::load(first->model(), first->opened.weight_files(), dtype,
+                                        *backends[i]));
+      add(copy, copy->weights);
+    }
+    return out;
+  });
 }
 
 }  // namespace lamina::model

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <memory>
-#include <optional>
+#include <vector>
 
 #include "config/run_config.h"
 #include "decoder/model.h"
@@ -21,12 +21,13 @@ std::unique_ptr<decoder::Model> describe_teacher(const config::RunConfig& run,
                                                  const registry::Catalog& plugins,
                                                  const decoder::Model& student);
 
-// Opens the teacher with its weights. Errors: also as load(); exit 2 if its tokenizer assigns
-// other ids than `tokenizer`, the student's.
-std::optional<train::TeacherModel> open_teacher(const config::RunConfig& run,
-                                                const registry::Catalog& plugins,
-                                                const decoder::Model& student,
-                                                const text::Tokenizer& tokenizer,
-                                                const Backend& backend);
+// Opens the teacher with its weights, once for each backend: all read the same files. Returns
+// nothing if the run has no teacher. Errors: also as load(); exit 2 if its tokenizer assigns other
+// ids than `tokenizer`, the student's.
+std::vector<train::TeacherModel> open_teachers(const config::RunConfig& run,
+                                               const registry::Catalog& plugins,
+                                               const decoder::Model& student,
+                                               const text::Tokenizer& tokenizer,
+                                               const std::vector<const Backend*>& backends);
 
 }  // namespace lamina::model

@@ -422,7 +422,7 @@ std::unique_ptr<decoder::Model> open_trained(const config::RunConfig& run,
 }
 
 Training open_training(const config::RunConfig& run, const registry::Catalog& plugins,
-                       const std::string& checkpoint, const Backend& backend) {
+                       const std::string& checkpoint, const std::vector<const Backend*>& backends) {
   Training out = begin(run, plugins, checkpoint);
   note_unread(*out.model);
   for (const std::string& difference : out.model->config().training_differences())
@@ -430,8 +430,8 @@ Training open_training(const config::RunConfig& run, const registry::Catalog& pl
   if (!run.distillation.teacher.empty()) {
     config::DataSection data = run.data;
     if (!out.inherited.directory.empty()) data.tokenizer = out.inherited.directory;
-    out.inherited.teacher =
-        open_teacher(run, plugins, *out.model, *data::load_tokenizer(data), backend);
+    out.inherited.teachers =
+        open_teachers(run, plugins, *out.model, *data::load_tokenizer(data), backends);
   }
   if (!run.train.from.empty() && !checkpoint.empty())
     set_learning_resumed(run, out.inherited.directory, *out.model);

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "model/open.h"
 #include "runtime/backend.h"
@@ -24,9 +25,10 @@ struct Training {
 };
 
 // Opens the model with its initial weights. `checkpoint`: the one that the run resumes from, or "";
-// if given, train.from is not read. Errors: also as train::StartWeights and
-// open_teacher(); exit 2 if data.tokenizer assigns other ids to tokens of the directory.
+// if given, train.from is not read. `backends` are the devices of the run. Errors: also as
+// train::StartWeights and open_teachers(); exit 2 if data.tokenizer assigns other ids to tokens of
+// the directory.
 Training open_training(const config::RunConfig& run, const registry::Catalog& plugins,
-                       const std::string& checkpoint, const Backend& backend);
+                       const std::string& checkpoint, const std::vector<const Backend*>& backends);
 
 }  // namespace lamina::model

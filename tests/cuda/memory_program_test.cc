@@ -159,6 +159,36 @@ TEST(GpuMemory, TrainingMustFitOnEachGpu) {
   EXPECT_THAT(plan.out, HasSubstr("of 64.0 KiB available"));
 }
 
+// Each GPU has the weights of the teacher: the second one has room for the student only.
+TEST(GpuMemory, ATeacherMustFitOnEachGpu) {
+  const TempDir folder;
+  const std::string model = add_golden_model(folder, "llama3_gqa");
+  folder.write("text.txt", text_of_words(40));
+  const std::string run_file =
+      folder.write("run.toml", "[data]\n" + kSmallText + "[train]\nfrom = \"" + model +
+                                   "\"\nsteps = 2\nbatch_size = 2\n[distillation]\nteacher = \"" +
+                                   model + "\"\n[checkpoint]\nasync = false\n[run]\nout = \"" +
+                                   (folder / "out") + "\"\n");
+  const auto run = [&](const std::vector<std::string>& more, std::int64_t second) {
+    std::vector<std::string> arguments{"train", run_file};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_emulated(arguments, "cuda:0,1",
+                        {"LAMINA_GPU_COUNT=2", "LAMINA_GPU_MEMORY=" + std::to_string(1 << 30) +
+                                                   "," + std::to_string(second)});
+  };
+  const Finished plan = run({"--dry-run", "--json"}, 1 << 30);
+  ASSERT_EQ(plan.code, 0) << plan.err;
+  const JsonDocument json = JsonDocument::parse(plan.out, "plan");
+  const std::int64_t teacher = json.root().at("teacher_bytes").as_int64();
+  EXPECT_GT(teacher, 0);
+  const Finished refused = run({}, json.root().at("memory_bytes").as_int64() - teacher);
+  EXPECT_EQ(refused.code, 7) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr(" of the memory of cuda:1 are free"));
+  EXPECT_THAT(refused.err, HasSubstr("weights of the teacher "));
+  EXPECT_FALSE(std::filesystem::exists(folder / "out"));
+  EXPECT_EQ(run({}, 1 << 30).code, 0);
+}
+
 // A run of a model with 4 layers that offloads, on an emulated GPU.
 class OffloadingRun : public ::testing::Test {
  protected:

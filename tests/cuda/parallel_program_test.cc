@@ -62,6 +62,16 @@ TEST_F(CudaParallelProgram, OtherCommandsTakeOneDevice) {
   EXPECT_THAT(f.err, HasSubstr("`lamina verify` computes on one device"));
 }
 
+TEST_F(CudaParallelProgram, ATeacherOfAnotherVocabularyIsOneError) {
+  const std::string model = add_golden_model(folder_, "llama3_gqa");
+  const Finished f =
+      run({"train", "run.toml", "--device", "cuda:0,1", "--set", "distillation.teacher=" + model});
+  EXPECT_EQ(f.code, 2) << f.err;
+  const std::string error = " has a vocabulary of ";
+  ASSERT_THAT(f.err, HasSubstr(error));
+  EXPECT_EQ(f.err.find(error, f.err.find(error) + 1), f.err.npos) << f.err;
+}
+
 // The signal comes after the first step.
 TEST_F(CudaParallelProgram, ASignalEndsAllAtOneStepAndTheRunContinues) {
   const std::string program = LAMINA_BUILD_DIR "/bin/lamina_emulated";

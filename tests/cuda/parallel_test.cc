@@ -56,6 +56,19 @@ const std::vector<ParallelRun> kRuns = {
      "",
      {"train.from=model", "lora.rank=4", "lora.use_dora=true", "train.dtype=float32"},
      1e-6},
+    {"Distillation",
+     2,
+     "",
+     {"train.from=model", "train.dtype=float32", "distillation.teacher=model",
+      "distillation.dtype=float32", "distillation.alpha=0.5", "distillation.top_k=8"},
+     1e-6},
+    {"DistillationOfLayers",
+     4,
+     "",
+     {"train.from=model", "train.dtype=float32", "distillation.teacher=model",
+      "distillation.dtype=float32", "distillation.alpha=0.5", "distillation.temperature=2",
+      "distillation.hidden_layers=[\"0:1\", \"last:last\"]"},
+     1e-6},
 };
 
 // A folder with the files of a run.
@@ -138,6 +151,11 @@ void expect_same_curve(const std::vector<train::StepResult>& got,
     EXPECT_NEAR(got[i].gradient_norm, want[i].gradient_norm,
                 10 * tolerance * want[i].gradient_norm);
     EXPECT_EQ(got[i].num_labels, want[i].num_labels);
+    ASSERT_EQ(got[i].terms.size(), want[i].terms.size());
+    for (std::size_t t = 0; t < want[i].terms.size(); ++t)
+      EXPECT_NEAR(got[i].terms[t].mean, want[i].terms[t].mean,
+                  10 * tolerance * std::abs(want[i].terms[t].mean) + 1e-7)
+          << want[i].terms[t].term.name;
   }
 }
 
@@ -239,11 +257,9 @@ TEST(CudaParallelRuns, RefuseABatchThatTheyCannotShare) {
                  "  use a divisor of 4");
 }
 
-TEST(CudaParallelRuns, RefuseUpdatesInTheBackwardPassAndTeachers) {
+TEST(CudaParallelRuns, RefuseUpdatesInTheBackwardPass) {
   expect_refused({"optimizer.in_backward=true", "train.clip_norm=0"},
                  "updates weights before the gradients of 2 devices are added");
-  expect_refused({"train.from=x", "distillation.teacher=y", "distillation.alpha=0.5"},
-                 "cannot be used on several devices");
 }
 
 }  // namespace

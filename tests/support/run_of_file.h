@@ -25,7 +25,8 @@ struct RunOfFile {
                      CommunicatorGroup* group = nullptr)
       : config(load(file, sets, group)),
         training(model::open_training(config, built_plugins(),
-                                      train::likely_checkpoint("auto", config.run.out), backend)),
+                                      train::likely_checkpoint("auto", config.run.out),
+                                      backends_of(backend, group))),
         run(std::make_unique<train::Run>(config, *training.model, "auto", backend,
                                          data::LoadHooks{}, std::move(training.inherited), group)) {
     run->resumption().set_aside();
@@ -49,6 +50,13 @@ struct RunOfFile {
   std::string checkpoint() const { return train::newest_checkpoint(config.run.out); }
 
  private:
+  static std::vector<const Backend*> backends_of(const Backend& first,
+                                                 const CommunicatorGroup* group) {
+    std::vector<const Backend*> out{&first};
+    for (int i = 1; group && i < group->size(); ++i)
+      out.push_back(&group->ranks[static_cast<std::size_t>(i)]->backend());
+    return out;
+  }
   static config::RunConfig load(const std::string& file, const std::vector<std::string>& sets,
                                 const CommunicatorGroup* group) {
     config::RunConfig out = config::load_run(file, {sets, {}});

@@ -83,9 +83,10 @@ int train_run(const Arguments& arguments, const config::RunConfig& c, const Devi
   device.use_threads(arguments.globals.threads ? arguments.globals.threads : c.run.threads);
   check_train_memory(arguments, c, devices);
   const std::string& resume = arguments.text("resume");
-  model::Training training =
-      model::open_training(c, plugin_catalog(arguments.globals),
-                           train::likely_checkpoint(resume, c.run.out), device.backend());
+  std::vector<const Backend*> backends;
+  for (const Device* of : devices) backends.push_back(&of->backend());
+  model::Training training = model::open_training(
+      c, plugin_catalog(arguments.globals), train::likely_checkpoint(resume, c.run.out), backends);
   const decoder::Model& model = *training.model;
   CommunicatorGroup group;
   if (devices.size() > 1) group = device::connect(devices);

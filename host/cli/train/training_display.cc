@@ -189,11 +189,12 @@ void print_banner(const decoder::Model& model, const config::RunConfig& c, train
             decoder::to_string(model.stack(), blocks));
   if (!run.inherited().summary.empty())
     log::info("from    {}: {}", c.train.from, run.inherited().summary);
-  if (const auto& teacher = run.inherited().teacher)
+  if (!run.inherited().teachers.empty()) {
+    const train::TeacherModel& teacher = run.inherited().teachers.front();
     log::info("teacher {}: {}, {} parameters, {}", c.distillation.teacher,
-              teacher->model->family().name(),
-              thousands_text(teacher->model->parameters().num_elements()),
-              long_name(teacher->dtype));
+              teacher.model->family().name(),
+              thousands_text(teacher.model->parameters().num_elements()), long_name(teacher.dtype));
+  }
   std::string_view label = "data";
   for (const std::string& line : data_lines(run.data())) {
     log::info("{:<7} {}", label, line);

@@ -93,7 +93,7 @@ Loop::Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& b
   if (inputs.group)
     replicas_.emplace(*inputs.group,
                       Replicas::Setup{inputs.model, options_.optimizer, options_.step(),
-                                      kept_average(options_.train)},
+                                      kept_average(options_.train), inputs.teachers},
                       state_, step_);
   if (!inputs.resumes) make_weights();
   inputs_.start = nullptr;  // it was read, and may be destroyed
@@ -101,12 +101,10 @@ Loop::Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& b
   if (inputs.validation)
     eval_.emplace(inputs.model, options_.train.microbatch_size, options_.sequence_length,
                   options_.train.dtype, true, backend, EvalOutputs{.task = options_.task});
-  const decoder::TeacherShape told = options_.task->teacher();
-  if (!told.any) return;
-  LAMINA_ASSERT(inputs.teacher != nullptr);
-  teacher_.emplace(*inputs.teacher, options_.train.microbatch_size, options_.sequence_length, told,
-                   backend);
-  step_.set_teacher(&*teacher_);
+  if (!options_.task->teacher().any) return;
+  LAMINA_ASSERT(!inputs.teachers.empty());
+  teacher_ = make_teacher(inputs.teachers.front(), options_.step(), backend);
+  step_.set_teacher(teacher_.get());
 }
 
 void Loop::make_weights() {

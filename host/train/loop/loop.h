@@ -81,7 +81,7 @@ struct LoopInputs {
   std::string data_fingerprint;
   std::string run_file;  // texts for checkpoints
   std::string model_file;
-  const TeacherModel* teacher = nullptr;      // for a task that has one
+  std::span<const TeacherModel> teachers = {};  // for a task that has one: one per device
   const StartWeights* start = nullptr;        // train.from; null: fresh weights, or a checkpoint's
   std::span<const SideFile> side_files = {};  // see CheckpointContents
   bool resumes = false;                       // weights stay 0 until resume() reads them
@@ -170,7 +170,7 @@ class Loop {
   TrainStep step_;
   std::optional<Replicas> replicas_;
   std::optional<EvalStep> eval_;
-  std::optional<Teacher> teacher_;
+  std::unique_ptr<Teacher> teacher_;
   Progress progress_;
   data::Batch batch_;
   double data_seconds_ = 0;  // that filling batch_ took

@@ -100,8 +100,6 @@ void share_among(config::RunConfig& run, int num_ranks) {
     refuse("optimizer.in_backward",
            fmt::format("updates weights before the gradients of {} devices are added", num_ranks),
            "set optimizer.in_backward = false, or use one device");
-  if (!run.distillation.teacher.empty())
-    refuse("distillation.teacher", "cannot be used on several devices", "use one device");
   if (run.train.batch_size % num_ranks != 0)
     refuse(
         "train.batch_size",
@@ -155,10 +153,9 @@ Run::Run(const config::RunConfig& config, const decoder::Model& model, const std
   loop_ = std::make_unique<Loop>(
       LoopInputs{options_, model, *tokenizer_, data_->train,
                  data_->validation.empty() ? nullptr : &data_->validation.front(),
-                 data_->fingerprint, run_file_, model_file(model),
-                 inherited_.teacher ? &*inherited_.teacher : nullptr, inherited_.weights.get(),
-                 inherited_.files, !resumption_->checkpoint().empty(), hooks.workers,
-                 [this] { check_directory(); }, group},
+                 data_->fingerprint, run_file_, model_file(model), inherited_.teachers,
+                 inherited_.weights.get(), inherited_.files, !resumption_->checkpoint().empty(),
+                 hooks.workers, [this] { check_directory(); }, group},
       backend);
   inherited_.weights.reset();  // unmaps their files
   if (hooks.between) hooks.between();

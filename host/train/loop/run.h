@@ -53,7 +53,7 @@ struct Inherited {
   std::string summary;                    // of the weights, for people
   std::string directory;                  // of the tokenizer, unless data.tokenizer is another
   std::vector<SideFile> files;            // copied to every checkpoint
-  std::optional<TeacherModel> teacher;    // of [distillation]
+  std::vector<TeacherModel> teachers;     // of [distillation]: one per device
 };
 
 //   Run run(config, model, "auto", backend);

@@ -87,6 +87,12 @@ RematPolicy remat_policy(const TrainStepOptions& options, const decoder::Model& 
   return policy;
 }
 
+std::unique_ptr<Teacher> make_teacher(const TeacherModel& model, const TrainStepOptions& options,
+                                      const Backend& backend) {
+  return std::make_unique<Teacher>(model, options.shape.batch, options.shape.tokens,
+                                   options.task->teacher(), backend);
+}
+
 decoder::ModelGraph step_graph(const decoder::Model& model, const TrainStepOptions& options) {
   decoder::ModelGraph graph = list_table_gradients(whole_graph(model, options));
   if (!options.in_backward) return with_sums(std::move(graph), options);

@@ -91,6 +91,10 @@ struct TrainStepOptions {
 RematPolicy remat_policy(const TrainStepOptions& options, const decoder::Model& model,
                          const config::KeyPlace& place = {});
 
+// Returns the teacher of the task for the microbatches of a step. REQUIRES: the task has one.
+std::unique_ptr<Teacher> make_teacher(const TeacherModel& model, const TrainStepOptions& options,
+                                      const Backend& backend);
+
 // Loss and gradients of a microbatch; gradients of tables are lists if possible. With in_backward
 // also the updates of layers.
 decoder::ModelGraph step_graph(const decoder::Model& model, const TrainStepOptions& options);

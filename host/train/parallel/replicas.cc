@@ -22,6 +22,11 @@ Replicas::Replicas(CommunicatorGroup& group, const Setup& setup, TrainState& sta
                                                     state.lists(), setup.optimizer, setup.average);
       made.own_step = std::make_unique<TrainStep>(setup.model, graph, *made.own_state, options,
                                                   setup.optimizer, communicator.backend());
+      if (options.task->teacher().any) {
+        made.own_teacher = make_teacher(setup.teachers[static_cast<std::size_t>(i)], options,
+                                        communicator.backend());
+        made.own_step->set_teacher(made.own_teacher.get());
+      }
       made.state = made.own_state.get();
       made.step = made.own_step.get();
     }

@@ -26,9 +26,10 @@ class Replicas {
     const config::OptimizerSection& optimizer;
     const TrainStepOptions& options;  // of rank 0: the step has all_microbatches() in all
     KeptAverage average = KeptAverage::none;
+    std::span<const TeacherModel> teachers = {};  // for a task that has one: one per rank
   };
-  // Makes a state and a step for each rank; rank 0 has the given ones. REQUIRES: all outlive this,
-  // and the step neither updates in the backward pass nor has a teacher.
+  // Makes a state and a step for each rank, with its teacher; rank 0 has the given ones. REQUIRES:
+  // all outlive this, and the step does not update in the backward pass.
   Replicas(CommunicatorGroup& group, const Setup& setup, TrainState& state, TrainStep& step);
 
   // Gives all ranks the state of rank 0.
@@ -44,6 +45,7 @@ class Replicas {
  private:
   struct Rank {
     std::unique_ptr<TrainState> own_state;  // null for rank 0
+    std::unique_ptr<Teacher> own_teacher;
     std::unique_ptr<TrainStep> own_step;
     TrainState* state = nullptr;
     TrainStep* step = nullptr;

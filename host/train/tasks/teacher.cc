@@ -1,6 +1,10 @@
 #include "train/tasks/teacher.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
+
+#include "decoder/roles/roles.h"
 
 namespace lamina::train {
 namespace {
@@ -8,20 +12,24 @@ namespace {
 using decoder::Input;
 using decoder::Output;
 
+// The outputs of a teacher, and the inputs of the step that read them.
+constexpr std::array kTold = {std::pair{Output::teacher_logp, Input::teacher_logp},
+                              std::pair{Output::teacher_ids, Input::teacher_ids},
+                              std::pair{Output::teacher_hidden, Input::teacher_hidden}};
+
 program::BoundProgram program_of(const decoder::Model& model, const decoder::GraphShape& shape,
                                  const decoder::TeacherShape& told, const Backend& backend) {
   return {model.teacher_graph(shape, {.segments = true, .teacher = told}), backend};
 }
 
-std::size_t num_told(const decoder::Model& model, std::int64_t tokens,
-                     const decoder::TeacherShape& told) {
-  return static_cast<std::size_t>(tokens * told.num_tokens(model.vocab_size()));
-}
-
-std::size_t num_hidden(const decoder::Model& model, std::int64_t tokens,
-                       const decoder::TeacherShape& told) {
-  if (told.layers.empty()) return 0;
-  return told.layers.size() * static_cast<std::size_t>(tokens * model.layer_width());
+// Calls add(pair of kTold, type) for each output that the program has.
+template <typename Add>
+void each_output(const program::BoundProgram& program, const Add& add) {
+  const Graph& graph = program.program().graph();
+  for (const auto& told : kTold)
+    for (std::size_t o = 0; o < program.output_roles().size(); ++o)
+      if (program.output_roles()[o].role == told.first)
+        add(told, graph.type(graph.outputs()[o].value));
 }
 
 }  // namespace
@@ -30,12 +38,12 @@ TeacherBytes teacher_bytes(const decoder::Model& model, const decoder::GraphShap
                            const decoder::TeacherShape& told, const Backend& backend) {
   TeacherBytes out;
   for (const decoder::Parameter& p : model.parameters().all())
-    out.weights += static_cast<std::size_t>(p.used_type(shape.dtype).bytes());
-  const std::size_t each = sizeof(float) + (told.top_k > 0 ? sizeof(std::int32_t) : 0);
-  const std::int64_t tokens = shape.batch * shape.tokens;
-  out.temporaries = program_of(model, shape, told, backend).arena_bytes() +
-                    num_told(model, tokens, told) * each +
-                    num_hidden(model, tokens, told) * sizeof(float);
+    out.weights += aligned(static_cast<std::size_t>(p.used_type(shape.dtype).bytes()));
+  const program::BoundProgram program = program_of(model, shape, told, backend);
+  out.temporaries = program.arena_bytes();
+  each_output(program, [&](const auto&, const Type& type) {
+    out.temporaries += aligned(static_cast<std::size_t>(type.bytes()));
+  });
   return out;
 }
 
@@ -43,14 +51,17 @@ Teacher::Teacher(TeacherModel teacher, std::int64_t rows, std::int64_t tokens,
                  const decoder::TeacherShape& told, const Backend& backend)
     : teacher_(std::move(teacher)),
       program_(program_of(*teacher_.model, {rows, tokens, teacher_.dtype}, told, backend)),
-      arena_(backend.allocate(program_.arena_bytes())),
-      logp_(num_told(*teacher_.model, rows * tokens, told)),
-      ids_(told.top_k > 0 ? logp_.size() : 0),
-      hidden_(num_hidden(*teacher_.model, rows * tokens, told)) {
+      arena_(backend.allocate(program_.arena_bytes())) {
   program_.bind_parameters(teacher_.weights);
-  program_.bind(Output::teacher_logp, logp_.data());
-  program_.bind(Output::teacher_ids, ids_.data());
-  program_.bind(Output::teacher_hidden, hidden_.data());
+  each_output(program_, [&](const auto&, const Type& type) {
+    outputs_.add(static_cast<std::size_t>(type.bytes()));
+  });
+  outputs_.allocate(backend);
+  std::size_t part = 0;
+  each_output(program_, [&](const auto& of, const Type& type) {
+    told_.push_back({of.second, outputs_.tensor(part++, type)});
+    program_.bind(of.first, told_.back().second);
+  });
 }
 
 void Teacher::run(const program::Microbatch& batch) {
@@ -59,14 +70,7 @@ void Teacher::run(const program::Microbatch& batch) {
 }
 
 void Teacher::bind(program::BoundProgram& step) {
-  step.bind(Input::teacher_logp, logp_.data());
-  step.bind(Input::teacher_ids, ids_.data());
-  step.bind(Input::teacher_hidden, hidden_.data());
-}
-
-std::size_t Teacher::temporary_bytes() const {
-  return arena_->bytes() + (logp_.size() + hidden_.size()) * sizeof(float) +
-         ids_.size() * sizeof(std::int32_t);
+  for (const auto& [input, tensor] : told_) step.bind(input, ConstTensorRef(tensor));
 }
 
 }  // namespace lamina::train

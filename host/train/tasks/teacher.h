@@ -1,19 +1,22 @@
-// The second model of distillation: it reads the batches of the step and predicts their tokens.
+// The second model of distillation: it reads the batches of the step and predicts their tokens. On
+// several devices each has the teacher's weights, and runs it for its own microbatches.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "decoder/model.h"
 #include "program/bound_program.h"
 #include "program/microbatch.h"
 #include "runtime/backend.h"
+#include "runtime/buffer_parts.h"
 
 namespace lamina::train {
 
-// A model with its weights, one tensor per parameter in the type Parameter::used_dtype(dtype). The
-// weights live as long as `model`, which may own them.
+// A model with its weights on one device, one tensor per parameter in the type
+// Parameter::used_dtype(dtype). The weights live as long as `model`, which may own them.
 struct TeacherModel {
   std::shared_ptr<const decoder::Model> model;
   std::vector<ConstTensorRef> weights;
@@ -40,15 +43,14 @@ class Teacher {
   // Binds the outputs of the last run as inputs of `step`.
   void bind(program::BoundProgram& step);
 
-  std::size_t temporary_bytes() const;
+  std::size_t temporary_bytes() const { return arena_->bytes() + outputs_.bytes(); }
 
  private:
   TeacherModel teacher_;
   program::BoundProgram program_;
   std::unique_ptr<Buffer> arena_;
-  std::vector<float> logp_;
-  std::vector<std::int32_t> ids_;  // empty if its outputs cover all tokens
-  std::vector<float> hidden_;      // empty if no layers are compared
+  BufferParts outputs_;                                     // in the memory of the device
+  std::vector<std::pair<decoder::Input, TensorRef>> told_;  // inputs of a step, in outputs_
 };
 
 }  // namespace lamina::train
