@@ -4,70 +4,12 @@
 
 #include "backends/cpu/gemm/tile_finish_simd.h"
 #include "backends/cpu/gemm/tile_pack_simd.h"
+#include "backends/cpu/gemm/tile_sums_simd.h"
 
 namespace lamina::cpu {
 namespace {
 
-// Sums in registers: kRows rows of A times kVectors vectors of B, beside kVectors vectors of B and
-// one word of A.
-#if defined(__AVX512F__)
-constexpr int kRows = 8, kVectors = 3;
-#elif defined(__AVX2__)
-constexpr int kRows = 4, kVectors = 3;
-#else
-constexpr int kRows = 4, kVectors = 2;
-#endif
-constexpr int kWidth = kVectors * kWordLanes;
-constexpr std::int64_t kSumsOfPanels = kRows * kWidth;
 static_assert(kPackedRows % std::max(kRows, kWordLanes) == 0);
-
-// The words of kRows rows of A: word w of row r is at rows[r][w * step].
-struct RowWords {
-  const Word* rows[kRows];
-  std::int64_t step;
-};
-
-// Prevents the compiler from reading a word of A again for each vector that it is multiplied with.
-LAMINA_SIMD void keep_in_register(Native::F& x) {
-#if defined(__AVX512F__)
-  asm("" : "+v"(x));
-#else
-  asm("" : "+x"(x));
-#endif
-}
-
-// Computes sums[kRows][kWidth] (+)= rows of A times a panel of B.
-template <class Format>
-void multiply_panels(const RowWords& a, const Word* b, std::int64_t num_words, bool add,
-                     float* sums) {
-  Native::F sum[kRows][kVectors];
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v)
-      sum[r][v] = add ? Native::load(sums + r * kWidth + v * kWordLanes) : Native::F{};
-  const Word* rows[kRows];
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) rows[r] = a.rows[r];
-  const std::int64_t end = num_words * a.step;
-  for (std::int64_t at = 0; at < end; at += a.step, b += kWidth) {
-    Native::F columns[kVectors];
-#pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) columns[v] = Native::load(b + v * kWordLanes);
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-      Native::F word = Native::broadcast(rows[r] + at);
-      keep_in_register(word);
-#pragma GCC unroll 3
-      for (int v = 0; v < kVectors; ++v)
-        sum[r][v] = Format::multiply_add(sum[r][v], word, columns[v]);
-    }
-  }
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) Native::store(sums + r * kWidth + v * kWordLanes, sum[r][v]);
-}
 
 // Prefetches the lines of C that finish() will write, during the products before it.
 void fetch_outputs(const TileArguments& t, std::int64_t row, std::int64_t rows, std::int64_t column,
