@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/round_up.h"
 #include "publishers/formats.h"
 #include "publishers/python_json.h"
 
@@ -70,30 +71,28 @@ std::vector<std::string> strings(const JsonValue& section, std::string_view key)
   return out;
 }
 
-// Reads the rows and columns with one scale.
-void read_block(const JsonValue& block, Compression& out) {
+Compression::Block read_block(const JsonValue& block) {
   std::vector<std::int64_t> sizes;
   for (JsonValue size : block.elements()) sizes.push_back(size.as_int64());
   if (sizes.size() != 2 || std::ranges::min(sizes) <= 0)
     block.fail("must be two positive numbers: the rows and columns of a block");
-  out.block_rows = sizes[0];
-  out.block_columns = sizes[1];
+  return {sizes[0], sizes[1]};
 }
 
-constexpr std::string_view kReadFormats[] = {"pack-quantized",       "int-quantized",
-                                             "float-quantized",      "mxfp4-pack-quantized",
-                                             "nvfp4-pack-quantized", "naive-quantized"};
+constexpr std::string_view kReadFormats[] = {
+    "pack-quantized",       "int-quantized",        "float-quantized", "mxfp8-quantized",
+    "mxfp4-pack-quantized", "nvfp4-pack-quantized", "naive-quantized"};
 
 void check_format(const JsonValue& format) {
   if (std::ranges::find(kReadFormats, format.as_string()) == std::end(kReadFormats))
     format.fail(fmt::format("must be pack-quantized, int-quantized, float-quantized, "
-                            "mxfp4-pack-quantized or nvfp4-pack-quantized, the formats that "
-                            "lamina reads; got {}",
+                            "mxfp8-quantized, mxfp4-pack-quantized or nvfp4-pack-quantized, the "
+                            "formats that lamina reads; got {}",
                             format.describe()),
                 {kAlternative});
 }
 
-Compression::Group read_group(const JsonValue& value, const std::string& common, Compression& out) {
+Compression::Group read_group(const JsonValue& value, const std::string& common) {
   Compression::Group group{.where = value.where(), .name = value.path()};
   group.targets = strings(value, "targets");
   group.format = common;
@@ -123,7 +122,7 @@ Compression::Group read_group(const JsonValue& value, const std::string& common,
                                 : order.is_string() && (order.as_string() == "group" ||
                                                         order.as_string() == "dynamic"));
   if (const JsonValue block = weights.find("block_structure"); block && !block.is_null())
-    read_block(block, out);
+    group.block = read_block(block);
   return group;
 }
 
@@ -146,7 +145,12 @@ void read_compressed_tensors(const JsonValue& section, Compression& out) {
     section.at("transform_config")
         .fail("must be empty: lamina does not rotate activations", {kAlternative});
   for (const auto& [name, group] : section.at("config_groups").members())
-    out.groups.push_back(read_group(group, common, out));
+    out.groups.push_back(read_group(group, common));
+  std::vector<Compression::Block> blocks;
+  for (const Compression::Group& group : out.groups)
+    if (group.strategy == "block" && std::ranges::find(blocks, group.block) == blocks.end())
+      blocks.push_back(group.block);
+  if (!blocks.empty()) out.blocks = std::move(blocks);
   out.ignored = strings(section, "ignore");
 }
 
@@ -220,6 +224,12 @@ void read_awq(const JsonValue& section, Compression& out) {
 
 }  // namespace
 
+Shape scales_shape(Shape values, const Compression::Block& block) {
+  values[-2] = divide_up(values[-2], block.rows);
+  values[-1] = divide_up(values[-1], block.columns);
+  return values;
+}
+
 JsonValue quantization_config(const JsonValue& config) {
   if (!config.is_object()) return {};
   JsonValue section = config.find("quantization_config");
@@ -247,7 +257,7 @@ Compression read_compression(const std::string& directory) {
   else if (out.method != "fp8" && out.method != "mxfp4")
     refuse_method(method);
   if (const JsonValue block = section.find("weight_block_size"); block && !block.is_null())
-    read_block(block, out);
+    out.blocks = {read_block(block)};
   return out;
 }
 

@@ -6,10 +6,16 @@
 #include <vector>
 
 #include "core/json.h"
+#include "core/shape.h"
 
 namespace lamina::io {
 
 struct Compression {
+  // The rows and columns of values in f8 that share a scale.
+  struct Block {
+    std::int64_t rows = 128, columns = 128;
+    bool operator==(const Block&) const = default;
+  };
   // A group of modules in compressed-tensors' config_groups.
   struct Group {
     std::string where, name;           // of the group in errors: file and line, path of the key
@@ -19,12 +25,13 @@ struct Compression {
     bool is_float = false, symmetric = true, reordered = false;
     std::string strategy;         // "channel", "group", .. ; empty if the file does not name it
     std::int64_t group_size = 0;  // values with one scale; 0 if the strategy has no groups
+    Block block;                  // for the strategy "block"
   };
 
   // "fp8", "mxfp4", "compressed-tensors", "gptq" or "awq"; empty if the file names none.
   std::string method;
-  std::string where;                                   // file and line of quantization_config
-  std::int64_t block_rows = 128, block_columns = 128;  // for fp8: values with one scale
+  std::string where;                 // file and line of quantization_config
+  std::vector<Block> blocks = {{}};  // for fp8: of the file, or of each group; never empty
 
   // For gptq and awq.
   int bits = 4;
@@ -37,6 +44,9 @@ struct Compression {
   std::vector<Group> groups;
   std::vector<std::string> ignored;  // modules that are not quantised, named like targets
 };
+
+// Returns the shape of the scales of a matrix, or of stacked matrices, in such blocks.
+Shape scales_shape(Shape values, const Compression::Block& block);
 
 // Returns quantization_config of a config.json, also of its text_config; empty if there is none.
 JsonValue quantization_config(const JsonValue& config);

@@ -159,12 +159,13 @@ void StoredWeight::open_f8() {
          fmt::format("expected a tensor '{}' beside it", scales));
   form_ = Form::f8_blocks;
   scales_ = files_->tensor(scales);
+  if (scales_.dtype == DType::u8) scales_.dtype = DType::f8_e8m0;
   scale_values_.resize(static_cast<std::size_t>(scales_.shape.num_elements()));
   constexpr DType kScaleTypes[] = {DType::f32, DType::bf16, DType::f16, DType::f8_e8m0};
   if (std::ranges::find(kScaleTypes, scales_.dtype) == std::end(kScaleTypes) ||
       !gather(scales_, 0, 1, scale_values_))
     fail(fmt::format("has scales '{}' of type {}", scales, lamina::name(scales_.dtype)),
-         "expected scales of type f32, bf16, f16 or f8_e8m0");
+         "expected scales of type f32, bf16, f16, f8_e8m0 or u8");
   if (shape_.ndim() < 2 || shape_.num_elements() == 0)
     fail(fmt::format("is {} of f8", to_string(shape_)), "f8 weights must be matrices");
   const std::int64_t rows = shape_[-2], columns = shape_[-1];
@@ -179,23 +180,30 @@ void StoredWeight::open_f8() {
   };
   if (scale_values_.size() == 1)  // one for the whole tensor
     return check_zeros(Shape{{1, 1}}, shape_.num_elements(), columns);
-  block_rows_ = files_->compression().block_rows;
-  block_columns_ = files_->compression().block_columns;
-  if (Shape of_rows = shape_; of_rows[-1] = 1, scales_.shape == of_rows) {
-    block_rows_ = 1;
-    block_columns_ = columns;
-  }
+  const Compression::Block block = f8_block();
+  block_rows_ = block.rows;
+  block_columns_ = block.columns;
   grid_rows_ = divide_up(rows, block_rows_);
   grid_columns_ = divide_up(columns, block_columns_);
-  Shape grid = shape_;
-  grid[-2] = grid_rows_;
-  grid[-1] = grid_columns_;
-  if (scales_.shape != grid)
-    fail(fmt::format("is {}, in blocks of {} x {}: its scales must be {}, but '{}' is {}",
-                     to_string(shape_), block_rows_, block_columns_, to_string(grid), scales,
-                     to_string(scales_.shape)),
-         "quantization_config.weight_block_size of config.json gives the size of blocks");
-  check_zeros(grid, block_rows_, block_columns_);
+  check_zeros(scales_.shape, block_rows_, block_columns_);
+}
+
+// Returns the block of each scale: of a size in the configuration, or a row or an equal part of it.
+Compression::Block StoredWeight::f8_block() const {
+  const std::vector<Compression::Block>& blocks = files_->compression().blocks;
+  for (const Compression::Block& block : blocks)
+    if (scales_.shape == scales_shape(shape_, block)) return block;
+  const std::int64_t columns = shape_[-1];
+  const std::int64_t groups = scales_.shape.ndim() > 0 ? scales_.shape[-1] : 0;
+  if (groups > 0 && columns % groups == 0)
+    if (const Compression::Block block{1, columns / groups};
+        scales_.shape == scales_shape(shape_, block))
+      return block;
+  fail(fmt::format("is {}, in blocks of {} x {}: its scales must be {}, but '{}' is {}",
+                   to_string(shape_), blocks.front().rows, blocks.front().columns,
+                   to_string(scales_shape(shape_, blocks.front())), scales_.name,
+                   to_string(scales_.shape)),
+       "quantization_config of config.json gives the size of blocks");
 }
 
 void StoredWeight::check_f8_scales() const {

@@ -17,9 +17,9 @@ namespace lamina::io {
 // A weight of a checkpoint by its published name, with its scales under the names of
 // publishers/formats.h:
 //   plain: f32, bf16, f16, f64, or integers
-//   f8 times the scale of its block of rows and columns; blocks have the size of
-//     quantization_config.weight_block_size, else 128 x 128. One scale for each row, or for the
-//     tensor, is also read
+//   f8 times the scale of its block of rows and columns; blocks have a size of
+//     quantization_config, else 128 x 128. One scale for each row, for equal groups of a row, or
+//     for the tensor, is also read. Scales in u8 are powers of two, like f8_e8m0
 //   packed weights of several tensors (io/packed_weight.h), under the name of the weight
 //   MXFP4 (kMxfp4Name), under the name of its blocks: u8[.., G, 16] and u8[.., G] are the values
 //     [.., 32 G], E2M1 times 2^(scale - 127); Open Compute Project 2023
@@ -68,6 +68,7 @@ class StoredWeight {
   void open_packed(const PackedTensors& tensors);
   void open_fp4_pairs(const std::string& scales);
   void check_f8_scales() const;
+  Compression::Block f8_block() const;
   float fp4_scale(std::int64_t block) const;
   std::string scales_name() const;
   void decode_stored(std::int64_t first, std::int64_t stride, std::span<float> out) const;

@@ -38,6 +38,11 @@ std::vector<PackedKind> packed_kinds() {
        [](auto& m, auto& w) { return as_words(m, w, DType::bf16, true); }},
       {"Words8", 8, 64, false, compressed_tensors_config("pack-quantized", 8, "group", 64, true),
        [](auto& m, auto& w) { return as_words(m, w, DType::bf16, false); }},
+      {"Bytes", 8, 32, false, compressed_tensors_config("int-quantized", 8, "group", 32, true),
+       [](auto& m, auto& w) { return as_bytes(m, w, DType::bf16, false); }},
+      {"BytesWithZeroPointsOfZero", 8, 64, false,
+       compressed_tensors_config("int-quantized", 8, "group", 64, false),
+       [](auto& m, auto& w) { return as_bytes(m, w, DType::bf16, true); }},
       {"Gptq", 4, 32, true, gptq_config(4, 32, false, 1),
        [](auto& m, auto& w) { return as_gptq(m, w, DType::f16, 1); }},
       {"GptqSymmetric", 4, 64, false, gptq_config(4, 64, true, 2),
@@ -272,17 +277,16 @@ TEST(PackedContradictions, OfGroupsAndZeroPointsAreRefused) {
       "has no tensor 'weight_g_idx'; expected the groups of its columns");
 }
 
-// Values in f8 with a scale for each row.
-// A scale for each row, or one scale.
-PackedKind rows_of_f8(bool of_rows = true) {
+// Values in f8 with this number of scales for each row; with one scale for the tensor if it is 0.
+PackedKind rows_of_f8(std::int64_t groups = 1) {
   return {"F8",
           8,
           64,
           false,
           compressed_tensors_config("float-quantized", 8, "channel", 0, true, "", "float"),
-          [of_rows](const std::string& m, const IntegerWeight& w) -> std::vector<FileBytes> {
+          [groups](const std::string& m, const IntegerWeight& w) -> std::vector<FileBytes> {
             const auto count = static_cast<std::size_t>(w.rows * w.columns);
-            const Shape scales = of_rows ? Shape{w.rows, 1} : Shape{1};
+            const Shape scales = groups > 0 ? Shape{w.rows, groups} : Shape{1};
             return {file_bytes(m + ".weight", DType::f8_e4m3, {w.rows, w.columns},
                                std::vector<std::uint8_t>(count, 0x38)),
                     float_bytes(m + ".weight_scale", DType::bf16, scales,
@@ -300,7 +304,23 @@ TEST(PackedContradictions, OfScalesOfF8AreRefused) {
     expect_contradiction(
         rows, compressed_tensors_config("float-quantized", 8, strategy, 0, true, "", "float"),
         fmt::format("1]; expected the scales of the strategy \"{}\"", strategy));
-  const PackedKind one_scale = rows_of_f8(false);
+  // Rows of 64 and of 128 values in groups of 32.
+  PackedKind in_groups = rows_of_f8();
+  in_groups.quantization_config =
+      compressed_tensors_config("float-quantized", 8, "group", 32, true, "", "float");
+  in_groups.layout = [](const std::string& m, const IntegerWeight& w) {
+    return rows_of_f8(w.columns / 32).layout(m, w);
+  };
+  ModelPair grouped(in_groups, config_of("llama", "LlamaForCausalLM"));
+  write_llama(grouped);
+  EXPECT_NO_THROW(logits_of_model(grouped.packed_path(), false));
+  expect_contradiction(
+      in_groups, compressed_tensors_config("float-quantized", 8, "group", 64, true, "", "float"),
+      "expected the scales of the strategy \"group\"");
+  expect_contradiction(
+      in_groups, compressed_tensors_config("mxfp8-quantized", 8, "group", 32, true, "", "float"),
+      "has the form float-quantized; expected mxfp8-quantized");
+  const PackedKind one_scale = rows_of_f8(0);
   expect_contradiction(one_scale, one_scale.quantization_config,
                        "has scales [1]; expected the scales of the strategy \"channel\"");
   expect_contradiction(

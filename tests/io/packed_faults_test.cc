@@ -314,7 +314,7 @@ TEST(QuantizationConfig, OtherVariantsAreRefusedInWords) {
   expect_config_refusal(
       compressed_tensors_config("marlin-24", 4, "group", 128, true),
       "'quantization_config.format' must be pack-quantized, int-quantized, "
-      "float-quantized, mxfp4-pack-quantized or nvfp4-pack-quantized, the formats "
+      "float-quantized, mxfp8-quantized, mxfp4-pack-quantized or nvfp4-pack-quantized, the formats "
       "that lamina reads; got \"marlin-24\"");
   expect_config_refusal(
       compressed_tensors_config("pack-quantized", 3, "group", 128, true),

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "formats/fp8.h"
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
 #include "support/weight_values.h"
@@ -44,6 +45,12 @@ WeightFiles written(const TempDir& dir, const std::vector<Stored>& tensors,
 using Floats = std::vector<float>;
 using Bytes = std::vector<std::uint8_t>;
 
+Bytes counted_bytes(std::size_t count) {
+  Bytes out(count);
+  for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<std::uint8_t>(i * 37 % 127);
+  return out;
+}
+
 TEST(StoredWeight, Example) {
   TempDir dir;
   WeightFiles files = written(dir, {stored<float>("w", DType::f32, {2, 3}, {0, 1, 2, 3, 4, 5})});
@@ -73,6 +80,51 @@ TEST(StoredWeight, F8MayHaveAScaleForEachRow) {
   WeightFiles files = written(dir, {stored("w.weight", DType::f8_e4m3, {2, 2}, Bytes(4, 0x38)),
                                     stored<float>("w.weight_scale", DType::f32, {2, 1}, {3, 5})});
   EXPECT_EQ(all_values(StoredWeight(files, "w.weight")), (Floats{3, 3, 5, 5}));
+}
+
+TEST(StoredWeight, F8MayHaveAScaleForEachGroupOfARow) {
+  TempDir dir;
+  const WeightFiles files =
+      written(dir, {stored("w.weight", DType::f8_e4m3, {2, 64}, counted_bytes(128)),
+                    stored<float>("w.weight_scale", DType::f32, {2, 2}, {3, 5, 7, 9})});
+  const StoredWeight weight(files, "w.weight");
+  const Floats values = all_values(weight), scales = {3, 5, 7, 9};
+  const Bytes bytes = counted_bytes(128);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    EXPECT_EQ(values[i], formats::kE4m3[bytes[i]] * scales[i / 32]) << i;
+  EXPECT_EQ(weight.block_format(), formats::fp8_format(32));
+  EXPECT_EQ(all_values_of_blocks(weight), values);
+}
+
+TEST(StoredWeight, ScalesInBytesArePowersOfTwo) {
+  TempDir dir;
+  const WeightFiles files =
+      written(dir, {stored("w.weight", DType::f8_e4m3, {2, 64}, Bytes(128, 0x38)),
+                    stored("w.weight_scale", DType::u8, {2, 2}, Bytes{127, 128, 126, 130})});
+  const StoredWeight weight(files, "w.weight");
+  const Floats values = all_values(weight);
+  EXPECT_EQ((Floats{values[0], values[32], values[64], values[96]}), (Floats{1, 2, 0.5f, 8}));
+  EXPECT_EQ(all_values_of_blocks(weight), values);
+}
+
+TEST(StoredWeight, GroupsOfModulesMayHaveBlocksOfTwoSizes) {
+  TempDir dir;
+  const auto group = [](int rows) {
+    return fmt::format(R"({{"targets": ["Linear"], "weights": {{"num_bits": 8, "type": "float",
+                        "strategy": "block", "block_structure": [{}, 2]}}}})",
+                       rows);
+  };
+  const WeightFiles files =
+      written(dir,
+              {stored("a.weight", DType::f8_e4m3, {4, 2}, Bytes(8, 0x38)),
+               stored<float>("a.weight_scale", DType::f32, {4, 1}, {1, 2, 3, 4}),
+               stored("b.weight", DType::f8_e4m3, {4, 2}, Bytes(8, 0x38)),
+               stored<float>("b.weight_scale", DType::f32, {2, 1}, {1, 2})},
+              fmt::format(R"({{"quantization_config": {{"quant_method": "compressed-tensors",
+                  "format": "float-quantized", "config_groups": {{"a": {}, "b": {}}}}}}})",
+                          group(1), group(2)));
+  EXPECT_EQ(all_values(StoredWeight(files, "a.weight")), (Floats{1, 1, 2, 2, 3, 3, 4, 4}));
+  EXPECT_EQ(all_values(StoredWeight(files, "b.weight")), (Floats{1, 1, 1, 1, 2, 2, 2, 2}));
 }
 
 TEST(StoredWeight, StackedF8HasSeparateBlocksInEachMatrix) {
@@ -132,12 +184,6 @@ TEST(StoredWeight, Fp4PairsHaveAScaleForEach32ValuesOfARow) {
     weight.decode(1, 3, every_third);
     for (std::size_t i = 0; i < every_third.size(); ++i) EXPECT_EQ(every_third[i], got[1 + 3 * i]);
   }
-}
-
-Bytes counted_bytes(std::size_t count) {
-  Bytes out(count);
-  for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<std::uint8_t>(i * 37 % 127);
-  return out;
 }
 
 TEST(StoredWeight, BlocksOfMxfp4HaveItsValues) {

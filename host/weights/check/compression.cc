@@ -1,13 +1,13 @@
 #include "weights/check/compression.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/error.h"
-#include "core/round_up.h"
 #include "io/stored_weight.h"
 #include "publishers/formats.h"
 #include "text/regex.h"
@@ -60,23 +60,21 @@ class Modules {
 struct Stored {
   std::string_view format;
   int bits;
-  bool is_float, has_zero_points, has_index;
-  std::int64_t group_size, columns;  // 0: not in groups of one row
-  // For values in f8: their scales; the scales of rows, and of blocks, in their place.
-  Shape f8_scales = {}, f8_rows = {}, f8_grid = {};
+  bool is_float;
+  bool lists_zero_points, has_zero_points;  // has: not only the symmetric one
+  bool has_index;
+  std::int64_t group_size, columns;     // 0: not in groups of one row
+  Shape f8_shape = {}, f8_scales = {};  // of values in f8
 };
 
 // Values in f8; a tensor without scales is refused when it is opened.
 Stored f8_form(const io::WeightFiles& files, std::string_view name) {
-  Stored out{"float-quantized", 8, true, false, false, 0, 0};
+  Stored out{"float-quantized", 8, true, false, false, false, 0, 0};
   const std::string scales = fmt::format("{}_scale", name);
   if (!files.contains(scales)) return out;
+  if (files.tensor(scales).dtype == DType::u8) out.format = "mxfp8-quantized";
   out.f8_scales = files.tensor(scales).shape;
-  out.f8_rows = out.f8_grid = files.tensor(name).shape;
-  if (out.f8_grid.ndim() < 2) return out;
-  out.f8_rows[-1] = 1;
-  out.f8_grid[-2] = divide_up(out.f8_grid[-2], files.compression().block_rows);
-  out.f8_grid[-1] = divide_up(out.f8_grid[-1], files.compression().block_columns);
+  out.f8_shape = files.tensor(name).shape;
   return out;
 }
 
@@ -90,13 +88,14 @@ std::optional<Stored> stored_form(const io::WeightFiles& files, std::string_view
   const io::StoredWeight weight(files, name);
   const std::int64_t columns = weight.shape()[-1];
   const io::PackedWeight* packed = weight.packed();
-  if (!packed) return Stored{"mxfp4-pack-quantized", 4, true, false, false, 32, columns};
+  if (!packed) return Stored{"mxfp4-pack-quantized", 4, true, false, false, false, 32, columns};
   const std::string_view format = tensors->order == Order::words   ? "pack-quantized"
                                   : tensors->order == Order::bytes ? "int-quantized"
                                                                    : "nvfp4-pack-quantized";
   return Stored{format,
                 packed->bits(),
                 packed->is_float(),
+                !tensors->zero_points.empty(),
                 packed->has_zero_points(),
                 !tensors->group_index.empty(),
                 packed->group_size(),
@@ -107,13 +106,20 @@ struct Contradiction {
   std::string found, expected;
 };
 
-// The scales of values in f8 are one for each row, for the tensor or for a block.
+// The scales of values in f8 are one for each row, for a group of a row, for the tensor or for a
+// block.
 std::optional<Contradiction> f8_contradiction(const Group& group, const Stored& stored) {
   const Shape& scales = stored.f8_scales;
+  const auto of_blocks = [&](const io::Compression::Block& block) {
+    return stored.f8_shape.ndim() >= 2 && scales == io::scales_shape(stored.f8_shape, block);
+  };
+  constexpr std::int64_t kRow = std::numeric_limits<std::int32_t>::max();
   const bool fits = group.strategy == "tensor"    ? scales.num_elements() == 1
-                    : group.strategy == "channel" ? scales == stored.f8_rows
-                    : group.strategy == "block"   ? scales == stored.f8_grid
-                                                  : group.strategy.empty();
+                    : group.strategy == "channel" ? of_blocks({1, kRow})
+                    : group.strategy == "group"
+                        ? group.group_size > 0 && of_blocks({1, group.group_size})
+                    : group.strategy == "block" ? of_blocks(group.block)
+                                                : group.strategy.empty();
   if (!fits)
     return Contradiction{fmt::format("has scales {}", to_string(scales)),
                          fmt::format("the scales of the strategy \"{}\"", group.strategy)};
@@ -136,10 +142,11 @@ std::optional<Contradiction> contradiction(const Group& group, const Stored& sto
   if (stored.group_size != expected)
     return Contradiction{fmt::format("has groups of {} values", stored.group_size),
                          fmt::format("{}", expected)};
-  if (group.symmetric == stored.has_zero_points)
-    return Contradiction{stored.has_zero_points ? "has zero points" : "has no zero points",
-                         group.symmetric ? "none, because it is symmetric"
-                                         : "zero points, because it is not symmetric"};
+  // Zero points of a weight that is not symmetric may all be zero.
+  if (group.symmetric && stored.has_zero_points)
+    return Contradiction{"has zero points", "none, because it is symmetric"};
+  if (!group.symmetric && !stored.lists_zero_points)
+    return Contradiction{"has no zero points", "zero points, because it is not symmetric"};
   if (group.reordered && !stored.has_index)
     return Contradiction{"has no tensor 'weight_g_idx'",
                          "the groups of its columns, because actorder is \"group\""};
