@@ -244,7 +244,17 @@ TEST(PluginNew, KeepsPublishedNamesOfTheShippedPlugin) {
   EXPECT_THAT(folder.read("mine2/check/llama4_interleaved.toml"),
               HasSubstr("family = \"mine2_llama4\""));
   EXPECT_THAT(folder.read("mine2/README.md"), HasSubstr("none, linear, dynamic, llama3, yarn"));
-  EXPECT_THAT(folder.read("mine2/README.md"), HasSubstr("Family `llama2` is here `mine2`."));
+  EXPECT_THAT(folder.read("mine2/README.md"),
+              HasSubstr("plugin `llama`. Family `llama2` is here `mine2`."));
+  EXPECT_THAT(folder.read("mine2/README.md"), HasSubstr("(docs/from_maxtext.md of lamina)"));
+}
+
+TEST(PluginNew, CommandsOnThePageNameTheCopy) {
+  const TempDir folder;
+  ASSERT_EQ(plugin(folder, {"new", "mine3", "--from", "xielu", "--dir", folder.path()}).code, 0);
+  const std::string page = folder.read("mine3/README.md");
+  EXPECT_THAT(page, HasSubstr("inspect build/lib/lamina/plugins/mine3.lamina.so mine3\n"));
+  EXPECT_THAT(page, Not(HasSubstr("../docs")));
 }
 
 TEST(PluginNew, KeepsKeysOfGgufFiles) {

@@ -123,7 +123,10 @@ RenamedFamilies names_of_copy(const fs::path& sources, const std::string& name) 
   RenamedFamilies out;
   for (std::sregex_iterator at(text.begin(), text.end(), declaration()), end; at != end; ++at) {
     const std::string family = (*at)[2];
-    out.emplace_back(family, (*at)[1] == plugin[1] ? name : name + "_" + family);
+    if ((*at)[1] == plugin[1])
+      out.emplace(out.begin(), family, name);
+    else
+      out.emplace_back(family, name + "_" + family);
   }
   return out;
 }
@@ -143,14 +146,27 @@ void rename_code(const std::string& plugin, const std::string& name,
       replace_all(text, fmt::format("{}\"{}\"", place, from), fmt::format("{}\"{}\"", place, to));
 }
 
-// The page of the copy: its names, then the page of the original.
+// The names of the plugin and of its families in the commands of a page.
+void rename_commands(const std::string& plugin, const std::string& name,
+                     const RenamedFamilies& families, std::string& page) {
+  const std::string file = fmt::format("/{}.lamina.so", name);
+  replace_all(page, fmt::format("/{}.lamina.so", plugin), file);
+  for (const auto& [from, to] : families)
+    replace_all(page, fmt::format("{} {}\n", file, from), fmt::format("{} {}\n", file, to));
+}
+
+// The page of the copy: its names, then the page of the original. Links to pages of lamina become
+// their names, because the copy may be anywhere.
 std::string page_of_copy(const std::string& plugin, const std::string& name,
                          const RenamedFamilies& families, const std::string& original) {
   std::string out = fmt::format("# {}\n\nStarted from lamina's plugin `{}`.", name, plugin);
   for (const auto& [from, to] : families)
     out += fmt::format(" Family `{}` is here `{}`.", from, to);
+  static const std::regex link(R"re(\[[^\]]*\]\((\.\./)+(docs/[^)]*)\))re");
+  std::string page = std::regex_replace(original, link, "$2 of lamina");
+  rename_commands(plugin, name, families, page);
   return out + fmt::format(" The page of `{}` follows.\n{}", plugin,
-                           original.substr(std::min(original.find('\n'), original.size())));
+                           page.substr(std::min(page.find('\n'), page.size())));
 }
 
 }  // namespace
