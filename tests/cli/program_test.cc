@@ -92,6 +92,8 @@ TEST(Program, MistakesOnTheCommandLineExitWith2AndNameTheRightForm) {
        "with 8-bit or 4-bit weights\n"},
       {{"decode", "-m", "model", "--temperature", "0"},
        "error: unknown option '--temperature'\n  did you mean '--temp'?\n"},
+      {{"train", "run.toml", "--lr", "1e-3"},
+       "error: unknown option '--lr'\n  a key of run files: --set optimizer.lr=VALUE\n"},
       {{"--versoin"}, "error: unknown option '--versoin'\n  did you mean '--version'?\n"},
       {{"config", "show", "x", "--jsn"},
        "error: unknown option '--jsn'\n  did you mean '--json'?\n"},

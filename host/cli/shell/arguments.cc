@@ -9,6 +9,7 @@
 #include "cli/shell/commands.h"
 #include "cli/shell/help.h"
 #include "cli/shell/parse.h"
+#include "config/run_config.h"
 #include "core/error.h"
 #include "core/printable.h"
 #include "core/suggest.h"
@@ -135,6 +136,19 @@ std::string model_advice(const Command& command, std::string_view word) {
                      is_model ? "MODEL" : first);
 }
 
+// For a key of run files, without its section, at a command that takes --set: the hint with --set.
+std::string key_advice(const Command& command, std::string_view word) {
+  if (!find_option(command.options, "--set")) return "";
+  std::string name(word.substr(0, word.find('=')));
+  name.erase(0, name.find_first_not_of('-'));
+  std::ranges::replace(name, '-', '_');
+  for (const config::Section& section : config::run_schema().sections)
+    for (const config::Key& key : section.keys)
+      if (key.name == name)
+        return fmt::format("a key of run files: --set {}=VALUE", config::dotted_name(section, key));
+  return "";
+}
+
 // For an option that a single other command has: the hint that names it.
 std::string other_command_advice(std::string_view word) {
   const std::string typed(word.substr(0, word.find('=')));
@@ -212,9 +226,10 @@ class CommandLine {
           .run()
           .options;
     } catch (const po::unknown_option& e) {
-      const std::string advice = model_advice(command_, e.get_option_name());
-      refuse_option(options_, e.get_option_name(),
-                    advice.empty() ? other_command_advice(e.get_option_name()) : advice);
+      const std::string word = e.get_option_name();
+      std::string advice = model_advice(command_, word);
+      if (advice.empty()) advice = key_advice(command_, word);
+      refuse_option(options_, word, advice.empty() ? other_command_advice(word) : advice);
     } catch (const po::error_with_option_name& e) {
       const Option* option = find_option(options_, e.get_option_name());
       if (option && !takes_value(*option))
