@@ -12,8 +12,9 @@
 namespace lamina {
 
 // Adds to the kernel of node `first` the nodes of its op that follow, up to the first one that
-// needs a result of the group, may change what the group reads, or has another kernel than
-// `choice`. There may be views between them. Returns the nodes of the group in ascending order.
+// needs a result of the group, may change what the group reads, has another kernel than `choice`,
+// or whose results would need much memory beside the group's. There may be views between them.
+// Returns the nodes of the group in ascending order.
 std::vector<NodeId> add_following_nodes(const Graph& graph, const Backend& backend, NodeId first,
                                         const KernelChoice& choice, KernelGroup& kernel);
 

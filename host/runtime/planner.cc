@@ -147,6 +147,7 @@ struct Program::Planner {
       return operand_in(space, node);
     auto target = copied_to.find(result);
     if (!choice->in_place) return unread_target(result, step);
+    std::optional<ValueId> temporary;
     for (std::size_t input = 0; input < node.inputs.size(); ++input) {
       ValueId v = node.inputs[input];
       if (v == kNoValue || !(choice->in_place >> std::min<std::size_t>(input, 31) & 1)) continue;
@@ -155,11 +156,11 @@ struct Program::Planner {
       if (target != copied_to.end() && places[target->second].storage == places[v].storage)
         return v;
       const Storage& storage = storages[static_cast<std::size_t>(places[v].storage)];
-      if (storage.space == Location::kArena && storage.life.last <= step &&
+      if (!temporary && storage.space == Location::kArena && storage.life.last <= step &&
           storage.bytes == static_cast<std::size_t>(graph.type(result).bytes()))
-        return v;
+        temporary = v;
     }
-    return unread_target(result, step);
+    return temporary ? temporary : unread_target(result, step);
   }
 
   // Returns the operand in the place of an output that the node makes, if any: output_places() puts

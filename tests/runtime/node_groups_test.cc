@@ -163,6 +163,27 @@ TEST(NodeGroups, EndAtANodeThatMayOverwriteAnOperandOfTheGroup) {
   EXPECT_EQ(groups_in(g), (std::vector<std::size_t>{1, 2}));
 }
 
+// A number of all nodes, which no result can replace.
+TEST(NodeGroups, MayShareAnOperandOfAnotherType) {
+  Graph g;
+  Tensor number = g.add_input("number", {DType::f32, {}, {}});
+  for (const char* name : {"a", "b"}) g.add_output("y", number * g.add_input(name, kSix));
+  EXPECT_EQ(groups_in(g), std::vector<std::size_t>{2});
+}
+
+// Results of 30 MiB each, which are no outputs.
+TEST(NodeGroups, EndBeforeTheirResultsNeedMuchMemory) {
+  Graph g;
+  std::vector<Tensor> made;
+  for (int i = 0; i < 3; ++i) {
+    Tensor x = g.add_input("x", {DType::f32, {30 << 20}, {}});
+    made.push_back(ops::less(x, x));
+  }
+  for (Tensor y : made) g.add_output("y", ops::copy(ops::cast(y, DType::f32)));
+  EXPECT_THAT(Program(g, GroupingBackend()).describe(),
+              ::testing::StartsWith("less               shuffled of 2 tensors"));
+}
+
 // A watcher sees each node of a group.
 TEST(NodeGroups, AreWatchedByNode) {
   struct Watched : Watcher {
