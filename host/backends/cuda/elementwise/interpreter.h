@@ -11,16 +11,17 @@
 
 namespace lamina::cuda {
 
-template <typename Word, int kElements>
+// Map: WholeMap or MapOfGroup (spaces.h).
+template <typename Word, int kElements, typename Map>
 class MapInterpreter {
  public:
-  LAMINA_GPU_FUNCTION MapInterpreter(const MapParams& p, gpu::Shared<Word> slots)
-      : p_(p), operands_(p), slots_(slots) {}
+  LAMINA_GPU_FUNCTION MapInterpreter(const Map& map, gpu::Shared<Word> slots)
+      : map_(map), operands_(map), slots_(slots) {}
 
   // Computes elements [first, first + kElements) that exist.
   LAMINA_GPU_FUNCTION void run(std::int64_t first) {
     operands_.move_to(first);
-    for (int s = 0; s < p_.num_steps; ++s) step(p_.steps[s]);
+    for (int s = 0; s < map_.num_steps(); ++s) step(map_.step(s));
   }
 
  private:
@@ -82,10 +83,10 @@ class MapInterpreter {
       case MapAction::store: {
         Registers x;
         read(step.src[0], x);
-        return operands_.store(p_.operands[step.operand], x);
+        return operands_.store(map_.operand(step.operand), x);
       }
       case MapAction::load:
-        operands_.load(p_.operands[step.operand], held_);
+        operands_.load(map_.operand(step.operand), held_);
         break;
       case MapAction::iota:
         operands_.count(step, held_);
@@ -105,8 +106,8 @@ class MapInterpreter {
     if (step.dst != kHeld) keep(step.dst);
   }
 
-  const MapParams& p_;
-  MapOperands<Word, kElements> operands_;
+  const Map& map_;
+  MapOperands<Word, kElements, Map> operands_;
   gpu::Shared<Word> slots_;
   Registers held_ = {};
 };

@@ -1,23 +1,22 @@
 // Loads and stores of the operands of a map.
 #pragma once
 
-#include "backends/cuda/elementwise/params.h"
 #include "backends/cuda/elementwise/registers.h"
-#include "backends/cuda/gpu/divide.h"
+#include "backends/cuda/elementwise/spaces.h"
 
 namespace lamina::cuda {
 
 // For elements [first, first + count) of one thread.
-template <typename Word, int kElements>
+template <typename Word, int kElements, typename Map>
 class MapOperands {
  public:
   using Registers = MapRegisters<Word, kElements>;
 
-  LAMINA_GPU_FUNCTION explicit MapOperands(const MapParams& p) : p_(p) {}
+  LAMINA_GPU_FUNCTION explicit MapOperands(const Map& map) : map_(map) {}
 
   LAMINA_GPU_FUNCTION void move_to(std::int64_t first) {
     first_ = first;
-    const std::int64_t rest = p_.num_elements - first;
+    const std::int64_t rest = map_.num_elements() - first;
     count_ = rest < kElements ? static_cast<int>(rest) : kElements;
   }
 
@@ -89,20 +88,6 @@ class MapOperands {
   }
 
  private:
-  // Returns the offset of an element in a pattern, and its index along the last dim.
-  LAMINA_GPU_FUNCTION std::int64_t offset_of(std::int64_t index, int pattern,
-                                             std::int64_t& along) const {
-    std::int64_t offset = 0;
-    along = index;
-    for (int d = p_.ndim - 1; d > 0; --d) {
-      std::int64_t rest;
-      index = gpu::divide(index, p_.dims[d], rest);
-      if (d == p_.ndim - 1) along = rest;
-      offset += rest * p_.strides[pattern][d];
-    }
-    return offset + index * p_.strides[pattern][0];
-  }
-
   // Elements `stride` apart from `offset` on, if all of them are.
   struct Run {
     std::int64_t offset, stride;
@@ -111,9 +96,9 @@ class MapOperands {
   LAMINA_GPU_FUNCTION Run run_of(int pattern) const {
     if (pattern == kContiguous) return {first_, 1, count_ == kElements};
     std::int64_t along;
-    const std::int64_t offset = offset_of(first_, pattern, along);
-    return {offset, p_.strides[pattern][p_.ndim - 1],
-            count_ == kElements && along + kElements <= p_.dims[p_.ndim - 1].by};
+    const std::int64_t offset = map_.offset_of(first_, pattern, along);
+    return {offset, map_.last_stride(pattern),
+            count_ == kElements && along + kElements <= map_.last_dim()};
   }
   // Calls visit(e, offset) for the elements that exist.
   template <typename Visit>
@@ -123,7 +108,7 @@ class MapOperands {
       if (e >= count_) continue;
       std::int64_t along;
       visit(e, run.even || pattern == kContiguous ? run.offset + e * run.stride
-                                                  : offset_of(first_ + e, pattern, along));
+                                                  : map_.offset_of(first_ + e, pattern, along));
     }
   }
 
@@ -178,7 +163,7 @@ class MapOperands {
              [&](int e, std::int64_t index) { out.set(e, static_cast<Register>(index)); });
   }
 
-  const MapParams& p_;
+  const Map& map_;
   std::int64_t first_ = 0;
   int count_ = 0;
 };

@@ -42,6 +42,7 @@ struct GpuMapStep {
   std::uint8_t dst = kHeld;
   std::uint8_t src[3] = {kHeld, kHeld, kHeld};
   std::int64_t immediate = 0;
+  friend bool operator==(const GpuMapStep&, const GpuMapStep&) = default;
 };
 
 // An operand is contiguous, or has the strides of a pattern.
@@ -61,6 +62,36 @@ struct MapParams {
   GpuMapStep steps[kMostMapSteps];
 };
 static_assert(sizeof(MapParams) <= 4096, "kernels take parameters of up to 4 KiB on every driver");
+
+// A map over several tensors of one number of dims. The operands of all have the same types, and
+// are contiguous or extend along the same dims.
+inline constexpr int kMostGroupTensors = 48, kMostGroupOperands = 24, kGroupWords = 472;
+
+struct MapGroupOperand {
+  DType dtype = DType::f32;
+  bool is_contiguous = true;
+  std::uint16_t dims = 0;  // bit d: it extends along dim d; other dims repeat its elements
+  friend bool operator==(const MapGroupOperand&, const MapGroupOperand&) = default;
+};
+
+// The words are the steps, then for each tensor the number of its elements, the address of each
+// operand, and with more than one dim the Divisor of each dim.
+struct MapGroupParams {
+  std::int32_t num_tensors, num_chunks, chunks_per_block;  // gpu/chunks.h
+  int num_steps, num_operands, ndim, words_per_tensor;
+  std::int32_t first_chunks[kMostGroupTensors];
+  MapGroupOperand operands[kMostGroupOperands];
+  std::uint64_t words[kGroupWords];
+};
+static_assert(sizeof(MapGroupParams) <= 4096);
+
+constexpr int kWordsOfStep = sizeof(GpuMapStep) / sizeof(std::uint64_t);
+constexpr int kWordsOfDivisor = sizeof(gpu::Divisor) / sizeof(std::uint64_t);
+constexpr int words_of_tensor(int num_operands, int ndim) {
+  return 1 + num_operands + (ndim > 1 ? ndim * kWordsOfDivisor : 0);
+}
+static_assert(kWordsOfStep * sizeof(std::uint64_t) == sizeof(GpuMapStep));
+static_assert(kWordsOfDivisor * sizeof(std::uint64_t) == sizeof(gpu::Divisor));
 
 // Elements that a thread computes at a time, by the width of its registers.
 inline constexpr int kMapElements32 = 8, kMapElements64 = 2;

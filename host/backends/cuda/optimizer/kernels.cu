@@ -3,6 +3,7 @@
 // Bound by memory: AdamW reads four tensors and writes three or four, in vectors of 16 bytes. A
 // launch works on many tensors, in chunks of equal size: small tensors share the GPU, and a large
 // one fills it. A block computes the numbers of a step once per tensor.
+#include "backends/cuda/gpu/chunks.h"
 #include "backends/cuda/gpu/row_groups.h"
 #include "backends/cuda/gpu/search.h"
 #include "backends/cuda/optimizer/params.h"
@@ -41,41 +42,6 @@ LAMINA_GPU_FUNCTION Numbers shared_numbers(const AdamWConstants& a, const AdamWT
   if (gpu::thread_index() == 0) numbers[0] = numbers_of(a, t);
   gpu::sync();
   return numbers[0];
-}
-
-// Returns the end of a tensor's chunks.
-template <typename Tensor>
-LAMINA_GPU_FUNCTION std::int32_t past_chunks(const TensorTable<Tensor>& table, int tensor) {
-  return tensor + 1 < table.num_tensors ? table.first_chunks[tensor + 1] : table.num_chunks;
-}
-
-// Returns the last tensor whose chunks begin at `chunk` or before.
-template <typename Tensor>
-LAMINA_GPU_FUNCTION int tensor_of(const TensorTable<Tensor>& table, std::int32_t chunk) {
-  int first = 0, count = table.num_tensors;
-  while (count > 1) {
-    const int half = count / 2;
-    if (table.first_chunks[first + half] <= chunk) {
-      first += half;
-      count -= half;
-    } else {
-      count = half;
-    }
-  }
-  return first;
-}
-
-// Calls work(tensor, first, past) for the chunks of this block: chunks [first, past) of a tensor.
-template <typename Tensor, typename Work>
-LAMINA_GPU_FUNCTION void for_chunks_of_block(const TensorTable<Tensor>& table, const Work& work) {
-  std::int32_t chunk = gpu::block_index() * table.chunks_per_block;
-  const std::int32_t past = gpu::min(chunk + table.chunks_per_block, table.num_chunks);
-  for (int tensor = tensor_of(table, chunk); chunk < past; ++tensor) {
-    const std::int32_t first = table.first_chunks[tensor];
-    const std::int32_t here = gpu::min(past, past_chunks(table, tensor));
-    work(table.tensors[tensor], chunk - first, here - first);
-    chunk = here;
-  }
 }
 
 // The memory of a tensor.
@@ -146,7 +112,8 @@ LAMINA_GPU_FUNCTION void adamw_range(const Numbers& numbers, const AdamWTensor& 
 }
 
 LAMINA_GPU_FUNCTION void adamw_tensors(const AdamWParams& p) {
-  for_chunks_of_block(p.table, [&](const AdamWTensor& t, std::int64_t first, std::int64_t past) {
+  gpu::for_chunks_of_block(p.table, [&](int tensor, std::int64_t first, std::int64_t past) {
+    const AdamWTensor& t = p.table.tensors[tensor];
     const Numbers numbers = shared_numbers(p.constants, t);
     const std::int64_t begin = first * kUpdateChunk, end = gpu::min(past * kUpdateChunk, t.count);
     if (t.by_vectors)
@@ -213,7 +180,8 @@ LAMINA_GPU_FUNCTION void update_table(const Numbers& numbers, const AdamWTable& 
 }
 
 LAMINA_GPU_FUNCTION void adamw_tables(const AdamWRowsParams& p) {
-  for_chunks_of_block(p.table, [&](const AdamWTable& t, std::int64_t first, std::int64_t past) {
+  gpu::for_chunks_of_block(p.table, [&](int tensor, std::int64_t first, std::int64_t past) {
+    const AdamWTable& t = p.table.tensors[tensor];
     const Numbers numbers = shared_numbers(p.constants, t.tensor);
     const std::int64_t rows = kOptimizerThreads / t.threads_per_row;
     if (t.tensor.by_vectors)
@@ -244,7 +212,8 @@ LAMINA_GPU_FUNCTION double sum_squares(const SquaresTensor& t, std::int64_t begi
 // A block has one chunk.
 LAMINA_GPU_FUNCTION void square_chunks(const SquaresParams& p) {
   const Global<double> partials(p.partials);
-  for_chunks_of_block(p.table, [&](const SquaresTensor& t, std::int64_t chunk, std::int64_t) {
+  gpu::for_chunks_of_block(p.table, [&](int tensor, std::int64_t chunk, std::int64_t) {
+    const SquaresTensor& t = p.table.tensors[tensor];
     const std::int64_t begin = chunk * t.chunk_elements;
     const std::int64_t end = gpu::min(begin + t.chunk_elements, t.count);
     double sum = t.by_vectors ? sum_squares<4>(t, begin, end) : sum_squares<1>(t, begin, end);
@@ -255,7 +224,7 @@ LAMINA_GPU_FUNCTION void square_chunks(const SquaresParams& p) {
 
 // A block per tensor.
 LAMINA_GPU_FUNCTION void add_squares(const SquaresParams& p) {
-  const int tensor = gpu::block_index(), past = past_chunks(p.table, tensor);
+  const int tensor = gpu::block_index(), past = gpu::past_chunks(p.table, tensor);
   const Global<const double> partials(p.partials);
   double sum = 0;
   for (int i = p.table.first_chunks[tensor] + gpu::thread_index(); i < past; i += kOptimizerThreads)
@@ -267,34 +236,41 @@ LAMINA_GPU_FUNCTION void add_squares(const SquaresParams& p) {
 LAMINA_GPU_FUNCTION bool is_finite(double x) { return x - x == 0; }
 
 // The index of the first element of each chunk that is not finite, or `count`; without a look at x
-// if the sum of squares is finite.
+// if the sum of squares is finite. A block has one chunk.
 LAMINA_GPU_FUNCTION void search_chunks(const SearchParams& p) {
-  const Global<const double> squares(p.squares);
-  if (is_finite(squares[0])) return;
-  const Global<const float> x(p.x);
-  const std::int64_t begin = gpu::block_index() * p.chunk_elements;
-  const std::int64_t end = gpu::min(begin + p.chunk_elements, p.count);
-  std::int64_t found = p.count;
-  for (std::int64_t i = begin + gpu::thread_index(); i < end && found == p.count;
-       i += kOptimizerThreads)
-    if (!is_finite(static_cast<double>(x[i]))) found = i;
-  found = -gpu::block_max(-found, INT64_MIN);
-  if (gpu::thread_index() == 0) Global<std::int64_t>(p.partials)[gpu::block_index()] = found;
+  gpu::for_chunks_of_block(p.table, [&](int tensor, std::int64_t chunk, std::int64_t) {
+    const SearchTensor& t = p.table.tensors[tensor];
+    const Global<const double> squares(t.squares);
+    if (is_finite(squares[0])) return;
+    const Global<const float> x(t.x);
+    const std::int64_t begin = chunk * t.chunk_elements;
+    const std::int64_t end = gpu::min(begin + t.chunk_elements, t.count);
+    std::int64_t found = t.count;
+    for (std::int64_t i = begin + gpu::thread_index(); i < end && found == t.count;
+         i += kOptimizerThreads)
+      if (!is_finite(static_cast<double>(x[i]))) found = i;
+    found = -gpu::block_max(-found, INT64_MIN);
+    if (gpu::thread_index() == 0) Global<std::int64_t>(p.partials)[gpu::block_index()] = found;
+  });
 }
 
+// A block per tensor.
 LAMINA_GPU_FUNCTION void finish_search(const SearchParams& p) {
-  const Global<const double> squares(p.squares);
+  const int tensor = gpu::block_index(), past = gpu::past_chunks(p.table, tensor);
+  const SearchTensor& t = p.table.tensors[tensor];
+  const Global<const double> squares(t.squares);
   const Global<const std::int64_t> partials(p.partials);
-  const Global<double> y(p.y);
-  std::int64_t found = p.count;
+  const Global<double> y(t.y);
+  std::int64_t found = t.count;
   if (!is_finite(squares[0]))
-    for (int i = gpu::thread_index(); i < p.chunks; i += gpu::num_threads())
+    for (int i = p.table.first_chunks[tensor] + gpu::thread_index(); i < past;
+         i += kOptimizerThreads)
       found = gpu::min(found, std::int64_t{partials[i]});
   found = -gpu::block_max(-found, INT64_MIN);
   if (gpu::thread_index() > 0) return;
-  const bool is_found = found < p.count;
+  const bool is_found = found < t.count;
   y[0] = is_found ? static_cast<double>(found) : -1.0;
-  y[1] = is_found ? static_cast<double>(gpu::load(Global<const float>(p.x), found)) : 0.0;
+  y[1] = is_found ? static_cast<double>(gpu::load(Global<const float>(t.x), found)) : 0.0;
 }
 
 }  // namespace

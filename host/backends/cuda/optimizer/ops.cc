@@ -1,7 +1,7 @@
 // The kernels of adamw, adamw_rows, sum_of_squares and first_non_finite.
 #include "backends/cuda/access.h"
+#include "backends/cuda/chunks.h"
 #include "backends/cuda/kernel_support.h"
-#include "backends/cuda/optimizer/groups.h"
 #include "backends/cuda/optimizer/params.h"
 #include "ops/operands.h"
 #include "runtime/kernel_group.h"
@@ -10,30 +10,6 @@ namespace lamina::cuda {
 namespace {
 
 AdamWConstants constants_of(const NodeView& n) { return {n.f("beta1"), n.f("beta2"), n.f("eps")}; }
-
-// Launches a kernel over the tensors of a group, as many at a time as its parameters have room for.
-template <typename Params>
-class TableLaunches {
- public:
-  TableLaunches(const KernelArgs& args, Function function, const AdamWConstants& constants)
-      : args_(args), function_(function), params_{.constants = constants, .table = {}} {}
-
-  void add(const auto& tensor, std::int64_t chunks) {
-    if (chunks == 0) return;
-    if (params_.table.num_tensors == std::ssize(params_.table.tensors)) run();
-    add_tensor(params_.table, tensor, chunks);
-  }
-  void run() {
-    const std::int64_t blocks = share_chunks(params_.table);
-    launch(args_, function_, {.blocks = blocks, .threads = kOptimizerThreads}, params_);
-    params_.table.num_tensors = params_.table.num_chunks = 0;
-  }
-
- private:
-  const KernelArgs& args_;
-  Function function_;
-  Params params_;
-};
 
 // The operands that updates of tensors and of tables have.
 struct UpdateOperands {
@@ -79,7 +55,8 @@ class AdamWKernel final : public KernelGroup {
 
   void run(const KernelArgs& args) override {
     namespace in = operand::adamw;
-    TableLaunches<AdamWParams> launches(args, function_, constants_);
+    TableLaunches<AdamWParams> launches(args, function_, kOptimizerThreads,
+                                        {.constants = constants_, .table = {}});
     const void* const* from = args.inputs.data();
     void* const* to = args.outputs.data();
     for (const Update& update : updates_) {
@@ -100,7 +77,7 @@ class AdamWKernel final : public KernelGroup {
   }
 
   std::string detail() const override {
-    return group_text<AdamWTensor>(updates_.size(), "tensors");
+    return group_text(updates_.size(), TensorTable<AdamWTensor>::kMost, "tensors");
   }
 
  private:
@@ -140,7 +117,8 @@ class AdamWRowsKernel final : public KernelGroup {
 
   void run(const KernelArgs& args) override {
     namespace in = operand::adamw_rows;
-    TableLaunches<AdamWRowsParams> launches(args, function_, constants_);
+    TableLaunches<AdamWRowsParams> launches(args, function_, kOptimizerThreads,
+                                            {.constants = constants_, .table = {}});
     const void* const* from = args.inputs.data();
     void* const* to = args.outputs.data();
     for (const Update& update : updates_) {
@@ -155,7 +133,9 @@ class AdamWRowsKernel final : public KernelGroup {
     launches.run();
   }
 
-  std::string detail() const override { return group_text<AdamWTable>(updates_.size(), "tables"); }
+  std::string detail() const override {
+    return group_text(updates_.size(), TensorTable<AdamWTable>::kMost, "tables");
+  }
 
  private:
   struct Update {
@@ -208,12 +188,18 @@ Verdict takes_f32(const NodeView& n) {
   return Verdict::no("takes f32, got " + to_string(n.type(0)));
 }
 
-// Sums of chunks, then their sums.
-class SquaresKernel final : public KernelGroup {
+// A kernel for the chunks of all tensors, one per block, then a kernel with a block per tensor.
+// Params: partial results of 8 bytes per chunk, and a table.
+template <typename Params, typename Tensor>
+class ChunksKernel final : public KernelGroup {
  public:
-  SquaresKernel(const NodeView& n, Context& context)
-      : chunks_(function(context, "sum_of_squares")),
-        finish_(function(context, "sum_of_squares_finish")) {
+  // Returns the tensor of a call's operands, without its chunks.
+  using Place = Tensor (*)(const void* const* inputs, void* const* outputs, std::int64_t count);
+  ChunksKernel(const NodeView& n, Function chunks, Function finish, Place place)
+      : chunks_(chunks),
+        finish_(finish),
+        place_(place),
+        num_inputs_(static_cast<std::size_t>(n.num_inputs())) {
     add(n);
   }
 
@@ -229,19 +215,15 @@ class SquaresKernel final : public KernelGroup {
   }
 
   void run(const KernelArgs& args) override {
-    constexpr std::size_t kMost = TensorTable<SquaresTensor>::kMost;
+    constexpr std::size_t kMost = TensorTable<Tensor>::kMost;
     std::byte* partials = args.workspace;
     for (std::size_t first = 0; first < counts_.size(); first += kMost) {
-      SquaresParams p = {.partials = address(partials), .table = {}};
+      Params p = {.partials = address(partials), .table = {}};
       for (std::size_t i = first; i < std::min(first + kMost, counts_.size()); ++i) {
-        const std::int64_t count = counts_[i], elements = chunk_of(count);
-        add_tensor(p.table,
-                   SquaresTensor{.x = address(args.inputs[i]),
-                                 .y = address(args.outputs[i]),
-                                 .count = count,
-                                 .chunk_elements = elements,
-                                 .by_vectors = count % 4 == 0 && begin_vectors({args.inputs[i]})},
-                   divide_up(count, elements));
+        Tensor tensor =
+            place_(args.inputs.data() + i * num_inputs_, args.outputs.data() + i, counts_[i]);
+        tensor.chunk_elements = chunk_of(tensor.count);
+        add_tensor(p.table, tensor, divide_up(tensor.count, tensor.chunk_elements));
       }
       p.table.chunks_per_block = 1;
       launch(args, chunks_, {.blocks = p.table.num_chunks, .threads = kOptimizerThreads}, p);
@@ -251,35 +233,42 @@ class SquaresKernel final : public KernelGroup {
   }
 
   std::string detail() const override {
-    return group_text<SquaresTensor>(counts_.size(), "tensors");
+    return group_text(counts_.size(), TensorTable<Tensor>::kMost, "tensors");
   }
 
  private:
   Function chunks_, finish_;
+  Place place_;
+  std::size_t num_inputs_;
   std::vector<std::int64_t> counts_;
   std::int64_t num_chunks_ = 0;
 };
 
+// Sums of chunks, then their sums.
 std::unique_ptr<Kernel> make_sum_of_squares(const NodeView& n, Context& context) {
-  return std::make_unique<SquaresKernel>(n, context);
+  const auto place = [](const void* const* in, void* const* out, std::int64_t count) {
+    return SquaresTensor{.x = address(in[0]),
+                         .y = address(out[0]),
+                         .count = count,
+                         .chunk_elements = 0,
+                         .by_vectors = count % 4 == 0 && begin_vectors({in[0]})};
+  };
+  return std::make_unique<ChunksKernel<SquaresParams, SquaresTensor>>(
+      n, function(context, "sum_of_squares"), function(context, "sum_of_squares_finish"), place);
 }
 
 // The first such element of each chunk, then the first of all; x is read only if there is one.
 std::unique_ptr<Kernel> make_first_non_finite(const NodeView& n, Context& context) {
-  const Function chunks = function(context, "first_non_finite_chunks");
-  const Function finish = function(context, "first_non_finite_finish");
-  const std::int64_t count = n.type(0).num_elements();
-  SearchParams p = {.count = count, .chunk_elements = chunk_of(count)};
-  p.chunks = static_cast<int>(divide_up(count, p.chunk_elements));
-  const auto run = [=](const KernelArgs& args) mutable {
-    p.x = address(args.inputs[0]);
-    p.squares = address(args.inputs[1]);
-    p.partials = address(args.workspace);
-    p.y = address(args.outputs[0]);
-    launch(args, chunks, {.blocks = p.chunks, .threads = 256}, p);
-    launch(args, finish, {.blocks = 1, .threads = 256}, p);
+  const auto place = [](const void* const* in, void* const* out, std::int64_t count) {
+    return SearchTensor{.x = address(in[0]),
+                        .squares = address(in[1]),
+                        .y = address(out[0]),
+                        .count = count,
+                        .chunk_elements = 0};
   };
-  return make_kernel(run, static_cast<std::size_t>(p.chunks) * sizeof(std::int64_t));
+  return std::make_unique<ChunksKernel<SearchParams, SearchTensor>>(
+      n, function(context, "first_non_finite_chunks"), function(context, "first_non_finite_finish"),
+      place);
 }
 
 constexpr KernelChoice kAdamW[] = {

@@ -6,19 +6,9 @@
 #include <cstdint>
 
 #include "backends/cuda/gpu/address.h"
+#include "backends/cuda/gpu/tensor_table.h"
 
 namespace lamina::cuda {
-
-// Tensors, each in chunks. The chunks of all are numbered through: tensor i has first_chunks[i] and
-// the following ones. A block takes `chunks_per_block` in succession. Every driver takes parameters
-// of 4 KiB; 64 bytes are for other parameters of a kernel.
-template <typename Tensor>
-struct TensorTable {
-  static constexpr int kMost = static_cast<int>((4096 - 64) / (sizeof(Tensor) + 4));
-  std::int32_t num_tensors, num_chunks, chunks_per_block;
-  std::int32_t first_chunks[kMost];
-  Tensor tensors[kMost];
-};
 
 // The threads of a block, and the elements of a chunk: a vector for each thread.
 inline constexpr int kOptimizerThreads = 256, kUpdateChunk = 4 * kOptimizerThreads;
@@ -77,17 +67,20 @@ struct SquaresParams {
   TensorTable<SquaresTensor> table;
 };
 
-// The search for an element that is not finite, in chunks of x[count], one per block.
-struct SearchParams {
-  gpu::Address x;         // f32[count]
-  gpu::Address squares;   // f64[]: the sum of x^2
-  gpu::Address partials;  // i64[chunks]
-  gpu::Address y;         // f64[2]
+// A tensor in which an element that is not finite is looked for, chunk by chunk.
+struct SearchTensor {
+  gpu::Address x;        // f32[count]
+  gpu::Address squares;  // f64[]: the sum of x^2
+  gpu::Address y;        // f64[2]
   std::int64_t count, chunk_elements;
-  int chunks;
+};
+
+struct SearchParams {
+  gpu::Address partials;  // i64[num_chunks]
+  TensorTable<SearchTensor> table;
 };
 
 static_assert(sizeof(AdamWParams) <= 4096 && sizeof(AdamWRowsParams) <= 4096 &&
-              sizeof(SquaresParams) <= 4096);
+              sizeof(SquaresParams) <= 4096 && sizeof(SearchParams) <= 4096);
 
 }  // namespace lamina::cuda

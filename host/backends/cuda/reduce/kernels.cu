@@ -5,6 +5,7 @@
 // threads of a block share out the rows. If there are few outputs, blocks share out the reduced
 // index, and a second kernel adds up their totals in order. Sums of f32, bf16 and f16 are added in
 // f32 for a few elements of a thread, then in f64.
+#include "backends/cuda/gpu/chunks.h"
 #include "backends/cuda/gpu/row_groups.h"
 #include "backends/cuda/reduce/params.h"
 
@@ -17,7 +18,16 @@ using gpu::RowGroup;
 constexpr int kThreads = 256;
 constexpr int kAhead = 4;  // loads of a thread that are under way together
 
-LAMINA_GPU_FUNCTION std::int64_t offset(const ReduceDims& dims, std::int64_t index) {
+// The grid of a tensor. Its blocks may be any part of the launch's.
+struct ReduceGrid {
+  int block, num_blocks, split;
+};
+LAMINA_GPU_FUNCTION ReduceGrid whole_grid() {
+  return {gpu::block_index(), gpu::num_blocks(), gpu::block_index_y()};
+}
+
+template <typename Dims>
+LAMINA_GPU_FUNCTION std::int64_t offset(const Dims& dims, std::int64_t index) {
   std::int64_t out = 0;
   for (int d = dims.count - 1; d > 0; --d) {
     const std::int64_t size = dims.sizes[d];
@@ -76,11 +86,11 @@ LAMINA_GPU_FUNCTION void store_total(gpu::Address y, DType dtype, std::int64_t i
   }
 }
 
-template <typename Total>
-LAMINA_GPU_FUNCTION void write_total(const ReduceParams& p, std::int64_t i, Total total) {
+template <typename Total, typename Params>
+LAMINA_GPU_FUNCTION void write_total(const Params& p, int split, std::int64_t i, Total total) {
   const Global<Total> totals(p.totals);
   if (totals)
-    totals[gpu::block_index_y() * p.kept.elements + i] = total;
+    totals[split * p.kept.elements + i] = total;
   else
     store_total(p.y, p.y_dtype, i, total);
 }
@@ -114,16 +124,16 @@ LAMINA_GPU_FUNCTION void fold_elements(typename Op::Total& total, std::int64_t f
 }
 
 // The innermost dim is reduced: a group of threads per output.
-template <typename Op, int N, typename T>
-LAMINA_GPU_FUNCTION void reduce_rows(const ReduceParams& p) {
+template <typename Op, int N, typename T, typename Params>
+LAMINA_GPU_FUNCTION void reduce_rows(const Params& p, const ReduceGrid& grid) {
   using Total = typename Op::Total;
   LAMINA_GPU_SHARED(Total, scratch, gpu::kGroupScratch<1>);
   const Global<const T> x(p.x);
   const RowGroup g = gpu::row_group(p.threads);
-  const std::int64_t begin = gpu::block_index_y() * p.split_elements;
+  const std::int64_t begin = grid.split * p.split_elements;
   const std::int64_t end = gpu::min(begin + p.split_elements, p.reduced.elements);
-  const std::int64_t step = static_cast<std::int64_t>(gpu::num_blocks()) * g.count;
-  for (std::int64_t first = static_cast<std::int64_t>(gpu::block_index()) * g.count;
+  const std::int64_t step = static_cast<std::int64_t>(grid.num_blocks) * g.count;
+  for (std::int64_t first = static_cast<std::int64_t>(grid.block) * g.count;
        first < p.kept.elements; first += step) {
     const std::int64_t output = first + g.index;
     const bool has_output = output < p.kept.elements;
@@ -135,13 +145,13 @@ LAMINA_GPU_FUNCTION void reduce_rows(const ReduceParams& p) {
     }
     gpu::group_combine(
         g, total, [](Total a, Total b) { return Op::fold(a, b); }, scratch);
-    if (has_output && g.lane == 0) write_total(p, output, total[0]);
+    if (has_output && g.lane == 0) write_total(p, grid.split, output, total[0]);
   }
 }
 
 // The innermost dim is kept: a block reduces a tile of neighbouring columns, N for each thread.
-template <typename Op, int N, typename T>
-LAMINA_GPU_FUNCTION void reduce_columns(const ReduceParams& p) {
+template <typename Op, int N, typename T, typename Params>
+LAMINA_GPU_FUNCTION void reduce_columns(const Params& p, const ReduceGrid& grid) {
   using Total = typename Op::Total;
   using Part = typename Op::Part;
   LAMINA_GPU_SHARED(Total, sums, kThreads * N);
@@ -149,14 +159,14 @@ LAMINA_GPU_FUNCTION void reduce_columns(const ReduceParams& p) {
   const int lane = gpu::thread_index() & (p.threads - 1), row = gpu::thread_index() / p.threads;
   const int rows = gpu::num_threads() / p.threads, tile = p.threads * N;
   const std::int64_t width = p.kept.sizes[p.kept.count - 1];
-  const std::int64_t first = gpu::block_index() % p.tiles * tile;  // column of the tile
-  const std::int64_t line = gpu::block_index() / p.tiles * width;  // output of column 0
+  const std::int64_t first = grid.block % p.tiles * tile;  // column of the tile
+  const std::int64_t line = grid.block / p.tiles * width;  // output of column 0
   const std::int64_t column = first + lane * N;
   Total totals[N];
   for (int j = 0; j < N; ++j) totals[j] = Op::start();
   if (column < width) {
     const std::int64_t base = offset(p.kept, line + column);
-    const std::int64_t begin = gpu::block_index_y() * p.split_elements;
+    const std::int64_t begin = grid.split * p.split_elements;
     const std::int64_t end = gpu::min(begin + p.split_elements, p.reduced.elements);
     for (std::int64_t i = begin + row; i < end; i += kAhead * rows) {
       Part v[kAhead][N];
@@ -179,18 +189,18 @@ LAMINA_GPU_FUNCTION void reduce_columns(const ReduceParams& p) {
     if (first + c >= width) continue;
     Total total = sums[c];
     for (int r = 1; r < rows; ++r) total = Op::fold(total, static_cast<Total>(sums[r * tile + c]));
-    write_total(p, line + first + c, total);
+    write_total(p, grid.split, line + first + c, total);
   }
 }
 
 // A warp per output adds up the totals of the splits.
 template <typename Op>
-LAMINA_GPU_FUNCTION void finish(const ReduceFinishParams& p) {
+LAMINA_GPU_FUNCTION void finish(const ReduceFinishParams& p, int block) {
   using Total = typename Op::Total;
   LAMINA_GPU_SHARED(Total, scratch, gpu::kGroupScratch<1>);
   const Global<const Total> totals(p.totals);
   const RowGroup g = gpu::row_group(32);
-  const std::int64_t output = static_cast<std::int64_t>(gpu::block_index()) * g.count + g.index;
+  const std::int64_t output = static_cast<std::int64_t>(block) * g.count + g.index;
   const bool has_output = output < p.outputs;
   Total total[1] = {Op::start()};
   if (has_output)
@@ -201,28 +211,67 @@ LAMINA_GPU_FUNCTION void finish(const ReduceFinishParams& p) {
   if (has_output && g.lane == 0) store_total(p.y, p.y_dtype, output, total[0]);
 }
 
+// Calls work(params, block) for the chunks of this block, each a block of a tensor alone.
+template <typename Table, typename Work>
+LAMINA_GPU_FUNCTION void for_blocks_of_tensors(const Table& table, const Work& work) {
+  gpu::for_chunks_of_block(table, [&](int tensor, std::int64_t first, std::int64_t past) {
+    for (std::int64_t block = first; block < past; ++block) {
+      gpu::sync();  // shared memory has been read
+      work(table.tensors[tensor], block);
+    }
+  });
+}
+LAMINA_GPU_FUNCTION ReduceGrid grid_of(const ReduceTensor& t, std::int64_t block) {
+  return {static_cast<int>(block % t.blocks), static_cast<int>(t.blocks),
+          static_cast<int>(block / t.blocks)};
+}
+
 }  // namespace
 
 #define LAMINA_REDUCE_KERNEL(op, Op, by, dtype, T, access, N)                           \
   LAMINA_GPU_KERNEL_BOUNDS(op##_##by##_##dtype##_##access, ReduceParams, kThreads, 1) { \
-    reduce_##by<Op<T>, N, T>(p);                                                        \
+    reduce_##by<Op<T>, N, T>(p, whole_grid());                                          \
   }
 #define LAMINA_REDUCE_KERNELS(op, Op, dtype, T)                              \
   LAMINA_REDUCE_KERNEL(op, Op, rows, dtype, T, vectors, (16 / sizeof(T)))    \
   LAMINA_REDUCE_KERNEL(op, Op, rows, dtype, T, elements, 1)                  \
   LAMINA_REDUCE_KERNEL(op, Op, columns, dtype, T, vectors, (16 / sizeof(T))) \
   LAMINA_REDUCE_KERNEL(op, Op, columns, dtype, T, elements, 1)
-#define LAMINA_REDUCE_OP(op, Op)                                                    \
-  LAMINA_REDUCE_KERNELS(op, Op, f32, float)                                         \
-  LAMINA_REDUCE_KERNELS(op, Op, bf16, gpu::bfloat16)                                \
-  LAMINA_REDUCE_KERNELS(op, Op, f16, gpu::float16)                                  \
-  LAMINA_REDUCE_KERNELS(op, Op, f64, double)                                        \
-  LAMINA_REDUCE_KERNELS(op, Op, i32, std::int32_t)                                  \
-  LAMINA_REDUCE_KERNELS(op, Op, i64, std::int64_t)                                  \
-  LAMINA_GPU_KERNEL(op##_finish_f64, ReduceFinishParams) { finish<Op<double>>(p); } \
-  LAMINA_GPU_KERNEL(op##_finish_i64, ReduceFinishParams) { finish<Op<std::int64_t>>(p); }
+#define LAMINA_REDUCE_OP(op, Op)                           \
+  LAMINA_REDUCE_KERNELS(op, Op, f32, float)                \
+  LAMINA_REDUCE_KERNELS(op, Op, bf16, gpu::bfloat16)       \
+  LAMINA_REDUCE_KERNELS(op, Op, f16, gpu::float16)         \
+  LAMINA_REDUCE_KERNELS(op, Op, f64, double)               \
+  LAMINA_REDUCE_KERNELS(op, Op, i32, std::int32_t)         \
+  LAMINA_REDUCE_KERNELS(op, Op, i64, std::int64_t)         \
+  LAMINA_GPU_KERNEL(op##_finish_f64, ReduceFinishParams) { \
+    finish<Op<double>>(p, gpu::block_index());             \
+  }                                                        \
+  LAMINA_GPU_KERNEL(op##_finish_i64, ReduceFinishParams) { \
+    finish<Op<std::int64_t>>(p, gpu::block_index());       \
+  }
 LAMINA_REDUCE_OP(reduce_sum, Sum)
 LAMINA_REDUCE_OP(reduce_max, Max)
+#define LAMINA_REDUCE_GROUP_KERNEL(op, Op, by, access, N)                                    \
+  LAMINA_GPU_KERNEL_BOUNDS(op##_##by##_group_f32_##access, ReduceGroupParams, kThreads, 1) { \
+    for_blocks_of_tensors(p.table, [](const ReduceTensor& t, std::int64_t block) {           \
+      reduce_##by<Op<float>, N, float>(t.of, grid_of(t, block));                             \
+    });                                                                                      \
+  }
+#define LAMINA_REDUCE_GROUP_OP(op, Op)                                                    \
+  LAMINA_REDUCE_GROUP_KERNEL(op, Op, rows, vectors, 4)                                    \
+  LAMINA_REDUCE_GROUP_KERNEL(op, Op, rows, elements, 1)                                   \
+  LAMINA_REDUCE_GROUP_KERNEL(op, Op, columns, vectors, 4)                                 \
+  LAMINA_REDUCE_GROUP_KERNEL(op, Op, columns, elements, 1)                                \
+  LAMINA_GPU_KERNEL(op##_finish_group_f64, ReduceFinishGroupParams) {                     \
+    for_blocks_of_tensors(p.table, [](const ReduceFinishParams& of, std::int64_t block) { \
+      finish<Op<double>>(of, static_cast<int>(block));                                    \
+    });                                                                                   \
+  }
+LAMINA_REDUCE_GROUP_OP(reduce_sum, Sum)
+LAMINA_REDUCE_GROUP_OP(reduce_max, Max)
+#undef LAMINA_REDUCE_GROUP_OP
+#undef LAMINA_REDUCE_GROUP_KERNEL
 #undef LAMINA_REDUCE_OP
 #undef LAMINA_REDUCE_KERNELS
 #undef LAMINA_REDUCE_KERNEL

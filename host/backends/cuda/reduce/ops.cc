@@ -1,8 +1,13 @@
 // The kernels of reduce_sum, reduce_max and logsumexp.
+#include <optional>
+#include <vector>
+
 #include "backends/cuda/access.h"
+#include "backends/cuda/chunks.h"
 #include "backends/cuda/kernel_support.h"
 #include "backends/cuda/reduce/order.h"
 #include "backends/cuda/reduce/params.h"
+#include "runtime/kernel_group.h"
 
 namespace lamina::cuda {
 namespace {
@@ -97,55 +102,176 @@ struct Grid {
   }
 };
 
-std::unique_ptr<Kernel> make(const std::string& op, const NodeView& n, Context& context) {
-  const Type& x = n.type(0);
-  const Layout layout(n);
-  const int vector = vector_elements(x.dtype);
-  const bool has_vectors = layout.inner() % vector == 0;
-  const Grid by_vectors(layout, vector), by_elements(layout, 1);
-  const AccessForms forms(
-      context, fmt::format("{}_{}_{}", op, layout.by_columns ? "columns" : "rows", name(x.dtype)));
-  const Function finish =
-      function(context, op + "_finish", is_floating(x.dtype) ? DType::f64 : DType::i64);
-  const ReduceParams params{.x = {},
-                            .y = {},
-                            .totals = {},
-                            .kept = layout.kept,
-                            .reduced = layout.reduced,
-                            .split_elements = 0,
-                            .threads = 1,
-                            .tiles = 1,
-                            .y_dtype = n.out_type().dtype};
-  const std::int64_t outputs = layout.kept.elements;
-  const auto run = [=](const KernelArgs& args) {
-    const bool vectors = has_vectors && begin_vectors({args.inputs[0]});
-    const Grid& grid = vectors ? by_vectors : by_elements;
-    ReduceParams p = params;
-    p.x = address(args.inputs[0]);
-    p.y = address(args.outputs[0]);
-    if (grid.splits > 1) p.totals = address(args.workspace);
-    p.split_elements = grid.split_elements;
-    p.threads = grid.threads;
-    p.tiles = grid.tiles;
-    launch(args, forms.get(vectors),
-           {.blocks = grid.blocks, .threads = Grid::kThreads, .blocks_y = grid.splits}, p);
-    if (grid.splits == 1) return;
-    launch(args, finish, {.blocks = divide_up(outputs, std::int64_t{8}), .threads = 256},
-           ReduceFinishParams{.totals = p.totals,
-                              .y = p.y,
-                              .outputs = outputs,
-                              .splits = static_cast<int>(grid.splits),
-                              .y_dtype = p.y_dtype});
-  };
-  const std::int64_t splits = std::max(by_vectors.splits, by_elements.splits);
-  return make_kernel(run, splits == 1 ? 0 : static_cast<std::size_t>(outputs * splits) * 8);
+// Parameters of a node without addresses and without what depends on its grid.
+ReduceParams params_of(const Layout& layout, DType y_dtype) {
+  return {.x = {},
+          .y = {},
+          .totals = {},
+          .kept = layout.kept,
+          .reduced = layout.reduced,
+          .split_elements = 0,
+          .threads = 1,
+          .tiles = 1,
+          .y_dtype = y_dtype};
 }
 
+ReduceDimsOf<kMostGroupDims> narrowed(const ReduceDims& dims) {
+  ReduceDimsOf<kMostGroupDims> out{.count = dims.count, .elements = dims.elements};
+  std::copy_n(dims.sizes, dims.count, out.sizes);
+  std::copy_n(dims.strides, dims.count, out.strides);
+  return out;
+}
+
+// One node: its parameters, and its grid by each form of access.
+struct Reduction {
+  ReduceParams params;
+  DType x_dtype;
+  bool by_columns, has_vectors;
+  Grid by_vectors, by_elements;
+
+  explicit Reduction(const NodeView& n) : Reduction(n, Layout(n)) {}
+
+  std::int64_t outputs() const { return params.kept.elements; }
+  const Grid& grid(bool vectors) const { return vectors ? by_vectors : by_elements; }
+  std::int64_t splits() const { return std::max(by_vectors.splits, by_elements.splits); }
+  std::size_t workspace_bytes() const {
+    return splits() == 1 ? 0 : aligned(static_cast<std::size_t>(outputs() * splits()) * 8);
+  }
+  // True if it can share a launch.
+  bool fits_group() const {
+    constexpr std::int64_t kMostBlocksOfOne = std::int64_t{1} << 20;
+    return x_dtype == DType::f32 && params.kept.count <= kMostGroupDims &&
+           params.reduced.count <= kMostGroupDims &&
+           by_vectors.blocks * by_vectors.splits <= kMostBlocksOfOne &&
+           by_elements.blocks * by_elements.splits <= kMostBlocksOfOne;
+  }
+
+  // Returns the parameters of a run.
+  ReduceParams placed(bool vectors, const void* x, void* y, std::byte* workspace) const {
+    ReduceParams p = params;
+    p.x = address(x);
+    p.y = address(y);
+    if (grid(vectors).splits > 1) p.totals = address(workspace);
+    p.split_elements = grid(vectors).split_elements;
+    p.threads = grid(vectors).threads;
+    p.tiles = grid(vectors).tiles;
+    return p;
+  }
+  static ReduceFinishParams finish_params(const ReduceParams& p, std::int64_t splits) {
+    return {.totals = p.totals,
+            .y = p.y,
+            .outputs = p.kept.elements,
+            .splits = static_cast<int>(splits),
+            .y_dtype = p.y_dtype};
+  }
+
+ private:
+  Reduction(const NodeView& n, const Layout& layout)
+      : params(params_of(layout, n.out_type().dtype)),
+        x_dtype(n.type(0).dtype),
+        by_columns(layout.by_columns),
+        has_vectors(layout.inner() % vector_elements(x_dtype) == 0),
+        by_vectors(layout, vector_elements(x_dtype)),
+        by_elements(layout, 1) {}
+};
+
+// Outputs of a block of the second kernel.
+constexpr std::int64_t kFinished = Grid::kThreads / 32;
+
+// One reduction, or several in f32. Each has the blocks that it has alone.
+class ReduceKernel final : public KernelGroup {
+ public:
+  ReduceKernel(const std::string& op, const NodeView& n, Context& context)
+      : op_(op), context_(context), all_{Reduction(n)} {
+    const DType x = first().x_dtype;
+    forms_.emplace(context, stem() + "_" + std::string(name(x)));
+    finish_ = function(context, op + "_finish", is_floating(x) ? DType::f64 : DType::i64);
+  }
+
+  bool add(const NodeView& n) override {
+    const Reduction added(n);
+    if (!first().fits_group() || !added.fits_group() || added.by_columns != first().by_columns)
+      return false;
+    if (all_.size() == 1) {
+      forms_.emplace(context_, stem() + "_group_f32");
+      finish_ = function(context_, op_ + "_finish_group", DType::f64);
+    }
+    all_.push_back(added);
+    return true;
+  }
+
+  std::size_t workspace_bytes() const override {
+    std::size_t bytes = 0;
+    for (const Reduction& of : all_) bytes += of.workspace_bytes();
+    return bytes;
+  }
+
+  void run(const KernelArgs& args) override {
+    if (all_.size() > 1) return run_group(args);
+    const bool vectors = first().has_vectors && begin_vectors({args.inputs[0]});
+    const Grid& grid = first().grid(vectors);
+    const ReduceParams p = first().placed(vectors, args.inputs[0], args.outputs[0], args.workspace);
+    launch(args, forms_->get(vectors),
+           {.blocks = grid.blocks, .threads = Grid::kThreads, .blocks_y = grid.splits}, p);
+    if (grid.splits == 1) return;
+    launch(args, finish_, {.blocks = divide_up(first().outputs(), kFinished)},
+           Reduction::finish_params(p, grid.splits));
+  }
+
+  std::string detail() const override {
+    return group_text(all_.size(), TensorTable<ReduceTensor>::kMost, "tensors");
+  }
+
+ private:
+  const Reduction& first() const { return all_.front(); }
+  std::string stem() const { return op_ + (first().by_columns ? "_columns" : "_rows"); }
+
+  void run_group(const KernelArgs& args) {
+    TableLaunches<ReduceGroupParams> by_vectors(args, forms_->get(true), Grid::kThreads),
+        by_elements(args, forms_->get(false), Grid::kThreads);
+    TableLaunches<ReduceFinishGroupParams> finished(args, finish_, Grid::kThreads);
+    std::byte* workspace = args.workspace;
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      const Reduction& of = all_[i];
+      const bool vectors = of.has_vectors && begin_vectors({args.inputs[i]});
+      const Grid& grid = of.grid(vectors);
+      const ReduceParams p = of.placed(vectors, args.inputs[i], args.outputs[i], workspace);
+      workspace += of.workspace_bytes();
+      (vectors ? by_vectors : by_elements)
+          .add(ReduceTensor{.of = {.x = p.x,
+                                   .y = p.y,
+                                   .totals = p.totals,
+                                   .kept = narrowed(p.kept),
+                                   .reduced = narrowed(p.reduced),
+                                   .split_elements = p.split_elements,
+                                   .threads = p.threads,
+                                   .tiles = p.tiles,
+                                   .y_dtype = p.y_dtype},
+                            .blocks = grid.blocks},
+               grid.blocks * grid.splits);
+      if (grid.splits > 1 && grid.blocks > 0)
+        finishes_.push_back(Reduction::finish_params(p, grid.splits));
+    }
+    by_vectors.run();
+    by_elements.run();
+    for (const ReduceFinishParams& p : finishes_) finished.add(p, divide_up(p.outputs, kFinished));
+    finished.run();
+    finishes_.clear();
+  }
+
+  std::string op_;
+  Context& context_;
+  std::vector<Reduction> all_;
+  std::optional<AccessForms> forms_;
+  Function finish_ = nullptr;
+  std::vector<ReduceFinishParams> finishes_;  // of a run; kept to avoid allocation
+};
+
 std::unique_ptr<Kernel> make_sum(const NodeView& n, Context& context) {
-  return make("reduce_sum", n, context);
+  return std::make_unique<ReduceKernel>("reduce_sum", n, context);
 }
 std::unique_ptr<Kernel> make_max(const NodeView& n, Context& context) {
-  return make("reduce_max", n, context);
+  return std::make_unique<ReduceKernel>("reduce_max", n, context);
 }
 
 Verdict takes_rows(const NodeView& n) {
