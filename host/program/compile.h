@@ -8,8 +8,10 @@
 
 namespace lamina::program {
 
-// Simplifies the graph, optimises it for the kernels of `backend`, and compiles it. Inputs and
-// outputs are unchanged. `observer` sees the graph after every pass.
+// Simplifies the graph, and optimises it for the kernels of `backend`. Inputs and outputs are
+// unchanged. `observer` sees the graph after every pass.
+Graph optimized(Graph graph, const Backend& backend, const passes::Observer& observer = {});
+// Compiles the optimised graph.
 std::unique_ptr<Program> compile(Graph graph, const Backend& backend,
                                  const passes::Observer& observer = {});
 

@@ -167,6 +167,39 @@ TEST_P(CudaSteadyState, UpdatesOfManyTensorsAreOneLaunch) {
   }
 }
 
+// Returns the kernels that the first update of all parameters launches.
+std::int64_t launches_of_update(const decoder::Model& model,
+                                const config::OptimizerSection& section) {
+  const train::TrainState state(model.parameters(), DType::bf16, false, emulated_gpu(), {},
+                                section);
+  train::Optimizer optimizer(model.parameters(), section, emulated_gpu());
+  const std::int64_t before = driver_counts().launches;
+  optimizer.update(state, 1e-3, 1, 0);
+  return driver_counts().launches - before;
+}
+
+// Rules that are one map need a few launches for some hundred tensors, others a few for each stage.
+// Products of Muon are one call per tensor.
+TEST_P(CudaSteadyState, UpdatesByEachRuleAreFewLaunches) {
+  struct Limit {
+    config::OptimizerSection section;
+    std::int64_t launches;
+  };
+  ASSERT_GT(std::ssize(model.parameters().all()), 100);
+  for (const auto& [section, limit] : {Limit{{.name = "sgd"}, 6},
+                                       {{.name = "sgd", .momentum = 0.9}, 6},
+                                       {{.name = "lion"}, 7},
+                                       {{.moments = "bfloat16"}, 8},
+                                       {{.eps_root = 1e-8}, 8},
+                                       {{.moments = "8bit"}, 60},
+                                       {{.name = "lion", .moments = "8bit"}, 33},
+                                       {{.name = "adafactor"}, 177},
+                                       {{.name = "muon"}, 164}}) {
+    SCOPED_TRACE(section.name + " " + section.moments);
+    EXPECT_LE(launches_of_update(model, section), limit);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, CudaSteadyState, ::testing::Values("llama2_deep", "qwen3_5"),
                          [](const auto& test) { return std::string(test.param); });
 

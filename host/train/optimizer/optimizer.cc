@@ -39,22 +39,27 @@ std::size_t update_bytes(const decoder::Parameter& p, const config::OptimizerSec
 StateSizes state_sizes(const decoder::ParameterTable& parameters,
                        const config::OptimizerSection& config, const GradientLists& lists,
                        const std::vector<std::vector<FusedPart>>& fused,
+                       const std::vector<std::vector<UpdatePiece>>& by_rule,
                        const std::function<bool(int)>& has_copy) {
   StateSizes out;
-  for (const std::vector<FusedPart>& group : fused) {
-    std::size_t bytes = 0;
-    for (const FusedPart& part : group)
-      bytes += update_bytes(parameters[part.parameter], config, part.num_elements(),
-                            has_copy(part.parameter));
-    out.add(bytes);
-  }
+  const auto add = [&](const auto& groups) {
+    for (const auto& group : groups) {
+      std::size_t bytes = 0;
+      for (const auto& part : group)
+        bytes += update_bytes(parameters[part.parameter], config, part.num_elements(),
+                              has_copy(part.parameter));
+      out.add(bytes);
+    }
+  };
+  add(fused);
+  add(by_rule);
+  // Averages of parameters that the backward pass updates.
   for (int i = 0; i < std::ssize(parameters.all()); ++i) {
     const decoder::Parameter& p = parameters[i];
-    const UpdateRule rule = rule_of(p, config);
-    if (!p.learns() || (is_fused(rule, config) && !lists.is_shared(i))) continue;
+    if (!p.learns() || !lists.is_shared(i)) continue;
     const std::int64_t n = p.num_elements();
-    out.add(
-        update_bytes(p, config, is_elementwise(rule) ? std::min(n, kMaxPiece) : n, has_copy(i)));
+    out.add(update_bytes(p, config, is_elementwise(rule_of(p, config)) ? std::min(n, kMaxPiece) : n,
+                         has_copy(i)));
   }
   return out;
 }
@@ -76,7 +81,7 @@ Optimizer::Optimizer(const decoder::ParameterTable& parameters,
              [this](const std::vector<FusedAdamw>& kinds) {
                return fused_adamw_graph(kinds, config_);
              }),
-      updates_(arena_, [this](const UpdateKind& kind) { return update_graph(kind, config_); }),
+      updates_(config_, backend),
       averages_(arena_,
                 [](const Average& kind) { return average_graph(kind.elements, kind.decay); }) {
   for (std::size_t i = 0; i < parameters.all().size(); ++i) scalars_.add_input(kScalars);
@@ -135,7 +140,8 @@ void Optimizer::find_updates(const TrainState& state) {
   if (groups_) return;
   const auto has_copy = [&](int parameter) { return state.has_copy(parameter); };
   groups_ = fused_groups(parameters_, config_, state.lists(), has_copy);
-  sizes_ = state_sizes(parameters_, config_, state.lists(), *groups_, has_copy);
+  rule_groups_ = rule_groups(parameters_, config_, state.lists(), has_copy);
+  sizes_ = state_sizes(parameters_, config_, state.lists(), *groups_, rule_groups_, has_copy);
 }
 
 void Optimizer::begin_transfers(const TrainState& state) {
@@ -146,15 +152,13 @@ void Optimizer::begin_transfers(const TrainState& state) {
 void Optimizer::update(const TrainState& state, double lr,
                        const std::vector<double>& gradient_scales, std::int64_t step) {
   find_updates(state);
-  std::vector<int> by_rule;
   for (int i = 0; i < std::ssize(parameters_.all()); ++i) {
     if (!parameters_[i].learns() || state.lists().is_shared(i)) continue;
     set_scalars(i, lr, gradient_scales[static_cast<std::size_t>(i)], step);
-    if (!is_fused(rule_of(parameters_[i], config_), config_)) by_rule.push_back(i);
   }
   if (config_.offload) begin_transfers(state);
   for (const std::vector<FusedPart>& group : *groups_) update_fused(state, group);
-  for (const int parameter : by_rule) update_by_rule(state, parameter);
+  for (const std::vector<UpdatePiece>& group : rule_groups_) update_by_rule(state, group);
   buffers_.end();
 }
 
@@ -220,43 +224,54 @@ void Optimizer::update_fused(const TrainState& state, const std::vector<FusedPar
   buffers_.store();
 }
 
-TensorRef Optimizer::whole_gradient(const TrainState& state, int parameter) {
-  if (!state.is_listed(parameter)) return state.gradients()[static_cast<std::size_t>(parameter)];
-  const Type type{DType::f32, parameters_[parameter].desc.shape, {}};
+TensorRef Optimizer::gradient_of(const TrainState& state, const UpdatePiece& piece) {
+  const auto i = static_cast<std::size_t>(piece.parameter);
+  if (!state.is_listed(piece.parameter))
+    return elements(state.gradients()[i], piece.first, piece.num_elements());
+  const Type type{DType::f32, parameters_[piece.parameter].desc.shape, {}};
   const auto bytes = static_cast<std::size_t>(type.bytes());
   if (!spread_ || spread_->bytes() < bytes) spread_ = arena_.backend().allocate(bytes);
   const TensorRef whole(*spread_, 0, type);
-  gradients_.spread(state, parameter, whole);
-  return whole;
+  if (piece.first == 0) gradients_.spread(state, piece.parameter, whole);
+  return elements(whole, piece.first, piece.num_elements());
 }
 
-void Optimizer::update_by_rule(const TrainState& state, int parameter) {
-  state.will_change(parameter);
-  const TensorRef gradient = whole_gradient(state, parameter);
-  for (const UpdatePiece& piece :
-       update_pieces(parameters_[parameter], config_, state.has_copy(parameter)))
-    update_piece(state, parameter, piece, gradient);
-}
-
-void Optimizer::update_piece(const TrainState& state, int parameter, const UpdatePiece& piece,
-                             const TensorRef& gradient) {
-  const auto& [kind, first] = piece;
-  const auto i = static_cast<std::size_t>(parameter);
-  const std::int64_t n = parameters_[parameter].num_elements();
-  const std::int64_t count = kind.batch * kind.rows * kind.width;
-  std::vector<TensorRef> changed{elements(state.masters()[i], first, count)};
-  for (const OptimizerState& kept : state.optimizer_states()) {
-    if (!kept.types[i]) continue;
-    const bool scales = kept.types[i]->num_elements() < n && config_.moments == "8bit";
-    changed.push_back(scales ? elements(kept.data[i], first / kBlock, kind.rows)
-                             : elements(kept.data[i], first, count));
+void Optimizer::update_by_rule(const TrainState& state, const std::vector<UpdatePiece>& group) {
+  std::vector<UpdateKind> kinds;
+  std::vector<TensorRef> changed;
+  std::vector<std::size_t> num_changed;
+  for (const UpdatePiece& piece : group) {
+    const auto& [parameter, kind, first] = piece;
+    const auto i = static_cast<std::size_t>(parameter);
+    const std::int64_t n = parameters_[parameter].num_elements(), count = piece.num_elements();
+    state.will_change(parameter);
+    kinds.push_back(kind);
+    const std::size_t before = changed.size();
+    changed.push_back(elements(state.masters()[i], first, count));
+    for (const OptimizerState& kept : state.optimizer_states()) {
+      if (!kept.types[i]) continue;
+      const bool scales = kept.types[i]->num_elements() < n && config_.moments == "8bit";
+      changed.push_back(scales ? elements(kept.data[i], first / kBlock, kind.rows)
+                               : elements(kept.data[i], first, count));
+    }
+    num_changed.push_back(changed.size() - before);
   }
-  std::vector<TensorRef> out = buffers_.load(changed);
-  std::vector<ConstTensorRef> in{out[0], elements(gradient, first, count)};
-  in.insert(in.end(), out.begin() + 1, out.end());
-  in.push_back(scalars_.input(i));
-  if (kind.copy) out.push_back(elements(state.copies()[i], first, count));
-  updates_.run(kind, in, out);
+  const std::vector<TensorRef> loaded = buffers_.load(changed);
+  std::vector<ConstTensorRef> in;
+  std::vector<TensorRef> out;
+  auto next = loaded.begin();
+  for (std::size_t g = 0; g < group.size(); ++g) {
+    const auto end = next + static_cast<std::ptrdiff_t>(num_changed[g]);
+    const auto i = static_cast<std::size_t>(group[g].parameter);
+    in.insert(in.end(), {*next, gradient_of(state, group[g])});
+    in.insert(in.end(), next + 1, end);
+    in.push_back(scalars_.input(i));
+    out.insert(out.end(), next, end);
+    if (group[g].kind.copy)
+      out.push_back(elements(state.copies()[i], group[g].first, group[g].num_elements()));
+    next = end;
+  }
+  arena_.run(updates_.get(kinds), in, out);
   buffers_.store();
 }
 
@@ -270,21 +285,22 @@ std::size_t Optimizer::scratch_bytes(const GradientLists& lists, DType compute) 
     for (const FusedPart& part : group) kinds.push_back(part.kind);
     add(fused_.get(kinds).arena_bytes());
   }
-  for (std::size_t i = 0; i < parameters_.all().size(); ++i) {
-    const decoder::Parameter& p = parameters_.all()[i];
-    const auto parameter = static_cast<int>(i);
-    if (!p.learns() || lists.is_shared(parameter) || is_fused(rule_of(p, config_), config_))
-      continue;
+  const auto by_rule = rule_groups(parameters_, config_, lists, has_copy);
+  for (const std::vector<UpdatePiece>& group : by_rule) {
+    std::vector<UpdateKind> kinds;
+    for (const UpdatePiece& piece : group) kinds.push_back(piece.kind);
+    add(updates_.get(kinds).arena_bytes());
+    const int parameter = group.front().parameter;
+    const auto i = static_cast<std::size_t>(parameter);
     const std::int64_t slots = i < lists.step.size() ? lists.step[i] : 0;
-    if (slots > 0) {
-      whole = std::max(whole, static_cast<std::size_t>(p.num_elements()) * sizeof(float));
-      add(gradients_.spread_bytes(parameter, slots));
-    }
-    for (const UpdatePiece& piece : update_pieces(p, config_, has_copy(parameter)))
-      add(updates_.get(piece.kind).arena_bytes());
+    if (slots == 0) continue;
+    whole = std::max(
+        whole, static_cast<std::size_t>(parameters_[parameter].num_elements()) * sizeof(float));
+    add(gradients_.spread_bytes(parameter, slots));
   }
   if (!config_.offload) return arena + whole;
-  return arena + whole + state_sizes(parameters_, config_, lists, groups, has_copy).bytes();
+  return arena + whole +
+         state_sizes(parameters_, config_, lists, groups, by_rule, has_copy).bytes();
 }
 
 }  // namespace lamina::train

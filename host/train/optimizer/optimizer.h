@@ -1,4 +1,4 @@
-// The optimizer: one update of every parameter, by programs over the tensors of several or one.
+// The optimizer: one update of every parameter, by programs over the tensors of several.
 #pragma once
 
 #include <array>
@@ -14,6 +14,7 @@
 #include "program/host_values.h"
 #include "program/tensor_programs.h"
 #include "train/optimizer/gradient_tensors.h"
+#include "train/optimizer/rule_programs.h"
 #include "train/optimizer/state_buffers.h"
 #include "train/optimizer/train_state.h"
 #include "train/optimizer/update_kinds.h"
@@ -87,13 +88,12 @@ class Optimizer {
   void set_scalars(int parameter, double lr, double gradient_scale, std::int64_t step);
   // Uses the fused kernels of AdamW in f32; the graphs of update_rules.h do all else.
   void update_fused(const TrainState& state, const std::vector<FusedPart>& group);
-  void update_by_rule(const TrainState& state, int parameter);
-  void update_piece(const TrainState& state, int parameter, const UpdatePiece& piece,
-                    const TensorRef& gradient);
+  void update_by_rule(const TrainState& state, const std::vector<UpdatePiece>& group);
   void find_updates(const TrainState& state);
   void begin_transfers(const TrainState& state);
-  // Returns the whole gradient, also of a list of rows.
-  TensorRef whole_gradient(const TrainState& state, int parameter);
+  // Returns the gradient of a piece, also of a list of rows: the pieces of such a parameter follow
+  // each other.
+  TensorRef gradient_of(const TrainState& state, const UpdatePiece& piece);
 
   const decoder::ParameterTable& parameters_;
   config::OptimizerSection config_;
@@ -101,10 +101,11 @@ class Optimizer {
   StateBuffers buffers_;
   // Found at the first update or average.
   std::optional<std::vector<std::vector<FusedPart>>> groups_;
+  std::vector<std::vector<UpdatePiece>> rule_groups_;
   StateSizes sizes_;
   GradientTensors gradients_;
   program::TensorPrograms<std::vector<FusedAdamw>> fused_;
-  program::TensorPrograms<UpdateKind> updates_;
+  RulePrograms updates_;
   program::TensorPrograms<Average> averages_;
   program::HostValues scalars_;  // one input per parameter
   std::unique_ptr<Buffer> spread_;

@@ -1,6 +1,8 @@
 #include "train/optimizer/update_kinds.h"
 
 #include <algorithm>
+#include <limits>
+#include <tuple>
 #include <utility>
 
 #include "core/error.h"
@@ -12,6 +14,20 @@ namespace {
 double weight_decay(const decoder::Parameter& p, const config::OptimizerSection& config) {
   return p.learning.weight_decay.value_or(p.decays() ? config.weight_decay : 0.0) /
          p.learning.multiplier;
+}
+
+// True if updates by the rule's graph keep values of the size of the parameter, or copy its state
+// from host memory.
+bool needs_buffers(UpdateRule rule, const config::OptimizerSection& config) {
+  return !is_elementwise(rule) || config.moments == "8bit" || config.offload;
+}
+
+// Returns the kind without sizes and numbers: graphs of equal ones have one structure.
+UpdateKind structure_of(const UpdateKind& kind) {
+  UpdateKind out{.rule = kind.rule, .rows = std::min<std::int64_t>(kind.rows, 2)};
+  if (kind.rule == UpdateRule::muon && kind.rows > kind.width) out.rows = 3;
+  out.split_rows.assign(kind.split_rows.size(), 1);
+  return out;
 }
 
 }  // namespace
@@ -72,7 +88,7 @@ std::vector<UpdatePiece> update_pieces(const decoder::Parameter& p,
                                        const config::OptimizerSection& config, bool copy) {
   const UpdateRule rule = rule_of(p, config);
   const std::int64_t n = p.num_elements();
-  UpdatePiece piece{{.rule = rule, .weight_decay = weight_decay(p, config), .copy = copy}};
+  UpdatePiece piece{.kind = {.rule = rule, .weight_decay = weight_decay(p, config), .copy = copy}};
   UpdateKind& kind = piece.kind;
   const bool blocks = config.moments == "8bit";
   if (!is_elementwise(rule)) {
@@ -86,12 +102,50 @@ std::vector<UpdatePiece> update_pieces(const decoder::Parameter& p,
   }
   std::vector<UpdatePiece> out;
   while (piece.first < n) {
-    const std::int64_t left = std::min(kMaxPiece, n - piece.first);
+    const std::int64_t left =
+        needs_buffers(rule, config) ? std::min(kMaxPiece, n - piece.first) : n;
     kind.rows = blocks ? std::max<std::int64_t>(left / kBlock, 1) : 1;
     kind.width = blocks ? std::min(left, kBlock) : left;
     out.push_back(piece);
     piece.first += kind.rows * kind.width;
   }
+  return out;
+}
+
+std::vector<std::vector<UpdatePiece>> rule_groups(const decoder::ParameterTable& parameters,
+                                                  const config::OptimizerSection& config,
+                                                  const GradientLists& lists,
+                                                  const std::function<bool(int)>& has_copy) {
+  std::vector<UpdatePiece> pieces, of_lists;
+  for (int i = 0; i < std::ssize(parameters.all()); ++i) {
+    const decoder::Parameter& p = parameters[i];
+    if (!p.learns() || lists.is_shared(i) || is_fused(rule_of(p, config), config)) continue;
+    const auto index = static_cast<std::size_t>(i);
+    const bool has_list = index < lists.step.size() && lists.step[index] > 0;
+    for (UpdatePiece& piece : update_pieces(p, config, has_copy(i))) {
+      piece.parameter = i;
+      (has_list ? of_lists : pieces).push_back(std::move(piece));
+    }
+  }
+  // A device may compute neighbours of equal graphs in one call. Small ones fill the groups first.
+  std::ranges::stable_sort(pieces, {}, [](const UpdatePiece& piece) {
+    return std::tuple(structure_of(piece.kind), piece.kind.copy, piece.kind.weight_decay,
+                      piece.num_elements());
+  });
+  std::vector<std::vector<UpdatePiece>> out;
+  std::int64_t room = 0;
+  for (UpdatePiece& piece : pieces) {
+    const bool joins = !out.empty() && piece.num_elements() <= room &&
+                       structure_of(out.back().front().kind) == structure_of(piece.kind);
+    if (!joins) {
+      out.emplace_back();
+      room = needs_buffers(piece.kind.rule, config) ? kMaxPiece
+                                                    : std::numeric_limits<std::int64_t>::max();
+    }
+    room -= piece.num_elements();
+    out.back().push_back(std::move(piece));
+  }
+  for (UpdatePiece& piece : of_lists) out.push_back({std::move(piece)});
   return out;
 }
 

@@ -13,7 +13,8 @@
 
 namespace lamina::train {
 
-// Maximum number of elements per update of an elementwise rule, so that temporaries stay small.
+// Maximum number of elements per update of an elementwise rule with temporaries, or with state in
+// host memory.
 inline constexpr std::int64_t kMaxPiece = std::int64_t{1} << 22;
 
 // True if a fused kernel computes the rule: for AdamW alone. Beside Muon it has Nesterov's
@@ -41,13 +42,25 @@ std::vector<std::vector<FusedPart>> fused_groups(const decoder::ParameterTable& 
                                                  const GradientLists& lists,
                                                  const std::function<bool(int)>& has_copy);
 
-// The part of a parameter that one run of a rule's program changes: from element `first` on.
+// A part of a parameter that a rule's graph updates: from element `first` on.
 struct UpdatePiece {
+  int parameter = -1;
   UpdateKind kind;
   std::int64_t first = 0;
+
+  std::int64_t num_elements() const { return kind.batch * kind.rows * kind.width; }
 };
-// Returns the updates by the rule's graph that together change the whole parameter.
+// Returns the updates by the rule's graph that together change the whole parameter, without its
+// number.
 std::vector<UpdatePiece> update_pieces(const decoder::Parameter& parameter,
                                        const config::OptimizerSection& config, bool copy);
+// Returns the updates of a step by graphs of rules, except of gradients that share memory: one
+// group per program, of graphs with one structure. Groups have up to kMaxPiece elements, or one
+// larger piece, if their graphs have temporaries or their state is copied together. A piece of a
+// table whose gradient is a list is alone.
+std::vector<std::vector<UpdatePiece>> rule_groups(const decoder::ParameterTable& parameters,
+                                                  const config::OptimizerSection& config,
+                                                  const GradientLists& lists,
+                                                  const std::function<bool(int)>& has_copy);
 
 }  // namespace lamina::train
