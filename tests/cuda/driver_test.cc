@@ -170,12 +170,24 @@ TEST(CudaDriver, AnAllocationThatFailsLeavesTheGpuUsable) {
   EXPECT_NE(emulated_gpu().allocate(100)->address(), 0u);
 }
 
+constexpr std::string_view kFunctionsInUse[] = {
+#define LAMINA_CUDA_DRIVER(field, symbol, parameters) #symbol,
+#include "backends/cuda/driver/functions.def"
+#undef LAMINA_CUDA_DRIVER
+};
+
+// Waits of the host have a limit, and poll (progress.h).
+TEST(CudaDriver, NoFunctionInUseWaitsForAStreamOrAnEvent) {
+  for (const std::string_view function : kFunctionsInUse)
+    EXPECT_EQ(function.find("Synchronize"), function.npos) << function;
+}
+
 TEST(CudaDriver, CallsThatBreakItsRulesReturnItsErrors) {
   const DriverApi& api = cuda::emulation::driver();
   cuda::StreamHandle stream = nullptr;
   cuda::EventHandle event = nullptr;
-  EXPECT_EQ(api.finish_stream(nullptr), DriverResult::invalid_handle);
   EXPECT_EQ(api.make_event(&event, cuda::kEventWithoutTime), DriverResult::success);
+  EXPECT_EQ(api.record_event(event, nullptr), DriverResult::invalid_handle);
   float time = 0;
   EXPECT_EQ(api.elapsed(&time, event, event), DriverResult::invalid_handle);
   EXPECT_EQ(api.destroy_event(event), DriverResult::success);

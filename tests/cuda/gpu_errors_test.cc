@@ -7,6 +7,7 @@
 #include "backends/cuda/context.h"
 #include "backends/cuda/queue.h"
 #include "cuda/run_kernel.h"
+#include "graph/bytes_type.h"
 #include "support/expect_error.h"
 
 namespace lamina::testing {
@@ -84,8 +85,95 @@ TEST(GpuErrors, AHungKernelIsNamed) {
     launch_on(*gpu, {{memory->address()}, {memory->address() + 32}});
     EXPECT_ERROR_SAYS(gpu->context().queue().finish(), ExitCode::memory,
                       "cuda: the kernel test_errors_copy does not end: no progress for 0 s");
-    EXPECT_ERROR_SAYS(gpu->allocate(4), ExitCode::memory, "the GPU is not used any more: it hung");
+    EXPECT_ERROR_SAYS(gpu->allocate(4), ExitCode::memory, "cuda: the kernel test_errors_copy does");
   }
+  cuda::emulation::reset_gpu();
+}
+
+// A wait for work of a GPU that hangs, in another call than Queue::finish().
+struct HungWait {
+  const char* name;
+  void (*wait)(Backend&, const InAndOut&, std::unique_ptr<Buffer> (&memory)[2]);
+  bool throws = true;  // otherwise the next call does
+};
+
+class GpuHang : public ::testing::TestWithParam<HungWait> {};
+
+// The backend is closed here too, which may not wait either.
+TEST_P(GpuHang, IsNamedByAnotherWait) {
+  std::unique_ptr<Backend> gpu = cuda::emulation::open_emulated_gpu();
+  static_cast<cuda::CudaContext&>(gpu->context()).set_patience(std::chrono::milliseconds(500));
+  std::unique_ptr<Buffer> memory[] = {gpu->allocate(64), gpu->allocate_for_copies(64)};
+  const InAndOut p{{memory[0]->address()}, {memory[0]->address() + 32}};
+  constexpr const char* kText = "cuda: the kernel test_errors_copy does not end: no progress for";
+  launch_on(*gpu, p);  // has ended, and is not named
+  gpu->context().queue().finish();
+  cuda::emulation::fail_later(FaultPlace::hang, 0);
+  launch_on(*gpu, p);
+  if (GetParam().throws) {
+    EXPECT_ERROR_SAYS(GetParam().wait(*gpu, p, memory), ExitCode::memory, kText);
+  } else {
+    EXPECT_NO_THROW(GetParam().wait(*gpu, p, memory));
+  }
+  EXPECT_ERROR_SAYS(gpu->context().queue().finish(), ExitCode::memory, kText);
+  memory[0] = nullptr;
+  memory[1] = nullptr;
+  gpu.reset();
+  cuda::emulation::reset_gpu();
+}
+
+constexpr HungWait kHungWaits[] = {
+    {"Allocation", [](Backend& gpu, const InAndOut&, auto&) { gpu.allocate(4); }},
+    {"Free", [](Backend&, const InAndOut&, auto& memory) { memory[0] = nullptr; }, false},
+    {"FreeOfPinnedMemory", [](Backend&, const InAndOut&, auto& memory) { memory[1] = nullptr; },
+     false},
+    {"EndOfAQueue",
+     [](Backend& gpu, const InAndOut&, auto&) {
+       gpu.context().make_queue()->wait(gpu.context().queue().record());
+     },
+     false},
+    {"Event", [](Backend& gpu, const InAndOut&, auto&) { gpu.context().queue().record()->wait(); }},
+    {"TimeOfAnEvent",
+     [](Backend& gpu, const InAndOut&, auto&) {
+       auto& context = static_cast<cuda::CudaContext&>(gpu.context());
+       const cuda::DriverApi& api = context.api();
+       cuda::EventHandle event = nullptr;
+       api.make_event(&event, cuda::kEventWithoutTime);
+       api.record_event(event, static_cast<cuda::CudaQueue&>(context.queue()).stream());
+       api.wait_event(context.setup_stream(), event, 0);
+       context.renew_time_origin();
+       context.renew_time_origin();  // reads the time of the one before
+     }},
+    {"FullStream",
+     [](Backend& gpu, const InAndOut& p, auto&) {
+       for (int i = 0; i < 3000; ++i) launch_on(gpu, p);
+     }},
+    {"FullStreamOfCopies",
+     [](Backend& gpu, const InAndOut&, auto& memory) {
+       for (int i = 0; i < 3000; ++i)
+         gpu.context().queue().fill(TensorRef(*memory[0], 0, bytes_type(64)), std::byte{0});
+     }},
+};
+
+INSTANTIATE_TEST_SUITE_P(All, GpuHang, ::testing::ValuesIn(kHungWaits),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST(GpuErrors, AnAllocationWhoseFillHangsSaysSo) {
+  const std::unique_ptr<Backend> gpu = cuda::emulation::open_emulated_gpu();
+  static_cast<cuda::CudaContext&>(gpu->context()).set_patience(std::chrono::milliseconds(500));
+  cuda::emulation::fail_later(FaultPlace::hang, 0);
+  EXPECT_ERROR_SAYS(gpu->allocate(4), ExitCode::memory,
+                    "cuda: a copy or a fill does not end: no progress for 0 s");
+  cuda::emulation::reset_gpu();
+}
+
+// With a hung GPU the error ends the program; nothing else may wait.
+TEST(GpuErrors, AGpuThatHangsCanBeClosed) {
+  std::unique_ptr<Backend> gpu = cuda::emulation::open_emulated_gpu();
+  static_cast<cuda::CudaContext&>(gpu->context()).set_patience(std::chrono::milliseconds(500));
+  cuda::emulation::fail_later(FaultPlace::hang, 0);
+  launch_on(*gpu, {});
+  gpu.reset();
   cuda::emulation::reset_gpu();
 }
 

@@ -213,7 +213,6 @@ TEST(CudaGraphs, CallsThatWaitOrAllocateEndACapture) {
   cuda::DevicePointer address = 0;
   void* host = nullptr;
   const std::function<DriverResult()> calls[] = {
-      [&] { return api().finish_stream(queue().stream()); }, [&] { return api().synchronize(); },
       [&] { return api().allocate(&address, 8); }, [&] { return api().allocate_host(&host, 8, 0); },
       [&] { return api().free(values.address().value); }};
   for (const auto& call : calls) {

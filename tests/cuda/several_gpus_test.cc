@@ -95,7 +95,7 @@ TEST_F(SeveralGpus, StreamsAndEventsBelongToOne) {
   cuda::EventHandle event = nullptr;
   ASSERT_EQ(api.make_event(&event, cuda::kEventDefault), DriverResult::success);
   second.enter();
-  EXPECT_EQ(api.finish_stream(first.setup_stream()), DriverResult::invalid_handle);
+  EXPECT_EQ(api.query_event(event), DriverResult::invalid_handle);
   EXPECT_EQ(api.record_event(event, second.setup_stream()), DriverResult::invalid_handle);
   EXPECT_EQ(api.wait_event(second.setup_stream(), event, 0), DriverResult::success);
   EXPECT_EQ(api.destroy_event(event), DriverResult::success);

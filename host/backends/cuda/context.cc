@@ -69,8 +69,10 @@ CudaContext::CudaContext(const DriverApi& api, std::span<const ModuleImage> imag
   check(api, api.retain_context(&handle_, device_), "opening the GPU");
   enter();
   check(api, api.make_stream(&setup_stream_, kStreamNonBlocking), "creating a stream");
+  setup_progress_ = std::make_shared<QueueProgress>(*this, setup_stream_);
+  progress_.add(setup_progress_);
   renew_time_origin();
-  check(api, api.finish_event(origin_->event), "waiting for an event");
+  setup_progress_->finish();
   entry_.emplace(GpuInUse{.name = device_name(),
                           .capability = capability(),
                           .shared_bytes = attribute(DeviceAttribute::max_opt_in_shared_bytes),
@@ -82,7 +84,7 @@ CudaContext::CudaContext(const DriverApi& api, std::span<const ModuleImage> imag
 }
 
 CudaContext::~CudaContext() {
-  if (!try_enter()) {
+  if (!try_finish()) {
     // Freeing might wait forever: a GPU that hangs keeps what it has.
     static_cast<void>(blas_.release());
     static_cast<void>(dnn_.release());
@@ -96,6 +98,7 @@ CudaContext::~CudaContext() {
   plugin_modules_.reset();
   modules_.reset();
   origin_.reset();
+  setup_progress_.reset();
   api_.destroy_stream(setup_stream_);
   api_.release_context(device_);
 }
@@ -142,7 +145,7 @@ void CudaContext::find_seconds(TimeOrigin& origin) {
   float milliseconds = 0;
   DriverResult result = api_.elapsed(&milliseconds, origin.before->event, origin.event);
   if (result == DriverResult::not_ready) {
-    check(api_, api_.finish_event(origin.event), "waiting for an event");
+    progress_.wait(origin.event);
     result = api_.elapsed(&milliseconds, origin.before->event, origin.event);
   }
   check(api_, result, "reading the time of work");
@@ -179,13 +182,31 @@ dnn::DnnLibrary& CudaContext::dnn() {
 }
 
 void CudaContext::enter() const {
-  if (gave_up_)
-    throw DeviceError(ExitCode::memory, {"cuda", "the GPU is not used any more: it hung", {}});
+  if (gave_up_) throw DeviceError(ExitCode::memory, *hang_);
   check(api_, api_.set_context(handle_), "using the GPU");
 }
 
 bool CudaContext::try_enter() const noexcept {
   return !gave_up_ && api_.set_context(handle_) == DriverResult::success;
+}
+
+bool CudaContext::try_finish() noexcept {
+  if (!try_enter()) return false;
+  try {
+    progress_.finish();
+  } catch (const std::exception&) {
+    // The error of the device occurs again at its next use.
+  }
+  return !gave_up_;
+}
+
+void CudaContext::give_up(ErrorText why) {
+  {
+    const std::lock_guard lock(hang_mutex_);
+    if (!hang_) hang_ = std::move(why);
+  }
+  gave_up_ = true;
+  throw DeviceError(ExitCode::memory, *hang_);
 }
 
 std::unique_ptr<Queue> CudaContext::make_queue() { return std::make_unique<CudaQueue>(*this); }

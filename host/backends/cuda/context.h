@@ -16,6 +16,8 @@
 #include "backends/cuda/launch.h"
 #include "backends/cuda/libraries.h"
 #include "backends/cuda/modules.h"
+#include "backends/cuda/progress.h"
+#include "core/error.h"
 #include "runtime/backend.h"
 
 namespace lamina::cuda {
@@ -42,17 +44,22 @@ class CudaContext final : public Context {
   dnn::DnnLibrary& dnn();
   ContextHandle handle() const { return handle_; }
   // Makes the driver use this context for calls of this thread. Throws DeviceError if it cannot, or
-  // after give_up().
+  // the error of give_up().
   void enter() const;
   // Likewise, for destructors: returns false instead. Then nothing may be freed.
   bool try_enter() const noexcept;
+  // Likewise, when all work has run or failed: the driver waits for work before it frees memory,
+  // without a limit.
+  bool try_finish() noexcept;
 
   // The longest time without progress of a queue that the host waits for; 0: no limit. At first
   // LAMINA_GPU_TIMEOUT.
   std::chrono::steady_clock::duration patience() const { return patience_; }
   void set_patience(std::chrono::steady_clock::duration patience) { patience_ = patience; }
-  // Uses the GPU no more, because a call might wait forever.
-  void give_up() { gave_up_ = true; }
+  // Uses the GPU no more, because a call might wait forever. Throws DeviceError (exit 7) with the
+  // text of the first call.
+  [[noreturn]] void give_up(ErrorText why);
+  GpuProgress& progress() { return progress_; }
   int attribute(DeviceAttribute attribute) const;
   // Returns eg: "NVIDIA H200".
   std::string device_name() const;
@@ -77,6 +84,7 @@ class CudaContext final : public Context {
 
   // For setting up memory, apart from the work of programs.
   StreamHandle setup_stream() const { return setup_stream_; }
+  QueueProgress& setup_progress() { return *setup_progress_; }
 
  private:
   void find_seconds(TimeOrigin& origin);
@@ -84,7 +92,9 @@ class CudaContext final : public Context {
   const DriverApi& api_;
   DeviceId device_ = 0;
   ContextHandle handle_ = nullptr;
+  GpuProgress progress_{*this};
   StreamHandle setup_stream_ = nullptr;
+  std::shared_ptr<QueueProgress> setup_progress_;
   std::optional<GpuInUseEntry> entry_;
   std::mutex origin_mutex_;
   std::shared_ptr<TimeOrigin> origin_;
@@ -94,6 +104,8 @@ class CudaContext final : public Context {
   const Libraries libraries_;
   std::string cache_;
   std::chrono::steady_clock::duration patience_;
+  std::mutex hang_mutex_;
+  std::optional<ErrorText> hang_;  // the reason, before gave_up_ is set
   std::atomic<bool> gave_up_ = false;
   std::mutex libraries_mutex_;
   std::unique_ptr<blas::Library> blas_;

@@ -70,17 +70,19 @@ void launch_bytes(const KernelArgs& args, Function function, const LaunchShape& 
 
 void fill_zeros(const KernelArgs& args, void* to, std::size_t bytes) {
   if (bytes == 0) return;
-  const CudaQueue& queue = queue_of(args);
+  CudaQueue& queue = queue_of(args);
   check(queue.context().api(),
         queue.context().api().fill(address(to).value, 0, bytes, queue.stream()), "filling memory");
+  queue.note_copy();
 }
 
 void copy_bytes(const KernelArgs& args, void* to, const void* from, std::size_t bytes) {
   if (bytes == 0 || to == from) return;
-  const CudaQueue& queue = queue_of(args);
+  CudaQueue& queue = queue_of(args);
   check(queue.context().api(),
         queue.context().api().copy(address(to).value, address(from).value, bytes, queue.stream()),
         "copying");
+  queue.note_copy();
 }
 
 }  // namespace lamina::cuda

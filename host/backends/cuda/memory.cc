@@ -32,7 +32,7 @@ constexpr double kGiB = 1 << 30;
 
 class DeviceBuffer final : public Buffer {
  public:
-  DeviceBuffer(const CudaContext& context, std::size_t bytes)
+  DeviceBuffer(CudaContext& context, std::size_t bytes)
       : Buffer(MemoryKind::device), context_(context) {
     context.enter();
     const DriverApi& api = context.api();
@@ -45,26 +45,25 @@ class DeviceBuffer final : public Buffer {
     bytes_ = bytes;
     try {
       check(api, api.fill(pointer, 0, size, context.setup_stream()), "filling memory");
-      check(api, api.finish_stream(context.setup_stream()), "filling memory");
+      context.setup_progress().add_copy();
+      context.setup_progress().finish();
     } catch (...) {
-      api.free(pointer);
+      if (context.try_enter()) api.free(pointer);
       throw;
     }
   }
   // Waits, because enqueued work may use it.
   ~DeviceBuffer() override {
-    if (!context_.try_enter()) return;
-    context_.api().synchronize();
-    context_.api().free(address_);
+    if (context_.try_finish()) context_.api().free(address_);
   }
 
  private:
-  const CudaContext& context_;
+  CudaContext& context_;
 };
 
 class PinnedMemory final : public Buffer {
  public:
-  PinnedMemory(const CudaContext& context, std::size_t bytes)
+  PinnedMemory(CudaContext& context, std::size_t bytes)
       : Buffer(MemoryKind::pinned), context_(context) {
     context.enter();
     const std::size_t size = std::max<std::size_t>(bytes, 1);
@@ -77,22 +76,20 @@ class PinnedMemory final : public Buffer {
     bytes_ = bytes;
   }
   ~PinnedMemory() override {
-    if (!context_.try_enter()) return;
-    context_.api().synchronize();
-    context_.api().free_host(reinterpret_cast<void*>(address_));
+    if (context_.try_finish()) context_.api().free_host(reinterpret_cast<void*>(address_));
   }
 
  private:
-  const CudaContext& context_;
+  CudaContext& context_;
 };
 
 }  // namespace
 
-std::unique_ptr<Buffer> allocate_on_device(const CudaContext& context, std::size_t bytes) {
+std::unique_ptr<Buffer> allocate_on_device(CudaContext& context, std::size_t bytes) {
   return std::make_unique<DeviceBuffer>(context, bytes);
 }
 
-std::unique_ptr<Buffer> allocate_pinned(const CudaContext& context, std::size_t bytes) {
+std::unique_ptr<Buffer> allocate_pinned(CudaContext& context, std::size_t bytes) {
   return std::make_unique<PinnedMemory>(context, bytes);
 }
 

@@ -1,6 +1,7 @@
 #include "backends/cuda/progress.h"
 
 #include <algorithm>
+#include <chrono>
 #include <thread>
 
 #include "backends/cuda/context.h"
@@ -21,6 +22,66 @@ void pause_after(Clock::duration waited) {
 
 }  // namespace
 
+void GpuProgress::add(const std::shared_ptr<QueueProgress>& queue) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(queues_, [](const auto& known) { return known.expired(); });
+  queues_.push_back(queue);
+}
+
+std::vector<std::shared_ptr<QueueProgress>> GpuProgress::queues() {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<QueueProgress>> out;
+  for (const auto& known : queues_)
+    if (auto queue = known.lock()) out.push_back(std::move(queue));
+  return out;
+}
+
+void GpuProgress::wait(EventHandle event) {
+  const DriverApi& api = context_.api();
+  const Clock::duration limit = context_.patience();
+  const Clock::time_point begin = Clock::now();
+  Clock::time_point moved = begin;
+  bool groups_end = false;
+  for (;;) {
+    const DriverResult result = api.query_event(event);
+    if (result != DriverResult::not_ready) return check(api, result, "waiting for work");
+    const Clock::time_point now = Clock::now();
+    if (limit > Clock::duration::zero() && now - moved > limit / 2) {
+      bool advanced = false;
+      for (const auto& queue : queues()) advanced |= queue->advance();
+      if (advanced) {
+        moved = now;
+        groups_end = false;
+      } else if (!groups_end) {
+        // Otherwise kernels that have ended could be named.
+        for (const auto& queue : queues()) queue->end_group();
+        groups_end = true;
+      } else if (now - moved > limit) {
+        break;
+      }
+    }
+    pause_after(now - begin);
+  }
+  context_.give_up(
+      {"cuda",
+       fmt::format("{} does not end: no progress for {} s", unfinished(),
+                   std::chrono::duration_cast<std::chrono::seconds>(limit).count()),
+       {"the GPU is not used any more; a training run continues from its last checkpoint",
+        "LAMINA_GPU_TIMEOUT sets the limit in seconds; 0: none"}});
+}
+
+void GpuProgress::finish() {
+  for (const auto& queue : queues()) queue->finish();
+}
+
+std::string GpuProgress::unfinished() {
+  std::vector<std::string> names;
+  for (const auto& queue : queues()) queue->add_unfinished(names);
+  if (names.empty()) return "a copy or a fill";
+  return fmt::format("{} {}", names.size() == 1 ? "the kernel" : "one of the kernels",
+                     fmt::join(names, ", "));
+}
+
 QueueProgress::~QueueProgress() {
   if (!context_.try_enter()) return;
   for (const Group& group : groups_)
@@ -33,15 +94,19 @@ std::int64_t QueueProgress::next_number() {
   return ++last_;
 }
 
-void QueueProgress::add(const std::string& name) {
-  const std::lock_guard lock(mutex_);
+void QueueProgress::add(const std::string* name) {
+  std::unique_lock lock(mutex_);
   if (capturing_) return;
-  if (groups_.empty() || groups_.back().end) {
-    // Work this old has ended, or is named by later groups.
-    if (groups_.size() == kMostGroups) forget_first();
-    groups_.emplace_back().names.reserve(kGroupSize);
+  while (groups_.size() == kMostGroups && groups_.back().end) {
+    const EventHandle oldest = groups_.front().end;
+    const std::int64_t number = num_forgotten_;
+    lock.unlock();
+    context_.progress().wait(oldest);
+    lock.lock();
+    if (num_forgotten_ == number) forget_first();
   }
-  groups_.back().names.push_back(&name);
+  if (groups_.empty() || groups_.back().end) groups_.emplace_back().names.reserve(kGroupSize);
+  groups_.back().names.push_back(name);
   if (groups_.back().names.size() == kGroupSize) close_group();
 }
 
@@ -50,6 +115,11 @@ void QueueProgress::close_group() {
   const DriverApi& api = context_.api();
   groups_.back().end = take_event();
   check(api, api.record_event(groups_.back().end, stream_), "recording an event");
+}
+
+void QueueProgress::end_group() {
+  const std::lock_guard lock(mutex_);
+  if (stream_ && !capturing_ && !groups_.empty() && !groups_.back().end) close_group();
 }
 
 EventHandle QueueProgress::take_event() {
@@ -64,7 +134,6 @@ EventHandle QueueProgress::take_event() {
   return event;
 }
 
-// Forgets groups that have ended; returns true if there were some.
 bool QueueProgress::advance() {
   const std::lock_guard lock(mutex_);
   bool moved = false;
@@ -82,37 +151,11 @@ void QueueProgress::forget_first() {
   ++num_forgotten_;
 }
 
-std::string QueueProgress::unfinished() const {
-  if (groups_.empty()) return "a copy";
-  std::string names;
-  for (const std::string* name : groups_.front().names)
-    if (names.find(*name) == names.npos) names += (names.empty() ? "" : ", ") + *name;
-  return groups_.front().names.size() == 1 ? "the kernel " + names : "one of the kernels " + names;
-}
-
-void QueueProgress::poll(EventHandle event) {
-  const DriverApi& api = context_.api();
-  const Clock::time_point begin = Clock::now();
-  Clock::time_point moved = begin;
-  for (;;) {
-    const DriverResult result = api.query_event(event);
-    if (result != DriverResult::not_ready) return check(api, result, "waiting for work");
-    const Clock::time_point now = Clock::now();
-    if (context_.patience() > Clock::duration::zero() && now - moved > context_.patience()) {
-      if (!advance()) break;
-      moved = now;
-    }
-    pause_after(now - begin);
-  }
-  context_.give_up();
+void QueueProgress::add_unfinished(std::vector<std::string>& names) {
   const std::lock_guard lock(mutex_);
-  throw DeviceError(
-      ExitCode::memory,
-      {"cuda",
-       fmt::format("{} does not end: no progress for {} s", unfinished(),
-                   std::chrono::duration_cast<std::chrono::seconds>(context_.patience()).count()),
-       {"the GPU is not used any more; a training run continues from its last checkpoint",
-        "LAMINA_GPU_TIMEOUT sets the limit in seconds; 0: none"}});
+  if (groups_.empty()) return;
+  for (const std::string* name : groups_.front().names)
+    if (name && std::ranges::find(names, *name) == names.end()) names.push_back(*name);
 }
 
 void QueueProgress::wait(EventHandle event, std::int64_t number) {
@@ -121,7 +164,7 @@ void QueueProgress::wait(EventHandle event, std::int64_t number) {
     if (number <= reached_) return;
   }
   context_.enter();
-  poll(event);
+  context_.progress().wait(event);
   const std::lock_guard lock(mutex_);
   reached_ = std::max(reached_, number);
 }
@@ -129,21 +172,27 @@ void QueueProgress::wait(EventHandle event, std::int64_t number) {
 void QueueProgress::finish() {
   context_.enter();
   std::unique_lock lock(mutex_);
+  if (!stream_) return;
   const std::int64_t last = last_, end = num_forgotten_ + std::ssize(groups_);
   const EventHandle event = take_event();
-  lock.unlock();
   try {
     check(context_.api(), context_.api().record_event(event, stream_), "waiting for work");
-    poll(event);
-  } catch (...) {
+    lock.unlock();
+    context_.progress().wait(event);
     lock.lock();
+  } catch (...) {
+    if (!lock) lock.lock();
     spare_.push_back(event);
     throw;
   }
-  lock.lock();
   spare_.push_back(event);
   reached_ = std::max(reached_, last);
   while (!groups_.empty() && num_forgotten_ < end) forget_first();
+}
+
+void QueueProgress::close() {
+  const std::lock_guard lock(mutex_);
+  stream_ = nullptr;
 }
 
 }  // namespace lamina::cuda

@@ -73,12 +73,17 @@ CudaQueue::CudaQueue(CudaContext& context)
   check(context.api(), context.api().make_stream(&stream_, kStreamNonBlocking),
         "creating a stream");
   progress_ = std::make_shared<QueueProgress>(context, stream_);
+  context.progress().add(progress_);
 }
 
 CudaQueue::~CudaQueue() {
-  if (!context_.try_enter()) return;
-  context_.api().finish_stream(stream_);
-  context_.api().destroy_stream(stream_);
+  try {
+    progress_->finish();
+  } catch (const std::exception&) {
+    // The error of the device occurs again at its next use.
+  }
+  progress_->close();
+  if (context_.try_enter()) context_.api().destroy_stream(stream_);
 }
 
 void CudaQueue::enqueue(Kernel& kernel, const KernelArgs& args) {
@@ -91,6 +96,7 @@ void CudaQueue::enqueue(Kernel& kernel, const KernelArgs& args) {
   } catch (const DeviceError&) {
     // After work of the GPU has failed, libraries only report that their call failed. The driver
     // names the cause.
+    context_.enter();
     std::size_t free = 0, total = 0;
     check(context_.api(), context_.api().memory_info(&free, &total), "running a kernel");
     throw;
@@ -105,6 +111,7 @@ void CudaQueue::copy(const TensorRef& to, const ConstTensorRef& from) {
   context_.enter();
   check(context_.api(), context_.api().copy(to.address(), from.address(), to.bytes(), stream_),
         "copying");
+  progress_->add_copy();
 }
 
 void CudaQueue::fill(const TensorRef& to, std::byte value) {
@@ -121,6 +128,7 @@ void CudaQueue::fill(const TensorRef& to, std::byte value) {
       context_.api(),
       context_.api().fill(to.address(), std::to_integer<unsigned char>(value), to.bytes(), stream_),
       "filling memory");
+  progress_->add_copy();
 }
 
 std::shared_ptr<const Event> CudaQueue::record() {
@@ -141,10 +149,10 @@ void CudaQueue::finish() { progress_->finish(); }
 void CudaQueue::begin_recording() {
   before_any_use();
   context_.enter();
+  progress_->set_capturing(true);
   check(context_.api(), context_.api().begin_capture(stream_, CaptureMode::thread_local_),
         "capturing work");
   CudaContext::set_capturing(true);
-  progress_->set_capturing(true);
 }
 
 std::unique_ptr<RecordedWork> CudaQueue::end_recording(std::unique_ptr<RecordedWork> old) {

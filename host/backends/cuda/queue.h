@@ -37,6 +37,8 @@ class CudaQueue final : public Queue, public Recorder, public PendingUploads {
   // its address, and must stay as long as the context.
   void note(const std::string& name) { progress_->add(name); }
   void note(std::string&&) = delete;
+  // Notes a copy or a fill likewise.
+  void note_copy() { progress_->add_copy(); }
 
  private:
   CudaContext& context_;

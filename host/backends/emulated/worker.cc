@@ -20,8 +20,11 @@ void Worker::open(Line& line) {
 }
 
 void Worker::close(Line& line) {
-  wait_all(line.device);
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  ++num_waiters_;
+  wanted_.notify_one();
+  done_.wait(lock, [&] { return line.work.empty() && running_ != &line; });
+  --num_waiters_;
   std::erase(lines_, &line);
 }
 
@@ -41,6 +44,11 @@ void Worker::wait(const Mark& mark) {
   done_.wait(lock, [&] { return mark.reached; });
   --num_waiters_;
   if (mark.error) std::rethrow_exception(mark.error);
+}
+
+void Worker::wait_for_room(const Line& line, std::size_t most) {
+  std::unique_lock lock(mutex_);
+  done_.wait(lock, [&] { return line.work.size() < most; });
 }
 
 bool Worker::is_reached(const Mark& mark) {
@@ -85,6 +93,7 @@ void Worker::serve() {
     Line& line = *next();
     Line::Work work = std::move(line.work.front());
     line.work.pop_front();
+    running_ = &line;
     if (work.run && !line.error) {
       lock.unlock();
       std::exception_ptr error;
@@ -102,6 +111,7 @@ void Worker::serve() {
       work.marks->error = std::exchange(line.error, nullptr);
       work.marks->reached = true;
     }
+    running_ = nullptr;
     --unfinished_[static_cast<std::size_t>(line.device)];
     if (--num_waiting_ == 0) drains_ = false;
     done_.notify_all();

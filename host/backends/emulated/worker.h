@@ -50,6 +50,8 @@ class Worker {
   void add(Line& line, Line::Work work);
   // Returns when the mark is reached, and rethrows exceptions of the work before it.
   void wait(const Mark& mark);
+  // Returns when the line has less than `most` pieces of work.
+  void wait_for_room(const Line& line, std::size_t most);
   // Returns true if the mark is reached. Otherwise the worker begins, if it waits.
   bool is_reached(const Mark& mark);
   // Reaches the mark now, although the work before it may not have run.
@@ -68,6 +70,7 @@ class Worker {
   std::mutex mutex_;
   std::condition_variable wanted_, done_;
   std::vector<Line*> lines_;
+  const Line* running_ = nullptr;
   std::size_t num_waiting_ = 0;                             // pieces of work
   std::array<std::size_t, kMostDevices + 1> unfinished_{};  // by device, with the piece that runs
   int num_waiters_ = 0;

@@ -132,7 +132,6 @@ DriverApi driver_of() {
   api.retain_context = [](ContextHandle* context, DeviceId) { return give(context); };
   api.release_context = [](DeviceId) { return kSuccess; };
   api.set_context = [](ContextHandle) { return kSuccess; };
-  api.synchronize = [] { return kSuccess; };
   api.memory_info = [](std::size_t* free, std::size_t* total) {
     *free = *total = static_cast<std::size_t>(card_of<kCard>().memory_bytes);
     return kSuccess;
@@ -147,12 +146,10 @@ DriverApi driver_of() {
   api.fill = [](DevicePointer, unsigned char, std::size_t, StreamHandle) { return kSuccess; };
   api.make_stream = [](StreamHandle* stream, unsigned) { return give(stream); };
   api.destroy_stream = [](StreamHandle) { return kSuccess; };
-  api.finish_stream = [](StreamHandle) { return kSuccess; };
   api.wait_event = [](StreamHandle, EventHandle, unsigned) { return kSuccess; };
   api.make_event = [](EventHandle* event, unsigned) { return give(event); };
   api.destroy_event = [](EventHandle) { return kSuccess; };
   api.record_event = [](EventHandle, StreamHandle) { return kSuccess; };
-  api.finish_event = [](EventHandle) { return kSuccess; };
   api.query_event = [](EventHandle) { return kSuccess; };
   api.elapsed = [](float* milliseconds, EventHandle, EventHandle) {
     return *milliseconds = 0, kSuccess;

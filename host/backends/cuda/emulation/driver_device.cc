@@ -205,14 +205,6 @@ DriverResult set_context(ContextHandle context) {
   current_gpu = context ? context->gpu : -1;
   return DriverResult::success;
 }
-DriverResult synchronize() {
-  if (const DriverResult result = state(); result != DriverResult::success) return result;
-  if (const DriverResult result = refuse_in_capture(); result != DriverResult::success)
-    return result;
-  ++counts().waits;
-  emulated::finish_all_work(current_gpu);
-  return state();
-}
 
 }  // namespace calls
 }  // namespace lamina::cuda::emulation

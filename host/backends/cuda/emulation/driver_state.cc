@@ -95,6 +95,7 @@ AtomicCounts& counts() {
 
 void add(StreamHandle stream, DriverGraph::Kind kind, std::function<void()> work) {
   if (stream->place.is_captured()) return stream->place.add(kind, std::move(work));
+  emulated::Worker::instance().wait_for_room(stream->line, kMostWork);
   emulated::Worker::instance().add(
       stream->line,
       {.run = [gpu = stream->line.device, work = std::move(work)] { do_work(gpu, work); }});
@@ -105,14 +106,6 @@ DriverResult fail_launch() {
   const DriverResult result = driver.gpu(current_gpu).next_failure;
   driver.fail(current_gpu, result, "");
   return result;
-}
-
-DriverResult finish(StreamHandle stream) {
-  ++counts().waits;
-  auto mark = std::make_shared<emulated::Mark>();
-  emulated::Worker::instance().add(stream->line, {.marks = mark});
-  emulated::Worker::instance().wait(*mark);
-  return state();
 }
 
 }  // namespace lamina::cuda::emulation

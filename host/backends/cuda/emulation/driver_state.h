@@ -125,12 +125,12 @@ bool is_event(EventHandle event);
 bool is_event_of_any(EventHandle event);
 // Returns success if work can be put on the stream: it is one, and its capture, if any, is valid.
 DriverResult stream_state(StreamHandle stream);
-// Puts work on a stream, or into its capture. Work of a failed GPU does nothing.
+// Puts work on a stream, or into its capture. Work of a failed GPU does nothing. Waits while the
+// stream has kMostWork pieces of work, like the driver.
+inline constexpr std::size_t kMostWork = 1024;
 void add(StreamHandle stream, DriverGraph::Kind kind, std::function<void()> work);
 // Makes the current GPU fail at a launch, and returns its error.
 DriverResult fail_launch();
-// Waits for the work of a stream.
-DriverResult finish(StreamHandle stream);
 
 // Counts of calls since the start of the process.
 struct AtomicCounts {

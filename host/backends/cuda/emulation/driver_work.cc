@@ -61,12 +61,6 @@ DriverResult destroy_stream(StreamHandle stream) {
   delete stream;
   return state();
 }
-DriverResult finish_stream(StreamHandle stream) {
-  if (const DriverResult result = state(); result != DriverResult::success) return result;
-  if (const DriverResult result = stream_state(stream); result != DriverResult::success)
-    return result;
-  return stream->place.is_captured() ? refuse_in_capture() : finish(stream);
-}
 DriverResult wait_event(StreamHandle stream, EventHandle event, unsigned flags) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
   if (flags != 0) return DriverResult::invalid_value;
@@ -107,14 +101,6 @@ DriverResult record_event(EventHandle event, StreamHandle stream) {
   event->mark = std::make_shared<emulated::Mark>();
   emulated::Worker::instance().add(stream->line, {.marks = event->mark});
   return DriverResult::success;
-}
-DriverResult finish_event(EventHandle event) {
-  if (const DriverResult result = state(); result != DriverResult::success) return result;
-  if (!is_event(event)) return DriverResult::invalid_handle;
-  if (event->place.capture) return refuse_event(*event);
-  ++counts().waits;
-  if (event->mark) emulated::Worker::instance().wait(*event->mark);
-  return state();
 }
 DriverResult query_event(EventHandle event) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
