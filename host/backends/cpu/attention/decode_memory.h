@@ -45,6 +45,7 @@ struct DecodeMemory {
     std::int32_t *position, *chunk;  // [kDecodeKeys]
     float* k_scale;                  // [kv_heads, kDecodeKeys]; unused for plain rows
     float* v_scale;                  // [kDecodeKeys]; likewise
+    S* values;                       // [kDecodeKeys, kv_heads, row]: see seen_values
   };
 
   static Run make_run(const AttentionSpec& spec, const AttentionForwardArgs& args,
@@ -85,6 +86,7 @@ struct DecodeMemory {
     s.chunk = arena.take<std::int32_t>(kDecodeKeys);
     s.k_scale = arena.take<float>(r.spec.kv_heads * kDecodeKeys);
     s.v_scale = arena.take<float>(kDecodeKeys);
+    s.values = arena.take<S>(kDecodeKeys * r.spec.kv_heads * (kRowHead<S> + r.spec.v_dim));
     return s;
   }
 

@@ -104,42 +104,62 @@ struct Decode {
   static void run_step(const Run& r, const Scratch& s, const RowMasks& masks, std::int64_t b,
                        Heads heads, std::int64_t key, std::int64_t count) {
     std::int32_t low = INT32_MAX, high = INT32_MIN;
+    bool all_seen = true;
     for (std::int64_t j = 0; j < kDecodeKeys; ++j) {
       s.position[j] = j < count ? masks.k_position(key + j) : kNoPosition;
       s.chunk[j] = r.rule.chunk > 0 ? s.position[j] / r.rule.chunk : 0;
       low = s.position[j] < low ? s.position[j] : low;
       high = s.position[j] > high ? s.position[j] : high;
+      all_seen &= j >= count || s.position[j] != kNoPosition;
     }
     const std::int32_t first = masks.q_start;
-    if (r.rule.window > 0 && high != kNoPosition && first - high >= r.rule.window) return;
+    if (high == kNoPosition) return;
     // True if every query may see every slot of the step.
     const bool open = low != kNoPosition && (high <= first || !(r.rule.causal || r.rule.window)) &&
                       (r.rule.window == 0 || masks.last - low < r.rule.window) &&
                       r.rule.chunk == 0 && !masks.keep;
-    const Step step{.k = at<S>(r.args.k, b, key, 0) + kRowHead<S>,
-                    .v = at<S>(r.args.v, b, key, 0) + kRowHead<S>,
-                    .k_token = r.args.k.strides.token,
-                    .k_head = r.args.k.strides.head,
-                    .v_token = r.args.v.strides.token,
-                    .v_head = r.args.v.strides.head,
-                    .heads = r.spec.kv_heads,
-                    .rows = r.sizes.rows,
-                    .count = count,
-                    .qk_dim = r.spec.qk_dim,
-                    .v_dim = r.spec.v_dim,
-                    .qk_vectors = r.qk_vectors,
-                    .v_vectors = r.v_vectors,
-                    .lines = r.lines,
-                    .q = s.q,
-                    .dots = s.dots,
-                    .scores = s.scores,
-                    .weights = s.weights,
-                    .k_scale = s.k_scale,
-                    .o = s.o};
+    Step step{.k = at<S>(r.args.k, b, key, 0) + kRowHead<S>,
+              .v = at<S>(r.args.v, b, key, 0) + kRowHead<S>,
+              .k_token = r.args.k.strides.token,
+              .k_head = r.args.k.strides.head,
+              .v_token = r.args.v.strides.token,
+              .v_head = r.args.v.strides.head,
+              .heads = r.spec.kv_heads,
+              .rows = r.sizes.rows,
+              .count = count,
+              .qk_dim = r.spec.qk_dim,
+              .v_dim = r.spec.v_dim,
+              .qk_vectors = r.qk_vectors,
+              .v_vectors = r.v_vectors,
+              .lines = r.lines,
+              .q = s.q,
+              .dots = s.dots,
+              .scores = s.scores,
+              .weights = s.weights,
+              .k_scale = s.k_scale,
+              .o = s.o};
+    if (!all_seen) read_seen_values(s, heads, step);
     if constexpr (Sums::kInBlocks)
       run_blocks(r, s, masks, b, heads, key, open, step);
     else
       run_heads(r, s, masks, b, heads, key, open, step);
+  }
+
+  // Gives a step values that are zeros in slots that no query sees.
+  static void read_seen_values(const Scratch& s, Heads heads, Step& step) {
+    const std::int64_t row = kRowHead<S> + step.v_dim, all = step.heads * row;
+    for (std::int64_t j = 0; j < step.count; ++j)
+      for (std::int64_t head = heads.begin; head < heads.end; ++head) {
+        S* to = s.values + j * all + head * row;
+        const auto bytes = static_cast<std::size_t>(row) * sizeof(S);
+        if (s.position[j] == kNoPosition)
+          std::memset(to, 0, bytes);
+        else
+          std::memcpy(to, step.v + j * step.v_token + head * step.v_head - kRowHead<S>, bytes);
+      }
+    step.v = s.values + kRowHead<S>;
+    step.v_token = all;
+    step.v_head = row;
   }
 
   // Computes a step head by head.

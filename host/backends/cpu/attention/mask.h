@@ -24,6 +24,7 @@ struct RowMasks {
   std::int64_t keep_head;    // elements from one head's mask to the next; 0: the heads share it
   std::int32_t q_start;      // the position of query 0 if there are no q_positions
   bool cached, ring;
+  std::int32_t first;     // cached: the lowest position that a query may see
   std::int32_t last;      // cached: the position of the last new token
   std::int64_t capacity;  // cached: slots
   std::int64_t num_keys;  // only keys (slots) in [0, num_keys) can be seen
@@ -32,12 +33,14 @@ struct RowMasks {
     return q_positions ? q_positions[t] : q_start + static_cast<std::int32_t>(t);
   }
 
-  // Returns the position of slot s, or kNoPosition if no query of this row may see the slot.
+  // Returns the position of slot s, or kNoPosition if no query of this row may see the slot: its
+  // contents must not matter, and 0 times NaN is NaN.
   std::int32_t k_position(std::int64_t s) const {
+    if (k_segments && k_segments[s] == 0) return kNoPosition;
     if (!cached) return k_positions ? k_positions[s] : static_cast<std::int32_t>(s);
     std::int64_t position = s;
     if (ring) position = last - (last - s % capacity + capacity) % capacity;
-    return position < 0 || position > last ? kNoPosition : static_cast<std::int32_t>(position);
+    return position < first || position > last ? kNoPosition : static_cast<std::int32_t>(position);
   }
 };
 
@@ -54,6 +57,12 @@ inline RowMasks row_masks(const AttentionSpec& spec, const AttentionMasks& masks
     r.cached = true;
     r.ring = cache->ring;
     r.q_start = cache->starts[b];
+    if (spec.window > 0 && spec.window <= r.q_start)
+      r.first = r.q_start + 1 - static_cast<std::int32_t>(spec.window);
+    if (spec.chunk > 0 && spec.chunk <= r.q_start) {
+      const std::int64_t chunk = r.q_start / spec.chunk * spec.chunk;
+      r.first = r.first < chunk ? static_cast<std::int32_t>(chunk) : r.first;
+    }
     r.last = r.q_start + static_cast<std::int32_t>(spec.q_tokens) - 1;
     if (r.last + 1 < r.num_keys) r.num_keys = r.last + 1;
     return r;

@@ -115,7 +115,10 @@ class AttentionTile : AttentionRows<T, kRowWarps, kColWarps, kKeys, kCols,
     const int body = p_.size.width - p_.tail_width, end = padded(p_.size.width);
     const bool vectors = p_.vectors != 0;
     copy_rows(to, kKeys, count, 0, body, p_.tail_width > 0 ? body : end, gpu::Global<const T>(p_.k),
-              vectors, [&](int i) { return keys_of_.offset(first + i, body); });
+              vectors, [&](int i) {
+                return shares() ? keys_of_.value_offset(p_.seen, row_, first + i, body)
+                                : keys_of_.offset(first + i, body);
+              });
     if (p_.tail_width == 0) return;
     copy_rows(to, kKeys, count, body, p_.tail_width, end, gpu::Global<const T>(p_.k_tail), vectors,
               [&](int i) { return keys_of_.offset(first + i, p_.tail_width); });
@@ -124,8 +127,9 @@ class AttentionTile : AttentionRows<T, kRowWarps, kColWarps, kKeys, kCols,
     const int first = tile * kKeys;
     copy_rows(values_at(true), kKeys, gpu::min(kKeys, row_.num_keys - first), 0,
               p_.size.value_width, padded(p_.size.value_width), gpu::Global<const T>(p_.v),
-              p_.vectors != 0,
-              [&](int i) { return keys_of_.offset(first + i, p_.size.value_width); });
+              p_.vectors != 0, [&](int i) {
+                return keys_of_.value_offset(p_.seen, row_, first + i, p_.size.value_width);
+              });
   }
 
   LAMINA_GPU_FUNCTION void compute_probabilities(int tile, bool whole, const Tile<T>& k) {

@@ -13,16 +13,16 @@ namespace lamina::cuda {
 LAMINA_GPU_FUNCTION int padded(int width) { return divide_up(width, 16) * 16; }
 
 // Copies elements [0, width) of `count` rows to columns [first, first + width) of a tile, and sets
-// the columns up to `end` and the rows up to `rows` to 0. offset(i) is the place of row i. Copies
-// of vectors are asynchronous: the caller commits and waits.
+// the columns up to `end` and the rows up to `rows` to 0. offset(i) is the place of row i, or
+// negative for zeros. Copies of vectors are asynchronous: the caller commits and waits.
 template <typename T, typename Offset>
 LAMINA_GPU_FUNCTION void copy_rows(const Tile<T>& to, int rows, int count, int first, int width,
                                    int end, gpu::Global<const T> from, bool vectors,
                                    Offset offset) {
   constexpr int kPiece = 8, kLanes = 8;  // lanes that copy a row together
   for (int row = gpu::thread_index() / kLanes; row < rows; row += gpu::num_threads() / kLanes) {
-    const bool real = row < count;
-    const std::int64_t at = real ? offset(row) : 0;
+    const std::int64_t at = row < count ? offset(row) : -1;
+    const bool real = at >= 0;
     for (int i = gpu::thread_index() % kLanes * kPiece; first + i < end; i += kLanes * kPiece) {
       const gpu::Shared<T> piece = to.data + (row * to.stride + first + i);
       if (vectors) {

@@ -58,9 +58,11 @@ class OneToken {
  private:
   LAMINA_GPU_FUNCTION int quad() const { return gpu::lane() / 4; }
   LAMINA_GPU_FUNCTION int lane_of_quad() const { return gpu::lane() % 4; }
+  // Keys outside of [first, end) are read as its first or last one, and have probability 0: the
+  // product of 0 and a NaN in a row that is not seen would be NaN.
   LAMINA_GPU_FUNCTION std::int64_t key_row(int key) const {
-    const std::int64_t slot =
-        std::int64_t{place_.b} * p_.size.kv_tokens + gpu::min(key, seen_.end - 1);
+    const std::int64_t slot = std::int64_t{place_.b} * p_.size.kv_tokens +
+                              gpu::max(seen_.first, gpu::min(key, seen_.end - 1));
     return slot * p_.size.kv_heads + place_.kv_head;
   }
   // Key i of 4 whose values and logits a lane has.
@@ -96,7 +98,6 @@ class OneToken {
     float key_scales[2], value_scales[4];  // of the keys of its quad, and of its values
   };
 
-  // Keys past the last one are read as the last, and have probability 0.
   LAMINA_GPU_FUNCTION void add_keys(int first) {
     Group group;
     LAMINA_GPU_UNROLL
@@ -111,6 +112,7 @@ class OneToken {
     std::uint32_t probabilities[2];
     find_probabilities(first, group, probabilities);
     if (!Form::kLoadsTogether) load_values(first, group);
+    if (p_.seen.ring != 0) clear_unseen_values(first, group);
     // The transposed product: 16 channels by 8 rows. Lanes have channels n and n + kTiles of their
     // part of a value.
     const auto pair = [&](int i, int own) {
@@ -134,6 +136,16 @@ class OneToken {
     LAMINA_GPU_UNROLL
     for (int i = 0; i < 4; ++i)
       group.value_scales[i] = Form::scale(p_.v, key_row(own_key(first, i)));
+    if (p_.seen.ring == 0) return;
+    LAMINA_GPU_UNROLL
+    for (int i = 0; i < 4; ++i)
+      if (!sees(own_key(first, i))) group.value_scales[i] = 0;
+  }
+  // Slots of a ring that are outside of the window.
+  LAMINA_GPU_FUNCTION void clear_unseen_values(int first, Group& group) const {
+    LAMINA_GPU_UNROLL
+    for (int i = 0; i < 4; ++i)
+      if (!sees(own_key(first, i))) group.values[i] = {};
   }
   // Returns the scale of own_key(first, i). All lanes take part.
   LAMINA_GPU_FUNCTION float key_scale(const Group& group, int i) const {

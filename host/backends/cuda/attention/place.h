@@ -38,6 +38,11 @@ struct KeyRows {
     const int row = slots ? int{slots[s]} : s;
     return ((first_row + row) * kv_heads + kv_head) * width;
   }
+  // Likewise for a value, or -1 if no query sees it.
+  LAMINA_GPU_FUNCTION std::int64_t value_offset(const VisibilityParams& p, const RowVisibility& row,
+                                                int s, int width) const {
+    return may_be_seen(p, row, s) ? offset(s, width) : -1;
+  }
 };
 
 LAMINA_GPU_FUNCTION KeyRows key_rows(const AttentionParams& p, const BlockPlace& place) {

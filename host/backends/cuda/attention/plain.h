@@ -15,14 +15,14 @@ inline constexpr int kPlainVector = 16 / static_cast<int>(sizeof(W));
 LAMINA_GPU_FUNCTION int plain_padded(int width) { return divide_up(width, 4) * 4; }
 
 // Copies `count` rows of `width` elements, and sets the columns up to `end` and the rest of `rows`
-// rows to 0.
+// rows to 0. offset(i) is the place of row i, or negative for zeros.
 template <typename T, typename W, typename Offset>
 LAMINA_GPU_FUNCTION void load_plain_columns(const Tile<W>& to, int rows, int count, int width,
                                             int end, gpu::Global<const T> from, Offset offset) {
   for (int row = gpu::warp_index(); row < rows; row += gpu::num_warps()) {
-    const std::int64_t at = row < count ? offset(row) : 0;
+    const std::int64_t at = row < count ? offset(row) : -1;
     for (int i = gpu::lane(); i < end; i += gpu::kWarpSize)
-      to.data[row * to.stride + i] = row < count && i < width ? gpu::load(from, at + i) : W{0};
+      to.data[row * to.stride + i] = at >= 0 && i < width ? gpu::load(from, at + i) : W{0};
   }
 }
 

@@ -85,8 +85,9 @@ class PlainAttention {
                          [&](int i) { return keys_of_.offset(first + i, p_.tail_width); });
     const int v_row = p_.values_are_keys != 0 ? body : p_.size.value_width;
     if (has_values())
-      load_plain_rows(v_, kTile, count, p_.size.value_width, gpu::Global<const T>(p_.v),
-                      [&](int i) { return keys_of_.offset(first + i, v_row); });
+      load_plain_rows(
+          v_, kTile, count, p_.size.value_width, gpu::Global<const T>(p_.v),
+          [&](int i) { return keys_of_.value_offset(p_.seen, row_, first + i, v_row); });
     for (int i = gpu::thread_index(); i < kTile; i += kPlainThreads)
       keys()[i] = key_place(p_.seen, row_, gpu::min(first + i, row_.num_keys - 1));
   }

@@ -20,6 +20,7 @@ struct TokenPlace {
 struct RowVisibility {
   int b = 0, tokens = 0, capacity = 0;
   int start = 0, last = 0;  // positions of the first and the last query, if no array has them
+  int first = 0;            // over decode state: the lowest position that a query may see
   int num_keys = 0;         // keys in [0, num_keys) exist
   bool cached = false;
 };
@@ -35,6 +36,8 @@ LAMINA_GPU_FUNCTION RowVisibility row_visibility(const VisibilityParams& p,
     row.cached = true;
     row.start = gpu::Global<const std::int32_t>(p.starts)[b];
     row.last += row.start;
+    if (p.window > 0) row.first = gpu::max(0, row.start + 1 - p.window);
+    if (p.chunk > 0) row.first = gpu::max(row.first, row.start / p.chunk * p.chunk);
     row.num_keys = gpu::min(row.num_keys, row.last + 1);
   }
   if (p.counts.value != 0)
@@ -73,6 +76,17 @@ LAMINA_GPU_FUNCTION TokenPlace key_place(const VisibilityParams& p, const RowVis
   }
   place.chunk = p.chunk > 0 ? place.position / p.chunk : 0;
   return place;
+}
+
+// False only if no query sees key s. Its value must not be read: the product of its probability, 0,
+// and a NaN is NaN.
+LAMINA_GPU_FUNCTION bool may_be_seen(const VisibilityParams& p, const RowVisibility& row, int s) {
+  if (p.k_segments.value != 0 &&
+      id_of(p.k_segments, std::int64_t{row.b} * row.capacity + s, 1) == 0)
+    return false;
+  if (row.first == 0) return true;
+  const int position = p.ring != 0 ? row.last - (row.last - s) % row.capacity : s;
+  return position >= row.first;
 }
 
 // The rule without `keep`.

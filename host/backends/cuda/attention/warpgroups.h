@@ -57,18 +57,18 @@ class AttentionWarpgroups : WarpgroupAttentionRows<kWidth, kKeys> {
     if (tile >= walk.end) return;
     this->note_queries();
     copy_queries();
-    copy_tile(p_.k, tile, keys_at(0));
+    copy_keys(tile, keys_at(0));
     gpu::commit_copies();
     for (int place = 0; tile < walk.end; place ^= 1) {
       const int next = walk.next(tile + 1);
       const bool whole = walk.whole(tile);
       if (!whole) this->note_keys(tile);
       finish_copies<0>();
-      copy_tile(p_.v, tile, values_at(place));
+      copy_values(tile, values_at(place));
       gpu::commit_copies();
       multiply_keys(keys_at(place));
       gpu::wait_products<0>(s_, y_, probabilities_);
-      if (next < walk.end) copy_tile(p_.k, next, keys_at(place ^ 1));
+      if (next < walk.end) copy_keys(next, keys_at(place ^ 1));
       gpu::commit_copies();
       this->scale_logits(tile, whole);
       this->update_softmax();
@@ -89,7 +89,8 @@ class AttentionWarpgroups : WarpgroupAttentionRows<kWidth, kKeys> {
   }
 
   // Copies `count` rows of kWidth numbers, and zeros up to kCount rows. The tile has columns
-  // [0, 64) of all rows, then the next ones. offset(i) is the place of row i.
+  // [0, 64) of all rows, then the next ones. offset(i) is the place of row i, or negative for
+  // zeros.
   template <int kCount, typename Offset>
   LAMINA_GPU_FUNCTION void copy(gpu::Address at, int count, const gpu::Shared<T>& to,
                                 Offset offset) {
@@ -99,12 +100,13 @@ class AttentionWarpgroups : WarpgroupAttentionRows<kWidth, kKeys> {
     for (int row = gpu::thread_index() / kUnits; row < kCount; row += kStep) {
       const gpu::Shared<T> place =
           to + (unit / 8 * kCount * gpu::kSwizzledRow + gpu::swizzled(row, unit % 8));
-      if (row >= count) {
+      const std::int64_t of_row = row < count ? offset(row) : -1;
+      if (of_row < 0) {
         gpu::store_vector(place, 0, gpu::Vector<T, kUnit>{});
       } else if (p_.vectors != 0) {
-        gpu::copy_async<16>(place, from + (offset(row) + column));
+        gpu::copy_async<16>(place, from + (of_row + column));
       } else {
-        const gpu::Global<const T> numbers = from + (offset(row) + column);
+        const gpu::Global<const T> numbers = from + (of_row + column);
         gpu::Vector<T, kUnit> copied;
         LAMINA_GPU_UNROLL
         for (int i = 0; i < kUnit; ++i) copied.values[i] = numbers[i];
@@ -118,10 +120,15 @@ class AttentionWarpgroups : WarpgroupAttentionRows<kWidth, kKeys> {
       return query_offset(p_.size, place_.b, place_.kv_head, first + i, kWidth);
     });
   }
-  LAMINA_GPU_FUNCTION void copy_tile(gpu::Address at, int tile, const gpu::Shared<T>& to) {
+  LAMINA_GPU_FUNCTION void copy_keys(int tile, const gpu::Shared<T>& to) {
     const int first = tile * kKeys;
-    copy<kKeys>(at, row_.num_keys - first, to,
+    copy<kKeys>(p_.k, row_.num_keys - first, to,
                 [&](int i) { return keys_of_.offset(first + i, kWidth); });
+  }
+  LAMINA_GPU_FUNCTION void copy_values(int tile, const gpu::Shared<T>& to) {
+    const int first = tile * kKeys;
+    copy<kKeys>(p_.v, row_.num_keys - first, to,
+                [&](int i) { return keys_of_.value_offset(p_.seen, row_, first + i, kWidth); });
   }
 
   LAMINA_GPU_FUNCTION void multiply_keys(const gpu::Shared<T>& keys) {
