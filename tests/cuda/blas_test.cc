@@ -329,6 +329,18 @@ TEST(BlasLibrary, SaysWhichFilesItCannotOpen) {
                     "cuda: cannot open cuBLASLt; expected libmissing.so.13 or libmissing.so.12");
 }
 
+TEST(BlasLibrary, IsNotOfANewerMajorVersionThanTheDriver) {
+  const auto files = [](int driver) {
+    const auto out = files_for(driver);
+    return std::vector<std::string>(out.begin(), out.end());
+  };
+  const std::vector<std::string> old = {"libcublasLt.so.12"},
+                                 both = {"libcublasLt.so.13", "libcublasLt.so.12"};
+  EXPECT_EQ(files(12000), old);
+  EXPECT_EQ(files(12090), old);
+  EXPECT_EQ(files(13000), both);
+}
+
 TEST(BlasLibrary, SaysWhichFunctionIsMissing) {
   constexpr const char* kFiles[] = {"libc.so.6"};
   EXPECT_ERROR_SAYS(open_api(kFiles), ExitCode::memory,

@@ -224,7 +224,7 @@ std::unique_ptr<Backend> gpu_with(cuda::dnn::OpenDnn open) {
 TEST(CudnnChoice, WithoutTheLibraryTilesCompute) {
   const auto gpu = gpu_with([]() -> const Opened& {
     static constexpr const char* kFiles[] = {"libmissing.so.9"};
-    static const Opened opened = open_api(kFiles);
+    static const Opened opened = open_api(kFiles, 13000);
     return opened;
   });
   const Chosen chosen = chosen_for({}, *gpu);
@@ -237,14 +237,22 @@ TEST(CudnnChoice, WithoutTheLibraryTilesCompute) {
 TEST(CudnnLibrary, RefusesAnOldVersion) {
   const std::string file = LAMINA_BUILD_DIR "/tests/fake_dnn/libcudnn.so.9";
   const char* const files[] = {file.c_str()};
-  const Opened opened = open_api(files);
+  const Opened opened = open_api(files, 13000);
   EXPECT_EQ(opened.api, nullptr);
   EXPECT_EQ(opened.why_not, file + " is cuDNN 9.10.2; expected 9.16.0 or newer");
 }
 
 TEST(CudnnLibrary, SaysWhichFunctionIsMissing) {
   constexpr const char* kFiles[] = {"libc.so.6"};
-  EXPECT_EQ(open_api(kFiles).why_not, "libc.so.6 has no function cudnnCreate");
+  EXPECT_EQ(open_api(kFiles, 13000).why_not, "libc.so.6 has no function cudnnCreate");
+}
+
+// It has the same name for CUDA 12 and 13.
+TEST(CudnnLibrary, RefusesOneForANewerCudaThanTheDriver) {
+  const std::string file = LAMINA_BUILD_DIR "/tests/fake_dnn/libcudnn_13.so.9";
+  const char* const files[] = {file.c_str()};
+  EXPECT_EQ(open_api(files, 12080).why_not, file + " is for CUDA 13; the driver is for 12");
+  EXPECT_EQ(open_api(files, 13000).why_not, "");
 }
 
 // ---- results

@@ -160,10 +160,10 @@ blas::Library& CudaContext::blas() {
   const blas::Api blas = libraries_.blas();
   std::unique_ptr<blas::ChoiceFile> file;
   if (!cache_.empty()) {
-    blas::ChoiceOrigin origin{.card = fmt::format("{} sm_{}", device_name(), capability()),
-                              .library = blas.version()};
-    check(api_, api_.get_version(&origin.driver), "reading the driver's version");
-    file = std::make_unique<blas::ChoiceFile>(cache_, origin);
+    file = std::make_unique<blas::ChoiceFile>(
+        cache_, blas::ChoiceOrigin{.card = fmt::format("{} sm_{}", device_name(), capability()),
+                                   .driver = version_of(api_),
+                                   .library = blas.version()});
   }
   const char* const tf32 = std::getenv("LAMINA_GPU_TF32");
   blas_ =

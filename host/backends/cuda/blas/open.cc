@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "backends/cuda/driver/open.h"
 #include "backends/cuda/driver/shared_library.h"
 #include "core/error.h"
 
@@ -12,8 +13,8 @@ namespace {
 [[noreturn]] void refuse(std::string what) {
   throw DeviceError(ExitCode::memory, {"cuda",
                                        std::move(what),
-                                       {"install cuBLAS of CUDA 12 or 13, or add its folder to "
-                                        "LD_LIBRARY_PATH; or use --device cpu"}});
+                                       {"install cuBLAS of the driver's version of CUDA, or add "
+                                        "its folder to LD_LIBRARY_PATH; or use --device cpu"}});
 }
 
 }  // namespace
@@ -32,9 +33,13 @@ Api open_api(std::span<const char* const> files) {
   return api;
 }
 
-const Api& system_api() {
+std::span<const char* const> files_for(int driver_version) {
   static constexpr const char* kFiles[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
-  static const Api api = open_api(kFiles);
+  return std::span(kFiles).subspan(driver_version < 13000 ? 1 : 0);
+}
+
+const Api& system_api() {
+  static const Api api = open_api(files_for(version_of(open_driver())));
   return api;
 }
 

@@ -11,7 +11,11 @@ namespace lamina::cuda::blas {
 // none can, or if it lacks a function. [any thread]
 Api open_api(std::span<const char* const> files);
 
-// Likewise for the libraries of CUDA 13 and 12, once per process.
+// Returns the libraries that run with a driver for this version of CUDA, eg: 12080, the newest
+// first. A driver also runs libraries of older versions, but not of a newer major version.
+std::span<const char* const> files_for(int driver_version);
+
+// Opens the library for the driver of this machine, once per process.
 const Api& system_api();
 
 }  // namespace lamina::cuda::blas

@@ -134,7 +134,8 @@ struct DnnApi {
   DnnStatus (*create)(DnnHandle*);
   DnnStatus (*destroy)(DnnHandle);
   DnnStatus (*set_stream)(DnnHandle, DnnStream);
-  std::size_t (*version)();  // 91900 is 9.19.0
+  std::size_t (*version)();       // 91900 is 9.19.0
+  std::size_t (*cuda_version)();  // of the toolkit that it was built with; 12090 is 12.9
   const char* (*status_text)(DnnStatus);
   void (*last_error)(char* text, std::size_t bytes);  // of this thread
 
@@ -154,6 +155,7 @@ struct DnnApi {
   X(destroy, cudnnDestroy)                             \
   X(set_stream, cudnnSetStream)                        \
   X(version, cudnnGetVersion)                          \
+  X(cuda_version, cudnnGetCudartVersion)               \
   X(status_text, cudnnGetErrorString)                  \
   X(last_error, cudnnGetLastErrorString)               \
   X(create_descriptor, cudnnBackendCreateDescriptor)   \

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "backends/cuda/driver/open.h"
 #include "backends/cuda/driver/shared_library.h"
 
 namespace lamina::cuda::dnn {
@@ -13,7 +14,7 @@ std::string version_text(std::size_t version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-Opened open_api(std::span<const char* const> files) {
+Opened open_api(std::span<const char* const> files, int driver_version) {
   const SharedLibrary library(files);
   if (!library)
     return {.api = nullptr,
@@ -29,12 +30,17 @@ Opened open_api(std::span<const char* const> files) {
     return {.api = nullptr,
             .why_not = fmt::format("{} is cuDNN {}; expected {} or newer", library.file(),
                                    version_text(version), version_text(kOldestVersion))};
+  const int built_for = static_cast<int>(api->cuda_version());
+  if (built_for / 1000 > driver_version / 1000)
+    return {.api = nullptr,
+            .why_not = fmt::format("{} is for CUDA {}; the driver is for {}", library.file(),
+                                   built_for / 1000, driver_version / 1000)};
   return {.api = api.release(), .why_not = {}};
 }
 
 const Opened& system_api() {
   static constexpr const char* kFiles[] = {"libcudnn.so.9"};
-  static const Opened& opened = *new Opened(open_api(kFiles));
+  static const Opened& opened = *new Opened(open_api(kFiles, version_of(open_driver())));
   return opened;
 }
 

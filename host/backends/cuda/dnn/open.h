@@ -21,9 +21,9 @@ struct Opened {
 };
 using OpenDnn = const Opened& (*)();
 
-// Opens the first of the files that exists; refuses a library that is too old or lacks a function.
-// [any thread]
-Opened open_api(std::span<const char* const> files);
+// Opens the first of the files that exists; refuses a library that is too old, that lacks a
+// function, or that was built for a newer major version of CUDA than the driver's. [any thread]
+Opened open_api(std::span<const char* const> files, int driver_version);
 
 // Likewise for libcudnn.so.9, once per process.
 const Opened& system_api();

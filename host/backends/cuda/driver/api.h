@@ -109,6 +109,9 @@ struct DriverApi {
 // Returns the driver's text, name and number of an error.
 std::string words_of(const DriverApi& api, DriverResult error);
 
+// Returns the version of CUDA that the driver is for, eg: 12080.
+int version_of(const DriverApi& api);
+
 // Throws DeviceError (exit 7): "cuda: <action>: <words of the error>".
 [[noreturn]] void throw_driver_error(const DriverApi& api, DriverResult error, const char* action);
 

@@ -67,6 +67,12 @@ std::string words_of(const DriverApi& api, DriverResult error) {
   return fmt::format("{} ({}, error {})", text, name, static_cast<int>(error));
 }
 
+int version_of(const DriverApi& api) {
+  int version = 0;
+  check(api, api.get_version(&version), "reading the driver's version");
+  return version;
+}
+
 void throw_driver_error(const DriverApi& api, DriverResult error, const char* action) {
   std::vector<std::string> notes;
   const auto* const advice = std::ranges::find(kAdvice, error, &Advice::error);

@@ -36,8 +36,7 @@ DriverApi find_functions() {
 #define LAMINA_CUDA_DRIVER_OPTIONAL(field, symbol, parameters) library.find(#symbol, api.field);
 #include "backends/cuda/driver/functions.def"
 #undef LAMINA_CUDA_DRIVER
-  int version = 0;
-  check(api, api.get_version(&version), "reading the driver's version");
+  const int version = version_of(api);
   if (version < kOldestVersion)
     throw_too_old(fmt::format("the driver is for CUDA {}.{}", version / 1000, version % 1000 / 10));
   const DriverResult started = api.init(0);

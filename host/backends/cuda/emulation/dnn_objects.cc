@@ -238,6 +238,7 @@ void add_dnn_object_functions(DnnApi& api) {
   api.destroy = destroy;
   api.set_stream = set_stream;
   api.version = [] { return kOldestVersion; };
+  api.cuda_version = [] { return std::size_t{12000}; };
   api.status_text = status_text;
   api.last_error = last_error;
   api.create_descriptor = create_descriptor;
