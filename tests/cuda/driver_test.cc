@@ -182,6 +182,12 @@ TEST(CudaDriver, NoFunctionInUseWaitsForAStreamOrAnEvent) {
     EXPECT_EQ(function.find("Synchronize"), function.npos) << function;
 }
 
+// Only NCCL accesses memory of another GPU, and decides how.
+TEST(CudaDriver, NoFunctionInUseNeedsPeerAccess) {
+  for (const std::string_view function : kFunctionsInUse)
+    EXPECT_EQ(function.find("Peer"), function.npos) << function;
+}
+
 TEST(CudaDriver, CallsThatBreakItsRulesReturnItsErrors) {
   const DriverApi& api = cuda::emulation::driver();
   cuda::StreamHandle stream = nullptr;
